@@ -11,7 +11,7 @@
 
 namespace runner {
 
-/// The metrics of a node that a server has: the first `count` in metrics.jsonl. A resumed run
+/// A node's metrics that a server already has: the first `count` in metrics.jsonl. A resumed run
 /// records some of them again, at other times but with the same values; `digest` confirms this.
 struct SentMetrics {
   std::int64_t count = 0;

@@ -29,7 +29,7 @@ bool is_cheap(const Node& node) {
   return family == Family::kData || family == Family::kModel || family == Family::kMemory;
 }
 
-/// Thrown for a node that is not run because it needs more memory than its budget allows.
+/// Thrown if a node is not run because it needs more memory than its budget allows.
 struct DoesNotFit {
   Diagnostic error;
 };

@@ -71,7 +71,7 @@ std::string spelled_out(const std::string& word) {
 }
 
 /// Stores the recipe's name: the value of --config-name, or else the first word that is not an
-/// override, wherever it appears. Returns an error if the verb needs a recipe and none is named.
+/// override, wherever it appears. Returns an error if the verb needs a recipe and none is given.
 std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string& name) {
   if (!verb.recipe) return std::nullopt;
   NamedRecipe& recipe = *verb.recipe;

@@ -11,9 +11,9 @@ Result<PreparedRecipe> prepare_launched(const std::optional<LaunchedRank>& launc
                                         NamedRecipe named, const SchemaSet& schemas,
                                         Sources& sources);
 
-/// Like prepare_recorded(), with device.count set to the number of ranks that a launcher has
-/// started, if any. The recorded number may differ, but if an override sets a different number,
-/// fails with kOptionConflict.
+/// Like prepare_recorded(), with device.count set to the number of ranks started by a launcher, if
+/// any. The recorded number may differ, but if an override sets a different number, fails with
+/// kOptionConflict.
 Result<PreparedRecipe> prepare_recorded_launched(const std::optional<LaunchedRank>& launched,
                                                  const std::filesystem::path& recipe,
                                                  std::vector<std::string> overrides,

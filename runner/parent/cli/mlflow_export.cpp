@@ -94,7 +94,7 @@ Result<Json> export_run(const fs::path& folder, const MlflowTarget& target, Sour
   return result;
 }
 
-/// Returns the runs of the trials that a sweep has begun.
+/// Returns the runs of the trials that a sweep has started.
 std::vector<fs::path> runs_of_trials(const SweepPlan& plan, const fs::path& folder) {
   std::vector<fs::path> runs;
   for (const Trial& trial : plan.trials) {

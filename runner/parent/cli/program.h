@@ -9,8 +9,8 @@
 
 namespace runner {
 
-/// Runs the program with the words after its name. Prints results to descriptor 1 and messages to
-/// descriptor 2. Returns the exit code; never throws.
+/// Runs the program with `words`, the words after its name. Prints results to descriptor 1 and
+/// messages to descriptor 2. Returns the exit code; never throws.
 int run_program(const std::vector<std::string>& words);
 
 /// Raises the stack limit (ulimit -s) of this process, its threads and its workers if it is too

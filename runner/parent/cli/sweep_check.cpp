@@ -65,7 +65,7 @@ class SweepCheck {
                  : "'" + file + "', the recipe of trial " + std::to_string(trial.number) +
                        ", cannot be read",
           "restore it, or start another sweep: trials of one sweep may differ only in the values "
-          "that the journal lists");
+          "listed in the journal");
     }
   }
 

@@ -28,8 +28,8 @@ Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas);
 /// loader's threads and the budget. nullopt if no option is left out.
 std::optional<Value> key_options(const Node& node, const Value& recipe, const SchemaSet& schemas);
 
-/// Returns an error for each x-rule that the options of the nodes break, at the option that the
-/// rule names. Rules refer to options of the mapping described by their schema, and to others as
+/// Returns an error for each x-rule broken by the options of the nodes, at the option named by the
+/// rule. Rules refer to options of the mapping described by their schema, and to others as
 /// explained at OptionMapping (option_walk.h).
 Diagnostics broken_rules(const Graph& graph, const SchemaSet& schemas);
 

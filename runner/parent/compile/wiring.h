@@ -59,11 +59,11 @@ struct Wire {
 
 /// Finds the source of each input port of drafts[consumer] by these rules; the first match wins:
 ///   1. `inputs: {port: stage.port}` names it;
-///   2. an output of the same type and name;
-/// 3. the only output of the type, if the port is required. An optional port is not wired to an
-/// output with another name. A `many` port gets everything that rule 2 or 3 finds. A stage is never
-/// wired to itself unless `inputs` says so. Nodes of two stages with foreach are wired to each
-/// other if all shared keys agree. Failures are added to `errors`.
+/// 2. an output with the same type and name; 3. the only output of the type, if the port is
+/// required. An optional port is not wired to an output with another name. A `many` port gets
+/// everything that rule 2 or 3 finds. A stage is never wired to itself unless `inputs` says so.
+/// Nodes of two stages with foreach are wired to each other if all shared keys agree. Failures are
+/// added to `errors`.
 std::vector<Wire> wire(const std::vector<Draft>& drafts, std::size_t consumer, Diagnostics& errors);
 
 }  // namespace runner

@@ -83,7 +83,7 @@ Override renamed(const Override& override, std::string key) {
   return result;
 }
 
-/// Parses `texts`, the overrides that an alias lists. They get the locations of `override`, which
+/// Parses `texts`, the overrides listed by an alias. They get the locations of `override`, which
 /// uses the alias.
 Result<std::vector<Override>> written_for(const Override& override,
                                           std::span<const std::string> texts) {

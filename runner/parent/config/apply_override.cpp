@@ -93,7 +93,7 @@ class Application {
     return is_large ? places_.find(parent, pointer(depth), path_[depth])
                     : parent.find(path_[depth]);
   }
-  /// Replaces `existing`, the value at the whole path.
+  /// Replaces `existing`, the value at the full path.
   void replace(Value& existing, Value value) {
     if (existing.map() || existing.list()) places_.forget(pointer(path_.size()));
     existing = std::move(value);

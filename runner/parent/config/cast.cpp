@@ -152,7 +152,7 @@ class Cast {
     if (!value.text() || value.form == ScalarForm::kBigInteger) return value;
     const auto read = integer_from(*value.text(), value.where);
     if (!read)
-      fail(value, float_from(*value.text()) ? "without quotes, its fraction is cut off" : "");
+      fail(value, float_from(*value.text()) ? "without quotes, its fraction is truncated" : "");
     return *read;
   }
 

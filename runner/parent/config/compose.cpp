@@ -203,7 +203,7 @@ bool is_about_missing(const Diagnostic& error) {
          error.code == ErrorCode::kInterpolationUnknown;
 }
 
-/// Replaces a sweep with its first listed value; false if the sweep lists none.
+/// Replaces a sweep with its first listed value; false if there is none.
 bool take_first_value(Override& override) {
   if (!override.sweep) return true;
   if (override.sweep->choices.empty()) return false;

@@ -13,7 +13,7 @@ constexpr std::string_view kCore = "tag:yaml.org,2002:";
 /// The start of `text`, in quotes.
 std::string start_in_quotes(const std::string& text) {
   constexpr std::size_t kMaxShown =
-      60;  // longer strings are numbers or truncated in messages anyway
+      60;  // longer texts are numbers, or truncated in messages anyway
   return "'" + (text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text) + "'";
 }
 

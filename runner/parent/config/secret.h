@@ -82,7 +82,7 @@ Diagnostics lost_secrets(const Value& options, const std::string& pointer);
 /// used as the value.
 Diagnostics shown_secrets(const Value& resolved, std::initializer_list<std::string_view> keys);
 
-/// Marks the secrets in a recipe or a part of one: in `vars`, in `sweep.params` and in URLs.
+/// Marks the secrets in a recipe or part of one: in `vars`, in `sweep.params` and in URLs.
 void hide_secrets(Value& recipe);
 
 /// Marks the secrets that an override sets. Returns true if there are any.

@@ -34,7 +34,7 @@ std::string key_text(const Override& override) {
   return text;
 }
 
-/// The key that an override sets, without its prefix: a=1 and ++a=2 have the same target. Deletions
+/// The key set by an override, without its prefix: a=1 and ++a=2 have the same target. Deletions
 /// keep their prefix, since ~a and +a=1,2 are not duplicates.
 std::string target_of(const Override& override) {
   return override.kind == OverrideKind::kDelete

@@ -72,8 +72,8 @@ Diagnostic no_such_gpu(const std::string& select, const std::string& why, std::s
           std::move(help)};
 }
 
-/// True if `entry` of device.exclude names the device, which is number `place` among the visible
-/// ones.
+/// True if `entry` of device.exclude refers to the device, which is number `place` among the
+/// visible ones.
 bool means(const std::string& entry, const DeviceFacts& device, std::size_t place) {
   return entry == std::to_string(place) || entry == device.uuid || entry == device.gpu_uuid;
 }

@@ -26,7 +26,7 @@ struct DeviceWish {
   /// The UUID of the device that a resumed run used before, or empty. Preferred over other devices
   /// with enough room.
   std::string preferred = {};
-  /// UUIDs of GPUs that the run has left because they ran out of memory; never chosen again.
+  /// UUIDs of GPUs that the run left because they ran out of memory; never chosen again.
   std::vector<std::string> left = {};
 
   bool may_fall_back_to(std::string_view where) const;
@@ -85,7 +85,7 @@ std::string state_text(const DeviceFacts& device);
 Diagnostic no_room(std::span<const DeviceFacts> candidates, const DeviceNeed& need,
                    std::span<const std::string> taken, bool has_waited);
 
-/// A GPU model that can be planned for without access to such a GPU.
+/// A GPU model for which a run can be planned without access to such a GPU.
 struct DeviceModel {
   std::string_view name;          ///< "NVIDIA L4"
   std::int64_t memory = 0;        ///< bytes that CUDA can allocate

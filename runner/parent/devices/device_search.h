@@ -31,7 +31,7 @@ class DeviceTicket {
   DeviceTicket& operator=(const DeviceTicket&) = delete;
   ~DeviceTicket();
 
-  /// Changes what the run wants; it keeps its place.
+  /// Changes what the run wants; its place in the queue is kept.
   void change(const DeviceWant& want);
 
   /// Returns what the runs before `ticket` in the queue want, in order; if null, what all runs in

@@ -20,8 +20,8 @@ class DeviceLock {
  public:
   /// Does not wait; nullopt if another run holds the device `uuid`, exclusively or shared.
   static std::optional<DeviceLock> take(const LockFolder& folder, const std::string& uuid);
-  /// Shares the device with other runs, for a device that the recipe names and that is used even if
-  /// other runs use it. nullopt if a run holds it exclusively.
+  /// Shares the device with other runs, for a device that is named in the recipe and used even if
+  /// other runs are using it. nullopt if a run holds it exclusively.
   static std::optional<DeviceLock> share(const LockFolder& folder, const std::string& uuid);
 
  private:
@@ -57,10 +57,10 @@ struct TakenDevice {
 /// end the search.
 using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 
-/// Takes the best device that `wish` allows: one that has enough room and that no other run of this
-/// user holds. Waits for one if the wish says so: memory that others use must be free at two checks
-/// in a row, and runs are served in order of arrival. Prints what was chosen, and which processes
-/// it is waiting for.
+/// Takes the best device that `wish` allows, one with enough room that is not held by another of
+/// this user's runs. Waits for one if the wish says so: memory used by others must be free at two
+/// checks in a row, and runs are served in order of arrival. Prints what was chosen, and which
+/// processes it is waiting for.
 ///
 /// "auto" means the CPU on a machine without a usable GPU. kDeviceUnavailable if no device is
 /// available and the wish allows no fallback; kCannotCreate if locks cannot be relied on. Calls

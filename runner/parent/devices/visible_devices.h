@@ -80,7 +80,7 @@ struct VisibleDevices {
   /// True if cuda:K is devices[K]. False if that is unknown, because CUDA puts the fastest GPU
   /// first and the GPUs differ.
   bool in_cuda_order = true;
-  /// Which part of CUDA_VISIBLE_DEVICES has no effect, and why; empty if all of it has one.
+  /// Which part of CUDA_VISIBLE_DEVICES has no effect, and why; empty if none.
   std::string remark = {};
 };
 

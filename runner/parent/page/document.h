@@ -12,7 +12,7 @@
 
 namespace runner {
 
-/// A heading; level 2 starts a section, level 3 a part of a section.
+/// A heading; level 2 starts a section, level 3 a subsection.
 struct Heading {
   int level = 2;
   std::string text;

@@ -6,7 +6,7 @@
 
 namespace runner {
 
-/// The files that a Python interpreter needs to run as a worker: a script that loads torch and then
+/// The files that a Python interpreter needs to run as a worker: a script that loads torch, then
 /// the worker as a library.
 struct PythonHost {
   std::filesystem::path script;

@@ -22,8 +22,8 @@ struct InputPath {
   std::filesystem::path path;
 };
 
-/// Returns the options of a resolved recipe that its schema declares as paths, in the recipe's
-/// order. Relative paths are resolved against `folder`; empty: the current folder.
+/// Returns the options of a resolved recipe that are declared as paths in its schema, in the
+/// recipe's order. Relative paths are resolved against `folder`; empty: the current folder.
 std::vector<InputPath> input_paths(const Value& recipe, const SchemaSet& schemas,
                                    const std::filesystem::path& folder = {});
 

@@ -151,7 +151,7 @@ class RootListing {
   auto whole(const Read& read) -> decltype(read()) {
     try {
       return read();
-    } catch (const DatabaseError& error) {  // in a part of the index that had not been read before
+    } catch (const DatabaseError& error) {  // in part of the index that had not been read yet
       warnings_.push_back(warning(ErrorCode::kDamagedRecord,
                                   "the index of the runs in '" + root_.string() + "' is damaged (" +
                                       error.what() + ") and will be rebuilt: '" +

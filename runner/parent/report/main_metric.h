@@ -10,8 +10,8 @@ namespace runner {
 /// mae or rmse), a rank or a perplexity.
 bool is_smaller_better(const std::string& metric);
 
-/// True if a metric is measured on the test data, judging by its name. If a run is selected by such
-/// a metric, its test result is no longer an unbiased estimate.
+/// True if a metric is measured on the test data, judging by its name. If a run is selected using
+/// such a metric, its test result is no longer an unbiased estimate.
 bool is_of_test(const std::string& metric);
 
 /// Returns the full names among `names` that `wanted` may refer to: `wanted` itself, or those that

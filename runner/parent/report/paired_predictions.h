@@ -37,7 +37,7 @@ struct MetricGain {
 /// both, so only samples that exactly one of them gets right count.
 struct PairedClassifiers {
   std::string run, base;  ///< the labels of the rows of the comparison
-  /// Numbers of samples that only `run`, only `base`, or both or neither get right.
+  /// Numbers of samples that only `run` gets right, only `base`, or both or neither.
   std::int64_t better = 0, worse = 0, equal = 0;
   /// McNemar's test of equal error rates, two-sided and exact, by the binomial distribution of
   /// `better` among the samples where they differ; and its mid-p, which is less conservative

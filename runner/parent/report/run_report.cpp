@@ -76,8 +76,8 @@ std::string validation_in_words(const TrainingHistory::Epoch& epoch, const BestV
   return text;
 }
 
-/// Returns the best epoch by the monitored metric; empty if nothing was validated, or if the record
-/// names no metric.
+/// Returns the best epoch by the monitored metric; empty if nothing was validated or no metric is
+/// recorded.
 std::string best_epoch_text(const TrainingHistory& history, const BestValidation* best) {
   if (!best || !best->best_step()) return "";
   const auto& epochs = history.epochs();

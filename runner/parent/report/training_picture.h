@@ -22,7 +22,7 @@ Drawing draw_training(const TrainingHistory& history, const std::string& name);
 /// several networks for one pair are averaged.
 Drawing draw_pairs(const RecordedEvaluation& evaluation, const std::string& name);
 
-/// The folder that drawings are written to, created if it does not exist. A drawing replaces any
+/// The folder to which drawings are written; created if it does not exist. A drawing replaces any
 /// older drawing with the same name.
 class DrawingFolder {
  public:

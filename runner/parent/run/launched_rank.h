@@ -9,8 +9,8 @@
 
 namespace runner {
 
-/// One of several processes that a launcher has started with the same command, on one or more
-/// machines. Each process is a rank of the same run.
+/// One of several processes started by a launcher with the same command, on one or more machines.
+/// Each process is a rank of the same run.
 ///
 ///   torchrun --nproc-per-node 2 --no-python retort run classify
 ///   srun --ntasks 4 retort run classify

@@ -124,7 +124,7 @@ class LiveRecord {
   std::vector<std::string> variables_;    // environment of the running worker
   nlohmann::ordered_json device_choice_;  // null: the device was not chosen
   WatchedInputs inputs_;
-  nlohmann::ordered_json environment_;  // the content of environment.json
+  nlohmann::ordered_json environment_;  // the contents of environment.json
   nlohmann::ordered_json accepted_;     // checkpoints that a resumed run accepts
                                         // (checkpoint_origin.h)
   std::optional<RunLock> lock_;

@@ -159,7 +159,7 @@ class Run {
                 }};
   }
 
-  /// Returns a path on this machine that no worker of any run has used, in memory if possible.
+  /// Returns a path on this machine that no run's workers have used, in memory if possible.
   static std::filesystem::path new_meeting() {
     constexpr const char* kInMemory = "/dev/shm";
     std::error_code none;

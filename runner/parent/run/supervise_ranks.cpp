@@ -43,7 +43,7 @@ class RanksOfRun {
     explicit Rank(std::function<void(const std::string&)> on_line) : output(std::move(on_line)) {}
     WorkerOutput output;
     WorkerProcess* ready = nullptr;  // set while it waits for the go message
-    Diagnostics errors;              // errors that the rank has reported
+    Diagnostics errors;              // errors reported by the rank
     std::optional<Ending> ending;
     bool was_killed = false;  // true if this process killed the rank
   };

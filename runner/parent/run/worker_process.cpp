@@ -27,8 +27,8 @@ struct Pipe {
   Descriptor read, write;
 };
 
-/// Creates a pipe. Both ends have numbers above those that the child uses for its own descriptors,
-/// and are closed by exec.
+/// Creates a pipe. The descriptors of both ends are above those that the child uses itself, and are
+/// closed by exec.
 Pipe make_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");

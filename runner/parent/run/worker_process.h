@@ -27,7 +27,7 @@ namespace runner {
 /// Finds the worker next to the program at `own_executable`, or in ../libexec; never on PATH.
 Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable);
 
-/// Finds retort-tracker (runner/tracker/tracker.h) in the same places.
+/// Finds retort-tracker (runner/tracker/tracker.h) in the same way.
 Result<std::filesystem::path> find_tracker(const std::filesystem::path& own_executable);
 
 /// How to start a worker. Workers send their events on descriptor 3.

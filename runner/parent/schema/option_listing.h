@@ -11,7 +11,7 @@
 
 namespace runner {
 
-/// An option that a kind declares.
+/// An option declared by a kind.
 struct Option {
   /// The key in a recipe, with the stage named after its family: "train.optimizer.learning_rate".
   /// For list items, it has no index: "train.parameter_groups.match".

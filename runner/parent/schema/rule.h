@@ -24,7 +24,7 @@ struct Effect {
 
 /// The x-remark of a text option: what is said about the results of runs that set it.
 struct Remark {
-  std::string when;  ///< a condition; if it is false, nothing is said
+  std::string when;  ///< a condition; if it is false, there is no remark
   std::string text;  ///< what precedes the option's value; braces as in a Rule's message
 };
 

@@ -80,7 +80,7 @@ struct SchemaSet::Store {
   std::map<std::string, Kind, std::less<>> kinds_by_name;  // those requested so far
   std::vector<Kind> kinds;                                 // all, once requested
 
-  /// Returns the kind of stage that a file declares; errors are added to those of the reader.
+  /// Returns the kind of stage declared by a file; errors are added to the reader's.
   Kind& kind_in(std::string_view path) {
     const std::string name = title_of(std::string(path));
     const auto found = kinds_by_name.find(name);

@@ -10,9 +10,9 @@
 
 namespace runner {
 
-/// Returns all errors in `value` according to `schema`, in the order of the text. Does not fill in
-/// defaults. Inside a stage with `foreach`, a string with ${item.…} is valid anywhere, since it is
-/// checked again once filled in. `items` is true if `value` itself is inside such a stage.
+/// Returns all errors in `value` according to `schema`, in source order. Does not fill in defaults.
+/// Inside a stage with `foreach`, a string with ${item.…} is valid anywhere, since it is checked
+/// again once filled in. `items` is true if `value` itself is inside such a stage.
 Diagnostics check(const Value& value, const SchemaNode& schema, bool items = false);
 
 /// True if `value` is a string to be filled in by foreach.
@@ -41,7 +41,7 @@ class ValidatorPass {
  public:
   explicit ValidatorPass(Diagnostics& errors) : errors_(errors) {}
 
-  /// `unit` is the unit of the option that the schema is part of.
+  /// `unit` is the unit of the option to which the schema belongs.
   void check(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
              std::string_view unit = "");
 

@@ -46,7 +46,7 @@ class HttpServer::Connection {
  public:
   Connection(Descriptor client, int end) : client_(std::move(client)), end_(end) {}
 
-  /// Reads up to the empty line; returns 0, or the status to reject the request with.
+  /// Reads up to the empty line; returns 0, or the status for rejecting the request.
   int read_head(std::string& head) {
     const auto deadline = Clock::now() + kForRequest;
     std::array<char, 4096> piece;

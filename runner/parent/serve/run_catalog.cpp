@@ -109,7 +109,7 @@ RunCatalog::~RunCatalog() {
 
 Result<std::shared_ptr<const Catalog>> RunCatalog::refresh() {
   const std::lock_guard reading(reading_);
-  Diagnostics ignored;  // a damaged run says so in its row
+  Diagnostics ignored;  // a damaged run is reported in its row
   auto listing = list_runs(wish_, indexes_, ignored);
   if (!listing) return listing.errors();
   auto catalog = std::make_shared<Catalog>();

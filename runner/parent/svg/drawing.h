@@ -12,7 +12,7 @@ struct Point {
   double x = 0, y = 0;
 };
 
-/// The values of the data at two opposite corners of a plot.
+/// The data values at two opposite corners of a plot.
 struct Scale {
   Point from, to;               ///< the corners with the lowest and with the highest values
   Point lowest, highest;        ///< the data there

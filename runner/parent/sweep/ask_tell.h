@@ -67,7 +67,7 @@ class AskTell final : public TrialSource {
   std::string unread_;
   std::uint64_t next_ask_ = 0;
   std::set<std::uint64_t> asked_;                        // asks without an answer
-  std::set<std::uint64_t> answered_before_;              // asks answered in an earlier process
+  std::set<std::uint64_t> answered_before_;              // asks answered by an earlier process
   std::map<std::uint64_t, std::uint64_t> ask_of_trial_;  // by trial number
   std::set<std::uint64_t> trials_of_before_;
   bool is_done_ = false;

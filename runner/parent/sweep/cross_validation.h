@@ -57,7 +57,7 @@ std::vector<CrossValidation> read_cross_validations(const std::filesystem::path&
 
 /// Returns the rows of a cross-validation's table: its folds, then their summaries.
 TableRows fold_rows(const CrossValidation& all);
-/// Returns a line that says how the intervals of the table were computed, or why they are missing.
+/// Returns a line explaining how the intervals in the table were computed, or why they are missing.
 std::string fold_remarks(const CrossValidation& all);
 
 /// Returns a table for each cross-validation: the metrics of each fold, their mean and standard

@@ -14,7 +14,7 @@ namespace runner {
 
 /// The peak memory that a trial needs on its device, from its plan.
 struct TrialPeak {
-  /// "cpu", or a GPU that the recipe names, "cuda:1", or "cuda" for a GPU that no other trial uses.
+  /// "cpu"; "cuda:1", a GPU named in the recipe; or "cuda", a GPU not used by other trials.
   std::string device = "cpu";
   std::int64_t bytes = 0;
   /// The total memory of the device, {"the machine's memory", …}; 0 bytes: unknown.

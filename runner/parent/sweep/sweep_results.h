@@ -47,7 +47,7 @@ struct TrialMean {
 /// The results of a sweep, read from the runs in its folder, so they do not depend on how often the
 /// sweep was interrupted.
 struct SweepResults {
-  std::vector<std::string> keys;       ///< keys that the trials set, in order of first appearance
+  std::vector<std::string> keys;       ///< keys set by the trials, in order of first appearance
   std::vector<std::string> metrics;    ///< metrics of any trial, evaluation metrics first
   std::optional<Objective> objective;  ///< nullopt: nothing was measured
   std::vector<TrialResult> trials;

@@ -67,7 +67,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "an interrupted download",
      "Fetch it again and compare its checksum; `retort resume RUN` recreates a run's checkpoint."},
     {kMissingWeights, ExitCode::kMissingInput, "a weights file does not exist",
-     "The weights are not where the recipe says.", "model.weights=weights/none.safetensors",
+     "The weights are not where the recipe says they are.",
+     "model.weights=weights/none.safetensors",
      "Move them there, fetch them (`retort data fetch hf:ORG/NAME`), or set model.weights to their "
      "location."},
     {kUnknownInput, ExitCode::kBadData, "a checkpoint does not describe its network's input",
@@ -106,7 +107,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "train.optimizer.learning_rate=100",
      "Lower the learning rate, set train.gradient_clip_norm, or check the samples in the message."},
     {kDeviceUnavailable, ExitCode::kDeviceUnavailable, "the device is not available",
-     "The device that the recipe selects does not exist, or no GPU has enough free memory for the "
+     "The device selected by the recipe does not exist, or no GPU has enough free memory for the "
      "run.",
      "device=cuda:3 on a machine with one GPU",
      "retort devices lists the GPUs; device.wait_for_gpu=true waits for one, device=cpu always "

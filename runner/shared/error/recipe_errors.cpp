@@ -166,7 +166,7 @@ constexpr auto kRecipeErrors = std::to_array<ErrorInfo>({
      "Write it in the form shown in the help."},
     {kBadLength, kRecipe, "a string, list or mapping is too short or too long",
      "A string, list or mapping has too few or too many characters, items or keys.",
-     "train: {optimizer: {betas: [0.9]}}", "Write as many as the message says."},
+     "train: {optimizer: {betas: [0.9]}}", "Write as many as the message asks for."},
     {kDuplicateItem, kRecipe, "a list contains the same item twice",
      "The items of this list must differ, but one appears twice.", "device: {fallback: [cpu, cpu]}",
      "Remove one of them."},

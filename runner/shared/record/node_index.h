@@ -55,10 +55,10 @@ class NodeIndex {
 
   /// True if there is an entry, even an outdated one.
   bool has(const std::string& kind, const std::string& id, const std::string& key) const;
-  /// Returns the node of this kind, id and key if its files are unchanged; else nullopt.
+  /// Returns the node with this kind, id and key if its files are unchanged; otherwise nullopt.
   std::optional<IndexedNode> find(const std::string& kind, const std::string& id,
                                   const std::string& key) const;
-  /// Returns the document most similar to `document` among the newest nodes of this kind and id;
+  /// Returns the document most similar to `document` among the newest nodes with this kind and id;
   /// nullopt if there are none.
   std::optional<nlohmann::json> nearest(const std::string& kind, const std::string& id,
                                         const nlohmann::json& document) const;

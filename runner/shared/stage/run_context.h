@@ -93,8 +93,8 @@ struct NodeFacts {
   bool resuming = false;  ///< the run was interrupted; the node continues from its saved state
   bool smoke = false;  ///< `run --smoke`: at most two steps of everything; results are meaningless
   std::optional<CheckpointSource> trained = {};  ///< set if an earlier run has trained this node
-  /// True if the folder contains the files of a finished node of the same kind, options and inputs.
-  /// A stage with an x-cacheable kind then reads its outputs from the existing files.
+  /// True if the folder contains the files of a finished node with the same kind, options and
+  /// inputs. A stage with an x-cacheable kind then reads its outputs from the existing files.
   bool reuses = false;
   std::optional<std::set<std::string>> wanted =
       {};                        ///< the output ports that have consumers; nullopt: all

@@ -139,7 +139,7 @@ std::string quotable_line(std::string_view line) {
   };
   for (const Span& secret : url_secrets(line)) hide(secret.begin, secret.end);
   bool has_opened = false;    // true after the start of a mapping or list
-  std::size_t next_stop = 0;  // the end of a value inside a mapping or list, found only once
+  std::size_t next_stop = 0;  // the end of a value inside a mapping or list, looked up only once
   for (std::size_t at = 0; at < line.size(); ++at) {
     has_opened = has_opened || line[at] == '{' || line[at] == '[';
     if (line[at] != ':' && line[at] != '=') continue;

@@ -199,10 +199,10 @@ using Json = nlohmann::ordered_json;
 /// Runs the first `steps` steps of every training node of `graph` in two new workers, one after the
 /// other, and compares every tensor of every step.
 ///
-/// Returns the second worker's answer, {"steps", "tensors", "difference"}, which
-/// stages/worker/determinism_check.h describes. Fails with kNothingCompared if the graph has no
-/// training nodes. Errors from the runs have pointers into the recipe but no source locations. The
-/// runs write only below `scratch`.
+/// Returns the second worker's answer, {"steps", "tensors", "difference"}, described in
+/// stages/worker/determinism_check.h. Fails with kNothingCompared if the graph has no training
+/// nodes. Errors from the runs have pointers into the recipe but no source locations. The runs
+/// write only below `scratch`.
 Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const WorkerCommand& worker,
                                const std::filesystem::path& scratch, ProgressDisplay& display) {
   Json answer;

@@ -77,7 +77,7 @@ Diagnostics check_trains(const Graph& graph) {
        "name a recipe with a training stage"}};
 }
 
-/// Returns the worker's answer, which stages/train/range_test.h describes. The run writes below
+/// Returns the worker's answer, described in stages/train/range_test.h. The run writes below
 /// `scratch`.
 Result<Json> test_range(const Graph& graph, const RangeOfRates& range, const WorkerCommand& worker,
                         const std::filesystem::path& scratch, ProgressDisplay& display) {

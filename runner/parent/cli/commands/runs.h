@@ -43,8 +43,8 @@ ExitCode reindex_runs(const RunsFlags& flags, Console& console);
 /// filter is a kUsage error.
 Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console);
 
-/// Returns the values that a run has for a key as JSON: a number or a string, null if there are
-/// none, or a list if there are several.
+/// Returns a run's values for a key as JSON: a number or a string, null if there are none, or a
+/// list if there are several.
 nlohmann::ordered_json values_json(const std::vector<RunValue>& values);
 
 /// Implements `retort runs rerun RUN [overrides]`: starts a new run from another run's record.
