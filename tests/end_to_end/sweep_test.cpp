@@ -402,7 +402,7 @@ TEST_F(Sweep, SecretIsNotWrittenDown) {
   const Ended refused = sweep("s", "+vars.api_token=geheim '++train.warm_start=${vars.api_token}'");
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err,
-              HasSubstr("a trial needs a secret, which is never written into the sweep's folder"));
+              HasSubstr("a trial needs a secret, which is never written to the sweep's folder"));
   EXPECT_NE(run_shell("grep -r geheim s", folder_.path()).exit, 0);
 }
 

@@ -204,7 +204,7 @@ class Reader {
     }
     if (at_interpolation() || (pieces[0].index() == 1 && at_ < text_.size() && !is_blank(peek()) &&
                                std::string_view(".[]}").find(peek()) == std::string_view::npos)) {
-      fail("an interpolation must be a whole key, not a part of one");
+      fail("an interpolation must be a whole key, not part of one");
     }
     return pieces;
   }

@@ -39,7 +39,7 @@ class RecipeKeys {
   virtual bool may_add(const Value& recipe, Path path) const = 0;
 
   /// Returns the kinds that have the key at `path` if the enclosing mapping has a kind that lacks
-  /// the key: {"sgd"} for train.optimizer.momentum of adamw. For help messages.
+  /// the key: {"sgd"} for train.optimizer.momentum with adamw. For help messages.
   virtual std::vector<std::string> other_kinds(const Value& recipe, Path path) const = 0;
 
   /// Returns the other names of all keys.

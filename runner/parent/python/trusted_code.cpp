@@ -47,7 +47,7 @@ Diagnostic damaged_list(const fs::path& file, const std::string& why) {
           {},
           "",
           "the list of trusted code '" + file.string() + "' is damaged: " + why,
-          "remove the list, and trust your code again; until then no code is trusted"};
+          "remove the list and trust your code again; until then, no code is trusted"};
 }
 
 bool lies_below(const std::string& path, const std::string& folder) {

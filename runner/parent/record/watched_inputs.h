@@ -11,8 +11,8 @@
 
 namespace runner {
 
-/// The inputs of a run in progress: records their state when the run begins and detects how they
-/// have changed since.
+/// Watches the inputs of a run in progress: records their state when the run begins and detects how
+/// they have changed since.
 class WatchedInputs {
  public:
   /// Does not inspect the inputs; see look().

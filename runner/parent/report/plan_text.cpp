@@ -193,7 +193,7 @@ std::string options_text(const MemoryPlan& plan) {
   return section("saved at the peak by the recipe's memory options", rows);
 }
 
-/// Returns by how many bytes the alternative is below or above the budget.
+/// Returns how many bytes the alternative is below or above the budget.
 std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
   if (!other.refused.empty()) return "refused: " + other.refused;
   if (!plan.budget) return "";

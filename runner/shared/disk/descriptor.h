@@ -40,8 +40,8 @@ class Turn {
  public:
   /// Creates `file` and waits for this process's turn. Calls `on_wait` once if another process has
   /// the turn. Returns nullopt if `is_cancelled`, which is called several times a second, returns
-  /// true. Also returns nullopt if the file cannot be created or its file system has no locks; each
-  /// process then does the work itself.
+  /// true. Also returns nullopt if the file cannot be created or its file system does not support
+  /// locks; each process then does the work itself.
   static std::optional<Turn> take(const std::filesystem::path& file,
                                   const std::function<bool()>& is_cancelled,
                                   const std::function<void()>& on_wait);

@@ -215,8 +215,8 @@ Descriptor opened(const fs::path& path) {
 /// Flushes the tree to the disk, so everything in it survives a power cut once this returns.
 void sync_tree(const fs::path& root, Storage& storage) {
   const MadeTree tree = tree_of(root);
-  // Start writing all files before waiting for the first one. For thousands of small files, this
-  // takes a tenth of the time.
+  // Start writing all files before waiting for the first one. This is ten times as fast for
+  // thousands of small files.
   for (const fs::path& path : tree.files)
     ::sync_file_range(*opened(path), 0, 0, SYNC_FILE_RANGE_WRITE);
   for (const fs::path& path : tree.files) {

@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-/// The relative amount of memory that an artifact of this type needs: most for a checkpoint (a
+/// The relative amount of memory needed by an artifact of this type: most for a checkpoint (a
 /// network), less for samples in memory, least for rows of scores.
 int weight_in_memory(ArtifactType type) {
   switch (type) {

@@ -20,7 +20,7 @@ inline constexpr int kCheckpointSchema = 1;
 /// Which files are checked against the manifest by content. The rest are checked only by size.
 enum class CheckedFiles { kState, kAll };
 
-/// Throws StageError (kDamagedWeights) if a file of the checkpoint in `folder` is missing or does
+/// Throws StageError (kDamagedWeights) if a file in the checkpoint at `folder` is missing or does
 /// not match the manifest.
 void check_checkpoint(const std::filesystem::path& folder, CheckedFiles files = CheckedFiles::kAll);
 

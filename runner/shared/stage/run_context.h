@@ -128,8 +128,8 @@ class RunContext {
   virtual void progress(const Progress& progress) = 0;
   /// Shows one line to the user, such as the result of an epoch.
   virtual void say(std::string_view line) = 0;
-  /// Writes one line to the log, such as the result of an epoch much like the previous one. The
-  /// user sees it only with -v.
+  /// Writes one line to the log, such as the result of an epoch that is much like the previous one.
+  /// The user sees it only with -v.
   virtual void detail(std::string_view /*line*/) {}
   /// Writes one line to the log at debug level, such as a choice and the rule behind it. The line
   /// may be dropped.

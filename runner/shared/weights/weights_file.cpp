@@ -40,7 +40,7 @@ fs::path first_of(const std::array<const char*, N>& names, const fs::path& folde
   return name == names.end() ? fs::path() : folder / *name;
 }
 
-/// Returns the files in a folder that look like weights with a custom name.
+/// Returns the files in a folder that look like weights with custom names.
 std::vector<std::string> other_weights(const fs::path& folder) {
   constexpr std::array kEndings = {".safetensors", ".bin", ".pth", ".pt", ".ckpt"};
   std::vector<std::string> names;
