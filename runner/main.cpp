@@ -5,7 +5,7 @@
 
 int main(int argc, char** argv) {
   runner::fill_missing_descriptors();
-  // A write beyond the file size limit then fails with an error instead of ending the process.
+  // Makes writes beyond the file size limit fail with an error instead of killing the process.
   // Workers inherit this.
   std::signal(SIGXFSZ, SIG_IGN);
   return runner::run_program({argv + 1, argv + argc});

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostWaiting = 10'000;    // metrics held in memory; the file has the others
+constexpr std::size_t kMostWaiting = 10'000;    // metrics held in memory; the rest are in the file
 constexpr std::size_t kLongestBatch = 500'000;  // bytes; MLflow accepts one megabyte
 constexpr const char* kKeyTag = "retort.key";
 constexpr const char* kNotFound = "RESOURCE_DOES_NOT_EXIST";
@@ -64,7 +64,7 @@ void MlflowRun::begin() {
   has_begun_ = true;
 }
 
-/// Continues the run that the server has; false if it was removed there.
+/// Continues the run on the server; false if it has been removed there.
 bool MlflowRun::continues() {
   try {
     server_.post("runs/update", {{"run_id", state_.run}, {"status", "RUNNING"}});
@@ -78,7 +78,8 @@ bool MlflowRun::continues() {
 
 void MlflowRun::create() {
   if (state_.experiment.empty()) state_.experiment = experiment_id();
-  // A request that was not answered may have created the run, so the key is on the disk first.
+  // A request without a response may still have created the run, so the key is written to disk
+  // first.
   if (was_recorded_) return find_or_create();
   save();
   was_recorded_ = true;
@@ -105,7 +106,7 @@ void MlflowRun::find_or_create() {
     state_.run = member_text(created.value("run", json::object()), "info", "run_id");
   }
   if (state_.run.empty())
-    throw TrackingError(server_.address() + " does not answer like an MLflow server", false);
+    throw TrackingError(server_.address() + " does not respond like an MLflow server", false);
   save();
 }
 
@@ -143,7 +144,7 @@ void MlflowRun::describe() {
   save();
 }
 
-/// MLflow never changes a parameter, so tags have those that a resumed run has changed.
+/// MLflow never changes a parameter, so those changed by a resumed run are stored as tags.
 void MlflowRun::tag_changes(const json& before) {
   std::map<std::string, std::string> known;
   const json& run = before.value("run", json::object());
@@ -180,7 +181,7 @@ void MlflowRun::log(const char* kind, std::size_t most, const json& entries) con
   send_batch();
 }
 
-/// Returns the id of the sweep's run, which one of its trials creates.
+/// Returns the id of the sweep's run, which is created by one of its trials.
 std::string MlflowRun::sweep_run() const {
   const auto known = [&] { return read_mlflow_state(parent_->state, server_.address()); };
   if (const auto state = known(); state && state->is_described) return state->run;
@@ -192,7 +193,7 @@ std::string MlflowRun::sweep_run() const {
   return sweep.state().run;
 }
 
-/// Reads more of the file. After send_again(), from its beginning.
+/// Reads more of the file; after send_again(), starts at its beginning.
 void MlflowRun::read() {
   while (!read_some()) {
   }
@@ -212,8 +213,8 @@ bool MlflowRun::read_some() {
   return true;
 }
 
-/// Takes the next line of the file, unless the server has it. Returns false if the server has
-/// another one in its place.
+/// Takes the next line of the file, unless the server has it. Returns false if the server has a
+/// different one in its place.
 bool MlflowRun::take(MetricLine line) {
   SentMetrics& seen = seen_[line.metric.node];
   const SentMetrics& sent = state_.sent[line.metric.node];
@@ -224,7 +225,7 @@ bool MlflowRun::take(MetricLine line) {
   return !is_other;
 }
 
-/// The server ignores a metric that it has with the same time, step and value.
+/// The server ignores a metric that it already has with the same time, step and value.
 void MlflowRun::send_again(const std::string& node) {
   state_.sent.erase(node);
   tail_.rewind();

@@ -16,45 +16,45 @@
 
 namespace runner {
 
-/// What the server should know of a run or of a sweep, as `retort` describes it.
+/// What `retort` tells the server about a run or a sweep.
 struct TrackedRun {
   std::filesystem::path metrics;  ///< the run's metrics.jsonl; empty for a sweep
-  std::filesystem::path state;    ///< the file with what servers have (mlflow_state.h)
+  std::filesystem::path state;    ///< the file that records what servers have (mlflow_state.h)
   std::string name;
-  std::int64_t began = 0;  ///< milliseconds since 1970; used if the server has nothing yet
+  std::int64_t began = 0;  ///< milliseconds since 1970; used if the server has no run yet
   std::map<std::string, std::string> params = {}, tags = {};
-  std::map<std::string, std::string> prefixes = {};  ///< by node: put before the names of metrics
+  std::map<std::string, std::string> prefixes = {};  ///< metric name prefixes, by node
 };
 
-/// The experiment that contains the run. If neither is given: "Default", as in MLflow.
+/// The experiment that contains the run. If neither is given, "Default" is used, as in MLflow.
 struct TrackedExperiment {
   std::string name = {}, id = {};
 };
 
-/// A run of Retort on an MLflow server. Every function can be called again after a TrackingError
-/// and then does what is missing, so nothing is sent twice. They also throw Cancelled and
+/// A run of Retort on an MLflow server. After a TrackingError, any function can be called again and
+/// picks up where it left off, so nothing is sent twice. Functions also throw Cancelled and
 /// WriteError.
 class MlflowRun {
  public:
-  /// `server` is borrowed. `parent`: the sweep that the run is a trial of.
+  /// `server` is borrowed. `parent` is the sweep that the run is a trial of.
   MlflowRun(const MlflowServer& server, TrackedExperiment experiment, TrackedRun run,
             std::optional<TrackedRun> parent = {});
 
-  /// Creates the run on the server, with its parameters and tags, or continues it there. The first
-  /// trial of a sweep also creates the sweep's run.
+  /// Creates the run on the server, with its parameters and tags, or continues it if it already
+  /// exists. The first trial of a sweep also creates the sweep's run.
   void begin();
-  /// Sends metrics that the server does not have, at most one request. Returns false if there is
-  /// nothing to send for now.
+  /// Sends metrics that the server does not have yet, in a single request at most. Returns false if
+  /// there is currently nothing to send.
   bool send_next();
-  /// Call when the file is complete and was sent: metrics that were measured again with other
-  /// values, in a run that was resumed with other options, are then sent again.
+  /// Must be called when the file is complete and has been sent. If a run was resumed with other
+  /// options, metrics whose values have changed are then sent again.
   void complete();
   /// Records how the run ended: "FINISHED", "FAILED" or "KILLED".
   void end(const std::string& status, std::int64_t time);
 
-  /// Records what the server has in the state's file.
+  /// Records in the state file what the server has.
   void save(Storage& storage = disk()) { write_mlflow_state(run_.state, state_, storage); }
-  /// Returns the number of metrics that the server has, and of those waiting to be sent.
+  /// Return the number of metrics that the server has, and the number waiting to be sent.
   std::int64_t sent() const;
   std::size_t waiting() const { return waiting_.size(); }
   const MlflowState& state() const { return state_; }
@@ -62,7 +62,7 @@ class MlflowRun {
  private:
   struct Waiting {
     MetricLine line;
-    SentMetrics after;  // what its node has sent once the line is sent
+    SentMetrics after;  // what its node has sent, once this line is sent
   };
   std::string experiment_id() const;
   void create();

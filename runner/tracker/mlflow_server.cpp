@@ -12,9 +12,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLongestMlflowAnswer = 16 << 20;  // bytes
-constexpr std::size_t kQuotedColumns = 200;             // of the server's own message
+constexpr std::size_t kQuotedColumns = 200;             // columns of the server's message
 
-/// The statuses after which MLflow's own client retries, too.
+/// The statuses after which MLflow's own client also retries.
 bool is_passing_answer(int status) {
   return status == 408 || status == 425 || status == 429 || status >= 500;
 }
@@ -57,7 +57,7 @@ json MlflowServer::ask(HttpRequest request, std::string_view method) const {
   try {
     reply = send(request, settings_, [&](const HttpReply&, std::string_view bytes) {
       if (body.size() + bytes.size() > kLongestMlflowAnswer)
-        throw TrackingError(access_.address + " sends too long an answer", false);
+        throw TrackingError(access_.address + " sent a response that is too long", false);
       body += bytes;
     });
   } catch (const HttpError& error) {
@@ -66,7 +66,7 @@ json MlflowServer::ask(HttpRequest request, std::string_view method) const {
   if (reply.status != 200) refuse(reply, body, method);
   json answer = parse_json<json>(body);
   if (!answer.is_object())
-    throw TrackingError(access_.address + " does not answer like an MLflow server", false);
+    throw TrackingError(access_.address + " does not respond like an MLflow server", false);
   return answer;
 }
 

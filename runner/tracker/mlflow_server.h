@@ -11,7 +11,7 @@
 
 namespace runner {
 
-/// Thrown if a tracking server does not do what was asked. The message has no secrets.
+/// Thrown if a tracking server does not do what was requested. The message contains no secrets.
 struct TrackingError : std::runtime_error {
   TrackingError(const std::string& what, bool is_passing, std::string code = "")
       : std::runtime_error(what), is_passing(is_passing), code(std::move(code)) {}
@@ -19,8 +19,8 @@ struct TrackingError : std::runtime_error {
   std::string code;  ///< MLflow's error_code, such as "RESOURCE_DOES_NOT_EXIST"; may be empty
 };
 
-/// The address of an MLflow tracking server, and who asks. As in MLflow's own client, a user with a
-/// password takes precedence over a token.
+/// The address of an MLflow tracking server, and the credentials to use. As in MLflow's own client,
+/// a user with a password takes precedence over a token.
 struct MlflowAccess {
   std::string address;  ///< http: or https:, without a user
   std::string token = {}, user = {}, password = {};
@@ -33,7 +33,7 @@ class MlflowServer {
  public:
   MlflowServer(MlflowAccess access, HttpSettings settings);
 
-  /// Calls a method, such as "runs/create", and returns its answer, an object.
+  /// Calls a method, such as "runs/create", and returns its response, a JSON object.
   nlohmann::json post(std::string_view method, const nlohmann::json& arguments) const;
   nlohmann::json get(std::string_view method, std::string_view argument,
                      std::string_view value) const;

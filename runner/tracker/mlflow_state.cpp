@@ -49,7 +49,7 @@ MlflowState state_from(const json& entry) {
   return state;
 }
 
-/// Returns the states in the file; a damaged file has none, so everything is sent again.
+/// Returns the states in the file; for a damaged file, returns none, so everything is sent again.
 std::vector<MlflowState> states_in(const std::filesystem::path& path) {
   std::ifstream file = open_regular(path);
   const json all = parse_json<json>(file);

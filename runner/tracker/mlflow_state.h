@@ -11,8 +11,8 @@
 
 namespace runner {
 
-/// The metrics of a node that a server has: the first `count` in metrics.jsonl. A resumed run
-/// measures some of them again, at other times but with the same values, which `digest` confirms.
+/// A node's metrics that a server already has: the first `count` in metrics.jsonl. A resumed run
+/// records some of them again, at other times but with the same values; `digest` confirms this.
 struct SentMetrics {
   std::int64_t count = 0;
   std::uint64_t digest = kNoMetrics;
@@ -25,13 +25,13 @@ struct SentMetrics {
   static constexpr std::uint64_t kNoMetrics = 0xcbf29ce484222325;  // FNV-1a's offset basis
 };
 
-/// What an MLflow server has of a run or a sweep.
+/// What an MLflow server has received of a run or a sweep.
 struct MlflowState {
   std::string server;      ///< its address
   std::string key;         ///< identifies the run on the server before its id is known
   std::int64_t began = 0;  ///< milliseconds since 1970
   std::string experiment = {}, run = {};         ///< ids on the server; empty: not known yet
-  bool is_described = false;                     ///< the server has the parameters and tags
+  bool is_described = false;                     ///< the parameters and tags have been sent
   std::map<std::string, SentMetrics> sent = {};  ///< by node
 };
 
@@ -39,7 +39,7 @@ struct MlflowState {
 std::optional<MlflowState> read_mlflow_state(const std::filesystem::path& path,
                                              const std::string& server);
 
-/// Records `state` in the file, next to those of other servers. Throws WriteError.
+/// Records `state` in the file, alongside the states of other servers. Throws WriteError.
 void write_mlflow_state(const std::filesystem::path& path, const MlflowState& state,
                         Storage& storage = disk());
 

@@ -15,8 +15,8 @@ using nlohmann::json;
 using namespace std::chrono_literals;
 
 constexpr auto kBetweenTrackerReads = 1s;
-constexpr auto kLongestPause = 30s;    // between two attempts
-constexpr auto kServerPatience = 30s;  // until a silent server is reported
+constexpr auto kLongestPause = 30s;    // maximum pause between two attempts
+constexpr auto kServerPatience = 30s;  // how long until a silent server is reported
 constexpr auto kLongestTrackerRequest = 20s;
 
 std::map<std::string, std::string> texts_in(const json& object) {
@@ -74,8 +74,8 @@ bool Tracker::operator()() {
   return true;
 }
 
-/// Sends what the run measures until it ends. A server that does not answer is tried again, less
-/// and less often.
+/// Sends what the run measures until it ends. If the server does not respond, tries again, less and
+/// less often.
 Tracker::Outcome Tracker::follow(MlflowRun& run) {
   std::chrono::milliseconds pause = kBetweenTrackerReads;
   auto answered = Clock::now();
@@ -156,7 +156,7 @@ void Tracker::listen(std::chrono::milliseconds time) {
   if (limit_ > 0ms) deadline_ = Clock::now() + limit_;
 }
 
-/// Also hears, during a request, that the run has ended.
+/// Also notices, during a request, that the run has ended.
 bool Tracker::is_out_of_time() {
   if (!end_ && !input_.is_over()) listen(0ms);
   return (deadline_ && Clock::now() >= *deadline_) || (!end_ && input_.is_over());

@@ -11,17 +11,17 @@
 
 namespace runner {
 
-/// The lines that arrive for the tracker.
+/// The lines sent to the tracker.
 class TrackerInput {
  public:
   virtual ~TrackerInput() = default;
-  /// Waits for the next line, at most `time`. Returns nullopt if there is none yet.
+  /// Waits up to `time` for the next line. Returns nullopt if none has arrived.
   virtual std::optional<std::string> next(std::chrono::milliseconds time) = 0;
-  /// True once `retort` has closed the connection and every line was returned.
+  /// True once `retort` has closed the connection and every line has been returned.
   virtual bool is_over() const = 0;
 };
 
-/// Sends a run to an MLflow server while it runs, or afterwards. The protocol is one JSON object
+/// Sends a run to an MLflow server, during the run or afterwards. The protocol is one JSON object
 /// per line. The first line of the input describes the run:
 ///
 ///   {"server", "experiment": {"name", "id"}, "run": RUN, "sweep": RUN or null, "tries",
@@ -29,12 +29,12 @@ class TrackerInput {
 ///
 /// RUN: {"metrics", "state", "name", "began", "params", "tags", "prefixes"} (TrackedRun). The
 /// second line, {"end": {"status", "time"}}, comes when the run has ended. From then on, a request
-/// may fail `tries` - 1 times, and everything may take `limit_seconds` (0: no limit).
+/// may fail `tries` - 1 times, and everything together may take `limit_seconds` (0: no limit).
 ///
-/// Answers {"failed": text} once, as soon as the server refuses something or has not answered for
-/// half a minute, or at the end; or {"done": {"run_id", "experiment_id", "sent"}} at the
-/// end. Secrets come from MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_USERNAME and
-/// MLFLOW_TRACKING_PASSWORD, and are in no line.
+/// Responds with {"failed": text} once, as soon as the server rejects something or has not
+/// responded for half a minute, or at the end; or {"done": {"run_id", "experiment_id", "sent"}} at
+/// the end. Secrets come from MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_USERNAME and
+/// MLFLOW_TRACKING_PASSWORD and never appear in a line.
 class Tracker {
  public:
   using Answer = std::function<void(const nlohmann::json& line)>;

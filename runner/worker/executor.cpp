@@ -22,14 +22,14 @@ namespace {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// True if planning may run the node, because there is nothing to plan in it and later nodes cannot
-/// be planned without its outputs.
+/// True if planning may simply run the node, because there is nothing in it to plan and later nodes
+/// cannot be planned without its outputs.
 bool is_cheap(const Node& node) {
   const auto family = family_of(node.kind);
   return family == Family::kData || family == Family::kModel || family == Family::kMemory;
 }
 
-/// Thrown for a node that is not run because it needs more memory than its budget.
+/// Thrown if a node is not run because it needs more memory than its budget allows.
 struct DoesNotFit {
   Diagnostic error;
 };
@@ -80,8 +80,8 @@ Diagnostics Executor::create() {
   return errors;
 }
 
-/// Returns null if nothing can be reused: without a request, or if a stage cannot determine what
-/// its results depend on. `unread` then has the errors.
+/// Returns null if nothing can be reused: if reuse was not requested, or if a stage cannot
+/// determine what its results depend on. In the latter case, `unread` contains the errors.
 std::unique_ptr<Reuse> Executor::make_reuse(const RunOptions& options, Diagnostics& unread) const {
   if (!options.reuse) return nullptr;
   std::vector<StageFacts> facts;
@@ -102,8 +102,8 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
                            std::string_view device) {
   assert(stages_.size() == graph_.nodes.size());
   dry_ = dry;
-  // Determining what stages depend on outside their options requires reading their data, so it is
-  // done only on request.
+  // Determining what stages depend on in addition to their options requires reading their data, so
+  // it is done only on request.
   Diagnostics unread;
   const std::unique_ptr<Reuse> reuse =
       may_reuse(graph_, options) ? make_reuse(options, unread) : nullptr;
@@ -164,7 +164,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
     }
   }
   left_memory_.share(planned_, device);
-  // A resumed run may not need the inputs that are missing.
+  // A resumed run may not need the missing inputs.
   for (const Diagnostic& error : options.resume ? Diagnostics() : unread) {
     if (std::ranges::none_of(errors,
                              [&](const auto& known) { return same_complaint(known, error); }))
@@ -207,15 +207,14 @@ std::optional<Outputs> Executor::plan_node(std::size_t index, const Given& given
 /// Warns once for all nodes of a stage.
 void Executor::warn_of_measured(const std::optional<MemoryPlan>& plan, const std::string& pointer) {
   if (!plan || plan->measured.empty() || !warned_of_.insert(pointer).second) return;
-  world_.emit(
-      Reported{{ErrorCode::kMeasuredPlan,
-                {},
-                pointer,
-                "the plan of '" + plan->node + "' was " + measured_text(*plan),
-                "other values may need more memory, which the budget still limits; --strict "
-                "refuses such a plan",
-                {},
-                Severity::kWarning}});
+  world_.emit(Reported{{ErrorCode::kMeasuredPlan,
+                        {},
+                        pointer,
+                        "the plan of '" + plan->node + "' was " + measured_text(*plan),
+                        "other values may need more memory, which is still limited by the budget; "
+                        "--strict rejects such plans",
+                        {},
+                        Severity::kWarning}});
 }
 
 ExitCode Executor::run(const RunOptions& options, std::string_view device) {
@@ -243,8 +242,8 @@ ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, 
   const NodeLayout layout = RunLayout(options.folder).node(node.id);
   const std::filesystem::path folder = layout.folder();
   std::error_code error;
-  // The training nodes that use this data have already run, here or elsewhere, but their evaluation
-  // needs the division.
+  // The training nodes that use this data have already run, here or elsewhere, but evaluating them
+  // requires the division.
   const auto& done = planned_[index].done;
   if (done && done->division && !std::filesystem::exists(layout.division(), error))
     keep_division(layout, done->division);
@@ -292,7 +291,7 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
     return std::move(dry.done->outputs);
   }
   if (dry.state == DryNode::State::kUnknown) {
-    // The data on which the plan depends exists only now.
+    // The data on which the plan depends did not exist until now.
     dry.node = graph_.nodes[index].id;
     plan_node(index, given, options, device);
     warn_of_measured(dry.plan, graph_.nodes[index].pointer);
@@ -307,7 +306,7 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
                   size_text(*dry.plan->budget) + " (" + dry.plan->budget_from + ")" +
                   (dry.plan->fits()
                        ? ""
-                       : ": too much, but it starts anyway (memory.on_oom_policy: legacy)"));
+                       : ": too much, but it runs anyway (memory.on_oom_policy: legacy)"));
     }
     nlohmann::ordered_json plan = to_json(*dry.plan);
     plan["run_peak"] = run_peak(*largest_plan(planned_));
@@ -334,7 +333,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
   world_.emit(NodeStarted{node.id});
   FinishedNode finished{.key = keys_[index]};
   try {
-    // Try to reuse again, because data created by this run exists only now.
+    // Try to reuse again, because data created by this run did not exist until now.
     const std::optional<Turn> turn =
         reuse ? reuse->take_in_turn(
                     index, world_.is_cancelled,
@@ -363,7 +362,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     left_memory_.renew(index, outputs);
     for (const std::string& line : left_memory_.text(index)) context.say(line);
     artifacts.put(index, outputs);
-    // On a signal, a stage may also return early with incomplete outputs, which must not be used as
+    // On a signal, a stage may return early with incomplete outputs, which must not be used as
     // results.
     if (world_.is_cancelled()) throw Cancelled{};
     std::int64_t metrics = context.metrics();
@@ -374,7 +373,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
         metrics += static_cast<std::int64_t>(taken->metrics.size());
         finished.reused_from = taken->run.string();
       } else if (!taken) {
-        std::filesystem::remove(layout.reused());  // of an earlier attempt; no longer true
+        std::filesystem::remove(layout.reused());  // from an earlier attempt; no longer true
       }
       finished.reuse_key = reuse->key(index);
     }
@@ -396,7 +395,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
   return ExitCode::kDone;
 }
 
-/// Reports the failure of a node. Call it while the exception of the stage is being handled.
+/// Reports the failure of a node. Must be called while the stage's exception is being handled.
 ExitCode Executor::failed(const Node& node) {
   std::vector<std::string> other_devices;
   Recovery incident;

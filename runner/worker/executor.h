@@ -27,28 +27,27 @@ struct RunOptions {
   std::filesystem::path folder;  ///< the run folder; nodes write below its nodes/
   bool smoke = false;
   Observer* observer = nullptr;  ///< borrowed
-  /// `first_folder` in it is not used.
+  /// Its `first_folder` is not used.
   RankOfRun ranks = {};
-  /// For ranks other than 0: the run folder of rank 0. If empty, `folder`.
+  /// For ranks other than 0: rank 0's run folder. If empty, `folder` is used.
   std::filesystem::path first_folder = {};
-  bool resume = false;  ///< the run was interrupted: skip finished nodes and continue the others
+  bool resume = false;  ///< the run was interrupted: skip finished nodes and continue the rest
   CheckpointSources trained = {};  ///< nodes that do not train, because their results are loaded
                                    ///< from these checkpoints
-  std::optional<ReuseOptions> reuse = {};  ///< nullopt to reuse no results of other runs
+  std::optional<ReuseOptions> reuse = {};  ///< nullopt: do not reuse results of other runs
   Restarts restarts = {};
-  /// For a resumed run: its folder, for plan(), which has no `folder` yet. Training nodes reuse the
-  /// plans recorded there.
+  /// For a resumed run: its folder, for use by plan(), when `folder` is not set yet. Training nodes
+  /// reuse the plans recorded there.
   std::filesystem::path resumed = {};
   std::filesystem::path cache = {};  ///< Allowance::cache
-  /// For a new run: the folder of another run with the plans that training nodes reuse; empty if
-  /// none.
+  /// For a new run: the folder of another run from which training nodes reuse plans; empty if none.
   std::filesystem::path plans = {};
   /// For a new run that repeats another run or evaluates its checkpoints: the folder of that run,
   /// to reuse its data division. Empty if none.
   std::filesystem::path divisions = {};
   bool accepts_changes = false;  ///< accept changes in the data since that run
 
-  /// Returns the folder that has the run's record.
+  /// Returns the folder that contains the run's record.
   const std::filesystem::path& record() const {
     return first_folder.empty() ? folder : first_folder;
   }
@@ -58,18 +57,20 @@ struct RunOptions {
 struct ExecutorWorld {
   std::function<void(const Event&)> emit;
   std::function<bool()> is_cancelled;
-  /// Writes a line to the log at level debug.
+  /// Writes a line to the log at debug level.
   std::function<void(const std::string& node, std::string_view line)> debug = [](const std::string&,
                                                                                  auto) {};
   std::function<bool()> take_save_request = [] { return false; };
-  /// Waits until everything emitted is on the disk, so that `node` can save. `node` may be empty.
+  /// Waits until everything emitted so far is on disk, so that `node` can save. `node` may be
+  /// empty.
   std::function<void(const std::string& node)> sync_metrics = [](const std::string&) {};
-  /// Called with the exception of a node before it becomes a diagnostic; may end the process.
+  /// Called with an exception from a node before it is turned into a diagnostic; may end the
+  /// process.
   std::function<void(const std::string& node, const std::exception& error)> on_failure =
       [](const std::string&, const std::exception&) {};
   /// Returns the peak of live tensor bytes since the last call; 0 if unknown.
   std::function<std::int64_t()> measure_peak_live = [] { return 0; };
-  /// With several ranks: returns the text that rank 0 passed to it.
+  /// With several ranks: returns the text that rank 0 passed in.
   std::function<std::string(const std::string& own)> text_of_first = [](const std::string& own) {
     return own;
   };
@@ -77,33 +78,33 @@ struct ExecutorWorld {
 };
 
 /// Runs a compiled graph inside the worker. Creates all stages, then runs them in run_order(),
-/// passes artifacts on, and frees each one after its last consumer. A resumed run skips a finished
-/// node unless an unfinished node needs its outputs. A node is also skipped if its results are
-/// reused from another run (reuse.h). A node that an earlier run has trained receives no data, and
-/// nodes needed only for that data output nothing. Exceptions of stages are caught here, once, and
-/// become diagnostics, except for Cancelled, which passes through.
+/// passes artifacts along and frees each one after its last consumer. A resumed run skips a
+/// finished node unless an unfinished node needs its outputs. A node is also skipped if its results
+/// are reused from another run (reuse.h). A node that an earlier run has trained receives no data,
+/// and nodes needed only for that data output nothing. Exceptions from stages are caught only here
+/// and turned into diagnostics, except for Cancelled, which is passed on.
 class Executor {
  public:
   Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world);
   ~Executor();
 
-  /// Creates all stages, or returns the errors of all stages at once.
+  /// Creates all stages, or returns all of their errors at once.
   Diagnostics create();
 
   /// Determines the memory needs of the nodes that will run. Runs those that are too cheap to plan,
   /// and keeps their outputs for run(). Distributes the memory that the plans leave free
   /// (left_memory.h). Nodes that cannot be planned before the run are planned during the run,
   /// before they start. Returns the errors of nodes that do not fit or that reject their options or
-  /// inputs; with `strict`, also everything that prevents a node from being planned.
+  /// inputs; with `strict`, also everything that keeps a node from being planned.
   Diagnostics plan(const RunOptions& options, const DryRunOptions& dry, bool strict,
                    std::string_view device);
   /// The results of plan(), in the order of the graph's nodes.
   const std::vector<DryNode>& planned() const { return planned_; }
 
-  /// Runs the stages that create() created. Call it once. Returns the exit code of the worker;
-  /// errors have been emitted by then. If the run is cancelled, run() and plan() throw Cancelled
-  /// and emit no error. If a node can continue on another device, emits Stranded and returns
-  /// kNeedsAnotherDevice.
+  /// Runs the stages that create() created. Must be called only once. Returns the worker's exit
+  /// code; by then, all errors have been emitted. If the run is cancelled, run() and plan() throw
+  /// Cancelled and emit no error. If a node can continue on another device, emits Stranded and
+  /// returns kNeedsAnotherDevice.
   ExitCode run(const RunOptions& options, std::string_view device);
 
  private:
@@ -113,11 +114,11 @@ class Executor {
   void report_reused(std::size_t index, const Reuse::Source& taken);
   ExitCode failed(const Node& node);
   std::unique_ptr<Reuse> make_reuse(const RunOptions& options, Diagnostics& unread) const;
-  /// What a node receives when it starts.
+  /// What a node is given when it starts.
   struct Given {
     Inputs inputs;
     std::set<std::string> wanted;  // outputs that have consumers
-    std::vector<NamedBytes> held;  // results kept on the device for other nodes
+    std::vector<NamedBytes> held;  // other nodes' inputs that are kept on the device
   };
   Given take(std::size_t index, KeptArtifacts& artifacts, std::string_view device) const;
   DryContext dry_context(std::size_t index, const Given& given, const RunOptions& options,

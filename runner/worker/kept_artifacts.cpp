@@ -29,7 +29,7 @@ std::set<std::string> KeptArtifacts::wanted(std::size_t index) const {
 }
 
 /// True if a node that runs needs the output. An artifact that only passes through a data node,
-/// under the same name, is needed if the output of that data node is.
+/// under the same name, is needed if that data node's output is.
 bool KeptArtifacts::is_wanted(std::size_t index, const std::string& output) const {
   for (std::size_t i = index + 1; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];

@@ -77,7 +77,7 @@ void LeftMemory::add(std::size_t index, const Outputs& outputs) {
   for (const auto& [port, output] : outputs) {
     const ArtifactPtr& artifact = output;
     const auto is_known = [&](const Share& share) { return share.artifact.lock() == artifact; };
-    if (std::ranges::any_of(shares_, is_known)) continue;  // a node passes the artifact on
+    if (std::ranges::any_of(shares_, is_known)) continue;  // a node is passing the artifact along
     if (const Keeper* const keeper = keeper_of(artifact))
       shares_.push_back(
           {.node = index, .port = port, .artifact = artifact, .wanted = keeper->could_keep()});
@@ -105,8 +105,7 @@ void LeftMemory::count_in(MemoryPlan& plan) {
   const std::int64_t bytes = given();
   if (bytes == 0) return;
   plan.needed += bytes;
-  plan.terms.push_back(
-      {std::string(kCacheTerm), bytes, "kept in memory that the plans leave free"});
+  plan.terms.push_back({std::string(kCacheTerm), bytes, "kept in memory left free by the plans"});
   for (PlanAlternative& other : plan.alternatives) {
     const std::int64_t left =
         plan.budget ? std::max<std::int64_t>(*plan.budget - other.needed, 0) : bytes;
@@ -155,7 +154,7 @@ void LeftMemory::give(std::int64_t bytes) {
   for (const Share& share : shares_) wanted += static_cast<double>(share.wanted);
   const double part = wanted > 0 ? std::min(1.0, static_cast<double>(bytes) / wanted) : 1;
   for (Share& share : shares_) {
-    // Keeps the sum of the rounded shares below the total.
+    // Keeps the sum of the rounded shares from exceeding the total.
     share.given =
         part == 1
             ? share.wanted

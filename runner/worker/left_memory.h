@@ -21,19 +21,19 @@ namespace runner {
 /// The outcome of a dry run for one node.
 struct DryNode {
   enum class State {
-    kUnknown,  ///< something that the plan needs does not exist yet, or the stage rejects
-               ///< its options or inputs
+    kUnknown,  ///< something needed for the plan does not exist yet, or the stage rejects its
+               ///< options or inputs
     kReused,   ///< another run's results are reused
     kRuns,
   };
   std::string node;
   State state = State::kUnknown;
-  std::string why = {};  ///< why the node runs although a similar one has finished; or the run
-                         ///< from which it is reused; or why it was rejected
+  std::string why = {};  ///< why the node runs although a similar one has finished, which run it is
+                         ///< reused from, or why it was rejected
   std::optional<MemoryPlan> plan = {};
   std::optional<Certificate> certificate = {};
 
-  /// For a node that was cheap enough to run: its complete results.
+  /// For a node that was cheap enough to simply run: its complete results.
   struct Results {
     Outputs outputs;
     std::vector<std::string> said;
@@ -53,9 +53,9 @@ const MemoryPlan* largest_plan(const std::vector<DryNode>& nodes);
 /// retort.
 nlohmann::ordered_json to_json(const std::vector<DryNode>& nodes);
 
-/// Distributes the memory that the plans of a run leave free among the artifacts that could use it
-/// as a cache (Keeper::could_keep()), and adds it to the plans. In a run on a GPU the plans do not
-/// cover host memory, so each artifact gets all that it could use.
+/// Distributes the memory that a run's plans leave free among the artifacts that could use it as a
+/// cache (Keeper::could_keep()), and adds it to the plans. For a run on a GPU, the plans do not
+/// cover host memory, so each artifact gets as much as it could use.
 class LeftMemory {
  public:
   /// `cache` and `build` become part of every Allowance.
@@ -64,13 +64,13 @@ class LeftMemory {
 
   /// Adds the artifacts that node `index` has output, or their stand-ins.
   void add(std::size_t index, const Outputs& outputs);
-  /// Distributes the memory in proportion to what each artifact could cache. Call it once all nodes
-  /// that can be planned are planned.
+  /// Distributes the memory in proportion to what each artifact could cache. Must be called once
+  /// all nodes that can be planned have been planned.
   void share(std::vector<DryNode>& planned, std::string_view device);
-  /// Adds the distributed memory to the plan of a node that could not be planned before. Takes back
+  /// Adds the distributed memory to the plan of a node that could not be planned before. Reclaims
   /// whatever does not fit alongside that plan.
   void count_in(MemoryPlan& plan);
-  /// Gives recreated artifacts of node `index` their shares again.
+  /// Gives the recreated artifacts of node `index` their shares again.
   void renew(std::size_t index, const Outputs& outputs);
   /// Returns "550.0 MiB of the 812.0 MiB that this stage could use may be cached in memory", and
   /// what is cached elsewhere; empty if node `index` could cache nothing.
@@ -90,7 +90,7 @@ class LeftMemory {
   std::filesystem::path cache_;
   std::string build_;
   std::vector<Share> shares_;
-  bool is_planned_for_ = false;  // the plans cover the distributed memory
+  bool is_planned_for_ = false;  // the plans include the distributed memory
 };
 
 }  // namespace runner

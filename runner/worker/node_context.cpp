@@ -37,8 +37,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the folder of node `id` in the run that is resumed or repeated; empty if the node did
-/// not get far enough there.
+/// Returns the folder of node `id` in the run being resumed or repeated; empty if the node did not
+/// get far enough there.
 fs::path earlier_folder(const std::string& id, const RunOptions& options) {
   std::error_code error;
   const fs::path& resumed = options.record().empty() ? options.resumed : options.record();
@@ -179,8 +179,8 @@ class TrainedDataSearch {
     one.is_earlier = is_earlier;
   }
 
-  /// Follows node `index` to the runs that contain the files named in its options or in those of
-  /// its model.
+  /// Follows node `index` to the runs that contain the files named in its own options or in its
+  /// model's.
   void follow(const Graph& graph, std::size_t index) {
     const Node& node = graph.nodes[index];
     std::vector<std::string> texts;
@@ -262,8 +262,8 @@ std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph,
 
 namespace {
 
-/// Returns the first line of an exception's text, for the user. If there are more, such as the C++
-/// backtrace of LibTorch's exceptions, writes the whole text to stderr, which goes to the log.
+/// Returns the first line of an exception's text, for the user. If there is more, such as the C++
+/// backtrace in LibTorch's exceptions, writes the whole text to stderr, which goes to the log.
 std::string first_line_logging_rest(const char* what) {
   const std::string_view text = what;
   const std::size_t end = std::min(text.find('\n'), text.size());
@@ -306,7 +306,7 @@ Diagnostic not_deterministic(const Node& node, const std::string& operation) {
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLasting = {
     {{"parameter", "weights"}, {"gradient", "gradients"}, {"optimizer_state", "optimizer state"}}};
 
-/// A plan with steps that start this many times as many operations is noticeably slower than its
+/// A plan with steps that launch this many times as many operations is noticeably slower than its
 /// compute suggests.
 constexpr double kNoticed = 1.5;
 
@@ -343,7 +343,7 @@ std::string advice(const MemoryPlan& plan) {
   if (const PlanAlternative* other = cheapest_that_fits(plan)) {
     return override_text(other->overrides) + " fits: " + size_text(other->needed) +
            (other->relative_operations > kNoticed
-                ? ", and starts " + std::to_string(std::lround(other->relative_operations)) +
+                ? ", and launches " + std::to_string(std::lround(other->relative_operations)) +
                       " times as many operations"
                 : "") +
            (other->exactness == "declared" ? ", and changes the training" : "");

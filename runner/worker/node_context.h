@@ -22,8 +22,8 @@
 
 namespace runner {
 
-/// Returns the facts that node `index` receives; a dry run receives nothing else. `taken` is the
-/// folder with the reused files of this node from an earlier run.
+/// Returns the facts given to node `index`; in a dry run, it is given nothing else. `taken` is the
+/// folder with this node's reused files from an earlier run.
 NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& options,
                      std::string_view device, std::set<std::string> wanted,
                      const std::optional<NodeLayout>& taken);
@@ -31,7 +31,7 @@ NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& op
 /// Writes the division passed to RunContext::divided() into a node's folder. Throws WriteError.
 void keep_division(const NodeLayout& layout, const std::function<std::string()>& division);
 
-/// The context of a node during a run. It turns everything into events.
+/// The context of a node during a run. Turns everything into events.
 class NodeContext final : public RunContext {
  public:
   /// `reuse` is null if nothing is reused. Everything except `facts` is borrowed.
@@ -81,7 +81,7 @@ class NodeContext final : public RunContext {
 
  private:
   static constexpr std::chrono::milliseconds kInterval{
-      100};  // minimum time between two progress events of a phase
+      100};  // minimum time between progress events of a phase
 
   const std::size_t index_;
   const std::string& id_;
@@ -92,7 +92,7 @@ class NodeContext final : public RunContext {
   std::string last_phase_;
 };
 
-/// The context of a node during a dry run. It writes nothing and keeps the lines passed to say().
+/// The context of a node during a dry run. Writes nothing and keeps the lines passed to say().
 class DryContext final : public PlanContext {
  public:
   /// Stores the plan and the certificate in `result`. `world` and `result` are borrowed.
@@ -120,8 +120,8 @@ class DryContext final : public PlanContext {
 
   std::vector<std::string>& said() { return said_; }
   const std::function<std::string()>& division() const { return division_; }
-  /// Sets earlier_step() from the plan in the file `recorded`, if it exists. Reports an unreadable
-  /// file to the user.
+  /// Sets earlier_step() from the plan in the file `recorded`, if it exists. If the file cannot be
+  /// read, tells the user.
   void replay(const std::filesystem::path& recorded);
 
  private:
@@ -131,27 +131,28 @@ class DryContext final : public PlanContext {
   std::function<std::string()> division_;
 };
 
-/// Returns the training data of the models that node `index` evaluates. Includes the training nodes
-/// of its graph and, if these or their models start from weights of other runs, the training nodes
-/// of those runs. Includes validation parts, unless the node is wired to one. A run with an
+/// Returns the training data of the models that node `index` evaluates. This covers the training
+/// nodes of its graph and, if these or their models start from weights of other runs, the training
+/// nodes of those runs. Includes validation parts, unless the node is wired to one. A run with an
 /// unreadable record is represented by its own folder, which has no division.
 std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph,
                                       const RunOptions& options);
 
 /// Converts the current exception, thrown by a stage, to an error at the node's location in the
-/// recipe. If its text has several lines, such as a backtrace of LibTorch, the user sees the first
+/// recipe. If its text has several lines, such as a LibTorch backtrace, the user sees the first
 /// line and the log (stderr) gets all of it.
 Diagnostic stage_failure(const Node& node);
 
 /// Converts the current exception, which may contain several failures, to errors.
 Diagnostics stage_failures(const Node& node);
 
-/// Returns the first possible alternative of a plan that fits its budget; null if none does.
+/// Returns the first alternative of a plan that is possible and fits its budget; null if there is
+/// none.
 const PlanAlternative* cheapest_that_fits(const MemoryPlan& plan);
 
-/// Returns the error for a plan that does not fit its budget: by how many bytes, what is live at
-/// the peak, and the cheapest change that would make it fit. `pointer` is the node's location in
-/// the recipe.
+/// Returns the error for a plan that does not fit its budget: how many bytes it is over, what is
+/// live at the peak, and the cheapest change that would make it fit. `pointer` is the node's
+/// location in the recipe.
 Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer = "");
 
 }  // namespace runner

@@ -12,9 +12,9 @@ class Reuse;
 struct ExecutorWorld;
 struct RunOptions;
 
-/// Returns for each node whether it must run. A node need not run if it is finished or reused and
-/// no node that runs needs its outputs. `keys` are those of the nodes (node_keys()); `reuse` is
-/// null if nothing is reused.
+/// Returns, for each node, whether it must run. A node need not run if it is finished or reused and
+/// none of the nodes that run needs its outputs. `keys` are those of the nodes (node_keys());
+/// `reuse` is null if nothing is reused.
 std::vector<bool> nodes_to_run(const Graph& graph, std::span<const std::string> keys,
                                const RunOptions& options, Reuse* reuse, const ExecutorWorld& world);
 

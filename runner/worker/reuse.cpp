@@ -54,7 +54,7 @@ Reuse::Reuse(const Graph& graph, std::vector<StageFacts> facts, const RunOptions
   }
   const bool is_whole = !options.smoke && !options.observer;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    // Nothing can be reused for other nodes, since their files do not contain their outputs.
+    // Other nodes cannot reuse anything, since their files do not contain their outputs.
     const Node& node = graph.nodes[i];
     const bool has_files = node.cacheable || is_training(node) || !feeds[i];
     nodes_[i].is_eligible = is_whole && has_files && !is_foreign[i];
@@ -90,7 +90,7 @@ bool Reuse::take(std::size_t index, bool needed) {
     node.taken = take_own(index, wanted);
     if (!node.taken && looks_for(index)) node.taken = take_indexed(index, wanted);
   } catch (const std::exception&) {
-    node.was_damaged = true;  // the results disappeared while they were being reused
+    node.was_damaged = true;  // the results disappeared while being reused
   }
   return node.taken.has_value();
 }
@@ -184,7 +184,7 @@ void Reuse::note(std::size_t index, StageFacts facts) {
   facts_[index] = std::move(facts);
 }
 
-/// False if something on which the result depends changed while this run was working.
+/// False if something on which the result depends changed during this run.
 bool Reuse::is_steady(std::size_t index) const {
   return nodes_[index].is_steady &&
          std::ranges::all_of(graph_.nodes[index].inputs,

@@ -89,7 +89,7 @@ TEST_F(ChangedRecord, MissingPhotographIsNotPassedOver) {
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err, HasSubstr("error[E0807]: the input /data/root was 24 files with "));
   EXPECT_THAT(refused.err,
-              HasSubstr("restore it, or add --force: the result may then be different"));
+              HasSubstr("restore it, or add --force, in which case the result may differ"));
   EXPECT_FALSE(fs::exists(folder_ / "run/.retort/resume-1"));
 
   fs::rename(folder_ / "aside.jpg", photo);

@@ -90,8 +90,9 @@ TEST_F(DoctorDeterminism, MistakesOfTheRecipeAreShownAtTheirPlace) {
       "schema: 1\nname: only\ndevice: cpu\ndata: {kind: data.image_folder, root: photos}\n");
   const Ended nothing = retort("doctor determinism only.yaml", folder_.path());
   EXPECT_EQ(nothing.exit, 1);
-  EXPECT_THAT(nothing.err,
-              HasSubstr("error[E0711]: nothing was compared: the recipe 'only' trains nothing"));
+  EXPECT_THAT(
+      nothing.err,
+      HasSubstr("error[E0711]: nothing was compared: the recipe 'only' does not train anything"));
 }
 
 }  // namespace

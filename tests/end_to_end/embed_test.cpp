@@ -56,7 +56,7 @@ TEST_F(Embedded, EveryImageHasARowAndACopyIsADuplicate) {
   const Ended ended = embed("run photos --out all");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, AllOf(HasSubstr("25 images, 128 values each: all/embeddings.npy"),
-                               HasSubstr("least like its neighbors: photos/")));
+                               HasSubstr("least similar to its neighbors: photos/")));
   const std::string npy = file_text(folder_ / "all/embeddings.npy");
   EXPECT_THAT(npy, AllOf(StartsWith(std::string("\x93NUMPY\x01\x00", 8)),
                          HasSubstr("'descr': '<f4', 'fortran_order': False, 'shape': (25, 128)")));

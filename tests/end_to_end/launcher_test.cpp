@@ -86,7 +86,7 @@ TEST_F(LaunchedSweep, RefusedArrayIsHandedOverOnceItIsCorrected) {
   EXPECT_EQ(refused.exit, 69);
   EXPECT_THAT(
       refused.err,
-      AllOf(HasSubstr("error[E0721]: sbatch refused the trials: sbatch: error: invalid partition"),
+      AllOf(HasSubstr("error[E0721]: sbatch rejected the trials: sbatch: error: invalid partition"),
             HasSubstr("continue with `retort sweep resume ")));
   slurm.does("sbatch", "");
   const Ended resumed =
@@ -145,7 +145,7 @@ TEST_F(LaunchedSweep, MachineWithoutSlurmSaysSo) {
   EXPECT_THAT(ended.err, HasSubstr("error[E0720]: sbatch is not installed here\n"));
   const Ended resumed = retort("sweep resume s --launcher slurm", folder_.path());
   EXPECT_EQ(resumed.exit, 64);
-  EXPECT_THAT(resumed.err, HasSubstr("`retort sweep resume` takes no --launcher\n"));
+  EXPECT_THAT(resumed.err, HasSubstr("`retort sweep resume` does not take --launcher\n"));
 }
 
 }  // namespace

@@ -66,12 +66,11 @@ TEST_F(Memory, LegacyStartsAlthoughItsPlanDoesNotFit) {
   EXPECT_EQ(plan("").exit, 1);
   const Ended planned = plan(legacy);
   EXPECT_EQ(planned.exit, 0) << planned.err;
-  EXPECT_THAT(planned.out,
-              HasSubstr(" too much; it starts anyway (memory.on_oom_policy: legacy)\n"));
+  EXPECT_THAT(planned.out, HasSubstr(" too much; it runs anyway (memory.on_oom_policy: legacy)\n"));
   const Ended ended = run("memory=as_written memory.budget=2MiB device=cpu " + legacy);
   EXPECT_EQ(ended.exit, 1);
   EXPECT_THAT(ended.err,
-              HasSubstr(": too much, but it starts anyway (memory.on_oom_policy: legacy)\n"));
+              HasSubstr(": too much, but it runs anyway (memory.on_oom_policy: legacy)\n"));
   EXPECT_THAT(
       ended.err,
       HasSubstr(

@@ -180,7 +180,7 @@ TEST_F(OneVsOne, PairIsResetAndTrainedAgain) {
   ASSERT_EQ(reset.exit, 0) << reset.err;
   EXPECT_EQ(reset.out,
             "'train.1-3' has been reset; these must run again too: evaluate; `retort resume run` "
-            "runs what is missing\n");
+            "runs whatever is missing\n");
   const Ended status = retort("runs status run --json", folder_.path());
   ASSERT_EQ(status.exit, 0) << status.err;
   const json result = json::parse(status.out).at("result");

@@ -80,7 +80,7 @@ TEST_F(Reproduce, ChangedInputIsRefusedUnlessForced) {
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err,
               HasSubstr("error[E0807]: the input /data/root has other files: 12 files with "));
-  EXPECT_THAT(refused.err, HasSubstr("add --force: the result may then be different"));
+  EXPECT_THAT(refused.err, HasSubstr("add --force, in which case the result may differ"));
   EXPECT_FALSE(fs::exists(folder_ / "b")) << "said before anything is written";
   const Ended forced = runs("rerun a run.dir=b --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;
@@ -131,7 +131,7 @@ TEST_F(Reproduce, RunResumedWithOtherOptionsFollowsFromBoth) {
   const Ended refused = runs("reproduce a");
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err,
-              HasSubstr("the run was resumed with options different from those at its start"));
+              HasSubstr("the run was resumed with options different from the original ones"));
 }
 
 TEST_F(Reproduce, NewRunIsComparedSampleBySample) {

@@ -305,11 +305,10 @@ TEST_F(Resume, ChangedRecipeIsClassedFieldByField) {
   ASSERT_NE(train("run", "retort-worker/step:3:kill").exit, 0);
   const Ended refused = resume("run", "train.epochs=3 model.hidden_size=32 data.loader.workers=0");
   EXPECT_EQ(refused.exit, 78);
-  EXPECT_THAT(
-      refused.err,
-      HasSubstr(
-          "error[E0807]: 'train.epochs' was 2 and is now 3: the schedule 'one_cycle' spans all "
-          "epochs, so the epochs done so far would have had other learning rates [/train/epochs]"));
+  EXPECT_THAT(refused.err,
+              HasSubstr("error[E0807]: 'train.epochs' was 2 and is now 3: the schedule 'one_cycle' "
+                        "spans all epochs, so the epochs completed so far would have had different "
+                        "learning rates [/train/epochs]"));
   EXPECT_THAT(refused.err,
               HasSubstr("and is now 32: the saved state is incompatible with this change "
                         "[/model/hidden_size]"));

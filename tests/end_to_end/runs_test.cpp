@@ -112,8 +112,10 @@ TEST_F(Runs, BestHasWeightsAndIsChosenByValidation) {
             0);
   const Ended plain = runs("best plain");
   EXPECT_EQ(plain.out, "plain/a\n");
-  EXPECT_THAT(plain.err,
-              HasSubstr("no run here has been validated, so the test data decide: evaluate/top1 "));
+  EXPECT_THAT(
+      plain.err,
+      HasSubstr(
+          "no run here has been validated, so the choice is based on test data: evaluate/top1 "));
   EXPECT_THAT(runs("best --metric accuracy").err,
               testing::StartsWith("evaluate/top1 is measured on test data: "));
   for (const std::string seed : {"1", "2"}) {

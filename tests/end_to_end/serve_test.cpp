@@ -160,7 +160,7 @@ TEST_F(Serve, TakenPortAndMissingFolderAreRefused) {
   EXPECT_EQ(taken.exit, 64);
   EXPECT_EQ(taken.err, "error[E0501]: port " + port +
                            " cannot be opened: Address already in use\n"
-                           "  help: `--port 0` uses a free port, `--port N` another one\n");
+                           "  help: `--port 0` uses a free port, `--port N` a specific one\n");
   const Ended missing = retort("serve nowhere --port 0", folder_.path());
   EXPECT_EQ(missing.exit, 66);
   EXPECT_THAT(missing.err, StartsWith("error[E0806]: there is no folder 'nowhere'\n"));

@@ -138,7 +138,7 @@ TEST_F(DeepSlurm, FollowerThatIsKilledIsFollowedByAnother) {
 TEST_F(DeepSlurm, PartitionThatIsNotThereIsRefused) {
   const Ended refused = shell(sweep("1", "sweep.launcher.partition=none"));
   EXPECT_EQ(refused.exit, 69);
-  EXPECT_THAT(refused.err, HasSubstr("error[E0721]: sbatch refused the trials: "));
+  EXPECT_THAT(refused.err, HasSubstr("error[E0721]: sbatch rejected the trials: "));
   EXPECT_THAT(refused.err, HasSubstr("Invalid partition name specified"));
 }
 

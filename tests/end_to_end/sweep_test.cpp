@@ -176,7 +176,7 @@ TEST_F(Sweep, OnlyASamplersSweepIsGoneOnWithByIt) {
   ASSERT_EQ(retort("sweep data.yaml seed=1,2 sweep.dir=s", folder_.path()).exit, 0);
   const Ended refused = retort("sweep ask-tell resume s", folder_.path());
   EXPECT_EQ(refused.exit, 64);
-  EXPECT_THAT(refused.err, HasSubstr("error[E0501]: no sampler chose the trials of '"));
+  EXPECT_THAT(refused.err, HasSubstr("error[E0501]: the trials of '"));
   EXPECT_EQ(retort("sweep ask-tell resume", folder_.path()).exit, 64);
   EXPECT_THAT(retort("sweep ask-tell resume nowhere", folder_.path()).err,
               HasSubstr("'nowhere' contains no sweep"));
@@ -402,7 +402,7 @@ TEST_F(Sweep, SecretIsNotWrittenDown) {
   const Ended refused = sweep("s", "+vars.api_token=geheim '++train.warm_start=${vars.api_token}'");
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err,
-              HasSubstr("a trial needs a secret, which is never written into the sweep's folder"));
+              HasSubstr("a trial needs a secret, which is never written to the sweep's folder"));
   EXPECT_NE(run_shell("grep -r geheim s", folder_.path()).exit, 0);
 }
 

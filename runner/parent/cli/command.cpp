@@ -125,11 +125,11 @@ Result<WorkerCommand> LogFlags::worker(std::filesystem::path program) const {
 
 void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place) {
   const char* const what = place == LogPlace::kFile
-                               ? "Write lines of this level and above to log.txt"
-                               : "Show the worker's log lines of this level and above";
+                               ? "Write log lines at this level and above to log.txt"
+                               : "Show the worker's log lines at this level and above";
   verb.add({.name = "--log-level",
             .value = &flags.level,
-            .summary = std::string(what) + "; default: the variable RETORT_LOG, or info",
+            .summary = std::string(what) + "; default: $RETORT_LOG, or info",
             .type = "LEVEL",
             .choices = known_levels()});
 }
@@ -155,14 +155,14 @@ void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summa
     verb.add({.name = "--reuse", .value = &flags.all, .summary = all_summary});
   verb.add({.name = "--no-reuse",
             .value = &flags.none,
-            .summary = "Compute everything again, even features that an earlier run computed",
+            .summary = "Recompute everything, even features that an earlier run has computed",
             .excludes = all_summary.empty() ? "" : "--reuse"});
 }
 
 void add_ranks(Invocation& verb, const std::string& flag, std::int64_t& ranks) {
   verb.add({.name = flag,
             .value = &ranks,
-            .summary = "Train in this many processes; short for device.count=N",
+            .summary = "Train with this many processes; short for device.count=N",
             .type = "N",
             .range = {1, 1'000'000},  // the schema sets the real limit
             .key = "device.count"});

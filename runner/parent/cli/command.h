@@ -24,20 +24,20 @@ struct NamedRecipe {
   std::string config_name =
       {};  ///< the value of --config-name; parse_command_line() moves it to `name`
   std::vector<std::string> overrides = {};  ///< key=value, as typed
-  std::string config_path =
-      {};  ///< the folder to search for recipes instead of the working directory
+  std::string config_path = {};  ///< folder to search for recipes, instead of the working directory
   std::vector<std::string> config_dirs =
-      {};               ///< additional folders with recipes, or with recipes/ and experiments/
+      {};               ///< additional folders that contain recipes, or recipes/ and experiments/
   bool strict = false;  ///< treat warnings as errors
 };
 
-/// A flag or a positional argument of a verb: how help shows it, which values it accepts, and where
-/// its value is stored.
+/// A flag or a positional argument of a verb: how it appears in help, which values it accepts, and
+/// where its value is stored.
 ///
 ///   {.name = "--only", .value = &options.only, .summary = "Run only this node and the nodes that
 ///   it needs", .type = "NODE"}
 struct Parameter {
-  /// A bool is a flag without a value. A list takes all following words, unless `once_each` is set.
+  /// A bool is a flag without a value. A list takes all the words that follow, unless `once_each`
+  /// is set.
   using Value = std::variant<bool*, std::string*, std::int64_t*, std::vector<std::string>*>;
   struct Range {
     std::int64_t least, most;
@@ -55,7 +55,7 @@ struct Parameter {
   bool shows_default = false;  ///< help shows the default
   std::string assumed = {};    ///< the default that help shows, if not the initial value
   std::string excludes = {};   ///< a flag that cannot be combined with this one
-  /// If set, a number N other than 0 adds the override `key`=N to the verb's overrides.
+  /// If set, a value N other than 0 adds the override `key`=N to the verb's overrides.
   std::string key = {};
 
   bool is_flag() const { return name.starts_with('-'); }
@@ -71,12 +71,12 @@ struct Parameter {
 ///   verb.run = [options](Console& console) { return draw(*options, console); };
 struct Invocation {
   std::vector<Parameter> parameters = {};         ///< in the order of `retort VERB --help`
-  std::vector<std::string>* overrides = nullptr;  ///< where overrides are stored; null: refused
+  std::vector<std::string>* overrides = nullptr;  ///< where overrides are stored; null: not allowed
   NamedRecipe* recipe =
       nullptr;  ///< set if the verb takes a recipe, which may be anywhere on the command line
   std::function<bool()> needs_recipe = [] { return true; };
-  std::vector<std::string> no_recipes = {};  ///< words that are accepted in place of a recipe, such
-                                             ///< as `show` in `sweep show`
+  std::vector<std::string> no_recipes = {};  ///< words accepted in place of a recipe: `show` in
+                                             ///< `sweep show`
   std::string json_summary =
       "Results, errors and warnings as JSON on standard output";  ///< help text of --json
   const std::string* action =
@@ -84,7 +84,7 @@ struct Invocation {
   std::function<ExitCode(Console&)> run = {};
 
   void add(Parameter parameter) { parameters.push_back(std::move(parameter)); }
-  /// Adds a recipe, overrides, and the flags that set where to search for recipes.
+  /// Adds a recipe, overrides, and the flags that say where to look for recipes.
   void add_recipe(NamedRecipe& target);
 };
 
@@ -136,7 +136,7 @@ const Command* find_command(std::string_view name);
 ExitCode help_about_recipe(const NamedRecipe& recipe, Console& console);
 
 /// Implements `retort __complete`, which the scripts of `retort completion` call. `words` is either
-/// "words", followed by the words after the program's name up to the cursor, or "line", followed by
+/// "words" followed by the words after the program's name up to the cursor, or "line" followed by
 /// the line up to the cursor and bash's COMP_WORDBREAKS. Prints one candidate per line: for "words"
 /// the whole word, a tab and its description, for "line" the text that bash inserts.
 ExitCode complete_words(std::span<const std::string> words, Console& console);
@@ -144,14 +144,14 @@ ExitCode complete_words(std::span<const std::string> words, Console& console);
 /// The runs that a command line names, by their own folders or by folders that contain runs.
 struct RunSelection {
   std::vector<std::string> folders;
-  bool all = false;  ///< in folders of runs, include unfinished runs
+  bool all = false;  ///< include unfinished runs found in folders
 };
 
 /// Adds the required positional argument `runs` and the flag --all to `verb`.
 void add_runs(Invocation& verb, RunSelection& selection, const std::string& summary);
 
-/// Reads the selected runs in the order in which they were named. A run found in a folder of runs
-/// is skipped if it was already named. Prints to console.err how many runs were left out.
+/// Reads the selected runs in the order in which they were named. A run found in a folder is
+/// skipped if it has already been named. Prints the number of runs left out to console.err.
 Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Console& console);
 
 /// Flags shared by several verbs.
@@ -161,8 +161,8 @@ struct LogFlags {
   std::string level;                ///< --log-level, one of kLogLevels; empty if not given
   std::int64_t grace_seconds = 60;  ///< --grace
 
-  /// Returns the level from --log-level, or else from the variable RETORT_LOG, or else info. An
-  /// unknown level in the variable is an error.
+  /// Returns the level from --log-level, else from the RETORT_LOG variable, else info. An unknown
+  /// level in the variable is an error.
   Result<LogLevel> chosen() const;
 
   /// Returns the command that starts the worker next to this program, with the chosen log level and
@@ -174,11 +174,11 @@ struct LogFlags {
 
 enum class LogPlace { kFile, kStandardError };
 
-/// Adds --log-level. `place` is where the log lines go: to the run's log.txt or, for a verb without
-/// a record, to standard error.
+/// Adds --log-level. `place` says where the log lines go: to the run's log.txt or, for a verb
+/// without a record, to standard error.
 void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place);
 
-/// Adds --grace, for a verb with a worker that saves its state when it is asked to stop.
+/// Adds --grace, for a verb with a worker that saves its state when asked to stop.
 void add_grace(Invocation& verb, LogFlags& flags);
 
 /// Which nodes reuse results of earlier runs.
@@ -192,7 +192,7 @@ struct ReuseFlags {
 /// Adds --no-reuse and, if `all_summary` is not empty, --reuse with that help text.
 void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summary = "");
 
-/// Adds `flag`, short for the override device.count=N. The number N is stored in `ranks`.
+/// Adds `flag`, shorthand for the override device.count=N. The number N is stored in `ranks`.
 void add_ranks(Invocation& verb, const std::string& flag, std::int64_t& ranks);
 
 }  // namespace runner

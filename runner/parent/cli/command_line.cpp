@@ -70,8 +70,8 @@ std::string spelled_out(const std::string& word) {
   return word;
 }
 
-/// Stores the recipe's name: the value of --config-name or else the first word that is not an
-/// override, wherever it appears. Returns an error if the verb needs a recipe and none is named.
+/// Stores the recipe's name: the value of --config-name, or else the first word that is not an
+/// override, wherever it appears. Returns an error if the verb needs a recipe and none is given.
 std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string& name) {
   if (!verb.recipe) return std::nullopt;
   NamedRecipe& recipe = *verb.recipe;
@@ -93,7 +93,7 @@ std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string
                     {},
                     "",
                     "no recipe given",
-                    "write its name or file, as in `retort " + name + action + " classify`"};
+                    "give its name or file, as in `retort " + name + action + " classify`"};
 }
 
 /// Returns the key of an override: "a.b" for "++a.b=1".
@@ -102,8 +102,8 @@ std::string_view overridden_key(std::string_view word) {
   return word.substr(0, override_key_length(word));
 }
 
-/// Appends the overrides that the flags of `verb` are short for, such as device.count=2 for
-/// --devices 2. Returns an error if the override is also typed; nullopt if there is none.
+/// Appends the overrides for which the flags of `verb` are shorthand, such as device.count=2 for
+/// --devices 2. Returns an error if such an override is also typed; otherwise nullopt.
 std::optional<Diagnostic> place_short_overrides(const Invocation& verb) {
   for (const Parameter& parameter : verb.parameters) {
     if (parameter.key.empty()) continue;
@@ -124,7 +124,7 @@ std::optional<Diagnostic> place_short_overrides(const Invocation& verb) {
   return std::nullopt;
 }
 
-/// Returns an error for each output file or folder that is given as a URL.
+/// Returns an error for each output file or folder given as a URL.
 Diagnostics written_addresses(const Invocation& verb) {
   Diagnostics errors;
   for (const Parameter& parameter : verb.parameters) {
@@ -142,8 +142,8 @@ Diagnostics written_addresses(const Invocation& verb) {
 
 std::string overview() {
   std::string text =
-      "Retort runs training recipes: it checks a recipe, shows what it will do, runs it and leaves "
-      "a record.\n\n"
+      "Retort runs training recipes: it checks a recipe, shows what it will do, runs it and "
+      "records what happened.\n\n"
       "Usage: retort VERB [RECIPE] [key=value ...] [--flags]\n\nVerbs:\n";
   for (const Command* command : all_commands()) {
     text += "  " + std::string(command->name) + std::string(12 - command->name.size(), ' ') +
@@ -162,11 +162,11 @@ Diagnostic unknown_verb(const std::string& verb) {
   return {ErrorCode::kUnknownVerb, {}, "", "unknown verb '" + verb + "'", std::move(help)};
 }
 
-/// Flags that precede a setting in other programs, as in "--set a=1"; Retort needs no such flag.
+/// Flags that precede a setting in other programs, as in "--set a=1"; not needed in Retort.
 constexpr std::array<std::string_view, 6> kSetters = {"set",  "override",    "overrides",
                                                       "opts", "cfg_options", "option"};
 
-/// Converts the flags of other programs, which are not in `flags`, to overrides: --lr 2e-5 becomes
+/// Converts other programs' flags, which are not in `flags`, to overrides: --lr 2e-5 becomes
 /// lr=2e-5.
 std::string as_overrides(std::span<const std::string> words, std::span<const std::string> flags) {
   const auto is_flag = [](const std::string& word) {
@@ -192,8 +192,8 @@ std::string as_overrides(std::span<const std::string> words, std::span<const std
   return overrides;
 }
 
-/// Returns the help for a command line that could not be parsed: the known flag nearest to an
-/// unknown one, settings rewritten as overrides, or where to find the usage.
+/// Returns the help for a command line that could not be parsed: the known flag closest to an
+/// unknown one, settings rewritten as overrides, or where to find usage information.
 std::string flag_help(const CLI::App& app, std::span<const std::string> words,
                       const std::string& verb) {
   std::vector<std::string> names;
@@ -208,12 +208,12 @@ std::string flag_help(const CLI::App& app, std::span<const std::string> words,
   }
   if (app.get_option_no_throw("--config-name")) {
     if (const std::string overrides = as_overrides(words, names); !overrides.empty())
-      return "settings are written key=value:" + overrides;
+      return "write settings as key=value:" + overrides;
   }
   return "`retort " + verb + " --help` shows how it is used";
 }
 
-/// Returns what may be typed for `option`: "--format" and its choices.
+/// Returns what can be typed for `option`: "--format" and its choices.
 ExpectedWord expected(const CLI::Option& option, std::span<const Binding> declared) {
   ExpectedWord word{
       option.get_lnames().empty() ? option.get_name() : "--" + option.get_lnames().front(),

@@ -25,10 +25,10 @@ struct ParsedLine {
   OutputFlags output;
 };
 
-/// The text requested by --help or --version, to be printed instead of running a verb.
+/// Text requested by --help or --version, printed instead of running a verb.
 struct HelpText {
   std::string text;
-  NamedRecipe about = {};  ///< the recipe named along with a verb's --help; name empty: none
+  NamedRecipe about = {};  ///< the recipe given along with a verb's --help; empty name: none
 };
 
 /// Parses the words after the program's name. Flags and overrides may come in any order. An unknown
@@ -38,7 +38,7 @@ Result<std::variant<ParsedLine, HelpText>> parse_command_line(std::span<const st
 /// True if `word` is an override rather than the name or file of a recipe.
 bool is_override(const std::string& word);
 
-/// A flag or positional argument that may be typed next.
+/// A flag or positional argument that could be typed next.
 struct ExpectedWord {
   std::string name;  ///< "--format", "recipe"
   std::string summary;
@@ -53,12 +53,12 @@ struct UnfinishedLine {
   NamedRecipe recipe = {};               ///< the recipe and overrides typed so far
   std::vector<ExpectedWord> flags = {};  ///< flags of the verb
   std::optional<ExpectedWord> next =
-      {};                      ///< the positional argument or flag value expected next, if any
+      {};                      ///< the positional argument or flag value that comes next, if any
   bool is_flag_value = false;  ///< the previous word is the flag `next`, which needs a value
 };
 
-/// Parses the words between the program's name and the word being typed. Needs at least a verb;
-/// never fails.
+/// Parses the words between the program's name and the word being typed. There must be at least a
+/// verb; never fails.
 UnfinishedLine parse_unfinished(std::span<const std::string> words);
 
 }  // namespace runner

@@ -63,7 +63,7 @@ void fill_missing_descriptors() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF)
       open("/dev/null",
-           descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // gets the lowest free descriptor
+           descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // takes the lowest free number
   }
 }
 
@@ -76,8 +76,8 @@ std::string_view environment(const char* name) {
   return value ? value : "";
 }
 
-/// The number of errors that are printed as text. Users do not read more at once, and finding the
-/// line of each error takes time.
+/// The maximum number of errors printed as text. Users do not read more at once, and finding the
+/// line for each error takes time.
 constexpr std::size_t kMaxPrinted = 100;
 
 void print_all(Console& console, const Diagnostics& diagnostics) {

@@ -15,8 +15,8 @@
 
 namespace runner {
 
-/// A stream to a file descriptor. It records why a write failed and drops everything written after
-/// that. On a terminal, it writes each line when the line is complete.
+/// A stream to a file descriptor. Records why a write failed and drops everything written after
+/// that. On a terminal, writes each line once it is complete.
 ///
 ///   StandardOutput out(STDOUT_FILENO);
 ///   out << "result" << std::flush;
@@ -50,11 +50,10 @@ class StandardOutput final : public std::ostream {
 };
 
 /// Opens /dev/null as each of the descriptors 0 to 2 that was closed when the program started, so
-/// no file opened later gets their numbers. Reading from 0 and writing to 1 and 2 still fail.
+/// that no file opened later gets their numbers. Reading from 0 and writing to 1 and 2 still fail.
 void fill_missing_descriptors();
 
-/// Where a verb prints: results to `out`, messages to `err`. It must live as long as the program
-/// may print.
+/// Where a verb prints: results to `out`, messages to `err`. Must outlive all printing.
 struct Console {
   std::ostream& out;
   std::ostream& err;
@@ -62,10 +61,10 @@ struct Console {
   bool json = false;   ///< print results, errors and warnings as JSON on `out`
   Verbosity verbosity = Verbosity::kNormal;
   bool json_lines = false;  ///< with `json`: print every document on one line
-  /// With `json`: the warnings so far, which are printed with the results.
+  /// With `json`: the warnings so far, printed together with the results.
   std::shared_ptr<nlohmann::ordered_json> warnings = {};
   TextStyle style = {};  ///< what `out` can show
-  Sources sources = {};  ///< the texts that the verb has read; diagnostics point into them
+  Sources sources = {};  ///< the texts read by the verb; diagnostics point into them
 
   bool is_quiet() const { return verbosity == Verbosity::kQuiet; }
 };
@@ -74,26 +73,26 @@ struct Console {
 /// NO_COLOR is not set.
 bool wants_color(int fd);
 
-/// Prints the results of a verb as the one document that `--json` produces: {"schema": shape,
+/// Prints a verb's results as the single document that `--json` produces: {"schema": shape,
 /// "retort": version, "result": …, "errors": […] if there are any, "warnings": […]}. schemas/output
 /// describes each shape: "validate/1" in validate.json.
 void print_result(Console& console, std::string_view shape, const nlohmann::ordered_json& result,
                   const Diagnostics& errors = {});
 
 /// Reports errors instead of results and returns the exit code. As text, prints the first 100 to
-/// `err` and counts the others. With `json`, prints a document with the shape "errors/1" to `out`.
+/// `err` and counts the rest. With `json`, prints a document with the shape "errors/1" to `out`.
 ExitCode report(Console& console, const Diagnostics& diagnostics);
 
-/// Finishes the program after a verb has returned `code`: flushes `standard`, which is
+/// Finishes the program after a verb has returned `code`: flushes `standard`, which must be
 /// `console.out`. Reports an error if results could not be written, and returns kCannotWrite unless
 /// the verb itself failed. If the reader has closed the pipe, the program exits silently on
 /// SIGPIPE, as `cat` does.
 ExitCode finish(Console& console, StandardOutput& standard, ExitCode code);
 
-/// Prints warnings to `err`, unless quiet. With `json`, keeps them to be printed with the results.
+/// Prints warnings to `err`, unless quiet. With `json`, keeps them until the results are printed.
 void warn(Console& console, const Diagnostics& warnings);
 
-/// Returns options with which a lease prints warnings to `console` while the program waits for it.
+/// Returns lease options that print warnings to `console` while the program waits for the lease.
 /// Borrows `console`.
 Lease::Options with_warnings(Console& console);
 

@@ -18,7 +18,7 @@ namespace runner {
 /// which it was created. Empty if unknown.
 std::filesystem::path recipe_folder(const Value& recipe);
 
-/// The parts of this machine and of the user's environment that are needed to start Python.
+/// What is needed from this machine and the user's environment to start Python.
 struct PythonSurroundings {
   std::filesystem::path trusted = TrustedCode::standard_file();
   std::filesystem::path executable = own_executable();

@@ -11,15 +11,15 @@ Result<PreparedRecipe> prepare_launched(const std::optional<LaunchedRank>& launc
                                         NamedRecipe named, const SchemaSet& schemas,
                                         Sources& sources);
 
-/// Like prepare_recorded(), with device.count set to the number of ranks that a launcher has
-/// started, if any. The recorded number may be different, but if an override sets another number,
-/// fails with kOptionConflict.
+/// Like prepare_recorded(), with device.count set to the number of ranks started by a launcher, if
+/// any. The recorded number may differ, but if an override sets a different number, fails with
+/// kOptionConflict.
 Result<PreparedRecipe> prepare_recorded_launched(const std::optional<LaunchedRank>& launched,
                                                  const std::filesystem::path& recipe,
                                                  std::vector<std::string> overrides,
                                                  const SchemaSet& schemas, Sources& sources);
 
-/// Makes all ranks but rank 0 quiet, so that messages that all of them would print appear once.
+/// Makes all ranks but rank 0 quiet, so that messages common to all ranks appear only once.
 void quieten_other_ranks(const std::optional<LaunchedRank>& launched, Console& console);
 
 /// Returns an error with `help` if a launcher has started several ranks, for a verb that allows

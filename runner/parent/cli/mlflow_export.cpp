@@ -58,7 +58,7 @@ Result<MlflowSubject> recorded_subject(const RecordedRun& run, Sources& sources)
   return subject;
 }
 
-/// Sends `request` and then `end`; returns the answer.
+/// Sends `request`, then `end`; returns the answer.
 Result<Json> send_recorded(const MlflowTarget& target, const Json& request, const Json& end) {
   std::optional<Diagnostic> failure;
   Tracking tracking([&](const Diagnostic& warning) { failure = warning; });
@@ -69,10 +69,10 @@ Result<Json> send_recorded(const MlflowTarget& target, const Json& request, cons
   const auto done = tracking.end(end, std::chrono::seconds(0));
   if (done) return *done;
   Diagnostic error = failure.value_or(
-      Diagnostic{ErrorCode::kNotTracked, {}, "", "retort-tracker has not answered", ""});
+      Diagnostic{ErrorCode::kNotTracked, {}, "", "retort-tracker did not respond", ""});
   error.pointer = "";
   error.severity = Severity::kError;
-  error.help = "check the server, and run the same command again: it sends only what is missing";
+  error.help = "check the server and run the same command again: it sends only what is missing";
   return error;
 }
 
@@ -94,7 +94,7 @@ Result<Json> export_run(const fs::path& folder, const MlflowTarget& target, Sour
   return result;
 }
 
-/// Returns the runs of the trials that a sweep has begun.
+/// Returns the runs of the trials that a sweep has started.
 std::vector<fs::path> runs_of_trials(const SweepPlan& plan, const fs::path& folder) {
   std::vector<fs::path> runs;
   for (const Trial& trial : plan.trials) {

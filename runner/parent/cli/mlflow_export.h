@@ -12,15 +12,15 @@
 namespace runner {
 
 /// Implements `retort export FOLDER --mlflow ADDRESS`: sends a run, or a sweep and all its runs, to
-/// an MLflow server. Sends nothing that the server has.
+/// an MLflow server. Skips anything that the server already has.
 ExitCode export_to_mlflow(const std::filesystem::path& folder, const std::string& address,
                           Console& console);
 
 /// Returns the errors of mlflow_target() if one of the resolved `recipes` sets run.mlflow.
 Diagnostics refused_tracking(const std::vector<const Value*>& recipes);
 
-/// Sends the end of a sweep to the server that has its trials, if there is one. Warns if the server
-/// does not take it.
+/// Reports the end of a sweep to the server that has its trials, if any. Warns if the server does
+/// not accept it.
 void track_end_of_sweep(const std::filesystem::path& folder, ExitCode code, Console& console);
 
 }  // namespace runner

@@ -34,13 +34,13 @@ Result<Json> folder_options(const std::string& reference, const fs::path& weight
   const auto missing = [&](const std::string& file, const std::string& what) {
     const std::string help = is_hub_reference(reference)
                                  ? "fetch it with the weights: retort data fetch " + reference
-                                 : "put it there: transformers saves it with a CLIP model";
+                                 : "add it: transformers saves it with a CLIP model";
     return unusable_model(reference, ErrorCode::kMissingWeights, "it has no " + file + ", " + what,
                           help);
   };
   const auto config = config_next_to(weights);
   if (!config || config->file.filename() != "config.json")
-    return missing("config.json", "which contains the size of the model");
+    return missing("config.json", "which contains the model dimensions");
   Json options;
   try {
     options = clip_options(config->json);
@@ -70,8 +70,8 @@ Result<WeightsRequest> model_request(std::string_view name, const std::string& r
         {},
         "",
         "'" + word + "' has no effect on " + (name == "embed" ? "embeddings" : "a prediction"),
-        "only these overrides are possible here: device=… and threads=…; and there "
-        "is no file of this name"};
+        "the only possible overrides here are device=… and threads=…, and there is no file with "
+        "this name"};
   }
   const bool is_path = !is_hub_reference(reference);
   const std::string weights =

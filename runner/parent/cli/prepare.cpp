@@ -21,14 +21,14 @@ namespace runner {
 
 const SchemaSet& shipped_schemas() {
   static const SchemaSet& schemas =
-      *new SchemaSet(SchemaSet::open(embedded_schemas()));  // never freed, since that would take
+      *new SchemaSet(SchemaSet::open(embedded_schemas()));  // never freed, because that would take
                                                             // time
   return schemas;
 }
 
 namespace {
 
-/// Returns the config folders that the command line names, each with its flag.
+/// Returns the config folders named on the command line, each with its flag.
 std::vector<std::pair<std::string, const char*>> named_folders(const NamedRecipe& named) {
   std::vector<std::pair<std::string, const char*>> folders;
   if (!named.config_path.empty()) folders.emplace_back(named.config_path, "--config-path");
@@ -105,9 +105,9 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
     value.data = std::filesystem::absolute(with_home(*text)).lexically_normal().string();
 }
 
-/// Returns the folder that the relative paths of a recorded recipe refer to if it is not the
-/// current folder, else an empty path. Makes the paths typed on this command line absolute, since
-/// they refer to the current folder.
+/// Returns the folder to which relative paths in a recorded recipe refer; empty if it is the
+/// current folder. Makes the paths typed on this command line absolute, since they refer to the
+/// current folder.
 std::filesystem::path resolve_paths(Value& recipe, const Composer& composer,
                                     const SchemaSet& schemas) {
   const auto folder = working_folder_of(composer.file());
@@ -120,13 +120,13 @@ std::filesystem::path resolve_paths(Value& recipe, const Composer& composer,
   return *folder;
 }
 
-/// A recipe, and the folder that its relative paths refer to; empty: the current one.
+/// A recipe, and the folder to which its relative paths refer; empty: the current one.
 struct PlacedRecipe {
   Recipe recipe;
   std::filesystem::path folder;
 };
 
-/// Returns the resolved and validated recipe of `composition`, and adds warnings to `composition`.
+/// Returns the resolved and validated recipe of `composition`, adding warnings to `composition`.
 Result<PlacedRecipe> recipe_of(const Composer& composer, Composition& composition,
                                const SchemaSet& schemas, Sources& sources) {
   auto valid = composer.validated(composition, &composition.warnings);
@@ -177,7 +177,7 @@ void warn_of_unused_params(const std::string& recipe, Composition& composition) 
                                   params->where,
                                   "/sweep/params",
                                   "sweep.params is not used by a single run",
-                                  "for several runs use `retort sweep " + recipe + "`",
+                                  "for several runs, use `retort sweep " + recipe + "`",
                                   {},
                                   Severity::kWarning});
 }

@@ -10,8 +10,8 @@
 
 namespace runner {
 
-/// Returns the schemas built into this program. Each is read once, on first use. A test checks that
-/// they load.
+/// Returns the schemas built into this program. Each is read on first use. A test checks that they
+/// all load.
 const SchemaSet& shipped_schemas();
 
 /// Returns the folders that are searched for recipes and groups, in this order: --config-path and
@@ -24,8 +24,8 @@ std::vector<std::filesystem::path> recipe_folders(const NamedRecipe& named);
 Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources,
                              const FileSystem& files = real_file_system());
 
-/// Like open_recipe(), but ignores all overrides except those that set the config search path. For
-/// use with compose_leniently().
+/// Like open_recipe(), but ignores all overrides except those that set the config search path.
+/// Intended for compose_leniently().
 Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& schemas,
                                         Sources& sources);
 
@@ -52,8 +52,8 @@ Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schema
                                Sources& sources);
 
 /// Like prepare(), for the recipe in the file `recipe` of a run's record, with `overrides`
-/// appended. The version that ran it may have had fewer rules, so breaking a rule is an error only
-/// if an override causes it.
+/// appended. The version that ran it may have had fewer rules, so a broken rule is an error only if
+/// an override caused it.
 Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe,
                                         std::vector<std::string> overrides,
                                         const SchemaSet& schemas, Sources& sources);
@@ -66,7 +66,7 @@ Diagnostics without_effect(std::span<const Override> overrides, const Recipe& re
 /// Prints the recipe's notice to users (notice_of()), if it has one, unless the output is quiet.
 void show_notice(const Value& resolved, Console& console);
 
-/// Like prepare(), for a recipe that is not in a file. `text` is the whole recipe and has no
+/// Like prepare(), for a recipe that is not in a file. `text` is the complete recipe and has no
 /// defaults list.
 Result<PreparedRecipe> prepare_text(const std::string& text, std::vector<std::string> overrides,
                                     const SchemaSet& schemas, Sources& sources);
@@ -74,8 +74,8 @@ Result<PreparedRecipe> prepare_text(const std::string& text, std::vector<std::st
 /// Prints a run's summary as JSON, with `found` as its errors and warnings.
 void print_run(Console& console, nlohmann::ordered_json summary, const Diagnostics& found = {});
 
-/// Returns the surroundings of a verb that starts a run: its streams, its worker, its storage, and
-/// how to get another GPU when one runs out of memory. Borrows `console` and `storage`.
+/// Returns the surroundings for a verb that starts a run: its streams, worker and storage, and how
+/// to get another GPU when one runs out of memory. Borrows `console` and `storage`.
 RunSurroundings surroundings(Console& console, const WorkerCommand& worker, NextGpu next_gpu,
                              Storage& storage = disk());
 

@@ -98,7 +98,7 @@ bool sets_the_same(const Override& a, const Override& b) {
   return a.key == b.key && a.package == b.package;
 }
 
-/// Collects the errors and warnings of all trials, each of them once.
+/// Collects the errors and warnings of all trials, each one only once.
 class FindingsOfTrials {
  public:
   void add(const Diagnostics& found, const PreparedTrial& job) {
@@ -112,7 +112,7 @@ class FindingsOfTrials {
   }
   bool empty() const { return findings_.empty(); }
 
-  /// Returns the findings sorted by location, with a note on each that affects only some of the
+  /// Returns the findings sorted by location, with a note on those that affect only some of the
   /// trials.
   Diagnostics all(std::size_t jobs, const Sources& sources) const {
     Diagnostics result;
@@ -145,13 +145,13 @@ class FindingsOfTrials {
   std::vector<Finding> findings_;
 };
 
-/// Returns an error if the groups that a trial chose lead to a different `sweep`, and so to other
+/// Returns an error if the groups chosen by a trial lead to a different `sweep`, and thus to other
 /// trials.
 Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
   const Value* sweep = job.unresolved.find("sweep");
   const Value* expected = first.unresolved.find("sweep");
   if (!sweep && !expected) return {};
-  // NaN does not equal itself as data, but it does as JSON.
+  // NaN is not equal to itself as data, but it is as JSON.
   if (sweep && expected && (same_data(*sweep, *expected) || to_json(*sweep) == to_json(*expected)))
     return {};
   return {{ErrorCode::kBadSweep, (sweep ? sweep : expected)->where, "/sweep",
@@ -185,7 +185,7 @@ void erase(Value* map, std::string_view key) {
     std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
 }
 
-/// Replaces `threads: auto` of a trial with a number for each of its ranks. The ranks divide the
+/// Replaces a trial's `threads: auto` with a number of threads per rank. The ranks divide up the
 /// trial's share of the processor or, on a cluster, the `cores` of a task on each of `nodes`
 /// machines.
 void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores,
@@ -283,7 +283,7 @@ Diagnostics prepare_trial(Composer& composer, const SchemaSet& schemas, const Co
     warnings.push_back({ErrorCode::kOptionConflict,
                         hooks->where,
                         "/hooks",
-                        "'hooks' has no effect: the trials of a sweep run no hooks",
+                        "'hooks' has no effect: the trials of a sweep do not run hooks",
                         "leave it out",
                         {},
                         Severity::kWarning});

@@ -17,12 +17,11 @@
 
 namespace runner {
 
-/// One trial of a sweep: a resolved recipe, which is never parsed from text again.
+/// One trial of a sweep: a resolved recipe that is never re-parsed from text.
 struct PreparedTrial {
-  std::uint64_t number;             ///< from 0, in the order of the whole sweep
-  std::vector<Override> overrides;  ///< the overrides that it sets, which differ between the
-                                    ///< trials of a sweep
-  Value recipe;                     ///< validated, every default filled in
+  std::uint64_t number;             ///< counted from 0, in the order of the whole sweep
+  std::vector<Override> overrides;  ///< the overrides in which it differs from other trials
+  Value recipe;                     ///< validated, with all defaults filled in
   std::string hash;  ///< SHA-256 of `recipe` as JSON with its keys sorted, in hexadecimal
 };
 
@@ -32,17 +31,18 @@ struct PreparedSweep {
   std::string dir;                  ///< sweep.dir; empty: multirun/<date>/<time>
   std::optional<AshaOptions> asha;  ///< sweep.asha
   TrialNodes nodes = {};            ///< the nodes of its trials
-  Value launcher = {};              ///< sweep.launcher, with every default; null: this machine
+  Value launcher = {};              ///< sweep.launcher, with all defaults; null: this machine
   Diagnostics warnings;
 };
 
-/// Returns the number of threads of a trial with `threads: auto` if `slots` trials run at once: an
-/// equal share of the processor, at least 1. The number of threads affects the bits of the result,
-/// so it is set before the recipe is hashed. With one slot, `auto` stays in the recipe.
+/// Returns the number of threads for a trial with `threads: auto` when `slots` trials run at once:
+/// an equal share of the processor's threads, at least 1. The number of threads affects the exact
+/// bits of the result, so it is set before the recipe is hashed. With one slot, `auto` stays in the
+/// recipe.
 std::int64_t threads_of_slot(std::int64_t slots);
 
-/// Prepares the trials that the recipe's `sweep.params` and the command line define; a key on the
-/// command line replaces the same key of the recipe. Each error is reported once, with the number
+/// Prepares the trials defined by the recipe's `sweep.params` and the command line; a key on the
+/// command line replaces the same key in the recipe. Each error is reported once, with the number
 /// of trials that it affects. Warns about trials that have the same recipe.
 Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas,
                                     Sources& sources, std::int64_t slots = 1);

@@ -23,7 +23,7 @@
 namespace runner {
 namespace {
 
-/// Expands ~/ at the start of a path to the home folder, since a shell does not do so in
+/// Expands ~/ at the start of a path to the home folder, since a shell does not do this in
 /// --out=~/figures or in quoted words.
 std::vector<std::string> with_homes(std::vector<std::string> words) {
   for (std::string& word : words) {
@@ -95,7 +95,7 @@ std::optional<Diagnostic> raise_stack_limit() {
                         "raise the limit: `ulimit -s 8192`"};
     }
   }
-  // When the program started, the C library set the default stack size of threads to the old limit.
+  // At program start, the C library set the default stack size for threads to the old limit.
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return {};
   pthread_attr_setstacksize(&attributes, raised.rlim_cur);
@@ -122,8 +122,8 @@ bool is_empty(std::string_view word) {
          (word.starts_with("--") && word.size() > 3 && word.find('=') == word.size() - 1);
 }
 
-/// Reports an empty word, which is neither a path nor a name nor a number. A flag that treats an
-/// empty value as "not given" would silently ignore what was meant.
+/// Reports an empty word, which is not a path, a name or a number. A flag that treats an empty
+/// value as "not given" would silently ignore what was meant.
 void check_filled(std::span<const std::string> words, std::size_t place, Diagnostics& errors) {
   const std::string& word = words[place];
   if (!is_empty(word)) return;

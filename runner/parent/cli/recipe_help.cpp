@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kWidth = 100;  // columns of a line, unless a word is longer
+constexpr std::size_t kWidth = 100;  // maximum columns in a line, unless a word is longer
 constexpr std::size_t kNames = 24;   // columns of the names; longer ones have their own line
 
 /// Returns "  name        words", wrapped to as many lines as needed.
@@ -61,7 +61,7 @@ std::vector<std::string> meaning(const Alias& alias) {
 }
 
 /// Returns the headline and a table of the groups that are in a defaults list or, if `listed` is
-/// false, of those that are not.
+/// false, those that are not.
 std::string table_of_groups(const std::string& headline, bool listed, const Outline& outline) {
   std::string table;
   for (const Outline::Group& group : outline.groups()) {

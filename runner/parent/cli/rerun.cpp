@@ -55,7 +55,7 @@ Result<Graph> recorded_part(Graph graph, const Json& record) {
   return graph;
 }
 
-/// True if the changed key affects neither what is run nor how.
+/// True if the changed key affects neither what is run nor how it is run.
 bool is_about_place(const Difference& change) {
   return change.path.front() == "name" || change.path.front() == "run";
 }
@@ -65,7 +65,7 @@ Diagnostic not_a_run_of_its_own(const RecordedRun& run) {
           {},
           "",
           "'" + run.folder.string() + "' is an evaluation of '" + run.source +
-              "': it has no training to run again",
+              "': it has no training to repeat",
           "evaluate it again with `retort evaluate " + run.source + "`"};
 }
 
@@ -86,7 +86,7 @@ Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph,
   changes_ = changes_since_record(run_, environment, graph, old_recipe, recipe);
   if (was_changed(run_)) {
     changes_.push_back({Weight::kWhole, "recipe",
-                        "the run was resumed with options different from those at its start: its "
+                        "the run was resumed with options different from the original ones: its "
                         "result depends on both, but the new run uses only the later ones",
                         ""});
   }

@@ -14,7 +14,7 @@ namespace runner {
 /// may set both run.dir, for a single run, and sweep.dir.
 Diagnostics run_folder_of_trial(const Value& recipe);
 
-/// Returns errors for overrides of `sweep`, which a single run does not use.
+/// Returns errors for overrides of `sweep`, which is not used by a single run.
 Diagnostics sweep_keys_of_single_run(const Composition& composition);
 
 /// Returns errors for overrides of `run` in a run that is resumed in its own folder.

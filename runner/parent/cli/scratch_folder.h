@@ -4,7 +4,7 @@
 
 namespace runner {
 
-/// A new folder for temporary files, which the destructor removes.
+/// A new folder for temporary files, removed by the destructor.
 class ScratchFolder {
  public:
   /// Throws WriteError.

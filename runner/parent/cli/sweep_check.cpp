@@ -65,7 +65,7 @@ class SweepCheck {
                  : "'" + file + "', the recipe of trial " + std::to_string(trial.number) +
                        ", cannot be read",
           "restore it, or start another sweep: trials of one sweep may differ only in the values "
-          "that the journal lists");
+          "listed in the journal");
     }
   }
 
@@ -102,7 +102,7 @@ class SweepCheck {
         warn_of(std::to_string(slots) + " trials at a time with " + std::to_string(threads) +
                     " threads each use more than the processor's " + std::to_string(cores) +
                     " threads",
-                "the number of threads affects the last digits of results, so it stays as it was "
+                "the number of threads affects the last digits of results, so it remains as it was "
                 "when the sweep started; use fewer --slots");
       return;
     }
@@ -238,7 +238,7 @@ Diagnostics reported_changes(const std::vector<RecordChange>& changes, const Rec
                      {},
                      change.pointer,
                      change.text,
-                     is_error ? "restore it, or add --force: the result may then be different"
+                     is_error ? "restore it, or add --force, in which case the result may differ"
                      : change.weight == Weight::kBits ? "the result may differ in its last digits"
                                                       : "the result may be different",
                      {},
@@ -251,7 +251,7 @@ Diagnostics reported_changes(const std::vector<RecordChange>& changes, const Rec
          {},
          "",
          "the record does not list the input files, so changes to them cannot be detected",
-         "compare the results with those of the record",
+         "compare the results with those in the record",
          {},
          Severity::kWarning});
   }

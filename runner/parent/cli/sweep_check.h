@@ -16,21 +16,21 @@
 
 namespace runner {
 
-/// Returns the differences between a sweep when it was started and now that it is resumed. Relative
-/// paths are resolved in the folder where it was started.
+/// Returns the differences between a sweep as it was started and as it is now being resumed.
+/// Relative paths are resolved against the folder where it was started.
 ///
-/// Errors: the recipe of a trial that has yet to run was changed (kDamagedRecord); the command line
-/// `named`, if it names a recipe, defines trials that are not in the journal (kChangedRun, with
-/// the first settings that differ); input files have changed since a trial started (kChangedRun, a
-/// warning with `force`). Warnings: a trial used another build or processor, or `slots` trials at a
-/// time use more threads than the processor has.
+/// Errors: the recipe of a trial that has yet to run has been changed (kDamagedRecord); the command
+/// line `named`, if it names a recipe, defines trials that are not in the journal (kChangedRun,
+/// with the first settings that differ); input files have changed since a trial started
+/// (kChangedRun, a warning with `force`). Warnings: a trial used another build or processor, or
+/// `slots` trials at a time use more threads than the processor has.
 Diagnostics check_resumed_sweep(const SweepJournal& journal, const NamedRecipe& named,
                                 std::int64_t slots, bool force, Sources& sources);
 
 /// Returns the differences between the record of `run` and the current state, in which `graph`,
-/// compiled from the resolved `recipe`, continues or repeats that run. `environment` is the one
-/// that would be recorded now, `old_recipe` is the recorded recipe. An input changed by an override
-/// is not included.
+/// compiled from the resolved `recipe`, is to continue or repeat that run. `environment` is what
+/// would be recorded now; `old_recipe` is the recorded recipe. An input changed by an override is
+/// not included.
 std::vector<RecordChange> changes_since_record(const RecordedRun& run,
                                                const nlohmann::ordered_json& environment,
                                                const Graph& graph, const Value& old_recipe,

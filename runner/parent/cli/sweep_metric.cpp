@@ -49,7 +49,7 @@ std::vector<std::string> metrics_of_trial(const NodesOfTrial& nodes, const Schem
   return names;
 }
 
-/// Returns the metrics that `wanted` may refer to in one trial.
+/// Returns the metrics of one trial that `wanted` may refer to.
 std::vector<std::string> meant_in_trial(const std::string& wanted, const NodesOfTrial& nodes,
                                         const SchemaSet& schemas, Compared compared) {
   std::vector<std::string> meant =
@@ -121,9 +121,9 @@ Result<std::string> monitored_metric(const Graph& graph) {
       {},
       "/sweep/asha/metric",
       metrics.empty()
-          ? "sweep.asha compares trials while they train, but these trials train nothing"
-          : "sweep.asha compares trials by the metric that their training monitors, but each of "
-            "these trials has " +
+          ? "sweep.asha compares trials while they train, but these trials do not train anything"
+          : "sweep.asha compares trials by the metric that their training stage monitors, but each "
+            "of these trials has " +
                 std::to_string(metrics.size()) + " training nodes",
       metrics.empty() ? "leave sweep.asha out"
                       : "name the metric: sweep.asha.metric=NODE:validation/loss"};

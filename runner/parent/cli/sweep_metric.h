@@ -17,18 +17,18 @@ using TrialNodes = std::set<std::vector<std::pair<std::string, std::string>>>;
 /// Returns the nodes of one trial.
 TrialNodes::value_type nodes_of_trial(const Graph& graph);
 
-/// When trials are compared by a metric.
+/// When a metric is used to compare trials.
 enum class Compared { kAtTheEnd, kWhileTraining };
 
 /// Returns the full name of the metric that `wanted` refers to; "auto" is returned unchanged. Fails
 /// with kUsage if the name is ambiguous or if, according to the schemas, no trial records such a
-/// metric; the help suggests the nearest name or lists the available ones.
+/// metric; the help suggests the closest name or lists the available ones.
 Result<std::string> metric_of_trials(const std::string& wanted, const TrialNodes& trials,
                                      const SchemaSet& schemas,
                                      Compared compared = Compared::kAtTheEnd);
 
-/// Returns the metric by which the only training node of `graph` chooses its best epoch. Fails with
-/// kBadSweep if there is no such metric, or if there are several.
+/// Returns the metric that the only training node of `graph` uses to choose its best epoch. Fails
+/// with kBadSweep if there is no such metric, or if there are several.
 Result<std::string> monitored_metric(const Graph& graph);
 
 }  // namespace runner

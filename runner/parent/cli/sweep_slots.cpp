@@ -38,7 +38,8 @@ std::size_t gpus_for_trials() {
       visible->devices, [](const DeviceFacts& device) { return !is_too_old(device); }));
 }
 
-/// Returns the first node that should be planned but is not, and why; empty if all are planned.
+/// Returns the first node that should have been planned but was not, and why; empty if all were
+/// planned.
 std::string unplanned_part(const Graph& graph, const PlanAnswer& answer) {
   for (const NodeReuse& one : answer.reuse) {
     const auto node = std::ranges::find(graph.nodes, one.node, &Node::id);
@@ -83,8 +84,8 @@ Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schema
   return peak;
 }
 
-/// Returns the largest number of threads that any trial sets, over all of its ranks. A trial that
-/// does not set it counts as one thread per rank.
+/// Returns the largest number of threads set by any trial, over all of its ranks. A trial that does
+/// not set it counts as one thread per rank.
 std::int64_t threads_written(const PreparedSweep& sweep) {
   std::int64_t most = 1;
   for (const PreparedTrial& job : sweep.jobs) {
@@ -179,7 +180,7 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
       for (const PreparedTrial& job : sweep->jobs) memory.add(job.number, job.recipe);
     const std::int64_t fitting = memory.fitting(tried.slots);
     if (wish.is_auto && fitting < tried.slots) {
-      // With fewer trials at a time, each has more threads, and so a different plan.
+      // With fewer trials at a time, each has more threads and thus a different plan.
       why = why_no_more(memory, fitting, tried.slots);
       tried.slots = fitting;
       continue;

@@ -19,8 +19,8 @@ struct SlotWish {
 /// Parses "4" or "auto"; fails with kUsage for anything else.
 Result<SlotWish> slot_wish(const std::string& text);
 
-/// Returns a SlotMemory for trials on this machine. To learn how much memory a trial needs, a
-/// worker plans the trial's recipe if it trains or evaluates. Borrows all arguments.
+/// Returns a SlotMemory for trials on this machine. To find out how much memory a trial needs, a
+/// worker plans its recipe if that trains or evaluates. Borrows all arguments.
 SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const LogFlags& log,
                        Console& console);
 
@@ -32,15 +32,15 @@ struct SweepInSlots {
 
 /// Like prepare_sweep(), for the requested number of slots, but fails if that many trials do not
 /// fit in memory together. With auto, uses as many slots as fit, limited by the number of trials
-/// and by the processor's threads. Prints the outcome in one line. With one slot, or for a cluster,
+/// and by the processor's threads. Prints the outcome on one line. With one slot or on a cluster,
 /// nothing is planned.
 Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet& schemas,
                                       const SlotWish& wish, const ReuseFlags& reuse,
                                       const LogFlags& log, Console& console);
 
 /// Returns how many trials run at once, for trials with final recipes and at most `threads` threads
-/// each. `memory` contains the trials that have yet to run. Fails if the requested number does not
-/// fit.
+/// each. `memory` contains the trials that have yet to run. Fails if the requested number of trials
+/// does not fit.
 Result<std::int64_t> choose_slots(const SlotMemory& memory, const SlotWish& wish,
                                   std::int64_t threads, Console& console);
 

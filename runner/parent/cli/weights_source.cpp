@@ -92,8 +92,8 @@ Diagnostics without_effect(const std::vector<std::string>& overrides, const Valu
                           (name == "embed" ? "embeddings"
                            : predicts      ? "a prediction"
                                            : "an export"),
-                      predicts ? "only these overrides are possible here: device=… and threads=…; "
-                                 "and there is no file of this name"
+                      predicts ? "the only possible overrides here are device=… and threads=…, and "
+                                 "there is no file with this name"
                                : "an export accepts only overrides that give a secret, which the "
                                  "run's record does not contain"});
   }
@@ -101,7 +101,7 @@ Diagnostics without_effect(const std::vector<std::string>& overrides, const Valu
 }
 
 /// Returns errors for secrets that the record does not contain but that nodes other than the
-/// training need.
+/// training node need.
 Diagnostics needed_secrets(const Graph& graph, const std::string& training) {
   Diagnostics lost;
   for (const Node& node : graph.nodes) {
@@ -112,8 +112,8 @@ Diagnostics needed_secrets(const Graph& graph, const std::string& training) {
   return lost;
 }
 
-/// True if the outputs of this training's network may be something other than class scores: its
-/// loss is Python code, and no stage evaluates it as a classifier or by its targets.
+/// True if the outputs of this training node's network may be something other than class scores,
+/// because its loss is Python code and no stage evaluates it as a classifier or by its targets.
 bool may_give_numbers(const Graph& graph, const std::string& training) {
   return std::ranges::any_of(graph.nodes,
                              [&](const Node& node) {
@@ -216,8 +216,8 @@ DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wai
 
 namespace {
 
-/// Reserves the device that `wish` selects. The record in the result names `asked`, the device that
-/// the recipe selects.
+/// Reserves the device that `wish` selects. The record in the result reports `asked`, the device
+/// selected by the recipe.
 Result<OwnDevice> taken_for(const DeviceUse& use, const DeviceWish& wish, const DeviceWish& asked,
                             Console& console) {
   Nvml nvml;

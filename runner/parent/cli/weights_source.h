@@ -24,9 +24,9 @@ namespace runner {
 struct WeightsSource {
   std::string run;
   std::string checkpoint;  ///< best, latest or a checkpoint's folder; empty: the one that the
-                           ///< training keeps
-  std::string weights;     ///< averaged or trained; empty: train.ema.result decides
-  std::string node;        ///< the training node, if the run has several; empty: the only one
+                           ///< training stage keeps
+  std::string weights;     ///< averaged or trained; empty: as set by train.ema.result
+  std::string node;        ///< the training node, if the run has several; empty: the run's only one
 };
 
 /// Adds the run's folder, --checkpoint and --weights.
@@ -43,28 +43,28 @@ Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph
 struct WeightsRequest {
   /// {"protocol", "request", "graph", "node", "checkpoints"}
   nlohmann::ordered_json json;
-  Value recipe;  ///< has the source locations for errors in options
+  Value recipe;  ///< provides the source locations for errors in options
   Graph graph;
   /// The recorded run, to use its device again; nullopt if another device may be used.
   std::optional<RecordedRun> run;
 
-  /// Call after changing the graph.
+  /// Must be called after changing the graph.
   void refresh_graph() { json["graph"] = to_json(graph); }
 };
 
-/// Returns the worker request `name` for the training that `source` selects. The graph contains
-/// that node and its inputs other than data. If the run has several training nodes that vote and
-/// none is named, a prediction uses their ensemble. `overrides` may set the device and the threads
-/// of "predict" and "embed", and secrets that the record does not contain; any other override is an
-/// error. A missing secret is an error if a node other than the training needs it. The errors and
-/// the recipe point into `sources`.
+/// Returns the worker request `name` for the training node that `source` selects. The graph
+/// contains that node and its inputs other than data. If the run has several training nodes that
+/// vote and none is specified, a prediction uses their ensemble. `overrides` may set the device and
+/// the threads for "predict" and "embed", and secrets that the record does not contain; any other
+/// override is an error. A missing secret is an error if a node other than the training node needs
+/// it. The errors and the recipe point into `sources`.
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
                                        const std::vector<std::string>& overrides, Sources& sources);
 
 /// The words after the run on the command line of a verb that reads images.
 struct ImageWords {
   std::vector<std::string> paths;      ///< images and folders
-  std::vector<std::string> overrides;  ///< key=value, unless there is a file of that name
+  std::vector<std::string> overrides;  ///< key=value, unless a file with that name exists
 };
 
 ImageWords image_words(const std::vector<std::string>& words);
@@ -79,31 +79,31 @@ std::string path_for(const Graph& graph, const std::string& path);
 /// Returns `errors` with the source locations of their pointers and without the recipe's secrets.
 Diagnostics placed(Diagnostics errors, const Value& recipe);
 
-/// Returns the devices of this machine, from which one is chosen. Messages about the choice go to
-/// standard error, unless quiet. Borrows all arguments. If `wait` is given, a signal ends the wait
-/// for a device.
+/// Returns the devices of this machine to choose from. Messages about the choice go to standard
+/// error, unless quiet. Borrows all arguments. If `wait` is given, a signal ends the wait for a
+/// device.
 DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wait = nullptr);
 
 /// The use for which a device is chosen.
 struct DeviceUse {
-  const Value& recipe;               ///< resolved; its device section is used
+  const Value& recipe;               ///< resolved; only its device section is used
   Graph& graph;                      ///< its `device` is set
   WorkerCommand& worker;             ///< its environment variables are set
-  const RecordedRun* run = nullptr;  ///< the recorded run, to use its device; null: a new run
+  const RecordedRun* run = nullptr;  ///< the recorded run whose device to use; null: a new run
   bool is_resumed = false;           ///< part of the run is already done
   CheckpointSources trained = {};    ///< training nodes that are not part of the graph
   std::optional<ReuseOptions::Which> reuse =
-      {};            ///< for a run, which is planned to learn its need; nullopt: not a run
-  NeedOf need = {};  ///< the memory that a use other than a run needs; empty: unknown
+      {};            ///< for a run, which is planned to find out what it needs; nullopt: not a run
+  NeedOf need = {};  ///< for anything other than a run, the memory needed; empty: unknown
   int ranks = 1;     ///< workers that train together, all started by this process
 };
 
-/// Reserves the device that the recipe selects and sets it in the graph and the worker of `use`. If
-/// Retort chooses GPUs, it reserves one for each rank. Errors have source locations. A signal ends
+/// Reserves the device selected by the recipe and sets it in the graph and worker of `use`. If
+/// Retort chooses the GPUs, reserves one for each rank. Errors have source locations. A signal ends
 /// the wait for a device.
 Result<OwnDevice> take_own_device(const DeviceUse& use, Console& console);
 
-/// Returns a function that reserves another GPU for the same use, according to the memory, wait and
+/// Returns a function that reserves another GPU for the same use, following the memory, wait and
 /// exclude options of the recipe's device section. `console` and what `use` borrows must outlive
 /// the function.
 NextGpu next_gpu_for(const DeviceUse& use, Console& console);

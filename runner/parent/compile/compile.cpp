@@ -20,7 +20,7 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxItems = 1000;  // nodes of one stage
+constexpr std::size_t kMaxItems = 1000;  // maximum number of nodes per stage
 constexpr const char* kFoldSuffix = ".fold";
 
 std::uint64_t node_seed(std::uint64_t seed, std::string_view id) {
@@ -33,7 +33,7 @@ Value without(Value options, std::initializer_list<std::string_view> keys) {
   return options;
 }
 
-/// Removes options that do not affect the result from `value`, the mapping at `path` of the recipe.
+/// Removes options that do not affect the result from `value`, the mapping at `path` in the recipe.
 /// Returns true if there were any.
 bool remove_safe(Value& value, std::vector<std::string>& path, const Value& recipe,
                  const SchemaSet& schemas) {
@@ -90,21 +90,21 @@ class Compiler {
           errors_.push_back({ErrorCode::kDuplicateNode, place_of_foreach(stage),
                              pointer_to("", stage.name),
                              "two nodes would be called '" + draft.id + "'",
-                             "give the items of foreach different values"});
+                             "give foreach items with different values"});
         } else if (draft.id.size() > 120) {
           errors_.push_back(
               {ErrorCode::kBadForeach, place_of_foreach(stage),
                pointer_to("", stage.name) + "/foreach",
                "the node's name '" + draft.id.substr(0, 40) + "…' is longer than 120 characters",
-               "it becomes a folder name: give foreach shorter values"});
+               "it is used as a folder name: give foreach shorter values"});
         }
         drafts_.push_back(std::move(draft));
       }
     }
   }
 
-  /// Returns the foreach of `stage`. An evaluation without its own uses the foreach of the training
-  /// stage that it evaluates. Null if there is none.
+  /// Returns the foreach of `stage`. An evaluation without its own foreach uses that of the
+  /// training stage that it evaluates. Null if there is none.
   const Value* foreach_of(const StageSpec& stage) const {
     const Value* own = stage.options.find("foreach");
     if (own || family_of(stage.kind) != Family::kEvaluate) return own;
@@ -116,8 +116,8 @@ class Compiler {
     return nullptr;
   }
 
-  /// Returns the training stage with an output that is wired to `port`: the one named in `inputs`,
-  /// or the only one with such an output. Null if there is none.
+  /// Returns the training stage with an output wired to `port`: the one named in `inputs`, or the
+  /// only one with such an output. Null if there is none.
   const StageSpec* training_of(const StageSpec& stage, const Port& port) const {
     const Value* inputs = stage.options.find("inputs");
     const Value* written = inputs ? inputs->find(port.name) : nullptr;
@@ -160,8 +160,8 @@ class Compiler {
     return without(*std::move(filled), {"kind"});
   }
 
-  /// Adds a node for each evaluation of the test part of data with folds. The new node evaluates
-  /// the fold in the same way, which gives the out-of-fold predictions.
+  /// For data with folds, adds a node for each evaluation of the test part. The new node evaluates
+  /// the fold in the same way, which yields the out-of-fold predictions.
   void add_evaluations_of_folds() {
     const std::size_t written = drafts_.size();
     for (std::size_t i = 0; i < written; ++i) {
@@ -188,16 +188,16 @@ class Compiler {
       errors_.push_back({ErrorCode::kDuplicateNode, draft.stage->name_where,
                          pointer_to("", draft.stage->name),
                          "two nodes would be called '" + draft.id + "'",
-                         "the data has folds, so this name is for the evaluation of the fold: give "
-                         "the items of foreach other values"});
+                         "the data has folds, so this name is reserved for evaluating the fold: "
+                         "give foreach items with other values"});
     drafts_.push_back(std::move(draft));
     options_.push_back(options_[of]);
     wires_.push_back(std::move(wires));
   }
 
   /// Returns the fold's output port of the stage that outputs `source`, if `source` is the test
-  /// part of data with folds, or is computed from one through at most `steps` stages; else null.
-  /// Stages may depend on each other in a cycle, which is reported later.
+  /// part of data with folds, or is derived from one through at most `steps` stages; otherwise
+  /// null. Stages may depend on each other in a cycle, which is reported later.
   const Port* fold_beside(const Source& source, std::size_t steps) const {
     const Draft& draft = drafts_[source.draft];
     if (source.port->type != ArtifactType::kDataset || source.port->name != "test") return nullptr;

@@ -17,7 +17,7 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-/// `text` in double quotes, as both DOT and mermaid parse it.
+/// `text` in double quotes, in a form that both DOT and mermaid parse.
 std::string in_double_quotes(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) result += c == '"' ? "'" : std::string(1, c);

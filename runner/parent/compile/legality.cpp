@@ -57,7 +57,7 @@ const std::int64_t* number(const Node& node, std::string_view option) {
   return value ? std::get_if<std::int64_t>(&value->data) : nullptr;
 }
 
-/// The node with an artifact of type `type` that is wired to `node`; null if there is none.
+/// The node with an artifact of type `type` wired to `node`; null if there is none.
 const Node* source(const Graph& graph, const Node& node, ArtifactType type) {
   const auto edge = std::ranges::find(node.inputs, type, &Edge::type);
   return edge == node.inputs.end() ? nullptr : &graph.nodes[edge->from];
@@ -81,7 +81,7 @@ bool steps_in_backward(const Node& memory) {
   return flag && *flag;
 }
 
-/// True if the precision `name` is used everywhere, or in a part of a network.
+/// True if the precision `name` is used everywhere or in some part of a network.
 bool uses_precision(const Node& memory, std::string_view name) {
   const Value* value = memory.options.find("precision");
   if (!value || value->text()) return value && value->says(name);
@@ -136,7 +136,7 @@ class Legality {
     if (batch_size && batch == 1 && coupling == LossCoupling::kWholeBatch) {
       add(train, "batch_size",
           "with a batch of 1, the loss of '" + train.stage +
-              "' has nothing to compare a sample with and is always 0",
+              "' has nothing to compare the sample with and is always 0",
           "set batch_size: 2 or more");
     }
     if (batch_size && micro_batch && *micro_batch > batch) {
@@ -191,7 +191,7 @@ class Legality {
     }
   }
 
-  /// Adds an error, but only once for the nodes of one foreach.
+  /// Adds an error, but only once for all nodes of a foreach.
   void add(const Node& node, std::string_view option, std::string message, std::string help) {
     const std::string pointer = pointer_to(node.pointer, option);
     if (!seen_.insert(pointer + message).second) return;

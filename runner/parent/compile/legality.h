@@ -15,7 +15,7 @@ std::string_view name(LossCoupling coupling);
 
 /// Returns the loss coupling of a training stage of `kind` ("train.contrastive") with `options`:
 /// the strongest one declared by the kind, by the kinds of its sub-mappings or by the values of its
-/// options. Nullopt if none is declared.
+/// options. nullopt if none is declared.
 std::optional<LossCoupling> declared_coupling(const SchemaSet& schemas, std::string_view kind,
                                               const Value& options);
 
@@ -24,10 +24,11 @@ std::optional<LossCoupling> declared_coupling(const SchemaSet& schemas, std::str
 bool declared_mixing(const SchemaSet& schemas, std::string_view kind);
 
 /// Returns an error, with the reason, for each option that would make the gradient of a training
-/// stage of `graph` differ from that of its whole batch: a split that its loss or its model's
+/// stage in `graph` differ from that of the whole batch: a split that its loss or its model's
 /// layers do not allow, two passes through layers that mix samples, or optimizer_in_backward where
-/// an update needs all gradients. Also reports a micro-batch that would split nothing, and a batch
-/// of one sample if the loss or the layers need more. Options left to the planner are not reported.
+/// an update needs all gradients. Also reports micro-batches that would split nothing, and
+/// one-sample batches if the loss or the layers need more. Options left to the planner are not
+/// reported.
 Diagnostics illegal_batch_options(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

@@ -30,7 +30,7 @@ class NamedFiles {
   NamedFiles(const Graph& graph, const Node& node) : folder_(graph.working_folder), node_(node) {}
 
   /// Returns what is wrong, according to `rule`, with the path in `option`; nullopt if nothing is.
-  /// If `option` is a list of paths, checks the first that exists.
+  /// If `option` is a list of paths, checks the first one that exists.
   std::optional<Diagnostic> fault(const FileRule& rule, const Value& option,
                                   const OptionMapping& mapping) const {
     std::vector<std::string> paths;

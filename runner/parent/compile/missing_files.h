@@ -6,9 +6,9 @@
 
 namespace runner {
 
-/// Checks the files and folders that options name, according to the x-file of their schemas.
-/// Returns an error at each option with a path that is missing, of the wrong kind or not readable.
-/// Opens no file, so contents are not checked.
+/// Checks the files and folders named by options, according to x-file in their schemas. Returns an
+/// error at each option with a path that is missing, of the wrong kind or not readable. Does not
+/// open files, so contents are not checked.
 Diagnostics missing_files(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

@@ -113,7 +113,8 @@ bool is_of_override(const Location& where) {
                           where.source->name.starts_with("sweep.params"));
 }
 
-/// The first value in `value` that the user has written; null if everything in it is the default.
+/// The first value in `value` that was written by the user; null if everything in it is the
+/// default.
 const Value* written_in(const Value& value, const Value* fallback) {
   if (value.map()) {
     for (const Entry& entry : *value.map()) {
@@ -127,8 +128,8 @@ const Value* written_in(const Value& value, const Value* fallback) {
                                                                                   : nullptr;
 }
 
-/// In a condition, "outputs.KEY" is an option of a stage that uses the outputs of the condition's
-/// own stage.
+/// In a condition, "outputs.KEY" is an option of a stage that uses the outputs of the stage that
+/// the condition belongs to.
 constexpr std::string_view kOutputsPrefix = "outputs.";
 
 bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
@@ -136,9 +137,9 @@ bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
       node.inputs, [&](const Edge& edge) { return &graph.nodes[edge.from] == &producer; });
 }
 
-/// True if a data.image_folder stage has a validation part: it has folds; or its root is divided
-/// into folders for the parts, with one for validation; or its root is not divided that way or
-/// cannot be read, and split.validation is above 0.
+/// True if a data.image_folder stage has a validation part: it has folds; or its root contains
+/// folders for the parts, including one for validation; or its root does not contain such folders
+/// or cannot be read, and split.validation is above 0.
 bool has_validation(const Node& node) {
   const Value* const root = at_key(node.options, "root");
   bool has_parts = false, has_its_folder = false;
@@ -155,7 +156,7 @@ bool has_validation(const Node& node) {
 }
 
 /// Returns the lookup of `mapping`, extended by inputs.PORT.has_validation, which depends on the
-/// files of the stage that is wired to the port.
+/// files of the stage wired to the port.
 OptionLookup with_files(const OptionMapping& mapping, const Graph& graph) {
   return [&mapping, &graph](std::string_view path) {
     static const Value kHas{true, {}}, kHasNone{false, {}};

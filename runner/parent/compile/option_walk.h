@@ -14,19 +14,19 @@ namespace runner {
 
 struct SchemaNode;
 
-/// An option of the stage that is wired to an input, such as "inputs.model.patch_size".
-/// "inputs.model.kind" is the kind of that stage, and "inputs.checkpoint.inputs.model.kind" is the
-/// kind of the model that was trained.
+/// An option of the stage wired to an input, such as "inputs.model.patch_size". "inputs.model.kind"
+/// is the kind of that stage, and "inputs.checkpoint.inputs.model.kind" is the kind of the trained
+/// model.
 struct WiredOption {
   const Node* node = nullptr;  ///< null if nothing is wired to the port
   std::string option = {};     ///< empty for the node itself
 };
 
-/// In a condition, "inputs.PORT.KEY" is an option of the stage that is wired to an input port of
-/// the condition's own stage.
+/// In a condition, "inputs.PORT.KEY" is an option of the stage wired to an input port of the stage
+/// that the condition belongs to.
 inline constexpr std::string_view kInputsPrefix = "inputs.";
 
-/// A mapping among the options of a node, with the schema that describes it.
+/// A mapping among a node's options, with the schema that describes it.
 struct OptionMapping {
   const Node& node;
   const Value& options;
@@ -38,26 +38,26 @@ struct OptionMapping {
   const OptionLookup& look;
 };
 
-/// Calls `visit` for each mapping of each node that a schema describes, outer mappings first.
+/// Calls `visit` for each mapping of each node that is described by a schema, outer mappings first.
 void visit_options(const Graph& graph, const SchemaSet& schemas,
                    const std::function<void(const OptionMapping&)>& visit);
 
-/// Calls `visit` for `options`, a mapping at `pointer` of the recipe that does not belong to a
-/// stage, and for the mappings in it.
+/// Calls `visit` for `options`, a mapping at `pointer` in the recipe that does not belong to a
+/// stage, and for the mappings inside it.
 void visit_options_of(const Value& options, const SchemaNode& schema, const std::string& pointer,
                       const std::function<void(const OptionMapping&)>& visit);
 
 /// Returns the option that `path`, which begins with kInputsPrefix, refers to from `node`.
 WiredOption wired_option(const Graph& graph, const Node& node, std::string_view path);
 
-/// Returns a warning, with the reason, for each option that the user has written and that has no
-/// effect according to x-effective-when of the schema, and for `python` in a recipe without Python
-/// code. In a file, an option set to its default counts as not written.
+/// Returns a warning, with the reason, for each option written by the user that has no effect
+/// according to the schema's x-effective-when, and for `python` in a recipe without Python code. In
+/// a file, an option set to its default counts as not written.
 Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
                                    const SchemaSet& schemas);
 
-/// Returns the remarks (x-remark) of the options that are set, each once: what
-/// a reader of the results should know, such as "the backbone's weights were trained on ImageNet".
+/// Returns the remarks (x-remark) for the options that are set, each once: what a reader of the
+/// results should know, such as "the backbone's weights were trained on ImageNet".
 std::vector<std::string> remarks_on_results(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

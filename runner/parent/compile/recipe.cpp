@@ -70,7 +70,7 @@ class Settling {
         sources_(sources),
         folder_(folder) {}
 
-  /// The size of the images that the weights were trained on, according to the config.
+  /// The size of the images on which the weights were trained, according to the config.
   const std::optional<Value>& image_size() const { return image_size_; }
 
   Diagnostics run() {
@@ -129,8 +129,8 @@ class Settling {
     }
   }
 
-  /// True for projection_dim if the features are not projected, since the weights may then lack the
-  /// projection.
+  /// True for projection_dim if the features are not projected, since the weights may then not have
+  /// the projection.
   bool is_without_effect(const Value& written, std::string_view option) const {
     const Value* features = mapping_.find("features");
     const bool is_pooled = features && features->says("pooled");
@@ -154,9 +154,9 @@ class Settling {
   Diagnostics errors_;
 };
 
-/// Fills in image_size in data stages that omit it or set it to auto. `said` has the image sizes
-/// from the configs of the networks' weights: if they differ, adds an error instead; if there are
-/// none, uses the usual size.
+/// Fills in image_size in data stages that omit it or set it to auto. `said` contains the image
+/// sizes from the configs of the networks' weights: if they differ, adds an error instead; if there
+/// are none, uses the usual size.
 void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnostics& errors) {
   for (Entry& stage : *recipe.map()) {
     const Value* const kind = stage.value.map() ? stage.value.find("kind") : nullptr;
@@ -171,9 +171,9 @@ void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnost
       continue;
     }
     errors.push_back({ErrorCode::kOptionConflict, size->where, "/" + stage.key + "/image_size",
-                      "image_size is auto, but the networks' weights are for images of " +
+                      "image_size is auto, but the networks' weights are for image sizes " +
                           describe(said.front()) + " and of " + describe(*other) + " pixels",
-                      "set the size that all of them should use"});
+                      "set the size that they should all use"});
     errors.back().notes = {{said.front().where, "one size"}, {other->where, "another size"}};
   }
 }
@@ -262,7 +262,7 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
   }
   if (recipe.stages.empty()) {
     return Diagnostic{
-        ErrorCode::kMissingKey, valid.where, "", "the recipe has no stage",
+        ErrorCode::kMissingKey, valid.where, "", "the recipe has no stages",
         "write a mapping with a kind, such as data: {kind: data.image_folder, root: FOLDER}"};
   }
   recipe.resolved = std::move(valid);
@@ -308,7 +308,7 @@ class HomePaths {
   void expand_text(std::string& text, const Value& value) {
     if (is_made() && is_address(text)) {
       fail(value.where, "'" + without_url_secrets(*value.text()) + "' is a URL, not a folder",
-           "name a folder of this machine, and copy it from there after the run");
+           "name a folder on this machine, and copy it from there after the run");
       return;
     }
     const bool has_mark = text.find('~') != text.npos || text.starts_with('$');
@@ -318,7 +318,7 @@ class HomePaths {
     if (begins_with_home(text)) {
       std::string whole = with_home(text);
       if (whole == text)
-        fail(where, "'" + shown + "' begins with the home folder, but HOME is not set", "set HOME");
+        fail(where, "'" + shown + "' refers to the home folder, but HOME is not set", "set HOME");
       text = std::move(whole);
     } else if (std::string word(shell_word(text)); !word.empty()) {
       if (shown != text) word.resize(1);

@@ -14,13 +14,13 @@
 namespace runner {
 
 /// Fills in options of each backbone in `recipe`, which must be validated and have its defaults.
-/// Options that the user has not written get their values and locations from the config.json next
-/// to the weights, whose text is added to `sources`. Returns an error for every written option that
-/// contradicts the config. Missing weights, and weights without a config, change nothing. Relative
+/// Options not written by the user get their values and locations from the config.json next to the
+/// weights; its text is added to `sources`. Returns an error for every written option that
+/// contradicts the config. Missing weights and weights without a config have no effect. Relative
 /// paths of weights are resolved against `folder`, or against the current folder if it is empty. If
 /// image_size of a data stage is auto or not written, it becomes the size on which all backbones
-/// agree. The size of a backbone is its own option or else in its config; if no backbone has one,
-/// image_size becomes 224.
+/// agree. A backbone's size comes from its own option or else from its config; if no backbone has
+/// one, image_size becomes 224.
 Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
                                  const std::filesystem::path& folder = {});
 
@@ -40,19 +40,19 @@ struct Recipe {
   Determinism determinism = Determinism::kStrict;
   int ranks = 1;                  ///< device.count
   std::string device;             ///< "auto", "cpu", "cuda", "cuda:K"
-  std::string run_dir;            ///< empty for outputs/<date>/<time>
-  std::string only;               ///< run.only; empty for the whole graph
+  std::string run_dir;            ///< empty: outputs/<date>/<time>
+  std::string only;               ///< run.only; empty: the whole graph
   bool has_tensorboard = false;   ///< run.tensorboard
   bool has_mlflow = false;        ///< run.mlflow
   std::vector<StageSpec> stages;  ///< in the order written
-  Value resolved;                 ///< the whole recipe with defaults filled in, as it is recorded
+  Value resolved;                 ///< the whole recipe with defaults filled in, as recorded
 };
 
-/// The SHA-256 in hexadecimal of a resolved recipe as JSON with sorted keys, so key order does not
+/// The hexadecimal SHA-256 of a resolved recipe as JSON with sorted keys, so key order does not
 /// matter.
 std::string recipe_hash(const Value& resolved);
 
-/// Makes a Recipe from `valid`, which must be validated and have every default
+/// Makes a Recipe from `valid`, which must be validated and have all defaults
 /// (Composer::validated()): expands ~ in paths, fills in values from the configs of weights, and
 /// reads the reserved keys. The texts of the configs are added to `sources`; if it is null, no
 /// configs are read. Relative paths of weights are resolved against `folder`, or against the
@@ -60,11 +60,11 @@ std::string recipe_hash(const Value& resolved);
 Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sources = nullptr,
                            const std::filesystem::path& folder = {});
 
-/// The notice of a resolved recipe, for everyone who uses its results; empty if there is none.
+/// The notice in a resolved recipe for anyone who uses its results; empty if there is none.
 std::string notice_of(const Value& resolved);
 
 /// The number of processes that train together in a run of the recipe (device.count). Each of them
-/// has the recipe's threads and the memory of its plan.
+/// uses the recipe's number of threads and the memory in its plan.
 std::int64_t ranks_of(const Value& resolved);
 
 /// Replaces a leading "~" of `path`, as in "~" or "~/…", with the home folder. Leaves other paths
@@ -72,9 +72,9 @@ std::int64_t ranks_of(const Value& resolved);
 std::string with_home(const std::string& path);
 
 /// Applies with_home() to all path options of the resolved recipe. Returns an error for syntax that
-/// only a shell understands, since Retort would use a folder of that literal name: "~anna/…",
-/// "$HOME/…", and "a/~/b" as the folder of a run or sweep. A URL as that folder, and ~ without
-/// HOME, are errors too.
+/// only a shell expands, since Retort would use a folder with that literal name: "~anna/…",
+/// "$HOME/…", and "a/~/b" as the folder of a run or sweep. A URL as that folder is also an error,
+/// as is ~ without HOME.
 Diagnostics expand_home(Value& resolved, const SchemaSet& schemas);
 
 }  // namespace runner

@@ -74,8 +74,8 @@ class Filler {
     return result;
   }
 
-  /// Looks up `path`, such as "pair" or "pair[0]", in the item. Nullopt, with an error, if it does
-  /// not exist.
+  /// Looks up `path`, such as "pair" or "pair[0]", in the item. Adds an error and returns nullopt
+  /// if it does not exist.
   std::optional<Value> look_up(const std::string& path, const Value& value,
                                const std::string& pointer) {
     const std::string key = path.substr(0, path.find('['));
@@ -223,8 +223,8 @@ class Wiring {
     return sources;
   }
 
-  /// Returns the sources that `text`, such as "data.train", names. Reports an error if the stage or
-  /// the output does not exist or has another type.
+  /// Returns the sources named by `text`, such as "data.train". Reports an error if the stage or
+  /// the output does not exist or has a different type.
   std::vector<Source> named(const Port& port, const std::string& text, const Location& where,
                             const std::string& pointer) {
     const std::string stage = text.substr(0, text.find('.'));

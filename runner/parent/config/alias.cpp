@@ -13,11 +13,11 @@
 namespace runner {
 namespace {
 
-/// In an alias's mapping of values, the entry for all values that the mapping does not list; it
-/// names the target key.
+/// In an alias's mapping of values, the entry for all values not listed in the mapping; it names
+/// the target key.
 constexpr std::string_view kAnyOther = "any";
-/// In an alias's mapping of values, the entry for a list: the key that receives the list, then
-/// further overrides, as in [vars.models, model=several].
+/// In an alias's mapping of values, the entry for a list: the key that receives the list, followed
+/// by further overrides, as in [vars.models, model=several].
 constexpr std::string_view kList = "list";
 
 Diagnostic bad_alias(const Value& value, const std::string& name, std::string message,
@@ -83,7 +83,7 @@ Override renamed(const Override& override, std::string key) {
   return result;
 }
 
-/// Parses `texts`, the overrides that an alias lists. They get the locations of `override`, which
+/// Parses `texts`, the overrides listed by an alias. They get the locations of `override`, which
 /// uses the alias.
 Result<std::vector<Override>> written_for(const Override& override,
                                           std::span<const std::string> texts) {
@@ -146,7 +146,7 @@ Result<std::vector<Override>> meant(const Override& override, const Alias& alias
   return result;
 }
 
-/// Returns the values of a sweep over an alias, where each value stands for several overrides.
+/// Returns the values of a sweep over an alias for which each value stands for several overrides.
 Result<std::vector<Value>> values_of(const Override& override) {
   const Sweep& sweep = *override.sweep;
   if (sweep.kind == Sweep::Kind::kSimpleChoice || sweep.kind == Sweep::Kind::kChoice)
@@ -170,8 +170,8 @@ Result<std::vector<Value>> values_of(const Override& override) {
   return values;
 }
 
-/// Turns a sweep over an alias that does more than rename a key into a sweep over rows: the
-/// overrides that each value of the alias stands for.
+/// Turns a sweep over an alias that does more than rename a key into a sweep over rows, the
+/// overrides that each of the alias's values stands for.
 Result<std::vector<Override>> meant_by_each(const Override& override, const Alias& alias) {
   const auto values = values_of(override);
   if (!values) return values.errors();
@@ -205,7 +205,7 @@ const Alias* covering(const std::string& key, std::span<const Alias> aliases) {
 }
 
 /// The error for `override`, which `alias` declares to be an option of the original program that
-/// has no meaning here.
+/// has no equivalent here.
 Diagnostic foreign_option(const Override& override, const Alias& alias) {
   return {
       ErrorCode::kForeignOption,

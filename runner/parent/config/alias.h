@@ -8,7 +8,7 @@
 
 namespace runner {
 
-/// A short or historical name of a key, from a recipe's `aliases:`.
+/// A short or historical name for a key, from a recipe's `aliases:`.
 struct Alias {
   std::string name;  ///< "lr"; may contain dots
   Location where;
@@ -21,9 +21,9 @@ struct Alias {
     std::vector<std::string> overrides;
   };
   std::vector<Case> cases = {};
-  /// For a list value: the key that receives the list, then further overrides.
+  /// For a list value: the key that receives the list, followed by further overrides.
   std::vector<std::string> of_list = {};
-  /// For an option of the original program that has no meaning here: what to do instead.
+  /// For an option of the original program that has no equivalent here: what to do instead.
   std::string instead = {};
 };
 
@@ -35,10 +35,10 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
 void add_common_aliases(std::vector<Alias>& result);
 
 /// Returns the overrides that `override` stands for. The longest alias that is a dotted prefix of
-/// its key is replaced; without such an alias the result is `override` itself. An alias with
-/// `instead` is an error. A sweep over an alias that stands for several overrides becomes a sweep
-/// over rows of overrides. Everything keeps the Location of the typed text. Every override of a
-/// recipe passes through here, so this function also marks secrets (secret.h).
+/// its key is replaced; if there is none, the result is `override` itself. An alias with `instead`
+/// is an error. A sweep over an alias that stands for several overrides becomes a sweep over rows
+/// of overrides. Everything keeps the Location of the typed text. Since all of a recipe's overrides
+/// pass through here, this function also marks secrets (secret.h).
 Result<std::vector<Override>> apply_alias(const Override& override, std::span<const Alias> aliases);
 
 }  // namespace runner

@@ -93,7 +93,7 @@ class Application {
     return is_large ? places_.find(parent, pointer(depth), path_[depth])
                     : parent.find(path_[depth]);
   }
-  /// Replaces `existing`, the value at the whole path.
+  /// Replaces `existing`, the value at the full path.
   void replace(Value& existing, Value value) {
     if (existing.map() || existing.list()) places_.forget(pointer(path_.size()));
     existing = std::move(value);
@@ -111,7 +111,7 @@ class Application {
     return value;
   }
 
-  /// The keys declared in the mapping at `path`, and the aliases below it, so that a misspelled
+  /// The keys declared in the mapping at `path` and the aliases below it, so that a misspelled
   /// alias gets the right suggestion.
   std::vector<std::string> known_keys(RecipeKeys::Path path) const {
     std::vector<std::string> known = keys_.declared_keys(recipe_, path);
@@ -145,7 +145,7 @@ class Application {
           "'" + dotted(found) + "' is " + describe(parent) + " and has no key '" + key + "'",
           can_be_added ? "to make it a mapping: " + with(OverrideKind::kAdd) : "");
     }
-    // If an alias was typed, the user did not write the path and cannot have misplaced the key.
+    // If an alias was typed, the user did not write the path, and so cannot have misplaced the key.
     const bool may_be_elsewhere = code != ErrorCode::kCannotDelete && override_.alias.empty();
     const auto deeper = may_be_elsewhere ? keys_below(parent, found) : std::vector<std::string>();
     if (!deeper.empty()) {
@@ -154,7 +154,8 @@ class Application {
         help += (path == deeper.front() ? " '" : " or '") + path + "'";
       return error(code, found + 1, unknown(found), help + "?");
     }
-    // Skip keys that the schema declares but the recipe lacks: the unknown key comes after them.
+    // Skip keys that are declared by the schema but missing from the recipe: the unknown key comes
+    // after them.
     const Value nothing;
     const Value* last = &parent;
     while (found + 1 < path_.size() && keys_.declared(recipe_, std::span(path_).first(found + 1))) {
@@ -184,7 +185,7 @@ class Application {
   /// Advice on what to write instead of `path_[found]`, which the schema does not accept.
   std::string other_place(std::size_t found, const std::vector<std::string>& declared) const {
     if (found == 0 && !override_.value_text.empty())
-      return "for a value of your own: +vars." + override_.key + "=" + override_.value_text;
+      return "for your own values: +vars." + override_.key + "=" + override_.value_text;
     return declared.empty() ? ""
                             : "the keys of '" + dotted(found) + "' are: " + join(declared, ", ");
   }
@@ -193,8 +194,8 @@ class Application {
     return "unknown key '" + path_[found] + "'" + (found ? " in '" + dotted(found) + "'" : "");
   }
 
-  /// Advice that names the command that lists the keys of `parent`, the value at the first `found`
-  /// keys of the path. Empty if `parent` is not in a stage with a kind.
+  /// Advice to use the command that lists the keys of `parent`, the value at the first `found` keys
+  /// of the path. Empty if `parent` is not in a stage with a kind.
   std::string where_listed(const Value& parent, std::size_t found) const {
     const Value* stage = found > 0 ? recipe_.find(path_[0]) : nullptr;
     const Value* kind = stage ? stage->find("kind") : nullptr;
@@ -243,8 +244,8 @@ class Application {
     }
   }
 
-  /// Writes `value` at the path. Creates mappings on the way and replaces anything there that is
-  /// not a container.
+  /// Writes `value` at the path. Creates mappings along the way, replacing anything that is not a
+  /// container.
   void create(Value value) {
     Value* parent = &recipe_;
     for (std::size_t i = 0; i + 1 < path_.size(); ++i) {
@@ -301,7 +302,7 @@ class Application {
     }
   }
 
-  /// Warns that a scalar has replaced a mapping, which Hydra does silently.
+  /// Warns that a scalar has replaced a mapping, something that Hydra does silently.
   void warn_of_loss() {
     errors_.push_back(
         {ErrorCode::kContainerClash,
@@ -350,7 +351,7 @@ class Application {
     }
   }
 
-  /// Applies append(x), replace(x) and the other edits. A list that only the schema declares starts
+  /// Applies append(x), replace(x) and the other edits. A list declared only by the schema starts
   /// from its default.
   void edit() {
     const Edit& edit = *override_.edit;
@@ -403,8 +404,7 @@ class Application {
     }
   }
 
-  /// Constructs the application of one entry of a mapping that `override` merges into the recipe.
-  /// `key` may contain dots.
+  /// Applies one entry of a mapping that `override` merges into the recipe. `key` may contain dots.
   Application(Value& recipe, const Override& override, const RecipeKeys& keys,
               std::span<const Alias> aliases, KeyPlaces& places, Diagnostics& errors,
               std::vector<std::string> path, std::string key)

@@ -58,7 +58,7 @@ std::optional<Value> integer_from(std::string_view text, Location where) {
 }
 
 /// Parses what Python's float() accepts: digits[.digits][e[+-]digits] with a digit before or after
-/// the point, inf or nan. Nullopt for anything else.
+/// the point, inf or nan. nullopt for anything else.
 std::optional<double> float_from(std::string_view text) {
   auto digits = without_separators(without_blanks(text));
   if (!digits) return std::nullopt;
@@ -86,7 +86,7 @@ std::optional<double> float_from(std::string_view text) {
   return rest.empty() ? std::optional(parse_double(*digits)) : std::nullopt;
 }
 
-/// Converts values by int(), float(), str() or bool().
+/// Converts values using int(), float(), str() or bool().
 class Cast {
  public:
   explicit Cast(const FunctionCall& call) : name_(call.name) {}
@@ -152,7 +152,7 @@ class Cast {
     if (!value.text() || value.form == ScalarForm::kBigInteger) return value;
     const auto read = integer_from(*value.text(), value.where);
     if (!read)
-      fail(value, float_from(*value.text()) ? "without quotes, its fraction is cut off" : "");
+      fail(value, float_from(*value.text()) ? "without quotes, its fraction is truncated" : "");
     return *read;
   }
 

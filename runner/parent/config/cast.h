@@ -9,9 +9,9 @@ namespace runner {
 /// True if `function` is int, float, str or bool.
 bool is_cast(std::string_view function);
 
-/// Evaluates a call of a cast. Converts every scalar as Python does, even inside lists, mapping
-/// values and sweeps; several arguments become a sweep over their values. Drops shuffling, and tags
-/// except those of an interval. Throws OverrideError for a value that cannot be converted.
+/// Evaluates a call to a cast. Converts every scalar as Python does, even inside lists, mapping
+/// values and sweeps; several arguments become a sweep over their values. Drops shuffling and all
+/// tags except those of an interval. Throws OverrideError for a value that cannot be converted.
 Element cast(FunctionCall call);
 
 }  // namespace runner

@@ -26,7 +26,7 @@ bool has_extension(const std::string& recipe) {
   return recipe.ends_with(".yaml") || recipe.ends_with(".yml");
 }
 
-/// True if the recipe is given as a file rather than by name.
+/// True if the recipe is given as a file name rather than by its name.
 bool is_file_name(const std::string& recipe, const FileSystem& files) {
   return (has_extension(recipe) || recipe.find('/') != std::string::npos) && files.is_file(recipe);
 }
@@ -37,7 +37,7 @@ Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& config
     return {ErrorCode::kRecipeNotFound,
             {},
             "",
-            "there is no recipe '" + recipe + "'; the file of that name has no extension",
+            "there is no recipe '" + recipe + "'; the file with that name has no extension",
             "write './" + recipe + "' for that file, or give it the extension .yaml"};
   const std::vector<std::string> names = configs.options("");
   std::string help = did_you_mean(recipe, names);
@@ -66,7 +66,7 @@ void collect_aliases(ConfigFiles& configs, const ConfigDocument& document,
   }
 }
 
-/// True if `override` changes an entry of the defaults list, not a value.
+/// True if `override` changes an entry of the defaults list rather than a value.
 bool chooses_config(const Override& override, const ConfigFiles& configs) {
   if (override.edit || (override.value && override.value->map())) return false;
   const bool deletes_path =
@@ -74,7 +74,7 @@ bool chooses_config(const Override& override, const ConfigFiles& configs) {
   return deletes_path || configs.is_group(override.key);
 }
 
-/// Splits `overrides` into `choices`, which change the defaults list, and `values`; reports all
+/// Splits `overrides` into `choices`, which change the defaults list, and `values`; reports any
 /// others as errors.
 void divide(std::span<const Override> overrides, const ConfigFiles& configs,
             std::vector<Override>& choices, std::vector<Override>& values, Diagnostics& errors) {
@@ -85,8 +85,8 @@ void divide(std::span<const Override> overrides, const ConfigFiles& configs,
     } else if (override.package) {
       errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",
                         "'" + override.where.source->contents +
-                            "' looks like the choice of a config, but there is no " +
-                            "config group '" + override.key + "'",
+                            "' looks like a config choice, but there is no " + "config group '" +
+                            override.key + "'",
                         did_you_mean(override.key, configs.groups())});
     } else if (override.key.find('/') != std::string::npos && !is_map) {
       errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",
@@ -184,7 +184,7 @@ bool is_open(const Value& value) {
           }));
 }
 
-/// True if the error is caused by a value that is not known yet: the value at its location, or the
+/// True if the error is caused by a value that is not known yet: the one at its location, or the
 /// `kind` of an enclosing mapping.
 bool is_about_open(const Diagnostic& error, const Value& recipe) {
   if (is_open(nearest(recipe, error.pointer))) return true;
@@ -196,14 +196,14 @@ bool is_about_open(const Diagnostic& error, const Value& recipe) {
   return false;
 }
 
-/// True if the error is about something missing, which an override that could not be applied may
-/// have been meant to set.
+/// True if the error is about something missing that an override that could not be applied may have
+/// been meant to set.
 bool is_about_missing(const Diagnostic& error) {
   return error.code == ErrorCode::kMandatoryValue || error.code == ErrorCode::kMissingKey ||
          error.code == ErrorCode::kInterpolationUnknown;
 }
 
-/// Replaces a sweep with its first listed value; false if the sweep lists none.
+/// Replaces a sweep with its first listed value; false if there is none.
 bool take_first_value(Override& override) {
   if (!override.sweep) return true;
   if (override.sweep->choices.empty()) return false;
@@ -223,7 +223,7 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
                                 const RecipeKeys& schemas, Sources& sources) {
   Composer composer(std::move(request), schemas, sources);
   const ComposeRequest& asked = composer.request_;
-  constexpr std::size_t kMostOverrides = 10'000;  // each one searches all keys
+  constexpr std::size_t kMostOverrides = 10'000;  // applying each one searches all keys
   if (asked.overrides.size() > kMostOverrides) {
     return Diagnostic{ErrorCode::kUsage,
                       {},
@@ -389,7 +389,7 @@ Result<Value> Composer::validated(const Composition& composition, Diagnostics* w
 }
 
 /// Returns the schema errors of a composition to which some overrides could not be applied. Leaves
-/// out errors about something missing, which those overrides may have been meant to set.
+/// out errors about something missing that those overrides may have been meant to set.
 Diagnostics Composer::other_errors(const Composition& composition) const {
   if (!composition.has_schema) return {};
   auto recipe = validated(composition);

@@ -31,10 +31,10 @@ struct ComposeRequest {
   std::string recipe;                  ///< "classify", or a path ending in .yaml
   std::vector<std::string> overrides;  ///< as typed: "train.epochs=5", "model=tiny", "+a=1", "~b"
   std::vector<std::filesystem::path>
-      config_folders;  ///< folders that contain configs and their groups, nearest first
+      config_folders;  ///< folders that contain configs and their groups, highest priority first
   Environment environment = process_environment;
   std::chrono::system_clock::time_point now =
-      std::chrono::system_clock::now();  ///< the time that every ${now:...} uses
+      std::chrono::system_clock::now();  ///< the time used by every ${now:...}
   bool strict = false;                   ///< treat every warning as an error
 };
 
@@ -42,8 +42,8 @@ struct ComposeRequest {
 struct Composition {
   std::filesystem::path file;  ///< the primary file
   Value unresolved;            ///< defaults merged, overrides applied, interpolations not resolved
-  /// True for a recipe, which has `schema:`; false for any other document, composed by Hydra's
-  /// rules.
+  /// True for a recipe, which has `schema:`; false for any other document, which is composed by
+  /// Hydra's rules.
   bool has_schema = false;
   DefaultsList defaults = {};  ///< the configs that were composed, and the chosen options
   /// The keys of each config, nested at its package, in merge order.
@@ -70,7 +70,7 @@ class Composer {
   const std::vector<Override>& overrides() const { return overrides_; }
   /// The recipe's own file.
   const std::filesystem::path& file() const { return file_; }
-  /// The folders and files that configs come from.
+  /// The folders and files from which configs are read.
   const ConfigFiles& configs() const { return *configs_; }
   const std::vector<Alias>& aliases() const { return aliases_; }
   /// The errors in the recipe's aliases and in the overrides as typed.
@@ -81,7 +81,7 @@ class Composer {
   /// could be composed.
   Result<Composition> compose(std::span<const Override> overrides);
 
-  /// Composes a single run from the overrides as typed; rejects sweeps.
+  /// Composes a single run from the overrides as typed. Sweeps are errors.
   Result<Composition> compose_once();
 
   /// Returns the composition with interpolations resolved (interpolation.h), for documents that no
@@ -114,7 +114,7 @@ class Composer {
   Diagnostics errors_;
 };
 
-/// Composes the recipe with the overrides in `words`, as typed, and skips those that cannot be
+/// Composes the recipe with the overrides in `words`, as typed, skipping those that cannot be
 /// parsed or applied. Used to complete an unfinished command line. A sweep counts as its first
 /// value. Returns nullopt if the recipe does not compose even without overrides. `composer` must
 /// have been opened without overrides. `sources` must outlive the composition.

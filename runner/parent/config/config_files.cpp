@@ -10,7 +10,7 @@ namespace {
 using std::filesystem::path;
 
 constexpr std::size_t kMaxFileSize = 4u << 20;
-constexpr std::size_t kMaxHeader = 512;  // bytes searched for "# @package"
+constexpr std::size_t kMaxHeader = 512;  // number of bytes searched for "# @package"
 
 /// The package named by a comment in the leading lines; nullopt if there is none.
 std::optional<std::string> package_header(std::string_view text) {
@@ -88,7 +88,7 @@ const ConfigDocument* ConfigFiles::read(const std::filesystem::path& file, Diagn
     errors.push_back({exists ? ErrorCode::kFileTooLarge : ErrorCode::kRecipeNotFound,
                       {},
                       "",
-                      exists ? "'" + file.string() + "' cannot be read, or is larger than 4 MiB"
+                      exists ? "'" + file.string() + "' cannot be read or is larger than 4 MiB"
                              : "there is no file '" + file.string() + "'",
                       ""});
     return nullptr;

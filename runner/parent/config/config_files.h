@@ -16,13 +16,13 @@ namespace runner {
 /// One parsed config file.
 struct ConfigDocument {
   std::filesystem::path file;
-  Value contents;  ///< a mapping that still contains `defaults`, or a list if the package is a list
+  Value contents;  ///< a mapping that still contains `defaults`; a list if the package is a list
   std::optional<std::string> package;  ///< from the "# @package" header; nullopt if there is none
 };
 
-/// Finds and reads the config files below a list of folders; each file is read once. A config is
-/// named without its extension: "classify", or "model/tiny" for the option tiny of the group model.
-/// The first folder that contains the file wins.
+/// Finds and reads the config files below a list of folders; each file is read once. Configs are
+/// named without their extension: "classify", or "model/tiny" for the option tiny of the group
+/// model. The first folder that contains the file wins.
 class ConfigFiles {
  public:
   /// `files` and `sources` are borrowed.
@@ -41,10 +41,10 @@ class ConfigFiles {
   std::vector<std::string> options(const std::string& group) const;
 
   /// Reads a file, or returns the document from an earlier call; the pointer stays valid. Null if
-  /// the file is invalid; its errors are added to `errors` on the first call.
+  /// the file is invalid; its errors are added to `errors` on the first call only.
   const ConfigDocument* read(const std::filesystem::path& file, Diagnostics& errors);
 
-  /// The warnings from the files read so far.
+  /// Warnings from the files read so far.
   const Diagnostics& warnings() const { return warnings_; }
 
  private:
@@ -53,7 +53,7 @@ class ConfigFiles {
   Sources& sources_;
   Diagnostics warnings_;
   std::map<std::filesystem::path, std::unique_ptr<ConfigDocument>> read_;
-  // Cached file-system queries, which a sweep repeats for every trial.
+  // Cached file system queries, since a sweep repeats them for every trial.
   mutable std::map<std::string, std::optional<std::filesystem::path>> found_;
   mutable std::map<std::string, bool> is_group_;
 };

@@ -52,8 +52,8 @@ void take_package(std::string& written, DefaultsItem& item, const Location& wher
   }
 }
 
-/// The name relative to the root. A leading slash means that it is absolute; other names are
-/// relative to `group`, the group of the config that contains the list.
+/// The name relative to the root. A leading slash makes it absolute; other names are relative to
+/// `group`, the group of the config that contains the list.
 std::string absolute(const std::string& name, const std::string& group) {
   if (name.starts_with('/')) return name.substr(1);
   return group.empty() ? name : group + "/" + name;
@@ -129,8 +129,8 @@ DefaultsItem group_item(const Entry& entry, const std::string& group) {
   item.name = absolute(written, group);
   if (!item.has_package) item.package = dotted(without_slash(written));
   if (item.is_list && item.has_interpolation())
-    bad_item(item.where, "an interpolation cannot be in a list of options",
-             "name the options, or choose one");
+    bad_item(item.where, "a list of options cannot contain interpolations",
+             "name the options, or choose just one");
   return item;
 }
 
@@ -248,7 +248,8 @@ void merge(Value& base, Value over, const std::string& pointer, Diagnostics& err
     base = std::move(over);
     return;
   }
-  // A new kind makes it a different object, so errors point to where the new kind is written.
+  // A new kind makes it a different object, so errors should point to where the new kind is
+  // written.
   const Value *kind = base.find("kind"), *new_kind = over.find("kind");
   if (new_kind && (!kind || !same_data(*kind, *new_kind))) base.where = over.where;
   for (Entry& entry : *over.map()) {

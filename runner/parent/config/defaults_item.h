@@ -9,8 +9,8 @@
 
 namespace runner {
 
-/// One item of a defaults list. Names and options may contain ${group}, which stands for the option
-/// chosen for a group.
+/// An item of a defaults list. Names and options may contain ${group}, which stands for the option
+/// chosen for that group.
 struct DefaultsItem {
   enum class Kind {
     kSelf,      ///< _self_: the config that contains the list
@@ -21,8 +21,8 @@ struct DefaultsItem {
   Kind kind = Kind::kSelf;
   /// The name of the config or group, relative to the root: "classify", "model/backbone".
   std::string name = {};
-  std::string package = {};  ///< where its keys are placed, below the list's own package: the group
-                             ///< as written, or the text after @
+  std::string package = {};  ///< below the list's own package: the group as written, or the text
+                             ///< after @
   bool has_package = false;  ///< written with @, so it overrides the option's "# @package" header
   std::vector<std::string> options = {};  ///< chosen for a group: usually one; none for null
   bool is_list = false;    ///< the options are a list, even of one: ${group} cannot refer to them
@@ -34,7 +34,7 @@ struct DefaultsItem {
   bool has_interpolation() const;
 };
 
-/// Returns the key of a group in overrides and messages: the group and, unless `package` is the
+/// Returns the key for a group in overrides and messages: the group and, unless `package` is the
 /// group's own, @ and the absolute package.
 std::string choice_key(const std::string& group, const std::string& package);
 
@@ -46,7 +46,7 @@ std::string package_below(const std::string& parent, const DefaultsItem& item);
 std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const std::string& group,
                                         Diagnostics& errors);
 
-/// Merges `over` into `base`: mappings merge key by key, base's keys first; lists and scalars
+/// Merges `over` into `base`: mappings are merged key by key, base's keys first; lists and scalars
 /// replace the old value; `???` never replaces a value. Merging a list with a mapping is an error,
 /// added to `errors`; `pointer` is the location of `base` in the recipe.
 void merge(Value& base, Value over, const std::string& pointer, Diagnostics& errors);

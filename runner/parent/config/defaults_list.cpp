@@ -22,7 +22,7 @@ std::string group_of(const std::string& config) {
   return slash == std::string::npos ? "" : config.substr(0, slash);
 }
 
-/// A config being added to the list, or an item that waits for the choices it depends on.
+/// A config being added to the list, or an item waiting for the choices that it depends on.
 struct ListNode {
   std::string text;
   std::optional<ConfigPart> part;       // set for _self_
@@ -94,7 +94,7 @@ class Tree {
     expand_waiting();
   }
 
-  /// Adds the items of a config's defaults list. An override item affects the items before it, so
+  /// Adds the items of a config's defaults list. Override items affect the items before them, so
   /// the list is walked from its end.
   void visit(ListNode& node, const ConfigDocument& document, const std::string& name,
              const std::string& package, const std::string& parent) {
@@ -251,7 +251,7 @@ class Tree {
   }
 
   /// Expands items that contain ${group} until no more can be resolved, since one item may choose
-  /// the option that another refers to.
+  /// the option to which another one refers.
   void expand_waiting() {
     in_waiting_ = true;
     for (bool progress = true; progress;) {
@@ -278,13 +278,13 @@ class Tree {
       const std::string shown =
           node->waiting->options.empty() ? node->waiting->name : node->waiting->options.front();
       error(ErrorCode::kInterpolationUnknown, node->waiting->where,
-            "'" + shown + "' refers to a choice that was not made",
+            "'" + shown + "' refers to a choice that has not been made",
             keys.empty() ? "" : "choices: " + join(keys, ", "));
     }
   }
 
-  /// Replaces each ${key} in `text` with the option chosen for that group. Returns false if no
-  /// single option is known for one of them.
+  /// Replaces each ${key} in `text` with the option chosen for that group. Returns false if any of
+  /// them does not have exactly one known option.
   bool fill_in(std::string& text) const {
     for (std::size_t start = 0; (start = text.find("${", start)) != text.npos;) {
       const std::size_t end = text.find('}', start);

@@ -10,17 +10,17 @@
 
 namespace runner {
 
-/// One of the configs in merge order.
+/// A config in the merge order.
 struct ConfigPart {
   std::string name;  ///< "model/tiny"
   const ConfigDocument* document;
-  std::string package;  ///< where its keys are placed, "model.backbone"; empty for the root
+  std::string package;  ///< where its keys go, "model.backbone"; empty for the root
   std::string parent;   ///< the config that includes it in its defaults list; empty for the primary
 };
 
-/// The choice for a group of the defaults lists.
+/// The choice for a group in the defaults lists.
 struct GroupChoice {
-  std::string key;                    ///< the key of an override: "model/backbone", "db@source"
+  std::string key;                    ///< the key in an override: "model/backbone", "db@source"
   std::optional<std::string> option;  ///< nullopt for null
 };
 
@@ -40,12 +40,12 @@ struct DefaultsList {
 };
 
 /// Follows the defaults list of `primary` (the config `name`) and of every config it includes,
-/// depth first. `choices` are the overrides of groups: group=option selects another option,
+/// depth first. `choices` are the overrides for groups: group=option selects a different option,
 /// +group=option adds one, ++group=option does either, and group=null and ~group remove it. They
-/// take precedence over the files' own `override` items, of which the last one wins. The algorithm
-/// is Hydra 1.4's, with these differences: a primary config keeps its own content whatever its list
-/// contains, ~group before +group=option replaces the group, ~group also removes a list of options,
-/// and a key named like a group can be deleted if no list contains that group.
+/// take precedence over the files' own `override` items, among which the last one wins. The
+/// algorithm is Hydra 1.4's, with these differences: a primary config keeps its own content
+/// regardless of its list, ~group before +group=option replaces the group, ~group also removes a
+/// list of options, and a key named like a group can be deleted if no list contains that group.
 Result<DefaultsList> build_defaults(ConfigFiles& files, const ConfigDocument& primary,
                                     const std::string& name, std::span<const Override> choices);
 

@@ -13,12 +13,12 @@ constexpr std::string_view kCore = "tag:yaml.org,2002:";
 /// The start of `text`, in quotes.
 std::string start_in_quotes(const std::string& text) {
   constexpr std::size_t kMaxShown =
-      60;  // longer strings are numbers, or truncated in messages anyway
+      60;  // longer texts are numbers, or truncated in messages anyway
   return "'" + (text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text) + "'";
 }
 
-/// True for an integer with a leading 0 that YAML 1.1 reads as octal, so that its value differs
-/// from its digits.
+/// True for an integer with a leading 0 that YAML 1.1 reads as octal, so its value is not what its
+/// digits suggest.
 bool is_octal_trap(std::string_view text) {
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
   const bool is_octal = text.size() > 1 && text[0] == '0' && text[1] != 'x' && text[1] != 'b';
@@ -29,7 +29,7 @@ constexpr std::size_t kDeepestDocument = 64;
 constexpr std::size_t kMaxNodes = 100'000;
 constexpr std::size_t kMaxAliasedNodes = 10'000;
 constexpr std::size_t kMaxAliasedBytes = 16u << 20;
-constexpr std::size_t kMaxFound = 100;  // errors, and as many warnings
+constexpr std::size_t kMaxFound = 100;  // maximum number of errors, and of warnings
 
 struct Size {
   std::size_t nodes = 1;
@@ -66,8 +66,8 @@ KeyType key_type(const Value& key) {
 }
 
 /// Merges `sources`, the mappings of `<<`, with a mapping's own entries. The mapping's own values
-/// win over all sources, and an earlier source wins over a later one. The order is PyYAML's: merged
-/// keys first, beginning with the last source.
+/// take precedence over all sources, and earlier sources over later ones. The order is PyYAML's:
+/// merged keys first, beginning with the last source.
 Value::Map merged(std::vector<Value> sources, Value::Map own) {
   Value::Map result;
   std::unordered_map<std::string, std::size_t> index;

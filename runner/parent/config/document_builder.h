@@ -12,18 +12,18 @@
 namespace runner {
 
 /// Builds the Value of one YAML document from a parser's events, in document order: checks keys,
-/// applies anchors, aliases and `<<`, and limits depth and size.
+/// resolves anchors, aliases and `<<`, and limits depth and size.
 ///
 ///   builder.open({Value::List{}, where}, "?", 0);
 ///   builder.scalar(where, "?", "1", 0);
 ///   builder.close();
 ///
 /// Adds errors to `errors`, and warnings about unquoted text that YAML 1.1 reads unexpectedly to
-/// `warnings`. Anchors are yaml-cpp's numbers, 0 for none. A tag is "?" for an unquoted scalar, "!"
-/// for a quoted scalar, empty for null, or the tag as written.
+/// `warnings`. Anchors are yaml-cpp's numbers; 0 means none. A tag is "?" for an unquoted scalar,
+/// "!" for a quoted scalar, empty for null, or the tag as written.
 class DocumentBuilder {
  public:
-  /// Thrown if parsing cannot usefully continue; the error is recorded first.
+  /// Thrown if there is no point in continuing to parse; the error is recorded first.
   struct Stop {};
 
   DocumentBuilder(Diagnostics& errors, Diagnostics& warnings)

@@ -16,7 +16,7 @@ std::string key_of(const Override& override) {
 }
 
 /// Returns advice for an `override` item of a file if no defaults list has the group `key`: to use
-/// the group of that name at the root, or a group with a similar name.
+/// the group with that name at the root, or one with a similar name.
 std::string how_to_override(const std::string& key, const std::vector<std::string>& groups,
                             const std::string& value) {
   const std::string group = key.substr(0, key.find('@'));

@@ -12,8 +12,8 @@
 
 namespace runner {
 
-/// The options chosen for groups by overrides and by the `override` items of files. Overrides win;
-/// among `override` items, the first one found wins. Keys are groups as overrides name them,
+/// The options chosen for groups by overrides and by `override` items in files. Overrides win;
+/// among `override` items, the first one found wins. Keys are groups as written in overrides:
 /// "model/backbone" or "db@source".
 class GroupChoices {
  public:
@@ -25,12 +25,12 @@ class GroupChoices {
   /// Replaces the item's option with the choice for its group `key`. False if the choice deletes
   /// the item.
   bool apply(DefaultsItem& item, const std::string& key);
-  /// True if an override deletes the config `name`, which a list includes by name.
+  /// True if an override deletes the config `name`, which is included in a list by name.
   bool deletes(const std::string& name);
 
   /// Removes and returns the overrides ++group=option for groups that no defaults list has.
   std::vector<const Override*> take_additions();
-  /// Prepares for another walk: forgets the choices of files and which choices were used.
+  /// Prepares for another walk: forgets the choices made by files and which choices were used.
   void restart();
   /// Removes and returns the overrides ~key and key=null that chose no group but name a key at the
   /// root of one of `parts`.
@@ -43,7 +43,7 @@ class GroupChoices {
     std::vector<std::string> options;
     bool is_list = false;
     bool deleted = false;
-    std::optional<std::string> deleted_option;  ///< ~group=option: only if this is the option
+    std::optional<std::string> deleted_option;  ///< ~group=option: deletes only this option
     Location where;
     const Override* override = nullptr;  ///< null for an `override` item of a file
     bool used = false;
@@ -52,7 +52,7 @@ class GroupChoices {
   std::map<std::string, Choice> choices_;
 };
 
-/// The options that the value of an override names; none for null.
+/// The options named by the value of an override; none for null.
 std::vector<std::string> chosen_options(const Value& value);
 
 }  // namespace runner

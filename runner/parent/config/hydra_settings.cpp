@@ -29,7 +29,7 @@ Diagnostic foreign_setting(const Override& override) {
                                           "hydra.searchpath"};
   const std::string near_name = did_you_mean(override.key, known);
   return {ErrorCode::kOverrideUnknownKey, override.key_where, "",
-          "'" + override.key + "' is one of Hydra's own settings, and not supported",
+          "'" + override.key + "' is one of Hydra's own settings and is not supported",
           near_name.empty() ? "the supported ones are hydra.run.dir, hydra.sweep.dir, "
                               "hydra.sweeper.params, hydra.job.name and "
                               "hydra.searchpath"

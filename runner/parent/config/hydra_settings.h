@@ -12,7 +12,8 @@
 
 namespace runner {
 
-// The settings below Hydra's own key `hydra` that recipes and command lines written for Hydra use.
+// The settings below Hydra's own key `hydra` that are used in recipes and command lines written for
+// Hydra.
 
 /// The key that lists more config folders.
 inline constexpr const char* kSearchPath = "hydra.searchpath";
@@ -31,7 +32,7 @@ void add_hydra_search_path(std::span<const Override> overrides,
 
 /// Removes the `hydra:` block from the recipe. Applies each setting that has a counterpart, unless
 /// the recipe sets the counterpart itself, and warns that the others have no effect. Without a
-/// schema nothing runs, so nothing is set or reported.
+/// schema, nothing is run, so nothing is set or reported.
 void take_hydra_block(Value& recipe, bool has_schema, Diagnostics& warnings);
 
 }  // namespace runner

@@ -17,8 +17,8 @@ constexpr std::string_view kAliases = "aliases";
 /// Marks `result`, the resolved value of `written`, as a secret if `written` is one (secret.h).
 std::optional<Value> as_secret_as(const Value& written, std::optional<Value> result) {
   if (!result || written.secret_as.empty()) return result;
-  // If records show the interpolation as it was written, its target needs no mark except in
-  // strings, which may come from the environment.
+  // If records show the interpolation as written, its target needs no mark except in strings, which
+  // may come from the environment.
   const bool shows_itself = written.says(written.secret_as);
   for_all(*result, [&](Value& part) {
     if (!shows_itself || part.text()) part.secret_as = written.secret_as;
@@ -129,7 +129,7 @@ void InterpolationPass::report_cycle(const Scope& scope) {
   for (auto step = start; step != active_.end(); ++step) chain += dotted_path(**step) + " -> ";
   const std::string name = dotted_path(**start);
   error(**start, ErrorCode::kInterpolationCycle, "'" + name + "' refers to itself: " + chain + name,
-        "set one of them to a value of its own");
+        "give one of them its own value");
 }
 
 InterpolationPass::Resolved InterpolationPass::resolve_text(const Value& value, const Scope& scope,
@@ -145,7 +145,7 @@ InterpolationPass::Resolved InterpolationPass::resolve_text(const Value& value, 
   }
   if (is_argument && refuses_item(pieces, scope, "be the argument of a resolver"))
     return std::nullopt;
-  const bool stays_text = is_argument && value.form != ScalarForm::kPlain;  // it was quoted
+  const bool stays_text = is_argument && value.form != ScalarForm::kPlain;  // was quoted
   if (pieces.size() == 1 && !stays_text) {
     if (const auto* alone = std::get_if<std::unique_ptr<Interpolation>>(&pieces[0])) {
       Resolved result = evaluate(**alone, scope);
@@ -161,7 +161,7 @@ InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, co
   constexpr std::size_t kMaxText = 1u << 20;
   Value result{std::string(), scope.value->where};
   std::string& text = std::get<std::string>(result.data);
-  std::string reread;  // the text to be parsed again by compile(), for ${item.x}
+  std::string reread;  // text that compile() will parse again, for ${item.x}
   bool is_read_again = false;
   const auto add = [&](const std::string& part, bool has_item) {
     text += part;

@@ -8,7 +8,7 @@
 
 namespace runner {
 
-/// The sources that interpolations can read in addition to the document.
+/// What interpolations can read in addition to the document.
 struct InterpolationSources {
   const RecipeKeys& schemas;
   Environment environment;
@@ -27,15 +27,15 @@ struct InterpolationSources {
 /// An interpolation that is the whole string keeps the type of its target, even a mapping or list.
 /// Inside a longer string it becomes a string, and a container is an error. A missing key is read
 /// from the schemas' defaults. References to `???` are `???`. ${item.x} and everything below
-/// `aliases` stay unresolved. Values from an environment variable with the name of a secret have
-/// Value::secret_as set. Errors and warnings are added to `found`, at the locations of the
-/// interpolations; an interpolation that fails becomes null. Runs in time linear in the size of the
+/// `aliases` stay unresolved. Values from an environment variable with the name of a secret get
+/// Value::secret_as. Errors and warnings are added to `found`, at the locations of the
+/// interpolations; an interpolation that fails becomes null. Takes time linear in the size of the
 /// document and its resolution.
 Value resolve_interpolations(const Value& document, const InterpolationSources& sources,
                              Diagnostics& found);
 
 /// The inverse of resolve_interpolations(): returns a document that resolves to `resolved`. Escapes
-/// literal ${. A text that still contains ${item.x} is already escaped.
+/// literal ${. Text that still contains ${item.x} is already escaped.
 Value as_unresolved(Value resolved);
 
 }  // namespace runner

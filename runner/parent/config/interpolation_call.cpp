@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// One call of a resolver.
+/// One call to a resolver.
 class InterpolationPass::Call final : public ResolverContext {
  public:
   Call(InterpolationPass& pass, const Interpolation& interpolation, const Scope& scope)

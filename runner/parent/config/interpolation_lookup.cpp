@@ -10,8 +10,8 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kFewEntries = 32;  // up to this many, a search is faster than an index
-constexpr std::size_t kMaxCompared = 1'000'000;  // the most names to compare for "did you mean"
+constexpr std::size_t kFewEntries = 32;  // up to this many, searching beats building an index
+constexpr std::size_t kMaxCompared = 1'000'000;  // names to compare for "did you mean"
 
 }  // namespace
 
@@ -148,7 +148,7 @@ void InterpolationPass::report_unknown(const Interpolation& interpolation, const
   if (!found.parent) {
     error(scope, ErrorCode::kInterpolationUnknown,
           quoted_reference(interpolation) + " goes above the root of the recipe",
-          "one dot means the same mapping; each further dot goes up one level");
+          "one dot means the same mapping; each additional dot goes up one level");
     return;
   }
   const std::string shown = found.is_secret ? "the key" : "'" + found.missing_key + "'";

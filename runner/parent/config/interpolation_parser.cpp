@@ -37,8 +37,8 @@ std::size_t backslashes_before(std::string_view text, std::size_t at, std::size_
   return count;
 }
 
-/// A string in the override grammar with placeholders for its interpolations, since that grammar
-/// cannot find their ends: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
+/// A string in the override grammar with placeholders for interpolations, since that grammar cannot
+/// find where they end: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
 struct Template {
   std::string text;
   std::vector<std::string> interpolations;
@@ -204,7 +204,7 @@ class Reader {
     }
     if (at_interpolation() || (pieces[0].index() == 1 && at_ < text_.size() && !is_blank(peek()) &&
                                std::string_view(".[]}").find(peek()) == std::string_view::npos)) {
-      fail("an interpolation must be a whole key, not a part of one");
+      fail("an interpolation must be a whole key, not part of one");
     }
     return pieces;
   }

@@ -18,20 +18,20 @@ namespace runner {
 
 struct Interpolation;
 
-/// A piece of a string that is split at its interpolations: literal text or an interpolation.
+/// A piece of a string split at its interpolations: literal text or an interpolation.
 using TextPiece = std::variant<std::string, std::unique_ptr<Interpolation>>;
 using TextPieces = std::vector<TextPiece>;
 
 /// One ${...}.
 struct Interpolation {
   std::string written;           ///< "${a.b}", as written
-  int dots = 0;                  ///< leading dots of a relative key; 0 for a key from the root
+  int dots = 0;                  ///< leading dots of a relative key; 0: a key from the root
   std::vector<TextPieces> keys;  ///< a, b and c of ${a.b.c}; each may contain interpolations
   std::string resolver;          ///< "oc.env" of ${oc.env:HOME}; empty for a key
   std::vector<Value> arguments;  ///< of a resolver, as parse_written_value() reads them
 };
 
-/// An error in an interpolation, and advice.
+/// An error in an interpolation, with advice.
 struct InterpolationSyntaxError {
   std::string message;
   std::string help = "a literal ${ is written \\${";
@@ -41,7 +41,7 @@ struct InterpolationSyntaxError {
 /// InterpolationSyntaxError, including if interpolations are nested too deeply.
 TextPieces parse_interpolations(std::string_view text);
 
-/// Parses a key without the braces around it: "a.b", "..a[0]". Throws InterpolationSyntaxError.
+/// Parses a key without its surrounding braces: "a.b", "..a[0]". Throws InterpolationSyntaxError.
 Interpolation parse_interpolation_key(std::string_view text);
 
 /// Parses a value in the grammar of overrides, without sweeps and editing functions. Interpolations
@@ -52,13 +52,13 @@ Value parse_written_value(std::string_view text);
 /// True for ${item.x}, which composition leaves to the compiler.
 bool is_item(const Interpolation& interpolation);
 
-/// Calls `change` with `value` and with each value in it, at any depth.
+/// Calls `change` for `value` and for each value in it, at any depth.
 void for_all(Value& value, const std::function<void(Value&)>& change);
 
-/// The cost of copying `value`: the number of values in it, plus a little for long strings.
+/// The cost of copying `value`: the number of values in it, plus some extra for long strings.
 std::size_t copy_cost(const Value& value);
 
-/// An interpolation as shown in messages.
+/// Formats an interpolation for a message.
 std::string quoted_reference(const Interpolation& interpolation);
 
 /// True if the pieces contain an ${item.x}.
@@ -95,7 +95,7 @@ class ChildFinder {
   std::unordered_map<const Value*, std::unordered_map<std::string_view, const Value*>> indexes_;
 };
 
-/// One pass over a document that resolves its interpolations and adds errors to `found`. Used by
+/// A pass over a document that resolves its interpolations and adds errors to `found`. Used by
 /// resolve_interpolations(); interpolation_lookup.cpp looks up keys, interpolation_call.cpp calls
 /// resolvers.
 class InterpolationPass {
@@ -117,17 +117,17 @@ class InterpolationPass {
   };
 
   /// The result of looking up a key: its value, or the value that lacks the key. Both are empty if
-  /// the key leads out of the document.
+  /// the key points outside the document.
   struct Found {
     Resolved value = {};
     bool failed = false;
-    bool is_secret = false;  ///< part of the key was a secret, or the target is part of one
+    bool is_secret = false;  ///< part of the key was a secret, or the target is inside one
     const Value* parent = nullptr;
     std::string missing_key = {};
   };
 
   void error(const Scope& scope, ErrorCode code, std::string message, std::string help = "");
-  /// Adds `added` to the cost. Returns true if the document has grown too large or too deep to
+  /// Adds `added` to the cost. Returns true if the document has become too large or too deep to
   /// continue, and reports that once.
   bool exhausted(const Scope& scope, std::size_t added);
   Resolved resolve(const Scope& scope);
@@ -140,8 +140,8 @@ class InterpolationPass {
   /// Joins the resolved pieces of the string `written`. Returns `???` if one of them is `???`.
   Resolved join(const TextPieces& pieces, const Scope& scope, const std::string& written);
   Resolved evaluate(const Interpolation& interpolation, const Scope& scope);
-  /// Returns true, and reports an error, if the pieces contain ${item.x}, which is not known yet.
-  /// The message says that it cannot `use`, such as "be the argument of a resolver".
+  /// Reports an error and returns true if the pieces contain ${item.x}, which is not known yet. The
+  /// message says that it cannot `use`, such as "be the argument of a resolver".
   bool refuses_item(const TextPieces& pieces, const Scope& scope, const std::string& use);
   /// Resolves the interpolations in the strings of `written`, which is not part of the document. A
   /// quoted string stays a string.
@@ -155,7 +155,8 @@ class InterpolationPass {
   Found walk(const Scope& start, const std::vector<std::string>& keys);
   /// Calls remembered() within the depth limit.
   const Value* stands_for(const Scope& scope);
-  /// Looks up the rest of a path, `keys`, in `resolved`, the value of an interpolation on the path.
+  /// Looks up `keys`, the rest of a path, in `resolved`, the value of an interpolation along the
+  /// path.
   Found descend(const Value& resolved, std::span<const std::string> keys);
   Found declared(const Scope& here, std::span<const std::string> keys);
   void report_unknown(const Interpolation& interpolation, const Scope& scope, const Found& found);

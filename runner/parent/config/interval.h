@@ -8,18 +8,18 @@
 namespace runner {
 
 /// The distribution of interval(start,end): numbers from start up to but excluding end. They are
-/// integers if both bounds are, as for an interval in int(). With tag(log,...) it is log-uniform.
+/// integers if both bounds are, as with an interval in int(). With tag(log,...) it is log-uniform.
 /// Real numbers are rounded to six significant digits, so they are readable and do not depend on
-/// the machine's logarithm.
+/// the machine's implementation of logarithms.
 class Interval {
  public:
   /// Fails if a bound is not finite, end is not above start, a logarithmic interval does not start
   /// above 0, or a tag is unknown.
   static Result<Interval> make(const Sweep& interval);
 
-  /// The number of values; the maximum of the type for real numbers.
+  /// The number of values; for real numbers, the maximum of the type.
   std::uint64_t size() const;
-  /// The value that the 64 random bits `draw` select.
+  /// The value selected by the 64 random bits `draw`.
   Value at(std::uint64_t draw) const;
 
  private:

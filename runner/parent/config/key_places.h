@@ -8,9 +8,9 @@
 
 namespace runner {
 
-/// Caches the positions of keys in large mappings, so the thousandth override is applied as fast as
-/// the first. Mappings are identified by their JSON pointers. Mappings may grow at their ends; call
-/// forget() after any other change.
+/// Caches the positions of keys in large mappings, so that the thousandth override is applied as
+/// fast as the first. Mappings are identified by their JSON pointers. Mappings may grow at their
+/// ends; call forget() after any other change.
 class KeyPlaces {
  public:
   Value* find(Value& mapping, const std::string& pointer, const std::string& key) {

@@ -102,17 +102,17 @@ Result<NumberRange> NumberRange::make(const Sweep& range) {
     }
     result.are_integers_ = result.are_integers_ && is_integer(*bounds[i]);
     const auto read = read_decimal(decimal_text(*bounds[i]));
-    if (!read) return fail(*bounds[i], "a number of the range has more than 36 digits", "");
+    if (!read) return fail(*bounds[i], "a number in the range has more than 36 digits", "");
     numbers[i] = *read;
     exponent = std::min(exponent, read->exponent);
   }
   if (numbers[2].digits == 0)
-    return fail(range.step, "a range with step 0 has no end", "use another step");
+    return fail(range.step, "a range with step 0 never ends", "use another step");
   Wide units[3];
   for (int i = 0; i < 3; ++i) {
     const auto digits = in_units(numbers[i], exponent);
     if (!digits)
-      return fail(*bounds[i], "the numbers of the range differ by more than 36 digits", "");
+      return fail(*bounds[i], "the numbers in the range differ by more than 36 digits", "");
     units[i] = *digits;
   }
   result.start_ = units[0];

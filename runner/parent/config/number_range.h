@@ -7,9 +7,9 @@
 
 namespace runner {
 
-/// The numbers of a range sweep, start + i·step without accumulated rounding: range(0,1,0.1)
-/// contains 0.3 and not 0.30000000000000004. They are integers if start, stop and step are,
-/// otherwise floats.
+/// The numbers of a range sweep, start + i·step, without accumulating rounding errors:
+/// range(0,1,0.1) contains 0.3, not 0.30000000000000004. They are integers if start, stop and step
+/// are, otherwise floats.
 class NumberRange {
  public:
   /// Fails if step is 0, a bound is not finite, or the numbers need more than 36 digits in a common
@@ -20,7 +20,7 @@ class NumberRange {
   std::uint64_t size() const { return size_; }
   /// Returns the number at `index`, which must be below size().
   Value operator[](std::uint64_t index) const;
-  /// Returns the reverse of `range`, which this object was made from and which must not be empty.
+  /// Returns the reverse of `range`, from which this object was made and which must not be empty.
   Sweep reversed(Sweep range) const;
 
  private:

@@ -124,7 +124,7 @@ std::string with_dotted_indices(std::string_view key) {
   return result;
 }
 
-/// Stores the element in the override's member for its kind.
+/// Stores the element in the member of the override for its kind.
 void take(Element element, Override& result) {
   if (Value* value = element.value()) {
     result.value = std::move(*value);

@@ -20,7 +20,7 @@ struct Edit {
   enum class Kind { kAppend, kPrepend, kInsert, kRemoveAt, kRemoveValue, kReplace };
   Kind kind = Kind::kAppend;
   std::int64_t index = 0;          ///< for kInsert and kRemoveAt; negative: from the end
-  std::vector<Value> values = {};  ///< the values added or removed; exactly one for kReplace
+  std::vector<Value> values = {};  ///< the values to add or remove; exactly one for kReplace
 };
 
 /// Why a list cannot be changed ("has no item 3"), and what to do about it.
@@ -30,7 +30,7 @@ struct EditProblem {
 };
 
 /// Applies `edit`, which must not be kReplace, to `list`. If there is a problem, returns it and
-/// changes nothing.
+/// leaves the list unchanged.
 std::optional<EditProblem> apply_edit(Value::List& list, const Edit& edit);
 
 struct Override;
@@ -41,14 +41,14 @@ struct Sweep {
     kSimpleChoice,  ///< a,b,c
     kChoice,        ///< choice(a,b,c)
     kRange,         ///< range(start,stop,step): half open
-    kInterval,      ///< interval(start,end): sweep.samples draws values from it
+    kInterval,      ///< interval(start,end): sweep.samples values are drawn from it
     kGlob,          ///< glob(include,exclude): option names of the key's group
     kZip,  ///< zip(a=[..],b=[..]): rows that set several keys at once; the override's key is the
            ///< dimension's name
   };
   Kind kind = Kind::kSimpleChoice;
   Location where = {};
-  std::vector<std::string> tags = {};  ///< the tags in tag(log,...), each once
+  std::vector<std::string> tags = {};  ///< the tags in tag(log,...), without duplicates
   bool shuffle = false;                ///< the order depends on the sweep's seed
 
   std::vector<Value> choices = {};  ///< the values of a choice, in order
@@ -93,22 +93,22 @@ std::string_view prefix(OverrideKind kind);
 /// empty key, and sweeps inside lists, mappings and other sweeps.
 Result<Override> parse_override(const SourceText& source);
 
-/// Parses the text before '=' in `source`, from byte `start` to `end`, and stores prefix, key and
-/// package in `result`. A key is a path `a.b.0` or a config group `a/b`; as an extension, `a[0].b`
-/// is a.0.b. Throws OverrideError.
+/// Parses the text before '=' in `source`, from byte `start` to `end`, and stores its prefix, key
+/// and package in `result`. A key is a path `a.b.0` or a config group `a/b`; as an extension,
+/// `a[0].b` is a.0.b. Throws OverrideError.
 void read_override_key(const SourceText& source, std::size_t start, std::size_t end,
                        Override& result);
 
-/// The number of bytes at the start of `text` that can belong to a key, including its `+` and
+/// The number of bytes at the start of `text` that can belong to a key, including `+` and
 /// `@package`; for lookahead.
 std::size_t override_key_length(std::string_view text);
 
-/// The error for an override that lists several values where a single run is requested.
+/// The error for an override with several values when a single run is requested.
 Diagnostic needs_multirun(const Override& override);
 
 /// Formats `value` as Hydra does in an override: no spaces, True and False, 1e-05, backslashes
-/// before special characters, and quotes if it was parsed with quotes. The result parses to the
-/// same value: a string that would not is quoted. A secret is shown as in records.
+/// before special characters, and quotes if it was parsed with quotes. The result parses back to
+/// the same value: a string that otherwise would not is quoted. A secret is shown as in records.
 std::string element_text(const Value& value);
 
 /// Formats an override: "+a.b@c=value", "~a" or, for a sweep or an edit, the typed text.

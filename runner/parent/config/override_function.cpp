@@ -89,7 +89,7 @@ class Parameters {
     if (Element* element = find(name)) return *element;
     fail_call(call_.where, call_.name + "() needs the argument '" + std::string(name) + "'");
   }
-  /// Returns the argument `name`; null if it is absent or the value null.
+  /// Returns the argument `name`; null if it is absent or is the value null.
   Element* optional(std::string_view name) const {
     Element* element = find(name);
     return element && element->value() && element->value()->is_null() ? nullptr : element;
@@ -200,8 +200,8 @@ Sweep simple_choice(FunctionCall& call) {
   return result;
 }
 
-/// Returns the only argument of sort() or shuffle(), a sweep or a list, named or not; null if there
-/// are several.
+/// Returns the only argument of sort() or shuffle(), a sweep or a list, whether named or not; null
+/// if there are several.
 Element* sole_argument(FunctionCall& call, const Parameters& parameters, bool takes_zip) {
   if (Element* list = parameters.optional("list")) {
     if (!list->value() || !list->value()->list())

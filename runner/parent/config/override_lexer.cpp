@@ -115,7 +115,7 @@ std::size_t unquoted_length(std::string_view text, OverrideGrammar grammar) {
 OverrideLexer::OverrideLexer(std::string_view text, std::size_t start, OverrideGrammar grammar)
     : text_(text), grammar_(grammar), last_brace_(text.rfind('}')), token_(read(start)) {}
 
-/// In Hydra's grammar an interpolation ends at the first `}`; in the extended grammar it ends at
+/// In Hydra's grammar, an interpolation ends at the first `}`; in the extended grammar, it ends at
 /// the matching one.
 std::size_t OverrideLexer::interpolation_length(std::string_view rest) const {
   if (!rest.starts_with("${") || at(rest, 2) == '}') return 0;

@@ -33,7 +33,7 @@ enum class TokenKind {
   kEnd,
 };
 
-/// A piece of an override's value. Punctuation includes the spaces around it.
+/// A token of an override's value. Punctuation includes the spaces around it.
 struct Token {
   TokenKind kind;
   std::size_t start;  ///< byte offset in the whole override

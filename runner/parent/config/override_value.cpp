@@ -144,7 +144,7 @@ class Parser {
   [[noreturn]] void unexpected() {
     const Location place = where();
     if (kind() == TokenKind::kEnd)
-      fail_override(place, "the value ends too early",
+      fail_override(place, "the value ends unexpectedly",
                     "close what was opened, or remove the comma at the end");
     const std::string_view rest = std::string_view(source_.contents).substr(token().start);
     const std::string found(1, rest[std::min(rest.find_first_not_of(" \t"), rest.size() - 1)]);
@@ -173,8 +173,8 @@ class Parser {
     lexer_.advance();
   }
 
-  /// Parses one element. `takes_equal` allows '=' in an unquoted text; it is false inside a
-  /// function, where name=value has a meaning.
+  /// Parses one element. `takes_equal` allows '=' in unquoted text; it is false inside a function,
+  /// where name=value has its own meaning.
   Element element(int depth, bool takes_equal) {
     if (depth > kDeepestValue) {
       fail_override(where(), "values are nested more than 64 levels deep", "",
@@ -229,7 +229,7 @@ class Parser {
     return result;
   }
 
-  /// Parses one entry. Among equal keys the last value wins, at the position of the first.
+  /// Parses one entry. If keys are equal, the last value wins, at the position of the first.
   void entry(Value::Map& mapping, KeyIndex& index, int depth, bool takes_equal) {
     const Value key = is_extended_ && kind() == TokenKind::kQuoted ? quoted() : text(true, false);
     expect(TokenKind::kColon);

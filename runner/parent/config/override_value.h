@@ -31,13 +31,13 @@ struct FunctionCall {
   std::vector<std::pair<std::string, Element>> named = {};
 };
 
-/// Parses the value of an override, which starts at byte `start`. Anything that Hydra accepts has
-/// Hydra's meaning. Our extensions are tried on what Hydra rejects: letters outside ASCII, `# ! & ;
-/// < > ^` and further `=` in an unquoted text, spaces after a closing quote, quoted keys of
-/// mappings, `${a.${b}}`, a comma before `]`, and zip(). Throws OverrideError.
+/// Parses the value of an override, which starts at byte `start`. Anything that Hydra accepts means
+/// the same as in Hydra. Our extensions are tried only on what Hydra rejects: letters outside
+/// ASCII, `# ! & ; < > ^` and further `=` in an unquoted text, spaces after a closing quote, quoted
+/// keys of mappings, `${a.${b}}`, a comma before `]`, and zip(). Throws OverrideError.
 Element read_override_value(const SourceText& source, std::size_t start);
 
-/// Aborts the parsing of one override; carries its error. Caught by parse_override().
+/// Thrown to abort parsing an override; carries the error. Caught by parse_override().
 struct OverrideError {
   Diagnostic diagnostic;
 };
@@ -46,8 +46,8 @@ struct OverrideError {
 [[noreturn]] void fail_override(Location where, std::string message, std::string help = "",
                                 ErrorCode code = ErrorCode::kOverrideSyntax);
 
-/// Converts byte offsets in an override to locations. Increasing offsets are cheap, however long
-/// the override is.
+/// Converts byte offsets in an override to locations. Increasing offsets are cheap, no matter how
+/// long the override is.
 class OverridePlaces {
  public:
   explicit OverridePlaces(const SourceText& source) : source_(source) {}

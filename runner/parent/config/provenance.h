@@ -14,8 +14,8 @@
 
 namespace runner {
 
-/// Returns the origin of a value in readable form: "recipes/classify.yaml:12", or "override 'lr=1'"
-/// as it was typed. Empty if the location is unknown.
+/// Returns the origin of a value in human-readable form: "recipes/classify.yaml:12", or "override
+/// 'lr=1'" as it was typed. Empty if the location is unknown.
 std::string origin_text(const Location& where);
 
 /// Returns the origin of each scalar and each empty container of `value`, by its JSON pointer:
@@ -26,8 +26,8 @@ nlohmann::ordered_json origins_json(const Value& value);
 /// Returns `value` as YAML with the origin at the end of each line: "lr: 0.1    #
 /// recipes/a.yaml:3", or "default" if the value comes from a schema.
 std::string yaml_with_origins(const Value& value);
-/// The same with the origins from `origins`, the result of origins_json() for an equal value.
-/// Values that `origins` does not contain have no origin.
+/// Does the same with origins taken from `origins`, the result of origins_json() for an equal
+/// value. Values missing from `origins` get no origin.
 std::string yaml_with_origins(const Value& value, const nlohmann::ordered_json& origins);
 
 /// A file or override that sets a key.
@@ -37,7 +37,7 @@ struct Write {
   const Edit* edit = nullptr;  ///< borrowed from the override that edits the value: append(x)
 };
 
-/// Returns everything that wrote the key `key` ("train.epochs") or the mapping that contains it, in
+/// Returns everything that set the key `key` ("train.epochs") or the mapping that contains it, in
 /// order. `layers` are the parts of a composition as they were merged, and `overrides` were applied
 /// after them. The last write takes effect, but mappings are merged.
 std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides,
@@ -62,7 +62,7 @@ nlohmann::ordered_json provenance_json(std::string_view key, const Value* value,
                                        const std::vector<Write>& writes);
 
 /// A key that differs between two recipes; a side is absent if that recipe lacks the key. Mappings
-/// are compared down to their values, lists as a whole.
+/// are compared value by value, lists as a whole.
 struct Difference {
   std::string key;  ///< "train.optimizer.learning_rate"
   std::optional<Value> before, after;
@@ -81,7 +81,7 @@ std::vector<Difference> differences(const Value& before, const Value& after);
 std::string differences_text(const std::vector<Difference>& differences);
 
 /// Returns the same as JSON: [{"key", "before", "after", "before_origin", "after_origin"}]. If a
-/// recipe lacks the key, the value and the origin of its side are left out.
+/// recipe lacks the key, the value and the origin for its side are left out.
 nlohmann::ordered_json differences_json(const std::vector<Difference>& differences);
 
 }  // namespace runner

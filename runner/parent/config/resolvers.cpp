@@ -107,7 +107,7 @@ Resolved create(ResolverContext& context, std::vector<Value>& arguments) {
   return context.evaluate(*read);
 }
 
-/// Looks up the mapping that the only argument names.
+/// Looks up the mapping named by the only argument.
 Resolved mapping(ResolverContext& context, const std::vector<Value>& arguments) {
   if (!is_string(arguments[0]))
     return failed(context, "it takes a key, not " + describe(arguments[0]));

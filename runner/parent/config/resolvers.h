@@ -13,7 +13,7 @@
 
 namespace runner {
 
-/// The inputs of a resolver: the environment, the time, and the document that contains its
+/// What a resolver has access to: the environment, the time, and the document that contains its
 /// interpolation.
 class ResolverContext {
  public:
@@ -28,7 +28,7 @@ class ResolverContext {
   };
   virtual Selection select(const std::string& key) = 0;
 
-  /// Returns `written` with the interpolations in its strings resolved. Nullopt after an error,
+  /// Returns `written` with the interpolations in its strings resolved. nullopt after an error,
   /// which has been recorded.
   virtual std::optional<Value> evaluate(const Value& written) = 0;
 
@@ -48,8 +48,8 @@ struct Resolver {
   std::string_view name;
   std::size_t least, most;  ///< number of arguments
   std::string_view usage;   ///< "${oc.env:NAME} or ${oc.env:NAME,default}"
-  /// Evaluates the resolver; its arguments are already evaluated. Nullopt after an error, which has
-  /// been recorded.
+  /// Evaluates the resolver; its arguments have already been evaluated. nullopt after an error,
+  /// which has been recorded.
   std::optional<Value> (*call)(ResolverContext& context, std::vector<Value>& arguments);
 };
 

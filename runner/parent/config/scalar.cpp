@@ -19,7 +19,7 @@ struct NumberStep {
   std::uint32_t addend;
 };
 
-/// An integer of any size. Limbs have nine digits each, the lowest first.
+/// An integer of any size. Each limb holds nine decimal digits, least significant first.
 class BigInteger {
  public:
   /// Multiplies by `factor`, then adds `addend`; both are below 2^32.
@@ -48,8 +48,8 @@ class BigInteger {
   std::vector<std::uint64_t> limbs_;
 };
 
-/// The decimal digits of the number that `steps` produce from zero, of any size; without leading
-/// zeros.
+/// The decimal digits, without leading zeros, of the number that `steps` produce starting from
+/// zero; it may be of any size.
 std::string decimal_digits(std::span<const NumberStep> steps) {
   constexpr std::uint64_t kMaxFactor = 1u << 24;  // several steps are combined up to this factor
   BigInteger number;
@@ -144,8 +144,7 @@ double sexagesimal(std::string_view digits) {
   }
 }
 
-/// The steps that parse digits in `base`: one for each digit, or in base 60 one for each part after
-/// a colon.
+/// The steps that parse digits in `base`: one per digit or, in base 60, one per part after a colon.
 std::vector<NumberStep> steps_of(std::string_view digits, int base) {
   std::vector<NumberStep> steps;
   const std::size_t colon = std::min(digits.find(':'), digits.size());

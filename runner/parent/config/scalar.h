@@ -20,11 +20,11 @@ struct PlainScalar {
 };
 
 /// Parses an unquoted scalar of a YAML file by the rules of YAML 1.1 as PyYAML applies them, except
-/// that timestamps are strings and 1e3 is a number. Nullopt for an integer of more than 4300
+/// that timestamps are strings and 1e3 is a number. nullopt for an integer of more than 4300
 /// characters.
 std::optional<PlainScalar> plain_scalar(std::string_view text);
 
-/// Parses `[+-]digits[.digits][e[+-]digits]` without separators. Beyond the range of double, the
+/// Parses `[+-]digits[.digits][e[+-]digits]` without separators. If out of the range of double, the
 /// result is infinite or zero.
 double parse_double(std::string_view text);
 
@@ -33,7 +33,7 @@ double parse_double(std::string_view text);
 std::string float_text(double number);
 
 /// Returns `scalar` as it appears inside a longer string: null, true, 3, 0.5 or the string itself.
-/// For a secret, returns what is shown instead. Empty for containers.
+/// For a secret, returns what is shown instead; for containers, an empty string.
 std::string scalar_text(const Value& scalar);
 
 /// Like scalar_text(), but returns a secret itself, as Value::reveal() does.

@@ -53,7 +53,7 @@ bool is_secret(std::string_view key, const Value& value) {
   return number && is_secret_key_of(key, *number);
 }
 
-/// Marks the secrets in `value`, which is at the dotted `key`. Returns true if one of them is not
+/// Marks the secrets in `value`, which is at the dotted `key`. Returns true if any of them is not
 /// shown as written.
 bool hide_at(const std::string& key, Value& value) {
   bool found = is_secret(key, value);
@@ -254,8 +254,8 @@ std::string full_key(const Override& override, std::string_view key) {
   return std::string(key) + (override.package ? "@" + *override.package : "");
 }
 
-/// True if `other` sets the key again by the same name. In Hydra, the last override of a key wins
-/// without a warning, and scripts that append overrides to a default command rely on that.
+/// True if `other` sets the key again under the same name. In Hydra, the last override of a key
+/// wins without a warning, and scripts that append overrides to a default command rely on that.
 bool is_typed_alike(const Override& one, const Override& other) {
   return other.kind != OverrideKind::kDelete && one.alias == other.alias;
 }

@@ -15,10 +15,10 @@
 
 namespace runner {
 
-/// Defines which values are secrets and what is shown instead; no other code decides that.
+/// Defines which values are secrets and what is shown in their place; no other code decides that.
 ///
-/// The name decides: it contains TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or
-/// CREDENTIAL, or ends with PASS, in upper or lower case; words such as `author` and `bypass` are
+/// What counts is the name: it contains TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or
+/// CREDENTIAL, or ends with PASS, ignoring case; words such as `author` and `bypass` are
 /// exceptions. In a key, `tokenizer` is ignored.
 ///
 ///  - An environment variable with such a name, and everything derived from it, is shown as the
@@ -33,57 +33,56 @@ namespace runner {
 ///  - Public values must not be derived from a secret; shown_secrets() rejects them. These are the
 ///    name, the notice, the seed and the folders of a run or a sweep, and what a launcher writes
 ///    into its scripts.
-///  - In an override as typed, the value is shown as *** if the key is such a name, whatever the
-///    override sets.
+/// - In an override as typed, the value is shown as *** if the key is such a name, regardless of
+/// what the override sets.
 ///
 /// Other values in an option of a stage are part of the result and are not secrets, unless they
 /// were derived from one.
 ///
-/// A secret Value has Value::secret_as set. Values are marked on input: those of files in
-/// Composer::compose(), of overrides in apply_alias(), and of the environment in
-/// interpolation_call.cpp. Interpolations propagate the mark (interpolation_*.cpp).
-/// Value::text(), to_json(), write_yaml(), describe() and element_text() show secret_as instead of
-/// the data; code that needs the data calls Value::reveal(). So only two records need their own
-/// check: the graph (LiveRecord), which the worker receives complete, and the environment
-/// (is_recorded_variable()). SecretTexts removes secrets from everything that the worker prints and
-/// reports: in records (LiveRecord), on the terminal (ProgressDisplay) and in diagnostics
-/// (placed()).
+/// A secret Value has Value::secret_as set. Values are marked on input: those from files in
+/// Composer::compose(), those from overrides in apply_alias(), and those from the environment in
+/// interpolation_call.cpp. Interpolations propagate the mark (interpolation_*.cpp). Value::text(),
+/// to_json(), write_yaml(), describe() and element_text() show secret_as instead of the data; code
+/// that needs the data calls Value::reveal(). So only two records need their own check: the graph
+/// (LiveRecord), which is sent to the worker in full, and the environment (is_recorded_variable()).
+/// SecretTexts removes secrets from everything the worker prints and reports: in records
+/// (LiveRecord), on the terminal (ProgressDisplay) and in diagnostics (placed()).
 
-/// Removes the secrets of a recipe from text that contains them by chance, such as a message of a
-/// stage about its folder.
+/// Removes a recipe's secrets from text that happens to contain them, such as a stage's message
+/// about its folder.
 class SecretTexts {
  public:
   /// Contains no secrets.
   SecretTexts() = default;
-  /// Collects the secrets of a recipe with resolved interpolations, and of the environment
-  /// variables that it reads: a message may contain the value of a variable without the text around
-  /// it. Ignores secrets shorter than four bytes, which occur everywhere.
+  /// Collects the secrets of a recipe with resolved interpolations, and those of the environment
+  /// variables that it reads, since a message may contain a variable's value without the text
+  /// around it. Ignores secrets shorter than four bytes, which could occur anywhere.
   explicit SecretTexts(const Value& recipe, const Environment& environment = process_environment);
-  /// Returns `text` with each secret replaced by what the recipe shows.
+  /// Returns `text` with each secret replaced by what the recipe shows instead.
   std::string hidden_in(std::string text) const;
   Diagnostic hidden_in(Diagnostic diagnostic) const;
   /// Hides the secrets in every string of `answer`, which comes from the worker.
   void hide_in(nlohmann::ordered_json& answer) const;
 
  private:
-  // Secrets and their replacements, the longest first.
+  // Secrets and their replacements, longest first.
   std::vector<std::pair<std::string, std::string>> shown_;
 };
 
-/// True if `value` is what a record shows instead of a secret, so the user must enter the secret
-/// again.
+/// True if `value` is what a record shows in place of a secret, so that the user must enter the
+/// secret again.
 bool is_lost_secret(const Value& value);
 
-/// Returns an error for each string in `options`, at `pointer` of the recipe, that a record shows
-/// as *** instead of a secret. The user must enter the secret again, since no record stores it.
+/// Returns an error for each string in `options`, at `pointer` in the recipe, that a record shows
+/// as *** in place of a secret. The user must enter the secret again, since no record stores it.
 Diagnostics lost_secrets(const Value& options, const std::string& pointer);
 
 /// Returns an error for each value at the dotted `keys` of a resolved recipe, or below, that is
-/// derived from a secret: the secret would become public, or what is shown instead would be used as
-/// the value.
+/// derived from a secret: the secret would become public, or the text shown in its place would be
+/// used as the value.
 Diagnostics shown_secrets(const Value& resolved, std::initializer_list<std::string_view> keys);
 
-/// Marks the secrets in a recipe or a part of one: in `vars`, in `sweep.params` and in URLs.
+/// Marks the secrets in a recipe or part of one: in `vars`, in `sweep.params` and in URLs.
 void hide_secrets(Value& recipe);
 
 /// Marks the secrets that an override sets. Returns true if there are any.
@@ -99,9 +98,10 @@ std::string without_secrets(const std::string& typed);
 /// Like without_secrets(), for a typed override that an alias turned into `meant`: "login=***".
 std::string without_secrets(const Override& typed, std::span<const Override> meant);
 
-/// Returns a warning for each override that a later one cancels entirely, because it sets the same
-/// key by another name (such as an alias of several keys), or replaces or removes the mapping that
-/// contains the key. Typing the same key twice is not reported: the last one counts.
+/// Returns a warning for each override that is entirely canceled by a later one, because the later
+/// one sets the same key under another name (such as an alias for several keys) or replaces or
+/// removes the mapping that contains the key. Typing the same key twice is not reported: the last
+/// value counts.
 Diagnostics overruled_overrides(std::span<const Override> overrides);
 
 }  // namespace runner

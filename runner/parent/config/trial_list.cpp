@@ -34,8 +34,8 @@ std::string key_text(const Override& override) {
   return text;
 }
 
-/// The key that an override sets, without its prefix: a=1 and ++a=2 have the same target. A
-/// deletion keeps its prefix, since ~a and +a=1,2 do not repeat each other.
+/// The key set by an override, without its prefix: a=1 and ++a=2 have the same target. Deletions
+/// keep their prefix, since ~a and +a=1,2 are not duplicates.
 std::string target_of(const Override& override) {
   return override.kind == OverrideKind::kDelete
              ? key_text(override)
@@ -100,15 +100,15 @@ std::vector<Value> values_of(const Override& override, const ConfigFiles& config
       return options_of(override, configs);
     case Sweep::Kind::kInterval:
       bad_trial(
-          sweep.where, "an interval has no list of values to run",
+          sweep.where, "an interval is not a list of values to run",
           "write range(start,stop,step), or values a,b,c, or draw values with sweep.samples=20");
     default:
       return sweep.choices;
   }
 }
 
-/// The overrides that a trial may get for `override`: itself, or one row for each value of its
-/// sweep.
+/// The overrides that a trial may get for `override`: the override itself, or one row for each
+/// value of its sweep.
 std::vector<std::vector<Override>> rows_of(const Override& override, const ConfigFiles& configs,
                                            std::uint64_t seed) {
   if (!override.sweep) return {{override}};
@@ -117,7 +117,7 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
     std::vector<Value> values = values_of(override, configs);
     if (values.size() > TrialList::kMaxTrials)
       bad_trial(override.sweep->where, too_many(), "sweep over fewer values at a time");
-    Override one_value = override;  // copied for each value, so without the whole sweep
+    Override one_value = override;  // copied for each value, so the whole sweep is left out
     one_value.sweep.reset();
     one_value.value_text.clear();
     for (Value& value : values) {
@@ -219,7 +219,7 @@ Diagnostics TrialList::draw(std::uint64_t seed, std::uint64_t samples) {
     return {{ErrorCode::kBadSweep,
              {},
              "/sweep/samples",
-             "sweep.samples draws from nothing: no key other than 'seed' has several values",
+             "sweep.samples has nothing to draw from: no key other than 'seed' has several values",
              "give a key several values, as in train.optimizer.learning_rate=interval(0.001,0.1)"}};
   }
   if (samples > combinations) {
@@ -333,7 +333,7 @@ std::size_t length_of_match(char32_t character, std::u32string_view pattern, std
 bool matches_wildcard(std::string_view name_text, std::string_view pattern_text) {
   const std::u32string name = characters(name_text), pattern = characters(pattern_text);
   std::size_t in_name = 0, in_pattern = 0;
-  // The latest '*' and the end of the text that it matches. Only this one has to be extended;
+  // The latest '*' and the end of the text that it matches. Only this one ever has to be extended;
   // earlier ones never need to match more.
   std::size_t star = pattern.npos, star_end = 0;
   while (in_name < name.size()) {

@@ -21,7 +21,7 @@ std::optional<long double> number(const Value& value) {
 
 int sign(bool before, bool after) { return static_cast<int>(after) - static_cast<int>(before); }
 
-/// Compares two integers beyond 64 bits.
+/// Compares two integers of more than 64 bits.
 int compare_digits(std::string_view a, std::string_view b) {
   const bool negative = a.starts_with('-');
   if (negative != b.starts_with('-')) return negative ? -1 : 1;

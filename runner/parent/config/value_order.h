@@ -10,14 +10,14 @@
 
 namespace runner {
 
-/// Returns a negative number, 0 or a positive number if `a` comes before, with or after `b`.
+/// Returns a negative number, 0 or a positive number if `a` sorts before, equal to or after `b`.
 /// Numbers and booleans are compared by value, strings by their bytes, and lists item by item.
-/// Nullopt if there is no order: null, mappings, quoted strings, values of different types.
+/// nullopt if there is no order: null, mappings, quoted strings, values of different types.
 std::optional<int> compare(const Value& a, const Value& b);
 
 /// Random orders that depend only on a seed and are the same on every machine. A 64-bit Mersenne
-/// Twister drives a Fisher-Yates shuffle from the last position to the second. A number below n is
-/// a draw modulo n; draws below 2^64 modulo n are rejected.
+/// Twister drives a Fisher-Yates shuffle that goes from the last position to the second. A number
+/// below n is a draw modulo n; draws below 2^64 modulo n are rejected.
 class SeededOrder {
  public:
   explicit SeededOrder(std::uint64_t seed) : random_(seed) {}

@@ -32,8 +32,8 @@ std::string in_utf8(std::string_view text) {
   return result += text;
 }
 
-/// Passes yaml-cpp's events to the builder. We use events, not nodes: they show duplicate keys,
-/// anchors and tags, and let us limit depth and size.
+/// Passes yaml-cpp's events to the builder. We use events rather than nodes, since they show
+/// duplicate keys, anchors and tags, and let us limit depth and size.
 class Events : public YAML::EventHandler {
  public:
   Events(const SourceText& source, DocumentBuilder& builder) : source_(source), builder_(builder) {}
@@ -81,7 +81,7 @@ std::optional<std::size_t> control_character(std::string_view text) {
 
 /// The offset of a bracket that is nested far deeper than we accept; nullopt if there is none. This
 /// is checked first because yaml-cpp's scanner would store all open brackets. Brackets in comments
-/// and strings count as well, so the limit is generous.
+/// and strings are counted too, so the limit is generous.
 std::optional<std::size_t> hopeless_nesting(std::string_view text) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

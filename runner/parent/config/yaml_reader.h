@@ -5,7 +5,7 @@
 
 namespace runner {
 
-/// Parses the text of a config file to a Value with a Location on every node; an empty text is an
+/// Parses the text of a config file into a Value with a Location on every node; empty text is an
 /// empty mapping. Unquoted scalars are typed by the rules of YAML 1.1 as PyYAML applies them (1e3
 /// is a number, 010 is 8, yes is true), but without timestamps, as Hydra users expect; quoted
 /// scalars stay strings. Keys become text, and Entry::key_type keeps their original type. Rejects

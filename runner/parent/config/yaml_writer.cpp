@@ -9,7 +9,7 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxSimpleKey = 1000;  // YAML requires "? key" beyond 1024 characters
+constexpr std::size_t kMaxSimpleKey = 1000;  // beyond 1024 characters, YAML requires "? key"
 
 /// True if `text` starts with a control character from U+0080 to U+009F, which has two bytes.
 bool is_wide_control(std::string_view text) {
@@ -80,7 +80,7 @@ std::string key_as_yaml(const Entry& entry) {
   return entry.key;
 }
 
-/// The text of `value` after "key:" or "-" on the same line; nullopt for a container with contents.
+/// The text of `value` after "key:" or "-" on the same line; nullopt for a non-empty container.
 std::optional<std::string> inline_text(const Value& value) {
   if (!value.secret_as.empty()) return string_text(value.secret_as);
   if (value.form == ScalarForm::kBigInteger) return scalar_text(value);
@@ -93,7 +93,7 @@ std::optional<std::string> inline_text(const Value& value) {
   return scalar_text(value);
 }
 
-/// Writes a container with contents; `start` is the beginning of its first line.
+/// Writes a non-empty container; `start` is the beginning of its first line.
 void write(std::vector<YamlLine>& lines, const Value& value, std::string start,
            const std::string& indent) {
   const auto next_start = [&] { return std::exchange(start, indent); };

@@ -8,12 +8,12 @@
 
 namespace runner {
 
-/// Writes `value` as YAML in block style, with keys in their order. Strings that would parse as
-/// another type are quoted, so read_yaml(write_yaml(v)) has the same data. Secrets are written as
-/// their Value::secret_as.
+/// Writes `value` as YAML in block style, keeping the order of keys. Strings that would parse as
+/// another type are quoted, so read_yaml(write_yaml(v)) yields the same data. Secrets are written
+/// as their Value::secret_as.
 std::string write_yaml(const Value& value);
 
-/// Returns `text` in double quotes on one line, a string that is valid in any position.
+/// Returns `text` in double quotes on one line, valid as a string in any position.
 std::string quoted_yaml(std::string_view text);
 
 /// A line of write_yaml() without its newline, and the value that begins on it.

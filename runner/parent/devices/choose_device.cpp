@@ -72,8 +72,8 @@ Diagnostic no_such_gpu(const std::string& select, const std::string& why, std::s
           std::move(help)};
 }
 
-/// True if `entry` of device.exclude names the device, which is number `place` among the visible
-/// ones.
+/// True if `entry` of device.exclude refers to the device, which is number `place` among the
+/// visible ones.
 bool means(const std::string& entry, const DeviceFacts& device, std::size_t place) {
   return entry == std::to_string(place) || entry == device.uuid || entry == device.gpu_uuid;
 }
@@ -103,8 +103,7 @@ Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& vi
   const auto count = static_cast<int>(visible.devices.size());
   if (named && *named < count && !visible.in_cuda_order && count > 1) {
     return no_such_gpu(
-        wish.select,
-        "CUDA numbers GPUs starting with the fastest, in an order that only CUDA knows",
+        wish.select, "CUDA numbers GPUs starting with the fastest, in an order known only to CUDA",
         "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or write device=auto");
   }
   const bool has_named = named && *named < count;
@@ -309,8 +308,8 @@ std::vector<std::string> known_words(std::string_view name) {
   return result;
 }
 
-/// Returns the model with that name, or the models with names that contain every word of `name`; if
-/// there are none, the models with names that end in `name` when spaces are removed.
+/// Returns the model with that name, or else the models with names that contain every word of
+/// `name`, or else those with names that end in `name` when spaces are removed.
 std::vector<const DeviceModel*> meant(std::string_view name) {
   std::vector<std::string> wanted = words(name);
   if (wanted.size() > 1) std::erase(wanted, "tesla");

@@ -23,10 +23,10 @@ struct DeviceWish {
   bool wait = false;  ///< wait for a free device
   std::chrono::duration<double> timeout{}, interval{};
   std::vector<std::string> fallback = {};  ///< "gpu" and "cpu", in order of preference
-  /// The UUID of the device that a resumed run used before, or empty. It is preferred over other
-  /// devices with room.
+  /// The UUID of the device that a resumed run used before, or empty. Preferred over other devices
+  /// with enough room.
   std::string preferred = {};
-  /// UUIDs of GPUs that the run has left because they ran out of memory; never chosen again.
+  /// UUIDs of GPUs that the run left because they ran out of memory; never chosen again.
   std::vector<std::string> left = {};
 
   bool may_fall_back_to(std::string_view where) const;
@@ -35,11 +35,11 @@ struct DeviceWish {
   bool is_gpu() const { return select != "cpu"; }
 };
 
-/// Returns the wish of a run that needs a GPU other than those in `left`: `wish`, but ignoring the
+/// Returns the wish for a run that needs a GPU other than those in `left`: `wish`, but ignoring the
 /// device that it names.
 DeviceWish wish_for_another(DeviceWish wish, std::vector<std::string> left);
 
-/// Reads the wish from a recipe that a schema has validated and completed with defaults.
+/// Reads the wish from a recipe that has been validated and has its defaults filled in.
 DeviceWish device_wish(const Value& recipe);
 
 /// The memory that a run needs, and the source of the number: "device.min_gpu_memory_mb", "the plan
@@ -49,12 +49,12 @@ struct DeviceNeed {
   std::string from = {};
 };
 
-/// True if LibTorch's CUDA 13 build has no code for the device. It supports Turing and later,
-/// compute capability 7.5.
+/// True if LibTorch's CUDA 13 build has no code for the device. It supports Turing (compute
+/// capability 7.5) and later.
 bool is_too_old(const DeviceFacts& device);
 /// True if `bytes` are free on `device`, or fit in its total memory if the free memory is unknown.
 bool has_room(const DeviceFacts& device, std::int64_t bytes);
-/// True if `bytes` fit when no other process uses the device.
+/// True if `bytes` would fit if no other process used the device.
 bool could_have_room(const DeviceFacts& device, std::int64_t bytes);
 
 /// The devices that a wish allows.
@@ -64,7 +64,7 @@ struct MeantDevices {
   std::string first_choice = {};
 };
 
-/// Returns the devices that `wish` allows, without those that it excludes, those that it has left
+/// Returns the devices that `wish` allows, except those that it excludes, those that it has left
 /// and those that are too old. For cuda:K, returns that device and, if falling back to another GPU
 /// is allowed, all others. kDeviceUnavailable if cuda:K does not exist or cannot be identified;
 /// empty if no device is left.
@@ -73,44 +73,44 @@ Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& vi
 /// '7'".
 std::vector<std::string> idle_exclusions(const DeviceWish& wish, const VisibleDevices& visible);
 
-/// Sorts the devices, best first: the preferred one, then by most free memory, lowest utilization
-/// and lowest index. Devices with unknown free memory come last.
+/// Sorts the devices, best first: the preferred one, then by free memory (most first), utilization
+/// (lowest first) and index. Devices with unknown free memory come last.
 std::vector<DeviceFacts> ranked(MeantDevices candidates);
 
 /// Returns "70.1 GiB of 79.2 GiB free, 12 % in use, process 4711 (9.0 GiB)".
 std::string state_text(const DeviceFacts& device);
 
 /// Returns the error for a `need` that none of `candidates` has room for, now or ever. `taken`
-/// contains the UUIDs of devices that other runs of this user hold. The notes describe each device.
+/// contains the UUIDs of devices held by this user's other runs. The notes describe each device.
 Diagnostic no_room(std::span<const DeviceFacts> candidates, const DeviceNeed& need,
                    std::span<const std::string> taken, bool has_waited);
 
-/// A GPU model that can be planned for without access to such a GPU.
+/// A GPU model for which a run can be planned without access to such a GPU.
 struct DeviceModel {
   std::string_view name;          ///< "NVIDIA L4"
   std::int64_t memory = 0;        ///< bytes that CUDA can allocate
   std::string_view architecture;  ///< "Ada Lovelace"
   int capability = 0;             ///< compute capability times ten: 89
-  std::string_view source;        ///< the URL of the source of the memory size
+  std::string_view source;        ///< URL of the source for the memory size
 };
 
 /// Returns all known models, by generation. LibTorch's CUDA 13 build needs Turing or later,
 /// kOldestCapability.
 ///
 /// The memory is the "total capacity" in a report from that GPU. It is less than on the data sheet
-/// if error correction or the driver use a part of it, and varies by a few hundred MiB between
+/// if error correction or the driver takes up part of it, and varies by a few hundred MiB between
 /// drivers. Without a report, it is the size on the data sheet in units of 10^9 bytes, which is
-/// below what such GPUs report. If a model is sold with several sizes, the plain name means the
+/// less than such GPUs report. If a model is sold with several sizes, the plain name means the
 /// smallest. Compute capabilities are from https://developer.nvidia.com/cuda-gpus.
 std::span<const DeviceModel> device_models();
 
 inline constexpr int kOldestCapability = 75;
 
-/// Returns the name as one word, without the parts that all names share: "RTX-4090".
+/// Returns the name as one word, without the parts common to all names: "RTX-4090".
 std::string short_name(const DeviceModel& model);
 
 /// Finds a model by its name, or by words that no other name contains ("l4", "rtx 4090"), ignoring
-/// case. kUsage with the nearest names if no model or more than one matches.
+/// case. kUsage with the closest names if no model or more than one matches.
 Result<const DeviceModel*> device_model(std::string_view name);
 
 }  // namespace runner

@@ -101,11 +101,11 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// Choosing takes milliseconds, unless the process is stopped meanwhile.
+// Choosing takes milliseconds, unless the process is suspended.
 constexpr auto kTurnPatience = 5s;
 constexpr auto kTurnPause = 5ms;
 
-/// The right to choose, which only one run has at a time. Trying a lock holds it for a moment, and
+/// The right to choose, which only one run has at a time. Trying a lock holds it briefly, and
 /// another run must not mistake that for a device in use.
 class QueueTurn {
  public:
@@ -133,8 +133,7 @@ Result<TakenDevice> DeviceSearch::run(const MeantDevices& first_look) {
   return wait();
 }
 
-/// Returns the best device that remains after runs that have waited longer have chosen; nullopt:
-/// none.
+/// Returns the best device left once runs that have waited longer have chosen; nullopt: none.
 std::optional<DeviceSearch::Held> DeviceSearch::pick() {
   const QueueTurn turn(folder_);
   taken_.clear();
@@ -233,7 +232,7 @@ Diagnostics DeviceSearch::look_again() {
     Diagnostic gone{ErrorCode::kDeviceUnavailable,
                     {},
                     "/device/select",
-                    "the GPUs that the run waited for are gone",
+                    "the GPUs that the run was waiting for are gone",
                     "`retort devices` shows what is left"};
     if (!reading.why_none.empty()) gone.message += ": " + reading.why_none;
     for (const std::string& problem : problems_) gone.notes.push_back({{}, problem});
@@ -244,7 +243,7 @@ Diagnostics DeviceSearch::look_again() {
 }
 
 void DeviceSearch::say_who_holds() {
-  std::string who;  // without byte counts, which change all the time
+  std::string who;  // without byte counts, which change constantly
   for (const DeviceFacts& device : candidates_.devices) {
     who += device.uuid + (std::ranges::count(taken_, device.uuid) ? "*" : "");
     for (const DeviceHolder& holder : device.holders) who += ' ' + std::to_string(holder.pid);
@@ -290,7 +289,7 @@ TakenDevice DeviceSearch::taken(Held held) const {
               : candidates_.devices.size() == 1 ? "it is the only one"
               : taken_.empty() && need_->bytes == 0
                   ? "it has the most free memory"
-                  : "it has the most free memory of those that are free and large enough";
+                  : "it has the most free memory among those that are free and large enough";
   world_.say(
       "device: " + device_text(*taken.device) + ", " + state_text(*taken.device) + "; " +
       (need_->bytes > 0 ? bytes_text(need_->bytes) + " needed (" + need_->from + "); " : "") +

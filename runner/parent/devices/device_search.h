@@ -18,24 +18,24 @@ struct DeviceWant {
   bool operator==(const DeviceWant&) const = default;
 };
 
-/// A place in the queue for a device, kept for the object's lifetime. Runs that join the queue
+/// A place in the queue for a device, held for the object's lifetime. Runs that join the queue
 /// later leave the wanted device to this run, so that no run waits forever while others come and
-/// go. The place is a locked file in the LockFolder. The file of a killed process does not count,
-/// and the next process that reads the queue removes it.
+/// go. The place is a locked file in the LockFolder. A killed process's file does not count, and
+/// the next process to read the queue removes it.
 class DeviceTicket {
  public:
-  /// Joins the end of the queue. If the file cannot be created, the run has no place in the queue,
+  /// Joins the end of the queue. If the file cannot be created, the run has no place in the queue
   /// and other runs do not wait for it.
   DeviceTicket(const LockFolder& folder, const DeviceWant& want);
   DeviceTicket(const DeviceTicket&) = delete;
   DeviceTicket& operator=(const DeviceTicket&) = delete;
   ~DeviceTicket();
 
-  /// Changes what the run wants; it keeps its place.
+  /// Changes what the run wants; its place in the queue is kept.
   void change(const DeviceWant& want);
 
-  /// Returns what the runs before `ticket` in the queue want, in order; null: what all runs in the
-  /// queue want.
+  /// Returns what the runs before `ticket` in the queue want, in order; if null, what all runs in
+  /// the queue want.
   static std::vector<DeviceWant> wants_before(const LockFolder& folder, const DeviceTicket* ticket);
 
  private:
@@ -44,7 +44,7 @@ class DeviceTicket {
   Descriptor file_;
 };
 
-/// Searches for a free device and may wait for one: the part of take_device() that chooses between
+/// Looks for a free device and may wait for one: the part of take_device() that chooses among
 /// devices. All arguments are borrowed.
 class DeviceSearch {
  public:

@@ -59,7 +59,7 @@ namespace {
 
 constexpr char kTooOld[] = "update the NVIDIA driver to 580 or later";
 
-/// A session with the driver.
+/// A session with the NVIDIA driver.
 class NvmlSession {
  public:
   explicit NvmlSession(const NvmlLibrary& library)
@@ -86,12 +86,12 @@ std::pair<std::string, std::string> why_not_begun(const NvmlLibrary& library, nv
   if (answer == nvml::kVersionMismatch)
     return {"the running NVIDIA driver is not the installed one", "restart the machine"};
   return {"the NVIDIA driver cannot be queried: " + library.words(answer),
-          "`nvidia-smi` may show more"};
+          "`nvidia-smi` may tell more"};
 }
 
 std::string problem_text(const NvmlLibrary& library, nvml::Return answer) {
   if (answer == nvml::kGpuIsLost)
-    return "it is lost: it fell off the bus or broke; restart the machine";
+    return "it is lost: it has fallen off the bus or failed; restart the machine";
   if (answer == nvml::kResetRequired) return "it must be reset: `nvidia-smi --gpu-reset` as root";
   if (answer == nvml::kNoPermission) return "you do not have permission to use it";
   return library.words(answer);
@@ -160,7 +160,7 @@ class NvmlReader {
     if (found == 0)
       reading.problems.push_back(
           gpu_place(gpu) +
-          ": MIG is on, but it has no instance: `nvidia-smi mig -cgi` creates them");
+          ": MIG is enabled, but there are no instances: `nvidia-smi mig -cgi` creates them");
   }
 
   /// Reads name, memory, utilization and processes. Any result other than kSuccess means that the

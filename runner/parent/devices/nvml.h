@@ -11,8 +11,8 @@
 namespace runner {
 
 /// The part of NVML's interface that Retort uses, from its documentation
-/// (docs.nvidia.com/deploy/nvml-api). The library comes with the driver, so its ABI is fixed, and
-/// building Retort needs no header of the CUDA Toolkit.
+/// (docs.nvidia.com/deploy/nvml-api). The library comes with the driver, so its ABI is stable, and
+/// building Retort does not require CUDA Toolkit headers.
 namespace nvml {
 
 using Device = struct DeviceHandle*;
@@ -57,7 +57,7 @@ inline constexpr unsigned int kTextSize = 96;
 
 }  // namespace nvml
 
-/// libnvidia-ml.so.1, loaded at run time, so that Retort starts without a driver. Calling a
+/// libnvidia-ml.so.1, loaded at run time, so Retort also starts without a driver. Calling a
 /// function that an older library lacks returns kFunctionNotFound.
 class NvmlLibrary {
  public:
@@ -102,7 +102,8 @@ class NvmlLibrary {
 /// the other GPUs stay valid.
 class Nvml : public DeviceSource {
  public:
-  /// `library` is looked up as by dlopen(3). The file `driver` exists if the machine has a driver.
+  /// `library` is looked up as by dlopen(3). The file `driver` exists only if the machine has a
+  /// driver.
   explicit Nvml(std::string library = "libnvidia-ml.so.1",
                 std::filesystem::path driver = "/proc/driver/nvidia/version");
   DeviceReading read() override;

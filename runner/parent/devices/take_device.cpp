@@ -42,7 +42,7 @@ TakenDevice the_cpu(const DeviceWorld& world, const std::string& why) {
   return {.why = why};
 }
 
-/// Returns the result for a wish for a GPU if no GPU can be used.
+/// Returns the result for a wish for a GPU when no GPU can be used.
 Result<TakenDevice> without_gpu(const DeviceWish& wish, const std::string& why,
                                 const std::string& help, const DeviceWorld& world) {
   if (wish.select == "auto") return the_cpu(world, why);
@@ -50,7 +50,7 @@ Result<TakenDevice> without_gpu(const DeviceWish& wish, const std::string& why,
   return unusable(wish, why, help);
 }
 
-/// The devices that CUDA sees; if there are none, the reason.
+/// The devices visible to CUDA; if there are none, the reason.
 struct MachineLook {
   DeviceReading reading;
   VisibleDevices visible;
@@ -71,15 +71,15 @@ Result<MachineLook> look_at_devices(const DeviceWorld& world) {
   if (!look.visible.devices.empty()) return look;
   look.why_none = !look.visible.remark.empty() ? look.visible.remark
                   : look.reading.problems.empty()
-                      ? "the NVIDIA driver finds no GPU"
+                      ? "the NVIDIA driver found no GPU"
                       : "no GPU can be used: " + join(look.reading.problems, "; ");
   if (!look.visible.remark.empty())
     look.help = "`retort devices` lists the entries that CUDA_VISIBLE_DEVICES may contain";
   return look;
 }
 
-/// True if only CUDA may know the GPU, as on NVIDIA's small computers that have CUDA but no NVML.
-/// Its name is then passed on as written, and the worker reports what is wrong with it.
+/// True if only CUDA may know about the GPU, as on NVIDIA's small computers, which have CUDA but
+/// not NVML. Its name is then passed on as written, and the worker reports what is wrong with it.
 bool is_unknown_to_us(const DeviceWish& wish, const MachineLook& look) {
   const bool cannot_be_asked =
       !look.reading.why_none.empty() && look.why_none == look.reading.why_none;

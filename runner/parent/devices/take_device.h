@@ -20,8 +20,8 @@ class DeviceLock {
  public:
   /// Does not wait; nullopt if another run holds the device `uuid`, exclusively or shared.
   static std::optional<DeviceLock> take(const LockFolder& folder, const std::string& uuid);
-  /// Shares the device with other runs, for a device that the recipe names and that is used even if
-  /// other runs use it. nullopt if a run holds it exclusively.
+  /// Shares the device with other runs, for a device that is named in the recipe and used even if
+  /// other runs are using it. nullopt if a run holds it exclusively.
   static std::optional<DeviceLock> share(const LockFolder& folder, const std::string& uuid);
 
  private:
@@ -29,12 +29,12 @@ class DeviceLock {
   Descriptor file_;
 };
 
-/// The parts of the environment that are needed to choose a device.
+/// What is needed from the environment to choose a device.
 struct DeviceWorld {
   DeviceSource& source;
   CudaVariables variables = cuda_variables();
   std::filesystem::path lock_folder = LockFolder::standard_path();
-  /// The CUDA version that LibTorch was built with, "13.0"; without a leading digit: none.
+  /// The CUDA version that LibTorch was built with, "13.0"; none if it does not start with a digit.
   std::string cuda = {};
   std::function<void(const std::string&)> say;  ///< prints a line to the user
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
@@ -45,7 +45,7 @@ struct DeviceWorld {
 /// The device that a run computes on, held for the object's lifetime.
 struct TakenDevice {
   std::string select = "cpu";              ///< the worker's name for it: "cpu", "cuda:0"
-  std::optional<DeviceFacts> device = {};  ///< nullopt: the CPU, or a device that only CUDA knows
+  std::optional<DeviceFacts> device = {};  ///< nullopt: the CPU, or a device known only to CUDA
   std::string driver = {};                 ///< driver version
   std::string why = {};                    ///< "it has the most free memory"
   /// The worker sees no other device: CUDA_VISIBLE_DEVICES is set to its UUID.
@@ -53,14 +53,14 @@ struct TakenDevice {
   std::optional<DeviceLock> lock = {};
 };
 
-/// Returns the memory that a run needs on a candidate device, given the free memory there. Errors
+/// Returns the memory that a run needs on a candidate device, given the free memory on it. Errors
 /// end the search.
 using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 
-/// Takes the best device that `wish` allows: one that has enough room and that no other run of this
-/// user holds. Waits for one if the wish says so: memory that others use must be free at two checks
-/// in a row, and runs are served in order of arrival. Prints what was chosen and which processes it
-/// waits for.
+/// Takes the best device that `wish` allows, one with enough room that is not held by another of
+/// this user's runs. Waits for one if the wish says so: memory used by others must be free at two
+/// checks in a row, and runs are served in order of arrival. Prints what was chosen, and which
+/// processes it is waiting for.
 ///
 /// "auto" means the CPU on a machine without a usable GPU. kDeviceUnavailable if no device is
 /// available and the wish allows no fallback; kCannotCreate if locks cannot be relied on. Calls
@@ -70,15 +70,16 @@ Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of,
                                 const DeviceWorld& world);
 
 /// Takes a GPU for each of the ranks 1, 2, ... of a run in which rank 0 has `first`. Returns an
-/// empty list if they compute where rank 0 does: on the CPU, or on a GPU that the recipe names.
-/// Does not wait, because two runs could wait for each other's GPUs. Returns kDeviceUnavailable at
+/// empty list if they use the same device as rank 0: the CPU, or a GPU named in the recipe. Does
+/// not wait, because two runs could wait for each other's GPUs. Returns kDeviceUnavailable at
 /// /device/count if there are too few.
 Result<std::vector<TakenDevice>> take_for_other_ranks(const DeviceWish& wish,
                                                       const TakenDevice& first, int ranks,
                                                       const NeedOf& need_of,
                                                       const DeviceWorld& world);
 
-/// Returns the device that a run would get if no device were in use, without taking it; for plans.
+/// Returns the device that a run would get if no device were in use, without taking it. Used for
+/// plans.
 Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& world);
 
 /// Returns why CUDA cannot compute on any device of `reading`; empty if it can. `cuda` is as in

@@ -67,8 +67,8 @@ std::vector<const DeviceFacts*> whole_gpus(const DeviceReading& reading) {
   return gpus;
 }
 
-/// True if CUDA's own order, fastest first, equals the order of the PCI buses, since no GPU is
-/// faster than another.
+/// True if CUDA's own order, fastest first, is the same as PCI bus order, because no GPU is faster
+/// than another.
 bool are_alike(const std::vector<const DeviceFacts*>& gpus) {
   return std::ranges::all_of(gpus, [&](const DeviceFacts* gpu) {
     return !gpu->name.empty() && gpu->name == gpus.front()->name &&
@@ -91,7 +91,7 @@ const DeviceFacts* with_uuid(const std::vector<DeviceFacts>& devices, std::strin
   return found;
 }
 
-/// Returns a remark on why CUDA sees only a part of the list.
+/// Returns a remark on why CUDA sees only part of the list.
 std::string cut_short(std::string_view list, const std::string& why, bool is_first) {
   return "CUDA_VISIBLE_DEVICES='" + printable(list) + "': " + why + ", so CUDA sees " +
          (is_first ? "no GPU" : "only the GPUs before it");
@@ -102,8 +102,8 @@ Diagnostic unknown_order(std::string_view list) {
           {},
           "/device/select",
           "CUDA_VISIBLE_DEVICES='" + printable(list) +
-              "' numbers GPUs starting with the fastest, an order that only CUDA knows if there "
-              "are several models",
+              "' numbers GPUs starting with the fastest, an order known only to CUDA if there are "
+              "several models",
           "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or list UUIDs "
           "(`nvidia-smi -L`)"};
 }

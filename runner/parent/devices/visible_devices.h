@@ -11,13 +11,13 @@ namespace runner {
 
 /// A process that uses memory of a device.
 struct DeviceHolder {
-  std::int64_t pid = 0;  ///< as reported by the driver; in a container it may be the host's
+  std::int64_t pid = 0;  ///< as reported by the driver; in a container, it may be the host's
   std::optional<std::int64_t> bytes = {};
   bool operator==(const DeviceHolder&) const = default;
 };
 
 /// The properties of a device that CUDA can compute on: a GPU or, if the GPU is partitioned (MIG),
-/// one of its instances. nullopt: the driver does not report the value, or not to this user.
+/// one of its instances. A value is nullopt if the driver does not report it, or not to this user.
 struct DeviceFacts {
   int index = 0;  ///< GPU number from 0 in PCI bus order, as in NVML and nvidia-smi
   std::optional<int> instance = {};  ///< the MIG instance, from 0
@@ -28,7 +28,7 @@ struct DeviceFacts {
   int capability = 0;                ///< compute capability times ten: 80; 0: unknown
   std::optional<std::int64_t> total = {}, free = {},
                               reserved = {};  ///< bytes; reserved: by the driver
-  /// Percentage of time in which kernels ran, over roughly the last second.
+  /// Percentage of time during which kernels ran, over roughly the last second.
   std::optional<int> utilisation = {};
   /// Processes that use its memory, if the driver reports them.
   std::vector<DeviceHolder> holders = {};
@@ -44,7 +44,7 @@ std::string holders_text(const DeviceFacts& device);
 /// The devices found on this machine.
 struct DeviceReading {
   std::string driver = {};  ///< driver version, "580.82.07"; empty: unknown
-  int cuda = 0;  ///< newest CUDA version that the driver supports, 13000 for 13.0; 0: unknown
+  int cuda = 0;  ///< newest CUDA version supported by the driver, 13000 for 13.0; 0: unknown
   std::vector<DeviceFacts> devices = {};   ///< by index, then instance
   std::vector<std::string> problems = {};  ///< GPUs that cannot be used, and why: "GPU 3: …"
   /// Why the driver could not be queried at all; `devices` is then empty.
@@ -73,22 +73,22 @@ struct CudaVariables {
 /// Reads the variables of this process.
 CudaVariables cuda_variables();
 
-/// The devices of a reading that CUDA would see.
+/// The devices in a reading that CUDA would see.
 struct VisibleDevices {
   /// The visible devices, in CUDA's order if that is known, otherwise as in the reading.
   std::vector<DeviceFacts> devices = {};
   /// True if cuda:K is devices[K]. False if that is unknown, because CUDA puts the fastest GPU
   /// first and the GPUs differ.
   bool in_cuda_order = true;
-  /// Which part of CUDA_VISIBLE_DEVICES has no effect, and why; empty: none.
+  /// Which part of CUDA_VISIBLE_DEVICES has no effect, and why; empty if none.
   std::string remark = {};
 };
 
 /// Applies CUDA's own rules (CUDA C Programming Guide, "CUDA Environment Variables"). The list
-/// contains indices, or UUIDs of GPUs and MIG instances, which may be abbreviated if they stay
-/// unique. The first invalid entry and everything after it are ignored; an empty list leaves no
-/// device. There is one difference: CUDA sees only the first of several MIG instances, but here all
-/// are listed, because a run that is assigned an instance sees that instance.
+/// contains indices, or UUIDs of GPUs and MIG instances, which may be abbreviated as long as they
+/// are unique. The first invalid entry and everything after it are ignored; an empty list leaves no
+/// devices. There is one difference: CUDA sees only the first of several MIG instances, but here
+/// all are listed, because a run that is assigned an instance sees that one.
 ///
 /// kDeviceUnavailable if the list uses an order that only CUDA knows.
 Result<VisibleDevices> visible_devices(const DeviceReading& reading,

@@ -10,15 +10,15 @@
 
 namespace runner {
 
-/// Another program's name for a key of a recipe, accepted in files and on the command line.
+/// Another program's name for a recipe key, accepted in files and on the command line.
 struct OtherName {
   std::string mapping;  ///< the top-level key of the recipe that contains it: "device"
   std::string other;    ///< "gpu_wait_timeout_minutes"
   std::string own;      ///< its name here: "wait_timeout_minutes"
 };
 
-/// The schema information that composing a recipe needs; SchemaSet implements it. Composing
-/// (config/) and the schemas (schema/) do not depend on each other; both depend on this class.
+/// The schema information needed to compose a recipe; implemented by SchemaSet. Composing (config/)
+/// and the schemas (schema/) do not depend on each other; both depend on this class.
 class RecipeKeys {
  public:
   /// A key, part by part: {"train", "optimizer", "learning_rate"}.
@@ -26,26 +26,27 @@ class RecipeKeys {
 
   virtual ~RecipeKeys() = default;
 
-  /// Returns the default of the key at `path` of `recipe`, in which stages name their kinds: a null
-  /// Value if the key has no default, nullopt if there is no such key. A plain key=value may set
-  /// such a key, and an interpolation may read its default.
+  /// Returns the default of the key at `path` in `recipe`, in which stages name their kinds: a null
+  /// Value if the key has no default, nullopt if there is no such key. A plain key=value may set a
+  /// declared key, and an interpolation may read its default.
   virtual std::optional<Value> declared(const Value& recipe, Path path) const = 0;
 
   /// Returns the keys of the mapping at `path`, for "did you mean".
   virtual std::vector<std::string> declared_keys(const Value& recipe, Path path) const = 0;
 
-  /// True if +path=value may add a single value at `path`, where there is none. For help messages.
+  /// True if +path=value may add a single value at `path`, where there is none yet. For help
+  /// messages.
   virtual bool may_add(const Value& recipe, Path path) const = 0;
 
   /// Returns the kinds that have the key at `path` if the enclosing mapping has a kind that lacks
-  /// the key: {"sgd"} for train.optimizer.momentum of adamw. For help messages.
+  /// the key: {"sgd"} for train.optimizer.momentum with adamw. For help messages.
   virtual std::vector<std::string> other_kinds(const Value& recipe, Path path) const = 0;
 
   /// Returns the other names of all keys.
   virtual std::vector<OtherName> other_names() const = 0;
 
-  /// Checks a resolved recipe and, if it is valid, fills in every default. Returns all errors at
-  /// once, in source order. Values filled in have the Location of their mapping.
+  /// Checks a resolved recipe and, if it is valid, fills in all defaults. Returns all errors at
+  /// once, in source order. Filled-in values get the Location of their mapping.
   virtual Diagnostics validate(Value& recipe) const = 0;
 };
 

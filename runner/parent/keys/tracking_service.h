@@ -5,7 +5,7 @@
 
 namespace runner {
 
-/// If `key` is how other programs name a tracking service, such as `use_wandb` and `report_to`,
+/// If other programs use `key` to select a tracking service, as with `use_wandb` or `report_to`,
 /// returns what to write instead; otherwise "".
 std::string instead_of_tracking_service(std::string_view key);
 

@@ -7,16 +7,16 @@
 
 namespace runner {
 
-/// A run as its report and a comparison read it.
+/// A run, as read for its report and for a comparison.
 struct ComparedRun {
   RunDetails details;
   RunReport report;
 };
 
 /// Returns a comparison of two runs, "A" and "B": what they are, the settings that differ, their
-/// metrics side by side, the curves of trainings with the same node on the same charts, and the
-/// differences of their environments. `results` compares their evaluations; null if they were not
-/// both evaluated.
+/// metrics side by side, the curves of training nodes with the same name on the same charts, and
+/// how their environments differ. `results` compares their evaluations; null unless both were
+/// evaluated.
 Document comparison_document(const ComparedRun& a, const ComparedRun& b, const Comparison* results);
 
 }  // namespace runner

@@ -16,10 +16,10 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMostPoints = 600;  // of a line: more than a chart has pixels
+constexpr std::size_t kMostPoints = 600;  // points per line: more than a chart has pixels
 constexpr double kChartWidth = 480, kChartHeight = 320;
 constexpr Frame kChartFrame{70, 44, 385, 200};
-constexpr double kLossRatio = 50;        // ratio of extremes from which a loss is drawn so
+constexpr double kLossRatio = 50;        // from this ratio of extremes, a loss axis is logarithmic
 constexpr double kLargestDrawn = 1e100;  // larger values are treated like infinite ones
 
 /// A line of a chart.
@@ -45,7 +45,7 @@ struct Range {
   }
 };
 
-/// The family and the quantity of a recorded metric: "train" and "loss" of "train/loss".
+/// The family and the quantity of a recorded metric: "train" and "loss" for "train/loss".
 std::pair<std::string, std::string> family_and_quantity(const std::string& metric) {
   const std::size_t slash = metric.find('/');
   if (slash == metric.npos) return {"", metric};
@@ -117,8 +117,7 @@ Drawing draw(Quantity quantity, const std::string& title) {
                    decimal(curve.points.front().y, 4) + " to " + decimal(curve.points.back().y, 4);
   }
   if (quantity.left_out > 0)
-    description +=
-        "; values that are not finite are left out: " + std::to_string(quantity.left_out);
+    description += "; non-finite values left out: " + std::to_string(quantity.left_out);
   const bool is_logarithmic = quantity.name.find("loss") != std::string::npos && values.low > 0 &&
                               values.high > kLossRatio * values.low;
   if (is_logarithmic) {
@@ -201,7 +200,7 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
   constexpr std::array<std::string_view, 3> kShown = {"memory/allocated", "memory/reserved",
                                                       "memory/peak"};
   std::vector<Curve> curves = {{"allocated", {}, 1}, {"reserved", {}, 2}, {"peak", {}, 3}};
-  double by_plan = 0;  // the peak, as a share of what the plan expected
+  double by_plan = 0;  // the peak, as a fraction of what the plan predicted
   Range steps, bytes;
   bytes.include(0);
   for (const MetricLine& line : lines) {
@@ -230,7 +229,7 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
   Frame frame = kChartFrame;
   frame.height -= 50;
   Drawing drawing(kChartWidth, kChartHeight, "Memory of " + title,
-                  "measured over the steps, at most " + measured + (planned ? "; " + plan : ""));
+                  "measured over the steps; maximum: " + measured + (planned ? "; " + plan : ""));
   Plot plot(drawing, frame, {"step", whole_ticks(steps.low, steps.high, 8)},
             {unit.name, nice_ticks(0, bytes.high / unit.bytes, 7)}, "memory during training");
   draw_lines(plot, drawing, curves);

@@ -10,15 +10,15 @@
 namespace runner {
 
 /// Returns at most `most` of `points`, which are sorted by x: the first, the last, and the lowest
-/// and the highest of each of many equal stretches, so that no extreme is lost. `most` is 4 or
-/// more.
+/// and highest of each of many equal intervals, so that no extreme is lost. `most` must be at least
+/// 4.
 std::vector<Point> thinned(std::span<const Point> points, std::size_t most);
 
-/// Draws the metrics of a training node over its steps, one chart for each quantity: the loss in
-/// training and validation, the accuracy, the learning rate, and so on. A loss that spans a factor
-/// of more than 50 has a logarithmic axis. `title` is the node's display name; `lines` are the
-/// metrics of all nodes. Values that are not finite are left out, and the chart says how many.
-/// Empty if nothing was measured at two steps.
+/// Draws the metrics of a training node over its steps, one chart per quantity: training and
+/// validation loss, accuracy, learning rate, and so on. A loss that spans a factor of more than 50
+/// gets a logarithmic axis. `title` is the node's display name; `lines` are the metrics of all
+/// nodes. Values that are not finite are left out, and the chart says how many. Empty if nothing
+/// was measured at two or more steps.
 std::vector<Drawing> draw_curves(const std::string& node, const std::string& title,
                                  std::span<const MetricLine> lines);
 
@@ -28,12 +28,12 @@ struct NamedMetrics {
   std::span<const MetricLine> lines;
 };
 
-/// Draws the metrics of a training node in several runs on the same charts, one color for each run.
+/// Draws the metrics of a training node in several runs on the same charts, with one color per run.
 std::vector<Drawing> draw_compared_curves(const std::string& node, const std::string& title,
                                           std::span<const NamedMetrics> runs);
 
-/// Draws the bytes that a training node allocated and reserved over its steps, with the peak that
-/// its plan expected, if that was recorded. Empty if nothing was measured.
+/// Draws the bytes that a training node allocated and reserved over its steps, along with the peak
+/// predicted by its plan, if recorded. Empty if nothing was measured.
 std::vector<Drawing> draw_memory(const std::string& node, const std::string& title,
                                  std::span<const MetricLine> lines);
 

@@ -12,7 +12,7 @@
 
 namespace runner {
 
-/// A heading; level 2 starts a section, level 3 a part of a section.
+/// A heading; level 2 starts a section, level 3 a subsection.
 struct Heading {
   int level = 2;
   std::string text;
@@ -26,24 +26,24 @@ struct Paragraph {
 /// A table; the first row is the heading, and all rows have the same number of cells. A table with
 /// only a heading is left out.
 struct Table {
-  std::string caption;  ///< for screen readers, and the label of a folded table
+  std::string caption;  ///< for screen readers; also the label of a folded table
   std::vector<std::vector<std::string>> rows;
   bool is_folded = false;  ///< hidden until the reader opens it
-  /// Addresses that cells lead to, by row and column.
+  /// Addresses that cells link to, by row and column.
   std::map<std::pair<std::size_t, std::size_t>, std::string> links = {};
 };
 
-/// A line of links, such as the pages of a list.
+/// A line of links, such as those to the pages of a list.
 struct Links {
   std::string label;                                       ///< for screen readers
-  std::vector<std::pair<std::string, std::string>> links;  ///< text and address; no address: here
+  std::vector<std::pair<std::string, std::string>> links;  ///< text and address; empty: this page
 };
 
-/// A form that asks the server for another page; Markdown leaves it out.
+/// A form that requests another page from the server; left out in Markdown.
 struct Form {
   struct Field {
     std::string name, label, value;  ///< without a label, the field is hidden
-    /// Value and text of what may be chosen; empty: any text.
+    /// Value and text of each choice; empty: any text may be entered.
     std::vector<std::pair<std::string, std::string>> choices = {};
   };
   std::string address;
@@ -63,7 +63,7 @@ struct Figure {
   Drawing drawing;
 };
 
-/// An image from a file, with what is known about it.
+/// An image from a file, with information about it.
 struct Photo {
   std::string jpeg;  ///< the bytes of a JPEG file
   std::string alternative;
@@ -77,7 +77,8 @@ struct Gallery {
 
 using Block = std::variant<Heading, Paragraph, Table, Links, Form, CodeBlock, Figure, Gallery>;
 
-/// A report, independent of its format. All texts are plain text: the formats escape them.
+/// A report, independent of its format. All texts are plain text; each format escapes them as
+/// needed.
 struct Document {
   std::string title;
   std::vector<Block> blocks;
@@ -88,28 +89,28 @@ struct Document {
   void add(Block block) { blocks.push_back(std::move(block)); }
 };
 
-/// What a page from a server has that a file lacks.
+/// What a page has if it comes from a server instead of a file.
 struct Served {
   std::string progress = {};  ///< a line about a run in progress
   std::string events = {};    ///< the address of its events (run_events.h); empty: not in progress
 };
 
 /// Returns the document as one HTML file without references to other files. It is readable without
-/// JavaScript, in light and dark, on narrow screens and on paper.
+/// JavaScript, in light and dark mode, on narrow screens and on paper.
 std::string html_page(const Document& document);
 
 /// Returns the document as a page that a server sends with page_policy().
 std::string html_page(const Document& document, const Served& served);
 
-/// Returns the Content-Security-Policy of a page: it loads nothing and runs only page_script().
-/// A page from a server may also ask that server for data.
+/// Returns the Content-Security-Policy for a page: it loads nothing and runs only page_script(). A
+/// page from a server may also request data from that server.
 std::string page_policy(bool is_served);
 
 /// The script in every page. It shows the values of curves under the pointer, filters long tables,
-/// and follows a run in progress. Every page can be read without it.
+/// and follows a run in progress. All pages are readable without it.
 std::string_view page_script();
 
-/// Returns the document as GitHub's Markdown, without charts and images.
+/// Returns the document as GitHub Flavored Markdown, without charts and images.
 std::string markdown(const Document& document);
 
 }  // namespace runner

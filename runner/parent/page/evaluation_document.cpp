@@ -28,7 +28,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kMostWrong = 20;     // wrong predictions shown
-constexpr std::size_t kMostOpenRows = 20;  // of the table of classes; a longer one is folded
+constexpr std::size_t kMostOpenRows = 20;  // rows in the table of classes; a longer one is folded
 constexpr std::size_t kLargestExampleList = 1 << 20, kLargestExample = 256 << 10;  // bytes
 constexpr std::size_t kMostExamples = 100;
 constexpr std::size_t kMostConfused = 10;  // pairs of classes shown
@@ -93,8 +93,8 @@ Table most_wrong(const RunDetails& details, const std::string& node) {
   return table;
 }
 
-/// Returns what is said of an example image: of a classifier's prediction, or of the captions that
-/// a retrieval finds for it.
+/// Returns the text for an example image: about a classifier's prediction, or about the captions
+/// retrieved for it.
 std::vector<std::string> example_lines(const nlohmann::ordered_json& example,
                                        const std::string& name) {
   const JsonFields fields(example, "an example");
@@ -113,7 +113,8 @@ std::vector<std::string> example_lines(const nlohmann::ordered_json& example,
   return lines;
 }
 
-/// Returns the example images of a group in the order of examples.json; each group has a gallery.
+/// Returns the example images of a group, in the order of examples.json; each group gets its own
+/// gallery.
 std::vector<std::pair<std::string, Gallery>> examples_of(const RunDetails& details,
                                                          const std::string& node) {
   const std::filesystem::path folder = RunLayout(details.run.folder).node(node).examples();

@@ -6,8 +6,8 @@
 
 namespace runner {
 
-/// Adds the results of all evaluations of a run: metrics, charts, a table of the classes and the
-/// predictions that are most confidently wrong. Adds nothing if nothing was evaluated.
+/// Adds the results of all evaluations of a run: metrics, charts, a table of the classes, and the
+/// most confident wrong predictions. Adds nothing if nothing was evaluated.
 void add_evaluations(Document& document, const RunDetails& details, const RunReport& report);
 
 }  // namespace runner

@@ -21,7 +21,7 @@ constexpr double kBoxWidth = 170, kBoxHeight = 44, kGapAcross = 46, kGapDown = 2
 struct Box {
   std::string stage, kind;
   std::size_t nodes = 0;
-  std::size_t column = 0;  // by the longest way from a stage without inputs
+  std::size_t column = 0;  // length of the longest path from a stage without inputs
   std::size_t row = 0;
   std::set<std::size_t> inputs = {};  // indices of other boxes
 
@@ -31,7 +31,7 @@ struct Box {
   }
 };
 
-/// Returns the stages in an order in which inputs come first, with their places.
+/// Returns the stages with their positions, ordered so that inputs come first.
 std::vector<Box> boxes_of(const Graph& graph) {
   std::vector<Box> boxes;
   std::map<std::string, std::size_t> by_stage;

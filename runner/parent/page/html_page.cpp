@@ -35,7 +35,7 @@ input,select,button{font:inherit;font-size:.9rem;max-width:100%;padding:.2rem .4
 @media print{body{max-width:none;padding:0;font-size:11px}nav,form,.tip{display:none}figure,table{break-inside:avoid}.wide{overflow:visible}pre{white-space:pre-wrap}}
 )";
 
-constexpr double kLargestInColumn = 520;  // width of a chart; a wider one has a row of its own
+constexpr double kLargestInColumn = 520;  // a wider chart gets a row of its own
 
 /// Returns Base64 as in RFC 4648, with padding.
 std::string base64(std::string_view bytes) {
@@ -53,7 +53,7 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-/// Returns the bytes that hexadecimal digits stand for.
+/// Returns the bytes represented by hexadecimal digits.
 std::string bytes_of_hex(std::string_view digits) {
   const auto value = [](char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; };
   std::string bytes;
@@ -197,7 +197,7 @@ class PageWriter {
     body_ += "</div>\n";
   }
 
-  /// Opens an area that scrolls sideways; the keyboard can reach it.
+  /// Opens an area that scrolls sideways and can be reached with the keyboard.
   void begin_wide(const std::string& caption, bool is_folded) {
     if (is_folded) body_ += "<details><summary>" + markup_text(caption) + "</summary>\n";
     body_ += "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"" +
@@ -214,7 +214,7 @@ class PageWriter {
     group_ = name;
   }
 
-  /// A browser asks a server for an icon unless the page has one.
+  /// Browsers request an icon from the server unless the page has one.
   std::string icon() const { return served_ ? "<link rel=\"icon\" href=\"data:,\">\n" : ""; }
 
   std::string progress() const {

@@ -7,7 +7,7 @@
 namespace runner {
 namespace {
 
-/// Returns text that Markdown shows as it is: each character that could begin markup is escaped.
+/// Returns text that Markdown shows literally: each character that could start markup is escaped.
 std::string markdown_text(std::string_view text) {
   std::string result;
   for (const char letter : printable(text)) {

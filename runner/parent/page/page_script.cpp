@@ -10,7 +10,7 @@ tip.className = 'tip';
 tip.hidden = true;
 document.body.append(tip);
 
-// The point of a curve that is nearest to x.
+// The point of a curve closest to x.
 function nearest(line, x) {
   let best = null;
   for (const point of line.points)
@@ -68,7 +68,7 @@ if (address.searchParams.has('token')) {
   history.replaceState(null, '', address);
 }
 
-// A run in progress: shows its progress, and its report again when that has changed.
+// For a run in progress: shows its progress, and reloads its report when it has changed.
 const main = document.querySelector('main'), progress = document.getElementById('progress');
 let isLoading = false, hasChanged = false;
 async function reload() {

@@ -114,7 +114,7 @@ std::vector<Drawing> draw_parallel_coordinates(const SweepResults& results) {
   for (const std::string& key : results.keys) axes.push_back(of_key(key, trials));
   axes.push_back(of_numbers(metric, values));
 
-  std::vector<std::size_t> order(trials.size());  // the best trials are last, and drawn on top
+  std::vector<std::size_t> order(trials.size());  // best trials last, so drawn on top
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return results.objective->is_smaller_better ? values[a] > values[b] : values[a] < values[b];
@@ -122,7 +122,7 @@ std::vector<Drawing> draw_parallel_coordinates(const SweepResults& results) {
   Drawing drawing(
       x_of(axes.size() - 1) + 90, kAxisTop + kAxisLength + kBottom, "Parallel coordinates",
       std::to_string(trials.size()) + " trials over " + std::to_string(axes.size() - 1) +
-          " keys; in color: the best quarter by " + metric);
+          " keys; the best quarter is in color, by " + metric);
   drawing.text({10, 20}, "Trials by setting", Align::kStart, "title");
   const std::size_t best = trials.size() - std::max<std::size_t>(1, trials.size() / 4);
   for (std::size_t rank = 0; rank < order.size(); ++rank) {

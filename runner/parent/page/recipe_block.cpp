@@ -15,7 +15,7 @@ CodeBlock recipe_block(const RunDetails& details) {
       real_file_system().read(details.run.recipe.parent_path() / RunRecord::kOrigins, kLargest);
   const auto origins =
       text ? parse_json<nlohmann::ordered_json>(*text) : nlohmann::ordered_json::object();
-  return {.caption = "The recipe with every default, and where each value comes from",
+  return {.caption = "The recipe with all defaults, and where each value comes from",
           .text = yaml_with_origins(details.recipe, origins),
           .is_folded = true};
 }

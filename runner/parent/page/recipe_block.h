@@ -5,8 +5,8 @@
 
 namespace runner {
 
-/// Returns the resolved recipe of a run as YAML. Each value has its origin after it, if the record
-/// contains the origins: "lr: 0.1    # recipes/classify.yaml:12".
+/// Returns the resolved recipe of a run as YAML. Each value is followed by its origin, if the
+/// record contains origins: "lr: 0.1 # recipes/classify.yaml:12".
 CodeBlock recipe_block(const RunDetails& details);
 
 }  // namespace runner

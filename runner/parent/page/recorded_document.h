@@ -8,8 +8,8 @@
 
 namespace runner {
 
-/// Reads the record of the run in `folder` and returns its report (run_document.h). `sources`
-/// receives the text of its recipe. Fails with kNoRun or kDamagedRecord.
+/// Reads the record of the run in `folder` and returns its report (run_document.h). The text of its
+/// recipe is added to `sources`. Fails with kNoRun or kDamagedRecord.
 Result<Document> document_of_run(const std::filesystem::path& folder, Sources& sources,
                                  Diagnostics& warnings);
 

@@ -26,7 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestGraphFile = 16 << 20;
-constexpr std::size_t kMostTrainings = 10;  // with curves; an ensemble may have hundreds
+constexpr std::size_t kMostTrainings = 10;  // shown with curves; an ensemble may have hundreds
 
 std::string title_of(const RunReport& report, const std::string& node) {
   const auto found = report.titles.find(node);
@@ -101,7 +101,7 @@ void add_trainings(Document& document, const RunReport& report) {
     const std::string title = title_of(report, node);
     if (i == kMostTrainings) {
       document.say("Curves of the other " + std::to_string(report.trainings.size() - i) +
-                   " trainings are left out; `retort analyze " + report.folder +
+                   " training stages are left out; `retort analyze " + report.folder +
                    "` draws all of them.");
       break;
     }

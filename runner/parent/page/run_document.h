@@ -6,9 +6,9 @@
 
 namespace runner {
 
-/// Returns the report of a run: what it is and how it ended, results, training curves, memory
-/// against the plan, stages, recipe with the origin of its values, and environment. Reads plans,
-/// metrics and example images from the run's folder; leaves out what does not exist.
+/// Returns the report of a run: what it is and how it ended, results, training curves, memory use
+/// compared to the plan, stages, recipe with the origins of its values, and environment. Reads
+/// plans, metrics and example images from the run's folder; whatever does not exist is left out.
 Document run_document(const RunDetails& details, const RunReport& report);
 
 }  // namespace runner

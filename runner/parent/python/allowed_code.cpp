@@ -60,13 +60,13 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return !below.empty() && *below.begin() != "..";
 }
 
-/// Checks entries one by one and collects the code that they may run.
+/// Checks entries one by one and collects the code that they are allowed to run.
 class CodeCheck {
  public:
   CodeCheck(const CodeFolders& folders, const TrustedCode& trusted)
       : folders_(folders), trusted_(trusted) {}
 
-  /// Checks an entry. Returns a SHA-256 over all files that it names; empty if it names none.
+  /// Checks an entry. Returns a SHA-256 of all the files that it names; empty if it names none.
   std::string digest_of(const PlacedEntry& placed) {
     placed_ = &placed;
     const std::size_t before = code_.entries.size();

@@ -10,7 +10,7 @@
 
 namespace runner {
 
-/// Python code that an option `entry` names: an attribute of an installed module, or of a file.
+/// Python code named by an `entry` option: an attribute of an installed module or of a file.
 ///
 ///   timm:create_model    my_net.py:make    nets/my_net.py:Net.small
 struct PythonEntry {
@@ -37,7 +37,7 @@ struct PlacedEntry {
 };
 
 /// Returns the entries of the graph's nodes with kinds that run Python code (x-python), without
-/// duplicates, in the order of the nodes.
+/// duplicates, in node order.
 std::vector<PlacedEntry> python_entries(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

@@ -9,9 +9,8 @@ namespace runner {
 namespace {
 
 constexpr const char* kInstallAll =
-    "build it (`cmake --build build`) or install all of Retort together; without it a recipe "
-    "cannot "
-    "have Python code";
+    "build it (`cmake --build build`) or install all of Retort together; without it, recipes "
+    "cannot have Python code";
 
 Diagnostic missing_part(const std::string& name, const std::string& where) {
   return {ErrorCode::kWorkerMissing, {}, "", "no file '" + name + "' in " + where, kInstallAll};

@@ -26,7 +26,7 @@ constexpr std::array<const char*, 3> kShippedModules = {"timm", "torchvision", "
 constexpr std::size_t kLargestCode = std::size_t{64} << 20;
 constexpr std::size_t kLargestList = std::size_t{64} << 20;
 
-/// While it exists, new files and folders are accessible only to this user.
+/// While this object exists, new files and folders are accessible only to this user.
 class OwnFilesOnly {
  public:
   OwnFilesOnly() : before_(umask(077)) {}
@@ -47,7 +47,7 @@ Diagnostic damaged_list(const fs::path& file, const std::string& why) {
           {},
           "",
           "the list of trusted code '" + file.string() + "' is damaged: " + why,
-          "remove the list, and trust your code again; until then no code is trusted"};
+          "remove the list and trust your code again; until then, no code is trusted"};
 }
 
 bool lies_below(const std::string& path, const std::string& folder) {
@@ -72,7 +72,7 @@ Result<TrustedCode> TrustedCode::read(fs::path file) {
   try {
     const JsonFields<Json> fields(json, "it");
     if (fields.integer("schema") != 1)
-      return damaged_list(file, "it was written by another version");
+      return damaged_list(file, "it was written by a different version");
     const Json &files = fields.object("files"), &modules = fields.object("modules");
     const JsonFields<Json> digests(files, "'files'"), names(modules, "'modules'");
     for (const auto& [path, digest] : files.items()) {

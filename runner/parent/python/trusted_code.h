@@ -12,9 +12,9 @@
 
 namespace runner {
 
-/// The code that this user allows to run, kept in trusted.json in the user's config folder: files
-/// by their real path and SHA-256, and installed modules by the name of their package. timm,
-/// torchvision and transformers are trusted unless the user has removed them.
+/// The code that this user allows to run, stored in trusted.json in the user's config folder: files
+/// by real path and SHA-256, and installed modules by package name. timm, torchvision and
+/// transformers are trusted unless the user has removed them.
 ///
 ///   auto trusted = TrustedCode::read();
 ///   trusted->trust(path, sha256);
@@ -23,11 +23,11 @@ class TrustedCode {
  public:
   enum class State {
     kNever,    ///< the user has not allowed it
-    kChanged,  ///< the user has allowed a file of that name with different content
+    kChanged,  ///< the user has allowed a file with that name but different content
     kTrusted,
   };
 
-  /// Starts with only the modules that are trusted by default; save() writes to `file`.
+  /// Starts with only the modules trusted by default; save() writes to `file`.
   explicit TrustedCode(std::filesystem::path file);
   /// Reads `file`, which need not exist. A damaged file is an error, so that no code is trusted by
   /// accident.
@@ -38,7 +38,7 @@ class TrustedCode {
 
   void trust(const std::filesystem::path& real, std::string sha256);
   void trust_module(const std::string& name);
-  /// Stops trusting the file, or all files in that folder. Returns the paths that were trusted.
+  /// Stops trusting the file, or all files in the folder. Returns the paths that were trusted.
   std::vector<std::string> forget(const std::filesystem::path& real);
   /// Stops trusting the module. Returns false if it was not trusted.
   bool forget_module(const std::string& name);
@@ -47,7 +47,7 @@ class TrustedCode {
   const std::map<std::string, std::string>& files() const { return files_; }
   std::vector<std::string> modules() const;
 
-  /// Replaces the file, which only its user may read. Throws WriteError.
+  /// Replaces the file, which only the user may read. Throws WriteError.
   void save() const;
 
   /// Returns retort/trusted.json in $XDG_CONFIG_HOME, else in $HOME/.config; empty if neither
@@ -60,7 +60,7 @@ class TrustedCode {
   std::map<std::string, bool> modules_;  // false: the user has removed it
 };
 
-/// A file that was read in one go, so `sha256` is the digest of `text`.
+/// A file read in one go, so `sha256` is the digest of `text`.
 struct CodeFile {
   std::filesystem::path real;  ///< without links
   std::string sha256, text;

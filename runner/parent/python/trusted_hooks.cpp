@@ -45,7 +45,7 @@ Diagnostics untrusted_hooks(const Value& recipe, std::span<const Override> overr
     if (state == TrustedCode::State::kTrusted) continue;
     errors.push_back(
         {ErrorCode::kUntrustedCode, place, "/hooks",
-         "'" + file.string() + "' names commands to run, but " +
+         "'" + file.string() + "' sets commands to run, but " +
              (state == TrustedCode::State::kChanged ? "it has changed since you trusted it"
                                                     : "it was never trusted"),
          "read it, then allow it: " + trust_command(file) + "; or leave the commands out: ~hooks"});

@@ -12,8 +12,9 @@ namespace runner {
 /// True if the resolved recipe names commands that a run would start.
 bool has_hooks(const Value& recipe);
 
-/// Returns a kUntrustedCode for each file that names commands in the recipe's `hooks` and is not
-/// trusted in the version that was read. Overrides need no trust, since the user has typed them.
+/// Returns a kUntrustedCode error for each file that sets commands in the recipe's `hooks` and is
+/// not trusted in the version that was read. Overrides need not be trusted, since the user typed
+/// them.
 Diagnostics untrusted_hooks(const Value& recipe, std::span<const Override> overrides,
                             const TrustedCode& trusted);
 

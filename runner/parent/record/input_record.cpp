@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// Returns the absolute path of an option's text; nullopt for weights that do not exist.
+/// Resolves an option's value to an absolute path; nullopt for weights that do not exist.
 std::optional<fs::path> whole_path(const std::string& text, const fs::path& folder) {
   if (!text.starts_with("hf:")) return fs::absolute(folder / text).lexically_normal();
   try {
@@ -45,7 +45,7 @@ void gather_inputs(const Value& value, std::vector<std::string>& path, const std
   if (const auto* map = value.map())
     for (const Entry& entry : *map)
       if (entry.key != "kind")
-        below(entry.key, entry.value);  // the options of a kind are in the schema of that kind
+        below(entry.key, entry.value);  // a kind's options are in the schema of that kind
   if (const auto* list = value.list())
     for (std::size_t i = 0; i < list->size(); ++i) below(std::to_string(i), (*list)[i]);
   const std::string* text = value.reveal();
@@ -106,7 +106,7 @@ std::optional<std::string> digest_of_contents(const fs::path& input,
   return all.finish();
 }
 
-/// Returns a member that may be missing or have any type; null if it is missing.
+/// Returns a member, which may have any type; null if it is missing.
 Json input_member(const Json& object, const char* key) {
   return object.is_object() ? object.value(key, Json()) : Json();
 }
@@ -177,8 +177,8 @@ std::string change_of_input(const Json& before, const Json& now) {
     return old_contents == contents ? "" : "has the same files with different contents";
   return input_member(before, "modified") == input_member(now, "modified")
              ? ""
-             : "may have changed: its files have different modification times, and the record has "
-               "no digest of their contents";
+             : "may have changed: its files have different modification times, and the record does "
+               "not have a digest of their contents";
 }
 
 std::vector<InputChange> input_changes(const Json& before, const Json& now) {

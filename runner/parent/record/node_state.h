@@ -15,21 +15,21 @@ namespace runner {
 struct NodeState {
   enum class Progress {
     kDone,     ///< it has finished, and all its files exist
-    kPartial,  ///< it has saved a checkpoint, and continues from there
+    kPartial,  ///< it has saved a checkpoint and continues from there
     kMissing,  ///< it starts from the beginning
   };
   Progress progress = Progress::kMissing;
   std::string missing = {};                     ///< why a finished node does not count as done
-  std::optional<std::int64_t> epoch = {};       ///< of a training node: epochs done in its latest
+  std::optional<std::int64_t> epoch = {};       ///< for training: epochs done in the latest
                                                 ///< checkpoint
-  std::optional<std::int64_t> best_epoch = {};  ///< epochs done in its best checkpoint
-  std::optional<double> best = {};              ///< the monitored metric of that checkpoint
+  std::optional<std::int64_t> best_epoch = {};  ///< epochs done in the best checkpoint
+  std::optional<double> best = {};              ///< the monitored metric at that checkpoint
 };
 
 /// Returns "done", "partial" or "missing".
 std::string_view name(NodeState::Progress progress);
 
-/// Reads the state of `node` from the folder `run`. Damaged files count as missing.
+/// Reads the state of `node` from the run folder `run`. Damaged files count as missing.
 NodeState node_state(const std::filesystem::path& run, const std::string& node);
 
 /// Returns the nodes of `graph` that depend on the node `id`, directly or not, in the graph's
@@ -37,8 +37,8 @@ NodeState node_state(const std::filesystem::path& run, const std::string& node);
 std::vector<std::string> nodes_after(const Graph& graph, const std::string& id);
 
 /// Removes the files of the node `id` of a run and marks the nodes that depend on it as unfinished,
-/// so that a resumed run computes them all again. The other files of the dependent nodes are kept.
-/// The caller must hold the run's lock. Throws WriteError.
+/// so that all of them are computed again when the run is resumed. The dependent nodes keep their
+/// other files. The caller must hold the run's lock. Throws WriteError.
 void reset_node(const std::filesystem::path& run, const Graph& graph, const std::string& id);
 
 }  // namespace runner

@@ -65,13 +65,12 @@ RunFolder::RunFolder(fs::path folder, Storage& storage, LogOptions log, Records 
   record_json(RunRecord::kMark,
               Json{{"schema", 1}, {"id", path().filename().string()}, {"build", build_id()}});
   if (!uncommitted_)
-    sync_folder(path(), storage);  // so that the names of log and metrics are on disk, not only
-                                   // what is appended later
+    sync_folder(path(), storage);  // so that file names are on disk too, not just what is appended
 }
 
 Log continued_log(const fs::path& path, Storage& storage, LogOptions options) {
-  // The old log is copied, so that a line that was cut off by a kill gets its newline, and a full
-  // disk is noticed before the work begins.
+  // The old log is copied so that a line cut off by a kill gets its newline, and so that a full
+  // disk is noticed before work begins.
   AtomicFile file(path, storage);
   std::ifstream old = open_regular(path);
   std::size_t size = 0;
@@ -101,8 +100,7 @@ RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
 void RunFolder::commit() {
   if (!uncommitted_) return;
   AtomicFiles files = *std::exchange(uncommitted_, std::nullopt);
-  files.commit({path()});  // so that the names of log and metrics are on disk, not only what is
-                           // appended later
+  files.commit({path()});  // so that file names are on disk too, not just what is appended
 }
 
 void RunFolder::write(const fs::path& path, std::string_view text) {
@@ -133,7 +131,7 @@ void RunFolder::record_history(const std::string& node, const Json& json) {
 double RunFolder::beginning_of(const std::string& node, std::span<const MetricLine> kept) const {
   const auto text = real_file_system().read(layout_.node(node).training_metrics(), 64 << 20);
   const Json json = text ? parse_json<Json>(*text) : Json();
-  TrainingHistory history(0);  // begins at 0, so the `seconds` of the first epoch are its end time
+  TrainingHistory history(0);  // starts at 0, so the `seconds` of the first epoch are its end time
   for (const auto& [metric, time] : kept) history.see(metric, time);
   const Json times = json.is_object() ? json.value("epoch_times", Json()) : Json();
   const bool is_known =
@@ -194,7 +192,8 @@ class DatedFolder {
   }
 
  private:
-  /// Claims the empty folder `path`. If two processes find it empty, only one can create the mark.
+  /// Claims the empty folder `path`. If two processes find it empty, only one of them can create
+  /// the mark.
   Result<fs::path> claim(const fs::path& path) const {
     const fs::path mark = path / wish_.mark;
     if (storage_.make_folder(mark) != 0)

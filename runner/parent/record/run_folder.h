@@ -22,8 +22,8 @@
 
 namespace runner {
 
-/// Creates the folder of a new run and claims it, so that no two runs ever share one. The folder is
-/// `run_dir`, which must be absent or empty. If `run_dir` is an empty string, the folder is
+/// Creates the folder for a new run and claims it, so that no two runs ever share one. The folder
+/// is `run_dir`, which must be absent or empty. If `run_dir` is an empty string, the folder is
 /// outputs/<date>/<time> below `base` (local time of `now`; -1, -2 … if taken). Fails with
 /// kRunFolderTaken, kCannotCreate or kDiskFull at /run/dir.
 Result<std::filesystem::path> create_run_folder(const std::string& run_dir,
@@ -34,7 +34,7 @@ Result<std::filesystem::path> create_run_folder(const std::string& run_dir,
 /// What a run's log.txt contains.
 struct LogOptions {
   LogLevel level = LogLevel::kInfo;
-  std::size_t limit = 64 << 20;  ///< bytes to keep; later bytes are only counted
+  std::size_t limit = 64 << 20;  ///< number of bytes to keep; anything beyond that is only counted
 };
 
 /// Opens a log that continues after the lines of the file at `path`, if there is one. Throws
@@ -42,16 +42,16 @@ struct LogOptions {
 Log continued_log(const std::filesystem::path& path, Storage& storage, LogOptions options);
 
 /// The record of one run (run_layout.h). Only a RunFolder writes the files in the run's folder
-/// outside nodes/, and the training_metrics.json files in nodes/. Throws WriteError.
+/// outside nodes/ and the training_metrics.json files inside nodes/. Throws WriteError.
 class RunFolder {
  public:
   /// Begins the record of a new run in a `folder` from create_run_folder(). `storage` is borrowed.
-  /// Records reach the disk immediately or, with kTogether, when commit() is called, which halves
+  /// Records reach the disk immediately or, with kTogether, when commit() is called; this halves
   /// the cost.
   enum class Records { kAtOnce, kTogether };
   explicit RunFolder(std::filesystem::path folder, Storage& storage = disk(), LogOptions log = {},
                      Records records = Records::kAtOnce);
-  /// Opens the run in `folder` again; no other process may be working on it (RunLock).
+  /// Reopens the run in `folder`; no other process may be working on it (RunLock).
   static RunFolder reopen(std::filesystem::path folder, Storage& storage = disk(),
                           LogOptions log = {});
 
@@ -66,11 +66,11 @@ class RunFolder {
   /// Like record(), in a subfolder.
   void record_in(std::string_view folder, std::string_view name, std::string_view text);
   void record_json(std::string_view name, const nlohmann::ordered_json& json);
-  /// Writes training_metrics.json of `node`, after the worker has created the node's folder.
+  /// Writes the training_metrics.json of `node`; the worker must have created the node's folder.
   void record_history(const std::string& node, const nlohmann::ordered_json& json);
   /// Returns when a training node began, in seconds since the run's start. `kept` are its metrics,
-  /// at least one. Uses the duration of the first epoch in its training_metrics.json or, without
-  /// one, the time of its first metric.
+  /// at least one. Uses the duration of the first epoch in its training_metrics.json or, if there
+  /// is none, the time of its first metric.
   double beginning_of(const std::string& node, std::span<const MetricLine> kept) const;
   MetricsFile& metrics() { return metrics_; }
   /// log.txt.
@@ -89,7 +89,7 @@ class RunFolder {
   Log log_;
 };
 
-/// Where to create the folder of a run or a sweep.
+/// Where to create the folder for a run or a sweep.
 struct FolderWish {
   /// The requested folder; empty: `below`/<date>/<time> (local time; -1, -2 … if taken).
   std::string given;
@@ -106,13 +106,13 @@ Result<std::filesystem::path> create_dated_folder(const FolderWish& wish,
                                                   std::chrono::system_clock::time_point now,
                                                   Storage& storage = disk());
 
-/// The measurements of a training node at the end of each epoch, as stored in
+/// A training node's measurements at the end of each epoch, as stored in
 /// nodes/<id>/training_metrics.json:
 ///
 ///   {"train_losses": […], "val_losses": […], "val_accuracies": […], "epoch_times": […]}
 ///
-/// Accuracies are between 0 and 1. Times are seconds of work, including validation; for a run that
-/// was stopped, they include repeated work. An epoch without validation has null; if there was no
+/// Accuracies are between 0 and 1. Times are seconds of work, including validation; if a run was
+/// stopped, they include repeated work. An epoch without validation gets null; if there was no
 /// validation at all, the list is empty.
 class TrainingHistory {
  public:
@@ -123,7 +123,7 @@ class TrainingHistory {
     double seconds = 0;
   };
 
-  /// `began`: when the training node began, in seconds after the run's start.
+  /// `began` is when the training node began, in seconds after the run's start.
   explicit TrainingHistory(double began) : until_(began) {}
 
   /// Adds a metric of the training node, measured `seconds` after the run's start. Returns true if

@@ -7,9 +7,9 @@
 
 namespace runner {
 
-/// The metrics of a run, from its summary.json. A metric has the same name everywhere, the name
-/// under which it is recorded: "evaluate/..." for evaluations, "train/..." and "validation/..." for
-/// training stages. A validation metric is measured with the weights that the training stage
+/// The metrics of a run, from its summary.json. A metric has the same name everywhere, namely the
+/// one under which it is recorded: "evaluate/..." for evaluations, "train/..." and "validation/..."
+/// for training stages. A validation metric is measured with the weights that the training stage
 /// outputs, so all metrics of a run describe the same weights.
 struct RunMetrics {
   struct Value {
@@ -18,11 +18,11 @@ struct RunMetrics {
   };
   std::map<std::string, std::map<std::string, Value>> nodes = {};  ///< by node and name
 
-  /// Describes the only training stage of the run; empty if there is none, or several.
+  /// Describes the run's only training stage; empty if there is none or if there are several.
   std::string trained_by = {};  ///< its kind, "train.supervised"
   std::string monitor = {};     ///< the metric that picks its best epoch: "validation/loss"
 
-  /// Returns all metrics by name; by "node:name" if several nodes have the same name.
+  /// Returns all metrics by name, or by "node:name" if several nodes use the same name.
   std::map<std::string, double> values() const;
 };
 

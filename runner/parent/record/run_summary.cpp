@@ -131,8 +131,8 @@ void RunSummary::see(const Event& event) {
     if (NodeState* state = node(finished->node)) {
       state->status = "finished";
       state->peak_memory_bytes = finished->peak_memory_bytes;
-      // A node that finished before this attempt is reported again, with the seconds of the attempt
-      // in which it finished.
+      // A node that finished before this attempt is reported again, with the seconds from the
+      // attempt in which it finished.
       state->seconds = state->began ? state->seconds + finished->seconds
                                     : std::max(state->seconds, finished->seconds);
       state->began.reset();
@@ -183,7 +183,7 @@ std::string RunSummary::recovered_text() const {
   return text + " (recoveries in summary.json)";
 }
 
-/// Returns, for each training node, the metric that selects its weights and the metrics of those
+/// Returns, for each training node, the metric used to select its weights and the metrics of those
 /// weights.
 Json RunSummary::kept_json() const {
   Json kept = Json::object();

@@ -15,27 +15,27 @@
 
 namespace runner {
 
-/// The metric by which a training stage selects its best validation, from its options.
+/// The metric by which a training stage selects its best validation, as set in its options.
 struct Monitor {
   std::string metric;  ///< its recorded name: "validation/loss"
   bool is_smaller_better = false;
-  bool keeps_best = true;  ///< outputs the weights of the best validation, not the last ones
+  bool keeps_best = true;  ///< outputs the weights of the best validation instead of the last ones
 };
 
 /// Reads the options of a training stage; nullopt if they name no metric.
 std::optional<Monitor> monitor_of(const Value& options);
 
-/// Follows the metrics of a training stage. Like the stage's checkpoints, it finds the step at
-/// which the monitored metric was best, and the metrics measured there.
+/// Follows the metrics of a training stage. Finds the step at which the monitored metric was best,
+/// as the stage's checkpoints do, and the metrics measured at that step.
 class BestValidation {
  public:
   explicit BestValidation(Monitor monitor) : monitor_(std::move(monitor)) {}
 
-  /// Adds a metric; call it in the order of measurement.
+  /// Adds a metric; must be called in the order of measurement.
   void see(const std::string& name, double value, std::int64_t step);
 
   const Monitor& monitor() const { return monitor_; }
-  /// Returns the step at which the monitored metric was best; nullopt: nothing was validated.
+  /// Returns the step at which the monitored metric was best; nullopt if nothing was validated.
   std::optional<std::int64_t> best_step() const { return best_step_; }
   /// Returns the metrics measured at best_step(), by name.
   const std::map<std::string, double>& best_values() const { return best_; }
@@ -60,7 +60,7 @@ enum class RunStatus { kRunning, kFinished, kFailed, kInterrupted, kWorkerDied }
 /// Returns "running", "finished", "failed", "interrupted" or "worker died".
 std::string_view name(RunStatus status);
 
-/// The working time of a run over all attempts, as recorded in its files.
+/// The total working time of a run over all attempts, as recorded in its files.
 struct WorkedTime {
   double seconds = 0;                        ///< for a killed run, until its last measurement
   bool is_killed = false;                    ///< killed, or still running
@@ -69,22 +69,23 @@ struct WorkedTime {
 WorkedTime worked_time(const std::filesystem::path& folder);
 
 /// Returns when the run in `folder` was last started or resumed, in seconds since 1970; 0 if its
-/// summary does not say.
+/// summary does not tell.
 double started_at(const std::filesystem::path& folder);
 
 /// Returns the recoveries recorded in the summary.json at `path`; none if it cannot be read.
 std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path);
 
-/// The content of summary.json: how a run went, collected from the events of its worker.
+/// The contents of summary.json: how a run went, collected from its worker's events.
 class RunSummary {
  public:
-  /// `started`: date and time of day, formatted for display.
+  /// `started` is the date and time of day, formatted for display.
   RunSummary(const Graph& graph, std::string started, bool smoke);
 
-  /// Adds nodes, metrics and diagnostics. Set `seconds` to the time of the event before the call.
+  /// Adds nodes, metrics and diagnostics. `seconds` must be set to the time of the event before the
+  /// call.
   void see(const Event& event);
-  /// Adds the seconds that an earlier attempt worked on `node`; the time of this attempt is added
-  /// to them.
+  /// Adds the seconds that an earlier attempt spent on `node`; the time of this attempt is added to
+  /// them.
   void add_earlier(const std::string& node, double seconds);
   /// Drops the metrics of `node`.
   void forget_metrics(const std::string& node);
@@ -116,7 +117,7 @@ class RunSummary {
     double value;
     std::int64_t step;
   };
-  /// A training node that names the metric that selects its weights.
+  /// A training node whose options name the metric that selects its weights.
   struct Training {
     std::string node, kind;
     BestValidation best;

@@ -84,7 +84,7 @@ NewFile& TensorBoardLog::file_of(const std::string& node, double time) {
   if (found != files_.end()) return found->second;
   const std::filesystem::path below = folder_ / node;
   make_folders(below, *storage_);
-  // TensorBoard reads the files of a folder in the order of their names.
+  // TensorBoard reads the files in a folder in name order.
   std::array<char, 64> name{};
   std::filesystem::path path;
   for (int number = 0; path.empty() || std::filesystem::exists(path); ++number) {
@@ -129,7 +129,7 @@ void TensorBoardLog::restart(const std::string& node, std::int64_t step, double 
 
 namespace {
 
-/// A node of a damaged record could be a path that leads elsewhere.
+/// In a damaged record, a node's name could be a path that leads elsewhere.
 bool is_file_name(const std::string& node) {
   return !node.empty() && node != "." && node != ".." && node.find('/') == std::string::npos;
 }

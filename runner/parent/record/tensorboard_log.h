@@ -13,7 +13,7 @@
 
 namespace runner {
 
-/// Writes metrics as event files of TensorBoard: below `folder`, one subfolder for each node, which
+/// Writes metrics as TensorBoard event files: below `folder`, one subfolder per node, which
 /// TensorBoard shows as a run. A tag is the recorded name of a metric, such as "train/loss". The
 /// files consist of TFRecords with tensorflow.Event messages (tensorflow/core/util/event.proto).
 /// All functions throw WriteError or std::filesystem::filesystem_error.
@@ -23,10 +23,10 @@ class TensorBoardLog {
   explicit TensorBoardLog(std::filesystem::path folder, Storage& storage = disk())
       : folder_(std::move(folder)), storage_(&storage) {}
 
-  /// `time`: when the metric was measured, in seconds since 1970.
+  /// `time` is when the metric was measured, in seconds since 1970.
   void metric(const NodeMetric& metric, double time);
-  /// Call before a node measures its steps from `step` on again: TensorBoard then drops the earlier
-  /// values at these steps.
+  /// Must be called before a node repeats its steps from `step` on, so that TensorBoard drops the
+  /// earlier values at these steps.
   void restart(const std::string& node, std::int64_t step, double time);
   /// Returns the files written so far, relative to the folder.
   std::vector<std::string> files() const;
@@ -39,8 +39,8 @@ class TensorBoardLog {
   std::map<std::string, NewFile> files_;  // by node
 };
 
-/// Writes the recorded metrics of the run in `run` into the existing `folder`, as TensorBoardLog
-/// does. Returns the files below `folder`; empty if nothing was measured.
+/// Writes the recorded metrics of the run in `run` to the existing `folder`, as TensorBoardLog
+/// does. Returns the files below `folder`; none if nothing was measured.
 std::vector<std::string> write_tensorboard(const std::filesystem::path& run,
                                            const std::filesystem::path& folder);
 

@@ -11,17 +11,18 @@
 
 namespace runner {
 
-/// The inputs of a run in progress: records their state when the run begins, and finds how they
-/// have changed since.
+/// Watches the inputs of a run in progress: records their state when the run begins and detects how
+/// they have changed since.
 class WatchedInputs {
  public:
   /// Does not inspect the inputs; see look().
   explicit WatchedInputs(std::vector<InputPath> paths) : paths_(std::move(paths)) {}
 
-  /// Inspects all inputs; call it when the run begins.
+  /// Inspects all inputs; must be called when the run begins.
   void look();
-  /// Inspects the inputs that did not exist, and marks new ones as created by the run ("made":
-  /// true), so that they may be missing when the run is repeated. Returns true if any is new.
+  /// Inspects the inputs that did not exist before and marks new ones as created by the run
+  /// ("made": true), so that they may be missing when the run is repeated. Returns true if there
+  /// are any new ones.
   bool look_for_made();
   /// Returns {"/data/root": …} in the form of input_record(); null before look(), or without
   /// inputs.
@@ -37,7 +38,8 @@ class WatchedInputs {
     InputChange change;
     bool has_only_more = false;  ///< files were added, but the earlier ones are unchanged
   };
-  /// Returns the changes of the inputs for which `wanted` is true; empty: of all inputs.
+  /// Returns the changes to the inputs for which `wanted` is true; if `wanted` is empty, to all
+  /// inputs.
   std::vector<Change> changes(
       const std::function<bool(const std::string& pointer)>& wanted = {}) const;
 

@@ -20,8 +20,7 @@ struct FreeBytes {
 };
 using DatabaseBytes = std::unique_ptr<unsigned char, FreeBytes>;
 
-/// The URI of `file`. It declares that the file does not change, so SQLite uses no locks and no
-/// journal.
+/// The URI of `file`. It declares the file immutable, so SQLite uses no locks or journal.
 std::string uri_of(const std::filesystem::path& file) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string uri = "file:";

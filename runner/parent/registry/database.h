@@ -30,7 +30,7 @@ class Statement {
   /// Advances to the next row; false if there is none. The statement may then be bound and run
   /// again.
   bool step();
-  /// Runs the statement to its end.
+  /// Runs the statement to completion.
   void run();
 
   std::int64_t integer(int column) const;
@@ -50,7 +50,7 @@ class Statement {
 };
 
 /// An SQLite database that is changed only in memory and stored as the bytes of a file. A file is
-/// always written whole and never changed, so it needs no locks and no journal, on any file system.
+/// always written in full and never modified, so no locks or journal are needed on any file system.
 /// All functions throw DatabaseError.
 class Database {
  public:
@@ -64,7 +64,7 @@ class Database {
 
   Statement prepare(const std::string& sql) { return Statement(database_.get(), sql); }
   void run(const std::string& sql);
-  /// The bytes to write to a file; valid until the database is used again.
+  /// The bytes to write to a file; valid until the next use of the database.
   std::string_view bytes();
 
  private:

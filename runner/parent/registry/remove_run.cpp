@@ -47,7 +47,7 @@ bool has_mark(const fs::path& folder) {
   return json.is_object() && json.value("schema", nlohmann::json()) == 1;
 }
 
-/// True if the folder contains at most what remove_run() removes last.
+/// True if the folder contains nothing but what remove_run() removes last.
 bool is_rest_of_run(const fs::path& folder) {
   const fs::path records = RunLayout(folder).records();
   const std::vector<std::string> names = real_file_system().list(folder);
@@ -55,8 +55,8 @@ bool is_rest_of_run(const fs::path& folder) {
                            is_own_folder(records) && real_file_system().list(records).empty());
 }
 
-/// True if Retort writes a file or folder with this name into a run's folder, except for the
-/// record.
+/// True if Retort writes a file or folder with this name, other than the record, into a run's
+/// folder.
 bool is_written_by_us(std::string name) {
   if (name.ends_with(".part")) name.resize(name.size() - 5);  // a file left by a kill
   const RunLayout layout("");
@@ -83,7 +83,7 @@ Diagnostic refused(ErrorCode code, std::string message, std::string help) {
   return {code, {}, "", std::move(message), std::move(help)};
 }
 
-/// The error for the first path below `path`, or finally `path` itself, that could not be removed.
+/// The error for the first path below `path`, or else `path` itself, that could not be removed.
 Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
   fs::path stuck = path;
   std::error_code error;
@@ -93,7 +93,7 @@ Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
   storage.remove(stuck);
   return refused(
       ErrorCode::kCannotWrite, "cannot remove '" + stuck.string() + "': " + std::strerror(errno),
-      "the remaining files still count as a run; fix the problem and remove the run again");
+      "the remaining files still count as a run; fix the problem, then remove the run again");
 }
 
 }  // namespace

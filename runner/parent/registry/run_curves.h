@@ -9,12 +9,12 @@
 namespace runner {
 
 /// Returns a table of the metrics that the run in `folder` measured at two or more steps: the first
-/// and the last value, and all values as a sparkline from the lowest to the highest. Metrics of
-/// memory are left out. Empty if there are no such metrics.
+/// and the last value, and all values as a sparkline scaled from the lowest to the highest. Memory
+/// metrics are left out. Empty if there are no such metrics.
 std::string curves_text(const std::filesystem::path& folder, const TextStyle& style);
 
-/// Returns finite values, of which there are some, as a sparkline from the lowest to the highest,
-/// in at most 24 columns.
+/// Returns finite values (at least one) as a sparkline scaled from the lowest to the highest, in at
+/// most 24 columns.
 std::string curve_line(std::span<const double> values, const TextStyle& style);
 
 }  // namespace runner

@@ -210,9 +210,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kWidestValue = 40;  // characters of a value in the table
+constexpr std::size_t kWidestValue = 40;  // maximum number of characters of a value in the table
 
-/// NaN equals NaN here, since two runs that failed in the same way do not differ.
+/// NaN equals NaN here, since two runs that failed the same way do not differ.
 bool is_unchanged(double a, double b) { return a == b || (a != a && b != b); }
 
 std::string shown_value(const std::optional<Value>& value) {

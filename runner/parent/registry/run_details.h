@@ -21,7 +21,7 @@ namespace runner {
 struct RunDetails {
   struct Node {
     std::string id, status;  ///< from summary.json: waiting, running, finished; empty if unknown
-    NodeState state;         ///< read from the node's files
+    NodeState state;         ///< as read from the node's files
     double seconds = 0;
     std::int64_t peak_memory_bytes = 0;
   };
@@ -35,7 +35,7 @@ struct RunDetails {
   Value recipe;
   std::vector<Node> nodes;
   std::vector<Metric> metrics;  ///< sorted by node and name; validation metrics are those of the
-                                ///< weights that are kept
+                                ///< kept weights
   std::vector<std::string> tags;
 };
 
@@ -44,7 +44,7 @@ struct RunDetails {
 Result<RunDetails> read_details(const std::filesystem::path& folder, Sources& sources,
                                 Diagnostics& warnings);
 
-/// Formats the run for the user: what it is, its nodes, metrics and environment, and the resolved
+/// Formats the run for the user: an overview, its nodes, metrics and environment, and the resolved
 /// recipe.
 std::string details_text(const RunDetails& details, const TextStyle& style = {});
 nlohmann::ordered_json to_json(const RunDetails& details);
@@ -64,8 +64,8 @@ struct RunDifference {
 };
 
 RunDifference difference_of(const RunDetails& before, const RunDetails& after);
-/// Formats tables of the recipe, the environment and the metrics, or a sentence for each that does
-/// not differ.
+/// Formats tables of differences in the recipe, the environment and the metrics; prints a sentence
+/// for each that does not differ.
 std::string difference_text(const RunDifference& difference, const TextStyle& style = {});
 nlohmann::ordered_json to_json(const RunDifference& difference);
 

@@ -124,7 +124,7 @@ RunEntry read_entry(const fs::path& folder) {
   }
   entry.device = run->device;
   entry.source = run->source;
-  Sources sources;  // holds the text while it is parsed; errors are not reported
+  Sources sources;  // holds the text during parsing; errors are not reported
   const auto text = real_file_system().read(run->recipe, kLargestRunFile);
   const auto recipe = text ? read_yaml(sources.add("", *text)) : Result<Value>(Diagnostic{});
   if (recipe) collect_settings(*recipe, "", entry.settings);
@@ -148,8 +148,8 @@ bool is_tag(const std::string& text) {
          std::ranges::all_of(text, is_part);
 }
 
-/// Locks the folder itself, since a run keeps the lock in its record while it is running. False if
-/// another process keeps the folder locked.
+/// Locks the folder itself, since a running run holds the lock in its record. False if another
+/// process keeps the folder locked.
 bool wait_for_lock(const Descriptor& folder) {
   using namespace std::chrono_literals;
   for (int tries = 0; tries < 100; ++tries) {
@@ -182,7 +182,7 @@ Result<std::vector<std::string>> read_tags(const std::filesystem::path& folder) 
                     {},
                     "",
                     "the tags in '" + path.string() + "' cannot be read",
-                    "remove the file, and tag the run again"};
+                    "remove the file and tag the run again"};
 }
 
 Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder,

@@ -20,7 +20,7 @@ using RunValue = std::variant<double, std::string>;
 /// Formats a value: "0.975", "model.lora".
 std::string run_value_text(const RunValue& value);
 
-/// Formats a number for a table: whole numbers with all digits, others with six significant digits:
+/// Formats a number for a table: whole numbers in full, others with six significant digits:
 /// "29954048", "0.975", "4e-09".
 std::string shown_number(double value);
 
@@ -28,13 +28,13 @@ std::string shown_number(double value);
 struct RunEntry {
   std::string recipe;   ///< the name of the recipe
   std::string status;   ///< from summary.json; "incomplete" if the record is incomplete, "damaged"
-                        ///< if a part cannot be read
+                        ///< if part of it cannot be read
   std::string started;  ///< as in summary.json
   double seconds = 0;   ///< working time of all attempts; 0 if unknown
   std::string device = {};
   bool smoke = false;
   std::vector<std::string> tags = {};
-  std::string problem = {};  ///< a sentence about damage in the record; empty if there is none
+  std::string problem = {};  ///< a sentence about damage to the record; empty if there is none
   /// From the resolved recipe, by dotted key.
   std::vector<std::pair<std::string, RunValue>> settings = {};
   /// By name, sorted; RunMetrics::values().
@@ -55,9 +55,9 @@ RunEntry read_entry(const std::filesystem::path& folder);
 /// There are none if the file does not exist. kDamagedRecord if it cannot be read.
 Result<std::vector<std::string>> read_tags(const std::filesystem::path& folder);
 
-/// Adds tags to a run and removes others; returns the run's tags afterwards. kUsage for an invalid
-/// tag name, such as "../x"; kRunBusy if another process changes the tags at the same time. Throws
-/// WriteError. Touches no other file of the run, so the run may be in progress.
+/// Adds tags to a run and removes others; returns the resulting tags. kUsage for an invalid tag
+/// name, such as "../x"; kRunBusy if another process is changing the tags at the same time. Throws
+/// WriteError. Does not touch any other file of the run, so the run may be in progress.
 Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder,
                                              std::span<const std::string> added,
                                              std::span<const std::string> removed,

@@ -21,18 +21,18 @@ namespace runner {
 /// A comparison is a key, then = (or ==), !=, <, <=, > or >=, and a value, in quotes if it contains
 /// spaces or operators. & (or &&) binds tighter than | (or ||); ! and parentheses work as usual.
 /// Two numbers are compared as numbers, anything else as strings. For a key that ends in "kind",
-/// the value may leave out the family: lora matches model.lora. A comparison with a key that a run
-/// does not have is false, and so is every comparison with NaN except !=.
+/// the family may be left out of the value: lora matches model.lora. A comparison with a key that a
+/// run does not have is false, as is every comparison with NaN except !=.
 class RunFilter {
  public:
-  /// Parses a filter; an empty text matches every run. Fails with kUsage at the position where
-  /// parsing fails.
+  /// Parses a filter; an empty text matches every run. Fails with kUsage at the position of the
+  /// syntax error.
   static Result<RunFilter> parse(const std::string& text, Sources& sources);
 
   /// The keys that the filter reads, each once.
   const std::vector<std::string>& keys() const { return keys_; }
   /// True if the filter matches a run. `values` contains the run's values for each of keys(): none,
-  /// one, or several, such as tags, of which any may match.
+  /// one or several (such as tags), any of which may match.
   bool takes(std::span<const std::vector<RunValue>> values) const;
 
  private:

@@ -45,7 +45,7 @@ std::vector<RunEntry> read_entries(const fs::path& root, const std::vector<Found
   try {
     for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
   } catch (const std::system_error&) {
-    // no more threads can be started; the existing ones do the work
+    // no more threads can be started; the existing ones will do the work
   }
   work();
   return entries;
@@ -242,7 +242,7 @@ RunIndex::Changes RunIndex::refresh(const std::function<void(std::size_t)>& befo
 void RunIndex::save(Storage& storage) {
   if (file_.empty()) return;
   fs::create_directories(file_.parent_path());
-  // Another process may write the same file, so each writes a file of its own and renames it.
+  // Another process may be writing the same file, so each one writes its own file and renames it.
   const std::string hidden = "." + file_.filename().string() + ".";
   remove_leftovers(file_.parent_path(), hidden, storage);
   const fs::path own = file_.parent_path() / (hidden + std::to_string(getpid()));
@@ -305,8 +305,8 @@ fs::path run_index_folder() {
 namespace {
 
 constexpr int kLevels = 3;  // multirun/<date>/<time>/<number>
-/// In nanoseconds. On file systems with coarse clocks, a folder that changed this recently may
-/// change again without a new stamp.
+/// In nanoseconds. On file systems with coarse clocks, a folder changed this recently may change
+/// again without getting a new stamp.
 constexpr std::int64_t kUnresolved = 2'000'000'000;
 
 struct CloseListing {
@@ -362,8 +362,8 @@ class Scan {
   }
 
   /// Returns the stamp of the run `name`; `status` is the status of its folder. The stamp depends
-  /// on the last change of the names in the folder, and on the state of the files that an entry is
-  /// read from, which may have been edited in place.
+  /// on when the names in the folder last changed and on the state of the files from which an entry
+  /// is read, which may have been edited in place.
   std::int64_t stamp_of(int folder, const std::string& name, const struct stat& status) const {
     const std::int64_t time = time_of(status.st_mtim);
     if (time >= now_ - kUnresolved) return 0;

@@ -29,9 +29,9 @@ struct IndexedKey {
 };
 
 /// A cache of the runs below one folder, the root, so that they can be listed without reading each
-/// run. The folders are authoritative: if the index is wrong, the only cost is reading them again.
-/// The index is a file in the user's cache that is always written whole; any number of processes
-/// may use it, on any file system.
+/// run. The folders are authoritative: if the index is wrong, they just have to be read again. The
+/// index is a file in the user's cache that is always written in full; any number of processes may
+/// use it, on any file system.
 ///
 ///   runs      one row per run: folder, stamp, status, tags, …
 ///   keys      names of options, "train.epochs", and of metrics, "evaluate/top1"
@@ -39,18 +39,18 @@ struct IndexedKey {
 class RunIndex {
  public:
   /// Loads the index of the runs below `root`, an absolute path, from its file in `folder`,
-  /// run_index_folder(). The index is empty, and refresh() fills it, if `folder` is empty, if there
-  /// is no file, or, with a warning, if the file cannot be used.
+  /// run_index_folder(). The index is empty, to be filled by refresh(), if `folder` is empty, if
+  /// there is no file, or, with a warning, if the file is unusable.
   RunIndex(const std::filesystem::path& root, const std::filesystem::path& folder,
            Diagnostics& warnings);
 
   struct Changes {
-    std::size_t read = 0;                ///< number of run folders that were read
+    std::size_t read = 0;                ///< number of run folders read
     std::vector<std::string> gone = {};  ///< folders of runs that no longer exist
     bool any() const { return read > 0 || !gone.empty(); }
   };
   /// Reads the runs that are new or have changed, and drops those that no longer exist.
-  /// `before_reading` receives the number of runs to read. Throws DatabaseError.
+  /// `before_reading` is called with the number of runs to read. Throws DatabaseError.
   Changes refresh(const std::function<void(std::size_t)>& before_reading = {});
   /// Removes all runs from the index.
   void clear();
@@ -76,24 +76,24 @@ class RunIndex {
   bool is_stored_ = false;  // database_ is the file itself and cannot be changed
 };
 
-/// The folder of this user's run indexes: runs/ next to the index of finished nodes (node_index.h).
-/// Empty if there is none.
+/// The folder with this user's run indexes: runs/ next to the index of finished nodes
+/// (node_index.h). Empty if there is none.
 std::filesystem::path run_index_folder();
 
 /// A run's folder found by a scan.
 struct FoundRun {
   std::string folder;      ///< below the root: "2026-01-31/12-00-00"; "." for the root itself
   std::int64_t stamp = 0;  ///< a stamp of its names and files; 0 if its names changed so recently
-                           ///< that another change might go unnoticed
+                           ///< that a further change could go unnoticed
   bool is_unchanged = false;  ///< its stamp equals the known one
 };
 
 /// Returns the runs in `root`: `root` itself if it is a run, else those up to three levels below
-/// it, sorted; none if `root` cannot be read. `known` has the stamps of known runs by folder: a run
-/// with an unchanged stamp costs only a few system calls. Links are not followed.
+/// it, sorted; none if `root` cannot be read. `known` contains the stamps of known runs by folder:
+/// a run with an unchanged stamp takes only a few system calls. Links are not followed.
 ///
-/// A file of a run is replaced by a rename, which changes the times of the run's folder; a file
-/// that is edited in place changes its own times.
+/// Files of a run are replaced by renaming, which changes the timestamps of the run's folder;
+/// editing a file in place changes the file's own timestamps.
 std::vector<FoundRun> scan_runs(const std::filesystem::path& root,
                                 const std::unordered_map<std::string, std::int64_t>& known);
 

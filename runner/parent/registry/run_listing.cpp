@@ -24,10 +24,10 @@ using Values = std::vector<RunValue>;
 
 constexpr std::array<std::string_view, 9> kFacts = {
     "run", "recipe", "status", "started", "seconds", "device", "smoke", "tag", "source"};
-constexpr std::size_t kNamedGone = 3;   // the number of runs that a warning names
-constexpr std::size_t kNamedMeant = 4;  // the number of metrics that an error names
+constexpr std::size_t kNamedGone = 3;   // maximum number of runs named in a warning
+constexpr std::size_t kNamedMeant = 4;  // maximum number of metrics named in an error
 
-/// Returns the path that identifies the index of a root, however the user wrote the root.
+/// Returns the path that identifies the index of a root, no matter how the user wrote the root.
 fs::path whole_root(const fs::path& root) { return fs::absolute(root).lexically_normal() / ""; }
 
 bool is_fact(const std::string& key) { return std::ranges::find(kFacts, key) != kFacts.end(); }
@@ -68,7 +68,7 @@ Diagnostic unknown_key(const std::string& key, std::vector<std::string> names) {
           {},
           "",
           "no run here has '" + key + "'",
-          near.empty() ? "use a key of the recipe, such as model.kind, a metric, or one of run, "
+          near.empty() ? "use a recipe key such as model.kind, a metric, or one of run, "
                          "recipe, status, started, seconds, device, smoke, tag and source"
                        : near};
 }
@@ -81,7 +81,7 @@ Diagnostic ambiguous_key(const std::string& key, const std::vector<std::string>&
           "write the full name of the one you mean"};
 }
 
-/// Finds what `name` means among the keys of all indexes: a fact, a key of recipes, or one metric.
+/// Finds what `name` refers to among the keys of all indexes: a fact, a recipe key, or one metric.
 Result<IndexedKey> key_meant(const std::string& name, const std::vector<IndexedKey>& known) {
   if (is_fact(name)) return IndexedKey{false, name};
   std::vector<std::string> metrics, all;
@@ -145,13 +145,13 @@ class RootListing {
   }
 
  private:
-  /// Returns the result of `read`. If a part of the index is damaged, rebuilds the index and calls
+  /// Returns the result of `read`. If part of the index is damaged, rebuilds the index and calls
   /// `read` again.
   template <typename Read>
   auto whole(const Read& read) -> decltype(read()) {
     try {
       return read();
-    } catch (const DatabaseError& error) {  // in a part of the index that was not read before
+    } catch (const DatabaseError& error) {  // in part of the index that had not been read yet
       warnings_.push_back(warning(ErrorCode::kDamagedRecord,
                                   "the index of the runs in '" + root_.string() + "' is damaged (" +
                                       error.what() + ") and will be rebuilt: '" +
@@ -180,7 +180,7 @@ class RootListing {
     for (IndexedRun& row : rows) {
       const std::string folder = (root_ / row.folder).lexically_normal().string();
       row.entry.status = status_now(
-          folder, std::move(row.entry.status));  // may change while nothing in the folder changes
+          folder, std::move(row.entry.status));  // may change without any change in the folder
       runs.push_back({folder, std::move(row.entry), row.headline});
     }
     fill_values(index_, rows, runs, keys);

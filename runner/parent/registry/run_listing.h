@@ -15,12 +15,12 @@ namespace runner {
 struct ListedRun {
   std::string folder;  ///< its path, beginning with its root as the user named it:
                        ///< "outputs/2026-01-31/12-00-00"
-  /// Without settings and metrics. Its status is the current one (status_now()). If its source run
-  /// is in one of the roots, the source begins with that root as the user named it.
+  /// Without settings and metrics. Its status is up to date (status_now()). If its source run is in
+  /// one of the roots, the source begins with that root as the user named it.
   RunEntry entry;
   double headline = 0;
   std::vector<std::vector<RunValue>> values =
-      {};  ///< its values for each of RunListing::keys; `tag` may have several
+      {};  ///< its values for each of RunListing::keys; there may be several for `tag`
 };
 
 struct RunListing {
@@ -34,32 +34,32 @@ struct ListingWish {
   std::vector<std::filesystem::path>
       folders;  ///< folders that contain runs; if empty, outputs/ and multirun/, where they exist
   RunFilter filter = {};
-  std::vector<std::string> keys = {};  ///< more keys to list values of
-  /// Called before runs are read, with their root and their number.
+  std::vector<std::string> keys = {};  ///< additional keys to list values for
+  /// Called before runs are read, with their root and how many there are.
   std::function<void(const std::string& folder, std::size_t runs)> before_reading = {};
-  bool anew = false;  ///< read every run again, ignoring the index
+  bool anew = false;  ///< read all runs again, ignoring the index
 };
 
-/// Lists runs from the indexes of their folders, which are updated and stored. A key is a fact
-/// about the run (run, recipe, status, started, seconds, device, smoke, tag, source), a dotted key
-/// of its resolved recipe, or a metric by its full name or by a part that matches only one metric
-/// (metrics_meant()). Warns about indexes that cannot be used or stored, and about runs that no
+/// Lists runs from the indexes of their folders, which are updated and saved. A key is a fact about
+/// the run (run, recipe, status, started, seconds, device, smoke, tag, source), a dotted key of its
+/// resolved recipe, or a metric by its full name or by a part that matches only one metric
+/// (metrics_meant()). Warns about indexes that cannot be used or saved, and about runs that no
 /// longer exist or are damaged. Fails with kNoRun if a folder does not exist, and with kUsage for a
 /// key that no run has or that matches several metrics.
 Result<RunListing> list_runs(const ListingWish& wish, const std::filesystem::path& indexes,
                              Diagnostics& warnings);
 
-/// Returns the keys by which runs in outputs/ and multirun/ can be sorted, in order; for
+/// Returns, in order, the keys by which runs in outputs/ and multirun/ can be sorted; for
 /// completion. Reads only the stored indexes.
 std::vector<std::string> listed_keys(const std::filesystem::path& indexes);
 
-/// Sorts the runs by the key `at` in listing.keys: the best first for a metric, otherwise
+/// Sorts the runs by the key at index `at` in listing.keys: best first for a metric, otherwise
 /// ascending. Runs without a value come last, and equal runs keep their order. `is_reversed`
 /// reverses the order.
 void sort_runs(RunListing& listing, std::size_t at, bool is_reversed);
 
-/// Moves each evaluation to just after the run that it evaluated, if that run is listed. All others
-/// keep their order.
+/// Moves each evaluation to right after the run that it evaluated, if that run is listed. All other
+/// runs keep their order.
 void group_evaluations(RunListing& listing);
 
 }  // namespace runner

@@ -5,19 +5,19 @@
 
 namespace runner {
 
-/// Random numbers that depend only on a seed.
+/// Random numbers that depend only on the seed.
 class DrawnNumbers {
  public:
   explicit DrawnNumbers(std::uint64_t seed);
-  /// Returns a number below `limit`, which is at most 2^32: the high bits of a product.
+  /// Returns a number below `limit`, which must be at most 2^32: the high bits of a product.
   std::size_t below(std::uint64_t limit);
 
  private:
   std::uint64_t state_;
 };
 
-/// Returns how often to draw as many samples as there are: 10,000 times, but less often for many
-/// samples, so that all draws together take seconds.
+/// Returns the number of bootstrap draws for `samples` samples: 10,000, but fewer if there are many
+/// samples, so that all draws together take only seconds.
 std::int64_t bootstrap_draws(std::int64_t samples);
 
 /// A 95 % interval.
@@ -25,8 +25,8 @@ struct BootstrapInterval {
   double low = 0, high = 0;
 };
 
-/// Returns the 2.5th and 97.5th percentiles of `draws`, interpolated linearly. Sorts `draws`, of
-/// which there must be at least one.
+/// Returns the 2.5th and 97.5th percentiles of `draws`, interpolated linearly. Sorts `draws`, which
+/// must not be empty.
 BootstrapInterval bootstrap_interval(std::vector<double>& draws);
 
 }  // namespace runner

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kLargestSimilarities = 1 << 20;  // bytes
 constexpr std::size_t kMostCaptions = 100;
 
-/// Reads a row of finite numbers; empty if it is none.
+/// Reads a row of finite numbers; empty if it is not one.
 std::vector<double> row_of(const nlohmann::ordered_json& json) {
   std::vector<double> row;
   if (!json.is_array()) return row;
@@ -58,10 +58,10 @@ Drawing draw_similarity(const CaptionSimilarity& similarity, const std::string& 
   const std::size_t count = similarity.captions.size();
   const double cell = std::clamp(520.0 / static_cast<double>(count), 16.0, 72.0);
   const double side = cell * static_cast<double>(count), left = 190, top = 50;
-  Drawing drawing(left + side + 30, top + side + 160,
-                  "Similarity of images and captions of " + name,
-                  "Mean cosine between the images of each caption and each caption, from " +
-                      decimal(low, 2) + " to " + decimal(high, 2));
+  Drawing drawing(
+      left + side + 30, top + side + 160, "Similarity of images and captions of " + name,
+      "Mean cosine similarity between the images of each caption and each caption, from " +
+          decimal(low, 2) + " to " + decimal(high, 2));
   drawing.text({left + side / 2, 28}, "Mean cosine of images (rows) and captions (columns)",
                Align::kMiddle, "title");
   const HeatMap map(drawing, {left, top}, cell, count);

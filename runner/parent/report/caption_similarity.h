@@ -9,8 +9,8 @@
 
 namespace runner {
 
-/// The mean cosine between the images of each caption and the text of each caption, as an
-/// evaluation of retrieval records them (similarity.json).
+/// The mean cosine similarity between the images of each caption and the text of each caption, as
+/// recorded by a retrieval evaluation (similarity.json).
 struct CaptionSimilarity {
   std::vector<std::string> captions;
   std::vector<std::vector<double>> cosines;  ///< by the images' caption, then by text; square
@@ -20,8 +20,8 @@ struct CaptionSimilarity {
 std::optional<CaptionSimilarity> read_similarity(const std::filesystem::path& folder,
                                                  const std::string& node);
 
-/// Draws similarity.svg: rows are images by their caption, columns are captions. The color of a
-/// cell is its place between the smallest and the largest cosine.
+/// Draws similarity.svg: rows are images by caption, columns are captions. A cell's color shows
+/// where it lies between the smallest and the largest cosine.
 Drawing draw_similarity(const CaptionSimilarity& similarity, const std::string& name);
 
 }  // namespace runner

@@ -26,7 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestRecipe = 16 << 20;
-constexpr std::size_t kLongestCell = 40;  // characters of a recipe's value in the table
+constexpr std::size_t kLongestCell = 40;  // most characters of a recipe's value in the table
 
 /// Reads the recipe that the run recorded.
 Result<Value> read_recipe(const RecordedRun& run, Sources& sources) {
@@ -127,7 +127,7 @@ std::string cell(const std::optional<Value>& value) {
 }
 
 /// Returns the name under which an evaluation's accuracy is recorded, since accuracy over episodes
-/// differs from accuracy over samples.
+/// is not the same as accuracy over samples.
 std::string accuracy_of(const RecordedEvaluation& evaluation) {
   return evaluation.episodes.empty() ? "evaluate/top1" : "evaluate/episode_accuracy";
 }
@@ -256,7 +256,7 @@ Result<Comparison> only_node(Comparison comparison, const std::string& node) {
     return Diagnostic{ErrorCode::kUsage,
                       {},
                       "",
-                      "no compared run has an evaluation '" + node + "'",
+                      "none of the compared runs has an evaluation '" + node + "'",
                       "name one of " + listed(names, names.size(), "'")};
   return comparison;
 }
@@ -336,7 +336,7 @@ Drawing draw_comparison(const Comparison& comparison) {
   Drawing drawing(width + 200, 520,
                   "Comparison of " + std::to_string(comparison.rows.size()) + " evaluations",
                   description);
-  Ticks places;  // a bar's middle is a whole number; its label is drawn below, slanted
+  Ticks places;  // a bar's center is a whole number; its label is drawn below, slanted
   places.low = 0.4;
   places.high = bars + 0.6;
   const Frame frame{140, 56, width, 300};

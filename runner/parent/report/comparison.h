@@ -17,9 +17,9 @@ namespace runner {
 
 /// The results of runs, and how their recipes differ.
 struct Comparison {
-  /// An evaluation: a row of the table and a bar of the drawing.
+  /// An evaluation: a row in the table and a bar in the drawing.
   struct Row {
-    std::string folder, recipe, data;  ///< folder as given; names of the recipe and data
+    std::string folder, recipe, data;  ///< folder as given; names of the recipe and the data
     double seconds = 0;                ///< working time of the whole run; 0: unknown
     RecordedEvaluation evaluation;
     /// The recipe's name, or the folder if several rows share the name; with the node if a run has
@@ -45,18 +45,17 @@ struct Comparison {
   std::vector<Field> differences;  ///< without name, run and aliases, which do not affect results
 };
 
-/// Compares at least two evaluated runs. `sources` receives the texts of the recipes. Skips runs
-/// that were not evaluated, with a warning (kNoResults), which is an error if fewer than two runs
-/// remain. kDamagedRecord if a record cannot be read.
+/// Compares at least two evaluated runs. The texts of the recipes are added to `sources`. Skips
+/// runs that were not evaluated, with a warning (kNoResults), which is an error if fewer than two
+/// runs remain. kDamagedRecord if a record cannot be read.
 Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources,
                                 Diagnostics& warnings);
 
-/// Leaves only the evaluations of `node`, a node's id or display name. kUsage if no run has such an
-/// evaluation; the message names those that there are.
+/// Keeps only the evaluations of `node`, a node's id or display name. kUsage if no run has such an
+/// evaluation; the message lists those that exist.
 Result<Comparison> only_node(Comparison comparison, const std::string& node);
 
-/// Sorts by "accuracy", "per_class", "loss" or "time", the best row first; equal rows keep their
-/// order.
+/// Sorts by "accuracy", "per_class", "loss" or "time", best row first; equal rows keep their order.
 void sort_rows(Comparison& comparison, const std::string& column);
 
 /// Returns tables of the results and the differences.

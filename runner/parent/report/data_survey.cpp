@@ -34,7 +34,7 @@ std::string group_text(const Json& group, const char* relation) {
   return join(files, relation);
 }
 
-/// Returns the first items of `list` and the number of the others.
+/// Returns the first items of `list` and the number of remaining ones.
 template <typename Show>
 std::string named(const Json& list, std::int64_t count, const Show& show) {
   std::vector<std::string> names;
@@ -187,14 +187,14 @@ Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tole
                            }),
                  "repair or remove them, or set on_corrupt: skip");
   findings.add_groups(survey["identical"], severity(tolerance.copies), " = ", "byte for byte");
-  findings.add_groups(survey["alike"], Severity::kWarning, " ~ ", "looking the same");
+  findings.add_groups(survey["alike"], Severity::kWarning, " ~ ", "visually identical");
   const Json& shared = survey["shared_patients"];
   if (const auto count = shared["count"].get<std::int64_t>(); count > 0)
     findings.add(
         Severity::kWarning, ErrorCode::kBadAnnotations,
         "images of " + counted_word(count, "patient", "patients") + " are in more than one part: " +
             named(shared, count, [](const Json& one) { return printable(one.get<std::string>()); }),
-        "results may be too optimistic: divide by patient");
+        "results may be too optimistic: split by patient");
   const Json& unlike = survey["strangers"];
   if (const auto count = unlike["count"].get<std::int64_t>(); count > 0)
     findings.add(Severity::kWarning, ErrorCode::kBadAnnotations,

@@ -9,14 +9,14 @@
 
 namespace runner {
 
-/// Returns the text of `retort data check` about the images of one data stage: a table of the
-/// classes in each part, sizes and bytes. `survey` is an element of "data" in
+/// Returns the text that `retort data check` prints about the images of one data stage: a table of
+/// the classes in each part, sizes and bytes. `survey` is an element of "data" in
 /// schemas/output/data_check.json.
 std::string data_survey_text(const nlohmann::ordered_json& survey, const TextStyle& style = {});
 
 /// The recipe's options that decide how severe a finding is.
 struct SurveyTolerance {
-  bool copies = false;      ///< the recipe says what to do with an image in two parts
+  bool copies = false;      ///< the recipe says what to do with an image that is in two parts
   bool unreadable = false;  ///< the recipe says to skip unreadable images
 };
 

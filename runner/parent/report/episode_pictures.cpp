@@ -13,9 +13,9 @@ namespace {
 
 constexpr int kMostBars = 40;
 
-/// A histogram of values that are multiples of one fraction, such as one query of an episode. The
-/// width of a bar is a whole multiple of that fraction; otherwise some bars would contain more of
-/// these values than their neighbors, and the histogram would look jagged.
+/// A histogram of values that are multiples of some fraction, such as one query of an episode. The
+/// width of a bar is a whole multiple of that fraction; otherwise, some bars would contain more of
+/// these values than their neighbors and the histogram would look jagged.
 struct Bars {
   double width = 1;
   /// Numbers of values by the index of a bar, which is centered at index x width.
@@ -45,7 +45,7 @@ std::string bar_tip(std::int64_t episodes, double middle) {
          percent(middle) + " %";
 }
 
-/// The content of one drawing: a value for each episode, the mean and its 95 % interval.
+/// The contents of one drawing: a value for each episode, the mean and its 95 % interval.
 struct Distribution {
   const std::vector<double>& values;
   double mean, low, high;

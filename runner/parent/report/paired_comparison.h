@@ -17,8 +17,8 @@ struct PairedDifference {
   std::string run, base;     ///< the labels of the rows of the comparison
   double mean = 0;           ///< of run - base over the episodes
   double low = 0, high = 0;  ///< 95 % interval of the mean, +- 1.96 standard errors
-  /// Two-sided probability of a mean at least that far from 0 if both models were equally good, by
-  /// the normal distribution.
+  /// Two-sided probability of a mean at least this far from 0 if both models were equally good,
+  /// according to the normal distribution.
   double p_value = 1;
   std::int64_t better = 0, worse = 0, equal = 0;  ///< number of episodes per outcome
   std::vector<double> of_episodes = {};           ///< run - base for each episode
@@ -28,7 +28,7 @@ struct PairedDifference {
 inline constexpr std::size_t kLeastEpisodes = 30;
 
 /// Compares every evaluation with the first. kNoResults if one was not measured over episodes, or
-/// over fewer than kLeastEpisodes; kOptionConflict if the episodes differ.
+/// over fewer than kLeastEpisodes of them; kOptionConflict if the episodes differ.
 Result<std::vector<PairedDifference>> paired_differences(const Comparison& comparison);
 
 /// Returns the differences as a table.

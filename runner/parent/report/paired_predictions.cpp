@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t kLargestPredictions = std::size_t{1} << 30;
 constexpr const char* kPredictions = "predictions.csv";
 
-/// Returns the index of the column that has one of these names.
+/// Returns the index of the column with one of these names.
 std::size_t column(const std::vector<std::string>& head, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const auto found = std::ranges::find(head, name);

@@ -14,9 +14,9 @@
 
 namespace runner {
 
-/// The prediction of an evaluation with classes for one sample.
+/// The prediction for one sample in an evaluation with classes.
 struct RecordedPrediction {
-  std::string name;  ///< of the sample, such as its file name
+  std::string name;  ///< the sample's name, such as its file name
   std::string label;
   bool is_right = false;
 };
@@ -28,7 +28,7 @@ struct RecordedPrediction {
 Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::path& folder,
                                                          const std::string& node);
 
-/// The difference of a metric between two classifiers on the same samples.
+/// The difference in a metric between two classifiers on the same samples.
 struct MetricGain {
   double value = 0;          ///< run - base, as a fraction
   double low = 0, high = 0;  ///< 95 % interval
@@ -38,7 +38,7 @@ struct MetricGain {
 /// both, so only samples that exactly one of them gets right count.
 struct PairedClassifiers {
   std::string run, base;  ///< the labels of the rows of the comparison
-  /// Numbers of samples that only `run`, only `base`, both or neither get right.
+  /// Numbers of samples that only `run` gets right, only `base`, or both or neither.
   std::int64_t better = 0, worse = 0, equal = 0;
   /// McNemar's test of equal error rates, two-sided and exact, by the binomial distribution of
   /// `better` among the samples where they differ; and its mid-p, which is less conservative
@@ -49,8 +49,8 @@ struct PairedClassifiers {
   std::uint64_t seed = 0;
 };
 
-/// Compares `run` with `base`, which must contain the same samples in the same order, at least one.
-/// The same seed yields the same intervals.
+/// Compares `run` with `base`, which must contain the same samples (at least one) in the same
+/// order. The same seed yields the same intervals.
 PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run,
                                       std::span<const RecordedPrediction> base, std::uint64_t seed);
 

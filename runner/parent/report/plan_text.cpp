@@ -136,7 +136,7 @@ std::string need_text(const MemoryPlan& plan) {
   return plan.fits()
              ? text + "fits, " + size_text(*plan.budget - plan.needed) + " to spare"
              : text + "does not fit, " + size_text(plan.needed - *plan.budget) + " too much" +
-                   (plan.must_fit ? "" : "; it starts anyway (memory.on_oom_policy: legacy)");
+                   (plan.must_fit ? "" : "; it runs anyway (memory.on_oom_policy: legacy)");
 }
 
 std::string curve_text(const MemoryPlan& plan, const TextStyle& style) {
@@ -174,7 +174,7 @@ std::string options_text(const MemoryPlan& plan, const TextStyle& style) {
   return section("saved at the peak by the recipe's memory options", rows, style);
 }
 
-/// Returns by how many bytes the alternative is below or above the budget.
+/// Returns how many bytes the alternative is below or above the budget.
 std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
   if (!other.refused.empty()) return "refused: " + other.refused;
   if (!plan.budget) return "";
@@ -183,7 +183,7 @@ std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
 }
 
 /// Returns the overrides as text, with a long list of modules shortened to the first one and the
-/// number of the others.
+/// number of others.
 std::string brief_text(std::vector<std::string> overrides) {
   for (std::string& one : overrides) {
     const std::size_t list = one.find("=["), first = one.find(',', list);
@@ -294,7 +294,7 @@ std::vector<Point> steps(const std::vector<std::int64_t>& curve, double unit) {
   return points;
 }
 
-/// Draws the phases as bands of alternating shades, with their names where there is room.
+/// Draws the phases as bands in alternating shades, with their names where they fit.
 void draw_phases(Drawing& drawing, const MemoryPlan& plan) {
   const double bottom = kFrame.top + kFrame.height,
                per_point = kFrame.width / static_cast<double>(plan.curve.size());
@@ -331,7 +331,7 @@ Drawing draw_plan(const MemoryPlan& plan, const std::string& name) {
   if (plan.budget) description += " of " + size_text(*plan.budget);
   Drawing drawing(kPictureWidth, kHeight, "Memory plan of " + name, description);
   draw_phases(drawing, plan);
-  // A budget far above the curve would flatten the curve, so the text shows it instead.
+  // A budget far above the curve would flatten the curve, so it is shown in the text instead.
   const bool shows_budget = plan.budget && *plan.budget <= 4 * std::max<std::int64_t>(most, 1);
   const std::int64_t top = shows_budget ? std::max(most, *plan.budget) : most;
   const ByteUnit unit = byte_unit_for(static_cast<double>(top));

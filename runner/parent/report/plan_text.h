@@ -18,8 +18,8 @@ namespace runner {
 /// there are no values.
 std::string sparkline(std::span<const std::int64_t> values, const TextStyle& style);
 
-/// Returns the names of phases, each placed where its phase begins under the sparkline of `points`
-/// values. The longest phases are placed first; names without room are left out.
+/// Returns the names of phases, each placed where its phase begins in the sparkline of `points`
+/// values above it. The longest phases are placed first; names that do not fit are left out.
 std::string phase_line(std::span<const PhaseMark> phases, std::size_t points,
                        const TextStyle& style);
 
@@ -28,7 +28,7 @@ std::string phase_line(std::span<const PhaseMark> phases, std::size_t points,
 std::string plan_text(const MemoryPlan& plan, const TextStyle& style);
 
 /// Returns a certificate as text: the relative error of each parameter's gradient, other
-/// differences, and a last line that begins with PASS or FAIL.
+/// differences, and a final line that begins with PASS or FAIL.
 std::string certificate_text(const Certificate& certificate, const TextStyle& style = {});
 
 /// A unit for the bytes on an axis.
@@ -36,7 +36,7 @@ struct ByteUnit {
   const char* name;
   double bytes;
 };
-/// Returns the unit that yields convenient numbers up to `most` bytes.
+/// Returns a unit that gives convenient numbers for up to `most` bytes.
 ByteUnit byte_unit_for(double most);
 
 /// Draws memory_plan.svg: the live bytes over a step as a line, with the phases as bands and the

@@ -6,8 +6,8 @@
 
 namespace runner {
 
-/// Samples in the order of their scores for one class, so that each measure of a
-/// bootstrap draw takes one pass.
+/// Samples ordered by their scores for one class, so that each measure of a bootstrap draw takes a
+/// single pass.
 class PooledRanking {
  public:
   struct Scored {
@@ -17,7 +17,7 @@ class PooledRanking {
   /// `samples` are numbered in this order.
   explicit PooledRanking(std::vector<Scored> samples);
 
-  /// Returns the area if sample i occurs `times[i]` times; samples with equal scores count half.
+  /// Returns the area when sample i occurs `times[i]` times; samples with equal scores count half.
   /// nullopt if there are no positives or no negatives.
   std::optional<double> area(const std::vector<std::uint32_t>& times) const;
   /// Returns the average precision, as stages/artifact/label_ranking.h defines it. nullopt if there

@@ -10,10 +10,10 @@
 
 namespace runner {
 
-// Reports of a learning rate range test. `found` is the result of `retort lr-find`
+// Reports on a learning rate range test. `found` is the result of `retort lr-find`
 // (schemas/output/lr_find.json) with at least one point.
 
-/// Returns the override that sets the suggested learning rate, with two digits, such as
+/// Returns the override that sets the suggested learning rate, rounded to two digits, such as
 /// "train.optimizer.learning_rate=0.0032"; nullopt if there is no suggestion.
 std::optional<std::string> suggested_override(const nlohmann::ordered_json& found);
 

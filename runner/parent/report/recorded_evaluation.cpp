@@ -208,7 +208,7 @@ namespace {
 constexpr std::size_t kMostNames = 20;   // size of the largest matrix with class names
 constexpr std::size_t kMostCounts = 12;  // size of the largest matrix with counts
 
-/// Draws the legend of a matrix's colors, from `corner` down.
+/// Draws the legend for a matrix's colors, from `corner` down.
 void draw_scale(Drawing& drawing, Point corner, double height) {
   constexpr int kParts = 20;
   for (int i = 0; i < kParts; ++i) {
@@ -267,7 +267,7 @@ Drawing draw_confusion(const RecordedEvaluation& evaluation, const std::string& 
 }
 
 Drawing draw_roc(const RecordedEvaluation& evaluation, const std::string& name) {
-  std::string description = "One class against the others";
+  std::string description = "One class versus the others";
   if (evaluation.macro)
     description +=
         "; area under the mean curve of the classes " + decimal(evaluation.macro->area, 3);
@@ -277,7 +277,7 @@ Drawing draw_roc(const RecordedEvaluation& evaluation, const std::string& name) 
   Drawing drawing(760, std::max(480.0, 110 + 17 * rows), "ROC curves of " + name, description);
   const Ticks shares = nice_ticks(0, 1, 8);
   Plot plot(drawing, {70, 56, 360, 360}, {"false positives", shares}, {"true positives", shares},
-            "ROC, one class against the others");
+            "ROC, one class versus the others");
   plot.dashed({0, 0}, {1, 1});
   std::vector<LegendEntry> lines;
   const auto draw = [&](const RecordedCurve& curve, const std::string& what, int color,

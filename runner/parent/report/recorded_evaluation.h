@@ -12,8 +12,8 @@
 
 namespace runner {
 
-/// A ROC curve of an evaluation: at each threshold, the fraction of negatives and of positives with
-/// scores at or above it.
+/// A ROC curve of an evaluation: for each threshold, the fractions of negatives and of positives
+/// with scores at or above it.
 struct RecordedCurve {
   std::string name;  ///< of the class; empty for a mean over classes
   double area = 0;
@@ -28,8 +28,8 @@ struct RecordedBin {
   double confidence = 0, accuracy = 0;  ///< mean probability; fraction of correct predictions
 };
 
-/// The validated content of the files of an evaluation with classes: fractions are between 0 and 1,
-/// and the matrix is square.
+/// The validated contents of the files of an evaluation with classes: fractions are between 0 and
+/// 1, and the matrix is square.
 struct RecordedEvaluation {
   struct Class {
     std::string name;
@@ -43,12 +43,12 @@ struct RecordedEvaluation {
   bool is_smoke = false;
   /// For a few-shot model, the accuracy of each episode; the interval is then that of their mean.
   std::vector<double> episodes;
-  std::string drawn;  ///< identifies the episodes; equal for equal episodes
+  std::string drawn;  ///< identifies the episodes; the same for the same episodes
   std::vector<Class> classes;
   /// Rows are true classes; empty if there are too many classes.
   std::vector<std::vector<std::int64_t>> confusion;
 
-  /// For networks that each distinguish two classes: how well one network does on the samples of
+  /// For networks that each distinguish two classes: how well one network does on the samples from
   /// its class pair.
   struct Pair {
     std::size_t first = 0, second = 0;  ///< class numbers
@@ -57,7 +57,7 @@ struct RecordedEvaluation {
   };
   std::vector<Pair> pairs;
 
-  /// For an ensemble with several base models: how well the networks of one model do alone.
+  /// For an ensemble with several base models: how well the networks of one model do on their own.
   struct BaseModel {
     std::string name;
     /// nullopt if the networks abstain from every sample; kappa is quadratic, from -1 to 1.
@@ -92,12 +92,12 @@ struct RecordedMeasures {
 };
 
 /// Reads metrics.json and, if it exists, curves.json in nodes/<node>/ of a run's `folder`.
-/// kDamagedRecord names the file and what is wrong with it.
+/// On kDamagedRecord, the message names the file and says what is wrong with it.
 Result<RecordedEvaluation> read_evaluation(const std::filesystem::path& folder,
                                            const std::string& node);
 
 /// Reads an evaluation that has a valid metrics.json without classes. Leaves `values` empty, since
-/// they are in metrics.jsonl. nullopt if read_evaluation() must read the evaluation.
+/// they are in metrics.jsonl. nullopt if the evaluation must be read by read_evaluation().
 std::optional<RecordedMeasures> read_measures(const std::filesystem::path& folder,
                                               const std::string& node);
 
@@ -110,11 +110,11 @@ std::vector<std::string> evaluated_nodes(const std::filesystem::path& folder);
 Drawing draw_confusion(const RecordedEvaluation& evaluation, const std::string& name);
 
 /// Draws roc.svg: mean curves over the classes and over all pairs of sample and class, and the
-/// curves of single classes if they are recorded.
+/// curves for individual classes if they are recorded.
 Drawing draw_roc(const RecordedEvaluation& evaluation, const std::string& name);
 
-/// Draws calibration.svg: how often predictions of each probability are correct, above the number
-/// of these predictions. `evaluation` must have bins.
+/// Draws calibration.svg: how often predictions with each probability are correct, above the number
+/// of such predictions. `evaluation` must have bins.
 Drawing draw_calibration(const RecordedEvaluation& evaluation, const std::string& name);
 
 }  // namespace runner

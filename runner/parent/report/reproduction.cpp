@@ -40,7 +40,7 @@ std::map<std::string, std::vector<Measured>> measured_by_node(const fs::path& ru
   std::size_t place = 0;
   for (MetricLine& line : read_metrics(RunLayout(run).metrics()).lines) {
     ++place;
-    // The memory of a process depends on what else the process has done.
+    // A process's memory use depends on what else the process has done.
     if (line.metric.name.starts_with("memory/")) continue;
     nodes[line.metric.node].push_back({place, std::move(line.metric)});
   }
@@ -209,7 +209,7 @@ Reproduction compare_reproduction(const fs::path& before, const fs::path& now, d
   if (result.largest && result.largest->relative > tolerance) result.verdict = Verdict::kDifferent;
   else if (result.largest || !result.other_files.empty())
     result.verdict = Verdict::kWithinTolerance;
-  // Without metrics, there is nothing that could be within a tolerance.
+  // Without metrics, there is nothing that could be within tolerance.
   if (result.metrics == 0 && !result.other_files.empty()) result.verdict = Verdict::kDifferent;
   return result;
 }
@@ -219,7 +219,7 @@ std::string reproduction_text(const Reproduction& found) {
   switch (found.verdict) {
     case Verdict::kIdentical:
       return "identical: " + count_text(found.metrics, "metric") + " and " +
-             count_text(found.files, "file") + " of weights and results have the same bits\n";
+             count_text(found.files, "file") + " of weights and results match bit for bit\n";
     case Verdict::kWithinTolerance:
       text = "within tolerance: " + count_text(found.metrics, "metric") +
              " with a relative difference of at most " + csv_number(found.tolerance) +

@@ -11,9 +11,9 @@
 
 namespace runner {
 
-/// How a run compares with the run that it should reproduce.
+/// How a run compares with the run that it was meant to reproduce.
 enum class Verdict {
-  kIdentical,        ///< every metric, weight and result has the same bits
+  kIdentical,        ///< every metric, weight and result is identical bit for bit
   kWithinTolerance,  ///< every metric is within the tolerance of the record's; some bits differ
   kDifferent,
 };
@@ -21,12 +21,12 @@ enum class Verdict {
 /// Returns "identical", "within_tolerance" or "different".
 std::string_view name(Verdict verdict);
 
-/// A metric that differs; the value of a run that has not measured it is nullopt.
+/// A metric that differs; nullopt for a run that has not measured it.
 struct MetricDifference {
   std::string node, metric;
   std::int64_t step = 0;
   std::optional<double> before, now;
-  /// Difference relative to the larger of both values; infinite if only one exists or is finite.
+  /// Difference relative to the larger of the two values; infinite if only one exists or is finite.
   double relative = 0;
 };
 
@@ -36,11 +36,10 @@ struct Reproduction {
   double tolerance = 0;                     ///< allowed relative difference of a metric
   std::size_t metrics = 0, files = 0;       ///< number of compared metrics and files
   std::optional<MetricDifference> first;    ///< in the order of measurement
-  std::optional<MetricDifference> largest;  ///< by its relative size; the first if several are
-                                            ///< equal
+  std::optional<MetricDifference> largest;  ///< by relative size; the first if several are equal
   /// Files that differ, or that only one run has: "train/checkpoints/best/model.safetensors".
   std::vector<std::string> other_files;
-  std::vector<std::string> other_plans;  ///< nodes with steps that were computed differently
+  std::vector<std::string> other_plans;  ///< nodes whose steps were computed differently
 };
 
 /// Compares the run in `now` with the run in `before`: the metrics of every step except memory, the

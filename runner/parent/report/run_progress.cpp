@@ -38,7 +38,7 @@ double number_at(const Json& json, const char* pointer) {
              : 0;
 }
 
-/// The content of the last part of metrics.jsonl.
+/// The contents of the last part of metrics.jsonl.
 struct Tail {
   std::string node;
   std::int64_t step = 0;

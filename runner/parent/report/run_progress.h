@@ -11,7 +11,7 @@ namespace runner {
 /// The progress of a run, read from its files, on this machine or another that shares the folder.
 struct RunProgress {
   std::string status;  ///< status_now() of summary.json, "running"; empty: not started
-  std::string node;    ///< the node that measured something last; empty: none
+  std::string node;    ///< the last node to measure something; empty: none
   /// Epoch of the running training stage or, at the end, of the last one; 0: no training stage.
   std::int64_t epoch = 0;
   std::int64_t epochs = 0;  ///< planned epochs; 0: unknown
@@ -24,12 +24,12 @@ struct RunProgress {
   double silent_seconds = 0;           ///< since the last measurement; 0 if it is not running
 };
 
-/// Reads the progress of the run in that folder. The part of metrics.jsonl that is read does not
-/// grow with the file. Missing files, and files that are still being written, are ignored.
+/// Reads the progress of the run in that folder. How much of metrics.jsonl is read does not depend
+/// on the file's size. Missing files, and files that are still being written, are ignored.
 RunProgress run_progress(const std::filesystem::path& run);
 
 /// Lines at the bottom of a terminal that are redrawn in place. LiveText never hides the cursor;
-/// its destructor leaves the last drawing on the terminal.
+/// its destructor leaves the last lines drawn on the terminal.
 class LiveText {
  public:
   explicit LiveText(std::ostream& out) : out_(out) {}

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 using Class = RecordedEvaluation::Class;
 
 constexpr std::size_t kLargestSummary = 64 << 20;
-constexpr std::size_t kShown = 5;  // number of classes and class pairs
+constexpr std::size_t kShown = 5;  // number of classes and class pairs shown
 
 /// Returns the monitored metric of each training stage of the run, by node.
 std::map<std::string, BestValidation> monitored_trainings(const RecordedRun& run) {
@@ -76,8 +76,8 @@ std::string validation_in_words(const TrainingHistory::Epoch& epoch, const BestV
   return text;
 }
 
-/// Returns the best epoch by the monitored metric; empty if nothing was validated, or if the record
-/// names no metric.
+/// Returns the best epoch by the monitored metric; empty if nothing was validated or no metric is
+/// recorded.
 std::string best_epoch_text(const TrainingHistory& history, const BestValidation* best) {
   if (!best || !best->best_step()) return "";
   const auto& epochs = history.epochs();
@@ -102,7 +102,7 @@ std::string training_text(const std::string& title, const TrainingHistory& histo
   return text + "\n" + best_epoch_text(history, best);
 }
 
-/// Returns which labels are suspected to be wrong, and how far that can be trusted; empty if none.
+/// Returns which labels are suspected to be wrong, and how much this can be trusted; empty if none.
 std::string suspects_text(const RecordedEvaluation::Suspects& suspects) {
   if (suspects.count == 0) return "";
   std::string text = "  suspected labels: " + std::to_string(suspects.count);

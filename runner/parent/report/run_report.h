@@ -26,14 +26,14 @@ struct RunReport {
   std::vector<RecordedMeasures> measures;       ///< of evaluations without classes
   /// The training stages with a monitored metric, by node.
   std::map<std::string, BestValidation> bests;
-  std::vector<std::string> remarks;           ///< what a reader should know (Graph::remarks)
+  std::vector<std::string> remarks;           ///< what readers should know (Graph::remarks)
   std::map<std::string, std::string> titles;  ///< display names of nodes by id
   std::vector<MetricLine> metrics;            ///< all metrics, in the order of measurement
   std::size_t damaged_metrics = 0;            ///< number of unreadable lines of metrics.jsonl
 };
 
-/// Reads the results of a run. Returns a kDamagedRecord for each damaged file. The report of a run
-/// without metrics is empty.
+/// Reads the results of a run. Returns a kDamagedRecord error for each damaged file. The report of
+/// a run without metrics is empty.
 Result<RunReport> read_report(const RecordedRun& run);
 
 /// Samples of one class that were predicted as another.
@@ -44,7 +44,7 @@ struct Confusion {
 /// Returns up to `most` confusions, the most frequent first.
 std::vector<Confusion> most_confused(const RecordedEvaluation& evaluation, std::size_t most);
 
-/// Returns one or a few lines of text for each training stage and evaluation.
+/// Returns one or more lines of text for each training stage and evaluation.
 std::string report_text(const RunReport& report);
 
 /// Returns {"run", "recipe", "status", "seconds", "trainings": […], "evaluations": […], "measures":

@@ -21,9 +21,9 @@ struct TargetPredictions {
 Result<std::vector<TargetPredictions>> read_target_predictions(const std::filesystem::path& folder,
                                                                const std::string& node);
 
-/// Draws predictions.svg: for each target, on the left the predictions by the true numbers, on the
-/// right the residuals (true - predicted) by the predictions. Draws at most kMostDrawnPairs
-/// samples of each target, evenly chosen, and at most kMostDrawnTargets targets.
+/// Draws predictions.svg: for each target, the predictions over the true numbers on the left and
+/// the residuals (true - predicted) over the predictions on the right. Draws at most
+/// kMostDrawnPairs samples per target, evenly spaced, and at most kMostDrawnTargets targets.
 Drawing draw_predictions(const std::vector<TargetPredictions>& targets, const std::string& name);
 inline constexpr std::size_t kMostDrawnPairs = 5000, kMostDrawnTargets = 20;
 

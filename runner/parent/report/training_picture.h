@@ -12,9 +12,9 @@
 
 namespace runner {
 
-/// Draws training_curves.svg: on the left the training and validation loss by epoch, on the right
-/// the validation accuracy in %. Without accuracies, draws only the loss. `name` is the run's name.
-/// Skips numbers that are not finite. There must be at least one epoch.
+/// Draws training_curves.svg: the training and validation loss by epoch on the left, the validation
+/// accuracy in % on the right. If there are no accuracies, draws only the loss. `name` is the run's
+/// name. Skips numbers that are not finite. There must be at least one epoch.
 Drawing draw_training(const TrainingHistory& history, const std::string& name);
 
 /// Draws a color matrix that shows how well the network of each class pair
@@ -22,8 +22,8 @@ Drawing draw_training(const TrainingHistory& history, const std::string& name);
 /// several networks for one pair are averaged.
 Drawing draw_pairs(const RecordedEvaluation& evaluation, const std::string& name);
 
-/// The folder that drawings are written to, created if it does not exist. A drawing replaces an
-/// older drawing of the same name.
+/// The folder to which drawings are written; created if it does not exist. A drawing replaces any
+/// older drawing with the same name.
 class DrawingFolder {
  public:
   /// Throws WriteError.

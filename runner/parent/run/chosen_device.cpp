@@ -99,8 +99,8 @@ NeedOf needed_by_run(const RunToPlan& run, ProgressDisplay& display) {
     if (most) request.budget = {"the free memory of " + gpu_place(device), *most};
     const auto answer = ask_for_plan(without_gpus(run.worker), request, display);
     if (!answer) return answer.errors();
-    // The search handles a plan that does not fit, and a plan that needs to run real steps is made
-    // later, on the GPU. Any other error would also end the run.
+    // The search handles plans that do not fit, and plans that require real steps are made later,
+    // on the GPU. Any other error would also end the run.
     Diagnostics errors = answer->diagnostics;
     std::erase_if(errors, [](const Diagnostic& one) {
       return one.severity != Severity::kError || one.code == ErrorCode::kOutOfMemory ||

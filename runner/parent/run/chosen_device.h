@@ -16,8 +16,8 @@
 
 namespace runner {
 
-/// Makes `worker` compute on `device`. For a chosen GPU, sets the worker's CUDA_VISIBLE_DEVICES to
-/// the UUID of the GPU, which is then cuda:0 for the worker. Otherwise, the worker sees the same
+/// Makes `worker` compute on `device`. If a GPU was chosen, sets the worker's CUDA_VISIBLE_DEVICES
+/// to the UUID of that GPU, which is then the worker's cuda:0. Otherwise, the worker sees the same
 /// devices as this process.
 void hand_over(const TakenDevice& device, WorkerCommand& worker);
 
@@ -29,8 +29,8 @@ WorkerCommand without_gpus(WorkerCommand worker);
 nlohmann::ordered_json device_record(const DeviceWish& wish, const TakenDevice& device);
 
 /// Returns the device wish of a run that continues with an unchanged device option. Keeps the
-/// earlier choice, because the result depends on it bit for bit: if a GPU was chosen, prefers that
-/// GPU, else accepts another one, but never the CPU.
+/// earlier choice, because the exact bits of the result depend on it: if a GPU was chosen, prefers
+/// that GPU and otherwise accepts another one, but never the CPU.
 DeviceWish wish_again(DeviceWish wish, const RecordedRun& run);
 
 /// The device that a verb computes on.
@@ -54,8 +54,8 @@ struct RunToPlan {
   const WorkerCommand& worker;
   const CheckpointSources& trained;  ///< training runs that are not part of the graph
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;
-  /// Set if a part of the run is done. Errors are then ignored, because they may concern only that
-  /// part, and only the nodes that could be planned count.
+  /// Set if part of the run is already done. Errors are then ignored, because they may concern only
+  /// that part, and only the nodes that could be planned count.
   bool is_resumed = false;
   std::filesystem::path node_index = {};
 };

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 constexpr std::string_view kAfterValidation = "after_validation";
 constexpr auto kHookPoll = 20ms;           // interval between checks of a running command
-constexpr std::size_t kMostOutput = 4096;  // bytes kept of a command's output
+constexpr std::size_t kMostOutput = 4096;  // number of bytes of a command's output to keep
 
 /// Returns the commands for `moment`.
 std::vector<std::vector<std::string>> commands_of(const Value* hooks, std::string_view moment) {
@@ -149,7 +149,7 @@ void Hooks::end(const std::string& why) {
 
 void Hooks::finish(std::string_view moment, const std::filesystem::path& run, const Json& summary) {
   if (!hooks_) return;
-  SignalSource signals;  // commands run only while `signals` exists; a signal ends them, but not
+  SignalSource signals;  // commands run only while `signals` exists, so signals end them but not
                          // this process
   if (validation_) end_validation(run);
   Json event = {{"event", moment}, {"run", run.string()}};

@@ -20,10 +20,10 @@
 
 namespace runner {
 
-/// Runs the commands of a recipe's `hooks`. Each is a program and its arguments, run without a
+/// Runs the commands in a recipe's `hooks`. Each is a program and its arguments, run without a
 /// shell, and receives the event as a line of JSON on its standard input. Commands run one after
 /// another while the worker continues. If one fails or takes too long, a kHookFailed warning is
-/// reported. A new validation replaces one that is still waiting for earlier commands.
+/// reported. A new validation replaces any that is still waiting for earlier commands.
 class Hooks {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
@@ -32,15 +32,16 @@ class Hooks {
   /// `recipe` must be resolved; it is borrowed.
   Hooks(const Value& recipe, Clock clock, Warn warn);
 
-  /// Collects validation metrics. When a validation is complete, starts the commands of
-  /// after_validation with {"event", "run", "node", "step", "metrics"} as their input.
+  /// Collects validation metrics. When a validation is complete, starts the after_validation
+  /// commands with {"event", "run", "node", "step", "metrics"} as their input.
   void see(const Event& event, const std::filesystem::path& run);
   /// Checks the running command and starts the next one, without waiting. Returns the time until
   /// the next call; nullopt if no command is running.
   std::optional<std::chrono::milliseconds> tick();
 
-  /// At the end of a run: waits for the running commands, then runs the commands of `moment`,
-  /// "after_run" or "on_failure", with the run's summary. SIGINT, SIGTERM and SIGHUP end the wait.
+  /// At the end of a run: waits for running commands to finish, then runs the commands for
+  /// `moment`, "after_run" or "on_failure", with the run's summary. SIGINT, SIGTERM and SIGHUP end
+  /// the wait.
   void finish(std::string_view moment, const std::filesystem::path& run,
               const nlohmann::ordered_json& summary);
 

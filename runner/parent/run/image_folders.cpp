@@ -63,7 +63,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A class that an option names.
+/// A class named by an option.
 struct NamedClass {
   std::string name;
   Location where;

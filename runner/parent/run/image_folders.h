@@ -10,20 +10,20 @@
 
 namespace runner {
 
-/// Findings about a recipe's image folders, made without opening any image.
+/// Findings about a recipe's image folders, obtained without opening any images.
 struct ImageFolders {
   std::vector<std::string> lines;  ///< "data: 12 files ignored: 10 .txt, 2 .svg"
   Diagnostics errors;
 };
 
-/// Inspects the folder of each data.image_folder stage of a resolved recipe, if the folder exists.
-/// Counts only the first entries of a large folder, to stay fast. Relative paths are resolved
+/// Inspects the folder of each data.image_folder stage in a resolved recipe, if the folder exists.
+/// To stay fast, counts only the first entries of a large folder. Relative paths are resolved
 /// against `working_folder`.
 ImageFolders look_at_image_folders(const Value& recipe,
                                    const std::filesystem::path& working_folder = {});
 
-/// Returns an error, at the option, for each class that a training stage names but that has no
-/// folder in its data.image_folder. Skips folders that do not exist; opens no file.
+/// Returns an error, at the option, for each class that is named by a training stage but has no
+/// folder in its data.image_folder. Skips folders that do not exist; does not open files.
 Diagnostics unknown_classes(const Graph& graph);
 
 }  // namespace runner

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kMostRanks = 4096;  // as in the schema of device.count
 
-/// Range of ports to choose from by job number, below the ports that systems assign automatically.
+/// Range of ports from which to choose one by job number, below the ports that systems assign
+/// automatically.
 constexpr int kFirstPort = 12000, kPorts = 20000;
 
 Diagnostic launcher_error(std::string message, std::string help) {
@@ -88,7 +89,7 @@ int port_of_job(int job, int step) {
   return kFirstPort + static_cast<int>((std::int64_t{job} * 7 + step) % kPorts);
 }
 
-/// Completes the meeting from Slurm's variables.
+/// Fills in the meeting from Slurm's variables.
 void complete_by_slurm(Variables& variables, LaunchedRank& own) {
   constexpr int kAny = 2'000'000'000;
   const int job = variables.number("SLURM_JOB_ID", 0, kAny, 0);
@@ -109,7 +110,7 @@ void complete_by_slurm(Variables& variables, LaunchedRank& own) {
   meeting.cores = variables.number("SLURM_CPUS_PER_TASK", 1, 1 << 20, 0);
 }
 
-/// Completes the meeting for mpirun, which sets no variable that names other machines.
+/// Fills in the meeting for mpirun, which sets no variables that name other machines.
 void complete_by_mpi(Variables& variables, LaunchedRank& own) {
   Meeting& meeting = own.meeting;
   if (meeting.ranks_here == own.size && meeting.host.empty()) meeting.host = "127.0.0.1";

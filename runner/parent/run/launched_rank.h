@@ -9,8 +9,8 @@
 
 namespace runner {
 
-/// One of several processes that a launcher has started with the same command, on one or more
-/// machines. Each process is a rank of the same run.
+/// One of several processes started by a launcher with the same command, on one or more machines.
+/// Each process is a rank of the same run.
 ///
 ///   torchrun --nproc-per-node 2 --no-python retort run classify
 ///   srun --ntasks 4 retort run classify
@@ -25,7 +25,7 @@ struct LaunchedRank {
 using LauncherVariable = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> launcher_variable(const char* name);
 
-/// Reads the variables that a launcher sets; nullopt if this is the only process. Uses the first of
+/// Reads the variables set by a launcher; nullopt if this is the only process. Uses the first of
 /// these launchers that reports more than one process:
 ///
 ///   RANK, WORLD_SIZE               torchrun, and scripts that follow PyTorch's convention
@@ -34,8 +34,8 @@ std::optional<std::string> launcher_variable(const char* name);
 ///   PMI_RANK, PMI_SIZE                           mpirun (MPICH, Intel MPI)
 ///
 /// MASTER_ADDR and MASTER_PORT are the address and port of rank 0; RETORT_MEETING_SECONDS is how
-/// long a rank waits for the others (600). kNoMeeting if variables are missing, are not numbers, or
-/// contradict each other.
+/// long a rank waits for the others (600). kNoMeeting if variables are missing, not numbers, or
+/// contradictory.
 Result<std::optional<LaunchedRank>> launched_rank(
     const LauncherVariable& variable = launcher_variable);
 

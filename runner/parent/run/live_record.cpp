@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxKeptLog = 1 << 20;  // bytes of the log kept until there is a folder
+constexpr std::size_t kMaxKeptLog = 1 << 20;  // bytes of log to keep until there is a folder
 
 std::string yaml_list(const std::vector<std::string>& texts) {
   Value::List list;
@@ -37,7 +37,7 @@ std::vector<InputPath> inputs_of(const RunRequest& request) {
   return inputs;
 }
 
-/// Maps the path of each Python file that an entry names to the name of its copy in the record.
+/// Maps the path of each Python file named by an entry to the name of its copy in the record.
 std::map<std::string, std::string> copy_names(const PythonCode& code) {
   std::map<std::string, std::string> names;
   std::set<std::string> taken;
@@ -87,7 +87,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
     throw CannotOpenRecord{{{ErrorCode::kProtocol,
                              {},
                              "",
-                             "the worker reported twice that it is ready",
+                             "the worker reported twice that it was ready",
                              "this is a bug in Retort"}}};
   if (folder_) check_restart();
   else inputs_.look();
@@ -160,7 +160,7 @@ void LiveRecord::take_up_metrics(WorkedTime before) {
   for (const auto& [node, seconds] : before.nodes) summary_.add_earlier(node, seconds);
 }
 
-/// Marks the inputs that an earlier attempt created: they may be missing when the run is repeated.
+/// Marks the inputs created by an earlier attempt: they may be missing when the run is repeated.
 void LiveRecord::copy_marks() {
   const auto run = read_run(path());
   if (!run || inputs_.record().is_null()) return;
@@ -183,8 +183,8 @@ void LiveRecord::check(const Json& environment,
   if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
 }
 
-/// Throws CannotOpenRecord if data or checkpoints have changed, because the next worker lists the
-/// inputs again and loads the checkpoints in the folder.
+/// Throws CannotOpenRecord if data or checkpoints have changed, because the next worker will list
+/// the inputs again and load the checkpoints in the folder.
 void LiveRecord::check_restart() const {
   Diagnostics errors = foreign_checkpoints(path(), request_.graph);
   for (const auto& [change, has_only_more] : changed_data())
@@ -199,7 +199,7 @@ void LiveRecord::check_restart() const {
   if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
 }
 
-/// Weights and code are read only when the run begins; data are read throughout the run.
+/// Weights and code are read only when the run begins; data is read throughout the run.
 std::vector<WatchedInputs::Change> LiveRecord::changed_data() const {
   return inputs_.changes([&](const std::string& pointer) {
     if (request_.graph.python.has_entry(pointer)) return false;
@@ -209,7 +209,7 @@ std::vector<WatchedInputs::Change> LiveRecord::changed_data() const {
   });
 }
 
-/// Records the environment that a worker runs in.
+/// Records the environment in which a worker runs.
 void LiveRecord::describe(const Ready& ready) {
   folder_->record_json(RunRecord::kGraph, graph_record(ready));
   folder_->record_json(RunRecord::kEnvironment, environment_);
@@ -339,7 +339,7 @@ void LiveRecord::write_histories() {
   unwritten_.clear();
 }
 
-/// Continues the history of `node` after `kept`, the metrics from before the run was resumed.
+/// Continues the history of `node` after `kept`, its metrics from before the run was resumed.
 void LiveRecord::take_up_history(const std::string& node, const std::vector<MetricLine>& kept) {
   if (!is_of(Family::kTrain, node)) return;
   const double began = kept.empty() ? seconds() : folder_->beginning_of(node, kept);
@@ -347,7 +347,7 @@ void LiveRecord::take_up_history(const std::string& node, const std::vector<Metr
   for (const auto& [metric, time] : kept) see_metric(metric, time);
 }
 
-/// Drops the metrics of a node that runs again from the record, because it measures them again.
+/// When a node runs again, drops its metrics from the record, because it will measure them again.
 /// Keeps those up to the point from which the node continues.
 void LiveRecord::take_back_metrics(const Event& event) {
   if (!folder_) return;
@@ -395,7 +395,7 @@ Diagnostics LiveRecord::look_at_inputs_again() {
                        {},
                        change.pointer,
                        what + ": files were added during the run",
-                       "the run did not read them",
+                       "they were not read by the run",
                        {},
                        Severity::kWarning});
       continue;
@@ -406,7 +406,8 @@ Diagnostics LiveRecord::look_at_inputs_again() {
         {ErrorCode::kChangedRun,
          {},
          change.pointer,
-         what + ": it was changed during the run, so the result matches no single version of it",
+         what + ": it was changed during the run, so the result does not match any single version "
+                "of it",
          is_evaluation
              ? "restore it and evaluate again"
              : "restore it and run again; the trained weights are kept, and `retort resume " +

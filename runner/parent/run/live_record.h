@@ -24,13 +24,13 @@
 
 namespace runner {
 
-/// Thrown if the folder of a run cannot be created or locked; the run then does not begin.
+/// Thrown if the folder of a run cannot be created or locked; the run then does not start.
 struct CannotOpenRecord {
   Diagnostics errors;
 };
 
-/// The record of a run in progress: writes the events of its worker into the folder and the
-/// summary. Functions that write throw WriteError.
+/// The record of a run in progress: writes its worker's events to the folder and the summary.
+/// Functions that write throw WriteError.
 class LiveRecord {
  public:
   /// All arguments are borrowed.
@@ -49,10 +49,10 @@ class LiveRecord {
   /// Returns path() as shown to the user.
   std::string folder() const { return shown_folder(path()); }
 
-  /// Call before another worker continues from the last save. Metrics that the previous worker
-  /// measured after that save are dropped, as for a resumed run.
+  /// Must be called before another worker continues from the last save. Metrics that the previous
+  /// worker measured after that save are dropped, as in a resumed run.
   void restart() { is_restarted_ = is_ready_again_allowed_ = true; }
-  /// Call before the next worker continues on another device. Records `device_choice`
+  /// Must be called before the next worker continues on another device. Records `device_choice`
   /// (OwnDevice::record) and the worker's environment `variables`.
   void move(nlohmann::ordered_json device_choice, std::vector<std::string> variables) {
     device_choice_ = std::move(device_choice);
@@ -61,7 +61,7 @@ class LiveRecord {
 
   /// Records an event; node metrics are written only once the folder is open.
   void see(const Event& event);
-  /// Returns `text` with the recipe's secrets hidden, since the worker knows them.
+  /// Returns `text` with the recipe's secrets hidden; text from the worker may contain them.
   std::string without_secrets(std::string text) const {
     return secrets_.hidden_in(std::move(text));
   }
@@ -69,12 +69,12 @@ class LiveRecord {
     return secrets_.hidden_in(std::move(diagnostic));
   }
   /// Adds a line to log.txt with secrets hidden; the line is kept in memory until the folder is
-  /// open. An empty `node` means the run as a whole.
+  /// open. An empty `node` refers to the run as a whole.
   void log(LogLevel level, const std::string& node, const std::string& text);
   /// Flushes all metrics so far to the disk.
   void sync_metrics();
-  /// Checks at the end of a run whether its data have changed. Returns an error for each changed
-  /// input, which is also recorded, and a warning for each input with added files.
+  /// Checks at the end of a run whether its data has changed. Returns an error for each changed
+  /// input, which is also recorded, and a warning for each input to which files were added.
   Diagnostics look_at_inputs_again();
   /// Records how the run ended.
   void close();
@@ -124,18 +124,18 @@ class LiveRecord {
   std::vector<std::string> variables_;    // environment of the running worker
   nlohmann::ordered_json device_choice_;  // null: the device was not chosen
   WatchedInputs inputs_;
-  nlohmann::ordered_json environment_;  // the content of environment.json
+  nlohmann::ordered_json environment_;  // the contents of environment.json
   nlohmann::ordered_json accepted_;     // checkpoints that a resumed run accepts
                                         // (checkpoint_origin.h)
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
   std::optional<TensorBoardLog> tensorboard_;  // nullopt: not requested
   bool is_restarted_ = false, is_ready_again_allowed_ = false;
-  double seconds_before_ = 0;  // of a resumed run: the working time of earlier attempts
+  double seconds_before_ = 0;  // for a resumed run: the working time of earlier attempts
   std::map<std::string, TrainingHistory> histories_;  // by node
   std::set<std::string> unwritten_;                   // nodes with unwritten history
   std::optional<std::string> running_anew_;  // node of a resumed run with no new metrics yet
-  std::vector<KeptLine> kept_lines_;         // lines of the log before it is open
+  std::vector<KeptLine> kept_lines_;         // log lines written before the log is open
   std::size_t kept_bytes_ = 0;
 };
 

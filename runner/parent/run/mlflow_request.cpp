@@ -20,10 +20,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-/// Keys of a recipe that describe no result.
+/// Recipe keys that do not describe results.
 constexpr std::array<std::string_view, 4> kNotParams = {"aliases", "hooks", "sweep", "notice"};
 
-/// Returns the options of a recipe by their keys.
+/// Returns the options of a recipe by key.
 Json params_of(const Json& recipe) {
   Json params = Json::object();
   for (auto& [key, value] : flat_json(recipe)) {
@@ -57,7 +57,7 @@ std::string run_title(const std::string& recipe, const fs::path& folder) {
   return recipe + " " + last.string();
 }
 
-/// Returns a run (RUN in tracker.h) without metrics and parameters, as a sweep is shown.
+/// Returns a run (RUN in tracker.h) without metrics and parameters, as shown for a sweep.
 Json run_of_sweep(const fs::path& folder, const std::string& recipe, double began) {
   Json tags = {{"mlflow.source.name", "retort sweep " + recipe},
                {"mlflow.source.type", "LOCAL"},

@@ -20,16 +20,16 @@ struct MlflowSubject {
   double began = 0;                                        ///< seconds since 1970
 };
 
-/// How retort-tracker sends what is left after the end of a run.
+/// How persistently retort-tracker sends what is left after the end of a run.
 struct MlflowPatience {
   int tries = 1;
   int limit_seconds = 5;  ///< 0: no limit
 };
 
 /// Returns the first line for retort-tracker (runner/tracker/tracker.h): the parameters are the
-/// options of the recipe by their keys, such as "train.epochs", and the names of metrics are
-/// Retort's, preceded by the node if several nodes of the graph are of the same family. A trial is
-/// nested in the run of its sweep.
+/// recipe's options by key, such as "train.epochs", and metrics have Retort's names, preceded by
+/// the node if several nodes of the graph belong to the same family. A trial is nested in its
+/// sweep's run.
 nlohmann::ordered_json mlflow_request(const MlflowTarget& target, const MlflowSubject& subject,
                                       const MlflowPatience& patience = {});
 
@@ -39,7 +39,7 @@ nlohmann::ordered_json mlflow_sweep_request(const MlflowTarget& target,
                                             const std::string& recipe, double began,
                                             const MlflowPatience& patience = {});
 
-/// Returns the second line: the run ended with `status`, MLflow's name for it, at `time`.
+/// Returns the second line: the run ended at `time` with `status`, MLflow's name for it.
 nlohmann::ordered_json mlflow_end(const std::string& status, double time);
 
 }  // namespace runner

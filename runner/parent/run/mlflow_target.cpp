@@ -26,13 +26,13 @@ Diagnostics refused_mlflow_address(const std::string& address, const std::string
                              : address.starts_with("https://") ? 8
                                                                : 0;
   if (scheme == 0)
-    return {no_tracker(is + "Retort sends runs to a server, and does not write MLflow's folders "
-                            "and databases",
+    return {no_tracker(is + "Retort sends runs to a server and does not write MLflow's folders and "
+                            "databases itself",
                        "start a server for it, as with `mlflow server --backend-store-uri "
                        "sqlite:///mlflow.db`, and use its address, such as http://127.0.0.1:5000")};
   const std::string host = address.substr(scheme, address.find_first_of("/?#", scheme) - scheme);
   if (host.find('@') != host.npos)
-    return {no_tracker(is + "it contains a user, which would be recorded",
+    return {no_tracker(is + "it contains a user name, which would be recorded",
                        "leave it out, and set MLFLOW_TRACKING_USERNAME and "
                        "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN")};
   const bool is_plain = std::ranges::none_of(address, [](const char c) {

@@ -13,24 +13,24 @@
 
 namespace runner {
 
-/// The output formats of predictions. kShownCsv escapes names for a terminal; kCsv writes them
+/// The output formats for predictions. kShownCsv escapes names for a terminal; kCsv writes them
 /// unchanged.
 enum class PredictionFormat { kCsv, kShownCsv, kJsonLines };
 
-/// Writes the answer items of a "predict" request as they arrive, one line per image:
+/// Writes the items that answer a "predict" request as they arrive, one line per image:
 ///
 ///   file,class_1,probability_1,class_2,probability_2
 ///   a.jpg,circle,0.93,ring,0.04
 ///
 ///   {"file": "a.jpg", "classes": [{"class", "probability"}, …]}
 ///
-/// For a network with any number of labels per image, the labels, separated by |, precede the most
-/// likely classes: file,labels,class_1,probability_1 …, and {"file", "labels": [text, …],
+/// For a network that predicts any number of labels per image, the labels, separated by |, precede
+/// the most likely classes: file,labels,class_1,probability_1 …, and {"file", "labels": [text, …],
 /// "classes"}. For a network with outputs that are not class scores: file,output or
 /// file,output_0,output_1 …, and {"file", "outputs": [number, …]}. For a network that predicts
-/// numbers: a column for each target, and {"file", "values": {NAME: number, …}}. For an ensemble:
+/// numbers: one column per target, and {"file", "values": {NAME: number, …}}. For an ensemble:
 /// file,prediction,tied,margin, votes_NAME for each class and p_NAME for each class pair.
-/// Unreadable images are collected; with CSV they are also reported immediately on `err`.
+/// Unreadable images are collected; with CSV, they are also reported on `err` immediately.
 class PredictionOutput {
  public:
   using Append = std::function<void(std::string_view)>;

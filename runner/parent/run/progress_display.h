@@ -19,7 +19,7 @@ struct DisplayOptions {
   bool is_terminal = false;
   bool color = false;  ///< never set if NO_COLOR is set
   Verbosity verbosity = Verbosity::kNormal;
-  std::function<TerminalSize()> size = [] { return TerminalSize{}; };  ///< now
+  std::function<TerminalSize()> size = [] { return TerminalSize{}; };  ///< of the terminal now
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
@@ -27,8 +27,8 @@ struct DisplayOptions {
 /// and color unless NO_COLOR is set.
 DisplayOptions standard_error_display(Verbosity verbosity);
 
-/// Shows the running stage: as one live line on a terminal, elsewhere as a plain line every ten
-/// seconds. Never hides the cursor; clear() leaves only whole lines.
+/// Shows the running stage: on a terminal as a single live line, elsewhere as a plain line every
+/// ten seconds. Never hides the cursor; clear() leaves only complete lines.
 class ProgressDisplay {
  public:
   /// Hides `secrets` in every line.
@@ -45,7 +45,7 @@ class ProgressDisplay {
   void node_finished();
   /// Erases the live line so that other output can be written; the next tick() draws it again.
   void clear();
-  /// Call when the terminal's size has changed.
+  /// Must be called when the terminal's size has changed.
   void resize();
   /// Draws the progress if it is due. Returns the time until the next call; nullopt if there is
   /// nothing to show.

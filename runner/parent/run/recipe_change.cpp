@@ -47,8 +47,7 @@ std::string schedule_over(const Value& recipe, const std::vector<std::string>& p
   return document && document->value("x-spans-training", false) ? *kind->text() : "";
 }
 
-/// True if a secret was given again that the record does not contain; whether it has changed is
-/// unknown.
+/// True if a secret missing from the record was supplied again; whether it has changed is unknown.
 bool is_given_again(const Difference& change) {
   return change.before && is_lost_secret(*change.before) && change.after && change.after->text();
 }
@@ -73,8 +72,8 @@ Diagnostics check_change(const Value& before, const Value& after, bool force,
          change_in_words(change) + (refused ? ": the saved state is incompatible with this change"
                                     : !schedule.empty()
                                         ? ": the schedule '" + schedule +
-                                              "' spans all epochs, so the epochs done so far would "
-                                              "have had other learning rates"
+                                              "' spans all epochs, so the epochs completed so far "
+                                              "would have had different learning rates"
                                         : ""),
          refused ? "leave it unchanged, or start a new run"
                  : "leave it unchanged, start a new run, or add --force: the result then matches "

@@ -7,15 +7,15 @@
 namespace runner {
 
 /// Checks whether a run that began with the recipe `before` can continue with `after`, both
-/// resolved. Returns an error for every changed option that may not change, or that needs `force`
-/// if `force` is false (x-resume in the schemas). A secret that the record does not contain may be
-/// given again.
+/// resolved. Returns an error for every changed option that must not change, or that may change
+/// only with `force` if `force` is false (x-resume in the schemas). A secret missing from the
+/// record may be supplied again.
 Diagnostics check_change(const Value& before, const Value& after, bool force,
                          const SchemaSet& schemas);
 
 /// Checks whether the recipe `after` can evaluate a network that a run trained with `before`, both
 /// resolved. Returns an error for every changed option of a model or training stage, and for a
-/// changed seed. A secret that the record does not contain may be given again.
+/// changed seed. A secret missing from the record may be supplied again.
 Diagnostics check_change_of_trained(const Value& before, const Value& after);
 
 }  // namespace runner

@@ -32,7 +32,7 @@ void RestartRule::see(const Event& event) {
     if (known == resumed_.end() || resumed->metrics > known->second) stalled_ = 0;
     resumed_[resumed->node] = resumed->metrics;
   }
-  // A second save by the same worker means that its first save is complete.
+  // A second save by the same worker means that its first one is complete.
   if (const auto* flush = std::get_if<Flush>(&event);
       flush && !flush->node.empty() && ++saves_ > 1) {
     stalled_ = -1;
@@ -52,8 +52,8 @@ Diagnostics RestartRule::errors_of(const Ending& ending) const {
   if (ending.exit == ExitCode::kNeedsAnotherDevice && stranded_) return {stranded_->error};
   if (!is_lost(ending)) return {};
   Diagnostic error{ErrorCode::kDeviceLost, {}, "", "", ""};
-  error.message = "the device '" + here() + "' failed, and the same process cannot use it again";
-  error.help = deaths_ > 0 ? "it failed again after the run was restarted: try another device"
+  error.message = "the device '" + here() + "' failed and cannot be used again by the same process";
+  error.help = deaths_ > 0 ? "it failed again after the run was restarted: try a different device"
                            : "set memory.max_retries to restart the run automatically";
   return {error};
 }

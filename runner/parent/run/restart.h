@@ -15,48 +15,48 @@
 
 namespace runner {
 
-/// Releases the GPU that a run is on, and takes one that it has not used so far. Errors as for
+/// Releases the GPU that a run is using and takes one that it has not used so far. Errors as for
 /// NextGpu.
 using TakeOtherGpu = std::function<Result<OwnDevice>()>;
 
-/// How a run continues after its worker exited before the run was done.
+/// How a run continues after its worker exited before the run was finished.
 struct Restart {
   /// The device taken, without a record if it is the CPU; nullopt: the same device.
   std::optional<OwnDevice> device = {};
   Restarts restarts;       ///< sent to the next worker
   std::string node;        ///< the node that was running; empty: none
   std::string line = {};   ///< shown to the user
-  Recovery recovery = {};  ///< for the run's record
+  Recovery recovery = {};  ///< to be added to the run's record
 };
 
-/// Decides whether a run continues with another worker, according to memory.max_retries and
-/// memory.on_oom of the running node:
+/// Decides whether a run continues with another worker, according to the running node's
+/// memory.max_retries and memory.on_oom:
 ///
-/// - A node that cannot continue on its device moves to the first available device that the recipe
-///   names, another GPU or the CPU.
+/// - A node that cannot continue on its device moves to the first available device named in the
+/// recipe, another GPU or the CPU.
 /// - After a fatal device error, or after SIGKILL, which the kernel's OOM killer sends, the run
-///   continues from the last checkpoint, at most max_retries times, if on_oom contains replan. It
-///   keeps the same plan, since the cause may be temporary, until two workers in a row get no
-///   further than the checkpoint they began with. Then the run stops. After a kill on a CPU, where
-///   tensors are in host memory, the run continues instead with the training's next plan, until no
-///   plan is left.
+/// continues from the last checkpoint, at most max_retries times, if on_oom contains replan. It
+/// keeps the same plan, since the cause may be temporary, until two workers in a row get no further
+/// than the checkpoint they started from. Then the run stops. After a kill on a CPU, where tensors
+/// are in host memory, the run instead continues with the training node's next plan, until no plans
+/// are left.
 ///
-/// Any other exit of a worker ends the run. The counts start at 0 on each device.
+/// Any other worker exit ends the run. The counts start at 0 on each device.
 class RestartRule {
  public:
-  /// `graph` is borrowed; `other_gpu` may be empty. `device` is the device's name for the user,
-  /// OwnDevice::text(); if empty, the worker's name for the device is used.
+  /// `graph` is borrowed; `other_gpu` may be empty. `device` is the device's name as shown to the
+  /// user, OwnDevice::text(); if empty, the worker's name for it is used.
   RestartRule(const Graph& graph, TakeOtherGpu other_gpu, std::string device = "");
 
-  /// Call with every event of the worker.
+  /// Must be called with every event from the worker.
   void see(const Event& event);
   /// Decides what to do after `ending`; nullopt: the run has ended.
   std::optional<Restart> after(const Ending& ending);
   /// Returns the run's exit code if a signal ended the wait for another GPU, in which case after()
   /// returned nullopt.
   std::optional<ExitCode> stopped() const { return stopped_; }
-  /// Returns the errors to report if the run ends with `ending`, except those that the worker has
-  /// reported itself.
+  /// Returns the errors to report if the run ends with `ending`, except those already reported by
+  /// the worker.
   Diagnostics errors_of(const Ending& ending) const;
 
  private:
@@ -73,7 +73,7 @@ class RestartRule {
 
   const Graph& graph_;
   const TakeOtherGpu other_gpu_;
-  std::string name_;  // of the device, for the user
+  std::string name_;  // the device's name, as shown to the user
   std::string device_, node_;
   std::optional<Stranded> stranded_;
   std::optional<ExitCode> stopped_;
@@ -84,7 +84,7 @@ class RestartRule {
   std::map<std::string, std::int64_t> resumed_;
   std::int64_t saves_ = 0;    // number of saves begun by this worker
   std::int64_t deaths_ = 0;   // number of workers that died on this device
-  std::int64_t stalled_ = 0;  // number of workers in a row that made no progress
+  std::int64_t stalled_ = 0;  // number of consecutive workers that made no progress
 };
 
 }  // namespace runner

@@ -78,7 +78,7 @@ class Run {
       if (!target) return fail(target.errors());
       mlflow_ = *std::move(target);
     }
-    // Receives signals while no worker runs; the next wait handles them.
+    // Receives signals while no worker is running; they are handled by the next wait.
     const SignalSource between_workers;
     for (std::optional<Restart> restart;;) {
       if (ranks() > 1) meeting_ = new_meeting();
@@ -87,7 +87,8 @@ class Run {
       if (!meeting_.empty()) ::unlink(meeting_.c_str());
       if (!ending) return fail(ending.errors());
       output_.take_rest();
-      // With a launcher, the other ranks exit with this one, so the run cannot be restarted here.
+      // With a launcher, the other ranks exit along with this one, so the run cannot be restarted
+      // here.
       std::optional<Restart> next =
           record_.is_open() && !request_.launched ? restarts_.after(*ending) : std::nullopt;
       if (const auto stopped = restarts_.stopped()) return judge(stopped_between_workers(*stopped));
@@ -108,8 +109,11 @@ class Run {
     return [this]() -> Result<OwnDevice> {
       OwnDevice* const own = own_device();
       if (!own || !own->taken.device)
-        return Diagnostic{
-            ErrorCode::kDeviceUnavailable, {}, "", "it is unknown which GPU the run is on", ""};
+        return Diagnostic{ErrorCode::kDeviceUnavailable,
+                          {},
+                          "",
+                          "it is not known which GPU the run is using",
+                          ""};
       left_.push_back(own->taken.device->uuid);
       own->taken.lock.reset();
       return surroundings_.next_gpu(left_);
@@ -132,8 +136,8 @@ class Run {
     return conversation;
   }
 
-  /// Returns the number of ranks with workers that this process starts. An evaluation trains
-  /// nothing, so it has one.
+  /// Returns the number of ranks for which this process starts workers. An evaluation does not
+  /// train, so it has one.
   int ranks() const { return is_evaluation() || request_.launched ? 1 : request_.graph.ranks; }
 
   OtherRanks other_ranks() {
@@ -155,7 +159,7 @@ class Run {
                 }};
   }
 
-  /// Returns a path on this machine that no worker of any run has used, in memory if possible.
+  /// Returns a path on this machine that no run's workers have used, in memory if possible.
   static std::filesystem::path new_meeting() {
     constexpr const char* kInMemory = "/dev/shm";
     std::error_code none;
@@ -230,8 +234,8 @@ class Run {
     if (summary_.status == RunStatus::kFinished) look_at_inputs_again();
   }
 
-  /// Handles a worker that was killed because it did not stop. Its saves are valid, although it did
-  /// not report them.
+  /// Handles a worker that was killed because it did not stop. Its saves are valid even though it
+  /// did not report them.
   void report_unheeded_stop() {
     if (has_saved_) exit_ = ExitCode::kStoppedAfterSave;
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(worker_.grace).count();
@@ -258,7 +262,8 @@ class Run {
     }
   }
 
-  /// Passes an event to the record and the display, and to the worker if it waits for an answer.
+  /// Passes an event to the record and the display, and responds to the worker if it is waiting for
+  /// an answer.
   void see(const Event& event, WorkerProcess& worker) {
     if (const auto* reported = std::get_if<Reported>(&event))
       return report(placed(reported->diagnostic));
@@ -275,7 +280,7 @@ class Run {
     show(event);
   }
 
-  /// Begins to send the run to an MLflow server, if the recipe asks for it.
+  /// Starts sending the run to an MLflow server, if requested by the recipe.
   void track() {
     if (!mlflow_) return;
     MlflowSubject subject{.folder = record_.path(),
@@ -328,15 +333,15 @@ class Run {
     record_.log(is_error ? LogLevel::kError : LogLevel::kWarn, "",
                 std::string(is_error ? "error[" : "warning[") + name(diagnostic.code) +
                     "]: " + diagnostic.message);
-    // Warnings are shown immediately; errors are shown together when all are known.
+    // Warnings are shown immediately; errors are shown together once all are known.
     if (!is_error && surroundings_.display.verbosity != Verbosity::kQuiet) {
       display_.clear();
       print(surroundings_.err, diagnostic, surroundings_.display.color);
     }
   }
 
-  /// Returns `diagnostic` without secrets, and with the location in the recipe that its pointer
-  /// names.
+  /// Returns `diagnostic` without secrets and with the location in the recipe to which its pointer
+  /// refers.
   Diagnostic placed(Diagnostic diagnostic) const {
     diagnostic = record_.without_secrets(std::move(diagnostic));
     if (!diagnostic.where.source && !diagnostic.pointer.empty()) {
@@ -390,7 +395,7 @@ class Run {
     return *summary_.exit;
   }
 
-  /// Runs the hooks for the end of a run, when the record is complete.
+  /// Runs the hooks for the end of a run, once the record is complete.
   void run_last_hooks() {
     if (summary_.status == RunStatus::kInterrupted) return;
     const bool is_finished = summary_.status == RunStatus::kFinished;
@@ -401,7 +406,7 @@ class Run {
     try {
       record_.close();
     } catch (const WriteError& error) {
-      // A full disk has already been reported; only a run that succeeded otherwise must report it
+      // Other runs have already reported the full disk; one that otherwise succeeded must report it
       // here.
       if (exit_ == ExitCode::kDone) {
         fail({error.diagnostic()});
@@ -410,7 +415,7 @@ class Run {
     }
   }
 
-  /// Returns a hint with the command to continue with; empty if nothing was saved.
+  /// Returns a hint with the command for continuing the run; empty if nothing was saved.
   std::string way_to_go_on() const {
     const bool can_go_on = is_resumed() || (has_saved_ && record_.is_open());
     return can_go_on ? ": continue with `retort resume " + record_.folder() + "`" : "";
@@ -435,7 +440,7 @@ class Run {
   ExitCode exit_ = ExitCode::kDone;
   Json versions_;  // versions of the worker's libraries
   bool has_saved_ = false;
-  std::filesystem::path meeting_;  // the file where the ranks find each other
+  std::filesystem::path meeting_;  // the file through which the ranks find each other
 };
 
 }  // namespace

@@ -33,31 +33,31 @@ struct RunRequest {
   const Graph& graph;
   const Sources& sources;  ///< used to sort diagnostics by location
   bool smoke = false;
-  bool strict = false;                ///< refuse stages that cannot be planned without running them
+  bool strict = false;                ///< reject stages that cannot be planned without running them
   std::filesystem::path resume = {};  ///< the folder of a run to resume; empty: a new run
-  /// Training runs that the run in `source` has done; empty: this run does all training.
+  /// Training that the run in `source` has already done; empty: this run does all training.
   CheckpointSources trained = {};
   std::filesystem::path source = {};
   /// The nodes that may reuse results of other runs.
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;
-  /// The device that the graph names, released when the run leaves it; null: it was not chosen.
+  /// The device named in the graph, released when the run leaves it; null: it was not chosen.
   OwnDevice* device = nullptr;
   std::vector<InputPath> inputs = {};  ///< their state is recorded when the run begins
-  /// For a new run: the folder of a run with plans to use again. Empty: each training stage makes
-  /// its own plan.
+  /// For a new run: the folder of a run with plans to reuse. Empty: each training stage makes its
+  /// own plan.
   std::filesystem::path plans = {};
-  /// For a new run: the folder of a run with data divisions to use again. Empty: this run makes its
+  /// For a new run: the folder of a run with data divisions to reuse. Empty: this run makes its
   /// own.
   std::filesystem::path divisions = {};
-  bool accepts_changes = false;  ///< continue even if data have changed since the earlier run
+  bool accepts_changes = false;  ///< continue even if data has changed since the earlier run
   /// Set if a launcher has started this process as one of the graph's ranks.
   std::optional<LaunchedRank> launched = {};
-  /// Checks the environment.json of this run or resumption before anything is written. Errors end
-  /// the run; warnings are shown. Empty: no check.
+  /// Checks the environment.json of this run or resume before anything is written. Errors end the
+  /// run; warnings are shown. Empty: no check.
   std::function<Diagnostics(const nlohmann::ordered_json& environment)> check_environment = {};
 };
 
-/// Where and how a run happens: everything outside the process that a run uses.
+/// Where and how a run happens: everything that a run uses outside the process.
 struct RunSurroundings {
   WorkerCommand worker;   ///< its log level also applies to log.txt
   std::ostream& results;  ///< stdout: receives the folder of a usable run
@@ -70,25 +70,24 @@ struct RunSurroundings {
   std::filesystem::path node_index = {};
   /// Base of outputs/ and of a relative run.dir; empty: the current folder.
   std::filesystem::path working_folder = {};
-  /// Takes a GPU for the run to continue on after the first runs out of memory; empty: none.
+  /// Takes a GPU for the run to continue on after the first one runs out of memory; empty: none.
   NextGpu next_gpu = {};
   /// For run.mlflow.
   Environment environment = process_environment;
   std::filesystem::path executable = own_executable();
   Storage& storage = disk();
-  /// Called when the worker wants its files flushed to disk.
+  /// Called when the worker wants its files to be flushed to disk.
   std::function<void()> before_flush = {};
   std::function<std::chrono::system_clock::time_point()> wall_clock =
       std::chrono::system_clock::now;
 };
 
-/// `retort run` and `retort resume`: has a worker run the graph, shows the progress, writes the
-/// record, and reports how the run ended. Writes nothing until the worker has validated every
-/// stage.
+/// `retort run` and `retort resume`: has a worker run the graph, shows progress, writes the record,
+/// and reports how the run ended. Writes nothing until the worker has validated every stage.
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings);
 
 /// Splits a worker's output, which arrives in chunks, into lines. Keeps the last few lines, which
-/// explain why a worker died.
+/// may explain why a worker died.
 class WorkerOutput {
  public:
   /// Calls `on_line` with each line, without its newline; skips empty lines.
@@ -96,7 +95,7 @@ class WorkerOutput {
       : on_line_(std::move(on_line)) {}
 
   void take(std::string_view text);
-  /// Treats the unfinished remainder as a line.
+  /// Treats the incomplete remainder as a line.
   void take_rest();
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 

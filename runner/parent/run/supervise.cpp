@@ -16,9 +16,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
-constexpr auto kGrace = 10s;  // for a worker that has finished but does not exit
+constexpr auto kGrace = 10s;  // time for a worker that has finished to exit
 constexpr int kCannotLoad =
-    127;  // exit code of the dynamic loader if it cannot find a program's libraries
+    127;  // the dynamic loader's exit code if it cannot find a program's libraries
 
 template <typename... Ts>
 struct Overloaded : Ts... {
@@ -35,9 +35,9 @@ std::string advice_on(int number) {
              "smaller batch, "
              "or more memory";
     case SIGXCPU:
-      return "it reached the limit on processor time: raise it with `ulimit -t`";
+      return "it reached the CPU time limit: raise it with `ulimit -t`";
     case SIGXFSZ:
-      return "a file reached the limit on file sizes: raise it with `ulimit -f`";
+      return "a file reached the file size limit: raise it with `ulimit -f`";
     case SIGABRT:
     case SIGBUS:
     case SIGFPE:
@@ -120,7 +120,7 @@ class Supervision::Dialogue {
     }
   }
 
-  /// Kills a worker that is past its deadline. Returns the longest time until the next call.
+  /// Kills a worker that is past its deadline. Returns the maximum time until the next call.
   std::optional<Milliseconds> tick() {
     const auto wanted = conversation_.tick ? conversation_.tick() : std::nullopt;
     if (!deadline_) return wanted;
@@ -137,7 +137,7 @@ class Supervision::Dialogue {
     return {ErrorCode::kProtocol,
             {},
             "",
-            "the worker sent a message that cannot be understood: " + what,
+            "the worker sent an invalid message: " + what,
             "this is a bug in Retort"};
   }
 
@@ -187,7 +187,7 @@ class Supervision::Dialogue {
                              finished_ == static_cast<int>(ExitCode::kDeviceLost);
     if (finished_ && !(would_go_on && stop_signal_))
       return {.exit = static_cast<ExitCode>(*finished_)};
-    if (stop_signal_)  // the worker did not report what it has saved
+    if (stop_signal_)  // the worker did not report what it had saved
       return {.exit = exit_code_of_stop(stop_signal_, /*has_saved=*/false), .was_deaf = was_deaf_};
     Ending result{.errors = {death()}};
     result.exit = exit_code(result.errors);
@@ -201,8 +201,8 @@ class Supervision::Dialogue {
     if (first_words_.size() > kMost) first_words_.erase(0, first_words_.size() - kMost);
   }
 
-  /// Returns why the interpreter exited: the host's own error or, without one, the last line that
-  /// was printed, which in a traceback is the exception.
+  /// Returns why the interpreter exited: the host's own error or, if there is none, the last line
+  /// printed, which in a traceback is the exception.
   std::string reason_of_host() const {
     constexpr std::string_view kMark = "retort_host: error: ";
     std::string last;
@@ -232,7 +232,7 @@ class Supervision::Dialogue {
           "the worker exited with code " + std::to_string(end_->exit) + " before it had finished";
       if (end_->exit == kCannotLoad && !greeted_)
         error.help =
-            "its libraries could not be loaded; in a virtual environment run `pip install "
+            "its libraries could not be loaded; in a virtual environment, run `pip install "
             "'torch==2.11.*'`";
       return error;
     }
@@ -254,7 +254,7 @@ class Supervision::Dialogue {
   std::string first_words_;  // output of an interpreter before its greeting
   int stop_signal_ = 0;
   std::optional<int> finished_;
-  // Limit for the exit of a worker that has finished, or was asked to stop.
+  // Deadline for a worker that has finished, or was asked to stop, to exit.
   std::optional<Clock::time_point> deadline_;
   std::optional<WorkerExit> end_;
   Diagnostics errors_;
@@ -296,7 +296,7 @@ void Supervision::take(const NewsOf& one) {
   Dialogue* const dialogue = found->get();
   dialogue->take(one.news);
   if (!dialogue->has_ended()) return;
-  // `found` may be invalid, because callbacks may have started workers. report_end() may start
+  // `found` may be invalid, because callbacks may have started workers; report_end() may start
   // more.
   const auto ended = std::ranges::find(dialogues_, dialogue, &std::unique_ptr<Dialogue>::get);
   const std::unique_ptr<Dialogue> last = std::move(*ended);

@@ -22,8 +22,8 @@ struct Conversation {
   std::function<void(const Event&, WorkerProcess&)> on_event;
   std::function<void(const Hello&)> on_hello;
   std::function<void(std::string_view)> on_output;  ///< receives chunks of the worker's output
-  std::function<void()> on_resize;                  ///< the terminal's size has changed
-  /// Called periodically; returns the longest time until the next call.
+  std::function<void()> on_resize;                  ///< called when the terminal's size has changed
+  /// Called periodically; returns the maximum time until the next call.
   std::function<std::optional<std::chrono::milliseconds>()> tick;
   bool obeys_signals = true;                ///< false: signals to stop or save are not passed on
   std::function<void(int number)> on_stop;  ///< called for a stop signal that is not passed on
@@ -33,16 +33,17 @@ struct Conversation {
 struct Ending {
   /// says_stopped() (diagnostic.h) is true if a signal stopped the worker before it had finished.
   ExitCode exit = ExitCode::kDone;
-  /// Found by the supervision: a worker that died, had another version or sent invalid lines.
+  /// Problems found by the supervision: a worker died, had a different version or sent invalid
+  /// lines.
   Diagnostics errors = {};
   /// The signal that killed the worker, unless this process sent it.
   std::optional<int> killed_by = {};
   bool was_deaf = false;  ///< it did not stop in time after a signal, and was killed
 };
 
-/// Conversations with several workers in one loop. SIGINT, SIGTERM and SIGHUP are passed on to
-/// every worker once, so that it can save and stop at a step. A second SIGINT kills the remaining
-/// workers, and so does reaching WorkerCommand::grace. SIGUSR1 and SIGUSR2 make workers save and
+/// Holds conversations with several workers in one loop. SIGINT, SIGTERM and SIGHUP are passed on
+/// to each worker once, so that it can save and stop at a step. A second SIGINT kills the remaining
+/// workers, as does exceeding WorkerCommand::grace. SIGUSR1 and SIGUSR2 make workers save and
 /// continue. While a Supervision exists, it receives this process's signals.
 ///
 ///   Supervision supervision;
@@ -56,9 +57,9 @@ class Supervision {
   Supervision();
   ~Supervision();
 
-  /// Starts a worker and sends it `request` and its log level after its greeting. Returns errors if
-  /// it cannot be started; stopped_by() once a signal has asked to stop. run() calls `on_end` when
-  /// the worker has exited; `on_end` may start the next worker.
+  /// Starts a worker and, after its greeting, sends it `request` and its log level. Returns errors
+  /// if it cannot be started; stopped_by() once a signal has requested a stop. run() calls `on_end`
+  /// when the worker has exited; `on_end` may start the next worker.
   Diagnostics start(const WorkerCommand& command, nlohmann::ordered_json request,
                     Conversation conversation, OnEnd on_end);
   /// Follows all workers until they exit.
@@ -74,18 +75,18 @@ class Supervision {
 
   WorkerSet workers_;
   std::vector<std::unique_ptr<Dialogue>> dialogues_;
-  std::optional<int> stop_signal_;  // the first signal that asked to stop
+  std::optional<int> stop_signal_;  // the first signal that requested a stop
 };
 
 /// Runs a Supervision with a single worker. Returns errors if the worker cannot be started.
 Result<Ending> supervise(const WorkerCommand& command, nlohmann::ordered_json request,
                          Conversation conversation);
 
-/// Returns the shorter of the two times; nullopt if there is none.
+/// Returns the shorter of the two times; nullopt if neither is set.
 std::optional<std::chrono::milliseconds> sooner(std::optional<std::chrono::milliseconds> one,
                                                 std::optional<std::chrono::milliseconds> other);
 
-/// Returns "SIGKILL" for SIGKILL; "signal N" for a signal without a name.
+/// Returns the signal's name, such as "SIGKILL"; "signal N" for a signal without one.
 std::string signal_name(int number);
 
 }  // namespace runner

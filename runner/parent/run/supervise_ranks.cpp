@@ -43,7 +43,7 @@ class RanksOfRun {
     explicit Rank(std::function<void(const std::string&)> on_line) : output(std::move(on_line)) {}
     WorkerOutput output;
     WorkerProcess* ready = nullptr;  // set while it waits for the go message
-    Diagnostics errors;              // errors that the rank has reported
+    Diagnostics errors;              // errors reported by the rank
     std::optional<Ending> ending;
     bool was_killed = false;  // true if this process killed the rank
   };
@@ -74,7 +74,7 @@ class RanksOfRun {
                                 first_end_ = end;
                                 was_first_killed_ = has_killed_;
                                 if (lost_.empty()) kill_all();
-                                else wait_for_others();  // how they exit explains the error
+                                else wait_for_others();  // the way they exit will explain the error
                               });
   }
 
@@ -130,7 +130,7 @@ class RanksOfRun {
     supervision_.kill_others();
   }
 
-  /// Kills the ranks at the deadline. Returns the longest time until the next call.
+  /// Kills the ranks at the deadline. Returns the maximum time until the next call.
   std::optional<Milliseconds> tick() {
     if (!deadline_) return {};
     const auto left = std::chrono::ceil<Milliseconds>(*deadline_ - Clock::now());
@@ -171,7 +171,7 @@ class RanksOfRun {
   std::optional<Ending> first_end_;
   // The errors that rank 0 reports about losing another rank.
   Diagnostics lost_;
-  std::optional<Clock::time_point> deadline_;  // by when all ranks must exit
+  std::optional<Clock::time_point> deadline_;  // when all ranks must have exited
   bool has_killed_ = false;                    // the remaining ranks were killed
   bool was_first_killed_ = false;              // rank 0 was among the killed ranks
 };

@@ -15,9 +15,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
-constexpr auto kTrackerPoll = 500ms;      // interval between looks at a running tracker
-constexpr auto kTrackerPollAtEnd = 20ms;  // and while only it is waited for
-constexpr auto kTrackerGrace = 2s;        // beyond the limit that the tracker itself keeps
+constexpr auto kTrackerPoll = 500ms;      // interval between checks on a running tracker
+constexpr auto kTrackerPollAtEnd = 20ms;  // the same, once only the tracker is being waited for
+constexpr auto kTrackerGrace = 2s;        // on top of the tracker's own limit
 
 }  // namespace
 
@@ -69,7 +69,7 @@ std::optional<Json> Tracking::end(const Json& line, std::chrono::seconds limit) 
     std::string why;
     for (std::optional<int> signal; (signal = signals.next());)
       if (*signal == SIGINT || *signal == SIGTERM || *signal == SIGHUP)
-        why = "the wait for it was stopped by " + signal_name(*signal);
+        why = "waiting for it was stopped by " + signal_name(*signal);
     if (limit > 0s && std::chrono::steady_clock::now() - start > limit + kTrackerGrace)
       why = "it did not accept everything in time";
     if (why.empty()) continue;
@@ -84,7 +84,7 @@ void Tracking::warn(const std::string& why) {
   warn_({ErrorCode::kNotTracked,
          {},
          "/run/mlflow",
-         "the MLflow server at " + server_ + " does not have all of the run: " + printable(why),
+         "the MLflow server at " + server_ + " did not receive all of the run: " + printable(why),
          "the run is not affected; `retort export " + printable(folder_) + " --mlflow " + server_ +
              "` sends the rest",
          {},

@@ -22,14 +22,15 @@ class Tracking {
 
   explicit Tracking(Warn warn) : warn_(std::move(warn)) {}
 
-  /// Starts the program, unless it was started. `request` is its first line (mlflow_request()).
+  /// Starts the program unless it has already been started. `request` is its first line
+  /// (mlflow_request()).
   void begin(const MlflowTarget& target, const nlohmann::ordered_json& request);
-  /// Reads what the program answers, without waiting. Returns the time until the next call; nullopt
+  /// Reads the program's responses without waiting. Returns the time until the next call; nullopt
   /// if there is no program.
   std::optional<std::chrono::milliseconds> tick();
-  /// Sends the second line (mlflow_end()) and waits until everything was sent, at most `limit` (0:
-  /// no limit). SIGINT, SIGTERM and SIGHUP end the wait. Returns the program's answer, "done";
-  /// nullopt if it has failed or was not started.
+  /// Sends the second line (mlflow_end()) and waits until everything has been sent, for at most
+  /// `limit` (0: no limit). SIGINT, SIGTERM and SIGHUP end the wait. Returns the program's answer,
+  /// "done"; nullopt if it has failed or was not started.
   std::optional<nlohmann::ordered_json> end(const nlohmann::ordered_json& line,
                                             std::chrono::seconds limit);
 

@@ -27,8 +27,8 @@ struct Pipe {
   Descriptor read, write;
 };
 
-/// Creates a pipe. Both ends are above the numbers that the child uses for its own descriptors, and
-/// are closed by exec.
+/// Creates a pipe. The descriptors of both ends are above those that the child uses itself, and are
+/// closed by exec.
 Pipe make_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
@@ -72,13 +72,14 @@ void close_inherited(unsigned flags) {
   for (int descriptor = kFirst; descriptor < kUsual; ++descriptor) close(descriptor);
 }
 
-/// How long a worker's thread spins before it sleeps while it waits for the others. With libgomp's
-/// default of 300,000 rounds, spinning threads take cores from the very threads that they wait for
-/// as soon as other processes compete: next to two such processes, training ran at a tenth of its
-/// speed. With 1,000 rounds it keeps its share, and without competition it loses a few percent.
+/// How long a worker's thread spins before it sleeps while waiting for the others. With libgomp's
+/// default of 300,000 rounds, as soon as other processes compete, spinning threads take cores from
+/// the very threads that they are waiting for: alongside two such processes, training ran at a
+/// tenth of its speed. With 1,000 rounds, it keeps its share; without competition, it loses a few
+/// percent.
 constexpr char kSpin[] = "GOMP_SPINCOUNT=1000";
 
-/// Returns this process's environment with `changes`, and a waiting policy for threads unless the
+/// Returns this process's environment with `changes`, plus a waiting policy for threads unless the
 /// user has set one.
 std::vector<char*> worker_environment(const std::vector<std::string>& changes) {
   std::vector<char*> all;
@@ -95,9 +96,9 @@ std::vector<char*> worker_environment(const std::vector<std::string>& changes) {
   return all;
 }
 
-/// True if fork without exec is safe. The child has only the thread that calls fork, so locks that
-/// other threads hold at that moment, such as the heap's, are never released. Parked threads hold
-/// no locks.
+/// True if fork without exec is safe. The child has only the thread that calls fork, so locks held
+/// by other threads at that moment, such as the heap's, are never released. Parked threads hold no
+/// locks.
 bool may_be_copied() {
   std::error_code error;
   const std::filesystem::directory_iterator threads("/proc/self/task", error);
@@ -111,13 +112,13 @@ Result<std::filesystem::path> find_beside(const std::filesystem::path& own_execu
   for (const auto& candidate : candidates) {
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
-  return Diagnostic{
-      ErrorCode::kWorkerMissing,
-      {},
-      "",
-      "no program '" + program + "' in '" + folder.string() + "' or '" +
-          candidates[1].parent_path().string() + "'",
-      "build it (`cmake --build build --target " + program + "`) or install all programs together"};
+  return Diagnostic{ErrorCode::kWorkerMissing,
+                    {},
+                    "",
+                    "no program '" + program + "' in '" + folder.string() + "' or '" +
+                        candidates[1].parent_path().string() + "'",
+                    "build it (`cmake --build build --target " + program +
+                        "`), or install all programs together"};
 }
 
 }  // namespace
@@ -163,7 +164,7 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
     _exit(127);
   }
   worker.pid_.value = child;
-  setpgid(child, child);  // both processes do this, so it is done whichever runs first
+  setpgid(child, child);  // both processes do this, so it is done no matter which one runs first
   requests.read.close();
   events.write.close();
   output.write.close();
@@ -269,7 +270,7 @@ void WorkerProcess::read_output(std::vector<WorkerNews>& news) {
 
 void WorkerProcess::collect(std::vector<WorkerNews>& news) {
   siginfo_t info{};
-  // The worker stays a zombie until collected, so its group id cannot be reused.
+  // The worker remains a zombie until collected, so its group id cannot be reused.
   if (pid_.value == 0 || waitid(P_PID, pid_.value, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
       info.si_pid == 0)
     return;
@@ -376,7 +377,7 @@ bool WorkerSet::wait(int milliseconds) {
   const int ready = poll(watched.data(), watched.size(), milliseconds);
   if (ready < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "poll");
   if (ready <= 0) return ready < 0;
-  if (watched.front().revents) read_signals();  // they came before the exit of a worker
+  if (watched.front().revents) read_signals();  // they came before a worker's exit
   WorkerProcess::Watched own;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     std::copy_n(watched.begin() + 1 + static_cast<std::ptrdiff_t>(i * own.size()), own.size(),

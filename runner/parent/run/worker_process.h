@@ -27,21 +27,21 @@ namespace runner {
 /// Finds the worker next to the program at `own_executable`, or in ../libexec; never on PATH.
 Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable);
 
-/// Finds retort-tracker (runner/tracker/tracker.h) in the same places.
+/// Finds retort-tracker (runner/tracker/tracker.h) in the same way.
 Result<std::filesystem::path> find_tracker(const std::filesystem::path& own_executable);
 
-/// How to start a worker, which sends its events on descriptor 3.
+/// How to start a worker. Workers send their events on descriptor 3.
 struct WorkerCommand {
   std::filesystem::path program;
   std::vector<std::string> arguments = {"--events-fd", "3"};
-  /// True if `program` is a Python interpreter, which has to load the worker before the worker's
-  /// greeting. If it exits before the greeting, the environment is to blame (kNoPython).
+  /// True if `program` is a Python interpreter, which must load the worker before the worker can
+  /// send its greeting. If it exits before the greeting, the environment is to blame (kNoPython).
   bool is_hosted = false;
   LogLevel log = LogLevel::kInfo;  ///< level of the log lines that the worker sends
-  /// "NAME=value" environment variables of the worker, which replace those of this process.
+  /// "NAME=value" environment variables for the worker, overriding those of this process.
   std::vector<std::string> variables = {};
   /// Runs in the child with `arguments` instead of executing `program`; returns the exit code and
-  /// must not throw. The child has a copy of this process's memory, so data such as the schemas are
+  /// must not throw. The child has a copy of this process's memory, so data such as the schemas is
   /// already loaded, and inherits only descriptors 0 to 3. If this process has another thread,
   /// `program` is executed anyway.
   std::function<int(const std::vector<std::string>& arguments)> body = {};
@@ -75,29 +75,29 @@ inline constexpr std::size_t kMaxLine = 16 << 20;
 /// serve(), and calls collect() when a child has ended.
 class WorkerProcess {
  public:
-  /// Starts the worker; kWorkerMissing if that fails, kNoPython if it is hosted. SIGPIPE must be
-  /// ignored (SignalSource) while the worker runs.
+  /// Starts the worker; kWorkerMissing if that fails, or kNoPython if the worker is hosted. SIGPIPE
+  /// must be ignored (SignalSource) while the worker runs.
   static Result<WorkerProcess> start(const WorkerCommand& command);
   WorkerProcess(WorkerProcess&&) noexcept = default;
   WorkerProcess& operator=(WorkerProcess&&) = delete;
   ~WorkerProcess();
 
-  /// Queues one line for the worker's stdin and adds a newline; serve() writes it as fast as the
+  /// Queues a line, with a newline added, for the worker's stdin; serve() writes it as fast as the
   /// worker reads.
   void send(std::string_view line);
-  /// Closes the worker's stdin once everything queued is written.
+  /// Closes the worker's stdin once everything queued has been written.
   void end_input();
   /// Sends a signal to the worker only; SIGKILL goes to its whole group.
   void signal(int number);
   /// Sends a signal to the worker and all processes that it has started.
   void signal_group(int number);
 
-  /// Descriptors for requests, events, output and the worker's end; -1 where there is nothing to
+  /// Descriptors for requests, events, output and the worker's exit; -1 where there is nothing to
   /// wait for.
   using Watched = std::array<pollfd, 4>;
   Watched watched() const;
-  /// Writes and reads where poll() found descriptors ready, one chunk each. Appends received data
-  /// to `news`.
+  /// Writes to and reads from the descriptors that poll() found ready, one chunk each. Appends
+  /// received data to `news`.
   void serve(const Watched& ready, std::vector<WorkerNews>& news);
   /// If the worker has exited, appends its last output and then its WorkerExit.
   void collect(std::vector<WorkerNews>& news);
@@ -120,11 +120,11 @@ class WorkerProcess {
   bool input_ends_ = false;
 };
 
-/// Turns signals into something that poll() can wait for. While a SignalSource exists, SIGINT,
-/// SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGWINCH and SIGCHLD have no other effect and
-/// SIGPIPE is ignored; the destructor restores the previous state. A signal that was already
-/// ignored stays ignored (nohup, background jobs). Create it before any other thread: an older
-/// thread would receive the signals itself.
+/// Turns signals into something poll() can wait for. While a SignalSource exists, SIGINT, SIGTERM,
+/// SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGWINCH and SIGCHLD have no other effect and SIGPIPE is
+/// ignored; the destructor restores the previous state. A signal that was already ignored stays
+/// ignored (nohup, background jobs). Must be created before any other thread, since existing
+/// threads would receive the signals themselves.
 class SignalSource {
  public:
   SignalSource();
@@ -144,7 +144,7 @@ class SignalSource {
   struct sigaction old_child_ {};
 };
 
-/// An event from a worker of a WorkerSet. `worker` is valid until it is removed.
+/// An event from a worker in a WorkerSet. `worker` is valid until it is removed.
 struct NewsOf {
   WorkerProcess* worker;
   WorkerNews news;
@@ -155,8 +155,8 @@ struct SignalToUs {
 };
 struct Timeout {};
 
-/// The running workers of this process, and its only place to wait: for workers, signals and
-/// timeouts. While a WorkerSet exists, signals arrive only through next(), so there may be only one
+/// The running workers of this process, and the only place where it waits for workers, signals and
+/// timeouts. While a WorkerSet exists, signals arrive only through next(), so there can be only one
 /// WorkerSet at a time.
 ///
 ///   WorkerSet workers;
@@ -168,16 +168,16 @@ class WorkerSet {
 
   /// Starts a worker; kWorkerMissing if that fails. The worker runs until it exits or is removed.
   Result<WorkerProcess*> start(const WorkerCommand& command);
-  /// Stops the worker if it is still running. Drops its news that next() has not yet returned.
+  /// Stops the worker if it is still running. Drops any of its news not yet returned by next().
   void remove(const WorkerProcess& worker);
 
-  /// Waits for the next event, at most `timeout`. Everything that a worker wrote before it died
-  /// comes before its WorkerExit; a busy worker does not delay the news of others. Ctrl-Z stops the
-  /// workers and this process; `fg` continues them all.
+  /// Waits up to `timeout` for the next event. Everything that a worker wrote before it died comes
+  /// before its WorkerExit; a busy worker does not delay the news of others. Ctrl-Z suspends the
+  /// workers and this process; `fg` resumes them all.
   Occurrence next(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
  private:
-  /// Waits for an event; -1: no limit. Returns false if nothing has arrived in that time.
+  /// Waits for an event; -1: no limit. Returns false if nothing arrived in that time.
   bool wait(int milliseconds);
   void take(WorkerProcess& worker, std::vector<WorkerNews> news);
   void read_signals();
@@ -187,8 +187,8 @@ class WorkerSet {
   std::deque<Occurrence> occurred_;
 };
 
-/// Waits while no worker is running. While a SignalWait exists, a stop signal only ends the wait;
-/// Ctrl-Z stops this process.
+/// For waiting while no worker is running. While a SignalWait exists, a stop signal only ends the
+/// wait; Ctrl-Z suspends this process.
 class SignalWait {
  public:
   /// Waits for `time`, or until SIGINT, SIGTERM or SIGHUP arrives. Returns that signal; nullopt if

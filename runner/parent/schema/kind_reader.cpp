@@ -57,7 +57,7 @@ std::vector<DeclaredMetric> read_metrics_of(const Json& document) {
 
 }  // namespace
 
-/// A * matches any non-empty text, and a # matches a number.
+/// A * matches any non-empty text; a # matches a number.
 bool DeclaredMetric::covers(std::string_view metric) const {
   const std::size_t open = name.find_first_of("*#");
   if (open == name.npos) return metric == name;

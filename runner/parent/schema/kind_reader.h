@@ -9,8 +9,8 @@
 
 namespace runner {
 
-/// Reads the Kind of stage that the schema `document` at `path` ("train/supervised.schema.json")
-/// declares. Errors are added to `errors`; the Kind is then unusable.
+/// Reads the Kind of stage declared by the schema `document` at `path`
+/// ("train/supervised.schema.json"). Errors are added to `errors`; the Kind is then unusable.
 Kind read_kind(const std::string& path, const nlohmann::ordered_json& document,
                Diagnostics& errors);
 

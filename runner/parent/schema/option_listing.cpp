@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-constexpr int kDeepestListing = 16;  // a kind may contain a mapping of its own kind
+constexpr int kDeepestListing = 16;  // a kind may contain a mapping with its own kind
 
 std::string kinds_phrase(const SchemaNode& schema) {
   std::string names;
@@ -133,7 +133,7 @@ std::vector<Option> options_of(const SchemaSet& schemas, std::string_view kind) 
   const SchemaNode* node = schemas.node(stage ? stage->file : name + ".schema.json");
   Listing listing;
   if (node) listing.visit(*node, "", stage ? name : "", name, nullptr);
-  // Options declared by the kind of a nested mapping are listed where that kind is explained.
+  // Options declared by a nested mapping's kind are listed where that kind is explained.
   std::erase_if(listing.options, [&](const Option& option) { return option.owner != name; });
   return std::move(listing.options);
 }

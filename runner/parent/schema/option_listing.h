@@ -11,15 +11,15 @@
 
 namespace runner {
 
-/// An option that a kind declares.
+/// An option declared by a kind.
 struct Option {
-  /// The key in a recipe, with the stage named like its family: "train.optimizer.learning_rate".
-  /// For items of a list it has no index: "train.parameter_groups.match".
+  /// The key in a recipe, with the stage named after its family: "train.optimizer.learning_rate".
+  /// For list items, it has no index: "train.parameter_groups.match".
   std::string key;
-  /// The kind of its stage, "train.supervised"; empty for an option of the whole run.
+  /// The kind of its stage, "train.supervised"; empty for an option that applies to the whole run.
   std::string stage;
-  /// The kind that declares it, "train/optimizer/adamw" or the kind of the stage; empty for an
-  /// option of the whole run.
+  /// The kind that declares it, "train/optimizer/adamw" or the stage's kind; empty for an option
+  /// that applies to the whole run.
   std::string owner;
   std::string takes;              ///< "an integer of at least 1 (epochs)"
   std::string unit;               ///< empty if there is none
@@ -28,13 +28,13 @@ struct Option {
   bool required = false;
 };
 
-/// The values that the option accepts, with their unit: "an integer of at least 1 (epochs)".
+/// The values accepted by the option, with their unit: "an integer of at least 1 (epochs)".
 std::string takes_phrase(const Option& option);
 
-/// The default of the option as a recipe would contain it; empty if there is none.
+/// The option's default, as it would be written in a recipe; empty if there is none.
 std::string default_text(const Option& option);
 
-/// Returns every option that the schemas declare, in their order: first the options of the whole
+/// Returns every option declared by the schemas, in their order: first the options for the whole
 /// run, then those of each kind of stage.
 std::vector<Option> all_options(const SchemaSet& schemas);
 
@@ -42,7 +42,7 @@ std::vector<Option> all_options(const SchemaSet& schemas);
 /// relative to its mapping.
 std::vector<Option> options_of(const SchemaSet& schemas, std::string_view kind);
 
-/// The ports of a kind: one line for its inputs and one for its outputs, if it has any.
+/// The ports of a kind: one line for its inputs and one for its outputs, if any.
 std::string ports_text(const Kind& kind, const std::string& margin);
 
 /// Returns the kind as JSON: {"name", "family", "summary", "version", "inputs": [...], "outputs":
@@ -57,7 +57,7 @@ std::string stages_text(const SchemaSet& schemas);
 nlohmann::ordered_json stages_json(const SchemaSet& schemas);
 
 /// The output of `retort stages --format md`: every kind and option as Markdown, with one section
-/// for each family. "# recipe" lists the options of a whole recipe, and "# sweep" the options for
+/// per family. "# recipe" lists the options of a whole recipe, and "# sweep" the options for
 /// starting the trials of a sweep.
 std::string kinds_markdown(const SchemaSet& schemas);
 

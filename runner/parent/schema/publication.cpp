@@ -114,8 +114,8 @@ Json Publication::choice(const std::string& folder, const std::string& preferred
   return result;
 }
 
-/// True if `part` contains nothing but x-rules. Only Retort checks x-rules, so published schemas
-/// leave such a part out.
+/// True if `part` contains nothing but x-rules. Only Retort checks these, so such parts are left
+/// out of published schemas.
 bool Publication::holds_rules_alone(const Json& part, const std::string& file) const {
   if (!part.is_object()) return false;
   if (part.contains("$ref")) {

@@ -11,16 +11,16 @@
 
 namespace runner {
 
-/// Builds one plain draft-07 document from our schemas. The schema of one file may refer to others,
-/// which are collected in `definitions` under names without slashes. Our own keywords are replaced
-/// or omitted.
+/// Builds a single plain draft-07 document from our schemas. The schema in one file may refer to
+/// others, which are collected in `definitions` under names without slashes. Our own keywords are
+/// replaced or omitted.
 class Publication {
  public:
   using Json = nlohmann::ordered_json;
 
   /// kWhole describes a whole document, in which a mapping names its kind or has the default kind.
-  /// kAsWritten describes a file before composition: another file may name the kind, so a mapping
-  /// without one must fit one of the kinds.
+  /// kAsWritten describes a file before composition: the kind may be named in another file, so a
+  /// mapping without one must match one of the kinds.
   enum class Mappings { kWhole, kAsWritten };
 
   Publication(const SchemaSet& schemas, Mappings mappings)
@@ -32,9 +32,9 @@ class Publication {
   /// A stage's options together with the keys common to all stages.
   Json stage(const std::string& path);
 
-  /// The schema of a mapping with a `kind` from `folder` ("*": of any stage, "train": of that
-  /// family). `of_file` makes the definition of one kind from the path of its file; by default that
-  /// is stage() or file().
+  /// The schema for a mapping with a `kind` from `folder` ("*": any stage; "train": that family).
+  /// `of_file` makes the definition of one kind from the path of its file; by default that is
+  /// stage() or file().
   Json choice(const std::string& folder, const std::string& preferred,
               const std::function<Json(const std::string& path)>& of_file = {});
 

@@ -23,7 +23,7 @@ Json reference_to(const std::string& definition) {
 void loosen(Json& value);
 
 /// Loosens the parts of a value. Options that exclude each other may be in different files, and an
-/// option missing in one file may be in another, so neither is an error here.
+/// option missing from one file may be in another, so neither is an error here.
 void loosen_parts(Json& schema) {
   if (!schema.is_object()) return;
   schema.erase("required");
@@ -55,7 +55,7 @@ void loosen_parts(Json& schema) {
   schema.erase("not");
 }
 
-/// True if `schema` accepts every string of three or more bytes, and so every interpolation and
+/// True if `schema` accepts every string of three or more bytes, and thus every interpolation and
 /// ???.
 bool takes_any_string(const Json& schema) {
   return !schema.contains("pattern") && !schema.contains("maxLength") &&
@@ -74,7 +74,7 @@ void loosen(Json& value) {
     Json types = value["type"].is_array() ? value["type"] : Json::array({value["type"]});
     const bool takes_strings = std::ranges::count(types, Json("string")) > 0;
     if (takes_strings && takes_any_string(value)) return;
-    if (!takes_strings) {  // a pattern does not constrain values that are not strings
+    if (!takes_strings) {  // patterns do not constrain values that are not strings
       types.push_back("string");
       value["type"] = std::move(types);
       value["pattern"] = kInterpolated;
@@ -107,7 +107,7 @@ Json defaults_list() {
           "type": "object",
           "minProperties": 1,
           "maxProperties": 1,
-          "description": "group: option. `override group: option` changes a choice made by another file; with `optional` the file may be missing.",
+          "description": "group: option. `override group: option` changes a choice made by another file; with `optional`, the file may be missing.",
           "propertyNames": {"pattern": "^((optional|override) +)*[^ ]+$"},
           "additionalProperties": {
             "anyOf": [
@@ -141,10 +141,10 @@ Json recipe_form(Publication& publication, const SchemaSet& schemas) {
   return form;
 }
 
-/// The schema of a file of `group`: a mapping with one of its kinds.
+/// The schema for a file of `group`: a mapping with one of its kinds.
 Json group_form(Publication& publication, const std::string& group) {
   Json form = {{"title", group},
-               {"description", "The keys that a file of recipes/" + group + " may contain."}};
+               {"description", "The keys that a file in recipes/" + group + " may contain."}};
   form.update(publication.choice(group, "", [&](const std::string& path) {
     const bool is_stage = std::ranges::count(path, '/') == 1;
     Json kind = is_stage ? publication.stage(path) : publication.file(path);
@@ -218,8 +218,8 @@ Result<Json> editor_schema(const SchemaSet& schemas, std::string_view group) {
 
 namespace {
 
-constexpr std::size_t kMaxWord = 60;  // bytes of the user's text in a message
-constexpr int kMaxNestedPhrases = 8;  // alternatives inside each other, in a message
+constexpr std::size_t kMaxWord = 60;  // maximum bytes of the user's text in a message
+constexpr int kMaxNestedPhrases = 8;  // maximum nesting of alternatives in a message
 
 std::string cut(std::string_view word) {
   if (word.size() <= kMaxWord) return std::string(word);

@@ -12,17 +12,17 @@
 
 namespace runner {
 
-/// The output of `retort schema [KIND]`: one draft-07 document that needs no other file and none of
-/// our keywords. For a kind of stage, it describes its options and the keys common to all stages;
-/// for a kind of a sub-mapping ("train/optimizer/adam"), its options; for "recipe", a composed
-/// recipe with every kind in it. Any other name is a kUnknownKind error with the nearest name, or
-/// all names.
+/// The output of `retort schema [KIND]`: a single draft-07 document that needs no other file and
+/// uses none of our keywords. For a kind of stage, it describes its options and the keys common to
+/// all stages; for a kind of sub-mapping ("train/optimizer/adam"), its options; for "recipe", a
+/// composed recipe with any of the kinds. Any other name is a kUnknownKind error that lists the
+/// closest name, or all names.
 Result<nlohmann::ordered_json> published_schema(const SchemaSet& schemas, std::string_view name);
 
 /// The output of `retort schema --editor [GROUP]`: what one file may contain, as written. "recipe"
-/// describes recipes; a group ("train", "model/backbone") describes its options. Editors check a
-/// file before it is composed, so anything may be an interpolation or ???, nothing is required, and
-/// a mapping with its kind set elsewhere must fit one of the kinds.
+/// describes recipes; a group ("train", "model/backbone") describes its options. Editors check
+/// files before composition, so anything may be an interpolation or ???, nothing is required, and a
+/// mapping with its kind set elsewhere must match one of the kinds.
 Result<nlohmann::ordered_json> editor_schema(const SchemaSet& schemas, std::string_view group);
 
 /// Returns the names that editor_schema() accepts: "recipe", the families, and the folders of kinds
@@ -40,16 +40,16 @@ std::string type_phrase(unsigned types);
 /// Describes the range of a number: "from 1 to 1024 (samples)"; empty if it has no bounds.
 std::string range_phrase(const SchemaNode& schema, std::string_view unit);
 
-/// Describes a value that was found: "the string "ten"", or else the text of describe().
+/// Describes a value that was found: "the string "ten"", or else the result of describe().
 std::string found_phrase(const Value& value);
 
 /// Formats a value for a list of allowed values, with strings unquoted.
 std::string bare(const Value& value);
 
-/// Puts a key or word in single quotes, truncated if it is long.
+/// Puts a key or word in single quotes, truncating it if it is long.
 std::string in_quotes(std::string_view word);
 
-/// Joins words as "a, b, c"; after `limit` of them comes "…".
+/// Joins words as "a, b, c", with "…" after the first `limit`.
 std::string joined(std::span<const std::string> words, std::size_t limit = 10);
 
 }  // namespace runner

@@ -15,7 +15,7 @@ struct Container {  ///< a list or a mapping; conditions cannot see its contents
   bool operator==(const Container&) const = default;
 };
 
-/// The value of a part of a condition; nullopt if it is unknown.
+/// The value of part of a condition; nullopt if it is unknown.
 using Operand = std::optional<std::variant<std::nullptr_t, bool, double, std::string, Container>>;
 using Truth = std::optional<bool>;
 

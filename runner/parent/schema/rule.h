@@ -8,7 +8,7 @@
 
 namespace runner {
 
-/// One x-rule of a schema: a constraint between options of a mapping.
+/// An x-rule of a schema: a constraint on options of a mapping.
 struct Rule {
   std::string condition;  ///< "hidden_size % num_attention_heads == 0"
   std::string at;         ///< the option at which a violation is reported, "hidden_size"
@@ -16,15 +16,15 @@ struct Rule {
   std::string help;
 };
 
-/// One x-effective-when of an option.
+/// An x-effective-when of an option.
 struct Effect {
   std::string when;  ///< a condition; if it is false the option has no effect
   std::string why;   ///< the reason: "clahe is off"; braces as in a Rule's message
 };
 
-/// The x-remark of an option with a text: what is said with the results of runs that set it.
+/// The x-remark of a text option: what is said about the results of runs that set it.
 struct Remark {
-  std::string when;  ///< a condition; if it is false, nothing is said
+  std::string when;  ///< a condition; if it is false, there is no remark
   std::string text;  ///< what precedes the option's value; braces as in a Rule's message
 };
 
@@ -37,7 +37,7 @@ struct FileRule {
     kWeights,  ///< as accepted by find_weights()
   };
   Is is = Is::kFile;
-  /// The option with the folder that the path is relative to; empty for the working directory.
+  /// The option with the folder to which the path is relative; empty for the working directory.
   std::string below;
   /// A condition under which the file need not exist, since it will be created; empty for none.
   std::string unless;
@@ -47,7 +47,7 @@ struct FileRule {
 /// Returns the value of the option at a dotted path; null if it is absent.
 using OptionLookup = std::function<const Value*(std::string_view path)>;
 
-/// Evaluates a condition. It consists of options, numbers, 'strings', true, false and null with
+/// Evaluates a condition. It combines options, numbers, 'strings', true, false and null with
 ///   and or not   == != < <= > >=   + - * / %   ( )   size(option)   least(list)   is_text(option)
 ///   differ(list.key)
 /// as in Python. An absent option is null. least() is the smallest number of a list, and differ()

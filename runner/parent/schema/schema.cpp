@@ -27,7 +27,7 @@ Diagnostic bad(std::string_view path, const std::string& pointer, const std::str
 }
 
 /// Checks all defaults. A default stands for a value that a recipe could contain, so it must be
-/// just as valid, even after nested defaults are filled in.
+/// just as valid, even once nested defaults are filled in.
 void check_defaults(const SchemaReader& schemas, Diagnostics& errors) {
   for (const SchemaNode& node : schemas.nodes) {
     if (!node.default_value) continue;
@@ -80,7 +80,7 @@ struct SchemaSet::Store {
   std::map<std::string, Kind, std::less<>> kinds_by_name;  // those requested so far
   std::vector<Kind> kinds;                                 // all, once requested
 
-  /// Returns the kind of stage that a file declares; errors are added to those of the reader.
+  /// Returns the kind of stage declared by a file; errors are added to the reader's.
   Kind& kind_in(std::string_view path) {
     const std::string name = title_of(std::string(path));
     const auto found = kinds_by_name.find(name);

@@ -27,7 +27,7 @@ struct Port {
 };
 
 struct KeyChoices;
-/// Called for a mapping with x-config in its schema; `weights` is the option that x-config names.
+/// Called for a mapping with x-config in its schema; `weights` is the option named by x-config.
 using VisitConfigured =
     std::function<void(Value& mapping, const std::string& weights, const std::string& pointer)>;
 
@@ -38,7 +38,7 @@ enum class ResumeClass;
 struct DeclaredMetric {
   /// "validation/loss"; a * stands for any text, as in "evaluate/auc/*", and a # for a number.
   std::string name;
-  bool is_conditional = false;  ///< recorded only with some options or some data
+  bool is_conditional = false;  ///< recorded only with certain options or data
 
   bool covers(std::string_view metric) const;
 };
@@ -72,25 +72,25 @@ std::span<const SchemaFile> embedded_schemas();
 /// x-python, x-coupling, x-mixes-samples, x-spans-training, x-resume, x-rules, x-config (of a
 /// mapping: the option that names weights; their config.json affects the other options), x-file (of
 /// an option: what must exist at its path), x-effective-when (of an option: the conditions under
-/// which it has an effect), x-remark (of an option with a text: what is
-/// said with the results of runs that set it), x-other-names (of a key in one of the recipe's own
-/// mappings, such as device: OtherName), and x-kinds, which validates a mapping by the schema that
-/// its `kind` names: `x-kinds: "*"` accepts stages (kind: train.supervised is the file
-/// train/supervised.schema.json), `x-kinds: "train/optimizer"` the files of that folder (kind:
-/// adamw is train/optimizer/adamw.schema.json). `x-default-kind` next to x-kinds is the kind of a
-/// mapping that names none.
+/// which it has an effect), x-remark (of a text option: what is said about the results of runs that
+/// set it), x-other-names (of a key in one of the recipe's own mappings, such as device:
+/// OtherName), and x-kinds, which validates a mapping against the schema named by its `kind`:
+/// `x-kinds: "*"` accepts stages (kind: train.supervised is the file train/supervised.schema.json),
+/// `x-kinds: "train/optimizer"` the files of that folder (kind: adamw is
+/// train/optimizer/adamw.schema.json). `x-default-kind`, next to x-kinds, is the kind of a mapping
+/// that does not name one.
 class SchemaSet final : public RecipeKeys {
  public:
   /// Reads all files and checks them and their defaults.
   static Result<SchemaSet> load(std::span<const SchemaFile> files);
-  /// Opens files that load() accepts. Their texts must stay alive: each file is read when it is
-  /// first needed, so a short command reads few. Not thread-safe.
+  /// Opens files that load() accepts. Their texts must stay alive, since each file is read only
+  /// when first needed, so that short commands read few of them. Not thread-safe.
   static SchemaSet open(std::span<const SchemaFile> files);
   SchemaSet(SchemaSet&&) noexcept;
   SchemaSet& operator=(SchemaSet&&) noexcept;
   ~SchemaSet() override;
 
-  // The interface RecipeKeys, implemented with recipe.schema.json.
+  // The RecipeKeys interface, implemented using recipe.schema.json.
   std::optional<Value> declared(const Value& recipe, Path path) const override;
   std::vector<std::string> declared_keys(const Value& recipe, Path path) const override;
   bool may_add(const Value& recipe, Path path) const override;
@@ -108,7 +108,7 @@ class SchemaSet final : public RecipeKeys {
   /// All kinds of stages, sorted by name. Excludes kinds of sub-mappings, such as a backbone.
   std::span<const Kind> kinds() const;
   const Kind* kind(std::string_view name) const;
-  /// The kind's name nearest to `name`, for "did you mean"; empty if none is near.
+  /// The name of the kind closest to `name`, for "did you mean"; empty if none is close.
   std::string nearest_kind(std::string_view name) const;
 
   /// The kinds of sub-mappings in a folder: {"adam", "adamw", "sgd"} for "train/optimizer".
@@ -116,8 +116,8 @@ class SchemaSet final : public RecipeKeys {
   /// The folders with kinds of sub-mappings: {"model/backbone", "train/optimizer"}.
   std::vector<std::string> sub_kind_folders() const;
 
-  /// Whether a run of `recipe` may continue with another value at `path`, according to the x-resume
-  /// there or at its nearest ancestor.
+  /// Whether a run of `recipe` may continue with a different value at `path`, according to the
+  /// x-resume there or at its nearest ancestor.
   ResumeClass resume_class(const Value& recipe, Path path) const;
 
   /// The possible values at `path` of `recipe`, if they can be listed; for completion.

@@ -8,7 +8,7 @@
 
 namespace runner {
 
-/// A schema that refers back to itself for the same value, so that validation would never end.
+/// A schema that refers back to itself for the same value, so validation would never end.
 struct SchemaCircle {
   const SchemaNode* at;
   std::string problem;  ///< "$ref refers to itself"

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::size_t kMaxExpression = 1000;  // in bytes; std::regex compiles recursively
 
-/// The length in bytes that the first byte of a character announces; 1 for a byte that cannot start
-/// a character.
+/// The length in bytes indicated by the first byte of a character; 1 for a byte that cannot start a
+/// character.
 std::size_t announced_length(unsigned char first) {
   if (first >= 0xF0 && first < 0xF8) return 4;
   if (first >= 0xE0 && first < 0xF0) return 3;
@@ -122,7 +122,7 @@ class Gathering {
  public:
   explicit Gathering(KeyChoices& result) : result_(result) {}
 
-  /// Follows `path` and gathers what the schemas declare at its end.
+  /// Follows `path` and collects what the schemas declare at its end.
   void follow(const SchemaNode& node, const Value* value, std::span<const std::string> path) {
     if (path.empty()) {
       if (result_.description.empty()) result_.description = description_of(node);

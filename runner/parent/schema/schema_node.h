@@ -13,13 +13,12 @@
 
 namespace runner {
 
-/// A regular expression of a schema: ECMAScript's syntax without back-references, over UTF-8
-/// characters. Matching never backtracks, so its time is bounded by the square of kMaxText for any
+/// A regular expression in a schema: ECMAScript syntax without back-references, over UTF-8
+/// characters. Matching never backtracks, so the time is at most quadratic in kMaxText for any
 /// pattern.
 class Pattern {
  public:
-  /// Longer strings never match; a schema that constrains a string by a pattern also constrains its
-  /// length.
+  /// Longer strings never match, so constraining a string by a pattern also constrains its length.
   static constexpr std::size_t kMaxText = 1000;  // characters
 
   /// Returns nullopt if `expression` is invalid.
@@ -53,7 +52,7 @@ enum JsonType : unsigned {
 
 struct SchemaNode;
 
-/// A schema and its name, such as a property.
+/// A schema and its name, such as that of a property.
 struct NamedSchema {
   std::string name;
   const SchemaNode* schema;
@@ -65,13 +64,13 @@ struct KindSchema {
   std::function<const SchemaNode&()> schema;
 };
 
-/// The schema for the values of keys that match a pattern (patternProperties).
+/// The schema for values of keys that match a pattern (patternProperties).
 struct PatternSchema {
   Pattern pattern;
   const SchemaNode* schema;
 };
 
-/// Whether an interrupted run may continue with another value of an option.
+/// Whether an interrupted run may continue with a different value for an option.
 enum class ResumeClass {
   kSafe,     ///< the result stays the same bit for bit, or the option does not affect it
   kForce,    ///< no single recipe describes the result
@@ -86,7 +85,7 @@ struct SchemaNode {
 
   std::optional<bool> verdict;  ///< for a schema that is just true or false
   std::optional<std::string> reference;
-  /// The target of $ref. Of the keywords next to $ref, only description, default, unit, resume,
+  /// The target of $ref. Among the keywords next to $ref, only description, default, unit, resume,
   /// effective and file_rule count.
   const SchemaNode* target = nullptr;
 
@@ -133,7 +132,7 @@ struct SchemaNode {
   const SchemaNode* kind(std::string_view name) const;
 };
 
-/// The node that $ref finally leads to; `node` itself if it has no $ref.
+/// The node that $ref ultimately leads to; `node` itself if it has no $ref.
 const SchemaNode& followed(const SchemaNode& node);
 
 /// The default of the node, or of the node it refers to; null if there is none.

@@ -210,8 +210,8 @@ void place(Value& value, const Location& where) {
   }
 }
 
-/// Fills in defaults. The value as written decides which alternative fits, so a default of one
-/// alternative cannot make another fit.
+/// Fills in defaults. Which alternative matches depends on the value as written, so a default from
+/// one alternative cannot make another one match.
 class Filling {
  public:
   void fill(const Value& written, Value& filled, const SchemaNode& schema, bool items) {

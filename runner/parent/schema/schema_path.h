@@ -15,7 +15,7 @@ namespace runner {
 std::optional<Value> declared_default(const SchemaNode& schema, const Value& value,
                                       std::span<const std::string> path);
 
-/// The keys that `schema` declares in the mapping at `path` below `value`; empty if it declares
+/// The keys that `schema` declares for the mapping at `path` below `value`; empty if it declares
 /// none.
 std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& value,
                                        std::span<const std::string> path);
@@ -25,8 +25,8 @@ std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& va
 bool may_add(const SchemaNode& schema, const Value* value, std::span<const std::string> path);
 
 /// Returns the kinds that have the key at the end of `path`, if the kind of the enclosing mapping
-/// lacks the key: {"sgd"} for train.optimizer.momentum of adamw. For stages, only kinds of the same
-/// family.
+/// lacks the key: {"sgd"} for train.optimizer.momentum with adamw. For stages, only kinds in the
+/// same family.
 std::vector<std::string> other_kinds_with(const SchemaNode& schema, const Value& value,
                                           std::span<const std::string> path);
 

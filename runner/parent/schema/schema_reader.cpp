@@ -124,7 +124,7 @@ void SchemaReader::read_file(std::string_view path, std::string_view text) {
   Document& document =
       documents_.emplace(path, Document{path, std::move(json.root), {}}).first->second;
   if (!fits(Needs::kSchema, document.json))
-    return fail(path, "", "a schema is a mapping, true or false");
+    return fail(path, "", "a schema must be a mapping, true or false");
   read(document.json, document, "", 0);
 }
 
@@ -137,7 +137,7 @@ SchemaNode* SchemaReader::read(const Json& json, Document& document, std::string
   if (json.is_boolean()) {
     node.verdict = json.get<bool>();
   } else if (!json.is_object()) {
-    fail(node.file, node.pointer, "a schema is a mapping, true or false");
+    fail(node.file, node.pointer, "a schema must be a mapping, true or false");
   } else if (depth > kDeepestSchema) {
     fail(node.file, node.pointer, "nested too deeply");
   } else {
@@ -410,7 +410,7 @@ void SchemaReader::connect_kinds(SchemaNode& node) {
     if (!stages && stem.substr(0, slash) == *node.kinds_in)
       node.kinds.push_back({stem.substr(slash + 1), schema});
   }
-  // Schemas without any stage are useless but not wrong; a test may need none.
+  // Schemas without any stages are useless but not wrong; a test may need none.
   if (!stages && node.kinds.empty()) {
     fail(node.file, pointer_to(node.pointer, "x-kinds"),
          "there is no schema in the folder '" + *node.kinds_in + "'");

@@ -15,11 +15,11 @@
 
 namespace runner {
 
-/// Reads schema files into nodes. Every error in a schema is a kBadSchema with the file's name and
-/// the pointer; reading continues after an error to find all of them.
+/// Reads schema files into nodes. Every error in a schema is a kBadSchema error with the file's
+/// name and the pointer; reading continues after an error so that all are found.
 ///
-/// Files are registered first and read later: all at once, to be checked, or each when it is first
-/// requested or referred to. Texts that have not been read must stay alive.
+/// Files are registered first and read later: all at once, for checking, or each one when it is
+/// first requested or referred to. Texts that have not been read yet must stay alive.
 class SchemaReader {
  public:
   using Json = nlohmann::ordered_json;
@@ -35,7 +35,7 @@ class SchemaReader {
   /// The paths of all files, sorted.
   std::vector<std::string_view> paths() const;
   /// Returns the contents of a file; null if there is no such file. Throws std::logic_error if the
-  /// file is read only now and is invalid.
+  /// file had not been read yet and is invalid.
   const Json* document(std::string_view path);
   /// Returns the node at "file" or "file#pointer"; null if there is none. Throws as document()
   /// does.
@@ -51,8 +51,8 @@ class SchemaReader {
     std::unordered_map<std::string_view, SchemaNode*> nodes;  // by SchemaNode::pointer
   };
 
-  /// Returns the contents of a file, and reads the file on the first call. Null if it does not
-  /// exist or is not JSON.
+  /// Returns the contents of a file, reading it on the first call. Null if it does not exist or is
+  /// not JSON.
   Document* need(std::string_view path);
   void read_file(std::string_view path, std::string_view text);
   /// Resolves the references of all new nodes and reads the files that they refer to.

@@ -12,7 +12,7 @@
 namespace runner {
 namespace {
 
-constexpr int kDeepestInstance = 100;  // of nested values; YAML stops at 64
+constexpr int kDeepestInstance = 100;  // maximum nesting of values; YAML stops at 64
 
 /// Sorts by source text, in order of appearance, then by line and column. Errors without a location
 /// come last.
@@ -197,7 +197,7 @@ bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe
   const auto reserved = known_keys(recipe);
   const std::string service = instead_of_tracking_service(entry.key);
   const std::string near = service.empty() ? did_you_mean(entry.key, reserved) : service;
-  const std::string rule = "every other top-level mapping is a stage and has a 'kind'";
+  const std::string rule = "every other top-level mapping is a stage with a 'kind'";
   const std::string pointer = place.below(entry).pointer();
   const bool is_family = !kind_names(stages, entry.key + ".").empty();
   // Composition has replaced the mapping of a group or a stage with another value.

@@ -10,19 +10,19 @@
 
 namespace runner {
 
-/// Returns all errors in `value` according to `schema`, in the order of the text. Does not fill in
-/// defaults. Inside a stage with `foreach`, a string with ${item.…} is valid everywhere, since it
-/// is checked again once it is filled in. `items` is true if `value` itself is inside such a stage.
+/// Returns all errors in `value` according to `schema`, in source order. Does not fill in defaults.
+/// Inside a stage with `foreach`, a string with ${item.…} is valid anywhere, since it is checked
+/// again once filled in. `items` is true if `value` itself is inside such a stage.
 Diagnostics check(const Value& value, const SchemaNode& schema, bool items = false);
 
-/// True if `value` is a string that foreach fills in.
+/// True if `value` is a string to be filled in by foreach.
 bool names_item(const Value& value);
 
 /// True if `mapping` is a stage with `foreach`.
 bool has_items(const SchemaNode& schema, const Value& mapping);
 
 /// The location that is being validated. Locations form a chain on the stack up to the root. The
-/// chain becomes a JSON pointer only when an error is reported.
+/// chain is turned into a JSON pointer only when an error is reported.
 struct ValidatorPlace {
   const ValidatorPlace* above = nullptr;
   std::string_view key = {};              ///< for an entry of a mapping
@@ -36,12 +36,12 @@ struct ValidatorPlace {
   ValidatorPlace below(std::size_t at) const;
 };
 
-/// One pass over a value and its schema that adds errors to `errors`. check() uses it.
+/// A pass over a value and its schema that adds errors to `errors`. Used by check().
 class ValidatorPass {
  public:
   explicit ValidatorPass(Diagnostics& errors) : errors_(errors) {}
 
-  /// `unit` is the unit of the option that the schema is part of.
+  /// `unit` is the unit of the option to which the schema belongs.
   void check(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
              std::string_view unit = "");
 
@@ -76,7 +76,7 @@ class ValidatorPass {
             std::string help = "");
 
   Diagnostics& errors_;
-  /// The schema with all kinds, while a mapping is checked by the schema of its kind.
+  /// The schema with all kinds, while a mapping is checked against the schema of its kind.
   const SchemaNode* chosen_ = nullptr;
 };
 

@@ -17,8 +17,8 @@ std::string with_length(const std::string& text) {
   return std::to_string(text.size()) + '"' + text;
 }
 
-/// Returns a string that is the same for equal data, such as 1 and 1.0, or mappings with any order
-/// of keys.
+/// Returns a string that is the same for equal data, such as 1 and 1.0, or mappings with keys in a
+/// different order.
 std::string fingerprint(const Value& value) {
   if (const auto* number = std::get_if<double>(&value.data)) {
     const bool integral = *number >= -0x1p63 && *number < 0x1p63 &&

@@ -29,7 +29,7 @@ int hex_value(char c) {
   return std::isdigit(lower) ? lower - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/// Decodes a part of a query: "a+b%2Fc" is "a b/c". nullopt if an escape is not complete.
+/// Decodes part of a query: "a+b%2Fc" is "a b/c". nullopt if an escape is not complete.
 std::optional<std::string> decoded(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {

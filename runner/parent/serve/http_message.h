@@ -15,10 +15,10 @@ namespace runner {
 struct PageRequest {
   std::string method;                          ///< "GET"
   std::string path;                            ///< as sent, without the query: "/run/0a1b"
-  std::map<std::string, std::string> query;    ///< decoded; of equal names, the first
+  std::map<std::string, std::string> query;    ///< decoded; if a name is repeated, its first value
   std::map<std::string, std::string> headers;  ///< by name in lower case
 
-  /// Returns the value of a field of the query; empty if there is none.
+  /// Returns the value of a query field; empty if there is none.
   std::string field(const std::string& name) const;
   /// Returns the value of a header; empty if there is none.
   std::string header(const std::string& name) const;
@@ -26,7 +26,7 @@ struct PageRequest {
   std::string cookie(std::string_view name) const;
 };
 
-/// What a server answers. With `events`, the body is a stream of server-sent events instead: the
+/// A server's response. With `events`, the body is a stream of server-sent events instead: the
 /// server calls `events` about once a second and sends what it returns, until that is nullopt.
 struct PageReply {
   int status = 200;
@@ -36,12 +36,12 @@ struct PageReply {
   std::function<std::optional<std::string>()> events = {};
 };
 
-/// Parses the head of a request, up to and including its empty line (RFC 9112). Returns the status
-/// with which to refuse it if it is not valid: 400, or 505 for another version of HTTP. It accepts
+/// Parses the head of a request, up to and including its empty line (RFC 9112). If the request is
+/// not valid, returns the status to reject it with: 400, or 505 for another HTTP version. Accepts
 /// only paths on this server, and no folded or repeated headers except Cookie.
 std::variant<PageRequest, int> parse_request(std::string_view head);
 
-/// Returns the head of a reply. The connection ends after its body.
+/// Returns the head of a reply. The connection is closed after the body.
 std::string reply_head(const PageReply& reply);
 
 }  // namespace runner

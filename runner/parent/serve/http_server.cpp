@@ -22,8 +22,7 @@ using std::chrono::milliseconds;
 constexpr int kThreads = 32, kMostStreams = 16;
 constexpr std::size_t kLargestHead = 16 << 10;
 constexpr milliseconds kForRequest(10'000), kForReply(30'000), kBetweenEvents(1000);
-constexpr int kQuietEvents = 15;  // after so many calls without events, one line shows that the
-                                  // client is still there
+constexpr int kQuietEvents = 15;  // then a line is sent to check that the client is there
 
 Diagnostic no_port(int port, int error) {
   const std::string name = port == 0 ? "no port" : "port " + std::to_string(port);
@@ -31,23 +30,23 @@ Diagnostic no_port(int port, int error) {
           {},
           "",
           name + (port == 0 ? " can be opened: " : " cannot be opened: ") + std::strerror(error),
-          "`--port 0` uses a free port, `--port N` another one"};
+          "`--port 0` uses a free port, `--port N` a specific one"};
 }
 
 PageReply refusal(int status) {
   return {.status = status,
-          .body = "The request was refused (" + std::to_string(status) + ").\n",
+          .body = "The request was rejected (" + std::to_string(status) + ").\n",
           .type = "text/plain; charset=utf-8"};
 }
 
 }  // namespace
 
-/// A connection to a client, which does not block and ends when the server stops.
+/// A non-blocking connection to a client, which ends when the server stops.
 class HttpServer::Connection {
  public:
   Connection(Descriptor client, int end) : client_(std::move(client)), end_(end) {}
 
-  /// Reads up to the empty line; returns 0, or the status with which to refuse.
+  /// Reads up to the empty line; returns 0, or the status for rejecting the request.
   int read_head(std::string& head) {
     const auto deadline = Clock::now() + kForRequest;
     std::array<char, 4096> piece;
@@ -66,7 +65,7 @@ class HttpServer::Connection {
     }
   }
 
-  /// False if the client does not take it in time, or is gone.
+  /// False if the client does not receive it in time or is gone.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       if (!wait(POLLOUT, Clock::now() + kForReply)) return false;
@@ -88,7 +87,7 @@ class HttpServer::Connection {
     return !is_over_;
   }
 
-  /// Ends the connection so that the client still gets all that was sent.
+  /// Ends the connection in such a way that the client still receives everything that was sent.
   void finish() {
     ::shutdown(*client_, SHUT_WR);
     pause(milliseconds(500));
@@ -137,13 +136,13 @@ void HttpServer::start(Handler handler) {
 
 void HttpServer::stop() {
   const std::uint64_t one = 1;
-  if (end_.is_open() && ::write(*end_, &one, sizeof one) < 0) return;  // it is readable already
+  if (end_.is_open() && ::write(*end_, &one, sizeof one) < 0) return;  // it is already readable
   threads_.clear();
 }
 
 HttpServer::~HttpServer() { stop(); }
 
-/// Each thread waits for connections of its own; the kernel chooses among them.
+/// Each thread waits for connections on its own; the kernel chooses among the threads.
 void HttpServer::serve() {
   while (true) {
     pollfd wanted[2] = {{*socket_, POLLIN, 0}, {*end_, POLLIN, 0}};
@@ -192,7 +191,7 @@ void HttpServer::send_events(Connection& client, const PageReply& reply) {
         if (!client.send(*text) || !client.pause(kBetweenEvents)) break;
       }
     } catch (const std::exception&) {
-      // The client asks again.
+      // The client will try again.
     }
   }
   --*streams_;

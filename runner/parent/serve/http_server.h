@@ -11,22 +11,23 @@
 
 namespace runner {
 
-/// A small HTTP server for this machine's own browser. It listens on 127.0.0.1 only, reads requests
-/// without bodies, and ends each connection after one reply. A fixed number of threads serve one
-/// connection each, so a slow or stuck client delays no other; half of them may serve events.
-/// A client gets ten seconds to send its request, and thirty to take each part of the reply.
+/// A small HTTP server for this machine's own browser. It listens only on 127.0.0.1, reads requests
+/// without bodies, and closes each connection after one reply. A fixed number of threads serve one
+/// connection each, so a slow or stuck client does not delay others; at most half of them serve
+/// events. A client gets ten seconds to send its request, and thirty to receive each part of the
+/// reply.
 class HttpServer {
  public:
   using Handler = std::function<PageReply(const PageRequest&)>;
 
-  /// Opens a port; 0: any free one. kUsage if it is taken or may not be used. Connections wait
-  /// until start().
+  /// Opens a port; 0: any free one. kUsage if it is in use or not allowed. Connections wait until
+  /// start().
   static Result<HttpServer> open(int port);
 
-  /// Answers requests with `handler`, which several threads call at once and which may throw.
-  /// Borrows nothing else. Signals should be blocked before.
+  /// Answers requests using `handler`, which is called by several threads at once and may throw.
+  /// Borrows nothing else. Signals should be blocked before the call.
   void start(Handler handler);
-  /// Ends all connections and waits for their threads. The destructor does so too.
+  /// Closes all connections and waits for their threads. The destructor does this too.
   void stop();
   int port() const { return port_; }
 

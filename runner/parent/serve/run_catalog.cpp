@@ -27,7 +27,7 @@ constexpr std::size_t kDigitsOfId = 16;
 
 std::string id_from(const std::string& folder) { return sha256(folder).substr(0, kDigitsOfId); }
 
-/// Finds the sweeps of the trials in the catalog, by the folders above the runs.
+/// Finds the sweeps that trials in the catalog belong to, by the folders above the runs.
 void find_sweeps(Catalog& catalog) {
   std::map<std::string, CatalogSweep*> known;  // by folder; null: not a sweep
   for (std::size_t i = 0; i < catalog.runs.size(); ++i) {
@@ -56,7 +56,7 @@ std::int64_t peak_in(const fs::path& summary) {
   return peak;
 }
 
-/// The finite numbers of a list of a training's metrics.
+/// The finite numbers in a list of a training node's metrics.
 std::vector<double> numbers_in(const Json& history, const char* name) {
   std::vector<double> numbers;
   const Json list = history.is_object() ? history.value(name, Json()) : Json();
@@ -80,7 +80,7 @@ std::string curve_in(const fs::path& run) {
   return "";
 }
 
-/// Returns a number that changes when the summary of a run does; 0: it cannot be read.
+/// Returns a number that changes when a run's summary does; 0 if it cannot be read.
 std::int64_t stamp_of(const fs::path& summary) {
   struct stat status {};
   if (::stat(summary.c_str(), &status) != 0) return 0;
@@ -109,7 +109,7 @@ RunCatalog::~RunCatalog() {
 
 Result<std::shared_ptr<const Catalog>> RunCatalog::refresh() {
   const std::lock_guard reading(reading_);
-  Diagnostics ignored;  // a damaged run says so in its row
+  Diagnostics ignored;  // a damaged run is reported in its row
   auto listing = list_runs(wish_, indexes_, ignored);
   if (!listing) return listing.errors();
   auto catalog = std::make_shared<Catalog>();

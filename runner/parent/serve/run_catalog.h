@@ -23,11 +23,11 @@ namespace runner {
 /// A sweep in a catalog.
 struct CatalogSweep {
   std::string id, folder;
-  std::vector<std::size_t> trials;  ///< where its trials are in Catalog::runs
+  std::vector<std::size_t> trials;  ///< indices of its trials in Catalog::runs
 };
 
-/// The runs and sweeps below some folders at one moment. Addresses of pages contain ids, which are
-/// digests of the folders' names, so nothing that a client sends is used as a path.
+/// The runs and sweeps below some folders at a given moment. Page addresses contain ids, which are
+/// digests of folder names, so nothing that a client sends is used as a path.
 struct Catalog {
   std::vector<ListedRun> runs;                ///< sorted by folder
   std::vector<std::string> ids;               ///< of each run
@@ -41,29 +41,30 @@ struct Catalog {
   std::string id_of(const std::string& folder) const;
 };
 
-/// What a list shows of a run in addition to its entry.
+/// What a list shows about a run in addition to its entry.
 struct RunFacts {
   std::int64_t planned_bytes = 0, peak_bytes = 0;  ///< 0: unknown
-  std::string curve = {};  ///< the validation of a training over its epochs, as a sparkline
+  std::string curve = {};  ///< a training stage's validation metric over its epochs, as a sparkline
 };
 
-/// Keeps the catalog of some folders. While somebody looks at it, a thread reads the folders again
-/// every two seconds, so a page of many runs need not wait for that. All functions may be called
-/// by several threads at once.
+/// Keeps the catalog of some folders up to date. While somebody is looking at it, a thread rereads
+/// the folders every two seconds, so a page with many runs need not wait for that. All functions
+/// may be called by several threads at once.
 class RunCatalog {
  public:
-  /// `wish` names the folders and is told before records are read; `indexes` as for list_runs().
+  /// `wish` names the folders, and its callback is called before records are read; `indexes` is as
+  /// for list_runs().
   RunCatalog(ListingWish wish, std::filesystem::path indexes)
       : wish_(std::move(wish)), indexes_(std::move(indexes)) {}
   ~RunCatalog();
   RunCatalog(const RunCatalog&) = delete;
   RunCatalog& operator=(const RunCatalog&) = delete;
 
-  /// Reads the folders. Fails as list_runs() does; the catalog is then the last one.
+  /// Reads the folders. Fails like list_runs(), and then keeps the previous catalog.
   Result<std::shared_ptr<const Catalog>> refresh();
-  /// Returns the catalog, at most a few seconds old.
+  /// Returns the catalog, which is at most a few seconds old.
   std::shared_ptr<const Catalog> contents();
-  /// Reads the folders again whenever somebody has called contents() in the last minute.
+  /// Keeps rereading the folders as long as contents() was called within the last minute.
   void keep_fresh();
   /// Returns the folders of the runs that a filter matches (RunFilter).
   Result<std::set<std::string>> matching(const std::string& filter) const;
@@ -80,7 +81,7 @@ class RunCatalog {
   const ListingWish wish_;
   const std::filesystem::path indexes_;
   std::mutex reading_;  // held while the folders are read
-  std::mutex mutex_;    // protects what follows
+  std::mutex mutex_;    // protects the following members
   std::shared_ptr<const Catalog> catalog_;
   Clock::time_point read_ = {}, visited_ = {};
   std::unordered_map<std::string, KnownFacts> facts_;

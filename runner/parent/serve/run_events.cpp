@@ -10,13 +10,13 @@
 namespace runner {
 namespace {
 
-constexpr int kCallsBetweenReports = 5;  // a report takes longer to make than a line
+constexpr int kCallsBetweenReports = 5;  // a report takes longer to generate than a line
 
 std::string event(const std::string& name, const std::string& data) {
   return "event: " + name + "\ndata: " + printable(data) + "\n\n";
 }
 
-/// What has been told about a run so far.
+/// What has been reported about a run so far.
 class FollowedRun {
  public:
   explicit FollowedRun(std::filesystem::path folder)

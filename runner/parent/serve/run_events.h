@@ -7,11 +7,11 @@
 
 namespace runner {
 
-/// Returns a function that looks at the run in `folder` each time it is called and returns the
-/// server-sent events since the last call, or an empty text; nullopt once the run is over and that
-/// has been told. The events are
+/// Returns a function that, on each call, looks at the run in `folder` and returns the server-sent
+/// events since the last call, or an empty text; nullopt once the run is over and this has been
+/// reported. The events are
 ///
-///   progress   the line of `retort watch`, whenever it changes
+/// progress the line that `retort watch` shows, whenever it changes
 ///   report     the report has changed; at most every fifth call
 ///   end        the run is over
 std::function<std::optional<std::string>()> run_events(std::filesystem::path folder);

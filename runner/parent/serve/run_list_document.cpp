@@ -82,7 +82,7 @@ ListRow row_of(const CatalogSweep& sweep, const Catalog& catalog) {
   return row;
 }
 
-/// What the query of a request asks for.
+/// What a request's query asks for.
 struct ListWish {
   std::string text, state, recipe, sort;
   bool has_trials = false, is_falling = true;
@@ -103,7 +103,7 @@ ListWish list_wish_of(const PageRequest& request) {
   return wish;
 }
 
-/// Returns the address of another list, with the same choices but for what is given.
+/// Returns the address of another list, with the same choices except for those given.
 std::string address_of(const ListWish& wish, std::string_view sort, bool is_falling,
                        std::size_t page) {
   std::string address = "/?";
@@ -153,7 +153,7 @@ class RowChoice {
   }
 
  private:
-  /// A sweep is taken if any of its trials has the state and matches the filter.
+  /// A sweep is included if any of its trials has the state and matches the filter.
   bool takes(const ListRow& row, const std::vector<std::size_t>& runs) const {
     if (!wish_.recipe.empty() && row.recipe != wish_.recipe) return false;
     const auto is_wanted = [&](std::size_t place) {
@@ -170,7 +170,7 @@ class RowChoice {
   const std::optional<std::set<std::string>>& folders_;
 };
 
-/// Sorts by a column; the best results first. Equal rows are sorted by name.
+/// Sorts by a column, best results first. Equal rows are sorted by name.
 void sort_list(std::vector<ListRow>& rows, const ListWish& wish) {
   const auto by = [&](const auto& key) {
     std::ranges::stable_sort(rows, [&](const ListRow& a, const ListRow& b) {
@@ -229,7 +229,7 @@ Table list_table_of(std::span<const ListRow> rows, const ListWish& wish, RunCata
   return table;
 }
 
-/// Returns the choices of a field: any, and each value that a run has.
+/// Returns the choices for a field: any, and each value that occurs in a run.
 template <typename Value>
 std::vector<std::pair<std::string, std::string>> choices_of(const Catalog& catalog,
                                                             const Value& value) {
@@ -286,7 +286,7 @@ Document run_list_document(RunCatalog& catalog, const PageRequest& request) {
   if (looks_like_filter(wish.text)) {
     auto matching = catalog.matching(wish.text);
     if (matching) folders = *std::move(matching);
-    else document.say("The filter cannot be read: " + matching.errors().front().message);
+    else document.say("The filter is not valid: " + matching.errors().front().message);
   }
   std::vector<ListRow> rows = RowChoice(*contents, wish, folders).rows();
   sort_list(rows, wish);

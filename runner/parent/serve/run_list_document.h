@@ -6,11 +6,11 @@
 
 namespace runner {
 
-/// Returns the list of runs and sweeps, a hundred on a page. The fields of the query choose them:
+/// Returns the list of runs and sweeps, a hundred per page. The query fields select them:
 ///
 ///   text    a filter (RunFilter) or a part of a name, recipe, state, metric or tag
 ///   state, recipe   exactly this one
-///   trials  "listed": list trials too, which otherwise are only in the pages of their sweeps
+/// trials "listed": list trials too, which otherwise appear only on the pages of their sweeps
 ///   sort, order     a column of the table; "up" or "down"
 ///   page    counted from 1
 Document run_list_document(RunCatalog& catalog, const PageRequest& request);

@@ -13,7 +13,7 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMostOffered = 100;  // runs to compare with
+constexpr std::size_t kMostOffered = 100;  // maximum number of runs offered for comparison
 
 PageReply reply_of(const Document& document, int status = 200, const Served& served = {}) {
   return {.status = status, .body = html_page(document, served)};
@@ -32,7 +32,7 @@ PageReply not_found() {
   return reply_of(document, 404);
 }
 
-/// Compares all characters, so that the time does not tell how many of them are right.
+/// Compares all characters, so the time taken does not reveal how many of them are correct.
 bool is_same_secret(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   unsigned difference = 0;
@@ -41,7 +41,7 @@ bool is_same_secret(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-/// Returns a page with what is wrong with a record instead of its report.
+/// Returns a page that says what is wrong with a record, in place of its report.
 Document document_of_errors(const std::string& folder, const Diagnostics& errors) {
   Document document{.title = folder, .blocks = {}};
   document.say("The record cannot be shown.");
@@ -65,8 +65,8 @@ void add_above(Document& document, std::vector<Block> blocks) {
                          std::make_move_iterator(blocks.end()));
 }
 
-/// Returns a form that compares the run at `place` with another one: of the same recipe first, and
-/// of those the last started first.
+/// Returns a form that compares the run at `place` with another one: those of the same recipe
+/// first, and most recently started first among those.
 Form comparison_form(const Catalog& catalog, std::size_t place) {
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < catalog.runs.size(); ++i)
@@ -88,7 +88,7 @@ Form comparison_form(const Catalog& catalog, std::size_t place) {
 
 std::string random_token() {
   constexpr std::string_view kDigits = "0123456789abcdef";
-  std::random_device random;  // the kernel's, by glibc
+  std::random_device random;  // glibc reads from the kernel
   std::string token;
   for (int i = 0; i < 32; ++i) token += kDigits[random() % 16];
   return token;
@@ -110,7 +110,7 @@ PageReply Site::answer(const PageRequest& request) const {
   if (!is_host_known(request)) {
     reply = message(403, "Refused", "Open the address that `retort serve` printed.");
   } else if (request.method != "GET" && request.method != "HEAD") {
-    reply = message(405, "Refused", "This server only shows runs: it answers GET and HEAD.");
+    reply = message(405, "Refused", "This server only shows runs: it supports only GET and HEAD.");
     reply.headers.emplace_back("Allow", "GET, HEAD");
   } else if (!is_new && !is_same_secret(request.cookie(cookie_name()), token_)) {
     reply = message(403, "The token is missing",

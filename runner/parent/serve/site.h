@@ -7,24 +7,25 @@
 
 namespace runner {
 
-/// The pages of `retort serve`: which request gets which page. It only reads, and reads only what
-/// the catalog lists.
+/// The pages of `retort serve`: which request gets which page. Nothing is written, and only what
+/// the catalog lists is read.
 ///
 ///   /                  the list of runs and sweeps (run_list_document.h)
 ///   /run/ID            the report of a run; /run/ID/events follows it (run_events.h)
 ///   /sweep/ID          the report of a sweep
 ///   /compare?a=ID&b=ID two runs side by side
 ///
-/// Every request needs the token, in the query or in the cookie that the first such request sets.
-/// The Host header must name this machine, so that no web page can read the site through a name
-/// that it lets point here (DNS rebinding). Other methods than GET and HEAD are refused.
+/// Every request needs the token, either in the query or in the cookie that the first such request
+/// sets. The Host header must name this machine, so that no web page can read the site through a
+/// host name that it makes point here (DNS rebinding). Methods other than GET and HEAD are
+/// rejected.
 class Site {
  public:
   /// Borrows `catalog`. `port` is the server's.
   Site(RunCatalog& catalog, std::string token, int port)
       : catalog_(catalog), token_(std::move(token)), port_(port) {}
 
-  /// May be called by several threads at once. An error becomes a page.
+  /// May be called by several threads at once. Errors become pages.
   PageReply answer(const PageRequest& request) const;
   /// The address to open first.
   std::string address() const;

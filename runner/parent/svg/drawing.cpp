@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-/// Colors that color-blind users can also tell apart (Okabe and Ito, 2008); the second of each pair
+/// Colors that color-blind users can tell apart too (Okabe and Ito, 2008); the second of each pair
 /// is lighter, for a dark background.
 constexpr std::array<std::array<const char*, 2>, 8> kColors = {{{"#0072b2", "#5cb8f0"},
                                                                 {"#d55e00", "#ff9147"},
@@ -37,7 +37,7 @@ std::string attribute(std::string_view name, std::string_view value) {
   return " " + std::string(name) + "=\"" + markup_text(value) + "\"";
 }
 
-/// Writes the numbers with all their digits.
+/// Writes the numbers in full precision.
 std::string scale_attribute(const Scale& scale) {
   std::string numbers;
   for (const double number : {scale.from.x, scale.from.y, scale.to.x, scale.to.y, scale.lowest.x,

@@ -7,23 +7,23 @@
 
 namespace runner {
 
-/// A point in a drawing: pixels from its left and top edge.
+/// A point in a drawing, in pixels from its left and top edges.
 struct Point {
   double x = 0, y = 0;
 };
 
-/// The values of the data at two opposite corners of a plot.
+/// The data values at two opposite corners of a plot.
 struct Scale {
-  Point from, to;               ///< the corner of the lowest and that of the highest values
+  Point from, to;               ///< the corners with the lowest and with the highest values
   Point lowest, highest;        ///< the data there
   bool is_logarithmic = false;  ///< y is the log10 of the data
 };
 
 enum class Align { kStart, kMiddle, kEnd };
 
-/// An SVG drawing; later elements cover earlier ones. The same calls write the same bytes. It is
-/// self-contained, without external fonts, scripts or files, and is dark if the viewer uses a dark
-/// theme. It is a file of its own or a part of an HTML page.
+/// An SVG drawing; later elements cover earlier ones. Output is deterministic: the same calls write
+/// the same bytes. It is self-contained, without external fonts, scripts or files, and is dark if
+/// the viewer uses a dark theme. It can be a standalone file or be embedded in an HTML page.
 ///
 ///   Drawing picture(300, 200, "Loss", "Loss of 3 epochs: 2.1, 1.4, 0.9");
 ///   picture.line(points, "line color-1");
@@ -37,8 +37,8 @@ class Drawing {
   /// `title` and `description` are for screen readers.
   Drawing(double width, double height, std::string_view title, std::string_view description);
 
-  /// Draws a line through the points in order. A line with a name is a curve whose values a page
-  /// can show (scale()).
+  /// Draws a line through the points in order. A line with a name is a curve with values that a
+  /// page can show (scale()).
   void line(std::span<const Point> points, std::string_view style, std::string_view name = "");
   void line(Point from, Point to, std::string_view style);
   void circle(Point center, double radius, std::string_view style);
@@ -49,13 +49,13 @@ class Drawing {
   void text(Point at, std::string_view text, Align align, std::string_view style,
             double degrees = 0);
 
-  /// Records which data the drawing shows between two points, for scripts of a page.
+  /// Records what range of data the drawing shows between two points, for use by a page's script.
   void scale(const Scale& scale) { scale_ = scale; }
 
   /// Returns the whole document.
   std::string svg() const;
-  /// Returns an element for an HTML page, which must contain style_sheet() once. `id` is unique in
-  /// the page.
+  /// Returns an element for an HTML page, which must contain style_sheet() once. `id` must be
+  /// unique in the page.
   std::string inlined(std::string_view id) const;
   /// Returns the rules for the styles, limited to SVG elements.
   static std::string style_sheet();

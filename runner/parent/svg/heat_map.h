@@ -11,7 +11,7 @@ namespace runner {
 /// A square of `count` rows and columns of colored cells, with the same names for both.
 class HeatMap {
  public:
-  /// `corner` is the upper left corner of the square, `cell` the side of a cell in pixels. Borrows
+  /// `corner` is the upper left corner of the square, `cell` the size of a cell in pixels. Borrows
   /// `drawing`.
   HeatMap(Drawing& drawing, Point corner, double cell, std::size_t count)
       : drawing_(drawing), corner_(corner), cell_(cell), count_(count) {}
@@ -20,7 +20,7 @@ class HeatMap {
   /// `text` is written into the cell.
   void cell(std::size_t row, std::size_t column, double strength, std::string_view tip,
             std::string_view text = "") const;
-  /// Writes the name of row and column `place`, cut to 24 characters.
+  /// Writes the name of row and column `place`, truncated to 24 characters.
   void name(std::size_t place, std::string_view name) const;
 
  private:

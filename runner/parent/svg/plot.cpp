@@ -47,7 +47,7 @@ std::string label(double value, int exponent) {
 Ticks ticks(double low, double high, int most, int smallest_exponent) {
   assert(std::isfinite(low) && std::isfinite(high) && most >= 3);
   if (low > high) std::swap(low, high);
-  // If both are the same in double precision, the range is a point, but a scale is still needed.
+  // If both are equal in double precision, the range is a point, but a scale is still needed.
   if (high - low <= 1e-12 * std::max(std::abs(low), std::abs(high))) {
     const double least = low == 0 || smallest_exponent == 0 ? 1 : 0,
                  reach = std::max(std::abs(low) / 2, least);

@@ -11,21 +11,21 @@ namespace runner {
 
 /// The ticks of an axis: multiples of 1, 2 or 5 times a power of ten.
 struct Ticks {
-  double low = 0, high = 1;  ///< the axis: the requested range, extended to the outermost ticks
+  double low = 0, high = 1;  ///< the axis: the requested range extended to the outermost ticks
   std::vector<double> values;
   std::vector<std::string> labels;  ///< one for each value, all with the same number of decimals
 };
 
 /// Returns at least two and at most `most` ticks (`most` is 3 or more) for the range between `low`
-/// and `high`, which are finite and in any order. If they are equal, the axis extends to both
-/// sides.
+/// and `high`, which must be finite and may be in any order. If they are equal, the axis extends to
+/// both sides.
 Ticks nice_ticks(double low, double high, int most);
 
 /// Like nice_ticks(), for whole numbers such as epochs: all ticks are whole numbers.
 Ticks whole_ticks(double low, double high, int most);
 
-/// Returns ticks for an axis of logarithms: the values are log10 of "0.1", "1", "10" or, over few
-/// powers of ten, also of "2" and "5" times them. `low` and `high` are the logarithms of the data.
+/// Returns ticks for a logarithmic axis: the values are log10 of "0.1", "1", "10" or, over few
+/// powers of ten, also of 2 and 5 times these. `low` and `high` are the logarithms of the data.
 Ticks power_ticks(double low, double high, int most);
 
 /// One axis of a plot.
@@ -35,7 +35,7 @@ struct Axis {
   bool is_logarithmic = false;  ///< its values are log10 of the data
 };
 
-/// The rectangle between the axes of a plot; the labels of the axes are outside it.
+/// The rectangle between the axes of a plot; axis labels are outside it.
 struct Frame {
   double left = 0, top = 0, width = 0, height = 0;
 };
@@ -47,18 +47,19 @@ enum class Stroke {
   kThin
 };  ///< kMarked: with a dot at each point if there are few points
 
-/// A plot with two axes in a drawing, in the units of its data. The constructor draws the frame,
-/// ticks, grid and titles; later elements cover them. `drawing` is borrowed and must outlive it.
+/// A plot with two axes, in a drawing, that uses the units of its data. The constructor draws the
+/// frame, ticks, grid and titles; later elements cover them. `drawing` is borrowed and must outlive
+/// it.
 class Plot {
  public:
   Plot(Drawing& drawing, const Frame& frame, Axis x, Axis y, std::string_view title);
 
-  /// Returns the position of the data's (x, y) in the drawing. Values beyond the axes are clamped
-  /// to their ends.
+  /// Returns the position of the data's (x, y) in the drawing. Values beyond the ends of the axes
+  /// are clamped.
   Point at(double x, double y) const;
 
-  /// Draws a line through the points in order. Colors are numbered from 1; the ninth equals the
-  /// first. The name is for pages that show its values.
+  /// Draws a line through the points in order. Colors are numbered from 1; the ninth is the same as
+  /// the first. The name is for pages that show the line's values.
   void line(std::span<const Point> data, int color, Stroke stroke = Stroke::kMarked,
             std::string_view name = "");
   void dashed(Point from, Point to);
@@ -80,10 +81,10 @@ struct LegendEntry {
   bool is_dashed = false;
 };
 
-/// Draws the lines and their names below each other, starting at `at`.
+/// Draws the lines and their names one below another, starting at `at`.
 void draw_legend(Drawing& drawing, Point at, std::span<const LegendEntry> entries);
 
-/// Returns `text` with at most `most` characters; a longer one is cut and ends in "…".
+/// Returns `text` cut to at most `most` characters; if cut, it ends in "…".
 std::string shortened(std::string_view text, std::size_t most);
 
 }  // namespace runner

@@ -93,7 +93,7 @@ void AskTell::hear(const std::string& line, std::vector<std::uint64_t>& added) {
 
 void AskTell::ended(const Trial& trial) {
   const auto ask = ask_of_trial_.find(trial.number);
-  if (ask == ask_of_trial_.end()) return;  // no ask led to this trial
+  if (ask == ask_of_trial_.end()) return;  // this trial did not come from an ask
   Json line = {{"tell", ask->second}, {"trial", trial.number}, {"state", name(trial.state)}};
   if (trials_of_before_.contains(trial.number)) line["overrides"] = trial.settings;
   line.update(measured_(trial));

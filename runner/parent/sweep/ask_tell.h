@@ -13,7 +13,8 @@
 
 namespace runner {
 
-/// An external sampler, such as Optuna, that chooses the trials. Both sides exchange lines of JSON.
+/// An external sampler, such as Optuna, that chooses the trials. The two sides exchange lines of
+/// JSON.
 ///
 /// To the sampler:
 ///   {"ask": 0}            a trial could start
@@ -27,27 +28,27 @@ namespace runner {
 ///
 /// "value" is the value of the metric that compares trials, null if it was not measured; "best" is
 /// "smallest" or "largest". There are as many open asks as free slots. Answers may arrive in any
-/// order; an answer that arrives before its ask is kept until then.
+/// order; an answer that arrives before its ask is kept until the ask is made.
 ///
 /// When an interrupted sweep continues, it tells the sampler about every trial again: about
-/// finished ones immediately, about the others when they end. A sampler skips the ones it knows.
-/// Such a line also has {"overrides": ["train.epochs=5"]}, for a sampler that has lost its state.
-/// An ask that led to no trial, because it was unanswered or refused, is repeated under its number
-/// and must be answered again; then the numbering continues.
+/// finished ones immediately, about the others when they end. A sampler should skip those it
+/// already knows. Such a line also has {"overrides": ["train.epochs=5"]}, for a sampler that has
+/// lost its state. An ask that did not lead to a trial, because it was unanswered or refused, is
+/// repeated under the same number and must be answered again; then the numbering continues.
 class AskTell final : public TrialSource {
  public:
   using Json = nlohmann::ordered_json;
   /// Adds a trial with `settings` to the journal and returns its number.
   using Add = std::function<Result<std::uint64_t>(std::uint64_t ask, const Json& settings)>;
-  /// Returns {"value", "metrics"} of a trial that has ended.
+  /// Returns {"value", "metrics"} for a trial that has ended.
   using Measured = std::function<Json(const Trial& trial)>;
 
   /// Reads from the descriptor `input`; `input` and `output` are borrowed.
   AskTell(int input, std::ostream& output, Add add, Measured measured)
       : input_(input), output_(output), add_(std::move(add)), measured_(std::move(measured)) {}
 
-  /// Call first if the sweep continues. `trials` are the trials so far; tells the sampler about
-  /// each for which `is_over` is true.
+  /// Must be called first if the sweep continues. `trials` are the trials so far; tells the sampler
+  /// about each one for which `is_over` is true.
   void go_on(const std::vector<Trial>& trials, const std::function<bool(const Trial&)>& is_over);
 
   std::vector<std::uint64_t> take(std::size_t wanted) override;
@@ -66,7 +67,7 @@ class AskTell final : public TrialSource {
   std::string unread_;
   std::uint64_t next_ask_ = 0;
   std::set<std::uint64_t> asked_;                        // asks without an answer
-  std::set<std::uint64_t> answered_before_;              // asks answered in an earlier process
+  std::set<std::uint64_t> answered_before_;              // asks answered by an earlier process
   std::map<std::uint64_t, std::uint64_t> ask_of_trial_;  // by trial number
   std::set<std::uint64_t> trials_of_before_;
   bool is_done_ = false;

@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kLargestFoldRecipe = 16 << 20;
 constexpr std::uint64_t kBootstrapSeed = 0;
 
-/// The fold that a trial's recipe names.
+/// The fold named in a trial's recipe.
 struct FoldOfTrial {
   std::int64_t count = 0, index = 0;
   std::string others;  // hash of the rest of the recipe
@@ -39,7 +39,7 @@ const std::int64_t* integer_in(const Value& map, std::string_view key) {
   return value ? std::get_if<std::int64_t>(&value->data) : nullptr;
 }
 
-/// Returns the folds of the first stage that has some; null if there is none.
+/// Returns the folds of the first stage that has any; null if there is none.
 Value* folds_in(Value& recipe) {
   if (!recipe.map()) return nullptr;
   for (Entry& stage : *recipe.map()) {
@@ -89,7 +89,7 @@ std::vector<std::string> evaluations_of_fold(const std::filesystem::path& run) {
   return ids;
 }
 
-/// True for a metric of the network's performance on the fold.
+/// True for a metric that measures the network's performance on the fold.
 bool is_of_quality(std::string_view metric) {
   constexpr std::array<std::string_view, 5> kOthers = {"evaluate/top1_low", "evaluate/top1_high",
                                                        "evaluate/chance", "evaluate/samples",
@@ -135,7 +135,7 @@ std::string folds_text(const std::vector<std::int64_t>& folds) {
   return (folds.size() == 1 ? "fold " : "folds ") + join(numbers, ", ");
 }
 
-/// Returns a sample that is in two folds, for a message; nullopt: none is.
+/// Returns a sample that is in two folds, for a message; nullopt if there is none.
 std::optional<std::string> sample_in_two_folds(const std::vector<FoldResult>& folds) {
   std::map<std::string, std::int64_t> fold_of;
   for (const FoldResult& one : folds) {

@@ -21,12 +21,12 @@ struct FoldResult {
   std::int64_t fold = 0;  ///< counted from 0
   std::uint64_t trial = 0;
   TrialState state = TrialState::kWaiting;
-  std::map<std::string, double> metrics;  ///< of the fold; empty unless the trial has finished
+  std::map<std::string, double> metrics;  ///< for the fold; empty unless the trial has finished
   /// The fold's out-of-fold predictions; nullopt if there are none.
   std::optional<PredictionTable> predictions;
 };
 
-/// A metric over the folds whose trials have finished.
+/// A metric over the folds with finished trials.
 struct FoldMean {
   std::string metric;
   std::size_t folds = 0;
@@ -36,10 +36,10 @@ struct FoldMean {
 
 /// Trials of a sweep that differ only in folds.index, and the results of one of their evaluations.
 struct CrossValidation {
-  std::string settings;  ///< what sets them apart from other trials of the sweep; may be empty
-  std::string node;      ///< the evaluation of the fold; empty: nothing evaluates it
+  std::string settings;  ///< what distinguishes them from other trials of the sweep; may be empty
+  std::string node;      ///< the node that evaluates the fold; empty: none
   std::int64_t count = 0;
-  std::vector<FoldResult> folds;  ///< those that have a trial, in order
+  std::vector<FoldResult> folds;  ///< those with a trial, in order
   std::optional<PooledMetrics> pooled;
   std::string not_pooled;  ///< why `pooled` is missing, as a clause; else empty
 
@@ -48,17 +48,17 @@ struct CrossValidation {
 };
 
 /// Reads the cross-validations of a sweep from its trials' recipes and runs: groups of trials that
-/// differ only in folds.index, one result for each evaluation of the fold. Trials that all have the
-/// same fold are not a cross-validation. Predictions are pooled only if every fold has a finished
-/// trial with predictions, and no sample is in two folds. The intervals are the same each time. The
-/// texts of the recipes are added to `sources`.
+/// differ only in folds.index, with one result for each evaluation of the fold. Trials that all use
+/// the same fold are not a cross-validation. Predictions are pooled only if every fold has a
+/// finished trial with predictions and no sample is in two folds. The intervals are the same every
+/// time. The texts of the recipes are added to `sources`.
 std::vector<CrossValidation> read_cross_validations(const std::filesystem::path& sweep,
                                                     const std::vector<Trial>& trials,
                                                     Sources& sources);
 
-/// Returns the rows of a cross-validation's table: its folds, then what summarizes them.
+/// Returns the rows of a cross-validation's table: its folds, then their summaries.
 TableRows fold_rows(const CrossValidation& all);
-/// Returns a line that says how the intervals of the table were computed, or why they are missing.
+/// Returns a line explaining how the intervals in the table were computed, or why they are missing.
 std::string fold_remarks(const CrossValidation& all);
 
 /// Returns a table for each cross-validation: the metrics of each fold, their mean and standard

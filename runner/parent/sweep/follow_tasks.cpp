@@ -15,21 +15,21 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kLargestArray = 1000;  // Slurm's MaxArraySize is 1001 by default
-/// How many queries in a row must miss a task before it counts as gone. A new task appears in the
-/// queue with a delay, and the last line of its account may arrive late over a network.
+/// How many queries in a row must fail to find a task before it counts as gone. A new task appears
+/// in the queue with a delay, and the last line of its account may arrive late over a network.
 constexpr int kMissesOfGone = 3;
 
 bool is_end(const TaskEvent& event) {
   return event.state == TrialState::kFinished || event.state == TrialState::kFailed;
 }
 
-/// A trial and the last task that it was assigned to.
+/// A trial and the last task to which it was assigned.
 struct FollowedTrial {
   std::size_t submission = 0, index = 0;
   bool is_active = false;      ///< its task may still report something
-  bool is_given_up = false;    ///< it will not be submitted again by this process
+  bool is_given_up = false;    ///< this process will not submit it again
   bool is_of_earlier = false;  ///< another process has submitted the task
-  std::size_t lines = 0;       ///< number of lines of its account that are in the journal
+  std::size_t lines = 0;       ///< number of lines of its account that are already in the journal
   int misses = 0, losses = 0, failures = 0;
 };
 
@@ -67,8 +67,8 @@ class Following {
   }
 
  private:
-  /// Shows what tasks report until the next query of the queue is due. Returns a signal that ended
-  /// the wait.
+  /// Shows what tasks report until the next queue query is due. Returns a signal that ended the
+  /// wait, if any.
   std::optional<int> pass_time(
       const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {
     auto left = options_.look;
@@ -214,7 +214,7 @@ class Following {
     for (const Diagnostic& error : queue_.cancel(submissions_)) report(error);
   }
 
-  /// Submits, as new arrays, the unfinished trials that no task is running.
+  /// Submits, as new arrays, the unfinished trials that are not being run by any task.
   Diagnostics hand_over() {
     std::vector<std::uint64_t> waiting;
     for (const Trial& trial : journal_.trials()) {
@@ -273,11 +273,11 @@ class Following {
       if (is_any_active(one)) asked.push_back(one);
     const auto queued = queue_.look(asked);
     if (!queued) return endure(queued.errors());
-    if (silent_since_) say(queue_.name() + " answers again");
+    if (silent_since_) say(queue_.name() + " is responding again");
     silent_since_.reset();
     std::map<std::pair<std::string, std::size_t>, const QueuedTask*> known;
     for (const QueuedTask& task : *queued) known[{task.submission, task.index}] = &task;
-    collect();  // events that a task wrote before it left the queue
+    collect();  // collects events that a task wrote before it left the queue
     for (std::uint64_t number = 0; number < trials_.size(); ++number) {
       FollowedTrial& trial = trials_[number];
       if (!trial.is_active) continue;
@@ -293,7 +293,7 @@ class Following {
     const auto now = std::chrono::steady_clock::now();
     if (!silent_since_) {
       silent_since_ = now;
-      report(queue_.name() + " does not answer (" + errors.front().message +
+      report(queue_.name() + " is not responding (" + errors.front().message +
              "); following the trials' own files");
     }
     return now - *silent_since_ >= options_.patience ? errors : Diagnostics();

@@ -14,7 +14,7 @@
 
 namespace runner {
 
-/// A task as the scheduler reports it.
+/// A task, as reported by the scheduler.
 struct QueuedTask {
   std::string submission;  ///< the submission's name
   std::size_t index = 0;   ///< index of the task in the submission
@@ -29,37 +29,37 @@ class TaskQueue {
   virtual ~TaskQueue() = default;
   /// Returns the scheduler's name, "Slurm".
   virtual std::string name() const = 0;
-  /// Submits a submission that is already recorded; returns the scheduler's number for it.
+  /// Submits a submission that has already been recorded; returns the scheduler's number for it.
   /// kClusterRefused if the scheduler rejected it, kClusterSilent if the outcome is unknown.
   virtual Result<std::string> submit(const Submission& submission) = 0;
   /// Returns the tasks of `submissions` that the scheduler still knows; kClusterSilent if it does
-  /// not answer.
+  /// not respond.
   virtual Result<std::vector<QueuedTask>> look(std::span<const Submission> submissions) = 0;
-  /// Returns in one word what happened to a task that look() no longer returns; empty: unknown.
+  /// Returns, in one word, what happened to a task that look() no longer returns; empty: unknown.
   virtual std::string fate(const Submission& submission, std::size_t index) = 0;
   /// Makes all tasks of `submissions` save and exit; kClusterSilent if the scheduler does not
-  /// answer.
+  /// respond.
   virtual Diagnostics cancel(std::span<const Submission> submissions) = 0;
 };
 
 /// How to follow the tasks of a cluster.
 struct FollowOptions {
-  std::string prefix;                         ///< of the submissions' names; unique to this sweep
+  std::string prefix;                         ///< of submission names; unique to this sweep
   std::chrono::milliseconds look{10000};      ///< interval between queries of the queue
-  std::chrono::milliseconds patience{60000};  ///< how long the scheduler may be silent
-  int resubmissions = 3;                      ///< limit for a trial that loses tasks without a save
+  std::chrono::milliseconds patience{60000};  ///< how long the scheduler may go without responding
+  int resubmissions = 3;                      ///< limit for a trial that loses tasks without saving
   /// False: only read what the tasks have reported so far.
   bool waits = true;
   TrialOptions trials = {};  ///< except `slots`: the cluster decides how many run
 };
 
-/// Submits the unfinished trials of the journal that the cluster does not have already, as arrays
-/// of tasks, and follows them. Only this process reads the tasks' accounts and writes them into the
-/// journal. A task that disappears before its trial has ended is submitted again. The records in
+/// Submits the journal's unfinished trials that the cluster does not already have, as arrays of
+/// tasks, and follows them. Only this process reads the tasks' accounts and writes them to the
+/// journal. A task that disappears before its trial has ended is resubmitted. The records in
 /// launch/ (submission.h) list what the cluster has, so if this process is killed, another can
 /// continue without submitting anything twice. `wait` lets time pass; if it returns a signal, this
 /// function returns and the tasks continue on their own. Otherwise like run_trials();
-/// kDeviceUnavailable if the scheduler did not answer for too long, or rejected a submission.
+/// kDeviceUnavailable if the scheduler did not respond for too long or rejected a submission.
 ExitCode follow_tasks(SweepJournal& journal, TaskQueue& queue, const FollowOptions& options,
                       const std::function<std::optional<int>(std::chrono::milliseconds)>& wait,
                       const TrialSurroundings& surroundings);

@@ -16,8 +16,8 @@ bool lies_in(const std::filesystem::path& path, const std::filesystem::path& fol
                                                                    // empty name
 }
 
-/// Uses no scheduler: prints the Jobs for the user to apply, and reads their results from the
-/// accounts of their pods.
+/// Does not use a scheduler: prints the Jobs for the user to apply, and reads their results from
+/// their pods' accounts.
 class KubernetesQueue : public TaskQueue {
  public:
   KubernetesQueue(const nlohmann::ordered_json& settings, SweepJournal& journal,

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kAttemptsOfTask = 3;
-constexpr std::size_t kReportedLines = 12;  // of the output of a failed trial
+constexpr std::size_t kReportedLines = 12;  // lines of a failed trial's output to report
 
 /// One trial running in a task.
 class TaskAtWork {
@@ -56,10 +56,10 @@ class TaskAtWork {
   }
 
  private:
-  /// Runs one attempt to its end and passes signals on.
+  /// Runs one attempt to completion, passing signals on.
   WorkerExit attempt_it(std::chrono::steady_clock::time_point began) {
     std::vector<std::string> arguments = submission_.arguments;
-    // The cluster itself kills a task that does not stop in time.
+    // The cluster itself kills tasks that do not stop in time.
     if (!std::ranges::count(arguments, "--grace"))
       arguments.insert(arguments.end(), {"--grace", "0"});
     auto started = workers_.start(

@@ -38,14 +38,14 @@ struct RunningTrial {
   Clock::time_point began;
   LastLines said = {};
   bool is_out_of_time = false;
-  std::optional<MetricTail> tail = {};  // reads the metric that compares trials
+  std::optional<MetricTail> tail = {};  // reads the metric used to compare trials
   std::size_t seen = 0;                 // number of values compared so far
   bool is_cut = false;                  // stopped early because other trials were better
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began).count(); }
 };
 
-/// The state while the trials run.
+/// The state while trials are running.
 class TrialPool {
  public:
   TrialPool(SweepJournal& journal, const TrialOptions& options,
@@ -106,7 +106,8 @@ class TrialPool {
       ++uses_[setting];
   }
 
-  /// Flushes trials in groups, because flushing each one could take longer than running it.
+  /// Flushes trials in batches, because flushing each one separately could take longer than running
+  /// it.
   void flush_sometimes() {
     if (unflushed_ == 0 ||
         (unflushed_ < kFlushedTogether && Clock::now() - flushed_ < kFlushedWithin))
@@ -118,7 +119,7 @@ class TrialPool {
 
   bool is_stopping() const { return stopped_by_ || (options_.fail_fast && has_failed_); }
 
-  /// Applies comparisons that earlier processes recorded but did not act on.
+  /// Applies comparisons that were recorded by earlier processes but not acted on.
   void catch_up(const AshaOptions& options) {
     asha_.emplace(options, is_smaller_better(options.metric));
     for (const RungValue& reached : std::vector(journal_.plan().rungs)) {
@@ -130,7 +131,7 @@ class TrialPool {
     }
   }
 
-  /// Compares a trial at each rung that it has reached, and stops it unless it is among the best.
+  /// Compares a trial at each rung it has reached, and stops it unless it is among the best.
   void compare(RunningTrial& trial, WorkerProcess* worker) {
     if (!trial.tail || trial.is_cut) return;
     const std::vector<double>& values = trial.tail->values();
@@ -144,7 +145,7 @@ class TrialPool {
     if (trial.is_cut && worker) worker->signal(SIGTERM);
   }
 
-  /// Warns that a finished trial has never measured the metric to compare.
+  /// Warns that a finished trial has never measured the metric to be compared.
   void warn_of_silence(std::uint64_t number) {
     const std::vector<std::string> given = metric_names(RunLayout(layout_.run(number)).metrics());
     const std::string& wanted = journal_.plan().asha->metric;
@@ -155,8 +156,8 @@ class TrialPool {
            (near.empty() ? "" : "; " + near));
   }
 
-  /// True if a finished trial has a value of the metric that compares trials, or if no trial has
-  /// finished so far; otherwise reports an error.
+  /// True if a finished trial has a value for the metric used to compare trials, or if no trial has
+  /// finished yet; otherwise reports an error.
   bool is_compared() {
     const std::string& wanted = journal_.plan().asha->metric;
     bool has_finished_any = false;
@@ -170,7 +171,7 @@ class TrialPool {
     if (!has_finished_any) return true;
     report("error: no trial has measured '" + wanted +
            "', so none was compared or stopped early; set sweep.asha.metric to a metric that they "
-           "measure");
+           "do measure");
     return false;
   }
 
@@ -332,7 +333,7 @@ class TrialPool {
   std::deque<std::uint64_t> waiting_;
   std::optional<Asha> asha_;
   std::map<std::uint64_t, int> failures_;
-  std::map<std::string, std::size_t> uses_;  // number of trials that have a setting
+  std::map<std::string, std::size_t> uses_;  // number of trials that have each setting
   std::size_t done_ = 0;
   bool has_failed_ = false;
   std::optional<int> stopped_by_;
@@ -344,7 +345,7 @@ class TrialPool {
 
 bool is_over(const SweepLayout& layout, const Trial& trial) {
   if (trial.state == TrialState::kStopped) return true;
-  // A trial with a removed run folder runs again.
+  // A trial is run again if its run folder was removed.
   return trial.state == TrialState::kFinished && run_status(layout.run(trial.number)) == "finished";
 }
 

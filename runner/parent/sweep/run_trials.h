@@ -20,9 +20,9 @@ namespace runner {
 struct TrialOptions {
   std::int64_t slots = 1;    ///< number of trials to run at once
   std::int64_t retries = 0;  ///< additional attempts for a failed trial
-  /// Limit per attempt; on timeout the trial is asked to save and counts as failed.
+  /// Limit per attempt; on timeout, the trial is asked to save and counts as failed.
   std::optional<std::chrono::minutes> time_out;
-  bool fail_fast = false;  ///< after a failure, no trial is started, and running ones save and stop
+  bool fail_fast = false;  ///< after a failure, start no more trials; running ones save and stop
 };
 
 /// Where the trials run and where progress is shown.
@@ -42,8 +42,8 @@ struct TrialSurroundings {
   std::function<int(const std::vector<std::string>& arguments)> body = {};
 };
 
-/// An environment variable of a trial. If it is set, `retort run` need not flush files to disk
-/// except when it saves or ends, because the sweep flushes them before the trial counts as finished
+/// An environment variable set for trials. If it is set, `retort run` only needs to flush files to
+/// disk when it saves or ends, because the sweep flushes them before the trial counts as finished
 /// (SweepJournal::flush()).
 inline constexpr const char* kFlushedBySweep = "RETORT_FLUSHED_BY_SWEEP";
 
@@ -51,8 +51,8 @@ inline constexpr const char* kFlushedBySweep = "RETORT_FLUSHED_BY_SWEEP";
 class TrialSource {
  public:
   virtual ~TrialSource() = default;
-  /// Called repeatedly while `wanted` more trials could start. Returns the numbers of the trials
-  /// added to the journal since the last call. Does not wait.
+  /// Called repeatedly, as long as `wanted` more trials could start. Returns the numbers of the
+  /// trials added to the journal since the last call. Does not wait.
   virtual std::vector<std::uint64_t> take(std::size_t wanted) = 0;
   /// True if no more trials will come.
   virtual bool is_done() const = 0;
@@ -66,10 +66,10 @@ bool is_over(const SweepLayout& layout, const Trial& trial);
 
 /// Runs the unfinished trials of the journal in the order of their numbers: those that have not
 /// finished, and those with a run that no longer exists. Resumes a run that was begun; if that is
-/// not possible, moves it aside and starts again. With `asha`, a trial that is worse than others at
+/// not possible, moves it aside and starts over. With `asha`, a trial that is worse than others at
 /// a rung is asked to save and stop, and then counts as done. Warns if a trial finishes without a
-/// value of the compared metric; if no trial has measured it, reports that and returns kBadRecipe.
-/// Reports failures immediately. On SIGINT, SIGTERM and SIGHUP the running trials save and stop,
+/// value for the compared metric; if no trial has measured it, reports that and returns kBadRecipe.
+/// Reports failures immediately. On SIGINT, SIGTERM and SIGHUP, the running trials save and stop,
 /// and the journal marks them as interrupted. With a `source`, continues until the source is done
 /// too. Returns kDone if all trials have finished, kSomeTrialsFailed, or the exit code of a stopped
 /// program (diagnostic.h). Throws WriteError.
@@ -83,8 +83,8 @@ class MetricTail {
   MetricTail(std::filesystem::path file, std::string metric)
       : tail_(std::move(file)), metric_(std::move(metric)) {}
 
-  /// Returns all values so far, in order. Reads only new lines; a replaced file is read from the
-  /// beginning.
+  /// Returns all values so far, in order. Reads only new lines; if the file was replaced, reads it
+  /// from the beginning.
   const std::vector<double>& values();
 
  private:

@@ -20,7 +20,8 @@ bool is_positive(const Value& value) {
   return number && *number > 0;
 }
 
-/// Removes learning rates other than 0, which do not change the plan. With 0, a step may skip work.
+/// Removes learning rates other than 0, which do not affect the plan. With a rate of 0, a step may
+/// skip work.
 void erase_learning_rates(Value& value) {
   if (auto* list = value.list()) std::ranges::for_each(*list, erase_learning_rates);
   auto* map = value.map();

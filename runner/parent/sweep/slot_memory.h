@@ -14,35 +14,35 @@ namespace runner {
 
 /// The peak memory that a trial needs on its device, from its plan.
 struct TrialPeak {
-  /// "cpu", or a GPU that the recipe names, "cuda:1", or "cuda" for a GPU that no other trial uses.
+  /// "cpu"; "cuda:1", a GPU named in the recipe; or "cuda", a GPU not used by other trials.
   std::string device = "cpu";
   std::int64_t bytes = 0;
   /// The total memory of the device, {"the machine's memory", …}; 0 bytes: unknown.
   NamedBytes memory = {};
-  /// The part of the trial that cannot be planned, and why; not included in `bytes`; may be empty.
+  /// The part of the trial that cannot be planned, and why; not included in `bytes`. May be empty.
   std::string unplanned = {};
 };
 
 /// Checks whether the trials of a sweep that run at the same time on one machine fit together: the
-/// sum of their planned peaks must fit in the memory of each device, and there must be a GPU for
-/// each trial that needs its own.
+/// sum of their planned peaks must fit in each device's memory, and there must be a GPU for each
+/// trial that needs its own.
 ///
 ///   SlotMemory memory(plan_of, gpus);
 ///   for (const PreparedTrial& trial : trials) memory.add(trial.number, trial.recipe);
 ///   if (const Diagnostics errors = memory.check(slots); !errors.empty()) …
 class SlotMemory {
  public:
-  /// Returns the peak of a trial with the resolved `recipe`; errors if it cannot be planned, which
-  /// the trial's run will report again.
+  /// Returns the peak of a trial with the resolved `recipe`. Returns errors if it cannot be
+  /// planned; the trial's run will report them again.
   using PlanOf = std::function<Result<TrialPeak>(const Value& recipe)>;
 
   /// `gpus`: the number of GPUs that trials can use exclusively.
   SlotMemory(PlanOf plan_of, std::size_t gpus) : plan_of_(std::move(plan_of)), gpus_(gpus) {}
 
-  /// Plans a trial unless an equivalent one was planned. The seed, learning rates, name and run
-  /// folder do not affect a plan.
+  /// Plans a trial unless an equivalent one has already been planned. The seed, learning rates,
+  /// name and run folder do not affect a plan.
   void add(std::uint64_t trial, const Value& recipe);
-  /// Call when a trial has ended, or will never run.
+  /// Must be called when a trial has ended or will never run.
   void forget(std::uint64_t trial) { keys_.erase(trial); }
 
   /// kOutOfMemory if `slots` trials do not fit at the same time, with the bytes and what to do.
@@ -52,11 +52,11 @@ class SlotMemory {
   /// Returns "together they need at most 1.2 GiB of the machine's memory, 23.4 GiB"; empty if
   /// nothing was planned.
   std::string text(std::int64_t slots) const;
-  /// Returns a line for each group of trials with memory that is not counted.
+  /// Returns a line for each group of trials with memory that is not included.
   std::vector<std::string> uncounted() const;
 
  private:
-  /// The trials on one device with the largest needs, at most `slots` of them.
+  /// The up to `slots` trials on one device that need the most memory.
   struct Load {
     std::string device;
     NamedBytes memory;

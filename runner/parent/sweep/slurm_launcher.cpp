@@ -37,7 +37,7 @@ using Make = std::unique_ptr<Launcher> (*)(nlohmann::ordered_json settings);
 constexpr std::array<std::pair<std::string_view, Make>, 2> kLaunchers = {
     {{"slurm", slurm_launcher}, {"kubernetes", kubernetes_launcher}}};
 
-/// Returns a prefix that distinguishes this sweep's jobs from all others on a cluster.
+/// Returns a prefix that distinguishes this sweep's jobs from all others on the cluster.
 std::string unique_prefix() {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::random_device random;
@@ -46,8 +46,8 @@ std::string unique_prefix() {
   return text;
 }
 
-/// True if `text` looks like the result of unique_prefix(). The prefix names jobs in scripts and
-/// lists.
+/// True if `text` looks like the result of unique_prefix(). The prefix is part of job names in
+/// scripts and lists.
 bool is_prefix(std::string_view text) {
   return !text.empty() && text.size() <= 40 && std::ranges::all_of(text, [](char letter) {
     return is_digit(letter) || (letter >= 'a' && letter <= 'z') || letter == '-';
@@ -117,7 +117,7 @@ std::string last_line(const std::string& said) {
   return last;
 }
 
-/// True if squeue shows this state for a job that has ended.
+/// True if this is the state that squeue shows for a job that has ended.
 bool is_ended(const std::string& state) {
   constexpr std::array<std::string_view, 10> kEnded = {
       "BOOT_FAIL", "CANCELLED",     "COMPLETED", "DEADLINE",     "FAILED",
@@ -158,7 +158,7 @@ class SlurmQueue : public TaskQueue {
       return Diagnostic{ErrorCode::kClusterRefused,
                         {},
                         "",
-                        "sbatch refused the trials: " + line,
+                        "sbatch rejected the trials: " + line,
                         "edit sweep.launcher in '" +
                             LaunchLayout(journal_.folder()).launcher().string() +
                             "' (`gpus: 0` for a cluster without "
@@ -225,7 +225,7 @@ class SlurmQueue : public TaskQueue {
     const std::string line = last_line(outcome.said);
     std::string message = command;
     if (outcome.is_silent)
-      message += " has not answered for " +
+      message += " has not responded for " +
                  std::to_string(std::lround(static_cast<double>(patience_.count()) / 1000)) + " s";
     else if (outcome.exit == 127) message += " is not installed here";
     else
@@ -235,7 +235,7 @@ class SlurmQueue : public TaskQueue {
             {},
             "",
             message,
-            "nothing is lost: once Slurm answers, `retort sweep resume " +
+            "nothing is lost: once Slurm responds, `retort sweep resume " +
                 journal_.folder().string() + "` collects what is done and submits the rest"};
   }
 

@@ -23,7 +23,7 @@ class Launcher {
   /// which runs them on this machine, and return the same exit codes. Throws WriteError.
   virtual ExitCode run(SweepJournal& journal, const TrialOptions& options,
                        const TrialSurroundings& surroundings) = 0;
-  /// True if there are results to show after run(). False if it has only printed something for the
+  /// True if there are results to show after run(). False if run() only printed something for the
   /// user to apply.
   virtual bool has_results() const { return true; }
 };
@@ -31,8 +31,8 @@ class Launcher {
 /// Stores a recipe's validated `sweep.launcher` in the folder of a new sweep; null means this
 /// machine. Throws WriteError.
 void keep_launcher(const nlohmann::ordered_json& settings, const std::filesystem::path& sweep);
-/// Returns the launcher that the sweep in that folder was begun with, which runs trials on this
-/// machine if none is stored. The stored settings may have been edited since: returns the schema's
+/// Returns the launcher with which the sweep in that folder was started; if none is stored, it runs
+/// trials on this machine. The stored settings may have been edited since: returns the schema's
 /// errors, or kDamagedRecord.
 Result<std::unique_ptr<Launcher>> launcher_of(const std::filesystem::path& sweep);
 
@@ -62,8 +62,8 @@ std::string unexpanded(const std::string& text);
 
 enum class ScriptKind { kSlurm, kKubernetes };
 /// Returns an error (kClusterRefused) if the path of `what` ("the sweep's folder") contains
-/// something that cannot be written into a script: control characters, or characters that the
-/// scheduler would interpret.
+/// something that cannot be put into a script: control characters, or characters that the scheduler
+/// would interpret.
 std::optional<Diagnostic> unfit_for_script(const std::filesystem::path& path,
                                            const std::string& what, ScriptKind kind);
 

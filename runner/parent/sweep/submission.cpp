@@ -72,7 +72,7 @@ Result<Submission> read_submission(const std::filesystem::path& folder) {
                       {},
                       "",
                       "'" + record_of(folder).string() + "': " + error.what(),
-                      "remove the folder once none of its tasks is running, and continue with "
+                      "remove the folder once none of its tasks are running, and continue with "
                       "`retort sweep resume DIR`"};
   }
 }

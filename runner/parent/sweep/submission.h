@@ -33,8 +33,8 @@ class LaunchLayout {
   std::filesystem::path folder_;
 };
 
-/// Trials that are submitted to a cluster together: task N runs trials[N]. It is recorded before it
-/// is submitted, so that it can always be found again.
+/// Trials submitted to a cluster together: task N runs trials[N]. A submission is recorded before
+/// it is made, so it can always be found again.
 struct Submission {
   int number = 0;                      ///< counted from 1
   std::string name;                    ///< unique among jobs; identifies it to the scheduler

@@ -110,7 +110,7 @@ std::string boot_id() {
   return id;
 }
 
-/// Handles a boot id: after a reboot, files that were not flushed before may be incomplete.
+/// Handles a boot id: after a reboot, files that had not been flushed may be incomplete.
 void see_boot(SweepPlan& plan, const std::string& boot) {
   if (!plan.boot.empty() && !boot.empty() && boot != plan.boot) {
     for (const std::uint64_t number : plan.unflushed) {
@@ -145,7 +145,8 @@ void add_rung(SweepPlan& plan, std::uint64_t trial, double value) {
 SweepPlan plan_from(const std::string& line) {
   const Json json = parse_json<Json>(line);
   const Fields fields(json, "its first line");
-  if (fields.count("sweep") != 1) throw std::runtime_error("its first line has another version");
+  if (fields.count("sweep") != 1)
+    throw std::runtime_error("its first line has a different version");
   SweepPlan plan{.recipe = fields.text("recipe"),
                  .overrides = fields.texts("overrides"),
                  .folder = fields.text("folder"),
@@ -181,7 +182,8 @@ void see_event(const std::string& line, SweepPlan& plan) {
   if (number < plan.trials.size() && fields.has("rung"))
     return add_rung(plan, number, fields.number("rung"));
   const auto state = trial_state_named(fields.text("state"));
-  if (number >= plan.trials.size() || !state) throw std::runtime_error("a line names no trial");
+  if (number >= plan.trials.size() || !state)
+    throw std::runtime_error("a line does not name a trial");
   Trial& trial = plan.trials[number];
   trial.state = *state;
   if (*state == TrialState::kRunning) {
@@ -235,8 +237,8 @@ Result<ReadJournal> read_journal(const fs::path& folder) {
   return Diagnostic{ErrorCode::kDamagedRecord,
                     {},
                     "",
-                    "'" + path.string() + "' is empty or cut off: no trial was started",
-                    "start the sweep again in another folder"};
+                    "'" + path.string() + "' is empty or truncated: no trial was started",
+                    "start the sweep again in a different folder"};
 }
 
 Result<FolderLock> lock_sweep(const fs::path& folder, Lease::Options options = {}) {
@@ -268,8 +270,7 @@ Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& stora
   if (!before) return before.errors();
   auto lock = lock_sweep(folder, std::move(options));
   if (!lock) return lock.errors();
-  auto read = read_journal(folder);  // again, since the previous owner of the lock may have written
-                                     // meanwhile
+  auto read = read_journal(folder);  // again, since the previous lock holder may have written
   if (!read) return read.errors();
   SweepJournal journal(folder, std::move(read->plan), *std::move(lock));
   AtomicFile file(SweepLayout(folder).journal(), storage);

@@ -19,9 +19,9 @@ namespace runner {
 
 /// `sweep.asha`: when to compare trials while they are running.
 struct AshaOptions {
-  std::string metric;      ///< "name" or "node:name"; for a loss or error, smaller is better
+  std::string metric;      ///< "name" or "node:name"; for a loss or an error, smaller is better
   std::int64_t first = 1;  ///< number of metric values at the first rung
-  /// Ratio of values from one rung to the next; one in `factor` trials continues.
+  /// Ratio of the number of values from one rung to the next; one in `factor` trials continues.
   std::int64_t factor = 3;
   /// Number of values at the last rung; nullopt: no limit.
   std::optional<std::int64_t> last;
@@ -37,15 +37,15 @@ struct RungValue {
 };
 
 /// Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter
-/// Tuning", 2020), the variant that stops trials: of all trials that have reached a rung so far,
-/// the best 1/`factor` continue, but at least one. It never waits for a trial, so its decisions
+/// Tuning", 2020), in the variant that stops trials: of all trials that have reached a rung so far,
+/// the best 1/`factor`, but at least one, continue. It never waits for a trial, so its decisions
 /// depend only on the values and the order in which they arrive.
 class Asha {
  public:
   Asha(const AshaOptions& options, bool is_smaller_better)
       : options_(options), is_smaller_better_(is_smaller_better) {}
 
-  /// Returns the rung of a trial with `values` metric values; nullopt: it is between two rungs.
+  /// Returns the rung of a trial with `values` metric values; nullopt if it is between two rungs.
   std::optional<std::size_t> rung_at(std::int64_t values) const;
   /// True if the trial should stop after `reached`. NaN is worse than any other value.
   bool stops(const RungValue& reached);
@@ -72,33 +72,33 @@ struct Trial {
   std::string hash;                   ///< hash of its resolved recipe
   std::vector<std::string> settings;  ///< its overrides, "train.epochs=5", without secrets
   TrialState state = TrialState::kWaiting;
-  int attempts = 0;       ///< number of times it was started
+  int attempts = 0;       ///< how many times it was started
   int exit = 0;           ///< exit code of its last attempt
   double seconds = 0;     ///< total of all attempts that have ended
-  bool is_open = false;   ///< it is unknown how its last attempt ended
-  double ran_before = 0;  ///< seconds of work in its run's record when the open attempt began
+  bool is_open = false;   ///< it is not known how its last attempt ended
+  double ran_before = 0;  ///< seconds of work recorded when the open attempt began
   /// The part of `seconds` from an open attempt that is no longer followed.
   double lost = 0;
   std::string reason;  ///< why it failed, in one line; may be empty
-  /// It has ended, but the machine went down before its files were known to be on disk.
+  /// It ended, but the machine went down before its files were known to be on disk.
   bool is_doubtful = false;
   std::vector<double> rungs = {};  ///< values at which it was compared with others (Asha)
-  /// For a sampler's trial: the number of the ask that led to it (ask_tell.h).
+  /// For a sampler's trial: the number of the ask that produced it (ask_tell.h).
   std::optional<std::uint64_t> ask = {};
 };
 
-/// Returns the settings of trial `number` that not all trials share, for messages: " (seed=1
-/// train.epochs=5)"; empty if there are none.
+/// Returns the settings of trial `number` that are not shared by all trials, for messages: "
+/// (seed=1 train.epochs=5)"; empty if there are none.
 std::string own_settings(const std::vector<Trial>& trials, std::uint64_t number);
 
 /// The definition of a sweep at its start, and the state of its trials.
 struct SweepPlan {
-  std::string recipe;                  ///< as the command line named it
+  std::string recipe;                  ///< as named on the command line
   std::vector<std::string> overrides;  ///< as typed, without secrets
   std::filesystem::path folder;        ///< base of the recipe's relative paths
   std::vector<Trial> trials;           ///< all of them, numbered from 0
   std::optional<AshaOptions> asha = {};
-  /// A sampler chooses the trials, so there are none at first (ask_tell.h).
+  /// The trials are chosen by a sampler, so there are none at first (ask_tell.h).
   bool is_asked = false;
   /// The system's boot_id when the last line was written; empty: unknown.
   std::string boot = {};
@@ -110,20 +110,20 @@ struct SweepPlan {
 
 /// The journal of a sweep, sweep.jsonl: a line that defines the sweep, then a line for each event
 /// of a trial. It only grows, and determines what remains to be done. The writing process holds the
-/// lock on the sweep's folder (folder_lock.h), so no other process, on any machine, can continue
-/// the sweep meanwhile.
+/// lock on the sweep's folder (folder_lock.h), so no other process on any machine can continue the
+/// sweep in the meantime.
 class SweepJournal {
  public:
   /// Creates the journal of a new sweep in `folder`, which was created for it (SweepLayout) and has
-  /// no journal. Throws WriteError.
+  /// no journal yet. Throws WriteError.
   static SweepJournal make(std::filesystem::path folder, SweepPlan plan, Storage& storage = disk());
   /// Opens the sweep in `folder` to continue it; trials that were running become interrupted.
   /// kNoRun if there is none, kDamagedRecord if its first line cannot be read, kRunBusy if another
-  /// process is working on it. Drops a last line that was cut off.
+  /// process is working on it. Drops an incomplete last line.
   static Result<SweepJournal> reopen(const std::filesystem::path& folder, Storage& storage = disk(),
                                      Lease::Options options = {});
-  /// Reads the journal in `folder`, even if a process is working on it. Errors as for reopen(),
-  /// except kRunBusy.
+  /// Reads the journal in `folder`, even if a process is working on the sweep. Same errors as
+  /// reopen(), except kRunBusy.
   static Result<SweepPlan> read(const std::filesystem::path& folder);
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -131,11 +131,11 @@ class SweepJournal {
   const std::vector<Trial>& trials() const { return plan_.trials; }
 
   /// The following functions throw WriteError. add() assigns the next trial number and returns it;
-  /// `ask` is the number of the sampler's ask that led to the trial, if any.
+  /// `ask` is the number of the sampler's ask that produced the trial, if any.
   std::uint64_t add(std::string hash, std::vector<std::string> settings,
                     std::optional<std::uint64_t> ask = {});
   void started(std::uint64_t trial);
-  /// Returns how long an attempt without a recorded end ran, according to the record of its run; 0:
+  /// Returns how long an attempt without a recorded end ran, according to its run's record; 0 if
   /// there is no record.
   double seconds_of_open_attempt(const Trial& trial) const;
   /// Records that a trial has reached its next rung with `value`.
@@ -164,7 +164,7 @@ class SweepJournal {
 ///   3/                      the run of trial 3
 ///   3.attempt-1/            an earlier run of trial 3 that could not be continued
 ///   results.csv, results.json   the table at the end
-///   mlflow.json             what MLflow servers have of the sweep, by retort-tracker
+/// mlflow.json what has been sent to MLflow servers, by retort-tracker
 ///   out_of_fold.csv             the out-of-fold predictions of a cross-validation
 ///   report.html, report.md      the output of `retort report`
 class SweepLayout {
@@ -192,7 +192,8 @@ class SweepLayout {
   std::filesystem::path folder_;
 };
 
-/// Returns the recipe that a trial was begun with; nullopt if its file is missing or is not YAML.
+/// Returns the recipe with which a trial was started; nullopt if its file is missing or is not
+/// YAML.
 std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial, Sources& sources);
 
 }  // namespace runner

@@ -68,8 +68,8 @@ Objective chosen_objective(const std::vector<std::string>& metrics,
   return objective;
 }
 
-/// Returns the factor of the standard error for a 95 % interval: Student's t for that many degrees
-/// of freedom.
+/// Returns the factor by which to multiply the standard error for a 95 % interval: Student's t for
+/// that many degrees of freedom.
 double student_t(std::size_t freedom) {
   constexpr std::array<double, 30> kTable = {
       12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -94,8 +94,8 @@ TrialMean mean_of(std::string what, const std::vector<double>& values) {
   return result;
 }
 
-/// Returns the mean of the objective over finished trials for each group that has the same `label`,
-/// in order of first appearance.
+/// Returns the mean of the objective over finished trials for each group with the same `label`, in
+/// order of first appearance.
 std::vector<TrialMean> means_by(const SweepResults& results, const auto& label) {
   std::vector<std::pair<std::string, std::vector<double>>> groups;
   for (const TrialResult& one : results.trials) {
@@ -280,7 +280,7 @@ struct SizeColumn {
   std::function<std::string(const TrialResult&)> text;
 };
 
-/// Returns what the networks of the trials cost, where it differs between them.
+/// Returns what the trials' networks cost, where this differs between them.
 std::vector<SizeColumn> size_columns(const SweepResults& results) {
   const auto trained = [](const TrialResult& one) -> std::string {
     for (const auto& [name, value] : one.metrics)
@@ -349,8 +349,8 @@ std::string results_text(const SweepResults& results, const TextStyle& style) {
             four_digits(best->metrics.at(results.objective->metric)) + "\n";
     if (results.objective->is_of_test)
       text += std::string(results.objective->is_for_want
-                              ? "no trial has been validated, so the test data decide: "
-                              : "chosen by the test data: ") +
+                              ? "no trial has been validated, so the choice is based on test data: "
+                              : "chosen based on test data: ") +
               results.objective->metric + " is no longer a fair estimate for the best trial\n";
   }
   text += cross_validation_text(results.cross_validations, style);

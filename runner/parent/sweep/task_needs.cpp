@@ -78,8 +78,8 @@ const std::int64_t* integer_at(const Value& recipe, const char* key) {
   return value ? std::get_if<std::int64_t>(&value->data) : nullptr;
 }
 
-/// True if the trial may use a GPU. With `auto`, a GPU is used if there is one, and a cluster shows
-/// only the GPUs that were requested.
+/// True if the trial may use a GPU. With `auto`, a GPU is used if there is one, and on a cluster
+/// only the requested GPUs are visible.
 bool wants_gpu(const Value& recipe) {
   const Value* const select = at_key(recipe, "device.select");
   return select && select->text() && (select->says("auto") || select->text()->starts_with("cuda"));
@@ -100,7 +100,7 @@ std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe,
   return json[bytes].get<std::int64_t>();
 }
 
-/// Returns the cores that a recipe's threads use on each of `nodes` machines.
+/// Returns the number of cores used by a recipe's threads on each of `nodes` machines.
 std::int64_t cores_by_threads(const Value& recipe, std::int64_t nodes) {
   const auto* const threads = integer_at(recipe, "threads");
   return threads ? *threads * std::max<std::int64_t>(1, ranks_of(recipe) / nodes) : kAssumedCores;
@@ -180,9 +180,8 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
     needs.memory_bytes = bytes_from(settings.at("memory").get<std::string>());
   } else if (needs.gpus > 0) {
     if (surroundings.verbosity != Verbosity::kQuiet)
-      surroundings.err
-          << "memory of a task: the cluster's default, since its trials compute on a GPU"
-          << std::endl;
+      surroundings.err << "memory of a task: the cluster's default, since its trials run on a GPU"
+                       << std::endl;
   } else {
     const std::vector<std::uint64_t> planned = spread(journal.trials().size());
     std::int64_t most = 0;

@@ -22,10 +22,10 @@ class ClusterCommands {
  public:
   struct Outcome {
     int exit = -1;           ///< 128 + signal if a signal killed it; -1: it could not be started
-    bool is_silent = false;  ///< it did not end in time, and was killed
+    bool is_silent = false;  ///< it did not finish in time and was killed
     std::string said;        ///< the command's stdout and stderr
   };
-  /// Runs a program, found on PATH, with its arguments, for at most `patience`.
+  /// Runs a program, found on PATH, with its arguments, waiting at most `patience`.
   Outcome run(const std::vector<std::string>& words, std::chrono::milliseconds patience);
   /// Waits for `time`, or until SIGINT, SIGTERM or SIGHUP arrives; returns that signal, or one that
   /// arrived earlier.
@@ -54,7 +54,7 @@ std::optional<std::int64_t> cores_of_task(const Value& recipe);
 /// `sweep.launcher`.
 std::int64_t nodes_of_task(const Value& recipe);
 
-/// Returns an error if the trials' ranks cannot be divided evenly among the machines of a task; all
+/// Returns an error if the trials' ranks cannot be divided evenly among a task's machines; all
 /// tasks have the same number of machines. `launcher` and `recipes` are resolved and borrowed.
 Diagnostics undivided_ranks(const Value& launcher, const std::vector<const Value*>& recipes);
 
@@ -62,9 +62,9 @@ Diagnostics undivided_ranks(const Value& launcher, const std::vector<const Value
 /// resolved and borrowed, needs.
 void complete_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes);
 
-/// Returns the needs according to the launcher's settings. If their memory is auto, uses the plans
-/// of at most 8 trials on a CPU, made by retort at `surroundings.program`. If a trial cannot be
-/// planned, reports that on `surroundings.err` and leaves the memory to the cluster.
+/// Returns the needs according to the launcher's settings. If memory is auto there, uses CPU plans
+/// of at most 8 trials, made by retort at `surroundings.program`. If a trial cannot be planned,
+/// reports that on `surroundings.err` and leaves the memory up to the cluster.
 TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal& journal,
                      const TrialSurroundings& surroundings, ClusterCommands& commands);
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kSilence = 120;
 constexpr std::chrono::seconds kRedraw(1);
-constexpr std::size_t kDrawnTrials = 16;  // maximum below the messages, even on a tall terminal
+constexpr std::size_t kDrawnTrials = 16;  // limit below the messages, even on a tall terminal
 
 std::string silence_text(const RunProgress& run) {
   return run.silent_seconds >= kSilence ? ", silent for " + duration_text(run.silent_seconds) : "";
@@ -66,7 +66,7 @@ std::string counts_text(const std::vector<TrialProgress>& trials) {
   return text + "\n";
 }
 
-/// Returns the indices of the trials to show if there is room for `most`, ascending.
+/// Returns the indices of the trials to show, in ascending order, if `most` of them fit.
 std::vector<std::size_t> shown_trials(const std::vector<TrialProgress>& trials, std::size_t most) {
   std::vector<std::size_t> shown(trials.size());
   std::iota(shown.begin(), shown.end(), std::size_t{0});

@@ -27,7 +27,7 @@ struct TrialProgress {
   std::string state() const;
   bool is_over() const;
   bool is_at_work() const;
-  /// True if the trial is interrupted according to the journal, or according to its run, which was
+  /// True if the trial is interrupted according to the journal, or according to its run if that was
   /// killed together with the sweep.
   bool is_interrupted() const;
 };
@@ -40,16 +40,16 @@ std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder,
 
 /// Returns a table with trial, state, metric, epoch, ETA, memory and settings, and a last line with
 /// the counts of all trials. If there are more than `most`, shows running and failed trials first.
-/// With 0, returns only the last line.
+/// If `most` is 0, returns only the last line.
 std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most);
 /// Returns how many trials the table can show on a terminal with that many rows without scrolling,
-/// leaving room for the heading, the counts and the cursor.
+/// leaving space for the heading, the counts and the cursor.
 std::size_t trials_on_terminal(std::size_t rows);
 
-/// Returns one trial as a line, for output that is not a terminal: "trial 3  running  epoch 2/10
+/// Returns a trial as one line, for output other than a terminal: "trial 3 running epoch 2/10
 /// validation/accuracy 0.8125".
 std::string trial_line(const TrialProgress& trial);
-/// Returns a run as a line: "running  train  epoch 2/10  validation/accuracy 0.8125  29 MiB  ETA
+/// Returns a run as one line: "running train epoch 2/10 validation/accuracy 0.8125 29 MiB ETA
 /// 0:01:02".
 std::string run_line(const RunProgress& run);
 

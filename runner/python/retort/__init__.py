@@ -1,4 +1,4 @@
-"""Retort from Python: `retort.run("classify", {"data.root": "photos"})`. docs/python.md describes it.
+"""Retort from Python: `retort.run("classify", {"data.root": "photos"})`. See docs/python.md.
 
 The program `retort` does all the work; this package reads its JSON output. It needs only Python.
 """

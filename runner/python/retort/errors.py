@@ -87,7 +87,7 @@ class RetortError(Exception):
 
 
 class ProgramError(RetortError):
-    """The program cannot be found or started, was killed, or has another version."""
+    """The program cannot be found or started, was killed, or has a different version."""
 
 
 class RunFailed(RetortError):
@@ -103,7 +103,7 @@ class UsageError(RetortError):
 
 
 class DataError(RetortError):
-    """65: the data or a record are damaged or unsuitable."""
+    """65: the data or a record is damaged or unsuitable."""
 
 
 class MissingError(RetortError):
@@ -123,7 +123,7 @@ class OutputError(RetortError):
 
 
 class RunStopped(RetortError):
-    """75, 130, 143: an external signal stopped the run; the run was saved if `exit_code` is 75."""
+    """75, 130, 143: an external signal stopped the run; it was saved if `exit_code` is 75."""
 
 
 class RecipeError(RetortError):
@@ -131,7 +131,7 @@ class RecipeError(RetortError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Raised when KeyboardInterrupt has stopped a run or sweep. `run.resume()` continues it."""
+    """Raised when a KeyboardInterrupt has stopped a run or sweep. `run.resume()` continues it."""
 
     def __init__(self, message: str, run: Run | None = None, sweep: Sweep | None = None):
         super().__init__(message)

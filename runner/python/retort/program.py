@@ -1,4 +1,4 @@
-"""Finds and calls the program `retort`, and reads its output."""
+"""Finds and calls the `retort` program and reads its output."""
 from __future__ import annotations
 
 import collections
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from .run_folder import Run
     from .sweep_folder import Sweep
 
-# The --json documents that this package can read, with their versions.
+# The --json documents, with versions, that this package can read.
 KNOWN_SCHEMAS = frozenset(
     ["errors/1", "export/1", "plan/1", "predict/1", "run/1", "runs_ls/1", "runs_show/1", "sweep_results/1", "validate/1"]
 )
 
 
 def find_program() -> str:
-    """Returns the path of `retort`: from the variable RETORT, else installed with this package, else from PATH."""
+    """Returns the path of `retort`: from the RETORT variable, else as installed with this package, else from PATH."""
     if chosen := os.environ.get("RETORT"):
         if found := shutil.which(chosen):
             return found
-        raise ProgramError(f"the variable RETORT is {chosen!r}, which is not a program")
+        raise ProgramError(f"the RETORT variable is {chosen!r}, which is not a program")
     # The folder with bin/ above lib/python3.x/site-packages/retort or share/retort/python/retort, or that of pip --target.
     above = pathlib.Path(__file__).parents
     for prefix in (above[min(4, len(above) - 1)], above[1], pathlib.Path(sys.prefix)):
@@ -43,11 +43,11 @@ def find_program() -> str:
     if found := shutil.which("retort"):
         return found
     raise ProgramError(
-        f"the program retort is neither in {sys.prefix}/bin nor on PATH: install the wheel, or set the variable RETORT to its path"
+        f"the retort program is neither in {sys.prefix}/bin nor on PATH: install the wheel, or set the RETORT variable to its path"
     )
 
 
-# Exit codes that come without errors in the output.
+# Exit codes without corresponding errors in the output.
 _WITHOUT_ERRORS = {
     3: "some trials failed; see the `reason` of each",
     75: "a signal stopped the run after it was saved; `resume()` continues it",
@@ -123,7 +123,7 @@ def call(
 
 
 def _follow(process: subprocess.Popen[bytes], shown: Progress, said: collections.deque[str]) -> bool:
-    """Waits until the program exits. Returns True if the user has interrupted it.
+    """Waits until the program exits. Returns True if the user interrupted it.
 
     On the first interrupt, sends SIGTERM to make the program save: the terminal has sent SIGINT to both processes, and
     another SIGINT would end the run at once. The second interrupt sends SIGINT.

@@ -8,7 +8,7 @@ COLUMNS = 120  # width of a line in a notebook
 
 
 class Progress:
-    """Receives the lines that the program prints while it runs. This class shows nothing."""
+    """Receives the lines that the program prints while it runs. This class does not show anything."""
 
     inherits: IO[Any] | None = None  # a stream that the program writes to directly
 
@@ -48,7 +48,7 @@ class OneLine(Progress):
 
 
 def progress_for(wanted: bool | None) -> Progress:
-    """True: shows progress; False: does not; None: shows it in a terminal or a notebook."""
+    """True: shows progress; False: does not; None: does so in a terminal or a notebook."""
     if wanted is False or sys.stderr is None:
         return Progress()
     if type(sys.stderr).__module__.startswith("ipykernel."):

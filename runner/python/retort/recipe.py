@@ -1,4 +1,4 @@
-"""Passes a recipe to the program: a name, a file, or a mapping, which is written to a file."""
+"""Passes a recipe to the program: a name, a file, or a mapping (which is written to a file)."""
 from __future__ import annotations
 
 import contextlib
@@ -15,13 +15,13 @@ from .overrides import plain_value
 
 Recipe = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 
-# Characters that YAML reads as the end of a line, or does not allow without an escape.
+# Characters that YAML treats as line breaks or does not allow unescaped.
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
 
 
 @contextlib.contextmanager
 def recipe_word(recipe: Recipe) -> Iterator[tuple[str, str | None]]:
-    """Yields the recipe's name or file, and the file's path if it is temporary, in which case it exists inside `with`."""
+    """Yields the recipe's name or file, and the file's path if it is temporary; it then exists only inside the `with` block."""
     if not isinstance(recipe, Mapping):
         yield os.fspath(recipe), None
         return
@@ -32,7 +32,7 @@ def recipe_word(recipe: Recipe) -> Iterator[tuple[str, str | None]]:
 
 
 def yaml_text(key: str, value: Any) -> str:
-    """Converts `value` to JSON, which is valid YAML, except for numbers that JSON does not have."""
+    """Converts `value` to JSON, which is valid YAML; numbers that JSON lacks are written as in YAML."""
     value = plain_value(key, value)
     if isinstance(value, float) and not math.isfinite(value):
         return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"

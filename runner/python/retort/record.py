@@ -1,4 +1,4 @@
-"""Reads the files with results in the folder of a run."""
+"""Reads the result files in a run's folder."""
 from __future__ import annotations
 
 import csv
@@ -17,7 +17,7 @@ _BOOLS = {"true": True, "false": False}
 
 
 class MetricPoint(TypedDict):
-    """The value of a metric after a step of a node."""
+    """The value of a node's metric after a step."""
 
     node: str
     name: str
@@ -28,7 +28,7 @@ class MetricPoint(TypedDict):
 
 @dataclass(frozen=True)
 class Confusion:
-    """Numbers of samples, with a row for each true class and a column for each predicted class."""
+    """Sample counts, with a row for each true class and a column for each predicted class."""
 
     classes: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]

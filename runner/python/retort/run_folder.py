@@ -1,4 +1,4 @@
-"""Reads the record in a run's folder, and uses its weights."""
+"""Reads the record in a run's folder and uses its weights."""
 from __future__ import annotations
 
 import importlib
@@ -58,7 +58,7 @@ class Export:
 
     folder: pathlib.Path
     files: tuple[str, ...]
-    weights: str | None  # "averaged" or "trained" for training with train.ema
+    weights: str | None  # "averaged" or "trained" if trained with train.ema
 
 
 class ImagePrediction(TypedDict):
@@ -98,15 +98,15 @@ class Run:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The resolved recipe with every default."""
+        """The resolved recipe with all defaults."""
         settings: dict[str, Any] = self._shown()["settings"]
         return settings
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The last value of each metric, by name such as validation/loss, or by node:name if several nodes have it.
+        """The last value of each metric, by name (such as validation/loss), or by node:name if several nodes have it.
 
-        Validation metrics are those of the weights that were kept.
+        Validation metrics are those of the kept weights.
         """
         points = self._shown()["metrics"]
         names = [point["metric"] for point in points]
@@ -125,7 +125,7 @@ class Run:
         return Table((point for point in points if not names or point["name"] in names), points.columns)
 
     def predictions(self, node: str | None = None) -> Table[dict[str, Any]]:
-        """Returns the predictions of an evaluation for each sample. `node` selects the evaluation if the run has several."""
+        """Returns an evaluation's prediction for each sample. `node` selects the evaluation if the run has several."""
         return read_predictions(self._result("predictions.csv", node))
 
     def confusion(self, node: str | None = None) -> Confusion:
@@ -133,7 +133,7 @@ class Run:
         return read_confusion(self._result("confusion_matrix.csv", node))
 
     def resume(self, *overrides: Override, force: bool = False, progress: bool | None = None, **values: Any) -> Run:
-        """Continues the run. The result is the same as without the interruption."""
+        """Continues the run. The result is the same as if it had not been interrupted."""
         words = [str(self.folder), *rendered(overrides, values)]
         return run_of(call("resume", flags(force=force), words, progress_for(progress)))
 
@@ -147,7 +147,7 @@ class Run:
         progress: bool | None = None,
         **values: Any,
     ) -> Run:
-        """Evaluates the weights on other data or with other metrics. Returns the evaluation as a new run in `folder`."""
+        """Evaluates the weights on other data or with other metrics. Returns the evaluation, a new run in `folder`."""
         options = flags(checkpoint=checkpoint, weights=weights, force=force)
         words = [str(self.folder), *rendered(overrides, values), *folder_word(folder)]
         return run_of(call("evaluate", options, words, progress_for(progress)))
@@ -223,7 +223,7 @@ class Run:
         return shown
 
     def _result(self, name: str, node: str | None) -> pathlib.Path:
-        """Returns the path of the file `name` of an evaluation."""
+        """Returns the path of an evaluation's file `name`."""
         if node is not None:
             return self.folder / "nodes" / node / name
         found = sorted(self.folder.glob(f"nodes/*/{name}"))

@@ -31,7 +31,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Objective:
-    """The metric that compares trials."""
+    """The metric by which trials are compared."""
 
     metric: str
     best: str  # largest or smallest
@@ -74,7 +74,7 @@ class Sweep:
 
     @property
     def effects(self) -> tuple[Means, ...]:
-        """The mean over trials for each value of each key with several values."""
+        """The means over trials, for each value of each key with several values."""
         return self._means("effects")
 
     @property
@@ -84,7 +84,7 @@ class Sweep:
 
     @property
     def cross_validations(self) -> tuple[dict[str, Any], ...]:
-        """The folds and their combined results, if folds.index is swept, as `retort sweep show --json` prints them."""
+        """The folds and their combined results, if folds.index is swept, as printed by `retort sweep show --json`."""
         return tuple(self._shown()["cross_validations"])
 
     def table(self) -> Table[dict[str, Any]]:
@@ -131,7 +131,7 @@ class Sweep:
 
 
 def sweep_of(answer: Answer) -> Sweep:
-    """Returns the sweep if all its trials finished. Otherwise raises, with the sweep if there is one."""
+    """Returns the sweep if all of its trials finished. Otherwise raises, with the sweep if there is one."""
     sweep = Sweep(answer.result["folder"]) if answer.result else None
     if answer.is_interrupted:
         raise Interrupted(f"stopped; {sweep!r}.resume() continues it" if sweep else "stopped", sweep=sweep)

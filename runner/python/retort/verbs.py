@@ -29,11 +29,11 @@ class Validation:
 
 
 class RunRow(TypedDict):
-    """A run in the list that `runs()` returns."""
+    """A run in the list returned by `runs()`."""
 
     run: str  # its folder
     recipe: str
-    status: str  # "incomplete" or "damaged" if its record is
+    status: str  # also "incomplete" or "damaged", if its record is
     started: str
     seconds: float
     device: str
@@ -100,7 +100,7 @@ def plan(
     config_dir: Folders = (),
     **values: Any,
 ) -> Plan:
-    """Plans the memory of a run without running it. A plan that does not fit is returned, not raised."""
+    """Plans a run's memory without running it. A plan that does not fit is returned rather than raised."""
     options = [*flags(budget=budget, gpu=gpu, only=only, strict=strict, config_dir=_folders(config_dir)), *reuse_flag(reuse)]
     answer = _call_with_recipe("plan", options, recipe, rendered(overrides, values), False)
     return Plan(tuple(map(node_plan, answer.check_result()["plans"])), tuple(answer.errors))
@@ -119,7 +119,7 @@ def validate(
 def runs(
     filter: str | None = None, *, folders: Folders = (), sort: str | None = None, reverse: bool = False
 ) -> Table[RunRow]:
-    """Lists the runs in `folders`, by default outputs and multirun: `runs("accuracy>0.7 & model.kind=lora")`."""
+    """Lists the runs in `folders` (by default, outputs and multirun): `runs("accuracy>0.7 & model.kind=lora")`."""
     words = ["ls", *_folders(folders), *([filter] if filter else [])]
     listed: list[RunRow] = call("runs", flags(sort=sort, reverse=reverse), words).check()["runs"]
     for row in listed:

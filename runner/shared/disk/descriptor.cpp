@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook(50);
 
-/// Returns 0, EWOULDBLOCK if another process has the lock, or another errno.
+/// Returns 0, EWOULDBLOCK if another process holds the lock, or another errno.
 int lock_turn(const Descriptor& file) {
   while (::flock(*file, LOCK_EX | LOCK_NB) != 0)
     if (errno != EINTR) return errno;
@@ -23,7 +23,7 @@ int lock_turn(const Descriptor& file) {
 }
 
 /// False if the previous holder has removed the file, in which case other processes would lock a
-/// new file of that name.
+/// new file with the same name.
 bool is_still_there(const Descriptor& file, const std::filesystem::path& path) {
   struct stat ours {
   }, named{};

@@ -32,16 +32,16 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A lock (flock(2)) with which processes take turns to create something that any of them could
+/// A lock (flock(2)) that lets processes take turns creating something that any of them could
 /// create. The lock is on a file next to the result. It is released when the process exits, for
 /// whatever reason. A caller that had to wait checks, once it has its turn, whether another process
 /// has created the result.
 class Turn {
  public:
-  /// Creates `file` and waits for the turn. Calls `on_wait` once if another process has the turn.
-  /// Returns nullopt if `is_cancelled`, which is called several times a second, returns true. Also
-  /// returns nullopt if the file cannot be created or its file system has no locks; each process
-  /// then does the work itself.
+  /// Creates `file` and waits for this process's turn. Calls `on_wait` once if another process has
+  /// the turn. Returns nullopt if `is_cancelled`, which is called several times a second, returns
+  /// true. Also returns nullopt if the file cannot be created or its file system does not support
+  /// locks; each process then does the work itself.
   static std::optional<Turn> take(const std::filesystem::path& file,
                                   const std::function<bool()>& is_cancelled,
                                   const std::function<void()>& on_wait);
@@ -57,8 +57,8 @@ class Turn {
   Descriptor file_;
 };
 
-/// Opens a file for reading. The stream is in a failed state if there is no file, or if it is a
-/// folder, a pipe or a device, because reading those could block or never end.
+/// Opens a file for reading. The stream is in a failed state if the file does not exist or is a
+/// folder, a pipe or a device, since reading from those could block or never end.
 std::ifstream open_regular(const std::filesystem::path& path,
                            std::ios::openmode mode = std::ios::in);
 

@@ -93,7 +93,7 @@ void Digest::update(std::string_view bytes) {
 
 int Digest::update_from(const std::filesystem::path& file,
                         const std::function<void(std::int64_t bytes)>& step) {
-  // O_NONBLOCK, because opening a pipe of that name would otherwise block.
+  // O_NONBLOCK, because otherwise opening a pipe with that name would block.
   const Descriptor opened(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!opened.is_open() || ::fstat(*opened, &status) != 0) return errno;

@@ -9,8 +9,8 @@
 
 namespace runner {
 
-/// SHA-256 identifies files. MD5 and SHA-1 only verify published checksums; they detect damage, not
-/// malice.
+/// SHA-256 identifies files. MD5 and SHA-1 are used only to verify published checksums; they detect
+/// corruption, not tampering.
 enum class DigestKind { kMd5, kSha1, kSha256 };
 
 /// Returns "MD5", "SHA-1" or "SHA-256".
@@ -24,11 +24,11 @@ class Digest {
   Digest& operator=(Digest&&) noexcept;
   ~Digest();
   void update(std::string_view bytes);
-  /// Adds the contents of a regular file. Calls `step`, which may throw, after every mebibyte with
-  /// the number of bytes read so far. Returns 0, or errno if the file cannot be read to its end.
+  /// Adds the contents of a regular file. After every mebibyte, calls `step`, which may throw, with
+  /// the number of bytes read so far. Returns 0, or errno if the file cannot be read to the end.
   [[nodiscard]] int update_from(const std::filesystem::path& file,
                                 const std::function<void(std::int64_t bytes)>& step = {});
-  /// Returns lower-case hexadecimal digits. Call it once, last.
+  /// Returns lower-case hexadecimal digits. Must be called once, last.
   std::string finish();
 
  private:

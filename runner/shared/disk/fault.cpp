@@ -31,7 +31,7 @@ constexpr std::pair<std::string_view, Action> kFaultActions[] = {{"kill", Action
   throw std::invalid_argument("RETORT_FAULT '" + std::string(text) + "': " + why);
 }
 
-/// Returns the text before the next colon, and leaves the text after the colon in `rest`.
+/// Returns the text before the next colon and leaves the text after it in `rest`.
 std::string_view word(std::string_view& rest) {
   const std::size_t colon = rest.find(':');
   const std::string_view found = rest.substr(0, colon);

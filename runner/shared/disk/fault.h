@@ -12,7 +12,7 @@ namespace runner {
 struct Fault {
   /// What is counted: calls to a Storage, except free_bytes(); training steps, before they are
   /// computed; worker events, before they are sent. kAny counts all of these. kAllocation counts
-  /// memory blocks of CPU tensors, which can only fail.
+  /// allocations for CPU tensors, for which the only action is to fail.
   enum class Point {
     kCreate,
     kWrite,
@@ -27,14 +27,14 @@ struct Fault {
   };
   enum class Action {
     kKill,      ///< kills the program just before the call; a write is half done by then
-    kKillBoth,  ///< kills its parent first, then the program: retort and its worker
+    kKillBoth,  ///< kills its parent first, then the program: retort, then its worker
     kFail,      ///< only this call fails, with EIO; a step throws, an event cannot be sent
     kLose,      ///< the step fails as if its GPU were lost
     kFull,      ///< the disk is full from this call on: a write is half done, then nothing more is
                 ///< written
   };
   Point point = Point::kAny;
-  std::int64_t count = 1;  ///< the call at which the fault happens, from 1
+  std::int64_t count = 1;  ///< the call at which the fault occurs, counted from 1
   Action action = Action::kKill;
 };
 
@@ -43,7 +43,7 @@ struct Fault {
 /// reason if `text` is not valid.
 Fault fault_from(std::string_view text);
 
-/// Parses a fault that may begin with the name of the program to which it applies:
+/// Parses a fault that may be prefixed with the program to which it applies:
 /// "retort-worker/step:3", or "retort-worker-1/step:3" for the worker of rank 1. Returns nullopt if
 /// that program is not `program`.
 std::optional<Fault> fault_for(std::string_view program, std::string_view text);
@@ -62,8 +62,8 @@ class FaultyStorage final : public Storage {
   int remove(const std::filesystem::path& path) override;
   std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override;
 
-  /// Counts a point that is not a call to a Storage. Returns what must happen there, kFail or
-  /// kLose; nullopt if nothing.
+  /// Counts a point that is not a call to a Storage. Returns the action to take there, kFail or
+  /// kLose, or nullopt if there is none.
   std::optional<Fault::Action> reach(Fault::Point point);
 
  private:
@@ -79,12 +79,12 @@ class FaultyStorage final : public Storage {
 /// A point outside a Storage at which a fault can be injected.
 enum class Milestone { kStep, kEvent };
 
-/// Announces that a step or an event comes next. Returns the fault that RETORT_FAULT injects there,
-/// kFail or kLose, or nullopt; may end the program. This function and the next are defined in
-/// storage.cpp, the only file that knows whether faults are enabled.
+/// Announces that a step or an event is about to happen. Returns the fault that RETORT_FAULT
+/// injects there, kFail or kLose, or nullopt; may end the program. This function and the next are
+/// defined in storage.cpp, the only file that knows whether faults are enabled.
 std::optional<Fault::Action> reach(Milestone milestone);
 
-/// Returns which memory block of a CPU tensor RETORT_FAULT refuses, counted from 1; 0 if none.
+/// Returns which CPU tensor allocation RETORT_FAULT makes fail, counted from 1; 0 if none.
 std::int64_t allocation_to_refuse();
 
 }  // namespace runner

@@ -21,9 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file in the folder has records, oldest first, and then a digest of all records. A record is a
-// digest and its key, the start of a SHA-256 of path and state. The first byte of the key selects
-// the file.
+// Each file in the folder contains records, oldest first, followed by a digest of all records. A
+// record is a digest and its key, the start of a SHA-256 of path and state. The first byte of the
+// key selects the file.
 constexpr std::size_t kKeyBytes = 16, kDigestBytes = 32, kRecordBytes = kKeyBytes + kDigestBytes;
 constexpr std::size_t kMostRecords = 4096;  // in one file
 constexpr std::string_view kFormat = "digests of files, 1\n";
@@ -89,7 +89,7 @@ FileDigests::~FileDigests() {
     try {
       keep(number, shard.fresh);
     } catch (const std::exception&) {
-      return;  // the files will have to be read again
+      return;  // the files will just have to be read again
     }
   }
 }
@@ -158,7 +158,7 @@ std::string digest_below(const fs::path& path) {
   return all.finish();
 }
 
-/// Returns the records in a file of the folder; empty if it is missing or damaged.
+/// Returns the records in a file in the folder; empty if it is missing or damaged.
 std::string FileDigests::records_of(std::uint8_t number) const {
   if (folder_.empty()) return "";
   const auto text =
@@ -183,9 +183,9 @@ FileDigests::Shard& FileDigests::shard(const Key& key) {
   return shard;
 }
 
-/// Adds the `fresh` records to their file. Does not flush, because the checksum detects what a
-/// power cut damages. Records added by other processes are kept, except those added between reading
-/// and renaming.
+/// Adds the `fresh` records to their file. Does not flush, because the checksum detects damage from
+/// a power cut. Records added by other processes are kept, except those added between reading and
+/// renaming.
 void FileDigests::keep(std::uint8_t number, const std::string& fresh) const {
   if (folder_.empty()) return;
   std::error_code error;
@@ -195,7 +195,7 @@ void FileDigests::keep(std::uint8_t number, const std::string& fresh) const {
     records.erase(0, (count - kMostRecords) * kRecordBytes);
   const fs::path own =
       folder_ / ("." + shard_file(number).filename().string() + "." + std::to_string(::getpid()));
-  disk().remove(own);  // left by a process with the same PID that was killed here
+  disk().remove(own);  // left behind by a process with the same PID that was killed here
   NewFile file(own);
   file.append(records);
   file.append(sum_of_records(records));

@@ -18,7 +18,7 @@ namespace runner {
 /// seconds if they are in the page cache. A larger set is identified by the FileState of its files.
 inline constexpr std::uintmax_t kLargestContents = std::uintmax_t{4} << 30;
 
-/// The state of a file, as the system reports it without reading the file. The change time (ctime)
+/// The state of a file, as reported by the system without reading the file. The change time (ctime)
 /// cannot be set, so a file with the same state has the same bytes, even if its modification time
 /// was changed.
 struct FileState {
@@ -33,16 +33,16 @@ std::optional<FileState> file_state(const std::filesystem::path& file);
 /// Returns the state as one word, without spaces.
 std::string to_text(const FileState& state);
 
-/// The SHA-256 of files, each read only once: the digests are kept in a folder of this user, by
-/// path and FileState. Any number of programs may use it at once. Damaged entries are ignored, and
-/// beyond a million files the oldest are forgotten. The digest of a file that has just changed is
-/// not kept, since the file may change again without a new timestamp.
+/// The SHA-256 digests of files, each read only once: digests are cached in one of this user's
+/// folders, by path and FileState. Any number of programs may use it at once. Damaged entries are
+/// ignored, and beyond a million files the oldest are dropped. The digest of a file that has just
+/// changed is not cached, since the file may change again without getting a new timestamp.
 class FileDigests {
  public:
   /// Returns the current time in nanoseconds since 1970.
   using Clock = std::function<std::int64_t()>;
 
-  /// `folder` need not exist. If the path is empty, no digests are kept.
+  /// `folder` need not exist. If the path is empty, nothing is cached.
   explicit FileDigests(std::filesystem::path folder = standard_folder(), Clock now = {});
   FileDigests(const FileDigests&) = delete;
   FileDigests& operator=(const FileDigests&) = delete;
@@ -63,8 +63,8 @@ class FileDigests {
     std::size_t operator()(const Key& key) const;
   };
   struct Shard {
-    std::unordered_map<Key, std::string, KeyHash> known;  // digests of 32 bytes
-    std::string fresh;                                    // records that are not in its file yet
+    std::unordered_map<Key, std::string, KeyHash> known;  // 32-byte digests
+    std::string fresh;                                    // records not yet in its file
   };
   static Key key_of(const std::filesystem::path& file, const FileState& state);
   std::filesystem::path shard_file(std::uint8_t number) const;
@@ -82,12 +82,13 @@ class FileDigests {
 /// there except hidden ones; empty if nothing exists there.
 std::string digest_below(const std::filesystem::path& path);
 
-/// Reads the files from which recipes are composed. It is an interface so that composition can be
+/// Reads the files from which recipes are composed. This is an interface so that composition can be
 /// tested without a disk.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  /// Returns the whole file; nullopt if there is none or it is larger than `limit` bytes.
+  /// Returns the contents of the file; nullopt if it does not exist or is larger than `limit`
+  /// bytes.
   virtual std::optional<std::string> read(const std::filesystem::path& path,
                                           std::size_t limit) const = 0;
   virtual bool is_file(const std::filesystem::path& path) const = 0;
@@ -99,7 +100,7 @@ class FileSystem {
 /// Returns the file system of this machine.
 const FileSystem& real_file_system();
 
-/// Returns the cache folder of this user: $RETORT_CACHE, else retort/ in $XDG_CACHE_HOME, else
+/// Returns this user's cache folder: $RETORT_CACHE, else retort/ in $XDG_CACHE_HOME, else
 /// .cache/retort in $HOME; empty if none of them is set to an absolute path.
 std::filesystem::path cache_folder();
 

@@ -22,7 +22,7 @@ namespace runner {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto kPatience = 3s;  // the kernel kills a killed retort's worker within milliseconds
+constexpr auto kPatience = 3s;  // a killed retort's worker is gone within milliseconds
 constexpr auto kPause = 20ms;
 
 enum class Locked { kYes, kNo, kHasNone };
@@ -37,8 +37,8 @@ Result<Descriptor> open_folder(const std::filesystem::path& path) {
                     ""};
 }
 
-/// Tries to lock without waiting. Returns kNo if another process has a conflicting lock; kHasNone,
-/// with errno set, if the file system has no locks.
+/// Tries to lock without waiting. Returns kNo if another process holds a conflicting lock;
+/// kHasNone, with errno set, if the file system does not support locks.
 Locked lock(const Descriptor& file, int operation) {
   while (::flock(*file, operation | LOCK_NB) != 0) {
     if (errno != EINTR) return errno == EWOULDBLOCK ? Locked::kNo : Locked::kHasNone;
@@ -54,7 +54,7 @@ Diagnostic busy_with(Diagnostic busy, const std::string& holder) {
 }
 
 /// Returns the error for a lease that cannot be created. `no_lock` is the errno of flock, or 0 if
-/// the file system has locks.
+/// the file system supports locks.
 Diagnostic no_lease(const std::filesystem::path& folder, int error, int no_lock) {
   const std::error_code code(error, std::generic_category());
   if (auto limit = limit_reached(code, "a lease in '" + folder.string() + "'"))
@@ -70,7 +70,7 @@ Diagnostic no_lease(const std::filesystem::path& folder, int error, int no_lock)
           "",
           std::move(message),
           "use a folder on another file system, such as a local disk: without a lock or a lease, "
-          "two processes could work there at the same time"};
+          "two processes could work in it at the same time"};
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ Result<FolderLock> FolderLock::take(const std::filesystem::path& folder, const D
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   int no_lock = 0;
   // Lock exclusively first, then switch to a shared lock so that others may join. In between,
-  // another process that checks whether the folder is taken may have the lock.
+  // another process that checks whether the folder is taken may hold the lock.
   for (;;) {
     const Locked alone = lock(*file, LOCK_EX);
     const Locked shared = alone == Locked::kYes ? lock(*file, LOCK_SH) : alone;

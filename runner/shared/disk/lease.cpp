@@ -31,9 +31,9 @@ using std::chrono::milliseconds;
 constexpr std::string_view kOfWorker = ".worker", kDraft = ".part";
 constexpr milliseconds kShortLook(20);
 constexpr milliseconds kWorkersPatience(
-    3000);  // the kernel kills a killed retort's worker within milliseconds
+    3000);  // a killed retort's worker is gone within milliseconds
 constexpr std::chrono::seconds kSilentMachine(
-    120);  // after this, a holder on another machine no longer counts as alive
+    120);  // after this long, a holder on another machine no longer counts as alive
 constexpr std::size_t kLongestLease = 4096;
 
 std::string first_line_of(const fs::path& path) {
@@ -76,7 +76,7 @@ Holder ourselves() {
           .process = getpid()};
 }
 
-/// Returns the text of a lease. For a given holder it always has the same length, so it can be
+/// Returns the text of a lease. For a given holder, it always has the same length, so it can be
 /// overwritten in place.
 std::string text_of_lease(const Holder& holder, std::uint64_t beats) {
   std::string beat = std::to_string(beats);
@@ -143,8 +143,8 @@ Numbered newest_lease(const fs::path& folder) {
   return found == all.end() ? Numbered{} : *found;
 }
 
-/// Returns the text of a lease. Opens the file each time, because a file system shared by machines
-/// shows the writes of others only on open.
+/// Returns the text of a lease. Opens the file each time, because a file system shared between
+/// machines shows others' writes only on open.
 std::string lease_text(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   std::string text(kLongestLease, '\0');
@@ -153,7 +153,7 @@ std::string lease_text(const fs::path& path) {
   return text;
 }
 
-/// True if the holder's process is alive; nullopt if this process cannot know.
+/// True if the holder's process is alive; nullopt if this process cannot tell.
 std::optional<bool> is_alive(const Holder& holder) {
   if (!holder.is_held) return false;
   static const Holder us = ourselves();
@@ -180,8 +180,8 @@ void wait_to_look(const Lease::Options& options, milliseconds time) {
     std::this_thread::sleep_for(std::min(time, kShortLook));
 }
 
-/// True if the holder of a lease writes no heartbeat. Used if this process cannot check the
-/// holder's process.
+/// True if the holder of a lease writes no heartbeats. Used if this process cannot check the
+/// holder's process directly.
 bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Options& options) {
   const std::string before = lease_text(lease.path);
   if (options.on_wait)
@@ -224,8 +224,8 @@ int write_whole(int file, const std::string& text) {
   return size == static_cast<ssize_t>(text.size()) ? 0 : size < 0 ? errno : ENOSPC;
 }
 
-/// Creates a file that must not exist. If the file system supports hard links, the file has its
-/// contents from the start. Returns 0, or errno.
+/// Creates a file that must not exist. If the file system supports hard links, the file appears
+/// together with its contents. Returns 0, or errno.
 int make_file(const fs::path& path, const std::string& text) {
   const fs::path draft =
       path.string() + "." + own_host() + "." + std::to_string(getpid()) + std::string(kDraft);
@@ -236,7 +236,7 @@ int make_file(const fs::path& path, const std::string& text) {
   int error = write_whole(*file, text);
   file.close();
   if (error == 0 && ::link(draft.c_str(), path.c_str()) != 0) error = errno;
-  struct stat facts {};  // a server may repeat the call and report that the file already exists
+  struct stat facts {};  // a server may repeat the call and report that the file exists
   if (error == EEXIST && ::stat(draft.c_str(), &facts) == 0 && facts.st_nlink == 2) error = 0;
   ::unlink(draft.c_str());
   if (error != EPERM && error != ENOSYS && error != EOPNOTSUPP && error != EMLINK) return error;
@@ -248,8 +248,8 @@ int make_file(const fs::path& path, const std::string& text) {
   return error;
 }
 
-/// Removes all leases but the last two, and all drafts. Another process that is just creating a
-/// file removed here notices that it was too late.
+/// Removes all leases but the last two, and all drafts. A process that is just creating a file that
+/// is removed here will notice that it was too late.
 void clear_up(const fs::path& folder, std::uint64_t number) {
   for (const Numbered& one : leases_in(folder)) {
     if (one.number + 1 >= number) continue;
@@ -306,7 +306,7 @@ class Lease::Beating {
                         ", since this process wrote no heartbeats; exiting\n");
     return false;
   }
-  /// Writes a heartbeat. If this fails, others see that the heartbeats have stopped.
+  /// Writes a heartbeat. If this fails, others will see that the heartbeats have stopped.
   void write() {
     const Descriptor file(::open(path_of_lease(folder_, number_).c_str(),
                                  O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -340,7 +340,7 @@ Lease::Taken Lease::take(const fs::path& folder, Options options) {
     if (is_beaten) continue;  // another process was faster
     if (error != 0) return {.error = error};
     if (newest_lease(folder).number !=
-        number) {  // meanwhile, even the lease with the next number may be gone
+        number) {  // by now, even the lease with the next number may be gone
       ::unlink(path_of_lease(folder, number).c_str());
       continue;
     }
@@ -373,7 +373,7 @@ bool Lease::join(const fs::path& folder) {
   const auto holder = lease.number == 0 ? std::nullopt : holder_in(lease_text(lease.path));
   if (!holder || !holder->is_held) return false;
   const fs::path path = lease.path.string() + std::string(kOfWorker);
-  ::unlink(path.c_str());  // left by a worker that this process replaces
+  ::unlink(path.c_str());  // left behind by a worker that this process replaces
   return make_file(path, text_of_lease(ourselves(), 0)) == 0;
 }
 

@@ -15,9 +15,9 @@ namespace runner {
 /// removed. Only one process can create the file with the next number; it then holds the lease, and
 /// writes a heartbeat to it every few seconds.
 ///
-/// If the holder runs on the same boot of the same system, and its processes are visible here, its
-/// process is checked directly. Any other holder is presumed gone when `looks` checks in a row have
-/// found no heartbeat. Clocks are not compared.
+/// If the holder is running under the same boot of the same system and its processes are visible
+/// here, the process itself is checked. Any other holder is presumed gone when `looks` checks in a
+/// row have found no heartbeat. Clocks are not compared.
 class Lease {
  public:
   /// The prefix of the names of lease files.
@@ -34,15 +34,14 @@ class Lease {
   };
 
   struct Options {
-    std::chrono::milliseconds beat{
-        5000};      ///< between two heartbeats, and between two checks for them
-    int looks = 6;  ///< checks without a heartbeat until a holder is presumed gone
+    std::chrono::milliseconds beat{5000};  ///< time between heartbeats, and between checks for them
+    int looks = 6;  ///< checks without a heartbeat before a holder is presumed gone
     std::function<void(std::chrono::milliseconds)> wait =
         {};  ///< empty: sleeps, until a signal asks the process to exit
     std::function<void(const std::string& line)> on_wait =
         {};  ///< called once with the reason for waiting
-    /// Called in a thread when another process has taken over the lease because this process wrote
-    /// no heartbeats. If empty, the program exits.
+    /// Called on another thread when another process has taken over the lease because this process
+    /// wrote no heartbeats. If empty, the program exits.
     std::function<void(const std::string& holder)> on_lost = {};
   };
 
@@ -51,10 +50,10 @@ class Lease {
   /// Takes the lease of `folder`, which must exist. Waits for heartbeats if necessary.
   static Taken take(const std::filesystem::path& folder, Options options);
 
-  /// Returns whether the holder of the lease on `folder` is alive, by a single check, which is less
-  /// reliable; nullopt if there is no holder. A holder on another machine counts as alive if its
-  /// file was written within the last two minutes. `is_free_here` is true if no process on this
-  /// machine has the lock (folder_lock.h).
+  /// Returns whether the holder of the lease on `folder` is alive, based on a single check, which
+  /// is less reliable; nullopt if there is no holder. A holder on another machine counts as alive
+  /// if its file was written within the last two minutes. `is_free_here` is true if no process on
+  /// this machine holds the lock (folder_lock.h).
   static std::optional<bool> is_at_work(const std::filesystem::path& folder, bool is_free_here);
   /// Returns "process 12 on 'node7'"; empty if there is no holder.
   static std::string holder_of(const std::filesystem::path& folder);
@@ -76,7 +75,7 @@ class Lease {
 
 struct Lease::Taken {
   std::optional<Lease> lease;
-  std::string holder;  ///< the holder, if another process has the lease
+  std::string holder;  ///< the holder, if another process holds the lease
   int error = 0;       ///< errno, if the file could not be created
 };
 

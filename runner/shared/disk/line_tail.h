@@ -16,18 +16,18 @@ class LineTail {
   explicit LineTail(std::filesystem::path file) : file_(std::move(file)) {}
 
   struct News {
-    bool is_anew = false;  ///< the file was replaced or cut: `lines` begins with its first line
+    bool is_anew = false;  ///< the file was replaced or truncated: `lines` starts at its first line
     std::vector<std::string> lines = {};  ///< without newlines
   };
-  /// Returns the next lines, at most `most`; none if there is no file yet.
+  /// Returns up to `most` further lines; none if the file does not exist yet.
   News next(std::size_t most = static_cast<std::size_t>(-1));
-  /// Reads the file from its beginning again.
+  /// Starts over at the beginning of the file.
   void rewind() { at_ = 0; }
 
  private:
   std::filesystem::path file_;
   ino_t inode_ = 0;
-  std::streamoff at_ = 0;  // bytes of the lines read so far
+  std::streamoff at_ = 0;  // total size of the lines read so far
 };
 
 }  // namespace runner

@@ -18,8 +18,8 @@ namespace {
 
 std::filesystem::path part_of(const std::filesystem::path& path) { return path.string() + ".part"; }
 
-/// Throws if `path` is a device such as /dev/null, a pipe or a socket, which a rename would replace
-/// with a file. Otherwise returns `path`.
+/// Throws if `path` is a device (such as /dev/null), a pipe or a socket, which would be replaced
+/// with a file by a rename. Otherwise returns `path`.
 std::filesystem::path no_device(std::filesystem::path path) {
   using Type = std::filesystem::file_type;
   std::error_code error;
@@ -39,7 +39,7 @@ std::filesystem::path no_device(std::filesystem::path path) {
 }
 
 std::filesystem::path without_leftover(const std::filesystem::path& path, Storage& storage) {
-  storage.remove(path);  // from a run that was killed at exactly this point
+  storage.remove(path);  // left behind by a run that was killed at exactly this point
   return path;
 }
 
@@ -111,7 +111,7 @@ void AtomicFiles::add(std::filesystem::path path, std::string_view text) {
   try {
     files_.back().file.append(text);
   } catch (const WriteError&) {  // a half-written file is never published, whatever happens to the
-                                 // others
+                                 // rest
     storage_->remove(files_.back().file.path());
     files_.pop_back();
     throw;
@@ -172,7 +172,7 @@ fs::path draft_beside(const fs::path& folder) {
          (hidden_name(folder) + std::to_string(::getpid()) + ".part");
 }
 
-/// True if `rest`, the name without its hidden start, is the PID of an exited process, with an
+/// True if `rest`, the name without its hidden prefix, is the PID of an exited process, with an
 /// optional ".part".
 bool is_of_the_dead(std::string_view rest) {
   if (rest.ends_with(".part")) rest.remove_suffix(5);
@@ -182,7 +182,8 @@ bool is_of_the_dead(std::string_view rest) {
   return ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
-/// Opens `path` and locks it exclusively. The descriptor is closed if another process has the lock.
+/// Opens `path` and locks it exclusively. The descriptor is closed if another process holds the
+/// lock.
 Descriptor locked(const fs::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (file.is_open() && ::flock(*file, LOCK_EX | LOCK_NB) != 0) file.close();
@@ -211,11 +212,11 @@ Descriptor opened(const fs::path& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-/// Flushes the tree to the disk: everything in it survives a power cut once this returns.
+/// Flushes the tree to the disk, so everything in it survives a power cut once this returns.
 void sync_tree(const fs::path& root, Storage& storage) {
   const MadeTree tree = tree_of(root);
-  // Start writing all files before waiting for the first one. For thousands of small files this
-  // takes a tenth of the time.
+  // Start writing all files before waiting for the first one. This is ten times as fast for
+  // thousands of small files.
   for (const fs::path& path : tree.files)
     ::sync_file_range(*opened(path), 0, 0, SYNC_FILE_RANGE_WRITE);
   for (const fs::path& path : tree.files) {

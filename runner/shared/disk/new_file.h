@@ -14,8 +14,8 @@
 
 namespace runner {
 
-/// A new file that only grows. Each append is passed to the system at once, so a kill loses
-/// nothing.
+/// A new file that only grows. Each append goes to the system at once, so nothing is lost if the
+/// program is killed.
 class NewFile {
  public:
   /// Creates `path`, which must not exist. Throws WriteError. `storage` is borrowed.
@@ -37,7 +37,7 @@ class NewFile {
   Descriptor file_;
 };
 
-/// A file that appears whole or not at all, even after a power cut. It is written as <path>.part
+/// A file that appears in full or not at all, even after a power cut. It is written as <path>.part
 /// next to its final location, then renamed over any existing file. Without commit() nothing is
 /// left behind.
 class AtomicFile {
@@ -50,7 +50,7 @@ class AtomicFile {
   /// The functions of this class throw WriteError.
   void append(std::string_view bytes) { file_.append(bytes); }
   void commit();
-  /// Commits the file and returns it for further appends. Call it once, last.
+  /// Commits the file and returns it for further appends. Must be called once, last.
   NewFile commit_and_release();
 
  private:
@@ -64,8 +64,8 @@ class AtomicFile {
 void write_atomically(const std::filesystem::path& path, std::string_view text,
                       Storage& storage = disk());
 
-/// Several files that each appear whole or not at all, like an AtomicFile, but are flushed
-/// together, which needs half the flushes. No file is visible before commit(). Without commit()
+/// Several files that each appear in full or not at all, like an AtomicFile, but are flushed
+/// together, which takes half as many flushes. No file is visible before commit(). Without commit()
 /// nothing is left behind.
 class AtomicFiles {
  public:
@@ -78,8 +78,8 @@ class AtomicFiles {
   /// Writes `text` next to `path`. Each path may be added only once. Throws WriteError, as does
   /// commit().
   void add(std::filesystem::path path, std::string_view text);
-  /// Renames the files in the order in which they were added. The names in `folders` then also
-  /// survive a power cut.
+  /// Renames the files in the order in which they were added. Afterwards, the names in `folders`
+  /// also survive a power cut.
   void commit(std::vector<std::filesystem::path> folders = {});
 
  private:
@@ -92,7 +92,7 @@ class AtomicFiles {
   std::vector<Written> files_;
 };
 
-/// Flushes the names in `folder`: they survive a power cut once this returns. Throws WriteError.
+/// Flushes the names in `folder`, so they survive a power cut once this returns. Throws WriteError.
 /// Does nothing if the file system cannot flush folders.
 void sync_folder(const std::filesystem::path& folder, Storage& storage = disk());
 
@@ -102,23 +102,23 @@ void sync_folder(const std::filesystem::path& folder, Storage& storage = disk())
 void make_folders(const std::filesystem::path& folder, Storage& storage = disk());
 
 /// A folder that appears with all its contents or not at all, even after a power cut. It is filled
-/// under another name, flushed to the disk, and renamed. Without publish() it is removed again.
+/// under a temporary name, flushed to the disk and then renamed. Without publish(), it is removed.
 ///
 ///   NewFolder folder("shapes");
 ///   folder.create("disc");
 ///   folder.write("disc/00000.jpg", bytes);
 ///   folder.publish();
 ///
-/// All functions throw WriteError: kFolderExists if something other than an empty folder is in its
-/// place, or kCannotCreate, kCannotWrite or kDiskFull. `storage` is borrowed.
+/// All functions throw WriteError: kFolderExists if anything other than an empty folder already
+/// exists there, or kCannotCreate, kCannotWrite or kDiskFull. `storage` is borrowed.
 class NewFolder {
  public:
-  /// Fills the folder next to its final location; parent folders need not exist yet. Errors name
-  /// `option`, the option of the stage that sets the folder; empty if there is no such option.
+  /// Fills the folder next to its final location; parent folders need not exist yet. Errors point
+  /// to `option`, the stage option that sets the folder; empty if there is none.
   explicit NewFolder(const std::filesystem::path& folder, Storage& storage = disk(),
                      std::string option = "");
-  /// Fills the folder in `draft`, which must be on the same disk. A later process recognizes the
-  /// draft of a killed process by its name. The parent folders of both must exist.
+  /// Fills the folder in `draft`, which must be on the same disk. Later processes recognize a
+  /// killed process's draft by its name. The parent folders of both must exist.
   NewFolder(std::filesystem::path folder, std::filesystem::path draft, Storage& storage = disk());
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
@@ -147,8 +147,8 @@ class NewFolder {
 };
 
 /// Removes the leftovers of exited processes from `folder`: names that consist of `hidden`, a PID,
-/// and possibly more, such as ".photos.4711.part". Keeps every NewFolder that a process on another
-/// machine or in another container has open.
+/// and possibly more, such as ".photos.4711.part". Keeps every NewFolder still open in a process on
+/// another machine or in another container.
 void remove_leftovers(const std::filesystem::path& folder, const std::string& hidden,
                       Storage& storage);
 

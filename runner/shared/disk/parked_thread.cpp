@@ -12,7 +12,7 @@
 namespace runner {
 namespace {
 
-std::mutex work_of_parked;  // held while a thread works, and while the process forks
+std::mutex work_of_parked;  // held while a thread is working and while the process forks
 std::atomic<int> parked_count = 0;
 
 void park_all_for_copies() {

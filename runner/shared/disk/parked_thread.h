@@ -7,9 +7,9 @@
 
 namespace runner {
 
-/// Blocks all signals in this thread while the object exists. Threads that are started meanwhile
-/// keep them blocked, so the process's signals reach other threads, such as the one with a
-/// SignalSource.
+/// Blocks all signals in this thread while the object exists. Threads started in the meantime
+/// inherit the blocked signals, so the process's signals reach other threads, such as the one with
+/// a SignalSource.
 class [[nodiscard]] BlockedSignals {
  public:
   BlockedSignals();
@@ -21,9 +21,9 @@ class [[nodiscard]] BlockedSignals {
   sigset_t before_;
 };
 
-/// A thread that does a little work at intervals, but never while the process forks (fork(2)). The
-/// child, which has only the thread that called fork, therefore finds no lock held by this thread.
-/// The thread blocks all signals, so other threads receive them.
+/// A thread that periodically does a little work, but never while the process forks (fork(2)). The
+/// child, which has only the thread that called fork, therefore never inherits a lock held by this
+/// thread. The thread blocks all signals, so other threads receive them.
 class ParkedThread {
  public:
   /// Calls `work` after each `interval` until it returns false or the ParkedThread is destroyed.
@@ -33,7 +33,7 @@ class ParkedThread {
   ParkedThread(const ParkedThread&) = delete;
   ParkedThread& operator=(const ParkedThread&) = delete;
 
-  /// Returns how many such threads this process has. A forked child has none.
+  /// Returns the number of such threads in this process. A forked child has none.
   static int count();
 
  private:

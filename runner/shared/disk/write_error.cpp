@@ -64,7 +64,7 @@ Diagnostic write_diagnostic(const std::filesystem::path& path, int error, ErrorC
           {},
           "",
           (otherwise == ErrorCode::kCannotCreate ? "cannot create " : "cannot write ") + place,
-          error == EFBIG ? "it reached the limit on file sizes: raise it with `ulimit -f`"
+          error == EFBIG ? "it reached the file size limit: raise it with `ulimit -f`"
                          : "choose another location with run.dir"};
 }
 

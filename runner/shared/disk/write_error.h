@@ -9,9 +9,10 @@
 
 namespace runner {
 
-/// A storage that defers its flushes until write_kept(). For the start of a run: until the run has
-/// saved something, it can be restarted, so a power cut may lose all its files. If write_kept() is
-/// never called, the files may be lost unless the caller that waits for the run flushes them.
+/// A storage that defers its flushes until write_kept(). Used at the start of a run: until the run
+/// has saved something, it can simply be restarted, so losing all its files in a power cut is
+/// acceptable. If write_kept() is never called, the files may be lost unless the caller that waits
+/// for the run flushes them.
 class LateStorage final : public Storage {
  public:
   /// `storage` is borrowed.

@@ -14,7 +14,7 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxShownLine = 160;  // bytes of a source line to show
+constexpr std::size_t kMaxShownLine = 160;  // maximum bytes of a source line to show
 
 struct Style {
   std::string_view bold, red, yellow, cyan, off;
@@ -27,14 +27,14 @@ std::string_view nth_line(std::string_view text, int line) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-/// Returns `text` without anything a terminal could interpret, one column per character.
+/// Returns `text` without anything a terminal could interpret, with one column per character.
 std::string shown(std::string_view text) {
   std::string result = printable(text);
   std::ranges::replace(result, '\t', ' ');
   return result;
 }
 
-/// Makes a message printable, and masks the secrets in it, since it may quote what the user typed.
+/// Makes a message printable and masks secrets in it, since it may quote what the user typed.
 std::string told(std::string_view text) { return shown(without_quoted_secrets(text)); }
 
 void print_place(std::ostream& out, const Location& where, const Style& style) {

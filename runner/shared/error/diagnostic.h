@@ -56,7 +56,7 @@ struct Diagnostic {
   std::string pointer;  ///< RFC 6901 pointer into the recipe, e.g. "/train/epochs"; empty if there
                         ///< is none
   std::string message;  ///< what is wrong, one line, no period
-  std::string help;     ///< what to do instead, one line; empty if there is no good advice
+  std::string help;     ///< what to do instead, one line; empty if there is no useful advice
   std::vector<Note> notes = {};
   Severity severity = Severity::kError;
 };
@@ -67,7 +67,7 @@ using Diagnostics = std::vector<Diagnostic>;
 /// Sorts by source, line and column; diagnostics without a location come last. The sort is stable.
 void sort_by_place(Diagnostics& diagnostics, const Sources& sources);
 
-/// Returns the exit code of the first error; kDone if there is none.
+/// Returns the exit code for the first error; kDone if there is none.
 ExitCode exit_code(const Diagnostics& diagnostics);
 
 /// Prints "file:line:column: error[E0123]: message [/json/pointer]", the source line with a caret
@@ -78,13 +78,13 @@ void print(std::ostream& out, const Diagnostic& diagnostic, bool color = false);
 /// [...]}.
 nlohmann::ordered_json to_json(const Diagnostic& diagnostic);
 
-/// Returns the exit code of a program that `signal` stopped before its work was done. `has_saved`
-/// is true if a resumed run can continue from a saved state. SIGHUP counts as SIGTERM.
+/// Returns the exit code for a program that `signal` stopped before it finished. `has_saved` is
+/// true if the run can be resumed from a saved state. SIGHUP counts as SIGTERM.
 ExitCode exit_code_of_stop(int signal, bool has_saved);
 
-/// Returns the error for a command that `signal` stopped and that leaves no record: kInterrupted
-/// for SIGINT, kTerminated for other signals. `doing` describes what it did until then, such as
-/// "after waiting 2 min for a GPU".
+/// Returns the error for a command that was stopped by `signal` and leaves no record: kInterrupted
+/// for SIGINT, kTerminated for other signals. `doing` describes what it was doing, such as "after
+/// waiting 2 min for a GPU".
 Diagnostic stopped_by(int signal, const std::string& doing = "");
 
 /// True if exit_code_of_stop() can return `code`.

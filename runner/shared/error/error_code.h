@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// Every kind of error has a number that never changes its meaning. Messages print the number as
+/// Every kind of error has a number that never changes its meaning. Messages show it as
 /// error[E0123]. The first two digits are 01 for reading, 02 composing, 03 validating, 04
 /// compiling, 05 usage, 06 data, 07 running, 08 writing, and 09 bugs in Retort.
 enum class ErrorCode : int {
@@ -147,15 +147,15 @@ struct ErrorInfo {
   ExitCode exit;
   std::string_view title;
   std::string_view cause;    ///< when the error is reported
-  std::string_view example;  ///< a line of a file, a command or a situation that causes it
+  std::string_view example;  ///< a line in a file, a command or a situation that causes it
   std::string_view remedy;
 };
 
-/// Returns the whole table, sorted by number.
+/// Returns the entire table, sorted by number.
 std::vector<ErrorInfo> all_errors();
 const ErrorInfo& info(ErrorCode code);
 
-/// Returns the name of the error in messages, such as "E0123".
+/// Returns the error's name as shown in messages, such as "E0123".
 std::string name(ErrorCode code);
 std::optional<ErrorCode> error_code_named(std::string_view name);
 

@@ -18,7 +18,7 @@ enum class ExitCode : int {
   kStoppedAfterSave = 75,  ///< saved; `retort resume` continues the run
   kBadRecipe = 78,
   kNeedsAnotherDevice = 80,  ///< worker only: the worker has sent `stranded`
-  kDeviceLost = 81,          ///< worker only: the device failed, and nothing was saved since
+  kDeviceLost = 81,          ///< worker only: the device failed and nothing has been saved since
   kInterrupted = 130,        ///< stopped by SIGINT without a save
   kTerminated = 143,         ///< stopped by SIGTERM without a save
 };

@@ -6,8 +6,8 @@
 
 namespace runner {
 
-/// Returns the part of the error table for recipes, sorted by number: 01 for reading, 02 composing,
-/// 03 validating and 04 compiling. The other parts are in error_code.cpp.
+/// Returns the part of the error table that concerns recipes, sorted by number: 01 for reading, 02
+/// composing, 03 validating and 04 compiling. The other parts are in error_code.cpp.
 std::span<const ErrorInfo> recipe_errors();
 
 }  // namespace runner

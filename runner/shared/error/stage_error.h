@@ -16,11 +16,10 @@ struct Recovery {
   std::string cause;      ///< "out of memory", "memory is free again", "device lost", "killed"
   std::string phase;      ///< the phase of the step, "backward"; empty: unknown
   std::int64_t step = 0;  ///< 1-based; 0: outside any step
-  std::int64_t tried = 0, taken = 0;  ///< bytes: of the failed allocation, and allocated at that
-                                      ///< time; 0: unknown
+  std::int64_t tried = 0, taken = 0;  ///< bytes: requested by the failed allocation, and allocated
+                                      ///< then; 0: unknown
   std::int64_t limit = 0;             ///< bytes that may be allocated; 0: no limit was reached
-  std::string from, to;  ///< the ways of computing the step, or the devices; equal if the step
-                         ///< was simply retried
+  std::string from, to;  ///< how the step was computed, or the devices; equal if simply retried
   bool operator==(const Recovery&) const = default;
 };
 
@@ -35,12 +34,12 @@ struct StageError : std::runtime_error {
   StageError(ErrorCode code, const std::string& message)
       : std::runtime_error(message), code(code) {}
 
-  /// Reports the error against the option with this pointer below the stage, such as "/root".
+  /// Reports the error against the option at this pointer within the stage, such as "/root".
   StageError at(std::string pointer) && {
     option = std::move(pointer);
     return std::move(*this);
   }
-  /// Adds advice on one line.
+  /// Adds one line of advice.
   StageError with_help(std::string advice) && {
     help = std::move(advice);
     return std::move(*this);
@@ -53,7 +52,7 @@ struct StageError : std::runtime_error {
     retries = times;
     return std::move(*this);
   }
-  /// Reports the error against the stage with this pointer, such as "/model".
+  /// Reports the error against the stage at this pointer, such as "/model".
   StageError in_stage(std::string pointer) && {
     stage = std::move(pointer);
     return std::move(*this);

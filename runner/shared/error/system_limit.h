@@ -8,9 +8,9 @@
 
 namespace runner {
 
-/// Explains a system call that failed with `code` because of a limit of this process or its
-/// container: which limit was reached, and how to raise it. `doing` names what was attempted, such
-/// as "fork". Returns nullopt if `code` does not mean that a limit was reached.
+/// Explains why a system call failed with `code`, if a limit of this process or its container was
+/// the cause: which limit was reached, and how to raise it. `doing` names what was attempted, such
+/// as "fork". Returns nullopt if `code` does not indicate a limit.
 std::optional<Diagnostic> limit_reached(const std::error_code& code, const std::string& doing);
 
 /// Returns the error for an unexpected exception that ended a command: a file that could not be

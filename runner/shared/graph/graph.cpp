@@ -30,7 +30,7 @@ Edge edge_from_json(const Json& json, std::size_t holder) {
             .type = {}};
   const auto type = artifact_type(fields.text("type"));
   if (!type) refuse("an edge has an unknown type");
-  if (edge.from >= holder) refuse("an edge comes from a node that runs later");
+  if (edge.from >= holder) refuse("an edge starts at a node that runs later");
   edge.type = *type;
   edge.optional = fields.flag("optional");
   return edge;
@@ -136,7 +136,7 @@ Graph graph_from_json(const Json& json) {
 
 namespace {
 
-/// Returns the part of `graph` with the `chosen` nodes and all nodes that they need.
+/// Returns the part of `graph` consisting of the `chosen` nodes and all nodes that they need.
 Graph part_with(const Graph& graph, std::vector<bool> chosen) {
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     if (!chosen[i]) continue;

@@ -29,21 +29,21 @@ struct Node {
   std::string id;  ///< "train" or "train.0-1"; a valid file name
   std::string stage;
   std::string kind;
-  Value options;        ///< ${item.*} filled in; without kind, name, inputs and foreach
+  Value options;        ///< with ${item.*} filled in, and without kind, name, inputs and foreach
   std::string pointer;  ///< the stage's location in the recipe, "/train"
   std::vector<Edge> inputs;
   std::uint64_t seed = 0;
   int version = 1;         ///< version of the kind
   bool cacheable = false;  ///< the kind's results are reused by default
   std::string title = {};  ///< for messages: "train", or "train[pair=0-1]"
-  /// The options that affect the result, as records store them (node_document.h); nullopt if that
-  /// is all of `options`.
+  /// The options that affect the result, as stored in records (node_document.h); nullopt if all of
+  /// them do.
   std::optional<Value> key_options = {};
-  std::string code = {};  ///< SHA-256 of the Python files that its entry names; empty: none
+  std::string code = {};  ///< SHA-256 of the Python files named by its entry; empty: none
 };
 
 /// A compiled recipe (compile.h). Its nodes are in a valid execution order: the written order if
-/// the edges allow it. A run uses another order, which needs less memory (run_order.h).
+/// the edges allow it. A run uses a different order, which needs less memory (run_order.h).
 struct Graph {
   std::string recipe;  ///< the recipe's name
   std::uint64_t seed = 0;
@@ -66,8 +66,8 @@ struct Graph {
 nlohmann::ordered_json to_json(const Graph& graph);
 Graph graph_from_json(const nlohmann::ordered_json& json);
 
-/// Returns the part of `graph` needed to run its training nodes, which is what ranks other than
-/// rank 0 run.
+/// Returns the part of `graph` needed to run its training nodes; this is what ranks other than rank
+/// 0 run.
 Graph only_trainings(const Graph& graph);
 
 /// Returns the part of `graph` needed to run the node or stage `name`; an error if there is no such
@@ -78,7 +78,7 @@ Result<Graph> only(const Graph& graph, const std::string& name);
 /// data inputs and the nodes that only they need.
 Result<Graph> only_without_data(Graph graph, const std::string& name);
 
-/// Returns for each node a SHA-256, in hexadecimal, of everything its result depends on: kind,
+/// Returns, for each node, the hexadecimal SHA-256 of everything its result depends on: kind,
 /// options, seed and the keys of its inputs. Two nodes with the same key have the same result if
 /// the data and the program are the same.
 std::vector<std::string> node_keys(const Graph& graph);

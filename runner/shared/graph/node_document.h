@@ -11,16 +11,16 @@
 
 namespace runner {
 
-/// The facts that a stage reports about itself in addition to its options (stage.h).
+/// What a stage reports about itself in addition to its options (stage.h).
 struct StageFacts {
   std::string fingerprint;
   bool uses_seed = true;
 };
 
-/// Returns everything the result of node `index` depends on, given the same program: {"world",
+/// Returns everything that the result of node `index` depends on, apart from the program: {"world",
 /// "nodes": {id: {"kind", "version", "options", "inputs", "fingerprint", "seed"}}}. "nodes" has a
-/// member for the node itself and for each node that it depends on. `facts` is indexed by node. The
-/// document contains no secrets.
+/// member for the node itself and one for each node that it depends on. `facts` is indexed by node.
+/// The document contains no secrets.
 nlohmann::json node_document(const Graph& graph, std::span<const StageFacts> facts,
                              std::size_t index, const nlohmann::json& world);
 

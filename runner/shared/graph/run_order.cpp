@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-/// The relative amount of memory that an artifact of this type needs: most for a checkpoint (a
+/// The relative amount of memory needed by an artifact of this type: most for a checkpoint (a
 /// network), less for samples in memory, least for rows of scores.
 int weight_in_memory(ArtifactType type) {
   switch (type) {
@@ -36,10 +36,10 @@ struct WantedOutput {
   std::size_t waiting = 0;  // consumers that have not run yet
 };
 
-/// The effect of running some nodes on memory use. Less growth sorts first; for equal growth,
+/// The effect on memory use of running some nodes. Less growth sorts first; with equal growth,
 /// smaller outputs sort first.
 struct MemoryChange {
-  int growth = 0;  ///< the change in the total weight in memory afterwards
+  int growth = 0;  ///< the resulting change in the total weight in memory
   int made = 0;    ///< the total weight of the nodes' outputs
   auto operator<=>(const MemoryChange&) const = default;
 };
@@ -89,7 +89,7 @@ class RunOrdering {
  private:
   /// True if `node` is run for its own sake, because it consumes an artifact with a weight
   /// (weight_in_memory()) or because no node consumes its output. Other nodes create data, models
-  /// and policies, and run only when needed.
+  /// and policies, and are run only when needed.
   bool is_goal(std::size_t node) const {
     const auto is_heavy = [&](std::size_t output) { return outputs_[output].weight > 0; };
     return made_[node].empty() || std::ranges::any_of(taken_[node], is_heavy);
@@ -133,7 +133,7 @@ class RunOrdering {
   std::vector<std::vector<std::size_t>> made_, taken_;  // output indices, by node
   std::vector<bool> is_goal_, is_done_;                 // by node
   std::vector<std::size_t>
-      seen_;  // by output: its consumers among the nodes considered; otherwise 0
+      seen_;  // by output: number of its consumers among the nodes considered; otherwise 0
   std::vector<std::size_t> order_;
 };
 

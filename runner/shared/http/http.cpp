@@ -110,7 +110,7 @@ bool is_passing(CURLcode code) {
     case CURLE_HTTP2_STREAM:
       return true;
     default:
-      return false;  // about a hundred other codes
+      return false;  // there are about a hundred other codes
   }
 }
 
@@ -218,7 +218,7 @@ HttpReply send(const HttpRequest& request, const HttpSettings& settings,
     if (!request.leaves_host && origin_of(next) != home) return reply;
     reply.url = next;
   }
-  throw HttpError(shown_url(request.url) + " redirects endlessly", false);
+  throw HttpError(shown_url(request.url) + " redirects too many times", false);
 }
 
 std::string origin_of(const std::string& url) {

@@ -12,7 +12,7 @@
 
 namespace runner {
 
-/// HTTP headers by lower-case name. The values come from the server; check them before use.
+/// HTTP headers by lower-case name. The values come from the server and must be checked before use.
 using HttpHeaders = std::map<std::string, std::string, std::less<>>;
 
 struct HttpRequest {
@@ -22,9 +22,9 @@ struct HttpRequest {
   /// Sent as "Authorization: Bearer <token>", only to the host and port of `url`.
   std::string token = {};
   bool leaves_host = true;  ///< whether to follow redirects to another host or port
-  /// Without a token: sent by Basic authentication, only to the host and port of `url`.
+  /// If there is no token, sent using Basic authentication, only to the host and port of `url`.
   std::string user = {}, password = {};
-  /// If set, sent by POST as application/json. A redirect is then not followed but returned.
+  /// If set, sent with POST as application/json. Redirects are then returned instead of followed.
   std::optional<std::string> json = {};
 };
 
@@ -32,7 +32,7 @@ struct HttpReply {
   int status = 0;
   std::string url;      ///< the URL of the final response
   HttpHeaders headers;  ///< of the final response
-  /// The value of each header in the first response of the redirect chain that has the header.
+  /// The value of each header from the first response in the redirect chain that has it.
   HttpHeaders first_seen;
 };
 
@@ -40,10 +40,10 @@ struct HttpSettings {
   long connect_seconds = 30;
   long stall_seconds = 60;  ///< the longest time without receiving a byte
   std::function<bool()> cancelled = {};
-  std::chrono::milliseconds longest{0};  ///< the longest time of a whole request; 0: no limit
+  std::chrono::milliseconds longest{0};  ///< the longest time for an entire request; 0: no limit
 };
 
-/// Thrown if a request gets no complete response. `is_passing`: a retry may succeed.
+/// Thrown if a request does not get a complete response. `is_passing`: a retry may succeed.
 struct HttpError : std::runtime_error {
   HttpError(const std::string& what, bool is_passing)
       : std::runtime_error(what), is_passing(is_passing) {}

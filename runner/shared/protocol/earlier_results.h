@@ -11,7 +11,7 @@
 
 namespace runner {
 
-/// The checkpoints of training nodes that an earlier run has finished, by node.
+/// Checkpoints of training nodes that an earlier run has finished, by node.
 using CheckpointSources = std::map<std::string, CheckpointSource>;
 
 /// Converts to and from the format in protocol.md: {node: {"folder", "choice"}}, with "weights" if
@@ -28,8 +28,8 @@ struct ReuseOptions {
   enum class Which { kNone, kCacheable, kAll };
   std::filesystem::path index;  ///< the index of results (node_index.h); empty: none
   Which which = Which::kCacheable;
-  nlohmann::json world = nlohmann::json::object();  ///< what results depend on in addition to the
-                                                    ///< graph: device, threads, library
+  nlohmann::json world = nlohmann::json::object();  ///< what else results depend on: device,
+                                                    ///< threads, library
 };
 
 /// Converts to and from "none", "cacheable" or "all". reuse_named() throws std::runtime_error for

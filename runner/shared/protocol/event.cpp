@@ -241,7 +241,7 @@ nlohmann::ordered_json to_json(const Recovery& recovery) {
 }
 
 std::string to_line(const Event& event) {
-  // File names need not be UTF-8, but must still be shown.
+  // File names are not necessarily UTF-8, but must still be shown.
   return std::visit(ToJson{}, event).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -17,7 +17,7 @@ namespace runner {
 
 /// The protocol between `retort` and `retort-worker`: one JSON object per line, each with a member
 /// "event". Version, fields and order are documented in runner/shared/protocol/protocol.md. Any
-/// change of meaning increments kProtocolVersion.
+/// change in meaning increments kProtocolVersion.
 ///
 ///   worker: hello
 ///   parent: request
@@ -41,11 +41,11 @@ struct Ready {
   std::string device;
   int threads = 0;
   nlohmann::ordered_json variables =
-      nlohmann::ordered_json::object();  // environment variables that the worker set itself
-};                                       // all stages are created; the worker waits for `go`
+      nlohmann::ordered_json::object();  // environment variables set by the worker itself
+};                                       // all stages have been created; the worker waits for `go`
 struct Joined {
   std::string folder;
-};  // sent by ranks other than 0: the rank has met rank 0 and writes to this folder
+};  // sent by ranks other than 0: the rank has connected to rank 0 and writes to this folder
 struct Reported {
   Diagnostic diagnostic;
 };  // has no Location; the parent finds the location from the pointer
@@ -78,8 +78,8 @@ struct NodeFinished {
 };
 struct Reused {
   std::string node;
-  std::string run;  // the folder of the run that computed it
-};                  // the node's results and the metrics that follow come from an earlier run
+  std::string run;  // the folder of the run that computed the results
+};                  // the node's results, and the metrics that follow, come from an earlier run
 struct Resumed {
   std::string node;
   std::int64_t metrics = 0;
@@ -87,7 +87,7 @@ struct Resumed {
 struct Recovered {
   std::string node;
   Recovery recovery;
-};  // the node continued after an incident such as running out of memory
+};  // the node continued after an incident, such as running out of memory
 struct Stranded {
   std::string node;
   std::vector<std::string> to;  // "gpu" for another GPU, or "cpu"

@@ -10,7 +10,7 @@
 
 namespace runner {
 
-/// One line of a log. The text is borrowed.
+/// A log line. The text is borrowed.
 struct LogLine {
   LogLevel level = LogLevel::kInfo;
   std::string_view node = {};  ///< the node that logs the line; empty: the run as a whole
@@ -18,30 +18,30 @@ struct LogLine {
   double seconds = 0;  ///< since the start of the run
 };
 
-/// The log of a program. Both programs have a log and pass it to the code that logs: the log of
-/// retort writes log.txt, and the log of the worker sends events to retort. spdlog filters, formats
-/// and forwards the lines; only log.cpp includes it.
+/// The log of a program. Each program has a log and passes it to the code that logs: retort's log
+/// writes log.txt, and the worker's log sends events to retort. spdlog filters, formats and
+/// forwards the lines; only log.cpp includes it.
 ///
 ///   Log log = Log::to_file(NewFile(folder / "log.txt"), LogLevel::kInfo, 64 << 20);
 ///   log.write({.node = "train", .text = "epoch 1", .seconds = 1.5});
 ///   // writes:      1.500  info train: epoch 1
 ///
-/// Several threads may write to a log if its receiver allows it.
+/// Multiple threads may write to a log if its receiver allows it.
 class Log {
  public:
   using Receiver = std::function<void(const LogLine&)>;
 
-  /// Appends to `file`, which already has `size` bytes, until it has `limit` bytes. Later lines are
-  /// only counted, by level, and flush() writes the counts. Only one thread may use the log.
-  /// Control characters are replaced.
+  /// Appends to `file`, which already contains `size` bytes, until it reaches `limit` bytes. Lines
+  /// after that are only counted, by level, and flush() writes the counts. Only one thread may use
+  /// the log. Control characters are replaced.
   static Log to_file(NewFile file, LogLevel level, std::size_t limit, std::size_t size = 0);
-  /// Forwards lines of `level` and of more severe levels to `receiver`.
+  /// Forwards lines at `level` or a more severe level to `receiver`.
   static Log to_receiver(LogLevel level, Receiver receiver);
   Log(Log&&) noexcept;
   Log& operator=(Log&&) noexcept;
   ~Log();
 
-  /// True if the log keeps lines of `level`. Lets callers skip costly messages.
+  /// True if the log keeps lines at `level`. Lets callers skip building expensive messages.
   bool takes(LogLevel level) const;
   /// Writes a line, unless the log does not keep its level. Throws what the receiver throws, or
   /// WriteError.

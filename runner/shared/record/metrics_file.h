@@ -23,11 +23,11 @@ struct MetricLine {
 /// Parses a line of metrics.jsonl; nullopt if it is not a metric.
 std::optional<MetricLine> metric_line(const std::string& text);
 
-/// The file metrics.jsonl: one metric per line, {"node", "name", "value", "step", "time"}. Its
+/// The metrics.jsonl file: one metric per line, {"node", "name", "value", "step", "time"}. Its
 /// functions throw WriteError.
 class MetricsFile {
  public:
-  /// Creates an empty file, which must not exist.
+  /// Creates an empty file; it must not exist yet.
   static MetricsFile make(std::filesystem::path path, Storage& storage);
   /// Continues the file of an earlier run. Drops lines that are not metrics, such as an incomplete
   /// last line.
@@ -62,7 +62,7 @@ struct RecordedMetrics {
 RecordedMetrics read_metrics(const std::filesystem::path& path);
 
 /// Returns the time of the last complete line of a metrics.jsonl; 0 if there is none. Reads only
-/// the end of the file.
+/// the tail of the file.
 double last_measured(const std::filesystem::path& path);
 
 }  // namespace runner

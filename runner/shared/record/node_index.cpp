@@ -26,7 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// Returns the current state of the file `name`; nullopt if there is no regular file of that name.
+/// Returns the current state of the file `name`; nullopt if there is no regular file with that
+/// name.
 std::optional<NodeFile> look_at(const fs::path& folder, const std::string& name) {
   std::error_code error;
   const fs::path path = folder / name;
@@ -38,7 +39,7 @@ std::optional<NodeFile> look_at(const fs::path& folder, const std::string& name)
   return file;
 }
 
-/// Flushes the file: its contents survive a power cut once this returns.
+/// Flushes the file, so its contents survive a power cut once this returns.
 void sync_file(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open() || disk().sync(*file) != 0)
@@ -46,8 +47,8 @@ void sync_file(const fs::path& path) {
 }
 
 constexpr std::size_t kLargestEntry = 16 << 20;
-constexpr std::size_t kKept = 256;     // entries of one kind and id
-constexpr std::size_t kCompared = 32;  // entries compared to find the nearest
+constexpr std::size_t kKept = 256;     // number of entries per kind and id
+constexpr std::size_t kCompared = 32;  // number of entries to compare to find the closest one
 
 /// True if `name`, appended to a folder, names something inside that folder.
 bool is_inside(const std::string& name) {
@@ -173,7 +174,7 @@ void NodeIndex::put(const std::string& kind, const std::string& id, const std::s
                     const IndexedNode& node) const {
   const fs::path path = file(kind, id, key);
   fs::create_directories(path.parent_path());
-  // Another run may be writing the same entry, so each run writes under its own name.
+  // Another run may be writing the same entry, so each run writes under its own file name.
   const fs::path own = path.parent_path() / ("." + key + "." + std::to_string(getpid()));
   write_atomically(own, to_json(node).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
   fs::rename(own, path);

@@ -18,7 +18,7 @@ struct NodeFile {
   std::string name;           ///< relative to the folder:
                               ///< "checkpoints/step-00000004/model.safetensors"
   std::uintmax_t size = 0;    ///< bytes
-  std::int64_t modified = 0;  ///< modification time, by the file system's clock and in its units
+  std::int64_t modified = 0;  ///< modification time, in the units of the file system's clock
   bool operator==(const NodeFile&) const = default;
 };
 
@@ -27,7 +27,7 @@ struct NodeFile {
 /// Throws std::filesystem::filesystem_error.
 std::vector<NodeFile> node_files(const std::filesystem::path& folder);
 
-/// True if all `files` are in `folder` and unchanged. The folder may contain other files.
+/// True if all `files` exist in `folder` and are unchanged. The folder may contain other files.
 bool are_unchanged(const std::filesystem::path& folder, const std::vector<NodeFile>& files);
 
 /// Copies `files` from folder `from` to folder `to`, replacing files with the same names. Weights
@@ -47,8 +47,7 @@ struct IndexedNode {
 
 /// An index of the nodes that this user's runs have finished: files <kind>/<id>/<key>.json below
 /// one folder. Each file is written atomically, so any number of runs may use the index at once.
-/// The entries only point to runs. An entry that no longer matches its run is useless and is
-/// removed.
+/// Entries only point to runs. An entry that no longer matches its run is removed.
 class NodeIndex {
  public:
   /// `folder` need not exist.
@@ -56,11 +55,11 @@ class NodeIndex {
 
   /// True if there is an entry, even an outdated one.
   bool has(const std::string& kind, const std::string& id, const std::string& key) const;
-  /// Returns the node of this kind, id and key if its files are unchanged; else nullopt.
+  /// Returns the node with this kind, id and key if its files are unchanged; otherwise nullopt.
   std::optional<IndexedNode> find(const std::string& kind, const std::string& id,
                                   const std::string& key) const;
-  /// Returns the document closest to `document` among the newest nodes of this kind and id; nullopt
-  /// if there are none.
+  /// Returns the document most similar to `document` among the newest nodes with this kind and id;
+  /// nullopt if there are none.
   std::optional<nlohmann::json> nearest(const std::string& kind, const std::string& id,
                                         const nlohmann::json& document) const;
   /// Adds a node, replacing an entry with the same key. For each kind and id, only the newest few
@@ -68,8 +67,7 @@ class NodeIndex {
   void put(const std::string& kind, const std::string& id, const std::string& key,
            const IndexedNode& node) const;
   void remove(const std::string& kind, const std::string& id, const std::string& key) const;
-  /// Returns the lock file with which runs that compute this node take turns (Turn in
-  /// descriptor.h).
+  /// Returns the lock file that runs computing this node use to take turns (Turn in descriptor.h).
   std::filesystem::path turn(const std::string& kind, const std::string& id,
                              const std::string& key) const;
 
@@ -81,16 +79,16 @@ class NodeIndex {
   std::filesystem::path folder_;
 };
 
-/// Returns the index folder of this user: nodes/ in cache_folder(); empty if there is none.
+/// Returns this user's index folder: nodes/ in cache_folder(); empty if there is none.
 std::filesystem::path node_index_folder();
 
-/// The contents of finished.json, which a node writes to its folder once all its metrics are on the
+/// The contents of finished.json, which a node writes to its folder once all its metrics are on
 /// disk. A resumed run need not run such a node again.
 struct FinishedNode {
   std::string key;  ///< from node_keys() of the node's graph
   double seconds = 0;
   std::int64_t peak_memory_bytes = 0;  ///< 0: unknown
-  std::string reused_from = {};  ///< the run folder from which these results come; empty: this run
+  std::string reused_from = {};  ///< the run folder that these results come from; empty: this run
                                  ///< itself
   std::string reuse_key = {};    ///< the key by which other runs find the node (reuse.h); empty if
                                  ///< they cannot
@@ -102,9 +100,9 @@ struct FinishedNode {
   std::map<std::string, File> files = {};  ///< the node's files; set by write_finished()
 };
 
-/// Larger files of a finished node are compared only by size. Does not apply to checkpoints, which
-/// have their own digests.
-inline constexpr std::uintmax_t kLargestDigested = 16 << 20;  // read in a hundredth of a second
+/// A finished node's files larger than this are compared only by size. Does not apply to
+/// checkpoints, which have their own digests.
+inline constexpr std::uintmax_t kLargestDigested = 16 << 20;  // takes about 10 ms to read
 
 /// Writes finished.json to the node's `folder`. Lists the node's files except those of checkpoints,
 /// since the training stage decides which checkpoints to keep. Throws WriteError.
@@ -114,7 +112,7 @@ void write_finished(const std::filesystem::path& folder, const FinishedNode& nod
 /// Reads finished.json; nullopt if there is none or it cannot be read.
 std::optional<FinishedNode> read_finished(const std::filesystem::path& folder);
 
-/// Explains in a sentence why a finished node does not count as done: a file is missing or has
+/// Explains, in one sentence, why a finished node does not count as done: a file is missing or has
 /// changed, or a checkpoint is damaged. Returns nullopt if the node counts as done.
 std::optional<std::string> what_is_missing(const std::filesystem::path& folder,
                                            const FinishedNode& node);

@@ -28,8 +28,8 @@ json read_object(const fs::path& path) {
   return object.is_object() ? object : json::object();
 }
 
-/// Returns the folders with a complete record, latest first. After a kill, the last record may be
-/// incomplete.
+/// Returns the folders with a complete record, latest first. If a run was killed, its last record
+/// may be incomplete.
 std::vector<fs::path> whole_records(const RunLayout& run) {
   std::vector<fs::path> records;
   const auto add = [&](const fs::path& path) {
@@ -159,12 +159,12 @@ Result<RecordedRun> read_run(const fs::path& folder) {
     return no_run("'" + folder.string() + "' is not the folder of a run");
   const std::vector<fs::path> records = whole_records(layout);
   if (records.empty()) {
-    return Diagnostic{
-        ErrorCode::kNoRun,
-        {},
-        "",
-        "the run in '" + folder.string() + "' was killed before it began: its record is incomplete",
-        "nothing is lost: remove the folder and run it again"};
+    return Diagnostic{ErrorCode::kNoRun,
+                      {},
+                      "",
+                      "the run in '" + folder.string() +
+                          "' was killed before it started: its record is incomplete",
+                      "nothing is lost: remove the folder and run it again"};
   }
   RecordedRun run{.folder = folder,
                   .recipe = records.front() / RunRecord::kRecipe,
@@ -233,7 +233,7 @@ Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const 
     return Diagnostic{ErrorCode::kNoCheckpoint,
                       {},
                       "",
-                      "the run in '" + run.folder.string() + "' trained nothing",
+                      "the run in '" + run.folder.string() + "' did not train anything",
                       "its recipe has no train stage"};
   }
   if (!is_folder) return trained;
@@ -242,7 +242,7 @@ Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const 
         ErrorCode::kUsage,
         {},
         "",
-        "--checkpoint names one checkpoint, and the run has several training nodes: " +
+        "--checkpoint names a single checkpoint, but the run has several training nodes: " +
             ids_of(trained),
         "--checkpoint best and --checkpoint latest apply to all of them"};
   }

@@ -19,12 +19,12 @@ struct RecordedRun {
   std::filesystem::path folder;
   std::filesystem::path
       recipe;          ///< the recipe as resolved when the run was last started or resumed
-  std::string device;  ///< the device that the run used, "cpu" or "cuda:0"
+  std::string device;  ///< the device used by the run, "cpu" or "cuda:0"
   std::string device_uuid = {};  ///< the GPU's UUID, if no other GPU was visible to the worker
   int threads = 0;               ///< number of threads for tensor operations
   std::string source = {};       ///< for an evaluation: the folder of the run with the weights
   std::string
-      status;  ///< from summary.json: "running" if the run was killed; empty if there is none
+      status;  ///< from summary.json: "running" if the run was killed; empty if there is no summary
   bool smoke = false;                      ///< true for a smoke run
   std::vector<std::string> finished = {};  ///< nodes that had finished when summary.json was
                                            ///< written
@@ -38,30 +38,30 @@ std::vector<std::filesystem::path> runs_in(const std::filesystem::path& folder);
 /// nodes without a title in the record.
 std::map<std::string, std::string> node_titles(const std::filesystem::path& folder);
 
-/// Returns the base of relative paths in `recipe` if that is the recipe in the record of a run: the
-/// folder in which the run was started. Returns nullopt if it is another file or that folder no
-/// longer exists.
+/// Returns the folder against which relative paths in `recipe` are resolved if that is the recipe
+/// in a run's record: the folder in which the run was started. Returns nullopt if it is some other
+/// file or that folder no longer exists.
 std::optional<std::filesystem::path> working_folder_of(const std::filesystem::path& recipe);
 
-/// If `recipe` is the recipe in the record of a run, returns the folder of the recipe from which
-/// the run was started. The run's Python code could import modules from that folder in addition to
-/// the working folder. Returns nullopt if it is another file or the record does not contain the
+/// If `recipe` is the recipe in a run's record, returns the folder of the recipe from which the run
+/// was started. The run's Python code could import modules from that folder in addition to the
+/// working folder. Returns nullopt if it is some other file or the record does not contain the
 /// folder.
 std::optional<std::filesystem::path> code_folder_of(const std::filesystem::path& recipe);
 
-/// Reads the record in `folder`. kNoRun if it is not the folder of a run, or if the run was killed
-/// before its record was complete.
+/// Reads the record in `folder`. kNoRun if it is not a run folder, or if the run was killed before
+/// its record was complete.
 Result<RecordedRun> read_run(const std::filesystem::path& folder);
 
-/// Sets the threads of `graph` to those of `run`, unless an override has changed them compared with
+/// Sets the threads of `graph` to those of `run`, unless an override has changed them from
 /// `before`, the graph in the run's record. Returns true if the requested device is unchanged, so
-/// that the device of the run must be used again. The bits of the results depend on both, so `auto`
+/// the run's device must be used again. The exact bits of the results depend on both, so `auto`
 /// must resolve to the same values as in the run.
 bool keep_machine(Graph& graph, const Graph& before, const RecordedRun& run);
 
-/// Returns where the weights of each training node of `graph` are in the folder of `run`, which ran
-/// it. `which` is "best", "latest", a checkpoint's folder, or empty for the checkpoint that each
-/// node keeps. kNoCheckpoint if there is no training node or one has saved nothing; kUsage if a
+/// Returns the location of each training node's weights in the folder of `run`, which ran `graph`.
+/// `which` is "best", "latest", a checkpoint's folder, or empty for the checkpoint that each node
+/// keeps. kNoCheckpoint if there is no training node or one of them has saved nothing; kUsage if a
 /// folder is given but there are several training nodes.
 Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const Graph& graph,
                                                   const std::string& which);
@@ -74,14 +74,15 @@ bool has_weights(const std::filesystem::path& folder);
 /// nodes.
 Result<std::string> choose_training(const CheckpointSources& trained, const std::string& wanted);
 
-/// The lock on a run: on its folder .retort, across machines (folder_lock.h). The process that
-/// works on the run has the lock. retort shares it with its worker, so the run cannot be resumed
-/// before both have exited.
+/// The lock on a run: on its .retort folder, across machines (folder_lock.h). The process working
+/// on the run holds the lock. retort shares it with its worker, so the run cannot be resumed before
+/// both have exited.
 class RunLock {
  public:
-  /// Takes the lock for the retort process that starts or resumes the run. Waits a moment for a
-  /// worker left by a killed retort, and longer for heartbeats of a retort on another machine,
-  /// which it reports through Lease::Options::on_wait. kRunBusy if the run is in progress.
+  /// Takes the lock for the retort process that starts or resumes the run. Waits briefly for a
+  /// worker left behind by a killed retort, and longer for heartbeats from a retort on another
+  /// machine; reports this wait through Lease::Options::on_wait. kRunBusy if the run is in
+  /// progress.
   static Result<RunLock> take(const std::filesystem::path& run_folder, Lease::Options options = {});
   /// Joins the lock, in the worker of the retort process that took it.
   static Result<RunLock> join(const std::filesystem::path& run_folder);
@@ -91,8 +92,8 @@ class RunLock {
   FolderLock lock_;
 };
 
-/// Returns the current status of a run that has the status `recorded` in its summary: "interrupted"
-/// instead of "running" if the lock is free, because the run was then killed. If the file system
+/// Returns the current status of a run with the status `recorded` in its summary: "interrupted"
+/// instead of "running" if the lock is free, since the run was then killed. If the file system
 /// cannot tell whether the lock is free, returns `recorded`.
 std::string status_now(const std::filesystem::path& run_folder, std::string recorded);
 

@@ -2,7 +2,7 @@
 
 namespace runner {
 
-/// Which samples a loss combines. This determines which ways of splitting a batch keep the
+/// Which samples a loss combines. This determines which ways of splitting a batch preserve the
 /// gradient.
 enum class LossCoupling {
   kPerSample,   ///< a sum over samples: any split is exact
@@ -11,9 +11,10 @@ enum class LossCoupling {
 };
 
 // The rules for splitting a batch into micro-batches. They are checked before a recipe runs,
-// against the declarations in the schemas, and during training, against those of the training step.
+// against the declarations in the schemas, and again during training, against those of the training
+// step.
 
-/// True if a split would change a loss of this coupling.
+/// True if a split would change a loss with this coupling.
 constexpr bool is_cut_loss(LossCoupling coupling, bool two_pass) {
   return coupling == LossCoupling::kWholeBatch && !two_pass;
 }

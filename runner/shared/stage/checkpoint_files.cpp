@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr std::array kFiles = {kCheckpointModel, kCheckpointOptimizer, kCheckpointState};
 constexpr std::uintmax_t kLargestManifest = 64 << 10;
 
-/// Reads a file in chunks. Returns false if it cannot be read to its end.
+/// Reads a file in chunks. Returns false if it cannot be read to the end.
 bool read_pieces(const fs::path& path, const std::function<void(std::string_view)>& append) {
   std::error_code error;
   if (!fs::is_regular_file(path, error))

@@ -17,24 +17,22 @@ inline constexpr const char* kCheckpointState = "state.json";
 inline constexpr const char* kCheckpointManifest = "manifest.json";
 inline constexpr int kCheckpointSchema = 1;
 
-/// Which files are compared with the manifest by content. The remaining files are compared only by
-/// size.
+/// Which files are checked against the manifest by content. The rest are checked only by size.
 enum class CheckedFiles { kState, kAll };
 
-/// Throws StageError (kDamagedWeights) if a file of the checkpoint in `folder` is missing or does
+/// Throws StageError (kDamagedWeights) if a file in the checkpoint at `folder` is missing or does
 /// not match the manifest.
 void check_checkpoint(const std::filesystem::path& folder, CheckedFiles files = CheckedFiles::kAll);
 
-/// Throws the error for a damaged checkpoint, with the reason `why`.
+/// Throws the error for a damaged checkpoint; `why` is the reason.
 [[noreturn]] void damaged_checkpoint(const std::filesystem::path& folder, const std::string& why);
 
-/// Returns what is damaged among the checkpoints in `folder`, one line each. The file `latest` must
+/// Lists what is damaged among the checkpoints in `folder`, one line each. The `latest` file must
 /// name an intact checkpoint, and so must `best` if it exists.
 std::vector<std::string> damaged_checkpoints(const std::filesystem::path& folder);
 
 /// The name of a checkpoint's folder: "step-00001234", or "step-00001234-1" if that step was saved
-/// before, for example after a resume. Names are ordered by age: a later checkpoint compares
-/// greater.
+/// before, for example after a resume. Names are ordered by age: later checkpoints compare greater.
 struct CheckpointName {
   std::int64_t step = 0;
   std::int64_t again = 0;
@@ -42,13 +40,13 @@ struct CheckpointName {
 };
 
 std::string to_text(const CheckpointName& name);
-/// Returns the name that to_text() writes as `text`; nullopt if there is none.
+/// Parses a name as written by to_text(); nullopt if `text` is not one.
 std::optional<CheckpointName> checkpoint_name_from(std::string_view text);
 
 /// Returns the checkpoints in `folder`, complete or not, newest first.
 std::vector<CheckpointName> list_checkpoints(const std::filesystem::path& folder);
 
-/// Files next to the checkpoints that contain the name of a checkpoint, on one line.
+/// Files next to the checkpoints, each containing the name of one checkpoint on a single line.
 inline constexpr const char* kLatestCheckpoint = "latest";
 inline constexpr const char* kBestCheckpoint = "best";
 

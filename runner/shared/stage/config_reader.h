@@ -25,31 +25,31 @@ namespace runner {
 ///   optimizer.read("learning_rate", config.learning_rate);
 ///   if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
 ///
-/// The schema has already checked names, types and ranges and filled in all defaults, so a missing
-/// key is a bug in Retort. finish() also reports keys that were never read, so that a schema cannot
-/// offer an option that the code ignores.
+/// Names, types and ranges have already been checked against the schema, and all defaults filled
+/// in, so a missing key is a bug in Retort. finish() also reports keys that were never read, so a
+/// schema cannot offer an option that the code ignores.
 class ConfigReader {
  public:
   /// `config` must outlive this reader and its sections. `pointer` is the location of `config`,
   /// such as "/train".
   ConfigReader(const Value& config, std::string pointer);
 
-  /// Stores the value of `key` in `field`. If it is missing or not a T, adds an error and leaves
-  /// `field` unchanged. T is bool, int64, double (which accepts integers too), string, Value, a
-  /// vector of int64, double or string, or an optional of these (null becomes nullopt). A stage's
-  /// common keys kind, name, inputs and foreach need not be read.
+  /// Stores the value of `key` in `field`. If the key is missing or its value is not a T, adds an
+  /// error and leaves `field` unchanged. T is bool, int64, double (which accepts integers too),
+  /// string, Value, a vector of int64, double or string, or an optional of these (null becomes
+  /// nullopt). The keys common to all stages (kind, name, inputs and foreach) need not be read.
   template <typename T>
   void read(std::string_view key, T& field);
 
-  /// Returns a reader of the nested mapping `key`, owned by this reader. Its errors are returned by
-  /// this reader's finish().
+  /// Returns a reader for the nested mapping `key`, owned by this reader. Its errors are returned
+  /// by this reader's finish().
   ConfigReader& section(std::string_view key);
 
   /// Returns a reader for each mapping in the list `key`, at "/train/groups/0" and so on, owned by
   /// this reader.
   std::vector<ConfigReader*> sections(std::string_view key);
 
-  /// Returns the untyped value of `key`, or null if absent. Everything in it counts as read.
+  /// Returns the raw value of `key`, or null if absent. Everything in it counts as read.
   const Value* raw(std::string_view key);
 
   /// Adds an error at `key`, found by the caller.
@@ -75,9 +75,9 @@ class ConfigReader {
 ///
 ///   options.keep = choice<Keep>(reader, "keep", {{"best", Keep::kBest}, {"last", Keep::kLast}});
 ///
-/// A word that the schema allows but the table lacks is a bug in Retort: `reader` gets a kInternal
-/// error and T{} is returned, but never used, since finish() rejects the options. T may be a
-/// pointer to a function that reads the options of the chosen word; after an error it is null.
+/// A word that the schema allows but the table lacks is a bug in Retort: a kInternal error is added
+/// to `reader` and T{} is returned, but never used, since finish() rejects the options. T may be a
+/// pointer to a function that reads the options for the chosen word; it is null after an error.
 template <typename T>
 T choice(ConfigReader& reader, std::string_view key,
          std::span<const std::pair<std::string_view, T>> table) {

@@ -6,7 +6,7 @@
 
 namespace runner {
 
-/// How to treat a tensor operation that may return different bits when repeated.
+/// What to do about a tensor operation that may give different bits when repeated.
 enum class Determinism {
   kStrict,  ///< the operation fails
   kWarn,    ///< the operation runs, with one warning
@@ -17,8 +17,8 @@ enum class Determinism {
 std::string_view name(Determinism determinism);
 std::optional<Determinism> determinism_named(std::string_view name);
 
-/// Returns the operation that LibTorch rejects or warns about in `text` because it has no
-/// deterministic implementation; nullopt if `text` is about something else.
+/// Returns the operation that LibTorch, in the message `text`, rejects or warns about because it
+/// has no deterministic implementation; nullopt for any other message.
 std::optional<std::string> nondeterministic_operation(std::string_view text);
 
 /// Returns "the operation 'put_' has no deterministic implementation".

@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-/// One call of find_leftovers().
+/// One call to find_leftovers().
 class LeftoverCount {
  public:
   explicit LeftoverCount(std::int64_t most_entries) : left_(most_entries) {}
@@ -63,7 +63,7 @@ class LeftoverCount {
   std::int64_t left_;
 };
 
-/// Looking at a few entries suffices, because folders are found early among files.
+/// Looking at some of the entries suffices, because folders turn up early among files.
 constexpr int kLookedAt = 1000;
 
 }  // namespace

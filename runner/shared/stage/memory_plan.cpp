@@ -67,7 +67,7 @@ Json to_json(const PlanAlternative& alternative) {
   return json;
 }
 
-/// Returns the needed bytes, which earlier records call "predicted".
+/// Returns the needed bytes, which are called "predicted" in earlier records.
 std::int64_t needed_bytes(const Fields& fields) {
   return fields.integer(fields.has("predicted") ? "predicted" : "needed");
 }
@@ -204,7 +204,7 @@ std::string choice_text(const MemoryPlan& plan) {
   text += choice.summary;
   if (choice.overrides.empty()) return text;
   const std::string now = size_text(plan.needed), whole = size_text(choice.whole);
-  text += ": " + now + (now == whole ? ", as much as without it" : " instead of " + whole);
+  text += ": " + now + (now == whole ? ", the same as without it" : " instead of " + whole);
   const long percent = std::lround(100 * (choice.relative_time - 1));
   text += percent >= 1 ? ", in about " + std::to_string(percent) + " % more time"
                        : ", in about the same time";

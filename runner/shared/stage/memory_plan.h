@@ -23,14 +23,14 @@ struct AliveTensor {
   std::string owner;  ///< as in MemoryPlan::owners
   std::string name;   ///< for a parameter, gradient or input: its own name; for an activation: the
                       ///< module's path
-  std::string operation;  ///< that created the tensor, such as "aten::linear"; may be empty
+  std::string operation;  ///< the operation that created it, such as "aten::linear"; may be empty
   std::vector<std::int64_t> shape;
   std::string dtype;  ///< "float32"
   std::int64_t bytes = 0;
   bool operator==(const AliveTensor&) const = default;
 };
 
-/// The start of a phase on the curve of live bytes.
+/// The start of a phase on the live-bytes curve.
 struct PhaseMark {
   std::string phase;  ///< such as "forward", "loss", "backward", "clip", "optimizer" or "evaluate"
   std::size_t point = 0;  ///< index into MemoryPlan::curve
@@ -39,56 +39,54 @@ struct PhaseMark {
 
 /// Another way of computing the same step.
 struct PlanAlternative {
-  std::vector<std::string> overrides;  ///< overrides that select it, "memory.micro_batch=8"
+  std::vector<std::string> overrides;  ///< overrides that select it: "memory.micro_batch=8"
   std::string exactness;               ///< "bit", "exact" or "declared"
   std::int64_t needed = 0;             ///< in bytes, like MemoryPlan::needed
   double relative_flops = 1;           ///< FLOPs of a step, relative to the plan
-  std::string refused = {};            ///< why this is not possible; empty if it is
+  std::string refused = {};            ///< why it is not possible; empty if it is
   double relative_operations =
-      1;  ///< operations started in a step, relative to the plan: each has launch overhead
+      1;  ///< operations launched in a step, relative to the plan; each one has overhead
   bool operator==(const PlanAlternative&) const = default;
 };
 
-/// The choice that a plan has made automatically, if the recipe allows that.
+/// The choice that a plan made automatically, if the recipe allows this.
 struct PlanChoice {
   std::vector<std::string> overrides;  ///< overrides that select it explicitly; empty for the whole
                                        ///< batch at once, nothing recomputed
   std::string exactness;               ///< "bit" or "exact"
   std::string summary;                 ///< "micro_batch 26 (5 parts), 3 of 12 blocks recomputed"
-  std::int64_t whole = 0;              ///< bytes that the whole batch at once would need
+  std::int64_t whole = 0;              ///< bytes needed to compute the whole batch at once
   double relative_time = 1;  ///< estimated time of a step, relative to the whole batch at once
   std::string time_model;    ///< version of the time model
-  bool is_replayed = false;  ///< true if it was chosen when the run first started
+  bool is_replayed = false;  ///< true if the choice was made when the run first started
   bool operator==(const PlanChoice&) const = default;
 };
 
-/// The effect on the peak of an option that the recipe sets.
+/// The effect of an option set in the recipe on the peak.
 struct OptionEffect {
   std::string option;      ///< as in the recipe, "memory.empty_cache_every"
   std::string value;       ///< "50"
-  std::int64_t bytes = 0;  ///< by which the option lowers the peak; negative if it raises it
+  std::int64_t bytes = 0;  ///< how much the option lowers the peak; negative if it raises it
   std::string note = {};   ///< "it returns unused blocks, and lowers no peak"
   bool operator==(const OptionEffect&) const = default;
 };
 
-/// The name of the term for caches: artifacts may use the memory that the plans leave free.
+/// The name of the term for caches: memory that the plans leave free, which artifacts may use.
 inline constexpr std::string_view kCacheTerm = "cache";
 
-/// The result of the dry run of a node: the memory that the node needs at its peak, how it is used,
-/// and the alternatives. All sizes are in bytes. Recorded as nodes/<id>/plan.json.
+/// The result of a node's dry run: the memory that the node needs at its peak, how it is used, and
+/// the alternatives. All sizes are in bytes. Recorded as nodes/<id>/plan.json.
 struct MemoryPlan {
   std::string node;
   std::string device;         ///< "cpu", "cuda:0", or the name of a device that is not present
-  int threads = 0;            ///< CPU threads, since the temporary memory of CPU kernels grows
-                              ///< with them
-  std::int64_t live = 0;      ///< peak of the bytes live in tensors
-  std::int64_t reserved = 0;  ///< peak of the bytes that the allocator reserves for them
+  int threads = 0;            ///< CPU threads; the temporary memory of CPU kernels grows with them
+  std::int64_t live = 0;      ///< peak bytes live in tensors
+  std::int64_t reserved = 0;  ///< peak bytes that the allocator reserves for them
   std::int64_t needed =
       0;  ///< reserved bytes, memory of kernels and loaders, a margin, and held bytes
   std::optional<std::int64_t> budget;  ///< the limit for `needed`; nullopt: unknown
   std::string budget_from;             ///< "memory.budget", "--budget", "the machine's memory", …
-  bool must_fit = true;  ///< false if the node runs even if it does not fit, as with on_oom_policy:
-                         ///< legacy
+  bool must_fit = true;  ///< false: runs even if it does not fit (on_oom_policy: legacy)
   std::string peak_phase, peak_operation;
   std::vector<NamedBytes>
       owners;  ///< live bytes at the peak, by owner: parameter, gradient, optimizer_state, …
@@ -104,16 +102,15 @@ struct MemoryPlan {
   std::vector<OptionEffect> options;
   std::vector<PlanAlternative> alternatives;  ///< alternatives considered, cheapest first
   double flops = 0;                           ///< FLOPs of one step
-  std::int64_t operations = 0;                ///< operations started in one step; 0: unknown
+  std::int64_t operations = 0;                ///< operations launched in one step; 0: unknown
   double traffic = 0;                         ///< bytes written in one step; 0: unknown
   double moved = 0;                           ///< bytes copied between host and GPU in one step
   nlohmann::ordered_json
       step;  ///< how a batch is computed: {"micro_batch", "two_pass", "precision", …}
   std::optional<PlanChoice> choice;  ///< nullopt if the recipe sets everything
-  std::string measured;  ///< the error of the dry run, if real steps were measured instead;
-                         ///< empty if not
-  std::string reuse;     ///< "hit", "miss: data.image_size was 56 and is now 70"; empty if
-                         ///< nothing is reused
+  std::string measured;              ///< the dry run's error, if real steps were measured instead
+  std::string reuse;  ///< "hit", "miss: data.image_size was 56 and is now 70"; empty if
+                      ///< nothing is reused
 
   std::int64_t held_bytes() const;
   bool fits() const { return !budget || needed <= *budget; }
@@ -126,7 +123,7 @@ nlohmann::ordered_json to_json(const MemoryPlan& plan);
 MemoryPlan memory_plan_from_json(const nlohmann::ordered_json& json);
 
 /// Returns {"node", "needed", "held"} for the node at which the run needs the most memory. "held"
-/// is the part of that memory that holds results for other nodes.
+/// is the part of that memory that holds results needed by other nodes.
 nlohmann::ordered_json run_peak(const MemoryPlan& plan);
 
 /// Returns "chosen: micro_batch 26 (5 parts): 1.9 GiB instead of 6.4 GiB, in about 2 % more time;

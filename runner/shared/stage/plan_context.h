@@ -18,17 +18,17 @@
 
 namespace runner {
 
-/// A comparison, in float64 on small shapes, of the gradients of one way of computing a step with
-/// those of the whole batch at once.
+/// Compares the gradients of one way of computing a step with those of the whole batch at once, in
+/// float64 on small shapes.
 struct Certificate {
-  /// Gradients with an error below this are equal in exact arithmetic. Equal gradients stay under
-  /// 1e-14; different ones are above 1e-3.
+  /// Gradients with an error below this are taken to be equal in exact arithmetic. Equal gradients
+  /// stay below 1e-14; different ones exceed 1e-3.
   static constexpr double kLimit = 1e-12;
 
   struct Parameter {
     std::string name;
     double relative_error = 0;  ///< |g - reference| / |reference| (L2); the denominator is at least
-                                ///< a thousandth of the whole
+                                ///< a thousandth of the overall norm
     bool operator==(const Parameter&) const = default;
   };
 
@@ -36,8 +36,7 @@ struct Certificate {
   std::string
       compared;  ///< "micro_batch 3, activation_checkpointing block against the whole batch of 8"
   std::vector<Parameter> parameters;  ///< all trained parameters, in the network's order
-  std::vector<std::string> changed;   ///< what differs other than the gradient, such as "buffer
-                                      ///< running_mean"; must be empty
+  std::vector<std::string> changed;   ///< what else differs: "buffer running_mean"; must be empty
   std::string refused;                ///< why nothing was computed; empty if it was
 
   /// Returns the largest error; NaN if any error is NaN.
@@ -59,8 +58,8 @@ nlohmann::ordered_json to_json(const Certificate& certificate);
 /// Parses the result of to_json(). Throws std::runtime_error for any other JSON.
 Certificate certificate_from_json(const nlohmann::ordered_json& json);
 
-/// State that the plans of one graph's nodes share, such as dry runs that another node would
-/// repeat. Contains one object of each type, created on first use:
+/// State shared by the plans of a graph's nodes, such as dry runs that another node would otherwise
+/// repeat. Holds one object of each type, created on first use:
 ///
 ///   SharedTraces& traces = context.shelf().of<SharedTraces>();
 class PlanShelf {
@@ -76,20 +75,20 @@ class PlanShelf {
   std::map<std::type_index, std::shared_ptr<void>> objects_;
 };
 
-/// How to make a dry run.
+/// Options for a dry run.
 struct DryRunOptions {
   /// The name of an absent device to plan for, such as "NVIDIA L4"; NodeFacts::device is then its
-  /// kind. If empty, the plan is for that device itself.
+  /// kind. If empty, the plan is for the actual device.
   std::string device_model = {};
   /// The memory budget in bytes and its source, used if the recipe sets no budget; nullopt for the
-  /// memory of the device.
+  /// device's memory.
   std::optional<NamedBytes> budget = {};
   /// Also evaluate alternatives. A plan that does not fit always lists them.
   bool wants_alternatives = false;
   /// Also compare the ways of computing a step that the recipe requests with the whole batch,
-  /// whether they fit or not.
+  /// whether or not they fit.
   bool wants_certificate = false;
-  /// Refuse code that cannot be planned without running it on the device.
+  /// Reject code that cannot be planned without running it on the device.
   bool is_strict = false;
 };
 
@@ -97,7 +96,7 @@ struct DryRunOptions {
 /// if the node runs afterwards.
 class PlanContext : public RunContext {
  public:
-  /// `shelf` is shared by all nodes of the graph; null if this node is planned alone.
+  /// `shelf` is shared by all nodes of the graph; null if this node is planned on its own.
   PlanContext(NodeFacts facts, DryRunOptions dry, std::vector<NamedBytes> held = {},
               std::shared_ptr<PlanShelf> shelf = {})
       : RunContext(std::move(facts)),
@@ -110,11 +109,11 @@ class PlanContext : public RunContext {
   /// "train.1.checkpoint". Does not include the node's own inputs, which the node counts itself.
   const std::vector<NamedBytes>& held() const { return held_; }
 
-  /// How this node computed a step when its run first started, as in MemoryPlan::step; null if it
-  /// has not started.
+  /// How this node computed a step when its run first started, in the form of MemoryPlan::step;
+  /// null if it has not started.
   const nlohmann::ordered_json& earlier_step() const { return earlier_step_; }
 
-  /// Returns the state that the plans of the graph's nodes share.
+  /// Returns the state shared by the plans of the graph's nodes.
   PlanShelf& shelf() const { return *shelf_; }
 
   /// Reports what this node needs. Fills in `plan.node`.

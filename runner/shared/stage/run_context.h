@@ -29,25 +29,25 @@ struct Progress {
   double bytes_per_second = 0;
 };
 
-/// Observes training, tensor by tensor. stages/ defines what can be observed
+/// Observes training tensor by tensor. What can be observed is defined in stages/
 /// (stages/train/observed_training.h).
 class Observer {
  public:
   virtual ~Observer() = default;
 };
 
-/// Connects the ranks of a run while it trains. Implemented in stages/ (stages/ranks/rank_group.h).
+/// Connects the ranks of a run during training. Implemented in stages/ (stages/ranks/rank_group.h).
 class Peers {
  public:
   virtual ~Peers() = default;
 };
 
-/// Describes one of the processes that train together, each on its share of every batch.
+/// One of the processes that train together, each on its share of every batch.
 struct RankOfRun {
   int rank = 0;
   int size = 1;            ///< the number of ranks
-  Peers* peers = nullptr;  ///< borrowed; null in a dry run, or if there is one rank
-  /// The folder of this node in rank 0, which alone saves checkpoints. In rank 0, the node's own
+  Peers* peers = nullptr;  ///< borrowed; null in a dry run or if there is only one rank
+  /// This node's folder in rank 0, the only rank that saves checkpoints. In rank 0, the node's own
   /// folder.
   std::filesystem::path first_folder = {};
 };
@@ -55,13 +55,12 @@ struct RankOfRun {
 /// The checkpoint from which a training stage loads its weights instead of training them.
 struct CheckpointSource {
   enum class Choice { kKept, kBest, kLatest, kThis };
-  std::filesystem::path folder;   ///< of the node's checkpoints; for kThis, of the one
-                                  ///< checkpoint
+  std::filesystem::path folder;   ///< of the node's checkpoints; for kThis, of that checkpoint
   Choice choice = Choice::kKept;  ///< kKept: as the stage's own options specify
-  bool reused = false;  ///< true for a copy in the node's own folder; if damaged, it is removed
-                        ///< and the node trains again
-  /// For a stage that keeps an average of its weights: true for the average, false for the trained
-  /// weights, nullopt to follow the stage's options.
+  bool reused = false;  ///< a copy in the node's own folder; if damaged, it is removed and the node
+                        ///< retrained
+  /// For a stage that averages its weights: true for the average, false for the trained weights,
+  /// nullopt to follow the stage's options.
   std::optional<bool> averaged = {};
 };
 
@@ -70,32 +69,32 @@ struct Restarts {
   std::int64_t plans = 0;  ///< number of plans skipped because workers were killed
   std::int64_t retries =
       0;  ///< retries of a batch before moving to this device; for on_oom_policy: legacy
-  bool has_moved = false;  ///< true if the run has left another device; how a step was computed
-                           ///< there does not apply to this one
+  bool has_moved = false;  ///< true if the run moved here from another device; how a step was
+                           ///< computed there no longer applies
 };
 
-/// The record of the samples that one training node of a run was given.
+/// Records the samples that one training node of a run was given.
 struct TrainedData {
-  /// The folder of the data node, which contains its division. Empty in a dry run, where the
-  /// division does not exist yet and the evaluation is wired to the same parts.
+  /// The data node's folder, which contains its division. Empty in a dry run, when the division
+  /// does not exist yet and the evaluation is wired to the same parts.
   std::filesystem::path folder = {};
   std::set<std::string> parts = {};  ///< "train", "validation"
   bool is_earlier = false;           ///< true if the record is from an earlier, finished run
 };
 
-/// The facts about the run that a node receives before it starts.
+/// What a node is told about the run before it starts.
 struct NodeFacts {
   std::uint64_t seed =
-      0;  ///< derived from the run's seed and the node's id, so other stages do not affect it
+      0;  ///< derived from the run's seed and the node's id, so it is unaffected by other stages
   std::string recipe_hash = {};  ///< SHA-256 of the resolved recipe
   std::string device = {};       ///< "cpu" or "cuda:K"
   std::filesystem::path folder =
-      {};  ///< the only folder that this node may write to; it exists. Empty: no writing
+      {};  ///< the only folder that this node may write to; it already exists. Empty: no writing
   bool resuming = false;  ///< the run was interrupted; the node continues from its saved state
   bool smoke = false;  ///< `run --smoke`: at most two steps of everything; results are meaningless
   std::optional<CheckpointSource> trained = {};  ///< set if an earlier run has trained this node
-  /// True if the folder contains the files of a finished node of the same kind, options and inputs.
-  /// A stage of a kind with x-cacheable then reads its outputs from the files that exist.
+  /// True if the folder contains the files of a finished node with the same kind, options and
+  /// inputs. A stage with an x-cacheable kind then reads its outputs from the existing files.
   bool reuses = false;
   std::optional<std::set<std::string>> wanted =
       {};                        ///< the output ports that have consumers; nullopt: all
@@ -103,9 +102,9 @@ struct NodeFacts {
   RankOfRun ranks = {};
   Restarts restarts = {};
   /// For a data stage: the folder of this node in the run that is resumed, repeated or evaluated.
-  /// The node divides its samples in the same way. Empty if there is no such run.
+  /// The node divides its samples the same way. Empty if there is no such run.
   std::filesystem::path earlier = {};
-  bool accepts_changes = false;  ///< --force: report changes since then, and accept them
+  bool accepts_changes = false;  ///< --force: report changes since then but accept them
   std::vector<TrainedData> trained_data =
       {};  ///< for an evaluation: the training data of the evaluated nodes
 
@@ -113,9 +112,9 @@ struct NodeFacts {
   bool wants(const std::string& output) const { return !wanted || wanted->contains(output); }
 };
 
-/// A running stage's access to its environment, other than its inputs. An implementation without a
-/// record keeps the defaults. In the worker this is a NodeContext (runner/worker/node_context.h),
-/// which the Executor creates for each node.
+/// A running stage's access to its environment, apart from its inputs. An implementation without a
+/// record keeps the default implementations. In the worker this is a NodeContext
+/// (runner/worker/node_context.h), which the Executor creates for each node.
 class RunContext {
  public:
   explicit RunContext(NodeFacts facts) : node_(std::move(facts)) {}
@@ -125,40 +124,40 @@ class RunContext {
 
   /// Records one metric, such as ("train/loss", 0.31, step 120), in metrics.jsonl.
   virtual void metric(std::string_view name, double value, std::int64_t step) = 0;
-  /// Reports progress. May be called at any rate; the display decides what to show.
+  /// Reports progress. May be called as often as desired; the display decides what to show.
   virtual void progress(const Progress& progress) = 0;
   /// Shows one line to the user, such as the result of an epoch.
   virtual void say(std::string_view line) = 0;
-  /// Writes one line to the log, such as the result of an epoch that resembles the previous one.
+  /// Writes one line to the log, such as the result of an epoch that is much like the previous one.
   /// The user sees it only with -v.
   virtual void detail(std::string_view /*line*/) {}
-  /// Writes one line to the log at level debug, such as a choice and the rule behind it. May be
-  /// dropped.
+  /// Writes one line to the log at debug level, such as a choice and the rule behind it. The line
+  /// may be dropped.
   virtual void debug(std::string_view /*line*/) {}
 
-  /// Reports that the stage has divided samples among its outputs. `division` returns the bytes of
-  /// the file NodeLayout::division(), from which a resumed run or an evaluation restores the
+  /// Reports that the stage has divided samples among its outputs. `division` returns the contents
+  /// of the file NodeLayout::division(), from which a resumed run or an evaluation restores the
   /// division.
   virtual void divided(const std::function<std::string()>& /*division*/) {}
 
-  /// Records that the stage has recovered. The caller also calls say().
+  /// Records that the stage has recovered. The caller must also call say().
   virtual void recovered(const Recovery& /*recovery*/) {}
 
   /// True once the run must stop. The stage then saves what it can, and returns or throws Cancelled
   /// within one step.
   virtual bool cancelled() const = 0;
-  /// Returns true once for each request to save now and continue.
+  /// Returns true once per request to save now and continue.
   virtual bool take_save_request() { return false; }
 
   /// Reports that a resuming node continues after its first `metrics` metrics. Later metrics are
   /// discarded.
   virtual void resumed(std::int64_t /*metrics*/) {}
-  /// Waits until all metrics so far are on the disk, and returns the number of metrics of this
-  /// node, for resumed(). Called before each save, so that a save never contains a step that the
-  /// record lacks.
+  /// Waits until all metrics so far are on disk, and returns how many metrics this node has, for
+  /// resumed(). Called before each save, so a save never contains a step that is missing from the
+  /// record.
   virtual std::int64_t sync_metrics() { return 0; }
-  /// Reports that the files or weights that the node was to reuse are damaged, with the reason.
-  /// They have been removed from its folder, and the stage does its work again.
+  /// Reports that the files or weights that the node was going to reuse are damaged, with the
+  /// reason. They have been removed from its folder, and the stage redoes its work.
   virtual void not_reused(std::string_view /*why*/) {
     node_.reuses = false;
     node_.trained.reset();

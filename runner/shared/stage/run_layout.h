@@ -10,7 +10,7 @@ namespace runner {
 /// The layout of a node's folder, nodes/<id>/ of a run.
 ///
 ///   finished.json          the node has finished (node_index.h)
-///   reused.json            the run from which the results come, if another one
+/// reused.json the run that the results come from, if another one
 ///   plan.json              the memory plan
 ///   division.gz            for images: the part of each image (stages/artifact/division.h)
 ///   training_metrics.json  for training: the metrics of each epoch, written by retort
@@ -36,15 +36,15 @@ class NodeLayout {
   std::filesystem::path examples() const;
   std::filesystem::path similarity() const;
 
-  /// True if `name`, a path relative to a node's folder, is bookkeeping of the executor and not a
-  /// result of the stage.
+  /// True if `name`, a path relative to a node's folder, is bookkeeping by the executor rather than
+  /// a result of the stage.
   static bool is_account(std::string_view name);
 
  private:
   std::filesystem::path folder_;
 };
 
-/// The files in which retort records what was requested, in .retort/ or .retort/resume-N/.
+/// The files in .retort/ or .retort/resume-N/ in which retort records what was requested.
 struct RunRecord {
   static constexpr std::string_view kMark =
       "run.json";  ///< marks the folder of a run; not for a resume
@@ -62,12 +62,12 @@ struct RunRecord {
       "environment.json";  ///< written last, which completes the record
 };
 
-/// The layout of a run's folder, used by all code that reads or writes there. No other code defines
-/// file names in it.
+/// The layout of a run's folder. All code that reads or writes there uses it, and no other code
+/// defines file names in it.
 ///
 ///   .retort/            what was requested, by retort: RunRecord; the first resume writes
 ///                       to .retort/resume-1/, and so on
-///   .retort/mlflow.json what MLflow servers have of the run, by retort-tracker (mlflow_state.h)
+/// .retort/mlflow.json what has been sent to MLflow servers, by retort-tracker (mlflow_state.h)
 ///   metrics.jsonl       one metric per line
 ///   log.txt             messages, and what the worker printed
 ///   summary.json        the outcome
@@ -107,15 +107,17 @@ class RunLayout {
   std::filesystem::path folder_;
 };
 
-/// Returns the folder of the run that contains `path`; nullopt if there is none.
+/// Returns the folder of the run that `path` is in; nullopt if there is none.
 std::optional<std::filesystem::path> run_of(const std::filesystem::path& path);
 
-/// The journal of a sweep, in the sweep's folder; marks the folder of a sweep.
+/// The journal of a sweep, in the sweep's folder; its presence marks the folder as a sweep.
 inline constexpr std::string_view kSweepJournal = "sweep.jsonl";
 
-/// Returns the folder of the sweep that the run in `run` is a trial of; nullopt if it is none.
+/// Returns the folder of the sweep that the run in `run` is a trial of; nullopt if it is not a
+/// trial.
 std::optional<std::filesystem::path> sweep_of(const std::filesystem::path& run);
-/// Returns the file with what MLflow servers have of a sweep as a whole, as in RunLayout::mlflow().
+/// Returns the file that records what has been sent to MLflow servers about the sweep as a whole;
+/// like RunLayout::mlflow().
 std::filesystem::path mlflow_of_sweep(const std::filesystem::path& sweep);
 
 /// Returns the default folder for new runs: outputs/<date>/<time>.

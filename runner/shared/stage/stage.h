@@ -15,8 +15,8 @@
 
 namespace runner {
 
-/// The types of artifacts that flow along the edges of the graph. Schemas list these types in
-/// x-inputs and x-outputs.
+/// The types of artifacts that flow along the edges of the graph. Schemas refer to them in x-inputs
+/// and x-outputs.
 enum class ArtifactType { kDataset, kModel, kMemoryPolicy, kCheckpoint, kPredictions, kMetrics };
 
 /// Converts to and from "dataset", "model", "memory_policy", "checkpoint", "predictions" or
@@ -30,13 +30,13 @@ struct HeldMemory {
   std::int64_t on_host = 0;    ///< in host memory; with device "cpu" that is the device's memory
 };
 
-/// The output of a stage for other stages. Immutable once produced; freed when the last consumer
+/// A stage's output, used by other stages. Immutable once produced; freed when the last consumer
 /// has run.
 class Artifact {
  public:
   virtual ~Artifact() = default;
   virtual ArtifactType type() const = 0;
-  /// For a stand-in: returns what the real artifact will occupy.
+  /// For a stand-in, returns the memory that the real artifact will occupy.
   virtual HeldMemory held() const { return {}; }
 };
 using ArtifactPtr = std::shared_ptr<const Artifact>;
@@ -45,7 +45,7 @@ class ConfigReader;
 class PlanContext;
 class RunContext;
 
-/// The artifacts on a stage's input ports, keyed by port name. A `many` port has several.
+/// The artifacts on a stage's input ports, keyed by port name. A `many` port can have several.
 class Inputs {
  public:
   using ByPort = std::map<std::string, std::vector<ArtifactPtr>, std::less<>>;
@@ -109,31 +109,31 @@ class Stage {
  public:
   virtual ~Stage() = default;
   /// Does the work. Throws StageError for errors that the user can fix, and other exceptions for
-  /// the rest. The executor reports both at the stage's location in the recipe.
+  /// anything else. The executor reports both at the stage's location in the recipe.
   virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
-  /// Plans the memory that run() would need for such inputs, without running: only from
-  /// descriptions, on the Meta device. Returns stand-ins for the outputs, which suffice to plan
-  /// later stages. Returns nullopt if the stage is too cheap to plan; it is then run, and its
-  /// outputs are kept for the run.
+  /// Plans the memory that run() would need for such inputs without running it, using only
+  /// descriptions, on the Meta device. Returns stand-ins for the outputs that suffice to plan later
+  /// stages. Returns nullopt if the stage is too cheap to be worth planning; it is then run, and
+  /// its outputs are kept for the run.
   virtual std::optional<Outputs> plan(const Inputs& /*inputs*/, PlanContext& /*context*/) {
     return std::nullopt;
   }
-  /// Returns a short text that identifies the inputs other than options that the stage found when
+  /// Returns a short text that identifies the inputs, other than options, that the stage found when
   /// it was created: the files of a data set, the bytes of weights. Two stages with the same
-  /// options and fingerprint behave the same. Empty if there is nothing. Called again after run(),
+  /// options and fingerprint behave the same. Empty if there are none. Called again after run(),
   /// which may have created those files.
   virtual std::string fingerprint() const { return {}; }
   /// False if neither the outputs nor the files depend on NodeFacts::seed.
   virtual bool uses_seed() const { return true; }
 };
 
-/// The code of one kind. Its ports, options, defaults and help are in schemas/, so that programs
+/// The code of one kind. Its ports, options, defaults and help texts are in schemas/, so programs
 /// without this code can check and draw a graph. Each file in stages/ defines one constant.
 struct StageKind {
   std::string_view name;  ///< as written after `kind:` in a recipe, e.g. "train.supervised"
-  /// Reads and checks the options. May inspect the environment, for example whether a folder
-  /// exists, but changes nothing in it, loads no data and allocates no tensors. All stages are
-  /// created before the first one runs.
+  /// Reads and checks the options. May inspect the environment, for example to see whether a folder
+  /// exists, but does not modify it, load data or allocate tensors. All stages are created before
+  /// the first one runs.
   Result<std::unique_ptr<Stage>> (*create)(ConfigReader& config);
 };
 

@@ -11,7 +11,7 @@ namespace runner {
 /// quote or a line break (RFC 4180).
 std::string csv_field(std::string_view text);
 
-/// Joins the fields, of which there must be at least one, into a line that ends with a line feed.
+/// Joins the fields (at least one) into a line ending with a line feed.
 std::string csv_line(const std::vector<std::string>& fields);
 
 /// Returns the shortest text that parses back to `value`.

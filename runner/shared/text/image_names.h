@@ -20,7 +20,7 @@ inline constexpr std::string_view kImageFormats = "JPEG, PNG or WebP";
 /// The file extensions of the supported formats.
 inline constexpr std::string_view kImageEndings = ".jpg, .jpeg, .png or .webp";
 
-/// Counts the entries that a search for images skips, for reporting.
+/// Counts the entries skipped by an image search, for reporting.
 class NotTaken {
  public:
   /// Counts a file that is not read. Ignores files that Retort itself wrote (.retort-…).
@@ -30,8 +30,8 @@ class NotTaken {
   /// Adds the counts of another search.
   void add(const NotTaken& other);
 
-  /// Describes what was skipped, most frequent extension first: "12 files ignored: 10 .txt, 2 .svg;
-  /// 1 hidden folder". Empty if nothing was skipped.
+  /// Describes what was skipped, most common extension first: "12 files ignored: 10 .txt, 2 .svg; 1
+  /// hidden folder". Empty if nothing was skipped.
   std::string text() const;
   /// Lists only the images in unsupported formats: "3 .gif, 1 .tiff".
   std::string other_images() const;

@@ -5,7 +5,7 @@
 
 namespace runner {
 
-/// Percent-encodes text for a part of a URL, optionally except slashes.
+/// Percent-encodes text for use in a URL; optionally leaves slashes as they are.
 std::string percent_encoded(std::string_view text, bool keeps_slash = false);
 
 }  // namespace runner

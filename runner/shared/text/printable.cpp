@@ -39,7 +39,7 @@ unsigned code_point(std::string_view character) {
   return code;
 }
 
-/// True if a terminal interprets `code`, or displays the text after it in another order or on
+/// True if a terminal interprets `code`, or displays the text after it in a different order or on
 /// another line.
 bool is_control(unsigned code) {
   const bool turns = code == 0x061C || code == 0x200E || code == 0x200F ||

@@ -24,8 +24,8 @@ std::size_t columns(std::string_view text);
 /// Returns the first `count` columns of `text`.
 std::string_view first_columns(std::string_view text, std::size_t count);
 
-/// Returns the leading words of a printable `line` that fit into `most` columns, followed by "…" if
-/// words are missing. Cuts only between words if it can: half a number would be a different number.
+/// Returns the leading words of a printable `line` that fit in `most` columns, followed by "…" if
+/// anything was cut. Cuts between words if possible: half a number would be a different number.
 std::string cut_to_width(std::string_view line, std::size_t most);
 
 /// Returns printable `text` with its middle replaced by "…" so that at most `most` columns remain.

@@ -124,7 +124,7 @@ bool is_secret_key(std::string_view key) {
 
 bool is_secret_key_of(std::string_view key, std::int64_t number) {
   constexpr std::int64_t kNoCount =
-      100000;  // a token or key of digits has more digits than a size or an index
+      100000;  // a token or key made of digits has more digits than a size or an index
   const std::string name = in_capitals(key);
   if (is_pass(name) ||
       ends_with_any(name, {"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "CREDENTIAL"}))
@@ -139,7 +139,7 @@ std::string quotable_line(std::string_view line) {
   };
   for (const Span& secret : url_secrets(line)) hide(secret.begin, secret.end);
   bool has_opened = false;    // true after the start of a mapping or list
-  std::size_t next_stop = 0;  // the end of a value inside a mapping or list, searched only once
+  std::size_t next_stop = 0;  // the end of a value inside a mapping or list, looked up only once
   for (std::size_t at = 0; at < line.size(); ++at) {
     has_opened = has_opened || line[at] == '{' || line[at] == '[';
     if (line[at] != ':' && line[at] != '=') continue;

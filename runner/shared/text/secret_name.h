@@ -7,16 +7,16 @@
 namespace runner {
 
 /// True if the name of an environment variable suggests that its value is a secret: it contains
-/// TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or CREDENTIAL, or ends with PASS, in
-/// upper or lower case; except for `author` and `bypass`.
+/// TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or CREDENTIAL, or ends with PASS,
+/// ignoring case, except for `author` and `bypass`.
 bool names_a_secret(std::string_view variable);
 
 /// True if the key of a recipe or an override, such as "+vars.api_key", suggests that its value is
-/// a secret. The rules are those of names_a_secret(), except that `tokenizer` in a key is ignored.
+/// a secret. Uses the rules of names_a_secret(), except that `tokenizer` in a key is ignored.
 bool is_secret_key(std::string_view key);
 
-/// True if a key with a numeric value suggests a secret. A number may also be a count of tokens or
-/// the size of a key, so the key must end with one of the words; for TOKEN and KEY, the number must
+/// True if a key with a numeric value suggests a secret. Since the number could also be a token
+/// count or a key size, the key must end with one of the words; for TOKEN and KEY, the number must
 /// also have at least six digits.
 bool is_secret_key_of(std::string_view key, std::int64_t number);
 
@@ -26,12 +26,12 @@ bool is_secret_key_of(std::string_view key, std::int64_t number);
 std::string quotable_line(std::string_view line);
 
 /// Returns `text` with the secrets in its URLs replaced by ***: "http://me:***@host/x?token=***".
-/// For HTTP, a user without a password is also a secret, since GitHub's tokens are written that
+/// For HTTP, a user name without a password is also a secret, since GitHub tokens are written that
 /// way.
 std::string without_url_secrets(std::string_view text);
 
-/// True if `path` begins with a URL scheme, such as "s3://", and so does not name a file or folder
-/// that can be written.
+/// True if `path` begins with a URL scheme, such as "s3://", and thus does not name a file or
+/// folder that can be written.
 bool is_address(std::string_view path);
 
 /// Masks the secrets that `message` quotes, as in "unknown key 'a' in '+vars.password=***'", and

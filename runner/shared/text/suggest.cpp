@@ -8,7 +8,8 @@
 namespace runner {
 namespace {
 
-/// Counts the insertions, deletions, substitutions and swaps of neighbors that turn `a` into `b`.
+/// Counts the insertions, deletions, substitutions and swaps of adjacent characters that turn `a`
+/// into `b`.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last, last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), std::size_t{0});

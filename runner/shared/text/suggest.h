@@ -17,8 +17,8 @@ std::string nearest_name(std::string_view word, std::span<const std::string> can
 /// Returns "did you mean 'x'?" for the closest candidate; empty if none is close.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
-/// Returns "did you mean 'x'?" for candidates written "a.b.c" or "a/b/c", of which `word` may be
-/// only the last part, possibly misspelled. Suggests up to five candidates with that last part.
+/// Returns "did you mean 'x'?" for candidates written "a.b.c" or "a/b/c"; `word` may be just the
+/// last part of one, possibly misspelled. Suggests up to five candidates with that last part.
 std::string did_you_mean_path(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace runner

@@ -49,7 +49,7 @@ std::string bytes_text(std::int64_t bytes) {
 
 std::string size_text(std::int64_t bytes) {
   const double value = static_cast<double>(bytes);
-  // Choose the unit for the number as printed: 1023.96 MiB is printed as 1.00 GiB.
+  // Choose the unit by the number as printed: 1023.96 MiB is printed as 1.00 GiB.
   const double size = value < 0 ? -value : value;
   if (size >= kGiB - 0.05 * kMiB) return decimal(value / kGiB, 2, "GiB");
   if (size >= kMiB - 0.05 * kKiB) return decimal(value / kMiB, 1, "MiB");

@@ -12,7 +12,7 @@ namespace runner {
 std::optional<std::size_t> invalid_utf8(std::string_view text);
 
 /// Returns `bytes` with each byte that is not printable ASCII escaped, as in "\\xe9". For names
-/// that need not be text.
+/// that are not necessarily text.
 std::string with_escapes(std::string_view bytes);
 
 /// True for ASCII digits and letters only, in any locale.

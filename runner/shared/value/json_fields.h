@@ -14,8 +14,8 @@
 namespace runner {
 
 /// Reads the members of a JSON object written by one of Retort's programs. Each member is requested
-/// with its type. A missing member, or one of another type, throws std::runtime_error; `what` is
-/// the subject of the message:
+/// by type. If it is missing or has another type, std::runtime_error is thrown; `what` is the
+/// subject of the message:
 ///
 ///   const JsonFields state(json, "the schedule's state");
 ///   // "the schedule's state is not a JSON object"
@@ -36,8 +36,8 @@ class JsonFields {
   bool flag(std::string_view key) const;
   std::int64_t integer(std::string_view key) const;
   std::int64_t count(std::string_view key) const;  ///< an integer >= 0
-  std::uint64_t seed(std::string_view key) const;  ///< an unsigned integer of 64 bits
-  double number(std::string_view key) const;       ///< also "nan", "inf" and "-inf" (number_json())
+  std::uint64_t seed(std::string_view key) const;  ///< a 64-bit unsigned integer
+  double number(std::string_view key) const;       ///< or "nan", "inf", "-inf" (number_json())
   const Json& list(std::string_view key) const;
   std::vector<std::string> texts(std::string_view key) const;
   std::vector<std::int64_t> integers(std::string_view key) const;
@@ -58,7 +58,7 @@ extern template class JsonFields<nlohmann::ordered_json>;
 /// "-inf".
 nlohmann::ordered_json number_json(double value);
 
-/// Converts the result of number_json() back; nullopt for any other JSON.
+/// The inverse of number_json(); nullopt for any other JSON.
 std::optional<double> number_from_json(const nlohmann::ordered_json& json);
 
 /// Returns the number that "nan", "inf" or "-inf" stands for; nullopt for any other text.

@@ -8,10 +8,10 @@
 
 namespace runner {
 
-/// Parses JSON from a file or another program, which may have been edited. The result is discarded
-/// (is_discarded()) if the text is invalid, or nested more deeply than anything Retort writes,
-/// since copying or writing such a value could overflow the stack. Use this instead of the
-/// library's own parse(), which has no such limit.
+/// Parses JSON from a file, which may have been edited, or from another program. The result is
+/// discarded (is_discarded()) if the text is invalid or nested more deeply than anything Retort
+/// writes, since copying or writing such a value could overflow the stack. Use this instead of the
+/// library's own parse(), which has no depth limit.
 template <typename Json = nlohmann::ordered_json>
 Json parse_json(std::string_view text);
 /// Parses a whole file. If it cannot be read, the result is discarded, as after a parse error.

@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxDescribed = 60;  // bytes of a string in a message
+constexpr std::size_t kMaxDescribed = 60;  // maximum bytes of a string in a message
 
 std::string unescape(std::string_view token) {
   std::string key;
@@ -33,7 +33,7 @@ std::string number_text(double number) {
 const Value* Value::find(std::string_view key) const {
   const Map* entries = map();
   if (!entries) return nullptr;
-  // In a large mapping most keys have the same length and prefix, so their last characters are
+  // In a large mapping, most keys have the same length and prefix, so the last characters are
   // compared first.
   const char last = key.empty() ? '\0' : key.back();
   const auto found = std::ranges::find_if(*entries, [&](const Entry& entry) {

@@ -14,17 +14,17 @@ namespace runner {
 
 struct Entry;
 
-/// How a scalar was written, where it matters for writing it again.
+/// How a scalar was written, where that matters for writing it back.
 enum class ScalarForm {
   kPlain,
   kSingleQuoted,  ///< on a command line
   kDoubleQuoted,  ///< on a command line
-  kBigInteger,    ///< `data` has the digits of an integer of more than 64 bits
+  kBigInteger,    ///< `data` contains the digits of an integer that needs more than 64 bits
   kEnvironment,   ///< the text of an environment variable; a number if the schema expects
                   ///< one
 };
 
-/// A node of a recipe that remembers where it was written. Overrides and composition move Values
+/// A node of a recipe, which remembers where it was written. Overrides and composition move Values
 /// around together with their Location, so an error points at the text that the user typed in a
 /// file or on the command line.
 struct Value {
@@ -33,7 +33,7 @@ struct Value {
 
   std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, List, Map> data;
   Location where;
-  /// The text that records and output show instead of `data`; empty if the value is not a secret
+  /// The text shown in records and output instead of `data`; empty if the value is not a secret
   /// (runner/parent/config/secret.h).
   std::string secret_as = {};
   ScalarForm form = ScalarForm::kPlain;
@@ -65,7 +65,7 @@ struct Value {
 /// and "1" are the same key.
 enum class KeyType { kString, kInteger, kFloat, kBool, kNull };
 
-/// One `key: value` of a mapping.
+/// One `key: value` pair of a mapping.
 struct Entry {
   std::string key;
   Location key_where;
@@ -91,7 +91,7 @@ const Value& nearest(const Value& root, std::string_view pointer);
 /// null if there is no such value.
 const Value* at_key(const Value& root, std::string_view key);
 
-/// True if the data are equal, regardless of location. As in JSON Schema, 1 and 1.0 are equal.
+/// True if the data is equal, regardless of location. As in JSON Schema, 1 and 1.0 are equal.
 bool same_data(const Value& a, const Value& b);
 
 /// Converts to JSON; NaN and infinities become strings. `hide_secrets` replaces secrets with their
@@ -100,8 +100,8 @@ nlohmann::ordered_json to_json(const Value& value, bool hide_secrets = true);
 Value from_json(const nlohmann::ordered_json& json);
 
 /// Returns the location to show for an error in the value as a whole. For a mapping with a kind
-/// from another source than the mapping itself, such as an override, this is the location of the
-/// kind, which decides what keys are allowed.
+/// from a different source than the mapping itself, such as an override, this is the location of
+/// the kind, which determines the allowed keys.
 const Location& place_of(const Value& value);
 
 }  // namespace runner

@@ -67,7 +67,7 @@ void fill_in(PretrainedConfig& config, const char* kind, const char* activation,
   if (!config.layer_norm_eps) config.layer_norm_eps = epsilon;
 }
 
-/// The width, depth and number of heads that a timm model name stands for.
+/// The width, depth and number of heads implied by a timm model name.
 struct TimmSize {
   std::string_view name;
   std::int64_t width, depth, heads;

@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Scans JSON text and rejects two things that the library would accept: duplicate names in an
-/// object, and deep nesting. Runs in linear time, unlike the library's own callbacks.
+/// Scans JSON text and rejects what the library would accept: duplicate names in an object, and
+/// deep nesting. Runs in linear time, unlike the library's own callbacks.
 class DepthWatch final : public nlohmann::json_sax<json> {
  public:
   DepthWatch(std::size_t depth, const std::string& what) : depth_(depth), what_(what) {}

@@ -9,7 +9,8 @@
 namespace runner {
 
 /// Parses untrusted JSON: at most `depth` levels deep, and without duplicate names in an object.
-/// Throws std::invalid_argument with a message about `what`, such as "its header is not JSON".
+/// Throws std::invalid_argument with `what` as the subject of the message, such as "its header is
+/// not JSON".
 nlohmann::json parse_strict_json(std::string_view text, std::size_t depth, const std::string& what);
 
 }  // namespace runner

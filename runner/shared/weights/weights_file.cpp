@@ -26,7 +26,7 @@ bool is_there(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-// The names that libraries give their weights, in order of preference among files with the same
+// The file names that libraries use for weights, in order of preference among files with the same
 // contents.
 constexpr std::array kModelFiles = {"model.safetensors",           "model.safetensors.index.json",
                                     "pytorch_model.bin",           "pytorch_model.bin.index.json",
@@ -40,7 +40,7 @@ fs::path first_of(const std::array<const char*, N>& names, const fs::path& folde
   return name == names.end() ? fs::path() : folder / *name;
 }
 
-/// Returns the files in a folder that look like weights with a custom name.
+/// Returns the files in a folder that look like weights with custom names.
 std::vector<std::string> other_weights(const fs::path& folder) {
   constexpr std::array kEndings = {".safetensors", ".bin", ".pth", ".pt", ".ckpt"};
   std::vector<std::string> names;
@@ -61,7 +61,7 @@ fs::path find_in(const fs::path& folder) {
     throw StageError(ErrorCode::kMissingWeights,
                      "'" + folder.string() + "' contains a model, '" + model.filename().string() +
                          "', and an adapter, '" + adapter.filename().string() + "'")
-        .with_help("name the file that you mean");
+        .with_help("name the one that you mean");
   }
   if (!model.empty() || !adapter.empty()) return model.empty() ? adapter : model;
   const std::vector<std::string> others = other_weights(folder);
@@ -71,8 +71,8 @@ fs::path find_in(const fs::path& folder) {
                                 : "name the file: " + (folder / others.front()).string());
 }
 
-/// Returns advice on how to download missing weights. Recognizes a published CLIP and a timm
-/// network by the name of the missing file.
+/// Returns advice on how to download missing weights. Recognizes published CLIP and timm models by
+/// the name of the missing file.
 std::string how_to_get(const fs::path& missing) {
   const std::string name = missing.stem();
   const bool is_named = missing.extension() == ".safetensors";

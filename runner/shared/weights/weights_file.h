@@ -11,23 +11,23 @@ namespace runner {
 
 /// Returns the weights file that `reference` names, without reading any tensors. `reference` is one
 /// of
-///  - a file written by safetensors, torch.save or torch.jit.save,
+/// - a file written by safetensors, torch.save or torch.jit.save;
 ///  - a folder of a model or adapter, as transformers, peft and open_clip save them, as one file
 ///    or as shards with an index,
 ///  - "hf:ORG/NAME" or "hf:ORG/NAME@REVISION": such a folder in the cache of huggingface_hub;
 ///    nothing is downloaded.
-/// Throws StageError (kMissingWeights) if nothing is found or a folder is ambiguous.
+/// Throws StageError (kMissingWeights) if nothing is found or the folder is ambiguous.
 std::filesystem::path find_weights(const std::string& reference);
 
 /// A model description found next to the weights.
 struct ConfigBeside {
   std::filesystem::path file;  ///< config.json; adapter_config.json next to an adapter
   std::string text;
-  nlohmann::json json;  ///< the config, always a JSON object
+  nlohmann::json json;  ///< the config; always a JSON object
 };
 
-/// Reads the config next to the file `weights`; returns nullopt if there is none. Throws StageError
-/// (kDamagedWeights) if the config is not a JSON object.
+/// Reads the config next to the weights file `weights`; returns nullopt if there is none. Throws
+/// StageError (kDamagedWeights) if the config is not a JSON object.
 std::optional<ConfigBeside> config_next_to(const std::filesystem::path& weights);
 
 /// True if `text` names a model on the Hugging Face Hub: "hf:ORG/NAME" or "hf:ORG/NAME@REVISION".

@@ -99,7 +99,7 @@ TEST_F(TrackerTest, ServerInTroubleIsAskedAsOftenAsSaid) {
 TEST_F(TrackerTest, OtherServersAreRecognized) {
   const HttpServer other([](const SeenRequest&) { return ServedReply{.body = "<html>"}; });
   EXPECT_FALSE(track({request(other.url()), ended()}));
-  EXPECT_EQ(answers_.at(0)["failed"], other.url() + " does not answer like an MLflow server");
+  EXPECT_EQ(answers_.at(0)["failed"], other.url() + " does not respond like an MLflow server");
   const HttpServer moved([](const SeenRequest&) {
     return ServedReply{.status = 308, .headers = {{"Location", "https://me:word@mlflow.test/"}}};
   });

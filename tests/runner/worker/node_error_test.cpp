@@ -16,13 +16,14 @@ std::string help(const MemoryPlan& plan) { return does_not_fit(plan).help; }
 TEST(Refusal, SaysByHowMuchAndWhatWouldFit) {
   std::ostringstream text;
   print(text, does_not_fit(plan_that_does_not_fit(), "/train"));
-  EXPECT_EQ(text.str(),
-            "error[E0706]: 'train' needs 1.25 GiB at its peak, and may use 1.00 GiB "
-            "(memory.budget): 256.0 MiB too much "
-            "[/train]\n"
-            "  help: memory.micro_batch=8 fits: 700.0 MiB, and starts 2 times as many operations\n"
-            "  note: the largest tensor at the peak: layer1.0.conv1 (16, 64, 112, 112) float32, "
-            "49.0 MiB\n");
+  EXPECT_EQ(
+      text.str(),
+      "error[E0706]: 'train' needs 1.25 GiB at its peak, and may use 1.00 GiB "
+      "(memory.budget): 256.0 MiB too much "
+      "[/train]\n"
+      "  help: memory.micro_batch=8 fits: 700.0 MiB, and launches 2 times as many operations\n"
+      "  note: the largest tensor at the peak: layer1.0.conv1 (16, 64, 112, 112) float32, "
+      "49.0 MiB\n");
 }
 
 TEST(Refusal, TheFirstThatFitsIsTheCheapest) {

@@ -45,8 +45,8 @@ void draw(const RunReport& report, DrawingFolder& pictures) {
   }
 }
 
-/// Draws the predictions of the evaluations of numbers, and the similarities of captions. Returns a
-/// warning for each damaged file of predictions.
+/// Draws the predictions of numeric evaluations and the similarities of captions. Returns a warning
+/// for each damaged predictions file.
 Diagnostics draw_measures(const RunReport& report, DrawingFolder& pictures) {
   Diagnostics warnings;
   for (const RecordedMeasures& measures : report.measures) {
@@ -66,8 +66,8 @@ Diagnostics draw_measures(const RunReport& report, DrawingFolder& pictures) {
   return warnings;
 }
 
-/// Returns a warning for each result that the record lacks, without which a chart is left out or
-/// incomplete.
+/// Returns a warning for each result missing from the record that makes a chart incomplete or
+/// impossible to draw.
 Diagnostics gaps(const RunReport& report) {
   Diagnostics warnings;
   const auto add = [&](ErrorCode code, const std::string& message, const std::string& help) {
@@ -75,7 +75,7 @@ Diagnostics gaps(const RunReport& report) {
   };
   if (report.damaged_metrics > 0) {
     add(ErrorCode::kDamagedRecord,
-        "damaged lines of metrics.jsonl are left out: " + std::to_string(report.damaged_metrics),
+        "skipped damaged lines of metrics.jsonl: " + std::to_string(report.damaged_metrics),
         "the training curves may have gaps");
   }
   for (const RecordedEvaluation& evaluation : report.evaluations) {
@@ -92,8 +92,8 @@ struct AnalyzeFlags {
   std::string out;  ///< the folder for the charts; empty: each run's analysis/
 };
 
-/// Draws the run's charts into `folder` and returns their paths. Adds what cannot be drawn to
-/// `warnings`.
+/// Draws the run's charts into `folder` and returns their paths. Adds a warning for whatever cannot
+/// be drawn.
 std::vector<std::string> draw_into(const std::filesystem::path& folder, const RunReport& report,
                                    Diagnostics& warnings) {
   DrawingFolder pictures(folder);

@@ -17,8 +17,8 @@ namespace {
 struct CompareFlags {
   RunSelection runs;
   std::string node;  ///< the evaluation to compare; empty: all
-  std::string sort;  ///< the column to sort by; empty: in the order named
-  std::string out;   ///< the folder for plots; empty: draw none
+  std::string sort;  ///< the column to sort by; empty: keep the given order
+  std::string out;   ///< the folder for plots; empty: no plots
   bool paired = false;
   std::int64_t seed = 0;  ///< for the bootstrap of a paired comparison
 };
@@ -57,7 +57,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "--seed applies only to --paired, which uses it for the bootstrap",
+                             "--seed is only for --paired, which uses it for the bootstrap",
                              "add --paired, or leave --seed out"}});
   }
   const auto runs = selected_runs(flags.runs, console);
@@ -137,7 +137,7 @@ Invocation declare_compare() {
                        "with McNemar's test; few-shot models episode by episode"});
   verb.add({.name = "--seed",
             .value = &flags->seed,
-            .summary = "With --paired: the seed for the bootstrap intervals",
+            .summary = "With --paired: the random seed for the bootstrap intervals",
             .type = "N",
             .shows_default = true});
   verb.add({.name = "--out",
@@ -152,7 +152,7 @@ Invocation declare_compare() {
 }  // namespace
 
 const Command kCompareCommand = {
-    "compare", "Compares the results and the recipes of runs.",
+    "compare", "Compares the results and recipes of runs.",
     "retort compare outputs/2026-01-31 --sort accuracy --out comparison", declare_compare};
 
 }  // namespace runner

@@ -30,9 +30,9 @@ Invocation declare_completion() {
 
 }  // namespace
 
-const Command kCompletionCommand = {
-    "completion", "Prints a script that sets up completion of retort's commands in a shell.",
-    "retort completion bash", declare_completion};
+const Command kCompletionCommand = {"completion",
+                                    "Prints a script that sets up shell completion for retort.",
+                                    "retort completion bash", declare_completion};
 
 ExitCode complete_words(std::span<const std::string> words, Console& console) {
   if (words.size() == 3 && words[0] == "line") {

@@ -24,8 +24,8 @@ std::vector<std::string> words_of(const std::string& key) {
   return words;
 }
 
-/// Returns an error that names the first part of `key` that does not exist in `recipe`, and
-/// suggests the nearest existing key.
+/// Returns an error that names the first part of `key` that does not exist in `recipe` and suggests
+/// the closest existing key.
 Diagnostic no_such_key(const Value& recipe, const std::string& key) {
   std::string found;
   for (const std::string& word : words_of(key)) {
@@ -93,7 +93,7 @@ ExitCode info(const std::string& view, const Composer& composer, const DefaultsL
   return ExitCode::kDone;
 }
 
-/// Shows how the overrides change the recipe or, if a second recipe is among them, how the two
+/// Shows how the overrides change the recipe or, if they include a second recipe, how the two
 /// recipes differ.
 ExitCode show_difference(const NamedRecipe& named, bool resolve, Console& console) {
   // The words are a recipe, its overrides and, optionally, another recipe with its own overrides.
@@ -166,7 +166,7 @@ void add_views(Invocation& verb, ConfigView& view) {
             .type = "KEY"});
   verb.add({.name = "--resolve",
             .value = &view.resolve,
-            .summary = "Resolve interpolations and fill in every default"});
+            .summary = "Resolve interpolations and fill in all defaults"});
   verb.add({.name = "-i,--info",
             .value = &view.info,
             .summary = "Show how the recipe is composed: defaults, defaults-tree or searchpath",

@@ -10,7 +10,7 @@ struct ConfigView {
   bool resolve = false;  ///< fill in defaults and interpolations
   std::string info;      ///< show how the recipe was composed instead: defaults, defaults-tree or
                          ///< searchpath
-  bool origin = false;   ///< show the file or override that each value came from
+  bool origin = false;   ///< show which file or override each value came from
   std::string explain;   ///< list everything that set this key instead
 };
 

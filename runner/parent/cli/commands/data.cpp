@@ -31,14 +31,14 @@ constexpr const char* kForms = "choose flowers102, cub200 or hf:ORG/NAME[@REVISI
 struct DataFlags {
   std::string action;        ///< "make", "fetch" or "check"
   std::string what;          ///< image_folder (make), cub200, or hf:ORG/NAME@REVISION (fetch)
-  std::string out;           ///< the folder to write, or to fetch into
+  std::string out;           ///< the folder to write to or fetch into
   std::int64_t classes = 0;  ///< make: number of classes; 0: usual_classes()
   std::int64_t per_class = 100, size = 64, seed = 0;  ///< make: --per-class, --size and --seed
-  std::vector<std::string> from_files;  ///< fetch: files of a data set that need not be downloaded
-  std::vector<std::string> files;       ///< fetch: the files of a model to fetch
+  std::vector<std::string> from_files;                ///< fetch: local copies of a data set's files
+  std::vector<std::string> files;                     ///< fetch: the files of a model to fetch
   std::string url;  ///< fetch: the URL to download from; empty: the published one
   std::vector<std::string> overrides;  ///< check: key=value
-  std::int64_t distance = 20;          ///< check: bits in which copies may differ
+  std::int64_t distance = 20;          ///< check: number of bits in which copies may differ
   LogFlags log;
 };
 
@@ -61,8 +61,8 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
     return report(console, {misused("cannot make '" + flags.what + "'", "choose one of " + names)});
   }
   if (flags.out.empty())
-    return report(console, {misused("data make needs a folder to write",
-                                    "name one that does not exist: --out DIR")});
+    return report(console, {misused("data make needs a folder to write to",
+                                    "name one that does not exist yet: --out DIR")});
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   const bool is_graded = std::ranges::count(kGradedData, flags.what) > 0;
@@ -203,7 +203,7 @@ Invocation declare_data() {
       {.name = "--file",
        .value = &flags->files,
        .summary =
-           "fetch hf:ORG/NAME: fetch these files instead of the weights and their descriptions",
+           "fetch hf:ORG/NAME: fetch these files instead of the weights and their config files",
        .type = "NAME"});
   verb.add({.name = "--url",
             .value = &flags->url,
@@ -228,13 +228,12 @@ Invocation declare_data() {
             .value = &flags->seed,
             .summary = "make: the random seed for the images",
             .shows_default = true});
-  verb.add(
-      {.name = "--distance",
-       .value = &flags->distance,
-       .summary =
-           "check: images count as copies if their 256-bit hashes differ in at most this many bits",
-       .range = {0, 64},
-       .shows_default = true});
+  verb.add({.name = "--distance",
+            .value = &flags->distance,
+            .summary = "check: two images count as copies if their 256-bit hashes differ in at "
+                       "most this many bits",
+            .range = {0, 64},
+            .shows_default = true});
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) {
     if (flags->action == "check") return check(*flags, console);
@@ -250,7 +249,7 @@ Invocation declare_data() {
 
 const Command kDataCommand = {
     "data",
-    "Makes small data sets for trying things out, fetches published data and weights, and checks "
+    "Makes small data sets to experiment with, fetches published data and weights, and checks "
     "data.",
     "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1",
     declare_data};
@@ -264,7 +263,7 @@ bool says(const Value& options, std::string_view key, std::string_view word) {
   return value && value->says(word);
 }
 
-/// Returns which findings the node's options tolerate.
+/// Returns which findings are tolerated by the node's options.
 SurveyTolerance tolerance_of(const Graph& graph, const std::string& id) {
   const auto node = std::ranges::find(graph.nodes, id, &Node::id);
   if (node == graph.nodes.end()) return {};

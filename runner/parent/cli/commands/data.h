@@ -21,9 +21,9 @@ inline constexpr std::array<std::string_view, 3> kGradedData = {"aptos_2019", "e
 inline constexpr std::array<std::string_view, 2> kFetchableData = {"cub200", "flowers102"};
 
 /// Implements `retort data check`: a worker inspects the images of each data stage of a recipe,
-/// then a table and the problems are printed. Two images count as copies if their 256-bit hashes
-/// differ in at most `distance` bits. Data that would stop a run, and copies in two splits, are
-/// errors and determine the exit code.
+/// then a table and any problems are printed. Two images count as copies if their 256-bit hashes
+/// differ in at most `distance` bits. Data that would stop a run and copies across splits are
+/// errors, which determine the exit code.
 ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogFlags& log,
                     Console& console);
 

@@ -20,7 +20,7 @@ struct DevicesFlags {
   std::string need;  ///< the free memory that the GPU must have, "12GiB"
 };
 
-/// This machine's devices, and which of them a run would see.
+/// This machine's devices, and those that a run would see.
 struct DeviceList {
   DeviceReading reading;
   VisibleDevices visible;
@@ -35,7 +35,7 @@ Result<DeviceList> list_devices(DeviceSource& source, const DeviceWorld& world) 
   list.visible = *std::move(visible);
   if (!list.why_none.empty() || !list.visible.devices.empty()) return list;
   list.why_none =
-      !list.visible.remark.empty() ? list.visible.remark : "the NVIDIA driver finds no GPU";
+      !list.visible.remark.empty() ? list.visible.remark : "the NVIDIA driver found no GPU";
   return list;
 }
 
@@ -179,7 +179,7 @@ Invocation declare_devices() {
            "Print the UUID of the GPU that `device: auto` would choose now, or cpu, and say why"});
   verb.add({.name = "--need",
             .value = &flags->need,
-            .summary = "Like --best, among GPUs with this much free memory: 12GiB, 8000MB",
+            .summary = "Like --best, but only among GPUs with this much free memory: 12GiB, 8000MB",
             .type = "SIZE"});
   verb.run = [flags](Console& console) { return show_devices(*flags, console); };
   return verb;

@@ -48,9 +48,10 @@ void print_report(std::ostream& out, const Json& found) {
   if (worker.contains("gpus_missing_because") && worker["gpus_missing_because"].is_string()) {
     line("GPU", "none: " + worker["gpus_missing_because"].get<std::string>());
   }
-  line("here", found["folder"].get<std::string>() + ", " +
-                   bytes_text(found["free_bytes"].get<std::int64_t>()) + " free" +
-                   (found["writable"].get<bool>() ? "" : ", NOT writable: runs need run.dir=DIR"));
+  line("here",
+       found["folder"].get<std::string>() + ", " +
+           bytes_text(found["free_bytes"].get<std::int64_t>()) + " free" +
+           (found["writable"].get<bool>() ? "" : ", NOT writable: set run.dir=DIR for runs"));
 }
 
 struct DoctorFlags {
@@ -196,12 +197,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Runs two new workers, one after the other, for the first `steps` steps of every training node of
-/// `graph`, and compares every tensor of every step.
+/// Runs the first `steps` steps of every training node of `graph` in two new workers, one after the
+/// other, and compares every tensor of every step.
 ///
-/// Returns the second worker's answer, {"steps", "tensors", "difference"}, which
-/// stages/worker/determinism_check.h describes. Fails with kNothingCompared if the graph trains
-/// nothing. Errors of the runs have pointers into the recipe but no source locations. The runs
+/// Returns the second worker's answer, {"steps", "tensors", "difference"}, described in
+/// stages/worker/determinism_check.h. Fails with kNothingCompared if the graph has no training
+/// nodes. Errors from the runs have pointers into the recipe but no source locations. The runs
 /// write only below `scratch`.
 Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const WorkerCommand& worker,
                                const std::filesystem::path& scratch, ProgressDisplay& display) {
@@ -237,11 +238,12 @@ Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const Wor
     answer = *std::move(given);
   }
   if (answer["tensors"] != 0) return answer;
-  return Diagnostic{ErrorCode::kNothingCompared,
-                    {},
-                    "",
-                    "nothing was compared: the recipe '" + graph.recipe + "' trains nothing",
-                    "name a recipe with a stage that trains"};
+  return Diagnostic{
+      ErrorCode::kNothingCompared,
+      {},
+      "",
+      "nothing was compared: the recipe '" + graph.recipe + "' does not train anything",
+      "name a recipe with a training stage"};
 }
 
 std::string count_of(std::int64_t count, const std::string& thing) {

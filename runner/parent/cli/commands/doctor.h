@@ -11,10 +11,10 @@ namespace runner {
 ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, const LogFlags& log,
                               Console& console);
 
-/// Checks the assumptions that memory policies rely on.
+/// Checks the assumptions on which memory policies rely.
 ExitCode check_memory(const LogFlags& log, Console& console);
 
-/// Measures the speed of all-reduce between `ranks` processes, as in multi-process training.
+/// Measures the speed of all-reduce across `ranks` processes, as used in multi-process training.
 ExitCode check_ranks(std::int64_t ranks, const LogFlags& log, Console& console);
 
 }  // namespace runner

@@ -80,8 +80,8 @@ Result<EmbedFlags> checked_flags(EmbedFlags flags) {
   return flags;
 }
 
-/// Prints the images nearest to each query, and the contents of the folder. Without queries, the
-/// contents are the result.
+/// Prints the images closest to each query and the contents of the folder. Without queries, the
+/// folder's contents are the result.
 void print_embeddings(const Json& answer, const EmbedFlags& flags, Console& console) {
   const JsonFields<Json> fields(answer, "the embeddings");
   const std::string out = printable(flags.out);
@@ -103,7 +103,7 @@ void print_embeddings(const Json& answer, const EmbedFlags& flags, Console& cons
        << counted(static_cast<std::size_t>(fields.count("duplicates")), "near-duplicate pair")
        << ", similarity " << flags.similarity << " or more: " << out << "/duplicates.csv\n";
   for (const Json& outlier : fields.list("outliers")) {
-    text << "least like its neighbors: " << printable(outlier.at("file").get<std::string>())
+    text << "least similar to its neighbors: " << printable(outlier.at("file").get<std::string>())
          << ", similarity " << std::fixed << std::setprecision(3)
          << outlier.at("similarity").get<double>() << std::defaultfloat << std::setprecision(6)
          << "; all images in order: " << out << "/outliers.csv\n";
@@ -111,8 +111,8 @@ void print_embeddings(const Json& answer, const EmbedFlags& flags, Console& cons
   }
 }
 
-/// Sends the request to the worker. Returns its answer, and reports unreadable images as they
-/// arrive.
+/// Sends the request to the worker and returns its answer. Unreadable images are reported as they
+/// are found.
 Result<Json> ask_for_embeddings(const WorkerCommand& worker, const Json& request, Console& console,
                                 const Value& recipe, PredictionOutput& unreadable) {
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
@@ -209,7 +209,7 @@ Invocation declare_embed() {
             .once_each = true});
   verb.add({.name = "--neighbors",
             .value = &flags->neighbors,
-            .summary = "Number of nearest images per query, and per image when finding "
+            .summary = "Number of nearest images to find per query, and per image when looking for "
                        "near-duplicates and outliers",
             .type = "K",
             .range = {1, 10'000},

@@ -41,8 +41,8 @@ std::string option_text(const Value& stage, const char* key) {
   return value && value->text() ? *value->text() : "";
 }
 
-/// True if subfolders of `root` split the data of this stage. Not all kinds and layouts use such
-/// folders: in EyePACS, the folder "train" contains the images.
+/// True if subfolders of `root` determine how this stage's data is split. Not all kinds and layouts
+/// use such folders: in EyePACS, the folder "train" contains the images.
 bool is_divided_by_folders(const Value& stage, const fs::path& root) {
   const std::string kind = option_text(stage, "kind"), layout = option_text(stage, "layout");
   if (kind != "data.image_folder" && !(kind == "data.fundus" && layout == "class_folders"))
@@ -53,7 +53,7 @@ bool is_divided_by_folders(const Value& stage, const fs::path& root) {
   });
 }
 
-/// True if one of `overrides` set the value, or any value below it.
+/// True if one of `overrides` sets the value or any value below it.
 bool is_written(const Value& value, std::span<const std::string> overrides) {
   if (value.where.source &&
       std::ranges::find(overrides, value.where.source->contents) != overrides.end())
@@ -89,7 +89,7 @@ EvaluatedData data_to_evaluate(const Value& before, const Value& after,
     } else {
       const std::string all = key + ".split={train: 0, validation: 0, test: 1}";
       result.lines.push_back(key + ": all of " + in_quotes +
-                             " is evaluated, since the training used another folder: " + all +
+                             " is evaluated, since the training run used another folder: " + all +
                              "; to evaluate only a fraction of it, set " + key + ".split.test");
       result.overrides.push_back(all);
       if (const Value* const folds = stage.find("folds"); folds && folds->map())
@@ -109,8 +109,8 @@ struct EvaluateFlags {
   bool force = false;  ///< evaluate even if the data or the record has changed
 };
 
-/// True if `change` can affect an evaluation. A change that affects only the last digits of the
-/// training cannot, and neither can a changed input of a stage other than a data stage.
+/// True if `change` can affect an evaluation. A change that affects only the last digits of
+/// training results cannot, nor can a changed input of a stage other than a data stage.
 bool bears_on_evaluation(const RecordChange& change, const Graph& graph) {
   if (change.weight != RecordChange::Weight::kWhole) return false;
   if (change.pointer.empty() || graph.python.has_entry(change.pointer)) return true;

@@ -59,8 +59,8 @@ std::vector<SameOptions> grouped(const std::vector<Option>& options, std::string
   return groups;
 }
 
-/// Describes the option `key` of every kind. Kinds with the same description share one entry; if
-/// only their defaults differ, the entry has a line for each default.
+/// Describes the option `key` for every kind. Kinds with the same description share an entry; if
+/// only their defaults differ, the entry has one line per default.
 std::string groups_text(std::string_view key, const std::vector<SameOptions>& groups) {
   std::string text;
   std::vector<bool> is_reported(groups.size(), false);
@@ -238,7 +238,7 @@ Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
 
 namespace {
 
-/// Explains the recipe called `name` using the comment at the start of its file; nullopt if there
+/// Explains the recipe called `name`, using the comment at the start of its file; nullopt if there
 /// is no such recipe.
 std::optional<Explanation> explain_recipe(const std::string& name, Sources& sources) {
   NamedRecipe recipe;

@@ -18,9 +18,9 @@ struct Explanation {
 };
 
 /// Explains the argument of `retort explain WHAT`: an option's key ("train.epochs", for every kind
-/// that has it), a common alias of a key ("lr"), a kind ("train.supervised",
+/// that has it), a common alias for a key ("lr"), a kind ("train.supervised",
 /// "train/optimizer/adamw"), a family or folder of kinds ("train", "train/optimizer") or an error
-/// code ("E0301"). Any other name is a kUsage error that suggests the nearest of these.
+/// code ("E0301"). Any other name is a kUsage error that suggests the closest match.
 ///
 /// The JSON is an object with "key", "kind", "kinds" or "code", depending on what was explained.
 Result<Explanation> explain(const SchemaSet& schemas, std::string_view what);

@@ -23,7 +23,7 @@ struct ExportFlags {
   WeightsSource weights;
   std::vector<std::string> overrides;
   bool merged = false, adapter = false, torchscript = false;  ///< what to export; none: merged
-  std::string out;  ///< the folder to create; empty: one in export/ of the run's folder
+  std::string out;  ///< the folder to create; empty: one in export/ in the run's folder
   LogFlags log;
   std::string names;         ///< for an adapter: the library whose module names to use;
                              ///< empty: the library of the base model
@@ -32,7 +32,7 @@ struct ExportFlags {
   std::string mlflow;        ///< send the run to this server instead
 };
 
-/// Writes the metrics of a run as event files of TensorBoard.
+/// Writes a run's metrics as TensorBoard event files.
 ExitCode export_metrics(const ExportFlags& flags, Console& console) {
   const auto run = read_run(flags.weights.run);
   if (!run) return report(console, run.errors());
@@ -63,7 +63,7 @@ ExitCode export_metrics(const ExportFlags& flags, Console& console) {
   return ExitCode::kDone;
 }
 
-/// Returns the name of the requested format, as the worker expects it.
+/// Returns the requested format's name, as expected by the worker.
 std::string_view asked_for(const ExportFlags& flags) {
   if (flags.adapter) return "adapter";
   return flags.torchscript ? "torchscript" : "merged";
@@ -92,7 +92,7 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "--out is for exports to a folder, but --mlflow sends to a server",
+                             "--out is for exports to a folder, but --mlflow exports to a server",
                              "leave out --out"}});
   }
   if (!flags.mlflow.empty()) return export_to_mlflow(flags.weights.run, flags.mlflow, console);
@@ -129,24 +129,23 @@ Invocation declare_export() {
   verb.add({.name = "overrides",
             .value = &flags->overrides,
             .summary = "key=value: only for secrets, which the run's record does not contain"});
-  verb.add(
-      {.name = "--merged",
-       .value = &flags->merged,
-       .summary =
-           "The whole network with adapters merged, as transformers or timm save it; the default"});
+  verb.add({.name = "--merged",
+            .value = &flags->merged,
+            .summary = "The whole network with adapters merged, in the format of transformers or "
+                       "timm; the default"});
   verb.add({.name = "--adapter",
             .value = &flags->adapter,
-            .summary = "Only the adapters, as peft saves them"});
+            .summary = "Only the adapters, in the format of peft"});
   verb.add({.name = "--torchscript",
             .value = &flags->torchscript,
             .summary = "The whole network as a TorchScript program, from pixels to logits"});
   verb.add({.name = "--tensorboard",
             .value = &flags->tensorboard,
-            .summary = "Not the network but the metrics, as event files of TensorBoard"});
+            .summary = "The metrics, as TensorBoard event files, instead of the network"});
   verb.add({.name = "--mlflow",
             .value = &flags->mlflow,
-            .summary = "Not the network but the run, or a sweep with all its runs, to the MLflow "
-                       "server at this address. Sends nothing twice",
+            .summary = "Instead of the network, send the run, or a sweep with all its runs, to the "
+                       "MLflow server at this address. Nothing is sent twice",
             .type = "URI"});
   verb.add({.name = "--out",
             .value = &flags->out,

@@ -29,7 +29,7 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
          "name: classify_${model.name}\n"
          "seed: 42\n"
          "device: auto                      # auto, cpu, cuda or cuda:K\n"
-         "defaults:                         # each line selects a file of recipes/; "
+         "defaults:                         # each line selects a file in recipes/; "
          "model=clip_vit_b32 selects another\n"
          "  - data: image_folder\n"
          "  - model: tiny\n"
@@ -55,7 +55,7 @@ std::string recipe_file(const std::string& file) {
   return file.ends_with(".yaml") || file.ends_with(".yml") ? file : file + ".yaml";
 }
 
-/// True if `file` can be written in a command line and in a comment without quotes.
+/// True if `file` can be written on a command line and in a comment without quotes.
 bool is_plain(const std::string& file) {
   constexpr std::string_view kPlain = "._/+@,:~-";
   return std::string_view("-+~").find(file.front()) == std::string_view::npos &&
@@ -116,7 +116,7 @@ Invocation declare_init() {
 
 }  // namespace
 
-const Command kInitCommand = {"init", "Writes a recipe to start from.", "retort init flowers.yaml",
+const Command kInitCommand = {"init", "Writes a starter recipe.", "retort init flowers.yaml",
                               declare_init};
 
 }  // namespace runner

@@ -30,7 +30,7 @@ struct LrFindFlags {
   LogFlags log;
 };
 
-/// A test to run, as the worker receives it.
+/// A test to run, in the form in which it is sent to the worker.
 struct RangeOfRates {
   double first = 0, last = 0;
   std::int64_t steps = 0;
@@ -65,18 +65,19 @@ Result<RangeOfRates> range_of(const LrFindFlags& flags) {
   return range;
 }
 
-/// Returns an error unless `graph` trains something.
+/// Returns an error unless `graph` has a training node.
 Diagnostics check_trains(const Graph& graph) {
   for (const Node& node : graph.nodes)
     if (node.kind.starts_with("train.")) return {};
-  return {{ErrorCode::kNothingCompared,
-           {},
-           "",
-           "no learning rate can be found: the recipe '" + graph.recipe + "' trains nothing",
-           "name a recipe with a stage that trains"}};
+  return {
+      {ErrorCode::kNothingCompared,
+       {},
+       "",
+       "no learning rate can be found: the recipe '" + graph.recipe + "' does not train anything",
+       "name a recipe with a training stage"}};
 }
 
-/// Returns the worker's answer, which stages/train/range_test.h describes. The run writes below
+/// Returns the worker's answer, described in stages/train/range_test.h. The run writes below
 /// `scratch`.
 Result<Json> test_range(const Graph& graph, const RangeOfRates& range, const WorkerCommand& worker,
                         const std::filesystem::path& scratch, ProgressDisplay& display) {
@@ -113,7 +114,7 @@ ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
   std::optional<AtomicFile> picture;
-  if (!flags.out.empty()) picture.emplace(flags.out);  // refused now rather than after the test
+  if (!flags.out.empty()) picture.emplace(flags.out);  // fails now rather than after the test
   const auto device = take_own_device({.recipe = prepared->recipe.resolved,
                                        .graph = prepared->graph,
                                        .worker = *worker,
@@ -149,12 +150,12 @@ Invocation declare_lr_find() {
   verb.add_recipe(flags->recipe);
   verb.add({.name = "--min",
             .value = &flags->first,
-            .summary = "Learning rate of the first step",
+            .summary = "Learning rate at the first step",
             .type = "RATE",
             .shows_default = true});
   verb.add({.name = "--max",
             .value = &flags->last,
-            .summary = "Learning rate of the last step; parameter groups keep their ratios to it",
+            .summary = "Learning rate at the last step; parameter groups keep their ratios to it",
             .type = "RATE",
             .shows_default = true});
   verb.add({.name = "--steps",
@@ -177,8 +178,8 @@ Invocation declare_lr_find() {
 
 const Command kLrFindCommand = {
     "lr-find",
-    "Suggests a learning rate: trains for a few steps from the recipe's start at increasing "
-    "learning rates, and finds where the loss falls fastest. Records no run.",
+    "Suggests a learning rate: trains for a few steps, as at the start of a run, at increasing "
+    "learning rates, and finds where the loss falls fastest. No run is recorded.",
     "retort lr-find classify data.root=photos --out rates.svg", declare_lr_find};
 
 }  // namespace runner

@@ -29,7 +29,7 @@ struct PlanFlags {
   NamedRecipe recipe;
   std::string budget;              ///< a size to check the recipe against, "8GiB"
   std::string gpu;                 ///< a GPU that is not in this machine, "NVIDIA L4"
-  std::string only;                ///< a node: plan it and the nodes that it needs; empty: all
+  std::string only;                ///< plan only this node and the nodes that it needs; empty: all
   std::string svg;                 ///< the file to draw the live bytes to
   bool detailed_exitcode = false;  ///< exit with 2 if something would run
   std::int64_t ranks = 0;
@@ -40,7 +40,7 @@ struct PlanFlags {
 struct PlannedRecipe {
   PreparedRecipe prepared;
   PlanAnswer answer;
-  Diagnostics errors;  ///< errors in the answer, such as a plan that does not fit, in file order
+  Diagnostics errors;  ///< errors in the answer, such as a plan that does not fit, in source order
 };
 
 /// Returns a warning if the GPU that the plan is for does not support runs.
@@ -140,7 +140,7 @@ std::vector<std::string> draw(const PlannedRecipe& asked, const std::string& fil
 
 std::string reuse_note(const NodeReuse& node) {
   if (node.state == "unknown") {
-    return node.why.empty() ? "its memory is known only after the nodes before it have run"
+    return node.why.empty() ? "the memory it needs is known only after the nodes before it have run"
                             : "cannot be planned: " + printable(node.why);
   }
   if (node.state == "miss") return node.why.empty() ? "miss" : "miss: " + printable(node.why);
@@ -226,11 +226,12 @@ ExitCode certify(const PlanFlags& flags, Console& console) {
   const std::vector<Certificate>& certificates = asked->answer.certificates;
   if (certificates.empty()) {
     if (!errors.empty()) return report(console, errors);
-    return report(console, {{ErrorCode::kNothingCompared,
-                             {},
-                             "",
-                             "the recipe trains nothing, so there is no gradient to compare",
-                             "name a recipe that trains"}});
+    return report(console,
+                  {{ErrorCode::kNothingCompared,
+                    {},
+                    "",
+                    "the recipe does not train anything, so there is no gradient to compare",
+                    "name a recipe with a training stage"}});
   }
   const bool all_hold = std::ranges::all_of(certificates, &Certificate::holds);
   if (console.json) {
@@ -270,7 +271,7 @@ Invocation declare_plan() {
             .is_written = true});
   verb.add({.name = "--detailed-exitcode",
             .value = &flags->detailed_exitcode,
-            .summary = "Exit with 2 if something would run, with 0 if everything is reused"});
+            .summary = "Exit with 2 if anything would run, and with 0 if everything is reused"});
   add_reuse(verb, flags->reuse, "Plan as for `run --reuse`");
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) { return plan(*flags, console); };
@@ -297,7 +298,7 @@ const Command kPlanCommand = {
     "plan", "Shows how much memory a run would need, and whether it fits, without running it.",
     "retort plan classify data.root=photos --budget 8GiB", declare_plan};
 const Command kCertifyCommand = {"certify",
-                                 "Checks numerically, at small sizes, that a training step "
+                                 "Checks numerically, on small shapes, that a training step "
                                  "computes the gradient of the whole batch.",
                                  "retort certify classify data.root=photos memory.micro_batch=8",
                                  declare_certify};

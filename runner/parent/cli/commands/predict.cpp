@@ -39,10 +39,10 @@ struct PredictFlags {
   std::string flip = "none";  ///< mirrored copies to average over
   std::string support;        ///< examples of each class, for a few-shot model; empty: none
   std::vector<std::string>
-      labels;                 ///< texts to compare an image with; empty: the training's classes
+      labels;                 ///< texts to compare images with; empty: the classes seen in training
   std::string explain;        ///< a folder for images that explain the predictions; empty: none
   bool skip_corrupt = false;  ///< continue after an image that cannot be read
-  bool force = false;         ///< use examples even if the data has changed since the training
+  bool force = false;         ///< use examples even if the data has changed since training
   LogFlags log;
 };
 
@@ -64,7 +64,7 @@ Result<PredictFlags> checked_flags(PredictFlags flags) {
   if (!source.run.empty() && read_run(source.run)) {
     return predict_misused(
         "both a run, '" + source.run + "', and --model '" + flags.model + "' are given",
-        "leave one of them out: each names the model that predicts");
+        "leave one of them out: each names the model to predict with");
   }
   for (const auto& [flag, value] : {std::pair("--checkpoint", &source.checkpoint),
                                     {"--weights", &source.weights},
@@ -98,7 +98,7 @@ Diagnostics placed_for(const PredictFlags& flags, Diagnostics errors, const Valu
   return errors;
 }
 
-/// Thrown if standard output can no longer be written; the reason is reported when the program
+/// Thrown if standard output can no longer be written to; the reason is reported when the program
 /// exits.
 struct NobodyReads : std::exception {};
 
@@ -134,7 +134,7 @@ Result<Json> ask(const WorkerCommand& worker, const Json& request, const Predict
   return answer;
 }
 
-/// Writes the predictions to `flags.out`, completely or not at all, or to standard output.
+/// Writes the predictions either to `flags.out`, completely or not at all, or to standard output.
 ExitCode predict(const WorkerCommand& worker, const Json& request, const PredictFlags& flags,
                  Console& console, const Value& recipe) {
   std::optional<AtomicFile> file;
@@ -202,8 +202,8 @@ bool lies_really_in(const std::filesystem::path& path, const std::filesystem::pa
   return !below.empty() && *below.begin() != "..";
 }
 
-/// Returns an error, or with --force a warning, if the examples of --support are part of the
-/// training's data and have changed since the training.
+/// Returns an error or, with --force, a warning if the examples given by --support are part of the
+/// training data and have changed since training.
 Diagnostics changed_support(const PredictFlags& flags, Console& console) {
   if (flags.support.empty()) return {};
   const auto run = read_run(flags.weights.run);
@@ -280,8 +280,8 @@ Invocation declare_predict() {
   const auto flags = std::make_shared<PredictFlags>();
   Invocation verb;
   verb.json_summary =
-      "JSON lines: one object per image as soon as it is predicted, then a last line with the "
-      "errors";
+      "JSON lines: one object per image as soon as its prediction is ready, then a final line with "
+      "the errors";
   add_weights_source(verb, flags->weights, /*is_required=*/false);
   verb.add({.name = "paths",
             .value = &flags->paths,
@@ -318,10 +318,10 @@ Invocation declare_predict() {
   verb.add({.name = "--force",
             .value = &flags->force,
             .summary = "With --support: continue even if those images belong to training data that "
-                       "has changed since the training"});
+                       "has changed since training"});
   verb.add({.name = "--labels",
             .value = &flags->labels,
-            .summary = "For a CLIP model: texts such as \"a red car\"; the text nearest to an "
+            .summary = "For a CLIP model: texts such as \"a red car\"; the text closest to an "
                        "image is its class",
             .type = "TEXT"});
   verb.add({.name = "--explain",
@@ -332,7 +332,7 @@ Invocation declare_predict() {
             .is_written = true});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "Write the predictions to this file once all images are done, instead of to "
+            .summary = "Write the predictions to this file, once all images are done, instead of "
                        "standard output",
             .type = "FILE",
             .is_written = true});

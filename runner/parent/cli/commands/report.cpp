@@ -66,12 +66,13 @@ Invocation declare_report() {
             .summary = "The folder of a run or a sweep",
             .type = "DIR",
             .required = true});
-  verb.add({.name = "-o,--out",
-            .value = &flags->out,
-            .summary = "Write to this file instead of report.html in the folder; '-' is standard "
-                       "output",
-            .type = "FILE",
-            .is_written = true});
+  verb.add(
+      {.name = "-o,--out",
+       .value = &flags->out,
+       .summary =
+           "Write to this file instead of report.html in the folder; '-' means standard output",
+       .type = "FILE",
+       .is_written = true});
   verb.add({.name = "--format",
             .value = &flags->format,
             .summary = "html: one file with charts; md: Markdown without charts, for pull requests "
@@ -85,7 +86,7 @@ Invocation declare_report() {
 }  // namespace
 
 const Command kReportCommand = {"report",
-                                "Writes a report of a run or a sweep: one HTML file with charts, "
+                                "Writes a report on a run or a sweep: one HTML file with charts, "
                                 "tables and the recipe, or Markdown.",
                                 "retort report outputs/2026-01-31/12-00-00", declare_report};
 

@@ -35,7 +35,7 @@ struct ResumeFlags {
   std::int64_t ranks = 0;
   ReuseFlags reuse;
   LogFlags log;
-  bool force = false;  ///< accept changes: the result then matches neither old nor new recipe
+  bool force = false;  ///< accept changes; the result then matches neither recipe
 };
 
 /// Returns the summary of a finished run, with its folder.
@@ -56,7 +56,7 @@ bool is_whole(const RecordedRun& run) {
   });
 }
 
-/// Adds a note to `errors` that explains how a run that was started earlier can break a rule.
+/// Adds a note to `errors` that explains why a run that was already started can break a rule.
 Diagnostics broken_by_record(Diagnostics errors) {
   for (Diagnostic& error : errors)
     error.notes.push_back({{},
@@ -65,8 +65,8 @@ Diagnostics broken_by_record(Diagnostics errors) {
   return errors;
 }
 
-/// Returns errors, or warnings with `force`, for files in the run's folder that the run did not
-/// write.
+/// Returns errors or, with `force`, warnings for files in the run's folder that were not written by
+/// the run.
 Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   Diagnostics found = foreign_checkpoints(run.folder, graph);
   for (Diagnostic& one : found)
@@ -85,8 +85,9 @@ Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   return found;
 }
 
-/// True if `change` can no longer affect the run: it concerns only the starting points of training
-/// nodes, and all of them have saved a checkpoint. Changed Python code always affects the run.
+/// True if `change` can no longer affect the run, because it concerns only the starting points of
+/// training nodes and all of them have saved a checkpoint. Changed Python code always affects the
+/// run.
 bool is_behind(const RecordChange& change, const Graph& graph, const RecordedRun& run) {
   if (graph.python.has_entry(change.pointer)) return false;
   const auto begins_from_it = [&](const Node& node) {
@@ -207,7 +208,7 @@ Invocation declare_resume() {
 
 const Command kResumeCommand = {"resume",
                                 "Continues a run that was stopped or killed; the result is the "
-                                "same as without the interruption.",
+                                "same as if it had not been interrupted.",
                                 "retort resume outputs/2026-01-31/12-00-00", declare_resume};
 
 }  // namespace runner

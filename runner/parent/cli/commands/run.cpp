@@ -101,7 +101,7 @@ Invocation declare_run() {
   verb.add_recipe(flags->recipe);
   verb.add({.name = "--smoke",
             .value = &flags->smoke,
-            .summary = "Run two steps of every stage as a quick check"});
+            .summary = "Run just two steps of every stage, as a quick check"});
   add_ranks(verb, "--devices", flags->ranks);
   add_reuse(verb, flags->reuse,
             "Reuse results of earlier runs for every stage, including training");
@@ -121,11 +121,10 @@ Invocation declare_run() {
   add_views(verb, flags->view);
   verb.add({.name = "--launcher",
             .value = &flags->launcher,
-            .summary =
-                "Submit the run as a job: slurm or kubernetes. The same as `sweep --launcher` "
-                "with one trial",
+            .summary = "Submit the run as a job: slurm or kubernetes. Same as `sweep --launcher` "
+                       "with one trial",
             .type = "NAME"});
-  verb.add({.name = "-m,--multirun", .value = &flags->multirun, .summary = "The same as `sweep`"});
+  verb.add({.name = "-m,--multirun", .value = &flags->multirun, .summary = "Same as `sweep`"});
   verb.add({.name = "--dry-run",
             .value = &flags->dry_run,
             .summary = "With --multirun: list the runs without starting them"});
@@ -135,7 +134,7 @@ Invocation declare_run() {
 
 }  // namespace
 
-const Command kRunCommand = {"run", "Runs a recipe and leaves a record of it.",
+const Command kRunCommand = {"run", "Runs a recipe and records the run.",
                              "retort run classify data.root=photos train.epochs=20", declare_run};
 
 }  // namespace runner

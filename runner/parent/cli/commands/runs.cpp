@@ -42,7 +42,7 @@ Result<KnownRun> known_run(const std::string& folder, Console& console) {
   return KnownRun{*run, prepared->graph};
 }
 
-/// Returns the string option of a node; empty if it has none.
+/// Returns a string option of a node; empty if it has none.
 std::string text_option(const Node& node, std::string_view key) {
   const Value* value = node.options.find(key);
   return value && value->text() ? *value->text() : "";
@@ -141,7 +141,7 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
     for (const std::string& dependent : after)
       line += (&dependent == after.data() ? "; these must run again too: " : ", ") + dependent;
     console.out << line << "; `retort resume " << printable(flags.run())
-                << "` runs what is missing\n";
+                << "` runs whatever is missing\n";
   }
   return ExitCode::kDone;
 }
@@ -158,8 +158,8 @@ ExitCode reproduce(const RunsFlags& flags, Console& console) {
 /// The actions of `retort runs ACTION`, as a table.
 struct RunsAction {
   std::string_view name;
-  std::size_t least, most;  ///< how many words the action takes
-  std::string_view words;   ///< what these words are, for messages
+  std::size_t least, most;  ///< number of words that the action takes
+  std::string_view words;   ///< description of these words for messages
   ExitCode (*run)(const RunsFlags&, Console&);
 };
 
@@ -275,7 +275,8 @@ Invocation declare_runs() {
   verb.add(
       {.name = "--tolerance",
        .value = &flags->tolerance,
-       .summary = "reproduce: the maximum relative difference of metrics that is within tolerance",
+       .summary =
+           "reproduce: the maximum relative difference in metrics that counts as within tolerance",
        .type = "X",
        .assumed = "1e-3"});
   verb.run = [flags](Console& console) { return runs(*flags, console); };
@@ -370,8 +371,8 @@ ExitCode reindex_runs(const RunsFlags& flags, Console& console) {
           "",
           indexes.empty() ? "there is no folder for the index"
                           : "`retort runs reindex` takes no filter",
-          indexes.empty() ? "set RETORT_CACHE to a folder; without one `runs ls` reads every run"
-                          : "leave the filter out: all runs of a folder are indexed"}});
+          indexes.empty() ? "set RETORT_CACHE to a folder; without one, `runs ls` reads every run"
+                          : "leave the filter out: all runs in a folder are indexed"}});
   }
   wish->anew = true;
   Diagnostics warnings;

@@ -14,16 +14,16 @@ namespace runner {
 struct RunsFlags {
   std::string action;
   std::vector<std::string> words =
-      {};                   ///< the run or runs, folders, a filter or tags, depending on the action
+      {};                   ///< the run or runs, folders, filter or tags, depending on the action
   std::string node = {};    ///< reset: remove the results of this node
   std::string sort = {};    ///< ls: the key to sort by; empty: by folder
-  std::string metric = {};  ///< best: a key; empty: the metric that most runs monitor
+  std::string metric = {};  ///< best: a key; empty: the metric monitored by most runs
   bool is_reversed = false, all = false, removes = false, yes = false;
   RerunFlags rerun =
       {};  ///< rerun, reproduce: the options; the run and the overrides are in `words`
   std::string tolerance = {};  ///< reproduce: the largest relative difference; empty: 1e-3
 
-  /// Returns the run, for an action that takes one.
+  /// Returns the run, for actions that take one.
   const std::string& run() const { return words.front(); }
   /// Returns the flags of rerun and reproduce: the first word is the run, the others are overrides.
   RerunFlags as_rerun() const;
@@ -39,21 +39,21 @@ ExitCode remove_runs(const RunsFlags& flags, Console& console);
 ExitCode reindex_runs(const RunsFlags& flags, Console& console);
 
 /// Parses the words of ls, best and reindex: folders that contain runs, and at most one filter. A
-/// word is a filter if it is not a folder and contains a filter operator. A second filter or an
-/// invalid one is a kUsage error.
+/// word is a filter if it is not a folder and contains a filter operator. A second or invalid
+/// filter is a kUsage error.
 Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console);
 
-/// Returns the values that a run has for a key as JSON: a number or a string, null if there are
-/// none, or a list if there are several.
+/// Returns a run's values for a key as JSON: a number or a string, null if there are none, or a
+/// list if there are several.
 nlohmann::ordered_json values_json(const std::vector<RunValue>& values);
 
-/// Implements `retort runs rerun RUN [overrides]`: starts a new run from the record of another one.
+/// Implements `retort runs rerun RUN [overrides]`: starts a new run from another run's record.
 ExitCode rerun_run(const RerunFlags& flags, Console& console);
 
 /// Implements `retort runs reproduce RUN [overrides]`: reruns without reusing any earlier result,
 /// and compares the new run with the recorded one. Returns kDone if they are identical, 2 if every
-/// metric is within `tolerance` (a number as text), 3 if they differ, or else the exit code of the
-/// error that stopped the run. kNoResults if the recorded run has no results to compare with.
+/// metric is within `tolerance` (a number as text), 3 if they differ, or the exit code of the error
+/// that stopped the run. kNoResults if the recorded run has no results to compare with.
 ExitCode reproduce_run(RerunFlags flags, const std::string& tolerance, Console& console);
 
 }  // namespace runner

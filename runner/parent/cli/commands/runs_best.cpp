@@ -12,10 +12,10 @@
 namespace runner {
 namespace {
 
-/// The metric that ranks runs, and which runs take part.
+/// The metric by which runs are ranked, and which runs take part.
 struct Contest {
   std::string metric;
-  std::string kind = {};    ///< the training's kind; empty: any
+  std::string kind = {};    ///< the kind of the training stage; empty: any
   std::size_t others = 0;   ///< number of runs that are not compared
   bool is_of_test = false;  ///< compared on test data, for lack of validation
 };
@@ -27,9 +27,9 @@ bool may_win(const ListedRun& run, const RunsFlags& flags) {
          (flags.all || (run.entry.status == "finished" && !run.entry.smoke));
 }
 
-/// Returns the metric that most runs of one kind of training monitor. The kind matters because the
-/// accuracy on episodes is not comparable with the accuracy on classes. If no run monitors a
-/// metric, returns the main metric that most runs share; nullopt if no run has any metrics.
+/// Returns the metric monitored by most runs with the same kind of training. The kind matters
+/// because accuracy on episodes is not comparable with accuracy on classes. If no run monitors a
+/// metric, returns the main metric shared by most runs; nullopt if no run has any metrics.
 std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
   std::map<std::pair<std::string, std::string>, std::size_t> monitored;
   std::map<std::string, std::size_t> headlines;
@@ -54,16 +54,16 @@ std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
 
 std::string words_of(const Contest& contest) {
   if (contest.is_of_test)
-    return "no run here has been validated, so the test data decide: " + contest.metric +
-           " is no longer a fair estimate of how good the best run is\n";
+    return "no run here has been validated, so the choice is based on test data: " +
+           contest.metric + " is no longer a fair estimate of how good the best run is\n";
   if (is_of_test(contest.metric))
     return contest.metric +
            " is measured on test data: no longer a fair estimate of how good the best run is\n";
   if (contest.others == 0) return "";
   return std::to_string(contest.others) +
          (contest.others == 1 ? " other run is" : " other runs are") +
-         " not compared: they were trained differently or monitor another metric; --metric NAME "
-         "compares all that have it\n";
+         " not compared: they were trained differently or monitor a different metric; --metric "
+         "NAME compares all that have it\n";
 }
 
 Diagnostic no_winner(const RunsFlags& flags, const std::string& metric) {
@@ -81,7 +81,8 @@ Diagnostic no_winner(const RunsFlags& flags, const std::string& metric) {
 
 }  // namespace
 
-/// Prints only the folder to standard output, for `retort predict $(retort runs best) cat.jpg`.
+/// Prints only the folder to standard output, to support `retort predict $(retort runs best)
+/// cat.jpg`.
 ExitCode show_best_run(const RunsFlags& flags, Console& console) {
   auto wish = listing_wish(flags, console);
   if (!wish) return report(console, wish.errors());
@@ -104,7 +105,7 @@ ExitCode show_best_run(const RunsFlags& flags, Console& console) {
   if (!listing) return report(console, listing.errors());
   warn(console, warnings);
   const std::size_t at = listing->keys.size() - 1;
-  listing->keys[at].is_metric = true;  // largest first, also for a number from the recipe
+  listing->keys[at].is_metric = true;  // largest first, even for a number from the recipe
   contest.metric = listing->keys[at].name;
   std::erase_if(listing->runs, [&](const ListedRun& run) {
     if (!may_win(run, flags) || run.values[at].empty()) return true;

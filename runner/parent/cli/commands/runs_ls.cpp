@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMuch = 200;  // this many runs take noticeable time to read
+constexpr std::size_t kMuch = 200;  // reading this many runs takes noticeable time
 
 /// Converts "2026-01-31T12:00:00+0000" to "2026-01-31 12:00:00".
 std::string shown_time(std::string text) {
@@ -32,7 +32,7 @@ std::string shown_values(const std::vector<RunValue>& values) {
   return text.empty() ? "–" : printable(text);
 }
 
-/// Returns the keys that get a column in addition to the columns of every listing.
+/// Returns the keys that get a column in addition to those in every listing.
 std::vector<std::size_t> further_columns(const RunListing& listing) {
   std::vector<std::size_t> columns;
   for (std::size_t k = 0; k < listing.keys.size(); ++k) {

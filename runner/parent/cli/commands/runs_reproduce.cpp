@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Like the exit code of `plan --detailed-exitcode`: success with something to report.
+/// As with `plan --detailed-exitcode`: success, but with something to report.
 constexpr auto kWithinToleranceExit = static_cast<ExitCode>(2),
                kDifferentExit = static_cast<ExitCode>(3);
 
@@ -30,8 +30,8 @@ Diagnostic no_tolerance(const std::string& text) {
           {},
           "",
           "'" + text + "' is not a tolerance",
-          "give --tolerance a number of at least 0, such as 1e-3, the maximum relative "
-          "difference of metrics"};
+          "give --tolerance a number of at least 0, such as 1e-3, the maximum relative difference "
+          "in metrics"};
 }
 
 Diagnostic not_finished(const RecordedRun& run) {

@@ -17,10 +17,9 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kNamedRuns = 5;  // named in the message if there is no terminal to ask on
-constexpr int kAbove = 3;              // a folder of runs may be at most this many levels above a
-                                       // run
+constexpr int kAbove = 3;              // how far above its runs a folder may be, in levels
 
-/// Asks the user at the terminal for confirmation.
+/// Asks the user for confirmation on the terminal.
 bool is_confirmed(const std::vector<RemovableRun>& runs, std::uintmax_t bytes, Console& console) {
   for (const RemovableRun& run : runs)
     console.err << "  " << printable(run.folder.string()) << '\n';

@@ -21,7 +21,7 @@ ExitCode print_schema(const SchemaFlags& flags, Console& console) {
       flags.editor ? editor_schema(schemas, name) : published_schema(schemas, name);
   if (!document) return report(console, document.errors());
   if (console.json) print_result(console, "schema/1", *document);
-  // Only programs read schemas for editors, so they need no indentation.
+  // Schemas for editors are read only by programs, so they need no indentation.
   else console.out << document->dump(flags.editor ? -1 : 2) << '\n';
   return ExitCode::kDone;
 }

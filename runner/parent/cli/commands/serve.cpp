@@ -33,9 +33,9 @@ ExitCode serve(const ServeFlags& flags, Console& console) {
   }
   RunCatalog catalog(std::move(wish), run_index_folder());
   if (const auto contents = catalog.refresh(); !contents) return report(console, contents.errors());
-  SignalWait wait;  // before any thread starts, so that each leaves signals to this one
+  SignalWait wait;  // before any thread starts, so that all others leave signals to this one
   const Site site(catalog, random_token(), opened->port());
-  HttpServer server = *std::move(opened);  // ends before the site
+  HttpServer server = *std::move(opened);  // destroyed before the site
   server.start([&site](const PageRequest& request) { return site.answer(request); });
   catalog.keep_fresh();
   if (console.json)
@@ -58,7 +58,7 @@ Invocation declare_serve() {
             .type = "DIR"});
   verb.add({.name = "--port",
             .value = &flags->port,
-            .summary = "The port on 127.0.0.1; 0: a free one",
+            .summary = "The port on 127.0.0.1; 0: any free one",
             .type = "N",
             .range = {0, 65535},
             .shows_default = true});
@@ -68,9 +68,9 @@ Invocation declare_serve() {
 
 }  // namespace
 
-const Command kServeCommand = {"serve",
-                               "Shows runs and sweeps in the browser: their list, reports and "
-                               "comparisons, and runs in progress.",
-                               "retort serve outputs", declare_serve};
+const Command kServeCommand = {
+    "serve",
+    "Shows runs and sweeps in the browser: lists, reports, comparisons and runs in progress.",
+    "retort serve outputs", declare_serve};
 
 }  // namespace runner

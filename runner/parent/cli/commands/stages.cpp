@@ -24,8 +24,8 @@ Invocation declare_stages() {
   Invocation verb;
   verb.add({.name = "--format",
             .value = format.get(),
-            .summary = "text: the kinds with their ports; md: the reference of every kind and "
-                       "option, in Markdown",
+            .summary = "text: the kinds with their ports; md: a reference of all kinds and "
+                       "options, in Markdown",
             .type = "FORMAT",
             .choices = {"text", "md"},
             .assumed = "text"});

@@ -102,7 +102,7 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   const ExitCode code = (*launcher)->run(journal, trial_options(flags), surroundings);
   track_end_of_sweep(journal.folder(), code, console);
   if (console.json || (*launcher)->has_results()) print_results(journal, flags.metric, console);
-  // After kBadRecipe, no trial has the metric, and a resumed sweep would end the same way.
+  // kBadRecipe means that no trial has the metric, so a resumed sweep would end the same way.
   if (journal.plan().is_asked && !console.is_quiet())
     console.err << "the sampler can continue with `retort sweep ask-tell resume "
                 << printable(journal.folder().string()) << "`\n";
@@ -112,7 +112,7 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   return code;
 }
 
-/// Plans the remaining trials again, and returns how many of them run at once.
+/// Plans the remaining trials again and returns how many of them run at once.
 Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const SweepFlags& flags,
                                             Console& console) {
   if (flags.slots.slots == 1 && !flags.slots.is_auto) return 1;
@@ -194,7 +194,7 @@ ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags
   return ExitCode::kDone;
 }
 
-/// Implements `retort sweep task FOLDER INDEX`, which the script of a cluster's task calls.
+/// Implements `retort sweep task FOLDER INDEX`, which is called by the script of a cluster task.
 ExitCode task_of_sweep(const std::vector<std::string>& words, Console& console) {
   const auto variable = [](const char* name) {
     const char* const value = std::getenv(name);
@@ -248,7 +248,7 @@ ExitCode sweep(SweepFlags flags, Console& console) {
         {{ErrorCode::kUsage,
           {},
           "",
-          "`retort sweep " + action + "` takes no --launcher",
+          "`retort sweep " + action + "` does not take --launcher",
           "a sweep continues where it was started: on the cluster described in "
           "launch/launcher.json in its folder, or on this machine if there is no launch/"}});
   }
@@ -349,7 +349,7 @@ Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& swe
 
 ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   if (const auto errors = refused_under_launcher(
-          "sweep", "start `retort sweep` without the launcher: it starts its trials itself");
+          "sweep", "start `retort sweep` without the launcher: it starts the trials itself");
       !errors.empty())
     return report(console, errors);
   Sources& sources = console.sources;
@@ -357,7 +357,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   NamedRecipe named = flags.recipe;
   if (!flags.launcher.empty())
     named.overrides.insert(named.overrides.begin(), "+launcher=" + flags.launcher);
-  // A dry run computes the slots only for --slots auto, since its hashes depend on them.
+  // A dry run determines the slots only for --slots auto, because the hashes then depend on them.
   const bool is_list = flags.dry_run && !flags.slots.is_auto;
   auto fitted =
       is_list ? listed_sweep(named, schemas, flags.slots.slots, sources)

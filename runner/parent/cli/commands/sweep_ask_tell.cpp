@@ -18,8 +18,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Prepares the single trial that a recipe with overrides describes. Several trials are an error,
-/// since the sampler chooses the values.
+/// Prepares the single trial described by a recipe and overrides. Several trials are an error,
+/// since the values are chosen by the sampler.
 Result<PreparedSweep> prepare_one(const NamedRecipe& named, const SchemaSet& schemas,
                                   Sources& sources, std::int64_t slots) {
   auto prepared = prepare_sweep(named, schemas, sources, slots);
@@ -28,7 +28,7 @@ Result<PreparedSweep> prepare_one(const NamedRecipe& named, const SchemaSet& sch
       ErrorCode::kBadSweep,
       {},
       "",
-      "a key has several values, but the sampler chooses the values of a trial",
+      "a key has several values, but the sampler chooses each trial's values",
       "give each key one value on the command line, and add ~sweep.params if the recipe sets it"};
 }
 
@@ -61,7 +61,7 @@ Json measured(const SweepJournal& journal, const Trial& trial, const std::string
   return told;
 }
 
-/// Prepares the recipe from which all trials start. If the number of slots is auto, sets it in
+/// Prepares the recipe on which all trials are based. If the number of slots is auto, sets it in
 /// `flags`.
 Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas,
                                      SlotMemory& memory, Console& console) {
@@ -148,8 +148,7 @@ class AskedSweep {
       return errors;
     std::error_code ignored;
     std::filesystem::remove(layout_.recipe(job.number),
-                            ignored);  // left by a process that was killed before it added the
-                                       // trial to the journal
+                            ignored);  // left by a process killed before it added the trial
     if (const Diagnostics errors = write_recipe(job, layout_, console_.sources); !errors.empty())
       return errors;
     std::vector<std::string> texts;
@@ -208,15 +207,16 @@ ExitCode go_on_asking(SweepFlags flags, Console& console) {
     return report(
         console,
         {ask_tell_misused("`retort sweep ask-tell resume` takes the folder of one sweep",
-                          "give only the folder: the recipe and the values are recorded there")});
+                          "give only the folder: the recipe and its values are recorded there")});
   }
   auto journal = reopen_sweep(flags.recipe.overrides[1], console);
   if (!journal) return report(console, journal.errors());
   if (!journal->plan().is_asked) {
-    return report(console,
-                  {ask_tell_misused(
-                      "no sampler chose the trials of '" + journal->folder().string() + "'",
-                      "continue with `retort sweep resume " + journal->folder().string() + "`")});
+    return report(
+        console,
+        {ask_tell_misused(
+            "the trials of '" + journal->folder().string() + "' were not chosen by a sampler",
+            "continue with `retort sweep resume " + journal->folder().string() + "`")});
   }
   flags.recipe.name = journal->plan().recipe;
   flags.recipe.overrides = journal->plan().overrides;

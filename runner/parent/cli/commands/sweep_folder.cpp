@@ -74,7 +74,7 @@ Diagnostics write_recipe(const PreparedTrial& job, const SweepLayout& layout, So
       return {{ErrorCode::kBadSweep,
                {},
                "",
-               "a trial needs a secret, which is never written into the sweep's folder",
+               "a trial needs a secret, which is never written to the sweep's folder",
                "pass it in an environment variable, as in vars.token=${oc.env:TOKEN}"}};
     }
   }

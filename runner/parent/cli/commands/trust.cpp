@@ -24,7 +24,7 @@ struct TrustFlags {
   bool remove = false;
 };
 
-/// The code that a command-line word names: a path, or an installed module.
+/// The code named on the command line: a path or an installed module.
 struct NamedCode {
   fs::path path;       ///< as typed; empty: a module
   std::string module;  ///< "timm"
@@ -68,7 +68,7 @@ Diagnostics trust_path(const fs::path& path, TrustedCode& code, TrustReport& rep
   const std::vector<fs::path> files =
       is_folder ? python_files_below(path) : std::vector<fs::path>{path};
   if (files.empty())
-    return {nothing_there("'" + path.string() + "' contains no Python file",
+    return {nothing_there("'" + path.string() + "' contains no Python files",
                           "name a file, or a folder of files ending in .py")};
   for (const fs::path& one : files) {
     auto file = read_code(one);

@@ -57,7 +57,7 @@ Invocation declare_validate() {
 }  // namespace
 
 const Command kValidateCommand = {"validate",
-                                  "Checks a recipe and reports everything wrong with it.",
+                                  "Checks a recipe and reports everything that is wrong with it.",
                                   "retort validate classify data.root=photos", declare_validate};
 
 }  // namespace runner

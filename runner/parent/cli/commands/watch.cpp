@@ -27,7 +27,7 @@ struct WatchFlags {
   bool once = false;
 };
 
-/// The state of a folder at one moment.
+/// The state of a folder at a given moment.
 struct WatchedFolder {
   nlohmann::ordered_json json;
   std::vector<std::string> lines;  ///< one line for a run, or one for each trial
@@ -43,8 +43,8 @@ WatchedFolder look_at_run(const std::filesystem::path& folder) {
           .is_over = !run.status.empty() && run.status != "running"};
 }
 
-/// Reads the state of a sweep. If `most` is given, reads only what a table of that many trials
-/// shows.
+/// Reads the state of a sweep. If `most` is given, reads only what is needed for a table of that
+/// many trials.
 Result<WatchedFolder> look_at_sweep(const std::filesystem::path& folder,
                                     std::optional<std::size_t> most) {
   const auto plan = SweepJournal::read(folder);

@@ -93,7 +93,7 @@ std::string Outline::meant(const std::string& key) const {
 namespace {
 
 constexpr std::size_t kMaxOption =
-    64u << 10;  // bytes of an option's file that are read to find its first sentence
+    64u << 10;  // number of bytes of an option's file to read to find its first sentence
 constexpr std::string_view kSeparators = ",[(";
 
 /// Returns the values in `list`, which precede the value being typed.
@@ -117,7 +117,7 @@ Candidates options_of(const std::string& group, const Outline& outline, const Fi
   return found;
 }
 
-/// Returns the values that the schema of `key` lists, or else values like its current value.
+/// Returns the values listed in the schema of `key`, or else values like its current one.
 Candidates values_of(const std::string& key, bool in_list, std::string_view typed,
                      const Outline& outline, const FileSystem& files) {
   const KeyChoices choices = outline.choices(in_list ? key + ".0" : key);

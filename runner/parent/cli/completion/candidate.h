@@ -12,7 +12,7 @@
 
 namespace runner {
 
-/// The keys, groups and aliases of a recipe that can be typed after the overrides before the
+/// The keys, groups and aliases of a recipe that can be typed, given the overrides before the
 /// cursor. Invalid overrides are ignored. The composer, the schemas and the sources must outlive
 /// it.
 class Outline {
@@ -21,7 +21,7 @@ class Outline {
           Sources& sources);
 
   struct Group {
-    std::string key;         ///< as an override names it: "model/backbone", "db@source"
+    std::string key;         ///< as written in an override: "model/backbone", "db@source"
     bool is_listed = false;  ///< it is in the defaults list, so key=option needs no '+'
     std::optional<std::string> chosen = {};  ///< nullopt: no option is chosen
   };
@@ -42,8 +42,8 @@ class Outline {
   KeyChoices choices(const std::string& key) const;
 
   /// Returns the dotted key or group that `key` refers to, with the longest matching alias replaced
-  /// by the first of its targets. Returns "" for an alias that has overrides for some values but no
-  /// target key.
+  /// by the first of its targets. Returns "" for an alias that only has overrides for some values
+  /// and no target key.
   std::string meant(const std::string& key) const;
 
  private:
@@ -54,19 +54,19 @@ class Outline {
   std::vector<Group> groups_;
 };
 
-/// A word that may replace the one being typed. If it ends in '=', '.', '/' or ',', it is only
-/// the beginning of a word.
+/// A word that may replace the one being typed. If it ends in '=', '.', '/' or ',', more is to
+/// follow.
 struct Candidate {
   std::string text;
-  std::string description = {};  ///< a few words shown next to it; may be empty
+  std::string description = {};  ///< a short description shown next to it; may be empty
 
   auto operator<=>(const Candidate&) const = default;
 };
 
 using Candidates = std::vector<Candidate>;
 
-/// Completes the value in `word`, an override with a '=': to the options of a group, to the values
-/// that a schema or an alias lists, or to files and folders. In a list of values, a,b or [a,b],
+/// Completes the value in `word`, an override with an '=', to the options of a group, to the values
+/// listed by a schema or an alias, or to files and folders. In a list of values, a,b or [a,b],
 /// completes the last one.
 Candidates complete_override_value(std::string_view word, const Outline& outline,
                                    const FileSystem& files);

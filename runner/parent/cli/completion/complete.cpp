@@ -21,7 +21,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kMaxRecipe =
-    64u << 10;  // bytes of a recipe's file that are read to find its first sentence
+    64u << 10;  // number of bytes of a recipe's file to read to find its first sentence
 
 Candidates verbs() {
   Candidates found = {{"--help", "What retort does"},
@@ -73,7 +73,7 @@ Candidates kinds(const SchemaSet& schemas) {
   return found;
 }
 
-/// Completes an override, a key or a stage, depending on `what`, of the recipe that the line names.
+/// Completes an override, a key or a stage (depending on `what`) of the recipe named on the line.
 Candidates about_recipe(const UnfinishedLine& line, const ExpectedWord& what,
                         std::string_view typed) {
   NamedRecipe named = line.recipe;
@@ -245,7 +245,7 @@ class KeyCompletion {
     take_key(target, alias.name, "alias of " + target);
   }
 
-  /// Adds candidates for `key`, which the user types as `shown`.
+  /// Adds candidates for `key`, which the user would type as `shown`.
   void take_key(const std::string& key, const std::string& shown,
                 const std::string& description = "") {
     const Value* value = at_key(outline_.recipe(), key);

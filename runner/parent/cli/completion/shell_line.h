@@ -6,7 +6,7 @@
 
 namespace runner {
 
-/// A command line up to the cursor, split into words as a POSIX shell does.
+/// A command line up to the cursor, split into words the way a POSIX shell does it.
 struct ShellLine {
   std::vector<std::string>
       words;  ///< without quotes; the last word is the one at the cursor and may be empty
@@ -23,8 +23,9 @@ ShellLine read_shell_line(std::string_view line, std::string_view breaks);
 /// kept bytes, quoted for the shell.
 std::string shell_replacement(const ShellLine& line, std::string_view text);
 
-/// Returns the script that lets a shell, "bash", "zsh" or "fish", complete the words of `retort`;
-/// empty for any other shell. Each script calls `retort __complete` whenever the user presses Tab.
+/// Returns the script with which a shell ("bash", "zsh" or "fish") completes `retort` command
+/// lines; empty for any other shell. Each script calls `retort __complete` whenever the user
+/// presses Tab.
 std::string_view completion_script(std::string_view shell);
 
 }  // namespace runner

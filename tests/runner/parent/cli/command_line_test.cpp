@@ -130,7 +130,7 @@ TEST(CommandLine, LogLevelIsOneOfItsWords) {
 TEST(CommandLine, CertifyTakesARecipe) {
   EXPECT_EQ(parsed({"certify", "classify", "--only", "train"})["--only"], "train");
   EXPECT_EQ(error_of({"certify"}),
-            "E0501: no recipe given | write its name or file, as in `retort certify classify`");
+            "E0501: no recipe given | give its name or file, as in `retort certify classify`");
 }
 
 TEST(CommandLine, EvaluateTakesARunAndOverrides) {
@@ -187,7 +187,7 @@ TEST(CommandLine, DoctorLooksAtTheMachineOrAtARecipe) {
   EXPECT_EQ(parsed({"doctor", "determinism", "classify"})["--steps"], "3");
   EXPECT_EQ(parsed({"doctor", "memory"})["check"], "memory");
   EXPECT_EQ(error_of({"doctor", "determinism", "a=1"}),
-            "E0501: no recipe given | write its name or file, as in `retort doctor determinism "
+            "E0501: no recipe given | give its name or file, as in `retort doctor determinism "
             "classify`");
   EXPECT_THAT(error_of({"doctor", "determinism", "classify", "--steps", "0"}),
               testing::StartsWith("E0501: --steps"));
@@ -245,15 +245,13 @@ TEST(CommandLine, UnknownFlagSuggestsNearest) {
 TEST(CommandLine, FlagsOfAnotherProgramAreShownAsOverrides) {
   EXPECT_EQ(error_of({"run", "classify", "--lr", "2e-5", "--save_iter", "-1", "--no_amp", "a=1"}),
             "E0501: The following arguments were not expected: --no_amp --save_iter --lr | "
-            "settings are written "
-            "key=value: lr=2e-5 save_iter=-1 no_amp=true");
+            "write settings as key=value: lr=2e-5 save_iter=-1 no_amp=true");
   EXPECT_EQ(error_of({"run", "classify", "--set", "train.epochs=3"}),
-            "E0501: The following argument was not expected: --set | settings are written "
-            "key=value: train.epochs=3");
+            "E0501: The following argument was not expected: --set | write settings as key=value: "
+            "train.epochs=3");
   EXPECT_EQ(error_of({"run", "classify", "--batch-size=8"}),
-            "E0501: The following argument was not expected: --batch-size=8 | settings are written "
-            "key=value: "
-            "batch_size=8");
+            "E0501: The following argument was not expected: --batch-size=8 | write settings as "
+            "key=value: batch_size=8");
   EXPECT_EQ(error_of({"stages", "--lr=1"}),
             "E0501: The following argument was not expected: --lr=1 | `retort stages --help` shows "
             "how it is used");
@@ -261,9 +259,9 @@ TEST(CommandLine, FlagsOfAnotherProgramAreShownAsOverrides) {
 
 TEST(CommandLine, MissingRecipeSaysHow) {
   EXPECT_EQ(error_of({"run"}),
-            "E0501: no recipe given | write its name or file, as in `retort run classify`");
+            "E0501: no recipe given | give its name or file, as in `retort run classify`");
   EXPECT_EQ(error_of({"graph", "a=1"}),
-            "E0501: no recipe given | write its name or file, as in `retort graph classify`");
+            "E0501: no recipe given | give its name or file, as in `retort graph classify`");
 }
 
 TEST(CommandLine, FormatMustBeKnown) {

@@ -262,9 +262,9 @@ TEST(FileSizeLimit, IsTheUsersAndLeavesNothingHalfWritten) {
                     " config show quickstart --resolve >config || echo $? >>code",
                 folder.path());
   EXPECT_EQ(file_text(folder / "code"), "74\n74\n");
-  EXPECT_THAT(ended.err, testing::HasSubstr(
-                             "cannot write 'recipe.yaml': File too large\n  help: it reached the "
-                             "limit on file sizes: raise it with `ulimit -f`\n"));
+  EXPECT_THAT(ended.err,
+              testing::HasSubstr("cannot write 'recipe.yaml': File too large\n  help: it reached "
+                                 "the file size limit: raise it with `ulimit -f`\n"));
   EXPECT_THAT(ended.err, testing::HasSubstr(
                              "error[E0802]: cannot write to standard output: File too large\n"));
   EXPECT_FALSE(std::filesystem::exists(folder / "recipe.yaml"));

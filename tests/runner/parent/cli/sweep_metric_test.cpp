@@ -80,7 +80,7 @@ TEST(SweepMetric, WithoutANameItIsWhatTheOnlyTrainingMonitors) {
               HasSubstr("each of these trials has 2 training nodes"));
   graph.nodes.resize(1);
   EXPECT_THAT(monitored_metric(graph).errors().front().message,
-              HasSubstr("these trials train nothing"));
+              HasSubstr("these trials do not train anything"));
 }
 
 }  // namespace

@@ -219,8 +219,8 @@ TEST_F(GraphTest, ForeachThatExplodesIsRefusedBeforeItIsExpanded) {
 
 TEST_F(GraphTest, ItemsOfOneNameAreRefused) {
   EXPECT_THAT(errors("data: {kind: data.one, foreach: {a: ['x y', x_y]}}\n"),
-              ElementsAre("2:33: E0407 two nodes would be called 'data.x_y' | give the items of "
-                          "foreach different values"));
+              ElementsAre("2:33: E0407 two nodes would be called 'data.x_y' | give foreach items "
+                          "with different values"));
 }
 
 TEST_F(GraphTest, ItemsNeverLeadOutOfTheNodesFolder) {
@@ -313,7 +313,7 @@ TEST_F(GraphTest, JsonFromElsewhereIsChecked) {
   };
   auto bad = good;
   bad["nodes"][2]["inputs"][0]["from"] = 2;
-  EXPECT_EQ(refused(bad), "graph: an edge comes from a node that runs later");
+  EXPECT_EQ(refused(bad), "graph: an edge starts at a node that runs later");
   bad = good;
   bad["nodes"][0]["id"] = "../x";
   EXPECT_EQ(refused(bad), "graph: a node's id is not a file name");

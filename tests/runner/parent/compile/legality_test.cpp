@@ -172,10 +172,10 @@ TEST_F(LegalityTest, LayersThatMixSamplesGetNoSingleOne) {
 }
 
 TEST_F(LegalityTest, ALossThatComparesSamplesGetsNoSingleOne) {
-  EXPECT_THAT(errors("plain", "", "pairs, batch_size: 1"),
-              ElementsAre("/train/batch_size 4:40: with a batch of 1, the loss of 'train' has "
-                          "nothing to compare a sample with and is always 0 | set batch_size: 2 or "
-                          "more"));
+  EXPECT_THAT(
+      errors("plain", "", "pairs, batch_size: 1"),
+      ElementsAre("/train/batch_size 4:40: with a batch of 1, the loss of 'train' has nothing to "
+                  "compare the sample with and is always 0 | set batch_size: 2 or more"));
   EXPECT_THAT(
       errors("plain", ", two_pass: on", "pairs, batch_size: 1, gradient_accumulation_steps: 4"),
       IsEmpty());

@@ -46,7 +46,7 @@ TEST(Override, SyntaxErrorHasCaretAndCorrectedArgument) {
 
 TEST(Override, UnclosedListSaysSo) {
   EXPECT_EQ(errors_of("lr=[1,2"),
-            "override 1:1:8: error[E0202]: the value ends too early\n"
+            "override 1:1:8: error[E0202]: the value ends unexpectedly\n"
             "  1 | lr=[1,2\n"
             "    |        ^\n"
             "  help: close what was opened, or remove the comma at the end\n");
@@ -96,10 +96,10 @@ TEST(Override, SingleRunRefusesSweepsWithHydrasHints) {
       "override 1:1:4: error[E0217]: 'lr=1,2' lists several values, but this is a single run\n"
       "  1 | lr=1,2\n"
       "    |    ^\n"
-      "  help: for a list write lr=[1,2], for a string lr=\\'1,2\\'; for several runs use `retort "
+      "  help: for a list write lr=[1,2], for a string lr=\\'1,2\\'; for several runs, use `retort "
       "sweep`\n");
   EXPECT_THAT(said("lr=range(1,3)"),
-              testing::HasSubstr("help: for several runs use `retort sweep`"));
+              testing::HasSubstr("help: for several runs, use `retort sweep`"));
 }
 
 TEST(Override, SweepInsideAnythingIsRefused) {

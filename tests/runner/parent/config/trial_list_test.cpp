@@ -180,7 +180,8 @@ TEST_F(TrialListTest, LogarithmsAreDrawnEvenly) {
 TEST_F(TrialListTest, WhatCannotBeDrawnIsSaid) {
   EXPECT_THAT(
       drawn(2, {"a=1", "seed=1,2"}),
-      ElementsAre("sweep.samples draws from nothing: no key other than 'seed' has several values"));
+      ElementsAre(
+          "sweep.samples has nothing to draw from: no key other than 'seed' has several values"));
   EXPECT_THAT(drawn(2, {"a=interval(1,1)"}), ElementsAre("the interval from 1.0 to 1.0 is empty"));
   EXPECT_THAT(drawn(2, {"a=interval(0,inf)"}),
               ElementsAre("the bounds of an interval must be finite numbers"));

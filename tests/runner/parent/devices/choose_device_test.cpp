@@ -76,7 +76,7 @@ TEST_F(ChooseDeviceTest, NamedGpuThatOnlyCudaCanTellIsRefused) {
   ASSERT_FALSE(found);
   EXPECT_EQ(found.errors().front().message,
             "device 'cuda:1' is not available: CUDA numbers GPUs starting with the fastest, in an "
-            "order that only CUDA knows");
+            "order known only to CUDA");
   EXPECT_EQ(
       found.errors().front().help,
       "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or write device=auto");

@@ -123,11 +123,11 @@ TEST_F(DeviceSearchTest, DeviceThatVanishesEndsTheWait) {
   machine_.on_sleep = [&] {
     machine_.now.devices.clear();
     machine_.now.problems = {
-        "GPU 0: it is lost: it fell off the bus or broke; restart the machine"};
+        "GPU 0: it is lost: it has fallen off the bus or failed; restart the machine"};
   };
   EXPECT_EQ(told(take(12)),
-            "the GPUs that the run waited for are gone\n"
-            "GPU 0: it is lost: it fell off the bus or broke; restart the machine");
+            "the GPUs that the run was waiting for are gone\n"
+            "GPU 0: it is lost: it has fallen off the bus or failed; restart the machine");
 }
 
 TEST_F(DeviceSearchTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {

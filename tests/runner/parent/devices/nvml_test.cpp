@@ -76,11 +76,12 @@ TEST_F(NvmlTest, GpusThatCannotBeUsedAreNamed) {
       {"uuid": "GPU-3", "total": 100, "free": 50}, {"uuid": "GPU-4", "handle_error": 16}, {"handle_error": 999}]})");
   ASSERT_EQ(reading.devices.size(), 1U);
   EXPECT_EQ(reading.devices[0].index, 2);
-  EXPECT_THAT(reading.problems,
-              ElementsAre("GPU 0: it is lost: it fell off the bus or broke; restart the machine",
-                          "GPU 1: you do not have permission to use it",
-                          "GPU 3: it must be reset: `nvidia-smi --gpu-reset` as root",
-                          "GPU 4: Unknown Error"));
+  EXPECT_THAT(
+      reading.problems,
+      ElementsAre("GPU 0: it is lost: it has fallen off the bus or failed; restart the machine",
+                  "GPU 1: you do not have permission to use it",
+                  "GPU 3: it must be reset: `nvidia-smi --gpu-reset` as root",
+                  "GPU 4: Unknown Error"));
 }
 
 TEST_F(NvmlTest, GpuThatIsLostWhileItIsAskedIsNamed) {
@@ -109,7 +110,7 @@ TEST_F(NvmlTest, DividedGpuIsItsInstances) {
   EXPECT_EQ(reading.devices[1].instance, 1);
   EXPECT_FALSE(reading.devices[1].free);  // that of the whole GPU says nothing of it
   EXPECT_THAT(reading.problems,
-              ElementsAre(StartsWith("GPU 1: MIG is on, but it has no instance")));
+              ElementsAre(StartsWith("GPU 1: MIG is enabled, but there are no instances")));
 }
 
 TEST_F(NvmlTest, ManyProcessesAreAskedForAgain) {

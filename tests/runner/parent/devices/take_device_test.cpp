@@ -26,7 +26,7 @@ TEST_F(TakeDeviceTest, AutoTakesTheGpuWithTheMostFreeMemoryForItsWorkerAlone) {
       machine_.said,
       ElementsAre(
           "device: GPU 1 (NVIDIA A100 80GB), 70 GiB of 80 GiB free; 12 GiB needed (the plan of "
-          "train); it has the most free memory of those that are free and large enough"));
+          "train); it has the most free memory among those that are free and large enough"));
 }
 
 TEST_F(TakeDeviceTest, AutoWithoutDriverIsTheCpuSaidOnce) {
@@ -105,11 +105,12 @@ TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
 }
 
 TEST_F(TakeDeviceTest, LostGpusAreNamed) {
-  machine_.now.problems = {"GPU 0: it is lost: it fell off the bus or broke; restart the machine"};
+  machine_.now.problems = {
+      "GPU 0: it is lost: it has fallen off the bus or failed; restart the machine"};
   wish_.select = "cuda";
   EXPECT_EQ(told(take(12)),
-            "device 'cuda' is not available: no GPU can be used: GPU 0: it is lost: it fell off "
-            "the bus or broke; restart the machine");
+            "device 'cuda' is not available: no GPU can be used: GPU 0: it is lost: it has fallen "
+            "off the bus or failed; restart the machine");
 }
 
 TEST_F(TakeDeviceTest, ExclusionOfAllIsAsIfThereWereNone) {

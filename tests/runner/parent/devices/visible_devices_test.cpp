@@ -101,9 +101,8 @@ TEST_F(VisibleDevicesTest, OrderOfDifferentGpusIsKnownToCudaAlone) {
   EXPECT_FALSE(in_cuda_order_);
   EXPECT_THAT(seen("1"), ElementsAre(-1));
   EXPECT_EQ(remark_,
-            "CUDA_VISIBLE_DEVICES='1' numbers GPUs starting with the fastest, an order that only "
-            "CUDA knows "
-            "if there are several models");
+            "CUDA_VISIBLE_DEVICES='1' numbers GPUs starting with the fastest, an order known only "
+            "to CUDA if there are several models");
   EXPECT_THAT(seen("GPU-bbbb"), ElementsAre(1));
   EXPECT_TRUE(in_cuda_order_);
   EXPECT_THAT(seen("3,2,1,0"), ElementsAre(3, 2, 1, 0));  // whichever is which, all are seen

@@ -83,7 +83,7 @@ TEST_F(TrustedCodeTest, DamagedListTrustsNothing) {
   EXPECT_EQ(refusal(""), is_damaged + "it is not JSON");
   EXPECT_EQ(refusal("[]"), is_damaged + "it is not a JSON object");
   EXPECT_EQ(refusal(R"({"schema": 2, "files": {}, "modules": {}})"),
-            is_damaged + "it was written by another version");
+            is_damaged + "it was written by a different version");
   EXPECT_EQ(refusal(R"({"schema": 1, "files": {"/a.py": "yes"}, "modules": {}})"),
             is_damaged + "'files' has a '/a.py' that is not a SHA-256");
   EXPECT_EQ(refusal(R"({"schema": 1, "files": {}, "modules": {"os": "yes"}})"),

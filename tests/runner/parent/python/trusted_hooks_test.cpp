@@ -38,7 +38,7 @@ TEST_F(TrustedHooksTest, FileThatNamesCommandsMustBeTrustedAsItWasRead) {
   ASSERT_THAT(errors, SizeIs(1));
   EXPECT_EQ(errors[0].code, ErrorCode::kUntrustedCode);
   EXPECT_THAT(errors[0].message,
-              HasSubstr("a.yaml' names commands to run, but it was never trusted"));
+              HasSubstr("a.yaml' sets commands to run, but it was never trusted"));
   EXPECT_THAT(errors[0].help, HasSubstr("retort trust "));
   trust("a.yaml", "text");
   EXPECT_THAT(untrusted_hooks(recipe, {}, trusted_), IsEmpty());

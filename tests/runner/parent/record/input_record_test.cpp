@@ -75,8 +75,8 @@ TEST_F(InputRecord, LargeInputsAreKnownByTheirTimes) {
   const fs::path file = folder_ / "photos/cat/1.jpg";
   fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
   EXPECT_EQ(change_since(before, 5),
-            "may have changed: its files have different modification times, and the record has no "
-            "digest of their contents");
+            "may have changed: its files have different modification times, and the record does "
+            "not have a digest of their contents");
 }
 
 TEST_F(InputRecord, WhatRunsLeaveAndWhatIsHiddenIsNoInput) {

@@ -70,7 +70,7 @@ TEST_F(TrainedRun, FolderNamesOneCheckpoint) {
                 one);
   add("train.1", "train.supervised");
   EXPECT_EQ(error(one),
-            "E0501 --checkpoint names one checkpoint, and the run has several training nodes: "
+            "E0501 --checkpoint names a single checkpoint, but the run has several training nodes: "
             "'train', 'train.1' | "
             "--checkpoint best and --checkpoint latest apply to all of them");
 }
@@ -92,7 +92,7 @@ TEST_F(TrainedRun, RunWithoutATrainingAndAnEvaluationHaveNoWeights) {
   source_.clear();
   graph_.nodes.erase(graph_.nodes.begin() + 2);
   EXPECT_EQ(error(), "E0808 the run in '" + folder_.path().string() +
-                         "' trained nothing | its recipe has no train stage");
+                         "' did not train anything | its recipe has no train stage");
 }
 
 std::string chosen(const CheckpointSources& trained, const std::string& wanted) {

@@ -143,7 +143,7 @@ TEST(RunEntry, OneThatWasKilledBeforeItBeganIsIncomplete) {
   folder.write("run/.retort/run.json", R"({"schema": 1})");
   const RunEntry entry = read_entry(folder / "run");
   EXPECT_EQ(entry.status, "incomplete");
-  EXPECT_THAT(entry.problem, testing::HasSubstr("was killed before it began"));
+  EXPECT_THAT(entry.problem, testing::HasSubstr("was killed before it started"));
   EXPECT_THAT(entry.settings, IsEmpty());
 }
 

@@ -140,7 +140,7 @@ TEST_F(RunListingTest, UnknownKeyIsAnErrorWithTheNearest) {
               ElementsAre("no run here has 'statsu'", "did you mean 'status'?"));
   EXPECT_THAT(names(list("", {"train.epoch"})),
               ElementsAre("no run here has 'train.epoch'", "did you mean 'train.epochs'?"));
-  EXPECT_THAT(names(list("zzzzzzzz=1"))[1], HasSubstr("use a key of the recipe"));
+  EXPECT_THAT(names(list("zzzzzzzz=1"))[1], HasSubstr("use a recipe key"));
 }
 
 TEST_F(RunListingTest, NoRunsAreNoError) {

@@ -105,7 +105,7 @@ TEST(DataSurvey, WhatMayBeWrongIsAWarning) {
   EXPECT_THAT(
       findings(survey),
       ElementsAre(
-          "warning E0612 /data: 1 image is in more than one part, looking the same: 'a.png' "
+          "warning E0612 /data: 1 image is in more than one part, visually identical: 'a.png' "
           "(train) ~ "
           "'b.jpg' (test)",
           "warning E0612 /data: images of 2 patients are in more than one part: 17, 204",

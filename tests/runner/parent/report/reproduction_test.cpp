@@ -54,7 +54,7 @@ TEST_F(ReproductionTest, PlansTimesAndMemoryDoNotCount) {
   EXPECT_EQ(found.metrics, 3u);
   EXPECT_EQ(found.files, 2u);
   EXPECT_EQ(reproduction_text(found),
-            "identical: 3 metrics and 2 files of weights and results have the same bits\n");
+            "identical: 3 metrics and 2 files of weights and results match bit for bit\n");
 }
 
 TEST_F(ReproductionTest, FirstAndLargestDifferenceAreNamed) {

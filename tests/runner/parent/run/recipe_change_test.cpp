@@ -60,9 +60,10 @@ TEST(RecipeChange, WhatLeavesTheBitsAloneIsSafe) {
 TEST(RecipeChange, WhatMakesAResultOfNoRecipeNeedsForce) {
   EXPECT_THAT(
       said({"train.epochs=77", "threads=1"}),
-      ElementsAre("/train/epochs: 'train.epochs' was 8 and is now 77: the schedule 'one_cycle' "
-                  "spans all epochs, so the epochs done so far would have had other learning rates",
-                  "/threads: 'threads' was \"auto\" and is now 1"));
+      ElementsAre(
+          "/train/epochs: 'train.epochs' was 8 and is now 77: the schedule 'one_cycle' spans all "
+          "epochs, so the epochs completed so far would have had different learning rates",
+          "/threads: 'threads' was \"auto\" and is now 1"));
   EXPECT_THAT(said({"train.epochs=77", "threads=1"}, true), IsEmpty());
 }
 

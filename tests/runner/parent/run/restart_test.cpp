@@ -118,8 +118,8 @@ TEST_F(RestartRuleTest, NotMoreOftenThanTheRecipeSays) {
   ASSERT_EQ(errors.size(), 1);
   EXPECT_EQ(errors[0].code, ErrorCode::kDeviceLost);
   EXPECT_EQ(errors[0].message,
-            "the device 'cuda:0' failed, and the same process cannot use it again");
-  EXPECT_EQ(errors[0].help, "it failed again after the run was restarted: try another device");
+            "the device 'cuda:0' failed and cannot be used again by the same process");
+  EXPECT_EQ(errors[0].help, "it failed again after the run was restarted: try a different device");
 }
 
 TEST_F(RestartRuleTest, WithoutRetriesOrReplanTheRunEnds) {

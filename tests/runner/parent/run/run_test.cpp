@@ -526,9 +526,10 @@ TEST_F(RunTest, WorkersThatGetNoFurtherEndTheRun) {
   EXPECT_THAT(
       err_.str(),
       HasSubstr(
-          "error[E0712]: the device 'cuda:0' failed, and the same process cannot use it again"));
-  EXPECT_THAT(err_.str(),
-              HasSubstr("help: it failed again after the run was restarted: try another device"));
+          "error[E0712]: the device 'cuda:0' failed and cannot be used again by the same process"));
+  EXPECT_THAT(
+      err_.str(),
+      HasSubstr("help: it failed again after the run was restarted: try a different device"));
   EXPECT_EQ(summary()["status"], "failed");
   EXPECT_EQ(summary()["exit"], 69);
 }
@@ -846,7 +847,7 @@ TEST_F(RunTest, WorkerThatDiesBeforeTheStartWritesNothing) {
   EXPECT_EQ(run_script({"err:cannot load libtorch", "exit:127"}), ExitCode::kRunFailed);
   EXPECT_EQ(err_.str(),
             "error[E0704]: the worker exited with code 127 before it had finished\n"
-            "  help: its libraries could not be loaded; in a virtual environment run `pip install "
+            "  help: its libraries could not be loaded; in a virtual environment, run `pip install "
             "'torch==2.11.*'`\n"
             "  note: it printed: cannot load libtorch\n");
   EXPECT_TRUE(wrote_nothing());

@@ -100,7 +100,7 @@ TEST_F(SuperviseTest, AnotherProtocolIsRefused) {
 }
 
 TEST_F(SuperviseTest, NonsenseStopsTheWorker) {
-  const std::string start = "E0708: the worker sent a message that cannot be understood: ";
+  const std::string start = "E0708: the worker sent an invalid message: ";
   EXPECT_EQ(only_error(play({"hello", "line:Segmentation fault", "forever"})), start + "not JSON");
   EXPECT_EQ(only_error(play({"line:{}", "forever"})), start + "an event has no 'event'");
   EXPECT_EQ(only_error(play({"ready", "forever"})), start + "its first event is not a hello");
@@ -132,8 +132,8 @@ TEST_F(SuperviseTest, OnlySignalsThatAProgramBringsUponItselfAreOurMistakes) {
   };
   for (const int number : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
     EXPECT_EQ(advice(number), "this is a bug in Retort") << signal_name(number);
-  EXPECT_EQ(advice(SIGXCPU), "it reached the limit on processor time: raise it with `ulimit -t`");
-  EXPECT_EQ(advice(SIGXFSZ), "a file reached the limit on file sizes: raise it with `ulimit -f`");
+  EXPECT_EQ(advice(SIGXCPU), "it reached the CPU time limit: raise it with `ulimit -t`");
+  EXPECT_EQ(advice(SIGXFSZ), "a file reached the file size limit: raise it with `ulimit -f`");
   for (const int number : {SIGALRM, SIGVTALRM, SIGPROF, SIGPIPE, SIGQUIT, SIGPOLL, SIGRTMIN})
     EXPECT_EQ(advice(number), "") << signal_name(number);
 }
@@ -150,7 +150,7 @@ TEST_F(SuperviseTest, WorkerWithoutItsLibrariesIsToldToGetThem) {
   const Ending ending = play({"exit:127"});
   EXPECT_EQ(only_error(ending), "E0704: the worker exited with code 127 before it had finished");
   EXPECT_EQ(ending.errors[0].help,
-            "its libraries could not be loaded; in a virtual environment run `pip install "
+            "its libraries could not be loaded; in a virtual environment, run `pip install "
             "'torch==2.11.*'`");
   EXPECT_EQ(play({"hello", "read", "exit:127"}).errors[0].help, "") << "that one was loaded";
 }

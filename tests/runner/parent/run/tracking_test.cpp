@@ -51,8 +51,9 @@ TEST_F(TrackingTest, ProgramGetsTwoLinesAndItsAnswerIsReturned) {
 
 TEST_F(TrackingTest, FailureIsReportedOnce) {
   EXPECT_FALSE(track("for i in 1 2; do echo '{\"failed\": \"gone\"}' >&3; done; exit 1\n"));
-  EXPECT_THAT(warnings_, ElementsAre("the MLflow server at http://host:5000 does not have all of "
-                                     "the run: gone"));
+  EXPECT_THAT(
+      warnings_,
+      ElementsAre("the MLflow server at http://host:5000 did not receive all of the run: gone"));
 }
 
 TEST_F(TrackingTest, ProgramThatDiesOrIsMissingIsReported) {

@@ -53,16 +53,16 @@ TEST(SchemaKinds, MissingKindListsTheFamily) {
 TEST(SchemaKinds, MisspeltReservedKeyIsSuggested) {
   EXPECT_THAT(recipe(R"("sede": 1)"),
               ElementsAre("E0301 /sede: unknown key 'sede' (did you mean 'seed'?)"));
-  EXPECT_THAT(recipe(R"("devise": {"select": "cpu"})"),
-              ElementsAre("E0305 /devise/kind: missing key 'kind' in the stage 'devise' (did you "
-                          "mean 'device'? every other "
-                          "top-level mapping is a stage and has a 'kind')"));
+  EXPECT_THAT(
+      recipe(R"("devise": {"select": "cpu"})"),
+      ElementsAre("E0305 /devise/kind: missing key 'kind' in the stage 'devise' (did you "
+                  "mean 'device'? every other top-level mapping is a stage with a 'kind')"));
   EXPECT_THAT(
       recipe(R"("wholly": 1)"),
       ElementsAre("E0301 /wholly: unknown key 'wholly' (reserved keys: schema, name, notice, seed, "
                   "threads, "
                   "determinism, python, hooks, device, run, vars, "
-                  "aliases, sweep; every other top-level mapping is a stage and has a 'kind')"));
+                  "aliases, sweep; every other top-level mapping is a stage with a 'kind')"));
 }
 
 TEST(SchemaKinds, NameOfAStageMustBeAFileName) {

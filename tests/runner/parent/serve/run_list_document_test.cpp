@@ -76,7 +76,7 @@ TEST_F(RunList, WrongFilterIsExplained) {
   const Document document = list({{"text", "accuracy>"}});
   const auto* said = std::get_if<Paragraph>(&document.blocks[1]);
   ASSERT_TRUE(said);
-  EXPECT_EQ(said->text, "The filter cannot be read: expected a value to compare 'accuracy' with");
+  EXPECT_EQ(said->text, "The filter is not valid: expected a value to compare 'accuracy' with");
 }
 
 TEST_F(RunList, ShowsMemoryAndTheCurveOfTheValidation) {

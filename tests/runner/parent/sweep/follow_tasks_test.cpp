@@ -281,7 +281,7 @@ TEST_F(FollowTasks, SilentQueueIsEnduredAsLongAsPatienceLasts) {
   EXPECT_EQ(follow(sweep, {[&] { begin(1, 0); }, [&] { finish(1, 0, 0); }}), ExitCode::kDone);
   EXPECT_THAT(
       err_.str(),
-      HasSubstr("Slurm does not answer (squeue: no answer); following the trials' own files\n"));
+      HasSubstr("Slurm is not responding (squeue: no answer); following the trials' own files\n"));
   std::filesystem::remove_all(folder_ / "0");
   EXPECT_EQ(follow(sweep, {}, {.patience = std::chrono::milliseconds(0)}),
             ExitCode::kDeviceUnavailable);

@@ -214,7 +214,7 @@ TEST_F(RunTrials, SweepInWhichNoTrialGaveWhatIsComparedEndsWithAnError) {
   EXPECT_THAT(
       err_.str(),
       testing::EndsWith("error: no trial has measured 'accuracy', so none was compared or stopped "
-                        "early; set sweep.asha.metric to a metric that they measure\n"));
+                        "early; set sweep.asha.metric to a metric that they do measure\n"));
   EXPECT_EQ(run(journal), ExitCode::kBadRecipe) << "also of those that finished before";
 }
 

@@ -167,7 +167,7 @@ TEST_F(SlurmLauncherTest, RefusedArrayIsToldInSlurmsWords) {
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);
   EXPECT_EQ(
       err_.str(),
-      "error[E0721]: sbatch refused the trials: sbatch: error: invalid partition specified: gpu\n"
+      "error[E0721]: sbatch rejected the trials: sbatch: error: invalid partition specified: gpu\n"
       "  help: edit sweep.launcher in '" +
           (sweep() / "launch/launcher.json").string() +
           "' (`gpus: 0` for a cluster without GPUs), and continue with `retort sweep resume " +
@@ -177,7 +177,7 @@ TEST_F(SlurmLauncherTest, RefusedArrayIsToldInSlurmsWords) {
 TEST_F(SlurmLauncherTest, SlurmThatDoesNotAnswerMayHaveTheArrayAllTheSame) {
   slurm_.does("sbatch", "sleep 60");
   EXPECT_EQ(run({{"answer_seconds", 0.2}}), ExitCode::kDeviceUnavailable);
-  EXPECT_THAT(err_.str(), HasSubstr("error[E0720]: sbatch has not answered for 0 s\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("error[E0720]: sbatch has not responded for 0 s\n"));
   slurm_.does("sbatch", "");
   EXPECT_EQ(run(), ExitCode::kDone) << err_.str();
   EXPECT_THAT(slurm_.calls(), HasSubstr("squeue -h -r -t all -n retort-0a-1 -o %j|%K|%T\n"

@@ -188,7 +188,7 @@ TEST_F(SweepJournalTest, WhatIsNoneIsRefusedWithItsLine) {
   EXPECT_THAT(refusal().message, HasSubstr("contains no sweep"));
   set_text("");
   EXPECT_EQ(refusal().code, ErrorCode::kDamagedRecord);
-  EXPECT_THAT(refusal().message, HasSubstr("is empty or cut off"));
+  EXPECT_THAT(refusal().message, HasSubstr("is empty or truncated"));
   SweepJournal::make(
       (std::filesystem::remove(SweepLayout(folder_.path()).journal()), folder_.path()),
       two_trials());
@@ -196,8 +196,8 @@ TEST_F(SweepJournalTest, WhatIsNoneIsRefusedWithItsLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"[]", "line 2: a line is not a JSON object"},
       {"{}", "line 2: a line has no 'trial'"},
-      {R"({"trial":2,"state":"running"})", "line 2: a line names no trial"},
-      {R"({"trial":0,"state":"tired"})", "line 2: a line names no trial"},
+      {R"({"trial":2,"state":"running"})", "line 2: a line does not name a trial"},
+      {R"({"trial":0,"state":"tired"})", "line 2: a line does not name a trial"},
       {R"({"trial":-1,"state":"running"})", "line 2: a line has a 'trial' that is not a count"},
       {R"({"trial":0,"state":"failed"})", "line 2: a line has no 'exit'"},
   };
@@ -208,7 +208,7 @@ TEST_F(SweepJournalTest, WhatIsNoneIsRefusedWithItsLine) {
   }
   set_text(R"({"sweep":2})"
            "\n");
-  EXPECT_THAT(refusal().message, HasSubstr("its first line has another version"));
+  EXPECT_THAT(refusal().message, HasSubstr("its first line has a different version"));
   set_text(
       R"({"sweep":1,"recipe":"a","overrides":[],"folder":"/","trials":[{"number":1,"hash":"","settings":[]}]})"
       "\n");

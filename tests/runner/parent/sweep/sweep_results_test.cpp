@@ -121,7 +121,7 @@ TEST_F(SweepResultsTest, WhatTrainingsMonitorIsCompared) {
   EXPECT_EQ(to_json(results())["objective"]["of_test_data"], false);
   EXPECT_EQ(results("evaluate/top1").best()->trial.number, 0u);
   EXPECT_THAT(results_text(results("evaluate/top1")),
-              HasSubstr("\nchosen by the test data: evaluate/top1 is no longer a fair"));
+              HasSubstr("\nchosen based on test data: evaluate/top1 is no longer a fair"));
   EXPECT_EQ(to_json(results("evaluate/top1"))["objective"]["of_test_data"], true);
 }
 
@@ -180,8 +180,8 @@ TEST_F(SweepResultsTest, IsShownAsATable) {
             "    2  waiting               –     3        –\n"
             "\n"
             "best: trial 1, evaluate/top1 0.7500\n"
-            "no trial has been validated, so the test data decide: evaluate/top1 is no longer a "
-            "fair estimate for the best trial\n"
+            "no trial has been validated, so the choice is based on test data: evaluate/top1 is no "
+            "longer a fair estimate for the best trial\n"
             "\n"
             "over seeds  trials  mean evaluate/top1  95 %\n"
             "all              1              0.7500     –\n");

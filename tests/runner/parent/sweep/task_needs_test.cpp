@@ -70,8 +70,7 @@ TEST_F(TaskNeedsTest, TheRanksOfATrialShareItsMachines) {
 TEST_F(TaskNeedsTest, TrialOnAGpuHasTheClustersMemory) {
   EXPECT_EQ(needs({{"cores", 1}, {"gpus", 1}, {"memory", "auto"}}, 1).memory_bytes, std::nullopt);
   EXPECT_EQ(folder_.read("planned"), "");
-  EXPECT_EQ(err_.str(),
-            "memory of a task: the cluster's default, since its trials compute on a GPU\n");
+  EXPECT_EQ(err_.str(), "memory of a task: the cluster's default, since its trials run on a GPU\n");
 }
 
 TEST_F(TaskNeedsTest, OfManyTrialsEightArePlanned) {

@@ -20,7 +20,7 @@ TEST(WriteDiagnostic, FullDiskAndFullQuotaAreToldFromOtherTroubles) {
 TEST(WriteError, AFileAsLargeAsOneMayBeIsALimitOfTheUser) {
   const Diagnostic error = write_diagnostic("a/log.txt", EFBIG, ErrorCode::kCannotWrite);
   EXPECT_EQ(error.message, "cannot write 'a/log.txt': File too large");
-  EXPECT_EQ(error.help, "it reached the limit on file sizes: raise it with `ulimit -f`");
+  EXPECT_EQ(error.help, "it reached the file size limit: raise it with `ulimit -f`");
 }
 
 }  // namespace

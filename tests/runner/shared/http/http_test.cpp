@@ -77,7 +77,7 @@ TEST(Http, OtherProtocolsAreNotFollowed) {
       http_failure({.url = server.url("/a")}),
       "lasting: " + server.url("/a") + " redirects to 'file:///etc/passwd', which is not followed");
   EXPECT_EQ(http_failure({.url = server.url("/b")}),
-            "lasting: " + server.url("/b") + " redirects endlessly");
+            "lasting: " + server.url("/b") + " redirects too many times");
   EXPECT_EQ(server.seen().size(), 12u);
   EXPECT_EQ(http_failure({.url = "ftp://a/b?c"}),
             "lasting: 'ftp://a/b' is not an http: or https: address");

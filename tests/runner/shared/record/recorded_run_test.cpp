@@ -85,7 +85,7 @@ TEST_F(RecordedRunTest, FolderWithoutARunIsRefused) {
 TEST_F(RecordedRunTest, RunThatWasKilledBeforeItBeganIsDistinguishedFromADamagedOne) {
   write(".retort/run.json", R"({"schema": 1})");
   write(".retort/recipe.yaml", "schema: 1");
-  EXPECT_THAT(error(), HasSubstr("was killed before it began: its record is incomplete"));
+  EXPECT_THAT(error(), HasSubstr("was killed before it started: its record is incomplete"));
   write(".retort/environment.json", R"({"device": "cpu"})");
   EXPECT_THAT(error(), HasSubstr("E0806 the record in '" + (run() / ".retort").string() +
                                  "' cannot be read"));

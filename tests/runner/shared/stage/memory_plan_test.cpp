@@ -74,7 +74,7 @@ TEST(ChoiceText, NothingIsSavedByEqualNumbers) {
   MemoryPlan plan = chosen_plan();
   plan.choice->whole = plan.needed + 1;
   EXPECT_EQ(choice_text(plan),
-            "chosen: micro_batch 16 (4 parts): 1.25 GiB, as much as without it, in about 7 % more "
+            "chosen: micro_batch 16 (4 parts): 1.25 GiB, the same as without it, in about 7 % more "
             "time; equal in exact "
             "arithmetic");
 }

@@ -42,8 +42,8 @@ TEST(UrlSecrets, AreThePasswordTheTokenThatStandsAloneAndWhatTheQueryNames) {
 
 TEST(QuotedSecrets, AreHiddenWhereverAMessageQuotesAnOverride) {
   for (const auto& [message, shown] :
-       {std::pair("for a value of your own: +vars.password=hunter2",
-                  "for a value of your own: +vars.password=***"),
+       {std::pair("for your own values: +vars.password=hunter2",
+                  "for your own values: +vars.password=***"),
         {"put it in quotes: '+vars.password=\"hunter'2]\"'",
          "put it in quotes: '+vars.password=***'"},
         {"'login_token=abc' is no name", "'login_token=***' is no name"},

@@ -41,7 +41,7 @@ TEST_F(DevicesTest, ListsWhatIsFreeAndWhoHoldsIt) {
             "GPU  cuda     free   total   use  name       UUID      held by\n"
             "  0     0  2.0 GiB  24 GiB  97 %  NVIDIA L4  GPU-aaaa  process 4711 (20 GiB)\n"
             "  1     1   20 GiB  24 GiB     -  NVIDIA L4  GPU-bbbb\n"
-            "GPU 2: it is lost: it fell off the bus or broke; restart the machine\n");
+            "GPU 2: it is lost: it has fallen off the bus or failed; restart the machine\n");
 }
 
 TEST_F(DevicesTest, TellsWhichAreHidden) {

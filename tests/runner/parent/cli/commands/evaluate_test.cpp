@@ -48,9 +48,9 @@ TEST(EvaluatedData, OfAnotherFolderAllIsTaken) {
   const EvaluatedData data = taken("a", {"data.root=b"});
   EXPECT_THAT(data.overrides, ElementsAre("data.split={train: 0, validation: 0, test: 1}"));
   EXPECT_THAT(data.lines,
-              ElementsAre("data: all of 'b' is evaluated, since the training used another folder: "
-                          "data.split={train: 0, validation: 0, test: 1}; to evaluate only a "
-                          "fraction of it, set data.split.test"));
+              ElementsAre("data: all of 'b' is evaluated, since the training run used another "
+                          "folder: data.split={train: 0, validation: 0, test: 1}; to evaluate only "
+                          "a fraction of it, set data.split.test"));
 }
 
 TEST(EvaluatedData, ShareThatIsAskedForIsTaken) {

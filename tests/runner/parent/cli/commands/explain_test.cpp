@@ -107,16 +107,16 @@ TEST(Explain, KeysOfWhatAListHoldsAreExplained) {
 }
 
 TEST(Explain, CodeTellsCauseExampleAndRemedy) {
-  EXPECT_EQ(
-      told_of("e0302"),
-      "E0302: a value has the wrong type\n"
-      "  A value has the wrong type for its option: text for a number, a single value for a list.\n"
-      "\n"
-      "  For example:\n"
-      "    train: {epochs: many}\n"
-      "\n"
-      "  Write what is expected; \"5\" in quotes is text, 5 is a number.\n"
-      "  Exit code: 78.\n");
+  EXPECT_EQ(told_of("e0302"),
+            "E0302: a value has the wrong type\n"
+            "  A value has the wrong type for its option: text instead of a number, or a single "
+            "value instead of a list.\n"
+            "\n"
+            "  For example:\n"
+            "    train: {epochs: many}\n"
+            "\n"
+            "  Write what is expected; \"5\" in quotes is text, 5 is a number.\n"
+            "  Exit code: 78.\n");
 }
 
 TEST(Explain, UnknownNameSuggestsTheNearestKeyKindOrCode) {

@@ -38,7 +38,7 @@ TEST_F(RecipeHooks, UntrustedRecipeIsRefusedBeforeItRuns) {
   const Ended ended = retort("run a.yaml run.dir=r");
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("a.yaml:2:"));
-  EXPECT_THAT(ended.err, HasSubstr("error[E0714]: 'a.yaml' names commands to run, but it was never "
+  EXPECT_THAT(ended.err, HasSubstr("error[E0714]: 'a.yaml' sets commands to run, but it was never "
                                    "trusted [/hooks]"));
   EXPECT_THAT(ended.err, HasSubstr("read it, then allow it: retort trust a.yaml"));
   EXPECT_FALSE(fs::exists(folder_ / "r"));
@@ -78,7 +78,8 @@ TEST_F(RecipeHooks, CommandThatIsTypedNeedsNoTrust) {
 TEST_F(RecipeHooks, TrialsOfASweepRunNone) {
   const Ended ended = retort("sweep a.yaml seed=1,2 sweep.dir=s");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("'hooks' has no effect: the trials of a sweep run no hooks"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("'hooks' has no effect: the trials of a sweep do not run hooks"));
   EXPECT_FALSE(was_told());
 }
 

@@ -99,7 +99,7 @@ TEST(PreparedSweep, TrialsThatNeverMeasureWhatTheyAreComparedByAreRefused) {
   ASSERT_FALSE(nothing);
   EXPECT_EQ(nothing.errors().front().pointer, "/sweep/asha/metric");
   EXPECT_EQ(nothing.errors().front().message,
-            "sweep.asha compares trials while they train, but these trials train nothing");
+            "sweep.asha compares trials while they train, but these trials do not train anything");
   const auto unknown = swept({"sweep.asha={metric:validation/loss}"});
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.errors().front().message,

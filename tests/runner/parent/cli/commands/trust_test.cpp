@@ -84,7 +84,7 @@ TEST_F(Trust, RefusesWhatItCannotDo) {
   EXPECT_EQ(trust("--list --remove").exit, 64);
   EXPECT_EQ(trust("a-b").exit, 64);
   fs::create_directory(folder_ / "empty");
-  EXPECT_THAT(trust("empty").err, HasSubstr("'empty' contains no Python file"));
+  EXPECT_THAT(trust("empty").err, HasSubstr("'empty' contains no Python files"));
   EXPECT_THAT(trust("--remove nets").err, HasSubstr("'nets' was not trusted"));
   EXPECT_THAT(trust("--remove mypkg").err, HasSubstr("the module 'mypkg' was not trusted"));
 }
