@@ -36,11 +36,10 @@ struct ImageTable {
 
 /// Lists the images of `table` in row order; classes are sorted bytewise. Caption templates can
 /// name columns of the table. Spaces around a field are ignored. An empty path, label, group or
-/// caption field is an error, and so are a target that is no finite number and a duplicate image.
-/// Reports all errors at once, at the responsible option: "/root", "/table", "/image", "/label",
-/// "/labels/column", "/labels/columns", "/target", "/part", "/group", "/caption" or
-/// "/minimum_per_class". Errors in rows and missing images are
-/// reported with line numbers.
+/// caption field is an error, and so are a target that is not a finite number and a duplicate
+/// image. Reports all errors at once, at the responsible option: "/root", "/table", "/image",
+/// "/label", "/labels/column", "/labels/columns", "/target", "/part", "/group", "/caption" or
+/// "/minimum_per_class". Errors in rows and missing images are reported with line numbers.
 runner::Result<ImageList> list_image_table(const ImageTable& table);
 
 }  // namespace stages

@@ -27,8 +27,8 @@ inline constexpr std::array<std::pair<std::string_view, ResizeShape>, 2> kResize
 std::string transform_json(const ImageDatasetOptions& options);
 
 /// Parses the output of transform_json(); the text is not trusted. Other options keep their
-/// defaults, and a subject that is not among `subjects` is ignored. Throws std::invalid_argument
-/// with a clause that names the fault: "its 'image_size' …".
+/// defaults, and a subject that is not in `subjects` is ignored. Throws std::invalid_argument with
+/// a clause that describes the error: "its 'image_size' …".
 ImageDatasetOptions transform_from_json(std::string_view text,
                                         std::span<const ImageSubject* const> subjects = {});
 

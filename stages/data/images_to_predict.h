@@ -23,10 +23,10 @@ struct ImagePaths {
 };
 
 /// Returns the image files that `paths` name. A path to a file counts as an image, whatever its
-/// name. A path to a folder stands for all files in and below it with an image's name, in a
-/// supported format or another (runner/shared/text/image_names.h), sorted. Hidden files and links
-/// to folders are left out. No file is opened. Reports all errors at once: a missing path, a folder
-/// that is unreadable or has no image, a link in a folder that is broken or leads out of it.
+/// name. A path to a folder stands for all files in and below it that are named like images, in
+/// supported formats or not (runner/shared/text/image_names.h), sorted. Hidden files and links to
+/// folders are left out. No file is opened. Reports all errors at once: a missing path, a folder
+/// that is unreadable or has no images, a link in a folder that is broken or points out of it.
 runner::Result<ImagePaths> list_images(const std::vector<std::string>& paths);
 
 /// The reason why an image could not be read.

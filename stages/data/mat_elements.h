@@ -9,7 +9,7 @@
 namespace stages {
 
 // The elements of version 5 MAT-files. Input is not trusted: each function throws
-// std::invalid_argument with a clause that names the fault.
+// std::invalid_argument with a clause that describes the error.
 
 // Element types: numeric types, and types that contain other elements.
 inline constexpr std::uint32_t kMatInt8 = 1, kMatUint8 = 2, kMatUint16 = 4, kMatInt32 = 5,

@@ -27,8 +27,8 @@ class SubjectWatch {
  public:
   explicit SubjectWatch(const ImageSubject& subject) : subject_(subject) {}
 
-  /// Checks a decoded image unless it was checked before. Returns true if the image does not look
-  /// like the subject.
+  /// Checks a decoded image unless it has already been checked. Returns true if the image does not
+  /// look like the subject.
   bool see(Part part, std::int64_t index, const Image& picture);
   /// Records an earlier run's verdict on an image.
   void note(Part part, std::int64_t index, bool is_unlike);

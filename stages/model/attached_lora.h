@@ -57,9 +57,9 @@ struct AttachedLora {
 AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
                          const ModuleNames& names, std::uint64_t seed);
 
-/// Sets what depends on the values of the adapted layers' weights: the magnitudes, and the start of
-/// principal adapters (see LoraVariant). Call it when the network has its weights. It does nothing
-/// on the Meta device.
+/// Initializes what depends on the values of the adapted layers' weights: the magnitudes, and the
+/// start of principal adapters (see LoraVariant). Call this once the network has its weights. Does
+/// nothing on the Meta device.
 void start_from_weights(const AttachedLora& lora);
 
 /// Returns the tensors of an adapter file by their names there, without "base_model.model.". They
@@ -93,7 +93,7 @@ LoraOptions without_principal(LoraOptions options);
 LoraOptions options_for(const AttachedLora& lora, const ModuleNames& names);
 
 /// Merges every adapter into its layer's weight and removes it. If a merged weight would not be
-/// finite, throws runner::StageError that names the layer; then nothing is merged.
+/// finite, throws runner::StageError naming the layer; in that case nothing is merged.
 void merge_lora(torch::nn::Module& network);
 
 /// Returns "trainable params: 786,432 || all params: 303,966,208 || trainable%: 0.2587", as peft

@@ -12,8 +12,8 @@ namespace stages {
 struct ConvolutionalClassifierConfig;
 struct SavedWeights;
 
-/// Where saved weights belong in the backbone of a convolutional classifier: by torchvision's names
-/// for a ResNet of basic blocks, otherwise by timm's.
+/// Assigns saved weights to the backbone of a convolutional classifier: by torchvision's names for
+/// a ResNet of basic blocks, otherwise by timm's.
 class BackboneWeights {
  public:
   /// Uses only the names and shapes of `saved`. `backbone` must outlive this object; it may be on

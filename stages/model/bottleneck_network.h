@@ -23,7 +23,7 @@ struct BottleneckOptions {
   double drop_path = 0;            ///< of the last block; rises in equal steps from 0 at the first
 };
 
-/// The sizes of one block.
+/// The dimensions of one block.
 struct BottleneckSizes {
   std::int64_t in = 0, width = 0, out = 0, stride = 1, groups = 1;
   std::int64_t squeezed = 0;  ///< channels of the gate; 0: none
@@ -93,7 +93,7 @@ struct InvertedResidualOptions {
   static InvertedResidualOptions efficient_net_b2();
 };
 
-/// The sizes of one block.
+/// The dimensions of one block.
 struct InvertedResidualSizes {
   std::int64_t in = 0, expansion = 1, out = 0, size = 3, stride = 1;
   bool is_efficient_net = false;

@@ -28,7 +28,7 @@ struct ClipConfig {
   std::optional<double> logit_bias;  ///< initial value if the weights have none; nullopt: no bias
   bool cuts_texts = false;           ///< truncate texts longer than the context; false: refuse them
   std::optional<ClipAdapterConfig> lora;  ///< nullopt: train all weights
-  std::uint64_t base_seed = 0;            ///< for random weights below adapters
+  std::uint64_t base_seed = 0;            ///< for random base weights under adapters
 };
 
 /// CLIP with both towers. build() creates a ClipNetwork or, if adapters are trained, an

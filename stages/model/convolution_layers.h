@@ -18,9 +18,9 @@ namespace stages {
 /// channels, and groups of four channels, or of eight if the stride is two.
 bool can_convolve_groups(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride);
 
-/// Computes torch::conv2d with groups and a padding of one, with a faster gradient of the weight: a
-/// vector register contains several groups, where oneDNN uses one register for each group. The sums
-/// do not depend on the number of threads. Double backward throws std::logic_error.
+/// Computes torch::conv2d with groups and a padding of one, with a faster weight gradient: a vector
+/// register contains several groups, whereas oneDNN uses one register for each group. The sums do
+/// not depend on the number of threads. Double backward throws std::logic_error.
 at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight,
                                std::int64_t stride);
 
