@@ -12,7 +12,7 @@ namespace stages {
 /// if `boxes` is set. The text files are joined by image number, and their lines may be in any
 /// order. Class names come from classes.txt, without their number and with spaces for underscores.
 /// All errors, including missing image files, are reported together; they name files and lines, but
-/// not a place in the recipe.
+/// no location in the recipe.
 runner::Result<ImageList> list_cub200(const std::filesystem::path& root, bool boxes,
                                       bool allow_outside);
 

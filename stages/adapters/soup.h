@@ -40,12 +40,13 @@ struct Soup {
 Soup uniform_soup(const Ingredients& from);
 
 /// Returns the greedy soup: adds the ingredients to the average one by one, from the best to the
-/// worst, and keeps each one that does not make the average worse. Of equals, the one with the
-/// lower index comes first.
+/// worst, and keeps each one that does not make the average worse. If several are equally good, the
+/// one with the lowest index comes first.
 Soup greedy_soup(const Ingredients& from);
 
 /// Returns the best of `initial` + alpha * (weights - `initial`), where `weights` are the only
-/// ingredient (WiSE-FT; Wortsman et al. 2022, arXiv:2109.01903). Of equals, takes the first alpha.
+/// ingredient (WiSE-FT; Wortsman et al. 2022, arXiv:2109.01903). If several are equally good, takes
+/// the first alpha.
 Soup best_interpolation(const NamedTensors& initial, const std::vector<double>& alphas,
                         const Ingredients& from);
 

@@ -67,7 +67,7 @@ struct TensorSpec {
   at::ScalarType dtype;
 };
 
-/// What a network that predicts numbers must know of its training samples (artifact/targets.h).
+/// What a network that predicts numbers must know about its training samples (artifact/targets.h).
 struct TrainedTargets {
   std::vector<double> mean, standard_deviation;  ///< one for each target; empty: unknown
   /// True if the network's outputs are (target - mean) / standard_deviation.
@@ -80,7 +80,7 @@ struct DatasetDescription {
   /// The tensors of one sample, e.g. {"image", {3, 96, 96}, float}, {"label", {}, int64}.
   std::vector<TensorSpec> tensors;
   std::vector<std::string> classes;  ///< class names in label order; empty if there are no labels
-  bool has_order = false;            ///< true if the classes are known to ascend, as grades do
+  bool has_order = false;  ///< true if the classes are known to be in ascending order, like grades
   /// JSON that describes how a file is turned into the tensors, without augmentation; empty if it
   /// cannot be expressed.
   std::string transform = {};
@@ -99,7 +99,8 @@ struct DatasetDescription {
   /// For features, the dataset from which they were computed. Models are built for that dataset,
   /// and checkpoints describe it.
   std::shared_ptr<const DatasetDescription> source = {};
-  /// For a network that predicts numbers, those of the training samples. Set by the training.
+  /// For a network that predicts numbers, what it must know about the training samples. Set by
+  /// training.
   TrainedTargets targets = {};
 };
 
@@ -186,7 +187,7 @@ void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t
                     runner::RunContext& context);
 
 /// A dataset that augments its samples anew in each epoch of training. Used as a Dataset, it
-/// returns the samples without augmentation, the same in every epoch.
+/// returns the samples without augmentation, which are the same in every epoch.
 class AugmentedDataset {
  public:
   virtual ~AugmentedDataset() = default;
@@ -207,7 +208,7 @@ inline std::shared_ptr<const Dataset> as_trained(const std::shared_ptr<const Dat
 std::map<std::string, std::string> describe_data(const DatasetDescription& data);
 
 /// Parses the output of describe_data(), which is not trusted; other entries may be present. The
-/// transform is not parsed. Throws std::runtime_error with a clause that names the fault: "its
+/// transform is not parsed. Throws std::runtime_error with a clause that describes the error: "its
 /// 'tensors' is not a list".
 DatasetDescription described_data(const std::map<std::string, std::string>& about);
 

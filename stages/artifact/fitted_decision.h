@@ -50,11 +50,11 @@ struct FittedDecision {
 /// second class.
 FittedDecision fitted_decision(const at::Tensor& rows, const DecisionFit& fit);
 
-/// Returns the numbers by the names under which a checkpoint stores them, next to the scores of the
-/// validation on which they were fitted.
+/// Returns the numbers under the names that checkpoints use for them. They are stored with the
+/// scores of the validation on which they were fitted.
 std::vector<std::pair<std::string, double>> named_numbers(const FittedDecision& decision);
 
-/// Returns the decision among the validation numbers of a checkpoint with so many classes.
+/// Returns the decision among the validation numbers of a checkpoint with this many classes.
 FittedDecision decision_of(const std::map<std::string, double>& validation, std::int64_t classes);
 /// Returns the decision for the classes of a checkpoint.
 FittedDecision decision_of(const Checkpoint& checkpoint);

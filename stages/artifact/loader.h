@@ -30,7 +30,7 @@ struct PartialReading {
   std::function<void(const NamedTensors& tensors, const at::Tensor& present)> complete;
 };
 
-/// Reads a dataset once in a given order, batch by batch and ahead of its user. The dataset's
+/// Reads a dataset once in a given order, batch by batch and ahead of its consumer. The dataset's
 /// LoaderOptions set the number of threads. Batches are bitwise equal for any number of workers.
 /// next() rethrows errors of sample() at the batch they belong to. Destroying an unfinished loader
 /// stops its threads.

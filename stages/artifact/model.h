@@ -49,7 +49,7 @@ class Model : public runner::Artifact {
   virtual bool mixes_over_ranks() const { return false; }
   /// Moves weights back into their valid range after an optimizer step. Allocates nothing.
   virtual void constrain(torch::nn::Module& /*network*/) const {}
-  /// True if build() gives a network such a head for data that asks for it.
+  /// True if build() can create a network with this head for data that requests it.
   virtual bool has_ordinal_head(OrdinalHead /*head*/) const { return false; }
   /// Returns lines for the user about a network from build(), such as the source of its weights.
   virtual std::vector<std::string> notes(const torch::nn::Module& /*network*/) const { return {}; }
@@ -119,9 +119,9 @@ class Checkpoint : public runner::Artifact {
   runner::ArtifactType type() const final { return kType; }
   runner::HeldMemory held() const final;
 
-  /// Describes the data that the network was made for, with `size` samples.
+  /// Describes the data that the network was built for, with `size` samples.
   DatasetDescription trained_on(std::int64_t size) const;
-  /// Sets what predictions must know of the data that the network is made for.
+  /// Sets what predictions must know about the data that the network is built for.
   void describe(const DatasetDescription& data);
 
   /// In eval mode, on the run's device; its values never change again. Null if the training stage

@@ -43,14 +43,14 @@ struct TrainingState {
 std::string state_json(const TrainingState& state);
 
 /// Parses the output of state_json(); the tensors stay empty. Throws std::runtime_error with a
-/// clause that names the fault: "its state.json …".
+/// clause that describes the error: "its state.json …".
 TrainingState state_from_json(std::string_view text);
 
 /// A checkpoint is a folder:
 ///
 ///   model.safetensors        the weights
 ///   optimizer.safetensors    the optimizer's state
-///   state.json               the progress of the training
+/// state.json               the training progress
 ///   manifest.json            {"schema": 1, "files": {name: {"size", "sha256"}}} for the other
 ///                            files, written last
 ///

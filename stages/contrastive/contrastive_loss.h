@@ -35,7 +35,7 @@ at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts,
                             const at::Tensor& logit_scale, const PairGroups& groups,
                             std::int64_t tile, PairWork work);
 
-/// Returns a suitable tile size for embeddings such as `x`, (n, width), on their device. On a CPU,
+/// Returns a suitable tile size for embeddings like `x`, (n, width), on their device. On a CPU,
 /// where larger tiles are faster, it is the largest power of two from 128 to 512 that needs no more
 /// memory than the embeddings and their gradients; 128 if none does.
 std::int64_t contrastive_tile(const at::Tensor& x);

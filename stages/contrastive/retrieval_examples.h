@@ -21,10 +21,10 @@ struct RetrievedPairs {
   std::vector<std::int64_t> text_of;  ///< (n) index of each image's own text
 };
 
-/// Writes example images of a retrieval (write_examples()): up to `count` with the own caption
-/// ranked last, and as many with it ranked first, by decreasing cosine. Their facts are "caption",
-/// "rank", from 1, and "nearest", the three captions with the largest cosines. Writes nothing if
-/// `count` is 0.
+/// Writes example images of a retrieval (write_examples()): up to `count` of those that rank their
+/// own caption lowest, and as many of those that rank it first, by decreasing cosine. Their facts
+/// are "caption", "rank", from 1, and "nearest", the three captions with the largest cosines.
+/// Writes nothing if `count` is 0.
 void write_retrieval_examples(const RetrievedPairs& pairs, const RetrievalRanks& ranks,
                               const Dataset& dataset, std::int64_t count,
                               const std::filesystem::path& folder);

@@ -16,7 +16,7 @@ namespace stages {
 struct ExampleImage {
   std::string group;             ///< the heading above it: "most confident wrong predictions"
   std::string name;              ///< of the sample in its dataset
-  nlohmann::ordered_json facts;  ///< what is said of it, by key
+  nlohmann::ordered_json facts;  ///< what is said about it, by key
 };
 
 /// Writes the images of `examples` as JPEG files with an examples.json into `folder`/examples. Does

@@ -52,7 +52,7 @@ struct ClassifiedSamples {
   std::int64_t skipped = 0;  ///< number of unreadable samples that were skipped
   /// The predicted class of each sample; empty: the class with the largest logit.
   std::vector<std::int64_t> predicted = {};
-  /// Number of samples that the network was trained on, or selected by.
+  /// Number of samples on which the network was trained or selected.
   std::int64_t trained = 0;
   /// The group of each sample (GroupedSamples), "" for one without a group; empty: there are none.
   std::vector<std::string> groups = {};
@@ -71,7 +71,7 @@ class Predictor {
     std::int64_t batch_size = 1;  ///< the largest number of samples run at once
     /// Averages a sample's logits over its mirrored copies.
     TestTimeFlip flip = TestTimeFlip::kNone;
-    std::string pointer = {};  ///< the stage's place in the recipe, "/evaluate"
+    std::string pointer = {};  ///< the stage's location in the recipe, "/evaluate"
     /// Returns the dataset to evaluate instead of the test set, such as episodes drawn from it.
     /// Null: the test set itself.
     std::function<std::shared_ptr<const Dataset>(std::shared_ptr<const Dataset> test,
@@ -83,8 +83,8 @@ class Predictor {
     /// The name of the tensor to keep unchanged for each sample instead of class labels. Empty: the
     /// labels.
     std::string target = {};
-    /// Returns the bytes that metrics of this many samples and outputs need, in addition to the
-    /// outputs and targets; only with `target`. Null: 0.
+    /// Returns how many bytes the metrics for this many samples and outputs need, in addition to
+    /// the outputs and targets; only with `target`. Null: 0.
     std::function<std::int64_t(std::int64_t samples, std::int64_t outputs)> metric_bytes = {};
     /// True if the logits may be divided by a temperature, which makes them float32.
     bool calibrates = false;
@@ -92,7 +92,7 @@ class Predictor {
     /// Null: this predictor reports all its lines.
     std::shared_ptr<std::set<std::string>> told = {};
   };
-  /// Reads the ports test, checkpoint and memory; memory may be empty. Throws runner::StageError if
+  /// Reads the test, checkpoint and memory ports; memory may be empty. Throws runner::StageError if
   /// the test set is empty, or if `flip` is set and the samples have no images.
   Predictor(const runner::Inputs& inputs, Options options);
   /// Takes the values of these ports as arguments; `policy` may be null.

@@ -64,7 +64,7 @@ Unpacked unpack(const std::filesystem::path& archive, const std::filesystem::pat
                 const FetchCallbacks& callbacks, runner::Storage& storage);
 
 /// Returns the components of a path in an archive, without "."; empty if the path is absolute, has
-/// "..", or has bytes that occur in no file name of a data set.
+/// "..", or contains bytes that no data set has in its file names.
 std::vector<std::string> safe_parts(std::string_view path);
 
 }  // namespace stages

@@ -31,8 +31,8 @@ struct SavedWeights;
 /// The options of schemas/model/backbone/conv and resnet: the network that turns the images of an
 /// episode into feature maps.
 struct EpisodeBackbone {
-  std::string pointer;  ///< place in the recipe, such as "/model/backbone", for errors in build(),
-                        ///< which runs inside another stage
+  std::string pointer;  ///< location in the recipe, such as "/model/backbone", for errors in
+                        ///< build(), which runs inside another stage
   std::variant<ConvNetworkOptions, ResNetOptions> network;
   std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
   std::optional<std::string> weights_entry;  ///< the weights to read if the file has several
@@ -47,8 +47,8 @@ struct EpisodeBackbone {
   std::string name() const;
 };
 
-/// Reads the section `backbone` of a model's options and reports problems as errors of `reader`.
-/// Checks that the weights exist, but does not read them.
+/// Reads the `backbone` section of a model's options; `reader` collects the errors. Checks that the
+/// weights exist, but does not read them.
 EpisodeBackbone read_episode_backbone(runner::ConfigReader& reader);
 
 /// Returns the shape of the feature map for images of this size. Throws runner::StageError if they
@@ -56,14 +56,14 @@ EpisodeBackbone read_episode_backbone(runner::ConfigReader& reader);
 MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network,
                      std::int64_t height, std::int64_t width);
 
-/// Finds where the saved weights belong in `network`, a network of the backbone. Throws
+/// Finds where the saved weights belong in `network`, which the backbone made. Throws
 /// runner::StageError if they do not fit.
 std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, FeatureMaps& network,
                                             const SavedWeights& saved);
 
 /// The options of model.few_shot_transformer and model.cross_transformer.
 struct EpisodeModelConfig {
-  std::string pointer;  ///< place of the model's options in the recipe, "/model"
+  std::string pointer;  ///< location of the model's options in the recipe, "/model"
   EpisodeBackbone backbone;
   std::variant<FewShotHeadOptions, CrossHeadOptions> head;
 };

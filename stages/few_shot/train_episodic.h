@@ -25,7 +25,7 @@ enum class Deviation {
 at::Tensor support_variance_loss(const at::Tensor& features, double target, Deviation deviation);
 
 /// Returns covariance_loss() of all supports together, (ways · shots, d). The Gram form needs
-/// memory for (ways · shots)² values, where the direct form needs several times d². Throws like
+/// memory for (ways · shots)² values, whereas the direct form needs several times d². Throws like
 /// covariance_loss().
 at::Tensor support_covariance_loss(const at::Tensor& features, CovarianceForm form);
 

@@ -19,14 +19,16 @@ namespace stages {
 
 class TextHead;
 
-/// Implements OnFrozenBase for a network: the parameters that require no gradient are the base.
+/// Implements OnFrozenBase for a network: the parameters that do not require gradients are the
+/// base.
 class FrozenBase : public OnFrozenBase {
  public:
   bool is_base(std::string_view weight) const override { return base_weights_.contains(weight); }
   const std::string& base() const override { return base_; }
 
  protected:
-  /// Makes the parameters of `network` that require no gradient the base; `base` identifies them.
+  /// Declares the parameters of `network` that do not require gradients to be the base; `base`
+  /// identifies them.
   void freeze(const torch::nn::Module& network, std::string base);
 
  private:
@@ -57,10 +59,10 @@ class FineTunedClassifier : public ImageClassifier, public FrozenBase, public Fr
                                const at::TensorOptions& tensors = {})
       : ImageClassifier(options, tensors) {}
 
-  /// Makes the parameters that require no gradient the base; `base` identifies them.
+  /// Declares the parameters that do not require gradients to be the base; `base` identifies them.
   void freeze(std::string base) { FrozenBase::freeze(*this, std::move(base)); }
 
-  /// If all weights are trained: those of the backbone.
+  /// True for the backbone's weights if all weights are trained.
   bool is_of_origin(std::string_view weight) const override;
   const std::string& origin() const override { return origin_; }
   /// Declares that the backbone is trained from its current weights; `origin` identifies them.
@@ -119,13 +121,14 @@ class FineTuned : public Model, public ShrinkableModel {
   /// Finds where the saved weights belong in `network`. Throws if they do not fit.
   std::unique_ptr<PretrainedPlaces> places_in(torch::nn::Module& network) const;
   void check_fit(const PretrainedReport& report) const;
-  /// Returns the rows of a head that starts from texts on `device`, the CPU or Meta; undefined if
-  /// the head starts otherwise.
+  /// Returns, on `device` (the CPU or Meta), the rows of a head that starts from texts; undefined
+  /// if the head starts in another way.
   at::Tensor text_rows(const DatasetDescription& data, at::Device device) const;
   std::shared_ptr<torch::nn::Module> built(const DatasetDescription& data, std::uint64_t seed,
                                            HeadStart start) const;
   AttachedLora attach(FineTunedClassifier& network, std::uint64_t seed) const;
-  /// Loads the adapter that the options name, if any, and adds notes on options without effect.
+  /// Loads the adapter that the options name, if any, and adds notes on options that have no
+  /// effect.
   void begin_from_adapter(FineTunedClassifier& network) const;
   std::string base_text(const FineTunedClassifier& network) const;
 

@@ -15,7 +15,7 @@ class ConfigReader;
 namespace stages {
 
 /// Selects modules by name. A list selects a module if its name is an item of the list or ends in
-/// '.' and an item. A string is an Expression that must match the module's whole name.
+/// '.' followed by an item. A string is an Expression that must match the module's whole name.
 using ModuleSelection = std::variant<std::vector<std::string>, std::string>;
 
 /// The biases that are trained and saved with the adapters.
@@ -35,8 +35,8 @@ enum class LoraInitialization {
             ///< from the start; for tests [false]
 };
 
-/// The adapters of a network, by peft's names for modules. Where our option name differs from
-/// peft's, peft's is in brackets.
+/// The options for a network's adapters, using peft's names for modules. Where our name for an
+/// option differs from peft's, peft's is in brackets.
 struct LoraOptions {
   std::int64_t rank = 8;         ///< [r]
   double alpha = 8;              ///< [lora_alpha]

@@ -46,15 +46,15 @@ class VisionEmbeddings : public PrecisionModule {
 /// the original one (Dosovitskiy et al. 2020, arXiv:2010.11929). Both use the parameter names of
 /// HF's `vision_model`: embeddings.{class_embedding, patch_embedding.weight,
 /// position_embedding.weight}, pre_layrnorm, encoder.layers.<i>.{self_attn.{k,v,q,out}_proj,
-/// layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm. weight_names.h has the names of other
-/// libraries.
+/// layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm. For the names that other libraries
+/// use, see weight_names.h.
 ///
 ///   const at::Tensor tokens = tower.forward(pixels);   // (n, tokens, hidden_size)
 ///   const at::Tensor pooled = tower.pool(tokens);      // (n, hidden_size)
 ///
-/// It uses the dropout of stages/random/dropout.h wherever a probability is not 0. It computes in
-/// the type of its weights. Find a submodule by its dotted name in named_modules(). The weights are
-/// uninitialized until they are drawn or loaded.
+/// Uses the dropout of stages/random/dropout.h wherever a probability is not 0. Computes in the
+/// type of its weights. Submodules can be found by their dotted names in named_modules(). The
+/// weights are uninitialized until they are drawn or loaded.
 class VisionTower : public PrecisionModule {
  public:
   explicit VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options = {});
@@ -125,8 +125,8 @@ struct ImageClassifierOptions {
   }
 };
 
-/// A vision tower and a linear layer over one of its features. Children: vision_model
-/// (VisionTower), visual_projection (if there is one), head and dropout.
+/// A vision tower and a linear layer on one of its features. Children: vision_model (VisionTower),
+/// visual_projection (if there is one), head and dropout.
 class ImageClassifier : public PrecisionModule {
  public:
   explicit ImageClassifier(const ImageClassifierOptions& classifier,

@@ -27,8 +27,8 @@ class PythonDataset final : public Dataset, public AugmentedDataset {
     return pool_->sample_name(set_, number(index));
   }
   LoaderOptions loader() const override { return pool_->options().loader; }
-  /// Returns the labels if the data set knows them, from its attribute `targets` or `labels` or its
-  /// column "label"; otherwise empty.
+  /// Returns the labels if the data set knows them, from its `targets` or `labels` attribute or its
+  /// "label" column; otherwise empty.
   std::vector<std::int64_t> labels() const override;
   std::shared_ptr<const Dataset> for_training() const override;
 

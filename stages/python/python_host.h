@@ -41,7 +41,7 @@ bool is_to_stop();
 
 /// Passes tensors to and from Python. Each can be taken once, until clear_python_tensors().
 void give_to_python(const std::string& name, at::Tensor tensor);
-/// Throws runner::StageError if Python has returned no tensor of that name.
+/// Throws runner::StageError if Python has not returned a tensor with that name.
 at::Tensor taken_from_python(const std::string& name);
 void clear_python_tensors();
 

@@ -87,7 +87,7 @@ class PythonNetwork : public torch::nn::Module {
                    const char* device) const;
 
  protected:
-  /// Returns what Python has found out about the towers that the request names; null if it names
+  /// Returns what Python has found out about the towers named in the request; null if it names
   /// none.
   const nlohmann::ordered_json& towers() const { return *towers_; }
   /// Returns the output of the "image" or "text" tower for its input. Throws the same errors as

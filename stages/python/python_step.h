@@ -29,7 +29,7 @@ class PythonStep {
   PythonStep(const PythonStep&) = delete;
   PythonStep& operator=(const PythonStep&) = delete;
 
-  /// True if the object has the method encode() or score().
+  /// True if the object has an encode() method, or a score() method.
   bool encodes() const { return encodes_; }
   bool scores() const { return scores_; }
 

@@ -30,7 +30,7 @@ struct ReaderLost : std::runtime_error {
 /// A Python process that creates the user's data sets and reads their samples
 /// (retort_host/reader.py). Replies have their own pipe; what the process prints goes to this
 /// process's output. The process sees no GPU, computes with one thread, and hashes strings in the
-/// same way as all readers. It is killed with this object, or when this process exits.
+/// same way as all other readers. It is killed with this object, or when this process exits.
 ///
 ///   reader.send({{"do", "sample"}, …});
 ///   const ReaderProcess::Reply reply = reader.reply(timeout);

@@ -77,7 +77,7 @@ using NamedNumbers = std::vector<std::pair<std::string, double>>;
 NamedNumbers grade_numbers(const GradeCounts& counts, const std::vector<std::string>& names,
                            std::optional<std::int64_t> referable_from);
 
-/// The common options of evaluations of grades.
+/// The options shared by all evaluations of grades.
 struct GradingOptions {
   std::optional<std::int64_t> referable_from;  ///< the lowest grade that is referred
   std::optional<double> target_accuracy;

@@ -25,7 +25,7 @@ enum class VoteRule {
   kAccuracyWeighted,    ///< kSoft, weighted by each network's accuracy on the validation data
   kConfidenceWeighted,  ///< kSoft, weighted by how decided each output is, 2 |p - 0.5|
   kPairwiseCoupling,    ///< the class probabilities that best fit the networks' outputs: couple()
-  kSeedWeighted,        ///< as published in October 2025, including its mistakes; for five classes
+  kSeedWeighted,        ///< as published in October 2025, including its bugs; for five classes
 };
 
 /// The names of the rules in recipes.
@@ -135,9 +135,9 @@ struct Ensemble {
   const EnsembleMember* without_accuracy() const;
 };
 
-/// Assembles an ensemble. Networks of the same model form a set. Throws runner::StageError,
-/// kLabelOutOfRange, that names every pair of `classes` for which a set has no network or several;
-/// or the first network that does not distinguish two of `classes`.
+/// Assembles an ensemble. Networks of the same model form a set. Throws runner::StageError
+/// (kLabelOutOfRange) naming every pair of `classes` for which a set has no network or several, or
+/// the first network that does not distinguish two of `classes`.
 Ensemble make_ensemble(const std::vector<std::shared_ptr<const Checkpoint>>& networks,
                        const std::vector<std::string>& classes);
 

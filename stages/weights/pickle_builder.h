@@ -15,10 +15,10 @@ namespace stages {
 /// Throws std::invalid_argument with `why`.
 [[noreturn]] void refuse_pickle(const std::string& why);
 
-/// Builds the values of a pickle without executing its calls. An allow-list has the few names that
-/// construct tensors and plain containers, which the builder constructs itself. All constructed
-/// values are counted, so a few bytes cannot request more memory than there is. Throws as
-/// read_pickle() does.
+/// Builds the values of a pickle without executing its calls. An allow-list contains the few names
+/// that construct tensors and plain containers, which the builder constructs itself. All
+/// constructed values are counted, so a few bytes cannot request more memory than there is. Throws
+/// as read_pickle() does.
 class PickleBuilder {
  public:
   /// Adds `count` to the number of constructed values. Throws if there are too many.
