@@ -94,7 +94,7 @@ struct DatasetDescription {
   /// class, separates them. Checkpoints store this number along with the classes.
   std::int64_t pair_of = 0;
   /// The head of a network that learns the order of `classes`, which are in ascending order. Set by
-  /// the training.
+  /// training.
   OrdinalHead ordinal = OrdinalHead::kNone;
   /// For features, the dataset from which they were computed. Models are built for that dataset,
   /// and checkpoints describe it.

@@ -200,7 +200,7 @@ class DatasetFetching {
     throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() + "' is not a file of " +
                                                     std::string(dataset_.name) + ": its MD5 is " +
                                                     sum + ", but the published ones are " + should)
-        .with_help("the file may be damaged or another version; fetch it again");
+        .with_help("the file may be damaged or a different version; fetch it again");
   }
 
   /// Reports what will be downloaded, and its size.

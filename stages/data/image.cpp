@@ -232,7 +232,7 @@ namespace {
   switch (status) {
     case VP8_STATUS_NOT_ENOUGH_DATA:
     case VP8_STATUS_SUSPENDED:
-      throw ImageError(ErrorCode::kCorruptImage, "the file ends too early");
+      throw ImageError(ErrorCode::kCorruptImage, "the file is truncated");
     case VP8_STATUS_UNSUPPORTED_FEATURE:
       throw ImageError(ErrorCode::kUnsupportedImage, "it is an unsupported kind of WebP");
     case VP8_STATUS_OUT_OF_MEMORY:
@@ -298,7 +298,7 @@ void ignore_warning(png_structp, png_const_charp) {
 
 void take(png_structp png, png_bytep to, std::size_t size) {
   Bytes& rest = static_cast<PngDecoder*>(png_get_io_ptr(png))->rest;
-  if (size > rest.size()) png_error(png, "the file ends too early");
+  if (size > rest.size()) png_error(png, "the file is truncated");
   std::memcpy(to, rest.data(), size);
   rest = rest.subspan(size);
 }

@@ -56,7 +56,7 @@ std::string remedy(ErrorCode code) {
   return "repair or remove the file, or set on_corrupt: skip";
 }
 
-/// True if the image itself is unusable, rather than missing or annotated wrongly.
+/// True if the image itself is unusable, rather than missing or wrongly annotated.
 bool is_image_fault(ErrorCode code) {
   return code != ErrorCode::kMissingImage && code != ErrorCode::kBadAnnotations;
 }

@@ -23,7 +23,7 @@ void map_values(Image& image, Value value) {
   for (std::uint8_t& one : image.pixels) one = table[one];
 }
 
-/// Replaces the values of each channel by a table that `make` derives from their histogram.
+/// Maps the values of each channel through a table that `make` derives from their histogram.
 template <typename Make>
 void map_channels(Image& image, Make make) {
   for (std::size_t channel = 0; channel < 3; ++channel) {
@@ -121,7 +121,7 @@ void change_sharpness(Image& image, double factor) {
   }
 }
 
-/// The pixels of one line, blurred by a window of 2 `radius` + 1, as Pillow's box blur: whole
+/// The pixels of one line, blurred by a window of 2 `radius` + 1, like Pillow's box blur: whole
 /// pixels weigh `whole`, the two at its ends `part`, in 2^-24ths.
 void blur_line(const std::uint8_t* from, std::uint8_t* to, int count, std::ptrdiff_t stride,
                float radius) {

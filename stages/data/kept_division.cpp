@@ -153,7 +153,7 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance,
               "the run was started by a version that did not record it: start a new run, or add "
               "--force to divide the images again");
     context.say(message +
-                ", so they are divided again: the model may have been trained on tested images");
+                ", so they are divided again: the model may have been trained on test images");
     return std::nullopt;
   }
   Division earlier = read_division(file);

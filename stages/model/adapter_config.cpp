@@ -274,7 +274,7 @@ AdapterConfig parse_adapter_config(std::string_view text) {
   members.read("fan_in_fan_out", is_transposed);
   if (is_transposed)
     config.notes.push_back(
-        "fan_in_fan_out has no effect: no layer here keeps its weight transposed");
+        "fan_in_fan_out has no effect: no layer here stores its weight transposed");
   members.finish();
   if (options.targets == ModuleSelection()) refuse_config("it has no 'target_modules'");
   check_expressions(options);

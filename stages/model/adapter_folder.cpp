@@ -180,7 +180,7 @@ struct Misfits {
     };
     add(missing, "missing");
     add(unexpected, "unexpected");
-    add(shapes, "of another shape");
+    add(shapes, "with a different shape");
     return result;
   }
 };
@@ -331,12 +331,12 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
   const auto chosen = chosen_layers(lora, saved.config.options, names);
   if (const std::string text = difference(chosen, adapted_layers(lora)); !text.empty())
     damaged_adapter(saved.folder, text,
-                    "write the adapter's own rank, alpha and targets into the recipe");
+                    "set rank, alpha and targets in the recipe to the adapter's values");
   const NamedTensors own = adapter_tensors(lora, names);
   const Misfits misfits(own, saved.tensors);
   if (const std::string text = misfits.text(); !text.empty()) {
     damaged_adapter(saved.folder, text,
-                    "use an unmodified adapter of this network; nothing was loaded from this one");
+                    "use an unmodified adapter for this network; nothing was loaded from this one");
   }
   const torch::NoGradGuard no_graph;
   for (const auto& [name, tensor] : own) tensor.copy_(saved.tensors.at(name));

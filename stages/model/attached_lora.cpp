@@ -290,7 +290,7 @@ void merge_lora(torch::nn::Module& network) {
       throw StageError(
           ErrorCode::kStageFailed,
           "the adapter of '" + name + "' cannot be merged: the weight would not be finite")
-          .with_help("the training has diverged: use an earlier checkpoint");
+          .with_help("training has diverged: use an earlier checkpoint");
     }
   }
   for (const auto& [name, layer] : layers) {

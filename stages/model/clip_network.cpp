@@ -112,7 +112,7 @@ namespace {
 
 using runner::StageError;
 
-/// Runs `act`, and changes the location of its errors to the section `adapters`.
+/// Runs `act`, and changes the location of its errors to the `adapters` section.
 template <typename Act>
 auto in_section(const ClipAdapterConfig& config, const Act& act) {
   try {

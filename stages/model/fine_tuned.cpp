@@ -97,9 +97,10 @@ void FineTuned::check_fit(const PretrainedReport& report) const {
                        "' do not fit the backbone: " + (sizes.empty() ? report.misfits() : sizes))
       .at("/weights")
       .in_stage(backbone.pointer)
-      .with_help(sizes.empty()
-                     ? "use weights of a model of this shape, or change the backbone to match these"
-                     : "change the backbone's sizes to match the weights, or use other weights");
+      .with_help(
+          sizes.empty()
+              ? "use weights of a model of this shape, or change the backbone to match these"
+              : "change the backbone's dimensions to match the weights, or use other weights");
 }
 
 void FineTuned::fill_base(FineTunedClassifier& network) const {

@@ -116,7 +116,7 @@ class PythonModel : public Model {
   /// Also true if the network draws random numbers by itself: like the statistics of BatchNorm,
   /// they depend on how a batch is split.
   bool mixes_samples() const override { return !mixing_layer_.empty() || !draws_.places.empty(); }
-  /// The outputs of CORN are those of any last layer, which is the network's own.
+  /// CORN needs no special last layer, so the network's own will do.
   bool has_ordinal_head(OrdinalHead head) const override { return head == OrdinalHead::kCorn; }
   std::string why_mixed() const override {
     if (!mixing_layer_.empty() && lone_mixing_layer_.empty() && draws_.places.empty())
@@ -132,7 +132,7 @@ class PythonModel : public Model {
   std::vector<std::string> notes(const torch::nn::Module& network) const override {
     std::int64_t weights = 0;
     for (const at::Tensor& parameter : network.parameters()) weights += parameter.numel();
-    std::vector<std::string> lines = {"made in Python by " + config_.entry + ": " +
+    std::vector<std::string> lines = {"created in Python by " + config_.entry + ": " +
                                       std::to_string(weights) + " weights"};
     if (!draws_.places.empty()) {
       lines.push_back(
@@ -233,7 +233,7 @@ class PythonModel : public Model {
     };
     const std::vector<std::int64_t> shape = pretrained.at("input_size");
     if (pretrained.at("fixed") && shape != input.shape) {
-      refuse_pixels("images of the shape " + pretrained.at("input_size").dump() + " only",
+      refuse_pixels("images of shape " + pretrained.at("input_size").dump() + " only",
                     nlohmann::json(input.shape).dump(),
                     "set data.image_size=" + std::to_string(shape.back()) +
                         ", or an argument of the network that changes its size, such as img_size");

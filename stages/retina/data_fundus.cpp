@@ -188,7 +188,7 @@ void report_shared(const std::vector<std::string>& shared, const std::string& th
                    runner::RunContext& context) {
   if (shared.empty()) return;
   context.say("images of " + counted_of(shared.size(), thing) +
-              " are in more than one part, so the results may be too good: " +
+              " are in more than one part, so results may be too optimistic: " +
               runner::listed(shared, kNamedPatients));
 }
 

@@ -123,8 +123,10 @@ TEST_F(ImageTableList, GroupInTwoPartsIsNoted) {
       "image_path,make,patient,part\n1.jpg,a,p1,train\n2.jpg,a,p1,test\n3.jpg,a,p2,train\n");
   table_.group = "patient";
   table_.part = "part";
-  EXPECT_THAT(list().notes, ElementsAre("images of 1 group are in more than one part, so the "
-                                        "results may be too good: 'p1'"));
+  EXPECT_THAT(
+      list().notes,
+      ElementsAre(
+          "images of 1 group are in more than one part, so results may be too optimistic: 'p1'"));
 }
 
 TEST_F(ImageTableList, NoImageForTraining) {
