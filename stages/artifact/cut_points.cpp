@@ -57,7 +57,8 @@ class SortedGrades {
       double cost = 0;
       Starts starts;
     };
-    // By grade: the best way to give the groups so far grades up to this one, which the last gets.
+    // By grade: the best way to assign grades up to this one to the groups so far, the last of
+    // which gets this grade.
     std::vector<Way> ways(grades_, {0, Starts(grades_, groups_.size())});
     ways.front().starts.front() = 0;
     for (std::size_t group = 0; group < groups_.size(); ++group) {

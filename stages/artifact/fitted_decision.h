@@ -26,8 +26,8 @@ struct DecisionFit {
 };
 
 /// How a classifier's logits become probabilities and a predicted class. The default is the class
-/// with the largest logit or, for an ordinal head, the class up to which the probabilities first
-/// add up to half, as in predicted_ranks(). A temperature changes neither.
+/// with the largest logit or, for an ordinal head, the first class at which the cumulative
+/// probability reaches one half, as in predicted_ranks(). A temperature changes neither.
 struct FittedDecision {
   double temperature = 1;  ///< divides the logits
   /// Cut points of the expected grade (cut_points.h); empty: none.

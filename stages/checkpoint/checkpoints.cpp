@@ -289,7 +289,7 @@ void Checkpoints::make_room(const TrainingState& state, std::int64_t count) {
                          " checkpoints to be averaged in '" + folder_.string() + "': they need ") +
            std::to_string(needed) + " bytes, but only " + std::to_string(*free) + " are free; " +
            std::to_string(needed - *free) + " more are needed",
-       "free up space, or choose another place with run.dir"});
+       "free up space, or choose another location with run.dir"});
 }
 
 void Checkpoints::point(const char* name, const CheckpointName& to) {

@@ -183,7 +183,7 @@ class ZeroShotEvaluation final : public runner::Stage {
       throw StageError(ErrorCode::kOptionConflict,
                        "within_class compares captions, but the test set has none")
           .at("/within_class")
-          .with_help("set the data's option caption, or within_class: false");
+          .with_help("set the data's caption option, or within_class: false");
     }
     const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
     text_model_of(*checkpoint);
@@ -217,7 +217,7 @@ class ZeroShotEvaluation final : public runner::Stage {
     return "class head: " + headline(metrics);
   }
 
-  /// Adds how often an image's own caption is the nearest of its class. This is measured over the
+  /// Adds how often an image's own caption is the nearest in its class. This is measured over the
   /// images that the class head classifies correctly, or that the templates classify correctly if
   /// there is no such head.
   std::string add_within_class(const at::Tensor& outputs, const at::Tensor& head,

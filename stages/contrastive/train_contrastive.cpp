@@ -364,7 +364,7 @@ CaptionRows captions_of(const ImageTextModel& model, const Dataset& data, const 
   if (captions.empty()) {
     throw StageError(ErrorCode::kOptionConflict,
                      std::string("the ") + which + " data has no captions")
-        .with_help("set the data's option caption, such as 'data.caption=\"a photo of a {name}\"'");
+        .with_help("set the data's caption option, such as 'data.caption=\"a photo of a {name}\"'");
   }
   return CaptionRows(model.tokenized(captions), options);
 }
@@ -373,8 +373,8 @@ std::unique_ptr<TrainingStep> make_contrastive_step(const ContrastiveOptions& op
                                                     const Model& model, const TrainingData& data) {
   const auto* const texts = dynamic_cast<const ImageTextModel*>(&model);
   if (!texts) {
-    throw StageError(ErrorCode::kOptionConflict, "the model does not read captions")
-        .with_help("use a model of the kind model.clip, or train this one with train.supervised");
+    throw StageError(ErrorCode::kOptionConflict, "the model does not take captions as input")
+        .with_help("use a model.clip model, or train this one with train.supervised");
   }
   const Classes classes = classes_of(*texts, options, data);
   CaptionRows of_training = captions_of(*texts, *data.train, "training", options.captions);

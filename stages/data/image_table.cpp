@@ -339,8 +339,8 @@ class TableLister {
     list_.notes.push_back(
         std::to_string(small.size()) + (small.size() == 1 ? " class" : " classes") +
         " with fewer than " + minimum + " images " + (small.size() == 1 ? "is" : "are") +
-        " left out, a total of " + std::to_string(images) +
-        (images == 1 ? " image: " : " images: ") + runner::listed(small, kNamedRows));
+        " left out, dropping " + std::to_string(images) + (images == 1 ? " image: " : " images: ") +
+        runner::listed(small, kNamedRows));
     std::erase_if(rows_,
                   [&](const Row& row) { return counts.at(row.label) < table_.minimum_per_class; });
   }

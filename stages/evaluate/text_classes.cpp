@@ -31,9 +31,9 @@ at::Tensor text_logits(const at::Tensor& images, const at::Tensor& texts,
 const ImageTextModel& text_model_of(const Checkpoint& checkpoint) {
   const auto* const model = dynamic_cast<const ImageTextModel*>(checkpoint.model.get());
   if (!model) {
-    throw StageError(ErrorCode::kOptionConflict, "the model does not read text")
+    throw StageError(ErrorCode::kOptionConflict, "the model does not take text as input")
         .with_help(
-            "evaluate a model of the kind model.clip, or this one with evaluate.classification");
+            "evaluate a model.clip model, or evaluate this one with evaluate.classification");
   }
   return *model;
 }

@@ -114,8 +114,8 @@ std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, Fea
           is_other_stem
               ? "set 'stem' to the weights' stem: imagenet begins with a 7 x 7 convolution, feti "
                 "with 5 x 5"
-              : "give weights of this depth, or set 'depth' to the weights' depth: missing weights "
-                "would be random");
+              : "use weights with this depth, or set 'depth' to the weights' depth: missing "
+                "weights would be random");
 }
 
 namespace {

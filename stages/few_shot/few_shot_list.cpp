@@ -208,7 +208,7 @@ class FewShotLister {
       if (!is_new) {
         files.fault(name, images.lines[i],
                     "'" + runner::printable_ascii(images.paths[i]) +
-                        "' is listed twice, first in line " + std::to_string(first->second));
+                        "' is listed twice, first on line " + std::to_string(first->second));
       }
       list[part_].push_back({*below, images.labels[i]});
     }

@@ -65,7 +65,7 @@ GradedSamples graded_samples(const ClassifiedSamples& samples,
   return graded;
 }
 
-/// Adds the quadratic kappa that the grades with the largest probability would have.
+/// Adds the quadratic kappa that the grades with the largest probability would yield.
 void add_kappa_of_largest(const ClassifiedSamples& samples, const GradedSamples& graded,
                           DecisionEffect& effect) {
   GradeCounts counts(std::ssize(graded.grades));

@@ -62,7 +62,7 @@ Scores coupled(const Opinions& opinions) {
   return couple(known, opinions.classes);
 }
 
-/// Reproduces three mistakes of the publication. The weights of two classes are multiplied in place
+/// Reproduces three bugs in the published code. The weights of two classes are multiplied in place
 /// for each of their pairs, so they grow with every pair. The accuracy is in percent, so every
 /// network gets the bonus for a good network. The divisor of a score includes both the grown
 /// weights and the bonuses.

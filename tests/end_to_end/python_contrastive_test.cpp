@@ -287,7 +287,7 @@ TEST_F(HostedTowers, NetworkWithoutTowersIsRefusedBeforePythonStarts) {
   trust("open('ran', 'w')\n");
   const Ended run = train("model.towers=null");
   EXPECT_EQ(run.exit, 78) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("the model does not read captions"));
+  EXPECT_THAT(run.err, HasSubstr("the model does not take captions as input"));
   EXPECT_THAT(run.err, HasSubstr("model.towers={image: encode_image, text: encode_text}"));
   const Ended monitored = train("train.monitor=accuracy");
   EXPECT_EQ(monitored.exit, 78) << monitored.err;
@@ -298,11 +298,11 @@ TEST_F(HostedTowers, NetworkWithoutTowersIsRefusedBeforePythonStarts) {
 TEST_F(HostedTowers, TokenizerThatTheNetworkWasNotMadeForIsRefused) {
   const std::string fewer = refusal(net({.tokens = 100}));
   EXPECT_THAT(fewer, HasSubstr("[/model/towers/tokenizer/merges]"));
-  EXPECT_THAT(fewer, HasSubstr("embeddings of 100 tokens"));
-  EXPECT_THAT(fewer, HasSubstr("make the network for 514 tokens"));
+  EXPECT_THAT(fewer, HasSubstr("embeddings for 100 tokens"));
+  EXPECT_THAT(fewer, HasSubstr("build the network for 514 tokens"));
   EXPECT_THAT(refusal(net({.of_text = "        tokens = tokens.to(torch.int32).view(-1, 32)\n",
                            .tokens = 100})),
-              HasSubstr("embeddings of 100 tokens"));
+              HasSubstr("embeddings for 100 tokens"));
   const std::string more = refusal(net({.tokens = 49408}));
   EXPECT_THAT(more, HasSubstr("embeddings of 49408 tokens, but the tokenizer without merges"));
   EXPECT_THAT(more, HasSubstr("name the merges"));
@@ -333,10 +333,9 @@ TEST_F(HostedTowers, WrongEmbeddingsAreNamed) {
   };
   EXPECT_THAT(images("None"), HasSubstr("the image tower returned NoneType"));
   EXPECT_THAT(images("{'features': image}"), HasSubstr("returned dict with 'features'"));
-  EXPECT_THAT(images("image.mean(3)"),
-              HasSubstr("returned embeddings of the shape (8, 3, 16) for"));
+  EXPECT_THAT(images("image.mean(3)"), HasSubstr("returned embeddings of shape (8, 3, 16) for"));
   EXPECT_THAT(images("self.of_images(image[1:, 0, 0, :8])"), HasSubstr("the shape (7, 6) for 8"));
-  EXPECT_THAT(images("image[:, 0, 0, :6].long()"), HasSubstr("embeddings of the type Long"));
+  EXPECT_THAT(images("image[:, 0, 0, :6].long()"), HasSubstr("embeddings of type Long"));
   EXPECT_THAT(images("torch.zeros(len(image), 6)"),
               HasSubstr("returned 'image_embeddings' on cpu"));
   EXPECT_THAT(

@@ -98,7 +98,7 @@ TEST_F(ImageListTest, WithoutATestSaysWhatToDo) {
   const auto list = list_images(root(), false);
   ASSERT_TRUE(list && list->no_test);
   EXPECT_EQ(list->no_test->message,
-            "'" + root() + "' has no folder 'test' next to 'train' and 'val'");
+            "'" + root() + "' has no 'test' folder next to 'train' and 'val'");
 }
 
 TEST_F(ImageListTest, ClassesAreComparedHoweverTheirAccentsAreWritten) {

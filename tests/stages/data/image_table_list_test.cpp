@@ -148,10 +148,11 @@ TEST_F(ImageTableList, SmallClassesAreLeftOutAndCounted) {
   EXPECT_THAT(labelled_names(found[Part::kTrain]), ElementsAre("0 a.jpg", "0 c.jpg"));
   EXPECT_THAT(
       found.notes,
-      ElementsAre("1 class with fewer than 2 images is left out, with 1 image: 'BMW' has 1"));
+      ElementsAre("1 class with fewer than 2 images is left out, dropping 1 image: 'BMW' has 1"));
   write_table("image_path,make\na.jpg,Audi\nb.jpg,BMW\nc.jpg,Audi\nd.jpg,Fiat\n");
-  EXPECT_THAT(list().notes, ElementsAre("2 classes with fewer than 2 images are left out, with 2 "
-                                        "images: 'BMW' has 1, 'Fiat' has 1"));
+  EXPECT_THAT(list().notes,
+              ElementsAre("2 classes with fewer than 2 images are left out, dropping 2 "
+                          "images: 'BMW' has 1, 'Fiat' has 1"));
 }
 
 TEST_F(ImageTableList, AllClassesAreTooSmall) {

@@ -327,7 +327,7 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
               ElementsAre("/model/kind: the model does not learn from episodes, but train.episodic "
                           "provides nothing else"));
   EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.contrastive}"),
-              ElementsAre("/model/kind: the model does not read captions",
+              ElementsAre("/model/kind: the model does not take captions as input",
                           "/data/caption: the training data has no captions"));
   EXPECT_THAT(
       wrong_with(kEpisodes + "train: {kind: train.episodic, shots: 5}\n"
@@ -338,7 +338,7 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
                                      "evaluate: {kind: evaluate.episodic, shots: 5, ways: 3}"),
               IsEmpty());
   EXPECT_THAT(wrong_with(kEpisodes + "train: {kind: train.episodic, loss: {classification: 0}}"),
-              ElementsAre("/train/loss/classification: all terms of the loss have weight 0"));
+              ElementsAre("/train/loss/classification: all loss terms have weight 0"));
   EXPECT_THAT(
       wrong_with(kEpisodes +
                  "train: {kind: train.episodic}\nevaluate: {kind: evaluate.classification}"),
@@ -349,7 +349,7 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
               ElementsAre("/train/kind: the model was not trained on episodes"));
   EXPECT_THAT(wrong_with(kPhotos + kVision +
                          "train: {kind: train.supervised}\nevaluate: {kind: evaluate.zero_shot}"),
-              ElementsAre("/model/kind: the model does not read text"));
+              ElementsAre("/model/kind: the model does not take text as input"));
   EXPECT_THAT(
       wrong_with(kCaptioned + "model: {kind: model.clip, class_head: none}\n" + kPolicy +
                  "train: {kind: train.contrastive, frozen_epochs: 1}"),
