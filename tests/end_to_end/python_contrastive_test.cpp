@@ -278,7 +278,7 @@ TEST_F(HostedTowers, TextsOfOneLengthOrOfTheLongestAreGiven) {
       "train.epochs=1 model.towers.tokenizer.padding=longest "
       "model.towers.tokenizer.context_length=200",
       "shorter");
-  EXPECT_THAT(shorter.err, HasSubstr("it got int64 tokens of shape"));
+  EXPECT_THAT(shorter.err, HasSubstr("it received int64 tokens of shape"));
 }
 
 // What is refused.
@@ -306,10 +306,10 @@ TEST_F(HostedTowers, TokenizerThatTheNetworkWasNotMadeForIsRefused) {
   const std::string more = refusal(net({.tokens = 49408}));
   EXPECT_THAT(more, HasSubstr("embeddings of 49408 tokens, but the tokenizer without merges"));
   EXPECT_THAT(more, HasSubstr("name the merges"));
-  EXPECT_THAT(
-      refusal(net(), "model.towers.tokenizer.context_length=20"),
-      AllOf(HasSubstr("[/model/towers/text]"), HasSubstr("it got int64 tokens of shape (1, 20)"),
-            HasSubstr("context_length, padding and merges must match the network")));
+  EXPECT_THAT(refusal(net(), "model.towers.tokenizer.context_length=20"),
+              AllOf(HasSubstr("[/model/towers/text]"),
+                    HasSubstr("it received int64 tokens of shape (1, 20)"),
+                    HasSubstr("context_length, padding and merges must match the network")));
 }
 
 TEST_F(HostedTowers, WhatTheNetworkLacksIsNamed) {

@@ -563,7 +563,7 @@ number = 3
        "argument"},
       {"my_net.py:none", "my_net.py:none returned nothing, not a torch.nn.Module",
        "return the network"},
-      {"my_net.py:lazy", "the network's '1.weight' has no shape yet", "give the layer its sizes"},
+      {"my_net.py:lazy", "the network's '1.weight' has no shape yet", "specify the layer's sizes"},
       {"my_net.py:weightless", "the network has no weights, so there is nothing to train",
        "choose a network with weights"},
       {"my_net.py:ten", "10 logits per sample, but the data needs 3, one per class [/model/",
