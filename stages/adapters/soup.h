@@ -16,10 +16,11 @@ struct Measured {
   double accuracy = 0, loss = 0;
 };
 
-/// What a soup is made of: `count` sets of weights of one shape, and how they are compared.
+/// What a soup is made of: `count` sets of weights with the same shapes, and how they are compared.
 struct Ingredients {
   std::size_t count = 0;
-  /// Reads the weights with this index. They are read again each time, so that few are in memory.
+  /// Reads the weights with this index. They are read again each time, so that only a few are in
+  /// memory at once.
   std::function<NamedTensors(std::size_t index)> read;
   /// Measures weights on validation data: fills in the accuracy and the loss.
   std::function<void(const NamedTensors& weights, Measured& measured)> measure;
@@ -36,7 +37,7 @@ struct Soup {
 
 // The soups of Wortsman et al. 2022 (arXiv:2203.05482).
 
-/// Returns the equal average of all ingredients.
+/// Returns the unweighted average of all ingredients.
 Soup uniform_soup(const Ingredients& from);
 
 /// Returns the greedy soup: adds the ingredients to the average one by one, from the best to the

@@ -60,7 +60,7 @@ SampleOrder shuffled_order(std::int64_t size, std::uint64_t seed, std::int64_t e
 /// Returns the order 0 … size-1.
 SampleOrder sequential_order(std::int64_t size);
 
-/// Name, shape (without the batch dimension) and type of one tensor of a sample.
+/// The name, shape (without the batch dimension) and type of one tensor of a sample.
 struct TensorSpec {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -168,7 +168,7 @@ class RemarkingDataset {
   /// Remarks on samples that have been read.
   struct Remarks {
     std::int64_t count = 0;               ///< number of samples with a remark
-    std::vector<std::string> unreported;  ///< names that no earlier call returned
+    std::vector<std::string> unreported;  ///< names that were not returned by an earlier call
     /// A phrase that follows "does" or "do" and says what is wrong with these samples: "not look
     /// like a house".
     std::string verdict;

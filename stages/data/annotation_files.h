@@ -31,8 +31,8 @@ class AnnotationFiles {
 
   bool has(const std::string& name) const;
   /// Returns the file's bytes. Adds an error and returns nullopt if the file is missing,
-  /// unreadable, not a regular file, larger than `limit`, or compressed, UTF-16 or otherwise not
-  /// plain text.
+  /// unreadable, not a regular file, larger than `limit`, or not plain text, for example compressed
+  /// or UTF-16.
   std::optional<std::string> read(const std::string& name, std::size_t limit);
   /// Reads the file as read() does and calls `use` for each line, without its line ending ("\n" or
   /// "\r\n"). Line numbers start at one.
@@ -74,7 +74,7 @@ struct ListedImages {
   bool is_named = true;  ///< false: the list has no names, and class numbers are used as names
 };
 
-/// Larger lists are refused.
+/// Larger lists are rejected.
 inline constexpr std::size_t kMaxListBytes = std::size_t{128} << 20;
 
 /// Reads {"label_names": [...], "image_names": [...], "image_labels": [...]}, the format of
@@ -86,7 +86,7 @@ inline constexpr std::size_t kMaxListBytes = std::size_t{128} << 20;
 ListedImages read_filelist(AnnotationFiles& files, const std::string& name);
 
 /// Reads a table with the columns `filename` and `label`; others are ignored. The classes are the
-/// distinct labels, sorted bytewise. Reports errors as read_filelist() does.
+/// distinct labels, sorted bytewise. Reports errors like read_filelist().
 ListedImages read_split_csv(AnnotationFiles& files, const std::string& name);
 
 }  // namespace stages

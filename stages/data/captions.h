@@ -27,10 +27,10 @@ class CaptionTemplate {
   explicit CaptionTemplate(std::string_view text);
 
   const std::string& text() const { return text_; }
-  /// The field names in text order; a field that occurs twice is listed twice.
+  /// The field names in order of appearance; a repeated field is listed each time.
   const std::vector<std::string>& fields() const { return fields_; }
-  /// Returns the text with each field replaced by its value. `values` has one value per entry of
-  /// fields().
+  /// Returns the text with each field replaced by its value. `values` must contain one value for
+  /// each of fields().
   std::string filled(std::span<const std::string_view> values) const;
 
  private:

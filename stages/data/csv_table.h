@@ -21,8 +21,8 @@ class CsvRecords {
   bool next();
   /// The line on which the current record begins, counted from one.
   std::size_t line() const { return line_; }
-  /// False if a quote is not closed, or is followed by other text. The record then consists of this
-  /// line alone, and has no fields.
+  /// False if a quote is never closed, or if a closing quote is followed by other text. The record
+  /// then consists of this line alone, and has no fields.
   bool is_whole() const { return is_whole_; }
   std::vector<std::string>& fields() { return fields_; }
 

@@ -13,7 +13,7 @@
 
 namespace stages {
 
-/// The outputs of a model's frozen part for a dataset, one row per sample, in the dataset's order.
+/// The outputs of a model's frozen part for a dataset, one row per sample, in dataset order.
 struct FeatureTable {
   /// (n) bool on the CPU; false: the sample was skipped, and its rows are zeros.
   at::Tensor present;

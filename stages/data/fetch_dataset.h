@@ -60,7 +60,7 @@ struct FetchedDataset {
 
 /// Fetches, verifies and unpacks a data set. Its folder appears only once it is complete. Until
 /// then, partial data is kept in <root>/.<folder>.fetch, and the next call continues from there. An
-/// existing data set is left unchanged. Throws runner::StageError as download() and unpack() do,
+/// existing data set is left unchanged. Throws runner::StageError like download() and unpack(),
 /// kFolderExists if the folder exists but does not contain the complete data set, and
 /// runner::Cancelled.
 FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWish& wish,

@@ -98,9 +98,9 @@ struct ImageHeader {
 /// The contents of an image file.
 using Bytes = std::span<const std::uint8_t>;
 
-/// Images with more pixels are refused before memory is allocated for them.
+/// Images with more pixels are rejected before memory is allocated for them.
 inline constexpr std::int64_t kMaxPixels = 178'000'000;
-/// Images with a longer side are refused.
+/// Images with a longer side are rejected.
 inline constexpr std::int64_t kMaxSide = 1'000'000;
 
 /// Thrown for an image that cannot be read. what() is the cause; the caller adds the file's name.

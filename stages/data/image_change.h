@@ -10,10 +10,10 @@ namespace stages {
 
 enum class Adjustment { kBrightness, kContrast, kSaturation, kHue };
 
-/// The order of the changes. kColoursFirst: flips, color changes and affine moves, in this order,
-/// before resizing (after resizing if the image is cropped at random). kPlacesFirst: rotation,
-/// affine moves, flips and color changes, in this order, after resizing; the color changes then
-/// also apply to the black borders.
+/// The order of the changes. kColoursFirst: flips, color changes and affine transforms, in this
+/// order, before resizing (after resizing if the image is cropped at random). kPlacesFirst:
+/// rotation, affine transforms, flips and color changes, in this order, after resizing; the color
+/// changes then also apply to the black borders.
 enum class ChangeOrder { kColoursFirst, kPlacesFirst };
 
 /// The changes to one image in one epoch, other than the cut. Changes at their default values are
@@ -26,8 +26,8 @@ struct ImageChange {
   double brightness = 1, contrast = 1, saturation = 1;  ///< factors
   std::optional<double> hue = {};                       ///< turns
   double rotation = 0;                                  ///< degrees counterclockwise
-  double right = 0, down = 0;  ///< fractions of the width and of the height
-  double shear = 0;            ///< degrees
+  double right = 0, down = 0;                           ///< fractions of the width and the height
+  double shear = 0;                                     ///< degrees
   double scale = 1;
 
   bool operator==(const ImageChange&) const = default;

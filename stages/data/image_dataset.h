@@ -45,18 +45,18 @@ struct ImageDatasetOptions {
   std::string stage = {};
   /// Called with each decoded image before it is processed, in the decoding thread; may be empty.
   std::function<void(std::int64_t index, const Image&)> look = {};
-  /// Shared by all parts if there is a subject; else null.
+  /// Shared by all parts if there is a subject; otherwise null.
   std::shared_ptr<SubjectWatch> watch = {};
   /// Stores cut images that do not fit in the cache; null: none.
   std::shared_ptr<ImageStore> store = {};
 };
 
-/// True if every read of an image uses the same cut before any random change: in training if
-/// `trains` is true, otherwise in evaluation.
+/// True if an image is cut the same way each time it is read, before any random changes: in
+/// training if `trains` is true, otherwise in evaluation.
 bool has_one_cut(const ImageDatasetOptions& options, bool trains);
 
-/// Returns the bytes needed to cache all images of a part in the form that is reused. For whole
-/// images, this is estimated from the headers of a few.
+/// Returns the number of bytes needed to cache all images of a part in the form that is reused. For
+/// whole images, this is an estimate based on the headers of a few.
 std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options,
                            bool trains);
 
@@ -127,7 +127,8 @@ class ImageDataset : public Dataset,
   struct Use {
     std::int64_t epoch, index;
   };
-  /// Writes the normalized values of an image cut to size; in training, applies FinalAugment.
+  /// Writes the normalized values of an image that has been cut to size; in training, applies
+  /// FinalAugment.
   void write(const Image& image, bool mirrored, Use use, const at::Tensor& pixels) const;
   Drawn drawn(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const;
   /// Applies the change and `cut` to `image`.

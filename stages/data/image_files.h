@@ -14,7 +14,7 @@ namespace stages {
 /// True if `path` is `folder` or below it. Compares names only; both paths must be normalized.
 bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder);
 
-/// The largest number of file names that a message lists.
+/// The maximum number of file names listed in a message.
 inline constexpr std::size_t kListedFiles = 20;
 
 /// The image folder. Decides which of the links in it are followed, and collects errors about those
@@ -47,7 +47,7 @@ class ImageRoot {
 /// character or as two; this happens between macOS and Linux.
 class NamesOnDisk {
  public:
-  /// Returns `path` as spelled on disk; unchanged if no such file exists.
+  /// Returns `path` as spelled on disk, or unchanged if no such file exists.
   std::filesystem::path called(const std::filesystem::path& path);
   bool has_folder(const std::filesystem::path& path);
 
@@ -59,7 +59,7 @@ class NamesOnDisk {
 };
 
 /// Returns the missing files of `list`, in the list's order. Adds errors for broken links and,
-/// unless `allow_outside` is true, for links out of the root.
+/// unless `allow_outside` is true, for links that point out of the root.
 std::vector<std::string> missing_files(const ImageList& list, bool allow_outside,
                                        runner::Diagnostics& errors);
 

@@ -46,14 +46,14 @@ struct ImageList {
   std::vector<std::string> classes;      ///< class names; a label is an index into this
   std::vector<std::string> class_words;  ///< the class names as used in texts; empty: `classes`
   bool has_order = false;  ///< true if the classes are known to be in ascending order, like grades
-  std::array<std::vector<ImageFile>, kSplitParts> parts;  ///< in the order of the samples
+  std::array<std::vector<ImageFile>, kSplitParts> parts;  ///< in sample order
   /// SHA-256 of the annotation files; empty: the folders are the annotations.
   std::string annotations;
   bool divided = false;              ///< the root has part folders: train, validation, test
   std::vector<std::string> ignored;  ///< other folders next to the part folders
   runner::NotTaken not_taken;        ///< other files found below the root
   std::vector<std::string> notes;    ///< other messages for the user, one line each
-  /// The reason why a part has no images; nullopt: unknown.
+  /// Why a part has no images; nullopt: unknown.
   std::optional<runner::Diagnostic> no_train, no_test;
   ImageFacts facts;   ///< facts that captions can mention
   Captions captions;  ///< empty without captions
@@ -70,7 +70,7 @@ struct ImageList {
   }
 };
 
-/// Makes {name} available to captions: the entry of `names` for the image's class.
+/// Makes {name} available to captions; it stands for the entry of `names` for the image's class.
 void add_names(ImageList& list, std::vector<std::string> names);
 
 /// True if a path from an annotation file is relative, stays below its folder, and ends in the name
@@ -89,7 +89,7 @@ runner::Result<ImageList> list_images(const std::filesystem::path& root, bool al
 /// Lists folder/CLASS/IMAGE, all in the first part, even if classes are called train or test. File
 /// names are relative to `folder`; links may point anywhere below `bounds`, which contains
 /// `folder`. If `only` names classes, other folders are not inspected, and missing classes are left
-/// out. Reports errors as list_images() does.
+/// out. Reports errors like list_images().
 runner::Result<ImageList> list_class_folders(const std::filesystem::path& folder,
                                              const std::filesystem::path& bounds,
                                              bool allow_outside,

@@ -6,7 +6,7 @@
 
 namespace stages {
 
-/// The share of each class that goes to each part; their sum is at most 1.
+/// The share of each class that goes to each part; the shares add up to at most 1.
 struct SplitOptions {
   double train = 0.8, validation = 0, test = 0.2;
 };

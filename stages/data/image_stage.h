@@ -29,8 +29,7 @@ struct ImageSource {
   /// Returns the list that `list` will return after `obtain`; empty: unknown, so the stage cannot
   /// be planned before the images exist.
   std::function<ImageList()> foresee = {};
-  /// How the training images are divided, unless folders already divide them; nullopt: they are not
-  /// divided.
+  /// How to divide the training images, unless folders already divide them; nullopt: not at all.
   std::optional<SplitOptions> split = {};
   std::optional<std::int64_t> split_seed = {};  ///< for split and folds; nullopt: the run's seed
   /// The fold that becomes the validation part; nullopt: the parts stay as divided.

@@ -22,7 +22,7 @@ struct StoredImage {
 
 /// A disk cache of cut images that do not fit in memory, shared by all of a user's runs. An entry's
 /// key depends on the contents of the image file and on how it is processed. Entries have
-/// checksums; a damaged entry is removed and treated as missing. The folder contains at most
+/// checksums; a damaged entry is removed and treated as missing. The folder's size is limited to
 /// `most_bytes`, and some disk space is always left free. To make room, entries that have not been
 /// used since this object was created are removed, oldest first; if there are none, the new image
 /// is not stored. After a failed write, nothing more is written, and the log states the cause.

@@ -23,7 +23,7 @@ struct SurveyedImage {
   std::int64_t label_set = 0;
 };
 
-/// Properties of the images of a data set, found without training.
+/// Properties of a data set's images, found without training.
 struct ImageSurvey {
   struct Unreadable {
     SurveyedImage picture;
@@ -46,7 +46,7 @@ struct ImageSurvey {
   const ImageSubject* subject = nullptr;  ///< of the data set; null: none
   /// Number of file names that should identify a patient but do not.
   std::int64_t without_patient = 0;
-  std::vector<std::string> shared;    ///< patients with images in two parts
+  std::vector<std::string> shared;    ///< patients with images in more than one part
   std::vector<SurveyedImage> unlike;  ///< images that do not look like the subject of their data
 };
 
@@ -66,9 +66,9 @@ struct SurveyOptions {
   std::function<bool()> cancelled = {};  ///< return true to throw runner::Cancelled
 };
 
-/// Reads every image of `parts`, each a different part, once. A JPEG is decoded at an eighth of its
-/// size if that is enough; all its bytes are still read, so damage is detected. Uses less than a
-/// kilobyte of memory per image. All results are in the order of `parts`.
+/// Reads every image in `parts`, each of which is a different part, once. A JPEG is decoded at an
+/// eighth of its size if that is enough; all its bytes are still read, so damage is detected. Uses
+/// less than a kilobyte of memory per image. All results are in the order of `parts`.
 ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>& parts,
                           const SurveyOptions& options);
 

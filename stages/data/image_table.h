@@ -26,8 +26,8 @@ struct ImageTable {
   std::vector<std::string> targets = {};
   /// The column with train, validation or test; nullopt: all images are for training.
   std::optional<std::string> part = {};
-  /// The column with the group of an image, such as its patient; images of a group are divided
-  /// together. nullopt: each image is its own group.
+  /// The column with an image's group, such as its patient; images of a group stay together.
+  /// nullopt: each image is its own group.
   std::optional<std::string> group = {};
   std::int64_t minimum_per_class = 1;              ///< classes with fewer images are left out
   std::span<const CaptionTemplate> captions = {};  ///< their fields are column names

@@ -29,13 +29,13 @@ struct ImagePaths {
 /// that is unreadable or has no images, a link in a folder that is broken or points out of it.
 runner::Result<ImagePaths> list_images(const std::vector<std::string>& paths);
 
-/// The reason why an image could not be read.
+/// Why an image could not be read.
 struct Unreadable {
   runner::ErrorCode code;
   std::string message;  ///< includes the file's name
 };
 
-/// Images without classes, for prediction. A sample has only "image", as in evaluation.
+/// Images without classes, for prediction. A sample contains only "image", as in evaluation.
 class ImagesToPredict final : public Dataset {
  public:
   /// With `skip`, unreadable images are left out and recorded instead of causing an error.

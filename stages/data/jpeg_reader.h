@@ -8,7 +8,7 @@ namespace stages {
 // ImageOps.exif_transpose() determines it: from the EXIF block or, if that has none, from XMP
 // metadata.
 
-/// Returns the orientation in an EXIF block (the TIFF header after "Exif\0\0"), a number of 8, 16
+/// Returns the orientation in an EXIF block (the TIFF header after "Exif\0\0"), an integer of 8, 16
 /// or 32 bits. Only the first directory is read. Returns 1 if it has no orientation or the block is
 /// malformed.
 int exif_orientation(Bytes tiff);

@@ -47,7 +47,7 @@ struct MadeDataset {
   void (*make)(const std::filesystem::path& folder, const MadeImages&, const MakeCallbacks&);
 };
 
-/// Throws runner::StageError (kNotAllowedValue) if such images cannot be generated. Each class
+/// Throws runner::StageError (kNotAllowedValue) if these images cannot be generated. Each class
 /// needs at least `fewest` images.
 void check(const MadeImages& images, std::int64_t fewest);
 

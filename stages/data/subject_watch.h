@@ -11,8 +11,8 @@
 
 namespace stages {
 
-/// The subject that all images of a data set should show, with a check of the pixels. A data kind
-/// may supply one; stages.cpp lists them all.
+/// The subject that all images of a data set should show, and a check for it. A data kind may
+/// supply one; stages.cpp lists them all.
 struct ImageSubject {
   std::string_view name;  ///< in records: "house"
   std::string_view what;  ///< "a photograph of a house"

@@ -100,8 +100,8 @@ std::vector<std::pair<std::string, double>> summary(const ClassificationCurves& 
 
 /// Returns {"roc": {"auc_of_class", "auc_macro", "auc_micro", "macro", "micro", "classes"},
 /// "calibration": {"error", "bins"}}; "calibration" is null if it was not measured. A curve is
-/// {"auc", "fpr", "tpr"}, with at most 400 points. "classes" has the curves by class name, for up
-/// to 20 classes.
+/// {"auc", "fpr", "tpr"}, with at most 400 points. "classes" contains the curves by class name, for
+/// up to 20 classes.
 nlohmann::ordered_json to_json(const ClassificationCurves& curves,
                                const std::vector<std::string>& classes);
 

@@ -22,7 +22,7 @@ class RunContext;
 
 namespace stages {
 
-/// Counts how often samples of each class were predicted as each class. Memory grows with the
+/// Counts how often samples of each class were predicted as each class. Memory use grows with the
 /// number of samples, not with the square of the number of classes.
 class ConfusionMatrix {
  public:
@@ -68,7 +68,7 @@ Interval wilson_interval(std::int64_t successes, std::int64_t trials);
 
 /// Metrics of a classifier's predictions, as scikit-learn defines them with zero_division=0: a
 /// class that is never predicted has precision 0, a class without samples has recall 0, and both
-/// have F1 0 and count in the macro means.
+/// have F1 0 and are included in the macro means.
 struct ClassificationMetrics {
   ConfusionMatrix confusion{0};
   std::vector<ClassQuality> of_class;  ///< by label
@@ -101,8 +101,8 @@ ClassificationMetrics classification_metrics(const at::Tensor& logits, const at:
 std::vector<std::pair<std::string, double>> summary(const ClassificationMetrics& metrics);
 
 /// Returns a table like scikit-learn's classification_report: precision, recall, F1 and support of
-/// every class, and their means. `classes` has the names by label; their control characters are
-/// replaced by '?'.
+/// every class, and their means. `classes` contains the names by label; their control characters
+/// are replaced by '?'.
 std::string report_text(const ClassificationMetrics& metrics,
                         const std::vector<std::string>& classes);
 

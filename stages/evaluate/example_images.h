@@ -29,8 +29,8 @@ void write_examples(const std::vector<ExampleImage>& examples, const Dataset& da
 
 /// Writes examples of what a classifier does well and badly: up to `count` of the most confident
 /// wrong predictions, of the most confident correct ones, and of the least confident correct ones.
-/// Their facts are "label", "predicted" and "probability". `classes` has a name for each column of
-/// the logits.
+/// Their facts are "label", "predicted" and "probability". `classes` contains a name for each
+/// column of the logits.
 void write_example_images(const ClassifiedSamples& samples, const std::vector<std::string>& classes,
                           const Dataset& dataset, std::int64_t count,
                           const std::filesystem::path& folder);

@@ -16,7 +16,7 @@ namespace stages {
 /// How well a network predicts one label.
 struct LabelQuality {
   std::optional<double> average_precision;  ///< nullopt if no sample has the label
-  std::optional<double> area;  ///< under the ROC curve; nullopt if no sample, or every one, has it
+  std::optional<double> area;  ///< under the ROC curve; nullopt if no sample or every sample has it
   double threshold = 0;        ///< the lowest probability at which the label is predicted
   ClassQuality found;          ///< of the predictions at that threshold
   std::int64_t support = 0;    ///< number of samples with the label
@@ -31,7 +31,7 @@ struct MultiLabelMetrics {
   std::optional<double> macro_area;              ///< mean over the labels that have one
   ClassQuality micro;                            ///< over all (sample, label) pairs
   ClassQuality macro;                            ///< mean over labels
-  double hamming_loss = 0;     ///< share of (sample, label) pairs that are predicted wrongly
+  double hamming_loss = 0;     ///< share of (sample, label) pairs that are predicted incorrectly
   double subset_accuracy = 0;  ///< share of samples whose labels are predicted exactly
   std::int64_t samples = 0;
 };
@@ -42,7 +42,7 @@ bool is_predicted(double logit, double threshold);
 
 /// Computes the metrics of `logits` (n, labels) float32, finite, and `labels` (n, labels) uint8 of
 /// 0 and 1, both contiguous on the CPU; n > 0. `thresholds` contains a probability for each label.
-/// Labels that are not `present` are left out; if it is empty, all count.
+/// Labels that are not `present` are left out; if it is empty, all are used.
 MultiLabelMetrics multi_label_metrics(const at::Tensor& logits, const at::Tensor& labels,
                                       const std::vector<double>& thresholds,
                                       const std::vector<bool>& present = {});

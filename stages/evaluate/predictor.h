@@ -41,7 +41,7 @@ inline constexpr std::array<std::pair<std::string_view, TestTimeFlip>, 4> kTestT
 at::Tensor flipped_mean(const NamedTensors& inputs, TestTimeFlip flip,
                         const std::function<at::Tensor(const NamedTensors&)>& logits);
 
-/// A network's outputs for all samples of a dataset, in the dataset's order.
+/// A network's outputs for all samples of a dataset, in dataset order.
 struct ClassifiedSamples {
   std::vector<std::string> names;  ///< the names of the samples
   /// The logits, (n, classes), on the CPU, in the network's type, all finite. For episodes, these
@@ -58,7 +58,7 @@ struct ClassifiedSamples {
   std::vector<std::string> groups = {};
 };
 
-/// Runs a checkpoint's network over a test set under a memory policy, and plans this with the same
+/// Runs a checkpoint's network on a test set under a memory policy, and plans this with the same
 /// code. All kinds of evaluation use this:
 ///
 ///   const Predictor predictor(inputs, batch_size);
@@ -117,8 +117,8 @@ class Predictor {
 
   /// Runs the network on the context's device, in eval mode and without autograd, over all samples,
   /// or over two batches in a smoke run. Reports progress and checks for cancellation at every
-  /// batch. Throws runner::StageError if the network was trained on samples of another shape, if a
-  /// label has no output, if an output is not finite (the message names the sample), and if no
+  /// batch. Throws runner::StageError if the network was trained on samples of a different shape,
+  /// if a label has no output, if an output is not finite (the message names the sample), and if no
   /// sample can be read (kTooFewSamples).
   ClassifiedSamples classify(runner::RunContext& context) const;
 

@@ -15,8 +15,8 @@
 
 namespace stages {
 
-/// Test samples with numbers to predict, all in the unit of the targets: (n, targets) float64 on
-/// the CPU, contiguous.
+/// Test samples with numbers to predict, all in the targets' unit: (n, targets) float64 on the CPU,
+/// contiguous.
 struct PredictedTargets {
   std::vector<std::string> names;  ///< of the targets
   at::Tensor predictions, targets;
@@ -46,7 +46,7 @@ RegressionMetrics regression_metrics(const PredictedTargets& tested,
 /// the predictions that it is given.
 std::int64_t regression_metric_bytes(std::int64_t samples, std::int64_t targets);
 
-/// Returns the metrics to record, without undefined ones: mae, rmse, r2, baseline_mae,
+/// Returns the metrics to record, omitting undefined ones: mae, rmse, r2, baseline_mae,
 /// baseline_rmse, samples, and mae/NAME, rmse/NAME and r2/NAME if there are several targets.
 std::vector<std::pair<std::string, double>> summary(const RegressionMetrics& metrics,
                                                     const std::vector<std::string>& names);

@@ -34,7 +34,8 @@ class TextRows {
   at::Tensor tokens_;
 };
 
-/// Computes logits of images for a list of texts. The texts are embedded once, on the first call.
+/// Computes the logits of images for a list of texts. The texts are embedded once, on the first
+/// call.
 class TextLabels {
  public:
   TextLabels(const Checkpoint& checkpoint, const std::vector<std::string>& texts)

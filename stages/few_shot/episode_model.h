@@ -56,7 +56,7 @@ EpisodeBackbone read_episode_backbone(runner::ConfigReader& reader);
 MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network,
                      std::int64_t height, std::int64_t width);
 
-/// Finds where the saved weights belong in `network`, which the backbone made. Throws
+/// Finds where the saved weights belong in `network`, which was created by the backbone. Throws
 /// runner::StageError if they do not fit.
 std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, FeatureMaps& network,
                                             const SavedWeights& saved);
@@ -126,9 +126,9 @@ class FeatureMaps;
 /// default, uniform within 1 / sqrt(fan-in); prototypes start as means. Each weight is a function
 /// of the seed, its name and its shape.
 void initialize_head(EpisodeNetwork& network, std::uint64_t seed);
-/// Initializes the backbone. The weights of convolutions are normal with variance 2 / (outputs ·
-/// kernel): He initialization with fan-out, which preserves the variance in the backward pass (He
-/// et al. 2015, arXiv:1502.01852). Their biases follow torch's default.
+/// Initializes the backbone. Convolution weights are normal with variance 2 / (outputs · kernel):
+/// He initialization with fan-out, which preserves the variance in the backward pass (He et al.
+/// 2015, arXiv:1502.01852). Their biases follow torch's default.
 void initialize_backbone(FeatureMaps& backbone, std::uint64_t seed);
 
 }  // namespace stages

@@ -63,9 +63,9 @@ std::string episodes_csv(const EpisodeMetrics& metrics,
                          const std::vector<std::string>& classes);
 
 /// Computes the metrics of the first episodes of `episodes` from their logits and labels, as in
-/// episode_metrics(). Writes metrics.json, which begins with `facts`, episodes.csv and, for few
-/// classes, confusion_matrix.csv; records the scalar metrics at the step `facts["step"]`, and logs
-/// the headline. Returns the scalar metrics.
+/// episode_metrics(). Writes metrics.json, which begins with `facts`, episodes.csv and, if there
+/// are few classes, confusion_matrix.csv; records the scalar metrics at step `facts["step"]`, and
+/// logs the headline. Returns the scalar metrics.
 std::shared_ptr<const Metrics> record_episodes(const at::Tensor& logits, const at::Tensor& labels,
                                                const EpisodeSet& episodes,
                                                nlohmann::ordered_json facts,

@@ -29,13 +29,13 @@ struct FewShotSource {
   std::uint64_t split_seed = 0;  ///< for kRandom
 };
 
-/// One part with its own classes. Labels count from 0, and all images are in the list's part of the
-/// same name.
+/// One part with its own classes. Labels count from 0, and all images are in the list's part of
+/// that name.
 struct FewShotPart {
   ImageList list;
   ImageList spare = {};  ///< classes in its folder that it does not use, but another part may use
   bool is_named =
-      true;  ///< false: the classes are named by numbers, which mean nothing in another part
+      true;  ///< false: the class names are just numbers, which mean nothing in other parts
   std::string place;  ///< what was read: "base.json", relative to root if it is below root
 };
 

@@ -27,7 +27,7 @@ void check_overlap(const std::array<FewShotPart, kSplitParts>& parts, runner::Di
 /// The dimensions of an episode: a few support images (shots) for each of several classes (ways),
 /// and query images to classify.
 struct EpisodeImages {
-  std::int64_t ways = 0, shots = 0, queries = 0;  ///< `queries` is the total of all classes
+  std::int64_t ways = 0, shots = 0, queries = 0;  ///< `queries` is the total over all classes
   std::int64_t height = 0, width = 0;             ///< of an image
   std::int64_t supports() const { return ways * shots; }
 };
@@ -55,7 +55,7 @@ class EpisodeHead : public PrecisionModule {
 
 /// Returns `x` divided by its length along the last dimension, in float32 or wider. A zero vector
 /// has no direction: it stays 0, its cosine with any vector is 0, and the gradient of the result is
-/// passed on unchanged. Nothing becomes NaN.
+/// passed on unchanged. The result is never NaN.
 at::Tensor directions(const at::Tensor& x);
 
 /// A backbone and a head. Child modules: backbone and head.

@@ -30,7 +30,7 @@ struct LoraVariant {
   /// each output of the layer.
   bool has_magnitude = false;
   /// Principal adaptation (PiSSA; Meng et al. 2024, arXiv:2404.02948): A and B start from the
-  /// weight's largest singular values, and their first product is subtracted from the weight.
+  /// weight's largest singular values, and their initial product is subtracted from the weight.
   bool is_principal = false;
 };
 
@@ -47,8 +47,8 @@ struct ConvolutionSteps {
 /// If there is a magnitude, it is a child called lora_magnitude_vector, (out) or (1, out, 1, 1),
 /// and each output's weights are rescaled to that norm. As in the paper, no gradient flows through
 /// the norm of the weights. A principal adapter keeps the values from which A and B start, as
-/// buffers, and leaves the layer's weight as it is: it adds scaling · (B·A - B₀·A₀), which is zero
-/// at first.
+/// buffers, and leaves the layer's weight unchanged: it adds scaling · (B·A - B₀·A₀), which is zero
+/// initially.
 ///
 /// Its weights are on the layer's device, in the layer's type or float32, whichever is wider:
 /// adapters of a half-precision layer are trained in float32. All require gradients.

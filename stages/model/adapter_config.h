@@ -20,7 +20,7 @@ struct AdapterConfig {
   std::vector<std::string> notes = {};    ///< for the user: options that have no effect
 };
 
-/// Parses an adapter_config.json. Absent keys get peft's defaults. Unknown keys are accepted if
+/// Parses an adapter_config.json. Missing keys get peft's defaults. Unknown keys are accepted if
 /// they are null, false or empty; otherwise they may request a variant of LoRA and are refused.
 /// Throws std::invalid_argument, naming the key and the problem.
 AdapterConfig parse_adapter_config(std::string_view text);

@@ -43,7 +43,7 @@ std::size_t names_of_adapter(const SavedAdapter& adapter, const torch::nn::Modul
                              std::span<const ModuleNames> libraries);
 
 /// If the adapter's tensors include the head, saved as one of its modules_to_save under the
-/// library's name, moves it to saved.head, with the classes of classes.json. Throws
+/// library's name, moves it to saved.head, with the classes from classes.json. Throws
 /// runner::StageError if that module is not a head.
 void take_head(SavedAdapter& saved, const ModuleNames& names);
 

@@ -14,7 +14,8 @@
 
 namespace stages {
 
-/// Maps our dotted name of a module to a library's name; nullopt if the library has no such module.
+/// Maps our dotted name for a module to a library's name; nullopt if the library has no such
+/// module.
 using ModuleNames = std::function<std::optional<std::string>(std::string_view ours)>;
 
 /// An adapter in a network.
@@ -53,7 +54,7 @@ struct AttachedLora {
 ///   network->head()->weight.requires_grad_(true);  // if the library has no head
 ///
 /// Throws runner::StageError at one of the options if they do not suit the network (see
-/// select_targets()); then nothing is changed.
+/// select_targets()); in that case nothing is changed.
 AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
                          const ModuleNames& names, std::uint64_t seed);
 

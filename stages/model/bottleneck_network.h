@@ -18,7 +18,7 @@ struct BottleneckOptions {
   std::array<std::int64_t, 4> layers = {3, 4, 6, 3};  ///< blocks of each stage
   std::int64_t cardinality = 1;                       ///< groups of the 3 x 3 convolution
   std::int64_t base_width = 64;    ///< channels of a group, in a stage with 64 planes
-  std::int64_t squeeze_ratio = 0;  ///< channels of a block per channel of its gate; 0: no gates
+  std::int64_t squeeze_ratio = 0;  ///< a block's channels per channel of its gate; 0: no gates
   std::int64_t planes = 64;        ///< of the first stage; each later stage doubles them
   double drop_path = 0;            ///< of the last block; rises in equal steps from 0 at the first
 };
@@ -75,7 +75,8 @@ class BottleneckNetwork : public FeatureMaps {
 /// throws std::logic_error.
 at::Tensor gated_residual(const at::Tensor& maps, const at::Tensor& gate, const at::Tensor& added);
 
-/// One stage of a network of inverted residuals: blocks of one shape, the first with the stride.
+/// One stage of a network of inverted residuals: blocks of the same shape, the first of which has
+/// the stride.
 struct InvertedResidualStage {
   std::int64_t blocks = 1, size = 3, stride = 1, out = 0;
 };

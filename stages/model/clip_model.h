@@ -26,7 +26,7 @@ struct ClipConfig {
   double logit_scale = 0;                   ///< initial value if the weights are random
   std::optional<double> maximum_logit_scale;
   std::optional<double> logit_bias;  ///< initial value if the weights have none; nullopt: no bias
-  bool cuts_texts = false;           ///< truncate texts longer than the context; false: refuse them
+  bool cuts_texts = false;           ///< truncate texts longer than the context; false: reject them
   std::optional<ClipAdapterConfig> lora;  ///< nullopt: train all weights
   std::uint64_t base_seed = 0;            ///< for random base weights under adapters
 };

@@ -89,11 +89,11 @@ class BatchNorm : public PrecisionModule, public CollectingLayer {
   mutable std::optional<std::int64_t> averaged_;  // batches since start_averaging()
 };
 
-/// Creates the stochastic depth of a residual block and registers it as drop_path, timm's name, if
-/// `probability` is above 0; otherwise returns null.
+/// Creates the stochastic depth of a residual block and registers it under timm's name, drop_path,
+/// if `probability` is above 0; otherwise returns null.
 std::shared_ptr<Dropout> register_drop_path(torch::nn::Module& block, double probability);
 
-/// The sizes of a gate, which scales each channel of a map (Hu et al., 2018).
+/// The dimensions of a gate, which scales each channel of a map (Hu et al., 2018).
 struct SqueezeExcitationSizes {
   std::int64_t channels = 0, squeezed = 0;
 };

@@ -15,7 +15,7 @@
 namespace stages {
 
 /// A convolutional network without its classifier: one of timm's, a ResNet of basic blocks, or the
-/// small network of few-shot learning.
+/// small network used in few-shot learning.
 using ConvolutionalBackbone = std::variant<BottleneckOptions, DenseOptions, InvertedResidualOptions,
                                            ResNetOptions, ConvNetworkOptions>;
 
@@ -34,8 +34,8 @@ ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone);
 std::optional<ConvolutionalBackbone> with_drop_path(ConvolutionalBackbone backbone,
                                                     double drop_path);
 
-/// Draws the weights of a backbone by timm's rules; each weight is a function of `seed`, its name
-/// and its shape.
+/// Draws the weights of a backbone according to timm's rules; each weight is a function of `seed`,
+/// its name and its shape.
 void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network,
                          std::uint64_t seed);
 

@@ -21,7 +21,7 @@ class Stage;
 
 namespace stages {
 
-/// The options that model.se_resnext, model.cnn and, for convolutional backbones, model.full share.
+/// The options shared by model.se_resnext, model.cnn and, for convolutional backbones, model.full.
 struct ConvolutionalClassifierConfig {
   std::string pointer;  ///< location of the model's options in the recipe, "/model"
   std::string name;     ///< of the backbone, in messages: "SE-ResNeXt", "densenet121"
@@ -29,8 +29,8 @@ struct ConvolutionalClassifierConfig {
   std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
   std::optional<std::string> weights_entry;  ///< the weights to read if the file has several
   std::string weights_option = "/weights";   ///< the `weights` option, below `pointer`
-  std::vector<std::string> frozen;  ///< paths of modules of the backbone that are not trained
-  std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
+  std::vector<std::string> frozen;           ///< paths of the backbone modules that are not trained
+  std::optional<std::int64_t> num_classes;   ///< nullopt: the number of the data's classes
   ClassifierHeadOptions head;
   HeadStart head_start = HeadStart::kUniform;
 };
@@ -56,7 +56,7 @@ class ConvolutionalClassifierNetwork : public PrecisionModule {
   std::shared_ptr<ClassifierHead> head_;
 };
 
-/// A convolutional classifier of images. build() creates a ConvolutionalClassifierNetwork.
+/// A convolutional image classifier. build() creates a ConvolutionalClassifierNetwork.
 class ConvolutionalClassifier : public Model, public ShrinkableModel, public NamedModel {
  public:
   /// `saved` contains the shapes and the digest of the weights; each build() reads their values

@@ -17,7 +17,7 @@ class CoralLayer : public Linear {
   CoralLayer(std::int64_t in, std::int64_t outputs, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const override;
 
-  /// Sets the biases to values that fall from 1 to 1 / outputs, as coral-pytorch does
+  /// Sets the biases to values that decrease from 1 to 1 / outputs, as coral-pytorch does
   /// (preinit_bias=True).
   void start_biases();
   /// Repeats the row of weights for each output. This turns the layer into an ordinary linear layer

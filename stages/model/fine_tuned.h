@@ -36,13 +36,13 @@ class FrozenBase : public OnFrozenBase {
   std::string base_;
 };
 
-/// The options that model.linear_probe, model.lora and model.full share.
+/// The options shared by model.linear_probe, model.lora and model.full.
 struct FineTunedConfig {
   std::string pointer;  ///< location of the model's options in the recipe, "/model"
   BackboneConfig backbone;
   std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
   std::optional<LoraOptions> lora;          ///< nullopt: no adapters
-  bool trains_all = false;                  ///< train the backbone too; then there is no `lora`
+  bool trains_all = false;                  ///< train the backbone too; `lora` is then not set
   HeadStart head_start = HeadStart::kUniform;
   std::vector<std::string> templates;  ///< of the class captions; read if head_start is kZeroShot
   std::shared_ptr<const TextHead> text_head;  ///< set if head_start is kZeroShot
@@ -96,7 +96,7 @@ class FineTuned : public Model, public ShrinkableModel {
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
-  /// The head of the result is random, since features do not need it.
+  /// The result's head is random, since features do not need it.
   std::shared_ptr<torch::nn::Module> build_frozen(const DatasetDescription& data) const override;
   std::shared_ptr<torch::nn::Module> outline_frozen(const DatasetDescription& data) const override;
   /// Reads "image" (n, 3, size, size), or "features" (n, width) instead, and returns {"logits",

@@ -28,7 +28,7 @@ enum class LoraBias {
 /// How A is initialized. B is initialized with zeros, except for kPrincipal and kRandom.
 enum class LoraInitialization {
   kKaiming,    ///< uniform within 1/sqrt(inputs) [true]
-  kGaussian,   ///< normal with the standard deviation 1/rank [gaussian]
+  kGaussian,   ///< normal with standard deviation 1/rank [gaussian]
   kPrincipal,  ///< A and B are the weight's largest singular values and vectors, whose product is
                ///< subtracted from the weight [pissa]
   kRandom,  ///< like kKaiming, but B is uniform within 1/sqrt(rank), so the adapter has an effect
@@ -45,10 +45,10 @@ struct LoraOptions {
   double dropout = 0;            ///< of an adapter's input, in training [lora_dropout]
   ModuleSelection targets;       ///< [target_modules]
   ModuleSelection exclude;       ///< targets that get no adapter [exclude_modules]
-  std::vector<std::int64_t> layers = {};  ///< numbers of blocks; empty: all [layers_to_transform]
+  std::vector<std::int64_t> layers = {};  ///< block numbers; empty: all [layers_to_transform]
   std::vector<std::string> layers_pattern =
       {};  ///< expressions for the part of a name before a block's number
-  /// Sets another rank or alpha for a layer if its name, or the end of its name after a dot,
+  /// Sets a different rank or alpha for a layer if its name, or the end of its name after a dot,
   /// matches an expression; the first match wins.
   std::vector<std::pair<std::string, std::int64_t>> rank_pattern = {};
   std::vector<std::pair<std::string, double>> alpha_pattern = {};
@@ -87,9 +87,9 @@ struct LoraTarget {
 /// True if `modules` contains the module `name` or a module that contains it.
 bool is_in_module(std::string_view name, const std::vector<std::string>& modules);
 
-/// Returns the layers that get an adapter by peft's rules, in the order of the candidates. Throws
-/// runner::StageError at `targets`, `exclude` or `layers` if there are none or one of them cannot
-/// have an adapter, and std::invalid_argument for an invalid expression.
+/// Returns the layers that get an adapter under peft's rules, in the order of the candidates.
+/// Throws runner::StageError at `targets`, `exclude` or `layers` if there are none or one of them
+/// cannot have an adapter, and std::invalid_argument for an invalid expression.
 std::vector<LoraTarget> select_targets(const LoraOptions& options,
                                        std::span<const TargetCandidate> candidates);
 

@@ -27,7 +27,7 @@ struct ResNetOptions {
   ResNetStem stem = ResNetStem::kImageNet;
   BatchNormStatistics statistics = BatchNormStatistics::kOfBatch;
   std::int64_t width = 64;       ///< channels of the first stage; each later stage doubles them
-  std::int64_t pooled_size = 7;  ///< height and width of the last map of kFeti
+  std::int64_t pooled_size = 7;  ///< height and width of kFeti's last map
   double drop_path = 0;          ///< of the last block; rises in equal steps from 0 at the first
 };
 

@@ -14,7 +14,7 @@
 
 namespace stages {
 
-/// The shape of a tower, with the names of HF's CLIPVisionConfig.
+/// The shape of a tower, using the names of HF's CLIPVisionConfig.
 struct VisionTowerOptions {
   BlockOptions block;
   std::int64_t num_hidden_layers = 0;
@@ -94,8 +94,8 @@ enum class Feature {
   kProjected,            ///< kPooled, projected [image_embeds of CLIPVisionModelWithProjection]
   kProjectedBeforeNorm,  ///< the class token projected without post_layernorm [last_hidden_state[:,
                          ///< 0]]
-  kProjectedNormalized,  ///< kProjected divided by its length: CLIP's image embedding as it is
-                         ///< compared with texts
+  kProjectedNormalized,  ///< kProjected divided by its length: CLIP's image embedding as used
+                         ///< for comparison with texts
 };
 
 /// The names of the features in recipes.
@@ -117,8 +117,9 @@ struct ImageClassifierOptions {
   std::int64_t num_classes = 0;
   double dropout =
       0;  ///< probability that an element of the feature is dropped before the head, in training
-  bool projection_bias = false;              ///< as in timm's CLIP, where the projection is a head
-  OrdinalHead ordinal = OrdinalHead::kNone;  ///< of the head, whose outputs num_classes counts
+  bool projection_bias = false;  ///< as in timm's CLIP, where the projection is a head
+  OrdinalHead ordinal =
+      OrdinalHead::kNone;  ///< of the head; num_classes is the number of its outputs
 
   std::int64_t feature_width() const {
     return is_projected(feature) ? *projection_dim : tower.block.hidden_size;

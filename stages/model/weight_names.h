@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// The library and model class whose names the weights of a vision transformer have.
+/// The library and model class that define the names of a vision transformer's weights.
 enum class WeightLayout {
   kClip,       ///< transformers, CLIPModel, and CLIPVisionModel up to version 4:
                ///< vision_model.encoder.layers.0.…

@@ -36,7 +36,7 @@ class PatientNames {
  public:
   /// `pattern` is a regular expression that is searched for in names without folder or extension.
   /// Its group "patient", or else its first group, matches the patient. Throws a
-  /// std::invalid_argument that describes the mistake in the pattern.
+  /// std::invalid_argument that describes the error in the pattern.
   explicit PatientNames(const std::optional<std::string>& pattern = {});
 
   bool has_pattern() const { return pattern_.has_value(); }
