@@ -34,7 +34,7 @@ class Model : public runner::Artifact {
                                                    std::uint64_t seed) const = 0;
   /// Returns the same network on the Meta device: the same modules, shapes, types and frozen
   /// parameters, without values. Draws no random numbers, and reads only the headers of saved
-  /// weights. Throws as build() does if the error can be detected without the values.
+  /// weights. Throws like build() if the error can be detected without the values.
   virtual std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const = 0;
   /// Runs a network from build() on the rows of `inputs`. A classifier's outputs include {"logits":
   /// (n, classes)}. If has_frozen_features(), an input "features" replaces the outputs of the
@@ -42,7 +42,7 @@ class Model : public runner::Artifact {
   virtual NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const = 0;
   /// True if one row's output depends on other rows (train-mode BatchNorm).
   virtual bool mixes_samples() const = 0;
-  /// Returns the reason why mixes_samples() is true, as a clause for messages.
+  /// Returns why mixes_samples() is true, as a clause for messages.
   virtual std::string why_mixed() const { return kMixingLayers; }
   /// True if, within a ScopedRankStatistics, every layer that mixes samples uses the rows of all
   /// ranks that share a batch.

@@ -73,7 +73,8 @@ std::int64_t download(const Download& what, const FetchCallbacks& callbacks,
 void check_sum(const std::filesystem::path& file, const std::string& name, const Checksum& checksum,
                const FetchCallbacks& callbacks);
 
-/// Throws runner::StageError (kDiskFull) if the disk of `folder` has fewer than `bytes` bytes free.
+/// Throws runner::StageError (kDiskFull) if the disk that contains `folder` has fewer than `bytes`
+/// bytes free.
 void check_room(const std::filesystem::path& folder, std::int64_t bytes, runner::Storage& storage);
 
 }  // namespace stages

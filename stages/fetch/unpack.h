@@ -31,7 +31,7 @@ class ByteProgress {
   /// `callbacks` is borrowed. `begin` is the number of bytes done, `all` the total; 0: unknown.
   ByteProgress(const FetchCallbacks& callbacks, std::string phase, std::int64_t begin,
                std::int64_t all);
-  /// Reports that `done` bytes are done.
+  /// Reports that `done` bytes have been processed.
   void at(std::int64_t done);
   void set_all(std::int64_t all) { all_ = all; }
 

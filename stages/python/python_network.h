@@ -115,15 +115,15 @@ class PythonNetwork : public torch::nn::Module {
   std::shared_ptr<const nlohmann::ordered_json> pretrained_, towers_;
   std::map<std::string, DropoutLayer, std::less<>> dropouts_;
   std::vector<std::pair<std::string, HostedModule*>> hosted_;  // modules in the tree
-  std::shared_ptr<Dropout> draws_;  // has the step and the samples; null if nothing is drawn
+  std::shared_ptr<Dropout> draws_;  // holds the step and the samples; null if nothing is drawn
 };
 
-/// Implements the operator retort::dropout: applies the dropout layer at `path` of the network
-/// `id`. The rows of `x` are samples, or the same number of pieces of each sample.
+/// Implements the retort::dropout operator: applies the dropout layer at `path` of network `id`.
+/// The rows of `x` are samples, or the same number of pieces of each sample.
 at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path);
 
-/// Implements the operator retort::run: runs the hosted module at `path` of the network `id`.
-/// `call` is the number under which Python keeps the other arguments of the call.
+/// Implements the retort::run operator: runs the hosted module at `path` of network `id`. `call` is
+/// the number under which Python keeps the other arguments of the call.
 at::Tensor run_in_network(const at::Tensor& x, std::int64_t id, std::string path,
                           std::int64_t call);
 

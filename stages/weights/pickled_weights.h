@@ -27,7 +27,7 @@ struct PickledWeights {
   std::vector<std::string> others;  ///< keys of other dictionaries of tensors
 };
 
-/// Thrown if the file has several models, or not the requested one. The file is not damaged; the
+/// Thrown if the file has several models, or lacks the requested one. The file is not damaged; the
 /// user must choose.
 struct WeightsChoice : std::invalid_argument {
   WeightsChoice(const std::string& what, std::vector<std::string> keys)

@@ -53,7 +53,7 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// Longer headers are refused, as by the format's own reader.
+/// Longer headers are rejected, as they are by the format's own reader.
 inline constexpr std::int64_t kLongestSafetensorsHeader = 100'000'000;
 
 /// Returns the text of the header without its length: the metadata, then the entries in order,
