@@ -111,7 +111,8 @@ class SoupStage final : public runner::Stage {
       std::int64_t bytes = 0;
       for (const auto& [name, weight] : weights(*checkpoint->network))
         bytes += static_cast<std::int64_t>(weight.nbytes());
-      constexpr std::int64_t kCopies = 4;  // the initial or averaged, the next, their mean, a read
+      constexpr std::int64_t kCopies =
+          4;  // the initial or averaged weights, the next ones, their mean, one just read
       add_term(planned.plan, {"weights to average", kCopies * bytes, "read from the runs"});
     }
     options_.predictor.batch_size = planned.batch_size;
@@ -211,7 +212,7 @@ class SoupStage final : public runner::Stage {
     }
   }
 
-  /// Throws if a head was trained on other frozen weights.
+  /// Throws if a head was trained on different frozen weights.
   static void check_given_base(const torch::nn::Module& network, const GivenWeights& given) {
     TrainingState state;
     state.about = given.about;

@@ -248,8 +248,8 @@ std::string Checkpoints::advice(const std::string& option) const {
   return text + (text.empty() ? "" : "; ") + "intact: " + whole + "; to use one: " + option + first;
 }
 
-/// Returns all checkpoints: first the checkpoints with a metric, from the best to the worst (the
-/// oldest first among equals), then those without a metric.
+/// Returns all checkpoints: first the checkpoints with a metric, from the best to the worst (oldest
+/// first if equal), then those without a metric.
 std::vector<Checkpoints::Saved> Checkpoints::saved() const {
   std::vector<Saved> all;
   for (const CheckpointName& name : list_checkpoints(folder_)) {

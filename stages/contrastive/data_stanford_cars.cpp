@@ -58,7 +58,7 @@ using runner::ErrorCode;
 constexpr const char *kCarsFolder = "stanford_cars", *kDevkit = "devkit",
                      *kClassFile = "cars_meta.mat", *kTrainAnnotations = "cars_train_annos.mat",
                      *kOtherEdition = "cars_annos.mat";
-/// The folders that may contain the devkit, as published and as on Kaggle.
+/// The folders that may contain the devkit, as published or on Kaggle.
 constexpr std::array kDevkits = {"devkit", "car_devkit/devkit", "cars_devkit/devkit", "car_devkit",
                                  "cars_devkit"};
 /// Browsers give a second download the last of these names; Kaggle uses it, too.

@@ -68,7 +68,7 @@ std::int64_t files_below(const fs::path& folder) {
   return count;
 }
 
-/// True if `folder` has the required files and the folder of the images.
+/// True if `folder` has the required files and the image folder.
 bool has_form(const PublishedDataset& dataset, const fs::path& folder) {
   std::error_code error;
   const auto is_file = [&](std::string_view name) {

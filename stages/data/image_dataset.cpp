@@ -245,7 +245,7 @@ std::string ImageDataset::kept_elsewhere() const {
 std::int64_t ImageDataset::caption(std::int64_t epoch, std::int64_t index) const {
   const std::vector<std::int64_t>& own = captions_of(file(index));
   if (!trains_) return own.front();
-  // A random stream separate from that of the augmentation.
+  // A random stream separate from the augmentation's.
   Random random(
       {seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index), kCaptionDraw});
   return own[static_cast<std::size_t>(random.below(std::ssize(own)))];

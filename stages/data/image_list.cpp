@@ -179,7 +179,7 @@ class FolderLister {
     else passed_over_.file(name);
   }
 
-  /// Returns the folders in a folder below the root, sorted, without hidden ones.
+  /// Returns the folders in a folder below the root, sorted, excluding hidden ones.
   std::vector<std::string> folders_of(const std::string& below) {
     std::vector<std::string> folders;
     for (const auto& entry : entries_of(below)) {

@@ -86,7 +86,7 @@ void solarize(Image& image, double threshold) {
   });
 }
 
-/// Returns `image` after Pillow's filter SMOOTH; the pixels at the edges are unchanged.
+/// Returns `image` after applying Pillow's SMOOTH filter; the pixels at the edges are unchanged.
 Image smoothed(const Image& image) {
   constexpr float kEdge = 1.0F / 13, kCentre = 5.0F / 13;
   Image result = image;

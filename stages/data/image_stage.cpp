@@ -68,7 +68,7 @@ void report_at(runner::ConfigReader& reader, std::string_view option,
   report_at(reader.section(option.substr(0, slash)), option.substr(slash), problem);
 }
 
-/// Returns the most memory that caches may use: half of what is free now.
+/// Returns the maximum amount of memory that caches may use: half of what is free now.
 std::int64_t most_for_cache() {
   return std::min(host_memory().bytes, kilobytes_field("/proc/meminfo", "MemAvailable")) / 2;
 }
@@ -241,7 +241,7 @@ class ImageStage final : public runner::Stage {
   const ImageOptions options_;
   const ImageSource source_;
   std::optional<ImageList> list_;
-  // Identifies the kept division if a new draw would differ from it; else empty.
+  // Identifies the kept division if a new draw would differ from it; otherwise empty.
   std::string kept_;
   std::string drawn_by_;  // set once list_ is divided
 };

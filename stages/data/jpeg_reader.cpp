@@ -114,7 +114,7 @@ Bytes bytes_of_text(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// Returns the text of a PNG chunk (tEXt, zTXt or iTXt) if its keyword is `key`; else nullopt.
+/// Returns the text of a PNG chunk (tEXt, zTXt or iTXt) if its keyword is `key`; otherwise nullopt.
 std::optional<std::string> png_text(std::string_view chunk, Bytes data, std::string_view key) {
   if (data.size() <= key.size() || !starts_with(data, key) || data[key.size()] != 0)
     return std::nullopt;

@@ -74,7 +74,7 @@ void drop_missing(Division& division, const Division& now) {
     std::erase_if(files, [&](const Division::File& file) { return !there.contains(file.name); });
 }
 
-/// Drops the rows of facts that only removed images used.
+/// Drops the rows of facts used only by removed images.
 void drop_facts(ImageList& list, const std::unordered_set<std::int64_t>& of_gone) {
   std::unordered_set<std::int64_t> used;
   for (const auto& part : list.parts)

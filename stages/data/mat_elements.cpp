@@ -44,7 +44,7 @@ struct Inflation {
   }
 };
 
-/// Decompresses `bytes`; refuses results longer than `limit`.
+/// Decompresses `bytes`; rejects results longer than `limit`.
 std::string inflate_element(std::string_view bytes, std::size_t limit) {
   Inflation inflation;
   if (!inflation.begun) throw std::bad_alloc();

@@ -75,7 +75,7 @@ std::string header(const runner::HttpReply& reply, std::string_view name) {
   return found == reply.headers.end() ? "" : found->second;
 }
 
-/// Returns a text that identifies the version of the file on the server: a strong ETag, or else a
+/// Returns a string that identifies the version of the file on the server: a strong ETag, or else a
 /// date.
 std::string validator_of(const runner::HttpReply& reply) {
   const std::string tag = header(reply, "etag");

@@ -127,7 +127,7 @@ class HubFetching {
         .with_help("check HF_ENDPOINT");
   }
 
-  /// Sends a request with a small response. Retries transient failures, as download() does.
+  /// Sends a request with a small response. Retries transient failures, like download().
   Response ask(const runner::HttpRequest& request, const std::string& about) const {
     double wait = patience_.first_wait;
     for (int failures = 1;; ++failures, wait *= 2) {

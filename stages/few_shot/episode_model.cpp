@@ -166,7 +166,7 @@ void shrink_head(FewShotHeadOptions& head) {
 void shrink_head(CrossHeadOptions& head) { head.width = 4; }
 
 /// Returns data with the same number of supports in an episode, a few queries, small images, and
-/// feature maps of the shape `map`.
+/// feature maps of shape `map`.
 DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeImages& episode,
                                      std::int64_t image_size, const MapShape& map) {
   if (data.source)

@@ -135,7 +135,7 @@ class FewShotLister {
     const std::string name = path.filename().string();
     ListedImages images = read(files, name);
     for (std::string& image : images.paths)
-      std::ranges::replace(image, '\\', '/');  // path separator of Windows
+      std::ranges::replace(image, '\\', '/');  // Windows path separator
     if (files.is_faultless() && images.paths.empty()) files.fault(name, "it lists no images");
     FewShotPart part;
     part.is_named = images.is_named;

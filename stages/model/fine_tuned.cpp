@@ -228,7 +228,7 @@ at::Tensor FineTuned::text_rows(const DatasetDescription& data, at::Device devic
 
 std::shared_ptr<torch::nn::Module> FineTuned::built(const DatasetDescription& data,
                                                     std::uint64_t seed, HeadStart start) const {
-  // Before the network is made, so that the text tower is gone by then.
+  // Computed before the network is created, so that the text tower is gone by then.
   const at::Tensor rows = start == HeadStart::kZeroShot ? text_rows(data, at::kCPU) : at::Tensor();
   const auto network = make(data, seed, at::kCPU);
   fill_base(*network);

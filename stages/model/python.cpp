@@ -218,7 +218,7 @@ class PythonModel : public Model {
     return {{"entry", config_.entry}, {"arguments", std::move(arguments)}};
   }
 
-  /// Refuses data if its pixels are prepared differently from those that the pretrained weights
+  /// Rejects data if its pixels are prepared differently from those that the pretrained weights
   /// were trained on.
   void check_pixels_of(const nlohmann::ordered_json& pretrained, const DatasetDescription& data,
                        const TensorSpec& input) const {
@@ -317,7 +317,7 @@ class PythonStage final : public runner::Stage {
   }
 
  private:
-  /// Returns the tokenizer; null if the network reads no texts.
+  /// Returns the tokenizer; null if the network does not take text as input.
   std::shared_ptr<const Tokenizer> read_tokenizer(runner::RunContext& context) const {
     if (!config_.towers) return nullptr;
     try {

@@ -200,7 +200,7 @@ class GradeFolders {
   }
 
  private:
-  /// Returns the folders of the root, sorted, without hidden ones.
+  /// Returns the folders in the root, sorted, excluding hidden ones.
   std::vector<std::string> folders() const {
     std::vector<std::string> names;
     std::error_code error;

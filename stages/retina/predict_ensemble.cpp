@@ -41,8 +41,8 @@ struct EnsembleRequest {
   std::string explain;  ///< a folder; empty: nothing is drawn
 };
 
-/// Returns the names of all classes: in order of their numbers if the training stages specify all
-/// numbers, otherwise sorted by name.
+/// Returns the names of all classes: in numerical order if the training stages specify all numbers,
+/// otherwise sorted by name.
 std::vector<std::string> classes_of(const std::vector<NodeNetwork>& networks) {
   std::map<std::int64_t, std::string> numbered;
   std::set<std::string> named;

@@ -143,7 +143,7 @@ TrainingData draw_pair(const TrainingData& data, const BinaryOptions& options) {
   return drawn;
 }
 
-/// Returns the weights of the two classes. Listed weights have a number for every class of the
+/// Returns the weights of the two classes. Listed weights contain a number for every class in the
 /// whole data.
 at::Tensor pair_weights(const ClassWeights& weights, const Dataset& train, const ClassPair& pair) {
   const auto* listed = std::get_if<std::vector<double>>(&weights);
