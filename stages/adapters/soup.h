@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// Weights that were measured on validation data.
+/// Weights that were evaluated on the validation data.
 struct Measured {
   std::vector<std::size_t> members;  ///< the indices of the averaged weights; the first is the best
   double alpha = 1;                  ///< of an interpolation
@@ -22,13 +22,13 @@ struct Ingredients {
   /// Reads the weights with this index. They are read again each time, so that only a few are in
   /// memory at once.
   std::function<NamedTensors(std::size_t index)> read;
-  /// Measures weights on validation data: fills in the accuracy and the loss.
+  /// Evaluates weights on the validation data and fills in their accuracy and loss.
   std::function<void(const NamedTensors& weights, Measured& measured)> measure;
   /// True if `a` is better than `b`.
   std::function<bool(const Measured& a, const Measured& b)> is_better;
 };
 
-/// Chosen weights, and everything that was measured to choose them, in order.
+/// The chosen weights, and all weights that were measured to choose them, in order.
 struct Soup {
   NamedTensors weights;
   std::size_t chosen = 0;  ///< index in `measured`

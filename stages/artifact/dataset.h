@@ -67,7 +67,8 @@ struct TensorSpec {
   at::ScalarType dtype;
 };
 
-/// What a network that predicts numbers must know about its training samples (artifact/targets.h).
+/// What a network that predicts numbers needs to know about its training samples
+/// (artifact/targets.h).
 struct TrainedTargets {
   std::vector<double> mean, standard_deviation;  ///< one for each target; empty: unknown
   /// True if the network's outputs are (target - mean) / standard_deviation.
@@ -99,7 +100,7 @@ struct DatasetDescription {
   /// For features, the dataset from which they were computed. Models are built for that dataset,
   /// and checkpoints describe it.
   std::shared_ptr<const DatasetDescription> source = {};
-  /// For a network that predicts numbers, what it must know about the training samples. Set by
+  /// For a network that predicts numbers, what it needs to know about the training samples. Set by
   /// training.
   TrainedTargets targets = {};
 };

@@ -121,7 +121,7 @@ class Checkpoint : public runner::Artifact {
 
   /// Describes the data that the network was built for, with `size` samples.
   DatasetDescription trained_on(std::int64_t size) const;
-  /// Sets what predictions must know about the data that the network is built for.
+  /// Stores what predictions need to know about the data that the network is built for.
   void describe(const DatasetDescription& data);
 
   /// In eval mode, on the run's device; its values never change again. Null if the training stage

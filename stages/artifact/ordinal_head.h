@@ -8,7 +8,7 @@
 
 namespace stages {
 
-/// How the outputs of a classifier describe ordered classes. There is one output fewer than there
+/// How the outputs of a classifier represent ordered classes. There is one output fewer than there
 /// are classes; output k is the logit of a probability that the class is above class k.
 enum class OrdinalHead {
   kNone,   ///< the classes have no order: one logit for each class

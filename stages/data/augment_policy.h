@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// How automatic augmentation draws its operations. The names and defaults are torchvision's.
+/// How automatic augmentation draws its operations. Names and defaults are torchvision's.
 struct AugmentPolicy {
   /// kRandAugment: Cubuk et al., arXiv:1909.13719. kTrivialAugmentWide: Müller and Hutter,
   /// arXiv:2103.10158. kAutoAugment: Cubuk et al., arXiv:1805.09501, the policy for ImageNet.

@@ -197,7 +197,8 @@ class DatasetFetching {
     for (const PublishedFile& file : dataset_.files) {
       should += (should.empty() ? "" : ", ") + std::string(file.name) + " " + std::string(file.md5);
     }
-    throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() + "' is not a file of " +
+    throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() +
+                                                    "' is not one of the files of " +
                                                     std::string(dataset_.name) + ": its MD5 is " +
                                                     sum + ", but the published ones are " + should)
         .with_help("the file may be damaged or a different version; fetch it again");

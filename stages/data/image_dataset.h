@@ -55,8 +55,8 @@ struct ImageDatasetOptions {
 /// training if `trains` is true, otherwise in evaluation.
 bool has_one_cut(const ImageDatasetOptions& options, bool trains);
 
-/// Returns the number of bytes needed to cache all images of a part in the form that is reused. For
-/// whole images, this is an estimate based on the headers of a few.
+/// Returns the number of bytes needed to cache all images of a part in the form in which they are
+/// reused. For whole images, this is an estimate based on the headers of a few.
 std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options,
                            bool trains);
 

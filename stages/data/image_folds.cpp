@@ -30,7 +30,7 @@ void refuse_own_validation(const ImageList& list) {
                    "the data already has a validation part, with " +
                        std::to_string(list[Part::kValidation].size()) +
                        (list[Part::kValidation].size() == 1 ? " image" : " images") +
-                       ", but one of the folds would be the validation part")
+                       ", but one of the folds would become the validation part")
       .at("/folds")
       .with_help(
           "set folds: null, or move the validation images to the training part, which is divided "

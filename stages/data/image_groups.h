@@ -8,7 +8,7 @@
 
 namespace stages {
 
-/// Images that must be in the same part. `name` points into one of the images.
+/// Images that must stay in the same part. `name` points into one of the images.
 struct ImageGroup {
   std::int64_t label = 0;  ///< the highest label of the images
   std::string_view name;   ///< the name of the patient or of the image

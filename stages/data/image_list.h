@@ -83,7 +83,7 @@ bool is_image_path(std::string_view path);
 /// `divided`, all images are in the first part. If there is no train folder, as for a run that only
 /// tests, the classes come from the other parts. Reports all errors at once, without a location: a
 /// missing folder, no classes, classes without images, a class in validation or test that train
-/// lacks, and, unless `allow_outside` is true, links that point out of root.
+/// lacks, and, unless `allow_outside` is true, links that point outside root.
 runner::Result<ImageList> list_images(const std::filesystem::path& root, bool allow_outside);
 
 /// Lists folder/CLASS/IMAGE, all in the first part, even if classes are called train or test. File

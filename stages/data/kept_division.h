@@ -18,16 +18,16 @@ ImageList left_out(const ImageList& all, const ImageList& divided);
 /// describes the options that determine the division.
 Division division_of(const ImageList& divided, const ImageList& all, std::string drawn_by);
 
-/// True if both divisions assign the same images to the same parts. Ignores images that either
-/// division assigns to no part.
+/// True if both divisions assign the same images to the same parts, ignoring images that either of
+/// them assigns to no part.
 bool has_same_parts(const Division& one, const Division& other);
 
 /// Returns the division that this node recorded in the run being resumed, repeated or evaluated
 /// (named by `context`), if it applies and differs from `now`. Returns nullopt if there is no
 /// record, if the record is for other images or options, or if the division is the same. Reports
-/// which images are new since then. Throws runner::StageError if recorded images are missing (at
-/// /root), or if the resumed run has no record although it was divided `by_chance` (at /split). If
-/// changes are accepted, reports them instead; the result then omits missing images.
+/// which images have been added since then. Throws runner::StageError if recorded images are
+/// missing (at /root), or if the resumed run has no record although it was divided `by_chance` (at
+/// /split). If changes are accepted, reports them instead; the result then omits missing images.
 std::optional<Division> division_to_keep(const Division& now, bool by_chance,
                                          runner::RunContext& context);
 

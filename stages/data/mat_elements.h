@@ -8,7 +8,7 @@
 
 namespace stages {
 
-// The elements of version 5 MAT-files. Input is not trusted: each function throws
+// The elements of version 5 MAT-files. The input is not trusted: each function throws
 // std::invalid_argument with a clause that describes the error.
 
 // Element types: numeric types, and types that contain other elements.

@@ -21,8 +21,8 @@ struct ImageSubject {
   bool has_patients = false;  ///< file names should identify the patient
 };
 
-/// Tracks which of the images read so far do not look like the subject of their data set. The parts
-/// of a data set share one SubjectWatch. Thread-safe.
+/// Tracks which images, of those read so far, do not look like the subject of their data set. The
+/// parts of a data set share one SubjectWatch. Thread-safe.
 class SubjectWatch {
  public:
   explicit SubjectWatch(const ImageSubject& subject) : subject_(subject) {}

@@ -33,8 +33,8 @@ Image resize(const Image& image, const Box& from, std::int64_t width, std::int64
 /// Returns the whole `image`, resized.
 Image resize(const Image& image, int width, int height, Interpolation interpolation);
 
-/// The number of fractional bits in a coefficient. Of its 32 bits, this leaves 8 for the pixel and
-/// 2 for overshoot.
+/// The number of fractional bits in a coefficient. This leaves 8 of its 32 bits for the pixel and 2
+/// for overshoot.
 inline constexpr int kCoefficientBits = 22;
 
 /// A range of source neighbors: pixels of a row, or whole rows.

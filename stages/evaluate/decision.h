@@ -18,8 +18,8 @@ class RunContext;
 
 namespace stages {
 
-/// Which decision an evaluation uses: the one that was fitted on validation data and saved with the
-/// weights, or the numbers in the recipe.
+/// The decision that an evaluation uses: the one fitted on validation data and saved with the
+/// weights, or numbers from the recipe.
 struct DecisionOptions {
   std::optional<double> temperature;  ///< nullopt: the fitted one
   std::optional<double> threshold;    ///< nullopt: the fitted one

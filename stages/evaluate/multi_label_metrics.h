@@ -47,7 +47,7 @@ MultiLabelMetrics multi_label_metrics(const at::Tensor& logits, const at::Tensor
                                       const std::vector<double>& thresholds,
                                       const std::vector<bool>& present = {});
 
-/// Returns the number of bytes that multi_label_metrics() needs at once.
+/// Returns the peak number of bytes that multi_label_metrics() needs.
 std::int64_t multi_label_metric_bytes(std::int64_t samples);
 
 /// Returns the scalar metrics that are defined, always in the order of the schema's x-metrics.

@@ -34,9 +34,8 @@ struct FewShotSource {
 struct FewShotPart {
   ImageList list;
   ImageList spare = {};  ///< classes in its folder that it does not use, but another part may use
-  bool is_named =
-      true;  ///< false: the class names are just numbers, which mean nothing in other parts
-  std::string place;  ///< what was read: "base.json", relative to root if it is below root
+  bool is_named = true;  ///< false: the class names are just numbers, meaningless in other parts
+  std::string place;     ///< what was read: "base.json", relative to root if it is below root
 };
 
 /// Lists all parts. Files are named relative to root, or by their full path if they are outside.

@@ -18,13 +18,13 @@ namespace stages {
 class LoraFactor : public torch::nn::Module {
  public:
   LoraFactor(at::IntArrayRef shape, const at::TensorOptions& options);
-  /// Adds `start`, a buffer for the value from which training starts.
+  /// Adds the buffer `start` for the value from which training starts.
   void keep_start();
 
   at::Tensor weight, start;  ///< of the same shape; `start` is undefined unless it is kept
 };
 
-/// What an adapter has in addition to A and B.
+/// An adapter's parts other than A and B.
 struct LoraVariant {
   /// Weight-decomposed adaptation (DoRA; Liu et al. 2024, arXiv:2402.09353): a trained norm for
   /// each output of the layer.
@@ -39,10 +39,10 @@ struct ConvolutionSteps {
   std::vector<std::int64_t> stride, padding = {0, 0}, dilation = {1, 1};
 };
 
-/// A low-rank adapter (Hu et al. 2021, arXiv:2106.09685) of one layer: adds scaling · B(A(drop(x)))
-/// to the layer's output for x. Children: lora_A, lora_B, and lora_dropout. For a linear layer A is
-/// (rank, in) and B is (out, rank). For a convolution A is a convolution with the same size and
-/// steps, (rank, in, height, width), and B is a 1 x 1 convolution, (out, rank, 1, 1).
+/// A low-rank adapter (Hu et al. 2021, arXiv:2106.09685) for one layer: adds scaling ·
+/// B(A(drop(x))) to the layer's output for x. Children: lora_A, lora_B, and lora_dropout. For a
+/// linear layer A is (rank, in) and B is (out, rank). For a convolution A is a convolution with the
+/// same size and steps, (rank, in, height, width), and B is a 1 x 1 convolution, (out, rank, 1, 1).
 ///
 /// If there is a magnitude, it is a child called lora_magnitude_vector, (out) or (1, out, 1, 1),
 /// and each output's weights are rescaled to that norm. As in the paper, no gradient flows through

@@ -21,7 +21,7 @@ struct AdapterConfig {
 };
 
 /// Parses an adapter_config.json. Missing keys get peft's defaults. Unknown keys are accepted if
-/// they are null, false or empty; otherwise they may request a variant of LoRA and are refused.
+/// they are null, false or empty; otherwise they may request a variant of LoRA and are rejected.
 /// Throws std::invalid_argument, naming the key and the problem.
 AdapterConfig parse_adapter_config(std::string_view text);
 

@@ -44,9 +44,9 @@ std::string read_text(const fs::path& path) {
   std::error_code error;
   const bool is_file = fs::is_regular_file(path, error);
   const std::uintmax_t size = is_file ? fs::file_size(path, error) : 0;
-  if (!is_file || error) damaged_adapter(path, "it cannot be read as a file");
+  if (!is_file || error) damaged_adapter(path, "it is not a readable file");
   if (size > kMost)
-    damaged_adapter(path, "it has " + std::to_string(size) + " bytes, which is too large");
+    damaged_adapter(path, "it has " + std::to_string(size) + " bytes, which is too many");
   std::ifstream file = runner::open_regular(path, std::ios::binary);
   std::string text(size, '\0');
   file.read(text.data(), static_cast<std::streamsize>(size));

@@ -79,17 +79,17 @@ struct ChosenLayer {
 
 /// Returns the layers that have adapters.
 std::vector<ChosenLayer> adapted_layers(const AttachedLora& lora);
-/// Returns the layers that would get adapters from `options`, which use the names of `names`.
+/// Returns the layers to which `options`, written with the names of `names`, would attach adapters.
 /// Throws like attach_lora().
 std::vector<ChosenLayer> chosen_layers(const AttachedLora& lora, const LoraOptions& options,
                                        const ModuleNames& names);
 
-/// Returns the options of plain adapters that are equivalent to principal ones with `options`, of
-/// twice the rank and the same scaling; other options unchanged. Those adapters have the factors of
-/// LoraAdapter::factors().
+/// For principal adapters with `options`, returns the options of equivalent plain adapters, with
+/// twice the rank and the same scaling; returns other options unchanged. The plain adapters have
+/// the factors of LoraAdapter::factors().
 LoraOptions without_principal(LoraOptions options);
 
-/// Returns options that select the same layers by the names of `names`: the options of `lora` if
+/// Returns options that select the same layers by their names in `names`: the options of `lora` if
 /// they do so, otherwise options that list each layer's full name.
 LoraOptions options_for(const AttachedLora& lora, const ModuleNames& names);
 

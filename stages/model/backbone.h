@@ -54,9 +54,9 @@ struct BackboneConfig {
 /// weights exist, but does not read them.
 BackboneConfig read_backbone(runner::ConfigReader& reader);
 
-/// Returns `backbone` with its open options filled in from the config next to its weights. Throws
-/// runner::StageError at the first option that the recipe and the config set to different values,
-/// or that neither sets.
+/// Returns `backbone` with its unresolved options filled in from the config next to its weights.
+/// Throws runner::StageError at the first option that the recipe and the config set to different
+/// values, or that neither sets.
 BackboneConfig resolved(BackboneConfig backbone,
                         const std::optional<runner::PretrainedConfig>& config);
 

@@ -31,7 +31,7 @@ struct BottleneckSizes {
 };
 
 /// A residual block: a 1 x 1, a 3 x 3 and a 1 x 1 convolution, an optional gate, and a shortcut.
-/// Children by timm's names: conv1, bn1, conv2, bn2, conv3, bn3, se and, if the shape changes,
+/// Children, with timm's names: conv1, bn1, conv2, bn2, conv3, bn3, se and, if the shape changes,
 /// downsample.0 and downsample.1; with a drop_path above 0 also drop_path.
 class Bottleneck : public RecomputableModule {
  public:
@@ -53,7 +53,7 @@ class Bottleneck : public RecomputableModule {
   std::shared_ptr<Dropout> drop_path_;  // null: never skipped
 };
 
-/// The network up to its last feature map. Children by timm's names: conv1, bn1, layer1.0 …
+/// The network up to its last feature map. Children, with timm's names: conv1, bn1, layer1.0 …
 /// layer4.N.
 class BottleneckNetwork : public FeatureMaps {
  public:
@@ -102,7 +102,7 @@ struct InvertedResidualSizes {
 };
 
 /// A block of an expanding 1 x 1 convolution, a depthwise convolution, a gate, and a projecting
-/// 1 x 1 convolution. Children by timm's names: conv_pw, bn1, conv_dw, bn2, se, conv_pwl, bn3;
+/// 1 x 1 convolution. Children, with timm's names: conv_pw, bn1, conv_dw, bn2, se, conv_pwl, bn3;
 /// without expansion conv_dw, bn1, se, conv_pw, bn2. A block that adds its input also has drop_path
 /// if its drop_path is above 0.
 class InvertedResidual : public RecomputableModule {
@@ -120,8 +120,8 @@ class InvertedResidual : public RecomputableModule {
   std::shared_ptr<Dropout> drop_path_;     // null: never skipped
 };
 
-/// The network up to its last feature map. Children by timm's names: conv_stem, bn1, blocks.0.0 …,
-/// conv_head, bn2.
+/// The network up to its last feature map. Children, with timm's names: conv_stem, bn1, blocks.0.0
+/// …, conv_head, bn2.
 class InvertedResidualNetwork : public FeatureMaps {
  public:
   InvertedResidualNetwork(const InvertedResidualOptions& network, const at::TensorOptions& options);

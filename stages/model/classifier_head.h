@@ -28,8 +28,8 @@ class ClassifierHead : public PrecisionModule {
                  const at::TensorOptions& options);
   /// Maps (n, features) to (n, outputs).
   at::Tensor forward(const at::Tensor& features) const;
-  /// Draws the weights according to torch's rule for nn.Linear, as a function of `seed` and their
-  /// names, which begin with `path`.
+  /// Draws the weights by torch's rule for nn.Linear, as a function of `seed` and their names,
+  /// which begin with `path`.
   void initialize(const std::string& path, std::uint64_t seed);
   /// Sets all weights to zero; the head must be a single linear layer.
   void make_zero();

@@ -36,7 +36,7 @@ struct ClipConfig {
 class Clip : public Model, public ImageTextModel, public ShrinkableModel {
  public:
   /// `saved` contains the shapes and the digest of the weights; each build() reads their values
-  /// again. If it is null, the weights are random. `config` must have no open options.
+  /// again. If it is null, the weights are random. `config` must have no unresolved options.
   Clip(ClipConfig config, std::shared_ptr<const Tokenizer> tokenizer,
        std::shared_ptr<const SavedWeights> saved)
       : config_(std::move(config)), tokenizer_(std::move(tokenizer)), saved_(std::move(saved)) {}

@@ -34,7 +34,7 @@ struct TextTowerOptions {
   std::int64_t end_id = 0;  ///< id of the end-of-text token
 };
 
-/// Returns the position of the token that represents each row of `ids`: (n) for (n, tokens), int64.
+/// Returns the position of the token that represents each row of `ids` (n, tokens): (n) int64.
 at::Tensor end_places(const at::Tensor& ids, EndToken rule, std::int64_t end_id);
 
 /// Adds a vector for each token and one for each position. Children: token_embedding,
@@ -89,8 +89,8 @@ struct ClipOptions {
 };
 
 /// CLIP (Radford et al. 2021, arXiv:2103.00020): two towers with projections into a common space,
-/// and the logarithm of the factor by which similarities in that space are scaled. Children by HF's
-/// names: vision_model, text_model, visual_projection, text_projection and the parameter
+/// and the logarithm of the factor by which similarities in that space are scaled. Children, with
+/// HF's names: vision_model, text_model, visual_projection, text_projection and the parameter
 /// logit_scale. Two parts are optional: a class_head, which is a linear layer over the normalized
 /// image embedding, and the parameter logit_bias, which the sigmoid loss adds to similarities.
 class ClipNetwork : public PrecisionModule {

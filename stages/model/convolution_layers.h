@@ -105,8 +105,8 @@ struct SqueezeExcitationStyle {
   bool is_silu = false;  ///< otherwise ReLU
 };
 
-/// The gate of a block: a number between 0 and 1 for each channel of each image. Children by the
-/// style's names, both 1 x 1 convolutions with a bias.
+/// The gate of a block: a number between 0 and 1 for each channel of each image. Children, with the
+/// style's names: two 1 x 1 convolutions with a bias.
 class SqueezeExcitation : public PrecisionModule {
  public:
   SqueezeExcitation(const SqueezeExcitationSizes& sizes, const SqueezeExcitationStyle& style,

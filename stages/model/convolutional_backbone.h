@@ -30,12 +30,12 @@ std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone
 ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone);
 
 /// Returns the backbone with stochastic depth (Huang et al. 2016, arXiv:1603.09382), which skips
-/// the residual branches of blocks by timm's rules; nullopt if it has no residual blocks.
+/// the residual branches of blocks as in timm; nullopt if it has no residual blocks.
 std::optional<ConvolutionalBackbone> with_drop_path(ConvolutionalBackbone backbone,
                                                     double drop_path);
 
-/// Draws the weights of a backbone according to timm's rules; each weight is a function of `seed`,
-/// its name and its shape.
+/// Draws the weights of a backbone by timm's rules; each weight is a function of `seed`, its name
+/// and its shape.
 void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network,
                          std::uint64_t seed);
 

@@ -35,7 +35,7 @@ struct ConvolutionalClassifierConfig {
   HeadStart head_start = HeadStart::kUniform;
 };
 
-/// A backbone and a head on the mean of its last map. Children: backbone and classifier.
+/// A backbone, and a head on the mean of its last map. Children: backbone and classifier.
 class ConvolutionalClassifierNetwork : public PrecisionModule {
  public:
   /// Creates the network with `outputs` logits and uninitialized weights.

@@ -62,8 +62,8 @@ class DenseTransition : public RecomputableModule {
   std::shared_ptr<Convolution> conv_;
 };
 
-/// The network up to its last feature map. Children by timm's names, below features: conv0, norm0,
-/// denseblock1, transition1 … norm5.
+/// The network up to its last feature map. Children, with timm's names, below features: conv0,
+/// norm0, denseblock1, transition1 … norm5.
 class DenseNetwork : public FeatureMaps {
  public:
   DenseNetwork(const DenseOptions& network, const at::TensorOptions& options);

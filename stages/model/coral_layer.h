@@ -10,8 +10,8 @@
 
 namespace stages {
 
-/// The head of CORAL: all outputs share one row of weights and differ only in their biases;
-/// `weight` (1, in), `bias` (outputs).
+/// The head of CORAL: all outputs share one row of weights, and only their biases differ; `weight`
+/// (1, in), `bias` (outputs).
 class CoralLayer : public Linear {
  public:
   CoralLayer(std::int64_t in, std::int64_t outputs, const at::TensorOptions& options);

@@ -83,9 +83,9 @@ class FineTunedClassifier : public ImageClassifier, public FrozenBase, public Fr
 /// frozen backbone, or all weights.
 class FineTuned : public Model, public ShrinkableModel {
  public:
-  /// `config` must have no open options. `saved` contains the shapes and the digest of the weights;
-  /// each build() reads their values again, so there is only one copy of them. If `saved` is null,
-  /// the base weights are random and depend only on `base_seed`.
+  /// `config` must have no unresolved options. `saved` contains the shapes and the digest of the
+  /// weights; each build() reads their values again, so there is only one copy of them. If `saved`
+  /// is null, the base weights are random and depend only on `base_seed`.
   FineTuned(FineTunedConfig config, std::shared_ptr<const SavedWeights> saved,
             std::uint64_t base_seed)
       : config_(std::move(config)), saved_(std::move(saved)), base_seed_(base_seed) {}

@@ -113,7 +113,7 @@ class PythonModel : public Model {
     }
     return outputs;
   }
-  /// Also true if the network draws random numbers by itself: like the statistics of BatchNorm,
+  /// Also true if the network draws random numbers on its own: like the statistics of BatchNorm,
   /// they depend on how a batch is split.
   bool mixes_samples() const override { return !mixing_layer_.empty() || !draws_.places.empty(); }
   /// CORN needs no special last layer, so the network's own will do.
@@ -122,9 +122,9 @@ class PythonModel : public Model {
     if (!mixing_layer_.empty() && lone_mixing_layer_.empty() && draws_.places.empty())
       return "the network's layer " + mixing_layer_ + " mixes the samples of a batch";
     return lone_mixing_layer_.empty()
-               ? "the network draws random numbers by itself: " + drawing_places()
+               ? "the network draws random numbers on its own: " + drawing_places()
                : "the network's layer " + lone_mixing_layer_ +
-                     " mixes the samples of a batch by itself";
+                     " mixes the samples of a batch on its own";
   }
   bool mixes_over_ranks() const override {
     return lone_mixing_layer_.empty() && draws_.places.empty();
@@ -136,7 +136,7 @@ class PythonModel : public Model {
                                       std::to_string(weights) + " weights"};
     if (!draws_.places.empty()) {
       lines.push_back(
-          "the network draws random numbers by itself, from torch's generator, which each step "
+          "the network draws random numbers on its own, from torch's generator, which each step "
           "seeds: " +
           drawing_places() + "; a split batch would draw different numbers");
     }

@@ -26,7 +26,8 @@ struct TowerOptions {
   std::optional<double> maximum_logit_scale;
   TokenizerOptions tokenizer;
   CaptionContext context;
-  bool fills_context = true;  ///< pad texts to the context, not to the longest text of a batch
+  bool fills_context =
+      true;  ///< pad texts to the context length, not to the longest text of a batch
 };
 
 TowerOptions read_tower_options(runner::ConfigReader& reader);

@@ -142,7 +142,7 @@ class ImageClassifier : public PrecisionModule {
   at::Tensor classify(const at::Tensor& features) const;
   /// Returns only the feature, for the tower's last hidden state.
   at::Tensor feature(const at::Tensor& last_hidden_state) const;
-  /// Projects some tokens (n, hidden_size). The classifier must have a projection.
+  /// Projects tokens (n, hidden_size). The classifier must have a projection.
   at::Tensor projected(const at::Tensor& tokens) const;
 
   const VisionTower& tower() const { return *tower_; }

@@ -49,7 +49,7 @@ class PythonNetwork : public torch::nn::Module {
   std::pair<NamedTensors, at::Tensor> forward_with_maps(const at::Tensor& input);
 
   /// Seeds torch's generators for a forward pass on this device. Call it before running Python's
-  /// network directly. Returns false if the network does not draw by itself or is not in training
+  /// network directly. Returns false if the network does not draw on its own or is not in training
   /// mode.
   bool seed_draws(at::Device device) const;
   /// Returns the number of this network among those that Python has created.
@@ -70,7 +70,7 @@ class PythonNetwork : public torch::nn::Module {
   /// the samples of other ranks; empty if there is none.
   const std::string& lone_mixing_layer() const { return lone_mixing_layer_; }
 
-  /// The random draws of a training forward pass outside Retort's dropout layers.
+  /// The random draws that a training forward pass makes outside Retort's dropout layers.
   struct Draws {
     bool is_known = false;                   ///< the network ran on the Meta device
     std::vector<std::string> places;         ///< "aten::bernoulli_ (my_net.py:12)"
@@ -87,7 +87,7 @@ class PythonNetwork : public torch::nn::Module {
                    const char* device) const;
 
  protected:
-  /// Returns what Python has found out about the towers named in the request; null if it names
+  /// Returns what Python has determined about the towers named in the request; null if it names
   /// none.
   const nlohmann::ordered_json& towers() const { return *towers_; }
   /// Returns the output of the "image" or "text" tower for its input. Throws the same errors as

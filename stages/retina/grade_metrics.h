@@ -58,7 +58,7 @@ class GradeCounts {
 /// predictions have the same grade.
 std::optional<double> quadratic_kappa(const GradeCounts& counts);
 
-/// How good a yes/no decision is: sensitivity is the share of positives that are detected, and
+/// The quality of a yes/no decision: sensitivity is the share of positives that are detected, and
 /// specificity the share of negatives that are not. They are nullopt if there are no positives or
 /// negatives.
 struct DecisionQuality {

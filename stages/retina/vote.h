@@ -118,8 +118,8 @@ struct EnsembleMember {
   std::size_t set = 0;      ///< index of its set: the networks of one model
 };
 
-/// Two-class networks that together vote for one of all the classes. Every model has one network
-/// per class pair.
+/// Two-class networks that jointly choose among all classes. Every model has one network per class
+/// pair.
 struct Ensemble {
   std::vector<std::string> classes;
   std::vector<EnsembleMember> members;  ///< set by set, in the order of their classes

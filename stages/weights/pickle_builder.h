@@ -17,8 +17,8 @@ namespace stages {
 
 /// Builds the values of a pickle without executing its calls. An allow-list contains the few names
 /// that construct tensors and plain containers, which the builder constructs itself. All
-/// constructed values are counted, so a few bytes cannot request more memory than there is. Throws
-/// like read_pickle().
+/// constructed values are counted, so a few bytes cannot request more memory than is available.
+/// Throws like read_pickle().
 class PickleBuilder {
  public:
   /// Adds `count` to the number of constructed values. Throws if there are too many.

@@ -33,9 +33,9 @@ struct SavedWeights {
   std::string choice() const;
 };
 
-/// Returns a tensor's name without the prefixes of torch.compile and torch's wrappers, and in
-/// current spelling: "conv.weight" for "_orig_mod.conv.weight", "denselayer1.norm1.weight" for
-/// "denselayer1.norm.1.weight". The functions below use such names.
+/// Returns a tensor's name without the prefixes of torch.compile and torch's wrappers, and spelled
+/// as in current versions: "conv.weight" for "_orig_mod.conv.weight", "denselayer1.norm1.weight"
+/// for "denselayer1.norm.1.weight". The functions below use such names.
 std::string plain_weight_name(std::string name);
 
 using runner::find_weights;

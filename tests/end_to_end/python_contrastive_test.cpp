@@ -351,7 +351,7 @@ TEST_F(HostedTowers, RefusalOfACutSaysWhatMixesTheSamples) {
   const std::string drawing = refusal(
       net({.of_text = "        self.training and torch.rand(1, device=tokens.device)\n"}), cut);
   EXPECT_THAT(drawing, HasSubstr("two_pass would encode a batch in parts, but the network draws "
-                                 "random numbers by itself: aten::rand"));
+                                 "random numbers on its own: aten::rand"));
   EXPECT_THAT(drawing, HasSubstr("(my_clip.py:"));
   EXPECT_THAT(refusal(net({.parts = "        self.norm = nn.BatchNorm2d(3)\n",
                            .of_image = "        image = self.norm(image)\n"}),
