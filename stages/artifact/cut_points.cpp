@@ -124,7 +124,7 @@ std::int64_t grade_between(std::span<const double> cut_points, double expected) 
 
 std::vector<double> best_cut_points(std::vector<ExpectedGrade> samples, std::int64_t grades) {
   assert(!samples.empty() && grades > 0);
-  constexpr int kMostSteps = 100;  // far more than it takes, since it converges superlinearly
+  constexpr int kMostSteps = 100;  // far more than needed: it converges superlinearly
   const SortedGrades sorted(std::move(samples), grades);
   double ratio = 1;  // 1 - kappa
   std::optional<SortedGrades::Starts> best;

@@ -31,7 +31,7 @@ using runner::StageError;
 struct ZeroShotConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
-  std::int64_t examples = 0;  // images of each group
+  std::int64_t examples = 0;  // number of images in each group
   ReportOptions reported;
   std::vector<std::string> templates;
   bool measures_head = true, measures_within_class = false;

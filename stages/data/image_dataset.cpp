@@ -41,7 +41,7 @@ using runner::ErrorCode;
 constexpr std::uint64_t kCaptionDraw = 1;
 // The number of images sampled to estimate the size of all images.
 constexpr std::int64_t kJudgedBy = 16;
-constexpr double kSpare = 1.25;  // a margin, since other images may be larger
+constexpr double kSpare = 1.25;  // a margin: other images may be larger
 
 /// Returns the advice for an unreadable image.
 std::string remedy(ErrorCode code) {

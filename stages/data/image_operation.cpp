@@ -121,8 +121,8 @@ void change_sharpness(Image& image, double factor) {
   }
 }
 
-/// The pixels of one line, blurred by a window of 2 `radius` + 1, like Pillow's box blur: whole
-/// pixels weigh `whole`, the two at its ends `part`, in 2^-24ths.
+/// Blurs the pixels of one line with a window of 2 `radius` + 1, like Pillow's box blur: whole
+/// pixels have the weight `whole`, and the two at its ends `part`, in 2^-24ths.
 void blur_line(const std::uint8_t* from, std::uint8_t* to, int count, std::ptrdiff_t stride,
                float radius) {
   const int reach = static_cast<int>(radius);

@@ -142,7 +142,7 @@ class Fetching {
       try {
         return attempt();
       } catch (const PassingFailure& failure) {
-        if (received_ > before) {  // there is progress, so the failures are not in a row
+        if (received_ > before) {  // progress was made, so the failures are not consecutive
           failures = 0;
           wait = patience_.first_wait;
         }
@@ -288,7 +288,7 @@ class Fetching {
     } catch (const StageError& error) {
       if (error.code != ErrorCode::kWrongChecksum) throw;
       if (!has_restarted_ &&
-          (was_resumed_ || received_ == 0)) {  // the first part may be of another file
+          (was_resumed_ || received_ == 0)) {  // the first part may belong to another file
         has_restarted_ = true;
         restart(error.what());
         fetch();

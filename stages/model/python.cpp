@@ -261,7 +261,7 @@ class PythonModel : public Model {
   }
 
   const std::string mixing_layer_, lone_mixing_layer_;
-  mutable PythonNetwork::Draws draws_;  // while it is unknown, each outline tries to find it
+  mutable PythonNetwork::Draws draws_;  // until they are known, each outline tries to find them
   mutable bool was_run_for_draws_ = false;
 };
 
