@@ -120,7 +120,7 @@ class Lister {
       list.no_train = {ErrorCode::kBadAnnotations,
                        {},
                        "",
-                       "'" + (folder / kSplit).string() + "' lists no images for training",
+                       "'" + (folder / kSplit).string() + "' lists no training images",
                        ""};
     add_names(list, list.classes);
     return list;

@@ -237,7 +237,7 @@ runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts part
     list.no_train = {ErrorCode::kTooFewSamples,
                      {},
                      "",
-                     "'" + (*folder / kLists).string() + "' lists no images for training",
+                     "'" + (*folder / kLists).string() + "' lists no training images",
                      "choose other parts"};
   }
   add_names(list, list.classes);

@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// The published lists of Oxford Flowers 102 that are used for training, validation and test.
+/// The published lists of Oxford Flowers 102 that are used for training, validation and testing.
 enum class FlowerParts : std::uint8_t {
   kPublished,           ///< trnid, valid and tstid
   kTrainAndValidation,  ///< trnid followed by valid, no validation list, and tstid
@@ -23,7 +23,7 @@ enum class FlowerParts : std::uint8_t {
 /// largest label is the number of classes. An optional cat_to_name.json, {"1": "pink primrose",
 /// …}, next to them or in the root, replaces the published class names. A smaller dataset in the
 /// same format is accepted. All errors, including missing image files, are reported together,
-/// without a place in the recipe.
+/// without a location in the recipe.
 runner::Result<ImageList> list_flowers102(const std::filesystem::path& root, FlowerParts parts,
                                           bool allow_outside);
 

@@ -45,8 +45,8 @@ void check_backbone(ConfigReader& backbone) {
       runner::choice<bool>(backbone, "batch_norm", {{"running", false}, {"batch", true}});
   if (is_by_batch)
     backbone.fail("batch_norm", ErrorCode::kOptionConflict,
-                  "batch_norm: batch normalizes an image by the other images of an episode, but "
-                  "model.full classifies single images",
+                  "batch_norm: batch normalizes an image using the other images of its episode, "
+                  "but model.full classifies single images",
                   "set batch_norm: running");
 }
 

@@ -107,13 +107,13 @@ void check_text_start(runner::ConfigReader& reader, const BackboneConfig& backbo
   if (backbone.family != BackboneFamily::kClip || !backbone.weights)
     refuse("head_start",
            std::string("head_start: zero_shot needs a text tower, but the backbone ") +
-               (backbone.weights ? "is no CLIP" : "has random weights"),
+               (backbone.weights ? "is not a CLIP model" : "has random weights"),
            "use a backbone of kind clip_vision with the weights of a complete CLIP model, or set "
            "head_start: uniform");
   else if (backbone.feature != Feature::kProjectedNormalized)
     refuse("backbone",
-           "head_start: zero_shot classifies CLIP's normalized image embedding, but features is "
-           "another",
+           "head_start: zero_shot classifies CLIP's normalized image embedding, but features "
+           "selects another",
            "set backbone.features: projected_normalized");
 }
 

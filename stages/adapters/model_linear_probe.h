@@ -14,7 +14,7 @@ class Stage;
 
 namespace stages {
 
-/// How the head starts, as options of model.linear_probe and model.full.
+/// The options of model.linear_probe and model.full for the head's initial weights.
 struct HeadOptions {
   HeadStart start = HeadStart::kUniform;
   std::vector<std::string> templates;

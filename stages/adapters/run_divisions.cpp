@@ -52,10 +52,11 @@ void check_divided_alike(const fs::path& own, const fs::path& earlier) {
         throw runner::StageError(runner::ErrorCode::kOptionConflict,
                                  "it was trained on " + std::to_string(count) + " of the " +
                                      std::to_string(held_out.size()) + " images of this run's " +
-                                     part + " part, because it divided the images otherwise: by " +
+                                     part +
+                                     " part, because it divided the images differently: by " +
                                      theirs.drawn_by + " there, by " + ours.drawn_by + " here")
             .with_help(
-                "set the options of the data, such as data.split and data.split_seed, as "
+                "set the data options, such as data.split and data.split_seed, to the values used "
                 "in that run");
       }
     }

@@ -9,25 +9,26 @@
 
 namespace stages {
 
-/// Weights that were measured on validation data.
+/// Weights that were evaluated on the validation data.
 struct Measured {
   std::vector<std::size_t> members;  ///< the indices of the averaged weights; the first is the best
   double alpha = 1;                  ///< of an interpolation
   double accuracy = 0, loss = 0;
 };
 
-/// What a soup is made of: `count` sets of weights of one shape, and how they are compared.
+/// What a soup is made of: `count` sets of weights with the same shapes, and how they are compared.
 struct Ingredients {
   std::size_t count = 0;
-  /// Reads the weights with this index. They are read again each time, so that few are in memory.
+  /// Reads the weights with this index. They are read again each time, so that only a few are in
+  /// memory at once.
   std::function<NamedTensors(std::size_t index)> read;
-  /// Measures weights on validation data: fills in the accuracy and the loss.
+  /// Evaluates weights on the validation data and fills in their accuracy and loss.
   std::function<void(const NamedTensors& weights, Measured& measured)> measure;
   /// True if `a` is better than `b`.
   std::function<bool(const Measured& a, const Measured& b)> is_better;
 };
 
-/// Chosen weights, and everything that was measured to choose them, in order.
+/// The chosen weights, and all weights that were measured to choose them, in order.
 struct Soup {
   NamedTensors weights;
   std::size_t chosen = 0;  ///< index in `measured`
@@ -36,16 +37,17 @@ struct Soup {
 
 // The soups of Wortsman et al. 2022 (arXiv:2203.05482).
 
-/// Returns the equal average of all ingredients.
+/// Returns the unweighted average of all ingredients.
 Soup uniform_soup(const Ingredients& from);
 
 /// Returns the greedy soup: adds the ingredients to the average one by one, from the best to the
-/// worst, and keeps each one that does not make the average worse. Of equals, the one with the
-/// lower index comes first.
+/// worst, and keeps each one that does not make the average worse. If several are equally good, the
+/// one with the lowest index comes first.
 Soup greedy_soup(const Ingredients& from);
 
 /// Returns the best of `initial` + alpha * (weights - `initial`), where `weights` are the only
-/// ingredient (WiSE-FT; Wortsman et al. 2022, arXiv:2109.01903). Of equals, takes the first alpha.
+/// ingredient (WiSE-FT; Wortsman et al. 2022, arXiv:2109.01903). If several are equally good, takes
+/// the first alpha.
 Soup best_interpolation(const NamedTensors& initial, const std::vector<double>& alphas,
                         const Ingredients& from);
 

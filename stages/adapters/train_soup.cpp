@@ -45,7 +45,7 @@ struct SoupOptions {
   Predictor::Options predictor;
 };
 
-/// Throws if averages of the network's weights are not weights of such a network.
+/// Throws if averages of the network's weights are not valid weights for it.
 void check_averages(const torch::nn::Module& network) {
   const auto refuse = [](const std::string& what, const std::string& help) {
     throw StageError(ErrorCode::kOptionConflict, "train.soup cannot average this model: " + what)
@@ -53,15 +53,16 @@ void check_averages(const torch::nn::Module& network) {
   };
   const RunningStatistics statistics = running_statistics_of(network);
   if (statistics.are_collected || statistics.has_unknown_layers)
-    refuse("averaged weights need new running statistics for its BatchNorm layers",
-           "average epochs of one training, which renews them: train.average_best or train.swa");
+    refuse(
+        "averaged weights need new running statistics for its BatchNorm layers",
+        "average epochs of one training run, which renews them: train.average_best or train.swa");
   for (const auto& [name, weight] : trained_parameters(network))
     if (name.find(".lora_") != name.npos)
-      refuse("averaging low-rank factors does not average the weights they stand for",
+      refuse("averaging low-rank factors does not average their products",
              "use model.full or model.linear_probe");
 }
 
-/// Throws if the training of `given` saw other classes or other pixels than `data`.
+/// Throws if `given` was trained on classes or pixels that differ from those of `data`.
 void check_same_data(const GivenWeights& given, const DatasetDescription& data) {
   if (given.about.empty()) return;
   const DatasetDescription then = described_data(given.about);
@@ -70,17 +71,18 @@ void check_same_data(const GivenWeights& given, const DatasetDescription& data) 
   };
   constexpr std::size_t kShownClasses = 5;
   if (then.classes != data.classes)
-    refuse("it was trained on other classes: " + runner::listed(then.classes, kShownClasses, "'") +
-               " there, " + runner::listed(data.classes, kShownClasses, "'") + " here",
-           "use the data of that run");
+    refuse(
+        "it was trained on different classes: " + runner::listed(then.classes, kShownClasses, "'") +
+            " there, " + runner::listed(data.classes, kShownClasses, "'") + " here",
+        "use that run's data");
   if (then.ordinal != OrdinalHead::kNone)
     refuse("its head is for ordered classes (" + std::string(name_of(then.ordinal)) +
                "), which train.soup does not average",
-           "average the epochs of one training with train.average_best");
+           "average the epochs of one training run with train.average_best");
   if (then.transform != data.transform)
-    refuse("its images were preprocessed otherwise: " + then.transform + " there, " +
+    refuse("its images were preprocessed differently: " + then.transform + " there, " +
                data.transform + " here",
-           "set the data's options as in that run");
+           "set the data options to the values used in that run");
 }
 
 class SoupStage final : public runner::Stage {
@@ -109,7 +111,8 @@ class SoupStage final : public runner::Stage {
       std::int64_t bytes = 0;
       for (const auto& [name, weight] : weights(*checkpoint->network))
         bytes += static_cast<std::int64_t>(weight.nbytes());
-      constexpr std::int64_t kCopies = 4;  // the initial or averaged, the next, their mean, a read
+      constexpr std::int64_t kCopies =
+          4;  // the initial or averaged weights, the next ones, their mean, one just read
       add_term(planned.plan, {"weights to average", kCopies * bytes, "read from the runs"});
     }
     options_.predictor.batch_size = planned.batch_size;
@@ -209,7 +212,7 @@ class SoupStage final : public runner::Stage {
     }
   }
 
-  /// Throws if a head was trained on other frozen weights.
+  /// Throws if a head was trained on different frozen weights.
   static void check_given_base(const torch::nn::Module& network, const GivenWeights& given) {
     TrainingState state;
     state.about = given.about;

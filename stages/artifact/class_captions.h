@@ -12,7 +12,7 @@ class ConfigReader;
 
 namespace stages {
 
-/// Reads the option `templates` and reports templates without {name} as errors of `reader`.
+/// Reads the `templates` option and reports templates without {name} as errors of `reader`.
 std::vector<std::string> read_templates(runner::ConfigReader& reader);
 
 /// Returns the filled templates of every class, grouped by class. `names` are the class names as

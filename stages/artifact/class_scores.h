@@ -34,11 +34,12 @@ class ClassScores {
  private:
   std::vector<double> logits_;
   double largest_ = 0;
-  // Sum of exp(logit - largest logit), added from the smallest up.
+  // Sum of exp(logit - largest logit), added in ascending order.
   double sum_ = 0;
 };
 
-/// Returns the scores in row `row` of `logits` (n, classes), on the CPU, of any floating type.
+/// Returns the scores in row `row` of `logits` (n, classes), on the CPU, of any floating-point
+/// type.
 ClassScores class_scores(const at::Tensor& logits, std::int64_t row);
 
 }  // namespace stages

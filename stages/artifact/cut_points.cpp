@@ -57,7 +57,8 @@ class SortedGrades {
       double cost = 0;
       Starts starts;
     };
-    // By grade: the best way to give the groups so far grades up to this one, which the last gets.
+    // By grade: the best way to assign grades up to this one to the groups so far, the last of
+    // which gets this grade.
     std::vector<Way> ways(grades_, {0, Starts(grades_, groups_.size())});
     ways.front().starts.front() = 0;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
@@ -123,7 +124,7 @@ std::int64_t grade_between(std::span<const double> cut_points, double expected) 
 
 std::vector<double> best_cut_points(std::vector<ExpectedGrade> samples, std::int64_t grades) {
   assert(!samples.empty() && grades > 0);
-  constexpr int kMostSteps = 100;  // far more than it takes, since it converges superlinearly
+  constexpr int kMostSteps = 100;  // far more than needed: it converges superlinearly
   const SortedGrades sorted(std::move(samples), grades);
   double ratio = 1;  // 1 - kappa
   std::optional<SortedGrades::Starts> best;

@@ -60,14 +60,15 @@ SampleOrder shuffled_order(std::int64_t size, std::uint64_t seed, std::int64_t e
 /// Returns the order 0 … size-1.
 SampleOrder sequential_order(std::int64_t size);
 
-/// Name, shape (without the batch dimension) and type of one tensor of a sample.
+/// The name, shape (without the batch dimension) and type of one tensor of a sample.
 struct TensorSpec {
   std::string name;
   std::vector<std::int64_t> shape;
   at::ScalarType dtype;
 };
 
-/// What a network that predicts numbers must know of its training samples (artifact/targets.h).
+/// What a network that predicts numbers needs to know about its training samples
+/// (artifact/targets.h).
 struct TrainedTargets {
   std::vector<double> mean, standard_deviation;  ///< one for each target; empty: unknown
   /// True if the network's outputs are (target - mean) / standard_deviation.
@@ -80,7 +81,7 @@ struct DatasetDescription {
   /// The tensors of one sample, e.g. {"image", {3, 96, 96}, float}, {"label", {}, int64}.
   std::vector<TensorSpec> tensors;
   std::vector<std::string> classes;  ///< class names in label order; empty if there are no labels
-  bool has_order = false;            ///< true if the classes are known to ascend, as grades do
+  bool has_order = false;  ///< true if the classes are known to be in ascending order, like grades
   /// JSON that describes how a file is turned into the tensors, without augmentation; empty if it
   /// cannot be expressed.
   std::string transform = {};
@@ -94,12 +95,13 @@ struct DatasetDescription {
   /// class, separates them. Checkpoints store this number along with the classes.
   std::int64_t pair_of = 0;
   /// The head of a network that learns the order of `classes`, which are in ascending order. Set by
-  /// the training.
+  /// training.
   OrdinalHead ordinal = OrdinalHead::kNone;
   /// For features, the dataset from which they were computed. Models are built for that dataset,
   /// and checkpoints describe it.
   std::shared_ptr<const DatasetDescription> source = {};
-  /// For a network that predicts numbers, those of the training samples. Set by the training.
+  /// For a network that predicts numbers, what it needs to know about the training samples. Set by
+  /// training.
   TrainedTargets targets = {};
 };
 
@@ -167,7 +169,7 @@ class RemarkingDataset {
   /// Remarks on samples that have been read.
   struct Remarks {
     std::int64_t count = 0;               ///< number of samples with a remark
-    std::vector<std::string> unreported;  ///< names that no earlier call returned
+    std::vector<std::string> unreported;  ///< names that were not returned by an earlier call
     /// A phrase that follows "does" or "do" and says what is wrong with these samples: "not look
     /// like a house".
     std::string verdict;
@@ -186,7 +188,7 @@ void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t
                     runner::RunContext& context);
 
 /// A dataset that augments its samples anew in each epoch of training. Used as a Dataset, it
-/// returns the samples without augmentation, the same in every epoch.
+/// returns the samples without augmentation, which are the same in every epoch.
 class AugmentedDataset {
  public:
   virtual ~AugmentedDataset() = default;
@@ -207,7 +209,7 @@ inline std::shared_ptr<const Dataset> as_trained(const std::shared_ptr<const Dat
 std::map<std::string, std::string> describe_data(const DatasetDescription& data);
 
 /// Parses the output of describe_data(), which is not trusted; other entries may be present. The
-/// transform is not parsed. Throws std::runtime_error with a clause that names the fault: "its
+/// transform is not parsed. Throws std::runtime_error with a clause that describes the error: "its
 /// 'tensors' is not a list".
 DatasetDescription described_data(const std::map<std::string, std::string>& about);
 

@@ -47,7 +47,7 @@ std::optional<double> threshold_at(const std::vector<ScoredClass>& samples, doub
   return positives[std::max<std::size_t>(1, static_cast<std::size_t>(needed)) - 1];
 }
 
-/// Returns the first class up to which the probabilities add up to half.
+/// Returns the first class at which the cumulative probability reaches one half.
 std::int64_t median_class(const ClassScores& scores) {
   constexpr double kHalf = 0.5;
   const std::int64_t last = scores.classes() - 1;

@@ -26,8 +26,8 @@ struct DecisionFit {
 };
 
 /// How a classifier's logits become probabilities and a predicted class. The default is the class
-/// with the largest logit or, for an ordinal head, the class up to which the probabilities first
-/// add up to half, as in predicted_ranks(). A temperature changes neither.
+/// with the largest logit or, for an ordinal head, the first class at which the cumulative
+/// probability reaches one half, as in predicted_ranks(). A temperature changes neither.
 struct FittedDecision {
   double temperature = 1;  ///< divides the logits
   /// Cut points of the expected grade (cut_points.h); empty: none.
@@ -50,11 +50,11 @@ struct FittedDecision {
 /// second class.
 FittedDecision fitted_decision(const at::Tensor& rows, const DecisionFit& fit);
 
-/// Returns the numbers by the names under which a checkpoint stores them, next to the scores of the
-/// validation on which they were fitted.
+/// Returns the numbers under the names that checkpoints use for them. They are stored with the
+/// scores of the validation on which they were fitted.
 std::vector<std::pair<std::string, double>> named_numbers(const FittedDecision& decision);
 
-/// Returns the decision among the validation numbers of a checkpoint with so many classes.
+/// Returns the decision among the validation numbers of a checkpoint with this many classes.
 FittedDecision decision_of(const std::map<std::string, double>& validation, std::int64_t classes);
 /// Returns the decision for the classes of a checkpoint.
 FittedDecision decision_of(const Checkpoint& checkpoint);

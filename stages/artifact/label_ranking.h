@@ -14,12 +14,12 @@ struct ScoredLabel {
 
 /// Returns the average precision, the sum over thresholds of the precision times the increase in
 /// recall, as scikit-learn's average_precision_score computes it: samples with equal scores are
-/// accepted together. nullopt if no sample has the label. Sorts `samples`.
+/// accepted together. Returns nullopt if no sample has the label. Sorts `samples`.
 std::optional<double> average_precision(std::span<ScoredLabel> samples);
 
 /// Returns the best threshold: accepting all samples with at least that score gives the highest F1,
-/// compared without rounding. It is the score of a sample; the lowest if several are best. nullopt
-/// if no sample has the label. Sorts `samples`.
+/// compared without rounding. It is the score of a sample; the lowest if several are best. Returns
+/// nullopt if no sample has the label. Sorts `samples`.
 std::optional<double> best_threshold(std::span<ScoredLabel> samples);
 
 /// Returns a label's probability: the logistic function of its logit.

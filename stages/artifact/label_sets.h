@@ -8,8 +8,8 @@
 
 namespace stages {
 
-/// The tensor of samples that can have any number of the classes, which are then called labels:
-/// (classes), 1 for each label that the sample has and 0 for the others. Such samples have no
+/// The tensor of samples that can have any number of classes, which are then called labels:
+/// (classes), with 1 for each label of the sample and 0 for all others. Such samples have no
 /// "label".
 inline constexpr std::string_view kLabelSet = "labels";
 

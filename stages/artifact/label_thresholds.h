@@ -12,14 +12,14 @@
 
 namespace stages {
 
-/// A validation score that the option `monitor` can name.
+/// A validation score that the `monitor` option can name.
 inline constexpr std::string_view kMeanAveragePrecision = "mean_average_precision";
 
 /// A label is predicted at this probability or above, unless validation chose another threshold.
 inline constexpr double kUsualThreshold = 0.5;
 
-/// In these functions, `rows` (n, 2 labels) float32 has the logits of each sample and then its
-/// labels, 1 or 0, on the CPU.
+/// In these functions, `rows` (n, 2 labels), float32 on the CPU, contains the logits of each sample
+/// and then its labels, 1 or 0.
 
 /// Returns the mean of the labels' average precisions, ignoring labels that no sample has; nullopt
 /// if no sample has any label.
@@ -29,8 +29,8 @@ std::optional<double> mean_average_precision(const at::Tensor& rows);
 /// kUsualThreshold if no sample has the label.
 std::vector<double> chosen_thresholds(const at::Tensor& rows);
 
-/// Returns the thresholds by the names under which a checkpoint stores them, next to the scores of
-/// the validation that chose them.
+/// Returns the thresholds under the names that checkpoints use for them. They are stored with the
+/// scores of the validation that chose them.
 std::vector<std::pair<std::string, double>> named_thresholds(const std::vector<double>& thresholds);
 
 /// Returns the thresholds among the validation scores of a checkpoint; empty unless there is one

@@ -23,17 +23,17 @@ struct RowRange {
 
 /// Lets a Loader read only some rows of each batch, while other ranks read the rest.
 struct PartialReading {
-  /// Returns the range to read of a batch with `rows` rows; null: all rows.
+  /// Returns which rows to read of a batch with `rows` rows; null: all of them.
   std::function<RowRange(std::int64_t rows)> own;
   /// Fills in the other rows: in `tensors`, where they are zeros, and in `present`, one byte per
   /// row, 0 for a skipped sample. next() calls this once for each batch, in order.
   std::function<void(const NamedTensors& tensors, const at::Tensor& present)> complete;
 };
 
-/// Reads a dataset once in a given order, batch by batch and ahead of its user. The dataset's
+/// Reads a dataset once in a given order, batch by batch and ahead of its consumer. The dataset's
 /// LoaderOptions set the number of threads. Batches are bitwise equal for any number of workers.
-/// next() rethrows errors of sample() at the batch they belong to. Destroying an unfinished loader
-/// stops its threads.
+/// next() rethrows an error from sample() at the batch it belongs to. Destroying an unfinished
+/// loader stops its threads.
 class Loader {
  public:
   /// `order` contains indices of samples. `drop_last` drops an incomplete last batch. The pass

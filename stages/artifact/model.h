@@ -34,7 +34,7 @@ class Model : public runner::Artifact {
                                                    std::uint64_t seed) const = 0;
   /// Returns the same network on the Meta device: the same modules, shapes, types and frozen
   /// parameters, without values. Draws no random numbers, and reads only the headers of saved
-  /// weights. Throws as build() does if the error can be detected without the values.
+  /// weights. Throws like build() if the error can be detected without the values.
   virtual std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const = 0;
   /// Runs a network from build() on the rows of `inputs`. A classifier's outputs include {"logits":
   /// (n, classes)}. If has_frozen_features(), an input "features" replaces the outputs of the
@@ -42,14 +42,14 @@ class Model : public runner::Artifact {
   virtual NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const = 0;
   /// True if one row's output depends on other rows (train-mode BatchNorm).
   virtual bool mixes_samples() const = 0;
-  /// Returns the reason why mixes_samples() is true, as a clause for messages.
+  /// Returns why mixes_samples() is true, as a clause for messages.
   virtual std::string why_mixed() const { return kMixingLayers; }
   /// True if, within a ScopedRankStatistics, every layer that mixes samples uses the rows of all
   /// ranks that share a batch.
   virtual bool mixes_over_ranks() const { return false; }
   /// Moves weights back into their valid range after an optimizer step. Allocates nothing.
   virtual void constrain(torch::nn::Module& /*network*/) const {}
-  /// True if build() gives a network such a head for data that asks for it.
+  /// True if build() can create a network with this head for data that requests it.
   virtual bool has_ordinal_head(OrdinalHead /*head*/) const { return false; }
   /// Returns lines for the user about a network from build(), such as the source of its weights.
   virtual std::vector<std::string> notes(const torch::nn::Module& /*network*/) const { return {}; }
@@ -119,9 +119,9 @@ class Checkpoint : public runner::Artifact {
   runner::ArtifactType type() const final { return kType; }
   runner::HeldMemory held() const final;
 
-  /// Describes the data that the network was made for, with `size` samples.
+  /// Describes the data that the network was built for, with `size` samples.
   DatasetDescription trained_on(std::int64_t size) const;
-  /// Sets what predictions must know of the data that the network is made for.
+  /// Stores what predictions need to know about the data that the network is built for.
   void describe(const DatasetDescription& data);
 
   /// In eval mode, on the run's device; its values never change again. Null if the training stage

@@ -8,8 +8,8 @@
 
 namespace stages {
 
-/// How the outputs of a classifier describe ordered classes. Output k, of one fewer than there are
-/// classes, is the logit of a probability that the class is above class k.
+/// How the outputs of a classifier represent ordered classes. There is one output fewer than there
+/// are classes; output k is the logit of a probability that the class is above class k.
 enum class OrdinalHead {
   kNone,   ///< the classes have no order: one logit for each class
   kCoral,  ///< of P(class > k); the outputs share their weights (Cao, Mirjalili and Raschka 2020,
@@ -22,14 +22,14 @@ std::string_view name_of(OrdinalHead head);
 /// Returns the head with that name; nullopt if there is none.
 std::optional<OrdinalHead> ordinal_head_named(std::string_view name);
 
-/// Returns the logits of the classes (n, classes) for the outputs of a network with such a head:
-/// the logarithms of the classes' probabilities, at least float32, so that their softmax is the
-/// probabilities. Those below the smallest normal number are raised to it. A row with an output
-/// that is not finite becomes NaN. Returns the outputs unchanged for kNone.
+/// Returns the logits of the classes (n, classes) for the outputs of a network with this head: the
+/// logarithms of the classes' probabilities, at least float32, so that their softmax yields the
+/// probabilities. Probabilities below the smallest normal number are raised to it. A row with an
+/// output that is not finite becomes NaN. Returns the outputs unchanged for kNone.
 ///
 /// CORAL's probabilities P(class > k) need not fall with k if training has not ordered the biases.
 /// They are then sorted (Chernozhukov, Fernández-Val and Galichon 2010, arXiv:0704.3649), which
-/// leaves predicted_ranks() as it is.
+/// leaves predicted_ranks() unchanged.
 at::Tensor class_logits(const at::Tensor& outputs, OrdinalHead head);
 
 /// Returns the predicted class of each row of the outputs, (n) int64: the number of classes k with

@@ -39,7 +39,7 @@ at::Tensor known_targets(const Dataset& data);
 TrainedTargets target_statistics(const at::Tensor& targets);
 
 /// Returns `targets` (n, targets) in the unit of the network's outputs: standardized, if the
-/// network was trained so. Double is kept; the result is on the device of `targets`.
+/// network was trained that way. Double stays double; the result is on the device of `targets`.
 at::Tensor in_output_unit(const at::Tensor& targets, const TrainedTargets& trained);
 /// Returns the network's `outputs` (n, targets) in the unit of the targets, float64.
 at::Tensor in_target_unit(const at::Tensor& outputs, const TrainedTargets& trained);

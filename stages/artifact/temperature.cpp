@@ -6,7 +6,8 @@
 namespace stages {
 namespace {
 
-/// The first two derivatives of the log loss of softmax(factor * logits), by the factor.
+/// The first two derivatives of the log loss of softmax(factor * logits) with respect to the
+/// factor.
 struct LossSlope {
   double first = 0, second = 0;
 };

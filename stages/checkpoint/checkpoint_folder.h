@@ -20,17 +20,17 @@ struct TrainingState {
   NamedTensors model;      ///< every parameter and buffer, by its dotted name
   NamedTensors optimizer;  ///< the optimizer's state
 
-  std::int64_t step = 0;   ///< number of optimizer steps done
-  std::int64_t epoch = 0;  ///< number of epochs done
-  std::int64_t batch = 0;  ///< number of batches done in the current epoch
-  /// The seed of the node; with step and epoch it determines every random number.
+  std::int64_t step = 0;   ///< number of completed optimizer steps
+  std::int64_t epoch = 0;  ///< number of completed epochs
+  std::int64_t batch = 0;  ///< number of completed batches in the current epoch
+  /// The node's seed; together with step and epoch, it determines every random number.
   std::uint64_t seed = 0;
   std::int64_t metrics = 0;  ///< number of the node's metrics in the run's record
   std::int64_t threads = 0;  ///< number of CPU threads, which affects the bits of the result
   std::string recipe_hash;   ///< SHA-256 of the resolved recipe
   /// The metric by which checkpoints are ranked, if measured at this step.
   std::optional<double> metric;
-  /// Metadata of the model, stored only in the weights file.
+  /// The model's metadata, stored only in the weights file.
   std::map<std::string, std::string> about;
 
   /// The state of other components of the training run; each is an object in its own format, or
@@ -43,14 +43,14 @@ struct TrainingState {
 std::string state_json(const TrainingState& state);
 
 /// Parses the output of state_json(); the tensors stay empty. Throws std::runtime_error with a
-/// clause that names the fault: "its state.json …".
+/// clause that describes the error: "its state.json …".
 TrainingState state_from_json(std::string_view text);
 
 /// A checkpoint is a folder:
 ///
 ///   model.safetensors        the weights
 ///   optimizer.safetensors    the optimizer's state
-///   state.json               the progress of the training
+///   state.json               the training progress
 ///   manifest.json            {"schema": 1, "files": {name: {"size", "sha256"}}} for the other
 ///                            files, written last
 ///
@@ -58,8 +58,8 @@ TrainingState state_from_json(std::string_view text);
 /// from the manifest or cannot be parsed, and WriteError if a write fails.
 
 /// Writes the files into `folder`, which must exist and be empty. The caller flushes the folder to
-/// the disk when renaming it (NewFolder). `bring` returns the tensors of the optimizer's state, as
-/// in put_safetensors().
+/// disk when renaming it (NewFolder). `bring` returns the tensors of the optimizer's state, as in
+/// put_safetensors().
 void write_checkpoint(const std::filesystem::path& folder, const TrainingState& state,
                       runner::Storage& storage, const BringTensor& bring = bring_here);
 

@@ -248,8 +248,8 @@ std::string Checkpoints::advice(const std::string& option) const {
   return text + (text.empty() ? "" : "; ") + "intact: " + whole + "; to use one: " + option + first;
 }
 
-/// Returns all checkpoints: first the checkpoints with a metric, from the best to the worst (the
-/// oldest first among equals), then those without a metric.
+/// Returns all checkpoints: first the checkpoints with a metric, from the best to the worst (oldest
+/// first if equal), then those without a metric.
 std::vector<Checkpoints::Saved> Checkpoints::saved() const {
   std::vector<Saved> all;
   for (const CheckpointName& name : list_checkpoints(folder_)) {
@@ -289,7 +289,7 @@ void Checkpoints::make_room(const TrainingState& state, std::int64_t count) {
                          " checkpoints to be averaged in '" + folder_.string() + "': they need ") +
            std::to_string(needed) + " bytes, but only " + std::to_string(*free) + " are free; " +
            std::to_string(needed - *free) + " more are needed",
-       "free up space, or choose another place with run.dir"});
+       "free up space, or choose another location with run.dir"});
 }
 
 void Checkpoints::point(const char* name, const CheckpointName& to) {

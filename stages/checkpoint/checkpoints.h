@@ -34,16 +34,16 @@ struct Continuation {
   std::vector<std::string> damaged;     ///< a line for each checkpoint that was skipped
 };
 
-/// The checkpoints of one training run, which are folders below one folder:
+/// The checkpoints of one training run, which are subfolders of one folder:
 ///
 ///   step-00001234/   one checkpoint (checkpoint_folder.h)
 ///   latest, best     one line with a checkpoint's name
-///   average/         an average of the best ones that is better than any of them
+///   average/         the average of the best ones, if it beats each of them
 ///   damaged-step-…   one that was found damaged on resume; it is never used
 ///
-/// A checkpoint is written under a temporary name, flushed to the disk and renamed before `latest`
-/// points to it. A kill or a power failure at any moment therefore leaves either the previous or
-/// the new checkpoint intact. Only one process at a time may save.
+/// A checkpoint is written under a temporary name, flushed to disk and renamed before `latest`
+/// points to it. If the process is killed or the power fails, either the previous or the new
+/// checkpoint is therefore intact. Only one process at a time may save.
 class Checkpoints {
  public:
   /// `folder` need not exist. `storage` is borrowed.
@@ -51,23 +51,23 @@ class Checkpoints {
               runner::Storage& storage = runner::disk());
 
   /// Saves `state`, points `latest` to it and `best` to the checkpoint with the best metric (the
-  /// oldest of equals), and removes checkpoints that no pointer names and the options do not keep.
-  /// Returns the new folder. Throws runner::WriteError: kDiskFull, before anything is written, if
-  /// there is not enough space; earlier checkpoints stay. A failed removal is retried at the next
-  /// save. `bring` is as in write_checkpoint().
+  /// oldest if several are equal), and removes checkpoints that no pointer names and the options do
+  /// not keep. Returns the new folder. Throws runner::WriteError: kDiskFull, before anything is
+  /// written, if there is not enough space; earlier checkpoints are kept. A failed removal is
+  /// retried at the next save. `bring` is as in write_checkpoint().
   std::filesystem::path save(const TrainingState& state, const BringTensor& bring = bring_here);
 
   /// Loads the checkpoint that `latest` names; returns nullopt if there are no checkpoints. Throws
   /// runner::StageError (kDamagedWeights) if it is damaged: only a resumed training run may fall
   /// back to another one.
   std::optional<FoundCheckpoint> load_latest(CheckpointPart part = CheckpointPart::kAll) const;
-  /// Returns the folders of the `count` checkpoints with the best metric, the best first; fewer if
-  /// fewer are measured.
+  /// Returns the folders of the `count` checkpoints with the best metric, best first; fewer if
+  /// fewer have been measured.
   std::vector<std::filesystem::path> best(std::int64_t count) const;
   /// Saves the weights in `state` as the average, which is then the best. Replaces an earlier
   /// average. Returns its folder. Throws like save().
   std::filesystem::path save_average(const TrainingState& state);
-  /// Removes the average, if there is one, because training goes on.
+  /// Removes the average, if there is one, because training continues.
   void remove_average();
 
   /// Loads the best checkpoint or the average; returns nullopt if no metric has been measured. This
@@ -75,8 +75,8 @@ class Checkpoints {
   /// Throws runner::StageError (kDamagedWeights) if it is damaged.
   std::optional<FoundCheckpoint> load_best(CheckpointPart part = CheckpointPart::kAll) const;
 
-  /// Loads the average or the checkpoint that `best` names, whether a higher metric is better or
-  /// not; returns nullopt if neither exists. Throws like load_best().
+  /// Loads the average or the checkpoint that `best` names, regardless of whether a higher metric
+  /// is better; returns nullopt if neither exists. Throws like load_best().
   std::optional<FoundCheckpoint> load_named_best(CheckpointPart part = CheckpointPart::kAll) const;
 
   /// Loads the checkpoint that `latest` names or, if that is damaged, the newest intact one. If the
@@ -95,7 +95,7 @@ class Checkpoints {
   std::string advice(const std::string& option) const;
 
  private:
-  /// A damaged checkpoint or other fault.
+  /// A damaged checkpoint or another problem.
   struct Damage {
     std::optional<runner::CheckpointName> name;
     std::string what;

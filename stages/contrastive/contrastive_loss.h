@@ -22,9 +22,9 @@ struct PairGroups {
 /// all pairs. The loss is a differentiable scalar in float32 or wider.
 ///
 /// The rows of `images` and `texts` (n, width) have an L2 norm of 1; `logit_scale` is a scalar. The
-/// n² similarities are never in memory at once. They are computed in square tiles of `tile` rows,
-/// keeping only the log-sum-exp of each row and column. The gradient computes them a second time,
-/// unless there is only one tile (Cheng et al. 2024, "Breaking the memory barrier",
+/// n² similarities are never in memory all at once. They are computed in square tiles of `tile`
+/// rows, keeping only the log-sum-exp of each row and column. The gradient computes them a second
+/// time, unless there is only one tile (Cheng et al. 2024, "Breaking the memory barrier",
 /// arXiv:2410.17243). In exact arithmetic the tile size does not change the result.
 at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts,
                             const at::Tensor& logit_scale, const PairGroups& groups,
@@ -35,7 +35,7 @@ at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts,
                             const at::Tensor& logit_scale, const PairGroups& groups,
                             std::int64_t tile, PairWork work);
 
-/// Returns a suitable tile size for embeddings such as `x`, (n, width), on their device. On a CPU,
+/// Returns a suitable tile size for embeddings like `x`, (n, width), on their device. On a CPU,
 /// where larger tiles are faster, it is the largest power of two from 128 to 512 that needs no more
 /// memory than the embeddings and their gradients; 128 if none does.
 std::int64_t contrastive_tile(const at::Tensor& x);

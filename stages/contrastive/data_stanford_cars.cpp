@@ -58,10 +58,10 @@ using runner::ErrorCode;
 constexpr const char *kCarsFolder = "stanford_cars", *kDevkit = "devkit",
                      *kClassFile = "cars_meta.mat", *kTrainAnnotations = "cars_train_annos.mat",
                      *kOtherEdition = "cars_annos.mat";
-/// The folders that may contain the devkit, as published and as on Kaggle.
+/// The folders that may contain the devkit, as published or on Kaggle.
 constexpr std::array kDevkits = {"devkit", "car_devkit/devkit", "cars_devkit/devkit", "car_devkit",
                                  "cars_devkit"};
-/// Browsers give the last of these names to a second download; Kaggle has it, too.
+/// Browsers give a second download the last of these names; Kaggle uses it, too.
 constexpr std::array kTestAnnotations = {"cars_test_annos_withlabels.mat",
                                          "cars_test_annos_withlabels (1).mat"};
 constexpr std::array<std::string_view, 3> kTwoWordMakes = {"AM General", "Aston Martin",
@@ -69,7 +69,7 @@ constexpr std::array<std::string_view, 3> kTwoWordMakes = {"AM General", "Aston 
 constexpr std::array kBoxFields = {"bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"};
 constexpr std::size_t kNamedCars = 10;
 constexpr const char* kUnpackHelp =
-    "unpack the images' archives again: cars_train.tgz and cars_test.tgz contain the folders "
+    "unpack the image archives again: cars_train.tgz and cars_test.tgz contain the folders "
     "cars_train and cars_test";
 
 bool is_year(std::string_view word) {
@@ -243,7 +243,7 @@ class CarLister {
   }
 
   void fault_of(const std::string& file, const std::invalid_argument& problem) {
-    files_.fault(file, std::string(problem.what()) + "; is it from another devkit?");
+    files_.fault(file, std::string(problem.what()) + "; is it from a different devkit?");
   }
 
   /// Returns "cars_train/", or "cars_train/cars_train/" if that is a folder.

@@ -33,16 +33,16 @@ std::optional<CarName> car_name(std::string_view name);
 /// cars_test_annos_withlabels.mat, next to devkit or in it, contains the same for the test images.
 /// Without it there are no test images, and `no_test` explains why. Captions can use {name},
 /// {make}, {model} and {year}. A smaller dataset in the same layout is also valid. All errors,
-/// including missing image files, are reported together, without a place in the recipe.
+/// including missing image files, are reported together, without a location in the recipe.
 runner::Result<ImageList> list_stanford_cars(const std::filesystem::path& root, CarLabels labels,
                                              bool boxes, bool allow_outside);
 
-/// Draws a small dataset in the layout of Stanford Cars into `folder`: cars_train/00001.jpg, …,
+/// Draws a small dataset in the Stanford Cars layout into `folder`: cars_train/00001.jpg, …,
 /// cars_test/00001.jpg, …, devkit/cars_meta.mat, devkit/cars_train_annos.mat,
-/// devkit/cars_test_annos.mat and cars_test_annos_withlabels.mat. A model is a shape, "Audi Cross
-/// Sedan 2006"; three models share a make. A shape fills a box in its image; the rest of the image
-/// is plain. Half of each class is for training; the files of a part are not ordered by class.
-/// Every tenth file is grayscale. The folder appears only when it is complete. Throws like
+/// devkit/cars_test_annos.mat and cars_test_annos_withlabels.mat. A model is a shape, as in "Audi
+/// Cross Sedan 2006"; three models share a make. A shape fills a box in its image; the rest of the
+/// image is plain. Half of each class is for training; the files of a part are not ordered by
+/// class. Every tenth file is grayscale. The folder appears only once it is complete. Throws like
 /// make_image_folder(), and if there are more images than the format allows.
 void make_stanford_cars(const std::filesystem::path& folder, const MadeImages& images,
                         const MakeCallbacks& callbacks = {});

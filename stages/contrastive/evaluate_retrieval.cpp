@@ -37,7 +37,7 @@ using runner::StageError;
 struct RetrievalConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
-  std::int64_t examples = 0;            // images of each group
+  std::int64_t examples = 0;            // number of images in each group
   std::vector<std::int64_t> recall_at;  // ascending
   bool finds_equal_captions = true;
   std::int64_t tile = 1;

@@ -31,7 +31,7 @@ using runner::StageError;
 struct ZeroShotConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
-  std::int64_t examples = 0;  // images of each group
+  std::int64_t examples = 0;  // number of images in each group
   ReportOptions reported;
   std::vector<std::string> templates;
   bool measures_head = true, measures_within_class = false;
@@ -217,7 +217,7 @@ class ZeroShotEvaluation final : public runner::Stage {
     return "class head: " + headline(metrics);
   }
 
-  /// Adds how often an image's own caption is the nearest of its class. This is measured over the
+  /// Adds how often an image's own caption is the nearest in its class. This is measured over the
   /// images that the class head classifies correctly, or that the templates classify correctly if
   /// there is no such head.
   std::string add_within_class(const at::Tensor& outputs, const at::Tensor& head,

@@ -132,7 +132,7 @@ std::optional<ClipAdapterConfig> read_adapters(runner::ConfigReader& reader) {
   runner::ConfigReader& section = reader.section("adapters");
   ClipAdapterConfig config{.pointer = section.pointer(), .options = read_lora_options(section)};
   section.read("adapter", config.adapter);
-  // The adapter replaces whatever the initialization would give.
+  // The adapter replaces whatever the initialization would produce.
   if (config.adapter) config.options.initialization = LoraInitialization::kKaiming;
   return config;
 }

@@ -9,7 +9,7 @@ namespace stages {
 
 // The element-wise and row-wise computations of contrastive_loss(), between its matrix products.
 // They do not depend on torch, so CPU loops and GPU kernels can share them. T is float or double;
-// every number has the type T.
+// every number is of type T.
 
 /// Computes log Σ exp(x) of numbers that arrive one by one or in chunks, without overflow. Starts
 /// empty.

@@ -70,10 +70,10 @@ void write_retrieval_examples(const RetrievedPairs& pairs, const RetrievalRanks&
     }
   };
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return rank[a] > rank[b]; });
-  add("images with the own caption ranked last", /*is_found=*/false);
+  add("images that rank their own caption lowest", /*is_found=*/false);
   std::ranges::stable_sort(order,
                            [&](std::size_t a, std::size_t b) { return cosine[a] > cosine[b]; });
-  add("images with the own caption ranked first", /*is_found=*/true);
+  add("images that rank their own caption first", /*is_found=*/true);
   write_examples(examples, dataset, folder);
 }
 

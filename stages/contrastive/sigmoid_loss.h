@@ -16,7 +16,7 @@ namespace stages {
 /// float32 or wider.
 ///
 /// The rows of `images` and `texts` (n, width) have an L2 norm of 1; `logit_scale` and `logit_bias`
-/// are scalars. The n² logits are never in memory at once: they are computed in square tiles of
+/// are scalars. The n² logits are never in memory all at once: they are computed in square tiles of
 /// `tile` rows, once for the loss and once for its gradient. In exact arithmetic the tile size does
 /// not change the result.
 at::Tensor sigmoid_loss(const at::Tensor& images, const at::Tensor& texts,

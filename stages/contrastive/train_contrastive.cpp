@@ -374,7 +374,7 @@ std::unique_ptr<TrainingStep> make_contrastive_step(const ContrastiveOptions& op
   const auto* const texts = dynamic_cast<const ImageTextModel*>(&model);
   if (!texts) {
     throw StageError(ErrorCode::kOptionConflict, "the model does not take captions as input")
-        .with_help("use a model of the kind model.clip, or train this one with train.supervised");
+        .with_help("use a model.clip model, or train this one with train.supervised");
   }
   const Classes classes = classes_of(*texts, options, data);
   CaptionRows of_training = captions_of(*texts, *data.train, "training", options.captions);

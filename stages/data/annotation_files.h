@@ -14,33 +14,33 @@
 
 namespace stages {
 
-/// Returns the folder of a published image set: `root` if it contains the file or folder `sign`,
-/// else `root`/`inner` if that is a folder, else nullopt.
+/// Finds the folder of a published image set. Returns `root` if it contains a file or folder named
+/// `sign`; otherwise `root`/`inner` if that is a folder; otherwise nullopt.
 std::optional<std::filesystem::path> published_folder(const std::filesystem::path& root,
                                                       const std::string& inner,
                                                       const std::string& sign);
 
-/// The annotation files of an image set. Reads whole files, computes their digest and collects
-/// their errors.
+/// The annotation files of an image set. Reads each file whole, computes a digest of them all, and
+/// collects the errors.
 class AnnotationFiles {
  public:
-  /// `help` is the advice shown with each fault.
+  /// `help` is the advice shown with each error.
   explicit AnnotationFiles(std::filesystem::path folder,
                            std::string help = "use the file as published")
       : folder_(std::move(folder)), help_(std::move(help)) {}
 
   bool has(const std::string& name) const;
   /// Returns the file's bytes. Adds an error and returns nullopt if the file is missing,
-  /// unreadable, not a regular file, larger than `limit`, or compressed, UTF-16 or otherwise not
-  /// plain text.
+  /// unreadable, not a regular file, larger than `limit`, or not plain text, for example compressed
+  /// or UTF-16.
   std::optional<std::string> read(const std::string& name, std::size_t limit);
   /// Reads the file as read() does and calls `use` for each line, without its line ending ("\n" or
   /// "\r\n"). Line numbers start at one.
   void for_lines(const std::string& name, std::size_t limit,
                  const std::function<void(std::size_t number, std::string_view line)>& use);
 
-  /// Adds an error: "'data/images.txt': `what`". After ten errors in one file, more are only
-  /// counted.
+  /// Adds an error: "'data/images.txt': `what`". After ten errors in one file, further ones are
+  /// only counted.
   void fault(const std::string& name, const std::string& what);
   /// Adds an error with a line number, counted from one: "'data/images.txt', line 3: `what`".
   void fault(const std::string& name, std::size_t line, const std::string& what);
@@ -65,28 +65,28 @@ class AnnotationFiles {
   runner::Digest sha256_;
 };
 
-/// The contents of a list of images and their classes. Whether the files exist is not checked.
+/// The contents of a list of images and their classes. The image files need not exist.
 struct ListedImages {
   std::vector<std::string> paths;    ///< as written
   std::vector<std::int64_t> labels;  ///< for each path, an index into `classes`
-  std::vector<std::size_t> lines;    ///< the line of each path, counted from one
-  std::vector<std::string> classes;  ///< distinct names of the labels that occur
+  std::vector<std::size_t> lines;    ///< the line number of each path, starting at one
+  std::vector<std::string> classes;  ///< the distinct class names that occur
   bool is_named = true;  ///< false: the list has no names, and class numbers are used as names
 };
 
-/// Larger lists are refused.
+/// Larger lists are rejected.
 inline constexpr std::size_t kMaxListBytes = std::size_t{128} << 20;
 
 /// Reads {"label_names": [...], "image_names": [...], "image_labels": [...]}, the format of
 /// CloserLookFewShot and its descendants; other keys are ignored. The classes are the distinct
-/// labels, in ascending order. A class is named by the entry at its label's position. If there are
-/// exactly as many names as classes, the names are assigned in order; without names, classes are
-/// named by number. Adds errors to `files`; the result is then unusable. An empty list is not an
-/// error.
+/// labels, in ascending order. A class takes its name from the entry at its label's position. If
+/// there are exactly as many names as classes, the names are assigned in order; if there are none,
+/// the class numbers serve as names. Adds errors to `files`; the result is then unusable. An empty
+/// list is not an error.
 ListedImages read_filelist(AnnotationFiles& files, const std::string& name);
 
 /// Reads a table with the columns `filename` and `label`; others are ignored. The classes are the
-/// distinct labels, sorted bytewise. Reports errors as read_filelist() does.
+/// distinct labels, sorted bytewise. Reports errors like read_filelist().
 ListedImages read_split_csv(AnnotationFiles& files, const std::string& name);
 
 }  // namespace stages

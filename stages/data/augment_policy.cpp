@@ -19,7 +19,7 @@ struct Strength {
   bool has_range() const { return low != high; }
 };
 
-/// The space of operations of a policy, in torchvision's order.
+/// A policy's operation space, in torchvision's order.
 struct Space {
   float shear, right, down, rotation, colour;
   float most_bits, fewest_bits;

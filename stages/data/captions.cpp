@@ -31,10 +31,10 @@ CaptionTemplate::CaptionTemplate(std::string_view text) : text_(text), literals_
       ++at;
       continue;
     }
-    if (letter == '}') throw std::invalid_argument("it closes a brace that is not open");
+    if (letter == '}') throw std::invalid_argument("it has a closing brace without an opening one");
     const std::size_t end = text.find_first_of("{}", at + 1);
     if (end == text.npos || text[end] != '}')
-      throw std::invalid_argument("it has a brace that is not closed");
+      throw std::invalid_argument("it has a brace that is never closed");
     if (end == at + 1) throw std::invalid_argument("it has braces without a field name");
     fields_.emplace_back(text.substr(at + 1, end - at - 1));
     literals_.emplace_back();
@@ -120,7 +120,7 @@ runner::Diagnostics unknown_fields(std::span<const CaptionTemplate> templates,
          "the caption '" + runner::printable(one.text()) + "' names " +
              runner::join(unknown, ", ") + ", but there is no such field",
          (near.empty() ? "" : near + " ") + ("fields are " + runner::listed(known, kListedFields) +
-                                             "; a literal brace is {{ or }}")});
+                                             "; write a literal brace as {{ or }}")});
   }
   return errors;
 }

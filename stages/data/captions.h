@@ -14,7 +14,7 @@ namespace stages {
 /// Facts about images that captions can mention.
 struct ImageFacts {
   std::vector<std::string> fields;  ///< "make", "model"
-  /// Each row has a text for every field; ImageFile::facts is the row of an image.
+  /// Each row has a text for every field; ImageFile::facts is the index of an image's row.
   std::vector<std::vector<std::string>> rows;
 };
 
@@ -27,19 +27,19 @@ class CaptionTemplate {
   explicit CaptionTemplate(std::string_view text);
 
   const std::string& text() const { return text_; }
-  /// The field names in text order; a field that occurs twice is listed twice.
+  /// The field names in order of appearance; a repeated field is listed each time.
   const std::vector<std::string>& fields() const { return fields_; }
-  /// Returns the text with each field replaced by its value. `values` has one value per entry of
-  /// fields().
+  /// Returns the text with each field replaced by its value. `values` must contain one value for
+  /// each of fields().
   std::string filled(std::span<const std::string_view> values) const;
 
  private:
   std::string text_;
-  // `literals_` has the text before each field, and the text after the last one.
+  // `literals_` holds the text before each field and after the last one.
   std::vector<std::string> literals_, fields_;
 };
 
-/// The captions of the images of a list.
+/// The captions of the images in a list.
 struct Captions {
   /// The distinct captions; UTF-8 without control characters.
   std::vector<std::string> texts;
@@ -47,18 +47,18 @@ struct Captions {
   std::vector<std::vector<std::int64_t>> of;
 };
 
-/// Fills `templates` from `facts`, which must have every field that the templates name. Texts are
+/// Fills `templates` from `facts`, which must contain every field used in the templates. Texts are
 /// ordered by template, then by row.
 Captions compose_captions(std::span<const CaptionTemplate> templates, const ImageFacts& facts);
 
-/// Reads the option `caption`: no template, one, or several. Reports malformed braces to `reader`.
+/// Reads the `caption` option: any number of templates. Reports malformed braces to `reader`.
 std::vector<CaptionTemplate> read_captions(runner::ConfigReader& reader);
 
-/// Reads the option `caption`, and also reports fields that are not among `fields` to `reader`.
+/// Reads the `caption` option, and also reports fields that are not in `fields` to `reader`.
 std::vector<CaptionTemplate> read_captions(runner::ConfigReader& reader,
                                            const std::vector<std::string>& fields);
 
-/// Returns an error at "/caption" for each template with a field that is not among `fields`.
+/// Returns an error at "/caption" for each template with a field that is not in `fields`.
 runner::Diagnostics unknown_fields(std::span<const CaptionTemplate> templates,
                                    std::span<const std::string> fields);
 

@@ -88,7 +88,7 @@ CsvTable::CsvTable(AnnotationFiles& files, std::string name, std::size_t limit)
 void CsvTable::for_rows(const std::function<void(std::size_t, std::vector<std::string>&)>& use) {
   while (records_.next()) {
     if (!records_.is_whole()) {
-      files_.fault(name_, records_.line(), "its quotes do not match");
+      files_.fault(name_, records_.line(), "its quotes are unbalanced");
     } else if (records_.fields().size() != columns_.size()) {
       files_.fault(name_, records_.line(),
                    "it has " + std::to_string(records_.fields().size()) +

@@ -21,8 +21,8 @@ class CsvRecords {
   bool next();
   /// The line on which the current record begins, counted from one.
   std::size_t line() const { return line_; }
-  /// False if a quote is not closed, or is followed by other text. The record is then this line
-  /// alone, without fields.
+  /// False if a quote is never closed, or if a closing quote is followed by other text. The record
+  /// then consists of this line alone, and has no fields.
   bool is_whole() const { return is_whole_; }
   std::vector<std::string>& fields() { return fields_; }
 
@@ -38,17 +38,19 @@ class CsvRecords {
 /// A CSV table in UTF-8, with or without a byte order mark. The first record names the columns.
 class CsvTable {
  public:
-  /// Reads the file `name` of `files`. `files` collects the errors, and must outlive the table.
+  /// Reads the file called `name` from `files`, which collects the errors and must outlive the
+  /// table.
   CsvTable(AnnotationFiles& files, std::string name, std::size_t limit);
   CsvTable(const CsvTable&) = delete;
   CsvTable& operator=(const CsvTable&) = delete;
 
-  /// Column titles; empty if the file cannot be read, is empty, or its first record is malformed.
+  /// Column titles; empty if the file cannot be read or is empty, or if its first record is
+  /// malformed.
   const std::vector<std::string>& columns() const { return columns_; }
   /// The line with the column titles; 0 for an empty file.
   std::size_t header_line() const { return header_line_; }
-  /// Calls `use` for each row with the line on which it begins. A row that does not have one field
-  /// per column is an error, and `use` is not called.
+  /// Calls `use` for each row with the line on which it begins. A row that does not have exactly
+  /// one field per column is an error, and `use` is not called for it.
   void for_rows(const std::function<void(std::size_t line, std::vector<std::string>& fields)>& use);
 
  private:

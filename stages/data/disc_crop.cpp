@@ -14,7 +14,7 @@ struct BrightRange {
   int first = 0, count = 0;
 };
 
-/// Returns the range from the first to the last line with enough bright pixels among its `length`.
+/// Returns the range from the first to the last line with enough bright pixels out of `length`.
 std::optional<BrightRange> bright_range(const std::vector<std::int64_t>& bright, int length) {
   constexpr std::int64_t kPerCent = 100;
   std::optional<int> first;

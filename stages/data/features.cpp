@@ -34,7 +34,7 @@ constexpr std::int64_t kSmokeBatches = 2;
 struct FeaturesConfig {
   bool cache = true;
   std::int64_t batch_size = 0;
-  std::string pointer;  // the stage's place in the recipe, "/features"
+  std::string pointer;  // the stage's location in the recipe, "/features"
   at::ScalarType storage = at::kFloat;
 };
 
@@ -99,7 +99,8 @@ void check_finite(const at::Tensor& features, const Batch& batch, const Dataset&
       .with_help("check the model's weights and the sample for damage");
 }
 
-/// True if the user of `part` reads different samples in each epoch, so features cannot be cached.
+/// True if whatever uses `part` reads different samples in each epoch, so features cannot be
+/// cached.
 bool is_to_change(const std::string& part, const std::shared_ptr<const Dataset>& data) {
   return (part == "train" ? as_trained(data) : data)->describe().augmented;
 }
@@ -205,7 +206,7 @@ class Features final : public runner::Stage {
     throw StageError(ErrorCode::kOptionConflict,
                      "'" + model + "' has no frozen part, so there are no features to cache")
         .with_help(
-            "remove this stage and the inputs that name it, or choose a model such as "
+            "remove this stage and the inputs that refer to it, or choose a model such as "
             "linear_probe; for a few-shot model, set backbone.trainable: false and "
             "backbone.batch_norm: running");
   }
@@ -289,8 +290,7 @@ class Features final : public runner::Stage {
       context.progress(progress.after(done, batch->indices.back() + 1));
     }
     if (!table.tensors.contains("features")) {
-      throw StageError(ErrorCode::kTooFewSamples,
-                       "no sample of the part '" + part + "' could be read");
+      throw StageError(ErrorCode::kTooFewSamples, "no sample of '" + part + "' could be read");
     }
     return table;
   }
@@ -319,8 +319,8 @@ std::string digest(const NamedTensors& tensors) {
 [[noreturn]] void damaged_table(const std::filesystem::path& path, const std::string& why) {
   throw runner::StageError(
       runner::ErrorCode::kDamagedWeights,
-      "'" + path.string() + "' does not contain features of this data and model: " + why)
-      .with_help("remove the file; the features are then computed again");
+      "'" + path.string() + "' does not contain features for this data and model: " + why)
+      .with_help("remove the file; the features will then be computed again");
 }
 
 void check(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& name,

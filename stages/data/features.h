@@ -13,7 +13,7 @@
 
 namespace stages {
 
-/// The outputs of a model's frozen part for a dataset, one row per sample, in the dataset's order.
+/// The outputs of a model's frozen part for a dataset, one row per sample, in dataset order.
 struct FeatureTable {
   /// (n) bool on the CPU; false: the sample was skipped, and its rows are zeros.
   at::Tensor present;
@@ -33,9 +33,9 @@ void write_features(const std::filesystem::path& path, const FeatureTable& table
 /// file is damaged or was written for data other than `data`.
 FeatureTable read_features(const std::filesystem::path& path, const DatasetDescription& data);
 
-/// A dataset with features instead of images: "features" float32, and the other tensors of each
-/// sample. A model that trains on it is built for the original image dataset
-/// (DatasetDescription::source).
+/// A dataset of features instead of images: each sample contains "features" (float32) and the other
+/// tensors of the original sample. A model that trains on it is built for the original image
+/// dataset (DatasetDescription::source).
 class FeatureDataset final : public Dataset,
                              public FilesOnDisk,
                              public CountedLabels,
@@ -56,7 +56,7 @@ class FeatureDataset final : public Dataset,
     const auto* const files = dynamic_cast<const FilesOnDisk*>(source_.get());
     return files ? files->root() : std::filesystem::path();
   }
-  /// The loader options of the source, without worker threads, since no file is read.
+  /// The source's loader options, but without worker threads, since no files are read.
   LoaderOptions loader() const override;
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
   std::vector<std::int64_t> label_counts() const override { return stages::label_counts(*source_); }

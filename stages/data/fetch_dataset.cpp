@@ -68,7 +68,7 @@ std::int64_t files_below(const fs::path& folder) {
   return count;
 }
 
-/// True if `folder` has the required files and the folder of the images.
+/// True if `folder` has the required files and the image folder.
 bool has_form(const PublishedDataset& dataset, const fs::path& folder) {
   std::error_code error;
   const auto is_file = [&](std::string_view name) {
@@ -197,10 +197,11 @@ class DatasetFetching {
     for (const PublishedFile& file : dataset_.files) {
       should += (should.empty() ? "" : ", ") + std::string(file.name) + " " + std::string(file.md5);
     }
-    throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() + "' is not a file of " +
+    throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() +
+                                                    "' is not one of the files of " +
                                                     std::string(dataset_.name) + ": its MD5 is " +
                                                     sum + ", but the published ones are " + should)
-        .with_help("the file may be damaged or another version; fetch it again");
+        .with_help("the file may be damaged or a different version; fetch it again");
   }
 
   /// Reports what will be downloaded, and its size.

@@ -60,15 +60,16 @@ struct FetchedDataset {
 
 /// Fetches, verifies and unpacks a data set. Its folder appears only once it is complete. Until
 /// then, partial data is kept in <root>/.<folder>.fetch, and the next call continues from there. An
-/// existing data set is left unchanged. Throws runner::StageError as download() and unpack() do,
-/// kFolderExists if the folder exists but is not a complete data set, and runner::Cancelled.
+/// existing data set is left unchanged. Throws runner::StageError like download() and unpack(),
+/// kFolderExists if the folder exists but does not contain the complete data set, and
+/// runner::Cancelled.
 FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWish& wish,
                                const FetchCallbacks& callbacks, const Patience& patience = {},
                                runner::Storage& storage = runner::disk());
 
-/// True if the data set `name`, one of published_datasets(), is in `root` or in its folder below.
-/// Only its annotation files and image folder must exist; the code that reads the data set checks
-/// whether it is complete.
+/// True if the data set called `name`, one of published_datasets(), is in `root` or in its own
+/// folder below `root`. Checks only for its annotation files and image folder; the code that reads
+/// the data set checks whether it is complete.
 bool has_dataset(std::string_view name, const std::filesystem::path& root);
 
 /// Fetches the data set if it is missing (has_dataset()), for a data stage with `download: true`.

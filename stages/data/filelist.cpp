@@ -134,7 +134,7 @@ class FilelistParser final : public nlohmann::json_sax<json> {
       fault("its '" + std::string(kFilelistKeys[key_]) + "' is not a list");
     if (!in_list()) return true;
     if (key_ == kLabels) {
-      fault(item(labels.size()) + " is " + text + ", but a label is an integer from 0 to " +
+      fault(item(labels.size()) + " is " + text + ", but a label must be an integer from 0 to " +
             std::to_string(kLargestLabel));
       labels.push_back(0);  // keeps the positions of the following labels
     } else {

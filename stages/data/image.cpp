@@ -181,7 +181,7 @@ std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path) {
     const ssize_t got = ::read(file.number, bytes.data() + filled, bytes.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw ImageError(ErrorCode::kMissingImage, cause_of(errno));
-    if (got == 0) break;  // the file has become shorter
+    if (got == 0) break;  // the file has shrunk
     filled += static_cast<std::size_t>(got);
   }
   bytes.resize(filled);
@@ -232,7 +232,7 @@ namespace {
   switch (status) {
     case VP8_STATUS_NOT_ENOUGH_DATA:
     case VP8_STATUS_SUSPENDED:
-      throw ImageError(ErrorCode::kCorruptImage, "the file ends too early");
+      throw ImageError(ErrorCode::kCorruptImage, "the file is truncated");
     case VP8_STATUS_UNSUPPORTED_FEATURE:
       throw ImageError(ErrorCode::kUnsupportedImage, "it is an unsupported kind of WebP");
     case VP8_STATUS_OUT_OF_MEMORY:
@@ -298,7 +298,7 @@ void ignore_warning(png_structp, png_const_charp) {
 
 void take(png_structp png, png_bytep to, std::size_t size) {
   Bytes& rest = static_cast<PngDecoder*>(png_get_io_ptr(png))->rest;
-  if (size > rest.size()) png_error(png, "the file ends too early");
+  if (size > rest.size()) png_error(png, "the file is truncated");
   std::memcpy(to, rest.data(), size);
   rest = rest.subspan(size);
 }
@@ -315,7 +315,7 @@ bool open(PngDecoder& decoder) {
   png_set_read_fn(png, &decoder, take);
   png_set_user_limits(png, static_cast<png_uint_32>(kMaxSide), static_cast<png_uint_32>(kMaxSide));
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr,
-                              -1);  // no optional chunk is parsed
+                              -1);  // optional chunks are not parsed
   png_read_info(png, decoder.info);
   const int color = png_get_color_type(png, decoder.info);
   if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);

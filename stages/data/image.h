@@ -18,10 +18,10 @@
 
 namespace stages {
 
-/// An allocator for pixels that leaves them uninitialized, since zeroing them costs a decoder 2 %.
-/// The storage never starts at a multiple of 32 bytes. At such addresses libjpeg-turbo bypasses the
-/// caches when it writes, and reading the pixels back then waits for memory, which costs a seventh
-/// of the decoding and resizing time.
+/// An allocator for pixels that leaves them uninitialized, since zeroing them costs a decoder 2 %
+/// of its time. The storage never starts at a multiple of 32 bytes. At such addresses libjpeg-turbo
+/// bypasses the caches when it writes, and reading the pixels back then waits for memory, which
+/// costs a seventh of the decoding and resizing time.
 template <typename T>
 struct Unset : std::allocator<T> {
   template <typename Other>
@@ -98,9 +98,9 @@ struct ImageHeader {
 /// The contents of an image file.
 using Bytes = std::span<const std::uint8_t>;
 
-/// Images with more pixels are refused before memory is allocated for them.
+/// Images with more pixels are rejected before memory is allocated for them.
 inline constexpr std::int64_t kMaxPixels = 178'000'000;
-/// Images with a longer side are refused.
+/// Images with a longer side are rejected.
 inline constexpr std::int64_t kMaxSide = 1'000'000;
 
 /// Thrown for an image that cannot be read. what() is the cause; the caller adds the file's name.
@@ -116,17 +116,18 @@ void check_size(std::int64_t width, std::int64_t height);
 /// Returns the image turned upright, given its EXIF orientation, 1 to 8.
 Image oriented(Image image, int orientation);
 
-/// A cached image, which is decoded and possibly cut to size.
+/// A cached image, decoded and possibly cut to size.
 struct KeptImage {
   std::shared_ptr<const Image> image;
   int width = 0, height = 0;  ///< of the whole upright image
 };
 
-/// Caches images from their first use until `limit_bytes` are used. Entries are not evicted for new
-/// images: with eviction, a pass over more images than fit would never hit the cache. Thread-safe.
+/// Caches images from their first use until `limit_bytes` are used. Entries are never evicted to
+/// make room for new ones: with eviction, a pass over more images than fit would never hit the
+/// cache. Thread-safe.
 class ImageCache {
  public:
-  /// An upper bound on the bytes of an entry, not counting its pixels.
+  /// An upper bound on an entry's size in bytes, not counting its pixels.
   static constexpr std::int64_t kOverhead = 256;
 
   explicit ImageCache(std::int64_t limit_bytes) : ImageCache(limit_bytes, limit_bytes) {}
@@ -157,7 +158,7 @@ class ImageCache {
 std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path);
 
 /// Returns the size and orientation of a JPEG, PNG or WebP file. The format is detected from the
-/// first bytes, not from the file's name. Throws ImageError: kUnsupportedImage for other formats,
+/// first bytes, not from the file name. Throws ImageError: kUnsupportedImage for other formats,
 /// kCorruptImage, kImageTooLarge.
 ImageHeader read_image_header(Bytes file);
 

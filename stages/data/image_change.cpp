@@ -126,7 +126,7 @@ Hsv hsv_of(const std::uint8_t* pixel) {
 
 void write_rgb(const Hsv& color, std::uint8_t* pixel) {
   const std::uint8_t most = color.value;
-  // Rounds as std::round() does, but without a function call.
+  // Rounds like std::round(), but without a function call.
   const auto share = [&](double of_it) {
     return static_cast<std::uint8_t>(static_cast<double>(static_cast<float>(most * of_it)) + 0.5);
   };

@@ -10,10 +10,10 @@ namespace stages {
 
 enum class Adjustment { kBrightness, kContrast, kSaturation, kHue };
 
-/// The order of the changes. kColoursFirst: flips, color changes and affine moves, in this order,
-/// before resizing (after resizing if the image is cropped at random). kPlacesFirst: rotation,
-/// affine moves, flips and color changes, in this order, after resizing; the color changes then
-/// also apply to the black borders.
+/// The order of the changes. kColoursFirst: flips, color changes and affine transforms, in this
+/// order, before resizing (after resizing if the image is cropped at random). kPlacesFirst:
+/// rotation, affine transforms, flips and color changes, in this order, after resizing; the color
+/// changes then also apply to the black borders.
 enum class ChangeOrder { kColoursFirst, kPlacesFirst };
 
 /// The changes to one image in one epoch, other than the cut. Changes at their default values are
@@ -26,8 +26,8 @@ struct ImageChange {
   double brightness = 1, contrast = 1, saturation = 1;  ///< factors
   std::optional<double> hue = {};                       ///< turns
   double rotation = 0;                                  ///< degrees counterclockwise
-  double right = 0, down = 0;  ///< fractions of the width and of the height
-  double shear = 0;            ///< degrees
+  double right = 0, down = 0;                           ///< fractions of the width and the height
+  double shear = 0;                                     ///< degrees
   double scale = 1;
 
   bool operator==(const ImageChange&) const = default;
@@ -37,7 +37,7 @@ struct ImageChange {
 bool changes_pixels(const AugmentOptions& augment);
 
 /// Draws the change for one image, mirrored or not, from `random`. Always consumes the same number
-/// of random numbers, so no option affects the values drawn for another.
+/// of random numbers, so that no option affects the values drawn for another.
 ImageChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Random& random);
 
 /// Applies `change` to `image` as torchvision's transforms do on Pillow images: the flips,
@@ -53,20 +53,21 @@ void change_brightness(Image& image, double factor);
 void change_contrast(Image& image, double factor);
 /// Multiplies each pixel's distance from its gray by `factor`.
 void change_saturation(Image& image, double factor);
-/// Rotates the hue by `turns` full circles, -0.5 to 0.5, rounded to a 255th. With 0 the image is
-/// still converted to HSV and back, which rounds its values.
+/// Rotates the hue by `turns` full circles, -0.5 to 0.5, rounded to a 255th. Even if it is 0, the
+/// image is converted to HSV and back, which rounds its values.
 void change_hue(Image& image, double turns);
 
 /// Maps each point (x, y) of the result to its source: (m[0] x + m[1] y + m[2], m[3] x + m[4] y +
 /// m[5]).
 using AffineMatrix = std::array<double, 6>;
 
-/// Returns `image` transformed: each pixel is copied from the source pixel at its center, or black
-/// if that is outside the image. Bitwise equal to Pillow's transform() with nearest-neighbor
-/// resampling.
+/// Returns `image` transformed: each pixel is copied from the source pixel at its center, or is
+/// black if that lies outside the image. Bitwise equal to Pillow's transform() with
+/// nearest-neighbor resampling.
 Image transformed(const Image& image, const AffineMatrix& from);
 
-/// Returns the matrix by which Pillow's rotate() turns `image` counterclockwise around its center.
+/// Returns the matrix with which Pillow's rotate() turns `image` counterclockwise around its
+/// center.
 AffineMatrix rotation(const Image& image, double degrees);
 
 /// Returns `image` rotated counterclockwise around its center and cropped to its original size, as

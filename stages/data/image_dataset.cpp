@@ -41,7 +41,7 @@ using runner::ErrorCode;
 constexpr std::uint64_t kCaptionDraw = 1;
 // The number of images sampled to estimate the size of all images.
 constexpr std::int64_t kJudgedBy = 16;
-constexpr double kSpare = 1.25;  // a margin, since other images may be larger
+constexpr double kSpare = 1.25;  // a margin: other images may be larger
 
 /// Returns the advice for an unreadable image.
 std::string remedy(ErrorCode code) {
@@ -56,7 +56,7 @@ std::string remedy(ErrorCode code) {
   return "repair or remove the file, or set on_corrupt: skip";
 }
 
-/// True if the image itself is unusable, rather than missing or annotated wrongly.
+/// True if the image itself is unusable, rather than missing or wrongly annotated.
 bool is_image_fault(ErrorCode code) {
   return code != ErrorCode::kMissingImage && code != ErrorCode::kBadAnnotations;
 }
@@ -245,7 +245,7 @@ std::string ImageDataset::kept_elsewhere() const {
 std::int64_t ImageDataset::caption(std::int64_t epoch, std::int64_t index) const {
   const std::vector<std::int64_t>& own = captions_of(file(index));
   if (!trains_) return own.front();
-  // A random stream separate from that of the augmentation.
+  // A random stream separate from the augmentation's.
   Random random(
       {seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index), kCaptionDraw});
   return own[static_cast<std::size_t>(random.below(std::ssize(own)))];

@@ -34,39 +34,38 @@ struct ImageDatasetOptions {
   ResizeOptions resize;
   AugmentOptions augment;  ///< for training only
   ChangeOrder change_order = ChangeOrder::kColoursFirst;
-  Preprocessing preprocessing;  ///< applied to every part; needs Decode::kExact
+  Preprocessing preprocessing;  ///< applied to every part; requires Decode::kExact
   /// Images that do not look like the subject are reported; null: no check.
   const ImageSubject* subject = nullptr;
   std::array<double, 3> mean{}, standard_deviation{1, 1, 1};
   OnCorrupt on_corrupt = OnCorrupt::kStop;
   LoaderOptions loader;
-  /// The stage to blame for an unreadable image, such as "/data"; empty: the stage that reads the
+  /// The stage to blame for an unreadable image, such as "/data"; empty: the one that reads the
   /// image.
   std::string stage = {};
   /// Called with each decoded image before it is processed, in the decoding thread; may be empty.
   std::function<void(std::int64_t index, const Image&)> look = {};
-  /// Shared by all parts if there is a subject; else null.
+  /// Shared by all parts if there is a subject; otherwise null.
   std::shared_ptr<SubjectWatch> watch = {};
   /// Stores cut images that do not fit in the cache; null: none.
   std::shared_ptr<ImageStore> store = {};
 };
 
-/// True if every read of an image uses the same cut before any random change: in training if
-/// `trains` is true, else in evaluation.
+/// True if an image is cut the same way each time it is read, before any random changes: in
+/// training if `trains` is true, otherwise in evaluation.
 bool has_one_cut(const ImageDatasetOptions& options, bool trains);
 
-/// Returns the bytes needed to cache all images of a part in the form that is reused. For whole
-/// images, this is estimated from the headers of a few.
+/// Returns the number of bytes needed to cache all images of a part in the form in which they are
+/// reused. For whole images, this is an estimate based on the headers of a few.
 std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options,
                            bool trains);
 
 /// The images of one part: "image" float32 (3, image_size, image_size), normalized, and "label"
 /// int64, or "labels" (classes) uint8 if the list has label sets, or "target" (targets) float64 if
-/// it has targets. If the list has captions, also
-/// "caption" int64: a random one of the image's captions in training, otherwise the first. If an
-/// image has a box, only the pixels in it are used. A sample depends on its index alone. In
-/// for_training(), augmentation and caption are drawn anew, and a sample depends on (seed, epoch,
-/// index).
+/// it has targets. If the list has captions, there is also "caption" int64: a random caption of the
+/// image in training, otherwise its first. If an image has a box, only the pixels in it are used. A
+/// sample depends only on its index; for the dataset that for_training() returns, augmentation and
+/// caption are drawn at random, and a sample depends on (seed, epoch, index).
 class ImageDataset : public Dataset,
                      public FilesOnDisk,
                      public ShownAsImages,
@@ -128,7 +127,8 @@ class ImageDataset : public Dataset,
   struct Use {
     std::int64_t epoch, index;
   };
-  /// Writes the normalized values of an image cut to size; in training, applies FinalAugment.
+  /// Writes the normalized values of an image that has been cut to size; in training, applies
+  /// FinalAugment.
   void write(const Image& image, bool mirrored, Use use, const at::Tensor& pixels) const;
   Drawn drawn(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const;
   /// Applies the change and `cut` to `image`.

@@ -48,7 +48,7 @@ void ImageRoot::report(runner::Diagnostics& errors) const {
     errors.push_back({ErrorCode::kOutsideRoot,
                       {},
                       "",
-                      "symlinks lead out of '" + bounds_.string() +
+                      "symlinks point outside '" + bounds_.string() +
                           "': " + runner::listed(outside_, kListedFiles, "'"),
                       "set allow_outside: true to follow them"});
   }

@@ -165,12 +165,12 @@ std::optional<runner::Diagnostic> differs(const fs::path& folder, const MadeImag
         "set make: null to use the existing images, or choose another root"};
   }
   if (made == numbers(images)) return std::nullopt;
-  return runner::Diagnostic{
-      ErrorCode::kOptionConflict,
-      {},
-      "",
-      "'" + folder.string() + "' was created with other parameters: " + made.dump().substr(0, 200),
-      "choose another root, or remove the folder to create it again"};
+  return runner::Diagnostic{ErrorCode::kOptionConflict,
+                            {},
+                            "",
+                            "'" + folder.string() + "' was created with different parameters: " +
+                                made.dump().substr(0, 200),
+                            "choose another root, or remove the folder to create it again"};
 }
 
 }  // namespace stages

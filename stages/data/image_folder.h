@@ -16,7 +16,7 @@ void make_image_folder(const std::filesystem::path& folder, const MadeImages& im
                        const MakeCallbacks& callbacks = {});
 
 /// Returns an error if the existing `folder` was not created with these parameters; else nullopt.
-/// The caller fills in the place of the error.
+/// The caller fills in the error's location.
 std::optional<runner::Diagnostic> differs(const std::filesystem::path& folder,
                                           const MadeImages& images);
 

@@ -27,14 +27,14 @@ constexpr std::size_t kNamedClasses = 5;
 void refuse_own_validation(const ImageList& list) {
   if (list[Part::kValidation].empty()) return;
   throw StageError(ErrorCode::kOptionConflict,
-                   "the data has a validation part of its own, with " +
+                   "the data already has a validation part, with " +
                        std::to_string(list[Part::kValidation].size()) +
                        (list[Part::kValidation].size() == 1 ? " image" : " images") +
-                       ", but a fold would be the validation part")
+                       ", but one of the folds would become the validation part")
       .at("/folds")
       .with_help(
-          "set folds: null, or move the validation images to the training part, which folds "
-          "divide");
+          "set folds: null, or move the validation images to the training part, which is divided "
+          "into folds");
 }
 
 /// Returns the number of groups with images of each class or, if the list has label sets, of each

@@ -12,18 +12,18 @@ struct FoldOptions {
   std::int64_t index = 0;  ///< the fold that is the validation part, 0 … count-1
 };
 
-/// Divides the training images into folds, as a function of `seed`, the names, the labels and the
-/// groups. Fold `index` becomes the validation part, and the other folds stay in the training part.
-/// The parts keep their order. The test part is in no fold. Over all indices, each image is in the
-/// validation part exactly once.
+/// Divides the training images into folds. The result is a function of `seed`, the names, the
+/// labels and the groups. Fold `index` becomes the validation part, and the other folds stay in the
+/// training part. Images keep their order. The test part is not divided. Across all indices, each
+/// image is in the validation part exactly once.
 ///
 /// Images of one patient (ImageFile::patient) are in the same fold; such a group belongs to the
-/// highest class of its images, as in split(). The groups of a class, the largest first and equally
-/// large ones at random, go one by one to the fold that has the fewest images of the class, or else
-/// the fewest images. Without groups, two folds differ by at most 1 in the number of images of each
-/// class, and by at most 1 in the number of all images.
+/// highest class of its images, as in split(). The groups of a class, largest first and equally
+/// large ones in random order, go one by one to the fold with the fewest images of the class; ties
+/// go to the fold with the fewest images in total. Without groups, two folds differ by at most 1 in
+/// the number of images of each class, and by at most 1 in the total number of images.
 ///
-/// Throws runner::StageError if the list has a validation part of its own (kOptionConflict, at
+/// Throws runner::StageError if the list already has a validation part (kOptionConflict, at
 /// /folds), or if a class has fewer images or groups than there are folds (kTooFewSamples, at
 /// /folds/count).
 void take_fold(ImageList& list, const FoldOptions& folds, std::uint64_t seed);

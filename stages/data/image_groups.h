@@ -8,7 +8,7 @@
 
 namespace stages {
 
-/// Images that must be in the same part. Borrows its name from an image.
+/// Images that must stay in the same part. `name` points into one of the images.
 struct ImageGroup {
   std::int64_t label = 0;  ///< the highest label of the images
   std::string_view name;   ///< the name of the patient or of the image
@@ -16,7 +16,7 @@ struct ImageGroup {
 };
 
 /// Returns the groups of `files` by label: one for each patient, and one for each image without a
-/// patient. The groups of a class are ordered by their first images.
+/// patient. The groups of a class are ordered by their first image.
 std::vector<std::vector<ImageGroup>> groups_by_class(const std::vector<ImageFile>& files);
 
 }  // namespace stages

@@ -97,13 +97,12 @@ class FolderLister {
     std::map<Part, std::vector<std::string>> classes;
     for (const auto& [part, folder] : part_folders_) classes[part] = folders_of(folder + "/");
     if (!part_folders_.contains(Part::kTest)) {
-      list_.no_test =
-          Diagnostic{ErrorCode::kTooFewSamples,
-                     {},
-                     "",
-                     quoted(list_.root.string()) + " has no folder 'test'" + neighbours(),
-                     "add a folder 'test' with one folder per class, or leave out the evaluation: "
-                     "~evaluate"};
+      list_.no_test = Diagnostic{
+          ErrorCode::kTooFewSamples,
+          {},
+          "",
+          quoted(list_.root.string()) + " has no 'test' folder" + neighbours(),
+          "add a 'test' folder with one folder per class, or leave out the evaluation: ~evaluate"};
     }
     if (!part_folders_.contains(Part::kTrain)) {
       list_.no_train = Diagnostic{
@@ -111,8 +110,8 @@ class FolderLister {
           {},
           "",
           quoted(list_.root.string()) +
-              " has a folder for validation or test but no folder 'train'",
-          "add a folder 'train', or rename the other folder if it is meant to be a class"};
+              " has a folder for validation or test but no 'train' folder",
+          "add a 'train' folder, or rename the other folder if it is meant to be a class"};
       std::set<std::string> all;
       for (const auto& [part, its] : classes) all.insert(its.begin(), its.end());
       list_.classes.assign(all.begin(), all.end());
@@ -180,7 +179,7 @@ class FolderLister {
     else passed_over_.file(name);
   }
 
-  /// Returns the folders in a folder below the root, sorted, without hidden ones.
+  /// Returns the folders in a folder below the root, sorted, excluding hidden ones.
   std::vector<std::string> folders_of(const std::string& below) {
     std::vector<std::string> folders;
     for (const auto& entry : entries_of(below)) {

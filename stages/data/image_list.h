@@ -36,30 +36,30 @@ struct ImageFile {
   /// Its labels, if the list has label sets: an index into ImageList::label_sets. `label` is then
   /// the label by which a split divides the images.
   std::int64_t label_set = 0;
-  /// Its numbers to predict, if the list has targets; `label` is then 0.
+  /// The numbers to predict for it, if the list has targets; `label` is then 0.
   std::vector<double> targets = {};
 };
 
-/// The image files below a root, and their annotations. Creating a list opens no image.
+/// The image files below a root, and their annotations. Creating a list does not open any images.
 struct ImageList {
   std::filesystem::path root;
   std::vector<std::string> classes;      ///< class names; a label is an index into this
   std::vector<std::string> class_words;  ///< the class names as used in texts; empty: `classes`
-  bool has_order = false;                ///< true if the classes are known to ascend, as grades do
-  std::array<std::vector<ImageFile>, kSplitParts> parts;  ///< in the order of the samples
+  bool has_order = false;  ///< true if the classes are known to be in ascending order, like grades
+  std::array<std::vector<ImageFile>, kSplitParts> parts;  ///< in sample order
   /// SHA-256 of the annotation files; empty: the folders are the annotations.
   std::string annotations;
   bool divided = false;              ///< the root has part folders: train, validation, test
   std::vector<std::string> ignored;  ///< other folders next to the part folders
   runner::NotTaken not_taken;        ///< other files found below the root
   std::vector<std::string> notes;    ///< other messages for the user, one line each
-  /// The reason why a part has no images; nullopt: unknown.
+  /// Why a part has no images; nullopt: unknown.
   std::optional<runner::Diagnostic> no_train, no_test;
   ImageFacts facts;   ///< facts that captions can mention
   Captions captions;  ///< empty without captions
-  /// True if an image can have any number of the classes, which are then called labels.
+  /// True if an image can belong to any number of classes, which are then called labels.
   bool has_label_sets = false;
-  /// The different sets of labels that images have, each in ascending order.
+  /// The distinct sets of labels that occur, each in ascending order.
   std::vector<std::vector<std::int64_t>> label_sets = {};
   /// True if each image has numbers to predict; `classes` are then the names of these targets.
   bool has_targets = false;
@@ -70,26 +70,26 @@ struct ImageList {
   }
 };
 
-/// Makes {name} available to captions: the entry of `names` for the image's class.
+/// Makes {name} available to captions; it stands for the entry of `names` for the image's class.
 void add_names(ImageList& list, std::vector<std::string> names);
 
-/// True if a path from an annotation file is relative, stays below its folder, and has an image's
-/// file name.
+/// True if a path from an annotation file is relative, stays below its folder, and ends in the name
+/// of an image file.
 bool is_image_path(std::string_view path);
 
 /// Lists root/CLASS/IMAGE, or root/PART/CLASS/IMAGE with the usual part names
-/// (runner::part_of_folder()), where IMAGE has an image's name (runner/shared/text/image_names.h).
-/// Classes and files are sorted bytewise. If the list is not `divided`, all images are in the first
-/// part. Without a folder train, the classes come from the other parts, for a run that only tests.
-/// Reports all errors at once, without a place: a missing folder, no classes, classes without
-/// images, a class of validation or test that train lacks, and, unless `allow_outside` is true,
-/// links out of root.
+/// (runner::part_of_folder()), where IMAGE is the name of an image file
+/// (runner/shared/text/image_names.h). Classes and files are sorted bytewise. If the list is not
+/// `divided`, all images are in the first part. If there is no train folder, as for a run that only
+/// tests, the classes come from the other parts. Reports all errors at once, without a location: a
+/// missing folder, no classes, classes without images, a class in validation or test that train
+/// lacks, and, unless `allow_outside` is true, links that point outside root.
 runner::Result<ImageList> list_images(const std::filesystem::path& root, bool allow_outside);
 
 /// Lists folder/CLASS/IMAGE, all in the first part, even if classes are called train or test. File
-/// names are relative to `folder`; links may lead anywhere below `bounds`, which contains `folder`.
-/// If `only` names classes, other folders are not inspected, and missing classes are left out.
-/// Reports errors as list_images() does.
+/// names are relative to `folder`; links may point anywhere below `bounds`, which contains
+/// `folder`. If `only` names classes, other folders are not inspected, and missing classes are left
+/// out. Reports errors like list_images().
 runner::Result<ImageList> list_class_folders(const std::filesystem::path& folder,
                                              const std::filesystem::path& bounds,
                                              bool allow_outside,

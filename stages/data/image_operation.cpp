@@ -23,7 +23,7 @@ void map_values(Image& image, Value value) {
   for (std::uint8_t& one : image.pixels) one = table[one];
 }
 
-/// Replaces the values of each channel by a table that `make` derives from their histogram.
+/// Maps the values of each channel through a table that `make` derives from their histogram.
 template <typename Make>
 void map_channels(Image& image, Make make) {
   for (std::size_t channel = 0; channel < 3; ++channel) {
@@ -86,7 +86,7 @@ void solarize(Image& image, double threshold) {
   });
 }
 
-/// Returns `image` after Pillow's filter SMOOTH; the pixels at the edges are unchanged.
+/// Returns `image` after applying Pillow's SMOOTH filter; the pixels at the edges are unchanged.
 Image smoothed(const Image& image) {
   constexpr float kEdge = 1.0F / 13, kCentre = 5.0F / 13;
   Image result = image;
@@ -121,8 +121,8 @@ void change_sharpness(Image& image, double factor) {
   }
 }
 
-/// The pixels of one line, blurred by a window of 2 `radius` + 1, as Pillow's box blur: whole
-/// pixels weigh `whole`, the two at its ends `part`, in 2^-24ths.
+/// Blurs the pixels of one line with a window of 2 `radius` + 1, like Pillow's box blur: whole
+/// pixels have the weight `whole`, and the two at its ends `part`, in 2^-24ths.
 void blur_line(const std::uint8_t* from, std::uint8_t* to, int count, std::ptrdiff_t stride,
                float radius) {
   const int reach = static_cast<int>(radius);

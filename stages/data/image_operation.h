@@ -25,7 +25,7 @@ enum class Operation {
   kGaussianBlur,
 };
 
-/// The pixels that a moved pixel is computed from: the nearest, or the four around it.
+/// The source pixels from which a moved pixel is computed: the nearest one, or the four around it.
 enum class Neighbours { kNearest, kBilinear };
 
 /// An operation and its strength: kShearX and kShearY take the tangent of an angle; kTranslateX and

@@ -28,7 +28,7 @@
 namespace stages {
 namespace {
 
-/// Returns a line that counts the classes with a caption that another class has, too; empty if
+/// Returns a line with the number of classes that share a caption with another class; empty if
 /// there are none.
 std::string shared_captions(const ImageList& list) {
   std::map<std::int64_t, std::int64_t> first_class;  // by caption
@@ -54,12 +54,12 @@ using runner::StageError;
 
 constexpr std::int64_t kMostOnDisk = std::int64_t{64} << 30;
 
-/// Returns the option that is responsible for an error of a list.
+/// Returns the option that is responsible for an error in a list.
 std::string blamed_option(const runner::Diagnostic& problem) {
   return problem.pointer.empty() ? "/root" : problem.pointer;
 }
 
-/// Reports an error of a list at `option`, such as "/labels/columns".
+/// Reports an error in a list at `option`, such as "/labels/columns".
 void report_at(runner::ConfigReader& reader, std::string_view option,
                const runner::Diagnostic& problem) {
   option.remove_prefix(1);
@@ -68,7 +68,7 @@ void report_at(runner::ConfigReader& reader, std::string_view option,
   report_at(reader.section(option.substr(0, slash)), option.substr(slash), problem);
 }
 
-/// Returns the most memory that caches may use: half of what is free now.
+/// Returns the maximum amount of memory that caches may use: half of what is free now.
 std::int64_t most_for_cache() {
   return std::min(host_memory().bytes, kilobytes_field("/proc/meminfo", "MemAvailable")) / 2;
 }
@@ -81,7 +81,7 @@ std::shared_ptr<ImageStore> image_store(const ImageDatasetOptions& images) {
   return std::make_shared<ImageStore>(kMostOnDisk, transform_json(of_pixels));
 }
 
-/// Adds the images for validation to those for training, in the order of `before`.
+/// Adds the validation images to the training images, in the order of `before`.
 void join_validation(ImageList& images, const std::vector<ImageFile>& before) {
   std::unordered_set<std::string> names;
   for (const Part part : {Part::kTrain, Part::kValidation}) {
@@ -175,8 +175,8 @@ class ImageStage final : public runner::Stage {
            share(shares.test) + " with seed " + std::to_string(split_seed(context));
   }
 
-  /// Divides the listed images as an earlier run of this stage did, or else by the options. Removes
-  /// from the list images that the earlier run did not have.
+  /// Divides the listed images as an earlier run of this stage did, or else according to the
+  /// options. Removes from the list images that the earlier run did not have.
   ImageList divided(ImageList& list, runner::RunContext& context) {
     ImageList images = drawn(list, context);
     if (context.node().earlier.empty()) return images;
@@ -212,7 +212,7 @@ class ImageStage final : public runner::Stage {
                 count(Part::kTrain) + " images for training, " + count(Part::kValidation) +
                 " for validation, " + count(Part::kTest) + " for test");
     if (source_.folds)
-      context.say("the images for validation are fold " + std::to_string(source_.folds->index) +
+      context.say("the validation images are fold " + std::to_string(source_.folds->index) +
                   " of " + std::to_string(source_.folds->count) + ", counted from 0");
     for (const std::string& note : list->notes) context.say(note);
     report_missing("train", list->no_train, context);
@@ -241,7 +241,7 @@ class ImageStage final : public runner::Stage {
   const ImageOptions options_;
   const ImageSource source_;
   std::optional<ImageList> list_;
-  // Identifies the kept division if a new draw would differ from it; else empty.
+  // Identifies the kept division if a new draw would differ from it; otherwise empty.
   std::string kept_;
   std::string drawn_by_;  // set once list_ is divided
 };

@@ -21,7 +21,7 @@ namespace stages {
 
 /// The source of a data stage's images, which differs between data kinds.
 struct ImageSource {
-  /// Lists the images. Reports all errors at once, either without a place or at an option of the
+  /// Lists the images. Reports all errors at once, either without a location or at an option of the
   /// stage, such as "/table".
   std::function<runner::Result<ImageList>()> list;
   /// Fetches or creates the images before they are listed; empty: they already exist.
@@ -29,16 +29,16 @@ struct ImageSource {
   /// Returns the list that `list` will return after `obtain`; empty: unknown, so the stage cannot
   /// be planned before the images exist.
   std::function<ImageList()> foresee = {};
-  /// How the training images are divided, unless folders already divide them; nullopt: they are not
-  /// divided.
+  /// How to divide the training images, unless folders already divide them; nullopt: not at all.
   std::optional<SplitOptions> split = {};
-  std::optional<std::int64_t> split_seed = {};  ///< of split and folds; nullopt: the run's seed
+  std::optional<std::int64_t> split_seed = {};  ///< for split and folds; nullopt: the run's seed
   /// The fold that becomes the validation part; nullopt: the parts stay as divided.
   std::optional<FoldOptions> folds = {};
   /// A description of the other options that determine the division: those that select the images
   /// and, for images that are already divided, their parts.
   std::string divided_by = {};
-  std::vector<CaptionTemplate> captions = {};  ///< use only fields of the list; empty: no captions
+  std::vector<CaptionTemplate> captions =
+      {};  ///< may use only the list's fields; empty: no captions
   /// Checks the parts once they exist. May remove images, report findings and throw StageError;
   /// empty: no check.
   std::function<void(ImageList&, runner::RunContext&)> look = {};
@@ -46,10 +46,10 @@ struct ImageSource {
 
 /// Creates a data stage that outputs a dataset for each part of the list, as "train", "validation"
 /// and "test", and reports how many images each has. "validation" is missing if it has no images;
-/// an empty "test" is kept for its user to report. The caller has read all options except
-/// `options`. Returns the errors of all options and of the list; list errors that name no option
-/// are reported at `root`. If the images must be obtained first, they are listed when the stage
-/// runs:
+/// an empty "test" is kept, for the stage that uses it to report. The caller has read all options
+/// except `options`. Returns the errors of all options and of the list; list errors that name no
+/// option are reported at `root`. If the images must be obtained first, they are listed when the
+/// stage runs:
 ///
 ///   runner::Result<std::unique_ptr<runner::Stage>> create_birds(runner::ConfigReader& reader) {
 ///     const ImageOptions options = read_image_options(reader);
@@ -67,13 +67,13 @@ runner::Outputs image_datasets(
     const std::array<std::shared_ptr<const ImageList>, kSplitParts>& lists,
     const ImageOptions& options, runner::RunContext& context);
 
-/// Reads the section `split`, the shares of the parts and the seed, into `source`.
+/// Reads the `split` section (the parts' shares and the seed) into `source`.
 void read_split(runner::ConfigReader& reader, ImageSource& source);
 
-/// Reads the section `folds`; nullopt if it is null.
+/// Reads the `folds` section; nullopt if it is null.
 std::optional<FoldOptions> read_folds(runner::ConfigReader& reader);
 
-/// Reads the option `download`. Returns a function that fetches the published data set `name` into
+/// Reads the `download` option. Returns a function that fetches the published data set `name` into
 /// `root`; empty if the option is off or the data set exists.
 std::function<void(runner::RunContext&)> read_download(runner::ConfigReader& reader,
                                                        std::string_view name,

@@ -116,7 +116,7 @@ std::string ImageStore::key(const fs::path& file, const std::optional<Box>& box,
   const std::string digest =
       runner::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   // A file that changes during the read usually changes its size. A file that is replaced later has
-  // another version.
+  // a different version.
   if (const auto version = version_of(file); version && version->size == bytes.size()) {
     const std::lock_guard lock(mutex_);
     known_[file] = {*version, digest};
@@ -201,7 +201,7 @@ void ImageStore::put(const std::string& key, const StoredImage& picture) {
     }
   }
   try {
-    // The file is not flushed to the disk. After a power failure, the checksum reveals damage.
+    // The file is not flushed to disk. After a power failure, the checksum reveals damage.
     runner::NewFile(draft, storage_).append(entry);
     if (storage_.rename(draft, path) != 0)
       throw std::system_error(errno, std::generic_category(), path.string());

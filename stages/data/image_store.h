@@ -20,25 +20,25 @@ struct StoredImage {
   bool is_unlike = false;  ///< the image does not look like the subject of its data set
 };
 
-/// A disk cache, shared by all runs of a user, of cut images that do not fit in memory. The key of
-/// an entry depends on the contents of the image file and on the processing. Entries have
-/// checksums; a damaged entry is removed and treated as missing. The folder contains at most
-/// `most_bytes`, and some disk space stays free. To make room, entries that were not used since
-/// this object was created are removed, oldest first; if there are none, the new image is not
-/// stored. After a failed write, nothing more is written, and the log states the cause.
+/// A disk cache of cut images that do not fit in memory, shared by all of a user's runs. An entry's
+/// key depends on the contents of the image file and on how it is processed. Entries have
+/// checksums; a damaged entry is removed and treated as missing. The folder's size is limited to
+/// `most_bytes`, and some disk space is always left free. To make room, entries that have not been
+/// used since this object was created are removed, oldest first; if there are none, the new image
+/// is not stored. After a failed write, nothing more is written, and the log states the cause.
 /// Thread-safe.
 class ImageStore {
  public:
   /// `how` describes all processing that turns a file's bytes into pixels. `storage` is borrowed.
   ImageStore(std::int64_t most_bytes, std::string how, runner::Storage& storage = runner::disk());
 
-  /// Uses the folder "pictures" in `cache`. Before this call, and if `cache` is empty, nothing is
-  /// stored. `build` identifies this build, since other builds may cut differently. No folder is
-  /// created before the first entry.
+  /// Uses the "pictures" folder in `cache`. Before this call, and if `cache` is empty, nothing is
+  /// stored. `build` identifies this build, since other builds may cut images differently. The
+  /// folder is not created until the first entry is stored.
   void open(const std::filesystem::path& cache, const std::string& build);
 
-  /// Returns the key of the image in `file`, cropped to `box`, if the file was read before and its
-  /// size, times and inode are unchanged; nullopt if it must be read.
+  /// Returns the key of the image in `file`, cropped to `box`, if the file has been read before and
+  /// its size, timestamps and inode are unchanged; nullopt if it must be read.
   std::optional<std::string> known_key(const std::filesystem::path& file,
                                        const std::optional<Box>& box) const;
   /// Returns the key of the image in `file`, cropped to `box`, given the file's bytes.

@@ -69,7 +69,7 @@ struct Task {
   const ImageFile* file;
 };
 
-/// Inspects all images, in several threads.
+/// Inspects all images, using several threads.
 std::vector<Seen> look_at_all(const std::vector<Task>& tasks, const SurveyOptions& options) {
   std::vector<Seen> seen(tasks.size());
   std::atomic<std::size_t> next = 0, done = 0;
@@ -215,7 +215,7 @@ ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>
 namespace {
 
 constexpr int kHashRows = 16, kHashColumns = 16, kHashBits = kHashRows * kHashColumns;
-constexpr int kNoise = 1;  // in gray levels of 255
+constexpr int kNoise = 1;  // in gray levels out of 255
 
 /// Union-find; Galler and Fischer, "An improved equivalence algorithm", 1964.
 class Connections {

@@ -23,7 +23,7 @@ struct SurveyedImage {
   std::int64_t label_set = 0;
 };
 
-/// Properties of the images of a data set, found without training.
+/// Properties of a data set's images, found without training.
 struct ImageSurvey {
   struct Unreadable {
     SurveyedImage picture;
@@ -46,19 +46,19 @@ struct ImageSurvey {
   const ImageSubject* subject = nullptr;  ///< of the data set; null: none
   /// Number of file names that should identify a patient but do not.
   std::int64_t without_patient = 0;
-  std::vector<std::string> shared;    ///< patients with images in two parts
+  std::vector<std::string> shared;    ///< patients with images in more than one part
   std::vector<SurveyedImage> unlike;  ///< images that do not look like the subject of their data
 };
 
-/// True if the group has images of two parts.
+/// True if the group has images from different parts.
 bool is_across(const ImageSurvey::Group& group);
 
 /// Options of a survey.
 struct SurveyOptions {
   /// Images look the same if their hashes (image_hash()) differ in at most this many of 256 bits,
-  /// and their thumbnails by at most 1.5 gray levels on average. As measured on drawn images,
-  /// saving an image again changes its thumbnail by at most 0.7 levels; different images differ by
-  /// at least 2.2.
+  /// and their thumbnails by at most 1.5 gray levels on average. In measurements on drawn images,
+  /// saving an image again changed its thumbnail by at most 0.7 levels, while different images
+  /// differed by at least 2.2.
   int most_bits = 20;
   int threads = 1;
   std::function<void(std::int64_t done, std::int64_t all)> progress =
@@ -66,14 +66,14 @@ struct SurveyOptions {
   std::function<bool()> cancelled = {};  ///< return true to throw runner::Cancelled
 };
 
-/// Reads every image of `parts`, each a different part, once. A JPEG is decoded at an eighth of its
-/// size if that is enough; all its bytes are still read, so damage is found. Uses less than a
-/// kilobyte of memory per image. All results are in the order of `parts`.
+/// Reads every image in `parts`, each of which is a different part, once. A JPEG is decoded at an
+/// eighth of its size if that is enough; all its bytes are still read, so damage is detected. Uses
+/// less than a kilobyte of memory per image. All results are in the order of `parts`.
 ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>& parts,
                           const SurveyOptions& options);
 
 /// A coarse view of an image: 16 rows of 17 gray cells. It hardly changes when the image is saved
-/// at another size or quality.
+/// again with a different size or quality.
 using Thumbnail = std::array<std::uint8_t, std::size_t{17} * 16>;
 
 Thumbnail thumbnail(const Image& image);
@@ -91,11 +91,11 @@ ImageHash image_hash(const Thumbnail& seen);
 /// Returns the number of bits that differ.
 int distance(const ImageHash& one, const ImageHash& other);
 
-/// Returns groups of two or more indices into `hashes`, ordered by their first members. A group is
-/// connected by pairs that are at most `most` bits apart and that `confirm` accepts. No pair is
-/// missed: two hashes that differ in `most` bits agree in one of `most` + 1 segments, so only
-/// hashes with an equal segment are compared. Of several equal hashes, only the first is compared
-/// with different ones. `look` is called from time to time, and may throw.
+/// Returns groups of two or more indices into `hashes`, ordered by their first members. The members
+/// of a group are connected by pairs of hashes that are at most `most` bits apart and that
+/// `confirm` accepts. No pair is missed: two hashes that differ in `most` bits agree in one of
+/// `most` + 1 segments, so only hashes with an equal segment are compared. When several hashes are
+/// equal, only the first is compared with others. `look` is called periodically, and may throw.
 std::vector<std::vector<std::size_t>> alike(
     std::span<const ImageHash> hashes, int most,
     const std::function<bool(std::size_t, std::size_t)>& confirm,

@@ -129,7 +129,7 @@ class TableLister {
            "correct root");
     if (!fs::exists(table_.file, error))
       fail("/table", ErrorCode::kMissingAnnotations,
-           "there is no file '" + table_.file.string() + "'", "correct the path of the table");
+           "there is no file '" + table_.file.string() + "'", "correct the table's path");
   }
 
   void read() {
@@ -137,7 +137,7 @@ class TableLister {
     if (csv.columns().empty()) {
       if (files_.is_faultless()) {
         if (csv.header_line() == 0) files_.fault(name_, "it is empty");
-        else files_.fault(name_, csv.header_line(), "its quotes do not match");
+        else files_.fault(name_, csv.header_line(), "its quotes are unbalanced");
       }
       return;
     }
@@ -231,8 +231,8 @@ class TableLister {
     sets_ = label_rows_->number(list_);
     if (!sets_.empty()) return;
     fail("/" + option_of_labels(), ErrorCode::kTooFewSamples,
-         "no image of '" + table_.file.string() + "' has a label",
-         "name the columns that have labels");
+         "no image in '" + table_.file.string() + "' has a label",
+         "name the columns that contain labels");
   }
 
   std::size_t column(const std::vector<std::string>& titles, const std::string& option,
@@ -268,7 +268,7 @@ class TableLister {
     if (part != kTableParts.end()) return *part;
     files_.fault(name_, line,
                  "its part is '" + runner::printable_ascii(word) +
-                     "', but parts are train, validation and test");
+                     "', but it must be train, validation or test");
     return Part::kTrain;
   }
 
@@ -279,7 +279,7 @@ class TableLister {
     return std::string(word);
   }
 
-  /// Returns the image's values of the caption fields.
+  /// Returns the image's values for the caption fields.
   std::vector<std::string> facts_of(std::size_t line, const std::vector<std::string>& fields,
                                     const std::vector<std::size_t>& columns) {
     std::vector<std::string> values;
@@ -309,7 +309,7 @@ class TableLister {
     const auto [first, is_new] = lines_.emplace(path, line);
     if (!is_new)
       files_.fault(name_, line,
-                   "'" + runner::printable_ascii(path) + "' is listed twice, first in line " +
+                   "'" + runner::printable_ascii(path) + "' is listed twice, first on line " +
                        std::to_string(first->second));
     return path;
   }
@@ -331,7 +331,7 @@ class TableLister {
     const std::string minimum = std::to_string(table_.minimum_per_class);
     if (list_.classes.empty()) {
       fail("/minimum_per_class", ErrorCode::kTooFewSamples,
-           "none of the " + std::to_string(small.size()) + " classes of '" + table_.file.string() +
+           "none of the " + std::to_string(small.size()) + " classes in '" + table_.file.string() +
                "' has at least " + minimum + " images: " + runner::listed(small, kNamedRows),
            "lower minimum_per_class");
       return;
@@ -339,7 +339,7 @@ class TableLister {
     list_.notes.push_back(
         std::to_string(small.size()) + (small.size() == 1 ? " class" : " classes") +
         " with fewer than " + minimum + " images " + (small.size() == 1 ? "is" : "are") +
-        " left out, with " + std::to_string(images) + (images == 1 ? " image: " : " images: ") +
+        " left out, dropping " + std::to_string(images) + (images == 1 ? " image: " : " images: ") +
         runner::listed(small, kNamedRows));
     std::erase_if(rows_,
                   [&](const Row& row) { return counts.at(row.label) < table_.minimum_per_class; });
@@ -373,11 +373,11 @@ class TableLister {
           ErrorCode::kTooFewSamples,
           {},
           "/part",
-          "'" + table_.file.string() + "' has no images for training",
+          "'" + table_.file.string() + "' has no training images",
           "write train in the column " + in_quotes(*table_.part) + " for some images"};
   }
 
-  /// Notes which groups the column of parts assigns to more than one part.
+  /// Notes which groups the part column assigns to more than one part.
   void note_shared_groups() {
     std::map<std::string_view, std::set<Part>> parts_of;
     for (const Part part : kTableParts)
@@ -388,7 +388,7 @@ class TableLister {
     if (!shared.empty())
       list_.notes.push_back("images of " + std::to_string(shared.size()) +
                             (shared.size() == 1 ? " group" : " groups") +
-                            " are in more than one part, so the results may be too good: " +
+                            " are in more than one part, so results may be too optimistic: " +
                             runner::listed(shared, kNamedRows));
   }
 

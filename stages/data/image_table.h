@@ -26,8 +26,8 @@ struct ImageTable {
   std::vector<std::string> targets = {};
   /// The column with train, validation or test; nullopt: all images are for training.
   std::optional<std::string> part = {};
-  /// The column with the group of an image, such as its patient; images of a group are divided
-  /// together. nullopt: each image is its own group.
+  /// The column with an image's group, such as its patient; images of a group stay together.
+  /// nullopt: each image is its own group.
   std::optional<std::string> group = {};
   std::int64_t minimum_per_class = 1;              ///< classes with fewer images are left out
   std::span<const CaptionTemplate> captions = {};  ///< their fields are column names
@@ -36,11 +36,10 @@ struct ImageTable {
 
 /// Lists the images of `table` in row order; classes are sorted bytewise. Caption templates can
 /// name columns of the table. Spaces around a field are ignored. An empty path, label, group or
-/// caption field is an error, and so are a target that is no finite number and a duplicate image.
-/// Reports all errors at once, at the responsible option: "/root", "/table", "/image", "/label",
-/// "/labels/column", "/labels/columns", "/target", "/part", "/group", "/caption" or
-/// "/minimum_per_class". Errors in rows and missing images are
-/// reported with line numbers.
+/// caption field is an error, and so are a target that is not a finite number and a duplicate
+/// image. Reports all errors at once, at the responsible option: "/root", "/table", "/image",
+/// "/label", "/labels/column", "/labels/columns", "/target", "/part", "/group", "/caption" or
+/// "/minimum_per_class". Errors in rows and missing images are reported with line numbers.
 runner::Result<ImageList> list_image_table(const ImageTable& table);
 
 }  // namespace stages

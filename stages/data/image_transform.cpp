@@ -35,7 +35,7 @@ double number_between(const json& value, double smallest, double largest, const 
   // This form of the comparison also rejects NaN.
   if (value.is_number() && value.get<double>() >= smallest && value.get<double>() <= largest)
     return value.get<double>();
-  refuse_transform(key, "is outside its range");
+  refuse_transform(key, "is out of range");
 }
 
 template <typename Words>
@@ -44,14 +44,14 @@ auto value_of(const Words& words, const json& object, const std::string& key) {
   const auto* const found = std::ranges::find_if(words, [&](const auto& item) {
     return word.is_string() && word.get_ref<const std::string&>() == item.first;
   });
-  if (found == words.end()) refuse_transform(key, "is not known");
+  if (found == words.end()) refuse_transform(key, "is unknown");
   return found->second;
 }
 
 void read_three(const json& list, double smallest, double largest, const std::string& key,
                 std::array<double, 3>& numbers) {
   if (!list.is_array() || list.size() != numbers.size())
-    refuse_transform(key, "is not a list of three");
+    refuse_transform(key, "is not a list of three numbers");
   for (std::size_t i = 0; i < numbers.size(); ++i)
     numbers[i] = number_between(list[i], smallest, largest, key);
 }
@@ -92,13 +92,14 @@ Preprocessing preprocessing_from(const json& document) {
           .sharpen = number_between(member(step, "sharpen"), 0, 10, "sharpen")};
     } else if (name == "clahe") {
       const json& tiles = member(step, "tiles");
-      if (!tiles.is_array() || tiles.size() != 2) refuse_transform("tiles", "is not a list of two");
+      if (!tiles.is_array() || tiles.size() != 2)
+        refuse_transform("tiles", "is not a list of two numbers");
       steps.clahe = {
           .clip_limit = number_between(member(step, "clip_limit"), 0, 1000, "clip_limit"),
           .columns = integer_between(tiles[0], 1, 64, "tiles"),
           .rows = integer_between(tiles[1], 1, 64, "tiles")};
     } else {
-      refuse_transform(name, "is not known");
+      refuse_transform(name, "is unknown");
     }
   }
   return steps;

@@ -23,12 +23,12 @@ inline constexpr std::array<std::pair<std::string_view, ResizeShape>, 2> kResize
 /// Returns the evaluation transform from an image file to the tensor "image" as JSON: {"kind":
 /// "image", "image_size", "decode", "resize", "normalize"}, all as in a recipe. Preprocessing adds
 /// "preprocess": {"crop_to_disc", "flatten_sharpen", "clahe"} with the steps in use, and a subject
-/// adds "subject" with its name. Options for training, errors and loading are not included.
+/// adds "subject" with its name. Options that concern training, errors or loading are not included.
 std::string transform_json(const ImageDatasetOptions& options);
 
 /// Parses the output of transform_json(); the text is not trusted. Other options keep their
-/// defaults, and a subject that is not among `subjects` is ignored. Throws std::invalid_argument
-/// with a clause that names the fault: "its 'image_size' …".
+/// defaults, and a subject that is not in `subjects` is ignored. Throws std::invalid_argument with
+/// a clause that describes the error: "its 'image_size' …".
 ImageDatasetOptions transform_from_json(std::string_view text,
                                         std::span<const ImageSubject* const> subjects = {});
 

@@ -35,7 +35,7 @@ class Search {
            "there are no images in the folder '" + root_.string() + "'" +
                (not_taken.empty() ? "" : ": " + not_taken),
            "only files ending in " + std::string(runner::kImageEndings) +
-               " count as images; folders below it are searched, too");
+               " count as images; subfolders are searched, too");
     }
     std::ranges::move(files_, std::back_inserter(found_.files));
   }
@@ -84,7 +84,7 @@ class Search {
       return true;
     }
     fail(ErrorCode::kOutsideRoot,
-         "the symlink '" + link.string() + "' leads out of '" + root_.string() + "'",
+         "the symlink '" + link.string() + "' points outside '" + root_.string() + "'",
          "to include it, name the file itself");
     return false;
   }

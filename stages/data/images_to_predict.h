@@ -23,19 +23,19 @@ struct ImagePaths {
 };
 
 /// Returns the image files that `paths` name. A path to a file counts as an image, whatever its
-/// name. A path to a folder stands for all files in and below it with an image's name, in a
-/// supported format or another (runner/shared/text/image_names.h), sorted. Hidden files and links
-/// to folders are left out. No file is opened. Reports all errors at once: a missing path, a folder
-/// that is unreadable or has no image, a link in a folder that is broken or leads out of it.
+/// name. A path to a folder stands for all files in and below it that are named like images, in
+/// supported formats or not (runner/shared/text/image_names.h), sorted. Hidden files and links to
+/// folders are left out. No file is opened. Reports all errors at once: a missing path, a folder
+/// that is unreadable or has no images, a link in a folder that is broken or points outside it.
 runner::Result<ImagePaths> list_images(const std::vector<std::string>& paths);
 
-/// The reason why an image could not be read.
+/// Why an image could not be read.
 struct Unreadable {
   runner::ErrorCode code;
   std::string message;  ///< includes the file's name
 };
 
-/// Images without classes, for prediction. A sample has only "image", as in evaluation.
+/// Images without classes, for prediction. A sample contains only "image", as in evaluation.
 class ImagesToPredict final : public Dataset {
  public:
   /// With `skip`, unreadable images are left out and recorded instead of causing an error.

@@ -17,7 +17,7 @@
 namespace stages {
 namespace {
 
-/// Reads integers in a given byte order at any offset. Returns 0 out of bounds.
+/// Reads integers in a given byte order at any offset. Returns 0 if out of bounds.
 struct Integers {
   Bytes bytes;
   bool big_endian;
@@ -42,7 +42,7 @@ int in_range(Orientation orientation) {
   return orientation && *orientation >= 1 && *orientation <= 8 ? *orientation : 1;
 }
 
-/// Some programs repeat the header of an EXIF segment, others omit it.
+/// Some programs repeat the header of an EXIF segment; others omit it.
 Bytes without_exif_header(Bytes bytes) {
   using namespace std::string_view_literals;
   constexpr std::string_view kHeader = "Exif\0\0"sv;
@@ -114,7 +114,7 @@ Bytes bytes_of_text(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// Returns the text of a PNG chunk (tEXt, zTXt or iTXt) if its keyword is `key`; else nullopt.
+/// Returns the text of a PNG chunk (tEXt, zTXt or iTXt) if its keyword is `key`; otherwise nullopt.
 std::optional<std::string> png_text(std::string_view chunk, Bytes data, std::string_view key) {
   if (data.size() <= key.size() || !starts_with(data, key) || data[key.size()] != 0)
     return std::nullopt;

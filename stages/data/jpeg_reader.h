@@ -5,24 +5,26 @@
 namespace stages {
 
 // The functions below return the orientation of an image, 1 to 8, as Pillow's
-// ImageOps.exif_transpose() determines it: from the EXIF block or, if that has none, from the XMP.
+// ImageOps.exif_transpose() determines it: from the EXIF block or, if that has none, from XMP
+// metadata.
 
-/// Returns the orientation in an EXIF block (the TIFF header after "Exif\0\0"), a number of 8, 16
+/// Returns the orientation in an EXIF block (the TIFF header after "Exif\0\0"), an integer of 8, 16
 /// or 32 bits. Only the first directory is read. Returns 1 if it has no orientation or the block is
 /// malformed.
 int exif_orientation(Bytes tiff);
 
-/// Returns the orientation in XMP, the attribute or element tiff:Orientation; 1 if there is none.
+/// Returns the orientation in XMP metadata, from a tiff:Orientation attribute or element; 1 if
+/// there is none.
 int xmp_orientation(Bytes xml);
 
 /// Reads a JPEG file's first EXIF and XMP segments before the image data.
 int jpeg_orientation(Bytes file);
 
-/// Reads a PNG file's chunk eXIf, the raw profile that ImageMagick writes instead, and the text
-/// XML:com.adobe.xmp.
+/// Reads a PNG file's eXIf chunk, the raw profile that ImageMagick writes instead, and the
+/// XML:com.adobe.xmp text.
 int png_orientation(Bytes file);
 
-/// Reads a WebP file's chunks EXIF and XMP.
+/// Reads a WebP file's EXIF and XMP chunks.
 int webp_orientation(Bytes file);
 
 /// Returns the size and orientation of a JPEG file. Throws ImageError.

@@ -74,7 +74,7 @@ void drop_missing(Division& division, const Division& now) {
     std::erase_if(files, [&](const Division::File& file) { return !there.contains(file.name); });
 }
 
-/// Drops the rows of facts that only removed images used.
+/// Drops the rows of facts used only by removed images.
 void drop_facts(ImageList& list, const std::unordered_set<std::int64_t>& of_gone) {
   std::unordered_set<std::int64_t> used;
   for (const auto& part : list.parts)
@@ -153,7 +153,7 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance,
               "the run was started by a version that did not record it: start a new run, or add "
               "--force to divide the images again");
     context.say(message +
-                ", so they are divided again: the model may have been trained on tested images");
+                ", so they are divided again: the model may have been trained on test images");
     return std::nullopt;
   }
   Division earlier = read_division(file);

@@ -15,11 +15,13 @@ class ConfigReader;
 
 namespace stages {
 
-/// The columns of a table that contain the labels of its images. An image has any number of them.
+/// The columns of a table that contain the labels of its images. An image can have any number of
+/// them.
 struct LabelColumns {
-  std::string column;                ///< the column with all labels; empty: one column per label
-  std::string separator;             ///< between two labels in `column`
-  std::vector<std::string> columns;  ///< with 1 or 0, named like the labels, in label order
+  std::string column;     ///< the column with all labels; empty: one column per label
+  std::string separator;  ///< between two labels in `column`
+  std::vector<std::string>
+      columns;  ///< columns of 1 and 0, one per label and named after it, in label order
   bool may_be_empty = false;  ///< an empty field of `column` means that the image has no label
 
   /// The columns that are read.
@@ -31,16 +33,16 @@ std::string in_quotes(std::string_view text);
 /// Returns `field` without surrounding spaces.
 std::string_view without_spaces(std::string_view field);
 
-/// Reads the option `target` of a table: a column or a list of columns; empty if it is null.
+/// Reads the `target` option of a table: a column or a list of columns; empty if it is null.
 std::vector<std::string> read_target_columns(runner::ConfigReader& reader);
 /// Returns a decimal number, such as "-23.5" or "1e3"; nullopt for any other text, and if it is not
 /// finite.
 std::optional<double> finite_number(std::string_view field);
 
-/// Reads the section `labels` of a table's options.
+/// Reads the `labels` section of a table's options.
 LabelColumns read_label_columns(runner::ConfigReader& labels);
 
-/// Collects the labels of the rows of a table, one row after another, and numbers them.
+/// Collects the labels of a table's rows, one row at a time, and numbers them.
 class LabelRows {
  public:
   explicit LabelRows(LabelColumns columns);
@@ -52,8 +54,8 @@ class LabelRows {
   /// The labels of an image.
   struct OfImage {
     std::int64_t set;     ///< index into ImageList::label_sets
-    std::int64_t rarest;  ///< the image's label that the fewest rows have; without labels, the most
-                          ///< frequent label of all
+    std::int64_t rarest;  ///< the image's label that occurs in the fewest rows; without labels, the
+                          ///< most frequent label overall
   };
   /// Sets the classes and label sets of `list`. Returns the labels of each row; empty if no row has
   /// a label.

@@ -44,7 +44,7 @@ struct Inflation {
   }
 };
 
-/// Decompresses `bytes`; refuses results longer than `limit`.
+/// Decompresses `bytes`; rejects results longer than `limit`.
 std::string inflate_element(std::string_view bytes, std::size_t limit) {
   Inflation inflation;
   if (!inflation.begun) throw std::bad_alloc();
@@ -169,11 +169,11 @@ MatArray mat_array(std::string_view data) {
 MatArray find_mat_array(std::string_view file, std::string_view name, std::string& inflated) {
   if (file.size() > kMaxMatBytes) refuse_mat("it is larger than any list of labels");
   if (file.size() < kMatHeadBytes || !file.starts_with("MATLAB "))
-    refuse_mat("it is not a MAT-file of version 5");
+    refuse_mat("it is not a version 5 MAT-file");
   const std::string_view mark = file.substr(kMatVersionAt, 4);
   if (mark.substr(2) == "MI")
-    refuse_mat("it was written by a big-endian machine; save it again on this one");
-  if (mark.substr(2) != "IM") refuse_mat("it is not a MAT-file of version 5");
+    refuse_mat("it was written on a big-endian machine; save it again on this one");
+  if (mark.substr(2) != "IM") refuse_mat("it is not a version 5 MAT-file");
   if (number_at<std::uint16_t>(mark) != 0x0100)
     refuse_mat("its version is not 5; save it again with -v7");
 

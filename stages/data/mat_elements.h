@@ -8,8 +8,8 @@
 
 namespace stages {
 
-// The elements of version 5 MAT-files. Input is not trusted: each function throws
-// std::invalid_argument with a clause that names the fault.
+// The elements of version 5 MAT-files. The input is not trusted: each function throws
+// std::invalid_argument with a clause that describes the error.
 
 // Element types: numeric types, and types that contain other elements.
 inline constexpr std::uint32_t kMatInt8 = 1, kMatUint8 = 2, kMatUint16 = 4, kMatInt32 = 5,
@@ -42,7 +42,7 @@ class MatElements {
   std::string_view rest_;
 };
 
-/// An array whose header has been read. Refers to the bytes that it was read from.
+/// An array whose header has been read. Refers to the bytes it was read from.
 struct MatArray {
   std::string_view name;
   std::uint32_t array_class = 0;
@@ -58,8 +58,8 @@ struct MatArray {
 /// Reads the header of the array in an element of type kMatMatrix.
 MatArray mat_array(std::string_view data);
 
-/// Returns the variable `name` of a file. A compressed variable is decompressed into `inflated`,
-/// which the result refers to.
+/// Returns the variable called `name` in a file. A compressed variable is decompressed into
+/// `inflated`, to which the result then refers.
 MatArray find_mat_array(std::string_view file, std::string_view name, std::string& inflated);
 
 /// The size of an array with two or more dimensions: the first dimension, and the number of

@@ -31,8 +31,8 @@ inline constexpr std::size_t kMaxMatBytes = std::size_t{64} << 20;
 
 // The following functions read one variable of a version 5 MAT-file ("MAT-File Format", The
 // MathWorks), compressed or not. Other variables may be of any kind. The contents of `file` are not
-// trusted. Each function throws std::invalid_argument with a clause that names the fault: "it ends
-// within …".
+// trusted. Each function throws std::invalid_argument with a clause that describes the error: "it
+// ends within …".
 
 /// Reads a real matrix of integers, stored in any numeric class.
 MatMatrix read_mat(std::string_view file, std::string_view name);

@@ -133,7 +133,7 @@ std::vector<std::string> lost_in_preprocessor(const ImageDatasetOptions& options
   }
   if (options.resize.crop_offset == CropOffset::kRound && !is_squeezed(options)) {
     lost.emplace_back(
-        "Training cropped with `crop_offset: round`; with the backend \"pil\", the crop begins one "
+        "Training cropped with `crop_offset: round`; with the \"pil\" backend, the crop begins one "
         "pixel earlier for some image sizes.");
   }
   return lost;

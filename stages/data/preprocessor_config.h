@@ -10,7 +10,7 @@
 namespace stages {
 
 /// Returns the preprocessor_config.json with which transformers' AutoImageProcessor produces the
-/// same pixels as `options` in evaluation; with its backend "pil", bit for bit.
+/// same pixels as `options` in evaluation; with its "pil" backend, bit for bit.
 nlohmann::ordered_json preprocessor_config(const ImageDatasetOptions& options);
 
 /// Reads a preprocessor_config.json of any transformers version: sizes may be numbers or mappings.

@@ -151,7 +151,7 @@ class PythonDataStage final : public runner::Stage {
     }
     ImageList list;
     list.classes = first.description.classes;
-    list.has_targets = first.labels.empty();  // then all samples count as of one class
+    list.has_targets = first.labels.empty();  // then all samples count as one class
     for (std::int64_t i = 0; i < first.description.size; ++i) {
       const std::int64_t label =
           first.labels.empty() ? 0 : first.labels[static_cast<std::size_t>(i)];
@@ -166,8 +166,7 @@ class PythonDataStage final : public runner::Stage {
       validation.clear();
       std::ranges::sort(train, {}, [](const ImageFile& one) { return std::stoll(one.name); });
       take_fold(list, *config_.folds, split_seed(context));
-      context.say("the samples for validation are " + fold_text(*config_.folds) +
-                  ", counted from 0");
+      context.say("the validation samples are " + fold_text(*config_.folds) + ", counted from 0");
     }
     if (first.labels.empty() && !first.description.classes.empty())
       context.say(
@@ -197,8 +196,8 @@ class PythonDataStage final : public runner::Stage {
                   "'label'")
           .with_help(
               "return each sample's class number as 'label' or, if a sample can have any number of "
-              "'labels' with 1 or 0 for each class, or for numbers to predict, 'target' with a "
-              "number for each name in 'classes'");
+              "classes, 'labels' with 1 or 0 for each class; to predict numbers, return 'target' "
+              "with a number for each name in 'classes'");
     }
   }
 

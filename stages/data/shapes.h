@@ -17,9 +17,9 @@ namespace stages {
 std::span<const std::string_view> shape_names();
 
 /// Draws shape number `shape` on an image of `size` x `size`; position, rotation and two colors
-/// come from `random`. Every shape covers a share of the image drawn from the same range, and gets
-/// the lighter of two colors drawn in the same way, so colors alone do not distinguish the
-/// shapes.
+/// come from `random`. The share of the image that a shape covers is drawn from the same range for
+/// all shapes, and each shape gets the lighter of two colors drawn in the same way, so color alone
+/// does not distinguish the shapes.
 Image draw_shape(std::size_t shape, int size, Random random);
 
 /// Parameters of a generated image set. Equal parameters produce equal bytes.
@@ -48,7 +48,7 @@ struct MadeDataset {
   void (*make)(const std::filesystem::path& folder, const MadeImages&, const MakeCallbacks&);
 };
 
-/// Throws runner::StageError (kNotAllowedValue) if such images cannot be generated. Each class
+/// Throws runner::StageError (kNotAllowedValue) if these images cannot be generated. Each class
 /// needs at least `fewest` images.
 void check(const MadeImages& images, std::int64_t fewest);
 

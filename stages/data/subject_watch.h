@@ -11,8 +11,8 @@
 
 namespace stages {
 
-/// The subject that all images of a data set should show, with a check of the pixels. A data kind
-/// may supply one; stages.cpp lists them all.
+/// The subject that all images of a data set should show, and a check for it. A data kind may
+/// supply one; stages.cpp lists them all.
 struct ImageSubject {
   std::string_view name;  ///< in records: "house"
   std::string_view what;  ///< "a photograph of a house"
@@ -21,14 +21,14 @@ struct ImageSubject {
   bool has_patients = false;  ///< file names should identify the patient
 };
 
-/// Tracks which of the images read so far do not look like the subject of their data set. The parts
-/// of a data set share one SubjectWatch. Thread-safe.
+/// Tracks which images, of those read so far, do not look like the subject of their data set. The
+/// parts of a data set share one SubjectWatch. Thread-safe.
 class SubjectWatch {
  public:
   explicit SubjectWatch(const ImageSubject& subject) : subject_(subject) {}
 
-  /// Checks a decoded image unless it was checked before. Returns true if the image does not look
-  /// like the subject.
+  /// Checks a decoded image unless it has already been checked. Returns true if the image does not
+  /// look like the subject.
   bool see(Part part, std::int64_t index, const Image& picture);
   /// Records an earlier run's verdict on an image.
   void note(Part part, std::int64_t index, bool is_unlike);

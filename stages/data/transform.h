@@ -23,7 +23,7 @@ struct ResizeOptions {
 };
 
 /// Inception's random crop (Szegedy et al., "Going deeper with convolutions", 2015, section 6),
-/// drawn as torchvision does.
+/// drawn as in torchvision.
 struct RandomResizedCrop {
   double smallest_area = 0.08, largest_area = 1;  ///< as fractions of the image's area
   double narrowest = 0.75, widest = 1.3333;       ///< width divided by height

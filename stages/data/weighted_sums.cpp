@@ -143,7 +143,7 @@ double support_of(Interpolation interpolation) {
 // include fused multiply-add, which rounds once and would change the bits.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 
-/// Replaces each distance by the weight of a pixel at that distance.
+/// Replaces each distance with the weight of a pixel at that distance.
 RETORT_FOR_EACH_PROCESSOR void weigh(Interpolation interpolation, double* distances,
                                      std::size_t count) {
   switch (interpolation) {

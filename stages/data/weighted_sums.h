@@ -9,15 +9,15 @@
 
 namespace stages {
 
-/// The kernel that computes a pixel from its neighbors. It is widened when an image is made
-/// smaller, to avoid aliasing.
+/// The kernel that computes a pixel from its neighbors. It is widened when an image is shrunk, to
+/// avoid aliasing.
 enum class Interpolation {
   kBilinear,  ///< a triangle that extends one pixel to each side
   /// Keys, "Cubic convolution interpolation for digital image processing", 1981, with a = -0.5.
   kBicubic,
 };
 
-/// Resizes the region `from` of `image` to `width` x `height`, and returns the part `window` of the
+/// Resizes the region `from` of `image` to `width` x `height`, and returns only `window` from the
 /// result.
 ///
 /// Produces the same bytes as Pillow's Image.crop(from).resize((width, height)).crop(window). This
@@ -33,8 +33,8 @@ Image resize(const Image& image, const Box& from, std::int64_t width, std::int64
 /// Returns the whole `image`, resized.
 Image resize(const Image& image, int width, int height, Interpolation interpolation);
 
-/// The fractional bits of a coefficient. Of its 32 bits, this leaves 8 for the pixel and 2 for
-/// overshoot.
+/// The number of fractional bits in a coefficient. This leaves 8 of its 32 bits for the pixel and 2
+/// for overshoot.
 inline constexpr int kCoefficientBits = 22;
 
 /// A range of source neighbors: pixels of a row, or whole rows.

@@ -10,8 +10,8 @@ struct NumberInterval {
   double low = 0, high = 0;
 };
 
-/// Returns how often each of `samples` samples is drawn when as many are drawn as there are, with
-/// replacement: one of the draws of a bootstrap, as a function of `seed` and `draw`.
+/// Returns how often each of `samples` samples occurs in one draw of a bootstrap, which picks
+/// `samples` of them with replacement. The result is a function of `seed` and `draw`.
 std::vector<std::int32_t> bootstrap_times(std::int64_t samples, std::uint64_t seed,
                                           std::int64_t draw);
 

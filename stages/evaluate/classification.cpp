@@ -26,7 +26,7 @@ using runner::StageError;
 struct ClassificationConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
-  std::int64_t examples = 0;  // images of each group
+  std::int64_t examples = 0;  // number of images in each group
   DecisionOptions decision;
   ReportOptions reported;
 };

@@ -21,8 +21,9 @@ Calibration calibration(std::span<const Confidence> predictions, std::int64_t bi
   for (const auto& [probability, is_correct] : predictions) {
     const auto found =
         std::ranges::lower_bound(result.bins, probability, {}, &Calibration::Bin::high);
-    Calibration::Bin& bin =
-        found == result.bins.end() ? result.bins.back() : *found;  // a value above 1 by rounding
+    Calibration::Bin& bin = found == result.bins.end()
+                                ? result.bins.back()
+                                : *found;  // a value that rounding put above 1
     ++bin.count;
     bin.confidence += probability;
     bin.accuracy += is_correct;
@@ -91,8 +92,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kGrid = 100;       // number of intervals of the mean curve
-constexpr std::size_t kMostPoints = 400;  // the most points written per curve
-constexpr std::size_t kMostCurves = 20;   // number of classes for which curves are written
+constexpr std::size_t kMostPoints = 400;  // maximum number of points written per curve
+constexpr std::size_t kMostCurves = 20;   // maximum number of classes for which curves are written
 
 /// Returns the probability of each class for each sample. Does not use torch's softmax, which would
 /// rank equal probabilities by their last bit, which differs between processor types.

@@ -80,9 +80,9 @@ inline constexpr std::int64_t kMostPairs = 20'000'000;
 /// The default number of calibration bins.
 inline constexpr std::int64_t kCalibrationBins = 15;
 
-/// Computes the curves of `logits` (n, classes), finite and of any floating type, and `labels` (n)
-/// int64 in [0, classes), both on the CPU; n > 0. With 0 `bins`, calibration is not measured.
-/// `predicted` is as in classification_metrics().
+/// Computes the curves of `logits` (n, classes), finite and of any floating-point type, and
+/// `labels` (n) int64 in [0, classes), both on the CPU; n > 0. If `bins` is 0, calibration is not
+/// measured. `predicted` is as in classification_metrics().
 ClassificationCurves classification_curves(const at::Tensor& logits, const at::Tensor& labels,
                                            std::int64_t bins = kCalibrationBins,
                                            const std::vector<std::int64_t>& predicted = {});
@@ -100,8 +100,8 @@ std::vector<std::pair<std::string, double>> summary(const ClassificationCurves& 
 
 /// Returns {"roc": {"auc_of_class", "auc_macro", "auc_micro", "macro", "micro", "classes"},
 /// "calibration": {"error", "bins"}}; "calibration" is null if it was not measured. A curve is
-/// {"auc", "fpr", "tpr"}, with at most 400 points. "classes" has the curves by class name, for up
-/// to 20 classes.
+/// {"auc", "fpr", "tpr"}, with at most 400 points. "classes" contains the curves by class name, for
+/// up to 20 classes.
 nlohmann::ordered_json to_json(const ClassificationCurves& curves,
                                const std::vector<std::string>& classes);
 

@@ -22,7 +22,7 @@ class RunContext;
 
 namespace stages {
 
-/// Counts how often samples of each class were predicted as each class. Memory grows with the
+/// Counts how often samples of each class were predicted as each class. Memory use grows with the
 /// number of samples, not with the square of the number of classes.
 class ConfusionMatrix {
  public:
@@ -68,12 +68,12 @@ Interval wilson_interval(std::int64_t successes, std::int64_t trials);
 
 /// Metrics of a classifier's predictions, as scikit-learn defines them with zero_division=0: a
 /// class that is never predicted has precision 0, a class without samples has recall 0, and both
-/// have F1 0 and count in the macro means.
+/// have F1 0 and are included in the macro means.
 struct ClassificationMetrics {
   ConfusionMatrix confusion{0};
   std::vector<ClassQuality> of_class;  ///< by label
   ClassQuality macro;                  ///< mean over all classes that can occur
-  ClassQuality weighted;               ///< mean over all samples of the values of their classes
+  ClassQuality weighted;               ///< mean over all samples of their classes' values
   double top1 = 0;                     ///< share of samples whose class has the largest logit
   /// k, and the share of samples whose class is among the k best.
   std::vector<std::pair<std::int64_t, double>> top_k;
@@ -84,12 +84,12 @@ struct ClassificationMetrics {
   double chance = 0;    ///< expected top1 of uniform guessing
 };
 
-/// Computes the metrics of `logits` (n, classes), finite and of any floating type, and `labels` (n)
-/// int64 in [0, classes), both on the CPU; n > 0. Ties go to the lower class. Values of `top_k`
-/// that are not below the number of classes are left out, since their accuracy is 1 by definition.
-/// Classes that are not `present` cannot occur and are left out of macro means; if `present` is
-/// empty, all classes count. `predicted`, if not empty, has each sample's predicted class, which is
-/// used instead of the largest logit.
+/// Computes the metrics of `logits` (n, classes), finite and of any floating-point type, and
+/// `labels` (n) int64 in [0, classes), both on the CPU; n > 0. Ties go to the lower class. Values
+/// of `top_k` that are not below the number of classes are left out, since their accuracy is 1 by
+/// definition. Classes that are not `present` cannot occur and are left out of macro means; if
+/// `present` is empty, all classes count. `predicted`, if not empty, contains each sample's
+/// predicted class, which is used instead of the one with the largest logit.
 ClassificationMetrics classification_metrics(const at::Tensor& logits, const at::Tensor& labels,
                                              const std::vector<std::int64_t>& top_k,
                                              const std::vector<bool>& present = {},
@@ -101,8 +101,8 @@ ClassificationMetrics classification_metrics(const at::Tensor& logits, const at:
 std::vector<std::pair<std::string, double>> summary(const ClassificationMetrics& metrics);
 
 /// Returns a table like scikit-learn's classification_report: precision, recall, F1 and support of
-/// every class, and their means. `classes` has the names by label; their control characters are
-/// replaced by '?'.
+/// every class, and their means. `classes` contains the names by label; their control characters
+/// are replaced by '?'.
 std::string report_text(const ClassificationMetrics& metrics,
                         const std::vector<std::string>& classes);
 
@@ -151,7 +151,7 @@ runner::Outputs report_classification(const Classified& classified, const Report
 /// Returns the result of scikit-learn's classification_report(labels=all classes,
 /// target_names=classes, output_dict=True, zero_division=0): precision, recall, f1-score and
 /// support by class name, then accuracy, "macro avg" and "weighted avg". If several classes have
-/// the same name, the last one's values replace the first one's.
+/// the same name, the last one's values replace the others'.
 nlohmann::ordered_json report_dict(const ClassificationMetrics& metrics,
                                    const std::vector<std::string>& classes);
 

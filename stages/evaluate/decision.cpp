@@ -24,17 +24,18 @@ void say_decision(const FittedDecision& decision, const DecisionOptions& options
                 runner::decimal(decision.temperature, kDigits) +
                 source(options.temperature.has_value()));
   if (decision.threshold)
-    context.say("the second class is predicted from a probability of " +
+    context.say("the second class is predicted at a probability of at least " +
                 runner::decimal(*decision.threshold, kDigits) +
                 source(options.threshold.has_value()));
   if (decision.ordinal != OrdinalHead::kNone && !decision.is_fitted())
-    context.say("the predicted class is the first up to which the probabilities add up to half: " +
-                std::string(name_of(decision.ordinal)) + " learned the order of the classes");
+    context.say(
+        "the predicted class is the first at which the cumulative probability reaches one half: " +
+        std::string(name_of(decision.ordinal)) + " learned the order of the classes");
   if (decision.cut_points.empty()) return;
   std::string cuts;
   for (const double cut : decision.cut_points)
     cuts += (cuts.empty() ? "" : ", ") + runner::decimal(cut, kDigits);
-  context.say("grades are separated by the expected grades " + cuts +
+  context.say("grades are separated at the expected grades " + cuts +
               ", which were fitted on the validation data");
 }
 

@@ -18,27 +18,27 @@ class RunContext;
 
 namespace stages {
 
-/// Which decision an evaluation uses: what was fitted on validation data and saved with the
-/// weights, or the numbers of the recipe.
+/// The decision that an evaluation uses: the one fitted on validation data and saved with the
+/// weights, or numbers from the recipe.
 struct DecisionOptions {
   std::optional<double> temperature;  ///< nullopt: the fitted one
   std::optional<double> threshold;    ///< nullopt: the fitted one
   bool ignores_cut_points = false;
 };
 
-/// Returns the decision for the checkpoint's classes. Throws runner::StageError for a threshold
-/// unless there are two classes.
+/// Returns the decision for the checkpoint's classes. Throws runner::StageError if there is a
+/// threshold but not exactly two classes.
 FittedDecision decision_for(const Checkpoint& checkpoint, const DecisionOptions& options);
 
-/// What a decision changed: additional numbers and members of metrics.json.
+/// The effect of a decision: additional metrics and members of metrics.json.
 struct DecisionEffect {
   std::vector<std::pair<std::string, double>> values;
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
 };
 
-/// Divides the logits of `samples` by the temperature and sets their predicted classes, and says
-/// so. Returns the log loss and calibration error without the temperature, if it is not 1, and the
-/// sensitivity and specificity for the second class, if there is a threshold.
+/// Divides the logits of `samples` by the temperature and sets their predicted classes, and reports
+/// this. Returns the log loss and calibration error without the temperature, if it is not 1, and
+/// the sensitivity and specificity for the second class, if there is a threshold.
 DecisionEffect apply_decision(const FittedDecision& decision, const DecisionOptions& options,
                               std::int64_t calibration_bins, ClassifiedSamples& samples,
                               runner::RunContext& context);

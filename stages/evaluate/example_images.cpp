@@ -53,7 +53,7 @@ std::vector<RankedPrediction> chosen(std::vector<RankedPrediction> all, bool is_
 }
 
 /// Returns the index in the dataset of each example, by name. A large dataset has too many names to
-/// keep.
+/// keep in memory.
 std::map<std::string, std::int64_t> indices_of(const Dataset& dataset,
                                                const std::vector<ExampleImage>& examples) {
   std::map<std::string, std::int64_t> indices;

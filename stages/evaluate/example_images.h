@@ -16,7 +16,7 @@ namespace stages {
 struct ExampleImage {
   std::string group;             ///< the heading above it: "most confident wrong predictions"
   std::string name;              ///< of the sample in its dataset
-  nlohmann::ordered_json facts;  ///< what is said of it, by key
+  nlohmann::ordered_json facts;  ///< what the report says about it, by key
 };
 
 /// Writes the images of `examples` as JPEG files with an examples.json into `folder`/examples. Does
@@ -27,10 +27,10 @@ struct ExampleImage {
 void write_examples(const std::vector<ExampleImage>& examples, const Dataset& dataset,
                     const std::filesystem::path& folder);
 
-/// Writes examples of what a classifier does well and badly: up to `count` of the most confident
+/// Writes examples of a classifier's good and bad predictions: up to `count` of the most confident
 /// wrong predictions, of the most confident correct ones, and of the least confident correct ones.
-/// Their facts are "label", "predicted" and "probability". `classes` has a name for each column of
-/// the logits.
+/// Their facts are "label", "predicted" and "probability". `classes` contains a name for each
+/// column of the logits.
 void write_example_images(const ClassifiedSamples& samples, const std::vector<std::string>& classes,
                           const Dataset& dataset, std::int64_t count,
                           const std::filesystem::path& folder);

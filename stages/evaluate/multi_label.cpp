@@ -147,7 +147,7 @@ class MultiLabelStage final : public runner::Stage {
     std::vector<double> chosen = thresholds_of(checkpoint.validation, labels);
     if (!chosen.empty()) return chosen;
     context.say(
-        "labels are predicted from a probability of 0.5: these weights have no thresholds "
+        "labels are predicted at a probability of at least 0.5: these weights have no thresholds "
         "from validation data");
     return std::vector<double>(static_cast<std::size_t>(labels), kUsualThreshold);
   }

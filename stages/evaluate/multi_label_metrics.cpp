@@ -17,7 +17,7 @@ namespace {
 
 /// Counts of predictions of one label, or of all.
 struct FoundCounts {
-  std::int64_t right = 0;  ///< samples that have the label, predicted with it
+  std::int64_t right = 0;  ///< samples with the label that are predicted to have it
   std::int64_t predicted = 0, support = 0;
 
   ClassQuality quality() const {

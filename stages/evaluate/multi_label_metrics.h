@@ -13,41 +13,41 @@
 
 namespace stages {
 
-/// How well a network finds one label.
+/// How well a network predicts one label.
 struct LabelQuality {
   std::optional<double> average_precision;  ///< nullopt if no sample has the label
-  std::optional<double> area;  ///< under the ROC curve; nullopt if no sample, or every one, has it
+  std::optional<double> area;  ///< under the ROC curve; nullopt if no sample or every sample has it
   double threshold = 0;        ///< the lowest probability at which the label is predicted
   ClassQuality found;          ///< of the predictions at that threshold
   std::int64_t support = 0;    ///< number of samples with the label
   bool is_present = true;      ///< false: not one of the test set's labels
 };
 
-/// Metrics of predictions of any number of labels, as scikit-learn defines them with
-/// zero_division=0. Labels that the test set does not have are left out of all metrics.
+/// Metrics for predictions of any number of labels per sample, as scikit-learn defines them with
+/// zero_division=0. Labels that are not in the test set are left out of all metrics.
 struct MultiLabelMetrics {
   std::vector<LabelQuality> of_label;
   std::optional<double> mean_average_precision;  ///< mean over the labels that have one
   std::optional<double> macro_area;              ///< mean over the labels that have one
   ClassQuality micro;                            ///< over all (sample, label) pairs
   ClassQuality macro;                            ///< mean over labels
-  double hamming_loss = 0;     ///< share of (sample, label) pairs that are predicted wrongly
+  double hamming_loss = 0;     ///< share of (sample, label) pairs that are predicted incorrectly
   double subset_accuracy = 0;  ///< share of samples whose labels are predicted exactly
   std::int64_t samples = 0;
 };
 
-/// True if a label is predicted at this logit: its probability is at least the threshold. Every
-/// command uses this rule.
+/// True if a label is predicted at this logit: its probability is at least the threshold. All
+/// commands use this rule.
 bool is_predicted(double logit, double threshold);
 
 /// Computes the metrics of `logits` (n, labels) float32, finite, and `labels` (n, labels) uint8 of
-/// 0 and 1, both contiguous on the CPU; n > 0. `thresholds` has a probability for each label.
-/// Labels that are not `present` are left out; if it is empty, all count.
+/// 0 and 1, both contiguous on the CPU; n > 0. `thresholds` contains a probability for each label.
+/// Labels that are not `present` are left out; if it is empty, all are used.
 MultiLabelMetrics multi_label_metrics(const at::Tensor& logits, const at::Tensor& labels,
                                       const std::vector<double>& thresholds,
                                       const std::vector<bool>& present = {});
 
-/// Returns the number of bytes that multi_label_metrics() needs at once.
+/// Returns the peak number of bytes that multi_label_metrics() needs.
 std::int64_t multi_label_metric_bytes(std::int64_t samples);
 
 /// Returns the scalar metrics that are defined, always in the order of the schema's x-metrics.

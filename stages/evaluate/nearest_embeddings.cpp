@@ -20,7 +20,7 @@ at::Tensor of_length_one(const at::Tensor& rows) {
   return rows / rows.norm(2, /*dim=*/1, /*keepdim=*/true).clamp_min(kLeast);
 }
 
-/// Keeps the nearest rows seen so far, as a heap with the farthest of them in front.
+/// Keeps the nearest rows seen so far, as a heap with the farthest of them at the front.
 class Nearest {
  public:
   explicit Nearest(std::size_t count) : count_(count) {}

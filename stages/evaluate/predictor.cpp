@@ -136,9 +136,9 @@ Predictor::Predictor(std::shared_ptr<const Dataset> test,
   if (described.size == 0) {
     throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
         .with_help(
-            "give the data stage samples for testing, set aside a fraction of the data for this, "
-            "or leave out the evaluation: ~evaluate. With data.folds and no test part, wire the "
-            "data's output `validation` to the evaluation's input `test`");
+            "add test samples to the data stage, set aside a fraction of the data for testing, or "
+            "leave out the evaluation: ~evaluate. With data.folds and no test part, wire the "
+            "data's `validation` output to the evaluation's `test` input");
   }
   if (options_.draw) test_ = options_.draw(std::move(test_), *checkpoint_);
   const auto image = std::ranges::find(described.tensors, "image", &TensorSpec::name);
@@ -163,7 +163,7 @@ void Predictor::say(const std::string& line, runner::RunContext& context) const 
   if (!options_.told || options_.told->insert(line).second) context.say(line);
 }
 
-/// Throws if the network was trained on samples of another shape. Reports if the samples are
+/// Throws if the network was trained on samples of a different shape. Reports if the samples are
 /// preprocessed differently.
 void Predictor::check_inputs(runner::RunContext& context) const {
   const auto in_words = [](const std::vector<std::int64_t>& shape) {
@@ -282,8 +282,8 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
   }
   result.skipped = loader.skipped();
   if (outputs.empty()) {
-    throw StageError(ErrorCode::kTooFewSamples, "the test set has no samples that can be read")
-        .with_help("give the data stage more samples, or a larger fraction for testing");
+    throw StageError(ErrorCode::kTooFewSamples, "the test set has no readable samples")
+        .with_help("add samples to the data stage, or raise the fraction for testing");
   }
   if (std::ranges::all_of(result.groups, &std::string::empty)) result.groups.clear();
   result.logits = torch::cat(outputs);

@@ -26,7 +26,7 @@ class RunContext;
 
 namespace stages {
 
-/// The mirrored copies of an image that are predicted in addition to the image itself.
+/// The mirrored copies of an image that the network also sees, in addition to the image itself.
 enum class TestTimeFlip { kNone, kHorizontal, kVertical, kBoth };
 
 /// The names used in recipes, flags and requests.
@@ -41,7 +41,7 @@ inline constexpr std::array<std::pair<std::string_view, TestTimeFlip>, 4> kTestT
 at::Tensor flipped_mean(const NamedTensors& inputs, TestTimeFlip flip,
                         const std::function<at::Tensor(const NamedTensors&)>& logits);
 
-/// A network's outputs for all samples of a dataset, in the dataset's order.
+/// A network's outputs for all samples of a dataset, in dataset order.
 struct ClassifiedSamples {
   std::vector<std::string> names;  ///< the names of the samples
   /// The logits, (n, classes), on the CPU, in the network's type, all finite. For episodes, these
@@ -52,13 +52,13 @@ struct ClassifiedSamples {
   std::int64_t skipped = 0;  ///< number of unreadable samples that were skipped
   /// The predicted class of each sample; empty: the class with the largest logit.
   std::vector<std::int64_t> predicted = {};
-  /// Number of samples that the network was trained on, or selected by.
+  /// Number of samples on which the network was trained or selected.
   std::int64_t trained = 0;
   /// The group of each sample (GroupedSamples), "" for one without a group; empty: there are none.
   std::vector<std::string> groups = {};
 };
 
-/// Runs a checkpoint's network over a test set under a memory policy, and plans this with the same
+/// Runs a checkpoint's network on a test set under a memory policy, and plans this with the same
 /// code. All kinds of evaluation use this:
 ///
 ///   const Predictor predictor(inputs, batch_size);
@@ -71,7 +71,7 @@ class Predictor {
     std::int64_t batch_size = 1;  ///< the largest number of samples run at once
     /// Averages a sample's logits over its mirrored copies.
     TestTimeFlip flip = TestTimeFlip::kNone;
-    std::string pointer = {};  ///< the stage's place in the recipe, "/evaluate"
+    std::string pointer = {};  ///< the stage's location in the recipe, "/evaluate"
     /// Returns the dataset to evaluate instead of the test set, such as episodes drawn from it.
     /// Null: the test set itself.
     std::function<std::shared_ptr<const Dataset>(std::shared_ptr<const Dataset> test,
@@ -83,8 +83,8 @@ class Predictor {
     /// The name of the tensor to keep unchanged for each sample instead of class labels. Empty: the
     /// labels.
     std::string target = {};
-    /// Returns the bytes that metrics of this many samples and outputs need, in addition to the
-    /// outputs and targets; only with `target`. Null: 0.
+    /// Returns how many bytes the metrics for this many samples and outputs need, in addition to
+    /// the outputs and targets; only with `target`. Null: 0.
     std::function<std::int64_t(std::int64_t samples, std::int64_t outputs)> metric_bytes = {};
     /// True if the logits may be divided by a temperature, which makes them float32.
     bool calibrates = false;
@@ -92,7 +92,7 @@ class Predictor {
     /// Null: this predictor reports all its lines.
     std::shared_ptr<std::set<std::string>> told = {};
   };
-  /// Reads the ports test, checkpoint and memory; memory may be empty. Throws runner::StageError if
+  /// Reads the test, checkpoint and memory ports; memory may be empty. Throws runner::StageError if
   /// the test set is empty, or if `flip` is set and the samples have no images.
   Predictor(const runner::Inputs& inputs, Options options);
   /// Takes the values of these ports as arguments; `policy` may be null.
@@ -117,8 +117,8 @@ class Predictor {
 
   /// Runs the network on the context's device, in eval mode and without autograd, over all samples,
   /// or over two batches in a smoke run. Reports progress and checks for cancellation at every
-  /// batch. Throws runner::StageError if the network was trained on samples of another shape, if a
-  /// label has no output, if an output is not finite (the message names the sample), and if no
+  /// batch. Throws runner::StageError if the network was trained on samples of a different shape,
+  /// if a label has no output, if an output is not finite (the message names the sample), and if no
   /// sample can be read (kTooFewSamples).
   ClassifiedSamples classify(runner::RunContext& context) const;
 

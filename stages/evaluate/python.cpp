@@ -151,7 +151,7 @@ class PythonEvaluationStage final : public runner::Stage {
     const at::Tensor output = outputs.at(name);
     if (output.dim() == 0 || output.size(0) != samples) {
       throw StageError(ErrorCode::kOptionConflict,
-                       "the network's output '" + name + "' does not have a row per sample")
+                       "the network's output '" + name + "' does not have one row per sample")
           .at("/output")
           .with_help("set output to another of its outputs: " +
                      runner::either(names, names.size()));

@@ -99,7 +99,7 @@ class RegressionStage final : public runner::Stage {
     if (!has_targets(test)) {
       throw StageError(ErrorCode::kOptionConflict,
                        "evaluate.regression needs samples with numbers to predict, but the test "
-                       "set gives them " +
+                       "set's samples have " +
                            std::string(test.classes.empty() ? "none" : "classes or labels"))
           .with_help(
               "connect a test set with targets, or use evaluate.classification or "
@@ -111,7 +111,7 @@ class RegressionStage final : public runner::Stage {
           ErrorCode::kOptionConflict,
           "the test set has the targets " + runner::listed(test.classes, test.classes.size(), "'") +
               ", but the network was trained on " + runner::listed(trained, trained.size(), "'"))
-          .with_help("give the test set the same targets in the same order");
+          .with_help("use a test set with the same targets in the same order");
     }
     return predictor;
   }

@@ -102,8 +102,7 @@ std::string headline(const RegressionMetrics& metrics) {
            in_short(found->second.high) + ")";
   };
   std::string text = "mean absolute error " + with_interval("mae", metrics.mean.mae);
-  if (metrics.baseline)
-    text += ", " + in_short(metrics.baseline->mae) + " for the mean of training";
+  if (metrics.baseline) text += ", " + in_short(metrics.baseline->mae) + " for the training mean";
   text += "; root mean squared error " + with_interval("rmse", metrics.mean.rmse) + "; R² ";
   text += metrics.mean.r2 ? with_interval("r2", *metrics.mean.r2) : std::string("undefined");
   return text + ", " + std::to_string(metrics.samples) + " samples";

@@ -15,8 +15,8 @@
 
 namespace stages {
 
-/// Test samples with numbers to predict, all in the unit of the targets: (n, targets) float64 on
-/// the CPU, contiguous.
+/// Test samples with numbers to predict, all in the targets' unit: (n, targets) float64 on the CPU,
+/// contiguous.
 struct PredictedTargets {
   std::vector<std::string> names;  ///< of the targets
   at::Tensor predictions, targets;
@@ -27,7 +27,7 @@ struct RegressionMetrics {
   std::int64_t samples = 0;
   std::vector<TargetErrors> of_targets;
   TargetErrors mean;                      ///< over the targets
-  std::optional<TargetErrors> baseline;   ///< nullopt: the means of the training are unknown
+  std::optional<TargetErrors> baseline;   ///< nullopt: the training means are unknown
   std::vector<TargetErrors> baseline_of;  ///< of each target; empty without a baseline
   std::int64_t draws = 0;                 ///< number of bootstrap draws
   /// 95 % intervals of "mae", "rmse" and "r2" over `draws` draws; empty without draws.
@@ -35,17 +35,18 @@ struct RegressionMetrics {
 };
 
 /// Computes the metrics; there must be at least one sample. `means` are those of the training
-/// samples, one for each target, or empty. `draws` bootstrap draws of the samples, a function of
-/// `seed`, give the intervals; a draw in which r2 is undefined is left out of its interval.
+/// samples, one for each target, or empty. The intervals come from `draws` bootstrap draws of the
+/// samples, which are a function of `seed`; a draw in which r2 is undefined is left out of its
+/// interval.
 RegressionMetrics regression_metrics(const PredictedTargets& tested,
                                      const std::vector<double>& means, std::int64_t draws,
                                      std::uint64_t seed);
 
-/// Returns the bytes that regression_metrics() allocates for so many samples and targets, with the
-/// predictions that it gets.
+/// Returns the bytes that regression_metrics() allocates for this many samples and targets, plus
+/// the predictions that it is given.
 std::int64_t regression_metric_bytes(std::int64_t samples, std::int64_t targets);
 
-/// Returns the metrics to record, those that are defined: mae, rmse, r2, baseline_mae,
+/// Returns the metrics to record, omitting undefined ones: mae, rmse, r2, baseline_mae,
 /// baseline_rmse, samples, and mae/NAME, rmse/NAME and r2/NAME if there are several targets.
 std::vector<std::pair<std::string, double>> summary(const RegressionMetrics& metrics,
                                                     const std::vector<std::string>& names);

@@ -22,7 +22,7 @@ std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& cla
     if (numbers.emplace(compared_name(name), static_cast<std::int64_t>(numbers.size())).second)
       continue;
     throw runner::StageError(runner::ErrorCode::kLabelOutOfRange,
-                             "two classes of " + where + " are called '" + name + "'")
+                             "two classes in " + where + " are called '" + name + "'")
         .with_help("classes are identified by their names: give each class a different name");
   }
   return numbers;

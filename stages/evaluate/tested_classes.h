@@ -18,10 +18,10 @@ class TestedClasses {
   /// Converts the test set's `labels` (n) int64, which are indices into `tested`, to the network's
   /// class indices.
   at::Tensor trained_labels(const at::Tensor& labels) const;
-  /// For each trained class, whether the test set has it. Empty if it has all classes.
+  /// For each trained class, whether the test set contains it. Empty if it contains all of them.
   std::vector<bool> present() const { return absent_.empty() ? std::vector<bool>{} : present_; }
-  /// Returns "2 of 12 classes are absent from the test set, and from all means over classes: 'a',
-  /// 'b'"; empty if no class is absent.
+  /// Returns "2 of 12 classes are absent from the test set, and so left out of all means over
+  /// classes: 'a', 'b'"; empty if no class is absent.
   std::string absent_text() const;
 
  private:

@@ -33,7 +33,7 @@ const ImageTextModel& text_model_of(const Checkpoint& checkpoint) {
   if (!model) {
     throw StageError(ErrorCode::kOptionConflict, "the model does not take text as input")
         .with_help(
-            "evaluate a model of the kind model.clip, or this one with evaluate.classification");
+            "evaluate a model.clip model, or evaluate this one with evaluate.classification");
   }
   return *model;
 }

@@ -14,8 +14,8 @@ namespace stages {
 const ImageTextModel& text_model_of(const Checkpoint& checkpoint);
 
 /// Returns the similarities (n, m) of image embeddings (n, width) and text embeddings (m, width) as
-/// logits. Computes them in float32 or wider, whatever the precision of the embeddings, so rounding
-/// does not decide which text is nearest.
+/// logits. Computes them in float32 or wider, whatever the precision of the embeddings, so that
+/// rounding does not decide which text is nearest.
 at::Tensor text_logits(const at::Tensor& images, const at::Tensor& texts,
                        const at::Tensor& logit_scale);
 
@@ -34,7 +34,8 @@ class TextRows {
   at::Tensor tokens_;
 };
 
-/// Computes logits of images for a list of texts. The texts are embedded once, on the first call.
+/// Computes the logits of images for a list of texts. The texts are embedded once, on the first
+/// call.
 class TextLabels {
  public:
   TextLabels(const Checkpoint& checkpoint, const std::vector<std::string>& texts)

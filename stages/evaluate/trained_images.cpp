@@ -122,7 +122,7 @@ std::int64_t check_trained_images(const Dataset& test, bool allowed, runner::Run
     if (fs::exists(file, error)) trained.emplace_back(read_division(file), one.parts);
     else if (one.is_earlier)
       context.say("the images that the model was trained on are not recorded in '" +
-                  one.folder.string() + "': the tested images may be among them");
+                  one.folder.string() + "': the test images may be among them");
   }
   if (trained.empty() && !is_trained_part) return 0;
   const std::int64_t size = test.describe().size;
@@ -139,10 +139,10 @@ std::int64_t check_trained_images(const Dataset& test, bool allowed, runner::Run
   for (std::size_t i = 0; i < names.size() && found.size() <= kNamedTrained; ++i)
     if (is_trained[i]) found.push_back(runner::printable(names[i]));
   const std::string of_all =
-      std::to_string(count) + " of the " + std::to_string(size) + " tested images";
+      std::to_string(count) + " of the " + std::to_string(size) + " test images";
   if (count == 0) {
     const std::string line =
-        "the model has been trained on none of the " + std::to_string(size) + " tested images";
+        "the model was trained on none of the " + std::to_string(size) + " test images";
     const bool is_of_earlier = std::ranges::any_of(trained_data, &runner::TrainedData::is_earlier);
     if (is_of_earlier) context.say(line);
     else context.detail(line);
@@ -151,7 +151,7 @@ std::int64_t check_trained_images(const Dataset& test, bool allowed, runner::Run
   const std::string more = count > std::ssize(found) ? " and others" : "";
   const std::string listed = "'" + runner::join(found, "', '") + "'" + more;
   const std::string line =
-      "the model has been trained on " + of_all + ", or selected by its results on them: " + listed;
+      "the model was trained on " + of_all + ", or selected by its results on them: " + listed;
   if (allowed) {
     context.say(line);
     return count;
@@ -159,8 +159,8 @@ std::int64_t check_trained_images(const Dataset& test, bool allowed, runner::Run
   throw runner::StageError(runner::ErrorCode::kBadAnnotations, line)
       .at("/allow_trained")
       .with_help(
-          "test on the part that the run kept for testing, or on other images; set allow_trained: "
-          "true to evaluate on these anyway");
+          "test on the part that the run set aside for testing, or on other images; set "
+          "allow_trained: true to evaluate on these anyway");
 }
 
 }  // namespace stages

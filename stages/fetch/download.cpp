@@ -56,7 +56,7 @@ namespace fs = std::filesystem;
 using runner::ErrorCode;
 using runner::StageError;
 
-/// A transient failure of the server.
+/// A transient server failure.
 struct PassingFailure : std::runtime_error {
   explicit PassingFailure(const std::string& what, double wait = 0)
       : std::runtime_error(what), wait(wait) {}
@@ -75,14 +75,14 @@ std::string header(const runner::HttpReply& reply, std::string_view name) {
   return found == reply.headers.end() ? "" : found->second;
 }
 
-/// Returns a text that identifies the version of the file on the server: a strong ETag, else a
+/// Returns a string that identifies the version of the file on the server: a strong ETag, or else a
 /// date.
 std::string validator_of(const runner::HttpReply& reply) {
   const std::string tag = header(reply, "etag");
   return tag.starts_with('"') ? tag : header(reply, "last-modified");
 }
 
-/// The content of a Content-Range header: for "bytes 5-9/10", the first byte and the size of the
+/// The contents of a Content-Range header: for "bytes 5-9/10", the first byte and the size of the
 /// file.
 struct ContentRange {
   std::int64_t begin = 0, all = 0;
@@ -142,7 +142,7 @@ class Fetching {
       try {
         return attempt();
       } catch (const PassingFailure& failure) {
-        if (received_ > before) {  // there is progress, so the failures are not in a row
+        if (received_ > before) {  // progress was made, so the failures are not consecutive
           failures = 0;
           wait = patience_.first_wait;
         }
@@ -233,7 +233,7 @@ class Fetching {
     throw StageError(code, "cannot fetch '" + name_ + "': " + why).with_help(help);
   }
 
-  /// Handles the start of a response that has bytes of the file.
+  /// Handles the start of a response that contains bytes of the file.
   void begin(const runner::HttpReply& reply) {
     has_begun_ = true;
     std::int64_t coming = number(header(reply, "content-length")).value_or(0);
@@ -263,8 +263,8 @@ class Fetching {
   }
 
   [[noreturn]] void refuse(const runner::HttpReply& reply) const {
-    const std::string answer =
-        runner::shown_url(reply.url) + ": the server answers " + std::to_string(reply.status);
+    const std::string answer = runner::shown_url(reply.url) + ": the server responded with " +
+                               std::to_string(reply.status);
     if (is_passing_status(reply.status)) {
       throw PassingFailure(answer,
                            static_cast<double>(number(header(reply, "retry-after")).value_or(0)));
@@ -288,7 +288,7 @@ class Fetching {
     } catch (const StageError& error) {
       if (error.code != ErrorCode::kWrongChecksum) throw;
       if (!has_restarted_ &&
-          (was_resumed_ || received_ == 0)) {  // the first part may be of another file
+          (was_resumed_ || received_ == 0)) {  // the first part may belong to another file
         has_restarted_ = true;
         restart(error.what());
         fetch();

@@ -30,7 +30,7 @@ std::string sum_of_file(const std::filesystem::path& file, const Checksum& like,
 struct Patience {
   long connect_seconds = 30;
   long stall_seconds = 60;  ///< the longest time without receiving a byte
-  int attempts = 5;         ///< the most consecutive attempts without progress
+  int attempts = 5;         ///< the maximum number of consecutive attempts without progress
   double first_wait = 1;  ///< seconds before the second attempt; doubles with each further attempt
   /// The longest wait, in seconds, that a server may request with Retry-After.
   double longest_wait = 120;
@@ -61,7 +61,7 @@ struct Download {
 /// correct. Until then, the data is in <file>.part, and its metadata in <file>.part.json. Both are
 /// kept if the download is stopped, killed or cut off, and the next call continues from there
 /// (Range, If-Range). If the server does not support that, or the file has changed, the download
-/// starts over and reports that. Waits and retries after transient failures. An existing file with
+/// starts over and reports this. Waits and retries after transient failures. An existing file with
 /// the correct checksum is accepted. Returns the number of bytes downloaded. Throws
 /// runner::StageError (kDownloadFailed, kNotPublished, kWrongChecksum, kDiskFull, kCannotCreate,
 /// kCannotWrite) and runner::Cancelled.
@@ -73,7 +73,8 @@ std::int64_t download(const Download& what, const FetchCallbacks& callbacks,
 void check_sum(const std::filesystem::path& file, const std::string& name, const Checksum& checksum,
                const FetchCallbacks& callbacks);
 
-/// Throws runner::StageError (kDiskFull) if the disk of `folder` has fewer than `bytes` bytes free.
+/// Throws runner::StageError (kDiskFull) if the disk that contains `folder` has fewer than `bytes`
+/// bytes free.
 void check_room(const std::filesystem::path& folder, std::int64_t bytes, runner::Storage& storage);
 
 }  // namespace stages

@@ -52,7 +52,7 @@ bool is_hex(std::string_view text, std::size_t digits) {
   throw StageError(
       error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate,
       "cannot create '" + path.string() + "': " + std::generic_category().message(error))
-      .with_help("free up space, or choose another place with HF_HUB_CACHE");
+      .with_help("free up space, or choose another location with HF_HUB_CACHE");
 }
 
 void make_cache_folders(const fs::path& path) {
@@ -127,7 +127,7 @@ class HubFetching {
         .with_help("check HF_ENDPOINT");
   }
 
-  /// Sends a request with a small response. Retries transient failures, as download() does.
+  /// Sends a request with a small response. Retries transient failures, like download().
   Response ask(const runner::HttpRequest& request, const std::string& about) const {
     double wait = patience_.first_wait;
     for (int failures = 1;; ++failures, wait *= 2) {
@@ -143,7 +143,8 @@ class HubFetching {
             });
         const int status = answer.reply.status;
         if (status < 400) return answer;
-        why = runner::shown_url(request.url) + ": the server answers " + std::to_string(status);
+        why = runner::shown_url(request.url) + ": the server responded with " +
+              std::to_string(status);
         if (status == 401 || status == 403) {
           throw StageError(ErrorCode::kNotPublished,
                            "cannot fetch " + about + ": " + why + ", not allowed")
@@ -324,7 +325,7 @@ HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks,
     return HubFetching(wish, callbacks, patience, storage).run();
   } catch (const runner::WriteError& error) {  // replaces its advice, which is about runs
     throw StageError(error.code, error.what())
-        .with_help("free up space, or choose another place with HF_HUB_CACHE");
+        .with_help("free up space, or choose another location with HF_HUB_CACHE");
   }
 }
 

@@ -18,7 +18,7 @@ struct HubWish {
   /// Empty: the weights and the files that describe them (wanted_files()).
   std::vector<std::string> files = {};
   std::filesystem::path cache = {};  ///< empty: runner::hub_cache()
-  std::string endpoint = {};         ///< empty: HF_ENDPOINT, else https://huggingface.co
+  std::string endpoint = {};         ///< empty: HF_ENDPOINT, or else https://huggingface.co
 };
 
 struct HubFile {
@@ -35,10 +35,10 @@ struct HubSnapshot {
   std::int64_t received = 0;  ///< number of bytes downloaded
 };
 
-/// Fetches a model into the cache of huggingface_hub, in its layout: blobs/<etag>, relative links
-/// to them in snapshots/<commit>/, and refs/<revision>, which is written last. Verifies the SHA-256
-/// or git checksum of every file. HF_TOKEN is sent only to the host and port of the endpoint.
-/// Throws runner::StageError as download() does, kNotPublished if the model has no such files,
+/// Fetches a model into huggingface_hub's cache, in its layout: blobs/<etag>, relative links to
+/// them in snapshots/<commit>/, and refs/<revision>, which is written last. Verifies the SHA-256 or
+/// git checksum of every file. HF_TOKEN is sent only to the host and port of the endpoint. Throws
+/// runner::StageError like download(), kNotPublished if the model has no such files,
 /// kDownloadFailed if the server's response is malformed, and runner::Cancelled.
 HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks,
                       const Patience& patience = {}, runner::Storage& storage = runner::disk());

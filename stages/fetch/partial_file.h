@@ -11,14 +11,14 @@
 
 namespace stages {
 
-/// A file that is being downloaded to <file>.part and gets its final name when it is complete. A
+/// A file that is being downloaded to <file>.part and gets its final name once it is complete. A
 /// note in <file>.part.json identifies the file on the server. Both survive if the process is
-/// killed; the next PartialFile of the same name finds them. Throws runner::StageError (kDiskFull,
-/// kCannotWrite, kCannotCreate).
+/// killed; the next PartialFile with the same name finds them. Throws runner::StageError
+/// (kDiskFull, kCannotWrite, kCannotCreate).
 class PartialFile {
  public:
-  /// Finds the part of `file` that already exists. A note with another `url` is ignored. `storage`
-  /// is borrowed.
+  /// Finds the part of `file` that already exists. A note with a different `url` is ignored.
+  /// `storage` is borrowed.
   PartialFile(const std::filesystem::path& file, std::string url, runner::Storage& storage);
 
   const std::filesystem::path& path() const { return path_; }
@@ -30,10 +30,10 @@ class PartialFile {
   /// Stores `validator` in the note. Call this before the first append() to an empty file.
   void note(const std::string& validator);
   void append(std::string_view bytes);
-  /// Flushes the file to the disk and renames it to `file`.
+  /// Flushes the file to disk and renames it to `file`.
   void publish(const std::filesystem::path& file);
 
-  /// Throws the StageError for a system call that failed on `path` with the errno `error`.
+  /// Throws the StageError for a system call that failed on `path` with errno `error`.
   [[noreturn]] static void cannot_write(
       const std::filesystem::path& path, int error,
       runner::ErrorCode otherwise = runner::ErrorCode::kCannotWrite);

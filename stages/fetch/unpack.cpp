@@ -133,7 +133,7 @@ class Unpacking {
     auto parts = safe_parts(path);
     const bool is_root = type == AE_IFDIR && (path == "." || path == "./");
     if (parts.empty() && !is_root)
-      refuse("'" + path + "', a path that leads out of the folder or is not valid");
+      refuse("'" + path + "', a path that leads outside the folder or is invalid");
     if (!parts.empty() && !inner_.empty() && parts.front() == inner_) parts.erase(parts.begin());
     if (type == AE_IFDIR) make_folders(parts);
     else if (parts.empty()) refuse("'" + path + "', a file where a folder is expected");

@@ -31,7 +31,7 @@ class ByteProgress {
   /// `callbacks` is borrowed. `begin` is the number of bytes done, `all` the total; 0: unknown.
   ByteProgress(const FetchCallbacks& callbacks, std::string phase, std::int64_t begin,
                std::int64_t all);
-  /// Reports that `done` bytes are done.
+  /// Reports that `done` bytes have been processed.
   void at(std::int64_t done);
   void set_all(std::int64_t all) { all_ = all; }
 
@@ -64,7 +64,7 @@ Unpacked unpack(const std::filesystem::path& archive, const std::filesystem::pat
                 const FetchCallbacks& callbacks, runner::Storage& storage);
 
 /// Returns the components of a path in an archive, without "."; empty if the path is absolute, has
-/// "..", or has bytes that occur in no file name of a data set.
+/// "..", or contains bytes that no data set has in its file names.
 std::vector<std::string> safe_parts(std::string_view path);
 
 }  // namespace stages

@@ -114,8 +114,8 @@ std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, Fea
           is_other_stem
               ? "set 'stem' to the weights' stem: imagenet begins with a 7 x 7 convolution, feti "
                 "with 5 x 5"
-              : "give weights of this depth, or set 'depth' to the weights' depth: missing weights "
-                "would be random");
+              : "use weights with this depth, or set 'depth' to the weights' depth: missing "
+                "weights would be random");
 }
 
 namespace {
@@ -166,7 +166,7 @@ void shrink_head(FewShotHeadOptions& head) {
 void shrink_head(CrossHeadOptions& head) { head.width = 4; }
 
 /// Returns data with the same number of supports in an episode, a few queries, small images, and
-/// feature maps of the shape `map`.
+/// feature maps of shape `map`.
 DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeImages& episode,
                                      std::int64_t image_size, const MapShape& map) {
   if (data.source)

@@ -31,8 +31,8 @@ struct SavedWeights;
 /// The options of schemas/model/backbone/conv and resnet: the network that turns the images of an
 /// episode into feature maps.
 struct EpisodeBackbone {
-  std::string pointer;  ///< place in the recipe, such as "/model/backbone", for errors in build(),
-                        ///< which runs inside another stage
+  std::string pointer;  ///< location in the recipe, such as "/model/backbone", for errors in
+                        ///< build(), which runs inside another stage
   std::variant<ConvNetworkOptions, ResNetOptions> network;
   std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
   std::optional<std::string> weights_entry;  ///< the weights to read if the file has several
@@ -47,8 +47,8 @@ struct EpisodeBackbone {
   std::string name() const;
 };
 
-/// Reads the section `backbone` of a model's options and reports problems as errors of `reader`.
-/// Checks that the weights exist, but does not read them.
+/// Reads the `backbone` section of a model's options; `reader` collects the errors. Checks that the
+/// weights exist, but does not read them.
 EpisodeBackbone read_episode_backbone(runner::ConfigReader& reader);
 
 /// Returns the shape of the feature map for images of this size. Throws runner::StageError if they
@@ -56,14 +56,14 @@ EpisodeBackbone read_episode_backbone(runner::ConfigReader& reader);
 MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network,
                      std::int64_t height, std::int64_t width);
 
-/// Finds where the saved weights belong in `network`, a network of the backbone. Throws
+/// Finds where the saved weights belong in `network`, which was created by the backbone. Throws
 /// runner::StageError if they do not fit.
 std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, FeatureMaps& network,
                                             const SavedWeights& saved);
 
 /// The options of model.few_shot_transformer and model.cross_transformer.
 struct EpisodeModelConfig {
-  std::string pointer;  ///< place of the model's options in the recipe, "/model"
+  std::string pointer;  ///< location of the model's options in the recipe, "/model"
   EpisodeBackbone backbone;
   std::variant<FewShotHeadOptions, CrossHeadOptions> head;
 };
@@ -126,9 +126,9 @@ class FeatureMaps;
 /// default, uniform within 1 / sqrt(fan-in); prototypes start as means. Each weight is a function
 /// of the seed, its name and its shape.
 void initialize_head(EpisodeNetwork& network, std::uint64_t seed);
-/// Initializes the backbone. The weights of convolutions are normal with variance 2 / (outputs ·
-/// kernel): He initialization with fan-out, which preserves the variance in the backward pass (He
-/// et al. 2015, arXiv:1502.01852). Their biases follow torch's default.
+/// Initializes the backbone. Convolution weights are normal with variance 2 / (outputs · kernel):
+/// He initialization with fan-out, which preserves the variance in the backward pass (He et al.
+/// 2015, arXiv:1502.01852). Their biases follow torch's default.
 void initialize_backbone(FeatureMaps& backbone, std::uint64_t seed);
 
 }  // namespace stages

@@ -25,8 +25,8 @@ struct EpisodeMetrics {
   std::vector<double> accuracies;  ///< of each episode: its share of correctly classified queries
   double mean = 0;                 ///< of the accuracies
   double deviation = 0;            ///< their standard deviation, with divisor n
-  double half_width = 0;  ///< of the 95 % interval of the mean: 1.96 deviations / sqrt(episodes)
-  double chance = 0;      ///< the accuracy of guessing evenly among the classes of an episode
+  double half_width = 0;  ///< of the 95 % interval for the mean: 1.96 deviations / sqrt(episodes)
+  double chance = 0;      ///< the accuracy of guessing uniformly among an episode's classes
   ConfusionMatrix confusion{0};        ///< of all queries, by the dataset's classes
   std::vector<ClassQuality> of_class;  ///< by the dataset's classes; a query can only be mistaken
                                        ///< for a class of its episode
@@ -48,7 +48,7 @@ EpisodeMetrics episode_metrics(const at::Tensor& logits, const at::Tensor& label
 /// deviation, mean_per_class, macro_f1, log_loss, chance, episodes.
 std::vector<std::pair<std::string, double>> summary(const EpisodeMetrics& metrics);
 
-/// Returns the content of metrics.json: the scalar metrics, the metrics of each class with its
+/// Returns the contents of metrics.json: the scalar metrics, the metrics of each class with its
 /// name, and the confusion matrix, with keys in a fixed order.
 nlohmann::ordered_json to_json(const EpisodeMetrics& metrics,
                                const std::vector<std::string>& classes);
@@ -63,9 +63,9 @@ std::string episodes_csv(const EpisodeMetrics& metrics,
                          const std::vector<std::string>& classes);
 
 /// Computes the metrics of the first episodes of `episodes` from their logits and labels, as in
-/// episode_metrics(). Writes metrics.json, which begins with `facts`, episodes.csv and, for few
-/// classes, confusion_matrix.csv; records the scalar metrics at the step `facts["step"]`, and says
-/// the headline. Returns the scalar metrics.
+/// episode_metrics(). Writes metrics.json, which begins with `facts`, episodes.csv and, if there
+/// are few classes, confusion_matrix.csv; records the scalar metrics at step `facts["step"]`, and
+/// logs the headline. Returns the scalar metrics.
 std::shared_ptr<const Metrics> record_episodes(const at::Tensor& logits, const at::Tensor& labels,
                                                const EpisodeSet& episodes,
                                                nlohmann::ordered_json facts,

@@ -57,7 +57,7 @@ at::Tensor mean_features(const Dataset& data, const runner::RunContext& context)
   return sum.div_(count);
 }
 
-/// Measures the features of a network that is not trained on episodes, by nearest class means.
+/// Evaluates the features of a network that was not trained on episodes, by nearest class mean.
 class PrototypeEvaluation final : public runner::Stage {
  public:
   explicit PrototypeEvaluation(PrototypeTest test) : test_(std::move(test)) {}

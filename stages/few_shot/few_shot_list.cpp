@@ -135,7 +135,7 @@ class FewShotLister {
     const std::string name = path.filename().string();
     ListedImages images = read(files, name);
     for (std::string& image : images.paths)
-      std::ranges::replace(image, '\\', '/');  // path separator of Windows
+      std::ranges::replace(image, '\\', '/');  // Windows path separator
     if (files.is_faultless() && images.paths.empty()) files.fault(name, "it lists no images");
     FewShotPart part;
     part.is_named = images.is_named;
@@ -208,7 +208,7 @@ class FewShotLister {
       if (!is_new) {
         files.fault(name, images.lines[i],
                     "'" + runner::printable_ascii(images.paths[i]) +
-                        "' is listed twice, first in line " + std::to_string(first->second));
+                        "' is listed twice, first on line " + std::to_string(first->second));
       }
       list[part_].push_back({*below, images.labels[i]});
     }

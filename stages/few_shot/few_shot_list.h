@@ -12,9 +12,9 @@
 namespace stages {
 
 /// Which classes in a folder of class folders belong to a part. kAll: all classes. kAlternating: in
-/// name order, train uses every second class from the first on, validation every fourth from the
-/// second on, and test every fourth from the fourth on, as in published work on CUB-200-2011.
-/// kRandom: as many classes as with kAlternating, chosen at random.
+/// name order, train uses every second class starting with the first, validation every fourth
+/// starting with the second, and test every fourth starting with the fourth, as in published work
+/// on CUB-200-2011. kRandom: as many classes as with kAlternating, chosen at random.
 enum class FolderClasses : std::uint8_t { kAll, kAlternating, kRandom };
 
 /// The files and folders that list the images of each part.
@@ -29,17 +29,16 @@ struct FewShotSource {
   std::uint64_t split_seed = 0;  ///< for kRandom
 };
 
-/// One part with its own classes. Labels count from 0, and all images are in the list's part of the
-/// same name.
+/// One part with its own classes. Labels count from 0, and all images are in the list's part of
+/// that name.
 struct FewShotPart {
   ImageList list;
   ImageList spare = {};  ///< classes in its folder that it does not use, but another part may use
-  bool is_named =
-      true;  ///< false: the classes are named by numbers, which mean nothing in another part
-  std::string place;  ///< what was read: "base.json", relative to root if it is below root
+  bool is_named = true;  ///< false: the class names are just numbers, meaningless in other parts
+  std::string place;     ///< what was read: "base.json", relative to root if it is below root
 };
 
-/// Lists all parts. Files are named relative to root, or with their full path if they are outside.
+/// Lists all parts. Files are named relative to root, or by their full path if they are outside.
 /// They are sorted by class and name, so the order of a list has no effect. All errors are reported
 /// together, each at its option: "/root", "/train", "/validation" or "/test". Unreadable files,
 /// images that are missing or outside root, and classes or images that two parts share are errors.

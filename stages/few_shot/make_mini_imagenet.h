@@ -6,11 +6,11 @@
 
 namespace stages {
 
-/// Draws a small dataset in the layout of miniImagenet into `folder`: Dataset/CLASS/IMAGE.jpg;
+/// Draws a small dataset in miniImagenet's layout into `folder`: Dataset/CLASS/IMAGE.jpg;
 /// train.csv, val.csv and test.csv with the columns filename and label; and base.json, val.json,
 /// novel.json and all.json with paths relative to `folder`. The seed assigns half of the classes to
 /// training, a quarter to validation and a quarter to testing, at least one to each, so there must
-/// be at least three. The folder appears only when it is complete. Throws like make_image_folder().
+/// be at least three. The folder appears only once it is complete. Throws like make_image_folder().
 void make_mini_imagenet(const std::filesystem::path& folder, const MadeImages& images,
                         const MakeCallbacks& callbacks = {});
 

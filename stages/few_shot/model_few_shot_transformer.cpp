@@ -65,7 +65,7 @@ class SharedThings {
             {},
             "/" + std::string(name(later)),
             "train, validation and test must not overlap: " + std::string(name(earlier)) + " and " +
-                std::string(name(later)) + " both have the " +
+                std::string(name(later)) + " both contain the " +
                 (names_.size() == 1 ? one_ : std::to_string(names_.size()) + " " + many_) + " " +
                 runner::listed(names_, kNamedShared, "'"),
             help};
@@ -107,7 +107,7 @@ void check_overlap(const std::array<FewShotPart, kSplitParts>& parts, runner::Di
       if (classes.any()) {
         errors.push_back(
             classes.error(kParts[earlier], kParts[later],
-                          "give each part its own classes; classes: alternating divides one "
+                          "use different classes for each part; classes: alternating divides one "
                           "folder, and validation: null leaves that part out"));
         continue;  // their images are the same, too
       }

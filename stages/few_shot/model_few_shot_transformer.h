@@ -24,17 +24,17 @@ namespace stages {
 /// tested on data it was trained on. Files are compared on disk, after following links.
 void check_overlap(const std::array<FewShotPart, kSplitParts>& parts, runner::Diagnostics& errors);
 
-/// The sizes of an episode: a few support images (shots) of each of some classes (ways), and query
-/// images to classify.
+/// The dimensions of an episode: a few support images (shots) for each of several classes (ways),
+/// and query images to classify.
 struct EpisodeImages {
-  std::int64_t ways = 0, shots = 0, queries = 0;  ///< `queries` is the total of all classes
+  std::int64_t ways = 0, shots = 0, queries = 0;  ///< `queries` is the total over all classes
   std::int64_t height = 0, width = 0;             ///< of an image
   std::int64_t supports() const { return ways * shots; }
 };
 
-/// Returns the sizes of the episodes in the data. Each sample is an episode: "image" (supports +
-/// queries, 3, height, width), the supports first, class by class; "support" (ways, shots); "label"
-/// (queries). Throws runner::StageError at `pointer` if the samples are not episodes.
+/// Returns the dimensions of the episodes in the data. Each sample is an episode: "image" (supports
+/// + queries, 3, height, width), the supports first, class by class; "support" (ways, shots);
+/// "label" (queries). Throws runner::StageError at `pointer` if the samples are not episodes.
 EpisodeImages fitting_episode(const DatasetDescription& data, const std::string& pointer);
 
 /// A backbone's output for the images of one episode: its feature maps, flattened channel by
@@ -55,7 +55,7 @@ class EpisodeHead : public PrecisionModule {
 
 /// Returns `x` divided by its length along the last dimension, in float32 or wider. A zero vector
 /// has no direction: it stays 0, its cosine with any vector is 0, and the gradient of the result is
-/// passed on unchanged. Nothing becomes NaN.
+/// passed on unchanged. The result is never NaN.
 at::Tensor directions(const at::Tensor& x);
 
 /// A backbone and a head. Child modules: backbone and head.
@@ -71,7 +71,7 @@ class EpisodeNetwork : public PrecisionModule, public OnFrozenBase {
   /// class, and the shape of "support" (episodes, ways, shots). Returns {"logits": (episodes,
   /// queries, ways), "support_features": (episodes, ways, shots, features)}. Episodes are processed
   /// one after the other, each as one batch of images, so an episode's result does not depend on
-  /// other episodes. Instead of "image", the inputs may have feature maps, "features" (episodes,
+  /// other episodes. Instead of "image", the inputs may contain feature maps, "features" (episodes,
   /// supports + queries, channels, height', width').
   NamedTensors forward(const NamedTensors& inputs) const;
 
@@ -118,7 +118,7 @@ struct PairScoreOptions {
 };
 
 struct FewShotHeadOptions {
-  std::string pointer;  ///< place of the options in the recipe, "/model"
+  std::string pointer;  ///< location of the options in the recipe, "/model"
   bool learned_prototypes = true;
   PairAttention attention = PairAttention::kCosine;
   std::int64_t depth = 1, heads = 8, head_width = 64, mlp_width = 512;
@@ -201,7 +201,7 @@ class FewShotHead : public EpisodeHead {
 };
 
 struct CrossHeadOptions {
-  std::string pointer;  ///< place of the options in the recipe, "/model"
+  std::string pointer;  ///< location of the options in the recipe, "/model"
   PairAttention attention = PairAttention::kSoftmax;
   std::int64_t width = 128;
 };

@@ -22,7 +22,7 @@ struct PrototypeRule {
   at::Tensor center = {};  ///< (features) float64, subtracted from all features; undefined: nothing
 };
 
-/// Classifies each query by the nearest mean of the supports of a class (Snell et al. 2017,
+/// Classifies each query by the nearest class mean of the supports (Snell et al. 2017,
 /// arXiv:1703.05175; with a center and cosines, CL2N of Wang et al. 2019, arXiv:1911.04623).
 /// `supports` (ways, shots, …) and `queries` (n, …) are features of any shape, which is flattened.
 /// Returns logits (n, ways), float64: scaled cosines, or negative squared distances.

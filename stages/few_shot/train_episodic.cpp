@@ -125,7 +125,7 @@ EpisodicLoss read_episodic_loss(runner::ConfigReader& reader) {
       reader, "deviation", {{"unbiased", Deviation::kUnbiased}, {"biased", Deviation::kBiased}});
   if (loss.classification == 0 && loss.variance == 0 && loss.covariance == 0) {
     reader.fail("classification", runner::ErrorCode::kOptionConflict,
-                "all terms of the loss have weight 0", "set loss.classification: 1.0");
+                "all loss terms have weight 0", "set loss.classification: 1.0");
   }
   return loss;
 }

@@ -19,13 +19,13 @@ enum class Deviation {
 
 /// Penalizes features that vary too little within a class: returns the mean over classes and
 /// features of max(0, target - deviation), with the standard deviation over the class's shots. The
-/// loss pushes the images of a class apart, up to the target. A feature that does not vary at all
-/// has no gradient, so with one shot and kBiased the loss equals the target and trains nothing.
-/// Throws std::invalid_argument for one shot and kUnbiased.
+/// loss pushes the images of a class apart until the target is reached. A feature that does not
+/// vary at all has no gradient, so with one shot and kBiased the loss equals the target and has no
+/// effect on training. Throws std::invalid_argument for one shot and kUnbiased.
 at::Tensor support_variance_loss(const at::Tensor& features, double target, Deviation deviation);
 
 /// Returns covariance_loss() of all supports together, (ways · shots, d). The Gram form needs
-/// memory for (ways · shots)² values, where the direct form needs several times d². Throws like
+/// memory for (ways · shots)² values, whereas the direct form needs several times d². Throws like
 /// covariance_loss().
 at::Tensor support_covariance_loss(const at::Tensor& features, CovarianceForm form);
 

@@ -20,7 +20,8 @@ std::vector<std::int64_t> factor_shape(std::int64_t outputs, at::IntArrayRef res
   return shape;
 }
 
-/// Returns the `bias` of a layer with that weight in a shape and type for sums with `output`.
+/// Returns the `bias` of a layer with that weight, in a shape and type that can be added to
+/// `output`.
 at::Tensor bias_for(const at::Tensor& output, const at::Tensor& weight, const at::Tensor& bias) {
   const at::Tensor result = bias.to(output.scalar_type());
   return weight.dim() == 4 ? result.view({1, -1, 1, 1}) : result;

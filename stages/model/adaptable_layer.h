@@ -18,19 +18,19 @@ namespace stages {
 class LoraFactor : public torch::nn::Module {
  public:
   LoraFactor(at::IntArrayRef shape, const at::TensorOptions& options);
-  /// Adds `start`, a buffer for the value from which training starts.
+  /// Adds the buffer `start` for the value from which training starts.
   void keep_start();
 
   at::Tensor weight, start;  ///< of the same shape; `start` is undefined unless it is kept
 };
 
-/// What an adapter has in addition to A and B.
+/// An adapter's parts other than A and B.
 struct LoraVariant {
   /// Weight-decomposed adaptation (DoRA; Liu et al. 2024, arXiv:2402.09353): a trained norm for
   /// each output of the layer.
   bool has_magnitude = false;
   /// Principal adaptation (PiSSA; Meng et al. 2024, arXiv:2404.02948): A and B start from the
-  /// weight's largest singular values, and their first product is subtracted from the weight.
+  /// weight's largest singular values, and their initial product is subtracted from the weight.
   bool is_principal = false;
 };
 
@@ -39,28 +39,29 @@ struct ConvolutionSteps {
   std::vector<std::int64_t> stride, padding = {0, 0}, dilation = {1, 1};
 };
 
-/// A low-rank adapter (Hu et al. 2021, arXiv:2106.09685) of one layer: adds scaling · B(A(drop(x)))
-/// to the layer's output for x. Children: lora_A, lora_B, and lora_dropout. For a linear layer A is
-/// (rank, in) and B is (out, rank). For a convolution A is a convolution with the same size and
-/// steps, (rank, in, height, width), and B is a 1 x 1 convolution, (out, rank, 1, 1).
+/// A low-rank adapter (Hu et al. 2021, arXiv:2106.09685) for one layer: adds scaling ·
+/// B(A(drop(x))) to the layer's output for x. Children: lora_A, lora_B, and lora_dropout. For a
+/// linear layer A is (rank, in) and B is (out, rank). For a convolution A is a convolution with the
+/// same size and steps, (rank, in, height, width), and B is a 1 x 1 convolution, (out, rank, 1, 1).
 ///
-/// With a magnitude there is a child lora_magnitude_vector, (out) or (1, out, 1, 1), and each
-/// output's weights are rescaled to that norm. As in the paper, their norm has no gradient. A
-/// principal adapter keeps the values from which A and B start, as buffers, and leaves the layer's
-/// weight as it is: it adds scaling · (B·A - B₀·A₀), which is zero at first.
+/// If there is a magnitude, it is a child called lora_magnitude_vector, (out) or (1, out, 1, 1),
+/// and each output's weights are rescaled to that norm. As in the paper, no gradient flows through
+/// the norm of the weights. A principal adapter keeps the values from which A and B start, as
+/// buffers, and leaves the layer's weight unchanged: it adds scaling · (B·A - B₀·A₀), which is zero
+/// initially.
 ///
 /// Its weights are on the layer's device, in the layer's type or float32, whichever is wider:
 /// adapters of a half-precision layer are trained in float32. All require gradients.
 class LoraAdapter : public torch::nn::Module {
  public:
-  /// Creates an adapter for a layer with that weight. Convolutions use `steps`; the default is a
-  /// patch embedding's steps, which read each pixel once. Throws std::invalid_argument if the rank
-  /// is below 1.
+  /// Creates an adapter for a layer with the given weight. Convolutions use `steps`; the default is
+  /// a patch embedding's steps, which read each pixel once. Throws std::invalid_argument if the
+  /// rank is below 1.
   LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, double scaling, double dropout,
               std::optional<ConvolutionSteps> steps = {}, LoraVariant variant = {});
 
-  /// Sets what depends on the layer's weight, after A and B have been drawn: a principal adapter's
-  /// A and B, and the magnitude.
+  /// Initializes what depends on the layer's weight, once A and B have been drawn: a principal
+  /// adapter's A and B, and the magnitude.
   void start_from(const at::Tensor& layer_weight);
 
   /// Returns `x`, the layer's input, in the adapter's type, with dropout.
@@ -135,10 +136,11 @@ class AdaptableLayer : public PrecisionModule {
   /// after conversion. Returns nullopt if there is no active adapter, or if adapted() must compute
   /// the adapter's output, for example because of dropout.
   std::optional<LowRank> low_rank_for(const at::Tensor& x, const at::Tensor& used) const;
-  /// Returns `output`, the layer's own result for `x`, with the adapter, in the type of `output`.
+  /// Returns `output`, the layer's own result for `x`, with the adapter applied, in the type of
+  /// `output`.
   at::Tensor adapted(const at::Tensor& x, const at::Tensor& output) const;
-  /// True if the adapter has a magnitude. Then the layer's result is rescaled() of the sum of
-  /// unbiased() and the adapter's output, if nothing is dropped.
+  /// True if the adapter has a magnitude. If nothing is dropped, the layer's result is then the
+  /// rescaled() sum of unbiased() and the adapter's output.
   bool is_rescaled() const { return adapter_ && !is_merged_ && adapter_->has_magnitude(); }
   at::Tensor rescaled(const at::Tensor& sum) const;
 

@@ -33,11 +33,11 @@ bool says_nothing(const Json& value) {
          ((value.is_array() || value.is_object()) && value.empty());
 }
 
-/// Keys that do not affect what an adapter computes, or affect it only together with refused keys.
+/// Keys that do not affect what an adapter computes, or affect it only together with rejected keys.
 constexpr std::array kWithoutEffect = {"inference_mode", "megatron_core",     "peft_version",
                                        "task_type",      "qalora_group_size", "runtime_config"};
 
-/// Reads the members of a config, each of them once; finish() refuses the rest.
+/// Reads the members of a config, each of them once; finish() rejects the rest.
 class Members {
  public:
   explicit Members(const Json& config) : config_(config) {}
@@ -81,7 +81,7 @@ class Members {
       else field.emplace_back(pattern, count(key, item, 1));
     }
   }
-  /// Returns `value` if it is an integer from `least` to 16384; otherwise refuses it.
+  /// Returns `value` if it is an integer from `least` to 16384; otherwise rejects it.
   static std::int64_t count(const std::string& key, const Json& value, std::int64_t least) {
     constexpr std::int64_t kMost = 16384;
     const bool fits = value.is_number_integer() && value >= least && value <= kMost;
@@ -102,7 +102,7 @@ class Members {
     }
     return result;
   }
-  /// Refuses members that have a value but were not read.
+  /// Rejects members that have a value but were not read.
   void finish() const {
     for (const auto& [key, value] : config_.items()) {
       if (std::ranges::find(taken_, key) != taken_.end() || says_nothing(value)) continue;
@@ -274,7 +274,7 @@ AdapterConfig parse_adapter_config(std::string_view text) {
   members.read("fan_in_fan_out", is_transposed);
   if (is_transposed)
     config.notes.push_back(
-        "fan_in_fan_out has no effect: no layer here keeps its weight transposed");
+        "fan_in_fan_out has no effect: no layer here stores its weight transposed");
   members.finish();
   if (options.targets == ModuleSelection()) refuse_config("it has no 'target_modules'");
   check_expressions(options);
@@ -293,7 +293,7 @@ std::string to_text(const AdapterConfig& config) {
       {"base_model_name_or_path", or_null_text(config.base_model)},
       {"bias", word(options.bias)},
   };
-  // peft before 0.14 does not know this key and refuses configs with unknown keys.
+  // peft before 0.14 does not know this key and rejects configs with unknown keys.
   if (options.exclude != ModuleSelection()) json["exclude_modules"] = json_of(options.exclude);
   json["fan_in_fan_out"] = false;
   json["inference_mode"] = true;

@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// The content of peft's adapter_config.json.
+/// The contents of peft's adapter_config.json.
 struct AdapterConfig {
   LoraOptions options;
   std::string base_class;      ///< class of the wrapped model: "CLIPVisionModel"; empty: not given
@@ -20,13 +20,14 @@ struct AdapterConfig {
   std::vector<std::string> notes = {};    ///< for the user: options that have no effect
 };
 
-/// Parses an adapter_config.json. Absent keys get peft's defaults. Unknown keys are accepted if
-/// they are null, false or empty; otherwise they may request a variant of LoRA and are refused.
-/// Throws std::invalid_argument that names the key and the problem.
+/// Parses an adapter_config.json. Missing keys get peft's defaults. Unknown keys are accepted if
+/// they are null, false or empty; otherwise they may request a variant of LoRA and are rejected.
+/// Throws std::invalid_argument, naming the key and the problem.
 AdapterConfig parse_adapter_config(std::string_view text);
 
 /// Returns the text of an adapter_config.json that every version of peft can read, unless modules
-/// are excluded, which needs peft 0.14. Patterns keep their order, since peft tries them in order.
+/// are excluded, which requires peft 0.14. Patterns keep their order, since peft tries them in
+/// order.
 std::string to_text(const AdapterConfig& config);
 
 }  // namespace stages

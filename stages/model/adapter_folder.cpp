@@ -45,9 +45,9 @@ std::string read_text(const fs::path& path) {
   std::error_code error;
   const bool is_file = fs::is_regular_file(path, error);
   const std::uintmax_t size = is_file ? fs::file_size(path, error) : 0;
-  if (!is_file || error) damaged_adapter(path, "it cannot be read as a file");
+  if (!is_file || error) damaged_adapter(path, "it is not a readable file");
   if (size > kMost)
-    damaged_adapter(path, "it has " + std::to_string(size) + " bytes, which is too large");
+    damaged_adapter(path, "it has " + std::to_string(size) + " bytes, which is too many");
   std::ifstream file = runner::open_regular(path, std::ios::binary);
   std::string text(size, '\0');
   file.read(text.data(), static_cast<std::streamsize>(size));
@@ -198,7 +198,7 @@ struct Misfits {
     };
     add(missing, "missing");
     add(unexpected, "unexpected");
-    add(shapes, "of another shape");
+    add(shapes, "with a different shape");
     return result;
   }
 };
@@ -354,12 +354,12 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
   const auto chosen = chosen_layers(lora, saved.config.options, names);
   if (const std::string text = difference(chosen, adapted_layers(lora)); !text.empty())
     damaged_adapter(saved.folder, text,
-                    "write the adapter's own rank, alpha and targets into the recipe");
+                    "set rank, alpha and targets in the recipe to the adapter's values");
   const NamedTensors own = adapter_tensors(lora, names);
   const Misfits misfits(own, saved.tensors);
   if (const std::string text = misfits.text(); !text.empty()) {
     damaged_adapter(saved.folder, text,
-                    "use an unmodified adapter of this network; nothing was loaded from this one");
+                    "use an unmodified adapter for this network; nothing was loaded from this one");
   }
   const torch::NoGradGuard no_graph;
   for (const auto& [name, tensor] : own) tensor.copy_(saved.tensors.at(name));

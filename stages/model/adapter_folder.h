@@ -25,7 +25,7 @@ struct AdapterHead {
   OrdinalHead ordinal = OrdinalHead::kNone;
 };
 
-/// An adapter that was read from a folder in peft's format.
+/// An adapter read from a folder in peft's format.
 struct SavedAdapter {
   std::filesystem::path folder;  ///< contains adapter_config.json
   AdapterConfig config;
@@ -36,7 +36,7 @@ struct SavedAdapter {
 
 /// Reads adapter_config.json, adapter_model.safetensors (or adapter_model.bin) and, if present,
 /// head.safetensors and classes.json. They are in `folder` or, for a named adapter, in its only
-/// subfolder with an adapter. The content is untrusted. Throws runner::StageError.
+/// subfolder with an adapter. The contents are untrusted. Throws runner::StageError.
 SavedAdapter read_adapter(const std::filesystem::path& folder);
 
 /// Returns the index in `libraries` of the naming scheme that the adapter's tensors use: the one
@@ -46,15 +46,15 @@ std::size_t names_of_adapter(const SavedAdapter& adapter, const torch::nn::Modul
                              std::span<const ModuleNames> libraries);
 
 /// If the adapter's tensors include the head, saved as one of its modules_to_save under the
-/// library's name, moves it to saved.head, with the classes of classes.json. Throws
+/// library's name, moves it to saved.head, with the classes from classes.json. Throws
 /// runner::StageError if that module is not a head.
 void take_head(SavedAdapter& saved, const ModuleNames& names);
 
 /// Copies the tensors of `saved` into the adapters of `lora`, converting types and devices. The
 /// options in `saved` must select exactly these adapters, with the same ranks and scalings. Each
-/// tensor of the adapters must be in `saved` with the same shape. `saved` must have no other
+/// tensor of the adapters must be in `saved` with the same shape. `saved` may contain no other
 /// tensors, except those of CLIP's text tower. Returns notes on what was left out. Throws
-/// runner::StageError with everything that does not fit; then nothing is changed.
+/// runner::StageError listing everything that does not fit; in that case nothing is changed.
 std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapter& saved,
                                       const ModuleNames& names);
 

@@ -154,10 +154,10 @@ std::vector<std::string> begin_from(const std::string& folder, const torch::nn::
 std::vector<std::string> without_effect(const AttachedLora& lora) {
   std::vector<std::string> notes;
   for (const std::string& target : lora.unused_targets)
-    notes.push_back("targets: '" + target + "' names no layer");
+    notes.push_back("targets: '" + target + "' matches no layer");
   for (const std::string& pattern : lora.unused_patterns)
     notes.push_back("'" + pattern +
-                    "' of rank_pattern or alpha_pattern matches no layer that has an adapter");
+                    "' in rank_pattern or alpha_pattern matches no layer that has an adapter");
   return notes;
 }
 

@@ -37,8 +37,8 @@ struct HeadWeights {
 
 /// Loads the adapter in `folder` into `lora`, and a head next to it into `head`. The adapter may
 /// use any supported library's names. For a CLIP with both towers, it may adapt only one of them.
-/// Returns notes on what was loaded. Throws runner::StageError at the option `adapter` if the
-/// adapter does not fit; then no adapter is changed.
+/// Returns notes on what was loaded. Throws runner::StageError at the `adapter` option if the
+/// adapter does not fit; in that case no adapter is changed.
 std::vector<std::string> begin_from(const std::string& folder, const torch::nn::Module& network,
                                     const AttachedLora& lora, const HeadWeights& head);
 

@@ -55,7 +55,7 @@ void initialize(const Named& target, const LoraAdapter& adapter, LoraInitializat
   else b.zero_();
 }
 
-/// Throws if the options ask for more principal components than a target has.
+/// Throws if the options request more principal components than a target has.
 void check_principal(const Named& named, std::int64_t rank) {
   const at::Tensor& weight = named.layer->weight;
   if (weight.dim() != 2) {
@@ -75,7 +75,7 @@ void check_principal(const Named& named, std::int64_t rank) {
       .with_help("set rank to at most " + std::to_string(most));
 }
 
-/// Returns the items of `names` that name no module.
+/// Returns the items of `names` that match no module.
 std::vector<std::string> missing_modules(const std::vector<std::string>& names,
                                          const std::vector<Named>& modules) {
   std::vector<std::string> missing;
@@ -290,7 +290,7 @@ void merge_lora(torch::nn::Module& network) {
       throw StageError(
           ErrorCode::kStageFailed,
           "the adapter of '" + name + "' cannot be merged: the weight would not be finite")
-          .with_help("the training has diverged: use an earlier checkpoint");
+          .with_help("training has diverged: use an earlier checkpoint");
     }
   }
   for (const auto& [name, layer] : layers) {

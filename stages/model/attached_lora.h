@@ -14,7 +14,8 @@
 
 namespace stages {
 
-/// Maps our dotted name of a module to a library's name; nullopt if the library has no such module.
+/// Maps our dotted name for a module to a library's name; nullopt if the library has no such
+/// module.
 using ModuleNames = std::function<std::optional<std::string>(std::string_view ours)>;
 
 /// An adapter in a network.
@@ -53,13 +54,13 @@ struct AttachedLora {
 ///   network->head()->weight.requires_grad_(true);  // if the library has no head
 ///
 /// Throws runner::StageError at one of the options if they do not suit the network (see
-/// select_targets()); then nothing is changed.
+/// select_targets()); in that case nothing is changed.
 AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
                          const ModuleNames& names, std::uint64_t seed);
 
-/// Sets what depends on the values of the adapted layers' weights: the magnitudes, and the start of
-/// principal adapters (see LoraVariant). Call it when the network has its weights. It does nothing
-/// on the Meta device.
+/// Initializes what depends on the values of the adapted layers' weights: the magnitudes, and the
+/// start of principal adapters (see LoraVariant). Call this once the network has its weights. Does
+/// nothing on the Meta device.
 void start_from_weights(const AttachedLora& lora);
 
 /// Returns the tensors of an adapter file by their names there, without "base_model.model.". They
@@ -78,22 +79,22 @@ struct ChosenLayer {
 
 /// Returns the layers that have adapters.
 std::vector<ChosenLayer> adapted_layers(const AttachedLora& lora);
-/// Returns the layers that would get adapters from `options`, which use the names of `names`.
+/// Returns the layers to which `options`, written with the names of `names`, would attach adapters.
 /// Throws like attach_lora().
 std::vector<ChosenLayer> chosen_layers(const AttachedLora& lora, const LoraOptions& options,
                                        const ModuleNames& names);
 
-/// Returns the options of plain adapters that are equivalent to principal ones with `options`, of
-/// twice the rank and the same scaling; other options unchanged. Those adapters have the factors of
-/// LoraAdapter::factors().
+/// For principal adapters with `options`, returns the options of equivalent plain adapters, with
+/// twice the rank and the same scaling; returns other options unchanged. The plain adapters have
+/// the factors of LoraAdapter::factors().
 LoraOptions without_principal(LoraOptions options);
 
-/// Returns options that select the same layers by the names of `names`: the options of `lora` if
+/// Returns options that select the same layers by their names in `names`: the options of `lora` if
 /// they do so, otherwise options that list each layer's full name.
 LoraOptions options_for(const AttachedLora& lora, const ModuleNames& names);
 
 /// Merges every adapter into its layer's weight and removes it. If a merged weight would not be
-/// finite, throws runner::StageError that names the layer; then nothing is merged.
+/// finite, throws runner::StageError naming the layer; in that case nothing is merged.
 void merge_lora(torch::nn::Module& network);
 
 /// Returns "trainable params: 786,432 || all params: 303,966,208 || trainable%: 0.2587", as peft

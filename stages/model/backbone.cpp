@@ -57,7 +57,8 @@ class Comparison {
                          *backbone_.weights + "' that contains its value")
         .at("/" + std::string(option))
         .in_stage(backbone_.pointer)
-        .with_help("write the value used to train the weights, since they do not contain it");
+        .with_help(
+            "set it to the value that the weights were trained with, since they do not contain it");
   }
 
   void finish() const {
@@ -208,8 +209,8 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// Returns the result of `read` for the backbone's weights; errors are reported at the option
-/// `weights`.
+/// Returns the result of `read` for the backbone's weights; errors are reported at the `weights`
+/// option.
 template <typename Read>
 auto read_by(const BackboneConfig& backbone, Read read) {
   try {

@@ -23,8 +23,8 @@ namespace stages {
 /// The family of vision transformers that a backbone belongs to.
 enum class BackboneFamily { kClip, kVit };
 
-/// If the backbone of `parent` has one of these kinds, which belong to other models, adds an error
-/// to `parent` and returns true. `why` completes the sentence "a backbone 'vit' …".
+/// If the backbone of `parent` is of one of these kinds, which belong to other models, adds an
+/// error to `parent` and returns true. `why` completes the sentence "a backbone 'vit' …".
 bool refuse_backbone(runner::ConfigReader& parent, std::initializer_list<std::string_view> kinds,
                      const std::string& why, const std::string& help);
 
@@ -50,18 +50,18 @@ struct BackboneConfig {
   InitializerOptions initializer() const;
 };
 
-/// Reads the section `backbone` of a model's options and reports problems as errors of `reader`.
-/// Checks that the weights exist, but does not read them.
+/// Reads the `backbone` section of a model's options; `reader` collects the errors. Checks that the
+/// weights exist, but does not read them.
 BackboneConfig read_backbone(runner::ConfigReader& reader);
 
-/// Returns `backbone` with its open options filled in from the config next to its weights. Throws
-/// runner::StageError at the first option that the recipe and the config set to different values,
-/// or that neither sets.
+/// Returns `backbone` with its unresolved options filled in from the config next to its weights.
+/// Throws runner::StageError at the first option that the recipe and the config set to different
+/// values, or that neither sets.
 BackboneConfig resolved(BackboneConfig backbone,
                         const std::optional<runner::PretrainedConfig>& config);
 
-/// Returns the sizes in which `backbone` differs from the weights, such as "hidden_size is 768, but
-/// 1024 in the weights; …"; empty if there are none.
+/// Returns the dimensions in which `backbone` differs from the weights, such as "hidden_size is
+/// 768, but 1024 in the weights; …"; empty if there are none.
 std::string differing_sizes(const BackboneConfig& backbone, const runner::PretrainedConfig& sizes);
 
 /// Returns the options of a classifier with `classes` classes for this data. Throws
@@ -70,8 +70,8 @@ std::string differing_sizes(const BackboneConfig& backbone, const runner::Pretra
 ImageClassifierOptions classifier_on(const BackboneConfig& backbone, const DatasetDescription& data,
                                      std::int64_t classes);
 
-// These functions read what a backbone's option `weights` refers to; it must be set. They throw
-// runner::StageError at that option.
+// These functions read the weights to which a backbone's `weights` option refers; it must be set.
+// They throw runner::StageError at that option.
 
 /// Returns the shapes of the weights, without a digest, and the config next to them.
 SavedWeights shapes_of_weights(const BackboneConfig& backbone);

@@ -41,7 +41,7 @@ void check(const ConvolutionalClassifierConfig& config, const ResNetWeightsRepor
       is_other_stem
           ? "set 'stem' to the weights' stem: imagenet begins with a 7 x 7 convolution, feti "
             "with 5 x 5"
-          : "use weights of this depth, or set 'depth' to the weights' depth: missing weights "
+          : "use weights with this depth, or set 'depth' to the weights' depth: missing weights "
             "would be random");
 }
 
@@ -53,11 +53,11 @@ void check(const ConvolutionalClassifierConfig& config, const TimmWeightsReport&
            file +
                "have Cadene's names (layer0, se_module, last_linear), like timm's "
                "legacy_seresnext50_32x4d",
-           "use timm's weights of " + config.name + ", or rename these");
+           "use timm's weights for " + config.name + ", or rename these");
   }
   refuse(config, ErrorCode::kDamagedWeights,
          file + "do not fit " + config.name + ": " + report.misfits(),
-         "use timm's weights of exactly this network: missing weights would be random");
+         "use timm's weights for exactly this network: missing weights would be random");
 }
 
 }  // namespace

@@ -12,12 +12,12 @@ namespace stages {
 struct ConvolutionalClassifierConfig;
 struct SavedWeights;
 
-/// Where saved weights belong in the backbone of a convolutional classifier: by torchvision's names
-/// for a ResNet of basic blocks, otherwise by timm's.
+/// Assigns saved weights to the backbone of a convolutional classifier: by torchvision's names for
+/// a ResNet of basic blocks, otherwise by timm's.
 class BackboneWeights {
  public:
   /// Uses only the names and shapes of `saved`. `backbone` must outlive this object; it may be on
-  /// the Meta device. Throws runner::StageError at the option for the weights if they do not fit.
+  /// the Meta device. Throws runner::StageError at the weights option if they do not fit.
   BackboneWeights(const ConvolutionalClassifierConfig& config, FeatureMaps& backbone,
                   const SavedWeights& saved);
 

@@ -176,7 +176,7 @@ void add_gated(const float* __restrict x, const float* __restrict open,
                const float* __restrict added, float* __restrict y, std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) {
     const float product = x[c] * open[c], sum = product + added[c];
-    y[c] = sum < 0 ? 0 : sum;  // NaN stays
+    y[c] = sum < 0 ? 0 : sum;  // NaN is kept
   }
 }
 

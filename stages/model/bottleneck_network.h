@@ -18,12 +18,12 @@ struct BottleneckOptions {
   std::array<std::int64_t, 4> layers = {3, 4, 6, 3};  ///< blocks of each stage
   std::int64_t cardinality = 1;                       ///< groups of the 3 x 3 convolution
   std::int64_t base_width = 64;    ///< channels of a group, in a stage with 64 planes
-  std::int64_t squeeze_ratio = 0;  ///< channels of a block per channel of its gate; 0: no gates
+  std::int64_t squeeze_ratio = 0;  ///< a block's channels per channel of its gate; 0: no gates
   std::int64_t planes = 64;        ///< of the first stage; each later stage doubles them
   double drop_path = 0;            ///< of the last block; rises in equal steps from 0 at the first
 };
 
-/// The sizes of one block.
+/// The dimensions of one block.
 struct BottleneckSizes {
   std::int64_t in = 0, width = 0, out = 0, stride = 1, groups = 1;
   std::int64_t squeezed = 0;  ///< channels of the gate; 0: none
@@ -31,7 +31,7 @@ struct BottleneckSizes {
 };
 
 /// A residual block: a 1 x 1, a 3 x 3 and a 1 x 1 convolution, an optional gate, and a shortcut.
-/// Children by timm's names: conv1, bn1, conv2, bn2, conv3, bn3, se and, if the shape changes,
+/// Children, with timm's names: conv1, bn1, conv2, bn2, conv3, bn3, se and, if the shape changes,
 /// downsample.0 and downsample.1; with a drop_path above 0 also drop_path.
 class Bottleneck : public RecomputableModule {
  public:
@@ -53,7 +53,7 @@ class Bottleneck : public RecomputableModule {
   std::shared_ptr<Dropout> drop_path_;  // null: never skipped
 };
 
-/// The network up to its last feature map. Children by timm's names: conv1, bn1, layer1.0 …
+/// The network up to its last feature map. Children, with timm's names: conv1, bn1, layer1.0 …
 /// layer4.N.
 class BottleneckNetwork : public FeatureMaps {
  public:
@@ -75,7 +75,8 @@ class BottleneckNetwork : public FeatureMaps {
 /// throws std::logic_error.
 at::Tensor gated_residual(const at::Tensor& maps, const at::Tensor& gate, const at::Tensor& added);
 
-/// One stage of a network of inverted residuals: blocks of one shape, the first with the stride.
+/// One stage of a network of inverted residuals: blocks of the same shape, the first of which has
+/// the stride.
 struct InvertedResidualStage {
   std::int64_t blocks = 1, size = 3, stride = 1, out = 0;
 };
@@ -93,7 +94,7 @@ struct InvertedResidualOptions {
   static InvertedResidualOptions efficient_net_b2();
 };
 
-/// The sizes of one block.
+/// The dimensions of one block.
 struct InvertedResidualSizes {
   std::int64_t in = 0, expansion = 1, out = 0, size = 3, stride = 1;
   bool is_efficient_net = false;
@@ -101,7 +102,7 @@ struct InvertedResidualSizes {
 };
 
 /// A block of an expanding 1 x 1 convolution, a depthwise convolution, a gate, and a projecting
-/// 1 x 1 convolution. Children by timm's names: conv_pw, bn1, conv_dw, bn2, se, conv_pwl, bn3;
+/// 1 x 1 convolution. Children, with timm's names: conv_pw, bn1, conv_dw, bn2, se, conv_pwl, bn3;
 /// without expansion conv_dw, bn1, se, conv_pw, bn2. A block that adds its input also has drop_path
 /// if its drop_path is above 0.
 class InvertedResidual : public RecomputableModule {
@@ -119,8 +120,8 @@ class InvertedResidual : public RecomputableModule {
   std::shared_ptr<Dropout> drop_path_;     // null: never skipped
 };
 
-/// The network up to its last feature map. Children by timm's names: conv_stem, bn1, blocks.0.0 …,
-/// conv_head, bn2.
+/// The network up to its last feature map. Children, with timm's names: conv_stem, bn1, blocks.0.0
+/// …, conv_head, bn2.
 class InvertedResidualNetwork : public FeatureMaps {
  public:
   InvertedResidualNetwork(const InvertedResidualOptions& network, const at::TensorOptions& options);

@@ -16,17 +16,17 @@ namespace stages {
 /// /tokenizer/vocabulary.
 std::shared_ptr<const Tokenizer> opened_tokenizer(const TokenizerOptions& options);
 
-/// Returns the tokenizer's merges file next to weights (saved_weights.h), under a name that
-/// libraries use; nullopt if there is none.
+/// Returns the tokenizer's merges file, which lies next to the weights (saved_weights.h) under a
+/// name that libraries use; nullopt if there is none.
 std::optional<std::filesystem::path> merges_next_to(const std::string& weights);
-/// Returns the same file. Throws runner::StageError, kMissingWeights, at /tokenizer/merges if there
+/// Returns the same file. Throws runner::StageError (kMissingWeights) at /tokenizer/merges if there
 /// is none.
 std::filesystem::path merges_of(const std::string& weights);
 
 /// The texts that a network accepts.
 struct CaptionContext {
   std::int64_t length = 0;     ///< in tokens, including the start and the end
-  bool cuts = false;           ///< longer texts are truncated; false: refused
+  bool cuts = false;           ///< longer texts are truncated; false: rejected
   std::string cutting_option;  ///< the option that changes this: "model.tokenizer.too_long"
 };
 

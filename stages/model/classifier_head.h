@@ -38,7 +38,7 @@ class ClassifierHead : public PrecisionModule {
   struct Layer {
     std::shared_ptr<Dropout> dropout;
     std::shared_ptr<Linear> linear;
-    std::shared_ptr<BatchNorm> norm;  // null: the last layer
+    std::shared_ptr<BatchNorm> norm;  // null for the last layer
   };
   std::vector<Layer> layers_;
 };

@@ -82,7 +82,7 @@ std::unique_ptr<PretrainedPlaces> Clip::places_in(torch::nn::Module& network) co
       refuse(places->report().misfits(),
              "use weights of both towers of a CLIP model of this shape, or change the model's "
              "shape to match the weights");
-    refuse(sizes, "change the model's sizes to match the weights, or use other weights");
+    refuse(sizes, "change the model's dimensions to match the weights, or use other weights");
   } catch (const StageError& error) {
     if (!error.stage.empty()) throw;
     refuse(error.what(), error.help);

@@ -26,9 +26,9 @@ struct ClipConfig {
   double logit_scale = 0;                   ///< initial value if the weights are random
   std::optional<double> maximum_logit_scale;
   std::optional<double> logit_bias;  ///< initial value if the weights have none; nullopt: no bias
-  bool cuts_texts = false;           ///< truncate texts longer than the context; false: refuse them
+  bool cuts_texts = false;           ///< truncate texts longer than the context; false: reject them
   std::optional<ClipAdapterConfig> lora;  ///< nullopt: train all weights
-  std::uint64_t base_seed = 0;            ///< for random weights below adapters
+  std::uint64_t base_seed = 0;            ///< for random base weights under adapters
 };
 
 /// CLIP with both towers. build() creates a ClipNetwork or, if adapters are trained, an
@@ -36,7 +36,7 @@ struct ClipConfig {
 class Clip : public Model, public ImageTextModel, public ShrinkableModel {
  public:
   /// `saved` contains the shapes and the digest of the weights; each build() reads their values
-  /// again. If it is null, the weights are random. `config` must have no open options.
+  /// again. If it is null, the weights are random. `config` must have no unresolved options.
   Clip(ClipConfig config, std::shared_ptr<const Tokenizer> tokenizer,
        std::shared_ptr<const SavedWeights> saved)
       : config_(std::move(config)), tokenizer_(std::move(tokenizer)), saved_(std::move(saved)) {}

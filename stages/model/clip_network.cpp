@@ -112,7 +112,7 @@ namespace {
 
 using runner::StageError;
 
-/// Runs `act`, and changes the location of its errors to the section `adapters`.
+/// Runs `act`, and changes the location of its errors to the `adapters` section.
 template <typename Act>
 auto in_section(const ClipAdapterConfig& config, const Act& act) {
   try {
@@ -158,7 +158,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns the keys that have the same names in transformers' configs of both towers.
+/// Returns the keys that have the same names in transformers' configs for both towers.
 Json tower_config(const char* type, const BlockOptions& block, std::int64_t layers,
                   std::int64_t projection_dim) {
   return {{"model_type", type},

@@ -24,7 +24,7 @@ enum class EndToken {
                ///< none
 };
 
-/// The shape of a text tower, with the names of HF's CLIPTextConfig.
+/// The shape of a text tower, using the names of HF's CLIPTextConfig.
 struct TextTowerOptions {
   BlockOptions block;  ///< always causal, regardless of block.is_causal
   std::int64_t num_hidden_layers = 0;
@@ -34,7 +34,7 @@ struct TextTowerOptions {
   std::int64_t end_id = 0;  ///< id of the end-of-text token
 };
 
-/// Returns the position of the token that represents each row of `ids`: (n) for (n, tokens), int64.
+/// Returns the position of the token that represents each row of `ids` (n, tokens): (n) int64.
 at::Tensor end_places(const at::Tensor& ids, EndToken rule, std::int64_t end_id);
 
 /// Adds a vector for each token and one for each position. Children: token_embedding,
@@ -79,7 +79,7 @@ class TextTower : public PrecisionModule {
   std::shared_ptr<LayerNorm> final_norm_;
 };
 
-/// The shape of a CLIP.
+/// The shape of a CLIP model.
 struct ClipOptions {
   VisionTowerOptions image;
   TextTowerOptions text;
@@ -89,8 +89,8 @@ struct ClipOptions {
 };
 
 /// CLIP (Radford et al. 2021, arXiv:2103.00020): two towers with projections into a common space,
-/// and the logarithm of the factor by which similarities in that space are scaled. Children by HF's
-/// names: vision_model, text_model, visual_projection, text_projection and the parameter
+/// and the logarithm of the factor by which similarities in that space are scaled. Children, with
+/// HF's names: vision_model, text_model, visual_projection, text_projection and the parameter
 /// logit_scale. Two parts are optional: a class_head, which is a linear layer over the normalized
 /// image embedding, and the parameter logit_bias, which the sigmoid loss adds to similarities.
 class ClipNetwork : public PrecisionModule {
@@ -133,7 +133,7 @@ class ClipNetwork : public PrecisionModule {
       class_head_;  // the last is null if there is none
 };
 
-/// The options in the section `adapters` of model.clip.
+/// The options in the `adapters` section of model.clip.
 struct ClipAdapterConfig {
   std::string pointer;  ///< location in the recipe, "/model/adapters"
   LoraOptions options;
@@ -141,10 +141,11 @@ struct ClipAdapterConfig {
       adapter;  ///< a folder in peft's format to start from; nullopt: a new adapter
 };
 
-/// A CLIP with frozen weights, except for the low-rank adapters in its towers and its class head.
+/// A CLIP model whose weights are frozen, except for the low-rank adapters in its towers and its
+/// class head.
 class AdaptedClip : public ClipNetwork, public FrozenBase {
  public:
-  /// Initializes only the adapters, as a function of `seed`; on the Meta device no weight has
+  /// Initializes only the adapters, as a function of `seed`; on the Meta device, weights have no
   /// values. Only the trained parameters require gradients. Throws runner::StageError at an option
   /// of `config` if its targets are not layers of the towers.
   AdaptedClip(const ClipOptions& clip, const ClipAdapterConfig& config, std::uint64_t seed,

@@ -153,7 +153,7 @@ std::int64_t fitting_image_size(const DatasetDescription& data, std::optional<st
                                                      std::to_string(*wanted))
         .at("/image_size")
         .in_stage(pointer)
-        .with_help("set 'image_size: auto', or the data stage's size");
+        .with_help("set 'image_size: auto', or change the data stage's image_size");
   }
   if (size % patch_size != 0) {
     throw StageError(ErrorCode::kOptionConflict,

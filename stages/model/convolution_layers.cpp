@@ -117,7 +117,7 @@ void put_together(const at::Tensor& sums, const at::Tensor& gradient) {
   });
 }
 
-/// Returns the gradient of the weight, in the weight's memory layout.
+/// Returns the weight's gradient, in the weight's memory layout.
 at::Tensor weight_gradient(const at::Tensor& maps, const at::Tensor& weight,
                            const at::Tensor& slopes, std::int64_t stride) {
   const std::int64_t height = maps.size(2), width = maps.size(3), channels = maps.size(1),

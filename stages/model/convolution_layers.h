@@ -18,9 +18,9 @@ namespace stages {
 /// channels, and groups of four channels, or of eight if the stride is two.
 bool can_convolve_groups(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride);
 
-/// Computes torch::conv2d with groups and a padding of one, with a faster gradient of the weight: a
-/// vector register contains several groups, where oneDNN uses one register for each group. The sums
-/// do not depend on the number of threads. Double backward throws std::logic_error.
+/// Computes torch::conv2d with groups and a padding of one, with a faster weight gradient: a vector
+/// register contains several groups, whereas oneDNN uses one register for each group. The sums do
+/// not depend on the number of threads. Double backward throws std::logic_error.
 at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight,
                                std::int64_t stride);
 
@@ -89,11 +89,11 @@ class BatchNorm : public PrecisionModule, public CollectingLayer {
   mutable std::optional<std::int64_t> averaged_;  // batches since start_averaging()
 };
 
-/// Creates the stochastic depth of a residual block and registers it as drop_path, timm's name, if
-/// `probability` is above 0; otherwise returns null.
+/// Creates the stochastic depth of a residual block and registers it under timm's name, drop_path,
+/// if `probability` is above 0; otherwise returns null.
 std::shared_ptr<Dropout> register_drop_path(torch::nn::Module& block, double probability);
 
-/// The sizes of a gate, which scales each channel of a map (Hu et al., 2018).
+/// The dimensions of a gate, which scales each channel of a map (Hu et al., 2018).
 struct SqueezeExcitationSizes {
   std::int64_t channels = 0, squeezed = 0;
 };
@@ -105,8 +105,8 @@ struct SqueezeExcitationStyle {
   bool is_silu = false;  ///< otherwise ReLU
 };
 
-/// The gate of a block: a number between 0 and 1 for each channel of each image. Children by the
-/// style's names, both 1 x 1 convolutions with a bias.
+/// The gate of a block: a number between 0 and 1 for each channel of each image. Children, with the
+/// style's names: two 1 x 1 convolutions with a bias.
 class SqueezeExcitation : public PrecisionModule {
  public:
   SqueezeExcitation(const SqueezeExcitationSizes& sizes, const SqueezeExcitationStyle& style,

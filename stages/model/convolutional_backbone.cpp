@@ -16,7 +16,7 @@ namespace {
 constexpr BottleneckOptions kSeResNeXt50 = {
     .cardinality = 32, .base_width = 4, .squeeze_ratio = 16};
 
-/// Families of networks; timm initializes the weights of each family by a different rule.
+/// Families of networks; timm initializes each family's weights by a different rule.
 enum class ConvolutionFamily { kResNet, kDenseNet, kEfficientNet };
 
 ConvolutionFamily family_of(const ConvolutionalBackbone& backbone) {

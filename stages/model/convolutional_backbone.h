@@ -15,11 +15,11 @@
 namespace stages {
 
 /// A convolutional network without its classifier: one of timm's, a ResNet of basic blocks, or the
-/// small network of few-shot learning.
+/// small network used in few-shot learning.
 using ConvolutionalBackbone = std::variant<BottleneckOptions, DenseOptions, InvertedResidualOptions,
                                            ResNetOptions, ConvNetworkOptions>;
 
-/// Returns the architectures in the schema of model.cnn, by timm's names.
+/// Returns the architectures in the model.cnn schema, by timm's names.
 std::array<std::pair<std::string_view, ConvolutionalBackbone>, 5> convolutional_architectures();
 
 /// Creates the network with uninitialized weights.
@@ -30,7 +30,7 @@ std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone
 ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone);
 
 /// Returns the backbone with stochastic depth (Huang et al. 2016, arXiv:1603.09382), which skips
-/// the residual branches of blocks by timm's rules; nullopt if it has no residual blocks.
+/// the residual branches of blocks as in timm; nullopt if it has no residual blocks.
 std::optional<ConvolutionalBackbone> with_drop_path(ConvolutionalBackbone backbone,
                                                     double drop_path);
 

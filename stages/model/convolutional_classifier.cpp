@@ -53,7 +53,7 @@ void freeze(FeatureMaps& backbone, const std::vector<std::string>& modules) {
   }
 }
 
-/// Throws if the backbone cannot process such images.
+/// Throws if the backbone cannot process these images.
 void check_images(const ConvolutionalClassifierConfig& config, const FeatureMaps& backbone,
                   const DatasetDescription& data) {
   const auto image = std::ranges::find(data.tensors, "image", &TensorSpec::name);

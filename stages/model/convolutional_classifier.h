@@ -21,21 +21,21 @@ class Stage;
 
 namespace stages {
 
-/// The options that model.se_resnext, model.cnn and, for convolutional backbones, model.full share.
+/// The options shared by model.se_resnext, model.cnn and, for convolutional backbones, model.full.
 struct ConvolutionalClassifierConfig {
   std::string pointer;  ///< location of the model's options in the recipe, "/model"
   std::string name;     ///< of the backbone, in messages: "SE-ResNeXt", "densenet121"
   ConvolutionalBackbone backbone;
   std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
   std::optional<std::string> weights_entry;  ///< the weights to read if the file has several
-  std::string weights_option = "/weights";   ///< the option `weights`, below `pointer`
-  std::vector<std::string> frozen;  ///< paths of modules of the backbone that are not trained
-  std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
+  std::string weights_option = "/weights";   ///< the `weights` option, below `pointer`
+  std::vector<std::string> frozen;           ///< paths of the backbone modules that are not trained
+  std::optional<std::int64_t> num_classes;   ///< nullopt: the number of the data's classes
   ClassifierHeadOptions head;
   HeadStart head_start = HeadStart::kUniform;
 };
 
-/// A backbone and a head on the mean of its last map. Children: backbone and classifier.
+/// A backbone, and a head on the mean of its last map. Children: backbone and classifier.
 class ConvolutionalClassifierNetwork : public PrecisionModule {
  public:
   /// Creates the network with `outputs` logits and uninitialized weights.
@@ -56,7 +56,7 @@ class ConvolutionalClassifierNetwork : public PrecisionModule {
   std::shared_ptr<ClassifierHead> head_;
 };
 
-/// A convolutional classifier of images. build() creates a ConvolutionalClassifierNetwork.
+/// A convolutional image classifier. build() creates a ConvolutionalClassifierNetwork.
 class ConvolutionalClassifier : public Model, public ShrinkableModel, public NamedModel {
  public:
   /// `saved` contains the shapes and the digest of the weights; each build() reads their values
@@ -94,9 +94,9 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
 /// True if the backbone has a module at that path: "layer1", "features.denseblock1".
 bool has_module(const FeatureMaps& backbone, const std::string& path);
 
-/// Reads the option drop_path of model.full, model.se_resnext or model.cnn into config.backbone;
-/// config.backbone, name and frozen must be set. Reports a network without residual blocks, or
-/// whose residual blocks are all frozen.
+/// Reads the drop_path option of model.full, model.se_resnext or model.cnn into config.backbone;
+/// config.backbone, name and frozen must be set. Reports an error if the network has no residual
+/// blocks or all of them are frozen.
 void read_drop_path(runner::ConfigReader& reader, ConvolutionalClassifierConfig& config);
 
 /// Creates the stage of model.se_resnext or model.cnn. Reads the options that both kinds share,

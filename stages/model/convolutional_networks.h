@@ -11,7 +11,7 @@
 
 namespace stages {
 
-/// Channels, height and width of a network's output for an image.
+/// The channels, height and width of a network's output for an image.
 struct MapShape {
   std::int64_t channels = 0, height = 0, width = 0;
   std::int64_t features() const { return channels * height * width; }
@@ -21,7 +21,7 @@ struct MapShape {
 /// A network that computes feature maps of images.
 class FeatureMaps : public PrecisionModule {
  public:
-  /// Maps (n, 3, height, width) to (n, channels, height', width'), the sizes from shape().
+  /// Maps (n, 3, height, width) to (n, channels, height', width'), with the sizes given by shape().
   virtual at::Tensor forward(const at::Tensor& images) const = 0;
   /// Returns the shape of the output for images of that size; nullopt if they are too small for the
   /// network's pooling.
@@ -62,8 +62,8 @@ class DenseTransition : public RecomputableModule {
   std::shared_ptr<Convolution> conv_;
 };
 
-/// The network up to its last feature map. Children by timm's names, below features: conv0, norm0,
-/// denseblock1, transition1 … norm5.
+/// The network up to its last feature map. Children, with timm's names, below features: conv0,
+/// norm0, denseblock1, transition1 … norm5.
 class DenseNetwork : public FeatureMaps {
  public:
   DenseNetwork(const DenseOptions& network, const at::TensorOptions& options);
@@ -99,8 +99,8 @@ class ConvBlock : public RecomputableModule {
   const bool pools_;
 };
 
-/// The small network of few-shot learning (Vinyals et al., 2016): blocks of the same width, the
-/// first four of which pool. Children: blocks.0, blocks.1 …
+/// The small network used in few-shot learning (Vinyals et al., 2016): blocks of the same width,
+/// the first four of which pool. Children: blocks.0, blocks.1 …
 class ConvNetwork : public FeatureMaps {
  public:
   ConvNetwork(const ConvNetworkOptions& network, const at::TensorOptions& options);

@@ -11,7 +11,7 @@
 
 namespace stages {
 
-/// A tower with its head under the names of a library, for export to files.
+/// A tower and its head under a library's names, to be exported to files.
 struct ExportedModel {
   NamedTensors tensors;   ///< for model.safetensors
   bool has_head = false;  ///< `tensors` include the head; otherwise the library's model has none

@@ -97,9 +97,10 @@ void FineTuned::check_fit(const PretrainedReport& report) const {
                        "' do not fit the backbone: " + (sizes.empty() ? report.misfits() : sizes))
       .at("/weights")
       .in_stage(backbone.pointer)
-      .with_help(sizes.empty()
-                     ? "use weights of a model of this shape, or change the backbone to match these"
-                     : "change the backbone's sizes to match the weights, or use other weights");
+      .with_help(
+          sizes.empty()
+              ? "use weights of a model of this shape, or change the backbone to match these"
+              : "change the backbone's dimensions to match the weights, or use other weights");
 }
 
 void FineTuned::fill_base(FineTunedClassifier& network) const {
@@ -227,7 +228,7 @@ at::Tensor FineTuned::text_rows(const DatasetDescription& data, at::Device devic
 
 std::shared_ptr<torch::nn::Module> FineTuned::built(const DatasetDescription& data,
                                                     std::uint64_t seed, HeadStart start) const {
-  // Before the network is made, so that the text tower is gone by then.
+  // Computed before the network is created, so that the text tower is gone by then.
   const at::Tensor rows = start == HeadStart::kZeroShot ? text_rows(data, at::kCPU) : at::Tensor();
   const auto network = make(data, seed, at::kCPU);
   fill_base(*network);

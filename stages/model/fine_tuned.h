@@ -19,14 +19,16 @@ namespace stages {
 
 class TextHead;
 
-/// Implements OnFrozenBase for a network: the parameters that require no gradient are the base.
+/// Implements OnFrozenBase for a network: the parameters that do not require gradients are the
+/// base.
 class FrozenBase : public OnFrozenBase {
  public:
   bool is_base(std::string_view weight) const override { return base_weights_.contains(weight); }
   const std::string& base() const override { return base_; }
 
  protected:
-  /// Makes the parameters of `network` that require no gradient the base; `base` identifies them.
+  /// Declares the parameters of `network` that do not require gradients to be the base; `base`
+  /// identifies them.
   void freeze(const torch::nn::Module& network, std::string base);
 
  private:
@@ -34,13 +36,13 @@ class FrozenBase : public OnFrozenBase {
   std::string base_;
 };
 
-/// The options that model.linear_probe, model.lora and model.full share.
+/// The options shared by model.linear_probe, model.lora and model.full.
 struct FineTunedConfig {
   std::string pointer;  ///< location of the model's options in the recipe, "/model"
   BackboneConfig backbone;
   std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
   std::optional<LoraOptions> lora;          ///< nullopt: no adapters
-  bool trains_all = false;                  ///< train the backbone too; then there is no `lora`
+  bool trains_all = false;                  ///< train the backbone too; `lora` is then not set
   HeadStart head_start = HeadStart::kUniform;
   std::vector<std::string> templates;  ///< of the class captions; read if head_start is kZeroShot
   std::shared_ptr<const TextHead> text_head;  ///< set if head_start is kZeroShot
@@ -57,10 +59,10 @@ class FineTunedClassifier : public ImageClassifier, public FrozenBase, public Fr
                                const at::TensorOptions& tensors = {})
       : ImageClassifier(options, tensors) {}
 
-  /// Makes the parameters that require no gradient the base; `base` identifies them.
+  /// Declares the parameters that do not require gradients to be the base; `base` identifies them.
   void freeze(std::string base) { FrozenBase::freeze(*this, std::move(base)); }
 
-  /// If all weights are trained: those of the backbone.
+  /// True for the backbone's weights if all weights are trained.
   bool is_of_origin(std::string_view weight) const override;
   const std::string& origin() const override { return origin_; }
   /// Declares that the backbone is trained from its current weights; `origin` identifies them.
@@ -81,9 +83,9 @@ class FineTunedClassifier : public ImageClassifier, public FrozenBase, public Fr
 /// frozen backbone, or all weights.
 class FineTuned : public Model, public ShrinkableModel {
  public:
-  /// `config` must have no open options. `saved` contains the shapes and the digest of the weights;
-  /// each build() reads their values again, so there is only one copy of them. If `saved` is null,
-  /// the base weights are random and depend only on `base_seed`.
+  /// `config` must have no unresolved options. `saved` contains the shapes and the digest of the
+  /// weights; each build() reads their values again, so there is only one copy of them. If `saved`
+  /// is null, the base weights are random and depend only on `base_seed`.
   FineTuned(FineTunedConfig config, std::shared_ptr<const SavedWeights> saved,
             std::uint64_t base_seed)
       : config_(std::move(config)), saved_(std::move(saved)), base_seed_(base_seed) {}
@@ -94,7 +96,7 @@ class FineTuned : public Model, public ShrinkableModel {
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
-  /// The head of the result is random, since features do not need it.
+  /// The result's head is random, since features do not need it.
   std::shared_ptr<torch::nn::Module> build_frozen(const DatasetDescription& data) const override;
   std::shared_ptr<torch::nn::Module> outline_frozen(const DatasetDescription& data) const override;
   /// Reads "image" (n, 3, size, size), or "features" (n, width) instead, and returns {"logits",
@@ -119,13 +121,14 @@ class FineTuned : public Model, public ShrinkableModel {
   /// Finds where the saved weights belong in `network`. Throws if they do not fit.
   std::unique_ptr<PretrainedPlaces> places_in(torch::nn::Module& network) const;
   void check_fit(const PretrainedReport& report) const;
-  /// Returns the rows of a head that starts from texts on `device`, the CPU or Meta; undefined if
-  /// the head starts otherwise.
+  /// Returns, on `device` (the CPU or Meta), the rows of a head that starts from texts; undefined
+  /// if the head starts in another way.
   at::Tensor text_rows(const DatasetDescription& data, at::Device device) const;
   std::shared_ptr<torch::nn::Module> built(const DatasetDescription& data, std::uint64_t seed,
                                            HeadStart start) const;
   AttachedLora attach(FineTunedClassifier& network, std::uint64_t seed) const;
-  /// Loads the adapter that the options name, if any, and adds notes on options without effect.
+  /// Loads the adapter that the options name, if any, and adds notes on options that have no
+  /// effect.
   void begin_from_adapter(FineTunedClassifier& network) const;
   std::string base_text(const FineTunedClassifier& network) const;
 

@@ -11,7 +11,7 @@
 
 namespace stages {
 
-/// A PythonNetwork that can have adapters. Modules are selected by their names in Python.
+/// A PythonNetwork that can have adapters. Modules are selected by their Python names.
 class HostedNetwork : public PythonNetwork {
  public:
   /// `description` is how a recipe describes the network: {"entry", "arguments"}, without secrets.

@@ -16,8 +16,8 @@ namespace stages {
 /// The rule by which transformers initializes a tower's weights.
 enum class InitializerRule {
   kClip,  ///< CLIPPreTrainedModel
-  kVit,   ///< ViTPreTrainedModel: every weight, the class token and the positions are normal with
-          ///< standard deviation `range`
+  kVit,   ///< ViTPreTrainedModel: every weight, the class token and the positions are drawn from a
+          ///< normal distribution with standard deviation `range`
 };
 
 /// The options that determine the spread of a tower's initial weights.

@@ -75,7 +75,7 @@ at::Tensor patches_of(const at::Tensor& x, std::int64_t patch) {
       .reshape({-1, x.size(1) * patch * patch});
 }
 
-/// Returns images of the shape of `like` from the rows of patches_of().
+/// Returns images with the shape of `like` from the rows of patches_of().
 at::Tensor images_of(const at::Tensor& rows, const at::Tensor& like, std::int64_t patch) {
   return rows
       .view({like.size(0), like.size(2) / patch, like.size(3) / patch, like.size(1), patch, patch})

@@ -56,7 +56,7 @@ class PositionEmbedding : public torch::nn::Module {
   at::Tensor weight;
 };
 
-/// Returns `x` divided by its length over the last dimension.
+/// Returns `x` divided by its length along the last dimension.
 at::Tensor with_unit_length(const at::Tensor& x);
 
 /// Returns the convolution of images `x` (n, channels, height, width) with `weight` (out, channels,

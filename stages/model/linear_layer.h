@@ -13,14 +13,14 @@ struct LowRank {
 };
 
 /// Returns x Wᵀ + b over the last dimension. The result and its gradients equal those of torch's
-/// linear in exact arithmetic. `weight` is (out, in); `bias` may be undefined. Of `x` and `weight`,
-/// only what the gradients need is saved. An adapter's output is added in place, and so is its
-/// share of the gradient of `x`; with an adapter, double backward throws std::logic_error.
+/// linear in exact arithmetic. `weight` is (out, in); `bias` may be undefined. Only those of `x`
+/// and `weight` that the gradients need are saved. An adapter's output is added in place, and so is
+/// its share of the gradient of `x`; with an adapter, double backward throws std::logic_error.
 ///
 /// On CPUs with Processor::onednn_multiplies, oneDNN computes large float32 products, except for
-/// the gradient of the weight. It is faster there than MKL, which torch uses, and rounds
-/// differently. The choice depends only on the processor and the shapes. Half types, autocast and
-/// other devices use torch's own function and do not support an adapter.
+/// the weight gradient. It is faster there than MKL, which torch uses, but rounds differently. The
+/// choice depends only on the processor and the shapes. Half-precision types, autocast and other
+/// devices use torch's own function and do not support adapters.
 at::Tensor linear_layer(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                         const std::optional<LowRank>& adapter = {});
 
@@ -31,7 +31,7 @@ bool is_on_cpu(const at::Tensor& x);
 /// CPU without autocast, except for the large products that oneDNN computes.
 bool has_torch_product(const at::Tensor& x, const at::Tensor& weight);
 
-/// True if linear_layer() supports these tensors together with an adapter of the type `adapter`.
+/// True if linear_layer() supports these tensors together with an adapter of type `adapter`.
 bool takes_adapter(const at::Tensor& x, const at::Tensor& weight, at::ScalarType adapter);
 
 }  // namespace stages

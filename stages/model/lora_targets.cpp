@@ -155,7 +155,8 @@ class Blocks {
   std::vector<Expression> patterns_;
 };
 
-/// Returns an expression that matches `pattern` with a whole name, or its end after a dot.
+/// Returns an expression that matches `pattern` against a whole name, or against its end after a
+/// dot.
 Expression end_of_name(const std::string& pattern) {
   return Expression("(?:.*\\.)?(?:" + pattern + ")");
 }

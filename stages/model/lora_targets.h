@@ -15,7 +15,7 @@ class ConfigReader;
 namespace stages {
 
 /// Selects modules by name. A list selects a module if its name is an item of the list or ends in
-/// '.' and an item. A string is an Expression that must match the module's whole name.
+/// '.' followed by an item. A string is an Expression that must match the module's whole name.
 using ModuleSelection = std::variant<std::vector<std::string>, std::string>;
 
 /// The biases that are trained and saved with the adapters.
@@ -28,15 +28,15 @@ enum class LoraBias {
 /// How A is initialized. B is initialized with zeros, except for kPrincipal and kRandom.
 enum class LoraInitialization {
   kKaiming,    ///< uniform within 1/sqrt(inputs) [true]
-  kGaussian,   ///< normal with the standard deviation 1/rank [gaussian]
+  kGaussian,   ///< normal with standard deviation 1/rank [gaussian]
   kPrincipal,  ///< A and B are the weight's largest singular values and vectors, whose product is
                ///< subtracted from the weight [pissa]
   kRandom,  ///< like kKaiming, but B is uniform within 1/sqrt(rank), so the adapter has an effect
             ///< from the start; for tests [false]
 };
 
-/// The adapters of a network, by peft's names for modules. Where our option name differs from
-/// peft's, peft's is in brackets.
+/// The options for a network's adapters, using peft's names for modules. Where our name for an
+/// option differs from peft's, peft's is in brackets.
 struct LoraOptions {
   std::int64_t rank = 8;         ///< [r]
   double alpha = 8;              ///< [lora_alpha]
@@ -45,10 +45,10 @@ struct LoraOptions {
   double dropout = 0;            ///< of an adapter's input, in training [lora_dropout]
   ModuleSelection targets;       ///< [target_modules]
   ModuleSelection exclude;       ///< targets that get no adapter [exclude_modules]
-  std::vector<std::int64_t> layers = {};  ///< numbers of blocks; empty: all [layers_to_transform]
+  std::vector<std::int64_t> layers = {};  ///< block numbers; empty: all [layers_to_transform]
   std::vector<std::string> layers_pattern =
       {};  ///< expressions for the part of a name before a block's number
-  /// Sets another rank or alpha for a layer if its name, or the end of its name after a dot,
+  /// Sets a different rank or alpha for a layer if its name, or the end of its name after a dot,
   /// matches an expression; the first match wins.
   std::vector<std::pair<std::string, std::int64_t>> rank_pattern = {};
   std::vector<std::pair<std::string, double>> alpha_pattern = {};
@@ -87,9 +87,9 @@ struct LoraTarget {
 /// True if `modules` contains the module `name` or a module that contains it.
 bool is_in_module(std::string_view name, const std::vector<std::string>& modules);
 
-/// Returns the layers that get an adapter by peft's rules, in the order of the candidates. Throws
-/// runner::StageError at `targets`, `exclude` or `layers` if there are none or one of them cannot
-/// have an adapter, and std::invalid_argument for an invalid expression.
+/// Returns the layers that get an adapter under peft's rules, in the order of the candidates.
+/// Throws runner::StageError at `targets`, `exclude` or `layers` if there are none or one of them
+/// cannot have an adapter, and std::invalid_argument for an invalid expression.
 std::vector<LoraTarget> select_targets(const LoraOptions& options,
                                        std::span<const TargetCandidate> candidates);
 

@@ -76,7 +76,7 @@ void add_square(const float* __restrict x, const float* __restrict mean, float* 
   }
 }
 
-/// y = scale · x + offset, with negative results set to zero if kHasRelu; NaN stays.
+/// y = scale · x + offset, with negative results set to zero if kHasRelu; NaN is kept.
 template <bool kHasRelu>
 void apply(const float* __restrict x, const float* __restrict scale, const float* __restrict offset,
            float* __restrict y, std::int64_t channels) {

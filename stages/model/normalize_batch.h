@@ -15,14 +15,14 @@ struct BatchNormTensors {
   double momentum = kBatchNormMomentum;  ///< the weight of the batch in the running statistics
 };
 
-/// True if normalize_batch() supports such maps: (n, channels, h, w), float32, on a CPU,
+/// True if normalize_batch() supports these maps: (n, channels, h, w), float32, on a CPU,
 /// channels_last, with more than one value per channel.
 bool can_normalize_batch(const at::Tensor& maps, const at::Tensor& weight);
 
-/// Computes torch's batch_norm with the statistics of the batch, followed by ReLU if `has_relu`.
-/// Forward and backward need eight passes over memory, where torch needs fourteen; the statistics
-/// are computed as in Chan, Golub and LeVeque (1979). The sums do not depend on the number of
-/// threads. The maps are saved for the backward pass, but not the result. Double backward throws
+/// Computes torch's batch_norm with the batch statistics, followed by ReLU if `has_relu`. Forward
+/// and backward need eight passes over memory, whereas torch needs fourteen; the statistics are
+/// computed as in Chan, Golub and LeVeque (1979). The sums do not depend on the number of threads.
+/// The maps are saved for the backward pass, but not the result. Double backward throws
 /// std::logic_error. With `ranks`, the statistics are computed over all ranks' batches together.
 at::Tensor normalize_batch(const at::Tensor& maps, const BatchNormTensors& tensors, bool has_relu,
                            const RankStatisticsPtr& ranks = {});

@@ -57,7 +57,7 @@ constexpr std::string_view kProjection = "visual_projection.",
 constexpr std::array<std::string_view, 3> kFusedParts = {"q_proj", "k_proj",
                                                          "v_proj"};  // the rows of a fused layer
 
-/// Tensors that are not weights: sizes of the model, and position indices.
+/// Tensors that are not weights: model dimensions and position indices.
 constexpr std::array<std::string_view, 6> kNoWeights = {"input_resolution",
                                                         "context_length",
                                                         "vocab_size",
@@ -174,7 +174,7 @@ class PretrainedPlaces::Source {
     return {};
   }
 
-  /// If there is a tensor of this name and shape, marks it as used and returns true.
+  /// If there is a tensor with this name and shape, marks it as used and returns true.
   bool take_of_shape(const std::string& theirs, at::IntArrayRef shape) {
     const auto found = by_name_.find(theirs);
     if (found == by_name_.end() || found->second.sizes() != shape) return false;
@@ -403,7 +403,7 @@ PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors&
 
 std::string PretrainedReport::text() const {
   std::string text = std::to_string(taken) + " weights of " + std::string(name(layout));
-  if (!wrapper.empty()) text += ", all below '" + wrapper + "'";
+  if (!wrapper.empty()) text += ", all under '" + wrapper + "'";
   const auto grid = [](std::int64_t side) {
     return std::to_string(side) + " x " + std::to_string(side);
   };
@@ -425,7 +425,7 @@ std::string PretrainedReport::misfits() const {
   };
   add(missing, "missing");
   add(unexpected, "unexpected");
-  add(wrong_shape, "of another shape");
+  add(wrong_shape, "with a different shape");
   return text;
 }
 

@@ -16,7 +16,7 @@ class Module;
 
 namespace stages {
 
-/// How position embeddings are resized to another number of patches.
+/// How position embeddings are resized to a different number of patches.
 enum class PositionResize {
   kBicubic,           ///< without antialiasing, like transformers' interpolate_pos_encoding
   kBicubicAntialias,  ///< with antialiasing, always in float32, like timm's resample_abs_pos_embed
@@ -36,14 +36,14 @@ struct PretrainedReport {
   WeightLayout layout = WeightLayout::kClip;
   std::int64_t taken = 0;                ///< weights of the network that now have the file's values
   std::vector<std::string> missing;      ///< weights that the file lacks, by their names in files
-  std::vector<std::string> unexpected;   ///< tensors that no part of such a model has
+  std::vector<std::string> unexpected;   ///< tensors that belong to no part of such a model
   std::vector<std::string> wrong_shape;  ///< "vit.layernorm.weight [48] for [64]"
   std::vector<std::string>
       left_out;  ///< tensors of parts that this network lacks: a text tower, another head
   std::vector<std::string> random;  ///< weights that no file of this layout has: the head
   std::string wrapper;  ///< prefix of the names in the file: "module.", "clip."; empty: none
   std::int64_t positions_before = 0,
-               positions_after = 0;  ///< sides of the grid if it was resized
+               positions_after = 0;  ///< side of the grid, if it was resized
 
   bool fits() const { return missing.empty() && unexpected.empty() && wrong_shape.empty(); }
   /// Returns "152 weights of timm's ViT; position embeddings resized from 14 x 14 to 24 x 24; left
@@ -57,7 +57,7 @@ struct PretrainedReport {
 /// weight_names.h, into the tower and the projection of an ImageClassifier, into both towers of a
 /// ClipNetwork, or into a TextEncoder. Fused projections are split, separate ones joined, OpenAI's
 /// projections are transposed, position embeddings are resized, and values are converted to the
-/// weight's type. Heads and adapters are not loaded, except for a CLIP's class head that is called
+/// weight's type. Heads and adapters are not loaded, except for a CLIP class head called
 /// make_classifier in the file. Prefixes that programs put before every name (wrapper_of()) are
 /// removed. Tensors are copied piece by piece; only the few that cannot be are first collected in
 /// memory:
@@ -95,8 +95,8 @@ class PretrainedPlaces {
   std::string bias_that_must_be_zero_;  // a tensor that has no place; empty: none
 };
 
-/// Loads tensors that are in memory, like PretrainedPlaces. Loads nothing if any of them does not
-/// fit.
+/// Like PretrainedPlaces, but loads tensors that are already in memory. Loads nothing if any of
+/// them does not fit.
 PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors& saved,
                                  PositionResize resize);
 

@@ -10,7 +10,7 @@ namespace stages {
 class AdaptedClip;
 class FineTunedClassifier;
 
-/// Where a library can find the base weights of an adapted network.
+/// Where a library finds the base weights of an adapted network.
 struct PublishedBase {
   std::string name_or_path;  ///< "openai/clip-vit-base-patch32", or a folder saved by the library
   std::optional<std::string> revision;  ///< revision of that repository

@@ -113,18 +113,18 @@ class PythonModel : public Model {
     }
     return outputs;
   }
-  /// Also true if the network draws random numbers by itself: like the statistics of BatchNorm,
+  /// Also true if the network draws random numbers on its own: like the statistics of BatchNorm,
   /// they depend on how a batch is split.
   bool mixes_samples() const override { return !mixing_layer_.empty() || !draws_.places.empty(); }
-  /// The outputs of CORN are those of any last layer, which is the network's own.
+  /// CORN needs no special last layer, so the network's own will do.
   bool has_ordinal_head(OrdinalHead head) const override { return head == OrdinalHead::kCorn; }
   std::string why_mixed() const override {
     if (!mixing_layer_.empty() && lone_mixing_layer_.empty() && draws_.places.empty())
       return "the network's layer " + mixing_layer_ + " mixes the samples of a batch";
     return lone_mixing_layer_.empty()
-               ? "the network draws random numbers by itself: " + drawing_places()
+               ? "the network draws random numbers on its own: " + drawing_places()
                : "the network's layer " + lone_mixing_layer_ +
-                     " mixes the samples of a batch by itself";
+                     " mixes the samples of a batch on its own";
   }
   bool mixes_over_ranks() const override {
     return lone_mixing_layer_.empty() && draws_.places.empty();
@@ -132,11 +132,11 @@ class PythonModel : public Model {
   std::vector<std::string> notes(const torch::nn::Module& network) const override {
     std::int64_t weights = 0;
     for (const at::Tensor& parameter : network.parameters()) weights += parameter.numel();
-    std::vector<std::string> lines = {"made in Python by " + config_.entry + ": " +
+    std::vector<std::string> lines = {"created in Python by " + config_.entry + ": " +
                                       std::to_string(weights) + " weights"};
     if (!draws_.places.empty()) {
       lines.push_back(
-          "the network draws random numbers by itself, from torch's generator, which each step "
+          "the network draws random numbers on its own, from torch's generator, which each step "
           "seeds: " +
           drawing_places() + "; a split batch would draw different numbers");
     }
@@ -218,7 +218,7 @@ class PythonModel : public Model {
     return {{"entry", config_.entry}, {"arguments", std::move(arguments)}};
   }
 
-  /// Refuses data if its pixels are prepared differently from those that the pretrained weights
+  /// Rejects data if its pixels are prepared differently from those that the pretrained weights
   /// were trained on.
   void check_pixels_of(const nlohmann::ordered_json& pretrained, const DatasetDescription& data,
                        const TensorSpec& input) const {
@@ -233,7 +233,7 @@ class PythonModel : public Model {
     };
     const std::vector<std::int64_t> shape = pretrained.at("input_size");
     if (pretrained.at("fixed") && shape != input.shape) {
-      refuse_pixels("images of the shape " + pretrained.at("input_size").dump() + " only",
+      refuse_pixels("images of shape " + pretrained.at("input_size").dump() + " only",
                     nlohmann::json(input.shape).dump(),
                     "set data.image_size=" + std::to_string(shape.back()) +
                         ", or an argument of the network that changes its size, such as img_size");
@@ -261,7 +261,7 @@ class PythonModel : public Model {
   }
 
   const std::string mixing_layer_, lone_mixing_layer_;
-  mutable PythonNetwork::Draws draws_;  // while it is unknown, each outline tries to find it
+  mutable PythonNetwork::Draws draws_;  // until they are known, each outline tries to find them
   mutable bool was_run_for_draws_ = false;
 };
 
@@ -317,7 +317,7 @@ class PythonStage final : public runner::Stage {
   }
 
  private:
-  /// Returns the tokenizer; null if the network reads no texts.
+  /// Returns the tokenizer; null if the network does not take text as input.
   std::shared_ptr<const Tokenizer> read_tokenizer(runner::RunContext& context) const {
     if (!config_.towers) return nullptr;
     try {

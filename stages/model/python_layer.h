@@ -16,7 +16,7 @@ class PythonLayer : public AdaptableLayer, public HostedModule {
   /// `steps` are the steps of a convolution; nullopt for a linear layer.
   explicit PythonLayer(std::optional<ConvolutionSteps> steps) : steps_(std::move(steps)) {}
 
-  /// Sets `weight` and `bias` to the registered parameters of these names.
+  /// Sets `weight` and `bias` to the registered parameters with these names.
   void adopt_weights();
   /// True once run() has been called.
   bool has_run() const { return has_run_; }

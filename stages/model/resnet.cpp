@@ -24,7 +24,7 @@ std::array<std::int64_t, kStages> blocks_of_depth(std::int64_t depth) {
   if (depth == 12) return {2, 1, 1, 1};
   if (depth == 18) return {2, 2, 2, 2};
   if (depth == 34) return {3, 4, 6, 3};
-  throw std::logic_error("no ResNet of depth " + std::to_string(depth));
+  throw std::logic_error("no ResNet with depth " + std::to_string(depth));
 }
 
 /// Computes adaptive average pooling. If all bins have the same size, it is a plain mean over each
@@ -193,7 +193,7 @@ WeightSink ResNetPlaces::sink() {
 
 std::string ResNetWeightsReport::text(std::int64_t depth) const {
   std::string text = std::to_string(taken) + " tensors of ResNet-" + std::to_string(depth);
-  if (!prefix.empty()) text += ", below '" + prefix + "'";
+  if (!prefix.empty()) text += ", under '" + prefix + "'";
   if (!left_out.empty()) text += "; left out: " + runner::listed(left_out, kNamesShown);
   if (!unused.empty()) text += "; unmatched: " + runner::listed(unused, kNamesShown);
   return text;
@@ -213,7 +213,7 @@ std::string ResNetWeightsReport::misfits() const {
   }
   if (!wrong_shape.empty()) {
     text += (text.empty() ? "" : "; ") + std::to_string(wrong_shape.size()) +
-            " have another shape: " + runner::listed(wrong_shape, kNamesShown);
+            " have a different shape: " + runner::listed(wrong_shape, kNamesShown);
   }
   return text;
 }

@@ -27,12 +27,12 @@ struct ResNetOptions {
   ResNetStem stem = ResNetStem::kImageNet;
   BatchNormStatistics statistics = BatchNormStatistics::kOfBatch;
   std::int64_t width = 64;       ///< channels of the first stage; each later stage doubles them
-  std::int64_t pooled_size = 7;  ///< height and width of the last map of kFeti
+  std::int64_t pooled_size = 7;  ///< height and width of kFeti's last map
   double drop_path = 0;          ///< of the last block; rises in equal steps from 0 at the first
 };
 
 /// A residual block: two 3 x 3 convolutions and a shortcut. In training, the convolutions are
-/// skipped with probability `drop_path` for each sample. Children by torchvision's names: conv1,
+/// skipped with probability `drop_path` for each sample. Children, with torchvision's names: conv1,
 /// bn1, conv2, bn2 and, if the shape changes, downsample.0 and downsample.1; with a `drop_path`
 /// above 0 also drop_path.
 class BasicBlock : public RecomputableModule {
@@ -49,7 +49,7 @@ class BasicBlock : public RecomputableModule {
   std::shared_ptr<Dropout> drop_path_;  // null: never skipped
 };
 
-/// A residual network (He et al., 2015) up to its last feature map. Children by torchvision's
+/// A residual network (He et al., 2015) up to its last feature map. Children, with torchvision's
 /// names: conv1, bn1, layer1.0 … layer4.N.
 class ResNet : public FeatureMaps {
  public:

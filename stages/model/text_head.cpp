@@ -36,7 +36,7 @@ namespace {
 
 constexpr std::int64_t kTextsAtOnce = 64;
 
-/// Returns `error`, placed at the backbone's weights.
+/// Returns an error at the backbone's weights.
 StageError at_weights(const BackboneConfig& backbone, ErrorCode code, const std::string& text,
                       const std::string& help) {
   return StageError(code, text).at("/weights").in_stage(backbone.pointer).with_help(help);
@@ -87,7 +87,7 @@ TextHead::TextHead(std::string pointer, const BackboneConfig& backbone,
     tokenizer_ = opened_tokenizer({.merges = merges_of(*backbone_.weights)});
   } catch (const StageError& error) {
     throw at_weights(backbone_, error.code, error.what(),
-                     "head_start: zero_shot reads texts with the tokenizer of the same model: put "
+                     "head_start: zero_shot tokenizes texts with the same model's tokenizer: put "
                      "its merges.txt next to the weights");
   }
   tower_.vocab_size = tokenizer_->size();

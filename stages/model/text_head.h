@@ -33,12 +33,12 @@ class TextEncoder : public PrecisionModule {
 
 /// A linear head whose logits for a normalized image embedding are those of CLIP's zero-shot
 /// classification: the rows are the class embeddings times the logit scale, without a bias
-/// (Wortsman et al. 2022, arXiv:2109.01903, section 3). Reads the text tower of the backbone's
-/// weights, with the sizes in the config.json and the tokenizer next to them.
+/// (Wortsman et al. 2022, arXiv:2109.01903, section 3). Reads the text tower from the backbone's
+/// weights, using the dimensions in the config.json and the tokenizer next to them.
 class TextHead {
  public:
-  /// `pointer` is the place of the model's options, with `templates`. `saved` contains the shapes,
-  /// the config and the digest of the backbone's weights. Throws runner::StageError at the
+  /// `pointer` is the location of the model's options, including `templates`. `saved` contains the
+  /// shapes, the config and the digest of the backbone's weights. Throws runner::StageError at the
   /// backbone's weights if they have no text tower, or if the tokenizer or the config is missing.
   TextHead(std::string pointer, const BackboneConfig& backbone, std::vector<std::string> templates,
            std::shared_ptr<const SavedWeights> saved);

@@ -41,7 +41,7 @@ std::string common_prefix(const NamedTensors& ours, const std::string& first,
   return best;
 }
 
-/// True if the tensor belongs to a classifier of the backbone below `prefix`: "fc.weight",
+/// True if the tensor belongs to a classifier of the backbone under `prefix`: "fc.weight",
 /// "classifier.9.weight".
 bool is_of_classifier(std::string_view name, std::string_view prefix) {
   if (prefix.ends_with(kOfBackbone) && !name.starts_with(prefix))
@@ -101,7 +101,7 @@ WeightSink TimmWeightPlaces::sink() {
 
 std::string TimmWeightsReport::text() const {
   std::string text = std::to_string(taken) + " tensors";
-  if (!prefix.empty()) text += " below '" + prefix + "'";
+  if (!prefix.empty()) text += " under '" + prefix + "'";
   if (!left_out.empty()) text += "; left out: " + runner::listed(left_out, kWeightsShown);
   return text;
 }
@@ -114,7 +114,7 @@ std::string TimmWeightsReport::misfits() const {
             ": " + runner::listed(names, kWeightsShown);
   };
   add("missing", missing);
-  add("of another shape", wrong_shape);
+  add("with a different shape", wrong_shape);
   add("unknown", unused);
   return text;
 }

@@ -19,7 +19,7 @@ struct TimmWeightsReport {
   std::vector<std::string> wrong_shape;  ///< "conv1.weight [64, 3, 7, 7] for [64, 3, 5, 5]"
   std::vector<std::string> left_out;     ///< tensors of a classifier: fc.weight, fc.bias
   std::vector<std::string> unused;       ///< all other tensors that match none of the backbone's
-  bool has_cadene_names = false;         ///< the file uses another library's names, Cadene's
+  bool has_cadene_names = false;         ///< the file uses the names of another library, Cadene's
 
   bool fits() const { return missing.empty() && wrong_shape.empty() && unused.empty(); }
   /// Returns "382 tensors; left out: fc.bias and fc.weight".

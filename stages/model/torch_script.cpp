@@ -36,7 +36,7 @@ class MethodText {
 
 std::string number(double value) { return nlohmann::json(value).dump(); }
 
-/// Returns the name of the attribute for a parameter.
+/// Returns the attribute name for a parameter.
 std::string attribute(std::string name) {
   std::ranges::replace(name, '.', '_');
   return name;
@@ -74,7 +74,7 @@ class ScriptWriter {
     return {c10::QualifiedName("__torch__." + name), unit_, /*shouldMangle=*/true};
   }
 
-  /// Adds the parameters below `prefix`; an empty prefix adds those outside the blocks.
+  /// Adds the parameters under `prefix`; an empty prefix adds those outside the blocks.
   void add_parameters(torch::jit::Module& to, std::string_view prefix) const {
     for (const auto& item : parameters_) {
       if (!item.key().starts_with(prefix) ||

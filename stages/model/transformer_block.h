@@ -25,7 +25,7 @@ enum class Activation {
 inline constexpr std::array<std::pair<std::string_view, Activation>, 2> kActivations = {
     {{"quick_gelu", Activation::kQuickGelu}, {"gelu", Activation::kGelu}}};
 std::string_view name(Activation activation);
-/// Returns the activation with that name, which must be in kActivations.
+/// Returns the activation with the given name, which must be in kActivations.
 Activation activation_named(std::string_view word);
 
 /// Applies the activation to each element. Only `x` is saved for the backward pass. For any number
@@ -33,11 +33,11 @@ Activation activation_named(std::string_view word);
 /// double backward throws std::logic_error.
 at::Tensor activate(Activation activation, const at::Tensor& x);
 
-/// The options that all blocks of a tower share.
+/// The options shared by all blocks of a tower.
 struct BlockOptions {
   std::int64_t hidden_size = 0;          ///< width of a token
   std::int64_t intermediate_size = 0;    ///< width inside the MLP
-  std::int64_t num_attention_heads = 0;  ///< divides hidden_size
+  std::int64_t num_attention_heads = 0;  ///< must divide hidden_size
   Activation hidden_act = Activation::kQuickGelu;
   double layer_norm_eps = 0;
   double attention_dropout = 0;  ///< probability
@@ -114,7 +114,7 @@ class TransformerBlock : public RecomputableModule {
   std::shared_ptr<Dropout> path_of_attention_, path_of_mlp_;
 };
 
-/// Creates the blocks of a tower and registers them in it as encoder.layers.<i>, HF's names. The
+/// Creates the blocks of a tower and registers them there under HF's names, encoder.layers.<i>. The
 /// probability of skipping a branch rises in equal steps from 0 at the first block to `drop_path`
 /// at the last.
 std::vector<std::shared_ptr<TransformerBlock>> register_blocks(torch::nn::Module& tower,

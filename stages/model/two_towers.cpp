@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
 
-constexpr double kLargestLogitScale = 10;  // the limit of model.clip's option logit_scale
+constexpr double kLargestLogitScale = 10;  // the limit of model.clip's logit_scale option
 
 Json with_towers(Json request, const TowerOptions& options) {
   request["towers"] = {
@@ -130,14 +130,14 @@ at::Tensor TwoTowers::embedded(const std::string& tower, const at::Tensor& input
     throw refusal_of_towers(options_, tower, message).with_help(help);
   };
   if (output.dim() != 2 || output.size(0) != input.size(0)) {
-    refuse(method + " returned embeddings of the shape " + shape_of(output) + " for " +
+    refuse(method + " returned embeddings of shape " + shape_of(output) + " for " +
                std::to_string(input.size(0)) + ' ' + tower + 's',
            "return a row for each: (" + std::to_string(input.size(0)) + ", width)");
   }
   if (!output.is_floating_point()) {
-    refuse(method + " returned embeddings of the type " +
-               std::string(c10::toString(output.scalar_type())),
-           "return floating-point numbers");
+    refuse(
+        method + " returned embeddings of type " + std::string(c10::toString(output.scalar_type())),
+        "return floating-point numbers");
   }
   widths_[tower] = output.size(1);
   const std::string other = tower == "image" ? "text" : "image";
@@ -165,15 +165,14 @@ void check_vocabulary(std::int64_t rows, std::int64_t size, const TowerOptions& 
   if (rows >= size && !is_guess) return;
   throw refusal_of_towers(
       options, "tokenizer/merges",
-      "the network has embeddings of " + std::to_string(rows) + " tokens, but the tokenizer" +
+      "the network has embeddings for " + std::to_string(rows) + " tokens, but the tokenizer" +
           (options.tokenizer.merges ? "" : " without merges (one token per byte)") + " has " +
           std::to_string(size))
-      .with_help(is_guess
-                     ? "name the merges of the tokenizer that the weights were trained with, or "
-                       "make the network for " +
-                           std::to_string(size) + " tokens"
-                     : "make the network for " + std::to_string(size) +
-                           " tokens, or name the merges of another tokenizer");
+      .with_help(is_guess ? "name the merges of the tokenizer that the weights were trained with, "
+                            "or build the network for " +
+                                std::to_string(size) + " tokens"
+                          : "build the network for " + std::to_string(size) +
+                                " tokens, or name the merges of another tokenizer");
 }
 
 }  // namespace stages

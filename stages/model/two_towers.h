@@ -18,15 +18,16 @@ class ConfigReader;
 
 namespace stages {
 
-/// The options in the section `towers` of model.python.
+/// The options in the `towers` section of model.python.
 struct TowerOptions {
   std::string pointer;                    ///< location in the recipe, "/model/towers"
-  std::string image, text, logit_scale;   ///< two methods and a parameter, by their names in Python
+  std::string image, text, logit_scale;   ///< Python names of two methods and a parameter
   std::optional<std::string> logit_bias;  ///< a parameter; nullopt: none
   std::optional<double> maximum_logit_scale;
   TokenizerOptions tokenizer;
   CaptionContext context;
-  bool fills_context = true;  ///< pad texts to the context, not to the longest text of a batch
+  bool fills_context =
+      true;  ///< pad texts to the context length, not to the longest text of a batch
 };
 
 TowerOptions read_tower_options(runner::ConfigReader& reader);

@@ -14,7 +14,7 @@
 
 namespace stages {
 
-/// The shape of a tower, with the names of HF's CLIPVisionConfig.
+/// The shape of a tower, using the names of HF's CLIPVisionConfig.
 struct VisionTowerOptions {
   BlockOptions block;
   std::int64_t num_hidden_layers = 0;
@@ -46,15 +46,15 @@ class VisionEmbeddings : public PrecisionModule {
 /// the original one (Dosovitskiy et al. 2020, arXiv:2010.11929). Both use the parameter names of
 /// HF's `vision_model`: embeddings.{class_embedding, patch_embedding.weight,
 /// position_embedding.weight}, pre_layrnorm, encoder.layers.<i>.{self_attn.{k,v,q,out}_proj,
-/// layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm. weight_names.h has the names of other
-/// libraries.
+/// layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm. For the names that other libraries
+/// use, see weight_names.h.
 ///
 ///   const at::Tensor tokens = tower.forward(pixels);   // (n, tokens, hidden_size)
 ///   const at::Tensor pooled = tower.pool(tokens);      // (n, hidden_size)
 ///
-/// It uses the dropout of stages/random/dropout.h wherever a probability is not 0. It computes in
-/// the type of its weights. Find a submodule by its dotted name in named_modules(). The weights are
-/// uninitialized until they are drawn or loaded.
+/// Uses the dropout of stages/random/dropout.h wherever a probability is not 0. Computes in the
+/// type of its weights. Submodules can be found by their dotted names in named_modules(). The
+/// weights are uninitialized until they are drawn or loaded.
 class VisionTower : public PrecisionModule {
  public:
   explicit VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options = {});
@@ -94,8 +94,8 @@ enum class Feature {
   kProjected,            ///< kPooled, projected [image_embeds of CLIPVisionModelWithProjection]
   kProjectedBeforeNorm,  ///< the class token projected without post_layernorm [last_hidden_state[:,
                          ///< 0]]
-  kProjectedNormalized,  ///< kProjected divided by its length: CLIP's image embedding as it is
-                         ///< compared with texts
+  kProjectedNormalized,  ///< kProjected divided by its length: CLIP's image embedding as used
+                         ///< for comparison with texts
 };
 
 /// The names of the features in recipes.
@@ -117,16 +117,17 @@ struct ImageClassifierOptions {
   std::int64_t num_classes = 0;
   double dropout =
       0;  ///< probability that an element of the feature is dropped before the head, in training
-  bool projection_bias = false;              ///< as in timm's CLIP, where the projection is a head
-  OrdinalHead ordinal = OrdinalHead::kNone;  ///< of the head, whose outputs num_classes counts
+  bool projection_bias = false;  ///< as in timm's CLIP, where the projection is a head
+  OrdinalHead ordinal =
+      OrdinalHead::kNone;  ///< of the head; num_classes is the number of its outputs
 
   std::int64_t feature_width() const {
     return is_projected(feature) ? *projection_dim : tower.block.hidden_size;
   }
 };
 
-/// A vision tower and a linear layer over one of its features. Children: vision_model
-/// (VisionTower), visual_projection (if there is one), head and dropout.
+/// A vision tower and a linear layer on one of its features. Children: vision_model (VisionTower),
+/// visual_projection (if there is one), head and dropout.
 class ImageClassifier : public PrecisionModule {
  public:
   explicit ImageClassifier(const ImageClassifierOptions& classifier,
@@ -141,7 +142,7 @@ class ImageClassifier : public PrecisionModule {
   at::Tensor classify(const at::Tensor& features) const;
   /// Returns only the feature, for the tower's last hidden state.
   at::Tensor feature(const at::Tensor& last_hidden_state) const;
-  /// Projects some tokens (n, hidden_size). The classifier must have a projection.
+  /// Projects tokens (n, hidden_size). The classifier must have a projection.
   at::Tensor projected(const at::Tensor& tokens) const;
 
   const VisionTower& tower() const { return *tower_; }

@@ -306,7 +306,7 @@ std::optional<std::string> wrapper_of(const NamedTensors& saved) {
   if (std::ranges::adjacent_find(wrappers, std::ranges::not_equal_to()) != wrappers.end()) {
     throw runner::StageError(
         runner::ErrorCode::kOptionConflict,
-        "the weights contain several models, below " + runner::listed(wrappers, 8, "'"))
+        "the weights contain several models, under " + runner::listed(wrappers, 8, "'"))
         .with_help("choose one: weights_entry=" + wrappers[0].substr(0, wrappers[0].size() - 1));
   }
   return wrappers[0];

@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// The library and model class that the weights of a vision transformer are named for.
+/// The library and model class that define the names of a vision transformer's weights.
 enum class WeightLayout {
   kClip,       ///< transformers, CLIPModel, and CLIPVisionModel up to version 4:
                ///< vision_model.encoder.layers.0.…
@@ -32,7 +32,8 @@ std::string_view name(WeightLayout layout);
 /// Returns the library's name for a module or parameter that vision_tower.h or clip_network.h calls
 /// `ours`, such as "vision_model.encoder.layers.0.self_attn.q_proj", with or without
 /// ".lora_A.weight". Returns nullopt if the library has none: separate projections have no name in
-/// a library that fuses them, and a fused projection has none in a library that keeps it separate.
+/// a library that fuses them, and a fused projection has none in a library that keeps them
+/// separate.
 std::optional<std::string> library_name(WeightLayout layout, std::string_view ours);
 
 /// Returns our name for a module or parameter that the library calls `theirs`; nullopt if there is
@@ -48,7 +49,7 @@ std::optional<WeightLayout> layout_of(const NamedTensors& saved);
 /// Returns the prefix that a program put before a model's names ("module.", "model.encoder."):
 /// without it, the names belong to a known layout. Returns "" if they already do, and nullopt if
 /// there is no such prefix. Throws runner::StageError if there are several models, for example
-/// below "student." and "teacher.".
+/// under "student." and "teacher.".
 std::optional<std::string> wrapper_of(const NamedTensors& saved);
 
 /// Returns a tensor's name without the leading parts that it shares with the wrapper; a head may be
@@ -58,9 +59,9 @@ std::string unwrapped_name(std::string_view name, std::string_view wrapper);
 /// Returns the tensors under their unwrapped_name().
 NamedTensors unwrapped(const NamedTensors& saved, std::string_view wrapper);
 
-/// Returns the sizes of a vision tower that follow from the shapes of its weights, in any known
-/// layout. The tensors may be on the Meta device. Values that do not follow from shapes, such as
-/// the number of heads and the activation, are absent.
+/// Returns the dimensions of a vision tower that follow from the shapes of its weights, in any
+/// known layout. The tensors may be on the Meta device. Values that do not follow from shapes, such
+/// as the number of heads and the activation, are absent.
 runner::PretrainedConfig sizes_of_weights(const NamedTensors& saved);
 
 }  // namespace stages

@@ -14,7 +14,7 @@ using InPython = std::function<at::Tensor(const at::Tensor&)>;
 class HostedModule {
  public:
   virtual ~HostedModule() = default;
-  /// False if Python alone runs the module, as if Retort did not know it.
+  /// False if Python alone runs the module, as if Retort did not know about it.
   virtual bool is_active() const = 0;
   /// Returns the output for `x`. Call `in_python` to run the module's own code in Python.
   virtual at::Tensor run(const at::Tensor& x, const InPython& in_python) = 0;

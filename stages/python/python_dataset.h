@@ -12,8 +12,9 @@
 namespace stages {
 
 /// A data set created by Python, or some of its samples. A sample depends only on the seed and its
-/// number, because these seed the generators of Python, numpy and torch. In for_training() it also
-/// depends on the epoch, unless the recipe says that samples do not change.
+/// number, because these seed the generators of Python, numpy and torch. In the data set that
+/// for_training() returns, it also depends on the epoch, unless the recipe says that samples do not
+/// change.
 class PythonDataset final : public Dataset, public AugmentedDataset {
  public:
   /// Provides the samples `numbers`, in that order, of the pool's data set `set`; nullopt for all
@@ -27,8 +28,8 @@ class PythonDataset final : public Dataset, public AugmentedDataset {
     return pool_->sample_name(set_, number(index));
   }
   LoaderOptions loader() const override { return pool_->options().loader; }
-  /// Returns the labels if the data set knows them, from its attribute `targets` or `labels` or its
-  /// column "label"; otherwise empty.
+  /// Returns the labels if the data set knows them, from its `targets` or `labels` attribute or its
+  /// "label" column; otherwise empty.
   std::vector<std::int64_t> labels() const override;
   std::shared_ptr<const Dataset> for_training() const override;
 

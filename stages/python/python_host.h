@@ -25,8 +25,8 @@ void reply_to_python_call(const char* reply);
 /// Sends a request to Python and returns the reply. On failure, drops the tensors and throws
 /// runner::StageError with the last line of Python's traceback; the whole traceback goes to
 /// standard error, and so to the log. The code is kUntrustedCode if Python encountered a file that
-/// the user has not trusted, and kStageFailed otherwise. Throws c10::OutOfMemoryError if memory ran
-/// out.
+/// the user has not trusted, and kStageFailed otherwise. Throws c10::OutOfMemoryError if memory
+/// runs out.
 nlohmann::ordered_json call_python(const nlohmann::ordered_json& request);
 
 /// Declares that Python's output now goes to the log.txt of a run. Before that, only -v shows it.
@@ -41,7 +41,7 @@ bool is_to_stop();
 
 /// Passes tensors to and from Python. Each can be taken once, until clear_python_tensors().
 void give_to_python(const std::string& name, at::Tensor tensor);
-/// Throws runner::StageError if Python has returned no tensor of that name.
+/// Throws runner::StageError if Python has not returned a tensor with that name.
 at::Tensor taken_from_python(const std::string& name);
 void clear_python_tensors();
 

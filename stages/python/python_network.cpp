@@ -74,7 +74,7 @@ void set_up(at::Device device) {
   is_done = true;
 }
 
-/// Keeps, for its lifetime, the arguments that Python stores for a call of a hosted module.
+/// Keeps, for its lifetime, the arguments that Python stores for a call to a hosted module.
 class KeptCall {
  public:
   explicit KeptCall(std::int64_t call) : call_(call) {}

@@ -49,7 +49,7 @@ class PythonNetwork : public torch::nn::Module {
   std::pair<NamedTensors, at::Tensor> forward_with_maps(const at::Tensor& input);
 
   /// Seeds torch's generators for a forward pass on this device. Call it before running Python's
-  /// network directly. Returns false if the network does not draw by itself or is not in training
+  /// network directly. Returns false if the network does not draw on its own or is not in training
   /// mode.
   bool seed_draws(at::Device device) const;
   /// Returns the number of this network among those that Python has created.
@@ -70,7 +70,7 @@ class PythonNetwork : public torch::nn::Module {
   /// the samples of other ranks; empty if there is none.
   const std::string& lone_mixing_layer() const { return lone_mixing_layer_; }
 
-  /// The random draws of a training forward pass outside Retort's dropout layers.
+  /// The random draws that a training forward pass makes outside Retort's dropout layers.
   struct Draws {
     bool is_known = false;                   ///< the network ran on the Meta device
     std::vector<std::string> places;         ///< "aten::bernoulli_ (my_net.py:12)"
@@ -87,7 +87,7 @@ class PythonNetwork : public torch::nn::Module {
                    const char* device) const;
 
  protected:
-  /// Returns what Python has found out about the towers that the request names; null if it names
+  /// Returns what Python has determined about the towers named in the request; null if it names
   /// none.
   const nlohmann::ordered_json& towers() const { return *towers_; }
   /// Returns the output of the "image" or "text" tower for its input. Throws the same errors as
@@ -115,15 +115,15 @@ class PythonNetwork : public torch::nn::Module {
   std::shared_ptr<const nlohmann::ordered_json> pretrained_, towers_;
   std::map<std::string, DropoutLayer, std::less<>> dropouts_;
   std::vector<std::pair<std::string, HostedModule*>> hosted_;  // modules in the tree
-  std::shared_ptr<Dropout> draws_;  // has the step and the samples; null if nothing is drawn
+  std::shared_ptr<Dropout> draws_;  // holds the step and the samples; null if nothing is drawn
 };
 
-/// Implements the operator retort::dropout: applies the dropout layer at `path` of the network
-/// `id`. The rows of `x` are samples, or the same number of pieces of each sample.
+/// Implements the retort::dropout operator: applies the dropout layer at `path` of network `id`.
+/// The rows of `x` are samples, or the same number of pieces of each sample.
 at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path);
 
-/// Implements the operator retort::run: runs the hosted module at `path` of the network `id`.
-/// `call` is the number under which Python keeps the other arguments of the call.
+/// Implements the retort::run operator: runs the hosted module at `path` of network `id`. `call` is
+/// the number under which Python keeps the other arguments of the call.
 at::Tensor run_in_network(const at::Tensor& x, std::int64_t id, std::string path,
                           std::int64_t call);
 

@@ -29,7 +29,7 @@ class PythonStep {
   PythonStep(const PythonStep&) = delete;
   PythonStep& operator=(const PythonStep&) = delete;
 
-  /// True if the object has the method encode() or score().
+  /// True if the object has an encode() method, or a score() method.
   bool encodes() const { return encodes_; }
   bool scores() const { return scores_; }
 
@@ -52,7 +52,7 @@ class PythonStep {
   bool encodes_ = false, scores_ = false;
 };
 
-/// Implements the operator retort::run_network: calls the `forward` of the encode() in progress.
+/// Implements the retort::run_network operator: calls the `forward` of the encode() in progress.
 std::tuple<std::vector<std::string>, std::vector<at::Tensor>> run_encoded_network(
     const std::vector<std::string>& names, const std::vector<at::Tensor>& inputs);
 

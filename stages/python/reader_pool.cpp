@@ -22,7 +22,7 @@ using runner::StageError;
 constexpr std::size_t kLongestText = std::size_t{1} << 30;  // bytes of a reply in JSON
 constexpr const char* kNoSense = "sent an invalid reply";
 constexpr const char* kOthersPipes =
-    "the code must not write to file descriptors that it has not opened";
+    "the code must not write to file descriptors that it did not open";
 constexpr std::uint64_t kMaking = 1;  // a stream separate from those of samples
 
 Json received_json(ReaderProcess& process, std::size_t bytes) {

@@ -19,7 +19,7 @@
 
 namespace stages {
 
-/// The options of a recipe for data sets created by Python.
+/// A recipe's options for data sets created by Python.
 struct PythonDataOptions {
   std::string stage;  ///< location in the recipe, "/data"
   std::string entry;  ///< the code that creates a data set, "my_data.py:make"
@@ -50,7 +50,7 @@ class ReaderPool {
   };
   /// Returns the number of the data set that Python creates with these keyword arguments; the same
   /// arguments return the same number. `name` identifies the data set in messages; empty if it is
-  /// the only one. Must not be called while samples are read. Throws runner::StageError.
+  /// the only one. Must not be called while samples are being read. Throws runner::StageError.
   std::size_t open(const nlohmann::ordered_json& arguments, const std::string& name);
   const Known& known(std::size_t set) const;
 

@@ -30,7 +30,7 @@ struct ReaderLost : std::runtime_error {
 /// A Python process that creates the user's data sets and reads their samples
 /// (retort_host/reader.py). Replies have their own pipe; what the process prints goes to this
 /// process's output. The process sees no GPU, computes with one thread, and hashes strings in the
-/// same way as all readers. It is killed with this object, or when this process exits.
+/// same way as all other readers. It is killed when this object is destroyed or this process exits.
 ///
 ///   reader.send({{"do", "sample"}, …});
 ///   const ReaderProcess::Reply reply = reader.reply(timeout);
@@ -43,7 +43,7 @@ class ReaderProcess {
   ReaderProcess(const ReaderProcess&) = delete;
   ReaderProcess& operator=(const ReaderProcess&) = delete;
 
-  /// Sends a request. Each request has one reply.
+  /// Sends a request. Each request gets one reply.
   void send(const nlohmann::ordered_json& request);
 
   struct Reply {

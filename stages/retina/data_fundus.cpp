@@ -53,7 +53,7 @@ Preprocessing read_preprocessing(runner::ConfigReader& reader) {
   return steps;
 }
 
-/// Reads how file names identify patients: by the option `patient`, which is stored in `pattern`,
+/// Reads how file names identify patients: by the `patient` option, which is stored in `pattern`,
 /// or else as in published datasets.
 std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& reader,
                                                        std::optional<std::string>& pattern) {
@@ -69,7 +69,7 @@ std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& rea
   }
 }
 
-/// Refuses a pattern that finds no patient in any name.
+/// Rejects a pattern that finds no patient in any name.
 runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
   if (!list) return list;
   const std::string* name = nullptr;
@@ -188,7 +188,7 @@ void report_shared(const std::vector<std::string>& shared, const std::string& th
                    runner::RunContext& context) {
   if (shared.empty()) return;
   context.say("images of " + counted_of(shared.size(), thing) +
-              " are in more than one part, so the results may be too good: " +
+              " are in more than one part, so results may be too optimistic: " +
               runner::listed(shared, kNamedPatients));
 }
 

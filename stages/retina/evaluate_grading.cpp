@@ -26,7 +26,7 @@ namespace {
 struct GradingConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
-  std::int64_t examples = 0;  // images of each group
+  std::int64_t examples = 0;  // number of images in each group
   DecisionOptions decision;
   GradeReportOptions reported;
 };
@@ -65,7 +65,7 @@ GradedSamples graded_samples(const ClassifiedSamples& samples,
   return graded;
 }
 
-/// Adds the quadratic kappa that the grades with the largest probability would have.
+/// Adds the quadratic kappa that the grades with the largest probability would yield.
 void add_kappa_of_largest(const ClassifiedSamples& samples, const GradedSamples& graded,
                           DecisionEffect& effect) {
   GradeCounts counts(std::ssize(graded.grades));

@@ -241,7 +241,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     return rules;
   }
 
-  /// Returns the metrics that each model's networks reach on their own, by the deciding rule:
+  /// Returns the metrics that each model's networks achieve on their own, by the deciding rule:
   /// [{"model", "set", "tied", "abstained", "accuracy", "quadratic_kappa", …}]. Adds accuracy and
   /// quadratic_kappa to `numbers`.
   Json models_json(const PairTable& table, const Ensemble& ensemble, NamedNumbers& numbers) const {

@@ -187,7 +187,7 @@ class GradeFolders {
       add(Part::kTrain, "");
     } else {
       fail(ErrorCode::kMissingFolder,
-           "'" + root_.string() + "' has neither a folder 'train' nor a folder for a grade, 0 to 4",
+           "'" + root_.string() + "' has neither a 'train' folder nor a folder for a grade, 0 to 4",
            "it must contain train, val and test, each with a folder for each grade; `retort data "
            "make fundus_folders --out DIR` creates an example");
     }
@@ -200,7 +200,7 @@ class GradeFolders {
   }
 
  private:
-  /// Returns the folders of the root, sorted, without hidden ones.
+  /// Returns the folders in the root, sorted, excluding hidden ones.
   std::vector<std::string> folders() const {
     std::vector<std::string> names;
     std::error_code error;
@@ -271,7 +271,7 @@ class GradeTables {
     CsvTable csv(files_, table.file, kMaxTableBytes);
     if (csv.columns().empty()) {
       if (files_.is_faultless())
-        files_.fault(table.file, "it is empty, or its first line is broken");
+        files_.fault(table.file, "it is empty, or its first line is malformed");
       return;
     }
     const auto image = column(csv, table, table.image), grade = column(csv, table, table.grade);
@@ -318,7 +318,7 @@ class GradeTables {
     ImageFile file{.name = table.folder + "/" + image + table.ending};
     if (image.empty() || image.find('/') != image.npos || !is_image_path(file.name))
       return files_.fault(table.file, line,
-                          "its " + table.image + ", " + shown + ", cannot be the name of a file");
+                          "its " + table.image + ", " + shown + ", cannot be a file name");
     if (const fs::path there = disk_.called(root_ / file.name); there != root_ / file.name)
       file.name = there.lexically_relative(root_).string();
     const auto grade = grade_in(text);
@@ -332,7 +332,7 @@ class GradeTables {
     if (!is_new)
       return files_.fault(
           table.file, line,
-          shown + " is listed twice, first in line " + std::to_string(first->second.line));
+          shown + " is listed twice, first on line " + std::to_string(first->second.line));
     file.label = *grade;
     set_owner(file, names_);
     if (file.names_patient) {

@@ -30,13 +30,13 @@ struct DrawingOwner {
 ///
 /// The part of a name before the eye identifies the patient, as in EyePACS, ODIR and DeepDRiD:
 /// 17_left, 17_OD, 17_l1. That part must contain a number. In APTOS, IDRiD, DDR and Messidor, an
-/// image's own number identifies the image. From other names, the additions of augmentation tools
-/// are removed: 12_flip, 12_aug3, rot90_12. Not thread-safe.
+/// image's own number identifies the image. In other names, anything that augmentation tools have
+/// added is removed: 12_flip, 12_aug3, rot90_12. Not thread-safe.
 class PatientNames {
  public:
   /// `pattern` is a regular expression that is searched for in names without folder or extension.
   /// Its group "patient", or else its first group, matches the patient. Throws a
-  /// std::invalid_argument that describes the mistake in the pattern.
+  /// std::invalid_argument that describes the error in the pattern.
   explicit PatientNames(const std::optional<std::string>& pattern = {});
 
   bool has_pattern() const { return pattern_.has_value(); }

@@ -58,8 +58,9 @@ class GradeCounts {
 /// predictions have the same grade.
 std::optional<double> quadratic_kappa(const GradeCounts& counts);
 
-/// How good a yes/no decision is: sensitivity is the share of positives that are detected, and
-/// specificity the share of negatives that are not. nullopt if there are no positives or negatives.
+/// The quality of a yes/no decision: sensitivity is the share of positives that are detected, and
+/// specificity the share of negatives that are not. They are nullopt if there are no positives or
+/// negatives.
 struct DecisionQuality {
   std::optional<double> sensitivity, specificity;
 };
@@ -77,7 +78,7 @@ using NamedNumbers = std::vector<std::pair<std::string, double>>;
 NamedNumbers grade_numbers(const GradeCounts& counts, const std::vector<std::string>& names,
                            std::optional<std::int64_t> referable_from);
 
-/// The common options of evaluations of grades.
+/// The options shared by all evaluations of grades.
 struct GradingOptions {
   std::optional<std::int64_t> referable_from;  ///< the lowest grade that is referred
   std::optional<double> target_accuracy;
@@ -107,8 +108,8 @@ struct Grading {
 };
 
 /// Computes the metrics; there must be at least one sample. The bootstrap repeatedly draws as many
-/// samples as there are, determined by `seed`. If a number is undefined in a draw, that draw is
-/// left out of the number's percentiles.
+/// samples as there are; the draws are determined by `seed`. If a number is undefined in a draw,
+/// that draw is left out of the number's percentiles.
 Grading grade(const GradedSamples& samples, const GradingOptions& options, std::uint64_t seed);
 
 /// Returns {"numbers", "intervals", "referable_from", "target_accuracy"}; the last three only if
@@ -125,10 +126,10 @@ struct GradeReportOptions {
   bool csv = false;  ///< write predictions.csv; used by the stage, not by report_grades()
 };
 
-/// Reads the options of an evaluation of grades, except those for running a network.
+/// Reads the options for evaluating grades, except those for running a network.
 GradeReportOptions read_grade_report_options(runner::ConfigReader& reader);
 
-/// Throws runner::StageError if the test set has no labels, or if referable_from is not among
+/// Throws runner::StageError if the test set has no labels, or if referable_from is not one of
 /// `grades`.
 void check_grades(const Dataset& test, const std::vector<std::string>& grades,
                   const GradingOptions& options);
@@ -140,7 +141,7 @@ struct GradesToReport {
   const Checkpoint& checkpoint;
   nlohmann::ordered_json besides = nlohmann::ordered_json::object();  ///< further members of
                                                                       ///< metrics.json
-  NamedNumbers numbers = {};                                          ///< further metrics
+  NamedNumbers numbers = {};                                          ///< additional metrics
 };
 
 /// Writes the files of a classification evaluation except predictions.csv, with "grading" in

@@ -41,8 +41,8 @@ struct EnsembleRequest {
   std::string explain;  ///< a folder; empty: nothing is drawn
 };
 
-/// Returns the names of all classes: in order of their numbers if the training stages specify all
-/// numbers, otherwise sorted by name.
+/// Returns the names of all classes: in numerical order if the training stages specify all numbers,
+/// otherwise sorted by name.
 std::vector<std::string> classes_of(const std::vector<NodeNetwork>& networks) {
   std::map<std::int64_t, std::string> numbered;
   std::set<std::string> named;
@@ -153,7 +153,7 @@ class EnsemblePrediction {
                            "the network of '" + ensemble_.name_of(ensemble_.members[member]) +
                                "' returned a logit that is not a finite number for '" +
                                pictures_->sample_name(index) + "'")
-              .with_help("the weights are damaged, or the training diverged: look at train/loss");
+              .with_help("the weights are damaged, or training diverged: check train/loss");
         }
         auto& all = logits_[index];
         all.resize(ensemble_.members.size());
@@ -296,7 +296,7 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
                         .skip_corrupt = fields.flag("skip_corrupt"),
                         .explain = request.contains("explain") ? fields.text("explain") : ""};
   if (asked.top < 1 || asked.batch_size < 1)
-    throw std::runtime_error("predict: nothing is asked for");
+    throw std::runtime_error("predict: nothing is requested");
   const std::string flip_word = request.contains("flip") ? fields.text("flip") : "none";
   const auto* const flip =
       std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });

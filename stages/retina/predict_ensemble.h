@@ -7,7 +7,7 @@
 
 namespace stages {
 
-/// Answers the request "predict_ensemble": {"graph", "node" (of kind evaluate.pairwise_ensemble;
+/// Answers the "predict_ensemble" request: {"graph", "node" (of kind evaluate.pairwise_ensemble;
 /// its networks and voting options are used), "checkpoints", "paths", "top", "batch_size",
 /// "skip_corrupt", "flip", "explain" (optional: a folder for drawings)}. Sends an item for each
 /// image, in order: {"file", "prediction" (null if the ensemble abstains), "tied", "margin",

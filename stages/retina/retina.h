@@ -21,7 +21,7 @@ Image draw_retina(std::int64_t grade, int size, Random random);
 
 // The functions below draw small datasets of graded retina images into `folder`, with
 // images.per_class images of each of images.classes grades, at most five. The folder appears only
-// when it is complete. They throw like make_image_folder().
+// once it is complete. They throw like make_image_folder().
 
 /// Uses the layout of APTOS 2019: train.csv (id_code,diagnosis) and train_images/ID.png, with
 /// grades in random order.

@@ -143,7 +143,7 @@ TrainingData draw_pair(const TrainingData& data, const BinaryOptions& options) {
   return drawn;
 }
 
-/// Returns the weights of the two classes. Listed weights have a number for every class of the
+/// Returns the weights of the two classes. Listed weights contain a number for every class in the
 /// whole data.
 at::Tensor pair_weights(const ClassWeights& weights, const Dataset& train, const ClassPair& pair) {
   const auto* listed = std::get_if<std::vector<double>>(&weights);
@@ -231,7 +231,7 @@ std::int64_t chosen_class(const ClassChoice& choice, const std::vector<std::stri
     refuse_pair(
         "there is no class " + std::to_string(*number) + "; the number of classes is " +
             std::to_string(classes.size()),
-        "number them from 0 to " + std::to_string(classes.size() - 1) + ", or give their names");
+        "number them from 0 to " + std::to_string(classes.size() - 1) + ", or use their names");
   }
   const std::string& name = std::get<std::string>(choice);
   const auto place = place_of_name(name, classes);
@@ -260,7 +260,7 @@ ClassPair::ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int6
   for (std::int64_t label = 0; label < 2; ++label) {
     if (std::ranges::find(labels_, label) != labels_.end()) continue;
     const auto number = static_cast<std::size_t>(pair_[static_cast<std::size_t>(label)]);
-    refuse_pair("the " + part + " has no sample of the class '" + whole.classes[number] + "'",
+    refuse_pair("the " + part + " has no samples of class '" + whole.classes[number] + "'",
                 "add samples of that class to every part of the data, or leave out its pairs");
   }
 }

@@ -62,9 +62,9 @@ Scores coupled(const Opinions& opinions) {
   return couple(known, opinions.classes);
 }
 
-/// Reproduces three mistakes of the publication. The weights of two classes are multiplied in place
-/// for each of their pairs, so they grow with every pair. The accuracy is in percent, so every
-/// network gets the bonus for a good network. The divisor of a score includes both the grown
+/// Reproduces three bugs in the published program. The weights of two classes are multiplied in
+/// place for each of their pairs, so they grow with every pair. The accuracy is in percent, so
+/// every network gets the bonus for a good network. The divisor of a score includes both the grown
 /// weights and the bonuses.
 Scores as_published(const Opinions& opinions) {
   constexpr double kPercent = 100, kBonus = 1.5, kBonusAbove = 0.95, kTiny = 1e-8;

@@ -23,9 +23,9 @@ enum class VoteRule {
   kMajority,            ///< one vote per network
   kSoft,                ///< sum of the networks' probabilities
   kAccuracyWeighted,    ///< kSoft, weighted by each network's accuracy on the validation data
-  kConfidenceWeighted,  ///< kSoft, weighted by how decided each output is, 2 |p - 0.5|
+  kConfidenceWeighted,  ///< kSoft, weighted by how decisive each output is, 2 |p - 0.5|
   kPairwiseCoupling,    ///< the class probabilities that best fit the networks' outputs: couple()
-  kSeedWeighted,        ///< as published in October 2025, including its mistakes; for five classes
+  kSeedWeighted,        ///< as published in October 2025, including its bugs; for five classes
 };
 
 /// The names of the rules in recipes.
@@ -91,10 +91,10 @@ struct PairOpinion {
   double share = 0.5;  ///< probability of the first, in [0, 1]
 };
 
-/// Returns the class probabilities, with sum 1, that best fit these opinions in Kullback-Leibler
-/// distance, if each pair of classes has the same number of opinions (Hastie and Tibshirani,
-/// "Classification by Pairwise Coupling", 1998, algorithm 1). They satisfy sum_j r_ij = sum_j p_i /
-/// (p_i + p_j) for every class i.
+/// Returns the class probabilities, which sum to 1, that best fit these opinions in
+/// Kullback-Leibler distance, if each pair of classes has the same number of opinions (Hastie and
+/// Tibshirani, "Classification by Pairwise Coupling", 1998, algorithm 1). They satisfy sum_j r_ij =
+/// sum_j p_i / (p_i + p_j) for every class i.
 std::vector<double> couple(const std::vector<PairOpinion>& opinions, std::int64_t classes);
 
 /// How an ensemble decides.
@@ -118,7 +118,8 @@ struct EnsembleMember {
   std::size_t set = 0;      ///< index of its set: the networks of one model
 };
 
-/// Two-class networks that vote for one of all classes. Every model has one network per class pair.
+/// Two-class networks that jointly choose among all classes. Every model has one network per class
+/// pair.
 struct Ensemble {
   std::vector<std::string> classes;
   std::vector<EnsembleMember> members;  ///< set by set, in the order of their classes
@@ -135,9 +136,9 @@ struct Ensemble {
   const EnsembleMember* without_accuracy() const;
 };
 
-/// Assembles an ensemble. Networks of the same model form a set. Throws runner::StageError,
-/// kLabelOutOfRange, that names every pair of `classes` for which a set has no network or several;
-/// or the first network that does not distinguish two of `classes`.
+/// Assembles an ensemble. Networks of the same model form a set. Throws runner::StageError
+/// (kLabelOutOfRange) naming every pair of `classes` for which a set has no network or several, or
+/// the first network that does not distinguish two of `classes`.
 Ensemble make_ensemble(const std::vector<std::shared_ptr<const Checkpoint>>& networks,
                        const std::vector<std::string>& classes);
 

@@ -58,7 +58,7 @@ class Reader {
     while (step()) {
     }
     if (stack_.size() != 1 || !marks_.empty())
-      refuse_pickle("its pickle ends with more or less than one value");
+      refuse_pickle("its pickle does not end with exactly one value");
     return builder_.finish(stack_.back(), at_);
   }
 

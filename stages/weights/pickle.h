@@ -94,19 +94,19 @@ struct Pickle {
   std::vector<PickledTensor> tensors;
 };
 
-/// Thrown for a pickle that would run code other than to construct tensors.
+/// Thrown for a pickle that would run code for anything other than constructing tensors.
 struct ForbiddenPickle : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-/// Longer pickles are refused. Tensor data does not count, since it is stored outside the pickle.
+/// Longer pickles are rejected. Tensor data does not count, since it is stored outside the pickle.
 inline constexpr std::size_t kLongestPickle = 64 << 20;
 
 /// Reads the pickle at the start of `bytes`, of protocol 2 to 5, as written by torch.save and
 /// TorchScript. Constructs tensors and plain containers, and opaque values for other data that
 /// training programs store. Classes and functions must be on an allow-list of names; no code is
-/// run. Throws ForbiddenPickle for other names, and std::invalid_argument for other faults, with
-/// the fault in half a sentence.
+/// run. Throws ForbiddenPickle for other names, and std::invalid_argument for other errors, with a
+/// clause that describes the error.
 Pickle read_pickle(std::string_view bytes);
 
 }  // namespace stages

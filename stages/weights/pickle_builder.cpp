@@ -9,8 +9,8 @@
 namespace stages {
 namespace {
 
-// The most values that a pickle may construct. No state dict has as many, and without a limit a
-// pickle of 64 MiB could request more memory than there is.
+// The maximum number of values that a pickle may construct. No state dict has that many, and
+// without a limit a pickle of 64 MiB could request more memory than is available.
 constexpr std::size_t kMostObjects = 2'000'000;
 constexpr std::size_t kMostPickledDimensions = 64;
 

@@ -15,10 +15,10 @@ namespace stages {
 /// Throws std::invalid_argument with `why`.
 [[noreturn]] void refuse_pickle(const std::string& why);
 
-/// Builds the values of a pickle without executing its calls. An allow-list has the few names that
-/// construct tensors and plain containers, which the builder constructs itself. All constructed
-/// values are counted, so a few bytes cannot request more memory than there is. Throws as
-/// read_pickle() does.
+/// Builds the values of a pickle without executing its calls. An allow-list contains the few names
+/// that construct tensors and plain containers, which the builder constructs itself. All
+/// constructed values are counted, so a few bytes cannot request more memory than is available.
+/// Throws like read_pickle().
 class PickleBuilder {
  public:
   /// Adds `count` to the number of constructed values. Throws if there are too many.
@@ -31,7 +31,7 @@ class PickleBuilder {
     return value;
   }
 
-  /// Returns the class or function of that name. Throws ForbiddenPickle if it is not on the
+  /// Returns the class or function with that name. Throws ForbiddenPickle if it is not on the
   /// allow-list.
   PickledValue* global(std::string_view module, std::string_view name);
   /// Returns the value that calling `called` with `arguments` would return.

@@ -70,7 +70,7 @@ class Walk {
     std::string name;
     for (const std::string& part : path_) {
       if (part.empty() || runner::invalid_utf8(part))
-        refuse_weights("a key that leads to a tensor is not a name, below '" +
+        refuse_weights("a key that leads to a tensor is not a name, under '" +
                        runner::printable_ascii(name) + "'");
       name += (name.empty() ? "" : ".") + part;
     }
@@ -102,7 +102,7 @@ class Walk {
       overflows = overflows || __builtin_mul_overflow(dense_stride, size, &dense_stride);
     }
     if (tensor.offset < 0 || overflows || (elements > 0 && last >= count))
-      misfit("reaches beyond its storage");
+      misfit("extends beyond its storage");
     weight.count = elements;
     weight.is_dense = weight.is_dense && elements == count;
     std::int64_t bytes = 0;
@@ -287,7 +287,7 @@ PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes,
   }
   if (result.inside.empty()) result.others.clear();  // the other dictionaries are part of the model
   std::erase(result.others, model.keys.substr(0, model.keys.find('.')));
-  if (result.weights.empty()) refuse_weights("it contains no tensor");
+  if (result.weights.empty()) refuse_weights("it contains no tensors");
   return result;
 }
 

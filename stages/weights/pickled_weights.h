@@ -22,12 +22,12 @@ struct PickledWeight {
 struct PickledWeights {
   std::vector<PickledWeight> weights;  ///< sorted by name, unique
   /// The keys of the dictionary with the weights, such as "state_dict", if the checkpoint has more
-  /// than the weights; else empty.
+  /// than the weights; otherwise empty.
   std::string inside;
   std::vector<std::string> others;  ///< keys of other dictionaries of tensors
 };
 
-/// Thrown if the file has several models, or not the requested one. The file is not damaged; the
+/// Thrown if the file has several models, or lacks the requested one. The file is not damaged; the
 /// user must choose.
 struct WeightsChoice : std::invalid_argument {
   WeightsChoice(const std::string& what, std::vector<std::string> keys)
@@ -40,9 +40,9 @@ struct WeightsChoice : std::invalid_argument {
 /// is used; if there are several such keys, the one that timm prefers, averages first
 /// ("state_dict_ema"). With an `entry` ("teacher", "model.ema"), only tensors below these keys, or
 /// with names that begin with them, are used. Throws WeightsChoice if there is no such entry, or if
-/// several models are equally likely. Throws std::invalid_argument, with the fault in half a
-/// sentence, for a tensor that reaches beyond its storage, and if all tensors together have more
-/// than `most_bytes` bytes.
+/// several models are equally likely. Throws std::invalid_argument, with a clause that describes
+/// the error, if a tensor extends beyond its storage, or if all tensors together have more than
+/// `most_bytes` bytes.
 PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes,
                                const std::string& entry = "");
 

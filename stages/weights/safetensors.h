@@ -48,9 +48,9 @@ enum class WeightContents {
 };
 
 /// Reads a safetensors file, which is not trusted: sizes are checked against the file's size before
-/// memory is allocated. Data need not be aligned. Throws runner::StageError with the fault if the
-/// file is malformed, if it shrinks while being read, and for 4-bit and 6-bit types, which LibTorch
-/// does not support.
+/// memory is allocated. Data need not be aligned. Throws runner::StageError describing the error if
+/// the file is malformed, if it shrinks while being read, and for 4-bit and 6-bit types, which
+/// LibTorch does not support.
 Safetensors read_safetensors(const std::filesystem::path& path,
                              WeightContents contents = WeightContents::kNumbers);
 /// Reads a safetensors file; `contents_of` decides for each tensor how much of it to read.

@@ -94,7 +94,7 @@ std::int64_t bytes(const SafetensorsEntry& entry) {
     if (__builtin_mul_overflow(bits, std::max<std::int64_t>(size, 1), &bits))
       refuse_header(entry.name, "is too large");
   }
-  if (!empty && bits % 8 != 0) refuse_header(entry.name, "does not end at a whole byte");
+  if (!empty && bits % 8 != 0) refuse_header(entry.name, "does not end on a byte boundary");
   return empty ? 0 : bits / 8;
 }
 
@@ -120,7 +120,7 @@ SafetensorsEntry parse_entry(const std::string& name, const json& value, std::in
                   "ends at byte " + std::to_string(*end) + " of " + std::to_string(data_bytes));
   }
   if (*end - *begin != bytes(entry)) {
-    refuse_header(name, "needs " + std::to_string(bytes(entry)) + " bytes and has " +
+    refuse_header(name, "needs " + std::to_string(bytes(entry)) + " bytes but has " +
                             std::to_string(*end - *begin));
   }
   entry.begin = *begin;

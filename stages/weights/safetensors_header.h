@@ -53,7 +53,7 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// Longer headers are refused, as by the format's own reader.
+/// Longer headers are rejected, as they are by the format's own reader.
 inline constexpr std::int64_t kLongestSafetensorsHeader = 100'000'000;
 
 /// Returns the text of the header without its length: the metadata, then the entries in order,
@@ -62,7 +62,7 @@ std::string to_text(const SafetensorsHeader& header);
 
 /// Parses a header that is followed by `data_bytes` bytes of data. Every byte of the data must
 /// belong to exactly one tensor, and all text must be valid UTF-8. Throws std::invalid_argument
-/// with the fault in half a sentence: "the tensor 'a' has …".
+/// with a clause that describes the error: "the tensor 'a' has …".
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::int64_t data_bytes);
 
 }  // namespace stages

@@ -181,8 +181,8 @@ std::string sha256_of(const std::vector<fs::path>& files) {
 }
 
 /// Parses the index of a sharded model (model.safetensors.index.json), and returns the tensor names
-/// by file name. All files are next to the index. Throws std::invalid_argument with the fault in
-/// half a sentence.
+/// by file name. All files are next to the index. Throws std::invalid_argument with a clause that
+/// describes the error.
 WeightShards parse_weight_shards(std::string_view text) {
   constexpr std::size_t kDepth = 32;
   const nlohmann::json index = runner::parse_strict_json(text, kDepth, "it");
@@ -247,7 +247,7 @@ SavedWeights read(const fs::path& path, const WeightShards& shards, WeightConten
     items.insert(items.end(), part.tensors.begin(), part.tensors.end());
   }
   if (items.empty() && !entry.empty()) {
-    throw StageError(ErrorCode::kOptionConflict, "'" + path.string() + "' has no tensor below '" +
+    throw StageError(ErrorCode::kOptionConflict, "'" + path.string() + "' has no tensors under '" +
                                                      runner::printable_ascii(entry) + "'")
         .with_help("leave weights_entry out, or set it to a prefix of the tensor names");
   }

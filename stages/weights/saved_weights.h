@@ -33,19 +33,19 @@ struct SavedWeights {
   std::string choice() const;
 };
 
-/// Returns a tensor's name without the prefixes of torch.compile and torch's wrappers, and in
-/// current spelling: "conv.weight" for "_orig_mod.conv.weight", "denselayer1.norm1.weight" for
-/// "denselayer1.norm.1.weight". The functions below use such names.
+/// Returns a tensor's name without the prefixes of torch.compile and torch's wrappers, and spelled
+/// as in current versions: "conv.weight" for "_orig_mod.conv.weight", "denselayer1.norm1.weight"
+/// for "denselayer1.norm.1.weight". The functions below use such names.
 std::string plain_weight_name(std::string name);
 
 using runner::find_weights;
 
-/// Returns SavedWeights::config for the weights that find_weights() finds. Throws as find_weights()
-/// does, and kDamagedWeights.
+/// Returns SavedWeights::config for the weights that find_weights() finds. Throws like
+/// find_weights(), and kDamagedWeights.
 std::optional<nlohmann::json> weights_config(const std::string& reference);
 
 /// Returns SavedWeights::sha256 for the weights that find_weights() finds, without loading tensors.
-/// Throws as find_weights() does.
+/// Throws like find_weights().
 std::string weights_sha256(const std::string& reference);
 
 /// Reads the weights that find_weights() finds. Files are not trusted: sizes are checked against

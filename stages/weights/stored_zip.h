@@ -9,8 +9,8 @@
 namespace stages {
 
 /// An entry of a zip archive with uncompressed entries, as torch writes it. The functions below
-/// read `file`, an open regular file, from its beginning, and throw std::invalid_argument with the
-/// fault in half a sentence.
+/// read `file`, an open regular file, from its beginning, and throw std::invalid_argument with a
+/// clause that describes the error.
 struct StoredEntry {
   std::int64_t size = 0;
   bool is_stored = false;

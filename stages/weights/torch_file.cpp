@@ -212,7 +212,7 @@ std::int64_t stored_size(const std::map<std::string, StoredEntry>& entries,
                          const std::string& name) {
   const auto entry = entries.find(name);
   if (entry == entries.end())
-    refuse_torch_file("it lacks its entry '" + runner::printable_ascii(name) + "'");
+    refuse_torch_file("it lacks the entry '" + runner::printable_ascii(name) + "'");
   if (!entry->second.is_stored)
     refuse_torch_file("its entry '" + runner::printable_ascii(name) +
                       "' is compressed or encrypted, which torch.save does not do");

@@ -54,9 +54,10 @@ void refuse_integers(const std::string& name, const at::Tensor& saved, const at:
   if (!at::isIntegralType(saved.scalar_type(), /*includeBool=*/true) || !weight.is_floating_point())
     return;
   throw runner::StageError(runner::ErrorCode::kDamagedWeights,
-                           "the tensor '" + runner::printable_ascii(name) + "' has integers (" +
+                           "the tensor '" + runner::printable_ascii(name) +
+                               "' contains integers (" +
                                std::string(c10::toString(saved.scalar_type())) +
-                               ") instead of floating-point numbers, but their scale is missing")
+                               ") instead of floating-point numbers, and their scale is missing")
       .with_help("use weights that are not quantized");
 }
 

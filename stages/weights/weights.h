@@ -21,7 +21,7 @@ class OnFrozenBase {
  public:
   virtual ~OnFrozenBase() = default;
   virtual bool is_base(std::string_view weight) const = 0;
-  /// Returns a text that identifies the base: equal texts mean equal weights.
+  /// Returns a string that identifies the base: equal strings mean equal weights.
   virtual const std::string& base() const = 0;
 };
 
@@ -32,28 +32,28 @@ class FromOrigin {
   virtual ~FromOrigin() = default;
   /// True if the network starts with this weight as given.
   virtual bool is_of_origin(std::string_view weight) const = 0;
-  /// Returns a text that identifies the given weights, equal to OnFrozenBase::base() of a network
+  /// Returns a string that identifies the given weights, equal to OnFrozenBase::base() of a network
   /// with the same weights frozen; empty if the network is an outline.
   virtual const std::string& origin() const = 0;
 };
 
-/// Returns the text that identifies a network's base; empty if it has none.
+/// Returns the string that identifies a network's base; empty if it has none.
 std::string base_of(const torch::nn::Module& network);
 
 /// Returns every parameter and buffer of a network except its base, by dotted name. These are the
 /// network's own tensors, not copies.
 NamedTensors weights(const torch::nn::Module& network);
 
-/// Returns the trainable parameters, which are those that require a gradient.
+/// Returns the trainable parameters, which are those that require gradients.
 NamedTensors trained_parameters(const torch::nn::Module& network);
 
-/// Copies `values` to the weights of the same names, across devices. Names and shapes must match
+/// Copies `values` to the weights with the same names, across devices. Names and shapes must match
 /// the network's exactly. Otherwise throws std::invalid_argument with the first mismatch, before
 /// anything is copied.
 void set_weights(torch::nn::Module& network, const NamedTensors& values);
 
-/// Throws runner::StageError if `saved` has integers but `weight` has floating-point numbers, as in
-/// a quantized model with an unknown scale.
+/// Throws runner::StageError if `saved` contains integers but `weight` contains floating-point
+/// numbers, as in a quantized model with an unknown scale.
 void refuse_integers(const std::string& name, const at::Tensor& saved, const at::Tensor& weight);
 
 /// A contiguous piece of a tensor, in file order.

@@ -84,7 +84,7 @@ TEST_F(DivisionOfARun, EvaluationTestsWhatTheRunKeptForItWhateverWasAdded) {
   EXPECT_THAT(
       ended.err,
       HasSubstr("6 images have been added since the run started, so no part contains them: "));
-  EXPECT_THAT(ended.err, HasSubstr("trained on none of the 9 tested images"));
+  EXPECT_THAT(ended.err, HasSubstr("trained on none of the 9 test images"));
 }
 
 TEST_F(DivisionOfARun, AnotherDivisionIsNotEvaluatedUnlessAllowed) {
@@ -93,11 +93,11 @@ TEST_F(DivisionOfARun, AnotherDivisionIsNotEvaluatedUnlessAllowed) {
        {"data.split.seed=7", "data.split='{train: 0.4, validation: 0.2, test: 0.4}'"}) {
     const Ended ended = evaluate("a", change);
     EXPECT_EQ(ended.exit, 65) << ended.err;
-    EXPECT_THAT(ended.err, HasSubstr("error[E0612]: the model has been trained on ")) << change;
+    EXPECT_THAT(ended.err, HasSubstr("error[E0612]: the model was trained on ")) << change;
     EXPECT_FALSE(fs::exists(folder_ / ("evaluated" + std::to_string(evaluations_))));
     const Ended allowed = evaluate("a", change + std::string(" evaluate.allow_trained=true"));
     EXPECT_EQ(allowed.exit, 0) << allowed.err;
-    EXPECT_THAT(allowed.err, HasSubstr("the model has been trained on "));
+    EXPECT_THAT(allowed.err, HasSubstr("the model was trained on "));
   }
 }
 
@@ -106,7 +106,7 @@ TEST_F(DivisionOfARun, CopyOfItsImagesIsKnown) {
   fs::copy(folder_ / "photos", folder_ / "copy", fs::copy_options::recursive);
   const Ended all = evaluate("a", "data.root=copy");
   EXPECT_EQ(all.exit, 65) << all.err;
-  EXPECT_THAT(all.err, HasSubstr("trained on 27 of the 36 tested images"));
+  EXPECT_THAT(all.err, HasSubstr("trained on 27 of the 36 test images"));
   const Ended test = evaluate("a", "data.root=copy data.split.test=0.25");
   EXPECT_EQ(test.exit, 0) << test.err;
   EXPECT_EQ(tested(), predictions("a"));
@@ -117,14 +117,14 @@ TEST_F(DivisionOfARun, WeightsThatItStartedFromHaveSeenImagesToo) {
   const std::string from_a = "train.warm_start=a ";
   const Ended same = train("same", "", from_a);
   ASSERT_EQ(same.exit, 0) << same.err;
-  EXPECT_THAT(same.err, HasSubstr("the model has been trained on none of the 9 tested images"));
+  EXPECT_THAT(same.err, HasSubstr("the model was trained on none of the 9 test images"));
   const Ended other = train("other", "", from_a + "data.split.seed=7");
   EXPECT_EQ(other.exit, 65) << other.err;
-  EXPECT_THAT(other.err, HasSubstr("error[E0612]: the model has been trained on "));
+  EXPECT_THAT(other.err, HasSubstr("error[E0612]: the model was trained on "));
   ASSERT_EQ(train("allowed", "", from_a + "data.split.seed=7 evaluate.allow_trained=true").exit, 0);
   const Ended evaluated = evaluate("allowed", "evaluate.allow_trained=false");
   EXPECT_EQ(evaluated.exit, 65) << evaluated.err;
-  EXPECT_THAT(evaluated.err, HasSubstr("error[E0612]: the model has been trained on "));
+  EXPECT_THAT(evaluated.err, HasSubstr("error[E0612]: the model was trained on "));
 }
 
 TEST_F(DivisionOfARun, ImageThatIsMissingIsAnErrorOfWhateverGoesOn) {
@@ -139,7 +139,7 @@ TEST_F(DivisionOfARun, ImageThatIsMissingIsAnErrorOfWhateverGoesOn) {
 TEST_F(DivisionOfARun, RunThatWouldTestItsPartForTrainingIsNotBegun) {
   const Ended ended = train("a", "", "++evaluate.inputs.test=data.train");
   EXPECT_EQ(ended.exit, 65) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("error[E0612]: the model has been trained on 18 of the 18 "));
+  EXPECT_THAT(ended.err, HasSubstr("error[E0612]: the model was trained on 18 of the 18 "));
   EXPECT_FALSE(fs::exists(folder_ / "a")) << "it is known before anything is trained";
   const Ended validation = train("b", "", "++evaluate.inputs.test=data.validation");
   EXPECT_EQ(validation.exit, 0) << validation.err;

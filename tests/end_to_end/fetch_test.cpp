@@ -72,9 +72,10 @@ TEST_F(Fetch, HubThatNeverEndsIsStopped) {
 TEST_F(Fetch, ModelThatIsNotThere) {
   const Ended ended = fetch("hf:org/none");
   EXPECT_EQ(ended.exit, 66);
-  EXPECT_EQ(ended.err, "error[E0631]: cannot fetch 'org/none': " + hub_.url() +
-                           "/api/models/org/none/revision/main: the server answers 404, not found\n"
-                           "  help: check the name and the revision\n");
+  EXPECT_EQ(ended.err,
+            "error[E0631]: cannot fetch 'org/none': " + hub_.url() +
+                "/api/models/org/none/revision/main: the server responded with 404, not found\n"
+                "  help: check the name and the revision\n");
 }
 
 TEST_F(Fetch, KilledAtAnyPointItIsWholeTheNextTime) {

@@ -92,7 +92,7 @@ TEST_F(FewShotData, ClassesThatAreTrainedOnAndTestedStopBeforeAnythingRuns) {
   EXPECT_EQ(ended.exit, 65);
   EXPECT_THAT(ended.err,
               testing::StartsWith("override 2:1:11: error[E0612]: train, validation and test must "
-                                  "not overlap: train and test both have the 6 classes '"));
+                                  "not overlap: train and test both contain the 6 classes '"));
   EXPECT_THAT(ended.err, HasSubstr("[/data/test]"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }

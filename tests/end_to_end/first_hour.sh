@@ -116,7 +116,7 @@ run 0 predict wrong one.jpg
 # Other data, other metrics, the same weights.
 mkdir -p some && cp -r "photos/$first" some/
 run 65 evaluate first data.root=some run.dir=measured
-says err "the model has been trained on"
+says err "the model was trained on"
 run 0 evaluate first data.root=some evaluate.top_k='[1,3]' evaluate.allow_trained=true run.dir=measured
 says err "classes are absent from the test set"
 (cd / && "$retort" evaluate "$place/first" run.dir="$place/elsewhere") >out 2>err || fail "a record is not evaluated elsewhere"

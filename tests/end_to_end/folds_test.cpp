@@ -93,7 +93,7 @@ TEST_F(Folds, RunWithoutATestPartEvaluatesTheFold) {
       "threads=1 train.epochs=1 ";
   const Ended refused = retort(run + all + "run.dir=r", folder_.path());
   EXPECT_NE(refused.exit, 0);
-  EXPECT_THAT(refused.err, HasSubstr("wire the data's output `validation`"));
+  EXPECT_THAT(refused.err, HasSubstr("wire the data's `validation` output"));
   const Ended ended =
       retort(run + all + "+evaluate.inputs.test=data.validation run.dir=r", folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;

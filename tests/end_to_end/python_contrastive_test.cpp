@@ -278,7 +278,7 @@ TEST_F(HostedTowers, TextsOfOneLengthOrOfTheLongestAreGiven) {
       "train.epochs=1 model.towers.tokenizer.padding=longest "
       "model.towers.tokenizer.context_length=200",
       "shorter");
-  EXPECT_THAT(shorter.err, HasSubstr("it got int64 tokens of shape"));
+  EXPECT_THAT(shorter.err, HasSubstr("it received int64 tokens of shape"));
 }
 
 // What is refused.
@@ -298,18 +298,18 @@ TEST_F(HostedTowers, NetworkWithoutTowersIsRefusedBeforePythonStarts) {
 TEST_F(HostedTowers, TokenizerThatTheNetworkWasNotMadeForIsRefused) {
   const std::string fewer = refusal(net({.tokens = 100}));
   EXPECT_THAT(fewer, HasSubstr("[/model/towers/tokenizer/merges]"));
-  EXPECT_THAT(fewer, HasSubstr("embeddings of 100 tokens"));
-  EXPECT_THAT(fewer, HasSubstr("make the network for 514 tokens"));
+  EXPECT_THAT(fewer, HasSubstr("embeddings for 100 tokens"));
+  EXPECT_THAT(fewer, HasSubstr("build the network for 514 tokens"));
   EXPECT_THAT(refusal(net({.of_text = "        tokens = tokens.to(torch.int32).view(-1, 32)\n",
                            .tokens = 100})),
-              HasSubstr("embeddings of 100 tokens"));
+              HasSubstr("embeddings for 100 tokens"));
   const std::string more = refusal(net({.tokens = 49408}));
   EXPECT_THAT(more, HasSubstr("embeddings of 49408 tokens, but the tokenizer without merges"));
   EXPECT_THAT(more, HasSubstr("name the merges"));
-  EXPECT_THAT(
-      refusal(net(), "model.towers.tokenizer.context_length=20"),
-      AllOf(HasSubstr("[/model/towers/text]"), HasSubstr("it got int64 tokens of shape (1, 20)"),
-            HasSubstr("context_length, padding and merges must match the network")));
+  EXPECT_THAT(refusal(net(), "model.towers.tokenizer.context_length=20"),
+              AllOf(HasSubstr("[/model/towers/text]"),
+                    HasSubstr("it received int64 tokens of shape (1, 20)"),
+                    HasSubstr("context_length, padding and merges must match the network")));
 }
 
 TEST_F(HostedTowers, WhatTheNetworkLacksIsNamed) {
@@ -333,10 +333,9 @@ TEST_F(HostedTowers, WrongEmbeddingsAreNamed) {
   };
   EXPECT_THAT(images("None"), HasSubstr("the image tower returned NoneType"));
   EXPECT_THAT(images("{'features': image}"), HasSubstr("returned dict with 'features'"));
-  EXPECT_THAT(images("image.mean(3)"),
-              HasSubstr("returned embeddings of the shape (8, 3, 16) for"));
+  EXPECT_THAT(images("image.mean(3)"), HasSubstr("returned embeddings of shape (8, 3, 16) for"));
   EXPECT_THAT(images("self.of_images(image[1:, 0, 0, :8])"), HasSubstr("the shape (7, 6) for 8"));
-  EXPECT_THAT(images("image[:, 0, 0, :6].long()"), HasSubstr("embeddings of the type Long"));
+  EXPECT_THAT(images("image[:, 0, 0, :6].long()"), HasSubstr("embeddings of type Long"));
   EXPECT_THAT(images("torch.zeros(len(image), 6)"),
               HasSubstr("returned 'image_embeddings' on cpu"));
   EXPECT_THAT(
@@ -352,7 +351,7 @@ TEST_F(HostedTowers, RefusalOfACutSaysWhatMixesTheSamples) {
   const std::string drawing = refusal(
       net({.of_text = "        self.training and torch.rand(1, device=tokens.device)\n"}), cut);
   EXPECT_THAT(drawing, HasSubstr("two_pass would encode a batch in parts, but the network draws "
-                                 "random numbers by itself: aten::rand"));
+                                 "random numbers on its own: aten::rand"));
   EXPECT_THAT(drawing, HasSubstr("(my_clip.py:"));
   EXPECT_THAT(refusal(net({.parts = "        self.norm = nn.BatchNorm2d(3)\n",
                            .of_image = "        image = self.norm(image)\n"}),

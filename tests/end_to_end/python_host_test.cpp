@@ -131,7 +131,7 @@ TEST_F(PythonHosting, OtherTorchThanTheWorkersIsNamedWithTheOneItNeeds) {
 TEST_F(PythonTraining, NetworkTrainsIsTestedAndPredicts) {
   const Ended run = train();
   ASSERT_EQ(run.exit, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("made in Python by my_net.py:make: "));
+  EXPECT_THAT(run.err, HasSubstr("created in Python by my_net.py:make: "));
   const Ended predicted = here("predict run photos --top 1");
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
 }

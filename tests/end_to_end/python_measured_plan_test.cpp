@@ -243,7 +243,7 @@ TEST_F(MeasuredPlan, DrawsAreFoundInARealForwardPass) {
   trust(net_that(std::string(kItem) + "        x = F.dropout(x, 0.1, self.training)\n"));
   const Ended run = train();
   EXPECT_EQ(run.exit, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("the network draws random numbers by itself"));
+  EXPECT_THAT(run.err, HasSubstr("the network draws random numbers on its own"));
   EXPECT_THAT(run.err, HasSubstr("(my_net.py:21)"));
 }
 

@@ -185,7 +185,7 @@ TEST_F(HostedModel, DrawsOfItsOwnAreFoundBeforeTheRunAndRepeated) {
   trust("my_net.py", net("        x = F.dropout(x, 0.1, self.training)\n"));
   const Ended run = train("", "one");
   ASSERT_EQ(run.exit, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("the network draws random numbers by itself"));
+  EXPECT_THAT(run.err, HasSubstr("the network draws random numbers on its own"));
   EXPECT_THAT(run.err, HasSubstr("(my_net.py:"));
   ASSERT_EQ(train("", "again").exit, 0);
   EXPECT_FALSE(weights("one").empty());
@@ -214,18 +214,18 @@ TEST_F(HostedModel, DropoutInsideAnAttentionIsFound) {
   trust("my_net.py", attending("0.1"));
   const Ended drawing = train("train.epochs=1", "drawing");
   ASSERT_EQ(drawing.exit, 0) << drawing.err;
-  EXPECT_THAT(drawing.err, HasSubstr("the network draws random numbers by itself"));
+  EXPECT_THAT(drawing.err, HasSubstr("the network draws random numbers on its own"));
   trust("my_net.py", attending("0.0"));
   const Ended still = train("train.epochs=1", "still");
   ASSERT_EQ(still.exit, 0) << still.err;
-  EXPECT_THAT(still.err, Not(HasSubstr("the network draws random numbers by itself")));
+  EXPECT_THAT(still.err, Not(HasSubstr("the network draws random numbers on its own")));
 }
 
 TEST_F(HostedModel, BatchOfANetworkThatDrawsIsNotCut) {
   trust("my_net.py", net("        x = F.dropout(x, 0.1, self.training)\n"));
   const Ended refused = train("memory.micro_batch=4");
   EXPECT_EQ(refused.exit, 78) << refused.err;
-  EXPECT_THAT(refused.err, HasSubstr("the network draws random numbers by itself: aten::"));
+  EXPECT_THAT(refused.err, HasSubstr("the network draws random numbers on its own: aten::"));
 }
 
 TEST_F(HostedModel, DrawsInEvaluationAreRefused) {
@@ -257,7 +257,7 @@ TEST_F(HostedModel, AlphaDropoutIsAlikeInACutBatch) {
     EXPECT_EQ(certified.exit, 0) << layer << certified.err << certified.out;
     const Ended run = train("train.epochs=1", layer);
     ASSERT_EQ(run.exit, 0) << run.err;
-    EXPECT_THAT(run.err, Not(HasSubstr("draws random numbers by itself")));
+    EXPECT_THAT(run.err, Not(HasSubstr("draws random numbers on its own")));
   }
 }
 
@@ -563,7 +563,7 @@ number = 3
        "argument"},
       {"my_net.py:none", "my_net.py:none returned nothing, not a torch.nn.Module",
        "return the network"},
-      {"my_net.py:lazy", "the network's '1.weight' has no shape yet", "give the layer its sizes"},
+      {"my_net.py:lazy", "the network's '1.weight' has no shape yet", "specify the layer's sizes"},
       {"my_net.py:weightless", "the network has no weights, so there is nothing to train",
        "choose a network with weights"},
       {"my_net.py:ten", "10 logits per sample, but the data needs 3, one per class [/model/",

@@ -499,14 +499,14 @@ TEST_F(PythonTrain, LossThatFailsIsSaidByItsLine) {
 }
 
 TEST_F(PythonTrain, StepThatIsNoneIsRefused) {
-  EXPECT_THAT(refused("NoLoss"), HasSubstr("created a NoLoss, which has no method loss"));
+  EXPECT_THAT(refused("NoLoss"), HasSubstr("created a NoLoss, which has no loss method"));
   EXPECT_THAT(refused("Weights"), HasSubstr("weights in '_parameters'"));
   EXPECT_THAT(refused("Missing"), HasSubstr("steps.py has no 'Missing'"));
 }
 
 TEST_F(PythonTrain, NameThatIsMistypedInALossIsAnsweredWithThoseThereAre) {
   EXPECT_THAT(refused("Mistyped"), HasSubstr("encoded has 'logits'; batch has 'image', 'label'"));
-  EXPECT_THAT(refused("entropies"), HasSubstr("it must create an object with a method loss"));
+  EXPECT_THAT(refused("entropies"), HasSubstr("it must create an object with a loss"));
 }
 
 TEST_F(PythonTrain, MetricThatIsNoNumberIsRefusedAfterTheTraining) {

@@ -142,7 +142,7 @@ def alpha_dropout(x, kept, probability):
 @contextlib.contextmanager
 def no_draws(torch, device, who, is_seeded):
     """Raises Refusal if the code inside draws from torch's generators, unless they were seeded for it. In a dry run, on the
-    device meta, it also checks the generators of Python and numpy, which are slower to compare."""
+    meta device, it also checks the generators of Python and numpy, which are slower to compare."""
 
     def states():
         found = [] if is_seeded else [torch.get_rng_state()]

@@ -136,7 +136,7 @@ class Entries:
 def advice_on_module(name):
     top = name.partition(".")[0]
     return (f"correct the name, or install it: {shlex.quote(sys.executable)} -m pip install {top}; "
-            "python=PATH names another interpreter")
+            "python=PATH selects another interpreter")
 
 
 def advice_on(signature, arguments, class_argument):
@@ -152,7 +152,7 @@ def advice_on(signature, arguments, class_argument):
     near = difflib.get_close_matches(unknown[0], names, 1) if unknown else []
     if near:
         return f"did you mean '{near[0]}'? {takes}"
-    return f"{takes}; set them by name in the option 'arguments'"
+    return f"{takes}; set them by name in the 'arguments' option"
 
 
 class TrustedFinder(importlib.abc.MetaPathFinder):
@@ -168,7 +168,7 @@ class TrustedFinder(importlib.abc.MetaPathFinder):
         if spec is None:
             return None
         others = [spec.origin]
-        if path is None:  # two folders may have a module of this name, so it would be ambiguous
+        if path is None:  # two folders may have a module with this name, which would be ambiguous
             for folder in self.entries.folders:
                 other = self.users(name, [folder])
                 if other and other.origin not in others:

@@ -39,7 +39,7 @@ class Networks:
         for name, tensor in [*network.named_parameters(), *network.named_buffers()]:
             if torch.nn.parameter.is_lazy(tensor):
                 raise Refusal(f"the network's '{name}' has no shape yet, since a lazy layer gets one in its first forward pass",
-                              "give the layer its sizes, or have the function run the network once before it returns it")
+                              "specify the layer's sizes, or have the function run the network once before returning it")
         number = request["network"]
         made = self.made[number] = Made(network, request)
         dropouts = self.replace_dropouts(made, number)
@@ -154,7 +154,7 @@ class Networks:
             if inputs[1:] or named or place:
                 others = list(inputs[1:]) + list(named.values())
                 if any(isinstance(one, self.torch.Tensor) and one.requires_grad for one in others):
-                    raise TypeError(f"'{path}' receives several tensors that need a gradient, so it cannot be recomputed")
+                    raise TypeError(f"'{path}' receives several tensors that require gradients, so it cannot be recomputed")
                 self.last_call += 1
                 call = self.last_call
                 self.calls[call] = (inputs[1:], named, place)
@@ -322,7 +322,7 @@ class Made:
             output = self.towers[tower](inputs)
         except Exception as error:
             if tower == "text" and isinstance(error, (IndexError, RuntimeError)) and "meta" not in str(error):
-                error.retort_advice = (f"it got int64 tokens of shape {tuple(inputs.shape)} from model.towers.tokenizer; its "
+                error.retort_advice = (f"it received int64 tokens of shape {tuple(inputs.shape)} from model.towers.tokenizer; its "
                                        "context_length, padding and merges must match the network; Python's traceback is in "
                                        "log.txt")
             raise
@@ -380,7 +380,7 @@ def advise_on_library(error, request):
     if argument and f"unexpected keyword argument '{argument}'" in str(error):
         error.retort_advice = "class_argument names the argument that takes the number of classes; null omits this argument"
     elif "parameter 'num_classes' expected value" in str(error):
-        error.retort_advice = ("these weights are for other classes: as entry, name a function of your own that creates the "
+        error.retort_advice = ("these weights are for other classes: set entry to a function of your own that creates the "
                                "network with these weights and then replaces its last layer")
     library = request["entry"].partition(":")[0]
     models = sys.modules.get({"timm": "timm", "torchvision": "torchvision.models"}.get(library.partition(".")[0]))
@@ -399,7 +399,7 @@ def attribute(network, path):
     return network
 
 
-# Layers of timm and of the package inplace_abn that use batch statistics but are not torch's BatchNorm.
+# Layers of timm and of the inplace_abn package that use batch statistics but are not torch's BatchNorm.
 OTHER_MIXING_LAYERS = {"EvoNorm2dB0", "EvoNorm2dB1", "EvoNorm2dB2", "InplaceAbn", "ABN", "InPlaceABN", "InPlaceABNSync"}
 # The modules that define forward() of layers that call torch's batch_norm, which several ranks compute together.
 SHARED_FORWARDS = {"torch.nn.modules.batchnorm", "timm.layers.norm_act"}

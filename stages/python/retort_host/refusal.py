@@ -10,5 +10,5 @@ class Refusal(Exception):
 
 
 class UntrustedCode(Refusal):
-    """Raised for a Python file of the user that may not run. It is not an ImportError, so code that continues without a
+    """Raised for a user's Python file that may not run. It is not an ImportError, so code that continues without a
     missing module does not silently continue without this file."""

@@ -79,7 +79,7 @@ def check_type(name, dtype, shape):
 
 def check_numbers(name, has_nan):
     if has_nan:
-        raise BadSample(f"its '{name}' has a NaN", "correct the data set: NaN values make the loss NaN")
+        raise BadSample(f"its '{name}' contains NaN", "correct the data set: NaN values make the loss NaN")
 
 
 def of_tensor(torch, name, value):
@@ -157,11 +157,11 @@ class DataSet:
             except (AttributeError, KeyError, TypeError):
                 return []
         if not isinstance(found, (list, tuple)) or not all(isinstance(name, str) for name in found):
-            raise BadSample("its attribute 'classes' is not a list of names", "correct it, or write classes: [a, b]", "data")
+            raise BadSample("its 'classes' attribute is not a list of names", "correct it, or write classes: [a, b]", "data")
         return list(found)
 
     def found_labels(self):
-        """Returns the labels of all samples from `targets`, `labels` or a table's column "label"; empty if they are unknown."""
+        """Returns the labels of all samples from `targets`, `labels` or a table's "label" column; empty if they are unknown."""
         if not self.classes:
             return []
         for name in ("targets", "labels"):
@@ -205,7 +205,7 @@ class DataSet:
         if names is not None:
             for name in names:
                 if name not in sample:
-                    raise BadSample(f"it has no '{name}', which 'tensors' names", "correct the names")
+                    raise BadSample(f"it has no '{name}', which 'tensors' lists", "correct the names")
             return {name: sample[name] for name in names}
         named = dict(sample)
         for name in named:
@@ -229,14 +229,14 @@ class DataSet:
         return Item("label", "int64", (), struct.pack("<q", label))
 
     def check(self, items):
-        """Checks that the values have the names, types and shapes of the first sample's, and returns them in its order."""
+        """Checks that the values have the same names, types and shapes as the first sample's, and returns them in its order."""
         found = {item.name: item for item in items}
         for name in found.keys() - {spec["name"] for spec in self.expected}:
-            raise BadSample(f"it has '{name}', which sample 0 lacks", "give all samples the same values")
+            raise BadSample(f"it has '{name}', which sample 0 lacks", "give all samples values with the same names")
         for spec in self.expected:
             name = spec["name"]
             if name not in found:
-                raise BadSample(f"it has no '{name}', which sample 0 has", "give all samples the same values")
+                raise BadSample(f"it has no '{name}', which sample 0 has", "give all samples values with the same names")
             wanted = Item(name, spec["dtype"], spec["shape"], b"").says()
             if found[name].says() != wanted:
                 raise BadSample(f"its '{name}' is {found[name].says()}, but that of sample 0 is {wanted}",

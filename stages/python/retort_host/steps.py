@@ -20,12 +20,12 @@ class Steps:
 
     def make(self, request):
         entry = request["entry"]
-        role = "; it must create an object with a method loss(encoded, batch)"
+        role = "; it must create an object with a loss(encoded, batch) method"
         step = self.entries.taking(entry, request["arguments"], role=role)(**request["arguments"])
         if not callable(getattr(step, "loss", None)):
             raise Refusal(
-                f"{entry} created a {type(step).__name__}, which has no method loss",
-                "give it loss(self, encoded, batch); encode(self, network, batch) and score(self, encoded, batch) are "
+                f"{entry} created a {type(step).__name__}, which has no loss method",
+                "define loss(self, encoded, batch); encode(self, network, batch) and score(self, encoded, batch) are "
                 "optional",
             )
         self.refuse_parameters(entry, step)

@@ -94,7 +94,7 @@ TEST_F(StanfordCars, UnknownFieldIsRefusedWithThoseThatAreThere) {
   EXPECT_REFUSED(errors({{"caption", "a {brand}"}}), kNotAllowedValue, "/data/caption",
                  "a {brand}");
   EXPECT_EQ(create({{"caption", "a {brand}"}}).errors().front().help,
-            "fields are {name}, {make}, {model}, {year}; a literal brace is {{ or }}");
+            "fields are {name}, {make}, {model}, {year}; write a literal brace as {{ or }}");
 }
 
 TEST_F(StanfordCars, WithoutLabelsOfTheTestOnlyATestIsRefused) {

@@ -55,10 +55,10 @@ TEST(CaptionTemplate, WithoutFieldsItIsItsText) {
 }
 
 TEST(CaptionTemplate, ABraceAloneIsRefused) {
-  EXPECT_EQ(problem("a {make"), "it has a brace that is not closed");
-  EXPECT_EQ(problem("a {ma{ke}"), "it has a brace that is not closed");
-  EXPECT_EQ(problem("a {"), "it has a brace that is not closed");
-  EXPECT_EQ(problem("a } car"), "it closes a brace that is not open");
+  EXPECT_EQ(problem("a {make"), "it has a brace that is never closed");
+  EXPECT_EQ(problem("a {ma{ke}"), "it has a brace that is never closed");
+  EXPECT_EQ(problem("a {"), "it has a brace that is never closed");
+  EXPECT_EQ(problem("a } car"), "it has a closing brace without an opening one");
   EXPECT_EQ(problem("a {} car"), "it has braces without a field name");
 }
 

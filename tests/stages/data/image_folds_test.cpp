@@ -186,7 +186,7 @@ TEST(Folds, DataWithItsOwnValidationPartIsRefused) {
   ImageList list = list_of({9, 9});
   list[Part::kValidation].push_back({"c0/v", 0});
   EXPECT_REFUSED(with_fold(list, 3, 0), kOptionConflict, "/folds",
-                 "the data has a validation part of its own, with 1 image");
+                 "the data already has a validation part, with 1 image");
 }
 
 }  // namespace

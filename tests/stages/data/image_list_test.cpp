@@ -98,7 +98,7 @@ TEST_F(ImageListTest, WithoutATestSaysWhatToDo) {
   const auto list = list_images(root(), false);
   ASSERT_TRUE(list && list->no_test);
   EXPECT_EQ(list->no_test->message,
-            "'" + root() + "' has no folder 'test' next to 'train' and 'val'");
+            "'" + root() + "' has no 'test' folder next to 'train' and 'val'");
 }
 
 TEST_F(ImageListTest, ClassesAreComparedHoweverTheirAccentsAreWritten) {
@@ -175,7 +175,7 @@ TEST_F(ImageListTest, TestWithoutTrain) {
   ASSERT_TRUE(list) << "who only tests needs none";
   ASSERT_TRUE(list->no_train);
   EXPECT_EQ(list->no_train->message,
-            "'" + root() + "' has a folder for validation or test but no folder 'train'");
+            "'" + root() + "' has a folder for validation or test but no 'train' folder");
   EXPECT_THAT(list->classes, ElementsAre("a", "b"));
   EXPECT_THAT(names((*list)[Part::kTest]), ElementsAre("1 test/b/1.jpg"));
 }

@@ -123,8 +123,10 @@ TEST_F(ImageTableList, GroupInTwoPartsIsNoted) {
       "image_path,make,patient,part\n1.jpg,a,p1,train\n2.jpg,a,p1,test\n3.jpg,a,p2,train\n");
   table_.group = "patient";
   table_.part = "part";
-  EXPECT_THAT(list().notes, ElementsAre("images of 1 group are in more than one part, so the "
-                                        "results may be too good: 'p1'"));
+  EXPECT_THAT(
+      list().notes,
+      ElementsAre(
+          "images of 1 group are in more than one part, so results may be too optimistic: 'p1'"));
 }
 
 TEST_F(ImageTableList, NoImageForTraining) {
@@ -146,10 +148,11 @@ TEST_F(ImageTableList, SmallClassesAreLeftOutAndCounted) {
   EXPECT_THAT(labelled_names(found[Part::kTrain]), ElementsAre("0 a.jpg", "0 c.jpg"));
   EXPECT_THAT(
       found.notes,
-      ElementsAre("1 class with fewer than 2 images is left out, with 1 image: 'BMW' has 1"));
+      ElementsAre("1 class with fewer than 2 images is left out, dropping 1 image: 'BMW' has 1"));
   write_table("image_path,make\na.jpg,Audi\nb.jpg,BMW\nc.jpg,Audi\nd.jpg,Fiat\n");
-  EXPECT_THAT(list().notes, ElementsAre("2 classes with fewer than 2 images are left out, with 2 "
-                                        "images: 'BMW' has 1, 'Fiat' has 1"));
+  EXPECT_THAT(list().notes,
+              ElementsAre("2 classes with fewer than 2 images are left out, dropping 2 "
+                          "images: 'BMW' has 1, 'Fiat' has 1"));
 }
 
 TEST_F(ImageTableList, AllClassesAreTooSmall) {

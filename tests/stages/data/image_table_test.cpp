@@ -53,7 +53,7 @@ TEST_F(ImageTableStage, ReadsThePublishedListing) {
   EXPECT_THAT(
       context_.said,
       ElementsAre("2 classes; 18 images for training, 4 for validation, 6 for test",
-                  "1 class with fewer than 10 images is left out, with 2 images: 'Lada' has 2",
+                  "1 class with fewer than 10 images is left out, dropping 2 images: 'Lada' has 2",
                   "4 captions; the first is 'a photo of a Toyota Rio car'"));
   const auto train = part(outputs, "train");
   EXPECT_THAT(train->describe().classes, ElementsAre("Kia", "Toyota"));

@@ -101,15 +101,14 @@ TEST(ImageTransform, PreprocessingIsChecked) {
     return std::string("accepted");
   };
   EXPECT_EQ(refused("/preprocess/clahe/clip_limit", 3), "accepted");
-  EXPECT_EQ(refused("/preprocess/clahe/clip_limit", -1), "its 'clip_limit' is outside its range");
-  EXPECT_EQ(refused("/preprocess/clahe/tiles", {8}), "its 'tiles' is not a list of two");
-  EXPECT_EQ(refused("/preprocess/clahe/tiles/0", 65), "its 'tiles' is outside its range");
+  EXPECT_EQ(refused("/preprocess/clahe/clip_limit", -1), "its 'clip_limit' is out of range");
+  EXPECT_EQ(refused("/preprocess/clahe/tiles", {8}), "its 'tiles' is not a list of two numbers");
+  EXPECT_EQ(refused("/preprocess/clahe/tiles/0", 65), "its 'tiles' is out of range");
   EXPECT_EQ(refused("/preprocess/flatten_sharpen/kernel_size", 1.5),
             "its 'kernel_size' is not an integer");
   EXPECT_EQ(refused("/preprocess/flatten_sharpen", 1), "its 'kernel_size' is missing");
-  EXPECT_EQ(refused("/preprocess/crop_to_disc/threshold", 2),
-            "its 'threshold' is outside its range");
-  EXPECT_EQ(refused("/preprocess/by_grade", 1), "its 'by_grade' is not known");
+  EXPECT_EQ(refused("/preprocess/crop_to_disc/threshold", 2), "its 'threshold' is out of range");
+  EXPECT_EQ(refused("/preprocess/by_grade", 1), "its 'by_grade' is unknown");
   EXPECT_EQ(refused("/preprocess", 1), "its 'preprocess' is not a mapping");
   EXPECT_EQ(refused("/decode", "fast"),
             "its 'decode' is 'fast', but preprocessing needs the image at full size");
@@ -128,19 +127,18 @@ TEST(ImageTransform, EveryFieldIsChecked) {
   for (const json& size : {json(7), json(4097), json(-1), json(96.5), json("96"), json(1e300)})
     EXPECT_NE(refusal("/image_size", size), "accepted") << size;
   EXPECT_EQ(refusal("/kind", "sound"), "its 'kind' is not 'image'");
-  EXPECT_EQ(refusal("/decode", "slow"), "its 'decode' is not known");
-  EXPECT_EQ(refusal("/decode", 1), "its 'decode' is not known");
+  EXPECT_EQ(refusal("/decode", "slow"), "its 'decode' is unknown");
+  EXPECT_EQ(refusal("/decode", 1), "its 'decode' is unknown");
   EXPECT_EQ(refusal("/resize", nullptr), "its 'interpolation' is missing");
-  EXPECT_EQ(refusal("/resize/shape", "round"), "its 'shape' is not known");
+  EXPECT_EQ(refusal("/resize/shape", "round"), "its 'shape' is unknown");
   for (const json& fraction : {json(0), json(-0.5), json(1.01), json(1e-9), json("1")})
-    EXPECT_EQ(refusal("/resize/crop_fraction", fraction),
-              "its 'crop_fraction' is outside its range")
+    EXPECT_EQ(refusal("/resize/crop_fraction", fraction), "its 'crop_fraction' is out of range")
         << fraction;
   EXPECT_EQ(refusal("/resize/shape", "square"),
-            "its 'crop_fraction' is outside its range");  // it cuts nothing off
-  EXPECT_EQ(refusal("/normalize/mean", {1, 2}), "its 'mean' is not a list of three");
-  EXPECT_EQ(refusal("/normalize/std", {1, 2, 0}), "its 'std' is outside its range");
-  EXPECT_EQ(refusal("/normalize/mean/1", "a"), "its 'mean' is outside its range");
+            "its 'crop_fraction' is out of range");  // it cuts nothing off
+  EXPECT_EQ(refusal("/normalize/mean", {1, 2}), "its 'mean' is not a list of three numbers");
+  EXPECT_EQ(refusal("/normalize/std", {1, 2, 0}), "its 'std' is out of range");
+  EXPECT_EQ(refusal("/normalize/mean/1", "a"), "its 'mean' is out of range");
 }
 
 TEST(ImageTransform, TextThatIsNoneIsRefused) {

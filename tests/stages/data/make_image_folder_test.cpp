@@ -111,7 +111,7 @@ TEST(MakeImageFolder, KnowsWhatItMade) {
   EXPECT_EQ(
       other->message,
       "'" + (folder / "a").string() +
-          R"(' was created with other parameters: {"version":1,"classes":2,"per_class":1,"size":16,"seed":1})");
+          R"(' was created with different parameters: {"version":1,"classes":2,"per_class":1,"size":16,"seed":1})");
   folder.add("b/x/a.jpg");
   ASSERT_TRUE(differs(folder / "b", images));
   EXPECT_EQ(differs(folder / "b", images)->code, runner::ErrorCode::kFolderExists);

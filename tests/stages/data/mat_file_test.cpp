@@ -141,10 +141,10 @@ TEST(MatFile, RefusesByCause) {
     std::string result = file;
     return result.replace(at, bytes.size(), bytes);
   };
-  EXPECT_EQ(problem(""), "it is not a MAT-file of version 5");
-  EXPECT_EQ(problem(std::string(500, 'x')), "it is not a MAT-file of version 5");
+  EXPECT_EQ(problem(""), "it is not a version 5 MAT-file");
+  EXPECT_EQ(problem(std::string(500, 'x')), "it is not a version 5 MAT-file");
   EXPECT_EQ(problem(changed(124, std::string("\x01\x00MI", 4))),
-            "it was written by a big-endian machine; save it again on this one");
+            "it was written on a big-endian machine; save it again on this one");
   EXPECT_EQ(problem(changed(124, std::string("\x00\x02IM", 4))),
             "its version is not 5; save it again with -v7");
   EXPECT_EQ(problem(file, "trnid"), "it has no variable 'trnid'");

@@ -144,7 +144,7 @@ TEST(MatRecords, TextsOfSixteenBitsBecomeUtf8) {
 }
 
 TEST(MatRecords, RefusesByCause) {
-  EXPECT_EQ(records_problem(""), "it is not a MAT-file of version 5");
+  EXPECT_EQ(records_problem(""), "it is not a version 5 MAT-file");
   EXPECT_EQ(records_problem(cars_file(), "cars"), "it has no variable 'cars'");
   EXPECT_EQ(records_problem(names_file(), "class_names"),
             "its 'class_names' is not a list of records");

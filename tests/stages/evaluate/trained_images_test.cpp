@@ -73,15 +73,14 @@ class TrainedImagesTest : public testing::Test {
 
 TEST_F(TrainedImagesTest, TestPartOfTheRunIsNotAmongThem) {
   EXPECT_THAT(refusal(root_.path(), {"8.jpg", "9.jpg", "new.jpg"}), testing::IsEmpty());
-  EXPECT_THAT(context_.said,
-              ElementsAre("the model has been trained on none of the 3 tested images"));
+  EXPECT_THAT(context_.said, ElementsAre("the model was trained on none of the 3 test images"));
 }
 
 TEST_F(TrainedImagesTest, ImagesOfTrainingAndValidationAreCountedAndRefused) {
   EXPECT_REFUSED(refusal(root_.path(), {"5.jpg", "6.jpg", "9.jpg"}), kBadAnnotations,
                  "/allow_trained", "2 of the 3 ", "'5.jpg', '6.jpg'");
   check_trained_images(NamedFiles(root_.path(), {"5.jpg", "9.jpg"}), /*allowed=*/true, context_);
-  EXPECT_THAT(context_.said, ElementsAre("the model has been trained on 1 of the 2 tested images, "
+  EXPECT_THAT(context_.said, ElementsAre("the model was trained on 1 of the 2 test images, "
                                          "or selected by its results on them: '5.jpg'"));
 }
 

@@ -232,7 +232,7 @@ TEST_F(DownloadTest, BusyServerIsWaitedForAsLongAsItAsks) {
   EXPECT_EQ(fetch(server), 300'000);
   EXPECT_THAT(listener_.waits, ElementsAre(7, 120));
   EXPECT_EQ(listener_.said.at(0),
-            server.url("/data.bin") + ": the server answers 503; trying again in 7 s");
+            server.url("/data.bin") + ": the server responded with 503; trying again in 7 s");
 }
 
 TEST_F(DownloadTest, GivesUpWhenNothingComes) {

@@ -159,7 +159,7 @@ TEST(AdapterConfigTest, WhatIsNotAConfigIsRefused) {
 TEST(AdapterConfigTest, ATransposedWeightIsNotedAsInPeft) {
   EXPECT_THAT(
       config_with(R"(, "fan_in_fan_out": true)").notes,
-      ElementsAre("fan_in_fan_out has no effect: no layer here keeps its weight transposed"));
+      ElementsAre("fan_in_fan_out has no effect: no layer here stores its weight transposed"));
 }
 
 }  // namespace

@@ -226,7 +226,7 @@ TEST(Pretrained, WhateverStandsBeforeAllNamesIsTakenOff) {
       ImageClassifier network = random_network(small(false, false), 2);
       const PretrainedReport report = load_pretrained(network, wrapped, PositionResize::kBicubic);
       ASSERT_TRUE(report.fits()) << wrapper << report.misfits();
-      EXPECT_THAT(report.text(), HasSubstr(", all below '" + wrapper + "'"));
+      EXPECT_THAT(report.text(), HasSubstr(", all under '" + wrapper + "'"));
       EXPECT_TRUE(features(network).equal(features(source)));
     }
   }
@@ -281,7 +281,7 @@ TEST(Pretrained, ACheckpointOfThePublishedTrainingIsTaken) {
     const PretrainedReport report = load_pretrained(loaded, tensors, PositionResize::kBicubic);
     ASSERT_TRUE(report.fits()) << report.misfits();
     EXPECT_THAT(report.text(),
-                HasSubstr("weights of transformers' CLIP, all below '" + wrapper + "clip.'"));
+                HasSubstr("weights of transformers' CLIP, all under '" + wrapper + "clip.'"));
     for (const auto& item : saved.named_parameters())
       EXPECT_TRUE(item.value().equal(loaded.named_parameters()[item.key()])) << item.key();
 

@@ -142,7 +142,7 @@ TEST(ResNetWeights, BlocksThatAreMissingAreNamedAndNothingIsTaken) {
 TEST(ResNetWeights, AnotherStemIsOfAnotherShape) {
   const ResNetPlaces places(*narrow(18, ResNetStem::kFeti), saved_by_torchvision(18));
   EXPECT_EQ(places.report().misfits(),
-            "1 have another shape: conv1.weight [2, 3, 7, 7] for [2, 3, 5, 5]");
+            "1 have a different shape: conv1.weight [2, 3, 7, 7] for [2, 3, 5, 5]");
 }
 
 TEST(ResNetWeights, CountOfBatchesMayBeMissing) {

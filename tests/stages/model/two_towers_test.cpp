@@ -107,7 +107,7 @@ TEST_F(HostedTowerPair, EmbeddingsThatDoNotSuitAreRefused) {
   played.images = torch::ones({1, 4});
   EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/image", "(1, 4) for 2 images");
   played.images = torch::ones({2, 4}, at::kLong);
-  EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/image", "of the type Long");
+  EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/image", "of type Long");
 }
 
 TEST_F(HostedTowerPair, WhatIsNotThereIsRefused) {
@@ -148,7 +148,7 @@ TEST(Vocabulary, TokenizerHasNoMoreTokensThanTheNetwork) {
   check_vocabulary(514, 514, options);
   check_vocabulary(600, 514, options);  // a table with rows to spare
   EXPECT_REFUSED(refusals_of([&] { check_vocabulary(513, 514, options); }), kOptionConflict,
-                 "/model/towers/tokenizer/merges", "make the network for 514 tokens");
+                 "/model/towers/tokenizer/merges", "build the network for 514 tokens");
   options.tokenizer.merges.reset();
   EXPECT_REFUSED(refusals_of([&] { check_vocabulary(600, 514, options); }), kOptionConflict,
                  "/model/towers/tokenizer/merges", "name the merges");

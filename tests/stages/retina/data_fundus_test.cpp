@@ -93,7 +93,7 @@ TEST_F(Fundus, APatientInTwoPublishedPartsIsTold) {
   EXPECT_THAT(
       context_.said,
       Contains(
-          "images of 1 patient are in more than one part, so the results may be too good: 17"));
+          "images of 1 patient are in more than one part, so results may be too optimistic: 17"));
 }
 
 TEST_F(Fundus, WhoOnlyTestsNeedsNoPartForTraining) {
@@ -153,7 +153,7 @@ TEST_F(Fundus, CopiesInPublishedPartsAreTold) {
     folder_.add("data/" + std::string(name), name[9] + name[1]);
   run({{"duplicates", "keep"}});
   EXPECT_THAT(context_.said, Contains("images of 1 duplicated image are in more than one part, so "
-                                      "the results may be too good: 'a1.jpg'"));
+                                      "results may be too optimistic: 'a1.jpg'"));
 }
 
 TEST_F(Fundus, APatternFindsPatients) {

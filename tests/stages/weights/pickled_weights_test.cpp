@@ -65,7 +65,7 @@ std::string bounds(std::int64_t offset, const std::vector<std::int64_t>& sizes,
 const std::string kTensor = tensor(0, {2}, {1});
 
 TEST(PickledWeights, ViewMustLieInItsStorage) {
-  const std::string beyond = "the tensor 'w' reaches beyond its storage";
+  const std::string beyond = "the tensor 'w' extends beyond its storage";
   constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(bounds(0, {2, 3}, {3, 1}), "dense 6");
   EXPECT_EQ(bounds(0, {1, 2, 3}, {99, 3, 1}), "dense 6");
@@ -160,14 +160,14 @@ TEST(PickledWeights, RepeatedNameIsRefused) {
 
 TEST(PickledWeights, KeyThatIsNotANameIsRefused) {
   EXPECT_EQ(names("}U\1a}N" + kTensor + "ss"),
-            "a key that leads to a tensor is not a name, below 'a'");
+            "a key that leads to a tensor is not a name, under 'a'");
   EXPECT_EQ(names("}U\2\xc3\x28" + kTensor + "s"),
-            "a key that leads to a tensor is not a name, below ''");
-  EXPECT_EQ(names("}U\0"s + kTensor + "s"), "a key that leads to a tensor is not a name, below ''");
+            "a key that leads to a tensor is not a name, under ''");
+  EXPECT_EQ(names("}U\0"s + kTensor + "s"), "a key that leads to a tensor is not a name, under ''");
 }
 
 TEST(PickledWeights, WithoutATensorThereIsNothing) {
-  EXPECT_EQ(names("}"), "it contains no tensor");
+  EXPECT_EQ(names("}"), "it contains no tensors");
   EXPECT_EQ(names("]"), "it contains no dictionary of tensors");
   EXPECT_EQ(names(kTensor), "it contains no dictionary of tensors");
 }

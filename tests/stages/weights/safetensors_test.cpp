@@ -313,7 +313,7 @@ TEST_F(SafetensorsTest, ImpossibleTensorIsRefused) {
     put_header("{\"a\":" + description + "}", 4);
     return refusal();
   };
-  EXPECT_REFUSED(refused(entry("[2]", "[0,4]")), kDamagedWeights, "", "needs 8 bytes and has 4");
+  EXPECT_REFUSED(refused(entry("[2]", "[0,4]")), kDamagedWeights, "", "needs 8 bytes but has 4");
   EXPECT_REFUSED(refused(entry("[4294967296,4294967296]", "[0,4]")), kDamagedWeights, "",
                  "is too large");
   EXPECT_REFUSED(refused(entry("[0,4294967296,4294967296]", "[0,4]")), kDamagedWeights, "",
@@ -349,8 +349,9 @@ TEST_F(SafetensorsTest, TypesOfPartsOfAByteAreCountedAndNotRead) {
                  "has the type F4, which LibTorch does not support");
   EXPECT_REFUSED(refused("\"F6_E3M2\"", "[4]", 3), kDamagedWeights, "",
                  "has the type F6_E3M2, which LibTorch does not support");
-  EXPECT_REFUSED(refused("\"F4\"", "[3]", 1), kDamagedWeights, "", "does not end at a whole byte");
-  EXPECT_REFUSED(refused("\"F6_E2M3\"", "[4]", 4), kDamagedWeights, "", "needs 3 bytes and has 4");
+  EXPECT_REFUSED(refused("\"F4\"", "[3]", 1), kDamagedWeights, "",
+                 "does not end on a byte boundary");
+  EXPECT_REFUSED(refused("\"F6_E2M3\"", "[4]", 4), kDamagedWeights, "", "needs 3 bytes but has 4");
 }
 
 TEST_F(SafetensorsTest, BooleanThatIsNeitherIsRefused) {

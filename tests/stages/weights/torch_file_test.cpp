@@ -134,7 +134,7 @@ TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
       {"compressed.bad",
        "its entry 'state/data.pkl' is compressed or encrypted, which torch.save does not do"},
       {"huge.bad", "its tensors claim more bytes than the file has"},
-      {"no_storage.bad", "it lacks its entry 'state/data/1'"},
+      {"no_storage.bad", "it lacks the entry 'state/data/1'"},
       {"short_storage.bad", "its entry 'state/data/1' has 4 bytes, not 8"},
       {"twice.bad", "its entry 'state/data/0' appears twice"},
       {"two_pickles.bad", "it has more than one data.pkl"},

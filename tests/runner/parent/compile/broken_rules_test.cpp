@@ -338,7 +338,7 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
                                      "evaluate: {kind: evaluate.episodic, shots: 5, ways: 3}"),
               IsEmpty());
   EXPECT_THAT(wrong_with(kEpisodes + "train: {kind: train.episodic, loss: {classification: 0}}"),
-              ElementsAre("/train/loss/classification: all terms of the loss have weight 0"));
+              ElementsAre("/train/loss/classification: all loss terms have weight 0"));
   EXPECT_THAT(
       wrong_with(kEpisodes +
                  "train: {kind: train.episodic}\nevaluate: {kind: evaluate.classification}"),
