@@ -192,8 +192,7 @@ class PythonDataStage final : public runner::Stage {
           has_label_sets(description) || has_targets(description))
         continue;
       throw error(ErrorCode::kOptionConflict,
-                  "the data set has classes, but its samples have no "
-                  "'label'")
+                  "the data set has classes, but its samples have no 'label'")
           .with_help(
               "return each sample's class number as 'label' or, if a sample can have any number of "
               "classes, 'labels' with 1 or 0 for each class; to predict numbers, return 'target' "

@@ -91,8 +91,7 @@ class FewShotLister {
  private:
   static constexpr const char* kGetIt =
       "correct the path; `retort data make mini_imagenet --out DIR` makes a small set for few-shot "
-      "learning, `retort "
-      "data fetch cub200 --out DIR` fetches birds";
+      "learning, `retort data fetch cub200 --out DIR` fetches birds";
 
   FewShotPart list_part() {
     const auto& candidates = source_.candidates[static_cast<std::size_t>(part_)];

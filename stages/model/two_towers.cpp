@@ -80,16 +80,16 @@ TwoTowers::TwoTowers(const Json& request, bool draws, Json description, TowerOpt
   };
   need_method("image", options_.image, "image");
   need_method("text", options_.text, "tokens");
-  logit_scale_ = parameter("logit_scale", options_.logit_scale,
-                           "create it in the constructor, as the logarithm of the factor that "
-                           "scales similarities: "
-                           "self.logit_scale = nn.Parameter(torch.tensor(2.6592)); "
-                           "train.learning_rate_factors.logit_scale=0 keeps it constant");
+  logit_scale_ =
+      parameter("logit_scale", options_.logit_scale,
+                "create it in the constructor, as the logarithm of the factor that "
+                "scales similarities: self.logit_scale = nn.Parameter(torch.tensor(2.6592)); "
+                "train.learning_rate_factors.logit_scale=0 keeps it constant");
   if (options_.logit_bias) {
-    logit_bias_ = parameter("logit_bias", *options_.logit_bias,
-                            "create it in the constructor, as the number that the sigmoid loss "
-                            "adds to similarities: "
-                            "self.logit_bias = nn.Parameter(torch.tensor(-10.0))");
+    logit_bias_ =
+        parameter("logit_bias", *options_.logit_bias,
+                  "create it in the constructor, as the number that the sigmoid loss "
+                  "adds to similarities: self.logit_bias = nn.Parameter(torch.tensor(-10.0))");
   }
   check_scale();
 }

@@ -235,10 +235,10 @@ std::string address_of_interface(const std::string& name) {
     if (name == one->ifa_name && one->ifa_addr && one->ifa_addr->sa_family == AF_INET)
       return numeric(one->ifa_addr, sizeof(sockaddr_in));
   }
-  throw no_meeting("GLOO_SOCKET_IFNAME is '" + name +
-                       "', but this machine has no network interface "
-                       "of that name with an IPv4 address",
-                   "choose one that `ip address` lists");
+  throw no_meeting(
+      "GLOO_SOCKET_IFNAME is '" + name +
+          "', but this machine has no network interface of that name with an IPv4 address",
+      "choose one that `ip address` lists");
 }
 
 bool is_loopback(const std::string& own) {

@@ -92,8 +92,7 @@ void check_without_validation(const TrainerOptions& options) {
         .at(option)
         .with_help(
             "add a validation part to the data: a folder 'val' next to its folder 'train', or a "
-            "fraction, such as "
-            "data.split={train: 0.7, validation: 0.1, test: 0.2}; or set " +
+            "fraction, such as data.split={train: 0.7, validation: 0.1, test: 0.2}; or set " +
             instead);
   };
   if (options.patience) refuse("/patience", "patience needs validation data", "patience: null");

@@ -463,8 +463,7 @@ std::vector<std::string> remarks_on(const Checkpoint& checkpoint,
     remarks.emplace_back(
         "Training cropped, flattened or equalized each image before resizing it (`crop_to_disc`, "
         "`flatten_sharpen`, `clahe`); the program below does not, so its predictions are "
-        "unreliable: use `retort "
-        "predict`, which performs all steps.");
+        "unreliable: use `retort predict`, which performs all steps.");
   }
   if (!checkpoint.weights.empty()) {
     remarks.push_back("These are the weights " +

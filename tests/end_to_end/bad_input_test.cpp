@@ -92,8 +92,7 @@ TEST_F(BadInput, ActivationCheckpointingOfAModuleThatIsNot) {
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err,
               HasSubstr("r.yaml:7:30: error[E0301]: 'model.vision_model.encoder.layer.0' names no "
-                        "module in the network "
-                        "of 'model' [/memory/activation_checkpointing/0]\n"
+                        "module in the network of 'model' [/memory/activation_checkpointing/0]\n"
                         "  7 |   activation_checkpointing: [model.vision_model.encoder.layer.0]\n"
                         "    |                              ^\n"
                         "  help: did you mean 'model.vision_model.encoder.layers.0'?\n"));
@@ -336,8 +335,8 @@ TEST_F(BadInput, WeightsThatShrinkBetweenThePlanAndTheRun) {
   fs::permissions(bin / "retort-worker", fs::perms::owner_all);
   const Ended ended = run_shell(
       "installed/bin/retort run finetune data=image_folder data.root=photos data.image_size=24 "
-      "model=linear_probe "
-      "model/backbone=local model.backbone.weights=base epochs=1 train.batch_size=8 run.dir=run",
+      "model=linear_probe model/backbone=local model.backbone.weights=base epochs=1 "
+      "train.batch_size=8 run.dir=run",
       folder_.path());
   EXPECT_TRUE(fs::exists(folder_ / "cut")) << ended.err;
   EXPECT_EQ(ended.exit, 65) << ended.err;

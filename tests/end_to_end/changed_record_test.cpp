@@ -31,8 +31,7 @@ class ChangedRecord : public testing::Test {
         "r.yaml",
         "schema: 1\n"
         "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: "
-        "from_scratch}, "
-        "_self_]\n"
+        "from_scratch}, _self_]\n"
         "threads: 1\n"
         "data: {root: photos, image_size: 16, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
         "model: {patch_size: 8, num_hidden_layers: 1, hidden_size: 16, intermediate_size: 32, "

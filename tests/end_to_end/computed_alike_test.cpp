@@ -53,14 +53,12 @@ constexpr const char* kSplit =
 constexpr const char* kSgd = "'train.optimizer={kind: sgd, learning_rate: 0.05}' ";
 constexpr const char* kTinyTower =
     "data.image_size=16 model.patch_size=8 model.num_hidden_layers=1 model.hidden_size=16 "
-    "model.intermediate_size=32 "
-    "model.num_attention_heads=2 ";
+    "model.intermediate_size=32 model.num_attention_heads=2 ";
 constexpr const char* kTinyClip =
-    "data.image_size=16 model.projection_dim=8 "
-    "'model.image={hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, "
-    "num_attention_heads: 2, "
-    "patch_size: 8}' "
-    "'model.text={hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, "
+    "data.image_size=16 model.projection_dim=8 'model.image={hidden_size: 16, intermediate_size: "
+    "32, num_hidden_layers: 1, "
+    "num_attention_heads: 2, patch_size: 8}' 'model.text={hidden_size: 16, intermediate_size: 32, "
+    "num_hidden_layers: 1, "
     "num_attention_heads: 2}' ";
 
 const Way kRecomputed{"recomputed", "memory.activation_checkpointing=block", /*keeps_bits=*/true};
@@ -113,8 +111,8 @@ std::vector<Training> trainings() {
        kEpisodes,
        std::string(
            "run fsct backbone=Conv4 data.root=mini data.image_size=32 data.loader.workers=0 "
-           "n_way=3 k_shot=2 "
-           "n_query=3 train.episodes=4 train.validation_episodes=3 num_epoch=3 test_iter=12 "
+           "n_way=3 k_shot=2 n_query=3 train.episodes=4 train.validation_episodes=3 num_epoch=3 "
+           "test_iter=12 "
            "train.episodes_per_step=2 lambda_V=0.5 lambda_C=0.1 ") +
            kSgd,
        {{"parts", "memory.micro_batch=1"},

@@ -14,10 +14,10 @@ using testing::HasSubstr;
 
 constexpr const char* kClassify =
     " classify model=se_resnext50_32x4d model.weights=null model.layers=[1,1,1,1] "
-    "model.cardinality=2 "
-    "data.root=photos data.image_size=32 data.split.train=0.6 data.split.test=0.2 "
-    "data.loader.workers=0 epochs=2 "
-    "batch_size=4 device=cpu train.checkpoint.every.steps=1 memory.max_retries=0 ";
+    "model.cardinality=2 data.root=photos data.image_size=32 data.split.train=0.6 "
+    "data.split.test=0.2 "
+    "data.loader.workers=0 epochs=2 batch_size=4 device=cpu train.checkpoint.every.steps=1 "
+    "memory.max_retries=0 ";
 
 class Convolutional : public testing::Test {
  protected:

@@ -64,8 +64,7 @@ class CutOff : public testing::Test {
     const std::string data =
         "threads: 1\n"
         "data: {root: photos, image_size: 16, split: {train: 0.5, validation: 0.25, test: 0.25}, "
-        "augment: "
-        "{random_resized_crop: null, horizontal_flip: 0}, loader: {workers: 0}}\n";
+        "augment: {random_resized_crop: null, horizontal_flip: 0}, loader: {workers: 0}}\n";
     const std::string training =
         "batch_size: 16, log_every: 1, checkpoint: {every: {steps: 1}}, optimizer: {learning_rate: "
         "1.0e-3}";
@@ -311,9 +310,8 @@ TEST_P(DeepCutOff, AllKilledInAnEnsemble) { kill_all_before("ensemble.yaml", is_
 TEST_P(DeepCutOff, AllKilledWhereFeaturesAreKept) {
   kill_all_before(
       "finetune data=image_folder model=linear_probe model/backbone=tiny "
-      "model.backbone.num_hidden_layers=1 "
-      "data.root=photos "
-      "data.image_size=28 data.loader.workers=0 threads=1 epochs=2 lr=0.01 train.batch_size=16 "
+      "model.backbone.num_hidden_layers=1 data.root=photos data.image_size=28 "
+      "data.loader.workers=0 threads=1 epochs=2 lr=0.01 train.batch_size=16 "
       "train.checkpoint.every.steps=1",
       is_mine);
 }

@@ -65,8 +65,7 @@ TEST(RetinaCommands, RunSaysWhatItIsNotFor) {
   ASSERT_EQ(made.exit, 0) << made.err;
   const Ended ended = retort(
       "run diabetic_retinopathy data.root=photographs model.weights=null 'model.layers=[1,1,1,1]' "
-      "data.image_size=32 "
-      "data.loader.workers=0 --smoke run.dir=run",
+      "data.image_size=32 data.loader.workers=0 --smoke run.dir=run",
       folder.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   const std::string notice = "For research only. This is not a medical device";

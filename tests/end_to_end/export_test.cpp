@@ -228,8 +228,7 @@ TEST_P(DeepExport, AutoClassesLoadWhatWasTrainedFromScratch) {
   if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   const Ended ran = retort(
       "run classify data.root=photos data.image_size=24 data.resize.crop_fraction=0.8 epochs=2 "
-      "batch_size=8 "
-      "model.hidden_act=gelu run.dir=run -q",
+      "batch_size=8 model.hidden_act=gelu run.dir=run -q",
       folder_.path());
   ASSERT_EQ(ran.exit, 0) << ran.err;
   expect_the_same_predictions("run", "");

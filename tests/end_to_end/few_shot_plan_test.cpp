@@ -27,8 +27,7 @@ constexpr double kGib = 1 << 30;
 constexpr const char* kConfiguration =
     "plan fsct backbone=ResNet34 model.backbone.trainable=true model.backbone.batch_norm=running "
     "model.backbone.weights=null n_way=5 k_shot=5 n_query=16 lambda_I=1.0 lambda_V=0.5 "
-    "lambda_C=0.1 "
-    "data.root=mini data.loader.workers=0 device=cpu memory.budget=15.89GiB ";
+    "lambda_C=0.1 data.root=mini data.loader.workers=0 device=cpu memory.budget=15.89GiB ";
 constexpr const char* kAsPublished =
     "memory=as_written memory.loss_form=direct train.legacy_double_forward=true "
     "memory.budget=15.89GiB ";

@@ -18,8 +18,7 @@ using testing::HasSubstr;
 
 constexpr const char* kRun =
     "run fsct backbone=Conv4 data.root=mini data.image_size=32 data.loader.workers=0 n_way=3 "
-    "k_shot=2 n_query=3 "
-    "train.episodes=4 train.validation_episodes=3 num_epoch=2 test_iter=40 ";
+    "k_shot=2 n_query=3 train.episodes=4 train.validation_episodes=3 num_epoch=2 test_iter=40 ";
 
 class FewShot : public testing::Test {
  protected:

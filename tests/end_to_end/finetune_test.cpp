@@ -30,16 +30,15 @@ class FineTuning : public testing::Test {
   /// Six steps over three epochs, saved at each.
   Ended train(const std::string& model, const std::string& name, const std::string& fault = "",
               const std::string& more = "") {
-    return run_shell("RETORT_CACHE=$PWD/cache " +
-                         (fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
-                         "/bin/retort run finetune model=" + model +
-                         " model/backbone=tiny model.backbone.num_hidden_layers=1 data.root=data "
-                         "data.image_size=28 "
-                         "data.loader.workers=0 epochs=3 lr=0.01 train.batch_size=8 "
-                         "train.gradient_accumulation_steps=2 "
-                         "train.checkpoint.every.steps=1 memory.max_retries=0 run.dir=" +
-                         name + ' ' + more,
-                     folder_.path());
+    return run_shell(
+        "RETORT_CACHE=$PWD/cache " + (fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') +
+            RETORT_BINARY_DIR + "/bin/retort run finetune model=" + model +
+            " model/backbone=tiny model.backbone.num_hidden_layers=1 data.root=data "
+            "data.image_size=28 data.loader.workers=0 epochs=3 lr=0.01 train.batch_size=8 "
+            "train.gradient_accumulation_steps=2 "
+            "train.checkpoint.every.steps=1 memory.max_retries=0 run.dir=" +
+            name + ' ' + more,
+        folder_.path());
   }
   std::string weights(const std::string& name) const { return latest_weights(folder_ / name); }
   SharedFolder folder_;

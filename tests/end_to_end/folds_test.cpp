@@ -89,8 +89,8 @@ TEST_F(Folds, ResumedSweepPredictsTheSame) {
 TEST_F(Folds, RunWithoutATestPartEvaluatesTheFold) {
   const std::string all = "data.folds={} data.split.train=0.9 data.split.test=0 ";
   const std::string run =
-      "run classify data.root=photos data.image_size=32 model.patch_size=8 "
-      "threads=1 train.epochs=1 ";
+      "run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
+      "train.epochs=1 ";
   const Ended refused = retort(run + all + "run.dir=r", folder_.path());
   EXPECT_NE(refused.exit, 0);
   EXPECT_THAT(refused.err, HasSubstr("wire the data's `validation` output"));

@@ -36,12 +36,10 @@ class Foreach : public testing::TestWithParam<TrainedTwice> {
         "r.yaml",
         "schema: 1\n"
         "defaults: [{data: image_folder}, {model: lora}, {memory: as_written}, {train: "
-        "from_scratch}, "
-        "_self_]\n"
+        "from_scratch}, _self_]\n"
         "data: {root: photos, image_size: 28, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
         "train: {foreach: {rate: [0.05, 1.0e-30]}, epochs: 2, batch_size: 4, optimizer: {kind: "
-        "adamw, "
-        "learning_rate: '${item.rate}'}, schedule: {kind: constant}}\n"
+        "adamw, learning_rate: '${item.rate}'}, schedule: {kind: constant}}\n"
         "evaluate: {kind: evaluate.classification}\n");
     if (GetParam().overrides.find("=base") == std::string::npos) return;
     const std::string one = "train.foreach.rate=[0.05] run.dir=donor";

@@ -59,8 +59,7 @@ TEST(HostileNames, ReachNeitherATerminalNorAReport) {
                "defaults: [{model: tiny}, {memory: as_written}, {train: from_scratch}, _self_]\n"
                "threads: 1\n"
                "data: {kind: data.image_table, root: photos, table: t.csv, image: image, label: "
-               "label, image_size: 24, "
-               "split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
+               "label, image_size: 24, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
                "model: {patch_size: 8}\n"
                "train: {epochs: 1, batch_size: 4}\n"
                "evaluate: {kind: evaluate.classification}\n");

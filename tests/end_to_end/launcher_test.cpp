@@ -30,8 +30,7 @@ class LaunchedSweep : public testing::Test {
   Ended sweep(const std::string& dir, const std::string& more = "") const {
     return retort(
         "sweep classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
-        "train.epochs=1 "
-        "seed=1,2 sweep.dir=" +
+        "train.epochs=1 seed=1,2 sweep.dir=" +
             dir + " " + more,
         folder_.path());
   }

@@ -50,10 +50,9 @@ TEST(Learning, ClassThatWeighsNothingDestroysNoTraining) {
     const Ended ended = retort(
         "run classify data.root=photos data.image_size=16 model.patch_size=8 model.hidden_size=16 "
         "model.intermediate_size=32 model.num_hidden_layers=1 '~data.augment.random_resized_crop' "
-        "threads=1 "
-        "train.epochs=6 train.batch_size=2 train.optimizer.learning_rate=0.001 "
-        "train.label_smoothing=0.1 "
-        "train.log_every=1 'train.class_weights={disc: 0}' train.loss.kind=" +
+        "threads=1 train.epochs=6 train.batch_size=2 train.optimizer.learning_rate=0.001 "
+        "train.label_smoothing=0.1 train.log_every=1 'train.class_weights={disc: 0}' "
+        "train.loss.kind=" +
             loss + " run.dir=" + loss,
         folder.path());
     ASSERT_EQ(ended.exit, 0) << ended.err;

@@ -99,8 +99,7 @@ TEST_F(Memory, AResumedRunMayHaveAnotherBudgetThatItFits) {
 TEST_F(Memory, AResumedTrainingKeepsItsPlanThoughMoreWouldFit) {
   const std::string options =
       " quickstart data.make=null data.root=many data.image_size=32 model.patch_size=8 "
-      "model.num_hidden_layers=2 "
-      "train.batch_size=32 memory=auto ";
+      "model.num_hidden_layers=2 train.batch_size=32 memory=auto ";
   ASSERT_EQ(retort("data make image_folder --out many --classes 2 --per-class 30 --size 32 -q",
                    folder_.path())
                 .exit,

@@ -125,11 +125,9 @@ TEST_F(OrdinalRuns, ClassesWithoutAnOrderAreRefused) {
 }
 
 TEST_F(OrdinalRuns, HeadOfAnotherShapeIsNoWarmStart) {
-  const Ended ended = retort(
-      "plan diabetic_retinopathy_ordinal train/loss=coral "
-      "train.warm_start=corn " +
-          kSmall,
-      folder_.path());
+  const Ended ended =
+      retort("plan diabetic_retinopathy_ordinal train/loss=coral train.warm_start=corn " + kSmall,
+             folder_.path());
   EXPECT_NE(ended.exit, 0);
   EXPECT_THAT(ended.err, HasSubstr("do not match the network"));
 }

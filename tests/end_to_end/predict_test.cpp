@@ -27,8 +27,8 @@ class Trained : public testing::Test {
     ASSERT_EQ(made.exit, 0) << made.err;
     const Ended ran = retort(
         "run classify data.root=photos data.image_size=24 data.split.validation=0.2 "
-        "data.split.train=0.6 epochs=2 "
-        "batch_size=8 train.checkpoint.keep_best=2 train.checkpoint.keep_last=2 run.dir=run",
+        "data.split.train=0.6 epochs=2 batch_size=8 train.checkpoint.keep_best=2 "
+        "train.checkpoint.keep_last=2 run.dir=run",
         folder_.path());
     ASSERT_EQ(ran.exit, 0) << ran.err;
     folder_.keep();
@@ -89,8 +89,7 @@ TEST_F(Trained, EvaluationTakesOtherDataMeasuresAndCheckpoints) {
       0);
   const Ended ended = retort(
       "evaluate run data.root=others data.split.train=0.4 data.split.test=0.4 "
-      "evaluate.batch_size=5 "
-      "evaluate.top_k=[1,2] --checkpoint latest",
+      "evaluate.batch_size=5 evaluate.top_k=[1,2] --checkpoint latest",
       folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   const std::string folder = ended.out.substr(0, ended.out.size() - 1);

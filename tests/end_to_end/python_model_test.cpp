@@ -501,11 +501,11 @@ TEST_F(HostedModel, PretrainedWeightsOfOtherPixelsAreRefused) {
   EXPECT_THAT(refused.err, HasSubstr("trained on pixels with the mean [0.1,0.2,0.3]"));
   EXPECT_THAT(refused.err, HasSubstr("set data.normalize: {mean: [0.1,0.2,0.3], std: [1,1,1]}"));
   EXPECT_EQ(train(model + "false train.epochs=1", "random").exit, 0);
-  EXPECT_EQ(train(model + "true train.epochs=1 "
-                          "'data.normalize={mean: [0.1, 0.2, 0.3], std: [1, 1, 1]}'",
-                  "same")
-                .exit,
-            0);
+  EXPECT_EQ(
+      train(model + "true train.epochs=1 'data.normalize={mean: [0.1, 0.2, 0.3], std: [1, 1, 1]}'",
+            "same")
+          .exit,
+      0);
 }
 
 // Networks that fail, or do what they must not.

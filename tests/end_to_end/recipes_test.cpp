@@ -147,8 +147,7 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
     if (is_of_retinas()) {
       return GetParam() +
              " data.root=retinas data.image_size=32 data.loader.workers=0 model.weights=null "
-             "'model.layers=[1,1,1,1]' "
-             "train.batch_size=8 memory.precision=fp32" +
+             "'model.layers=[1,1,1,1]' train.batch_size=8 memory.precision=fp32" +
              (GetParam() == "diabetic_retinopathy_external" ? " external.root=retinas" : "");
     }
     if (is_of_python(GetParam()))
@@ -281,8 +280,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
           "data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
       EXPECT_EQ(made.exit, 0) << made.err;
       return "data.root=retinas data.image_size=32 data.loader.workers=0 "
-             "data.loader.drop_last=false "
-             "model.weights=null "
+             "data.loader.drop_last=false model.weights=null "
              "'model.layers=[1,1,1,1]' train.batch_size=5 memory.precision=fp32 " +
              std::string(recipe == "diabetic_retinopathy_external" ? "external.root=retinas " : "");
     }
@@ -291,8 +289,8 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
       make_folders("mini/val", 16, 3);
       make_folders("mini/test", 20, 3);
       return "backbone=Conv4 data.root=mini data.train=train data.validation=val data.test=test "
-             "data.image_size=32 "
-             "k_shot=2 n_query=1 train.episodes=6 train.validation_episodes=3 test_iter=5 ";
+             "data.image_size=32 k_shot=2 n_query=1 train.episodes=6 train.validation_episodes=3 "
+             "test_iter=5 ";
     }
     if (recipe.starts_with("finetune")) {
       make_folders("photos", 102, 4);

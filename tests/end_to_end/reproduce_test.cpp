@@ -26,8 +26,7 @@ class Reproduce : public testing::Test {
     ASSERT_EQ(made.exit, 0) << made.err;
     const Ended ran = retort(
         "run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
-        "train.epochs=2 "
-        "memory.micro_batch=2 run.dir=a -q",
+        "train.epochs=2 memory.micro_batch=2 run.dir=a -q",
         folder_.path());
     ASSERT_EQ(ran.exit, 0) << ran.err;
     folder_.keep();

@@ -25,8 +25,7 @@ TEST(Results, AreShownAndDrawnAndCompared) {
       0);
   const std::string command =
       "run classify data.root=photos data.image_size=24 data.split.validation=0.2 "
-      "data.split.train=0.6 batch_size=8 "
-      "-q ";
+      "data.split.train=0.6 batch_size=8 -q ";
   ASSERT_EQ(retort(command + "epochs=2 run.dir=a", folder.path()).exit, 0);
   ASSERT_EQ(retort(command + "epochs=1 run.dir=b", folder.path()).exit, 0);
 

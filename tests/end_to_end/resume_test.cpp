@@ -40,8 +40,7 @@ class Resume : public testing::Test {
         (fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
             "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
             "model.patch_size=8 model.num_hidden_layers=1 train.epochs=2 train.batch_size=8 "
-            "train.checkpoint.every.steps=1 "
-            "train.log_every=1 memory.max_retries=0 run.dir=" +
+            "train.checkpoint.every.steps=1 train.log_every=1 memory.max_retries=0 run.dir=" +
             name + ' ' + more,
         folder_.path());
   }
@@ -336,10 +335,8 @@ TEST_F(Resume, RunAtWorkIsLeftAlone) {
   const Ended ended =
       run_shell(std::string(RETORT_BINARY_DIR) +
                     "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
-                    "model.patch_size=8 "
-                    "train.epochs=5000 run.dir=run -q & run=$!; while [ ! -e "
-                    "run/nodes/train/checkpoints/latest ]; do sleep "
-                    "0.02; done; " RETORT_BINARY_DIR
+                    "model.patch_size=8 train.epochs=5000 run.dir=run -q & run=$!; while [ ! -e "
+                    "run/nodes/train/checkpoints/latest ]; do sleep 0.02; done; " RETORT_BINARY_DIR
                     "/bin/retort resume run; echo $? >busy; kill -TERM $run; wait $run",
                 folder_.path());
   EXPECT_EQ(ended.exit, 75);

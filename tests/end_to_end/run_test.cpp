@@ -218,8 +218,7 @@ TEST_F(Run, UnknownWordInTheVariableOfTheLogIsRefusedBeforeAnythingIsMade) {
 TEST_F(Run, SecretThatIsTypedIsInNoRecord) {
   const Ended ended = retort(
       "run classify data.root=photos data.image_size=24 --smoke run.dir=run "
-      "+vars.api_key=abc-typed "
-      "+vars.column_keys=[abc-typed] +vars.note=kept-note",
+      "+vars.api_key=abc-typed +vars.column_keys=[abc-typed] +vars.note=kept-note",
       folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), HasSubstr("kept-note"));

@@ -27,8 +27,7 @@ class Runs : public testing::Test {
     for (const std::string rate : {"0.001", "0.5"}) {
       const Ended ended = retort(
           "run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
-          "train.epochs=1 "
-          "train.optimizer.learning_rate=" +
+          "train.epochs=1 train.optimizer.learning_rate=" +
               rate + " run.dir=outputs/" + rate,
           folder_.path());
       ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -105,8 +104,7 @@ TEST_F(Runs, AreListedShownComparedTaggedAndRemoved) {
 
 TEST_F(Runs, BestHasWeightsAndIsChosenByValidation) {
   ASSERT_EQ(retort("run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
-                   "train.epochs=1 "
-                   "data.split.validation=0 run.dir=plain/a -q",
+                   "train.epochs=1 data.split.validation=0 run.dir=plain/a -q",
                    folder_.path())
                 .exit,
             0);

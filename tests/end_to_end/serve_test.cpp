@@ -128,8 +128,8 @@ TEST_F(Serve, FollowsARunUntilItIsOver) {
 
 TEST_F(Serve, DamagedRunHasARowAndAPage) {
   run_shell(
-      "mkdir -p damaged/runs && cp -r runs/*alert* damaged/runs/d && "
-      "echo 'a: [' >damaged/runs/d/.retort/recipe.yaml && echo '{' >damaged/runs/d/summary.json",
+      "mkdir -p damaged/runs && cp -r runs/*alert* damaged/runs/d && echo 'a: [' "
+      ">damaged/runs/d/.retort/recipe.yaml && echo '{' >damaged/runs/d/summary.json",
       folder_.path());
   const Serving serving(folder_ / "damaged");
   const std::string list = serving.get("/");

@@ -36,8 +36,7 @@ class DeepSlurm : public testing::Test {
   static std::string sweep(const std::string& seeds, const std::string& more) {
     return RETORT_BINARY_DIR "/bin/retort sweep quickstart seed=" + seeds +
            " threads=1 train.checkpoint.every.steps=2 sweep.dir=s --launcher slurm "
-           "sweep.launcher.look_seconds=1 "
-           "sweep.launcher.memory=512MiB sweep.launcher.gpus=0 " +
+           "sweep.launcher.look_seconds=1 sweep.launcher.memory=512MiB sweep.launcher.gpus=0 " +
            more;
   }
   Ended shell(const std::string& command) const {
@@ -153,8 +152,7 @@ TEST_F(DeepSlurm, AJobOfTwoRanksIsRequeuedWhenOneIsKilled) {
       << "#!/bin/bash\n#SBATCH --ntasks=2 --requeue --open-mode=append --output=job.log\n"
          "[ -n \"$SLURM_RESTART_COUNT\" ] || export RETORT_FAULT=retort-worker-1/step:9:kill\n"
          "srun --kill-on-bad-exit=1 sh -c 'R=" RETORT_BINARY_DIR
-         "/bin/retort; "
-         "test -d job && exec $R resume job; exec $R "
+         "/bin/retort; test -d job && exec $R resume job; exec $R "
       << training << "job memory.max_retries=0'\n"
       << "code=$?\n"
          "[ $code = 0 ] || [ -n \"$SLURM_RESTART_COUNT\" ] || scontrol requeue $SLURM_JOB_ID\n"

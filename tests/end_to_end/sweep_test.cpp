@@ -35,8 +35,7 @@ class Sweep : public testing::Test {
   static std::string command(const std::string& dir, const std::string& more = "") {
     return RETORT_BINARY_DIR
            "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 "
-           "threads=1 train.epochs=2 "
-           "train.checkpoint.every.steps=1 'seed=range(0,3)' "
+           "threads=1 train.epochs=2 train.checkpoint.every.steps=1 'seed=range(0,3)' "
            "train.optimizer.learning_rate=0.001,0.01 sweep.dir=" +
            dir + " " + more;
   }
@@ -258,8 +257,7 @@ TEST_F(Sweep, MetricThatNoTrialCanHaveIsRefusedBeforeItStarts) {
   const auto refused = [&](const std::string& more) {
     return retort(
         "sweep classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
-        "train.epochs=1 "
-        "seed=1,2 sweep.dir=s " +
+        "train.epochs=1 seed=1,2 sweep.dir=s " +
             more,
         folder_.path());
   };
@@ -352,8 +350,8 @@ TEST_F(Sweep, WhatTrialsShareIsComputedOnce) {
 TEST_F(Sweep, ResumeSaysWhatDiffers) {
   ASSERT_EQ(
       run_shell(RETORT_BINARY_DIR "/bin/retort sweep classify data.root=photos data.image_size=32 "
-                                  "model.patch_size=8 threads=1 "
-                                  "train.epochs=1 train.warm_start=null,nowhere sweep.dir=s -q",
+                                  "model.patch_size=8 threads=1 train.epochs=1 "
+                                  "train.warm_start=null,nowhere sweep.dir=s -q",
                 folder_.path())
           .exit,
       3);

@@ -82,8 +82,7 @@ TEST_F(SystemLimits, NoProcesses) {
   // Another user who may read LibTorch wherever it lies.
   const std::string other =
       "setpriv --reuid=54321 --regid=54321 --clear-groups --inh-caps=+dac_override "
-      "--ambient-caps=+dac_override bash "
-      "-c";
+      "--ambient-caps=+dac_override bash -c";
   if (run_shell(other + " true", folder_.path()).exit != 0)
     GTEST_SKIP() << "no other user can be had here";
   for (const int limit : {0, 1, 2, 3, 4, 6})

@@ -66,25 +66,21 @@ struct Surroundings {
 
 const char* const kOfTrainings =
     "data: {kind: data.image_folder, root: photos, image_size: 32, caption: 'a {name}', split: "
-    "{train: 0.5, "
-    "validation: 0.25, test: 0.25}}\n"
+    "{train: 0.5, validation: 0.25, test: 0.25}}\n"
     "model: {kind: model.clip_vision, patch_size: 16, hidden_size: 16, num_hidden_layers: 1, "
-    "num_attention_heads: 2, "
-    "intermediate_size: 16}\n"
+    "num_attention_heads: 2, intermediate_size: 16}\n"
     "memory: {kind: memory.policy}\n";
 const char* const kOfPairs =
     "data: {kind: data.image_folder, root: photos, image_size: 32, caption: 'a {name}', split: "
-    "{train: 0.5, "
-    "validation: 0.25, test: 0.25}}\n"
+    "{train: 0.5, validation: 0.25, test: 0.25}}\n"
     "model: {kind: model.clip, projection_dim: 8, image: {patch_size: 16, hidden_size: 16, "
+    "num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16}, text: {hidden_size: 16, "
     "num_hidden_layers: 1, "
-    "num_attention_heads: 2, intermediate_size: 16}, text: {hidden_size: 16, num_hidden_layers: 1, "
     "num_attention_heads: 2, intermediate_size: 16}}\n"
     "memory: {kind: memory.policy}\n";
 const char* const kOfEpisodes =
     "data: {kind: data.few_shot, root: photos, train: ., validation: ., test: ., classes: "
-    "alternating, "
-    "image_size: 32}\n"
+    "alternating, image_size: 32}\n"
     "model: {kind: model.few_shot_transformer, backbone: {kind: conv, channels: 4}, heads: 1, "
     "head_width: 4}\n"
     "memory: {kind: memory.policy}\n";
@@ -94,8 +90,7 @@ const char* const kOfLabels =
     "labels: {column: labels}, image_size: 32, split: {train: 0.5, validation: 0.25, test: "
     "0.25}}\n"
     "model: {kind: model.clip_vision, patch_size: 16, hidden_size: 16, num_hidden_layers: 1, "
-    "num_attention_heads: 2, "
-    "intermediate_size: 16}\n"
+    "num_attention_heads: 2, intermediate_size: 16}\n"
     "memory: {kind: memory.policy}\n";
 
 const char* const kOfFeatures =
@@ -111,8 +106,7 @@ const char* const kOfTargets =
     "data: {kind: data.image_table, root: photos, table: photos/targets.csv, image: image, "
     "target: target, image_size: 32, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
     "model: {kind: model.clip_vision, patch_size: 16, hidden_size: 16, num_hidden_layers: 1, "
-    "num_attention_heads: 2, "
-    "intermediate_size: 16}\n"
+    "num_attention_heads: 2, intermediate_size: 16}\n"
     "memory: {kind: memory.policy}\n";
 
 Json inputs_of_training() {
@@ -358,8 +352,7 @@ TEST_F(WrongValues, WhatOnlyTheNetworkTellsIsSaidByPlanAllOfItAtOnce) {
       "num_attention_heads: 2, intermediate_size: 16}\n"
       "memory: {kind: memory.policy}\n"
       "train: {kind: train.supervised, batch_size: 4, warm_start: text.txt, class_weights: {oak: "
-      "2, "
-      "ash: 3}, parameter_groups: [{match: bakbone, frozen: true}, {match: heda, frozen: "
+      "2, ash: 3}, parameter_groups: [{match: bakbone, frozen: true}, {match: heda, frozen: "
       "true}]}\n");
   std::set<std::string> pointers;
   for (const Json& error : errors) pointers.insert(error.value("pointer", ""));

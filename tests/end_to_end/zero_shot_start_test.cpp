@@ -39,8 +39,8 @@ class FromCaptions : public testing::Test {
     return run_shell(
         (fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
             "/bin/retort run finetune data=image_folder data.root=photos data.image_size=32 "
-            "seed=1 model=full model/backbone=local "
-            "model.backbone.weights=weights model.backbone.features=projected_normalized "
+            "seed=1 model=full model/backbone=local model.backbone.weights=weights "
+            "model.backbone.features=projected_normalized "
             "model.head_start=zero_shot 'model.templates=[\"a photo of a {name}.\"]' "
             ""
             "run.dir=" +

@@ -21,8 +21,8 @@ struct Backbone {
 
 inline const std::string kShape =
     "model.backbone.hidden_size=48 model.backbone.intermediate_size=96 "
-    "model.backbone.num_hidden_layers=2 "
-    "model.backbone.num_attention_heads=4 model.backbone.patch_size=8 model.backbone.weights=null ";
+    "model.backbone.num_hidden_layers=2 model.backbone.num_attention_heads=4 "
+    "model.backbone.patch_size=8 model.backbone.weights=null ";
 inline const Backbone kClip = {"clip", "clip", "model/backbone=tiny " + kShape};
 inline const Backbone kVit = {"vit", "vit", "model/backbone=vit_b16_hf " + kShape};
 inline const Backbone kTimm = {"timm", "timm", "model/backbone=vit_b16_timm " + kShape};
@@ -39,8 +39,8 @@ class Export : public testing::TestWithParam<Backbone> {
               const std::string& name) {
     return retort(
         "run finetune data=image_folder data.root=photos data.image_size=32 "
-        "data.augment.random_resized_crop=null "
-        "data.augment.horizontal_flip=0 data.loader.workers=0 epochs=3 batch_size=8 "
+        "data.augment.random_resized_crop=null data.augment.horizontal_flip=0 "
+        "data.loader.workers=0 epochs=3 batch_size=8 "
         "train.gradient_accumulation_steps=1 lr=0.02 model=" +
             model + " " + backbone.options + more + " run.dir=" + name + " -q",
         folder_.path());

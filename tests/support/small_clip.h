@@ -17,9 +17,8 @@
 inline constexpr const char* kSmallClip =
     "data.image_size=32 model.weights=null model.projection_dim=16 "
     "'model.image={hidden_size: 16, intermediate_size: 32, num_hidden_layers: 2, "
-    "num_attention_heads: 2, "
-    "patch_size: 8}' "
-    "'model.text={hidden_size: 16, intermediate_size: 32, num_hidden_layers: 2, "
+    "num_attention_heads: 2, patch_size: 8}' 'model.text={hidden_size: 16, intermediate_size: 32, "
+    "num_hidden_layers: 2, "
     "num_attention_heads: 2}' ";
 
 /// The most that a number of one safetensors file differs from its counterpart in another of the

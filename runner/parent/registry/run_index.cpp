@@ -71,10 +71,10 @@ std::vector<std::string> tags_from(const std::string& text) {
 class RunWriter {
  public:
   explicit RunWriter(Database& database)
-      : run_(database.prepare("INSERT INTO runs(folder, stamp, recipe, status, started, seconds, "
-                              "device, smoke, tags, "
-                              "problem, headline, value, source, trained_by, monitor) VALUES "
-                              "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id")),
+      : run_(database.prepare(
+            "INSERT INTO runs(folder, stamp, recipe, status, started, seconds, "
+            "device, smoke, tags, problem, headline, value, source, trained_by, monitor) VALUES "
+            "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id")),
         key_(database.prepare("INSERT INTO keys(is_metric, name) VALUES (?,?) RETURNING id")),
         value_(
             database.prepare("INSERT OR REPLACE INTO settings(key, run, value) VALUES (?,?,?)")) {
@@ -178,8 +178,7 @@ void RunIndex::clear() {
       "TEXT, value REAL,"
       " source TEXT, trained_by TEXT, monitor TEXT);"
       "CREATE TABLE keys(id INTEGER PRIMARY KEY, is_metric INTEGER NOT NULL, name TEXT NOT NULL, "
-      "UNIQUE(is_metric, "
-      "name));"
+      "UNIQUE(is_metric, name));"
       "CREATE TABLE settings(key INTEGER, run INTEGER, value, PRIMARY KEY(key, run)) WITHOUT ROWID;"
       "PRAGMA user_version = " +
       std::to_string(kIndexVersion));
@@ -254,8 +253,7 @@ std::vector<IndexedRun> RunIndex::runs() {
   std::vector<IndexedRun> all;
   Statement rows = database_.prepare(
       "SELECT id, folder, recipe, status, started, seconds, device, smoke, tags, problem, "
-      "headline, value, source, "
-      "trained_by, monitor FROM runs ORDER BY folder");
+      "headline, value, source, trained_by, monitor FROM runs ORDER BY folder");
   while (rows.step()) {
     IndexedRun run{.id = rows.integer(0), .folder = rows.text(1), .entry = {}, .headline = 0};
     run.entry.recipe = rows.text(2);
@@ -287,8 +285,7 @@ std::vector<std::pair<std::int64_t, RunValue>> RunIndex::values(const IndexedKey
   std::vector<std::pair<std::int64_t, RunValue>> all;
   Statement rows = database_.prepare(
       "SELECT run, value FROM settings WHERE key = (SELECT id FROM keys WHERE is_metric = ? AND "
-      "name = ?) ORDER BY "
-      "run");
+      "name = ?) ORDER BY run");
   rows.bind(0, std::int64_t{key.is_metric}).bind(1, key.name);
   while (rows.step()) {
     if (rows.is_text(1)) all.emplace_back(rows.integer(0), rows.text(1));

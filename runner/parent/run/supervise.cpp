@@ -32,8 +32,7 @@ std::string advice_on(int number) {
   switch (number) {
     case SIGKILL:
       return "the operating system often does this when memory runs out (see `dmesg`): use a "
-             "smaller batch, "
-             "or more memory";
+             "smaller batch, or more memory";
     case SIGXCPU:
       return "it reached the CPU time limit: raise it with `ulimit -t`";
     case SIGXFSZ:

@@ -161,8 +161,7 @@ class SlurmQueue : public TaskQueue {
                         "sbatch rejected the trials: " + line,
                         "edit sweep.launcher in '" +
                             LaunchLayout(journal_.folder()).launcher().string() +
-                            "' (`gpus: 0` for a cluster without "
-                            "GPUs), and continue with "
+                            "' (`gpus: 0` for a cluster without GPUs), and continue with "
                             "`retort sweep resume " +
                             journal_.folder().string() + "`"};
     }

@@ -277,8 +277,7 @@ TEST_F(DryRunTest, MeasuredPlanIsAWarningForEachStage) {
   EXPECT_EQ(warning.severity, Severity::kWarning);
   EXPECT_EQ(name(warning.code) + " " + warning.pointer + ": " + warning.message,
             "E0717 /first: the plan of 'first' was measured by running real steps, since a dry run "
-            "fails: "
-            "no values (net.py:3)");
+            "fails: no values (net.py:3)");
 }
 
 TEST_F(DryRunTest, CertificateDoesNotAskWhetherItFits) {
@@ -382,8 +381,7 @@ TEST_F(HeldTest, ABudgetThatALaterNodeWouldBreakIsRefusedBeforeTheFirstStarts) {
   ASSERT_EQ(errors.size(), 1U);
   EXPECT_EQ(errors[0].message,
             "'train.3' needs 100 B at its peak, 60 B of it held by earlier nodes, and may use 90 B "
-            "(memory.budget): 10 B "
-            "too much");
+            "(memory.budget): 10 B too much");
   ASSERT_EQ(errors[0].notes.size(), 2U);
   EXPECT_EQ(errors[0].notes[1].message, "held by an earlier node: train.2.weights, 30 B");
   EXPECT_TRUE(events_.empty());

@@ -19,8 +19,7 @@ TEST(Refusal, SaysByHowMuchAndWhatWouldFit) {
   EXPECT_EQ(
       text.str(),
       "error[E0706]: 'train' needs 1.25 GiB at its peak, and may use 1.00 GiB "
-      "(memory.budget): 256.0 MiB too much "
-      "[/train]\n"
+      "(memory.budget): 256.0 MiB too much [/train]\n"
       "  help: memory.micro_batch=8 fits: 700.0 MiB, and launches 2 times as many operations\n"
       "  note: the largest tensor at the peak: layer1.0.conv1 (16, 64, 112, 112) float32, "
       "49.0 MiB\n");
@@ -51,8 +50,7 @@ TEST(Refusal, ABudgetBelowTheWeightsIsSaidToBe) {
   plan.budget = 150 * kMiB;
   EXPECT_EQ(help(plan),
             "weights and gradients alone need 200.0 MiB: use a larger budget, another device or a "
-            "smaller "
-            "model");
+            "smaller model");
 }
 
 TEST(Refusal, OnlyWhatIsThereIsNamed) {

@@ -225,8 +225,8 @@ TEST_F(DividedAsBefore, ImagesThatAreNewBelongToNoPart) {
   EXPECT_EQ(
       context_.said.front(),
       "7 images have been added since the run started, so no part contains them: 'rose/100.jpg', "
-      "'rose/101.jpg', 'rose/102.jpg', 'rose/103.jpg', 'rose/104.jpg' and 2 "
-      "more; a new run would use them");
+      "'rose/101.jpg', 'rose/102.jpg', 'rose/103.jpg', 'rose/104.jpg' and 2 more; a new run would "
+      "use them");
   EXPECT_EQ(again->fingerprint(), fingerprint_) << "what follows from the same images is the same";
   record();
   EXPECT_EQ(part_names(run(stage())), parts_) << "whoever continues with that run";
@@ -251,8 +251,7 @@ TEST_F(DividedAsBefore, ImageThatIsMissingIsNamed) {
   for (auto& [part, names] : parts_) std::erase(names, "1 tulip/7.jpg");
   EXPECT_EQ(part_names(run(again)), parts_);
   EXPECT_EQ(context_.said.front(),
-            "1 image in the run's record is missing: 'tulip/7.jpg'; they are "
-            "left out");
+            "1 image in the run's record is missing: 'tulip/7.jpg'; they are left out");
   EXPECT_NE(again->fingerprint(), fingerprint_);
 }
 

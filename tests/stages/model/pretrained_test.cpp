@@ -84,8 +84,7 @@ TEST(Pretrained, ProjectionOfOpenAiIsTransposed) {
   EXPECT_TRUE(torch::equal(features(to), features(from)));
   EXPECT_EQ(report.text(),
             "32 weights of OpenAI's CLIP; left out: logit_scale, "
-            "transformer.resblocks.0.ln_1.weight; random: head.weight, "
-            "head.bias");
+            "transformer.resblocks.0.ln_1.weight; random: head.weight, head.bias");
 }
 
 TEST(Pretrained, EverythingThatDoesNotFitIsSaidAndNothingIsTaken) {
@@ -102,8 +101,8 @@ TEST(Pretrained, EverythingThatDoesNotFitIsSaidAndNothingIsTaken) {
   EXPECT_FALSE(report.fits());
   EXPECT_EQ(report.misfits(),
             "1 missing (vision_model.post_layernorm.bias), 1 unexpected "
-            "(vision_model.encoder.layers.2.mlp.fc1.bias), "
-            "1 of another shape (vision_model.pre_layrnorm.weight [9] for [8])");
+            "(vision_model.encoder.layers.2.mlp.fc1.bias), 1 of another shape "
+            "(vision_model.pre_layrnorm.weight [9] for [8])");
   EXPECT_TRUE(torch::equal(features(to), before));
 }
 

@@ -124,10 +124,9 @@ TEST(ResNetWeights, OfADeeperNetworkGiveAShallowerOneItsBlocks) {
   const ResNetPlaces places(*narrow(12), saved);
   EXPECT_EQ(places.report().text(12),
             "84 tensors of ResNet-12; left out: fc.weight, fc.bias; unmatched: "
-            "layer2.1.conv1.weight, "
-            "layer2.1.conv2.weight, layer2.1.bn1.weight, layer2.1.bn1.bias, layer2.1.bn2.weight, "
-            "layer2.1.bn2.bias and "
-            "30 more");
+            "layer2.1.conv1.weight, layer2.1.conv2.weight, layer2.1.bn1.weight, layer2.1.bn1.bias, "
+            "layer2.1.bn2.weight, "
+            "layer2.1.bn2.bias and 30 more");
 }
 
 TEST(ResNetWeights, BlocksThatAreMissingAreNamedAndNothingIsTaken) {

@@ -70,8 +70,7 @@ TEST(GradeCounts, WhatIsNotDefinedIsLeftOut) {
   for (const auto& [name, value] : listed) names += name + " ";
   EXPECT_EQ(names,
             "accuracy weighted_precision weighted_recall weighted_f1 specificity/a precision/a "
-            "f1/a sensitivity/b "
-            "precision/b f1/b ");
+            "f1/a sensitivity/b precision/b f1/b ");
 }
 
 TEST(GradeCounts, DistanceCountsBySquares) {

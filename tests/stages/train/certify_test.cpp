@@ -51,8 +51,7 @@ TEST(CompareGradients, SaysWhatItHasCompared) {
                       .activation_checkpointing = {.modules = {"block", "block.mlp"}}})
                 .compared,
             "micro_batch 3, two_pass on, activation_checkpointing [block, block.mlp] against the "
-            "whole batch of 10, with "
-            "dropout");
+            "whole batch of 10, with dropout");
 }
 
 TEST(CompareGradients, LeavesTheNetworkAsItWas) {

@@ -211,8 +211,8 @@ TEST(MemoryLog, LeakOfATrainingStepIsNobodysOwn) {
 
 TEST(MemoryLog, LeakIntoABufferNamesIt) {
   EXPECT_THAT(growth_said(false, true),
-              Contains("memory of owner 'buffer' grows by 240 B per epoch: "
-                       "something keeps memory that it should release"));
+              Contains("memory of owner 'buffer' grows by 240 B per epoch: something keeps memory "
+                       "that it should release"));
 }
 
 struct Net : torch::nn::Module {

@@ -68,11 +68,9 @@ std::string in_words(const OutOfMemory& what) {
 TEST(OutOfMemory, BudgetOfTheRecipeIsBlamedAtItsPlace) {
   EXPECT_EQ(in_words(example()),
             "/memory/budget: out of memory in phase 'backward' of step 2: tried to allocate 4.0 "
-            "MiB while 61 MiB of 64 "
-            "MiB are "
-            "in use | set memory.micro_batch below the batch of 64, or raise the budget: 68157440 "
-            "bytes is the smallest "
-            "budget that gets further");
+            "MiB while 61 MiB of 64 MiB are in use | set memory.micro_batch below the batch of 64, "
+            "or raise the budget: 68157440 "
+            "bytes is the smallest budget that gets further");
 }
 
 TEST(OutOfMemory, MachineThatIsFullIsNotTheBudgetsFault) {
@@ -81,8 +79,7 @@ TEST(OutOfMemory, MachineThatIsFullIsNotTheBudgetsFault) {
   what.micro_batch = 16;
   EXPECT_EQ(in_words(what),
             ": out of memory in phase 'backward' of step 2: tried to allocate 4.0 MiB while 61 MiB "
-            "of 64 MiB are in use | "
-            "lower memory.micro_batch, which is 16");
+            "of 64 MiB are in use | lower memory.micro_batch, which is 16");
   what.refused->limit.reset();
   what.can_be_cut = false;
   EXPECT_EQ(in_words(what),

@@ -195,8 +195,7 @@ TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
       R"({"epochs": 1, "batch_size": 16, "log_every": 1, "optimizer": {"learning_rate": 0.05}})");
   EXPECT_THAT(supervised.context.said.front(),
               testing::HasSubstr("the batch itself is halved and training starts over from "
-                                 "the current weights, which "
-                                 "changes the training"));
+                                 "the current weights, which changes the training"));
   EXPECT_THAT(supervised.context.said,
               testing::IsSupersetOf(
                   {"out of memory: batch_size 8 in place of 16, from the first epoch on, retry 1",

@@ -372,8 +372,7 @@ TEST(Transaction, LastingFaultEndsTheReplays) {
   EXPECT_THAT(training.context.said,
               ElementsAre("step 2: out of memory: repeated unchanged, retry 1 of 2",
                           "step 2: out of memory: repeated with micro_batch 4 in place of the "
-                          "whole batch of 8, retry "
-                          "2 of 2",
+                          "whole batch of 8, retry 2 of 2",
                           "kept from step to step when memory ran out at step 2"));
 }
 

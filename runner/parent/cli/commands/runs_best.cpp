@@ -75,8 +75,7 @@ Diagnostic no_winner(const RunsFlags& flags, const std::string& metric) {
           (flags.all ? "no run" : "no finished run") + has,
           flags.all ? "`retort runs ls` lists the runs and their results"
                     : "--all includes unfinished runs; `retort runs ls` lists them, and "
-                      "evaluations, which have no "
-                      "weights"};
+                      "evaluations, which have no weights"};
 }
 
 }  // namespace

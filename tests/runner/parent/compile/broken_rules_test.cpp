@@ -64,8 +64,8 @@ TEST(BrokenRules, AnImageIsComparedWithAnother) {
   EXPECT_THAT(broken("train.contrastive", options + "2}"), IsEmpty());
   EXPECT_THAT(broken("train.contrastive", options + "1}"),
               ElementsAre("/train/loss/negatives: negatives: micro_batch compares within "
-                          "micro-batches of batch_size 1: "
-                          "there is nothing to compare an image with, and the loss is always 0"));
+                          "micro-batches of batch_size 1: there is nothing to compare an image "
+                          "with, and the loss is always 0"));
 }
 
 TEST(BrokenRules, DefaultsOfEveryKindBreakNone) {
@@ -185,8 +185,7 @@ TEST(BrokenRules, GroupsOfParametersContradictNothing) {
           R"("parameter_groups": [{"match": "a", "learning_rate": 0.2, "learning_rate_factor": 0.1},
                              {"match": "b", "frozen": true, "weight_decay": 0}, {"match": "c"}])"),
       ElementsAre("/train/parameter_groups/0/learning_rate_factor: learning_rate and "
-                  "learning_rate_factor both "
-                  "set the group's learning rate",
+                  "learning_rate_factor both set the group's learning rate",
                   "/train/parameter_groups/1/frozen: a frozen group has no learning rate and no "
                   "weight decay",
                   "/train/parameter_groups/2/match: the group changes nothing for its parameters"));
@@ -200,13 +199,11 @@ TEST(BrokenRules, GroupsOfParametersContradictNothing) {
   EXPECT_THAT(of_training(R"("learning_rate_factors": {"backbone": 0.1},
                              "parameter_groups": [{"match": "head", "frozen": true}])"),
               ElementsAre("/train/learning_rate_factors: learning_rate_factors and "
-                          "parameter_groups both set learning rates "
-                          "of parts of the model"));
+                          "parameter_groups both set learning rates of parts of the model"));
   EXPECT_THAT(of_training(R"("schedule": {"kind": "cosine", "min_learning_rate": 0.0005},
                              "learning_rate_factors": {"head": 2, "backbone": 0.1})"),
               ElementsAre("/train/learning_rate_factors/backbone: the backbone's learning rate is "
-                          "below the schedule's "
-                          "min_learning_rate"));
+                          "below the schedule's min_learning_rate"));
 }
 
 TEST(BrokenRules, WhatWaitsForAValidationNeedsOne) {
@@ -365,8 +362,7 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
           "micro_batch 4: both split the batch"));
   EXPECT_THAT(wrong_with(kPhotos + kVision +
                          "train: {kind: train.supervised, parameter_groups: [{match: head, name: "
-                         "a, frozen: true}, "
-                         "{match: '**', name: a, frozen: true}]}"),
+                         "a, frozen: true}, {match: '**', name: a, frozen: true}]}"),
               ElementsAre("/train/parameter_groups: two groups have the same name"));
   EXPECT_THAT(
       wrong_with("memory: {kind: memory.policy, on_oom: [stop, cpu], on_oom_policy: legacy, "

@@ -138,8 +138,7 @@ TEST_F(GraphTest, WrongTypeIsRefused) {
 
 TEST_F(GraphTest, CycleIsShownAsAChain) {
   EXPECT_THAT(errors("a: {kind: train.loop, inputs: {checkpoint: b.checkpoint}}\nb: {kind: "
-                     "train.loop, inputs: {checkpoint: "
-                     "a.checkpoint}}\n"),
+                     "train.loop, inputs: {checkpoint: a.checkpoint}}\n"),
               ElementsAre("2:31: E0405 stages depend on each other in a cycle: a ← b ← a | remove "
                           "one of these inputs"));
   EXPECT_THAT(errors("a: {kind: train.loop, inputs: {checkpoint: a.checkpoint}}\n"),
@@ -149,8 +148,7 @@ TEST_F(GraphTest, CycleIsShownAsAChain) {
 
 const std::string kEnsemble =
     "data: {kind: data.one, foreach: {pair: [[0, 1], [0, 2]]}, pick: \"${item.pair}\", text: "
-    "\"${item.pair[1]} of "
-    "${item.pair}\"}\n"
+    "\"${item.pair[1]} of ${item.pair}\"}\n"
     "model: {kind: model.net}\n"
     "train: {kind: train.fit, foreach: {pair: [[0, 1], [0, 2]]}, positive: \"${item.pair[1]}\"}\n"
     "vote: {kind: evaluate.vote}\n";
@@ -198,8 +196,7 @@ TEST_F(GraphTest, SeveralForeachKeysAreTheirProductLastFastest) {
 
 TEST_F(GraphTest, FilledInValuesAreValidatedAgain) {
   EXPECT_THAT(errors("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, "
-                     "foreach: {n: [1, "
-                     "-1]}, positive: \"${item.n}\"}\n"),
+                     "foreach: {n: [1, -1]}, positive: \"${item.n}\"}\n"),
               ElementsAre(testing::AllOf(testing::StartsWith("4:"), testing::HasSubstr("E0303"),
                                          testing::HasSubstr("(in train.-1)"))));
 }
@@ -240,13 +237,11 @@ TEST_F(GraphTest, NamesOfNodesAreAtMost120Letters) {
 }
 
 TEST_F(GraphTest, ForeachIntoASinglePortIsAmbiguous) {
-  EXPECT_THAT(
-      errors("data: {kind: data.one, foreach: {a: [1, 2]}}\nmodel: {kind: "
-             "model.net}\ntrain: {kind: train.fit}\n"),
-      ElementsAre(
-          "4:1: E0402 the input port 'train' could take several outputs: "
-          "data.1.train, data.2.train | "
-          "give this stage the same foreach, or use a kind with a port that takes many outputs"));
+  EXPECT_THAT(errors("data: {kind: data.one, foreach: {a: [1, 2]}}\nmodel: {kind: "
+                     "model.net}\ntrain: {kind: train.fit}\n"),
+              ElementsAre("4:1: E0402 the input port 'train' could take several outputs: "
+                          "data.1.train, data.2.train | give this stage the same foreach, or use a "
+                          "kind with a port that takes many outputs"));
 }
 
 TEST_F(GraphTest, AddingAStageShiftsNoOthersSeed) {

@@ -99,11 +99,7 @@ const std::string kWholeHelp =
     " | set memory.two_pass=on, which does not change the gradient, or leave the batch whole";
 const std::string kCutsWhole =
     "/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in 'train', but its loss "
-    "depends on the "
-    "whole "
-    "batch "
-    "at "
-    "once" +
+    "depends on the whole batch at once" +
     kWholeHelp;
 
 TEST_F(LegalityTest, ALossOverSamplesMayBeCut) {
@@ -136,8 +132,7 @@ TEST_F(LegalityTest, AMicroBatchAboveTheBatchIsRefused) {
   EXPECT_THAT(
       errors("plain", ", micro_batch: 65", "samples"),
       ElementsAre("/memory/micro_batch 3:44: micro_batch 65 is larger than the batch of 64 in "
-                  "'train': it would split nothing | "
-                  "set micro_batch: auto, or at most 64"));
+                  "'train': it would split nothing | set micro_batch: auto, or at most 64"));
 }
 
 TEST_F(LegalityTest, AccumulatedPartsOfALossOverTheBatchAreRefused) {
@@ -157,8 +152,7 @@ TEST_F(LegalityTest, LayersThatMixSamplesGetNoSingleOne) {
   const auto alone = [&](const char* column) {
     return ElementsAre("/train/batch_size 4:" + std::string(column) +
                        ": batch_size 1 gives 'train' one sample at a time, but layers of 'model' "
-                       "mix the samples of a "
-                       "batch (BatchNorm) and need at least two" +
+                       "mix the samples of a batch (BatchNorm) and need at least two" +
                        help);
   };
   EXPECT_THAT(errors("normed", "", "samples, batch_size: 1"), alone("42"));
@@ -278,8 +272,7 @@ TEST(Coupling, ASchemaMaySayNothingElse) {
     const SchemaTexts texts = schema_texts({{"train/odd.schema.json", train("train.odd", value)}});
     EXPECT_THAT(said(SchemaSet::load(texts.files)),
                 ElementsAre("/x-coupling: schemas/train/odd.schema.json: 'x-coupling' must be "
-                            "per_sample, per_group or "
-                            "whole_batch, or one of them for each value"))
+                            "per_sample, per_group or whole_batch, or one of them for each value"))
         << value;
   }
 }

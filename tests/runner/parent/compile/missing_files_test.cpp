@@ -116,8 +116,7 @@ TEST_F(MissingFilesTest, OfSeveralListsOneIsEnough) {
   folder_.write("set/novel.txt", "");
   EXPECT_THAT(
       missing("data: {kind: data.few_shot, root: set, train: [base.json, base.txt], validation: "
-              "[val.json, "
-              "val.txt], test: novel.txt}"),
+              "[val.json, val.txt], test: novel.txt}"),
       ElementsAre(
           "E0611 /data/train: there is no file or folder 'set/base.json', nor 'set/base.txt'"));
   EXPECT_THAT(missing("data: {kind: data.few_shot, root: nowhere}"),

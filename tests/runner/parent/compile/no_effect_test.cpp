@@ -92,12 +92,10 @@ std::vector<Idle> idle_options() {
        "/data/split: 'split' has no effect: the column \"p\" says which part an image belongs to"},
       {of_memory("min_micro_batch: 2"),
        "/memory/min_micro_batch: 'min_micro_batch' has no effect: nothing chooses a smaller "
-       "micro-batch: allow is "
-       "\"nothing\", micro_batch is \"auto\", and max_retries is 0"},
+       "micro-batch: allow is \"nothing\", micro_batch is \"auto\", and max_retries is 0"},
       {of_memory("recompute_batch_norm: twice"),
        "/memory/recompute_batch_norm: 'recompute_batch_norm' has no effect: "
-       "activation_checkpointing is none: nothing "
-       "is recomputed"},
+       "activation_checkpointing is none: nothing is recomputed"},
       {of_episodes("loss: {variance: 1}"),
        "/train/loss/variance: 'variance' has no effect: " + frozen + "it trains nothing"},
       {of_episodes("loss: {covariance: 1}"),
@@ -108,8 +106,7 @@ std::vector<Idle> idle_options() {
        "/train/loss/deviation: 'deviation' has no effect: variance is 0"},
       {of_episodes("legacy_double_forward: true"),
        "/train/legacy_double_forward: 'legacy_double_forward' has no effect: the loss has neither "
-       "a variance nor a "
-       "covariance"},
+       "a variance nor a covariance"},
       {of_contrast("loss: {class_weight: 2}"),
        "/train/loss/class_weight: 'class_weight' has no effect" + head},
       {of_contrast("loss: {balance_classes: false}"),
@@ -121,8 +118,7 @@ std::vector<Idle> idle_options() {
        "/train/loss/targets: 'targets' has no effect: contrastive_weight is 0"},
       {kImages + "model: {kind: model.clip}\n" + kMemory +
            "train: {kind: train.contrastive, gradient_accumulation_steps: 2, loss: "
-           "{contrastive_weight: 0, negatives: "
-           "micro_batch}}\n",
+           "{contrastive_weight: 0, negatives: micro_batch}}\n",
        "/train/loss/negatives: 'negatives' has no effect: contrastive_weight is 0"},
       {of_contrast("learning_rate_factors: {class_head: 2}"),
        "/train/learning_rate_factors/class_head: 'class_head' has no effect" + head},

@@ -37,8 +37,7 @@ TEST(DeviceWish, OfADeviceAloneHasTheDefaults) {
 TEST(DeviceWish, HasWhatTheRecipeSays) {
   const DeviceWish wish = wish_in(
       "{select: 'cuda:12', exclude: [3, GPU-0b9d2a44-1], min_gpu_memory_mb: 6000, wait_for_gpu: "
-      "true, "
-      "wait_timeout_minutes: 1.5, check_interval_seconds: 0.5, fallback: [gpu, cpu]}");
+      "true, wait_timeout_minutes: 1.5, check_interval_seconds: 0.5, fallback: [gpu, cpu]}");
   EXPECT_EQ(wish.index(), 12);
   EXPECT_THAT(wish.exclude, ElementsAre("3", "GPU-0b9d2a44-1"));
   EXPECT_EQ(wish.need, std::int64_t{6000} << 20) << "nvidia-smi's megabytes are of 2^20 bytes";

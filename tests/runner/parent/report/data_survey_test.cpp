@@ -66,12 +66,10 @@ TEST(DataSurvey, CopiesInTwoPartsAreAnErrorUnlessTheRecipeSaysWhatBecomesOfThem)
   const std::string
       across =
           "E0612 /data: 1 image is in more than one part, byte for byte: 'a.png' (train) = "
-          "'b.png' "
-          "(test)",
+          "'b.png' (test)",
       within =
           "warning E0612 /data: 2 images appear more than once in one part, byte for byte: 'c.png' "
-          "= 'd.png' "
-          "and 1 more",
+          "= 'd.png' and 1 more",
       several =
           "warning E0612 /data: 1 image that appears more than once, byte for byte, has more than "
           "one class: 'a.png' (train) = 'b.png' (test)";
@@ -106,8 +104,7 @@ TEST(DataSurvey, WhatMayBeWrongIsAWarning) {
       findings(survey),
       ElementsAre(
           "warning E0612 /data: 1 image is in more than one part, visually identical: 'a.png' "
-          "(train) ~ "
-          "'b.jpg' (test)",
+          "(train) ~ 'b.jpg' (test)",
           "warning E0612 /data: images of 2 patients are in more than one part: 17, 204",
           "warning E0612 /data: 1 image does not look like a photograph of a retina: 'cat.png'"));
 }

@@ -39,8 +39,7 @@ TEST(ClassNames, WeightOfAClassThatIsNotThereIsAllSaidAtOnce) {
   folder.write("photos/tulip/1.jpg", "");
   EXPECT_THAT(unknown(folder, "kind: train.supervised, class_weights: {rose: 2, rosse: 2, oak: 1}"),
               ElementsAre("/train/class_weights: class_weights names a class that the training "
-                          "data lacks: 'rosse' | "
-                          "did you mean 'rose'?",
+                          "data lacks: 'rosse' | did you mean 'rose'?",
                           "/train/class_weights: class_weights names a class that the training "
                           "data lacks: 'oak' | "));
   EXPECT_THAT(unknown(folder, "kind: train.supervised, class_weights: {tulip: 2}"), IsEmpty());

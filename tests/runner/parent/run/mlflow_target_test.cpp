@@ -71,9 +71,8 @@ TEST(MlflowAddress, OtherStoresAreRefusedByName) {
   EXPECT_THAT(refusal("databricks://profile"), HasSubstr("does not sign in to Databricks"));
   for (const char* store : {"sqlite:///mlflow.db", "file:///tmp/mlruns", "mlruns",
                             "postgresql://host/db", "databrick"}) {
-    EXPECT_THAT(refusal(store), HasSubstr("'" + std::string(store) +
-                                          "': Retort sends runs to a "
-                                          "server"));
+    EXPECT_THAT(refusal(store),
+                HasSubstr("'" + std::string(store) + "': Retort sends runs to a server"));
     EXPECT_THAT(refusal(store), HasSubstr("mlflow server --backend-store-uri"));
   }
   EXPECT_THAT(refusal("http://"), HasSubstr("not the address of a server"));

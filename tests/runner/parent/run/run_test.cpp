@@ -832,8 +832,7 @@ TEST_F(RunTest, KilledWorkerLeavesAFolderThatSaysSo) {
   EXPECT_EQ(err_.str(),
             "error[E0704]: the worker was killed by signal 9 (SIGKILL)\n"
             "  help: the operating system often does this when memory runs out (see `dmesg`): use "
-            "a smaller "
-            "batch, or more memory\n"
+            "a smaller batch, or more memory\n"
             "  note: it printed: about to go\n"
             "the record is in " +
                 (folder_.path() / "run").string() + "\n");

@@ -116,8 +116,7 @@ TEST_F(SuperviseTest, DeathBySignalIsNamedWithAdvice) {
   EXPECT_EQ(only_error(ending), "E0704: the worker was killed by signal 9 (SIGKILL)");
   EXPECT_EQ(ending.errors[0].help,
             "the operating system often does this when memory runs out (see `dmesg`): use a "
-            "smaller batch, "
-            "or more memory");
+            "smaller batch, or more memory");
   EXPECT_EQ(ending.killed_by, 9);
   EXPECT_EQ(ending.exit, ExitCode::kRunFailed);
   EXPECT_EQ(output_, "last words\n");

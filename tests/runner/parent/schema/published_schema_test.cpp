@@ -97,8 +97,7 @@ TEST(PublishedSchema, UnknownKindSuggestsNearest) {
             "E0306 : unknown kind 'train/optimizer/adm' (did you mean 'train/optimizer/adam'?)");
   EXPECT_EQ(help("zzz"),
             "E0306 : unknown kind 'zzz' (available: recipe, data.folder, train.fit, "
-            "sweep/launcher/kubernetes, "
-            "sweep/launcher/slurm, train/optimizer/adam, "
+            "sweep/launcher/kubernetes, sweep/launcher/slurm, train/optimizer/adam, "
             "train/optimizer/sgd)");
 }
 

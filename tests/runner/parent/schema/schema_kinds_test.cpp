@@ -60,16 +60,15 @@ TEST(SchemaKinds, MisspeltReservedKeyIsSuggested) {
   EXPECT_THAT(
       recipe(R"("wholly": 1)"),
       ElementsAre("E0301 /wholly: unknown key 'wholly' (reserved keys: schema, name, notice, seed, "
-                  "threads, "
-                  "determinism, python, hooks, device, run, vars, "
-                  "aliases, sweep; every other top-level mapping is a stage with a 'kind')"));
+                  "threads, determinism, python, hooks, device, run, vars, aliases, sweep; every "
+                  "other top-level mapping is a stage with a 'kind')"));
 }
 
 TEST(SchemaKinds, NameOfAStageMustBeAFileName) {
   EXPECT_THAT(recipe(R"("a b": {"kind": "train.fit"})"),
               ElementsAre("E0312 /a b: the key \"a b\" does not have the required form (At most "
-                          "120 letters, digits, '.', '_' and "
-                          "'-', with no leading dot, because the name becomes a file name.)"));
+                          "120 letters, digits, '.', '_' and '-', with no leading dot, because the "
+                          "name becomes a file name.)"));
   EXPECT_THAT(recipe(R"("../x": {"kind": "train.fit"})"), testing::SizeIs(1));
 }
 

@@ -244,8 +244,7 @@ TEST(SchemaValidate, AllErrorsComeInTheOrderOfTheText) {
                   "3:9 E0303 /train/epochs: expected an integer of at least 1 (epochs), got 0",
                   "4:1 E0301 /train/epoch: unknown key 'epoch' (did you mean 'epochs'?)",
                   "7:1 E0301 /train/optimizer/betas: 'betas' has no effect here: it is an option "
-                  "of adam (leave it out, or "
-                  "choose another kind)",
+                  "of adam (leave it out, or choose another kind)",
                   "8:9 E0303 /train/optimizer/learning_rate: expected a number above 0, got 0",
                   "10:9 E0303 /seed: expected an integer of at least 0, got -1",
                   "11:9 E0305 /data/root: missing key 'root' (The folder to read.)",

@@ -12,9 +12,10 @@ using testing::Not;
 
 TEST(Drawing, SaysWhatItShows) {
   const std::string svg = Drawing(30, 20, "Loss of <a>", "From 2 & down").svg();
-  EXPECT_THAT(svg, HasSubstr("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 30 20\" "
-                             "width=\"30\" height=\"20\" "
-                             "role=\"img\" aria-labelledby=\"title description\">\n"));
+  EXPECT_THAT(
+      svg, HasSubstr(
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 30 20\" "
+               "width=\"30\" height=\"20\" role=\"img\" aria-labelledby=\"title description\">\n"));
   EXPECT_THAT(svg, HasSubstr("<title id=\"title\">Loss of &lt;a&gt;</title>\n"));
   EXPECT_THAT(svg, HasSubstr("<desc id=\"description\">From 2 &amp; down</desc>\n"));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
@@ -56,8 +57,7 @@ TEST(Drawing, SameCallsGiveTheSameBytes) {
   EXPECT_THAT(svg, HasSubstr("<polyline class=\"axis\" points=\"1,2 3,4\"/>\n"
                              "<circle class=\"fill-1\" cx=\"5\" cy=\"6\" r=\"3\"/>\n"
                              "<rect class=\"heat\" x=\"1\" y=\"1\" width=\"8\" height=\"9\" "
-                             "fill-opacity=\"0.25\"><title>a "
-                             "tip</title></rect>\n"
+                             "fill-opacity=\"0.25\"><title>a tip</title></rect>\n"
                              "<text class=\"small\" x=\"7\" y=\"8\" text-anchor=\"end\" "
                              "transform=\"rotate(-45 7,8)\">x</text>\n"));
 }

@@ -35,8 +35,7 @@ TEST(Fault, IsReadFromItsText) {
 TEST(Fault, TextThatIsNoneIsRefused) {
   EXPECT_EQ(refusal("wriet:1"),
             "RETORT_FAULT 'wriet:1': 'wriet' is not one of create, write, sync, rename, folder, "
-            "remove, step, event, "
-            "alloc, any");
+            "remove, step, event, alloc, any");
   EXPECT_EQ(refusal("write:1:die"),
             "RETORT_FAULT 'write:1:die': 'die' is not one of kill, kill_both, fail, lose, full");
   for (const char* text :

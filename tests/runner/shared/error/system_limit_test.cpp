@@ -21,8 +21,7 @@ std::string told_of_system(std::errc error) {
 TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
   EXPECT_EQ(told_of_system(std::errc::too_many_files_open),
             "E0801: too many files are open (fork: Too many open files) | raise the "
-            "limit on open files: "
-            "`ulimit -n 1024`");
+            "limit on open files: `ulimit -n 1024`");
   EXPECT_EQ(
       told_of_system(std::errc::resource_unavailable_try_again),
       "E0703: the system cannot start more processes or threads (fork: Resource temporarily "

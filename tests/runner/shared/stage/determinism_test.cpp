@@ -14,8 +14,8 @@ namespace {
 TEST(Determinism, OperationIsReadFromWhatLibTorchSays) {
   const std::string refusal =
       "put_ does not have a deterministic implementation, but you set "
-      "'torch.use_deterministic_algorithms(True)'. You "
-      "can turn off determinism just for this operation, or you can use the 'warn_only=True' "
+      "'torch.use_deterministic_algorithms(True)'. You can turn off determinism just for this "
+      "operation, or you can use the 'warn_only=True' "
       "option.";
   EXPECT_EQ(nondeterministic_operation(refusal), "put_");
   EXPECT_EQ(

@@ -46,8 +46,7 @@ TEST(NotTaken, LongListsAndEndingsAreCut) {
   counts.file("y." + std::string(500, 'z'));
   EXPECT_EQ(counts.text(),
             "15 files ignored: 2 .zzzzzzzzzzzzzzzzzzz…, 1 .a, 1 .b, 1 .c, 1 .d, 1 .e, 1 .f, 1 .g, "
-            "1 .h, 1 .i and 4 "
-            "more");
+            "1 .h, 1 .i and 4 more");
 }
 
 }  // namespace

@@ -80,8 +80,8 @@ TEST_F(HuggingFaceCache, ModelThatWasNotFetchedIsMissing) {
 TEST_F(HuggingFaceCache, NameThatLeavesTheCacheIsRefused) {
   folder_.write("hub/models--org--net/refs/evil", "../../../..");
   EXPECT_EQ(refusal("hf:org/net@evil"),
-            "'@/hub/models--org--net' has no revision 'evil' | "
-            "fetch it with `retort data fetch hf:org/net@evil`");
+            "'@/hub/models--org--net' has no revision 'evil' | fetch it with `retort data fetch "
+            "hf:org/net@evil`");
   for (const std::string reference :
        {"hf:", "hf:org/", "hf:../net", "hf:org/..", "hf:org/net/more", "hf:org/net@",
         "hf:org/net@../main", "hf:org/net@/etc", "hf:a--b/net", "hf:org/.net"}) {

@@ -76,8 +76,7 @@ TEST(PreparedSweep, TrialsAreComparedBeforeTheShortestTrainingEnds) {
   const auto trained = [](std::vector<std::string> overrides) {
     return swept(std::move(overrides), "vars.x: [1, 2]",
                  "model: {kind: model.clip_vision}\nmemory: {kind: memory.policy}\ntrain: {kind: "
-                 "train.supervised, "
-                 "epochs: 9, monitor: accuracy}\n");
+                 "train.supervised, epochs: 9, monitor: accuracy}\n");
   };
   EXPECT_EQ(trained({})->asha, std::nullopt);
   const auto sweep = trained({"sweep.asha={factor:4}"});
