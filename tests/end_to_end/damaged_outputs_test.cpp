@@ -68,7 +68,8 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
         "retort() { timeout -k 5 60 " RETORT_BINARY_DIR "/bin/retort \"$@\"; }\n" + commands,
         folder_.path());
   }
-  /// All, of several trainings of one kind those of the first.
+  /// All files, of several trainings of one kind those of the first. What every run records is
+  /// damaged in the first family alone: the others have only the results of their own stages.
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     std::string training;
@@ -76,6 +77,11 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
       if (entry.is_regular_file())
         names.push_back(entry.path().lexically_relative(folder_ / "whole"));
     std::ranges::sort(names);
+    if (!is_first()) {
+      std::erase_if(names, [](const std::string& name) {
+        return !name.starts_with("nodes/") || name.find("/checkpoints/") != name.npos;
+      });
+    }
     std::erase_if(names, [&](const std::string& name) {
       if (!name.starts_with("nodes/train.")) return false;
       const std::string own = name.substr(0, name.find('/', std::string("nodes/").size()));
@@ -84,6 +90,7 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
     });
     return names;
   }
+  static bool is_first() { return GetParam().name == std::string(kRecordedFamilies[0].name); }
   void expect_understood(const Ended& ended, const std::string& what) const {
     EXPECT_TRUE(ended.exit < 124 && ended.exit != 70) << what << ": " << ended.exit << ended.err;
     EXPECT_THAT(ended.err, Not(HasSubstr("please report"))) << what;
@@ -100,7 +107,7 @@ TEST_P(DamagedOutputs, AreUnderstoodByVerbsThatReadRecords) {
   const std::vector<std::string> verbs = {"analyze run --out out", "compare run run --paired",
                                           "runs show run"};
   const std::vector<std::string> all = files();
-  ASSERT_GT(all.size(), 25u);
+  ASSERT_GT(all.size(), is_first() ? 25u : 2u);
   for (const std::string& file : all) {
     std::string commands;
     for (std::size_t damage = 0; damage < std::size(kDamages); ++damage) {
