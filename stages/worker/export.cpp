@@ -24,6 +24,7 @@
 #include "stages/model/torch_script.h"
 #include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"
+#include "stages/worker/export_convolutional.h"
 #include "stages/worker/export_hosted.h"
 #include "stages/worker/export_readme.h"
 #include "stages/worker/network_of_run.h"

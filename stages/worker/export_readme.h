@@ -7,7 +7,6 @@
 
 #include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
-#include "stages/model/convolutional_classifier.h"
 #include "stages/model/vision_tower.h"
 #include "stages/model/weight_names.h"
 
@@ -60,6 +59,13 @@ struct ClipReadme {
 /// multiplies each output and the "offset" that is then added.
 void write_answer(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
+/// Returns the lines of a program that compute the probabilities of the classes and, for an ordinal
+/// head, `above`: the probabilities that the class is above each class but the last.
+std::string probabilities_in_python(const FittedDecision& decision);
+/// Returns the end of a program: prints the class that the decision predicts from the
+/// `probabilities`, or the labels or numbers by the `logits`.
+std::string answer_in_python(Answer answer, const FittedDecision& decision);
+
 /// Returns a sentence about each number that a decision was fitted with.
 std::vector<std::string> remarks_on(const FittedDecision& decision);
 
@@ -72,14 +78,5 @@ std::string to_text(const ClipReadme& readme);
 /// Returns the README: Markdown with a Python program that loads the folder and makes a prediction
 /// for an image.
 std::string to_text(const ExportReadme& readme);
-
-/// Writes a trained convolutional classifier into `folder`. The backbone is written for timm, as
-/// config.json and model.safetensors. The head is written to head.safetensors, as a
-/// torch.nn.Sequential, because timm's format only supports single layers. README.md has a program
-/// that combines them. `network` belongs to `model`, the checkpoint's model. Throws
-/// runner::StageError for any form other than "merged", and for a backbone that timm cannot create.
-void export_convolutional(const std::filesystem::path& folder, const Checkpoint& checkpoint,
-                          const ConvolutionalClassifier& model,
-                          ConvolutionalClassifierNetwork& network, const std::string& what);
 
 }  // namespace stages
