@@ -14,6 +14,7 @@
 #include "runner/parent/record/run_folder.h"
 #include "runner/parent/run/run_request.h"
 #include "runner/parent/run/supervise.h"
+#include "runner/parent/run/worker_output.h"
 #include "runner/shared/disk/write_error.h"
 #include "runner/shared/record/log.h"
 #include "runner/shared/stage/run_layout.h"

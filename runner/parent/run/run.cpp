@@ -17,6 +17,7 @@
 #include "runner/parent/run/run_request.h"
 #include "runner/parent/run/supervise_ranks.h"
 #include "runner/parent/run/tracking.h"
+#include "runner/parent/run/worker_output.h"
 #include "runner/parent/run/worker_process.h"
 #include "runner/shared/error/diagnostic.h"
 
@@ -448,34 +449,6 @@ class Run {
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings) {
   if (request.launched && request.launched->rank > 0) return run_other_rank(request, surroundings);
   return Run(request, surroundings)();
-}
-
-namespace {
-
-constexpr std::size_t kLongestLine = 64 << 10;
-constexpr std::size_t kLastLines = 5;
-
-}  // namespace
-
-void WorkerOutput::take(std::string_view text) {
-  text_ += text;
-  for (std::size_t end; (end = text_.find_first_of("\r\n")) != text_.npos;) {
-    report(text_.substr(0, end));
-    text_.erase(0, end + 1);
-  }
-  if (text_.size() > kLongestLine) take_rest();
-}
-
-void WorkerOutput::take_rest() {
-  if (!text_.empty()) report(text_);
-  text_.clear();
-}
-
-void WorkerOutput::report(const std::string& line) {
-  if (line.empty()) return;
-  last_lines_.push_back(line);
-  if (last_lines_.size() > kLastLines) last_lines_.pop_front();
-  on_line_(line);
 }
 
 }  // namespace runner

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
@@ -85,26 +84,5 @@ struct RunSurroundings {
 /// `retort run` and `retort resume`: has a worker run the graph, shows progress, writes the record,
 /// and reports how the run ended. Writes nothing until the worker has validated every stage.
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings);
-
-/// Splits a worker's output, which arrives in chunks, into lines. Keeps the last few lines, which
-/// may explain why a worker died.
-class WorkerOutput {
- public:
-  /// Calls `on_line` with each line, without its newline; skips empty lines.
-  explicit WorkerOutput(std::function<void(const std::string&)> on_line)
-      : on_line_(std::move(on_line)) {}
-
-  void take(std::string_view text);
-  /// Treats the incomplete remainder as a line.
-  void take_rest();
-  const std::deque<std::string>& last_lines() const { return last_lines_; }
-
- private:
-  void report(const std::string& line);
-
-  std::function<void(const std::string&)> on_line_;
-  std::string text_;  // the start of an unfinished line
-  std::deque<std::string> last_lines_;
-};
 
 }  // namespace runner

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/run/run.h"
+#include "runner/parent/run/worker_output.h"
 
 namespace runner {
 namespace {

@@ -1,4 +1,4 @@
-#include "runner/parent/run/run.h"
+#include "runner/parent/run/worker_output.h"
 
 #include <vector>
 
