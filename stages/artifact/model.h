@@ -146,8 +146,8 @@ class Checkpoint : public runner::Artifact {
   std::filesystem::path file;                ///< the safetensors file
   /// Validation metrics by name; empty: not measured.
   std::map<std::string, double> validation;
-  /// If an earlier run that averaged its weights saved these: "averaged" or "trained"; otherwise
-  /// empty.
+  /// "averaged" or "trained" if these weights were saved by an earlier run that averaged its
+  /// weights; otherwise empty.
   std::string weights;
 };
 

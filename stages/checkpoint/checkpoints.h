@@ -90,8 +90,8 @@ class Checkpoints {
   bool can_continue() const;
 
   /// Returns advice for a damaged checkpoint: resume the run, or name an intact checkpoint with
-  /// `option`, such as "--checkpoint ", to which its folder is appended. Empty `option`: there is
-  /// no such option.
+  /// `option`, such as "--checkpoint ", to which its folder is appended. `option` is empty if there
+  /// is no such option.
   std::string advice(const std::string& option) const;
 
  private:

@@ -9,14 +9,14 @@
 namespace stages {
 
 struct CaptionRowsOptions {
-  bool trims = true;         ///< cut the padding beyond the longest text of a batch
+  bool trims = true;         ///< drop the padding beyond the longest text of a batch
   bool encodes_once = true;  ///< encode equal captions of a batch once, as one row
   std::int64_t within = 0;   ///< share rows only within groups of this many consecutive samples; 0:
                              ///< in the whole batch
 };
 
 /// Turns the captions of a batch into the texts that a network reads. A text belongs to the first
-/// sample that has it; samples refer to texts by index.
+/// sample with that caption; samples refer to texts by index.
 class CaptionRows {
  public:
   /// `captions` are all captions that samples may have, in index order.

@@ -47,10 +47,10 @@ class CsvTable {
   /// Column titles; empty if the file cannot be read or is empty, or if its first record is
   /// malformed.
   const std::vector<std::string>& columns() const { return columns_; }
-  /// The line with the column titles; 0 for an empty file.
+  /// The line number of the column titles; 0 for an empty file.
   std::size_t header_line() const { return header_line_; }
-  /// Calls `use` for each row with the line on which it begins. A row that does not have exactly
-  /// one field per column is an error, and `use` is not called for it.
+  /// Calls `use` for each row, passing the line on which the row begins. A row that does not have
+  /// exactly one field per column is an error and is not passed to `use`.
   void for_rows(const std::function<void(std::size_t line, std::vector<std::string>& fields)>& use);
 
  private:

@@ -183,7 +183,7 @@ Image decode_webp(Bytes file);
 /// Returns the size and orientation of a PNG file. Throws ImageError.
 ImageHeader read_png_header(Bytes file);
 
-/// Decodes a PNG file without applying its orientation. Palettes are expanded, gray is repeated in
+/// Decodes a PNG file without applying its orientation. Palettes are expanded, gray is copied to
 /// all channels, the alpha channel is dropped without compositing, and 16-bit samples are reduced
 /// to their high byte. Gamma and color profiles are ignored. Throws ImageError.
 Image decode_png(Bytes file);

@@ -95,9 +95,10 @@ runner::Result<ImageList> list_class_folders(const std::filesystem::path& folder
                                              bool allow_outside,
                                              const std::set<std::string>& only = {});
 
-/// Returns a SHA-256, in hexadecimal, of the files' names, labels and contents, the class names and
-/// the annotations. It changes if any of these or their order changes. Each file is read once
-/// (FileDigests); above kLargestContents, file states are hashed instead of contents.
+/// Returns the SHA-256, in hexadecimal, of the files' names, labels and contents, the class names
+/// and the annotations. It changes if any of these or their order changes. Each file is read once
+/// (FileDigests); if the files together exceed kLargestContents, their states are hashed instead of
+/// their contents.
 std::string fingerprint(const ImageList& list);
 
 }  // namespace stages

@@ -35,7 +35,7 @@ struct ImageTable {
 };
 
 /// Lists the images of `table` in row order; classes are sorted bytewise. Caption templates can
-/// name columns of the table. Spaces around a field are ignored. An empty path, label, group or
+/// refer to columns of the table. Spaces around a field are ignored. An empty path, label, group or
 /// caption field is an error, and so are a target that is not a finite number and a duplicate
 /// image. Reports all errors at once, at the responsible option: "/root", "/table", "/image",
 /// "/label", "/labels/column", "/labels/columns", "/target", "/part", "/group", "/caption" or

@@ -47,7 +47,7 @@ struct RandomBlur {
   bool operator==(const RandomBlur&) const = default;
 };
 
-/// The steps applied, in this order, to an image that has its final size. Erasing follows
+/// The steps applied, in this order, to an image that already has its final size. Erasing follows
 /// normalization.
 struct FinalAugment {
   std::optional<AugmentPolicy> policy = {};
@@ -102,7 +102,7 @@ Cut evaluation_cut(int width, int height, int image_size, const ResizeOptions& o
 Cut training_cut(int width, int height, int image_size, const ResizeOptions& options,
                  const AugmentOptions& augment, Random& random);
 
-/// Returns `cut` adapted to the same image decoded at another size.
+/// Returns `cut` adapted to the same image decoded at a different size.
 Cut at_size(const Cut& cut, const ImageHeader& header, const Image& decoded);
 
 /// Returns the pixels of the cut.

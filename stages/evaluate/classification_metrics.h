@@ -73,7 +73,7 @@ struct ClassificationMetrics {
   ConfusionMatrix confusion{0};
   std::vector<ClassQuality> of_class;  ///< by label
   ClassQuality macro;                  ///< mean over all classes that can occur
-  ClassQuality weighted;               ///< mean over all samples of their classes' values
+  ClassQuality weighted;               ///< mean over classes, weighted by their number of samples
   double top1 = 0;                     ///< share of samples whose class has the largest logit
   /// k, and the share of samples whose class is among the k best.
   std::vector<std::pair<std::int64_t, double>> top_k;
@@ -156,8 +156,8 @@ nlohmann::ordered_json report_dict(const ClassificationMetrics& metrics,
                                    const std::vector<std::string>& classes);
 
 /// Returns the text of evaluation_results.json, with one line per field: test_loss, test_accuracy,
-/// predictions and labels (class indices by sample), confusion_matrix (rows: true classes; null for
-/// more than kLargestMatrix classes) and classification_report.
+/// predictions and labels (one class index per sample), confusion_matrix (rows: true classes; null
+/// for more than kLargestMatrix classes) and classification_report.
 std::string evaluation_results(const ClassifiedSamples& samples,
                                const ClassificationMetrics& metrics,
                                const std::vector<std::string>& classes);

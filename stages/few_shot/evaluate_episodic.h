@@ -22,7 +22,7 @@ class Metrics;
 
 /// Metrics of a few-shot model over episodes.
 struct EpisodeMetrics {
-  std::vector<double> accuracies;  ///< of each episode: its share of correctly classified queries
+  std::vector<double> accuracies;  ///< for each episode, the share of correctly classified queries
   double mean = 0;                 ///< of the accuracies
   double deviation = 0;            ///< their standard deviation, with divisor n
   double half_width = 0;  ///< of the 95 % interval for the mean: 1.96 deviations / sqrt(episodes)

@@ -96,7 +96,7 @@ class FineTuned : public Model, public ShrinkableModel {
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
-  /// The result's head is random, since features do not need it.
+  /// The result's head is random, since it is not used to compute features.
   std::shared_ptr<torch::nn::Module> build_frozen(const DatasetDescription& data) const override;
   std::shared_ptr<torch::nn::Module> outline_frozen(const DatasetDescription& data) const override;
   /// Reads "image" (n, 3, size, size), or "features" (n, width) instead, and returns {"logits",

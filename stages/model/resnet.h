@@ -21,7 +21,7 @@ enum class ResNetStem {
   kFeti,      ///< 5 x 5 convolution without pooling; the last map pooled to 7 x 7
 };
 
-/// The options of schemas/model/backbone/resnet that determine what it computes.
+/// The options of schemas/model/backbone/resnet that determine what the network computes.
 struct ResNetOptions {
   std::int64_t depth = 18;  ///< 12, 18 or 34
   ResNetStem stem = ResNetStem::kImageNet;

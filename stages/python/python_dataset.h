@@ -12,7 +12,7 @@
 namespace stages {
 
 /// A data set created by Python, or some of its samples. A sample depends only on the seed and its
-/// number, because these seed the generators of Python, numpy and torch. In the data set that
+/// number, since these seed the generators of Python, numpy and torch. In the data set that
 /// for_training() returns, it also depends on the epoch, unless the recipe says that samples do not
 /// change.
 class PythonDataset final : public Dataset, public AugmentedDataset {

@@ -19,8 +19,8 @@ struct ReaderProgram {
   std::string interpreter, script;
 };
 
-/// Thrown if a reader has exited or does not answer in time. what() says how, as in "was killed by
-/// signal 9".
+/// Thrown if a reader has exited or does not answer in time. what() says what happened, as in "was
+/// killed by signal 9".
 struct ReaderLost : std::runtime_error {
   ReaderLost(const std::string& how, std::string advice)
       : std::runtime_error(how), help(std::move(advice)) {}

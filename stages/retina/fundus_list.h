@@ -35,7 +35,7 @@ struct DrawingOwner {
 class PatientNames {
  public:
   /// `pattern` is a regular expression that is searched for in names without folder or extension.
-  /// Its group "patient", or else its first group, matches the patient. Throws a
+  /// Its group "patient" or, failing that, its first group matches the patient. Throws a
   /// std::invalid_argument that describes the error in the pattern.
   explicit PatientNames(const std::optional<std::string>& pattern = {});
 

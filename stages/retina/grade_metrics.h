@@ -78,7 +78,7 @@ using NamedNumbers = std::vector<std::pair<std::string, double>>;
 NamedNumbers grade_numbers(const GradeCounts& counts, const std::vector<std::string>& names,
                            std::optional<std::int64_t> referable_from);
 
-/// The options shared by all evaluations of grades.
+/// The options shared by all stages that evaluate grades.
 struct GradingOptions {
   std::optional<std::int64_t> referable_from;  ///< the lowest grade that is referred
   std::optional<double> target_accuracy;
@@ -150,7 +150,7 @@ struct GradesToReport {
 runner::Outputs report_grades(const GradesToReport& grades, const GradeReportOptions& options,
                               runner::RunContext& context);
 
-/// Returns Meta tensors in place of the outputs of report_grades(), for a plan.
+/// Returns the outputs of report_grades() with Meta tensors, for use in a plan.
 runner::Outputs planned_results(std::int64_t samples, std::int64_t grades);
 
 }  // namespace stages

@@ -104,7 +104,7 @@ struct Voting {
   std::optional<double> abstain_below;  ///< the ensemble abstains below this margin
 };
 
-/// Reads decide_by, tie_break, threshold, temperature and abstain_below of
+/// Reads the options decide_by, tie_break, threshold, temperature and abstain_below of
 /// evaluate.pairwise_ensemble.
 Voting read_voting(runner::ConfigReader& reader);
 

@@ -84,7 +84,7 @@ struct PickledValue {
       data;
 };
 
-/// The contents of one pickle. Texts refer to the bytes that were read, which must outlive the
+/// The contents of one pickle. Strings refer to the bytes that were read, which must outlive the
 /// Pickle. A container may contain itself.
 struct Pickle {
   const PickledValue* value = nullptr;
