@@ -226,7 +226,7 @@ class DatasetFetching {
     return download(what, callbacks_, patience_, storage_);
   }
 
-  /// An estimate: images hardly shrink when compressed.
+  /// An estimate: images barely shrink when compressed.
   static std::int64_t unpacked_size(std::int64_t packed) { return packed + packed / 20; }
 
   fs::path place_of(const PublishedFile& file) const {
