@@ -161,7 +161,8 @@ class Dataset : public runner::Artifact {
   }
 };
 
-/// A Dataset that checks its samples as they are read and remarks on unexpected ones.
+/// Implemented by a Dataset that checks its samples as they are read and remarks on unexpected
+/// ones.
 class RemarkingDataset {
  public:
   virtual ~RemarkingDataset() = default;

@@ -49,8 +49,8 @@ class Loader {
 
   /// Returns the number of batches in a full pass if no sample is skipped.
   std::int64_t batches() const;
-  /// Returns the `first_batch` with which another loader continues from here: the number of batches
-  /// before this loader's first, plus the batches that it has returned or left out.
+  /// Returns the `first_batch` to pass to another loader that is to continue from here: the number
+  /// of batches before this loader's first, plus the batches that it has returned or left out.
   std::int64_t position() const;
   /// Returns the number of unreadable samples that this loader has skipped so far.
   std::int64_t skipped() const;

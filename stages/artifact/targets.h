@@ -34,7 +34,7 @@ class KnownTargets {
 at::Tensor known_targets(const Dataset& data);
 
 /// Returns the mean and the standard deviation of each column of `targets` (samples, targets)
-/// float64, of which there is at least one row. The standard deviation divides by the number of
+/// float64, which must have at least one row. The standard deviation divides by the number of
 /// samples, like scikit-learn's StandardScaler.
 TrainedTargets target_statistics(const at::Tensor& targets);
 

@@ -28,8 +28,8 @@ class CaptionRows {
   /// (n), the first row of an equal caption. Samples with equal captions have the same
   /// "equal_caption", even if their captions are not encoded as one row. Adds the tensors of
   /// `besides`, which have one row per sample. If `more` is defined, adds it as "more_tokens"; the
-  /// first sample owns all its rows. On the Meta device, the batch has as many different captions
-  /// as possible.
+  /// first sample owns all of its rows. On the Meta device, the batch has as many different
+  /// captions as possible.
   Batch arranged(const Batch& batch, const NamedTensors& besides = {},
                  const at::Tensor& more = {}) const;
   /// The number of captions that were longer than the network's context length.

@@ -17,9 +17,9 @@ struct PairGroups {
 };
 
 /// Returns the symmetric InfoNCE loss of n image-caption pairs (Radford et al. 2021,
-/// arXiv:2103.00020). With the similarities x = exp(logit_scale) · images · textsᵀ, it is the
+/// arXiv:2103.00020). With the similarities x = exp(logit_scale) · images · textsᵀ, the loss is the
 /// cross-entropy of each row and each column against its matches, averaged over both directions and
-/// all pairs. The loss is a differentiable scalar in float32 or wider.
+/// all pairs. It is a differentiable scalar in float32 or wider.
 ///
 /// The rows of `images` and `texts` (n, width) have an L2 norm of 1; `logit_scale` is a scalar. The
 /// n² similarities are never in memory all at once. They are computed in square tiles of `tile`

@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// For each query, the number of candidates ranked before its best match; 0 is the best rank.
+/// For each query, the number of candidates ranked ahead of its best match; 0 is the best rank.
 struct RetrievalRanks {
   std::vector<std::int64_t> image_to_text;  ///< one per image
   std::vector<std::int64_t> text_to_image;  ///< one per text

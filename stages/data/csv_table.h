@@ -12,7 +12,7 @@ namespace stages {
 
 /// Reads the records of a CSV text (RFC 4180) one by one. Fields are separated by commas, and
 /// quoted if they contain commas, quotes or line breaks; records end with "\n" or "\r\n". Empty
-/// lines are skipped. Borrows the text.
+/// lines are skipped. The text is borrowed.
 class CsvRecords {
  public:
   explicit CsvRecords(std::string_view text) : rest_(text) {}
@@ -21,8 +21,8 @@ class CsvRecords {
   bool next();
   /// The line on which the current record begins, counted from one.
   std::size_t line() const { return line_; }
-  /// False if a quote is never closed, or if a closing quote is followed by other text. The record
-  /// then consists of this line alone, and has no fields.
+  /// False if a quote is never closed, or if a closing quote is followed by other text. In that
+  /// case, the record consists of this line alone and has no fields.
   bool is_whole() const { return is_whole_; }
   std::vector<std::string>& fields() { return fields_; }
 

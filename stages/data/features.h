@@ -17,7 +17,7 @@ namespace stages {
 struct FeatureTable {
   /// (n) bool on the CPU; false: the sample was skipped, and its rows are zeros.
   at::Tensor present;
-  /// "features" (n, …) float32 or bfloat16, and the samples' tensors except "image".
+  /// "features" (n, …) float32 or bfloat16, and all of the samples' tensors except "image".
   NamedTensors tensors;
 };
 

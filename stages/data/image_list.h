@@ -70,7 +70,8 @@ struct ImageList {
   }
 };
 
-/// Makes {name} available to captions; it stands for the entry of `names` for the image's class.
+/// Makes {name} available to captions; it is replaced by the entry of `names` for the image's
+/// class.
 void add_names(ImageList& list, std::vector<std::string> names);
 
 /// True if a path from an annotation file is relative, stays below its folder, and ends in the name

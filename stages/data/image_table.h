@@ -19,7 +19,7 @@ struct ImageTable {
   std::filesystem::path root;  ///< image paths are relative to it
   std::filesystem::path file;
   std::string image, label;  ///< the columns with image paths and class names
-  /// The columns with labels, if images can have any number of them; `label` is then not used.
+  /// The columns with labels, if an image can have any number of labels; `label` is then not used.
   std::optional<LabelColumns> labels = {};
   /// The columns with the numbers to predict for each image; `label` and `labels` are then not
   /// used.

@@ -54,7 +54,8 @@ class ImagesToPredict final : public Dataset {
   std::vector<std::string> unlike() const;
   /// The subject that the images should show; null: any.
   const ImageSubject* subject() const { return pictures_.options().subject; }
-  /// Returns and forgets the reason why image `index` was left out; nullopt if it was not.
+  /// Returns the reason why image `index` was left out, and forgets it; nullopt if it was not left
+  /// out.
   std::optional<Unreadable> take_unreadable(std::int64_t index) const;
 
  private:

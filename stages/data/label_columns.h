@@ -59,7 +59,7 @@ class LabelRows {
                           ///< most frequent label overall
   };
   /// Sets the classes and label sets of `list`. Returns the labels of each row; empty if no row has
-  /// a label.
+  /// any labels.
   std::vector<OfImage> number(ImageList& list) const;
 
  private:

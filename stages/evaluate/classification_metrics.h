@@ -131,7 +131,7 @@ struct ReportOptions {
 
 ReportOptions read_report_options(runner::ConfigReader& reader);
 
-/// The results of an evaluation. All members are borrowed except the last two.
+/// The results of an evaluation. All members except the last two are borrowed.
 struct Classified {
   const ClassifiedSamples& samples;
   const ClassificationMetrics& metrics;
@@ -143,8 +143,8 @@ struct Classified {
 };
 
 /// Writes metrics.json, evaluation_results.json, curves, report.txt, the confusion matrix and, if
-/// requested, predictions.csv into the node's folder. Reports the headline and what was left out.
-/// Returns the outputs "metrics" and "predictions".
+/// requested, predictions.csv into the node's folder. Reports the headline and anything that was
+/// left out. Returns the outputs "metrics" and "predictions".
 runner::Outputs report_classification(const Classified& classified, const ReportOptions& options,
                                       runner::RunContext& context);
 

@@ -26,7 +26,7 @@ class RunContext;
 
 namespace stages {
 
-/// The mirrored copies of an image that the network also sees, in addition to the image itself.
+/// The mirrored copies of an image that the network sees in addition to the image itself.
 enum class TestTimeFlip { kNone, kHorizontal, kVertical, kBoth };
 
 /// The names used in recipes, flags and requests.

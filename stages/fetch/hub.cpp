@@ -323,7 +323,7 @@ HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks,
                       const Patience& patience, runner::Storage& storage) {
   try {
     return HubFetching(wish, callbacks, patience, storage).run();
-  } catch (const runner::WriteError& error) {  // replaces its advice, which is about runs
+  } catch (const runner::WriteError& error) {  // replaces the error's advice, which is about runs
     throw StageError(error.code, error.what())
         .with_help("free up space, or choose another location with HF_HUB_CACHE");
   }

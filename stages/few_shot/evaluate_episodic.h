@@ -29,7 +29,7 @@ struct EpisodeMetrics {
   double chance = 0;      ///< the accuracy of guessing uniformly among an episode's classes
   ConfusionMatrix confusion{0};        ///< of all queries, by the dataset's classes
   std::vector<ClassQuality> of_class;  ///< by the dataset's classes; a query can only be mistaken
-                                       ///< for a class of its episode
+                                       ///< for another class of its episode
   double macro_f1 = 0;                 ///< mean over the classes that occur
   double mean_per_class = 0;           ///< mean recall over the same classes
   double log_loss = 0;                 ///< mean of -log p of the true class, in nats

@@ -50,8 +50,8 @@ struct ConvolutionSteps {
 /// the norm of the weights. A principal adapter keeps the initial values of A and B as buffers and
 /// leaves the layer's weight unchanged: it adds scaling · (B·A - B₀·A₀), which is zero initially.
 ///
-/// Its weights are on the layer's device, in the layer's type or float32, whichever is wider:
-/// adapters of a half-precision layer are trained in float32. All require gradients.
+/// The adapter's weights are on the layer's device, in the layer's type or float32, whichever is
+/// wider: adapters of a half-precision layer are trained in float32. All require gradients.
 class LoraAdapter : public torch::nn::Module {
  public:
   /// Creates an adapter for a layer with the given weight. Convolutions use `steps`; the default is

@@ -165,7 +165,7 @@ class AdaptedClip : public ClipNetwork, public FrozenBase {
 };
 
 /// Returns the weights of a CLIP with both towers under the names of transformers' CLIPModel, as in
-/// model.safetensors. They exclude the class head, which CLIPModel does not have. The network must
+/// model.safetensors. The class head is not included, since CLIPModel has none. The network must
 /// have no adapters.
 NamedTensors exported(const ClipNetwork& network);
 

@@ -24,8 +24,7 @@ bool can_convolve_groups(const at::Tensor& maps, const at::Tensor& weight, std::
 at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight,
                                std::int64_t stride);
 
-// Layers of convolutional networks. Like the layers of layers.h, they leave their weights
-// uninitialized.
+// Layers of convolutional networks. Like those in layers.h, they leave their weights uninitialized.
 
 struct ConvolutionSizes {
   std::int64_t in = 0, out = 0;  ///< channels

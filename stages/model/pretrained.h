@@ -53,7 +53,7 @@ struct PretrainedReport {
   std::string misfits() const;
 };
 
-/// Loads a model from transformers, timm, OpenAI or open_clip, under any of the names in
+/// Loads a model from transformers, timm, OpenAI or open_clip, under any of the naming schemes in
 /// weight_names.h, into the tower and the projection of an ImageClassifier, into both towers of a
 /// ClipNetwork, or into a TextEncoder. Fused projections are split, separate ones joined, OpenAI's
 /// projections are transposed, position embeddings are resized, and values are converted to the

@@ -195,7 +195,7 @@ class PythonModel : public Model {
   }
 
   /// Finds out where the network draws random numbers, unless that is already known. Networks for
-  /// which this takes real values are run once with real values.
+  /// which this requires real values are run once with real values.
   void find_draws(const char* device, std::uint64_t seed, const DatasetDescription& data,
                   const std::vector<std::int64_t>& shape) const {
     const bool is_real = std::string_view(device) != "meta";

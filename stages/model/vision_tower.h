@@ -85,7 +85,8 @@ class VisionTower : public PrecisionModule {
 void shrink(VisionTowerOptions& tower, std::optional<std::int64_t>& image_size,
             std::optional<std::int64_t>& projection_dim);
 
-/// Returns data for a tower after shrink(): with images of its size and features of `width`.
+/// Returns data that suits a tower after shrink(): images of its size, and features of width
+/// `width`.
 DatasetDescription shrunken_data(DatasetDescription data, std::int64_t width);
 
 /// The feature of the tower that the head classifies. HF's names are in brackets.
@@ -94,8 +95,8 @@ enum class Feature {
   kProjected,            ///< kPooled, projected [image_embeds of CLIPVisionModelWithProjection]
   kProjectedBeforeNorm,  ///< the class token projected without post_layernorm [last_hidden_state[:,
                          ///< 0]]
-  kProjectedNormalized,  ///< kProjected divided by its length: CLIP's image embedding as used
-                         ///< for comparison with texts
+  kProjectedNormalized,  ///< kProjected divided by its length: CLIP's image embedding, as compared
+                         ///< with texts
 };
 
 /// The names of the features in recipes.

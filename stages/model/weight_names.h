@@ -52,8 +52,8 @@ std::optional<WeightLayout> layout_of(const NamedTensors& saved);
 /// under "student." and "teacher.".
 std::optional<std::string> wrapper_of(const NamedTensors& saved);
 
-/// Returns a tensor's name without the leading parts that it shares with the wrapper; a head may be
-/// outside some of them.
+/// Returns a tensor's name without the leading parts that it shares with the wrapper; a head may
+/// lie outside some of these parts.
 std::string unwrapped_name(std::string_view name, std::string_view wrapper);
 
 /// Returns the tensors under their unwrapped_name().

@@ -17,8 +17,8 @@ namespace stages {
 /// change.
 class PythonDataset final : public Dataset, public AugmentedDataset {
  public:
-  /// Provides the samples `numbers`, in that order, of the pool's data set `set`; nullopt for all
-  /// samples.
+  /// Provides the samples `numbers` of the pool's data set `set`, in that order; if `numbers` is
+  /// nullopt, all samples.
   PythonDataset(std::shared_ptr<ReaderPool> pool, std::size_t set,
                 std::optional<std::vector<std::int64_t>> numbers);
 

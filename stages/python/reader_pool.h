@@ -49,8 +49,8 @@ class ReaderPool {
     bool is_steady = true;             ///< the first sample is the same when read again
   };
   /// Returns the number of the data set that Python creates with these keyword arguments; the same
-  /// arguments return the same number. `name` identifies the data set in messages; empty if it is
-  /// the only one. Must not be called while samples are being read. Throws runner::StageError.
+  /// arguments always give the same number. `name` identifies the data set in messages; empty if it
+  /// is the only one. Must not be called while samples are being read. Throws runner::StageError.
   std::size_t open(const nlohmann::ordered_json& arguments, const std::string& name);
   const Known& known(std::size_t set) const;
 

@@ -41,7 +41,7 @@ class PatientNames {
 
   bool has_pattern() const { return pattern_.has_value(); }
 
-  /// Returns the owner of `file`, a name without folder, with or without extension. Throws
+  /// Returns the owner of `file`, a file name without its folder, with or without extension. Throws
   /// runner::StageError if matching the pattern takes too long.
   DrawingOwner of(std::string_view file) const;
 

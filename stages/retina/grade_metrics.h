@@ -59,8 +59,8 @@ class GradeCounts {
 std::optional<double> quadratic_kappa(const GradeCounts& counts);
 
 /// The quality of a yes/no decision: sensitivity is the share of positives that are detected, and
-/// specificity the share of negatives that are not. They are nullopt if there are no positives or
-/// negatives.
+/// specificity the share of negatives that are not. Sensitivity is nullopt if there are no
+/// positives; specificity, if there are no negatives.
 struct DecisionQuality {
   std::optional<double> sensitivity, specificity;
 };

@@ -56,7 +56,7 @@ std::string weights_sha256(const std::string& reference);
 SavedWeights read_saved_weights(const std::string& reference,
                                 WeightContents contents = WeightContents::kNumbers,
                                 const std::optional<std::string>& entry = {});
-/// Passes the weights to `sink` piece by piece, for tensors that do not fit in memory together.
+/// Passes the weights to `sink` piece by piece, in case they do not all fit in memory at once.
 /// Throws kDamagedWeights if the files do not have the digest `sha256`.
 void read_saved_weights(const std::string& reference, const std::string& sha256,
                         const WeightSink& sink, const std::optional<std::string>& entry = {});
