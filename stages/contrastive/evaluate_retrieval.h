@@ -29,7 +29,7 @@ RetrievalRanks retrieval_ranks(const at::Tensor& images, const at::Tensor& texts
                                std::span<const std::int64_t> text_of, std::int64_t tile,
                                const std::function<void()>& step = {});
 
-/// Summary of ranks, with 1 as the best rank. The median is rounded down.
+/// A summary of ranks, with 1 as the best rank. The median is rounded down.
 struct RetrievalMetrics {
   double mean_rank = 0, median_rank = 0;
   std::map<std::int64_t, double>

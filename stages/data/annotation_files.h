@@ -79,7 +79,7 @@ inline constexpr std::size_t kMaxListBytes = std::size_t{128} << 20;
 
 /// Reads {"label_names": [...], "image_names": [...], "image_labels": [...]}, the format of
 /// CloserLookFewShot and its descendants; other keys are ignored. The classes are the distinct
-/// labels, in ascending order. A class's name is the one at the index given by its label, except
+/// labels, in ascending order. A class's name is the entry at the index given by its label, except
 /// that the names are assigned in order if there are exactly as many as classes. Without names, the
 /// class numbers serve as names. Errors are added to `files` and make the result unusable. An empty
 /// list is not an error.

@@ -34,8 +34,8 @@ class SubjectWatch {
   void note(Part part, std::int64_t index, bool is_unlike);
 
   enum class Seen { kNothingWrong, kUnlike, kReportedUnlike };
-  /// Returns the state of an image: kNothingWrong until it has been read. For an image that does
-  /// not look like the subject, returns kUnlike once, and kReportedUnlike on later calls.
+  /// Returns the state of an image: kNothingWrong if it looks like the subject or has not been
+  /// read; otherwise kUnlike on the first call, and kReportedUnlike on later calls.
   Seen report(Part part, std::int64_t index);
 
  private:

@@ -60,12 +60,11 @@ struct FinalAugment {
 struct AugmentOptions {
   std::optional<RandomResizedCrop> random_resized_crop = {};
   double horizontal_flip = 0, vertical_flip = 0;        ///< probabilities
-  double brightness = 0, contrast = 0, saturation = 0;  ///< the largest deviation of a factor from
-                                                        ///< 1
+  double brightness = 0, contrast = 0, saturation = 0;  ///< a factor's largest deviation from 1
   double hue = 0;                                       ///< in full turns, in both directions
   double rotation = 0, shear = 0;                       ///< in degrees, in both directions
   double translation = 0;  ///< fraction of the width and of the height, in both directions
-  double zoom = 0;         ///< the largest deviation of a factor from 1
+  double zoom = 0;         ///< a factor's largest deviation from 1
   FinalAugment last = {};
 
   bool operator==(const AugmentOptions&) const = default;

@@ -36,7 +36,7 @@ class ConfusionMatrix {
   std::int64_t support(std::int64_t truth) const {
     return support_.at(static_cast<std::size_t>(truth));
   }
-  /// The number of samples predicted as the class.
+  /// The number of samples predicted to be in the class.
   std::int64_t predictions(std::int64_t predicted) const {
     return predictions_.at(static_cast<std::size_t>(predicted));
   }

@@ -20,7 +20,7 @@ struct LabelQuality {
   double threshold = 0;        ///< the lowest probability at which the label is predicted
   ClassQuality found;          ///< of the predictions at that threshold
   std::int64_t support = 0;    ///< number of samples with the label
-  bool is_present = true;      ///< false: not one of the test set's labels
+  bool is_present = true;      ///< false: the label is not one of the test set's
 };
 
 /// Metrics for predictions of any number of labels per sample, as scikit-learn defines them with

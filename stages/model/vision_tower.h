@@ -137,11 +137,11 @@ class ImageClassifier : public PrecisionModule {
   /// Maps pixels (n, 3, image_size, image_size) to {"logits": (n, num_classes), "features": (n,
   /// feature_width())}. Dropout is not applied to the returned features.
   NamedTensors forward(const at::Tensor& pixels) const;
-  /// Returns only the features of pixels, (n, feature_width()).
+  /// Returns only the features, (n, feature_width()), of `pixels`.
   at::Tensor features(const at::Tensor& pixels) const;
-  /// Returns the logits, (n, num_classes), of features from features().
+  /// Returns the logits, (n, num_classes), for features returned by features().
   at::Tensor classify(const at::Tensor& features) const;
-  /// Returns only the feature, for the tower's last hidden state.
+  /// Returns only the feature, computed from the tower's last hidden state.
   at::Tensor feature(const at::Tensor& last_hidden_state) const;
   /// Projects tokens (n, hidden_size). The classifier must have a projection.
   at::Tensor projected(const at::Tensor& tokens) const;

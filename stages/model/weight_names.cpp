@@ -17,7 +17,7 @@ namespace stages {
 namespace {
 
 /// Our name and the library's name. Each stands for itself and all names below it; if ours ends in
-/// "weight" or "bias", only for themselves.
+/// "weight" or "bias", only for itself.
 using Pair = std::pair<std::string_view, std::string_view>;
 
 /// Our prefixes before the number of a block.

@@ -76,7 +76,7 @@ class PythonNetwork : public torch::nn::Module {
     std::vector<std::string> places;         ///< "aten::bernoulli_ (my_net.py:12)"
     std::vector<std::string> own_modules;    ///< dropout layers with rows that are not samples, and
                                              ///< blocks that do not map one tensor to one tensor
-    std::optional<std::int64_t> token_rows;  ///< rows of the embedding of a text tower's tokens
+    std::optional<std::int64_t> token_rows;  ///< rows of a text tower's token embedding
   };
   /// Runs the network and returns its random draws. The network must already be on `device`, "meta"
   /// or "cpu". `shape` is the shape of a sample; if it is empty, common image sizes are tried.

@@ -26,7 +26,7 @@ struct PythonDataOptions {
   std::optional<std::vector<std::string>> tensors;  ///< the values that are used; nullopt: all
   std::optional<std::vector<std::string>> classes;  ///< nullopt: the names in the data set
   bool is_augmented = true;    ///< training samples are drawn anew in every epoch
-  bool skips_corrupt = false;  ///< samples that raise or differ from the first are omitted
+  bool skips_corrupt = false;  ///< samples that fail or differ from the first are omitted
   std::optional<std::chrono::seconds> limit;  ///< time limit for a sample; nullopt: none
   LoaderOptions loader;
 };

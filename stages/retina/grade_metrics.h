@@ -104,7 +104,7 @@ struct Grading {
   GradeCounts counts{0};
   NamedNumbers numbers;
   std::map<std::string, NumberInterval>
-      intervals;  ///< 95 % intervals by name: percentiles over the bootstrap draws
+      intervals;  ///< 95 % confidence intervals by name: percentiles over the bootstrap draws
 };
 
 /// Computes the metrics; there must be at least one sample. The bootstrap repeatedly draws as many

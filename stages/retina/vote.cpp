@@ -25,7 +25,7 @@ struct Opinions {
   std::int64_t classes;
 };
 
-/// Returns, for each class, the sum of its probabilities by the networks, each times weight(pair,
+/// Returns, for each class, the sum over its networks of the class's probability times weight(pair,
 /// p).
 Scores weighted_sum(const Opinions& opinions,
                     const std::function<double(const VotingPair&, double)>& weight) {

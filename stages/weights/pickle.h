@@ -67,7 +67,7 @@ struct PickledLong {
 /// A reference to a storage or a tensor, by index in the Pickle.
 struct PickledStorageIndex {
   std::size_t index = 0;
-  std::int64_t offset = 0;  ///< in elements, for the views of storages in the oldest files
+  std::int64_t offset = 0;  ///< in elements, for storage views in the oldest files
 };
 struct PickledTensorIndex {
   std::size_t index = 0;
