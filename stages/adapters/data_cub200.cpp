@@ -106,7 +106,7 @@ class Lister {
 
   Diagnostics errors() const { return files_.errors(); }
 
-  /// Returns the images that were read. There must be no errors.
+  /// Returns the images that were read. Call it only if there are no errors.
   ImageList list(const fs::path& folder) {
     ImageList list;
     list.root = folder;

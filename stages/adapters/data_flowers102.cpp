@@ -78,7 +78,7 @@ class Annotations {
   Annotations(const fs::path& root, std::string inner) : files_(root), inner_(std::move(inner)) {}
 
   std::vector<std::int64_t> labels;
-  std::vector<std::int64_t> training, validation, test;  // numbers of images, from one
+  std::vector<std::int64_t> training, validation, test;  // image numbers, counted from one
 
   void read() {
     if (const auto bytes = files_.read(labels_file_, kMaxMatBytes))

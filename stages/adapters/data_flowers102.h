@@ -20,8 +20,8 @@ enum class FlowerParts : std::uint8_t {
 /// Lists Oxford Flowers 102 in root/ or root/flowers-102/, in the order of its lists. The images
 /// are jpg/image_00001.jpg, …; imagelabels.mat contains a label from 1 to 102 for each image;
 /// setid.mat contains the image numbers for training, validation and test, each at most once. The
-/// largest label is the number of classes. An optional cat_to_name.json, {"1": "pink primrose",
-/// …}, next to them or in the root, replaces the published class names. A smaller dataset in the
+/// largest label is the number of classes. An optional cat_to_name.json, {"1": "pink primrose", …},
+/// next to these files or in the root, replaces the published class names. A smaller dataset in the
 /// same format is accepted. All errors, including missing image files, are reported together,
 /// without a location in the recipe.
 runner::Result<ImageList> list_flowers102(const std::filesystem::path& root, FlowerParts parts,

@@ -9,7 +9,8 @@
 namespace stages {
 namespace {
 
-/// Returns the average of `members` sets of weights, from the average of all but the last.
+/// Returns the average of `members` sets of weights, given the `last` one and the average of the
+/// others.
 NamedTensors with_one_more(const NamedTensors& mean, const NamedTensors& last,
                            std::size_t members) {
   return interpolated_weights(mean, last, 1 / static_cast<double>(members));

@@ -17,8 +17,8 @@ class ClassScores {
   double logit(std::int64_t label) const { return logits_[static_cast<std::size_t>(label)]; }
   /// Returns the class with the largest logit; ties go to the lower class.
   std::int64_t predicted() const;
-  /// Returns the number of classes that rank above `label`; ties go to the lower class. 0: `label`
-  /// is predicted().
+  /// Returns the number of classes that rank above `label`; ties go to the lower class. The result
+  /// is 0 if `label` is predicted().
   std::int64_t rank(std::int64_t label) const;
   /// Returns the `count` best classes in the order of rank(), or all classes if there are fewer.
   std::vector<std::int64_t> best(std::int64_t count) const;

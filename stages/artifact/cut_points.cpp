@@ -88,8 +88,8 @@ class SortedGrades {
   }
 
  private:
-  /// Returns the squared distances of the samples of `group` to `grade`, and to what they would be
-  /// if grades and predictions were independent.
+  /// Returns the sum of the squared distances of the samples of `group` to `grade`, and what it
+  /// would be if grades and predictions were independent.
   Disagreement disagreement(const EqualGrades& group, double grade) const {
     const double square = group.count * grade * grade;
     return {group.squares - 2 * grade * group.sum + square,

@@ -22,7 +22,7 @@ struct ExpectedGrade {
 };
 
 /// Returns the `grades` - 1 cut points with the highest quadratic weighted kappa on `samples`,
-/// which may be in any order: the optimum over all cut points, not a local one. Each lies halfway
+/// which may be in any order. They are the global optimum, not a local one. Each lies halfway
 /// between the two samples that it separates; one that separates none is 0 or `grades`. Kappa is 1
 /// - A / B with sums A and B over samples, so the largest kappa follows from minimizing A - x B for
 /// a sequence of x (Dinkelbach 1967, doi:10.1287/mnsc.13.7.492), each time by dynamic programming.

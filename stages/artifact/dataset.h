@@ -52,7 +52,7 @@ class SampleOrder {
 /// Shuffled orders of up to this many samples are stored as a list (80 MB).
 inline constexpr std::int64_t kLongestListedOrder = 10'000'000;
 
-/// Returns 0 … size-1, shuffled as a function of (seed, epoch) alone. Up to kLongestListedOrder
+/// Returns 0 … size-1, shuffled as a function of (seed, epoch) alone. For up to kLongestListedOrder
 /// samples, a list is shuffled, so every order is equally likely. Longer orders are a Permutation,
 /// which needs no memory at any size.
 SampleOrder shuffled_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
@@ -161,7 +161,8 @@ class Dataset : public runner::Artifact {
   }
 };
 
-/// A Dataset that checks its samples as they are read and remarks on unexpected ones.
+/// Implemented by a Dataset that checks its samples as they are read and remarks on unexpected
+/// ones.
 class RemarkingDataset {
  public:
   virtual ~RemarkingDataset() = default;

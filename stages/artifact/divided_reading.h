@@ -7,7 +7,7 @@
 
 namespace stages {
 
-/// How much a rank needs of the batch rows that other ranks compute.
+/// How much of the batch rows computed by other ranks a rank needs.
 enum class RowsOfOthers {
   kSmall,  ///< only tensors with at most kSmallRow bytes per row, such as labels; the rest are
            ///< zeros

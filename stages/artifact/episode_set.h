@@ -64,8 +64,8 @@ class EpisodeSet final : public Dataset {
 
   /// Returns the source labels of an episode's classes, in the episode's order.
   std::vector<std::int64_t> classes(std::int64_t epoch, std::int64_t index) const;
-  /// Returns a hash of everything that a draw depends on. It is equal for sets with the same
-  /// episodes, in any process.
+  /// Returns a hash of everything that a draw depends on. Sets with the same episodes have the same
+  /// hash, in any process.
   std::string fingerprint() const;
 
  private:

@@ -5,8 +5,8 @@
 
 namespace stages {
 
-/// A dataset in which some samples belong together, such as the images of one patient, and are
-/// therefore not independent. It is also a Dataset.
+/// Implemented by a Dataset in which some samples belong together, such as the images of one
+/// patient, and are therefore not independent.
 class GroupedSamples {
  public:
   virtual ~GroupedSamples() = default;

@@ -18,8 +18,8 @@ struct ScoredLabel {
 std::optional<double> average_precision(std::span<ScoredLabel> samples);
 
 /// Returns the best threshold: accepting all samples with at least that score gives the highest F1,
-/// compared without rounding. It is the score of a sample; the lowest if several are best. Returns
-/// nullopt if no sample has the label. Sorts `samples`.
+/// compared without rounding. The threshold is a sample's score; if several are best, it is the
+/// lowest of them. Returns nullopt if no sample has the label. Sorts `samples`.
 std::optional<double> best_threshold(std::span<ScoredLabel> samples);
 
 /// Returns a label's probability: the logistic function of its logit.

@@ -8,9 +8,9 @@
 
 namespace stages {
 
-/// The tensor of samples that can have any number of classes, which are then called labels:
-/// (classes), with 1 for each label of the sample and 0 for all others. Such samples have no
-/// "label".
+/// The name of the tensor that holds a sample's classes if it can have any number of them, in which
+/// case they are called labels: (classes), with 1 for each label of the sample and 0 for all
+/// others. Such samples have no "label".
 inline constexpr std::string_view kLabelSet = "labels";
 
 /// True if `tensors` describe samples that can have any number of the `classes` classes of their
@@ -18,7 +18,7 @@ inline constexpr std::string_view kLabelSet = "labels";
 bool has_label_sets(const std::vector<TensorSpec>& tensors, std::int64_t classes);
 bool has_label_sets(const DatasetDescription& data);
 
-/// A dataset that knows the labels of its samples without reading them. It is also a Dataset.
+/// Implemented by a Dataset that knows the labels of its samples without reading them.
 class CountedLabels {
  public:
   virtual ~CountedLabels() = default;

@@ -29,7 +29,7 @@ std::optional<double> mean_average_precision(const at::Tensor& rows);
 /// kUsualThreshold if no sample has the label.
 std::vector<double> chosen_thresholds(const at::Tensor& rows);
 
-/// Returns the thresholds under the names that checkpoints use for them. They are stored with the
+/// Returns the thresholds under the names that checkpoints use. Checkpoints store them with the
 /// scores of the validation that chose them.
 std::vector<std::pair<std::string, double>> named_thresholds(const std::vector<double>& thresholds);
 

@@ -23,7 +23,7 @@ struct RowRange {
 
 /// Lets a Loader read only some rows of each batch, while other ranks read the rest.
 struct PartialReading {
-  /// Returns which rows to read of a batch with `rows` rows; null: all of them.
+  /// Returns which rows of a batch with `rows` rows to read; null: all of them.
   std::function<RowRange(std::int64_t rows)> own;
   /// Fills in the other rows: in `tensors`, where they are zeros, and in `present`, one byte per
   /// row, 0 for a skipped sample. next() calls this once for each batch, in order.
@@ -49,8 +49,8 @@ class Loader {
 
   /// Returns the number of batches in a full pass if no sample is skipped.
   std::int64_t batches() const;
-  /// Returns the `first_batch` with which another loader continues from here: the number of batches
-  /// before this loader's first, plus the batches that it has returned or left out.
+  /// Returns the `first_batch` to pass to another loader that is to continue from here: the number
+  /// of batches before this loader's first, plus the batches that it has returned or left out.
   std::int64_t position() const;
   /// Returns the number of unreadable samples that this loader has skipped so far.
   std::int64_t skipped() const;

@@ -44,8 +44,8 @@ class Model : public runner::Artifact {
   virtual bool mixes_samples() const = 0;
   /// Returns why mixes_samples() is true, as a clause for messages.
   virtual std::string why_mixed() const { return kMixingLayers; }
-  /// True if, within a ScopedRankStatistics, every layer that mixes samples uses the rows of all
-  /// ranks that share a batch.
+  /// True if, while a ScopedRankStatistics exists, every layer that mixes samples uses the rows of
+  /// all ranks that share a batch.
   virtual bool mixes_over_ranks() const { return false; }
   /// Moves weights back into their valid range after an optimizer step. Allocates nothing.
   virtual void constrain(torch::nn::Module& /*network*/) const {}
@@ -146,8 +146,8 @@ class Checkpoint : public runner::Artifact {
   std::filesystem::path file;                ///< the safetensors file
   /// Validation metrics by name; empty: not measured.
   std::map<std::string, double> validation;
-  /// If an earlier run that averaged its weights saved these: "averaged" or "trained"; otherwise
-  /// empty.
+  /// "averaged" or "trained" if these weights were saved by an earlier run that averaged its
+  /// weights; otherwise empty.
   std::string weights;
 };
 

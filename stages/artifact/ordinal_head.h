@@ -23,13 +23,13 @@ std::string_view name_of(OrdinalHead head);
 std::optional<OrdinalHead> ordinal_head_named(std::string_view name);
 
 /// Returns the logits of the classes (n, classes) for the outputs of a network with this head: the
-/// logarithms of the classes' probabilities, at least float32, so that their softmax yields the
+/// logarithms of the classes' probabilities, in float32 or wider, so that their softmax yields the
 /// probabilities. Probabilities below the smallest normal number are raised to it. A row with an
 /// output that is not finite becomes NaN. Returns the outputs unchanged for kNone.
 ///
-/// CORAL's probabilities P(class > k) need not fall with k if training has not ordered the biases.
-/// They are then sorted (Chernozhukov, Fernández-Val and Galichon 2010, arXiv:0704.3649), which
-/// leaves predicted_ranks() unchanged.
+/// CORAL's probabilities P(class > k) need not decrease with k if training has not ordered the
+/// biases. They are then sorted (Chernozhukov, Fernández-Val and Galichon 2010, arXiv:0704.3649),
+/// which leaves predicted_ranks() unchanged.
 at::Tensor class_logits(const at::Tensor& outputs, OrdinalHead head);
 
 /// Returns the predicted class of each row of the outputs, (n) int64: the number of classes k with

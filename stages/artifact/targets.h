@@ -12,9 +12,9 @@
 
 namespace stages {
 
-/// The tensor of samples with numbers to predict, such as an age: (targets) of a floating-point
-/// type. DatasetDescription::classes are then the names of the targets. Such samples have no
-/// "label".
+/// The name of the tensor with the numbers to predict for a sample, such as an age: (targets) of a
+/// floating-point type. DatasetDescription::classes are then the names of the targets. Such samples
+/// have no "label".
 inline constexpr std::string_view kTarget = "target";
 
 /// True if samples described by these tensors, of a dataset with `names` class names, have numbers
@@ -22,7 +22,7 @@ inline constexpr std::string_view kTarget = "target";
 bool has_targets(const std::vector<TensorSpec>& tensors, std::int64_t names);
 bool has_targets(const DatasetDescription& data);
 
-/// A dataset that knows the targets of its samples without reading them. It is also a Dataset.
+/// Implemented by a Dataset that knows the targets of its samples without reading them.
 class KnownTargets {
  public:
   virtual ~KnownTargets() = default;
@@ -34,7 +34,7 @@ class KnownTargets {
 at::Tensor known_targets(const Dataset& data);
 
 /// Returns the mean and the standard deviation of each column of `targets` (samples, targets)
-/// float64, of which there is at least one row. The standard deviation divides by the number of
+/// float64, which must have at least one row. The standard deviation divides by the number of
 /// samples, like scikit-learn's StandardScaler.
 TrainedTargets target_statistics(const at::Tensor& targets);
 
@@ -52,11 +52,12 @@ struct TargetErrors {
 };
 
 /// Returns the errors of each target. `predictions` and `targets` are (n, targets) float64 on the
-/// CPU, with at least one row. `times` says how often each row counts; empty: once.
+/// CPU, with at least one row. `times` is how many times each row counts; if it is empty, each row
+/// counts once.
 std::vector<TargetErrors> target_errors(const at::Tensor& predictions, const at::Tensor& targets,
                                         std::span<const std::int32_t> times = {});
-/// Returns the means over the targets (scikit-learn's uniform_average); r2 is the mean of those
-/// that are defined.
+/// Returns the means over the targets (scikit-learn's uniform_average); r2 is the mean of the
+/// defined ones.
 TargetErrors mean_errors(const std::vector<TargetErrors>& of_targets);
 
 }  // namespace stages

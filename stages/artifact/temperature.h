@@ -13,8 +13,8 @@ struct ScoredClass {
   std::int64_t label = 0;
 };
 
-/// The range of fitted temperatures. Without limits, the temperature of samples that are all
-/// classified correctly would be 0.
+/// The range of fitted temperatures. Without these limits, the fitted temperature would be 0 if all
+/// samples were classified correctly.
 inline constexpr double kLowestTemperature = 0.01, kHighestTemperature = 100;
 
 /// Returns the temperature in that range for which softmax(logits / temperature) has the smallest

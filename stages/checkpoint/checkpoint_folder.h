@@ -38,8 +38,8 @@ struct TrainingState {
   nlohmann::json scaler, schedule, random, stopping, plan, epoch_so_far;
 };
 
-/// Returns the text of state.json: everything except the tensors and `about`. Numbers keep their
-/// bits. Throws std::invalid_argument for a non-finite number, which JSON cannot represent.
+/// Returns the text of state.json: everything except the tensors and `about`. Numbers round-trip
+/// bit for bit. Throws std::invalid_argument for a non-finite number, which JSON cannot represent.
 std::string state_json(const TrainingState& state);
 
 /// Parses the output of state_json(); the tensors stay empty. Throws std::runtime_error with a

@@ -180,8 +180,8 @@ bool Checkpoints::can_continue() const {
       .has_value();
 }
 
-/// Returns the checkpoint that `latest` names, or else the newest that `read` accepts. If the best
-/// checkpoint is damaged, returns one before it, so training reaches it again.
+/// Returns the checkpoint that `latest` names or, failing that, the newest one that `read` accepts.
+/// If the best checkpoint is damaged, returns one before it, so that training reaches it again.
 std::optional<CheckpointName> Checkpoints::find_to_continue(const Read& read,
                                                             std::vector<Damage>& damaged) const {
   std::vector<CheckpointName> names = list_checkpoints(folder_);

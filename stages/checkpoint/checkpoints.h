@@ -64,8 +64,8 @@ class Checkpoints {
   /// Returns the folders of the `count` checkpoints with the best metric, best first; fewer if
   /// fewer have been measured.
   std::vector<std::filesystem::path> best(std::int64_t count) const;
-  /// Saves the weights in `state` as the average, which is then the best. Replaces an earlier
-  /// average. Returns its folder. Throws like save().
+  /// Saves the weights in `state` as the average, which then counts as the best. Replaces an
+  /// earlier average. Returns its folder. Throws like save().
   std::filesystem::path save_average(const TrainingState& state);
   /// Removes the average, if there is one, because training continues.
   void remove_average();
@@ -80,9 +80,10 @@ class Checkpoints {
   std::optional<FoundCheckpoint> load_named_best(CheckpointPart part = CheckpointPart::kAll) const;
 
   /// Loads the checkpoint that `latest` names or, if that is damaged, the newest intact one. If the
-  /// checkpoint that `best` names is damaged, loads the newest one before it, so training reaches
-  /// it again. Renames damaged checkpoints to damaged-step-00001234. Also completes the cleanup of
-  /// the last save, which may have been cut off. `contents_of` is as in read_checkpoint().
+  /// checkpoint that `best` names is damaged, loads the newest one before it, so that training
+  /// reaches it again. Renames damaged checkpoints to damaged-step-00001234. Also completes the
+  /// cleanup of the last save, which may have been cut off. `contents_of` is as in
+  /// read_checkpoint().
   Continuation load_to_continue(const ContentsOf& contents_of = [](const std::string&) {
     return WeightContents::kNumbers;
   });
@@ -90,8 +91,8 @@ class Checkpoints {
   bool can_continue() const;
 
   /// Returns advice for a damaged checkpoint: resume the run, or name an intact checkpoint with
-  /// `option`, such as "--checkpoint ", to which its folder is appended. Empty `option`: there is
-  /// no such option.
+  /// `option`, such as "--checkpoint ", to which its folder is appended. `option` is empty if there
+  /// is no such option.
   std::string advice(const std::string& option) const;
 
  private:

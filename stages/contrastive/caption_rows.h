@@ -9,14 +9,14 @@
 namespace stages {
 
 struct CaptionRowsOptions {
-  bool trims = true;         ///< cut the padding beyond the longest text of a batch
+  bool trims = true;         ///< drop the padding beyond the longest text of a batch
   bool encodes_once = true;  ///< encode equal captions of a batch once, as one row
   std::int64_t within = 0;   ///< share rows only within groups of this many consecutive samples; 0:
                              ///< in the whole batch
 };
 
 /// Turns the captions of a batch into the texts that a network reads. A text belongs to the first
-/// sample that has it; samples refer to texts by index.
+/// sample with that caption; samples refer to texts by index.
 class CaptionRows {
  public:
   /// `captions` are all captions that samples may have, in index order.
@@ -28,8 +28,8 @@ class CaptionRows {
   /// (n), the first row of an equal caption. Samples with equal captions have the same
   /// "equal_caption", even if their captions are not encoded as one row. Adds the tensors of
   /// `besides`, which have one row per sample. If `more` is defined, adds it as "more_tokens"; the
-  /// first sample owns all its rows. On the Meta device, the batch has as many different captions
-  /// as possible.
+  /// first sample owns all of its rows. On the Meta device, the batch has as many different
+  /// captions as possible.
   Batch arranged(const Batch& batch, const NamedTensors& besides = {},
                  const at::Tensor& more = {}) const;
   /// The number of captions that were longer than the network's context length.

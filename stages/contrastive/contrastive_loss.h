@@ -17,15 +17,15 @@ struct PairGroups {
 };
 
 /// Returns the symmetric InfoNCE loss of n image-caption pairs (Radford et al. 2021,
-/// arXiv:2103.00020). With the similarities x = exp(logit_scale) · images · textsᵀ, it is the
+/// arXiv:2103.00020). With the similarities x = exp(logit_scale) · images · textsᵀ, the loss is the
 /// cross-entropy of each row and each column against its matches, averaged over both directions and
-/// all pairs. The loss is a differentiable scalar in float32 or wider.
+/// all pairs. It is a differentiable scalar in float32 or wider.
 ///
 /// The rows of `images` and `texts` (n, width) have an L2 norm of 1; `logit_scale` is a scalar. The
 /// n² similarities are never in memory all at once. They are computed in square tiles of `tile`
-/// rows, keeping only the log-sum-exp of each row and column. The gradient computes them a second
-/// time, unless there is only one tile (Cheng et al. 2024, "Breaking the memory barrier",
-/// arXiv:2410.17243). In exact arithmetic the tile size does not change the result.
+/// rows, keeping only the log-sum-exp of each row and column. The similarities are computed again
+/// for the gradient, unless there is only one tile (Cheng et al. 2024, "Breaking the memory
+/// barrier", arXiv:2410.17243). In exact arithmetic the tile size does not change the result.
 at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts,
                             const at::Tensor& logit_scale, const PairGroups& groups,
                             std::int64_t tile);

@@ -61,7 +61,7 @@ constexpr const char *kCarsFolder = "stanford_cars", *kDevkit = "devkit",
 /// The folders that may contain the devkit, as published or on Kaggle.
 constexpr std::array kDevkits = {"devkit", "car_devkit/devkit", "cars_devkit/devkit", "car_devkit",
                                  "cars_devkit"};
-/// Browsers give a second download the last of these names; Kaggle uses it, too.
+/// The last of these is the name that browsers give a second download; Kaggle uses it, too.
 constexpr std::array kTestAnnotations = {"cars_test_annos_withlabels.mat",
                                          "cars_test_annos_withlabels (1).mat"};
 constexpr std::array<std::string_view, 3> kTwoWordMakes = {"AM General", "Aston Martin",

@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// For each query, the number of candidates ranked before its best match; 0 is the best rank.
+/// For each query, the number of candidates ranked ahead of its best match; 0 is the best rank.
 struct RetrievalRanks {
   std::vector<std::int64_t> image_to_text;  ///< one per image
   std::vector<std::int64_t> text_to_image;  ///< one per text
@@ -18,17 +18,18 @@ struct RetrievalRanks {
 
 /// Ranks normalized embeddings in both directions. `images` (n, width) and `texts` (m, width) must
 /// be finite, on the CPU, and of the same floating-point type. `text_of` (n) is the index of each
-/// image's text; every text belongs to at least one image. An image queries all texts for its own;
-/// a text queries all images for the best of its own. If `text_of` is empty, row i of both is a
-/// pair. A candidate with a greater product ranks first; ties go to the lower index, as in
-/// open_clip. Products are summed in float64 and rounded to the embeddings' type, or to float32 if
-/// that type is narrower, so that equal texts have equal products at any index. The products need
-/// 20 · `tile`² bytes, regardless of n and m. `step` is called before each square and may throw.
+/// image's text; every text belongs to at least one image. Each image is a query for its own text
+/// among all texts; each text is a query for the best of its own images among all images. If
+/// `text_of` is empty, row i of `images` and row i of `texts` form a pair. Candidates with larger
+/// products rank first; ties go to the lower index, as in open_clip. Products are summed in float64
+/// and rounded to the embeddings' type, or to float32 if that type is narrower, so that equal texts
+/// have equal products at any index. The products need 20 · `tile`² bytes, regardless of n and m.
+/// `step` is called before each tile and may throw.
 RetrievalRanks retrieval_ranks(const at::Tensor& images, const at::Tensor& texts,
                                std::span<const std::int64_t> text_of, std::int64_t tile,
                                const std::function<void()>& step = {});
 
-/// Summary of ranks, with 1 as the best rank. The median is rounded down.
+/// A summary of ranks, with 1 as the best rank. The median is rounded down.
 struct RetrievalMetrics {
   double mean_rank = 0, median_rank = 0;
   std::map<std::int64_t, double>

@@ -53,9 +53,9 @@ at::Tensor captions_of_classes(const Dataset& test) {
   return has;
 }
 
-/// Returns, for each image, the number of candidates that rank before its own caption, (n, 1):
-/// captions with a larger product, or an equal product and a lower index. `are_candidates` is (n,
-/// captions) bool.
+/// Returns an (n, 1) tensor: for each image, how many candidates rank ahead of its own caption. A
+/// caption ranks ahead if its product is larger, or if its product is equal and its index lower.
+/// `are_candidates` is (n, captions) bool.
 at::Tensor ranks_of_own(const at::Tensor& products, const at::Tensor& are_candidates,
                         const at::Tensor& own) {
   const at::Tensor place = own.unsqueeze(1), of_own = products.gather(1, place);
@@ -67,8 +67,8 @@ at::Tensor ranks_of_own(const at::Tensor& products, const at::Tensor& are_candid
 }
 
 /// Returns, for each image, a logit per class from the templates, then the logits of the class head
-/// (if measured), then the number of captions of its class that rank before its own (if measured).
-/// Texts are embedded once, when the first images arrive.
+/// (if measured), then the number of captions of its class that rank ahead of its own (if
+/// measured). Texts are embedded once, when the first images arrive.
 class ImageVerdict {
  public:
   ImageVerdict(const ZeroShotConfig& config, const Dataset& test, const Checkpoint& checkpoint)
@@ -218,8 +218,7 @@ class ZeroShotEvaluation final : public runner::Stage {
   }
 
   /// Adds how often an image's own caption is the nearest in its class. This is measured over the
-  /// images that the class head classifies correctly, or that the templates classify correctly if
-  /// there is no such head.
+  /// images that the class head or, if there is none, the templates classify correctly.
   std::string add_within_class(const at::Tensor& outputs, const at::Tensor& head,
                                const std::vector<std::string>& tested,
                                Classified& classified) const {

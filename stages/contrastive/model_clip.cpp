@@ -66,8 +66,8 @@ class ClipStage : public runner::Stage {
   }
 
  private:
-  /// Compares the number of heads with the config next to the weights, since it does not follow
-  /// from their shapes.
+  /// Compares the number of heads with the config next to the weights, since it cannot be inferred
+  /// from the weights' shapes.
   void check_text_tower(const std::optional<nlohmann::json>& config) const {
     if (!config || !config->is_object() || !config->contains("text_config")) return;
     const nlohmann::json& text = config->at("text_config");

@@ -12,8 +12,8 @@
 
 namespace stages {
 
-/// The images and texts of a retrieval. Embeddings are normalized, on the CPU, and of the same
-/// type.
+/// The images and texts that a retrieval evaluation has compared. Embeddings are normalized, on the
+/// CPU, and of the same type.
 struct RetrievedPairs {
   std::vector<std::string> names;     ///< of the images' samples
   at::Tensor images;                  ///< (n, width)
@@ -22,10 +22,10 @@ struct RetrievedPairs {
   std::vector<std::int64_t> text_of;  ///< (n) index of each image's own text
 };
 
-/// Writes example images of a retrieval (write_examples()): up to `count` of those that rank their
-/// own caption lowest, and as many of those that rank it first, by decreasing cosine. Their facts
-/// are "caption", "rank", counted from 1, and "nearest", the three captions with the largest
-/// cosines. Writes nothing if `count` is 0.
+/// Writes example images of a retrieval (write_examples()): up to `count` of the images that rank
+/// their own caption lowest, and up to `count` of those that rank it first, by decreasing cosine.
+/// Their facts are "caption", "rank", counted from 1, and "nearest", the three captions with the
+/// largest cosines. Writes nothing if `count` is 0.
 void write_retrieval_examples(const RetrievedPairs& pairs, const RetrievalRanks& ranks,
                               const Dataset& dataset, std::int64_t count,
                               const std::filesystem::path& folder);

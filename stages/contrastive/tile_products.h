@@ -7,9 +7,9 @@
 
 namespace stages {
 
-/// Computes the products of rows of `images` and of `texts`, both (n, width), one square tile of at
-/// most `tile` rows at a time. Each tile reuses the memory of the previous one. Both tensors must
-/// outlive this object.
+/// Computes the products of the rows of `images` with the rows of `texts`, both (n, width), one
+/// square tile of at most `tile` rows at a time. Each tile reuses the memory of the previous one.
+/// Both tensors must outlive this object.
 class TileProducts {
  public:
   TileProducts(const at::Tensor& images, const at::Tensor& texts, std::int64_t tile)

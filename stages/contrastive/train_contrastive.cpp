@@ -31,7 +31,7 @@ enum class RightCaptions { kOwn, kEqual, kOfClass };
 struct ContrastiveOptions {
   double contrastive_weight = 1, class_weight = 1;
   RightCaptions right = RightCaptions::kOwn;
-  bool is_sigmoid = false;         ///< each image and caption is classified on its own
+  bool is_sigmoid = false;         ///< each image and caption is classified independently
   bool asks_for_accuracy = false;  ///< the class head's accuracy decides which epoch is best
   bool asks_for_classes = false;   ///< validation measures zero-shot accuracy
   std::int64_t frozen_epochs = 0;
@@ -92,8 +92,8 @@ class ContrastiveStep final : public TrainingStep {
     return {};
   }
 
-  /// Class weights apply to training only. The class loss is divided by the weight of the whole
-  /// batch, however it is split.
+  /// Class weights apply to training only. The class loss is divided by the total weight of the
+  /// whole batch, however the batch is split.
   Batch arrange(const Batch& batch, BatchUse use) const override {
     const bool is_training = use == BatchUse::kTraining;
     NamedTensors besides;
@@ -184,8 +184,8 @@ class ContrastiveStep final : public TrainingStep {
   void constrain(torch::nn::Module& network) const override { model_.constrain(network); }
 
  private:
-  /// Pairs that are compared with each other: a whole batch or a group of it, regardless of how the
-  /// batch is split for computation.
+  /// Pairs that are compared with each other: a whole batch or one of its groups, regardless of how
+  /// the batch is split for computation.
   struct Compared {
     std::int64_t begin, end;   // indices within the part
     at::Tensor images, texts;  // (n, width): row i of both is a pair

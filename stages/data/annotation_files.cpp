@@ -16,8 +16,8 @@ using runner::ErrorCode;
 
 constexpr std::size_t kShownFaults = 10;
 
-/// If the bytes are in another common file format, such as UTF-16 or gzip, returns what they are
-/// and what to do about it; otherwise returns empty strings.
+/// If the bytes are in another common file format, such as UTF-16 or gzip, returns the name of the
+/// format and what to do about it; otherwise returns empty strings.
 std::pair<std::string, std::string> form_of(std::string_view bytes) {
   using namespace std::string_view_literals;
   const std::string save = "save it as UTF-8 (`iconv -f utf16 -t utf8`; in Excel: CSV UTF-8)",

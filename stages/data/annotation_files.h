@@ -20,8 +20,8 @@ std::optional<std::filesystem::path> published_folder(const std::filesystem::pat
                                                       const std::string& inner,
                                                       const std::string& sign);
 
-/// The annotation files of an image set. Reads each file whole, computes a digest of them all, and
-/// collects the errors.
+/// The annotation files of an image set. Reads each file as a whole, computes one digest of them
+/// all, and collects errors.
 class AnnotationFiles {
  public:
   /// `help` is the advice shown with each error.
@@ -31,10 +31,10 @@ class AnnotationFiles {
 
   bool has(const std::string& name) const;
   /// Returns the file's bytes. Adds an error and returns nullopt if the file is missing,
-  /// unreadable, not a regular file, larger than `limit`, or not plain text, for example compressed
-  /// or UTF-16.
+  /// unreadable, not a regular file, larger than `limit`, or not plain text (compressed or UTF-16,
+  /// for example).
   std::optional<std::string> read(const std::string& name, std::size_t limit);
-  /// Reads the file as read() does and calls `use` for each line, without its line ending ("\n" or
+  /// Reads the file like read() and calls `use` for each line, without the line ending ("\n" or
   /// "\r\n"). Line numbers start at one.
   void for_lines(const std::string& name, std::size_t limit,
                  const std::function<void(std::size_t number, std::string_view line)>& use);
@@ -79,14 +79,14 @@ inline constexpr std::size_t kMaxListBytes = std::size_t{128} << 20;
 
 /// Reads {"label_names": [...], "image_names": [...], "image_labels": [...]}, the format of
 /// CloserLookFewShot and its descendants; other keys are ignored. The classes are the distinct
-/// labels, in ascending order. A class takes its name from the entry at its label's position. If
-/// there are exactly as many names as classes, the names are assigned in order; if there are none,
-/// the class numbers serve as names. Adds errors to `files`; the result is then unusable. An empty
+/// labels, in ascending order. A class's name is the entry at the index given by its label, except
+/// that the names are assigned in order if there are exactly as many as classes. Without names, the
+/// class numbers serve as names. Errors are added to `files` and make the result unusable. An empty
 /// list is not an error.
 ListedImages read_filelist(AnnotationFiles& files, const std::string& name);
 
-/// Reads a table with the columns `filename` and `label`; others are ignored. The classes are the
-/// distinct labels, sorted bytewise. Reports errors like read_filelist().
+/// Reads a table with the columns `filename` and `label`; other columns are ignored. The classes
+/// are the distinct labels, sorted bytewise. Reports errors like read_filelist().
 ListedImages read_split_csv(AnnotationFiles& files, const std::string& name);
 
 }  // namespace stages

@@ -10,8 +10,8 @@
 namespace stages {
 namespace {
 
-/// The strengths that an operation may have: a number from `low` to `high`, in either direction if
-/// `is_signed`; without a range, none.
+/// The range of an operation's strength: from `low` to `high`, in either direction if `is_signed`.
+/// An operation without a range has no strength.
 struct Strength {
   Operation operation;
   float low = 0, high = 0;

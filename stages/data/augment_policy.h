@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// How automatic augmentation draws its operations. Names and defaults are torchvision's.
+/// How automatic augmentation draws its operations. Names and defaults follow torchvision.
 struct AugmentPolicy {
   /// kRandAugment: Cubuk et al., arXiv:1909.13719. kTrivialAugmentWide: Müller and Hutter,
   /// arXiv:2103.10158. kAutoAugment: Cubuk et al., arXiv:1805.09501, the policy for ImageNet.
@@ -27,7 +27,7 @@ struct AugmentPolicy {
   bool operator==(const AugmentPolicy&) const = default;
 };
 
-/// Operations applied one after another, and their result's share of a mixture.
+/// Operations applied one after another, and the share of their result in a mixture.
 struct OperationChain {
   std::vector<OperationAt> steps;
   float share = 1;
@@ -36,7 +36,7 @@ struct OperationChain {
 /// The operations drawn for one image in one epoch.
 struct DrawnPolicy {
   std::vector<OperationChain> chains;  ///< one unless the policy mixes
-  float share_of_image = 0;            ///< the unchanged image's share of the mixture
+  float share_of_image = 0;            ///< the share of the unchanged image in the mixture
 };
 
 /// Draws operations for an image of `width` x `height`.

@@ -51,10 +51,11 @@ struct Captions {
 /// ordered by template, then by row.
 Captions compose_captions(std::span<const CaptionTemplate> templates, const ImageFacts& facts);
 
-/// Reads the `caption` option: any number of templates. Reports malformed braces to `reader`.
+/// Reads the `caption` option, which holds any number of templates. Reports malformed braces to
+/// `reader`.
 std::vector<CaptionTemplate> read_captions(runner::ConfigReader& reader);
 
-/// Reads the `caption` option, and also reports fields that are not in `fields` to `reader`.
+/// Like the function above, but also reports fields that are not in `fields` to `reader`.
 std::vector<CaptionTemplate> read_captions(runner::ConfigReader& reader,
                                            const std::vector<std::string>& fields);
 

@@ -12,7 +12,7 @@ namespace stages {
 
 /// Reads the records of a CSV text (RFC 4180) one by one. Fields are separated by commas, and
 /// quoted if they contain commas, quotes or line breaks; records end with "\n" or "\r\n". Empty
-/// lines are skipped. Borrows the text.
+/// lines are skipped. The text is borrowed.
 class CsvRecords {
  public:
   explicit CsvRecords(std::string_view text) : rest_(text) {}
@@ -21,8 +21,8 @@ class CsvRecords {
   bool next();
   /// The line on which the current record begins, counted from one.
   std::size_t line() const { return line_; }
-  /// False if a quote is never closed, or if a closing quote is followed by other text. The record
-  /// then consists of this line alone, and has no fields.
+  /// False if a quote is never closed, or if a closing quote is followed by other text. In that
+  /// case, the record consists of this line alone and has no fields.
   bool is_whole() const { return is_whole_; }
   std::vector<std::string>& fields() { return fields_; }
 
@@ -47,10 +47,10 @@ class CsvTable {
   /// Column titles; empty if the file cannot be read or is empty, or if its first record is
   /// malformed.
   const std::vector<std::string>& columns() const { return columns_; }
-  /// The line with the column titles; 0 for an empty file.
+  /// The line number of the column titles; 0 for an empty file.
   std::size_t header_line() const { return header_line_; }
-  /// Calls `use` for each row with the line on which it begins. A row that does not have exactly
-  /// one field per column is an error, and `use` is not called for it.
+  /// Calls `use` for each row, passing the line on which the row begins. A row that does not have
+  /// exactly one field per column is an error and is not passed to `use`.
   void for_rows(const std::function<void(std::size_t line, std::vector<std::string>& fields)>& use);
 
  private:

@@ -14,7 +14,8 @@ struct BrightRange {
   int first = 0, count = 0;
 };
 
-/// Returns the range from the first to the last line with enough bright pixels out of `length`.
+/// Returns the range from the first to the last line in which enough of the `length` pixels are
+/// bright.
 std::optional<BrightRange> bright_range(const std::vector<std::int64_t>& bright, int length) {
   constexpr std::int64_t kPerCent = 100;
   std::optional<int> first;

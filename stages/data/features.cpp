@@ -99,8 +99,8 @@ void check_finite(const at::Tensor& features, const Batch& batch, const Dataset&
       .with_help("check the model's weights and the sample for damage");
 }
 
-/// True if whatever uses `part` reads different samples in each epoch, so features cannot be
-/// cached.
+/// True if the stages that use `part` read different samples in each epoch, so that its features
+/// cannot be cached.
 bool is_to_change(const std::string& part, const std::shared_ptr<const Dataset>& data) {
   return (part == "train" ? as_trained(data) : data)->describe().augmented;
 }
@@ -129,7 +129,7 @@ class Features final : public runner::Stage {
 
   bool uses_seed() const override { return false; }
 
-  /// Outputs datasets with the features' shapes but without values.
+  /// Outputs datasets that have the features' shapes but no values.
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
                                       runner::PlanContext& context) override {
     const auto model = inputs.get<Model>("model");

@@ -17,11 +17,12 @@ namespace stages {
 struct FeatureTable {
   /// (n) bool on the CPU; false: the sample was skipped, and its rows are zeros.
   at::Tensor present;
-  /// "features" (n, …) float32 or bfloat16, and the samples' tensors except "image".
+  /// "features" (n, …) float32 or bfloat16, and all of the samples' tensors except "image".
   NamedTensors tensors;
 };
 
-/// Returns the tensors of a sample of `data` that are stored with its features: all except "image".
+/// Returns which tensors of a sample of `data` are stored alongside its features: all except
+/// "image".
 std::vector<TensorSpec> kept_with_features(const DatasetDescription& data);
 
 /// Writes `table` atomically to a safetensors file, together with a digest of its values and
@@ -65,7 +66,7 @@ class FeatureDataset final : public Dataset,
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override {
     return source_->captions_of_classes();
   }
-  /// Returns the memory that the table occupies.
+  /// Returns the memory occupied by the table.
   runner::HeldMemory held() const override;
 
  private:

@@ -226,7 +226,7 @@ class DatasetFetching {
     return download(what, callbacks_, patience_, storage_);
   }
 
-  /// An estimate: images hardly shrink when compressed.
+  /// An estimate: images barely shrink when compressed.
   static std::int64_t unpacked_size(std::int64_t packed) { return packed + packed / 20; }
 
   fs::path place_of(const PublishedFile& file) const {
@@ -294,7 +294,7 @@ FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWis
                                runner::Storage& storage) {
   try {
     return DatasetFetching(dataset, wish, callbacks, patience, storage).run();
-  } catch (const runner::WriteError& error) {  // replaces its advice, which is about runs
+  } catch (const runner::WriteError& error) {  // replaces the error's advice, which is about runs
     throw StageError(error.code, error.what()).with_help("free up space, or choose another folder");
   }
 }

@@ -27,7 +27,7 @@ struct PublishedFile {
 struct PublishedDataset {
   std::string_view name;    ///< "flowers102", as in data.flowers102
   std::string_view folder;  ///< the folder below the root: "flowers-102"
-  /// The top folder of the archive; its contents go to `folder`. May be empty.
+  /// The archive's top-level folder; its contents go to `folder`. May be empty.
   std::string_view inner;
   std::span<const PublishedFile> files;
   std::string_view pictures;  ///< the folder with the images
@@ -60,16 +60,16 @@ struct FetchedDataset {
 
 /// Fetches, verifies and unpacks a data set. Its folder appears only once it is complete. Until
 /// then, partial data is kept in <root>/.<folder>.fetch, and the next call continues from there. An
-/// existing data set is left unchanged. Throws runner::StageError like download() and unpack(),
-/// kFolderExists if the folder exists but does not contain the complete data set, and
+/// existing data set is left unchanged. Throws runner::StageError like download() and unpack(), or
+/// with kFolderExists if the folder exists but does not contain the complete data set; also throws
 /// runner::Cancelled.
 FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWish& wish,
                                const FetchCallbacks& callbacks, const Patience& patience = {},
                                runner::Storage& storage = runner::disk());
 
 /// True if the data set called `name`, one of published_datasets(), is in `root` or in its own
-/// folder below `root`. Checks only for its annotation files and image folder; the code that reads
-/// the data set checks whether it is complete.
+/// folder below `root`. Checks only for the annotation files and the image folder; the code that
+/// reads the data set checks whether it is complete.
 bool has_dataset(std::string_view name, const std::filesystem::path& root);
 
 /// Fetches the data set if it is missing (has_dataset()), for a data stage with `download: true`.

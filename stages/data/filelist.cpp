@@ -136,7 +136,7 @@ class FilelistParser final : public nlohmann::json_sax<json> {
     if (key_ == kLabels) {
       fault(item(labels.size()) + " is " + text + ", but a label must be an integer from 0 to " +
             std::to_string(kLargestLabel));
-      labels.push_back(0);  // keeps the positions of the following labels
+      labels.push_back(0);  // so that the following labels keep their positions
     } else {
       fault(item(entries()) + " is " + text + ", not a string");
       add_nothing();

@@ -16,10 +16,9 @@ struct ImagePlace {
 };
 
 /// Returns groups of two or more images with identical files, in the list's order. Files with a
-/// unique size are not read. For the others, the first and last bytes are compared before whole
-/// files are, so the search takes little longer than querying the file sizes. An unreadable file
-/// never counts as identical to another. `look` is called before each file is opened, and may
-/// throw.
+/// unique size are not read. For the others, the first and last bytes are compared before the whole
+/// files, so the search takes barely longer than querying the file sizes. An unreadable file never
+/// counts as identical to another. `look` is called before each file is opened, and may throw.
 std::vector<std::vector<ImagePlace>> identical_files(const ImageList& list,
                                                      const std::function<void()>& look = {});
 

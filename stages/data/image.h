@@ -162,9 +162,9 @@ std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path);
 /// kCorruptImage, kImageTooLarge.
 ImageHeader read_image_header(Bytes file);
 
-/// Decodes a JPEG, PNG or WebP file and turns the image upright (EXIF orientation). A JPEG may be
-/// decoded at `eighths`/8 of its size; other formats are always decoded at full size. Throws
-/// ImageError.
+/// Decodes a JPEG, PNG or WebP file and turns the image upright according to its EXIF orientation.
+/// A JPEG may be decoded at `eighths`/8 of its size; other formats are always decoded at full size.
+/// Throws ImageError.
 Image decode_image(Bytes file, int eighths = 8);
 
 /// Returns the smallest number of eighths at which the upright image still has at least `width` x
@@ -183,7 +183,7 @@ Image decode_webp(Bytes file);
 /// Returns the size and orientation of a PNG file. Throws ImageError.
 ImageHeader read_png_header(Bytes file);
 
-/// Decodes a PNG file without applying its orientation. Palettes are expanded, gray is repeated in
+/// Decodes a PNG file without applying its orientation. Palettes are expanded, gray is copied to
 /// all channels, the alpha channel is dropped without compositing, and 16-bit samples are reduced
 /// to their high byte. Gamma and color profiles are ignored. Throws ImageError.
 Image decode_png(Bytes file);

@@ -258,8 +258,8 @@ bool fits_fixed(const Image& image, const AffineMatrix& from) {
   return true;
 }
 
-/// Rounds to 15 decimal places through decimal text, as Python's round() does. A product with 1e15
-/// would itself be rounded.
+/// Rounds to 15 decimal places through decimal text, as Python's round() does. Multiplying by 1e15
+/// would itself round.
 double rounded_to_15_places(double value) {
   std::array<char, 32> text;
   const auto end = std::to_chars(text.begin(), text.end(), value, std::chars_format::fixed, 15).ptr;

@@ -16,7 +16,7 @@ enum class Adjustment { kBrightness, kContrast, kSaturation, kHue };
 /// changes then also apply to the black borders.
 enum class ChangeOrder { kColoursFirst, kPlacesFirst };
 
-/// The changes to one image in one epoch, other than the cut. Changes at their default values are
+/// The changes to one image in one epoch, other than cutting. Changes at their default values are
 /// not applied. If `hue` is set, the image is converted to HSV and back even for 0 turns.
 struct ImageChange {
   ChangeOrder steps = ChangeOrder::kColoursFirst;
@@ -44,8 +44,8 @@ ImageChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Random
 /// ColorJitter, RandomRotation, and one RandomAffine that moves, shears and scales.
 Image changed(Image image, const ImageChange& change);
 
-/// The following functions change colors in place, bit for bit as Pillow's ImageEnhance and its
-/// HSV conversion do. `factor` is at least 0; 1 changes nothing.
+/// The following functions change colors in place; the results are bitwise equal to those of
+/// Pillow's ImageEnhance and HSV conversion. `factor` is at least 0; 1 changes nothing.
 
 /// Multiplies each value by `factor`.
 void change_brightness(Image& image, double factor);
@@ -53,20 +53,20 @@ void change_brightness(Image& image, double factor);
 void change_contrast(Image& image, double factor);
 /// Multiplies each pixel's distance from its gray by `factor`.
 void change_saturation(Image& image, double factor);
-/// Rotates the hue by `turns` full circles, -0.5 to 0.5, rounded to a 255th. Even if it is 0, the
-/// image is converted to HSV and back, which rounds its values.
+/// Rotates the hue by `turns` full circles, -0.5 to 0.5, rounded to a 255th. Even if `turns` is 0,
+/// the image is converted to HSV and back, which rounds its values.
 void change_hue(Image& image, double turns);
 
 /// Maps each point (x, y) of the result to its source: (m[0] x + m[1] y + m[2], m[3] x + m[4] y +
 /// m[5]).
 using AffineMatrix = std::array<double, 6>;
 
-/// Returns `image` transformed: each pixel is copied from the source pixel at its center, or is
-/// black if that lies outside the image. Bitwise equal to Pillow's transform() with
-/// nearest-neighbor resampling.
+/// Returns `image` transformed: each pixel is copied from the source pixel to which its center
+/// maps, or is black if that point lies outside the image. Bitwise equal to Pillow's transform()
+/// with nearest-neighbor resampling.
 Image transformed(const Image& image, const AffineMatrix& from);
 
-/// Returns the matrix with which Pillow's rotate() turns `image` counterclockwise around its
+/// Returns the matrix that Pillow's rotate() uses to turn `image` counterclockwise around its
 /// center.
 AffineMatrix rotation(const Image& image, double degrees);
 

@@ -56,7 +56,7 @@ std::string remedy(ErrorCode code) {
   return "repair or remove the file, or set on_corrupt: skip";
 }
 
-/// True if the image itself is unusable, rather than missing or wrongly annotated.
+/// True if the image itself is unusable, rather than missing or incorrectly annotated.
 bool is_image_fault(ErrorCode code) {
   return code != ErrorCode::kMissingImage && code != ErrorCode::kBadAnnotations;
 }
@@ -347,7 +347,7 @@ std::shared_ptr<const Image> ImageDataset::made(std::shared_ptr<const Image> ima
 
 std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t index,
                                                 bool& mirrored) const {
-  // An image may be cached decoded at one of eight sizes, or cut.
+  // An image may be cached as decoded at one of eight sizes, or as cut.
   constexpr int kCut = 8;
   const auto key = [&](int form) {
     return static_cast<std::uint64_t>(index) * (kCut + 1) + static_cast<std::uint64_t>(form);

@@ -47,7 +47,7 @@ struct ImageDatasetOptions {
   std::function<void(std::int64_t index, const Image&)> look = {};
   /// Shared by all parts if there is a subject; otherwise null.
   std::shared_ptr<SubjectWatch> watch = {};
-  /// Stores cut images that do not fit in the cache; null: none.
+  /// Stores cut images that do not fit in the cache; null: they are not stored.
   std::shared_ptr<ImageStore> store = {};
 };
 
@@ -56,7 +56,7 @@ struct ImageDatasetOptions {
 bool has_one_cut(const ImageDatasetOptions& options, bool trains);
 
 /// Returns the number of bytes needed to cache all images of a part in the form in which they are
-/// reused. For whole images, this is an estimate based on the headers of a few.
+/// reused. If whole images are cached, this is an estimate based on the headers of a few.
 std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options,
                            bool trains);
 
@@ -64,7 +64,7 @@ std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetO
 /// int64, or "labels" (classes) uint8 if the list has label sets, or "target" (targets) float64 if
 /// it has targets. If the list has captions, there is also "caption" int64: a random caption of the
 /// image in training, otherwise its first. If an image has a box, only the pixels in it are used. A
-/// sample depends only on its index; for the dataset that for_training() returns, augmentation and
+/// sample depends only on its index; in the dataset returned by for_training(), augmentation and
 /// caption are drawn at random, and a sample depends on (seed, epoch, index).
 class ImageDataset : public Dataset,
                      public FilesOnDisk,

@@ -34,7 +34,7 @@ class ImageRoot {
   bool follows(const std::string& below);
   bool refused_some() const { return !outside_.empty() || !broken_.empty(); }
 
-  /// Adds one error for links that point out of bounds, and one for broken links.
+  /// Adds one error for all links that point out of bounds, and one for all broken links.
   void report(runner::Diagnostics& errors) const;
 
  private:
@@ -44,7 +44,7 @@ class ImageRoot {
 };
 
 /// Finds files by the names in a list. The list and the disk may encode accents differently, as one
-/// character or as two; this happens between macOS and Linux.
+/// character or as two, as happens when files move between macOS and Linux.
 class NamesOnDisk {
  public:
   /// Returns `path` as spelled on disk, or unchanged if no such file exists.

@@ -35,7 +35,7 @@ std::optional<MadeImages> read_make(ConfigReader& reader) {
   return images;
 }
 
-/// Derives the name of each class in captions from its folder's name.
+/// Derives the name of each class in captions from its folder name.
 ImageList with_names(ImageList list) {
   for (const std::string& folder : list.classes)
     list.class_words.push_back(words_of_folder(folder));

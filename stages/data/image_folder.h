@@ -15,8 +15,8 @@ namespace stages {
 void make_image_folder(const std::filesystem::path& folder, const MadeImages& images,
                        const MakeCallbacks& callbacks = {});
 
-/// Returns an error if the existing `folder` was not created with these parameters; else nullopt.
-/// The caller fills in the error's location.
+/// Returns an error if the existing `folder` was not created with these parameters; otherwise
+/// nullopt. The caller fills in the error's location.
 std::optional<runner::Diagnostic> differs(const std::filesystem::path& folder,
                                           const MadeImages& images);
 

@@ -70,7 +70,8 @@ struct ImageList {
   }
 };
 
-/// Makes {name} available to captions; it stands for the entry of `names` for the image's class.
+/// Makes {name} available to captions; it is replaced by the entry of `names` for the image's
+/// class.
 void add_names(ImageList& list, std::vector<std::string> names);
 
 /// True if a path from an annotation file is relative, stays below its folder, and ends in the name
@@ -95,9 +96,10 @@ runner::Result<ImageList> list_class_folders(const std::filesystem::path& folder
                                              bool allow_outside,
                                              const std::set<std::string>& only = {});
 
-/// Returns a SHA-256, in hexadecimal, of the files' names, labels and contents, the class names and
-/// the annotations. It changes if any of these or their order changes. Each file is read once
-/// (FileDigests); above kLargestContents, file states are hashed instead of contents.
+/// Returns the SHA-256, in hexadecimal, of the files' names, labels and contents, the class names
+/// and the annotations. It changes if any of these or their order changes. Each file is read once
+/// (FileDigests); if the files together exceed kLargestContents, their states are hashed instead of
+/// their contents.
 std::string fingerprint(const ImageList& list);
 
 }  // namespace stages

@@ -122,7 +122,8 @@ void change_sharpness(Image& image, double factor) {
 }
 
 /// Blurs the pixels of one line with a window of 2 `radius` + 1, like Pillow's box blur: whole
-/// pixels have the weight `whole`, and the two at its ends `part`, in 2^-24ths.
+/// pixels have weight `whole`, and the two at the window's ends have weight `part`, both in units
+/// of 2^-24.
 void blur_line(const std::uint8_t* from, std::uint8_t* to, int count, std::ptrdiff_t stride,
                float radius) {
   const int reach = static_cast<int>(radius);
@@ -140,9 +141,9 @@ void blur_line(const std::uint8_t* from, std::uint8_t* to, int count, std::ptrdi
   }
 }
 
-/// Returns the radius of the box that approximates a Gaussian when applied three times: Gwosdek,
-/// Grewenig, Bruhn and Weickert, "Theoretical foundations of Gaussian convolution by extended box
-/// filtering", SSVM 2011.
+/// Returns the radius of the box blur that approximates a Gaussian when applied three times:
+/// Gwosdek, Grewenig, Bruhn and Weickert, "Theoretical foundations of Gaussian convolution by
+/// extended box filtering", SSVM 2011.
 float box_radius(float radius) {
   constexpr int kPasses = 3;
   const float variance = radius * radius / kPasses;
@@ -174,8 +175,7 @@ void gaussian_blur(Image& image, double radius) {
   in_three_passes(image.width, 3, image.height, row);
 }
 
-/// Returns `image` moved as transformed() does, with each pixel interpolated from the four around
-/// its source.
+/// Like transformed(), but interpolates each pixel from the four around its source point.
 Image moved_smoothly(const Image& image, const AffineMatrix& from) {
   Image result(image.width, image.height);
   for (int row = 0; row < image.height; ++row) {

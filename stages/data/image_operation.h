@@ -39,9 +39,9 @@ struct OperationAt {
   bool operator==(const OperationAt&) const = default;
 };
 
-/// Applies an operation. Pixels from outside the image are black. Bitwise equal to torchvision's
-/// _apply_op() on Pillow images; kGreyscale and kGaussianBlur are Pillow's convert("L") and
-/// ImageFilter.GaussianBlur.
+/// Applies an operation. Pixels outside the image count as black. The result is bitwise equal to
+/// that of torchvision's _apply_op() on Pillow images; kGreyscale and kGaussianBlur are Pillow's
+/// convert("L") and ImageFilter.GaussianBlur.
 Image applied(Image image, const OperationAt& step, Neighbours neighbours = Neighbours::kNearest);
 
 }  // namespace stages

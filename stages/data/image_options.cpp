@@ -46,7 +46,7 @@ constexpr std::array<std::pair<std::string_view, Automatic>, 4> kPolicies = {
      {"auto_augment", Automatic::kAutoAugment},
      {"augmix", Automatic::kAugMix}}};
 
-/// Reads the automatic augmentation that the recipe has chosen; the schema allows only one.
+/// Reads the automatic augmentation that the recipe chooses; the schema allows only one.
 std::optional<AugmentPolicy> read_policy(ConfigReader& augment) {
   std::optional<AugmentPolicy> chosen;
   for (const auto& [name, kind] : kPolicies) {

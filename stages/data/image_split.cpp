@@ -20,7 +20,7 @@ std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOpti
   const std::array<double, kSplitParts> wanted = {options.train, options.validation, options.test};
   std::array<std::int64_t, kSplitParts + 1> given{};
   std::array<double, kSplitParts + 1> rest{};
-  // The unused rest counts as a part, so shares that sum to less than 1 are exact too.
+  // The unused remainder counts as a part, so shares that add up to less than 1 are exact too.
   const double unused = std::max(0.0, 1 - options.train - options.validation - options.test);
   for (std::size_t i = 0; i <= kSplitParts; ++i) {
     // A product such as 0.29 · 100 must not fall short of 29.

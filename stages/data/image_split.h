@@ -11,12 +11,12 @@ struct SplitOptions {
   double train = 0.8, validation = 0, test = 0.2;
 };
 
-/// Divides the training images of each class among the parts by largest remainder; which images go
-/// where is a random function of `seed` and the file names. Images keep their order and follow
-/// those that a part already has. Each part with a share gets an image of every class that has
-/// enough images, in the order train, test, validation. Images of one patient stay together:
-/// patients are divided as images are, and each patient counts once, in the highest class of their
-/// images.
+/// Divides the training images of each class among the parts by the largest-remainder method; which
+/// images go where is a random function of `seed` and the file names. Images keep their order and
+/// follow those that a part already has. Each part with a share above 0 gets at least one image of
+/// every class that has enough images; if a class has too few, train comes first, then test, then
+/// validation. Images of one patient stay together: patients are divided like images, and each
+/// patient counts once, in the highest class of their images.
 ///
 /// The images of a class are ranked by a hash of (seed, name), and the parts get consecutive ranges
 /// of that ranking: train, validation, test. The shares are therefore exact. Adding or removing an

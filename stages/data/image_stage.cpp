@@ -68,7 +68,7 @@ void report_at(runner::ConfigReader& reader, std::string_view option,
   report_at(reader.section(option.substr(0, slash)), option.substr(slash), problem);
 }
 
-/// Returns the maximum amount of memory that caches may use: half of what is free now.
+/// Returns the maximum amount of memory that caches may use: half of what is currently free.
 std::int64_t most_for_cache() {
   return std::min(host_memory().bytes, kilobytes_field("/proc/meminfo", "MemAvailable")) / 2;
 }
@@ -175,8 +175,8 @@ class ImageStage final : public runner::Stage {
            share(shares.test) + " with seed " + std::to_string(split_seed(context));
   }
 
-  /// Divides the listed images as an earlier run of this stage did, or else according to the
-  /// options. Removes from the list images that the earlier run did not have.
+  /// Divides the listed images as an earlier run of this stage did or, failing that, according to
+  /// the options. Removes from the list images that the earlier run did not have.
   ImageList divided(ImageList& list, runner::RunContext& context) {
     ImageList images = drawn(list, context);
     if (context.node().earlier.empty()) return images;
@@ -185,7 +185,7 @@ class ImageStage final : public runner::Stage {
     if (!kept) return images;
     keep_only(list, *kept);
     images = divided_as(list, *kept);
-    // A new division of the remaining images equals the kept one, unless more than the set of
+    // A new division of the remaining images would equal the kept one, unless more than the set of
     // images has changed.
     const bool is_as_drawn =
         has_same_parts(*kept, division_of(drawn(list, context), list, drawn_by_));

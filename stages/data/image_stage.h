@@ -24,10 +24,10 @@ struct ImageSource {
   /// Lists the images. Reports all errors at once, either without a location or at an option of the
   /// stage, such as "/table".
   std::function<runner::Result<ImageList>()> list;
-  /// Fetches or creates the images before they are listed; empty: they already exist.
+  /// Fetches or creates the images before they are listed; empty if they already exist.
   std::function<void(runner::RunContext&)> obtain = {};
-  /// Returns the list that `list` will return after `obtain`; empty: unknown, so the stage cannot
-  /// be planned before the images exist.
+  /// Returns the list that `list` will return after `obtain`; empty if unknown, in which case the
+  /// stage cannot be planned before the images exist.
   std::function<ImageList()> foresee = {};
   /// How to divide the training images, unless folders already divide them; nullopt: not at all.
   std::optional<SplitOptions> split = {};
@@ -46,10 +46,10 @@ struct ImageSource {
 
 /// Creates a data stage that outputs a dataset for each part of the list, as "train", "validation"
 /// and "test", and reports how many images each has. "validation" is missing if it has no images;
-/// an empty "test" is kept, for the stage that uses it to report. The caller has read all options
-/// except `options`. Returns the errors of all options and of the list; list errors that name no
-/// option are reported at `root`. If the images must be obtained first, they are listed when the
-/// stage runs:
+/// an empty "test" is kept, so that the stage that uses it can report it. The caller must have read
+/// all of the stage's options. Returns the errors of all options and of the list; list errors that
+/// name no option are reported at `root`. If the images must be obtained first, they are listed
+/// when the stage runs:
 ///
 ///   runner::Result<std::unique_ptr<runner::Stage>> create_birds(runner::ConfigReader& reader) {
 ///     const ImageOptions options = read_image_options(reader);

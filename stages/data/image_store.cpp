@@ -115,8 +115,8 @@ std::optional<std::string> ImageStore::known_key(const fs::path& file,
 std::string ImageStore::key(const fs::path& file, const std::optional<Box>& box, Bytes bytes) {
   const std::string digest =
       runner::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  // A file that changes during the read usually changes its size. A file that is replaced later has
-  // a different version.
+  // A file that changes while it is being read usually changes its size. A file that is replaced
+  // later has a different version.
   if (const auto version = version_of(file); version && version->size == bytes.size()) {
     const std::lock_guard lock(mutex_);
     known_[file] = {*version, digest};
@@ -161,7 +161,7 @@ void ImageStore::survey() {
   std::ranges::sort(old_, std::greater{}, &Entry::used);
 }
 
-/// Makes room for `bytes` bytes. Returns false if there is not enough.
+/// Makes room for `bytes` bytes. Returns false if that is not possible.
 bool ImageStore::make_room(std::int64_t bytes) {
   const auto is_full = [&] {
     const auto free = storage_.free_bytes(folder_);

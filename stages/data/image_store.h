@@ -82,7 +82,7 @@ class ImageStore {
   std::string build_;
   std::map<std::filesystem::path, Known> known_;  // files that have been read
   bool is_surveyed_ = false, has_failed_ = false;
-  std::vector<Entry> old_;  // entries that may be removed, from the back
+  std::vector<Entry> old_;  // entries that may be removed, starting from the back
   std::int64_t bytes_ = 0;  // of all entries
   std::int64_t written_ = 0;
 };

@@ -19,11 +19,11 @@ struct SurveyedImage {
   Part part = Part::kTrain;
   std::string file;  ///< relative to the data set's root
   std::int64_t label = 0;
-  /// Identifies its set of labels, if an image can have any number of them.
+  /// Identifies its label set, if an image can have any number of labels.
   std::int64_t label_set = 0;
 };
 
-/// Properties of a data set's images, found without training.
+/// Properties of a data set's images, determined without training.
 struct ImageSurvey {
   struct Unreadable {
     SurveyedImage picture;
@@ -47,7 +47,7 @@ struct ImageSurvey {
   /// Number of file names that should identify a patient but do not.
   std::int64_t without_patient = 0;
   std::vector<std::string> shared;    ///< patients with images in more than one part
-  std::vector<SurveyedImage> unlike;  ///< images that do not look like the subject of their data
+  std::vector<SurveyedImage> unlike;  ///< images that do not look like the subject of the data set
 };
 
 /// True if the group has images from different parts.
@@ -66,19 +66,19 @@ struct SurveyOptions {
   std::function<bool()> cancelled = {};  ///< return true to throw runner::Cancelled
 };
 
-/// Reads every image in `parts`, each of which is a different part, once. A JPEG is decoded at an
+/// Reads every image in `parts` once; no two of `parts` are the same part. A JPEG is decoded at an
 /// eighth of its size if that is enough; all its bytes are still read, so damage is detected. Uses
 /// less than a kilobyte of memory per image. All results are in the order of `parts`.
 ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>& parts,
                           const SurveyOptions& options);
 
 /// A coarse view of an image: 16 rows of 17 gray cells. It hardly changes when the image is saved
-/// again with a different size or quality.
+/// again at a different size or quality.
 using Thumbnail = std::array<std::uint8_t, std::size_t{17} * 16>;
 
 Thumbnail thumbnail(const Image& image);
 
-/// Returns the mean difference in gray between the cells of two thumbnails.
+/// Returns the mean difference in gray level between the corresponding cells of two thumbnails.
 double mean_difference(const Thumbnail& one, const Thumbnail& other);
 
 /// A 256-bit hash of a thumbnail, for finding similar ones.
@@ -93,9 +93,10 @@ int distance(const ImageHash& one, const ImageHash& other);
 
 /// Returns groups of two or more indices into `hashes`, ordered by their first members. The members
 /// of a group are connected by pairs of hashes that are at most `most` bits apart and that
-/// `confirm` accepts. No pair is missed: two hashes that differ in `most` bits agree in one of
-/// `most` + 1 segments, so only hashes with an equal segment are compared. When several hashes are
-/// equal, only the first is compared with others. `look` is called periodically, and may throw.
+/// `confirm` accepts. No pair is missed: two hashes that differ in at most `most` bits agree in at
+/// least one of `most` + 1 segments, so only hashes with an equal segment are compared. When
+/// several hashes are equal, only the first is compared with others. `look` is called periodically,
+/// and may throw.
 std::vector<std::vector<std::size_t>> alike(
     std::span<const ImageHash> hashes, int most,
     const std::function<bool(std::size_t, std::size_t)>& confirm,

@@ -19,7 +19,7 @@ struct ImageTable {
   std::filesystem::path root;  ///< image paths are relative to it
   std::filesystem::path file;
   std::string image, label;  ///< the columns with image paths and class names
-  /// The columns with labels, if images can have any number of them; `label` is then not used.
+  /// The columns with labels, if an image can have any number of labels; `label` is then not used.
   std::optional<LabelColumns> labels = {};
   /// The columns with the numbers to predict for each image; `label` and `labels` are then not
   /// used.
@@ -35,7 +35,7 @@ struct ImageTable {
 };
 
 /// Lists the images of `table` in row order; classes are sorted bytewise. Caption templates can
-/// name columns of the table. Spaces around a field are ignored. An empty path, label, group or
+/// refer to columns of the table. Spaces around a field are ignored. An empty path, label, group or
 /// caption field is an error, and so are a target that is not a finite number and a duplicate
 /// image. Reports all errors at once, at the responsible option: "/root", "/table", "/image",
 /// "/label", "/labels/column", "/labels/columns", "/target", "/part", "/group", "/caption" or

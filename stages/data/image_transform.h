@@ -20,10 +20,11 @@ inline constexpr std::array<std::pair<std::string_view, CropOffset>, 2> kCropOff
 inline constexpr std::array<std::pair<std::string_view, ResizeShape>, 2> kResizeShapes = {
     {{"shortest_side", ResizeShape::kShortestSide}, {"square", ResizeShape::kSquare}}};
 
-/// Returns the evaluation transform from an image file to the tensor "image" as JSON: {"kind":
-/// "image", "image_size", "decode", "resize", "normalize"}, all as in a recipe. Preprocessing adds
-/// "preprocess": {"crop_to_disc", "flatten_sharpen", "clahe"} with the steps in use, and a subject
-/// adds "subject" with its name. Options that concern training, errors or loading are not included.
+/// Returns, as JSON, the transform that evaluation applies to an image file to obtain the tensor
+/// "image": {"kind": "image", "image_size", "decode", "resize", "normalize"}, all as in a recipe.
+/// Preprocessing adds "preprocess": {"crop_to_disc", "flatten_sharpen", "clahe"} with the steps in
+/// use, and a subject adds "subject" with its name. Options that concern training, errors or
+/// loading are not included.
 std::string transform_json(const ImageDatasetOptions& options);
 
 /// Parses the output of transform_json(); the text is not trusted. Other options keep their

@@ -18,15 +18,16 @@ namespace stages {
 struct ImagePaths {
   std::vector<std::string> files;
   runner::NotTaken not_taken;
-  /// Files in folders that look like images in unsupported formats.
+  /// Files in those folders that look like images in unsupported formats.
   runner::NotTaken other_formats;
 };
 
-/// Returns the image files that `paths` name. A path to a file counts as an image, whatever its
-/// name. A path to a folder stands for all files in and below it that are named like images, in
-/// supported formats or not (runner/shared/text/image_names.h), sorted. Hidden files and links to
-/// folders are left out. No file is opened. Reports all errors at once: a missing path, a folder
-/// that is unreadable or has no images, a link in a folder that is broken or points outside it.
+/// Returns the image files to which `paths` refer. A file given directly counts as an image,
+/// whatever its name. A path to a folder stands for all files in and below it that are named like
+/// images, in supported formats or not (runner/shared/text/image_names.h), sorted. Hidden files and
+/// links to folders are left out. No file is opened. Reports all errors at once: a missing path, a
+/// folder that is unreadable or has no images, a link in a folder that is broken or points outside
+/// it.
 runner::Result<ImagePaths> list_images(const std::vector<std::string>& paths);
 
 /// Why an image could not be read.
@@ -53,7 +54,8 @@ class ImagesToPredict final : public Dataset {
   std::vector<std::string> unlike() const;
   /// The subject that the images should show; null: any.
   const ImageSubject* subject() const { return pictures_.options().subject; }
-  /// Returns and forgets the reason why image `index` was left out; nullopt if it was not.
+  /// Returns the reason why image `index` was left out, and forgets it; nullopt if it was not left
+  /// out.
   std::optional<Unreadable> take_unreadable(std::int64_t index) const;
 
  private:

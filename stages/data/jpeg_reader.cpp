@@ -311,7 +311,8 @@ std::uint8_t product(unsigned a, unsigned b) {
   return static_cast<std::uint8_t>((a * b + 127) / 255);
 }
 
-/// Converts one row of inverted CMYK to RGB: the white that remains after ink and black.
+/// Converts one row of inverted CMYK to RGB: each channel is the white left over by its ink and
+/// black.
 void add_inks(const std::uint8_t* inks, std::uint8_t* rgb, int width) {
   for (int x = 0; x < width; ++x, inks += 4, rgb += 3) {
     for (int channel = 0; channel < 3; ++channel) rgb[channel] = product(inks[channel], inks[3]);

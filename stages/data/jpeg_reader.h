@@ -17,7 +17,7 @@ int exif_orientation(Bytes tiff);
 /// there is none.
 int xmp_orientation(Bytes xml);
 
-/// Reads a JPEG file's first EXIF and XMP segments before the image data.
+/// Reads the first EXIF and XMP segments that precede the image data in a JPEG file.
 int jpeg_orientation(Bytes file);
 
 /// Reads a PNG file's eXIf chunk, the raw profile that ImageMagick writes instead, and the
@@ -34,9 +34,9 @@ ImageHeader read_jpeg_header(Bytes file);
 /// its orientation.
 ///
 /// Uses libjpeg-turbo's accurate integer DCT and smooth chroma upsampling, as Pillow does. Gray is
-/// repeated in all channels. CMYK is assumed to be inverted, as every known program writes it.
-/// Throws ImageError for missing or damaged data, for which libjpeg would only warn and fill in
-/// gray.
+/// copied to all channels. CMYK is assumed to be inverted, since every known program writes it that
+/// way. Throws ImageError for missing or damaged data, for which libjpeg would only warn and fill
+/// in gray.
 Image decode_jpeg(Bytes file, int eighths = 8);
 
 }  // namespace stages

@@ -27,7 +27,8 @@ bool has_same_parts(const Division& one, const Division& other);
 /// record, if the record is for other images or options, or if the division is the same. Reports
 /// which images have been added since then. Throws runner::StageError if recorded images are
 /// missing (at /root), or if the resumed run has no record although it was divided `by_chance` (at
-/// /split). If changes are accepted, reports them instead; the result then omits missing images.
+/// /split). If changes are accepted, reports them instead of throwing; the result then omits
+/// missing images.
 std::optional<Division> division_to_keep(const Division& now, bool by_chance,
                                          runner::RunContext& context);
 

@@ -16,27 +16,27 @@ class ConfigReader;
 namespace stages {
 
 /// The columns of a table that contain the labels of its images. An image can have any number of
-/// them.
+/// labels.
 struct LabelColumns {
   std::string column;     ///< the column with all labels; empty: one column per label
   std::string separator;  ///< between two labels in `column`
   std::vector<std::string>
       columns;  ///< columns of 1 and 0, one per label and named after it, in label order
-  bool may_be_empty = false;  ///< an empty field of `column` means that the image has no label
+  bool may_be_empty = false;  ///< an empty field of `column` means that the image has no labels
 
   /// The columns that are read.
   std::vector<std::string> titles() const { return column.empty() ? columns : std::vector{column}; }
 };
 
-/// Returns a field of a table as shown in messages.
+/// Returns a table field in quotes, as messages show it.
 std::string in_quotes(std::string_view text);
 /// Returns `field` without surrounding spaces.
 std::string_view without_spaces(std::string_view field);
 
 /// Reads the `target` option of a table: a column or a list of columns; empty if it is null.
 std::vector<std::string> read_target_columns(runner::ConfigReader& reader);
-/// Returns a decimal number, such as "-23.5" or "1e3"; nullopt for any other text, and if it is not
-/// finite.
+/// Parses a decimal number such as "-23.5" or "1e3". Returns nullopt for any other text, and if the
+/// number is not finite.
 std::optional<double> finite_number(std::string_view field);
 
 /// Reads the `labels` section of a table's options.
@@ -47,8 +47,9 @@ class LabelRows {
  public:
   explicit LabelRows(LabelColumns columns);
 
-  /// Adds a row with these fields of LabelColumns::titles(). If they are invalid, does not add
-  /// the row and returns the reason, such as "its label 'red' occurs twice"; otherwise returns "".
+  /// Adds a row, given its fields in the order of LabelColumns::titles(). If they are invalid,
+  /// leaves the row out and returns the reason, such as "its label 'red' occurs twice"; otherwise
+  /// returns "".
   std::string add(const std::vector<std::string>& fields);
 
   /// The labels of an image.
@@ -58,7 +59,7 @@ class LabelRows {
                           ///< most frequent label overall
   };
   /// Sets the classes and label sets of `list`. Returns the labels of each row; empty if no row has
-  /// a label.
+  /// any labels.
   std::vector<OfImage> number(ImageList& list) const;
 
  private:
@@ -66,7 +67,7 @@ class LabelRows {
   std::string add_marked(const std::vector<std::string>& fields, std::vector<std::int64_t>& row);
 
   const LabelColumns columns_;
-  std::vector<std::string> names_;               // in the order of their first rows
+  std::vector<std::string> names_;               // in order of first appearance
   std::map<std::string, std::int64_t> known_;    // indices into names_, by compared_name()
   std::vector<std::vector<std::int64_t>> rows_;  // indices into names_
 };

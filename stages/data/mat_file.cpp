@@ -65,7 +65,7 @@ std::optional<std::string> text_in(MatArray& array, const MatSize& size) {
   return std::nullopt;
 }
 
-/// Returns the contents of the next array if it is a text or a single integer; otherwise
+/// Returns the contents of the next array if it is a string or a single integer; otherwise
 /// std::monostate.
 MatCell next_cell(MatElements& elements, const std::string& what) {
   const MatElement element = elements.next(what.c_str());

@@ -54,7 +54,7 @@ std::string mat_texts_file(const std::string& name, std::span<const std::string>
 
 /// Stores records as a struct array with one row. Numbers from 0 to 65535 are stored as double,
 /// MATLAB's default class; a cell that is neither number nor string becomes an empty matrix. Field
-/// names have at most 31 bytes.
+/// names may have at most 31 bytes.
 std::string mat_records_file(const std::string& name, const MatRecords& records);
 
 }  // namespace stages

@@ -65,8 +65,8 @@ Normalization::Normalization(const std::array<double, 3>& mean,
       values_[channel][value] = (share - terms.mean) / deviation;
     }
   }
-  // A lookup table needs one store per value. Computing the values is twice as fast, and is done if
-  // it produces the same bits for all 256 inputs.
+  // A lookup table needs one store per value. Computing the values is twice as fast, and is
+  // preferred if it produces the same bits for all 256 inputs.
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return;
   constexpr int kWidth = 256 + kRead;  // the last pixels of a row use the table
   Image every(kWidth, 1);

@@ -14,8 +14,8 @@ class Normalization {
  public:
   Normalization(const std::array<double, 3>& mean, const std::array<double, 3>& standard_deviation);
 
-  /// Writes the channels one after another, 3 x height x width values in total; each row from right
-  /// to left if `mirrored`.
+  /// Writes the channels one after another, 3 x height x width values in total; if `mirrored`, each
+  /// row from right to left.
   void write(const Image& image, bool mirrored, float* result) const;
 
  private:

@@ -72,7 +72,7 @@ Image equalised(Image image, const Clahe& step) {
 }  // namespace
 
 Image preprocessed(Image image, const Preprocessing& steps) {
-  // Several threads read images already, so OpenCV must not start its own.
+  // Several threads are already reading images, so OpenCV must not start its own.
   [[maybe_unused]] static const bool has_no_threads = (cv::setNumThreads(0), true);
   if (steps.crop_to_disc) image = cropped_to_disc(std::move(image), *steps.crop_to_disc);
   if (steps.flatten_sharpen) image = flattened(std::move(image), *steps.flatten_sharpen);

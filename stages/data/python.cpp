@@ -99,8 +99,8 @@ class PythonDataStage final : public runner::Stage {
     return outputs_of(parts, pool);
   }
 
-  /// Returns a random fingerprint: without reading all samples, two runs cannot be known to have
-  /// the same data.
+  /// Returns a random fingerprint: without reading all samples, there is no way to know that two
+  /// runs have the same data.
   std::string fingerprint() const override {
     std::random_device device;
     return std::to_string(device()) + std::to_string(device());
@@ -221,7 +221,7 @@ class PythonDataStage final : public runner::Stage {
     return division;
   }
 
-  /// Records the division. Throws if any part differs from that of the earlier run, which this one
+  /// Records the division. Throws if any part differs from that of the earlier run that this run
   /// resumes, repeats or evaluates.
   void record(const MadeParts& parts, const ReaderPool& pool, runner::RunContext& context) const {
     const Division now = division_of(parts, pool, context);
@@ -277,7 +277,7 @@ class PythonDataStage final : public runner::Stage {
       outputs[std::string(name(part))] =
           std::make_shared<const PythonDataset>(pool, made.set, made.numbers);
     }
-    // A stage that needs a missing part reports that itself.
+    // A stage that needs a missing part reports this itself.
     if (parts.empty()) return outputs;
     for (const Part part : {Part::kTrain, Part::kTest})
       if (!parts.contains(part))

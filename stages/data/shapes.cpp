@@ -86,7 +86,7 @@ float brightness(const Color& color) {
   return 0.299f * color.red + 0.587f * color.green + 0.114f * color.blue;
 }
 
-/// Returns how much of each pixel the shape covers, 0 to 1.
+/// Returns the share of each pixel that the shape covers, 0 to 1.
 std::vector<float> coverage(const Shape& shape, int size, Random& random) {
   const auto turn = static_cast<float>(random.uniform(-0.12, 0.12)),
              scale = static_cast<float>(random.uniform(0.9, 1.1));

@@ -21,8 +21,8 @@ struct ImageSubject {
   bool has_patients = false;  ///< file names should identify the patient
 };
 
-/// Tracks which images, of those read so far, do not look like the subject of their data set. The
-/// parts of a data set share one SubjectWatch. Thread-safe.
+/// Tracks which of the images read so far do not look like the subject of their data set. The parts
+/// of a data set share one SubjectWatch. Thread-safe.
 class SubjectWatch {
  public:
   explicit SubjectWatch(const ImageSubject& subject) : subject_(subject) {}
@@ -34,8 +34,8 @@ class SubjectWatch {
   void note(Part part, std::int64_t index, bool is_unlike);
 
   enum class Seen { kNothingWrong, kUnlike, kReportedUnlike };
-  /// Returns the state of an image: kNothingWrong before it is read, kUnlike for an image that does
-  /// not look like the subject, and kReportedUnlike on later calls.
+  /// Returns the state of an image: kNothingWrong if it looks like the subject or has not been
+  /// read; otherwise kUnlike on the first call, and kReportedUnlike on later calls.
   Seen report(Part part, std::int64_t index);
 
  private:

@@ -18,7 +18,7 @@ int centered(std::int64_t outer, int inner, CropOffset offset) {
   return 0;
 }
 
-/// Returns a region of random area and aspect ratio, or a centered one if ten draws do not fit in
+/// Returns a region of random area and aspect ratio, or a centered one if none of ten draws fits in
 /// the image.
 Box random_part(int width, int height, const RandomResizedCrop& crop, Random& random) {
   const double area = static_cast<double>(width) * height;
@@ -86,7 +86,7 @@ Cut at_size(const Cut& cut, const ImageHeader& header, const Image& decoded) {
 
 namespace {
 
-/// Returns a random rectangle to erase; nullopt if ten draws do not fit the image.
+/// Returns a random rectangle to erase; nullopt if none of ten draws fits in the image.
 std::optional<Box> erased_box(const RandomErasing& erasing, int size, Random& random) {
   const double area = static_cast<double>(size) * size;
   for (int attempt = 0; attempt < 10; ++attempt) {

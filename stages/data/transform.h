@@ -47,7 +47,7 @@ struct RandomBlur {
   bool operator==(const RandomBlur&) const = default;
 };
 
-/// The steps applied, in this order, to an image that has its final size. Erasing follows
+/// The steps applied, in this order, to an image that already has its final size. Erasing follows
 /// normalization.
 struct FinalAugment {
   std::optional<AugmentPolicy> policy = {};
@@ -60,12 +60,11 @@ struct FinalAugment {
 struct AugmentOptions {
   std::optional<RandomResizedCrop> random_resized_crop = {};
   double horizontal_flip = 0, vertical_flip = 0;        ///< probabilities
-  double brightness = 0, contrast = 0, saturation = 0;  ///< the largest deviation of a factor from
-                                                        ///< 1
+  double brightness = 0, contrast = 0, saturation = 0;  ///< a factor's largest deviation from 1
   double hue = 0;                                       ///< in full turns, in both directions
   double rotation = 0, shear = 0;                       ///< in degrees, in both directions
   double translation = 0;  ///< fraction of the width and of the height, in both directions
-  double zoom = 0;         ///< the largest deviation of a factor from 1
+  double zoom = 0;         ///< a factor's largest deviation from 1
   FinalAugment last = {};
 
   bool operator==(const AugmentOptions&) const = default;
@@ -102,7 +101,7 @@ Cut evaluation_cut(int width, int height, int image_size, const ResizeOptions& o
 Cut training_cut(int width, int height, int image_size, const ResizeOptions& options,
                  const AugmentOptions& augment, Random& random);
 
-/// Returns `cut` adapted to the same image decoded at another size.
+/// Returns `cut` adapted to the same image decoded at a different size.
 Cut at_size(const Cut& cut, const ImageHeader& header, const Image& decoded);
 
 /// Returns the pixels of the cut.

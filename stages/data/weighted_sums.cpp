@@ -156,7 +156,8 @@ RETORT_FOR_EACH_PROCESSOR void weigh(Interpolation interpolation, double* distan
   }
 }
 
-/// Computes the coefficients of each group of `stride` weights by dividing them by their sum.
+/// Computes the coefficients of each group of `stride` weights by dividing the weights by their
+/// sum.
 RETORT_FOR_EACH_PROCESSOR void share(const double* weights, std::size_t stride,
                                      Coefficients& result) {
   std::int32_t* values = result.values.data();

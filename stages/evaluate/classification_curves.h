@@ -63,7 +63,8 @@ RocCurve thinned(const RocCurve& curve, std::size_t points);
 
 /// Measures how well a classifier's probabilities rank samples, and how well they are calibrated.
 struct ClassificationCurves {
-  /// One class against all others, by label; nullopt if the class has no samples or all of them.
+  /// One class against all others, by label; nullopt if none or all of the samples are in the
+  /// class.
   std::vector<std::optional<RocCurve>> of_class;
   std::optional<double> macro_area;  ///< mean area over the classes with a curve
   /// The mean of the curves in `of_class` at the false positive rates 0, 0.01 … 1; `area` is

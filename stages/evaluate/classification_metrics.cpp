@@ -289,7 +289,7 @@ void say_left_out(const std::vector<std::int64_t>& top_k, std::int64_t classes,
   }
 }
 
-/// Writes suspected_labels.csv, reports what is in it, and returns its member of metrics.json.
+/// Writes suspected_labels.csv, reports its contents, and returns its member of metrics.json.
 nlohmann::ordered_json report_suspected(const Classified& classified, runner::RunContext& context) {
   constexpr std::size_t kFirstSuspects = 5;
   const ClassifiedSamples& samples = classified.samples;

@@ -36,7 +36,7 @@ class ConfusionMatrix {
   std::int64_t support(std::int64_t truth) const {
     return support_.at(static_cast<std::size_t>(truth));
   }
-  /// The number of samples predicted as the class.
+  /// The number of samples predicted to be in the class.
   std::int64_t predictions(std::int64_t predicted) const {
     return predictions_.at(static_cast<std::size_t>(predicted));
   }
@@ -73,7 +73,7 @@ struct ClassificationMetrics {
   ConfusionMatrix confusion{0};
   std::vector<ClassQuality> of_class;  ///< by label
   ClassQuality macro;                  ///< mean over all classes that can occur
-  ClassQuality weighted;               ///< mean over all samples of their classes' values
+  ClassQuality weighted;               ///< mean over classes, weighted by their number of samples
   double top1 = 0;                     ///< share of samples whose class has the largest logit
   /// k, and the share of samples whose class is among the k best.
   std::vector<std::pair<std::int64_t, double>> top_k;
@@ -131,7 +131,7 @@ struct ReportOptions {
 
 ReportOptions read_report_options(runner::ConfigReader& reader);
 
-/// The results of an evaluation. All members are borrowed except the last two.
+/// The results of an evaluation. All members except the last two are borrowed.
 struct Classified {
   const ClassifiedSamples& samples;
   const ClassificationMetrics& metrics;
@@ -143,8 +143,8 @@ struct Classified {
 };
 
 /// Writes metrics.json, evaluation_results.json, curves, report.txt, the confusion matrix and, if
-/// requested, predictions.csv into the node's folder. Reports the headline and what was left out.
-/// Returns the outputs "metrics" and "predictions".
+/// requested, predictions.csv into the node's folder. Reports the headline and anything that was
+/// left out. Returns the outputs "metrics" and "predictions".
 runner::Outputs report_classification(const Classified& classified, const ReportOptions& options,
                                       runner::RunContext& context);
 
@@ -156,8 +156,8 @@ nlohmann::ordered_json report_dict(const ClassificationMetrics& metrics,
                                    const std::vector<std::string>& classes);
 
 /// Returns the text of evaluation_results.json, with one line per field: test_loss, test_accuracy,
-/// predictions and labels (class indices by sample), confusion_matrix (rows: true classes; null for
-/// more than kLargestMatrix classes) and classification_report.
+/// predictions and labels (one class index per sample), confusion_matrix (rows: true classes; null
+/// for more than kLargestMatrix classes) and classification_report.
 std::string evaluation_results(const ClassifiedSamples& samples,
                                const ClassificationMetrics& metrics,
                                const std::vector<std::string>& classes);

@@ -36,8 +36,8 @@ struct DecisionEffect {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
 };
 
-/// Divides the logits of `samples` by the temperature and sets their predicted classes, and reports
-/// this. Returns the log loss and calibration error without the temperature, if it is not 1, and
+/// Divides the logits of `samples` by the temperature, sets the predicted classes, and reports
+/// both. Returns the log loss and calibration error without the temperature, if it is not 1, and
 /// the sensitivity and specificity for the second class, if there is a threshold.
 DecisionEffect apply_decision(const FittedDecision& decision, const DecisionOptions& options,
                               std::int64_t calibration_bins, ClassifiedSamples& samples,

@@ -40,8 +40,8 @@ std::vector<RankedPrediction> predictions_of(const ClassifiedSamples& samples) {
   return all;
 }
 
-/// Returns the first `count` predictions, the most or the least confident first, that are right or
-/// wrong. Equal ones keep their order.
+/// Returns up to `count` of the right or of the wrong predictions, most or least confident first.
+/// Equally confident ones keep their order.
 std::vector<RankedPrediction> chosen(std::vector<RankedPrediction> all, bool is_right,
                                      bool is_confident, std::int64_t count) {
   std::erase_if(
@@ -52,8 +52,8 @@ std::vector<RankedPrediction> chosen(std::vector<RankedPrediction> all, bool is_
   return all;
 }
 
-/// Returns the index in the dataset of each example, by name. A large dataset has too many names to
-/// keep in memory.
+/// Returns each example's index in the dataset, by name. Does not collect the names of all samples,
+/// since a large dataset has too many to keep in memory.
 std::map<std::string, std::int64_t> indices_of(const Dataset& dataset,
                                                const std::vector<ExampleImage>& examples) {
   std::map<std::string, std::int64_t> indices;

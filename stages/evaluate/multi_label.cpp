@@ -44,7 +44,7 @@ struct LabeledSamples {
   std::vector<double> thresholds;
 };
 
-/// Writes a line for each sample, without collecting them.
+/// Writes a line for each sample, without collecting the lines first.
 void write_predictions(const std::filesystem::path& path, const LabeledSamples& tested) {
   runner::AtomicFile file(path);
   std::vector<std::string> fields = {"name", "label", "predicted", "correct"};

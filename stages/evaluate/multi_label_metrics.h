@@ -20,7 +20,7 @@ struct LabelQuality {
   double threshold = 0;        ///< the lowest probability at which the label is predicted
   ClassQuality found;          ///< of the predictions at that threshold
   std::int64_t support = 0;    ///< number of samples with the label
-  bool is_present = true;      ///< false: not one of the test set's labels
+  bool is_present = true;      ///< false: the label is not one of the test set's
 };
 
 /// Metrics for predictions of any number of labels per sample, as scikit-learn defines them with
@@ -42,7 +42,7 @@ bool is_predicted(double logit, double threshold);
 
 /// Computes the metrics of `logits` (n, labels) float32, finite, and `labels` (n, labels) uint8 of
 /// 0 and 1, both contiguous on the CPU; n > 0. `thresholds` contains a probability for each label.
-/// Labels that are not `present` are left out; if it is empty, all are used.
+/// Labels that are not `present` are left out; if `present` is empty, all labels are used.
 MultiLabelMetrics multi_label_metrics(const at::Tensor& logits, const at::Tensor& labels,
                                       const std::vector<double>& thresholds,
                                       const std::vector<bool>& present = {});
@@ -65,7 +65,7 @@ std::string report_text(const MultiLabelMetrics& metrics, const std::vector<std:
 /// exactly right 52.0 %, 144 samples".
 std::string headline(const MultiLabelMetrics& metrics);
 
-/// Returns the names of labels in one field of a table, separated by |.
+/// Returns label names as one table field, separated by |.
 std::string joined_labels(const std::vector<std::string>& labels);
 
 }  // namespace stages

@@ -16,7 +16,7 @@ bool is_nearer(const Neighbor& one, const Neighbor& other) {
 }
 
 at::Tensor of_length_one(const at::Tensor& rows) {
-  constexpr double kLeast = 1e-30;  // keeps a row of zeros
+  constexpr double kLeast = 1e-30;  // leaves a row of zeros unchanged
   return rows / rows.norm(2, /*dim=*/1, /*keepdim=*/true).clamp_min(kLeast);
 }
 

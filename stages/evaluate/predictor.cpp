@@ -163,7 +163,7 @@ void Predictor::say(const std::string& line, runner::RunContext& context) const 
   if (!options_.told || options_.told->insert(line).second) context.say(line);
 }
 
-/// Throws if the network was trained on samples of a different shape. Reports if the samples are
+/// Throws if the network was trained on samples of a different shape. Reports it if the samples are
 /// preprocessed differently.
 void Predictor::check_inputs(runner::RunContext& context) const {
   const auto in_words = [](const std::vector<std::int64_t>& shape) {

@@ -26,7 +26,7 @@ class RunContext;
 
 namespace stages {
 
-/// The mirrored copies of an image that the network also sees, in addition to the image itself.
+/// The mirrored copies of an image that the network sees in addition to the image itself.
 enum class TestTimeFlip { kNone, kHorizontal, kVertical, kBoth };
 
 /// The names used in recipes, flags and requests.
@@ -92,10 +92,12 @@ class Predictor {
     /// Null: this predictor reports all its lines.
     std::shared_ptr<std::set<std::string>> told = {};
   };
-  /// Reads the test, checkpoint and memory ports; memory may be empty. Throws runner::StageError if
-  /// the test set is empty, or if `flip` is set and the samples have no images.
+  /// Reads the test, checkpoint and memory ports; the memory port may be empty. Throws
+  /// runner::StageError if the test set is empty, or if `flip` is set and the samples have no
+  /// images.
   Predictor(const runner::Inputs& inputs, Options options);
-  /// Takes the values of these ports as arguments; `policy` may be null.
+  /// Like the constructor above, but takes the values of the ports as arguments; `policy` may be
+  /// null.
   Predictor(std::shared_ptr<const Dataset> test, std::shared_ptr<const Checkpoint> checkpoint,
             std::shared_ptr<const MemoryPolicy> policy, Options options);
 

@@ -30,7 +30,7 @@ struct RegressionMetrics {
   std::optional<TargetErrors> baseline;   ///< nullopt: the training means are unknown
   std::vector<TargetErrors> baseline_of;  ///< of each target; empty without a baseline
   std::int64_t draws = 0;                 ///< number of bootstrap draws
-  /// 95 % intervals of "mae", "rmse" and "r2" over `draws` draws; empty without draws.
+  /// 95 % confidence intervals for "mae", "rmse" and "r2" from `draws` draws; empty without draws.
   std::map<std::string, NumberInterval> intervals = {};
 };
 
@@ -42,8 +42,8 @@ RegressionMetrics regression_metrics(const PredictedTargets& tested,
                                      const std::vector<double>& means, std::int64_t draws,
                                      std::uint64_t seed);
 
-/// Returns the bytes that regression_metrics() allocates for this many samples and targets, plus
-/// the predictions that it is given.
+/// Returns the number of bytes that regression_metrics() allocates for this many samples and
+/// targets, plus the size of the predictions passed to it.
 std::int64_t regression_metric_bytes(std::int64_t samples, std::int64_t targets);
 
 /// Returns the metrics to record, omitting undefined ones: mae, rmse, r2, baseline_mae,

@@ -21,7 +21,7 @@ struct SuspectedLabel {
 /// et al. 2021, arXiv:1911.00068). The threshold of a class is the mean probability of that class
 /// over the samples with its label. A sample is suspected if its label is not the predicted class
 /// and, among the classes whose probability reaches their threshold, the most probable one is not
-/// its label. They are sorted by how much more probable the suggested class is than the label.
+/// its label. The result is sorted by how much more probable the suggested class is than the label.
 /// `logits` (n, classes) are finite and of any floating-point type, and `labels` (n) int64 in [0,
 /// classes), both on the CPU.
 std::vector<SuspectedLabel> suspected_labels(const at::Tensor& logits, const at::Tensor& labels);

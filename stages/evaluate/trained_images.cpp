@@ -81,8 +81,8 @@ class TrainedImages {
   }
 
   /// Marks images if the training folder no longer exists. `root` is assumed to be the moved folder
-  /// if at least half of the images with a known name have the known size; in other folders, a few
-  /// match by chance.
+  /// if at least half of the images with a known name have the known size; in an unrelated folder,
+  /// a few may match by chance.
   void mark_moved(const std::string& root, const std::vector<std::string>& names,
                   std::vector<bool>& marked, const std::function<void()>& look) const {
     std::size_t same_name = 0;

@@ -75,8 +75,8 @@ std::string header(const runner::HttpReply& reply, std::string_view name) {
   return found == reply.headers.end() ? "" : found->second;
 }
 
-/// Returns a string that identifies the version of the file on the server: a strong ETag, or else a
-/// date.
+/// Returns a string that identifies the version of the file on the server: a strong ETag or,
+/// failing that, a date.
 std::string validator_of(const runner::HttpReply& reply) {
   const std::string tag = header(reply, "etag");
   return tag.starts_with('"') ? tag : header(reply, "last-modified");
@@ -134,7 +134,7 @@ class Fetching {
 
   /// Repeats attempts until the whole file has arrived.
   void fetch() {
-    // Without a validator or checksum, the partial file may be another file's beginning.
+    // Without a validator or checksum, the partial file may be the beginning of another file.
     if (part_.bytes() > 0 && part_.validator().empty() && !what_.checksum) part_.begin_anew();
     double wait = patience_.first_wait;
     for (int failures = 0;;) {
@@ -214,7 +214,8 @@ class Fetching {
     if (all_ == 0) leave_room(static_cast<std::int64_t>(bytes.size()));
   }
 
-  /// Stops before the disk is full: a server that does not announce the size may send forever.
+  /// Stops before the disk is full: a server that does not announce the size may keep sending
+  /// forever.
   void leave_room(std::int64_t added) {
     constexpr std::int64_t kEvery = 16 << 20;
     constexpr std::uint64_t kLeft = std::uint64_t{1} << 30;

@@ -21,8 +21,8 @@ struct Checksum {
 };
 
 /// Returns the checksum of `file`, of the same kind as `like`. Calls `step` every mebibyte with the
-/// number of bytes so far; `step` may throw. Throws runner::StageError (kMissingFile) if the file
-/// cannot be read.
+/// number of bytes read so far; `step` may throw. Throws runner::StageError (kMissingFile) if the
+/// file cannot be read.
 std::string sum_of_file(const std::filesystem::path& file, const Checksum& like,
                         const std::function<void(std::int64_t bytes)>& step);
 

@@ -34,7 +34,7 @@ constexpr std::string_view kHub = "https://huggingface.co";
 constexpr std::size_t kLongestAnswer = 32 << 20;
 constexpr const char* kTokenHelp = "a private or gated model needs your token in HF_TOKEN";
 
-/// Returns an environment variable without surrounding blanks; empty if it is not set.
+/// Returns an environment variable without surrounding whitespace; empty if it is not set.
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   const std::string_view text = value ? value : "";
@@ -323,7 +323,7 @@ HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks,
                       const Patience& patience, runner::Storage& storage) {
   try {
     return HubFetching(wish, callbacks, patience, storage).run();
-  } catch (const runner::WriteError& error) {  // replaces its advice, which is about runs
+  } catch (const runner::WriteError& error) {  // replaces the error's advice, which is about runs
     throw StageError(error.code, error.what())
         .with_help("free up space, or choose another location with HF_HUB_CACHE");
   }

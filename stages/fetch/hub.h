@@ -18,7 +18,7 @@ struct HubWish {
   /// Empty: the weights and the files that describe them (wanted_files()).
   std::vector<std::string> files = {};
   std::filesystem::path cache = {};  ///< empty: runner::hub_cache()
-  std::string endpoint = {};         ///< empty: HF_ENDPOINT, or else https://huggingface.co
+  std::string endpoint = {};  ///< empty: HF_ENDPOINT or, if that is not set, https://huggingface.co
 };
 
 struct HubFile {

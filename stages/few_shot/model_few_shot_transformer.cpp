@@ -210,7 +210,8 @@ NamedTensors EpisodeNetwork::forward(const NamedTensors& inputs) const {
   std::vector<at::Tensor> logits, support_features;
   for (std::int64_t episode = 0; episode < images.size(0); ++episode) {
     const at::Tensor maps = has_maps ? images[episode] : maps_of(images[episode]);
-    // Autograd concatenates the gradients of split tensors; it would pad and add those of slices.
+    // Autograd concatenates the gradients of split tensors; the gradients of slices would be padded
+    // and added.
     const std::vector<at::Tensor> parts = maps.flatten(1).split_with_sizes({supports, queries});
     const EpisodeFeatures features{.supports = parts[0].view({ways, shots, -1}),
                                    .queries = parts[1],

@@ -96,7 +96,8 @@ class EpisodeNetwork : public PrecisionModule, public OnFrozenBase {
 /// The weight of a query image for a prototype.
 enum class PairAttention {
   kCosine,   ///< cosine of the projections of both, in each head
-  kSoftmax,  ///< softmax of their scaled product over the keys; always 1, since there is one key
+  kSoftmax,  ///< softmax of their scaled product over the keys; always 1, since there is only one
+             ///< key
 };
 inline constexpr std::array<std::pair<std::string_view, PairAttention>, 2> kPairAttentions = {
     {{"cosine", PairAttention::kCosine}, {"softmax", PairAttention::kSoftmax}}};

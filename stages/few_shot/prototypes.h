@@ -19,7 +19,7 @@ inline constexpr std::array<std::pair<std::string_view, PrototypeDistance>, 2> k
 struct PrototypeRule {
   PrototypeDistance distance = PrototypeDistance::kCosine;
   double scale = 10;       ///< of cosines
-  at::Tensor center = {};  ///< (features) float64, subtracted from all features; undefined: nothing
+  at::Tensor center = {};  ///< (features) float64, subtracted from all features; undefined: none
 };
 
 /// Classifies each query by the nearest class mean of the supports (Snell et al. 2017,

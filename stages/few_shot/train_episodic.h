@@ -11,7 +11,7 @@ namespace stages {
 // features (ways, shots, d), before prototypes are computed. Each is a differentiable scalar,
 // computed in float32 or wider regardless of autocast.
 
-/// How the standard deviation of a few numbers is estimated.
+/// How to estimate the standard deviation of a few numbers.
 enum class Deviation {
   kUnbiased,  ///< divided by n - 1; undefined for one number
   kBiased,    ///< divided by n; 0 for one number

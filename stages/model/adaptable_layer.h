@@ -14,11 +14,11 @@
 
 namespace stages {
 
-/// One of an adapter's weights: `weight`, which is uninitialized until it is drawn or loaded.
+/// One of an adapter's weights. `weight` is uninitialized until it is drawn or loaded.
 class LoraFactor : public torch::nn::Module {
  public:
   LoraFactor(at::IntArrayRef shape, const at::TensorOptions& options);
-  /// Adds the buffer `start` for the value from which training starts.
+  /// Adds the buffer `start`, which holds the value from which training starts.
   void keep_start();
 
   at::Tensor weight, start;  ///< of the same shape; `start` is undefined unless it is kept
@@ -42,16 +42,16 @@ struct ConvolutionSteps {
 /// A low-rank adapter (Hu et al. 2021, arXiv:2106.09685) for one layer: adds scaling ·
 /// B(A(drop(x))) to the layer's output for x. Children: lora_A, lora_B, and lora_dropout. For a
 /// linear layer A is (rank, in) and B is (out, rank). For a convolution A is a convolution with the
-/// same size and steps, (rank, in, height, width), and B is a 1 x 1 convolution, (out, rank, 1, 1).
+/// same kernel size and steps, (rank, in, height, width), and B is a 1 x 1 convolution, (out, rank,
+/// 1, 1).
 ///
 /// If there is a magnitude, it is a child called lora_magnitude_vector, (out) or (1, out, 1, 1),
 /// and each output's weights are rescaled to that norm. As in the paper, no gradient flows through
-/// the norm of the weights. A principal adapter keeps the values from which A and B start, as
-/// buffers, and leaves the layer's weight unchanged: it adds scaling · (B·A - B₀·A₀), which is zero
-/// initially.
+/// the norm of the weights. A principal adapter keeps the initial values of A and B as buffers and
+/// leaves the layer's weight unchanged: it adds scaling · (B·A - B₀·A₀), which is zero initially.
 ///
-/// Its weights are on the layer's device, in the layer's type or float32, whichever is wider:
-/// adapters of a half-precision layer are trained in float32. All require gradients.
+/// The adapter's weights are on the layer's device, in the layer's type or float32, whichever is
+/// wider: adapters of a half-precision layer are trained in float32. All require gradients.
 class LoraAdapter : public torch::nn::Module {
  public:
   /// Creates an adapter for a layer with the given weight. Convolutions use `steps`; the default is
@@ -60,8 +60,8 @@ class LoraAdapter : public torch::nn::Module {
   LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, double scaling, double dropout,
               std::optional<ConvolutionSteps> steps = {}, LoraVariant variant = {});
 
-  /// Initializes what depends on the layer's weight, once A and B have been drawn: a principal
-  /// adapter's A and B, and the magnitude.
+  /// Once A and B have been drawn, initializes the parts that depend on the layer's weight: a
+  /// principal adapter's A and B, and the magnitude.
   void start_from(const at::Tensor& layer_weight);
 
   /// Returns `x`, the layer's input, in the adapter's type, with dropout.
@@ -73,11 +73,12 @@ class LoraAdapter : public torch::nn::Module {
   /// Returns the adapter's output for `x`, the layer's input, in the adapter's type, without the
   /// magnitude.
   at::Tensor forward(const at::Tensor& x) const;
-  /// Returns factors of one product that is equivalent to forward() if nothing is dropped: A and B,
-  /// or with twice the rank [A; A₀] and [B, -B₀]. They have the shapes of A and B.
+  /// Returns two factors whose product is equivalent to forward() if nothing is dropped: A and B
+  /// or, for a principal adapter, [A; A₀] and [B, -B₀], with twice the rank. They are shaped like A
+  /// and B.
   LowRank factors() const;
-  /// Returns the product of factors() and the scaling in the shape of the layer's weight. Adding it
-  /// to the weight is equivalent to forward().
+  /// Returns the product of factors(), multiplied by the scaling, in the shape of the layer's
+  /// weight. Adding it to the weight is equivalent to forward().
   at::Tensor product() const;
   /// Returns the magnitude divided by the norms of the weight plus product(), in the magnitude's
   /// shape.
@@ -120,9 +121,9 @@ class AdaptableLayer : public PrecisionModule {
   /// computed in float32 or wider and cast to the weight's type. Throws std::domain_error if the
   /// result is not finite.
   at::Tensor merged_weight() const;
-  /// Replaces the weight with merged_weight(), in new memory, since other weights that are not
-  /// merged may share the old memory. The adapter then has no effect and gets no gradient. Does
-  /// nothing if there is no adapter or it is already merged.
+  /// Replaces the weight with merged_weight(), in new memory, since the old memory may be shared
+  /// with other weights that are not merged. The adapter then has no effect and gets no gradient.
+  /// Does nothing if there is no adapter or it is already merged.
   void merge();
   /// Returns the steps of a convolution; nullopt for other layers and for patch embeddings.
   virtual std::optional<ConvolutionSteps> steps() const { return {}; }
@@ -156,8 +157,8 @@ bool is_of_adapter(std::string_view weight);
 
 /// Returns a half-precision `weight` converted to the type of `x`, and any other weight unchanged.
 at::Tensor widened(const at::Tensor& weight, const at::Tensor& x);
-/// Returns `weight` for a product with `x`: widened(weight, x), except under autocast, which casts
-/// both operands itself.
+/// Returns `weight` ready to be multiplied by `x`: widened(weight, x), except under autocast, which
+/// casts both operands itself.
 at::Tensor operand(const at::Tensor& weight, const at::Tensor& x);
 
 }  // namespace stages

@@ -21,8 +21,8 @@ struct AdapterConfig {
 };
 
 /// Parses an adapter_config.json. Missing keys get peft's defaults. Unknown keys are accepted if
-/// they are null, false or empty; otherwise they may request a variant of LoRA and are rejected.
-/// Throws std::invalid_argument, naming the key and the problem.
+/// they are null, false or empty; otherwise they are rejected, since they may request a variant of
+/// LoRA. Throws std::invalid_argument, naming the key and the problem.
 AdapterConfig parse_adapter_config(std::string_view text);
 
 /// Returns the text of an adapter_config.json that every version of peft can read, unless modules

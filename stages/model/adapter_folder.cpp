@@ -93,7 +93,7 @@ std::vector<std::string> read_classes(const fs::path& path) {
   return classes;
 }
 
-/// Returns what the metadata of a weights file says about the outputs of the head in it.
+/// Returns the kind of ordinal head that is recorded in the metadata of a weights file.
 OrdinalHead ordinal_in(const fs::path& file, const std::map<std::string, std::string>& metadata) {
   const auto entry = metadata.find(kOrdinal);
   if (entry == metadata.end()) return OrdinalHead::kNone;
@@ -136,8 +136,8 @@ std::optional<AdapterHead> read_head(const fs::path& folder) {
   return checked_head(path, tensors.at("weight"), tensors.at("bias"), ordinal_in(path, metadata));
 }
 
-/// Returns the path of adapter_model.safetensors, or of adapter_model.bin if there is only that, as
-/// peft wrote it before version 0.7.
+/// Returns the path of adapter_model.safetensors or, if only that exists, of adapter_model.bin,
+/// which peft wrote before version 0.7.
 fs::path weights_in(const fs::path& folder) {
   std::error_code error;
   const fs::path legacy = folder / "adapter_model.bin";
@@ -232,8 +232,8 @@ std::string difference(const std::vector<ChosenLayer>& there,
   return "";
 }
 
-/// Returns the tensors of plain adapters that are equivalent to those of `lora`, by their names in
-/// adapter files.
+/// Returns the tensors of plain adapters that are equivalent to those of `lora`, under their names
+/// in adapter files.
 NamedTensors plain_tensors(const AttachedLora& lora, const ModuleNames& names) {
   NamedTensors tensors = adapter_tensors(lora, names);
   const torch::NoGradGuard no_graph;

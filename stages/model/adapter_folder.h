@@ -21,7 +21,7 @@ struct AdapterHead {
   at::Tensor weight;                 ///< (outputs, features)
   at::Tensor bias;                   ///< (outputs)
   std::vector<std::string> classes;  ///< their names in order; empty: unknown
-  /// What the outputs describe: one for each class or, for ordered classes, one fewer.
+  /// Determines the number of outputs: one per class or, for ordered classes, one fewer.
   OrdinalHead ordinal = OrdinalHead::kNone;
 };
 
@@ -35,8 +35,8 @@ struct SavedAdapter {
 };
 
 /// Reads adapter_config.json, adapter_model.safetensors (or adapter_model.bin) and, if present,
-/// head.safetensors and classes.json. They are in `folder` or, for a named adapter, in its only
-/// subfolder with an adapter. The contents are untrusted. Throws runner::StageError.
+/// head.safetensors and classes.json. The files are in `folder` or, for a named adapter, in its
+/// only subfolder that contains an adapter. The contents are untrusted. Throws runner::StageError.
 SavedAdapter read_adapter(const std::filesystem::path& folder);
 
 /// Returns the index in `libraries` of the naming scheme that the adapter's tensors use: the one

@@ -46,8 +46,8 @@ struct AttachedLora {
 };
 
 /// Attaches an adapter to each layer that the options select and initializes it as the options
-/// specify; each weight is a function of (seed, its name, its shape). Afterwards only the adapters
-/// and their companions require gradients, and no other parameter of the network does:
+/// specify; each weight is a function of (seed, its name, its shape). Afterwards, the adapters and
+/// their companions are the only parameters of the network that require gradients:
 ///
 ///   const auto names = [&](std::string_view ours) { return library_name(layout, ours); };
 ///   AttachedLora lora = attach_lora(*network, options, names, seed);
@@ -58,14 +58,14 @@ struct AttachedLora {
 AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
                          const ModuleNames& names, std::uint64_t seed);
 
-/// Initializes what depends on the values of the adapted layers' weights: the magnitudes, and the
-/// start of principal adapters (see LoraVariant). Call this once the network has its weights. Does
-/// nothing on the Meta device.
+/// Initializes everything that depends on the values of the adapted layers' weights: the
+/// magnitudes, and the initial values of principal adapters (see LoraVariant). Call this once the
+/// network has its weights. Does nothing on the Meta device.
 void start_from_weights(const AttachedLora& lora);
 
-/// Returns the tensors of an adapter file by their names there, without "base_model.model.". They
-/// are the parameters themselves, not copies. `names` may belong to a library other than the one
-/// that the options were written for.
+/// Returns the tensors of an adapter file under their names in that file, without
+/// "base_model.model.". They are the parameters themselves, not copies. `names` may belong to a
+/// library other than the one that the options were written for.
 NamedTensors adapter_tensors(const AttachedLora& lora, const ModuleNames& names);
 
 /// A layer that options select in a network: our name, and its adapter's rank and scaling.

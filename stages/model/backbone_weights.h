@@ -24,7 +24,8 @@ class BackboneWeights {
   /// Returns a sink that writes the tensors it receives to the backbone. This object must outlive
   /// it.
   WeightSink sink();
-  /// Returns what was found, for the user: "102 tensors; left out: fc.bias and fc.weight".
+  /// Returns a summary of what was found, for the user: "102 tensors; left out: fc.bias and
+  /// fc.weight".
   std::string text() const;
 
  private:

@@ -81,7 +81,7 @@ at::Tensor Bottleneck::compute(const at::Tensor& input) const {
   y = bn3_->forward(conv3_->forward(y));
   const at::Tensor added = shortcut_ ? shortcut_norm_->forward(shortcut_->forward(x)) : x;
   if (se_) {
-    // A gate of zero skips the block, and costs less than changing the map.
+    // Setting the gate to zero skips the block, and costs less than changing the map.
     const at::Tensor gate = se_->forward(y);
     return gated_residual(y, drop_path_ ? drop_path_->forward(gate) : gate, added);
   }
@@ -136,9 +136,9 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 constexpr at::MemoryFormat kByPixel = at::MemoryFormat::ChannelsLast;
-/// The gradient of a gate is summed over parts of this many pixels, and the sums of an image's
-/// parts are added. The result does not depend on the number of threads, and small terms are not
-/// lost in a large sum.
+/// A gate's gradient is summed over parts of this many pixels, and the sums of an image's parts are
+/// then added up. This makes the result independent of the number of threads, and small terms are
+/// not lost in a large sum.
 constexpr std::int64_t kPixelsOfPart = 32;
 
 /// Divides channels_last maps (images, channels, h, w) into parts: ranges of pixels of one image.

@@ -68,11 +68,11 @@ class BottleneckNetwork : public FeatureMaps {
   std::vector<std::shared_ptr<Bottleneck>> blocks_;
 };
 
-/// Returns relu(maps · gate + added), the end of a block with a gate: `maps` and `added` are (n,
-/// channels, h, w), `gate` is (n, channels, 1, 1). The result is bitwise equal to that of torch's
-/// operators, and the same tensors are saved for the backward pass: maps, gate and the result. On a
-/// CPU, float32 channels_last maps are read and written once in each direction, and double backward
-/// throws std::logic_error.
+/// Returns relu(maps · gate + added), the last operation of a block with a gate: `maps` and `added`
+/// are (n, channels, h, w), `gate` is (n, channels, 1, 1). The result is bitwise equal to that of
+/// torch's operators, and the same tensors are saved for the backward pass: maps, gate and the
+/// result. On a CPU, float32 channels_last maps are read and written once in each direction, and
+/// double backward throws std::logic_error.
 at::Tensor gated_residual(const at::Tensor& maps, const at::Tensor& gate, const at::Tensor& added);
 
 /// One stage of a network of inverted residuals: blocks of the same shape, the first of which has

@@ -19,8 +19,8 @@ std::shared_ptr<const Tokenizer> opened_tokenizer(const TokenizerOptions& option
 /// Returns the tokenizer's merges file, which lies next to the weights (saved_weights.h) under a
 /// name that libraries use; nullopt if there is none.
 std::optional<std::filesystem::path> merges_next_to(const std::string& weights);
-/// Returns the same file. Throws runner::StageError (kMissingWeights) at /tokenizer/merges if there
-/// is none.
+/// Like merges_next_to(), but throws runner::StageError (kMissingWeights) at /tokenizer/merges if
+/// there is no such file.
 std::filesystem::path merges_of(const std::string& weights);
 
 /// The texts that a network accepts.

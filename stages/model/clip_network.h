@@ -37,8 +37,8 @@ struct TextTowerOptions {
 /// Returns the position of the token that represents each row of `ids` (n, tokens): (n) int64.
 at::Tensor end_places(const at::Tensor& ids, EndToken rule, std::int64_t end_id);
 
-/// Adds a vector for each token and one for each position. Children: token_embedding,
-/// position_embedding.
+/// Returns, for each token, the sum of the token's vector and its position's vector. Children:
+/// token_embedding, position_embedding.
 class TextEmbeddings : public PrecisionModule {
  public:
   TextEmbeddings(const TextTowerOptions& tower, const at::TensorOptions& options);
@@ -66,7 +66,7 @@ class TextTower : public PrecisionModule {
   at::Tensor embed(const at::Tensor& ids) const { return embeddings_->forward(ids); }
   /// Returns the output of the last block, without the final norm.
   at::Tensor last_hidden_state(const at::Tensor& ids) const;
-  /// Applies the final norm to some tokens.
+  /// Applies the final norm to the given tokens.
   at::Tensor normalize(const at::Tensor& tokens) const { return final_norm_->forward(tokens); }
 
   const std::vector<std::shared_ptr<TransformerBlock>>& blocks() const { return blocks_; }
@@ -165,7 +165,7 @@ class AdaptedClip : public ClipNetwork, public FrozenBase {
 };
 
 /// Returns the weights of a CLIP with both towers under the names of transformers' CLIPModel, as in
-/// model.safetensors. They exclude the class head, which CLIPModel does not have. The network must
+/// model.safetensors. The class head is not included, since CLIPModel has none. The network must
 /// have no adapters.
 NamedTensors exported(const ClipNetwork& network);
 

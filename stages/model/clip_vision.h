@@ -56,8 +56,8 @@ std::int64_t fitting_image_size(const DatasetDescription& data, std::optional<st
                                 std::int64_t patch_size, const std::string& pointer);
 
 /// Returns the number of logits of a classifier for this data, one per class. The data must have
-/// classes, and exactly `wanted` if that is set. For a class pair there is one logit, and `wanted`
-/// is the number of classes from which the pair was chosen.
+/// classes, and exactly `wanted` of them if that is set. For a class pair there is one logit, and
+/// `wanted` is the number of classes from which the pair was chosen.
 std::int64_t fitting_classes(const DatasetDescription& data, std::optional<std::int64_t> wanted,
                              const std::string& pointer);
 

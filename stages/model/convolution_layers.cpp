@@ -25,7 +25,7 @@ constexpr std::int64_t kSide = 3;  // of the kernel, which is padded by one
 /// Number of rows of the result that are summed in float32; their sums are added in float64.
 constexpr std::int64_t kRowsOfPart = 8;
 
-// Channels of one pixel that are computed at a time.
+// Number of channels of a pixel that are computed at a time.
 constexpr std::int64_t kLanes = 16;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using LanesInMemory =
@@ -97,8 +97,8 @@ RETORT_FOR_EACH_PROCESSOR void add_rows_of_eights(const RowPair& rows, float* su
   add_rows<8>(rows, sums);
 }
 
-/// Writes the total of the parts of `sums`, (parts, kSide, kSide, channels of a group, channels),
-/// to `gradient`.
+/// Adds up the parts of `sums`, (parts, kSide, kSide, channels of a group, channels), and writes
+/// the total to `gradient`.
 void put_together(const at::Tensor& sums, const at::Tensor& gradient) {
   const std::int64_t parts = sums.size(0), of_part = sums[0].numel(), of_group = sums.size(3),
                      channels = sums.size(4);

@@ -18,14 +18,13 @@ namespace stages {
 /// channels, and groups of four channels, or of eight if the stride is two.
 bool can_convolve_groups(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride);
 
-/// Computes torch::conv2d with groups and a padding of one, with a faster weight gradient: a vector
-/// register contains several groups, whereas oneDNN uses one register for each group. The sums do
+/// Computes torch::conv2d with groups and a padding of one, with a faster weight gradient: each
+/// vector register holds several groups, whereas oneDNN uses one register per group. The sums do
 /// not depend on the number of threads. Double backward throws std::logic_error.
 at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight,
                                std::int64_t stride);
 
-// Layers of convolutional networks. Like the layers of layers.h, they leave their weights
-// uninitialized.
+// Layers of convolutional networks. Like those in layers.h, they leave their weights uninitialized.
 
 struct ConvolutionSizes {
   std::int64_t in = 0, out = 0;  ///< channels
@@ -58,8 +57,8 @@ enum class BatchNormStatistics {
 
 /// Normalizes each channel (Ioffe and Szegedy, 2015) like torch's BatchNorm2d, with its momentum of
 /// 0.1 and epsilon of 1e-5. Parameters: `weight` and `bias` (channels); buffers: running_mean,
-/// running_var and num_batches_tracked. Within a ScopedRankStatistics, the batch statistics are
-/// computed over all ranks.
+/// running_var and num_batches_tracked. While a ScopedRankStatistics exists, the batch statistics
+/// are computed over all ranks.
 class BatchNorm : public PrecisionModule, public CollectingLayer {
  public:
   BatchNorm(std::int64_t channels, BatchNormStatistics statistics,

@@ -121,7 +121,7 @@ ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone) {
   }
   InvertedResidualOptions small = std::get<InvertedResidualOptions>(backbone);
   small.stem = small.head = 8;
-  // Alternates two widths, so that the same blocks have a shortcut.
+  // Alternates between two widths, so that the blocks with a shortcut stay the same.
   for (std::size_t stage = 0; stage < small.stages.size(); ++stage)
     small.stages[stage].out = stage % 2 == 0 ? 4 : 8;
   return small;

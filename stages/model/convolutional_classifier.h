@@ -38,7 +38,7 @@ struct ConvolutionalClassifierConfig {
 /// A backbone, and a head on the mean of its last map. Children: backbone and classifier.
 class ConvolutionalClassifierNetwork : public PrecisionModule {
  public:
-  /// Creates the network with `outputs` logits and uninitialized weights.
+  /// Creates a network with `outputs` logits and uninitialized weights.
   ConvolutionalClassifierNetwork(const ConvolutionalClassifierConfig& config, std::int64_t outputs,
                                  const at::TensorOptions& options);
   /// Maps pixels (n, 3, h, w) to {"logits": (n, outputs), "features": (n, channels)}.

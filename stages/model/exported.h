@@ -17,9 +17,9 @@ struct ExportedModel {
   bool has_head = false;  ///< `tensors` include the head; otherwise the library's model has none
 };
 
-/// Returns the weights of `network` under the names of `layout`; the layout's library computes the
-/// same outputs from them. The network's query, key and value projections must be fused or separate
-/// as in the layout, and it must have no adapters.
+/// Returns the weights of `network` under the names of `layout`; that library computes the same
+/// outputs from them. The network's query, key and value projections must be fused or separate as
+/// in the layout, and it must have no adapters.
 ExportedModel exported(const ImageClassifier& network, WeightLayout layout);
 
 /// Returns the config.json from which the layout's library recreates that model. `classes` contains

@@ -79,8 +79,8 @@ class FineTunedClassifier : public ImageClassifier, public FrozenBase, public Fr
   std::string origin_;
 };
 
-/// A given backbone and a linear head. Training updates only the head, the head and adapters of the
-/// frozen backbone, or all weights.
+/// A given backbone and a linear head. Training updates the head alone, the head and the adapters
+/// of the frozen backbone, or all weights.
 class FineTuned : public Model, public ShrinkableModel {
  public:
   /// `config` must have no unresolved options. `saved` contains the shapes and the digest of the
@@ -96,7 +96,7 @@ class FineTuned : public Model, public ShrinkableModel {
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
-  /// The result's head is random, since features do not need it.
+  /// The result's head is random, since it is not used to compute features.
   std::shared_ptr<torch::nn::Module> build_frozen(const DatasetDescription& data) const override;
   std::shared_ptr<torch::nn::Module> outline_frozen(const DatasetDescription& data) const override;
   /// Reads "image" (n, 3, size, size), or "features" (n, width) instead, and returns {"logits",
@@ -113,8 +113,8 @@ class FineTuned : public Model, public ShrinkableModel {
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
 
  private:
-  /// Creates the network in its types; only the trained parameters require gradients. The base
-  /// weights are uninitialized.
+  /// Creates the network, with every weight in its final type; only the trained parameters require
+  /// gradients. The base weights are uninitialized.
   std::shared_ptr<FineTunedClassifier> make(const DatasetDescription& data, std::uint64_t seed,
                                             at::Device device) const;
   void fill_base(FineTunedClassifier& network) const;

@@ -17,7 +17,7 @@ namespace {
 
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
-/// Number of elements per part. They stay in a core's cache while they are read twice, and can be
+/// Number of elements per part. A part stays in a core's cache while it is read twice, and can be
 /// summed accurately in float32.
 constexpr std::int64_t kElementsOfPart = 1 << 15;
 /// Minimum number of channels per thread; fewer do not justify another thread.

@@ -23,7 +23,7 @@ bool can_normalize_batch(const at::Tensor& maps, const at::Tensor& weight);
 /// and backward need eight passes over memory, whereas torch needs fourteen; the statistics are
 /// computed as in Chan, Golub and LeVeque (1979). The sums do not depend on the number of threads.
 /// The maps are saved for the backward pass, but not the result. Double backward throws
-/// std::logic_error. With `ranks`, the statistics are computed over all ranks' batches together.
+/// std::logic_error. With `ranks`, the statistics are computed over the batches of all ranks.
 at::Tensor normalize_batch(const at::Tensor& maps, const BatchNormTensors& tensors, bool has_relu,
                            const RankStatisticsPtr& ranks = {});
 

@@ -72,7 +72,8 @@ constexpr std::array<std::string_view, 11> kOfOtherParts = {
     "positional_embedding", "vit.pooler.",      "pooler."};
 constexpr std::array<std::string_view, 4> kOtherHeads = {"classifier.", "head.", "pre_logits.",
                                                          "make_classifier."};
-/// The name of the class head next to a CLIP in the published training code for Stanford Cars.
+/// The name of the class head that accompanies CLIP in the published training code for Stanford
+/// Cars.
 constexpr std::string_view kPublishedHead = "make_classifier.";
 
 bool is_one_of(std::string_view name, auto& list) {
@@ -141,16 +142,16 @@ struct PretrainedPlaces::Place {
   at::Tensor whole = {};            // the values of a tensor that cannot be placed piece by piece
 };
 
-/// Finds the file's tensors that a weight consists of, and remembers which ones were used.
+/// Finds the tensors in the file that make up a weight, and remembers which ones were used.
 class PretrainedPlaces::Source {
  public:
   Source(const NamedTensors& saved, WeightLayout layout) : layout_(layout) {
     for (const auto& [name, tensor] : saved) by_name_.emplace(name, tensor.to(at::kMeta));
   }
 
-  /// Returns the shape of our weight `ours` in the file, and the places of the tensors that it
-  /// consists of. The shape is undefined if the file lacks the weight; the missing names are then
-  /// added to `lacking`.
+  /// Returns the shape of our weight `ours` in the file, and the places of the tensors that make it
+  /// up. The shape is undefined if the file lacks the weight; the missing names are then added to
+  /// `lacking`.
   std::pair<at::Tensor, std::vector<Place>> find(const std::string& ours,
                                                  std::vector<std::string>& lacking) {
     if (const auto theirs = library_name(layout_, ours)) {

@@ -39,7 +39,7 @@ struct PretrainedReport {
   std::vector<std::string> unexpected;   ///< tensors that belong to no part of such a model
   std::vector<std::string> wrong_shape;  ///< "vit.layernorm.weight [48] for [64]"
   std::vector<std::string>
-      left_out;  ///< tensors of parts that this network lacks: a text tower, another head
+      left_out;  ///< tensors of parts that are not in this network: a text tower, another head
   std::vector<std::string> random;  ///< weights that no file of this layout has: the head
   std::string wrapper;  ///< prefix of the names in the file: "module.", "clip."; empty: none
   std::int64_t positions_before = 0,
@@ -53,7 +53,7 @@ struct PretrainedReport {
   std::string misfits() const;
 };
 
-/// Loads a model from transformers, timm, OpenAI or open_clip, under any of the names in
+/// Loads a model from transformers, timm, OpenAI or open_clip, under any of the naming schemes in
 /// weight_names.h, into the tower and the projection of an ImageClassifier, into both towers of a
 /// ClipNetwork, or into a TextEncoder. Fused projections are split, separate ones joined, OpenAI's
 /// projections are transposed, position embeddings are resized, and values are converted to the

@@ -25,7 +25,7 @@ std::string config_word(const nlohmann::json& config, const char* key) {
   return found != config.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// True if the library of `layout` creates such a model from a folder with this config.
+/// True if the library of `layout` creates a model with that layout from a folder with this config.
 bool is_of_library(const nlohmann::json& config, WeightLayout layout) {
   if (is_fused(layout)) return config.contains("architecture");
   const std::string type = config_word(config, "model_type");

@@ -17,8 +17,8 @@ struct PublishedBase {
 };
 
 /// Returns where the library of `layout` can find the base weights of `network`, with position
-/// embeddings for the network's image size. Returns nullopt if it cannot: the weights are random,
-/// in another library's format, or for another image size.
+/// embeddings for the network's image size. Returns nullopt if it cannot, because the weights are
+/// random, in another library's format, or for another image size.
 std::optional<PublishedBase> published_base(const FineTunedClassifier& network,
                                             WeightLayout layout);
 

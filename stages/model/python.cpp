@@ -34,7 +34,7 @@ struct PythonModelConfig {
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
   nlohmann::ordered_json shown_arguments = nlohmann::ordered_json::object();  ///< without secrets
   std::optional<std::string> class_argument;  ///< the argument that receives the number of classes
-  std::string input;                          ///< the samples' tensor that the network receives
+  std::string input;                          ///< the sample tensor that the network receives
   std::optional<LoraOptions> lora;
   std::optional<TowerOptions> towers;  ///< nullopt: the network receives one tensor
 };
@@ -194,8 +194,8 @@ class PythonModel : public Model {
     }
   }
 
-  /// Finds out where the network draws random numbers, if that is unknown. Networks that need real
-  /// values for that are run once with real values.
+  /// Finds out where the network draws random numbers, unless that is already known. Networks for
+  /// which this requires real values are run once with real values.
   void find_draws(const char* device, std::uint64_t seed, const DatasetDescription& data,
                   const std::vector<std::int64_t>& shape) const {
     const bool is_real = std::string_view(device) != "meta";

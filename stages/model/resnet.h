@@ -17,11 +17,11 @@ namespace stages {
 
 /// How a ResNet begins and ends.
 enum class ResNetStem {
-  kImageNet,  ///< 7 x 7 convolution and max-pooling; the last map unchanged
-  kFeti,      ///< 5 x 5 convolution without pooling; the last map pooled to 7 x 7
+  kImageNet,  ///< 7 x 7 convolution and max-pooling; the last map is unchanged
+  kFeti,      ///< 5 x 5 convolution without pooling; the last map is pooled to 7 x 7
 };
 
-/// The options of schemas/model/backbone/resnet that determine what it computes.
+/// The options of schemas/model/backbone/resnet that determine what the network computes.
 struct ResNetOptions {
   std::int64_t depth = 18;  ///< 12, 18 or 34
   ResNetStem stem = ResNetStem::kImageNet;
@@ -100,7 +100,7 @@ class ResNetPlaces {
 
  private:
   ResNetWeightsReport report_;
-  std::map<std::string, at::Tensor> places_;  // the network's tensors by the file's names
+  std::map<std::string, at::Tensor> places_;  // the network's tensors, by their names in the file
 };
 
 }  // namespace stages

@@ -15,7 +15,8 @@
 namespace stages {
 
 /// CLIP's text tower with its projection and its logit scale, without the image tower. Its children
-/// and parameters have the names of ClipNetwork. The weights are uninitialized until loaded.
+/// and parameters have the same names as in ClipNetwork. The weights are uninitialized until
+/// loaded.
 class TextEncoder : public PrecisionModule {
  public:
   TextEncoder(const TextTowerOptions& tower, std::int64_t projection_dim,
@@ -43,8 +44,9 @@ class TextHead {
   TextHead(std::string pointer, const BackboneConfig& backbone, std::vector<std::string> templates,
            std::shared_ptr<const SavedWeights> saved);
 
-  /// Returns the rows for class names as used in texts, (classes, projection_dim) in float32 on the
-  /// CPU. The text tower is in memory only during the call. Throws runner::StageError.
+  /// Returns the head's rows for class names as used in texts: (classes, projection_dim), in
+  /// float32 on the CPU. The text tower is in memory only during the call. Throws
+  /// runner::StageError.
   at::Tensor rows(const std::vector<std::string>& names) const;
   /// Runs the same operations on the Meta device, for plans.
   at::Tensor outline(const std::vector<std::string>& names) const;

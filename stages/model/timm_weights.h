@@ -46,7 +46,7 @@ class TimmWeightPlaces {
 
  private:
   TimmWeightsReport report_;
-  std::map<std::string, at::Tensor> places_;  // the backbone's tensors by the file's names
+  std::map<std::string, at::Tensor> places_;  // the backbone's tensors, by their names in the file
 };
 
 }  // namespace stages

@@ -159,7 +159,7 @@ class ScriptWriter {
       std::make_shared<torch::jit::CompilationUnit>();
 };
 
-/// Compares the outputs of the two implementations of the same computation; throws if they differ.
+/// Throws if the outputs of the program and of the network differ.
 void check_program(torch::jit::Module& program, const ImageClassifier& network) {
   const std::int64_t side = network.options().tower.image_size, images = 2;
   const at::Tensor pixels =

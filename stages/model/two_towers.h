@@ -36,7 +36,7 @@ TowerOptions read_tower_options(runner::ConfigReader& reader);
 class TwoTowers : public HostedNetwork {
  public:
   /// Throws runner::StageError like HostedNetwork, and if the network lacks a method or parameter
-  /// that `options` name, or if the initial value of its logit scale is unreasonable.
+  /// named in `options`, or if the initial value of its logit scale is unreasonable.
   TwoTowers(const nlohmann::ordered_json& request, bool draws, nlohmann::ordered_json description,
             TowerOptions options);
 

@@ -85,7 +85,8 @@ class VisionTower : public PrecisionModule {
 void shrink(VisionTowerOptions& tower, std::optional<std::int64_t>& image_size,
             std::optional<std::int64_t>& projection_dim);
 
-/// Returns data for a tower after shrink(): with images of its size and features of `width`.
+/// Returns data that suits a tower after shrink(): images of its size, and features of width
+/// `width`.
 DatasetDescription shrunken_data(DatasetDescription data, std::int64_t width);
 
 /// The feature of the tower that the head classifies. HF's names are in brackets.
@@ -94,8 +95,8 @@ enum class Feature {
   kProjected,            ///< kPooled, projected [image_embeds of CLIPVisionModelWithProjection]
   kProjectedBeforeNorm,  ///< the class token projected without post_layernorm [last_hidden_state[:,
                          ///< 0]]
-  kProjectedNormalized,  ///< kProjected divided by its length: CLIP's image embedding as used
-                         ///< for comparison with texts
+  kProjectedNormalized,  ///< kProjected divided by its length: CLIP's image embedding, as compared
+                         ///< with texts
 };
 
 /// The names of the features in recipes.
@@ -136,11 +137,11 @@ class ImageClassifier : public PrecisionModule {
   /// Maps pixels (n, 3, image_size, image_size) to {"logits": (n, num_classes), "features": (n,
   /// feature_width())}. Dropout is not applied to the returned features.
   NamedTensors forward(const at::Tensor& pixels) const;
-  /// Returns only the features of pixels, (n, feature_width()).
+  /// Returns only the features, (n, feature_width()), of `pixels`.
   at::Tensor features(const at::Tensor& pixels) const;
-  /// Returns the logits, (n, num_classes), of features from features().
+  /// Returns the logits, (n, num_classes), for features returned by features().
   at::Tensor classify(const at::Tensor& features) const;
-  /// Returns only the feature, for the tower's last hidden state.
+  /// Returns only the feature, computed from the tower's last hidden state.
   at::Tensor feature(const at::Tensor& last_hidden_state) const;
   /// Projects tokens (n, hidden_size). The classifier must have a projection.
   at::Tensor projected(const at::Tensor& tokens) const;

@@ -16,8 +16,8 @@
 namespace stages {
 namespace {
 
-/// Our name and the library's name. They stand for themselves and all names below them; if ours
-/// ends in "weight" or "bias", only for themselves.
+/// Our name and the library's name. Each stands for itself and all names below it; if ours ends in
+/// "weight" or "bias", only for itself.
 using Pair = std::pair<std::string_view, std::string_view>;
 
 /// Our prefixes before the number of a block.
@@ -281,8 +281,8 @@ NamedTensors unwrapped(const NamedTensors& saved, std::string_view wrapper) {
 
 std::optional<std::string> wrapper_of(const NamedTensors& saved) {
   if (layout_of(saved)) return "";
-  // The patches' weight is in every layout. The part before it may belong to a layout's own names,
-  // so the shortest prefix is used.
+  // Every layout has a weight for the patches. The part before it may belong to a layout's own
+  // names, so the shortest prefix is used.
   constexpr std::array<std::string_view, 4> kPatches = {
       "visual.conv1.weight", "embeddings.patch_embedding.weight", "patch_embed.proj.weight",
       "embeddings.patch_embeddings.projection.weight"};
@@ -292,7 +292,7 @@ std::optional<std::string> wrapper_of(const NamedTensors& saved) {
       if (!name.ends_with(patches)) continue;
       const std::string before = name.substr(0, name.size() - patches.size());
       if (!before.empty() && !before.ends_with('.')) continue;
-      // Removes leading parts, one after another, until a layout remains.
+      // Removes leading parts, one after another, until the names match a layout.
       for (std::size_t end = 0; end < before.size();) {
         end = before.find('.', end) + 1;
         const std::string wrapper = before.substr(0, end);

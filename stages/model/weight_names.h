@@ -30,7 +30,7 @@ enum class WeightLayout {
 std::string_view name(WeightLayout layout);
 
 /// Returns the library's name for a module or parameter that vision_tower.h or clip_network.h calls
-/// `ours`, such as "vision_model.encoder.layers.0.self_attn.q_proj", with or without
+/// `ours`, such as "vision_model.encoder.layers.0.self_attn.q_proj", optionally followed by
 /// ".lora_A.weight". Returns nullopt if the library has none: separate projections have no name in
 /// a library that fuses them, and a fused projection has none in a library that keeps them
 /// separate.
@@ -52,8 +52,8 @@ std::optional<WeightLayout> layout_of(const NamedTensors& saved);
 /// under "student." and "teacher.".
 std::optional<std::string> wrapper_of(const NamedTensors& saved);
 
-/// Returns a tensor's name without the leading parts that it shares with the wrapper; a head may be
-/// outside some of them.
+/// Returns a tensor's name without the leading parts that it shares with the wrapper; a head may
+/// lie outside some of these parts.
 std::string unwrapped_name(std::string_view name, std::string_view wrapper);
 
 /// Returns the tensors under their unwrapped_name().

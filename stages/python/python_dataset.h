@@ -12,13 +12,13 @@
 namespace stages {
 
 /// A data set created by Python, or some of its samples. A sample depends only on the seed and its
-/// number, because these seed the generators of Python, numpy and torch. In the data set that
+/// number, since these seed the generators of Python, numpy and torch. In the data set that
 /// for_training() returns, it also depends on the epoch, unless the recipe says that samples do not
 /// change.
 class PythonDataset final : public Dataset, public AugmentedDataset {
  public:
-  /// Provides the samples `numbers`, in that order, of the pool's data set `set`; nullopt for all
-  /// samples.
+  /// Provides the samples `numbers` of the pool's data set `set`, in that order; if `numbers` is
+  /// nullopt, all samples.
   PythonDataset(std::shared_ptr<ReaderPool> pool, std::size_t set,
                 std::optional<std::vector<std::int64_t>> numbers);
 

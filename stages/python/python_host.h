@@ -16,8 +16,8 @@ namespace stages {
 /// Handles a request. Returns 0 on success. Python replies by calling reply_to_python_call().
 using PythonCall = int (*)(const char* request);
 
-/// Sets the function that handles call_python() from now on; borrowed. Null if this worker has no
-/// Python.
+/// Sets the function that handles call_python() from now on. It is borrowed, and null if this
+/// worker has no Python.
 void set_python(PythonCall call);
 bool has_python();
 void reply_to_python_call(const char* reply);
@@ -34,12 +34,13 @@ void set_log_of_run();
 /// Returns "Python's traceback is in log.txt", or how to see it if there is no log.
 std::string where_the_traceback_is();
 
-/// Sets the function that code waiting for Python calls to check whether the worker must stop. Any
-/// thread may call it. Without a function, is_to_stop() returns false.
+/// Sets the function that is called while waiting for Python, to check whether the worker must
+/// stop. Any thread may call it. Without a function, is_to_stop() returns false.
 void set_stop(std::function<bool()> is_to_stop);
 bool is_to_stop();
 
-/// Passes tensors to and from Python. Each can be taken once, until clear_python_tensors().
+/// Passes tensors to and from Python. Each can be taken only once, and only until
+/// clear_python_tensors() is called.
 void give_to_python(const std::string& name, at::Tensor tensor);
 /// Throws runner::StageError if Python has not returned a tensor with that name.
 at::Tensor taken_from_python(const std::string& name);

@@ -39,7 +39,7 @@ std::int64_t next_id() {
   return ++last;
 }
 
-/// A module of a Python network, which exists only for the module tree and its names.
+/// A module of a Python network that exists only for the module tree and its names.
 class PythonPart : public torch::nn::Module {};
 
 /// A repeated block of a Python network.
@@ -65,8 +65,8 @@ class PythonBlock : public RecomputableModule, public HostedModule {
   }
 };
 
-/// Makes Python initialize CUDA now. It would otherwise do so when it creates its first tensor
-/// there, which also seeds the generators, before their states are compared.
+/// Makes Python initialize CUDA before the generators' states are compared. Otherwise, Python would
+/// do so when it creates its first tensor on the GPU, which also seeds the generators.
 void set_up(at::Device device) {
   static bool is_done = false;
   if (is_done || !device.is_cuda()) return;

@@ -18,8 +18,8 @@
 
 namespace stages {
 
-/// Creates the module for a linear layer in Python (with null `steps`) or a convolution. The
-/// layer's weights are registered with it afterwards. It must be a HostedModule.
+/// Creates the module for a linear layer in Python (with null `steps`) or a convolution. The module
+/// must be a HostedModule; the layer's weights are registered with it afterwards.
 using MakeHostedLayer =
     std::function<std::shared_ptr<torch::nn::Module>(const nlohmann::ordered_json& steps)>;
 
@@ -74,12 +74,12 @@ class PythonNetwork : public torch::nn::Module {
   struct Draws {
     bool is_known = false;                   ///< the network ran on the Meta device
     std::vector<std::string> places;         ///< "aten::bernoulli_ (my_net.py:12)"
-    std::vector<std::string> own_modules;    ///< dropout layers with rows that are not samples,
-                                             ///< and blocks that do not map one tensor to one
-    std::optional<std::int64_t> token_rows;  ///< rows of the embedding of a text tower's tokens
+    std::vector<std::string> own_modules;    ///< dropout layers with rows that are not samples, and
+                                             ///< blocks that do not map one tensor to one tensor
+    std::optional<std::int64_t> token_rows;  ///< rows of a text tower's token embedding
   };
-  /// Runs the network and returns what it draws. The network must already be on `device`, "meta" or
-  /// "cpu". `shape` is the shape of a sample; if it is empty, common image sizes are tried.
+  /// Runs the network and returns its random draws. The network must already be on `device`, "meta"
+  /// or "cpu". `shape` is the shape of a sample; if it is empty, common image sizes are tried.
   /// `tokens` is the number of tokens of a text, or 0 if the network has no towers. Changes the
   /// network's buffers. Throws runner::StageError if the network draws from a generator other than
   /// torch's.

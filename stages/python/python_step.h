@@ -33,8 +33,8 @@ class PythonStep {
   bool encodes() const { return encodes_; }
   bool scores() const { return scores_; }
 
-  /// Computes the encodings of a batch's rows. The method receives Python's own network or, if
-  /// `network` is not a PythonNetwork, a function that runs `forward`.
+  /// Computes the encodings of a batch's rows. The object's encode() method receives Python's own
+  /// network or, if `network` is not a PythonNetwork, a function that runs `forward`.
   using Forward = std::function<NamedTensors(const NamedTensors& inputs)>;
   NamedTensors encode(torch::nn::Module& network, const Batch& batch, const Forward& forward) const;
   at::Tensor loss(const NamedTensors& encoded, const Batch& batch) const;

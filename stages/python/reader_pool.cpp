@@ -49,8 +49,8 @@ struct ReaderPool::Reader {
   std::set<std::size_t> opened;
 };
 
-/// A reader that one thread borrows. It is returned to the pool only if it is sound, which means
-/// that its request was answered completely.
+/// A reader borrowed by one thread. It is returned to the pool only if it is sound, that is, if its
+/// request was answered completely.
 class ReaderPool::Lent {
  public:
   explicit Lent(ReaderPool& pool) : pool_(pool), reader_(pool.take()) {}

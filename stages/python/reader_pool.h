@@ -26,7 +26,7 @@ struct PythonDataOptions {
   std::optional<std::vector<std::string>> tensors;  ///< the values that are used; nullopt: all
   std::optional<std::vector<std::string>> classes;  ///< nullopt: the names in the data set
   bool is_augmented = true;    ///< training samples are drawn anew in every epoch
-  bool skips_corrupt = false;  ///< samples that raise or differ from the first are omitted
+  bool skips_corrupt = false;  ///< samples that fail or differ from the first are omitted
   std::optional<std::chrono::seconds> limit;  ///< time limit for a sample; nullopt: none
   LoaderOptions loader;
 };
@@ -37,7 +37,7 @@ struct PythonDataOptions {
 class ReaderPool {
  public:
   /// `allowed` lists the files that may run (retort_host/entries.py). A value derived from `seed`
-  /// seeds all random numbers when a data set is created.
+  /// seeds all random generators when a data set is created.
   ReaderPool(PythonDataOptions options, ReaderProgram program, nlohmann::ordered_json allowed,
              std::uint64_t seed);
   ~ReaderPool();
@@ -49,8 +49,8 @@ class ReaderPool {
     bool is_steady = true;             ///< the first sample is the same when read again
   };
   /// Returns the number of the data set that Python creates with these keyword arguments; the same
-  /// arguments return the same number. `name` identifies the data set in messages; empty if it is
-  /// the only one. Must not be called while samples are being read. Throws runner::StageError.
+  /// arguments always give the same number. `name` identifies the data set in messages; empty if it
+  /// is the only one. Must not be called while samples are being read. Throws runner::StageError.
   std::size_t open(const nlohmann::ordered_json& arguments, const std::string& name);
   const Known& known(std::size_t set) const;
 

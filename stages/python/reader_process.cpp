@@ -194,7 +194,7 @@ bool ReaderProcess::has_ended() {
 }
 
 void ReaderProcess::report_lost() {
-  // The pipe closes shortly before the process has exited.
+  // The pipe closes shortly before the process exits.
   for (int tries = 0; tries < 10 && !has_ended(); ++tries) poll(nullptr, 0, kTick);
   const std::string advice = "its output is in log.txt";
   if (pid_ != 0) throw ReaderLost("has closed the pipe to the worker", advice);

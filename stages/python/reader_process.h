@@ -19,8 +19,8 @@ struct ReaderProgram {
   std::string interpreter, script;
 };
 
-/// Thrown if a reader has exited or does not answer in time. what() says how, as in "was killed by
-/// signal 9".
+/// Thrown if a reader has exited or does not answer in time. what() says what happened, as in "was
+/// killed by signal 9".
 struct ReaderLost : std::runtime_error {
   ReaderLost(const std::string& how, std::string advice)
       : std::runtime_error(how), help(std::move(advice)) {}
@@ -28,7 +28,7 @@ struct ReaderLost : std::runtime_error {
 };
 
 /// A Python process that creates the user's data sets and reads their samples
-/// (retort_host/reader.py). Replies have their own pipe; what the process prints goes to this
+/// (retort_host/reader.py). Replies have their own pipe; anything the process prints goes to this
 /// process's output. The process sees no GPU, computes with one thread, and hashes strings in the
 /// same way as all other readers. It is killed when this object is destroyed or this process exits.
 ///

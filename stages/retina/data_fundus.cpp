@@ -54,7 +54,7 @@ Preprocessing read_preprocessing(runner::ConfigReader& reader) {
 }
 
 /// Reads how file names identify patients: by the `patient` option, which is stored in `pattern`,
-/// or else as in published datasets.
+/// or, without it, as in published datasets.
 std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& reader,
                                                        std::optional<std::string>& pattern) {
   reader.read("patient", pattern);

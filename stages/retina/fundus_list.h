@@ -35,13 +35,13 @@ struct DrawingOwner {
 class PatientNames {
  public:
   /// `pattern` is a regular expression that is searched for in names without folder or extension.
-  /// Its group "patient", or else its first group, matches the patient. Throws a
+  /// Its group "patient" or, failing that, its first group matches the patient. Throws a
   /// std::invalid_argument that describes the error in the pattern.
   explicit PatientNames(const std::optional<std::string>& pattern = {});
 
   bool has_pattern() const { return pattern_.has_value(); }
 
-  /// Returns the owner of `file`, a name without folder, with or without extension. Throws
+  /// Returns the owner of `file`, a file name without its folder, with or without extension. Throws
   /// runner::StageError if matching the pattern takes too long.
   DrawingOwner of(std::string_view file) const;
 

@@ -78,7 +78,7 @@ std::optional<double> quadratic_kappa(const GradeCounts& counts) {
     predictions.push_back(static_cast<double>(counts.predictions(grade)));
   }
   double observed = 0,
-         expected = 0;  // sums of squared distances; their common denominator cancels
+         expected = 0;  // sums of squared distances; their common denominator cancels out
   for (std::int64_t truth = 0; truth < grades; ++truth) {
     for (std::int64_t predicted = 0; predicted < grades; ++predicted) {
       const auto square = static_cast<double>((truth - predicted) * (truth - predicted));
@@ -135,7 +135,7 @@ NamedNumbers grade_numbers(const GradeCounts& counts, const std::vector<std::str
 
 namespace {
 
-/// Samples in the order of their scores for one grade, so each draw can be ranked in one pass.
+/// Samples in the order of their scores for one grade, so that each draw can be ranked in one pass.
 class GradeRanking {
  public:
   GradeRanking(const GradedSamples& samples, std::int64_t grade) : grade_(grade) {

@@ -59,8 +59,8 @@ class GradeCounts {
 std::optional<double> quadratic_kappa(const GradeCounts& counts);
 
 /// The quality of a yes/no decision: sensitivity is the share of positives that are detected, and
-/// specificity the share of negatives that are not. They are nullopt if there are no positives or
-/// negatives.
+/// specificity the share of negatives that are not. Sensitivity is nullopt if there are no
+/// positives; specificity, if there are no negatives.
 struct DecisionQuality {
   std::optional<double> sensitivity, specificity;
 };
@@ -78,7 +78,7 @@ using NamedNumbers = std::vector<std::pair<std::string, double>>;
 NamedNumbers grade_numbers(const GradeCounts& counts, const std::vector<std::string>& names,
                            std::optional<std::int64_t> referable_from);
 
-/// The options shared by all evaluations of grades.
+/// The options shared by all stages that evaluate grades.
 struct GradingOptions {
   std::optional<std::int64_t> referable_from;  ///< the lowest grade that is referred
   std::optional<double> target_accuracy;
@@ -104,7 +104,7 @@ struct Grading {
   GradeCounts counts{0};
   NamedNumbers numbers;
   std::map<std::string, NumberInterval>
-      intervals;  ///< 95 % intervals by name: percentiles over the bootstrap draws
+      intervals;  ///< 95 % confidence intervals by name: percentiles over the bootstrap draws
 };
 
 /// Computes the metrics; there must be at least one sample. The bootstrap repeatedly draws as many
@@ -150,7 +150,7 @@ struct GradesToReport {
 runner::Outputs report_grades(const GradesToReport& grades, const GradeReportOptions& options,
                               runner::RunContext& context);
 
-/// Returns Meta tensors in place of the outputs of report_grades(), for a plan.
+/// Returns the outputs of report_grades() with Meta tensors, for use in a plan.
 runner::Outputs planned_results(std::int64_t samples, std::int64_t grades);
 
 }  // namespace stages

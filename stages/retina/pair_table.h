@@ -11,7 +11,8 @@
 
 namespace stages {
 
-/// The outputs of every network of an ensemble for every sample. All voting rules use it as input.
+/// The outputs of every network of an ensemble for every sample. All voting rules use this table as
+/// input.
 struct PairTable {
   std::vector<std::string> names;    ///< of the samples
   std::vector<std::int64_t> labels;  ///< of each sample, among the ensemble's classes

@@ -137,7 +137,8 @@ class RetinaDrawing {
     tint({disc_.x + 0.02, disc_.y}, radius * 0.45, 0.6, {1.1f, 1.2f, 1.25f});
   }
 
-  /// Draws a winding line of spots from `from`. Spots overlap, so each of them tints only weakly.
+  /// Draws a winding line of spots starting at `from`. Spots overlap, so each of them tints only
+  /// weakly.
   void add_vessel(Spot from, double angle, double width, double length, double bend,
                   const Tint& color, double winding) {
     const double step = std::max(width * 0.7, 0.8 / radius_);
@@ -287,7 +288,7 @@ class RetinaMaker {
   std::int64_t done_ = 0;
 };
 
-/// Returns "0a1b2c3d4e5f", in the form of APTOS's image names.
+/// Returns an id in the form of APTOS's image names: "0a1b2c3d4e5f".
 std::string drawn_id(std::uint64_t number) {
   std::string id;
   for (int digit = 0; digit < 12; ++digit, number >>= 4) id += "0123456789abcdef"[number & 15];

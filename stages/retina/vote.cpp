@@ -25,7 +25,8 @@ struct Opinions {
   std::int64_t classes;
 };
 
-/// Returns the sum over the networks of the probabilities of their classes, times weight(pair, p).
+/// Returns, for each class, the sum over its networks of the class's probability times weight(pair,
+/// p).
 Scores weighted_sum(const Opinions& opinions,
                     const std::function<double(const VotingPair&, double)>& weight) {
   Scores scores(static_cast<std::size_t>(opinions.classes), 0);

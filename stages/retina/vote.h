@@ -104,7 +104,7 @@ struct Voting {
   std::optional<double> abstain_below;  ///< the ensemble abstains below this margin
 };
 
-/// Reads decide_by, tie_break, threshold, temperature and abstain_below of
+/// Reads the options decide_by, tie_break, threshold, temperature and abstain_below of
 /// evaluate.pairwise_ensemble.
 Voting read_voting(runner::ConfigReader& reader);
 
@@ -137,8 +137,8 @@ struct Ensemble {
 };
 
 /// Assembles an ensemble. Networks of the same model form a set. Throws runner::StageError
-/// (kLabelOutOfRange) naming every pair of `classes` for which a set has no network or several, or
-/// the first network that does not distinguish two of `classes`.
+/// (kLabelOutOfRange) naming every pair of `classes` for which a set has no network or more than
+/// one, or the first network that does not distinguish two of `classes`.
 Ensemble make_ensemble(const std::vector<std::shared_ptr<const Checkpoint>>& networks,
                        const std::vector<std::string>& classes);
 

@@ -168,8 +168,8 @@ class Reader {
     push_new(std::bit_cast<double>(bits));
   }
 
-  // Each of the following functions handles a group of opcodes: it executes `code` if it belongs to
-  // the group, and returns whether it did.
+  // Each of the following functions handles a group of opcodes: if `code` belongs to the group, the
+  // function executes it and returns true; otherwise it returns false.
 
   /// The protocol and frame opcodes.
   bool skip_frame(unsigned char code) {

@@ -24,7 +24,7 @@ const ElementType* element_type(std::string_view name);
 /// Returns the type with a torch storage name such as "FloatStorage"; null if there is none.
 const ElementType* element_type_of_storage(std::string_view storage);
 
-/// A storage that tensors are views of. The data is stored outside the pickle, under `key`.
+/// A storage, of which tensors are views. The data is stored outside the pickle, under `key`.
 struct PickledStorage {
   std::string_view key;
   const ElementType* type = nullptr;
@@ -67,7 +67,7 @@ struct PickledLong {
 /// A reference to a storage or a tensor, by index in the Pickle.
 struct PickledStorageIndex {
   std::size_t index = 0;
-  std::int64_t offset = 0;  ///< in elements, for the views of storages in the oldest files
+  std::int64_t offset = 0;  ///< in elements, for storage views in the oldest files
 };
 struct PickledTensorIndex {
   std::size_t index = 0;
@@ -84,7 +84,7 @@ struct PickledValue {
       data;
 };
 
-/// The contents of one pickle. Texts refer to the bytes that were read, which must outlive the
+/// The contents of one pickle. Strings refer to the bytes that were read, which must outlive the
 /// Pickle. A container may contain itself.
 struct Pickle {
   const PickledValue* value = nullptr;

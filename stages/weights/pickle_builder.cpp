@@ -197,7 +197,7 @@ PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t 
     made.type = type.module == "torch" ? element_type(type.name) : nullptr;
     if (!made.type) refuse_pickle("its pickle has something else in place of an element type");
   }
-  // A last argument means that the values must be conjugated or negated.
+  // An additional last argument means that the values must be conjugated or negated.
   if (arguments.size() == most && most > 4 && !is_empty(arguments.back())) {
     refuse_pickle("it has a tensor that must be conjugated or negated when it is read");
   }

@@ -175,8 +175,8 @@ std::vector<std::string> entries_in(const PickledMap& map) {
   return keys;
 }
 
-/// Returns the dictionary at `entry`, keys joined with dots, which may contain dots themselves;
-/// null if there is none.
+/// Returns the dictionary at `entry`, which consists of keys joined with dots; a key may itself
+/// contain dots. Returns null if there is none.
 const PickledValue* value_at(const PickledMap& map, std::string_view entry) {
   for (const auto& [key, value] : map.entries) {
     const std::string_view text = text_of_key(key);

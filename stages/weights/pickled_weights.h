@@ -21,8 +21,8 @@ struct PickledWeight {
 /// The weights in a pickle written by torch.save or TorchScript.
 struct PickledWeights {
   std::vector<PickledWeight> weights;  ///< sorted by name, unique
-  /// The keys of the dictionary with the weights, such as "state_dict", if the checkpoint has more
-  /// than the weights; otherwise empty.
+  /// The keys of the dictionary with the weights, such as "state_dict", if the checkpoint contains
+  /// more than the weights; otherwise empty.
   std::string inside;
   std::vector<std::string> others;  ///< keys of other dictionaries of tensors
 };
@@ -37,12 +37,12 @@ struct WeightsChoice : std::invalid_argument {
 
 /// Returns the tensors in the dictionaries and objects of a pickle, named by their keys joined with
 /// dots. If a checkpoint stores the model under "state_dict", "model" or a similar key, only that
-/// is used; if there are several such keys, the one that timm prefers, averages first
-/// ("state_dict_ema"). With an `entry` ("teacher", "model.ema"), only tensors below these keys, or
-/// with names that begin with them, are used. Throws WeightsChoice if there is no such entry, or if
-/// several models are equally likely. Throws std::invalid_argument, with a clause that describes
-/// the error, if a tensor extends beyond its storage, or if all tensors together have more than
-/// `most_bytes` bytes.
+/// is used; if there are several such keys, timm's order of preference decides, with averages
+/// ("state_dict_ema") first. With an `entry` ("teacher", "model.ema"), only tensors below these
+/// keys, or with names that begin with them, are used. Throws WeightsChoice if there is no such
+/// entry, or if several models are equally likely. Throws std::invalid_argument, with a clause that
+/// describes the error, if a tensor extends beyond its storage, or if all tensors together have
+/// more than `most_bytes` bytes.
 PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes,
                                const std::string& entry = "");
 

@@ -26,10 +26,10 @@ using BringTensor = std::function<at::Tensor(const NamedTensors::Item& item)>;
 at::Tensor bring_here(const NamedTensors::Item& item);
 
 /// Passes the bytes of a safetensors file with `tensors`, on any device, to `append`, piece by
-/// piece. The layout is that of the format's own writer: the largest types first, then by name.
-/// Each tensor is written dense, even if it shares memory with another. `bring` is called for each
-/// tensor in file order; until then only its type and shape are needed. Throws runner::StageError
-/// for a type that the format does not support.
+/// piece. The layout is that of the format's own writer: tensors of the largest types first, then
+/// by name. Each tensor is written dense, even if it shares memory with another. `bring` is called
+/// for each tensor in file order; until then only its type and shape are needed. Throws
+/// runner::StageError for a type that the format does not support.
 void put_safetensors(const NamedTensors& tensors,
                      const std::map<std::string, std::string>& metadata,
                      const std::function<void(std::string_view)>& append,
@@ -56,8 +56,8 @@ Safetensors read_safetensors(const std::filesystem::path& path,
 /// Reads a safetensors file; `contents_of` decides for each tensor how much of it to read.
 using ContentsOf = std::function<WeightContents(const std::string& name)>;
 Safetensors read_safetensors(const std::filesystem::path& path, const ContentsOf& contents_of);
-/// Passes the tensors of a safetensors file to `sink` piece by piece, for tensors that do not fit
-/// in memory together.
+/// Passes the tensors of a safetensors file to `sink` piece by piece, for files whose tensors do
+/// not all fit in memory at once.
 void read_safetensors(const std::filesystem::path& path, const WeightSink& sink);
 
 }  // namespace stages

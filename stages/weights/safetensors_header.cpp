@@ -146,7 +146,7 @@ std::string to_text(const SafetensorsHeader& header) {
   auto document = nlohmann::ordered_json::object();
   if (!header.metadata.empty()) document["__metadata__"] = header.metadata;
   for (const SafetensorsEntry& entry : header.entries) {
-    // Appends without a lookup, which is linear in an ordered object.
+    // Appends without a lookup, which takes linear time in an ordered object.
     document.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(
         entry.name, nlohmann::ordered_json{{"dtype", name(entry.type)},
                                            {"shape", entry.shape},

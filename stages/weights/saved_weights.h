@@ -51,12 +51,12 @@ std::string weights_sha256(const std::string& reference);
 /// Reads the weights that find_weights() finds. Files are not trusted: sizes are checked against
 /// the file's size before memory is allocated, and no code in them is run. With kShapes, no digest
 /// is computed. With an `entry`, only tensors below these keys, or with this prefix, are read, and
-/// named without it. Throws runner::StageError (kMissingWeights, kDamagedWeights; kOptionConflict
-/// if the entry has no tensors, or a file has several models).
+/// their names omit it. Throws runner::StageError (kMissingWeights, kDamagedWeights;
+/// kOptionConflict if the entry has no tensors, or a file has several models).
 SavedWeights read_saved_weights(const std::string& reference,
                                 WeightContents contents = WeightContents::kNumbers,
                                 const std::optional<std::string>& entry = {});
-/// Passes the weights to `sink` piece by piece, for tensors that do not fit in memory together.
+/// Passes the weights to `sink` piece by piece, in case they do not all fit in memory at once.
 /// Throws kDamagedWeights if the files do not have the digest `sha256`.
 void read_saved_weights(const std::string& reference, const std::string& sha256,
                         const WeightSink& sink, const std::optional<std::string>& entry = {});

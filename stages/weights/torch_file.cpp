@@ -153,8 +153,8 @@ class TorchFileAssembly {
   }
 
  private:
-  // Each tensor that shares a storage gets its own memory. Small files may therefore need many
-  // times their size, up to this many bytes.
+  // Each tensor that shares a storage gets its own memory. Small files may therefore need memory of
+  // many times their size, up to this many bytes.
   static constexpr std::int64_t kSmall = 16 << 20;
 
   static at::ScalarType type_of(const PickledTensor& tensor) {

@@ -30,7 +30,7 @@ bool is_torch_file(std::string_view start);
 TorchFile read_torch_file(const std::filesystem::path& path,
                           WeightContents contents = WeightContents::kNumbers,
                           const std::string& entry = "");
-/// Passes the tensors to `sink`, each as one piece, for tensors that do not fit in memory together.
+/// Passes the tensors to `sink`, each as one piece, in case they do not all fit in memory at once.
 void read_torch_file(const std::filesystem::path& path, const WeightSink& sink,
                      const std::string& entry = "");
 

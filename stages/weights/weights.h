@@ -30,7 +30,7 @@ class OnFrozenBase {
 class FromOrigin {
  public:
   virtual ~FromOrigin() = default;
-  /// True if the network starts with this weight as given.
+  /// True if the network starts from this weight as given.
   virtual bool is_of_origin(std::string_view weight) const = 0;
   /// Returns a string that identifies the given weights, equal to OnFrozenBase::base() of a network
   /// with the same weights frozen; empty if the network is an outline.
