@@ -15,14 +15,14 @@
 
 namespace runner {
 
-/// True for data that `node` does not receive because it is already trained.
+/// True for data that `node` does not receive because the node is already trained.
 bool is_left_out(const Edge& edge, const Node& node, const CheckpointSources& done);
 
 /// The outputs of a graph's nodes that still have consumers. An artifact is released once its last
 /// consumer has taken it.
 class KeptArtifacts {
  public:
-  /// `runs` tells, for each node, whether it runs and thus consumes its inputs. `graph` and `done`
+  /// `runs` says, for each node, whether it runs and thus consumes its inputs. `graph` and `done`
   /// are borrowed.
   KeptArtifacts(const Graph& graph, const CheckpointSources& done, const std::vector<bool>& runs);
 

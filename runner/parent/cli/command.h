@@ -18,7 +18,7 @@
 
 namespace runner {
 
-/// The recipe that a command line names, with its overrides and search folders.
+/// The recipe named on a command line, with its overrides and search folders.
 struct NamedRecipe {
   std::string name = {};  ///< a recipe's name or file
   std::string config_name =
@@ -141,7 +141,7 @@ ExitCode help_about_recipe(const NamedRecipe& recipe, Console& console);
 /// the whole word, a tab and its description, for "line" the text that bash inserts.
 ExitCode complete_words(std::span<const std::string> words, Console& console);
 
-/// The runs that a command line names, by their own folders or by folders that contain runs.
+/// The runs named on a command line, by their own folders or by folders that contain runs.
 struct RunSelection {
   std::vector<std::string> folders;
   bool all = false;  ///< include unfinished runs found in folders

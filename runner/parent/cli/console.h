@@ -15,8 +15,8 @@
 
 namespace runner {
 
-/// A stream to a file descriptor. Records why a write failed and drops everything written after
-/// that. On a terminal, writes each line once it is complete.
+/// An output stream to a file descriptor. Records why a write failed and drops everything written
+/// after that. On a terminal, writes each line once it is complete.
 ///
 ///   StandardOutput out(STDOUT_FILENO);
 ///   out << "result" << std::flush;

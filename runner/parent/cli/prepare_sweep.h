@@ -20,7 +20,7 @@ namespace runner {
 /// One trial of a sweep: a resolved recipe that is never re-parsed from text.
 struct PreparedTrial {
   std::uint64_t number;             ///< counted from 0, in the order of the whole sweep
-  std::vector<Override> overrides;  ///< the overrides in which it differs from other trials
+  std::vector<Override> overrides;  ///< the overrides that set it apart from other trials
   Value recipe;                     ///< validated, with all defaults filled in
   std::string hash;  ///< SHA-256 of `recipe` as JSON with its keys sorted, in hexadecimal
 };

@@ -20,7 +20,7 @@ struct SlotWish {
 Result<SlotWish> slot_wish(const std::string& text);
 
 /// Returns a SlotMemory for trials on this machine. To find out how much memory a trial needs, a
-/// worker plans its recipe if that trains or evaluates. Borrows all arguments.
+/// worker plans its recipe, unless it neither trains nor evaluates. Borrows all arguments.
 SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const LogFlags& log,
                        Console& console);
 

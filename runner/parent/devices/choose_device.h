@@ -24,7 +24,7 @@ struct DeviceWish {
   std::chrono::duration<double> timeout{}, interval{};
   std::vector<std::string> fallback = {};  ///< "gpu" and "cpu", in order of preference
   /// The UUID of the device that a resumed run used before, or empty. Preferred over other devices
-  /// with enough room.
+  /// with enough free memory.
   std::string preferred = {};
   /// UUIDs of GPUs that the run left because they ran out of memory; never chosen again.
   std::vector<std::string> left = {};
@@ -35,7 +35,7 @@ struct DeviceWish {
   bool is_gpu() const { return select != "cpu"; }
 };
 
-/// Returns the wish for a run that needs a GPU other than those in `left`: `wish`, but ignoring the
+/// Returns the wish for a run that needs a GPU other than those in `left`: `wish` without the
 /// device that it names.
 DeviceWish wish_for_another(DeviceWish wish, std::vector<std::string> left);
 
@@ -100,7 +100,7 @@ struct DeviceModel {
 /// The memory is the "total capacity" in a report from that GPU. It is less than on the data sheet
 /// if error correction or the driver takes up part of it, and varies by a few hundred MiB between
 /// drivers. Without a report, it is the size on the data sheet in units of 10^9 bytes, which is
-/// less than such GPUs report. If a model is sold with several sizes, the plain name means the
+/// less than what such GPUs report. If a model is sold with several sizes, the plain name means the
 /// smallest. Compute capabilities are from https://developer.nvidia.com/cuda-gpus.
 std::span<const DeviceModel> device_models();
 

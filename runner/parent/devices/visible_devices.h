@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// A process that uses memory of a device.
+/// A process that uses memory on a device.
 struct DeviceHolder {
   std::int64_t pid = 0;  ///< as reported by the driver; in a container, it may be the host's
   std::optional<std::int64_t> bytes = {};

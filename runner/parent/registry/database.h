@@ -57,7 +57,7 @@ class Database {
   /// An empty database.
   Database();
   /// Opens the database in `file` read-only; only what is queried is read. Returns nullopt if there
-  /// is no such file. Damage is found only when a query reads it.
+  /// is no such file. Damage is detected only when a query reads the damaged part.
   static std::optional<Database> open(const std::filesystem::path& file);
   /// Reads the database in `file` into memory; nullopt if it cannot be read.
   static std::optional<Database> read(const std::filesystem::path& file);

@@ -39,8 +39,8 @@ struct IndexedKey {
 class RunIndex {
  public:
   /// Loads the index of the runs below `root`, an absolute path, from its file in `folder`,
-  /// run_index_folder(). The index is empty, to be filled by refresh(), if `folder` is empty, if
-  /// there is no file, or, with a warning, if the file is unusable.
+  /// normally run_index_folder(). If `folder` is empty, or the file is missing or unusable (the
+  /// latter with a warning), the index starts empty and refresh() fills it.
   RunIndex(const std::filesystem::path& root, const std::filesystem::path& folder,
            Diagnostics& warnings);
 

@@ -65,7 +65,7 @@ std::string comparison_text(const Comparison& comparison, const TextStyle& style
 nlohmann::ordered_json to_json(const Comparison& comparison);
 
 /// Draws model_comparison.svg: a bar for the accuracy of each row, from 0 to 100 %, with its 95 %
-/// interval.
+/// confidence interval.
 Drawing draw_comparison(const Comparison& comparison);
 
 }  // namespace runner

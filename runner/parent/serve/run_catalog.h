@@ -33,7 +33,7 @@ struct Catalog {
   std::vector<std::string> ids;               ///< of each run
   std::vector<const CatalogSweep*> sweep_of;  ///< of each run; null: it is not a trial
   std::vector<std::unique_ptr<CatalogSweep>> sweeps;
-  std::unordered_map<std::string, std::size_t> by_id;  ///< where a run is in `runs`
+  std::unordered_map<std::string, std::size_t> by_id;  ///< the index of a run in `runs`
   std::string problem = {};  ///< why the folders can no longer be read; empty: they can
 
   const CatalogSweep* sweep(const std::string& id) const;  ///< null: there is none

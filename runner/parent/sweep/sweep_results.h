@@ -24,7 +24,7 @@ struct TrialResult {
   std::optional<std::int64_t> planned_bytes = {};  ///< planned_bytes_of() its run
 };
 
-/// The metric that compares trials.
+/// The metric by which trials are compared.
 struct Objective {
   std::string metric;
   bool is_smaller_better = false;

@@ -32,10 +32,10 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A lock (flock(2)) that lets processes take turns creating something that any of them could
-/// create. The lock is on a file next to the result. It is released when the process exits, for
-/// whatever reason. A caller that had to wait checks, once it has its turn, whether another process
-/// has created the result.
+/// Ensures that only one process at a time creates a result that several processes may need. It
+/// locks a file next to the result (flock(2)). The lock is released when the process exits, for
+/// whatever reason. A caller that had to wait then checks whether another process has created the
+/// result.
 class Turn {
  public:
   /// Creates `file` and waits for this process's turn. Calls `on_wait` once if another process has

@@ -26,7 +26,7 @@ struct Fault {
     kAny
   };
   enum class Action {
-    kKill,      ///< kills the program just before the call; a write is half done by then
+    kKill,      ///< kills the program just before the call, or halfway through a write
     kKillBoth,  ///< kills its parent first, then the program: retort, then its worker
     kFail,      ///< only this call fails, with EIO; a step throws, an event cannot be sent
     kLose,      ///< the step fails as if its GPU were lost

@@ -11,13 +11,13 @@
 namespace runner {
 
 /// A file, in a folder that machines may share, that names the process working there. The file
-/// `lease.7` is the seventh lease taken. The lease with the largest number counts and is never
-/// removed. Only one process can create the file with the next number; it then holds the lease, and
-/// writes a heartbeat to it every few seconds.
+/// `lease.7` is the seventh lease taken. The one with the largest number is the current lease and
+/// is never removed. Only one process can create the file with the next number; it then holds the
+/// lease, and writes a heartbeat to it every few seconds.
 ///
 /// If the holder is running under the same boot of the same system and its processes are visible
-/// here, the process itself is checked. Any other holder is presumed gone when `looks` checks in a
-/// row have found no heartbeat. Clocks are not compared.
+/// here, the process itself is checked. Any other holder is presumed gone once `looks` consecutive
+/// checks have found no heartbeat. Clocks are not compared.
 class Lease {
  public:
   /// The prefix of the names of lease files.
@@ -58,8 +58,8 @@ class Lease {
   /// Returns "process 12 on 'node7'"; empty if there is no holder.
   static std::string holder_of(const std::filesystem::path& folder);
   /// Records that this process works for the holder. The lease is not taken over while this process
-  /// lives, even if the holder has exited. Returns false if there is no holder or the record cannot
-  /// be written.
+  /// is alive, even if the holder has exited. Returns false if there is no holder or the record
+  /// cannot be written.
   static bool join(const std::filesystem::path& folder);
 
   Lease(Lease&&) noexcept;

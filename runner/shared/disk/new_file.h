@@ -14,7 +14,7 @@
 
 namespace runner {
 
-/// A new file that only grows. Each append goes to the system at once, so nothing is lost if the
+/// A new append-only file. Each append is passed to the system at once, so nothing is lost if the
 /// program is killed.
 class NewFile {
  public:

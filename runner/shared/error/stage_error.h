@@ -67,7 +67,7 @@ struct StageError : std::runtime_error {
   std::int64_t retries = 0;
 };
 
-/// Several failures that were found together; its StageError base is the first of them.
+/// Several failures found together; the StageError base is the first of them.
 struct StageErrors : StageError {
   explicit StageErrors(std::vector<StageError> found)
       : StageError(found.front()), all(std::move(found)) {}

@@ -63,7 +63,7 @@ class LeftoverCount {
   std::int64_t left_;
 };
 
-/// Looking at some of the entries suffices, because folders turn up early among files.
+/// Inspecting some of the entries is enough, because any folders turn up early among the files.
 constexpr int kLookedAt = 1000;
 
 }  // namespace

@@ -49,7 +49,7 @@ struct PlanAlternative {
   bool operator==(const PlanAlternative&) const = default;
 };
 
-/// The choice that a plan made automatically, if the recipe allows this.
+/// The choice made automatically by a plan, if the recipe allows it.
 struct PlanChoice {
   std::vector<std::string> overrides;  ///< overrides that select it explicitly; empty for the whole
                                        ///< batch at once, nothing recomputed
@@ -81,7 +81,7 @@ struct MemoryPlan {
   std::string device;         ///< "cpu", "cuda:0", or the name of a device that is not present
   int threads = 0;            ///< CPU threads; the temporary memory of CPU kernels grows with them
   std::int64_t live = 0;      ///< peak bytes live in tensors
-  std::int64_t reserved = 0;  ///< peak bytes that the allocator reserves for them
+  std::int64_t reserved = 0;  ///< peak bytes that the allocator reserves to hold them
   std::int64_t needed =
       0;  ///< reserved bytes, memory of kernels and loaders, a margin, and held bytes
   std::optional<std::int64_t> budget;  ///< the limit for `needed`; nullopt: unknown

@@ -92,8 +92,8 @@ struct AnalyzeFlags {
   std::string out;  ///< the folder for the charts; empty: each run's analysis/
 };
 
-/// Draws the run's charts into `folder` and returns their paths. Adds a warning for whatever cannot
-/// be drawn.
+/// Draws the run's charts into `folder` and returns their paths. Adds a warning for anything that
+/// cannot be drawn.
 std::vector<std::string> draw_into(const std::filesystem::path& folder, const RunReport& report,
                                    Diagnostics& warnings) {
   DrawingFolder pictures(folder);

@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// The data that `retort data make` can generate; stages/worker/requests.cpp generates them.
+/// The data sets that `retort data make` can generate; stages/worker/requests.cpp generates them.
 inline constexpr std::array<std::string_view, 8> kMakeableData = {
     "image_folder",  "flowers102", "cub200",       "mini_imagenet",
     "stanford_cars", "aptos_2019", "eyepacs_2015", "fundus_folders"};

@@ -72,8 +72,8 @@ Candidates complete_override_value(std::string_view word, const Outline& outline
                                    const FileSystem& files);
 
 /// Returns the files with a path that begins with `typed` and ends in `ending`, and the folders
-/// with a path that begins with `typed`, each ending in '/'. Hidden ones are included only if their
-/// dot was typed.
+/// with a path that begins with `typed`, each ending in '/'. Hidden ones are included only if the
+/// leading dot was typed.
 Candidates complete_path(const FileSystem& files, std::string_view typed, std::string_view ending);
 
 /// Like complete_path(), but returns only folders.
