@@ -151,7 +151,7 @@ struct RunSelection {
 void add_runs(Invocation& verb, RunSelection& selection, const std::string& summary);
 
 /// Reads the selected runs in the order in which they were named. A run found in a folder is
-/// skipped if it has already been named. Prints the number of runs left out to console.err.
+/// skipped if it has already been named. Prints to console.err how many runs were left out.
 Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Console& console);
 
 /// Flags shared by several verbs.

@@ -17,7 +17,8 @@ struct DeviceHolder {
 };
 
 /// The properties of a device that CUDA can compute on: a GPU or, if the GPU is partitioned (MIG),
-/// one of its instances. A value is nullopt if the driver does not report it, or not to this user.
+/// one of its instances. A value is nullopt if the driver does not report it, or does not report it
+/// to this user.
 struct DeviceFacts {
   int index = 0;  ///< GPU number from 0 in PCI bus order, as in NVML and nvidia-smi
   std::optional<int> instance = {};  ///< the MIG instance, from 0

@@ -45,7 +45,8 @@ std::string bar_tip(std::int64_t episodes, double middle) {
          percent(middle) + " %";
 }
 
-/// The contents of one drawing: a value for each episode, the mean and its 95 % interval.
+/// The contents of one drawing: a value for each episode, the mean and its 95 % confidence
+/// interval.
 struct Distribution {
   const std::vector<double>& values;
   double mean, low, high;

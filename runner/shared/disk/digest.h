@@ -28,7 +28,7 @@ class Digest {
   /// the number of bytes read so far. Returns 0, or errno if the file cannot be read to the end.
   [[nodiscard]] int update_from(const std::filesystem::path& file,
                                 const std::function<void(std::int64_t bytes)>& step = {});
-  /// Returns lower-case hexadecimal digits. Must be called once, last.
+  /// Returns the digest as lower-case hexadecimal digits. Must be called once, last.
   std::string finish();
 
  private:

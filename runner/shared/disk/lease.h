@@ -10,7 +10,7 @@
 
 namespace runner {
 
-/// A file, in a folder that machines may share, that names the process working there. The file
+/// A file that names the process working in a folder, which several machines may share. The file
 /// `lease.7` is the seventh lease taken. The one with the largest number is the current lease and
 /// is never removed. Only one process can create the file with the next number; it then holds the
 /// lease, and writes a heartbeat to it every few seconds.

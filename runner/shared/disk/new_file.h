@@ -146,9 +146,9 @@ class NewFolder {
   Descriptor held_;  // locked while the folder is filled
 };
 
-/// Removes the leftovers of exited processes from `folder`: names that consist of `hidden`, a PID,
-/// and possibly more, such as ".photos.4711.part". Keeps every NewFolder still open in a process on
-/// another machine or in another container.
+/// Removes the leftovers of exited processes from `folder`: entries with a name that consists of
+/// `hidden`, a PID and possibly more, such as ".photos.4711.part". Keeps every NewFolder still open
+/// in a process on another machine or in another container.
 void remove_leftovers(const std::filesystem::path& folder, const std::string& hidden,
                       Storage& storage);
 

@@ -93,8 +93,8 @@ class RunLock {
 };
 
 /// Returns the current status of a run with the status `recorded` in its summary: "interrupted"
-/// instead of "running" if the lock is free, since the run was then killed. If the file system
-/// cannot tell whether the lock is free, returns `recorded`.
+/// instead of "running" if the lock is free, which means that the run was killed. If the file
+/// system cannot tell whether the lock is free, returns `recorded`.
 std::string status_now(const std::filesystem::path& run_folder, std::string recorded);
 
 }  // namespace runner

@@ -54,8 +54,8 @@ class Outline {
   std::vector<Group> groups_;
 };
 
-/// A word that may replace the one being typed. If it ends in '=', '.', '/' or ',', more is to
-/// follow.
+/// A word that may replace the one being typed. If it ends in '=', '.', '/' or ',', more input is
+/// expected.
 struct Candidate {
   std::string text;
   std::string description = {};  ///< a short description shown next to it; may be empty
