@@ -225,7 +225,8 @@ bool MlflowRun::take(MetricLine line) {
   return !is_other;
 }
 
-/// The server ignores a metric that it already has with the same time, step and value.
+/// Starts over with the file, to send the metrics of `node` again. The server ignores a metric that
+/// it already has with the same time, step and value.
 void MlflowRun::send_again(const std::string& node) {
   state_.sent.erase(node);
   tail_.rewind();

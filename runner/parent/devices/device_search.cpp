@@ -105,7 +105,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kTurnPatience = 5s;
 constexpr auto kTurnPause = 5ms;
 
-/// The right to choose, which only one run has at a time. Trying a lock holds it briefly, and
+/// The right to choose, which only one run has at a time. Trying a lock takes it briefly, and
 /// another run must not mistake that for a device in use.
 class QueueTurn {
  public:

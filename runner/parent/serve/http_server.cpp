@@ -66,7 +66,7 @@ class HttpServer::Connection {
     }
   }
 
-  /// False if the client does not receive it in time or is gone.
+  /// False if the client does not receive `bytes` in time or has disconnected.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       if (!wait(POLLOUT, Clock::now() + kForReply)) return false;
@@ -77,7 +77,7 @@ class HttpServer::Connection {
     return true;
   }
 
-  /// Waits for the client to leave; false if it does or the server stops.
+  /// Waits for `time`; false if the client disconnects or the server stops in the meantime.
   bool pause(milliseconds time) {
     const auto deadline = Clock::now() + time;
     std::array<char, 4096> piece;

@@ -67,7 +67,7 @@ class Following {
   }
 
  private:
-  /// Shows what tasks report until the next queue query is due. Returns a signal that ended the
+  /// Shows what tasks report until the next queue query is due. Returns the signal that ended the
   /// wait, if any.
   std::optional<int> pass_time(
       const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {

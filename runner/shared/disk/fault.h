@@ -10,9 +10,9 @@ namespace runner {
 
 /// One injected fault, written as "point:n" or "point:n:action", e.g. "rename:2:kill".
 struct Fault {
-  /// What is counted: calls to a Storage, except free_bytes(); training steps, before they are
-  /// computed; worker events, before they are sent. kAny counts all of these. kAllocation counts
-  /// allocations for CPU tensors, for which the only action is to fail.
+  /// The events that are counted: calls to a Storage other than free_bytes(); training steps,
+  /// before they are computed; worker events, before they are sent. kAny counts all of these.
+  /// kAllocation counts allocations for CPU tensors, which can only be made to fail.
   enum class Point {
     kCreate,
     kWrite,

@@ -15,7 +15,7 @@ namespace runner {
 /// is never removed. Only one process can create the file with the next number; it then holds the
 /// lease, and writes a heartbeat to it every few seconds.
 ///
-/// If the holder is running under the same boot of the same system and its processes are visible
+/// If the holder runs on this system, which has not rebooted since, and its processes are visible
 /// here, the process itself is checked. Any other holder is presumed gone once `looks` consecutive
 /// checks have found no heartbeat. Clocks are not compared.
 class Lease {

@@ -38,8 +38,8 @@ class NewFile {
 };
 
 /// A file that appears in full or not at all, even after a power cut. It is written as <path>.part
-/// next to its final location, then renamed over any existing file. Without commit() nothing is
-/// left behind.
+/// next to its final location, then renamed over any existing file. If commit() is not called,
+/// nothing is left behind.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path, Storage& storage = disk());
@@ -65,8 +65,8 @@ void write_atomically(const std::filesystem::path& path, std::string_view text,
                       Storage& storage = disk());
 
 /// Several files that each appear in full or not at all, like an AtomicFile, but are flushed
-/// together, which takes half as many flushes. No file is visible before commit(). Without commit()
-/// nothing is left behind.
+/// together, which takes half as many flushes. No file is visible before commit(). If commit() is
+/// not called, nothing is left behind.
 class AtomicFiles {
  public:
   explicit AtomicFiles(Storage& storage = disk()) : storage_(&storage) {}
@@ -102,7 +102,8 @@ void sync_folder(const std::filesystem::path& folder, Storage& storage = disk())
 void make_folders(const std::filesystem::path& folder, Storage& storage = disk());
 
 /// A folder that appears with all its contents or not at all, even after a power cut. It is filled
-/// under a temporary name, flushed to the disk and then renamed. Without publish(), it is removed.
+/// under a temporary name, flushed to the disk and then renamed. If publish() is not called, it is
+/// removed.
 ///
 ///   NewFolder folder("shapes");
 ///   folder.create("disc");

@@ -84,7 +84,7 @@ class RunLock {
   /// machine; reports this wait through Lease::Options::on_wait. kRunBusy if the run is in
   /// progress.
   static Result<RunLock> take(const std::filesystem::path& run_folder, Lease::Options options = {});
-  /// Joins the lock, in the worker of the retort process that took it.
+  /// Joins the lock. Called by the worker of the retort process that took it.
   static Result<RunLock> join(const std::filesystem::path& run_folder);
 
  private:

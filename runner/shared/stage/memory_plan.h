@@ -62,7 +62,7 @@ struct PlanChoice {
   bool operator==(const PlanChoice&) const = default;
 };
 
-/// The effect of an option set in the recipe on the peak.
+/// How an option set in the recipe affects the peak.
 struct OptionEffect {
   std::string option;      ///< as in the recipe, "memory.empty_cache_every"
   std::string value;       ///< "50"
@@ -71,7 +71,7 @@ struct OptionEffect {
   bool operator==(const OptionEffect&) const = default;
 };
 
-/// The name of the term for caches: memory that the plans leave free, which artifacts may use.
+/// The name of the term for caches: memory that the plans leave free and that artifacts may use.
 inline constexpr std::string_view kCacheTerm = "cache";
 
 /// The result of a node's dry run: the memory that the node needs at its peak, how it is used, and

@@ -66,8 +66,8 @@ Diagnostics draw_measures(const RunReport& report, DrawingFolder& pictures) {
   return warnings;
 }
 
-/// Returns a warning for each result missing from the record that makes a chart incomplete or
-/// impossible to draw.
+/// Returns a warning for each result that is missing from the record and leaves a chart incomplete
+/// or impossible to draw.
 Diagnostics gaps(const RunReport& report) {
   Diagnostics warnings;
   const auto add = [&](ErrorCode code, const std::string& message, const std::string& help) {

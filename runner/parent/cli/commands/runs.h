@@ -29,7 +29,7 @@ struct RunsFlags {
   RerunFlags as_rerun() const;
 };
 
-/// The actions of `retort runs`; long ones have a file, runs_<action>.cpp.
+/// The actions of `retort runs`; long ones have their own file, runs_<action>.cpp.
 ExitCode list_recorded_runs(const RunsFlags& flags, Console& console);
 ExitCode show_run(const RunsFlags& flags, Console& console);
 ExitCode show_run_difference(const RunsFlags& flags, Console& console);
