@@ -12,7 +12,7 @@
 namespace runner {
 
 /// A node's metrics that a server already has: the first `count` in metrics.jsonl. A resumed run
-/// records some of them again, at other times but with the same values; `digest` confirms this.
+/// records some of them again, at other times but with the same values, which `digest` confirms.
 struct SentMetrics {
   std::int64_t count = 0;
   std::uint64_t digest = kNoMetrics;

@@ -42,8 +42,8 @@ struct PreparedSweep {
 std::int64_t threads_of_slot(std::int64_t slots);
 
 /// Prepares the trials defined by the recipe's `sweep.params` and the command line; a key on the
-/// command line replaces the same key in the recipe. Each error is reported once, with the number
-/// of trials that it affects. Warns about trials that have the same recipe.
+/// command line takes precedence over the same key in the recipe. Each error is reported once, with
+/// the number of trials that it affects. Warns about trials that have the same recipe.
 Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas,
                                     Sources& sources, std::int64_t slots = 1);
 

@@ -90,7 +90,7 @@ struct FoundRun {
 
 /// Returns the runs in `root`: `root` itself if it is a run, else those up to three levels below
 /// it, sorted; none if `root` cannot be read. `known` contains the stamps of known runs by folder:
-/// a run with an unchanged stamp takes only a few system calls. Links are not followed.
+/// checking a run with an unchanged stamp takes only a few system calls. Links are not followed.
 ///
 /// Files of a run are replaced by renaming, which changes the timestamps of the run's folder;
 /// editing a file in place changes the file's own timestamps.

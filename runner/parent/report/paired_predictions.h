@@ -35,13 +35,13 @@ struct MetricGain {
 };
 
 /// How much better one classifier is than another on the same samples. A hard sample is hard for
-/// both, so only samples that exactly one of them gets right count.
+/// both, so only samples that exactly one of them gets right are counted.
 struct PairedClassifiers {
   std::string run, base;  ///< the labels of the rows of the comparison
   /// Numbers of samples that only `run` gets right, only `base`, or both or neither.
   std::int64_t better = 0, worse = 0, equal = 0;
-  /// McNemar's test of equal error rates, two-sided and exact, by the binomial distribution of
-  /// `better` among the samples where they differ; and its mid-p, which is less conservative
+  /// McNemar's test of equal error rates, two-sided and exact, based on the binomial distribution
+  /// of `better` among the samples on which they differ; and its mid-p, which is less conservative
   /// (Fagerland, Lydersen and Laake, 2013).
   double p_value = 1, mid_p = 1;
   MetricGain accuracy, mean_per_class;  ///< with percentile intervals from a paired bootstrap

@@ -47,9 +47,9 @@ struct RunFacts {
   std::string curve = {};  ///< a training stage's validation metric over its epochs, as a sparkline
 };
 
-/// Keeps the catalog of some folders up to date. While somebody is looking at it, a thread rereads
-/// the folders every two seconds, so a page with many runs need not wait for that. All functions
-/// may be called by several threads at once.
+/// Keeps the catalog of some folders up to date. While somebody is viewing it, a thread rereads the
+/// folders every two seconds, so that pages with many runs do not have to wait. All functions may
+/// be called by several threads at once.
 class RunCatalog {
  public:
   /// `wish` names the folders, and its callback is called before records are read; `indexes` is as

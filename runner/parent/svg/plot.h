@@ -17,8 +17,8 @@ struct Ticks {
 };
 
 /// Returns at least two and at most `most` ticks (`most` is 3 or more) for the range between `low`
-/// and `high`, which must be finite and may be in any order. If they are equal, the axis extends to
-/// both sides.
+/// and `high`, which must be finite and may be in any order. If they are equal, the axis extends
+/// beyond them on both sides.
 Ticks nice_ticks(double low, double high, int most);
 
 /// Like nice_ticks(), for whole numbers such as epochs: all ticks are whole numbers.

@@ -65,11 +65,11 @@ struct SweepResults {
 };
 
 /// Reads the results of a sweep. For a trial that was stopped early, only its value at the last
-/// rung counts, because exactly when it stopped is a matter of chance. `wanted` is a metric's full
-/// name or "auto": the metric that the trials monitor, or else the metric by which runs are chosen
-/// (main_metric.h). A wanted metric that no trial has is still the objective, but best() is null.
-/// Cross-validations are read only if `sources` is not null; the texts of their recipes are added
-/// to it.
+/// rung counts, because the exact time at which it stopped is a matter of chance. `wanted` is a
+/// metric's full name or "auto": the metric that the trials monitor, or else the metric by which
+/// runs are chosen (main_metric.h). A wanted metric that no trial has is still the objective, but
+/// best() is null. Cross-validations are read only if `sources` is not null; the texts of their
+/// recipes are added to it.
 SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan,
                           const std::string& wanted = "auto", Sources* sources = nullptr);
 

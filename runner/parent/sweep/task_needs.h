@@ -62,9 +62,9 @@ Diagnostics undivided_ranks(const Value& launcher, const std::vector<const Value
 /// resolved and borrowed, needs.
 void complete_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes);
 
-/// Returns the needs according to the launcher's settings. If memory is auto there, uses CPU plans
-/// of at most 8 trials, made by retort at `surroundings.program`. If a trial cannot be planned,
-/// reports that on `surroundings.err` and leaves the memory up to the cluster.
+/// Returns the needs according to the launcher's settings. If they set memory to auto, it is
+/// derived from CPU plans of at most 8 trials, made by retort at `surroundings.program`. If a trial
+/// cannot be planned, reports that on `surroundings.err` and leaves the memory up to the cluster.
 TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal& journal,
                      const TrialSurroundings& surroundings, ClusterCommands& commands);
 

@@ -39,8 +39,8 @@ struct Fault {
 };
 
 /// Parses a fault. Points: create, write, sync, rename, folder, remove, step, event, alloc, any.
-/// Actions: kill (the default), kill_both, fail, lose, full. Throws std::invalid_argument with the
-/// reason if `text` is not valid.
+/// Actions: kill (the default), kill_both, fail, lose, full. If `text` is not valid, throws
+/// std::invalid_argument with the reason.
 Fault fault_from(std::string_view text);
 
 /// Parses a fault that may be prefixed with the program to which it applies:

@@ -14,8 +14,8 @@
 
 namespace runner {
 
-/// Sets of files up to this many bytes are identified by their contents: reading that much takes
-/// two seconds from the page cache. A larger set is identified by the FileState of its files.
+/// Sets of files up to this many bytes are identified by their contents: reading that much from the
+/// page cache takes two seconds. A larger set is identified by the FileState of its files.
 inline constexpr std::uintmax_t kLargestContents = std::uintmax_t{4} << 30;
 
 /// The state of a file, as reported by the system without reading the file. The change time (ctime)

@@ -41,7 +41,7 @@ class Lease {
     std::function<void(const std::string& line)> on_wait =
         {};  ///< called once with the reason for waiting
     /// Called on another thread when another process has taken over the lease because this process
-    /// wrote no heartbeats. If empty, the program exits.
+    /// stopped writing heartbeats. If empty, the program exits.
     std::function<void(const std::string& holder)> on_lost = {};
   };
 
@@ -50,10 +50,10 @@ class Lease {
   /// Takes the lease of `folder`, which must exist. Waits for heartbeats if necessary.
   static Taken take(const std::filesystem::path& folder, Options options);
 
-  /// Returns whether the holder of the lease on `folder` is alive, based on a single check, which
-  /// is less reliable; nullopt if there is no holder. A holder on another machine counts as alive
-  /// if its file was written within the last two minutes. `is_free_here` is true if no process on
-  /// this machine holds the lock (folder_lock.h).
+  /// Returns whether the holder of the lease on `folder` is alive; nullopt if there is no holder.
+  /// This is a single check and therefore less reliable. A holder on another machine counts as
+  /// alive if its file was written within the last two minutes. `is_free_here` is true if no
+  /// process on this machine holds the lock (folder_lock.h).
   static std::optional<bool> is_at_work(const std::filesystem::path& folder, bool is_free_here);
   /// Returns "process 12 on 'node7'"; empty if there is no holder.
   static std::string holder_of(const std::filesystem::path& folder);

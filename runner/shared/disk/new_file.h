@@ -97,8 +97,8 @@ class AtomicFiles {
 void sync_folder(const std::filesystem::path& folder, Storage& storage = disk());
 
 /// Creates `folder` and its missing parents. Their names survive a power cut once this returns.
-/// Throws std::filesystem::filesystem_error if one cannot be created, WriteError if one cannot be
-/// flushed.
+/// Throws std::filesystem::filesystem_error if a folder cannot be created, and WriteError if one
+/// cannot be flushed.
 void make_folders(const std::filesystem::path& folder, Storage& storage = disk());
 
 /// A folder that appears with all its contents or not at all, even after a power cut. It is filled

@@ -53,7 +53,7 @@ class LeftoverCount {
   }
 
   /// True unless the entry is a pipe, a socket or another special file. Accepts links, since a
-  /// broken link has its own error.
+  /// broken link is reported by an error of its own.
   static bool is_regular(const std::filesystem::directory_entry& entry) {
     std::error_code ignored;
     return entry.is_symlink(ignored) || entry.is_regular_file(ignored);

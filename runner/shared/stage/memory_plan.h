@@ -123,7 +123,7 @@ nlohmann::ordered_json to_json(const MemoryPlan& plan);
 MemoryPlan memory_plan_from_json(const nlohmann::ordered_json& json);
 
 /// Returns {"node", "needed", "held"} for the node at which the run needs the most memory. "held"
-/// is the part of that memory that holds results needed by other nodes.
+/// is the part of it that is taken up by results needed by other nodes.
 nlohmann::ordered_json run_peak(const MemoryPlan& plan);
 
 /// Returns "chosen: micro_batch 26 (5 parts): 1.9 GiB instead of 6.4 GiB, in about 2 % more time;

@@ -105,8 +105,8 @@ class PlanContext : public RunContext {
         shelf_(shelf ? std::move(shelf) : std::make_shared<PlanShelf>()) {}
 
   const DryRunOptions& dry() const { return dry_; }
-  /// Outputs of other nodes that stay on the node's device while it runs, such as
-  /// "train.1.checkpoint". Does not include the node's own inputs, which the node counts itself.
+  /// Outputs of other nodes, such as "train.1.checkpoint", that stay on this node's device while it
+  /// runs. Does not include the node's own inputs, which the node itself counts.
   const std::vector<NamedBytes>& held() const { return held_; }
 
   /// How this node computed a step when its run first started, in the form of MemoryPlan::step;

@@ -5,7 +5,7 @@
 
 namespace runner {
 
-/// Returns `text` on one line, without anything a terminal could interpret: control characters
+/// Returns `text` on one line, without anything that a terminal could interpret: control characters
 /// (including newlines, U+0080 to U+009F and characters that change the text direction) become
 /// spaces, and bytes that are not UTF-8 become '?'. Tabs are kept.
 std::string printable(std::string_view text);

@@ -42,8 +42,8 @@ class Outline {
   KeyChoices choices(const std::string& key) const;
 
   /// Returns the dotted key or group that `key` refers to, with the longest matching alias replaced
-  /// by the first of its targets. Returns "" for an alias that only has overrides for some values
-  /// and no target key.
+  /// by the first of its targets. Returns "" for an alias that has no target key, only overrides
+  /// for some values.
   std::string meant(const std::string& key) const;
 
  private:
