@@ -81,8 +81,8 @@ void print_result(Console& console, std::string_view shape, const nlohmann::orde
                   const Diagnostics& errors = {});
 
 /// Reports errors instead of results and returns the exit code. In text form, prints the first 100
-/// to `err` and the number of the rest. With `json`, prints a document with the shape "errors/1" to
-/// `out`.
+/// to `err` and says how many more there are. With `json`, prints a document with the shape
+/// "errors/1" to `out`.
 ExitCode report(Console& console, const Diagnostics& diagnostics);
 
 /// Finishes the program after a verb has returned `code`: flushes `standard`, which must be

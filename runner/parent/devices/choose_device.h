@@ -64,10 +64,10 @@ struct MeantDevices {
   std::string first_choice = {};
 };
 
-/// Returns the devices that `wish` allows, except those that it excludes, those that it has left
-/// and those that are too old. For cuda:K, returns that device and, if falling back to another GPU
-/// is allowed, all others. kDeviceUnavailable if cuda:K does not exist or cannot be identified;
-/// empty if no device is left.
+/// Returns the devices that `wish` allows, without those that it excludes, those in its `left` and
+/// those that are too old. For cuda:K, returns that device and, if falling back to another GPU is
+/// allowed, all others. kDeviceUnavailable if cuda:K does not exist or cannot be identified; empty
+/// if no device is left.
 Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& visible);
 /// Returns a line for each exclusion that matches no device: "device.exclude: no visible GPU is
 /// '7'".

@@ -99,7 +99,7 @@ class NvmlLibrary {
 /// Reads this machine's devices from NVIDIA's driver through NVML, which needs no CUDA context and
 /// no GPU memory. Leaves out values that the driver does not report, because it is too old or this
 /// user lacks permission. A GPU that cannot be read at all is listed in DeviceReading::problems;
-/// the other GPUs stay valid.
+/// this does not affect the other GPUs.
 class Nvml : public DeviceSource {
  public:
   /// `library` is looked up as by dlopen(3). The file `driver` exists only if the machine has a

@@ -58,9 +58,9 @@ struct TakenDevice {
 using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 
 /// Takes the best device that `wish` allows, has enough free memory and is not held by another of
-/// this user's runs. Waits for one if the wish says so: memory used by others must be free at two
-/// checks in a row, and runs are served in order of arrival. Prints what was chosen, and which
-/// processes it is waiting for.
+/// this user's runs. Waits for one if the wish says so: memory that others were using must be found
+/// free at two checks in a row, and runs are served in order of arrival. Prints what was chosen,
+/// and which processes it is waiting for.
 ///
 /// "auto" means the CPU on a machine without a usable GPU. kDeviceUnavailable if no device is
 /// available and the wish allows no fallback; kCannotCreate if locks cannot be relied on. Calls

@@ -84,8 +84,7 @@ class RunSummary {
   /// Adds nodes, metrics and diagnostics. `seconds` must be set to the time of the event before the
   /// call.
   void see(const Event& event);
-  /// Adds the seconds that an earlier attempt spent on `node`; the time of this attempt is added to
-  /// them.
+  /// Adds the seconds that earlier attempts spent on `node`; this attempt's time is added to them.
   void add_earlier(const std::string& node, double seconds);
   /// Drops the metrics of `node`.
   void forget_metrics(const std::string& node);

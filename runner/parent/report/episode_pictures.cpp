@@ -14,8 +14,8 @@ namespace {
 constexpr int kMostBars = 40;
 
 /// A histogram of values that are multiples of some fraction, such as one query of an episode. The
-/// width of a bar is a whole multiple of that fraction; otherwise, some bars would contain more of
-/// these values than their neighbors and the histogram would look jagged.
+/// width of a bar is a whole multiple of that fraction; otherwise, some bars would cover more of
+/// these values than their neighbors, and the histogram would look jagged.
 struct Bars {
   double width = 1;
   /// Numbers of values by the index of a bar, which is centered at index x width.
