@@ -29,7 +29,7 @@ class KeptArtifacts {
   /// Returns the outputs of node `index` that are actually used. Excludes outputs consumed only by
   /// nodes that pass data through and have no consumers themselves.
   std::set<std::string> wanted(std::size_t index) const;
-  /// Returns the artifacts on the edges into `node`. Releases those of which it is the last
+  /// Returns the artifacts on the edges into `node`. Releases those for which `node` is the last
   /// consumer. Throws StageError if a required artifact was not output.
   Inputs take(const Node& node);
   /// Returns the memory on `device` of the artifacts kept for nodes other than the one that took

@@ -64,7 +64,7 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
 std::string notice_of(const Value& resolved);
 
 /// The number of processes that train together in a run of the recipe (device.count). Each of them
-/// uses the recipe's number of threads and the memory in its plan.
+/// uses the recipe's number of threads and the planned memory.
 std::int64_t ranks_of(const Value& resolved);
 
 /// Replaces a leading "~" of `path`, as in "~" or "~/…", with the home folder. Leaves other paths

@@ -102,8 +102,8 @@ class NvmlLibrary {
 /// this does not affect the other GPUs.
 class Nvml : public DeviceSource {
  public:
-  /// `library` is looked up as by dlopen(3). The file `driver` exists only if the machine has a
-  /// driver.
+  /// `library` is looked up the way dlopen(3) does it. The file `driver` exists only if the machine
+  /// has a driver.
   explicit Nvml(std::string library = "libnvidia-ml.so.1",
                 std::filesystem::path driver = "/proc/driver/nvidia/version");
   DeviceReading read() override;

@@ -21,7 +21,7 @@ class DeviceLock {
   /// Does not wait; nullopt if another run holds the device `uuid`, exclusively or shared.
   static std::optional<DeviceLock> take(const LockFolder& folder, const std::string& uuid);
   /// Shares the device with other runs, for a device that is named in the recipe and used even if
-  /// other runs are using it. nullopt if a run holds it exclusively.
+  /// other runs are using it. nullopt if another run holds it exclusively.
   static std::optional<DeviceLock> share(const LockFolder& folder, const std::string& uuid);
 
  private:

@@ -18,7 +18,7 @@ constexpr int kMostBars = 40;
 /// these values than their neighbors, and the histogram would look jagged.
 struct Bars {
   double width = 1;
-  /// Numbers of values by the index of a bar, which is centered at index x width.
+  /// The number of values in each bar, by the bar's index; a bar is centered at index x width.
   std::map<std::int64_t, std::int64_t> counts;
 
   explicit Bars(const std::vector<double>& values) {

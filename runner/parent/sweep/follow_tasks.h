@@ -33,8 +33,8 @@ class TaskQueue {
   /// scheduler's number for it. kClusterRefused if the scheduler rejected it, kClusterSilent if the
   /// outcome is unknown.
   virtual Result<std::string> submit(const Submission& submission) = 0;
-  /// Returns the tasks of `submissions` that the scheduler still knows; kClusterSilent if it does
-  /// not respond.
+  /// Returns the tasks of `submissions` that the scheduler still knows about; kClusterSilent if it
+  /// does not respond.
   virtual Result<std::vector<QueuedTask>> look(std::span<const Submission> submissions) = 0;
   /// Returns, in one word, what happened to a task that look() no longer returns; empty: unknown.
   virtual std::string fate(const Submission& submission, std::size_t index) = 0;

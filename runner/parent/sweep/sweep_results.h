@@ -45,8 +45,8 @@ struct TrialMean {
   std::optional<double> half_interval;  ///< 95 %, by Student's t; nullopt for one trial
 };
 
-/// The results of a sweep, read from the runs in its folder, so they do not depend on how often the
-/// sweep was interrupted.
+/// The results of a sweep, read from the runs in its folder, so they do not depend on how many
+/// times the sweep was interrupted.
 struct SweepResults {
   std::vector<std::string> keys;       ///< keys set by the trials, in order of first appearance
   std::vector<std::string> metrics;    ///< metrics of any trial, evaluation metrics first

@@ -45,12 +45,12 @@ struct TaskNeeds {
                                    ///< itself
 };
 
-/// Returns the cores of a task that runs the resolved `recipe`, from its `sweep.launcher`; nullopt
-/// if there is none. With `threads: auto`, the cores are the recipe's threads, so they are set
-/// before the recipe is hashed.
+/// Returns the number of cores for a task that runs the resolved `recipe`, from its
+/// `sweep.launcher`; nullopt if there is none. With `threads: auto`, this is also the recipe's
+/// number of threads, so it is set before the recipe is hashed.
 std::optional<std::int64_t> cores_of_task(const Value& recipe);
 
-/// Returns the number of machines of a task that runs the resolved `recipe`, from its
+/// Returns the number of machines for a task that runs the resolved `recipe`, from its
 /// `sweep.launcher`.
 std::int64_t nodes_of_task(const Value& recipe);
 

@@ -84,7 +84,8 @@ enum class Milestone { kStep, kEvent };
 /// defined in storage.cpp, the only file that knows whether faults are enabled.
 std::optional<Fault::Action> reach(Milestone milestone);
 
-/// Returns which CPU tensor allocation RETORT_FAULT makes fail, counted from 1; 0 if none.
+/// Returns the number, counted from 1, of the CPU tensor allocation that RETORT_FAULT makes fail; 0
+/// if none.
 std::int64_t allocation_to_refuse();
 
 }  // namespace runner

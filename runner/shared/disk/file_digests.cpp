@@ -159,7 +159,7 @@ std::string digest_below(const fs::path& path) {
   return all.finish();
 }
 
-/// Returns the records in a file in the folder; empty if it is missing or damaged.
+/// Returns the records in one file of the folder; empty if it is missing or damaged.
 std::string FileDigests::records_of(std::uint8_t number) const {
   if (folder_.empty()) return "";
   const auto text =

@@ -79,8 +79,8 @@ class FileDigests {
   std::int64_t read_ = 0;
 };
 
-/// Returns the SHA-256 of the names and contents of the file at `path`, or of all files in the
-/// folder there except hidden ones; empty if nothing exists there.
+/// Returns the SHA-256 of the names and contents of the file at `path` or, if that is a folder, of
+/// all files in it except hidden ones; empty if nothing exists there.
 std::string digest_below(const std::filesystem::path& path);
 
 /// Reads the files from which recipes are composed. This is an interface so that composition can be

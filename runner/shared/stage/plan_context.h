@@ -85,8 +85,8 @@ struct DryRunOptions {
   std::optional<NamedBytes> budget = {};
   /// Also evaluate alternatives. A plan that does not fit always lists them.
   bool wants_alternatives = false;
-  /// Also compare the ways of computing a step that the recipe requests with the whole batch,
-  /// whether or not they fit.
+  /// Also compare each requested way of computing a step with the whole batch at once, whether or
+  /// not it fits.
   bool wants_certificate = false;
   /// Reject code that cannot be planned without running it on the device.
   bool is_strict = false;
