@@ -26,8 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestRecipe = 16 << 20;
-constexpr std::size_t kLongestCell =
-    40;  // maximum number of characters of a recipe's value in the table
+constexpr std::size_t kLongestCell = 40;  // characters of a recipe's value in the table
 
 /// Reads the recipe that the run recorded.
 Result<Value> read_recipe(const RecordedRun& run, Sources& sources) {
