@@ -17,7 +17,7 @@ constexpr std::size_t kLongestBatch = 500'000;  // bytes; MLflow accepts one meg
 constexpr const char* kKeyTag = "retort.key";
 constexpr const char* kNotFound = "RESOURCE_DOES_NOT_EXIST";
 
-/// JSON has no NaN and no infinities; MLflow reads these texts (proto3's JSON mapping).
+/// JSON has no NaN or infinities; MLflow accepts strings in their place (proto3's JSON mapping).
 json proto_number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
@@ -225,7 +225,8 @@ bool MlflowRun::take(MetricLine line) {
   return !is_other;
 }
 
-/// The server ignores a metric that it already has with the same time, step and value.
+/// Starts over with the file, to send the metrics of `node` again. The server ignores a metric that
+/// it already has with the same time, step and value.
 void MlflowRun::send_again(const std::string& node) {
   state_.sent.erase(node);
   tail_.rewind();

@@ -16,7 +16,7 @@
 
 namespace runner {
 
-/// What `retort` tells the server about a run or a sweep.
+/// What `retort` reports to the server about a run or a sweep.
 struct TrackedRun {
   std::filesystem::path metrics;  ///< the run's metrics.jsonl; empty for a sweep
   std::filesystem::path state;    ///< the file that records what servers have (mlflow_state.h)

@@ -14,7 +14,7 @@ using nlohmann::json;
 constexpr std::size_t kLongestMlflowAnswer = 16 << 20;  // bytes
 constexpr std::size_t kQuotedColumns = 200;             // columns of the server's message
 
-/// The statuses after which MLflow's own client also retries.
+/// True for the statuses after which MLflow's own client also retries.
 bool is_passing_answer(int status) {
   return status == 408 || status == 425 || status == 429 || status >= 500;
 }

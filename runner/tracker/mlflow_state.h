@@ -12,7 +12,7 @@
 namespace runner {
 
 /// A node's metrics that a server already has: the first `count` in metrics.jsonl. A resumed run
-/// records some of them again, at other times but with the same values; `digest` confirms this.
+/// records some of them again, at other times but with the same values, which `digest` confirms.
 struct SentMetrics {
   std::int64_t count = 0;
   std::uint64_t digest = kNoMetrics;
@@ -25,7 +25,7 @@ struct SentMetrics {
   static constexpr std::uint64_t kNoMetrics = 0xcbf29ce484222325;  // FNV-1a's offset basis
 };
 
-/// What an MLflow server has received of a run or a sweep.
+/// What an MLflow server has received about a run or a sweep.
 struct MlflowState {
   std::string server;      ///< its address
   std::string key;         ///< identifies the run on the server before its id is known

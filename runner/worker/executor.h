@@ -95,7 +95,8 @@ class Executor {
   /// and keeps their outputs for run(). Distributes the memory that the plans leave free
   /// (left_memory.h). Nodes that cannot be planned before the run are planned during the run,
   /// before they start. Returns the errors of nodes that do not fit or that reject their options or
-  /// inputs; with `strict`, also everything that keeps a node from being planned.
+  /// inputs; with `strict`, also returns an error for everything that keeps a node from being
+  /// planned.
   Diagnostics plan(const RunOptions& options, const DryRunOptions& dry, bool strict,
                    std::string_view device);
   /// The results of plan(), in the order of the graph's nodes.

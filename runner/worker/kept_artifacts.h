@@ -15,21 +15,21 @@
 
 namespace runner {
 
-/// True for data that `node` does not receive because it is already trained.
+/// True for data that `node` does not receive because the node is already trained.
 bool is_left_out(const Edge& edge, const Node& node, const CheckpointSources& done);
 
 /// The outputs of a graph's nodes that still have consumers. An artifact is released once its last
 /// consumer has taken it.
 class KeptArtifacts {
  public:
-  /// `runs` tells, for each node, whether it runs and thus consumes its inputs. `graph` and `done`
+  /// `runs` says, for each node, whether it runs and thus consumes its inputs. `graph` and `done`
   /// are borrowed.
   KeptArtifacts(const Graph& graph, const CheckpointSources& done, const std::vector<bool>& runs);
 
   /// Returns the outputs of node `index` that are actually used. Excludes outputs consumed only by
   /// nodes that pass data through and have no consumers themselves.
   std::set<std::string> wanted(std::size_t index) const;
-  /// Returns the artifacts on the edges into `node`. Releases those of which it is the last
+  /// Returns the artifacts on the edges into `node`. Releases those for which `node` is the last
   /// consumer. Throws StageError if a required artifact was not output.
   Inputs take(const Node& node);
   /// Returns the memory on `device` of the artifacts kept for nodes other than the one that took

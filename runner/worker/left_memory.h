@@ -68,7 +68,7 @@ class LeftMemory {
   /// all nodes that can be planned have been planned.
   void share(std::vector<DryNode>& planned, std::string_view device);
   /// Adds the distributed memory to the plan of a node that could not be planned before. Reclaims
-  /// whatever does not fit alongside that plan.
+  /// anything that does not fit alongside that plan.
   void count_in(MemoryPlan& plan);
   /// Gives the recreated artifacts of node `index` their shares again.
   void renew(std::size_t index, const Outputs& outputs);

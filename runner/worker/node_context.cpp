@@ -179,8 +179,7 @@ class TrainedDataSearch {
     one.is_earlier = is_earlier;
   }
 
-  /// Follows node `index` to the runs that contain the files named in its own options or in its
-  /// model's.
+  /// Finds the runs that contain the files named in the options of node `index` or of its model.
   void follow(const Graph& graph, std::size_t index) {
     const Node& node = graph.nodes[index];
     std::vector<std::string> texts;
@@ -307,7 +306,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLasting 
     {{"parameter", "weights"}, {"gradient", "gradients"}, {"optimizer_state", "optimizer state"}}};
 
 /// A plan with steps that launch this many times as many operations is noticeably slower than its
-/// compute suggests.
+/// FLOPs suggest.
 constexpr double kNoticed = 1.5;
 
 struct Lasting {

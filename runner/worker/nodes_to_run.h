@@ -13,13 +13,13 @@ struct ExecutorWorld;
 struct RunOptions;
 
 /// Returns, for each node, whether it must run. A node need not run if it is finished or reused and
-/// none of the nodes that run needs its outputs. `keys` are those of the nodes (node_keys());
-/// `reuse` is null if nothing is reused.
+/// no node that runs needs its outputs. `keys` are those of the nodes (node_keys()); `reuse` is
+/// null if nothing is reused.
 std::vector<bool> nodes_to_run(const Graph& graph, std::span<const std::string> keys,
                                const RunOptions& options, Reuse* reuse, const ExecutorWorld& world);
 
 /// Returns the nodes that this rank runs. All ranks run the training nodes that rank 0 runs, since
-/// only rank 0 knows what the evaluations need. The other ranks also run the producers of the
+/// only rank 0 knows what the evaluations need. The other ranks also run the nodes that produce the
 /// inputs of these nodes.
 std::vector<bool> as_first_decides(std::vector<bool> runs, const Graph& graph,
                                    const RunOptions& options, const ExecutorWorld& world);

@@ -44,7 +44,7 @@ class Reuse {
   /// again until note() has reported different facts.
   bool take(std::size_t index, bool needed);
   const std::optional<Source>& taken(std::size_t index) const { return nodes_[index].taken; }
-  /// Waits, for a node with reusable results, until no other run is computing them, then tries
+  /// For a node with reusable results, waits until no other run is computing them, then tries
   /// take() once more, since another run may have finished the node. Returns the turn, which must
   /// be kept until enter(); nullopt if the results were reused or there is no need to wait.
   std::optional<Turn> take_in_turn(std::size_t index, const std::function<bool()>& is_cancelled,

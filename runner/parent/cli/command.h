@@ -18,7 +18,7 @@
 
 namespace runner {
 
-/// The recipe that a command line names, with its overrides and search folders.
+/// The recipe named on a command line, with its overrides and search folders.
 struct NamedRecipe {
   std::string name = {};  ///< a recipe's name or file
   std::string config_name =
@@ -141,7 +141,7 @@ ExitCode help_about_recipe(const NamedRecipe& recipe, Console& console);
 /// the whole word, a tab and its description, for "line" the text that bash inserts.
 ExitCode complete_words(std::span<const std::string> words, Console& console);
 
-/// The runs that a command line names, by their own folders or by folders that contain runs.
+/// The runs named on a command line, by their own folders or by folders that contain runs.
 struct RunSelection {
   std::vector<std::string> folders;
   bool all = false;  ///< include unfinished runs found in folders
@@ -151,7 +151,7 @@ struct RunSelection {
 void add_runs(Invocation& verb, RunSelection& selection, const std::string& summary);
 
 /// Reads the selected runs in the order in which they were named. A run found in a folder is
-/// skipped if it has already been named. Prints the number of runs left out to console.err.
+/// skipped if it has already been named. Prints to console.err how many runs were left out.
 Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Console& console);
 
 /// Flags shared by several verbs.

@@ -296,7 +296,7 @@ UnfinishedLine parse_unfinished(std::span<const std::string> words) {
   }
   try {
     app.parse(typed);
-  } catch (const CLI::ParseError&) {  // everything before the mistake has been parsed
+  } catch (const CLI::ParseError&) {  // everything before the error has been parsed
   }
   place_recipe(verb, line.verb);
   if (verb.recipe) line.recipe = *verb.recipe;

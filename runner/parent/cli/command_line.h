@@ -57,8 +57,8 @@ struct UnfinishedLine {
   bool is_flag_value = false;  ///< the previous word is the flag `next`, which needs a value
 };
 
-/// Parses the words between the program's name and the word being typed. There must be at least a
-/// verb; never fails.
+/// Parses the words between the program's name and the word being typed. They must include at least
+/// a verb. Never fails.
 UnfinishedLine parse_unfinished(std::span<const std::string> words);
 
 }  // namespace runner

@@ -15,8 +15,8 @@
 
 namespace runner {
 
-/// A stream to a file descriptor. Records why a write failed and drops everything written after
-/// that. On a terminal, writes each line once it is complete.
+/// An output stream to a file descriptor. Records why a write failed and drops everything written
+/// after that. On a terminal, writes each line once it is complete.
 ///
 ///   StandardOutput out(STDOUT_FILENO);
 ///   out << "result" << std::flush;
@@ -49,8 +49,9 @@ class StandardOutput final : public std::ostream {
   Buffer buffer_;
 };
 
-/// Opens /dev/null as each of the descriptors 0 to 2 that was closed when the program started, so
-/// that no file opened later gets their numbers. Reading from 0 and writing to 1 and 2 still fail.
+/// Opens /dev/null in place of each of the descriptors 0 to 2 that was closed when the program
+/// started, so that no file opened later gets one of these numbers. Reading from 0 and writing to 1
+/// and 2 still fail.
 void fill_missing_descriptors();
 
 /// Where a verb prints: results to `out`, messages to `err`. Must outlive all printing.
@@ -79,8 +80,9 @@ bool wants_color(int fd);
 void print_result(Console& console, std::string_view shape, const nlohmann::ordered_json& result,
                   const Diagnostics& errors = {});
 
-/// Reports errors instead of results and returns the exit code. As text, prints the first 100 to
-/// `err` and counts the rest. With `json`, prints a document with the shape "errors/1" to `out`.
+/// Reports errors instead of results and returns the exit code. In text form, prints the first 100
+/// to `err` and says how many more there are. With `json`, prints a document with the shape
+/// "errors/1" to `out`.
 ExitCode report(Console& console, const Diagnostics& diagnostics);
 
 /// Finishes the program after a verb has returned `code`: flushes `standard`, which must be

@@ -53,7 +53,7 @@ Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schema
 
 /// Like prepare(), for the recipe in the file `recipe` of a run's record, with `overrides`
 /// appended. The version that ran it may have had fewer rules, so a broken rule is an error only if
-/// an override caused it.
+/// an override breaks it.
 Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe,
                                         std::vector<std::string> overrides,
                                         const SchemaSet& schemas, Sources& sources);

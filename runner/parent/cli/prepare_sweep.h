@@ -20,7 +20,7 @@ namespace runner {
 /// One trial of a sweep: a resolved recipe that is never re-parsed from text.
 struct PreparedTrial {
   std::uint64_t number;             ///< counted from 0, in the order of the whole sweep
-  std::vector<Override> overrides;  ///< the overrides in which it differs from other trials
+  std::vector<Override> overrides;  ///< the overrides that set it apart from other trials
   Value recipe;                     ///< validated, with all defaults filled in
   std::string hash;  ///< SHA-256 of `recipe` as JSON with its keys sorted, in hexadecimal
 };
@@ -42,8 +42,8 @@ struct PreparedSweep {
 std::int64_t threads_of_slot(std::int64_t slots);
 
 /// Prepares the trials defined by the recipe's `sweep.params` and the command line; a key on the
-/// command line replaces the same key in the recipe. Each error is reported once, with the number
-/// of trials that it affects. Warns about trials that have the same recipe.
+/// command line takes precedence over the same key in the recipe. Each error is reported once, with
+/// the number of trials that it affects. Warns about trials that have the same recipe.
 Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas,
                                     Sources& sources, std::int64_t slots = 1);
 

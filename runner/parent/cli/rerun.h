@@ -25,12 +25,12 @@ struct RerunFlags {
 /// and the overrides.
 void add_rerun(Invocation& verb, RerunFlags& flags);
 
-/// Starts a new run from another run's record, with its resolved recipe and overrides, its threads
-/// and kind of device and, if the recipe is the same, its plans. Every difference from the record
-/// is reported before the run starts. If the inputs or the kinds of its stages have changed, or the
-/// recorded run was resumed with other options, the result could silently differ; the rerun is then
-/// refused (kChangedRun) unless `force` is set. Fails with kNoRun for an evaluation, which has no
-/// training to run again.
+/// Starts a new run from the record of another, using its resolved recipe with the overrides, its
+/// number of threads, its kind of device and, if the recipe is the same, its plans. Every
+/// difference from the record is reported before the run starts. If the inputs or the kinds of its
+/// stages have changed, or the recorded run was resumed with other options, the result could
+/// silently differ; the rerun is then refused (kChangedRun) unless `force` is set. Fails with
+/// kNoRun for an evaluation, which has no training to run again.
 class Rerun {
  public:
   /// Called with the summary of the new run, to which "folder" is added; like

@@ -23,14 +23,14 @@ namespace runner {
 /// line `named`, if it names a recipe, defines trials that are not in the journal (kChangedRun,
 /// with the first settings that differ); input files have changed since a trial started
 /// (kChangedRun, a warning with `force`). Warnings: a trial used another build or processor, or
-/// `slots` trials at a time use more threads than the processor has.
+/// `slots` concurrent trials use more threads than the processor has.
 Diagnostics check_resumed_sweep(const SweepJournal& journal, const NamedRecipe& named,
                                 std::int64_t slots, bool force, Sources& sources);
 
 /// Returns the differences between the record of `run` and the current state, in which `graph`,
 /// compiled from the resolved `recipe`, is to continue or repeat that run. `environment` is what
-/// would be recorded now; `old_recipe` is the recorded recipe. An input changed by an override is
-/// not included.
+/// would be recorded for it now; `old_recipe` is the recorded recipe. An input changed by an
+/// override is not included.
 std::vector<RecordChange> changes_since_record(const RecordedRun& run,
                                                const nlohmann::ordered_json& environment,
                                                const Graph& graph, const Value& old_recipe,

@@ -21,8 +21,8 @@ namespace runner {
 namespace {
 
 constexpr std::int64_t kMostSlots = 1024;
-// Memory of retort and its worker that is neither in tensors nor shared with other processes: 68
-// MiB were measured, plus images in flight.
+// Memory of retort and its worker that is neither in tensors nor shared with other processes:
+// measured at 68 MiB, plus images in flight.
 constexpr std::int64_t kProcesses = std::int64_t{128} << 20;
 
 bool is_planned(const Node& node) {

@@ -20,7 +20,7 @@ struct SlotWish {
 Result<SlotWish> slot_wish(const std::string& text);
 
 /// Returns a SlotMemory for trials on this machine. To find out how much memory a trial needs, a
-/// worker plans its recipe if that trains or evaluates. Borrows all arguments.
+/// worker plans its recipe, unless it neither trains nor evaluates. Borrows all arguments.
 SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const LogFlags& log,
                        Console& console);
 
@@ -38,9 +38,9 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
                                       const SlotWish& wish, const ReuseFlags& reuse,
                                       const LogFlags& log, Console& console);
 
-/// Returns how many trials run at once, for trials with final recipes and at most `threads` threads
-/// each. `memory` contains the trials that have yet to run. Fails if the requested number of trials
-/// does not fit.
+/// Returns how many trials run at once. Their recipes are final, and each uses at most `threads`
+/// threads. `memory` contains the trials that have yet to run. Fails if the requested number of
+/// trials does not fit.
 Result<std::int64_t> choose_slots(const SlotMemory& memory, const SlotWish& wish,
                                   std::int64_t threads, Console& console);
 

@@ -69,7 +69,7 @@ struct ImageWords {
 
 ImageWords image_words(const std::vector<std::string>& words);
 
-/// True if `override` sets where a prediction is computed: the device or the threads.
+/// True if `override` sets only what a prediction runs on: the device or the number of threads.
 bool is_of_machine(const std::string& override);
 
 /// Returns `path`, as typed, in a form that the worker for `graph` can open; the worker may have
@@ -79,7 +79,7 @@ std::string path_for(const Graph& graph, const std::string& path);
 /// Returns `errors` with the source locations of their pointers and without the recipe's secrets.
 Diagnostics placed(Diagnostics errors, const Value& recipe);
 
-/// Returns the devices of this machine to choose from. Messages about the choice go to standard
+/// Returns the devices of this machine, for choosing one. Messages about the choice go to standard
 /// error, unless quiet. Borrows all arguments. If `wait` is given, a signal ends the wait for a
 /// device.
 DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wait = nullptr);

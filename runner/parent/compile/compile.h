@@ -15,8 +15,8 @@ namespace runner {
 /// valid, also returns the rules that it breaks. The result is the part named by run.only.
 Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas);
 
-/// Like compile(), but does not check the rules and returns the whole graph. For recorded recipes
-/// that were already run by an earlier version, which may have had fewer rules.
+/// Like compile(), but does not check the rules and returns the whole graph. For recorded recipes,
+/// which may have been run by an earlier version with fewer rules.
 Result<Graph> compile_recorded(const Recipe& recipe, const SchemaSet& schemas);
 
 /// Returns the part of the recipe's `graph` named by run.only; the whole graph if it is null.
@@ -26,14 +26,14 @@ Result<Graph> part_to_run(Graph graph, const Recipe& recipe);
 /// options that would change the gradient of a training stage (legality.h).
 Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas);
 
-/// Returns the options of `node` that identify its result: without secrets and, for a data stage or
-/// a memory policy, without options that do not change the result (x-resume: safe), such as the
-/// loader's threads and the budget. nullopt if no option is left out.
+/// Returns the options of `node` that identify its result. Leaves out secrets and, for a data stage
+/// or a memory policy, options that do not change the result (x-resume: safe), such as the loader's
+/// threads and the budget. nullopt if no option is left out.
 std::optional<Value> key_options(const Node& node, const Value& recipe, const SchemaSet& schemas);
 
 /// Returns an error for each x-rule broken by the options of the nodes, at the option named by the
-/// rule. Rules refer to options of the mapping described by their schema, and to others as
-/// explained at OptionMapping (option_walk.h).
+/// rule. Rules refer to options of the mapping described by their schema, or to other options as
+/// explained in OptionMapping (option_walk.h).
 Diagnostics broken_rules(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

@@ -155,7 +155,7 @@ bool has_validation(const Node& node) {
          (has_parts ? has_its_folder : holds("split.validation > 0", look));
 }
 
-/// Returns the lookup of `mapping`, extended by inputs.PORT.has_validation, which depends on the
+/// Returns the lookup of `mapping`, extended with inputs.PORT.has_validation, which depends on the
 /// files of the stage wired to the port.
 OptionLookup with_files(const OptionMapping& mapping, const Graph& graph) {
   return [&mapping, &graph](std::string_view path) {

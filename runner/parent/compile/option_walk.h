@@ -50,9 +50,9 @@ void visit_options_of(const Value& options, const SchemaNode& schema, const std:
 /// Returns the option that `path`, which begins with kInputsPrefix, refers to from `node`.
 WiredOption wired_option(const Graph& graph, const Node& node, std::string_view path);
 
-/// Returns a warning, with the reason, for each option written by the user that has no effect
-/// according to the schema's x-effective-when, and for `python` in a recipe without Python code. In
-/// a file, an option set to its default counts as not written.
+/// Returns a warning, with the reason, for each option set by the user that has no effect according
+/// to the schema's x-effective-when, and for `python` in a recipe without Python code. In a file,
+/// an option set to its default counts as not written.
 Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
                                    const SchemaSet& schemas);
 

@@ -13,14 +13,14 @@
 
 namespace runner {
 
-/// Fills in options of each backbone in `recipe`, which must be validated and have its defaults.
-/// Options not written by the user get their values and locations from the config.json next to the
-/// weights; its text is added to `sources`. Returns an error for every written option that
-/// contradicts the config. Missing weights and weights without a config have no effect. Relative
-/// paths of weights are resolved against `folder`, or against the current folder if it is empty. If
-/// image_size of a data stage is auto or not written, it becomes the size on which all backbones
-/// agree. A backbone's size comes from its own option or else from its config; if no backbone has
-/// one, image_size becomes 224.
+/// Fills in options of each backbone in `recipe`, which must be validated and have its defaults
+/// filled in. Options not written by the user get their values and locations from the config.json
+/// next to the weights; its text is added to `sources`. Returns an error for every written option
+/// that contradicts the config. Missing weights and weights without a config have no effect.
+/// Relative paths of weights are resolved against `folder`, or against the current folder if it is
+/// empty. If image_size of a data stage is auto or not written, it becomes the size on which all
+/// backbones agree. A backbone's size comes from its own option or else from its config; if no
+/// backbone has one, image_size becomes 224.
 Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
                                  const std::filesystem::path& folder = {});
 
@@ -52,7 +52,7 @@ struct Recipe {
 /// matter.
 std::string recipe_hash(const Value& resolved);
 
-/// Makes a Recipe from `valid`, which must be validated and have all defaults
+/// Makes a Recipe from `valid`, which must be validated and have all defaults filled in
 /// (Composer::validated()): expands ~ in paths, fills in values from the configs of weights, and
 /// reads the reserved keys. The texts of the configs are added to `sources`; if it is null, no
 /// configs are read. Relative paths of weights are resolved against `folder`, or against the
@@ -64,7 +64,7 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
 std::string notice_of(const Value& resolved);
 
 /// The number of processes that train together in a run of the recipe (device.count). Each of them
-/// uses the recipe's number of threads and the memory in its plan.
+/// uses the recipe's number of threads and the planned memory.
 std::int64_t ranks_of(const Value& resolved);
 
 /// Replaces a leading "~" of `path`, as in "~" or "~/…", with the home folder. Leaves other paths

@@ -135,7 +135,7 @@ bool is_case(const Override& override, const Alias& alias) {
          std::ranges::find(alias.cases, given, &Alias::Case::value) != alias.cases.end();
 }
 
-/// Returns the overrides that `override`, which sets `alias` to a single value, stands for.
+/// Returns the overrides that `override` stands for. `override` sets `alias` to a single value.
 Result<std::vector<Override>> meant(const Override& override, const Alias& alias) {
   if (!alias.of_list.empty() && override.value && override.value->list())
     return meant_by_list(override, alias);
@@ -146,7 +146,7 @@ Result<std::vector<Override>> meant(const Override& override, const Alias& alias
   return result;
 }
 
-/// Returns the values of a sweep over an alias for which each value stands for several overrides.
+/// Returns the values of a sweep over an alias when each value stands for several overrides.
 Result<std::vector<Value>> values_of(const Override& override) {
   const Sweep& sweep = *override.sweep;
   if (sweep.kind == Sweep::Kind::kSimpleChoice || sweep.kind == Sweep::Kind::kChoice)
@@ -216,7 +216,7 @@ Diagnostic foreign_option(const Override& override, const Alias& alias) {
       {{alias.where, "the recipe declares this here"}}};
 }
 
-/// Returns the overrides that `override`, which must not be a zip(), stands for.
+/// Returns the overrides that `override` stands for. `override` must not be a zip().
 Result<std::vector<Override>> meant_by(const Override& override, std::span<const Alias> aliases) {
   const Alias* alias = covering(override.key, aliases);
   if (!alias) return std::vector<Override>{override};

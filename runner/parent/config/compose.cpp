@@ -196,8 +196,8 @@ bool is_about_open(const Diagnostic& error, const Value& recipe) {
   return false;
 }
 
-/// True if the error is about something missing that an override that could not be applied may have
-/// been meant to set.
+/// True if the error is about something missing, which an override that could not be applied may
+/// have been meant to set.
 bool is_about_missing(const Diagnostic& error) {
   return error.code == ErrorCode::kMandatoryValue || error.code == ErrorCode::kMissingKey ||
          error.code == ErrorCode::kInterpolationUnknown;
@@ -389,7 +389,7 @@ Result<Value> Composer::validated(const Composition& composition, Diagnostics* w
 }
 
 /// Returns the schema errors of a composition to which some overrides could not be applied. Leaves
-/// out errors about something missing that those overrides may have been meant to set.
+/// out errors about missing keys and values that those overrides may have been meant to set.
 Diagnostics Composer::other_errors(const Composition& composition) const {
   if (!composition.has_schema) return {};
   auto recipe = validated(composition);

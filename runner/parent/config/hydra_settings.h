@@ -15,7 +15,7 @@ namespace runner {
 // The settings below Hydra's own key `hydra` that are used in recipes and command lines written for
 // Hydra.
 
-/// The key that lists more config folders.
+/// The key that lists additional config folders.
 inline constexpr const char* kSearchPath = "hydra.searchpath";
 
 /// Returns Retort's key for a Hydra setting, such as run.dir for hydra.run.dir; nullopt if

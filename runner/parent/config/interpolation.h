@@ -29,8 +29,8 @@ struct InterpolationSources {
 /// from the schemas' defaults. References to `???` are `???`. ${item.x} and everything below
 /// `aliases` stay unresolved. Values from an environment variable with the name of a secret get
 /// Value::secret_as. Errors and warnings are added to `found`, at the locations of the
-/// interpolations; an interpolation that fails becomes null. Takes time linear in the size of the
-/// document and its resolution.
+/// interpolations; an interpolation that fails becomes null. Runs in time linear in the size of the
+/// document and the result.
 Value resolve_interpolations(const Value& document, const InterpolationSources& sources,
                              Diagnostics& found);
 

@@ -38,7 +38,7 @@ struct InterpolationSyntaxError {
 };
 
 /// Splits `text` at its interpolations and removes the backslashes that escape `${`. Throws
-/// InterpolationSyntaxError, including if interpolations are nested too deeply.
+/// InterpolationSyntaxError for invalid syntax, and for interpolations that are nested too deeply.
 TextPieces parse_interpolations(std::string_view text);
 
 /// Parses a key without its surrounding braces: "a.b", "..a[0]". Throws InterpolationSyntaxError.
@@ -141,7 +141,7 @@ class InterpolationPass {
   Resolved join(const TextPieces& pieces, const Scope& scope, const std::string& written);
   Resolved evaluate(const Interpolation& interpolation, const Scope& scope);
   /// Reports an error and returns true if the pieces contain ${item.x}, which is not known yet. The
-  /// message says that it cannot `use`, such as "be the argument of a resolver".
+  /// message says that ${item.x} cannot `use`, such as "be the argument of a resolver".
   bool refuses_item(const TextPieces& pieces, const Scope& scope, const std::string& use);
   /// Resolves the interpolations in the strings of `written`, which is not part of the document. A
   /// quoted string stays a string.

@@ -108,7 +108,7 @@ Diagnostic needs_multirun(const Override& override);
 
 /// Formats `value` as Hydra does in an override: no spaces, True and False, 1e-05, backslashes
 /// before special characters, and quotes if it was parsed with quotes. The result parses back to
-/// the same value: a string that otherwise would not is quoted. A secret is shown as in records.
+/// the same value, so strings are quoted where this is necessary. A secret is shown as in records.
 std::string element_text(const Value& value);
 
 /// Formats an override: "+a.b@c=value", "~a" or, for a sweep or an edit, the typed text.

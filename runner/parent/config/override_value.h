@@ -33,7 +33,7 @@ struct FunctionCall {
 
 /// Parses the value of an override, which starts at byte `start`. Anything that Hydra accepts means
 /// the same as in Hydra. Our extensions are tried only on what Hydra rejects: letters outside
-/// ASCII, `# ! & ; < > ^` and further `=` in an unquoted text, spaces after a closing quote, quoted
+/// ASCII, `# ! & ; < > ^` and additional `=` in unquoted text, spaces after a closing quote, quoted
 /// keys of mappings, `${a.${b}}`, a comma before `]`, and zip(). Throws OverrideError.
 Element read_override_value(const SourceText& source, std::size_t start);
 

@@ -69,7 +69,7 @@ struct Difference {
   std::vector<std::string> path = {};  ///< the key, part by part
 };
 
-/// Returns all differences, in the order of `before`. Keys that only `after` has come at the end of
+/// Returns all differences, in the order of `before`. Keys found only in `after` come at the end of
 /// their mapping.
 std::vector<Difference> differences(const Value& before, const Value& after);
 

@@ -17,9 +17,9 @@ namespace runner {
 
 /// Defines which values are secrets and what is shown in their place; no other code decides that.
 ///
-/// What counts is the name: it contains TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or
-/// CREDENTIAL, or ends with PASS, ignoring case; words such as `author` and `bypass` are
-/// exceptions. In a key, `tokenizer` is ignored.
+/// A secret is recognized by its name, which contains TOKEN, KEY, SECRET, PASSWORD, PASSWD,
+/// PASSPHRASE, AUTH or CREDENTIAL, or ends with PASS, ignoring case; words such as `author` and
+/// `bypass` are exceptions. In a key, `tokenizer` is ignored.
 ///
 ///  - An environment variable with such a name, and everything derived from it, is shown as the
 ///    interpolation that reads it.
@@ -77,7 +77,7 @@ bool is_lost_secret(const Value& value);
 /// as *** in place of a secret. The user must enter the secret again, since no record stores it.
 Diagnostics lost_secrets(const Value& options, const std::string& pointer);
 
-/// Returns an error for each value at the dotted `keys` of a resolved recipe, or below, that is
+/// Returns an error for each value at or below the dotted `keys` of a resolved recipe that is
 /// derived from a secret: the secret would become public, or the text shown in its place would be
 /// used as the value.
 Diagnostics shown_secrets(const Value& resolved, std::initializer_list<std::string_view> keys);

@@ -10,9 +10,10 @@
 
 namespace runner {
 
-/// Returns a negative number, 0 or a positive number if `a` sorts before, equal to or after `b`.
-/// Numbers and booleans are compared by value, strings by their bytes, and lists item by item.
-/// nullopt if there is no order: null, mappings, quoted strings, values of different types.
+/// Returns a negative number if `a` sorts before `b`, 0 if they are equal, and a positive number if
+/// `a` sorts after `b`. Numbers and booleans are compared by value, strings by their bytes, and
+/// lists item by item. nullopt if there is no order: null, mappings, quoted strings, values of
+/// different types.
 std::optional<int> compare(const Value& a, const Value& b);
 
 /// Random orders that depend only on a seed and are the same on every machine. A 64-bit Mersenne

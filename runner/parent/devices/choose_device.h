@@ -24,7 +24,7 @@ struct DeviceWish {
   std::chrono::duration<double> timeout{}, interval{};
   std::vector<std::string> fallback = {};  ///< "gpu" and "cpu", in order of preference
   /// The UUID of the device that a resumed run used before, or empty. Preferred over other devices
-  /// with enough room.
+  /// with enough free memory.
   std::string preferred = {};
   /// UUIDs of GPUs that the run left because they ran out of memory; never chosen again.
   std::vector<std::string> left = {};
@@ -35,7 +35,7 @@ struct DeviceWish {
   bool is_gpu() const { return select != "cpu"; }
 };
 
-/// Returns the wish for a run that needs a GPU other than those in `left`: `wish`, but ignoring the
+/// Returns the wish for a run that needs a GPU other than those in `left`: `wish` without the
 /// device that it names.
 DeviceWish wish_for_another(DeviceWish wish, std::vector<std::string> left);
 
@@ -64,10 +64,10 @@ struct MeantDevices {
   std::string first_choice = {};
 };
 
-/// Returns the devices that `wish` allows, except those that it excludes, those that it has left
-/// and those that are too old. For cuda:K, returns that device and, if falling back to another GPU
-/// is allowed, all others. kDeviceUnavailable if cuda:K does not exist or cannot be identified;
-/// empty if no device is left.
+/// Returns the devices that `wish` allows, without those that it excludes, those in its `left` and
+/// those that are too old. For cuda:K, returns that device and, if falling back to another GPU is
+/// allowed, all others. kDeviceUnavailable if cuda:K does not exist or cannot be identified; empty
+/// if no device is left.
 Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& visible);
 /// Returns a line for each exclusion that matches no device: "device.exclude: no visible GPU is
 /// '7'".
@@ -100,7 +100,7 @@ struct DeviceModel {
 /// The memory is the "total capacity" in a report from that GPU. It is less than on the data sheet
 /// if error correction or the driver takes up part of it, and varies by a few hundred MiB between
 /// drivers. Without a report, it is the size on the data sheet in units of 10^9 bytes, which is
-/// less than such GPUs report. If a model is sold with several sizes, the plain name means the
+/// less than what such GPUs report. If a model is sold with several sizes, the plain name means the
 /// smallest. Compute capabilities are from https://developer.nvidia.com/cuda-gpus.
 std::span<const DeviceModel> device_models();
 

@@ -105,7 +105,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kTurnPatience = 5s;
 constexpr auto kTurnPause = 5ms;
 
-/// The right to choose, which only one run has at a time. Trying a lock holds it briefly, and
+/// The right to choose, which only one run has at a time. Trying a lock takes it briefly, and
 /// another run must not mistake that for a device in use.
 class QueueTurn {
  public:
@@ -133,7 +133,8 @@ Result<TakenDevice> DeviceSearch::run(const MeantDevices& first_look) {
   return wait();
 }
 
-/// Returns the best device left once runs that have waited longer have chosen; nullopt: none.
+/// Returns the best device that remains once runs that have waited longer have chosen; nullopt if
+/// none does.
 std::optional<DeviceSearch::Held> DeviceSearch::pick() {
   const QueueTurn turn(folder_);
   taken_.clear();
@@ -170,7 +171,7 @@ std::optional<Result<TakenDevice>> DeviceSearch::attempt() {
   return found || was_known ? std::move(found) : attempt();  // another device may have room
 }
 
-/// Determines the need if it is unknown. nullopt: `held` does not have enough room.
+/// Determines the need if it is unknown. nullopt: `held` does not have enough free memory.
 std::optional<Result<TakenDevice>> DeviceSearch::check_need(Held held) {
   if (!need_) {
     const auto need = need_of_(held.device);
@@ -257,7 +258,7 @@ void DeviceSearch::say_who_holds() {
   }
 }
 
-/// True if no candidate could ever have enough room.
+/// True if no candidate could ever have enough free memory.
 bool DeviceSearch::is_hopeless() const {
   return need_ && std::ranges::none_of(candidates_.devices, [&](const DeviceFacts& device) {
            return could_have_room(device, need_->bytes);

@@ -99,11 +99,11 @@ class NvmlLibrary {
 /// Reads this machine's devices from NVIDIA's driver through NVML, which needs no CUDA context and
 /// no GPU memory. Leaves out values that the driver does not report, because it is too old or this
 /// user lacks permission. A GPU that cannot be read at all is listed in DeviceReading::problems;
-/// the other GPUs stay valid.
+/// this does not affect the other GPUs.
 class Nvml : public DeviceSource {
  public:
-  /// `library` is looked up as by dlopen(3). The file `driver` exists only if the machine has a
-  /// driver.
+  /// `library` is looked up the way dlopen(3) does it. The file `driver` exists only if the machine
+  /// has a driver.
   explicit Nvml(std::string library = "libnvidia-ml.so.1",
                 std::filesystem::path driver = "/proc/driver/nvidia/version");
   DeviceReading read() override;

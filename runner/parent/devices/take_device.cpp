@@ -42,7 +42,7 @@ TakenDevice the_cpu(const DeviceWorld& world, const std::string& why) {
   return {.why = why};
 }
 
-/// Returns the result for a wish for a GPU when no GPU can be used.
+/// Returns the result if the wish is for a GPU but no GPU can be used.
 Result<TakenDevice> without_gpu(const DeviceWish& wish, const std::string& why,
                                 const std::string& help, const DeviceWorld& world) {
   if (wish.select == "auto") return the_cpu(world, why);

@@ -21,7 +21,7 @@ class DeviceLock {
   /// Does not wait; nullopt if another run holds the device `uuid`, exclusively or shared.
   static std::optional<DeviceLock> take(const LockFolder& folder, const std::string& uuid);
   /// Shares the device with other runs, for a device that is named in the recipe and used even if
-  /// other runs are using it. nullopt if a run holds it exclusively.
+  /// other runs are using it. nullopt if another run holds it exclusively.
   static std::optional<DeviceLock> share(const LockFolder& folder, const std::string& uuid);
 
  private:
@@ -36,7 +36,7 @@ struct DeviceWorld {
   std::filesystem::path lock_folder = LockFolder::standard_path();
   /// The CUDA version that LibTorch was built with, "13.0"; none if it does not start with a digit.
   std::string cuda = {};
-  std::function<void(const std::string&)> say;  ///< prints a line to the user
+  std::function<void(const std::string&)> say;  ///< prints a line for the user
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
   /// Waits for a duration; returns early with the signal if one asks the program to stop.
   std::function<std::optional<int>(std::chrono::steady_clock::duration)> sleep;
@@ -57,10 +57,10 @@ struct TakenDevice {
 /// end the search.
 using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 
-/// Takes the best device that `wish` allows, one with enough room that is not held by another of
-/// this user's runs. Waits for one if the wish says so: memory used by others must be free at two
-/// checks in a row, and runs are served in order of arrival. Prints what was chosen, and which
-/// processes it is waiting for.
+/// Takes the best device that `wish` allows, has enough free memory and is not held by another of
+/// this user's runs. Waits for one if the wish says so: memory that others were using must be found
+/// free at two checks in a row, and runs are served in order of arrival. Prints what was chosen,
+/// and which processes it is waiting for.
 ///
 /// "auto" means the CPU on a machine without a usable GPU. kDeviceUnavailable if no device is
 /// available and the wish allows no fallback; kCannotCreate if locks cannot be relied on. Calls

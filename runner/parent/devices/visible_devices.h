@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// A process that uses memory of a device.
+/// A process that uses memory on a device.
 struct DeviceHolder {
   std::int64_t pid = 0;  ///< as reported by the driver; in a container, it may be the host's
   std::optional<std::int64_t> bytes = {};
@@ -17,7 +17,8 @@ struct DeviceHolder {
 };
 
 /// The properties of a device that CUDA can compute on: a GPU or, if the GPU is partitioned (MIG),
-/// one of its instances. A value is nullopt if the driver does not report it, or not to this user.
+/// one of its instances. A value is nullopt if the driver does not report it, or does not report it
+/// to this user.
 struct DeviceFacts {
   int index = 0;  ///< GPU number from 0 in PCI bus order, as in NVML and nvidia-smi
   std::optional<int> instance = {};  ///< the MIG instance, from 0

@@ -52,7 +52,7 @@ std::pair<std::string, std::string> family_and_quantity(const std::string& metri
   return {metric.substr(0, slash), metric.substr(slash + 1)};
 }
 
-/// Returns where a metric belongs; nullopt if no curve shows it.
+/// Returns the quantity and the curve for a metric; nullopt if no curve shows it.
 std::optional<std::pair<std::string, Curve>> curve_of(const std::string& metric) {
   auto [family, quantity] = family_and_quantity(metric);
   if (family == "memory" || family == "evaluate") return std::nullopt;

@@ -89,7 +89,7 @@ struct Document {
   void add(Block block) { blocks.push_back(std::move(block)); }
 };
 
-/// What a page has if it comes from a server instead of a file.
+/// The additional content of a page sent by a server.
 struct Served {
   std::string progress = {};  ///< a line about a run in progress
   std::string events = {};    ///< the address of its events (run_events.h); empty: not in progress

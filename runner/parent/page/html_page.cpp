@@ -197,7 +197,7 @@ class PageWriter {
     body_ += "</div>\n";
   }
 
-  /// Opens an area that scrolls sideways and can be reached with the keyboard.
+  /// Opens an area that scrolls horizontally and can be reached with the keyboard.
   void begin_wide(const std::string& caption, bool is_folded) {
     if (is_folded) body_ += "<details><summary>" + markup_text(caption) + "</summary>\n";
     body_ += "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"" +

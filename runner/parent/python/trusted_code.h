@@ -50,8 +50,8 @@ class TrustedCode {
   /// Replaces the file, which only the user may read. Throws WriteError.
   void save() const;
 
-  /// Returns retort/trusted.json in $XDG_CONFIG_HOME, else in $HOME/.config; empty if neither
-  /// variable is set to an absolute path.
+  /// Returns the path of retort/trusted.json under $XDG_CONFIG_HOME or, failing that, under
+  /// $HOME/.config; empty if neither variable is set to an absolute path.
   static std::filesystem::path standard_file();
 
  private:

@@ -64,7 +64,7 @@ std::optional<InputFile> look_at_file(const fs::path& path, std::string name) {
   return state ? std::optional(InputFile{std::move(name), *state}) : std::nullopt;
 }
 
-/// True if a folder was created by runs; it is then not an input of a recipe.
+/// True if a folder was created by runs; such a folder is not an input of a recipe.
 bool is_made_by_runs(const fs::path& folder) {
   std::error_code error;
   return fs::exists(RunLayout(folder).mark(), error) || fs::exists(folder / kSweepJournal, error);

@@ -26,7 +26,7 @@ struct Monitor {
 std::optional<Monitor> monitor_of(const Value& options);
 
 /// Follows the metrics of a training stage. Finds the step at which the monitored metric was best,
-/// as the stage's checkpoints do, and the metrics measured at that step.
+/// by the same rule as the stage's checkpoints, and the metrics measured at that step.
 class BestValidation {
  public:
   explicit BestValidation(Monitor monitor) : monitor_(std::move(monitor)) {}
@@ -69,7 +69,7 @@ struct WorkedTime {
 WorkedTime worked_time(const std::filesystem::path& folder);
 
 /// Returns when the run in `folder` was last started or resumed, in seconds since 1970; 0 if its
-/// summary does not tell.
+/// summary does not say.
 double started_at(const std::filesystem::path& folder);
 
 /// Returns the recoveries recorded in the summary.json at `path`; none if it cannot be read.
@@ -84,8 +84,7 @@ class RunSummary {
   /// Adds nodes, metrics and diagnostics. `seconds` must be set to the time of the event before the
   /// call.
   void see(const Event& event);
-  /// Adds the seconds that an earlier attempt spent on `node`; the time of this attempt is added to
-  /// them.
+  /// Adds the seconds that earlier attempts spent on `node`; this attempt's time is added to them.
   void add_earlier(const std::string& node, double seconds);
   /// Drops the metrics of `node`.
   void forget_metrics(const std::string& node);

@@ -56,8 +56,8 @@ class Database {
  public:
   /// An empty database.
   Database();
-  /// Opens the database in `file` read-only; only what is queried is read. Returns nullopt if there
-  /// is no such file. Damage is found only when a query reads it.
+  /// Opens the database in `file` read-only; reads only what is queried. Returns nullopt if there
+  /// is no such file. Damage is detected only when a query reads the damaged part.
   static std::optional<Database> open(const std::filesystem::path& file);
   /// Reads the database in `file` into memory; nullopt if it cannot be read.
   static std::optional<Database> read(const std::filesystem::path& file);

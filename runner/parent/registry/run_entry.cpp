@@ -148,7 +148,7 @@ bool is_tag(const std::string& text) {
          std::ranges::all_of(text, is_part);
 }
 
-/// Locks the folder itself, since a running run holds the lock in its record. False if another
+/// Locks the folder itself, since a run in progress holds the lock in its record. False if another
 /// process keeps the folder locked.
 bool wait_for_lock(const Descriptor& folder) {
   using namespace std::chrono_literals;

@@ -52,7 +52,7 @@ struct RunEntry {
 RunEntry read_entry(const std::filesystem::path& folder);
 
 /// Reads the tags of the run in `folder`, sorted, from tags.json: {"schema": 1, "tags": ["best"]}.
-/// There are none if the file does not exist. kDamagedRecord if it cannot be read.
+/// Returns no tags if the file does not exist, kDamagedRecord if it cannot be read.
 Result<std::vector<std::string>> read_tags(const std::filesystem::path& folder);
 
 /// Adds tags to a run and removes others; returns the resulting tags. kUsage for an invalid tag

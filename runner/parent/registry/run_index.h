@@ -39,8 +39,8 @@ struct IndexedKey {
 class RunIndex {
  public:
   /// Loads the index of the runs below `root`, an absolute path, from its file in `folder`,
-  /// run_index_folder(). The index is empty, to be filled by refresh(), if `folder` is empty, if
-  /// there is no file, or, with a warning, if the file is unusable.
+  /// normally run_index_folder(). If `folder` is empty, or the file is missing or unusable (the
+  /// latter with a warning), the index starts empty and refresh() fills it.
   RunIndex(const std::filesystem::path& root, const std::filesystem::path& folder,
            Diagnostics& warnings);
 
@@ -90,7 +90,7 @@ struct FoundRun {
 
 /// Returns the runs in `root`: `root` itself if it is a run, else those up to three levels below
 /// it, sorted; none if `root` cannot be read. `known` contains the stamps of known runs by folder:
-/// a run with an unchanged stamp takes only a few system calls. Links are not followed.
+/// checking a run with an unchanged stamp takes only a few system calls. Links are not followed.
 ///
 /// Files of a run are replaced by renaming, which changes the timestamps of the run's folder;
 /// editing a file in place changes the file's own timestamps.

@@ -26,7 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestRecipe = 16 << 20;
-constexpr std::size_t kLongestCell = 40;  // most characters of a recipe's value in the table
+constexpr std::size_t kLongestCell = 40;  // characters of a recipe's value in the table
 
 /// Reads the recipe that the run recorded.
 Result<Value> read_recipe(const RecordedRun& run, Sources& sources) {
@@ -89,7 +89,7 @@ std::vector<Comparison::Field> recipe_differences(const std::vector<Value>& reci
 }
 
 /// Maps the folder of each evaluation in `runs` to the folder of the run that it evaluated. If that
-/// run is in `runs` too, its folder is written as in `runs`.
+/// run is also in `runs`, its folder is written the way it is there.
 std::map<std::string, std::string> evaluated_runs(std::span<const RecordedRun> runs) {
   const auto whole = [](const std::filesystem::path& folder) {
     return std::filesystem::absolute(folder / "").lexically_normal();

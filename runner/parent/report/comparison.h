@@ -46,7 +46,7 @@ struct Comparison {
 };
 
 /// Compares at least two evaluated runs. The texts of the recipes are added to `sources`. Skips
-/// runs that were not evaluated, with a warning (kNoResults), which is an error if fewer than two
+/// runs that were not evaluated, with a warning (kNoResults), or with an error if fewer than two
 /// runs remain. kDamagedRecord if a record cannot be read.
 Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources,
                                 Diagnostics& warnings);
@@ -65,7 +65,7 @@ std::string comparison_text(const Comparison& comparison, const TextStyle& style
 nlohmann::ordered_json to_json(const Comparison& comparison);
 
 /// Draws model_comparison.svg: a bar for the accuracy of each row, from 0 to 100 %, with its 95 %
-/// interval.
+/// confidence interval.
 Drawing draw_comparison(const Comparison& comparison);
 
 }  // namespace runner

@@ -14,11 +14,11 @@ namespace {
 constexpr int kMostBars = 40;
 
 /// A histogram of values that are multiples of some fraction, such as one query of an episode. The
-/// width of a bar is a whole multiple of that fraction; otherwise, some bars would contain more of
-/// these values than their neighbors and the histogram would look jagged.
+/// width of a bar is a whole multiple of that fraction; otherwise, some bars would cover more of
+/// these values than their neighbors, and the histogram would look jagged.
 struct Bars {
   double width = 1;
-  /// Numbers of values by the index of a bar, which is centered at index x width.
+  /// The number of values in each bar, by the bar's index; a bar is centered at index x width.
   std::map<std::int64_t, std::int64_t> counts;
 
   explicit Bars(const std::vector<double>& values) {
@@ -45,7 +45,8 @@ std::string bar_tip(std::int64_t episodes, double middle) {
          percent(middle) + " %";
 }
 
-/// The contents of one drawing: a value for each episode, the mean and its 95 % interval.
+/// The contents of one drawing: a value for each episode, the mean and its 95 % confidence
+/// interval.
 struct Distribution {
   const std::vector<double>& values;
   double mean, low, high;

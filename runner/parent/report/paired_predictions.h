@@ -31,17 +31,17 @@ Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::
 /// The difference in a metric between two classifiers on the same samples.
 struct MetricGain {
   double value = 0;          ///< run - base, as a fraction
-  double low = 0, high = 0;  ///< 95 % interval
+  double low = 0, high = 0;  ///< 95 % confidence interval
 };
 
 /// How much better one classifier is than another on the same samples. A hard sample is hard for
-/// both, so only samples that exactly one of them gets right count.
+/// both, so only samples that exactly one of them gets right are counted.
 struct PairedClassifiers {
   std::string run, base;  ///< the labels of the rows of the comparison
   /// Numbers of samples that only `run` gets right, only `base`, or both or neither.
   std::int64_t better = 0, worse = 0, equal = 0;
-  /// McNemar's test of equal error rates, two-sided and exact, by the binomial distribution of
-  /// `better` among the samples where they differ; and its mid-p, which is less conservative
+  /// McNemar's test of equal error rates, two-sided and exact, based on the binomial distribution
+  /// of `better` among the samples on which they differ; and its mid-p, which is less conservative
   /// (Fagerland, Lydersen and Laake, 2013).
   double p_value = 1, mid_p = 1;
   MetricGain accuracy, mean_per_class;  ///< with percentile intervals from a paired bootstrap

@@ -18,8 +18,9 @@ namespace runner {
 /// there are no values.
 std::string sparkline(std::span<const std::int64_t> values, const TextStyle& style);
 
-/// Returns the names of phases, each placed where its phase begins in the sparkline of `points`
-/// values above it. The longest phases are placed first; names that do not fit are left out.
+/// Returns a line with the names of phases, each placed where its phase begins in the sparkline of
+/// `points` values above the line. The longest phases are placed first; names that do not fit are
+/// left out.
 std::string phase_line(std::span<const PhaseMark> phases, std::size_t points,
                        const TextStyle& style);
 

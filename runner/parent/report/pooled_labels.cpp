@@ -17,7 +17,7 @@ struct LabelCounts {
   double f1() const { return ratio_of(2 * right, predicted + support); }
 };
 
-/// As stages/evaluate/multi_label_metrics.h defines the metrics of several labels.
+/// The metrics of several labels, as defined in stages/evaluate/multi_label_metrics.h.
 class PooledLabels final : public PooledMeasure {
  public:
   explicit PooledLabels(std::span<const PooledRow> rows) : samples_(rows.size()) {

@@ -21,7 +21,7 @@ struct PooledRow {
   const std::string& operator[](std::size_t column) const { return (*fields)[column]; }
 };
 
-/// Metrics of samples that can be computed quickly for many bootstrap draws.
+/// Metrics over samples, computed quickly enough for many bootstrap draws.
 class PooledMeasure {
  public:
   /// Names and values in a fixed order; nullopt: undefined.
@@ -47,7 +47,8 @@ class DefinedMean {
   double sum_ = 0, count_ = 0;
 };
 
-/// Each returns the metrics of pooled_metrics() for one kind of table. There must be a row.
+/// Each returns the metrics of pooled_metrics() for one kind of table. There must be at least one
+/// row.
 std::unique_ptr<PooledMeasure> measure_classes(std::span<const PooledRow> rows,
                                                std::vector<std::size_t> ks);
 std::unique_ptr<PooledMeasure> measure_labels(std::span<const PooledRow> rows);

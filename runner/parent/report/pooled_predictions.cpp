@@ -13,7 +13,7 @@ namespace {
 /// Samples by number, in the groups that the bootstrap draws.
 struct SampleGroups {
   std::vector<std::vector<std::size_t>> groups;
-  bool has_names = false;  // some samples have a group of their own name
+  bool has_names = false;  // some samples belong to a named group
 };
 
 SampleGroups groups_of(std::span<const PooledRow> rows) {

@@ -10,7 +10,7 @@
 
 namespace runner {
 
-/// A metric over the samples of all tables, with its 95 % interval.
+/// A metric over the samples of all tables, with its 95 % confidence interval.
 struct PooledMetric {
   std::string name;  ///< "top1"
   double value = 0;
@@ -27,8 +27,8 @@ struct PooledMetrics {
   std::vector<PooledMetric> metrics;
 };
 
-/// Computes those metrics of an evaluation that its predictions determine, over the samples of all
-/// tables together, which must be of one kind:
+/// Computes the metrics of an evaluation that can be derived from its predictions, over the samples
+/// of all tables together. The tables must be of one kind:
 ///
 /// - classes or grades: top1; top<k> for the given `ks` that the tables have; mean_per_class, macro
 ///   and weighted precision, recall and f1, as scikit-learn defines them with zero_division=0;
@@ -40,9 +40,9 @@ struct PooledMetrics {
 /// - numbers: mae, rmse and r2, means over the targets, and those of each of several targets.
 ///
 /// The bootstrap draws as many groups as there are, with all their samples, as a function of
-/// `seed`; a draw in which a metric is undefined is left out of its percentiles. Samples from which
-/// an ensemble abstains are left out; without other samples, or for other tables, the result is
-/// empty.
+/// `seed`; a draw in which a metric is undefined is excluded from that metric's percentiles.
+/// Samples from which an ensemble abstains are left out; if no samples remain, or for other tables,
+/// the result is empty.
 PooledMetrics pooled_metrics(std::span<const PredictionTable> tables,
                              const std::vector<std::size_t>& ks, std::uint64_t seed);
 

@@ -17,7 +17,7 @@ struct PooledErrors {
   }
 };
 
-/// As stages/artifact/targets.h defines the errors of numbers.
+/// The errors of predicted numbers, as defined in stages/artifact/targets.h.
 class PooledTargets final : public PooledMeasure {
  public:
   explicit PooledTargets(std::span<const PooledRow> rows) {

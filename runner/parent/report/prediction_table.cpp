@@ -17,7 +17,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kLargestPooledTable = std::size_t{1} << 30;
-// What precedes a grade in the name of a column: for ensembles that vote, or else for networks.
+// The prefixes of grades in column names: first for ensembles that vote, then for networks.
 constexpr std::array<std::string_view, 2> kGradePrefixes = {"score_", "p_"};
 constexpr std::string_view kLabelPrefix = "p_";
 constexpr std::string_view kTrueColumn = "target", kPredictedColumn = "prediction";

@@ -36,7 +36,7 @@ struct PredictionTable {
   std::vector<std::size_t> probabilities;
   /// The column with the probability of the sample's label, if there is one.
   std::optional<std::size_t> label_probability;
-  /// For a multi-label evaluation: then `label` and `predicted` hold names separated by "|".
+  /// For a multi-label evaluation; `label` and `predicted` then hold names separated by "|".
   std::vector<Label> labels;
 
   std::vector<Target> targets;  ///< for an evaluation of numbers; all of their fields are finite
@@ -47,7 +47,7 @@ struct PredictionTable {
 Result<PredictionTable> read_prediction_table(const std::filesystem::path& folder,
                                               const std::string& node);
 
-/// Returns the number in a field; NaN if it is none.
+/// Returns the number in a field; NaN if it does not contain a number.
 double number_of_field(const std::string& field);
 
 }  // namespace runner

@@ -37,7 +37,7 @@ struct RecordedEvaluation {
     std::int64_t support = 0;
   };
   std::string node, title;                 ///< node id; display name, "evaluate[rate=0.001]"
-  double accuracy = 0, low = 0, high = 0;  ///< over all samples, with its 95 % interval
+  double accuracy = 0, low = 0, high = 0;  ///< over all samples, with its 95 % confidence interval
   double mean_per_class = 0, loss = 0;
   std::int64_t samples = 0;
   bool is_smoke = false;
@@ -109,8 +109,8 @@ std::vector<std::string> evaluated_nodes(const std::filesystem::path& folder);
 /// 12. `evaluation` must have a matrix.
 Drawing draw_confusion(const RecordedEvaluation& evaluation, const std::string& name);
 
-/// Draws roc.svg: mean curves over the classes and over all pairs of sample and class, and the
-/// curves for individual classes if they are recorded.
+/// Draws roc.svg: the mean curves over the classes and over all sample-class pairs, and the curves
+/// for individual classes if they are recorded.
 Drawing draw_roc(const RecordedEvaluation& evaluation, const std::string& name);
 
 /// Draws calibration.svg: how often predictions with each probability are correct, above the number

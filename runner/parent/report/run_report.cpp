@@ -102,7 +102,7 @@ std::string training_text(const std::string& title, const TrainingHistory& histo
   return text + "\n" + best_epoch_text(history, best);
 }
 
-/// Returns which labels are suspected to be wrong, and how much this can be trusted; empty if none.
+/// Returns which labels are suspected to be wrong, and how reliable that is; empty if none are.
 std::string suspects_text(const RecordedEvaluation::Suspects& suspects) {
   if (suspects.count == 0) return "";
   std::string text = "  suspected labels: " + std::to_string(suspects.count);

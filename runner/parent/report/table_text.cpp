@@ -56,7 +56,7 @@ std::size_t width_of(const std::vector<TableColumn>& block) {
   return sum - std::min(sum, kGap);
 }
 
-/// Divides columns among tables that can be made to fit; each has the first column.
+/// Divides the columns among tables that can be made to fit; each includes the first column.
 std::vector<std::vector<TableColumn>> blocks_of(const std::vector<TableColumn>& columns,
                                                 std::size_t width) {
   std::vector<std::vector<TableColumn>> blocks;
@@ -76,7 +76,7 @@ std::vector<std::vector<TableColumn>> blocks_of(const std::vector<TableColumn>& 
   return blocks;
 }
 
-/// Makes the widest columns narrower until the block fits or nothing can be narrower.
+/// Makes the widest columns narrower until the block fits or nothing can be narrowed further.
 std::vector<TableColumn> fitted(std::vector<TableColumn> block, std::size_t width) {
   for (std::size_t sum = width_of(block); sum > width; --sum) {
     const auto slack = [](const TableColumn& one) { return one.width > one.least ? one.width : 0; };
@@ -87,7 +87,7 @@ std::vector<TableColumn> fitted(std::vector<TableColumn> block, std::size_t widt
   return block;
 }
 
-/// Divides a cell among lines of at most `width` columns.
+/// Wraps a cell into lines of at most `width` columns.
 std::vector<std::string> wrapped(const std::string& cell, std::size_t width) {
   if (columns(cell) <= width) return {cell};
   std::vector<std::string> lines;

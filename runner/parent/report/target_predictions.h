@@ -21,8 +21,8 @@ struct TargetPredictions {
 Result<std::vector<TargetPredictions>> read_target_predictions(const std::filesystem::path& folder,
                                                                const std::string& node);
 
-/// Draws predictions.svg: for each target, the predictions over the true numbers on the left and
-/// the residuals (true - predicted) over the predictions on the right. Draws at most
+/// Draws predictions.svg: for each target, the predictions against the true numbers on the left and
+/// the residuals (true - predicted) against the predictions on the right. Draws at most
 /// kMostDrawnPairs samples per target, evenly spaced, and at most kMostDrawnTargets targets.
 Drawing draw_predictions(const std::vector<TargetPredictions>& targets, const std::string& name);
 inline constexpr std::size_t kMostDrawnPairs = 5000, kMostDrawnTargets = 20;

@@ -55,7 +55,7 @@ struct RunToPlan {
   const CheckpointSources& trained;  ///< training runs that are not part of the graph
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;
   /// Set if part of the run is already done. Errors are then ignored, because they may concern only
-  /// that part, and only the nodes that could be planned count.
+  /// that part, and only the nodes that could be planned are considered.
   bool is_resumed = false;
   std::filesystem::path node_index = {};
 };

@@ -23,7 +23,8 @@ namespace runner {
 /// Runs the commands in a recipe's `hooks`. Each is a program and its arguments, run without a
 /// shell, and receives the event as a line of JSON on its standard input. Commands run one after
 /// another while the worker continues. If one fails or takes too long, a kHookFailed warning is
-/// reported. A new validation replaces any that is still waiting for earlier commands.
+/// reported. A new validation replaces any validation that is still waiting for earlier commands to
+/// finish.
 class Hooks {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;

@@ -79,7 +79,7 @@ PlanAnswer plan_answer_from_json(nlohmann::ordered_json json);
 Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& request,
                                 ProgressDisplay& display);
 
-/// Returns a conversation with a worker for which no record is written. Shows the worker's
+/// Returns a conversation, with a worker, for which no record is written. Shows the worker's
 /// progress, messages and log lines on `display`, which must outlive the conversation, under `name`
 /// or, if that is empty, under the node that they concern.
 ///

@@ -7,8 +7,8 @@
 namespace runner {
 
 /// Checks whether a run that began with the recipe `before` can continue with `after`, both
-/// resolved. Returns an error for every changed option that must not change, or that may change
-/// only with `force` if `force` is false (x-resume in the schemas). A secret missing from the
+/// resolved. Returns an error for every changed option that must not change or, if `force` is
+/// false, that may change only with `force` (x-resume in the schemas). A secret missing from the
 /// record may be supplied again.
 Diagnostics check_change(const Value& before, const Value& after, bool force,
                          const SchemaSet& schemas);

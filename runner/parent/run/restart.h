@@ -37,9 +37,9 @@ struct Restart {
 /// - After a fatal device error, or after SIGKILL, which the kernel's OOM killer sends, the run
 /// continues from the last checkpoint, at most max_retries times, if on_oom contains replan. It
 /// keeps the same plan, since the cause may be temporary, until two workers in a row get no further
-/// than the checkpoint they started from. Then the run stops. After a kill on a CPU, where tensors
-/// are in host memory, the run instead continues with the training node's next plan, until no plans
-/// are left.
+/// than the checkpoint from which they started. Then the run stops. After a kill on a CPU, where
+/// tensors are in host memory, the run instead continues with the training node's next plan, until
+/// no plans are left.
 ///
 /// Any other worker exit ends the run. The counts start at 0 on each device.
 class RestartRule {

@@ -42,9 +42,9 @@ struct Ending {
 };
 
 /// Holds conversations with several workers in one loop. SIGINT, SIGTERM and SIGHUP are passed on
-/// to each worker once, so that it can save and stop at a step. A second SIGINT kills the remaining
-/// workers, as does exceeding WorkerCommand::grace. SIGUSR1 and SIGUSR2 make workers save and
-/// continue. While a Supervision exists, it receives this process's signals.
+/// to each worker once, so that it can save and stop at a step. Workers that are still running are
+/// killed on a second SIGINT or after WorkerCommand::grace. SIGUSR1 and SIGUSR2 make workers save
+/// and continue. While a Supervision exists, it receives this process's signals.
 ///
 ///   Supervision supervision;
 ///   for (const Work& work : all)

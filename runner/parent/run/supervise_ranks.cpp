@@ -21,8 +21,8 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
-/// The time for all ranks to exit after one has failed. Ranks notice a failure at once, unless they
-/// are still waiting for the others to join.
+/// How long the ranks have to exit after one of them has failed. Ranks notice a failure at once,
+/// unless they are still waiting for the others to join.
 constexpr auto kNotice = std::chrono::seconds(10);
 
 class RanksOfRun {

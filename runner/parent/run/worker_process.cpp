@@ -73,10 +73,10 @@ void close_inherited(unsigned flags) {
 }
 
 /// How long a worker's thread spins before it sleeps while waiting for the others. With libgomp's
-/// default of 300,000 rounds, as soon as other processes compete, spinning threads take cores from
-/// the very threads that they are waiting for: alongside two such processes, training ran at a
-/// tenth of its speed. With 1,000 rounds, it keeps its share; without competition, it loses a few
-/// percent.
+/// default of 300,000 rounds, as soon as other processes compete for the cores, spinning threads
+/// take them from the very threads that they are waiting for: alongside two such processes,
+/// training ran at a tenth of its speed. With 1,000 rounds, training keeps its share of the cores;
+/// without competition, it loses a few percent.
 constexpr char kSpin[] = "GOMP_SPINCOUNT=1000";
 
 /// Returns this process's environment with `changes`, plus a waiting policy for threads unless the

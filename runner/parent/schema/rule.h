@@ -50,7 +50,7 @@ using OptionLookup = std::function<const Value*(std::string_view path)>;
 /// Evaluates a condition. It combines options, numbers, 'strings', true, false and null with
 ///   and or not   == != < <= > >=   + - * / %   ( )   size(option)   least(list)   is_text(option)
 ///   differ(list.key)
-/// as in Python. An absent option is null. least() is the smallest number of a list, and differ()
+/// as in Python. An absent option is null. least() is the smallest number in a list, and differ()
 /// is true if no two items of the list have the same text under the key. Comparing or adding values
 /// that are not numbers yields "unknown", and an unknown condition counts as true, like CHECK in
 /// SQL: "width % heads == 0" holds if width is "auto". Throws std::invalid_argument if the text is

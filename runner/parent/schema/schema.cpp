@@ -57,7 +57,7 @@ std::optional<decltype(Value::data)> number_in(const std::string& text) {
 }
 
 /// Values from environment variables are strings. Converts the strings at the locations of `errors`
-/// to numbers if they parse as numbers. Returns true if any was converted.
+/// to numbers if they parse as numbers. Returns true if any of them was converted.
 bool read_environment_numbers(Value& root, const Diagnostics& errors) {
   bool is_changed = false;
   for (const Diagnostic& error : errors) {

@@ -15,8 +15,8 @@ struct SchemaCircle {
 };
 
 /// Returns the cycles among `nodes` once their references and kinds are resolved. Values are
-/// finite, so a cycle can only consist of references that stay at the same value, or of defaults
-/// that are mappings or lists and would be filled in inside each other.
+/// finite, so a cycle can consist only of references that stay at the same value, or of defaults
+/// that are mappings or lists and would be filled in inside one another.
 std::vector<SchemaCircle> circles_in(const std::deque<SchemaNode>& nodes);
 
 }  // namespace runner

@@ -18,7 +18,7 @@ namespace runner {
 /// pattern.
 class Pattern {
  public:
-  /// Longer strings never match, so constraining a string by a pattern also constrains its length.
+  /// Longer strings never match, so constraining a string with a pattern also limits its length.
   static constexpr std::size_t kMaxText = 1000;  // characters
 
   /// Returns nullopt if `expression` is invalid.

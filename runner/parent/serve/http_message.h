@@ -27,7 +27,7 @@ struct PageRequest {
 };
 
 /// A server's response. With `events`, the body is a stream of server-sent events instead: the
-/// server calls `events` about once a second and sends what it returns, until that is nullopt.
+/// server calls `events` about once a second and sends what it returns, until it returns nullopt.
 struct PageReply {
   int status = 200;
   std::string body = {};

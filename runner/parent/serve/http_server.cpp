@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 constexpr int kThreads = 32, kMostStreams = 16;
 constexpr std::size_t kLargestHead = 16 << 10;
 constexpr milliseconds kForRequest(10'000), kForReply(30'000), kBetweenEvents(1000);
-constexpr int kQuietEvents = 15;  // then a line is sent to check that the client is there
+constexpr int kQuietEvents = 15;  // then a line is sent to check that the client is still there
 
 Diagnostic no_port(int port, int error) {
   const std::string name = port == 0 ? "no port" : "port " + std::to_string(port);
@@ -65,7 +65,7 @@ class HttpServer::Connection {
     }
   }
 
-  /// False if the client does not receive it in time or is gone.
+  /// False if the client does not receive `bytes` in time or has disconnected.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       if (!wait(POLLOUT, Clock::now() + kForReply)) return false;
@@ -76,7 +76,7 @@ class HttpServer::Connection {
     return true;
   }
 
-  /// Waits for the client to leave; false if it does or the server stops.
+  /// Waits for `time`; false if the client disconnects or the server stops in the meantime.
   bool pause(milliseconds time) {
     const auto deadline = Clock::now() + time;
     std::array<char, 4096> piece;

@@ -33,7 +33,7 @@ struct Catalog {
   std::vector<std::string> ids;               ///< of each run
   std::vector<const CatalogSweep*> sweep_of;  ///< of each run; null: it is not a trial
   std::vector<std::unique_ptr<CatalogSweep>> sweeps;
-  std::unordered_map<std::string, std::size_t> by_id;  ///< where a run is in `runs`
+  std::unordered_map<std::string, std::size_t> by_id;  ///< the index of a run in `runs`
   std::string problem = {};  ///< why the folders can no longer be read; empty: they can
 
   const CatalogSweep* sweep(const std::string& id) const;  ///< null: there is none
@@ -47,9 +47,9 @@ struct RunFacts {
   std::string curve = {};  ///< a training stage's validation metric over its epochs, as a sparkline
 };
 
-/// Keeps the catalog of some folders up to date. While somebody is looking at it, a thread rereads
-/// the folders every two seconds, so a page with many runs need not wait for that. All functions
-/// may be called by several threads at once.
+/// Keeps the catalog of some folders up to date. While somebody is viewing it, a thread rereads the
+/// folders every two seconds, so that pages with many runs do not have to wait. All functions may
+/// be called by several threads at once.
 class RunCatalog {
  public:
   /// `wish` names the folders, and its callback is called before records are read; `indexes` is as

@@ -52,7 +52,7 @@ ListRow row_of(const ListedRun& run, const std::string& id) {
           .run = &run};
 }
 
-/// True if `a` is better than `b`, which measures the same metric.
+/// True if `a` is a better value of the metric than `b`.
 bool is_better(const std::string& metric, double a, double b) {
   return is_smaller_better(metric) ? a < b : a > b;
 }

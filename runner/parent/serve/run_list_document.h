@@ -8,8 +8,8 @@ namespace runner {
 
 /// Returns the list of runs and sweeps, a hundred per page. The query fields select them:
 ///
-///   text    a filter (RunFilter) or a part of a name, recipe, state, metric or tag
-///   state, recipe   exactly this one
+///   text    a filter (RunFilter) or part of a name, recipe, state, metric or tag
+///   state, recipe   exactly this state or recipe
 /// trials "listed": list trials too, which otherwise appear only on the pages of their sweeps
 ///   sort, order     a column of the table; "up" or "down"
 ///   page    counted from 1

@@ -65,8 +65,8 @@ void add_above(Document& document, std::vector<Block> blocks) {
                          std::make_move_iterator(blocks.end()));
 }
 
-/// Returns a form that compares the run at `place` with another one: those of the same recipe
-/// first, and most recently started first among those.
+/// Returns a form for comparing the run at `place` with another. Runs of the same recipe come
+/// first; within each group, the most recently started come first.
 Form comparison_form(const Catalog& catalog, std::size_t place) {
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < catalog.runs.size(); ++i)

@@ -16,8 +16,8 @@ namespace runner {
 ///   /compare?a=ID&b=ID two runs side by side
 ///
 /// Every request needs the token, either in the query or in the cookie that the first such request
-/// sets. The Host header must name this machine, so that no web page can read the site through a
-/// host name that it makes point here (DNS rebinding). Methods other than GET and HEAD are
+/// sets. The Host header must name this machine, so that no web page can read the site by making
+/// its own host name resolve to this machine (DNS rebinding). Methods other than GET and HEAD are
 /// rejected.
 class Site {
  public:

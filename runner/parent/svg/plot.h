@@ -17,15 +17,16 @@ struct Ticks {
 };
 
 /// Returns at least two and at most `most` ticks (`most` is 3 or more) for the range between `low`
-/// and `high`, which must be finite and may be in any order. If they are equal, the axis extends to
-/// both sides.
+/// and `high`, which must be finite and may be in any order. If they are equal, the axis extends
+/// beyond them on both sides.
 Ticks nice_ticks(double low, double high, int most);
 
 /// Like nice_ticks(), for whole numbers such as epochs: all ticks are whole numbers.
 Ticks whole_ticks(double low, double high, int most);
 
-/// Returns ticks for a logarithmic axis: the values are log10 of "0.1", "1", "10" or, over few
-/// powers of ten, also of 2 and 5 times these. `low` and `high` are the logarithms of the data.
+/// Returns ticks for a logarithmic axis: the values are log10 of "0.1", "1", "10" and, if the range
+/// spans only a few powers of ten, also of 2 and 5 times these. `low` and `high` are the logarithms
+/// of the data.
 Ticks power_ticks(double low, double high, int most);
 
 /// One axis of a plot.

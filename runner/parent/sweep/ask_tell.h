@@ -21,14 +21,14 @@ namespace runner {
 ///   {"refused": 0, "errors": ["unknown key 'train.epoch'"]}    the next ask follows
 ///   {"tell": 0, "trial": 0, "state": "finished", "value": 0.5, "metric": "validation/loss",
 ///    "best": "smallest", "metrics": {"validation/loss": 0.5, "evaluate/top1": 0.8}}
-///   {"error": "…"}        a line of the sampler is invalid
+///   {"error": "…"}        a line from the sampler is invalid
 /// From the sampler:
 ///   {"ask": 0, "settings": {"train.epochs": 5}}
 ///   {"stop": true}        no more trials; the end of its output means the same
 ///
-/// "value" is the value of the metric that compares trials, null if it was not measured; "best" is
-/// "smallest" or "largest". There are as many open asks as free slots. Answers may arrive in any
-/// order; an answer that arrives before its ask is kept until the ask is made.
+/// "value" is the value of the metric by which trials are compared, null if it was not measured;
+/// "best" is "smallest" or "largest". There are as many open asks as free slots. Answers may arrive
+/// in any order; an answer that arrives before its ask is kept until the ask is made.
 ///
 /// When an interrupted sweep continues, it tells the sampler about every trial again: about
 /// finished ones immediately, about the others when they end. A sampler should skip those it
@@ -47,8 +47,8 @@ class AskTell final : public TrialSource {
   AskTell(int input, std::ostream& output, Add add, Measured measured)
       : input_(input), output_(output), add_(std::move(add)), measured_(std::move(measured)) {}
 
-  /// Must be called first if the sweep continues. `trials` are the trials so far; tells the sampler
-  /// about each one for which `is_over` is true.
+  /// Must be called first when a sweep is continued. `trials` are the trials so far. Tells the
+  /// sampler about each one for which `is_over` is true.
   void go_on(const std::vector<Trial>& trials, const std::function<bool(const Trial&)>& is_over);
 
   std::vector<std::uint64_t> take(std::size_t wanted) override;

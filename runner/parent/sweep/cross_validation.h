@@ -50,8 +50,8 @@ struct CrossValidation {
 /// Reads the cross-validations of a sweep from its trials' recipes and runs: groups of trials that
 /// differ only in folds.index, with one result for each evaluation of the fold. Trials that all use
 /// the same fold are not a cross-validation. Predictions are pooled only if every fold has a
-/// finished trial with predictions and no sample is in two folds. The intervals are the same every
-/// time. The texts of the recipes are added to `sources`.
+/// finished trial with predictions and no sample is in two folds. The intervals are the same on
+/// every call. The texts of the recipes are added to `sources`.
 std::vector<CrossValidation> read_cross_validations(const std::filesystem::path& sweep,
                                                     const std::vector<Trial>& trials,
                                                     Sources& sources);

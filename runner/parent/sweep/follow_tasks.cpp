@@ -15,8 +15,8 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kLargestArray = 1000;  // Slurm's MaxArraySize is 1001 by default
-/// How many queries in a row must fail to find a task before it counts as gone. A new task appears
-/// in the queue with a delay, and the last line of its account may arrive late over a network.
+/// How many queries in a row must fail to find a task before it counts as gone. A new task takes a
+/// while to appear in the queue, and the last line of its account may arrive late over a network.
 constexpr int kMissesOfGone = 3;
 
 bool is_end(const TaskEvent& event) {
@@ -67,7 +67,7 @@ class Following {
   }
 
  private:
-  /// Shows what tasks report until the next queue query is due. Returns a signal that ended the
+  /// Shows what tasks report until the next queue query is due. Returns the signal that ended the
   /// wait, if any.
   std::optional<int> pass_time(
       const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {

@@ -29,11 +29,12 @@ class TaskQueue {
   virtual ~TaskQueue() = default;
   /// Returns the scheduler's name, "Slurm".
   virtual std::string name() const = 0;
-  /// Submits a submission that has already been recorded; returns the scheduler's number for it.
-  /// kClusterRefused if the scheduler rejected it, kClusterSilent if the outcome is unknown.
+  /// Passes a submission that has already been recorded to the scheduler, and returns the
+  /// scheduler's number for it. kClusterRefused if the scheduler rejected it, kClusterSilent if the
+  /// outcome is unknown.
   virtual Result<std::string> submit(const Submission& submission) = 0;
-  /// Returns the tasks of `submissions` that the scheduler still knows; kClusterSilent if it does
-  /// not respond.
+  /// Returns the tasks of `submissions` that the scheduler still knows about; kClusterSilent if it
+  /// does not respond.
   virtual Result<std::vector<QueuedTask>> look(std::span<const Submission> submissions) = 0;
   /// Returns, in one word, what happened to a task that look() no longer returns; empty: unknown.
   virtual std::string fate(const Submission& submission, std::size_t index) = 0;
@@ -57,8 +58,8 @@ struct FollowOptions {
 /// tasks, and follows them. Only this process reads the tasks' accounts and writes them to the
 /// journal. A task that disappears before its trial has ended is resubmitted. The records in
 /// launch/ (submission.h) list what the cluster has, so if this process is killed, another can
-/// continue without submitting anything twice. `wait` lets time pass; if it returns a signal, this
-/// function returns and the tasks continue on their own. Otherwise like run_trials();
+/// continue without submitting anything twice. `wait` blocks for a given time; if it returns a
+/// signal, this function returns and the tasks continue on their own. Otherwise like run_trials();
 /// kDeviceUnavailable if the scheduler did not respond for too long or rejected a submission.
 ExitCode follow_tasks(SweepJournal& journal, TaskQueue& queue, const FollowOptions& options,
                       const std::function<std::optional<int>(std::chrono::milliseconds)>& wait,

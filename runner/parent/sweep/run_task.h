@@ -37,7 +37,8 @@ std::string run_status(const std::filesystem::path& run);
 
 /// Returns the command with which retort at `program` runs trial `number`. It resumes a run that
 /// was begun, if possible; otherwise, it starts a new run after moving any existing folder aside.
-/// The `further` arguments are followed by `of_new` or `of_resumed`. `anew`: do not resume.
+/// The `further` arguments are followed by `of_new` or `of_resumed`. If `anew` is set, never
+/// resumes.
 WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number,
                             const std::filesystem::path& program,
                             const std::vector<std::string>& further,

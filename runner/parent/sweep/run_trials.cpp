@@ -145,7 +145,7 @@ class TrialPool {
     if (trial.is_cut && worker) worker->signal(SIGTERM);
   }
 
-  /// Warns that a finished trial has never measured the metric to be compared.
+  /// Warns that a finished trial never measured the metric by which trials are compared.
   void warn_of_silence(std::uint64_t number) {
     const std::vector<std::string> given = metric_names(RunLayout(layout_.run(number)).metrics());
     const std::string& wanted = journal_.plan().asha->metric;

@@ -68,11 +68,11 @@ bool is_over(const SweepLayout& layout, const Trial& trial);
 /// finished, and those with a run that no longer exists. Resumes a run that was begun; if that is
 /// not possible, moves it aside and starts over. With `asha`, a trial that is worse than others at
 /// a rung is asked to save and stop, and then counts as done. Warns if a trial finishes without a
-/// value for the compared metric; if no trial has measured it, reports that and returns kBadRecipe.
-/// Reports failures immediately. On SIGINT, SIGTERM and SIGHUP, the running trials save and stop,
-/// and the journal marks them as interrupted. With a `source`, continues until the source is done
-/// too. Returns kDone if all trials have finished, kSomeTrialsFailed, or the exit code of a stopped
-/// program (diagnostic.h). Throws WriteError.
+/// value for the metric being compared; if no trial has measured it, reports that and returns
+/// kBadRecipe. Reports failures immediately. On SIGINT, SIGTERM and SIGHUP, the running trials save
+/// and stop, and the journal marks them as interrupted. With a `source`, continues until the source
+/// is done too. Returns kDone if all trials have finished, kSomeTrialsFailed, or the exit code of a
+/// stopped program (diagnostic.h). Throws WriteError.
 ExitCode run_trials(SweepJournal& journal, const TrialOptions& options,
                     const TrialSurroundings& surroundings, TrialSource* source = nullptr);
 

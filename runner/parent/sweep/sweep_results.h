@@ -24,7 +24,7 @@ struct TrialResult {
   std::optional<std::int64_t> planned_bytes = {};  ///< planned_bytes_of() its run
 };
 
-/// The metric that compares trials.
+/// The metric by which trials are compared.
 struct Objective {
   std::string metric;
   bool is_smaller_better = false;
@@ -45,8 +45,8 @@ struct TrialMean {
   std::optional<double> half_interval;  ///< 95 %, by Student's t; nullopt for one trial
 };
 
-/// The results of a sweep, read from the runs in its folder, so they do not depend on how often the
-/// sweep was interrupted.
+/// The results of a sweep, read from the runs in its folder, so they do not depend on how many
+/// times the sweep was interrupted.
 struct SweepResults {
   std::vector<std::string> keys;       ///< keys set by the trials, in order of first appearance
   std::vector<std::string> metrics;    ///< metrics of any trial, evaluation metrics first
@@ -65,11 +65,11 @@ struct SweepResults {
 };
 
 /// Reads the results of a sweep. For a trial that was stopped early, only its value at the last
-/// rung counts, because exactly when it stopped is a matter of chance. `wanted` is a metric's full
-/// name or "auto": the metric that the trials monitor, or else the metric by which runs are chosen
-/// (main_metric.h). A wanted metric that no trial has is still the objective, but best() is null.
-/// Cross-validations are read only if `sources` is not null; the texts of their recipes are added
-/// to it.
+/// rung counts, because the exact time at which it stopped is a matter of chance. `wanted` is a
+/// metric's full name or "auto": the metric that the trials monitor, or else the metric by which
+/// runs are chosen (main_metric.h). A wanted metric that no trial has is still the objective, but
+/// best() is null. Cross-validations are read only if `sources` is not null; the texts of their
+/// recipes are added to it.
 SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan,
                           const std::string& wanted = "auto", Sources* sources = nullptr);
 

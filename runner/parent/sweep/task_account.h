@@ -22,8 +22,8 @@ struct TaskEvent {
 };
 
 /// The account of one task: a file of JSON lines written only by this task, so that many machines
-/// can work on one sweep. It only grows. The process that follows the tasks reads the accounts;
-/// only that process writes the sweep's journal.
+/// can work on one sweep. It is only ever appended to. The process that follows the tasks reads the
+/// accounts; only that process writes the sweep's journal.
 class TaskAccount {
  public:
   /// Returns the events so far; none if there is no file. Skips unreadable lines and an incomplete

@@ -45,12 +45,12 @@ struct TaskNeeds {
                                    ///< itself
 };
 
-/// Returns the cores of a task that runs the resolved `recipe`, from its `sweep.launcher`; nullopt
-/// if there is none. With `threads: auto`, the cores are the recipe's threads, so they are set
-/// before the recipe is hashed.
+/// Returns the number of cores for a task that runs the resolved `recipe`, from its
+/// `sweep.launcher`; nullopt if there is none. With `threads: auto`, this is also the recipe's
+/// number of threads, so it is set before the recipe is hashed.
 std::optional<std::int64_t> cores_of_task(const Value& recipe);
 
-/// Returns the number of machines of a task that runs the resolved `recipe`, from its
+/// Returns the number of machines for a task that runs the resolved `recipe`, from its
 /// `sweep.launcher`.
 std::int64_t nodes_of_task(const Value& recipe);
 
@@ -62,9 +62,9 @@ Diagnostics undivided_ranks(const Value& launcher, const std::vector<const Value
 /// resolved and borrowed, needs.
 void complete_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes);
 
-/// Returns the needs according to the launcher's settings. If memory is auto there, uses CPU plans
-/// of at most 8 trials, made by retort at `surroundings.program`. If a trial cannot be planned,
-/// reports that on `surroundings.err` and leaves the memory up to the cluster.
+/// Returns the needs according to the launcher's settings. If they set memory to auto, it is
+/// derived from CPU plans of at most 8 trials, made by retort at `surroundings.program`. If a trial
+/// cannot be planned, reports that on `surroundings.err` and leaves the memory up to the cluster.
 TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal& journal,
                      const TrialSurroundings& surroundings, ClusterCommands& commands);
 

@@ -27,8 +27,8 @@ struct TrialProgress {
   std::string state() const;
   bool is_over() const;
   bool is_at_work() const;
-  /// True if the trial is interrupted according to the journal, or according to its run if that was
-  /// killed together with the sweep.
+  /// True if the trial is interrupted according to the journal, or according to its run if the run
+  /// was killed together with the sweep.
   bool is_interrupted() const;
 };
 

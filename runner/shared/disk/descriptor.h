@@ -32,14 +32,14 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A lock (flock(2)) that lets processes take turns creating something that any of them could
-/// create. The lock is on a file next to the result. It is released when the process exits, for
-/// whatever reason. A caller that had to wait checks, once it has its turn, whether another process
-/// has created the result.
+/// Ensures that only one process at a time creates a result that several processes may need. It
+/// locks a file next to the result (flock(2)). The lock is released when the process exits, for
+/// whatever reason. A caller that had to wait then checks whether another process has created the
+/// result.
 class Turn {
  public:
   /// Creates `file` and waits for this process's turn. Calls `on_wait` once if another process has
-  /// the turn. Returns nullopt if `is_cancelled`, which is called several times a second, returns
+  /// the turn. Calls `is_cancelled` several times a second and returns nullopt once it returns
   /// true. Also returns nullopt if the file cannot be created or its file system does not support
   /// locks; each process then does the work itself.
   static std::optional<Turn> take(const std::filesystem::path& file,

@@ -24,11 +24,12 @@ class Digest {
   Digest& operator=(Digest&&) noexcept;
   ~Digest();
   void update(std::string_view bytes);
-  /// Adds the contents of a regular file. After every mebibyte, calls `step`, which may throw, with
-  /// the number of bytes read so far. Returns 0, or errno if the file cannot be read to the end.
+  /// Adds the contents of a regular file. After every mebibyte, calls `step` with the number of
+  /// bytes read so far; `step` may throw. Returns 0, or errno if the file cannot be read to the
+  /// end.
   [[nodiscard]] int update_from(const std::filesystem::path& file,
                                 const std::function<void(std::int64_t bytes)>& step = {});
-  /// Returns lower-case hexadecimal digits. Must be called once, last.
+  /// Returns the digest as lower-case hexadecimal digits. Must be called once, last.
   std::string finish();
 
  private:

@@ -10,9 +10,9 @@ namespace runner {
 
 /// One injected fault, written as "point:n" or "point:n:action", e.g. "rename:2:kill".
 struct Fault {
-  /// What is counted: calls to a Storage, except free_bytes(); training steps, before they are
-  /// computed; worker events, before they are sent. kAny counts all of these. kAllocation counts
-  /// allocations for CPU tensors, for which the only action is to fail.
+  /// The events that are counted: calls to a Storage other than free_bytes(); training steps,
+  /// before they are computed; worker events, before they are sent. kAny counts all of these.
+  /// kAllocation counts allocations for CPU tensors, which can only be made to fail.
   enum class Point {
     kCreate,
     kWrite,
@@ -26,7 +26,7 @@ struct Fault {
     kAny
   };
   enum class Action {
-    kKill,      ///< kills the program just before the call; a write is half done by then
+    kKill,      ///< kills the program just before the call, or halfway through a write
     kKillBoth,  ///< kills its parent first, then the program: retort, then its worker
     kFail,      ///< only this call fails, with EIO; a step throws, an event cannot be sent
     kLose,      ///< the step fails as if its GPU were lost
@@ -39,8 +39,8 @@ struct Fault {
 };
 
 /// Parses a fault. Points: create, write, sync, rename, folder, remove, step, event, alloc, any.
-/// Actions: kill (the default), kill_both, fail, lose, full. Throws std::invalid_argument with the
-/// reason if `text` is not valid.
+/// Actions: kill (the default), kill_both, fail, lose, full. If `text` is not valid, throws
+/// std::invalid_argument with the reason.
 Fault fault_from(std::string_view text);
 
 /// Parses a fault that may be prefixed with the program to which it applies:
@@ -84,7 +84,8 @@ enum class Milestone { kStep, kEvent };
 /// defined in storage.cpp, the only file that knows whether faults are enabled.
 std::optional<Fault::Action> reach(Milestone milestone);
 
-/// Returns which CPU tensor allocation RETORT_FAULT makes fail, counted from 1; 0 if none.
+/// Returns the number, counted from 1, of the CPU tensor allocation that RETORT_FAULT makes fail; 0
+/// if none.
 std::int64_t allocation_to_refuse();
 
 }  // namespace runner

@@ -28,7 +28,7 @@ constexpr std::size_t kKeyBytes = 16, kDigestBytes = 32, kRecordBytes = kKeyByte
 constexpr std::size_t kMostRecords = 4096;  // in one file
 constexpr std::string_view kFormat = "digests of files, 1\n";
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kYoung = 2 * kSecond;  // the coarsest timestamps of any file system
+constexpr std::int64_t kYoung = 2 * kSecond;  // the coarsest resolution of file timestamps
 
 std::int64_t nanoseconds_of(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
 
@@ -158,7 +158,7 @@ std::string digest_below(const fs::path& path) {
   return all.finish();
 }
 
-/// Returns the records in a file in the folder; empty if it is missing or damaged.
+/// Returns the records in one file of the folder; empty if it is missing or damaged.
 std::string FileDigests::records_of(std::uint8_t number) const {
   if (folder_.empty()) return "";
   const auto text =

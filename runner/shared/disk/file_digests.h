@@ -14,8 +14,8 @@
 
 namespace runner {
 
-/// Sets of files up to this many bytes are identified by their contents: reading them takes two
-/// seconds if they are in the page cache. A larger set is identified by the FileState of its files.
+/// Sets of files up to this many bytes are identified by their contents: reading that much from the
+/// page cache takes two seconds. A larger set is identified by the FileState of its files.
 inline constexpr std::uintmax_t kLargestContents = std::uintmax_t{4} << 30;
 
 /// The state of a file, as reported by the system without reading the file. The change time (ctime)
@@ -33,10 +33,11 @@ std::optional<FileState> file_state(const std::filesystem::path& file);
 /// Returns the state as one word, without spaces.
 std::string to_text(const FileState& state);
 
-/// The SHA-256 digests of files, each read only once: digests are cached in one of this user's
-/// folders, by path and FileState. Any number of programs may use it at once. Damaged entries are
-/// ignored, and beyond a million files the oldest are dropped. The digest of a file that has just
-/// changed is not cached, since the file may change again without getting a new timestamp.
+/// SHA-256 digests of files. Each file is read only once: its digest is cached in one of this
+/// user's folders, keyed by path and FileState. Any number of programs may use the cache at once.
+/// Damaged entries are ignored, and beyond a million files the oldest are dropped. The digest of a
+/// file that has just changed is not cached, since the file may change again without getting a new
+/// timestamp.
 class FileDigests {
  public:
   /// Returns the current time in nanoseconds since 1970.
@@ -78,8 +79,8 @@ class FileDigests {
   std::int64_t read_ = 0;
 };
 
-/// Returns a SHA-256 of the names and contents of the file at `path`, or of all files in the folder
-/// there except hidden ones; empty if nothing exists there.
+/// Returns the SHA-256 of the names and contents of the file at `path` or, if that is a folder, of
+/// all files in it except hidden ones; empty if nothing exists there.
 std::string digest_below(const std::filesystem::path& path);
 
 /// Reads the files from which recipes are composed. This is an interface so that composition can be
@@ -100,8 +101,8 @@ class FileSystem {
 /// Returns the file system of this machine.
 const FileSystem& real_file_system();
 
-/// Returns this user's cache folder: $RETORT_CACHE, else retort/ in $XDG_CACHE_HOME, else
-/// .cache/retort in $HOME; empty if none of them is set to an absolute path.
+/// Returns this user's cache folder: $RETORT_CACHE or, failing that, retort/ under $XDG_CACHE_HOME
+/// or .cache/retort under $HOME; empty if none of them is set to an absolute path.
 std::filesystem::path cache_folder();
 
 }  // namespace runner

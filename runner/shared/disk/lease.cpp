@@ -180,7 +180,7 @@ void wait_to_look(const Lease::Options& options, milliseconds time) {
     std::this_thread::sleep_for(std::min(time, kShortLook));
 }
 
-/// True if the holder of a lease writes no heartbeats. Used if this process cannot check the
+/// True if the holder of a lease is not writing heartbeats. Used if this process cannot check the
 /// holder's process directly.
 bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Options& options) {
   const std::string before = lease_text(lease.path);
@@ -248,8 +248,8 @@ int make_file(const fs::path& path, const std::string& text) {
   return error;
 }
 
-/// Removes all leases but the last two, and all drafts. A process that is just creating a file that
-/// is removed here will notice that it was too late.
+/// Removes all leases but the last two, and all drafts. A process that is creating a file just as
+/// it is removed here will notice that it came too late.
 void clear_up(const fs::path& folder, std::uint64_t number) {
   for (const Numbered& one : leases_in(folder)) {
     if (one.number + 1 >= number) continue;

@@ -10,14 +10,14 @@
 
 namespace runner {
 
-/// A file, in a folder that machines may share, that names the process working there. The file
-/// `lease.7` is the seventh lease taken. The lease with the largest number counts and is never
-/// removed. Only one process can create the file with the next number; it then holds the lease, and
-/// writes a heartbeat to it every few seconds.
+/// A file that names the process working in a folder, which several machines may share. The file
+/// `lease.7` is the seventh lease taken. The one with the largest number is the current lease and
+/// is never removed. Only one process can create the file with the next number; it then holds the
+/// lease, and writes a heartbeat to it every few seconds.
 ///
-/// If the holder is running under the same boot of the same system and its processes are visible
-/// here, the process itself is checked. Any other holder is presumed gone when `looks` checks in a
-/// row have found no heartbeat. Clocks are not compared.
+/// If the holder runs on this system, which has not rebooted since, and its processes are visible
+/// here, the process itself is checked. Any other holder is presumed gone once `looks` consecutive
+/// checks have found no heartbeat. Clocks are not compared.
 class Lease {
  public:
   /// The prefix of the names of lease files.
@@ -41,7 +41,7 @@ class Lease {
     std::function<void(const std::string& line)> on_wait =
         {};  ///< called once with the reason for waiting
     /// Called on another thread when another process has taken over the lease because this process
-    /// wrote no heartbeats. If empty, the program exits.
+    /// stopped writing heartbeats. If empty, the program exits.
     std::function<void(const std::string& holder)> on_lost = {};
   };
 
@@ -50,16 +50,16 @@ class Lease {
   /// Takes the lease of `folder`, which must exist. Waits for heartbeats if necessary.
   static Taken take(const std::filesystem::path& folder, Options options);
 
-  /// Returns whether the holder of the lease on `folder` is alive, based on a single check, which
-  /// is less reliable; nullopt if there is no holder. A holder on another machine counts as alive
-  /// if its file was written within the last two minutes. `is_free_here` is true if no process on
-  /// this machine holds the lock (folder_lock.h).
+  /// Returns whether the holder of the lease on `folder` is alive; nullopt if there is no holder.
+  /// This is a single check and therefore less reliable. A holder on another machine counts as
+  /// alive if its file was written within the last two minutes. `is_free_here` is true if no
+  /// process on this machine holds the lock (folder_lock.h).
   static std::optional<bool> is_at_work(const std::filesystem::path& folder, bool is_free_here);
   /// Returns "process 12 on 'node7'"; empty if there is no holder.
   static std::string holder_of(const std::filesystem::path& folder);
   /// Records that this process works for the holder. The lease is not taken over while this process
-  /// lives, even if the holder has exited. Returns false if there is no holder or the record cannot
-  /// be written.
+  /// is alive, even if the holder has exited. Returns false if there is no holder or the record
+  /// cannot be written.
   static bool join(const std::filesystem::path& folder);
 
   Lease(Lease&&) noexcept;

@@ -14,7 +14,7 @@
 
 namespace runner {
 
-/// A new file that only grows. Each append goes to the system at once, so nothing is lost if the
+/// A new append-only file. Each append is passed to the system at once, so nothing is lost if the
 /// program is killed.
 class NewFile {
  public:
@@ -38,8 +38,8 @@ class NewFile {
 };
 
 /// A file that appears in full or not at all, even after a power cut. It is written as <path>.part
-/// next to its final location, then renamed over any existing file. Without commit() nothing is
-/// left behind.
+/// next to its final location, then renamed over any existing file. If commit() is not called,
+/// nothing is left behind.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path, Storage& storage = disk());
@@ -65,8 +65,8 @@ void write_atomically(const std::filesystem::path& path, std::string_view text,
                       Storage& storage = disk());
 
 /// Several files that each appear in full or not at all, like an AtomicFile, but are flushed
-/// together, which takes half as many flushes. No file is visible before commit(). Without commit()
-/// nothing is left behind.
+/// together, which takes half as many flushes. No file is visible before commit(). If commit() is
+/// not called, nothing is left behind.
 class AtomicFiles {
  public:
   explicit AtomicFiles(Storage& storage = disk()) : storage_(&storage) {}
@@ -97,12 +97,13 @@ class AtomicFiles {
 void sync_folder(const std::filesystem::path& folder, Storage& storage = disk());
 
 /// Creates `folder` and its missing parents. Their names survive a power cut once this returns.
-/// Throws std::filesystem::filesystem_error if one cannot be created, WriteError if one cannot be
-/// flushed.
+/// Throws std::filesystem::filesystem_error if a folder cannot be created, and WriteError if one
+/// cannot be flushed.
 void make_folders(const std::filesystem::path& folder, Storage& storage = disk());
 
 /// A folder that appears with all its contents or not at all, even after a power cut. It is filled
-/// under a temporary name, flushed to the disk and then renamed. Without publish(), it is removed.
+/// under a temporary name, flushed to the disk and then renamed. If publish() is not called, it is
+/// removed.
 ///
 ///   NewFolder folder("shapes");
 ///   folder.create("disc");
@@ -146,9 +147,9 @@ class NewFolder {
   Descriptor held_;  // locked while the folder is filled
 };
 
-/// Removes the leftovers of exited processes from `folder`: names that consist of `hidden`, a PID,
-/// and possibly more, such as ".photos.4711.part". Keeps every NewFolder still open in a process on
-/// another machine or in another container.
+/// Removes the leftovers of exited processes from `folder`: entries with a name that consists of
+/// `hidden`, a PID and possibly more, such as ".photos.4711.part". Keeps every NewFolder still open
+/// in a process on another machine or in another container.
 void remove_leftovers(const std::filesystem::path& folder, const std::string& hidden,
                       Storage& storage);
 

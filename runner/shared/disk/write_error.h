@@ -10,9 +10,9 @@
 namespace runner {
 
 /// A storage that defers its flushes until write_kept(). Used at the start of a run: until the run
-/// has saved something, it can simply be restarted, so losing all its files in a power cut is
-/// acceptable. If write_kept() is never called, the files may be lost unless the caller that waits
-/// for the run flushes them.
+/// has saved something, it can simply be started again, so it may lose all its files in a power
+/// cut. If write_kept() is never called, the files may be lost unless the caller that waits for the
+/// run flushes them.
 class LateStorage final : public Storage {
  public:
   /// `storage` is borrowed.

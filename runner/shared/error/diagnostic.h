@@ -83,8 +83,8 @@ nlohmann::ordered_json to_json(const Diagnostic& diagnostic);
 ExitCode exit_code_of_stop(int signal, bool has_saved);
 
 /// Returns the error for a command that was stopped by `signal` and leaves no record: kInterrupted
-/// for SIGINT, kTerminated for other signals. `doing` describes what it was doing, such as "after
-/// waiting 2 min for a GPU".
+/// for SIGINT, kTerminated for other signals. `doing` describes what the command was doing, such as
+/// "after waiting 2 min for a GPU".
 Diagnostic stopped_by(int signal, const std::string& doing = "");
 
 /// True if exit_code_of_stop() can return `code`.

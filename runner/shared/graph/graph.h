@@ -42,7 +42,7 @@ struct Node {
   std::string code = {};  ///< SHA-256 of the Python files named by its entry; empty: none
 };
 
-/// A compiled recipe (compile.h). Its nodes are in a valid execution order: the written order if
+/// A compiled recipe (compile.h). Its nodes are in a valid execution order: that of the recipe if
 /// the edges allow it. A run uses a different order, which needs less memory (run_order.h).
 struct Graph {
   std::string recipe;  ///< the recipe's name
@@ -74,8 +74,8 @@ Graph only_trainings(const Graph& graph);
 /// name.
 Result<Graph> only(const Graph& graph, const std::string& name);
 
-/// Returns the part needed to run the node or stage `name` when it is already trained: without its
-/// data inputs and the nodes that only they need.
+/// Returns the part needed to run the node or stage `name` when it is already trained. Leaves out
+/// its data inputs and the nodes needed only for them.
 Result<Graph> only_without_data(Graph graph, const std::string& name);
 
 /// Returns, for each node, the hexadecimal SHA-256 of everything its result depends on: kind,

@@ -18,9 +18,9 @@ struct StageFacts {
 };
 
 /// Returns everything that the result of node `index` depends on, apart from the program: {"world",
-/// "nodes": {id: {"kind", "version", "options", "inputs", "fingerprint", "seed"}}}. "nodes" has a
-/// member for the node itself and one for each node that it depends on. `facts` is indexed by node.
-/// The document contains no secrets.
+/// "nodes": {id: {"kind", "version", "options", "inputs", "fingerprint", "seed"}}}. "nodes"
+/// contains the node itself and every node that it depends on. `facts` is indexed by node. The
+/// document contains no secrets.
 nlohmann::json node_document(const Graph& graph, std::span<const StageFacts> facts,
                              std::size_t index, const nlohmann::json& world);
 

@@ -31,9 +31,9 @@ class Log {
  public:
   using Receiver = std::function<void(const LogLine&)>;
 
-  /// Appends to `file`, which already contains `size` bytes, until it reaches `limit` bytes. Lines
-  /// after that are only counted, by level, and flush() writes the counts. Only one thread may use
-  /// the log. Control characters are replaced.
+  /// Appends to `file`, which already contains `size` bytes, until it reaches `limit` bytes.
+  /// Further lines are only counted, by level, and flush() writes the counts. Only one thread may
+  /// use the log. Control characters are replaced.
   static Log to_file(NewFile file, LogLevel level, std::size_t limit, std::size_t size = 0);
   /// Forwards lines at `level` or a more severe level to `receiver`.
   static Log to_receiver(LogLevel level, Receiver receiver);

@@ -67,7 +67,7 @@ class NodeIndex {
   void put(const std::string& kind, const std::string& id, const std::string& key,
            const IndexedNode& node) const;
   void remove(const std::string& kind, const std::string& id, const std::string& key) const;
-  /// Returns the lock file that runs computing this node use to take turns (Turn in descriptor.h).
+  /// Returns the lock file with which runs take turns computing this node (Turn in descriptor.h).
   std::filesystem::path turn(const std::string& kind, const std::string& id,
                              const std::string& key) const;
 

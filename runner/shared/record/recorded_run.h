@@ -39,14 +39,14 @@ std::vector<std::filesystem::path> runs_in(const std::filesystem::path& folder);
 std::map<std::string, std::string> node_titles(const std::filesystem::path& folder);
 
 /// Returns the folder against which relative paths in `recipe` are resolved if that is the recipe
-/// in a run's record: the folder in which the run was started. Returns nullopt if it is some other
-/// file or that folder no longer exists.
+/// in a run's record: the folder in which the run was started. Returns nullopt if `recipe` is some
+/// other file or that folder no longer exists.
 std::optional<std::filesystem::path> working_folder_of(const std::filesystem::path& recipe);
 
 /// If `recipe` is the recipe in a run's record, returns the folder of the recipe from which the run
 /// was started. The run's Python code could import modules from that folder in addition to the
-/// working folder. Returns nullopt if it is some other file or the record does not contain the
-/// folder.
+/// working folder. Returns nullopt if `recipe` is some other file or the record does not contain
+/// the folder.
 std::optional<std::filesystem::path> code_folder_of(const std::filesystem::path& recipe);
 
 /// Reads the record in `folder`. kNoRun if it is not a run folder, or if the run was killed before
@@ -74,17 +74,17 @@ bool has_weights(const std::filesystem::path& folder);
 /// nodes.
 Result<std::string> choose_training(const CheckpointSources& trained, const std::string& wanted);
 
-/// The lock on a run: on its .retort folder, across machines (folder_lock.h). The process working
-/// on the run holds the lock. retort shares it with its worker, so the run cannot be resumed before
-/// both have exited.
+/// The lock on a run, taken on its .retort folder and valid across machines (folder_lock.h). It is
+/// held by the process working on the run. retort shares it with its worker, so the run cannot be
+/// resumed before both have exited.
 class RunLock {
  public:
   /// Takes the lock for the retort process that starts or resumes the run. Waits briefly for a
   /// worker left behind by a killed retort, and longer for heartbeats from a retort on another
-  /// machine; reports this wait through Lease::Options::on_wait. kRunBusy if the run is in
+  /// machine, a wait that is reported through Lease::Options::on_wait. kRunBusy if the run is in
   /// progress.
   static Result<RunLock> take(const std::filesystem::path& run_folder, Lease::Options options = {});
-  /// Joins the lock, in the worker of the retort process that took it.
+  /// Joins the lock. Called by the worker of the retort process that took it.
   static Result<RunLock> join(const std::filesystem::path& run_folder);
 
  private:
@@ -93,8 +93,8 @@ class RunLock {
 };
 
 /// Returns the current status of a run with the status `recorded` in its summary: "interrupted"
-/// instead of "running" if the lock is free, since the run was then killed. If the file system
-/// cannot tell whether the lock is free, returns `recorded`.
+/// instead of "running" if the lock is free, which means that the run was killed. If the file
+/// system cannot tell whether the lock is free, returns `recorded`.
 std::string status_now(const std::filesystem::path& run_folder, std::string recorded);
 
 }  // namespace runner

@@ -27,7 +27,7 @@ void check_checkpoint(const std::filesystem::path& folder, CheckedFiles files = 
 /// Throws the error for a damaged checkpoint; `why` is the reason.
 [[noreturn]] void damaged_checkpoint(const std::filesystem::path& folder, const std::string& why);
 
-/// Lists what is damaged among the checkpoints in `folder`, one line each. The `latest` file must
+/// Describes the damage found in the checkpoints in `folder`, one line each. The `latest` file must
 /// name an intact checkpoint, and so must `best` if it exists.
 std::vector<std::string> damaged_checkpoints(const std::filesystem::path& folder);
 

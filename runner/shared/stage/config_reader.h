@@ -25,9 +25,9 @@ namespace runner {
 ///   optimizer.read("learning_rate", config.learning_rate);
 ///   if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
 ///
-/// Names, types and ranges have already been checked against the schema, and all defaults filled
-/// in, so a missing key is a bug in Retort. finish() also reports keys that were never read, so a
-/// schema cannot offer an option that the code ignores.
+/// Names, types and ranges have already been checked against the schema, and all defaults have been
+/// filled in, so a missing key is a bug in Retort. finish() also reports keys that were never read,
+/// so a schema cannot offer an option that the code ignores.
 class ConfigReader {
  public:
   /// `config` must outlive this reader and its sections. `pointer` is the location of `config`,

@@ -53,7 +53,7 @@ class LeftoverCount {
   }
 
   /// True unless the entry is a pipe, a socket or another special file. Accepts links, since a
-  /// broken link has its own error.
+  /// broken link is reported by an error of its own.
   static bool is_regular(const std::filesystem::directory_entry& entry) {
     std::error_code ignored;
     return entry.is_symlink(ignored) || entry.is_regular_file(ignored);
@@ -63,7 +63,7 @@ class LeftoverCount {
   std::int64_t left_;
 };
 
-/// Looking at some of the entries suffices, because folders turn up early among files.
+/// Inspecting some of the entries is enough, because any folders turn up early among the files.
 constexpr int kLookedAt = 1000;
 
 }  // namespace

@@ -35,8 +35,8 @@ Leftovers find_leftovers(const std::filesystem::path& root,
 /// Returns the error for a missing image folder.
 Diagnostic missing_images_error(const std::filesystem::path& root);
 
-/// Returns the error for images in unsupported formats; there must be at least one. For stages with
-/// on_corrupt other than skip.
+/// Returns the error for images in unsupported formats; there must be at least one. Used by stages
+/// with an on_corrupt other than skip.
 Diagnostic other_images_error(const std::filesystem::path& root, const NotTaken& counts);
 
 }  // namespace runner

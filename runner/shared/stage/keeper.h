@@ -14,7 +14,7 @@ struct Allowance {
   std::string build = {};  ///< identifies this build; others may cache data differently
 };
 
-/// A second base class for artifacts that cache what they compute, within an allowance.
+/// An additional base class for artifacts that cache what they compute, within an allowance.
 class Keeper {
  public:
   virtual ~Keeper() = default;

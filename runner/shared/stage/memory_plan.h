@@ -49,7 +49,7 @@ struct PlanAlternative {
   bool operator==(const PlanAlternative&) const = default;
 };
 
-/// The choice that a plan made automatically, if the recipe allows this.
+/// The choice made automatically by a plan, if the recipe allows it.
 struct PlanChoice {
   std::vector<std::string> overrides;  ///< overrides that select it explicitly; empty for the whole
                                        ///< batch at once, nothing recomputed
@@ -62,7 +62,7 @@ struct PlanChoice {
   bool operator==(const PlanChoice&) const = default;
 };
 
-/// The effect of an option set in the recipe on the peak.
+/// How an option set in the recipe affects the peak.
 struct OptionEffect {
   std::string option;      ///< as in the recipe, "memory.empty_cache_every"
   std::string value;       ///< "50"
@@ -71,7 +71,7 @@ struct OptionEffect {
   bool operator==(const OptionEffect&) const = default;
 };
 
-/// The name of the term for caches: memory that the plans leave free, which artifacts may use.
+/// The name of the term for caches: memory that the plans leave free and that artifacts may use.
 inline constexpr std::string_view kCacheTerm = "cache";
 
 /// The result of a node's dry run: the memory that the node needs at its peak, how it is used, and
@@ -81,7 +81,7 @@ struct MemoryPlan {
   std::string device;         ///< "cpu", "cuda:0", or the name of a device that is not present
   int threads = 0;            ///< CPU threads; the temporary memory of CPU kernels grows with them
   std::int64_t live = 0;      ///< peak bytes live in tensors
-  std::int64_t reserved = 0;  ///< peak bytes that the allocator reserves for them
+  std::int64_t reserved = 0;  ///< peak bytes that the allocator reserves to hold them
   std::int64_t needed =
       0;  ///< reserved bytes, memory of kernels and loaders, a margin, and held bytes
   std::optional<std::int64_t> budget;  ///< the limit for `needed`; nullopt: unknown
@@ -123,7 +123,7 @@ nlohmann::ordered_json to_json(const MemoryPlan& plan);
 MemoryPlan memory_plan_from_json(const nlohmann::ordered_json& json);
 
 /// Returns {"node", "needed", "held"} for the node at which the run needs the most memory. "held"
-/// is the part of that memory that holds results needed by other nodes.
+/// is the part of it that is taken up by results needed by other nodes.
 nlohmann::ordered_json run_peak(const MemoryPlan& plan);
 
 /// Returns "chosen: micro_batch 26 (5 parts): 1.9 GiB instead of 6.4 GiB, in about 2 % more time;

@@ -21,7 +21,7 @@ namespace runner {
 /// Compares the gradients of one way of computing a step with those of the whole batch at once, in
 /// float64 on small shapes.
 struct Certificate {
-  /// Gradients with an error below this are taken to be equal in exact arithmetic. Equal gradients
+  /// Gradients with an error below this are considered equal in exact arithmetic. Equal gradients
   /// stay below 1e-14; different ones exceed 1e-3.
   static constexpr double kLimit = 1e-12;
 
@@ -85,8 +85,8 @@ struct DryRunOptions {
   std::optional<NamedBytes> budget = {};
   /// Also evaluate alternatives. A plan that does not fit always lists them.
   bool wants_alternatives = false;
-  /// Also compare the ways of computing a step that the recipe requests with the whole batch,
-  /// whether or not they fit.
+  /// Also compare each requested way of computing a step with the whole batch at once, whether or
+  /// not it fits.
   bool wants_certificate = false;
   /// Reject code that cannot be planned without running it on the device.
   bool is_strict = false;
@@ -105,8 +105,8 @@ class PlanContext : public RunContext {
         shelf_(shelf ? std::move(shelf) : std::make_shared<PlanShelf>()) {}
 
   const DryRunOptions& dry() const { return dry_; }
-  /// Outputs of other nodes that stay on the node's device while it runs, such as
-  /// "train.1.checkpoint". Does not include the node's own inputs, which the node counts itself.
+  /// Outputs of other nodes, such as "train.1.checkpoint", that stay on this node's device while it
+  /// runs. Does not include the node's own inputs, which the node itself counts.
   const std::vector<NamedBytes>& held() const { return held_; }
 
   /// How this node computed a step when its run first started, in the form of MemoryPlan::step;

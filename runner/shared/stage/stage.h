@@ -111,7 +111,7 @@ class Stage {
   /// Does the work. Throws StageError for errors that the user can fix, and other exceptions for
   /// anything else. The executor reports both at the stage's location in the recipe.
   virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
-  /// Plans the memory that run() would need for such inputs without running it, using only
+  /// Plans the memory that run() would need for these inputs, without running it, using only
   /// descriptions, on the Meta device. Returns stand-ins for the outputs that suffice to plan later
   /// stages. Returns nullopt if the stage is too cheap to be worth planning; it is then run, and
   /// its outputs are kept for the run.

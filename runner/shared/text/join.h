@@ -10,7 +10,7 @@ namespace runner {
 /// Concatenates the parts in order, with `separator` between them.
 std::string join(std::span<const std::string> parts, std::string_view separator);
 
-/// Returns "a, b and 3 more": the first `most` names, each in `quote` characters, and the number of
+/// Returns "a, b and 3 more": the first `most` names, each enclosed in `quote`, and the number of
 /// remaining names.
 std::string listed(std::span<const std::string> names, std::size_t most,
                    std::string_view quote = "");

@@ -5,13 +5,13 @@
 
 namespace runner {
 
-/// Returns `text` on one line, without anything a terminal could interpret: control characters
+/// Returns `text` on one line, without anything that a terminal could interpret: control characters
 /// (including newlines, U+0080 to U+009F and characters that change the text direction) become
 /// spaces, and bytes that are not UTF-8 become '?'. Tabs are kept.
 std::string printable(std::string_view text);
 
-/// Makes JSON text safe for a terminal without loss: writes characters that a terminal could
-/// interpret as \uXXXX.
+/// Makes JSON text safe for a terminal without loss: characters that a terminal could interpret are
+/// written as \uXXXX.
 std::string printable_json(std::string_view json);
 
 /// Returns text from a file for use in a message: at most 80 characters, with '?' in place of each

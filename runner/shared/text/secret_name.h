@@ -21,13 +21,12 @@ bool is_secret_key(std::string_view key);
 bool is_secret_key_of(std::string_view key, std::int64_t number);
 
 /// Returns a line of a recipe, or an override, with its secrets masked, for quoting in a message.
-/// The values of secret keys and the secrets in URLs are replaced by as many '*' as they have
-/// characters.
+/// In the values of secret keys and the secrets in URLs, every character is replaced by '*'.
 std::string quotable_line(std::string_view line);
 
 /// Returns `text` with the secrets in its URLs replaced by ***: "http://me:***@host/x?token=***".
-/// For HTTP, a user name without a password is also a secret, since GitHub tokens are written that
-/// way.
+/// In HTTP URLs, a user name without a password is also a secret, since GitHub tokens are written
+/// that way.
 std::string without_url_secrets(std::string_view text);
 
 /// True if `path` begins with a URL scheme, such as "s3://", and thus does not name a file or

@@ -16,20 +16,21 @@ struct TerminalSize {
 /// if `fd` is not a terminal, or if TERM is unset or "dumb".
 std::optional<TerminalSize> terminal_size(int fd);
 
-/// What the output, such as a terminal, can show.
+/// What the output, for example a terminal, can display.
 struct TextStyle {
   std::size_t width = 80;    ///< columns of a curve
   bool is_terminal = false;  ///< lines longer than `width` would wrap
   bool has_blocks = false;   ///< Unicode block characters are displayed; otherwise plain ASCII
 
-  /// Returns the number of columns that a table may have, less an indentation.
+  /// Returns the maximum width of a table that is indented by `indentation` columns.
   std::size_t table_width(std::size_t indentation = 0) const {
     if (!is_terminal) return std::numeric_limits<std::size_t>::max();
     return width > indentation ? width - indentation : 1;
   }
 };
 
-/// Returns the style of standard output. A terminal has block characters with a UTF-8 locale.
+/// Returns the style of standard output. Block characters are used on a terminal with a UTF-8
+/// locale.
 TextStyle standard_output_style();
 
 }  // namespace runner

@@ -14,8 +14,8 @@
 namespace runner {
 
 /// Reads the members of a JSON object written by one of Retort's programs. Each member is requested
-/// by type. If it is missing or has another type, std::runtime_error is thrown; `what` is the
-/// subject of the message:
+/// with its type. If it is missing or has a different type, throws std::runtime_error; `what` is
+/// the subject of the message:
 ///
 ///   const JsonFields state(json, "the schedule's state");
 ///   // "the schedule's state is not a JSON object"

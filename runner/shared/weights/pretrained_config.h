@@ -22,14 +22,14 @@ struct PretrainedConfig {
 
 /// Reads the config of a CLIP or ViT model from transformers, timm (where the architecture's name
 /// and arguments determine the dimensions) or open_clip. All members are nullopt for other kinds of
-/// models. Throws std::invalid_argument for models that this program does not support; its text
-/// completes a sentence: "its 'hidden_act' is 'relu', …".
+/// models. Throws std::invalid_argument for models that this program does not support; the
+/// exception's text completes a sentence: "its 'hidden_act' is 'relu', …".
 PretrainedConfig pretrained_config(const nlohmann::json& config);
 
 /// Returns the options of model.clip for the two-tower CLIP that a config.json from transformers
 /// describes: the dimensions of its towers, its activation and its context length. Throws
-/// std::invalid_argument for other models and for those that this program does not support; its
-/// text completes a sentence: "it describes a 'vit', …".
+/// std::invalid_argument for other models and for those that this program does not support; the
+/// exception's text completes a sentence: "it describes a 'vit', …".
 nlohmann::ordered_json clip_options(const nlohmann::json& config);
 
 }  // namespace runner

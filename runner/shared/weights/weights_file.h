@@ -12,9 +12,9 @@ namespace runner {
 /// Returns the weights file that `reference` names, without reading any tensors. `reference` is one
 /// of
 /// - a file written by safetensors, torch.save or torch.jit.save;
-///  - a folder of a model or adapter, as transformers, peft and open_clip save them, as one file
-///    or as shards with an index,
-///  - "hf:ORG/NAME" or "hf:ORG/NAME@REVISION": such a folder in the cache of huggingface_hub;
+///  - a model or adapter folder saved by transformers, peft or open_clip, with one weights file or
+///    with shards and an index;
+///  - "hf:ORG/NAME" or "hf:ORG/NAME@REVISION": such a folder in the huggingface_hub cache;
 ///    nothing is downloaded.
 /// Throws StageError (kMissingWeights) if nothing is found or the folder is ambiguous.
 std::filesystem::path find_weights(const std::string& reference);
@@ -34,10 +34,11 @@ std::optional<ConfigBeside> config_next_to(const std::filesystem::path& weights)
 /// The revision is a branch, a tag or a commit.
 bool is_hub_reference(std::string_view text);
 
-/// Returns HF_HUB_CACHE, else HF_HOME/hub, else huggingface/hub in XDG_CACHE_HOME or ~/.cache.
+/// Returns $HF_HUB_CACHE or, failing that, $HF_HOME/hub or huggingface/hub under $XDG_CACHE_HOME or
+/// ~/.cache.
 std::filesystem::path hub_cache();
 
-/// Returns the folder with the model's files in the cache of huggingface_hub, below hub_cache().
+/// Returns the folder with the model's files in the huggingface_hub cache, below hub_cache().
 /// Rejects names that the Hub does not allow, so the path cannot leave the cache. Throws StageError
 /// (kMissingWeights) with advice on how to download what is missing.
 std::filesystem::path hub_snapshot(std::string_view reference);

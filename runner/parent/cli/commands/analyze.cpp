@@ -66,8 +66,8 @@ Diagnostics draw_measures(const RunReport& report, DrawingFolder& pictures) {
   return warnings;
 }
 
-/// Returns a warning for each result missing from the record that makes a chart incomplete or
-/// impossible to draw.
+/// Returns a warning for each result that is missing from the record and leaves a chart incomplete
+/// or impossible to draw.
 Diagnostics gaps(const RunReport& report) {
   Diagnostics warnings;
   const auto add = [&](ErrorCode code, const std::string& message, const std::string& help) {
@@ -92,8 +92,8 @@ struct AnalyzeFlags {
   std::string out;  ///< the folder for the charts; empty: each run's analysis/
 };
 
-/// Draws the run's charts into `folder` and returns their paths. Adds a warning for whatever cannot
-/// be drawn.
+/// Draws the run's charts into `folder` and returns their paths. Adds a warning for anything that
+/// cannot be drawn.
 std::vector<std::string> draw_into(const std::filesystem::path& folder, const RunReport& report,
                                    Diagnostics& warnings) {
   DrawingFolder pictures(folder);

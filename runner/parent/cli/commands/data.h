@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// The data that `retort data make` can generate; stages/worker/requests.cpp generates them.
+/// The data sets that `retort data make` can generate; stages/worker/requests.cpp generates them.
 inline constexpr std::array<std::string_view, 8> kMakeableData = {
     "image_folder",  "flowers102", "cub200",       "mini_imagenet",
     "stanford_cars", "aptos_2019", "eyepacs_2015", "fundus_folders"};
@@ -22,7 +22,7 @@ inline constexpr std::array<std::string_view, 2> kFetchableData = {"cub200", "fl
 
 /// Implements `retort data check`: a worker inspects the images of each data stage of a recipe,
 /// then a table and any problems are printed. Two images count as copies if their 256-bit hashes
-/// differ in at most `distance` bits. Data that would stop a run and copies across splits are
+/// differ in at most `distance` bits. Data that would stop a run, and copies across splits, are
 /// errors, which determine the exit code.
 ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogFlags& log,
                     Console& console);

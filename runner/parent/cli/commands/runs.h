@@ -29,7 +29,7 @@ struct RunsFlags {
   RerunFlags as_rerun() const;
 };
 
-/// The actions of `retort runs`; long ones have a file, runs_<action>.cpp.
+/// The actions of `retort runs`; long ones have their own file, runs_<action>.cpp.
 ExitCode list_recorded_runs(const RunsFlags& flags, Console& console);
 ExitCode show_run(const RunsFlags& flags, Console& console);
 ExitCode show_run_difference(const RunsFlags& flags, Console& console);
@@ -50,10 +50,10 @@ nlohmann::ordered_json values_json(const std::vector<RunValue>& values);
 /// Implements `retort runs rerun RUN [overrides]`: starts a new run from another run's record.
 ExitCode rerun_run(const RerunFlags& flags, Console& console);
 
-/// Implements `retort runs reproduce RUN [overrides]`: reruns without reusing any earlier result,
-/// and compares the new run with the recorded one. Returns kDone if they are identical, 2 if every
-/// metric is within `tolerance` (a number as text), 3 if they differ, or the exit code of the error
-/// that stopped the run. kNoResults if the recorded run has no results to compare with.
+/// Implements `retort runs reproduce RUN [overrides]`: reruns RUN without reusing any earlier
+/// results, and compares the new run with the recorded one. Returns kDone if they are identical, 2
+/// if every metric is within `tolerance` (a number as text), 3 if they differ, or the exit code of
+/// the error that stopped the run. kNoResults if the recorded run has no results to compare with.
 ExitCode reproduce_run(RerunFlags flags, const std::string& tolerance, Console& console);
 
 }  // namespace runner

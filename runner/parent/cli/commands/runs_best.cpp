@@ -12,7 +12,7 @@
 namespace runner {
 namespace {
 
-/// The metric by which runs are ranked, and which runs take part.
+/// How runs are ranked: the metric, and the runs that take part.
 struct Contest {
   std::string metric;
   std::string kind = {};    ///< the kind of the training stage; empty: any
@@ -20,8 +20,8 @@ struct Contest {
   bool is_of_test = false;  ///< compared on test data, for lack of validation
 };
 
-/// True if the run can be the best one. Evaluations cannot, since they have no weights; unfinished
-/// runs take part only on request.
+/// True if the run may be chosen as the best. Evaluations may not, since they have no weights;
+/// unfinished runs take part only on request.
 bool may_win(const ListedRun& run, const RunsFlags& flags) {
   return run.entry.source.empty() &&
          (flags.all || (run.entry.status == "finished" && !run.entry.smoke));

@@ -32,7 +32,7 @@ std::string shown_values(const std::vector<RunValue>& values) {
   return text.empty() ? "–" : printable(text);
 }
 
-/// Returns the keys that get a column in addition to those in every listing.
+/// Returns the keys that get a column of their own in addition to the columns of every listing.
 std::vector<std::size_t> further_columns(const RunListing& listing) {
   std::vector<std::size_t> columns;
   for (std::size_t k = 0; k < listing.keys.size(); ++k) {

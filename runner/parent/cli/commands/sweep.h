@@ -40,7 +40,7 @@ Diagnostics write_recipe(const PreparedTrial& job, const SweepLayout& layout, So
 
 /// Implements `retort sweep ask-tell NAME`: an external sampler requests trials by writing lines of
 /// JSON to stdin and receives the results on stdout (ask_tell.h). `retort sweep ask-tell resume
-/// DIR` continues such a sweep after it was stopped or killed.
+/// DIR` continues such a sweep after it has been stopped or killed.
 ExitCode ask_and_tell(const SweepFlags& flags, Console& console);
 
 /// Opens the sweep in `folder` to continue it, and changes to the working directory in which it was

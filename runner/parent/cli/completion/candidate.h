@@ -42,8 +42,8 @@ class Outline {
   KeyChoices choices(const std::string& key) const;
 
   /// Returns the dotted key or group that `key` refers to, with the longest matching alias replaced
-  /// by the first of its targets. Returns "" for an alias that only has overrides for some values
-  /// and no target key.
+  /// by the first of its targets. Returns "" for an alias that has no target key, only overrides
+  /// for some values.
   std::string meant(const std::string& key) const;
 
  private:
@@ -54,8 +54,8 @@ class Outline {
   std::vector<Group> groups_;
 };
 
-/// A word that may replace the one being typed. If it ends in '=', '.', '/' or ',', more is to
-/// follow.
+/// A word that may replace the one being typed. If it ends in '=', '.', '/' or ',', more input is
+/// expected.
 struct Candidate {
   std::string text;
   std::string description = {};  ///< a short description shown next to it; may be empty
@@ -72,8 +72,8 @@ Candidates complete_override_value(std::string_view word, const Outline& outline
                                    const FileSystem& files);
 
 /// Returns the files with a path that begins with `typed` and ends in `ending`, and the folders
-/// with a path that begins with `typed`, each ending in '/'. Hidden ones are included only if their
-/// dot was typed.
+/// with a path that begins with `typed`, each ending in '/'. Hidden ones are included only if the
+/// leading dot was typed.
 Candidates complete_path(const FileSystem& files, std::string_view typed, std::string_view ending);
 
 /// Like complete_path(), but returns only folders.

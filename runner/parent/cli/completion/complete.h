@@ -10,7 +10,7 @@ namespace runner {
 
 /// Completes the last of `words`, the words after the program's name, to verbs, flags, recipes or
 /// overrides that fit the preceding words. Reads recipes and lists folders; a broken recipe yields
-/// no candidates. There must be at least one word, possibly empty.
+/// no candidates. There must be at least one word, which may be empty.
 Candidates complete(std::span<const std::string> words);
 
 /// Completes `word`, an override that has no '=' yet, to a group, an alias or a key that its prefix
