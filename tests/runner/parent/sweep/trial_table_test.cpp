@@ -181,10 +181,12 @@ TEST_F(LiveTrialsTest, AreNoHigherThanTheTerminal) {
     trials.push_back({.number = number, .hash = "a"});
   const auto journal = SweepJournal::make(
       folder_.path(), {.recipe = "a", .overrides = {}, .folder = "/", .trials = trials});
-  const DisplayOptions display{.is_terminal = true, .clock = [this] { return now_; }};
-  for (const auto& [rows, lines] : {std::pair(6, 5), std::pair(3, 1), std::pair(100, 18)}) {
+  for (const auto& [rows, lines] : {std::pair(6u, 5), std::pair(3u, 1), std::pair(100u, 18)}) {
     err_.str("");
-    LiveTrials live(journal, err_, display, [rows = rows] { return rows; });
+    const DisplayOptions display{.is_terminal = true,
+                                 .size = [rows = rows] { return TerminalSize{.rows = rows}; },
+                                 .clock = [this] { return now_; }};
+    LiveTrials live(journal, err_, display);
     live.tick();
     EXPECT_EQ(std::ranges::count(err_.str(), '\n'), lines) << rows;
   }
