@@ -10,6 +10,7 @@
 
 #include "stages/contrastive/launch_pair_softmax.h"
 #include "stages/contrastive/loop_pair_softmax.h"
+#include "stages/machine/gpu.h"
 #include "stages/plan/memory_trace.h"
 
 namespace stages {
@@ -145,13 +146,12 @@ at::Tensor pair_gradient(PairWork work, const TileTensor& tile, const at::Tensor
 }
 
 PairWork pair_work_for(const at::Tensor& x) {
-#if defined(RETORT_LIBTORCH_CUDA) && !defined(RETORT_KERNELS)
-  return PairWork::kOperators;
-#else
+#ifndef RETORT_KERNELS
+  if (gpu::is_supported()) return PairWork::kOperators;
+#endif
   const bool is_on_gpu =
       x.is_meta() ? traced_backend() && traced_backend()->device == at::kCUDA : x.is_cuda();
   return is_on_gpu ? PairWork::kLines : PairWork::kOperators;
-#endif
 }
 
 }  // namespace stages

@@ -8,14 +8,11 @@
 #include <utility>
 
 #include <c10/core/CPUAllocator.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/util/Exception.h>
 
 #include "runner/shared/text/units.h"
 #include "stages/machine/cpu_pool.h"
-
-#ifdef RETORT_LIBTORCH_CUDA
-#endif
+#include "stages/machine/gpu.h"
 
 namespace stages {
 
@@ -246,18 +243,12 @@ CpuPool* counted_pool(c10::Device device) {
 }  // namespace
 
 bool has_cache(c10::Device device) {
-#ifdef RETORT_LIBTORCH_CUDA
-  if (device.is_cuda()) return true;
-#endif
-  return counted_pool(device) != nullptr;
+  return device.is_cuda() || counted_pool(device) != nullptr;
 }
 
 void empty_cache(c10::Device device) {
   if (CpuPool* const pool = counted_pool(device)) pool->empty_cache();
-#ifdef RETORT_LIBTORCH_CUDA
-  if (device.is_cuda() && c10::cuda::CUDACachingAllocator::get()->initialized())
-    c10::cuda::CUDACachingAllocator::emptyCache();
-#endif
+  if (device.is_cuda() && gpu::allocator().initialized()) gpu::allocator().emptyCache();
 }
 
 }  // namespace stages

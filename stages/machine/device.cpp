@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <new>
 #include <optional>
@@ -12,16 +11,14 @@
 #include <string_view>
 
 #include <ATen/Version.h>
-#include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/detail/CUDAHooksInterface.h>
-#include <c10/core/DeviceGuard.h>
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAFunctions.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <torch/cuda.h>
 #include <torch/version.h>
 #include <nlohmann/json.hpp>
 
+#include "stages/machine/gpu.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/machine/threads.h"
 
@@ -51,7 +48,7 @@ runner::Diagnostic unavailable(std::string_view text, const std::string& why, st
 }  // namespace
 
 Gpus find_gpus() {
-#ifdef RETORT_LIBTORCH_CUDA
+  if (!gpu::is_supported()) return {0, "this worker was built without LibTorch's CUDA part"};
   const int count = static_cast<int>(torch::cuda::device_count());
   if (count > 0) return {count, ""};
   if (!std::filesystem::exists("/proc/driver/nvidia/version"))
@@ -59,26 +56,10 @@ Gpus find_gpus() {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return {0, visible ? "CUDA_VISIBLE_DEVICES='" + std::string(visible) + "' hides every GPU"
                      : std::string("the NVIDIA driver finds no usable GPU")};
-#else
-  return {0, "this worker was built without LibTorch's CUDA part"};
-#endif
 }
 
-std::string gpu_model([[maybe_unused]] c10::Device device) {
-#ifdef RETORT_LIBTORCH_CUDA
-  if (device.is_cuda()) return at::cuda::getDeviceProperties(device.index())->name;
-#endif
-  return {};
-}
-
-std::array<std::int64_t, 2> gpu_uuid([[maybe_unused]] c10::Device gpu) {
-  std::array<std::int64_t, 2> uuid = {};
-#ifdef RETORT_LIBTORCH_CUDA
-  const auto& bytes = at::cuda::getDeviceProperties(gpu.index())->uuid.bytes;
-  static_assert(sizeof bytes == sizeof uuid);
-  std::memcpy(uuid.data(), bytes, sizeof bytes);
-#endif
-  return uuid;
+std::string gpu_model(c10::Device device) {
+  return device.is_cuda() ? gpu::properties(device).model : "";
 }
 
 runner::Result<c10::Device> choose_device(std::string_view text, const Gpus& gpus) {
@@ -103,10 +84,10 @@ using Json = nlohmann::ordered_json;
 
 Json versions() {
   Json json = {{"libtorch", TORCH_VERSION}, {"cuda_runtime", nullptr}, {"compiler", __VERSION__}};
-#ifdef RETORT_LIBTORCH_CUDA
-  const long cuda = at::detail::getCUDAHooks().versionCUDART();  // 13000 is 13.0
-  json["cuda_runtime"] = std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
-#endif
+  if (gpu::is_supported()) {
+    const long cuda = at::detail::getCUDAHooks().versionCUDART();  // 13000 is 13.0
+    json["cuda_runtime"] = std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
+  }
   return json;
 }
 
@@ -115,16 +96,13 @@ Json devices_and_versions() {
   const Gpus gpus = find_gpus();
   json["devices"] = Json::array();
   json["devices"].push_back({{"name", "cpu"}, {"memory_bytes", MemoryMeter(c10::kCPU).budget()}});
-#ifdef RETORT_LIBTORCH_CUDA
   for (int i = 0; i < gpus.count; ++i) {
-    const auto* properties = at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(i));
+    const gpu::Properties card = gpu::properties({c10::kCUDA, static_cast<c10::DeviceIndex>(i)});
     json["devices"].push_back({{"name", "cuda:" + std::to_string(i)},
-                               {"model", properties->name},
-                               {"memory_bytes", properties->totalGlobalMem},
-                               {"capability", std::to_string(properties->major) + "." +
-                                                  std::to_string(properties->minor)}});
+                               {"model", card.model},
+                               {"memory_bytes", card.memory_bytes},
+                               {"capability", card.capability}});
   }
-#endif
   json["gpus_missing_because"] = gpus.why_none;
   json["threads"] = use_threads(std::nullopt);
   json["cpu_capability"] = at::get_cpu_capability();
@@ -152,20 +130,14 @@ bool has_words(const std::exception& error, std::span<const std::string_view> al
 
 }  // namespace
 
-std::optional<std::int64_t> free_device_bytes([[maybe_unused]] c10::Device device) {
-#ifdef RETORT_LIBTORCH_CUDA
+std::optional<std::int64_t> free_device_bytes(c10::Device device) {
   if (!device.is_cuda()) return {};
   try {
-    const c10::DeviceGuard guard(device);
-    c10::cuda::device_synchronize();
-    return static_cast<std::int64_t>(
-        c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(device.index()).first);
+    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+    return static_cast<std::int64_t>(gpu::allocator().getMemoryInfo(device.index()).first);
   } catch (const c10::Error&) {
     return {};
   }
-#else
-  return {};
-#endif
 }
 
 bool is_out_of_memory(const std::exception& error, c10::Device device,

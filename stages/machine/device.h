@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -26,9 +25,6 @@ Gpus find_gpus();
 
 /// Returns the model name of a GPU as reported by its driver, such as "NVIDIA L4"; empty for a CPU.
 std::string gpu_model(c10::Device device);
-
-/// Returns the UUID of a GPU, which its driver uses to identify it.
-std::array<std::int64_t, 2> gpu_uuid(c10::Device gpu);
 
 /// Parses a recipe's device.select: "cpu", "cuda" (the first GPU) or "cuda:K". Returns
 /// kDeviceUnavailable at /device/select if there is no such device.

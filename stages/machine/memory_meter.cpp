@@ -8,14 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/cuda/CUDAContextLight.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <sys/resource.h>
 #include <torch/types.h>
 #include <unistd.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
+#include "stages/machine/gpu.h"
 
 namespace stages {
 namespace {
@@ -45,26 +44,24 @@ std::int64_t take_cpu_peak() {
   return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
 }
 
-#ifdef RETORT_LIBTORCH_CUDA
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
 std::int64_t take_gpu_peak(c10::Device device) {
-  using namespace c10::cuda::CUDACachingAllocator;
-  if (!get()->initialized()) return 0;
-  const std::int64_t peak = getDeviceStats(device.index()).allocated_bytes[kAll].peak;
-  resetPeakStats(device.index());
+  c10::DeviceAllocator& allocator = gpu::allocator();
+  if (!allocator.initialized()) return 0;
+  const std::int64_t peak = allocator.getDeviceStats(device.index()).allocated_bytes[kAll].peak;
+  allocator.resetPeakStats(device.index());
   return peak;
 }
 
 MemoryUse gpu_use(c10::Device device) {
-  using namespace c10::cuda::CUDACachingAllocator;
-  if (!get()->initialized()) return {};
-  const auto stats = getDeviceStats(device.index());
+  c10::DeviceAllocator& allocator = gpu::allocator();
+  if (!allocator.initialized()) return {};
+  const auto stats = allocator.getDeviceStats(device.index());
   return {.allocated = stats.allocated_bytes[kAll].current,
           .reserved = stats.reserved_bytes[kAll].current,
           .retries = stats.num_alloc_retries};
 }
-#endif
 
 }  // namespace
 
@@ -93,11 +90,7 @@ MemoryMeter::~MemoryMeter() {
 
 std::int64_t MemoryMeter::peak_since_last() {
   const std::lock_guard lock(watchers().mutex);
-#ifdef RETORT_LIBTORCH_CUDA
   const std::int64_t peak = device_.is_cuda() ? take_gpu_peak(device_) : take_cpu_peak();
-#else
-  const std::int64_t peak = take_cpu_peak();
-#endif
   for (MemoryMeter* const meter : watchers().meters) {
     if (meter->device_ == device_) meter->peak_ = std::max(meter->peak_, peak);
   }
@@ -110,9 +103,7 @@ std::int64_t MemoryMeter::in_use() const {
 }
 
 MemoryUse MemoryMeter::use() const {
-#ifdef RETORT_LIBTORCH_CUDA
   if (device_.is_cuda()) return gpu_use(device_);
-#endif
   const auto* const counter = CountingAllocator::innermost();
   if (const CpuPool* const pool = counter ? counter->pool() : nullptr)
     return {.allocated = counter->live_bytes(),
@@ -129,20 +120,13 @@ std::int64_t MemoryMeter::budget() const {
     if (const auto* const counter = CountingAllocator::innermost())
       return counter->limit().value_or(all);
   }
-#ifdef RETORT_LIBTORCH_CUDA
-  using namespace c10::cuda::CUDACachingAllocator;
-  if (device_.is_cuda() && get()->initialized())
-    return static_cast<std::int64_t>(getMemoryFraction(device_.index()) * static_cast<double>(all));
-#endif
+  if (device_.is_cuda() && gpu::allocator().initialized())
+    return static_cast<std::int64_t>(gpu::memory_share(device_) * static_cast<double>(all));
   return all;
 }
 
 std::int64_t MemoryMeter::available() const {
-#ifdef RETORT_LIBTORCH_CUDA
-  if (device_.is_cuda())
-    return static_cast<std::int64_t>(
-        at::cuda::getDeviceProperties(device_.index())->totalGlobalMem);
-#endif
+  if (device_.is_cuda()) return gpu::properties(device_).memory_bytes;
   const std::int64_t machine = kilobytes_field("/proc/meminfo", "MemTotal");
   return std::min(machine, cgroup_memory().value_or(machine));
 }

@@ -6,12 +6,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include <c10/cuda/CUDACachingAllocator.h>
+#include "stages/machine/gpu.h"
 
 namespace stages {
 namespace {
 
-#ifdef RETORT_LIBTORCH_CUDA
 std::atomic<BlockRecording*> on_gpu = nullptr;
 std::atomic<c10::DeviceIndex> recorded_gpu = 0;
 
@@ -19,7 +18,7 @@ std::atomic<c10::DeviceIndex> recorded_gpu = 0;
 void listen_to_gpus() {
   static const bool once = [] {
     using Entry = c10::CachingDeviceAllocator::TraceEntry;
-    c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker([](const Entry& entry) {
+    gpu::track_allocations([](const Entry& entry) {
       BlockRecording* const recording = on_gpu;
       if (!recording || entry.device_ != recorded_gpu) return;
       const auto* const data = reinterpret_cast<const void*>(entry.addr_);
@@ -33,7 +32,6 @@ void listen_to_gpus() {
   }();
   static_cast<void>(once);
 }
-#endif
 
 }  // namespace
 
@@ -43,22 +41,15 @@ BlockRecording::BlockRecording(c10::Device device)
     counter_->set_observer(this);
     return;
   }
-#ifdef RETORT_LIBTORCH_CUDA
-  if (device.is_cuda()) {
-    listen_to_gpus();
-    recorded_gpu = device.index();
-    on_gpu = this;
-    return;
-  }
-#endif
-  throw std::logic_error("the memory of this device cannot be recorded");
+  if (!device.is_cuda()) throw std::logic_error("the memory of this device cannot be recorded");
+  listen_to_gpus();
+  recorded_gpu = device.index();
+  on_gpu = this;
 }
 
 BlockRecording::~BlockRecording() {
   if (counter_) counter_->set_observer(nullptr);
-#ifdef RETORT_LIBTORCH_CUDA
   on_gpu = nullptr;
-#endif
 }
 
 void BlockRecording::own(const at::Tensor& tensor, Owner owner, std::string name) {

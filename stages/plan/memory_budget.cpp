@@ -5,12 +5,12 @@
 #include <utility>
 
 #include <ATen/Context.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/text/units.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/device.h"
+#include "stages/machine/gpu.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/memory/policy.h"
 #include "stages/plan/gpu_backend.h"
@@ -39,15 +39,12 @@ runner::NamedBytes host_memory(const std::filesystem::path& root) {
 }
 
 std::int64_t gpu_memory(c10::Device gpu, int ranks) {
-  std::int64_t bytes = MemoryMeter(gpu).available() / ranks;
-#ifdef RETORT_LIBTORCH_CUDA
+  const std::int64_t bytes = MemoryMeter(gpu).available() / ranks;
   at::globalContext().lazyInitDevice(at::kCUDA);
-  const auto free = static_cast<std::int64_t>(
-      c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(gpu.index()).first);
+  const auto free =
+      static_cast<std::int64_t>(gpu::allocator().getMemoryInfo(gpu.index()).first);
   const std::int64_t own = MemoryMeter(gpu).use().reserved + gpu_context(gpu_model(gpu)).at_start;
-  bytes = std::min(bytes, free / ranks + own);
-#endif
-  return bytes;
+  return std::min(bytes, free / ranks + own);
 }
 
 void set_gpu_memory(std::int64_t bytes) { gpu_memory_of_rank = bytes; }
@@ -94,31 +91,26 @@ ScopedMemoryBudget::ScopedMemoryBudget(std::int64_t bytes, c10::Device device) :
       allocator->set_limit(bytes);
     }
   }
-#ifdef RETORT_LIBTORCH_CUDA
   if (device.is_cuda()) {
-    using namespace c10::cuda::CUDACachingAllocator;
     at::globalContext().lazyInitDevice(at::kCUDA);  // otherwise the allocator has no GPU
     const auto all = static_cast<double>(MemoryMeter(device).available());
-    share_before_ = getMemoryFraction(device.index());
+    share_before_ = gpu::memory_share(device);
     const auto given = static_cast<double>(
         std::max<std::int64_t>(bytes - gpu_context(gpu_model(device)).in_all, 0));
-    setMemoryFraction(std::min(given / all, 1.0), device.index());
+    gpu::set_memory_share(std::min(given / all, 1.0), device);
   }
-#endif
 }
 
 ScopedMemoryBudget::~ScopedMemoryBudget() {
   if (device_.is_cpu()) {
     if (auto* const allocator = CountingAllocator::innermost()) allocator->set_limit(bytes_before_);
   }
-#ifdef RETORT_LIBTORCH_CUDA
   if (!device_.is_cuda()) return;
   try {
-    c10::cuda::CUDACachingAllocator::setMemoryFraction(share_before_, device_.index());
+    gpu::set_memory_share(share_before_, device_);
   } catch (const c10::Error&) {
     // After a fatal CUDA error, every call fails; that error is already being reported.
   }
-#endif
 }
 
 std::optional<MemoryPolicy> next_plan(const MemoryPolicy& failed, std::int64_t units,

@@ -12,6 +12,7 @@
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"
 #include "stages/machine/device.h"
+#include "stages/machine/gpu.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
 #include "stages/plan/memory_budget.h"
@@ -212,7 +213,7 @@ void Worker::GraphRequest::agree_on(c10::Device device) {
                        "use the same GPU model for all ranks, or device.select: cpu");
   if (!device.is_cuda()) return;
   group_->use_gpu(device);
-  const auto uuid = gpu_uuid(device);
+  const auto uuid = gpu::properties(device).uuid;
   const at::Tensor all = group_->gather(torch::tensor({{uuid[0], uuid[1]}}, torch::kLong)).rows;
   const auto* const first = all.const_data_ptr<std::int64_t>();
   int sharing = 0;

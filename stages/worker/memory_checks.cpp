@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include <torch/cuda.h>
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
@@ -18,11 +19,6 @@
 #include "stages/machine/cpu_pool.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/worker/small_training.h"
-
-#ifdef RETORT_LIBTORCH_CUDA
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <torch/cuda.h>
-#endif
 
 namespace stages {
 namespace {
@@ -196,16 +192,15 @@ class Checks {
 
   std::string empty_cache() const {
     constexpr std::int64_t kSize = 64 << 20;
-#ifdef RETORT_LIBTORCH_CUDA
     if (torch::cuda::is_available()) {
-      const MemoryMeter gpu(at::Device(at::kCUDA, 0));
-      torch::empty({kSize}, at::device(at::kCUDA).dtype(torch::kByte));
+      const at::Device device(at::kCUDA, 0);
+      const MemoryMeter gpu(device);
+      torch::empty({kSize}, at::device(device).dtype(torch::kByte));
       const std::int64_t held = gpu.use().reserved;
-      c10::cuda::CUDACachingAllocator::emptyCache();
+      stages::empty_cache(device);
       expect(gpu.use().reserved <= held - kSize, "64 MiB of unused memory stays reserved");
       return "64 MiB of unused memory goes back to the driver";
     }
-#endif
     CpuPool* const pool = allocator_->pool();
     if (!pool) return "nothing is kept: the tensors come from malloc";
     const auto resident = [] { return kilobytes_field("/proc/self/status", "VmRSS"); };

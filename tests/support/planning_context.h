@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "runner/shared/stage/plan_context.h"
+#include "tests/support/test_device.h"
 
 /// A dry run that remembers what a stage planned.
 class PlanningContext final : public runner::PlanContext {
  public:
-  PlanningContext() : PlanContext({.seed = 1, .recipe_hash = "recipe", .device = "cpu"}, {}) {}
+  PlanningContext() : PlanContext({.seed = 1, .recipe_hash = "recipe", .device = test_device()}, {}) {}
 
   void metric(std::string_view, double, std::int64_t) override {}
   void progress(const runner::Progress&) override {}

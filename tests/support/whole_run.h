@@ -16,6 +16,7 @@
 #include "tests/support/noise_images.h"
 #include "tests/support/stage_options.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/test_device.h"
 
 /// A node of a graph as compile() makes it, by its kind's schema.
 inline runner::Node node(const std::string& id, const std::string& kind,
@@ -47,8 +48,8 @@ class WholeRun {
       ADD_FAILURE() << error.pointer << ": " << error.message;
   }
 
-  runner::Diagnostics plan() { return executor_.plan({}, {}, /*strict=*/false, "cpu"); }
-  runner::ExitCode run() { return executor_.run({.folder = folder_.path()}, "cpu"); }
+  runner::Diagnostics plan() { return executor_.plan({}, {}, /*strict=*/false, test_device()); }
+  runner::ExitCode run() { return executor_.run({.folder = folder_.path()}, test_device()); }
 
   struct Peak {
     std::int64_t tensors = 0, needed = 0;  ///< as planned, with what earlier nodes hold
@@ -116,7 +117,7 @@ class WholeRun {
 
   const TemporaryFolder folder_;
   const stages::CountingAllocator counter_;
-  stages::MemoryMeter meter_{at::kCPU};
+  stages::MemoryMeter meter_{c10::Device(test_device())};
   std::vector<runner::Event> events_;
   std::vector<const runner::StageKind*> kinds_;
   runner::Executor executor_;

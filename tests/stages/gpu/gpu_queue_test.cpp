@@ -7,6 +7,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
+#include "stages/machine/device.h"
 #include "stages/random/dropout.h"
 #include "stages/tensor/batch.h"
 #include "tests/support/needs_gpu.h"
@@ -21,10 +22,11 @@ bool is_busy() {
   return !gpu.queryStream(gpu.getStream(kGpu));
 }
 
-/// Gives the GPU some seconds of work.
+/// Gives the GPU some seconds of work. A stand-in is busy until the host waits.
 void keep_busy() {
+  static const std::int64_t size = gpu_model(kGpu) == "stand-in" ? 8 : 8192;
   static const at::Tensor matrix =
-      torch::ones({8192, 8192}, at::device(kGpu).dtype(torch::kDouble));
+      torch::ones({size, size}, at::device(kGpu).dtype(torch::kDouble));
   torch::cuda::synchronize();
   at::Tensor product = torch::empty_like(matrix);
   for (int i = 0; i < 40; ++i) at::mm_out(product, matrix, matrix);

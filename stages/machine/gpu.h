@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Device.h>
+
+/// What Retort asks of GPUs beyond what torch offers for every kind of device. gpu.cpp answers with
+/// LibTorch's CUDA part. A program that links another implementation gets other GPUs, like the
+/// tests in tests/support/stand_in.
+namespace stages::gpu {
+
+/// A card, as its driver describes it.
+struct Properties {
+  std::string model;              ///< such as "NVIDIA L4"
+  std::int64_t memory_bytes = 0;  ///< all of its memory
+  std::string capability;         ///< such as "8.9"
+  std::array<std::int64_t, 2> uuid = {};
+};
+
+/// True if this program has LibTorch's CUDA part. Without it, there is no GPU, and the functions
+/// below throw std::logic_error.
+bool is_supported();
+
+/// Throws c10::Error if there is no such GPU.
+Properties properties(c10::Device gpu);
+
+/// Returns the caching allocator of all GPUs. Its statistics of a GPU exist once it is initialized.
+c10::DeviceAllocator& allocator();
+
+/// The share of a GPU's memory that the allocator may reserve. Setting it needs an initialized
+/// allocator. Throws c10::Error after a fatal error of the GPU.
+double memory_share(c10::Device gpu);
+void set_memory_share(double share, c10::Device gpu);
+
+/// Calls `tracker` for every event of the allocator, on any thread, until the process ends.
+void track_allocations(
+    std::function<void(const c10::CachingDeviceAllocator::TraceEntry&)> tracker);
+
+}  // namespace stages::gpu

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "tests/support/stand_in/streams.h"
+
+namespace stand_in {
+
+/// CPU tensors over the memory of GPU tensors, for one kernel. Tensors that share their storage
+/// have views that share theirs.
+class HostViews {
+ public:
+  explicit HostViews(Work work) : work_(work) {}
+
+  /// Returns the view of a tensor of a GPU, and `tensor` itself if it lies on the host or is
+  /// undefined. `writes` says whether the kernel changes it.
+  at::Tensor of(const at::Tensor& tensor, bool writes);
+
+  /// Returns what a kernel gave back as a tensor of `device`: for a view, the tensor that it views;
+  /// otherwise a copy in new memory.
+  at::Tensor on_device(const at::Tensor& result, c10::Device device);
+
+  /// Gives the tensors whose views the kernel has resized the shapes and numbers of their views.
+  void take_over_resized();
+
+ private:
+  struct View {
+    at::Tensor of_gpu, of_host;
+    bool is_written = false;
+  };
+  c10::Storage storage_of(const c10::Storage& storage);
+
+  const Work work_;
+  std::vector<View> views_;
+  std::unordered_map<const c10::StorageImpl*, c10::Storage> storages_;
+};
+
+}  // namespace stand_in

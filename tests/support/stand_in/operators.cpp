@@ -1,0 +1,291 @@
+// The operators of the device type CUDA: kernels of the CPU over the memory of a GPU.
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/List.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/library.h>
+#include <torch/types.h>
+
+#include "tests/support/stand_in/card_allocator.h"
+#include "tests/support/stand_in/generator.h"
+#include "tests/support/stand_in/host_views.h"
+#include "tests/support/stand_in/pinned_memory.h"
+#include "tests/support/stand_in/streams.h"
+
+namespace stand_in {
+namespace {
+
+using c10::IValue;
+
+/// Operators whose results have sizes that depend on numbers, so that the host waits for them.
+constexpr std::array<std::string_view, 6> kWaits = {
+    "aten::nonzero", "aten::masked_select", "aten::_unique2",
+    "aten::unique_dim", "aten::unique_consecutive", "aten::bincount"};
+
+/// Operators that take indices of the host, too.
+constexpr std::array<std::string_view, 4> kTakesHostIndices = {
+    "aten::index", "aten::index_put_", "aten::_index_put_impl_", "aten::index_out"};
+
+/// One call of an operator.
+class Call {
+ public:
+  Call(const c10::OperatorHandle& operation, torch::jit::Stack& stack)
+      : operation_(operation),
+        stack_(stack),
+        count_(operation.schema().arguments().size()),
+        device_(device_of_arguments()),
+        guard_(device_),
+        views_(streams().launch(device_)) {}
+
+  void run() {
+    const auto& arguments = operation_.schema().arguments();
+    for (std::size_t i = 0; i < count_; ++i) {
+      IValue& value = stack_[stack_.size() - count_ + i];
+      const auto* const alias = arguments[i].alias_info();
+      value = on_host(std::move(value), alias && alias->isWrite(), arguments[i]);
+    }
+    {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      operation_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
+    }
+    const auto& returns = operation_.schema().returns();
+    bool waits = std::ranges::count(kWaits, operation_.schema().name()) > 0;
+    for (std::size_t i = 0; i < returns.size(); ++i) {
+      IValue& value = stack_[stack_.size() - returns.size() + i];
+      waits = waits || !(value.isTensor() || value.isTensorList() || value.isNone());
+      value = on_device(std::move(value));
+    }
+    views_.take_over_resized();
+    if (waits) streams().synchronize(streams().current(device_));
+  }
+
+ private:
+  template <typename Visit>
+  void each_tensor(const Visit& visit) const {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const IValue& value = stack_[stack_.size() - count_ + i];
+      if (value.isTensor()) visit(value.toTensor());
+      if (value.isTensorList())
+        for (const at::Tensor& one : value.toTensorVector()) visit(one);
+      if (!value.isList() || value.isTensorList()) continue;
+      for (const IValue& one : value.toListRef())
+        if (one.isTensor()) visit(one.toTensor());
+    }
+  }
+
+  /// Returns the GPU of the tensors. Throws as LibTorch does if not all of them lie there.
+  c10::Device device_of_arguments() const {
+    std::optional<c10::Device> device;
+    const auto refuse = [&](const at::Tensor& tensor) {
+      TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two "
+                  "devices, ", *device, " and ", tensor.device(), "! (in ",
+                  operation_.schema().name(), ")");
+    };
+    each_tensor([&](const at::Tensor& tensor) {
+      if (!tensor.defined() || !tensor.is_cuda()) return;
+      if (device && *device != tensor.device()) refuse(tensor);
+      device = tensor.device();
+    });
+    const bool takes_host =
+        std::ranges::count(kTakesHostIndices, std::string_view(operation_.schema().name())) > 0;
+    each_tensor([&](const at::Tensor& tensor) {
+      if (!device || !tensor.defined() || tensor.is_cuda() || tensor.dim() == 0 || takes_host)
+        return;
+      refuse(tensor);
+    });
+    for (std::size_t i = 0; i < count_; ++i) {
+      const IValue& value = stack_[stack_.size() - count_ + i];
+      if (value.isDevice() && value.toDevice().is_cuda() && value.toDevice().has_index())
+        device = value.toDevice();
+    }
+    return device.value_or(c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice());
+  }
+
+  IValue on_host(IValue value, bool writes, const c10::Argument& argument) {
+    if (value.isTensor()) return views_.of(value.toTensor(), writes);
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> views;
+      for (const at::Tensor& one : value.toTensorVector()) views.push_back(views_.of(one, writes));
+      return views;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> views;
+      for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
+        views.push_back(one ? std::optional(views_.of(*one, writes)) : one);
+      return views;
+    }
+    if (value.isDevice()) return c10::Device(c10::kCPU);
+    if (value.isGenerator()) return IValue(host_generator(value.toGenerator()));
+    const auto wanted = argument.type()->cast<c10::OptionalType>();
+    if (value.isNone() && wanted && wanted->getElementType()->kind() == c10::TypeKind::GeneratorType)
+      return IValue(host_generator(default_generator(device_.index())));
+    return value;
+  }
+
+  IValue on_device(IValue value) {
+    if (value.isTensor()) return views_.on_device(value.toTensor(), device_);
+    if (!value.isTensorList()) return value;
+    c10::List<at::Tensor> results;
+    for (const at::Tensor& one : value.toTensorVector())
+      results.push_back(views_.on_device(one, device_));
+    return results;
+  }
+
+  const c10::OperatorHandle& operation_;
+  torch::jit::Stack& stack_;
+  const std::size_t count_;
+  const c10::Device device_;
+  const c10::DeviceGuard guard_;
+  HostViews views_;
+};
+
+void run_on_host(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
+  Call(operation, *stack).run();
+}
+
+c10::Device device_or_current(std::optional<c10::Device> device) {
+  return device && device->has_index() ? *device
+                                       : c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice();
+}
+
+at::Tensor empty(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype,
+                 std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool>,
+                 std::optional<at::MemoryFormat> format) {
+  const c10::DeviceGuard guard(device_or_current(device));
+  return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(size), &card_allocator(),
+                                   c10::DispatchKeySet(c10::DispatchKey::CUDA),
+                                   c10::dtype_or_default(dtype), format);
+}
+
+at::Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
+                         std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                         std::optional<at::Device> device, std::optional<bool>) {
+  const c10::DeviceGuard guard(device_or_current(device));
+  return at::detail::empty_strided_generic(
+      C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), &card_allocator(),
+      c10::DispatchKeySet(c10::DispatchKey::CUDA), c10::dtype_or_default(dtype));
+}
+
+const at::Tensor& resize(const at::Tensor& self, c10::SymIntArrayRef size,
+                         std::optional<at::MemoryFormat> format) {
+  const c10::DeviceGuard guard(self.device());
+  self.unsafeGetTensorImpl()->set_sizes_contiguous(C10_AS_INTARRAYREF_SLOW(size));
+  if (format) self.unsafeGetTensorImpl()->empty_tensor_restride(*format);
+  const std::size_t bytes =
+      static_cast<std::size_t>(self.storage_offset() + self.numel()) * self.itemsize();
+  c10::Storage storage = self.storage();
+  if (self.numel() == 0 || bytes <= storage.nbytes()) return self;
+  c10::DataPtr memory = card_allocator().allocate(bytes);
+  if (storage.nbytes() > 0)
+    card_allocator().copy_data(memory.get(), storage.data(), storage.nbytes());
+  storage.set_data_ptr_noswap(std::move(memory));
+  storage.set_nbytes(bytes);
+  return self;
+}
+
+/// The device on which a copy is queued.
+c10::Device copying_device(const at::Tensor& to, const at::Tensor& from) {
+  return from.is_cuda() ? from.device() : to.device();
+}
+
+at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
+  if (to.numel() == 0) return to;
+  const c10::Device device = copying_device(to, from);
+  const c10::DeviceGuard guard(device);
+  const Work work = streams().launch(device);
+  HostViews views(work);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  PinnedMemory& pinned = pinned_memory();
+  const bool from_pinned = from.is_cpu() && pinned.contains(from.const_data_ptr());
+  if (to.is_cpu() && non_blocking && pinned.contains(to.const_data_ptr())) {
+    at::Tensor numbers = at::empty_like(to);
+    numbers.copy_(views.of(from, /*writes=*/false));
+    pinned.copied_to(to, std::move(numbers), work);
+    return to;
+  }
+  if (from_pinned) pinned.copied_from(from, work);
+  views.of(to, /*writes=*/true).copy_(views.of(from, /*writes=*/false));
+  // From pageable memory the driver has read before the call returns; it may still write.
+  if (!non_blocking && !(to.is_cuda() && from.is_cuda()))
+    streams().synchronize(streams().current(device));
+  return to;
+}
+
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+  at::Tensor result = to;
+  return copy(result, from, non_blocking);
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
+  to.resize_(from.sizes());
+  return copy_from(from, to, /*non_blocking=*/false);
+}
+
+at::Tensor as_strided(const at::Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
+                      std::optional<c10::SymInt> offset) {
+  return at::native::as_strided_tensorimpl(
+      self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride),
+      offset ? std::optional<std::int64_t>(offset->expect_int()) : std::nullopt);
+}
+
+at::Tensor view(const at::Tensor& self, c10::SymIntArrayRef size) {
+  return at::native::view(self, C10_AS_INTARRAYREF_SLOW(size));
+}
+
+at::Tensor reshape_alias(const at::Tensor& self, c10::SymIntArrayRef size,
+                         c10::SymIntArrayRef stride) {
+  return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size),
+                                    C10_AS_INTARRAYREF_SLOW(stride));
+}
+
+at::Tensor& set_storage(at::Tensor& self, at::Storage source, c10::SymInt offset,
+                        c10::SymIntArrayRef size, c10::SymIntArrayRef stride) {
+  return at::native::set_storage_cpu_(self, std::move(source), offset.expect_int(),
+                                      C10_AS_INTARRAYREF_SLOW(size),
+                                      C10_AS_INTARRAYREF_SLOW(stride));
+}
+
+void record_stream(at::Tensor& self, c10::Stream stream) {
+  card_allocator().recordStream(self.storage().data_ptr(), stream);
+}
+
+TORCH_LIBRARY_IMPL(_, CUDA, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
+
+TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  library.impl("empty.memory_format", &empty);
+  library.impl("empty_strided", &empty_strided);
+  library.impl("resize_", &resize);
+  library.impl("copy_", &copy);
+  library.impl("_copy_from", &copy_from);
+  library.impl("_copy_from_and_resize", &copy_from_and_resize);
+  library.impl("as_strided", &as_strided);
+  library.impl("view", &view);
+  library.impl("_reshape_alias", &reshape_alias);
+  library.impl("unfold", &at::native::unfold);
+  library.impl("set_.source_Storage_storage_offset", &set_storage);
+  library.impl("set_.source_Storage",
+               static_cast<at::Tensor& (*)(at::Tensor&, at::Storage)>(&at::native::set_));
+  library.impl("set_.source_Tensor", &at::native::set_tensor_);
+  library.impl("record_stream", &record_stream);
+  // LibTorch would choose other kernels than on a CPU.
+  for (const char* const name : {"convolution", "convolution_backward", "convolution_overrideable",
+                                 "convolution_backward_overrideable"})
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
+
+}  // namespace
+}  // namespace stand_in

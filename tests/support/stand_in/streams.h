@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <c10/core/Stream.h>
+
+namespace stand_in {
+
+/// One lock for all that the stand-in knows. It is not held while a kernel runs.
+std::recursive_mutex& lock();
+
+/// The work of each stream up to a number, by stream. What lies within somebody's clock has
+/// happened before what it does next.
+using Clock = std::map<int, std::int64_t>;
+
+/// A piece of work: the `number`th of a stream.
+struct Work {
+  int stream = 0;
+  std::int64_t number = 0;
+};
+
+/// Which work has used some memory.
+class Uses {
+ public:
+  /// Notes that `work` reads or writes the memory. Reports a fault if it does not wait for earlier
+  /// work on other streams that conflicts.
+  void add(const Work& work, bool writes);
+
+ private:
+  Work written_;
+  Clock read_;
+};
+
+/// Kernels run when they are launched, but what they computed counts as unfinished until the host
+/// has waited for it. So a mistake in waiting shows always, not only if a kernel is late:
+///  - a copy to pinned memory arrives when the host waits; until then the memory holds garbage;
+///  - memory from which a copy was begun must not change until the host waits;
+///  - work that uses memory must wait for work on other streams that wrote it.
+/// A stream or an event that is asked whether it has finished says no three times, then yes.
+class Streams {
+ public:
+  c10::Stream current(c10::Device device) const;
+  /// Returns the stream that was current on this thread.
+  c10::Stream exchange(c10::Stream stream);
+  c10::Stream new_stream(c10::Device device);
+
+  /// Begins a piece of work on the current stream of `device`.
+  Work launch(c10::Device device);
+  /// Returns the latest work of a stream.
+  Work latest(c10::Stream stream) const;
+  /// The streams' events. `event` is null before its first recording.
+  void record(void** event, c10::Stream stream);
+  void wait(void* event, c10::Stream stream);
+  bool has_finished(void* event);
+  void synchronize(void* event);
+  static void destroy(void* event);
+  /// Of a stream; of all streams of a device.
+  bool has_finished(c10::Stream stream);
+  void synchronize(c10::Stream stream);
+  void synchronize(c10::Device device);
+
+  /// Calls `task` when the host has waited for `work`; those of a stream in their order.
+  void when_finished(const Work& work, std::function<void()> task);
+  /// True if `work` happens before what its stream does next; false while it may still run.
+  bool is_before(const Work& work, int stream) const;
+
+  std::int64_t launches() const { return launches_; }
+  /// How often the host waited for unfinished work.
+  std::int64_t waits() const { return waits_; }
+
+ private:
+  struct Task {
+    Work work;
+    std::function<void()> run;
+  };
+  void finish(const Clock& clock);
+  Clock all_of(int stream) const;
+
+  std::map<int, Clock> clocks_;  // by stream
+  Clock host_;
+  std::map<int, int> polls_;
+  std::vector<Task> tasks_;
+  std::int64_t launches_ = 0, waits_ = 0;
+  int streams_made_ = 0;
+};
+
+Streams& streams();
+
+}  // namespace stand_in
