@@ -25,8 +25,8 @@ int threads_that_start(int wanted);
 
 /// Sets the number of threads for tensor operations to `wanted` or auto_threads(), and returns it.
 /// `ranks` processes share the machine: by default each uses its share of the cores. Throws
-/// StageError if the system cannot start that many threads: LibTorch would wait forever for the
-/// missing ones.
+/// StageError if the system cannot start that many threads, since LibTorch would wait forever for
+/// the missing ones.
 int use_threads(std::optional<int> wanted, int ranks = 1);
 
 }  // namespace stages

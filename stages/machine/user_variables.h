@@ -22,8 +22,8 @@ std::optional<std::string> user_variable(const char* name);
 
 /// Checks the environment variables that select kernels and threads. Returns an error for a value
 /// that the libraries would silently ignore, and a warning for a number of threads that differs
-/// from `threads`, the number in use. nullopt: OMP_NUM_THREADS determines the number, so there is
-/// nothing to compare.
+/// from `threads`, the number in use. If `threads` is nullopt, OMP_NUM_THREADS determines the
+/// number, so there is nothing to compare.
 runner::Diagnostics check_user_variables(std::optional<int> threads,
                                          const UserVariable& variable = user_variable);
 

@@ -75,7 +75,7 @@ struct Numerics {
   bool operator==(const Numerics&) const = default;
 };
 
-/// Resolves `options` for `network` on the context's device. `name` is the stage that makes the
+/// Resolves `options` for `network` on the context's device. `name` is the stage that creates the
 /// network. Reports what was chosen and which options have no effect. Throws runner::StageError if
 /// a precision rule does not match the network.
 Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network,

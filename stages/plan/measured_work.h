@@ -42,7 +42,7 @@ class MeasuredWork {
 /// Returns the peak of live bytes in `work`, not counting what was live before.
 std::int64_t most_live(const RecordedWork& work);
 
-/// Joins consecutive measured work into a plan:
+/// Joins the measurements of consecutive work into a plan:
 ///
 ///   MeasuredHistory history;
 ///   for (const TracedStorage& weight : weights) history.keep(weight);

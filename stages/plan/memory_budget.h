@@ -15,8 +15,8 @@ namespace stages {
 
 class MemoryPolicy;
 
-/// Returns all CPU memory that this process may use, named after what limits it: the machine, or a
-/// control group that allows less. `root` is / except in tests.
+/// Returns the total CPU memory that this process may use, named after what limits it: the machine,
+/// or a control group that allows less. `root` is / except in tests.
 runner::NamedBytes host_memory(const std::filesystem::path& root = "/");
 /// Divides host_memory() among `ranks` processes that share the machine; from now on it returns one
 /// process's share.
@@ -31,7 +31,7 @@ int host_memory_ranks();
 std::int64_t gpu_memory(c10::Device gpu, int ranks);
 /// Sets device_memory() of a GPU to the value that the ranks of a run have agreed on.
 void set_gpu_memory(std::int64_t bytes);
-/// Returns all memory of `device`, named after its source.
+/// Returns the total memory of `device`, named after its source.
 runner::NamedBytes device_memory(c10::Device device);
 
 /// Returns the bytes of `whole` that may be used, named after what limits them: the smallest of
@@ -67,7 +67,7 @@ using Replan =
 /// Returns the next way to try, without any prediction, for batches of at most `units`; nullopt if
 /// there is none. First it halves the micro-batch, rounding up, down to min_micro_batch, in two
 /// passes if the loss needs them; then it recomputes all blocks. Halving is not tried if `allow` is
-/// bit; two passes are tried only if it is exact, and recomputing only if it is not nothing.
+/// `bit`; two passes are tried only if it is `exact`, and recomputing only if it is not `nothing`.
 /// `accepts` returns true if a training run can follow a policy without changing what is trained.
 std::optional<MemoryPolicy> next_plan(const MemoryPolicy& failed, std::int64_t units,
                                       const std::function<bool(const MemoryPolicy&)>& accepts);

@@ -54,10 +54,10 @@ class [[nodiscard]] ScopedOperations {
   /// Returns running_purpose(), or in a backward pass the purpose of the forward operation of its
   /// node.
   std::string purpose() const;
-  /// Returns how many outermost operations have begun. Distinguishes consecutive operations.
+  /// Returns the number of outermost operations begun so far. Distinguishes consecutive operations.
   std::size_t number() const { return number_; }
-  /// Returns how many operations have begun that are not nested in another. Each operation of a
-  /// backward pass counts, including those within an autograd function and those that it
+  /// Returns the number of operations begun so far that are not nested in another. Each operation
+  /// of a backward pass counts, including those within an autograd function and those that it
   /// recomputes.
   std::int64_t launches() const { return launches_; }
   /// Returns the floating-point operations of matrix products so far, two per multiplication.

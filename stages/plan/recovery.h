@@ -70,7 +70,7 @@ void do_with_retry(const MemoryPolicy& policy, c10::Device device, const std::st
 std::vector<std::string> other_devices(const MemoryPolicy& policy, c10::Device device);
 
 /// Runs `work`. If memory runs out and the policy allows other devices, throws a runner::StageError
-/// that names them in place of the original exception.
+/// that names those devices in place of the original exception.
 void run_or_go_elsewhere(const MemoryPolicy& policy, c10::Device device,
                          const std::function<void()>& work);
 
@@ -91,7 +91,7 @@ class RetriedLoader {
   /// `policy` and `context` are borrowed.
   RetriedLoader(Pass pass, const MemoryPolicy& policy, runner::RunContext& context);
 
-  // These functions are as in Loader.
+  // These functions work as in Loader.
   std::optional<Batch> next();
   std::int64_t batches() const { return batches_; }
   std::int64_t position() const { return pass_.first_batch; }

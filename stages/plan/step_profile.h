@@ -57,8 +57,8 @@ StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
 /// Returns, per block, whether to recompute it in the backward pass: the fastest choice that needs
 /// at most `bytes`; nullopt if recomputing all blocks is not enough. Uses dynamic programming over
 /// the chain of blocks (Chen, Xu, Zhang and Guestrin, "Training deep nets with sublinear memory
-/// cost", 2016; Beaumont and others, "Optimal checkpointing for heterogeneous chains", 2019; here
-/// each block is kept or recomputed as a whole).
+/// cost", 2016; Beaumont et al., "Optimal checkpointing for heterogeneous chains", 2019; here each
+/// block is kept or recomputed as a whole).
 ///
 /// `kept` is the profile of a step that recomputes no block, `recomputed` that of the same step
 /// with all blocks recomputed; mixtures are computed from the two. `seconds` predicts the time of a

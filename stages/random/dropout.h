@@ -33,8 +33,8 @@ using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 /// the identity.
 ///
 /// The mask depends only on the step and samples passed to a ScopedDropout and on the layer's
-/// position in its network (stages/random/dropout_mask.h). Only these are kept for the backward
-/// pass, which recomputes the mask.
+/// position in its network (stages/random/dropout_mask.h). For the backward pass, only these are
+/// kept, and the mask is recomputed from them.
 class Dropout : public torch::nn::Module {
  public:
   explicit Dropout(double probability, DropoutUnit unit = DropoutUnit::kElement);

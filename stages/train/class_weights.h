@@ -35,11 +35,12 @@ ClassWeights read_class_weights(runner::ConfigReader& reader,
 /// or no sample has a positive weight.
 at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train);
 
-/// Throws runner::StageError if every sample of the validation data has weight 0: the loss could
-/// not show which epoch is best. `validation` may be null.
+/// Throws runner::StageError if every sample of the validation data has weight 0, since the loss
+/// could then not show which epoch is best. `validation` may be null.
 void check_weighted_validation(const at::Tensor& weights, const Dataset* validation);
 
-/// Throws runner::StageError if samples can have any number of classes instead of one.
+/// Throws runner::StageError if a sample can belong to any number of classes instead of exactly
+/// one.
 void check_one_class_each(const Dataset& train);
 
 /// Throws runner::StageError if the training set has no classes, or if those of the validation set

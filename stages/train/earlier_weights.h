@@ -29,8 +29,8 @@ struct EarlierWeights {
 
 /// Returns the weights that NodeFacts::trained names; nullopt if this training still has to run.
 /// Throws runner::StageError: kNoCheckpoint, kDamagedWeights, or kOptionConflict if an average is
-/// requested and none was saved. If an earlier result would merely be reused, such an error is
-/// reported to context.not_reused() instead, and the result is nullopt.
+/// requested but none was saved. If an earlier result would merely be reused, such an error is
+/// reported to context.not_reused() instead, and nullopt is returned.
 std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options,
                                                    runner::RunContext& context);
 

@@ -91,7 +91,8 @@ class History {
   void clear() { pairs_.clear(); }
   bool is_empty() const { return pairs_.empty(); }
 
-  /// Returns the direction from a point with this gradient: the two loops of Nocedal (1980).
+  /// Returns the direction from a point with this gradient: the two-loop recursion of Nocedal
+  /// (1980).
   at::Tensor direction(const at::Tensor& gradient) const {
     at::Tensor result = -gradient;
     std::vector<double> shares(pairs_.size());

@@ -46,7 +46,7 @@ struct TrainingToPlan {
 /// Determines what train() would need by running its code on the Meta device: the first steps, with
 /// the shorter last batch of an epoch in between, a validation and the end of training. If the
 /// policy leaves a choice, the fastest plan that fits is chosen (choose_policy.h); a resumed run
-/// keeps its previous plan if that fits. If the plan does not fit, or the context requests them,
+/// keeps its previous plan if that fits. If the plan does not fit, or if the context requests it,
 /// equivalent alternatives are examined too. A training run that is traced like an earlier one in
 /// the graph (SharedTraces) is not traced again. Micro-batches are computed until they prove to be
 /// alike; from then on, the trace only repeats their records, which results in the same plan.
@@ -55,7 +55,7 @@ PlannedStep plan_training(const TrainingToPlan& training, runner::PlanContext& c
                           Repeated micro_batches = Repeated::kNoted);
 
 /// Returns the search for the choices that the policy leaves open, within `budget` bytes. It
-/// borrows `training` and `context`, and what `training` borrows.
+/// borrows `training` and `context`, and everything that `training` borrows.
 PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
                            runner::PlanContext& context, Repeated micro_batches = Repeated::kNoted);
 

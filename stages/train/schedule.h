@@ -62,8 +62,8 @@ struct WarmupConstantSchedule {
   bool operator==(const WarmupConstantSchedule&) const = default;
 };
 
-/// Linear warmup from 0, then decay with the inverse square root of the step: transformers'
-/// get_inverse_sqrt_schedule. Exactly one of warmup_steps and warmup_fraction is set.
+/// Linear warmup from 0, then decay in proportion to the inverse square root of the step:
+/// transformers' get_inverse_sqrt_schedule. Exactly one of warmup_steps and warmup_fraction is set.
 struct WarmupInverseSqrtSchedule {
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
@@ -71,7 +71,7 @@ struct WarmupInverseSqrtSchedule {
   bool operator==(const WarmupInverseSqrtSchedule&) const = default;
 };
 
-/// Linear warmup from 0, then decay with a power of the remaining steps: transformers'
+/// Linear warmup from 0, then decay in proportion to a power of the remaining steps: transformers'
 /// get_polynomial_decay_schedule_with_warmup. Exactly one of warmup_steps and warmup_fraction is
 /// set.
 struct WarmupPolynomialSchedule {
@@ -103,7 +103,7 @@ struct CosineCyclesSchedule {
   std::int64_t warmup_epochs = 0;
   double warmup_learning_rate = 0;  ///< at the first epoch of the warmup
   bool warmup_prefix = false;       ///< the first cycle begins after the warmup
-  double k_decay = 1;               ///< power of the progress in a cycle
+  double k_decay = 1;               ///< exponent of the progress within a cycle
   bool operator==(const CosineCyclesSchedule&) const = default;
 };
 

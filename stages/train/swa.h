@@ -39,7 +39,7 @@ std::optional<SwaOptions> read_swa(runner::ConfigReader& reader, std::int64_t ep
 std::optional<SwaSchedule> swa_schedule(const std::optional<SwaOptions>& swa, double learning_rate,
                                         std::int64_t steps, std::int64_t epochs);
 
-/// An epoch with weights to average; everything is borrowed.
+/// An epoch whose weights are to be averaged; everything is borrowed.
 struct EpochToAverage {
   const TrainingStep& step;
   StepExecution& execution;

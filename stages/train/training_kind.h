@@ -31,8 +31,8 @@ namespace stages {
 
 class MemoryPolicy;
 
-// The definition of a kind of training, in addition to its schema: how a batch becomes a loss, and
-// a function that creates its stage.
+// The definition of a kind of training, apart from its schema: how a batch becomes a loss, and a
+// function that creates its stage.
 
 using Coupling = runner::LossCoupling;
 
@@ -75,8 +75,8 @@ class TrainingStep {
   /// True if layers that mix samples use the rows of all ranks, as in Model::mixes_over_ranks().
   virtual bool mixes_over_ranks() const { return false; }
 
-  /// True if the recipe declares the couplings of the terms, because their code is not ours. A
-  /// certificate then splits a batch even if the plan does not.
+  /// True if the recipe declares the couplings of the terms, because they are computed by user
+  /// code. A certificate then splits a batch even if the plan does not.
   virtual bool declares_couplings() const { return false; }
 
   /// Returns a string that identifies everything a dry run of the step depends on, except its model
@@ -143,9 +143,9 @@ class TrainingStep {
     return {};
   }
 
-  /// Returns numbers to save with the weights that were validated, without recording them as
-  /// metrics, such as thresholds for predictions; computed like scores_of_all(). Their names must
-  /// differ from those of scores.
+  /// Returns numbers to save with the validated weights but not to record as metrics, such as
+  /// thresholds for predictions; computed like scores_of_all(). Their names must differ from those
+  /// of scores.
   virtual std::vector<std::pair<std::string, double>> saved_of_all(
       const at::Tensor& /*kept*/) const {
     return {};
@@ -164,7 +164,7 @@ struct TrainingData {
   std::shared_ptr<const Dataset> train, validation;
 };
 
-/// Defines one kind of training, in addition to its schema. The kind's own options are captured by
+/// Together with its schema, defines one kind of training. The kind's own options are captured by
 /// these functions.
 struct TrainingKind {
   /// Returns the data to train on instead of the input data: class-balanced samples, or episodes.
@@ -180,7 +180,7 @@ struct TrainingKind {
   /// The scores of the step that the option `monitor` may name in addition to "loss". Higher is
   /// better.
   std::vector<std::string_view> scores = {};
-  /// Whether a higher value of the monitored score is better, if `monitor` may be any text;
+  /// Whether a higher value of the monitored score is better, if `monitor` may be any string;
   /// nullopt: `monitor` must be "loss" or one of `scores`.
   std::optional<bool> higher_is_better = {};
   /// The parts of the kind's models that can have a learning rate factor.
@@ -191,8 +191,8 @@ struct TrainingKind {
   std::string_view batch_option = "batch_size";
   /// The validation accuracy at which training stops; nullopt: none.
   std::optional<double> enough_accuracy = {};
-  /// If true, the network is freed once it is trained; a stage that needs it reads it from its
-  /// checkpoint. If a run has many training stages, only one network is in memory at a time.
+  /// If true, the network is freed once it is trained; a stage that needs the network reads it from
+  /// its checkpoint. If a run has many training stages, only one network is in memory at a time.
   bool lets_network_go = false;
 };
 
@@ -209,8 +209,9 @@ struct TrainingKind {
 ///     }});
 ///   }
 ///
-/// The caller reads the kind's own options first; then this reads the options that all kinds share.
-/// They are documented in the schema of train.supervised, to which the other schemas refer.
+/// The caller reads the kind's own options first; this function then reads the options that all
+/// kinds share. Those are documented in the schema of train.supervised, to which the other schemas
+/// refer.
 runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::ConfigReader& reader,
                                                                    TrainingKind kind);
 

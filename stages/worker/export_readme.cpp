@@ -135,7 +135,7 @@ std::string probabilities_in_python(const FittedDecision& decision) {
 }
 
 /// Returns the end of a program: prints the class that the decision predicts from the
-/// `probabilities`, or the labels or numbers by the `logits`.
+/// `probabilities`, or the labels or numbers given by the `logits`.
 std::string answer_in_python(Answer answer, const FittedDecision& decision) {
   const std::string names = "names = json.load(open(f\"{folder}/classes.json\"))\n";
   if (answer == Answer::kLabels)

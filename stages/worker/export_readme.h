@@ -56,8 +56,8 @@ struct ClipReadme {
 };
 
 /// Writes into `folder` what the outputs mean, unless they are class logits: thresholds.json, with
-/// the probability from which each label is predicted, or targets.json, with the "scale" that
-/// multiplies each output and the "offset" that is then added.
+/// the probability at or above which each label is predicted, or targets.json, with the "scale"
+/// that multiplies each output and the "offset" that is then added.
 void write_answer(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
 /// Returns a sentence about each number that a decision was fitted with.
@@ -75,8 +75,8 @@ std::string to_text(const ExportReadme& readme);
 
 /// Writes a trained convolutional classifier into `folder`. The backbone is written for timm, as
 /// config.json and model.safetensors. The head is written to head.safetensors, as a
-/// torch.nn.Sequential, because timm's format only supports single layers. README.md has a program
-/// that combines them. `network` belongs to `model`, the checkpoint's model. Throws
+/// torch.nn.Sequential, because timm's format only supports single layers. README.md contains a
+/// program that combines them. `network` belongs to `model`, the checkpoint's model. Throws
 /// runner::StageError for any form other than "merged", and for a backbone that timm cannot create.
 void export_convolutional(const std::filesystem::path& folder, const Checkpoint& checkpoint,
                           const ConvolutionalClassifier& model,

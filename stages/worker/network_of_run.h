@@ -15,7 +15,7 @@
 namespace stages {
 
 /// Returns the checkpoint that node `id` of `graph` outputs, loaded from the weights that `trained`
-/// names. `graph` needs the node and its inputs except data. Writes nothing. Throws
+/// names. `graph` must contain the node and its inputs, except for data. Writes nothing. Throws
 /// runner::StageError with the full pointer of the option at fault.
 runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(
     const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
@@ -42,8 +42,9 @@ runner::Result<std::vector<NodeNetwork>> networks_wired_to(
 
 /// Returns the CLIP model that node `id` of `graph` creates from the weights at `reference` without
 /// training, as a checkpoint without classes. preprocessor_config.json next to the weights defines
-/// how an image becomes its input. With `is_outline`, it reads no weights, and the network is on
-/// the Meta device. Throws runner::StageError with the full pointer of the option at fault.
+/// how an image becomes the network's input. With `is_outline`, it reads no weights, and the
+/// network is on the Meta device. Throws runner::StageError with the full pointer of the option at
+/// fault.
 runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(
     const runner::Graph& graph, const std::string& id, const std::string& reference,
     std::string_view device, bool is_outline, const RequestContext& context);

@@ -13,7 +13,7 @@
 
 namespace stages {
 
-/// Functions that code may call while answering a request.
+/// Callbacks for code that answers a request.
 struct RequestContext {
   std::function<void(const runner::Progress&)> progress;
   std::function<void(std::string_view line)> say;
