@@ -67,7 +67,8 @@ std::optional<std::vector<bool>> choose_blocks(
     const StepProfile& kept, const StepProfile& recomputed, std::int64_t bytes,
     const std::function<double(const StepWork&)>& seconds);
 
-/// Returns the bytes that a step needs if it recomputes `blocks`, by the same calculation.
+/// Returns the bytes that a step needs if it recomputes `blocks`, according to the same
+/// calculation.
 std::int64_t bytes_needed(const StepProfile& kept, const StepProfile& recomputed,
                           const std::vector<bool>& blocks);
 

@@ -79,8 +79,8 @@ class RankGroup final : public runner::Peers {
   /// one rank runs out of memory, all ranks throw c10::OutOfMemoryError, so that all can repeat the
   /// step. Any other exception ends its rank.
   void together(const std::function<void()>& work);
-  /// Does the same as together(), and returns the largest number returned by `work` on any rank.
-  /// The numbers must be >= 0.
+  /// Like together(), but returns the largest number that `work` returned on any rank. The numbers
+  /// must be >= 0.
   std::int64_t largest_of(const std::function<std::int64_t()>& work);
   /// Calls sum() within the work of together(). Throws c10::OutOfMemoryError if another rank has
   /// run out of memory. The work must then end with an exception, but not necessarily this one,

@@ -40,8 +40,8 @@ struct ClassificationLoss {
 /// Reads the options `loss` and `label_smoothing`.
 ClassificationLoss read_classification_loss(runner::ConfigReader& reader);
 
-/// Returns a string for TrainingStep::structure(), such as "focal smoothed weighted"; words may
-/// differ or be missing.
+/// Returns a string for TrainingStep::structure(): the loss's name, plus "smoothed" and "weighted"
+/// where they apply.
 std::string structure_of(const ClassificationLoss& loss, bool has_class_weights);
 
 /// Returns the loss of `logits` (n, classes) for `labels` (n) int64, summed over samples: a scalar

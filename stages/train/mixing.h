@@ -36,8 +36,7 @@ struct MixedBox {
 /// How one sample is mixed with another.
 struct Mixture {
   double share = 1;  ///< share of the sample itself
-  MixedBox
-      box;  ///< where CutMix inserts the other sample; empty: the samples are blended everywhere
+  MixedBox box;      ///< where CutMix inserts the other sample; empty: blended everywhere
 };
 
 /// Returns a mixture that depends only on the key and the sample's `name`, drawn with Philox.

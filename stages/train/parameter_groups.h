@@ -21,9 +21,8 @@ namespace stages {
 /// A recipe's options for some of a network's parameters. An unset option falls back to the
 /// optimizer's option.
 struct ParameterGroupOptions {
-  std::string name = {};  ///< logged as train/learning_rate/<name>
-  std::vector<std::string> match =
-      {};  ///< patterns for matches_parameter(); at least one must match
+  std::string name = {};                ///< logged as train/learning_rate/<name>
+  std::vector<std::string> match = {};  ///< patterns for matches_parameter(); one must match
   std::optional<double> learning_rate = {};
   std::optional<double> learning_rate_factor =
       {};  ///< multiplies the optimizer's learning rate; not set together with learning_rate

@@ -47,10 +47,10 @@ struct TrainingToPlan {
 /// the shorter last batch of an epoch in between, a validation and the end of training. If the
 /// policy leaves a choice, the fastest plan that fits is chosen (choose_policy.h); a resumed run
 /// keeps its previous plan if that fits. If the plan does not fit, or if the context requests it,
-/// equivalent alternatives are examined too. A training run that is traced like an earlier one in
-/// the graph (SharedTraces) is not traced again. Micro-batches are computed until they prove to be
-/// alike; from then on, the trace only repeats their records, which results in the same plan.
-/// Throws runner::StageError if train() would reject the options.
+/// equivalent alternatives are examined too. A training run whose dry run would equal that of an
+/// earlier one in the graph (SharedTraces) is not traced again. Micro-batches are computed until
+/// they prove to be alike; from then on, the trace only repeats their records, which results in the
+/// same plan. Throws runner::StageError if train() would reject the options.
 PlannedStep plan_training(const TrainingToPlan& training, runner::PlanContext& context,
                           Repeated micro_batches = Repeated::kNoted);
 
@@ -97,8 +97,9 @@ bool are_traced_alike(const TracedAs& one, const TracedAs& other);
 /// pair, usually have the same dry run.
 class SharedTraces {
  public:
-  /// Returns the result of `trace`, or the cached result of an earlier training run that is traced
-  /// alike. If that one was refused, this one is refused too. Throws what `trace` throws.
+  /// Returns the result of `trace`, or the cached result of an earlier training run whose dry run
+  /// would be the same. If that one was refused, this one is refused too. Throws what `trace`
+  /// throws.
   TracedPolicy of(const TracedAs& training, const std::function<TracedPolicy()>& trace);
 
   /// The number of traced training runs.

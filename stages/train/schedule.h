@@ -98,7 +98,7 @@ struct CosineCyclesSchedule {
   std::int64_t first_period = 1;  ///< epochs
   double period_factor = 1;       ///< length of each cycle relative to the previous one
   double peak_factor = 1;         ///< highest rate of each cycle relative to the previous one
-  std::int64_t cycle_limit = 1;   ///< after this many, the rate stays at its minimum
+  std::int64_t cycle_limit = 1;   ///< number of cycles, after which the rate stays at its minimum
   double min_learning_rate = 0;
   std::int64_t warmup_epochs = 0;
   double warmup_learning_rate = 0;  ///< at the first epoch of the warmup

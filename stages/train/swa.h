@@ -51,17 +51,17 @@ struct EpochToAverage {
 };
 
 /// Includes the current weights in the average. If the network collects running statistics, they
-/// are renewed for the average by a pass over the samples in training mode, with the training batch
-/// size: torch.optim.swa_utils.update_bn. Can be repeated if it fails or is stopped. Throws
+/// are recomputed for the average by a pass over the samples in training mode, with the training
+/// batch size: torch.optim.swa_utils.update_bn. Can be repeated if it fails or is stopped. Throws
 /// runner::Cancelled.
 void average_epoch(const EpochToAverage& epoch);
 
-/// Renews the running statistics of the network's current weights, if it collects any, as
+/// Recomputes the running statistics for the network's current weights, if it collects any, as
 /// average_epoch() does for the average. `epoch.number` is not used.
 void renew_statistics(const EpochToAverage& epoch);
 
 /// Throws runner::StageError, kOptionConflict, at `option` ("swa") if averaging would leave the
-/// network's running statistics stale: those kept by Python code cannot be renewed.
+/// network's running statistics stale: those kept by Python code cannot be recomputed.
 void refuse_unknown_statistics(const torch::nn::Module& network, const std::string& option);
 
 /// Throws std::invalid_argument if training cannot have averaged `averaged` epochs after `epochs`

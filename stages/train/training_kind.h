@@ -151,8 +151,9 @@ class TrainingStep {
     return {};
   }
 
-  /// Adds what the step decides to the description of the data that the network is made for: the
-  /// targets of a network that predicts numbers, or an ordinal head. It is saved with the weights.
+  /// Adds the step's decisions to the description of the data that the network is made for: the
+  /// targets of a network that predicts numbers, or an ordinal head. The description is saved with
+  /// the weights.
   virtual void describe(DatasetDescription& /*data*/) const {}
 
   /// Moves weights back into their allowed range after an optimizer step. Allocates nothing.

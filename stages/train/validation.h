@@ -73,7 +73,7 @@ class EncodedParts {
   NamedTensors join();
 
   /// Returns part `part` of tensors shaped like the joined ones, as views. Scalars belong to the
-  /// first part only; names that are missing in `joined` are missing in the result.
+  /// first part only; names missing from `joined` are missing from the result.
   NamedTensors cut(const NamedTensors& joined, std::size_t part) const;
 
  private:

@@ -33,9 +33,9 @@ struct NodeNetwork {
   std::shared_ptr<const Checkpoint> checkpoint;
 };
 
-/// Returns the outputs of the training nodes wired to the port `checkpoint` of node `id`, in their
-/// order. Does not load networks that their nodes have freed. With `are_outlines`, it reads no
-/// weights, and the result is empty if a node cannot be planned.
+/// Returns the outputs of the training nodes wired to the `checkpoint` port of node `id`, in order.
+/// Does not load networks that their nodes have freed. With `are_outlines`, it reads no weights,
+/// and the result is empty if a node cannot be planned.
 runner::Result<std::vector<NodeNetwork>> networks_wired_to(
     const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
     std::string_view device, bool are_outlines, const RequestContext& context);
