@@ -22,7 +22,7 @@ struct TracedPolicy {
 
 /// The policies to choose from and the criteria for the choice.
 struct PolicySearch {
-  const MemoryPolicy& written;  ///< must have leaves_a_choice()
+  const MemoryPolicy& written;  ///< leaves_a_choice() must be true
   CutBatch batch;
   std::int64_t budget;     ///< bytes
   bool has_host;           ///< the device has its own memory, separate from the host's

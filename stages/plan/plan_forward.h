@@ -27,7 +27,7 @@ struct PlannedForward;
 struct ForwardToPlan {
   std::string name;  ///< name of the stage that creates the network
   const DatasetDescription& data;
-  const Dataset* dataset = nullptr;  ///< to count the memory it keeps; null: none
+  const Dataset* dataset = nullptr;  ///< for counting the memory that it keeps; null: none
   LoaderOptions loader;
   std::int64_t batch_size;
   const MemoryPolicy& policy;

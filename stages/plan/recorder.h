@@ -60,8 +60,8 @@ class [[nodiscard]] ScopedOperations {
   /// of a backward pass counts, including those within an autograd function and those that it
   /// recomputes.
   std::int64_t launches() const { return launches_; }
-  /// Returns the floating-point operations of matrix products so far, two per multiplication.
-  /// Convolutions and attention count their own (count_flops()).
+  /// Returns the number of floating-point operations in matrix products so far, two per
+  /// multiplication. Convolutions and attention count their own (count_flops()).
   double flops() const { return flops_; }
 
  private:

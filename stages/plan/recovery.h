@@ -24,7 +24,7 @@ runner::Recovery memory_incident(c10::Device device);
 /// in use)", with the details that are known.
 std::string in_words(const runner::Recovery& incident);
 
-/// Frees memory for another try: forgets the refused block and returns unused blocks.
+/// Frees memory for another attempt: forgets the refused block and returns unused blocks.
 void clear_after_out_of_memory(c10::Device device);
 
 /// Chooses how many rows of a batch go through a network at once, for networks that do not mix rows
@@ -43,8 +43,8 @@ class RowsAtOnce {
              runner::RunContext& context)
       : policy_(policy), device_(device), what_(std::move(what)), context_(context) {}
 
-  /// Calls `run` with the number of `units` to process at once, 1 or more, until it returns. The
-  /// last exception of `run` reaches the caller.
+  /// Calls `run` with the number of `units` to process at once, 1 or more, until it returns. If it
+  /// gives up, rethrows the last exception of `run`.
   void run(std::int64_t units, const std::function<void(std::int64_t at_once)>& run);
 
   const MemoryPolicy& policy() const { return policy_; }

@@ -77,8 +77,8 @@ class Dropout : public torch::nn::Module {
   std::optional<Names> names_;  // set by the innermost scope
 };
 
-/// The current row names of a module's dropout layers, for running it again later under the same
-/// names:
+/// The current row names of a module's dropout layers, for running the module again later under the
+/// same names:
 ///
 ///   const DropoutNames names(block);  // in the forward pass
 ///   const ScopedDropout again(names);  // in the backward pass, around the recomputation

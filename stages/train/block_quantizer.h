@@ -42,7 +42,7 @@ class BlockQuantizer {
 
   /// The map is kept on `device`.
   BlockQuantizer(bool is_signed, at::Device device);
-  /// Returns views of a block that starts with scratch_parts().
+  /// Returns views of a block that starts with the parts from scratch_parts().
   static Scratch scratch_within(const at::Tensor& block, std::int64_t elements);
 
   /// Sets `moment`, a floating-point tensor of any layout, to the values that the codes stand for.

@@ -20,7 +20,7 @@ namespace stages {
 struct AdaptiveClip {
   double factor = 0;      ///< maximum norm of a unit's gradient, relative to the unit's weights
   double epsilon = 0;     ///< lower bound on the norm of a unit's weights
-  bool skip_head = true;  ///< does not clip the network's last layer
+  bool skip_head = true;  ///< do not clip the network's last layer
   bool operator==(const AdaptiveClip&) const = default;
 };
 
@@ -29,7 +29,7 @@ std::optional<AdaptiveClip> read_adaptive_clip(runner::ConfigReader& reader);
 
 /// The limit applied to a step's gradients before the optimizer uses them. At most one kind is set.
 struct GradientClip {
-  std::optional<double> norm = {};   ///< of all gradients together: clip_divisor()
+  std::optional<double> norm = {};   ///< maximum norm of all gradients together: clip_divisor()
   std::optional<double> value = {};  ///< maximum absolute value of each element
   std::optional<AdaptiveClip> adaptive = {};
   std::vector<at::Tensor> head = {};  ///< the parameters that skip_head excludes

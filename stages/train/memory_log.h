@@ -61,8 +61,8 @@ class MemoryLog {
  public:
   struct Options {
     c10::Device device;
-    std::int64_t log_every = 1;  ///< steps between two logged steps
-    std::int64_t steps = 0;      ///< total number; the last step is logged too
+    std::int64_t log_every = 1;  ///< log every this many steps
+    std::int64_t steps = 0;      ///< total number of steps; the last one is logged too
     EmptyCacheEvery empty_cache_every;
     std::optional<std::int64_t> planned_live = {};  ///< live bytes according to the plan
     /// Releases unused blocks. Empty: uses the allocator of `device`, if it keeps any.

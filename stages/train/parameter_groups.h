@@ -28,7 +28,7 @@ struct ParameterGroupOptions {
       {};  ///< multiplies the optimizer's learning rate; not set together with learning_rate
   std::optional<double> weight_decay = {};
   bool frozen = false;             ///< no gradient, no optimizer state, never updated
-  std::int64_t frozen_epochs = 0;  ///< frozen in these first epochs
+  std::int64_t frozen_epochs = 0;  ///< frozen for this many epochs at the start
   bool is_part = false;            ///< a part with different names in different networks: only one
                                    ///< pattern has to match
   bool may_be_empty = false;  ///< a part with factor 1: the network may lack it or not train it

@@ -54,8 +54,8 @@ struct TrainingToPlan {
 PlannedStep plan_training(const TrainingToPlan& training, runner::PlanContext& context,
                           Repeated micro_batches = Repeated::kNoted);
 
-/// Returns the search for the choices that the policy leaves open, within `budget` bytes. It
-/// borrows `training` and `context`, and everything that `training` borrows.
+/// Returns a search over the choices that the policy leaves open, within `budget` bytes. It borrows
+/// `training` and `context`, and everything that `training` borrows.
 PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
                            runner::PlanContext& context, Repeated micro_batches = Repeated::kNoted);
 
@@ -73,7 +73,7 @@ std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOp
 /// Everything that affects the dry run of a training run. The seed and the class names have no
 /// effect; the number of samples matters only through the batch sizes.
 struct TracedAs {
-  std::shared_ptr<const Model> model;  ///< must be the identical object
+  std::shared_ptr<const Model> model;  ///< must be the same object
   std::string step;                    ///< as returned by TrainingStep::structure()
   TrainerOptions options;
   MemoryPolicy policy;

@@ -91,8 +91,8 @@ class StepNumbers {
   StepNumbers(StepNumbers&&) noexcept;
   StepNumbers& operator=(StepNumbers&&) noexcept;
 
-  /// Returns the sums of one micro-batch, from the results of TrainingStep::loss and
-  /// TrainingStep::score, for add().
+  /// Returns one micro-batch's row of sums for add(), computed from the results of
+  /// TrainingStep::loss and TrainingStep::score.
   at::Tensor row(const NamedTensors& terms, const NamedTensors& scores);
   /// Adds the next micro-batch.
   void add(at::Tensor row);

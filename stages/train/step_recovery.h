@@ -61,7 +61,7 @@ class StepRecovery {
     std::int64_t units = 0;               ///< largest number of units in a batch
     std::optional<std::int64_t> planned;  ///< bytes that the first plan needs on the device
     std::function<std::int64_t()>
-        free_now;  ///< device bytes that this process has or could get now
+        free_now;  ///< bytes on the device that this process holds or could allocate now
     std::int64_t good_steps = kGoodSteps;
   };
   /// `policy` must be the policy of `execution`. References are borrowed.
@@ -115,7 +115,7 @@ StepRecovery::Options recovery_options(const TrainingStep& step, const torch::nn
                                        const StepExecution& execution, const Replan& replan,
                                        const runner::RunContext& context);
 
-/// Returns the bytes of `device` that this process has or could get now.
+/// Returns how many bytes of `device`'s memory this process holds or could allocate now.
 std::int64_t memory_left(c10::Device device);
 
 }  // namespace stages

@@ -31,7 +31,7 @@ struct SwaOptions {
   bool operator==(const SwaOptions&) const = default;
 };
 
-/// Reads the option `swa` of a training run of `epochs` epochs; returns nullopt if it is null.
+/// Reads the option `swa` for a training run of `epochs` epochs; returns nullopt if it is null.
 std::optional<SwaOptions> read_swa(runner::ConfigReader& reader, std::int64_t epochs);
 
 /// Returns the learning rates of the averaged epochs, for a training run of `steps` steps in
@@ -46,7 +46,7 @@ struct EpochToAverage {
   std::int64_t number = 1;      ///< among the averaged epochs, 1-based
   RetriedLoader& samples;       ///< the training samples
   const StepKey& key;           ///< of the epoch's last step
-  runner::RunContext& context;  ///< reports progress and stops the pass
+  runner::RunContext& context;  ///< reports progress and can stop the pass
   bool can_stop = true;
 };
 

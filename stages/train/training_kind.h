@@ -89,8 +89,8 @@ class TrainingStep {
   virtual std::optional<BadUnit> find_bad_unit(const Batch& /*batch*/) const { return {}; }
 
   /// Returns the batch to compute with instead of a dataset's batch, which is still on the host:
-  /// for example with each text only once, as tokens. It must have the same number of units. On the
-  /// Meta device it must have its largest possible size.
+  /// for example with each text only once, as tokens. The result must have the same number of
+  /// units. On the Meta device, it must have its largest possible size.
   virtual Batch arrange(const Batch& batch, BatchUse /*use*/) const { return batch; }
 
   /// Returns the batch to train on instead of `batch` at one step, for example with mixed samples.
@@ -98,7 +98,7 @@ class TrainingStep {
   /// called in validation.
   virtual Batch prepare(const Batch& batch, const StepKey& /*key*/) const { return batch; }
   /// True if prepare(), or a loss over the whole batch, reads images or other large inputs of
-  /// samples: then every rank needs the inputs of all samples, not just of its share.
+  /// samples: every rank then needs the inputs of all samples, not just of its share.
   virtual bool reads_whole_batch() const { return false; }
 
   /// Returns named embeddings or logits of some units, rows first, in the order of the units; row
@@ -134,7 +134,7 @@ class TrainingStep {
                                         const Batch& /*part*/) const {
     return {};
   }
-  /// Returns the number of bytes that kept_in_validation() keeps per unit. Plans count them.
+  /// Returns the number of bytes that kept_in_validation() keeps per unit. Plans include them.
   virtual std::int64_t bytes_kept_in_validation() const { return 0; }
   /// Returns scores that are not sums over units, such as the area under a curve, computed on the
   /// CPU from all kept rows.

@@ -27,7 +27,7 @@ runner::Result<std::shared_ptr<const Checkpoint>> outline_network_of_run(
     const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
     std::string_view device, const RequestContext& context);
 
-/// A training node of a run, which is borrowed, and the checkpoint that it outputs.
+/// A run's training node (borrowed) and the checkpoint that it outputs.
 struct NodeNetwork {
   const runner::Node* node;
   std::shared_ptr<const Checkpoint> checkpoint;
