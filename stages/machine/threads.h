@@ -10,8 +10,8 @@ namespace stages {
 /// Returns the CPUs that this process may run on.
 std::vector<int> allowed_cpus();
 
-/// Returns the number of physical cores among `cpus`; hyper-threads of one core count once. `root`
-/// is / except in tests.
+/// Returns the number of physical cores among `cpus`; the hyper-threads of a core count once.
+/// `root` is / except in tests.
 int physical_cores(std::span<const int> cpus, const std::filesystem::path& root = "/");
 
 /// Returns the value of `threads: auto`: the number in `omp_num_threads`, set by the user, if

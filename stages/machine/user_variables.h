@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// Returns the number of threads that a value of OMP_NUM_THREADS sets, 1 to 1024. If the value is a
+/// Returns the number of threads set by a value of OMP_NUM_THREADS, 1 to 1024. If the value is a
 /// list, which OpenMP uses for nested teams, this is its first number. nullopt: not a valid number.
 std::optional<int> threads_in(const std::string& value);
 

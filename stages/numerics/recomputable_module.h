@@ -127,7 +127,7 @@ class RecomputableModule : public PrecisionModule {
   bool updates_twice_ = false;  // recomputing updates its buffers again; set by that scope
 };
 
-/// Makes the RecomputableModules that `modules` selects by their paths in the network recompute
+/// Tells the RecomputableModules that `modules` selects by their paths in the network to recompute
 /// their activations; other modules keep theirs. A selected module inside another is recomputed as
 /// part of the outer one and, within that, once more separately:
 ///

@@ -25,7 +25,7 @@ class MeasuredWork {
   /// Returns an upper bound for `units`, provided that memory does not depend on values. Call add()
   /// at least once first.
   RecordedWork at(std::int64_t units) const;
-  /// Returns the bytes that work on `units` allocates, and the number of its allocations.
+  /// Returns the number of bytes that work on `units` allocates, and its number of allocations.
   std::pair<double, double> allocations(std::int64_t units) const;
 
  private:

@@ -43,8 +43,8 @@ std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
 std::int64_t memory_budget(const MemoryPolicy& policy, c10::Device device);
 
 /// While this object lives, limits the tensors of `device` to a budget; allocations beyond it throw
-/// c10::OutOfMemoryError. The destructor restores the previous budget. The bytes that count are
-/// those reserved by the device's allocator: LibTorch's on a GPU, the CpuPool on a CPU. Without a
+/// c10::OutOfMemoryError. The destructor restores the previous budget. The budget applies to the
+/// bytes reserved by the device's allocator: LibTorch's on a GPU, the CpuPool on a CPU. Without a
 /// pool, the innermost CountingAllocator counts live bytes; without that, nothing is limited.
 class [[nodiscard]] ScopedMemoryBudget {
  public:
@@ -72,7 +72,7 @@ using Replan =
 std::optional<MemoryPolicy> next_plan(const MemoryPolicy& failed, std::int64_t units,
                                       const std::function<bool(const MemoryPolicy&)>& accepts);
 
-/// A new way may need at most this fraction of the bytes that the failed way needs.
+/// A new way may need at most this fraction of the failed way's bytes.
 inline constexpr double kShrunk = 0.85;
 
 /// Returns a Replan that repeats the search behind the failed way: it finds the fastest way that

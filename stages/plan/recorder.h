@@ -69,7 +69,7 @@ class [[nodiscard]] ScopedOperations {
   void show(const at::RecordFunction& function, bool is_sum);
   void note_purpose(const at::RecordFunction& function);
 
-  /// The levels of nesting: the engine's step for a node, the node, operations, and additions of
+  /// The nesting levels: the engine's step for a node, the node, operations, and additions of
   /// gradients.
   enum class Level { kEngine, kNode, kOperation, kSum };
 

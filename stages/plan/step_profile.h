@@ -20,8 +20,8 @@ struct StepWork {
   double moved = 0;       ///< bytes copied between the host and a GPU
 };
 
-/// Predicts how many seconds a step takes on a device of the backend's kind: the sum of compute,
-/// memory traffic and launches, with constants for that kind. Nothing is timed, so a recipe gets
+/// Predicts how many seconds a step takes on a device of the backend's type: the sum of compute,
+/// memory traffic and launches, with constants for that type. Nothing is timed, so a recipe gets
 /// the same plan everywhere. The result is only suitable for ranking ways to compute the same step.
 double predicted_seconds(const StepWork& work, const Backend& backend);
 

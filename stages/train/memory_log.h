@@ -45,7 +45,7 @@ std::vector<OwnedTensor> owned_tensors(const torch::nn::Module& network,
 inline constexpr const char* kOwners[] = {"parameter", "gradient", "optimizer_state", "buffer",
                                           "other"};
 
-/// Returns the live bytes of each owner in kOwners. `live` is their total.
+/// Returns the live bytes of each owner in kOwners. `live` is the total.
 std::vector<std::int64_t> bytes_by_owner(const std::vector<OwnedTensor>& owned, std::int64_t live);
 
 /// Reports the memory use of a training run: a line at the start, after every epoch, after the

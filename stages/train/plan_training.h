@@ -26,7 +26,7 @@ struct TrainingToPlan {
   const TrainingStep& step;
   const Model& model;
   const DatasetDescription& data;          ///< the training data
-  const DatasetDescription& network_data;  ///< the data that the network is made for
+  const DatasetDescription& network_data;  ///< the data that the network is built for
   const DatasetDescription* validation = nullptr;
   const Dataset* kept_data = nullptr;  ///< for counting the memory that the data keeps; null: none
   const Dataset* kept_validation = nullptr;  ///< the same for the validation data

@@ -151,7 +151,7 @@ class TrainingStep {
     return {};
   }
 
-  /// Adds the step's decisions to the description of the data that the network is made for: the
+  /// Adds the step's decisions to the description of the data that the network is built for: the
   /// targets of a network that predicts numbers, or an ordinal head. The description is saved with
   /// the weights.
   virtual void describe(DatasetDescription& /*data*/) const {}
@@ -172,7 +172,7 @@ struct TrainingKind {
   /// `seed` is the node's seed. Throws runner::StageError if the data is unsuitable. Null: trains
   /// on the input data.
   std::function<TrainingData(TrainingData data, std::uint64_t seed)> draw = {};
-  /// Makes the training step for a model that runs on such data; both outlive the step. Throws
+  /// Creates the training step for a model that runs on such data; both outlive the step. Throws
   /// runner::StageError if the model or the data is unsuitable: the kind's checks belong here and
   /// run first. `data` is the result of `draw`.
   std::function<std::unique_ptr<TrainingStep>(const Model& model, const TrainingData& data,
@@ -197,7 +197,7 @@ struct TrainingKind {
   bool lets_network_go = false;
 };
 
-/// Makes the stage of a kind of training. All kinds share this code to plan, certify, train,
+/// Creates the stage for a kind of training. All kinds share this code to plan, certify, train,
 /// accumulate gradients, warm-start, resume, validate and reuse the weights of an earlier run. The
 /// input ports are train, validation (optional), model and memory; the output is a checkpoint.
 ///

@@ -15,7 +15,7 @@
 
 namespace stages {
 
-/// The result of checking a mechanism that memory policies rely on.
+/// The result of checking one mechanism that memory policies rely on.
 struct MechanismCheck {
   std::string name;
   bool passed = false;
