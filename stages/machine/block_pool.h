@@ -34,8 +34,8 @@ class PageSet {
 
 /// Allocates blocks from an address range by best fit: the smallest unused block that is large
 /// enough, at the lowest address if there are several. The rest of the block is split off, and a
-/// freed block is merged with unused neighbors. So an arena grows from its beginning, and a block's
-/// address depends only on earlier calls.
+/// freed block is merged with unused neighbors. An arena therefore grows from its beginning, and a
+/// block's address depends only on earlier calls.
 class Arena {
  public:
   explicit Arena(AddressRange addresses);
@@ -86,8 +86,8 @@ class Pages {
 /// one for larger blocks; blocks of other threads come from a third. A block's pages are reserved
 /// when it is allocated, and stay reserved until empty_cache() returns the pages that contain only
 /// unused blocks. If a limit on reserved bytes leaves no room for a block, unused pages are
-/// returned and the allocation is retried once, then refused. Addresses cost nothing, so a block's
-/// address does not depend on the limit.
+/// returned and the allocation is retried once; if that fails, it is refused. Addresses cost
+/// nothing, so a block's address does not depend on the limit.
 class BlockPool {
  public:
   static constexpr std::int64_t kGrain = 64, kPage = 4096;

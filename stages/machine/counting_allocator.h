@@ -49,13 +49,13 @@ class BlockObserver {
 ///   run();                          // throws c10::OutOfMemoryError beyond 64 MiB
 ///   use(counter.peak_bytes());
 ///
-/// It wraps torch's current CPU allocator and gets each block from it. If that is a CpuPool, the
-/// limit is passed to the pool and applies to reserved bytes. Scopes may be nested; bytes counted
-/// by an inner one also count for the outer ones. Scopes must be created and destroyed by one
-/// thread, while no other thread allocates tensors; in between, any number of threads may allocate
-/// and call these functions. A tensor may outlive the scope, and is then no longer counted; tensors
-/// from before the scope are never counted. Memory that torch allocates elsewhere (its own small
-/// objects, some LAPACK workspaces) is not counted.
+/// It wraps torch's current CPU allocator and gets each block from it. If that allocator is a
+/// CpuPool, the limit is passed to the pool and applies to reserved bytes. Scopes may be nested;
+/// bytes counted by an inner one also count for the outer ones. Scopes must be created and
+/// destroyed by one thread, while no other thread allocates tensors; in between, any number of
+/// threads may allocate and call these functions. A tensor may outlive the scope, and is then no
+/// longer counted; tensors from before the scope are never counted. Memory that torch allocates
+/// elsewhere (its own small objects, some LAPACK workspaces) is not counted.
 class CountingAllocator {
  public:
   static constexpr std::int64_t kHeadBytes =
@@ -100,7 +100,7 @@ class CountingAllocator {
   /// For tests: refuses the `nth` allocation from now, counted from 1, with c10::OutOfMemoryError,
   /// once. 0: refuses none.
   void refuse(std::int64_t nth);
-  /// True if the allocation that refuse() selected is still to come.
+  /// True if the allocation selected by refuse() has not happened yet.
   bool will_refuse() const;
 
  private:

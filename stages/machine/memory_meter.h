@@ -51,7 +51,7 @@ class MemoryMeter {
 /// bytes; 0 if it is missing.
 std::int64_t kilobytes_field(const std::filesystem::path& file, std::string_view field);
 
-/// The limits that control groups, as used by containers and batch systems, set for this process:
+/// The limits set for this process by control groups, as used by containers and batch systems:
 /// versions 1 and 2, in its own group and all ancestors. `root` is / except in tests.
 
 /// Returns the limit in CPU seconds per second, such as 1.5; nullopt if unlimited.

@@ -22,7 +22,7 @@ namespace stages {
 
 std::vector<int> allowed_cpus() {
   std::vector<int> result;
-  // The kernel may have more CPUs than a cpu_set_t can represent; retry with larger sets.
+  // The kernel may support more CPUs than a cpu_set_t can represent; retry with larger sets.
   for (int capacity = CPU_SETSIZE; capacity <= 1 << 20; capacity *= 2) {
     cpu_set_t* set = CPU_ALLOC(capacity);
     const std::size_t size = CPU_ALLOC_SIZE(capacity);

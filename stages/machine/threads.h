@@ -10,8 +10,8 @@ namespace stages {
 /// Returns the CPUs that this process may run on.
 std::vector<int> allowed_cpus();
 
-/// Returns the number of physical cores among `cpus`; hyper-threads of one core count once. `root`
-/// is / except in tests.
+/// Returns the number of physical cores among `cpus`; the hyper-threads of a core count once.
+/// `root` is / except in tests.
 int physical_cores(std::span<const int> cpus, const std::filesystem::path& root = "/");
 
 /// Returns the value of `threads: auto`: the number in `omp_num_threads`, set by the user, if
@@ -25,8 +25,8 @@ int threads_that_start(int wanted);
 
 /// Sets the number of threads for tensor operations to `wanted` or auto_threads(), and returns it.
 /// `ranks` processes share the machine: by default each uses its share of the cores. Throws
-/// StageError if the system cannot start that many threads: LibTorch would wait forever for the
-/// missing ones.
+/// StageError if the system cannot start that many threads, since LibTorch would wait forever for
+/// the missing ones.
 int use_threads(std::optional<int> wanted, int ranks = 1);
 
 }  // namespace stages

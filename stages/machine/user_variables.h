@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// Returns the number of threads that a value of OMP_NUM_THREADS sets, 1 to 1024. If the value is a
+/// Returns the number of threads set by a value of OMP_NUM_THREADS, 1 to 1024. If the value is a
 /// list, which OpenMP uses for nested teams, this is its first number. nullopt: not a valid number.
 std::optional<int> threads_in(const std::string& value);
 
@@ -22,8 +22,8 @@ std::optional<std::string> user_variable(const char* name);
 
 /// Checks the environment variables that select kernels and threads. Returns an error for a value
 /// that the libraries would silently ignore, and a warning for a number of threads that differs
-/// from `threads`, the number in use. nullopt: OMP_NUM_THREADS determines the number, so there is
-/// nothing to compare.
+/// from `threads`, the number in use. If `threads` is nullopt, OMP_NUM_THREADS determines the
+/// number, so there is nothing to compare.
 runner::Diagnostics check_user_variables(std::optional<int> threads,
                                          const UserVariable& variable = user_variable);
 

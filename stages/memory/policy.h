@@ -49,7 +49,7 @@ enum class Allow { kNothing, kBit, kExact };
 /// equal in exact arithmetic.
 enum class LossForm { kDirect, kGram, kAuto };
 
-/// How a run may use memory. Only data; the trainer and the planner act on it.
+/// How a run may use memory. This is only data; the trainer and the planner act on it.
 class MemoryPolicy : public runner::Artifact {
  public:
   static constexpr auto kType = runner::ArtifactType::kMemoryPolicy;
@@ -91,7 +91,7 @@ class MemoryPolicy : public runner::Artifact {
   bool uses_gram_form() const {
     return loss_form == LossForm::kGram || (loss_form == LossForm::kAuto && allow == Allow::kExact);
   }
-  /// True if there is anything for the plan of a training run to choose.
+  /// True if the plan of a training run has anything left to choose.
   bool leaves_a_choice() const {
     return (allow == Allow::kExact && (!micro_batch || micro_batch_is_most || two_pass_is_open)) ||
            (allow != Allow::kNothing &&

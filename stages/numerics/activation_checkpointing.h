@@ -16,7 +16,7 @@ namespace stages {
 struct ActivationCheckpointing {
   bool blocks = false;  ///< recompute every block of the network separately
   std::vector<std::string>
-      modules;  ///< or recompute these: stage name and path in its network; * is any one name
+      modules;  ///< or recompute these: stage name and path in its network; * matches any one name
   /// If true, a recomputed BatchNorm updates its running statistics a second time, as in timm. If
   /// false, the statistics equal those of a step without checkpointing.
   bool updates_twice = false;

@@ -42,7 +42,7 @@ Batch in_layout(const Batch& batch, Layout layout);
 /// The rule that `layout: auto` uses. If the rule changes, so must its number.
 constexpr std::string_view kLayoutRule = "layout-1";
 
-/// The number of a network's layers that multiply by a matrix. `convolutions` counts those with
+/// The number of layers in a network that multiply by a matrix. `convolutions` counts those with
 /// more than three input channels per group, which excludes input layers for images and depthwise
 /// layers.
 struct LayerCount {
@@ -75,7 +75,7 @@ struct Numerics {
   bool operator==(const Numerics&) const = default;
 };
 
-/// Resolves `options` for `network` on the context's device. `name` is the stage that makes the
+/// Resolves `options` for `network` on the context's device. `name` is the stage that creates the
 /// network. Reports what was chosen and which options have no effect. Throws runner::StageError if
 /// a precision rule does not match the network.
 Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network,

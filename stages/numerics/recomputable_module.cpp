@@ -240,8 +240,8 @@ class Recompute : public torch::autograd::Function<Recompute> {
 /// half-precision copies of a weight are not shared with outside code, so the gradients of a weight
 /// that is used several times accumulate in float32.
 ///
-/// `compute` must use no parameter, buffer or random layer outside `module`, and must capture
-/// nothing that dies before the backward pass. If nothing needs a gradient, this is just
+/// `compute` must not use any parameter, buffer or random layer outside `module`, nor capture
+/// anything that dies before the backward pass. If nothing needs a gradient, this is just
 /// compute(x). Second derivatives throw std::logic_error.
 at::Tensor recomputed(torch::nn::Module& module, bool updates_twice, const Compute& compute,
                       const at::Tensor& x) {

@@ -86,11 +86,11 @@ class [[nodiscard]] ScopedPrecisionMap {
   std::vector<std::pair<PrecisionModule*, std::optional<PrecisionModule::Own>>> before_;
 };
 
-/// True if a rule for `module` can be followed: `module` is a PrecisionModule, or it contains some
-/// and every module in it that has weights of its own is in a PrecisionModule.
+/// True if a rule for `module` can be followed: `module` is a PrecisionModule, or it contains some,
+/// and every module in it with weights of its own is inside a PrecisionModule.
 bool has_own_precision(const torch::nn::Module& module);
 
-/// A module that computes one tensor from one tensor. In the backward pass it can recompute its
+/// A module that maps one tensor to one tensor. In the backward pass it can recompute its
 /// activations instead of keeping them:
 ///
 ///   class Mlp : public RecomputableModule {
@@ -99,9 +99,9 @@ bool has_own_precision(const torch::nn::Module& module);
 ///     at::Tensor compute(const at::Tensor& x) const override;
 ///   };
 ///
-/// compute() must use no parameter, buffer or random layer of another module. The recomputed values
-/// are bitwise the same. Second derivatives throw std::logic_error. A module that does not derive
-/// from RecomputableModule keeps its activations, and a recipe that asks to recompute it is
+/// compute() must not use any parameter, buffer or random layer of another module. The recomputed
+/// values are bitwise the same. Second derivatives throw std::logic_error. A module that does not
+/// derive from RecomputableModule keeps its activations, and a recipe that asks to recompute it is
 /// rejected.
 class RecomputableModule : public PrecisionModule {
  public:
@@ -114,8 +114,8 @@ class RecomputableModule : public PrecisionModule {
   bool is_recomputed() const { return recomputed_ != nullptr; }
 
  protected:
-  /// Like forward(), but for another function of `x` in this module. It must satisfy the same
-  /// conditions as compute().
+  /// Like forward(), but for another function of `x` in this module. The function must satisfy the
+  /// same conditions as compute().
   at::Tensor forward_of(const at::Tensor& x,
                         const std::function<at::Tensor(const at::Tensor&)>& compute) const;
 
@@ -127,7 +127,7 @@ class RecomputableModule : public PrecisionModule {
   bool updates_twice_ = false;  // recomputing updates its buffers again; set by that scope
 };
 
-/// Makes the RecomputableModules that `modules` selects by their paths in the network recompute
+/// Tells the RecomputableModules that `modules` selects by their paths in the network to recompute
 /// their activations; other modules keep theirs. A selected module inside another is recomputed as
 /// part of the outer one and, within that, once more separately:
 ///

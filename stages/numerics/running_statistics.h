@@ -6,7 +6,7 @@ class Module;
 
 namespace stages {
 
-/// A layer with running statistics over the samples that it sees in training (BatchNorm).
+/// A layer with running statistics over the samples that it sees in training, such as BatchNorm.
 class CollectingLayer {
  public:
   virtual ~CollectingLayer() = default;

@@ -24,11 +24,11 @@ struct AllocatorRules {
 AllocatorRules rules_of(const AllocatorSettings& settings);
 
 /// Simulates, without allocating, how LibTorch 2.11's caching allocator manages a GPU's memory. It
-/// rounds sizes to 512 bytes, finds the best fit in one of two pools (up to 1 MiB, and above), and
-/// splits and merges blocks. It requests segments from the device: 2 MiB for small blocks, 20 MiB
-/// for blocks below 10 MiB, and otherwise the block's size rounded up to a multiple of 2 MiB.
-/// Expandable segments grow by 2 MiB and 20 MiB instead. If the device has no more memory, it
-/// returns unused segments and tries once more.
+/// rounds sizes up to multiples of 512 bytes, finds the best fit in one of two pools (up to 1 MiB,
+/// and above), and splits and merges blocks. It requests segments from the device: 2 MiB for small
+/// blocks, 20 MiB for blocks below 10 MiB, and otherwise the block's size rounded up to a multiple
+/// of 2 MiB. Expandable segments grow by 2 MiB and 20 MiB instead. If the device has no more
+/// memory, it returns unused segments and tries once more.
 ///
 ///   AllocatorReplay replay({.limit = 8 << 30});
 ///   for (const TraceEvent& event : trace.events()) {
@@ -59,7 +59,7 @@ class AllocatorReplay {
   std::int64_t segments() const { return segments_; }  ///< segments requested so far
   std::int64_t retries() const {
     return retries_;
-  }  ///< number of times unused segments were returned for a second try
+  }  ///< number of times unused segments were returned before a second try
 
  private:
   /// A piece of a segment, linked to its neighbors in memory.

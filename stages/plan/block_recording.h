@@ -32,7 +32,7 @@ class BlockRecording final : public BlockObserver {
   BlockRecording(const BlockRecording&) = delete;
   BlockRecording& operator=(const BlockRecording&) = delete;
 
-  /// Sets who owns a live tensor's memory. Memory from before the recording is ignored.
+  /// Sets the owner of a live tensor's memory. Memory allocated before the recording is ignored.
   void own(const at::Tensor& tensor, Owner owner, std::string name);
 
   /// Returns the number of events so far.

@@ -159,7 +159,7 @@ class WaySearch {
     }
   }
 
-  /// Finds by bisection the first index below `count` from which on `is_one` holds; `count` if
+  /// Finds by bisection the first index below `count` at which `is_one` starts to hold; `count` if
   /// there is none.
   template <typename Is>
   static std::size_t first_that_fits(std::size_t count, Is is_one) {
@@ -223,9 +223,9 @@ class WaySearch {
     return plan.needed - (plan.reserved - plan.live);
   }
 
-  /// How to handle an error in a way to compute the step: note it, throw unless options conflict,
-  /// or always throw. A step that fails with the whole batch fails in every way, whereas options
-  /// may conflict in just one.
+  /// How to handle an error in one way of computing the step: note it, throw unless options
+  /// conflict, or always throw. A step that fails with the whole batch fails in every way, whereas
+  /// options may conflict in just one.
   enum class Illegal { kNoted, kConflictNoted, kThrown };
 
   const Tried& attempt(const PolicyWay& way, Illegal illegal = Illegal::kNoted) {
@@ -343,7 +343,7 @@ class WaySearch {
                                          static_cast<double>(plan.operations))});
   }
 
-  /// Lists half precision if nothing fits without changing the training: this is the smallest
+  /// Lists half precision if nothing fits without changing the training, since it is the smallest
   /// change.
   void list_half(PlannedStep& least) const {
     if (written_.precision.base != Precision::kFp32 || !written_.precision.rules.empty()) return;

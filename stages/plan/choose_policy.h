@@ -22,7 +22,7 @@ struct TracedPolicy {
 
 /// The policies to choose from and the criteria for the choice.
 struct PolicySearch {
-  const MemoryPolicy& written;  ///< must have leaves_a_choice()
+  const MemoryPolicy& written;  ///< leaves_a_choice() must be true
   CutBatch batch;
   std::int64_t budget;     ///< bytes
   bool has_host;           ///< the device has its own memory, separate from the host's
@@ -46,7 +46,7 @@ struct PlannedStep {
 /// moved into the backward pass if retries are allowed: a step that updates weights in its backward
 /// pass cannot be undone. The cost model (step_profile.h) predicts the time; if times are equal,
 /// the way that uses less memory wins. If nothing fits, the way that uses the least memory is
-/// chosen. The way chosen has always been traced.
+/// chosen. The chosen way has always been traced.
 PlannedStep choose_policy(const PolicySearch& search);
 
 /// Returns the policy that was chosen in an earlier plan. `step` is MemoryPlan::step of that plan,

@@ -25,7 +25,7 @@ class MeasuredWork {
   /// Returns an upper bound for `units`, provided that memory does not depend on values. Call add()
   /// at least once first.
   RecordedWork at(std::int64_t units) const;
-  /// Returns the bytes that work on `units` allocates, and the number of its allocations.
+  /// Returns the number of bytes that work on `units` allocates, and its number of allocations.
   std::pair<double, double> allocations(std::int64_t units) const;
 
  private:
@@ -42,7 +42,7 @@ class MeasuredWork {
 /// Returns the peak of live bytes in `work`, not counting what was live before.
 std::int64_t most_live(const RecordedWork& work);
 
-/// Joins consecutive measured work into a plan:
+/// Joins the measurements of consecutive work into a plan:
 ///
 ///   MeasuredHistory history;
 ///   for (const TracedStorage& weight : weights) history.keep(weight);

@@ -15,8 +15,8 @@ namespace stages {
 
 class MemoryPolicy;
 
-/// Returns all CPU memory that this process may use, named after what limits it: the machine, or a
-/// control group that allows less. `root` is / except in tests.
+/// Returns the total CPU memory that this process may use, named after what limits it: the machine,
+/// or a control group that allows less. `root` is / except in tests.
 runner::NamedBytes host_memory(const std::filesystem::path& root = "/");
 /// Divides host_memory() among `ranks` processes that share the machine; from now on it returns one
 /// process's share.
@@ -31,7 +31,7 @@ int host_memory_ranks();
 std::int64_t gpu_memory(c10::Device gpu, int ranks);
 /// Sets device_memory() of a GPU to the value that the ranks of a run have agreed on.
 void set_gpu_memory(std::int64_t bytes);
-/// Returns all memory of `device`, named after its source.
+/// Returns the total memory of `device`, named after its source.
 runner::NamedBytes device_memory(c10::Device device);
 
 /// Returns the bytes of `whole` that may be used, named after what limits them: the smallest of
@@ -43,8 +43,8 @@ std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
 std::int64_t memory_budget(const MemoryPolicy& policy, c10::Device device);
 
 /// While this object lives, limits the tensors of `device` to a budget; allocations beyond it throw
-/// c10::OutOfMemoryError. The destructor restores the previous budget. The bytes that count are
-/// those reserved by the device's allocator: LibTorch's on a GPU, the CpuPool on a CPU. Without a
+/// c10::OutOfMemoryError. The destructor restores the previous budget. The budget applies to the
+/// bytes reserved by the device's allocator: LibTorch's on a GPU, the CpuPool on a CPU. Without a
 /// pool, the innermost CountingAllocator counts live bytes; without that, nothing is limited.
 class [[nodiscard]] ScopedMemoryBudget {
  public:
@@ -67,12 +67,12 @@ using Replan =
 /// Returns the next way to try, without any prediction, for batches of at most `units`; nullopt if
 /// there is none. First it halves the micro-batch, rounding up, down to min_micro_batch, in two
 /// passes if the loss needs them; then it recomputes all blocks. Halving is not tried if `allow` is
-/// bit; two passes are tried only if it is exact, and recomputing only if it is not nothing.
+/// `bit`; two passes are tried only if it is `exact`, and recomputing only if it is not `nothing`.
 /// `accepts` returns true if a training run can follow a policy without changing what is trained.
 std::optional<MemoryPolicy> next_plan(const MemoryPolicy& failed, std::int64_t units,
                                       const std::function<bool(const MemoryPolicy&)>& accepts);
 
-/// A new way may need at most this fraction of the bytes that the failed way needs.
+/// A new way may need at most this fraction of the failed way's bytes.
 inline constexpr double kShrunk = 0.85;
 
 /// Returns a Replan that repeats the search behind the failed way: it finds the fastest way that

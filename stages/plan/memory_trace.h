@@ -64,7 +64,8 @@ struct TracedStorage {
   /// it: the path of a module or a term of the loss, such as "loss.covariance". In a backward pass,
   /// it is the purpose of the matching forward operation. Empty if unknown.
   std::string name;
-  std::string operation;  ///< the outermost one at its birth: "aten::linear", "AddmmBackward0"
+  std::string
+      operation;  ///< the outermost operation at its birth: "aten::linear", "AddmmBackward0"
   std::string
       module;  ///< path of the module that ran at its birth; empty: none, as in a backward pass
   StepPhase phase = StepPhase::kIdle;

@@ -31,7 +31,7 @@ namespace stages {
 /// Plans a step. `step` contains the recipe's policy and a function that traces the step under a
 /// policy; plan() sets its budget. If the policy leaves a choice, the fastest way that fits is
 /// chosen (choose_policy.h). A resumed run keeps its previous way if that fits. If the plan does
-/// not fit, or the context requests them, alternatives are examined too. `model_stage` makes the
+/// not fit, or if the context requests it, alternatives are examined too. `model_stage` creates the
 /// network. Throws runner::StageError if the policy cannot be followed.
 PlannedStep plan(PolicySearch step, const std::string& model_stage, runner::PlanContext& context);
 

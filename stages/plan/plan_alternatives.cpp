@@ -177,7 +177,7 @@ class Alternatives {
   }
 
   /// Adds a way unless it has been added before. Returns false if the way is impossible; it is
-  /// listed all the same.
+  /// still listed.
   bool consider(const Alternative& way) {
     PlanAlternative alternative{.overrides = overrides_between(policy_, policy_of(way), batch_)};
     if (alternative.overrides.empty()) return true;

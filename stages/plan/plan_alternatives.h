@@ -22,7 +22,7 @@ struct CutBatch {
 /// in the recipe such as "/memory".
 std::string option_of(const std::string& stage, const std::string& name);
 
-/// Returns "none", "block" or "[model.a,model.b]", as a recipe writes it.
+/// Returns "none", "block" or "[model.a,model.b]", as written in a recipe.
 std::string option_text(const ActivationCheckpointing& checkpointing);
 
 /// Returns the overrides that change a recipe with policy `from` into one with policy `to`. They

@@ -25,21 +25,21 @@ struct PlannedForward;
 /// A network's forward pass over a dataset, to be planned; it has no autograd graph. `data`,
 /// `dataset` and `policy` must outlive this object.
 struct ForwardToPlan {
-  std::string name;  ///< name of the stage that makes the network
+  std::string name;  ///< name of the stage that creates the network
   const DatasetDescription& data;
-  const Dataset* dataset = nullptr;  ///< to count the memory it keeps; null: none
+  const Dataset* dataset = nullptr;  ///< for counting the memory that it keeps; null: none
   LoaderOptions loader;
   std::int64_t batch_size;
   const MemoryPolicy& policy;
   std::function<std::shared_ptr<torch::nn::Module>()>
-      outline;               ///< makes the network on the Meta device
+      outline;               ///< creates the network on the Meta device
   std::string batch_option;  ///< the option that sets `batch_size`, "evaluate.batch_size"
   /// Computes the output for the rows of a batch.
   std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> forward;
   /// On a CPU, adds to a plan the memory for computations on the results; may be empty.
   std::function<void(PlannedForward&)> besides = {};
-  /// Makes the network with actual values. If user code makes the dry run fail, this network is run
-  /// on batches of `samples` instead. Null: the dry run's error is thrown.
+  /// Creates the network with actual values. If user code makes the dry run fail, this network is
+  /// run on batches of `samples` instead. Null: the dry run's error is thrown.
   std::function<std::shared_ptr<torch::nn::Module>()> build = {};
   std::shared_ptr<const Dataset> samples = {};
 };
@@ -48,7 +48,7 @@ struct PlannedForward {
   runner::MemoryPlan plan;
   at::Tensor output;  ///< of one batch, on the Meta device: (min(batch_size, size), …)
   std::int64_t batch_size =
-      0;  ///< to use: smaller than requested if necessary and if the policy allows it
+      0;  ///< the size to use: smaller than requested if necessary and if the policy allows it
 };
 
 /// Plans the memory of forward passes on the context's device, by running two batches on the Meta
@@ -65,7 +65,7 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results,
 /// values. Their indices are 0, 1, 2 …
 Batch meta_batch(const DatasetDescription& data, std::int64_t units);
 
-/// Returns the device that a plan is for: this machine's, or the GPU that the plan's caller names.
+/// Returns the device that a plan is for: this machine's, or the GPU named by the plan's caller.
 Backend planned_backend(const runner::PlanContext& context);
 
 /// Adds a term to a `plan` from summarize(), in addition to the trace. After summarize(), only

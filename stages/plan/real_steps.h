@@ -24,7 +24,7 @@ void set_raised_by_user(bool was_raised);
 std::string why_not_dry();
 
 /// Throws runner::StageError, kMeasuredPlan, if no real step may be run for a plan: the plan is
-/// strict, or for a GPU that this machine does not have. `why` is the error of the dry run.
+/// strict, or is for a GPU that this machine does not have. `why` is the error of the dry run.
 void check_may_measure(const std::string& why, const runner::PlanContext& context);
 
 /// Runs `work`, real steps for a plan, within the plan's budget, and restores torch's random number

@@ -54,14 +54,14 @@ class [[nodiscard]] ScopedOperations {
   /// Returns running_purpose(), or in a backward pass the purpose of the forward operation of its
   /// node.
   std::string purpose() const;
-  /// Returns how many outermost operations have begun. Distinguishes consecutive operations.
+  /// Returns the number of outermost operations begun so far. Distinguishes consecutive operations.
   std::size_t number() const { return number_; }
-  /// Returns how many operations have begun that are not nested in another. Each operation of a
-  /// backward pass counts, including those within an autograd function and those that it
+  /// Returns the number of operations begun so far that are not nested in another. Each operation
+  /// of a backward pass counts, including those within an autograd function and those that it
   /// recomputes.
   std::int64_t launches() const { return launches_; }
-  /// Returns the floating-point operations of matrix products so far, two per multiplication.
-  /// Convolutions and attention count their own (count_flops()).
+  /// Returns the number of floating-point operations in matrix products so far, two per
+  /// multiplication. Convolutions and attention count their own (count_flops()).
   double flops() const { return flops_; }
 
  private:
@@ -69,7 +69,7 @@ class [[nodiscard]] ScopedOperations {
   void show(const at::RecordFunction& function, bool is_sum);
   void note_purpose(const at::RecordFunction& function);
 
-  /// The levels of nesting: the engine's step for a node, the node, operations, and additions of
+  /// The nesting levels: the engine's step for a node, the node, operations, and additions of
   /// gradients.
   enum class Level { kEngine, kNode, kOperation, kSum };
 

@@ -24,7 +24,7 @@ runner::Recovery memory_incident(c10::Device device);
 /// in use)", with the details that are known.
 std::string in_words(const runner::Recovery& incident);
 
-/// Frees memory for another try: forgets the refused block and returns unused blocks.
+/// Frees memory for another attempt: forgets the refused block and returns unused blocks.
 void clear_after_out_of_memory(c10::Device device);
 
 /// Chooses how many rows of a batch go through a network at once, for networks that do not mix rows
@@ -43,8 +43,8 @@ class RowsAtOnce {
              runner::RunContext& context)
       : policy_(policy), device_(device), what_(std::move(what)), context_(context) {}
 
-  /// Calls `run` with the number of `units` to process at once, 1 or more, until it returns. The
-  /// last exception of `run` reaches the caller.
+  /// Calls `run` with the number of `units` to process at once, 1 or more, until it returns. If it
+  /// gives up, rethrows the last exception of `run`.
   void run(std::int64_t units, const std::function<void(std::int64_t at_once)>& run);
 
   const MemoryPolicy& policy() const { return policy_; }
@@ -70,7 +70,7 @@ void do_with_retry(const MemoryPolicy& policy, c10::Device device, const std::st
 std::vector<std::string> other_devices(const MemoryPolicy& policy, c10::Device device);
 
 /// Runs `work`. If memory runs out and the policy allows other devices, throws a runner::StageError
-/// that names them in place of the original exception.
+/// that names those devices in place of the original exception.
 void run_or_go_elsewhere(const MemoryPolicy& policy, c10::Device device,
                          const std::function<void()>& work);
 
@@ -91,7 +91,7 @@ class RetriedLoader {
   /// `policy` and `context` are borrowed.
   RetriedLoader(Pass pass, const MemoryPolicy& policy, runner::RunContext& context);
 
-  // These functions are as in Loader.
+  // These functions work as in Loader.
   std::optional<Batch> next();
   std::int64_t batches() const { return batches_; }
   std::int64_t position() const { return pass_.first_batch; }

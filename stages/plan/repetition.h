@@ -52,14 +52,14 @@ struct RecordedPart {
 ///   for (…) encoded.add(parts.next(part.units(), [&] { return step.encode(network, part); }));
 ///
 /// While a MemoryTrace lives, a part is not computed if the previous two parts had the same size
-/// and the trace recorded the same for both: the same births and deaths, sizes, owners, operations
-/// and flops, and neither left anything behind except what it returned. The trace then appends a
-/// copy, so it equals the trace of a step that computes all parts. The first part differs from the
-/// second, since it allocates the gradients. Without a trace, every part is computed.
+/// and the trace recorded the same things for both: the same births and deaths, sizes, owners,
+/// operations and flops, and neither left anything behind except what it returned. The trace then
+/// appends a copy, so it equals the trace of a step that computes all parts. The first part differs
+/// from the second, since it allocates the gradients. Without a trace, every part is computed.
 ///
 /// With a Loop, a part is also not computed if the trace has recorded the same part of an earlier
 /// batch of the same size, and that part left only its results and gradients and changed nothing
-/// else. What an optimizer allocates between two steps does not affect the steps.
+/// else. Allocations by an optimizer between two steps do not affect the steps.
 class Repetition {
  public:
   /// The loop of a step over the parts of its batch.

@@ -218,8 +218,8 @@ std::optional<std::vector<bool>> choose_blocks(
     const StepProfile& kept, const StepProfile& recomputed, std::int64_t bytes,
     const std::function<double(const StepWork&)>& seconds) {
   const Chain chain(kept, recomputed);
-  // Choices that differ by fewer bytes count as equal. This limits the number of choices, and about
-  // a ten-thousandth of the budget does not matter.
+  // Choices that differ by fewer bytes count as equal. This limits the number of choices; about a
+  // ten-thousandth of the budget does not matter.
   const std::int64_t grain = std::max<std::int64_t>(bytes / 8192, 1);
   std::vector<Recomputation> choices(1);
   for (std::size_t i = 0; i < chain.size(); ++i) {

@@ -20,8 +20,8 @@ struct StepWork {
   double moved = 0;       ///< bytes copied between the host and a GPU
 };
 
-/// Predicts how many seconds a step takes on a device of the backend's kind: the sum of compute,
-/// memory traffic and launches, with constants for that kind. Nothing is timed, so a recipe gets
+/// Predicts how many seconds a step takes on a device of the backend's type: the sum of compute,
+/// memory traffic and launches, with constants for that type. Nothing is timed, so a recipe gets
 /// the same plan everywhere. The result is only suitable for ranking ways to compute the same step.
 double predicted_seconds(const StepWork& work, const Backend& backend);
 
@@ -57,8 +57,8 @@ StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
 /// Returns, per block, whether to recompute it in the backward pass: the fastest choice that needs
 /// at most `bytes`; nullopt if recomputing all blocks is not enough. Uses dynamic programming over
 /// the chain of blocks (Chen, Xu, Zhang and Guestrin, "Training deep nets with sublinear memory
-/// cost", 2016; Beaumont and others, "Optimal checkpointing for heterogeneous chains", 2019; here
-/// each block is kept or recomputed as a whole).
+/// cost", 2016; Beaumont et al., "Optimal checkpointing for heterogeneous chains", 2019; here each
+/// block is kept or recomputed as a whole).
 ///
 /// `kept` is the profile of a step that recomputes no block, `recomputed` that of the same step
 /// with all blocks recomputed; mixtures are computed from the two. `seconds` predicts the time of a
@@ -67,7 +67,8 @@ std::optional<std::vector<bool>> choose_blocks(
     const StepProfile& kept, const StepProfile& recomputed, std::int64_t bytes,
     const std::function<double(const StepWork&)>& seconds);
 
-/// Returns the bytes that a step needs if it recomputes `blocks`, by the same calculation.
+/// Returns the bytes that a step needs if it recomputes `blocks`, according to the same
+/// calculation.
 std::int64_t bytes_needed(const StepProfile& kept, const StepProfile& recomputed,
                           const std::vector<bool>& blocks);
 

@@ -94,7 +94,7 @@ void draw(const TraceHistory& history, runner::MemoryPlan& plan) {
   }
 }
 
-/// The margin as a fraction of the planned bytes: without half-precision types, and with them.
+/// The margin as a fraction of the planned bytes: without and with half-precision types.
 constexpr double kShare = 0.005, kShareOfHalves = 0.01;
 /// Added to the margin: the largest small block, since small tensors may be placed differently from
 /// the plan; on a GPU, instead, two of the steps by which its allocator's segments grow.

@@ -5,7 +5,7 @@
 
 namespace stages {
 
-// Random numbers drawn from `uniform`, which returns a double in (0, 1) at each call.
+// Random numbers drawn from `uniform`, which returns a double in (0, 1) on each call.
 
 /// Draws from the standard normal distribution (Box and Muller, 1958).
 template <typename Uniform>

@@ -22,7 +22,7 @@ struct StepKey {
   std::int64_t step = 0;  ///< 0 to 2^32 - 1
 };
 
-/// The numbers that identify the rows of an encoding to dropout, one per row, from 0 to 2^32 - 1.
+/// Numbers by which dropout identifies the rows of an encoding, one per row, from 0 to 2^32 - 1.
 /// The key is the name of the input that the rows belong to; the entry "" applies to all inputs
 /// without an entry of their own.
 using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
@@ -33,8 +33,8 @@ using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 /// the identity.
 ///
 /// The mask depends only on the step and samples passed to a ScopedDropout and on the layer's
-/// position in its network (stages/random/dropout_mask.h). Only these are kept for the backward
-/// pass, which recomputes the mask.
+/// position in its network (stages/random/dropout_mask.h). For the backward pass, only these are
+/// kept, and the mask is recomputed from them.
 class Dropout : public torch::nn::Module {
  public:
   explicit Dropout(double probability, DropoutUnit unit = DropoutUnit::kElement);
@@ -77,8 +77,8 @@ class Dropout : public torch::nn::Module {
   std::optional<Names> names_;  // set by the innermost scope
 };
 
-/// The current row names of a module's dropout layers, for running it again later under the same
-/// names:
+/// The current row names of a module's dropout layers, for running the module again later under the
+/// same names:
 ///
 ///   const DropoutNames names(block);  // in the forward pass
 ///   const ScopedDropout again(names);  // in the backward pass, around the recomputation

@@ -9,10 +9,10 @@ namespace stages {
 /// The unit that is dropped or kept: an element of a sample, or the whole sample.
 enum class DropoutUnit { kElement, kSample };
 
-/// Decides which elements of its input a layer drops at a step, by a Philox word with the seed as
-/// key and (element / 4, sample, layer, step) as counter. Whether an element is dropped therefore
-/// does not depend on its neighbors, its type, its device or the order of computation. This header
-/// does not use LibTorch: the CPU loop and the GPU kernel share it.
+/// Decides which elements of its input a layer drops at a step, using a Philox word with the seed
+/// as key and (element / 4, sample, layer, step) as counter. Whether an element is dropped
+/// therefore does not depend on its neighbors, its type, its device or the order of computation.
+/// This header does not use LibTorch: the CPU loop and the GPU kernel share it.
 struct DropoutMask {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;

@@ -6,9 +6,9 @@
 
 namespace stages {
 
-// Philox4x32-10 computes four random words from four counter words and two key words. So each
-// number of a stream costs the same and depends on no other number. See Salmon, Moraes, Dror and
-// Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The words equal those of
+// Philox4x32-10 computes four random words from four counter words and two key words. Each number
+// of a stream therefore costs the same and does not depend on any other number. See Salmon, Moraes,
+// Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The words equal those of
 // Random123's philox4x32_R(10, …) and of curand.
 
 inline constexpr int kPhiloxRounds = 10;

@@ -26,7 +26,7 @@ class Random {
   }
 
   std::uint64_t next() { return runner::split_mix(state_ += runner::kSplitMixStep); }
-  /// Returns a number in [0, 1), a multiple of 2^-53.
+  /// Returns a multiple of 2^-53 in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
   /// Returns an integer in 0 … count-1; `count` must be positive. The bias is below count / 2^64.

@@ -15,7 +15,7 @@ namespace stages {
 ///   sum.over_ranks(parameters, [&] { return numbers_after_backward(); });
 ///
 /// The ranks wait for each other once before sending gradients. In the first step, and again
-/// whenever this changes on a rank, they agree on which parameters have gradients.
+/// whenever the set changes on a rank, they agree on which parameters have gradients.
 class GradientSum {
  public:
   explicit GradientSum(const runner::RankOfRun& ranks) : ranks_(ranks) {}

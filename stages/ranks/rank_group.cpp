@@ -246,7 +246,7 @@ RankGroup::Gathered RankGroup::gather_on_host(const at::Tensor& rows) {
 
 namespace {
 
-/// What a rank sends instead of its number when it runs out of memory.
+/// Sent by a rank instead of its number when it runs out of memory.
 constexpr std::int64_t kOutOfMemory = INT64_MAX;
 
 [[noreturn]] void throw_out_of_memory() {

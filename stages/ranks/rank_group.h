@@ -27,7 +27,7 @@ namespace stages {
 /// ranks and the size, so all ranks get bitwise the same result, in every run.
 class RankGroup final : public runner::Peers {
  public:
-  /// Connects the ranks that share `store`, through Gloo. `address` is the address of the network
+  /// Connects the ranks that share `store`, using Gloo. `address` is the address of the network
   /// interface through which the other ranks reach this one.
   RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store, const std::string& address);
   /// After say_why(), waits briefly so that the other ranks can read the reason.
@@ -41,7 +41,7 @@ class RankGroup final : public runner::Peers {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Returns the text that rank 0 passes.
+  /// Returns the text passed by rank 0.
   std::string text_of_first(const std::string& own);
   /// Throws runner::StageError (kNoMeeting) on each rank that passes a different text from rank
   /// 0's. `what` is the subject of the message, `help` its advice.
@@ -79,8 +79,8 @@ class RankGroup final : public runner::Peers {
   /// one rank runs out of memory, all ranks throw c10::OutOfMemoryError, so that all can repeat the
   /// step. Any other exception ends its rank.
   void together(const std::function<void()>& work);
-  /// Does the same as together(), and returns the largest number returned by `work` on any rank.
-  /// The numbers must be >= 0.
+  /// Like together(), but returns the largest number that `work` returned on any rank. The numbers
+  /// must be >= 0.
   std::int64_t largest_of(const std::function<std::int64_t()>& work);
   /// Calls sum() within the work of together(). Throws c10::OutOfMemoryError if another rank has
   /// run out of memory. The work must then end with an exception, but not necessarily this one,
@@ -108,7 +108,7 @@ class RankGroup final : public runner::Peers {
 };
 
 /// Calls `work` for each of `size` ranks, which are threads of this process. If one of them throws,
-/// the others end too, and its exception is rethrown.
+/// the others end too, and the exception is rethrown.
 void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& own)>& work);
 
 /// Calls RankGroup::together(), or just `work` if there are no other ranks. Everything that
@@ -116,7 +116,7 @@ void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& ow
 /// otherwise a rank that runs out of memory would repeat the step while the others continue.
 void together(const runner::RankOfRun& ranks, const std::function<void()>& work);
 
-/// Returns the group that a stage is connected to; null if there is one rank, or in a dry run.
+/// Returns the group that a stage is connected to; null if there is only one rank, or in a dry run.
 RankGroup* group_of(const runner::RankOfRun& ranks);
 
 /// The units [begin, end) of a batch that one rank computes.

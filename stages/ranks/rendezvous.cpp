@@ -75,7 +75,7 @@ class Guest {
       try {
         const auto store = c10::make_intrusive<c10d::TCPStore>(meeting_.host, options);
         store->setTimeout(std::chrono::seconds(meeting_.seconds));
-        // A store served by torchrun outlives this start of the job.
+        // A store served by torchrun outlives this launch of the job.
         const std::string prefix = meeting_.is_served ? "retort/" + meeting_.job : "retort";
         return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
       } catch (const c10::Error& error) {
@@ -124,7 +124,7 @@ class Guest {
   }
 
  private:
-  /// Keeps rank 0 alive until all ranks have read the exchanged texts, since these may make it
+  /// Keeps rank 0 alive until all ranks have read the exchanged texts, since the texts may make it
   /// exit.
   void stay_for_others(const Store& store, const std::string& name) const {
     const auto read_by = [&](int rank) { return name + "read-" + std::to_string(rank); };

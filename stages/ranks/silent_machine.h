@@ -5,8 +5,8 @@
 
 namespace stages {
 
-/// A machine that does not answer for this long counts as lost: it has lost power or its network.
-/// If only a process on it has exited or is stopped, the machine still answers.
+/// A machine that does not answer for this long counts as lost: it has lost power or its network
+/// connection. If only a process on it has exited or is stopped, the machine still answers.
 constexpr auto kSilence = std::chrono::seconds(30);
 
 /// Returns the TCP connections of this process, as descriptors.

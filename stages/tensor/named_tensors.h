@@ -20,7 +20,7 @@ class NamedTensors {
   /// The names must differ; this is not checked.
   explicit NamedTensors(std::vector<Item> items) : items_(std::move(items)) {}
 
-  /// Replaces the tensor of that name, or appends one.
+  /// Replaces the tensor of that name, or appends it if there is none.
   void set(std::string_view name, at::Tensor tensor);
   /// Returns the tensor of that name; a later set() does not change it. Throws std::out_of_range
   /// with a list of the existing names.

@@ -8,7 +8,7 @@ namespace stages {
 
 /// Divides 0 … count - 1 into parts and calls work(begin, end) for each, on the threads of torch's
 /// operators. Each part has at least `grain` numbers unless it is the only one. Exceptions from
-/// `work` are rethrown in the caller. Inside another parallel operator, `work` is called once for
+/// `work` are rethrown to the caller. Inside another parallel operator, `work` is called once for
 /// all numbers.
 ///
 /// Use this instead of at::parallel_for, a template that is parallel only in sources compiled for

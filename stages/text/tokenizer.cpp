@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 7> kContractions = {"'s", "'t",  "'re", "
 // "|>".
 constexpr std::array<std::string_view, 2> kDividedMarks = {"<|startoftext|>", "<|endoftext|>"};
 // If UTF-8 is misread as Latin-1, most European letters begin with one of these two characters, and
-// the next may be a space.
+// the next character may be a space.
 constexpr char32_t kCapitalAWithCircumflex = 0xC2, kCapitalAWithTilde = 0xC3;
 constexpr char32_t kCapitalSigma = 0x3A3;  // its lower case depends on the position in a word
 

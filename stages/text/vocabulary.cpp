@@ -357,7 +357,7 @@ void append_utf8(char32_t character, std::string& text) {
 void append_lower_case(char32_t character, std::string& text) {
   append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))),
               text);
-  // The only character that becomes two characters when lowercased, in every language.
+  // The only character that lowercases to two characters regardless of language.
   if (character == kCapitalIWithDot) append_utf8(kCombiningDot, text);
 }
 

@@ -61,15 +61,15 @@ struct Vocabulary {
 /// its vocabulary.
 inline constexpr std::size_t kUsedMerges = 48'894;
 
-/// Parses a list of merges: a line with '#version', then one pair per line: the two parts of a
-/// token in GPT-2's symbols for bytes, with </w> at the end of a piece. Tokens are numbered in the
-/// order of Vocabulary. The text is not trusted. Throws std::invalid_argument with a clause that
-/// names the error and its line.
+/// Parses a list of merges: a line with '#version', then one pair per line. A pair is the two parts
+/// of a token in GPT-2's symbols for bytes, with </w> at the end of a piece. Tokens are numbered in
+/// the order of Vocabulary. The text is not trusted. Throws std::invalid_argument with a clause
+/// that names the error and its line.
 Vocabulary read_merges(std::string_view text);
 
 /// Parses a list of merges, with token numbers from `json`, an object that maps tokens to numbers.
 /// It must contain exactly the tokens of the merges, numbered from 0 without gaps. Throws
-/// std::invalid_argument in the same way.
+/// like the function above.
 Vocabulary read_merges(std::string_view text, std::string_view json);
 
 /// Return the contents of merges.txt and vocab.json for transformers' tokenizer: the list of

@@ -52,7 +52,7 @@ SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch)
   std::vector<std::int64_t> times(static_cast<std::size_t>(size_));  // how many times each sample
                                                                      // has been drawn
   for (std::int64_t label = 0; label < classes; ++label) {
-    // Draw t, counted from the start of training, is of class t modulo `classes`.
+    // Draw t, counted from the start of training, belongs to class t modulo `classes`.
     const auto before = [&](std::int64_t draws) { return (draws - label + classes - 1) / classes; };
     const auto& own = classes_[static_cast<std::size_t>(label)];
     const std::int64_t count = std::ssize(own);

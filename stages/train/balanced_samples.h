@@ -10,9 +10,9 @@
 namespace stages {
 
 /// A class-balanced training set: each epoch has the same number of samples from every class, and
-/// as many samples in total as the source. Each class is drawn in rounds, every round in a new
-/// random order. Rounds continue across epochs, so within a class, draw counts differ by at most
-/// one. An epoch depends only on (seed, epoch).
+/// as many samples in total as the source. Each class's samples are drawn in rounds, each round in
+/// a new random order. Rounds continue across epochs, so within a class, draw counts differ by at
+/// most one. An epoch depends only on (seed, epoch).
 ///
 /// A sample drawn again within an epoch gets a different index (its own plus a multiple of the
 /// set's size), and thus different augmentation and dropout.
@@ -31,7 +31,7 @@ class BalancedSamples final : public Dataset, public RemarkingDataset {
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
   bool has_remarks() const override;
-  /// `indices` must refer to first draws, which keep their indices from the source.
+  /// `indices` must refer to first draws, which keep their source indices.
   Remarks take_remarks(std::span<const std::int64_t> indices) const override;
   SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const override;
 
@@ -41,13 +41,13 @@ class BalancedSamples final : public Dataset, public RemarkingDataset {
   const std::shared_ptr<const Dataset> source_;
   const std::int64_t size_;
   std::vector<std::vector<std::int64_t>> classes_;  // samples by class, without empty classes
-  std::int64_t draws_ = 1;  // upper bound on the draws of one sample per epoch
+  std::int64_t draws_ = 1;  // upper bound on how often a sample is drawn per epoch
 };
 
-/// Returns a message for the user that the option `weights` balances the classes a second time.
+/// Returns a message telling the user that the option `weights` balances the classes a second time.
 std::string balanced_twice(const std::string& weights);
 
-/// Returns `data` with balanced training samples; the validation data is never balanced. Use it as
+/// Returns `data` with balanced training samples; the validation data is never balanced. For use as
 /// TrainingKind::draw.
 TrainingData draw_balanced(TrainingData data, std::uint64_t seed);
 

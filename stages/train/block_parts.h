@@ -17,7 +17,7 @@ struct BlockPart {
 /// Returns a part with the tensor's shape, type and layout. A tensor with gaps becomes contiguous.
 BlockPart part_like(const at::Tensor& tensor);
 
-/// Returns the part's strides, even if it is contiguous.
+/// Returns the part's strides; computes them if the part is contiguous.
 std::vector<std::int64_t> strides_of(const BlockPart& part);
 
 /// Returns the number of bytes needed to store the parts one after another, each aligned.

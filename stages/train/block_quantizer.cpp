@@ -42,7 +42,8 @@ namespace {
 
 using Map = std::array<float, 256>;
 
-/// Returns the thresholds above which a number gets the next code: the midpoints of the map.
+/// Returns the thresholds above which a number gets the next code: the midpoints between the map's
+/// values.
 Map bounds_of(const Map& map) {
   Map bounds{};
   for (std::size_t i = 0; i + 1 < map.size(); ++i) bounds[i] = (map[i] + map[i + 1]) / 2;

@@ -18,9 +18,9 @@ inline constexpr std::int64_t kQuantizedBlock = 256, kSmallestQuantized = 4096;
 /// Returns the number of blocks for this many elements; the last block may be shorter.
 std::int64_t quantized_blocks(std::int64_t elements);
 
-/// Returns the 256 values of an 8-bit code, ascending: the dynamic data type from Dettmers, "8-Bit
-/// Approximations for Parallelism in Deep Learning" (2016), between -1 and 1 or between 0 and 1.
-/// Equals bitsandbytes' create_dynamic_map() computed with fused multiply-adds.
+/// Returns the 256 values of an 8-bit code in ascending order: the dynamic data type from Dettmers,
+/// "8-Bit Approximations for Parallelism in Deep Learning" (2016), between -1 and 1 or between 0
+/// and 1. Equals bitsandbytes' create_dynamic_map() computed with fused multiply-adds.
 std::array<float, 256> dynamic_map(bool is_signed);
 
 /// Stores numbers as 8-bit codes, with one float32 per block: the block's largest absolute value
@@ -42,7 +42,7 @@ class BlockQuantizer {
 
   /// The map is kept on `device`.
   BlockQuantizer(bool is_signed, at::Device device);
-  /// Returns views of a block that starts with scratch_parts().
+  /// Returns views of a block that starts with the parts from scratch_parts().
   static Scratch scratch_within(const at::Tensor& block, std::int64_t elements);
 
   /// Sets `moment`, a floating-point tensor of any layout, to the values that the codes stand for.
@@ -57,8 +57,8 @@ class BlockQuantizer {
 
  private:
   at::Tensor values_;  // of the map, float32
-  at::Tensor bounds_;  // above each, a number gets the next code; float32, the last is infinite
-  at::Tensor lowest_;  // for each upper half of a float32, the lowest code of a number with it
+  at::Tensor bounds_;  // float32; a number above a bound gets a higher code; the last is infinite
+  at::Tensor lowest_;  // for each upper half of a float32, the lowest code of a number that has it
 };
 
 }  // namespace stages

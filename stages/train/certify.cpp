@@ -175,8 +175,8 @@ std::string comparison(const StepPlan& plan, std::int64_t units, bool drops, std
          (drops ? ", with dropout" : "; the network has no dropout");
 }
 
-/// Converts to float64. Unlike torch::nn::Module::to(), leaves integers unchanged, since a network
-/// may use them as indices.
+/// Converts a network to float64. Unlike torch::nn::Module::to(), leaves integers unchanged, since
+/// a network may use them as indices.
 void make_float64(torch::nn::Module& network) {
   const auto convert = [](at::Tensor tensor) {
     if (tensor.is_floating_point()) tensor.set_data(tensor.to(torch::kDouble));

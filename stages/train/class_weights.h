@@ -30,16 +30,17 @@ using ClassWeights = std::variant<std::monostate, BalancedWeights, std::vector<d
 ClassWeights read_class_weights(runner::ConfigReader& reader,
                                 std::string_view key = "class_weights");
 
-/// Returns a float32 weight for each class of `train`; undefined if all weights are 1. Throws
-/// runner::StageError if the weights do not match the classes, the class frequencies are unknown,
-/// or no sample has a positive weight.
+/// Returns a float32 weight for each class of `train`, or an undefined tensor if all weights are 1.
+/// Throws runner::StageError if the weights do not match the classes, the class frequencies are
+/// unknown, or no sample has a positive weight.
 at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train);
 
-/// Throws runner::StageError if every sample of the validation data has weight 0: the loss could
-/// not show which epoch is best. `validation` may be null.
+/// Throws runner::StageError if every sample of the validation data has weight 0, since the loss
+/// could then not show which epoch is best. `validation` may be null.
 void check_weighted_validation(const at::Tensor& weights, const Dataset* validation);
 
-/// Throws runner::StageError if samples can have any number of classes instead of one.
+/// Throws runner::StageError if a sample can belong to any number of classes instead of exactly
+/// one.
 void check_one_class_each(const Dataset& train);
 
 /// Throws runner::StageError if the training set has no classes, or if those of the validation set

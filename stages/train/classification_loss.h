@@ -14,7 +14,7 @@ class ConfigReader;
 namespace stages {
 
 /// The factor alpha (1 - p)^gamma of a sample's cross-entropy, where p is the predicted probability
-/// of its true class (Lin and others, "Focal Loss for Dense Object Detection", 2017).
+/// of its true class (Lin et al., "Focal Loss for Dense Object Detection", 2017).
 struct FocalFactor {
   double alpha = 1;
   double gamma = 0;
@@ -40,8 +40,8 @@ struct ClassificationLoss {
 /// Reads the options `loss` and `label_smoothing`.
 ClassificationLoss read_classification_loss(runner::ConfigReader& reader);
 
-/// Returns a string for TrainingStep::structure(), such as "focal smoothed weighted"; words may
-/// differ or be missing.
+/// Returns a string for TrainingStep::structure(): the loss's name, plus "smoothed" and "weighted"
+/// where they apply.
 std::string structure_of(const ClassificationLoss& loss, bool has_class_weights);
 
 /// Returns the loss of `logits` (n, classes) for `labels` (n) int64, summed over samples: a scalar
@@ -65,7 +65,7 @@ at::Tensor pair_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
 
 /// Returns the cross-entropy between `logits` (n, classes) and `labels` (n) int64, summed over
 /// samples: a scalar with a graph. With label smoothing e, the target is 1 - e on the label plus e
-/// / classes everywhere, as in torch (Szegedy and others, "Rethinking the Inception Architecture",
+/// / classes everywhere, as in torch (Szegedy et al., "Rethinking the Inception Architecture",
 /// 2016). Labels must be in range. `class_weights` (k) float, if defined, weight the terms of each
 /// class, as in torch; classes from k on have weight 1. A sample from a class with weight 0 has
 /// loss 0, even with label smoothing. In torch, the loss of a batch with only such samples is x /
@@ -88,7 +88,7 @@ at::Tensor mixed_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& l
 at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels,
                          OrdinalHead head = OrdinalHead::kNone);
 
-/// Which matrix product the covariance penalty uses; both have the same result.
+/// Which matrix product the covariance penalty uses; both give the same result.
 enum class CovarianceForm {
   kDirect,  ///< features x features, as in the formula: d² values, and four to five times that in
             ///< total

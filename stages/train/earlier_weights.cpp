@@ -64,8 +64,8 @@ std::optional<bool> takes_average(const runner::CheckpointSource& weights,
       .with_help("leave out --weights averaged");
 }
 
-/// Reuses an earlier result only if it has the exact weights that training ended with; any others
-/// would change the output.
+/// Reuses an earlier result only if it has the exact weights that training ended with; any other
+/// weights would change the output.
 std::optional<EarlierWeights> find_reused(const runner::CheckpointSource& weights,
                                           const TrainerOptions& options,
                                           runner::RunContext& context) {

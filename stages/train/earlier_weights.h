@@ -29,8 +29,8 @@ struct EarlierWeights {
 
 /// Returns the weights that NodeFacts::trained names; nullopt if this training still has to run.
 /// Throws runner::StageError: kNoCheckpoint, kDamagedWeights, or kOptionConflict if an average is
-/// requested and none was saved. If an earlier result would merely be reused, such an error is
-/// reported to context.not_reused() instead, and the result is nullopt.
+/// requested but none was saved. If an earlier result would merely be reused, such an error is
+/// reported to context.not_reused() instead, and nullopt is returned.
 std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options,
                                                    runner::RunContext& context);
 
@@ -43,11 +43,11 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
 void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device);
 
 /// Called instead of train() for a network that already has the trained weights or will get them
-/// later. Reports which weights they are, and writes this to checkpoint.json in the node's folder.
+/// later. Reports which weights they are, and records this in checkpoint.json in the node's folder.
 TrainingResult report_earlier_weights(const EarlierWeights& trained, runner::RunContext& context);
 
 /// Called instead of train(): moves `network` to the run's device and loads the trained weights
-/// into it. Reports which weights they are, and writes this to checkpoint.json in the node's
+/// into it. Reports which weights they are, and records this in checkpoint.json in the node's
 /// folder. Throws runner::StageError, kChangedRun, if they do not match.
 TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Module& network,
                                     runner::RunContext& context);

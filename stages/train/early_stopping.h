@@ -13,7 +13,7 @@ namespace stages {
 class EarlyStopping {
  public:
   /// `patience` is the number of consecutive validations without improvement after which to stop;
-  /// nullopt: never stop. For patience, an improvement counts only if it exceeds the last one that
+  /// nullopt: never stop. For patience, an improvement counts only if it beats the last one that
   /// counted by more than `minimum_improvement`.
   EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience,
                 double minimum_improvement = 0);

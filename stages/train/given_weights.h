@@ -26,9 +26,9 @@ struct GivenWeights {
 // These functions throw runner::StageError without a location, which the caller adds.
 
 /// Reads the weights in `path`: a safetensors file, a checkpoint's folder, a folder of checkpoints,
-/// a node's folder, or the folder of a run with one training stage. Of several checkpoints, uses
-/// the best or, without validation, the latest. Error messages name `option`, the option with the
-/// path. Throws kMissingWeights or kDamagedWeights.
+/// a node's folder, or the folder of a run with one training stage. If there are several
+/// checkpoints, uses the best one or, without validation, the latest. Error messages name `option`,
+/// the option with the path. Throws kMissingWeights or kDamagedWeights.
 GivenWeights read_given_weights(const std::filesystem::path& path, const std::string& option);
 
 /// Completes weights that were trained on top of frozen ones, such as a linear probe's head: takes

@@ -18,8 +18,8 @@ namespace stages {
 /// network.placed(), and the network must be prepared with the plan's numerics; `plan` determines
 /// how the batch is split. `weight` is TrainingStep::weight() of the whole batch. If `scale`, a
 /// float32 scalar on the device, is given, the gradient is multiplied by it. `key` seeds dropout,
-/// together with the samples' indices (their positions, if the batch has none) and the names of the
-/// inputs (ScopedInput).
+/// together with the samples' indices (or their positions if the batch has no indices) and the
+/// names of the inputs (ScopedInput).
 ///
 /// If the plan has two passes, every micro-batch is encoded twice: first without a graph, to
 /// compute the loss and the scores of the whole batch; then with a graph, to propagate the loss's
@@ -47,7 +47,7 @@ StepNumbers accumulate_gradient(
     const runner::RankOfRun& ranks = {});
 
 /// Runs the network on `batch` in training mode, like accumulate_gradient(), but without a loss or
-/// a gradient: only its running statistics change (BatchNorm).
+/// a gradient: only its running statistics change (as in BatchNorm).
 void see_in_training(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                      const StepPlan& plan, const StepKey& key, const runner::RankOfRun& ranks = {});
 

@@ -20,16 +20,16 @@ namespace stages {
 struct AdaptiveClip {
   double factor = 0;      ///< maximum norm of a unit's gradient, relative to the unit's weights
   double epsilon = 0;     ///< lower bound on the norm of a unit's weights
-  bool skip_head = true;  ///< does not clip the network's last layer
+  bool skip_head = true;  ///< do not clip the network's last layer
   bool operator==(const AdaptiveClip&) const = default;
 };
 
 /// Reads the option adaptive_gradient_clip.
 std::optional<AdaptiveClip> read_adaptive_clip(runner::ConfigReader& reader);
 
-/// The limit on a step's gradients before the optimizer uses them. At most one is set.
+/// The limit applied to a step's gradients before the optimizer uses them. At most one kind is set.
 struct GradientClip {
-  std::optional<double> norm = {};   ///< of all gradients together: clip_divisor()
+  std::optional<double> norm = {};   ///< maximum norm of all gradients together: clip_divisor()
   std::optional<double> value = {};  ///< maximum absolute value of each element
   std::optional<AdaptiveClip> adaptive = {};
   std::vector<at::Tensor> head = {};  ///< the parameters that skip_head excludes
@@ -42,8 +42,8 @@ struct GradientClip {
 /// network's last parameter.
 std::vector<at::Tensor> last_layer(const torch::nn::Module& network);
 
-/// Applies a limit that is_local() to the gradients of `parameters`, in place. Parameters without a
-/// gradient are left alone. Does not wait for a GPU.
+/// Applies a limit for which is_local() is true to the gradients of `parameters`, in place.
+/// Parameters without a gradient are left alone. Does not wait for a GPU.
 ///
 /// value: torch's clip_grad_value_. adaptive: the norm of each unit's gradient is limited to factor
 /// times the norm of the unit's weights, which counts as at least epsilon. A unit is an index of

@@ -27,7 +27,7 @@ namespace stages {
 /// second block of ordinary memory. In a dry run, the block is not traced and occupies no memory.
 class HostBlock {
  public:
-  /// Creates zeros for `parts` (at least one) that can be brought to `device`.
+  /// Creates zero-filled tensors for `parts` (at least one), which can be brought to `device`.
   HostBlock(std::vector<BlockPart> parts, at::Device device);
   ~HostBlock();
   HostBlock(HostBlock&&) noexcept;

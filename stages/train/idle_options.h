@@ -10,8 +10,8 @@
 
 namespace stages {
 
-/// Returns a line for each option that has no effect on a training of `planned_steps` steps, with
-/// the reason.
+/// Returns a line for each option that has no effect on a training run of `planned_steps` steps,
+/// with the reason.
 std::vector<std::string> idle_options(const TrainerOptions& options, const MemoryPolicy& policy,
                                       const StepExecution& execution, std::int64_t planned_steps);
 

@@ -36,7 +36,8 @@ class NetworkLayers {
 
 /// Calls divide_parameters() with the options of a training run. With layer_decay, each group is
 /// divided again, by layer: a layer's learning rate is layer_decay times that of the next layer,
-/// and the last layer uses the group's own. Throws runner::StageError if the network has no blocks.
+/// and the last layer uses the group's own rate. Throws runner::StageError if the network has no
+/// blocks.
 std::vector<ParameterGroup> groups_of_training(torch::nn::Module& network,
                                                const TrainerOptions& options);
 

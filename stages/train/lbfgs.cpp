@@ -34,7 +34,7 @@ Evaluated evaluated(at::Tensor x, const ConvexFunction& function) {
   return point;
 }
 
-/// Returns how far rounding may move a value.
+/// Returns the amount by which rounding may change a value.
 double rounding_of(double value, at::ScalarType type) {
   const double epsilon = type == at::kFloat ? std::numeric_limits<float>::epsilon()
                                             : std::numeric_limits<double>::epsilon();
@@ -42,7 +42,7 @@ double rounding_of(double value, at::ScalarType type) {
 }
 
 /// Searches along `direction`, which descends with `slope` at `from`, for a point at which the
-/// strong Wolfe conditions hold. Returns nullopt if rounding hides it.
+/// strong Wolfe conditions hold. Returns nullopt if rounding errors hide it.
 std::optional<Evaluated> search_line(const Evaluated& from, const at::Tensor& direction,
                                      double slope, double step, const ConvexFunction& function) {
   const double slack = rounding_of(from.value, from.x.scalar_type());
@@ -91,7 +91,8 @@ class History {
   void clear() { pairs_.clear(); }
   bool is_empty() const { return pairs_.empty(); }
 
-  /// Returns the direction from a point with this gradient: the two loops of Nocedal (1980).
+  /// Returns the direction from a point with this gradient: the two-loop recursion of Nocedal
+  /// (1980).
   at::Tensor direction(const at::Tensor& gradient) const {
     at::Tensor result = -gradient;
     std::vector<double> shares(pairs_.size());

@@ -63,7 +63,7 @@ std::int64_t feature_width(const DatasetDescription& data) {
           "connect it to a data.features stage with cache: true, and do not augment the images");
 }
 
-/// Throws unless the head is the only trainable part of such a network.
+/// Throws unless the network's only trainable part is a linear head on `width` features.
 void check_head(const torch::nn::Module& network, const std::string& model, std::int64_t width,
                 std::int64_t classes) {
   const NamedTensors trained = trained_parameters(network);

@@ -29,7 +29,7 @@ class MeasuredTraining {
   void set_why(std::string why) { why_ = std::move(why); }
 
   /// Returns the plan under `policy`. Throws runner::StageError if the policy is invalid or not
-  /// offered, if a real step fails, or if none may be run (check_may_measure()).
+  /// offered, if a real step fails, or if running one is not allowed (check_may_measure()).
   TracedPolicy plan(const TrainingToPlan& training, const MemoryPolicy& policy,
                     const Backend& backend, runner::PlanContext& context);
   /// Stops measuring because training begins: from now on, no step is run just for planning.

@@ -45,7 +45,7 @@ std::vector<OwnedTensor> owned_tensors(const torch::nn::Module& network,
 inline constexpr const char* kOwners[] = {"parameter", "gradient", "optimizer_state", "buffer",
                                           "other"};
 
-/// Returns the live bytes of each owner in kOwners. `live` is their total.
+/// Returns the live bytes of each owner in kOwners. `live` is the total.
 std::vector<std::int64_t> bytes_by_owner(const std::vector<OwnedTensor>& owned, std::int64_t live);
 
 /// Reports the memory use of a training run: a line at the start, after every epoch, after the
@@ -61,8 +61,8 @@ class MemoryLog {
  public:
   struct Options {
     c10::Device device;
-    std::int64_t log_every = 1;  ///< steps between two logged steps
-    std::int64_t steps = 0;      ///< total number; the last step is logged too
+    std::int64_t log_every = 1;  ///< log every this many steps
+    std::int64_t steps = 0;      ///< total number of steps; the last one is logged too
     EmptyCacheEvery empty_cache_every;
     std::optional<std::int64_t> planned_live = {};  ///< live bytes according to the plan
     /// Releases unused blocks. Empty: uses the allocator of `device`, if it keeps any.

@@ -46,7 +46,7 @@ class SampleNumbers {
   int next_ = 4;
 };
 
-/// Returns a box around a random center with about 1 - `share` of the pixels, or fewer if it
+/// Returns a box around a random center with about 1 - `share` of the pixels, or fewer if the box
 /// extends past the edge.
 MixedBox draw_box(SampleNumbers& numbers, double share, std::int64_t height, std::int64_t width) {
   const double side = std::sqrt(1 - share);

@@ -84,7 +84,7 @@ class MultiLabelStep final : public TrainingStep {
     return 2 * labels_ * static_cast<std::int64_t>(sizeof(float));
   }
   std::vector<std::pair<std::string, double>> scores_of_all(const at::Tensor& kept) const override {
-    // In a smoke run, the few samples may have no label.
+    // In a smoke run, the few samples may not have any labels.
     constexpr double kNothingKnown = 0;
     return {
         {std::string(kMeanAveragePrecision), mean_average_precision(kept).value_or(kNothingKnown)}};

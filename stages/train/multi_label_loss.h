@@ -21,14 +21,14 @@ struct LabelEntropy {
   ClassWeights pos_weight;  ///< factors for the loss of samples that have the label
 };
 
-/// The focal loss of each label, like torchvision's sigmoid_focal_loss (Lin and others, "Focal Loss
-/// for Dense Object Detection", 2017).
+/// The focal loss of each label, like torchvision's sigmoid_focal_loss (Lin et al., "Focal Loss for
+/// Dense Object Detection", 2017).
 struct LabelFocal {
   std::optional<double> alpha;  ///< nullopt: no weights
   double gamma = 0;
 };
 
-/// The asymmetric loss of each label, like timm's AsymmetricLossMultiLabel (Ridnik and others,
+/// The asymmetric loss of each label, like timm's AsymmetricLossMultiLabel (Ridnik et al.,
 /// "Asymmetric Loss For Multi-Label Classification", 2021).
 struct AsymmetricLoss {
   double gamma_negative = 0, gamma_positive = 0;
@@ -49,7 +49,7 @@ std::string structure_of(const MultiLabelLoss& loss);
 /// Returns the factors of `weights` for the labels of `train`, (labels) float32; undefined if all
 /// are 1. Balanced: the number of samples without a label divided by the number with it, as torch's
 /// documentation suggests. Throws runner::StageError at /loss/pos_weight if the weights do not
-/// match the labels, or if a number of samples is unknown or 0.
+/// match the labels, or if one of these numbers is unknown or 0.
 at::Tensor positive_weights(const ClassWeights& weights, const Dataset& train);
 
 /// Returns the loss of `logits` (n, labels) for `labels` (n, labels) of 0 and 1, any type: the sum

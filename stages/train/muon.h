@@ -16,7 +16,7 @@ struct ParameterGroup;
 /// rule.adamw_for.
 bool is_muon_matrix(const MuonOptions& rule, std::string_view name, const at::Tensor& parameter);
 
-/// Returns the update rule for Muon's other parameters.
+/// Returns the update rule for parameters that Muon does not orthogonalize.
 AdamOptions adamw_of(const MuonOptions& rule);
 
 /// Throws runner::StageError if the groups' optimizer is Muon and there is no matrix to

@@ -88,7 +88,7 @@ struct MuonOptions {
 using OptimizerOptions =
     std::variant<SgdOptions, AdamOptions, LionOptions, LambOptions, AdafactorOptions, MuonOptions>;
 
-/// Returns the learning rate before any schedule.
+/// Returns the learning rate before any schedule is applied.
 double learning_rate(const OptimizerOptions& options);
 
 /// Returns the bits per element of the moments; 32 for rules without quantized state.

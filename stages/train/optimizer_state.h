@@ -12,8 +12,8 @@ namespace stages {
 /// The optimizer's state for one parameter. Tensors that its rule does not need are undefined.
 struct ParameterState {
   at::Tensor momentum;               ///< SGD, Muon
-  at::Tensor mean, square, maximum;  ///< Adam, LAMB: first and second moment, the largest second
-                                     ///< moment; Lion: mean; Adafactor: square, of vectors
+  at::Tensor mean, square, maximum;  ///< Adam, LAMB: first, second and largest second moment; Lion:
+                                     ///< mean; Adafactor: square, of vectors
   at::Tensor row, column;            ///< Adafactor: the second moment's rows and columns
   at::Tensor momentum_absmax, mean_absmax, square_absmax;  ///< of quantized moments
   at::Tensor age;  ///< number of steps, a float32 stored where the kernels read it

@@ -40,7 +40,7 @@ ParameterGroupOptions read_group(runner::ConfigReader& reader, std::size_t index
   return group;
 }
 
-/// Makes groups from the learning rate factors of parts. Returns none if all factors are 1.
+/// Creates groups from the learning rate factors of parts. Returns none if all factors are 1.
 std::vector<ParameterGroupOptions> read_factors(runner::ConfigReader& reader,
                                                 const std::vector<NetworkPart>& parts) {
   std::vector<ParameterGroupOptions> groups;
@@ -280,8 +280,8 @@ class Positions {
   }
 
  private:
-  /// Skips tokens that may match nothing (more): any star, but "**." only at the beginning of a
-  /// module's name.
+  /// Skips tokens that may match nothing or nothing more: any star, but "**." only at the beginning
+  /// of a module's name.
   void pass_over(bool begins_module) {
     for (std::size_t i = 0; i < pattern_.size(); ++i) {
       if (!at_[i] || pattern_[i].kind == TokenKind::kCharacter) continue;

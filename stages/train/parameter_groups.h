@@ -28,7 +28,7 @@ struct ParameterGroupOptions {
       {};  ///< multiplies the optimizer's learning rate; not set together with learning_rate
   std::optional<double> weight_decay = {};
   bool frozen = false;             ///< no gradient, no optimizer state, never updated
-  std::int64_t frozen_epochs = 0;  ///< frozen in these first epochs
+  std::int64_t frozen_epochs = 0;  ///< frozen for this many epochs at the start
   bool is_part = false;            ///< a part with different names in different networks: only one
                                    ///< pattern has to match
   bool may_be_empty = false;  ///< a part with factor 1: the network may lack it or not train it
@@ -43,7 +43,7 @@ OptimizerOptions of_group(OptimizerOptions optimizer, const ParameterGroupOption
 /// A part of a network that can have a factor in the option learning_rate_factors.
 struct NetworkPart {
   std::string_view name;                ///< name of the factor
-  std::vector<std::string_view> match;  ///< patterns; one must match
+  std::vector<std::string_view> match;  ///< patterns; at least one must match
 };
 
 /// Reads the options parameter_groups and learning_rate_factors; the latter is shorthand for one
@@ -53,11 +53,11 @@ std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& r
                                                          const std::vector<NetworkPart>& parts);
 
 /// Divides a network's parameters into groups; each parameter belongs to the first group that
-/// matches it. The first group has the unmatched parameters, if any, with the optimizer's own
+/// matches it. The first group contains the unmatched parameters, if any, with the optimizer's own
 /// options; the trained groups follow. Parameters of frozen groups get requires_grad false; those
-/// that already had it are in no group. Throws runner::StageError if a pattern matches nothing, if
-/// earlier groups already have everything that it matches, or if nothing is trained; the network is
-/// then unchanged.
+/// for which it was already false are in no group. Throws runner::StageError if a pattern matches
+/// nothing, if earlier groups already contain everything that it matches, or if nothing is trained;
+/// the network is then unchanged.
 std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
                                               const OptimizerOptions& optimizer,
                                               const std::vector<ParameterGroupOptions>& groups);

@@ -26,7 +26,7 @@ struct TrainingToPlan {
   const TrainingStep& step;
   const Model& model;
   const DatasetDescription& data;          ///< the training data
-  const DatasetDescription& network_data;  ///< the data that the network is made for
+  const DatasetDescription& network_data;  ///< the data that the network is built for
   const DatasetDescription* validation = nullptr;
   const Dataset* kept_data = nullptr;  ///< for counting the memory that the data keeps; null: none
   const Dataset* kept_validation = nullptr;  ///< the same for the validation data
@@ -46,16 +46,16 @@ struct TrainingToPlan {
 /// Determines what train() would need by running its code on the Meta device: the first steps, with
 /// the shorter last batch of an epoch in between, a validation and the end of training. If the
 /// policy leaves a choice, the fastest plan that fits is chosen (choose_policy.h); a resumed run
-/// keeps its previous plan if that fits. If the plan does not fit, or the context requests them,
-/// equivalent alternatives are examined too. A training run that is traced like an earlier one in
-/// the graph (SharedTraces) is not traced again. Micro-batches are computed until they prove to be
-/// alike; from then on, the trace only repeats their records, which results in the same plan.
-/// Throws runner::StageError if train() would reject the options.
+/// keeps its previous plan if that fits. If the plan does not fit, or if the context requests it,
+/// equivalent alternatives are examined too. A training run whose dry run would equal that of an
+/// earlier one in the graph (SharedTraces) is not traced again. Micro-batches are computed until
+/// they prove to be alike; from then on, the trace only repeats their records, which results in the
+/// same plan. Throws runner::StageError if train() would reject the options.
 PlannedStep plan_training(const TrainingToPlan& training, runner::PlanContext& context,
                           Repeated micro_batches = Repeated::kNoted);
 
-/// Returns the search for the choices that the policy leaves open, within `budget` bytes. It
-/// borrows `training` and `context`, and what `training` borrows.
+/// Returns a search over the choices that the policy leaves open, within `budget` bytes. It borrows
+/// `training` and `context`, and everything that `training` borrows.
 PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
                            runner::PlanContext& context, Repeated micro_batches = Repeated::kNoted);
 
@@ -73,7 +73,7 @@ std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOp
 /// Everything that affects the dry run of a training run. The seed and the class names have no
 /// effect; the number of samples matters only through the batch sizes.
 struct TracedAs {
-  std::shared_ptr<const Model> model;  ///< must be the identical object
+  std::shared_ptr<const Model> model;  ///< must be the same object
   std::string step;                    ///< as returned by TrainingStep::structure()
   TrainerOptions options;
   MemoryPolicy policy;
@@ -97,8 +97,9 @@ bool are_traced_alike(const TracedAs& one, const TracedAs& other);
 /// pair, usually have the same dry run.
 class SharedTraces {
  public:
-  /// Returns the result of `trace`, or the cached result of an earlier training run that is traced
-  /// alike. If that one was refused, this one is refused too. Throws what `trace` throws.
+  /// Returns the result of `trace`, or the cached result of an earlier training run whose dry run
+  /// would be the same. If that one was refused, this one is refused too. Throws what `trace`
+  /// throws.
   TracedPolicy of(const TracedAs& training, const std::function<TracedPolicy()>& trace);
 
   /// The number of traced training runs.

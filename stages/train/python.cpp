@@ -69,8 +69,8 @@ class PythonTrainingStep final : public TrainingStep {
   bool declares_couplings() const override { return true; }
   bool reads_whole_batch() const override { return options_.coupling == Coupling::kWholeBatch; }
 
-  /// If labels name classes, any other label is rejected: on a GPU, a loss that indexes logits with
-  /// such a label would crash the process.
+  /// If labels name classes, a label outside their range is rejected: on a GPU, a loss that indexes
+  /// logits with such a label would crash the process.
   std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
     if (classes_ == 0 || !batch.tensors().contains("label")) return {};
     const at::Tensor labels = batch["label"].contiguous();

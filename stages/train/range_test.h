@@ -18,10 +18,10 @@ struct RangeTestOptions {
   std::int64_t steps = 0;      ///< at least 2
 };
 
-/// A learning rate range test (Smith 2017, arXiv:1506.01186): observes the loss of the first
-/// training run of a graph while its learning rate grows exponentially, and stops it. As in fastai
-/// and Lightning, the loss is smoothed by an exponential average (0.98), corrected for its initial
-/// bias toward 0; the test ends early if the smoothed loss exceeds four times its minimum.
+/// A learning rate range test (Smith 2017, arXiv:1506.01186): observes the loss of a graph's first
+/// training run while the learning rate grows exponentially, then stops that run. As in fastai and
+/// Lightning, the loss is smoothed by an exponential average (0.98), corrected for its initial bias
+/// toward 0; the test ends early if the smoothed loss exceeds four times its minimum.
 ///
 ///   RangeTest test({1e-7, 10, 100});
 ///   options.observer = &test;  // the run then throws runner::Cancelled
@@ -31,10 +31,10 @@ class RangeTest final : public StepObserver {
   explicit RangeTest(RangeTestOptions options) : options_(options) {}
 
   std::int64_t steps() const override { return options_.steps; }
-  /// Records a loss. Throws runner::Cancelled after the last.
+  /// Records a loss. Throws runner::Cancelled after the last one.
   void see(const Place& place, std::string_view name, const at::Tensor& tensor) override;
 
-  /// Returns `options` for a test of the training stage at `pointer`, in which an epoch has
+  /// Returns `options` adapted to a test of the training stage at `pointer`, in which an epoch has
   /// `epoch_steps` steps: the learning rate grows, all steps are recorded, and nothing is
   /// validated, averaged or saved.
   TrainerOptions begin(TrainerOptions options, const std::string& pointer,

@@ -33,7 +33,7 @@ StepScalars::StepScalars(const at::Tensor& block, const at::Tensor* skip) {
   keep_float_ = *next++;
   truth_ = *next++;
   wide_[0].fill_(1);
-  // In a dry run, `skip` has no value: steps count as done.
+  // In a dry run, `skip` has no value: steps count as not skipped.
   if (skip && !skip->is_meta()) {
     wide_[1].copy_(*skip);
     wide_[0].sub_(wide_[1]);

@@ -35,7 +35,7 @@ class StepScalars {
 
   /// scalar · number, in place.
   void multiply(const at::Tensor& scalar, double number) const;
-  /// Returns the scalar in another type, valid until the next call of such a function.
+  /// Returns the scalar in another type, valid until one of these functions is called again.
   at::Tensor own(at::ScalarType type, const at::Tensor& scalar) const;
   /// number, or 0 if the step is skipped.
   at::Tensor kept(at::ScalarType type, double number) const;

@@ -296,7 +296,7 @@ LearningRates::LearningRates(Schedule schedule, std::vector<double> learning_rat
 
 namespace {
 
-/// Returns how far the rate has moved toward SWA's in `epoch`, from 0 to 1.
+/// Returns how far the rate has moved toward SWA's rate in `epoch`, from 0 to 1.
 double annealed(const SwaSchedule& swa, std::int64_t epoch) {
   if (swa.anneal_epochs == 0) return 1;
   const double done = std::min(1.0, share(epoch - swa.first_epoch, swa.anneal_epochs));

@@ -62,8 +62,8 @@ struct WarmupConstantSchedule {
   bool operator==(const WarmupConstantSchedule&) const = default;
 };
 
-/// Linear warmup from 0, then decay with the inverse square root of the step: transformers'
-/// get_inverse_sqrt_schedule. Exactly one of warmup_steps and warmup_fraction is set.
+/// Linear warmup from 0, then decay in proportion to the inverse square root of the step:
+/// transformers' get_inverse_sqrt_schedule. Exactly one of warmup_steps and warmup_fraction is set.
 struct WarmupInverseSqrtSchedule {
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
@@ -71,7 +71,7 @@ struct WarmupInverseSqrtSchedule {
   bool operator==(const WarmupInverseSqrtSchedule&) const = default;
 };
 
-/// Linear warmup from 0, then decay with a power of the remaining steps: transformers'
+/// Linear warmup from 0, then decay in proportion to a power of the remaining steps: transformers'
 /// get_polynomial_decay_schedule_with_warmup. Exactly one of warmup_steps and warmup_fraction is
 /// set.
 struct WarmupPolynomialSchedule {
@@ -98,12 +98,12 @@ struct CosineCyclesSchedule {
   std::int64_t first_period = 1;  ///< epochs
   double period_factor = 1;       ///< length of each cycle relative to the previous one
   double peak_factor = 1;         ///< highest rate of each cycle relative to the previous one
-  std::int64_t cycle_limit = 1;   ///< after this many, the rate stays at its minimum
+  std::int64_t cycle_limit = 1;   ///< number of cycles, after which the rate stays at its minimum
   double min_learning_rate = 0;
   std::int64_t warmup_epochs = 0;
-  double warmup_learning_rate = 0;  ///< at the first epoch of the warmup
+  double warmup_learning_rate = 0;  ///< in the first epoch of the warmup
   bool warmup_prefix = false;       ///< the first cycle begins after the warmup
-  double k_decay = 1;               ///< power of the progress in a cycle
+  double k_decay = 1;               ///< exponent of the progress within a cycle
   bool operator==(const CosineCyclesSchedule&) const = default;
 };
 
@@ -173,9 +173,9 @@ using Schedule =
 /// per epoch. From the first such epoch on, the schedule is frozen, and the rate moves from its
 /// last value to `factor` times the learning rate.
 struct SwaSchedule {
-  std::int64_t first_epoch = 0, first_step = 0;  ///< of these epochs, counted from 0
+  std::int64_t first_epoch = 0, first_step = 0;  ///< of the averaged epochs, counted from 0
   double factor = 1;
-  std::int64_t anneal_epochs = 0;  ///< until that rate is reached
+  std::int64_t anneal_epochs = 0;  ///< number of epochs until that rate is reached
   Anneal anneal = Anneal::kCosine;
   bool operator==(const SwaSchedule&) const = default;
 };
@@ -188,7 +188,7 @@ struct Rates {
 
 /// A position in training; all counts start at 0.
 struct SchedulePoint {
-  std::int64_t step = 0, steps = 0;  ///< optimizer steps done, and in total
+  std::int64_t step = 0, steps = 0;  ///< completed and total optimizer steps
   std::int64_t epoch = 0;
   std::int64_t reductions = 0;  ///< number of plateaus so far
 };

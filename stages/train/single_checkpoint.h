@@ -17,22 +17,22 @@ namespace stages {
 // A training run without epochs, which saves its result in one checkpoint. It has the input ports
 // train, model and memory.
 
-/// Returns the options that let find_earlier_weights() find its result.
+/// Returns the options that let find_earlier_weights() find the result of such a run.
 TrainerOptions options_of_single();
 
-/// Returns its checkpoint without a network. `trained` is the result of an earlier run, if one is
-/// reused.
+/// Returns the checkpoint of such a run, without a network. `trained` is the result of an earlier
+/// run, if one is reused.
 std::shared_ptr<Checkpoint> single_checkpoint(const runner::Inputs& inputs,
                                               const std::optional<EarlierWeights>& trained);
 
-/// Makes the network of `checkpoint` from the result of an earlier run.
+/// Creates the network of `checkpoint` from the result of an earlier run.
 void reuse_single(const EarlierWeights& trained, Checkpoint& checkpoint,
                   runner::RunContext& context);
 
 /// Removes everything that an interrupted run saved, since such training starts over.
 void begin_single(runner::RunContext& context);
 
-/// Saves the network of `checkpoint`, which was made for `images`.
+/// Saves the network of `checkpoint`, which was created for `images`.
 void save_single(Checkpoint& checkpoint, const DatasetDescription& images,
                  runner::RunContext& context);
 

@@ -9,9 +9,9 @@
 
 namespace stages {
 
-/// A step for one parameter, by a rule for which LibTorch has no fused kernel. It does not wait for
-/// a GPU and allocates nothing: `scratch` is its only memory. If the step is skipped, the gradient
-/// is zero, and nothing changes.
+/// A step of one parameter, under a rule for which LibTorch has no fused kernel. It does not wait
+/// for a GPU and allocates nothing: `scratch` is its only memory. If the step is skipped, the
+/// gradient is zero, and nothing changes.
 struct SingleStep {
   at::Tensor parameter, gradient;
   ParameterState& state;

@@ -64,13 +64,12 @@ bool mixes_batch(const TrainingStep& step);
 /// from: 2 if the network has layers that mix the samples of a batch.
 std::int64_t least_units(const TrainingStep& step);
 
-/// Throws runner::StageError for a policy with optimizer_in_backward, which is impossible because
-/// of `why`.
+/// Throws runner::StageError for a policy with optimizer_in_backward, which `why` makes impossible.
 [[noreturn]] void refuse_in_backward(const MemoryPolicy& policy, const std::string& why,
                                      const std::string& help);
 
-/// Returns {"micro_batch", "two_pass", "activation_checkpointing"}, also "offload", "shard" and
-/// "optimizer_in_backward" if they are on, and to_json(Numerics): a record of exactly how the steps
+/// Returns {"micro_batch", "two_pass", "activation_checkpointing"}, plus "offload", "shard" and
+/// "optimizer_in_backward" where enabled, and to_json(Numerics): a record of exactly how the steps
 /// were run.
 nlohmann::ordered_json to_json(const StepPlan& plan);
 
@@ -82,7 +81,7 @@ std::int64_t parts(const StepPlan& plan, std::int64_t units);
 /// until the host needs them.
 ///
 /// Only means() and the functions declared after it make the host wait for a GPU. fetch() starts
-/// the copy, which will have long finished if they are called a step later.
+/// the copy, which has long finished if these functions are called a step later.
 class StepNumbers {
  public:
   /// `weight` is the weight of the whole batch in the loss. `scored` is TrainingStep::scored() of
@@ -92,12 +91,13 @@ class StepNumbers {
   StepNumbers(StepNumbers&&) noexcept;
   StepNumbers& operator=(StepNumbers&&) noexcept;
 
-  /// Returns the sums of one micro-batch, from the results of TrainingStep::loss and
-  /// TrainingStep::score, for add().
+  /// Returns one micro-batch's row of sums for add(), computed from the results of
+  /// TrainingStep::loss and TrainingStep::score.
   at::Tensor row(const NamedTensors& terms, const NamedTensors& scores);
   /// Adds the next micro-batch.
   void add(at::Tensor row);
-  /// Joins all rows into a single part, and returns its sums so that ranks can add theirs.
+  /// Joins all rows into a single part, and returns its sums so that those of other ranks can be
+  /// added.
   at::Tensor join();
   /// Sets the norm of the whole gradient before clipping.
   void set_gradient_norm(const at::Tensor& norm);
@@ -112,7 +112,7 @@ class StepNumbers {
   at::Tensor broken() const;
 
   Means means() const { return means({this, 1}); }
-  /// Returns the means over one or more batches that the same step measured. The sums are added
+  /// Returns the means over one or more batches measured by the same step. The sums are added
   /// before dividing, so equal counts give equal shares, regardless of how the samples were divided
   /// into batches and parts.
   static Means means(std::span<const StepNumbers> batches);

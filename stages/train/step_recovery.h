@@ -29,11 +29,12 @@ namespace stages {
 
 class StepExecution;
 
-/// Called at the start of each step. Fails as a test has requested through RETORT_FAULT.
+/// Called at the start of each step. If a test has set RETORT_FAULT, fails in the way that it
+/// requests.
 void fail_if_requested();
 
 /// Decides what the trainer does after a step has run out of memory, following the policy's
-/// max_retries and on_oom. The step must have been undone by then:
+/// max_retries and on_oom. A failed step must be undone first:
 ///
 ///   recovery.begin_step();
 ///   while (!computed) {
@@ -46,9 +47,9 @@ void fail_if_requested();
 ///
 /// The first retry computes the same batch under the same plan, since memory may be free again. The
 /// second retry uses the next plan, which then remains in use. Training returns to its first plan
-/// if another process used the memory: the first plan would have fit on the device, less memory was
-/// free when it failed, and kGoodSteps steps have succeeded since. A plan that has failed twice is
-/// not tried again.
+/// if another process had used the memory, that is, if the first plan would have fit on the device,
+/// less memory was free when it failed, and kGoodSteps steps have succeeded since. A plan that has
+/// failed twice is not tried again.
 class StepRecovery {
  public:
   static constexpr std::int64_t kGoodSteps = 100;
@@ -60,7 +61,7 @@ class StepRecovery {
     std::int64_t units = 0;               ///< largest number of units in a batch
     std::optional<std::int64_t> planned;  ///< bytes that the first plan needs on the device
     std::function<std::int64_t()>
-        free_now;  ///< device bytes that this process has or could get now
+        free_now;  ///< bytes on the device that this process holds or could allocate now
     std::int64_t good_steps = kGoodSteps;
   };
   /// `policy` must be the policy of `execution`. References are borrowed.
@@ -114,7 +115,7 @@ StepRecovery::Options recovery_options(const TrainingStep& step, const torch::nn
                                        const StepExecution& execution, const Replan& replan,
                                        const runner::RunContext& context);
 
-/// Returns the bytes of `device` that this process has or could get now.
+/// Returns how many bytes of `device`'s memory this process holds or could allocate now.
 std::int64_t memory_left(c10::Device device);
 
 }  // namespace stages

@@ -22,10 +22,10 @@ struct MeasuredStrength {
   bool operator==(const MeasuredStrength&) const = default;
 };
 
-/// Searches a range as CLIP's authors do (Radford et al. 2021, arXiv:2103.00020, appendix A.3): it
-/// measures values two decades apart, then halves the interval around the best until its neighbors
-/// have been measured. If accuracies are equal, the larger strength is better. Returns all
-/// measurements in the order in which they were made.
+/// Searches a range as the CLIP authors did (Radford et al. 2021, arXiv:2103.00020, appendix A.3):
+/// it measures values two decades apart, then halves the interval around the best until its
+/// neighbors have been measured. If accuracies are equal, the larger strength is better. Returns
+/// all measurements in the order in which they were made.
 std::vector<MeasuredStrength> search_strength(
     const StrengthRange& range, const std::function<double(double strength)>& accuracy);
 

@@ -31,7 +31,7 @@ struct SwaOptions {
   bool operator==(const SwaOptions&) const = default;
 };
 
-/// Reads the option `swa` of a training run of `epochs` epochs; returns nullopt if it is null.
+/// Reads the option `swa` for a training run of `epochs` epochs; returns nullopt if it is null.
 std::optional<SwaOptions> read_swa(runner::ConfigReader& reader, std::int64_t epochs);
 
 /// Returns the learning rates of the averaged epochs, for a training run of `steps` steps in
@@ -39,29 +39,29 @@ std::optional<SwaOptions> read_swa(runner::ConfigReader& reader, std::int64_t ep
 std::optional<SwaSchedule> swa_schedule(const std::optional<SwaOptions>& swa, double learning_rate,
                                         std::int64_t steps, std::int64_t epochs);
 
-/// An epoch with weights to average; everything is borrowed.
+/// An epoch whose weights are to be averaged; everything is borrowed.
 struct EpochToAverage {
   const TrainingStep& step;
   StepExecution& execution;
   std::int64_t number = 1;      ///< among the averaged epochs, 1-based
   RetriedLoader& samples;       ///< the training samples
   const StepKey& key;           ///< of the epoch's last step
-  runner::RunContext& context;  ///< reports progress and stops the pass
+  runner::RunContext& context;  ///< reports progress and can stop the pass
   bool can_stop = true;
 };
 
 /// Includes the current weights in the average. If the network collects running statistics, they
-/// are renewed for the average by a pass over the samples in training mode, with the training batch
-/// size: torch.optim.swa_utils.update_bn. Can be repeated if it fails or is stopped. Throws
+/// are recomputed for the average by a pass over the samples in training mode, with the training
+/// batch size: torch.optim.swa_utils.update_bn. Can be repeated if it fails or is stopped. Throws
 /// runner::Cancelled.
 void average_epoch(const EpochToAverage& epoch);
 
-/// Renews the running statistics of the network's current weights, if it collects any, as
+/// Recomputes the running statistics for the network's current weights, if it collects any, as
 /// average_epoch() does for the average. `epoch.number` is not used.
 void renew_statistics(const EpochToAverage& epoch);
 
 /// Throws runner::StageError, kOptionConflict, at `option` ("swa") if averaging would leave the
-/// network's running statistics stale: those kept by Python code cannot be renewed.
+/// network's running statistics stale: those kept by Python code cannot be recomputed.
 void refuse_unknown_statistics(const torch::nn::Module& network, const std::string& option);
 
 /// Throws std::invalid_argument if training cannot have averaged `averaged` epochs after `epochs`

@@ -62,8 +62,8 @@ class TrainingCheckpoints {
             const std::optional<Means>& validation = {});
 
   /// Restores the parts from the latest checkpoint; returns nullopt if there is none. Throws
-  /// runner::StageError, kChangedRun, for a checkpoint that does not match, or in which more than
-  /// `epochs` epochs are done.
+  /// runner::StageError, kChangedRun, if the checkpoint does not match or has completed more than
+  /// `epochs` epochs.
   std::optional<TrainingPosition> resume(std::int64_t epochs);
 
   /// The weights of the best epochs.
@@ -76,8 +76,8 @@ class TrainingCheckpoints {
   /// no epochs if fewer than two have been saved.
   BestEpochs load_average();
   /// If `metric`, measured with the average of these epochs, is better than that of the best epoch,
-  /// saves the network's weights as the average, which is then the best checkpoint. Reports
-  /// which is kept.
+  /// saves the network's weights as the average, which then becomes the best checkpoint. Reports
+  /// which one is kept.
   void keep_better(const TrainingPosition& position, const BestEpochs& averaged, double metric,
                    const Means& validation);
 

@@ -31,8 +31,8 @@ namespace stages {
 
 class MemoryPolicy;
 
-// The definition of a kind of training, in addition to its schema: how a batch becomes a loss, and
-// a function that creates its stage.
+// The definition of a kind of training, apart from its schema: how a batch becomes a loss, and a
+// function that creates its stage.
 
 using Coupling = runner::LossCoupling;
 
@@ -75,8 +75,8 @@ class TrainingStep {
   /// True if layers that mix samples use the rows of all ranks, as in Model::mixes_over_ranks().
   virtual bool mixes_over_ranks() const { return false; }
 
-  /// True if the recipe declares the couplings of the terms, because their code is not ours. A
-  /// certificate then splits a batch even if the plan does not.
+  /// True if the recipe declares the couplings of the terms, because they are computed by user
+  /// code. A certificate then splits a batch even if the plan does not.
   virtual bool declares_couplings() const { return false; }
 
   /// Returns a string that identifies everything a dry run of the step depends on, except its model
@@ -89,8 +89,8 @@ class TrainingStep {
   virtual std::optional<BadUnit> find_bad_unit(const Batch& /*batch*/) const { return {}; }
 
   /// Returns the batch to compute with instead of a dataset's batch, which is still on the host:
-  /// for example with each text only once, as tokens. It must have the same number of units. On the
-  /// Meta device it must have its largest possible size.
+  /// for example with each text only once, as tokens. The result must have the same number of
+  /// units. On the Meta device, it must have its largest possible size.
   virtual Batch arrange(const Batch& batch, BatchUse /*use*/) const { return batch; }
 
   /// Returns the batch to train on instead of `batch` at one step, for example with mixed samples.
@@ -98,7 +98,7 @@ class TrainingStep {
   /// called in validation.
   virtual Batch prepare(const Batch& batch, const StepKey& /*key*/) const { return batch; }
   /// True if prepare(), or a loss over the whole batch, reads images or other large inputs of
-  /// samples: then every rank needs the inputs of all samples, not just of its share.
+  /// samples: every rank then needs the inputs of all samples, not just of its share.
   virtual bool reads_whole_batch() const { return false; }
 
   /// Returns named embeddings or logits of some units, rows first, in the order of the units; row
@@ -134,7 +134,7 @@ class TrainingStep {
                                         const Batch& /*part*/) const {
     return {};
   }
-  /// Returns the number of bytes that kept_in_validation() keeps per unit. Plans count them.
+  /// Returns the number of bytes that kept_in_validation() keeps per unit. Plans include them.
   virtual std::int64_t bytes_kept_in_validation() const { return 0; }
   /// Returns scores that are not sums over units, such as the area under a curve, computed on the
   /// CPU from all kept rows.
@@ -143,16 +143,17 @@ class TrainingStep {
     return {};
   }
 
-  /// Returns numbers to save with the weights that were validated, without recording them as
-  /// metrics, such as thresholds for predictions; computed like scores_of_all(). Their names must
-  /// differ from those of scores.
+  /// Returns numbers to save with the validated weights but not to record as metrics, such as
+  /// thresholds for predictions; computed like scores_of_all(). Their names must differ from those
+  /// of scores.
   virtual std::vector<std::pair<std::string, double>> saved_of_all(
       const at::Tensor& /*kept*/) const {
     return {};
   }
 
-  /// Adds what the step decides to the description of the data that the network is made for: the
-  /// targets of a network that predicts numbers, or an ordinal head. It is saved with the weights.
+  /// Adds the step's decisions to the description of the data that the network is built for: the
+  /// targets of a network that predicts numbers, or an ordinal head. The description is saved with
+  /// the weights.
   virtual void describe(DatasetDescription& /*data*/) const {}
 
   /// Moves weights back into their allowed range after an optimizer step. Allocates nothing.
@@ -164,14 +165,14 @@ struct TrainingData {
   std::shared_ptr<const Dataset> train, validation;
 };
 
-/// Defines one kind of training, in addition to its schema. The kind's own options are captured by
+/// Together with its schema, defines one kind of training. The kind's own options are captured by
 /// these functions.
 struct TrainingKind {
   /// Returns the data to train on instead of the input data: class-balanced samples, or episodes.
   /// `seed` is the node's seed. Throws runner::StageError if the data is unsuitable. Null: trains
   /// on the input data.
   std::function<TrainingData(TrainingData data, std::uint64_t seed)> draw = {};
-  /// Makes the training step for a model that runs on such data; both outlive the step. Throws
+  /// Creates the training step for a model that runs on such data; both outlive the step. Throws
   /// runner::StageError if the model or the data is unsuitable: the kind's checks belong here and
   /// run first. `data` is the result of `draw`.
   std::function<std::unique_ptr<TrainingStep>(const Model& model, const TrainingData& data,
@@ -180,7 +181,7 @@ struct TrainingKind {
   /// The scores of the step that the option `monitor` may name in addition to "loss". Higher is
   /// better.
   std::vector<std::string_view> scores = {};
-  /// Whether a higher value of the monitored score is better, if `monitor` may be any text;
+  /// Whether a higher value of the monitored score is better, if `monitor` may be any string;
   /// nullopt: `monitor` must be "loss" or one of `scores`.
   std::optional<bool> higher_is_better = {};
   /// The parts of the kind's models that can have a learning rate factor.
@@ -191,12 +192,12 @@ struct TrainingKind {
   std::string_view batch_option = "batch_size";
   /// The validation accuracy at which training stops; nullopt: none.
   std::optional<double> enough_accuracy = {};
-  /// If true, the network is freed once it is trained; a stage that needs it reads it from its
-  /// checkpoint. If a run has many training stages, only one network is in memory at a time.
+  /// If true, the network is freed once it is trained; a stage that needs the network reads it from
+  /// its checkpoint. If a run has many training stages, only one network is in memory at a time.
   bool lets_network_go = false;
 };
 
-/// Makes the stage of a kind of training. All kinds share this code to plan, certify, train,
+/// Creates the stage for a kind of training. All kinds share this code to plan, certify, train,
 /// accumulate gradients, warm-start, resume, validate and reuse the weights of an earlier run. The
 /// input ports are train, validation (optional), model and memory; the output is a checkpoint.
 ///
@@ -209,8 +210,9 @@ struct TrainingKind {
 ///     }});
 ///   }
 ///
-/// The caller reads the kind's own options first; then this reads the options that all kinds share.
-/// They are documented in the schema of train.supervised, to which the other schemas refer.
+/// The caller reads the kind's own options first; this function then reads the options that all
+/// kinds share. Those are documented in the schema of train.supervised, to which the other schemas
+/// refer.
 runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::ConfigReader& reader,
                                                                    TrainingKind kind);
 

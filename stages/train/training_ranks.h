@@ -29,7 +29,7 @@ class TrainingRanks {
   /// Returns the largest of all ranks' requests.
   Request agreed(Request own) const;
   /// Waits until the rank that was asked to stop has exited. Throws runner::Cancelled if this rank
-  /// was asked too, since a launcher asks one rank after another; otherwise runner::StageError,
+  /// was asked as well, since a launcher asks one rank after another; otherwise runner::StageError,
   /// kRankLost.
   [[noreturn]] void end_after_others() const;
 

@@ -23,7 +23,7 @@ struct ValidationOptions {
   std::int64_t epoch = 0;                    ///< passed to the dataset
   std::int64_t batch_size = 1;               ///< batch size in training
   StepPlan plan = {};                        ///< plan of the training steps
-  std::optional<std::int64_t> batches = {};  ///< the largest number of batches
+  std::optional<std::int64_t> batches = {};  ///< maximum number of batches
   std::function<void(std::int64_t batch, std::int64_t batches)> before_batch =
       {};                        ///< called with each batch number, 1-based; may throw to stop
   runner::RankOfRun ranks = {};  ///< ranks take turns; each gets the means over all
@@ -50,7 +50,7 @@ StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, co
                     const StepPlan& plan, RowsAtOnce* rows = nullptr, at::Tensor* kept = nullptr);
 
 /// Returns the means of `step`'s loss and scores over `dataset`, measuring as many rows at once as
-/// fit. Throws runner::StageError if no sample can be read, or if a sample is bad.
+/// fit in memory. Throws runner::StageError if no sample can be read, or if a sample is bad.
 Means validate(const TrainingStep& step, const PreparedNetwork& network,
                std::shared_ptr<const Dataset> dataset, const ValidationOptions& options,
                RowsAtOnce& rows);
@@ -73,7 +73,7 @@ class EncodedParts {
   NamedTensors join();
 
   /// Returns part `part` of tensors shaped like the joined ones, as views. Scalars belong to the
-  /// first part only; names that are missing in `joined` are missing in the result.
+  /// first part only; names missing from `joined` are missing from the result.
   NamedTensors cut(const NamedTensors& joined, std::size_t part) const;
 
  private:

@@ -35,10 +35,10 @@ std::optional<WeightAverageOptions> read_weight_average(runner::ConfigReader& re
 /// weight (Polyak and Juditsky 1992, doi:10.1137/0330046). It starts as a copy of the weights.
 /// Steps skipped in fp16 count as steps.
 ///
-/// Or an equal average of the weights at the ends of epochs, as in stochastic weight averaging
-/// (Izmailov et al. 2018, arXiv:1803.05407): torch's AveragedModel. Running statistics are then
-/// copies of the network's and must be recomputed (swa.h). Until it includes an epoch, the trained
-/// weights are the result.
+/// Alternatively, an equal average of the weights at the ends of epochs, as in stochastic weight
+/// averaging (Izmailov et al. 2018, arXiv:1803.05407): torch's AveragedModel. Running statistics
+/// are then copies of the network's and must be recomputed (swa.h). Until it includes an epoch, the
+/// trained weights are the result.
 class WeightAverage {
  public:
   /// Shares the weights with the network, on any device.

@@ -195,8 +195,8 @@ bool is_of_folders(const runner::Node& node) {
          (node.kind == "data.fundus" && says(node, "layout", "class_folders"));
 }
 
-/// Returns the folders below the root that contain images, directly or deeper, but no image of a
-/// part. Returns only the outermost folders, each with its number of images.
+/// Returns the folders below the root that contain images, directly or in subfolders, but no image
+/// of a part. Returns only the outermost folders, each with its number of images.
 std::map<std::string, std::int64_t> folders_not_taken(const ImageParts& parts) {
   const std::filesystem::path root = parts.front()->root();
   std::set<std::string> taken;  // folders with an image in a part, and their parent folders

@@ -7,7 +7,7 @@
 
 namespace stages {
 
-/// Answers the request "embed": writes embeddings of image files and lists of similar images.
+/// Answers the "embed" request: writes embeddings of image files and lists of similar images.
 ///
 /// {"graph", "node", "checkpoints" (or instead "model", the weights from which the node creates a
 /// CLIP model that no run has trained), "paths", "queries" (images to look for among those in the
@@ -21,12 +21,12 @@ namespace stages {
 /// The folder appears only when it is complete. It contains embeddings.npy, a float32 matrix with
 /// one row per image; images.csv, the file of each row; outliers.csv, all images by mean similarity
 /// to their nearest neighbors, least similar first; duplicates.csv, the pairs in which one image is
-/// among the other's nearest neighbors with at least "similarity"; and neighbors.csv if there are
-/// queries.
+/// among the other's nearest neighbors with a similarity of at least "similarity"; and
+/// neighbors.csv if there are queries.
 ///
 /// For a network with two towers, the embedding is that of the image tower. For any other network,
-/// it is the input of the head, the output "features". Throws runner::StageError: kOptionConflict
-/// if the network has neither, kFolderExists.
+/// it is the head's input, the output "features". Throws runner::StageError: kOptionConflict if the
+/// network has neither, kFolderExists.
 ///
 /// If "plan_for" names a GPU, nothing is computed: → {"needed": bytes}, as in predict.h.
 runner::Result<nlohmann::ordered_json> answer_embed(const nlohmann::ordered_json& request,

@@ -15,7 +15,7 @@ namespace stages {
 /// Exports a run's trained network in the format of another library.
 ///
 /// {"graph", "node", "checkpoints", "what": "merged", "adapter" or "torchscript", "out", "names",
-/// "head_inside"} → {"folder", "files"}, and "weights", "averaged" or "trained", if training
+/// "head_inside"} → {"folder", "files"}, and "weights" ("averaged" or "trained") if training
 /// averaged the weights.
 ///
 /// The folder appears only when it is complete. Throws runner::StageError: kFolderExists, or

@@ -17,7 +17,7 @@
 
 namespace stages {
 
-/// The part common to requests about a trained network and some images: "predict" and "embed".
+/// The part shared by the requests about a trained network and some images: "predict" and "embed".
 struct ImageRequest {
   std::vector<std::string> files;  ///< the images of "paths", in order
   at::Device device;

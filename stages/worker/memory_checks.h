@@ -15,7 +15,7 @@
 
 namespace stages {
 
-/// The result of checking a mechanism that memory policies rely on.
+/// The result of checking one mechanism that memory policies rely on.
 struct MechanismCheck {
   std::string name;
   bool passed = false;
@@ -38,7 +38,7 @@ struct Mechanisms {
 /// LibTorch's defaults.
 std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms = {});
 
-/// Answers the request "check_memory": {"checks": [{"name", "passed", "found"}], "passed"}.
+/// Answers the "check_memory" request: {"checks": [{"name", "passed", "found"}], "passed"}.
 runner::Result<nlohmann::ordered_json> answer_check_memory(const nlohmann::ordered_json& request,
                                                            const RequestContext& context);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 64;  // as for device.count
 
-/// Returns the median time of `times` sums of `bytes`, after some uncounted sums.
+/// Returns the median time of `times` sums of `bytes`, after some warm-up sums.
 double median_seconds(RankGroup& group, std::int64_t bytes, int times) {
   using Clock = std::chrono::steady_clock;
   const at::Tensor message = torch::zeros({bytes / 4}, torch::kFloat);

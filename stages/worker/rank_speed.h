@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// The time that ranks training together need to sum a message on this machine.
+/// The time that ranks take to sum a message on this machine when they train together.
 struct SumSpeed {
   std::int64_t bytes = 0;
   double seconds = 0;  ///< the median over several sums
@@ -20,7 +20,7 @@ struct SumSpeed {
 /// The ranks are threads of this process, but communicate as in training.
 std::vector<SumSpeed> measure_sums(int ranks);
 
-/// Answers the request "check_ranks": {"ranks"} → {"ranks", "sums": [{"bytes", "seconds"}]}.
+/// Answers the "check_ranks" request: {"ranks"} → {"ranks", "sums": [{"bytes", "seconds"}]}.
 runner::Result<nlohmann::ordered_json> answer_check_ranks(const nlohmann::ordered_json& request,
                                                           const RequestContext& context);
 

@@ -13,7 +13,7 @@
 
 namespace stages {
 
-/// Functions that code may call while answering a request.
+/// Callbacks for code that answers a request.
 struct RequestContext {
   std::function<void(const runner::Progress&)> progress;
   std::function<void(std::string_view line)> say;
@@ -22,9 +22,9 @@ struct RequestContext {
       {};  ///< emits one of many results as soon as it is available
 };
 
-/// A request that a worker answers, other than to run a graph: {"protocol": 1, "request": <name>,
-/// …}. `answer` receives the whole request, validates what it reads, and throws runner::StageError
-/// like a stage.
+/// A kind of request that a worker answers, other than running a graph: {"protocol": 1, "request":
+/// <name>, …}. `answer` receives the whole request, validates what it reads, and throws
+/// runner::StageError like a stage.
 struct RequestKind {
   std::string_view name;
   runner::Result<nlohmann::ordered_json> (*answer)(const nlohmann::ordered_json& request,

@@ -19,7 +19,7 @@ namespace stages {
 /// Returns numbers between -1 and 1, computed without a random number generator.
 at::Tensor sines(at::IntArrayRef shape, double pace);
 
-/// Two layers from (n, 4) to (n, 3). The first one has dropout and can be recomputed.
+/// Two layers that map (n, 4) to (n, 3). The first one has dropout and can be recomputed.
 class SmallNetwork : public torch::nn::Module {
  public:
   SmallNetwork();

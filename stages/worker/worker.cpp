@@ -197,7 +197,7 @@ void Worker::emit(const runner::Event& event) {
   }
 }
 
-/// Reads "log": the log level that retort wants, "info" if it is missing.
+/// Reads "log": the log level that retort wants; "info" if the field is missing.
 void Worker::start_log(const Json& request) {
   const Json wish = request.value("log", Json("info"));
   const auto level =
