@@ -242,9 +242,7 @@ CpuPool* counted_pool(c10::Device device) {
 
 }  // namespace
 
-bool has_cache(c10::Device device) {
-  return device.is_cuda() || counted_pool(device) != nullptr;
-}
+bool has_cache(c10::Device device) { return device.is_cuda() || counted_pool(device) != nullptr; }
 
 void empty_cache(c10::Device device) {
   if (CpuPool* const pool = counted_pool(device)) pool->empty_cache();

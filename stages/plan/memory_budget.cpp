@@ -41,8 +41,7 @@ runner::NamedBytes host_memory(const std::filesystem::path& root) {
 std::int64_t gpu_memory(c10::Device gpu, int ranks) {
   const std::int64_t bytes = MemoryMeter(gpu).available() / ranks;
   at::globalContext().lazyInitDevice(at::kCUDA);
-  const auto free =
-      static_cast<std::int64_t>(gpu::allocator().getMemoryInfo(gpu.index()).first);
+  const auto free = static_cast<std::int64_t>(gpu::allocator().getMemoryInfo(gpu.index()).first);
   const std::int64_t own = MemoryMeter(gpu).use().reserved + gpu_context(gpu_model(gpu)).at_start;
   return std::min(bytes, free / ranks + own);
 }

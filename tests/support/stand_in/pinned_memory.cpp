@@ -89,9 +89,8 @@ void PinnedMemory::copied_to(const at::Tensor& host, at::Tensor numbers, const W
   finish_earlier(block, work, /*is_to_host=*/false);
   if (host.is_non_overlapping_and_dense())
     std::memset(host.data_ptr(), 0xFF, host.nbytes());  // NaN, or -1
-  add(host, {work, true, [host = borrowed(host), numbers = std::move(numbers)] {
-               host.copy_(numbers);
-             }});
+  add(host,
+      {work, true, [host = borrowed(host), numbers = std::move(numbers)] { host.copy_(numbers); }});
 }
 
 void PinnedMemory::finish_earlier(Block& block, const Work& work, bool is_to_host) {
