@@ -65,6 +65,7 @@ TEST_F(ClipCars, ClassesAndCaptionsAreMeasured) {
   EXPECT_EQ(classes["samples"], 40);
   EXPECT_EQ(classes["per_class"].size(), 4u);
   EXPECT_EQ(classes["class_head"]["samples"], 40);
+  EXPECT_FALSE(std::filesystem::is_empty(folder_ / "run/nodes/evaluate/examples"));
   EXPECT_NEAR(classes["chance"].get<double>(), 0.25, 1e-12);
   EXPECT_EQ(pairs["pairs"], 40);
   EXPECT_EQ(pairs["hits"], "same_caption");

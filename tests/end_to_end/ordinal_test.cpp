@@ -1,6 +1,7 @@
 // Networks that learn the order of the classes (CORAL, CORN), through the real programs.
 
 #include <csignal>
+#include <filesystem>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -52,6 +53,7 @@ TEST_F(OrdinalRuns, KappaAndProbabilitiesOfAllGradesAreMeasured) {
     const nlohmann::json metrics = json(std::string(loss) + "/nodes/evaluate/metrics.json");
     EXPECT_TRUE(metrics.contains("quadratic_kappa_argmax")) << loss;
     EXPECT_TRUE(metrics.at("log_loss").is_number()) << loss;
+    EXPECT_FALSE(std::filesystem::is_empty(folder_ / loss / "nodes/evaluate/examples")) << loss;
     const std::string predictions =
         file_text(folder_ / loss / "nodes" / "evaluate" / "predictions.csv");
     EXPECT_THAT(predictions,
