@@ -83,6 +83,13 @@ struct TrainedData {
   bool is_earlier = false;           ///< true if the record is from an earlier, finished run
 };
 
+/// A part of a histogram: how many values are at least `left` and less than `right`.
+struct HistogramBucket {
+  double left = 0, right = 0;
+  std::int64_t count = 0;
+  bool operator==(const HistogramBucket&) const = default;
+};
+
 /// The facts about the run that a node receives before it starts.
 struct NodeFacts {
   std::uint64_t seed =
@@ -125,6 +132,10 @@ class RunContext {
 
   /// Records one metric, such as ("train/loss", 0.31, step 120), in metrics.jsonl.
   virtual void metric(std::string_view name, double value, std::int64_t step) = 0;
+  /// Records a histogram, such as ("gradients/head.weight", …, step 120), in histograms.jsonl. The
+  /// buckets are in ascending order.
+  virtual void histogram(std::string_view /*name*/, std::vector<HistogramBucket> /*buckets*/,
+                         std::int64_t /*step*/) {}
   /// Reports progress. May be called at any rate; the display decides what to show.
   virtual void progress(const Progress& progress) = 0;
   /// Shows one line to the user, such as the result of an epoch.
@@ -150,9 +161,9 @@ class RunContext {
   /// Returns true once for each request to save now and continue.
   virtual bool take_save_request() { return false; }
 
-  /// Reports that a resuming node continues after its first `metrics` metrics. Later metrics are
-  /// discarded.
-  virtual void resumed(std::int64_t /*metrics*/) {}
+  /// Reports that a resuming node continues after its first `metrics` metrics, and after `step`.
+  /// Later metrics and histograms are discarded.
+  virtual void resumed(std::int64_t /*metrics*/, std::int64_t /*step*/) {}
   /// Waits until all metrics so far are on the disk, and returns the number of metrics of this
   /// node, for resumed(). Called before each save, so that a save never contains a step that the
   /// record lacks.
