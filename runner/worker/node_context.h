@@ -43,6 +43,10 @@ class NodeContext final : public RunContext {
     ++metrics_;
     world_.emit(NodeMetric{id_, std::string(name), value, step});
   }
+  void histogram(std::string_view name, std::vector<HistogramBucket> buckets,
+                 std::int64_t step) override {
+    world_.emit(NodeHistogram{id_, std::string(name), std::move(buckets), step});
+  }
   void progress(const Progress& progress) override {
     const auto now = world_.clock();
     const bool is_due =
@@ -63,9 +67,9 @@ class NodeContext final : public RunContext {
   void recovered(const Recovery& recovery) override { world_.emit(Recovered{id_, recovery}); }
   bool cancelled() const override { return world_.is_cancelled(); }
   bool take_save_request() override { return world_.take_save_request(); }
-  void resumed(std::int64_t metrics) override {
+  void resumed(std::int64_t metrics, std::int64_t step) override {
     metrics_ = metrics;
-    world_.emit(Resumed{id_, metrics});
+    world_.emit(Resumed{id_, metrics, step});
   }
   std::int64_t sync_metrics() override {
     world_.sync_metrics(id_);

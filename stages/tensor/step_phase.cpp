@@ -23,6 +23,8 @@ std::string_view name(StepPhase phase) {
       return "backward";
     case StepPhase::kUnscale:
       return "unscale";
+    case StepPhase::kHistogram:
+      return "gradient histograms";
     case StepPhase::kClip:
       return "clip";
     case StepPhase::kOptimizer:

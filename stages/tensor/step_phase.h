@@ -17,6 +17,7 @@ enum class StepPhase {
   kLoss,
   kBackward,
   kUnscale,
+  kHistogram,  ///< counting the gradients' values
   kClip,
   kOptimizer,
   kEvaluate,

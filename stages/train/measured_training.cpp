@@ -72,8 +72,8 @@ class RealSteps {
                              kMostAtOnce * parts(), check_of(*training.samples))),
         recording_(device_),
         network_(built()),
-        execution_(assemble_step(step_, *network_, training.data.size, training.options, policy,
-                                 device_, context)) {
+        execution_(assemble_step(step_, *network_, training.data.size,
+                                 options_of_dry_run(training.options), policy, device_, context)) {
     for (const auto& item : network_->named_parameters())
       recording_.own(item.value(), Owner::kParameter, in_network(item.key()));
     for (const auto& item : network_->named_buffers())

@@ -334,6 +334,12 @@ std::vector<at::Tensor> Optimizer::parameters() const {
   return result;
 }
 
+NamedTensors Optimizer::named_parameters() const {
+  std::vector<NamedTensors::Item> items;
+  for (const Slot& slot : slots_) items.emplace_back(slot.name, slot.parameter);
+  return NamedTensors(std::move(items));
+}
+
 std::vector<at::Tensor> Optimizer::gradients() const {
   std::vector<at::Tensor> result;
   for (const Slot& slot : slots_) {

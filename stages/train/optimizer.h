@@ -102,6 +102,8 @@ class Optimizer {
 
   /// Returns the parameters, ordered by group.
   std::vector<at::Tensor> parameters() const;
+  /// Returns the same parameters by name.
+  NamedTensors named_parameters() const;
   /// Returns the gradients that step() will use, unmodified.
   std::vector<at::Tensor> gradients() const;
 

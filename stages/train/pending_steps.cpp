@@ -57,6 +57,7 @@ void PendingSteps::record(const PendingStep& step) {
   epoch_.means.add(last.means);
   epoch_.skipped_steps += last.skipped;
   log_.step(last);
+  if (step.histograms && !last.skipped) log_.gradients(*step.histograms, last.step);
 }
 
 void PendingSteps::look_at_sizes(const PendingStep& step) {

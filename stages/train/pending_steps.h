@@ -40,6 +40,7 @@ struct PendingStep {
   StepNumbers numbers;
   std::vector<Rates> rates;
   StepSnapshot before;
+  std::optional<GradientHistograms> histograms = {};
   bool written = false;  ///< committed, and not known to be skipped
 };
 

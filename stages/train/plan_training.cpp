@@ -58,8 +58,9 @@ class TracedTraining {
         names_(*network_, training.options.model_stage) {}
 
   TracedPolicy run() {
-    StepExecution execution = assemble_step(step_, *network_, training_.data.size,
-                                            training_.options, policy_, at::kMeta, context_);
+    StepExecution execution =
+        assemble_step(step_, *network_, training_.data.size, options_of_dry_run(training_.options),
+                      policy_, at::kMeta, context_);
     own_network();
     std::size_t last_step = 0, end_of_step = 0;
     double flops = 0;             // per step
@@ -137,6 +138,8 @@ class TracedTraining {
     // With a GPU, the host keeps the original batch, and the copy is freed.
     if (backend_.device != at::kCPU) batch.reset();
     execution.commit(computed);
+    // With a GPU, the host reads them only after the next step was computed.
+    if (backend_.device != at::kCPU) unread_ = std::move(computed.histograms);
     for (const auto& [name, tensor] : execution.state_on_device())
       trace_.own(tensor, Owner::kOptimizerState, in_network(name));
   }
@@ -210,6 +213,7 @@ class TracedTraining {
   const TrainingStep& step_;
   const std::shared_ptr<torch::nn::Module> network_;
   const ScopedModuleNames names_;
+  std::optional<GradientHistograms> unread_;  // of the latest step
 };
 
 /// Adds the memory for scores of a whole validation: the rows of all batches and their

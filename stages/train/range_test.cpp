@@ -50,6 +50,7 @@ TrainerOptions RangeTest::begin(TrainerOptions options, const std::string& point
   options.keep = Keep::kLast;
   options.checkpoint.every = {};
   options.log_every = 1;
+  options.log_gradients_every = 0;
   return options;
 }
 

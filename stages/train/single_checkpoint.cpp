@@ -50,7 +50,7 @@ void reuse_single(const EarlierWeights& trained, Checkpoint& checkpoint,
 void begin_single(runner::RunContext& context) {
   if (!context.node().resuming) return;
   std::filesystem::remove_all(runner::NodeLayout(context.node().folder).checkpoints());
-  context.resumed(0);
+  context.resumed(0, 0);
 }
 
 void save_single(Checkpoint& checkpoint, const DatasetDescription& images,

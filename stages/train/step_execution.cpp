@@ -92,14 +92,15 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
                              const std::vector<ParameterGroup>& groups, StepPlan plan,
                              GradientClip clip, at::Device device,
                              std::optional<WeightAverageOptions> average,
-                             const runner::RankOfRun& ranks)
+                             const runner::RankOfRun& ranks, std::int64_t histograms_every)
     : step_(step),
       plan_(std::move(plan)),
       network_(network, plan_.numerics, device),
       clip_(std::move(clip)),
       shard_(shard_of(groups, plan_, ranks)),
       optimizer_(groups, plan_.offloads_optimizer, shard_),
-      sum_(ranks) {
+      sum_(ranks),
+      histograms_every_(histograms_every) {
   if (plan_.numerics.precision.uses(Precision::kFp16))
     scaler_.emplace(GradScaler::Options{}, device);
   if (average) average_.emplace(network, *average);
@@ -152,6 +153,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   std::vector<at::Tensor> gradients;
   std::optional<at::Tensor> overflow, divisor;
   std::optional<Messages> updated;
+  std::optional<GradientHistograms> histograms;
   together(ranks(), [&] {
     if (!plan_.optimizer_in_backward) scratch = optimizer_.prepare();
     gradients = optimizer_.gradients();
@@ -160,6 +162,10 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
       const ScopedPhase phase(StepPhase::kUnscale);
       overflow = scaler_->unscale(gradients);
       numbers.set_scaling(scaler_->scale(), *overflow);
+    }
+    if (histograms_every_ > 0 && (key.step - 1) % histograms_every_ == 0) {
+      const ScopedPhase phase(StepPhase::kHistogram);
+      histograms.emplace(optimizer_.named_parameters());
     }
     if (clip_.is_local()) {
       const ScopedPhase phase(StepPhase::kClip);
@@ -178,8 +184,9 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   // leaves the weights unchanged if the numbers are not finite.
   const bool host_looks = network_.device().is_cpu() || network_.device().is_meta();
   std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
-  return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor),
-          std::move(skip),    std::move(scratch),   std::move(updated),  key.step};
+  return {std::move(numbers),   std::move(gradients), std::move(overflow), std::move(divisor),
+          std::move(skip),      std::move(scratch),   std::move(updated),  key.step,
+          std::move(histograms)};
 }
 
 /// Returns the weights that an optimizer step changes, with the ranks that update them.
@@ -241,6 +248,10 @@ StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
     refuse_in_backward(policy, "gradient_clip_norm needs the norm of all gradients together",
                        "set optimizer_in_backward: false, or gradient_clip_norm: null");
   }
+  if (policy.optimizer_in_backward && options.log_gradients_every > 0) {
+    refuse_in_backward(policy, "log_gradients_every counts all gradients of a step together",
+                       "set optimizer_in_backward: false, or log_gradients_every: 0");
+  }
   return make_step_plan(
       step, policy, std::min(options.batch_size, samples), std::move(numerics),
       activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing,
@@ -278,7 +289,7 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
   if (device.is_meta())
     ranks.peers = nullptr;  // the other ranks may trace at another time, or never
   return StepExecution(step, network, groups, std::move(plan), clip_of(options, network), device,
-                       options.average, ranks);
+                       options.average, ranks, options.log_gradients_every);
 }
 
 namespace {

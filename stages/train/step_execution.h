@@ -18,6 +18,7 @@
 #include "stages/tensor/named_tensors.h"
 #include "stages/train/gradient.h"
 #include "stages/train/gradient_clip.h"
+#include "stages/train/gradient_histogram.h"
 #include "stages/train/optimizer.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/trainer_options.h"
@@ -93,10 +94,11 @@ class StepExecution {
   /// step computes this rank's share of the batch and the sums over all ranks. While this object
   /// lives, the network is prepared with the plan's numerics. In fp16, the loss is scaled. The
   /// constructor decides whether the optimizer is offloaded or sharded; that cannot change later.
+  /// `histograms_every`: steps between two steps that count their gradients; 0: none does.
   StepExecution(const TrainingStep& step, torch::nn::Module& network,
                 const std::vector<ParameterGroup>& groups, StepPlan plan, GradientClip clip,
                 at::Device device, std::optional<WeightAverageOptions> average = {},
-                const runner::RankOfRun& ranks = {});
+                const runner::RankOfRun& ranks = {}, std::int64_t histograms_every = 0);
 
   /// A step just before its weights are written.
   struct Computed {
@@ -108,6 +110,9 @@ class StepExecution {
     at::Tensor scratch;                  ///< device memory for offloaded optimizer state
     std::optional<Messages> updated;     ///< the weights, if each rank updates only some
     std::int64_t step = 0;               ///< 1-based
+    /// Of the gradients summed over micro-batches and ranks, unscaled but not clipped; nullopt for
+    /// most steps.
+    std::optional<GradientHistograms> histograms = {};
   };
   /// `after_micro_batch` is as in accumulate_gradient(). `before_step`, if given, is called first;
   /// if it runs out of memory on one rank, it counts as out of memory on all ranks.
@@ -153,6 +158,7 @@ class StepExecution {
   std::optional<GradScaler> scaler_;
   std::optional<WeightAverage> average_;
   GradientSum sum_;
+  const std::int64_t histograms_every_;
   bool is_half_written_ = false;
 };
 
@@ -180,8 +186,8 @@ class StepSnapshot {
 
 /// Returns the plan under `policy` for a training run with a network from options.model_stage that
 /// computes with `numerics`. `samples` is the size of the training data. Throws like
-/// make_step_plan() and activation_checkpointing_for(), or if gradients are to be clipped although
-/// optimizer_in_backward frees each one immediately.
+/// make_step_plan() and activation_checkpointing_for(), and if gradients are to be clipped or
+/// counted although optimizer_in_backward frees each one immediately.
 StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
                     const torch::nn::Module& network, std::int64_t samples,
                     const TrainerOptions& options, Numerics numerics, int ranks = 1);

@@ -281,7 +281,8 @@ class Training {
     pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(), measured_plan(), batch.indices},
                   std::move(computed.numbers),
                   execution_.optimizer().rates(),
-                  std::move(before)});
+                  std::move(before),
+                  std::move(computed.histograms)});
     pending_.flush(device_.is_cpu() || observed_ ? 0 : 1);
     if (observed_) observed_.show_gradient(done_.steps, pending_.epoch().last.means, network_);
 

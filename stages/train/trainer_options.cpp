@@ -69,6 +69,7 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
   options.keep = runner::choice<Keep>(
       reader, "keep", {{"auto", Keep::kAuto}, {"best", Keep::kBest}, {"last", Keep::kLast}});
   reader.read("log_every", options.log_every);
+  reader.read("log_gradients_every", options.log_gradients_every);
   options.checkpoint = read_save_options(reader.section("checkpoint"));
   options.checkpoint.keep_best = std::max(options.checkpoint.keep_best, options.average_best);
   options.optimizer = read_optimizer(reader.section("optimizer"));
@@ -76,6 +77,11 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
   options.parameter_groups = read_parameter_groups(reader, parts);
   if (reader.raw("layer_decay"))  // not every kind has it
     reader.read("layer_decay", options.layer_decay);
+  return options;
+}
+
+TrainerOptions options_of_dry_run(TrainerOptions options) {
+  options.log_gradients_every = std::min<std::int64_t>(options.log_gradients_every, 1);
   return options;
 }
 

@@ -107,6 +107,7 @@ struct TrainerOptions {
                                ///< batch, "/train"; empty: none
   std::optional<std::int64_t> accumulated_micro_batch;  ///< the micro-batch that they declare
   std::int64_t log_every = 1;                           ///< steps
+  std::int64_t log_gradients_every = 0;  ///< steps between two histograms of a gradient; 0: none
   std::string model_stage =
       "model";               ///< the name of the network's stage, as used in memory.precision
   bool begins_anew = false;  ///< do not resume from earlier checkpoints
@@ -125,6 +126,9 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
                                     std::string_view batch_option,
                                     const std::vector<NetworkPart>& parts,
                                     std::optional<bool> higher_is_better = {});
+
+/// Returns the options for a dry run, whose few steps do what any step of the training may do.
+TrainerOptions options_of_dry_run(TrainerOptions options);
 
 /// Returns messages for the user about option combinations with unexpected effects.
 std::vector<std::string> notes_of(const TrainerOptions& options);

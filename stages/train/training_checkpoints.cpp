@@ -194,7 +194,7 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume(std::int64_t epochs)
   const auto validation = found->state.about.find("validation");
   saved_validation_ = validation == found->state.about.end() ? "" : validation->second;
   clock_.saved(saved_->steps, steady_seconds());
-  context_.resumed(found->state.metrics);
+  context_.resumed(found->state.metrics, saved_->steps);
   return saved_;
 }
 

@@ -13,6 +13,7 @@
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 #include "stages/artifact/dataset.h"
+#include "stages/train/gradient_histogram.h"
 
 namespace stages {
 
@@ -145,6 +146,10 @@ void TrainingLog::step(const StepRecord& record) {
   for (const auto& [name, rate] : record.group_rates) {
     context_.metric("train/learning_rate/" + name, rate, record.step);
   }
+}
+
+void TrainingLog::gradients(const GradientHistograms& histograms, std::int64_t step) {
+  histograms.record(step, context_);
 }
 
 void TrainingLog::say(const std::string& line) { context_.say(line); }

@@ -20,6 +20,7 @@ struct Progress;
 namespace stages {
 
 struct DatasetDescription;
+class GradientHistograms;
 
 /// Returns what messages call the samples: "images" or "samples".
 std::string unit_of(const DatasetDescription& data);
@@ -97,6 +98,7 @@ class TrainingLog {
   void resume_after(std::int64_t step) { first_step_ = step; }
   void begin_epoch();
   void step(const StepRecord& record);
+  void gradients(const GradientHistograms& histograms, std::int64_t step);
   /// Prints a message for the user.
   void say(const std::string& line);
   /// Reports the samples that this epoch lacks: `skipped` cannot be read, and `left_out` remain of

@@ -396,7 +396,7 @@ class TrainingStage final : public runner::Stage {
         context.say("out of memory: " + to + " in place of " + std::to_string(before) +
                     ", from the first epoch on, retry " + std::to_string(retries.count()));
         context.recovered({.cause = "out of memory", .from = from, .to = to});
-        context.resumed(0);  // this attempt keeps only the weights
+        context.resumed(0, 0);  // this attempt keeps only the weights
         clear_after_out_of_memory(at::Device(device));
       }
     }

@@ -10,6 +10,7 @@
 
 #include "tests/support/latest_weights.h"
 #include "tests/support/mlflow_server.h"
+#include "tests/support/output_shape.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
 
@@ -85,8 +86,9 @@ TEST_F(Mlflow, ServerGetsTheWholeRun) {
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "tracked"))
     if (entry.is_regular_file())
       EXPECT_THAT(file_text(entry.path()), Not(HasSubstr("secret-token"))) << entry.path();
-  const Ended again = shell("", "export tracked --mlflow " + server.url());
+  const Ended again = shell("", "export tracked --json --mlflow " + server.url());
   EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_EQ(output_complaints(nlohmann::json::parse(again.out)), "");
   EXPECT_EQ(server.runs().size(), 1u);
   EXPECT_EQ(server.run().metrics.size(), lines("tracked"));
 }

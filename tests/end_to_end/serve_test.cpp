@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/http_client.h"
+#include "tests/support/output_shape.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
 
@@ -105,6 +106,17 @@ TEST_F(Serve, ShowsReportsToTheOwnerAlone) {
               AllOf(StartsWith("HTTP/1.1 200 "), testing::EndsWith("\r\n\r\n")));
   EXPECT_THAT(answer_of(serving.port(), "POST / HTTP/1.1" + serving.cookie()),
               StartsWith("HTTP/1.1 405 "));
+}
+
+TEST_F(Serve, AddressAsJsonHasItsShape) {
+  const Ended ended =
+      run_shell(std::string(kRetort) +
+                    " serve runs --port 0 --json >shown & server=$!\n"
+                    "until [ -s shown ] || ! kill -0 $server 2>/dev/null; do sleep 0.05; done\n"
+                    "kill -TERM $server; wait $server",
+                folder_.path());
+  EXPECT_EQ(output_complaints(nlohmann::json::parse(file_text(folder_ / "shown"))), "")
+      << ended.err;
 }
 
 TEST_F(Serve, FollowsARunUntilItIsOver) {

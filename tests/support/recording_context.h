@@ -30,6 +30,10 @@ class RecordingContext final : public runner::RunContext {
   void metric(std::string_view name, double value, std::int64_t step) override {
     metrics.emplace_back(std::string(name), value, step);
   }
+  void histogram(std::string_view name, std::vector<runner::HistogramBucket> buckets,
+                 std::int64_t step) override {
+    histograms.emplace_back(std::string(name), std::move(buckets), step);
+  }
   void progress(const runner::Progress& progress) override {
     all_progress.push_back(progress);
     if (on_progress) on_progress(progress);
@@ -43,7 +47,7 @@ class RecordingContext final : public runner::RunContext {
   void recovered(const runner::Recovery& recovery) override { recoveries.push_back(recovery); }
   bool cancelled() const override { return is_cancelled; }
   bool take_save_request() override { return std::exchange(wants_save, false); }
-  void resumed(std::int64_t count) override { resumed_at = count; }
+  void resumed(std::int64_t count, std::int64_t /*step*/) override { resumed_at = count; }
   std::int64_t sync_metrics() override {
     ++flushes;
     return resumed_at.value_or(0) + static_cast<std::int64_t>(metrics.size());
@@ -70,6 +74,8 @@ class RecordingContext final : public runner::RunContext {
   }
 
   std::vector<std::tuple<std::string, double, std::int64_t>> metrics;
+  std::vector<std::tuple<std::string, std::vector<runner::HistogramBucket>, std::int64_t>>
+      histograms;
   std::vector<runner::Progress> all_progress;
   std::vector<std::string> said, details;
   std::string division;  // as it would be recorded

@@ -224,6 +224,27 @@ std::string notice_of(const Value& resolved) {
   return notice && notice->text() ? *notice->text() : "";
 }
 
+namespace {
+
+/// Returns an error for each stage that counts gradients for TensorBoard although that is off.
+Diagnostics unread_histograms(const Recipe& recipe) {
+  Diagnostics errors;
+  if (recipe.has_tensorboard) return errors;
+  for (const StageSpec& stage : recipe.stages) {
+    const Value* const every = stage.options.find("log_gradients_every");
+    const auto* const steps = every ? std::get_if<std::int64_t>(&every->data) : nullptr;
+    if (!steps || *steps == 0) continue;
+    const std::string key = stage.name + ".log_gradients_every";
+    errors.push_back({ErrorCode::kOptionConflict, every->where,
+                      pointer_to(pointer_to("", stage.name), "log_gradients_every"),
+                      key + " writes histograms for TensorBoard, but run.tensorboard is false",
+                      "set run.tensorboard=true, or " + key + "=0"});
+  }
+  return errors;
+}
+
+}  // namespace
+
 Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sources,
                            const std::filesystem::path& folder) {
   if (auto errors = shown_secrets(valid, {"name", "notice", "run.dir", "seed", "threads"});
@@ -260,6 +281,7 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
     recipe.stages.push_back(
         {entry.key, entry.key_where, *entry.value.find("kind")->text(), entry.value});
   }
+  if (auto errors = unread_histograms(recipe); !errors.empty()) return errors;
   if (recipe.stages.empty()) {
     return Diagnostic{
         ErrorCode::kMissingKey, valid.where, "", "the recipe has no stages",

@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "runner/parent/record/recorded_example.h"
 #include "runner/parent/registry/run_entry.h"
 #include "runner/parent/report/caption_similarity.h"
 #include "runner/parent/report/episode_pictures.h"
@@ -18,19 +15,14 @@
 #include "runner/parent/report/recorded_evaluation.h"
 #include "runner/parent/report/target_predictions.h"
 #include "runner/parent/report/training_picture.h"
-#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/units.h"
-#include "runner/shared/value/json_fields.h"
-#include "runner/shared/value/parse_json.h"
 
 namespace runner {
 namespace {
 
 constexpr std::size_t kMostWrong = 20;     // wrong predictions shown
 constexpr std::size_t kMostOpenRows = 20;  // rows in the table of classes; a longer one is folded
-constexpr std::size_t kLargestExampleList = 1 << 20, kLargestExample = 256 << 10;  // bytes
-constexpr std::size_t kMostExamples = 100;
 constexpr std::size_t kMostConfused = 10;  // pairs of classes shown
 
 /// "mean per class" for "evaluate/mean_per_class".
@@ -93,51 +85,16 @@ Table most_wrong(const RunDetails& details, const std::string& node) {
   return table;
 }
 
-/// Returns the text for an example image: about a classifier's prediction, or about the captions
-/// retrieved for it.
-std::vector<std::string> example_lines(const nlohmann::ordered_json& example,
-                                       const std::string& name) {
-  const JsonFields fields(example, "an example");
-  if (!example.contains("caption"))
-    return {fields.text("label") + " predicted as " + fields.text("predicted") + ", " +
-                percent(fields.number("probability")) + " %",
-            name};
-  std::vector<std::string> lines = {fields.text("caption") + ": rank " +
-                                    shown_number(fields.number("rank"))};
-  const auto nearest = example.find("nearest");
-  if (nearest != example.end() && nearest->is_array()) {
-    for (const auto& caption : *nearest)
-      if (caption.is_string()) lines.push_back("nearest: " + caption.get<std::string>());
-  }
-  lines.push_back(name);
-  return lines;
-}
-
-/// Returns the example images of a group, in the order of examples.json; each group gets its own
-/// gallery.
+/// Returns the example images of each group, in the order of their list; each group has a gallery.
 std::vector<std::pair<std::string, Gallery>> examples_of(const RunDetails& details,
                                                          const std::string& node) {
-  const std::filesystem::path folder = RunLayout(details.run.folder).node(node).examples();
-  const FileSystem& files = real_file_system();
   std::vector<std::pair<std::string, Gallery>> groups;
-  const auto list = files.read(folder / "examples.json", kLargestExampleList);
-  const nlohmann::ordered_json json = list ? parse_json(*list) : nlohmann::ordered_json();
-  if (!json.is_array()) return groups;
-  std::size_t shown = 0;
-  for (const auto& one : json) {
-    try {
-      const JsonFields fields(one, "an example");
-      const std::string name = fields.text("name"), file = fields.text("file");
-      if (std::filesystem::path(file).has_parent_path() || shown == kMostExamples) continue;
-      const auto jpeg = files.read(folder / file, kLargestExample);
-      if (!jpeg || !jpeg->starts_with("\xFF\xD8")) continue;
-      if (groups.empty() || groups.back().first != fields.text("group"))
-        groups.emplace_back(fields.text("group"), Gallery{});
-      groups.back().second.photos.push_back({*jpeg, name, example_lines(one, name)});
-      ++shown;
-    } catch (const std::runtime_error&) {
-      continue;  // a damaged entry
-    }
+  for (RecordedExample& one :
+       recorded_examples(RunLayout(details.run.folder).node(node).folder())) {
+    if (groups.empty() || groups.back().first != one.group)
+      groups.emplace_back(one.group, Gallery{});
+    groups.back().second.photos.push_back(
+        {std::move(one.jpeg), std::move(one.name), std::move(one.lines)});
   }
   return groups;
 }

@@ -2,25 +2,10 @@
 
 #include "runner/parent/page/document.h"
 #include "runner/parent/report/table_text.h"
-#include "runner/shared/text/printable.h"
+#include "runner/shared/text/markdown_text.h"
 
 namespace runner {
 namespace {
-
-/// Returns text that Markdown shows literally: each character that could start markup is escaped.
-std::string markdown_text(std::string_view text) {
-  std::string result;
-  for (const char letter : printable(text)) {
-    if (letter == '<') result += "&lt;";
-    else if (letter == '&') result += "&amp;";
-    else {
-      if (std::string_view("\\`*_{}[]>#|~!$@").find(letter) != std::string_view::npos)
-        result += '\\';
-      result += letter;
-    }
-  }
-  return result;
-}
 
 /// Returns a fence that does not occur in `text`.
 std::string fence_for(std::string_view text) {

@@ -56,6 +56,7 @@ RunFolder::RunFolder(fs::path folder, Storage& storage, MetricsFile metrics, Log
       records_(layout_.records()),
       storage_(storage),
       metrics_(std::move(metrics)),
+      histograms_(layout_.histograms(), storage),
       log_(std::move(log)) {}
 
 RunFolder::RunFolder(fs::path folder, Storage& storage, LogOptions log, Records records)
@@ -81,7 +82,8 @@ Log continued_log(const fs::path& path, Storage& storage, LogOptions options) {
 
 RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
   const RunLayout layout(folder);
-  for (const fs::path& path : {layout.metrics(), layout.log()}) require_own_file(path);
+  for (const fs::path& path : {layout.metrics(), layout.histograms(), layout.log()})
+    require_own_file(path);
   MetricsFile metrics = MetricsFile::reopen(layout.metrics(), storage);
   RunFolder result(std::move(folder), storage, std::move(metrics),
                    continued_log(layout.log(), storage, log));

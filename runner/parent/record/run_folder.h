@@ -16,6 +16,7 @@
 #include "runner/shared/disk/storage.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/protocol/event.h"
+#include "runner/shared/record/histograms_file.h"
 #include "runner/shared/record/log.h"
 #include "runner/shared/record/metrics_file.h"
 #include "runner/shared/stage/run_layout.h"
@@ -73,6 +74,7 @@ class RunFolder {
   /// is none, the time of its first metric.
   double beginning_of(const std::string& node, std::span<const MetricLine> kept) const;
   MetricsFile& metrics() { return metrics_; }
+  HistogramsFile& histograms() { return histograms_; }
   /// log.txt.
   Log& log() { return log_; }
   void summary(const nlohmann::ordered_json& summary);
@@ -86,6 +88,7 @@ class RunFolder {
   Storage& storage_;
   std::optional<AtomicFiles> uncommitted_;  // nullopt: everything is written at once
   MetricsFile metrics_;
+  HistogramsFile histograms_;
   Log log_;
 };
 

@@ -1,8 +1,13 @@
 #include "runner/parent/record/run_metrics.h"
 
+#include <fstream>
+
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/descriptor.h"
+#include "runner/shared/stage/run_layout.h"
 #include "runner/shared/value/json_fields.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -31,6 +36,11 @@ std::map<std::string, double> RunMetrics::values() const {
     for (const auto& [name, value] : named)
       values[counts[name] > 1 ? node + ":" + name : name] = value.value;
   return values;
+}
+
+RunMetrics metrics_of_run(const std::filesystem::path& folder) {
+  std::ifstream file = open_regular(RunLayout(folder).summary());
+  return run_metrics(parse_json<Json>(file));
 }
 
 RunMetrics run_metrics(const Json& summary) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -25,6 +26,9 @@ struct RunMetrics {
   /// Returns all metrics by name, or by "node:name" if several nodes use the same name.
   std::map<std::string, double> values() const;
 };
+
+/// Reads the metrics of the run in `folder`; none if it has no summary.
+RunMetrics metrics_of_run(const std::filesystem::path& folder);
 
 /// Reads the metrics in `summary`. Never fails, whatever `summary` contains.
 RunMetrics run_metrics(const nlohmann::ordered_json& summary);

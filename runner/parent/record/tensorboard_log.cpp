@@ -1,102 +1,61 @@
 #include "runner/parent/record/tensorboard_log.h"
 
-#include <array>
-#include <bit>
-#include <cstdio>
+#include <nlohmann/json.hpp>
 
+#include "runner/parent/config/yaml_reader.h"
+#include "runner/parent/record/recorded_example.h"
+#include "runner/parent/record/run_metrics.h"
 #include "runner/parent/record/run_summary.h"
+#include "runner/parent/record/summary_value.h"
+#include "runner/shared/disk/file_digests.h"
+#include "runner/shared/record/histograms_file.h"
 #include "runner/shared/record/metrics_file.h"
+#include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/markdown_text.h"
+#include "runner/shared/text/units.h"
+#include "runner/shared/value/json_fields.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace runner {
 namespace {
 
-// Wire types of Protocol Buffers.
-constexpr std::uint64_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
-template <typename Number>
-void append_little_endian(std::string& to, Number number) {
-  for (std::size_t i = 0; i < sizeof number; ++i) to += static_cast<char>(number >> (8 * i) & 0xFF);
+std::string text_in(const Json& json, const char* key) {
+  const auto found = json.is_object() ? json.find(key) : json.end();
+  return json.is_object() && found != json.end() && found->is_string() ? found->get<std::string>()
+                                                                       : "";
 }
 
-void append_varint(std::string& to, std::uint64_t number) {
-  for (; number >= 0x80; number >>= 7) to += static_cast<char>((number & 0x7F) | 0x80);
-  to += static_cast<char>(number);
-}
-
-void append_key(std::string& to, std::uint64_t field, std::uint64_t wire_type) {
-  append_varint(to, field << 3 | wire_type);
-}
-
-void append_bytes(std::string& to, std::uint64_t field, std::string_view bytes) {
-  append_key(to, field, kBytes);
-  append_varint(to, bytes.size());
-  to += bytes;
-}
-
-/// Returns an Event with its wall_time and step.
-std::string event_at(double time, std::int64_t step) {
-  std::string event;
-  append_key(event, 1, kFixed64);
-  append_little_endian(event, std::bit_cast<std::uint64_t>(time));
-  append_key(event, 2, kVarint);
-  append_varint(event, static_cast<std::uint64_t>(step));
-  return event;
-}
-
-constexpr std::array<std::uint32_t, 256> crc_table() {
-  constexpr std::uint32_t kCastagnoli = 0x82F63B78;  // with reversed bits
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t crc = i;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? kCastagnoli : 0);
-    table[i] = crc;
-  }
-  return table;
-}
-
-std::uint32_t masked_crc(std::string_view bytes) {
-  const std::uint32_t crc = crc32c(bytes);
-  return std::rotr(crc, 15) + 0xA282EAD8;
+/// Returns the summary as Markdown: how the run ended, its errors, and its last metrics.
+std::string summary_text(const Json& summary) {
+  const double seconds = number_from_json(summary.value("seconds", Json())).value_or(0);
+  std::string text = "**" + markdown_text(text_in(summary, "recipe")) +
+                     "**: " + markdown_text(text_in(summary, "status")) + " after " +
+                     duration_text(seconds) + ", started " +
+                     markdown_text(text_in(summary, "started")) + "\n";
+  for (const Json& one : summary.value("diagnostics", Json::array()))
+    text += "\n- " + markdown_text(text_in(one, "severity")) + ": " +
+            markdown_text(text_in(one, "message"));
+  text += "\n\n| node | metric | value | step |\n|---|---|---:|---:|\n";
+  for (const auto& [node, metrics] : run_metrics(summary).nodes)
+    for (const auto& [name, one] : metrics)
+      text += "| " + markdown_text(node) + " | " + markdown_text(name) + " | " +
+              number_json(one.value).dump() + " | " + std::to_string(one.step) + " |\n";
+  return text;
 }
 
 }  // namespace
 
-std::uint32_t crc32c(std::string_view bytes) {
-  static constexpr std::array<std::uint32_t, 256> kTable = crc_table();
-  std::uint32_t crc = 0xFFFFFFFF;
-  for (const char byte : bytes)
-    crc = crc >> 8 ^ kTable[(crc ^ static_cast<unsigned char>(byte)) & 0xFF];
-  return ~crc;
-}
-
-std::string tensorboard_record(std::string_view message) {
-  std::string record;
-  append_little_endian(record, static_cast<std::uint64_t>(message.size()));
-  append_little_endian(record, masked_crc(record));
-  record += message;
-  append_little_endian(record, masked_crc(message));
-  return record;
-}
-
-NewFile& TensorBoardLog::file_of(const std::string& node, double time) {
+EventFile& TensorBoardLog::file_of(const std::string& node, double time) {
   const auto found = files_.find(node);
   if (found != files_.end()) return found->second;
-  const std::filesystem::path below = folder_ / node;
+  const fs::path below = node.empty() ? folder_ : folder_ / node;
   make_folders(below, *storage_);
-  // TensorBoard reads the files in a folder in name order.
-  std::array<char, 64> name{};
-  std::filesystem::path path;
-  for (int number = 0; path.empty() || std::filesystem::exists(path); ++number) {
-    std::snprintf(name.data(), name.size(), "events.out.tfevents.%010lld.retort.%04d",
-                  static_cast<long long>(time), number);
-    path = below / name.data();
-  }
-  NewFile& file = files_.emplace(node, NewFile(path, *storage_)).first->second;
-  std::string version = event_at(time, 0);
-  append_bytes(version, 3, "brain.Event:2");
-  file.append(tensorboard_record(version));
-  return file;
+  return files_.emplace(node, EventFile(below, time, *storage_)).first->second;
 }
 
 std::vector<std::string> TensorBoardLog::files() const {
@@ -107,41 +66,104 @@ std::vector<std::string> TensorBoardLog::files() const {
 }
 
 void TensorBoardLog::metric(const NodeMetric& metric, double time) {
-  std::string value;
-  append_bytes(value, 1, metric.name);
-  append_key(value, 2, kFixed32);
-  append_little_endian(value, std::bit_cast<std::uint32_t>(static_cast<float>(metric.value)));
-  std::string summary;
-  append_bytes(summary, 1, value);
-  std::string event = event_at(time, metric.step);
-  append_bytes(event, 5, summary);
-  file_of(metric.node, time).append(tensorboard_record(event));
+  file_of(metric.node, time).add(scalar_value(metric.name, metric.value), metric.step, time);
+}
+
+void TensorBoardLog::histogram(const NodeHistogram& histogram, double time) {
+  file_of(histogram.node, time)
+      .add(histogram_value(histogram.name, histogram.buckets), histogram.step, time);
+}
+
+void TensorBoardLog::examples(const std::string& node, const fs::path& folder, double time) {
+  std::map<std::string, int> counts;
+  for (const RecordedExample& one : recorded_examples(folder)) {
+    const std::string tag =
+        (one.group.empty() ? "examples" : one.group) + "/" + std::to_string(++counts[one.group]);
+    std::vector<std::string> lines;
+    for (const std::string& line : one.lines) lines.push_back(markdown_text(line));
+    file_of(node, time).add(image_value(tag, one.jpeg, join(lines, "  \n")), 0, time);
+  }
 }
 
 void TensorBoardLog::restart(const std::string& node, std::int64_t step, double time) {
-  std::string session;
-  append_key(session, 1, kVarint);
-  append_varint(session, 1);  // SessionLog.START
-  std::string event = event_at(time, step);
-  append_bytes(event, 7, session);
-  file_of(node, time).append(tensorboard_record(event));
+  file_of(node, time).restart(step, time);
+}
+
+void TensorBoardLog::begin(const Hparams& options, std::string_view recipe, double time) {
+  remove_event_files(folder_);
+  EventFile& file = file_of("", time);
+  file.add(session_start_value(options, time), 0, time);
+  file.add(text_value("recipe", markdown_code(recipe)), 0, time);
+}
+
+void TensorBoardLog::end(const Json& summary, double time) {
+  EventFile& file = file_of("", time);
+  file.add(text_value("summary", summary_text(summary)), 0, time);
+  const std::string status = text_in(summary, "status");
+  // An interrupted run goes on when it is resumed.
+  if (status == "interrupted" || status == "running") return;
+  file.add(session_end_value(status == "finished", time), 0, time);
 }
 
 namespace {
 
-/// In a damaged record, a node's name could be a path that leads elsewhere.
+constexpr std::size_t kLargestRecord = 64 << 20;  // bytes of a file in .retort/
+
+/// A node of a damaged record could be a path that leads elsewhere.
 bool is_file_name(const std::string& node) {
   return !node.empty() && node != "." && node != ".." && node.find('/') == std::string::npos;
 }
 
+std::string text_in_file(const fs::path& path) {
+  return real_file_system().read(path, kLargestRecord).value_or("");
+}
+
+Json yaml_in_file(const fs::path& path, Sources& sources) {
+  const auto value = read_yaml(sources.add(path.string(), text_in_file(path)));
+  return value ? to_json(*value) : Json();
+}
+
+/// Returns the options that the user of the run with its record in `records` has overridden.
+Hparams recorded_options(const fs::path& records, Sources& sources) {
+  std::vector<std::string> typed;
+  for (const Json& one : yaml_in_file(records / RunRecord::kOverrides, sources))
+    if (one.is_string()) typed.push_back(one);
+  return overridden_options(yaml_in_file(records / RunRecord::kRecipe, sources),
+                            parse_json<Json>(text_in_file(records / RunRecord::kOrigins)), typed);
+}
+
+/// Writes what concerns the whole run in `run`.
+void write_whole_run(const fs::path& run, const std::optional<Hparams>& options, double start,
+                     Sources& sources, TensorBoardLog& log) {
+  const auto record = read_run(run);
+  const fs::path records = record ? record->recipe.parent_path() : RunLayout(run).records();
+  log.begin(options ? *options : recorded_options(records, sources),
+            text_in_file(records / RunRecord::kRecipe), start);
+  Json summary = parse_json<Json>(text_in_file(RunLayout(run).summary()));
+  if (!summary.is_object()) return;
+  summary["status"] = status_now(run, text_in(summary, "status"));
+  log.end(summary, start + number_from_json(summary.value("seconds", Json())).value_or(0));
+}
+
 }  // namespace
 
-std::vector<std::string> write_tensorboard(const std::filesystem::path& run,
-                                           const std::filesystem::path& folder) {
+std::vector<std::string> write_tensorboard(const fs::path& run, const fs::path& folder,
+                                           Sources& sources,
+                                           const std::optional<Hparams>& options) {
   const double start = started_at(run);
+  const RunLayout layout(run);
   TensorBoardLog log(folder);
-  for (const auto& [metric, seconds] : read_metrics(RunLayout(run).metrics()).lines)
-    if (is_file_name(metric.node)) log.metric(metric, start + seconds);
+  std::map<std::string, double> ends;
+  for (const auto& [metric, seconds] : read_metrics(layout.metrics()).lines) {
+    if (!is_file_name(metric.node)) continue;
+    log.metric(metric, start + seconds);
+    ends[metric.node] = start + seconds;
+  }
+  if (ends.empty()) return {};
+  for (const auto& [histogram, seconds] : read_histograms(layout.histograms()))
+    if (is_file_name(histogram.node)) log.histogram(histogram, start + seconds);
+  for (const auto& [node, time] : ends) log.examples(node, layout.node(node).folder(), time);
+  write_whole_run(run, options, start, sources, log);
   return log.files();
 }
 

@@ -3,51 +3,64 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
+#include "runner/parent/record/event_file.h"
+#include "runner/parent/record/hparams.h"
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/protocol/event.h"
 
 namespace runner {
 
-/// Writes metrics as TensorBoard event files: below `folder`, one subfolder per node, which
-/// TensorBoard shows as a run. A tag is the recorded name of a metric, such as "train/loss". The
-/// files consist of TFRecords with tensorflow.Event messages (tensorflow/core/util/event.proto).
-/// All functions throw WriteError or std::filesystem::filesystem_error.
+/// Writes a run as event files of TensorBoard: below `folder`, one subfolder for each node, which
+/// TensorBoard shows as a run. A tag is the recorded name of a metric or histogram, such as
+/// "train/loss". The folder itself has what concerns the whole run: its options, recipe and
+/// summary. All functions throw WriteError or std::filesystem::filesystem_error. Times are in
+/// seconds since 1970.
 class TensorBoardLog {
  public:
-  /// `storage` is borrowed. Nothing is created before the first metric.
+  /// `storage` is borrowed. Nothing is created before the first value.
   explicit TensorBoardLog(std::filesystem::path folder, Storage& storage = disk())
       : folder_(std::move(folder)), storage_(&storage) {}
 
-  /// `time` is when the metric was measured, in seconds since 1970.
   void metric(const NodeMetric& metric, double time);
-  /// Must be called before a node repeats its steps from `step` on, so that TensorBoard drops the
-  /// earlier values at these steps.
+  void histogram(const NodeHistogram& histogram, double time);
+  /// Writes the example images that an evaluation has left in `folder`, its own folder.
+  void examples(const std::string& node, const std::filesystem::path& folder, double time);
+  /// Call before a node measures its steps from `step` on again: TensorBoard then drops the earlier
+  /// values at these steps.
   void restart(const std::string& node, std::int64_t step, double time);
+
+  /// Begins a run: writes its options and its recipe, a text without secrets. Replaces what an
+  /// earlier attempt has written about the whole run, since TensorBoard keeps the first of each.
+  void begin(const Hparams& options, std::string_view recipe, double time);
+  /// Ends a run: writes its summary, the content of summary.json.
+  void end(const nlohmann::ordered_json& summary, double time);
+
   /// Returns the files written so far, relative to the folder.
   std::vector<std::string> files() const;
 
  private:
-  NewFile& file_of(const std::string& node, double time);
+  /// `node`: empty for the run as a whole.
+  EventFile& file_of(const std::string& node, double time);
 
   std::filesystem::path folder_;
   Storage* storage_;
-  std::map<std::string, NewFile> files_;  // by node
+  std::map<std::string, EventFile> files_;  // by node
 };
 
-/// Writes the recorded metrics of the run in `run` to the existing `folder`, as TensorBoardLog
-/// does. Returns the files below `folder`; none if nothing was measured.
+/// Writes the recorded run in `run` into the existing `folder`, as TensorBoardLog does. `options`:
+/// those of a trial; nullopt: the options that the user has overridden. The texts of the record are
+/// added to `sources`. Returns the files below `folder`; empty if nothing was measured.
 std::vector<std::string> write_tensorboard(const std::filesystem::path& run,
-                                           const std::filesystem::path& folder);
-
-/// Returns `message` as a TFRecord: its length and bytes, each with a masked CRC.
-std::string tensorboard_record(std::string_view message);
-
-/// Returns the CRC-32C (Castagnoli) of `bytes`.
-std::uint32_t crc32c(std::string_view bytes);
+                                           const std::filesystem::path& folder, Sources& sources,
+                                           const std::optional<Hparams>& options = {});
 
 }  // namespace runner

@@ -60,11 +60,12 @@ bool is_rest_of_run(const fs::path& folder) {
 bool is_written_by_us(std::string name) {
   if (name.ends_with(".part")) name.resize(name.size() - 5);  // a file left by a kill
   const RunLayout layout("");
-  const fs::path ours[] = {
-      layout.metrics(),    layout.log(),         layout.summary(),
-      layout.tags(),       layout.analysis(),    layout.tensorboard(),
-      layout.report(true), layout.report(false), layout.exported("").parent_path(),
-      layout.nodes()};
+  const fs::path ours[] = {layout.metrics(),     layout.histograms(),
+                           layout.log(),         layout.summary(),
+                           layout.tags(),        layout.analysis(),
+                           layout.tensorboard(), layout.report(true),
+                           layout.report(false), layout.exported("").parent_path(),
+                           layout.nodes()};
   return std::ranges::find(ours, fs::path(name)) != std::end(ours);
 }
 

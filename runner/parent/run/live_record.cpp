@@ -117,8 +117,6 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
                     RunFolder::Records::kTogether);
     folder_->record(RunRecord::kConfig, write_yaml(request_.composition.unresolved));
   }
-  if (request_.recipe.has_tensorboard)
-    tensorboard_.emplace(RunLayout(path).tensorboard(), surroundings_.storage);
   folder_->record(RunRecord::kOverrides, yaml_list(request_.composition.typed));
   folder_->record(RunRecord::kRecipe, recipe_text());
   folder_->record_json(RunRecord::kOrigins, origins());
@@ -138,10 +136,20 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
                                        // is killed
   folder_->summary(summary_.to_json());
   folder_->commit();
+  if (request_.recipe.has_tensorboard) begin_tensorboard();
   for (const KeptLine& line : kept_lines_) {
     folder_->log().write({line.level, line.node, line.text, seconds_before_ + line.seconds});
   }
   kept_lines_.clear();
+}
+
+void LiveRecord::begin_tensorboard() {
+  tensorboard_.emplace(RunLayout(path()).tensorboard(), surroundings_.storage);
+  const Hparams options = request_.hparams.empty()
+                              ? overridden_options(to_json(request_.recipe.resolved), origins(),
+                                                   request_.composition.typed)
+                              : request_.hparams;
+  tensorboard_->begin(options, recipe_text(), wall_seconds());
 }
 
 /// Loads the metrics of a resumed run and the working times of its nodes. If the previous attempt
@@ -299,7 +307,14 @@ void LiveRecord::see(const Event& event) {
     if (tensorboard_) tensorboard_->metric(*metric, wall_seconds());
     see_metric(*metric, now);
   }
+  if (const auto* histogram = std::get_if<NodeHistogram>(&event); histogram && folder_) {
+    folder_->histograms().append(*histogram, seconds());
+    if (tensorboard_) tensorboard_->histogram(*histogram, wall_seconds());
+  }
   const auto* finished = std::get_if<NodeFinished>(&event);
+  if (finished && tensorboard_ && is_of(Family::kEvaluate, finished->node))
+    tensorboard_->examples(finished->node, RunLayout(path()).node(finished->node).folder(),
+                           wall_seconds());
   if (finished && folder_ && is_of(Family::kData, finished->node) && inputs_.look_for_made())
     record_inputs();
 }
@@ -351,32 +366,36 @@ void LiveRecord::take_up_history(const std::string& node, const std::vector<Metr
 /// Keeps those up to the point from which the node continues.
 void LiveRecord::take_back_metrics(const Event& event) {
   if (!folder_) return;
-  const auto take_back = [&](const std::string& node, std::int64_t count) {
+  const auto take_back = [&](const std::string& node, std::int64_t count, std::int64_t step) {
     running_anew_.reset();
     summary_.forget_metrics(node);
     const std::vector<MetricLine> kept = folder_->metrics().rewind(node, count);
     for (const MetricLine& line : kept) summary_.see(line.metric);
-    if (tensorboard_)
-      tensorboard_->restart(node, kept.empty() ? 0 : kept.back().metric.step + 1, wall_seconds());
+    folder_->histograms().rewind(node, step);
+    if (tensorboard_) tensorboard_->restart(node, step == 0 ? 0 : step + 1, wall_seconds());
     if (count > 0) take_up_history(node, kept);
   };
   const bool has_earlier_metrics = is_resumed() || is_restarted_;
   if (const auto* started = std::get_if<NodeStarted>(&event); started && has_earlier_metrics)
     running_anew_ = started->node;
   if (const auto* resumed = std::get_if<Resumed>(&event)) {
-    take_back(resumed->node, resumed->metrics);
+    take_back(resumed->node, resumed->metrics, resumed->step);
     if (resumed->metrics == 0) take_up_history(resumed->node, {});
   }
   const auto* metric = std::get_if<NodeMetric>(&event);
+  const auto* histogram = std::get_if<NodeHistogram>(&event);
   const auto* finished = std::get_if<NodeFinished>(&event);
-  const bool has_begun =
-      (metric && running_anew_ == metric->node) || (finished && running_anew_ == finished->node);
-  if (has_begun) take_back(std::string(*running_anew_), 0);
+  const bool has_begun = (metric && running_anew_ == metric->node) ||
+                         (histogram && running_anew_ == histogram->node) ||
+                         (finished && running_anew_ == finished->node);
+  if (has_begun) take_back(std::string(*running_anew_), 0, 0);
 }
 
 void LiveRecord::sync_metrics() {
   write_histories();
-  if (folder_) folder_->metrics().sync();
+  if (!folder_) return;
+  folder_->metrics().sync();
+  folder_->histograms().sync();
 }
 
 void LiveRecord::log(LogLevel level, const std::string& node, const std::string& line) {
@@ -430,6 +449,7 @@ void LiveRecord::close() {
   folder_->log().flush();
   folder_->summary(summary_.to_json());
   folder_->commit();  // in case open() failed before its own commit()
+  if (tensorboard_) tensorboard_->end(summary_.to_json(), wall_seconds());
 }
 
 double LiveRecord::wall_seconds() const {

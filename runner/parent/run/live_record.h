@@ -95,6 +95,7 @@ class LiveRecord {
 
   bool is_resumed() const { return !request_.resume.empty(); }
   double wall_seconds() const;  // since 1970
+  void begin_tensorboard();
   void take_up_metrics(WorkedTime before);
   void check(const nlohmann::ordered_json& environment,
              const std::function<void(const Diagnostic&)>& report) const;

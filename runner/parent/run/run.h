@@ -13,6 +13,7 @@
 
 #include "runner/parent/compile/recipe.h"
 #include "runner/parent/config/compose.h"
+#include "runner/parent/record/hparams.h"
 #include "runner/parent/record/input_record.h"
 #include "runner/parent/record/run_folder.h"
 #include "runner/parent/run/chosen_device.h"
@@ -48,6 +49,9 @@ struct RunRequest {
   /// For a new run: the folder of a run with data divisions to reuse. Empty: this run makes its
   /// own.
   std::filesystem::path divisions = {};
+  /// For run.tensorboard: the settings of the trial that this run is; empty: it shows the options
+  /// that the user has overridden.
+  Hparams hparams = {};
   bool accepts_changes = false;  ///< continue even if data has changed since the earlier run
   /// Set if a launcher has started this process as one of the graph's ranks.
   std::optional<LaunchedRank> launched = {};

@@ -208,7 +208,7 @@ CrossValidation cross_validation(const FoldedTrials& group, const std::string& n
     one.state = trial->state;
     if (trial->state != TrialState::kFinished) continue;
     const std::filesystem::path run = layout.run(trial->number);
-    one.metrics = metrics_of_fold(run_metrics(json_in_run(RunLayout(run).summary())), node);
+    one.metrics = metrics_of_fold(metrics_of_run(run), node);
     if (node.empty()) continue;
     if (auto table = read_prediction_table(run, node)) one.predictions = *std::move(table);
   }

@@ -58,6 +58,23 @@ std::optional<TrialState> trial_state_named(std::string_view name) {
   return static_cast<TrialState>(found - kTrialStates.begin());
 }
 
+std::pair<std::string, std::string> key_and_value(const std::string& setting) {
+  const std::size_t begin = setting.find_first_not_of("+~");
+  if (begin == setting.npos) return {setting, ""};
+  const std::size_t equals = setting.find('=', begin);
+  if (equals == setting.npos) return {setting.substr(begin), setting[0] == '~' ? "~" : ""};
+  return {setting.substr(begin, equals - begin), setting.substr(equals + 1)};
+}
+
+std::map<std::string, std::string> settings_of(const Trial& trial) {
+  std::map<std::string, std::string> settings;
+  for (const std::string& setting : trial.settings) {
+    auto [key, value] = key_and_value(setting);
+    settings[std::move(key)] = std::move(value);
+  }
+  return settings;
+}
+
 std::string own_settings(const std::vector<Trial>& trials, std::uint64_t number) {
   const auto is_of_all = [&](const std::string& setting) {
     return std::ranges::all_of(trials, [&](const Trial& trial) {

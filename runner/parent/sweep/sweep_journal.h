@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runner/shared/disk/folder_lock.h"
@@ -87,8 +88,14 @@ struct Trial {
   std::optional<std::uint64_t> ask = {};
 };
 
-/// Returns the settings of trial `number` that are not shared by all trials, for messages: "
-/// (seed=1 train.epochs=5)"; empty if there are none.
+/// Splits "+train.epochs=5" into key and value; "~memory" removes a key, so its value is "~".
+std::pair<std::string, std::string> key_and_value(const std::string& setting);
+
+/// Returns the settings of a trial by key (key_and_value()).
+std::map<std::string, std::string> settings_of(const Trial& trial);
+
+/// Returns the settings of trial `number` that not all trials share, for messages: " (seed=1
+/// train.epochs=5)"; empty if there are none.
 std::string own_settings(const std::vector<Trial>& trials, std::uint64_t number);
 
 /// The definition of a sweep at its start, and the state of its trials.
@@ -164,7 +171,8 @@ class SweepJournal {
 ///   3/                      the run of trial 3
 ///   3.attempt-1/            an earlier run of trial 3 that could not be continued
 ///   results.csv, results.json   the table at the end
-/// mlflow.json what has been sent to MLflow servers, by retort-tracker
+///   tensorboard/            what the trials vary, for TensorBoard (sweep_tensorboard.h)
+///   mlflow.json             what has been sent to MLflow servers, by retort-tracker
 ///   out_of_fold.csv             the out-of-fold predictions of a cross-validation
 ///   report.html, report.md      the output of `retort report`
 class SweepLayout {
@@ -182,6 +190,7 @@ class SweepLayout {
     return folder_ / (std::to_string(trial) + ".attempt-" + std::to_string(attempt));
   }
   std::filesystem::path results_csv() const { return folder_ / "results.csv"; }
+  std::filesystem::path tensorboard() const { return folder_ / "tensorboard"; }
   std::filesystem::path out_of_fold_csv() const { return folder_ / "out_of_fold.csv"; }
   std::filesystem::path results_json() const { return folder_ / "results.json"; }
   std::filesystem::path report(bool is_html) const {

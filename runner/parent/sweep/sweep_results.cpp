@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <set>
 
@@ -14,7 +13,6 @@
 #include "runner/parent/report/recorded_plan.h"
 #include "runner/parent/report/table_text.h"
 #include "runner/parent/sweep/sweep_journal.h"
-#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/csv.h"
@@ -26,21 +24,6 @@ namespace runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// Splits "+train.epochs=5" into key and value; "~memory" removes a key, so its value is "~".
-std::pair<std::string, std::string> key_and_value(const std::string& setting) {
-  const std::size_t begin = setting.find_first_not_of("+~");
-  if (begin == setting.npos) return {setting, ""};
-  const std::size_t equals = setting.find('=', begin);
-  if (equals == setting.npos) return {setting.substr(begin), setting[0] == '~' ? "~" : ""};
-  return {setting.substr(begin, equals - begin), setting.substr(equals + 1)};
-}
-
-/// Returns the metrics in the summary.json of a run.
-RunMetrics metrics_of_run(const std::filesystem::path& run) {
-  std::ifstream file = open_regular(RunLayout(run).summary());
-  return run_metrics(parse_json<Json>(file));
-}
 
 bool is_of_evaluation(const std::string& metric) { return metric.find("evaluate/") != metric.npos; }
 

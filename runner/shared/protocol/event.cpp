@@ -52,7 +52,7 @@ struct ToJson {
     return {{"event", "reused"}, {"node", e.node}, {"run", e.run}};
   }
   Json operator()(const Resumed& e) const {
-    return {{"event", "resumed"}, {"node", e.node}, {"metrics", e.metrics}};
+    return {{"event", "resumed"}, {"node", e.node}, {"metrics", e.metrics}, {"step", e.step}};
   }
   Json operator()(const Recovered& e) const {
     Json json = {{"event", "recovered"}, {"node", e.node}};
@@ -91,6 +91,13 @@ struct ToJson {
             {"node", e.node},
             {"name", e.name},
             {"value", number_json(e.value)},
+            {"step", e.step}};
+  }
+  Json operator()(const NodeHistogram& e) const {
+    return {{"event", "histogram"},
+            {"node", e.node},
+            {"name", e.name},
+            {"buckets", to_json(e.buckets)},
             {"step", e.step}};
   }
   Json operator()(const Said& e) const {
@@ -150,7 +157,9 @@ Diagnostic diagnostic_from(const Fields& f) {
 Event diagnostic(const Fields& f) { return Reported{diagnostic_from(f)}; }
 Event node_started(const Fields& f) { return NodeStarted{f.text("node")}; }
 Event reused(const Fields& f) { return Reused{f.text("node"), f.text("run")}; }
-Event resumed(const Fields& f) { return Resumed{f.text("node"), f.integer("metrics")}; }
+Event resumed(const Fields& f) {
+  return Resumed{f.text("node"), f.integer("metrics"), f.integer("step")};
+}
 Recovery recovery_from(const Fields& f) {
   return {f.text("cause"),    f.text("phase"),    f.integer("step"), f.integer("tried"),
           f.integer("taken"), f.integer("limit"), f.text("from"),    f.text("to")};
@@ -189,6 +198,10 @@ Event progress(const Fields& f) {
 Event metric(const Fields& f) {
   return NodeMetric{f.text("node"), f.text("name"), f.number("value"), f.integer("step")};
 }
+Event histogram(const Fields& f) {
+  return NodeHistogram{f.text("node"), f.text("name"), buckets_from_json(f.list("buckets")),
+                       f.integer("step")};
+}
 Event say(const Fields& f) { return Said{f.text("node"), f.text("line")}; }
 Event log(const Fields& f) {
   const std::string word = f.text("level");
@@ -221,6 +234,7 @@ constexpr std::array kParsers = {
     EventParser{"reused", reused},
     EventParser{"progress", progress},
     EventParser{"metric", metric},
+    EventParser{"histogram", histogram},
     EventParser{"say", say},
     EventParser{"log", log},
     EventParser{"recovered", recovered},
@@ -238,6 +252,24 @@ nlohmann::ordered_json to_json(const Recovery& recovery) {
   return {{"cause", recovery.cause}, {"phase", recovery.phase}, {"step", recovery.step},
           {"tried", recovery.tried}, {"taken", recovery.taken}, {"limit", recovery.limit},
           {"from", recovery.from},   {"to", recovery.to}};
+}
+
+Json to_json(const std::vector<HistogramBucket>& buckets) {
+  Json list = Json::array();
+  for (const auto& [left, right, count] : buckets)
+    list.push_back(Json::array({left, right, count}));
+  return list;
+}
+
+std::vector<HistogramBucket> buckets_from_json(const Json& json) {
+  std::vector<HistogramBucket> buckets;
+  for (const Json& one : json) {
+    const bool is_bucket = one.is_array() && one.size() == 3 && one[0].is_number() &&
+                           one[1].is_number() && one[2].is_number_integer();
+    if (!is_bucket) throw std::runtime_error("a bucket is not [left, right, count]");
+    buckets.push_back({one[0], one[1], one[2]});
+  }
+  return buckets;
 }
 
 std::string to_line(const Event& event) {

@@ -23,7 +23,7 @@ namespace runner {
 ///   parent: request
 ///   worker: ready | diagnostic…, finished
 ///   parent: go {run folder}
-///   worker: node_started, resumed, progress, metric, say, node_finished…, finished
+///   worker: node_started, resumed, progress, metric, histogram, say, node_finished…, finished
 ///
 ///   worker: flush
 ///   parent: flushed
@@ -62,6 +62,12 @@ struct NodeMetric {
   double value = 0;
   std::int64_t step = 0;
 };
+struct NodeHistogram {
+  std::string node;
+  std::string name;
+  std::vector<HistogramBucket> buckets;
+  std::int64_t step = 0;
+};
 struct Said {
   std::string node;
   std::string line;
@@ -83,7 +89,8 @@ struct Reused {
 struct Resumed {
   std::string node;
   std::int64_t metrics = 0;
-};  // the node continues after its first `metrics` metrics
+  std::int64_t step = 0;
+};  // the node continues after its first `metrics` metrics, and after `step`
 struct Recovered {
   std::string node;
   Recovery recovery;
@@ -109,11 +116,16 @@ struct Finished {
 };  // last, always
 
 using Event = std::variant<Hello, Ready, Joined, Reported, NodeStarted, Resumed, Reused,
-                           NodeProgress, NodeMetric, Said, Logged, Recovered, Stranded, Flush,
-                           NodeFinished, Item, Answer, Finished>;
+                           NodeProgress, NodeMetric, NodeHistogram, Said, Logged, Recovered,
+                           Stranded, Flush, NodeFinished, Item, Answer, Finished>;
 
 /// Returns {"cause", "phase", "step", "tried", "taken", "limit", "from", "to"}.
 nlohmann::ordered_json to_json(const Recovery& recovery);
+
+/// Converts to and from [[left, right, count]]. buckets_from_json() throws std::runtime_error for
+/// any other JSON.
+nlohmann::ordered_json to_json(const std::vector<HistogramBucket>& buckets);
+std::vector<HistogramBucket> buckets_from_json(const nlohmann::ordered_json& json);
 
 /// Returns the event as one line, without the newline. NaN and infinities are sent as strings.
 std::string to_line(const Event& event);

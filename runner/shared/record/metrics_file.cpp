@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/descriptor.h"
+#include "runner/shared/disk/line_file.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -81,16 +82,13 @@ double last_measured(const std::filesystem::path& path) {
   return last;
 }
 
-/// Writes the lines that `keep` accepts to a new file, in order, and replaces the old file with it.
-template <typename Keep>
-void MetricsFile::rewrite(const Keep& keep) {
-  std::ifstream old = open_regular(path_);
-  AtomicFile fresh(path_, *storage_);
-  for (std::string text; std::getline(old, text);) {
+/// Keeps only the lines that `keep` accepts.
+void MetricsFile::rewrite(const std::function<bool(const MetricLine&)>& keep) {
+  const auto is_kept = [&](const std::string& text) {
     const auto line = metric_line(text);
-    if (line && keep(*line)) fresh.append(text + "\n");
-  }
-  file_.emplace(fresh.commit_and_release());
+    return line && keep(*line);
+  };
+  file_.emplace(rewritten(path_, is_kept, *storage_));
 }
 
 }  // namespace runner

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,8 +46,7 @@ class MetricsFile {
  private:
   MetricsFile(std::filesystem::path path, Storage& storage)
       : path_(std::move(path)), storage_(&storage) {}
-  template <typename Keep>
-  void rewrite(const Keep& keep);
+  void rewrite(const std::function<bool(const MetricLine&)>& keep);
 
   std::filesystem::path path_;
   Storage* storage_;

@@ -82,6 +82,13 @@ struct TrainedData {
   bool is_earlier = false;           ///< true if the record is from an earlier, finished run
 };
 
+/// A part of a histogram: how many values are at least `left` and less than `right`.
+struct HistogramBucket {
+  double left = 0, right = 0;
+  std::int64_t count = 0;
+  bool operator==(const HistogramBucket&) const = default;
+};
+
 /// What a node is told about the run before it starts.
 struct NodeFacts {
   std::uint64_t seed =
@@ -124,6 +131,10 @@ class RunContext {
 
   /// Records one metric, such as ("train/loss", 0.31, step 120), in metrics.jsonl.
   virtual void metric(std::string_view name, double value, std::int64_t step) = 0;
+  /// Records a histogram, such as ("gradients/head.weight", …, step 120), in histograms.jsonl. The
+  /// buckets are in ascending order.
+  virtual void histogram(std::string_view /*name*/, std::vector<HistogramBucket> /*buckets*/,
+                         std::int64_t /*step*/) {}
   /// Reports progress. May be called as often as desired; the display decides what to show.
   virtual void progress(const Progress& progress) = 0;
   /// Shows one line to the user, such as the result of an epoch.
@@ -149,12 +160,12 @@ class RunContext {
   /// Returns true once per request to save now and continue.
   virtual bool take_save_request() { return false; }
 
-  /// Reports that a resuming node continues after its first `metrics` metrics. Later metrics are
-  /// discarded.
-  virtual void resumed(std::int64_t /*metrics*/) {}
-  /// Waits until all metrics so far are on disk, and returns how many metrics this node has, for
-  /// resumed(). Called before each save, so a save never contains a step that is missing from the
-  /// record.
+  /// Reports that a resuming node continues after its first `metrics` metrics, and after `step`.
+  /// Later metrics and histograms are discarded.
+  virtual void resumed(std::int64_t /*metrics*/, std::int64_t /*step*/) {}
+  /// Waits until all metrics so far are on the disk, and returns the number of metrics of this
+  /// node, for resumed(). Called before each save, so that a save never contains a step that the
+  /// record lacks.
   virtual std::int64_t sync_metrics() { return 0; }
   /// Reports that the files or weights that the node was going to reuse are damaged, with the
   /// reason. They have been removed from its folder, and the stage redoes its work.

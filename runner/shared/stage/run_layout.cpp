@@ -20,6 +20,7 @@ fs::path RunLayout::resume(int number) const {
 }
 fs::path RunLayout::mlflow() const { return records() / "mlflow.json"; }
 fs::path RunLayout::metrics() const { return folder_ / "metrics.jsonl"; }
+fs::path RunLayout::histograms() const { return folder_ / "histograms.jsonl"; }
 fs::path RunLayout::log() const { return folder_ / "log.txt"; }
 fs::path RunLayout::summary() const { return folder_ / "summary.json"; }
 fs::path RunLayout::tags() const { return folder_ / "tags.json"; }

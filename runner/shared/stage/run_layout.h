@@ -69,11 +69,11 @@ struct RunRecord {
 ///                       to .retort/resume-1/, and so on
 /// .retort/mlflow.json what has been sent to MLflow servers, by retort-tracker (mlflow_state.h)
 ///   metrics.jsonl       one metric per line
-///   log.txt             messages, and what the worker printed
-///   summary.json        the outcome
+///   histograms.jsonl    one histogram of gradients per line (histograms_file.h); absent without
+///   any log.txt             messages, and what the worker printed summary.json        the outcome
 ///   tags.json           the tags, by `retort runs tag` (run_entry.h); absent before the first tag
 ///   nodes/<id>/         the files of one node, by the worker: NodeLayout
-///   tensorboard/        metrics for TensorBoard, one subfolder per node (tensorboard_log.h)
+///   tensorboard/        the run for TensorBoard, one subfolder per node (tensorboard_log.h)
 ///   analysis/           the output of `retort analyze`
 ///   report.html, report.md   the output of `retort report`
 ///   export/<name>/      the output of `retort export`
@@ -91,6 +91,7 @@ class RunLayout {
   std::filesystem::path resume(int number) const;  ///< counted from 1
   std::filesystem::path mlflow() const;
   std::filesystem::path metrics() const;
+  std::filesystem::path histograms() const;
   std::filesystem::path log() const;
   std::filesystem::path summary() const;
   std::filesystem::path tags() const;

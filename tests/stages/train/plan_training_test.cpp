@@ -65,6 +65,21 @@ TEST(PlanTraining, PeakWithClippingOfEachGradientIsThatOfTheTraining) {
   expect_counted_as_planned(adaptive.measured(), adaptive.plan(), 1 / 1.35);
 }
 
+TEST(PlanTraining, HistogramsOfGradientsArePlanned) {
+  TowerPlanning plain;
+  plain.options.batch_size = 1;  // weights and gradients need more than activations
+  const runner::MemoryPlan without = plain.plan();
+  for (const std::int64_t every : {1, 1000}) {
+    TowerPlanning counted;
+    counted.options.batch_size = 1;
+    counted.options.log_gradients_every = every;
+    const runner::MemoryPlan plan = counted.plan();
+    EXPECT_GT(plan.operations, without.operations);
+    EXPECT_GE(plan.live, without.live);
+    expect_counted_as_planned(counted.measured(), plan, 1 / 1.35);
+  }
+}
+
 TEST(PlanTraining, GroupsThatAreFrozenAtFirstArePlannedAsTrained) {
   TowerPlanning all, late;
   const std::string first = all.model.build(all.data.describe(), 1)->named_parameters()[0].key();

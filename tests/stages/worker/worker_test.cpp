@@ -36,7 +36,7 @@ class SpeakingStage : public runner::Stage {
     context.say(context.node().device + (context.node().smoke ? " smoke" : ""));
     context.debug("what the stage chose");
     if (n_ == -1) context.sync_metrics();
-    if (n_ == -2) context.resumed(0);
+    if (n_ == -2) context.resumed(0, 0);
     if (n_ <= 0) throw runner::Cancelled{};
     for (std::int64_t i = 1; i < n_; ++i)
       torch::zeros(2).put_(torch::tensor({0, 0}), torch::ones(2));

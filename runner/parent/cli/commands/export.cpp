@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,8 @@
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/tensorboard_log.h"
 #include "runner/parent/run/plan_request.h"
+#include "runner/parent/sweep/sweep_journal.h"
+#include "runner/parent/sweep/sweep_tensorboard.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/disk/write_error.h"
 #include "runner/shared/record/recorded_run.h"
@@ -28,27 +31,38 @@ struct ExportFlags {
   std::string names;         ///< for an adapter: the library whose module names to use;
                              ///< empty: the library of the base model
   bool head_inside = false;  ///< for an adapter: save the head in modules_to_save
-  bool tensorboard = false;  ///< export the metrics instead of the network
+  bool tensorboard = false;  ///< export the run or sweep instead of the network
   std::string mlflow;        ///< send the run to this server instead
 };
 
-/// Writes a run's metrics as TensorBoard event files.
-ExitCode export_metrics(const ExportFlags& flags, Console& console) {
+/// Returns the settings of the trial in `run`; nullopt if that is not a trial.
+std::optional<Hparams> options_of_trial(const std::filesystem::path& run) {
+  Hparams options = hparams_of_trial(run);
+  return options.empty() ? std::nullopt : std::optional(std::move(options));
+}
+
+/// Writes a run, or a sweep with all its runs, as event files of TensorBoard.
+ExitCode export_to_tensorboard(const ExportFlags& flags, Console& console) {
+  const auto sweep = SweepJournal::read(flags.weights.run);
   const auto run = read_run(flags.weights.run);
-  if (!run) return report(console, run.errors());
-  const std::filesystem::path folder = flags.out.empty()
-                                           ? RunLayout(run->folder).exported("tensorboard")
-                                           : std::filesystem::path(flags.out);
+  if (!sweep && !run) return report(console, run.errors());
+  const std::filesystem::path from = sweep ? std::filesystem::path(flags.weights.run) : run->folder;
+  const std::filesystem::path folder = flags.out.empty() ? RunLayout(from).exported("tensorboard")
+                                                         : std::filesystem::path(flags.out);
   std::vector<std::string> files;
   try {
     NewFolder written(folder);
-    files = write_tensorboard(run->folder, written.draft());
+    files = sweep
+                ? write_sweep_tensorboard(from, *sweep, written.draft(), console.sources)
+                : write_tensorboard(from, written.draft(), console.sources, options_of_trial(from));
     if (files.empty()) {
+      const std::string command = sweep ? "retort sweep resume " : "retort resume ";
       return report(console, {{ErrorCode::kNoResults,
                                {},
                                "",
-                               "the run in '" + run->folder.string() + "' has no metrics yet",
-                               "continue it with `retort resume " + run->folder.string() + "`"}});
+                               "the " + std::string(sweep ? "sweep" : "run") + " in '" +
+                                   from.string() + "' has no metrics yet",
+                               "continue it with `" + command + from.string() + "`"}});
     }
     written.publish();
   } catch (const WriteError& error) {
@@ -96,7 +110,7 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
                              "leave out --out"}});
   }
   if (!flags.mlflow.empty()) return export_to_mlflow(flags.weights.run, flags.mlflow, console);
-  if (flags.tensorboard) return export_metrics(flags, console);
+  if (flags.tensorboard) return export_to_tensorboard(flags, console);
   auto request = weights_request("export", flags.weights, flags.overrides, console.sources);
   if (!request) return report(console, request.errors());
   const auto worker = worker_for(request->graph, request->recipe, shipped_schemas(), flags.log);
@@ -141,7 +155,9 @@ Invocation declare_export() {
             .summary = "The whole network as a TorchScript program, from pixels to logits"});
   verb.add({.name = "--tensorboard",
             .value = &flags->tensorboard,
-            .summary = "The metrics, as TensorBoard event files, instead of the network"});
+            .summary =
+                "Not the network but the run, or a sweep with all its runs, as event files of "
+                "TensorBoard"});
   verb.add({.name = "--mlflow",
             .value = &flags->mlflow,
             .summary = "Instead of the network, send the run, or a sweep with all its runs, to the "

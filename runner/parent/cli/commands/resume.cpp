@@ -16,6 +16,7 @@
 #include "runner/parent/run/recipe_change.h"
 #include "runner/parent/run/run.h"
 #include "runner/parent/schema/schema_node.h"
+#include "runner/parent/sweep/sweep_tensorboard.h"
 #include "runner/shared/record/node_index.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/checkpoint_files.h"
@@ -169,6 +170,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
       .reuse = flags.reuse.which(),
       .device = &*device,
       .inputs = input_paths(new_recipe, schemas, prepared->graph.working_folder),
+      .hparams = prepared->recipe.has_tensorboard ? hparams_of_trial(run->folder) : Hparams(),
       .accepts_changes = flags.force,
       .launched = *launched,
       .check_environment = [&](const nlohmann::ordered_json& environment) {

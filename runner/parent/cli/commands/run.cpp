@@ -15,6 +15,7 @@
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/run/precision_hint.h"
 #include "runner/parent/sweep/run_trials.h"
+#include "runner/parent/sweep/sweep_tensorboard.h"
 #include "runner/shared/disk/write_error.h"
 
 namespace runner {
@@ -86,6 +87,8 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
       .reuse = flags.reuse.which(),
       .device = &*device,
       .inputs = input_paths(prepared->recipe.resolved, schemas, prepared->graph.working_folder),
+      .hparams =
+          prepared->recipe.has_tensorboard ? hparams_of_trial(prepared->recipe.run_dir) : Hparams(),
       .launched = *launched};
   LateStorage late(disk());  // for a trial: the sweep flushes several trials together
   const bool is_late = std::getenv(kFlushedBySweep) != nullptr;

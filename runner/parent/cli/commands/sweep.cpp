@@ -27,6 +27,7 @@
 #include "runner/parent/sweep/slurm_launcher.h"
 #include "runner/parent/sweep/sweep_journal.h"
 #include "runner/parent/sweep/sweep_results.h"
+#include "runner/parent/sweep/sweep_tensorboard.h"
 #include "runner/parent/sweep/task_needs.h"
 #include "runner/shared/disk/installation.h"
 #include "runner/shared/text/printable.h"
@@ -65,6 +66,7 @@ void print_results(const SweepJournal& journal, const std::string& metric, Conso
   const SweepResults results =
       read_results(journal.folder(), journal.plan(), metric, &console.sources);
   const nlohmann::ordered_json json = write_results(journal, results);
+  write_experiment(journal.folder(), journal.plan(), results);
   if (console.json) print_result(console, "sweep_results/1", json);
   else
     console.out << results_text(results, console.style) << '\n'

@@ -9,14 +9,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <valijson/adapters/nlohmann_json_adapter.hpp>
-#include <valijson/schema.hpp>
-#include <valijson/schema_parser.hpp>
-#include <valijson/validation_results.hpp>
-#include <valijson/validator.hpp>
 
 #include "runner/parent/cli/command.h"
 #include "tests/support/fake_installation.h"
+#include "tests/support/output_shape.h"
 #include "tests/support/program.h"
 #include "tests/support/text_case.h"
 
@@ -151,36 +147,6 @@ std::string test_name(const testing::TestParamInfo<GoodLine>& info) {
   std::ranges::replace_if(
       name, [](unsigned char c) { return !std::isalnum(c); }, '_');
   return name;
-}
-
-const std::string kShapes = RETORT_SOURCE_DIR "/schemas/output";
-
-/// What the schema in `file` of schemas/output has against `value`; empty when it fits.
-std::string complaints_of(const std::string& file, const nlohmann::json& value) {
-  const auto description = nlohmann::json::parse(file_text(kShapes + "/" + file));
-  valijson::Schema schema;
-  valijson::SchemaParser(valijson::SchemaParser::kDraft7)
-      .populateSchema(valijson::adapters::NlohmannJsonAdapter(description), schema);
-  valijson::ValidationResults results;
-  if (valijson::Validator().validate(schema, valijson::adapters::NlohmannJsonAdapter(value),
-                                     &results))
-    return "";
-  std::string text;
-  for (const auto& error : results) {
-    for (const std::string& step : error.context) text += step;
-    text += ": " + error.description + '\n';
-  }
-  return file + ": " + text;
-}
-
-std::string complaints(const nlohmann::json& document) {
-  std::string text = complaints_of("envelope.json", document);
-  if (!text.empty() || !document.contains("result")) return text;
-  const std::string shape = document["schema"];
-  const std::string file = shape.substr(0, shape.find('/')) + ".json";
-  const auto description = nlohmann::json::parse(file_text(kShapes + "/" + file));
-  return description["$id"] == shape ? complaints_of(file, document["result"])
-                                     : file + " describes another shape";
 }
 
 /// All of `out`, or of JSON lines the last.
@@ -333,7 +299,7 @@ std::vector<GoodLine> lines_with_workers() {
 TEST_P(EveryVerb, PrintsOneDescribedDocumentAsJson) {
   const Ended ended = run(" --json");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_EQ(complaints(last_document(ended.out)), "") << ended.out;
+  EXPECT_EQ(output_complaints(last_document(ended.out)), "") << ended.out;
 }
 
 TEST_P(EveryVerb, PrintsErrorsAsJsonToo) {
@@ -342,7 +308,7 @@ TEST_P(EveryVerb, PrintsErrorsAsJsonToo) {
     EXPECT_EQ(ended.exit, exit) << ended.out;
     EXPECT_EQ(run(more).exit, exit) << "the same without --json";
     const auto document = last_document(ended.out);
-    EXPECT_EQ(complaints(document), "") << ended.out;
+    EXPECT_EQ(output_complaints(document), "") << ended.out;
     EXPECT_EQ(document["schema"], "errors/1");
     EXPECT_EQ(document["errors"][0]["severity"], "error");
     EXPECT_EQ(ended.err, "");
@@ -354,7 +320,7 @@ TEST_P(EveryVerb, PrintsErrorsAsJsonToo) {
 TEST(EveryVerbTable, PrintsEveryShapeThatIsDescribed) {
   // An export to MLflow needs a server, and `serve` ends by a signal alone.
   std::set<std::string> printed = {"envelope.json", "export_mlflow.json", "serve.json"}, described;
-  for (const auto& entry : std::filesystem::directory_iterator(kShapes))
+  for (const auto& entry : std::filesystem::directory_iterator(RETORT_SOURCE_DIR "/schemas/output"))
     described.insert(entry.path().filename());
   for (const GoodLine& line : good_lines()) {
     const RecordedRuns runs;

@@ -2,18 +2,21 @@
 
 #include <bit>
 #include <filesystem>
-#include <map>
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
-#include "tests/support/program.h"
+#include "tests/support/event_file_reader.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Key;
+using testing::SizeIs;
 
 /// What a reader of event files finds.
 struct ReadEvent {
@@ -25,69 +28,21 @@ struct ReadEvent {
   bool operator==(const ReadEvent&) const = default;
 };
 
-/// A message of Protocol Buffers: its fields by number. A number is 8 bytes, little-endian.
-using Fields = std::map<std::uint64_t, std::string>;
-
-std::uint64_t number(std::string_view bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = bytes.size(); i-- > 0;)
-    value = value << 8 | static_cast<unsigned char>(bytes[i]);
-  return value;
-}
-
-std::uint64_t varint(std::string_view& rest) {
-  std::uint64_t value = 0;
-  for (int shift = 0;; shift += 7) {
-    const auto byte = static_cast<unsigned char>(rest.at(0));
-    rest.remove_prefix(1);
-    value |= std::uint64_t{byte & 0x7FU} << shift;
-    if (byte < 0x80) return value;
-  }
-}
-
-Fields fields_of(std::string_view rest) {
-  Fields fields;
-  while (!rest.empty()) {
-    const std::uint64_t key = varint(rest);
-    std::size_t size = key % 8 == 1 ? 8 : 4;
-    if (key % 8 == 0) {
-      const std::uint64_t value = varint(rest);
-      for (int i = 0; i < 8; ++i) fields[key / 8] += static_cast<char>(value >> (8 * i) & 0xFF);
-      continue;
-    }
-    if (key % 8 == 2) size = varint(rest);
-    fields[key / 8] = rest.substr(0, size);
-    rest.remove_prefix(size);
-  }
-  return fields;
-}
-
 std::vector<ReadEvent> events_in(const std::filesystem::path& path) {
-  const std::string file = file_text(path);
   std::vector<ReadEvent> events;
-  for (std::string_view rest = file; !rest.empty();) {
-    const std::string message(rest.substr(12, number(rest.substr(0, 8))));
-    const std::string record = tensorboard_record(message);
-    EXPECT_TRUE(rest.starts_with(record)) << "a length or a checksum is wrong";
-    rest.remove_prefix(record.size());
-    const Fields event = fields_of(message);
+  for (const ProtobufFields& event : events_in_file(path)) {
     ReadEvent& read = events.emplace_back();
-    read.time = std::bit_cast<double>(number(event.at(1)));
-    read.step = static_cast<std::int64_t>(number(event.at(2)));
+    read.time = std::bit_cast<double>(event.number(1));
+    read.step = static_cast<std::int64_t>(event.number(2));
     if (event.contains(3)) read.version = event.at(3);
-    if (event.contains(7)) read.is_start = number(fields_of(event.at(7)).at(1)) == 1;
+    if (event.contains(7)) read.is_start = event.message(7).number(1) == 1;
     if (!event.contains(5)) continue;
-    const Fields value = fields_of(fields_of(event.at(5)).at(1));
+    const ProtobufFields value = event.message(5).message(1);
     read.tag = value.at(1);
-    read.value = std::bit_cast<float>(static_cast<std::uint32_t>(number(value.at(2))));
+    if (value.contains(2))
+      read.value = std::bit_cast<float>(static_cast<std::uint32_t>(value.number(2)));
   }
   return events;
-}
-
-TEST(TensorBoardLog, ChecksumIsThatOfRfc3720) {
-  EXPECT_EQ(crc32c("123456789"), 0xE3069283);
-  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AA);
-  EXPECT_EQ(crc32c(std::string(32, '\xFF')), 0x62A8AB43);
 }
 
 TEST(TensorBoardLog, EachNodeIsARun) {
@@ -117,24 +72,93 @@ TEST(TensorBoardLog, ARepeatedStepReplacesTheEarlierOne) {
                           ReadEvent{.time = 1000, .step = 8, .is_start = true}));
 }
 
-TEST(TensorBoardLog, ARecordIsWrittenAfterwards) {
-  const TemporaryFolder folder;
-  folder.write("run/summary.json", R"({"started": "2026-01-31T13:00:00+0100"})");
+/// A run that has trained and evaluated.
+void write_record(const TemporaryFolder& folder) {
+  folder.write("run/summary.json",
+               R"({"recipe": "a|b", "started": "2026-01-31T13:00:00+0100", "status": "finished",)"
+               R"( "seconds": 10, "metrics": {"train": {"train/loss": {"value": 0.5, "step": 4}}},)"
+               R"( "diagnostics": [{"severity": "warning", "message": "*odd*"}]})");
   folder.write("run/metrics.jsonl",
                R"({"node": "train", "name": "train/loss", "value": 0.5, "step": 4, "time": 1.5})"
                "\n"
                R"({"node": "../x", "name": "train/loss", "value": 0.5, "step": 4, "time": 1.5})"
+               "\n"
+               R"({"node": "evaluate", "name": "evaluate/top1", "value": 1, "step": 4, "time": 2})"
                "\n");
-  const auto files = write_tensorboard(folder / "run", folder / "out");
-  ASSERT_THAT(files, ElementsAre("train/events.out.tfevents.1769860801.retort.0000"));
-  EXPECT_EQ(events_in(folder / "out" / files[0])[1],
+  folder.write(
+      "run/histograms.jsonl",
+      R"({"node": "train", "name": "gradients/w", "buckets": [[-1, 0, 2]], "step": 4, "time": 1.5})"
+      "\n"
+      R"({"node": "../x", "name": "gradients/w", "buckets": [[-1, 0, 2]], "step": 4, "time": 1})"
+      "\n");
+  folder.write("run/.retort/run.json", "{}");
+  folder.write("run/.retort/environment.json", R"({"device": "cpu", "threads": 1})");
+  folder.write("run/.retort/recipe.yaml", "seed: 3\nmodel: {kind: model.tiny}\nrun: {dir: run}\n");
+  folder.write("run/.retort/overrides.yaml", "- seed=3\n- model=tiny\n- run.dir=run\n");
+  folder.write("run/.retort/origins.json",
+               R"({"/seed": {"from": "override"}, "/run/dir": {"from": "override"}})");
+  folder.write("run/nodes/evaluate/examples/examples.json",
+               R"([{"group": "wrong", "file": "1.jpg", "name": "a_b.jpg", "label": "a",)"
+               R"( "predicted": "b", "probability": 0.5},)"
+               R"( {"group": "wrong", "file": "../../../secret.jpg", "name": "s", "label": "a",)"
+               R"( "predicted": "b", "probability": 0.5}])");
+  folder.write("run/nodes/evaluate/examples/1.jpg", "\xFF\xD8\xFF");
+  folder.write("run/nodes/secret.jpg", "\xFF\xD8\xFF");
+}
+
+TEST(TensorBoardLog, ARecordIsWrittenAfterwards) {
+  const TemporaryFolder folder;
+  write_record(folder);
+  Sources sources;
+  const auto files = write_tensorboard(folder / "run", folder / "out", sources);
+  ASSERT_THAT(files, ElementsAre("events.out.tfevents.1769860800.retort.0000",
+                                 "evaluate/events.out.tfevents.1769860802.retort.0000",
+                                 "train/events.out.tfevents.1769860801.retort.0000"));
+  const auto trained = events_in(folder / "out" / files[2]);
+  ASSERT_THAT(trained, SizeIs(3));
+  EXPECT_EQ(trained[1],
             (ReadEvent{.time = 1769860801.5, .step = 4, .tag = "train/loss", .value = 0.5F}));
+  EXPECT_EQ(trained[2], (ReadEvent{.time = 1769860801.5, .step = 4, .tag = "gradients/w"}));
   EXPECT_FALSE(std::filesystem::exists(folder / "x"));
+
+  const auto shown = summaries_in(folder / "out" / files[1]);
+  EXPECT_THAT(shown, testing::UnorderedElementsAre(Key("evaluate/top1"), Key("wrong/1")));
+  EXPECT_EQ(shown.at("wrong/1").message(9).at(3), "a predicted as b, 50.0 %  \na\\_b.jpg");
+
+  const auto whole = summaries_in(folder / "out" / files[0]);
+  EXPECT_THAT(whole, testing::UnorderedElementsAre(Key("_hparams_/session_start_info"),
+                                                   Key("_hparams_/session_end_info"), Key("recipe"),
+                                                   Key("summary")));
+  EXPECT_THAT(whole.at("recipe").message(8).at(8), HasSubstr("    seed: 3\n"));
+  EXPECT_EQ(whole.at("summary").message(8).at(8),
+            "**a\\|b**: finished after 0:00:10, started 2026-01-31T13:00:00+0100\n\n"
+            "- warning: \\*odd\\*\n\n| node | metric | value | step |\n|---|---|---:|---:|\n"
+            "| train | train/loss | 0.5 | 4 |\n");
+}
+
+TEST(TensorBoardLog, AnInterruptedRunHasNotEnded) {
+  const TemporaryFolder folder;
+  TensorBoardLog log(folder.path());
+  log.begin({}, "", 1000);
+  log.end({{"status", "interrupted"}}, 1001);
+  EXPECT_FALSE(summaries_in(folder / log.files()[0]).contains("_hparams_/session_end_info"));
+}
+
+TEST(TensorBoardLog, AResumedRunReplacesWhatItWroteAsAWhole) {
+  const TemporaryFolder folder;
+  TensorBoardLog(folder.path()).begin({{"seed", "1"}}, "", 1000);
+  folder.write("events.out.tfevents.1.other", "");
+  TensorBoardLog resumed(folder.path());
+  resumed.begin({{"seed", "1"}}, "", 2000);
+  EXPECT_THAT(resumed.files(), ElementsAre("events.out.tfevents.0000002000.retort.0000"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "events.out.tfevents.0000001000.retort.0000"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "events.out.tfevents.1.other"));
 }
 
 TEST(TensorBoardLog, NothingMeasuredIsNothingWritten) {
   const TemporaryFolder folder;
-  EXPECT_THAT(write_tensorboard(folder.path(), folder / "out"), IsEmpty());
+  Sources sources;
+  EXPECT_THAT(write_tensorboard(folder.path(), folder / "out", sources), IsEmpty());
 }
 
 }  // namespace

@@ -209,7 +209,7 @@ TEST_F(RunTest, WorkerThatIsKilledIsFollowedByAnother) {
   allow_restarts();
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "new|" + metric("0.5", 1),
                         "new|" + kFlush, "new|read", "new|" + metric("0.25", 2), "new|die:9",
-                        R"(again|line:{"event":"resumed","node":"data","metrics":1})",
+                        R"(again|line:{"event":"resumed","node":"data","metrics":1,"step":1})",
                         "again|" + metric("0.125", 2), kFinished, "finished:0"}),
             ExitCode::kDone);
   EXPECT_EQ(err_.str(),
@@ -268,7 +268,7 @@ TEST_F(RunTimeTest, OfANodeWhoseWorkerWasKilledIsThatOfAllItsWorkers) {
   allow_restarts();
   run_script({"hello", "read", "ready", "read", kStarted, "new|" + metric("0.5", 1),
               "new|" + kFlush, "new|read", "new|" + ten_seconds(), "new|die:9",
-              R"(again|line:{"event":"resumed","node":"data","metrics":1})", kFinished,
+              R"(again|line:{"event":"resumed","node":"data","metrics":1,"step":1})", kFinished,
               "finished:0"});
   EXPECT_EQ(node_seconds(), 11.5);
   EXPECT_EQ(summary()["seconds"], 10);
@@ -297,7 +297,8 @@ TEST_F(RunTimeTest, OfARunThatWasKilledCountsUntilItLastMeasured) {
               metric("0.25", 2), ten_seconds(), "finished:75"});
   kill();
   resume({"hello", "read", "ready", "read", kStarted,
-          R"(line:{"event":"resumed","node":"data","metrics":0})", ten_seconds(), "finished:75"});
+          R"(line:{"event":"resumed","node":"data","metrics":0,"step":0})", ten_seconds(),
+          "finished:75"});
   EXPECT_EQ(summary()["seconds"], 20);
   kill();  // before it measured anything, and what was measured before is taken back
   resume({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"});
@@ -506,6 +507,32 @@ TEST_F(RunTest, TensorBoardGetsEveryMetricOnlyIfTheRecipeAsksForIt) {
   constexpr std::size_t kRecordAround = 16, kSession = 4;  // besides the time and the step
   EXPECT_EQ(files_of_node()[1].size(), first.size() + kRecordAround + 9 + 2 + kSession)
       << "the same events, and the start of a session";
+}
+
+TEST_F(RunTest, HistogramsAfterTheStepOfAResumptionAreDropped) {
+  const auto histogram = [](int step) {
+    return R"(line:{"event":"histogram","node":"data","name":"gradients/w","buckets":[[0,1,)" +
+           std::to_string(step) + R"(]],"step":)" + std::to_string(step) + "}";
+  };
+  const auto lines = [&] {
+    std::vector<std::string> found;
+    std::istringstream file(folder_.read("run/histograms.jsonl"));
+    for (std::string line; std::getline(file, line);)
+      found.push_back(line.substr(0, line.find(",\"time\"")));
+    return found;
+  };
+  recipe_.has_tensorboard = true;
+  run_script({"hello", "read", "ready", "read", kStarted, histogram(1), histogram(2), histogram(3),
+              "finished:75"});
+  EXPECT_THAT(lines(), SizeIs(3));
+  resume_ = (folder_.path() / "run").string();
+  run_script({"hello", "read", "ready", "read", kStarted,
+              R"(line:{"event":"resumed","node":"data","metrics":0,"step":1})", histogram(2),
+              kFinished, "finished:0"});
+  EXPECT_THAT(lines(),
+              testing::ElementsAre(
+                  R"({"node":"data","name":"gradients/w","buckets":[[0.0,1.0,1]],"step":1)",
+                  R"({"node":"data","name":"gradients/w","buckets":[[0.0,1.0,2]],"step":2)"));
 }
 
 TEST_F(RunTest, WorkerWhoseDeviceIsLostIsFollowedByAnother) {

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace runner {
+
+/// Returns text that Markdown shows as it is, on one line: each character that could begin markup
+/// is escaped.
+std::string markdown_text(std::string_view text);
+
+}  // namespace runner

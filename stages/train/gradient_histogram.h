@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "runner/shared/stage/run_context.h"
+#include "stages/tensor/named_tensors.h"
+
+namespace stages {
+
+/// The number of buckets of value_counts(): for each sign four per power of two from 2^-40 to 2^24,
+/// and one for zero and smaller values. Larger values are in the outermost buckets.
+inline constexpr std::int64_t kHistogramBuckets = 513;
+
+/// Counts the values of `tensor` in fixed buckets and adds the counts to `counts`, an int64 tensor
+/// of kHistogramBuckets elements on the tensor's device. Works in chunks, so it needs at most a few
+/// MiB besides. Counts are exact, so they do not depend on the order of the additions. A NaN is
+/// counted in any bucket.
+void add_value_counts(const at::Tensor& tensor, const at::Tensor& counts);
+
+/// Returns the buckets from the first to the last one with values. A run of empty buckets is one
+/// bucket. `counts` is on the CPU, as from add_value_counts().
+std::vector<runner::HistogramBucket> buckets_of(const at::Tensor& counts);
+
+/// Counts the gradients of a step, each parameter on its own.
+class GradientHistograms {
+ public:
+  /// Counts the gradients that exist, all on one device, which the host does not wait for.
+  explicit GradientHistograms(const NamedTensors& parameters);
+
+  /// Records a histogram "gradients/<parameter>" for each gradient. Waits for a GPU.
+  void record(std::int64_t step, runner::RunContext& context) const;
+
+ private:
+  std::vector<std::string> names_;
+  at::Tensor counts_;  // int64, a row for each name
+};
+
+}  // namespace stages
