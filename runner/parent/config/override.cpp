@@ -251,8 +251,8 @@ Diagnostic needs_multirun(const Override& override) {
       ErrorCode::kNeedsMultirun, override.sweep->where, "",
       "'" + key + "=" + override.value_text + "' lists several values, but this is a single run",
       is_list ? "for a list write " + key + "=[" + override.value_text + "], for a string " + key +
-                    "=\\'" + override.value_text + "\\'; for several runs use `retort sweep`"
-              : "for several runs use `retort sweep`"};
+                    "=\\'" + override.value_text + "\\'; for several runs, use `retort sweep`"
+              : "for several runs, use `retort sweep`"};
 }
 
 namespace {

@@ -9,8 +9,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/record/summary_value.h"
+#include "runner/shared/disk/file_digests.h"
+#include "runner/shared/stage/run_layout.h"
 #include "runner/shared/value/flat_json.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -94,6 +98,31 @@ Hparams overridden_options(const Json& recipe, const Json& origins,
   }
   std::erase_if(overridden, [](const auto& one) { return !is_compared(one.first); });
   return overridden;
+}
+
+Hparams overridden_options(const std::filesystem::path& run, const Json& recipe) {
+  Hparams options;
+  const RunLayout layout(run);
+  std::filesystem::path records = layout.records();
+  for (int number = 1; std::filesystem::is_directory(records); records = layout.resume(number++)) {
+    std::vector<std::string> typed;
+    for (const Json& one : record_from_yaml(records / RunRecord::kOverrides))
+      if (one.is_string()) typed.push_back(one);
+    const Json origins = parse_json<Json>(record_text(records / RunRecord::kOrigins));
+    for (auto& [key, value] : overridden_options(recipe, origins, typed)) options[key] = value;
+  }
+  return options;
+}
+
+std::string record_text(const std::filesystem::path& path) {
+  constexpr std::size_t kLargestRecord = 64 << 20;
+  return real_file_system().read(path, kLargestRecord).value_or("");
+}
+
+Json record_from_yaml(const std::filesystem::path& path) {
+  const SourceText text{path.string(), record_text(path)};
+  const auto value = read_yaml(text);
+  return value ? to_json(*value) : Json();
 }
 
 ProtobufMessage experiment_value(const HparamsExperiment& experiment, double time) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
@@ -22,6 +23,15 @@ using Hparams = std::map<std::string, std::string>;
 Hparams overridden_options(const nlohmann::ordered_json& recipe,
                            const nlohmann::ordered_json& origins,
                            const std::vector<std::string>& typed);
+
+/// The same for the run in `run`, from its record: options that were overridden when the run was
+/// started or resumed.
+Hparams overridden_options(const std::filesystem::path& run, const nlohmann::ordered_json& recipe);
+
+/// Returns the text of a file in the record of a run, of at most 64 MiB; empty if there is none.
+std::string record_text(const std::filesystem::path& path);
+/// Returns a YAML file in the record of a run as JSON; null if it cannot be read.
+nlohmann::ordered_json record_from_yaml(const std::filesystem::path& path);
 
 /// What the trials of a sweep vary, and by which metrics TensorBoard compares them.
 struct HparamsExperiment {

@@ -2,12 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/record/recorded_example.h"
 #include "runner/parent/record/run_metrics.h"
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/record/summary_value.h"
-#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/record/histograms_file.h"
 #include "runner/shared/record/metrics_file.h"
 #include "runner/shared/record/recorded_run.h"
@@ -107,39 +105,19 @@ void TensorBoardLog::end(const Json& summary, double time) {
 
 namespace {
 
-constexpr std::size_t kLargestRecord = 64 << 20;  // bytes of a file in .retort/
-
 /// A node of a damaged record could be a path that leads elsewhere.
 bool is_file_name(const std::string& node) {
   return !node.empty() && node != "." && node != ".." && node.find('/') == std::string::npos;
 }
 
-std::string text_in_file(const fs::path& path) {
-  return real_file_system().read(path, kLargestRecord).value_or("");
-}
-
-Json yaml_in_file(const fs::path& path, Sources& sources) {
-  const auto value = read_yaml(sources.add(path.string(), text_in_file(path)));
-  return value ? to_json(*value) : Json();
-}
-
-/// Returns the options that the user of the run with its record in `records` has overridden.
-Hparams recorded_options(const fs::path& records, Sources& sources) {
-  std::vector<std::string> typed;
-  for (const Json& one : yaml_in_file(records / RunRecord::kOverrides, sources))
-    if (one.is_string()) typed.push_back(one);
-  return overridden_options(yaml_in_file(records / RunRecord::kRecipe, sources),
-                            parse_json<Json>(text_in_file(records / RunRecord::kOrigins)), typed);
-}
-
 /// Writes what concerns the whole run in `run`.
 void write_whole_run(const fs::path& run, const std::optional<Hparams>& options, double start,
-                     Sources& sources, TensorBoardLog& log) {
+                     TensorBoardLog& log) {
   const auto record = read_run(run);
-  const fs::path records = record ? record->recipe.parent_path() : RunLayout(run).records();
-  log.begin(options ? *options : recorded_options(records, sources),
-            text_in_file(records / RunRecord::kRecipe), start);
-  Json summary = parse_json<Json>(text_in_file(RunLayout(run).summary()));
+  const fs::path recipe = record ? record->recipe : RunLayout(run).records() / RunRecord::kRecipe;
+  log.begin(options ? *options : overridden_options(run, record_from_yaml(recipe)),
+            record_text(recipe), start);
+  Json summary = parse_json<Json>(record_text(RunLayout(run).summary()));
   if (!summary.is_object()) return;
   summary["status"] = status_now(run, text_in(summary, "status"));
   log.end(summary, start + number_from_json(summary.value("seconds", Json())).value_or(0));
@@ -148,7 +126,6 @@ void write_whole_run(const fs::path& run, const std::optional<Hparams>& options,
 }  // namespace
 
 std::vector<std::string> write_tensorboard(const fs::path& run, const fs::path& folder,
-                                           Sources& sources,
                                            const std::optional<Hparams>& options) {
   const double start = started_at(run);
   const RunLayout layout(run);
@@ -163,7 +140,7 @@ std::vector<std::string> write_tensorboard(const fs::path& run, const fs::path& 
   for (const auto& [histogram, seconds] : read_histograms(layout.histograms()))
     if (is_file_name(histogram.node)) log.histogram(histogram, start + seconds);
   for (const auto& [node, time] : ends) log.examples(node, layout.node(node).folder(), time);
-  write_whole_run(run, options, start, sources, log);
+  write_whole_run(run, options, start, log);
   return log.files();
 }
 

@@ -14,7 +14,6 @@
 #include "runner/parent/record/event_file.h"
 #include "runner/parent/record/hparams.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/protocol/event.h"
 
 namespace runner {
@@ -57,10 +56,10 @@ class TensorBoardLog {
 };
 
 /// Writes the recorded run in `run` into the existing `folder`, as TensorBoardLog does. `options`:
-/// those of a trial; nullopt: the options that the user has overridden. The texts of the record are
-/// added to `sources`. Returns the files below `folder`; empty if nothing was measured.
+/// those of a trial; nullopt: the options that the user has overridden. Returns the files below
+/// `folder`; empty if nothing was measured.
 std::vector<std::string> write_tensorboard(const std::filesystem::path& run,
-                                           const std::filesystem::path& folder, Sources& sources,
+                                           const std::filesystem::path& folder,
                                            const std::optional<Hparams>& options = {});
 
 }  // namespace runner

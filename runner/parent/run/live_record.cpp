@@ -146,8 +146,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
 void LiveRecord::begin_tensorboard() {
   tensorboard_.emplace(RunLayout(path()).tensorboard(), surroundings_.storage);
   const Hparams options = request_.hparams.empty()
-                              ? overridden_options(to_json(request_.recipe.resolved), origins(),
-                                                   request_.composition.typed)
+                              ? overridden_options(path(), to_json(request_.recipe.resolved))
                               : request_.hparams;
   tensorboard_->begin(options, recipe_text(), wall_seconds());
 }

@@ -74,7 +74,8 @@ std::string curve_in(const fs::path& run) {
     const Json history = parse_json<Json>(*text);
     for (const char* name : {"val_accuracies", "val_losses", "train_losses"}) {
       const std::vector<double> values = numbers_in(history, name);
-      if (values.size() > 1) return curve_line(values, {kWidestListedCurve, /*has_blocks=*/true});
+      if (values.size() > 1)
+        return curve_line(values, {.width = kWidestListedCurve, .has_blocks = true});
     }
   }
   return "";

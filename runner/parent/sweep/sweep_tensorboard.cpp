@@ -85,14 +85,13 @@ void write_experiment(const fs::path& sweep, const SweepPlan& plan, const SweepR
 }
 
 std::vector<std::string> write_sweep_tensorboard(const fs::path& sweep, const SweepPlan& plan,
-                                                 const fs::path& folder, Sources& sources) {
+                                                 const fs::path& folder) {
   std::vector<std::string> files;
   for (const Trial& trial : plan.trials) {
     const fs::path run = SweepLayout(sweep).run(trial.number);
     const std::string name = run.filename().string();
     make_folders(folder / name);
-    for (const std::string& file :
-         write_tensorboard(run, folder / name, sources, settings_of(trial)))
+    for (const std::string& file : write_tensorboard(run, folder / name, settings_of(trial)))
       files.push_back(name + "/" + file);
     if (fs::is_empty(folder / name)) fs::remove(folder / name);
   }

@@ -25,11 +25,10 @@ void write_experiment(const std::filesystem::path& sweep, const SweepPlan& plan,
                       const SweepResults& results);
 
 /// Writes a sweep and all its recorded trials into the existing `folder` as event files of
-/// TensorBoard: each trial in a subfolder with its number. The texts of the records are added to
-/// `sources`. Returns the files below `folder`; empty if nothing was measured.
+/// TensorBoard: each trial in a subfolder with its number. Returns the files below `folder`; empty
+/// if nothing was measured.
 std::vector<std::string> write_sweep_tensorboard(const std::filesystem::path& sweep,
                                                  const SweepPlan& plan,
-                                                 const std::filesystem::path& folder,
-                                                 Sources& sources);
+                                                 const std::filesystem::path& folder);
 
 }  // namespace runner

@@ -80,7 +80,7 @@ TEST(GradientHistogram, TrainingRecordsEachGradientAndIsNotChanged) {
            [](TinyTraining&) {}, [](TinyTraining& one) { one.options.gradient_clip_norm = 0.1; },
            [](TinyTraining& one) { one.options.gradient_clip_value = 0.01; },
            [](TinyTraining& one) { one.policy.micro_batch = 3; },
-           [](TinyTraining& one) { one.policy.precision = Precision::kFp16; }}) {
+           [](TinyTraining& one) { one.policy.precision = Precision::kBf16; }}) {
     TinyTraining counted, plain;
     for (TinyTraining* one : {&counted, &plain}) change(*one);
     counted.options.log_gradients_every = 3;

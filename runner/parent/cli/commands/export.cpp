@@ -52,9 +52,8 @@ ExitCode export_to_tensorboard(const ExportFlags& flags, Console& console) {
   std::vector<std::string> files;
   try {
     NewFolder written(folder);
-    files = sweep
-                ? write_sweep_tensorboard(from, *sweep, written.draft(), console.sources)
-                : write_tensorboard(from, written.draft(), console.sources, options_of_trial(from));
+    files = sweep ? write_sweep_tensorboard(from, *sweep, written.draft())
+                  : write_tensorboard(from, written.draft(), options_of_trial(from));
     if (files.empty()) {
       const std::string command = sweep ? "retort sweep resume " : "retort resume ";
       return report(console, {{ErrorCode::kNoResults,

@@ -51,7 +51,7 @@ TEST(TrainingRules, GroupIsUnfrozenWithinTheTraining) {
   };
   EXPECT_THAT(groups(R"("freeze_until": {"epoch": 3})"), IsEmpty());
   EXPECT_THAT(groups(R"("freeze_until": {"epoch": 4})"),
-              ElementsAre("/train/parameter_groups/0/freeze_until: the training has 3 epochs, so "
+              ElementsAre("/train/parameter_groups/0/freeze_until: training has 3 epochs, so "
                           "it ends before epoch 4, which would train the group"));
   EXPECT_THAT(groups(R"("frozen": true, "freeze_until": {"epoch": 2})"),
               ElementsAre("/train/parameter_groups/0/freeze_until: a frozen group is never "

@@ -87,7 +87,7 @@ TEST(MemoryChart, ShowsThePlannedPeak) {
   ASSERT_THAT(charts, SizeIs(1));
   EXPECT_THAT(charts[0].svg(), HasSubstr(">planned peak, 4.0 MiB</text>"));
   EXPECT_THAT(charts[0].svg(), HasSubstr(">MiB</text>"));
-  EXPECT_THAT(charts[0].svg(), HasSubstr("at most 3.0 MiB; planned peak, 4.0 MiB</desc>"));
+  EXPECT_THAT(charts[0].svg(), HasSubstr("maximum: 3.0 MiB; planned peak, 4.0 MiB</desc>"));
   EXPECT_THAT(draw_memory("other", "other", lines), IsEmpty());
 }
 

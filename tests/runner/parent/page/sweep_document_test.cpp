@@ -46,10 +46,10 @@ TEST(SweepDocument, ListsTheBestTrialsFirst) {
               HasSubstr("| trials | 1 failed, 3 finished |\n| time of all trials | 0:04:00 |\n"
                         "| best by validation/accuracy | trial 1 (train.lr=0.1 seed=2): "
                         "0.7500 |\n"));
-  EXPECT_THAT(text, HasSubstr("| 1 | finished | 0.1 | 2 | 0.7500 | 0:01:00 |\n"
-                              "| 2 | finished | 0.2 | 1 | 0.5000 | 0:01:00 |\n"
-                              "| 0 | finished | 0.1 | 1 | 0.2500 | 0:01:00 |\n"
-                              "| 3 | failed | 0.2 | 2 | – | 0:01:00 |\n"));
+  EXPECT_THAT(text, HasSubstr("| 1 | finished | 0.7500 | 0.1 | 2 | 0:01:00 |\n"
+                              "| 2 | finished | 0.5000 | 0.2 | 1 | 0:01:00 |\n"
+                              "| 0 | finished | 0.2500 | 0.1 | 1 | 0:01:00 |\n"
+                              "| 3 | failed | – | 0.2 | 2 | 0:01:00 |\n"));
   EXPECT_THAT(text, HasSubstr("## Means over seeds\n"));
   EXPECT_THAT(text, HasSubstr("## Effect of each setting\n"));
   EXPECT_THAT(text, HasSubstr("| 3 | failed | out of memory |\n"));
@@ -58,7 +58,7 @@ TEST(SweepDocument, ListsTheBestTrialsFirst) {
 
 TEST(SweepDocument, ASmallLossIsBest) {
   EXPECT_THAT(report("validation/loss", {"0.25", "0.75", "0.5"}),
-              HasSubstr("| 0 | finished | 0.1 | 1 | 0.2500 | 0:01:00 |\n| 2 |"));
+              HasSubstr("| 0 | finished | 0.2500 | 0.1 | 1 | 0:01:00 |\n| 2 |"));
 }
 
 TEST(SweepDocument, WarnsIfTestDataDecide) {

@@ -109,8 +109,7 @@ void write_record(const TemporaryFolder& folder) {
 TEST(TensorBoardLog, ARecordIsWrittenAfterwards) {
   const TemporaryFolder folder;
   write_record(folder);
-  Sources sources;
-  const auto files = write_tensorboard(folder / "run", folder / "out", sources);
+  const auto files = write_tensorboard(folder / "run", folder / "out");
   ASSERT_THAT(files, ElementsAre("events.out.tfevents.1769860800.retort.0000",
                                  "evaluate/events.out.tfevents.1769860802.retort.0000",
                                  "train/events.out.tfevents.1769860801.retort.0000"));
@@ -157,8 +156,7 @@ TEST(TensorBoardLog, AResumedRunReplacesWhatItWroteAsAWhole) {
 
 TEST(TensorBoardLog, NothingMeasuredIsNothingWritten) {
   const TemporaryFolder folder;
-  Sources sources;
-  EXPECT_THAT(write_tensorboard(folder.path(), folder / "out", sources), IsEmpty());
+  EXPECT_THAT(write_tensorboard(folder.path(), folder / "out"), IsEmpty());
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ TEST(RunCurves, ShowFirstAndLastValueAndTheCourse) {
   for (int step = 1; step <= 3; ++step) lines += line("train/loss", std::to_string(4 - step), step);
   folder.write("metrics.jsonl",
                lines + line("train/loss", "\"nan\"", 4) + line("train/rate", "5", 2));
-  EXPECT_EQ(curves_text(folder.path(), {80, true}),
+  EXPECT_EQ(curves_text(folder.path(), {.width = 80, .has_blocks = true}),
             "metric      node   first  last  curve\n"
             "train/rate  train      5     5  ██\n"
             "train/loss  train      3     1  █▅▁\n");
@@ -27,7 +27,7 @@ TEST(RunCurves, ShowFirstAndLastValueAndTheCourse) {
 
 TEST(RunCurves, AreEmptyWithoutACourse) {
   const TemporaryFolder folder;
-  EXPECT_EQ(curves_text(folder.path(), {80, true}), "");
+  EXPECT_EQ(curves_text(folder.path(), {.width = 80, .has_blocks = true}), "");
 }
 
 }  // namespace

@@ -71,12 +71,10 @@ TEST(PlanText, SaysByHowManyBytesEachAlternativeIsOver) {
       text,
       HasSubstr("needs 1.25 GiB of 1.00 GiB (memory.budget): does not fit, 256.0 MiB too much\n"));
   EXPECT_THAT(text,
-              HasSubstr("as written            bit       1.00x     1.00x  256.0 MiB too much\n"));
-  EXPECT_THAT(
-      text,
-      HasSubstr("memory.micro_batch=8  exact     1.00x     1.90x  fits, 324.0 MiB to spare\n"));
-  EXPECT_THAT(text, HasSubstr("–  memory.two_pass=on    exact         –         –  refused: "
-                              "BatchNorm mixes samples\n"));
+              HasSubstr("256.0 MiB too much                as written            bit       1.00x"));
+  EXPECT_THAT(text,
+              HasSubstr("fits, 324.0 MiB to spare          memory.micro_batch=8  exact     1.00x"));
+  EXPECT_THAT(text, HasSubstr("–  refused: BatchNorm mixes samples  memory.two_pass=on    exact"));
 }
 
 TEST(PlanText, WithoutABudgetNothingIsTooMuch) {

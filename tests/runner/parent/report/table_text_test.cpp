@@ -58,7 +58,7 @@ TEST(TableText, LongWordLosesItsMiddle) {
   EXPECT_EQ(
       table_text({{"needs", "of"}, {"1 MiB", "encoder.blocks.11.attention.query.weight"}}, 29),
       "needs  of\n"
-      "1 MiB  encoder.blo…uery.weight\n");
+      "1 MiB  encoder.blo…ery.weight\n");
 }
 
 TEST(TableText, LastColumnsFollowBelow) {

@@ -85,7 +85,7 @@ TEST_F(SweepResultsTest, WhatNetworksCostIsShownIfItDiffers) {
   EXPECT_THAT(results_text(results()), testing::Not(HasSubstr("trained parameters")));
   sized(1, 3072, 7 << 20);
   EXPECT_THAT(results_text(results()), HasSubstr("trained parameters  planned"));
-  EXPECT_THAT(results_text(results()), testing::ContainsRegex("0.2 +0.5000 +3072 +7.0 MiB"));
+  EXPECT_THAT(results_text(results()), testing::ContainsRegex("0.5000 +0.2 +3072 +7.0 MiB"));
   EXPECT_EQ(to_json(results())["trials"][1]["planned_bytes"], 7 << 20);
 }
 

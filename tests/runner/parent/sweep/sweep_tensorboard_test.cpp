@@ -24,6 +24,7 @@ class SweepTensorBoard : public testing::Test {
     folder_.write("sweep/0/metrics.jsonl",
                   R"({"node": "train", "name": "train/loss", "value": 2, "step": 4, "time": 1})"
                   "\n");
+    std::filesystem::create_directories(folder_ / "sweep/recipes");
     SweepJournal::make(folder_ / "sweep", plan());
   }
   static SweepPlan plan() {
@@ -56,8 +57,7 @@ TEST_F(SweepTensorBoard, ExperimentHasWhatTrialsVaryAndHowTheyAreCompared) {
 
 TEST_F(SweepTensorBoard, EachTrialWithMetricsHasAFolder) {
   std::filesystem::create_directory(folder_ / "out");
-  Sources sources;
-  const auto files = write_sweep_tensorboard(folder_ / "sweep", plan(), folder_ / "out", sources);
+  const auto files = write_sweep_tensorboard(folder_ / "sweep", plan(), folder_ / "out");
   ASSERT_EQ(files.size(), 3u);
   EXPECT_THAT(files[0], testing::StartsWith("0/events.out.tfevents.1769860800.retort"));
   EXPECT_THAT(files[1], testing::StartsWith("0/train/"));
