@@ -37,7 +37,6 @@ double memory_share(c10::Device gpu);
 void set_memory_share(double share, c10::Device gpu);
 
 /// Calls `tracker` for every event of the allocator, on any thread, until the process ends.
-void track_allocations(
-    std::function<void(const c10::CachingDeviceAllocator::TraceEntry&)> tracker);
+void track_allocations(std::function<void(const c10::CachingDeviceAllocator::TraceEntry&)> tracker);
 
 }  // namespace stages::gpu

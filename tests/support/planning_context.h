@@ -11,7 +11,8 @@
 /// A dry run that remembers what a stage planned.
 class PlanningContext final : public runner::PlanContext {
  public:
-  PlanningContext() : PlanContext({.seed = 1, .recipe_hash = "recipe", .device = test_device()}, {}) {}
+  PlanningContext()
+      : PlanContext({.seed = 1, .recipe_hash = "recipe", .device = test_device()}, {}) {}
 
   void metric(std::string_view, double, std::int64_t) override {}
   void progress(const runner::Progress&) override {}

@@ -17,8 +17,7 @@
 /// A run that remembers what a stage said. Its folder is the test's own and empty.
 class RecordingContext final : public runner::RunContext {
  public:
-  RecordingContext()
-      : RunContext({.seed = 1, .recipe_hash = "recipe", .device = test_device()}) {
+  RecordingContext() : RunContext({.seed = 1, .recipe_hash = "recipe", .device = test_device()}) {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     facts.folder = std::filesystem::path(testing::TempDir()) / "retort" /
                    (std::string(test->test_suite_name()) + "." + test->name() + "." +

@@ -69,9 +69,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attend_backward(
   HostViews views(streams().launch(query.device()));
   const at::AutoDispatchBelowADInplaceOrView below;
   const auto view = [&](const at::Tensor& x) { return views.of(x, /*writes=*/false); };
-  const auto [of_query, of_key, of_value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      view(slopes), view(query), view(key), view(value), view(output), view(sums), dropout,
-      is_causal, mask.defined() ? std::optional(view(mask)) : std::nullopt, scale);
+  const auto [of_query, of_key, of_value] =
+      at::_scaled_dot_product_flash_attention_for_cpu_backward(
+          view(slopes), view(query), view(key), view(value), view(output), view(sums), dropout,
+          is_causal, mask.defined() ? std::optional(view(mask)) : std::nullopt, scale);
   return {views.on_device(of_query, query.device()), views.on_device(of_key, query.device()),
           views.on_device(of_value, query.device()), at::Tensor()};
 }

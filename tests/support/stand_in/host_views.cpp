@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include <torch/types.h>
 #include <c10/core/CPUAllocator.h>
+#include <torch/types.h>
 
 #include "tests/support/stand_in/card_allocator.h"
 
@@ -14,7 +14,8 @@ at::Tensor HostViews::of(const at::Tensor& tensor, bool writes) {
   TORCH_CHECK(!tensor.is_conj() && !tensor.is_neg(), "the stand-in knows no lazy conjugates");
   {
     const std::lock_guard guard(lock());
-    if (Uses* const uses = card_allocator().uses_of(tensor.storage().data())) uses->add(work_, writes);
+    if (Uses* const uses = card_allocator().uses_of(tensor.storage().data()))
+      uses->add(work_, writes);
   }
   for (View& view : views_) {
     if (view.of_gpu.unsafeGetTensorImpl() != tensor.unsafeGetTensorImpl()) continue;

@@ -31,7 +31,7 @@ using c10::IValue;
 
 /// Operators whose results have sizes that depend on numbers, so that the host waits for them.
 constexpr std::array<std::string_view, 6> kWaits = {
-    "aten::nonzero", "aten::masked_select", "aten::_unique2",
+    "aten::nonzero",    "aten::masked_select",      "aten::_unique2",
     "aten::unique_dim", "aten::unique_consecutive", "aten::bincount"};
 
 /// Operators that take indices of the host, too.
@@ -89,9 +89,10 @@ class Call {
   c10::Device device_of_arguments() const {
     std::optional<c10::Device> device;
     const auto refuse = [&](const at::Tensor& tensor) {
-      TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two "
-                  "devices, ", *device, " and ", tensor.device(), "! (in ",
-                  operation_.schema().name(), ")");
+      TORCH_CHECK(false,
+                  "Expected all tensors to be on the same device, but found at least two "
+                  "devices, ",
+                  *device, " and ", tensor.device(), "! (in ", operation_.schema().name(), ")");
     };
     each_tensor([&](const at::Tensor& tensor) {
       if (!tensor.defined() || !tensor.is_cuda()) return;
@@ -129,7 +130,8 @@ class Call {
     if (value.isDevice()) return c10::Device(c10::kCPU);
     if (value.isGenerator()) return IValue(host_generator(value.toGenerator()));
     const auto wanted = argument.type()->cast<c10::OptionalType>();
-    if (value.isNone() && wanted && wanted->getElementType()->kind() == c10::TypeKind::GeneratorType)
+    if (value.isNone() && wanted &&
+        wanted->getElementType()->kind() == c10::TypeKind::GeneratorType)
       return IValue(host_generator(default_generator(device_.index())));
     return value;
   }

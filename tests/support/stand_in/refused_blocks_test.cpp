@@ -52,9 +52,7 @@ TEST(RefusedBlocks, CostNothingButTheRepetition) {
 }
 
 TEST(RefusedBlocks, MemoryIsFreeAfterTraining) {
-  const auto in_use = [] {
-    return card_allocator().getDeviceStats(0).allocated_bytes[0].current;
-  };
+  const auto in_use = [] { return card_allocator().getDeviceStats(0).allocated_bytes[0].current; };
   const std::int64_t before = in_use();
   Repeatable("cuda:0").weights();
   EXPECT_EQ(in_use(), before);

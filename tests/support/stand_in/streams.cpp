@@ -104,8 +104,9 @@ bool Streams::has_finished(void* event) {
   const std::lock_guard guard(lock());
   auto* const one = static_cast<Event*>(event);
   if (!one) return true;
-  const bool is_known = std::ranges::all_of(
-      one->clock, [&](const auto& work) { return covers(host_, {work.first, work.second}); });
+  const bool is_known = std::ranges::all_of(one->clock, [&](const auto& work) {
+    return covers(host_, {work.first, work.second});
+  });
   if (!is_known && one->polls++ < kPolls) return false;
   finish(one->clock);
   return true;
@@ -121,8 +122,9 @@ void Streams::destroy(void* event) { delete static_cast<Event*>(event); }
 bool Streams::has_finished(c10::Stream stream) {
   const std::lock_guard guard(lock());
   const Clock clock = all_of(key_of(stream));
-  const bool is_known = std::ranges::all_of(
-      clock, [&](const auto& work) { return covers(host_, {work.first, work.second}); });
+  const bool is_known = std::ranges::all_of(clock, [&](const auto& work) {
+    return covers(host_, {work.first, work.second});
+  });
   if (!is_known && polls_[key_of(stream)]++ < kPolls) return false;
   finish(clock);
   return true;
@@ -154,8 +156,9 @@ bool Streams::is_before(const Work& work, int stream) const {
 }
 
 void Streams::finish(const Clock& clock) {
-  const bool waits = std::ranges::any_of(
-      clock, [&](const auto& work) { return !covers(host_, {work.first, work.second}); });
+  const bool waits = std::ranges::any_of(clock, [&](const auto& work) {
+    return !covers(host_, {work.first, work.second});
+  });
   if (!waits) return;
   ++waits_;
   merge(host_, clock);
