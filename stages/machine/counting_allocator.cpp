@@ -242,11 +242,14 @@ CpuPool* counted_pool(c10::Device device) {
 
 }  // namespace
 
-bool has_cache(c10::Device device) { return device.is_cuda() || counted_pool(device) != nullptr; }
+bool has_cache(c10::Device device) {
+  return (device.is_cuda() && gpu::is_supported()) || counted_pool(device) != nullptr;
+}
 
 void empty_cache(c10::Device device) {
   if (CpuPool* const pool = counted_pool(device)) pool->empty_cache();
-  if (device.is_cuda() && gpu::allocator().initialized()) gpu::allocator().emptyCache();
+  if (device.is_cuda() && gpu::is_supported() && gpu::allocator().initialized())
+    gpu::allocator().emptyCache();
 }
 
 }  // namespace stages

@@ -59,7 +59,7 @@ Gpus find_gpus() {
 }
 
 std::string gpu_model(c10::Device device) {
-  return device.is_cuda() ? gpu::properties(device).model : "";
+  return device.is_cuda() && gpu::is_supported() ? gpu::properties(device).model : "";
 }
 
 runner::Result<c10::Device> choose_device(std::string_view text, const Gpus& gpus) {
@@ -131,7 +131,7 @@ bool has_words(const std::exception& error, std::span<const std::string_view> al
 }  // namespace
 
 std::optional<std::int64_t> free_device_bytes(c10::Device device) {
-  if (!device.is_cuda()) return {};
+  if (!device.is_cuda() || !gpu::is_supported()) return {};
   try {
     c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
     return static_cast<std::int64_t>(gpu::allocator().getMemoryInfo(device.index()).first);

@@ -46,6 +46,9 @@ std::int64_t take_cpu_peak() {
 
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
+/// False too for the GPU of a plan in a program that can use none.
+bool is_gpu(c10::Device device) { return device.is_cuda() && gpu::is_supported(); }
+
 std::int64_t take_gpu_peak(c10::Device device) {
   c10::DeviceAllocator& allocator = gpu::allocator();
   if (!allocator.initialized()) return 0;
@@ -90,7 +93,7 @@ MemoryMeter::~MemoryMeter() {
 
 std::int64_t MemoryMeter::peak_since_last() {
   const std::lock_guard lock(watchers().mutex);
-  const std::int64_t peak = device_.is_cuda() ? take_gpu_peak(device_) : take_cpu_peak();
+  const std::int64_t peak = is_gpu(device_) ? take_gpu_peak(device_) : take_cpu_peak();
   for (MemoryMeter* const meter : watchers().meters) {
     if (meter->device_ == device_) meter->peak_ = std::max(meter->peak_, peak);
   }
@@ -103,7 +106,7 @@ std::int64_t MemoryMeter::in_use() const {
 }
 
 MemoryUse MemoryMeter::use() const {
-  if (device_.is_cuda()) return gpu_use(device_);
+  if (is_gpu(device_)) return gpu_use(device_);
   const auto* const counter = CountingAllocator::innermost();
   if (const CpuPool* const pool = counter ? counter->pool() : nullptr)
     return {.allocated = counter->live_bytes(),
@@ -120,13 +123,13 @@ std::int64_t MemoryMeter::budget() const {
     if (const auto* const counter = CountingAllocator::innermost())
       return counter->limit().value_or(all);
   }
-  if (device_.is_cuda() && gpu::allocator().initialized())
+  if (is_gpu(device_) && gpu::allocator().initialized())
     return static_cast<std::int64_t>(gpu::memory_share(device_) * static_cast<double>(all));
   return all;
 }
 
 std::int64_t MemoryMeter::available() const {
-  if (device_.is_cuda()) return gpu::properties(device_).memory_bytes;
+  if (is_gpu(device_)) return gpu::properties(device_).memory_bytes;
   const std::int64_t machine = kilobytes_field("/proc/meminfo", "MemTotal");
   return std::min(machine, cgroup_memory().value_or(machine));
 }

@@ -40,6 +40,7 @@ runner::NamedBytes host_memory(const std::filesystem::path& root) {
 
 std::int64_t gpu_memory(c10::Device gpu, int ranks) {
   const std::int64_t bytes = MemoryMeter(gpu).available() / ranks;
+  if (!gpu::is_supported()) return bytes;
   at::globalContext().lazyInitDevice(at::kCUDA);
   const auto free = static_cast<std::int64_t>(gpu::allocator().getMemoryInfo(gpu.index()).first);
   const std::int64_t own = MemoryMeter(gpu).use().reserved + gpu_context(gpu_model(gpu)).at_start;
@@ -90,7 +91,7 @@ ScopedMemoryBudget::ScopedMemoryBudget(std::int64_t bytes, c10::Device device) :
       allocator->set_limit(bytes);
     }
   }
-  if (device.is_cuda()) {
+  if (device.is_cuda() && gpu::is_supported()) {
     at::globalContext().lazyInitDevice(at::kCUDA);  // otherwise the allocator has no GPU
     const auto all = static_cast<double>(MemoryMeter(device).available());
     share_before_ = gpu::memory_share(device);
@@ -104,7 +105,7 @@ ScopedMemoryBudget::~ScopedMemoryBudget() {
   if (device_.is_cpu()) {
     if (auto* const allocator = CountingAllocator::innermost()) allocator->set_limit(bytes_before_);
   }
-  if (!device_.is_cuda()) return;
+  if (!device_.is_cuda() || !gpu::is_supported()) return;
   try {
     gpu::set_memory_share(share_before_, device_);
   } catch (const c10::Error&) {

@@ -173,6 +173,12 @@ class Shown final : public torch::autograd::SavedVariableHooks {
 /// In C++, such hooks can only be set through an engine.
 class ShowingEngine final : public torch::autograd::Engine {
  public:
+  /// LibTorch starts threads for GPUs once in a process, for the engine that is the first to run.
+  /// This engine needs its own, even if another one has run before.
+  ShowingEngine() {
+    get_base_engine().initialize_device_threads_pool();
+    start_device_threads();
+  }
   static torch::autograd::Engine& instance() {
     static auto* const engine = new ShowingEngine;  // never destroyed: its threads outlive main()
     return *engine;

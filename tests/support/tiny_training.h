@@ -53,7 +53,7 @@ struct TinyTraining {
     std::vector<at::Tensor> all;
     for (const auto& [name, tensor] : weights(*network))
       all.push_back(tensor.detach().flatten().clone());
-    return torch::cat(all);
+    return torch::cat(all).cpu();
   }
   runner::ErrorCode code{};
 };
