@@ -114,7 +114,7 @@ TEST_F(TrainSoup, OtherClassesAreRefused) {
   renamed.run();
   Json runs = both("greedy");
   runs["runs"][1] = (renamed.context.node().folder / "checkpoints").string();
-  EXPECT_REFUSED(run(runs), kOptionConflict, "/runs/1", "other classes", "'a'");
+  EXPECT_REFUSED(run(runs), kOptionConflict, "/runs/1", "different classes", "'a'");
 }
 
 TEST_F(TrainSoup, InterpolationTakesOneRun) {

@@ -70,7 +70,7 @@ TEST_F(ImageParts, LinksOutOfTheFolderAndNowhereAreRefused) {
   runner::Diagnostics found = errors({"a"});  // in the order of the folder
   std::ranges::sort(found, {}, &runner::Diagnostic::code);
   EXPECT_ALL_REFUSED(found, {kMissingImage, "", {path("a/nowhere.jpg")}},
-                     {kOutsideRoot, "", {path("a/outside.jpg"), "of '" + path("a") + "'"}});
+                     {kOutsideRoot, "", {path("a/outside.jpg"), "outside '" + path("a") + "'"}});
 }
 
 TEST_F(ImageParts, AreReadAsInEvaluation) {

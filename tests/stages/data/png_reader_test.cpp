@@ -38,9 +38,9 @@ TEST(PngReader, GreyIsRepeated) {
 TEST(PngReader, MissingPixelsAreCorrupt) {
   auto file = encode_png(50, 50, picture(50, 50).pixels.data());
   file.resize(file.size() / 2);
-  EXPECT_REFUSED(image_faults(file), kCorruptImage, "", "too early");
+  EXPECT_REFUSED(image_faults(file), kCorruptImage, "", "is truncated");
   file.resize(30);
-  EXPECT_REFUSED(image_faults(file), kCorruptImage, "", "too early");
+  EXPECT_REFUSED(image_faults(file), kCorruptImage, "", "is truncated");
   file.resize(12);
   EXPECT_REFUSED(image_faults(file), kCorruptImage, "", "header");
 }

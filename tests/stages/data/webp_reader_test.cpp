@@ -69,7 +69,7 @@ TEST(WebpReader, CutOffFileIsCorrupt) {
     for (std::size_t size = 12; size + 1 < whole.size(); ++size) {
       auto file = whole;
       file.resize(size);
-      EXPECT_REFUSED(image_faults(file), kCorruptImage, "", "too early")
+      EXPECT_REFUSED(image_faults(file), kCorruptImage, "", "is truncated")
           << name << " of " << size << " bytes";
     }
   }

@@ -372,7 +372,7 @@ TEST_F(Classification, SkippedSamplesAreCountedAndTheRestKeepTheirNames) {
 TEST_F(Classification, SkippingEverySampleIsAnError) {
   const auto test = flowers();
   test->skipped = {0, 1, 2, 3};
-  EXPECT_REFUSED(refusal(test), kTooFewSamples, "", "no samples");
+  EXPECT_REFUSED(refusal(test), kTooFewSamples, "", "no readable samples");
 }
 
 TEST_F(Classification, EmptyTestSetIsAnError) {

@@ -174,7 +174,8 @@ TEST_F(AdapterFolderTest, AllThatDoesNotFitIsListedAndNothingIsTaken) {
                  "1 tensor missing: " + std::string(kFirst) + "lora_A.weight",
                  "1 tensor unexpected: "
                  "base_model.model.vision_model.encoder.layers.9.self_attn.q_proj.lora_A.weight",
-                 "2 tensors of another", std::string(kFirst) + "base_layer.bias (7, not 8)");
+                 "2 tensors with a different shape",
+                 std::string(kFirst) + "base_layer.bias (7, not 8)");
   expect_same_tensors(one.lora, other.lora);
 }
 

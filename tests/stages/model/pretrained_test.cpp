@@ -101,7 +101,7 @@ TEST(Pretrained, EverythingThatDoesNotFitIsSaidAndNothingIsTaken) {
   EXPECT_FALSE(report.fits());
   EXPECT_EQ(report.misfits(),
             "1 missing (vision_model.post_layernorm.bias), 1 unexpected "
-            "(vision_model.encoder.layers.2.mlp.fc1.bias), 1 of another shape "
+            "(vision_model.encoder.layers.2.mlp.fc1.bias), 1 with a different shape "
             "(vision_model.pre_layrnorm.weight [9] for [8])");
   EXPECT_TRUE(torch::equal(features(to), before));
 }

@@ -114,7 +114,7 @@ TEST(ResNetWeights, OfACheckpointAreFoundBelowItsKeyAndPrefix) {
   const auto network = narrow(18);
   const ResNetWeightsReport report = load(*network, folder / "feti.pt.tar");
   EXPECT_EQ(report.text(18),
-            "120 tensors of ResNet-18, below 'module.resnet.'; left out: module.resnet.fc.bias, "
+            "120 tensors of ResNet-18, under 'module.resnet.'; left out: module.resnet.fc.bias, "
             "module.resnet.fc.weight; unmatched: module.film.weight");
   expect_values(*network, saved, "module.resnet.");
 }

@@ -202,7 +202,7 @@ TEST(SeResNeXt, WeightsAreTakenByNameAndTheirClassifierIsLeftOut) {
   }
   EXPECT_FALSE(values_of(*network, "classifier.1.weight").equal(saved.at("classifier.1.weight")));
   EXPECT_THAT(model->notes(*network),
-              ElementsAre(HasSubstr("tensors below 'backbone.'; left out: classifier.1.bias")));
+              ElementsAre(HasSubstr("tensors under 'backbone.'; left out: classifier.1.bias")));
 }
 
 TEST(SeResNeXt, WeightsThatDoNotFitAreNamed) {

@@ -69,7 +69,7 @@ TEST(TimmWeights, AreReadFromSafetensors) {
 TEST(TimmWeights, OfANetworkWithAHeadAreFoundBelowTheirPrefix) {
   const TimmWeightsReport report = report_of(saved_by_timm("backbone.", "classifier.9."));
   EXPECT_EQ(report.text(),
-            "118 tensors below 'backbone.'; left out: classifier.9.weight, classifier.9.bias");
+            "118 tensors under 'backbone.'; left out: classifier.9.weight, classifier.9.bias");
   EXPECT_EQ(report_of(saved_by_timm("module.backbone.", "module.classifier.9.")).misfits(), "");
 }
 
@@ -96,7 +96,7 @@ TEST(TimmWeights, AnythingElseIsNamed) {
   NamedTensors wide = saved_by_timm();
   wide.set("conv1.weight", torch::ones({4, 3, 7, 7}));
   EXPECT_EQ(report_of(wide).misfits(),
-            "1 of another shape: conv1.weight [4, 3, 7, 7] for [2, 3, 7, 7]");
+            "1 with a different shape: conv1.weight [4, 3, 7, 7] for [2, 3, 7, 7]");
 }
 
 TEST(TimmWeights, CadenesNamesAreKnown) {

@@ -103,7 +103,8 @@ TEST_F(HostedTowerPair, EmbeddingsThatDoNotSuitAreRefused) {
   played.texts = torch::ones({3, 5});
   EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/text", "of width 5");
   played.texts = torch::ones({3});
-  EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/text", "the shape (3) for 3 texts");
+  EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/text",
+                 "embeddings of shape (3) for 3 texts");
   played.images = torch::ones({1, 4});
   EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/image", "(1, 4) for 2 images");
   played.images = torch::ones({2, 4}, at::kLong);

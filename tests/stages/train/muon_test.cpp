@@ -72,7 +72,7 @@ TEST(Muon, PatternThatMatchesNothingIsRefused) {
 TEST(Muon, TrainingWithoutMatricesIsRefused) {
   const std::vector<ParameterGroup> groups = {
       {.name = "", .optimizer = kMuon, .parameters = {{"head.weight", torch::ones({3, 2})}}}};
-  EXPECT_REFUSED(check_muon(groups), kOptionConflict, "/optimizer", "has none");
+  EXPECT_REFUSED(check_muon(groups), kOptionConflict, "/optimizer", "none are trained");
 }
 
 }  // namespace

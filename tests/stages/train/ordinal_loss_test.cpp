@@ -114,7 +114,7 @@ TEST(OrdinalLoss, ListedOrderMustBeThatOfTheData) {
   listed.order = {"none", "mild", "severe"};
   EXPECT_NO_THROW(check_order(listed, data_with({"none", "mild", "severe"})));
   EXPECT_REFUSED(check_order(listed, data_with({"mild", "none", "severe"})), kOptionConflict,
-                 "/loss/order", "another order", "0_none");
+                 "/loss/order", "a different order", "0_none");
   EXPECT_REFUSED(check_order(listed, data_with({"none", "mild"})), kOptionConflict, "/loss/order",
                  "'severe'");
   EXPECT_REFUSED(check_order(listed, data_with({"none", "mild", "severe", "worst"})),
