@@ -135,7 +135,7 @@ TEST_F(OneVsOne, PairsAreTrainedByTheTrialsOfASweep) {
     nodes += "train." + std::string(pair) + ",";
   const std::string same = "seed=77 threads=1 ";
   const Ended swept =
-      retort("sweep r.yaml " + same + "run.only=" + nodes + "null sweep.dir=swept --slots 2 -q",
+      retort("sweep r.yaml " + same + "run.only=" + nodes + "null sweep.dir=swept --slots 2 --reuse -q",
              folder_.path());
   ASSERT_EQ(swept.exit, 0) << swept.err;
   ASSERT_EQ(run(same + "run.dir=whole").exit, 0);
