@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kFirstPower = -40, kPerPower = 4;
 constexpr std::int64_t kPerSign = (kHistogramBuckets - 1) / 2;
-constexpr std::int64_t kChunk = 1 << 18;  // elements
+constexpr std::int64_t kHistogramChunk = 1 << 18;  // elements
 
 /// While this object lives, LibTorch may add in any order: the sum of integers is the same, and the
 /// ordered addition on a GPU would first sort them.
@@ -61,8 +61,8 @@ void add_value_counts(const at::Tensor& tensor, const at::Tensor& counts) {
   const torch::NoGradGuard no_graph;
   const AnyOrder any_order;
   const at::Tensor all = elements(tensor.detach()), one = torch::ones({1}, counts.options());
-  for (std::int64_t begin = 0; begin < all.numel(); begin += kChunk) {
-    const std::int64_t size = std::min(kChunk, all.numel() - begin);
+  for (std::int64_t begin = 0; begin < all.numel(); begin += kHistogramChunk) {
+    const std::int64_t size = std::min(kHistogramChunk, all.numel() - begin);
     counts.scatter_add_(0, bucket_indices(all.narrow(0, begin, size)), one.expand({size}));
   }
 }

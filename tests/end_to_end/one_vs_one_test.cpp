@@ -134,9 +134,9 @@ TEST_F(OneVsOne, PairsAreTrainedByTheTrialsOfASweep) {
   for (const char* pair : {"0-1", "0-2", "0-3", "0-4", "1-2", "1-3", "1-4", "2-3", "2-4", "3-4"})
     nodes += "train." + std::string(pair) + ",";
   const std::string same = "seed=77 threads=1 ";
-  const Ended swept =
-      retort("sweep r.yaml " + same + "run.only=" + nodes + "null sweep.dir=swept --slots 2 --reuse -q",
-             folder_.path());
+  const Ended swept = retort(
+      "sweep r.yaml " + same + "run.only=" + nodes + "null sweep.dir=swept --slots 2 --reuse -q",
+      folder_.path());
   ASSERT_EQ(swept.exit, 0) << swept.err;
   ASSERT_EQ(run(same + "run.dir=whole").exit, 0);
   EXPECT_TRUE(networks("swept/10") == networks("whole"));

@@ -62,7 +62,8 @@ TEST_F(Runs, AreListedShownComparedTaggedAndRemoved) {
   EXPECT_EQ(listed("--sort train.optimizer.learning_rate --reverse"),
             std::vector<std::string>(all.rbegin(), all.rend()));
   const Ended table = runs("ls 'train.optimizer.learning_rate=0.5'");
-  EXPECT_THAT(table.out, testing::ContainsRegex("outputs/0\\.5 +classify_tiny +finished"));
+  EXPECT_THAT(table.out, testing::ContainsRegex(
+                             "outputs/0\\.5 +finished +evaluate/top1 [0-9.]+ +classify_tiny"));
   EXPECT_EQ(table.err, "");
 
   const json shown = result("show outputs/0.5");

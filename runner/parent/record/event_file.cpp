@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "events.out.tfevents.", kOurs = ".retort.";
+constexpr std::string_view kEventFilePrefix = "events.out.tfevents.", kOurs = ".retort.";
 
 constexpr std::array<std::uint32_t, 256> crc_table() {
   constexpr std::uint32_t kCastagnoli = 0x82F63B78;  // with reversed bits
@@ -33,7 +33,7 @@ fs::path next_name(const fs::path& folder, double time) {
   std::array<char, 64> name{};
   fs::path path;
   for (int number = 0; path.empty() || fs::exists(path); ++number) {
-    std::snprintf(name.data(), name.size(), "%s%010lld%s%04d", kPrefix.data(),
+    std::snprintf(name.data(), name.size(), "%s%010lld%s%04d", kEventFilePrefix.data(),
                   static_cast<long long>(time), kOurs.data(), number);
     path = folder / name.data();
   }
@@ -86,7 +86,8 @@ void remove_event_files(const fs::path& folder) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name.starts_with(kPrefix) && name.find(kOurs) != name.npos) found.push_back(entry->path());
+    if (name.starts_with(kEventFilePrefix) && name.find(kOurs) != name.npos)
+      found.push_back(entry->path());
   }
   for (const fs::path& path : found) fs::remove(path, error);
 }

@@ -30,7 +30,7 @@ bool is_compared(std::string_view key) {
 }
 
 /// Returns "train.epochs" for "/train/epochs".
-std::string dotted(std::string pointer) {
+std::string key_of_path(std::string pointer) {
   std::ranges::replace(pointer, '/', '.');
   return pointer.substr(std::min<std::size_t>(pointer.size(), 1));
 }
@@ -43,7 +43,7 @@ std::optional<double> as_number(const std::string& text) {
   return number;
 }
 
-bool is_number(const std::string& text) { return as_number(text).has_value(); }
+bool is_number_text(const std::string& text) { return as_number(text).has_value(); }
 bool is_flag(const std::string& text) { return text == "true" || text == "false"; }
 
 /// Returns a google.protobuf.Value.
@@ -57,7 +57,7 @@ ProtobufMessage as_value(const std::string& text) {
 ProtobufMessage info_of(const std::string& key, const std::vector<std::string>& values) {
   constexpr std::uint64_t kText = 1, kFlag = 2, kNumber = 3;  // DataType
   ProtobufMessage info = ProtobufMessage().text(1, key);
-  if (!values.empty() && std::ranges::all_of(values, is_number)) {
+  if (!values.empty() && std::ranges::all_of(values, is_number_text)) {
     std::vector<double> numbers;
     for (const std::string& value : values) numbers.push_back(*as_number(value));
     const auto [least, most] = std::ranges::minmax(numbers);
@@ -84,7 +84,7 @@ Hparams overridden_options(const Json& recipe, const Json& origins,
   if (!origins.is_object()) return {};
   for (const auto& [pointer, origin] : origins.items()) {
     if (!origin.is_object() || origin.value("from", Json()) != "override") continue;
-    std::string key = dotted(pointer);  // the elements of a list are one value
+    std::string key = key_of_path(pointer);  // the elements of a list are one value
     while (!values.contains(key) && key.find('.') != key.npos) key.resize(key.rfind('.'));
     if (values.contains(key)) overridden[key] = values.at(key);
   }
