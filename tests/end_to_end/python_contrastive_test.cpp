@@ -304,7 +304,7 @@ TEST_F(HostedTowers, TokenizerThatTheNetworkWasNotMadeForIsRefused) {
                            .tokens = 100})),
               HasSubstr("embeddings for 100 tokens"));
   const std::string more = refusal(net({.tokens = 49408}));
-  EXPECT_THAT(more, HasSubstr("embeddings of 49408 tokens, but the tokenizer without merges"));
+  EXPECT_THAT(more, HasSubstr("embeddings for 49408 tokens, but the tokenizer without merges"));
   EXPECT_THAT(more, HasSubstr("name the merges"));
   EXPECT_THAT(refusal(net(), "model.towers.tokenizer.context_length=20"),
               AllOf(HasSubstr("[/model/towers/text]"),
