@@ -86,15 +86,18 @@ PredictionTable prediction_table_from(std::string_view text) {
   table.group = place_of_column(table.columns, "group");
   table.targets = target_columns(table.columns);
   if (table.targets.empty()) find_class_columns(table);
+  std::vector<std::size_t> numbers;  // columns
+  for (const PredictionTable::Target& target : table.targets)
+    numbers.insert(numbers.end(), {target.truth, target.predicted});
+  for (const PredictionTable::Label& label : table.labels) numbers.push_back(label.probability);
   for (std::size_t number = 2; (row = take_csv_line(text)); ++number) {
     if (row->size() != table.columns.size())
       throw std::runtime_error("its row " + std::to_string(number) + " has " +
                                std::to_string(row->size()) + " fields, not " +
                                std::to_string(table.columns.size()));
-    for (const PredictionTable::Target& target : table.targets)
-      for (const std::size_t place : {target.truth, target.predicted})
-        if (!std::isfinite(number_of_field((*row)[place])))
-          throw std::runtime_error("one of its numbers is not a number");
+    for (const std::size_t place : numbers)
+      if (!std::isfinite(number_of_field((*row)[place])))
+        throw std::runtime_error("one of its numbers is not a number");
     table.rows.push_back(*std::move(row));
   }
   return table;

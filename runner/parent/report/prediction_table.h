@@ -36,7 +36,8 @@ struct PredictionTable {
   std::vector<std::size_t> probabilities;
   /// The column with the probability of the sample's label, if there is one.
   std::optional<std::size_t> label_probability;
-  /// For a multi-label evaluation; `label` and `predicted` then hold names separated by "|".
+  /// Set for a multi-label evaluation, in which case `label` and `predicted` hold names separated
+  /// by "|", and all probabilities are finite.
   std::vector<Label> labels;
 
   std::vector<Target> targets;  ///< for an evaluation of numbers; all of their fields are finite

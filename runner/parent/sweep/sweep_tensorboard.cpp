@@ -79,9 +79,13 @@ void write_experiment(const fs::path& sweep, const SweepPlan& plan, const SweepR
   });
   if (!is_shown) return;
   const fs::path folder = SweepLayout(sweep).tensorboard();
-  make_folders(folder);
-  remove_event_files(folder);
-  add_experiment(experiment_of(sweep, plan, results), folder);
+  try {
+    make_folders(folder);
+    remove_event_files(folder);
+    add_experiment(experiment_of(sweep, plan, results), folder);
+  } catch (const fs::filesystem_error& error) {
+    throw WriteError(write_diagnostic(folder, error.code().value(), ErrorCode::kCannotCreate));
+  }
 }
 
 std::vector<std::string> write_sweep_tensorboard(const fs::path& sweep, const SweepPlan& plan,

@@ -19,14 +19,13 @@ HparamsExperiment experiment_of(const std::filesystem::path& sweep, const SweepP
                                 const SweepResults& results);
 
 /// Writes experiment_of() for the sweep in `sweep` into its folder tensorboard/, if its trials
-/// write such files (run.tensorboard). Throws WriteError or std::filesystem::filesystem_error, as
-/// does write_sweep_tensorboard().
+/// write such files (run.tensorboard). Throws WriteError.
 void write_experiment(const std::filesystem::path& sweep, const SweepPlan& plan,
                       const SweepResults& results);
 
 /// Writes a sweep and all its recorded trials into the existing `folder` as event files of
 /// TensorBoard: each trial in a subfolder with its number. Returns the files below `folder`; empty
-/// if nothing was measured.
+/// if nothing was measured. Throws WriteError or std::filesystem::filesystem_error.
 std::vector<std::string> write_sweep_tensorboard(const std::filesystem::path& sweep,
                                                  const SweepPlan& plan,
                                                  const std::filesystem::path& folder);

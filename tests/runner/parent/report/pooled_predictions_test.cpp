@@ -209,8 +209,10 @@ TEST_F(PooledPredictions, TableThatIsDamagedIsNamed) {
   EXPECT_REFUSED(errors("name,label\n"), kDamagedRecord, "", "it has no column 'predicted'");
   EXPECT_REFUSED(errors("name,label,predicted\na,b\n"), kDamagedRecord, "",
                  "its row 2 has 2 fields, not 3");
-  EXPECT_REFUSED(errors("name,target,prediction\na,1,inf\n"), kDamagedRecord, "",
-                 "one of its numbers is not a number");
+  for (const char* text :
+       {"name,target,prediction\na,1,inf\n", "name,label,predicted,correct,p_a\n1,a,a,true,nan\n",
+        "name,label,predicted,correct,p_a\n1,a,a,true,\n"})
+    EXPECT_REFUSED(errors(text), kDamagedRecord, "", "one of its numbers is not a number");
 }
 
 TEST_F(PooledPredictions, MissingTableIsSaid) {
