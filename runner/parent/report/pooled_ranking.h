@@ -14,7 +14,7 @@ class PooledRanking {
     double score = 0;
     bool is_positive = false;
   };
-  /// `samples` are numbered in this order.
+  /// `samples` are numbered in this order. Their scores must not be NaN.
   explicit PooledRanking(std::vector<Scored> samples);
 
   /// Returns the area when sample i occurs `times[i]` times; samples with equal scores count half.
