@@ -73,6 +73,15 @@ TEST_F(GraphTest, PortsAreWiredByTypeAndNameAndNodesSorted) {
                           "evaluate.test<data.test", "evaluate.checkpoint<train.checkpoint"));
 }
 
+TEST_F(GraphTest, RunOnlyKeepsOneNodeAndWhatItNeeds) {
+  EXPECT_THAT(ids(graph(kWhole + "run: {only: train}\n")), ElementsAre("data", "model", "train"));
+  const auto refused = compiled(kWhole + "run: {only: trian}\n");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.errors().front().code, ErrorCode::kUnknownNode);
+  EXPECT_EQ(refused.errors().front().pointer, "/run/only");
+  EXPECT_EQ(refused.errors().front().help, "did you mean 'train'?");
+}
+
 TEST_F(GraphTest, OptionalPortIsNotFedByAnotherName) {
   const Graph g =
       graph("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\n");
