@@ -1,7 +1,6 @@
 #include "runner/parent/page/parallel_coordinates.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "runner/parent/registry/run_entry.h"
 #include "runner/parent/svg/plot.h"
+#include "runner/shared/text/finite_number.h"
 
 namespace runner {
 namespace {
@@ -23,14 +23,6 @@ struct Coordinate {
   std::vector<std::pair<double, std::string>> marks = {};  // from 0, the lower end, to 1
   std::vector<double> places = {};                         // one for each trial
 };
-
-std::optional<double> number_in_setting(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    return std::nullopt;
-  return value;
-}
 
 Coordinate of_numbers(std::string name, const std::vector<double>& values) {
   const double low = std::ranges::min(values), high = std::ranges::max(values);
@@ -74,7 +66,7 @@ Coordinate of_key(const std::string& key, const std::vector<const TrialResult*>&
   for (const TrialResult* trial : trials) {
     const auto found = trial->settings.find(key);
     texts.push_back(found == trial->settings.end() ? "–" : found->second);
-    if (const auto number = number_in_setting(texts.back())) numbers.push_back(*number);
+    if (const auto number = finite_number(texts.back())) numbers.push_back(*number);
   }
   return numbers.size() == texts.size() ? of_numbers(key, numbers) : of_names(key, texts);
 }

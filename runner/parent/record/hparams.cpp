@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <optional>
 #include <string_view>
 
@@ -13,6 +11,7 @@
 #include "runner/parent/record/summary_value.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/finite_number.h"
 #include "runner/shared/value/flat_json.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -35,20 +34,12 @@ std::string key_of_path(std::string pointer) {
   return pointer.substr(std::min<std::size_t>(pointer.size(), 1));
 }
 
-std::optional<double> as_number(const std::string& text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number))
-    return std::nullopt;
-  return number;
-}
-
-bool is_number_text(const std::string& text) { return as_number(text).has_value(); }
+bool is_number_text(const std::string& text) { return finite_number(text).has_value(); }
 bool is_flag(const std::string& text) { return text == "true" || text == "false"; }
 
 /// Returns a google.protobuf.Value.
 ProtobufMessage as_value(const std::string& text) {
-  if (const auto number = as_number(text)) return ProtobufMessage().float64(2, *number);
+  if (const auto number = finite_number(text)) return ProtobufMessage().float64(2, *number);
   if (is_flag(text)) return ProtobufMessage().number(4, text == "true" ? 1 : 0);
   return ProtobufMessage().text(3, text);
 }
@@ -59,7 +50,7 @@ ProtobufMessage info_of(const std::string& key, const std::vector<std::string>& 
   ProtobufMessage info = ProtobufMessage().text(1, key);
   if (!values.empty() && std::ranges::all_of(values, is_number_text)) {
     std::vector<double> numbers;
-    for (const std::string& value : values) numbers.push_back(*as_number(value));
+    for (const std::string& value : values) numbers.push_back(*finite_number(value));
     const auto [least, most] = std::ranges::minmax(numbers);
     info.number(4, kNumber).message(6, ProtobufMessage().float64(1, least).float64(2, most));
   } else {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <initializer_list>
 #include <stdexcept>
@@ -12,6 +11,7 @@
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/csv.h"
+#include "runner/shared/text/finite_number.h"
 
 namespace runner {
 namespace {
@@ -106,9 +106,7 @@ PredictionTable prediction_table_from(std::string_view text) {
 }  // namespace
 
 double number_of_field(const std::string& field) {
-  double value = 0;
-  const auto end = std::from_chars(field.data(), field.data() + field.size(), value);
-  return end.ec == std::errc() && end.ptr == field.data() + field.size() ? value : std::nan("");
+  return finite_number(field).value_or(std::nan(""));
 }
 
 Result<PredictionTable> read_prediction_table(const std::filesystem::path& folder,

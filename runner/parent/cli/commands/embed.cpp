@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <iomanip>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "runner/parent/run/plan_request.h"
 #include "runner/parent/run/prediction_output.h"
 #include "runner/shared/text/csv.h"
+#include "runner/shared/text/finite_number.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/value/json_fields.h"
@@ -44,12 +44,8 @@ Diagnostic embed_misused(std::string message, std::string help) {
 
 /// Returns the value of --similarity; nullopt if it is not a cosine.
 std::optional<double> similarity_of(const EmbedFlags& flags) {
-  const std::string& text = flags.similarity;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_cosine =
-      error == std::errc() && end == text.data() + text.size() && value >= -1 && value <= 1;
-  return is_cosine ? std::optional(value) : std::nullopt;
+  const auto value = finite_number(flags.similarity);
+  return value && *value >= -1 && *value <= 1 ? value : std::nullopt;
 }
 
 /// Checks the flags and returns them, or errors. With --model, the first word is moved to the

@@ -1,4 +1,3 @@
-#include <charconv>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "runner/parent/run/plan_request.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/finite_number.h"
 
 namespace runner {
 namespace {
@@ -41,11 +41,8 @@ Diagnostic usage(std::string message, std::string help) {
 }
 
 std::optional<double> positive_number(const std::string& text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || !(number > 0) || number > 1e6)
-    return {};
-  return number;
+  const auto number = finite_number(text);
+  return number && *number > 0 && *number <= 1e6 ? number : std::nullopt;
 }
 
 Result<RangeOfRates> range_of(const LrFindFlags& flags) {

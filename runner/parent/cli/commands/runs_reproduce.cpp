@@ -1,4 +1,3 @@
-#include <charconv>
 #include <cmath>
 #include <optional>
 
@@ -7,6 +6,7 @@
 #include "runner/parent/cli/commands/runs.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/report/reproduction.h"
+#include "runner/shared/text/finite_number.h"
 #include "runner/shared/text/printable.h"
 
 namespace runner {
@@ -19,10 +19,8 @@ constexpr auto kWithinToleranceExit = static_cast<ExitCode>(2),
                kDifferentExit = static_cast<ExitCode>(3);
 
 std::optional<double> tolerance_from(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  return is_number && std::isfinite(value) && value >= 0 ? std::optional(value) : std::nullopt;
+  const auto number = finite_number(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 Diagnostic no_tolerance(const std::string& text) {
