@@ -334,7 +334,8 @@ TEST_F(HostedTowers, WrongEmbeddingsAreNamed) {
   EXPECT_THAT(images("None"), HasSubstr("the image tower returned NoneType"));
   EXPECT_THAT(images("{'features': image}"), HasSubstr("returned dict with 'features'"));
   EXPECT_THAT(images("image.mean(3)"), HasSubstr("returned embeddings of shape (8, 3, 16) for"));
-  EXPECT_THAT(images("self.of_images(image[1:, 0, 0, :8])"), HasSubstr("the shape (7, 6) for 8"));
+  EXPECT_THAT(images("self.of_images(image[1:, 0, 0, :8])"),
+              HasSubstr("embeddings of shape (7, 6) for 8"));
   EXPECT_THAT(images("image[:, 0, 0, :6].long()"), HasSubstr("embeddings of type Long"));
   EXPECT_THAT(images("torch.zeros(len(image), 6)"),
               HasSubstr("returned 'image_embeddings' on cpu"));
