@@ -29,7 +29,6 @@ class Fiber {
   /// Returns to the caller of resume(). Only the work calls it.
   void pause();
 
-  bool has_ended() const { return has_ended_; }
   /// True if the address is on this fiber's stack.
   bool owns(const void* address) const;
 
