@@ -41,7 +41,7 @@ Attended attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor
                 const std::optional<at::Tensor>& mask, double dropout, bool is_causal, bool,
                 std::optional<double> scale) {
   const c10::DeviceGuard guard(query.device());
-  HostViews views(streams().launch(query.device()));
+  HostViews views(streams().launch(query.device(), "attention"));
   const at::AutoDispatchBelowADInplaceOrView below;
   const auto view = [&](const at::Tensor& x) { return views.of(x, /*writes=*/false); };
   const auto [output, sums] = at::_scaled_dot_product_flash_attention_for_cpu(
@@ -66,7 +66,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attend_backward(
     double dropout, bool is_causal, const at::Tensor&, const at::Tensor&,
     std::optional<double> scale) {
   const c10::DeviceGuard guard(query.device());
-  HostViews views(streams().launch(query.device()));
+  HostViews views(streams().launch(query.device(), "attention_backward"));
   const at::AutoDispatchBelowADInplaceOrView below;
   const auto view = [&](const at::Tensor& x) { return views.of(x, /*writes=*/false); };
   const auto [of_query, of_key, of_value] =

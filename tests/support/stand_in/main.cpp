@@ -3,15 +3,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/stand_in/counts.h"
 #include "tests/support/stand_in/faults.h"
 
 namespace {
 
 class FaultListener final : public testing::EmptyTestEventListener {
  public:
+  void OnTestStart(const testing::TestInfo&) override { before_ = stand_in::counts(); }
   void OnTestEnd(const testing::TestInfo&) override {
+    const stand_in::Counts here = stand_in::counts() - before_;
+    testing::Test::RecordProperty("launches", std::to_string(here.launches));
     for (const std::string& fault : stand_in::take_faults()) ADD_FAILURE() << fault;
   }
+
+ private:
+  stand_in::Counts before_;
 };
 
 }  // namespace

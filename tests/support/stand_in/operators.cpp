@@ -19,6 +19,7 @@
 #include <torch/types.h>
 
 #include "tests/support/stand_in/card_allocator.h"
+#include "tests/support/stand_in/counts.h"
 #include "tests/support/stand_in/generator.h"
 #include "tests/support/stand_in/host_views.h"
 #include "tests/support/stand_in/pinned_memory.h"
@@ -47,7 +48,7 @@ class Call {
         count_(operation.schema().arguments().size()),
         device_(device_of_arguments()),
         guard_(device_),
-        views_(streams().launch(device_)) {}
+        views_(streams().launch(device_, operation.schema().name())) {}
 
   void run() {
     const auto& arguments = operation_.schema().arguments();
@@ -206,12 +207,17 @@ at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   if (to.numel() == 0) return to;
   const c10::Device device = copying_device(to, from);
   const c10::DeviceGuard guard(device);
-  const Work work = streams().launch(device);
+  const Work work = streams().launch(device, "aten::copy_");
   HostViews views(work);
   const at::AutoDispatchBelowADInplaceOrView below;
   PinnedMemory& pinned = pinned_memory();
-  const bool from_pinned = from.is_cpu() && pinned.contains(from.const_data_ptr());
-  if (to.is_cpu() && non_blocking && pinned.contains(to.const_data_ptr())) {
+  const auto is_pinned = [&](const at::Tensor& x) {
+    return x.is_cpu() && pinned.contains(x.const_data_ptr());
+  };
+  const bool from_pinned = is_pinned(from);
+  if (to.is_cpu() || from.is_cpu())
+    count_copy(to.is_cpu(), from_pinned || is_pinned(to), static_cast<std::int64_t>(to.nbytes()));
+  if (non_blocking && is_pinned(to)) {
     at::Tensor numbers = at::empty_like(to);
     numbers.copy_(views.of(from, /*writes=*/false));
     pinned.copied_to(to, std::move(numbers), work);
@@ -287,6 +293,12 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   for (const char* const name : {"convolution", "convolution_backward", "convolution_overrideable",
                                  "convolution_backward_overrideable"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+  // A CPU has no kernels for many tensors at once; a GPU launches one.
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name.starts_with("aten::_foreach_"))
+      library.impl(c10::toString(name).c_str(),
+                   torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/support/stand_in/counts.h"
 #include "tests/support/stand_in/faults.h"
 
 namespace stand_in {
@@ -72,12 +73,12 @@ c10::Stream Streams::new_stream(c10::Device device) {
   return c10::Stream(c10::Stream::UNSAFE, device, streams_made_);
 }
 
-Work Streams::launch(c10::Device device) {
+Work Streams::launch(c10::Device device, const std::string& operation) {
   const std::lock_guard guard(lock());
   const int stream = key_of(current(device));
   Clock& clock = clocks_[stream];
   merge(clock, host_);
-  ++launches_;
+  count_launch(operation);
   polls_[stream] = 0;
   return {stream, ++clock[stream]};
 }
@@ -160,8 +161,10 @@ void Streams::finish(const Clock& clock) {
     return !covers(host_, {work.first, work.second});
   });
   if (!waits) return;
-  ++waits_;
   merge(host_, clock);
+  count_wait(std::ranges::all_of(clocks_, [&](const auto& stream) {
+    return covers(host_, {stream.first, all_of(stream.first)[stream.first]});
+  }));
   std::vector<Task> finished;
   std::erase_if(tasks_, [&](Task& task) {
     if (!covers(host_, task.work)) return false;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include <c10/core/Stream.h>
@@ -48,8 +49,8 @@ class Streams {
   c10::Stream exchange(c10::Stream stream);
   c10::Stream new_stream(c10::Device device);
 
-  /// Begins a piece of work on the current stream of `device`.
-  Work launch(c10::Device device);
+  /// Begins a piece of work of an operator on the current stream of `device`.
+  Work launch(c10::Device device, const std::string& operation);
   /// Returns the latest work of a stream.
   Work latest(c10::Stream stream) const;
   /// The streams' events. `event` is null before its first recording.
@@ -68,10 +69,6 @@ class Streams {
   /// True if `work` happens before what its stream does next; false while it may still run.
   bool is_before(const Work& work, int stream) const;
 
-  std::int64_t launches() const { return launches_; }
-  /// How often the host waited for unfinished work.
-  std::int64_t waits() const { return waits_; }
-
  private:
   struct Task {
     Work work;
@@ -84,7 +81,6 @@ class Streams {
   Clock host_;
   std::map<int, int> polls_;
   std::vector<Task> tasks_;
-  std::int64_t launches_ = 0, waits_ = 0;
   int streams_made_ = 0;
 };
 

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace stand_in {
+
+/// What was asked of the GPUs of this process.
+struct Counts {
+  std::int64_t launches = 0;                        ///< kernels and copies
+  std::map<std::string, std::int64_t> launches_of;  ///< by operator, such as "aten::mm"
+  std::int64_t copies_to_gpu = 0, bytes_to_gpu = 0;
+  std::int64_t copies_to_host = 0, bytes_to_host = 0;
+  std::int64_t pageable_copies = 0;  ///< those from or to memory that is not pinned
+  std::int64_t waits = 0;            ///< how often the host waited for unfinished work
+  std::int64_t drains = 0;           ///< of the waits: those that left a GPU without any work
+};
+
+/// Returns the counts since the process began.
+Counts counts();
+
+/// What was asked between two points of time.
+Counts operator-(const Counts& later, const Counts& earlier);
+
+/// Notes a kernel of an operator; a copy of `bytes` to or from a GPU; a wait of the host.
+void count_launch(const std::string& operation);
+void count_copy(bool is_to_host, bool is_pinned, std::int64_t bytes);
+void count_wait(bool is_drain);
+
+}  // namespace stand_in
