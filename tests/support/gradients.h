@@ -9,21 +9,26 @@
 #include "stages/random/dropout.h"
 #include "stages/train/gradient.h"
 #include "tests/support/distance.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/tiny_step.h"
 
-/// The gradient of every parameter after one batch, in a row; the network has none afterwards.
+/// The gradient of every parameter after one batch on test_device(), in a row; the network has none
+/// afterwards.
 /// Throws where a parameter got none.
 inline at::Tensor gradient_of(const stages::TrainingStep& step, torch::nn::Module& network,
                               const stages::Batch& batch, const stages::StepPlan& plan = {},
                               const stages::StepKey& key = {7, 1},
                               const std::optional<at::Tensor>& scale = {}) {
-  stages::accumulate_gradient(step, {network, plan.numerics, at::kCPU}, batch, step.weight(batch),
-                              plan, key, scale);
+  const at::Device device(test_device());
+  network.to(device);
+  const stages::PreparedNetwork prepared(network, plan.numerics, device);
+  stages::accumulate_gradient(step, prepared, prepared.placed(batch), step.weight(batch), plan, key,
+                              scale ? std::optional(scale->to(device)) : scale);
   std::vector<at::Tensor> all;
   for (const at::Tensor& parameter : network.parameters())
     all.push_back(parameter.grad().flatten());
   network.zero_grad();
-  return torch::cat(all);
+  return torch::cat(all).cpu();
 }
 
 /// What a network drops in training.
@@ -109,7 +114,7 @@ class GroupStep : public TinyStep {
   }
   stages::NamedTensors loss(const stages::NamedTensors& encoded,
                             const stages::Batch& part) const override {
-    at::Tensor total = torch::zeros({}, torch::kDouble);
+    at::Tensor total = torch::zeros({}, encoded.at("query").options());
     const at::Tensor groups = part["support_group"], query_groups = part["query_group"];
     for (std::int64_t row = 0; row < groups.size(0); ++row) {
       const at::Tensor mine = encoded.at("query").index({query_groups == groups[row]});

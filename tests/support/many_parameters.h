@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "stages/train/optimizer.h"
+#include "tests/support/on_test_device.h"
 
 namespace stages {
 
@@ -25,7 +26,8 @@ struct ManyParameters {
   void run(std::int64_t from, std::int64_t to) {
     for (std::int64_t step = from; step < to; ++step) {
       const std::optional<at::Tensor> skip =
-          step % 4 == 0 ? std::optional(torch::tensor(step == 4 ? 1.0F : 0.0F)) : std::nullopt;
+          step % 4 == 0 ? std::optional(torch::tensor(step == 4 ? 1.0F : 0.0F, here()))
+                        : std::nullopt;
       for (std::size_t i = 0; i < all.size(); ++i) {
         all[i].mutable_grad().reset();
         if (i == 0 || (i == 3 && step < 3)) continue;
@@ -62,7 +64,9 @@ struct ManyParameters {
       const auto count = static_cast<double>(all.size());
       std::int64_t elements = 1;
       for (const std::int64_t size : sizes) elements *= size;
-      all.push_back(torch::linspace(-1, 1 + count, elements, type).view(sizes).requires_grad_());
+      all.push_back(torch::linspace(-1, 1 + count, elements, here().dtype(type))
+                        .view(sizes)
+                        .requires_grad_());
       return all.back();
     };
     NamedTensors first, second;

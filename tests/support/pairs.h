@@ -32,18 +32,19 @@ class ContrastiveStep final : public TinyStep {
     };
     const at::Tensor factor = encodes_temperature ? encoded.at("temperature") : temperature.exp();
     const at::Tensor products = unit("image").matmul(unit("view").t()) * factor;
-    const at::Tensor labels = torch::arange(part.units());
+    const at::Tensor labels = torch::arange(part.units(), products.options().dtype(torch::kLong));
     const auto sum = [&](const at::Tensor& logits) {
       return torch::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum);
     };
     return {{"cross_entropy", (sum(products) + sum(products.t())) / 2}};
   }
   stages::NamedTensors score(const stages::NamedTensors& encoded,
-                             const stages::Batch&) const override {
+                             const stages::Batch& part) const override {
     return {{"matches", encoded.at("image")
                             .matmul(encoded.at("view").t())
                             .argmax(1)
-                            .eq(torch::arange(encoded.at("view").size(0)))
+                            .eq(torch::arange(encoded.at("view").size(0),
+                                              part["view"].options().dtype(torch::kLong)))
                             .sum()}};
   }
 

@@ -17,6 +17,7 @@
 #include "stages/stages.h"
 #include "tests/support/captioned_images.h"
 #include "tests/support/model_of.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/refused.h"
@@ -32,7 +33,7 @@ class TextEvaluation : public testing::Test {
     const auto model = model_of(kModelClip, nlohmann::ordered_json::parse(kTinyClip));
     checkpoint_->model = model;
     checkpoint_->model_stage = "model";
-    checkpoint_->network = model->build(data, 5);
+    checkpoint_->network = on_test_device(model->build(data, 5));
     checkpoint_->network->eval();
     checkpoint_->inputs = data.tensors;
     checkpoint_->classes = data.classes;
@@ -61,12 +62,16 @@ class TextEvaluation : public testing::Test {
     std::vector<at::Tensor> pixels;
     for (std::int64_t i = 0; i < data_->describe().size; ++i)
       pixels.push_back(data_->sample(0, i)->at("image"));
-    return checkpoint_->model->forward(*checkpoint_->network, {{"image", torch::stack(pixels)}})
-        .at("image_embeddings");
+    return checkpoint_->model
+        ->forward(*checkpoint_->network, {{"image", torch::stack(pixels).to(here().device())}})
+        .at("image_embeddings")
+        .cpu();
   }
   at::Tensor texts(const std::vector<std::string>& texts) const {
     const torch::NoGradGuard no_graph;
-    return TextRows(*checkpoint_, texts).embeddings(*checkpoint_->network, at::kCPU, 100);
+    return TextRows(*checkpoint_, texts)
+        .embeddings(*checkpoint_->network, here().device(), 100)
+        .cpu();
   }
 
   std::shared_ptr<Dataset> data_ = std::make_shared<CaptionedImages>(14);

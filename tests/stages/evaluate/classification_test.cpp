@@ -17,6 +17,7 @@
 #include "stages/stages.h"
 #include "tests/support/listening_network.h"
 #include "tests/support/number_rows.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/refused.h"
@@ -131,7 +132,7 @@ TEST_F(Classification, NamesOfClassesAndSamplesNameNoFile) {
 }
 
 TEST_F(Classification, PolicyOfTheMemorySaysHowTheNetworkRuns) {
-  const auto network = std::make_shared<ListeningNetwork>();
+  const auto network = on_test_device(std::make_shared<ListeningNetwork>());
   const auto model = std::make_shared<ListeningModel>();
   checkpoint_->network = network;
   checkpoint_->model = model;

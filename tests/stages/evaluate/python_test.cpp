@@ -14,6 +14,7 @@
 #include "stages/stages.h"
 #include "tests/support/fake_python.h"
 #include "tests/support/forwarded_dataset.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/program.h"
 #include "tests/support/recording_context.h"
@@ -55,7 +56,7 @@ class PythonEvaluation : public testing::Test {
   PythonEvaluation() {
     const auto model = std::make_shared<TinyModel>();
     checkpoint_->model = model;
-    checkpoint_->network = model->build(data_->describe(), 1);
+    checkpoint_->network = on_test_device(model->build(data_->describe(), 1));
     checkpoint_->network->eval();
     checkpoint_->classes = data_->describe().classes;
     checkpoint_->step = 8;

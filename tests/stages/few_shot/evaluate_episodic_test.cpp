@@ -12,6 +12,7 @@
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
 #include "stages/stages.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/prototype_model.h"
 #include "tests/support/recording_context.h"
@@ -35,7 +36,7 @@ class EpisodicEvaluation : public testing::Test {
     const EpisodeSet trained(data_, {.shape = {.ways = 3, .shots = 2, .queries = 3}},
                              "the training data");
     checkpoint_->model = model_;
-    checkpoint_->network = model_->build({}, 3);
+    checkpoint_->network = on_test_device(model_->build({}, 3));
     checkpoint_->inputs = trained.describe().tensors;
     checkpoint_->classes = {"other"};
     checkpoint_->step = 9;
@@ -85,7 +86,7 @@ TEST_F(EpisodicEvaluation, EpisodesAreTheSameForAnyModel) {
     for (std::string line; std::getline(stream, line);) all.push_back(line.substr(line.rfind(',')));
     return all;
   };
-  checkpoint_->network = model_->build({}, 99);
+  checkpoint_->network = on_test_device(model_->build({}, 99));
   run(R"({"episodes": 8})");
   EXPECT_EQ(classes(text_of(context_.node().folder / "episodes.csv")), classes(first));
 }

@@ -15,6 +15,7 @@
 #include "stages/stages.h"
 #include "stages/weights/weights.h"
 #include "tests/support/forwarded_dataset.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/refused.h"
@@ -72,7 +73,8 @@ TEST(Binary, LearnsToTellTwoClassesApartByOneLogit) {
   const torch::NoGradGuard no_graph;
   for (std::int64_t index = 0; index < 40; ++index) {
     if (index % 2 == 0) continue;  // of other classes
-    const NamedTensors inputs{{"image", run.train->sample(0, index)->at("image").unsqueeze(0)}};
+    const NamedTensors inputs{
+        {"image", run.train->sample(0, index)->at("image").unsqueeze(0).to(here())}};
     const at::Tensor logits = checkpoint->model->forward(*network, inputs).at("logits");
     ASSERT_EQ(logits.sizes(), (std::vector<std::int64_t>{1, 1}));
     EXPECT_EQ(logits.item<float>() > 0, index % 4 == 3) << index;
@@ -120,7 +122,8 @@ TEST(Binary, AreaIsMeasuredOverTheWholeValidation) {
   const torch::NoGradGuard no_graph;
   std::vector<RankedSample> samples;
   for (std::int64_t index = 1; index < 20; index += 2) {
-    const NamedTensors inputs{{"image", wrong->sample(0, index)->at("image").unsqueeze(0)}};
+    const NamedTensors inputs{
+        {"image", wrong->sample(0, index)->at("image").unsqueeze(0).to(here())}};
     samples.push_back({checkpoint->model->forward(*network, inputs).at("logits").item<double>(),
                        wrong->labels()[static_cast<std::size_t>(index)] == 3});
   }

@@ -11,6 +11,7 @@
 #include "stages/model/vision_tower.h"
 #include "stages/weights/weights.h"
 #include "tests/support/gradients.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/tiny_tower.h"
 
 namespace stages {
@@ -119,8 +120,9 @@ Batch images(const Tower& one, std::int64_t rows = 5) {
 
 at::Tensor gradient(const Tower& one, const StepPlan& plan) {
   const auto network = network_of(one);
-  accumulate_gradient(TowerStep(), {*network, plan.numerics, at::kCPU}, images(one), 5, plan,
-                      {7, 1});
+  network->to(at::Device(test_device()));
+  const PreparedNetwork prepared(*network, plan.numerics, at::Device(test_device()));
+  accumulate_gradient(TowerStep(), prepared, prepared.placed(images(one)), 5, plan, {7, 1});
   std::vector<at::Tensor> all;
   for (const auto& [name, parameter] : trained_parameters(*network))
     all.push_back(parameter.grad().flatten());

@@ -1,4 +1,5 @@
 #include "stages/train/step_execution.h"
+#include "tests/support/on_test_device.h"
 
 #include <cmath>
 #include <limits>
@@ -11,8 +12,8 @@ namespace {
 
 TEST(GradScaler, SavedStateContinuesAsIfNeverInterrupted) {
   const GradScaler::Options options{.growth_interval = 3};
-  GradScaler whole(options, torch::kCPU), resumed(options, torch::kCPU);
-  const at::Tensor fine = torch::zeros({}), overflow = torch::ones({});
+  GradScaler whole(options, at::Device(test_device())), resumed(options, at::Device(test_device()));
+  const at::Tensor fine = torch::zeros({}, here()), overflow = torch::ones({}, here());
   whole.update(overflow);
   whole.update(fine);
   whole.update(fine);
@@ -26,8 +27,8 @@ TEST(GradScaler, SavedStateContinuesAsIfNeverInterrupted) {
 }
 
 TEST(GradScaler, GradientIsDividedByTheScaleExactly) {
-  const GradScaler scaler({.initial_scale = 1024}, torch::kCPU);
-  const at::Tensor gradient = torch::tensor({0.1F, -3.0F, 1e-20F, 0.0F});
+  const GradScaler scaler({.initial_scale = 1024}, at::Device(test_device()));
+  const at::Tensor gradient = torch::tensor({0.1F, -3.0F, 1e-20F, 0.0F}, here());
   const std::vector<at::Tensor> scaled = {gradient * 1024, gradient[1] * 1024};
   EXPECT_EQ(scaler.unscale(scaled).item<float>(), 0);
   EXPECT_TRUE(scaled[0].equal(gradient));
@@ -35,18 +36,20 @@ TEST(GradScaler, GradientIsDividedByTheScaleExactly) {
 }
 
 TEST(GradScaler, GradientThatIsNotFiniteIsAnOverflow) {
-  const GradScaler scaler({}, torch::kCPU);
+  const GradScaler scaler({}, at::Device(test_device()));
   for (const float value : {std::numeric_limits<float>::infinity(), std::nanf("")})
-    EXPECT_EQ(scaler.unscale({torch::ones(3), torch::tensor({1.0F, value})}).item<float>(), 1)
+    EXPECT_EQ(scaler.unscale({torch::ones(3, here()), torch::tensor({1.0F, value}, here())})
+                  .item<float>(),
+              1)
         << value;
   EXPECT_EQ(scaler.unscale({}).item<float>(), 0);
 }
 
 TEST(GradScaler, StateOfSomethingElseIsRefused) {
-  GradScaler scaler({}, torch::kCPU);
-  EXPECT_THROW(scaler.load_state({{"scale", torch::ones({})}}), std::invalid_argument);
-  EXPECT_THROW(scaler.load_state(
-                   {{"scale", torch::ones(2)}, {"growth_tracker", torch::zeros({}, torch::kInt)}}),
+  GradScaler scaler({}, at::Device(test_device()));
+  EXPECT_THROW(scaler.load_state({{"scale", torch::ones({}, here())}}), std::invalid_argument);
+  EXPECT_THROW(scaler.load_state({{"scale", torch::ones(2, here())},
+                                  {"growth_tracker", torch::zeros({}, here().dtype(torch::kInt))}}),
                std::invalid_argument);
 }
 

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "stages/train/step_execution.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/tiny_training.h"
 
 namespace stages {
@@ -18,34 +19,35 @@ at::Tensor with_gradient(at::Tensor weight, const at::Tensor& gradient) {
 }
 
 TEST(GradientClip, ValueLimitsEachElement) {
-  const at::Tensor x = with_gradient(torch::ones(4), torch::tensor({-3.0F, -0.5F, 0.5F, 3.0F}));
-  clip_each({x, torch::ones(2)}, {.value = 1});
-  EXPECT_TRUE(x.grad().equal(torch::tensor({-1.0F, -0.5F, 0.5F, 1.0F})));
+  const at::Tensor x =
+      with_gradient(torch::ones(4, here()), torch::tensor({-3.0F, -0.5F, 0.5F, 3.0F}, here()));
+  clip_each({x, torch::ones(2, here())}, {.value = 1});
+  EXPECT_TRUE(x.grad().equal(torch::tensor({-1.0F, -0.5F, 0.5F, 1.0F}, here())));
 }
 
 TEST(GradientClip, AdaptiveLimitsEachRowByItsWeights) {
   // Norms of weights 5 and 0, which counts as 1; a tenth of them is the limit.
   const at::Tensor x =
-      with_gradient(torch::tensor({3.0, 4.0, 0.0, 0.0}, torch::kDouble).view({2, 2}),
-                    torch::tensor({0.0, 2.0, 0.0, 2.0}, torch::kDouble).view({2, 2}));
+      with_gradient(torch::tensor({3.0, 4.0, 0.0, 0.0}, here().dtype(torch::kDouble)).view({2, 2}),
+                    torch::tensor({0.0, 2.0, 0.0, 2.0}, here().dtype(torch::kDouble)).view({2, 2}));
   clip_each({x}, {.adaptive = AdaptiveClip{.factor = 0.1, .epsilon = 1}});
   EXPECT_DOUBLE_EQ(x.grad()[0][1].item<double>(), 0.5);
   EXPECT_DOUBLE_EQ(x.grad()[1][1].item<double>(), 0.1);
 }
 
 TEST(GradientClip, AdaptiveLeavesShortGradientsBitForBit) {
-  const at::Tensor gradient = torch::full({3, 4}, 1e-9F);
-  const at::Tensor x = with_gradient(torch::ones({3, 4}), gradient);
+  const at::Tensor gradient = torch::full({3, 4}, 1e-9F, here());
+  const at::Tensor x = with_gradient(torch::ones({3, 4}, here()), gradient);
   clip_each({x}, {.adaptive = AdaptiveClip{.factor = 0.01, .epsilon = 1e-9}});
   EXPECT_TRUE(x.grad().equal(gradient));
 }
 
 TEST(GradientClip, AdaptiveSkipsTheHead) {
-  const at::Tensor x = with_gradient(torch::ones(2), torch::ones(2)),
-                   head = with_gradient(torch::ones(2), torch::ones(2));
+  const at::Tensor x = with_gradient(torch::ones(2, here()), torch::ones(2, here())),
+                   head = with_gradient(torch::ones(2, here()), torch::ones(2, here()));
   clip_each({x, head}, {.adaptive = AdaptiveClip{.factor = 0.01, .epsilon = 1e-3}, .head = {head}});
   EXPECT_LT(x.grad()[0].item<float>(), 0.1F);
-  EXPECT_TRUE(head.grad().equal(torch::ones(2)));
+  EXPECT_TRUE(head.grad().equal(torch::ones(2, here())));
 }
 
 TEST(GradientClip, LastLayerIsTheModuleOfTheLastParameter) {

@@ -10,6 +10,7 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "stages/train/step_execution.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/optimizer_rules.h"
 #include "tests/support/stage_options.h"
 
@@ -22,8 +23,8 @@ constexpr Rates kTenth{.learning_rate = 0.1, .momentum = {}};
 constexpr AdamOptions kAdamW = adamw(0.1);
 
 TEST(Optimizer, StepDoesNotAllocate) {
-  at::Tensor x = torch::ones(1000, torch::requires_grad());
-  x.mutable_grad() = torch::ones(1000);
+  at::Tensor x = torch::ones(1000, here().requires_grad(true));
+  x.mutable_grad() = torch::ones(1000, here());
   Optimizer optimizer(kAdamW, {{"x", x}});
   optimizer.prepare();
   const void* weights = x.data_ptr();
@@ -38,15 +39,16 @@ TEST(Optimizer, StepDoesNotAllocate) {
 }
 
 TEST(Optimizer, ParameterWithoutGradientIsLeftAlone) {
-  at::Tensor x = torch::ones(3, torch::requires_grad()), y = torch::ones(3, torch::requires_grad());
+  at::Tensor x = torch::ones(3, here().requires_grad(true)),
+             y = torch::ones(3, here().requires_grad(true));
   Optimizer optimizer(kAdamW, {{"x", x}, {"y", y}});
-  x.mutable_grad() = torch::ones(3);
+  x.mutable_grad() = torch::ones(3, here());
   optimizer.prepare();
   optimizer.set_rates({kTenth});
   optimizer.step();
-  EXPECT_TRUE(y.equal(torch::ones(3)));  // weight decay would have shrunk it
+  EXPECT_TRUE(y.equal(torch::ones(3, here())));  // weight decay would have shrunk it
   EXPECT_FALSE(optimizer.state().contains("y.age"));
-  y.mutable_grad() = torch::ones(3);
+  y.mutable_grad() = torch::ones(3, here());
   optimizer.prepare();
   optimizer.set_rates({kTenth});
   optimizer.step();
@@ -55,15 +57,15 @@ TEST(Optimizer, ParameterWithoutGradientIsLeftAlone) {
 }
 
 TEST(Optimizer, LateParameterFillsItsMomentumWithItsFirstGradient) {
-  at::Tensor x = torch::zeros(1, torch::requires_grad()),
-             y = torch::zeros(1, torch::requires_grad());
+  at::Tensor x = torch::zeros(1, here().requires_grad(true)),
+             y = torch::zeros(1, here().requires_grad(true));
   Optimizer optimizer(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5},
                       {{"x", x}, {"y", y}});
-  x.mutable_grad() = torch::ones(1);
+  x.mutable_grad() = torch::ones(1, here());
   optimizer.prepare();
   optimizer.set_rates({kTenth});
   optimizer.step();
-  y.mutable_grad() = torch::ones(1);
+  y.mutable_grad() = torch::ones(1, here());
   optimizer.prepare();
   optimizer.set_rates({kTenth});
   optimizer.step();
@@ -74,12 +76,12 @@ TEST(Optimizer, LateParameterFillsItsMomentumWithItsFirstGradient) {
 TEST(Optimizer, DivisorDividesTheGradientsFirst) {
   for (const OptimizerOptions& options : kEveryRule) {
     for (const at::ScalarType type : {torch::kFloat, torch::kDouble}) {
-      at::Tensor x = torch::ones(41, type).requires_grad_(),
-                 y = torch::ones(41, type).requires_grad_();
+      at::Tensor x = torch::ones(41, here().dtype(type)).requires_grad_(),
+                 y = torch::ones(41, here().dtype(type)).requires_grad_();
       Optimizer divided(options, {{"x", x}}), plain(options, {{"y", y}});
       for (int step = 0; step < 3; ++step) {
-        const at::Tensor gradient = torch::linspace(-1, 1, 41, type) + step,
-                         three = torch::full({}, 3.7, type);
+        const at::Tensor gradient = torch::linspace(-1, 1, 41, here().dtype(type)) + step,
+                         three = torch::full({}, 3.7, here().dtype(type));
         x.mutable_grad() = gradient.clone();
         y.mutable_grad() = gradient / three;
         const at::Tensor scratch = divided.prepare(), other = plain.prepare();
@@ -106,7 +108,8 @@ TEST(Optimizer, EachGroupFollowsItsOwnRule) {
   constexpr Rates kHalf{.learning_rate = 0.5, .momentum = {}};
   for (const std::size_t rule : {0, 1}) {
     std::vector<at::Tensor> parameters;
-    for (int i = 0; i < 4; ++i) parameters.push_back(torch::linspace(1, 2, 40).requires_grad_());
+    for (int i = 0; i < 4; ++i)
+      parameters.push_back(torch::linspace(1, 2, 40, here()).requires_grad_());
     const auto& [x, y, x_alone, y_alone] =
         std::tie(parameters[0], parameters[1], parameters[2], parameters[3]);
     Optimizer both({{.name = "", .optimizer = with(0.1)[rule], .parameters = {{"x", x}}},
@@ -132,30 +135,30 @@ TEST(Optimizer, EachGroupFollowsItsOwnRule) {
 
 TEST(Optimizer, SkipOfOneLeavesEverythingAsItWas) {
   for (const OptimizerOptions& options : kEveryRule) {
-    at::Tensor x = torch::ones(40, torch::requires_grad());
-    x.mutable_grad() = torch::full(40, std::nan(""));
+    at::Tensor x = torch::ones(40, here().requires_grad(true));
+    x.mutable_grad() = torch::full(40, std::nan(""), here());
     Optimizer optimizer(options, {{"x", x}});
     const at::Tensor scratch = optimizer.prepare();
     optimizer.set_rates({kTenth});
-    optimizer.step(torch::ones({}), {}, scratch);
-    EXPECT_TRUE(x.equal(torch::ones(40)));
+    optimizer.step(torch::ones({}, here()), {}, scratch);
+    EXPECT_TRUE(x.equal(torch::ones(40, here())));
     for (const auto& [name, tensor] : optimizer.state())
       EXPECT_TRUE(tensor.equal(torch::zeros_like(tensor))) << name;
-    x.mutable_grad() = torch::ones(40);
+    x.mutable_grad() = torch::ones(40, here());
     optimizer.set_rates({kTenth});
-    optimizer.step(torch::zeros({}), {}, scratch);
-    EXPECT_FALSE(x.equal(torch::ones(40)));
+    optimizer.step(torch::zeros({}, here()), {}, scratch);
+    EXPECT_FALSE(x.equal(torch::ones(40, here())));
   }
 }
 
 TEST(Optimizer, SkippedFirstStepLeavesNoTrace) {
   const auto compare = [](const OptimizerOptions& options, const std::vector<std::int64_t>& sizes) {
-    at::Tensor x = torch::ones(sizes, torch::requires_grad()),
-               y = torch::ones(sizes, torch::requires_grad());
+    at::Tensor x = torch::ones(sizes, here().requires_grad(true)),
+               y = torch::ones(sizes, here().requires_grad(true));
     Optimizer skipping(options, {{"x", x}}), plain(options, {{"x", y}});
-    const at::Tensor one = torch::ones({}), zero = torch::zeros({});
+    const at::Tensor one = torch::ones({}, here()), zero = torch::zeros({}, here());
     for (int skipped = 0; skipped < 2; ++skipped) {
-      x.mutable_grad() = torch::full(sizes, std::nan(""));
+      x.mutable_grad() = torch::full(sizes, std::nan(""), here());
       const at::Tensor scratch = skipping.prepare();
       skipping.set_rates({kTenth});
       skipping.step(one, {}, scratch);
@@ -163,7 +166,7 @@ TEST(Optimizer, SkippedFirstStepLeavesNoTrace) {
       EXPECT_TRUE(x.equal(y));
     }
     for (int step = 0; step < 3; ++step) {
-      x.mutable_grad() = torch::linspace(-1, 1, 40).view(sizes) + step;
+      x.mutable_grad() = torch::linspace(-1, 1, 40, here()).view(sizes) + step;
       y.mutable_grad() = x.grad().clone();
       const at::Tensor scratch = skipping.prepare(), other = plain.prepare();
       skipping.set_rates({kTenth});
@@ -189,16 +192,16 @@ TEST(Optimizer, LaterSkippedStepLeavesNoTrace) {
   int rule = 0;
   for (const OptimizerOptions& options : kEveryRule) {
     SCOPED_TRACE("rule " + std::to_string(rule++));
-    at::Tensor x = torch::linspace(-1, 2, 40).view({5, 8}).requires_grad_(),
+    at::Tensor x = torch::linspace(-1, 2, 40, here()).view({5, 8}).requires_grad_(),
                y = x.detach().clone().requires_grad_();
     Optimizer skipping(options, {{"x", x}}), plain(options, {{"x", y}});
     for (int step = 0; step < 3; ++step) {
-      x.mutable_grad() = torch::linspace(-1, 1, 40).view({5, 8}) + step;
+      x.mutable_grad() = torch::linspace(-1, 1, 40, here()).view({5, 8}) + step;
       y.mutable_grad() = x.grad().clone();
-      skipping.step(torch::zeros({}), {}, skipping.prepare());
+      skipping.step(torch::zeros({}, here()), {}, skipping.prepare());
       plain.step({}, {}, plain.prepare());
-      x.mutable_grad() = torch::full({5, 8}, std::numeric_limits<float>::infinity());
-      skipping.step(torch::ones({}), {}, skipping.prepare());
+      x.mutable_grad() = torch::full({5, 8}, std::numeric_limits<float>::infinity(), here());
+      skipping.step(torch::ones({}, here()), {}, skipping.prepare());
       EXPECT_TRUE(x.equal(y));
       for (const auto& [name, tensor] : plain.state())
         EXPECT_TRUE(skipping.state().at(name).equal(tensor)) << name;
@@ -207,15 +210,15 @@ TEST(Optimizer, LaterSkippedStepLeavesNoTrace) {
 }
 
 TEST(Optimizer, StateSavedAfterASkippedFirstStepGoesOnAsIfFresh) {
-  at::Tensor x = torch::ones(1, torch::requires_grad());
+  at::Tensor x = torch::ones(1, here().requires_grad(true));
   const SgdOptions options{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5};
   Optimizer before(options, {{"x", x}}), after(options, {{"x", x}});
-  x.mutable_grad() = torch::full(1, std::nan(""));
+  x.mutable_grad() = torch::full(1, std::nan(""), here());
   before.prepare();
   before.set_rates({kTenth});
-  before.step(torch::ones({}));
+  before.step(torch::ones({}, here()));
   after.load_state(before.state());
-  x.mutable_grad() = torch::ones(1);
+  x.mutable_grad() = torch::ones(1, here());
   after.prepare();
   after.set_rates({kTenth});
   after.step();
@@ -223,9 +226,9 @@ TEST(Optimizer, StateSavedAfterASkippedFirstStepGoesOnAsIfFresh) {
 }
 
 TEST(Optimizer, StepsAtTheRatesOfItsOptionsUntilItIsGivenOthers) {
-  at::Tensor x = torch::zeros(1, torch::requires_grad());
+  at::Tensor x = torch::zeros(1, here().requires_grad(true));
   Optimizer optimizer(SgdOptions{.learning_rate = 0.5}, {{"x", x}});
-  x.mutable_grad() = torch::ones(1);
+  x.mutable_grad() = torch::ones(1, here());
   optimizer.prepare();
   optimizer.step();
   EXPECT_FLOAT_EQ(x.item<float>(), -0.5F);
@@ -236,9 +239,9 @@ TEST(Optimizer, StepsAtTheRatesOfItsOptionsUntilItIsGivenOthers) {
 }
 
 TEST(Optimizer, CycledMomentumReplacesItsOwn) {
-  at::Tensor x = torch::ones(1, torch::requires_grad());
+  at::Tensor x = torch::ones(1, here().requires_grad(true));
   Optimizer optimizer(kAdamW, {{"x", x}});
-  x.mutable_grad() = torch::ones(1);
+  x.mutable_grad() = torch::ones(1, here());
   optimizer.prepare();
   optimizer.set_rates({{.learning_rate = 0.1, .momentum = 0.75}});
   optimizer.step();
@@ -247,8 +250,8 @@ TEST(Optimizer, CycledMomentumReplacesItsOwn) {
 
 /// Two parameters, the second of which has its first gradient only at step 3, under an optimizer.
 struct LateGradient {
-  at::Tensor x = torch::linspace(-1, 1, 37).requires_grad_(),
-             y = torch::linspace(1, 2, 5).requires_grad_();
+  at::Tensor x = torch::linspace(-1, 1, 37, here()).requires_grad_(),
+             y = torch::linspace(1, 2, 5, here()).requires_grad_();
   OptimizerOptions options;
   Optimizer optimizer{options, {{"x", x}, {"y", y}}};
   explicit LateGradient(const OptimizerOptions& rule) : options(rule) {}
@@ -296,7 +299,7 @@ TEST(Optimizer, LoadedStateContinuesBitForBit) {
 TEST(Optimizer, StateBeforeTheFirstStepIsNone) {
   // A momentum of zeros would be damped where the first gradient must replace it.
   LateGradient saved(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5});
-  saved.x.mutable_grad() = torch::ones(37);
+  saved.x.mutable_grad() = torch::ones(37, here());
   saved.optimizer.prepare();
   EXPECT_EQ(saved.optimizer.state().size(), 0);
 }
@@ -329,16 +332,16 @@ TEST(Optimizer, StateOfTheWrongFormIsRefusedAndChangesNothing) {
   };
   EXPECT_EQ(refusal({{"x.mean", good.at("x.mean")}, {"x.age", good.at("x.age")}}),
             "the optimizer's state has no 'x.square'");
-  EXPECT_EQ(with("y.mean", torch::zeros(5)), "the optimizer's state has no 'y.square'");
-  EXPECT_EQ(with("x.mean", torch::zeros({1, 37})),
+  EXPECT_EQ(with("y.mean", torch::zeros(5, here())), "the optimizer's state has no 'y.square'");
+  EXPECT_EQ(with("x.mean", torch::zeros({1, 37}, here())),
             "the optimizer's state has a 'x.mean' of shape [1, 37], not [37]");
-  EXPECT_EQ(with("x.age", torch::zeros(1)),
+  EXPECT_EQ(with("x.age", torch::zeros(1, here())),
             "the optimizer's state has a 'x.age' of shape [1], not []");
-  EXPECT_EQ(with("x.square", torch::zeros(37, torch::kDouble)),
+  EXPECT_EQ(with("x.square", torch::zeros(37, here().dtype(torch::kDouble))),
             "the optimizer's state has a 'x.square' of type Double, not Float");
-  EXPECT_EQ(with("z.mean", torch::zeros(3)),
+  EXPECT_EQ(with("z.mean", torch::zeros(3, here())),
             "the optimizer's state has a 'z.mean' that belongs to no parameter");
-  EXPECT_EQ(with("x.momentum", torch::zeros(37)),
+  EXPECT_EQ(with("x.momentum", torch::zeros(37, here())),
             "the optimizer's state has a 'x.momentum' that belongs to no parameter");
   EXPECT_EQ(training.optimizer.state().at("x.age").item<double>(), 2);
   LateGradient plain(SgdOptions{.learning_rate = 0.1});
@@ -346,7 +349,8 @@ TEST(Optimizer, StateOfTheWrongFormIsRefusedAndChangesNothing) {
 }
 
 TEST(GradientNorm, SmallGradientsAreNotScaled) {
-  const std::vector<at::Tensor> gradients = {torch::tensor({3.0, 0.0}), torch::tensor({4.0})};
+  const std::vector<at::Tensor> gradients = {torch::tensor({3.0, 0.0}, here()),
+                                             torch::tensor({4.0}, here())};
   const at::Tensor norm = global_norm(gradients);
   EXPECT_DOUBLE_EQ(norm.item<double>(), 5.0);
   EXPECT_EQ(clip_divisor(norm, 6.0).item<double>(), 1.0);

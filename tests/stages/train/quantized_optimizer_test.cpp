@@ -10,6 +10,7 @@
 #include "stages/plan/memory_trace.h"
 #include "stages/plan/meta_kernels.h"
 #include "stages/train/optimizer.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/optimizer_rules.h"
 
 namespace stages {
@@ -30,7 +31,7 @@ at::Tensor gradient_of(const at::Tensor& parameter, int step) {
 }
 
 TEST(QuantizedOptimizer, SmallParametersKeepFullPrecision) {
-  at::Tensor x = torch::linspace(-1, 1, kSmallestQuantized - 1).requires_grad_(),
+  at::Tensor x = torch::linspace(-1, 1, kSmallestQuantized - 1, here()).requires_grad_(),
              y = x.detach().clone().requires_grad_();
   Optimizer eight(adamw_8bit(0.1), {{"x", x}}), full(adamw(0.1), {{"x", y}});
   EXPECT_FALSE(eight.quantizes());
@@ -43,7 +44,7 @@ TEST(QuantizedOptimizer, SmallParametersKeepFullPrecision) {
 }
 
 TEST(QuantizedOptimizer, StateHasAByteForEachElementAndAFloatForEachBlock) {
-  const at::Tensor x = torch::ones({70, 64}).requires_grad_();
+  const at::Tensor x = torch::ones({70, 64}, here()).requires_grad_();
   Optimizer optimizer(adamw_8bit(0.1), {{"x", x}});
   EXPECT_TRUE(optimizer.quantizes());
   step(optimizer, x, gradient_of(x, 0));
@@ -63,7 +64,7 @@ TEST(QuantizedOptimizer, FirstStepIsThatOfFullPrecision) {
        {std::pair<OptimizerOptions, OptimizerOptions>{adamw_8bit(0.1), adamw(0.1)},
         {SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .state_bits = 8},
          SgdOptions{.learning_rate = 0.1, .momentum = 0.9}}}) {
-    at::Tensor x = torch::linspace(-1, 1, 5000).requires_grad_(),
+    at::Tensor x = torch::linspace(-1, 1, 5000, here()).requires_grad_(),
                y = x.detach().clone().requires_grad_();
     Optimizer one(eight, {{"x", x}}), other(full, {{"x", y}});
     step(one, x, gradient_of(x, 0));
@@ -78,7 +79,7 @@ TEST(QuantizedOptimizer, FirstStepIsThatOfFullPrecision) {
 /// A parameter of several chunks and its parts, which begin where blocks begin, are updated alike.
 TEST(QuantizedOptimizer, ChunksDoNotMatter) {
   const std::int64_t size = 600'000, half = 256 * 1000;
-  at::Tensor x = torch::linspace(-1, 1, size).requires_grad_(),
+  at::Tensor x = torch::linspace(-1, 1, size, here()).requires_grad_(),
              a = x.detach().narrow(0, 0, half).clone().requires_grad_(),
              b = x.detach().narrow(0, half, size - half).clone().requires_grad_();
   Optimizer whole(adamw_8bit(0.1), {{"x", x}}), parts(adamw_8bit(0.1), {{"a", a}, {"b", b}});
@@ -94,7 +95,7 @@ TEST(QuantizedOptimizer, ChunksDoNotMatter) {
 }
 
 TEST(QuantizedOptimizer, LayoutDoesNotMatter) {
-  at::Tensor x = torch::randn({300, 100, 3, 3}).requires_grad_(),  // several chunks of rows
+  at::Tensor x = torch::randn({300, 100, 3, 3}, here()).requires_grad_(),  // several chunks of rows
       y = x.detach().contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
   Optimizer one(adamw_8bit(0.1), {{"x", x}}), other(adamw_8bit(0.1), {{"x", y}});
   for (int i = 0; i < 2; ++i) {
@@ -107,13 +108,13 @@ TEST(QuantizedOptimizer, LayoutDoesNotMatter) {
 }
 
 TEST(QuantizedOptimizer, SkippedStepLeavesNoTrace) {
-  const at::Tensor x = torch::linspace(-1, 1, 5000).requires_grad_();
+  const at::Tensor x = torch::linspace(-1, 1, 5000, here()).requires_grad_();
   Optimizer optimizer(adamw_8bit(0.1), {{"x", x}});
-  step(optimizer, x, gradient_of(x, 0), torch::zeros({}));
+  step(optimizer, x, gradient_of(x, 0), torch::zeros({}, here()));
   const at::Tensor before = x.detach().clone();
   NamedTensors state;
   for (const auto& [name, tensor] : optimizer.state()) state.set(name, tensor.clone());
-  step(optimizer, x, torch::full({5000}, std::nan("")), torch::ones({}));
+  step(optimizer, x, torch::full({5000}, std::nan(""), here()), torch::ones({}, here()));
   EXPECT_TRUE(x.equal(before));
   for (const auto& [name, tensor] : optimizer.state())
     EXPECT_TRUE(tensor.equal(state.at(name))) << name;
@@ -122,10 +123,10 @@ TEST(QuantizedOptimizer, SkippedStepLeavesNoTrace) {
 TEST(QuantizedOptimizer, StepDoesNotAllocate) {
   for (const OptimizerOptions& rule : kEveryRule) {
     if (state_bits(rule) != 8) continue;
-    const at::Tensor x = torch::ones({70, 64}).requires_grad_();
+    const at::Tensor x = torch::ones({70, 64}, here()).requires_grad_();
     Optimizer optimizer(rule, {{"x", x}});
     step(optimizer, x, torch::ones_like(x));
-    const at::Tensor scratch = optimizer.prepare(), skip = torch::zeros({});
+    const at::Tensor scratch = optimizer.prepare(), skip = torch::zeros({}, here());
     const CountingAllocator counter;
     optimizer.step(skip, {}, scratch);
     EXPECT_EQ(counter.peak_bytes(), 0) << "rule " << rule.index();
@@ -159,7 +160,7 @@ TEST(QuantizedOptimizer, DryRunCountsCodesAndOneChunk) {
 }
 
 TEST(QuantizedOptimizer, StateOfAnotherPrecisionIsRefused) {
-  at::Tensor x = torch::linspace(-1, 1, 5000).requires_grad_(),
+  at::Tensor x = torch::linspace(-1, 1, 5000, here()).requires_grad_(),
              y = x.detach().clone().requires_grad_();
   Optimizer eight(adamw_8bit(0.1), {{"x", x}}), full(adamw(0.1), {{"x", y}});
   step(eight, x, gradient_of(x, 0));

@@ -9,6 +9,7 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/weights/weights.h"
 #include "tests/support/gradients.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/refused.h"
 #include "tests/support/tiny_training.h"
 
@@ -31,10 +32,11 @@ NamedTensors copies_of(const torch::nn::Module& network) {
 NamedTensors after_three_steps(const OptimizerOptions& rule, const StepPlan& plan,
                                std::optional<WeightAverageOptions> average = {}) {
   DroppingNet network(Drops::kAll);
+  network.to(at::Device(test_device()));
   const DroppingStep step;
   StepExecution execution(
       step, network, {{.name = "", .optimizer = rule, .parameters = trained_parameters(network)}},
-      plan, {}, at::kCPU, average);
+      plan, {}, at::Device(test_device()), average);
   for (const std::int64_t number : {1, 2, 3}) {
     const StepExecution::Computed computed = execution.compute(ten_samples(), {7, number});
     EXPECT_EQ(computed.gradients.empty(), plan.optimizer_in_backward);
@@ -83,7 +85,7 @@ class DeepNet : public torch::nn::Module {
     torch::manual_seed(4);
     for (std::int64_t i = 0; i < kDepth; ++i)
       weights_.push_back(
-          register_parameter("w" + std::to_string(i), 0.05 * torch::randn({width, width})));
+          register_parameter("w" + std::to_string(i), 0.05 * torch::randn({width, width}, here())));
   }
   at::Tensor forward(at::Tensor x) {
     for (std::int64_t i = 0; i < kDepth; ++i)
@@ -112,7 +114,7 @@ struct DeepRun {
         network(width, shares),
         execution(step, network,
                   {{.name = "", .optimizer = kAdamW, .parameters = trained_parameters(network)}},
-                  plan, {}, at::kCPU) {}
+                  plan, {}, at::Device(test_device())) {}
   StepExecution::Computed compute(std::int64_t number) {
     return execution.compute(batch, {7, number});
   }

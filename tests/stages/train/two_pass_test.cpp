@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "tests/support/gradients.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/pairs.h"
 
 namespace stages {
@@ -129,8 +130,10 @@ TEST(TwoPass, LossAndScoresAreThoseOfTheWholeBatch) {
   DroppingNet net(Drops::kAll, 6);
   const ContrastiveStep step(net);
   const auto means = [&](const StepPlan& plan) {
+    net.to(at::Device(test_device()));
+    const PreparedNetwork prepared(net, plan.numerics, at::Device(test_device()));
     StepNumbers numbers =
-        accumulate_gradient(step, {net, plan.numerics, at::kCPU}, ten_pairs(), 10, plan, {7, 1});
+        accumulate_gradient(step, prepared, prepared.placed(ten_pairs()), 10, plan, {7, 1});
     numbers.fetch();
     return numbers.means();
   };
@@ -155,14 +158,15 @@ class NormalisingStep final : public TinyStep {
 TEST(TwoPass, WhatLayersCollectIsCollectedOnce) {
   torch::nn::Module network;
   network.register_module("norm", torch::nn::BatchNorm1d(3));
-  network.to(torch::kDouble);
-  const Batch batch(
-      {{"image", torch::randn({6, 4, 3}, torch::kDouble)}, {"label", torch::randint(0, 3, {6})}},
-      6);
+  network.to(at::Device(test_device()), torch::kDouble);
+  const Batch batch({{"image", torch::randn({6, 4, 3}, here().dtype(torch::kDouble))},
+                     {"label", torch::randint(0, 3, {6}, here().dtype(torch::kLong))}},
+                    6);
   const auto collected = [&](const StepPlan& plan) {
     for (at::Tensor& buffer : network.buffers()) buffer.zero_();
     const NormalisingStep step;
-    accumulate_gradient(step, {network, plan.numerics, at::kCPU}, batch, 6, plan, {7, 1}, {});
+    accumulate_gradient(step, {network, plan.numerics, at::Device(test_device())}, batch, 6, plan,
+                        {7, 1}, {});
     std::vector<at::Tensor> buffers;
     for (const at::Tensor& buffer : network.buffers()) buffers.push_back(buffer.clone());
     return buffers;

@@ -9,6 +9,7 @@
 
 #include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/tiny_training.h"
 
 namespace stages {
@@ -17,10 +18,10 @@ namespace {
 /// A weight of one number, a frozen one, and statistics.
 struct Numbers : torch::nn::Module {
   Numbers()
-      : weight(register_parameter("weight", torch::zeros(1))),
-        frozen(register_parameter("frozen", torch::ones(1), /*requires_grad=*/false)),
-        mean(register_buffer("mean", torch::zeros(1))),
-        count(register_buffer("count", torch::tensor(0))) {}
+      : weight(register_parameter("weight", torch::zeros(1, here()))),
+        frozen(register_parameter("frozen", torch::ones(1, here()), /*requires_grad=*/false)),
+        mean(register_buffer("mean", torch::zeros(1, here()))),
+        count(register_buffer("count", torch::tensor(0, here()))) {}
   at::Tensor weight, frozen, mean, count;
 };
 
@@ -86,7 +87,7 @@ TEST(WeightAverage, WhatIsSavedComesBack) {
     const torch::NoGradGuard no_graph;
     network.weight.fill_(1);
     average.update(1);
-    NamedTensors model = weights(network), rest = {{"weight.momentum", torch::ones(1)}};
+    NamedTensors model = weights(network), rest = {{"weight.momentum", torch::ones(1, here())}};
     average.save(model, rest);
     EXPECT_NEAR(value(model, "weight"), is_result ? 0.1 : 1.0, 1e-7);
     again.load(model, rest);
@@ -119,7 +120,7 @@ TEST(WeightAverage, IsWhatIsValidatedSavedAndHandedOn) {
     EXPECT_NE(with.context.values("validation/loss"), without.context.values("validation/loss"));
     const Safetensors file = read_safetensors(result.file);
     for (const auto& [name, tensor] : weights(*with.network))
-      EXPECT_TRUE(tensor.equal(file.tensors.at(name))) << name;
+      EXPECT_TRUE(tensor.cpu().equal(file.tensors.at(name))) << name;
   }
 }
 

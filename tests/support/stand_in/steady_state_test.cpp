@@ -1,0 +1,129 @@
+// What a training asks of a GPU in each of its steps, counted.
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include "stages/train/step_execution.h"
+#include "stages/weights/weights.h"
+#include "tests/support/optimizer_rules.h"
+#include "tests/support/stand_in/counts.h"
+#include "tests/support/tiny_training.h"
+
+namespace stand_in {
+namespace {
+
+constexpr std::int64_t kBatch = 8, kSteps = 8;
+
+struct Variant {
+  std::string name;
+  std::function<void(stages::TinyTraining&)> change;
+};
+
+const std::vector<Variant>& variants() {
+  using stages::TinyTraining;
+  static const std::vector<Variant> all = {
+      {"plain", [](TinyTraining&) {}},
+      {"logged", [](TinyTraining& one) { one.options.log_every = 1; }},
+      {"clipped", [](TinyTraining& one) { one.options.gradient_clip_norm = 0.1; }},
+      {"averaged",
+       [](TinyTraining& one) { one.options.average = stages::WeightAverageOptions{.decay = 0.9}; }},
+      {"scaled", [](TinyTraining& one) { one.policy.precision.base = stages::Precision::kFp16; }},
+      {"in parts", [](TinyTraining& one) { one.policy.micro_batch = 3; }},
+      {"pinned", [](TinyTraining& one) { one.train_data->options.pinned = true; }},
+      {"by SGD",
+       [](TinyTraining& one) {
+         one.options.optimizer = stages::SgdOptions{.learning_rate = 0.1, .momentum = 0.9};
+       }},
+  };
+  return all;
+}
+
+Counts of_training(const Variant& variant, std::int64_t steps) {
+  stages::TinyTraining training;
+  training.context.facts.device = "cuda:0";
+  training.train_data = std::make_shared<TinyDataset>(steps * kBatch);
+  training.train_data->options.workers = 0;
+  training.validation = nullptr;
+  training.options.epochs = 1;
+  training.options.batch_size = kBatch;
+  training.options.log_every = 1000;
+  variant.change(training);
+  const Counts before = counts();
+  training.run();
+  return counts() - before;
+}
+
+/// What `kSteps` steps ask for in the midst of a training: what a longer training asks for more.
+Counts of_steps(const Variant& variant) {
+  const Counts shorter = of_training(variant, kSteps);
+  return of_training(variant, 2 * kSteps) - shorter;
+}
+
+TEST(SteadyState, HostNeverWaitsForTheStepThatItHasJustBegun) {
+  for (const Variant& variant : variants()) {
+    const Counts steps = of_steps(variant);
+    EXPECT_EQ(steps.drains, 0) << variant.name;
+    EXPECT_LE(steps.waits, kSteps) << variant.name << ": for the numbers of the step before";
+  }
+}
+
+TEST(SteadyState, BatchesComeFromPinnedMemoryAndNothingElseDoes) {
+  const Variant& plain = variants().front();
+  const Counts steps = of_steps(plain);
+  constexpr std::int64_t kOfSample = 2 * sizeof(float) + sizeof(std::int64_t);
+  EXPECT_EQ(steps.bytes_to_gpu, kSteps * kBatch * kOfSample);
+  for (const Variant& variant : variants())
+    EXPECT_EQ(of_steps(variant).pageable_copies, 0) << variant.name;
+}
+
+TEST(SteadyState, OneCopyOfAStepBringsItsNumbersToTheHost) {
+  for (const Variant& variant : variants())
+    EXPECT_EQ(of_steps(variant).copies_to_host, kSteps) << variant.name;
+}
+
+/// Vectors, of which the loss is the sum of their products with an input.
+struct ManyVectors : torch::nn::Module {
+  explicit ManyVectors(int count) {
+    for (int i = 0; i < count; ++i)
+      all.push_back(register_parameter("p" + std::to_string(i), at::ones({4}, "cuda:0")));
+  }
+  std::vector<at::Tensor> all;
+};
+
+/// The launches of a second commit, after which a network of `count` parameters is averaged.
+std::int64_t launches_of_commit(const stages::OptimizerOptions& rule, int count) {
+  const at::Device device("cuda:0");
+  ManyVectors network(count);
+  stages::Optimizer optimizer(rule, stages::trained_parameters(network));
+  optimizer.set_rates({{.learning_rate = 0.1, .momentum = {}}});
+  stages::WeightAverage average(network, {.decay = 0.9});
+  const at::Tensor skip = at::zeros({}, device);
+  Counts before;
+  for (int step = 0; step < 3; ++step) {
+    for (at::Tensor& parameter : network.all) parameter.mutable_grad() = at::ones({4}, device);
+    before = counts();
+    const at::Tensor scratch = optimizer.prepare();
+    const at::Tensor norm = stages::global_norm(optimizer.gradients());
+    optimizer.step(skip, stages::clip_divisor(norm, 1.0), scratch);
+    average.update(step + 1);
+  }
+  return (counts() - before).launches;
+}
+
+TEST(SteadyState, LaunchesOfOptimizerClippingAndAverageDoNotGrowWithTheParameters) {
+  for (const stages::OptimizerOptions& rule :
+       {stages::OptimizerOptions(stages::adamw(0.1)),
+        stages::OptimizerOptions(stages::SgdOptions{.learning_rate = 0.1}),
+        stages::OptimizerOptions(stages::SgdOptions{.learning_rate = 0.1, .momentum = 0.9})})
+    EXPECT_EQ(launches_of_commit(rule, 40), launches_of_commit(rule, 2)) << rule.index();
+}
+
+}  // namespace
+}  // namespace stand_in
