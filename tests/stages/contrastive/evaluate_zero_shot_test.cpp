@@ -9,6 +9,7 @@
 #include "stages/numerics/precision_map.h"
 #include "stages/weights/weights.h"
 #include "tests/support/forwarded_dataset.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/refused.h"
 #include "tests/support/stage_of.h"
 #include "tests/support/text_evaluation.h"
@@ -60,7 +61,7 @@ TEST_F(ZeroShot, WhichIsTheNearestIsNotRoundedToHalfPrecision) {
     for (const std::string& name : data_->describe().classes) asked.push_back("a " + name);
     at::Tensor of_images, of_texts;
     {
-      const ScopedPrecision half(precision, at::kCPU);
+      const ScopedPrecision half(precision, here().device());
       of_images = images().to(at::kFloat);
       of_texts = texts(asked).to(at::kFloat);
     }
@@ -92,7 +93,8 @@ TEST_F(ZeroShot, ClassHeadIsMeasuredBeside) {
     const NamedTensors sample = *data_->sample(0, i);
     const at::Tensor logits =
         checkpoint_->model
-            ->forward(*checkpoint_->network, {{"image", sample.at("image").unsqueeze(0)}})
+            ->forward(*checkpoint_->network,
+                      {{"image", sample.at("image").unsqueeze(0).to(here().device())}})
             .at("logits");
     right +=
         logits.argmax(1).item<std::int64_t>() == sample.at("label").item<std::int64_t>() ? 1 : 0;
@@ -167,7 +169,8 @@ TEST_F(ZeroShot, WithinItsClassAnImageIsComparedWithEveryCaptionOfIt) {
       const NamedTensors sample = *data_->sample(0, i);
       const at::Tensor logits =
           checkpoint_->model
-              ->forward(*checkpoint_->network, {{"image", sample.at("image").unsqueeze(0)}})
+              ->forward(*checkpoint_->network,
+                        {{"image", sample.at("image").unsqueeze(0).to(here().device())}})
               .at("logits");
       const std::int64_t label = sample.at("label").item<std::int64_t>();
       if (logits.argmax(1).item<std::int64_t>() != label) continue;

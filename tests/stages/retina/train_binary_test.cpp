@@ -74,7 +74,7 @@ TEST(Binary, LearnsToTellTwoClassesApartByOneLogit) {
   for (std::int64_t index = 0; index < 40; ++index) {
     if (index % 2 == 0) continue;  // of other classes
     const NamedTensors inputs{
-        {"image", run.train->sample(0, index)->at("image").unsqueeze(0).to(here())}};
+        {"image", run.train->sample(0, index)->at("image").unsqueeze(0).to(here().device())}};
     const at::Tensor logits = checkpoint->model->forward(*network, inputs).at("logits");
     ASSERT_EQ(logits.sizes(), (std::vector<std::int64_t>{1, 1}));
     EXPECT_EQ(logits.item<float>() > 0, index % 4 == 3) << index;
@@ -123,7 +123,7 @@ TEST(Binary, AreaIsMeasuredOverTheWholeValidation) {
   std::vector<RankedSample> samples;
   for (std::int64_t index = 1; index < 20; index += 2) {
     const NamedTensors inputs{
-        {"image", wrong->sample(0, index)->at("image").unsqueeze(0).to(here())}};
+        {"image", wrong->sample(0, index)->at("image").unsqueeze(0).to(here().device())}};
     samples.push_back({checkpoint->model->forward(*network, inputs).at("logits").item<double>(),
                        wrong->labels()[static_cast<std::size_t>(index)] == 3});
   }

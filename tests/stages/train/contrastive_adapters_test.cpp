@@ -56,7 +56,7 @@ TEST(ContrastiveAdapters, NothingElseIsMoved) {
     const auto trained = training.run();
     for (const auto& [name, tensor] : numbers_of(*trained->network)) {
       const bool is_trained = name.find(".lora_") != name.npos || name.starts_with("class_head.");
-      EXPECT_EQ(!tensor.equal(before.at(name)), is_trained) << targets << name;
+      EXPECT_EQ(!tensor.cpu().equal(before.at(name)), is_trained) << targets << name;
     }
   }
 }

@@ -33,7 +33,7 @@ TEST(GradualUnfreezing, GroupKeepsItsWeightsUntilItsEpoch) {
   const std::string name = first_name(training);
   const at::Tensor before = weight_of(training, name), all = training.flat_weights();
   training.run();
-  EXPECT_TRUE(weight_of(training, name).equal(before));
+  EXPECT_TRUE(weight_of(training, name).cpu().equal(before));
   EXPECT_FALSE(training.flat_weights().equal(all));
 }
 
@@ -45,7 +45,7 @@ TEST(GradualUnfreezing, GroupIsTrainedFromItsEpoch) {
   const std::string name = first_name(training);
   const at::Tensor before = weight_of(training, name);
   training.run();
-  EXPECT_FALSE(weight_of(training, name).equal(before));
+  EXPECT_FALSE(weight_of(training, name).cpu().equal(before));
 }
 
 TEST(GradualUnfreezing, FirstStepOfALateGroupIsItsFirst) {

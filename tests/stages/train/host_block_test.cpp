@@ -5,6 +5,7 @@
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/plan/memory_trace.h"
+#include "tests/support/on_test_device.h"
 
 namespace stages {
 namespace {
@@ -27,15 +28,17 @@ TEST(HostBlock, BeginsWithZerosAlike) {
 
 TEST(HostBlock, WhatWasWrittenThereIsPutBack) {
   const at::Tensor x = torch::rand({5}), y = torch::rand({3, 3}, torch::kDouble);
-  HostBlock block({part_like(x), part_like(y)}, at::kCPU);
+  HostBlock block({part_like(x), part_like(y)}, here().device());
   for (int round = 1; round <= 2; ++round) {
     const at::Tensor scratch =
-        torch::full({block.bytes() + 64}, 7, torch::kByte);  // of a larger one
+        torch::full({block.bytes() + 64}, 7, here().dtype(torch::kByte));  // of a larger one
     const std::vector<at::Tensor> brought = block.bring(scratch);
-    brought[0].add_(x);
-    brought[1].add_(y);
+    brought[0].add_(x.to(here().device()));
+    brought[1].add_(y.to(here().device()));
+    block.wait();
     EXPECT_TRUE(block.tensors()[0].equal(x * (round - 1))) << "it is a copy";
     block.put_back(scratch);
+    block.wait();
     EXPECT_TRUE(block.tensors()[0].equal(x * round));
     EXPECT_TRUE(block.tensors()[1].equal(y * round));
   }

@@ -99,7 +99,7 @@ TEST_F(LogisticRegression, HeadIsTheFitToAllDataWithTheChosenStrength) {
   };
   const SoftmaxFit expected = fit_softmax(both("features").to(at::kDouble), both("label"),
                                           {.classes = 3, .l2_strength = chosen});
-  EXPECT_TRUE(torch::equal(head(*checkpoint), expected.weight.to(at::kFloat)));
+  EXPECT_TRUE(torch::equal(head(*checkpoint).cpu(), expected.weight.to(at::kFloat)));
   EXPECT_EQ(context_.values("train/l2_strength"), std::vector<double>{chosen});
 }
 

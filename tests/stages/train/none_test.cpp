@@ -37,7 +37,7 @@ TEST_F(TrainNone, PassesOnAndSavesTheInitialWeights) {
   const auto expected = model_->build(TinyDataset(12).describe(), 4);
   const NamedTensors saved = read_safetensors(checkpoint->file).tensors;
   for (const auto& [name, weight] : weights(*expected)) {
-    EXPECT_TRUE(torch::equal(weights(*checkpoint->network).at(name), weight)) << name;
+    EXPECT_TRUE(torch::equal(weights(*checkpoint->network).at(name).cpu(), weight)) << name;
     EXPECT_TRUE(torch::equal(saved.at(name), weight)) << name;
   }
   EXPECT_FALSE(checkpoint->network->is_training());

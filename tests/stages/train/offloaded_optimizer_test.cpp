@@ -22,7 +22,7 @@ void expect_same(const ManyParameters& one, const ManyParameters& other, const s
   const NamedTensors state = one.optimizer.state();
   ASSERT_EQ(state.size(), other.optimizer.state().size()) << what;
   for (const auto& [name, tensor] : other.optimizer.state()) {
-    EXPECT_TRUE(state.at(name).equal(tensor)) << what << ", " << name;
+    EXPECT_TRUE(state.at(name).cpu().equal(tensor.cpu())) << what << ", " << name;
     EXPECT_EQ(state.at(name).strides(), tensor.strides()) << what << ", " << name;
   }
 }

@@ -24,6 +24,12 @@ struct Outcome {
   std::vector<std::string> said;
 };
 
+/// The metrics without those of a GPU's memory, which depend on when the process began.
+std::vector<Metric> without_memory(std::vector<Metric> metrics) {
+  std::erase_if(metrics, [](const Metric& one) { return std::get<0>(one).starts_with("memory/"); });
+  return metrics;
+}
+
 void expect_same(const Outcome& a, const Outcome& b) {
   EXPECT_TRUE(a.weights.equal(b.weights));
   EXPECT_EQ(a.epoch, b.epoch);
@@ -35,8 +41,8 @@ Outcome in_one_go(const Change& change) {
   TinyTraining training;
   change(training);
   const TrainingResult result = training.run();
-  return {training.flat_weights(), result.epoch, result.step, training.context.metrics,
-          training.context.said};
+  return {training.flat_weights(), result.epoch, result.step,
+          without_memory(training.context.metrics), training.context.said};
 }
 
 /// Continues from what `before` left in its folder.
@@ -54,6 +60,7 @@ Outcome resumed(const TinyTraining& before, const Change& change) {
   outcome.metrics.assign(kept, kept + training.context.resumed_at.value_or(0));
   outcome.metrics.insert(outcome.metrics.end(), training.context.metrics.begin(),
                          training.context.metrics.end());
+  outcome.metrics = without_memory(std::move(outcome.metrics));
   return outcome;
 }
 
@@ -209,8 +216,8 @@ TEST(Resume, ValidationsWithoutABetterOneAreRemembered) {
     training.options.validate_every = 2;
     training.options.patience = 2;
   };
-  EXPECT_EQ(in_one_go(stuck).said.back(),
-            "stopped after epoch 6: no better validation loss since epoch 2");
+  EXPECT_THAT(in_one_go(stuck).said,
+              testing::Contains("stopped after epoch 6: no better validation loss since epoch 2"));
   expect_the_same_when_stopped_at(stuck, {6, 9, 17, 22});
 }
 
@@ -243,7 +250,11 @@ TEST(Resume, SavingOnRequestChangesNothing) {
     training.context.wants_save = progress.phase == "train" && progress.step == 6;
   };
   const TrainingResult result = training.run();
-  expect_same({training.flat_weights(), result.epoch, result.step, training.context.metrics, {}},
+  expect_same({training.flat_weights(),
+               result.epoch,
+               result.step,
+               without_memory(training.context.metrics),
+               {}},
               in_one_go(kAsItIs));
   EXPECT_EQ(training.context.flushes, 5);  // four epochs, and the request
 }

@@ -6,14 +6,17 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "tests/support/on_test_device.h"
+
 namespace stages {
 namespace {
 
 /// `correct` of `count` samples, measured.
 StepNumbers measured(std::int64_t correct, std::int64_t count) {
   StepNumbers numbers(static_cast<double>(count), count);
-  numbers.add(numbers.row({{"loss", torch::tensor(0.5 * static_cast<double>(count), at::kDouble)}},
-                          {{"accuracy", torch::tensor(correct)}}));
+  numbers.add(numbers.row(
+      {{"loss", torch::tensor(0.5 * static_cast<double>(count), here().dtype(at::kDouble))}},
+      {{"accuracy", torch::tensor(correct, here())}}));
   numbers.fetch();
   return numbers;
 }

@@ -243,7 +243,7 @@ TEST(Supervised, TrainsAModelAndHandsItOn) {
   EXPECT_EQ(checkpoint->step, 4 * checkpoint->epoch);
   const Safetensors file = read_safetensors(checkpoint->file);
   for (const auto& [name, tensor] : weights(*checkpoint->network))
-    EXPECT_TRUE(tensor.equal(file.tensors.at(name))) << name;
+    EXPECT_TRUE(tensor.cpu().equal(file.tensors.at(name))) << name;
 }
 
 TEST(Supervised, HandsOnWhatHasBeenTrainedWithoutDataOrTraining) {

@@ -150,7 +150,7 @@ TEST(Swa, TheResultIsTheAverageOfTheLastEpochs) {
   EXPECT_TRUE(averaged.flat_weights().equal(at::lerp(trained(2), trained(3), 0.5)));
   const Safetensors file = read_safetensors(result.file);
   for (const auto& [name, tensor] : weights(*averaged.network))
-    EXPECT_TRUE(tensor.equal(file.tensors.at(name))) << name;
+    EXPECT_TRUE(tensor.cpu().equal(file.tensors.at(name))) << name;
 }
 
 /// A training run whose network has BatchNorm.
@@ -202,7 +202,7 @@ TEST(Swa, RunningStatisticsAreRenewedByAPassOverTheTrainingData) {
   at::Tensor sum = torch::zeros(2, at::kDouble);
   for (std::int64_t i = 0; i < 30; ++i)
     sum += training.train_data->sample(0, i)->at("image").to(at::kDouble);
-  const at::Tensor found = training.network->named_buffers()["norm.running_mean"];
+  const at::Tensor found = training.network->named_buffers()["norm.running_mean"].cpu();
   // Means of ten float32 numbers below 2 and three averages: less than 32 roundings.
   EXPECT_LE((found - sum / 30).abs().max().item<double>(), 32 * 2 * std::ldexp(1.0, -24));
 }

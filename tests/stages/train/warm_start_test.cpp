@@ -37,7 +37,7 @@ class WarmStart : public testing::Test {
   bool is_trained(const torch::nn::Module& network) const {
     const NamedTensors wanted = weights(*before_.network);
     return std::ranges::all_of(weights(network), [&](const auto& item) {
-      return item.second.equal(wanted.at(item.first));
+      return item.second.cpu().equal(wanted.at(item.first).cpu());
     });
   }
   TinyTraining before_;

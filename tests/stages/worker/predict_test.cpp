@@ -14,6 +14,7 @@
 #include "stages/artifact/model.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/stages.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/refused.h"
@@ -147,7 +148,7 @@ TEST_F(Predict, SaysOfEveryPictureWhatTheNetworkSays) {
   for (std::int64_t index = 0; index < test_->describe().size; ++index) {
     request_["paths"] = {path("photos/" + test_->sample_name(index))};
     EXPECT_EQ(predict().dump(), R"({"images":1,"failed":0})");
-    const at::Tensor image = test_->sample(0, index)->at("image").unsqueeze(0);
+    const at::Tensor image = test_->sample(0, index)->at("image").unsqueeze(0).to(here().device());
     const at::Tensor wanted = checkpoint_->model->forward(*checkpoint_->network, {{"image", image}})
                                   .at("logits")
                                   .to(at::kDouble)
@@ -169,7 +170,7 @@ class PredictInBf16 : public Predict {
   /// The probability of the first class.
   double probability(const at::Tensor& image, Precision precision) const {
     const torch::NoGradGuard no_graph;
-    const ScopedPrecision scope(precision, at::kCPU);
+    const ScopedPrecision scope(precision, here().device());
     return checkpoint_->model->forward(*checkpoint_->network, {{"image", image}})
         .at("logits")
         .to(at::kDouble)
@@ -179,7 +180,7 @@ class PredictInBf16 : public Predict {
 };
 
 TEST_F(PredictInBf16, ComputesAsTheMemoryPolicyOfTheTrainingSays) {
-  const at::Tensor image = test_->sample(0, 0)->at("image").unsqueeze(0);
+  const at::Tensor image = test_->sample(0, 0)->at("image").unsqueeze(0).to(here().device());
   request_["paths"] = {path("photos/" + test_->sample_name(0))};
   predict();
   ASSERT_EQ(items_.size(), 1u);

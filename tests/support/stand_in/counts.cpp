@@ -23,7 +23,7 @@ Counts operator-(const Counts& later, const Counts& earlier) {
   Counts result;
   for (const auto member :
        {&Counts::launches, &Counts::copies_to_gpu, &Counts::bytes_to_gpu, &Counts::copies_to_host,
-        &Counts::bytes_to_host, &Counts::pageable_copies, &Counts::waits, &Counts::drains})
+        &Counts::bytes_to_host, &Counts::pageable_copies, &Counts::waits, &Counts::left_by_waits})
     result.*member = later.*member - earlier.*member;
   for (const auto& [operation, launches] : later.launches_of) {
     const auto before = earlier.launches_of.find(operation);
@@ -47,10 +47,10 @@ void count_copy(bool is_to_host, bool is_pinned, std::int64_t bytes) {
   all().pageable_copies += is_pinned ? 0 : 1;
 }
 
-void count_wait(bool is_drain) {
+void count_wait(std::int64_t left) {
   const std::lock_guard guard(lock());
   ++all().waits;
-  all().drains += is_drain ? 1 : 0;
+  all().left_by_waits += left;
 }
 
 }  // namespace stand_in

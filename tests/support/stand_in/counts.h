@@ -14,7 +14,7 @@ struct Counts {
   std::int64_t copies_to_host = 0, bytes_to_host = 0;
   std::int64_t pageable_copies = 0;  ///< those from or to memory that is not pinned
   std::int64_t waits = 0;            ///< how often the host waited for unfinished work
-  std::int64_t drains = 0;           ///< of the waits: those that left a GPU without any work
+  std::int64_t left_by_waits = 0;    ///< what these waits left unfinished, in launches
 };
 
 /// Returns the counts since the process began.
@@ -23,9 +23,10 @@ Counts counts();
 /// What was asked between two points of time.
 Counts operator-(const Counts& later, const Counts& earlier);
 
-/// Notes a kernel of an operator; a copy of `bytes` to or from a GPU; a wait of the host.
+/// Notes a kernel of an operator; a copy of `bytes` to or from a GPU; a wait of the host, after
+/// which `left` launches are unfinished.
 void count_launch(const std::string& operation);
 void count_copy(bool is_to_host, bool is_pinned, std::int64_t bytes);
-void count_wait(bool is_drain);
+void count_wait(std::int64_t left);
 
 }  // namespace stand_in

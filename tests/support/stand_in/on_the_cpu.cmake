@@ -1,0 +1,63 @@
+# Which tests run on the stand-in for a GPU: those of these files whose fixtures take their device from test_device(),
+set(rooms_of_stand_in "^(adapters|contrastive|evaluate|few_shot|gpu|retina|train|worker)/|^data/features_")
+
+# but no file of
+set(files_on_the_cpu
+    # plans for a CPU, counted by its allocator
+    train/budget train/certify train/fits_first_time train/long_run train/plan_training train/repeated_parts
+    train/replayed_policy train/shared_traces
+    # blocks that a CPU's allocator refuses (stand_in/refused_blocks_test.cpp refuses those of a GPU)
+    train/out_of_memory train/step_recovery train/transaction
+    # what computes nothing on a device
+    adapters/data_ adapters/model_ contrastive/caption_rows contrastive/data_ contrastive/model_clip contrastive/pair_work
+    contrastive/stanford_cars_list evaluate/trained_images few_shot/data_ few_shot/episode_model few_shot/few_shot_list
+    few_shot/model_ gpu/gpu_budget retina/data_ retina/fundus_list retina/image_survey retina/remarks train/early_stopping
+    train/training_log worker/feature_map_picture worker/worker
+    # the paths of other files, by more numbers
+    train/earlier_weights)
+
+# and none of these tests:
+set(tests_on_the_cpu
+    # plans of small networks, which differ by less than what CUDA itself takes
+    Contrastive.NeedsNoMoreMemoryForALargerBatchInTwoPasses
+    ContrastiveAdapters.ThePlanHasGradientsAndStateOfTheAdaptersAlone
+    Episodic.TwoFormsOfTheCovarianceAgreeAndDifferInMemory
+    EpisodicEvaluation.IsPlannedEpisodeByEpisode
+    PrototypeEvaluationTest.IsPlannedEpisodeByEpisode
+    Supervised.OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan
+    # terms of a plan for a CPU
+    Classification.LabelsAndCurvesOverAllSamplesArePlanned
+    FeaturesTest.WhatTheyHoldIsCountedWhereItIsPlannedFor
+    LogisticRegression.PlanCountsTheFit
+    # a CPU's allocator counts or refuses blocks
+    MemoryLog.LeakOfATrainingStepIsNobodysOwn
+    StepsInBackward.GradientsAreNeverThereTogether
+    StepsInBackward.StepIsRepeatedUnlessAWeightIsWritten
+    StepsInBackward.WhatFailsBeforeAWeightIsWrittenCanBeUndoneAndIsSaidToBe
+    # lines and layouts of a CPU
+    Classification.PolicyOfTheMemorySaysHowTheNetworkRuns
+    StepsInBackward.OffloadingSaysThatItHasNoEffectOnACpu
+    Trainer.SmokeIsTwoStepsAndTwoBatches
+    TrainerNumerics.LayoutIsThatOfTheRuleAndChangesRoundingAlone
+    # steps that a GPU reports one later
+    Resume.CheckpointOfAnotherTrainingIsRefused
+    Resume.DamagedCheckpointIsPassedOverAndSaid
+    Resume/EveryTraining.ContinuesToTheSameBits/without_validation
+    Trainer.CancelledRunStopsAfterTheStep
+    # the same paths, by more numbers, for seconds
+    ActivationCheckpointing.TowersKeepTheirBits
+    Contrastive.EqualCaptionsAreEqualHoweverTheyAreEncoded
+    Contrastive.LogitScaleStaysBelowItsLimit
+    Contrastive.SigmoidLossLearnsWhichCaptionIsWhose
+    Contrastive.SigmoidLossOfTheWholeBatchIsExactInTwoPasses
+    Contrastive.TwoPassesGiveTheWholeBatchAndAccumulationDoesNot
+    ContrastiveAdapters.LearnWhichCaptionIsWhose
+    GpuOffload.GpuHoldsNoneOfTheStateBetweenSteps
+    GpuOffload.WeightsAndStateAreTheSameBitForBit
+    OffloadedOptimizer.StateThatWasSavedOneWayContinuesTheOther
+    ShardedOptimizer.RanksBringEachOtherTheWeights
+    TwoPass.ContrastiveLossIsThatOfTheWholeBatch)
+
+list(JOIN files_on_the_cpu "|" files_on_the_cpu)
+set(files_on_the_cpu "^(${files_on_the_cpu})")
+list(JOIN tests_on_the_cpu ":" tests_on_the_cpu)
