@@ -198,14 +198,9 @@ const at::Tensor& resize(const at::Tensor& self, c10::SymIntArrayRef size,
   return self;
 }
 
-/// The device on which a copy is queued.
-c10::Device copying_device(const at::Tensor& to, const at::Tensor& from) {
-  return from.is_cuda() ? from.device() : to.device();
-}
-
 at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   if (to.numel() == 0) return to;
-  const c10::Device device = copying_device(to, from);
+  const c10::Device device = from.is_cuda() ? from.device() : to.device();  // which queues it
   const c10::DeviceGuard guard(device);
   const Work work = streams().launch(device, "aten::copy_");
   HostViews views(work);
