@@ -1,7 +1,7 @@
 #include "runner/worker/reuse.h"
 
 #include <algorithm>
-#include <ctime>
+#include <chrono>
 #include <stdexcept>
 #include <system_error>
 
@@ -10,6 +10,7 @@
 #include "runner/shared/record/node_index.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/date.h"
 #include "runner/worker/executor.h"
 
 namespace runner {
@@ -20,14 +21,6 @@ using nlohmann::json;
 using Which = ReuseOptions::Which;
 
 constexpr std::size_t kReportedDifferences = 4;
-
-std::string now_as_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
 
 bool is_training(const Node& node) { return family_of(node.kind) == Family::kTrain; }
 
@@ -199,7 +192,7 @@ std::optional<std::string> Reuse::enter(std::size_t index, std::int64_t metrics)
                      .run = fs::absolute(options_.folder).lexically_normal(),
                      .files = node_files(folder(index)),
                      .metrics = metrics,
-                     .date = now_as_text()};
+                     .date = utc_time(std::chrono::system_clock::now(), "%Y-%m-%dT%H:%M:%SZ")};
     if (node.files.empty() && metrics == 0) return std::nullopt;
     index_->put(graph_.nodes[index].kind, graph_.nodes[index].id, own, node);
   } catch (const std::exception& error) {

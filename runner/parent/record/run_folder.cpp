@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/disk/write_error.h"
 #include "runner/shared/protocol/event.h"
+#include "runner/shared/text/date.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -148,14 +148,6 @@ void RunFolder::summary(const Json& summary) {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string local_time(std::chrono::system_clock::time_point now, const char* format) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  std::tm parts{};
-  localtime_r(&seconds, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, format, &parts)};
-}
 
 /// Creates and claims a folder.
 class DatedFolder {

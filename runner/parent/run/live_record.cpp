@@ -9,6 +9,7 @@
 #include "runner/parent/config/yaml_writer.h"
 #include "runner/parent/record/checkpoint_origin.h"
 #include "runner/parent/record/environment_record.h"
+#include "runner/parent/record/python_record.h"
 #include "runner/shared/disk/digest.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/record/recorded_run.h"
@@ -35,36 +36,6 @@ std::vector<InputPath> inputs_of(const RunRequest& request) {
   for (const PythonFile& file : request.graph.python.entries)
     inputs.push_back({file.pointer, file.path});
   return inputs;
-}
-
-/// Maps the path of each Python file named by an entry to the name of its copy in the record.
-std::map<std::string, std::string> copy_names(const PythonCode& code) {
-  std::map<std::string, std::string> names;
-  std::set<std::string> taken;
-  for (const PythonFile& file : code.entries) {
-    if (names.contains(file.path)) continue;
-    const std::filesystem::path path = file.path;
-    std::string name = path.filename();
-    for (int number = 2; !taken.insert(name).second; ++number)
-      name = path.stem().string() + "-" + std::to_string(number) + path.extension().string();
-    names[file.path] = std::move(name);
-  }
-  return names;
-}
-
-/// Returns {"interpreter", "version", "packages": {name: version}, "entries": {"/model/entry":
-/// {"file", "sha256", "copy"}}, "trusted": {file: sha256}, "folders": module search path}.
-Json python_record(const PythonCode& code, const WorkerCommand& worker, const Json& installed) {
-  const auto names = copy_names(code);
-  Json entries = Json::object();
-  for (const PythonFile& file : code.entries)
-    entries[file.pointer] = {
-        {"file", file.path}, {"sha256", file.sha256}, {"copy", names.at(file.path)}};
-  Json record = {{"interpreter", worker.program.string()}};
-  if (installed.is_object()) record.update(installed);
-  record.update({{"entries", std::move(entries)}, {"trusted", code.files}});
-  if (!code.folders.empty()) record["folders"] = code.folders;
-  return record;
 }
 
 }  // namespace
@@ -120,7 +91,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
   folder_->record(RunRecord::kOverrides, yaml_list(request_.composition.typed));
   folder_->record(RunRecord::kRecipe, recipe_text());
   folder_->record_json(RunRecord::kOrigins, origins());
-  for (const auto& [path, name] : copy_names(request_.graph.python))
+  for (const auto& [path, name] : python_copy_names(request_.graph.python))
     folder_->record_in(
         RunRecord::kPython, name,
         std::ranges::find(request_.graph.python.entries, path, &PythonFile::path)->text);
@@ -255,7 +226,8 @@ Json LiveRecord::environment_of(const Ready& ready, const Json& versions) const 
   }
   if (!device_choice_.is_null()) environment["device_choice"] = device_choice_;
   if (surroundings_.worker.is_hosted)
-    environment["python"] = python_record(request_.graph.python, surroundings_.worker, installed);
+    environment["python"] =
+        python_record(request_.graph.python, surroundings_.worker.program, installed);
   if (!inputs_.record().is_null()) environment["inputs"] = inputs_.record();
   return environment;
 }

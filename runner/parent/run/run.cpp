@@ -1,7 +1,6 @@
 #include "runner/parent/run/run.h"
 
 #include <algorithm>
-#include <ctime>
 #include <ostream>
 
 #include <unistd.h>
@@ -20,19 +19,12 @@
 #include "runner/parent/run/worker_output.h"
 #include "runner/parent/run/worker_process.h"
 #include "runner/shared/error/diagnostic.h"
+#include "runner/shared/text/date.h"
 
 namespace runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string date_and_time(std::chrono::system_clock::time_point now) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  std::tm parts{};
-  localtime_r(&seconds, &parts);
-  char text[40];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &parts)};
-}
 
 const Value kNoRecipe;  // for a run without hooks
 
@@ -43,7 +35,8 @@ class Run {
       : request_(request),
         surroundings_(surroundings),
         display_(surroundings.err, surroundings.display, SecretTexts(request.recipe.resolved)),
-        summary_(request.graph, date_and_time(surroundings.wall_clock()), request.smoke),
+        summary_(request.graph, local_time(surroundings.wall_clock(), "%Y-%m-%dT%H:%M:%S%z"),
+                 request.smoke),
         record_(request, surroundings, summary_),
         worker_(surroundings.worker),
         restarts_(request.graph, other_gpu(), request.device ? request.device->text() : ""),
