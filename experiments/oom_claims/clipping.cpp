@@ -41,7 +41,7 @@ Finding order_of_clipping_does_not_matter() {
   const stages::Batch batch = random_images(16);
   const stages::GradScaler scaler({}, at::kCPU);
   stages::accumulate_gradient(step, {*network, {}, at::kCPU}, batch, step.weight(batch), {}, {7, 1},
-                              scaler.scale());
+                              {.scale = scaler.scale()});
   const at::Tensor scaled = taken_gradient(*network), whole = gradient(step, *network, batch);
   const at::Tensor unscaled_first = scaled.clone();
   scaler.unscale({unscaled_first});

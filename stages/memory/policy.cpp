@@ -16,6 +16,11 @@
 namespace stages {
 namespace {
 
+constexpr std::array<std::pair<std::string_view, Sharding>, 3> kShardings = {
+    {{"none", Sharding::kNone},
+     {"optimizer", Sharding::kOptimizer},
+     {"gradients", Sharding::kGradients}}};
+
 constexpr std::array<std::pair<std::string_view, OnOom>, 4> kOnOom = {{{"replan", OnOom::kReplan},
                                                                        {"gpu", OnOom::kGpu},
                                                                        {"cpu", OnOom::kCpu},
@@ -43,6 +48,15 @@ std::vector<OnOom> read_on_oom(runner::ConfigReader& reader) {
 }
 
 }  // namespace
+
+std::string_view name(Sharding sharding) {
+  return kShardings[static_cast<std::size_t>(sharding)].first;
+}
+
+std::optional<Sharding> sharding_named(std::string_view name) {
+  const auto found = std::ranges::find(kShardings, name, &decltype(kShardings)::value_type::first);
+  return found == kShardings.end() ? std::nullopt : std::optional(found->second);
+}
 
 RecoveryOptions read_recovery_options(runner::ConfigReader& reader) {
   RecoveryOptions options;
@@ -188,8 +202,11 @@ class Policy final : public runner::Stage {
     policy->offloads_optimizer = runner::choice<bool>(
         reader, "offload", {{"none", false}, {"optimizer", true}, {"auto", false}});
     policy->offload_is_open = says_auto(reader, "offload");
-    policy->shards_optimizer = runner::choice<bool>(
-        reader, "shard", {{"none", false}, {"optimizer", true}, {"auto", false}});
+    policy->sharding = runner::choice<Sharding>(reader, "shard",
+                                                {{"none", Sharding::kNone},
+                                                 {"optimizer", Sharding::kOptimizer},
+                                                 {"gradients", Sharding::kGradients},
+                                                 {"auto", Sharding::kNone}});
     policy->shard_is_open = says_auto(reader, "shard");
     policy->optimizer_in_backward = read_switch(reader, "optimizer_in_backward");
     policy->in_backward_is_open = says_auto(reader, "optimizer_in_backward");

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/shared/stage/stage.h"
@@ -49,6 +50,15 @@ enum class Allow { kNothing, kBit, kExact };
 /// equal in exact arithmetic.
 enum class LossForm { kDirect, kGram, kAuto };
 
+/// What is sharded across the ranks of a run, so that each keeps only a part of it: stages 1 and 2
+/// of ZeRO (Rajbhandari, Rasley, Ruwase and He, SC 2020). Each includes those before it.
+enum class Sharding { kNone, kOptimizer, kGradients };
+
+/// Returns "none", "optimizer" or "gradients", as in a recipe.
+std::string_view name(Sharding sharding);
+/// The opposite of name(); nullopt if there is no such name.
+std::optional<Sharding> sharding_named(std::string_view name);
+
 /// How a run may use memory. This is only data; the trainer and the planner act on it.
 class MemoryPolicy : public runner::Artifact {
  public:
@@ -71,11 +81,11 @@ class MemoryPolicy : public runner::Artifact {
   bool checkpointing_is_open = false;  ///< the plan chooses which blocks to recompute
   bool offloads_optimizer =
       false;  ///< keep the optimizer's state in host memory, if the device has its own memory
-  bool offload_is_open = false;        ///< the plan chooses whether to offload
-  bool shards_optimizer = false;       ///< keep a part of the optimizer's state on each rank
-  bool shard_is_open = false;          ///< the plan chooses whether to shard
-  bool optimizer_in_backward = false;  ///< update weights and free gradients in the backward pass
-  bool in_backward_is_open = false;    ///< the plan chooses optimizer_in_backward
+  bool offload_is_open = false;         ///< the plan chooses whether to offload
+  Sharding sharding = Sharding::kNone;  ///< what each rank keeps only a part of
+  bool shard_is_open = false;           ///< the plan chooses whether to shard
+  bool optimizer_in_backward = false;   ///< update weights and free gradients in the backward pass
+  bool in_backward_is_open = false;     ///< the plan chooses optimizer_in_backward
   LossForm loss_form = LossForm::kDirect;  ///< for a loss that has several forms
   std::optional<std::int64_t> budget;      ///< bytes; nullopt: all of the device's memory
   std::optional<double> budget_share;      ///< fraction of the device's memory, for a budget such

@@ -1,6 +1,7 @@
 #include "stages/plan/choose_policy.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -29,11 +30,12 @@ struct PolicyWay {
   std::int64_t micro_batch = 0;  // 0: the whole batch
   bool two_pass = false;
   ActivationCheckpointing recomputed = {};
-  bool offloads = false, shards = false, in_backward = false;  // of the optimizer
+  bool offloads = false, in_backward = false;  // of the optimizer
+  Sharding sharding = Sharding::kNone;
 
   auto key() const {
     return std::tuple(micro_batch, two_pass, recomputed.blocks, recomputed.modules, offloads,
-                      shards, in_backward);
+                      in_backward, sharding);
   }
 };
 
@@ -52,8 +54,8 @@ class WaySearch {
         as_written_{.two_pass = written_.two_pass && written_.micro_batch,
                     .recomputed = written_.activation_checkpointing,
                     .offloads = written_.offloads_optimizer,
-                    .shards = written_.shards_optimizer,
-                    .in_backward = written_.optimizer_in_backward},
+                    .in_backward = written_.optimizer_in_backward,
+                    .sharding = written_.sharding},
         whole_(as_written_) {}
 
   PlannedStep run() {
@@ -97,18 +99,27 @@ class WaySearch {
     const bool may_shard = written_.shard_is_open && search_.has_ranks;
     const bool may_step = written_.in_backward_is_open && written_.recovery.max_retries == 0;
     std::vector<PolicyWay> ways = {as_written_};
-    const auto combine = [&](bool may, bool PolicyWay::*option) {
-      for (std::size_t i = 0, before = ways.size(); may && i < before; ++i) {
-        PolicyWay way = ways[i];
-        way.*option = true;
-        ways.push_back(std::move(way));
+    const auto combine = [&](const auto& option, const auto& values) {
+      for (std::size_t i = 0, before = ways.size(); i < before; ++i) {
+        for (const auto value : values) {
+          PolicyWay way = ways[i];
+          way.*option = value;
+          ways.push_back(std::move(way));
+        }
       }
     };
-    combine(may_step, &PolicyWay::in_backward);
-    combine(may_offload, &PolicyWay::offloads);
-    combine(may_shard, &PolicyWay::shards);
+    if (may_step) combine(&PolicyWay::in_backward, std::array{true});
+    if (may_offload) combine(&PolicyWay::offloads, std::array{true});
+    if (may_shard) combine(&PolicyWay::sharding, shardings());
     ways.erase(ways.begin());
     return ways;
+  }
+
+  /// Returns the ways to shard. Sharded gradients are added up in another order, so their last bits
+  /// differ.
+  std::vector<Sharding> shardings() const {
+    if (written_.allow == Allow::kExact) return {Sharding::kOptimizer, Sharding::kGradients};
+    return {Sharding::kOptimizer};
   }
 
   /// Returns one part size for each number of parts, largest first; 0 is the whole batch.
@@ -254,7 +265,7 @@ class WaySearch {
     policy.offload_is_open = policy.shard_is_open = policy.in_backward_is_open = false;
     policy.activation_checkpointing = way.recomputed;
     policy.offloads_optimizer = way.offloads;
-    policy.shards_optimizer = way.shards;
+    policy.sharding = way.sharding;
     policy.optimizer_in_backward = way.in_backward;
     return policy;
   }
@@ -296,8 +307,11 @@ class WaySearch {
       text += ", the optimizer in the backward pass";
     if (tried.way.offloads && !written_.offloads_optimizer)
       text += ", the optimizer state in host memory";
-    if (tried.way.shards && !written_.shards_optimizer)
-      text += ", the optimizer state sharded across the ranks";
+    if (tried.way.sharding != written_.sharding) {
+      text += tried.way.sharding == Sharding::kGradients
+                  ? ", gradients and the optimizer state sharded across the ranks"
+                  : ", the optimizer state sharded across the ranks";
+    }
     const ActivationCheckpointing& recomputed = tried.way.recomputed;
     if (!may_recompute() || !recomputed.recomputes()) return text;
     if (recomputed.blocks) return text + ", all blocks recomputed";
@@ -311,7 +325,11 @@ class WaySearch {
     const bool is_cut = tried.way.micro_batch != written_.micro_batch.value_or(0);
     result.plan.choice = {
         .overrides = overrides_between(written_, result.policy, search_.batch),
-        .exactness = is_cut || tried.way.two_pass != written_.two_pass ? "exact" : "bit",
+        .exactness = is_cut || tried.way.two_pass != written_.two_pass ||
+                             (tried.way.sharding != written_.sharding &&
+                              tried.way.sharding == Sharding::kGradients)
+                         ? "exact"
+                         : "bit",
         .summary = summary(tried),
         .whole = whole.traced ? whole.traced->plan.needed : 0,
         .relative_time = whole.traced && whole.seconds > 0 ? tried.seconds / whole.seconds : 1,
@@ -376,7 +394,11 @@ std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step,
   policy.micro_batch_is_most = policy.two_pass_is_open = policy.checkpointing_is_open = false;
   policy.offload_is_open = policy.shard_is_open = policy.in_backward_is_open = false;
   if (written.offload_is_open) policy.offloads_optimizer = fields.has("offload");
-  if (written.shard_is_open) policy.shards_optimizer = fields.has("shard");
+  if (written.shard_is_open) {
+    const auto sharding = sharding_named(fields.has("shard") ? fields.text("shard") : "none");
+    if (!sharding) return {};
+    policy.sharding = *sharding;
+  }
   policy.optimizer_in_backward = fields.has("optimizer_in_backward");
   const std::int64_t micro_batch = fields.count("micro_batch");
   if (micro_batch > 0) policy.micro_batch = micro_batch;

@@ -139,7 +139,7 @@ Replan search_again(PolicySearch search) {
       const std::int64_t needed = search.trace(failed).plan.needed;
       MemoryPolicy written = search.written;
       written.offloads_optimizer = failed.offloads_optimizer;
-      written.shards_optimizer = failed.shards_optimizer;
+      written.sharding = failed.sharding;
       written.offload_is_open = written.shard_is_open = false;
       PolicySearch again{written,      search.batch,  0, search.has_host, search.has_ranks,
                          search.trace, search.seconds};

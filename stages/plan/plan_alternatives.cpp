@@ -41,8 +41,7 @@ std::vector<std::string> overrides_between(const MemoryPolicy& from, const Memor
     set(to.pointer, "activation_checkpointing=" + option_text(to.activation_checkpointing));
   if (to.offloads_optimizer != from.offloads_optimizer)
     set(to.pointer, to.offloads_optimizer ? "offload=optimizer" : "offload=none");
-  if (to.shards_optimizer != from.shards_optimizer)
-    set(to.pointer, to.shards_optimizer ? "shard=optimizer" : "shard=none");
+  if (to.sharding != from.sharding) set(to.pointer, "shard=" + std::string(name(to.sharding)));
   if (to.optimizer_in_backward != from.optimizer_in_backward)
     set(to.pointer,
         to.optimizer_in_backward ? "optimizer_in_backward=true" : "optimizer_in_backward=false");
@@ -75,8 +74,8 @@ struct Alternative {
   std::int64_t micro_batch;  // 0: the whole batch
   bool blocks, two_pass;
   bool gram = false;
-  bool offloads = false, shards = false,
-       in_backward = false;  // of the optimizer, in addition to the policy
+  bool offloads = false, in_backward = false;  // of the optimizer, in addition to the policy
+  Sharding sharding = Sharding::kNone;         // at least
   auto operator<=>(const Alternative&) const = default;
 };
 
@@ -123,11 +122,13 @@ class Alternatives {
  private:
   /// Adds the other ways to run the optimizer, if they save memory.
   void consider_optimizer(Alternative way) {
-    for (const auto& [offloads, shards, in_backward] :
-         {std::tuple(true, false, false), std::tuple(false, true, false),
-          std::tuple(false, false, true), std::tuple(true, false, true)}) {
+    constexpr Sharding kNone = Sharding::kNone;
+    for (const auto& [offloads, sharding, in_backward] :
+         {std::tuple(true, kNone, false), std::tuple(false, Sharding::kOptimizer, false),
+          std::tuple(false, Sharding::kGradients, false), std::tuple(false, kNone, true),
+          std::tuple(true, kNone, true)}) {
       way.offloads = offloads;
-      way.shards = shards;
+      way.sharding = sharding;
       way.in_backward = in_backward;
       const Outcome& found = outcome(way);
       if (found.refused.empty() && found.needed < plan_.needed) consider(way);
@@ -141,7 +142,7 @@ class Alternatives {
     if (way.blocks) policy.activation_checkpointing = {.blocks = true};
     if (way.micro_batch > 0 && way.micro_batch < units_) policy.optimizer_in_backward = false;
     policy.offloads_optimizer |= way.offloads;
-    policy.shards_optimizer |= way.shards;
+    policy.sharding = std::max(policy.sharding, way.sharding);
     policy.optimizer_in_backward |= way.in_backward;
     if (way.gram) policy.loss_form = LossForm::kGram;
     return policy;
@@ -185,7 +186,9 @@ class Alternatives {
         std::ranges::find(plan_.alternatives, alternative.overrides, &PlanAlternative::overrides);
     if (listed != plan_.alternatives.end()) return listed->refused.empty();
     const bool is_cut = way.micro_batch > 0 || way.two_pass;
-    alternative.exactness = is_cut || way.gram ? "exact" : "bit";
+    const bool is_sharded =
+        policy_of(way).sharding == Sharding::kGradients && policy_.sharding != Sharding::kGradients;
+    alternative.exactness = is_cut || way.gram || is_sharded ? "exact" : "bit";
     const Outcome& other = outcome(way);
     alternative.refused = other.refused;
     if (other.refused.empty()) {
@@ -258,13 +261,13 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
   } else if (written.offloads_optimizer) {
     add_without_effect("offload", "optimizer", "the optimizer state is in host memory anyway");
   }
-  if (written.shards_optimizer && plan.step.contains("shard")) {
-    without.shards_optimizer = false;
-    add("shard", "optimizer", without);
+  const std::string sharded(name(written.sharding));
+  if (written.sharding != Sharding::kNone && plan.step.contains("shard")) {
+    without.sharding = Sharding::kNone;
+    add("shard", sharded, without);
     without = policy;
-  } else if (written.shards_optimizer) {
-    add_without_effect("shard", "optimizer",
-                       "there is only one rank, which keeps all of the state");
+  } else if (written.sharding != Sharding::kNone) {
+    add_without_effect("shard", sharded, "there is only one rank, which keeps everything");
   }
   if (written.optimizer_in_backward) {
     without.optimizer_in_backward = false;

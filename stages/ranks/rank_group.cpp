@@ -283,12 +283,27 @@ std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
   return of_all;
 }
 
+std::int64_t RankGroup::largest_in_work(std::int64_t value) {
+  std::int64_t of_all = kOutOfMemory;
+  if (!is_told_) of_all = largest(value);
+  is_told_ = of_all == kOutOfMemory;
+  if (is_told_) throw_out_of_memory();
+  return of_all;
+}
+
 void RankGroup::sum_in_work(const at::Tensor& tensor) {
-  if (is_told_ || largest(0) == kOutOfMemory) {
-    is_told_ = true;
-    throw_out_of_memory();
-  }
+  largest_in_work(0);
   sum(tensor);
+}
+
+void RankGroup::sum_to_in_work(const at::Tensor& tensor, int to) {
+  largest_in_work(0);
+  c10d::ReduceOptions options;
+  options.rootRank = to;
+  on_host(tensor, /*is_given=*/true, /*is_taken=*/rank_ == to, [&](at::Tensor here) {
+    std::vector<at::Tensor> one = {std::move(here)};
+    backend_->reduce(one, options)->wait();
+  });
 }
 
 void run_as_ranks(int size, const std::function<void(const runner::RankOfRun& own)>& work) {

@@ -75,9 +75,9 @@ class RankGroup final : public runner::Peers {
   };
   Gathered gather(const at::Tensor& rows);
 
-  /// Runs `work` on all ranks. Of this class's functions, `work` may call only sum_in_work(). If
-  /// one rank runs out of memory, all ranks throw c10::OutOfMemoryError, so that all can repeat the
-  /// step. Any other exception ends its rank.
+  /// Runs `work` on all ranks. Of this class's functions, `work` may call only those whose name
+  /// ends with in_work. If one rank runs out of memory, all ranks throw c10::OutOfMemoryError, so
+  /// that all can repeat the step. Any other exception ends its rank.
   void together(const std::function<void()>& work);
   /// Like together(), but returns the largest number that `work` returned on any rank. The numbers
   /// must be >= 0.
@@ -86,6 +86,11 @@ class RankGroup final : public runner::Peers {
   /// run out of memory. The work must then end with an exception, but not necessarily this one,
   /// since Python code may turn it into another.
   void sum_in_work(const at::Tensor& tensor);
+  /// Like sum_in_work(), but only rank `to` gets the sum. On the other ranks, the values of the
+  /// tensor are undefined afterward.
+  void sum_to_in_work(const at::Tensor& tensor, int to);
+  /// Like sum_in_work() for the largest of the ranks' numbers, which must be >= 0.
+  std::int64_t largest_in_work(std::int64_t value);
 
  private:
   template <typename Call>

@@ -28,4 +28,11 @@ std::vector<int> owners_of(const std::vector<std::int64_t>& bytes, int ranks) {
   return owners;
 }
 
+StateShard shard_of(const std::vector<at::Tensor>& parameters, int rank, int ranks) {
+  std::vector<std::int64_t> bytes;
+  for (const at::Tensor& parameter : parameters)
+    bytes.push_back(static_cast<std::int64_t>(parameter.nbytes()));
+  return {.rank = rank, .owners = owners_of(bytes, ranks)};
+}
+
 }  // namespace stages

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 namespace stages {
 
 /// The part of an optimizer's state that a rank keeps. It covers whole parameters, as in
@@ -22,5 +24,8 @@ struct StateShard {
 /// their owners. The largest come first, and each goes to the rank that has the fewest bytes. The
 /// first rank gets the most.
 std::vector<int> owners_of(const std::vector<std::int64_t>& bytes, int ranks);
+
+/// Returns the part of rank `rank` of `ranks`.
+StateShard shard_of(const std::vector<at::Tensor>& parameters, int rank, int ranks);
 
 }  // namespace stages

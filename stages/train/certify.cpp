@@ -52,7 +52,7 @@ using Networks = std::vector<std::shared_ptr<torch::nn::Module>>;
 
 /// The results of computing a step in one way.
 struct Left {
-  NamedTensors gradients;  // of all trained weights; zeros for those without a gradient
+  NamedTensors gradients;  // of all trained weights; zeros for those without one on this rank
   std::vector<std::pair<std::string, at::Tensor>> buffers;
   Means means;
 };
@@ -62,12 +62,19 @@ Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& 
   const PreparedNetwork prepared(network, plan.numerics, at::kCPU);
   const Batch own = step.prepare(step.arrange(batch, BatchUse::kTraining), {seed, 1});
   GradientSum sum(ranks);
+  std::vector<at::Tensor> parameters = network.parameters();
+  std::optional<ShardedGradients> sharded;
+  if (plan.shards_gradients() && ranks.size > 1) {
+    sharded.emplace(parameters, shard_of(parameters, ranks.rank, ranks.size), ranks);
+    parameters.clear();
+  }
   StepNumbers numbers = accumulate_over_ranks(
-      sum, network.parameters(), step, plan, [] {},
+      sum, parameters, step, plan, [] {},
       [&] {
-        return accumulate_gradient(step, prepared, own, step.weight(batch), plan, {seed, 1}, {}, {},
-                                   {}, ranks);
+        return accumulate_gradient(step, prepared, own, step.weight(batch), plan, {seed, 1},
+                                   {.ranks = ranks, .sharded = sharded ? &*sharded : nullptr});
       });
+  if (sharded) together(ranks, [&] { sharded->finish(); });
   numbers.fetch();
   Left left;
   for (const auto& [name, weight] : trained_parameters(network))
@@ -87,6 +94,10 @@ Left compute_together(const TrainingStep& step, const Networks& networks, const 
     const auto index = static_cast<std::size_t>(own.rank);
     left[index] = compute(step, *networks[index], batch, plan, seed, own);
   });
+  for (std::size_t rank = 1; plan.shards_gradients() && rank < left.size(); ++rank) {
+    for (const auto& [name, gradient] : left[rank].gradients)
+      left.front().gradients.set(name, left.front().gradients.at(name) + gradient);
+  }
   return std::move(left.front());
 }
 
@@ -166,7 +177,7 @@ std::string comparison(const StepPlan& plan, std::int64_t units, bool drops, std
   if (plan.activation_checkpointing.recomputes())
     ways.push_back("activation_checkpointing " + text(plan.activation_checkpointing));
   if (plan.offloads_optimizer) ways.emplace_back("offload optimizer");
-  if (plan.shards_optimizer) ways.emplace_back("shard optimizer");
+  if (plan.shards_optimizer()) ways.push_back("shard " + std::string(name(plan.sharding)));
   if (plan.optimizer_in_backward) ways.emplace_back("optimizer_in_backward true");
   std::string result;
   for (const std::string& way : ways) result += (result.empty() ? "" : ", ") + way;
@@ -288,14 +299,18 @@ Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& netwo
     }
   };
   StepPlan at_once = plan;
-  at_once.offloads_optimizer = at_once.optimizer_in_backward = at_once.shards_optimizer = false;
+  at_once.offloads_optimizer = at_once.optimizer_in_backward = false;
+  at_once.sharding = Sharding::kNone;
   if (plan.offloads_optimizer || plan.optimizer_in_backward) {
     compare_weights(weights_after_steps(step, network, batch, plan, seed),
                     weights_after_steps(step, network, batch, at_once, seed), "");
   }
-  if (plan.shards_optimizer && !of_ranks.empty()) {
-    const NamedTensors expected = weights_after_steps(step, of_ranks, batch, at_once, seed).front();
+  if (plan.shards_optimizer() && !of_ranks.empty()) {
     const std::vector<NamedTensors> all = weights_after_steps(step, of_ranks, batch, plan, seed);
+    // Sharded gradients are added up in another order, so only the ranks are compared.
+    const NamedTensors expected =
+        plan.shards_gradients() ? all.front()
+                                : weights_after_steps(step, of_ranks, batch, at_once, seed).front();
     for (std::size_t rank = 0; rank < all.size(); ++rank)
       compare_weights(all[rank], expected, " on rank " + std::to_string(rank));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "stages/ranks/rank_statistics.h"
 #include "stages/tensor/loss_term.h"
 #include "stages/tensor/step_phase.h"
+#include "stages/train/sharded_gradients.h"
 #include "stages/train/validation.h"
 
 namespace stages {
@@ -72,22 +74,17 @@ class Accumulation {
  public:
   Accumulation(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                double weight, const StepPlan& plan, const StepKey& key,
-               const std::optional<at::Tensor>& scale,
-               const std::function<void()>& after_micro_batch,
-               const std::function<void(const at::Tensor&)>& before_backward,
-               const runner::RankOfRun& ranks)
+               const AccumulationOptions& options)
       : step_(step),
         network_(network),
         batch_(batch),
         plan_(plan),
         key_(key),
-        scale_(scale),
-        after_micro_batch_(after_micro_batch),
-        before_backward_(before_backward),
-        ranks_(ranks),
-        share_(share_of(batch.units(), units_in_group(step), ranks.rank, ranks.size)),
-        size_(plan.micro_batch > 0 ? std::min(plan.micro_batch, share_.units()) : share_.units()),
-        mixes_over_ranks_(ranks.size > 1 && mixes_batch(step)),
+        options_(options),
+        ranks_(options.ranks),
+        share_(share_of_rank(ranks_.rank)),
+        size_(size_in(share_)),
+        mixes_over_ranks_(ranks_.size > 1 && mixes_batch(step)),
         weight_(weight),
         numbers_(weight, step.scored(batch)) {}
 
@@ -115,6 +112,14 @@ class Accumulation {
   }
 
  private:
+  Share share_of_rank(int rank) const {
+    return share_of(batch_.units(), units_in_group(step_), rank, ranks_.size);
+  }
+
+  std::int64_t size_in(const Share& share) const {
+    return plan_.micro_batch > 0 ? std::min(plan_.micro_batch, share.units()) : share.units();
+  }
+
   void share_statistics(std::optional<ScopedRankStatistics>& statistics) const {
     if (ranks_.size > 1 && !is_over_groups(step_))
       statistics.emplace(ranks_, share_.counts, batch_.units(), /*is_declared=*/mixes_over_ranks_);
@@ -132,7 +137,7 @@ class Accumulation {
   void for_each_part_of(const Share& share, const char* name, Run run, Keep keep) const {
     Repetition parts({name, batch_, network_.module()});
     for (std::int64_t begin = share.begin, end = 0; begin < share.end; begin = end) {
-      end = end_of_part(begin, share.end);
+      end = end_of_part(begin, size_, share.end);
       keep(parts.next(end - begin, [&]() -> NamedTensors {
         const ScopedDropout dropout(network_.module(), key_, row_names(batch_, begin, end));
         return run(size_ == batch_.units() ? batch_ : batch_.part(begin, end));
@@ -143,10 +148,33 @@ class Accumulation {
   /// Layers that mix the samples of a part (BatchNorm) cannot process a last part with one sample,
   /// so the last part takes a second sample from the previous one. With several ranks, these layers
   /// see more samples than those of the part.
-  std::int64_t end_of_part(std::int64_t begin, std::int64_t last) const {
-    const std::int64_t end = std::min(begin + size_, last);
+  std::int64_t end_of_part(std::int64_t begin, std::int64_t size, std::int64_t last) const {
+    const std::int64_t end = std::min(begin + size, last);
     if (!step_.mixes_samples() || mixes_over_ranks_ || last - end != 1) return end;
     return end - begin > 2 ? end - 1 : end + 1;
+  }
+
+  std::int64_t parts_of(const Share& share) const {
+    std::int64_t parts = 0;
+    for (std::int64_t begin = share.begin; begin < share.end; ++parts)
+      begin = end_of_part(begin, size_in(share), share.end);
+    return parts;
+  }
+
+  /// Computes the gradients of a part and, if they are sharded, sums them over the ranks.
+  void summed(const std::function<void()>& backward) const {
+    if (!options_.sharded) return backward();
+    ShardedGradients::Part part(*options_.sharded);
+    backward();
+    part.end();
+  }
+
+  /// After `parts` parts on this rank, joins in the sums of the ranks that have more. The first
+  /// rank has the most.
+  void sum_rest(std::int64_t parts) const {
+    for (const std::int64_t most = parts_of(share_of_rank(0)); options_.sharded && parts < most;
+         ++parts)
+      ShardedGradients::Part(*options_.sharded).end();
   }
 
   void run_one_pass() {
@@ -156,14 +184,15 @@ class Accumulation {
         const ScopedPrecision precision(base(), part.device());
         measured = measured_loss(encoded_in_scope(part), part);
       }
-      if (before_backward_) before_backward_(measured.loss);
-      backward(share_.counts ? measured.loss : measured.loss * 0);
+      if (options_.before_backward) options_.before_backward(measured.loss);
+      summed([&] { backward(share_.counts ? measured.loss : measured.loss * 0); });
       return NamedTensors{{"sums", share_.counts ? measured.sums : measured.sums * 0}};
     };
     for_each_part("one", run, [&](const NamedTensors& kept) {
       numbers_.add(kept.at("sums"));
-      if (after_micro_batch_) after_micro_batch_();
+      if (options_.after_micro_batch) options_.after_micro_batch();
     });
+    sum_rest(parts_of(share_));
   }
 
   /// Gradient caching: Gao, Zhang, Han and Callan, "Scaling deep contrastive learning batch size
@@ -193,7 +222,9 @@ class Accumulation {
     together(ranks_, [&] {
       const NamedTensors gradients = own_rows(gradients_by(all.encoded), all);
       // Layers that mix samples run on all ranks together, regardless of their shares.
-      if (share_.counts || mixes_over_ranks_) run_second_pass(parts, gradients);
+      const bool computes = share_.counts || mixes_over_ranks_;
+      if (computes) run_second_pass(parts, gradients);
+      sum_rest(computes ? parts_of(share_) : 0);
     });
   }
 
@@ -208,12 +239,14 @@ class Accumulation {
         given.push_back(share_.counts ? gradient : torch::zeros_like(roots.back()));
       }
       const ScopedPhase phase(StepPhase::kBackward);
-      if (!roots.empty()) torch::autograd::backward(roots, given);
+      summed([&] {
+        if (!roots.empty()) torch::autograd::backward(roots, given);
+      });
       return NamedTensors();
     };
     for_each_part("second", second_pass, [&](const NamedTensors&) {
       ++number;
-      if (after_micro_batch_) after_micro_batch_();
+      if (options_.after_micro_batch) options_.after_micro_batch();
     });
   }
 
@@ -316,7 +349,7 @@ class Accumulation {
 
   at::Tensor scaled(const at::Tensor& loss) const {
     const at::Tensor mean = loss / weight_;
-    return scale_ ? mean * *scale_ : mean;
+    return options_.scale ? mean * *options_.scale : mean;
   }
 
   const TrainingStep& step_;
@@ -324,9 +357,7 @@ class Accumulation {
   const Batch& batch_;
   const StepPlan& plan_;
   const StepKey& key_;
-  const std::optional<at::Tensor>& scale_;
-  const std::function<void()>& after_micro_batch_;
-  const std::function<void(const at::Tensor&)>& before_backward_;
+  const AccumulationOptions& options_;
   const runner::RankOfRun& ranks_;
   const Share share_;        // the units that this rank computes
   const std::int64_t size_;  // units per micro-batch
@@ -339,18 +370,14 @@ class Accumulation {
 
 StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork& network,
                                 const Batch& batch, double weight, const StepPlan& plan,
-                                const StepKey& key, const std::optional<at::Tensor>& scale,
-                                const std::function<void()>& after_micro_batch,
-                                const std::function<void(const at::Tensor& loss)>& before_backward,
-                                const runner::RankOfRun& ranks) {
-  return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch,
-                      before_backward, ranks)
-      .run();
+                                const StepKey& key, const AccumulationOptions& options) {
+  return Accumulation(step, network, batch, weight, plan, key, options).run();
 }
 
 void see_in_training(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                      const StepPlan& plan, const StepKey& key, const runner::RankOfRun& ranks) {
-  Accumulation(step, network, batch, /*weight=*/1, plan, key, {}, {}, {}, ranks).see();
+  const AccumulationOptions options{.ranks = ranks};
+  Accumulation(step, network, batch, /*weight=*/1, plan, key, options).see();
 }
 
 StepNumbers accumulate_over_ranks(GradientSum& sum, const std::vector<at::Tensor>& parameters,

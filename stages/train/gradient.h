@@ -14,37 +14,41 @@
 
 namespace stages {
 
+class ShardedGradients;
+
+/// Options of accumulate_gradient().
+struct AccumulationOptions {
+  /// A float32 scalar on the device, by which the gradient is multiplied.
+  std::optional<at::Tensor> scale = {};
+  /// Called after each part has been run with a graph and its gradient has been computed.
+  std::function<void()> after_micro_batch = {};
+  /// Called with the loss before each backward pass of a part that has a graph; not with two passes
+  /// over parts.
+  std::function<void(const at::Tensor& loss)> before_backward = {};
+  /// Each rank computes only its share of the batch; accumulate_over_ranks() sums the results. A
+  /// loss over the whole batch is computed by every rank, from the embeddings of all ranks. Layers
+  /// that mix the samples of a batch see the samples of all ranks (ScopedRankStatistics).
+  runner::RankOfRun ranks = {};
+  /// Sums the gradients over the ranks in the backward passes; null if it is not done there.
+  ShardedGradients* sharded = nullptr;
+};
+
 /// Adds the gradient of the mean loss of `batch` to every parameter's .grad. `batch` must come from
 /// network.placed(), and the network must be prepared with the plan's numerics; `plan` determines
-/// how the batch is split. `weight` is TrainingStep::weight() of the whole batch. If `scale`, a
-/// float32 scalar on the device, is given, the gradient is multiplied by it. `key` seeds dropout,
-/// together with the samples' indices (or their positions if the batch has no indices) and the
-/// names of the inputs (ScopedInput).
+/// how the batch is split. `weight` is TrainingStep::weight() of the whole batch. `key` seeds
+/// dropout, together with the samples' indices (or their positions if the batch has no indices) and
+/// the names of the inputs (ScopedInput).
 ///
 /// If the plan has two passes, every micro-batch is encoded twice: first without a graph, to
 /// compute the loss and the scores of the whole batch; then with a graph, to propagate the loss's
 /// gradient from the embeddings to the weights. Anything else that the loss depends on, such as a
 /// learned temperature, gets its gradient once.
 ///
-/// `after_micro_batch` is called after each part has been run with a graph and its gradient has
-/// been computed; it may be empty.
-///
-/// `before_backward` is called with the loss before each backward pass of a part that has a graph;
-/// it may be empty. With two passes over parts, it is not called.
-///
-/// With several `ranks`, each computes only its share of the batch; gradients and numbers are then
-/// summed over all ranks (accumulate_over_ranks()). A loss over the whole batch is
-/// computed by every rank, from the embeddings of all ranks. Layers that mix the samples of a batch
-/// see the samples of all ranks (ScopedRankStatistics).
-///
 /// Returns the measurements, not yet copied to the host: one part for each micro-batch, or a single
 /// part with two passes.
-StepNumbers accumulate_gradient(
-    const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
-    const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale = {},
-    const std::function<void()>& after_micro_batch = {},
-    const std::function<void(const at::Tensor& loss)>& before_backward = {},
-    const runner::RankOfRun& ranks = {});
+StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork& network,
+                                const Batch& batch, double weight, const StepPlan& plan,
+                                const StepKey& key, const AccumulationOptions& options = {});
 
 /// Runs the network on `batch` in training mode, like accumulate_gradient(), but without a loss or
 /// a gradient: only its running statistics change (as in BatchNorm).
@@ -52,8 +56,8 @@ void see_in_training(const TrainingStep& step, const PreparedNetwork& network, c
                      const StepPlan& plan, const StepKey& key, const runner::RankOfRun& ranks = {});
 
 /// Has each rank call `prepare` and then `accumulate`, which calls accumulate_gradient(), and sums
-/// the gradients of `parameters` and the numbers over all ranks. With several ranks, the numbers
-/// have a single part.
+/// the gradients of `parameters` and the numbers over all ranks. With sharded gradients, leave
+/// `parameters` empty. With several ranks, the numbers have a single part.
 StepNumbers accumulate_over_ranks(GradientSum& sum, const std::vector<at::Tensor>& parameters,
                                   const TrainingStep& step, const StepPlan& plan,
                                   const std::function<void()>& prepare,

@@ -81,18 +81,26 @@ std::vector<runner::HistogramBucket> buckets_of(const at::Tensor& counts) {
   return buckets;
 }
 
-GradientHistograms::GradientHistograms(const NamedTensors& parameters) {
-  std::vector<at::Tensor> gradients;
+GradientHistograms::GradientHistograms(const NamedTensors& parameters,
+                                       const std::vector<bool>& present,
+                                       const std::function<void(const at::Tensor&)>& sum) {
+  std::vector<at::Tensor> counted;  // parameters
+  std::size_t index = 0;
   for (const auto& [name, parameter] : parameters) {
-    if (!parameter.grad().defined()) continue;
+    const bool has_gradient = present.empty() ? parameter.grad().defined() : present[index];
+    ++index;
+    if (!has_gradient) continue;
     names_.push_back(name);
-    gradients.push_back(parameter.grad());
+    counted.push_back(parameter);
   }
-  if (gradients.empty()) return;
-  counts_ = torch::zeros({std::ssize(gradients), kHistogramBuckets},
-                         gradients[0].options().dtype(torch::kLong));
-  for (std::int64_t i = 0; i < std::ssize(gradients); ++i)
-    add_value_counts(gradients[static_cast<std::size_t>(i)], counts_.select(0, i));
+  if (counted.empty()) return;
+  counts_ = torch::zeros({std::ssize(counted), kHistogramBuckets},
+                         counted[0].options().dtype(torch::kLong));
+  for (std::int64_t i = 0; i < std::ssize(counted); ++i) {
+    const at::Tensor& gradient = counted[static_cast<std::size_t>(i)].grad();
+    if (gradient.defined()) add_value_counts(gradient, counts_.select(0, i));
+  }
+  if (sum) sum(counts_);
 }
 
 void GradientHistograms::record(std::int64_t step, runner::RunContext& context) const {

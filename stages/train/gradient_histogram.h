@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,11 @@ std::vector<runner::HistogramBucket> buckets_of(const at::Tensor& counts);
 /// Counts the gradients of a step, each parameter on its own.
 class GradientHistograms {
  public:
-  /// Counts the gradients that exist, all on one device, which the host does not wait for.
-  explicit GradientHistograms(const NamedTensors& parameters);
+  /// Counts the gradients that exist, all on one device, which the host does not wait for. With
+  /// sharded gradients, they may exist on other ranks: `present` says which parameters have one,
+  /// and `sum` adds up counts over the ranks.
+  explicit GradientHistograms(const NamedTensors& parameters, const std::vector<bool>& present = {},
+                              const std::function<void(const at::Tensor& counts)>& sum = {});
 
   /// Records a histogram "gradients/<parameter>" for each gradient. Waits for a GPU.
   void record(std::int64_t step, runner::RunContext& context) const;

@@ -18,9 +18,9 @@ std::vector<std::string> idle_options(const TrainerOptions& options, const Memor
   }
   if (policy.two_pass && !plan.two_pass)
     lines.emplace_back("two_pass has no effect: micro_batch does not split the batch");
-  if (policy.shards_optimizer && !plan.shards_optimizer)
-    lines.emplace_back(
-        "shard: optimizer has no effect: there is only one rank, which keeps all of the state");
+  if (policy.sharding != plan.sharding)
+    lines.push_back("shard: " + std::string(name(policy.sharding)) +
+                    " has no effect: there is only one rank, which keeps everything");
   if (policy.offloads_optimizer && !plan.offloads_optimizer)
     lines.emplace_back(
         "offload: optimizer has no effect on a CPU (0 B): the optimizer state is in host memory "

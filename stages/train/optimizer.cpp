@@ -173,7 +173,7 @@ std::vector<Optimizer::Slot*> Optimizer::with_gradient(const std::vector<std::si
 }
 
 void Optimizer::step(const std::optional<at::Tensor>& skip, std::optional<at::Tensor> divisor,
-                     const at::Tensor& scratch) {
+                     const at::Tensor& scratch, const std::vector<bool>& present) {
   const torch::NoGradGuard no_graph;
   decide_first_steps();
   // The fused kernels divide by a float32, and the others do not divide.
@@ -189,8 +189,10 @@ void Optimizer::step(const std::optional<at::Tensor>& skip, std::optional<at::Te
     }
     update(with_gradient(slots), scratch, skip, divisor);
   }
-  for (Slot& slot : slots_) {
-    if (!slot.is_kept && slot.parameter.grad().defined()) take_step(slot, skip);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.is_kept) continue;
+    if (present.empty() ? slot.parameter.grad().defined() : present[i]) take_step(slot, skip);
   }
   if (std::ranges::any_of(slots_, &Slot::undecided)) first_skip_ = *skip;
 }
@@ -393,12 +395,6 @@ std::optional<int> Optimizer::keeper_of(std::string_view name) const {
 
 NamedTensors Optimizer::state_on_device() const {
   return state_of(/*only_ages=*/offloads_, /*kept=*/true);
-}
-
-std::int64_t Optimizer::offloaded_bytes() const {
-  std::int64_t bytes = 0;
-  for (const Piece& piece : pieces_) bytes += piece.block.bytes();
-  return bytes;
 }
 
 void Optimizer::load_state(const NamedTensors& state) {

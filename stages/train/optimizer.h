@@ -89,9 +89,10 @@ class Optimizer {
   /// a float32 scalar on the parameters' device, is 1, nothing changes; the host need not wait for
   /// that decision. `divisor`, a scalar of the gradients' type, first divides the gradients in
   /// place. It is used for clipping, and needs no extra pass over memory if the gradients are
-  /// float32. `scratch` is the result of prepare().
+  /// float32. `scratch` is the result of prepare(). `present` says for each parameter whether it
+  /// has a gradient on any rank; by default, as on this one.
   void step(const std::optional<at::Tensor>& skip = {}, std::optional<at::Tensor> divisor = {},
-            const at::Tensor& scratch = {});
+            const at::Tensor& scratch = {}, const std::vector<bool>& present = {});
 
   /// An alternative to prepare() and step() that updates one parameter at a time, as soon as its
   /// gradient is complete. `parameter` is an index into parameters(). Each call may run out of

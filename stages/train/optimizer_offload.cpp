@@ -54,6 +54,12 @@ void Optimizer::make_piece(std::vector<std::size_t> slots) {
   pieces_.push_back({std::move(block), std::move(slots)});
 }
 
+std::int64_t Optimizer::offloaded_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Piece& piece : pieces_) bytes += piece.block.bytes();
+  return bytes;
+}
+
 void Optimizer::divide_pieces() {
   const auto is_divided = [](const Piece& piece) { return piece.slots.size() == 1; };
   if (std::ranges::all_of(pieces_, is_divided)) return;

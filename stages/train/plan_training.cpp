@@ -173,7 +173,8 @@ class TracedTraining {
     {
       const ScopedPhase phase(StepPhase::kCheckpointSave);
       std::optional<Batch> next;  // already read when the ranks agree to save
-      if (execution.plan().shards_optimizer) next = make_batch(training_.data, units_of(training_));
+      if (execution.plan().shards_optimizer())
+        next = make_batch(training_.data, units_of(training_));
       for (const NamedTensors& saved : {weights(*network_), execution.state_on_device()}) {
         for (const auto& [name, tensor] : saved) tensor.detach().contiguous();
       }
@@ -360,17 +361,17 @@ namespace {
 auto what_counts(const MemoryPolicy& policy) {
   const auto& [pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision, tf32,
                layout, two_pass, two_pass_is_open, activation_checkpointing, checkpointing_is_open,
-               offloads_optimizer, offload_is_open, shards_optimizer, shard_is_open,
-               optimizer_in_backward, in_backward_is_open, loss_form, budget, budget_share,
-               memory_fraction, empty_cache_every, allocator, recovery] = policy;
+               offloads_optimizer, offload_is_open, sharding, shard_is_open, optimizer_in_backward,
+               in_backward_is_open, loss_form, budget, budget_share, memory_fraction,
+               empty_cache_every, allocator, recovery] = policy;
   static_cast<void>(std::tie(two_pass_is_open, checkpointing_is_open, offload_is_open,
                              shard_is_open, in_backward_is_open));  // choices
   static_cast<void>(
       std::tie(budget, budget_share, memory_fraction));  // limits that the plan is compared with
   static_cast<void>(recovery);                           // matters only if the plan was wrong
   return std::tie(pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision,
-                  tf32, layout, two_pass, activation_checkpointing, offloads_optimizer,
-                  shards_optimizer, optimizer_in_backward, loss_form, empty_cache_every, allocator);
+                  tf32, layout, two_pass, activation_checkpointing, offloads_optimizer, sharding,
+                  optimizer_in_backward, loss_form, empty_cache_every, allocator);
 }
 
 }  // namespace

@@ -71,15 +71,14 @@ at::Tensor is_broken(const at::Tensor& loss) {
 
 namespace {
 
-StateShard shard_of(const std::vector<ParameterGroup>& groups, const StepPlan& plan,
-                    const runner::RankOfRun& ranks) {
-  if (!plan.shards_optimizer) return {};
-  std::vector<std::int64_t> bytes;
+StateShard shard_under(const StepPlan& plan, const std::vector<ParameterGroup>& groups,
+                       const runner::RankOfRun& ranks) {
+  if (!plan.shards_optimizer()) return {};
+  std::vector<at::Tensor> parameters;
   for (const ParameterGroup& group : groups) {
-    for (const auto& [name, tensor] : group.parameters)
-      bytes.push_back(static_cast<std::int64_t>(tensor.nbytes()));
+    for (const auto& [name, tensor] : group.parameters) parameters.push_back(tensor);
   }
-  return {.rank = ranks.rank, .owners = owners_of(bytes, ranks.size)};
+  return shard_of(parameters, ranks.rank, ranks.size);
 }
 
 }  // namespace
@@ -97,13 +96,14 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
       plan_(std::move(plan)),
       network_(network, plan_.numerics, device),
       clip_(std::move(clip)),
-      shard_(shard_of(groups, plan_, ranks)),
+      shard_(shard_under(plan_, groups, ranks)),
       optimizer_(groups, plan_.offloads_optimizer, shard_),
       sum_(ranks),
       histograms_every_(histograms_every) {
   if (plan_.numerics.precision.uses(Precision::kFp16))
     scaler_.emplace(GradScaler::Options{}, device);
   if (average) average_.emplace(network, *average);
+  if (plan_.shards_gradients()) sharded_.emplace(optimizer_.parameters(), shard_, ranks);
 }
 
 NamedTensors StepExecution::with_average(NamedTensors state) const {
@@ -120,7 +120,7 @@ NamedTensors StepExecution::state_on_device() const {
 
 void StepExecution::replace_plan(StepPlan plan) {
   assert(plan.numerics == plan_.numerics && plan.offloads_optimizer == plan_.offloads_optimizer &&
-         plan.shards_optimizer == plan_.shards_optimizer);
+         plan.sharding == plan_.sharding);
   plan_ = std::move(plan);
 }
 
@@ -140,40 +140,54 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     prepared = step_.prepare(network_.placed(step_.arrange(batch, BatchUse::kTraining)), key);
   };
   const auto accumulate = [&] {
-    StepNumbers own = accumulate_gradient(step_, network_, *prepared, weight, plan_, key,
-                                          scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
-                                          after_micro_batch, before_backward, ranks());
+    StepNumbers own =
+        accumulate_gradient(step_, network_, *prepared, weight, plan_, key,
+                            {.scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
+                             .after_micro_batch = after_micro_batch,
+                             .before_backward = before_backward,
+                             .ranks = ranks(),
+                             .sharded = sharded_ ? &*sharded_ : nullptr});
     prepared.reset();
     steps.reset();
     return own;
   };
+  if (sharded_) sharded_->begin();
   StepNumbers numbers =
-      accumulate_over_ranks(sum_, optimizer_.parameters(), step_, plan_, prepare, accumulate);
+      accumulate_over_ranks(sum_, sharded_ ? std::vector<at::Tensor>() : optimizer_.parameters(),
+                            step_, plan_, prepare, accumulate);
   at::Tensor scratch;
+  std::vector<bool> present;
   std::vector<at::Tensor> gradients;
   std::optional<at::Tensor> overflow, divisor;
   std::optional<Messages> updated;
   std::optional<GradientHistograms> histograms;
   together(ranks(), [&] {
+    present = present_gradients();
     if (!plan_.optimizer_in_backward) scratch = optimizer_.prepare();
     gradients = optimizer_.gradients();
-    if (!shard_.is_whole()) updated = updated_weights();
+    if (!shard_.is_whole()) updated = updated_weights(present);
     if (scaler_) {
       const ScopedPhase phase(StepPhase::kUnscale);
       overflow = scaler_->unscale(gradients);
+      if (are_gradients_elsewhere()) {
+        group_of(ranks())->sum_in_work(*overflow);
+        overflow->clamp_max_(1);
+      }
       numbers.set_scaling(scaler_->scale(), *overflow);
     }
     if (histograms_every_ > 0 && (key.step - 1) % histograms_every_ == 0) {
       const ScopedPhase phase(StepPhase::kHistogram);
-      histograms.emplace(optimizer_.named_parameters());
+      histograms.emplace(optimizer_.named_parameters(), present, [this](const at::Tensor& counts) {
+        if (are_gradients_elsewhere()) group_of(ranks())->sum_in_work(counts);
+      });
     }
     if (clip_.is_local()) {
       const ScopedPhase phase(StepPhase::kClip);
       clip_each(optimizer_.parameters(), clip_);
     }
-    if (clip_.norm && !gradients.empty()) {
+    if (clip_.norm && std::ranges::find(present, true) != present.end()) {
       const ScopedPhase phase(StepPhase::kClip);
-      const at::Tensor norm = global_norm(gradients);
+      const at::Tensor norm = norm_of_all(gradients);
       numbers.set_gradient_norm(norm);
       divisor = clip_divisor(norm, *clip_.norm);
     }
@@ -184,19 +198,41 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   // leaves the weights unchanged if the numbers are not finite.
   const bool host_looks = network_.device().is_cpu() || network_.device().is_meta();
   std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
-  return {std::move(numbers),   std::move(gradients), std::move(overflow), std::move(divisor),
-          std::move(skip),      std::move(scratch),   std::move(updated),  key.step,
-          std::move(histograms)};
+  return {std::move(numbers),    std::move(gradients), std::move(overflow), std::move(divisor),
+          std::move(skip),       std::move(scratch),   std::move(updated),  key.step,
+          std::move(histograms), std::move(present)};
+}
+
+/// Returns for each parameter whether it has a gradient, on this rank or on the one that owns it.
+std::vector<bool> StepExecution::present_gradients() {
+  if (sharded_) return sharded_->finish();
+  std::vector<bool> present;
+  for (const at::Tensor& parameter : optimizer_.parameters())
+    present.push_back(parameter.grad().defined());
+  return present;
+}
+
+/// True if other ranks have gradients that this one lacks.
+bool StepExecution::are_gradients_elsewhere() const { return sharded_ && group_of(ranks()); }
+
+/// Returns the norm of this rank's gradients and those that are only on other ranks.
+at::Tensor StepExecution::norm_of_all(const std::vector<at::Tensor>& gradients) const {
+  if (!are_gradients_elsewhere()) return global_norm(gradients);
+  const at::Tensor norm = gradients.empty()
+                              ? torch::zeros({}, optimizer_.parameters().front().options())
+                              : global_norm(gradients);
+  const at::Tensor square = norm.to(torch::kDouble).square();
+  group_of(ranks())->sum_in_work(square);
+  return square.sqrt().to(norm.scalar_type());
 }
 
 /// Returns the weights that an optimizer step changes, with the ranks that update them.
-Messages StepExecution::updated_weights() const {
+Messages StepExecution::updated_weights(const std::vector<bool>& present) const {
   const std::vector<at::Tensor> parameters = optimizer_.parameters();
   std::vector<ToSend> weights;
   for (int rank = 0; rank < ranks().size; ++rank) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (shard_.owners[i] == rank && parameters[i].grad().defined())
-        weights.push_back({parameters[i], rank});
+      if (shard_.owners[i] == rank && present[i]) weights.push_back({parameters[i], rank});
     }
   }
   return Messages(weights);
@@ -208,7 +244,8 @@ void StepExecution::commit(const Computed& computed) {
   const auto& divisor = computed.divisor;
   const bool clips = divisor && (!network_.device().is_cpu() || divisor->item<double>() > 1);
   if (!plan_.optimizer_in_backward)
-    optimizer_.step(computed.skip, clips ? divisor : std::nullopt, computed.scratch);
+    optimizer_.step(computed.skip, clips ? divisor : std::nullopt, computed.scratch,
+                    computed.present);
   if (computed.updated) {
     RankGroup* const group = group_of(ranks());
     computed.updated->exchange([&](const at::Tensor& message, int rank) {

@@ -20,6 +20,7 @@
 #include "stages/train/gradient_clip.h"
 #include "stages/train/gradient_histogram.h"
 #include "stages/train/optimizer.h"
+#include "stages/train/sharded_gradients.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/trainer_options.h"
 #include "stages/train/weight_average.h"
@@ -113,8 +114,9 @@ class StepExecution {
     /// Of the gradients summed over micro-batches and ranks, unscaled but not clipped; nullopt for
     /// most steps.
     std::optional<GradientHistograms> histograms = {};
+    std::vector<bool> present = {};  ///< whether each parameter has a gradient on any rank
   };
-  /// `after_micro_batch` is as in accumulate_gradient(). `before_step`, if given, is called first;
+  /// `after_micro_batch` is as in AccumulationOptions. `before_step`, if given, is called first;
   /// if it runs out of memory on one rank, it counts as out of memory on all ranks.
   Computed compute(const Batch& batch, const StepKey& key,
                    const std::function<void()>& after_micro_batch = {},
@@ -128,7 +130,7 @@ class StepExecution {
 
   const StepPlan& plan() const { return plan_; }
   /// Replaces the plan from the next step on, or from a retry of the same step. The new plan must
-  /// keep the numerics of the old plan, and whether the optimizer is offloaded or sharded.
+  /// keep the numerics of the old plan, and what is offloaded or sharded.
   void replace_plan(StepPlan plan);
   const PreparedNetwork& network() const { return network_; }
   Optimizer& optimizer() { return optimizer_; }
@@ -146,7 +148,10 @@ class StepExecution {
 
  private:
   NamedTensors with_average(NamedTensors state) const;
-  Messages updated_weights() const;
+  Messages updated_weights(const std::vector<bool>& present) const;
+  std::vector<bool> present_gradients();
+  at::Tensor norm_of_all(const std::vector<at::Tensor>& gradients) const;
+  bool are_gradients_elsewhere() const;
   const runner::RankOfRun& ranks() const { return sum_.ranks(); }
 
   const TrainingStep& step_;
@@ -158,6 +163,7 @@ class StepExecution {
   std::optional<GradScaler> scaler_;
   std::optional<WeightAverage> average_;
   GradientSum sum_;
+  std::optional<ShardedGradients> sharded_;
   const std::int64_t histograms_every_;
   bool is_half_written_ = false;
 };

@@ -97,7 +97,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   StepPlan plan{.numerics = std::move(numerics),
                 .activation_checkpointing = std::move(activation_checkpointing),
                 .offloads_optimizer = policy.offloads_optimizer,
-                .shards_optimizer = policy.shards_optimizer && ranks > 1,
+                .sharding = ranks > 1 ? policy.sharding : Sharding::kNone,
                 .optimizer_in_backward = policy.optimizer_in_backward};
   if (plan.optimizer_in_backward && plan.numerics.precision.uses(Precision::kFp16)) {
     refuse_in_backward(policy,
@@ -170,7 +170,7 @@ nlohmann::ordered_json to_json(const StepPlan& plan) {
       {"two_pass", plan.two_pass},
       {"activation_checkpointing", to_json(plan.activation_checkpointing)}};
   if (plan.offloads_optimizer) json["offload"] = "optimizer";
-  if (plan.shards_optimizer) json["shard"] = "optimizer";
+  if (plan.sharding != Sharding::kNone) json["shard"] = name(plan.sharding);
   if (plan.optimizer_in_backward) json["optimizer_in_backward"] = true;
   json.update(to_json(plan.numerics));
   return json;
@@ -179,6 +179,11 @@ nlohmann::ordered_json to_json(const StepPlan& plan) {
 std::int64_t parts(const StepPlan& plan, std::int64_t units) {
   return plan.micro_batch == 0 || plan.two_pass ? 1
                                                 : (units + plan.micro_batch - 1) / plan.micro_batch;
+}
+
+StepPlan plan_of_numbers(StepPlan plan, int ranks) {
+  if (ranks > 1) plan.micro_batch = 0;
+  return plan;
 }
 
 StepNumbers::StepNumbers(double weight, std::int64_t scored)

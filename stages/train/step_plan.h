@@ -33,10 +33,12 @@ struct StepPlan {
       false;  ///< encode micro-batches twice, and compute the loss of the whole batch in between
   Numerics numerics = {};
   ActivationCheckpointing activation_checkpointing = {};  ///< module names are paths in the network
-  bool offloads_optimizer = false;     ///< keep the optimizer state in host memory between steps
-  bool shards_optimizer = false;       ///< keep a part of the optimizer state on each rank
-  bool optimizer_in_backward = false;  ///< update each parameter once its gradient is complete
+  bool offloads_optimizer = false;      ///< keep the optimizer state in host memory between steps
+  Sharding sharding = Sharding::kNone;  ///< what each rank keeps only a part of
+  bool optimizer_in_backward = false;   ///< update each parameter once its gradient is complete
   bool operator==(const StepPlan&) const = default;
+  bool shards_optimizer() const { return sharding >= Sharding::kOptimizer; }
+  bool shards_gradients() const { return sharding >= Sharding::kGradients; }
 };
 
 /// Returns the plan under `policy` for batches of at most `units`. Throws runner::StageError if
@@ -76,6 +78,10 @@ nlohmann::ordered_json to_json(const StepPlan& plan);
 /// Returns the number of parts in the measurements of a batch of `units`: one for each micro-batch,
 /// or a single part with two passes.
 std::int64_t parts(const StepPlan& plan, std::int64_t units);
+
+/// Returns the plan that determines how a step's numbers are divided into parts(). With several
+/// ranks, they are a single part.
+StepPlan plan_of_numbers(StepPlan plan, int ranks);
 
 /// The measurements of one batch: one row of sums for each micro-batch. They stay on the device
 /// until the host needs them.

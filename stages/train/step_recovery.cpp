@@ -209,7 +209,7 @@ StepRecovery::Options recovery_options(const TrainingStep& step, const torch::nn
     StepPlan other = plan_under(policy, step, network, samples, options, execution.plan().numerics,
                                 context.node().ranks.size);
     other.offloads_optimizer = execution.plan().offloads_optimizer;
-    other.shards_optimizer = execution.plan().shards_optimizer;
+    other.sharding = execution.plan().sharding;
     return other;
   };
   const auto accepts = [plan](const MemoryPolicy& policy) {

@@ -202,7 +202,7 @@ class Training {
   }
 
   /// True if the ranks can only save together.
-  bool is_state_divided() const { return execution_.plan().shards_optimizer; }
+  bool is_state_divided() const { return execution_.plan().shards_optimizer(); }
 
   [[noreturn]] void stop() {
     if (done_.steps > 0) checkpoints_.save(done_);
@@ -278,7 +278,8 @@ class Training {
     execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
     auto [computed, before] = compute_with_retries(batch);
     is_whole_ = false;
-    pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(), measured_plan(), batch.indices},
+    pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(),
+                   plan_of_numbers(execution_.plan(), context_.node().ranks.size), batch.indices},
                   std::move(computed.numbers),
                   execution_.optimizer().rates(),
                   std::move(before),
@@ -292,14 +293,6 @@ class Training {
     if (observed_) observed_.show("weights", done_.steps, weights(network_));
     memory_.end_step(done_.steps);
     recovery_.end_step(done_.steps);
-  }
-
-  /// Returns the plan that determines how a step's numbers are divided into parts. With several
-  /// ranks, they are a single part.
-  StepPlan measured_plan() const {
-    StepPlan plan = execution_.plan();
-    if (context_.node().ranks.size > 1) plan.micro_batch = 0;
-    return plan;
   }
 
   /// Runs the step's first half, and retries it when memory runs out, as often as the recovery

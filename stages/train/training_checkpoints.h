@@ -92,7 +92,7 @@ class TrainingCheckpoints {
   void save_average(const TrainingPosition& position, const BestEpochs& averaged, double metric,
                     const Means& validation);
   void save_for_all(const TrainingPosition& position, const std::optional<double>& metric);
-  bool is_state_divided() const { return parts_.execution.plan().shards_optimizer; }
+  bool is_state_divided() const { return parts_.execution.plan().shards_optimizer(); }
   NamedTensors optimizer_state() const;
   at::Tensor brought(const NamedTensors::Item& item) const;
   void send_part() const;

@@ -220,7 +220,7 @@ class Checks {
     network.to(torch::kDouble);
     network.train();
     mechanisms_.accumulate(step, {network, plan.numerics, at::kCPU}, batch, step.weight(batch),
-                           plan, {7, 1}, {}, {}, {}, {});
+                           plan, {7, 1}, {});
     std::vector<at::Tensor> all;
     for (const at::Tensor& parameter : network.parameters())
       all.push_back(parameter.grad().flatten());

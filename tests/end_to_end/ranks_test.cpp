@@ -215,6 +215,30 @@ TEST_F(Ranks, DividedStateIsResumedInAnyNumber) {
   }
 }
 
+TEST_F(Ranks, ShardedGradientsAreTheSameOnEachRepeatAndResumedInAnyNumber) {
+  const std::string sharded =
+      "memory.shard=gradients train.ema.decay=0.9 train.gradient_clip_norm=1 "
+      "train.log_gradients_every=2 run.tensorboard=true";
+  const std::string once = " memory.max_retries=0";
+  ASSERT_EQ(train("plain", 2, "train.ema.decay=0.9 train.gradient_clip_norm=1").exit, 0);
+  for (const std::string name : {"sharded", "again"}) {
+    const Ended ended = train(name, 2, sharded);
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+  }
+  EXPECT_TRUE(weights("sharded") == weights("again"));
+  const auto plain = values("plain", "train/loss"), losses = values("sharded", "train/loss");
+  ASSERT_EQ(losses.size(), plain.size());
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    EXPECT_NEAR(losses[i], plain[i], kReordered * std::abs(plain[i])) << i;
+  EXPECT_EQ(train("killed", 2, sharded + once, "retort-worker-1/step:3:kill").exit, 1);
+  ASSERT_EQ(retort("resume killed", folder_.path()).exit, 0);
+  EXPECT_TRUE(weights("killed") == weights("sharded"));
+  EXPECT_EQ(train("fewer", 2, sharded + once, "retort-worker/step:3:kill").exit, 1);
+  const Ended resumed = retort("resume fewer --devices 1", folder_.path());
+  ASSERT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_EQ(values("fewer", "train/loss").size(), 4);
+}
+
 TEST_F(Ranks, WithDividedStateAllSaveAtTheirStop) {
   const std::string endless =
       "memory.shard=optimizer train.epochs=100000 train.checkpoint.every.steps=1000000";
@@ -241,11 +265,14 @@ TEST_F(Ranks, DividedStateIsPlannedAndHeldToOne) {
     return json::parse(planned.out).at("result").at("plans").at(0).at("needed");
   };
   EXPECT_LT(needed("memory.shard=optimizer"), needed(""));
-  const Ended certified =
-      retort("certify" + recipe + "memory.shard=optimizer memory.micro_batch=2", folder_.path());
-  EXPECT_EQ(certified.exit, 0) << certified.err;
-  EXPECT_THAT(certified.out, HasSubstr("3 ranks"));
-  EXPECT_THAT(certified.out, HasSubstr("shard optimizer"));
+  EXPECT_LT(needed("memory.shard=gradients"), needed("memory.shard=optimizer"));
+  for (const std::string what : {"optimizer", "gradients"}) {
+    const Ended certified = retort(
+        "certify" + recipe + "memory.shard=" + what + " memory.micro_batch=2", folder_.path());
+    EXPECT_EQ(certified.exit, 0) << certified.err;
+    EXPECT_THAT(certified.out, HasSubstr("3 ranks"));
+    EXPECT_THAT(certified.out, HasSubstr("shard " + what));
+  }
   const Ended alone = train("alone-with-all", 1, "memory.shard=optimizer");
   EXPECT_EQ(alone.exit, 0);
   EXPECT_THAT(alone.err, HasSubstr("shard: optimizer has no effect: there is only one rank"));

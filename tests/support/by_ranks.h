@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -10,13 +12,15 @@
 
 #include "stages/ranks/gradient_sum.h"
 #include "stages/ranks/rank_group.h"
+#include "stages/ranks/state_shard.h"
 #include "stages/train/gradient.h"
+#include "stages/train/sharded_gradients.h"
 #include "stages/train/step_execution.h"
 #include "tests/support/distance.h"
 
 /// What a rank has after one step.
 struct ComputedByRank {
-  at::Tensor gradient;  ///< of all parameters, in a row
+  at::Tensor gradient;  ///< of all parameters, in a row; if sharded, put together again
   at::Tensor buffers;   ///< all numbers, in a row
   stages::Means means;
 };
@@ -25,6 +29,29 @@ inline at::Tensor in_a_row(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> all = {torch::zeros({0}, torch::kDouble)};
   for (const at::Tensor& one : tensors) all.push_back(one.detach().to(torch::kDouble).flatten());
   return torch::cat(all);
+}
+
+/// The bytes in a bucket of gradients; 0: as usual. Among few ranks, small networks get many
+/// buckets, and weights that are larger than one.
+inline std::int64_t bucket_bytes(int ranks) { return ranks <= 3 ? 64 : 0; }
+
+/// Gives every rank all gradients, each of which one rank has.
+inline void put_together(const std::vector<at::Tensor>& parameters,
+                         stages::ShardedGradients& sharded, const runner::RankOfRun& own) {
+  stages::RankGroup& group = *stages::group_of(own);
+  std::vector<bool> present;
+  group.together([&] { present = sharded.finish(); });
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor& parameter = parameters[i];
+    const bool has = parameter.grad().defined();
+    EXPECT_EQ(group.largest(has ? 1 : 0), present[i] ? 1 : 0) << i;
+    if (!present[i]) continue;
+    const at::Tensor ranks = torch::full({1}, has ? 1 : 0, torch::kInt);
+    group.sum(ranks);
+    EXPECT_EQ(ranks.item<int>(), 1) << "one rank keeps it";
+    if (!has) parameter.mutable_grad() = torch::zeros_like(parameter).detach();
+    group.sum(parameter.grad());
+  }
 }
 
 /// What each of `size` ranks has after one step on `batch`.
@@ -41,27 +68,36 @@ std::vector<ComputedByRank> by_ranks(int size, const stages::Batch& batch,
     Net& net = *nets[index];
     const auto step = make_step(net);
     stages::GradientSum sum(own);
+    std::vector<at::Tensor> parameters = net.parameters();
+    std::optional<stages::ShardedGradients> sharded;
+    if (plan.shards_gradients())
+      sharded.emplace(parameters, stages::shard_of(parameters, own.rank, size), own,
+                      bucket_bytes(size));
     stages::StepNumbers numbers = stages::accumulate_over_ranks(
-        sum, net.parameters(), step, plan, [] {},
+        sum, sharded ? std::vector<at::Tensor>() : parameters, step, plan, [] {},
         [&] {
-          return stages::accumulate_gradient(step, {net, plan.numerics, at::kCPU}, batch,
-                                             step.weight(batch), plan, {7, 1}, {}, {}, {}, own);
+          return stages::accumulate_gradient(
+              step, {net, plan.numerics, at::kCPU}, batch, step.weight(batch), plan, {7, 1},
+              {.ranks = own, .sharded = sharded ? &*sharded : nullptr});
         });
     numbers.fetch();
+    if (sharded) put_together(parameters, *sharded, own);
     std::vector<at::Tensor> gradients;
-    for (const at::Tensor& parameter : net.parameters()) gradients.push_back(parameter.grad());
+    for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
     all[index] = {in_a_row(gradients), in_a_row(net.buffers()), numbers.means()};
   });
   return all;
 }
 
-/// 2, 3 and 12 ranks compute under `plan` what one computes of the whole batch, in float64, and
-/// the same bits every time. Gradients and buffers may differ by `limit` of their size.
+/// 2, 3 and, unless gradients are sharded, 12 ranks compute under `plan` what one computes of the
+/// whole batch, in float64, and the same bits every time. Gradients and buffers may differ by
+/// `limit` of their size.
 template <typename MakeNet, typename MakeStep>
-void expect_equal_to_one_rank(const stages::Batch& batch, const stages::StepPlan& plan,
-                              MakeNet make_net, MakeStep make_step, double limit = 1e-12) {
+void expect_equal_to_one_rank_as_planned(const stages::Batch& batch, const stages::StepPlan& plan,
+                                         MakeNet make_net, MakeStep make_step, double limit) {
   const ComputedByRank whole = by_ranks(1, batch, {}, make_net, make_step).front();
   for (const int size : {2, 3, 12}) {
+    if (size > 3 && plan.shards_gradients()) continue;  // which takes half a minute
     const auto all = by_ranks(size, batch, plan, make_net, make_step);
     for (const ComputedByRank& one : all) {
       EXPECT_LT(distance(one.gradient, whole.gradient), limit) << size << " " << plan.micro_batch;
@@ -76,5 +112,16 @@ void expect_equal_to_one_rank(const stages::Batch& batch, const stages::StepPlan
     if (size > 2) continue;
     const auto again = by_ranks(size, batch, plan, make_net, make_step);
     EXPECT_TRUE(again.front().gradient.equal(all.front().gradient)) << "the same bits every time";
+  }
+}
+
+/// The same whether gradients are sharded or not.
+template <typename MakeNet, typename MakeStep>
+void expect_equal_to_one_rank(const stages::Batch& batch, stages::StepPlan plan, MakeNet make_net,
+                              MakeStep make_step, double limit = 1e-12) {
+  for (const stages::Sharding sharding : {stages::Sharding::kNone, stages::Sharding::kGradients}) {
+    SCOPED_TRACE(stages::name(sharding));
+    plan.sharding = sharding;
+    expect_equal_to_one_rank_as_planned(batch, plan, make_net, make_step, limit);
   }
 }

@@ -23,7 +23,7 @@ inline at::Tensor gradient_of(const stages::TrainingStep& step, torch::nn::Modul
   network.to(device);
   const stages::PreparedNetwork prepared(network, plan.numerics, device);
   stages::accumulate_gradient(step, prepared, prepared.placed(batch), step.weight(batch), plan, key,
-                              scale ? std::optional(scale->to(device)) : scale);
+                              {.scale = scale ? std::optional(scale->to(device)) : scale});
   std::vector<at::Tensor> all;
   for (const at::Tensor& parameter : network.parameters())
     all.push_back(parameter.grad().flatten());

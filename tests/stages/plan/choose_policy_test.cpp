@@ -331,15 +331,16 @@ TEST(ChoosePolicy, StateIsDividedAmongRanksWhereTheBudgetRequiresIt) {
   planning.policy.offload_is_open = planning.policy.in_backward_is_open = false;
   planning.context.facts.ranks.size = 2;
   const std::int64_t whole = planning.plan().needed;
-  planning.policy.shards_optimizer = true;
+  planning.policy.sharding = Sharding::kOptimizer;
   const std::int64_t divided = planning.plan().needed;
   ASSERT_LT(divided, whole);
-  planning.policy.shards_optimizer = false;
+  planning.policy.sharding = Sharding::kNone;
   planning.policy.shard_is_open = true;
-  EXPECT_FALSE(planning.under(whole).policy.shards_optimizer) << "nothing has to be sent";
+  EXPECT_FALSE(planning.under(whole).policy.sharding != Sharding::kNone)
+      << "nothing has to be sent";
   const PlannedStep chosen = planning.under(divided);
   EXPECT_TRUE(chosen.plan.fits());
-  EXPECT_TRUE(chosen.policy.shards_optimizer);
+  EXPECT_EQ(chosen.policy.sharding, Sharding::kOptimizer);
   EXPECT_FALSE(chosen.policy.shard_is_open);
   EXPECT_EQ(chosen.plan.choice->exactness, "bit");
   EXPECT_THAT(chosen.plan.choice->overrides, testing::ElementsAre("memory.shard=optimizer"));
@@ -347,18 +348,49 @@ TEST(ChoosePolicy, StateIsDividedAmongRanksWhereTheBudgetRequiresIt) {
               HasSubstr("the optimizer state sharded across the ranks"));
 
   planning.context.earlier_step_again = chosen.plan.step;
-  EXPECT_TRUE(planning.under(2 * whole).policy.shards_optimizer) << "as when the run started";
+  EXPECT_EQ(planning.under(2 * whole).policy.sharding, Sharding::kOptimizer)
+      << "as when the run started";
   planning.context.facts.ranks.size = 1;
-  EXPECT_FALSE(planning.under(divided).policy.shards_optimizer) << "there is nobody to divide with";
+  EXPECT_EQ(planning.under(divided).policy.sharding, Sharding::kNone)
+      << "there is nobody to divide with";
+}
+
+TEST(ChoosePolicy, GradientsAreShardedWhereTheBudgetRequiresItAndLastBitsMayDiffer) {
+  OpenOptimizer planning(/*on_gpu=*/false);
+  planning.policy.offload_is_open = planning.policy.in_backward_is_open = false;
+  planning.policy.min_micro_batch = planning.options.batch_size;
+  planning.context.facts.ranks.size = 2;
+  const auto needed = [&](Sharding sharding) {
+    planning.policy.sharding = sharding;
+    return planning.plan().needed;
+  };
+  const std::int64_t gradients = needed(Sharding::kGradients);
+  ASSERT_LT(gradients, needed(Sharding::kOptimizer));
+  planning.policy.sharding = Sharding::kNone;
+  planning.policy.shard_is_open = true;
+  planning.policy.allow = Allow::kBit;
+  const PlannedStep bit = planning.under(gradients);
+  EXPECT_FALSE(bit.plan.fits());
+  EXPECT_NE(bit.policy.sharding, Sharding::kGradients);
+  planning.policy.allow = Allow::kExact;
+  const PlannedStep exact = planning.under(gradients);
+  EXPECT_TRUE(exact.plan.fits());
+  EXPECT_EQ(exact.plan.choice->exactness, "exact");
+  EXPECT_THAT(exact.plan.choice->overrides, testing::ElementsAre("memory.shard=gradients"));
+  planning.context.earlier_step_again = exact.plan.step;
+  EXPECT_EQ(planning.under(2 * gradients).policy.sharding, Sharding::kGradients)
+      << "as when the run started";
+  planning.context.earlier_step_again["shard"] = "weights";
+  EXPECT_EQ(planning.under(1 << 30).policy.sharding, Sharding::kNone) << "not known";
 }
 
 TEST(ChoosePolicy, DividedStateIsPlannedForTheRankThatHasMost) {
   OpenOptimizer planning(/*on_gpu=*/false);
   planning.policy.offload_is_open = planning.policy.in_backward_is_open = false;
   planning.options.batch_size = 16;
-  const auto live = [&](int ranks, bool shards) {
+  const auto live = [&](int ranks, Sharding sharding) {
     planning.context.facts.ranks.size = ranks;
-    planning.policy.shards_optimizer = shards;
+    planning.policy.sharding = sharding;
     return planning.plan().live;
   };
   const auto network = planning.model.outline(planning.data.describe());
@@ -370,7 +402,7 @@ TEST(ChoosePolicy, DividedStateIsPlannedForTheRankThatHasMost) {
     const std::vector<int> owners = owners_of(bytes, ranks);
     for (std::size_t i = 0; i < bytes.size(); ++i) elsewhere += owners[i] == 0 ? 0 : bytes[i];
     // Two moments of each parameter; the step counts and the room for messages are small.
-    const std::int64_t saved = live(ranks, false) - live(ranks, true);
+    const std::int64_t saved = live(ranks, Sharding::kNone) - live(ranks, Sharding::kOptimizer);
     EXPECT_LE(saved, 2 * elsewhere + (1 << 20)) << ranks;
     EXPECT_GE(saved, 2 * elsewhere - kMessageBytes - (1 << 20)) << ranks;
   }

@@ -5,6 +5,8 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +16,7 @@
 #include "stages/train/optimizer.h"
 #include "stages/train/step_execution.h"
 #include "stages/weights/weights.h"
+#include "tests/support/distance.h"
 #include "tests/support/gradients.h"
 #include "tests/support/many_parameters.h"
 #include "tests/support/optimizer_rules.h"
@@ -168,7 +171,8 @@ TEST(ShardedOptimizer, StateOfTheWrongFormIsRefusedOnEveryRank) {
   }
 }
 
-/// The weights of a network after three steps that `ranks` ranks take, on each of them.
+/// The weights of a network after three steps that `ranks` ranks take, on each of them, and ones in
+/// the shapes of the optimizer's state on all ranks.
 std::vector<NamedTensors> after_steps(const OptimizerOptions& rule, const StepPlan& plan, int ranks,
                                       const GradientClip& clip = {.norm = 0.5}) {
   std::vector<std::shared_ptr<DroppingNet>> nets;
@@ -188,6 +192,10 @@ std::vector<NamedTensors> after_steps(const OptimizerOptions& rule, const StepPl
     NamedTensors& left = all[index];
     for (const auto& [name, weight] : weights(*nets[index]))
       left.set(name, weight.detach().clone());
+    for (const NamedTensors& state :
+         {execution.optimizer().state(), execution.optimizer().state_elsewhere()}) {
+      for (const auto& [name, part] : state) left.set(name, torch::ones(part.sizes()));
+    }
     execution.average()->swap();
     for (const auto& [name, weight] : weights(*nets[index]))
       left.set(name + ".average", weight.detach().clone());
@@ -199,11 +207,44 @@ TEST(ShardedOptimizer, RanksBringEachOtherTheWeights) {
   for (const OptimizerOptions& rule : kEveryRule) {
     for (const int ranks : {2, 3}) {
       const NamedTensors expected = after_steps(rule, {}, ranks).front();
-      for (const NamedTensors& one : after_steps(rule, {.shards_optimizer = true}, ranks)) {
+      for (const NamedTensors& one : after_steps(rule, {.sharding = Sharding::kOptimizer}, ranks)) {
+        EXPECT_EQ(one.size(), expected.size()) << ranks;
         for (const auto& [name, weight] : one)
           EXPECT_TRUE(weight.equal(expected.at(name))) << name << ", " << ranks;
       }
     }
+  }
+}
+
+TEST(ShardedOptimizer, ShardedGradientsGiveAllRanksTheSameWeights) {
+  for (const OptimizerOptions& rule : kEveryRule) {
+    for (const std::int64_t micro_batch : {0, 2}) {
+      const StepPlan plan{.micro_batch = micro_batch, .sharding = Sharding::kGradients};
+      const std::vector<NamedTensors> all = after_steps(rule, plan, 3);
+      const std::size_t expected = after_steps(rule, {}, 1).front().size();
+      for (const NamedTensors& one : all) {
+        EXPECT_EQ(one.size(), expected) << micro_batch;
+        for (const auto& [name, weight] : one)
+          EXPECT_TRUE(weight.equal(all.front().at(name))) << name << ", " << micro_batch;
+      }
+    }
+  }
+}
+
+/// All weights in a row.
+at::Tensor joined(const NamedTensors& weights) {
+  std::vector<at::Tensor> all;
+  for (const auto& [name, weight] : weights) all.push_back(weight.flatten());
+  return torch::cat(all);
+}
+
+TEST(ShardedOptimizer, ShardedGradientsGiveTheWeightsOfOneRank) {
+  // Linear in the gradient, so that in float64 another order of additions changes little.
+  const OptimizerOptions rule = SgdOptions{.learning_rate = 0.1, .momentum = 0.9};
+  const at::Tensor expected = joined(after_steps(rule, {}, 1).front());
+  for (const auto& [ranks, micro_batch] : {std::pair(2, 0), {3, 2}, {12, 1}}) {
+    const StepPlan plan{.micro_batch = micro_batch, .sharding = Sharding::kGradients};
+    EXPECT_LT(distance(joined(after_steps(rule, plan, ranks).front()), expected), 1e-12) << ranks;
   }
 }
 
@@ -215,7 +256,7 @@ TEST(ShardedOptimizer, LocalClippingLimitsTheSumOverRanks) {
     const NamedTensors expected = after_steps(rule, {}, 2, clip).front(),
                        free = after_steps(rule, {}, 2, {}).front();
     bool differs = false;
-    for (const NamedTensors& one : after_steps(rule, {.shards_optimizer = true}, 2, clip)) {
+    for (const NamedTensors& one : after_steps(rule, {.sharding = Sharding::kOptimizer}, 2, clip)) {
       for (const auto& [name, weight] : one) {
         EXPECT_TRUE(weight.equal(expected.at(name))) << name;
         differs |= !weight.equal(free.at(name));

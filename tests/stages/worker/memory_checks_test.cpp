@@ -83,10 +83,9 @@ TEST(MemoryChecks, GradientOfWrongWeightIsFound) {
   const CountingAllocator counter;
   const auto wrong = [](const TrainingStep& step, const PreparedNetwork& network,
                         const Batch& batch, double weight, const StepPlan& plan, const StepKey& key,
-                        const std::optional<at::Tensor>& scale, const std::function<void()>& after,
-                        const std::function<void(const at::Tensor&)>&, const runner::RankOfRun&) {
+                        const AccumulationOptions& options) {
     return accumulate_gradient(step, network, batch, plan.micro_batch > 0 ? 9 : weight, plan, key,
-                               scale, after);
+                               options);
   };
   EXPECT_THAT(failed(checked({.accumulate = wrong})),
               testing::ElementsAre("micro-batches: micro-batches of 3 give a different gradient "
