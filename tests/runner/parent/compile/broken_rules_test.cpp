@@ -129,8 +129,9 @@ TEST(BrokenRules, ImagesFitTheModelThatTheyAreWiredTo) {
 TEST(BrokenRules, AdaptersChooseLayersInOneWay) {
   EXPECT_THAT(broken("model.lora", R"({"layers_pattern": "h"})"),
               ElementsAre("/model/layers_pattern: layers_pattern has no effect: layers is null"));
-  EXPECT_THAT(broken("model.lora", R"({"layers": [1], "targets": ".*q"})"),
-              ElementsAre("/model/layers: layers cannot be used when targets is an expression"));
+  EXPECT_THAT(
+      broken("model.lora", R"({"layers": [1], "targets": ".*q"})"),
+      ElementsAre("/model/layers: layers cannot be used when targets is a regular expression"));
   EXPECT_THAT(broken("model.lora", R"({"layers": [1], "layers_pattern": "h"})"), IsEmpty());
 }
 
@@ -155,7 +156,7 @@ TEST(BrokenRules, SchedulesFitTheirOptimizer) {
       of_training(
           R"("schedule": {"kind": "one_cycle", "three_phase": true, "pct_start": 0.6, "base_momentum": 0.96})"),
       ElementsAre("/train/schedule/pct_start: pct_start 0.6 is above 0.5, but with "
-                  "three_phase the rise and the fall take that fraction each",
+                  "three_phase the rise and the fall each take that fraction",
                   "/train/schedule/base_momentum: base_momentum 0.96 is above max_momentum 0.95"));
 }
 
@@ -321,8 +322,8 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
       ElementsAre("/model/kind: this model learns from episodes, but train.supervised uses "
                   "single samples"));
   EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.episodic}"),
-              ElementsAre("/model/kind: the model does not learn from episodes, but train.episodic "
-                          "provides nothing else"));
+              ElementsAre("/model/kind: train.episodic trains on episodes, but this model does not "
+                          "learn from episodes"));
   EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.contrastive}"),
               ElementsAre("/model/kind: the model does not take captions as input",
                           "/data/caption: the training data has no captions"));
@@ -406,8 +407,8 @@ TEST(BrokenRules, SwaIsTheOnlyAverageAndAveragesSomeEpochs) {
   EXPECT_THAT(of_training(R"("swa": {})"), IsEmpty());
   EXPECT_THAT(of_training(R"("epochs": 4, "swa": {"start": 3})"), IsEmpty());
   EXPECT_THAT(of_training(R"("epochs": 4, "swa": {"start": 4})"),
-              ElementsAre("/train/swa/start: swa.start is 4, but training has only 4 epochs: none "
-                          "would be averaged"));
+              ElementsAre("/train/swa/start: swa.start is 4, but training has only 4 epochs, so no "
+                          "weights would be averaged"));
   EXPECT_THAT(of_training(R"("swa": {}, "ema": {})"),
               ElementsAre("/train/swa: ema and swa both average the weights, and only one average "
                           "can be the result"));

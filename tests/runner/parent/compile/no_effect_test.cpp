@@ -81,8 +81,8 @@ std::vector<Idle> idle_options() {
        "/data/resize/crop_offset: 'crop_offset' has no effect: shape is square, which crops "
        "nothing"},
       {of_image_stage("loader: {prefetch: 4}"),
-       "/data/loader/prefetch: 'prefetch' has no effect: no batch is prepared in advance without "
-       "workers"},
+       "/data/loader/prefetch: 'prefetch' has no effect: without workers, no batch is "
+       "prefetched"},
       {of_fundus("crop_to_disc: {threshold: 0.2}"),
        "/data/crop_to_disc/threshold: 'threshold' has no effect: crop_to_disc.enabled is false"},
       {of_fundus("clahe: {clip_limit: 2}"),
@@ -168,7 +168,8 @@ std::vector<Idle> idle_options() {
   for (const char* kind : {"cub200", "stanford_cars"}) {
     all.push_back(
         {"data: {kind: data." + std::string(kind) + ", root: x, validation: 0, split_seed: 3}\n",
-         "/data/split_seed: 'split_seed' has no effect: validation is 0: nothing is drawn"});
+         "/data/split_seed: 'split_seed' has no effect: validation is 0, so no images are held "
+         "out"});
   }
   return all;
 }
