@@ -263,8 +263,10 @@ TEST(BrokenRules, DataIsNotSplitOrCutTwice) {
           "/data/split/train: the fractions for training, validation and test add up to more "
           "than 1",
           "/data/resize/crop_fraction: shape: square crops nothing, so crop_fraction must be 1",
-          "/data/augment/random_resized_crop/scale: 'scale' begins with the larger number",
-          "/data/augment/random_resized_crop/ratio: 'ratio' begins with the larger number"));
+          "/data/augment/random_resized_crop/scale: the first number of 'scale' is larger than the "
+          "second",
+          "/data/augment/random_resized_crop/ratio: the first number of 'ratio' is larger than the "
+          "second"));
   EXPECT_THAT(broken("data.image_folder",
                      R"({"root": "x", "split": {"train": 0.7, "validation": 0.2, "test": 0.1}})"),
               IsEmpty());
@@ -446,9 +448,12 @@ TEST(BrokenRules, AugmentationsNameTheirContradictions) {
                  "random_erasing": {"scale": [0.5, 0.1], "ratio": [2, 1]}}})"),
       testing::UnorderedElementsAre(
           "/data/augment/rand_augment/magnitude: magnitude is 31, but num_magnitude_bins is 31",
-          "/data/augment/gaussian_blur/radius: 'radius' begins with the larger number",
-          "/data/augment/random_erasing/scale: 'scale' begins with the larger number",
-          "/data/augment/random_erasing/ratio: 'ratio' begins with the larger number"));
+          "/data/augment/gaussian_blur/radius: the first number of 'radius' is larger than the "
+          "second",
+          "/data/augment/random_erasing/scale: the first number of 'scale' is larger than the "
+          "second",
+          "/data/augment/random_erasing/ratio: the first number of 'ratio' is larger than the "
+          "second"));
 }
 
 }  // namespace

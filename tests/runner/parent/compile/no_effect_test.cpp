@@ -106,7 +106,7 @@ std::vector<Idle> idle_options() {
        "/train/loss/deviation: 'deviation' has no effect: variance is 0"},
       {of_episodes("legacy_double_forward: true"),
        "/train/legacy_double_forward: 'legacy_double_forward' has no effect: the loss has neither "
-       "a variance nor a covariance"},
+       "a variance nor a covariance term"},
       {of_contrast("loss: {class_weight: 2}"),
        "/train/loss/class_weight: 'class_weight' has no effect" + head},
       {of_contrast("loss: {balance_classes: false}"),
