@@ -278,6 +278,56 @@ TEST_F(Ranks, DividedStateIsPlannedAndHeldToOne) {
   EXPECT_THAT(alone.err, HasSubstr("shard: optimizer has no effect: there is only one rank"));
 }
 
+TEST_F(Ranks, TheFewestThatFitAreChosen) {
+  const std::string recipe =
+      " quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
+      "model.num_hidden_layers=1 train.epochs=1 device=cpu memory.shard=gradients ";
+  const auto needed = [&](int ranks) -> std::int64_t {
+    const Ended planned =
+        retort("plan" + recipe + "--json device.count=" + std::to_string(ranks), folder_.path());
+    EXPECT_EQ(planned.exit, 0) << planned.err;
+    return json::parse(planned.out).at("result").at("plans").at(0).at("needed");
+  };
+  const std::int64_t two = needed(2), three = needed(3);
+  const std::int64_t thousandths = three * 1000 / (1 << 20) + 1;  // of a MiB
+  ASSERT_GT(two, thousandths * (1 << 20) / 1000);
+  const std::string digits = std::to_string(1000 + thousandths % 1000).substr(1);
+  const std::string enough_for_three = std::to_string(thousandths / 1000) + '.' + digits + "MiB";
+  const Ended planned =
+      retort("plan" + recipe + "device.count=auto --budget " + enough_for_three, folder_.path());
+  EXPECT_EQ(planned.exit, 0) << planned.err;
+  EXPECT_THAT(planned.err, HasSubstr("device.count: auto is 3: with 2, train needs "));
+
+  const std::string budget = "memory.budget=" + enough_for_three + ' ';
+  const Ended ran =
+      retort("run" + recipe + "device.count=auto run.dir=fewest " + budget, folder_.path());
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("device.count: auto is 3"));
+  const Ended again =
+      retort("run" + recipe + "device.count=3 run.dir=three " + budget, folder_.path());
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_TRUE(weights("fewest") == weights("three"));
+
+  const Ended fits = retort("plan" + recipe + "device.count=auto", folder_.path());
+  EXPECT_THAT(fits.err, HasSubstr("device.count: auto is 1: train needs "));
+}
+
+TEST_F(Ranks, NumberThatCannotBeChosenIsRefused) {
+  const std::string recipe =
+      " quickstart data.root=photos data.make=null device=cpu device.count=auto ";
+  const Ended nothing = retort("plan" + recipe + "--budget 1MiB", folder_.path());
+  EXPECT_EQ(nothing.exit, 1) << nothing.err;
+  EXPECT_THAT(nothing.err, HasSubstr("[/device/count]"));
+  EXPECT_THAT(nothing.err, HasSubstr("does not fit with any number of ranks up to 8: with 8, "));
+  const Ended sweep = retort("sweep" + recipe + "seed=1,2", folder_.path());
+  EXPECT_EQ(sweep.exit, 78) << sweep.err;
+  EXPECT_THAT(sweep.err, HasSubstr("device.count: auto cannot be used in a sweep"));
+  ASSERT_EQ(train("to-resume", 1).exit, 0);
+  const Ended resumed = retort("resume to-resume device.count=auto", folder_.path());
+  EXPECT_EQ(resumed.exit, 78) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("this run already has a record"));
+}
+
 /// Layers divide by the root of a variance and this.
 constexpr double kBatchNormEpsilon = 1e-5;
 

@@ -27,7 +27,7 @@ Result<PreparedRecipe> prepare_launched(const std::optional<LaunchedRank>& launc
   auto prepared = prepare(named, schemas, sources);
   if (!prepared || !launched) return prepared;
   const Value& count = *at_key(prepared->recipe.resolved, kCount);
-  if (!count.is_default) {
+  if (!count.is_default && !chooses_ranks(prepared->recipe.resolved)) {
     if (prepared->graph.ranks == launched->size) return prepared;
     return contradiction(*launched, prepared->graph.ranks, count.where);
   }

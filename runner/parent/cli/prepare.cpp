@@ -268,6 +268,12 @@ Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe,
   named.name = recipe.string();
   named.overrides = std::move(overrides);
   auto prepared = prepare_by_any_rules(named, schemas, sources);
+  if (prepared && chooses_ranks(prepared->recipe.resolved)) {
+    return Diagnostic{ErrorCode::kOptionConflict,
+                      at_key(prepared->recipe.resolved, "device.count")->where, "/device/count",
+                      "device.count: auto is for new runs, and this run already has a record",
+                      "set a number, such as device.count=2"};
+  }
   if (!prepared || prepared->broken_rules.empty() || named.overrides.empty()) return prepared;
   named.overrides.clear();
   const auto before = prepare_by_any_rules(named, schemas, sources);

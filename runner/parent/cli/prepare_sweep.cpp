@@ -259,6 +259,13 @@ Diagnostics prepare_trial(Composer& composer, const SchemaSet& schemas, const Co
   if (!valid) return valid.errors();
   auto recipe = make_recipe(*std::move(valid), schemas, &sources);
   if (!recipe) return recipe.errors();
+  if (chooses_ranks(recipe->resolved)) {
+    return {{ErrorCode::kOptionConflict, at_key(recipe->resolved, "device.count")->where,
+             "/device/count",
+             "device.count: auto cannot be used in a sweep, which reserves the devices of a trial "
+             "before the trial is planned",
+             "set a number; `retort plan` with device.count=auto shows which one is enough"}};
+  }
   const auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
   std::ranges::move(without_effect(composition->overrides, *recipe, *graph, schemas),

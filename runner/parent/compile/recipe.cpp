@@ -213,6 +213,11 @@ Determinism determinism_of(const Value& value) {
 
 std::string recipe_hash(const Value& resolved) { return sha256(sorted_json(resolved)); }
 
+bool chooses_ranks(const Value& resolved) {
+  const Value* const count = at_key(resolved, "device.count");
+  return count && count->text() && *count->text() == "auto";
+}
+
 std::int64_t ranks_of(const Value& resolved) {
   const Value* const count = at_key(resolved, "device.count");
   const auto* const number = count ? std::get_if<std::int64_t>(&count->data) : nullptr;
@@ -263,8 +268,7 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
   }
   recipe.determinism = determinism_of(*valid.find("determinism"));
   recipe.device = std::get<std::string>(valid.find("device")->find("select")->data);
-  const Value& count = *valid.find("device")->find("count");
-  recipe.ranks = static_cast<int>(std::get<std::int64_t>(count.data));
+  recipe.ranks = static_cast<int>(ranks_of(valid));
   const Value& waits = *valid.find("device")->find("wait_for_gpu");
   if (recipe.ranks > 1 && recipe.device != "cpu" && std::get<bool>(waits.data)) {
     return Diagnostic{ErrorCode::kOptionConflict, waits.where, "/device/wait_for_gpu",

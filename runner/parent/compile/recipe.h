@@ -66,6 +66,8 @@ std::string notice_of(const Value& resolved);
 /// The number of processes that train together in a run of the recipe (device.count). Each of them
 /// uses the recipe's number of threads and the planned memory.
 std::int64_t ranks_of(const Value& resolved);
+/// True if that number is still to be chosen (device.count: auto); ranks_of() is then 1.
+bool chooses_ranks(const Value& resolved);
 
 /// Replaces a leading "~" of `path`, as in "~" or "~/…", with the home folder. Leaves other paths
 /// unchanged.

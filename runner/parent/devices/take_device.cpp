@@ -217,4 +217,15 @@ Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& wor
                      .is_only_visible = true};
 }
 
+Result<std::vector<DeviceFacts>> gpus_for_ranks(const DeviceWish& wish, const DeviceWorld& world) {
+  std::vector<DeviceFacts> none;
+  if (!wish.is_gpu() || wish.index()) return none;
+  const auto look = look_at_devices(world);
+  if (!look) return look.errors();
+  if (is_unknown_to_us(wish, *look) || !look->why_none.empty()) return none;
+  auto found = candidates(wish, look->visible);
+  if (!found) return found.errors();
+  return ranked(*std::move(found));
+}
+
 }  // namespace runner

@@ -82,6 +82,10 @@ Result<std::vector<TakenDevice>> take_for_other_ranks(const DeviceWish& wish,
 /// plans.
 Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& world);
 
+/// Returns the GPUs that the ranks of a run may get, the one with the most free memory first. Empty
+/// if all ranks use the same device, or if only CUDA knows the devices.
+Result<std::vector<DeviceFacts>> gpus_for_ranks(const DeviceWish& wish, const DeviceWorld& world);
+
 /// Returns why CUDA cannot compute on any device of `reading`; empty if it can. `cuda` is as in
 /// DeviceWorld.
 std::string why_no_gpu(const DeviceReading& reading, const std::string& cuda);

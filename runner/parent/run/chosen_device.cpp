@@ -84,19 +84,24 @@ NeedOf needed_by_prediction(const WorkerCommand& worker, const nlohmann::ordered
   };
 }
 
+void plan_on(const DeviceFacts& device, PlanRequest& request) {
+  request.device_model = model_of(device);
+  request.graph.device = "cuda";
+  const auto most = device.free ? device.free : device.total;
+  if (most) request.budget = {"the free memory of " + gpu_place(device), *most};
+}
+
 NeedOf needed_by_run(const RunToPlan& run, ProgressDisplay& display) {
   return [run, &display](const DeviceFacts& device) -> Result<DeviceNeed> {
     PlanRequest request{.graph = run.graph,
                         .budget = std::nullopt,
-                        .device_model = model_of(device),
+                        .device_model = "",
                         .alternatives = false,
                         .certify = false,
                         .trained = run.trained,
                         .reuse = run.reuse,
                         .node_index = run.node_index};
-    request.graph.device = "cuda";
-    const auto most = device.free ? device.free : device.total;
-    if (most) request.budget = {"the free memory of " + gpu_place(device), *most};
+    plan_on(device, request);
     const auto answer = ask_for_plan(without_gpus(run.worker), request, display);
     if (!answer) return answer.errors();
     // The search handles plans that do not fit, and plans that require real steps are made later,

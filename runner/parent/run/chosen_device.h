@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/devices/take_device.h"
+#include "runner/parent/run/plan_request.h"
 #include "runner/parent/run/progress_display.h"
 #include "runner/parent/run/worker_process.h"
 #include "runner/shared/graph/graph.h"
@@ -47,6 +48,9 @@ struct OwnDevice {
 /// Takes a GPU for a run to continue on, excluding those with a UUID in `left`. Returns errors if
 /// there is none, or if a signal ended the wait for one (stopped_by() in diagnostic.h).
 using NextGpu = std::function<Result<OwnDevice>(const std::vector<std::string>& left)>;
+
+/// Makes `request` ask for a plan on `device`, within its free memory.
+void plan_on(const DeviceFacts& device, PlanRequest& request);
 
 /// A run to plan for a device. The reference members are borrowed.
 struct RunToPlan {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
+#include "runner/parent/cli/fewest_ranks.h"
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/reserved_keys.h"
@@ -65,6 +66,15 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
   if (!prepared) return prepared.errors();
   if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
     return errors;
+  prepared = with_fewest_ranks(*std::move(prepared),
+                               {.recipe = flags.recipe,
+                                .log = flags.log,
+                                .reuse = flags.reuse.which(),
+                                .only = flags.only,
+                                .budget = flags.budget,
+                                .gpu = flags.gpu},
+                               console);
+  if (!prepared) return prepared.errors();
   if (!flags.only.empty()) {
     auto part = only(prepared->graph, flags.only);
     if (!part) return part.errors();

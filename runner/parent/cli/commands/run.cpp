@@ -8,6 +8,7 @@
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/commands/config.h"
 #include "runner/parent/cli/commands/sweep.h"
+#include "runner/parent/cli/fewest_ranks.h"
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
@@ -53,6 +54,11 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
   if (!prepared) return report(console, prepared.errors());
   if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
     return report(console, errors);
+  prepared = with_fewest_ranks(
+      *std::move(prepared),
+      {.recipe = flags.recipe, .log = flags.log, .reuse = flags.reuse.which(), .only = flags.only},
+      console);
+  if (!prepared) return report(console, prepared.errors());
   if (!flags.only.empty()) {
     auto part = only(prepared->graph, flags.only);
     if (!part) return report(console, part.errors());

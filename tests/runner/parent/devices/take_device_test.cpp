@@ -319,6 +319,27 @@ TEST_F(TakeForRanksTest, EachRankGetsAGpuOfItsOwn) {
   EXPECT_THAT(taken(2), ElementsAre("GPU-cccccccc-0000", "GPU-aaaaaaaa-0000"));
 }
 
+TEST_F(TakeForRanksTest, GpusOfRanksAreThoseThatTheyWouldTake) {
+  const auto listed = [&] {
+    std::vector<std::string> uuids;
+    const auto gpus = gpus_for_ranks(wish_, machine_.world(locks()));
+    EXPECT_TRUE(gpus);
+    for (const DeviceFacts& gpu : *gpus) uuids.push_back(gpu.uuid);
+    return uuids;
+  };
+  EXPECT_THAT(listed(), IsEmpty()) << "no GPU";
+  machine_.gpu(80, 20);
+  machine_.gpu(80, 70);
+  machine_.gpu(80, 60);
+  EXPECT_EQ(listed(), taken(3));
+  wish_.exclude = {"1"};
+  EXPECT_EQ(listed(), taken(2));
+  wish_.select = "cuda:0";
+  EXPECT_THAT(listed(), IsEmpty()) << "all ranks share it";
+  wish_.select = "cpu";
+  EXPECT_THAT(listed(), IsEmpty());
+}
+
 TEST_F(TakeForRanksTest, TooFewGpusAreCounted) {
   machine_.gpu(80, 70);
   machine_.gpu(80, 8);
