@@ -1,7 +1,14 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
+
+namespace stages {
+
+inline const at::Device kGpu(at::kCUDA, 0);
+
+}  // namespace stages
 
 /// Skips a test where no GPU can be used.
 #define NEEDS_GPU() \

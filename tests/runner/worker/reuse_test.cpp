@@ -23,9 +23,9 @@ using testing::IsEmpty;
 namespace fs = std::filesystem;
 using Which = ReuseOptions::Which;
 
-struct Number : Artifact {
+struct KeptNumber : Artifact {
   static constexpr auto kType = ArtifactType::kMetrics;
-  explicit Number(std::int64_t value) : value(value) {}
+  explicit KeptNumber(std::int64_t value) : value(value) {}
   ArtifactType type() const override { return kType; }
   std::int64_t value;
 };
@@ -37,9 +37,9 @@ std::vector<std::string> deeds;
 std::string found_outside() { return world_outside == "nothing yet" ? "" : world_outside; }
 
 /// Adds `plus` to what comes in and keeps the sum in a file; reads that where it may.
-class Keeping : public Stage {
+class KeepingStage : public Stage {
  public:
-  explicit Keeping(std::int64_t plus) : plus_(plus) {}
+  explicit KeepingStage(std::int64_t plus) : plus_(plus) {}
   std::string fingerprint() const override { return found_outside(); }
   bool uses_seed() const override { return false; }
 
@@ -49,7 +49,7 @@ class Keeping : public Stage {
       std::int64_t kept = 0;
       if (std::ifstream(file) >> kept) {
         deeds.push_back("read");
-        return {{"out", std::make_shared<Number>(kept)}};
+        return {{"out", std::make_shared<KeptNumber>(kept)}};
       }
       context.not_reused("no number in it");
       EXPECT_FALSE(context.node().reuses);
@@ -57,12 +57,12 @@ class Keeping : public Stage {
     }
     deeds.push_back("computed");
     std::int64_t sum = plus_;
-    for (const auto& number : inputs.all<Number>("in")) sum += number->value;
+    for (const auto& number : inputs.all<KeptNumber>("in")) sum += number->value;
     std::ofstream(file) << sum;
     fs::create_directories(context.node().folder / "notes");
     std::ofstream(context.node().folder / "notes/words.txt") << "how it went";
     context.metric("sum", static_cast<double>(sum), 1);
-    return {{"out", std::make_shared<Number>(sum)}};
+    return {{"out", std::make_shared<KeptNumber>(sum)}};
   }
 
  private:
@@ -78,12 +78,12 @@ class Source : public Stage {
   Outputs run(const Inputs&, RunContext& context) override {
     deeds.push_back("source");
     if (world_outside == "nothing yet") world_outside = "made";
-    if (world_outside == "steady") return {{"out", std::make_shared<Number>(plus_)}};
+    if (world_outside == "steady") return {{"out", std::make_shared<KeptNumber>(plus_)}};
     if (world_outside == "about to change") world_outside = "changed";
     for (const char* port : {"out", "more"}) {
       if (context.node().wants(port)) deeds.push_back(std::string("wants ") + port);
     }
-    return {{"out", std::make_shared<Number>(plus_)}};
+    return {{"out", std::make_shared<KeptNumber>(plus_)}};
   }
 
  private:
@@ -101,12 +101,12 @@ class Training : public Stage {
       context.not_reused("no weights");
     if (context.node().trained) deeds.push_back("took " + trained->folder.filename().string());
     else {
-      deeds.push_back(inputs.find<Number>("in") ? "trained" : "trained on nothing");
+      deeds.push_back(inputs.find<KeptNumber>("in") ? "trained" : "trained on nothing");
       fs::create_directories(weights.parent_path());
       std::ofstream(weights) << "weights";
       context.metric("loss", 0.5, 1);
     }
-    return {{"out", std::make_shared<Number>(3)}};
+    return {{"out", std::make_shared<KeptNumber>(3)}};
   }
 };
 
@@ -117,12 +117,12 @@ Result<std::unique_ptr<Stage>> create(ConfigReader& reader) {
   if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<Stage>(std::make_unique<T>(plus));
 }
-const StageKind kKeeping{"test.keeping", create<Keeping>}, kSource{"test.source", create<Source>},
-    kTraining{"train.test", create<Training>};
-const StageKind* const kKinds[] = {&kKeeping, &kSource, &kTraining};
+const StageKind kKeeping{"test.keeping", create<KeepingStage>},
+    kSource{"test.source", create<Source>}, kTraining{"train.test", create<Training>};
+const StageKind* const kReusedKinds[] = {&kKeeping, &kSource, &kTraining};
 
-Node node(const std::string& id, const std::string& kind, std::int64_t plus,
-          std::vector<std::size_t> from = {}) {
+Node kept_node(const std::string& id, const std::string& kind, std::int64_t plus,
+               std::vector<std::size_t> from = {}) {
   Node result{id, id, kind, {}, "/" + id, {}, 7};
   result.options = from_json({{"plus", plus}});
   result.cacheable = kind == "test.keeping";
@@ -140,8 +140,10 @@ class ReuseTest : public testing::Test {
 
   /// data → features → train → test, as far as they are wanted.
   static std::vector<Node> chain(std::int64_t data = 1, std::int64_t features = 10) {
-    return {node("data", "test.source", data), node("features", "test.keeping", features, {0}),
-            node("train", "train.test", 0, {1}), node("test", "test.keeping_leaf", 100, {2})};
+    return {kept_node("data", "test.source", data),
+            kept_node("features", "test.keeping", features, {0}),
+            kept_node("train", "train.test", 0, {1}),
+            kept_node("test", "test.keeping_leaf", 100, {2})};
   }
 
   /// Runs `nodes` in the folder `name` and gives back what the stages did.
@@ -156,7 +158,7 @@ class ReuseTest : public testing::Test {
     events_.clear();
     flushed_.clear();
     std::ofstream metrics;
-    Executor executor({"test", 0, std::nullopt, "cpu", 1, std::move(nodes)}, kKinds,
+    Executor executor({"test", 0, std::nullopt, "cpu", 1, std::move(nodes)}, kReusedKinds,
                       {.emit =
                            [&](const Event& event) {
                              events_.push_back(event);
@@ -296,7 +298,7 @@ TEST_F(ReuseTest, EveryNodeIsReusedWhereThatIsWanted) {
 TEST_F(ReuseTest, TrainingIsTakenOverWhereItsWeightsAreNeeded) {
   run("a", chain());
   std::vector<Node> nodes = chain();
-  nodes[3] = node("test", "test.keeping_leaf", 200, {2});
+  nodes[3] = kept_node("test", "test.keeping_leaf", 200, {2});
   EXPECT_THAT(run("b", nodes, Which::kAll),
               ElementsAre("source", "read", "took checkpoints", "computed"));
   EXPECT_THAT(said(), ElementsAre("features from a", "train from a",
@@ -307,7 +309,7 @@ TEST_F(ReuseTest, TrainingIsTakenOverWhereItsWeightsAreNeeded) {
 TEST_F(ReuseTest, DamagedWeightsAreTrainedAgain) {
   run("a", chain());
   std::vector<Node> nodes = chain();
-  nodes[3] = node("test", "test.keeping_leaf", 200, {2});
+  nodes[3] = kept_node("test", "test.keeping_leaf", 200, {2});
   fs::remove(folder_ / "a/nodes/train/checkpoints/weights");
   EXPECT_THAT(run("b", nodes, Which::kAll), ElementsAre("source", "read", "trained", "computed"));
   EXPECT_THAT(
@@ -474,12 +476,13 @@ TEST_F(ReuseTest, ResumedRunTellsOnceMoreWhatItHasReused) {
 
 TEST_F(ReuseTest, IndexThatCannotBeWrittenSpoilsNoRun) {
   std::ofstream(folder_ / "index") << "in the way";
-  EXPECT_THAT(run("a", {node("features", "test.keeping", 1)}), ElementsAre("computed"));
+  EXPECT_THAT(run("a", {kept_node("features", "test.keeping", 1)}), ElementsAre("computed"));
   EXPECT_THAT(said(), ElementsAre(HasSubstr("features: later runs cannot reuse it: ")));
 }
 
 TEST_F(ReuseTest, DataAreNotComputedForATrainingThatIsDone) {
-  std::vector<Node> nodes = {node("data", "test.source", 1), node("train", "train.test", 0, {0})};
+  std::vector<Node> nodes = {kept_node("data", "test.source", 1),
+                             kept_node("train", "train.test", 0, {0})};
   nodes[1].inputs[0].type = ArtifactType::kDataset;
   checkpoints_ = {{"train", {folder_ / "elsewhere", CheckpointSource::Choice::kKept}}};
   world_outside = "";

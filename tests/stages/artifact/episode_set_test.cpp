@@ -56,7 +56,8 @@ std::vector<float> numbers(const NamedTensors& episode) {
   return {first.const_data_ptr<float>(), first.const_data_ptr<float>() + first.numel()};
 }
 
-runner::Diagnostics refusal(std::shared_ptr<const Dataset> data, const EpisodeShape& shape) {
+runner::Diagnostics refusal_of_shape(std::shared_ptr<const Dataset> data,
+                                     const EpisodeShape& shape) {
   return refusals_of([&] { EpisodeSet(std::move(data), {.shape = shape}, "the training data"); });
 }
 
@@ -171,21 +172,21 @@ TEST(EpisodeSet, LoadersReadTheSameBitsInAnyNumberOfThreads) {
 
 TEST(EpisodeSet, DataThatDoNotSufficeAreRefused) {
   const auto data = std::make_shared<NumberedSamples>();
-  EXPECT_REFUSED(refusal(data, {.ways = 7, .shots = 1, .queries = 1}), kTooFewSamples, "/ways",
-                 "6 classes", "needs 7", "at most 6");
-  EXPECT_REFUSED(refusal(data, {.ways = 2, .shots = 5, .queries = 6}), kTooFewSamples, "/queries",
-                 "11 images", "'a' has 10, 'b' has 10");
-  EXPECT_THAT(refusal(data, {.ways = 6, .shots = 5, .queries = 5}), testing::IsEmpty());
+  EXPECT_REFUSED(refusal_of_shape(data, {.ways = 7, .shots = 1, .queries = 1}), kTooFewSamples,
+                 "/ways", "6 classes", "needs 7", "at most 6");
+  EXPECT_REFUSED(refusal_of_shape(data, {.ways = 2, .shots = 5, .queries = 6}), kTooFewSamples,
+                 "/queries", "11 images", "'a' has 10, 'b' has 10");
+  EXPECT_THAT(refusal_of_shape(data, {.ways = 6, .shots = 5, .queries = 5}), testing::IsEmpty());
   auto silent = std::make_shared<TinyDataset>(60);
   silent->tells_labels = false;
-  EXPECT_REFUSED(refusal(silent, kSmall), kTooFewSamples, "",
+  EXPECT_REFUSED(refusal_of_shape(silent, kSmall), kTooFewSamples, "",
                  "are not known before its samples are read");
 }
 
 TEST(EpisodeSet, AtMostTenSmallClassesAreNamed) {
-  EXPECT_REFUSED(
-      refusal(std::make_shared<TinyDataset>(36, 12), {.ways = 2, .shots = 2, .queries = 2}),
-      kTooFewSamples, "/queries", "'class9' has 3 and 2 more");
+  EXPECT_REFUSED(refusal_of_shape(std::make_shared<TinyDataset>(36, 12),
+                                  {.ways = 2, .shots = 2, .queries = 2}),
+                 kTooFewSamples, "/queries", "'class9' has 3 and 2 more");
 }
 
 TEST(EpisodeSet, LeavesCaptionsOut) {

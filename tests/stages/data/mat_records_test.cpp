@@ -47,7 +47,7 @@ std::string texts_problem(const std::string& file, const std::string& name = "cl
 
 /// What another library makes of a file with one variable, which is written by `fill`.
 template <typename Fill>
-std::string written_by_matio(matio_compression compression, Fill fill) {
+std::string records_by_matio(matio_compression compression, Fill fill) {
   const TemporaryFolder folder;
   const std::string path = folder / "a.mat";
   mat_t* file = Mat_CreateVer(path.c_str(), nullptr, MAT_FT_MAT5);
@@ -70,7 +70,7 @@ matvar_t* matio_number(double number, int flags = 0) {
 
 TEST(MatRecords, ReadsWhatAnotherLibraryWrites) {
   for (const auto compression : {MAT_COMPRESSION_NONE, MAT_COMPRESSION_ZLIB}) {
-    const std::string file = written_by_matio(compression, [] {
+    const std::string file = records_by_matio(compression, [] {
       const char* fields[] = {"fname", "class", "share"};
       std::size_t size[2] = {1, 2};
       matvar_t* cars = Mat_VarCreateStruct("annotations", 2, size, fields, 3);
@@ -90,7 +90,7 @@ TEST(MatRecords, ReadsWhatAnotherLibraryWrites) {
 
 TEST(MatRecords, ReadsTextsThatAnotherLibraryWrites) {
   for (const auto compression : {MAT_COMPRESSION_NONE, MAT_COMPRESSION_ZLIB}) {
-    const std::string file = written_by_matio(compression, [] {
+    const std::string file = records_by_matio(compression, [] {
       matvar_t* cells[] = {matio_text("Audi TT"), matio_text("Ram C/V Cargo Van Minivan 2012")};
       std::size_t size[2] = {1, 2};
       return Mat_VarCreate("class_names", MAT_C_CELL, MAT_T_CELL, 2, size, cells, 0);
@@ -150,7 +150,7 @@ TEST(MatRecords, RefusesByCause) {
             "its 'class_names' is not a list of records");
   EXPECT_EQ(texts_problem(cars_file(), "annotations"),
             "its 'annotations' is not a list of strings");
-  const std::string numbers = written_by_matio(MAT_COMPRESSION_NONE, [] {
+  const std::string numbers = records_by_matio(MAT_COMPRESSION_NONE, [] {
     matvar_t* cells[] = {matio_text("Audi TT"), matio_number(3)};
     std::size_t size[2] = {1, 2};
     return Mat_VarCreate("class_names", MAT_C_CELL, MAT_T_CELL, 2, size, cells, 0);

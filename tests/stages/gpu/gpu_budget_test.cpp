@@ -12,8 +12,6 @@ namespace stages {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-const at::Device kGpu(at::kCUDA, 0);
-
 at::Tensor bytes(std::int64_t count) {
   return torch::empty({count}, at::device(kGpu).dtype(torch::kByte));
 }

@@ -12,8 +12,6 @@
 namespace stages {
 namespace {
 
-const at::Device kGpu(at::kCUDA, 0);
-
 std::vector<at::Tensor> on_gpu(const at::Tensor& images, const at::Tensor& texts,
                                const at::Tensor& scale, PairGroups groups, std::int64_t tile) {
   if (groups.of_pair.defined()) groups.of_pair = groups.of_pair.to(kGpu);

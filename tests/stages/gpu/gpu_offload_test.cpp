@@ -12,8 +12,6 @@
 namespace stages {
 namespace {
 
-const at::Device kGpu(at::kCUDA, 0);
-
 /// Weights of 4, 64 and 16 MiB, and some small ones, on the GPU.
 struct LargeOptimizer {
   explicit LargeOptimizer(bool offloads) : optimizer(kAdamW, parameters(), offloads) {}

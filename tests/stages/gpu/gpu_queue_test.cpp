@@ -15,8 +15,6 @@
 namespace stages {
 namespace {
 
-const at::Device kGpu(at::kCUDA, 0);
-
 bool is_busy() {
   const c10::impl::VirtualGuardImpl gpu(at::kCUDA);
   return !gpu.queryStream(gpu.getStream(kGpu));

@@ -17,8 +17,6 @@
 namespace stages {
 namespace {
 
-const at::Device kGpu(at::kCUDA, 0);
-
 /// Calls `work` for each of `size` ranks, which share a GPU.
 void run_on_gpu(int size, const std::function<void(RankGroup&, const runner::RankOfRun&)>& work) {
   run_as_ranks(size, [&](const runner::RankOfRun& own) {

@@ -8,7 +8,7 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kPage = BlockPool::kPage, kMiB = 1 << 20;
+constexpr std::int64_t kPage = BlockPool::kPage, kMebibyte = 1 << 20;
 
 /// Keeps account of what it gave, of which there is `all`.
 class CountedPages final : public Pages {
@@ -43,88 +43,89 @@ TEST(BlockPool, ReservesThePagesThatABlockLiesIn) {
 
 TEST(BlockPool, WhatIsLetGoIsKeptAndUsedAgain) {
   BlockPool pool;
-  const auto first = pool.allocate(10 * kMiB);
+  const auto first = pool.allocate(10 * kMebibyte);
   pool.free(*first);
-  EXPECT_EQ(pool.reserved(), 10 * kMiB);
-  EXPECT_EQ(pool.allocate(9 * kMiB), first);
-  EXPECT_EQ(pool.peak_reserved(), 10 * kMiB);
+  EXPECT_EQ(pool.reserved(), 10 * kMebibyte);
+  EXPECT_EQ(pool.allocate(9 * kMebibyte), first);
+  EXPECT_EQ(pool.peak_reserved(), 10 * kMebibyte);
 }
 
 TEST(BlockPool, SmallBlocksDoNotLieAmongLargeOnes) {
   BlockPool pool;
-  const auto a = pool.allocate(kMiB), small = pool.allocate(BlockPool::kSmall),
-             b = pool.allocate(kMiB);
-  EXPECT_EQ(*b, *a + kMiB);
+  const auto a = pool.allocate(kMebibyte), small = pool.allocate(BlockPool::kSmall),
+             b = pool.allocate(kMebibyte);
+  EXPECT_EQ(*b, *a + kMebibyte);
   EXPECT_LT(*small, *a);
 }
 
 TEST(BlockPool, EmptyCacheGivesBackPagesOfUnusedBlocksAlone) {
   CountedPages pages;
   BlockPool pool(std::int64_t{1} << 40, &pages);
-  const auto bottom = pool.allocate(kMiB), a = pool.allocate(kMiB + 64),
-             middle = pool.allocate(kMiB), b = pool.allocate(kMiB + 64), end = pool.allocate(kMiB);
+  const auto bottom = pool.allocate(kMebibyte), a = pool.allocate(kMebibyte + 64),
+             middle = pool.allocate(kMebibyte), b = pool.allocate(kMebibyte + 64),
+             end = pool.allocate(kMebibyte);
   for (const auto& unused : {bottom, middle, end}) pool.free(*unused);
   EXPECT_EQ(pages.given.bytes(), pool.reserved());
   pool.empty_cache();
   EXPECT_EQ(pages.given.bytes(), pool.reserved());
-  EXPECT_EQ(pool.reserved(), 2 * kMiB + 2 * kPage);
+  EXPECT_EQ(pool.reserved(), 2 * kMebibyte + 2 * kPage);
   for (const auto& used : {a, b})
-    EXPECT_THAT(pages.given.missing({*used, *used + kMiB + 64}), testing::IsEmpty())
+    EXPECT_THAT(pages.given.missing({*used, *used + kMebibyte + 64}), testing::IsEmpty())
         << "what is in use stays";
-  EXPECT_EQ(pool.allocate(kMiB), bottom) << "addresses are kept";
+  EXPECT_EQ(pool.allocate(kMebibyte), bottom) << "addresses are kept";
   EXPECT_EQ(pages.given.bytes(), pool.reserved());
 }
 
 TEST(BlockPool, LimitIsHeldAfterWhatIsUnusedWasGivenBack) {
   CountedPages pages;
   BlockPool pool(std::int64_t{1} << 40, &pages);
-  pool.set_limit(10 * kMiB);
-  const auto hole = pool.allocate(4 * kMiB);
-  pool.allocate(4 * kMiB);
+  pool.set_limit(10 * kMebibyte);
+  const auto hole = pool.allocate(4 * kMebibyte);
+  pool.allocate(4 * kMebibyte);
   pool.free(*hole);
   EXPECT_EQ(pool.retries(), 0);
-  EXPECT_TRUE(pool.allocate(6 * kMiB)) << "the hole's pages serve elsewhere";
+  EXPECT_TRUE(pool.allocate(6 * kMebibyte)) << "the hole's pages serve elsewhere";
   EXPECT_EQ(pool.retries(), 1);
-  EXPECT_EQ(pool.reserved(), 10 * kMiB);
-  EXPECT_EQ(pages.given.bytes(), 10 * kMiB);
+  EXPECT_EQ(pool.reserved(), 10 * kMebibyte);
+  EXPECT_EQ(pages.given.bytes(), 10 * kMebibyte);
   const std::int64_t allocated = pool.allocated();
-  EXPECT_EQ(pool.allocate(kMiB), std::nullopt);
-  EXPECT_EQ(pool.wanted_limit(), 11 * kMiB);
+  EXPECT_EQ(pool.allocate(kMebibyte), std::nullopt);
+  EXPECT_EQ(pool.wanted_limit(), 11 * kMebibyte);
   EXPECT_EQ(pool.allocated(), allocated);
   pool.set_limit(pool.wanted_limit());
-  EXPECT_TRUE(pool.allocate(kMiB));
+  EXPECT_TRUE(pool.allocate(kMebibyte));
 }
 
 TEST(BlockPool, LimitBelowWhatIsReservedGivesBackAtOnce) {
   BlockPool pool;
-  const auto unused = pool.allocate(8 * kMiB), used = pool.allocate(2 * kMiB);
+  const auto unused = pool.allocate(8 * kMebibyte), used = pool.allocate(2 * kMebibyte);
   pool.free(*unused);
-  pool.set_limit(kMiB);
-  EXPECT_EQ(pool.reserved(), 2 * kMiB) << "what is in use stays";
-  EXPECT_EQ(pool.allocate(kMiB), std::nullopt);
+  pool.set_limit(kMebibyte);
+  EXPECT_EQ(pool.reserved(), 2 * kMebibyte) << "what is in use stays";
+  EXPECT_EQ(pool.allocate(kMebibyte), std::nullopt);
   pool.free(*used);
-  EXPECT_TRUE(pool.allocate(kMiB));
+  EXPECT_TRUE(pool.allocate(kMebibyte));
 }
 
 TEST(BlockPool, SystemWithoutMemoryIsALimitToo) {
   CountedPages pages;
-  pages.all = 8 * kMiB;
+  pages.all = 8 * kMebibyte;
   BlockPool pool(std::int64_t{1} << 40, &pages);
-  const auto hole = pool.allocate(4 * kMiB);
-  pool.allocate(4 * kMiB);
-  EXPECT_EQ(pool.allocate(2 * kMiB), std::nullopt);
+  const auto hole = pool.allocate(4 * kMebibyte);
+  pool.allocate(4 * kMebibyte);
+  EXPECT_EQ(pool.allocate(2 * kMebibyte), std::nullopt);
   pool.free(*hole);
-  EXPECT_TRUE(pool.allocate(4 * kMiB));
+  EXPECT_TRUE(pool.allocate(4 * kMebibyte));
   EXPECT_EQ(pages.given.bytes(), pool.reserved());
 }
 
 TEST(BlockPool, AddressesThatAreUsedUpRefuse) {
-  BlockPool pool(64 * kMiB);
-  pool.set_limit(kMiB);
-  EXPECT_EQ(pool.allocate(64 * kMiB), std::nullopt);
-  EXPECT_LE(pool.wanted_limit(), kMiB) << "a limit is not what is in the way";
+  BlockPool pool(64 * kMebibyte);
+  pool.set_limit(kMebibyte);
+  EXPECT_EQ(pool.allocate(64 * kMebibyte), std::nullopt);
+  EXPECT_LE(pool.wanted_limit(), kMebibyte) << "a limit is not what is in the way";
   pool.set_limit(std::nullopt);
-  EXPECT_TRUE(pool.allocate(40 * kMiB));
+  EXPECT_TRUE(pool.allocate(40 * kMebibyte));
 }
 
 TEST(BlockPool, WhatHappensBesideAStepMovesNothingInIt) {
@@ -132,13 +133,14 @@ TEST(BlockPool, WhatHappensBesideAStepMovesNothingInIt) {
   BlockPool alone, disturbed;
   std::vector<std::int64_t> blocks, beside;
   for (int i = 0; i < 1000; ++i) {
-    if (other() % 2 == 0) beside.push_back(*disturbed.allocate(1 + other() % kMiB, Lane::kBeside));
+    if (other() % 2 == 0)
+      beside.push_back(*disturbed.allocate(1 + other() % kMebibyte, Lane::kBeside));
     else if (!beside.empty()) {
       disturbed.free(beside.back());
       beside.pop_back();
     }
     if (blocks.empty() || random() % 2 == 0) {
-      const std::int64_t bytes = 1 + random() % kMiB;
+      const std::int64_t bytes = 1 + random() % kMebibyte;
       blocks.push_back(*alone.allocate(bytes));
       ASSERT_EQ(disturbed.allocate(bytes), blocks.back());
     } else {
@@ -158,7 +160,7 @@ TEST(BlockPool, NoSequenceMakesBlocksOverlapOrLosesPages) {
     std::mt19937 random(seed);
     CountedPages pages;
     BlockPool pool(std::int64_t{1} << 40, &pages), unlimited(std::int64_t{1} << 40);
-    pool.set_limit(24 * kMiB);
+    pool.set_limit(24 * kMebibyte);
     std::map<std::int64_t, std::int64_t> used;  // bytes by the beginning
     std::int64_t refused = 0;
     for (int i = 0; i < 3000; ++i) {
@@ -166,7 +168,7 @@ TEST(BlockPool, NoSequenceMakesBlocksOverlapOrLosesPages) {
       if (action == 0) {
         pool.empty_cache();
       } else if (action < 36 || used.empty()) {
-        const std::int64_t bytes = 1 + random() % (random() % 4 == 0 ? 3 * kMiB : 20'000);
+        const std::int64_t bytes = 1 + random() % (random() % 4 == 0 ? 3 * kMebibyte : 20'000);
         const auto address = pool.allocate(bytes);
         refused += !address;
         if (!address) continue;
@@ -186,7 +188,7 @@ TEST(BlockPool, NoSequenceMakesBlocksOverlapOrLosesPages) {
         used.erase(block);
       }
       ASSERT_EQ(pages.given.bytes(), pool.reserved());
-      ASSERT_LE(pool.reserved(), 24 * kMiB);
+      ASSERT_LE(pool.reserved(), 24 * kMebibyte);
       ASSERT_LE(pool.allocated(), pool.reserved());
     }
     EXPECT_GT(refused, 0);

@@ -12,21 +12,16 @@
 #include "stages/numerics/recomputable_module.h"
 #include "stages/plan/meta_kernels.h"
 #include "tests/support/convolutional_networks.h"
+#include "tests/support/number_of_weights.h"
 
 namespace stages {
 namespace {
 
 using testing::ElementsAre;
 
-std::int64_t parameters_of(const torch::nn::Module& network) {
-  std::int64_t count = 0;
-  for (const at::Tensor& parameter : network.parameters()) count += parameter.numel();
-  return count;
-}
-
 TEST(ConvNetwork, HasThePublishedSizes) {
-  EXPECT_EQ(parameters_of(ConvNetwork({.blocks = 4}, at::kMeta)), 113088);
-  EXPECT_EQ(parameters_of(ConvNetwork({.blocks = 6}, at::kMeta)), 187200);
+  EXPECT_EQ(number_of_weights(ConvNetwork({.blocks = 4}, at::kMeta)), 113088);
+  EXPECT_EQ(number_of_weights(ConvNetwork({.blocks = 6}, at::kMeta)), 187200);
   for (const std::int64_t blocks : {4, 6}) {
     const ConvNetwork network({.blocks = blocks}, at::kMeta);
     EXPECT_EQ(network.shape(84, 84)->features(), 1600);

@@ -14,6 +14,7 @@
 #include "stages/plan/meta_kernels.h"
 #include "stages/tensor/named_tensors.h"
 #include "tests/support/chance.h"
+#include "tests/support/number_of_weights.h"
 
 namespace stages {
 namespace {
@@ -23,12 +24,6 @@ ConvolutionalBackbone architecture(std::string_view name) {
     if (known == name) return backbone;
   }
   throw std::invalid_argument(std::string(name));
-}
-
-std::int64_t parameters_of(const torch::nn::Module& network) {
-  std::int64_t count = 0;
-  for (const at::Tensor& parameter : network.parameters()) count += parameter.numel();
-  return count;
 }
 
 /// Weights and buffers in the order of a state dict, as torch in Python has it.
@@ -55,14 +50,14 @@ TEST(ConvolutionalBackbone, HasThePublishedSizes) {
                                      {"mobilenetv2_100", 3504872, 1280}}) {
     const auto network = make_backbone(architecture(published.name), at::kMeta);
     EXPECT_EQ(network->shape(224, 224)->channels, published.features) << published.name;
-    EXPECT_EQ(parameters_of(*network), published.parameters - 1000 * (published.features + 1))
+    EXPECT_EQ(number_of_weights(*network), published.parameters - 1000 * (published.features + 1))
         << published.name;
   }
   const auto network = make_backbone(architecture("seresnext50_32x4d"), at::kMeta);
-  EXPECT_EQ(parameters_of(*network), 25510896);
+  EXPECT_EQ(number_of_weights(*network), 25510896);
   std::map<std::string, std::int64_t> stages;
   for (const auto& item : network->named_children())
-    stages[item.key()] = parameters_of(*item.value());
+    stages[item.key()] = number_of_weights(*item.value());
   EXPECT_EQ(stages.at("layer1"), 231216);
   EXPECT_EQ(stages.at("layer2"), 1330304);
   EXPECT_EQ(stages.at("layer3"), 7815552);

@@ -21,7 +21,7 @@ namespace stages {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-constexpr auto kByPixel = torch::MemoryFormat::ChannelsLast;
+constexpr auto kChannelsLast = torch::MemoryFormat::ChannelsLast;
 
 at::Tensor random(at::IntArrayRef shape, std::uint64_t seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(seed));
@@ -31,7 +31,7 @@ struct Sizes {
   std::vector<std::int64_t> maps;
   std::int64_t of_group, stride;
 
-  at::Tensor input() const { return random(maps, 1).contiguous(kByPixel); }
+  at::Tensor input() const { return random(maps, 1).contiguous(kChannelsLast); }
   at::Tensor weight() const { return random({maps[1], of_group, 3, 3}, 2); }
   std::string text() const {
     return std::to_string(maps[2]) + " by " + std::to_string(maps[3]) + ", stride " +
@@ -103,9 +103,9 @@ TEST(GroupedConvolutionTest, TheGradientLiesAsTheWeightDoes) {
     return torch::autograd::grad(
         {grouped_convolution(sizes.input(), weight, sizes.stride).square().sum()}, {weight})[0];
   };
-  const at::Tensor by_pixel = gradient(kByPixel),
+  const at::Tensor by_pixel = gradient(kChannelsLast),
                    by_row = gradient(torch::MemoryFormat::Contiguous);
-  EXPECT_TRUE(by_pixel.is_contiguous(kByPixel));
+  EXPECT_TRUE(by_pixel.is_contiguous(kChannelsLast));
   EXPECT_TRUE(by_row.is_contiguous());
   EXPECT_TRUE(by_pixel.equal(by_row));
 }
@@ -126,7 +126,7 @@ TEST(GroupedConvolutionTest, APlanCountsTheOperationsOfTorch) {
   const auto flops = [](const auto& function, bool of_maps, bool of_weight) {
     const MemoryTrace trace({.threads = 2});
     const at::TensorOptions outline(at::kMeta);
-    const at::Tensor maps = torch::empty({2, 32, 9, 7}, outline.memory_format(kByPixel))
+    const at::Tensor maps = torch::empty({2, 32, 9, 7}, outline.memory_format(kChannelsLast))
                                 .requires_grad_(of_maps),
                      weight = torch::empty({32, 4, 3, 3}, outline).requires_grad_(of_weight);
     function(maps, weight, 1).sum().backward();
@@ -155,7 +155,7 @@ TEST(GroupedConvolutionTest, TakesNarrowGroupsOfFloat32ThatLiePixelByPixel) {
   EXPECT_FALSE(can_convolve_groups(maps, random({64, 4, 3, 3}, 2), 1)) << "two results a channel";
   EXPECT_FALSE(can_convolve_groups(maps, random({32, 4, 5, 3}, 2), 1));
   EXPECT_FALSE(can_convolve_groups(maps, random({32, 4, 3, 5}, 2), 1));
-  EXPECT_FALSE(can_convolve_groups(random({2, 24, 9, 7}, 1).contiguous(kByPixel),
+  EXPECT_FALSE(can_convolve_groups(random({2, 24, 9, 7}, 1).contiguous(kChannelsLast),
                                    random({24, 4, 3, 3}, 2), 1));
   EXPECT_FALSE(can_convolve_groups(maps.contiguous(), fours, 1));
   EXPECT_FALSE(can_convolve_groups(maps.slice(0, 0, 0), fours, 1));

@@ -25,8 +25,8 @@ at::Tensor noise(at::IntArrayRef shape, std::uint64_t seed, at::ScalarType type)
 }
 
 /// The result of a layer and the gradients of some function of it by all its inputs.
-Tensors with_gradients(const Tensors& inputs,
-                       const std::function<at::Tensor(const Tensors&)>& layer) {
+Tensors linear_with_gradients(const Tensors& inputs,
+                              const std::function<at::Tensor(const Tensors&)>& layer) {
   const at::Tensor y = layer(inputs);
   const at::Tensor dy = noise(y.sizes(), 99, y.scalar_type()).detach();
   Tensors result = torch::autograd::grad({y}, inputs, {dy});
@@ -61,16 +61,17 @@ TEST(LinearLayerTest, IsTorchsWithItsGradients) {
       Tensors inputs = {noise(shape, 1, type), noise({out, shape.back()}, 2, type),
                         noise({out}, 3, type)};
       expect_close(
-          with_gradients(inputs,
-                         [](const Tensors& in) { return linear_layer(in[0], in[1], in[2]); }),
-          with_gradients(inputs,
-                         [](const Tensors& in) { return torch::linear(in[0], in[1], in[2]); }),
+          linear_with_gradients(
+              inputs, [](const Tensors& in) { return linear_layer(in[0], in[1], in[2]); }),
+          linear_with_gradients(
+              inputs, [](const Tensors& in) { return torch::linear(in[0], in[1], in[2]); }),
           tolerance(type), "with a bias");
       inputs.pop_back();
-      expect_close(
-          with_gradients(inputs, [](const Tensors& in) { return linear_layer(in[0], in[1], {}); }),
-          with_gradients(inputs, [](const Tensors& in) { return torch::linear(in[0], in[1]); }),
-          tolerance(type), "without one");
+      expect_close(linear_with_gradients(
+                       inputs, [](const Tensors& in) { return linear_layer(in[0], in[1], {}); }),
+                   linear_with_gradients(
+                       inputs, [](const Tensors& in) { return torch::linear(in[0], in[1]); }),
+                   tolerance(type), "without one");
     }
   }
 }
@@ -83,16 +84,17 @@ TEST(LinearLayerTest, AnAdapterIsAddedWithItsGradients) {
       const Tensors inputs = {noise(shape, 1, type), noise({out, in}, 2, type),
                               noise({out}, 3, type), noise({2, in}, 4, type),
                               noise({out, 2}, 5, type)};
-      expect_close(with_gradients(inputs,
-                                  [](const Tensors& x) {
-                                    return linear_layer(x[0], x[1], x[2], LowRank{x[3], x[4], 0.5});
-                                  }),
-                   with_gradients(inputs,
-                                  [](const Tensors& x) {
-                                    return torch::linear(x[0], x[1], x[2]) +
-                                           0.5 * torch::linear(torch::linear(x[0], x[3]), x[4]);
-                                  }),
-                   tolerance(type), "adapted");
+      expect_close(
+          linear_with_gradients(inputs,
+                                [](const Tensors& x) {
+                                  return linear_layer(x[0], x[1], x[2], LowRank{x[3], x[4], 0.5});
+                                }),
+          linear_with_gradients(inputs,
+                                [](const Tensors& x) {
+                                  return torch::linear(x[0], x[1], x[2]) +
+                                         0.5 * torch::linear(torch::linear(x[0], x[3]), x[4]);
+                                }),
+          tolerance(type), "adapted");
     }
   }
 }
@@ -130,8 +132,8 @@ TEST(LinearLayerTest, HasTheSameBitsEachTime) {
   const Tensors inputs = {noise({8, 50, 768}, 1, torch::kFloat),
                           noise({3072, 768}, 2, torch::kFloat), noise({3072}, 3, torch::kFloat)};
   const auto once = [&] {
-    return with_gradients(inputs,
-                          [](const Tensors& in) { return linear_layer(in[0], in[1], in[2]); });
+    return linear_with_gradients(
+        inputs, [](const Tensors& in) { return linear_layer(in[0], in[1], in[2]); });
   };
   const Tensors first = once(), second = once();
   for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(first[i].equal(second[i])) << i;

@@ -49,8 +49,8 @@ at::Tensor by_torch(const Inputs& of, bool has_relu) {
   return has_relu ? y.relu() : y;
 }
 
-void expect_near(const at::Tensor& found, const at::Tensor& expected, double tolerance,
-                 const std::string& what) {
+void expect_within(const at::Tensor& found, const at::Tensor& expected, double tolerance,
+                   const std::string& what) {
   const double scale = 1 + expected.abs().max().item<double>();
   EXPECT_LT((found.to(torch::kDouble) - expected).abs().max().item<double>(), tolerance * scale)
       << what;
@@ -76,9 +76,9 @@ TEST(NormalizeBatchTest, ComputesAndCollectsAsTorchDoes) {
       const at::Tensor y = normalize_batch(of.maps, of.tensors(), has_relu);
       const std::string what = std::to_string(shape[1]) + " channels";
       EXPECT_TRUE(y.is_contiguous(kByPixel)) << what;
-      expect_near(y, expected, 1e-6, what);
-      expect_near(of.running_mean, exact.running_mean, 1e-7, what);
-      expect_near(of.running_var, exact.running_var, 1e-7, what);
+      expect_within(y, expected, 1e-6, what);
+      expect_within(of.running_mean, exact.running_mean, 1e-7, what);
+      expect_within(of.running_var, exact.running_var, 1e-7, what);
     }
   }
 }
@@ -92,8 +92,8 @@ TEST(NormalizeBatchTest, CollectsNothingWhereNothingIsKept) {
 // A sum of squares less the square of the sum would leave nothing of this spread.
 TEST(NormalizeBatchTest, ASmallSpreadAboutALargeMeanIsKept) {
   const Inputs of = inputs({2, 24, 61, 43}, 3000);
-  expect_near(normalize_batch(of.maps, of.tensors(), false), by_torch(of.to(torch::kDouble), false),
-              1e-3, "");
+  expect_within(normalize_batch(of.maps, of.tensors(), false),
+                by_torch(of.to(torch::kDouble), false), 1e-3, "");
 }
 
 TEST(NormalizeBatchTest, HasTheGradientsOfTorch) {
@@ -108,8 +108,8 @@ TEST(NormalizeBatchTest, HasTheGradientsOfTorch) {
       const Tensors found = gradients(ours, of.to(torch::kFloat), dy),
                     expected = gradients(torchs, of.to(torch::kDouble), dy.to(torch::kDouble));
       for (std::size_t i = 0; i < found.size(); ++i) {
-        expect_near(found[i], expected[i], 1e-5,
-                    std::to_string(shape[1]) + " channels, " + std::to_string(i));
+        expect_within(found[i], expected[i], 1e-5,
+                      std::to_string(shape[1]) + " channels, " + std::to_string(i));
       }
     }
   }

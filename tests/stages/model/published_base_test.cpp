@@ -13,11 +13,10 @@ namespace stages {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 class PublishedBaseTest : public testing::Test {
  protected:
-  void save(const std::string& file, const Json& config) {
+  void save(const std::string& file, const nlohmann::json& config) {
     write_safetensors(folder_ / file, {{"a", torch::zeros({1})}});
     if (!config.is_null()) std::ofstream(folder_ / "config.json") << config.dump();
   }
@@ -33,7 +32,7 @@ class PublishedBaseTest : public testing::Test {
     return published_base(network, layout);
   }
   std::string path() const { return fs::canonical(folder_.path()).string(); }
-  const Json clip_ = {{"model_type", "clip_vision_model"}, {"image_size", 8}};
+  const nlohmann::json clip_ = {{"model_type", "clip_vision_model"}, {"image_size", 8}};
   TemporaryFolder folder_;
 };
 

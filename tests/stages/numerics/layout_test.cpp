@@ -24,8 +24,8 @@ bool lies_channels_last(const at::Tensor& tensor) {
   return tensor.is_contiguous(at::MemoryFormat::ChannelsLast) && !tensor.is_contiguous();
 }
 
-Layout chosen(const torch::nn::Module& network, at::DeviceType device = at::kCPU,
-              bool reduced = false) {
+Layout chosen_layout(const torch::nn::Module& network, at::DeviceType device = at::kCPU,
+                     bool reduced = false) {
   return choose_layout(count_layers(network), device, reduced);
 }
 
@@ -114,20 +114,20 @@ TEST(Layout, FileKnowsNothingOfItAndLoadingKeepsIt) {
 }
 
 TEST(LayoutRule, ConvolutionalNetworksAreChannelsLast) {
-  EXPECT_EQ(chosen(*conv4()), kChannelsLast);
-  EXPECT_EQ(chosen(*grouped_bottlenecks()), kChannelsLast);
+  EXPECT_EQ(chosen_layout(*conv4()), kChannelsLast);
+  EXPECT_EQ(chosen_layout(*grouped_bottlenecks()), kChannelsLast);
 }
 
 TEST(LayoutRule, PatchEmbeddingIsNotAConvolution) {
   EXPECT_EQ(count_layers(*patch_transformer()).convolutions, 0);
-  EXPECT_EQ(chosen(*patch_transformer()), kContiguous);
+  EXPECT_EQ(chosen_layout(*patch_transformer()), kContiguous);
 }
 
 TEST(LayoutRule, DepthwiseConvolutionIsNone) {
   const torch::nn::Sequential network(
       torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3)),
       torch::nn::Conv2d(torch::nn::Conv2dOptions(8, 8, 3).groups(8)));
-  EXPECT_EQ(chosen(*network), kContiguous);
+  EXPECT_EQ(chosen_layout(*network), kContiguous);
 }
 
 TEST(LayoutRule, FewConvolutionsBeforeATransformerDoNotDecide) {
@@ -137,8 +137,8 @@ TEST(LayoutRule, FewConvolutionsBeforeATransformerDoNotDecide) {
 }
 
 TEST(LayoutRule, GpuGainsOnlyOnItsTensorCores) {
-  EXPECT_EQ(chosen(*conv4(), at::kCUDA, /*reduced=*/false), kContiguous);
-  EXPECT_EQ(chosen(*conv4(), at::kCUDA, /*reduced=*/true), kChannelsLast);
+  EXPECT_EQ(chosen_layout(*conv4(), at::kCUDA, /*reduced=*/false), kContiguous);
+  EXPECT_EQ(chosen_layout(*conv4(), at::kCUDA, /*reduced=*/true), kChannelsLast);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace stages {
 namespace {
 
-constexpr auto kFp32 = Precision::kFp32, kBf16 = Precision::kBf16, kFp16 = Precision::kFp16;
+using enum Precision;
 
 Precision precision_at(const PrecisionMap& map, std::string_view path) {
   const PrecisionRule* rule = map.rule_for(path);

@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr auto kFp32 = Precision::kFp32, kBf16 = Precision::kBf16, kFp16 = Precision::kFp16;
+using enum Precision;
 
 at::Tensor run(ListeningNetwork& network, const PrecisionMap& map) {
   const ScopedPrecisionMap modules(network, map, at::kCPU);

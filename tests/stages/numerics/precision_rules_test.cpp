@@ -9,14 +9,14 @@
 namespace stages {
 namespace {
 
-constexpr auto kFp32 = Precision::kFp32, kBf16 = Precision::kBf16;
+using enum Precision;
 
 PrecisionMap rules(std::vector<PrecisionRule> rules, const std::string& name = "model") {
   return rules_for(ListeningNetwork(), name, {kBf16, std::move(rules)}, "/memory");
 }
 
 /// What is said of one rule: its place, the message and the help.
-runner::Diagnostics refusal(const std::string& rule, const std::string& name = "model") {
+runner::Diagnostics refusal_of_rule(const std::string& rule, const std::string& name = "model") {
   return refusals_of([&] { rules({{rule, kFp32}}, name); });
 }
 
@@ -36,25 +36,25 @@ TEST(PrecisionRules, NameOfTheStageIsNearerThanAStar) {
 }
 
 TEST(PrecisionRules, UnknownModuleNamesTheNearest) {
-  EXPECT_REFUSED(refusal("model.haed"), kUnknownKey, "/memory/precision/model.haed",
+  EXPECT_REFUSED(refusal_of_rule("model.haed"), kUnknownKey, "/memory/precision/model.haed",
                  "'model.head'");
-  EXPECT_REFUSED(refusal("modle.head"), kUnknownKey, "/memory/precision/modle.head",
+  EXPECT_REFUSED(refusal_of_rule("modle.head"), kUnknownKey, "/memory/precision/modle.head",
                  "'model.head'");
-  EXPECT_REFUSED(refusal("model.*.*.*.*"), kUnknownKey, "/memory/precision/model.*.*.*.*",
+  EXPECT_REFUSED(refusal_of_rule("model.*.*.*.*"), kUnknownKey, "/memory/precision/model.*.*.*.*",
                  "such as 'model.trunk'");
 }
 
 TEST(PrecisionRules, NameOfAnotherStageIsUnknown) {
-  EXPECT_REFUSED(refusal("model.head", "student"), kUnknownKey, "/memory/precision/model.head",
-                 "'student.head'");
+  EXPECT_REFUSED(refusal_of_rule("model.head", "student"), kUnknownKey,
+                 "/memory/precision/model.head", "'student.head'");
 }
 
 TEST(PrecisionRules, ModuleWithoutAPrecisionOfItsOwnNamesTheOneAroundIt) {
-  EXPECT_REFUSED(refusal("model.plain"), kUnknownKey, "/memory/precision/model.plain",
+  EXPECT_REFUSED(refusal_of_rule("model.plain"), kUnknownKey, "/memory/precision/model.plain",
                  "'model.plain'", "name 'model'");
-  EXPECT_REFUSED(refusal("model.*"), kUnknownKey, "/memory/precision/model.*", "'model.plain'",
-                 "name 'model'");
-  EXPECT_REFUSED(refusal("model.ignored"), kUnknownKey, "/memory/precision/model.ignored",
+  EXPECT_REFUSED(refusal_of_rule("model.*"), kUnknownKey, "/memory/precision/model.*",
+                 "'model.plain'", "name 'model'");
+  EXPECT_REFUSED(refusal_of_rule("model.ignored"), kUnknownKey, "/memory/precision/model.ignored",
                  "'model.ignored'", "name 'model'");
 }
 

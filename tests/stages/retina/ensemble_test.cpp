@@ -22,7 +22,8 @@ std::shared_ptr<const Checkpoint> network(const std::shared_ptr<const Model>& mo
   return checkpoint;
 }
 
-runner::Diagnostics refusal(const std::vector<std::shared_ptr<const Checkpoint>>& networks) {
+runner::Diagnostics refusal_of_ensemble(
+    const std::vector<std::shared_ptr<const Checkpoint>>& networks) {
   return refusals_of([&] { make_ensemble(networks, kGrades); });
 }
 
@@ -86,20 +87,22 @@ TEST(Ensemble, NetworksOfAnotherModelAreAnotherSet) {
   EXPECT_EQ(ensemble.name_of(ensemble.members[1]), "mild-severe.0");
   EXPECT_EQ(ensemble.name_of(ensemble.members[4]), "mild-severe.1");
   networks.pop_back();
-  EXPECT_REFUSED(refusal(networks), kLabelOutOfRange, "", "'moderate-severe.1'");
+  EXPECT_REFUSED(refusal_of_ensemble(networks), kLabelOutOfRange, "", "'moderate-severe.1'");
 }
 
 TEST(Ensemble, MissingAndRepeatedPairsAreNamed) {
-  EXPECT_REFUSED(refusal({network(kOne, "mild", "severe"), network(kOne, "severe", "mild")}),
-                 kLabelOutOfRange, "", "none for 'mild-moderate', 'moderate-severe'",
-                 "several for 'mild-severe'");
+  EXPECT_REFUSED(
+      refusal_of_ensemble({network(kOne, "mild", "severe"), network(kOne, "severe", "mild")}),
+      kLabelOutOfRange, "", "none for 'mild-moderate', 'moderate-severe'",
+      "several for 'mild-severe'");
 }
 
 TEST(Ensemble, NetworkOfOtherClassesIsRefused) {
-  EXPECT_REFUSED(refusal({network(kOne, "mild", "awful")}), kLabelOutOfRange, "", "'awful'");
+  EXPECT_REFUSED(refusal_of_ensemble({network(kOne, "mild", "awful")}), kLabelOutOfRange, "",
+                 "'awful'");
   auto whole = std::make_shared<Checkpoint>();
   whole->classes = kGrades;
-  EXPECT_REFUSED(refusal({whole}), kLabelOutOfRange, "", "3 classes");
+  EXPECT_REFUSED(refusal_of_ensemble({whole}), kLabelOutOfRange, "", "3 classes");
 }
 
 TEST(Ensemble, AccuracyIsThatOfTheValidation) {

@@ -45,9 +45,9 @@ class ModelStep final : public TinyStep {
   const Model& model_;
 };
 
-runner::Certificate certified(const TrainingStep& step, const Model& model,
-                              const DatasetDescription& data, const MemoryPolicy& policy,
-                              const std::string& model_stage = "model") {
+runner::Certificate certified_model(const TrainingStep& step, const Model& model,
+                                    const DatasetDescription& data, const MemoryPolicy& policy,
+                                    const std::string& model_stage = "model") {
   TrainerOptions options = tiny_options();
   options.batch_size = 64;
   options.model_stage = model_stage;
@@ -92,7 +92,7 @@ TEST(Certify, PoliciesHoldForEveryModel) {
       policy.two_pass = two_pass;
       DatasetDescription data = flowers(224);
       data.size = 100;
-      const runner::Certificate cut = certified(step, *model, data, policy);
+      const runner::Certificate cut = certified_model(step, *model, data, policy);
       EXPECT_TRUE(cut.holds()) << name << ": " << cut.refused << " " << cut.worst();
       EXPECT_GT(cut.worst(), 0) << name;  // it has cut something
     }
@@ -108,7 +108,7 @@ TEST(Certify, BlocksOfConvolutionalNetworksAreRecomputedToTheSameGradient) {
        {"seresnext50_32x4d", "resnet50", "densenet121", "efficientnet_b2", "mobilenetv2_100"}) {
     const auto model = model_of(kModelCnn, {{"architecture", name}});
     const ModelStep step(*model);
-    const runner::Certificate recomputed = certified(step, *model, data, policy);
+    const runner::Certificate recomputed = certified_model(step, *model, data, policy);
     EXPECT_TRUE(recomputed.holds())
         << name << ": " << recomputed.refused << " " << recomputed.worst();
     EXPECT_THAT(recomputed.compared, testing::HasSubstr("activation_checkpointing block")) << name;
@@ -122,10 +122,10 @@ TEST(Certify, ModulesAreNamedAsInTheRecipe) {
   policy.pointer = "/memory";
   policy.activation_checkpointing.modules = {"tower.vision_model.encoder.layers.2.mlp"};
   const DatasetDescription data = flowers(224);
-  EXPECT_EQ(certified(step, *model, data, policy, "tower").compared,
+  EXPECT_EQ(certified_model(step, *model, data, policy, "tower").compared,
             "activation_checkpointing [vision_model.encoder.layers.2.mlp] against the whole batch "
             "of 5, with dropout");
-  EXPECT_EQ(certified(step, *model, data, policy).refused,
+  EXPECT_EQ(certified_model(step, *model, data, policy).refused,
             "'tower.vision_model.encoder.layers.2.mlp' names no module in the network of 'model'");
 }
 

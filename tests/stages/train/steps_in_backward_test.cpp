@@ -282,7 +282,7 @@ TEST(StepsInBackward, StepIsRepeatedUnlessAWeightIsWritten) {
   EXPECT_GT(given_up, 0);
 }
 
-runner::Diagnostics refusal(const std::function<void(TinyTraining&)>& change) {
+runner::Diagnostics refusal_of_change(const std::function<void(TinyTraining&)>& change) {
   TrainingInBackward training;
   change(training);
   return refusals_of([&] { training.run(); });
@@ -291,13 +291,16 @@ runner::Diagnostics refusal(const std::function<void(TinyTraining&)>& change) {
 TEST(StepsInBackward, WhatNeedsAllGradientsTogetherIsRefused) {
   const std::string always =
       "optimizer_in_backward steps each weight as soon as its own gradient is there, but ";
-  EXPECT_REFUSED(refusal([](TinyTraining& one) { one.options.gradient_clip_norm = 1; }),
+  EXPECT_REFUSED(refusal_of_change([](TinyTraining& one) { one.options.gradient_clip_norm = 1; }),
                  kOptionConflict, "/memory/optimizer_in_backward", "gradient_clip_norm: null");
-  EXPECT_REFUSED(refusal([](TinyTraining& one) { one.policy.micro_batch = 3; }), kOptionConflict,
-                 "/memory/optimizer_in_backward", "micro_batch 3", "micro_batch: auto");
-  EXPECT_REFUSED(refusal([](TinyTraining& one) { one.policy.precision = Precision::kFp16; }),
-                 kOptionConflict, "/memory/optimizer_in_backward", "precision: bf16");
-  EXPECT_THAT(refusal([](TinyTraining& one) { one.policy.micro_batch = 8; }), testing::IsEmpty())
+  EXPECT_REFUSED(refusal_of_change([](TinyTraining& one) { one.policy.micro_batch = 3; }),
+                 kOptionConflict, "/memory/optimizer_in_backward", "micro_batch 3",
+                 "micro_batch: auto");
+  EXPECT_REFUSED(
+      refusal_of_change([](TinyTraining& one) { one.policy.precision = Precision::kFp16; }),
+      kOptionConflict, "/memory/optimizer_in_backward", "precision: bf16");
+  EXPECT_THAT(refusal_of_change([](TinyTraining& one) { one.policy.micro_batch = 8; }),
+              testing::IsEmpty())
       << "which does not split it";
 }
 

@@ -40,7 +40,7 @@ class SavedWeightsTest : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-std::string names(const SavedWeights& weights) {
+std::string names_of_weights(const SavedWeights& weights) {
   std::string text;
   for (const auto& [name, tensor] : weights.tensors) text += (text.empty() ? "" : " ") + name;
   return text;
@@ -66,10 +66,10 @@ TEST(PlainWeightName, OldSpellingsOfDenseNetAreThoseOfToday) {
 TEST_F(SavedWeightsTest, NamesArePlainAndAPartOfThemMayBeChosen) {
   write_safetensors(at("a.safetensors"), {{"student._orig_mod.w", torch::zeros(2)},
                                           {"teacher._orig_mod.w", torch::ones(2)}});
-  EXPECT_EQ(names(read_saved_weights(at("a.safetensors"))), "student.w teacher.w");
+  EXPECT_EQ(names_of_weights(read_saved_weights(at("a.safetensors"))), "student.w teacher.w");
   const SavedWeights chosen =
       read_saved_weights(at("a.safetensors"), WeightContents::kNumbers, "teacher");
-  EXPECT_EQ(names(chosen), "w");
+  EXPECT_EQ(names_of_weights(chosen), "w");
   EXPECT_TRUE(chosen.tensors.at("w").equal(torch::ones(2)));
   EXPECT_EQ(chosen.choice(), "'teacher' of it, without '_orig_mod.', ");
   std::vector<std::string> seen;
@@ -86,7 +86,7 @@ TEST_F(SavedWeightsTest, SafetensorsFileIsReadWithTheConfigBesideIt) {
                     {{"b", torch::ones({2}, torch::kHalf)}, {"a", torch::zeros({1, 3})}});
   folder_.write("config.json", R"({"hidden_size": 8})");
   const SavedWeights read = read_saved_weights(at("any.safetensors"));
-  EXPECT_EQ(names(read), "a b");
+  EXPECT_EQ(names_of_weights(read), "a b");
   EXPECT_EQ(read.tensors.at("b").scalar_type(), torch::kHalf);
   EXPECT_EQ(read.config.value().at("hidden_size"), 8);
   EXPECT_EQ(read.where, at("any.safetensors"));
@@ -108,7 +108,7 @@ TEST_F(SavedWeightsTest, AllShardsComeIfTheyAreThoseOfTheDigest) {
 TEST_F(SavedWeightsTest, ShapesOfShardsAreReadWithoutNumbersOrDigest) {
   write_shards();
   const SavedWeights read = read_saved_weights(at(""), WeightContents::kShapes);
-  EXPECT_EQ(names(read), "a b c");
+  EXPECT_EQ(names_of_weights(read), "a b c");
   EXPECT_TRUE(read.tensors.at("c").is_meta());
   EXPECT_EQ(read.tensors.at("c").sizes(), at::IntArrayRef({3}));
   EXPECT_EQ(read.sha256, "");
@@ -117,7 +117,7 @@ TEST_F(SavedWeightsTest, ShapesOfShardsAreReadWithoutNumbersOrDigest) {
 TEST_F(SavedWeightsTest, ContentAndNotTheNameSaysWhatAFileIs) {
   write_safetensors(at("a.bin"), {{"a", torch::ones(1)}});
   fs::copy_file(golden("state_stream.pth"), at("b.weights"));
-  EXPECT_EQ(names(read_saved_weights(at("a.bin"))), "a");
+  EXPECT_EQ(names_of_weights(read_saved_weights(at("a.bin"))), "a");
   EXPECT_EQ(read_saved_weights(at("b.weights")).tensors.size(), 7);
 }
 
@@ -148,7 +148,7 @@ TEST_F(SavedWeightsTest, FolderOfAModelIsReadInTheOrderThatTransformersHas) {
   EXPECT_EQ(find_weights(at("")), at("model.safetensors.index.json"));
   write_safetensors(at("model.safetensors"), {{"w", torch::ones(1)}});
   EXPECT_EQ(find_weights(at("")), at("model.safetensors"));
-  EXPECT_EQ(names(read_saved_weights(at(""))), "w");
+  EXPECT_EQ(names_of_weights(read_saved_weights(at(""))), "w");
 }
 
 TEST_F(SavedWeightsTest, AdapterIsReadWithItsOwnConfig) {
@@ -189,7 +189,7 @@ TEST_F(SavedWeightsTest, FileOfSomethingElseIsRefused) {
 TEST_F(SavedWeightsTest, ShardsAreReadAsOne) {
   write_shards();
   const SavedWeights read = read_saved_weights(at(""));
-  EXPECT_EQ(names(read), "a b c");
+  EXPECT_EQ(names_of_weights(read), "a b c");
   EXPECT_EQ(read.where, at("model.safetensors.index.json"));
   EXPECT_EQ(
       read.sha256,
@@ -205,7 +205,8 @@ TEST_F(SavedWeightsTest, ShardsOfTorchAreReadAsOne) {
       "weight": "pytorch_model-00001-of-00002.bin", "frozen": "pytorch_model-00001-of-00002.bin",
       "head.weight": "pytorch_model-00002-of-00002.bin", "layers.0": "pytorch_model-00002-of-00002.bin",
       "layers.1": "pytorch_model-00002-of-00002.bin"}})");
-  EXPECT_EQ(names(read_saved_weights(at(""))), "frozen head.weight layers.0 layers.1 weight");
+  EXPECT_EQ(names_of_weights(read_saved_weights(at(""))),
+            "frozen head.weight layers.0 layers.1 weight");
 }
 
 TEST_F(SavedWeightsTest, IndexMustSayWhatItsShardsHold) {
@@ -263,7 +264,7 @@ TEST_F(HubWeightsTest, RevisionIsABranchAReferenceOrACommit) {
   for (const std::string reference : {"hf:org/net", "hf:org/net@main", "hf:org/net@refs/pr/1",
                                       "hf:org/net@aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}) {
     const SavedWeights read = read_saved_weights(reference);
-    EXPECT_EQ(names(read), "w") << reference;
+    EXPECT_EQ(names_of_weights(read), "w") << reference;
     EXPECT_EQ(read.config.value().at("model_type"), "clip");
     EXPECT_EQ(read.where,
               at("hub/models--org--net/snapshots/" + std::string(40, 'a') + "/model.safetensors"));

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Files that torch.save has written, and what they hold (tests/golden/torch_files.py).
-fs::path golden(const std::string& name) {
+fs::path golden_file(const std::string& name) {
   return fs::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files" / name;
 }
 
@@ -29,7 +29,7 @@ std::string bytes_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-runner::Diagnostics refusal(const fs::path& path) {
+runner::Diagnostics refusal_of_file(const fs::path& path) {
   return refusals_of([&] { read_torch_file(path); });
 }
 
@@ -37,8 +37,8 @@ class TorchFiles : public testing::TestWithParam<const char*> {};
 
 TEST_P(TorchFiles, AreReadAsTorchReadsThem) {
   const std::string name = GetParam();
-  const TorchFile read = read_torch_file(golden(name + ".pth"));
-  const NamedTensors expected = read_safetensors(golden(name + ".safetensors")).tensors;
+  const TorchFile read = read_torch_file(golden_file(name + ".pth"));
+  const NamedTensors expected = read_safetensors(golden_file(name + ".safetensors")).tensors;
   std::string names, expected_names;
   for (const auto& [key, tensor] : read.tensors) names += key + '\n';
   for (const auto& [key, tensor] : expected) expected_names += key + '\n';
@@ -55,9 +55,10 @@ TEST_P(TorchFiles, AreReadAsTorchReadsThem) {
 }
 
 TEST_P(TorchFiles, ShapesAreReadWithoutNumbers) {
-  const NamedTensors whole = read_torch_file(golden(std::string(GetParam()) + ".pth")).tensors;
+  const NamedTensors whole = read_torch_file(golden_file(std::string(GetParam()) + ".pth")).tensors;
   const NamedTensors shapes =
-      read_torch_file(golden(std::string(GetParam()) + ".pth"), WeightContents::kShapes).tensors;
+      read_torch_file(golden_file(std::string(GetParam()) + ".pth"), WeightContents::kShapes)
+          .tensors;
   ASSERT_EQ(shapes.size(), whole.size());
   for (const auto& [key, tensor] : whole) {
     EXPECT_TRUE(shapes.at(key).is_meta()) << key;
@@ -67,7 +68,7 @@ TEST_P(TorchFiles, ShapesAreReadWithoutNumbers) {
 }
 
 TEST_P(TorchFiles, TensorsComeOneByOneAndOthersArePassedOver) {
-  const fs::path path = golden(std::string(GetParam()) + ".pth");
+  const fs::path path = golden_file(std::string(GetParam()) + ".pth");
   const NamedTensors whole = read_torch_file(path).tensors;
   const std::string left_out = whole.begin()->first;
   std::map<std::string, at::Tensor> seen;
@@ -89,7 +90,7 @@ TEST_P(TorchFiles, TensorsComeOneByOneAndOthersArePassedOver) {
 // The stream is read storage by storage; of the zip archive libarchive has read ahead.
 TEST(TorchFile, OneThatShrinksWhileItIsReadIsRefusedWithItsBytes) {
   const TemporaryFolder folder;
-  const fs::path path = folder.write("a.pth", bytes_of(golden("checkpoint_stream.pth")));
+  const fs::path path = folder.write("a.pth", bytes_of(golden_file("checkpoint_stream.pth")));
   const std::uintmax_t size = fs::file_size(path);
   EXPECT_REFUSED(
       read_torch_file(path, {.wants = [](const std::string&) { return true; },
@@ -98,7 +99,8 @@ TEST(TorchFile, OneThatShrinksWhileItIsReadIsRefusedWithItsBytes) {
 }
 
 TEST_P(TorchFiles, ShareNoMemory) {
-  const NamedTensors tensors = read_torch_file(golden(GetParam() + std::string(".pth"))).tensors;
+  const NamedTensors tensors =
+      read_torch_file(golden_file(GetParam() + std::string(".pth"))).tensors;
   for (const auto& [name, tensor] : tensors) {
     EXPECT_EQ(tensor.storage().nbytes(), tensor.nbytes()) << name;
     EXPECT_EQ(tensor.storage().use_count(), 1) << name;
@@ -114,17 +116,18 @@ INSTANTIATE_TEST_SUITE_P(, TorchFiles,
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(TorchFile, CheckpointSaysWhereItsModelStood) {
-  EXPECT_EQ(read_torch_file(golden("state.pth")).inside, "");
-  EXPECT_EQ(read_torch_file(golden("checkpoint.pth")).inside, "state_dict");
-  EXPECT_EQ(read_torch_file(golden("checkpoint_stream.pth")).inside, "model_state_dict");
-  EXPECT_EQ(read_torch_file(golden("checkpoint_nested.pth")).inside, "model.state_dict");
+  EXPECT_EQ(read_torch_file(golden_file("state.pth")).inside, "");
+  EXPECT_EQ(read_torch_file(golden_file("checkpoint.pth")).inside, "state_dict");
+  EXPECT_EQ(read_torch_file(golden_file("checkpoint_stream.pth")).inside, "model_state_dict");
+  EXPECT_EQ(read_torch_file(golden_file("checkpoint_nested.pth")).inside, "model.state_dict");
 }
 
 TEST(TorchFile, CodeIsNamedAndNotRun) {
   for (const char* name : {"command.bad", "command_stream.bad"}) {
-    EXPECT_REFUSED(refusal(golden(name)), kDamagedWeights, "", "posix.system", "state_dict");
+    EXPECT_REFUSED(refusal_of_file(golden_file(name)), kDamagedWeights, "", "posix.system",
+                   "state_dict");
   }
-  EXPECT_REFUSED(refusal(golden("module.bad")), kDamagedWeights, "",
+  EXPECT_REFUSED(refusal_of_file(golden_file("module.bad")), kDamagedWeights, "",
                  "torch.nn.modules.container.Sequential");
 }
 
@@ -140,72 +143,73 @@ TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
       {"two_pickles.bad", "it has more than one data.pkl"},
   };
   for (const auto& [name, why] : files) {
-    const fs::path file = golden(name);
-    EXPECT_REFUSED(refusal(file), kDamagedWeights, "", why) << name;
+    const fs::path file = golden_file(name);
+    EXPECT_REFUSED(refusal_of_file(file), kDamagedWeights, "", why) << name;
   }
 }
 
 TEST(TorchFile, TensorsClaimTogetherNoMoreThanTheFileHas) {
   const TemporaryFolder folder;
-  std::string bytes = bytes_of(golden("state_stream.pth"));  // 1128 bytes
+  std::string bytes = bytes_of(golden_file("state_stream.pth"));  // 1128 bytes
   for (const char* count : {"K\x06Ntq", "K\x02Ntq"})  // the first two storages have 200 floats each
     bytes.at(bytes.find(count) + 1) = static_cast<char>(200);
-  EXPECT_REFUSED(refusal(folder.write("a.pth", bytes)), kDamagedWeights, "",
+  EXPECT_REFUSED(refusal_of_file(folder.write("a.pth", bytes)), kDamagedWeights, "",
                  "more bytes than the file");
-  EXPECT_REFUSED(refusal(folder.write("a.pth", bytes + std::string(1000, '\0'))), kDamagedWeights,
-                 "", "'347865088' has 2 elements, not 200");
+  EXPECT_REFUSED(refusal_of_file(folder.write("a.pth", bytes + std::string(1000, '\0'))),
+                 kDamagedWeights, "", "'347865088' has 2 elements, not 200");
 }
 
 TEST(TorchFile, FileThatIsCutOffAnywhereIsRefused) {
   const TemporaryFolder folder;
   for (const char* name : {"state.pth", "state_stream.pth", "views_stream.pth"}) {
     const fs::path cut = folder / name;
-    fs::copy_file(golden(name), cut);
+    fs::copy_file(golden_file(name), cut);
     for (std::uintmax_t size = fs::file_size(cut); size-- > 0;) {
       fs::resize_file(cut, size);
-      ASSERT_FALSE(refusal(cut).empty()) << name << " of " << size;
+      ASSERT_FALSE(refusal_of_file(cut).empty()) << name << " of " << size;
     }
   }
 }
 
 TEST(TorchFile, FlippedBitInNumbersOfAnArchiveIsFound) {
   const TemporaryFolder folder;
-  std::string bytes = bytes_of(golden("state.pth"));
+  std::string bytes = bytes_of(golden_file("state.pth"));
   const float first = -1;
   const std::size_t at =
       bytes.find(std::string(reinterpret_cast<const char*>(&first), sizeof first));
   ASSERT_NE(at, bytes.npos);
   bytes[at] = static_cast<char>(bytes[at] ^ 1);
-  EXPECT_REFUSED(refusal(folder.write("flipped.pth", bytes)), kDamagedWeights, "", "bad CRC");
+  EXPECT_REFUSED(refusal_of_file(folder.write("flipped.pth", bytes)), kDamagedWeights, "",
+                 "bad CRC");
 }
 
 TEST(TorchFile, ByteThatIsNotATruthValueIsRefused) {
   const TemporaryFolder folder;
-  std::string bytes = bytes_of(golden("types_stream.pth"));
+  std::string bytes = bytes_of(golden_file("types_stream.pth"));
   const std::size_t at = bytes.find(std::string("\5\0\0\0\0\0\0\0\0\1\1\0\1", 13));
   ASSERT_NE(at, bytes.npos);
   for (std::size_t found = at; found != bytes.npos;
        found = bytes.find(std::string("\5\0\0\0\0\0\0\0\0\1\1\0\1", 13), found + 1)) {
     bytes[found + 9] = 2;
   }
-  EXPECT_REFUSED(refusal(folder.write("a.pth", bytes)), kDamagedWeights, "", "torch.bool");
+  EXPECT_REFUSED(refusal_of_file(folder.write("a.pth", bytes)), kDamagedWeights, "", "torch.bool");
 }
 
 TEST(TorchFile, WhatTorchDidNotWriteIsRefused) {
   const TemporaryFolder folder;
-  EXPECT_REFUSED(refusal(folder.write("a", "")), kDamagedWeights, "", "ends early");
-  EXPECT_REFUSED(refusal(folder.write("a", "\x80\x02}.")), kDamagedWeights, "", "pickle");
+  EXPECT_REFUSED(refusal_of_file(folder.write("a", "")), kDamagedWeights, "", "ends early");
+  EXPECT_REFUSED(refusal_of_file(folder.write("a", "\x80\x02}.")), kDamagedWeights, "", "pickle");
   std::string tar(512, '\0');
   tar.replace(257, 5, "ustar");
-  EXPECT_REFUSED(refusal(folder.write("a", tar)), kDamagedWeights, "", "tar archive");
-  EXPECT_REFUSED(refusal(folder.path()), kDamagedWeights, "", "regular file");
-  EXPECT_REFUSED(refusal(folder / "none"), kMissingWeights, "");
+  EXPECT_REFUSED(refusal_of_file(folder.write("a", tar)), kDamagedWeights, "", "tar archive");
+  EXPECT_REFUSED(refusal_of_file(folder.path()), kDamagedWeights, "", "regular file");
+  EXPECT_REFUSED(refusal_of_file(folder / "none"), kMissingWeights, "");
 }
 
 TEST(TorchFile, BothFormsAreKnownByTheirStart) {
-  EXPECT_TRUE(is_torch_file(bytes_of(golden("state.pth"))));
-  EXPECT_TRUE(is_torch_file(bytes_of(golden("state_stream.pth"))));
-  EXPECT_FALSE(is_torch_file(bytes_of(golden("state.safetensors"))));
+  EXPECT_TRUE(is_torch_file(bytes_of(golden_file("state.pth"))));
+  EXPECT_TRUE(is_torch_file(bytes_of(golden_file("state_stream.pth"))));
+  EXPECT_FALSE(is_torch_file(bytes_of(golden_file("state.safetensors"))));
   EXPECT_FALSE(is_torch_file(""));
 }
 

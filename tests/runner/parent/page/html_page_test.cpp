@@ -11,7 +11,7 @@ using testing::Not;
 constexpr const char* kAttack = "<script>alert(\"1\")</script>\x1b[31m";
 constexpr const char* kShown = "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; [31m";
 
-std::size_t count(const std::string& text, const std::string& part) {
+std::size_t occurrences(const std::string& text, const std::string& part) {
   std::size_t times = 0;
   for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++times;
   return times;
@@ -30,7 +30,7 @@ TEST(HtmlPage, EscapesEveryText) {
   EXPECT_THAT(page, Not(HasSubstr("\x1b")));
   // Title twice; heading and its link; paragraph; caption, label and two cells; summary, label and
   // text; title and description of the chart; two texts of the image.
-  EXPECT_EQ(count(page, kShown), 16u);
+  EXPECT_EQ(occurrences(page, kShown), 16u);
 }
 
 TEST(HtmlPage, RefersToNoOtherFile) {
@@ -57,7 +57,7 @@ TEST(HtmlPage, LinksAndFormsAreEscaped) {
   EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
   // Cell and address; label, two texts and an address of the links; the form's address, name and
   // value of three fields, two labels, value and text of a choice, button; progress and events.
-  EXPECT_EQ(count(page, kShown), 19u);
+  EXPECT_EQ(occurrences(page, kShown), 19u);
 }
 
 TEST(HtmlPage, PageFromAServerMayAskItAndAFileMayNot) {
@@ -111,10 +111,10 @@ TEST(HtmlPage, ChartsInARowShareAGroupAndHaveTheirOwnNames) {
   document.say("text");
   document.add(Figure{Drawing(10, 10, "three", "")});
   const std::string page = html_page(document);
-  EXPECT_EQ(count(page, "<div class=\"charts\">"), 2u);
+  EXPECT_EQ(occurrences(page, "<div class=\"charts\">"), 2u);
   for (const char* id : {"chart-1-title", "chart-2-title", "chart-3-title"})
-    EXPECT_EQ(count(page, "id=\"" + std::string(id) + "\""), 1u);
-  EXPECT_EQ(count(page, "<figure class=\"large\""), 1u);
+    EXPECT_EQ(occurrences(page, "id=\"" + std::string(id) + "\""), 1u);
+  EXPECT_EQ(occurrences(page, "<figure class=\"large\""), 1u);
 }
 
 TEST(HtmlPage, ImagesArePartOfThePage) {

@@ -20,7 +20,7 @@ SweepResults sweep(const std::vector<std::pair<std::string, double>>& trials) {
   return results;
 }
 
-std::size_t count(const std::string& text, const std::string& part) {
+std::size_t occurrences_in(const std::string& text, const std::string& part) {
   std::size_t times = 0;
   for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++times;
   return times;
@@ -31,9 +31,9 @@ TEST(ParallelCoordinates, ShowTheBestQuarterInColor) {
       draw_parallel_coordinates(sweep({{"0.1", 4}, {"0.2", 3}, {"0.3", 1}, {"0.4", 2}}));
   ASSERT_THAT(drawings, SizeIs(1));
   const std::string svg = drawings[0].svg();
-  EXPECT_EQ(count(svg, "<polyline class=\"thin color-7\""), 3u);
+  EXPECT_EQ(occurrences_in(svg, "<polyline class=\"thin color-7\""), 3u);
   // One trial, at the lower end of the loss, and the line in the legend.
-  EXPECT_EQ(count(svg, "<polyline class=\"line color-2\""), 2u);
+  EXPECT_EQ(occurrences_in(svg, "<polyline class=\"line color-2\""), 2u);
   EXPECT_THAT(svg, HasSubstr("<polyline class=\"line color-2\" points=\"80,133.33 230,280\"/>"));
   EXPECT_THAT(svg, HasSubstr(">0.3</text>"));
 }

@@ -79,7 +79,7 @@ TEST(NewFolder, WhatAKilledProcessHasLeftIsRemoved) {
   const TemporaryFolder folder;
   const std::string dead = of_the_dead();
   folder.write(".shapes." + dead + ".part/disc/a.jpg", "half");
-  for (const std::string kept : std::initializer_list<std::string>{
+  for (const std::string& kept : std::initializer_list<std::string>{
            ".shapes." + std::to_string(getppid()) + ".part/a", ".shapes." + dead + "x.part/a",
            ".shape." + dead + ".part/a", ".shapes." + dead + ".part.mine/a", "shapes/a"})
     folder.write(kept, "kept");

@@ -9,7 +9,7 @@ namespace runner {
 namespace {
 
 /// Why `text` is not taken as JSON of three levels.
-std::string refusal(const std::string& text) {
+std::string refusal_of_json(const std::string& text) {
   try {
     parse_strict_json(text, 3, "its header");
   } catch (const std::invalid_argument& error) {
@@ -20,22 +20,22 @@ std::string refusal(const std::string& text) {
 
 TEST(StrictJson, NestedDeeperThanItMayBeIsRefused) {
   const std::string deep = "its header is nested too deeply";
-  EXPECT_EQ(refusal("[[[1]]]"), "it was read");
-  EXPECT_EQ(refusal(R"([{"a": [1]}, [[2], [3]], {"b": {"c": 4}}])"), "it was read");
-  EXPECT_EQ(refusal("[[[[1]]]]"), deep);
-  EXPECT_EQ(refusal(R"({"a": {"b": {"c": {}}}})"), deep);
-  EXPECT_EQ(refusal(R"([1, [[{"a": 1}]]])"), deep);
+  EXPECT_EQ(refusal_of_json("[[[1]]]"), "it was read");
+  EXPECT_EQ(refusal_of_json(R"([{"a": [1]}, [[2], [3]], {"b": {"c": 4}}])"), "it was read");
+  EXPECT_EQ(refusal_of_json("[[[[1]]]]"), deep);
+  EXPECT_EQ(refusal_of_json(R"({"a": {"b": {"c": {}}}})"), deep);
+  EXPECT_EQ(refusal_of_json(R"([1, [[{"a": 1}]]])"), deep);
 }
 
 TEST(StrictJson, NameMayStandOnceInAnObject) {
-  EXPECT_EQ(refusal(R"([{"a": 1}, {"a": {"a": 2}}])"), "it was read");
-  EXPECT_EQ(refusal(R"({"a": {"b": 1, "c": 2, "b": 3}})"), "the name 'b' appears twice");
+  EXPECT_EQ(refusal_of_json(R"([{"a": 1}, {"a": {"a": 2}}])"), "it was read");
+  EXPECT_EQ(refusal_of_json(R"({"a": {"b": 1, "c": 2, "b": 3}})"), "the name 'b' appears twice");
 }
 
 TEST(StrictJson, WhatIsNotJsonIsRefused) {
   using namespace std::string_literals;
   for (const std::string& text : {""s, "{"s, "[1] 2"s, "{}\0"s, "[1e999]"s, "nan"s})
-    EXPECT_EQ(refusal(text), "its header is not JSON") << text;
+    EXPECT_EQ(refusal_of_json(text), "its header is not JSON") << text;
 }
 
 }  // namespace
