@@ -148,7 +148,7 @@ def main(retort, tests=None):
         if tests:
             reports = pathlib.Path(folder, "reports")
             reports.mkdir()
-            subprocess.run([tests, "--gtest_filter=*/ShippedRecipe.RunsTwoSteps/*", "--gtest_brief=1"], env={**os.environ, "RETORT_REPORTS": reports}, check=True, capture_output=True)
+            subprocess.run([tests, "--gtest_filter=*/ShippedRun.TakesTwoSteps/*", "--gtest_brief=1"], env={**os.environ, "RETORT_REPORTS": reports}, check=True, capture_output=True)
             for number, report in enumerate(sorted(reports.iterdir())):
                 look_at(browser, report.as_uri(), WIDTHS[number % 3], SCHEMES[number % 2], 1)
         browser.close()

@@ -144,6 +144,9 @@ class HostedTowers : public testing::Test {
   const std::optional<fs::path> python_ = torch_python();
 };
 
+/// Each command imports torch, which takes seconds.
+class DeepHostedTowers : public HostedTowers {};
+
 TEST_F(HostedTowers, NetworkIsTrainedEvaluatedExportedAndAsked) {
   trust(net());
   const Ended run = train();
@@ -187,7 +190,7 @@ TEST_F(HostedTowers, BatchInPartsIsComparedAsTheWholeBatchIs) {
   EXPECT_TRUE(weights("recomputed") == weights("whole"));
 }
 
-TEST_F(HostedTowers, BatchInPartsIsCertifiedWhereANetworkIndexesByABuffer) {
+TEST_F(DeepHostedTowers, BatchInPartsIsCertifiedWhereANetworkIndexesByABuffer) {
   trust(net({.parts = "        self.register_buffer('order', torch.arange(32), persistent=False)\n",
              .of_text = "        tokens = tokens[:, self.order]\n"}));
   const Ended certified =
@@ -197,7 +200,7 @@ TEST_F(HostedTowers, BatchInPartsIsCertifiedWhereANetworkIndexesByABuffer) {
   EXPECT_THAT(certified.out, HasSubstr("with dropout"));
 }
 
-TEST_F(HostedTowers, AdaptersOfBothTowersTrain) {
+TEST_F(DeepHostedTowers, AdaptersOfBothTowersTrain) {
   trust(net());
   const Ended run =
       train("'model.adapters={targets: [mlp], rank: 2, modules_to_save: [of_texts]}'");
@@ -210,7 +213,7 @@ TEST_F(HostedTowers, AdaptersOfBothTowersTrain) {
   EXPECT_THAT(refused.err, HasSubstr("the adapter of 'unused' has no effect"));
 }
 
-TEST_F(HostedTowers, FactorOfTheSimilaritiesIsTrainedWithinItsLimit) {
+TEST_F(DeepHostedTowers, FactorOfTheSimilaritiesIsTrainedWithinItsLimit) {
   trust(net());
   const auto scale_of = [&](const std::string& name) {
     const Ended read = run_shell(
@@ -238,7 +241,7 @@ TEST_F(HostedTowers, SigmoidLossTrainsItsBiasAndRefusesANetworkWithoutOne) {
   EXPECT_THAT(refused.err, HasSubstr("has no parameter 'offset'"));
 }
 
-TEST_F(HostedTowers, TowerGetsItsLearningRateByTheNetworksNames) {
+TEST_F(DeepHostedTowers, TowerGetsItsLearningRateByTheNetworksNames) {
   trust(net());
   const Ended factor = train("train.learning_rate_factors.image=0");
   EXPECT_EQ(factor.exit, 78) << factor.err;
@@ -248,7 +251,7 @@ TEST_F(HostedTowers, TowerGetsItsLearningRateByTheNetworksNames) {
   EXPECT_EQ(run.exit, 0) << run.err;
 }
 
-TEST_F(HostedTowers, MethodsAndParameterHaveOtherNames) {
+TEST_F(DeepHostedTowers, MethodsAndParameterHaveOtherNames) {
   const std::string methods = R"(
     def images_of(self, image):
         return {"image_embeddings": self.encode_image(image)}
@@ -266,7 +269,7 @@ TEST_F(HostedTowers, MethodsAndParameterHaveOtherNames) {
   EXPECT_EQ(run.exit, 0) << run.err;
 }
 
-TEST_F(HostedTowers, TextsOfOneLengthOrOfTheLongestAreGiven) {
+TEST_F(DeepHostedTowers, TextsOfOneLengthOrOfTheLongestAreGiven) {
   const std::string prints =
       "        print(tuple(tokens.shape)[1:], file=open('seen', 'a')) if not tokens.is_meta else "
       "0\n";
@@ -295,7 +298,7 @@ TEST_F(HostedTowers, NetworkWithoutTowersIsRefusedBeforePythonStarts) {
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
 }
 
-TEST_F(HostedTowers, TokenizerThatTheNetworkWasNotMadeForIsRefused) {
+TEST_F(DeepHostedTowers, TokenizerThatTheNetworkWasNotMadeForIsRefused) {
   const std::string fewer = refusal(net({.tokens = 100}));
   EXPECT_THAT(fewer, HasSubstr("[/model/towers/tokenizer/merges]"));
   EXPECT_THAT(fewer, HasSubstr("embeddings for 100 tokens"));
@@ -312,7 +315,7 @@ TEST_F(HostedTowers, TokenizerThatTheNetworkWasNotMadeForIsRefused) {
                     HasSubstr("context_length, padding and merges must match the network")));
 }
 
-TEST_F(HostedTowers, WhatTheNetworkLacksIsNamed) {
+TEST_F(DeepHostedTowers, WhatTheNetworkLacksIsNamed) {
   const std::string image = refusal(net(), "+model.towers.image=encode_photo");
   EXPECT_THAT(image, HasSubstr("the network (Clip) has no method 'encode_photo'"));
   EXPECT_THAT(image, HasSubstr("[/model/towers/image]"));
@@ -327,7 +330,7 @@ TEST_F(HostedTowers, WhatTheNetworkLacksIsNamed) {
   EXPECT_THAT(scale("nn.Parameter(torch.tensor(14.3))"), HasSubstr("starts at 14.3"));
 }
 
-TEST_F(HostedTowers, WrongEmbeddingsAreNamed) {
+TEST_F(DeepHostedTowers, WrongEmbeddingsAreNamed) {
   const auto images = [&](const std::string& expression) {
     return refusal(net({.of_image = "        return " + expression + "\n"}));
   };

@@ -62,7 +62,7 @@ def make(size=24, part="train"):
     return Pictures(size, part)
 )py";
 
-constexpr const char* kRecipe = R"py(
+constexpr const char* kDataRecipe = R"py(
 schema: 1
 name: mine
 seed: 3
@@ -81,7 +81,7 @@ class PythonData : public testing::Test {
  protected:
   void SetUp() override {
     if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
-    folder_.write("recipe.yaml", kRecipe);
+    folder_.write("recipe.yaml", kDataRecipe);
     write_data();
   }
 
@@ -128,6 +128,9 @@ class PythonData : public testing::Test {
 
   TemporaryFolder folder_;
 };
+
+/// Each command imports torch, which takes seconds.
+class DeepPythonData : public PythonData {};
 
 TEST_F(PythonData, AnyNumberOfReadersGivesTheSameBits) {
   const Ended alone = run("alone");
@@ -182,7 +185,7 @@ TEST_F(PythonData, ModelOfPythonTrainsOnIt) {
                 "def make(num_classes):\n"
                 "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(768, "
                 "num_classes))\n");
-  std::string recipe = kRecipe;
+  std::string recipe = kDataRecipe;
   recipe.replace(recipe.find("{model: tiny}, "), 15, "");
   const auto model_at = recipe.find("model: {");
   recipe.replace(model_at, recipe.find('\n', model_at) - model_at,
@@ -207,7 +210,7 @@ TEST_F(PythonData, OneDataSetIsDividedByClass) {
   for (const json& one : metrics["per_class"]) EXPECT_EQ(one.at("support"), 2) << one;
 }
 
-TEST_F(PythonData, FoldIsValidatedAndSweepPoolsThem) {
+TEST_F(DeepPythonData, FoldIsValidatedAndSweepPoolsThem) {
   EXPECT_THAT(run("alone", "'+data.folds={count: 3}'").err,
               HasSubstr("folds divide a single data set, but split is null"));
   const Ended ended = trusted(
@@ -219,7 +222,7 @@ TEST_F(PythonData, FoldIsValidatedAndSweepPoolsThem) {
   EXPECT_THAT(ended.out, HasSubstr("18")) << ended.out;
 }
 
-TEST_F(PythonData, ChangedDataSetIsNotEvaluatedAsTheSame) {
+TEST_F(DeepPythonData, ChangedDataSetIsNotEvaluatedAsTheSame) {
   ASSERT_EQ(run("run", "data.parts=null '+data.split={}'").exit, 0);
   std::string text = folder_.read("my_data.py");
   text.replace(text.find("size=24"), 7, "size=30");
@@ -229,7 +232,7 @@ TEST_F(PythonData, ChangedDataSetIsNotEvaluatedAsTheSame) {
   EXPECT_THAT(changed.err, AllOf(HasSubstr("E0807"), HasSubstr("has changed since the run began")));
 }
 
-TEST_F(PythonData, TuplesAreNamedByTheRecipe) {
+TEST_F(DeepPythonData, TuplesAreNamedByTheRecipe) {
   write_data("return np.full((3, 16, 16), index, dtype='float32'), index % 3");
   EXPECT_THAT(run("refused").err, HasSubstr("name them in their order: tensors: [image, label]"));
   const Ended ended = run("run", "'data.tensors=[image, label]'");
@@ -283,13 +286,13 @@ TEST_F(PythonData, KilledReaderIsNamed) {
       HasSubstr("sample 7 of train: the process that reads it was killed by signal 9"));
 }
 
-TEST_F(PythonData, MegabyteOfOutputIsNoTrouble) {
+TEST_F(DeepPythonData, MegabyteOfOutputIsNoTrouble) {
   write_data("print('x' * 100000)");
   const Ended ended = run("run", "data.loader.workers=2");
   EXPECT_EQ(ended.exit, 0) << ended.err.substr(0, 2000);
 }
 
-TEST_F(PythonData, ThreadsOfTheDataSetAreNoTrouble) {
+TEST_F(DeepPythonData, ThreadsOfTheDataSetAreNoTrouble) {
   write_data("threading.Thread(target=threading.Event().wait).start()");
   EXPECT_EQ(run("run").exit, 0);
 }

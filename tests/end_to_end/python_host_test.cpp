@@ -49,7 +49,7 @@ def make(num_classes, width=4):
     return Net(num_classes, width)
 )";
 
-constexpr const char* kRecipe = R"(schema: 1
+constexpr const char* kHostRecipe = R"(schema: 1
 name: own
 seed: 42
 device: cpu
@@ -63,7 +63,7 @@ evaluate: {kind: evaluate.classification}
 class PythonHosting : public HostedRuns {
  protected:
   void SetUp() override {
-    make_photos_and(kRecipe);
+    make_photos_and(kHostRecipe);
     folder_.write("my_net.py", kNetwork);
   }
 };

@@ -91,6 +91,9 @@ class HostedModel : public HostedRuns {
 
 // What may be imported.
 
+/// Each command imports torch, which takes seconds.
+class DeepHostedModel : public HostedModel {};
+
 TEST_F(HostedModel, HelperThatIsNotTrustedDoesNotRun) {
   folder_.write("helper.py", "open('ran', 'w')\n");
   const std::string error = failure(net("", "", "import helper\n"));
@@ -99,7 +102,7 @@ TEST_F(HostedModel, HelperThatIsNotTrustedDoesNotRun) {
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
 }
 
-TEST_F(HostedModel, UntrustedHelperThatIsCaughtIsRefusedAllTheSame) {
+TEST_F(DeepHostedModel, UntrustedHelperThatIsCaughtIsRefusedAllTheSame) {
   folder_.write("tools/__init__.py", "");
   folder_.write("tools/layers.py", "open('ran', 'w')\n");
   ASSERT_EQ(here("trust tools/__init__.py").exit, 0);
@@ -117,7 +120,7 @@ TEST_F(HostedModel, TrustedHelperAndPackageAreImported) {
   EXPECT_EQ(run.exit, 0) << run.err;
 }
 
-TEST_F(HostedModel, FileThatIsEditedDuringTheRunDoesNotRun) {
+TEST_F(DeepHostedModel, FileThatIsEditedDuringTheRunDoesNotRun) {
   trust("late.py", "");
   const std::string error = failure(
       net("        import late\n", "        open('late.py', 'w').write('open(\"ran\", \"w\")')\n"));
@@ -164,7 +167,7 @@ TEST_F(HostedModel, FolderOfTheRecipeHoldsModules) {
                                         "'helper.py' and 'sub/helper.py'"));
 }
 
-TEST_F(HostedModel, FolderOfTheRecipeHoldsModulesOfItsTrialsAndResumedRuns) {
+TEST_F(DeepHostedModel, FolderOfTheRecipeHoldsModulesOfItsTrialsAndResumedRuns) {
   fs::create_directory(folder_ / "sub");
   fs::copy(folder_ / "own.yaml", folder_ / "sub/own.yaml");
   trust("my_net.py", net("", "", "import helper\n"));
@@ -192,7 +195,7 @@ TEST_F(HostedModel, DrawsOfItsOwnAreFoundBeforeTheRunAndRepeated) {
   EXPECT_TRUE(weights("one") == weights("again"));
 }
 
-TEST_F(HostedModel, DrawsOfItsOwnAreTheSameAfterAKill) {
+TEST_F(DeepHostedModel, DrawsOfItsOwnAreTheSameAfterAKill) {
   trust("my_net.py", net("        if self.training: x = x + 0.1 * torch.rand_like(x)\n"));
   ASSERT_EQ(train("", "whole").exit, 0);
   const Ended killed =
@@ -248,7 +251,7 @@ TEST_F(HostedModel, ChannelsAreDroppedAlikeInACutBatch) {
   EXPECT_THAT(certified.out, HasSubstr("with dropout"));
 }
 
-TEST_F(HostedModel, AlphaDropoutIsAlikeInACutBatch) {
+TEST_F(DeepHostedModel, AlphaDropoutIsAlikeInACutBatch) {
   for (const char* layer : {"AlphaDropout", "FeatureAlphaDropout"}) {
     trust("my_net.py", net("        x = self.alpha(x)\n",
                            "        self.alpha = nn." + std::string(layer) + "(0.3)\n"));
@@ -336,7 +339,7 @@ TEST_F(HostedModel, RanksNormaliseByTheWholeBatch) {
   EXPECT_TRUE(weights("ranks-again") == weights("ranks")) << "the same bits every time";
 }
 
-TEST_F(HostedModel, RanksNormaliseLayersOfTimm) {
+TEST_F(DeepHostedModel, RanksNormaliseLayersOfTimm) {
   if (python("import timm").exit != 0) GTEST_SKIP() << "that Python has no package 'timm'";
   for (const char* const model : {"resnet10t", "resnetv2_50"}) {
     trust("my_net.py", "import timm\n\n\ndef make(num_classes):\n    return timm.create_model('" +
@@ -472,7 +475,7 @@ TEST_F(HostedModel, UnknownTargetSuggestsNearest) {
   EXPECT_THAT(run.err, HasSubstr("conv"));
 }
 
-TEST_F(HostedModel, AveragedAndFrozenNetworkIsExportedAndStartsAnother) {
+TEST_F(DeepHostedModel, AveragedAndFrozenNetworkIsExportedAndStartsAnother) {
   trust("my_net.py", net("", "        self.stem.weight.requires_grad_(False)\n"));
   const Ended run = train("train.ema.decay=0.9");
   ASSERT_EQ(run.exit, 0) << run.err;
@@ -535,7 +538,7 @@ class Broken(torch.autograd.Function):
               HasSubstr("SystemExit: leaving"));
 }
 
-TEST_F(HostedModel, EntryThatMakesNoNetworkSaysWhatItTakes) {
+TEST_F(DeepHostedModel, EntryThatMakesNoNetworkSaysWhatItTakes) {
   trust("my_net.py", net() + R"(
 
 def more(num_classes, width_of_all): return make(num_classes)
@@ -607,7 +610,7 @@ TEST_F(HostedModel, TracebackIsWhereTheErrorSaysThatItIs) {
   EXPECT_THAT(file_text(folder_ / "run/log.txt"), HasSubstr("Traceback (most recent call last)"));
 }
 
-TEST_F(HostedModel, WrongOutputsAreNamed) {
+TEST_F(DeepHostedModel, WrongOutputsAreNamed) {
   const auto returning = [&](const std::string& expression) {
     return failure(net("        return " + expression + "\n"));
   };
@@ -627,7 +630,7 @@ TEST_F(HostedModel, LossThatIsNotFiniteIsNamedWithItsSamples) {
   EXPECT_THAT(failure(net("        x = x * float('nan')\n")), HasSubstr("is not finite at step 1"));
 }
 
-TEST_F(HostedModel, NetworkMayNotChangeItsInputOrItsWeights) {
+TEST_F(DeepHostedModel, NetworkMayNotChangeItsInputOrItsWeights) {
   EXPECT_THAT(failure(net("        x.mul_(2)\n")), HasSubstr("changes its input in place"));
   EXPECT_THAT(
       failure(net("        self.fc.weight = nn.Parameter(self.fc.weight.detach().clone())\n")),
@@ -639,7 +642,7 @@ TEST_F(HostedModel, NetworkMayNotChangeItsInputOrItsWeights) {
               HasSubstr("changes its parameters in its forward pass"));
 }
 
-TEST_F(HostedModel, MegabyteOfPrintsThreadsAndForksDoNotDisturbTheRun) {
+TEST_F(DeepHostedModel, MegabyteOfPrintsThreadsAndForksDoNotDisturbTheRun) {
   trust("my_net.py",
         net(R"(        if x.device.type != 'meta':
             print('x' * (1 << 20))

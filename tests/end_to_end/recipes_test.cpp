@@ -210,7 +210,9 @@ TEST_P(ShippedRecipe, ValidatesAndDraws) {
   EXPECT_THAT(drawn.out, testing::HasSubstr(trains(GetParam()) ? "train" : "evaluate"));
 }
 
-TEST_P(ShippedRecipe, RunsTwoSteps) {
+class ShippedRun : public ShippedRecipe {};
+
+TEST_P(ShippedRun, TakesTwoSteps) {
   if (is_of_python(GetParam()) && !torch_python()) GTEST_SKIP() << kNoTorchPython;
   const Ended ended = retort("run " + with_data() + " --smoke run.dir=run", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
@@ -422,15 +424,35 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
   EXPECT_EQ(retort("runs rm run --yes", folder_.path()).exit, 0);
 }
 
+std::string name_of(const testing::TestParamInfo<std::string>& info) { return info.param; }
+
+/// Ten networks, and libraries of Python that take seconds to import.
+const std::vector<std::string> kSlow = {"diabetic_retinopathy", "timm", "transformers"};
+
+std::vector<std::string> without(std::vector<std::string> names,
+                                 const std::vector<std::string>& left_out) {
+  std::erase_if(names, [&](const std::string& name) {
+    return std::ranges::find(left_out, name) != left_out.end();
+  });
+  return names;
+}
+
 /// Presets do what their recipes do with other settings, so the long tests alone run whole epochs
 /// of them.
-INSTANTIATE_TEST_SUITE_P(Recipes, WholeEpoch, testing::ValuesIn(names_in("recipes")),
-                         [](const auto& info) { return info.param; });
-INSTANTIATE_TEST_SUITE_P(DeepPresets, WholeEpoch, testing::ValuesIn(trained_presets()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Recipes, WholeEpoch,
+                         testing::ValuesIn(without(names_in("recipes"), kSlow)), name_of);
+INSTANTIATE_TEST_SUITE_P(DeepRecipes, WholeEpoch, testing::ValuesIn(kSlow), name_of);
+INSTANTIATE_TEST_SUITE_P(DeepPresets, WholeEpoch, testing::ValuesIn(trained_presets()), name_of);
 
-INSTANTIATE_TEST_SUITE_P(All, ShippedRecipe, testing::ValuesIn(shipped()),
-                         [](const auto& info) { return info.param; });
+/// Other settings of diabetic_retinopathy.
+const std::vector<std::string> kOfTenNetworks = {"diabetic_retinopathy_as_coded",
+                                                 "diabetic_retinopathy_as_described",
+                                                 "diabetic_retinopathy_published"};
+
+INSTANTIATE_TEST_SUITE_P(All, ShippedRecipe, testing::ValuesIn(shipped()), name_of);
+INSTANTIATE_TEST_SUITE_P(All, ShippedRun, testing::ValuesIn(without(shipped(), kOfTenNetworks)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(DeepPresets, ShippedRun, testing::ValuesIn(kOfTenNetworks), name_of);
 
 TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
   const TemporaryFolder folder;

@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr char kRetort[] = RETORT_BINARY_DIR "/bin/retort";
+constexpr char kProgram[] = RETORT_BINARY_DIR "/bin/retort";
 
 class Watch : public testing::Test {
  protected:
@@ -29,7 +29,7 @@ class Watch : public testing::Test {
     folder_.keep();
   }
   static std::string classify(const std::string& verb) {
-    return std::string(kRetort) + " " + verb +
+    return std::string(kProgram) + " " + verb +
            " classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 ";
   }
   Ended shell(const std::string& command) const { return run_shell(command, folder_.path()); }
@@ -40,7 +40,7 @@ TEST_F(Watch, FollowsASweepFromElsewhereUntilItIsOver) {
   const Ended both = shell(classify("sweep") +
                            "seed=1,2 train.epochs=3 sweep.dir=s >/dev/null 2>&1 & sweep=$!\n"
                            "until [ -e s/sweep.jsonl ]; do sleep 0.05; done; " +
-                           kRetort + " watch s; watched=$?; wait $sweep; exit $watched");
+                           kProgram + " watch s; watched=$?; wait $sweep; exit $watched");
   EXPECT_EQ(both.exit, 0) << both.err;
   EXPECT_THAT(both.out,
               AllOf(HasSubstr("trial 1  waiting\n"), HasSubstr("trial 0  finished  evaluate  "),
@@ -62,7 +62,7 @@ TEST_F(Watch, IsATableThatIsDrawnOverOnATerminal) {
   EXPECT_THAT(swept.out, AllOf(HasSubstr("trial  state    metric  "), HasSubstr("\x1b[J"),
                                HasSubstr("trial 1 finished in ")));
   const Ended watched =
-      shell("TERM=xterm script -qec \"" + std::string(kRetort) + " watch s/0\" /dev/null");
+      shell("TERM=xterm script -qec \"" + std::string(kProgram) + " watch s/0\" /dev/null");
   EXPECT_EQ(watched.exit, 0) << watched.out;
   EXPECT_THAT(watched.out, testing::StartsWith("finished  evaluate  "));
 }
@@ -80,7 +80,7 @@ TEST_F(Watch, CtrlCEndsItAlone) {
       shell(classify("sweep") +
             "seed=1,2 train.epochs=2 sweep.dir=s >/dev/null 2>&1 & sweep=$!\n"
             "until [ -e s/sweep.jsonl ]; do sleep 0.05; done; " +
-            kRetort +
+            kProgram +
             " watch s & watch=$!; sleep 0.5; kill -TERM $watch; wait $watch; watched=$?\n"
             "wait $sweep && exit $watched");
   EXPECT_EQ(stopped.exit, 143) << "and the sweep has finished";

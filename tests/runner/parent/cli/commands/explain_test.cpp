@@ -153,17 +153,18 @@ TEST(Explain, JsonIsDistinguishedByItsFirstKey) {
 TEST(Explain, EveryShippedOptionAndKindIsExplained) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
+  std::set<std::string> keys;
   for (const Kind& kind : schemas->kinds()) {
     const auto explanation = explain(*schemas, kind.name);
     ASSERT_TRUE(explanation) << kind.name;
     for (const auto& option : explanation->json["options"]) {
       const std::string key = kind.family + "." + option["key"].get<std::string>();
-      const auto one = explain(*schemas, key);
-      ASSERT_TRUE(one) << key;
+      keys.insert(key);
       EXPECT_NE(option["takes"], "") << key;
       EXPECT_NE(option["help"], "") << key;
     }
   }
+  for (const std::string& key : keys) EXPECT_TRUE(explain(*schemas, key)) << key;
 }
 
 }  // namespace
