@@ -83,6 +83,13 @@ class HostedModel : public HostedRuns {
     EXPECT_NE(run.exit, 70) << run.err;
     return run.err;
   }
+  void expect_certified(const std::string& ranks, const std::string& recomputed) const {
+    const Ended certified =
+        here("certify own.yaml --json memory.activation_checkpointing=" + recomputed +
+             " device.count=" + ranks + " python=" + python_->string());
+    EXPECT_EQ(certified.exit, 0) << certified.err << certified.out;
+    EXPECT_THAT(certified.out, HasSubstr(ranks + " ranks"));
+  }
   Ended python(const std::string& program) const {
     folder_.write("program.py", program);
     return run_shell(python_->string() + " program.py", folder_.path());
@@ -320,16 +327,16 @@ std::string normed_net(const std::string& norm = "nn.BatchNorm2d(width)",
 }
 
 TEST_F(HostedModel, RanksNormaliseByTheWholeBatch) {
+  trust("my_net.py", normed_net("nn.BatchNorm2d(width)"));
+  expect_certified("2", "block");
+}
+
+TEST_F(DeepHostedModel, RanksNormaliseByTheWholeBatchInAnyNumber) {
   for (const char* const norm : {"nn.BatchNorm2d(width)", "nn.SyncBatchNorm(width)"}) {
+    SCOPED_TRACE(norm);
     trust("my_net.py", normed_net(norm));
     for (const char* const ranks : {"2", "7"}) {
-      for (const char* const recomputed : {"none", "block"}) {
-        const Ended certified = here(
-            "certify own.yaml --json memory.activation_checkpointing=" + std::string(recomputed) +
-            " device.count=" + ranks + " python=" + python_->string());
-        EXPECT_EQ(certified.exit, 0) << norm << certified.err << certified.out;
-        EXPECT_THAT(certified.out, HasSubstr(ranks + std::string(" ranks")));
-      }
+      for (const char* const recomputed : {"none", "block"}) expect_certified(ranks, recomputed);
     }
   }
   const Ended run = train("device.count=3", "ranks");
@@ -350,7 +357,7 @@ TEST_F(DeepHostedModel, RanksNormaliseLayersOfTimm) {
   }
 }
 
-TEST_F(HostedModel, LayersThatMixSamplesByThemselvesAreRefusedInSeveralProcesses) {
+TEST_F(DeepHostedModel, LayersThatMixSamplesByThemselvesAreRefusedInSeveralProcesses) {
   trust("my_net.py", normed_net("Own(width)",
                                 "\n\nclass Own(nn.BatchNorm2d):\n    def forward(self, x):\n"
                                 "        return x - x.mean((0, 2, 3), keepdim=True)\n"));

@@ -7,7 +7,7 @@ set(files_on_the_cpu
     train/budget train/certify train/fits_first_time train/long_run train/plan_training train/repeated_parts
     train/replayed_policy train/shared_traces
     # blocks that a CPU's allocator refuses (stand_in/refused_blocks_test.cpp refuses those of a GPU)
-    train/out_of_memory train/step_recovery train/transaction
+    train/out_of_memory train/step_recovery
     # what computes nothing on a device
     adapters/data_ adapters/model_ contrastive/caption_rows contrastive/data_ contrastive/model_clip contrastive/pair_work
     contrastive/stanford_cars_list evaluate/trained_images few_shot/data_ few_shot/episode_model few_shot/few_shot_list
@@ -32,6 +32,13 @@ set(tests_on_the_cpu
     StepsInBackward.GradientsAreNeverThereTogether
     StepsInBackward.StepIsRepeatedUnlessAWeightIsWritten
     StepsInBackward.WhatFailsBeforeAWeightIsWrittenCanBeUndoneAndIsSaidToBe
+    Transaction.FirstStepOfAmsgradAndOfRulesWithoutFusedKernelsToo
+    Transaction.LastingFaultIsComputedInSmallerParts
+    Transaction.LastingFaultOf*
+    Transaction.LargerNetworkIsReplayedBitForBitFromSomeOfItsBlocks
+    Transaction.Replay*
+    Transaction.RetriesAreCountedForEachStep
+    Transaction.StepThatRunsOutOfMemoryIsReplayedBitForBit
     # lines and layouts of a CPU
     Classification.PolicyOfTheMemorySaysHowTheNetworkRuns
     StepsInBackward.OffloadingSaysThatItHasNoEffectOnACpu
