@@ -308,6 +308,10 @@ TEST_F(Ranks, TheFewestThatFitAreChosen) {
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_TRUE(weights("fewest") == weights("three"));
 
+  const Ended alone = retort("plan" + recipe + "device.count=auto device=auto", folder_.path());
+  EXPECT_EQ(alone.exit, 0) << alone.err;
+  EXPECT_THAT(alone.err, HasSubstr("device.count: auto is "));
+
   const Ended fits = retort("plan" + recipe + "device.count=auto", folder_.path());
   EXPECT_THAT(fits.err, HasSubstr("device.count: auto is 1: train needs "));
 }

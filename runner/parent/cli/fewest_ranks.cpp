@@ -44,6 +44,7 @@ class FewestRanks {
 
   /// Doubles the number until the run fits, then bisects.
   Result<PreparedRecipe> find() {
+    if (most_ == 1) return only_one();
     int too_few = 0, ranks = 1;
     for (;; ranks = std::min(2 * ranks, most_)) {
       if (auto errors = plan_with(ranks); !errors.empty()) return errors;
@@ -65,11 +66,22 @@ class FewestRanks {
   }
 
  private:
-  /// Sets enough_ or less_.
-  Diagnostics plan_with(int ranks) {
+  Result<PreparedRecipe> prepare_for(int ranks) {
     NamedRecipe named = search_.recipe;
     named.overrides.push_back("device.count=" + std::to_string(ranks));
-    auto prepared = prepare(named, shipped_schemas(), console_.sources);
+    return prepare(named, shipped_schemas(), console_.sources);
+  }
+
+  /// There is nothing to choose, so nothing is planned.
+  Result<PreparedRecipe> only_one() {
+    if (!console_.is_quiet())
+      console_.err << "device.count: auto is 1: there is one device for all ranks" << std::endl;
+    return prepare_for(1);
+  }
+
+  /// Sets enough_ or less_.
+  Diagnostics plan_with(int ranks) {
+    auto prepared = prepare_for(ranks);
     if (!prepared) return prepared.errors();
     Graph graph = prepared->graph;
     if (!search_.only.empty()) {
