@@ -75,8 +75,8 @@ class RankGroup final : public runner::Peers {
   };
   Gathered gather(const at::Tensor& rows);
 
-  /// Runs `work` on all ranks. Of this class's functions, `work` may call only those whose name
-  /// ends with in_work. If one rank runs out of memory, all ranks throw c10::OutOfMemoryError, so
+  /// Runs `work` on all ranks. `work` may call only the functions of this class with a name that
+  /// ends in in_work. If one rank runs out of memory, all ranks throw c10::OutOfMemoryError, so
   /// that all can repeat the step. Any other exception ends its rank.
   void together(const std::function<void()>& work);
   /// Like together(), but returns the largest number that `work` returned on any rank. The numbers
