@@ -440,6 +440,19 @@ class Pair(nn.Module):
   EXPECT_THAT(pair.err, HasSubstr("names nothing that can be recomputed on its own"));
 }
 
+TEST_F(HostedModel, LayerDecayCountsNamedBlocks) {
+  trust("my_net.py", net());
+  const Ended run = train("train.epochs=1 train.layer_decay=0.5 'model.blocks=[blocks.1]'");
+  ASSERT_EQ(run.exit, 0) << run.err;
+  const std::string metrics = file_text(folder_ / "run/metrics.jsonl");
+  EXPECT_THAT(metrics, HasSubstr("train/learning_rate/layer_0"));
+  EXPECT_THAT(metrics, HasSubstr("train/learning_rate/layer_1"));
+  EXPECT_THAT(metrics, Not(HasSubstr("train/learning_rate/layer_2")));
+  const Ended unknown = train("'model.blocks=[block.*]'", "unknown");
+  EXPECT_EQ(unknown.exit, 78) << unknown.err;
+  EXPECT_THAT(unknown.err, HasSubstr("'block.*' matches no module of the network"));
+}
+
 TEST_F(HostedModel, AdaptersTrainAndAreExportedInTheNetwork) {
   trust("my_net.py", net());
   const std::string adapters =

@@ -28,11 +28,6 @@ Hparams overridden_options(const nlohmann::ordered_json& recipe,
 /// started or resumed.
 Hparams overridden_options(const std::filesystem::path& run, const nlohmann::ordered_json& recipe);
 
-/// Returns the text of a file in the record of a run, of at most 64 MiB; empty if there is none.
-std::string record_text(const std::filesystem::path& path);
-/// Returns a YAML file in the record of a run as JSON; null if it cannot be read.
-nlohmann::ordered_json record_from_yaml(const std::filesystem::path& path);
-
 /// What the trials of a sweep vary, and by which metrics TensorBoard compares them.
 struct HparamsExperiment {
   std::string name;

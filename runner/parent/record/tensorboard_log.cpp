@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/record/record_text.h"
 #include "runner/parent/record/recorded_example.h"
 #include "runner/parent/record/run_metrics.h"
 #include "runner/parent/record/run_summary.h"

@@ -164,6 +164,7 @@ Result<std::set<std::string>> RunCatalog::matching(const std::string& filter) co
   if (!parsed) return parsed.errors();
   ListingWish wish = wish_;
   wish.filter = *std::move(parsed);
+  wish.as_indexed = true;  // the catalog was just read
   Diagnostics ignored;
   const auto listing = list_runs(wish, indexes_, ignored);
   if (!listing) return listing.errors();
