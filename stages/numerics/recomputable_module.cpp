@@ -90,7 +90,7 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Compute = std::function<at::Tensor(const at::Tensor&)>;
 
-/// Returns the device with the random generators that operations on `device` use.
+/// Returns the device with the random number generators that operations on `device` use.
 at::Device drawing_device(at::Device device) {
   return device.is_meta() ? at::Device(at::kCPU) : device;
 }

@@ -37,7 +37,7 @@ struct PythonDataOptions {
 class ReaderPool {
  public:
   /// `allowed` lists the files that may run (retort_host/entries.py). A value derived from `seed`
-  /// seeds all random generators when a data set is created.
+  /// seeds all random number generators when a data set is created.
   ReaderPool(PythonDataOptions options, ReaderProgram program, nlohmann::ordered_json allowed,
              std::uint64_t seed);
   ~ReaderPool();

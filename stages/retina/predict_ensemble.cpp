@@ -296,7 +296,7 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
                         .skip_corrupt = fields.flag("skip_corrupt"),
                         .explain = request.contains("explain") ? fields.text("explain") : ""};
   if (asked.top < 1 || asked.batch_size < 1)
-    throw std::runtime_error("predict: nothing is requested");
+    throw std::runtime_error("predict: top and batch_size must be at least 1");
   const std::string flip_word = request.contains("flip") ? fields.text("flip") : "none";
   const auto* const flip =
       std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });

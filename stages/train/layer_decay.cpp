@@ -80,7 +80,9 @@ std::vector<ParameterGroup> groups_of_training(torch::nn::Module& network,
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              "layer_decay needs a network with blocks, but this one has none")
         .at("/layer_decay")
-        .with_help("set layer_decay: null, or learning rates in parameter_groups");
+        .with_help(
+            "set layer_decay: null; to give layers their own learning rates, use "
+            "parameter_groups");
   }
   if (*options.layer_decay == 1) return groups;
   std::vector<ParameterGroup> result;

@@ -128,7 +128,7 @@ class TracedTraining {
     if (backend_.device == at::kCPU) {
       generators =
           torch::empty({before.generator_bytes()}, at::TensorOptions(at::kByte).device(at::kMeta));
-      trace_.own(generators, Owner::kBuffer, "the random generator's state");
+      trace_.own(generators, Owner::kBuffer, "the random number generator's state");
     }
     StepExecution::Computed computed = execution.compute(*batch, {context_.node().seed, step});
     for (const auto& item : network_->named_parameters()) {

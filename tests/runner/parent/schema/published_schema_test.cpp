@@ -66,7 +66,7 @@ TEST(PublishedSchema, PublishedKindHasTheCommonKeysAndItsSubKinds) {
   EXPECT_EQ(
       properties["name"].dump(),
       R"({"description":"The stage's name, for interpolations such as ${model.name}.","allOf":[{"$ref":"#/definitions/name"}]})");
-  EXPECT_EQ(properties["epochs"]["description"], "Passes. In epochs.");
+  EXPECT_EQ(properties["epochs"]["description"], "Passes. Unit: epochs.");
   EXPECT_EQ(properties["optimizer"]["properties"].dump(),
             R"({"kind":{"enum":["adam","sgd"],"default":"adam"}})");
   EXPECT_EQ(
