@@ -165,7 +165,7 @@ class ScopedConditions {
 };
 
 /// While this object lives, autocast neither fills nor reads its cache of half-precision weights: a
-/// cast made without a graph must not be used in a graph.
+/// cast made without an autograd graph must not be used in one.
 class ScopedNoCastCache {
  public:
   ScopedNoCastCache() : before_(at::autocast::is_autocast_cache_enabled()) {

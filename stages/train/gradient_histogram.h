@@ -18,8 +18,8 @@ inline constexpr std::int64_t kHistogramBuckets = 513;
 
 /// Counts the values of `tensor` in fixed buckets and adds the counts to `counts`, an int64 tensor
 /// of kHistogramBuckets elements on the tensor's device. Works in chunks, so it needs at most a few
-/// MiB besides. Counts are exact, so they do not depend on the order of the additions. A NaN is
-/// counted in any bucket.
+/// MiB of additional memory. Counts are exact, so they do not depend on the order of the additions.
+/// A NaN is counted in any bucket.
 void add_value_counts(const at::Tensor& tensor, const at::Tensor& counts);
 
 /// Returns the buckets from the first to the last one with values. A run of empty buckets is one

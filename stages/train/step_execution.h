@@ -111,8 +111,8 @@ class StepExecution {
     at::Tensor scratch;                  ///< device memory for offloaded optimizer state
     std::optional<Messages> updated;     ///< the weights, if each rank updates only some
     std::int64_t step = 0;               ///< 1-based
-    /// Of the gradients summed over micro-batches and ranks, unscaled but not clipped; nullopt for
-    /// most steps.
+    /// Histograms of the gradients, summed over micro-batches and ranks, unscaled but not clipped;
+    /// nullopt for most steps.
     std::optional<GradientHistograms> histograms = {};
     std::vector<bool> present = {};  ///< whether each parameter has a gradient on any rank
   };

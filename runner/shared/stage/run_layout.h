@@ -65,14 +65,15 @@ struct RunRecord {
 /// The layout of a run's folder. All code that reads or writes there uses it, and no other code
 /// defines file names in it.
 ///
-///   .retort/            what was requested, by retort: RunRecord; the first resume writes
+///   .retort/            what was requested: RunRecord, written by retort; the first resume writes
 ///                       to .retort/resume-1/, and so on
-/// .retort/mlflow.json what has been sent to MLflow servers, by retort-tracker (mlflow_state.h)
+///   .retort/mlflow.json what retort-tracker has sent to MLflow servers (mlflow_state.h)
 ///   metrics.jsonl       one metric per line
-///   histograms.jsonl    one histogram of gradients per line (histograms_file.h); absent without
-///   any log.txt             messages, and what the worker printed summary.json        the outcome
-///   tags.json           the tags, by `retort runs tag` (run_entry.h); absent before the first tag
-///   nodes/<id>/         the files of one node, by the worker: NodeLayout
+///   histograms.jsonl    one gradient histogram per line (histograms_file.h); may be absent
+///   log.txt             messages, and what the worker printed
+///   summary.json        the outcome
+///   tags.json           what `retort runs tag` wrote (run_entry.h); absent before the first tag
+///   nodes/<id>/         the files that the worker writes for one node: NodeLayout
 ///   tensorboard/        the run for TensorBoard, one subfolder per node (tensorboard_log.h)
 ///   analysis/           the output of `retort analyze`
 ///   report.html, report.md   the output of `retort report`

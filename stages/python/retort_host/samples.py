@@ -259,7 +259,7 @@ class DataSet:
 
 
 class DataSets:
-    """The data sets that the worker has requested, by the worker's numbers."""
+    """The data sets that the worker has requested, keyed by the numbers that it uses for them."""
 
     def __init__(self, entries):
         self.entries, self.opened = entries, {}

@@ -80,10 +80,10 @@ TEST_F(TakeDeviceTest, DriverThatIsTooOldIsNamed) {
 
 TEST_F(TakeDeviceTest, BuildWithoutCudaComputesOnTheCpu) {
   machine_.gpu(80, 80);
-  machine_.cuda = "none: LibTorch's CUDA part is not installed";
+  machine_.cuda = "none: LibTorch was installed without CUDA support";
   EXPECT_EQ(told(take(12)), "taken: cpu");
   EXPECT_THAT(machine_.said,
-              ElementsAre("device: cpu, since this worker was built without LibTorch's CUDA part"));
+              ElementsAre("device: cpu, since this worker was built without CUDA support"));
 }
 
 TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
