@@ -228,7 +228,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
       }
       const std::string why =
           std::string(word) +
-          " weights networks by their accuracy on validation data, but that of '" +
+          " weights networks by their accuracy on validation data, but the accuracy of '" +
           ensemble.name_of(*unknown) + "' was not measured";
       if (!decides) {
         context.say(why + ": it is left out");

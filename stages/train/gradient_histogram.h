@@ -29,9 +29,9 @@ std::vector<runner::HistogramBucket> buckets_of(const at::Tensor& counts);
 /// Counts the gradients of a step, each parameter on its own.
 class GradientHistograms {
  public:
-  /// Counts the gradients that exist, all on one device, which the host does not wait for. With
-  /// sharded gradients, they may exist on other ranks: `present` says which parameters have one,
-  /// and `sum` adds up counts over the ranks.
+  /// Counts the gradients that exist, which are all on one device; the host does not wait for the
+  /// result. With sharded gradients, they may exist on other ranks: `present` says which parameters
+  /// have one, and `sum` adds up counts over the ranks.
   explicit GradientHistograms(const NamedTensors& parameters, const std::vector<bool>& present = {},
                               const std::function<void(const at::Tensor& counts)>& sum = {});
 

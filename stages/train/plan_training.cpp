@@ -227,7 +227,7 @@ void add_kept_in_validation(runner::MemoryPlan& plan, const TrainingToPlan& trai
 }
 
 /// Returns the trace of training under `policy`; reuses the trace of another training run if both
-/// are traced alike.
+/// are traced in the same way.
 TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
                     const Backend& backend, Repeated micro_batches, runner::PlanContext& context) {
   const auto trace = [&] {

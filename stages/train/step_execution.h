@@ -29,8 +29,8 @@ namespace stages {
 
 /// Keeps fp16 gradients from underflowing. The loss is multiplied by a scale and the gradients are
 /// divided by it. If the gradients overflow, the step is skipped and the scale is reduced. The
-/// rule, its constants and its kernels are those of torch.amp.GradScaler. One scale applies to a
-/// whole batch, however it is split.
+/// rule, its constants and its kernels are the same as in torch.amp.GradScaler. One scale applies
+/// to a whole batch, however it is split.
 ///
 ///   compute the gradient of loss * scaler.scale() for every micro-batch
 ///   const at::Tensor overflow = scaler.unscale(gradients);
