@@ -116,8 +116,8 @@ class MultiLabelStage final : public runner::Stage {
     if (!has_label_sets(test)) {
       throw StageError(
           ErrorCode::kOptionConflict,
-          "evaluate.multi_label needs a test set whose samples have label sets, but "
-          "this test set has " +
+          "evaluate.multi_label needs a test set with label sets, but this test set "
+          "has " +
               std::string(test.classes.empty() ? "no classes" : "one class per sample"))
           .with_help("connect a test set with labels, or use evaluate.classification");
     }

@@ -69,7 +69,7 @@ std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& rea
   }
 }
 
-/// Rejects a pattern that finds no patient in any name.
+/// Rejects a pattern that does not find a patient in any name.
 runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
   if (!list) return list;
   const std::string* name = nullptr;

@@ -328,7 +328,7 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
     throw StageError(ErrorCode::kOptionConflict,
                      "the accuracy of '" + ensemble.name_of(*unknown) +
                          "' on validation data was not measured, but the ensemble decides by it")
-        .with_help("train with validation data, or decide by another rule");
+        .with_help("train with validation data, or choose another rule");
   }
   ImageDatasetOptions transform = transform_of(*checkpoints.front());
   transform.loader.workers =

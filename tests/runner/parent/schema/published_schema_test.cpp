@@ -57,6 +57,17 @@ TEST(PublishedSchema, RulesThatKindsShareAreLeftOut) {
       << "which is no rule of ours";
 }
 
+TEST(PublishedSchema, UnitIsAddedToADescriptionWithoutIt) {
+  const auto schemas = SchemaSet::load(embedded_schemas());
+  ASSERT_TRUE(schemas);
+  const auto published = published_schema(*schemas, "train.supervised");
+  ASSERT_TRUE(published);
+  const Json& properties = (*published)["properties"];
+  EXPECT_EQ(properties["epochs"]["description"], "Passes over the training data. Unit: epochs.");
+  EXPECT_EQ(properties["batch_size"]["description"],
+            "Samples per optimizer step, regardless of the micro-batch size.");
+}
+
 TEST(PublishedSchema, PublishedKindHasTheCommonKeysAndItsSubKinds) {
   const SchemaSet schemas = small_schemas();
   const auto published = published_schema(schemas, "train.fit");
