@@ -10,15 +10,15 @@ namespace runner {
 /// The layout of a node's folder, nodes/<id>/ of a run.
 ///
 ///   finished.json          the node has finished (node_index.h)
-/// reused.json the run that the results come from, if another one
+///   reused.json            if the results come from another run: that run
 ///   plan.json              the memory plan
 ///   division.gz            for images: the part of each image (stages/artifact/division.h)
 ///   training_metrics.json  for training: the metrics of each epoch, written by retort
 ///   checkpoints/           for training: step-00001234/ and so on (checkpoint_files.h)
 ///   metrics.json           for evaluation, with curves.json or episodes.csv
 ///   examples/              for evaluation: images with predictions, and examples.json
-///   similarity.json        for retrieval: cosines of images and captions
 ///                          (example_images.h)
+///   similarity.json        for retrieval: cosines of images and captions
 class NodeLayout {
  public:
   explicit NodeLayout(std::filesystem::path folder) : folder_(std::move(folder)) {}
