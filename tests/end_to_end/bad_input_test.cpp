@@ -69,8 +69,8 @@ TEST_F(BadInput, PrecisionOfAModuleThatIsNot) {
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(
       ended.err,
-      HasSubstr("r.yaml:9:17: error[E0301]: 'model.haed' names no module in the network of 'model' "
-                "[/memory/precision/model.haed]\n"
+      HasSubstr("r.yaml:9:17: error[E0301]: 'model.haed' does not match any module in the network "
+                "of 'model' [/memory/precision/model.haed]\n"
                 "  9 |     model.haed: fp32\n"
                 "    |                 ^\n"
                 "  help: did you mean 'model.head'?\n"));
@@ -91,8 +91,9 @@ TEST_F(BadInput, ActivationCheckpointingOfAModuleThatIsNot) {
   const Ended ended = run();
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err,
-              HasSubstr("r.yaml:7:30: error[E0301]: 'model.vision_model.encoder.layer.0' names no "
-                        "module in the network of 'model' [/memory/activation_checkpointing/0]\n"
+              HasSubstr("r.yaml:7:30: error[E0301]: 'model.vision_model.encoder.layer.0' does not "
+                        "match any module in the network of 'model' "
+                        "[/memory/activation_checkpointing/0]\n"
                         "  7 |   activation_checkpointing: [model.vision_model.encoder.layer.0]\n"
                         "    |                              ^\n"
                         "  help: did you mean 'model.vision_model.encoder.layers.0'?\n"));

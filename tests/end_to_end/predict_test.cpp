@@ -317,7 +317,7 @@ TEST_F(Trained, FolderWithSomeOfTheClassesIsEvaluated) {
   const Ended other = retort("evaluate run data.root=some", folder_.path());
   EXPECT_EQ(other.exit, 65);
   EXPECT_THAT(other.err, HasSubstr("the network was not trained on: '" + first + "s'"));
-  EXPECT_THAT(other.err, HasSubstr("did you mean '" + first + "' for '" + first + "s'?"));
+  EXPECT_THAT(other.err, HasSubstr("did you mean '" + first + "' instead of '" + first + "s'?"));
 }
 
 TEST_F(Trained, WrongInputIsReportedBeforeAnythingIsWritten) {

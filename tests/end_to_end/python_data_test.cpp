@@ -138,7 +138,7 @@ TEST_F(PythonData, AnyNumberOfReadersGivesTheSameBits) {
   EXPECT_THAT(log("alone"),
               HasSubstr("3 classes; samples: 24 for training, 6 for validation, 6 for test; each "
                         "sample has image float32 (3, 16, 16), label int64 ()"));
-  EXPECT_THAT(log("alone"), Not(HasSubstr("its own random generator")));
+  EXPECT_THAT(log("alone"), Not(HasSubstr("its own random number generator")));
   ASSERT_NE(result("alone"), Result());
   const Ended some = run("some", "data.loader.workers=3");
   ASSERT_EQ(some.exit, 0) << some.err;

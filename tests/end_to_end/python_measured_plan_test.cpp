@@ -218,8 +218,8 @@ TEST_F(MeasuredPlan, SampleThatIsTooLargeForTheBudgetRefusesTheRun) {
   EXPECT_EQ(run.exit, 1) << run.err;
   EXPECT_THAT(run.err, HasSubstr("error[E0706]"));
   EXPECT_THAT(run.err,
-              HasSubstr("while planning, even a real step on as few samples as possible ran out "
-                        "of memory"));
+              HasSubstr("planning had to run real steps, but even with as few samples as possible "
+                        "they ran out of memory"));
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 

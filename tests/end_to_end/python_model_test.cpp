@@ -437,7 +437,7 @@ class Pair(nn.Module):
   EXPECT_EQ(blocks.exit, 0) << blocks.err;
   const Ended pair = train("'memory.activation_checkpointing=[model.pairs.0]'", "pair");
   EXPECT_EQ(pair.exit, 78) << pair.err;
-  EXPECT_THAT(pair.err, HasSubstr("names nothing that can be recomputed on its own"));
+  EXPECT_THAT(pair.err, HasSubstr("does not match any module that can be recomputed on its own"));
 }
 
 TEST_F(HostedModel, LayerDecayCountsNamedBlocks) {

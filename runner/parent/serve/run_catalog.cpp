@@ -27,7 +27,7 @@ constexpr std::size_t kDigitsOfId = 16;
 
 std::string id_from(const std::string& folder) { return sha256(folder).substr(0, kDigitsOfId); }
 
-/// Finds the sweeps that trials in the catalog belong to, by the folders above the runs.
+/// Finds the sweeps that trials in the catalog belong to, from the folders above the runs.
 void find_sweeps(Catalog& catalog) {
   std::map<std::string, CatalogSweep*> known;  // by folder; null: not a sweep
   for (std::size_t i = 0; i < catalog.runs.size(); ++i) {

@@ -14,7 +14,7 @@ SIZES = re.compile(r"\b(sizes?|shapes?|dimensions?|height|width)\b", re.IGNORECA
 
 
 class Networks:
-    """The networks that the worker has requested, by the worker's numbers."""
+    """The networks that the worker has requested, keyed by the numbers that it uses for them."""
 
     def __init__(self, torch, entries):
         self.torch, self.entries, self.made = torch, entries, {}

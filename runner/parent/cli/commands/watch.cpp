@@ -77,7 +77,8 @@ Result<WatchedFolder> look_at(const std::filesystem::path& folder,
                     "name the folder that `retort run` or `retort sweep` printed"};
 }
 
-/// Returns the state as a line or a table of at most `rows` lines; a wider table than `width` wraps.
+/// Returns the state as a line or a table of at most `rows` lines; a wider table than `width`
+/// wraps.
 std::string picture_of(const WatchedFolder& seen, std::size_t rows,
                        std::size_t width = std::numeric_limits<std::size_t>::max()) {
   if (seen.trials.empty()) return seen.lines.front() + "\n";

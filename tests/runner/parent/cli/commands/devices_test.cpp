@@ -89,7 +89,7 @@ TEST_F(DevicesTest, BestIsAWordForAScript) {
   const Ended ended = devices("--best --need 12GiB");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out,
-              testing::AnyOf("GPU-bbbb\n", "cpu\n"));  // without LibTorch's CUDA part it is the CPU
+              testing::AnyOf("GPU-bbbb\n", "cpu\n"));  // without CUDA support it is the CPU
   EXPECT_THAT(ended.err, Not(HasSubstr("error")));
 }
 
