@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants a file that is not formatted and sees scripts/format name it and mend it.
+# Adds an unformatted file and checks that scripts/format names and formats it.
 #
 #   format_test.sh ROOT
 set -euo pipefail
