@@ -279,7 +279,9 @@ TEST_F(CutOff, LastCheckpointIsTheBest) {
   expect_whole(first);
 }
 
-TEST_F(CutOff, ResumesAfterAllProcessesAreKilledInTheLastSave) { kill_all_before("training.yaml", LastSave()); }
+TEST_F(CutOff, ResumesAfterAllProcessesAreKilledInTheLastSave) {
+  kill_all_before("training.yaml", LastSave());
+}
 TEST_F(CutOff, WorkerKilledWhileSettingLastPointersIsRestarted) {
   strike("training.yaml", "kill", LastPointers(), "memory.max_retries=auto",
          /*goes_on_by_itself=*/true);
@@ -304,8 +306,12 @@ class DeepCutOff : public CutOff, public testing::WithParamInterface<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Deep, DeepCutOff, testing::Range(0, DeepCutOff::kShares));
 
-TEST_P(DeepCutOff, ResumesTrainingAfterAllProcessesAreKilled) { kill_all_before("training.yaml", is_mine); }
-TEST_P(DeepCutOff, ResumesEnsembleAfterAllProcessesAreKilled) { kill_all_before("ensemble.yaml", is_mine); }
+TEST_P(DeepCutOff, ResumesTrainingAfterAllProcessesAreKilled) {
+  kill_all_before("training.yaml", is_mine);
+}
+TEST_P(DeepCutOff, ResumesEnsembleAfterAllProcessesAreKilled) {
+  kill_all_before("ensemble.yaml", is_mine);
+}
 TEST_P(DeepCutOff, ResumesWithCachedFeaturesAfterAllProcessesAreKilled) {
   kill_all_before(
       "finetune data=image_folder model=linear_probe model/backbone=tiny "

@@ -141,8 +141,7 @@ TEST_F(DataCheck, UnreadableImageIsNamed) {
 }
 
 TEST_F(DataCheck, ReportsAllProblemsAtOnce) {
-  fs::create_directories(
-      folder_ / "eyes/train/nothing");  // an empty class, which stops a run
+  fs::create_directories(folder_ / "eyes/train/nothing");  // an empty class, which stops a run
   std::ofstream(folder_ / "eyes/val/0/broken.png") << "no picture";
   std::ofstream(folder_ / "eyes/val/0/old.gif") << "GIF89a";
   fs::copy_file(folder_ / "eyes/test/1/00001.jpg", folder_ / "eyes/test/1/copy.jpg");

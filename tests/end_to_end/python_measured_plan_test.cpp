@@ -161,9 +161,7 @@ class MeasuredPlan : public testing::Test {
 /// Every command imports torch, which takes seconds.
 class DeepMeasuredPlan : public MeasuredPlan {};
 
-TEST_F(MeasuredPlan, CodeThatNeedsValuesIsMeasuredAndLocated) {
-  expect_measured(kItem, "item()");
-}
+TEST_F(MeasuredPlan, CodeThatNeedsValuesIsMeasuredAndLocated) { expect_measured(kItem, "item()"); }
 
 TEST_F(DeepMeasuredPlan, CodeThatNeedsValuesInAnyWayIsMeasuredAndLocated) {
   expect_measured("        x = x * 2 if x.mean() > 0 else x\n", "item()");

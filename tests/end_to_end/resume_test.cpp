@@ -136,9 +136,13 @@ class Resume : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Resume, SurvivesKillingTheWorkerAtSomePoints) { strike_every("retort-worker", "kill", 11, 83); }
+TEST_F(Resume, SurvivesKillingTheWorkerAtSomePoints) {
+  strike_every("retort-worker", "kill", 11, 83);
+}
 TEST_F(Resume, SurvivesKillingRetortAtSomePoints) { strike_every("retort", "kill", 14, 23); }
-TEST_F(Resume, SurvivesKillingBothAtSomePoints) { strike_every("retort-worker", "kill_both", 31, 97); }
+TEST_F(Resume, SurvivesKillingBothAtSomePoints) {
+  strike_every("retort-worker", "kill_both", 31, 97);
+}
 TEST_F(Resume, SurvivesAFullDiskAtSomePoints) { strike_every("retort-worker", "full", 23, 101); }
 
 TEST_F(Resume, OutOfMemoryCostsAtMostOneStep) {
@@ -254,7 +258,9 @@ INSTANTIATE_TEST_SUITE_P(Deep, DeepResume, testing::Range(0, DeepResume::kShares
 TEST_P(DeepResume, SurvivesKillingTheWorkerAtEveryPoint) { strike_all("retort-worker", "kill"); }
 TEST_P(DeepResume, SurvivesKillingRetortAtEveryPoint) { strike_all("retort", "kill"); }
 TEST_P(DeepResume, SurvivesKillingBothAtEveryPoint) { strike_all("retort-worker", "kill_both"); }
-TEST_P(DeepResume, SurvivesAFullDiskOfTheWorkerAtEveryPoint) { strike_all("retort-worker", "full"); }
+TEST_P(DeepResume, SurvivesAFullDiskOfTheWorkerAtEveryPoint) {
+  strike_all("retort-worker", "full");
+}
 TEST_P(DeepResume, SurvivesAFullDiskOfRetortAtEveryPoint) { strike_all("retort", "full"); }
 TEST_P(DeepResume, SurvivesFailureOfAnyCallOfTheWorker) { strike_all("retort-worker", "fail"); }
 
