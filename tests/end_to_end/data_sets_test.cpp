@@ -132,8 +132,7 @@ TEST(MadeDataTable, CoversEveryKindOfData) {
   for (const char* kind : {"image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars",
                            "aptos_2019", "eyepacs_2015", "fundus_folders"})
     EXPECT_THAT(refused.err, HasSubstr(kind));
-  EXPECT_EQ(std::ranges::count(refused.err, ','), 7)
-      << "another kind is made: give it a recipe above";
+  EXPECT_EQ(std::ranges::count(refused.err, ','), 7) << "a new kind of data needs a recipe above";
 }
 
 }  // namespace

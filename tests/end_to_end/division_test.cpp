@@ -140,7 +140,7 @@ TEST_F(DivisionOfARun, RunThatTestsOnItsTrainingPartIsRejected) {
   const Ended ended = train("a", "", "++evaluate.inputs.test=data.train");
   EXPECT_EQ(ended.exit, 65) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("error[E0612]: the model was trained on 18 of the 18 "));
-  EXPECT_FALSE(fs::exists(folder_ / "a")) << "it is known before anything is trained";
+  EXPECT_FALSE(fs::exists(folder_ / "a")) << "detected before training";
   const Ended validation = train("b", "", "++evaluate.inputs.test=data.validation");
   EXPECT_EQ(validation.exit, 0) << validation.err;
 }

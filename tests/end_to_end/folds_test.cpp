@@ -60,7 +60,7 @@ TEST_F(Folds, SweepPredictsEachImageOnce) {
     const auto fold = predicted(trial, "evaluate.fold");
     all.insert(all.end(), fold.begin(), fold.end());
     EXPECT_EQ(predicted(trial, "evaluate"), predicted("whole/0", "evaluate"))
-        << "the test part is the same";
+        << "all folds have the same test part";
   }
   const std::vector<std::string> tested = predicted("whole/0", "evaluate");
   EXPECT_EQ(all.size() + tested.size(), 20u);

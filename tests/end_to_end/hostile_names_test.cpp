@@ -101,7 +101,7 @@ TEST(HostileNames, EscapeSequencesReachNeitherTerminalNorReport) {
     expect_no_orders(ended.out + ended.err, verb);
     named += (ended.out + ended.err).find("PWN") != std::string::npos ? 1 : 0;
   }
-  EXPECT_GT(named, 12) << "the names are shown, without what is hostile in them";
+  EXPECT_GT(named, 12) << "names are shown without their escape sequences";
   for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
     const std::string name = entry.path().filename();
     if (name == "report.txt" || name == "log.txt" || name == "README.md" || name.ends_with(".svg"))

@@ -78,7 +78,7 @@ TEST_F(LaunchedRanks, TrainLikeRanksOfOneProgram) {
   const auto ended = launch(2, std::string(kTraining) + "launched");
   for (const Ended& one : ended) EXPECT_EQ(one.exit, 0) << one.err;
   EXPECT_EQ(ended[0].out, "launched\n");
-  EXPECT_EQ(ended[1].out, "") << "rank 0 says it";
+  EXPECT_EQ(ended[1].out, "") << "only rank 0 prints the folder";
   EXPECT_EQ(ended[1].err, "");
   EXPECT_TRUE(weights("launched") == weights("own"));
   EXPECT_THAT(file_text(folder_ / "launched/ranks/1/log.txt"), HasSubstr("epoch 2/2"));
@@ -154,7 +154,7 @@ TEST_F(LaunchedRanks, RejectOptionsThatContradictTheLauncher) {
   ASSERT_EQ(retort(std::string(kTraining) + "alone", folder_.path()).exit, 0);
   for (const std::string verb : {"sweep quickstart seed=1,2", "runs rerun alone"})
     EXPECT_THAT(launch(2, verb), Each(Field(&Ended::exit, 64))) << verb;
-  EXPECT_FALSE(fs::exists(folder_ / "refused")) << "nothing is written";
+  EXPECT_FALSE(fs::exists(folder_ / "refused")) << "no files are written";
 }
 
 TEST_F(LaunchedRanks, ReportRanksThatDoNotConnect) {

@@ -94,7 +94,7 @@ TEST_F(LaunchedSweep, RejectedArrayIsSubmittedAfterCorrection) {
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_THAT(file_text(folder_ / "s/launch/2/script.sh"),
               AllOf(HasSubstr("#SBATCH --partition=cpu\n"), HasSubstr("#SBATCH --gpus=1\n")))
-      << "device: auto is to find one";
+      << "device: auto may use a GPU";
 }
 
 TEST_F(LaunchedSweep, KubernetesGetsAManifestAndResultsAreCollected) {

@@ -87,7 +87,7 @@ TEST_F(Memory, ResumedRunAcceptsAnotherBudgetThatItFits) {
   const Ended raised = retort("resume run memory.budget=1GiB", folder_.path());
   EXPECT_EQ(raised.exit, 0) << raised.err;
   EXPECT_EQ(file_text(folder_ / "run/nodes/train/finished.json"), finished)
-      << "nothing is trained again for it";
+      << "training is not repeated";
   const Ended lowered = retort("resume run memory.budget=256MiB", folder_.path());
   EXPECT_EQ(lowered.exit, 0) << lowered.err;
   const Ended too_low = retort("resume run memory.budget=1MiB", folder_.path());
@@ -126,7 +126,7 @@ TEST_F(Memory, ResumedRunKeepsItsPlanUnderALargerBudget) {
   const Ended resumed = retort("resume run memory.budget=1GiB", folder_.path());
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("train: chosen when the run started: "));
-  EXPECT_EQ(step(), chosen) << "it is part of the bits";
+  EXPECT_EQ(step(), chosen) << "the plan affects the result";
 }
 
 TEST_F(Memory, RerunUsesTheRecordedPlan) {
@@ -142,7 +142,7 @@ TEST_F(Memory, RerunUsesTheRecordedPlan) {
   EXPECT_EQ(json::parse(file_text(plan("again"))).at("step"), recorded.at("step"));
   ASSERT_EQ(retort("runs rerun run run.dir=other seed=7", folder_.path()).exit, 0);
   EXPECT_EQ(json::parse(file_text(plan("other"))).at("step").at("micro_batch"), 0)
-      << "another training has its own";
+      << "a different run has its own plan";
 }
 
 TEST_F(Memory, MetricsAndLogReportMemory) {

@@ -73,7 +73,7 @@ TEST_F(OptimizerState, ResumedTrainingIsBitIdentical) {
 TEST_F(OptimizerState, PlanCountsAQuarterOfTheState) {
   const auto [full, all] = planned("");
   const auto [eight, less] = planned(k8Bits);
-  EXPECT_LT(eight, 0.35 * full) << "small weights keep full precision";
+  EXPECT_LT(eight, 0.35 * full) << "small weights keep 32-bit state";
   EXPECT_LT(less, all);
 }
 

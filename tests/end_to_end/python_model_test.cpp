@@ -343,7 +343,7 @@ TEST_F(DeepHostedModel, AnyNumberOfRanksNormalizesOverTheWholeBatch) {
   EXPECT_EQ(run.exit, 0) << run.err;
   const Ended again = train("device.count=3 memory.activation_checkpointing=block", "ranks-again");
   EXPECT_EQ(again.exit, 0) << again.err;
-  EXPECT_TRUE(weights("ranks-again") == weights("ranks")) << "the same bits every time";
+  EXPECT_TRUE(weights("ranks-again") == weights("ranks")) << "reproducible bit for bit";
 }
 
 TEST_F(DeepHostedModel, RanksNormalizeLayersOfTimm) {
@@ -630,7 +630,7 @@ TEST_F(DeepHostedModel, InvalidOutputsAreReported) {
               HasSubstr("returned outputs that do not depend on its weights"));
   EXPECT_THAT(returning("torch.zeros(len(x), 3)"),
               HasSubstr("returned outputs that do not depend on its weights"))
-      << "a device that it names needs a real step";
+      << "code that names a device needs a real step";
 }
 
 TEST_F(HostedModel, NonFiniteLossIsReportedWithItsStep) {

@@ -82,7 +82,7 @@ TEST_F(Ranks, TrainLikeASingleRank) {
     }
     EXPECT_EQ(values(name, "evaluate/top1").size(), values("one", "evaluate/top1").size());
     ASSERT_EQ(train(name + "-again", ranks).exit, 0);
-    EXPECT_TRUE(weights(name + "-again") == weights(name)) << "the same bits every time";
+    EXPECT_TRUE(weights(name + "-again") == weights(name)) << "reproducible bit for bit";
   }
 }
 
@@ -132,7 +132,7 @@ TEST_F(Ranks, RunStopsWhenOneIsKilledAndCanBeResumed) {
     EXPECT_EQ(killed.exit, 1) << killed.err;
     EXPECT_THAT(killed.err, HasSubstr("SIGKILL"));
     EXPECT_THAT(killed.err, Not(HasSubstr("has lost contact with another rank")))
-        << "the reason is shown alone";
+        << "only the cause is shown";
     EXPECT_THAT(killed.err, HasSubstr("retort resume"));
     const Ended resumed = retort("resume " + name, folder_.path());
     EXPECT_EQ(resumed.exit, 0) << resumed.err;
@@ -162,7 +162,7 @@ TEST_F(Ranks, AllRecoverWhenOneRunsOutOfMemory) {
     ASSERT_EQ(ended.exit, 0) << block << ended.err;
     recovered += ended.err.find("recovered once") != std::string::npos;
     EXPECT_EQ(values(name, "train/loss").size(), 4);
-    EXPECT_TRUE(weights(name) == weights("enough")) << "the step is repeated as it was";
+    EXPECT_TRUE(weights(name) == weights("enough")) << "the step is repeated exactly";
   }
   EXPECT_GT(recovered, 3);
 }
@@ -364,7 +364,7 @@ TEST_F(Ranks, NormalizeOverTheWholeBatch) {
     }
     const std::string name = "normed-" + std::to_string(ranks);
     train_normed(name + "-repeated", ranks);
-    EXPECT_TRUE(weights(name + "-repeated") == weights(name)) << "the same bits every time";
+    EXPECT_TRUE(weights(name + "-repeated") == weights(name)) << "reproducible bit for bit";
   }
 }
 

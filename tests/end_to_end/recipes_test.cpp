@@ -401,7 +401,8 @@ TEST_P(WholeEpoch, RunsWithAllClassesAndEveryVerbAcceptsIt) {
   if (is_few_shot()) {
     make_folders("five", 5, 3);
     verbs.push_back("predict run " + picture() + " --support five");
-    EXPECT_EQ(retort("export run", folder_.path()).exit, 78) << "no library has such networks";
+    EXPECT_EQ(retort("export run", folder_.path()).exit, 78)
+        << "no library supports these networks";
   } else {
     verbs.push_back("predict run " + picture());
     verbs.push_back("export run --merged --out exported --node " + training());

@@ -80,7 +80,7 @@ TEST_F(Reproduce, ChangedInputIsRejectedUnlessForced) {
   EXPECT_THAT(refused.err,
               HasSubstr("error[E0807]: the input /data/root has other files: 12 files with "));
   EXPECT_THAT(refused.err, HasSubstr("add --force, in which case the result may differ"));
-  EXPECT_FALSE(fs::exists(folder_ / "b")) << "said before anything is written";
+  EXPECT_FALSE(fs::exists(folder_ / "b")) << "reported before anything is written";
   const Ended forced = runs("rerun a run.dir=b --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;
   EXPECT_THAT(forced.err,

@@ -133,7 +133,8 @@ TEST_F(Serve, FollowsARunUntilItEnds) {
                 std::to_string(serving.port()) + serving.cookie() + "\r\n\r\n");
   EXPECT_THAT(follower.receive_until("event: report\n"),
               AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("event: progress\ndata: running")));
-  EXPECT_THAT(serving.get(run_address(listed)), HasSubstr("data-events=")) << "beside the stream";
+  EXPECT_THAT(serving.get(run_address(listed)), HasSubstr("data-events="))
+      << "while the stream is open";
   run_shell("kill -TERM $(cat live)", folder_.path());
   EXPECT_THAT(follower.receive_all(), testing::EndsWith("event: end\ndata: interrupted\n\n"));
 }

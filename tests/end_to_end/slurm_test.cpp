@@ -91,7 +91,7 @@ TEST_F(DeepSlurm, TwentyTrialsFinishOnceAlthoughTwoAreKilled) {
     EXPECT_EQ(trials[trial]["state"], "finished") << number;
     EXPECT_EQ(trials[trial]["attempts"], trial == 3 || trial == 7 ? 2 : 1) << number;
     EXPECT_FALSE(std::filesystem::exists(folder_ / ("s/" + number + ".attempt-1")))
-        << number << " was begun anew";
+        << number << " was restarted";
     const std::string metrics = file_text(folder_ / ("s/" + number + "/metrics.jsonl"));
     std::size_t evaluated = 0;
     for (std::size_t at = 0; (at = metrics.find("\"evaluate/top1\"", at)) != metrics.npos; ++at)
@@ -107,8 +107,7 @@ TEST_F(DeepSlurm, TwentyTrialsFinishOnceAlthoughTwoAreKilled) {
                    folder_.path())
                 .exit,
             0);
-  EXPECT_TRUE(weights("s", 3) == weights("here", 0))
-      << "what was killed has the bits of what was not";
+  EXPECT_TRUE(weights("s", 3) == weights("here", 0)) << "a killed trial gives the same bits";
   EXPECT_TRUE(weights("s", 7) == weights("here", 1));
 }
 

@@ -107,7 +107,7 @@ TEST_F(Sweep, TrialsThatDoNotFitTogetherAreRejected) {
                     " trials at a time may need [0-9.]+ GiB of the .*, [0-9.]+ [MG]iB: the plans "
                     "of trials 0, 1, 2, 3 and [0-9]+ more together"));
   EXPECT_THAT(refused.err, ContainsRegex("help: --slots [0-9]+ fits; use smaller batches"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "s")) << "nothing has begun";
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "s")) << "nothing was started";
 }
 
 TEST_F(Sweep, AutoUsesAsManySlotsAsFit) {
@@ -162,7 +162,7 @@ TEST_F(Sweep, SamplerGetsEveryResultAfterAKillAtAnyPoint) {
     }
     EXPECT_EQ(told, (std::map<int, int>{{0, 1}, {1, 1}, {2, 1}})) << count << ended.out;
     const json trials = last["results"]["trials"];
-    ASSERT_EQ(trials.size(), 3u) << count << ": none is asked for twice";
+    ASSERT_EQ(trials.size(), 3u) << count << ": no trial is requested twice";
     for (int trial = 0; trial < 3; ++trial)
       EXPECT_EQ(trials[trial]["overrides"], json::array({"seed=" + std::to_string(10 + trial)}))
           << count;
@@ -220,11 +220,11 @@ TEST_F(Sweep, FailureIsReportedAndCounted) {
   EXPECT_THAT(failed.out, testing::ContainsRegex("failed .* nowhere "));
   std::filesystem::create_directory_symlink("photos", folder_ / "nowhere");
   const Ended resumed = retort("sweep resume s --json", (folder_ / "photos"));
-  EXPECT_NE(resumed.exit, 0) << "there is no such sweep";
+  EXPECT_NE(resumed.exit, 0) << "the sweep does not exist there";
   const Ended whole = retort("sweep resume ../s --json", folder_ / "photos");
   EXPECT_EQ(whole.exit, 0) << whole.err;
   EXPECT_EQ(json::parse(whole.out)["result"]["trials"][1]["state"], "finished")
-      << "from another folder too";
+      << "also from another folder";
 }
 
 TEST_F(Sweep, EverySeedIsTestedOnTheSameImages) {
@@ -250,7 +250,7 @@ TEST_F(Sweep, EverySeedIsTestedOnTheSameImages) {
     return names.size();
   };
   EXPECT_EQ(tested("seed=1,2,3"), 1u);
-  EXPECT_GT(tested("seed=1,2,3 data.split.seed=null"), 1u) << "which follows the seed";
+  EXPECT_GT(tested("seed=1,2,3 data.split.seed=null"), 1u) << "null uses the run's seed";
 }
 
 TEST_F(Sweep, UnknownMetricIsRejectedBeforeTheSweep) {
@@ -302,7 +302,7 @@ TEST_F(Sweep, ExternalSamplerChoosesTheTrials) {
   EXPECT_EQ(lines[2]["best"], "smallest");
   EXPECT_EQ(lines[4]["refused"], 1);
   EXPECT_THAT(lines[4]["errors"][0].get<std::string>(), HasSubstr("'epoch'"));
-  EXPECT_EQ(lines[6]["trial"], 1) << "what was refused is no trial";
+  EXPECT_EQ(lines[6]["trial"], 1) << "rejected settings are not a trial";
   EXPECT_EQ(lines.back()["results"]["trials"].size(), 2u);
   EXPECT_THAT(file_text(folder_ / "s/recipes/1.yaml"), HasSubstr("\nseed: 3\n"));
   const Ended again = retort("sweep resume s", folder_.path());
@@ -323,7 +323,8 @@ TEST_F(Sweep, WorseTrialsStopEarly) {
   EXPECT_EQ(trials[1]["state"], "stopped");
   EXPECT_EQ(trials[1]["metrics"].size(), 1u);
   EXPECT_EQ(trials[2]["state"], "stopped");
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "s/1/nodes/train/checkpoints")) << "it has saved";
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "s/1/nodes/train/checkpoints"))
+      << "it saved before it stopped";
 }
 
 TEST_F(Sweep, SharedStagesAreComputedOnce) {
@@ -369,7 +370,7 @@ TEST_F(Sweep, ResumeReportsDifferences) {
   EXPECT_THAT(other.err, HasSubstr("it was started as `retort sweep classify data.root=photos "));
   EXPECT_THAT(resume(begun + "train.epochs=2 train.warm_start=null,nowhere --slots 512").err,
               HasSubstr("error[E0807]: this is not how the sweep was started"))
-      << "which is seen before any trial is planned";
+      << "reported before any trial is planned";
   const Ended same = resume(begun + "train.epochs=1 train.warm_start=null,nowhere --slots 4 -q");
   EXPECT_EQ(same.exit, 3) << same.err;
   EXPECT_THAT(resume("--slots 512").err,

@@ -83,7 +83,7 @@ TEST_F(Watch, SignalStopsOnlyTheWatcher) {
             kProgram +
             " watch s & watch=$!; sleep 0.5; kill -TERM $watch; wait $watch; watched=$?\n"
             "wait $sweep && exit $watched");
-  EXPECT_EQ(stopped.exit, 143) << "and the sweep has finished";
+  EXPECT_EQ(stopped.exit, 143) << "the watcher stopped and the sweep finished";
 }
 
 }  // namespace

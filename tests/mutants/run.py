@@ -306,15 +306,15 @@ def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--list", action="store_true", help="name the mutants")
-    parser.add_argument("--check", action="store_true", help="see that each applies and names tests; builds nothing")
+    parser.add_argument("--list", action="store_true", help="list the mutants")
+    parser.add_argument("--check", action="store_true", help="check that each applies and names tests; builds nothing")
     parser.add_argument("--only", metavar="NAME", action="append",
                         help="those whose name, 'room: what', has this in it; several times: those of any")
-    parser.add_argument("--half", choices=("runner", "stages"), help="those of one half")
-    parser.add_argument("--since", metavar="COMMIT", help="those that a commit does not have, or has otherwise")
+    parser.add_argument("--half", choices=("runner", "stages"), help="only those of one half")
+    parser.add_argument("--since", metavar="COMMIT", help="only those that are new or changed since a commit")
     parser.add_argument("--place", type=pathlib.Path, default=SOURCE / "build-mutants",
                         help="the folder of the copy, which holds its build too")
-    parser.add_argument("--resume", action="store_true", help="leave out what the same tree has been tried with")
+    parser.add_argument("--resume", action="store_true", help="skip mutants already tried with the same tree")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count(),
                         help="jobs of a build, and mutants that are tested at a time (default: one for each processor)")
     arguments = parser.parse_args()
