@@ -45,7 +45,7 @@ class DivisionOfARun : public testing::Test {
         "evaluate " + name + " run.dir=evaluated" + std::to_string(++evaluations_) + ' ' + more,
         folder_.path());
   }
-  /// What the last evaluation tested.
+  /// The predictions of the last evaluation.
   std::string tested() const { return predictions("evaluated" + std::to_string(evaluations_)); }
   std::string predictions(const std::string& run) const {
     return file_text(folder_ / (run + "/nodes/evaluate/predictions.csv"));

@@ -89,7 +89,7 @@ class Foreach : public testing::TestWithParam<TrainedTwice> {
   TemporaryFolder folder_;
 };
 
-TEST_P(Foreach, EachTrainingGivesTheSameResultAsAlone) {
+TEST_P(Foreach, EachTrainingIsIndependent) {
   const Ended both = run(GetParam().overrides + " run.dir=both");
   ASSERT_EQ(both.exit, 0) << both.err;
   ASSERT_EQ(nodes("both", "train").size(), 2U);

@@ -111,7 +111,7 @@ TEST_F(OneVsOne, TenNetworksVote) {
 
 // The network of a class pair depends only on its own training, not on the number of pairs or on
 // those before it.
-TEST_F(OneVsOne, EachPairGivesTheSameResultAsAlone) {
+TEST_F(OneVsOne, EachPairTrainsIndependently) {
   ASSERT_EQ(run("run.dir=ten").exit, 0);
   const auto ten = networks("ten");
   for (const std::string pair : {"0,1", "1,3", "3,4"}) {

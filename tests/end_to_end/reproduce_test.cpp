@@ -46,7 +46,7 @@ class Reproduce : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Reproduce, RecordAloneGivesTheSameBits) {
+TEST_F(Reproduce, RecordSufficesForTheSameBits) {
   const Ended again = runs("reproduce a run.dir=b --json");
   ASSERT_EQ(again.exit, 0) << again.err;
   const json found = json::parse(again.out)["result"];

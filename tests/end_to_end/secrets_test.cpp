@@ -96,7 +96,7 @@ TEST_F(LostSecret, IsRejectedIfGivenAgainIncorrectly) {
       HasSubstr("error[E0807]: the checkpoint was trained with different frozen weights: "));
 }
 
-TEST_F(LostSecret, OfTrainingIsNotRequiredForPrediction) {
+TEST_F(LostSecret, IsNotRequiredIfOnlyTrainingNeededIt) {
   run("run classify '+vars.secret_start=first' 'train.warm_start=${vars.secret_start}' epochs=1 "
       "run.dir=run");
   ASSERT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), HasSubstr("  warm_start: '***'\n"));
@@ -241,7 +241,7 @@ TEST_F(PlantedSecret, StaysOutOfTheOutputOfEveryVerb) {
     expect_nowhere(command);
 }
 
-TEST_F(PlantedSecret, InAUrlStaysOutOfMessagesAndPlans) {
+TEST_F(PlantedSecret, StaysOutOfMessagesIfItIsInAUrl) {
   const std::string url = "http://me:" + std::string(kSecret) + "@127.0.0.1:1/x";
   const std::string local = "finetune data=image_folder data.root=photos model/backbone=local ";
   for (const std::string& command :
@@ -274,7 +274,7 @@ TEST_F(PlantedSecret, InAUrlStaysOutOfMessagesAndPlans) {
     expect_nowhere(command);
 }
 
-TEST_F(PlantedSecret, InAFolderOrItemStaysOutOfOutputAndNames) {
+TEST_F(PlantedSecret, StaysOutOfOutputIfItIsInAFolderOrItem) {
   const std::string root = "'data.root=${oc.env:MY_ROOT_KEY}' ";
   ASSERT_EQ(shell("retort run " + base_ + "run.dir=run -q").exit, 0);
   const Ended evaluated = shell("retort evaluate run run.dir=evaluated " + root);
