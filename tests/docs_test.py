@@ -232,7 +232,7 @@ def check_usage(program, place, words):
 def check_long(program, place, line, folder):
     words = command_words(line)
     if not words or words[0] != "retort":
-        return fail(place, f"is no command of retort: {line}")
+        return fail(place, f"is not a retort command: {line}")
     verb = check_usage(program, place, words)
     if verb not in RECIPE_VERBS:
         return
@@ -316,7 +316,7 @@ def check_features(program, text, folder):
     for code in re.findall(r"`([a-z_./]+(?:=[^`]+)?)`", table):
         line = f"retort validate flowers.yaml {code}" if "=" in code else f"retort explain {code}"
         if (said := program.run(line, folder)).returncode != 0:
-            fail("README.md", f"{code} is no option\n{said.stderr}")
+            fail("README.md", f"{code} is not an option\n{said.stderr}")
 
 
 def check_page(program, root, name, text, folder):
@@ -335,7 +335,7 @@ def check_page(program, root, name, text, folder):
         how = info.split(" ", 1)
         if how[0] not in ("sh", "bash", "console", "shell"):
             if re.search(r"^\$? *retort [a-z]", block, re.M):
-                fail(f"{name}:{start}", "a command stands in a block that is not `sh run`, `sh long` or `sh system`")
+                fail(f"{name}:{start}", "a command is in a block that is not `sh run`, `sh long` or `sh system`")
             continue
         if info not in ("sh run", "sh long", "sh system"):
             fail(f"{name}:{start}", f"the fence `{info}` does not say run, long or system (a picture of text: text)")

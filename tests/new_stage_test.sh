@@ -44,8 +44,8 @@ train: {kind: $2, epochs: 2, batch_size: 6, checkpoint: {every: {steps: 1}}}
 evaluate: {kind: $3}
 EOF
   local said
-  if said=$("$retort" validate recipe.yaml data.image_size=20 2>&1); then fail "$2 takes images that are no whole patches"; fi
-  grep -qF "the data's image size 20 is not a multiple of patch_size 8" <<<"$said" || fail "$2 refuses an image size by: $said"
+  if said=$("$retort" validate recipe.yaml data.image_size=20 2>&1); then fail "$2 accepts images that do not divide into patches"; fi
+  grep -qF "the data's image size 20 is not a multiple of patch_size 8" <<<"$said" || fail "$2 rejects an image size with: $said"
   "$retort" plan recipe.yaml --json >plan.json || fail "there is no plan: $(cat plan.json)"
   local node
   for node in train evaluate; do
@@ -58,7 +58,7 @@ EOF
   fi
   "$retort" resume killed -q || fail "$2 does not resume"
   cmp "$(best_weights whole)" "$(best_weights killed)" || fail "$2 was killed and resumed, and ends otherwise"
-  "$retort" evaluate whole run.dir=again -q || fail "what $2 has trained cannot be evaluated"
+  "$retort" evaluate whole run.dir=again -q || fail "a model trained with $2 cannot be evaluated"
   [ -n "$(evaluated whole)" ] || fail "$3 measures nothing"
   [ "$(evaluated whole)" = "$(evaluated again)" ] || fail "$3 gives other numbers: $(evaluated whole; evaluated again)"
   "$retort" predict whole photos --out predictions.csv || fail "nothing can be predicted with $2"

@@ -42,5 +42,5 @@ sources = sorted(path for path in (root / half).rglob("*.cpp") if path.name not 
 unit = "".join(f'#include "{path.relative_to(root)}"\n' for path in sources)
 done = subprocess.run([*flags, "-Werror", "-fsyntax-only", "-x", "c++", "-"], input=unit, text=True, cwd=build)
 if done.returncode != 0:
-    print(f"the {len(sources)} sources of {half}/ do not compile as one unit: give what collides names that differ")
+    print(f"the {len(sources)} sources of {half}/ do not compile as one unit: rename what collides")
 sys.exit(1 if done.returncode else 0)

@@ -49,7 +49,7 @@ took=$((SECONDS - began))
 [ -e run/summary.json ] || fail "the run has left no record"
 echo "installed and trained in $took s"
 
-inside python - <<'PYTHON' || fail "pip sees another package than was meant"
+inside python - <<'PYTHON' || fail "pip installed an unexpected package"
 import base64, hashlib, importlib.metadata as metadata
 retort = metadata.distribution("retort")
 assert retort.requires == ["torch==2.11.*"], retort.requires

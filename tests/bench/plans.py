@@ -88,9 +88,9 @@ def plans(arguments, results):
             results["plans"][title] = one
             ratios.append(one["planned"] / one["counted"])
             rows.append((title, f"{one['planned'] / 1e6:.1f}", f"{one['scratch'] / 1e6:.1f}", f"{one['counted'] / 1e6:.1f}", f"{ratios[-1]:.3f}"))
-    print("\nWhat trainings of the recipes' networks were planned to need, and took")
+    print("\nPlanned and used memory of the recipes' networks")
     table(rows)
     median = statistics.median(ratios)
     print(f"  planned / counted: least {min(ratios):.3f} (1 at least), median {median:.3f} ({MEDIAN} at most), worst {max(ratios):.3f} ({WORST} at most)")
     if min(ratios) < 1 or median > MEDIAN or max(ratios) > WORST:
-        print("  This is not what is promised.")
+        print("  This breaks the promise.")

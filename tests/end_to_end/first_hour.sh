@@ -6,7 +6,7 @@ set -uo pipefail
 
 retort=$(realpath "$1")
 if [ ! -d "$2" ]; then
-  echo "skipped: there are no photographs in $2"
+  echo "skipped: there are no images in $2"
   [ -z "${RETORT_REQUIRE_SHARED:-}" ] && exit 77 || exit 1
 fi
 photos=$(realpath "$2")
@@ -87,14 +87,14 @@ rm "photos/$first/moving.gif" "photos/$first/notes.txt" && rmdir photos/.hidden
 run 0 predict first one.jpg
 says out "one.jpg"
 run 0 predict first photos --json
-tail -1 out | python3 -c 'import json, sys; json.load(sys.stdin)["retort"]' || fail "the last line is no document"
+tail -1 out | python3 -c 'import json, sys; json.load(sys.stdin)["retort"]' || fail "the last line is not a document"
 "$retort" predict first photos 2>err | head -1 >out
 [ ! -s err ] || is_silent_about err "error"
 run_full() { "$retort" "$@" >/dev/full 2>err; [ $? = 74 ] || fail "retort $* into a full disk does not end with 74"; }
 run_full stages
 run_full predict first one.jpg -q
 run 66 run flowers.yaml data.root=nowhere --json
-python3 -c 'import json; json.load(open("out"))["errors"][0]["code"]' || fail "errors are no JSON"
+python3 -c 'import json; json.load(open("out"))["errors"][0]["code"]' || fail "errors are not JSON"
 
 # A damaged checkpoint is reported, not replaced; resume repairs it.
 newest=$(ls -d first/nodes/train/checkpoints/step-* | tail -1)

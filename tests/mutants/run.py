@@ -46,7 +46,7 @@ def mutants_at(commit):
     git, here = ["git", "-C", SOURCE], HERE.relative_to(SOURCE)
     listed = subprocess.run([*git, "ls-tree", "--name-only", commit, f"{here}/"], capture_output=True, text=True)
     if listed.returncode != 0:
-        sys.exit(f"'{commit}' is no commit: {listed.stderr.strip()}")
+        sys.exit(f"'{commit}' is not a commit: {listed.stderr.strip()}")
     paths = [pathlib.Path(line) for line in listed.stdout.splitlines() if line.endswith(".mutants")]
     return [(path.stem, subprocess.check_output([*git, "show", f"{commit}:{path}"], text=True)) for path in paths]
 
@@ -77,7 +77,7 @@ def names_a_test(pattern, tests):
 def elsewhere(mutant):
     found = [str(path.relative_to(SOURCE)) for room in ("runner", "stages") for path in (SOURCE / room).rglob("*")
              if path.suffix in (".h", ".cpp") and mutant.places(path.read_text())]
-    return f"; it stands in {', '.join(found)}" if found else ""
+    return f"; it is in {', '.join(found)}" if found else ""
 
 
 def complaints(mutants):
@@ -95,14 +95,14 @@ def complaints(mutants):
         if not mutant.file.startswith(("runner/", "stages/")) or not path.is_file():
             complain(f"there is no file '{mutant.file}'{elsewhere(mutant)}")
         elif places != 1:
-            complain(f"the old text stands {places} times in {mutant.file}" + ("" if places else elsewhere(mutant)))
+            complain(f"the old text occurs {places} times in {mutant.file}" + ("" if places else elsewhere(mutant)))
         if mutant.old.split() == mutant.new.split():
             complain("it changes nothing")
         if not mutant.tests:
             complain("it names no tests")
         for program, patterns in mutant.tests:
             if program not in PROGRAMS:
-                complain(f"there is no program of tests '{program}'")
+                complain(f"there is no test program '{program}'")
                 continue
             if program not in tests:
                 tests[program] = tests_in(PROGRAMS[program][0])

@@ -263,7 +263,7 @@ void compare_refused(const RecordedCase& recorded) {
     const SavedAdapter saved = read_adapter(recorded.path / "adapter");
     attach(loaded, saved, saved.config.options);
     load_adapter(loaded.lora, saved, module_names(loaded.layout));
-    ADD_FAILURE() << "the adapter was taken";
+    ADD_FAILURE() << "the adapter was accepted";
   } catch (const runner::StageError& error) {
     EXPECT_NE(lower_case(error.what()).find(lower_case(wanted)), std::string::npos) << error.what();
     EXPECT_EQ(error.option, "/adapter");
