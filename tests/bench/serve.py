@@ -1,4 +1,4 @@
-"""How fast `retort serve` answers when a folder has many runs."""
+"""The response time of `retort serve` for a folder with many runs."""
 
 import http.client
 import json
@@ -18,7 +18,7 @@ ASKED = ("/", "/?sort=result", "/?state=finished&page=50", "/?text=probe", "/?te
 
 
 def make_runs(folder, count):
-    """Writes small records, as of runs of a probe that have finished."""
+    """Writes small records of finished runs."""
     for number in range(count):
         run = folder / f"2026-{1 + number % 12:02}-01" / f"{number:05}"
         node = run / "nodes/train"
