@@ -131,7 +131,7 @@ std::set<std::string> written_commands(const std::filesystem::path& folder) {
   return commands;
 }
 
-TEST(PublishedCommands, AllOfTheWriteUpsAreThere) {
+TEST(PublishedCommands, AllCommandsOfTheWriteUpsAreCovered) {
   const auto folder = shared_data("sources");
   RETORT_NEEDS_SHARED(folder);
   std::set<std::string> known;

@@ -81,7 +81,7 @@ TEST_F(MlflowRunTest, BatchesStayWithinTheLimits) {
   for (const SeenRequest& request : mlflow_.seen()) EXPECT_LT(request.body.size(), 1'000'000u);
 }
 
-TEST_F(MlflowRunTest, ResumedRunGoesOnInTheSameRun) {
+TEST_F(MlflowRunTest, ResumedRunContinuesTheSameRun) {
   measure({0.5, 0.4, 0.3});
   {
     MlflowRun killed = run(described());
@@ -101,7 +101,7 @@ TEST_F(MlflowRunTest, ResumedRunGoesOnInTheSameRun) {
   EXPECT_THAT(mlflow_.run().tags, Contains(Pair("retort.resumed.train.epochs", "9")));
 }
 
-TEST_F(MlflowRunTest, OtherValuesOfAResumedRunAreSent) {
+TEST_F(MlflowRunTest, ChangedValuesOfAResumedRunAreSent) {
   measure({0.5, 0.4});
   {
     MlflowRun killed = run(described());
@@ -122,7 +122,7 @@ TEST_F(MlflowRunTest, OtherValuesOfAResumedRunAreSent) {
   EXPECT_EQ(mlflow_.run().count("train/loss"), 4u);
 }
 
-TEST_F(MlflowRunTest, LostAnswerCreatesNoSecondRun) {
+TEST_F(MlflowRunTest, LostAnswerDoesNotCreateASecondRun) {
   mlflow_.fail("runs/create", 500, /*is_done=*/true);
   MlflowRun tracked = run(described());
   EXPECT_THROW(tracked.begin(), TrackingError);
@@ -131,7 +131,7 @@ TEST_F(MlflowRunTest, LostAnswerCreatesNoSecondRun) {
   EXPECT_EQ(mlflow_.runs().size(), 1u);
 }
 
-TEST_F(MlflowRunTest, ExportedTwiceSendsNothingTwice) {
+TEST_F(MlflowRunTest, SecondExportSendsNothingTwice) {
   measure({0.5, 0.4});
   for (int i = 0; i < 2; ++i) {
     MlflowRun exported = run(described());
@@ -144,7 +144,7 @@ TEST_F(MlflowRunTest, ExportedTwiceSendsNothingTwice) {
   EXPECT_EQ(mlflow_.run().metrics.size(), 2u);
 }
 
-TEST_F(MlflowRunTest, RunThatWasRemovedThereIsSentAgain) {
+TEST_F(MlflowRunTest, RunRemovedFromTheServerIsSentAgain) {
   measure({0.5});
   MlflowRun first = run(described());
   send_all(first);

@@ -32,7 +32,7 @@ Graph of_features() {
   return graph;
 }
 
-TEST(KeptArtifacts, PartThatOnlyPassesThroughIsWantedWhereItComesOut) {
+TEST(KeptArtifacts, PassedThroughPartIsKeptForItsConsumer) {
   const Graph graph = of_features();
   const std::vector<bool> all(graph.nodes.size(), true);
   const CheckpointSources none, trained = {{"train", {}}};
@@ -42,7 +42,7 @@ TEST(KeptArtifacts, PartThatOnlyPassesThroughIsWantedWhereItComesOut) {
   EXPECT_THAT(kept.wanted(1), UnorderedElementsAre("test"));
 }
 
-TEST(KeptArtifacts, WhatIsNotRunWantsNothing) {
+TEST(KeptArtifacts, SkippedNodesNeedNoArtifacts) {
   const Graph graph = of_features();
   const CheckpointSources none;
   EXPECT_THAT(KeptArtifacts(graph, none, {true, true, true, false}).wanted(0),

@@ -236,7 +236,7 @@ TEST_F(ReuseTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
   for (const std::string& node : flushed_) EXPECT_EQ(node.find("too late"), node.npos) << node;
 }
 
-TEST_F(ReuseTest, RunThatComesSecondWaitsForTheFirst) {
+TEST_F(ReuseTest, SecondRunWaitsForTheFirst) {
   run("a", chain());
   // As if "a" had the features still to finish.
   const fs::path finished = entry(), aside = folder_ / "aside";
@@ -258,7 +258,7 @@ TEST_F(ReuseTest, RunThatComesSecondWaitsForTheFirst) {
   EXPECT_TRUE(fs::exists(finished));
 }
 
-TEST_F(ReuseTest, NobodyWaitsForWhatIsNotTaken) {
+TEST_F(ReuseTest, RunsWithoutReuseDoNotWait) {
   run("a", chain());
   const auto turn = turn_at(entry());
   EXPECT_THAT(run("b", chain(), Which::kNone),
@@ -285,7 +285,7 @@ TEST_F(ReuseTest, SecondRunReadsWhatTheFirstComputed) {
   EXPECT_THAT(said(), ElementsAre("features from b"));
 }
 
-TEST_F(ReuseTest, EveryNodeIsReusedWhereThatIsWanted) {
+TEST_F(ReuseTest, EveryNodeIsReusedOnRequest) {
   run("a", chain());
   EXPECT_THAT(run("b", chain(), Which::kAll),
               ElementsAre("source"));  // which has no files that could be taken
@@ -295,7 +295,7 @@ TEST_F(ReuseTest, EveryNodeIsReusedWhereThatIsWanted) {
   EXPECT_EQ(folder_.read("b/nodes/train/checkpoints/weights"), "weights");
 }
 
-TEST_F(ReuseTest, TrainingIsTakenOverWhereItsWeightsAreNeeded) {
+TEST_F(ReuseTest, TrainingIsReusedIfItsWeightsAreNeeded) {
   run("a", chain());
   std::vector<Node> nodes = chain();
   nodes[3] = kept_node("test", "test.keeping_leaf", 200, {2});
@@ -318,7 +318,7 @@ TEST_F(ReuseTest, DamagedWeightsAreTrainedAgain) {
           "train: computed again: the results of an earlier run are missing or have changed"));
 }
 
-TEST_F(ReuseTest, NothingIsReusedWhereThatIsNotWanted) {
+TEST_F(ReuseTest, ReuseCanBeDisabled) {
   run("a", chain());
   EXPECT_THAT(run("b", chain(), Which::kNone),
               ElementsAre("source", "computed", "trained", "computed"));
@@ -327,7 +327,7 @@ TEST_F(ReuseTest, NothingIsReusedWhereThatIsNotWanted) {
   EXPECT_THAT(run("c", chain()), ElementsAre("source", "read", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, ChangedFieldIsNamed) {
+TEST_F(ReuseTest, ChangedFieldIsReported) {
   run("a", chain());
   EXPECT_THAT(run("b", chain(2)), ElementsAre("source", "computed", "trained", "computed"));
   EXPECT_THAT(said(), ElementsAre("features: computed again: data.plus was 1 and is now 2"));
@@ -343,7 +343,7 @@ TEST_F(ReuseTest, ChangedFieldIsNamed) {
           "have changed"));
 }
 
-TEST_F(ReuseTest, NearestFormerNodeIsTheOneThatIsNamed) {
+TEST_F(ReuseTest, NearestEarlierNodeIsReported) {
   run("a", chain(1, 10));
   run("b", chain(2, 20));
   run("c", chain(1, 30));
@@ -351,7 +351,7 @@ TEST_F(ReuseTest, NearestFormerNodeIsTheOneThatIsNamed) {
   EXPECT_THAT(said(), ElementsAre("features: computed again: features.plus was 20 and is now 40"));
 }
 
-TEST_F(ReuseTest, SeedDoesNotMatterWhereAStageSaysSo) {
+TEST_F(ReuseTest, SeedIsIgnoredIfTheStageDeclaresIt) {
   run("a", chain());
   std::vector<Node> nodes = chain();
   for (Node& node : nodes) node.seed = 8;
@@ -359,7 +359,7 @@ TEST_F(ReuseTest, SeedDoesNotMatterWhereAStageSaysSo) {
   EXPECT_THAT(said(), testing::Contains("train: computed again: train.seed was 7 and is now 8"));
 }
 
-TEST_F(ReuseTest, IndexThatNamesFilesElsewhereIsNotFollowed) {
+TEST_F(ReuseTest, IndexEntryOutsideTheNodesFolderIsIgnored) {
   run("a", chain());
   auto json = nlohmann::json::parse(std::ifstream(entry()));
   // The same file, and yet a name that leads out of the folder it is put in.
@@ -368,7 +368,7 @@ TEST_F(ReuseTest, IndexThatNamesFilesElsewhereIsNotFollowed) {
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "computed", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, DamagedFileIsPassedOver) {
+TEST_F(ReuseTest, DamagedFileIsNotReused) {
   run("a", chain());
   std::ofstream(folder_ / "a/nodes/features/sum.safetensors") << "xx";  // as long as before
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "computed", "trained", "computed"));
@@ -388,7 +388,7 @@ TEST_F(ReuseTest, DamagedFileIsPassedOver) {
   EXPECT_THAT(run("d", chain()), ElementsAre("source", "read", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, DamagedEntryIsPassedOverAndRemoved) {
+TEST_F(ReuseTest, DamagedEntryIsSkippedAndRemoved) {
   for (const std::string damage :
        {"", "{", "[1]", R"({"schema": 1})", R"({"schema": 1, "run": "/", "date": "",
        "files": [["../../../etc/passwd", 1, 1]], "metrics": 0, "document": {}})"}) {
@@ -404,7 +404,7 @@ TEST_F(ReuseTest, DamagedEntryIsPassedOverAndRemoved) {
   }
 }
 
-TEST_F(ReuseTest, EntryOfAnotherNodeIsNotTaken) {
+TEST_F(ReuseTest, EntryOfAnotherNodeIsNotReused) {
   run("a", chain());
   const fs::path right = entry(), kept = folder_ / "kept";
   fs::copy_file(right, kept);
@@ -414,13 +414,13 @@ TEST_F(ReuseTest, EntryOfAnotherNodeIsNotTaken) {
   EXPECT_THAT(run("c", chain(2)), ElementsAre("source", "computed", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, RecordWithoutItsMetricsIsNotTaken) {
+TEST_F(ReuseTest, RecordWithoutMetricsIsNotReused) {
   run("a", chain());
   fs::remove(folder_ / "a/metrics.jsonl");
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "computed", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, SmokeRunNeitherTakesNorLeavesAnything) {
+TEST_F(ReuseTest, SmokeRunNeitherReusesNorEntersNodes) {
   smoke_ = true;
   run("a", chain());
   EXPECT_FALSE(fs::exists(folder_ / "index"));
@@ -431,7 +431,7 @@ TEST_F(ReuseTest, SmokeRunNeitherTakesNorLeavesAnything) {
               ElementsAre("source", "computed", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, WhatFollowsFromOtherWeightsIsNeitherTakenNorLeft) {
+TEST_F(ReuseTest, ResultsOfOtherWeightsAreNeitherReusedNorEntered) {
   run("a", chain());
   checkpoints_ = {
       {"train", {folder_ / "a/nodes/train/checkpoints", CheckpointSource::Choice::kLatest}}};
@@ -441,14 +441,14 @@ TEST_F(ReuseTest, WhatFollowsFromOtherWeightsIsNeitherTakenNorLeft) {
   EXPECT_FALSE(read_finished(folder_ / "b/nodes/features")->reuse_key.empty());
 }
 
-TEST_F(ReuseTest, WhatIsMadeByTheRunItselfIsKnownAgain) {
+TEST_F(ReuseTest, InputsCreatedByTheRunAreRecognized) {
   world_outside = "nothing yet";
   EXPECT_THAT(run("a", chain()),
               ElementsAre("source", "wants out", "computed", "trained", "computed"));
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "wants out", "read", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, WhatChangedWhileItWasReadIsNotLeft) {
+TEST_F(ReuseTest, InputsThatChangeDuringTheRunAreNotEntered) {
   world_outside = "about to change";
   run("a", chain());
   EXPECT_FALSE(fs::exists(folder_ / "index"));
@@ -466,7 +466,7 @@ TEST_F(ReuseTest, ResumedRunReadsItsOwnFiles) {
   EXPECT_THAT(run("a", chain()), ElementsAre("source", "wants out", "computed", "trained"));
 }
 
-TEST_F(ReuseTest, ResumedRunTellsOnceMoreWhatItHasReused) {
+TEST_F(ReuseTest, ResumedRunReportsReusedNodesAgain) {
   run("a", chain());
   run("b", chain(), Which::kAll);
   resume_ = true;
@@ -474,13 +474,13 @@ TEST_F(ReuseTest, ResumedRunTellsOnceMoreWhatItHasReused) {
   EXPECT_THAT(said(), ElementsAre("features from a", "train from a", "test from a"));
 }
 
-TEST_F(ReuseTest, IndexThatCannotBeWrittenSpoilsNoRun) {
+TEST_F(ReuseTest, UnwritableIndexIsNotAnError) {
   std::ofstream(folder_ / "index") << "in the way";
   EXPECT_THAT(run("a", {kept_node("features", "test.keeping", 1)}), ElementsAre("computed"));
   EXPECT_THAT(said(), ElementsAre(HasSubstr("features: later runs cannot reuse it: ")));
 }
 
-TEST_F(ReuseTest, DataAreNotComputedForATrainingThatIsDone) {
+TEST_F(ReuseTest, DataAreNotComputedForAFinishedTraining) {
   std::vector<Node> nodes = {kept_node("data", "test.source", 1),
                              kept_node("train", "train.test", 0, {0})};
   nodes[1].inputs[0].type = ArtifactType::kDataset;

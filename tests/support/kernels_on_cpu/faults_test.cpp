@@ -72,7 +72,7 @@ TEST(KernelsOnCpu, MemoryThatIsNotOnTheDeviceIsAFault) {
   EXPECT_THROW(reverse_blocks(x.data(), y.data(), kBlocks, Mistake::kNone), std::runtime_error);
 }
 
-TEST(KernelsOnCpu, ReadingWhatNothingHasWrittenIsAFault) {
+TEST(KernelsOnCpu, ReadingUnwrittenMemoryIsAFault) {
   EXPECT_EQ(fault_of(Mistake::kReadsOutput),
             "reverse: thread 0 of block 0 reads 4 bytes at byte 0 of y, which nothing has written");
   // An earlier block has written there.
@@ -113,7 +113,7 @@ TEST(KernelsOnCpu, BlocksThatShareAnElementAreAFault) {
             "the same launch");
 }
 
-TEST(KernelsOnCpu, EmptyGridIsRefused) {
+TEST(KernelsOnCpu, EmptyGridIsRejected) {
   EXPECT_THROW(reverse_blocks(nullptr, nullptr, 0, Mistake::kNone), std::runtime_error);
 }
 

@@ -25,11 +25,11 @@ struct Repeatable : stages::TinyTraining {
   }
 };
 
-TEST(RefusedBlocks, TrainingIsThatOfACpuBitForBit) {
+TEST(RefusedBlocks, TrainingMatchesTheCpuBitForBit) {
   EXPECT_TRUE(Repeatable("cuda:0").weights().equal(Repeatable("cpu").weights()));
 }
 
-TEST(RefusedBlocks, CostNothingButTheRepetition) {
+TEST(RefusedBlocks, OnlyCauseARepetition) {
   Repeatable whole("cuda:0");
   const std::int64_t before = card_allocator().blocks_allocated();
   const at::Tensor expected = whole.weights();

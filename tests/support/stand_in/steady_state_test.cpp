@@ -66,7 +66,7 @@ Counts of_steps(const Variant& variant) {
   return of_training(variant, 2 * kSteps) - shorter;
 }
 
-TEST(SteadyState, HostWaitsOnceAStepAndOnlyForTheStepBefore) {
+TEST(SteadyState, HostWaitsOncePerStepForThePreviousStep) {
   for (const Variant& variant : variants()) {
     const Counts steps = of_steps(variant);
     EXPECT_EQ(steps.waits, kSteps) << variant.name;
@@ -75,7 +75,7 @@ TEST(SteadyState, HostWaitsOnceAStepAndOnlyForTheStepBefore) {
   }
 }
 
-TEST(SteadyState, BatchesComeFromPinnedMemoryAndNothingElseDoes) {
+TEST(SteadyState, OnlyBatchesAreCopiedToTheGpu) {
   const Variant& plain = variants().front();
   const Counts steps = of_steps(plain);
   constexpr std::int64_t kOfSample = 2 * sizeof(float) + sizeof(std::int64_t);
@@ -84,7 +84,7 @@ TEST(SteadyState, BatchesComeFromPinnedMemoryAndNothingElseDoes) {
     EXPECT_EQ(of_steps(variant).pageable_copies, 0) << variant.name;
 }
 
-TEST(SteadyState, OneCopyOfAStepBringsItsNumbersToTheHost) {
+TEST(SteadyState, OneCopyPerStepBringsItsMetricsToTheHost) {
   for (const Variant& variant : variants())
     EXPECT_EQ(of_steps(variant).copies_to_host, kSteps) << variant.name;
 }
@@ -118,7 +118,7 @@ std::int64_t launches_of_commit(const stages::OptimizerOptions& rule, int count)
   return (counts() - before).launches;
 }
 
-TEST(SteadyState, LaunchesOfOptimizerClippingAndAverageDoNotGrowWithTheParameters) {
+TEST(SteadyState, LaunchesDoNotGrowWithTheNumberOfParameters) {
   for (const stages::OptimizerOptions& rule :
        {stages::OptimizerOptions(stages::adamw(0.1)),
         stages::OptimizerOptions(stages::SgdOptions{.learning_rate = 0.1}),

@@ -73,7 +73,7 @@ class Commands : public testing::TestWithParam<TextCase> {
   std::string arguments;
 };
 
-TEST_P(Commands, SayWhatTheyDo) {
+TEST_P(Commands, PrintTheExpectedOutput) {
   ASSERT_NE(arguments, "") << "a case runs retort";
   const Ended ended =
       sections.contains("answer")
@@ -88,7 +88,7 @@ TEST_P(Commands, SayWhatTheyDo) {
 }
 
 /// What help says to type is understood, and does not end in the mistake that it was meant for.
-TEST_P(Commands, AdviceLeadsSomewhere) {
+TEST_P(Commands, AdviceCanBeFollowed) {
   static const std::regex kHelp("  help: ([^\n]*)"), kPlace("\\b[A-Z]{2,}\\b|…"),
       kWord("\n  1 \\| ([^\n]*)\n");
   const std::string said = sections["err"];

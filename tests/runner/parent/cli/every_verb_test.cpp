@@ -220,7 +220,7 @@ class EveryVerb : public testing::TestWithParam<GoodLine> {
   RecordedRuns runs_;
 };
 
-TEST(FileSizeLimit, IsTheUsersAndLeavesNothingHalfWritten) {
+TEST(FileSizeLimit, IsReportedAndLeavesNoPartialFiles) {
   const TemporaryFolder folder, beside;
   const std::string program = install_with_worker(beside.path(), "exit:1").string();
   const Ended ended =
@@ -244,13 +244,13 @@ TEST(EveryVerbTable, NamesEveryVerb) {
   EXPECT_EQ(tried, known);
 }
 
-TEST_P(EveryVerb, EndsWell) {
+TEST_P(EveryVerb, Succeeds) {
   const Ended ended = run("");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_NE(ended.out, "");
 }
 
-TEST_P(EveryVerb, EndsWith74WhereItsResultsCannotBeWritten) {
+TEST_P(EveryVerb, EndsWith74IfItsResultsCannotBeWritten) {
   const Ended ended = run(" >/dev/full");
   EXPECT_EQ(ended.exit, 74) << ended.err;
   EXPECT_THAT(ended.err,
@@ -266,7 +266,7 @@ TEST_P(EveryVerb, EndsWith74WithoutStandardOutput) {
       testing::EndsWith("error[E0802]: cannot write to standard output: Bad file descriptor\n"));
 }
 
-TEST_P(EveryVerb, EndsLikeCatWhereNobodyReadsItsResults) {
+TEST_P(EveryVerb, EndsBySigpipeIfItsReaderIsGone) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);
@@ -281,7 +281,7 @@ TEST_P(EveryVerb, EndsLikeCatWhereNobodyReadsItsResults) {
 
 class EveryWorker : public EveryVerb {};
 
-TEST_P(EveryWorker, ShowsItsLogWhereAsked) {
+TEST_P(EveryWorker, ShowsItsLogOnRequest) {
   const Ended ended = run(" --log-level debug");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const std::string shown = ended.err + runs_.read("r/log.txt") + runs_.read("e/log.txt") +
@@ -317,7 +317,7 @@ TEST_P(EveryVerb, PrintsErrorsAsJsonToo) {
   if (GetParam().arguments.find(" quickstart") != std::string::npos) is_refused(" no.such=1", 78);
 }
 
-TEST(EveryVerbTable, PrintsEveryShapeThatIsDescribed) {
+TEST(EveryVerbTable, PrintsEveryDescribedShape) {
   // An export to MLflow needs a server, and `serve` ends by a signal alone.
   std::set<std::string> printed = {"envelope.json", "export_mlflow.json", "serve.json"}, described;
   for (const auto& entry : std::filesystem::directory_iterator(RETORT_SOURCE_DIR "/schemas/output"))

@@ -128,7 +128,7 @@ std::string literals_of(const std::string& source) {
   return all;
 }
 
-TEST(MentionedFlags, OfLiteralsAreFlagsOfTheVerbTheyAreMentionedWith) {
+TEST(MentionedFlags, LiteralsMentionOnlyFlagsOfTheirVerb) {
   int seen = 0;
   for (const char* half : {"runner", "stages"}) {
     for (const auto& file : fs::recursive_directory_iterator(fs::path(RETORT_SOURCE_DIR) / half)) {
@@ -141,7 +141,7 @@ TEST(MentionedFlags, OfLiteralsAreFlagsOfTheVerbTheyAreMentionedWith) {
   EXPECT_GT(seen, 200);
 }
 
-TEST(MentionedFlags, OfHelpsAndSchemasAreFlagsOfTheVerb) {
+TEST(MentionedFlags, HelpAndSchemasMentionOnlyKnownFlags) {
   for (const auto& [verb, own] : flags_of_verbs()) {
     const auto help = parse_command_line(std::vector<std::string>{verb, "--help"});
     ASSERT_TRUE(help) << verb;
@@ -154,7 +154,7 @@ TEST(MentionedFlags, OfHelpsAndSchemasAreFlagsOfTheVerb) {
   }
 }
 
-TEST(MentionedFlags, OfExpectedMessagesAreFlags) {
+TEST(MentionedFlags, ExpectedMessagesMentionOnlyKnownFlags) {
   const fs::path cases = fs::path(RETORT_SOURCE_DIR) / "tests/cases";
   for (const auto& file : fs::recursive_directory_iterator(cases)) {
     // Commands of other programs are translated there.
@@ -167,7 +167,7 @@ TEST(MentionedFlags, OfExpectedMessagesAreFlags) {
   }
 }
 
-TEST(MentionedFlags, AreFoundWhereTheyAreNotThere) {
+TEST(MentionedFlags, UnknownFlagsAreFound) {
   EXPECT_THAT(unknown_flags("write --frce, or --gpu; a--b and --lr_rate are none"),
               testing::ElementsAre("--frce"));
   EXPECT_THAT(unknown_flags("`retort runs ls . --smoke` or `retort run a --smoke`"),

@@ -19,7 +19,7 @@ constexpr char kRecipe[] =
 
 class MisplacedScalars : public testing::TestWithParam<std::string> {};
 
-TEST_P(MisplacedScalars, AreRefusedAtTheirPlaceWhereAMappingIsExpected) {
+TEST_P(MisplacedScalars, AreRejectedAtTheirLocation) {
   const TemporaryFolder folder;
   for (const std::string value : {"3", "x", "true", "[1]", "null"}) {
     std::string recipe = kRecipe;

@@ -38,7 +38,7 @@ int outcome_with(rlim_t soft, rlim_t hard) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
 }
 
-TEST(StackLimit, LowOneIsRaisedAsFarAsTheSystemAllows) {
+TEST(StackLimit, LowLimitIsRaisedAsFarAsTheSystemAllows) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer needs more of the stack";
   EXPECT_EQ(outcome_with(512 << 10, 8 << 20), 0);
   EXPECT_EQ(outcome_with(512 << 10, 2 << 20), 0);

@@ -109,7 +109,7 @@ void expect_all_said(const Words& recipes, const std::string& root, const Schema
 
 class DeclaredEffects : public testing::TestWithParam<std::string> {};
 
-TEST_P(DeclaredEffects, OptionIsSaidToHaveNoneWhereASchemaSaysSo) {
+TEST_P(DeclaredEffects, UnmetConditionsAreReported) {
   const Kind& kind = *shipped_schemas().kind(GetParam());
   const std::string root = kind.name == "data.features" ? "features" : kind.family;
   expect_all_said(recipes_with(kind), root, *shipped_schemas().node(kind.file));
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DeclaredEffects, testing::ValuesIn(names_of_kind
                            return name;
                          });
 
-TEST(DeclaredEffectsOfRecipes, OptionIsSaidToHaveNoneWhereASchemaSaysSo) {
+TEST(DeclaredEffectsOfRecipes, UnmetConditionsAreReported) {
   const SchemaNode& recipe = *shipped_schemas().node("recipe.schema.json");
   for (const char* key : {"device", "sweep"})
     expect_all_said({"data: {kind: data.cub200, root: x}\n"}, key, *recipe.property(key));

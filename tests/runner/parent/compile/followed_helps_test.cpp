@@ -116,7 +116,7 @@ void expect_helps_lead_on(const std::string& recipe, const PlacedRule& placed, c
   }
 }
 
-TEST(FollowedHelps, WhatTheHelpOfARuleSaysToWriteLeadsOn) {
+TEST(FollowedHelps, HelpOfEveryRuleCanBeFollowed) {
   std::size_t followed = 0;
   for (const Kind& kind : shipped_schemas().kinds()) {
     const std::string recipe = recipe_with(kind);
@@ -203,7 +203,7 @@ std::vector<std::filesystem::path> sources_of_programs() {
   return files;
 }
 
-TEST(FollowedHelps, OptionThatATextNamesIsDeclared) {
+TEST(FollowedHelps, OptionsNamedInTextsAreDeclared) {
   static const std::regex kOption(
       R"((?:^|[^A-Za-z0-9_./-])((?:data|model|memory|train|evaluate|device|run|sweep)(?:\.[a-z_][a-z_0-9]*)+)(?:=|: |[^A-Za-z0-9_./(*]|$))");
   static const std::set<std::string> kFiles = {"jsonl", "json",        "yaml", "svg", "txt",

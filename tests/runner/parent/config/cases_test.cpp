@@ -134,7 +134,7 @@ TEST_P(Cases, Compose) {
 }
 
 /// Whoever types what a help says to type has one mistake less.
-TEST_P(Cases, AdviceLeadsSomewhere) {
+TEST_P(Cases, AdviceCanBeFollowed) {
   const auto found = GetParam().sections.find("command");
   const std::vector<std::string> command =
       found == GetParam().sections.end() ? words("") : words(found->second);

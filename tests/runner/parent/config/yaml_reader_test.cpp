@@ -33,7 +33,7 @@ TEST(YamlReader, QuotedScalarsStayStrings) {
             R"({"a":"1","b":"true","c":"2\n","d":"3"})");
 }
 
-TEST(YamlReader, EveryNodeKnowsItsPlace) {
+TEST(YamlReader, EveryNodeHasItsLocation) {
   Sources sources;
   const auto value = read_yaml(sources.add("a.yaml", "train:\n  epochs: 3\n  layers: [1, x]\n"));
   const Value& train = *value->find("train");
@@ -46,7 +46,7 @@ TEST(YamlReader, EveryNodeKnowsItsPlace) {
   EXPECT_EQ((*layers.value.list())[1].where.column, 15);
 }
 
-TEST(YamlReader, AllDuplicateKeysAtOnceWithTheFirstPlace) {
+TEST(YamlReader, AllDuplicateKeysAreReportedAtOnce) {
   EXPECT_EQ(read("a: 1\na: 2\nb: {c: 1, c: 2}\n"),
             "a.yaml:2:1: error[E0102]: duplicate key 'a'\n"
             "  2 | a: 2\n"
@@ -89,7 +89,7 @@ TEST(YamlReader, KeysKeepTheirType) {
   EXPECT_TRUE(value->find("16"));
 }
 
-TEST(YamlReader, KeysThatLookAlikeAreTheSame) {
+TEST(YamlReader, KeysWithTheSameTextAreDuplicates) {
   EXPECT_THAT(read("1: x\n'1': y\n"),
               testing::StartsWith("a.yaml:2:1: error[E0102]: duplicate key '1'\n"));
 }
@@ -104,7 +104,7 @@ TEST(YamlReader, KeysThatAreNullOrContainersAreRefused) {
               testing::HasSubstr("a key must be a name or a number, not a list"));
 }
 
-TEST(YamlReader, AliasesAndMergeKeys) {
+TEST(YamlReader, ReadsAliasesAndMergeKeys) {
   EXPECT_EQ(read("a: &x {b: 1, c: 2}\nd: *x\n"), R"({"a":{"b":1,"c":2},"d":{"b":1,"c":2}})");
   EXPECT_EQ(read("a: &x {b: 1, c: 2}\nd: {c: 3, <<: *x}\n"),
             R"({"a":{"b":1,"c":2},"d":{"b":1,"c":3}})");
@@ -129,7 +129,7 @@ TEST(YamlReader, AliasBombIsRefused) {
               testing::HasSubstr("error[E0106]: aliases expand to more than 10000 values"));
 }
 
-TEST(YamlReader, AliasesMayExpandToTenThousandValuesAndNoMore) {
+TEST(YamlReader, AliasesExpandToAtMostTenThousandValues) {
   const auto aliased = [](int count) {
     std::string text = "a: &a [";
     for (int i = 0; i < 98; ++i) text += "1,";
@@ -228,7 +228,7 @@ std::string warnings(const std::string& text) {
   return out.str();
 }
 
-TEST(YamlReader, WordsThatAreBooleansToYamlAloneAreWarnedOf) {
+TEST(YamlReader, YamlOnlyBooleansCauseWarnings) {
   EXPECT_EQ(warnings("a: yes\nb: true\nc: 'no'\n"),
             "a.yaml:1:4: warning[E0111]: 'yes' without quotes is the boolean true\n"
             "  1 | a: yes\n"
@@ -237,7 +237,7 @@ TEST(YamlReader, WordsThatAreBooleansToYamlAloneAreWarnedOf) {
   EXPECT_THAT(warnings("on: 1\n"), testing::HasSubstr("'on' without quotes is the boolean true"));
 }
 
-TEST(YamlReader, NumbersInUnusualBasesAreWarnedOf) {
+TEST(YamlReader, NumbersInUnusualBasesCauseWarnings) {
   EXPECT_THAT(warnings("a: 010\n"),
               testing::HasSubstr("'010' without quotes is an octal number: 8"));
   EXPECT_THAT(warnings("a: 1:30\n"),
@@ -255,7 +255,7 @@ TEST(YamlReader, WarningsOfOneFileAreBounded) {
   EXPECT_EQ(found.size(), 100u);
 }
 
-TEST(YamlReader, SyntaxErrorsSayWhatHelps) {
+TEST(YamlReader, SyntaxErrorsSuggestARemedy) {
   EXPECT_EQ(read("a: [${c}]\n"),
             "a.yaml:1:6: error[E0101]: cannot read the YAML: end of sequence flow not found\n"
             "  1 | a: [${c}]\n"

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 using DeviceSearchTest = TakeDeviceTest;
 
-TEST_F(DeviceSearchTest, WaitsUntilMemoryIsFreeAtTwoLooksInARow) {
+TEST_F(DeviceSearchTest, WaitsUntilMemoryIsFreeInTwoConsecutiveChecks) {
   machine_.gpu(80, 2).holders = {{4711, FakeMachine::gib(78)}};
   wish_.wait = true;
   wish_.need = FakeMachine::gib(12);
@@ -42,7 +42,7 @@ TEST_F(DeviceSearchTest, WaitsUntilMemoryIsFreeAtTwoLooksInARow) {
           HasSubstr("device: GPU 0 (NVIDIA A100 80GB), 50 GiB of 80 GiB free; 12 GiB needed")));
 }
 
-TEST_F(DeviceSearchTest, WaitEndsAtItsTimeOut) {
+TEST_F(DeviceSearchTest, WaitEndsAtItsTimeout) {
   machine_.gpu(80, 2);
   wish_.wait = true;
   wish_.timeout = 100s;
@@ -75,7 +75,7 @@ TEST_F(DeviceSearchTest, SignalEndsAWait) {
   EXPECT_EQ(exit_code(terminated.errors()), ExitCode::kTerminated);
 }
 
-TEST_F(DeviceSearchTest, RunThatHasLeftAGpuTakesAnotherWhateverItsRecipeNames) {
+TEST_F(DeviceSearchTest, RunThatLeftAGpuTakesAnotherDespiteItsRecipe) {
   machine_.gpu(80, 80);
   machine_.gpu(80, 20);
   machine_.gpu(80, 40);
@@ -98,7 +98,7 @@ TEST_F(DeviceSearchTest, RunThatHasLeftAGpuTakesAnotherWhateverItsRecipeNames) {
             "device 'cuda' is not available: the run has tried every GPU that it may use");
 }
 
-TEST_F(DeviceSearchTest, LastLookOfAWaitCounts) {
+TEST_F(DeviceSearchTest, LastCheckOfAWaitCounts) {
   machine_.gpu(80, 2);
   wish_.wait = true;
   wish_.timeout = 45s;
@@ -109,7 +109,7 @@ TEST_F(DeviceSearchTest, LastLookOfAWaitCounts) {
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
 }
 
-TEST_F(DeviceSearchTest, WaitThatWasInVainMayFallBack) {
+TEST_F(DeviceSearchTest, TimedOutWaitMayFallBack) {
   machine_.gpu(80, 2);
   wish_.wait = true;
   wish_.fallback = {"cpu"};
@@ -130,7 +130,7 @@ TEST_F(DeviceSearchTest, DeviceThatVanishesEndsTheWait) {
             "GPU 0: it is lost: it has fallen off the bus or failed; restart the machine");
 }
 
-TEST_F(DeviceSearchTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
+TEST_F(DeviceSearchTest, WaitsForAnotherRunOfTheSameUser) {
   machine_.gpu(80, 80);
   auto other = take(12);
   wish_.wait = true;
@@ -146,7 +146,7 @@ TEST_F(DeviceSearchTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
             "  GPU 0 (NVIDIA A100 80GB): 80 GiB of 80 GiB free; another run of yours uses it");
 }
 
-TEST_F(DeviceSearchTest, WhoComesLaterLeavesItToThoseWhoWait) {
+TEST_F(DeviceSearchTest, LaterRunYieldsToWaitingRuns) {
   machine_.gpu(80, 80);
   machine_.gpu(80, 40);
   const auto folder = LockFolder::open(locks());
@@ -158,7 +158,7 @@ TEST_F(DeviceSearchTest, WhoComesLaterLeavesItToThoseWhoWait) {
   EXPECT_THAT(told(take(12)), HasSubstr("every GPU with enough memory is in use"));
 }
 
-TEST_F(DeviceSearchTest, WhoWaitsForMoreThanThereIsHoldsNobodyUp) {
+TEST_F(DeviceSearchTest, TicketForTooMuchMemoryIsIgnored) {
   machine_.gpu(80, 40);
   const auto folder = LockFolder::open(locks());
   ASSERT_TRUE(folder);
@@ -166,7 +166,7 @@ TEST_F(DeviceSearchTest, WhoWaitsForMoreThanThereIsHoldsNobodyUp) {
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
 }
 
-TEST_F(DeviceSearchTest, WhoWaitsForAnotherGpuHoldsNobodyUp) {
+TEST_F(DeviceSearchTest, TicketForAnotherGpuIsIgnored) {
   machine_.gpu(80, 80);
   const auto folder = LockFolder::open(locks());
   ASSERT_TRUE(folder);
@@ -174,7 +174,7 @@ TEST_F(DeviceSearchTest, WhoWaitsForAnotherGpuHoldsNobodyUp) {
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
 }
 
-TEST_F(DeviceSearchTest, WaitEndsOnceItIsKnownThatNothingWillDo) {
+TEST_F(DeviceSearchTest, WaitEndsOnceNoGpuCanSuffice) {
   machine_.gpu(80, 80);
   auto other = take(12);
   wish_.wait = true;
@@ -183,7 +183,7 @@ TEST_F(DeviceSearchTest, WaitEndsOnceItIsKnownThatNothingWillDo) {
   EXPECT_EQ(machine_.time.time_since_epoch(), 2 * 30s);
 }
 
-TEST_F(DeviceSearchTest, OncePlannedAWaitLeavesWhatIsTooSmallToOthers) {
+TEST_F(DeviceSearchTest, PlannedWaitLeavesSmallGpusToOthers) {
   machine_.gpu(80, 40);
   auto other = take(12);
   wish_.wait = true;

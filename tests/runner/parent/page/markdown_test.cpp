@@ -17,7 +17,7 @@ TEST(Markdown, IsReadableAsText) {
             "|\n\n<details><summary>recipe</summary>\n\n```\nlr: 0.1\n```\n\n</details>\n");
 }
 
-TEST(Markdown, TextStaysText) {
+TEST(Markdown, SpecialCharactersAreEscaped) {
   Document document{.title = "<b>", .blocks = {}};
   document.say("a|b *c* `d` [e](f) # ~ @g $h$ _i_ \\ & !\nj");
   EXPECT_EQ(markdown(document),

@@ -27,7 +27,7 @@ std::vector<std::string> texts(const std::vector<RecordChange>& changes) {
   return result;
 }
 
-TEST(RecordChanges, PlaceTimeAndJobDoNotCount) {
+TEST(RecordChanges, FolderTimeAndJobDoNotCount) {
   ordered_json now = environment();
   now["system"]["kernel"] = "Linux 6.2";
   now["memory_bytes"] = 2;
@@ -36,7 +36,7 @@ TEST(RecordChanges, PlaceTimeAndJobDoNotCount) {
   EXPECT_THAT(environment_changes(environment(), now), IsEmpty());
 }
 
-TEST(RecordChanges, AllThatBearsOnBitsIsNamed) {
+TEST(RecordChanges, EverythingThatAffectsBitsIsReported) {
   ordered_json now = environment();
   now["retort"] = "0.1.0-cd";
   now["versions"]["libtorch"] = "2.12.0";
@@ -58,7 +58,7 @@ TEST(RecordChanges, AllThatBearsOnBitsIsNamed) {
           "the variable OMP_NUM_THREADS was 2 and is now not set"));
 }
 
-TEST(RecordChanges, ChangedInputIsAnotherResult) {
+TEST(RecordChanges, ChangedInputChangesTheWholeResult) {
   ordered_json before = environment(), now = environment();
   before["inputs"] = ordered_json::parse(
       R"({"/data/root": {"files": 1, "bytes": 2, "names": "x", "contents": "y"}})");
@@ -73,7 +73,7 @@ TEST(RecordChanges, ChangedInputIsAnotherResult) {
   EXPECT_THAT(environment_changes(before, now), IsEmpty());
 }
 
-TEST(RecordChanges, PackagesOfPythonMayMatter) {
+TEST(RecordChanges, ChangedPythonPackagesAreReported) {
   ordered_json before = environment(), now = environment();
   before["python"] = {{"version", "3.11.2"},
                       {"packages", {{"numpy", "2.1"}, {"timm", "1.0"}, {"old", "1"}}}};
@@ -102,7 +102,7 @@ TEST(RecordChanges, ManyPackagesAreCounted) {
   EXPECT_EQ(found[5], "2 other Python packages differ");
 }
 
-TEST(RecordChanges, KindOfAnotherVersionIsAnotherResult) {
+TEST(RecordChanges, NewKindVersionChangesTheWholeResult) {
   Graph graph;
   graph.nodes = {{"train.0", "train", "train.supervised", {}, "/train", {}},
                  {"train.1", "train", "train.supervised", {}, "/train", {}}};
@@ -117,7 +117,7 @@ TEST(RecordChanges, KindOfAnotherVersionIsAnotherResult) {
   EXPECT_THAT(kind_changes(record, graph), IsEmpty());
 }
 
-TEST(RecordChanges, DamagedRecordsSayNothing) {
+TEST(RecordChanges, DamagedRecordsReportNoChanges) {
   for (const char* text :
        {"null", "3", "[1]", "{}", R"({"variables": 3, "cpu": [], "inputs": "x", "nodes": 5})",
         R"({"cpu": {"instruction_sets": 7}, "versions": null})"}) {

@@ -33,7 +33,7 @@ PairedClassifiers compared(std::initializer_list<int> counts, std::uint64_t seed
   return compare_classifiers(run, base, seed);
 }
 
-TEST(PairedClassifiers, TestIsExactAndMid) {
+TEST(PairedClassifiers, ExactAndMidPValuesAreCorrect) {
   // Twice the 1 + 10 + 45 ways of at most 2 heads in 10 tosses, of 1024; and once the 45 of exactly
   // 2 less.
   const PairedClassifiers one = compared({30, 8, 2, 5});
@@ -49,7 +49,7 @@ TEST(PairedClassifiers, TestIsExactAndMid) {
   EXPECT_NEAR(compared({0, 1, 0, 0}).mid_p, 0.5, 1e-12);
 }
 
-TEST(PairedClassifiers, EqualOnesDoNotDiffer) {
+TEST(PairedClassifiers, EqualClassifiersDoNotDiffer) {
   for (const auto& one : {compared({3, 0, 0, 4}), compared({0, 5, 5, 0})}) {
     EXPECT_EQ(one.p_value, 1);
     EXPECT_NEAR(one.mid_p, 1, 1e-12);
@@ -58,7 +58,7 @@ TEST(PairedClassifiers, EqualOnesDoNotDiffer) {
   EXPECT_EQ(compared({3, 0, 0, 4}).accuracy.high, 0);
 }
 
-TEST(PairedClassifiers, IntervalIsThatOfPairs) {
+TEST(PairedClassifiers, IntervalMatchesThePairedFormula) {
   const PairedClassifiers one = compared({600, 150, 50, 200});
   EXPECT_NEAR(one.accuracy.value, 0.1, 1e-12);
   // The deviation of a difference that is 1, -1 or 0 with these shares, over the root of 1000.
@@ -68,7 +68,7 @@ TEST(PairedClassifiers, IntervalIsThatOfPairs) {
   EXPECT_EQ(one.mean_per_class.low, one.accuracy.low) << "there is one class";
 }
 
-TEST(PairedClassifiers, SmallClassesCountAsMuchPerClass) {
+TEST(PairedClassifiers, SmallClassesCountEquallyInTheMeanPerClass) {
   std::vector<RecordedPrediction> run, base;
   add(run, base, "large", {90, 0, 10, 0});
   add(run, base, "small", {0, 5, 0, 5});
@@ -125,7 +125,7 @@ TEST_F(PairedRuns, SamplesArePairedByName) {
               HasSubstr("b against a          +50.00 %  +0.00 % to +100.00 %"));
 }
 
-TEST_F(PairedRuns, OtherSamplesAreRefused) {
+TEST_F(PairedRuns, DifferentSamplesAreRejected) {
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,cat,cat\nz.jpg,dog,dog\n"),
             "'b' was evaluated on different samples than 'a': 'y,1.jpg' is in only one of them");
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,cat,cat\n"),
@@ -135,7 +135,7 @@ TEST_F(PairedRuns, OtherSamplesAreRefused) {
             "'cat' in the other");
 }
 
-TEST_F(PairedRuns, FilesThatSayNothingAreNamed) {
+TEST_F(PairedRuns, UnusableFilesAreReported) {
   EXPECT_EQ(refusal(kBase, "name,label,predicted\n"), "'b' was evaluated on no samples");
   EXPECT_EQ(refusal(kBase, "name,label\nx,a\n"),
             "'/b/nodes/evaluate/predictions.csv' cannot be used: it has no column 'predicted'");

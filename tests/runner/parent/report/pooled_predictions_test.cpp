@@ -66,7 +66,7 @@ TEST_F(PooledPredictions, MetricsAreOverAllTables) {
   for (const auto& [name, value] : expected) EXPECT_NEAR(found.at(name), value, 1e-15) << name;
 }
 
-TEST_F(PooledPredictions, TopKThatTheTablesLackIsLeftOut) {
+TEST_F(PooledPredictions, MissingTopKIsLeftOut) {
   EXPECT_FALSE(values(pooled_metrics(std::vector{table(kFirst)}, {4}, 0)).contains("top4"));
 }
 
@@ -81,7 +81,7 @@ TEST_F(PooledPredictions, GradesHaveAKappa) {
   EXPECT_NEAR(values(pooled).at("quadratic_kappa"), 1 - (0 + 0 + 1 + 4) * 4 / by_chance, 1e-15);
 }
 
-TEST_F(PooledPredictions, LossIsThatOfTheLabels) {
+TEST_F(PooledPredictions, LossComesFromTheLabelProbabilities) {
   const std::vector<PredictionTable> tables = {
       table("name,label,predicted,label_probability\n1,a,a,0.5\n2,b,a,0.25\n"),
       table("name,label,predicted,label_probability\n3,a,a,1\n")};
@@ -101,7 +101,7 @@ TEST_F(PooledPredictions, GradesHaveALossAndAnArea) {
   EXPECT_NEAR(found.at("log_loss"), -std::log(0.75 * 0.5 * 0.75 * 0.375) / 4, 1e-15);
 }
 
-TEST_F(PooledPredictions, SeveralLabelsAreMeasuredEachAndTogether) {
+TEST_F(PooledPredictions, MultipleLabelsAreMeasuredSeparatelyAndTogether) {
   const std::vector<PredictionTable> tables = {
       table("name,label,predicted,correct,p_a,p_ab\n1,a,a,true,0.9,0.2\n2,a|ab,ab,false,0.4,0.8\n"),
       table("name,label,predicted,correct,p_a,p_ab\n3,ab,a|ab,false,0.6,0.8\n4,,,true,0.4,0.1\n"
@@ -146,14 +146,14 @@ TEST_F(PooledPredictions, NumbersHaveErrors) {
   EXPECT_EQ(found.at("r2"), ((1 - 2.25 / 8.75) + (1 - 14.0 / 275)) / 2);
 }
 
-TEST_F(PooledPredictions, EqualNumbersHaveNoShareExplained) {
+TEST_F(PooledPredictions, ConstantTargetsHaveNoR2) {
   const auto found = values(pooled_metrics(
       std::vector{table("name,target,prediction,group\n1,2,1,p\n2,2,3,p\n")}, {}, 0));
   EXPECT_EQ(found.at("mae"), 1);
   EXPECT_FALSE(found.contains("r2"));
 }
 
-TEST_F(PooledPredictions, OtherTablesDetermineNothing) {
+TEST_F(PooledPredictions, OtherTablesGiveNoMetrics) {
   EXPECT_EQ(pooled_metrics(std::vector{table("name,output_0\n1,2\n")}, {}, 0).samples, 0);
   EXPECT_EQ(pooled_metrics(std::vector{table("name,target,prediction\n1,2,2\n"),
                                        table("name,label,predicted\n2,a,a\n")},
@@ -162,7 +162,7 @@ TEST_F(PooledPredictions, OtherTablesDetermineNothing) {
             0);
 }
 
-TEST_F(PooledPredictions, SameSeedSameInterval) {
+TEST_F(PooledPredictions, SameSeedGivesTheSameInterval) {
   const std::vector<PredictionTable> tables = {table(kFirst), table(kSecond)};
   const auto interval = [&](std::uint64_t seed) {
     const BootstrapInterval found = pooled_metrics(tables, {}, seed).metrics.front().interval;
@@ -173,7 +173,7 @@ TEST_F(PooledPredictions, SameSeedSameInterval) {
   EXPECT_GT(interval(3).second, 0.5);
 }
 
-TEST_F(PooledPredictions, IntervalOfAnAccuracyIsThatOfItsDistribution) {
+TEST_F(PooledPredictions, AccuracyIntervalMatchesItsDistribution) {
   // Of 400 samples, 300 are right: draws have a deviation of sqrt(0.75 * 0.25 / 400) = 0.02165, and
   // the interval 1.96 times that on each side. Draws are multiples of 1 / 400 = 0.0025, and the
   // standard error of this percentile of 10,000 draws is sqrt(0.025 * 0.975 / 10,000) / 2.7 =
@@ -198,13 +198,13 @@ TEST_F(PooledPredictions, GroupsAreDrawnAsAWhole) {
   EXPECT_EQ(pooled.metrics.front().interval.high, 1);
 }
 
-TEST_F(PooledPredictions, SampleWithoutAGroupIsAlone) {
+TEST_F(PooledPredictions, SampleWithoutAGroupIsItsOwnGroup) {
   const PooledMetrics pooled = pooled_metrics(
       std::vector{table("name,label,predicted,group\n1,a,a,p\n2,a,a,\n3,a,a,p\n4,a,a,\n")}, {}, 0);
   EXPECT_EQ(pooled.groups, 3);
 }
 
-TEST_F(PooledPredictions, TableThatIsDamagedIsNamed) {
+TEST_F(PooledPredictions, DamagedTableIsReported) {
   EXPECT_REFUSED(errors(""), kDamagedRecord, "", "it is empty");
   EXPECT_REFUSED(errors("name,label\n"), kDamagedRecord, "", "it has no column 'predicted'");
   EXPECT_REFUSED(errors("name,label,predicted\na,b\n"), kDamagedRecord, "",
@@ -215,7 +215,7 @@ TEST_F(PooledPredictions, TableThatIsDamagedIsNamed) {
     EXPECT_REFUSED(errors(text), kDamagedRecord, "", "one of its numbers is not a number");
 }
 
-TEST_F(PooledPredictions, MissingTableIsSaid) {
+TEST_F(PooledPredictions, MissingTableIsReported) {
   EXPECT_REFUSED(read_prediction_table(folder_.path(), "evaluate"), kNoResults, "",
                  "predictions.csv");
 }

@@ -11,13 +11,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(SignalWait, LastsAsLongAsItIsTold) {
+TEST(SignalWait, LastsTheGivenTime) {
   SignalWait wait;
   EXPECT_EQ(wait(0ms), std::nullopt);
   EXPECT_EQ(wait(1ms), std::nullopt);
 }
 
-TEST(SignalWait, EndsWithTheSignalThatAsksForTheEnd) {
+TEST(SignalWait, EndsWithATerminatingSignal) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     SignalWait wait;
     kill(getpid(), SIGWINCH);  // which does not
@@ -26,7 +26,7 @@ TEST(SignalWait, EndsWithTheSignalThatAsksForTheEnd) {
   }
 }
 
-TEST(SignalWait, HearsWhatCameBeforeIt) {
+TEST(SignalWait, ReceivesEarlierSignals) {
   const SignalSource before;
   kill(getpid(), SIGTERM);
   SignalWait wait;

@@ -40,7 +40,7 @@ class TrackingTest : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(TrackingTest, ProgramGetsTwoLinesAndItsAnswerIsReturned) {
+TEST_F(TrackingTest, ProgramReceivesTwoLinesAndItsAnswerIsReturned) {
   const auto done = track("read request; read end; echo \"$end\" > " + (folder_ / "end").string() +
                           "; echo '{\"done\": {\"sent\": 3}}' >&3\n");
   ASSERT_TRUE(done);

@@ -62,7 +62,7 @@ std::string complaints(const fs::path& form, const std::string& yaml) {
   return text;
 }
 
-TEST(EditorSchema, ShippedFormsAreThoseOfTheSchemas) {
+TEST(EditorSchema, ShippedFormsMatchTheSchemas) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
   std::size_t shipped = 0;
@@ -78,7 +78,7 @@ TEST(EditorSchema, ShippedFormsAreThoseOfTheSchemas) {
   }
 }
 
-TEST(EditorSchema, EveryShippedFileFitsTheFormThatItsFirstLineNames) {
+TEST(EditorSchema, EveryShippedFileFitsTheFormInItsFirstLine) {
   const std::string start = "# yaml-language-server: $schema=";
   std::size_t files = 0;
   for (const char* folder : {"recipes", "experiments"}) {

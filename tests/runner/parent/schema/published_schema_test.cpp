@@ -29,7 +29,7 @@ void expect_self_contained(const Json& json, const Json& document, bool is_names
   }
 }
 
-TEST(PublishedSchema, PublishedSchemasNeedNoOtherFile) {
+TEST(PublishedSchema, PublishedSchemasAreSelfContained) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
   std::vector<std::string> names = {"recipe"};
@@ -46,7 +46,7 @@ TEST(PublishedSchema, PublishedSchemasNeedNoOtherFile) {
   }
 }
 
-TEST(PublishedSchema, RulesThatKindsShareAreLeftOut) {
+TEST(PublishedSchema, SharedRulesOfKindsAreLeftOut) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
   const auto published = published_schema(*schemas, "train.supervised");

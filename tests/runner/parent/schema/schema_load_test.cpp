@@ -47,7 +47,7 @@ TEST(SchemaLoad, KeywordOfWrongTypeIsRefused) {
       ElementsAre("/multipleOf: schemas/a.schema.json: 'multipleOf' must be a number above 0"));
 }
 
-TEST(SchemaLoad, ReferenceThatGoesNowhereIsRefused) {
+TEST(SchemaLoad, DanglingReferenceIsRejected) {
   EXPECT_THAT(
       refused(R"({"properties": {"a": {"$ref": "#/definitions/b"}}})"),
       ElementsAre(
@@ -58,7 +58,7 @@ TEST(SchemaLoad, ReferenceThatGoesNowhereIsRefused) {
               ElementsAre("/$ref: schemas/a.schema.json: there is no schema at '#/%zz'"));
 }
 
-TEST(SchemaLoad, CirclesAreRefused) {
+TEST(SchemaLoad, CyclesAreRejected) {
   EXPECT_THAT(refused(R"({"$ref": "#"})"),
               ElementsAre(": schemas/a.schema.json: $ref refers to itself"));
   EXPECT_THAT(refused(R"({"allOf": [{"$ref": "#"}]})"),
@@ -68,7 +68,7 @@ TEST(SchemaLoad, CirclesAreRefused) {
   EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#"}}})"), IsEmpty());
 }
 
-TEST(SchemaLoad, OtherNamesThatNothingReadsAreRefused) {
+TEST(SchemaLoad, UnreadOtherNamesAreRejected) {
   constexpr auto kKey = R"({"properties": {"a": {"properties": {"b": {"x-other-names": ["c"]}}}}})";
   EXPECT_THAT(refused(kKey, "recipe.schema.json"), IsEmpty());
   EXPECT_THAT(refused(kKey), ElementsAre("/properties/a/properties/b/x-other-names: "
@@ -82,7 +82,7 @@ TEST(SchemaLoad, InvalidDefaultIsRefused) {
                           "expected an integer of at least 1, got 0"));
 }
 
-TEST(SchemaLoad, KeyWrittenTwiceIsRefused) {
+TEST(SchemaLoad, DuplicateKeyIsRejected) {
   EXPECT_THAT(
       refused(R"({"type": "object", "type": "string"})"),
       ElementsAre(
@@ -114,7 +114,7 @@ TEST(SchemaLoad, TitleOfKindIsItsPath) {
               ElementsAre("/title: schemas/train/fit.schema.json: the title must be 'train.fit'"));
 }
 
-TEST(SchemaLoad, PortTypeThatDoesNotExistIsRefused) {
+TEST(SchemaLoad, UnknownPortTypeIsRejected) {
   EXPECT_THAT(
       said(SchemaSet::load(
           schema_texts({{"train/fit.schema.json", R"({"title": "train.fit", "description": "Fits.",
@@ -127,7 +127,7 @@ TEST(SchemaLoad, PortTypeThatDoesNotExistIsRefused) {
           "/x-outputs/out: schemas/train/fit.schema.json: a port does not accept 'many' here"));
 }
 
-TEST(SchemaLoad, KindTellsPortsVersionAndSummary) {
+TEST(SchemaLoad, KindHasPortsVersionAndSummary) {
   const SchemaSet schemas = small_schemas();
   const Kind* kind = schemas.kind("train.fit");
   ASSERT_TRUE(kind);
@@ -157,7 +157,7 @@ TEST(SchemaLoad, KindThatRunsPythonHasAnEntry) {
                   "'entry' of type 'string'"));
 }
 
-TEST(SchemaLoad, KindsAreSortedAndSubKindsAreNotAmongThem) {
+TEST(SchemaLoad, KindsAreSortedWithoutSubKinds) {
   std::vector<std::string> names;
   const SchemaSet schemas = small_schemas();
   for (const Kind& kind : schemas.kinds()) names.push_back(kind.name);
@@ -167,7 +167,7 @@ TEST(SchemaLoad, KindsAreSortedAndSubKindsAreNotAmongThem) {
   EXPECT_EQ(schemas.nearest_kind("qqqqqqqqqqq"), "");
 }
 
-TEST(SchemaLoad, OpenedFilesAreReadWhenTheyAreNeeded) {
+TEST(SchemaLoad, OpenedFilesAreReadOnDemand) {
   const SchemaTexts texts = schema_texts({
       {"train/broken.schema.json", R"({"title": )"},
       {"train/fit.schema.json", R"({"title": "train.fit", "description": "Fits.", "type": "object",
@@ -190,7 +190,7 @@ TEST(SchemaLoad, OpenedFilesAreReadWhenTheyAreNeeded) {
   EXPECT_THROW(schemas.document("train/optimizer/broken"), std::logic_error);
 }
 
-TEST(SchemaLoad, OpenedSchemasAreThoseThatAreLoaded) {
+TEST(SchemaLoad, OpenedSchemasEqualLoadedOnes) {
   const auto loaded = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(loaded);
   const SchemaSet opened = SchemaSet::open(embedded_schemas());

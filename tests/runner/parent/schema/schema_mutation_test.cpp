@@ -34,7 +34,7 @@ std::string mutated(std::string text, std::mt19937& random) {
   return text;
 }
 
-TEST(SchemaMutation, DamagedSchemaIsRefusedOrWorks) {
+TEST(SchemaMutation, DamagedSchemaIsRejectedOrWorks) {
   std::mt19937 random(7);
   int refused = 0;
   for (int round = 0; round < 100; ++round) {
@@ -55,7 +55,7 @@ TEST(SchemaMutation, DamagedSchemaIsRefusedOrWorks) {
   EXPECT_GT(refused, 20);
 }
 
-TEST(SchemaMutation, TextIsReadAsTheLibraryReadsIt) {
+TEST(SchemaMutation, TextIsReadLikeTheLibrary) {
   std::mt19937 random(5);
   int broken = 0;
   for (int round = 0; round < 300; ++round) {
@@ -71,7 +71,7 @@ TEST(SchemaMutation, TextIsReadAsTheLibraryReadsIt) {
   EXPECT_GT(broken, 50);
 }
 
-TEST(SchemaMutation, AnyValueIsRefusedOrCompletedOnce) {
+TEST(SchemaMutation, AnyValueIsRejectedOrCompletedOnce) {
   const SchemaSet schemas = small_schemas();
   const std::string recipe =
       R"({"schema": 1, "name": "a", "device": {"select": "cpu"}, "threads": 2, "data": {"kind": "data.folder", "root": "r"},

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-TEST(Schemas, AllThatAreShippedLoad) {
+TEST(Schemas, AllShippedSchemasLoad) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   if (schemas) return;
   for (const Diagnostic& error : schemas.errors())
@@ -74,7 +74,7 @@ TEST(Schemas, EveryOptionIsDescribedAndHasADefaultOrIsRequired) {
   }
 }
 
-TEST(Schemas, NothingBesideAReferenceIsWithoutEffect) {
+TEST(Schemas, KeywordsNextToAReferenceHaveAnEffect) {
   for (const SchemaFile& file : embedded_schemas())
     check_references(Json::parse(file.text), std::string(file.path));
 }
@@ -101,7 +101,7 @@ TEST(Schemas, EveryKindIsClosedAndVersioned) {
 }
 
 /// Else runs that differ in nothing but their seed would be tested on different images.
-TEST(Schemas, DataAreDividedAlikeWhateverTheSeedOfARun) {
+TEST(Schemas, SplitDoesNotDependOnTheSeedOfARun) {
   std::size_t divided = 0;
   for (const SchemaFile& file : embedded_schemas()) {
     if (!file.path.starts_with("data/")) continue;
@@ -116,7 +116,7 @@ TEST(Schemas, DataAreDividedAlikeWhateverTheSeedOfARun) {
   EXPECT_GE(divided, 5u);
 }
 
-TEST(Schemas, KindsThatTrainOrEvaluateDeclareWhatTheyMeasure) {
+TEST(Schemas, TrainAndEvaluateKindsDeclareTheirMetrics) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
   for (const Kind& kind : schemas->kinds()) {
@@ -139,7 +139,7 @@ TEST(Schemas, KindsThatTrainOrEvaluateDeclareWhatTheyMeasure) {
   }
 }
 
-TEST(DeclaredMetrics, StarStandsForAnyTextAndHashForANumber) {
+TEST(DeclaredMetrics, StarMatchesAnyTextAndHashANumber) {
   const DeclaredMetric of_class{"evaluate/auc/*"}, ranked{"evaluate/top#"},
       plain{"validation/loss"};
   EXPECT_TRUE(of_class.covers("evaluate/auc/3"));

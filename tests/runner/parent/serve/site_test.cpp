@@ -52,7 +52,7 @@ TEST(Site, TokenBecomesACookie) {
   EXPECT_THAT(served.get("/").headers, Not(Contains(Pair("Set-Cookie", testing::_))));
 }
 
-TEST(Site, WrongTokenIsRefusedAndToldWhatToDo) {
+TEST(Site, WrongTokenIsRejectedWithAdvice) {
   Served served;
   write_run(served.folder(), "secret-name");
   for (const std::string wrong : {"", "0123456789abcdef0123456789abcdee", "0"}) {
@@ -90,7 +90,7 @@ TEST(Site, OnlyGetAndHeadAreAnswered) {
   }
 }
 
-TEST(Site, NothingButIdsOfTheListIsFound) {
+TEST(Site, OnlyIdsOfTheListAreFound) {
   Served served;
   write_run(served.folder(), "r");
   served.folder().write("outside.txt", "outside");
@@ -175,7 +175,7 @@ TEST(Site, RunInProgressIsFollowed) {
   EXPECT_THAT(*events.events(), testing::StartsWith("event: progress\n"));
 }
 
-TEST(Site, DamagedRunSaysWhatIsWrong) {
+TEST(Site, DamagedRunShowsItsProblem) {
   Served served;
   write_run(served.folder(), "r");
   served.folder().write("r/.retort/recipe.yaml", "a: [");
@@ -187,7 +187,7 @@ TEST(Site, DamagedRunSaysWhatIsWrong) {
   EXPECT_EQ(served.get("/run/0").status, 404);
 }
 
-TEST(Site, SweepPageLeadsToItsTrials) {
+TEST(Site, SweepPageLinksToItsTrials) {
   Served served;
   const std::string line =
       R"({"sweep": 1, "recipe": "probe", "overrides": ["seed=1,2"], "folder": ".", "trials": [)"

@@ -91,7 +91,7 @@ nlohmann::ordered_json slurm_settings(const std::string& text) {
           {"setup", nlohmann::ordered_json::array()}};
 }
 
-TEST(ShellWord, IsTheSameWordToAShell) {
+TEST(ShellWord, IsReadBackByAShell) {
   const TemporaryFolder folder;
   std::string script;
   std::string expected;
@@ -108,17 +108,17 @@ TEST(ShellWord, IsTheSameWordToAShell) {
   }
 }
 
-TEST(SbatchWord, IsTheSameTextToSbatch) {
+TEST(SbatchWord, IsReadBackBySbatch) {
   for (const std::string& text : tricky_texts())
     EXPECT_EQ(read_by_sbatch(sbatch_word(text) + " more"), text);
 }
 
-TEST(YamlWord, IsTheSameTextInAFlow) {
+TEST(YamlWord, IsReadBackFromAYamlFlow) {
   for (const std::string& text : tricky_texts())
     EXPECT_EQ(read_from_yaml("a: [{b: " + yaml_word(text) + ", c: 1}]\n", "a.0.b"), text);
 }
 
-TEST(SlurmScript, HoldsNoLineOfAnothersWhateverItIsGiven) {
+TEST(SlurmScript, TextsCannotAddLines) {
   const std::string plain =
       slurm_script(slurm_settings("a"), {}, {.number = 1, .name = "a", .trials = {0}}, "/a", "/b");
   for (const std::string& text : tricky_texts()) {
@@ -140,7 +140,7 @@ TEST(SlurmScript, HoldsNoLineOfAnothersWhateverItIsGiven) {
   }
 }
 
-TEST(KubernetesManifest, HoldsWhatItIsGivenAndNoMore) {
+TEST(KubernetesManifest, TextsCannotAddKeys) {
   for (const std::string& text : tricky_texts()) {
     const nlohmann::ordered_json settings = {
         {"image", text}, {"program", text}, {"claim", text},       {"namespace", text},
@@ -159,7 +159,7 @@ TEST(KubernetesManifest, HoldsWhatItIsGivenAndNoMore) {
   }
 }
 
-TEST(UnfitForScript, NamesWhatTheLanguageCannotHold) {
+TEST(UnfitForScript, ReportsCharactersThatTheLanguageCannotContain) {
   const auto why = [](const std::string& path, ScriptKind kind) {
     const auto unfit = unfit_for_script(path, "the sweep's folder", kind);
     return unfit ? unfit->message : "";

@@ -56,14 +56,14 @@ TEST_F(FileDigestsTest, FileIsReadOnce) {
   EXPECT_EQ(count_read({"a", "b", "c"}), 1);
 }
 
-TEST_F(FileDigestsTest, OtherBytesAreSeenThoughSizeAndTimeAreKept) {
+TEST_F(FileDigestsTest, ChangedBytesOfTheSameSizeAndTimeAreDetected) {
   folder_.write("a", "one");
   EXPECT_EQ(count_read({"a"}), 1);
   rewrite("a", "eno");
   EXPECT_EQ(count_read({"a"}), 1);
 }
 
-TEST_F(FileDigestsTest, FilesThatChangePlacesAreSeen) {
+TEST_F(FileDigestsTest, SwappedFilesAreDetected) {
   folder_.write("a", "one");
   folder_.write("b", "two");
   fs::last_write_time(folder_ / "b", fs::last_write_time(folder_ / "a"));
@@ -74,7 +74,7 @@ TEST_F(FileDigestsTest, FilesThatChangePlacesAreSeen) {
   EXPECT_EQ(count_read({"a", "b"}), 2);
 }
 
-TEST_F(FileDigestsTest, FileThatHasJustChangedIsNotKept) {
+TEST_F(FileDigestsTest, RecentlyChangedFileIsNotCached) {
   folder_.write("a", "one");
   const std::int64_t changed = file_state(folder_ / "a")->changed;
   for (int time = 0; time < 2; ++time) {
@@ -103,7 +103,7 @@ TEST_F(FileDigestsTest, DamagedCacheIsNotUsed) {
   EXPECT_EQ(count_read({"a"}), 0);
 }
 
-TEST_F(FileDigestsTest, OldestAreForgotten) {
+TEST_F(FileDigestsTest, OldestEntriesAreRemoved) {
   folder_.write("a", "one");
   ASSERT_EQ(count_read({"a"}), 1);
   const fs::path file = kept();
@@ -121,7 +121,7 @@ TEST_F(FileDigestsTest, OldestAreForgotten) {
   EXPECT_EQ(count_read({"a"}), 0);
 }
 
-TEST_F(FileDigestsTest, ProgramsAtATimeKeepWhatBothHaveRead) {
+TEST_F(FileDigestsTest, ConcurrentProgramsKeepEachOthersEntries) {
   std::vector<std::string> ones, others;
   for (int i = 0; i < 300; ++i) {
     folder_.write("one" + std::to_string(i), std::to_string(i));
@@ -138,7 +138,7 @@ TEST_F(FileDigestsTest, ProgramsAtATimeKeepWhatBothHaveRead) {
   EXPECT_EQ(count_read(others), 0);
 }
 
-TEST_F(FileDigestsTest, FolderIsKnownByItsNamesAndContents) {
+TEST_F(FileDigestsTest, FolderDigestCoversNamesAndContents) {
   const auto now = [&] { return digest_below(folder_ / "data"); };
   EXPECT_EQ(now(), "");
   folder_.write("data/a", "one");
@@ -154,7 +154,7 @@ TEST_F(FileDigestsTest, FolderIsKnownByItsNamesAndContents) {
   EXPECT_NE(now(), other);
 }
 
-TEST_F(FileDigestsTest, WhatIsNoFileHasNone) {
+TEST_F(FileDigestsTest, IrregularFilesHaveNoDigest) {
   FileDigests digests(cache());
   EXPECT_EQ(digests.of(folder_ / "nowhere"), std::nullopt);
   EXPECT_EQ(digests.of(folder_.path()), std::nullopt);
@@ -162,7 +162,7 @@ TEST_F(FileDigestsTest, WhatIsNoFileHasNone) {
   EXPECT_EQ(digests.of(folder_ / "pipe"), std::nullopt);
 }
 
-TEST_F(FileDigestsTest, WithoutACacheFolderNothingIsKept) {
+TEST_F(FileDigestsTest, EntriesStayInMemoryWithoutACacheFolder) {
   folder_.write("a", "one");
   FileDigests digests("", [] { return kLater; });
   EXPECT_EQ(digests.of(folder_ / "a"), sha256("one"));
@@ -170,7 +170,7 @@ TEST_F(FileDigestsTest, WithoutACacheFolderNothingIsKept) {
   EXPECT_EQ(digests.count_read(), 1);
 }
 
-TEST_F(FileDigestsTest, CacheThatCannotBeWrittenCostsNothing) {
+TEST_F(FileDigestsTest, UnwritableCacheIsNotAnError) {
   folder_.write("a", "one");
   folder_.write("cache", "a file");
   EXPECT_EQ(count_read({"a"}), 1);

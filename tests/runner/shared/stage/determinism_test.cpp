@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-TEST(Determinism, OperationIsReadFromWhatLibTorchSays) {
+TEST(Determinism, OperationIsReadFromLibTorchsMessage) {
   const std::string refusal =
       "put_ does not have a deterministic implementation, but you set "
       "'torch.use_deterministic_algorithms(True)'. You can turn off determinism just for this "
@@ -47,7 +47,7 @@ TEST(Determinism, OffWithoutQuotesIsOff) {
   EXPECT_EQ(recipe_determinism("determinism: off\n"), "off");
 }
 
-TEST(Determinism, AnythingElseIsRefused) {
+TEST(Determinism, OtherValuesAreRejected) {
   EXPECT_THAT(recipe_determinism("determinism: strikt\n"), testing::HasSubstr("strikt"));
   EXPECT_THAT(recipe_determinism("determinism: true\n"), testing::HasSubstr("true"));
   auto json = to_json(Graph{.recipe = "a", .threads = {}, .device = "cpu", .nodes = {}});

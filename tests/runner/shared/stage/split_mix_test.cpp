@@ -5,7 +5,7 @@
 namespace runner {
 namespace {
 
-TEST(SplitMix, GivesTheNumbersOfItsReference) {  // of Vigna's splitmix64.c for the seed 1234567
+TEST(SplitMix, MatchesTheReferenceImplementation) {  // of Vigna's splitmix64.c for the seed 1234567
   std::uint64_t state = 1234567;
   for (const std::uint64_t number :
        {6457827717110365317u, 3203168211198807973u, 9817491932198370423u, 4593380528125082431u,

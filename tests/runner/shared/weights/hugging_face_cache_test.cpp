@@ -51,12 +51,12 @@ TEST_F(HuggingFaceCache, RevisionIsABranchAReferenceOrACommit) {
         << revision;
 }
 
-TEST_F(HuggingFaceCache, OldestModelsHaveNoOrganisation) {
+TEST_F(HuggingFaceCache, OldestModelsHaveNoOrganization) {
   fs::rename(at("hub/models--org--net"), at("hub/models--gpt2"));
   EXPECT_EQ(hub_snapshot("hf:gpt2"), at("hub/models--gpt2/snapshots/" + kCommit));
 }
 
-TEST_F(HuggingFaceCache, IsWhereTheHubsLibraryHasIt) {
+TEST_F(HuggingFaceCache, IsInTheFolderOfHuggingFaceHub) {
   EXPECT_EQ(hub_cache(), at("hub"));
   ::unsetenv("HF_HUB_CACHE");
   ::setenv("HF_HOME", "/huggingface", 1);
@@ -66,7 +66,7 @@ TEST_F(HuggingFaceCache, IsWhereTheHubsLibraryHasIt) {
   EXPECT_EQ(hub_cache(), "/cache/huggingface/hub");
 }
 
-TEST_F(HuggingFaceCache, ModelThatWasNotFetchedIsMissing) {
+TEST_F(HuggingFaceCache, UnfetchedModelIsMissing) {
   EXPECT_EQ(refusal("hf:org/other"),
             "hf:org/other is not in '@/hub' | fetch it with `retort data fetch hf:org/other`");
   for (const std::string revision :
@@ -77,7 +77,7 @@ TEST_F(HuggingFaceCache, ModelThatWasNotFetchedIsMissing) {
   }
 }
 
-TEST_F(HuggingFaceCache, NameThatLeavesTheCacheIsRefused) {
+TEST_F(HuggingFaceCache, NameThatLeavesTheCacheIsRejected) {
   folder_.write("hub/models--org--net/refs/evil", "../../../..");
   EXPECT_EQ(refusal("hf:org/net@evil"),
             "'@/hub/models--org--net' has no revision 'evil' | fetch it with `retort data fetch "
