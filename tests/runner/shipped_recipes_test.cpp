@@ -1,4 +1,4 @@
-// What the shipped recipes compile to, without a worker.
+// Compiles the shipped recipes without a worker.
 
 #include <algorithm>
 #include <filesystem>
@@ -90,7 +90,7 @@ TEST(ShippedRecipes, CarsAreEvaluatedTwice) {
   EXPECT_THAT(ids(graph), ElementsAre("data", "model", "memory", "train", "evaluate", "retrieval"));
 }
 
-/// Nobody is warned of what he has not written.
+/// Options that the user has not written cause no warnings.
 TEST(ShippedRecipes, EveryWrittenOptionHasAnEffect) {
   std::size_t seen = 0;
   for (const char* folder : {"recipes", "experiments"}) {
@@ -103,10 +103,9 @@ TEST(ShippedRecipes, EveryWrittenOptionHasAnEffect) {
       named.config_dirs = {RETORT_SOURCE_DIR};
       Sources sources;
       const auto prepared = prepare(named, shipped_schemas(), sources);
-      if (!prepared) continue;  // it needs more than that
+      if (!prepared) continue;  // it needs more overrides
       ++seen;
-      // It is as published: its backbone is frozen, and its loss has a variance and a covariance
-      // all the same.
+      // As published: its backbone is frozen, but its loss still has variance and covariance terms.
       if (named.name == "fsct_variance_covariance") continue;
       if (named.name == "finetune_lora_ranks")
         continue;  // a sweep: a single run ignores its values

@@ -29,7 +29,7 @@ class MlflowRunTest : public testing::Test {
             .tags = {{"mlflow.user", "anna"}}};
   }
   MlflowRun run(TrackedRun what) const { return {server_, {}, std::move(what)}; }
-  /// Appends losses of the node; `time` is that of the first one.
+  /// Appends losses of the node, the first of them at `time`.
   void measure(std::initializer_list<double> losses, double time = 1, std::int64_t step = 1) {
     if (!file_) file_.emplace(MetricsFile::make(folder_ / "metrics.jsonl", disk()));
     for (const double loss : losses) file_->append({"train", "train/loss", loss, step++}, time++);

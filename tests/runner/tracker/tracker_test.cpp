@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
 
-/// Lines that are all there at once.
+/// Input whose lines are all available at once.
 class GivenLines final : public TrackerInput {
  public:
   explicit GivenLines(std::vector<json> lines) : lines_(lines.begin(), lines.end()) {}

@@ -28,7 +28,7 @@ struct Number : Artifact {
   static inline int alive = 0;
 };
 
-/// Adds up what comes in and `plus`; does what `act` says.
+/// Adds `plus` to the sum of its inputs and does what `act` says.
 class AddingStage : public Stage {
  public:
   AddingStage(std::int64_t plus, std::string act) : plus_(plus), act_(std::move(act)) { ++alive; }
@@ -125,7 +125,7 @@ class ExecutorTest : public testing::Test {
                      .measure_peak_live = [] { return 4096; },
                      .clock = [this] { return now_ += std::chrono::milliseconds(60); }});
   }
-  /// nullopt: it was stopped.
+  /// nullopt if it was stopped.
   std::optional<ExitCode> run(std::vector<Node> nodes, bool smoke = false, bool resume = false) {
     Executor made = executor(std::move(nodes));
     EXPECT_TRUE(made.create().empty());
@@ -159,7 +159,7 @@ class ExecutorTest : public testing::Test {
   std::chrono::steady_clock::time_point now_;
 };
 
-/// Plans that it needs `needs` bytes of 100, and puts out a stand-in.
+/// Plans to need `needs` of 100 bytes, and outputs a stand-in.
 class PlannedStage : public Stage {
  public:
   static constexpr std::int64_t kMeasured = 77;
@@ -195,8 +195,8 @@ const StageKind kPlanned{"train.planned",
                            return std::unique_ptr<Stage>(std::make_unique<PlannedStage>(needs));
                          }};
 
-/// A data stage that counts how often it is run, and finds nothing before the file "data" is in the
-/// folder `where`.
+/// A data stage that counts its runs, and finds no data until the file "data" is in the folder
+/// `where`.
 class CountingStage : public Stage {
  public:
   Outputs run(const Inputs&, RunContext& context) override {
@@ -286,14 +286,14 @@ TEST_F(DryRunTest, CertificateDoesNotCheckTheBudget) {
   EXPECT_FALSE(executor->planned()[0].plan->fits());
 }
 
-/// Keeps 30 bytes.
+/// An artifact that keeps 30 bytes.
 struct Weights : Artifact {
   static constexpr auto kType = ArtifactType::kCheckpoint;
   ArtifactType type() const override { return kType; }
   HeldMemory held() const override { return {.on_device = 20, .on_host = 10}; }
 };
 
-/// Needs 40 bytes of `budget` and what others hold, and puts out Weights.
+/// Needs 40 bytes of `budget` in addition to memory held by others, and outputs Weights.
 class HoldingStage : public Stage {
  public:
   explicit HoldingStage(std::int64_t budget) : budget_(budget) {}
@@ -341,12 +341,12 @@ class HeldTest : public ExecutorTest {
     EXPECT_TRUE(executor->create().empty());
     return executor;
   }
-  /// Three trainings whose weights a fourth node takes all together, under `budget`.
+  /// Three trainings whose weights a fourth node gathers, under `budget`.
   std::unique_ptr<Executor> gathered(std::int64_t budget) {
     return made({holding("train.1", budget), holding("train.2", budget), holding("train.3", budget),
                  holding("vote", budget, {0, 1, 2})});
   }
-  /// What the plan says that each node needs.
+  /// The planned bytes of each node.
   static std::vector<std::int64_t> needs(Executor& executor) {
     EXPECT_TRUE(executor.plan({}, {}, /*strict=*/true, "cpu").empty());
     std::vector<std::int64_t> bytes;
@@ -452,7 +452,7 @@ TEST_F(DryRunTest, UnreadableEarlierPlanIsReplaced) {
 TEST_F(DryRunTest, NodesWithMissingInputsArePlannedDuringTheRun) {
   CountingStage::is_there = false;
   const auto executor = made({data(), planned("train", 101, {0})});
-  // A resumed run may not need it at all.
+  // A resumed run may not need the data at all.
   EXPECT_TRUE(executor->plan({.resume = true}, {}, /*strict=*/false, "cpu").empty());
   EXPECT_EQ(executor->planned()[1].state, DryNode::State::kUnknown);
   CountingStage::is_there = true;
@@ -685,7 +685,7 @@ TEST_F(ExecutorTest, FinishedNodeWithChangedOptionsIsRunAgain) {
     EXPECT_EQ(all<NodeStarted>().size(), runs);
     EXPECT_EQ(all<NodeFinished>().size(), 2u);
   }
-  // One that is damaged, and one of a version to come.
+  // A damaged file, and one of a future version.
   auto finished = nlohmann::json::parse(std::ifstream(folder_ / "nodes/b/finished.json"));
   finished["schema"] = 2;
   for (const std::string& text : {std::string("{"), finished.dump()}) {
@@ -737,7 +737,7 @@ TEST_F(ExecutorTest, NodeFoldersSurviveAPowerCut) {
 
 TEST_F(ExecutorTest, ProgressIsThinnedButPhasesAreAlwaysShown) {
   run({node("a", 1, "progress")});
-  std::vector<std::int64_t> steps;  // the clock moves by 60 ms a look
+  std::vector<std::int64_t> steps;  // the clock advances by 60 ms per reading
   for (const auto& progress : all<NodeProgress>()) steps.push_back(progress.progress.step);
   EXPECT_THAT(steps, ElementsAre(1, 3, 4));
 }

@@ -13,7 +13,7 @@ Edge dataset(const std::string& input, std::size_t from, const std::string& outp
   return {input, from, output, ArtifactType::kDataset};
 }
 
-/// Data, their features, a training of those, and its evaluation.
+/// Data, features of them, a training on the features, and its evaluation.
 Graph of_features() {
   Graph graph;
   const auto add = [&](const char* id, const char* kind, std::vector<Edge> inputs) {

@@ -33,8 +33,8 @@ Edge weights_edge(std::size_t from) {
   return {"checkpoint", from, "checkpoint", ArtifactType::kCheckpoint};
 }
 
-/// Data whose features two trainings take, of which the second continues with the first; evaluated
-/// by the second.
+/// Data whose features are used by two trainings, the second of which continues the first and is
+/// evaluated.
 Graph features_graph(const std::string& tested) {
   Graph graph;
   graph.nodes = {node_of("data", "data.image_folder"),
@@ -100,7 +100,7 @@ Value option(const std::string& key, Value value) {
 }
 Value text_of(const std::string& text) { return {text, {}}; }
 
-/// Writes what a run would, of a training that starts from `warm_start`, on data of its own.
+/// Writes the record of a run of a training that starts from `warm_start`, on its own data.
 void record_run(const TemporaryFolder& place, const std::string& run, const std::string& warm_start,
                 const std::vector<std::string>& trainings = {"train"}) {
   Graph graph{.working_folder = place.path().string()};

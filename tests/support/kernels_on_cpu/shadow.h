@@ -44,7 +44,7 @@ class Shadow {
   void add(MemoryRange range);
   void remove(const void* begin);
 
-  /// Records an access. Returns what is wrong with it, as "thread 3 of block 0 reads …".
+  /// Records an access. Returns its fault, such as "thread 3 of block 0 reads …".
   std::optional<std::string> see(const Access& access, const Turn& now);
 
  private:

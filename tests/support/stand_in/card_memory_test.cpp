@@ -1,4 +1,4 @@
-// What Retort says and does about the memory of a GPU.
+// Reports and actions of Retort that concern the memory of a GPU.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 namespace stand_in {
 namespace {
 
-/// A training of a few steps, of which any may be repeated.
+/// A training of a few steps, any of which may be repeated.
 struct Repeatable : stages::TinyTraining {
   explicit Repeatable(const std::string& device) {
     context.facts.device = device;

@@ -1,4 +1,4 @@
-// Which mistakes the stand-in sees, each made on purpose.
+// The mistakes that the stand-in detects, each made on purpose.
 
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>

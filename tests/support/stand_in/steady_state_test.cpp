@@ -1,4 +1,4 @@
-// What a training asks of a GPU in each of its steps, counted.
+// Counts the work that each step of a training requests from a GPU.
 
 #include <functional>
 #include <string>
@@ -60,7 +60,8 @@ Counts of_training(const Variant& variant, std::int64_t steps) {
   return counts() - before;
 }
 
-/// What `kSteps` steps ask for in the midst of a training: what a longer training asks for more.
+/// The work of `kSteps` steps in the middle of a training: the difference between a longer and a
+/// shorter one.
 Counts of_steps(const Variant& variant) {
   const Counts shorter = of_training(variant, kSteps);
   return of_training(variant, 2 * kSteps) - shorter;
@@ -89,7 +90,7 @@ TEST(SteadyState, OneCopyPerStepBringsItsMetricsToTheHost) {
     EXPECT_EQ(of_steps(variant).copies_to_host, kSteps) << variant.name;
 }
 
-/// Vectors, of which the loss is the sum of their products with an input.
+/// Vectors whose loss is the sum of their products with an input.
 struct ManyVectors : torch::nn::Module {
   explicit ManyVectors(int count) {
     for (int i = 0; i < count; ++i)

@@ -12,7 +12,7 @@
 namespace runner {
 namespace {
 
-/// A command line that was understood.
+/// A parsed command line.
 class Line {
  public:
   explicit Line(const std::vector<std::string>& words) {
@@ -24,8 +24,8 @@ class Line {
   const OutputFlags& output() const { return line_.output; }
   const NamedRecipe& recipe() const { return *line_.invocation.recipe; }
 
-  /// What the parameter `name` was given: "true" or "false" for a flag without a value, a list
-  /// joined by commas.
+  /// The value of the parameter `name`: "true" or "false" for a flag without a value, a list joined
+  /// by commas.
   std::string operator[](const std::string& name) const {
     const auto& parameters = line_.invocation.parameters;
     const auto found = std::ranges::find(parameters, name, &Parameter::name);
@@ -291,8 +291,8 @@ TEST(CommandLine, EveryExampleParses) {
   }
 }
 
-/// `place` is no flag of reading: every parameter whose summary or name says that something is
-/// written has to be declared so.
+/// Every parameter whose summary or name says that something is written must be declared as
+/// written.
 TEST(CommandLine, EveryOutputFlagRejectsUrls) {
   const std::string address = "http://me:swordfish@host/x";
   int count = 0;

@@ -31,10 +31,10 @@ TEST(Prepare, StrictTurnsWarningsIntoErrors) {
 
 TEST(Prepare, StrictAcceptsRecipesWithoutWarnings) { EXPECT_TRUE(composed("seed: 10\n", true)); }
 
-/// A recipe of such data and run.dir, prepared with overrides.
+/// A recipe with this data and run.dir, prepared with overrides.
 class HomePaths : public testing::Test {
  protected:
-  /// The value at `key`, or "code: message | help" of what is refused.
+  /// The value at `key`, or "code: message | help" if the recipe is rejected.
   std::string prepared(const std::string& key, std::vector<std::string> overrides,
                        const std::string& run = "null") {
     const TemporaryFolder folder;
@@ -65,7 +65,7 @@ TEST_F(HomePaths, TildeIsExpandedWhereverItIsWritten) {
   EXPECT_EQ(prepared("data.root", {"data.root=${vars.base}/d"}), "\"" + home("/here/d") + "\"");
   EXPECT_EQ(prepared("run.dir", {}, "~/out"), "\"" + home("/out") + "\"");
   EXPECT_EQ(prepared("run.dir", {"hydra.run.dir=~/out"}), "\"" + home("/out") + "\"");
-  EXPECT_EQ(prepared("vars.base", {}), "\"~/here\"");  // a text that is no path
+  EXPECT_EQ(prepared("vars.base", {}), "\"~/here\"");  // not a path
   EXPECT_EQ(prepared("data.root", {"data.root=\"a~b\""}), "\"a~b\"");
 }
 
@@ -81,8 +81,8 @@ TEST_F(HomePaths, ShellSyntaxIsRejected) {
             "home folder");
 }
 
-/// The record of a run whose relative paths stand in the folder "there", in which this program does
-/// not run.
+/// The record of a run whose relative paths start at the folder "there", which is not the current
+/// folder of this program.
 class PrepareRecorded : public testing::Test {
  protected:
   PrepareRecorded() {

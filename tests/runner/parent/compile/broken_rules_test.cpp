@@ -23,7 +23,7 @@ const SchemaSet& shipped() {
   return *schemas;
 }
 
-/// A stage of `kind` with these options, the others by default.
+/// A stage of `kind` with these options and defaults for the others.
 Node node_of(const std::string& kind, const std::string& options, const SchemaSet& schemas) {
   Json json = Json::parse(options);
   json["kind"] = kind;
@@ -53,7 +53,7 @@ std::vector<std::string> broken(const std::string& kind, const std::string& opti
   return lines;
 }
 
-/// A training by `rest`, which is a part of its options.
+/// The rules that a supervised training with the options `rest` breaks.
 std::vector<std::string> of_training(const std::string& rest) {
   return broken("train.supervised", "{" + rest + "}");
 }
@@ -71,7 +71,7 @@ TEST(BrokenRules, MicroBatchOfOneHasNoNegatives) {
 TEST(BrokenRules, DefaultsOfEveryKindBreakNoRules) {
   for (const Kind& kind : shipped().kinds()) {
     Value value = from_json(Json{{"kind", kind.name}});
-    if (!shipped().validate(value, kind.file).empty()) continue;  // something has to be given
+    if (!shipped().validate(value, kind.file).empty()) continue;  // an option is required
     EXPECT_THAT(broken(kind.name, "{}"), IsEmpty()) << kind.name;
   }
 }
@@ -120,7 +120,7 @@ TEST(BrokenRules, ImageSizeMustFitTheModel) {
   EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10, "image_size": 50})"),
               IsEmpty());
   EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10})"), IsEmpty());
-  // The weights may say another size than the recipe: that is found out when they are read.
+  // The weights may have a different size than the recipe; this is checked when they are read.
   EXPECT_THAT(
       of_sizes(small, "model.linear_probe", R"({"backbone": {"kind": "vit", "patch_size": 8}})"),
       IsEmpty());
@@ -286,7 +286,7 @@ TEST(BrokenRules, AllocatorDividesOnlyFixedSizeSegments) {
                   "expandable_segments"));
 }
 
-/// "pointer: message" of what is wrong with a recipe, rules and all.
+/// "pointer: message" of each error of a recipe, including broken rules.
 std::vector<std::string> wrong_with(const std::string& stages) {
   Sources sources;
   auto prepared = prepare_text("schema: 1\n" + stages, {}, shipped_schemas(), sources);
@@ -307,7 +307,7 @@ const std::string kVision = "model: {kind: model.clip_vision}\n" + kPolicy;
 const std::string kEpisodes =
     "data: {kind: data.few_shot, root: x}\nmodel: {kind: model.few_shot_transformer}\n" + kPolicy;
 
-/// What a worker would refuse, and a recipe's text tells.
+/// Errors that a worker would report but that the recipe's text already shows.
 TEST(BrokenRules, ErrorsInTheTextNeedNoWorker) {
   EXPECT_THAT(wrong_with(kPhotos + kVision +
                          "train: {kind: train.supervised, mixup: 0.2, class_weights: {a: 2}}"),

@@ -190,7 +190,7 @@ TEST_F(GraphTest, EvaluationInheritsTheForeachOfItsTraining) {
   EXPECT_THAT(
       ids(graph(two + "test: {kind: evaluate.test, inputs: {checkpoint: more.checkpoint}}\n")),
       testing::Contains("test"));
-  // Its own comes first, and what gathers them is one.
+  // A foreach of its own takes precedence, and a stage that gathers the nodes stays single.
   EXPECT_THAT(
       ids(graph(
           rates +

@@ -277,8 +277,8 @@ TEST(Coupling, OtherValuesInASchemaAreRejected) {
   }
 }
 
-/// Of shipped trainings, each says what its loss sees; tests/stages compares it with what its C++
-/// says.
+/// Every shipped training declares the samples that its loss depends on; tests/stages compares this
+/// with the C++ code.
 TEST(Coupling, EveryShippedTrainingDeclaresIt) {
   const auto set = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(set);

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using Json = nlohmann::ordered_json;
 
-/// Recipes whose relative paths stand in a folder of their own.
+/// Recipes whose relative paths start at a folder of their own.
 class MissingFilesTest : public testing::Test {
  protected:
   /// "E0621 /model/weights: …" of each error.
@@ -131,7 +131,8 @@ TEST_F(MissingFilesTest, ItemsOfAForeachHaveTheirOwnFiles) {
       ElementsAre(HasSubstr("two.pth"), HasSubstr("two_.pth")));
 }
 
-/// Adds where an option takes a path or weights.
+/// Collects the options that take a path or weights: in `declared` if they declare what must exist,
+/// else in `open`.
 void collect_paths(const Json& schema, const std::string& place, std::set<std::string>& declared,
                    std::set<std::string>& open) {
   const Json properties = schema.value("properties", Json::object());
@@ -149,7 +150,7 @@ void collect_paths(const Json& schema, const std::string& place, std::set<std::s
   }
 }
 
-/// Whoever adds an option that names a file has to say what must be there.
+/// A new option that names a file must declare what has to exist there.
 TEST(MissingFiles, EveryOptionThatNamesAFileDeclaresWhatMustExist) {
   std::set<std::string> declared, open;
   for (const SchemaFile& file : embedded_schemas())

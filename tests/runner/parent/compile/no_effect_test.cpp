@@ -13,7 +13,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// "pointer: message" of each option that has no effect, where there is nothing wrong besides.
+/// "pointer: message" of each option that has no effect, if the recipe has no other mistakes.
 std::vector<std::string> idle(const std::string& stages,
                               const std::vector<std::string>& overrides = {}) {
   Sources sources;
@@ -34,7 +34,7 @@ std::vector<std::string> idle(const std::string& stages,
   return lines;
 }
 
-/// A state in which an option does nothing, and what is said of it.
+/// A state in which an option has no effect, and the message about it.
 struct Idle {
   std::string stages;
   std::string said;
@@ -213,7 +213,7 @@ TEST(NoEffect, ImageFoldersShowWhetherValidationExists) {
            split + "}}\n" + kTower + "train: {kind: train.supervised, monitor: accuracy}\n";
   };
   const std::string said = "/train/monitor: 'monitor' has no effect: there is no validation data";
-  EXPECT_THAT(idle(stages("train: 0.8, test: 0.2")), ElementsAre(said));  // the root is not there
+  EXPECT_THAT(idle(stages("train: 0.8, test: 0.2")), ElementsAre(said));  // the root does not exist
   EXPECT_THAT(idle(stages("train: 0.7, validation: 0.1, test: 0.2")), IsEmpty());
   std::filesystem::create_directories(folder / "root/train/oak");
   EXPECT_THAT(idle(stages("train: 0.7, validation: 0.1, test: 0.2")), ElementsAre(said));

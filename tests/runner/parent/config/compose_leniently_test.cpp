@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-/// The recipe "main" after `words`; "nothing" when it does not compose.
+/// The recipe "main" after `words`; "nothing" if it does not compose.
 std::string composed(const MemoryFileSystem& files, const std::vector<std::string>& words) {
   Sources sources;
   const ComposeRequest request{.recipe = "main", .overrides = {}, .config_folders = {"./recipes"}};

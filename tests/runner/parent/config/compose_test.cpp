@@ -12,13 +12,13 @@ namespace {
 
 using testing::ElementsAre;
 
-/// A recipe "a" and what the schemas answer about it.
+/// A recipe "a" and the answers of the schemas about it.
 class Composing : public testing::Test {
  protected:
   Composer open(std::vector<std::string> overrides = {}) {
     return *Composer::open({"a", std::move(overrides), {"recipes"}}, files, keys, sources);
   }
-  /// The whole recipe; or what is wrong, a message each.
+  /// The whole recipe, or the error messages, one per line.
   std::string validated(std::vector<std::string> overrides = {}) {
     Composer composer = open(std::move(overrides));
     const auto composition = composer.compose_once();

@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-constexpr int kMany = 45'000;  // near what a file may hold
+constexpr int kMany = 45'000;  // close to the limit of a file
 
 std::string many(const std::string& first, const std::string& start, int step) {
   std::string text = first;

@@ -221,7 +221,7 @@ TEST(Override, MappingsKeepTheTypesOfTheirKeys) {
   const Value value = value_of("a={1:a,true:b,null:c,1.5:d,a b:e}");
   std::vector<KeyType> types;
   for (const Entry& entry : *value.map()) types.push_back(entry.key_type);
-  // In Python 1 and True are one key.
+  // In Python, 1 and True are the same key.
   EXPECT_EQ(types,
             (std::vector{KeyType::kInteger, KeyType::kNull, KeyType::kFloat, KeyType::kString}));
   EXPECT_EQ(element_text(value), "{1:b,null:c,1.5:d,a\\ b:e}");
@@ -283,7 +283,7 @@ TEST(Override, LaterEqualSignsAreTextButNotInFunctions) {
   EXPECT_THAT(errors_of("a=choice(b/c=1)"), testing::HasSubstr("unexpected '='"));
 }
 
-/// What Hydra reads stays as it is, even where our extensions would read on.
+/// Syntax that Hydra accepts keeps its meaning, even where our extensions would read further.
 TEST(Override, ExtensionsDoNotChangeHowHydraSyntaxIsRead) {
   EXPECT_EQ(element_text(value_of("a={b:${c.${d}}")), "{b:$\\{c.$\\{d\\}}");
   EXPECT_EQ(element_text(value_of("a={b:${c.${d}}}")), "{b:$\\{c.$\\{d\\}\\}}");

@@ -133,7 +133,7 @@ TEST(YamlReader, AliasesExpandToAtMostTenThousandValues) {
   const auto aliased = [](int count) {
     std::string text = "a: &a [";
     for (int i = 0; i < 98; ++i) text += "1,";
-    text += "1]\nb: [";  // a hundred values with the list itself
+    text += "1]\nb: [";  // a hundred values, including the list itself
     for (int i = 0; i < count; ++i) text += "*a,";
     return text + "]\n";
   };
@@ -148,7 +148,7 @@ TEST(YamlReader, ValuesOfAFileAreCounted) {
     for (int i = 0; i < count; ++i) text += "1,";
     return text + "]";
   };
-  EXPECT_THAT(read(list(99'999)), testing::StartsWith("[1,"));  // and the list itself
+  EXPECT_THAT(read(list(99'999)), testing::StartsWith("[1,"));  // plus the list itself
   EXPECT_THAT(read(list(100'000)), testing::HasSubstr("the file contains more than 100000 values"));
 }
 
@@ -272,7 +272,7 @@ TEST(YamlReader, ErrorsOfOneFileAreBounded) {
   EXPECT_EQ(read_yaml(sources.add("a.yaml", text)).errors().size(), 100u);
 }
 
-/// No bytes crash it or keep it busy: a thousand mutations of a recipe, the same in every run.
+/// No input crashes or hangs the reader: a thousand mutations of a recipe, the same in every run.
 TEST(YamlReader, SurvivesMutations) {
   const std::string recipe =
       "defaults: [{data: x}, _self_]\na: &a {b: 1, c: [1.5, 'x']}\nd: {<<: *a, e: \"\\u00e9\"}\nf: "

@@ -13,7 +13,7 @@ using testing::IsEmpty;
 
 class ChooseDeviceTest : public testing::Test {
  protected:
-  /// The indices of those that `wish_` means, best first.
+  /// The indices of the devices that match `wish_`, best first.
   std::vector<int> order() {
     const auto found = candidates(wish_, {.devices = machine_.now.devices});
     if (!found) {

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 namespace fs = std::filesystem;
 
-/// The process that does `work` and is then killed by the test, as soon as it has begun to wait.
+/// A process that does `work`, then waits until the test kills it.
 class KilledProcess {
  public:
   template <typename Work>

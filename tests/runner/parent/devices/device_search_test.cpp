@@ -53,7 +53,7 @@ TEST_F(DeviceSearchTest, WaitEndsAtItsTimeout) {
       "GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free");
   EXPECT_EQ(help(refused),
             "raise device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]");
-  EXPECT_EQ(machine_.time.time_since_epoch(), 100s);  // three intervals and a last look
+  EXPECT_EQ(machine_.time.time_since_epoch(), 100s);  // three intervals and a last check
 }
 
 TEST_F(DeviceSearchTest, SignalEndsAWait) {
@@ -154,7 +154,7 @@ TEST_F(DeviceSearchTest, LaterRunYieldsToWaitingRuns) {
   const DeviceTicket waiting(*folder,
                              {FakeMachine::gib(50), {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000"}});
   const auto mine = take(12);
-  EXPECT_EQ(mine->device->index, 1);  // they want the first, and cannot use the second
+  EXPECT_EQ(mine->device->index, 1);  // the ticket wants GPU 0 and cannot use GPU 1
   EXPECT_THAT(told(take(12)), HasSubstr("every GPU with enough memory is in use"));
 }
 
@@ -205,7 +205,7 @@ TEST_F(DeviceSearchTest, PlannedWaitLeavesSmallGpusToOthers) {
   EXPECT_EQ(later.back(), "taken: cuda:0");
 }
 
-/// What twenty threads, each with a view of its own on the same four GPUs, are given.
+/// Twenty threads, each with its own view of the same four GPUs, take devices.
 TEST_F(DeviceSearchTest, TwentyRunsOnFourGpusNeverShareOneAndAllAreServed) {
   std::mutex mutex;
   std::map<std::string, int> holders;  // by UUID
@@ -219,7 +219,7 @@ TEST_F(DeviceSearchTest, TwentyRunsOnFourGpusNeverShareOneAndAllAreServed) {
       wish.wait = true;
       DeviceWorld world = machine.world(locks());
       world.sleep = [&](std::chrono::steady_clock::duration span) {
-        machine.time += span / 1000;  // patient for as long as it takes
+        machine.time += span / 1000;  // waits as long as necessary
         std::this_thread::sleep_for(1ms);
         return std::optional<int>();
       };

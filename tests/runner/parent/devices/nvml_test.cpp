@@ -66,7 +66,7 @@ TEST_F(NvmlTest, MissingValuesAreLeftOut) {
   EXPECT_EQ(reading.devices[0].name, "");
   EXPECT_FALSE(reading.devices[0].total || reading.devices[0].free ||
                reading.devices[0].utilisation);
-  EXPECT_EQ(reading.devices[1].free, 50 * kMiB);  // by the older question
+  EXPECT_EQ(reading.devices[1].free, 50 * kMiB);  // from the older query
   EXPECT_FALSE(reading.devices[1].reserved);
 }
 
@@ -108,7 +108,7 @@ TEST_F(NvmlTest, MigGpuIsListedByItsInstances) {
   EXPECT_EQ(reading.devices[0].free, 19000 * kMiB);
   EXPECT_EQ(reading.devices[1].uuid, "MIG-2");
   EXPECT_EQ(reading.devices[1].instance, 1);
-  EXPECT_FALSE(reading.devices[1].free);  // that of the whole GPU says nothing of it
+  EXPECT_FALSE(reading.devices[1].free);  // the value of the whole GPU does not apply
   EXPECT_THAT(reading.problems,
               ElementsAre(StartsWith("GPU 1: MIG is enabled, but there are no instances")));
 }

@@ -44,7 +44,7 @@ TEST_F(TakeDeviceTest, AutoWithoutDriverUsesTheCpuAndReportsItOnce) {
 TEST_F(TakeDeviceTest, CudaWithoutDriverIsLeftToTheWorkerOrFallsBack) {
   machine_.now = {.why_none = "this machine has no NVIDIA driver"};
   wish_.select = "cuda";
-  EXPECT_EQ(told(take(12)), "taken: cuda");  // it says what is missing, or has CUDA without NVML
+  EXPECT_EQ(told(take(12)), "taken: cuda");  // the worker checks it; it may have CUDA without NVML
   EXPECT_THAT(machine_.said, IsEmpty());
   wish_.fallback = {"cpu"};
   EXPECT_EQ(told(take(12)), "taken: cpu");
@@ -361,7 +361,7 @@ TEST_F(TakeForRanksTest, RanksShareAGpuThatTheRecipeNames) {
   machine_.gpu(80, 70);
   wish_.select = "cuda:1";
   EXPECT_THAT(taken(2), ElementsAre("GPU-bbbbbbbb-0000"));
-  wish_.need = std::int64_t{1} << 30;  // a named one that is looked at
+  wish_.need = std::int64_t{1} << 30;  // so the named GPU is checked
   EXPECT_THAT(taken(2), ElementsAre("GPU-bbbbbbbb-0000"));
 }
 

@@ -17,7 +17,7 @@ class VisibleDevicesTest : public testing::Test {
     for (int i = 0; i < 4; ++i) machine_.gpu(80, 80);
   }
 
-  /// The indices of those that CUDA would see.
+  /// The indices of the devices that CUDA would see.
   std::vector<int> seen(const std::string& list) {
     machine_.variables.visible = list;
     return seen();
@@ -53,7 +53,7 @@ TEST_F(VisibleDevicesTest, IndicesKeepTheirOrder) {
 
 TEST_F(VisibleDevicesTest, UuidsMayBeAbbreviated) {
   EXPECT_THAT(seen("GPU-cccc,GPU-aaaaaaaa-0000"), ElementsAre(2, 0));
-  EXPECT_THAT(seen("GPU-"), IsEmpty());  // fits all
+  EXPECT_THAT(seen("GPU-"), IsEmpty());  // matches all
   EXPECT_EQ(
       remark_,
       "CUDA_VISIBLE_DEVICES='GPU-': 'GPU-' names no GPU of this machine, so CUDA sees no GPU");
@@ -105,7 +105,7 @@ TEST_F(VisibleDevicesTest, OrderOfDifferentGpusIsKnownOnlyToCuda) {
             "to CUDA if there are several models");
   EXPECT_THAT(seen("GPU-bbbb"), ElementsAre(1));
   EXPECT_TRUE(in_cuda_order_);
-  EXPECT_THAT(seen("3,2,1,0"), ElementsAre(3, 2, 1, 0));  // whichever is which, all are seen
+  EXPECT_THAT(seen("3,2,1,0"), ElementsAre(3, 2, 1, 0));  // in any order, all are visible
   EXPECT_FALSE(in_cuda_order_);
   machine_.variables.order = "PCI_BUS_ID";
   EXPECT_THAT(seen("1"), ElementsAre(1));

@@ -120,7 +120,7 @@ TEST(HtmlPage, ChartsInARowShareAGroupAndHaveTheirOwnNames) {
 TEST(HtmlPage, ImagesArePartOfThePage) {
   Document document{.title = "run", .blocks = {}};
   document.add(Gallery{{{"f", "", {}}, {"fo", "", {}}, {"foo", "", {}}, {"foob\xff", "", {}}}});
-  const std::string page = html_page(document);  // examples of RFC 4648
+  const std::string page = html_page(document);  // examples from RFC 4648
   for (const char* bytes : {"base64,Zg==\"", "base64,Zm8=\"", "base64,Zm9v\"", "base64,Zm9vYv8=\""})
     EXPECT_THAT(page, HasSubstr(bytes));
 }

@@ -30,7 +30,7 @@ class AllowedCodeTest : public testing::Test {
     ASSERT_TRUE(file) << name;
     trusted_.trust(file->real, file->sha256);
   }
-  /// What is refused of a model with that entry.
+  /// The errors for a model with this entry.
   Diagnostics allow(const std::string& entry) {
     graph_ = Graph();
     graph_.nodes = {node_with_entry("model", "model.code", entry, &source_)};

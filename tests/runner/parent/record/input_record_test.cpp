@@ -26,7 +26,7 @@ class InputRecord : public testing::Test {
   ordered_json look(std::uintmax_t largest = kLargestContents) const {
     return input_record({{"/data/root", folder_ / "photos"}}, largest);
   }
-  /// The first change since `before`; empty where there is none.
+  /// The first change since `before`; empty if there is none.
   std::string change_since(const ordered_json& before,
                            std::uintmax_t largest = kLargestContents) const {
     const auto changes = input_changes(before, look(largest));

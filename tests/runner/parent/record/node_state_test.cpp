@@ -10,7 +10,7 @@ namespace {
 
 using Progress = NodeState::Progress;
 
-/// Two pairs, an evaluation of both, and another of nothing.
+/// Trainings of two class pairs, an evaluation of both, and another node without inputs.
 Graph two_pairs() {
   Graph graph;
   for (const char* id : {"data", "train.0-1", "train.0-2", "evaluate", "other"})
@@ -80,7 +80,7 @@ TEST_F(NodeStateTest, ResetRemovesTheNodeAndRepeatsItsDependents) {
   EXPECT_EQ(node_state(folder_.path(), "evaluate").progress, Progress::kMissing);
   EXPECT_TRUE(std::filesystem::exists(node("evaluate") / "metrics.json"));
   EXPECT_EQ(node_state(folder_.path(), "other").progress, Progress::kDone);
-  reset_node(folder_.path(), two_pairs(), "train.0-1");  // of what is gone already
+  reset_node(folder_.path(), two_pairs(), "train.0-1");  // already removed
 }
 
 }  // namespace

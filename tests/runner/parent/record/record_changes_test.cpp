@@ -40,8 +40,7 @@ TEST(RecordChanges, EverythingThatAffectsBitsIsReported) {
   ordered_json now = environment();
   now["retort"] = "0.1.0-cd";
   now["versions"]["libtorch"] = "2.12.0";
-  now["versions"]["cuda_runtime"] =
-      "13.0";  // then it was null: nothing that a CPU's run could have used
+  now["versions"]["cuda_runtime"] = "13.0";  // null before, since a run on the CPU did not use it
   now["cpu"]["model"] = "Xeon";
   now["cpu"]["instruction_sets"] = {"amx_bf16", "avx2"};
   now["threads"] = 4;
@@ -86,7 +85,7 @@ TEST(RecordChanges, ChangedPythonPackagesAreReported) {
                           "the Python package old 1 is gone", "the Python package new 2 is new"));
   EXPECT_EQ(changes.back().weight, RecordChange::Weight::kUnknown);
   EXPECT_EQ(to_json(changes).back().at("weight"), "unknown");
-  now["python"].erase("packages");  // of an earlier version
+  now["python"].erase("packages");  // from an earlier version
   EXPECT_EQ(environment_changes(before, now).size(), 1u);
 }
 

@@ -18,7 +18,7 @@ using testing::IsEmpty;
 using testing::Key;
 using testing::SizeIs;
 
-/// What a reader of event files finds.
+/// An event as a reader of event files finds it.
 struct ReadEvent {
   double time = 0;
   std::int64_t step = 0;

@@ -78,8 +78,7 @@ TEST_F(TrainedRun, RunWithoutCheckpointsSuggestsToResume) {
   const std::string folder = folder_.path().string();
   EXPECT_EQ(error(), "E0808 there is no checkpoint of 'train' in the run '" + folder +
                          "' | train it first with `retort resume " + folder + "`");
-  fs::create_directories(saved("train") /
-                         ".step-00000004.part");  // killed in the middle of the first save
+  fs::create_directories(saved("train") / ".step-00000004.part");  // killed during the first save
   EXPECT_THAT(error(), testing::HasSubstr("there is no checkpoint"));
 }
 

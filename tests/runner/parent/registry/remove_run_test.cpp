@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// A disk from which nothing more can be removed after some calls.
+/// A disk that refuses all removals after some calls.
 class StuckStorage : public ForwardingStorage {
  public:
   explicit StuckStorage(int calls) : left_(calls) {}
@@ -127,7 +127,7 @@ TEST_F(RemoveRun, PartlyRemovedRunCanBeRemovedAgain) {
     EXPECT_TRUE(is_marked || !has_results) << calls;
   }
   EXPECT_EQ(calls,
-            8);  // seven files and folders, of which each once was the first that could not go
+            8);  // each of the seven files and folders was once the first that could not be removed
 }
 
 TEST_F(RemoveRun, RestOfAKilledRemovalCanBeRemoved) {

@@ -27,7 +27,7 @@ class RunIndexTest : public testing::Test {
   void write(const std::string& run, const std::string& top1 = "0.5") const {
     write_run(folder_, "outputs/" + run, top1);
   }
-  /// As if nothing had changed in the folder of a run for an hour.
+  /// Makes a run look as if it had not changed for an hour.
   void settle(const std::string& run) const {
     fs::last_write_time(root() / run, fs::file_time_type::clock::now() - std::chrono::hours(1));
   }
@@ -44,7 +44,7 @@ class RunIndexTest : public testing::Test {
     for (const IndexedRun& run : one.runs()) all.push_back(run.folder);
     return all;
   }
-  /// What the index says of a run's only metric.
+  /// The indexed value of a run's only metric.
   double top1(const std::string& run) {
     RunIndex one = index();
     for (const IndexedRun& each : one.runs())
@@ -138,7 +138,7 @@ TEST_F(RunIndexTest, RecentlyChangedRunIsReadAgain) {
   write("a");
   EXPECT_EQ(refresh_and_save().read, 1u);
   EXPECT_EQ(refresh_and_save().read,
-            1u);  // its folder might have changed once more at the same time
+            1u);  // its folder may have changed again at the same time
   settle("a");
   EXPECT_EQ(refresh_and_save().read, 1u);
   EXPECT_EQ(refresh_and_save().read, 0u);

@@ -53,7 +53,7 @@ TEST(TrainingPicture, HasLossOnTheLeftAndAccuracyOnTheRight) {
   EXPECT_THAT(svg, HasSubstr("2 epochs; training loss from 2.000 to 1.000, validation loss 2.500 "
                              "to 1.500, validation accuracy 25.0 % to 50.0 %</desc>"));
   EXPECT_EQ(count(svg, "<polyline class=\"line "),
-            5u);  // two losses, an accuracy, two lines of the legend
+            5u);  // two losses, an accuracy and two lines of the legend
   EXPECT_THAT(svg, HasSubstr(">accuracy, %</text>"));
   EXPECT_THAT(svg, HasSubstr(">100</text>"));
 }
@@ -136,7 +136,7 @@ TEST(EpisodePicture, CountsTheEpisodesOfEachAccuracy) {
   EXPECT_THAT(svg, HasSubstr("of a &lt;run&gt; by episode"));
 }
 
-// Bars of whole multiples of 1/80: none of them holds more of the values than another.
+// Bar widths are whole multiples of 1/80: no bar covers more values than another.
 TEST(EpisodePicture, ManyAccuraciesShareBarsEvenly) {
   RecordedEvaluation one = evaluation(2);
   for (int right = 0; right < 80; ++right) one.episodes.push_back(right / 80.0);

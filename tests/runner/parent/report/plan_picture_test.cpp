@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Does every element that is opened close, in order, with quotes and '<' only where XML has them?
+/// True if every element is closed, in order, and quotes and '<' appear only where XML allows them.
 bool is_well_formed(std::string svg) {
   static const std::regex element(R"re(^<(/?)([a-z]+)((?: [a-zA-Z:-]+="[^"<]*")*)(/?)>)re");
   std::vector<std::string> open;

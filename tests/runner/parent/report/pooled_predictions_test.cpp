@@ -32,8 +32,8 @@ class PooledPredictions : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// Ten samples of three classes in two tables: a has 4, of which 2 are right; b 2, of which 1; c 4,
-// of which 2.
+// Ten samples of three classes in two tables: a has 4 samples, 2 of them predicted correctly; b has
+// 2, 1 of them correctly; c has 4, 2 of them correctly.
 constexpr const char* kFirst =
     "name,label,predicted,correct,probability,top_1,top_2,top_3\n"
     "1,a,a,true,1,a,b,c\n2,a,b,false,1,b,c,a\n3,a,a,true,1,a,b,c\n4,b,b,true,1,b,a,c\n"
@@ -72,7 +72,7 @@ TEST_F(PooledPredictions, MissingTopKIsLeftOut) {
 
 TEST_F(PooledPredictions, GradesHaveAKappa) {
   // Labels 0, 1, 1, 2 and predictions 0, 1, 2, 0: the squared distances are 0, 0, 1 and 4. By
-  // chance, each label meets each prediction.
+  // chance, each label is paired with each prediction.
   const PooledMetrics pooled = pooled_metrics(
       std::vector{table("name,grade,prediction,p_0,p_1,p_2\n1,0,0,1,0,0\n2,1,1,0,1,0\n"
                         "3,1,2,0,0,1\n4,2,0,1,0,0\n")},
@@ -108,8 +108,8 @@ TEST_F(PooledPredictions, MultipleLabelsAreMeasuredSeparatelyAndTogether) {
             "5,a,,false,0.3,0.3\n")};
   const PooledMetrics pooled = pooled_metrics(tables, {}, 0);
   EXPECT_EQ(pooled.samples, 5);
-  // a: 3 samples have it, 2 are predicted to, 1 of them correctly; ab: 2, 2 and 2. In the ranking
-  // of a, the positives are first, third (with a negative of the same score) and last.
+  // a: 3 samples have it, 2 are predicted to have it, 1 of them correctly; ab: 2, 2 and 2. In the
+  // ranking of a, the positives are first, third (with a negative of the same score) and last.
   const std::map<std::string, double> expected = {
       {"mean_average_precision", ((1 + 2.0 / 4 + 3.0 / 5) / 3 + 1) / 2},
       {"auc_macro", (2.5 / 6 + 1) / 2},
@@ -174,10 +174,10 @@ TEST_F(PooledPredictions, SameSeedGivesTheSameInterval) {
 }
 
 TEST_F(PooledPredictions, AccuracyIntervalMatchesItsDistribution) {
-  // Of 400 samples, 300 are right: draws have a deviation of sqrt(0.75 * 0.25 / 400) = 0.02165, and
-  // the interval 1.96 times that on each side. Draws are multiples of 1 / 400 = 0.0025, and the
-  // standard error of this percentile of 10,000 draws is sqrt(0.025 * 0.975 / 10,000) / 2.7 =
-  // 0.0006, where 2.7 is the density there.
+  // 300 of 400 samples are correct: draws have a deviation of sqrt(0.75 * 0.25 / 400) = 0.02165,
+  // and the interval extends 1.96 times that to each side. Draws are multiples of 1 / 400 = 0.0025,
+  // and the standard error of this percentile of 10,000 draws is sqrt(0.025 * 0.975 / 10,000) / 2.7
+  // = 0.0006, where 2.7 is the density there.
   std::string text = "name,label,predicted\n";
   for (int i = 0; i < 400; ++i) text += std::to_string(i) + (i % 4 == 0 ? ",a,b\n" : ",a,a\n");
   const PooledMetric top1 = pooled_metrics(std::vector{table(text)}, {}, 0).metrics.front();
@@ -186,8 +186,8 @@ TEST_F(PooledPredictions, AccuracyIntervalMatchesItsDistribution) {
 }
 
 TEST_F(PooledPredictions, GroupsAreDrawnAsAWhole) {
-  // Two groups, of which one is all right: each draw has an accuracy of 0, 1/2 or 1, so the
-  // interval goes from 0 to 1. Drawn one by one, 400 samples would stay close to 1/2.
+  // Two groups, one of them entirely correct: each draw has an accuracy of 0, 1/2 or 1, so the
+  // interval goes from 0 to 1. If samples were drawn one by one, 400 would stay close to 1/2.
   std::string text = "name,label,predicted,group\n";
   for (int i = 0; i < 400; ++i)
     text += std::to_string(i) + (i % 2 == 0 ? ",a,b,one\n" : ",a,a,two\n");

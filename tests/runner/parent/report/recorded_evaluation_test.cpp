@@ -34,7 +34,7 @@ class RecordedEvaluationTest : public testing::Test {
     write("curves.json", curves_.dump());
     return read_evaluation(folder_.path(), "evaluate");
   }
-  /// What is wrong with it, without where it is.
+  /// The error message without its location.
   std::string damage() {
     const auto result = read();
     if (result) return "read";
@@ -150,8 +150,8 @@ TEST_F(RecordedEvaluationTest, TextThatIsNotJsonIsDamage) {
             "evaluate the run again with `retort evaluate " + folder_.path().string() + "`");
 }
 
-/// Every field of both files in turn is lost or another kind of value: that is refused or
-/// understood, never a crash.
+/// Each field of both files is removed or replaced by another type in turn: reading it is rejected
+/// or succeeds, but never crashes.
 TEST_F(RecordedEvaluationTest, DamageDoesNotCrash) {
   const json metrics = metrics_, curves = curves_;
   const std::vector<json> others = {nullptr,        -1,     0.5,       1e300, "x", json::array(),

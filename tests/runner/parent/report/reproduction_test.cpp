@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Two runs that are the same, until a test makes one another.
+/// Two identical runs, until a test changes one of them.
 class ReproductionTest : public testing::Test {
  protected:
   ReproductionTest() {

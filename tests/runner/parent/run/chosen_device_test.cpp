@@ -177,7 +177,7 @@ TEST(PlannedNeed, StoppedWorkerReportsItsSignal) {
 }
 
 TEST(PlannedNeed, WorkerReceivesTheGpuNameButSeesNoGpu) {
-  // It says what it was asked, as a mistake, and what its CUDA_VISIBLE_DEVICES is.
+  // The worker prints the request that it received and its CUDA_VISIBLE_DEVICES.
   std::ostringstream err;
   ProgressDisplay display(err, {});
   Graph graph;

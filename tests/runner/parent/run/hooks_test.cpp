@@ -29,7 +29,7 @@ class HooksTest : public testing::Test {
           warnings_.push_back(warning.pointer + " " + warning.message);
         });
   }
-  /// A command that adds what it gets, after `prefix`, to the file "said".
+  /// A command that appends its input, after `prefix`, to the file "said".
   Json telling(const std::string& prefix = "") const {
     return {"sh", "-c", "printf '%s' '" + prefix + "' >>\"$0\"; cat >>\"$0\"", folder_ / "said"};
   }
@@ -42,7 +42,7 @@ class HooksTest : public testing::Test {
   std::string said() const { return folder_.read("said"); }
 
   const TemporaryFolder folder_;
-  const SignalSource signals_;  // as while a worker runs
+  const SignalSource signals_;  // as during a run
   std::chrono::steady_clock::time_point now_;
   Value recipe_;
   std::optional<Hooks> hooks_;

@@ -59,7 +59,7 @@ TEST(LaunchedRank, SingleProcessHasNoRank) {
   for (const Variables& set :
        {Variables{}, Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}}, Variables{{"WORLD_SIZE", "4"}},
         Variables{{"RANK", "2"}}, Variables{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}},
-        // of the script that sbatch runs, which is in no step
+        // set in the script that sbatch runs, which is not part of a step
         Variables{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "7"}}}) {
     const auto found = rank_by(set);
     ASSERT_TRUE(found);

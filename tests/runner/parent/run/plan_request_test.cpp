@@ -45,7 +45,7 @@ TEST(PlanRequest, HoldsTheRequestedOptions) {
 
 constexpr std::int64_t kGiB = 1 << 30;
 
-/// A graph whose recipe says memory.budget: `budget`.
+/// A request for a recipe whose memory.budget is `budget`.
 PlanRequest request_with(const std::string& budget) {
   PlanRequest request;
   request.graph.device = "cpu";

@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-/// A training under a memory policy, on a GPU unless said otherwise.
+/// A training under a memory policy, by default on a GPU.
 class RestartRuleTest : public testing::Test {
  protected:
   RestartRuleTest() {
@@ -37,8 +37,8 @@ class RestartRuleTest : public testing::Test {
     graph_.nodes[0].options =
         Value{Value::Map{{"max_retries", {}, retries}, {"on_oom", {}, {std::move(words), {}}}}, {}};
   }
-  /// A worker that begins on `device`, continues after `resumed` metrics if it has any, and saves
-  /// so often.
+  /// A worker that starts on `device`, continues after `resumed` metrics if there are any, and
+  /// saves `saves` times.
   void begin(RestartRule& rule, int resumed = 0, int saves = 0,
              const std::string& device = "cuda:0") {
     rule.see(Ready{device, 2});
@@ -67,7 +67,7 @@ class RestartRuleTest : public testing::Test {
   }
 
   Graph graph_;
-  std::vector<int> gpus_;  // free ones, by index
+  std::vector<int> gpus_;  // indices of free GPUs
   Diagnostic why_none_ = none_left();
   TakeOtherGpu other_gpu_ = [this]() -> Result<OwnDevice> {
     if (gpus_.empty()) return why_none_;
@@ -180,13 +180,13 @@ TEST_F(RestartRuleTest, ProgressIsASaveAFinishedNodeOrALaterStart) {
     begin(rule, resumed, 1);
     EXPECT_TRUE(rule.after(lost())) << resumed;
   }
-  begin(rule, 7, 2);  // whoever saves again has saved before
+  begin(rule, 7, 2);  // the second save shows that the first is complete
   EXPECT_TRUE(rule.after(lost()));
   begin(rule, 7);
   rule.see(NodeFinished{"train", 1, 0});
   EXPECT_TRUE(rule.after(lost()));
   begin(rule, 0);
-  rule.see(NodeFinished{"train", 1, 0});  // once more, since it had finished before
+  rule.see(NodeFinished{"train", 1, 0});  // again, since it had finished before
   EXPECT_FALSE(rule.after(lost()));
 }
 
@@ -331,7 +331,7 @@ TEST_F(RestartRuleTest, WorkerIsMarkedAsMovedUntilItSaves) {
   EXPECT_TRUE(rule.after(needs_another())->restarts.has_moved);
   begin(rule, 1, 1);
   EXPECT_TRUE(rule.after(lost())->restarts.has_moved) << "what it began with is the other GPU's";
-  begin(rule, 2, 2);  // whoever saves again has saved before
+  begin(rule, 2, 2);  // the second save shows that the first is complete
   EXPECT_FALSE(rule.after(lost())->restarts.has_moved);
 }
 

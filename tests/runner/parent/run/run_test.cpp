@@ -157,8 +157,8 @@ TEST_F(RunTest, EarlyInterruptedResumeShowsHowToContinue) {
 }
 
 TEST_F(RunTest, ClockThatGoesBackIsHarmless) {
-  // Every look at the clock is an hour before the last one; a second run falls into the first one's
-  // second.
+  // Each reading of the clock is an hour before the previous one; a second run starts in the same
+  // second as the first.
   const auto start = std::chrono::system_clock::from_time_t(1'800'000'000);
   auto now = start;
   wall_clock_ = [&] { return now -= std::chrono::hours(1); };
@@ -228,7 +228,7 @@ TEST_F(RunTest, KilledWorkerIsReplaced) {
               HasSubstr("data: the worker was killed: continues from the last checkpoint"));
 }
 
-/// Runs by a clock that goes on by ten seconds whenever a worker says so.
+/// Runs with a clock that advances by ten seconds whenever a worker says so.
 class RunTimeTest : public RunTest {
  protected:
   RunTimeTest() {
@@ -237,7 +237,7 @@ class RunTimeTest : public RunTest {
     write_ = [this](int out, const char* data, std::size_t size) {
       const std::string_view text(data, size);
       const std::size_t said =
-          text.find("ten seconds ");  // in the log, which a resumed run writes anew
+          text.find("ten seconds ");  // in the log, which a resumed run rewrites
       if (said != text.npos &&
           passed_.insert(std::string(text.substr(said, text.find('\n', said) - said))).second)
         now_ += std::chrono::seconds(10);
@@ -290,7 +290,7 @@ TEST_F(RunTimeTest, ResumedRunIncludesAllAttempts) {
 }
 
 TEST_F(RunTimeTest, KilledRunCountsUntilItsLastMetric) {
-  const auto kill = [&] {  // leaves the summary as it was at the beginning
+  const auto kill = [&] {  // restores the first summary
     folder_.write("run/summary.json", first_summary_);
   };
   run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), ten_seconds(),
@@ -300,7 +300,7 @@ TEST_F(RunTimeTest, KilledRunCountsUntilItsLastMetric) {
           R"(line:{"event":"resumed","node":"data","metrics":0,"step":0})", ten_seconds(),
           "finished:75"});
   EXPECT_EQ(summary()["seconds"], 20);
-  kill();  // before it measured anything, and what was measured before is taken back
+  kill();  // before its first metric; the earlier metrics are dropped
   resume({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"});
   EXPECT_EQ(summary()["seconds"], 10);
   EXPECT_EQ(node_seconds(), 11.5);
@@ -504,7 +504,7 @@ TEST_F(RunTest, TensorBoardGetsEveryMetricOnlyIfTheRecipeAsksForIt) {
   run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), metric("0.25", 2),
               kFinished, "finished:0"});
   ASSERT_THAT(files_of_node(), SizeIs(2));
-  constexpr std::size_t kRecordAround = 16, kSession = 4;  // besides the time and the step
+  constexpr std::size_t kRecordAround = 16, kSession = 4;  // in addition to the time and the step
   EXPECT_EQ(files_of_node()[1].size(), first.size() + kRecordAround + 9 + 2 + kSession)
       << "the same events, and the start of a session";
 }

@@ -20,7 +20,7 @@ TEST(SignalWait, LastsTheGivenTime) {
 TEST(SignalWait, EndsWithATerminatingSignal) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     SignalWait wait;
-    kill(getpid(), SIGWINCH);  // which does not
+    kill(getpid(), SIGWINCH);  // does not end the wait
     kill(getpid(), number);
     EXPECT_EQ(wait(24h), number);
   }

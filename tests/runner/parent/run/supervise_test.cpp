@@ -69,15 +69,15 @@ TEST_F(SuperviseTest, WorkerLeadsAProcessGroupOfItsOwn) {
 }
 
 TEST_F(SuperviseTest, WorkerInheritsOnlyItsOwnDescriptors) {
-  // As by a shell, or a library that does not close it when it starts a program; above 3, where the
-  // worker has its own.
+  // Left open as if by a shell or a library that does not close it when it starts a program; above
+  // 3, which the worker uses.
   const Descriptor left_open(fcntl(STDIN_FILENO, F_DUPFD, 4));
   play({"hello", "descriptors", "finished:0"});
   EXPECT_THAT(said_, ElementsAre("0 1 2 3"));
 }
 
 TEST_F(SuperviseTest, LargeOutputArrivesCompletely) {
-  // More than a pipe holds in every direction: nobody may wait for the other.
+  // More than a pipe holds, in every direction: neither side may wait for the other.
   const Ending ending =
       play({"flood:300000", "hello", "flood:300000", "echo", "out:end", "finished:0"},
            {{"long", std::string(100'000, 'z')}});
@@ -249,7 +249,7 @@ TEST_F(SuperviseTest, SecondSigtermIsNotForwarded) {
     const auto* said = std::get_if<Said>(&event);
     if (said && said->line == "signal 15") {
       raise(SIGTERM);
-      worker.signal(SIGHUP);  // what it waits for next; another TERM would come before
+      worker.signal(SIGHUP);  // the worker waits for this; another SIGTERM would arrive first
     }
   };
   play({"hello", "read", "ready", "wait", "wait", "finished:143"});
@@ -294,7 +294,7 @@ TEST_F(SuperviseTest, IgnoredSignalStaysIgnored) {
   const auto old = std::signal(SIGHUP, SIG_IGN);
   on_event_ = [&](const Event& event, WorkerProcess& worker) {
     if (!std::holds_alternative<Ready>(event)) return;
-    raise(SIGHUP);  // as a hang-up under nohup
+    raise(SIGHUP);  // like a hang-up under nohup
     worker.signal(SIGTERM);
   };
   const Ending ending = play({"hello", "read", "ready", "wait", "finished:0"});
@@ -332,7 +332,7 @@ class SuperviseSeveralTest : public testing::Test {
   std::function<void(const std::string&, const Event&, WorkerProcess&)> on_event_;
   std::function<void(const std::string&)> on_end_;
   std::map<std::string, Heard> heard_;
-  std::string order_;  // in which they ended
+  std::string order_;  // names, in the order in which they ended
   std::vector<std::string> refused_;
   Supervision supervision_;
 };

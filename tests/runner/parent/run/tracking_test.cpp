@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// Has a shell script take the place of retort-tracker.
+/// Replaces retort-tracker with a shell script.
 class TrackingTest : public testing::Test {
  protected:
   std::optional<ordered_json> track(const std::string& script) {

@@ -38,7 +38,7 @@ struct Ended {
   int exit = -1;
 };
 
-/// What the only worker of a set came to.
+/// The output and exit code of the only worker of a set.
 Ended end_of(WorkerSet& workers) {
   Ended ended;
   for (;;) {
@@ -60,7 +60,7 @@ std::string environment_of_a_worker(std::vector<std::string> variables = {}) {
   return worker ? end_of(workers).printed : worker.errors().at(0).message;
 }
 
-// As those that a GPU's driver starts.
+// Like the threads that a GPU's driver starts.
 TEST(WorkerSet, ExitIsSeenEvenIfAnOlderThreadGetsTheSignal) {
   std::promise<void> may_end;
   std::thread older([ended = may_end.get_future()] { ended.wait(); });
@@ -105,7 +105,7 @@ TEST(WorkerSet, VariablesOfAWorkerReplaceOurs) {
   unsetenv("CUDA_VISIBLE_DEVICES_OF_OTHERS");
 }
 
-/// What a child of this process can say of itself.
+/// Prints what a child of this process can observe about itself.
 int say_what_i_am(const std::vector<std::string>& arguments) {
   std::string open;
   for (int descriptor = 0; descriptor < 64; ++descriptor)
@@ -144,7 +144,7 @@ TEST(WorkerSet, ProgramIsRunInsteadOfABodyIfThereIsAnotherThread) {
   WorkerSet workers;
   std::promise<void> end;
   std::thread other(
-      [ended = end.get_future()] { ended.wait(); });  // after the set, whose signals it would take
+      [ended = end.get_future()] { ended.wait(); });  // after the set: it would take its signals
   const auto worker =
       workers.start({.program = "/bin/echo", .arguments = {"a program"}, .body = say_what_i_am});
   ASSERT_TRUE(worker) << worker.errors().at(0).message;
@@ -177,7 +177,7 @@ TEST(WorkerSet, DiesWithItsParent) {
     const auto worker = workers.start({RETORT_FAKE_WORKER, {"lock:" + lock, "hello", "forever"}});
     while (!is_line(workers.next())) {
     }
-    _exit(0);  // without a word to the worker
+    _exit(0);  // without stopping the worker
   }
   waitpid(parent, nullptr, 0);
   alarm(20);

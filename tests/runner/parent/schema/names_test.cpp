@@ -40,7 +40,7 @@ Diagnostics faults_of_run(const std::string& name) {
   return faults(map({{"schema", {}, {std::int64_t{1}, {}}}, {"name", {}, text(name)}}));
 }
 
-/// Those of the stage's name alone.
+/// Only the errors about the stage's name.
 Diagnostics faults_of_stage(const std::string& name) {
   Diagnostics found =
       faults(map({{"schema", {}, {std::int64_t{1}, {}}},

@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-/// `json` completed by one schema, as JSON; or what is wrong.
+/// `json` completed by one schema, as JSON, or the errors.
 std::string completed(std::string_view schema, const std::string& json) {
   const SchemaFile file{"a.schema.json", schema};
   const auto loaded = SchemaSet::load({&file, 1});
@@ -123,7 +123,7 @@ TEST(SchemaDefaults, FillingInTwiceChangesNothing) {
   EXPECT_EQ(to_json(once).dump(), to_json(twice).dump());
 }
 
-/// The default of a key as JSON, or "-" when it is not declared.
+/// The default of a key as JSON, or "-" if it is not declared.
 std::string declared(const std::string& recipe, const std::vector<std::string>& path) {
   const auto found = small_schemas().declared(written(recipe), path);
   return found ? to_json(*found).dump() : "-";
@@ -170,7 +170,7 @@ TEST(SchemaDeclared, StagesAndFreeKeysAreNotDeclared) {
   EXPECT_EQ(declared(R"([])", {"train", "epochs"}), "-");
 }
 
-/// What composing is told about the key at `path` of kRecipe.
+/// The answers of the schemas about the key at `path` of kRecipe.
 struct Told {
   std::vector<std::string> keys, kinds;
   bool may_add;

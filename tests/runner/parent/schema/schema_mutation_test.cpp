@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-/// A few bytes changed, cut or doubled.
+/// Changes, cuts or doubles a few bytes.
 std::string mutated(std::string text, std::mt19937& random) {
   constexpr std::string_view kBytes = "{}[]\":,#/x01-.e\xff\\";
   for (unsigned i = 1 + random() % 4; i > 0 && !text.empty(); --i) {
@@ -63,7 +63,7 @@ TEST(SchemaMutation, TextIsReadLikeTheLibrary) {
     if (round >= 30) text = mutated(std::move(text), random);
     const auto expected = nlohmann::ordered_json::parse(text, nullptr, false);
     const SchemaJson read = read_schema_json(text);
-    if (read.problem.ends_with("appears twice")) continue;  // what the library takes
+    if (read.problem.ends_with("appears twice")) continue;  // the library accepts this
     EXPECT_EQ(read.problem.empty(), !expected.is_discarded()) << read.problem << "\n" << text;
     if (!read.problem.empty()) ++broken;
     else EXPECT_EQ(read.root, expected) << text;

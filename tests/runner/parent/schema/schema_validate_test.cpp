@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// What one schema says to one value.
+/// The errors of one value according to one schema.
 std::vector<std::string> checked(std::string_view schema, Value value) {
   const SchemaFile file{"a.schema.json", schema};
   const auto loaded = SchemaSet::load({&file, 1});

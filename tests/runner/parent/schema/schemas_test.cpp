@@ -18,7 +18,7 @@ TEST(Schemas, AllShippedSchemasLoad) {
     ADD_FAILURE() << error.pointer << ": " << error.message;
 }
 
-/// Of the option itself, or of what it refers to.
+/// The description of the option itself, or of the definition that it refers to.
 std::string description(const Json& property) {
   if (property.contains("description") || !property.contains("$ref"))
     return property.value("description", "");
@@ -49,7 +49,7 @@ void check_properties(const Json& schema, const std::string& where) {
   }
 }
 
-/// What is beside a $ref has no effect, except for what our validator reads there.
+/// Keywords next to a $ref have no effect, except those that our validator reads there.
 void check_references(const Json& json, const std::string& where) {
   if (json.is_object() && json.contains("$ref")) {
     for (const auto& [key, value] : json.items()) {
@@ -100,7 +100,7 @@ TEST(Schemas, EveryKindIsClosedAndVersioned) {
   }
 }
 
-/// Else runs that differ in nothing but their seed would be tested on different images.
+/// Otherwise runs that differ only in their seed would be tested on different images.
 TEST(Schemas, SplitDoesNotDependOnTheSeedOfARun) {
   std::size_t divided = 0;
   for (const SchemaFile& file : embedded_schemas()) {

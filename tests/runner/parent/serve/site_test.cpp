@@ -16,7 +16,7 @@ using testing::Pair;
 
 constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
 
-/// A site of the runs in a folder, as an open browser asks it.
+/// A site for the runs in a folder, with the requests of an open browser.
 class Served {
  public:
   PageRequest request(const std::string& path, const std::string& method = "GET") const {

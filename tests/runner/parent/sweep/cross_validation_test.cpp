@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 class CrossValidationTest : public testing::Test {
  protected:
-  /// A trial that has finished, with `rows` in its predictions: "name,label,predicted\n" and so on.
+  /// Adds a finished trial whose predictions are `rows`, lines of name,label,predicted.
   void add(int fold, const std::string& rows, double top1, const std::string& rate = "0.1") {
     const std::string trial = std::to_string(trials_.size());
     folder_.write("recipes/" + trial + ".yaml", recipe(fold, rate));

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A cluster in which nothing happens by itself: each wait does the next of a list of things.
+/// A cluster in which nothing happens by itself: each wait runs the next of a list of actions.
 class FollowTasks : public testing::Test, protected TaskQueue {
  protected:
   void SetUp() override {

@@ -117,7 +117,7 @@ TEST_F(RunTask, KilledRunIsRetriedAFewTimes) {
   EXPECT_EQ(account().size(), 10u) << "three attempts more";
 }
 
-/// The trial itself sends the signal to this process, as the task.
+/// The trial itself sends the signal to this process, which is the task.
 class RunTaskSignal : public RunTask, public testing::WithParamInterface<const char*> {};
 
 TEST_P(RunTaskSignal, MakesTheTrialSave) {

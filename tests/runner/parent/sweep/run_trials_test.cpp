@@ -18,8 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Sweeps whose trials are run by a script: what trial N does is a line of shell in the file
-/// does/N.
+/// Sweeps whose trials are run by a script: the file does/N contains the line of shell for trial N.
 class RunTrials : public testing::Test {
  protected:
   void SetUp() override {
@@ -148,8 +147,7 @@ TEST_F(RunTrials, RemovedRunIsRunAgain) {
   EXPECT_EQ(calls(), "0\n1\n1\n");
 }
 
-/// Shell: measures accuracies and then finishes, or where it is worse than others waits to be
-/// stopped.
+/// Shell that measures accuracies and then finishes, or waits to be stopped if `then` says so.
 std::string measures(const std::string& accuracies, const std::string& then = "finish") {
   return "mkdir -p $dir; for accuracy in " + accuracies +
          "; do echo "
@@ -180,7 +178,7 @@ TEST_F(RunTrials, WorseTrialsAtARungStopEarly) {
   EXPECT_EQ(calls(), before) << "what was stopped is done";
 }
 
-/// Shell: measures one value of a metric, and finishes.
+/// Shell that measures one value of a metric and finishes.
 std::string measures_one(const std::string& metric) {
   return R"(mkdir -p $dir; echo '{"node":"t","name":")" + metric +
          R"(","value":0.5,"step":1,"time":0}' >$dir/metrics.jsonl; finish)";

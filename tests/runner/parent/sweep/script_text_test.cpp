@@ -15,7 +15,7 @@
 namespace runner {
 namespace {
 
-/// Texts of all that a shell, sbatch, YAML or Kubernetes may take for something of its own.
+/// Texts with all characters that a shell, sbatch, YAML or Kubernetes may interpret.
 std::vector<std::string> tricky_texts() {
   std::vector<std::string> texts = {
       "",          "plain",        "it's",   "a b",          "\"",      "\\",   "\\\"",
@@ -32,7 +32,7 @@ std::vector<std::string> tricky_texts() {
   return texts;
 }
 
-/// What sbatch takes for the argument at the front of `line`: its get_argument(), of Slurm's
+/// The argument that sbatch reads at the front of `line`: its get_argument(), in Slurm's
 /// src/sbatch/opt.c.
 std::string read_by_sbatch(std::string_view line) {
   std::string argument;
@@ -54,7 +54,7 @@ std::string read_by_sbatch(std::string_view line) {
   return quote ? "unmatched" : argument;
 }
 
-/// What Kubernetes makes of a word of a `command` whose variables are not set.
+/// The text to which Kubernetes expands a word of a `command` whose variables are not set.
 std::string expanded_by_kubernetes(const std::string& text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -86,8 +86,7 @@ TEST(SlurmScript, LeavesUnknownNeedsToTheCluster) {
                             Not(HasSubstr("--partition")), HasSubstr("--array=0-0\n")));
 }
 
-/// A sweep of two trials, by commands that only look like Slurm's, of a retort that only looks like
-/// one.
+/// A sweep of two trials, with fake Slurm commands and a fake `retort`.
 class SlurmLauncherTest : public testing::Test {
  protected:
   void SetUp() override {

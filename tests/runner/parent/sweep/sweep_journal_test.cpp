@@ -127,13 +127,13 @@ TEST_F(SweepJournalTest, SecondsIncludeAllAttemptsEvenKilledOnes) {
   {
     auto journal = SweepJournal::make(folder_.path(), two_trials());
     journal.started(0);
-    measure("20");  // and the sweep is killed
+    measure("20");  // then the sweep is killed
   }
   {
     auto journal = SweepJournal::reopen(folder_.path());
     EXPECT_EQ(journal->trials()[0].seconds, 20);
     journal->started(0);
-    measure("50");  // and is killed again
+    measure("50");  // then it is killed again
   }
   {
     auto journal = SweepJournal::reopen(folder_.path());
@@ -154,7 +154,7 @@ TEST_F(SweepJournalTest, AttemptThatReportsItsEndLateCountsOnce) {
                   "\n");
   }
   auto journal = SweepJournal::reopen(folder_.path());
-  journal->ended(0, TrialState::kFinished, 0, 30);  // a cluster's task has gone on meanwhile
+  journal->ended(0, TrialState::kFinished, 0, 30);  // the cluster's task continued meanwhile
   EXPECT_EQ(journal->trials()[0].seconds, 30);
   EXPECT_EQ(SweepJournal::read(folder_.path())->trials[0].seconds, 30);
 }

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 class SweepResultsTest : public testing::Test {
  protected:
-  /// A trial that has finished, and its run's summary.
+  /// Adds a finished trial and the summary of its run.
   void add(const std::string& seed, const std::string& rate, double accuracy, double loss) {
     const std::string number = std::to_string(trials_.size());
     folder_.write(
@@ -143,7 +143,7 @@ TEST_F(SweepResultsTest, MeansIncludeOnlyFinishedTrials) {
     add(std::to_string(trials_.size()), "0.1", accuracy, 1);
   add("0", "0.2", 0.3, 1);
   trials_[2].state =
-      TrialState::kInterrupted;  // it validated once, and would have got worse or better
+      TrialState::kInterrupted;  // validated once; its result could still have changed
   trials_[3].state = TrialState::kFailed;
   trials_[4].state = TrialState::kStopped;
   const std::vector<TrialMean> means = results().over_seeds();

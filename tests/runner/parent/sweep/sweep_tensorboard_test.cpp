@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 
-/// A sweep of two trials that have finished, of which the second has measured nothing.
+/// A sweep of two finished trials; the second has no metrics.
 class SweepTensorBoard : public testing::Test {
  protected:
   SweepTensorBoard() {

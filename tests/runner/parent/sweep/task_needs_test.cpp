@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 const nlohmann::ordered_json kAuto = {{"cores", "auto"}, {"gpus", "auto"}, {"memory", "auto"}};
 
-/// That many trials; what their plans say is a line of shell.
+/// Sweeps of some trials, whose plans are the output of a line of shell.
 class TaskNeedsTest : public testing::Test {
  protected:
   TaskNeeds needs(

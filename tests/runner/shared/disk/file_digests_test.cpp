@@ -20,14 +20,14 @@ constexpr std::int64_t kLater = 4'000'000'000'000'000'000;  // in 2096
 class FileDigestsTest : public testing::Test {
  protected:
   fs::path cache() const { return folder_ / "cache"; }
-  /// How many of these files are read for their digests, long after they were written.
+  /// The number of these files that are read for their digests, long after they were written.
   std::int64_t count_read(const std::vector<std::string>& names) const {
     FileDigests digests(cache(), [] { return kLater; });
     for (const std::string& name : names)
       EXPECT_EQ(digests.of(folder_ / name), sha256(folder_.read(name))) << name;
     return digests.count_read();
   }
-  /// Other bytes of the same size, with the time of modification put back.
+  /// Writes other bytes of the same size and restores the modification time.
   void rewrite(const std::string& name, const std::string& text) const {
     const auto before = file_state(folder_ / name);
     const auto time = fs::last_write_time(folder_ / name);
@@ -107,7 +107,8 @@ TEST_F(FileDigestsTest, OldestEntriesAreRemoved) {
   folder_.write("a", "one");
   ASSERT_EQ(count_read({"a"}), 1);
   const fs::path file = kept();
-  // As many as there may be, of which ours is none; the sum is that of all that come before it.
+  // The largest allowed number of entries, none of which is ours; the checksum covers everything
+  // before it.
   const std::string others(4096 * 48, '\1');
   Digest sum;
   sum.update("digests of files, 1\n" + others);

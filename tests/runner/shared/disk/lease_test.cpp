@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 namespace fs = std::filesystem;
 
-/// A process of our own that does `body` and then stands still until it is killed.
+/// A child process that does `body`, then waits until it is killed.
 class Child {
  public:
   template <typename Body>
@@ -55,7 +55,7 @@ class Child {
 
 class LeaseTest : public testing::Test {
  protected:
-  /// A process on another machine that has written some heartbeats.
+  /// Writes the lease of a process on another machine, after some heartbeats.
   void forge(const std::string& beat = "00000000000000000007",
              const std::string& state = "held") const {
     folder_.write(
@@ -63,7 +63,7 @@ class LeaseTest : public testing::Test {
         "retort lease 1\nstate " + state + "\nbeat " + beat +
             "\nprocess 12\nstarted 99\nboot of-another-machine\nspace pid:[1]\nhost node7\n");
   }
-  /// Looks without waiting; `seen` happens between two looks.
+  /// Checks without waiting; `seen` is called between two checks.
   static Lease::Options quickly(std::function<void()> seen = {}) {
     return {.wait = [seen](std::chrono::milliseconds) {
       if (seen) seen();
@@ -171,7 +171,7 @@ TEST_F(LeaseTest, SingleCheckFindsARecentRemoteHeartbeat) {
   EXPECT_EQ(Lease::is_at_work(folder_.path(), true), false);
 }
 
-// Who looks at the same time as others, and whoever is slow, must not win as well.
+// Processes that check at the same time as others, or slowly, must not win as well.
 TEST_F(LeaseTest, OneOfSeveralConcurrentTakeoversWins) {
   for (int round = 0; round < 30; ++round) {
     for (const std::string& name : files()) fs::remove(folder_ / name);
@@ -209,8 +209,8 @@ TEST_F(LeaseTest, OneOfSeveralConcurrentTakeoversWins) {
 }
 
 TEST_F(LeaseTest, SlowTakeoverLosesToLaterHolders) {
-  // Once this one has found that the holder is gone, and waits for its worker, two others take the
-  // lease and go, and a third has it.
+  // After this process has found that the holder is gone, and while it waits for the holder's
+  // worker, two others take and release the lease, and a third holds it.
   Child worker([&] {
     auto joined = take();
     Lease::join(folder_.path());
@@ -220,7 +220,7 @@ TEST_F(LeaseTest, SlowTakeoverLosesToLaterHolders) {
   std::optional<Lease> third;
   int waits = 0;
   const auto slow = take([&] {
-    if (++waits != 7) return;  // the first six are looks
+    if (++waits != 7) return;  // the first six are checks
     worker.end();
     for (int i = 0; i < 2; ++i) EXPECT_TRUE(take().lease);
     third = take().lease;

@@ -67,7 +67,7 @@ TEST(NewFolder, LeavesNoFilesWithoutPublishing) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-/// The number of a process that is gone.
+/// The ID of a process that has ended.
 std::string of_the_dead() {
   const pid_t child = fork();
   if (child == 0) _exit(0);
@@ -117,7 +117,7 @@ TEST(NewFolder, ReplacesOnlyAnEmptyFolder) {
   }
 }
 
-/// What is left, and what is said, where call `count` of a storage fails.
+/// The error if call `count` of a storage fails; nullopt if no call fails.
 std::optional<WriteError> failure_at(int count, const fs::path& place) {
   FaultyStorage storage(
       disk(), Fault{.point = Fault::Point::kAny, .count = count, .action = Fault::Action::kFail});

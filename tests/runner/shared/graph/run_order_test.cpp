@@ -76,7 +76,8 @@ Node node(const std::string& id, std::vector<Edge> inputs) {
   return made;
 }
 
-// Each network is written out before it is voted with: to vote last would keep all of them.
+// Each network is exported as soon as it is trained: exporting after the vote would keep all of
+// them.
 TEST_F(RunOrder, NodeThatFreesTheMostComesFirst) {
   const auto checkpoint_of = [](std::size_t from) {
     return Edge{"checkpoint", from, "checkpoint", ArtifactType::kCheckpoint};

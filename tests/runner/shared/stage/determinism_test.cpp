@@ -26,7 +26,7 @@ TEST(Determinism, OperationIsReadFromLibTorchsMessage) {
             std::nullopt);
 }
 
-/// The determinism of a recipe that says so, and of the graph that the worker is handed.
+/// The determinism of a recipe with this line, and of the graph that is passed to the worker.
 std::string recipe_determinism(const std::string& line) {
   Sources sources;
   const SchemaSet schemas = fake_schemas();

@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-/// What recipes were known by before there was sorted_json(): records hold the digests of it.
+/// The text that identified recipes before sorted_json() existed: records contain its digests.
 std::string by_library(const Value& value) { return nlohmann::json(to_json(value)).dump(); }
 
 TEST(SortedJson, EqualsTheLibrarysTextWithSortedKeys) {

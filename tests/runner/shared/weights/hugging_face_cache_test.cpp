@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 const std::string kCommit(40, 'a');
 
-/// A cache that holds org/net, as huggingface_hub leaves it.
+/// A cache that holds org/net in the layout of huggingface_hub.
 class HuggingFaceCache : public testing::Test {
  protected:
   HuggingFaceCache() {
@@ -28,7 +28,7 @@ class HuggingFaceCache : public testing::Test {
     for (const char* name : {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) ::unsetenv(name);
   }
   std::string at(const std::string& name) const { return folder_ / name; }
-  /// Why a model is refused, and what to do; the folder is '@'.
+  /// The error and the help for a rejected model, with '@' for the folder.
   std::string refusal(const std::string& reference) const {
     try {
       return "found in " + hub_snapshot(reference).string();

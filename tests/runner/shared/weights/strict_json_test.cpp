@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-/// Why `text` is not taken as JSON of three levels.
+/// The reason why `text` is rejected as JSON of at most three levels.
 std::string refusal_of_json(const std::string& text) {
   try {
     parse_strict_json(text, 3, "its header");

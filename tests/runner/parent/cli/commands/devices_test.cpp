@@ -1,4 +1,4 @@
-// `retort devices` as built, with a table of GPUs in the place of the driver's library
+// `retort devices` as built, with a table of GPUs in place of the driver's library
 // (tests/support/fake_nvml.cpp).
 
 #include <gmock/gmock.h>
@@ -88,8 +88,8 @@ TEST_F(DevicesTest, UnknownCudaOrderIsRejected) {
 TEST_F(DevicesTest, BestPrintsOneWordForScripts) {
   const Ended ended = devices("--best --need 12GiB");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.out,
-              testing::AnyOf("GPU-bbbb\n", "cpu\n"));  // without LibTorch's CUDA part it is the CPU
+  // "cpu" if the worker was built without CUDA support.
+  EXPECT_THAT(ended.out, testing::AnyOf("GPU-bbbb\n", "cpu\n"));
   EXPECT_THAT(ended.err, Not(HasSubstr("error")));
 }
 

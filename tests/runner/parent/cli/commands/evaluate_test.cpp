@@ -14,8 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// What is said of evaluating the quick start, which was trained on `trained_on`, under
-/// `overrides`.
+/// The data on which the quick start, trained on `trained_on`, is evaluated under `overrides`.
 EvaluatedData taken(const std::string& trained_on, const std::vector<std::string>& overrides) {
   static const SchemaSet& schemas = shipped_schemas();
   Sources sources;
@@ -73,7 +72,7 @@ TEST(EvaluatedData, TestFolderIsEvaluated) {
   EXPECT_THAT(data.lines, ElementsAre("data: the folder 'test' of '" + root + "' is evaluated"));
 }
 
-/// What is said of evaluating the recipe for photographs of the retina on `root`.
+/// The data on which the recipe for retina images is evaluated, with `root` as its folder.
 EvaluatedData taken_of_retinas(const std::string& root, const std::vector<std::string>& overrides) {
   static const SchemaSet& schemas = shipped_schemas();
   Sources sources;

@@ -1,4 +1,4 @@
-// What `retort init` writes, and that the step it names next works.
+// `retort init` writes a recipe, and the next step that it suggests works.
 
 #include <filesystem>
 #include <fstream>
@@ -19,7 +19,7 @@ class Init : public testing::Test {
   void SetUp() override {
     for (const char* name : {"photos/cat/a.jpg", "photos/dog/b.jpg"}) folder_.write(name, "");
   }
-  /// The line after "next: ", with a folder that is there.
+  /// The command after "next: ", with an existing folder filled in.
   std::string next_step(const Ended& made) const {
     std::string line = made.err.substr(made.err.find("next: ") + 6);
     const std::size_t folder = line.find("FOLDER");

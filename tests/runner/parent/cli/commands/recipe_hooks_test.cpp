@@ -1,4 +1,4 @@
-// Commands of a recipe: when the program starts them, and when it refuses.
+// Hooks of a recipe: when they are started and when they are rejected.
 
 #include <filesystem>
 #include <string>

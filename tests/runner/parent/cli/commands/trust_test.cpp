@@ -1,4 +1,4 @@
-// What `retort trust` remembers, and what it refuses.
+// `retort trust`: what it remembers and what it rejects.
 
 #include <filesystem>
 #include <string>

@@ -8,7 +8,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr std::string_view kBreaks = " \t\n\"'><=;|&(:";  // as bash has them
+constexpr std::string_view kBreaks = " \t\n\"'><=;|&(:";  // as in bash
 
 ShellLine read(std::string_view line) { return read_shell_line(line, kBreaks); }
 std::string replacement(std::string_view line, std::string_view text) {
