@@ -301,7 +301,7 @@ TEST_P(EveryVerb, PrintsOneDescribedDocumentAsJson) {
   EXPECT_EQ(output_complaints(last_document(ended.out)), "") << ended.out;
 }
 
-TEST_P(EveryVerb, PrintsErrorsAsJsonToo) {
+TEST_P(EveryVerb, PrintsErrorsAsJson) {
   const auto is_refused = [&](const std::string& more, int exit) {
     const Ended ended = run(" --json " + more);
     EXPECT_EQ(ended.exit, exit) << ended.out;

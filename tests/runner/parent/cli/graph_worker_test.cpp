@@ -119,7 +119,7 @@ TEST_F(GraphWorkerTest, InterpreterHostsTheWorkerAndReceivesTrustedFiles) {
   EXPECT_EQ(python["folders"][0], fs::canonical(folder_.path()).string());
 }
 
-TEST_F(GraphWorkerTest, HostThatCannotLoadTheWorkerSaysWhy) {
+TEST_F(GraphWorkerTest, HostThatCannotLoadTheWorkerIsExplained) {
   use("model.code", "timm:create_model");
   play(
       "'err:Traceback (most recent call last):' 'err:retort_host: error: torch is not installed' "

@@ -136,7 +136,7 @@ TEST_F(GraphTest, UnknownPortsAndStagesSuggestTheNearest) {
           "4:79: E0403 the stage 'model' has no output port 'mod' | did you mean 'model'?"));
 }
 
-TEST_F(GraphTest, WrongTypeIsRefused) {
+TEST_F(GraphTest, WrongTypeIsRejected) {
   EXPECT_THAT(
       errors("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, inputs: "
              "{train: model.model}}\n"),

@@ -225,7 +225,7 @@ TEST_F(LegalityTest, BatchesMayBeSplitBetweenGroups) {
   EXPECT_THAT(errors("normed", ", micro_batch: 16", "episodes"), IsEmpty());
 }
 
-TEST_F(LegalityTest, TwoPassesThroughLayersThatMixSamplesAreRefused) {
+TEST_F(LegalityTest, TwoPassesThroughLayersThatMixSamplesAreRejected) {
   for (const char* loss : {"samples", "episodes", "pairs"}) {
     EXPECT_THAT(
         errors("normed", ", two_pass: on", loss),
@@ -240,13 +240,13 @@ TEST_F(LegalityTest, BothReasonsAreReported) {
   EXPECT_EQ(errors("normed", ", micro_batch: 16", "pairs").size(), 2u);
 }
 
-TEST_F(LegalityTest, TheKindOfASubMappingDecides) {
+TEST_F(LegalityTest, KindOfASubMappingDecides) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen"), IsEmpty());
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen, loss: {kind: contrast}"),
               ElementsAre(kCutsWhole));
 }
 
-TEST_F(LegalityTest, TheValueOfAnOptionDecides) {
+TEST_F(LegalityTest, ValueOfAnOptionDecides) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen, terms: {negatives: batch}"),
               ElementsAre(kCutsWhole));
 }

@@ -60,7 +60,7 @@ TEST(Override, UnclosedQuoteIsReported) {
             "  help: close it; the character itself is written \\' inside quotes\n");
 }
 
-TEST(Override, KeyWithoutValueIsRefused) {
+TEST(Override, KeyWithoutValueIsRejected) {
   EXPECT_EQ(errors_of("train.epochs"),
             "override 1:1:13: error[E0202]: 'train.epochs' has no value\n"
             "  1 | train.epochs\n"
@@ -68,7 +68,7 @@ TEST(Override, KeyWithoutValueIsRefused) {
             "  help: write train.epochs=VALUE\n");
 }
 
-TEST(Override, EmptyKeyIsRefused) {
+TEST(Override, EmptyKeyIsRejected) {
   EXPECT_THAT(errors_of("=1"), testing::HasSubstr("error[E0202]: the override has no key"));
   EXPECT_THAT(errors_of("~"), testing::HasSubstr("error[E0202]: the override has no key"));
 }
@@ -83,7 +83,7 @@ TEST(Override, CommaListIsASimpleChoice) {
   EXPECT_EQ(read.package, "a.b");
 }
 
-TEST(Override, SingleRunRefusesSweepsWithHydrasHints) {
+TEST(Override, SingleRunRejectsSweepsWithHydrasHints) {
   const auto said = [](const std::string& text) {
     Sources sources;
     const auto read = parse_override(sources.add("override 1", text));
@@ -227,11 +227,11 @@ TEST(Override, MappingsKeepTheTypesOfTheirKeys) {
   EXPECT_EQ(element_text(value), "{1:b,null:c,1.5:d,a\\ b:e}");
 }
 
-TEST(Override, DeepNestingIsRefusedNotCrashed) {
+TEST(Override, DeepNestingIsRejectedWithoutCrashing) {
   EXPECT_THAT(errors_of("a=" + std::string(100'000, '[')), testing::HasSubstr("error[E0108]"));
 }
 
-TEST(Override, DeepKeyIsRefused) {
+TEST(Override, DeepKeyIsRejected) {
   std::string key = "a";
   for (int i = 0; i < 100'000; ++i) key += ".a";
   EXPECT_THAT(errors_of("+" + key + "=1"),
@@ -239,7 +239,7 @@ TEST(Override, DeepKeyIsRefused) {
   EXPECT_THAT(errors_of("+db@" + key + "=x"), testing::HasSubstr("error[E0108]"));
 }
 
-TEST(Override, InvalidUtf8IsRefused) {
+TEST(Override, InvalidUtf8IsRejected) {
   EXPECT_THAT(errors_of("a=\xff"), testing::HasSubstr("error[E0107]"));
 }
 

@@ -201,7 +201,7 @@ TEST_F(TrialListTest, ReportsEveryErrorAtOnce) {
               testing::SizeIs(4));
 }
 
-TEST_F(TrialListTest, TooManyJobsAreRefused) {
+TEST_F(TrialListTest, TooManyTrialsAreRejected) {
   EXPECT_THAT(jobs({"a=range(0,10000)", "b=range(0,10000)", "c=range(0,10000)", "d=range(0,10000)",
                     "e=range(0,10000)"}),
               ElementsAre("the sweep has more than 10000 runs"));

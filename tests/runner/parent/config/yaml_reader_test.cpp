@@ -60,7 +60,7 @@ TEST(YamlReader, AllDuplicateKeysAreReportedAtOnce) {
             "  a.yaml:3:5: note: first written here\n");
 }
 
-TEST(YamlReader, SecondDocumentIsRefused) {
+TEST(YamlReader, SecondDocumentIsRejected) {
   EXPECT_EQ(read("---\na: 1\n---\nb: 2\n"),
             "a.yaml:3:1: error[E0103]: a second document starts here\n"
             "  3 | ---\n"
@@ -68,7 +68,7 @@ TEST(YamlReader, SecondDocumentIsRefused) {
             "  help: keep one recipe in a file\n");
 }
 
-TEST(YamlReader, UnknownTagIsRefused) {
+TEST(YamlReader, UnknownTagIsRejected) {
   EXPECT_EQ(read("a: !python/object 1\n"),
             "a.yaml:1:4: error[E0104]: unknown tag '!python/object'\n"
             "  1 | a: !python/object 1\n"
@@ -94,7 +94,7 @@ TEST(YamlReader, KeysWithTheSameTextAreDuplicates) {
               testing::StartsWith("a.yaml:2:1: error[E0102]: duplicate key '1'\n"));
 }
 
-TEST(YamlReader, KeysThatAreNullOrContainersAreRefused) {
+TEST(YamlReader, KeysThatAreNullOrContainersAreRejected) {
   EXPECT_EQ(read("null: x\n"),
             "a.yaml:1:1: error[E0105]: a key must be a name or a number, not null\n"
             "  1 | null: x\n"
@@ -117,7 +117,7 @@ TEST(YamlReader, ReadsAliasesAndMergeKeys) {
   EXPECT_THAT(read("d: <<\n"), testing::HasSubstr("'<<' cannot be a value"));
 }
 
-TEST(YamlReader, AliasBombIsRefused) {
+TEST(YamlReader, AliasBombIsRejected) {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 9; ++i) {
     const std::string last = "*a" + std::to_string(i - 1);
@@ -159,12 +159,12 @@ TEST(YamlReader, AliasesOfALongTextAreBounded) {
               testing::HasSubstr("error[E0106]: aliases expand to more than 16 MiB of text"));
 }
 
-TEST(YamlReader, AliasInsideItsOwnValueIsRefused) {
+TEST(YamlReader, AliasInsideItsOwnValueIsRejected) {
   EXPECT_THAT(read("a: &a [*a]\n"),
               testing::HasSubstr("the alias is inside the value that it names"));
 }
 
-TEST(YamlReader, InvalidUtf8NamesTheByte) {
+TEST(YamlReader, InvalidUtf8IsReportedWithItsByte) {
   EXPECT_THAT(read("a: 1\nb: x\xffy\n"),
               testing::StartsWith("a.yaml:2:5: error[E0107]: the text is not UTF-8\n"));
   EXPECT_THAT(read("a: \xc0\xaf\n"), testing::HasSubstr("a.yaml:1:4: error[E0107]"));
@@ -212,7 +212,7 @@ TEST(YamlReader, IntegerBeyond64BitsKeepsItsDigits) {
   EXPECT_EQ((*value->list())[0].form, ScalarForm::kBigInteger);
 }
 
-TEST(YamlReader, IntegerOfTooManyDigitsIsRefused) {
+TEST(YamlReader, IntegerOfTooManyDigitsIsRejected) {
   EXPECT_THAT(
       read("a: 1" + std::string(5000, '0')),
       testing::StartsWith("a.yaml:1:4: error[E0109]: the integer has more than 4300 digits"));

@@ -180,7 +180,7 @@ TEST_F(LockFolderTest, SharedFolderIsRejected) {
   EXPECT_THAT(help_, HasSubstr("chmod 700 '"));
 }
 
-TEST_F(LockFolderTest, LinkIsRefused) {
+TEST_F(LockFolderTest, LinkIsRejected) {
   fs::create_directory(temporary_.path() / "elsewhere");
   fs::create_directory_symlink(temporary_.path() / "elsewhere", temporary_.path() / "locks");
   EXPECT_EQ(refusal(temporary_.path() / "locks"),

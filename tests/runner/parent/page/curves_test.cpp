@@ -54,7 +54,7 @@ TEST(Curves, OneChartForEachQuantity) {
   EXPECT_THAT(charts[2].svg(), HasSubstr(">learning rate of "));
 }
 
-TEST(Curves, ALossOverManyPowersOfTenIsLogarithmic) {
+TEST(Curves, LossOverManyPowersOfTenIsLogarithmic) {
   const std::vector<MetricLine> lines = {at(1, "train/loss", 20), at(2, "train/loss", 0.02)};
   const std::string chart = draw_curves("train", "train", lines).at(0).svg();
   EXPECT_THAT(chart, HasSubstr(">loss (logarithmic)</text>"));

@@ -98,7 +98,7 @@ TEST(HtmlPage, NumbersAreRightAligned) {
                         "<td class=\"number\">1.5</td></tr>\n"));
 }
 
-TEST(HtmlPage, ACodeBlockKeepsItsLines) {
+TEST(HtmlPage, CodeBlockKeepsItsLines) {
   Document document{.title = "run", .blocks = {}};
   document.add(CodeBlock{"yaml", "a: 1\n  b: <2>\n", false});
   EXPECT_THAT(html_page(document), HasSubstr("<pre>a: 1\n  b: &lt;2&gt;\n</pre>"));

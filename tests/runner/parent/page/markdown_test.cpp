@@ -32,7 +32,7 @@ TEST(Markdown, HasLinksButNoForms) {
   EXPECT_EQ(markdown(document), "# run\n\n[all\\_runs](/)\nhere\n");
 }
 
-TEST(Markdown, ACodeBlockCannotEndEarly) {
+TEST(Markdown, CodeBlockCannotEndEarly) {
   Document document{.title = "run", .blocks = {}};
   document.add(CodeBlock{"", "a\n````\nb", false});
   EXPECT_EQ(markdown(document), "# run\n\n`````\na\n````\nb\n`````\n");

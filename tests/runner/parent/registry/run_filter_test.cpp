@@ -117,7 +117,7 @@ TEST(RunFilter, ReportsTheColumnOfAMistake) {
   EXPECT_EQ(mistake("a!1"), "2: expected =, !=, <, <=, > or >= after 'a'");
 }
 
-TEST(RunFilter, DeepNestingIsRefused) {
+TEST(RunFilter, DeepNestingIsRejected) {
   EXPECT_EQ(mistake(std::string(1000000, '(')), "65: parentheses and ! are nested too deeply");
   EXPECT_EQ(mistake(std::string(1000000, '!')), "65: parentheses and ! are nested too deeply");
   EXPECT_EQ(mistake(std::string(60, '(') + "a=1" + std::string(60, ')')), "none");

@@ -34,7 +34,7 @@ PairedClassifiers compared(std::initializer_list<int> counts, std::uint64_t seed
 }
 
 TEST(PairedClassifiers, ExactAndMidPValuesAreCorrect) {
-  // Of the 1024 outcomes of 10 tosses, 1 + 10 + 45 have at most 2 heads; the exact test doubles
+  // 1 + 10 + 45 of the 1024 outcomes of 10 tosses have at most 2 heads; the exact test doubles
   // that. The mid-p test subtracts the 45 with exactly 2 once.
   const PairedClassifiers one = compared({30, 8, 2, 5});
   EXPECT_NEAR(one.p_value, 0.109375, 1e-12);

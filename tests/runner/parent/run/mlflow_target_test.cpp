@@ -54,7 +54,7 @@ TEST_F(MlflowTargetTest, ComesFromMlflowsVariables) {
   EXPECT_EQ(found->experiment_id, "") << "the name takes precedence, as in MLflow";
 }
 
-TEST_F(MlflowTargetTest, MissingAddressAndMissingProgramAreRefused) {
+TEST_F(MlflowTargetTest, MissingAddressAndMissingProgramAreRejected) {
   EXPECT_EQ(target().errors().at(0).message,
             "run.mlflow is true, but MLFLOW_TRACKING_URI is not set");
   EXPECT_THAT(target().errors().at(0).help, HasSubstr("http://127.0.0.1:5000"));

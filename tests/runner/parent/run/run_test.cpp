@@ -471,7 +471,7 @@ TEST_F(RunTest, EarlierRecoveriesStayInTheSummary) {
               HasSubstr("recovered 2 times: 2 x out of memory (recoveries in summary.json)\n"));
 }
 
-TEST_F(RunTest, MlflowWithoutAnAddressIsRefusedBeforeAnythingIsWritten) {
+TEST_F(RunTest, MlflowWithoutAnAddressIsRejectedBeforeAnythingIsWritten) {
   recipe_.has_mlflow = true;
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kFinished, "finished:0"}),
             ExitCode::kBadRecipe);
@@ -822,7 +822,7 @@ TEST_F(RunTest, EvaluationRecordsTheSourceOfItsWeights) {
       R"({"checkpoints":{"train":{"choice":"kept","folder":"/a/run/nodes/train/checkpoints"}},"run":"/a/run","schema":1})");
 }
 
-TEST_F(RunTest, EarlyMistakeHasALocationAndWritesNothing) {
+TEST_F(RunTest, EarlyErrorHasALocationAndWritesNothing) {
   EXPECT_EQ(run_script({"hello", "read", kMissing, "finished:66"}), ExitCode::kMissingInput);
   EXPECT_EQ(err_.str(),
             "a.yaml:2:31: error[E0601]: no folder 'nowhere' [/data/root]\n"

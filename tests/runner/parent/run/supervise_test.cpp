@@ -404,7 +404,7 @@ TEST_F(SuperviseSeveralTest, WorkersAreNotStartedAfterASignal) {
   EXPECT_THAT(refused_, ElementsAre("interrupted"));
 }
 
-TEST_F(SuperviseSeveralTest, EndOfOneMayStartTheNext) {
+TEST_F(SuperviseSeveralTest, EndOfOneWorkerMayStartAnother) {
   on_end_ = [&](const std::string& name) {
     if (name != "c")
       start(std::string(1, static_cast<char>(name[0] + 1)), {"hello", "echo", "finished:0"});

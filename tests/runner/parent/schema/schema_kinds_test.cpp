@@ -17,7 +17,7 @@ std::vector<std::string> recipe(const std::string& entries) {
   return told(schemas.validate(value));
 }
 
-TEST(SchemaKinds, UnknownKindSuggestsNearestAndLists) {
+TEST(SchemaKinds, UnknownKindSuggestsNearestAndListsKinds) {
   EXPECT_THAT(recipe(R"("train": {"kind": "train.fitt", "epoch": 1})"),
               ElementsAre("E0306 /train/kind: unknown kind 'train.fitt' (did you mean 'train.fit'? "
                           "kinds: train.fit)"));
@@ -30,7 +30,7 @@ TEST(SchemaKinds, UnknownKindSuggestsNearestAndLists) {
                           "kinds: adam, sgd)"));
 }
 
-TEST(SchemaKinds, KindThatIsNotAStringIsRefused) {
+TEST(SchemaKinds, KindThatIsNotAStringIsRejected) {
   EXPECT_THAT(recipe(R"("train": {"kind": 3})"),
               ElementsAre("E0302 /train/kind: expected a kind, got 3 (kinds: train.fit)"));
 }

@@ -22,7 +22,7 @@ std::vector<std::string> refused(std::string_view text, std::string_view path = 
   return said(SchemaSet::load({&file, 1}));
 }
 
-TEST(SchemaLoad, UnknownKeywordIsRefusedWithFileAndPointer) {
+TEST(SchemaLoad, UnknownKeywordIsRejectedWithFileAndPointer) {
   EXPECT_THAT(refused(R"({"properties": {"a/b": {"minimun": 1}}})"),
               ElementsAre("/properties/a~1b/minimun: schemas/a.schema.json: the validator does not "
                           "support the keyword 'minimun'"));
@@ -34,7 +34,7 @@ TEST(SchemaLoad, EveryMistakeIsReported) {
       testing::SizeIs(5));
 }
 
-TEST(SchemaLoad, KeywordOfWrongTypeIsRefused) {
+TEST(SchemaLoad, KeywordOfWrongTypeIsRejected) {
   EXPECT_THAT(
       refused(R"({"type": "float"})"),
       ElementsAre(
@@ -76,7 +76,7 @@ TEST(SchemaLoad, UnreadOtherNamesAreRejected) {
                                          "mappings can have other names"));
 }
 
-TEST(SchemaLoad, InvalidDefaultIsRefused) {
+TEST(SchemaLoad, InvalidDefaultIsRejected) {
   EXPECT_THAT(refused(R"({"properties": {"a": {"type": "integer", "minimum": 1, "default": 0}}})"),
               ElementsAre("/properties/a/default: schemas/a.schema.json: the default is not valid: "
                           "expected an integer of at least 1, got 0"));
@@ -89,7 +89,7 @@ TEST(SchemaLoad, DuplicateKeyIsRejected) {
           ": schemas/a.schema.json: parse error at line 1, column 20: key 'type' appears twice"));
 }
 
-TEST(SchemaLoad, BrokenJsonIsRefused) {
+TEST(SchemaLoad, BrokenJsonIsRejected) {
   EXPECT_THAT(refused("{"), ElementsAre(testing::HasSubstr("parse error at line 1")));
   EXPECT_THAT(refused("3"),
               ElementsAre(": schemas/a.schema.json: a schema must be a mapping, true or false"));
@@ -101,7 +101,7 @@ TEST(SchemaLoad, IdIsTheFilesName) {
   EXPECT_THAT(refused(R"({"$id": "a.schema.json"})"), IsEmpty());
 }
 
-TEST(SchemaLoad, FolderOfKindsWithoutFilesIsRefused) {
+TEST(SchemaLoad, FolderOfKindsWithoutFilesIsRejected) {
   EXPECT_THAT(
       refused(R"({"x-kinds": "train/optimizer"})"),
       ElementsAre(

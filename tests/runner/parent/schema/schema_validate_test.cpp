@@ -86,7 +86,7 @@ TEST(SchemaValidate, NonFiniteNumbersAreRejected) {
               ElementsAre("E0303 : expected a number of at least 1, got nan"));
 }
 
-TEST(SchemaValidate, IntegerBeyond64BitsIsRefused) {
+TEST(SchemaValidate, IntegerBeyond64BitsIsRejected) {
   EXPECT_THAT(checked(R"({"type": "integer"})", "1e300"),
               ElementsAre("E0303 : expected an integer of at most 64 bits, got 1e+300"));
   EXPECT_THAT(checked(R"({"type": "integer"})", "9223372036854775808.0"), testing::SizeIs(1));
@@ -117,7 +117,7 @@ TEST(SchemaValidate, UnknownKeySuggestsNearestOrListsKnownKeys) {
               ElementsAre("E0301 /a: unknown key 'a' (it takes no keys)"));
 }
 
-TEST(SchemaValidate, MissingKeyExplainsIt) {
+TEST(SchemaValidate, MissingKeyIsExplained) {
   EXPECT_THAT(
       checked(
           R"({"required": ["root", "b"], "properties": {"root": {"description": "The folder."}}})",

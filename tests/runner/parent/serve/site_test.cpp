@@ -67,7 +67,7 @@ TEST(Site, WrongTokenIsRejectedWithAdvice) {
   }
 }
 
-TEST(Site, ForeignHostIsRefusedEvenWithTheToken) {
+TEST(Site, ForeignHostIsRejectedEvenWithTheToken) {
   Served served;
   for (const char* host : {"evil.example:80", "127.0.0.1", "127.0.0.1:81", "", "localhost"}) {
     PageRequest request = served.request("/");

@@ -76,7 +76,7 @@ TEST_F(RecordedRunTest, LatestCompleteRecordCounts) {
   EXPECT_EQ(read_run(run())->recipe, run() / ".retort/resume-2/recipe.yaml");
 }
 
-TEST_F(RecordedRunTest, FolderWithoutARunIsRefused) {
+TEST_F(RecordedRunTest, FolderWithoutARunIsRejected) {
   EXPECT_THAT(error(), HasSubstr("E0806 '" + run().string() + "' is not the folder of a run"));
   fs::remove_all(run());
   EXPECT_THAT(error(), HasSubstr("E0806 there is no folder '"));

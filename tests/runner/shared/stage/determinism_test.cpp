@@ -36,7 +36,7 @@ std::string recipe_determinism(const std::string& line) {
   return std::string(name(graph_from_json(to_json(*graph)).determinism));
 }
 
-TEST(Determinism, IsStrictUnlessTheRecipeSaysOtherwise) {
+TEST(Determinism, IsStrictByDefault) {
   EXPECT_EQ(recipe_determinism(""), "strict");
   EXPECT_EQ(recipe_determinism("determinism: strict\n"), "strict");
   EXPECT_EQ(recipe_determinism("determinism: warn\n"), "warn");

@@ -34,7 +34,7 @@ class RecipeHooks : public testing::Test {
   std::string program_;
 };
 
-TEST_F(RecipeHooks, UntrustedRecipeIsRefusedBeforeItRuns) {
+TEST_F(RecipeHooks, UntrustedRecipeIsRejectedBeforeItRuns) {
   const Ended ended = retort("run a.yaml run.dir=r");
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("a.yaml:2:"));
