@@ -76,7 +76,7 @@ TEST(SteadyState, HostWaitsOncePerStepForThePreviousStep) {
   }
 }
 
-TEST(SteadyState, OnlyBatchesAreCopiedToTheGpu) {
+TEST(SteadyState, OnlyBatchesAreCopiedAndOnlyFromPinnedMemory) {
   const Variant& plain = variants().front();
   const Counts steps = of_steps(plain);
   constexpr std::int64_t kOfSample = 2 * sizeof(float) + sizeof(std::int64_t);

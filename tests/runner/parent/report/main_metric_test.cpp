@@ -9,7 +9,7 @@ namespace {
 
 std::string main_of(std::vector<std::string> names) { return main_metric(names); }
 
-TEST(MainMetric, EvaluationPrecedesValidationAndValidationTraining) {
+TEST(MainMetric, PrefersEvaluationThenValidationThenTraining) {
   EXPECT_EQ(main_of({"evaluate/r", "evaluate/top1", "train/x", "validation/accuracy"}),
             "evaluate/top1");
   EXPECT_EQ(main_of({"train/x", "validation/accuracy", "validation/loss"}), "validation/accuracy");
