@@ -109,7 +109,8 @@ TEST_F(GraphTest, TwoStagesForOnePortAreBothShown) {
       "train.fit}\n");
   ASSERT_FALSE(result);
   const Diagnostic& error = result.errors().front();
-  EXPECT_EQ(error.message, "the input port 'train' could take several outputs: a.train, b.train");
+  EXPECT_EQ(error.message,
+            "the input port 'train' is ambiguous: several outputs match: a.train, b.train");
   EXPECT_EQ(error.help, "choose one: inputs: {train: a.train}");
   EXPECT_EQ(error.where.line, 5);
   ASSERT_EQ(error.notes.size(), 2u);
@@ -248,7 +249,7 @@ TEST_F(GraphTest, NodeNamesAreAtMost120Characters) {
 TEST_F(GraphTest, ForeachIntoASinglePortIsAmbiguous) {
   EXPECT_THAT(errors("data: {kind: data.one, foreach: {a: [1, 2]}}\nmodel: {kind: "
                      "model.net}\ntrain: {kind: train.fit}\n"),
-              ElementsAre("4:1: E0402 the input port 'train' could take several outputs: "
+              ElementsAre("4:1: E0402 the input port 'train' is ambiguous: several outputs match: "
                           "data.1.train, data.2.train | give this stage the same foreach, or use a "
                           "kind with a port that takes many outputs"));
 }

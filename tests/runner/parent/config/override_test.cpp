@@ -144,7 +144,7 @@ TEST(Override, ArgumentsAreChecked) {
             "override 1:1:17: error[E0230]: range() is given 'start' twice");
   EXPECT_EQ(said("a=choice()"), "override 1:1:3: error[E0230]: choice() needs at least one value");
   EXPECT_EQ(said("a=choice(null)"), "override 1:1:10: error[E0230]: choice() does not accept null");
-  EXPECT_EQ(said("a=sort(b,1)"), "override 1:1:10: error[E0230]: 1 and \"b\" have no order");
+  EXPECT_EQ(said("a=sort(b,1)"), "override 1:1:10: error[E0230]: 1 and \"b\" cannot be ordered");
   EXPECT_EQ(said("a=sort(1,2,reverse=1)"),
             "override 1:1:20: error[E0230]: reverse= takes true or false, but this is 1");
   EXPECT_EQ(said("a=tag(1,choice(2))"),

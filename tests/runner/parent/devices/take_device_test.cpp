@@ -80,10 +80,10 @@ TEST_F(TakeDeviceTest, OldDriverIsReported) {
 
 TEST_F(TakeDeviceTest, BuildWithoutCudaComputesOnTheCpu) {
   machine_.gpu(80, 80);
-  machine_.cuda = "none: LibTorch's CUDA part is not installed";
+  machine_.cuda = "none: LibTorch was installed without CUDA support";
   EXPECT_EQ(told(take(12)), "taken: cpu");
   EXPECT_THAT(machine_.said,
-              ElementsAre("device: cpu, since this worker was built without LibTorch's CUDA part"));
+              ElementsAre("device: cpu, since this worker was built without CUDA support"));
 }
 
 TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
@@ -99,9 +99,10 @@ TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
       ElementsAre("device: cpu, since CUDA_VISIBLE_DEVICES is empty, which hides all GPUs"));
   wish_.select = "cuda";
   machine_.variables.visible = "7,0";
-  EXPECT_EQ(told(take(12)),
-            "device 'cuda' is not available: CUDA_VISIBLE_DEVICES='7,0': '7' names no GPU of this "
-            "machine, so CUDA sees no GPU");
+  EXPECT_EQ(
+      told(take(12)),
+      "device 'cuda' is not available: CUDA_VISIBLE_DEVICES='7,0': '7' does not match any GPU "
+      "of this machine, so CUDA sees no GPU");
 }
 
 TEST_F(TakeDeviceTest, LostGpusAreReported) {

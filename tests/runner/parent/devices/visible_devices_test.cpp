@@ -54,16 +54,17 @@ TEST_F(VisibleDevicesTest, IndicesKeepTheirOrder) {
 TEST_F(VisibleDevicesTest, UuidsMayBeAbbreviated) {
   EXPECT_THAT(seen("GPU-cccc,GPU-aaaaaaaa-0000"), ElementsAre(2, 0));
   EXPECT_THAT(seen("GPU-"), IsEmpty());  // matches all
-  EXPECT_EQ(
-      remark_,
-      "CUDA_VISIBLE_DEVICES='GPU-': 'GPU-' names no GPU of this machine, so CUDA sees no GPU");
+  EXPECT_EQ(remark_,
+            "CUDA_VISIBLE_DEVICES='GPU-': 'GPU-' does not match any GPU of this machine, so CUDA "
+            "sees no GPU");
 }
 
 TEST_F(VisibleDevicesTest, DevicesAfterAnInvalidEntryAreHidden) {
   EXPECT_THAT(seen("1,9,2"), ElementsAre(1));
-  EXPECT_EQ(remark_,
-            "CUDA_VISIBLE_DEVICES='1,9,2': '9' names no GPU of this machine, so CUDA sees only the "
-            "GPUs before it");
+  EXPECT_EQ(
+      remark_,
+      "CUDA_VISIBLE_DEVICES='1,9,2': '9' does not match any GPU of this machine, so CUDA sees "
+      "only the GPUs before it");
   EXPECT_THAT(seen("1,-1,2"), ElementsAre(1));
   EXPECT_THAT(seen("0,,1"), ElementsAre(0));
   EXPECT_EQ(remark_,
@@ -78,9 +79,9 @@ TEST_F(VisibleDevicesTest, InvalidListHidesAll) {
   for (const char* list :
        {"all", "cuda:0", "GPU-12345678", "0x1", "99999999999999999999", "MIG-1", "\x1b[2J"})
     EXPECT_THAT(seen(list), IsEmpty()) << list;
-  EXPECT_EQ(
-      remark_,
-      "CUDA_VISIBLE_DEVICES=' [2J': ' [2J' names no GPU of this machine, so CUDA sees no GPU");
+  EXPECT_EQ(remark_,
+            "CUDA_VISIBLE_DEVICES=' [2J': ' [2J' does not match any GPU of this machine, so CUDA "
+            "sees no GPU");
 }
 
 TEST_F(VisibleDevicesTest, EmptyListHidesAll) {

@@ -114,7 +114,7 @@ TEST_F(AllowedCodeTest, MissingFileIsReported) {
 }
 
 TEST_F(AllowedCodeTest, MalformedEntryIsAnError) {
-  EXPECT_THAT(refusal("my_net.py"), HasSubstr("E0307: 'my_net.py' names no Python code"));
+  EXPECT_THAT(refusal("my_net.py"), HasSubstr("E0307: 'my_net.py' does not refer to Python code"));
 }
 
 TEST_F(AllowedCodeTest, InstalledModuleIsTrustedByItsPackage) {

@@ -39,12 +39,14 @@ TEST(PythonEntry, NamesAnAttributeOfAFile) {
 TEST(PythonEntry, RejectsMalformedText) {
   const std::string no_parts = "it does not have the form module:name or file.py:name";
   for (const std::string text : {"", ":", "timm", "timm:", ":make"})
-    EXPECT_EQ(refusal(text), "'" + text + "' names no Python code: " + no_parts);
-  EXPECT_EQ(refusal("timm:2x"), "'timm:2x' names no Python code: '2x' is not a name in Python");
+    EXPECT_EQ(refusal(text), "'" + text + "' does not refer to Python code: " + no_parts);
+  EXPECT_EQ(refusal("timm:2x"),
+            "'timm:2x' does not refer to Python code: '2x' is not a name in Python");
   EXPECT_EQ(refusal("timm:make()"),
-            "'timm:make()' names no Python code: 'make()' is not a name in Python");
+            "'timm:make()' does not refer to Python code: 'make()' is not a name in Python");
   EXPECT_EQ(refusal("nets/my_net:make"),
-            "'nets/my_net:make' names no Python code: 'nets/my_net' is neither a module nor a file "
+            "'nets/my_net:make' does not refer to Python code: 'nets/my_net' is neither a module "
+            "nor a file "
             "ending in .py");
   for (const char* text :
        {".timm:make", "timm..models:make", "timm.:make", ".py:make", "timm:a..b"})

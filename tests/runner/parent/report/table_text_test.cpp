@@ -61,6 +61,16 @@ TEST(TableText, LongWordLosesItsMiddle) {
       "1 MiB  encoder.blo…ery.weight\n");
 }
 
+TEST(TableText, ShortenedWordsStayDistinct) {
+  const TableRows rows = {{"metric", "value"},
+                          {"evaluate/macro_precision", "0.5"},
+                          {"evaluate/weighted_precision", "0.5"}};
+  const std::string text = table_text(rows, 27);
+  EXPECT_LE(widest_line(text), 27U) << text;
+  EXPECT_THAT(text, HasSubstr("evaluate/m…"));
+  EXPECT_THAT(text, HasSubstr("evaluate/w…"));
+}
+
 TEST(TableText, LastColumnsFollowBelow) {
   EXPECT_EQ(
       table_text({{"trial", "loss", "memory", "seconds"}, {"7", "0.5", "2.5 GiB", "12345"}}, 20),

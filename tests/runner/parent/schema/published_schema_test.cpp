@@ -58,6 +58,17 @@ TEST(PublishedSchema, SharedRulesOfKindsAreLeftOut) {
       << "which is no rule of ours";
 }
 
+TEST(PublishedSchema, UnitIsAddedToADescriptionWithoutIt) {
+  const auto schemas = SchemaSet::load(embedded_schemas());
+  ASSERT_TRUE(schemas);
+  const auto published = published_schema(*schemas, "train.supervised");
+  ASSERT_TRUE(published);
+  const Json& properties = (*published)["properties"];
+  EXPECT_EQ(properties["epochs"]["description"], "Passes over the training data. Unit: epochs.");
+  EXPECT_EQ(properties["batch_size"]["description"],
+            "Samples per optimizer step, regardless of the micro-batch size.");
+}
+
 TEST(PublishedSchema, PublishedKindHasTheCommonKeysAndItsSubKinds) {
   const SchemaSet schemas = small_schemas();
   const auto published = published_schema(schemas, "train.fit");
@@ -67,7 +78,7 @@ TEST(PublishedSchema, PublishedKindHasTheCommonKeysAndItsSubKinds) {
   EXPECT_EQ(
       properties["name"].dump(),
       R"({"description":"The stage's name, for interpolations such as ${model.name}.","allOf":[{"$ref":"#/definitions/name"}]})");
-  EXPECT_EQ(properties["epochs"]["description"], "Passes. In epochs.");
+  EXPECT_EQ(properties["epochs"]["description"], "Passes. Unit: epochs.");
   EXPECT_EQ(properties["optimizer"]["properties"].dump(),
             R"({"kind":{"enum":["adam","sgd"],"default":"adam"}})");
   EXPECT_EQ(
