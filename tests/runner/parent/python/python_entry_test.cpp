@@ -36,7 +36,7 @@ TEST(PythonEntry, NamesAnAttributeOfAFile) {
   }
 }
 
-TEST(PythonEntry, SaysWhatIsWrongWithItsText) {
+TEST(PythonEntry, RejectsMalformedText) {
   const std::string no_parts = "it does not have the form module:name or file.py:name";
   for (const std::string text : {"", ":", "timm", "timm:", ":make"})
     EXPECT_EQ(refusal(text), "'" + text + "' does not refer to Python code: " + no_parts);
@@ -53,7 +53,7 @@ TEST(PythonEntry, SaysWhatIsWrongWithItsText) {
     EXPECT_NE(refusal(text), "") << text;
 }
 
-TEST(PythonEntries, AreThoseOfKindsThatRunPython) {
+TEST(PythonEntries, ComeOnlyFromKindsThatRunPython) {
   Graph graph;
   graph.nodes = {node_with_entry("model", "model.code", "my_net.py:make"),
                  node_with_entry("other", "model.plain", "my_net.py:make"),
@@ -67,7 +67,7 @@ TEST(PythonEntries, AreThoseOfKindsThatRunPython) {
   EXPECT_THAT(python_entries(graph, python_schemas()), IsEmpty());
 }
 
-TEST(PythonEntries, NameTheNodesOfAForeachOnce) {
+TEST(PythonEntries, AreListedOnceForAllNodesOfAForeach) {
   Graph graph;
   graph.nodes = {node_with_entry("model", "model.code", "a.py:make"),
                  node_with_entry("model", "model.code", "a.py:make"),

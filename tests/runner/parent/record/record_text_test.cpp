@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-TEST(RecordText, OfAFileThatIsMissingIsEmpty) {
+TEST(RecordText, IsEmptyIfTheFileIsMissing) {
   const TemporaryFolder folder;
   EXPECT_EQ(record_text(folder.path() / "recipe.yaml"), "");
   EXPECT_EQ(record_from_yaml(folder.path() / "recipe.yaml"), nullptr);

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// Has a shell script take the place of retort-tracker.
+/// Replaces retort-tracker with a shell script.
 class TrackingTest : public testing::Test {
  protected:
   std::optional<ordered_json> track(const std::string& script, std::chrono::seconds limit = {}) {
@@ -41,7 +41,7 @@ class TrackingTest : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(TrackingTest, ProgramGetsTwoLinesAndItsAnswerIsReturned) {
+TEST_F(TrackingTest, ProgramReceivesTwoLinesAndItsAnswerIsReturned) {
   const auto done = track("read request; read end; echo \"$end\" > " + (folder_ / "end").string() +
                           "; echo '{\"done\": {\"sent\": 3}}' >&3\n");
   ASSERT_TRUE(done);

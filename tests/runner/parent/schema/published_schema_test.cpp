@@ -14,7 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Every $ref leads to a definition in the document, and no keyword of ours is left.
+/// Checks that every $ref refers to a definition in the document and that none of our keywords is
+/// left.
 void expect_self_contained(const Json& json, const Json& document, bool is_names = false) {
   if (!json.is_structured()) return;
   for (const auto& [key, value] : json.items()) {
@@ -29,7 +30,7 @@ void expect_self_contained(const Json& json, const Json& document, bool is_names
   }
 }
 
-TEST(PublishedSchema, PublishedSchemasNeedNoOtherFile) {
+TEST(PublishedSchema, PublishedSchemasAreSelfContained) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
   std::vector<std::string> names = {"recipe"};
@@ -46,7 +47,7 @@ TEST(PublishedSchema, PublishedSchemasNeedNoOtherFile) {
   }
 }
 
-TEST(PublishedSchema, RulesThatKindsShareAreLeftOut) {
+TEST(PublishedSchema, SharedRulesOfKindsAreLeftOut) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
   const auto published = published_schema(*schemas, "train.supervised");
