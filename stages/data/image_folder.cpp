@@ -13,6 +13,7 @@
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/value/parse_json.h"
+#include "stages/data/folder_labels.h"
 #include "stages/data/image_stage.h"
 #include "stages/data/image_writer.h"
 #include "stages/data/shapes.h"
@@ -83,8 +84,13 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_folder(ConfigReader&
   const ImageOptions options = read_image_options(reader);
   const std::string& root = options.root;
   ImageSource source;
-  source.list = [root, outside = options.allow_outside]() -> runner::Result<ImageList> {
+  bool is_multi_label = false;
+  reader.read("multi_label", is_multi_label);
+  if (is_multi_label) source.divided_by = "an image in several class folders counts once";
+  source.list = [root, outside = options.allow_outside,
+                 is_multi_label]() -> runner::Result<ImageList> {
     auto list = list_images(root, outside);
+    if (list && is_multi_label) list = with_folder_labels(*std::move(list));
     if (!list) return list;
     return with_names(*std::move(list));
   };

@@ -419,7 +419,7 @@ class TableLister {
   std::map<std::vector<std::string>, std::int64_t> facts_;  // row indices into the list's facts
   std::unordered_map<std::string, std::size_t> lines_;      // by image path
   std::optional<LabelRows> label_rows_;                     // if images have label sets
-  std::vector<LabelRows::OfImage> sets_;                    // by row
+  std::vector<LabelsOfImage> sets_;                         // by row
   std::map<std::string, std::string> labels_;               // first spelling, by compared_name()
   NamesOnDisk disk_;
 };

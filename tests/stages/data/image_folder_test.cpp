@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include "stages/artifact/label_sets.h"
 #include "stages/artifact/loader.h"
 #include "stages/stages.h"
 #include "tests/support/chance.h"
@@ -389,6 +390,43 @@ TEST_F(ImageFolder, CaptionChangesNoPixel) {
       run({{"image_size", 8}, {"augment", augment}, {"caption", {"a {name}", "the {name}"}}}));
   for (std::int64_t epoch = 0; epoch < 3; ++epoch)
     EXPECT_TRUE(image(*told, epoch, 2).equal(image(*plain, epoch, 2)));
+}
+
+TEST_F(ImageFolder, AnImageInSeveralFoldersHasTheirLabelsIfTheRecipeSaysSo) {
+  // 8 images in c0 alone, 6 in c1 alone, and 4 in both.
+  for (int i = 0; i < 18; ++i) {
+    const std::string name = std::to_string(100 + i) + ".jpg";
+    if (i < 12) folder_.add("data/c0/" + name, static_cast<std::uint64_t>(i));
+    if (i < 4 || i >= 12) folder_.add("data/c1/" + name, static_cast<std::uint64_t>(i));
+  }
+  Json options = {{"image_size", 16},
+                  {"multi_label", true},
+                  {"split", {{"train", 0.5}, {"validation", 0}, {"test", 0.5}}}};
+  const auto outputs = run(options);
+  EXPECT_THAT(context_.said,
+              ElementsAre("2 labels; 9 images for training, 0 for validation, 9 for test",
+                          "4 of 18 images are in more than one class folder"));
+  const auto train = part(outputs, "train"), test = part(outputs, "test");
+  EXPECT_TRUE(has_label_sets(train->describe()));
+  EXPECT_THAT(train->labels(), IsEmpty());
+  EXPECT_EQ(label_counts(*train).at(1), 5) << "by the rarest label of each image";
+  EXPECT_EQ(label_counts(*train).at(0) + label_counts(*test).at(0), 12);
+  std::vector<std::int64_t> counts(2);
+  for (std::int64_t i = 0; i < train->describe().size; ++i)
+    for (std::int64_t label = 0; label < 2; ++label)
+      counts[static_cast<std::size_t>(label)] +=
+          train->sample(0, i)->at("labels")[label].item<std::int64_t>();
+  EXPECT_EQ(counts, label_counts(*train));
+
+  options["split"] = {{"train", 1.0}, {"validation", 0}, {"test", 0}};
+  options["folds"] = {{"count", 2}, {"index", 1}};
+  EXPECT_EQ(label_counts(*part(run(options), "validation")).at(1), 5);
+}
+
+TEST_F(ImageFolder, DifferentImagesWithTheNameOfAnotherAreRefusedWhereItIsOneImage) {
+  add_photos();
+  EXPECT_REFUSED(errors(R"({"multi_label": true})"), kBadAnnotations, "/data/multi_label",
+                 "'c0/100.jpg' and 'c1/100.jpg'");
 }
 
 TEST_F(ImageFolder, CaptionOfAnUnknownFieldIsRefused) {
