@@ -147,7 +147,9 @@ Json json_of(const ImageSurvey& survey, const runner::Node& node) {
            counted_list(survey.shared, [](const std::string& patient) { return patient; })},
           {"subject", survey.subject ? survey.subject->what : ""},
           {"strangers",
-           counted_list(survey.unlike, [](const auto& picture) { return json_of(picture); })}};
+           counted_list(survey.unlike, [](const auto& picture) { return json_of(picture); })},
+          {"reduced",
+           counted_list(survey.reduced, [](const auto& picture) { return json_of(picture); })}};
 }
 
 /// The images of a data stage, and all problems with them. Training would stop at the first

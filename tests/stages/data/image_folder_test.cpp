@@ -108,6 +108,24 @@ TEST_F(ImageFolder, WebpIsReadBesideTheOthers) {
   EXPECT_EQ(image(*train, 0, 10).sizes(), (std::vector<std::int64_t>{3, 16, 16}));
 }
 
+TEST_F(ImageFolder, ImagesWith16BitsAreReportedOnceAfterTheyHaveBeenRead) {
+  add_photos();
+  const std::vector<std::uint16_t> gray(256, 0x80FF);
+  for (const char* const name : {"c0/deep.png", "c1/deep.png"})
+    write_bytes(data() / name, encode_png(16, 16, gray.data(), PNG_FORMAT_LINEAR_Y));
+  const auto train =
+      part(run(R"({"image_size": 16, "split": {"train": 1.0, "test": 0.0}})"), "train");
+  context_.said.clear();
+  report_remarks({train.get()}, 0, context_);
+  EXPECT_THAT(context_.said, IsEmpty()) << "nothing has been read";
+  for (std::int64_t i = 0; i < train->describe().size; ++i) static_cast<void>(train->sample(0, i));
+  for (const std::int64_t step : {1, 2}) report_remarks({train.get()}, step, context_);
+  EXPECT_THAT(context_.said,
+              ElementsAre("warning: 2 images have 16 bits per channel, of which the lower 8 are "
+                          "dropped: 'c0/deep.png', 'c1/deep.png'"));
+  EXPECT_THAT(context_.metrics, IsEmpty());
+}
+
 TEST_F(ImageFolder, WithoutValidationThereIsNoSuchOutput) {
   add_photos();
   const auto outputs = run(R"({"split": {"train": 1.0, "test": 0.0}})");
