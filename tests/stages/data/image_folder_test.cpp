@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include "stages/artifact/grouped_samples.h"
 #include "stages/artifact/label_sets.h"
 #include "stages/artifact/loader.h"
 #include "stages/stages.h"
@@ -445,6 +447,65 @@ TEST_F(ImageFolder, DifferentImagesWithTheNameOfAnotherAreRefusedWhereItIsOneIma
   add_photos();
   EXPECT_REFUSED(errors(R"({"multi_label": true})"), kBadAnnotations, "/data/multi_label",
                  "'c0/100.jpg' and 'c1/100.jpg'");
+}
+
+TEST_F(ImageFolder, ImagesOfAGroupStayInOnePartAndOneFold) {
+  // Six groups of four images each, three in each class: p0_0.jpg, p0_1.jpg, …
+  for (int i = 0; i < 24; ++i)
+    folder_.add("data/c" + std::to_string(i / 12) + "/p" + std::to_string(i / 4) + "_" +
+                    std::to_string(i) + ".jpg",
+                static_cast<std::uint64_t>(i));
+  const auto groups = [](const Dataset& data) {
+    std::set<std::string> found;
+    for (std::int64_t i = 0; i < data.describe().size; ++i)
+      found.insert(dynamic_cast<const GroupedSamples&>(data).group_of(i));
+    return found;
+  };
+  Json options = {{"image_size", 16},
+                  {"group_pattern", "^([^_]+)_"},
+                  {"split", {{"train", 0.34}, {"validation", 0.33}, {"test", 0.33}}}};
+  const auto outputs = run(options);
+  EXPECT_EQ(context_.said.front(),
+            "2 classes; 8 images for training, 8 for validation, 8 for test");
+  std::set<std::string> all;
+  for (const char* const port : {"train", "validation", "test"}) {
+    const auto own = groups(*part(outputs, port));
+    EXPECT_EQ(own.size(), 2u) << port << ": one of each class";
+    all.insert(own.begin(), own.end());
+  }
+  EXPECT_THAT(all, ElementsAre("p0", "p1", "p2", "p3", "p4", "p5"));
+
+  options["split"] = {{"train", 1.0}, {"validation", 0}, {"test", 0}};
+  std::set<std::string> validated;
+  for (const int index : {0, 1, 2}) {
+    options["folds"] = {{"count", 3}, {"index", index}};
+    const auto validation = part(run(options), "validation");
+    EXPECT_EQ(validation->describe().size, 8);
+    const auto own = groups(*validation);
+    validated.insert(own.begin(), own.end());
+  }
+  EXPECT_EQ(validated, all);
+}
+
+TEST_F(ImageFolder, GroupsInTwoPublishedPartsAreTold) {
+  for (const char* const name : {"train/c0/7_1.jpg", "train/c0/8_1.jpg", "test/c0/7_2.jpg"})
+    folder_.add(std::string("data/") + name);
+  run({{"image_size", 16}, {"group_pattern", "^(\\d+)_"}});
+  EXPECT_THAT(context_.said,
+              testing::Contains("images of 1 group are in more than one part, so results may be "
+                                "too optimistic: '7'"));
+}
+
+TEST_F(ImageFolder, NamesInWhichThePatternFindsNoGroupAreListed) {
+  add_photos();
+  const auto with = [&](const char* pattern) { return errors({{"group_pattern", pattern}}); };
+  EXPECT_REFUSED(with("^(10[1-9])"), kBadPattern, "/data/group_pattern",
+                 "2 of 20 images: 'c0/100.jpg', 'c1/100.jpg'");
+  EXPECT_REFUSED(with("^([a-z]+)"), kBadPattern, "/data/group_pattern", "20 of 20 images",
+                 "'c0/109.jpg' and 10 more");
+  EXPECT_REFUSED(with("^(x*)"), kBadPattern, "/data/group_pattern", "20 of 20 images");
+  EXPECT_REFUSED(with("("), kBadPattern, "/data/group_pattern", "missing closing parenthesis");
+  EXPECT_REFUSED(with("^10"), kBadPattern, "/data/group_pattern", "it has no group");
 }
 
 TEST_F(ImageFolder, CaptionOfAnUnknownFieldIsRefused) {

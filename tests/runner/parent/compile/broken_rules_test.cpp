@@ -145,6 +145,20 @@ TEST(BrokenRules, ClassFoldersHaveLabelSetsIfTheStageWantsThem) {
                   "multi_label an image can be in several",
                   "/data/make: make uses the same file names in all class folders, but with "
                   "multi_label files with the same name are one image"));
+  EXPECT_THAT(
+      broken("data.image_folder", R"({"root": "photos", "group_pattern": "^(.)_", "make": {}})"),
+      ElementsAre("/data/make: group_pattern finds groups in file names, but the images that make "
+                  "generates have none"));
+}
+
+TEST(BrokenRules, FoldsDivideNoPublishedValidationSet) {
+  EXPECT_THAT(
+      broken("data.flowers102", R"({"root": "x", "folds": {}})"),
+      ElementsAre("/data/folds: folds divide the training images, but these parts include a "
+                  "validation set of their own"));
+  EXPECT_THAT(
+      broken("data.flowers102", R"({"root": "x", "parts": "train_and_validation", "folds": {}})"),
+      IsEmpty());
 }
 
 TEST(BrokenRules, AdaptersChooseLayersInOneWay) {
