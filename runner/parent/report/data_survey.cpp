@@ -104,7 +104,9 @@ class Findings {
           counted_word(several, "image that appears more than once, " + same + ", has",
                        "images that appear more than once, " + same + ", have") +
               " more than one class: " + named(of_several_classes(groups), several, text),
-          "one of the classes is wrong: keep the correct one");
+          "one of the classes is wrong: keep the correct one; if images can have several labels, "
+          "set "
+          "multi_label: true (data.image_folder) or labels (data.image_table)");
   }
 
   Diagnostics list;
