@@ -29,6 +29,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_cub200(runner::ConfigReade
   reader.read("split_seed", source.split_seed);
   reader.read("crop_to_box", crop_to_box);
   if (validation > 0) source.split = {.train = 1 - validation, .validation = validation, .test = 0};
+  source.folds = read_folds(reader);
   source.captions = read_captions(reader, {"name"});
   source.obtain = read_download(reader, "cub200", options.root);
   source.list = [root = options.root, crop_to_box, outside = options.allow_outside] {

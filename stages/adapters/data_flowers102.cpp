@@ -34,6 +34,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_flowers102(runner::ConfigR
       {.list = [root = options.root, parts,
                 outside = options.allow_outside] { return list_flowers102(root, parts, outside); },
        .obtain = read_download(reader, "flowers102", options.root),
+       .split_seed = 0,
+       .folds = read_folds(reader),
        .divided_by = "parts " + divided_by,
        .captions = read_captions(reader, {"name"})});
 }

@@ -49,23 +49,32 @@ void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t
                     runner::RunContext& context) {
   constexpr std::size_t kNamed = 3;
   if (context.node().smoke) return;  // a smoke run reads only a few samples
-  RemarkingDataset::Remarks all;
+  using Remarks = RemarkingDataset::Remarks;
+  std::vector<Remarks> kinds;
   for (const Dataset* dataset : datasets) {
     const auto* remarking = dynamic_cast<const RemarkingDataset*>(dataset);
     if (!remarking) continue;
     std::vector<std::int64_t> indices(static_cast<std::size_t>(dataset->describe().size));
     std::iota(indices.begin(), indices.end(), 0);
-    RemarkingDataset::Remarks some = remarking->take_remarks(indices);
-    all.count += some.count;
-    std::move(some.unreported.begin(), some.unreported.end(), std::back_inserter(all.unreported));
-    all.verdict = std::move(some.verdict);
-    all.metric = std::move(some.metric);
+    for (Remarks& some : remarking->take_remarks(indices)) {
+      const auto same = std::ranges::find(kinds, some.of_one, &Remarks::of_one);
+      if (same == kinds.end()) {
+        kinds.push_back(std::move(some));
+        continue;
+      }
+      same->count += some.count;
+      std::ranges::move(some.unreported, std::back_inserter(same->unreported));
+    }
   }
-  if (all.count > 0) context.metric(all.metric, static_cast<double>(all.count), step);
-  if (all.unreported.empty()) return;
-  context.say("warning: " + std::to_string(all.unreported.size()) +
-              (all.unreported.size() == 1 ? " image does " : " images do ") + all.verdict + ": " +
-              runner::listed(all.unreported, kNamed, "'"));
+  for (const Remarks& all : kinds) {
+    if (all.count > 0 && !all.metric.empty())
+      context.metric(all.metric, static_cast<double>(all.count), step);
+    if (all.unreported.empty()) continue;
+    context.say(
+        "warning: " + std::to_string(all.unreported.size()) +
+        (all.unreported.size() == 1 ? " image " + all.of_one : " images " + all.of_several) + ": " +
+        runner::listed(all.unreported, kNamed, "'"));
+  }
 }
 
 namespace {

@@ -167,24 +167,26 @@ class RemarkingDataset {
  public:
   virtual ~RemarkingDataset() = default;
 
-  /// Remarks on samples that have been read.
+  /// Remarks of one kind on samples that have been read.
   struct Remarks {
-    std::int64_t count = 0;               ///< number of samples with a remark
-    std::vector<std::string> unreported;  ///< names that were not returned by an earlier call
-    /// A phrase that follows "does" or "do" and says what is wrong with these samples: "not look
-    /// like a house".
-    std::string verdict;
-    std::string metric;  ///< the metric that counts them: "data/strangers"
+    std::int64_t count = 0;                    ///< number of samples with a remark
+    std::vector<std::string> unreported = {};  ///< names that were not returned by an earlier call
+    /// What is unexpected about one of these samples, and about several: "does not look like a
+    /// house" and "do not look like a house".
+    std::string of_one, of_several;
+    /// The metric that counts them, such as "data/strangers"; empty: none.
+    std::string metric = {};
   };
-  /// False if the dataset never has remarks.
-  virtual bool has_remarks() const = 0;
-  /// Returns the remarks on the samples `indices`. Thread-safe.
-  virtual Remarks take_remarks(std::span<const std::int64_t> indices) const = 0;
+  /// True if each sample must have been read for the remarks to be complete, so that in a run with
+  /// several ranks, the one that reports reads all samples in the first epoch.
+  virtual bool needs_every_sample() const = 0;
+  /// Returns the remarks on the samples `indices`, one for each kind. Thread-safe.
+  virtual std::vector<Remarks> take_remarks(std::span<const std::int64_t> indices) const = 0;
 };
 
-/// Reports new remarks on `datasets` in one line, and records the total number of remarks under
-/// Remarks::metric. Does nothing if there are no remarks, or in a smoke run. All samples must have
-/// been read. Null pointers and datasets without remarks are ignored.
+/// Reports new remarks on `datasets` in one line for each kind, and records the total number of
+/// remarks under Remarks::metric. Does nothing if there are no remarks, or in a smoke run. All
+/// samples must have been read. Null pointers and datasets without remarks are ignored.
 void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t step,
                     runner::RunContext& context);
 

@@ -38,6 +38,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_stanford_cars(runner::Conf
   source.divided_by = labels == CarLabels::kMake ? "makes" : "models";
   source.captions = read_captions(reader, {"name", "make", "model", "year"});
   if (validation > 0) source.split = {.train = 1 - validation, .validation = validation, .test = 0};
+  source.folds = read_folds(reader);
   source.list = [root = options.root, labels, crop_to_box, outside = options.allow_outside] {
     return list_stanford_cars(root, labels, crop_to_box, outside);
   };

@@ -200,6 +200,11 @@ ImageHeader read_image_header(Bytes file) {
   return {};
 }
 
+bool has_16_bits(Bytes file) {
+  constexpr std::size_t kBitDepth = 24;  // after the signature, the chunk's start and the size
+  return file.size() > kBitDepth && format_of(file) == Format::kPng && file[kBitDepth] == 16;
+}
+
 Image decode_image(Bytes file, int eighths) {
   switch (format_of(file)) {
     case Format::kJpeg:

@@ -167,6 +167,9 @@ ImageHeader read_image_header(Bytes file);
 /// Throws ImageError.
 Image decode_image(Bytes file, int eighths = 8);
 
+/// True if the file is a PNG with 16 bits per channel, of which decode_image() drops the lower 8.
+bool has_16_bits(Bytes file);
+
 /// Returns the smallest number of eighths at which the upright image still has at least `width` x
 /// `height` pixels; 8 if `file` is not a JPEG.
 int smallest_eighths(Bytes file, const ImageHeader& header, std::int64_t width,
@@ -185,7 +188,8 @@ ImageHeader read_png_header(Bytes file);
 
 /// Decodes a PNG file without applying its orientation. Palettes are expanded, gray is copied to
 /// all channels, the alpha channel is dropped without compositing, and 16-bit samples are reduced
-/// to their high byte. Gamma and color profiles are ignored. Throws ImageError.
+/// to their high byte, as Pillow does for color (it clips gray values above 255 instead). Gamma and
+/// color profiles are ignored. Throws ImageError.
 Image decode_png(Bytes file);
 
 }  // namespace stages

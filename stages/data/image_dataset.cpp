@@ -218,14 +218,29 @@ std::vector<std::vector<std::int64_t>> ImageDataset::captions_of_classes() const
   return captions;
 }
 
-RemarkingDataset::Remarks ImageDataset::take_remarks(std::span<const std::int64_t> indices) const {
-  if (!options_.watch) return {};
-  Remarks remarks{.verdict = "not look like " + std::string(options_.subject->what),
-                  .metric = "data/strangers"};
+std::vector<RemarkingDataset::Remarks> ImageDataset::take_remarks(
+    std::span<const std::int64_t> indices) const {
+  std::vector<Remarks> all;
+  if (options_.watch) {
+    const std::string subject = " not look like " + std::string(options_.subject->what);
+    all.push_back(counted(
+        {.of_one = "does" + subject, .of_several = "do" + subject, .metric = "data/strangers"},
+        options_.watch->findings(), indices));
+  }
+  if (options_.reduced) {
+    const std::string bits = " 16 bits per channel, of which the lower 8 are dropped";
+    all.push_back(
+        counted({.of_one = "has" + bits, .of_several = "have" + bits}, *options_.reduced, indices));
+  }
+  return all;
+}
+
+RemarkingDataset::Remarks ImageDataset::counted(Remarks remarks, ImageFindings& findings,
+                                                std::span<const std::int64_t> indices) const {
   for (const std::int64_t index : indices) {
-    const SubjectWatch::Seen seen = options_.watch->report(part_, index);
-    if (seen != SubjectWatch::Seen::kNothingWrong) ++remarks.count;
-    if (seen == SubjectWatch::Seen::kUnlike) remarks.unreported.push_back(sample_name(index));
+    const ImageFindings::Seen seen = findings.report(part_, index);
+    if (seen != ImageFindings::Seen::kNothingWrong) ++remarks.count;
+    if (seen == ImageFindings::Seen::kUnexpected) remarks.unreported.push_back(sample_name(index));
   }
   return remarks;
 }
@@ -379,14 +394,17 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
   if (store) {
     if (!stored_as) stored_as = store->key(path, file(index).box, file_bytes());
     if (const auto stored = store->find(*stored_as)) {
-      if (options_.watch) options_.watch->note(part_, index, stored->is_unlike);
+      if (options_.watch) options_.watch->findings().note(part_, index, stored->is_unlike);
+      if (options_.reduced && stored->had_16_bits) options_.reduced->note(part_, index, true);
       if (cache_) cache_->put(key(kCut), stored->kept);
       return of_cut(stored->kept);
     }
   }
-  bool is_unlike = false;
+  bool is_unlike = false, had_16_bits = false;
   const auto decode = [&](Bytes bytes, int eighths) {
     Image picture = decode_image(bytes, eighths);
+    had_16_bits = has_16_bits(bytes);
+    if (options_.reduced && had_16_bits) options_.reduced->note(part_, index, true);
     if (options_.look) options_.look(index, picture);
     if (options_.watch) is_unlike = options_.watch->see(part_, index, picture);
     if (options_.preprocessing.does_anything())
@@ -406,7 +424,7 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
     const KeptImage kept{cut_out(cut, std::move(image), options_.resize.interpolation), width,
                          height};
     const bool is_kept = cache_ && cache_->put(key(kCut), kept);
-    if (store && !is_kept) store->put(*stored_as, {kept, is_unlike});
+    if (store && !is_kept) store->put(*stored_as, {kept, is_unlike, had_16_bits});
     return sample.change ? std::make_shared<const Image>(changed(*kept.image, *sample.change))
                          : kept.image;
   };

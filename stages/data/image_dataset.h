@@ -47,6 +47,8 @@ struct ImageDatasetOptions {
   std::function<void(std::int64_t index, const Image&)> look = {};
   /// Shared by all parts if there is a subject; otherwise null.
   std::shared_ptr<SubjectWatch> watch = {};
+  /// Which images have 16 bits per channel; shared by all parts. null: nobody asks.
+  std::shared_ptr<ImageFindings> reduced = {};
   /// Stores cut images that do not fit in the cache; null: they are not stored.
   std::shared_ptr<ImageStore> store = {};
 };
@@ -93,8 +95,8 @@ class ImageDataset : public Dataset,
   at::Tensor targets() const override;
   std::vector<std::int64_t> captions() const override;
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override;
-  bool has_remarks() const override { return options_.watch != nullptr; }
-  Remarks take_remarks(std::span<const std::int64_t> indices) const override;
+  bool needs_every_sample() const override { return options_.watch != nullptr; }
+  std::vector<Remarks> take_remarks(std::span<const std::int64_t> indices) const override;
   std::int64_t could_keep() const override { return cache_ ? cache_->most_bytes() : 0; }
   void allow(const runner::Allowance& allowance) const override;
   std::string kept_elsewhere() const override;
@@ -115,6 +117,9 @@ class ImageDataset : public Dataset,
   const std::vector<std::int64_t>& captions_of(const ImageFile& file) const {
     return list_->captions.of.at(static_cast<std::size_t>(file.facts));
   }
+  /// Adds the samples `indices` that `findings` names, and returns `remarks`.
+  Remarks counted(Remarks remarks, ImageFindings& findings,
+                  std::span<const std::int64_t> indices) const;
   /// Adds the image's label or labels to `sample`.
   void add_labels(const ImageFile& file, NamedTensors& sample) const;
   std::int64_t caption(std::int64_t epoch, std::int64_t index) const;

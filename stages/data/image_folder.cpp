@@ -3,20 +3,27 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/text/join.h"
 #include "runner/shared/value/parse_json.h"
+#include "stages/data/folder_labels.h"
+#include "stages/data/image_groups.h"
 #include "stages/data/image_stage.h"
 #include "stages/data/image_writer.h"
 #include "stages/data/shapes.h"
 #include "stages/text/class_text.h"
+#include "stages/text/expression.h"
 
 namespace stages {
 namespace {
@@ -41,6 +48,46 @@ ImageList with_names(ImageList list) {
     list.class_words.push_back(words_of_folder(folder));
   add_names(list, list.class_words);
   return list;
+}
+
+/// Reads how file names identify groups. `text` is set to the option's value.
+std::shared_ptr<const Expression> read_group_pattern(ConfigReader& reader,
+                                                     std::optional<std::string>& text) {
+  reader.read("group_pattern", text);
+  if (!text) return nullptr;
+  try {
+    auto pattern = std::make_shared<const Expression>(*text, Expression::Extent::kAnyPart);
+    if (pattern->has_groups()) return pattern;
+    throw std::invalid_argument(
+        "it has no group: put the part that all images share in parentheses");
+  } catch (const std::invalid_argument& error) {
+    reader.fail(
+        "group_pattern", runner::ErrorCode::kBadPattern,
+        "'" + *text + "' is not a valid pattern for groups: " + error.what(),
+        "write a regular expression such as '^([^_]+)_': its first group, or the one called "
+        "group, matches what the images of a group have in common");
+    return nullptr;
+  }
+}
+
+/// How to list a root of class folders.
+struct FolderListing {
+  std::string root;
+  bool allow_outside = false, is_multi_label = false;
+  std::shared_ptr<const Expression> group_pattern;  // null: images have no groups
+};
+
+runner::Result<ImageList> listed_folders(const FolderListing& how) {
+  auto list = list_images(how.root, how.allow_outside);
+  if (list && how.is_multi_label) list = with_folder_labels(*std::move(list));
+  if (!list) return list;
+  if (how.group_pattern) {
+    runner::Diagnostics errors = set_groups(*list, *how.group_pattern);
+    if (!errors.empty()) return errors;
+    if (auto note = list->divided ? shared_groups(*list) : std::nullopt)
+      list->notes.push_back(*std::move(note));
+  }
+  return with_names(*std::move(list));
 }
 
 /// Returns the list of images that make_image_folder() will create.
@@ -83,11 +130,15 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_folder(ConfigReader&
   const ImageOptions options = read_image_options(reader);
   const std::string& root = options.root;
   ImageSource source;
-  source.list = [root, outside = options.allow_outside]() -> runner::Result<ImageList> {
-    auto list = list_images(root, outside);
-    if (!list) return list;
-    return with_names(*std::move(list));
-  };
+  FolderListing listing{.root = root, .allow_outside = options.allow_outside, .group_pattern = {}};
+  reader.read("multi_label", listing.is_multi_label);
+  std::optional<std::string> group_pattern;
+  listing.group_pattern = read_group_pattern(reader, group_pattern);
+  std::vector<std::string> divided_by;
+  if (listing.is_multi_label) divided_by.emplace_back("multi_label");
+  if (group_pattern) divided_by.push_back("group pattern '" + *group_pattern + "'");
+  source.divided_by = runner::join(divided_by, ", ");
+  source.list = [listing] { return listed_folders(listing); };
   source.captions = read_captions(reader, {"name"});
   read_split(reader.section("split"), source);
   source.folds = read_folds(reader);

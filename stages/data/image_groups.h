@@ -1,10 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "runner/shared/error/diagnostic.h"
 #include "stages/data/image_list.h"
+#include "stages/text/expression.h"
 
 namespace stages {
 
@@ -18,5 +22,15 @@ struct ImageGroup {
 /// Returns the groups of `files` by label: one for each patient, and one for each image without a
 /// patient. The groups of a class are ordered by their first image.
 std::vector<std::vector<ImageGroup>> groups_by_class(const std::vector<ImageFile>& files);
+
+/// Sets the group of each image: the text that `pattern` captures in its file name without folder
+/// and extension, in the group named "group" or, failing that, in the first one. Returns an error
+/// at
+/// "/group_pattern" if it captures nothing in some of the names, or takes too long.
+runner::Diagnostics set_groups(ImageList& list, const Expression& pattern);
+
+/// Returns a note that names the groups with images in more than one part; nullopt if there are
+/// none.
+std::optional<std::string> shared_groups(const ImageList& list);
 
 }  // namespace stages

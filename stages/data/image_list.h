@@ -38,6 +38,8 @@ struct ImageFile {
   std::int64_t label_set = 0;
   /// The numbers to predict for it, if the list has targets; `label` is then 0.
   std::vector<double> targets = {};
+  /// Other files of the same image, in the folders of its other labels (with_folder_labels()).
+  std::vector<std::string> copies = {};
 };
 
 /// The image files below a root, and their annotations. Creating a list does not open any images.

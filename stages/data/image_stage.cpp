@@ -284,6 +284,7 @@ runner::Outputs image_datasets(
                 (options.cache_mib ? std::to_string(*options.cache_mib) + " MiB"
                                    : "the memory that plans leave free"));
   if (images.subject) images.watch = std::make_shared<SubjectWatch>(*images.subject);
+  images.reduced = std::make_shared<ImageFindings>();
   if (options.cache_on_disk) images.store = image_store(images);
   std::int64_t memory = options.cache_mib ? *options.cache_mib << 20 : most_for_cache();
   const auto part = [&](Part part) {

@@ -26,13 +26,14 @@ constexpr std::int32_t kLongestSide = 1 << 16;
 
 /// The header of an entry, before the pixels.
 struct Header {
-  std::int32_t width = 0, height = 0, whole_width = 0, whole_height = 0, is_unlike = 0;
+  std::int32_t width = 0, height = 0, whole_width = 0, whole_height = 0, facts = 0;
 };
+constexpr std::int32_t kIsUnlike = 1, kHad16Bits = 2;  // in Header::facts
 
 std::string to_entry(const StoredImage& picture) {
   const Image& image = *picture.kept.image;
   const Header header{image.width, image.height, picture.kept.width, picture.kept.height,
-                      picture.is_unlike ? 1 : 0};
+                      (picture.is_unlike ? kIsUnlike : 0) | (picture.had_16_bits ? kHad16Bits : 0)};
   std::string body(sizeof header + image.pixels.size(), '\0');
   std::memcpy(body.data(), &header, sizeof header);
   std::copy(image.pixels.begin(), image.pixels.end(), body.begin() + sizeof header);
@@ -55,7 +56,8 @@ std::optional<StoredImage> from_entry(std::string_view entry) {
   std::copy(body.begin() + sizeof header, body.end(), image.pixels.begin());
   return StoredImage{
       {std::make_shared<const Image>(std::move(image)), header.whole_width, header.whole_height},
-      header.is_unlike != 0};
+      (header.facts & kIsUnlike) != 0,
+      (header.facts & kHad16Bits) != 0};
 }
 
 std::int64_t nanoseconds(const timespec& time) {

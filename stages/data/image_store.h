@@ -14,10 +14,11 @@
 
 namespace stages {
 
-/// An image cut to size, and the result of the subject check.
+/// An image cut to size, and what is known about its file.
 struct StoredImage {
   KeptImage kept;
-  bool is_unlike = false;  ///< the image does not look like the subject of its data set
+  bool is_unlike = false;    ///< the image does not look like the subject of its data set
+  bool had_16_bits = false;  ///< its file has 16 bits per channel
 };
 
 /// A disk cache of cut images that do not fit in memory, shared by all of a user's runs. An entry's

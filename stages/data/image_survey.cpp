@@ -34,7 +34,7 @@ struct Seen {
   Thumbnail thumbnail{};
   std::int64_t bytes = 0;
   int width = 0, height = 0;
-  bool is_unlike = false;
+  bool is_unlike = false, had_16_bits = false;
   std::optional<std::string> fault;
 };
 
@@ -57,6 +57,7 @@ Seen look_at(const std::filesystem::path& path, const ImageSubject* subject) {
     const Image picture =
         decode_image(bytes, smallest_eighths(bytes, header, kSeenSide, kSeenSide));
     seen.thumbnail = thumbnail(picture);
+    seen.had_16_bits = has_16_bits(bytes);
     seen.is_unlike = subject && !subject->looks_alike(picture);
   } catch (const ImageError& error) {
     seen.fault = error.what();
@@ -185,6 +186,7 @@ ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>
     hashes.push_back(image_hash(seen[i].thumbnail));
     readable.push_back(i);
     if (seen[i].is_unlike) survey.unlike.push_back(picture(i));
+    if (seen[i].had_16_bits) survey.reduced.push_back(picture(i));
   }
   survey.widths = range_of(std::move(widths));
   survey.heights = range_of(std::move(heights));

@@ -46,8 +46,9 @@ struct ImageSurvey {
   const ImageSubject* subject = nullptr;  ///< of the data set; null: none
   /// Number of file names that should identify a patient but do not.
   std::int64_t without_patient = 0;
-  std::vector<std::string> shared;    ///< patients with images in more than one part
-  std::vector<SurveyedImage> unlike;  ///< images that do not look like the subject of the data set
+  std::vector<std::string> shared;     ///< patients with images in more than one part
+  std::vector<SurveyedImage> unlike;   ///< images that do not look like the subject of the data set
+  std::vector<SurveyedImage> reduced;  ///< images with 16 bits per channel (has_16_bits())
 };
 
 /// True if the group has images from different parts.

@@ -17,6 +17,7 @@
 #include "stages/data/annotation_files.h"
 #include "stages/data/csv_table.h"
 #include "stages/data/image_files.h"
+#include "stages/data/image_groups.h"
 #include "stages/data/image_stage.h"
 #include "stages/data/label_columns.h"
 #include "stages/text/class_text.h"
@@ -367,7 +368,8 @@ class TableLister {
                                  .label_set = label_rows_ ? sets_[i].set : 0,
                                  .targets = std::move(row.targets)});
     }
-    if (table_.part && table_.group) note_shared_groups();
+    if (table_.part && table_.group)
+      if (auto note = shared_groups(list_)) list_.notes.push_back(*std::move(note));
     if (list_[Part::kTrain].empty() && table_.part)
       list_.no_train = runner::Diagnostic{
           ErrorCode::kTooFewSamples,
@@ -375,21 +377,6 @@ class TableLister {
           "/part",
           "'" + table_.file.string() + "' has no training images",
           "write train in the column " + in_quotes(*table_.part) + " for some images"};
-  }
-
-  /// Notes which groups the part column assigns to more than one part.
-  void note_shared_groups() {
-    std::map<std::string_view, std::set<Part>> parts_of;
-    for (const Part part : kTableParts)
-      for (const ImageFile& file : list_[part]) parts_of[file.patient].insert(part);
-    std::vector<std::string> shared;
-    for (const auto& [group, parts] : parts_of)
-      if (parts.size() > 1) shared.push_back(in_quotes(group));
-    if (!shared.empty())
-      list_.notes.push_back("images of " + std::to_string(shared.size()) +
-                            (shared.size() == 1 ? " group" : " groups") +
-                            " are in more than one part, so results may be too optimistic: " +
-                            runner::listed(shared, kNamedRows));
   }
 
   void check_images() {
@@ -419,7 +406,7 @@ class TableLister {
   std::map<std::vector<std::string>, std::int64_t> facts_;  // row indices into the list's facts
   std::unordered_map<std::string, std::size_t> lines_;      // by image path
   std::optional<LabelRows> label_rows_;                     // if images have label sets
-  std::vector<LabelRows::OfImage> sets_;                    // by row
+  std::vector<LabelsOfImage> sets_;                         // by row
   std::map<std::string, std::string> labels_;               // first spelling, by compared_name()
   NamesOnDisk disk_;
 };

@@ -119,28 +119,33 @@ std::string LabelRows::add_marked(const std::vector<std::string>& fields,
   return "";
 }
 
-std::vector<LabelRows::OfImage> LabelRows::number(ImageList& list) const {
+std::vector<LabelsOfImage> LabelRows::number(ImageList& list) const {
   std::vector<std::size_t> order(names_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (!columns_.column.empty())
     std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return names_[i]; });
   std::vector<std::int64_t> label_of(names_.size());
-  list.has_label_sets = true;
   for (std::size_t place = 0; place < order.size(); ++place) {
     label_of[order[place]] = static_cast<std::int64_t>(place);
     list.classes.push_back(names_[order[place]]);
   }
-  std::vector<std::int64_t> counts(names_.size());
-  for (const auto& row : rows_)
-    for (const std::int64_t name : row)
-      ++counts[static_cast<std::size_t>(label_of[static_cast<std::size_t>(name)])];
+  std::vector<std::vector<std::int64_t>> images = rows_;
+  for (auto& labels : images)
+    for (std::int64_t& label : labels) label = label_of[static_cast<std::size_t>(label)];
+  return add_label_sets(list, std::move(images));
+}
+
+std::vector<LabelsOfImage> add_label_sets(ImageList& list,
+                                          std::vector<std::vector<std::int64_t>> images) {
+  list.has_label_sets = true;
+  std::vector<std::int64_t> counts(list.classes.size());
+  for (const auto& labels : images)
+    for (const std::int64_t label : labels) ++counts[static_cast<std::size_t>(label)];
   if (std::ranges::all_of(counts, [](std::int64_t count) { return count == 0; })) return {};
   const std::int64_t most = std::ranges::max_element(counts) - counts.begin();
   std::map<std::vector<std::int64_t>, std::int64_t> sets;
-  std::vector<OfImage> result;
-  for (const auto& row : rows_) {
-    std::vector<std::int64_t> labels;
-    for (const std::int64_t name : row) labels.push_back(label_of[static_cast<std::size_t>(name)]);
+  std::vector<LabelsOfImage> result;
+  for (std::vector<std::int64_t>& labels : images) {
     std::ranges::sort(labels);
     const auto rarest = std::ranges::min_element(
         labels, {}, [&](std::int64_t label) { return counts[static_cast<std::size_t>(label)]; });

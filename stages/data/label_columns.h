@@ -42,6 +42,18 @@ std::optional<double> finite_number(std::string_view field);
 /// Reads the `labels` section of a table's options.
 LabelColumns read_label_columns(runner::ConfigReader& labels);
 
+/// The labels of an image.
+struct LabelsOfImage {
+  std::int64_t set;     ///< index into ImageList::label_sets
+  std::int64_t rarest;  ///< the image's label that the fewest images have; without labels, the most
+                        ///< frequent label overall
+};
+
+/// Makes `list` a list of label sets, given the labels of each image as indices into its classes.
+/// Returns them in the same order; empty if no image has any labels.
+std::vector<LabelsOfImage> add_label_sets(ImageList& list,
+                                          std::vector<std::vector<std::int64_t>> images);
+
 /// Collects the labels of a table's rows, one row at a time, and numbers them.
 class LabelRows {
  public:
@@ -52,15 +64,9 @@ class LabelRows {
   /// returns "".
   std::string add(const std::vector<std::string>& fields);
 
-  /// The labels of an image.
-  struct OfImage {
-    std::int64_t set;     ///< index into ImageList::label_sets
-    std::int64_t rarest;  ///< the image's label that occurs in the fewest rows; without labels, the
-                          ///< most frequent label overall
-  };
   /// Sets the classes and label sets of `list`. Returns the labels of each row; empty if no row has
   /// any labels.
-  std::vector<OfImage> number(ImageList& list) const;
+  std::vector<LabelsOfImage> number(ImageList& list) const;
 
  private:
   std::string add_listed(const std::string& field, std::vector<std::int64_t>& row);

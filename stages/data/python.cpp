@@ -142,10 +142,12 @@ class PythonDataStage final : public runner::Stage {
     const ReaderPool::Known& first = pool.known(parts.begin()->second.set);
     for (const auto& [part, made] : parts) {
       const std::int64_t size = pool.known(made.set).description.size;
-      if (size == first.description.size && pool.known(made.set).labels == first.labels) continue;
+      if (size == first.description.size && pool.known(made.set).labels == first.labels &&
+          pool.known(made.set).groups == first.groups)
+        continue;
       throw error(ErrorCode::kOptionConflict, "split divides a single data set, but the one for '" +
                                                   std::string(name(part)) +
-                                                  "' has different samples or labels")
+                                                  "' has different samples, labels or groups")
           .at("/split")
           .with_help("set split: null if each part has its own data set");
     }
@@ -156,6 +158,8 @@ class PythonDataStage final : public runner::Stage {
       const std::int64_t label =
           first.labels.empty() ? 0 : first.labels[static_cast<std::size_t>(i)];
       list[Part::kTrain].push_back({.name = std::to_string(i), .label = label});
+      if (!first.groups.empty())
+        list[Part::kTrain].back().patient = first.groups[static_cast<std::size_t>(i)];
       while (std::ssize(list.classes) <= label)
         list.classes.push_back("class " + std::to_string(list.classes.size()));
     }
@@ -208,6 +212,7 @@ class PythonDataStage final : public runner::Stage {
       division.drawn_by += "; shares " + share_text(*config_.split) + " with seed " +
                            std::to_string(split_seed(context));
     if (config_.folds) division.drawn_by += "; " + fold_text(*config_.folds);
+    if (config_.options.group) division.drawn_by += "; group '" + *config_.options.group + "'";
     for (const auto& [part, made] : parts) {
       const DatasetDescription& description = pool.known(made.set).description;
       const std::string word(name(part));
@@ -319,6 +324,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_python_data(runner::Config
   config.folds = read_folds(reader);
   reader.read("tensors", options.tensors);
   reader.read("classes", options.classes);
+  reader.read("group", options.group);
   reader.read("augmented", options.is_augmented);
   options.skips_corrupt =
       runner::choice<bool>(reader, "on_corrupt", {{"stop", false}, {"skip", true}});

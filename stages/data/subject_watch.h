@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -21,8 +22,29 @@ struct ImageSubject {
   bool has_patients = false;  ///< file names should identify the patient
 };
 
-/// Tracks which of the images read so far do not look like the subject of their data set. The parts
-/// of a data set share one SubjectWatch. Thread-safe.
+/// Tracks which of the images read so far are unexpected in some way, and which of these have been
+/// reported. The parts of a data set share one. Thread-safe.
+class ImageFindings {
+ public:
+  /// Records what was found about an image that has been read; the first one counts.
+  void note(Part part, std::int64_t index, bool is_unexpected);
+  /// Returns what was found about an image; nullopt if it has not been read.
+  std::optional<bool> known(Part part, std::int64_t index) const;
+
+  enum class Seen { kNothingWrong, kUnexpected, kReported };
+  /// Returns the state of an image: kNothingWrong if it is as expected or has not been read;
+  /// otherwise kUnexpected on the first call, and kReported on later calls.
+  Seen report(Part part, std::int64_t index);
+
+ private:
+  using Key = std::pair<Part, std::int64_t>;
+
+  mutable std::mutex mutex_;
+  std::map<Key, Seen> seen_;
+};
+
+/// Tracks which of the images read so far do not look like the subject of their data set.
+/// Thread-safe.
 class SubjectWatch {
  public:
   explicit SubjectWatch(const ImageSubject& subject) : subject_(subject) {}
@@ -30,20 +52,12 @@ class SubjectWatch {
   /// Checks a decoded image unless it has already been checked. Returns true if the image does not
   /// look like the subject.
   bool see(Part part, std::int64_t index, const Image& picture);
-  /// Records an earlier run's verdict on an image.
-  void note(Part part, std::int64_t index, bool is_unlike);
-
-  enum class Seen { kNothingWrong, kUnlike, kReportedUnlike };
-  /// Returns the state of an image: kNothingWrong if it looks like the subject or has not been
-  /// read; otherwise kUnlike on the first call, and kReportedUnlike on later calls.
-  Seen report(Part part, std::int64_t index);
+  /// The findings of this run, and of an earlier one about images that are not decoded again.
+  ImageFindings& findings() { return findings_; }
 
  private:
-  using Key = std::pair<Part, std::int64_t>;
-
   const ImageSubject& subject_;
-  std::mutex mutex_;
-  std::map<Key, Seen> seen_;
+  ImageFindings findings_;
 };
 
 }  // namespace stages

@@ -32,6 +32,11 @@ std::vector<std::int64_t> PythonDataset::labels() const {
   return labels;
 }
 
+std::string PythonDataset::group_of(std::int64_t index) const {
+  const std::vector<std::string>& all = pool_->known(set_).groups;
+  return all.empty() ? "" : all.at(static_cast<std::size_t>(number(index)));
+}
+
 std::shared_ptr<const Dataset> PythonDataset::for_training() const {
   auto view = std::make_shared<PythonDataset>(*this);
   view->description_.augmented = pool_->options().is_augmented;

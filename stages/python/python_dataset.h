@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stages/artifact/dataset.h"
+#include "stages/artifact/grouped_samples.h"
 #include "stages/python/reader_pool.h"
 
 namespace stages {
@@ -15,7 +16,7 @@ namespace stages {
 /// number, since these seed the generators of Python, numpy and torch. In the data set that
 /// for_training() returns, it also depends on the epoch, unless the recipe says that samples do not
 /// change.
-class PythonDataset final : public Dataset, public AugmentedDataset {
+class PythonDataset final : public Dataset, public AugmentedDataset, public GroupedSamples {
  public:
   /// Provides the samples `numbers` of the pool's data set `set`, in that order; if `numbers` is
   /// nullopt, all samples.
@@ -31,6 +32,7 @@ class PythonDataset final : public Dataset, public AugmentedDataset {
   /// Returns the labels if the data set knows them, from its `targets` or `labels` attribute or its
   /// "label" column; otherwise empty.
   std::vector<std::int64_t> labels() const override;
+  std::string group_of(std::int64_t index) const override;
   std::shared_ptr<const Dataset> for_training() const override;
 
  private:

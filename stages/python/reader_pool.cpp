@@ -124,13 +124,14 @@ StageError ReaderPool::refusal(const Json& failure, const std::string& what) con
 }
 
 Json ReaderPool::opening(std::size_t set) const {
-  const auto or_null = [](const auto& names) { return names ? Json(*names) : Json(); };
+  const auto or_null = [](const auto& option) { return option ? Json(*option) : Json(); };
   return {{"do", "open"},
           {"set", set},
           {"entry", options_.entry},
           {"arguments", sets_[set].arguments},
           {"names", or_null(options_.tensors)},
           {"classes", or_null(options_.classes)},
+          {"group", or_null(options_.group)},
           {"seed", Random({seed_, kMaking}).next()},
           {"allowed", allowed_}};
 }
@@ -165,6 +166,7 @@ std::size_t ReaderPool::open(const Json& arguments, const std::string& name) {
       {{"classes", made.at("classes").dump()}, {"tensors", set.tensors.dump()}, {"transform", ""}});
   set.known.description.size = made.at("size");
   set.known.labels = made.at("labels").get<std::vector<std::int64_t>>();
+  set.known.groups = made.at("groups").get<std::vector<std::string>>();
   set.known.is_steady = made.at("is_steady");
   (*lent).opened.insert(number);
   lent.is_sound = true;

@@ -25,6 +25,8 @@ struct PythonDataOptions {
   std::string entry;  ///< the code that creates a data set, "my_data.py:make"
   std::optional<std::vector<std::string>> tensors;  ///< the values that are used; nullopt: all
   std::optional<std::vector<std::string>> classes;  ///< nullopt: the names in the data set
+  /// The attribute or column with the group of each sample; nullopt: there are no groups.
+  std::optional<std::string> group;
   bool is_augmented = true;    ///< training samples may differ from epoch to epoch
   bool skips_corrupt = false;  ///< samples that fail or differ from the first are omitted
   std::optional<std::chrono::seconds> limit;  ///< time limit for a sample; nullopt: none
@@ -46,6 +48,7 @@ class ReaderPool {
   struct Known {
     DatasetDescription description;
     std::vector<std::int64_t> labels;  ///< of all samples; empty if unknown
+    std::vector<std::string> groups;   ///< of all samples; empty: there are none
     bool is_steady = true;             ///< the first sample is the same when read again
   };
   /// Returns the number of the data set that Python creates with these keyword arguments; the same

@@ -279,12 +279,13 @@ std::optional<NamedTensors> ClassPair::sample(std::int64_t epoch, std::int64_t i
   return sample;
 }
 
-bool ClassPair::has_remarks() const {
+bool ClassPair::needs_every_sample() const {
   const auto* remarking = dynamic_cast<const RemarkingDataset*>(source_.get());
-  return remarking && remarking->has_remarks();
+  return remarking && remarking->needs_every_sample();
 }
 
-RemarkingDataset::Remarks ClassPair::take_remarks(std::span<const std::int64_t> indices) const {
+std::vector<RemarkingDataset::Remarks> ClassPair::take_remarks(
+    std::span<const std::int64_t> indices) const {
   const auto* remarking = dynamic_cast<const RemarkingDataset*>(source_.get());
   if (!remarking) return {};
   std::vector<std::int64_t> of_source;

@@ -51,8 +51,8 @@ class ClassPair final : public Dataset, public RemarkingDataset {
   LoaderOptions loader() const override;
   runner::HeldMemory held() const override { return source_->held(); }
   std::vector<std::int64_t> labels() const override { return labels_; }
-  bool has_remarks() const override;
-  Remarks take_remarks(std::span<const std::int64_t> indices) const override;
+  bool needs_every_sample() const override;
+  std::vector<Remarks> take_remarks(std::span<const std::int64_t> indices) const override;
 
   /// The numbers of the two classes in the full data set, which has pair_of() classes.
   const std::array<std::int64_t, 2>& pair() const { return pair_; }

@@ -34,15 +34,15 @@ std::optional<NamedTensors> BalancedSamples::sample(std::int64_t epoch, std::int
   return source_->sample(epoch * draws_ + index / size_, index % size_);
 }
 
-bool BalancedSamples::has_remarks() const {
+bool BalancedSamples::needs_every_sample() const {
   const auto* remarking = dynamic_cast<const RemarkingDataset*>(source_.get());
-  return remarking && remarking->has_remarks();
+  return remarking && remarking->needs_every_sample();
 }
 
-RemarkingDataset::Remarks BalancedSamples::take_remarks(
+std::vector<RemarkingDataset::Remarks> BalancedSamples::take_remarks(
     std::span<const std::int64_t> indices) const {
   const auto* remarking = dynamic_cast<const RemarkingDataset*>(source_.get());
-  return remarking ? remarking->take_remarks(indices) : Remarks{};
+  return remarking ? remarking->take_remarks(indices) : std::vector<Remarks>();
 }
 
 SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch) const {

@@ -30,9 +30,9 @@ class BalancedSamples final : public Dataset, public RemarkingDataset {
   runner::HeldMemory held() const override { return source_->held(); }
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
-  bool has_remarks() const override;
+  bool needs_every_sample() const override;
   /// `indices` must refer to first draws, which keep their source indices.
-  Remarks take_remarks(std::span<const std::int64_t> indices) const override;
+  std::vector<Remarks> take_remarks(std::span<const std::int64_t> indices) const override;
   SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const override;
 
   const Dataset& source() const { return *source_; }

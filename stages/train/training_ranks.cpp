@@ -34,7 +34,7 @@ void TrainingRanks::compare(std::int64_t steps_done) const {
 PartialReading TrainingRanks::reading(bool is_first_epoch) const {
   const runner::RankOfRun& ranks = context_.node().ranks;
   const auto* remarking = dynamic_cast<const RemarkingDataset*>(data_.train.get());
-  const bool reports = is_first_epoch && remarking && remarking->has_remarks();
+  const bool reports = is_first_epoch && remarking && remarking->needs_every_sample();
   if (!group_of(ranks) || reports) return {};
   return divided_reading(ranks, units_in_group(step_),
                          step_.reads_whole_batch() ? RowsOfOthers::kAll : RowsOfOthers::kSmall);

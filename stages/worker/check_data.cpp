@@ -147,7 +147,9 @@ Json json_of(const ImageSurvey& survey, const runner::Node& node) {
            counted_list(survey.shared, [](const std::string& patient) { return patient; })},
           {"subject", survey.subject ? survey.subject->what : ""},
           {"strangers",
-           counted_list(survey.unlike, [](const auto& picture) { return json_of(picture); })}};
+           counted_list(survey.unlike, [](const auto& picture) { return json_of(picture); })},
+          {"reduced",
+           counted_list(survey.reduced, [](const auto& picture) { return json_of(picture); })}};
 }
 
 /// The images of a data stage, and all problems with them. Training would stop at the first
@@ -200,10 +202,14 @@ bool is_of_folders(const runner::Node& node) {
 std::map<std::string, std::int64_t> folders_not_taken(const ImageParts& parts) {
   const std::filesystem::path root = parts.front()->root();
   std::set<std::string> taken;  // folders with an image in a part, and their parent folders
+  const auto take = [&](const std::string& file) {
+    std::filesystem::path folder = std::filesystem::path(file).parent_path();
+    while (taken.insert(folder.string()).second && !folder.empty()) folder = folder.parent_path();
+  };
   for (const auto& part : parts) {
     for (const ImageFile& file : part->files()) {
-      std::filesystem::path folder = std::filesystem::path(file.name).parent_path();
-      while (taken.insert(folder.string()).second && !folder.empty()) folder = folder.parent_path();
+      take(file.name);
+      for (const std::string& copy : file.copies) take(copy);
     }
   }
   std::map<std::string, std::int64_t> folders;

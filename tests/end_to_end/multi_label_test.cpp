@@ -1,7 +1,9 @@
 // End-to-end tests of multi-label training.
 
 #include <csignal>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -94,6 +96,32 @@ TEST_F(MultiLabelRuns, TwoRanksTrainTheSameModel) {
   const auto one = json("run/nodes/evaluate/metrics.json"),
              two = json("ranks/nodes/evaluate/metrics.json");
   EXPECT_NEAR(one["mean_average_precision"], two["mean_average_precision"], 1e-3);
+}
+
+TEST_F(MultiLabelRuns, ClassFoldersCanHoldTheLabels) {
+  int number = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "photos")) {
+    if (entry.path().extension() != ".jpg") continue;
+    const std::string label = entry.path().parent_path().filename(),
+                      name = label + "_" + entry.path().filename().string();
+    std::vector<std::string> labels = {label};
+    if (number++ % 2 == 1) labels.emplace_back("z_second");
+    for (const std::string& one : labels) {
+      std::filesystem::create_directories(folder_ / "folders" / one);
+      std::filesystem::copy_file(entry.path(), folder_ / "folders" / one / name);
+    }
+  }
+  const std::string words =
+      "multi_label data=image_folder data.multi_label=true data.root=folders data.image_size=24 "
+      "'data.split={train: 0.5, validation: 0.25, test: 0.25}' ";
+  const Ended checked = retort("data check " + words, folder_.path());
+  EXPECT_EQ(checked.exit, 0) << checked.err;
+  EXPECT_THAT(checked.out, testing::StartsWith("data: 36 images, "));
+  EXPECT_THAT(checked.err, testing::Not(HasSubstr("no part"))) << "z_second has only copies";
+  const Ended ran =
+      retort("run " + words + "run.dir=of_folders epochs=1 batch_size=8", folder_.path());
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(json("of_folders/nodes/evaluate/metrics.json")["per_label"].size(), 4);
 }
 
 TEST_F(MultiLabelRuns, SingleLabelStagesAreRejectedBeforeTheyRun) {

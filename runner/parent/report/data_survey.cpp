@@ -104,7 +104,9 @@ class Findings {
           counted_word(several, "image that appears more than once, " + same + ", has",
                        "images that appear more than once, " + same + ", have") +
               " more than one class: " + named(of_several_classes(groups), several, text),
-          "one of the classes is wrong: keep the correct one");
+          "one of the classes is wrong: keep the correct one; if images can have several labels, "
+          "set "
+          "multi_label: true (data.image_folder) or labels (data.image_table)");
   }
 
   Diagnostics list;
@@ -201,6 +203,14 @@ Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tole
                  counted_word(count, "image does not look like ", "images do not look like ") +
                      survey["subject"].get<std::string>() + ": " + named(unlike, count, file_text),
                  "");
+  const Json& reduced = survey["reduced"];
+  if (const auto count = reduced["count"].get<std::int64_t>(); count > 0)
+    findings.add(Severity::kWarning, ErrorCode::kUnsupportedImage,
+                 counted_word(count, "image has", "images have") +
+                     " 16 bits per channel, of which the lower 8 are dropped: " +
+                     named(reduced, count, file_text),
+                 "an image whose values are all below 256 becomes black: scale values to the range "
+                 "from 0 to 65535, or convert the images to 8 bits");
   return findings.list;
 }
 

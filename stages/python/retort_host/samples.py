@@ -143,7 +143,7 @@ class DataSet:
             if not hasattr(made, method):
                 raise BadSample(f"{request['entry']} returned {type(made).__name__}, which has no {method}",
                                 "return a map-style data set, with __len__ and __getitem__", "data")
-        self.made, self.names = made, request["names"]
+        self.made, self.names, self.group = made, request["names"], request["group"]
         self.size = len(made)
         self.classes = request["classes"] if request["classes"] is not None else self.found_classes()
         self.expected = request.get("expected")
@@ -171,6 +171,30 @@ class DataSet:
         if "label" in (getattr(self.made, "column_names", None) or []):
             return self.integers(self.made["label"])
         return []
+
+    def found_groups(self):
+        """Returns the group of each sample as text, from the attribute or the column that the recipe names; empty if it names none."""
+        if self.group is None:
+            return []
+        values = getattr(self.made, self.group, None)
+        if values is None and self.group in (getattr(self.made, "column_names", None) or []):
+            values = self.made[self.group]
+        try:
+            values = list(values)
+        except TypeError:
+            raise BadSample(f"it has no list '{self.group}' with the group of each sample",
+                            "give the data set this attribute or column, or set group: null", "data") from None
+        if len(values) != self.size:
+            raise BadSample(f"its '{self.group}' has {len(values)} values, but it has {self.size} samples",
+                            "give each sample one group", "data")
+        groups = []
+        for index, value in enumerate(values):
+            number = as_integer(value)
+            groups.append(value if isinstance(value, str) else "" if number is None else str(number))
+            if not groups[-1]:
+                raise BadSample(f"its '{self.group}' has {value!r:.100} for sample {index}",
+                                "write each group as a string or an integer", "data")
+        return groups
 
     def integers(self, values):
         try:
@@ -254,8 +278,8 @@ class DataSet:
             is_steady = first == [(item.spec(), bytes(item.data)) for item in self.items(0, seed)]
             tensors = [spec for spec, _ in first]
         self.expected = tensors
-        return {"size": self.size, "classes": self.classes, "labels": self.found_labels(), "tensors": tensors,
-                "is_steady": is_steady}
+        return {"size": self.size, "classes": self.classes, "labels": self.found_labels(),
+                "groups": self.found_groups(), "tensors": tensors, "is_steady": is_steady}
 
 
 class DataSets:

@@ -67,6 +67,23 @@ TEST_F(Cub200, NoImageIsInTwoPartsAndTheTestStays) {
   EXPECT_EQ(part(none, "train")->describe().size, 30);
 }
 
+TEST_F(Cub200, FoldsDivideTheTrainingImagesAndTheTestStays) {
+  const auto whole = run({{"validation", 0.0}});
+  std::set<std::string> validated;
+  for (const int index : {0, 1, 2}) {
+    const auto outputs = run({{"folds", {{"count", 3}, {"index", index}}}});
+    EXPECT_EQ(names(*part(outputs, "test")), names(*part(whole, "test")));
+    const auto own = names(*part(outputs, "validation"));
+    EXPECT_EQ(static_cast<std::int64_t>(own.size()) + part(outputs, "train")->describe().size, 30);
+    for (const std::string& name : own) EXPECT_TRUE(validated.insert(name).second) << name;
+  }
+  EXPECT_EQ(validated.size(), 30u);
+  const Json folds = {{"count", 3}, {"index", 0}};
+  EXPECT_FALSE((*create({{"validation", 0.0}, {"folds", folds}}))->uses_seed());
+  EXPECT_TRUE(
+      (*create({{"validation", 0.0}, {"split_seed", nullptr}, {"folds", folds}}))->uses_seed());
+}
+
 TEST_F(Cub200, TellsWhatItFoundAndWhetherTheSeedMatters) {
   EXPECT_FALSE((*create())->uses_seed());
   EXPECT_TRUE((*create({{"split_seed", nullptr}}))->uses_seed());

@@ -43,6 +43,19 @@ TEST_F(Flowers102, OtherPartsTrainOnOthers) {
   EXPECT_EQ(part(swapped, "train")->sample_name(0), part(both, "test")->sample_name(0));
 }
 
+TEST_F(Flowers102, FoldsDivideTheTrainingImagesWhateverTheSeed) {
+  const auto validated = [&] {
+    const auto outputs =
+        run({{"parts", "train_and_validation"}, {"folds", {{"count", 4}, {"index", 1}}}});
+    return names(*part(outputs, "validation"));
+  };
+  const auto first = validated();
+  EXPECT_EQ(context_.said.front(),
+            "3 classes; 9 images for training, 3 for validation, 12 for test");
+  context_.facts.seed = 9;
+  EXPECT_EQ(validated(), first);
+}
+
 TEST_F(Flowers102, TakesTheOptionsOfImages) {
   const auto plain = run({{"image_size", 16}});
   const auto flipped =

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -30,6 +31,14 @@ TEST_F(StanfordCars, HoldsOutTheSameShareOfEachClass) {
   for (const std::int64_t label : part(outputs, "validation")->labels())
     ++counts[static_cast<std::size_t>(label)];
   EXPECT_THAT(counts, ElementsAre(3, 3, 3, 3));
+}
+
+TEST_F(StanfordCars, FoldsDivideTheTrainingImages) {
+  const auto outputs = run({{"image_size", 8}, {"folds", {{"count", 2}, {"index", 1}}}});
+  EXPECT_THAT(context_.said,
+              Contains("4 classes; 20 images for training, 20 for validation, 40 for test"));
+  const auto labels = part(outputs, "validation")->labels();
+  for (const std::int64_t label : {0, 1, 2, 3}) EXPECT_EQ(std::ranges::count(labels, label), 5);
 }
 
 TEST_F(StanfordCars, WhatIsHeldOutFollowsFromTheSeedAlone) {

@@ -291,13 +291,29 @@ TEST_F(KeptImagesTest, WhatMemoryHasNoRoomForIsKeptOnTheDiskForLaterRuns) {
     EXPECT_TRUE(image_of(data, 0).equal(unchanged));
     EXPECT_EQ(decoded_, 1);
     const std::vector<std::int64_t> all = {0};
-    EXPECT_EQ(data.take_remarks(all).count, 1)
+    EXPECT_EQ(data.take_remarks(all).front().count, 1)
         << "it does not show its subject, by whomever it was decoded";
   }
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "pictures"))
     if (entry.is_regular_file()) write_bytes(entry.path(), {1, 2, 3});
   EXPECT_TRUE(image_of(dataset(), 0).equal(unchanged));
   EXPECT_EQ(decoded_, 2);
+}
+
+TEST_F(KeptImagesTest, ThatAFileHas16BitsIsKnownOfStoredImagesToo) {
+  const std::vector<std::uint16_t> gray(std::size_t{61} * 45, 0x80FF);
+  write_bytes(folder_ / "a.png", encode_png(61, 45, gray.data(), PNG_FORMAT_LINEAR_Y));
+  const std::vector<std::int64_t> all = {0};
+  for (int run = 0; run < 2; ++run) {
+    options_.store = std::make_shared<ImageStore>(1 << 20, "cut");
+    options_.store->open(folder_.path(), "build");
+    options_.reduced = std::make_shared<ImageFindings>();
+    const ImageDataset data = dataset();
+    EXPECT_EQ(data.take_remarks(all).front().count, 0);
+    static_cast<void>(data.sample(0, 0));
+    EXPECT_EQ(data.take_remarks(all).front().count, 1);
+    EXPECT_EQ(decoded_, 1);
+  }
 }
 
 TEST_F(KeptImagesTest, WhatMemoryHoldsIsNotWrittenToTheDisk) {

@@ -31,7 +31,9 @@ class ImageStoreTest : public testing::Test {
   }
   fs::path folder() const { return folder_ / "pictures"; }
   static StoredImage made(std::uint64_t seed) {
-    return {{std::make_shared<const Image>(picture(20, 16, seed)), 200, 160}, seed % 2 == 1};
+    return {{std::make_shared<const Image>(picture(20, 16, seed)), 200, 160},
+            seed % 2 == 1,
+            seed % 2 == 0};
   }
   static std::string key(char letter) { return std::string(64, letter); }
   fs::path entry(char letter) const {
@@ -59,6 +61,12 @@ TEST_F(ImageStoreTest, APictureComesBackAsItWas) {
   EXPECT_EQ(found->kept.width, 200);
   EXPECT_EQ(found->kept.height, 160);
   EXPECT_TRUE(found->is_unlike);
+  EXPECT_FALSE(found->had_16_bits);
+  opened()->put(key('c'), made(2));
+  const auto other = another->find(key('c'));
+  ASSERT_TRUE(other);
+  EXPECT_FALSE(other->is_unlike);
+  EXPECT_TRUE(other->had_16_bits);
   EXPECT_FALSE(another->find(key('b')));
 }
 

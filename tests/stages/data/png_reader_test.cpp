@@ -2,6 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <array>
+#include <cstdint>
+
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -33,6 +36,18 @@ TEST(PngReader, GreyIsRepeated) {
   const std::array<std::uint8_t, 2> pixels = {7, 200};
   EXPECT_EQ(decode_png(encode_png(1, 2, pixels.data(), PNG_FORMAT_GRAY)).pixels,
             (Pixels{7, 7, 7, 200, 200, 200}));
+}
+
+TEST(PngReader, SixteenBitsAreReducedToTheUpperEight) {
+  const std::array<std::uint16_t, 3> values = {0x00FF, 0x0100, 0x80FF};
+  const auto gray = encode_png(3, 1, values.data(), PNG_FORMAT_LINEAR_Y);
+  EXPECT_TRUE(has_16_bits(gray));
+  EXPECT_EQ(decode_png(gray).pixels, (Pixels{0, 0, 0, 1, 1, 1, 128, 128, 128}));
+  const auto color = encode_png(1, 1, values.data(), PNG_FORMAT_LINEAR_RGB);
+  EXPECT_TRUE(has_16_bits(color));
+  EXPECT_EQ(decode_png(color).pixels, (Pixels{0, 1, 128}));
+  EXPECT_FALSE(has_16_bits(encode_png(8, 8, picture(8, 8).pixels.data())));
+  EXPECT_FALSE(has_16_bits(encode_jpeg(picture(8, 8), 90)));
 }
 
 TEST(PngReader, MissingPixelsAreCorrupt) {

@@ -11,6 +11,7 @@
 #include "runner/shared/disk/digest.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/grouped_samples.h"
 #include "stages/artifact/loader.h"
 #include "stages/python/python_host.h"
 #include "stages/stages.h"
@@ -204,6 +205,45 @@ TEST_F(PythonDataTest, EachSampleOfTheFoldsIsValidatedOnce) {
   for (std::int64_t number = 0; number < 12; ++number)
     EXPECT_EQ(validated.count(number) + tested.contains(number), 1u) << number;
   EXPECT_THAT(context_.said, Contains(HasSubstr("fold 2 of 3")));
+}
+
+TEST_F(PythonDataTest, SamplesOfAGroupStayTogether) {
+  // Groups of two samples of one class: 0 and 3, 1 and 4, 2 and 5, 6 and 9, …
+  write("\nNumbers.patients = [index // 6 * 3 + index % 3 for index in range(12)]\n");
+  std::set<std::string> validated;
+  for (const int index : {0, 1}) {
+    const auto made = outputs({{"group", "patients"},
+                               {"split", {{"train", 1.0}, {"test", 0.0}}},
+                               {"folds", {{"count", 2}, {"index", index}}}});
+    const auto groups = [&](const char* name) {
+      std::multiset<std::string> all;
+      const auto data = part(made, name);
+      for (std::int64_t i = 0; i < data->describe().size; ++i)
+        all.insert(dynamic_cast<const GroupedSamples&>(*data).group_of(i));
+      return all;
+    };
+    const auto train = groups("train"), validation = groups("validation");
+    EXPECT_EQ(validation.size(), 6u);
+    for (const std::string& group : validation) {
+      EXPECT_EQ(validation.count(group), 2u) << group;
+      EXPECT_FALSE(train.contains(group)) << group;
+    }
+    validated.insert(validation.begin(), validation.end());
+  }
+  EXPECT_THAT(validated, ElementsAre("0", "1", "2", "3", "4", "5"));
+  EXPECT_EQ(dynamic_cast<const GroupedSamples&>(*train(Json::object())).group_of(0), "");
+}
+
+TEST_F(PythonDataTest, GroupsThatAreMissingOrNoNamesAreRefused) {
+  const auto with = [&](const std::string& patients) {
+    write("\nNumbers.patients = " + patients + "\n");
+    return refusals_of([&] { train({{"group", "patients"}}); });
+  };
+  EXPECT_REFUSED(with("['a'] * 11"), kStageFailed, "/data/entry", "11 values", "12 samples");
+  EXPECT_REFUSED(with("['a'] * 5 + [None] * 7"), kStageFailed, "/data/entry", "None for sample 5");
+  EXPECT_REFUSED(with("[0.5] * 12"), kStageFailed, "/data/entry", "0.5 for sample 0");
+  EXPECT_REFUSED(with("3"), kStageFailed, "/data/entry", "no list 'patients'");
+  EXPECT_REFUSED((train({{"group", "patient"}})), kStageFailed, "/data/entry", "no list 'patient'");
 }
 
 TEST_F(PythonDataTest, FoldsThatAClassDoesNotSufficeForAreRefused) {

@@ -79,6 +79,13 @@ TEST_F(ImageSurveyTest, FindsWhatCannotBeReadAndWhatIsNoRetina) {
   EXPECT_THAT(found.widths, ElementsAre(50, 64, 64));
 }
 
+TEST_F(ImageSurveyTest, FindsImagesWith16Bits) {
+  EXPECT_THAT(survey().reduced, IsEmpty());
+  const std::vector<std::uint16_t> gray(std::size_t{64} * 64, 0x80FF);
+  write_bytes(data() / "val/3/deep.png", encode_png(64, 64, gray.data(), PNG_FORMAT_LINEAR_Y));
+  EXPECT_THAT(names(survey().reduced), ElementsAre("val/3/deep.png"));
+}
+
 TEST_F(ImageSurveyTest, FindsPatientsOfTwoParts) {
   for (const char* const name :
        {"train/0/17_left.jpg", "train/0/17_right.jpg", "test/1/18_left.jpg"})

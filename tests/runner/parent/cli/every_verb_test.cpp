@@ -41,7 +41,7 @@ const std::string kSurvey =
     R"("parts":[{"part":"train","images":1,"by_class":[1]}],"unreadable":{"count":0,"shown":[]},)"
     R"("identical":{"count":0,"shown":[],"across_parts":0,"several_classes":0},)"
     R"("alike":{"count":0,"shown":[],"across_parts":0,"several_classes":0},"patients":0,"without_patient":0,)"
-    R"("shared_patients":{"count":0,"shown":[]},"subject":"","strangers":{"count":0,"shown":[]}})";
+    R"("shared_patients":{"count":0,"shown":[]},"subject":"","strangers":{"count":0,"shown":[]},"reduced":{"count":0,"shown":[]}})";
 
 const std::string kLoss =
     R"({"event":"metric","node":"train","name":"train/epoch_loss","value":2.0,"step":4})";

@@ -126,6 +126,41 @@ TEST(BrokenRules, ImageSizeMustFitTheModel) {
       IsEmpty());
 }
 
+TEST(BrokenRules, ClassFoldersHaveLabelSetsIfTheStageWantsThem) {
+  const std::string sets = R"({"root": "photos", "multi_label": true})",
+                    classes = R"({"root": "photos"})", model = "model.clip_vision";
+  EXPECT_THAT(of_sizes(sets, model, "{}", "train.multi_label"), IsEmpty());
+  EXPECT_THAT(of_sizes(classes, model, "{}"), IsEmpty());
+  EXPECT_THAT(
+      of_sizes(classes, model, "{}", "train.multi_label"),
+      ElementsAre("/data/multi_label: train.multi_label needs images with any number of labels, "
+                  "but class folders provide one class per image"));
+  EXPECT_THAT(of_sizes(sets, model, "{}"),
+              ElementsAre("/data/multi_label: train.supervised needs one class for each image, but "
+                          "with multi_label an image can be in several class folders"));
+  EXPECT_THAT(
+      broken("data.image_folder",
+             R"({"root": "photos", "multi_label": true, "caption": "a {name}", "make": {}})"),
+      ElementsAre("/data/caption: a caption names the class folder of an image, but with "
+                  "multi_label an image can be in several",
+                  "/data/make: make uses the same file names in all class folders, but with "
+                  "multi_label files with the same name are one image"));
+  EXPECT_THAT(
+      broken("data.image_folder", R"({"root": "photos", "group_pattern": "^(.)_", "make": {}})"),
+      ElementsAre("/data/make: group_pattern finds groups in file names, but the images that make "
+                  "generates have none"));
+}
+
+TEST(BrokenRules, FoldsDivideNoPublishedValidationSet) {
+  EXPECT_THAT(
+      broken("data.flowers102", R"({"root": "x", "folds": {}})"),
+      ElementsAre("/data/folds: folds divide the training images, but these parts include a "
+                  "validation set of their own"));
+  EXPECT_THAT(
+      broken("data.flowers102", R"({"root": "x", "parts": "train_and_validation", "folds": {}})"),
+      IsEmpty());
+}
+
 TEST(BrokenRules, AdaptersChooseLayersInOneWay) {
   EXPECT_THAT(broken("model.lora", R"({"layers_pattern": "h"})"),
               ElementsAre("/model/layers_pattern: layers_pattern has no effect: layers is null"));

@@ -194,6 +194,14 @@ TEST(NoEffect, OptionsWithoutValidationNameTheMissingData) {
                           "is no validation data"));
 }
 
+TEST(NoEffect, FoldsReplaceTheHeldOutValidation) {
+  const std::string train = kTower + "train: {kind: train.supervised, monitor: accuracy}\n";
+  EXPECT_THAT(
+      idle("data: {kind: data.cub200, root: x, validation: 0, split_seed: 3, folds: {}}\n" + train),
+      ElementsAre("/data/validation: 'validation' has no effect: folds divide all training "
+                  "images"));
+}
+
 TEST(NoEffect, PythonDataDeclareWhetherValidationExists) {
   const auto stages = [](const std::string& parts) {
     return "data: {kind: data.python, entry: 'my_data.py:make', " + parts + "}\n" + kTower +
@@ -202,6 +210,7 @@ TEST(NoEffect, PythonDataDeclareWhetherValidationExists) {
   const std::string said = "/train/monitor: 'monitor' has no effect: there is no validation data";
   EXPECT_THAT(idle(stages("parts: {train: {}, validation: {}}")), IsEmpty());
   EXPECT_THAT(idle(stages("split: {train: 0.7, validation: 0.1, test: 0.2}")), IsEmpty());
+  EXPECT_THAT(idle(stages("split: {}, folds: {count: 3}")), IsEmpty());
   EXPECT_THAT(idle(stages("parts: {train: {}}")), ElementsAre(said));
   EXPECT_THAT(idle(stages("split: {}")), ElementsAre(said));
 }

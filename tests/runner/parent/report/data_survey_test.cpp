@@ -22,7 +22,8 @@ Json clean_survey() {
     "unreadable": {"count": 0, "shown": []},
     "identical": {"count": 0, "shown": [], "across_parts": 0, "several_classes": 0},
     "alike": {"count": 0, "shown": [], "across_parts": 0, "several_classes": 0},
-    "patients": 0, "without_patient": 0, "shared_patients": {"count": 0, "shown": []}, "subject": "", "strangers": {"count": 0, "shown": []}})");
+    "patients": 0, "without_patient": 0, "shared_patients": {"count": 0, "shown": []}, "subject": "", "strangers": {"count": 0, "shown": []},
+    "reduced": {"count": 0, "shown": []}})");
 }
 
 /// "error E0612 /data: …" of each finding.
@@ -100,13 +101,19 @@ TEST(DataSurvey, SuspiciousImagesCauseWarnings) {
   survey["subject"] = "a photograph of a retina";
   survey["strangers"] = {{"count", 1},
                          {"shown", {{{"file", "cat.png"}, {"part", "train"}, {"class", 0}}}}};
+  survey["reduced"] = {{"count", 2},
+                       {"shown",
+                        {{{"file", "a.png"}, {"part", "train"}, {"class", 0}},
+                         {{"file", "x.png"}, {"part", "train"}, {"class", 0}}}}};
   EXPECT_THAT(
       findings(survey),
       ElementsAre(
           "warning E0612 /data: 1 image is in more than one part, visually identical: 'a.png' "
           "(train) ~ 'b.jpg' (test)",
           "warning E0612 /data: images of 2 patients are in more than one part: 17, 204",
-          "warning E0612 /data: 1 image does not look like a photograph of a retina: 'cat.png'"));
+          "warning E0612 /data: 1 image does not look like a photograph of a retina: 'cat.png'",
+          "warning E0609 /data: 2 images have 16 bits per channel, of which the lower 8 are "
+          "dropped: 'a.png', 'x.png'"));
 }
 
 }  // namespace
