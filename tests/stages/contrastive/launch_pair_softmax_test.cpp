@@ -54,7 +54,7 @@ struct Tile {
   }
 };
 
-/// Memory of the CPU, with what DeviceArray provides.
+/// CPU memory with the interface of DeviceArray.
 template <typename T>
 class HostArray {
  public:
@@ -67,7 +67,7 @@ class HostArray {
   std::vector<T> values_;
 };
 
-/// The inputs and outputs of the sums of a tile. Sums start as if other tiles had been added.
+/// The inputs and outputs for the sums of a tile. Sums start as if other tiles had been added.
 template <typename T, template <typename> class Array>
 struct Sums {
   explicit Sums(const Tile<T>& tile)
@@ -118,8 +118,8 @@ struct Gradients {
   Array<T> of_rows, of_columns, weight, by_scale;
 };
 
-/// How far two sums of the same numbers may differ, whatever the order of each: Higham, "Accuracy
-/// and Stability of Numerical Algorithms", 2002, section 4.2.
+/// Bounds the difference between two sums of the same numbers, in any order of addition: Higham,
+/// "Accuracy and Stability of Numerical Algorithms", 2002, section 4.2.
 template <typename T>
 double rounding(std::int64_t operations, double magnitude) {
   const double relative =
@@ -127,10 +127,11 @@ double rounding(std::int64_t operations, double magnitude) {
   return 2 * relative / (1 - relative) * magnitude;
 }
 
-/// How far two RunningLogSum::sum of `terms` numbers may differ, relatively. A number is added once
-/// and passes at most `terms` + 16 chunks. With each of these its sum is multiplied by an
-/// exponential, which is off by an ulp, and added to: four roundings. Rounding the exponents moves
-/// the sum by the range of the numbers, which are less than 2 · 16 apart, once.
+/// Bounds the relative difference between two RunningLogSum::sum of `terms` numbers. A number is
+/// added once and passes at most `terms` + 16 chunks. In each of these, its sum is multiplied by an
+/// exponential, which has an error of one ulp, and another sum is added: four roundings. Rounding
+/// the exponents changes the sum once, by the range of the numbers, which differ by less than 2 ·
+/// 16.
 template <typename T>
 double log_sum_rounding(std::int64_t terms) {
   return rounding<T>(4 * (terms + 16) + 32, 1);

@@ -17,7 +17,7 @@ set(files_on_the_cpu
 # and none of these tests:
 set(tests_on_the_cpu
     # plans of small networks, which differ by less than what CUDA itself takes
-    Contrastive.NeedsNoMoreMemoryForALargerBatchInTwoPasses
+    Contrastive.TwoPassMemoryDoesNotGrowWithTheBatch
     ContrastiveAdapters.ThePlanHasGradientsAndStateOfTheAdaptersAlone
     Episodic.TwoFormsOfTheCovarianceAgreeAndDifferInMemory
     EpisodicEvaluation.IsPlannedEpisodeByEpisode
@@ -51,11 +51,11 @@ set(tests_on_the_cpu
     Trainer.CancelledRunStopsAfterTheStep
     # the same paths, by more numbers, for seconds
     ActivationCheckpointing.TowersKeepTheirBits
-    Contrastive.EqualCaptionsAreEqualHoweverTheyAreEncoded
+    Contrastive.EncodingOnceDoesNotChangeEqualCaptions
     Contrastive.LogitScaleStaysBelowItsLimit
-    Contrastive.SigmoidLossLearnsWhichCaptionIsWhose
-    Contrastive.SigmoidLossOfTheWholeBatchIsExactInTwoPasses
-    Contrastive.TwoPassesGiveTheWholeBatchAndAccumulationDoesNot
+    Contrastive.SigmoidLossLearnsToMatchImagesAndCaptions
+    Contrastive.TwoPassSigmoidLossMatchesTheWholeBatch
+    Contrastive.TwoPassesMatchTheWholeBatchButAccumulationDoesNot
     ContrastiveAdapters.LearnWhichCaptionIsWhose
     GpuOffload.GpuHoldsNoneOfTheStateBetweenSteps
     GpuOffload.WeightsAndStateAreTheSameBitForBit
