@@ -25,7 +25,7 @@ set(tests_on_the_cpu
     Supervised.OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan
     # terms of a plan for a CPU
     Classification.LabelsAndCurvesOverAllSamplesArePlanned
-    FeaturesTest.WhatTheyHoldIsCountedWhereItIsPlannedFor
+    FeaturesTest.PlanCountsTheirMemory
     LogisticRegression.PlanCountsTheFit
     # a CPU's allocator counts or refuses blocks
     MemoryLog.LeakOfATrainingStepIsNobodysOwn
