@@ -19,12 +19,12 @@ set(tests_on_the_cpu
     # plans of small networks, which differ by less than what CUDA itself takes
     Contrastive.TwoPassMemoryDoesNotGrowWithTheBatch
     ContrastiveAdapters.ThePlanHasGradientsAndStateOfTheAdaptersAlone
-    Episodic.TwoFormsOfTheCovarianceAgreeAndDifferInMemory
-    EpisodicEvaluation.IsPlannedEpisodeByEpisode
-    PrototypeEvaluationTest.IsPlannedEpisodeByEpisode
+    Episodic.CovarianceFormsAgreeAndDifferInMemory
+    EpisodicEvaluation.PlanCoversOneEpisodeAtATime
+    PrototypeEvaluationTest.PlanCoversOneEpisodeAtATime
     Supervised.OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan
     # terms of a plan for a CPU
-    Classification.LabelsAndCurvesOverAllSamplesArePlanned
+    Classification.PlanCountsLabelsAndCurvesOfAllSamples
     FeaturesTest.PlanCountsTheirMemory
     LogisticRegression.PlanCountsTheFit
     # a CPU's allocator counts or refuses blocks
@@ -40,7 +40,7 @@ set(tests_on_the_cpu
     Transaction.RetriesAreCountedForEachStep
     Transaction.StepThatRunsOutOfMemoryIsReplayedBitForBit
     # lines and layouts of a CPU
-    Classification.PolicyOfTheMemorySaysHowTheNetworkRuns
+    Classification.MemoryPolicySetsHowTheNetworkRuns
     StepsInBackward.OffloadingSaysThatItHasNoEffectOnACpu
     Trainer.SmokeIsTwoStepsAndTwoBatches
     TrainerNumerics.LayoutIsThatOfTheRuleAndChangesRoundingAlone
@@ -57,8 +57,8 @@ set(tests_on_the_cpu
     Contrastive.TwoPassSigmoidLossMatchesTheWholeBatch
     Contrastive.TwoPassesMatchTheWholeBatchButAccumulationDoesNot
     ContrastiveAdapters.LearnWhichCaptionIsWhose
-    GpuOffload.GpuHoldsNoneOfTheStateBetweenSteps
-    GpuOffload.WeightsAndStateAreTheSameBitForBit
+    GpuOffload.StateIsNotOnTheGpuBetweenSteps
+    GpuOffload.WeightsAndStateAreEqualBitForBit
     OffloadedOptimizer.StateThatWasSavedOneWayContinuesTheOther
     ShardedOptimizer.RanksBringEachOtherTheWeights
     TwoPass.ContrastiveLossIsThatOfTheWholeBatch)
