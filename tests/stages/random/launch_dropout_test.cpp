@@ -37,7 +37,7 @@ TYPED_TEST_SUITE(LaunchDropout, FloatTypes);
 
 constexpr DropoutMask kMask{.seed = 0x123456789abcdef0, .step = 7, .layer = 3, .probability = 0.3};
 
-/// Waves, and now and then a number that scaling makes infinite.
+/// Waves, with some numbers that become infinite when scaled.
 template <typename T>
 std::vector<T> inputs(std::size_t count) {
   std::vector<T> x(count);
@@ -53,7 +53,7 @@ std::vector<std::int64_t> sample_numbers(std::int64_t rows) {
   return samples;
 }
 
-/// The result of the CPU's loop.
+/// Returns the result of the CPU's loop.
 template <typename T>
 std::vector<T> looped(const DropoutMask& mask, std::vector<T> x,
                       std::vector<std::int64_t> samples) {
@@ -65,7 +65,7 @@ std::vector<T> looped(const DropoutMask& mask, std::vector<T> x,
   return {y.const_data_ptr<T>(), y.const_data_ptr<T>() + y.numel()};
 }
 
-/// Expects the kernel to write the bits of the CPU's loop, to another array and in place.
+/// Expects the kernel to write the bits of the CPU's loop, both to another array and in place.
 template <typename T>
 void expect_bits_of_loop(const DropoutMask& mask, std::int64_t rows, std::int64_t width) {
   const std::string name = std::to_string(rows) + " rows of " + std::to_string(width);
@@ -121,7 +121,7 @@ TYPED_TEST(LaunchDropout, RareAndFrequentDropsAreThoseOfTheLoop) {
   }
 }
 
-TYPED_TEST(LaunchDropout, NoElementIsRefused) {
+TYPED_TEST(LaunchDropout, NoElementIsRejected) {
   EXPECT_THROW(launch_dropout(kMask, this->kFloatType, nullptr, nullptr, nullptr, 0, 5, nullptr),
                std::runtime_error);
 }
