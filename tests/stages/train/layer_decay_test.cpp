@@ -26,7 +26,7 @@ struct Block : RecomputableModule {
   at::Tensor compute(const at::Tensor& x) const override { return x; }
 };
 
-/// stem, blocks.0, between, blocks.1, norm and head, as they are registered.
+/// stem, blocks.0, between, blocks.1, norm and head, in order of registration.
 struct Tower : torch::nn::Module {
   explicit Tower(bool has_blocks = true) {
     register_module("stem", torch::nn::Linear(2, 2));
@@ -55,7 +55,7 @@ double rate_of(const ParameterGroup& group) {
   return std::visit([](const auto& one) { return one.learning_rate; }, group.optimizer);
 }
 
-/// The learning rate of each parameter.
+/// Returns the learning rate of each parameter.
 std::map<std::string, double> rates(const std::vector<ParameterGroup>& groups) {
   std::map<std::string, double> result;
   for (const ParameterGroup& group : groups) {
@@ -99,7 +99,7 @@ TEST(LayerDecay, MultipliesTheRatesOfParameterGroups) {
   EXPECT_FALSE(found.contains("head.weight")) << "frozen";
 }
 
-TEST(LayerDecay, WithoutItGroupsStayAsTheyAre) {
+TEST(LayerDecay, GroupsAreUnchangedWithoutIt) {
   Tower network;
   for (const std::optional<double> none : {std::optional<double>(), std::optional(1.0)}) {
     const auto groups = groups_of_training(network, options_with(none));
@@ -108,7 +108,7 @@ TEST(LayerDecay, WithoutItGroupsStayAsTheyAre) {
   }
 }
 
-TEST(LayerDecay, NetworkWithoutBlocksIsRefused) {
+TEST(LayerDecay, NetworkWithoutBlocksIsRejected) {
   Tower network(/*has_blocks=*/false);
   EXPECT_EQ(NetworkLayers(network).count(), 1);
   EXPECT_REFUSED(groups_of_training(network, options_with(0.5)), kOptionConflict, "/layer_decay");

@@ -18,35 +18,35 @@ set(files_on_the_cpu
 set(tests_on_the_cpu
     # plans of small networks, which differ by less than what CUDA itself takes
     Contrastive.TwoPassMemoryDoesNotGrowWithTheBatch
-    ContrastiveAdapters.ThePlanHasGradientsAndStateOfTheAdaptersAlone
+    ContrastiveAdapters.PlanHasGradientsAndStateOfOnlyTheAdapters
     Episodic.CovarianceFormsAgreeAndDifferInMemory
     EpisodicEvaluation.PlanCoversOneEpisodeAtATime
     PrototypeEvaluationTest.PlanCoversOneEpisodeAtATime
-    Supervised.OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan
+    Supervised.OutOfMemoryRepeatsThePlanSearch
     # terms of a plan for a CPU
     Classification.PlanCountsLabelsAndCurvesOfAllSamples
     FeaturesTest.PlanCountsTheirMemory
     LogisticRegression.PlanCountsTheFit
     # a CPU's allocator counts or refuses blocks
-    MemoryLog.LeakOfATrainingStepIsNobodysOwn
-    StepsInBackward.GradientsAreNeverThereTogether
+    MemoryLog.LeakOfATrainingStepHasOwnerOther
+    StepsInBackward.GradientsDoNotExistTogether
     StepsInBackward.StepIsRepeatedUnlessAWeightIsWritten
-    StepsInBackward.WhatFailsBeforeAWeightIsWrittenCanBeUndoneAndIsSaidToBe
-    Transaction.FirstStepOfAmsgradAndOfRulesWithoutFusedKernelsToo
-    Transaction.LastingFaultIsComputedInSmallerParts
+    StepsInBackward.FailureBeforeTheFirstWriteCanBeUndone
+    Transaction.FirstStepOfAmsgradAndUnfusedRulesIsReplayed
+    Transaction.LastingFaultSplitsTheBatch
     Transaction.LastingFaultOf*
-    Transaction.LargerNetworkIsReplayedBitForBitFromSomeOfItsBlocks
+    Transaction.LargerNetworkIsReplayedBitForBit
     Transaction.Replay*
     Transaction.RetriesAreCountedForEachStep
     Transaction.StepThatRunsOutOfMemoryIsReplayedBitForBit
     # lines and layouts of a CPU
     Classification.MemoryPolicySetsHowTheNetworkRuns
-    StepsInBackward.OffloadingSaysThatItHasNoEffectOnACpu
-    Trainer.SmokeIsTwoStepsAndTwoBatches
-    TrainerNumerics.LayoutIsThatOfTheRuleAndChangesRoundingAlone
+    StepsInBackward.OffloadingReportsNoEffectOnACpu
+    Trainer.SmokeRunHasTwoStepsAndTwoBatches
+    TrainerNumerics.LayoutFollowsTheRuleAndOnlyChangesRounding
     # steps that a GPU reports one later
-    Resume.CheckpointOfAnotherTrainingIsRefused
-    Resume.DamagedCheckpointIsPassedOverAndSaid
+    Resume.CheckpointOfAnotherTrainingIsRejected
+    Resume.DamagedCheckpointIsSkippedAndReported
     Resume/EveryTraining.ContinuesToTheSameBits/without_validation
     Trainer.CancelledRunStopsAfterTheStep
     # the same paths, by more numbers, for seconds
@@ -56,12 +56,12 @@ set(tests_on_the_cpu
     Contrastive.SigmoidLossLearnsToMatchImagesAndCaptions
     Contrastive.TwoPassSigmoidLossMatchesTheWholeBatch
     Contrastive.TwoPassesMatchTheWholeBatchButAccumulationDoesNot
-    ContrastiveAdapters.LearnWhichCaptionIsWhose
+    ContrastiveAdapters.LearnToMatchImagesAndCaptions
     GpuOffload.StateIsNotOnTheGpuBetweenSteps
     GpuOffload.WeightsAndStateAreEqualBitForBit
-    OffloadedOptimizer.StateThatWasSavedOneWayContinuesTheOther
-    ShardedOptimizer.RanksBringEachOtherTheWeights
-    TwoPass.ContrastiveLossIsThatOfTheWholeBatch)
+    OffloadedOptimizer.SavedStateContinuesInTheOtherMode
+    ShardedOptimizer.RanksExchangeUpdatedWeights
+    TwoPass.ContrastiveLossMatchesTheWholeBatch)
 
 list(JOIN files_on_the_cpu "|" files_on_the_cpu)
 set(files_on_the_cpu "^(${files_on_the_cpu})")
