@@ -195,7 +195,7 @@ using PairTypes = testing::Types<float, double>;
 TYPED_TEST_SUITE(LaunchPairSoftmax, PairTypes);
 
 // A block of threads takes 256 columns of a row at a time, or 16 rows of 32 columns.
-TYPED_TEST(LaunchPairSoftmax, KernelsComputeWhatTheLoopsDoForEveryWidth) {
+TYPED_TEST(LaunchPairSoftmax, KernelsMatchTheLoopsForEveryWidth) {
   for (const bool has_groups : {false, true}) {
     for (const std::int64_t columns : {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 32, 33, 255, 256, 257}) {
       for (const std::int64_t rows : {1, 3})
@@ -209,13 +209,13 @@ TYPED_TEST(LaunchPairSoftmax, KernelsComputeWhatTheLoopsDoForEveryWidth) {
   }
 }
 
-TYPED_TEST(LaunchPairSoftmax, KernelsComputeWhatTheLoopsDoForEveryHeight) {
+TYPED_TEST(LaunchPairSoftmax, KernelsMatchTheLoopsForEveryHeight) {
   for (const std::int64_t rows : {15, 16, 17, 31, 33})
     expect_tile_of_loop<TypeParam>(
         {.pairs = 40, .row = 0, .rows = rows, .column = 0, .columns = 5});
 }
 
-TYPED_TEST(LaunchPairSoftmax, TilesChangeTheSumsOfTheirRowsAndColumnsAlone) {
+TYPED_TEST(LaunchPairSoftmax, TilesOnlyChangeTheSumsOfTheirRowsAndColumns) {
   for (const bool has_groups : {false, true}) {
     for_each_tile(41, 41, 16, [&](auto row, auto rows, auto column, auto columns) {
       expect_tile_of_loop<TypeParam>({41, row, rows, column, columns, has_groups});

@@ -200,7 +200,7 @@ TEST_F(ImageFolder, FastDecodingIsCloseToExact) {
   EXPECT_FALSE(image(*exact, 0, 0).equal(image(*fast, 0, 0)));
 }
 
-TEST_F(ImageFolder, CorruptImageStopsTheRunAndIsNamed) {
+TEST_F(ImageFolder, CorruptImageStopsTheRunWithItsName) {
   add_photos();
   fs::resize_file(folder_ / "data/c0/100.jpg", 300);
   const auto train = part(run(R"({"split": {"train": 1.0, "test": 0.0}})"), "train");

@@ -57,7 +57,7 @@ TEST(PngReader, DamagedBytesOnlyThrow) {
   EXPECT_GT(damaged_and_refused(whole, 12, 1500), 1000);
 }
 
-TEST(ImageReader, DetectsFormatsByContentAndNamesUnsupportedOnes) {
+TEST(ImageReader, DetectsFormatsByContentAndReportsUnsupportedOnes) {
   EXPECT_REFUSED(image_faults(Bytes{}), kCorruptImage, "", "empty");
   const std::string words = "no image";
   EXPECT_REFUSED(

@@ -128,7 +128,7 @@ TEST(BlockPool, ExhaustedAddressSpaceRefusesBlocks) {
   EXPECT_TRUE(pool.allocate(40 * kMebibyte));
 }
 
-TEST(BlockPool, AllocationsBesideAStepMoveNoBlockOfIt) {
+TEST(BlockPool, AllocationsOutsideAStepMoveNoBlockOfIt) {
   std::mt19937 random(3), other(4);
   BlockPool alone, disturbed;
   std::vector<std::int64_t> blocks, beside;

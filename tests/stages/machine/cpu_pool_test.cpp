@@ -148,7 +148,7 @@ TEST(CpuPool, ThreadsMayFreeBlocksOfOthers) {
   EXPECT_EQ(counter.live_bytes(), 0);
 }
 
-TEST(CpuPool, ThreadBesideAStepMovesNoBlockOfIt) {
+TEST(CpuPool, ThreadOutsideAStepMovesNoBlockOfIt) {
   const CpuPool pool;
   const auto places = [&](bool is_disturbed) {
     std::vector<const void*> places;

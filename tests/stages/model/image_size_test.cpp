@@ -19,7 +19,7 @@ TEST(FittingClasses, ClassPairHasOneLogitForAnyNumberOfClasses) {
   EXPECT_EQ(fitting_classes(two, std::nullopt, "/model"), 2);
 }
 
-TEST(FittingClasses, ClassCountIsThatOfTheWholeDataset) {
+TEST(FittingClasses, ClassCountMatchesTheWholeDataset) {
   EXPECT_REFUSED(fitting_classes(pair_of_grades(), 2, "/model"), kLabelOutOfRange,
                  "/model/num_classes", "5 classes");
 }

@@ -145,7 +145,7 @@ TEST(DoWithRetry, RepeatsTheWorkOnce) {
 
 const at::Device kGpu(at::kCUDA, 0);
 
-TEST(OtherDevices, AreThoseOfThePolicyInOrderExceptItsOwn) {
+TEST(OtherDevices, FollowThePolicyInOrderWithoutItsOwn) {
   MemoryPolicy policy;
   EXPECT_THAT(other_devices(policy, kGpu), IsEmpty());
   policy.recovery.on_oom = {OnOom::kReplan, OnOom::kGpu, OnOom::kCpu, OnOom::kStop};

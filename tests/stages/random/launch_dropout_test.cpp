@@ -86,7 +86,7 @@ void expect_bits_of_loop(const DropoutMask& mask, std::int64_t rows, std::int64_
   EXPECT_TRUE(is_expected(x)) << name << ", in place";
 }
 
-TYPED_TEST(LaunchDropout, KernelGivesTheBitsOfTheLoopForEveryWidth) {
+TYPED_TEST(LaunchDropout, KernelMatchesTheLoopForEveryWidth) {
   for (const DropoutUnit unit : {DropoutUnit::kElement, DropoutUnit::kSample}) {
     DropoutMask mask = kMask;
     mask.unit = unit;
@@ -97,13 +97,13 @@ TYPED_TEST(LaunchDropout, KernelGivesTheBitsOfTheLoopForEveryWidth) {
 }
 
 // A block has 256 threads with four elements each.
-TYPED_TEST(LaunchDropout, KernelGivesTheBitsOfTheLoopAroundTheSizeOfABlock) {
+TYPED_TEST(LaunchDropout, KernelMatchesTheLoopAroundTheBlockSize) {
   for (const std::int64_t width : {1019, 1020, 1021, 1023, 1024, 1025, 1029})
     expect_bits_of_loop<TypeParam>(kMask, 1, width);
   for (const std::int64_t rows : {255, 256, 257}) expect_bits_of_loop<TypeParam>(kMask, rows, 3);
 }
 
-TYPED_TEST(LaunchDropout, ResultDependsNeitherOnTheOrderOfThreadsNorOnTheGrid) {
+TYPED_TEST(LaunchDropout, ResultDoesNotDependOnThreadOrderOrGrid) {
   for (const unsigned blocks : {1u, 2u, 3u, 100u}) {
     for (const Order order : {Order::kForward, Order::kBackward, Order::kShuffled}) {
       const ScopedSchedule schedule(
@@ -113,7 +113,7 @@ TYPED_TEST(LaunchDropout, ResultDependsNeitherOnTheOrderOfThreadsNorOnTheGrid) {
   }
 }
 
-TYPED_TEST(LaunchDropout, RareAndFrequentDropsAreThoseOfTheLoop) {
+TYPED_TEST(LaunchDropout, RareAndFrequentDropsMatchTheLoop) {
   for (const double probability : {0.0, 1e-9, 0.999}) {
     DropoutMask mask = kMask;
     mask.probability = probability;

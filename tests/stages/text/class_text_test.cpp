@@ -7,7 +7,7 @@
 namespace stages {
 namespace {
 
-TEST(WordsOfFolder, SpacesStandForUnderscoresAndHyphens) {
+TEST(WordsOfFolder, SpacesReplaceUnderscoresAndHyphens) {
   EXPECT_EQ(words_of_folder("black-eyed_susan"), "black eyed susan");
   EXPECT_EQ(words_of_folder("daisy"), "daisy");
 }
