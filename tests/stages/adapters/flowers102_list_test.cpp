@@ -145,7 +145,7 @@ TEST_F(Flowers102List, DamagedFilesAreReportedTogether) {
                      {kBadAnnotations, "", {"'tstid'"}});
 }
 
-TEST_F(Flowers102List, MissingImagesAreReportedAtOnce) {
+TEST_F(Flowers102List, MissingImagesAreReportedTogether) {
   write_set();
   for (const std::int64_t number : {2, 4}) fs::remove(folder_ / image_name(number));
   EXPECT_REFUSED(errors(), kMissingImage, "", "2 of 7 images",

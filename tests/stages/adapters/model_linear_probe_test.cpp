@@ -158,7 +158,7 @@ TEST(LinearProbe, PlanChecksSizesOfWeightsWithoutAConfig) {
   EXPECT_THAT(refusal_of_plan(small(known)), testing::IsEmpty());
 }
 
-TEST(LinearProbe, MistakesOfTheRecipeAreFoundBeforeARun) {
+TEST(LinearProbe, RecipeErrorsAreFoundBeforeTheRun) {
   EXPECT_REFUSED(create(small({{"weights", "none.safetensors"}})), kMissingWeights,
                  "/model/backbone/weights");
   EXPECT_TRUE(create(small()));

@@ -81,7 +81,7 @@ TEST_F(TrainSoup, GreedySoupIsAtLeastAsGoodAsEachRun) {
             std::vector<double>{all.at("chosen").at("accuracy")});
 }
 
-TEST_F(TrainSoup, InterpolationStartsFromTheModelsWeights) {
+TEST_F(TrainSoup, InterpolationStartsFromTheModelWeights) {
   const Json options = {{"runs", {first()}}, {"method", "interpolation"}};
   Json start = options, end = options;
   start["alphas"] = {0};

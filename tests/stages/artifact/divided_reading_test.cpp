@@ -120,7 +120,7 @@ TEST(DividedReading, SharesBeginBetweenGroups) {
   EXPECT_THAT(read[1], testing::ElementsAre(4, 5, 8, 9, 10));
 }
 
-TEST(DividedReading, MoreRanksThanSamples) {
+TEST(DividedReading, MoreRanksThanSamplesAreSupported) {
   const auto read = expect_divided({.ranks = 5});
   EXPECT_THAT(read[3], testing::ElementsAre(3, 7, 10)) << "a unit that another one counts";
   EXPECT_THAT(read[4], testing::ElementsAre(3, 7, 10));

@@ -98,7 +98,7 @@ TEST(EpisodeSet, SupportsComeClassByClassThenQueries) {
   }
 }
 
-TEST(EpisodeSet, EpisodeIsAFunctionOfSeedEpochAndIndex) {
+TEST(EpisodeSet, EpisodeDependsOnlyOnSeedEpochAndIndex) {
   const EpisodeSet one = episodes(), same = episodes(), other = episodes(8),
                    still = episodes(7, /*draws_anew=*/false);
   EXPECT_EQ(numbers(*one.sample(1, 5)), numbers(*same.sample(1, 5)));

@@ -235,7 +235,7 @@ TEST(Loader, SampleOfAnotherShapeIsALogicError) {
   EXPECT_THROW(loader.next(), std::logic_error);
 }
 
-TEST(Random, IsAFunctionOfItsKey) {
+TEST(Random, DependsOnlyOnItsKey) {
   Random a({1, 2}), b({1, 2}), c({2, 1}), d({1, 2, 0});
   const auto first = a.next();
   EXPECT_EQ(first, b.next());

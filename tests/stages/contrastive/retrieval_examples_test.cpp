@@ -62,7 +62,7 @@ TEST_F(RetrievalExamples, SimilarityIsTheMeanCosineOfACaptionsImages) {
   EXPECT_NEAR(json["cosines"][2][2], (0.96 + 0.28) / 2, 1e-6);
 }
 
-TEST_F(RetrievalExamples, SimilarityShowsAFewOfManyCaptions) {
+TEST_F(RetrievalExamples, SimilarityListsOnlyAFewCaptions) {
   const std::int64_t count = 47;
   pairs_.captions.clear();
   pairs_.text_of.clear();

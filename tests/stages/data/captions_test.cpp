@@ -44,7 +44,7 @@ TEST(CaptionTemplate, FillsItsFieldsInTheOrderOfTheText) {
             "a TT by Audi, a Audi");
 }
 
-TEST(CaptionTemplate, DoubledBracesAreBraces) {
+TEST(CaptionTemplate, DoubledBracesAreLiteral) {
   const CaptionTemplate one("{{{make}}} {{}}");
   EXPECT_THAT(one.fields(), ElementsAre("make"));
   EXPECT_EQ(one.filled(std::vector<std::string_view>{"Audi"}), "{Audi} {}");

@@ -114,7 +114,7 @@ TEST_F(ImageFolder, ValidationIsOmittedIfEmpty) {
   EXPECT_EQ(part(outputs, "test")->describe().size, 0);
 }
 
-TEST_F(ImageFolder, TrainingSampleIsAFunctionOfSeedEpochAndIndex) {
+TEST_F(ImageFolder, TrainingSampleDependsOnlyOnSeedEpochAndIndex) {
   add_photos();
   const std::string options =
       R"({"image_size": 16, "augment": {"random_resized_crop": {}, "horizontal_flip": 0.5}})";

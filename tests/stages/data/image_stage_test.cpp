@@ -72,7 +72,7 @@ TEST_F(ImageStageOf, ExistingImagesAreListedImmediatelyAndOnce) {
                                  "1 classes; 4 images for training, 0 for validation, 0 for test"));
 }
 
-TEST_F(ImageStageOf, ProblemsAreKnownBeforeTheRun) {
+TEST_F(ImageStageOf, ErrorsAreFoundBeforeTheRun) {
   const auto stage = made(source());
   ASSERT_FALSE(stage);
   EXPECT_EQ(stage.errors().size(), 2u);

@@ -14,7 +14,7 @@ bool is_allowed(std::int64_t width, std::int64_t height) {
   }
 }
 
-TEST(ImageSize, Is178MillionPixelsAtMost) {
+TEST(ImageSize, IsAtMost178MillionPixels) {
   EXPECT_TRUE(is_allowed(17'800, 10'000));
   EXPECT_FALSE(is_allowed(17'800, 10'001));
   EXPECT_FALSE(is_allowed(17'801, 10'000));

@@ -167,7 +167,7 @@ TEST(MatFile, ErrorsNameTheCause) {
             "its 'labels' is not a matrix of numbers");
 }
 
-TEST(MatFile, CompressedPartsAreBounded) {
+TEST(MatFile, CompressedPartsAreLimited) {
   std::vector<std::uint8_t> zeros(kMaxMatBytes + 1);
   const std::string file = written_by_matio(zeros, MAT_C_UINT8, MAT_T_UINT8, MAT_COMPRESSION_ZLIB);
   EXPECT_LT(file.size(), std::size_t{1} << 20);

@@ -235,7 +235,7 @@ ClassificationMetrics three_of_four() {
                                 torch::tensor({0, 1, 2, 2}), {});
 }
 
-TEST(ClassificationReport, IsLaidOutLikeScikitLearns) {
+TEST(ClassificationReport, LayoutMatchesScikitLearn) {
   EXPECT_EQ(report_text(three_of_four(), {"daisy", "rose", "tulip"}),
             "              precision    recall  f1-score   support\n"
             "\n"

@@ -112,7 +112,7 @@ TEST(EpisodeModel, EpisodesAreIndependent) {
   }
 }
 
-TEST(EpisodeModel, OutlineIsTheNetworkWithoutNumbers) {
+TEST(EpisodeModel, OutlineIsTheNetworkWithoutValues) {
   register_meta_kernels();
   const DatasetDescription data = episodes(3, 2, 4, 100);
   for (const auto& [name, model] : every_model()) {

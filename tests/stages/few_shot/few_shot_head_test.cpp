@@ -120,7 +120,7 @@ std::int64_t parameters_of(std::int64_t width, std::int64_t ways, std::int64_t s
   return count;
 }
 
-TEST(FewShotHead, HasAsManyParametersAsPublished) {
+TEST(FewShotHead, HasThePublishedNumberOfParameters) {
   for (const std::int64_t width : {1024, 1600, 8192, 23104, 25088}) {
     EXPECT_EQ(parameters_of(width, 5, 5), 2120 * width + 641 + 25) << width;
     EXPECT_EQ(parameters_of(width, 5, 1), 2120 * width + 641 + 5) << width;

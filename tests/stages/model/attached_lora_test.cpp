@@ -39,7 +39,7 @@ at::Tensor pixels() {
 
 at::Tensor logits(const ImageClassifier& network) { return network.forward(pixels()).at("logits"); }
 
-TEST(AttachedLora, OnlyTheAdaptersNeedAGradient) {
+TEST(AttachedLora, OnlyTheAdaptersRequireGrad) {
   const auto network = tiny_tower();
   const AttachedLora lora = attach_lora(*network, queries(), clip_names, kSeed);
   EXPECT_THAT(names_of(trained_parameters(*network)),

@@ -38,7 +38,7 @@ TEST(MemoryBudget, ReportsItsSource) {
   EXPECT_EQ(memory_budget(policy, std::nullopt), (runner::NamedBytes{"memory.budget", 499}));
 }
 
-TEST(MemoryBudget, ShareOfTheDeviceIsABudget) {
+TEST(MemoryBudget, BudgetCanBeAShareOfTheDevice) {
   const runner::NamedBytes whole{"the machine's memory", 1000};
   MemoryPolicy policy;
   policy.pointer = "/memory";

@@ -23,7 +23,7 @@ class MetaAutocastTest : public testing::Test {
                    w = torch::empty({8, 8}, kMeta).requires_grad_(true);
 };
 
-TEST_F(MetaAutocastTest, ProductsRunInHalfTypes) {
+TEST_F(MetaAutocastTest, ProductsRunInHalfPrecision) {
   const ScopedPrecision precision(Precision::kBf16, kMeta);
   EXPECT_EQ(x.mm(w).scalar_type(), at::kBFloat16);
   EXPECT_EQ(torch::linear(x, w).scalar_type(), at::kBFloat16);

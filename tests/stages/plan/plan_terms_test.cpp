@@ -15,7 +15,7 @@ DatasetDescription images() {
   return description;
 }
 
-TEST(MetaBatch, IsShapedAsDescribed) {
+TEST(MetaBatch, HasTheDescribedShape) {
   const Batch batch = meta_batch(images(), 5);
   EXPECT_EQ(batch.units(), 5);
   EXPECT_TRUE(batch["image"].is_meta());

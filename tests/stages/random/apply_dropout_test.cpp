@@ -128,7 +128,7 @@ TEST(ApplyDropout, MasksOfOtherSeedsStepsLayersAndSamplesAreIndependent) {
   }
 }
 
-TEST(ApplyDropout, NoneAndAllAreExact) {
+TEST(ApplyDropout, ProbabilitiesZeroAndOneAreExact) {
   const double infinity = std::numeric_limits<double>::infinity();
   const at::Tensor x =
       torch::tensor({1.0, -2.5, infinity, std::nan(""), 1e-300}, torch::kDouble).unsqueeze(0);

@@ -262,7 +262,7 @@ TEST(DropoutNames, AllowRecomputationAfterTheScope) {
   EXPECT_FALSE(other.equal(before));
 }
 
-TEST(ScopedDropout, InnerScopeRestoresTheOuterOnThrow) {
+TEST(ScopedDropout, OuterScopeIsRestoredAfterAnException) {
   Net net;
   const at::Tensor x = torch::randn({2, 6}, torch::kDouble);
   const auto outer = scope(net, {1, 2});

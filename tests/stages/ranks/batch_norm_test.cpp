@@ -151,7 +151,7 @@ TEST(BatchNormOfRanks, MatchesTheWholeBatchWithAWholeBatchLoss) {
       [](NormedPoints&) { return NormedPairsStep(); });
 }
 
-// With one image on each rank, in channels_last.
+// Each rank has one image, in channels_last.
 TEST(BatchNormOfRanks, RecomputedBlocksOfOneImageHaveTheSameBits) {
   const DatasetDescription data = {
       .size = 12,

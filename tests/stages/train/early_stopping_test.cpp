@@ -45,7 +45,7 @@ TEST(EarlyStopping, ImprovementRestartsTheWait) {
   EXPECT_TRUE(stopping.exhausted());
 }
 
-TEST(EarlyStopping, NotANumberIsNeverBest) {
+TEST(EarlyStopping, NanIsNeverBest) {
   EarlyStopping stopping(/*higher_is_better=*/false, 2);
   EXPECT_FALSE(stopping.observe(1, std::nan("")));
   EXPECT_EQ(stopping.best_epoch(), std::nullopt);

@@ -26,7 +26,7 @@ TEST(Gradient, MicroBatchesAddUpToTheWholeBatch) {
   }
 }
 
-TEST(Gradient, MeanOfPartMeansWouldDiffer) {
+TEST(Gradient, MeanOfMicroBatchMeansWouldDiffer) {
   const DroppingStep step;
   const Batch batch = ten_samples();
   for (const Drops drops : kEveryDrop) {

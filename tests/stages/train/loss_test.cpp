@@ -96,7 +96,7 @@ TEST(CovarianceLoss, FormsAreEqualInExactArithmetic) {
   }
 }
 
-TEST(CovarianceLoss, PartsOfABatchWouldDiffer) {
+TEST(CovarianceLoss, MicroBatchesWouldDiffer) {
   const at::Tensor z = rows(24, 10);
   const at::Tensor whole = value_and_gradient(z, CovarianceForm::kGram).second;
   const at::Tensor parts =

@@ -56,7 +56,7 @@ TEST(Optimizer, ParameterWithoutGradientIsUnchanged) {
   EXPECT_EQ(optimizer.state().at("y.age").item<double>(), 1);
 }
 
-TEST(Optimizer, LateParameterFillsItsMomentumWithItsFirstGradient) {
+TEST(Optimizer, LateParameterStartsItsMomentumWithItsFirstGradient) {
   at::Tensor x = torch::zeros(1, here().requires_grad(true)),
              y = torch::zeros(1, here().requires_grad(true));
   Optimizer optimizer(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5},

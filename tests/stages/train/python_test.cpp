@@ -274,7 +274,7 @@ TEST_F(PythonTraining, CorrectCouplingsAreCertified) {
   EXPECT_LT(exact(R"("coupling": "whole_batch")"), runner::Certificate::kLimit);
 }
 
-TEST_F(PythonTraining, GroupsWeighByTheirSamples) {
+TEST_F(PythonTraining, GroupsAreWeightedBySamples) {
   run();
   const std::vector<double> of_samples = context_.values("validation/loss");
   python_.loss = [](const Tensors& encoded, const Tensors& batch) {

@@ -43,7 +43,7 @@ std::int64_t peak_under(std::optional<std::int64_t> micro_batch) {
   return counter.peak_bytes();
 }
 
-/// With a budget that fits only micro-batches.
+/// A training run whose budget fits only micro-batches.
 struct ShortOfMemory : SteadyTraining {
   ShortOfMemory() {
     policy.budget = peak_under(32);
@@ -254,7 +254,7 @@ TEST_F(Recovering, DoesNotReturnAfterItsOwnBudgetWasExceeded) {
   EXPECT_EQ(after_steps(recovery, 100), 4);
 }
 
-TEST_F(Recovering, PlansThatFailedAreNotProposedAgain) {
+TEST_F(Recovering, FailedPlansAreNotProposedAgain) {
   options_.replan = [](const MemoryPolicy& failed, std::int64_t) {
     MemoryPolicy next = failed;  // a planner that trusts its prediction more than the failure
     next.micro_batch = failed.micro_batch == 4 ? 2 : 4;

@@ -71,7 +71,7 @@ TEST(TrainingLog, ProgressShowsSpeedAndTimeLeft) {
   EXPECT_EQ(progress.budget_bytes, 1000);
 }
 
-TEST(TrainingLog, EpochIsOneLine) {
+TEST(TrainingLog, EpochIsLoggedInOneLine) {
   RecordingContext context;
   double now = 0;
   TrainingLog log(context,

@@ -105,7 +105,7 @@ TEST_F(SavedWeightsTest, AllShardsAreReadIfTheyMatchTheDigest) {
   EXPECT_REFUSED(read_saved_weights(at(""), sha256, sink), kDamagedWeights, "", "has changed");
 }
 
-TEST_F(SavedWeightsTest, ShapesOfShardsAreReadWithoutNumbersOrDigest) {
+TEST_F(SavedWeightsTest, ShardShapesAreReadWithoutDataOrDigest) {
   write_shards();
   const SavedWeights read = read_saved_weights(at(""), WeightContents::kShapes);
   EXPECT_EQ(names_of_weights(read), "a b c");

@@ -54,7 +54,7 @@ TEST_P(TorchFiles, MatchTorch) {
   }
 }
 
-TEST_P(TorchFiles, ShapesAreReadWithoutNumbers) {
+TEST_P(TorchFiles, ShapesAreReadWithoutData) {
   const NamedTensors whole = read_torch_file(golden_file(std::string(GetParam()) + ".pth")).tensors;
   const NamedTensors shapes =
       read_torch_file(golden_file(std::string(GetParam()) + ".pth"), WeightContents::kShapes)

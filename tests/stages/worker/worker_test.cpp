@@ -124,7 +124,7 @@ class WorkerTest : public testing::Test {
            "\n";
   }
 
-  /// What retort sends once the run folder exists, and its acknowledgment of the flush of a
+  /// Returns what retort sends once the run folder exists, and its acknowledgment of the flush of a
   /// finished node.
   std::string go() const {
     std::filesystem::create_directory(folder_.path() / ".retort");
