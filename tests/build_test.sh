@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds a small project by scripts/build and sees what it says where no terminal is.
+# Builds a small project with scripts/build and checks its output without a terminal.
 #
 #   build_test.sh ROOT
 set -euo pipefail

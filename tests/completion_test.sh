@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Completes words with the scripts that `retort completion` prints, in each shell that is there.
+# Completes words with the scripts printed by `retort completion`, in each installed shell.
 #
 #   completion_test.sh RETORT
 set -euo pipefail
@@ -18,7 +18,7 @@ echo 'root: lakes' >recipes/data/lakes.yaml
 export PATH="$folder/bin:$PATH"
 failed=no
 
-# The completions of the line $2 in the shell $1 must be the words $3, one per line.
+# Checks that the completions of the line $2 in the shell $1 are the words $3, one per line.
 expect() {
   local found
   found=$("$1_completes" "$2" | sort) || true
@@ -27,7 +27,7 @@ expect() {
   failed=yes
 }
 
-# bash calls the function with the words cut at COMP_WORDBREAKS; it replaces what follows the last break.
+# bash calls the function with words split at COMP_WORDBREAKS, and replaces only what follows the last break.
 bash_completes() {
   bash -c '
     source <(retort completion bash)
@@ -61,7 +61,7 @@ if command -v fish >/dev/null; then
 fi
 
 if command -v zsh >/dev/null; then
-  # compadd works inside the line editor only, so something stands in for it that prints what it is given.
+  # compadd works only inside the line editor, so a replacement prints its arguments.
   zsh_completes() {
     zsh -f -c '
       compdef() { }

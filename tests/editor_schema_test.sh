@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Holds the forms for editors to a validator that users have: every shipped file fits the form that its first line
-# names, and each file of tests/cases/editor is accepted or refused.
+# Checks the forms for editors with a validator that users have: every shipped file must fit the form named on its first
+# line, and the files in tests/cases/editor must be accepted or rejected as they say.
 #
 #   editor_schema_test.sh ROOT
 set -euo pipefail
@@ -16,7 +16,7 @@ if [ "$code" -eq 69 ]; then
 fi
 failed=no
 
-# Reports a verdict that is not the one expected.
+# Reports an unexpected verdict.
 expect() {
   local verdict="$1" form="$2" file="$3" name="$4" said code=0
   said=$(scripts/check-jsonschema --schemafile "$form" "$file" 2>&1) || code=$?
@@ -26,7 +26,7 @@ expect() {
   failed=yes
 }
 
-# One call for all files of a form: starting Python is what takes the time.
+# One call for all files of a form, because starting Python is slow.
 find recipes experiments -name '*.yaml' | sort >"$files/shipped"
 while read -r file; do
   form=$(sed -n '1s/^# yaml-language-server: $schema=//p' "$file")

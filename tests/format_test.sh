@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants a file that is not formatted and sees scripts/format name it and mend it.
+# Adds an unformatted file and checks that scripts/format names and formats it.
 #
 #   format_test.sh ROOT
 set -euo pipefail
@@ -36,6 +36,6 @@ scripts/format fixes them, and so does: clang-format-14 -i runner/shared/text/tw
 grep -qF 'int   wrong' runner/shared/text/wrong.h || fail "--check has changed a file"
 
 scripts/format
-scripts/format --check || fail "what scripts/format writes is not formatted"
+scripts/format --check || fail "the output of scripts/format is not formatted"
 [ "$(cat runner/shared/text/wrong.h)" = 'int wrong = 1;' ] || fail "it wrote: $(cat runner/shared/text/wrong.h)"
 [ "$(cat runner/shared/text/notes.txt)" = 'int   wrong=1 ;' ] || fail "it has changed a file that is not C++"

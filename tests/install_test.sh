@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs a build into a folder of its own and uses it from there.
+# Installs a build into a new folder and uses it from there.
 #
 #   install_test.sh BUILD
 set -euo pipefail
@@ -27,11 +27,11 @@ retort="$prefix/bin/retort"
 "$retort" --version
 "$retort" validate quickstart
 [ -z "$(ls -A .)" ] || fail "validate has written: $(ls -A .)"
-# The worker and the recipes are found where they were installed: nothing else is here.
+# The worker and the recipes must be found in the installation, since nothing else is available here.
 "$retort" run quickstart --smoke run.dir=run
 [ -e run/summary.json ] || fail "the run has left no record"
 
-# The Python package finds the program of its own installation.
+# The Python package must find the program of its own installation.
 if python=$(command -v python3); then
   PYTHONPATH="$prefix/share/retort/python" "$python" -B -c 'import retort; print(retort.validate("quickstart"))' ||
     fail "the Python package does not find the program"

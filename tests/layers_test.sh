@@ -1,44 +1,44 @@
 #!/usr/bin/env bash
-# Holds the house together: who may include whom, what is done in one place only, and that a kind of stage has all its
-# parts.
+# Checks the structure of the tree: which rooms may include which, what may be done in only one place, and that each
+# kind of stage is complete.
 #
-#   layers_test.sh ROOT [RETORT]        checks the tree below ROOT, and the program RETORT where it is given
-#   layers_test.sh --self-test ROOT     plants every kind of mistake in a copy of ROOT and sees it found
+#   layers_test.sh ROOT [RETORT]        checks the tree below ROOT, and the program RETORT if given
+#   layers_test.sh --self-test ROOT     adds every kind of mistake to a copy of ROOT and checks that it is found
 set -euo pipefail
 export LC_ALL=C
 
 readonly families="data|model|memory|train|evaluate"
 found=no
 
-# Reports each line of $2, if there are any, as an offence against the rule $1.
+# Reports the lines of $2, if any, as violations of the rule $1.
 forbid() {
   [ -n "$2" ] || return 0
   printf '%s:\n    %s\n' "$1" "${2//$'\n'/$'\n'    }"
   found=yes
 }
 
-# Lines of C++ and CUDA that match $1 in the folders that follow, as path:line:text.
+# Lines of C++ and CUDA files in the given folders that match $1, as path:line:text.
 code() {
   local pattern="$1"
   shift
   grep -rnE --include='*.cpp' --include='*.h' --include='*.cu' --include='*.cuh' -e "$pattern" "$@" || true
 }
 
-# Its input without the lines that match $1.
+# The input without lines that match $1.
 but_not() { grep -vE -e "$1" || true; }
 
-# The files of the tree: those that git knows; without git, those that neither builds nor runs have made.
+# The files of the tree: those that git knows; without git, all files that were not made by builds or runs.
 tracked() {
   git ls-files --deduplicate 2>/dev/null ||
     find . -type f -not -path './build*' -not -path './outputs/*' -not -path './multirun/*' | sed 's|^\./||'
 }
 
-# The rooms of each part of the tree; a room may include itself and those before it. What both programs use lies in
-# runner/shared, what `retort` alone uses in runner/parent; runner/worker and stages/ are the worker's.
+# The rooms of each part of the tree; a room may include itself and those before it. runner/shared is used by both
+# programs, runner/parent only by `retort`, and runner/worker and stages/ only by the worker.
 readonly shared_rooms="text error disk value stage http weights graph protocol record"
 readonly parent_rooms="devices keys config schema compile python record run svg report sweep registry page serve cli"
 readonly stages_rooms="text tensor random machine ranks numerics artifact memory plan fetch weights checkpoint python data model train evaluate worker few_shot contrastive retina adapters"
-# Rooms of one paper each: no other room knows them.
+# Rooms for one paper each: no other room may include them.
 readonly paper_rooms="few_shot contrastive retina adapters"
 
 check_rooms() {
@@ -131,7 +131,7 @@ check_includes() {
 }
 
 check_run_layout() {
-  # RETORT_CACHE/nodes is another folder: the index of what runs have finished.
+  # Allowed: RETORT_CACHE/nodes is another folder, the index of results of finished runs.
   forbid "the names in a run's folder stand in runner/shared/stage/run_layout alone" "$(
     code '/ *"(nodes|\.retort|checkpoints|outputs|metrics\.jsonl?|curves\.json|log\.txt|summary\.json|finished\.json|reused\.json|plan\.json|manifest\.json)' \
       runner stages |
@@ -147,8 +147,8 @@ check_texts() {
 }
 
 check_one_loop() {
-  # What computes activations again in the backward pass takes the gradient through them itself; a picture of where a
-  # trained network looked takes one for its maps, and none for a weight.
+  # Recomputing activations in the backward pass computes the gradient through them itself; an explanation image needs a
+  # gradient for its feature maps, but not for weights.
   forbid "gradients are computed in stages/train/gradient.cpp alone" "$(
     code '(\.|->)backward\(|autograd::(backward|grad)\(' stages |
       but_not '^stages/(train/gradient|numerics/recomputable_module|worker/feature_map_picture)\.cpp:'
@@ -160,14 +160,14 @@ check_one_loop() {
   )"
 }
 
-# The constant of a kind: train/supervised is kTrainSupervised.
+# The constant of a kind: train/supervised has kTrainSupervised.
 constant() {
   local word name=k
   for word in ${1//[\/_]/ }; do name+=${word^}; done
   echo "$name"
 }
 
-# The source of a kind: train/supervised.cpp, or in a paper's room retina/train_binary.cpp.
+# The source of a kind: train/supervised.cpp, or in the room of a paper, such as retina/train_binary.cpp.
 source_of() {
   local room
   for room in $paper_rooms; do
@@ -214,8 +214,8 @@ check_files() {
   )"
 }
 
-# What acts on texts of a recipe that may be secrets: resolves, checks and compiles them, and opens the files that they
-# name. All else sees what is shown instead (runner/shared/value/value.h).
+# Code that acts on recipe texts that may be secrets: it resolves, checks and compiles them, and opens the files that
+# they name. All other code uses the displayed form instead (runner/shared/value/value.h).
 readonly reveals="shared/value/value\.(h|cpp)\
 |parent/config/(defaults_item|interpolation|interpolation_lookup|interpolation_parser|resolvers|scalar|secret)\.(h|cpp)\
 |parent/schema/(rule|schema|validator|validator_containers|validator_scalars)\.cpp\
@@ -223,7 +223,7 @@ readonly reveals="shared/value/value\.(h|cpp)\
 |parent/record/input_record\.cpp|parent/devices/choose_device\.cpp|parent/run/(hooks|image_folders|plan_request)\.cpp\
 |parent/cli/(prepare|prepare_sweep|commands/evaluate)\.cpp"
 
-# What comes from elsewhere, and what is to survive a power cut.
+# External data, and data that must survive a power cut.
 check_trust() {
   forbid "what a script downloads is pinned by its SHA-256" "$(
     grep -nvE '^(#.*|[a-z0-9-]+==[0-9.]+ --hash=sha256:[0-9a-f]{64})?$' scripts/libtorch-*.txt || true
@@ -231,7 +231,7 @@ check_trust() {
       echo "scripts/setup: pip without --require-hashes"
     grep -rnE '(curl|wget)[^|]*https?://' scripts || true
   )"
-  # Beside it: init writes a file of the user's own, and the meter speaks to the kernel.
+  # Other exceptions: init writes a file for the user, and the meter writes to /proc.
   forbid "files are written through runner/shared/disk alone: it never follows links, and knows how to flush" "$(
     code 'O_CREAT|std::ofstream|fopen\(' runner stages |
       but_not '^(runner/(shared/disk/|parent/cli/commands/init\.cpp)|stages/(machine/memory_meter|weights/new_folder)\.cpp)'
@@ -262,8 +262,8 @@ check() {
   [ "$found" = no ]
 }
 
-# Plants a mistake by the commands on standard input in the copy of the tree, and takes it back at the end; the rule $1
-# must be what objects. Only those of $by are asked, which takes a tenth of the time.
+# Makes a mistake with the commands on standard input in the copy of the tree, and undoes it at the end. The rule $1
+# must report it. Runs only the checks of $by, which takes a tenth of the time.
 expect() {
   local rule="$1" said
   (cd "$copy" && bash -euo pipefail -s)
@@ -278,7 +278,7 @@ expect() {
   copy_git clean -q -d -f -x
 }
 
-# Git, for the files of the copy; the copy itself is not a repository, so that each of its files counts as the tree's.
+# Git for the files of the copy. The copy itself is not a repository, so each of its files counts as part of the tree.
 copy_git() { git -C "$copy" --git-dir="$scratch/git" --work-tree=. "$@"; }
 
 self_test() {

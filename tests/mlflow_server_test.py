@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Sends runs to a real MLflow server, on SQLite and a free port of this machine, and reads what it has.
+"""Sends runs to a real MLflow server, with SQLite on a free port of this machine, and checks what it stored.
 
     mlflow_server_test.py ROOT RETORT
 
-A run, its second export, a run that was killed and resumed, and a sweep. Skipped (77) where MLflow cannot be installed.
+A run, its second export, a run that was killed and resumed, and a sweep. Skipped (77) if MLflow cannot be installed.
 """
 
 import json
@@ -34,7 +34,7 @@ def free_port():
 
 
 class Server:
-    """The server's answers, by its REST API."""
+    """The server's responses, through its REST API."""
 
     def __init__(self, address):
         self.address = address

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Tests scripts/new-stage on copies of the tree.
 #
-#   new_stage_test.sh ROOT                what it writes and what it refuses
-#   new_stage_test.sh --build ROOT BUILD  that a kind of every family builds and passes, by the LibTorch of BUILD, and
-#                                         that the new training and evaluation can do what all others can
-#   new_stage_test.sh --use BIN TRAIN EVALUATE   the latter alone: by the programs in BIN, of two kinds
+#   new_stage_test.sh ROOT                       what it writes and what it rejects
+#   new_stage_test.sh --build ROOT BUILD         a kind of every family builds with the LibTorch of BUILD and passes its tests,
+#                                                and the new training and evaluation kinds can do what all others can
+#   new_stage_test.sh --use BIN TRAIN EVALUATE   only the latter, with the programs in BIN and these two kinds
 set -euo pipefail
 
 fail() {
@@ -12,14 +12,14 @@ fail() {
   exit 1
 }
 
-# The weights that the run in $1 ends with.
+# The weights that the run in $1 kept.
 best_weights() { echo "$1/nodes/train/checkpoints/$(cat "$1/nodes/train/checkpoints/best")/model.safetensors"; }
 
-# What the evaluation of the run in $1 measured.
+# The metrics of the evaluation in the run $1.
 evaluated() { sed -nE 's/"time": *[^,}]*//; /"evaluate\//p' "$1/metrics.jsonl"; }
 
-# By the programs in $1: plans, certifies, runs, kills and resumes a training of kind $2, evaluates it by kind $3, and
-# predicts with it.
+# With the programs in $1: plans, certifies, runs, kills and resumes training with kind $2, evaluates it with kind $3,
+# and predicts.
 use() {
   local retort="$1/retort"
   cd "$(mktemp -d)"
@@ -44,8 +44,8 @@ train: {kind: $2, epochs: 2, batch_size: 6, checkpoint: {every: {steps: 1}}}
 evaluate: {kind: $3}
 EOF
   local said
-  if said=$("$retort" validate recipe.yaml data.image_size=20 2>&1); then fail "$2 takes images that are no whole patches"; fi
-  grep -qF "the data's image size 20 is not a multiple of patch_size 8" <<<"$said" || fail "$2 refuses an image size by: $said"
+  if said=$("$retort" validate recipe.yaml data.image_size=20 2>&1); then fail "$2 accepts images that do not divide into patches"; fi
+  grep -qF "the data's image size 20 is not a multiple of patch_size 8" <<<"$said" || fail "$2 rejects an image size with: $said"
   "$retort" plan recipe.yaml --json >plan.json || fail "there is no plan: $(cat plan.json)"
   local node
   for node in train evaluate; do
@@ -58,7 +58,7 @@ EOF
   fi
   "$retort" resume killed -q || fail "$2 does not resume"
   cmp "$(best_weights whole)" "$(best_weights killed)" || fail "$2 was killed and resumed, and ends otherwise"
-  "$retort" evaluate whole run.dir=again -q || fail "what $2 has trained cannot be evaluated"
+  "$retort" evaluate whole run.dir=again -q || fail "a model trained with $2 cannot be evaluated"
   [ -n "$(evaluated whole)" ] || fail "$3 measures nothing"
   [ "$(evaluated whole)" = "$(evaluated again)" ] || fail "$3 gives other numbers: $(evaluated whole; evaluated again)"
   "$retort" predict whole photos --out predictions.csv || fail "nothing can be predicted with $2"
@@ -82,7 +82,7 @@ tar -C "$root" -cf - CMakeLists.txt CMakePresets.json runner stages schemas reci
   tar -xf - -C "$copy"
 cd "$copy"
 
-# Expects new-stage with argument $2 to end with code $1, to say $3, and to leave the tree as it was.
+# Checks that new-stage with argument $2 exits with code $1, prints $3, and leaves the tree unchanged.
 refused() {
   local code=0 said
   sum() { find . -type f -exec sha256sum {} + | sort; }
@@ -110,9 +110,9 @@ if [ "$build" = no ]; then
     scripts/new-stage "$kind" >/dev/null
     refused 73 "$kind" "$kind already exists: schemas/${kind/.//}.schema.json"
   done
-  # Two names that differ in their bars only would share a constant.
+  # Two names that differ only in their underscores would share a constant.
   refused 73 model.zebra2 "model.zebra2 already exists: stages/stages.h has kModelZebra2"
-  # A rule that holds of one kind of training holds of a new one.
+  # A rule for one kind of training also applies to a new one.
   rules() { grep -oE '"allOf": .*' "schemas/train/$1.schema.json"; }
   [ "$(rules novel_train)" = "$(rules supervised)" ] || fail "train.novel_train has other rules than train.supervised"
   if grep -riE 'novel' --include='*zebra*' --include='*aardvark*' --include='*middle*' --include='*thin*' stages schemas tests; then
@@ -123,13 +123,13 @@ if [ "$build" = no ]; then
   [ "$declared" = "$listed" ] || fail "declared: $declared; listed: $listed"
   [ "$(wc -l <<<"$listed")" -ge ${#kinds[@]} ] || fail "listed: $listed"
   LC_ALL=C sort -c <<<"$listed" || fail "not sorted: $listed"
-  # Whatever the shape of the tree is, new-stage keeps it.
+  # new-stage keeps the structure of the tree, whatever it is.
   tests/layers_test.sh "$root" >/dev/null 2>&1 || { echo "skipped: the tree itself fails the test of layers" && exit 0; }
   tests/layers_test.sh . || fail "new-stage breaks the layers"
   exit 0
 fi
 
-# Only the new kinds' tests are built: those of the others are built where they are.
+# Build only the tests of the new kinds; the other tests are built elsewhere.
 binary=$(realpath "$2")
 rm -rf tests/stages/* tests/bench
 for kind in "${kinds[@]}"; do scripts/new-stage "$kind"; done

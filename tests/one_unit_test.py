@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compiles all sources of a half as one unit, without a warning.
 
-A unity build puts sources together by their sizes, so a new file moves others from one unit to the next. Therefore any
-two sources of a half must stand together: their names in anonymous namespaces differ, and neither takes the other's
-overloads.
+A unity build combines sources by size, so a new file moves others from one unit to the next. Therefore any two sources of a
+half must compile together: names in their anonymous namespaces must differ, and neither may capture calls meant for the
+other's overloads.
 
     one_unit_test.py ROOT BUILD HALF    BUILD: a build folder of Ninja; HALF: runner or stages
 """
@@ -30,11 +30,11 @@ for word in rest:
         next(rest)
     elif word != "-MD":
         flags.append(word)
-# The tree may be a copy of the one that the folder builds.
+# The tree may be a copy of the one that the build folder belongs to.
 cache = (build / "CMakeCache.txt").read_text(encoding="utf-8")
 home = next(line.split("=", 1)[1] for line in cache.split("\n") if line.startswith("CMAKE_HOME_DIRECTORY"))
 flags = [f"-I{root.resolve()}" if word == f"-I{home}" else word for word in flags]
-# A library of one source alone, such as OpenCV, is not among the folders of the others.
+# A library for only one source, such as OpenCV, is not among the include folders of the others.
 folders = {b for each in compilations for a, b in zip(each, each[1:]) if a == "-isystem"} - set(flags)
 flags += [word for folder in sorted(folders) for word in ("-isystem", folder)]
 
@@ -42,5 +42,5 @@ sources = sorted(path for path in (root / half).rglob("*.cpp") if path.name not 
 unit = "".join(f'#include "{path.relative_to(root)}"\n' for path in sources)
 done = subprocess.run([*flags, "-Werror", "-fsyntax-only", "-x", "c++", "-"], input=unit, text=True, cwd=build)
 if done.returncode != 0:
-    print(f"the {len(sources)} sources of {half}/ do not compile as one unit: give what collides names that differ")
+    print(f"the {len(sources)} sources of {half}/ do not compile as one unit: rename what collides")
 sys.exit(1 if done.returncode else 0)

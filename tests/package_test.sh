@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the wheel that scripts/package makes into a virtual environment of its own, and trains with it where nothing
-# but Python is on PATH.
+# Installs the wheel from scripts/package into a new virtual environment, and trains with it when only Python is on
+# PATH.
 #
-#   package_test.sh ROOT LIBTORCH     LIBTORCH is the folder with the unpacked torch wheel, which stands in for torch
+#   package_test.sh ROOT LIBTORCH     LIBTORCH is the folder with the unpacked torch wheel, which replaces an installed torch
 set -euo pipefail
 export LC_ALL=C
 
@@ -30,13 +30,14 @@ diff -r once twice || fail "the same sources make different packages"
 wheel=$(echo once/*.whl)
 echo "$(du -k "$wheel" | cut -f1) KiB in $wheel"
 
-# A torch 2.11 as pip would have installed it.
+# Make torch 2.11 look as if pip had installed it.
 packages=$(environment/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
 for part in "$libtorch"/torch "$libtorch"/nvidia "$libtorch"/torch-*.dist-info; do
   [ ! -e "$part" ] || ln -s "$part" "$packages/"
 done
 
-# In the environment from here on: its programs and nothing else. On a busy machine two threads wait for each other.
+# From here on, only programs of the environment are on PATH. One thread, since two would wait for each other on a busy
+# machine.
 mkdir home work
 cd work
 inside() { env -i OMP_NUM_THREADS=1 PATH="$scratch/environment/bin" HOME="$scratch/home" "$@"; }
@@ -48,7 +49,7 @@ took=$((SECONDS - began))
 [ -e run/summary.json ] || fail "the run has left no record"
 echo "installed and trained in $took s"
 
-inside python - <<'PYTHON' || fail "pip sees another package than was meant"
+inside python - <<'PYTHON' || fail "pip installed an unexpected package"
 import base64, hashlib, importlib.metadata as metadata
 retort = metadata.distribution("retort")
 assert retort.requires == ["torch==2.11.*"], retort.requires
@@ -64,17 +65,17 @@ for part in man/man1/retort.1 bash-completion/completions/retort zsh/site-functi
   retort/python_host/retort_host/__main__.py; do
   [ -s "$scratch/environment/share/$part" ] || fail "share/$part is not installed"
 done
-# Tests can make a program of the build folder fail; not this one.
+# Fault injection works in programs of the build folder, but must not work here.
 inside RETORT_FAULT=any:1:fail retort init recipe.yaml || fail "it obeys RETORT_FAULT"
 
-# The package runs the program that was installed with it, whatever Python's environment has on PATH.
+# The package must run the program that was installed with it, whatever is on PATH.
 inside PATH= "$scratch/environment/bin/python" -c '
 import retort
 run = retort.run("quickstart", smoke=True, folder="from_python")
 assert run.summary.status == "finished", run.summary
 ' || fail "the Python package does not run the program"
 
-# The archive over another environment is the same.
+# Unpacking the archive over another environment gives the same result.
 mkdir "$scratch/unpacked"
 tar -C "$scratch/unpacked" --strip-components=1 -xf "$scratch"/once/*.tar.gz
 for folder in libexec share/retort share/man; do
@@ -84,7 +85,7 @@ diff -r --exclude=__pycache__ "$scratch/unpacked/share/retort/python/retort" "$p
   fail "the archive holds another Python package"
 cmp "$scratch/unpacked/bin/retort" "$scratch/environment/bin/retort" || fail "the archive holds another retort"
 
-# A network that Python makes, in a home where nothing was trained before.
+# A Python network, in a new home without earlier runs.
 host=${RETORT_TORCH_PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/retort/bench-python-2.11.0/bin/python}
 if [ -x "$host" ] && site=$("$host" -c 'import sysconfig, timm; print(sysconfig.get_path("platlib"))' 2>/dev/null); then
   began=$SECONDS
@@ -95,7 +96,7 @@ if [ -x "$host" ] && site=$("$host" -c 'import sysconfig, timm; print(sysconfig.
   echo "trained a network of timm in $((SECONDS - began)) s"
 fi
 
-# Without torch it says what is missing.
+# Without torch, it says what is missing.
 rm "$packages/torch"
 code=0
 said=$(inside retort run quickstart run.dir=without 2>&1) || code=$?

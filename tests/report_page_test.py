@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Opens reports and the pages of `retort serve` in headless Chromium, and looks for what a reader would stumble over.
+"""Opens reports and the pages of `retort serve` in headless Chromium, and checks them for problems.
 
     report_page_test.py RETORT [END_TO_END_TESTS]
 
 Makes runs and a sweep of the quick start, writes their reports, and opens these and the served pages at three widths, in
-light and dark: no message on the console, no request to elsewhere, nothing wider than the page, every chart there, and no
-finding of axe-core. With END_TO_END_TESTS, also opens the report of each shipped recipe, once.
-Skipped (77) without Chromium, or without playwright and axe-playwright-python in this Python.
+light and dark mode: there must be no console messages, no external requests, nothing wider than the page, no missing charts,
+and no findings of axe-core. With END_TO_END_TESTS, also opens the report of each shipped recipe, once.
+Skipped (77) without Chromium, or if this Python lacks playwright and axe-playwright-python.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ failures = []
 
 
 def opened(browser, address, width=1600, scheme="light"):
-    """Returns a page whose messages and requests are watched; the pictures of a report are inside of it."""
+    """Returns a page whose messages and requests are recorded; images of a report must be embedded."""
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.place = f"{re.sub('token=.*', 'token', address)}, {width} px, {scheme}"
     own = "file:" if address.startswith("file:") else "/".join(address.split("/")[:3])
@@ -68,7 +68,7 @@ def look_everywhere(browser, address, charts):
 
 
 def touch_curve(browser, address):
-    """The script shows the values of a curve under the pointer."""
+    """The script must show the values of a curve under the pointer."""
     page = opened(browser, address)
     chart = page.locator("svg[data-scale]").first
     chart.scroll_into_view_if_needed()
@@ -82,7 +82,7 @@ def touch_curve(browser, address):
 
 @contextlib.contextmanager
 def started(*command, **options):
-    """Starts a program, and ends it in any case."""
+    """Starts a program, and always stops it."""
     program = subprocess.Popen(command, **options)
     try:
         yield program
@@ -114,7 +114,7 @@ def look_at_served(browser, address):
 
 
 def follow_run(browser, address, run):
-    """A page shows the progress of a run, and its end, without being opened again."""
+    """An open page must show the progress and the end of a run."""
     page = opened(browser, address)
     link = page.locator("tr:has-text('running') td a")
     while link.count() == 0 and run.poll() is None:
@@ -148,7 +148,7 @@ def main(retort, tests=None):
         if tests:
             reports = pathlib.Path(folder, "reports")
             reports.mkdir()
-            subprocess.run([tests, "--gtest_filter=*/ShippedRun.TakesTwoSteps/*", "--gtest_brief=1"], env={**os.environ, "RETORT_REPORTS": reports}, check=True, capture_output=True)
+            subprocess.run([tests, "--gtest_filter=*/ShippedRun.RunsTwoSteps/*", "--gtest_brief=1"], env={**os.environ, "RETORT_REPORTS": reports}, check=True, capture_output=True)
             for number, report in enumerate(sorted(reports.iterdir())):
                 look_at(browser, report.as_uri(), WIDTHS[number % 3], SCHEMES[number % 2], 1)
         browser.close()

@@ -3,7 +3,7 @@
 
     tensorboard_reader_test.py ROOT RETORT
 
-A run that counts its gradients and was killed and resumed, its export, and a sweep with its export. Skipped (77) where TensorBoard
+A run that logs gradients and was killed and resumed, its export, and a sweep with its export. Skipped (77) if TensorBoard
 cannot be installed.
 """
 
@@ -46,7 +46,7 @@ def lines_of(path):
 
 
 class Board:
-    """What TensorBoard reads below a folder."""
+    """Returns what TensorBoard reads from a folder."""
 
     def __init__(self, folder):
         self.runs = EventMultiplexer(purge_orphaned_data=True, tensor_size_guidance={name: 0 for name in (
@@ -76,14 +76,14 @@ class Board:
 
 
 def check_run(folder, files, prefix=""):
-    """`files`: the folder of the event files; `prefix`: of TensorBoard's names of the nodes."""
+    """`files`: the folder of the event files; `prefix`: the prefix of TensorBoard's names for the nodes."""
     board = Board(files)
     name = folder.name
     measured = [(line["step"], line["value"]) for line in lines_of(folder / "metrics.jsonl") if line["name"] == "train/loss"]
     read = [(step, float(value)) for step, value in board.tensors(prefix + "train", "train/loss")]
     expect(f"{name}: steps of train/loss", [step for step, _ in read], [step for step, _ in measured])
     for (_, found), (_, wanted) in zip(read, measured):
-        if abs(found - wanted) > 2**-23 * abs(wanted):  # a float
+        if abs(found - wanted) > 2**-23 * abs(wanted):  # stored as a float32
             failures.append(f"{name}: train/loss {found}, not {wanted}")
     histograms = lines_of(folder / "histograms.jsonl")
     tags = sorted({line["name"] for line in histograms})

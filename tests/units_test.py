@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that no two sources that are compiled as one unit declare the same name at the start of a line.
 
-A class that is declared twice does not compile, but of two functions, one may silently take the other's calls.
+A class declared twice does not compile, but one of two functions may silently capture the calls of the other.
 
     units_test.py BUILD    BUILD: a build folder
 """
@@ -12,7 +12,7 @@ import sys
 
 DECLARED = re.compile(r"^(?:struct|class|enum class)\s+(\w+)|^[\w:<>,&*\s\[\]]*?[\s&*](\w+)\s*[(={;\[]")
 OTHER = re.compile(r"^(?:TEST|TYPED_TEST|INSTANTIATE|NEEDS|MATCHER|namespace|using|template|return|[\s}/#])")
-ALLOWED = {"PrintTo"}  # for a type of the file
+ALLOWED = {"PrintTo"}  # overloaded for a type in the same file
 
 
 def declared(path):

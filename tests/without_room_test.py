@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Takes each room of one paper away, and checks that everything else stands.
+"""Removes each room for one paper, and checks that everything else still works.
 
     without_room_test.py ROOT BUILD [ROOM...]    BUILD: a build folder of Ninja; without a ROOM: each
 
-With a room go its lines in stages/stages.*, the schemas of its kinds, the recipes and presets that use these kinds, and
-the tests that include its headers. In what is left, stages/ is compiled as one unit with the flags of the build,
-tests/layers_test.sh holds, no test includes what went, and a `retort` built anew composes each recipe.
+With a room, its lines in stages/stages.*, the schemas of its kinds, the recipes and presets that use these kinds, and the tests
+that include its headers are removed. In what is left, stages/ must compile as one unit with the build's flags,
+tests/layers_test.sh must pass, no test may include a removed header, and a newly built `retort` must compose each recipe.
 """
 
 import pathlib
@@ -70,7 +70,7 @@ def remove_schemas(tree, kinds):
 
 
 def uses(text, kinds, gone):
-    """Whether a recipe or a config of a group names one of the kinds, or a config that is gone."""
+    """Whether a recipe or a group's config names one of the kinds, or a removed config."""
     if set(re.findall(r"\bkind: ([a-z0-9_.]+)", text)) & kinds:
         return True
     defaults = re.search(r"^defaults:\n((?:[ -].*\n)*)", text, re.M)
@@ -81,7 +81,7 @@ def uses(text, kinds, gone):
 
 
 def remove_recipes(tree, kinds):
-    """Removes what uses the kinds, then what uses that; returns the names of the recipes and presets that are left."""
+    """Removes recipes that use the kinds, then those that use a removed one; returns the remaining recipes and presets."""
     gone, before = set(), None
     while before != len(gone):
         before = len(gone)

@@ -1,4 +1,5 @@
-// The effect of clearing, limiting and configuring the allocator's cache, by replaying its rules.
+// The effect of clearing, limiting and configuring the allocator's cache, measured by replaying its
+// rules.
 
 #include <algorithm>
 

@@ -103,7 +103,7 @@ class Executor {
   const std::vector<DryNode>& planned() const { return planned_; }
 
   /// Runs the stages that create() created. Must be called only once. Returns the worker's exit
-  /// code; by then, all errors have been emitted. If the run is cancelled, run() and plan() throw
+  /// code; by then, all errors have been emitted. If the run is canceled, run() and plan() throw
   /// Cancelled and emit no error. If a node can continue on another device, emits Stranded and
   /// returns kNeedsAnotherDevice.
   ExitCode run(const RunOptions& options, std::string_view device);
@@ -115,7 +115,7 @@ class Executor {
   void report_reused(std::size_t index, const Reuse::Source& taken);
   ExitCode failed(const Node& node);
   std::unique_ptr<Reuse> make_reuse(const RunOptions& options, Diagnostics& unread) const;
-  /// What a node is given when it starts.
+  /// The inputs of a node when it starts.
   struct Given {
     Inputs inputs;
     std::set<std::string> wanted;  // outputs that have consumers

@@ -13,7 +13,7 @@ struct ExecutorWorld;
 struct RunOptions;
 
 /// Returns, for each node, whether it must run. A node need not run if it is finished or reused and
-/// no node that runs needs its outputs. `keys` are those of the nodes (node_keys()); `reuse` is
+/// no node that runs needs its outputs. `keys` are the keys of the nodes (node_keys()); `reuse` is
 /// null if nothing is reused.
 std::vector<bool> nodes_to_run(const Graph& graph, std::span<const std::string> keys,
                                const RunOptions& options, Reuse* reuse, const ExecutorWorld& world);

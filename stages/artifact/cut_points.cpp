@@ -57,8 +57,8 @@ class SortedGrades {
       double cost = 0;
       Starts starts;
     };
-    // By grade: the best way to assign grades up to this one to the groups so far, the last of
-    // which gets this grade.
+    // For each grade, the best way to assign grades up to this one to the groups so far, the last
+    // of which gets this grade.
     std::vector<Way> ways(grades_, {0, Starts(grades_, groups_.size())});
     ways.front().starts.front() = 0;
     for (std::size_t group = 0; group < groups_.size(); ++group) {

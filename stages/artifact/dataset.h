@@ -188,7 +188,7 @@ class RemarkingDataset {
 void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t step,
                     runner::RunContext& context);
 
-/// A dataset that augments its samples anew in each epoch of training. Used as a Dataset, it
+/// A dataset that augments its samples differently in each epoch of training. Used as a Dataset, it
 /// returns the samples without augmentation, which are the same in every epoch.
 class AugmentedDataset {
  public:

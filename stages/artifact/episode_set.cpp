@@ -144,7 +144,8 @@ std::vector<std::int64_t> EpisodeSet::classes(std::int64_t epoch, std::int64_t i
 std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t index) const {
   const EpisodeShape& shape = options_.shape;
   const std::uint64_t drawn_by = key(epoch, index);
-  // Each episode uses a different source epoch, so a sample that is drawn twice is augmented anew.
+  // Each episode uses a different source epoch, so a sample that is drawn twice is augmented in two
+  // ways.
   const std::int64_t source_epoch = (options_.draws_anew ? epoch : 0) * options_.episodes + index;
 
   NamedTensors episode;

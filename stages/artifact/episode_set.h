@@ -37,7 +37,7 @@ std::optional<EpisodeShape> episode_shape(const DatasetDescription& data);
 ///   "label"    (ways * queries) int64: the index of each query's class within the episode
 ///
 /// An unreadable sample is replaced by the next one of its class. A sample that occurs in several
-/// episodes of an epoch is augmented anew in each.
+/// episodes of an epoch is augmented differently in each.
 class EpisodeSet final : public Dataset {
  public:
   struct Options {

@@ -8,13 +8,14 @@
 
 namespace stages {
 
-/// How the outputs of a classifier represent ordered classes. There is one output fewer than there
-/// are classes; output k is the logit of a probability that the class is above class k.
+/// How the outputs of a classifier represent ordered classes. An ordinal head has one output fewer
+/// than there are classes.
 enum class OrdinalHead {
   kNone,   ///< the classes have no order: one logit for each class
-  kCoral,  ///< of P(class > k); the outputs share their weights (Cao, Mirjalili and Raschka 2020,
-           ///< arXiv:1901.07884)
-  kCorn,   ///< of P(class > k | class >= k) (Shi, Cao and Raschka 2021, arXiv:2111.08851)
+  kCoral,  ///< output k is the logit of P(class > k); all outputs share their weights (Cao,
+           ///< Mirjalili and Raschka 2020, arXiv:1901.07884)
+  kCorn,   ///< output k is the logit of P(class > k | class >= k) (Shi, Cao and Raschka 2021,
+           ///< arXiv:2111.08851)
 };
 
 /// Returns "coral", "corn" or "".

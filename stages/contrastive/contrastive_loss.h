@@ -41,8 +41,8 @@ at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts,
 std::int64_t contrastive_tile(const at::Tensor& x);
 
 /// For each row of `queries` (n, width), finds the row of `candidates` (m, width) with the largest
-/// product; ties go to the first. Returns their indices, (n) int64, without a graph. Computes the
-/// products tile by tile.
+/// dot product; ties go to the first. Returns their indices, (n) int64; builds no autograd graph.
+/// Computes the products tile by tile.
 at::Tensor nearest(const at::Tensor& queries, const at::Tensor& candidates, std::int64_t tile);
 
 }  // namespace stages

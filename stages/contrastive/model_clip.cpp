@@ -17,7 +17,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// The tokenizer options. If they name no merges file, it is looked for next to the weights.
+/// The tokenizer options. If they do not name a merges file, it is looked for next to the weights.
 struct TokenizerFiles {
   std::optional<std::string> merges, vocabulary;
   TextCleaning cleaning = TextCleaning::kTransformers;

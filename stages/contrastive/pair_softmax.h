@@ -34,8 +34,9 @@ struct RunningLogSum {
 /// The texts that match an image, and their shares: all texts of its group.
 template <typename T>
 struct RightPairs {
-  const std::int64_t* group = nullptr;  ///< of each pair; null: each pair is its own group
-  const T* share = nullptr;  ///< of each pair: 1 / the number of pairs in its group; null if
+  const std::int64_t* group =
+      nullptr;               ///< the group of each pair; null: each pair is its own group
+  const T* share = nullptr;  ///< for each pair, 1 / the number of pairs in its group; null if
                              ///< `group` is null
 
   RETORT_HOST_DEVICE T share_of(std::int64_t image, std::int64_t text) const {
@@ -61,7 +62,7 @@ struct PairTile {
 template <typename T>
 struct PairSums {
   T *row_largest, *row_sum, *column_largest, *column_sum;  ///< the members of their RunningLogSum
-  T* right;                                                ///< of each row: Σ share · similarity
+  T* right;                                                ///< for each row, Σ share · similarity
 
   RETORT_HOST_DEVICE RunningLogSum<T> of_row(std::int64_t i) const {
     return {row_largest[i], row_sum[i]};
@@ -84,7 +85,7 @@ template <typename T>
 struct PairGradient {
   const T *of_rows, *of_columns;
   const T* weight;  ///< a scalar: the loss's gradient with respect to a row's or column's term
-  T* by_scale;  ///< of each row: Σ gradient · similarity; they add up to logit_scale's gradient
+  T* by_scale;  ///< for each row, Σ gradient · similarity; they add up to logit_scale's gradient
 
   /// Returns the gradient with respect to a similarity: softmax minus share, in both directions.
   RETORT_HOST_DEVICE T by_similarity(T similarity, std::int64_t row, std::int64_t column,

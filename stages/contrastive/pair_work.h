@@ -48,7 +48,7 @@ at::Tensor pair_gradient(PairWork work, const TileTensor& tile, const at::Tensor
                          const RightTensors& right, const GradientTensors& gradient);
 
 /// Returns the implementation that contrastive_loss() uses on the device of `x`, which for a Meta
-/// tensor is the planned device. On a GPU it is kLines, unless this program supports GPUs but was
+/// tensor is the planned device. On a GPU, it is kLines, unless this program supports GPUs but was
 /// built without the kernels.
 PairWork pair_work_for(const at::Tensor& x);
 

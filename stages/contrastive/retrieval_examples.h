@@ -15,7 +15,7 @@ namespace stages {
 /// The images and texts that a retrieval evaluation has compared. Embeddings are normalized, on the
 /// CPU, and of the same type.
 struct RetrievedPairs {
-  std::vector<std::string> names;     ///< of the images' samples
+  std::vector<std::string> names;     ///< the name of each image's sample
   at::Tensor images;                  ///< (n, width)
   at::Tensor texts;                   ///< (m, width)
   std::vector<std::string> captions;  ///< the m texts

@@ -392,8 +392,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_contrastive(runner::Config
                        const Model& model, const TrainingData& data,
                        const MemoryPolicy&) { return make_contrastive_step(options, model, data); },
       .scores = {"accuracy", "zero_shot_accuracy", "recall_at_1"},
-      .parts = {{"image", {"vision_model", "visual_projection"}},
-                {"text", {"text_model", "text_projection"}},
+      .parts = {{"image", {"vision_model", "visual_projection"}, /*is_tower=*/true},
+                {"text", {"text_model", "text_projection"}, /*is_tower=*/true},
                 {"logit_scale", {"logit_scale", "logit_bias"}},
                 {"class_head", {"class_head"}}},
       .trained_first = {options.frozen_epochs, "class_head"}};

@@ -340,7 +340,7 @@ bool read_rows(PngDecoder& decoder, png_bytepp rows) {
 [[noreturn]] void throw_png_error(const PngDecoder& decoder) {
   const bool said = decoder.message[0] != '\0';
   throw ImageError(runner::ErrorCode::kCorruptImage,
-                   said ? decoder.message : "libpng cannot be started");
+                   said ? decoder.message : "cannot initialize libpng");
 }
 
 /// Owns the memory that libpng allocates while a file is open.

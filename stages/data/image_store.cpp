@@ -115,8 +115,8 @@ std::optional<std::string> ImageStore::known_key(const fs::path& file,
 std::string ImageStore::key(const fs::path& file, const std::optional<Box>& box, Bytes bytes) {
   const std::string digest =
       runner::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  // A file that changes while it is being read usually changes its size. A file that is replaced
-  // later has a different version.
+  // If a file changes while it is being read, its size usually changes too, so its key is not
+  // remembered. If it is replaced later, known_key() sees a different version.
   if (const auto version = version_of(file); version && version->size == bytes.size()) {
     const std::lock_guard lock(mutex_);
     known_[file] = {*version, digest};

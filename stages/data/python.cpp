@@ -130,7 +130,7 @@ class PythonDataStage final : public runner::Stage {
       if (!known.is_steady) {
         context.say(
             "warning: sample 0 differs when it is read again with the same seeds: the data set "
-            "uses its own random generator, so the run cannot be repeated bit for bit");
+            "uses its own random number generator, so the run cannot be repeated bit for bit");
       }
     }
     return parts;

@@ -114,10 +114,11 @@ class MultiLabelStage final : public runner::Stage {
     Predictor predictor(inputs, config_.predictor);
     const DatasetDescription test = predictor.test().describe();
     if (!has_label_sets(test)) {
-      throw StageError(ErrorCode::kOptionConflict,
-                       "evaluate.multi_label needs samples with any number of labels, but the test "
-                       "set's samples have " +
-                           std::string(test.classes.empty() ? "none" : "one class each"))
+      throw StageError(
+          ErrorCode::kOptionConflict,
+          "evaluate.multi_label needs a test set with label sets, but this test set "
+          "has " +
+              std::string(test.classes.empty() ? "no classes" : "one class per sample"))
           .with_help("connect a test set with labels, or use evaluate.classification");
     }
     TestedClasses(test.classes, predictor.checkpoint().classes);

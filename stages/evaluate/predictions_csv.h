@@ -14,9 +14,9 @@ using runner::csv_field;
 using runner::csv_line;
 
 /// Returns a CSV with one line per sample: name,label,predicted,correct,
-/// probability,label_probability,top_1,…,top_5. `probability` is that of the predicted class;
-/// top_1, … are the five best classes, or all classes if there are fewer. If samples have groups,
-/// the last column is `group`.
+/// probability,label_probability,top_1,…,top_5. `probability` is the probability of the predicted
+/// class; top_1, … are the five best classes, or all classes if there are fewer. If samples have
+/// groups, the last column is `group`.
 std::string predictions_csv(const ClassifiedSamples& samples,
                             const std::vector<std::string>& classes);
 

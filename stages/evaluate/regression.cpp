@@ -98,8 +98,7 @@ class RegressionStage final : public runner::Stage {
     const DatasetDescription test = predictor.test().describe();
     if (!has_targets(test)) {
       throw StageError(ErrorCode::kOptionConflict,
-                       "evaluate.regression needs samples with numbers to predict, but the test "
-                       "set's samples have " +
+                       "evaluate.regression needs a test set with targets, but this test set has " +
                            std::string(test.classes.empty() ? "none" : "classes or labels"))
           .with_help(
               "connect a test set with targets, or use evaluate.classification or "

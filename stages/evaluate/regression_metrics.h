@@ -28,16 +28,16 @@ struct RegressionMetrics {
   std::vector<TargetErrors> of_targets;
   TargetErrors mean;                      ///< over the targets
   std::optional<TargetErrors> baseline;   ///< nullopt: the training means are unknown
-  std::vector<TargetErrors> baseline_of;  ///< of each target; empty without a baseline
+  std::vector<TargetErrors> baseline_of;  ///< one per target; empty without a baseline
   std::int64_t draws = 0;                 ///< number of bootstrap draws
   /// 95 % confidence intervals for "mae", "rmse" and "r2" from `draws` draws; empty without draws.
   std::map<std::string, NumberInterval> intervals = {};
 };
 
-/// Computes the metrics; there must be at least one sample. `means` are those of the training
-/// samples, one for each target, or empty. The intervals come from `draws` bootstrap draws of the
-/// samples, which are a function of `seed`; a draw in which r2 is undefined is left out of its
-/// interval.
+/// Computes the metrics; there must be at least one sample. `means` are the means of the training
+/// samples' targets, one for each target, or empty. The intervals come from `draws` bootstrap draws
+/// of the samples, which are a function of `seed`; a draw in which r2 is undefined is left out of
+/// its interval.
 RegressionMetrics regression_metrics(const PredictedTargets& tested,
                                      const std::vector<double>& means, std::int64_t draws,
                                      std::uint64_t seed);

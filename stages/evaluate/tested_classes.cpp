@@ -34,7 +34,7 @@ std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& cla
   for (const std::string& name : unknown) {
     const std::string near = runner::nearest_name(name, trained);
     if (!near.empty() && help.size() < 300)
-      help += (help.empty() ? "" : ", ") + ("'" + near + "' for '" + name + "'");
+      help += (help.empty() ? "" : ", ") + ("'" + near + "' instead of '" + name + "'");
   }
   throw runner::StageError(
       runner::ErrorCode::kLabelOutOfRange,
@@ -43,7 +43,7 @@ std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& cla
           " that the network was not trained on: " + runner::listed(unknown, kListedClasses, "'"))
       .with_help(help.empty() ? "remove them from the test set; the network knows " +
                                     runner::listed(trained, kListedClasses, "'")
-                              : "did you mean " + help + "? remove other unknown classes");
+                              : "did you mean " + help + "? remove any other unknown classes");
 }
 
 }  // namespace

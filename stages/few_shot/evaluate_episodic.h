@@ -27,9 +27,9 @@ struct EpisodeMetrics {
   double deviation = 0;            ///< their standard deviation, with divisor n
   double half_width = 0;  ///< of the 95 % interval for the mean: 1.96 deviations / sqrt(episodes)
   double chance = 0;      ///< the accuracy of guessing uniformly among an episode's classes
-  ConfusionMatrix confusion{0};        ///< of all queries, by the dataset's classes
-  std::vector<ClassQuality> of_class;  ///< by the dataset's classes; a query can only be mistaken
-                                       ///< for another class of its episode
+  ConfusionMatrix confusion{0};        ///< for all queries, over the dataset's classes
+  std::vector<ClassQuality> of_class;  ///< one per class of the dataset; a query can only be
+                                       ///< mistaken for another class of its episode
   double macro_f1 = 0;                 ///< mean over the classes that occur
   double mean_per_class = 0;           ///< mean recall over the same classes
   double log_loss = 0;                 ///< mean of -log p of the true class, in nats

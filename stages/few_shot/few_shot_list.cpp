@@ -172,8 +172,9 @@ class FewShotLister {
       images.paths[i] = (folder / (has_classes ? in_class(i) : fs::path(images.paths[i]))).string();
   }
 
-  /// Returns the folders that may contain the images of a list that names no folder: the list's
-  /// folder, conventionally named folders in it, and the same for each parent folder up to root.
+  /// Returns the folders that may contain the images of a list that does not name a folder: the
+  /// list's folder, conventionally named folders in it, and the same for each parent folder up to
+  /// root.
   std::vector<fs::path> folders_near(const fs::path& list) const {
     std::vector<fs::path> folders;
     const auto add = [&](const fs::path& base) {
@@ -306,7 +307,7 @@ class FewShotLister {
                     "line " + std::to_string(first->second) + " already names this class");
       else lines.emplace(line, number);
     });
-    if (files.is_faultless() && lines.empty()) files.fault(file, "it names no classes");
+    if (files.is_faultless() && lines.empty()) files.fault(file, "it lists no classes");
     FewShotPart part;
     if (files.is_faultless()) part.list = classes_of(path, lines, files);
     for (const Diagnostic& error : files.errors()) fail(error.code, error.message, error.help);

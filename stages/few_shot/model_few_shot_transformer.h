@@ -63,8 +63,8 @@ class EpisodeNetwork : public PrecisionModule, public OnFrozenBase {
  public:
   EpisodeNetwork(std::shared_ptr<FeatureMaps> backbone, std::shared_ptr<EpisodeHead> head);
 
-  /// Returns the backbone's feature maps of images (n, 3, height, width), without a graph if the
-  /// backbone is frozen.
+  /// Returns the backbone's feature maps of images (n, 3, height, width), without an autograd graph
+  /// if the backbone is frozen.
   at::Tensor maps_of(const at::Tensor& images) const;
 
   /// Reads "image" (episodes, supports + queries, 3, height, width), supports first and class by
@@ -75,7 +75,7 @@ class EpisodeNetwork : public PrecisionModule, public OnFrozenBase {
   /// supports + queries, channels, height', width').
   NamedTensors forward(const NamedTensors& inputs) const;
 
-  /// Freezes the backbone: from now on it is not trained and runs without a graph. `base`
+  /// Freezes the backbone: from now on it is not trained and runs without an autograd graph. `base`
   /// identifies its weights and buffers.
   void freeze_backbone(std::string base);
   bool is_base(std::string_view weight) const override;

@@ -188,7 +188,7 @@ at::Tensor in_full_precision(const at::Tensor& features) {
 at::Tensor support_variance_loss(const at::Tensor& features, double target, Deviation deviation) {
   const bool is_unbiased = deviation == Deviation::kUnbiased;
   if (is_unbiased && features.size(1) < 2) {
-    throw std::invalid_argument("the unbiased deviation of one shot is not a number");
+    throw std::invalid_argument("the unbiased standard deviation of a single shot is undefined");
   }
   const ScopedPrecision full(Precision::kFp32, features.device());
   // A norm is used because it has a Meta kernel and a gradient of 0 if nothing varies.

@@ -48,7 +48,7 @@ runner::Diagnostic unavailable(std::string_view text, const std::string& why, st
 }  // namespace
 
 Gpus find_gpus() {
-  if (!gpu::is_supported()) return {0, "this worker was built without LibTorch's CUDA part"};
+  if (!gpu::is_supported()) return {0, "this worker was built without CUDA support"};
   const int count = static_cast<int>(torch::cuda::device_count());
   if (count > 0) return {count, ""};
   if (!std::filesystem::exists("/proc/driver/nvidia/version"))

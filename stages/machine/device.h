@@ -31,7 +31,7 @@ std::string gpu_model(c10::Device device);
 runner::Result<c10::Device> choose_device(std::string_view text, const Gpus& gpus);
 
 /// Returns {"libtorch", "cuda_runtime", "compiler"}, the versions this worker was built with;
-/// touches no device. "cuda_runtime" is null for a worker without LibTorch's CUDA part.
+/// touches no device. "cuda_runtime" is null for a worker without CUDA support.
 nlohmann::ordered_json versions();
 
 /// Returns versions() and also "devices" ({"name", "memory_bytes", …}), "gpus_missing_because",

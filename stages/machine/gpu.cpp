@@ -46,7 +46,7 @@ void track_allocations(
 namespace {
 
 [[noreturn]] void refuse() {
-  throw std::logic_error("this program was built without LibTorch's CUDA part");
+  throw std::logic_error("this program was built without CUDA support");
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Device.h>
 
-/// What Retort asks of GPUs beyond what torch offers for every kind of device. gpu.cpp answers with
-/// LibTorch's CUDA part. A program that links another implementation gets other GPUs, like the
-/// tests in tests/support/stand_in.
+/// The functions that Retort needs from GPUs in addition to what torch offers for every kind of
+/// device. gpu.cpp implements them with LibTorch's CUDA support. A program that links another
+/// implementation gets other GPUs, like the tests in tests/support/stand_in.
 namespace stages::gpu {
 
 /// A card, as its driver describes it.
@@ -21,8 +21,8 @@ struct Properties {
   std::array<std::int64_t, 2> uuid = {};
 };
 
-/// True if this program has LibTorch's CUDA part. Without it, there is no GPU, and the functions
-/// below throw std::logic_error.
+/// True if this program was built with LibTorch's CUDA support. Without it, there is no GPU, and
+/// the functions below throw std::logic_error.
 bool is_supported();
 
 /// Throws c10::Error if there is no such GPU.

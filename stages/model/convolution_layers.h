@@ -49,8 +49,8 @@ class Convolution : public PrecisionModule {
 
 /// The statistics that a BatchNorm normalizes with.
 enum class BatchNormStatistics {
-  kCollected,  ///< in training the batch statistics, which also update the running statistics; in
-               ///< eval mode the running statistics
+  kCollected,  ///< in training, the batch statistics, which also update the running statistics; in
+               ///< eval mode, the running statistics
   kOfBatch,    ///< always the batch statistics; running statistics are not used
   kFixed,      ///< always the running statistics, which are not updated
 };

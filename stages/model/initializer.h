@@ -53,8 +53,8 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
 /// Returns a CPU generator for one weight, seeded from `seed` and the weight's name.
 at::Generator weight_generator(std::string_view name, std::uint64_t seed);
 
-/// Draws the weight `name` of a network in place, without a graph, as a function of the seed, the
-/// name and the shape.
+/// Draws the weight `name` of a network in place, as a function of the seed, the name and the
+/// shape. Autograd does not record this.
 void draw_weight(const at::Tensor& weight, const Distribution& distribution, std::string_view name,
                  std::uint64_t seed);
 

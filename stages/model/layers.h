@@ -8,10 +8,11 @@
 
 namespace stages {
 
-// The constructors of torch::nn's layers draw weights from the global random generator, always on
-// the CPU. The layers below leave their weights uninitialized: the code that creates a network
-// initializes (stages/model/initializer.h) or loads them, and a network on the Meta device needs no
-// memory. Half-precision weights are converted to the type of wider inputs when they are used.
+// The constructors of torch::nn's layers draw weights from the global random number generator,
+// always on the CPU. The layers below leave their weights uninitialized: the code that creates a
+// network initializes (stages/model/initializer.h) or loads them, and a network on the Meta device
+// needs no memory. Half-precision weights are converted to the type of wider inputs when they are
+// used.
 
 /// y = x Wᵀ + b over the last dimension; `weight` (out, in), `bias` (out) or undefined.
 class Linear : public AdaptableLayer {

@@ -20,6 +20,7 @@
 #include "stages/artifact/model.h"
 #include "stages/model/hosted_network.h"
 #include "stages/model/lora_targets.h"
+#include "stages/model/named_blocks.h"
 #include "stages/model/two_towers.h"
 
 namespace stages {
@@ -35,6 +36,7 @@ struct PythonModelConfig {
   nlohmann::ordered_json shown_arguments = nlohmann::ordered_json::object();  ///< without secrets
   std::optional<std::string> class_argument;  ///< the argument that receives the number of classes
   std::string input;                          ///< the sample tensor that the network receives
+  std::optional<std::vector<std::string>> blocks;  ///< patterns; nullopt: found by their types
   std::optional<LoraOptions> lora;
   std::optional<TowerOptions> towers;  ///< nullopt: the network receives one tensor
 };
@@ -54,6 +56,7 @@ nlohmann::ordered_json build_request(const PythonModelConfig& config, const char
     request["classes"] = classes;
     request["class_argument"] = *config.class_argument;
   }
+  if (config.blocks) request["blocks"] = *config.blocks;
   return request;
 }
 
@@ -185,6 +188,8 @@ class PythonModel : public Model {
         check_vocabulary(*draws_.token_rows, tokenizer_->size(), *config_.towers);
       auto network = network_for(config_, request(device, seed, data), !draws_.places.empty(),
                                  description(data));
+      if (config_.blocks)
+        check_blocks(*network, *config_.blocks, draws_.own_modules, config_.pointer);
       check_pixels_of(network->pretrained(), data, *input);
       if (config_.lora) attach(*network, seed);
       return network;
@@ -340,6 +345,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_python(runner::ConfigReade
   reader.read("entry", config.entry);
   reader.read("class_argument", config.class_argument);
   reader.read("input", config.input);
+  reader.read("blocks", config.blocks);
   if (const runner::Value* const arguments = reader.raw("arguments")) {
     config.arguments = nlohmann::ordered_json(runner::to_json(*arguments, /*hide_secrets=*/false));
     config.shown_arguments =

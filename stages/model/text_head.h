@@ -32,7 +32,7 @@ class TextEncoder : public PrecisionModule {
   std::shared_ptr<Linear> projection_;
 };
 
-/// A linear head whose logits for a normalized image embedding are those of CLIP's zero-shot
+/// A linear head that gives a normalized image embedding the same logits as CLIP's zero-shot
 /// classification: the rows are the class embeddings times the logit scale, without a bias
 /// (Wortsman et al. 2022, arXiv:2109.01903, section 3). Reads the text tower from the backbone's
 /// weights, using the dimensions in the config.json and the tokenizer next to them.

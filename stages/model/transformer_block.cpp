@@ -28,9 +28,9 @@ using Tensors = std::vector<at::Tensor>;
 /// the cache saves.
 constexpr std::int64_t kPieceElements = 1 << 16;
 
-/// Applies the elementwise `work` to tensors of the same type and shape. On a CPU it works piece by
-/// piece, so several operators read and write memory only once. Torch computes the last elements of
-/// each thread's share with different instructions; pieces make the result independent of the
+/// Applies the elementwise `work` to tensors of the same type and shape. On a CPU, it works piece
+/// by piece, so several operators read and write memory only once. Torch computes the last elements
+/// of each thread's share with different instructions; pieces make the result independent of the
 /// number of threads.
 void in_pieces(const Tensors& tensors, const std::function<void(const Tensors&)>& work) {
   const at::Tensor& first = tensors.front();

@@ -47,12 +47,13 @@ class Choice {
       if (!named) named = module;
     }
     if (named) {
-      refuse(place, "'" + written + "' names nothing that can be recomputed on its own",
+      refuse(place, "'" + written + "' does not match any module that can be recomputed on its own",
              advice(*path));
     }
     std::string help = runner::did_you_mean(written, known());
     if (help.empty()) help = advice("");
-    refuse(place, "'" + written + "' names no module in the network of '" + name_ + "'", help);
+    refuse(place, "'" + written + "' does not match any module in the network of '" + name_ + "'",
+           help);
   }
 
  private:

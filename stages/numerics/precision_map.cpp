@@ -190,7 +190,8 @@ std::string advice(const ModulesByPath& modules, const std::string& name, std::s
   if (help.empty() && known.size() > 1) {
     help = "name a module by its stage and its path in the network, such as '" + known[1] + "'";
   }
-  refuse(rule, policy, "'" + rule + "' names no module in the network of '" + name + "'", help);
+  refuse(rule, policy, "'" + rule + "' does not match any module in the network of '" + name + "'",
+         help);
 }
 
 }  // namespace
@@ -217,7 +218,7 @@ PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name
     if (!is_known) refuse_unknown(modules, name, rule.modules, policy);
     if (!is_obeyed) {
       refuse(rule.modules, policy,
-             "'" + rule.modules + "' names no module that can have its own precision",
+             "'" + rule.modules + "' does not match any module that can have its own precision",
              "name the modules that contain them");
     }
     // "model.head" is more specific than "*.head"; both become "head" in the network.

@@ -83,8 +83,8 @@ bool names_module(std::string_view pattern, std::string_view path);
 /// Returns a recipe's precision map for one network. A rule of the recipe begins with the name of
 /// the stage that creates the network ("model.encoder.*", or * for any stage); a rule of the result
 /// is a path in the network ("encoder.*"). Throws runner::StageError at <policy>/precision/<rule>
-/// for the first rule that names no module of the network, or a module that cannot have its own
-/// precision. `policy` is the pointer of the memory policy's stage, "/memory".
+/// for the first rule that does not match any module of the network, or a module that cannot have
+/// its own precision. `policy` is the pointer of the memory policy's stage, "/memory".
 PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name,
                        const PrecisionMap& written, const std::string& policy);
 

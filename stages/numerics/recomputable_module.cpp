@@ -90,7 +90,7 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Compute = std::function<at::Tensor(const at::Tensor&)>;
 
-/// Returns the device with the random generators that operations on `device` use.
+/// Returns the device with the random number generators that operations on `device` use.
 at::Device drawing_device(at::Device device) {
   return device.is_meta() ? at::Device(at::kCPU) : device;
 }
@@ -165,7 +165,7 @@ class ScopedConditions {
 };
 
 /// While this object lives, autocast neither fills nor reads its cache of half-precision weights: a
-/// cast made without a graph must not be used in a graph.
+/// cast made without an autograd graph must not be used in one.
 class ScopedNoCastCache {
  public:
   ScopedNoCastCache() : before_(at::autocast::is_autocast_cache_enabled()) {

@@ -26,7 +26,7 @@ struct RunningStatistics {
 };
 RunningStatistics running_statistics_of(const torch::nn::Module& network);
 
-/// While this object lives, the running statistics of a network are collected anew, as by
+/// While this object lives, the running statistics of a network are collected from scratch, as by
 /// torch.optim.swa_utils.update_bn.
 class [[nodiscard]] ScopedNewStatistics {
  public:

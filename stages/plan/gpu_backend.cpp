@@ -62,8 +62,8 @@ std::vector<at::Tensor> library_workspaces(MemoryTrace& trace) {
   if (trace.backend().device != at::kCUDA) return {};
   constexpr std::int64_t kMebibyte = 1 << 20;
   // The forward and the backward pass run on separate threads, each with its own cuBLAS handle. The
-  // size is that of CUBLAS_WORKSPACE_CONFIG=:4096:8, which a deterministic run sets, and the
-  // default on Hopper; without the variable, other GPUs use 8 MiB.
+  // size corresponds to CUBLAS_WORKSPACE_CONFIG=:4096:8, which a deterministic run sets, and which
+  // is the default on Hopper; without the variable, other GPUs use 8 MiB.
   std::vector<at::Tensor> workspaces;
   for (const auto& [name, bytes] : {std::pair("cuBLAS's workspace, forward", 32 * kMebibyte),
                                     std::pair("cuBLAS's workspace, backward", 32 * kMebibyte),

@@ -35,7 +35,7 @@ runner::NamedBytes host_memory(const std::filesystem::path& root) {
   if (group && *group < all.bytes) all = {"the control group's limit", *group};
   if (ranks_of_host > 1) all = {"a rank's share of " + all.name, all.bytes / ranks_of_host};
   if (!least_of_ranks || *least_of_ranks >= all.bytes) return all;
-  return {"the memory of the rank with the least", *least_of_ranks};
+  return {"the memory of the rank that has the least", *least_of_ranks};
 }
 
 std::int64_t gpu_memory(c10::Device gpu, int ranks) {
@@ -53,7 +53,7 @@ runner::NamedBytes device_memory(c10::Device device) {
   if (device.is_cpu()) return host_memory();
   if (!device.is_cuda()) return {"the GPU's memory", MemoryMeter(device).available()};
   if (gpu_memory_of_rank)
-    return {"the free GPU memory of the rank with the least", *gpu_memory_of_rank};
+    return {"the free GPU memory of the rank that has the least", *gpu_memory_of_rank};
   return {"the GPU's free memory", gpu_memory(device, /*ranks=*/1)};
 }
 

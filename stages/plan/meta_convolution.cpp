@@ -229,7 +229,7 @@ Three convolution_backward(const Tensor& gradient, const Tensor& input, const Te
 void register_convolutions(torch::Library& meta) {
   meta.impl("convolution_overrideable", convolution);
   meta.impl("convolution_backward_overrideable", convolution_backward);
-  // Torch's Python part registers its own shape functions for these two operators. LibTorch's
+  // Torch's Python package registers its own shape functions for these two operators. LibTorch's
   // default implementation, used here for any device, calls the two operators above.
   meta.impl("convolution", at::compositeexplicitautograd::convolution);
   meta.impl("convolution_backward", at::compositeexplicitautograd::convolution_backward);

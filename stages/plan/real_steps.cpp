@@ -78,7 +78,9 @@ void do_for_plan(const MemoryPolicy& policy, const runner::PlanContext& context,
     const std::string what = in_words(memory_incident(device));
     clear_after_out_of_memory(device);
     throw StageError(ErrorCode::kOutOfMemory,
-                     "while planning, even a real step on as few samples as possible ran " + what)
+                     "planning had to run real steps, but even with as few samples as possible "
+                     "they ran " +
+                         what)
         .with_help("use a smaller model or smaller samples, or more memory");
   }
   set_generator_states(generators);

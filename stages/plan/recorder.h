@@ -153,8 +153,8 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   double flops = 0;           // in addition to operations->flops()
   std::int64_t launches = 0;  // in addition to operations->launches()
   std::optional<ScopedOperations> operations;
-  /// Parts of batches (repetition.h), by the name of their loop, the units of the batch, and the
-  /// units before the part.
+  /// Parts of batches (repetition.h), keyed by the name of their loop, the units of the batch, and
+  /// the units before the part.
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::shared_ptr<const RecordedPart>>
       parts;
 

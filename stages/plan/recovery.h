@@ -28,10 +28,10 @@ std::string in_words(const runner::Recovery& incident);
 void clear_after_out_of_memory(c10::Device device);
 
 /// Chooses how many rows of a batch go through a network at once, for networks that do not mix rows
-/// and run without a graph. At first, all of them do. When memory runs out, the batch is first
-/// retried unchanged, since the cause may be gone. Then the number of rows per part is halved,
-/// rounding up, down to the policy's min_micro_batch, as often as its max_retries and on_oom allow.
-/// A size that fits is kept for the following batches.
+/// and run without an autograd graph. At first, all of them do. When memory runs out, the batch is
+/// first retried unchanged, since the cause may be gone. Then the number of rows per part is
+/// halved, rounding up, down to the policy's min_micro_batch, as often as its max_retries and
+/// on_oom allow. A size that fits is kept for the following batches.
 ///
 ///   RowsAtOnce rows(policy, device, "validation", context);
 ///   for (const Batch& batch : batches)

@@ -25,7 +25,7 @@ struct PythonDataOptions {
   std::string entry;  ///< the code that creates a data set, "my_data.py:make"
   std::optional<std::vector<std::string>> tensors;  ///< the values that are used; nullopt: all
   std::optional<std::vector<std::string>> classes;  ///< nullopt: the names in the data set
-  bool is_augmented = true;    ///< training samples are drawn anew in every epoch
+  bool is_augmented = true;    ///< training samples may differ from epoch to epoch
   bool skips_corrupt = false;  ///< samples that fail or differ from the first are omitted
   std::optional<std::chrono::seconds> limit;  ///< time limit for a sample; nullopt: none
   LoaderOptions loader;
@@ -37,7 +37,7 @@ struct PythonDataOptions {
 class ReaderPool {
  public:
   /// `allowed` lists the files that may run (retort_host/entries.py). A value derived from `seed`
-  /// seeds all random generators when a data set is created.
+  /// seeds all random number generators when a data set is created.
   ReaderPool(PythonDataOptions options, ReaderProgram program, nlohmann::ordered_json allowed,
              std::uint64_t seed);
   ~ReaderPool();

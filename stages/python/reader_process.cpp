@@ -49,7 +49,7 @@ Ends made_pipe() {
   return result;
 }
 
-/// This process's environment, with variables set so that all readers behave alike.
+/// This process's environment, with variables set so that all readers behave the same.
 class ReaderEnvironment {
  public:
   ReaderEnvironment() {

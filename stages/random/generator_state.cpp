@@ -76,14 +76,14 @@ void set_generator_state(const nlohmann::json& json, at::Device device) {
     if (text == json.end() && !one.is_cpu())
       continue;  // saved by a run that did not use this device
     if (text == json.end() || !text->is_string())
-      throw std::invalid_argument("it has no random-generator state");
+      throw std::invalid_argument("it has no state of the random number generator");
     state = bytes_from(text->get<std::string>());
   }
   try {
     set_generator_states(states);
   } catch (const c10::Error&) {
     throw std::invalid_argument(
-        "the state of its random generator comes from a different LibTorch");
+        "the state of its random number generator was saved by a different version of LibTorch");
   }
 }
 

@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// The states of LibTorch's random generators by device, as the bytes that LibTorch returns.
+/// The states of LibTorch's random number generators by device, as the bytes that LibTorch returns.
 using GeneratorStates = std::vector<std::pair<c10::Device, at::Tensor>>;
 
 /// Returns the state of the CPU's generator and, if `device` is not the CPU, of that device's
@@ -18,8 +18,8 @@ GeneratorStates generator_states(c10::Device device);
 /// Restores the states. Throws c10::Error if they are not states of such generators.
 void set_generator_states(const GeneratorStates& states);
 
-/// Returns the states of LibTorch's own random generators, for the CPU and, if it is not the CPU,
-/// for `device`: an object with hexadecimal strings by device type. No training step of Retort
+/// Returns the states of LibTorch's own random number generators, for the CPU and, if it is not the
+/// CPU, for `device`: an object with hexadecimal strings by device type. No training step of Retort
 /// draws from them (random.h, philox.h), but a layer of LibTorch may.
 nlohmann::json generator_state(c10::Device device);
 

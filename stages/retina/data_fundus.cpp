@@ -69,7 +69,7 @@ std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& rea
   }
 }
 
-/// Rejects a pattern that finds no patient in any name.
+/// Rejects a pattern that does not find a patient in any name.
 runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
   if (!list) return list;
   const std::string* name = nullptr;
@@ -80,12 +80,13 @@ runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
     }
   }
   if (!name) return list;
-  return runner::Diagnostics{{runner::ErrorCode::kBadPattern,
-                              {},
-                              "/patient",
-                              "the pattern finds no patient in any name, such as '" + *name + "'",
-                              "it is applied to names without folder or extension; omit patient if "
-                              "the names are those of a published dataset"}};
+  return runner::Diagnostics{
+      {runner::ErrorCode::kBadPattern,
+       {},
+       "/patient",
+       "the pattern does not find a patient in any name, such as '" + *name + "'",
+       "it is applied to names without folder or extension; omit patient if "
+       "the names are as in a published dataset"}};
 }
 
 runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReader& reader) {

@@ -228,7 +228,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
       }
       const std::string why =
           std::string(word) +
-          " weights networks by their accuracy on validation data, but that of '" +
+          " weights networks by their accuracy on validation data, but the accuracy of '" +
           ensemble.name_of(*unknown) + "' was not measured";
       if (!decides) {
         context.say(why + ": it is left out");
@@ -236,12 +236,12 @@ class PairwiseEnsembleStage final : public runner::Stage {
       }
       throw StageError(ErrorCode::kOptionConflict, why)
           .at("/decide_by")
-          .with_help("train with validation data, or decide by another rule");
+          .with_help("train with validation data, or choose another rule");
     }
     return rules;
   }
 
-  /// Returns the metrics that each model's networks achieve on their own, by the deciding rule:
+  /// Returns the metrics that each model's networks achieve on their own under the deciding rule:
   /// [{"model", "set", "tied", "abstained", "accuracy", "quadratic_kappa", …}]. Adds accuracy and
   /// quadratic_kappa to `numbers`.
   Json models_json(const PairTable& table, const Ensemble& ensemble, NamedNumbers& numbers) const {

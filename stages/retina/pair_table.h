@@ -49,7 +49,7 @@ nlohmann::ordered_json pairs_json(const PairTable& table, const Ensemble& ensemb
 /// Returns a table with a line per sample: name,grade and a logit per network, without rounding.
 std::string pair_logits_csv(const PairTable& table, const Ensemble& ensemble);
 
-/// The decisions of an ensemble on every sample, by one rule.
+/// The decisions that an ensemble makes on every sample under one rule.
 struct Decisions {
   std::vector<Vote> votes;
   std::vector<bool> abstains;  ///< true if the vote's margin is too small
@@ -59,8 +59,8 @@ Decisions decide(VoteRule rule, const PairTable& table, const Ensemble& ensemble
                  const VoteOptions& options, std::optional<double> abstain_below);
 
 /// Returns a table with a line per sample: name,grade,prediction,tied,margin, the score of every
-/// class by the rule, and the probability of every network's second class. The prediction is empty
-/// if the ensemble abstains.
+/// class under the rule, and the probability of every network's second class. The prediction is
+/// empty if the ensemble abstains.
 std::string votes_csv(const PairTable& table, const Ensemble& ensemble, const Decisions& decisions,
                       const VoteOptions& options);
 

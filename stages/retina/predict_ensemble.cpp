@@ -296,7 +296,7 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
                         .skip_corrupt = fields.flag("skip_corrupt"),
                         .explain = request.contains("explain") ? fields.text("explain") : ""};
   if (asked.top < 1 || asked.batch_size < 1)
-    throw std::runtime_error("predict: nothing is requested");
+    throw std::runtime_error("predict: top and batch_size must be at least 1");
   const std::string flip_word = request.contains("flip") ? fields.text("flip") : "none";
   const auto* const flip =
       std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });
@@ -328,7 +328,7 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
     throw StageError(ErrorCode::kOptionConflict,
                      "the accuracy of '" + ensemble.name_of(*unknown) +
                          "' on validation data was not measured, but the ensemble decides by it")
-        .with_help("train with validation data, or decide by another rule");
+        .with_help("train with validation data, or choose another rule");
   }
   ImageDatasetOptions transform = transform_of(*checkpoints.front());
   transform.loader.workers =

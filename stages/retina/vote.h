@@ -70,7 +70,7 @@ struct VotingPair {
 /// Returns the probability of a pair's second class.
 double pair_probability(double logit, const VoteOptions& options);
 
-/// The decision of the networks on one sample, by one rule.
+/// The decision that the networks make on one sample under one rule.
 struct Vote {
   std::vector<double> scores;  ///< by class
   std::int64_t winner = 0;
@@ -79,9 +79,9 @@ struct Vote {
       0;  ///< between the two best scores, as a share of the sum of all scores; 0 if tied
 };
 
-/// Combines the networks' outputs for one sample by a rule. `probabilities` are the probabilities
-/// of the second classes of `pairs`, in the same order. `pairs` are ordered by set of networks,
-/// then by classes. kSeedWeighted requires five classes.
+/// Combines the networks' outputs for one sample according to a rule. `probabilities` are the
+/// probabilities of the second classes of `pairs`, in the same order. `pairs` are ordered by set of
+/// networks, then by classes. kSeedWeighted requires five classes.
 Vote vote(VoteRule rule, std::span<const VotingPair> pairs, std::span<const double> probabilities,
           std::int64_t classes, const VoteOptions& options);
 

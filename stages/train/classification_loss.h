@@ -84,7 +84,7 @@ at::Tensor mixed_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& l
                                    double label_smoothing);
 
 /// Returns the number of samples whose label has the largest logit or, for an ordinal head, equals
-/// predicted_ranks(); a scalar without a graph.
+/// predicted_ranks(): a scalar without an autograd graph.
 at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels,
                          OrdinalHead head = OrdinalHead::kNone);
 

@@ -199,7 +199,7 @@ class Accumulation {
   /// under memory limited setup", RepL4NLP 2021. The gradient of the loss with respect to the
   /// embeddings needs all embeddings but not their graph, and the gradient with respect to the
   /// weights is linear in it. Each encoding has its own precision scope, so that a weight cast made
-  /// without a graph is never reused in one.
+  /// without an autograd graph is never reused in one.
   void run_two_passes() {
     assert(!step_.mixes_samples() || mixes_over_ranks_);
     EncodedParts parts;

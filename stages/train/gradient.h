@@ -39,8 +39,8 @@ struct AccumulationOptions {
 /// dropout, together with the samples' indices (or their positions if the batch has no indices) and
 /// the names of the inputs (ScopedInput).
 ///
-/// If the plan has two passes, every micro-batch is encoded twice: first without a graph, to
-/// compute the loss and the scores of the whole batch; then with a graph, to propagate the loss's
+/// If the plan has two passes, every micro-batch is encoded twice: first without an autograd graph,
+/// to compute the loss and the scores of the whole batch; then with one, to propagate the loss's
 /// gradient from the embeddings to the weights. Anything else that the loss depends on, such as a
 /// learned temperature, gets its gradient once.
 ///

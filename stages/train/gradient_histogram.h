@@ -18,8 +18,8 @@ inline constexpr std::int64_t kHistogramBuckets = 513;
 
 /// Counts the values of `tensor` in fixed buckets and adds the counts to `counts`, an int64 tensor
 /// of kHistogramBuckets elements on the tensor's device. Works in chunks, so it needs at most a few
-/// MiB besides. Counts are exact, so they do not depend on the order of the additions. A NaN is
-/// counted in any bucket.
+/// MiB of additional memory. Counts are exact, so they do not depend on the order of the additions.
+/// A NaN is counted in any bucket.
 void add_value_counts(const at::Tensor& tensor, const at::Tensor& counts);
 
 /// Returns the buckets from the first to the last one with values. A run of empty buckets is one
@@ -29,9 +29,9 @@ std::vector<runner::HistogramBucket> buckets_of(const at::Tensor& counts);
 /// Counts the gradients of a step, each parameter on its own.
 class GradientHistograms {
  public:
-  /// Counts the gradients that exist, all on one device, which the host does not wait for. With
-  /// sharded gradients, they may exist on other ranks: `present` says which parameters have one,
-  /// and `sum` adds up counts over the ranks.
+  /// Counts the gradients that exist, which are all on one device; the host does not wait for the
+  /// result. With sharded gradients, they may exist on other ranks: `present` says which parameters
+  /// have one, and `sum` adds up counts over the ranks.
   explicit GradientHistograms(const NamedTensors& parameters, const std::vector<bool>& present = {},
                               const std::function<void(const at::Tensor& counts)>& sum = {});
 

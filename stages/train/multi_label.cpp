@@ -104,9 +104,9 @@ class MultiLabelStep final : public TrainingStep {
 void check_label_sets(const Dataset& data, const std::string& which) {
   if (has_label_sets(data.describe())) return;
   throw StageError(ErrorCode::kOptionConflict,
-                   "train.multi_label needs samples with any number of labels, but those in the " +
-                       which + " data have " +
-                       (data.describe().classes.empty() ? "none" : "one class each"))
+                   "train.multi_label needs samples with label sets, but the " + which +
+                       " data has " +
+                       (data.describe().classes.empty() ? "no classes" : "one class per sample"))
       .with_help(
           "list the images and their labels in a CSV file (kind: data.image_table, labels: …), or "
           "return 'labels' with 1 or 0 for each class from your own data set");

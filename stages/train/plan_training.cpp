@@ -128,7 +128,7 @@ class TracedTraining {
     if (backend_.device == at::kCPU) {
       generators =
           torch::empty({before.generator_bytes()}, at::TensorOptions(at::kByte).device(at::kMeta));
-      trace_.own(generators, Owner::kBuffer, "the random generator's state");
+      trace_.own(generators, Owner::kBuffer, "the random number generator's state");
     }
     StepExecution::Computed computed = execution.compute(*batch, {context_.node().seed, step});
     for (const auto& item : network_->named_parameters()) {
@@ -227,7 +227,7 @@ void add_kept_in_validation(runner::MemoryPlan& plan, const TrainingToPlan& trai
 }
 
 /// Returns the trace of training under `policy`; reuses the trace of another training run if both
-/// are traced alike.
+/// are traced in the same way.
 TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
                     const Backend& backend, Repeated micro_batches, runner::PlanContext& context) {
   const auto trace = [&] {

@@ -49,8 +49,8 @@ struct TrainingToPlan {
 /// keeps its previous plan if that fits. If the plan does not fit, or if the context requests it,
 /// equivalent alternatives are examined too. A training run whose dry run would equal that of an
 /// earlier one in the graph (SharedTraces) is not traced again. Micro-batches are computed until
-/// they prove to be alike; from then on, the trace only repeats their records, which results in the
-/// same plan. Throws runner::StageError if train() would reject the options.
+/// they prove to be the same; from then on, the trace only repeats their records, which results in
+/// the same plan. Throws runner::StageError if train() would reject the options.
 PlannedStep plan_training(const TrainingToPlan& training, runner::PlanContext& context,
                           Repeated micro_batches = Repeated::kNoted);
 

@@ -109,8 +109,7 @@ void check_targets(const Dataset& data, const std::string& which) {
   const DatasetDescription description = data.describe();
   if (has_targets(description)) return;
   throw StageError(ErrorCode::kOptionConflict,
-                   "train.regression needs samples with numbers to predict, but those in the " +
-                       which + " data have " +
+                   "train.regression needs samples with targets, but the " + which + " data has " +
                        (description.classes.empty() ? "none" : "classes or labels"))
       .with_help(
           "list the images and their numbers in a CSV file (kind: data.image_table, target: …), or "

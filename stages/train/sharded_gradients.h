@@ -66,7 +66,7 @@ class ShardedGradients {
     std::int64_t begin, count, numbers;
     bool is_last;  // of the parameter
   };
-  /// What is sent as one message.
+  /// Rows that are sent as one message.
   struct Bucket {
     int owner;
     at::ScalarType type;
@@ -88,7 +88,7 @@ class ShardedGradients {
   std::vector<bool> had_;     // parameters that got a gradient on this rank so far
   std::vector<bool> filled_;  // parameters with a gradient of zeros for what other ranks have
 
-  // Of the current part:
+  // State of the current part:
   std::map<at::ScalarType, at::Tensor> room_;  // for one message of each type
   std::vector<bool> is_complete_;              // of each parameter
   std::vector<std::int64_t> missing_;          // of each bucket: parameters that are not complete

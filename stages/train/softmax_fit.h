@@ -29,7 +29,7 @@ struct SoftmaxFit {
 ///
 /// for `features` (n, width), float64 or float32 on the CPU, and `labels` (n) int64 from 0 to
 /// classes - 1, using minimize() (lbfgs.h) with ten pairs of vectors, as in scikit-learn. Two
-/// classes get two rows of weights, so the result is that of a softmax, not of scikit-learn's
+/// classes get two rows of weights, so they are fitted with a softmax, not with scikit-learn's
 /// binary sigmoid. The last digits of the result may depend on the number of threads, but on
 /// nothing else. `before_evaluation` is called before each evaluation of the gradient, and may
 /// throw to stop.

@@ -29,8 +29,8 @@ namespace stages {
 
 /// Keeps fp16 gradients from underflowing. The loss is multiplied by a scale and the gradients are
 /// divided by it. If the gradients overflow, the step is skipped and the scale is reduced. The
-/// rule, its constants and its kernels are those of torch.amp.GradScaler. One scale applies to a
-/// whole batch, however it is split.
+/// rule, its constants and its kernels are the same as in torch.amp.GradScaler. One scale applies
+/// to a whole batch, however it is split.
 ///
 ///   compute the gradient of loss * scaler.scale() for every micro-batch
 ///   const at::Tensor overflow = scaler.unscale(gradients);
@@ -111,8 +111,8 @@ class StepExecution {
     at::Tensor scratch;                  ///< device memory for offloaded optimizer state
     std::optional<Messages> updated;     ///< the weights, if each rank updates only some
     std::int64_t step = 0;               ///< 1-based
-    /// Of the gradients summed over micro-batches and ranks, unscaled but not clipped; nullopt for
-    /// most steps.
+    /// Histograms of the gradients, summed over micro-batches and ranks, unscaled but not clipped;
+    /// nullopt for most steps.
     std::optional<GradientHistograms> histograms = {};
     std::vector<bool> present = {};  ///< whether each parameter has a gradient on any rank
   };

@@ -23,9 +23,10 @@ struct MeasuredStrength {
 };
 
 /// Searches a range as the CLIP authors did (Radford et al. 2021, arXiv:2103.00020, appendix A.3):
-/// it measures values two decades apart, then halves the interval around the best until its
-/// neighbors have been measured. If accuracies are equal, the larger strength is better. Returns
-/// all measurements in the order in which they were made.
+/// it first measures values a factor of 100 apart, and the largest. Then it repeatedly halves the
+/// distance, and measures the two values at that distance from the best one so far, until they are
+/// its direct neighbors. If accuracies are equal, the larger strength is better. Returns all
+/// measurements in the order in which they were made.
 std::vector<MeasuredStrength> search_strength(
     const StrengthRange& range, const std::function<double(double strength)>& accuracy);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -77,6 +78,7 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
   options.parameter_groups = read_parameter_groups(reader, parts);
   if (reader.raw("layer_decay"))  // not every kind has it
     reader.read("layer_decay", options.layer_decay);
+  std::ranges::copy_if(parts, std::back_inserter(options.towers), &NetworkPart::is_tower);
   return options;
 }
 

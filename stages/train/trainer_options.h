@@ -86,6 +86,7 @@ struct TrainerOptions {
   std::vector<ParameterGroupOptions>
       parameter_groups;               ///< parts of the model with their own optimizer options
   std::optional<double> layer_decay;  ///< of the learning rate, from a layer to the one before it
+  std::vector<NetworkPart> towers;    ///< parts with layers of their own; none: one sequence
   Schedule schedule;
   PartTrainedFirst trained_first = {};
   std::optional<double> gradient_clip_norm;

@@ -43,9 +43,9 @@ std::int64_t validation_batch_size(const TrainingStep& step, const StepPlan& pla
 /// have few classes to distinguish.
 SampleOrder validation_order(const TrainingStep& step, std::int64_t size);
 
-/// Measures `step` on one batch, encoded in parts if the plan splits it, without a graph and in
-/// eval mode. If `rows` is given, the parts are made as small as memory requires. The result of
-/// TrainingStep::kept_in_validation() is stored in `kept`.
+/// Measures `step` on one batch, encoded in parts if the plan splits it, in eval mode and without
+/// an autograd graph. If `rows` is given, the parts are made as small as memory requires. The
+/// result of TrainingStep::kept_in_validation() is stored in `kept`.
 StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                     const StepPlan& plan, RowsAtOnce* rows = nullptr, at::Tensor* kept = nullptr);
 

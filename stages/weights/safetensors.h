@@ -26,9 +26,9 @@ using BringTensor = std::function<at::Tensor(const NamedTensors::Item& item)>;
 at::Tensor bring_here(const NamedTensors::Item& item);
 
 /// Passes the bytes of a safetensors file with `tensors`, on any device, to `append`, piece by
-/// piece. The layout is that of the format's own writer: tensors of the largest types first, then
-/// by name. Each tensor is written dense, even if it shares memory with another. `bring` is called
-/// for each tensor in file order; until then only its type and shape are needed. Throws
+/// piece. The layout matches the format's own writer: tensors of the largest types first, then by
+/// name. Each tensor is written dense, even if it shares memory with another. `bring` is called for
+/// each tensor in file order; until then only its type and shape are needed. Throws
 /// runner::StageError for a type that the format does not support.
 void put_safetensors(const NamedTensors& tensors,
                      const std::map<std::string, std::string>& metadata,

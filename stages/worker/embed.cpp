@@ -108,7 +108,7 @@ runner::Result<Json> answer_embed(const Json& request, const RequestContext& con
   const bool skip = fields.flag("skip_corrupt");
   const LikenessOptions options{fields.integer("neighbors"), fields.number("similarity")};
   if (batch_size < 1 || options.neighbors < 1)
-    throw std::runtime_error("embed: nothing is requested");
+    throw std::runtime_error("embed: batch_size and neighbors must be at least 1");
   auto opened = open_image_request(request, context);
   if (!opened) return opened.errors();
   if (!opened->checkpoint) return Json{{"needed", 0}};

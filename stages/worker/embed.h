@@ -24,7 +24,7 @@ namespace stages {
 /// among the other's nearest neighbors with a similarity of at least "similarity"; and
 /// neighbors.csv if there are queries.
 ///
-/// For a network with two towers, the embedding is that of the image tower. For any other network,
+/// For a network with two towers, the embedding comes from the image tower. For any other network,
 /// it is the head's input, the output "features". Throws runner::StageError: kOptionConflict if the
 /// network has neither, kFolderExists.
 ///

@@ -139,8 +139,8 @@ class Checks {
       if (step == 2) is_first = whole.weights().equal(faulty.weights());
     });
     expect(is_first,
-           "after a fault in the second step, the weights are not those of the first step");
-    return "after a persistent fault, the weights are those of the last complete step";
+           "after a fault in the second step, the weights differ from those after the first step");
+    return "a persistent fault leaves the weights as they were after the last complete step";
   }
 
   /// `coupled` selects a loss over the whole batch, computed in two passes.

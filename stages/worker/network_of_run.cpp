@@ -46,9 +46,9 @@ class LoadingContext final : public runner::RunContext {
 using OutputsOf = std::function<std::optional<runner::Outputs>(
     runner::Stage& stage, runner::Inputs inputs, runner::NodeFacts facts)>;
 
-/// Returns the checkpoints output by a run's nodes, by node, up to the node `last`; `runs_last`
-/// includes it. Returns nullopt if they are unknown.
 using CheckpointsByNode = std::map<std::string, std::shared_ptr<const Checkpoint>>;
+/// Returns the checkpoints that the nodes of a run output, up to the node `last`, which is included
+/// if `runs_last` is true. Returns nullopt if they are unknown.
 runner::Result<std::optional<CheckpointsByNode>> checkpoints_of_run(
     const runner::Graph& graph, const std::string& last, bool runs_last,
     const runner::CheckpointSources& trained, std::string_view device,

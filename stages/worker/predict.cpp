@@ -396,7 +396,8 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
                 "skip_corrupt", "flip", "plan_for", "support", "labels", "explain", "numbers"});
   const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
   const bool skip = fields.flag("skip_corrupt");
-  if (top < 1 || batch_size < 1) throw std::runtime_error("predict: nothing is requested");
+  if (top < 1 || batch_size < 1)
+    throw std::runtime_error("predict: top and batch_size must be at least 1");
   const std::string flip_word = request.contains("flip") ? fields.text("flip") : "none";
   const auto* const flip =
       std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });

@@ -10,16 +10,16 @@
 
 #include "stages/machine/memory_meter.h"
 
-/// How compare.py and a benchmark talk: it writes the size of a block on a line, the benchmark does
-/// as much and answers with one JSON object on a line. The end of the input is the end of the
-/// benchmark.
+/// The protocol between compare.py and a benchmark: compare.py writes the size of a block on a
+/// line, and the benchmark runs the block and answers with a line of JSON. The end of the input
+/// ends the benchmark.
 inline std::optional<int> next_block() {
   std::string line;
   if (!std::getline(std::cin, line)) return {};
   return std::stoi(line);
 }
 
-/// `answer`, with the resident memory now and at its highest.
+/// `answer`, with the current and peak resident memory.
 inline void report(nlohmann::json answer) {
   answer["resident_bytes"] = stages::kilobytes_field("/proc/self/status", "VmRSS");
   answer["peak_bytes"] = stages::kilobytes_field("/proc/self/status", "VmHWM");
@@ -30,7 +30,7 @@ inline double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// How long `work` takes.
+/// The time that `work` takes.
 inline double seconds_of(const std::function<void()>& work) {
   const double began = seconds_now();
   work();

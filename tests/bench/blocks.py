@@ -1,11 +1,11 @@
-"""How compare.py and a benchmark talk; blocks.h is the same in C++."""
+"""The protocol between compare.py and a benchmark; blocks.h is the same in C++."""
 
 import json
 import sys
 
 
 def blocks():
-    """The sizes of the blocks asked for."""
+    """Yields the sizes of the requested blocks."""
     for line in sys.stdin:
         yield int(line)
 

@@ -1,6 +1,6 @@
-// A training step on the pool of the CPU under a memory budget (stages/machine/cpu_pool.h,
-// counting_allocator.h) beside the same on malloc: as glibc has it, and where each large block goes
-// back to the kernel at once.
+// A training step on the CPU pool under a memory budget (stages/machine/cpu_pool.h,
+// counting_allocator.h), compared with malloc: glibc's default, and returning each large block to
+// the kernel at once.
 
 #include <malloc.h>
 #include <sys/resource.h>
@@ -19,7 +19,7 @@
 
 namespace {
 
-/// Convolutions and BatchNorm with residuals, forward and backward.
+/// Convolutions and BatchNorm with residual connections, forward and backward.
 class Step {
  public:
   Step(std::int64_t batch, std::int64_t size)
@@ -49,13 +49,13 @@ class Step {
       nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
 };
 
-/// When blocks go back to the kernel: at once, or as glibc comes to have it by itself.
+/// When blocks are returned to the kernel: at once, or by glibc's default.
 void set_thresholds(bool at_once) {
   mallopt(M_MMAP_THRESHOLD, at_once ? 128 << 10 : 32 << 20);
   mallopt(M_TRIM_THRESHOLD, at_once ? 16 << 20 : 64 << 20);
 }
 
-/// Of all threads, so that what else the machine does is not in it.
+/// CPU time of all threads, which excludes other load on the machine.
 double processor_seconds() {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
@@ -65,9 +65,9 @@ double processor_seconds() {
 
 }  // namespace
 
-/// One argument, JSON: {"threads", "batch"}. A block is so many steps of each size on each side;
-/// its answer is
-/// {"seconds": {size: {"retort", "torch" or "returning": processor seconds of a step}}}.
+/// One argument, JSON: {"threads", "batch"}. A block runs the given number of steps of each size on
+/// each side; its answer is {"seconds": {size: {"retort", "torch" or "returning": CPU seconds per
+/// step}}}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   stages::use_threads(options.at("threads").get<int>());

@@ -1,5 +1,6 @@
 // The CPU allocator with a budget (stages/machine/cpu_pool.h) for a Python that has loaded torch,
-// by ctypes. What it refuses is an error whose text the tools know that look for a batch that fits:
+// through ctypes. Failed allocations raise the error text that tools for finding a batch size
+// recognize:
 //
 //   budget = ctypes.CDLL("libbudget_library.so")
 //   budget.budget_start()      # all CPU tensors from here on
@@ -19,8 +20,7 @@ namespace {
 
 std::atomic<std::int64_t> refusals = 0;
 
-/// Stands before the worker's allocators, and says their refusals as torch's own CPU allocator
-/// does.
+/// Wraps the worker's allocators, and reports their failures like torch's own CPU allocator.
 class RefusingAllocator final : public c10::Allocator {
  public:
   explicit RefusingAllocator(c10::Allocator& own) : own_(own) {}
@@ -49,13 +49,13 @@ stages::CpuPool* pool = nullptr;
 
 extern "C" {
 
-/// To be called once, before all others.
+/// Must be called once, before all others.
 void budget_start() {
   pool = new stages::CpuPool();
   new stages::CountingAllocator();
   c10::SetCPUAllocator(new RefusingAllocator(*c10::GetCPUAllocator()));
 }
-/// Bytes that may be reserved; less than 0: any number.
+/// The number of bytes that may be reserved; negative: unlimited.
 void budget_limit(std::int64_t bytes) {
   pool->set_limit(bytes < 0 ? std::nullopt : std::optional(bytes));
 }

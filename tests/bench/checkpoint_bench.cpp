@@ -1,5 +1,5 @@
-// Saving and loading a checkpoint (stages/checkpoint/checkpoints.h) beside writing and reading as
-// many bare bytes.
+// Saving and loading a checkpoint (stages/checkpoint/checkpoints.h), compared with writing and
+// reading the same number of plain bytes.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -17,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kTensor = 1 << 20;  // numbers in one tensor
+constexpr std::int64_t kTensor = 1 << 20;  // elements per tensor
 
-/// `millions` of weights with the two moments of Adam.
+/// `millions` of weights, each with the two moments of Adam.
 stages::TrainingState state_of(std::int64_t millions) {
   stages::TrainingState state;
   for (std::int64_t i = 0; i < millions; ++i) {
@@ -49,9 +49,9 @@ void read_bare(const fs::path& path, std::vector<char>& piece) {
 
 }  // namespace
 
-/// One argument, JSON: {"folder", "millions"}. A block is so many saves, bare writes, loads and
-/// bare reads, in turns; its answer is {"seconds": {"save", "write", "load", "read": of one},
-/// "bytes"}.
+/// One argument, JSON: {"folder", "millions"}. A block alternates the given number of saves, plain
+/// writes, loads and plain reads; its answer is {"seconds": {"save", "write", "load", "read":
+/// each}, "bytes"}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   const auto millions = options.at("millions").get<std::int64_t>();

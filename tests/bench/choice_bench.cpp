@@ -1,5 +1,5 @@
-// Steps of a tower computed in many ways, each for real, beside what the planner chooses of them
-// under some budgets.
+// Steps of a tower, actually computed in many ways, compared with the planner's choices under
+// several budgets.
 
 #include <algorithm>
 #include <memory>
@@ -21,7 +21,7 @@ namespace {
 
 using namespace stages;
 
-/// A way of computing a step: its plan, and what it takes to run it.
+/// A way to compute a step: its plan, and what is needed to run it.
 class Way {
  public:
   Way(const MemoryPolicy& policy, const runner::MemoryPlan& plan, TowerPlanning& training,
@@ -46,7 +46,7 @@ class Way {
                                                 backend)}};
   }
 
-  /// "name", "step" as the plan has it, "bytes", "predicted_seconds".
+  /// "name", "step" as in the plan, "bytes", "predicted_seconds".
   const nlohmann::json& said() const { return said_; }
   void step() { execution_.commit(execution_.compute(batch_, {7, ++number_})); }
 
@@ -63,8 +63,8 @@ class Way {
 }  // namespace
 
 /// One argument, JSON: {"threads", "batch", "layers"}. The first answer is {"ways": [{"name",
-/// "bytes", "predicted_seconds"}], "chosen": [{"budget", "way"}]}; a block is so many steps of each
-/// way, {"seconds": [of a step]}.
+/// "bytes", "predicted_seconds"}], "chosen": [{"budget", "way"}]}; a block runs the given number of
+/// steps of each way, and answers {"seconds": [per step]}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   use_threads(options.at("threads").get<int>());
@@ -74,7 +74,7 @@ int main(int, char** arguments) {
   training.options.batch_size = batch;
   training.context.asked.budget = {"plenty", std::int64_t{1} << 40};
   std::vector<std::unique_ptr<Way>> ways;
-  // A way is run once, however often it is chosen.
+  // Each way runs only once, even if it is chosen several times.
   const auto add = [&](const PlannedStep& planned) {
     for (std::size_t i = 0; i < ways.size(); ++i)
       if (ways[i]->said().at("step") == nlohmann::json(planned.plan.step)) return i;

@@ -1,4 +1,4 @@
-"""Contrastive training steps of CLIP B/32 beside open_clip, and the contrastive loss in tiles beside all at once.
+"""Contrastive training steps of CLIP B/32, compared with open_clip, and the contrastive loss in tiles, compared with the whole matrix.
 
 Rows for --only: "77 tokens", "trimmed", "77 tokens, in quarters", "77 tokens, in quarters, of itself", "loss".
 """
@@ -12,12 +12,12 @@ from sides import Program, spread, table
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-LARGEST_DIFFERENCE = 1e-3  # of the loss, between two sides that compute the same
+LARGEST_DIFFERENCE = 1e-3  # in the loss, between two sides that compute the same
 WORDS = ("oak", "river", "stone", "cloud", "harbour", "meadow", "copper", "lantern")
 
 
 def model_of(arguments):
-    """CLIP B/32 with the tokenizer that it was published with."""
+    """CLIP B/32 with its published tokenizer."""
     merges = Path(arguments.merges).resolve()
     if not merges.is_file():
         sys.exit(f"bench: there are no merges '{merges}': name bpe_simple_vocab_16e6.txt.gz by --merges")
@@ -30,7 +30,7 @@ def model_of(arguments):
 
 
 def sides_of(arguments, case, folder, both):
-    """The programs of one way of a step; those of open_clip only where they are asked for."""
+    """The programs for one way to compute a step; open_clip's only if requested."""
     options = {
         "folder": folder,
         "threads": arguments.threads,
@@ -51,7 +51,7 @@ def sides_of(arguments, case, folder, both):
 def measured(arguments, sides):
     blocks = {name: [] for name in sides}
     for turn in range(arguments.blocks + 1):
-        # The first block warms up; then each side goes first every other time.
+        # The first block warms up; then the sides take turns in going first.
         for name in sorted(sides, reverse=turn % 2 == 0):
             blocks[name].append(sides[name].block(arguments.steps if turn else 1))
     for program in sides.values():
@@ -60,7 +60,7 @@ def measured(arguments, sides):
 
 
 def difference(one, other):
-    """By how much two curves of losses lie apart, as a share of the loss; ends the benchmark where that is much."""
+    """Returns the relative difference of two loss curves; exits if it is too large."""
     most = max(abs(a - b) / abs(b) for a, b in zip(*([loss for block in blocks for loss in block["losses"]] for blocks in (one, other))))
     if most > LARGEST_DIFFERENCE:
         sys.exit(f"bench: the losses of two sides differ by {most:.1e} of the loss")
@@ -68,10 +68,10 @@ def difference(one, other):
 
 
 def steps(arguments, results):
-    """A step with captions of 77 tokens and with trimmed ones, and each side's way of embedding a batch in quarters."""
+    """A step with captions of 77 tokens and with trimmed ones, and each side's way to embed a batch in quarters."""
     rows = [("", "beside", "retort pairs/s", "spread", "its pairs/s", "spread", "time of retort / it", "from", "to", "peak MB", "its", "losses differ by")]
     whole = {"trims": False, "parts": 1}
-    # Title, the step, and what ours is compared with: open_clip, or our own step on the whole batch.
+    # Title, step, and what ours is compared with: open_clip, or our own step on the whole batch.
     cases = (
         ("77 tokens", whole, None),
         ("trimmed", {**whole, "trims": True}, None),
@@ -105,7 +105,7 @@ def steps(arguments, results):
 
 
 def loss(arguments, results):
-    """The loss alone, in tiles and as it is written."""
+    """The loss alone, in tiles and as a whole matrix."""
     if arguments.only and arguments.only != "loss":
         return
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
@@ -130,7 +130,7 @@ def loss(arguments, results):
 
 
 def clip(arguments, results):
-    """Both tables."""
+    """Prints both tables."""
     results["clip"] = {}
     steps(arguments, results)
     loss(arguments, results)

@@ -1,6 +1,6 @@
-// Contrastive training steps of a CLIP by the real stages, in blocks: what is measured is all that
-// a step of train.contrastive does, reading the batch included. The images lie in memory; each pair
-// has a caption of its own.
+// Contrastive training steps of CLIP with the real stages, in blocks. Measures everything that a
+// step of train.contrastive does, including reading the batch. The images are in memory; each pair
+// has its own caption.
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// `batch` random images with their captions, again and again.
+/// `batch` random images with their captions, repeated.
 class RepeatedPairs final : public stages::Dataset {
  public:
   RepeatedPairs(std::int64_t size, std::int64_t side, const std::vector<std::string>& captions)
@@ -39,7 +39,7 @@ class RepeatedPairs final : public stages::Dataset {
   }
   std::string sample_name(std::int64_t index) const override { return std::to_string(index); }
   stages::LoaderOptions loader() const override { return {}; }
-  /// As they are stored, so that each batch has each pair once.
+  /// In stored order, so that each batch contains each pair once.
   stages::SampleOrder epoch_order(std::uint64_t, std::int64_t) const override {
     return stages::sequential_order(size_);
   }
@@ -53,11 +53,11 @@ class RepeatedPairs final : public stages::Dataset {
 
 }  // namespace
 
-/// One argument, JSON: {"folder": where the weights that the training begins with and its pairs are
-/// left for the peer, "threads", "image_size", "captions": one for each pair of a batch, "trims":
-/// the padding that captions share, "parts": how many a batch is cut into; more than 1 means two
-/// passes, "steps": more than will be asked for, "optimizer": {}, "model": {}}. The first answer
-/// has "tokens", those of the longest caption.
+/// One argument, JSON: {"folder": where the initial weights and the pairs are written for the peer,
+/// "threads", "image_size", "captions": one for each pair of a batch, "trims": whether captions are
+/// trimmed to the longest, "parts": how many parts a batch is split into; more than 1 means two
+/// passes, "steps": more than will be requested, "optimizer": {}, "model": {}}. The first answer
+/// has "tokens", the length of the longest caption.
 int main(int, char** arguments) {
   const WorkerMemory memory;
   const auto options = Json::parse(arguments[1]);

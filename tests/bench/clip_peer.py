@@ -1,4 +1,4 @@
-"""The peer of clip_bench: the same CLIP, weights, pairs and optimizer in open_clip, as its own training loop does it."""
+"""The peer of clip_bench: the same CLIP, weights, pairs and optimizer in open_clip, in open_clip's own training loop."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ OTHERS = {
 
 
 def renamed(weights):
-    """The weights of ours by the names of open_clip, where queries, keys and values are one matrix."""
+    """Our weights under open_clip's names, where queries, keys and values are one matrix."""
     named = {"visual.proj": weights.pop("visual_projection.weight").T, "text_projection": weights.pop("text_projection.weight").T}
     for name, value in weights.items():
         module, _, last = name.rpartition(".")
@@ -79,7 +79,7 @@ def whole_batch(network, loss_of, images, tokens):
 
 
 def in_parts(network, loss_of, images, tokens, parts):
-    """open_clip's --accum-freq: all embeddings without a graph, then each part's again with one, in the whole loss."""
+    """open_clip's --accum-freq: all embeddings without a graph, then each part again with one, in the loss of the whole batch."""
     cut = list(zip(images.chunk(parts), tokens.chunk(parts)))
     with torch.no_grad():
         cached = [network(*part)[:2] for part in cut]
@@ -105,7 +105,7 @@ def main():
         losses, seconds = [], []
         for _ in range(block):
             began = time.perf_counter()
-            images = torch.stack(pairs["images"].unbind())  # as a loader joins them
+            images = torch.stack(pairs["images"].unbind())  # as a data loader collates them
             optimizer.zero_grad()
             if options["parts"] > 1:
                 losses.append(in_parts(network, loss_of, images, pairs["tokens"], options["parts"]))

@@ -1,6 +1,6 @@
-"""Runs benchmarks beside their peers, in turns of short blocks, so that whatever else the machine does hits both.
+"""Runs benchmarks against their peers in alternating short blocks, so that other load on the machine affects both.
 
-Prints medians, the ratio of the medians to that of the peer, and how far single blocks lie apart. scripts/bench calls it.
+Prints medians, their ratio to the peer's, and the spread of single blocks. Called by scripts/bench.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def startup(arguments, results):
 
 
 def compose(arguments, results):
-    """Whole processes of Retort and Hydra over one tree of config files."""
+    """Whole processes of Retort and Hydra on the same tree of config files."""
     tree = Path(arguments.configs).resolve()
     if not tree.is_dir():
         sys.exit(f"bench: there is no folder of configs '{tree}': name one by --configs")
@@ -92,7 +92,7 @@ def compose(arguments, results):
 
 
 def sweep(arguments, results):
-    """Sweeps of trials that do nothing: what the runner itself takes, without its workers, beside Hydra's basic launcher."""
+    """Sweeps of trials that do nothing, compared with Hydra's basic launcher: the time of the runner itself, without workers."""
     jobs, tree = 1000, Path(arguments.configs).resolve()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -109,7 +109,7 @@ def sweep(arguments, results):
 
         (home / "noop.yaml").write_text("schema: 1\ndevice: cpu\ndata: {kind: data.image_folder, root: photos}\n")
         ours = [str(home / "bin/retort"), "sweep"]
-        # What a worker is sent is part of its own time: a shell reads it byte by byte.
+        # The time to send a request to the worker counts too: a shell reads it byte by byte.
         write_worker(f"read -r request; printf '%s\\n' \"$request\" >>{home}/requests")
         subprocess.run([*ours, "noop.yaml", "seed=0", "sweep.dir=first", "-q"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         write_worker("read -r request")
@@ -133,7 +133,7 @@ def sweep(arguments, results):
 
 
 def preprocess(arguments, results):
-    """Image files to normalised tensors on one core."""
+    """Image files to normalized tensors on one core."""
     root = Path(arguments.images)
     if not root.is_dir():
         sys.exit(f"bench: there is no folder of images '{root}': name one by --images")
@@ -167,7 +167,7 @@ def preprocess(arguments, results):
 
 
 def fundus(arguments, results):
-    """Preprocessing of photographs of the retina on one core."""
+    """Preprocessing of retina images on one core."""
     with tempfile.TemporaryDirectory() as folder:
         options = {"size": 1024, "folder": folder, "images": 10}
         programs = {
@@ -192,7 +192,7 @@ def fundus(arguments, results):
 
 
 def step_options(arguments, folder, recompute=False):
-    """What both sides of a training step of CLIP B/32 are told."""
+    """The options of both sides for a training step of CLIP B/32."""
     model = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12, "patch_size": 32}
     if arguments.tiny:
         model.update(hidden_size=128, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4)
@@ -219,7 +219,7 @@ def train_step(arguments, results):
         sides = {"retort": ours, "Python": peer}
         blocks = {name: [] for name in sides}
         for turn in range(arguments.blocks + 1):
-            # The first block warms up; then each side goes first every other time.
+            # The first block warms up; then the sides take turns in going first.
             for name in sorted(sides, reverse=turn % 2 == 0):
                 blocks[name].append(sides[name].block(arguments.steps if turn else 2))
         for program in sides.values():
@@ -259,7 +259,7 @@ def episodes(arguments, results):
         sides["Python"] = Program([sys.executable, str(HERE / "episode_peer.py")], options, threads)
         blocks = {name: [] for name in sides}
         for turn in range(arguments.blocks + 1):
-            # The first block warms up; then each side goes first every other time.
+            # The first block warms up; then the sides take turns in going first.
             for name in sorted(sides, reverse=turn % 2 == 0):
                 blocks[name].append(sides[name].block(arguments.steps if turn else 2))
         for program in sides.values():
@@ -281,14 +281,14 @@ def episodes(arguments, results):
 
 
 def recompute(arguments, results):
-    """The same step with each block's activations computed again, against torch.utils.checkpoint in Python."""
+    """The same step with activation checkpointing, compared with torch.utils.checkpoint in Python."""
     size = "4 layers of width 128" if arguments.tiny else "CLIP B/32"
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
     commands = {"retort": [str(ROOT / "build/bin/train_step_bench")], "Python": [sys.executable, str(HERE / "train_step.py")]}
     sides, folders = {}, []
     for name, command in commands.items():
         for again in (False, True):
-            # Every peer begins with the weights that the program of ours before it has left.
+            # Every peer starts from the weights that our program before it wrote.
             if name == "retort":
                 folders.append(tempfile.TemporaryDirectory())
             options = step_options(arguments, folders[again].name, again)
@@ -320,7 +320,7 @@ def recompute(arguments, results):
 
 
 def optimizer(arguments, results):
-    """Updates of all weights of CLIP B/32's vision tower, against torch.optim on the same LibTorch."""
+    """Updates of all weights of CLIP B/32's vision tower, compared with torch.optim on the same LibTorch."""
     width, layers = (128, 4) if arguments.tiny else (768, 12)
     layer = [width * width, width] * 4 + [4 * width * width, 4 * width, 4 * width * width, width] + [width] * 4
     sizes = [width, width * 3 * 32 * 32, 50 * width] + [width] * 2 + layer * layers + [width] * 2
@@ -339,7 +339,7 @@ def optimizer(arguments, results):
         }
         blocks = {name: [] for name in sides}
         for turn in range(arguments.blocks + 1):
-            # The first block warms up; then the order turns round every time.
+            # The first block warms up; then the order alternates.
             for name in sorted(sides, reverse=turn % 2 == 0):
                 blocks[name].append(sides[name].block(arguments.steps))
         for program in sides.values():
@@ -360,7 +360,7 @@ def optimizer(arguments, results):
 
 
 def layout(arguments, results):
-    """Networks in either memory layout, and what the rule of `layout: auto` says of them."""
+    """Networks in both memory layouts, and the layout that the rule of `layout: auto` chooses."""
     options = {"threads": arguments.threads, "batch": arguments.batch}
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
     program = Program([str(ROOT / "build/bin/layout_bench")], options, threads)
@@ -384,7 +384,7 @@ def layout(arguments, results):
 
 
 def choice(arguments, results):
-    """What the planner chooses under a budget beside the quickest of all ways that fit it, each of which is run."""
+    """The planner's choice under a budget, compared with the fastest way that fits; every way is run."""
     options = {"threads": arguments.threads, "batch": arguments.batch, "layers": 6}
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
     program = Program([str(ROOT / "build/bin/choice_bench")], options, threads)
@@ -399,7 +399,7 @@ def choice(arguments, results):
     for one in chosen:
         fits = [way for way in range(len(ways)) if ways[way]["bytes"] <= one["budget"]]
         best = min(fits, key=lambda way: seconds[way])
-        ratios.append(statistics.median(block[one["way"]] / block[best] for block in blocks))  # of the same turn
+        ratios.append(statistics.median(block[one["way"]] / block[best] for block in blocks))  # in the same turn
         rows.append((f"{one['budget'] / 2**20:.1f}", ways[one["way"]]["name"], f"{1000 * seconds[one['way']]:.1f}", ways[best]["name"], f"{1000 * seconds[best]:.1f}", f"{ratios[-1]:.3f}"))
     table(rows)
     print(f"  chosen / quickest: median {statistics.median(ratios):.3f}, worst {max(ratios):.3f}; the aims are 1.05 and 1.2")
@@ -407,7 +407,7 @@ def choice(arguments, results):
 
 
 def dropout(arguments, results):
-    """Dropout by counter beside torch's, which keeps its mask."""
+    """Counter-based dropout, compared with torch's, which keeps its mask."""
     options = {"threads": arguments.threads, "batch": arguments.batch}
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
     program = Program([str(ROOT / "build/bin/dropout_bench")], options, threads)
@@ -431,7 +431,7 @@ def dropout(arguments, results):
 
 
 def budget(arguments, results):
-    """A training step on the pool of the CPU under a budget, beside malloc as it is and malloc that returns each large block to the kernel."""
+    """A training step on the CPU pool under a budget, compared with malloc by default and with returning each large block to the kernel."""
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
     program = Program([str(ROOT / "build/bin/budget_bench")], {"threads": arguments.threads, "batch": arguments.batch}, threads)
     program.block(1)
@@ -449,7 +449,7 @@ def budget(arguments, results):
 
 
 def checkpoint(arguments, results):
-    """Saving and loading a training's state beside writing and reading as many bare bytes; what is read was just written."""
+    """Saving and loading a training state, compared with writing and reading as many plain bytes; files were just written."""
     millions = 4 if arguments.tiny else 88
     with tempfile.TemporaryDirectory(dir=".") as folder:
         program = Program([str(ROOT / "build/bin/checkpoint_bench")], {"folder": str(Path(folder).resolve()), "millions": millions})
@@ -468,7 +468,7 @@ def checkpoint(arguments, results):
 
 
 def weights(arguments, results):
-    """Reading saved weights with their checksums, beside the libraries that write them; the files were just written."""
+    """Reading saved weights with their checksums, compared with the libraries that write them; the files were just written."""
     tower = {"width": 128, "layers": 4, "patch": 32} if arguments.tiny else {"width": 1024, "layers": 24, "patch": 14}
     with tempfile.TemporaryDirectory(dir=".") as folder:
         peer = Program([sys.executable, str(HERE / "weights.py")], {"folder": str(Path(folder).resolve()), "tower": tower})
@@ -493,7 +493,7 @@ def weights(arguments, results):
 
 
 def memory(arguments, results):
-    """The peak of a training as a dry run predicts it, beside the allocator's and the process' own, each in a fresh process."""
+    """The peak memory of training: predicted by a dry run, counted by the allocator, and of the process, each in a fresh process."""
     tower = {"width": 96, "heads": 3, "layers": 2, "patch": 32, "image_size": 96} if arguments.tiny else {"width": 768, "heads": 12, "layers": 12, "patch": 16, "image_size": 224}
     plain = {"steps": 2, "batch": 8, "micro_batch": 0, "two_pass": False, "lora": False}
     ways = {"batch 8": {}, "batch 2": {"batch": 2}, "micro-batches of 2": {"micro_batch": 2}, "two passes, of 2": {"micro_batch": 2, "two_pass": True}, "adapters": {"lora": True}}

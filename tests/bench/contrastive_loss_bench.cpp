@@ -1,6 +1,5 @@
-// The contrastive loss in tiles (stages/contrastive/contrastive_loss.h) beside the one that is
-// written with all similarities at once and differentiated by autograd: forward and backward of the
-// loss alone.
+// The contrastive loss in tiles (stages/contrastive/contrastive_loss.h), compared with computing
+// all similarities at once with autograd: forward and backward of the loss alone.
 
 #include <torch/autograd.h>
 #include <torch/types.h>
@@ -12,9 +11,9 @@
 
 namespace {
 
-constexpr std::int64_t kWidth = 512;  // of CLIP B/32's common space
+constexpr std::int64_t kWidth = 512;  // of CLIP B/32's shared embedding space
 
-/// What the loss is of; leaves.
+/// The inputs of the loss, as leaf tensors.
 struct Pairs {
   at::Tensor images, texts, logit_scale;
 };
@@ -39,7 +38,7 @@ at::Tensor in_tiles(const Pairs& pairs) {
                                   stages::contrastive_tile(pairs.images));
 }
 
-/// One forward and backward, alone.
+/// One forward and backward pass of the loss alone.
 nlohmann::json measured(const Loss& loss, const Pairs& pairs) {
   const stages::CountingAllocator counter;
   double value = 0, of_gradient = 0;
@@ -58,9 +57,9 @@ nlohmann::json measured(const Loss& loss, const Pairs& pairs) {
 
 }  // namespace
 
-/// One argument, JSON: {"threads", "pairs": [how many]}. A block is so many turns of each number
-/// through either loss; its answer is {number: {"tiles" or "at once": [{"seconds", "peak", "loss",
-/// "gradient": the norm of the images']}}}.
+/// One argument, JSON: {"threads", "pairs": [numbers of pairs]}. A block runs both losses with each
+/// number of pairs, the given number of times; its answer is {number: {"tiles" or "at once":
+/// [{"seconds", "peak", "loss", "gradient": the norm for the images}]}}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   stages::use_threads(options.at("threads").get<int>());

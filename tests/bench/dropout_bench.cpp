@@ -1,5 +1,5 @@
-// Dropout by counter (stages/random/dropout.h) beside torch's own: forward and backward of the
-// layer alone.
+// Counter-based dropout (stages/random/dropout.h), compared with torch's: forward and backward of
+// the layer alone.
 
 #include <numeric>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kProbability = 0.1;
 
-/// An input, as wide as those of a CLIP B/32 block.
+/// An input as wide as those of a CLIP B/32 block.
 struct Input {
   std::string name;
   at::Tensor x;
@@ -23,7 +23,7 @@ struct Input {
 
 using Layer = std::function<at::Tensor(const at::Tensor&)>;
 
-/// Forward and backward; the bytes that lie between them for the backward beside the result itself.
+/// Forward and backward; returns the bytes kept for the backward pass in addition to the result.
 std::int64_t step(const Layer& layer, const at::Tensor& x) {
   const stages::CountingAllocator counter;
   const at::Tensor y = layer(x);
@@ -34,9 +34,9 @@ std::int64_t step(const Layer& layer, const at::Tensor& x) {
 
 }  // namespace
 
-/// One argument, JSON: {"threads", "batch"}. A block is so many steps of each input through either
-/// layer; its answer is
-/// {"seconds": {input: {layer: of a step}}, "saved_bytes": {input: {layer: n}}}.
+/// One argument, JSON: {"threads", "batch"}. A block runs the given number of steps of each input
+/// through each layer; its answer is {"seconds": {input: {layer: per step}}, "saved_bytes": {input:
+/// {layer: n}}}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   stages::use_threads(options.at("threads").get<int>());

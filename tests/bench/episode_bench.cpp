@@ -1,5 +1,5 @@
-// Training steps on episodes by the real stages, in blocks: what is measured is all that a step of
-// train.episodic does, reading the episode included. The images lie in memory.
+// Training steps on episodes with the real stages, in blocks. Measures everything that a step of
+// train.episodic does, including reading the episode. The images are in memory.
 
 #include <torch/types.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Random images of classes.
+/// Random images, divided into classes.
 class ClassImages final : public stages::Dataset {
  public:
   ClassImages(std::int64_t classes, std::int64_t per_class, std::int64_t side)
@@ -51,9 +51,9 @@ class ClassImages final : public stages::Dataset {
 
 }  // namespace
 
-/// One argument, JSON: {"folder": where the weights that the training begins with and its first
-/// episodes are left for the peer, "episodes": how many of these, "threads", "ways", "shots",
-/// "queries", "image_size", "steps": more than will be asked for, "optimizer": {}}.
+/// One argument, JSON: {"folder": where the initial weights and the first episodes are written for
+/// the peer, "episodes": their number, "threads", "ways", "shots", "queries", "image_size",
+/// "steps": more than will be requested, "optimizer": {}}.
 int main(int, char** arguments) {
   const WorkerMemory memory;
   const auto options = Json::parse(arguments[1]);

@@ -1,4 +1,4 @@
-"""The peer of episode_bench: a training step on an episode as users of PyTorch write it, by its defaults, contiguous."""
+"""The peer of episode_bench: a training step on an episode as PyTorch users write it, with default settings and contiguous layout."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ class ConvolutionBlock(nn.Module):
 
 
 class FewShot(nn.Module):
-    """Four blocks of convolutions, and the cosine transformer of Nguyen and others, with the names of ours."""
+    """Four convolution blocks, and the cosine transformer of Nguyen and others, with our names."""
 
     def __init__(self, ways, shots, features, heads=8, head_width=64, inner=512):
         super().__init__()
@@ -53,7 +53,7 @@ class FewShot(nn.Module):
     )
 
     def load(self, weights):
-        """Takes over the weights of ours: all that are trained."""
+        """Copies all trained weights from ours."""
         named = {}
         for name, value in weights.items():
             mine = next(b + name[len(a):] for a, b in self.NAMES if name.startswith(a))
@@ -95,7 +95,7 @@ def main():
         losses, seconds = [], []
         for _ in range(block):
             began = time.perf_counter()
-            images = torch.stack(episodes[f"episode{step % len(episodes)}"].unbind())  # as a loader joins them
+            images = torch.stack(episodes[f"episode{step % len(episodes)}"].unbind())  # as a data loader collates them
             loss = functional.cross_entropy(network(images), labels)
             optimizer.zero_grad()
             loss.backward()

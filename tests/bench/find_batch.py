@@ -1,5 +1,5 @@
-"""Tools that look for a batch that fits a budget, each on the network and the data of peers_bench: the errors for want
-of memory until the training runs, and what its first step then computes."""
+"""Tools that look for a batch that fits a budget, each on the network and the data of peers_bench: the number of out-of-memory
+errors until training runs, and the gradient of its first step."""
 
 import copy
 import ctypes
@@ -17,11 +17,11 @@ from torch.nn import functional
 from train_step import Classifier, read_safetensors
 
 STEPS = 3
-LEAST = 1e-3  # of the whole gradient: a parameter's is compared with that at least
+LEAST = 1e-3  # of the whole gradient's norm: a lower bound for the norm that a parameter's error is divided by
 
 
 class Training:
-    """One training under a budget. Its tool calls first_step_is_done()."""
+    """Training under a budget. The tool calls first_step_is_done()."""
 
     def __init__(self, options):
         self.wanted = options["batch"]
@@ -62,7 +62,7 @@ def lightning(mode):
             super().__init__()
             self.training_of = training
             self.network = training.network()
-            self.batch_size = 2  # where the tool begins by default
+            self.batch_size = 2  # the tool's default
             self.is_found = False
 
         def training_step(self, batch, _):
@@ -115,8 +115,8 @@ def accelerate(training):
 
 
 def composer(training):
-    """Composer's device_train_microbatch_size="auto", restated: on an error for want of memory the parts of the batch are
-    halved, and the batch is begun again. Its own code asks for CUDA's error, and for another version of torch."""
+    """Composer's device_train_microbatch_size="auto", reimplemented: after an out-of-memory error, the parts of the batch are
+    halved, and the batch is started again. Its own code needs CUDA's error, and another version of torch."""
     network = training.network()
     optimizer = training.optimizer(network)
 
@@ -149,7 +149,7 @@ TOOLS = {"Lightning, power": lightning("power"), "Lightning, binsearch": lightni
 
 
 def gradient(training, batch, part):
-    """Of the first step in float64, by parameter."""
+    """The gradient of the first step in float64, by parameter."""
     network = training.network().double()
     images, labels = training.rows(0, batch)
     for rows, own in zip(images.double().split(part), labels.split(part)):
@@ -174,7 +174,7 @@ def main():
     answer = {"failed": "", "processor": torch.backends.cpu.get_cpu_capability()}
     batch = part = 0
     output = os.dup(1)
-    os.dup2(2, 1)  # tools write to it
+    os.dup2(2, 1)  # tools print to it
     try:
         run = TOOLS[options["tool"]](training)
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The peer of fundus_bench: the same steps on the same photographs, by OpenCV and NumPy in Python, on one thread."""
+"""The peer of fundus_bench: the same steps on the same images, with OpenCV and NumPy in Python, on one thread."""
 
 import json
 import sys

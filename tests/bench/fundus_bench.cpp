@@ -1,5 +1,4 @@
-// Preprocessing of drawn photographs of the retina at their full size, on one thread: no files are
-// read.
+// Preprocessing of generated full-size retina images on one thread, without reading files.
 
 #include <fstream>
 #include <numeric>
@@ -11,7 +10,7 @@
 #include "stages/retina/retina.h"
 #include "tests/bench/blocks.h"
 
-/// One argument, JSON: {"size": pixels, "folder": where photographs are written as raw RGB bytes,
+/// One argument, JSON: {"size": pixels, "folder": where images are written as raw RGB bytes,
 /// "images": how many}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
@@ -41,7 +40,7 @@ int main(int, char** arguments) {
   while (next_block()) {
     nlohmann::json seconds;
     for (const auto& [name, step] : steps) {
-      const stages::Preprocessing& used = step;  // clang 14 captures no name of a binding
+      const stages::Preprocessing& used = step;  // clang 14 cannot capture a structured binding
       seconds[name] = seconds_of([&] {
         for (const stages::Image& image : images)
           static_cast<void>(stages::preprocessed(image, used));

@@ -1,4 +1,4 @@
-"""What a step takes in PyTorch on this GPU, as its users write it: CLIP's vision tower of transformers under a linear layer.
+"""The time and memory of a step in PyTorch on this GPU, as PyTorch users write it: a CLIP vision tower with a linear layer.
 
     gpu_peer.py clip_vit_b16 [bf16] [compile]
 """

@@ -1,4 +1,4 @@
-"""A network of Python, trained by the worker that Python hosts and by a loop in Python."""
+"""A Python network, trained by the worker with a Python host and by a training loop in Python."""
 
 import json
 import os
@@ -56,7 +56,7 @@ CASES = {"resnet18, 8 images of 128": ("resnet18", 128, 8), "two convolutions, 1
 
 
 def hosted_steps(folder, network, side, batch, environment):
-    """Seconds between the records of two steps of the second epoch, whose images are in memory."""
+    """Returns the seconds between the records of two steps in the second epoch, whose images are in memory."""
     run = Path(tempfile.mkdtemp(dir=folder))
     (folder / "recipe.yaml").write_text(RECIPE.format(network=network, side=side, batch=batch))
     command = [str(ROOT / "build/bin/retort"), "run", "recipe.yaml", f"run.dir={run}", f"python={sys.executable}", "-q", "--no-reuse"]
@@ -72,7 +72,7 @@ def python_steps(folder, network, side, batch, environment):
 
 
 def loop(network, side, batch):
-    """The peer: what most people write."""
+    """The peer: a typical training loop."""
     import torch
 
     sys.path.insert(0, os.getcwd())

@@ -1,4 +1,4 @@
-"""A Hydra application that does nothing: what `retort config show`, `sweep` and completion are measured against."""
+"""A Hydra application that does nothing, as the peer of `retort config show`, `sweep` and completion."""
 
 import hydra
 

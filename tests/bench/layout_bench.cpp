@@ -1,4 +1,4 @@
-// Forward and backward of small networks with their weights and images in either layout, in turns.
+// Forward and backward passes of small networks in both memory layouts, alternating.
 
 #include <torch/autograd.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Network = torch::nn::SequentialImpl;
 
-/// One network in one layout.
+/// One network in one memory layout.
 struct Subject {
   std::string name;
   stages::Layout layout;
@@ -51,9 +51,9 @@ std::vector<Subject> subjects(std::int64_t batch) {
 
 }  // namespace
 
-/// One argument, JSON: {"threads", "batch"}. A block is so many steps of each network in each
-/// layout; its answer is
-/// {"seconds": {network: {layout: of a step}}}, the first answer {"rule": {network: layout}}.
+/// One argument, JSON: {"threads", "batch"}. A block runs the given number of steps of each network
+/// in each layout; its answer is {"seconds": {network: {layout: per step}}}; the first answer is
+/// {"rule": {network: layout}}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   stages::use_threads(options.at("threads").get<int>());

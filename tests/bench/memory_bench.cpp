@@ -1,6 +1,6 @@
-// What a training of a tower takes at its peak: as a dry run predicts it, as the allocator of
-// tensors counts it, as the pool reserves it, and as the operating system sees the process, which
-// must be a fresh one.
+// The peak memory of training a tower: as predicted by a dry run, as counted by the tensor
+// allocator, as reserved by the pool, and as seen by the operating system, which needs a fresh
+// process.
 
 #include <fstream>
 #include <iostream>
@@ -54,14 +54,14 @@ std::int64_t reserved(const TowerTraining& training, int steps) {
   return pool.peak_reserved();
 }
 
-/// By how much the process grew at most; what the kernels set up once is there before.
+/// The peak growth of the process; what kernels allocate once is allocated before.
 std::int64_t resident(const TowerTraining& training, int steps) {
   TowerTraining small = training;
   small.batch = small.layers = 1;
   small.micro_batch = 0;
   run_on(at::kCPU, small, 1);
   const stages::CpuPool pool;
-  std::ofstream("/proc/self/clear_refs") << "5";  // the high-water mark is reset
+  std::ofstream("/proc/self/clear_refs") << "5";  // resets the high-water mark
   const std::int64_t before = stages::kilobytes_field("/proc/self/status", "VmRSS");
   run_on(at::kCPU, training, steps);
   return stages::kilobytes_field("/proc/self/status", "VmHWM") - before;

@@ -1,4 +1,4 @@
-"""The peer of optimizer_bench: the same parameters and gradients under torch.optim, fused or by foreach."""
+"""The peer of optimizer_bench: the same parameters and gradients with torch.optim, fused or foreach."""
 
 import json
 import sys

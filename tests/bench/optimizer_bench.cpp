@@ -1,4 +1,4 @@
-// Optimizer steps in blocks, with the clipping that the trainer does before them.
+// Optimizer steps in blocks, including the clipping that the trainer does first.
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -11,7 +11,7 @@
 
 namespace {
 
-/// The same in optimizer.py, to the bit: both count on LibTorch's sine.
+/// Bit for bit the same as in optimizer.py, since both use LibTorch's sine.
 at::Tensor wave(std::int64_t size, double phase, double height) {
   return (torch::arange(size, torch::kDouble) * 0.37 + phase).sin().mul(height).to(torch::kFloat);
 }

@@ -1,4 +1,4 @@
-"""Retort under a budget that the whole batch does not fit, beside tools that look for a batch that does."""
+"""Retort under a budget that the whole batch does not fit, compared with tools that look for a batch that does."""
 
 import json
 import os
@@ -15,7 +15,7 @@ ROOT = HERE.parent.parent
 README = ROOT / "experiments/oom_claims/README.md"
 BEGIN, END = "<!-- peers: begin -->\n", "<!-- peers: end -->\n"
 TOOLS = ("retort", "Lightning, power", "Lightning, binsearch", "accelerate", "Composer's rule")
-SHARES = (0.5, 0.2)  # of what lies between the least that any way needs and the whole batch
+SHARES = (0.5, 0.2)  # of the difference between the needs of the whole batch and of the smallest way
 
 
 def answer_of(command, options, threads):
@@ -58,7 +58,7 @@ def markdown(rows):
 
 
 def peers(arguments, results):
-    """What it costs to begin a training that does not fit as it is written."""
+    """The cost of starting a training run that does not fit as written."""
     runs = min(arguments.blocks, 3)
     batch = 16 if arguments.tiny else 32
     model = {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 4, "patch_size": 8}

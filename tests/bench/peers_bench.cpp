@@ -1,6 +1,6 @@
-// A training under a budget that its whole batch does not fit: from the plan to the first step, and
-// what that step computes. Tools of others that look for a batch that fits do the same in
-// find_batch.py.
+// Training under a budget that the whole batch does not fit: from the plan to the first step, and
+// the gradient of that step. find_batch.py does the same with other tools, which look for a batch
+// that fits.
 
 #include <filesystem>
 #include <memory>
@@ -22,7 +22,7 @@ namespace {
 
 using namespace stages;
 
-constexpr std::int64_t kBatches = 4;  // of the data
+constexpr std::int64_t kBatches = 4;  // in the dataset
 constexpr int kSteps = 3;
 
 ClipVisionConfig config_of(const nlohmann::json& model) {
@@ -53,8 +53,8 @@ class PeersBench {
     labels_ = torch::arange(kBatches * batch_).remainder(classes);
   }
 
-  /// Leaves the weights and the data for the peers, and says what the whole batch and the least of
-  /// all ways need.
+  /// Writes the weights and the data for the peers, and prints the needs of the whole batch and of
+  /// the smallest way.
   nlohmann::json prepare(const std::filesystem::path& folder) {
     const auto network = model_.build(description_, 1);
     NamedTensors weights;
@@ -119,8 +119,8 @@ class PeersBench {
                   {"label", labels_.narrow(0, 0, batch_).clone()}},
                  batch_);
   }
-  /// Of the gradient of the first step in float64, against that of the whole batch at once: the
-  /// worst parameter's.
+  /// The error of the first step's gradient in float64, relative to the gradient of the whole batch
+  /// at once: the largest of any parameter.
   double error_of(const StepPlan& plan) const {
     const auto network = model_.build(description_, 1);
     network->to(torch::kDouble);
@@ -144,8 +144,8 @@ class PeersBench {
 }  // namespace
 
 /// One argument, JSON: {"folder", "threads", "batch", "image_size", "classes", "model": {},
-/// "budget": in bytes}. Without a budget it leaves weights and data in the folder, and answers
-/// {"whole", "least"}: bytes.
+/// "budget": bytes}. Without a budget, writes weights and data to the folder, and answers {"whole",
+/// "least"}: bytes.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   use_threads(options.at("threads").get<int>());

@@ -1,7 +1,7 @@
-"""What shipped recipes are planned to take on this machine's CPU, compared with what their trainings take.
+"""Planned memory of the shipped recipes on this machine's CPU, compared with the memory that training uses.
 
-The promise: a plan is never below what is counted, on any processor and with any number of threads, and above it by at most 5 % in
-the median over the recipes' networks, and by 35 % at worst.
+The promise: a plan is never below the counted bytes, on any processor and with any number of threads, and exceeds them by at most 5 % in
+the median over the recipes' networks, and by at most 35 %.
 """
 
 import json
@@ -16,7 +16,7 @@ from sides import table
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEDIAN, WORST = 1.05, 1.35
 THREADS = 2
-# Of a network of each kind also other threads, and kernels of other processors.
+# For one network of each kind, also other numbers of threads and the kernels of other processors.
 OTHER_THREADS = (1, 3)
 PROCESSORS = {"SSE4.1": {"ONEDNN_MAX_CPU_ISA": "SSE41"}, "AVX2": {"ONEDNN_MAX_CPU_ISA": "AVX2"}, "torch without vectors": {"ATEN_CPU_CAPABILITY": "default"}}
 FEW = ("tiny", "SE-ResNeXt-50", "MobileNetV2", "Conv4")
@@ -29,7 +29,7 @@ DATA = {
 
 
 def networks(place, merges):
-    """Command lines by network, with the images' size of the recipe and a batch that 8 GB and a minute allow."""
+    """Command lines by network, with the recipe's image size and a batch that fits into 8 GB and a minute."""
     photos = f"data.root={place}/photos"
     graded = f"diabetic_retinopathy method=multi_class data.root={place}/retinas model.weights=null train.batch_size=16"
     episodes = f"fsct data.root={place}/episodes"
@@ -57,8 +57,8 @@ def networks(place, merges):
 
 
 def trained(line, folder, environment):
-    """What a training was planned to need, of that what its kernels may take, and what was reserved for it, in bytes."""
-    # Two steps. No images are read ahead or kept: how many there are when memory is short of most is chance.
+    """Returns in bytes what training was planned to need, the part of it for kernels, and what was reserved."""
+    # Two steps. Images are neither prefetched nor cached: how many are in memory at the peak would be random.
     options = ["data.loader.workers=0", "data.cache_mib=0", "device=cpu", "--smoke", "--no-reuse", "-q", f"run.dir={folder}"]
     subprocess.run([ROOT / "build/bin/retort", "run", *line.split(), *options], cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
     plan = json.loads((folder / "nodes/train/plan.json").read_text())
@@ -88,9 +88,9 @@ def plans(arguments, results):
             results["plans"][title] = one
             ratios.append(one["planned"] / one["counted"])
             rows.append((title, f"{one['planned'] / 1e6:.1f}", f"{one['scratch'] / 1e6:.1f}", f"{one['counted'] / 1e6:.1f}", f"{ratios[-1]:.3f}"))
-    print("\nWhat trainings of the recipes' networks were planned to need, and took")
+    print("\nPlanned and used memory of the recipes' networks")
     table(rows)
     median = statistics.median(ratios)
     print(f"  planned / counted: least {min(ratios):.3f} (1 at least), median {median:.3f} ({MEDIAN} at most), worst {max(ratios):.3f} ({WORST} at most)")
     if min(ratios) < 1 or median > MEDIAN or max(ratios) > WORST:
-        print("  This is not what is promised.")
+        print("  This breaks the promise.")

@@ -1,4 +1,4 @@
-// From image files to normalised tensors, on one thread; and libjpeg-turbo's bare decode of the
+// From image files to normalized tensors on one thread, and libjpeg-turbo's plain decoding of the
 // same files.
 
 #include <cstdio>
@@ -16,8 +16,8 @@ namespace {
 
 using stages::ImageDataset;
 
-/// Decodes a JPEG to RGB as libjpeg-turbo does by default into what `pixels_of(width, height)`
-/// gives, and does nothing with it.
+/// Decodes a JPEG to RGB with libjpeg-turbo's defaults into the buffer returned by
+/// `pixels_of(width, height)`, and does nothing with it.
 void decode_and_forget(const std::filesystem::path& path, const auto& pixels_of) {
   const std::vector<std::uint8_t> file = stages::read_image_file(path);
   jpeg_decompress_struct info{};

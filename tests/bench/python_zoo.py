@@ -1,10 +1,10 @@
-"""Trains the smallest architecture of each family of timm, made by Python in a worker of retort.
+"""Trains the smallest architecture of each timm family, created by Python in a Retort worker.
 
     python_zoo.py RETORT [--device cuda:0] [--jobs N] [--out FOLDER] [--only FAMILY ...] [--planned]
 
-This Python needs torch of the worker's version, and timm. For each family: a plan, two epochs of one step of four images,
-the same in Python alone from the same weights and batches, and a run that is killed after its first step and resumed;
-with --planned the first of these alone.
+This Python needs torch in the worker's version, and timm. For each family: a plan; two epochs of one step with four images;
+the same in plain Python from the same weights and batches; and a run that is killed after its first step and resumed.
+--planned only plans and trains once, and compares nothing.
 """
 
 import argparse
@@ -35,7 +35,7 @@ import torch
 
 def make(name, num_classes):
     network = timm.create_model(name, num_classes=num_classes)
-    for module in network.modules():  # masks of dropout are Retort's own
+    for module in network.modules():  # Retort uses its own dropout masks
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
         elif hasattr(module, "drop_prob"):
@@ -92,7 +92,7 @@ def smallest():
 
 
 def write_photos(folder, side):
-    """Four photographs of two classes; a pixel's red says the class."""
+    """Writes four images of two classes; the red channel encodes the class."""
     if folder.exists():
         return
     generator = torch.Generator().manual_seed(side)
@@ -124,7 +124,7 @@ class Trial:
         return load_file(checkpoints / (checkpoints / "latest").read_text().strip() / "model.safetensors")
 
     def in_python(self):
-        """The weights after the same steps in a Python that knows nothing of retort."""
+        """Returns the weights after the same steps in plain Python, without retort."""
         environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
         command = [sys.executable, __file__, "--replay", self.device, self.name]
         subprocess.run(command, cwd=self.folder, env=dict(environment, OMP_NUM_THREADS="1"), check=True)
@@ -152,7 +152,7 @@ class Trial:
 
 
 def replay(device, name):
-    """The same steps, on what the worker's network was given."""
+    """Runs the same steps on the recorded inputs of the worker's network."""
     torch.set_num_threads(1)
     torch.manual_seed(int(Path("inputs.seed").read_text()))
     sys.path.insert(0, "..")
@@ -169,12 +169,12 @@ def replay(device, name):
 
 
 def same(ours, theirs):
-    """True if both have the same tensors, to the bit."""
+    """Returns whether both have the same tensors, bit for bit."""
     return ours.keys() <= theirs.keys() and all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
 
 
 def distance(ours, theirs):
-    """Of all weights together, by their size."""
+    """Returns the difference over all weights, relative to their norm."""
     pairs = [(tensor.double(), theirs[name].double()) for name, tensor in ours.items() if tensor.is_floating_point()]
     apart = sum(float((one - other).square().sum()) for one, other in pairs)
     return (apart / sum(float(other.square().sum()) for _, other in pairs)) ** 0.5

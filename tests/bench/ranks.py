@@ -1,4 +1,4 @@
-"""Trainings of two ranks, beside one process with as many threads and beside DistributedDataParallel."""
+"""Training with two ranks, compared with one process with as many threads and with DistributedDataParallel."""
 
 import json
 import os
@@ -76,13 +76,13 @@ train:
 memory: {{layout: contiguous}}
 """
 
-# The name of a case, its network and the images of a batch.
+# Name, network and batch size of each case.
 CASES = {"transformer of 4 blocks, 24 images": ("vit", 24), "4 million weights, 24 images": ("mlp", 24), "50 thousand weights, 8 images": ("small", 8)}
 RETORT, DDP, ALONE = f"{RANKS} ranks", f"{RANKS} of DDP", f"1 of {RANKS} threads"
 
 
 def retort(folder, network, batch, ranks, environment):
-    """The median seconds between two steps of the second epoch, whose images are in memory, and the largest process in MiB."""
+    """Returns the median seconds between steps of the second epoch (images in memory) and the largest peak of a process in MiB."""
     run = Path(tempfile.mkdtemp(dir=folder))
     (folder / "recipe.yaml").write_text(RECIPE.format(network=network, side=SIDE, batch=batch))
     command = [str(ROOT / "build/bin/retort"), "run", "recipe.yaml", f"run.dir={run}", f"python={sys.executable}", "-q", "--no-reuse"]
@@ -97,7 +97,7 @@ def retort(folder, network, batch, ranks, environment):
 
 
 def ddp(folder, network, batch, environment):
-    """The same of processes of DistributedDataParallel."""
+    """The same for DistributedDataParallel processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -117,7 +117,7 @@ def ddp(folder, network, batch, environment):
 
 
 def loop(network, batch):
-    """One process of the peer: what most people write."""
+    """One process of the peer: a typical training loop."""
     import resource
     import time
 

@@ -12,8 +12,8 @@
 
 #include "stages/artifact/model.h"
 
-/// Two 3×3 convolutions and what is added to them, as in ResNet-18 (He et al. 2015,
-/// arXiv:1512.03385), by timm's names.
+/// Two 3×3 convolutions and a shortcut, as in ResNet-18 (He et al. 2015, arXiv:1512.03385), with
+/// timm's names.
 class ResidualBlock : public torch::nn::Module {
  public:
   ResidualBlock(std::int64_t in, std::int64_t out, std::int64_t stride) {
@@ -72,7 +72,7 @@ class ResNet18 : public torch::nn::Module {
   torch::nn::Linear fc_ = nullptr;
 };
 
-/// ResNet-18 as a model that train.supervised trains.
+/// ResNet-18 as a model for train.supervised.
 class ResNetModel final : public stages::Model {
  public:
   std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription& data,

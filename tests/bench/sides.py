@@ -1,4 +1,4 @@
-"""Programs that compare.py measures in turns, and how it shows what they took."""
+"""Programs that compare.py measures in turns, and how it prints their results."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 
 
 class Program:
-    """A benchmark that runs a block when it is told to."""
+    """A benchmark that runs a block on request."""
 
     def __init__(self, command, options, environment=None):
         self.process = subprocess.Popen(
@@ -37,7 +37,7 @@ class Program:
 
 
 def spread(values):
-    """The range of the middle half of the values, as a share of their median."""
+    """Returns the interquartile range, relative to the median."""
     if len(values) < 4:
         return (max(values) - min(values)) / statistics.median(values)
     low, _, high = statistics.quantiles(values, n=4)

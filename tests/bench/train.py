@@ -1,4 +1,4 @@
-"""Whole training steps beside transformers, peft and timm, with the machine idle and beside two busy processes."""
+"""Whole training steps, compared with transformers, peft and timm, on an idle machine and with two busy processes."""
 
 import statistics
 import subprocess
@@ -18,7 +18,7 @@ LORA = {"rank": 8, "alpha": 16, "targets": ["q_proj", "v_proj"]}
 
 
 def trainings(arguments):
-    """What is trained: the peer's options, and what ours has in their place."""
+    """What to train: the peer's options, and our equivalents."""
     tower = {**TOWER, **(TINY if arguments.tiny else {}), "patch_size": 32}
     names = {"kind": "model.lora", "backbone": {"kind": "clip_vision", **tower, "projection_dim": None, "features": "pooled"}, "dropout": 0, **LORA}
     return {
@@ -32,7 +32,7 @@ def trainings(arguments):
 
 @contextmanager
 def busy(count):
-    """So many processes that compute all the time."""
+    """Runs `count` processes that compute all the time."""
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -43,7 +43,7 @@ def busy(count):
 
 
 def measured(arguments, training, folder):
-    """The blocks of both sides, {(side, processes beside it): blocks}, and what a step computes."""
+    """Returns the blocks of both sides, {(side, busy processes): blocks}, and the amount of computation in a step."""
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
     loads = (0, 2)
     options = {
@@ -80,7 +80,7 @@ def measured(arguments, training, folder):
 
 
 def train(arguments, results):
-    """A table of all trainings."""
+    """Prints a table of all training runs."""
     rows = [("", "beside", "retort s/step", "spread", "Python s/step", "spread", "retort / Python", "peak MB", "Python's", "ratio", "of sgemm", "Python's")]
     notes = []
     results["train"] = {}

@@ -1,4 +1,4 @@
-"""The peer of train_step_bench as users of Python's libraries write it: transformers, peft and timm, by their defaults."""
+"""The peer of train_step_bench as users of Python libraries write it: transformers, peft and timm, with default settings."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ from blocks import blocks, report
 
 
 class Classifier(torch.nn.Module):
-    """A vision tower of transformers, and a linear layer on what it pools."""
+    """A vision tower of transformers, with a linear layer on its pooled output."""
 
     def __init__(self, options):
         super().__init__()
@@ -34,7 +34,7 @@ class Classifier(torch.nn.Module):
 
 
 class PairNetwork(torch.nn.Module):
-    """timm's SE-ResNeXt-50 under the head of the recipe diabetic_retinopathy, nothing dropped."""
+    """timm's SE-ResNeXt-50 with the head of the recipe diabetic_retinopathy, without dropout."""
 
     def __init__(self, classes):
         super().__init__()
@@ -49,7 +49,7 @@ class PairNetwork(torch.nn.Module):
 
 
 def network_of(options, weights):
-    """The network that a benchmark's options mean, with the weights that ours begins with."""
+    """Returns the network for a benchmark's options, with the same initial weights as ours."""
     if options["model"]["kind"] == "seresnext50_32x4d":
         network = PairNetwork(options["classes"])
         network.load_state_dict(weights)
@@ -77,7 +77,7 @@ def network_of(options, weights):
 
 
 class Images(Dataset):
-    """The samples that ours takes, in its order, read by PIL."""
+    """Reads the same samples as ours in the same order, with PIL."""
 
     MEAN = torch.tensor([0.48145466, 0.4578275, 0.40821073]).view(3, 1, 1)
     DEVIATION = torch.tensor([0.26862954, 0.26130258, 0.27577711]).view(3, 1, 1)
@@ -110,7 +110,7 @@ def batches(options, folder):
 
 
 def operations(network, images, labels):
-    """The floating point operations of a step's products."""
+    """Returns the floating point operations of a step's matrix products and convolutions."""
     with FlopCounterMode(display=False) as counter:
         functional.cross_entropy(network(images), labels).backward()
     network.zero_grad()
@@ -118,7 +118,7 @@ def operations(network, images, labels):
 
 
 def product_rate(size=2048):
-    """Operations a second of this machine's own product of two matrices in float32: the best of some."""
+    """Returns the operations per second of a float32 matrix product on this machine: the best of several."""
     a, b, best = torch.rand(size, size), torch.rand(size, size), float("inf")
     for _ in range(8):
         began = time.perf_counter()

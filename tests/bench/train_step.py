@@ -1,4 +1,4 @@
-"""The peer of train_step_bench: the same network, weights, batches and optimizer in Python, as torch's users write it."""
+"""The peer of train_step_bench: the same network, weights, batches and optimizer in Python, as PyTorch users write it."""
 
 import json
 import math
@@ -17,7 +17,7 @@ TYPES = {"F32": torch.float32, "I64": torch.int64}
 
 
 def read_safetensors(path):
-    """The tensors of a safetensors file of our own."""
+    """The tensors of a safetensors file that we wrote."""
     contents = path.read_bytes()
     length = int.from_bytes(contents[:8], "little")
     tensors = {}

@@ -1,5 +1,5 @@
-// Training steps of a model by the real stages, in blocks. What is measured is all that a step of
-// train.supervised does, reading the batch included.
+// Training steps of a model with the real stages, in blocks. Measures everything that a step of
+// train.supervised does, including reading the batch.
 
 #include <algorithm>
 #include <fstream>
@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// `batch` random images, again and again.
+/// `batch` random images, repeated.
 class RepeatedImages final : public stages::Dataset {
  public:
   RepeatedImages(std::int64_t size, std::int64_t batch, std::int64_t side, std::int64_t classes)
@@ -50,7 +50,7 @@ class RepeatedImages final : public stages::Dataset {
   const std::int64_t size_, side_, classes_;
 };
 
-/// The model of `options`, "kind" among them, or the one that only this program knows.
+/// The model given by `options`, including "kind", or the one that only this program has.
 std::shared_ptr<const stages::Model> model_of(Json options, const runner::SchemaSet& schemas,
                                               BlockContext& context) {
   const std::string kind = options.value("kind", std::string(stages::kModelClipVision.name));
@@ -62,7 +62,7 @@ std::shared_ptr<const stages::Model> model_of(Json options, const runner::Schema
   return runner::Inputs({{"model", {made.at("model")}}}).get<stages::Model>("model");
 }
 
-/// All files of `root`, or without one the same random images again and again.
+/// All files in `root`; without a root, the same random images repeatedly.
 std::shared_ptr<const stages::Dataset> data_of(const Json& options,
                                                const runner::SchemaSet& schemas,
                                                BlockContext& context) {
@@ -81,12 +81,12 @@ std::shared_ptr<const stages::Dataset> data_of(const Json& options,
   return runner::Inputs({{"train", {made.at("train")}}}).get<stages::Dataset>("train");
 }
 
-/// Leaves for the peer, in `folder`, the weights that the training begins with and its samples, in
-/// the order in which the trainer will ask for them: as tensors, or as names of files.
+/// Writes the initial weights and the samples to `folder` for the peer, in the order in which the
+/// trainer will request them: as tensors, or as file names.
 void write_beginning(const std::filesystem::path& folder, const stages::Dataset& data,
                      const torch::nn::Module& network, std::uint64_t seed, std::int64_t batch,
                      std::int64_t steps) {
-  stages::NamedTensors weights;  // a frozen base among them
+  stages::NamedTensors weights;  // including a frozen base
   for (const auto& item : network.named_parameters())
     weights.set(item.key(), item.value().detach());
   for (const auto& item : network.named_buffers()) weights.set(item.key(), item.value());
@@ -115,10 +115,10 @@ void write_beginning(const std::filesystem::path& folder, const stages::Dataset&
 
 }  // namespace
 
-/// One argument, JSON: {"folder": where weights and data are left for the peer, "threads", "batch",
-/// "image_size", "classes", "steps": more than will be asked for, "optimizer": {}, "model": {},
-/// "recompute": each block's activations in the backward pass, and perhaps "root": a folder of
-/// image files}.
+/// One argument, JSON: {"folder": where weights and data are written for the peer, "threads",
+/// "batch", "image_size", "classes", "steps": more than will be requested, "optimizer": {},
+/// "model": {}, "recompute": whether each block's activations are recomputed in the backward pass,
+/// and optionally "root": a folder of image files}.
 int main(int, char** arguments) {
   const WorkerMemory memory;
   const auto options = Json::parse(arguments[1]);

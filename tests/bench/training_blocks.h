@@ -14,14 +14,14 @@
 #include "stages/machine/cpu_pool.h"
 #include "tests/bench/blocks.h"
 
-/// Gives tensors their memory as the worker does, while it lives: made first of all.
+/// Allocates tensors like the worker while it exists; must be created first.
 struct WorkerMemory {
   stages::CpuPool pool;
   stages::CountingAllocator counter;
 };
 
-/// Lets a training run in blocks of steps: it waits in the record of a step's loss, which every
-/// step makes once.
+/// Lets training run in blocks of steps: it waits whenever a step records its loss, which every
+/// step does once.
 class BlockContext final : public runner::RunContext {
  public:
   explicit BlockContext(std::filesystem::path folder)
@@ -36,7 +36,7 @@ class BlockContext final : public runner::RunContext {
     if (--left_ > 0) return;
     wait();
   }
-  /// Reports the block that is over, if there was one, and waits for the next.
+  /// Reports the finished block, if there is one, and waits for the next.
   void wait() {
     if (!losses_.empty()) report({{"seconds", seconds_}, {"losses", losses_}});
     losses_.clear();
@@ -58,7 +58,7 @@ class BlockContext final : public runner::RunContext {
   bool is_over_ = false;
 };
 
-/// A stage of this kind, its other options by default.
+/// Creates a stage of this kind, with other options at their defaults.
 inline std::unique_ptr<runner::Stage> make(const runner::StageKind& kind,
                                            const runner::SchemaSet& schemas,
                                            nlohmann::ordered_json options) {

@@ -1,4 +1,4 @@
-"""The peer of weights_bench: the same files by the libraries that wrote them. It writes the files first."""
+"""The peer of weights_bench: reads the same files with the libraries that wrote them. It writes the files first."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ def vision_tower(width, layers, patch):
 
 
 def loaders(files):
-    """What is measured for each file, by name. A file that is only mapped into memory has not been read yet."""
+    """The measured function for each file, by name. A file that is only memory-mapped has not been read yet."""
     return {
         "safetensors": {"load_file": lambda: load_file(files["safetensors"]), "load_file, copied": lambda: {name: tensor.clone() for name, tensor in load_file(files["safetensors"]).items()}},
         "zip": {"torch.load": lambda: torch.load(files["zip"], weights_only=True)},

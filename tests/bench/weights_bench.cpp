@@ -1,5 +1,5 @@
-// Reading saved weights (stages/weights/saved_weights.h) with their checksums, of files that
-// weights.py has written.
+// Reading saved weights (stages/weights/saved_weights.h) with their checksums, from files that
+// weights.py wrote.
 
 #include <map>
 
@@ -8,9 +8,9 @@
 #include "stages/weights/saved_weights.h"
 #include "tests/bench/blocks.h"
 
-/// One argument, JSON: {"files": {name: path}}. A block reads each file so many times, in turns;
-/// its answer is
-/// {"seconds": {name: of one}, "sums": {name: of the first number of every tensor}}.
+/// One argument, JSON: {"files": {name: path}}. A block reads each file the given number of times,
+/// alternating; its answer is {"seconds": {name: per file}, "sums": {name: sum of the first
+/// elements of all tensors}}.
 int main(int, char** arguments) {
   const auto files =
       nlohmann::json::parse(arguments[1]).at("files").get<std::map<std::string, std::string>>();

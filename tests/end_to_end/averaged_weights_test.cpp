@@ -1,5 +1,5 @@
-// A training that keeps an average of its weights: evaluate, predict and export take whichever is
-// asked for.
+// End-to-end tests of weights averaged during training: evaluate, predict and export use the
+// weights that --weights requests.
 
 #include <algorithm>
 #include <filesystem>
@@ -46,7 +46,7 @@ class WeightsAskedFor : public testing::Test {
   std::string image_;
 };
 
-TEST_F(WeightsAskedFor, AreEvaluated) {
+TEST_F(WeightsAskedFor, EvaluateUsesRequestedWeights) {
   train_with_average();
   for (const char* which : {"averaged", "trained"}) {
     const Ended ended = retort(std::string("evaluate run --weights ") + which + " run.dir=" + which,
@@ -58,7 +58,7 @@ TEST_F(WeightsAskedFor, AreEvaluated) {
   EXPECT_EQ(log_loss("averaged"), log_loss("run"));
 }
 
-TEST_F(WeightsAskedFor, Predict) {
+TEST_F(WeightsAskedFor, PredictUsesRequestedWeights) {
   train_with_average();
   const auto predicted = [&](const std::string& flag) {
     const Ended ended = retort("predict run " + image_ + flag, folder_.path());
@@ -73,7 +73,7 @@ TEST_F(WeightsAskedFor, Predict) {
   EXPECT_EQ(averaged.out, predicted("").out);
 }
 
-TEST_F(WeightsAskedFor, AreExported) {
+TEST_F(WeightsAskedFor, ExportWritesRequestedWeights) {
   train_with_average();
   const auto exported = [&](const std::string& out, const std::string& flag) {
     const Ended ended = retort("export run -q --out " + out + flag, folder_.path());
@@ -92,7 +92,7 @@ TEST_F(WeightsAskedFor, AreExported) {
               HasSubstr("These are the weights as trained, not their average."));
 }
 
-TEST_F(WeightsAskedFor, AreTheTrainedOnesWhereTheResultIsToBeThose) {
+TEST_F(WeightsAskedFor, DefaultToTrainedWhenResultIsTrained) {
   train("run", "'train.ema={decay: 0.5, result: trained}'");
   ASSERT_EQ(retort("evaluate run --weights averaged run.dir=averaged", folder_.path()).exit, 0);
   ASSERT_EQ(retort("evaluate run --weights trained run.dir=trained", folder_.path()).exit, 0);
@@ -100,7 +100,7 @@ TEST_F(WeightsAskedFor, AreTheTrainedOnesWhereTheResultIsToBeThose) {
   EXPECT_EQ(log_loss("trained"), log_loss("run"));
 }
 
-TEST_F(WeightsAskedFor, AreRefusedWhereNothingWasAveraged) {
+TEST_F(WeightsAskedFor, AveragedWeightsAreRejectedWithoutAnAverage) {
   train("run", "");
   const std::string recipe = file_text(folder_ / "run/.retort/recipe.yaml");
   const std::size_t at = recipe.find("\n  ema: null\n");

@@ -1,5 +1,5 @@
-// What goes wrong, through the real program: the exact message, the right exit code, and nothing
-// written.
+// End-to-end tests of bad input: each gives the exact message and the right exit code, and writes
+// nothing.
 
 #include <unistd.h>
 #include <algorithm>
@@ -50,7 +50,7 @@ class BadInput : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(BadInput, UnknownKeyIsShownAtItsPlace) {
+TEST_F(BadInput, UnknownKeyIsReportedWithItsLocation) {
   folder_.write("r.yaml", file_text(folder_ / "r.yaml") + "memory: {micro_bach: 4}\n");
   const Ended ended = run();
   EXPECT_EQ(ended.exit, 78);
@@ -62,21 +62,21 @@ TEST_F(BadInput, UnknownKeyIsShownAtItsPlace) {
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(BadInput, PrecisionOfAModuleThatIsNot) {
+TEST_F(BadInput, PrecisionOfUnknownModuleIsRejected) {
   folder_.write("r.yaml", file_text(folder_ / "r.yaml") +
                               "memory:\n  precision:\n    default: bf16\n    model.haed: fp32\n");
   const Ended ended = run();
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(
       ended.err,
-      HasSubstr("r.yaml:9:17: error[E0301]: 'model.haed' names no module in the network of 'model' "
-                "[/memory/precision/model.haed]\n"
+      HasSubstr("r.yaml:9:17: error[E0301]: 'model.haed' does not match any module in the network "
+                "of 'model' [/memory/precision/model.haed]\n"
                 "  9 |     model.haed: fp32\n"
                 "    |                 ^\n"
                 "  help: did you mean 'model.head'?\n"));
 }
 
-TEST_F(BadInput, PrecisionThatIsNone) {
+TEST_F(BadInput, UnknownPrecisionIsRejected) {
   const Ended ended = run("'memory.precision={default:bf16,model.head:fp8}'");
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("error[E0304]"));
@@ -84,21 +84,22 @@ TEST_F(BadInput, PrecisionThatIsNone) {
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(BadInput, ActivationCheckpointingOfAModuleThatIsNot) {
+TEST_F(BadInput, ActivationCheckpointingOfUnknownModuleIsRejected) {
   folder_.write("r.yaml",
                 file_text(folder_ / "r.yaml") +
                     "memory:\n  activation_checkpointing: [model.vision_model.encoder.layer.0]\n");
   const Ended ended = run();
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err,
-              HasSubstr("r.yaml:7:30: error[E0301]: 'model.vision_model.encoder.layer.0' names no "
-                        "module in the network of 'model' [/memory/activation_checkpointing/0]\n"
+              HasSubstr("r.yaml:7:30: error[E0301]: 'model.vision_model.encoder.layer.0' does not "
+                        "match any module in the network of 'model' "
+                        "[/memory/activation_checkpointing/0]\n"
                         "  7 |   activation_checkpointing: [model.vision_model.encoder.layer.0]\n"
                         "    |                              ^\n"
                         "  help: did you mean 'model.vision_model.encoder.layers.0'?\n"));
 }
 
-TEST_F(BadInput, AllMistakesAtOnce) {
+TEST_F(BadInput, ReportsAllMistakesAtOnce) {
   const Ended ended = run("train.epochs=ten train.batch_size=0 data.image_size=4");
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("expected an integer, got the string \"ten\" [/train/epochs]"));
@@ -107,7 +108,7 @@ TEST_F(BadInput, AllMistakesAtOnce) {
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(BadInput, MissingFolder) {
+TEST_F(BadInput, MissingFolderIsReported) {
   const Ended ended = run("data.root=nowhere");
   EXPECT_EQ(ended.exit, 66);
   EXPECT_THAT(ended.err, HasSubstr("error[E0601]"));
@@ -115,7 +116,7 @@ TEST_F(BadInput, MissingFolder) {
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(BadInput, EmptyClass) {
+TEST_F(BadInput, EmptyClassIsReported) {
   std::filesystem::create_directory(folder_ / "photos/nothing");
   const Ended ended = run();
   EXPECT_EQ(ended.exit, 65);
@@ -124,7 +125,7 @@ TEST_F(BadInput, EmptyClass) {
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(BadInput, CorruptImageStopsTheRunByName) {
+TEST_F(BadInput, CorruptImageStopsTheRunAndIsNamed) {
   const auto image = first_image();
   std::filesystem::resize_file(image, 200);
   const Ended ended =
@@ -135,14 +136,14 @@ TEST_F(BadInput, CorruptImageStopsTheRunByName) {
   EXPECT_THAT(file_text(folder_ / "run/summary.json"), HasSubstr("\"status\": \"failed\""));
 }
 
-TEST_F(BadInput, CorruptImageIsSkippedAndCountedWhenAskedFor) {
+TEST_F(BadInput, CorruptImagesCanBeSkipped) {
   std::filesystem::resize_file(first_image(), 200);
   const Ended ended = run("data.on_corrupt=skip");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("skipped"));
 }
 
-TEST_F(BadInput, TooManyPixelsIsRefusedFromTheHeader) {
+TEST_F(BadInput, OversizedImageIsRejectedByItsHeader) {
   // A PNG header of 20000 x 10000 pixels and nothing after it.
   folder_.write(
       "photos/huge/a.png",
@@ -154,7 +155,7 @@ TEST_F(BadInput, TooManyPixelsIsRefusedFromTheHeader) {
   EXPECT_THAT(ended.err, HasSubstr("huge/a.png"));
 }
 
-TEST_F(BadInput, ImageWithoutPixels) {
+TEST_F(BadInput, ImageWithoutPixelsIsRejected) {
   folder_.write("photos/flat/a.png",
                 std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\0\0\0\0\0\x08\x02\0\0\0", 29) +
                     std::string("\0\0\0\0", 4));
@@ -164,28 +165,28 @@ TEST_F(BadInput, ImageWithoutPixels) {
   EXPECT_THAT(ended.err, HasSubstr("flat/a.png"));
 }
 
-TEST_F(BadInput, LabelOutsideTheModelsClasses) {
+TEST_F(BadInput, LabelOutsideTheModelsClassesIsRejected) {
   const Ended ended = run("model.num_classes=2");
   EXPECT_EQ(ended.exit, 65);
   EXPECT_THAT(ended.err, HasSubstr("error[E0606]"));
   EXPECT_THAT(ended.err, HasSubstr("model.num_classes=2"));
 }
 
-TEST_F(BadInput, TwoStagesForOnePort) {
+TEST_F(BadInput, AmbiguousPortIsRejected) {
   const Ended ended = run("'+more={kind: data.image_folder, root: photos}'");
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("error[E0402]"));
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(BadInput, Cycle) {
+TEST_F(BadInput, CycleIsRejected) {
   const Ended ended =
       retort("graph r.yaml '+train.inputs={train: train.checkpoint}'", folder_.path());
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("error[E04"));
 }
 
-TEST_F(BadInput, FolderOfAnotherRunIsRefused) {
+TEST_F(BadInput, FolderOfAnotherRunIsRejected) {
   ASSERT_EQ(run("--smoke").exit, 0);
   const std::string before = file_text(folder_ / "run/summary.json");
   const Ended ended = run("--smoke");
@@ -194,7 +195,7 @@ TEST_F(BadInput, FolderOfAnotherRunIsRefused) {
   EXPECT_EQ(file_text(folder_ / "run/summary.json"), before);
 }
 
-TEST_F(BadInput, RefusedRunLeavesNoFolderAndTheNextOneTakesIt) {
+TEST_F(BadInput, RejectedRunLeavesNoFolder) {
   const std::string run = "run r.yaml run.dir=run ";
   for (const char* mistake :
        {"memory.budget=1MiB", "train.epoch=3", "data.root=nowhere", "data.split.test=0",
@@ -209,7 +210,7 @@ TEST_F(BadInput, RefusedRunLeavesNoFolderAndTheNextOneTakesIt) {
   EXPECT_EQ(retort(run, folder_.path()).exit, 0);
 }
 
-TEST_F(BadInput, DiskFull) {
+TEST_F(BadInput, FullDiskIsReported) {
   const std::string mount = "mkdir full && mount -t tmpfs -o size=300k tmpfs full";
   if (run_shell("unshare -rm sh -c '" + mount + "'", folder_.path()).exit != 0)
     GTEST_SKIP() << "no mount namespace here";
@@ -222,7 +223,7 @@ TEST_F(BadInput, DiskFull) {
   EXPECT_THAT(ended.err, HasSubstr("error[E0804]"));
 }
 
-TEST_F(BadInput, WorkerKilledMidRunLeavesAFolderThatSaysSo) {
+TEST_F(BadInput, KilledWorkerIsRecordedInTheSummary) {
   // The worker's process group is killed as soon as the first epoch's metrics are recorded.
   const Ended ended =
       run_shell(RETORT_BINARY_DIR
@@ -236,7 +237,7 @@ TEST_F(BadInput, WorkerKilledMidRunLeavesAFolderThatSaysSo) {
   EXPECT_THAT(file_text(folder_ / "run/summary.json"), HasSubstr("worker died"));
 }
 
-TEST_F(BadInput, InterruptedRunEndsItsWorkerAndSaysSo) {
+TEST_F(BadInput, InterruptedRunStopsItsWorkerAndRecordsIt) {
   const Ended ended =
       run_shell(RETORT_BINARY_DIR
                 "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
@@ -250,7 +251,7 @@ TEST_F(BadInput, InterruptedRunEndsItsWorkerAndSaysSo) {
   EXPECT_THAT(file_text(folder_ / "run/summary.json"), HasSubstr("\"status\": \"interrupted\""));
 }
 
-TEST_F(BadInput, KillingRetortEndsTheWorker) {
+TEST_F(BadInput, KillingRetortStopsTheWorker) {
   const Ended ended = run_shell(
       RETORT_BINARY_DIR
       "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
@@ -262,7 +263,7 @@ TEST_F(BadInput, KillingRetortEndsTheWorker) {
   EXPECT_EQ(ended.exit, 0) << ended.err;
 }
 
-TEST_F(BadInput, VariablesOfTheEnvironmentThatMeanNothing) {
+TEST_F(BadInput, InvalidEnvironmentVariablesAreRejected) {
   for (const std::string& verb : {"run r.yaml run.dir=run", "plan r.yaml"}) {
     const Ended ended = run_shell(
         "OMP_NUM_THREADS=abc ONEDNN_MAX_CPU_ISA=AVX3 " RETORT_BINARY_DIR "/bin/retort " + verb,
@@ -280,7 +281,7 @@ TEST_F(BadInput, VariablesOfTheEnvironmentThatMeanNothing) {
   }
 }
 
-TEST_F(BadInput, ThreadsOfTheEnvironmentGiveWayToTheRecipesAndThatIsSaid) {
+TEST_F(BadInput, RecipeThreadsOverrideOmpNumThreadsWithAWarning) {
   const Ended ended = run_shell("OMP_NUM_THREADS=3 " RETORT_BINARY_DIR
                                 "/bin/retort run r.yaml run.dir=run threads=1",
                                 folder_.path());
@@ -293,7 +294,7 @@ TEST_F(BadInput, ThreadsOfTheEnvironmentGiveWayToTheRecipesAndThatIsSaid) {
   EXPECT_THAT(file_text(folder_ / "run/.retort/environment.json"), HasSubstr("\"threads\": 1"));
 }
 
-TEST_F(BadInput, PlanAndRunAgreeUnderTheVariablesOfTheEnvironment) {
+TEST_F(BadInput, PlanAndRunAgreeOnEnvironmentVariables) {
   for (const std::string& variable :
        {"OMP_NUM_THREADS=3", "ONEDNN_MAX_CPU_ISA=sse41", "ONEDNN_MAX_CPU_ISA=AVX2"}) {
     const auto with = [&](const std::string& verb) {
@@ -315,10 +316,10 @@ TEST_F(BadInput, PlanAndRunAgreeUnderTheVariablesOfTheEnvironment) {
   }
 }
 
-TEST_F(BadInput, WeightsThatShrinkBetweenThePlanAndTheRun) {
+TEST_F(BadInput, WeightsTruncatedAfterPlanningAreReported) {
   ASSERT_EQ(retort("run r.yaml run.dir=donor ~evaluate -q", folder_.path()).exit, 0);
   ASSERT_EQ(retort("export donor --out base -q", folder_.path()).exit, 0);
-  // A worker whose weights are cut off when it is told to go, once it has planned.
+  // A worker whose weights are truncated when it receives "go", after planning.
   const fs::path bin = folder_ / "installed/bin";
   fs::create_directories(bin);
   fs::copy_file(RETORT_BINARY_DIR "/bin/retort", bin / "retort");

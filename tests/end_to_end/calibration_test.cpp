@@ -1,5 +1,4 @@
-// Temperatures, cut points and thresholds that are fitted on validation data, through the real
-// programs.
+// End-to-end tests of temperatures, cut points and thresholds fitted on validation data.
 
 #include <csignal>
 #include <string>
@@ -37,7 +36,7 @@ class CalibratedRuns : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(CalibratedRuns, AKilledAndResumedRunHasTheSameTemperature) {
+TEST_F(CalibratedRuns, ResumedRunHasTheSameTemperature) {
   const std::string program = RETORT_BINARY_DIR "/bin/retort ";
   const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:4:kill_both " + program +
                                      "run classify run.dir=killed " + kSmall,
@@ -51,7 +50,7 @@ TEST_F(CalibratedRuns, AKilledAndResumedRunHasTheSameTemperature) {
         << file;
 }
 
-TEST_F(CalibratedRuns, TheTestDataDoNotChangeTheTemperature) {
+TEST_F(CalibratedRuns, TestDataDoNotAffectTheTemperature) {
   const Ended on_others = retort(
       "evaluate run run.dir=trained +evaluate.inputs.test=data.train evaluate.allow_trained=true",
       folder_.path());
@@ -65,7 +64,7 @@ TEST_F(CalibratedRuns, TheTestDataDoNotChangeTheTemperature) {
             json("run/nodes/evaluate/metrics.json")["log_loss_uncalibrated"]);
 }
 
-TEST_F(CalibratedRuns, PredictGivesTheProbabilitiesOfTheEvaluation) {
+TEST_F(CalibratedRuns, PredictMatchesTheProbabilitiesOfEvaluation) {
   const std::string predictions = file_text(folder_ / "run/nodes/evaluate/predictions.csv");
   const std::size_t line = predictions.find('\n') + 1, comma = predictions.find(',', line);
   const std::string image = predictions.substr(line, comma - line),
@@ -77,7 +76,7 @@ TEST_F(CalibratedRuns, PredictGivesTheProbabilitiesOfTheEvaluation) {
   EXPECT_THAT(ended.err, HasSubstr("calibrated with the temperature"));
 }
 
-TEST_F(CalibratedRuns, AnExportDividesByTheTemperature) {
+TEST_F(CalibratedRuns, ExportDividesLogitsByTheTemperature) {
   const Ended ended = retort("export run --out exported", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(
@@ -86,7 +85,7 @@ TEST_F(CalibratedRuns, AnExportDividesByTheTemperature) {
                 json("run/nodes/evaluate/metrics.json")["temperature"].dump() + ").softmax(-1)"));
 }
 
-TEST_F(CalibratedRuns, WithoutValidationDataItIsRefused) {
+TEST_F(CalibratedRuns, CalibrationWithoutValidationDataIsRejected) {
   const Ended ended =
       retort("plan classify " + kSmall +
                  " 'data.split={train: 0.75, validation: 0, test: 0.25}' train.patience=null",
@@ -95,13 +94,13 @@ TEST_F(CalibratedRuns, WithoutValidationDataItIsRefused) {
   EXPECT_THAT(ended.err, HasSubstr("calibration needs validation data"));
 }
 
-TEST_F(CalibratedRuns, FoldIsNotCalibratedOnItself) {
+TEST_F(CalibratedRuns, CalibrationOnTheTestedFoldIsRejected) {
   const Ended ended = retort("validate classify " + kSmall + " data.folds.count=3", folder_.path());
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("calibration would be fitted on the fold"));
 }
 
-TEST_F(CalibratedRuns, CutPointsAreForGrades) {
+TEST_F(CalibratedRuns, CutPointsNeedGrades) {
   const Ended ended =
       retort("validate classify " + kSmall + " train.calibration.cut_points=true", folder_.path());
   EXPECT_EQ(ended.exit, 78);

@@ -1,5 +1,5 @@
-// Runs that go on, or are evaluated, in another world than the record tells of, through the real
-// programs.
+// End-to-end tests of resuming or evaluating a run whose data, recipe, checkpoints or environment
+// have changed since it was recorded.
 
 #include <filesystem>
 #include <regex>
@@ -47,7 +47,7 @@ class ChangedRecord : public testing::Test {
                          ' ' + more,
                      folder_.path());
   }
-  /// A run that was killed after its third step.
+  /// Trains a run and kills it after its third step.
   void train_to_the_third_step(const std::string& name, const std::string& more = "") const {
     ASSERT_NE(train(name, "retort-worker/step:3:kill", more).exit, 0);
     ASSERT_TRUE(fs::exists(folder_ / name / "nodes/train/checkpoints/latest"));
@@ -56,7 +56,7 @@ class ChangedRecord : public testing::Test {
   std::string predictions(const std::string& run) const {
     return file_text(folder_ / run / "nodes/evaluate/predictions.csv");
   }
-  /// Those of a class, sorted.
+  /// The images of a class, sorted.
   std::vector<fs::path> photos(const std::string& name) const {
     std::vector<fs::path> found;
     for (const auto& entry : fs::directory_iterator(folder_ / "photos" / name))
@@ -79,7 +79,7 @@ class ChangedRecord : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(ChangedRecord, MissingPhotographIsNotPassedOver) {
+TEST_F(ChangedRecord, MissingImageStopsResume) {
   ASSERT_EQ(train("whole").exit, 0);
   train_to_the_third_step("run");
   const fs::path photo = photos(first_class()).front();
@@ -104,7 +104,7 @@ TEST_F(ChangedRecord, MissingPhotographIsNotPassedOver) {
   EXPECT_THAT(forced.err, HasSubstr("warning[E0807]: the input /data/root was 24 files with "));
 }
 
-TEST_F(ChangedRecord, EvaluationTakesTheDataThatTheTrainingHad) {
+TEST_F(ChangedRecord, EvaluationUsesTheDataOfTheTrainingRun) {
   ASSERT_EQ(train("run").exit, 0);
   ASSERT_EQ(retort("evaluate run -q run.dir=same", folder_.path()).exit, 0);
   EXPECT_EQ(predictions("same"), predictions("run"));
@@ -121,7 +121,7 @@ TEST_F(ChangedRecord, EvaluationTakesTheDataThatTheTrainingHad) {
   EXPECT_THAT(other.err, Not(HasSubstr("E0807")));
 }
 
-TEST_F(ChangedRecord, DataThatTheRunMadeIsData) {
+TEST_F(ChangedRecord, GeneratedDataAreCheckedAndMadeAgain) {
   const std::string make = "data.root=drawn '+data.make={classes: 2, per_class: 8, size: 16}'";
   train_to_the_third_step("run", make);
   fs::path one;
@@ -138,7 +138,7 @@ TEST_F(ChangedRecord, DataThatTheRunMadeIsData) {
   EXPECT_EQ(predictions("again"), predictions("run"));
 }
 
-TEST_F(ChangedRecord, EditedRecipeIsNotObeyedInSilence) {
+TEST_F(ChangedRecord, EditedRecipeIsReported) {
   train_to_the_third_step("run");
   edit_recipe("run", "seed: 0\n", "seed: 1\n");
   const Ended refused = resume("run");
@@ -158,7 +158,7 @@ TEST_F(ChangedRecord, EditedRecipeIsNotObeyedInSilence) {
   EXPECT_THAT(again.err, HasSubstr("'whole/.retort/recipe.yaml' was edited"));
 }
 
-TEST_F(ChangedRecord, CheckpointOfAnotherRunIsNotGoneOnFrom) {
+TEST_F(ChangedRecord, CheckpointOfAnotherRunIsRejected) {
   ASSERT_EQ(train("whole").exit, 0);
   ASSERT_EQ(train("other", "", "seed=7").exit, 0);
   train_to_the_third_step("run");
@@ -190,7 +190,7 @@ TEST_F(ChangedRecord, CheckpointOfAnotherRunIsNotGoneOnFrom) {
   EXPECT_EQ(named.exit, 0) << named.err;
 }
 
-TEST_F(ChangedRecord, RunThatIsResumedAgainAndAgainWithOtherOptionsIsStillItsOwn) {
+TEST_F(ChangedRecord, RepeatedResumesWithOtherOptionsCauseNoWarnings) {
   const std::string schedule = "'train.schedule={kind: constant}'";
   train_to_the_third_step("run", schedule);
   for (const char* words : {"data.loader.workers=0", "train.epochs=3",
@@ -202,7 +202,7 @@ TEST_F(ChangedRecord, RunThatIsResumedAgainAndAgainWithOtherOptionsIsStillItsOwn
   EXPECT_EQ(retort("evaluate run -q run.dir=e", folder_.path()).exit, 0);
 }
 
-TEST_F(ChangedRecord, AnotherWorldIsSaidAndDoesNotStopAResume) {
+TEST_F(ChangedRecord, ChangedEnvironmentCausesWarningsOnResume) {
   train_to_the_third_step("run");
   json environment = json::parse(file_text(folder_ / "run/.retort/environment.json"));
   environment["retort"] = "0.0.1-older";
@@ -224,7 +224,7 @@ TEST_F(ChangedRecord, AnotherWorldIsSaidAndDoesNotStopAResume) {
   EXPECT_THAT(refused.err, HasSubstr("had version 99 and now has version "));
 }
 
-TEST_F(ChangedRecord, PhotographThatChangesDuringATrainingFailsTheRunAndKeepsItsWeights) {
+TEST_F(ChangedRecord, ImageChangedDuringTrainingFailsTheRunButKeepsItsWeights) {
   const fs::path photo = photos(first_class()).front(), another = photos(first_class()).back();
   const Ended ended =
       run_shell(std::string(RETORT_BINARY_DIR) +
@@ -246,7 +246,7 @@ TEST_F(ChangedRecord, PhotographThatChangesDuringATrainingFailsTheRunAndKeepsIts
   EXPECT_EQ(json::parse(file_text(folder_ / "run/summary.json"))["status"], "finished");
 }
 
-TEST_F(ChangedRecord, RecordOfATrialIsCheckedToo) {
+TEST_F(ChangedRecord, EditedRecipeOfATrialIsReported) {
   ASSERT_NE(
       run_shell("RETORT_FAULT=retort-worker/step:3:kill " RETORT_BINARY_DIR
                 "/bin/retort sweep r.yaml memory.max_retries=0 'seed=range(0,2)' sweep.dir=s -q",

@@ -1,5 +1,5 @@
-// A CLIP with adapters, from its training to other libraries' folders, and CLIPs that no run has
-// trained, by the real programs and with small towers of random weights.
+// End-to-end tests of CLIP with adapters, from training to the folders of other libraries, and of
+// CLIP models without a run. The towers are small, with random weights.
 
 #include <filesystem>
 #include <sstream>
@@ -45,7 +45,7 @@ class ClipAdapters : public testing::Test {
   }
   std::string weights(const std::string& run) const { return latest_weights(folder_ / run); }
   json parsed(const std::string& file) const { return json::parse(file_text(folder_ / file)); }
-  /// What is said of a photograph: a probability a text.
+  /// What `predict` prints for one image: the probability of each text.
   std::map<std::string, double> said(const std::string& model,
                                      const std::string& variables = "") const {
     const Ended ended = run_shell(variables + " " RETORT_BINARY_DIR "/bin/retort predict " + model +
@@ -67,11 +67,11 @@ class ClipAdapters : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(ClipAdapters, AreTrainedResumedEvaluatedAndTakenByATrainingOfTheirExport) {
+TEST_F(ClipAdapters, CanBeTrainedResumedEvaluatedExportedAndReloaded) {
   const Ended ended = train("run", "model.adapters.rank=4");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("trainable params: "));
-  EXPECT_LT(weights("run").size(), 10'000);  // both towers have 190 thousand bytes and more
+  EXPECT_LT(weights("run").size(), 10'000);  // the two towers have over 190,000 bytes
   const std::string killed =
       "model.adapters.rank=4 train.checkpoint.every.steps=1 memory.max_retries=0";
   ASSERT_NE(train("killed", killed, "retort-worker/step:3").exit, 0);
@@ -101,7 +101,7 @@ TEST_F(ClipAdapters, AreTrainedResumedEvaluatedAndTakenByATrainingOfTheirExport)
   expect_same(said("run --checkpoint latest"), said("again --checkpoint latest"));
 }
 
-TEST_F(ClipAdapters, AnExportedModelPredictsWithoutItsRun) {
+TEST_F(ClipAdapters, ExportedModelPredictsWithoutItsRun) {
   ASSERT_EQ(train("run", "model.adapters.targets='text_model.*fc1'").exit, 0);
   ASSERT_EQ(retort("export run --merged --out merged -q", folder_.path()).exit, 0);
   const json config = parsed("merged/config.json");
@@ -128,7 +128,7 @@ TEST_F(ClipAdapters, AnExportedModelPredictsWithoutItsRun) {
   expect_same(by_run, said("--model hf:org/tower", variables));
 }
 
-TEST_F(ClipAdapters, AModelThatCannotPredictIsRefusedByText) {
+TEST_F(ClipAdapters, InvalidModelsAndArgumentsOfPredictAreRejected) {
   ASSERT_EQ(train("run").exit, 0);
   ASSERT_EQ(retort("export run --merged --out merged -q", folder_.path()).exit, 0);
   const auto refused = [&](const std::string& words, int exit, const std::string& what,

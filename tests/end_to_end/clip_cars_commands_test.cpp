@@ -1,6 +1,6 @@
-// Every command of the published CLIP training on cars, as tests/cases/published_commands.case has
-// them, on data of the published forms and with small towers: what is valid can be planned, and so
-// be run.
+// Plans every command of the published CLIP training on cars in
+// tests/cases/published_commands.case, on data in the published formats and with small towers. A
+// command that can be planned can be run.
 
 #include <fstream>
 #include <string>
@@ -35,7 +35,7 @@ std::vector<CarsCommand> cars_commands() {
   return commands;
 }
 
-TEST(ClipCarsCommands, AllThatAreValidCanBePlanned) {
+TEST(ClipCarsCommands, ValidCommandsCanBePlanned) {
   const TemporaryFolder folder;
   const Ended cars = retort(
       "data make stanford_cars --out cars --classes 4 --per-class 100 --size 16 -q", folder.path());

@@ -1,5 +1,5 @@
-// The recipe that trains CLIP on cars and captions, by the real programs and with small towers of
-// random weights.
+// End-to-end tests of the recipe that trains CLIP on cars and captions, with small towers of random
+// weights.
 
 #include <filesystem>
 #include <vector>
@@ -53,7 +53,7 @@ class ClipCars : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(ClipCars, ClassesAndCaptionsAreMeasured) {
+TEST_F(ClipCars, EvaluatesClassificationAndRetrieval) {
   const Ended ended = run("run", "batch_size=8");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("evaluate: class head: top-1 "));
@@ -77,7 +77,7 @@ TEST_F(ClipCars, ClassesAndCaptionsAreMeasured) {
   }
 }
 
-TEST_F(ClipCars, KilledAndResumedTrainingEndsWithTheSameBits) {
+TEST_F(ClipCars, ResumedTrainingIsBitIdentical) {
   ASSERT_EQ(run("whole", "batch_size=8").exit, 0);
   const std::string killed = "batch_size=8 train.checkpoint.every.steps=1 memory.max_retries=0";
   ASSERT_NE(run("killed", killed, "retort-worker/step:6").exit, 0);
@@ -88,7 +88,7 @@ TEST_F(ClipCars, KilledAndResumedTrainingEndsWithTheSameBits) {
   EXPECT_EQ(metrics("killed/nodes/retrieval"), metrics("whole/nodes/retrieval"));
 }
 
-TEST_F(ClipCars, MicroBatchesAreComparedAsTheWholeBatchIs) {
+TEST_F(ClipCars, MicroBatchesTrainLikeTheWholeBatch) {
   ASSERT_EQ(run("whole", "batch_size=32").exit, 0);
   const Ended parts = run("parts", "batch_size=16 gradient_accumulation_steps=2");
   ASSERT_EQ(parts.exit, 0) << parts.err;
@@ -101,7 +101,7 @@ TEST_F(ClipCars, MicroBatchesAreComparedAsTheWholeBatchIs) {
   EXPECT_GT(most_different(best("apart"), best("whole")), 2e-6);
 }
 
-TEST_F(ClipCars, PublishedTrainingIsToldHowFewItCompares) {
+TEST_F(ClipCars, ReportsTheNumberOfNegativesPerMicroBatch) {
   ASSERT_EQ(make_car_listing(folder_.path(), 3, 20).exit, 0);
   const Ended ended = retort(
       "run clip_cars_as_published epochs=1 batch_size=16 gradient_accumulation_steps=2 "
@@ -116,7 +116,7 @@ TEST_F(ClipCars, PublishedTrainingIsToldHowFewItCompares) {
               HasSubstr("within its class: the image's own caption is the nearest for "));
 }
 
-TEST_F(ClipCars, PhotographsAreAskedAboutInWords) {
+TEST_F(ClipCars, PredictClassifiesByTextLabels) {
   ASSERT_EQ(run("run", "epochs=1 batch_size=32").exit, 0);
   const std::string photo = "cars/cars_test/00001.jpg";
   const Ended named =
@@ -154,7 +154,7 @@ TEST_F(ClipCars, PhotographsAreAskedAboutInWords) {
   refused("plain", "--labels car", "--labels is for models that read text, but this one does not");
 }
 
-TEST_F(ClipCars, WhatCannotBeReadIsRefusedBeforeAnythingRuns) {
+TEST_F(ClipCars, InvalidTextInputsAreRejectedBeforeTheRun) {
   expect_refused(R"('data.caption="  "')", 65, "a caption is empty: '  ' [/train]");
   expect_refused("model.tokenizer.context_length=20", 65,
                  "4 captions are longer than the 20 tokens of the text tower's context: 'a photo "

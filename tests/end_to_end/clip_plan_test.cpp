@@ -1,5 +1,5 @@
-// What the training of CLIP ViT-B/32 in batches of 128 needs under 8 GiB: as published, with
-// captions of 77 tokens and one caption for each image.
+// The memory that training CLIP ViT-B/32 in batches of 128 needs under 8 GiB, as published: with
+// captions of 77 tokens and one caption per image.
 
 #include <filesystem>
 #include <string>
@@ -45,7 +45,7 @@ class ClipPlan : public testing::Test {
   static double needs(const json& plan) { return plan.at("needed").get<double>() / kGibibyte; }
 };
 
-TEST_F(ClipPlan, WholeBatchDoesNotFitAndEveryByteIsNamed) {
+TEST_F(ClipPlan, WholeBatchDoesNotFitAndEveryByteIsAttributed) {
   const Ended ended = planned("--json");
   EXPECT_EQ(ended.exit, 1);
   const json plan = training(ended);
@@ -55,7 +55,7 @@ TEST_F(ClipPlan, WholeBatchDoesNotFitAndEveryByteIsNamed) {
   std::int64_t bytes = 0;
   for (const json& owner : plan.at("owners")) {
     bytes += owner.at("bytes").get<std::int64_t>();
-    // 151,277,313 weights of the two towers and their products, and the class head's.
+    // 151,277,313 weights of the two towers and their projections, plus the class head.
     if (owner.at("name") == "parameter") EXPECT_EQ(owner.at("bytes"), 4 * (151'277'313 + 20 * 513));
   }
   EXPECT_EQ(bytes, plan.at("live"));
@@ -63,7 +63,7 @@ TEST_F(ClipPlan, WholeBatchDoesNotFitAndEveryByteIsNamed) {
   EXPECT_EQ(bytes, plan.at("needed"));
 }
 
-TEST_F(ClipPlan, RecomputedBlocksAloneMakeItFit) {
+TEST_F(ClipPlan, ActivationCheckpointingMakesItFit) {
   const Ended ended = planned("memory.activation_checkpointing=block --json");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const json plan = training(ended);

@@ -1,6 +1,6 @@
-// What a run measures, and which of its weights it keeps, is a matter of its recipe: not of the
-// parts, the passes and the threads that compute it. Every kind of training and of evaluation,
-// computed in every way that promises to change nothing, by the real programs.
+// End-to-end tests that the metrics of a run and the weights that it keeps depend only on its
+// recipe, not on micro-batches, passes or threads. Runs every kind of training and evaluation in
+// every way that promises the same result.
 
 #include <algorithm>
 #include <cmath>
@@ -35,9 +35,9 @@ struct Training {
 
 void PrintTo(const Training& training, std::ostream* out) { *out << training.name; }
 
-/// Two orders of a sum of n float32 numbers are apart by at most n units of the last place of the
-/// sum of their sizes. What is measured here went through at most so many steps, each through so
-/// many products of so many numbers, there and back.
+/// Two summation orders of n float32 numbers differ by at most n units in the last place of the sum
+/// of their magnitudes. The values here went through at most kSteps steps, each with kProducts
+/// products of kLength terms, forward and backward.
 constexpr double kSteps = 15, kProducts = 40, kLength = 64;
 constexpr double kRounding =
     kSteps * 2 * kProducts * kLength * std::numeric_limits<float>::epsilon() / 2;
@@ -160,7 +160,7 @@ class ComputedAlike : public testing::TestWithParam<Training> {
         "evaluate: {bootstrap: 20}\n");
   }
 
-  /// By node, name and step, what a run measured but for time and memory; and the epoch whose
+  /// What a run measured, by node, name and step, except time and memory; and the epoch whose
   /// weights were evaluated.
   using Measured = std::map<std::tuple<std::string, std::string, std::int64_t>, double>;
   Measured run(const std::string& name, const std::string& overrides) {
@@ -186,8 +186,9 @@ class ComputedAlike : public testing::TestWithParam<Training> {
     return measured;
   }
 
-  /// Where bits are not kept, neither are answers: they change by leaps where two scores are nearly
-  /// the same. Only where nothing else is measured are answers compared.
+  /// Unless a way keeps bits, predicted classes may differ too: they change abruptly where two
+  /// scores are almost equal. Metrics of predicted classes are compared only if nothing else was
+  /// measured.
   static bool is_steady(const std::string& metric) {
     for (const char* const part :
          {"loss", "classification", "variance", "learning_rate", "trained_parameters", "chance"}) {
@@ -197,7 +198,7 @@ class ComputedAlike : public testing::TestWithParam<Training> {
   }
 
   static void expect_alike(const Measured& plain, const Measured& other, const Way& way) {
-    // Answers may choose another epoch, which is then evaluated.
+    // Different predicted classes may select another epoch, which is then evaluated.
     std::set<std::string> training, with_steady, compared;
     bool is_same_epoch = true;
     for (const auto& [key, value] : plain) {
@@ -232,7 +233,7 @@ class ComputedAlike : public testing::TestWithParam<Training> {
   TemporaryFolder folder_;
 };
 
-TEST_P(ComputedAlike, WhatIsMeasuredAndKeptDependsOnTheRecipeAlone) {
+TEST_P(ComputedAlike, MetricsAndKeptWeightsDependOnlyOnTheRecipe) {
   const Measured plain = run("plain", "data.loader.workers=0");
   if (HasFailure()) return;
   ASSERT_FALSE(plain.empty());

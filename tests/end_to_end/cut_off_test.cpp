@@ -1,5 +1,4 @@
-// Runs that end between two calls by which they write, whichever, and are resumed, through the real
-// programs.
+// End-to-end tests of runs that end between any two system calls that write, and are then resumed.
 
 #include <algorithm>
 #include <cerrno>
@@ -21,21 +20,21 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-/// What was called, of a line of writing_calls.cpp.
+/// A system call, parsed from a line that writing_calls.cpp wrote.
 struct Call {
   long number = 0;
   std::string program;
-  long own = 0;  ///< its number in the program
+  long own = 0;  ///< its number within the program
   std::string name, path;
-  std::size_t place = 0;  ///< among those that are looked at
+  std::size_t place = 0;  ///< its index among the calls that are tested
 
   bool is_like(const Call& other) const {
     return program == other.program && name == other.name && path == other.path;
   }
 };
 
-/// Without what two runs of one recipe do not share: times, the memory of a process, and where the
-/// generator of a process stands, which nothing is drawn from.
+/// Removes what differs between two runs of one recipe: times, memory, and the state of the
+/// process's random number generator, which is not used.
 json steady(json document) {
   if (document.is_object()) {
     for (const char* name : {"time", "seconds", "epoch_times", "peak_memory_bytes", "random"})
@@ -68,7 +67,7 @@ class CutOff : public testing::Test {
     const std::string training =
         "batch_size: 16, log_every: 1, checkpoint: {every: {steps: 1}}, optimizer: {learning_rate: "
         "1.0e-3}";
-    // The loss falls, so that the last checkpoint is the best.
+    // The loss falls, so the last checkpoint is the best.
     folder_.write(
         "training.yaml",
         "schema: 1\ndefaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: "
@@ -85,7 +84,7 @@ class CutOff : public testing::Test {
             training + "}\nevaluate: {bootstrap: 20}\n");
     folder_.keep();
   }
-  /// The run work/run, which may reuse what is in work/cache, with `variables` of the environment.
+  /// Runs work/run with the environment `variables`. The run may reuse what is in work/cache.
   Ended run(const std::string& recipe, const std::string& variables = "",
             const std::string& more = "") const {
     fs::remove_all(folder_ / "work");
@@ -109,7 +108,7 @@ class CutOff : public testing::Test {
            ",in:" + (folder_ / "seen").string() + "," + action +
            " LD_PRELOAD=" RETORT_WRITING_CALLS;
   }
-  /// Of many writes to one file in a row the first, the middle and the last.
+  /// The calls; of many consecutive writes to one file only the first, the middle and the last.
   std::vector<Call> calls() const {
     std::vector<Call> all, calls;
     std::istringstream lines(file_text(folder_ / "seen/calls"));
@@ -129,7 +128,7 @@ class CutOff : public testing::Test {
     }
     return calls;
   }
-  /// Every result of the run, by file: what the nodes have left and what was measured.
+  /// Every result of the run, by file: the outputs of the nodes and the metrics.
   std::map<std::string, std::string> results() const {
     std::map<std::string, std::string> found;
     const fs::path run = folder_ / "work/run";
@@ -137,18 +136,18 @@ class CutOff : public testing::Test {
       const std::string name = entry.path().lexically_relative(run);
       if (name.starts_with(".retort") || entry.is_directory() || name == "log.txt") continue;
       if (name.ends_with("/manifest.json") || name.ends_with("/plan.json"))
-        continue;  // sums, and how it was resumed
+        continue;  // checksums, and how it was resumed
       found[name] = file_text(entry.path());
       if (name.ends_with(".json")) {
         json document = steady(json::parse(found[name], nullptr, false));
         if (name.ends_with("/state.json"))
-          document.erase("metrics");  // their number, those of memory among them
+          document.erase("metrics");  // their number, which includes memory metrics
         found[name] = document.dump();
       }
       if (name == "summary.json") found[name] = json::parse(file_text(entry.path())).at("status");
       if (name.ends_with("finished.json")) found[name] = "is there";
     }
-    // By node: which of two is told first is a matter of time.
+    // By node, since the order of metrics from different nodes depends on timing.
     std::map<std::string, std::string> measured;
     std::istringstream lines(found["metrics.jsonl"]);
     for (std::string line; std::getline(lines, line);) {
@@ -173,7 +172,7 @@ class CutOff : public testing::Test {
     for (const auto& [name, text] : mine)
       EXPECT_TRUE(whole.contains(name)) << name << " is left over";
   }
-  /// Resumes what is in work/run, or where nothing is begun there runs it anew.
+  /// Resumes work/run, or runs it again if nothing had been started.
   void go_on(const std::string& recipe, const std::map<std::string, std::string>& whole) const {
     Ended ended = resume();
     if (ended.exit == 66) {
@@ -183,8 +182,8 @@ class CutOff : public testing::Test {
     EXPECT_EQ(ended.exit, 0) << ended.err;
     if (ended.exit == 0) expect_whole(whole);
   }
-  /// The results of a run that is left alone, of which the calls() are known then, with `deed`
-  /// "copy" copies too.
+  /// The results of an undisturbed run, whose calls() are known afterwards. With `action` "copy"
+  /// the folder is copied before each call.
   std::map<std::string, std::string> run_whole(const std::string& recipe, const std::string& action,
                                                const std::string& more = "") const {
     const Ended ended = run(recipe, watched(action), more);
@@ -192,14 +191,14 @@ class CutOff : public testing::Test {
     EXPECT_EQ(ended.err.find("writing_calls"), ended.err.npos) << ended.err;
     return results();
   }
-  /// What all programs leave that are killed before a call, or within it, for the calls that
-  /// `takes`.
+  /// Resumes from what is left when all programs are killed before or during each call that `takes`
+  /// accepts.
   template <typename Takes>
   void kill_all_before(const std::string& recipe, Takes takes) {
     const auto whole = run_whole(recipe, "copy");
     std::vector<std::pair<std::string, fs::path>> moments;
     for (const Call& call : calls_kept(takes)) {
-      if (call.name.ends_with("sync")) continue;  // as the next
+      if (call.name.ends_with("sync")) continue;  // same state as the next call
       for (const char* ending : {"", "-half"}) {
         std::string number = std::to_string(call.number);
         number.insert(0, 6 - number.size(), '0');
@@ -216,7 +215,7 @@ class CutOff : public testing::Test {
       if (HasFailure()) return;
     }
   }
-  /// Strikes one program at its calls that `takes`.
+  /// Kills one program, or makes the call fail, at each call that `takes` accepts.
   template <typename Takes>
   void strike(const std::string& recipe, const std::string& action, Takes takes,
               const std::string& more = "", bool goes_on_by_itself = false) {
@@ -245,7 +244,7 @@ class CutOff : public testing::Test {
   SharedFolder folder_;
 };
 
-/// Whether a call is one of the last checkpoint's of training.yaml, from when it is there to the
+/// Whether a call belongs to saving the last checkpoint of training.yaml: from its rename to the
 /// end of the node.
 class LastSave {
  public:
@@ -260,7 +259,7 @@ class LastSave {
   bool is_begun_ = false, is_over_ = false;
 };
 
-/// Of them those that set its pointers.
+/// Those calls of LastSave that set the pointers to the checkpoint.
 class LastPointers {
  public:
   bool operator()(const Call& call) {
@@ -272,7 +271,7 @@ class LastPointers {
   LastSave is_of_last_save_;
 };
 
-TEST_F(CutOff, LastCheckpointIsTheBestHere) {
+TEST_F(CutOff, LastCheckpointIsTheBest) {
   ASSERT_EQ(run("training.yaml").exit, 0);
   EXPECT_EQ(file_text(folder_ / "work/run/nodes/train/checkpoints/best"), "step-00000003\n");
   const auto first = results();
@@ -280,22 +279,24 @@ TEST_F(CutOff, LastCheckpointIsTheBestHere) {
   expect_whole(first);
 }
 
-TEST_F(CutOff, AllKilledWithinTheLastSave) { kill_all_before("training.yaml", LastSave()); }
-TEST_F(CutOff, WorkerKilledBetweenTheLastPointersIsRestarted) {
+TEST_F(CutOff, ResumesAfterAllProcessesAreKilledInTheLastSave) {
+  kill_all_before("training.yaml", LastSave());
+}
+TEST_F(CutOff, WorkerKilledWhileSettingLastPointersIsRestarted) {
   strike("training.yaml", "kill", LastPointers(), "memory.max_retries=auto",
          /*goes_on_by_itself=*/true);
 }
-TEST_F(CutOff, CallsThatSetTheLastPointersFail) {
+TEST_F(CutOff, ResumesAfterSettingTheLastPointersFails) {
   strike("training.yaml", std::to_string(EIO), LastPointers());
 }
 
-/// Every call, in shares that can run at once.
+/// All calls, in shares that can run in parallel.
 class DeepCutOff : public CutOff, public testing::WithParamInterface<int> {
  public:
   static constexpr int kShares = 8;
 
  protected:
-  /// Of those that are looked at every eighth.
+  /// Every eighth of the calls that are tested.
   static bool is_mine(const Call& call) {
     return call.place % kShares == static_cast<std::size_t>(GetParam());
   }
@@ -305,9 +306,13 @@ class DeepCutOff : public CutOff, public testing::WithParamInterface<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Deep, DeepCutOff, testing::Range(0, DeepCutOff::kShares));
 
-TEST_P(DeepCutOff, AllKilledInATraining) { kill_all_before("training.yaml", is_mine); }
-TEST_P(DeepCutOff, AllKilledInAnEnsemble) { kill_all_before("ensemble.yaml", is_mine); }
-TEST_P(DeepCutOff, AllKilledWhereFeaturesAreKept) {
+TEST_P(DeepCutOff, ResumesTrainingAfterAllProcessesAreKilled) {
+  kill_all_before("training.yaml", is_mine);
+}
+TEST_P(DeepCutOff, ResumesEnsembleAfterAllProcessesAreKilled) {
+  kill_all_before("ensemble.yaml", is_mine);
+}
+TEST_P(DeepCutOff, ResumesWithCachedFeaturesAfterAllProcessesAreKilled) {
   kill_all_before(
       "finetune data=image_folder model=linear_probe model/backbone=tiny "
       "model.backbone.num_hidden_layers=1 data.root=photos data.image_size=28 "
@@ -315,23 +320,23 @@ TEST_P(DeepCutOff, AllKilledWhereFeaturesAreKept) {
       "train.checkpoint.every.steps=1",
       is_mine);
 }
-TEST_P(DeepCutOff, WorkerKilledInATraining) {
+TEST_P(DeepCutOff, ResumesTrainingAfterTheWorkerIsKilled) {
   strike("training.yaml", "kill", of("retort-worker"));
 }
-TEST_P(DeepCutOff, WorkerKilledInATrainingIsRestarted) {
+TEST_P(DeepCutOff, RestartsTheWorkerAfterItIsKilled) {
   strike("training.yaml", "kill", of("retort-worker"), "memory.max_retries=auto",
          /*goes_on_by_itself=*/true);
 }
-TEST_P(DeepCutOff, CallsOfTheWorkerFail) {
+TEST_P(DeepCutOff, ResumesAfterCallsOfTheWorkerFail) {
   strike("training.yaml", std::to_string(EIO), of("retort-worker"));
 }
-TEST_P(DeepCutOff, DiskFullForTheWorker) {
+TEST_P(DeepCutOff, ResumesAfterTheWorkerFillsTheDisk) {
   strike("training.yaml", std::to_string(ENOSPC), of("retort-worker"));
 }
-TEST_P(DeepCutOff, CallsOfRetortFail) {
+TEST_P(DeepCutOff, ResumesAfterCallsOfRetortFail) {
   strike("training.yaml", std::to_string(EIO), of("retort"));
 }
-TEST_P(DeepCutOff, DiskFullForRetort) {
+TEST_P(DeepCutOff, ResumesAfterRetortFillsTheDisk) {
   strike("training.yaml", std::to_string(ENOSPC), of("retort"));
 }
 

@@ -1,5 +1,5 @@
-// Records with files that are damaged, or that are no files at all, through the real programs:
-// every verb says so, and none hangs, crashes or takes it for a mistake of its own.
+// End-to-end tests of records whose files are damaged or are not regular files: every verb reports
+// it, and none hangs, crashes or reports an internal error.
 
 #include <sys/stat.h>
 
@@ -48,7 +48,7 @@ void make_pipe(const fs::path& file) {
 }
 void remove(const fs::path& file) { fs::remove(file); }
 
-/// What is done to a file.
+/// One way to damage a file.
 struct Damage {
   const char* name;
   void (*action)(const fs::path& file);
@@ -81,13 +81,13 @@ class DamagedFiles : public testing::Test {
            "'train.checkpoint.every={steps: 1}' -q run.dir=" +
            name;
   }
-  /// `retort` in it is the one that was built; what does not end is ended.
+  /// Runs shell commands in which `retort` is the program under test, with a timeout.
   static Ended shell(const std::string& commands) {
     return run_shell(
         "retort() { timeout -k 5 60 " RETORT_BINARY_DIR "/bin/retort \"$@\"; }\n" + commands,
         folder_->path());
   }
-  /// `run` is a copy of that run, with nothing that verbs have made.
+  /// Makes `run` a copy of the given run, and removes the output of earlier verbs.
   static void copy(const std::string& run) {
     for (const char* name : {"run", "out"}) fs::remove_all(*folder_ / name);
     fs::copy(*folder_ / run, *folder_ / "run",
@@ -100,7 +100,7 @@ class DamagedFiles : public testing::Test {
     std::ranges::sort(names);
     return names;
   }
-  /// Does `verb` on `run` with each such `file`.
+  /// Runs each of `verbs` on a copy of `run`, once per damage to `file`.
   template <typename Damages>
   static void expect_understood(const std::string& run, const std::string& file,
                                 const Damages& damages, const std::vector<std::string>& verbs) {
@@ -123,7 +123,7 @@ class DamagedFiles : public testing::Test {
 };
 std::unique_ptr<TemporaryFolder> DamagedFiles::folder_;
 
-TEST_F(DamagedFiles, ThatAreNoFilesAreUnderstoodByEveryVerbThatReadsRecords) {
+TEST_F(DamagedFiles, NonRegularFilesAreHandledByVerbsThatReadRecords) {
   const std::vector<std::string> files = files_of("whole");
   EXPECT_GT(files.size(), 20u);
   for (const std::string& file : files) {
@@ -135,7 +135,7 @@ TEST_F(DamagedFiles, ThatAreNoFilesAreUnderstoodByEveryVerbThatReadsRecords) {
   }
 }
 
-TEST_F(DamagedFiles, OfWeightsAreUnderstood) {
+TEST_F(DamagedFiles, DamagedWeightsAreHandled) {
   const std::vector<std::string> verbs = {"predict run photos -q", "export run --out out -q",
                                           "evaluate run run.dir=out -q"};
   std::vector<std::string> weights;
@@ -152,12 +152,12 @@ TEST_F(DamagedFiles, OfWeightsAreUnderstood) {
   }
 }
 
-TEST_F(DamagedFiles, OfTheRecipeAreUnderstoodByPredict) {
+TEST_F(DamagedFiles, PredictHandlesADamagedRecipe) {
   for (const char* file : {".retort/recipe.yaml", ".retort/environment.json"})
     expect_understood("whole", file, kBytes, {"predict run photos -q"});
 }
 
-TEST_F(DamagedFiles, OfWhatIsResumedAreUnderstood) {
+TEST_F(DamagedFiles, ResumeHandlesDamagedState) {
   const std::string saved = "nodes/train/checkpoints/";
   std::string latest = file_text(*folder_ / "killed" / saved / "latest");
   latest = latest.substr(0, latest.find('\n'));
@@ -172,7 +172,7 @@ TEST_F(DamagedFiles, OfWhatIsResumedAreUnderstood) {
   }
 }
 
-TEST_F(DamagedFiles, LinkToAnotherFileIsNeitherCopiedNorWrittenThrough) {
+TEST_F(DamagedFiles, SymbolicLinkIsNeitherCopiedNorWrittenThrough) {
   constexpr char kOther[] = "of somebody else: 3141592653\n";
   for (const std::string file :
        {"log.txt", "metrics.jsonl", "summary.json", ".retort/environment.json",
@@ -194,7 +194,7 @@ TEST_F(DamagedFiles, LinkToAnotherFileIsNeitherCopiedNorWrittenThrough) {
   }
 }
 
-TEST_F(DamagedFiles, FullDiskAsTheRecordOpensPublishesNoHalf) {
+TEST_F(DamagedFiles, FullDiskLeavesNoPartialRecordFiles) {
   const auto watched = [&](const std::string& action) {
     fs::remove_all(*folder_ / "seen");
     fs::create_directory(*folder_ / "seen");
@@ -205,7 +205,7 @@ TEST_F(DamagedFiles, FullDiskAsTheRecordOpensPublishesNoHalf) {
   fs::create_directory(*folder_ / "disk");
   ASSERT_EQ(watched("").exit, 0);
   std::istringstream calls(file_text(*folder_ / "seen/calls"));
-  std::vector<std::string> of_the_record;  // the number of the call among the program's own
+  std::vector<std::string> of_the_record;  // each call's number within the program
   std::string number, program, own, rest;
   while (calls >> number >> program >> own && std::getline(calls, rest)) {
     if (program == "retort" && rest.find("/.retort/") != rest.npos &&
@@ -227,7 +227,7 @@ TEST_F(DamagedFiles, FullDiskAsTheRecordOpensPublishesNoHalf) {
   }
 }
 
-TEST_F(DamagedFiles, DraftOfAKilledDataMakeIsRemovedByTheNext) {
+TEST_F(DamagedFiles, NextDataMakeRemovesTheDraftOfAKilledOne) {
   fs::create_directories(*folder_ / "drafts");
   fs::create_directory(*folder_ / "watch");
   const std::string make =
@@ -250,7 +250,7 @@ TEST_F(DamagedFiles, DraftOfAKilledDataMakeIsRemovedByTheNext) {
   EXPECT_THAT(names(), testing::ElementsAre("made"));
 }
 
-TEST_F(DamagedFiles, RunsOfARerunAndOfASweepAreTakenByEveryVerb) {
+TEST_F(DamagedFiles, EveryVerbAcceptsRerunsAndTrials) {
   ASSERT_EQ(shell("retort runs rerun whole run.dir=again -q").exit, 0);
   const Ended swept = shell(
       "retort sweep classify data.root=photos data.image_size=24 batch_size=4 epochs=1 seed=1,2 "
@@ -270,8 +270,8 @@ TEST_F(DamagedFiles, RunsOfARerunAndOfASweepAreTakenByEveryVerb) {
       EXPECT_EQ(ended.exit, 0) << verb << ": " << ended.exit << ended.err;
     }
   }
-  // A sweep's folder is no run: each verb on it says so, and what is for sweeps takes it although a
-  // run of it is gone.
+  // A sweep's folder is not a run folder: verbs for runs say so, and verbs for sweeps accept it
+  // although one of its runs is missing.
   for (const std::string verb :
        {"analyze s", "compare s whole", "runs show s", "runs status s", "runs diff s whole",
         "predict s photos", "resume s", "export s", "evaluate s", "runs tag s x", "runs rerun s",

@@ -1,5 +1,5 @@
-// Each file that a run of each family of recipes records, cut, changed or of another kind: the
-// verbs that look at records say which file it is and what to do, or do without it.
+// For every file recorded by a run of each family of recipes, truncated, altered or of another
+// format: verbs that read records name the file and the remedy, or do without it.
 
 #include <algorithm>
 #include <filesystem>
@@ -19,8 +19,8 @@ using testing::Not;
 
 struct RecordedFamily {
   const char* name;
-  const char* data;    ///< what `retort data make` makes
-  const char* recipe;  ///< a small run of it
+  const char* data;    ///< arguments of `retort data make`
+  const char* recipe;  ///< arguments of a small `retort run`
 };
 
 const RecordedFamily kRecordedFamilies[] = {
@@ -40,8 +40,8 @@ const RecordedFamily kRecordedFamilies[] = {
 
 void PrintTo(const RecordedFamily& family, std::ostream* out) { *out << family.name; }
 
-/// Ways in which a file is damaged: cut in half, some bytes changed, a picture, a table of three
-/// columns.
+/// Ways to damage a file: truncate it to half, change some bytes, replace it by an image or by a
+/// table of three columns.
 constexpr const char* kDamages[] = {
     "head -c $(($(wc -c <\"$1\") / 2)) \"$1\" >part; cat part >\"$1\"",
     "tr '0123e' '.1x:\"' <\"$1\" >part; cat part >\"$1\"",
@@ -58,7 +58,7 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
     ASSERT_EQ(ran.exit, 0) << ran.err;
     ASSERT_EQ(shell("cp -r whole run").exit, 0);
   }
-  /// Shell commands that bring a file of `run` back, and make it the first parameter.
+  /// Shell commands that restore a file of `run` and make it the first parameter.
   static std::string restored(const std::string& file) {
     return "set -- 'run/" + file + "'; rm -f \"$1\"; cp 'whole/" + file +
            "' \"$1\"; chmod u+w \"$1\"; ";
@@ -68,8 +68,9 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
         "retort() { timeout -k 5 60 " RETORT_BINARY_DIR "/bin/retort \"$@\"; }\n" + commands,
         folder_.path());
   }
-  /// All files, of several trainings of one kind those of the first. What every run records is
-  /// damaged in the first family alone: the others have only the results of their own stages.
+  /// The files to damage. Of several trainings of one kind, only those of the first. Files that
+  /// every run records are damaged only in the first family; in the others, only the results of
+  /// their own stages.
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     std::string training;
@@ -95,7 +96,7 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
     EXPECT_TRUE(ended.exit < 124 && ended.exit != 70) << what << ": " << ended.exit << ended.err;
     EXPECT_THAT(ended.err, Not(HasSubstr("please report"))) << what;
     if (ended.exit == 0) return;
-    // What cannot be read as YAML is shown with its place.
+    // Errors in YAML show the location instead of a remedy.
     EXPECT_THAT(ended.err, testing::AnyOf(HasSubstr("  help: "), HasSubstr("error[E0101]: ")))
         << what;
   }
@@ -103,7 +104,7 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
   const TemporaryFolder folder_;
 };
 
-TEST_P(DamagedOutputs, AreUnderstoodByVerbsThatReadRecords) {
+TEST_P(DamagedOutputs, AreHandledByVerbsThatReadRecords) {
   const std::vector<std::string> verbs = {"analyze run --out out", "compare run run --paired",
                                           "runs show run"};
   const std::vector<std::string> all = files();
@@ -130,8 +131,8 @@ TEST_P(DamagedOutputs, AreUnderstoodByVerbsThatReadRecords) {
   }
 }
 
-/// What an analysis draws from is not drawn from half of it.
-TEST_P(DamagedOutputs, OfAnEvaluationAreNamedByWhoReadsThem) {
+/// An analysis names the file that it cannot read, instead of drawing from a part of it.
+TEST_P(DamagedOutputs, AnalyzeNamesDamagedEvaluationFiles) {
   int refused = 0;
   for (const std::string& file : files()) {
     const fs::path name = fs::path(file).filename();

@@ -1,5 +1,5 @@
-// Photographs of the retina, made, checked, and preprocessed from training to prediction, by the
-// real programs.
+// End-to-end tests of retina images: making, checking and preprocessing them, from training to
+// prediction.
 
 #include <filesystem>
 #include <fstream>
@@ -44,7 +44,7 @@ class DataCheck : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(DataCheck, OfGoodDataFindsNothing) {
+TEST_F(DataCheck, FindsNoProblemsInGoodData) {
   const Ended ended = check();
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, StartsWith("data: 25 images, "));
@@ -57,7 +57,7 @@ TEST_F(DataCheck, OfGoodDataFindsNothing) {
   EXPECT_EQ(shipped.exit, 0) << shipped.err;
 }
 
-TEST_F(DataCheck, CopiesInTwoPartsEndWithTheCodeOfBadData) {
+TEST_F(DataCheck, DuplicatesAcrossPartsAreAnError) {
   fs::copy_file(folder_ / "eyes/test/1/00001.jpg", folder_ / "eyes/train/1/copy.jpg");
   const Ended ended = check();
   EXPECT_EQ(ended.exit, 65);
@@ -75,7 +75,7 @@ TEST_F(DataCheck, CopiesInTwoPartsEndWithTheCodeOfBadData) {
   EXPECT_EQ(document["errors"].size(), 1u);
 }
 
-TEST_F(DataCheck, PatientsAreKnownByTheNamesOfPublishedSets) {
+TEST_F(DataCheck, PatientsAreIdentifiedByFileName) {
   const auto rename = [&](const std::string& from, const std::string& to) {
     fs::rename(folder_ / "eyes" / from, folder_ / "eyes" / to);
   };
@@ -93,7 +93,7 @@ TEST_F(DataCheck, PatientsAreKnownByTheNamesOfPublishedSets) {
   EXPECT_THAT(refused.err, HasSubstr("missing closing parenthesis"));
 }
 
-TEST_F(DataCheck, KeptPhotographsChangeNoBit) {
+TEST_F(DataCheck, CachedImagesGiveTheSameWeights) {
   const auto run = [&](const std::string& name, const std::string& more) {
     return run_shell(
         "RETORT_CACHE=" + (folder_ / "cache").string() +
@@ -132,7 +132,7 @@ TEST_F(DataCheck, KeptPhotographsChangeNoBit) {
     EXPECT_EQ(weights(name), expected) << name;
 }
 
-TEST_F(DataCheck, WhatCannotBeReadIsNamed) {
+TEST_F(DataCheck, UnreadableImageIsNamed) {
   std::ofstream(folder_ / "eyes/val/0/broken.png") << "no picture";
   const Ended ended = check();
   EXPECT_EQ(ended.exit, 65);
@@ -140,9 +140,8 @@ TEST_F(DataCheck, WhatCannotBeReadIsNamed) {
   EXPECT_EQ(check("data.on_corrupt=skip").exit, 0);
 }
 
-TEST_F(DataCheck, AllThatIsWrongIsSaidAtOnce) {
-  fs::create_directories(
-      folder_ / "eyes/train/nothing");  // a class of no pictures, which stops a run at once
+TEST_F(DataCheck, ReportsAllProblemsAtOnce) {
+  fs::create_directories(folder_ / "eyes/train/nothing");  // an empty class, which stops a run
   std::ofstream(folder_ / "eyes/val/0/broken.png") << "no picture";
   std::ofstream(folder_ / "eyes/val/0/old.gif") << "GIF89a";
   fs::copy_file(folder_ / "eyes/test/1/00001.jpg", folder_ / "eyes/test/1/copy.jpg");
@@ -169,7 +168,7 @@ TEST_F(DataCheck, AllThatIsWrongIsSaidAtOnce) {
                 "'test/1/copy.jpg'"));
 }
 
-TEST_F(DataCheck, FoldersOfPicturesThatNoPartTakesAreNamed) {
+TEST_F(DataCheck, ImageFoldersOutsideEveryPartAreNamed) {
   fs::create_directories(folder_ / "eyes/holdout/0/deeper");
   fs::create_directories(folder_ / "eyes/train/1/more");
   fs::create_directories(folder_ / "eyes/papers");
@@ -183,7 +182,7 @@ TEST_F(DataCheck, FoldersOfPicturesThatNoPartTakesAreNamed) {
                                    "'holdout' (2), 'train/1/more' (1)"));
 }
 
-TEST_F(DataCheck, IsOfRecipes) {
+TEST_F(DataCheck, NeedsARecipeWithData) {
   EXPECT_EQ(retort("data check nosuch", folder_.path()).exit, 66);
   const Ended made = retort("data make image_folder seed=3 --out a", folder_.path());
   EXPECT_EQ(made.exit, 64);
@@ -193,13 +192,13 @@ TEST_F(DataCheck, IsOfRecipes) {
   EXPECT_NE(none.exit, 0);
 }
 
-TEST_F(DataCheck, APredictionIsPreprocessedAsTheTrainingWas) {
+TEST_F(DataCheck, PredictionIsPreprocessedLikeTraining) {
   const Ended run = retort("run eyes.yaml run.dir=run", folder_.path());
   ASSERT_EQ(run.exit, 0) << run.err;
   const Ended plain =
       retort("run eyes.yaml run.dir=plain data.clahe.enabled=false", folder_.path());
   ASSERT_EQ(plain.exit, 0) << plain.err;
-  // The test's predictions, and those of the same files by the checkpoint alone.
+  // Predictions for test images with the run's checkpoint.
   const auto predicted = [&](const std::string& from) {
     return retort("predict " + from + " eyes/test/0 eyes/test/3 --top 5 -q", folder_.path());
   };
@@ -209,7 +208,7 @@ TEST_F(DataCheck, APredictionIsPreprocessedAsTheTrainingWas) {
   EXPECT_THAT(both.err, Not(HasSubstr("retina")));
 }
 
-TEST_F(DataCheck, APredictionOfWhatIsNoRetinaSaysSo) {
+TEST_F(DataCheck, PredictionOfNonRetinaImagesCausesAWarning) {
   ASSERT_EQ(retort("run eyes.yaml run.dir=run --smoke -q", folder_.path()).exit, 0);
   ASSERT_EQ(retort("data make image_folder --out shapes --per-class 1 --classes 2 --size 32 -q",
                    folder_.path())

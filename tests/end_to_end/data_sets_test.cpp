@@ -1,4 +1,5 @@
-// Published sets of photographs at small scale, made, read and trained on by the real programs.
+// End-to-end tests of published image datasets at small scale: making, reading and training on
+// them.
 
 #include <algorithm>
 #include <filesystem>
@@ -15,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Overrides that make of the recipe for retinas one that smoke-tests in no time.
+/// Overrides that make the retina recipe small enough for a quick smoke test.
 constexpr const char* kSmallGrading =
     "data.image_size=32 model.weights=null 'model.layers=[1,1,1,1]' memory.precision=fp32";
 
@@ -34,7 +35,7 @@ class DataSets : public testing::TestWithParam<std::string> {
   TemporaryFolder folder_;
 };
 
-TEST_P(DataSets, AreTrainedOn) {
+TEST_P(DataSets, CanBeTrainedOn) {
   ASSERT_EQ(make("-q").exit, 0);
   const Ended smoke = train("--smoke run.dir=smoke");
   EXPECT_EQ(smoke.exit, 0) << smoke.err;
@@ -42,13 +43,13 @@ TEST_P(DataSets, AreTrainedOn) {
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(file_text(folder_ / "run/log.txt"), HasSubstr("3 classes; "));
   EXPECT_THAT(file_text(folder_ / "run/nodes/evaluate/predictions.csv"), HasSubstr(".jpg"));
-  // Where the set is gone the record still predicts.
+  // The record predicts even after the dataset is gone.
   std::filesystem::rename(folder_ / "made", folder_ / "moved");
   const Ended predicted = retort("predict run moved -q", folder_.path());
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
 }
 
-TEST_P(DataSets, SayWhatTheyMade) {
+TEST_P(DataSets, ReportTheNumberOfImagesMade) {
   const Ended ended = make("--json");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(nlohmann::json::parse(ended.out)["result"],
@@ -60,7 +61,7 @@ TEST_P(DataSets, SayWhatTheyMade) {
             "  help: choose another folder, or remove this one\n");
 }
 
-TEST_P(DataSets, WhatIsNotThereIsMissingInput) {
+TEST_P(DataSets, MissingFilesAreReported) {
   std::filesystem::create_directory(folder_ / "made");
   const Ended ended = train("run.dir=run");
   EXPECT_EQ(ended.exit, 66);
@@ -70,7 +71,7 @@ TEST_P(DataSets, WhatIsNotThereIsMissingInput) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
-TEST(CarListing, IsTrainedOnAsItWasPublished) {
+TEST(CarListing, CanBeTrainedOnAsPublished) {
   const TemporaryFolder folder;
   const std::filesystem::path root = folder / "listing";
   std::filesystem::create_directory(root);
@@ -89,14 +90,15 @@ TEST(CarListing, IsTrainedOnAsItWasPublished) {
 INSTANTIATE_TEST_SUITE_P(All, DataSets, testing::Values("flowers102", "cub200", "stanford_cars"),
                          [](const auto& info) { return info.param; });
 
-/// Data as `data make` makes them by default, and the recipe for them with its own data options.
+/// Data that `data make` makes by default, and a recipe that trains on them with its own data
+/// options.
 struct MadeFor {
   std::string data, recipe;
 };
 
 class MadeData : public testing::TestWithParam<MadeFor> {};
 
-TEST_P(MadeData, FeedsTheDefaultsOfItsRecipe) {
+TEST_P(MadeData, WorksWithTheDefaultsOfItsRecipe) {
   const TemporaryFolder folder;
   const Ended made = retort("data make " + GetParam().data + " --out made -q", folder.path());
   ASSERT_EQ(made.exit, 0) << made.err;
@@ -125,13 +127,12 @@ INSTANTIATE_TEST_SUITE_P(
       return info.param.data + "_" + info.param.recipe.substr(0, info.param.recipe.find(' '));
     });
 
-TEST(MadeDataTable, HasEveryKindThatIsMade) {
+TEST(MadeDataTable, CoversEveryKindOfData) {
   const Ended refused = retort("data make nothing --out made", TemporaryFolder().path());
   for (const char* kind : {"image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars",
                            "aptos_2019", "eyepacs_2015", "fundus_folders"})
     EXPECT_THAT(refused.err, HasSubstr(kind));
-  EXPECT_EQ(std::ranges::count(refused.err, ','), 7)
-      << "another kind is made: give it a recipe above";
+  EXPECT_EQ(std::ranges::count(refused.err, ','), 7) << "a new kind of data needs a recipe above";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// `retort doctor determinism`, through the real programs.
+// End-to-end tests of `retort doctor determinism`.
 
 #include <filesystem>
 
@@ -25,7 +25,7 @@ class DoctorDeterminism : public testing::Test {
     std::filesystem::create_directory(folder_ / "scratch");
     folder_.keep();
   }
-  /// `program doctor determinism`; whatever it writes lies below scratch, and is gone.
+  /// Runs `program doctor determinism`, and checks that it leaves no files behind.
   Ended check(const std::string& arguments,
               const std::string& program = RETORT_BINARY_DIR "/bin/retort") {
     const Ended ended =
@@ -37,7 +37,7 @@ class DoctorDeterminism : public testing::Test {
     EXPECT_FALSE(std::filesystem::exists(folder_ / "outputs"));
     return ended;
   }
-  /// An installation whose worker gives other bits in every process.
+  /// An installation whose worker computes different bits in every process.
   std::string unsteady_program() {
     std::filesystem::create_directories(folder_ / "unsteady/bin");
     std::filesystem::copy(RETORT_BINARY_DIR "/bin/retort", folder_ / "unsteady/bin/retort");
@@ -49,13 +49,13 @@ class DoctorDeterminism : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(DoctorDeterminism, SaysThatARecipeGivesTheSameBits) {
+TEST_F(DoctorDeterminism, ReportsADeterministicRecipe) {
   const Ended ended = check("");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, MatchesRegex("deterministic: 3 steps, [0-9]+ tensors the same\n"));
 }
 
-TEST_F(DoctorDeterminism, TakesStepsAndSpeaksJson) {
+TEST_F(DoctorDeterminism, AcceptsStepsAndPrintsJson) {
   const Ended ended = check("--steps 2 --json");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const auto found = nlohmann::json::parse(ended.out)["result"];
@@ -79,7 +79,7 @@ TEST_F(DoctorDeterminism, NamesTheFirstTensorThatDiffers) {
   EXPECT_GT(difference["largest"], 0.0);
 }
 
-TEST_F(DoctorDeterminism, MistakesOfTheRecipeAreShownAtTheirPlace) {
+TEST_F(DoctorDeterminism, ErrorsInTheRecipeAreReported) {
   const Ended wrong = check("train.epoch=1");
   EXPECT_EQ(wrong.exit, 78);
   const Ended missing = check("data.root=nowhere");

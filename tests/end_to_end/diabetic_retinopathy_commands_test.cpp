@@ -1,5 +1,5 @@
-// Every command of the published grading of retinas, as tests/cases/published_commands.case has
-// them: what is valid can be planned, and so be run.
+// Plans every command of the published retina grading in tests/cases/published_commands.case. A
+// command that can be planned can be run.
 
 #include <filesystem>
 #include <fstream>
@@ -33,7 +33,7 @@ std::vector<RetinaCommand> retina_commands() {
   return commands;
 }
 
-TEST(RetinaCommands, AllThatAreValidCanBePlanned) {
+TEST(RetinaCommands, ValidCommandsCanBePlanned) {
   const TemporaryFolder folder;
   for (const char* out : {"photographs", "dataset_eyepacs_5class_balanced"}) {
     const Ended made = retort(
@@ -41,7 +41,7 @@ TEST(RetinaCommands, AllThatAreValidCanBePlanned) {
         folder.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
-  // The network itself is planned elsewhere, and its weights are nobody's here.
+  // Other tests plan the network itself; its weights are not available here.
   const std::string small = " device=cpu model.weights=null data.image_size=32";
   const std::vector<RetinaCommand> commands = retina_commands();
   EXPECT_GT(commands.size(), 12U);
@@ -58,7 +58,7 @@ TEST(RetinaCommands, AllThatAreValidCanBePlanned) {
   }
 }
 
-TEST(RetinaCommands, RunSaysWhatItIsNotFor) {
+TEST(RetinaCommands, RunAndPredictPrintTheResearchNotice) {
   const TemporaryFolder folder;
   const Ended made = retort(
       "data make fundus_folders --out photographs --per-class 10 --size 48 -q", folder.path());

@@ -1,5 +1,5 @@
-// How a run's images are divided is recorded, and whoever continues with the run or evaluates it
-// divides them so, through the real programs.
+// End-to-end tests of splits: a run records how its images are divided, and resuming or evaluating
+// it uses the recorded split.
 
 #include <algorithm>
 #include <filesystem>
@@ -45,7 +45,7 @@ class DivisionOfARun : public testing::Test {
         "evaluate " + name + " run.dir=evaluated" + std::to_string(++evaluations_) + ' ' + more,
         folder_.path());
   }
-  /// What the last evaluation has tested, and a training.
+  /// The predictions of the last evaluation.
   std::string tested() const { return predictions("evaluated" + std::to_string(evaluations_)); }
   std::string predictions(const std::string& run) const {
     return file_text(folder_ / (run + "/nodes/evaluate/predictions.csv"));
@@ -59,7 +59,7 @@ class DivisionOfARun : public testing::Test {
     std::ranges::sort(files);
     return files;
   }
-  /// A photograph more in each class, which comes first by its name.
+  /// Adds images to each class, some of which sort first by name.
   void add_photos() const {
     for (const fs::path& file : photos()) {
       if (file.filename() == "00000.jpg") fs::copy_file(file, file.parent_path() / "00000a.jpg");
@@ -71,7 +71,7 @@ class DivisionOfARun : public testing::Test {
   int evaluations_ = 0;
 };
 
-TEST_F(DivisionOfARun, EvaluationTestsWhatTheRunKeptForItWhateverWasAdded) {
+TEST_F(DivisionOfARun, EvaluationUsesTheRecordedTestPart) {
   ASSERT_EQ(train("a").exit, 0);
   EXPECT_TRUE(fs::exists(folder_ / "a/nodes/data/division.gz"));
   add_photos();
@@ -87,7 +87,7 @@ TEST_F(DivisionOfARun, EvaluationTestsWhatTheRunKeptForItWhateverWasAdded) {
   EXPECT_THAT(ended.err, HasSubstr("trained on none of the 9 test images"));
 }
 
-TEST_F(DivisionOfARun, AnotherDivisionIsNotEvaluatedUnlessAllowed) {
+TEST_F(DivisionOfARun, TestingOnTrainedImagesNeedsPermission) {
   ASSERT_EQ(train("a").exit, 0);
   for (const char* const change :
        {"data.split.seed=7", "data.split='{train: 0.4, validation: 0.2, test: 0.4}'"}) {
@@ -101,7 +101,7 @@ TEST_F(DivisionOfARun, AnotherDivisionIsNotEvaluatedUnlessAllowed) {
   }
 }
 
-TEST_F(DivisionOfARun, CopyOfItsImagesIsKnown) {
+TEST_F(DivisionOfARun, CopiedImagesAreRecognized) {
   ASSERT_EQ(train("a").exit, 0);
   fs::copy(folder_ / "photos", folder_ / "copy", fs::copy_options::recursive);
   const Ended all = evaluate("a", "data.root=copy");
@@ -112,7 +112,7 @@ TEST_F(DivisionOfARun, CopyOfItsImagesIsKnown) {
   EXPECT_EQ(tested(), predictions("a"));
 }
 
-TEST_F(DivisionOfARun, WeightsThatItStartedFromHaveSeenImagesToo) {
+TEST_F(DivisionOfARun, ImagesSeenByWarmStartWeightsCountAsTrained) {
   ASSERT_EQ(train("a").exit, 0);
   const std::string from_a = "train.warm_start=a ";
   const Ended same = train("same", "", from_a);
@@ -127,7 +127,7 @@ TEST_F(DivisionOfARun, WeightsThatItStartedFromHaveSeenImagesToo) {
   EXPECT_THAT(evaluated.err, HasSubstr("error[E0612]: the model was trained on "));
 }
 
-TEST_F(DivisionOfARun, ImageThatIsMissingIsAnErrorOfWhateverGoesOn) {
+TEST_F(DivisionOfARun, MissingImageStopsEvaluation) {
   ASSERT_EQ(train("a").exit, 0);
   const fs::path gone = photos().front();
   fs::remove(gone);
@@ -136,16 +136,16 @@ TEST_F(DivisionOfARun, ImageThatIsMissingIsAnErrorOfWhateverGoesOn) {
   EXPECT_THAT(ended.err, HasSubstr("error[E0807]: "));
 }
 
-TEST_F(DivisionOfARun, RunThatWouldTestItsPartForTrainingIsNotBegun) {
+TEST_F(DivisionOfARun, RunThatTestsOnItsTrainingPartIsRejected) {
   const Ended ended = train("a", "", "++evaluate.inputs.test=data.train");
   EXPECT_EQ(ended.exit, 65) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("error[E0612]: the model was trained on 18 of the 18 "));
-  EXPECT_FALSE(fs::exists(folder_ / "a")) << "it is known before anything is trained";
+  EXPECT_FALSE(fs::exists(folder_ / "a")) << "detected before training";
   const Ended validation = train("b", "", "++evaluate.inputs.test=data.validation");
   EXPECT_EQ(validation.exit, 0) << validation.err;
 }
 
-TEST_F(DivisionOfARun, RunThatDoesItAgainIsDividedAlike) {
+TEST_F(DivisionOfARun, RerunUsesTheSameDivision) {
   ASSERT_EQ(train("a").exit, 0);
   add_photos();
   const Ended again = retort("runs rerun a run.dir=b --force", folder_.path());
@@ -154,7 +154,7 @@ TEST_F(DivisionOfARun, RunThatDoesItAgainIsDividedAlike) {
   EXPECT_TRUE(weights("b") == weights("a"));
 }
 
-TEST_F(DivisionOfARun, ResumedRunGoesOnAsItWasDivided) {
+TEST_F(DivisionOfARun, ResumedRunUsesTheSameDivision) {
   ASSERT_EQ(train("whole").exit, 0);
   EXPECT_NE(train("a", "retort-worker/step:3:kill_both").exit, 0);
   add_photos();

@@ -1,4 +1,4 @@
-// The embeddings of images, through the real programs.
+// End-to-end tests of `retort embed`.
 
 #include <algorithm>
 #include <cmath>
@@ -52,7 +52,7 @@ class Embedded : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Embedded, EveryImageHasARowAndACopyIsADuplicate) {
+TEST_F(Embedded, WritesARowPerImageAndFindsDuplicates) {
   const Ended ended = embed("run photos --out all");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, AllOf(HasSubstr("25 images, 128 values each: all/embeddings.npy"),
@@ -75,20 +75,20 @@ TEST_F(Embedded, RowsDoNotDependOnTheBatch) {
   const auto whole = numbers_of(file_text(folder_ / "whole/embeddings.npy"));
   const auto part = numbers_of(file_text(folder_ / "part/embeddings.npy"));
   ASSERT_EQ(part.size(), 8u * 128);
-  // The names are sorted: ... copy_of_disc_3.jpg is before the folder disc, in a row of its own.
+  // The names are sorted: copy_of_disc_3.jpg comes before the folder disc.
   const std::string rows = file_text(folder_ / "whole/images.csv");
   const std::size_t at = rows.find(",photos/disc/00000.jpg");
   const std::size_t line = rows.rfind('\n', at) + 1;
   const auto first = static_cast<std::size_t>(std::stoi(rows.substr(line, at - line)));
   for (std::size_t i = 0; i < part.size(); ++i) {
-    // A matrix product may add up its terms in another order for another number of rows: each of
-    // the network's dozens of products then rounds its 128 terms differently.
+    // With another number of rows, a matrix product may sum its terms in another order; each of the
+    // network's dozens of products then rounds its 128 terms differently.
     constexpr float kReordered = 1000 * std::numeric_limits<float>::epsilon();
     EXPECT_NEAR(part[i], whole[first * 128 + i], kReordered * (1 + std::abs(part[i]))) << i;
   }
 }
 
-TEST_F(Embedded, NearestOfAQueryIsItsCopyAndNotItself) {
+TEST_F(Embedded, NearestNeighborOfAQueryIsItsCopy) {
   const Ended ended =
       embed("run photos --out asked --query photos/disc/00003.jpg --neighbors 2 -q");
   ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -103,7 +103,7 @@ TEST_F(Embedded, NearestOfAQueryIsItsCopyAndNotItself) {
   EXPECT_EQ(result["neighbors"][0]["nearest"][0]["file"], "photos/copy_of_disc_3.jpg");
 }
 
-TEST_F(Embedded, DamagedImageIsAnErrorOrLeftOut) {
+TEST_F(Embedded, DamagedImageIsAnErrorOrSkipped) {
   fs::create_directories(folder_ / "damaged");
   fs::copy_file(folder_ / "photos/disc/00001.jpg", folder_ / "damaged/a.jpg",
                 fs::copy_options::overwrite_existing);
@@ -119,7 +119,7 @@ TEST_F(Embedded, DamagedImageIsAnErrorOrLeftOut) {
   EXPECT_EQ(file_text(folder_ / "left_out/images.csv"), "row,file\n0,damaged/a.jpg\n");
 }
 
-TEST_F(Embedded, WhatCannotBeDoneIsRefused) {
+TEST_F(Embedded, InvalidArgumentsAreRejected) {
   const auto refusal = [&](const std::string& words) {
     const Ended ended = embed(words);
     EXPECT_NE(ended.exit, 0) << words;

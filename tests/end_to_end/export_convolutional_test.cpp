@@ -1,5 +1,5 @@
-// What `retort export` writes of convolutional networks: that it is there, and that timm computes
-// the same from it.
+// End-to-end tests of `retort export` for convolutional networks: the files exist, and timm
+// computes the same results from them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 class ConvolutionalExport : public Export {
  protected:
-  /// Trains for an epoch of a few steps.
+  /// Trains for one epoch of a few steps.
   Ended train_network(const std::string& options, const std::string& name) {
     return retort(
         "run classify data.root=photos data.image_size=64 data.augment.horizontal_flip=0 "
@@ -29,7 +29,7 @@ class ConvolutionalExport : public Export {
 INSTANTIATE_TEST_SUITE_P(Of, ConvolutionalExport, testing::Values(kTimm),
                          [](const auto& info) { return info.param.name; });
 
-TEST_P(ConvolutionalExport, TheBackboneIsTimmsAndTheHeadLiesBesideIt) {
+TEST_P(ConvolutionalExport, WritesATimmBackboneAndASeparateHead) {
   const Ended trained = train_network(small_ + "'model.head.widths=[16]'", "run");
   ASSERT_EQ(trained.exit, 0) << trained.err;
   const Ended ended = exported("run", "", "out");
@@ -60,7 +60,7 @@ TEST_P(ConvolutionalExport, TheBackboneIsTimmsAndTheHeadLiesBesideIt) {
   EXPECT_THAT(exported("run", "--torchscript", "no").err,
               HasSubstr("error[E0314]: a convolutional network cannot be exported as one program"));
 
-  // Back again as the weights of another training, and out of that.
+  // Train again from the exported weights, and export the result.
   const Ended again = retort(
       "run classify data.root=photos data.image_size=64 data.loader.workers=0 epochs=1 "
       "batch_size=8 " +
@@ -77,7 +77,7 @@ TEST_P(ConvolutionalExport, TheBackboneIsTimmsAndTheHeadLiesBesideIt) {
   EXPECT_EQ(parsed("single/config.json")["num_classes"], 3);
 }
 
-TEST_P(ConvolutionalExport, GatesThatTimmDoesNotMakeAreRefused) {
+TEST_P(ConvolutionalExport, GatesUnsupportedByTimmAreRejected) {
   const Ended trained = train_network(small_ + "model.squeeze_ratio=8", "run");
   ASSERT_EQ(trained.exit, 0) << trained.err;
   EXPECT_THAT(exported("run", "", "out").err,
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Backbone{"mobilenetv2_100", "timm", "mobilenetv2_100"}),
     [](const auto& info) { return info.param.name; });
 
-TEST_P(DeepConvolutionalExport, TimmAndTheProgramOfTheReadmePredictTheSame) {
+TEST_P(DeepConvolutionalExport, TimmAndTheReadmeProgramPredictTheSame) {
   if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   const Ended trained = retort(
       "run classify data.root=photos data.image_size=64 data.loader.workers=0 epochs=1 "

@@ -1,5 +1,5 @@
-// What `retort export` writes: that it is there, and that the libraries it is for compute the same
-// from it.
+// End-to-end tests of `retort export`: the files exist, and the libraries that they are for compute
+// the same results from them.
 
 #include <cstdlib>
 #include <fstream>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 INSTANTIATE_TEST_SUITE_P(Of, Export, testing::Values(kClip),
                          [](const auto& info) { return info.param.name; });
 
-TEST_P(Export, MergedAndAdapterAreWrittenOnce) {
+TEST_P(Export, WritesMergedAndAdapterWithoutOverwriting) {
   ASSERT_EQ(train(GetParam(), "lora", "", "run").exit, 0);
   const Ended merged = exported("run", "--merged", "merged");
   EXPECT_EQ(merged.exit, 0) << merged.err;
@@ -43,7 +43,7 @@ TEST_P(Export, MergedAndAdapterAreWrittenOnce) {
   EXPECT_EQ(run_shell("ls -A | grep part", folder_.path()).out, "");
 }
 
-TEST_P(Export, FromScratchIsAFolderOfTransformers) {
+TEST_P(Export, ModelFromScratchIsExportedForTransformers) {
   const Ended ran = retort(
       "run classify data.root=photos data.image_size=24 epochs=1 batch_size=8 run.dir=run -q",
       folder_.path());
@@ -98,7 +98,7 @@ TEST_P(Export, FromScratchIsAFolderOfTransformers) {
               HasSubstr("error[E0314]: the model has no adapters: all its weights were trained"));
 }
 
-TEST_P(Export, AdapterNamesItsBaseAndTheModulesOfTransformers5) {
+TEST_P(Export, AdapterNamesItsBaseAndTransformers5Modules) {
   ASSERT_EQ(train(GetParam(), "linear_probe", "epochs=1", "probe").exit, 0);
   ASSERT_EQ(exported("probe", "", "base").exit, 0);
   const std::string on_base =
@@ -126,7 +126,7 @@ TEST_P(Export, AdapterNamesItsBaseAndTheModulesOfTransformers5) {
   EXPECT_FALSE(fs::exists(folder_ / "timm"));
 }
 
-TEST_P(Export, AnotherTrainingContinuesFromAnAdapter) {
+TEST_P(Export, TrainingContinuesFromAnExportedAdapter) {
   ASSERT_EQ(train(GetParam(), "lora", "", "first").exit, 0);
   ASSERT_EQ(exported("first", "--adapter", "adapter").exit, 0);
   const Ended second =
@@ -140,7 +140,7 @@ TEST_P(Export, AnotherTrainingContinuesFromAnAdapter) {
   }
 }
 
-TEST_P(Export, WhatCannotBeExportedIsRefused) {
+TEST_P(Export, InvalidExportsAreRejected) {
   ASSERT_EQ(train(GetParam(), "linear_probe", "epochs=1", "probe").exit, 0);
   const Ended adapter = exported("probe", "--adapter", "out");
   EXPECT_THAT(
@@ -166,8 +166,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Backbone{"timm_wrapped", "timm", "libraries/timm.pth"}),
     [](const auto& info) { return info.param.name; });
 
-// In and out again: what a library has written comes back to it bit for bit.
-TEST_P(DeepImport, WeightsComeBackAsTheyWere) {
+// Import and export again: the weights of another library return bit for bit.
+TEST_P(DeepImport, WeightsRoundTrip) {
   if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   fs::create_directory(folder_ / "libraries");
   const Ended written = other_libraries("write libraries", folder_.path());
@@ -196,7 +196,7 @@ TEST_P(DeepImport, WeightsComeBackAsTheyWere) {
 INSTANTIATE_TEST_SUITE_P(Deep, DeepExport, testing::Values(kClip, kVit, kTimm),
                          [](const auto& info) { return info.param.name; });
 
-TEST_P(DeepExport, ProgramsOfTheReadmesPredictTheSame) {
+TEST_P(DeepExport, ReadmeProgramsPredictTheSame) {
   if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   ASSERT_EQ(train(GetParam(), "linear_probe", "", "probe").exit, 0);
   expect_the_same_predictions("probe", "");
@@ -207,7 +207,7 @@ TEST_P(DeepExport, ProgramsOfTheReadmesPredictTheSame) {
   expect_the_same_predictions("run", "--adapter");
   if (GetParam().library == "vit")
     expect_the_same_predictions("run", "--adapter --head-inside --out head_inside");
-  // On a base that the library saved, by the names of its config.
+  // On a base that was exported before, with the layer names of its config.
   const Ended trained =
       train(GetParam(), "lora", "model.backbone.weights=probe/export/train-merged", "on_base");
   ASSERT_EQ(trained.exit, 0) << trained.err;
@@ -223,7 +223,7 @@ TEST_P(DeepExport, ProgramsOfTheReadmesPredictTheSame) {
   }
 }
 
-TEST_P(DeepExport, AutoClassesLoadWhatWasTrainedFromScratch) {
+TEST_P(DeepExport, AutoClassesLoadAModelTrainedFromScratch) {
   if (GetParam().library != "clip") GTEST_SKIP() << "one family is trained from scratch";
   if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   const Ended ran = retort(
@@ -238,7 +238,7 @@ TEST_P(DeepExport, AutoClassesLoadWhatWasTrainedFromScratch) {
       << loaded.err;
 }
 
-TEST_P(DeepExport, AdapterOfPeftComesBackAsItWas) {
+TEST_P(DeepExport, PeftAdapterRoundTrips) {
   if (GetParam().library != "clip") GTEST_SKIP() << "one layout shows it";
   if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   fs::create_directory(folder_ / "libraries");

@@ -1,5 +1,4 @@
-// A network that is tested on its own data and on images of another source, through the real
-// programs.
+// End-to-end tests of a network that is tested on its own data and on images from another source.
 
 #include <filesystem>
 #include <string>
@@ -43,7 +42,7 @@ class ExternalTestSet : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(ExternalTestSet, IsTestedWithTheDecisionOfTheOwnValidationPart) {
+TEST_F(ExternalTestSet, UsesTheCalibrationOfTheOwnValidationPart) {
   const auto own = metrics("run/nodes/evaluate"), external = metrics("run/nodes/evaluate_external");
   EXPECT_EQ(own["temperature"], external["temperature"]);
   EXPECT_EQ(own["cut_points"], external["cut_points"]);
@@ -53,7 +52,7 @@ TEST_F(ExternalTestSet, IsTestedWithTheDecisionOfTheOwnValidationPart) {
       std::filesystem::exists(folder_ / "run/nodes/evaluate_external/suspected_labels.csv"));
 }
 
-TEST_F(ExternalTestSet, FinishedRunIsTestedOnItAlike) {
+TEST_F(ExternalTestSet, EvaluateGivesTheSameResultForAFinishedRun) {
   const Ended ended = retort(
       "evaluate run run.dir=again data.root=eyepacs data.layout=eyepacs_2015 "
       "evaluate.test_time_flip=horizontal '~external' '~evaluate_external'",
@@ -63,14 +62,14 @@ TEST_F(ExternalTestSet, FinishedRunIsTestedOnItAlike) {
             metrics("run/nodes/evaluate_external")["confusion_matrix"]);
 }
 
-TEST_F(ExternalTestSet, IsPlannedAndPreparedAsTheOwnData) {
+TEST_F(ExternalTestSet, IsPlannedAndPreprocessedLikeTheOwnData) {
   const Ended ended = retort("plan diabetic_retinopathy_external " + kSmallEyes, folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("evaluate_external"));
   EXPECT_THAT(ended.err, testing::Not(HasSubstr("preprocessed differently")));
 }
 
-TEST_F(ExternalTestSet, ClassThatTheNetworkDoesNotKnowIsRefused) {
+TEST_F(ExternalTestSet, UnknownClassIsRejected) {
   std::filesystem::create_directory(folder_ / "others");
   const auto copy = std::filesystem::copy_options::recursive;
   std::filesystem::copy(folder_ / "photos", folder_ / "others", copy);
@@ -86,7 +85,7 @@ TEST_F(ExternalTestSet, ClassThatTheNetworkDoesNotKnowIsRefused) {
   EXPECT_THAT(ended.err, HasSubstr("that the network was not trained on: 'zebra'"));
 }
 
-TEST_F(ExternalTestSet, OneOfTwoEvaluationsIsCompared) {
+TEST_F(ExternalTestSet, CompareSelectsOneOfTwoEvaluations) {
   const Ended both = retort("compare run run --json", folder_.path());
   EXPECT_EQ(nlohmann::json::parse(both.out)["result"]["runs"].size(), 4u) << both.err;
   const Ended one =

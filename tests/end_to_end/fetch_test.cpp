@@ -1,4 +1,4 @@
-// Fetching through the real programs, from servers on this machine.
+// End-to-end tests of `retort data fetch`, with servers on this machine.
 
 #include <signal.h>
 
@@ -21,7 +21,7 @@ using testing::Not;
 
 class Fetch : public testing::Test {
  protected:
-  /// `retort data fetch`, asking `hub_`.
+  /// Runs `retort data fetch` against `hub_`.
   Ended fetch(const std::string& arguments, const std::string& variables = "") const {
     return run_shell(variables + " HF_ENDPOINT=" + hub_.url() +
                          " HF_HUB_CACHE=hub HF_TOKEN=hf_secret " +
@@ -35,7 +35,7 @@ class Fetch : public testing::Test {
   HubServer hub_;
 };
 
-TEST_F(Fetch, ModelOfTheHub) {
+TEST_F(Fetch, FetchesAModelFromTheHub) {
   const Ended ended = fetch("hf:org/tower");
   EXPECT_EQ(ended.exit, 0);
   EXPECT_EQ(ended.out, "org/tower is in hub/models--org--tower/snapshots/" + hub_.commit() +
@@ -58,7 +58,7 @@ TEST_F(Fetch, ModelOfTheHub) {
             "notes");
 }
 
-TEST_F(Fetch, HubThatNeverEndsIsStopped) {
+TEST_F(Fetch, EndlessResponseIsAborted) {
   const HttpServer endless([](const SeenRequest&) {
     return ServedReply{.body = std::string(40 << 20, ' '), .has_length = false};
   });
@@ -69,7 +69,7 @@ TEST_F(Fetch, HubThatNeverEndsIsStopped) {
   EXPECT_FALSE(fs::exists(home() / "snapshots"));
 }
 
-TEST_F(Fetch, ModelThatIsNotThere) {
+TEST_F(Fetch, MissingModelIsReported) {
   const Ended ended = fetch("hf:org/none");
   EXPECT_EQ(ended.exit, 66);
   EXPECT_EQ(ended.err,
@@ -78,7 +78,7 @@ TEST_F(Fetch, ModelThatIsNotThere) {
                 "  help: check the name and the revision\n");
 }
 
-TEST_F(Fetch, KilledAtAnyPointItIsWholeTheNextTime) {
+TEST_F(Fetch, RecoversFromAKillAtAnyPoint) {
   int kills = 0;
   for (int count = 1;; ++count) {
     ASSERT_LT(count, 200);
@@ -91,7 +91,7 @@ TEST_F(Fetch, KilledAtAnyPointItIsWholeTheNextTime) {
     if (fs::exists(snapshot()))
       EXPECT_EQ(file_text(snapshot() / "model.safetensors"), hub_.weights()) << count;
     EXPECT_FALSE(fs::exists(home() / "refs/main") && !fs::exists(snapshot())) << count;
-    if (count % 4 != 0) continue;  // each start of the program takes its time
+    if (count % 4 != 0) continue;  // starting the program is slow
     EXPECT_EQ(fetch("hf:org/tower -q").exit, 0) << count;
     EXPECT_EQ(file_text(snapshot() / "model.safetensors"), hub_.weights()) << count;
     EXPECT_EQ(file_text(home() / "refs/main"), hub_.commit()) << count;
@@ -110,7 +110,7 @@ TEST_F(Fetch, WrongArchiveIsNotUnpacked) {
   EXPECT_TRUE(fs::is_empty(folder_ / "data"));
 }
 
-TEST_F(Fetch, ProxyOfTheEnvironmentIsAsked) {
+TEST_F(Fetch, UsesTheProxyFromTheEnvironment) {
   const HttpServer proxy([](const SeenRequest&) { return ServedReply{.status = 404}; });
   const Ended ended =
       fetch("cub200 --url http://data.invalid/birds", "no_proxy= http_proxy=" + proxy.url());
@@ -119,7 +119,7 @@ TEST_F(Fetch, ProxyOfTheEnvironmentIsAsked) {
   EXPECT_EQ(proxy.seen()[0].target, "http://data.invalid/birds/CUB_200_2011.tgz");
 }
 
-TEST_F(Fetch, InterruptKeepsWhatCame) {
+TEST_F(Fetch, InterruptKeepsThePartialDownload) {
   const HttpServer server([](const SeenRequest& request) {
     ServedReply reply = served(request, std::string(1'000'000, 'x'));
     reply.cut_after = 600'000;

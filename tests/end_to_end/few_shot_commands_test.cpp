@@ -1,5 +1,5 @@
-// Every command of the published few-shot program, as tests/cases/published_commands.case has them,
-// on data of the published forms: what is valid can be planned, and so be run.
+// Plans every command of the published few-shot program in tests/cases/published_commands.case, on
+// data in the published formats. A command that can be planned can be run.
 
 #include <fstream>
 #include <string>
@@ -17,7 +17,7 @@ struct PublishedCommand {
   bool is_refused = false;
 };
 
-/// Those of the few-shot recipe and its presets.
+/// The commands of the few-shot recipe and its presets.
 std::vector<PublishedCommand> few_shot_commands() {
   std::vector<PublishedCommand> commands;
   std::size_t of_section = 0;
@@ -33,7 +33,7 @@ std::vector<PublishedCommand> few_shot_commands() {
   return commands;
 }
 
-TEST(FewShotCommands, AllThatAreValidCanBePlanned) {
+TEST(FewShotCommands, ValidCommandsCanBePlanned) {
   const TemporaryFolder folder;
   for (const char* made :
        {"mini_imagenet --out dataset/miniImagenet", "mini_imagenet --out dataset/CIFAR_FS --seed 3",
@@ -57,8 +57,8 @@ TEST(FewShotCommands, AllThatAreValidCanBePlanned) {
   }
 }
 
-// The weights that the program took from torchvision have a place that can be fetched.
-TEST(FewShotCommands, MissingWeightsAreNamedWithTheCommandThatFetchesThem) {
+// The published program used weights from torchvision; here they can be fetched.
+TEST(FewShotCommands, MissingWeightsAreReportedWithTheFetchCommand) {
   const TemporaryFolder folder;
   const Ended made = retort(
       "data make mini_imagenet --out dataset/miniImagenet --classes 20 --per-class 21 --size 16 -q",

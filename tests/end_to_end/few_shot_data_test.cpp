@@ -1,4 +1,4 @@
-// Sets for few-shot learning, made, listed and read by the real programs, with the shipped groups.
+// End-to-end tests of few-shot datasets: making, listing and reading them with the shipped groups.
 
 #include <filesystem>
 
@@ -34,7 +34,7 @@ class FewShotData : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(FewShotData, IsValidAndDrawn) {
+TEST_F(FewShotData, RecipeValidatesAndIsDrawn) {
   const Ended validated = retort("validate few.yaml", folder_.path());
   EXPECT_EQ(validated.exit, 0) << validated.err;
   EXPECT_EQ(validated.out, "few is valid: 4 stages, 4 nodes\n");
@@ -44,7 +44,7 @@ TEST_F(FewShotData, IsValidAndDrawn) {
   EXPECT_THAT(drawn.out, HasSubstr("data.validation"));
 }
 
-TEST_F(FewShotData, IsTrainedOnByItsListsAndTables) {
+TEST_F(FewShotData, CanBeReadFromListsAndTables) {
   const Ended lists = run("data.validation=null");
   EXPECT_EQ(lists.exit, 0) << lists.err;
   EXPECT_THAT(log(), HasSubstr("train: 36 images of 6 classes, from base.json"));
@@ -54,7 +54,7 @@ TEST_F(FewShotData, IsTrainedOnByItsListsAndTables) {
   EXPECT_THAT(log(), HasSubstr("test: 18 images of 3 classes, from test.csv"));
 }
 
-TEST_F(FewShotData, BirdsAreReadAsTheyAreFetched) {
+TEST_F(FewShotData, BirdsAreReadAsFetched) {
   make("cub200 --out dataset/CUB --classes 12");
   const Ended birds = run("data=cub_few_shot data.validation=null");
   EXPECT_EQ(birds.exit, 0) << birds.err;
@@ -68,7 +68,7 @@ TEST_F(FewShotData, BirdsAreReadAsTheyAreFetched) {
   EXPECT_THAT(log(), HasSubstr("test: 18 images of 3 classes, from CUB/CUB_200_2011/images"));
 }
 
-TEST_F(FewShotData, SmallPicturesAreReadAsTheyArePublished) {
+TEST_F(FewShotData, CifarFsIsReadAsPublished) {
   make("image_folder --out dataset/CIFAR_FS/cifar100/data --classes 3");
   const std::filesystem::path lists = folder_ / "dataset/CIFAR_FS/cifar100/splits/bertinetto";
   std::filesystem::create_directories(lists);
@@ -87,7 +87,7 @@ TEST_F(FewShotData, SmallPicturesAreReadAsTheyArePublished) {
       log(), HasSubstr("train: 12 images of 2 classes, from cifar100/splits/bertinetto/train.txt"));
 }
 
-TEST_F(FewShotData, ClassesThatAreTrainedOnAndTestedStopBeforeAnythingRuns) {
+TEST_F(FewShotData, OverlappingTrainAndTestClassesAreRejected) {
   const Ended ended = run("data.test=all.json data.validation=null");
   EXPECT_EQ(ended.exit, 65);
   EXPECT_THAT(ended.err,
@@ -97,7 +97,7 @@ TEST_F(FewShotData, ClassesThatAreTrainedOnAndTestedStopBeforeAnythingRuns) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
-TEST_F(FewShotData, WhatIsNotThereIsMissingInput) {
+TEST_F(FewShotData, MissingFolderIsReported) {
   const Ended ended = run("data=cub_few_shot");
   EXPECT_EQ(ended.exit, 66);
   EXPECT_THAT(ended.err, HasSubstr("error[E0601]: there is no folder 'dataset/CUB' [/data/root]"));

@@ -1,6 +1,6 @@
-// What the published few-shot training with variance and covariance needs on the GPU on which its
-// program failed, which had 15.89 GiB: ResNet-34, trained, 224 pixels, episodes of 5 classes with 5
-// supports and 16 queries each.
+// The memory that the published few-shot training with variance and covariance needs on the 15.89
+// GiB GPU on which the published program failed: a trainable ResNet-34, 224 pixels, episodes of 5
+// classes with 5 supports and 16 queries each.
 
 #include <algorithm>
 #include <cstdint>
@@ -59,8 +59,8 @@ class FewShotPlan : public testing::Test {
   static inline std::optional<TemporaryFolder> folder_;
 };
 
-// The 2.35 GiB that the program asked for in vain is one such matrix, rounded up.
-TEST_F(FewShotPlan, DirectCovarianceBesideTwoForwardsDoesNotFit) {
+// The 2.35 GiB that the published program failed to allocate are one such matrix, rounded up.
+TEST_F(FewShotPlan, DirectCovarianceWithTwoForwardPassesDoesNotFit) {
   const Ended ended = planned(std::string(kAsPublished) + "--json");
   EXPECT_EQ(ended.exit, 1);
   const json plan = training(ended);
@@ -76,7 +76,7 @@ TEST_F(FewShotPlan, DirectCovarianceBesideTwoForwardsDoesNotFit) {
   }
 }
 
-TEST_F(FewShotPlan, RefusalNamesTheMatrixAndTheFormThatFits) {
+TEST_F(FewShotPlan, ErrorNamesTheMatrixAndTheFormThatFits) {
   const Ended ended = planned(kAsPublished);
   EXPECT_THAT(ended.out,
               HasSubstr("2.34 GiB  saved_activation  loss.covariance     (25088, 25088)"));
@@ -88,7 +88,7 @@ TEST_F(FewShotPlan, RefusalNamesTheMatrixAndTheFormThatFits) {
           "the largest tensor at the peak: loss.covariance (25088, 25088) float32, 2.34 GiB"));
 }
 
-TEST_F(FewShotPlan, OneForwardAndTheGramFormFit) {
+TEST_F(FewShotPlan, OneForwardPassWithGramFormFits) {
   const Ended ended = planned("--json");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const json plan = training(ended);
@@ -97,7 +97,7 @@ TEST_F(FewShotPlan, OneForwardAndTheGramFormFit) {
   EXPECT_TRUE(matrices(plan).empty());
 }
 
-TEST_F(FewShotPlan, DirectFormIsWhatTakesTheMostOfIt) {
+TEST_F(FewShotPlan, DirectFormTakesMostOfTheMemory) {
   const json gram =
       training(planned("memory=as_written memory.loss_form=gram memory.budget=15.89GiB --json"));
   const json direct =
@@ -109,7 +109,7 @@ TEST_F(FewShotPlan, DirectFormIsWhatTakesTheMostOfIt) {
   EXPECT_NEAR(needs(twice) - needs(gram), 3.1, 0.2);  // the activations of 105 images
 }
 
-TEST_F(FewShotPlan, FourEpisodesToAStepNeedWhatOneNeeds) {
+TEST_F(FewShotPlan, FourEpisodesPerStepNeedAsMuchAsOne) {
   const json one = training(planned("memory.micro_batch=1 --json")),
              four = training(planned("train.episodes_per_step=4 memory.micro_batch=1 --json"));
   EXPECT_NEAR(needs(four), needs(one), 0.3);

@@ -1,5 +1,5 @@
-// The few-shot recipe by the real programs: trained, stopped, resumed, evaluated, compared and
-// asked.
+// End-to-end tests of the few-shot recipe: training, resuming, evaluating, comparing and
+// predicting.
 
 #include <algorithm>
 #include <filesystem>
@@ -48,7 +48,7 @@ class FewShot : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(FewShot, RunIsMeasuredEpisodeByEpisode) {
+TEST_F(FewShot, EvaluatesEpisodeByEpisode) {
   const Ended ended = run("run");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("evaluate: accuracy "));
@@ -62,7 +62,7 @@ TEST_F(FewShot, RunIsMeasuredEpisodeByEpisode) {
   EXPECT_THAT(file_text(folder_ / "run/analysis/episodes.svg"), HasSubstr("40 episodes, mean "));
 }
 
-TEST_F(FewShot, KilledAndResumedTrainingEndsWithTheSameBits) {
+TEST_F(FewShot, ResumedTrainingIsBitIdentical) {
   ASSERT_EQ(run("whole").exit, 0);
   ASSERT_NE(
       run("killed", "train.checkpoint.every.steps=1 memory.max_retries=0", "retort-worker/step:6")
@@ -74,7 +74,7 @@ TEST_F(FewShot, KilledAndResumedTrainingEndsWithTheSameBits) {
   EXPECT_EQ(metrics("killed"), metrics("whole"));
 }
 
-TEST_F(FewShot, MethodsAreComparedOnTheSameEpisodesWhateverTheSeed) {
+TEST_F(FewShot, MethodsAreComparedOnTheSameEpisodesForAnySeed) {
   ASSERT_EQ(run("cosine", "method=FSCT_cosine").exit, 0);
   ASSERT_EQ(run("softmax", "method=FSCT_softmax seed=9").exit, 0);
   const Ended compared = retort("compare cosine softmax --paired --out drawn", folder_.path());
@@ -88,7 +88,7 @@ TEST_F(FewShot, MethodsAreComparedOnTheSameEpisodesWhateverTheSeed) {
   EXPECT_THAT(refused.err, HasSubstr("was evaluated over different episodes than"));
 }
 
-TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
+TEST_F(FewShot, PredictsFromAFewExamplesPerClass) {
   ASSERT_EQ(run("run").exit, 0);
   ASSERT_EQ(
       retort("data make image_folder --out album --classes 3 --per-class 3 --size 32 --seed 8 -q",
@@ -111,7 +111,7 @@ TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
   EXPECT_THAT(loose.err, HasSubstr("is not in a class folder"));
 }
 
-TEST_F(FewShot, ATestOfTheTrainingClassesSeesThemUnchanged) {
+TEST_F(FewShot, TestOnTrainingClassesIsNotAugmented) {
   ASSERT_EQ(run("trained", "train_aug=1 split=base").exit, 0);
   const Ended plain = retort(
       "evaluate trained data.augment.random_resized_crop=null data.augment.horizontal_flip=0 "
@@ -121,7 +121,7 @@ TEST_F(FewShot, ATestOfTheTrainingClassesSeesThemUnchanged) {
   EXPECT_EQ(metrics("plain")["accuracies"], metrics("trained")["accuracies"]);
 }
 
-TEST_F(FewShot, ExamplesOutOfDataThatHasChangedAreRefused) {
+TEST_F(FewShot, ExamplesFromChangedDataAreRejected) {
   ASSERT_EQ(run("run").exit, 0);
   ASSERT_EQ(
       retort(
@@ -139,7 +139,7 @@ TEST_F(FewShot, ExamplesOutOfDataThatHasChangedAreRefused) {
   EXPECT_THAT(forced.err, HasSubstr("warning[E0807]: the input /data/root was "));
 }
 
-TEST_F(FewShot, FeaturesOfAFixedBackboneAreKept) {
+TEST_F(FewShot, FeaturesOfAFrozenBackboneAreCached) {
   const std::string fixed = "model.backbone.trainable=false method=FSCT_softmax ";
   ASSERT_EQ(run("images", fixed).exit, 0);
   const Ended kept = run("kept", fixed + "+features=kept");
@@ -162,7 +162,7 @@ TEST_F(FewShot, FeaturesOfAFixedBackboneAreKept) {
               HasSubstr("set backbone.trainable: false and backbone.batch_norm: running"));
 }
 
-TEST_F(FewShot, ContradictionsAreErrorsBeforeAnythingRuns) {
+TEST_F(FewShot, ContradictoryOptionsAreRejectedBeforeTheRun) {
   const Ended undivided = run("d", "data.split_seed=3");
   EXPECT_EQ(undivided.exit, 78);
   EXPECT_THAT(undivided.err, HasSubstr("set classes to random, or leave split_seed out"));

@@ -1,4 +1,4 @@
-// Heads and adapters on a given backbone, through the real programs.
+// End-to-end tests of heads and adapters on a given backbone.
 
 #include <array>
 #include <filesystem>
@@ -27,7 +27,7 @@ class FineTuning : public testing::Test {
     ASSERT_EQ(made.exit, 0) << made.err;
     folder_.keep();
   }
-  /// Six steps over three epochs, saved at each.
+  /// Six steps over three epochs, with a checkpoint after each step.
   Ended train(const std::string& model, const std::string& name, const std::string& fault = "",
               const std::string& more = "") {
     return run_shell(
@@ -44,7 +44,7 @@ class FineTuning : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(FineTuning, AdaptersContinueWhereTheyWereKilled) {
+TEST_F(FineTuning, ResumedAdaptersAreBitIdentical) {
   ASSERT_EQ(train("lora", "whole").exit, 0);
   ASSERT_NE(train("lora", "run", "retort-worker/step:4:kill").exit, 0);
   const Ended gone_on = retort("resume run", folder_.path());
@@ -55,7 +55,7 @@ TEST_F(FineTuning, AdaptersContinueWhereTheyWereKilled) {
             file_text(folder_ / "whole/nodes/evaluate/predictions.csv"));
 }
 
-TEST_F(FineTuning, VariantsOfAdaptersContinueWhereTheyWereKilled) {
+TEST_F(FineTuning, ResumedAdapterVariantsAreBitIdentical) {
   const std::array<std::string, 2> variants = {
       "model.dora=true", "model.dora=true model.initialization=pissa model.rank_stabilized=true"};
   for (const std::string& variant : variants) {
@@ -74,7 +74,7 @@ TEST_F(FineTuning, VariantsOfAdaptersContinueWhereTheyWereKilled) {
   }
 }
 
-TEST_F(FineTuning, AllWeightsContinueWhereTheyWereKilled) {
+TEST_F(FineTuning, ResumedFullTrainingIsBitIdentical) {
   const std::string rare = "train=one_epoch train.layer_decay=0.8 model.drop_path=0.2";
   ASSERT_EQ(train("full", "whole", "", rare).exit, 0);
   ASSERT_NE(train("full", "run", "retort-worker/step:4:kill", rare).exit, 0);
@@ -84,7 +84,7 @@ TEST_F(FineTuning, AllWeightsContinueWhereTheyWereKilled) {
   EXPECT_TRUE(weights("run") == weights("whole"));
 }
 
-TEST_F(FineTuning, AllWeightsStartFromTheHeadOfAProbe) {
+TEST_F(FineTuning, FullTrainingStartsFromALinearProbe) {
   ASSERT_EQ(train("linear_probe", "probe").exit, 0);
   const Ended tuned = train("full", "run", "", "train=one_epoch train.warm_start=probe");
   ASSERT_EQ(tuned.exit, 0) << tuned.err;
@@ -95,7 +95,7 @@ TEST_F(FineTuning, AllWeightsStartFromTheHeadOfAProbe) {
   EXPECT_THAT(other.err, HasSubstr("were trained on different frozen weights: 'random, seed "));
 }
 
-TEST_F(FineTuning, CheckpointHoldsWhatIsTrainedAlone) {
+TEST_F(FineTuning, CheckpointHoldsOnlyTrainedWeights) {
   const Ended trained = train("lora", "run");
   ASSERT_EQ(trained.exit, 0) << trained.err;
   EXPECT_THAT(trained.err, HasSubstr("train: trainable params: "));
@@ -107,7 +107,7 @@ TEST_F(FineTuning, CheckpointHoldsWhatIsTrainedAlone) {
   EXPECT_LT(file.size(), 100'000u);
 }
 
-TEST_F(FineTuning, OtherFrozenWeightsAreNotTrainedOn) {
+TEST_F(FineTuning, ResumeWithOtherFrozenWeightsIsRejected) {
   ASSERT_EQ(train("lora", "donor").exit, 0);
   ASSERT_EQ(train("lora", "other", "", "seed=7").exit, 0);
   ASSERT_EQ(retort("export donor --merged --out base", folder_.path()).exit, 0);
@@ -126,7 +126,7 @@ TEST_F(FineTuning, OtherFrozenWeightsAreNotTrainedOn) {
               HasSubstr("the checkpoint was trained with different frozen weights: 'sha256 "));
 }
 
-TEST_F(FineTuning, HeadOnFeaturesIsThatOnImages) {
+TEST_F(FineTuning, HeadOnCachedFeaturesMatchesHeadOnImages) {
   ASSERT_EQ(train("linear_probe", "cached").exit, 0);
   ASSERT_EQ(train("linear_probe", "plain", "", "features.cache=false").exit, 0);
   const json cached = json::parse(file_text(folder_ / "cached/nodes/train/training_metrics.json")),
@@ -142,7 +142,7 @@ TEST_F(FineTuning, HeadOnFeaturesIsThatOnImages) {
               HasSubstr("features: computed again: data.image_size was 28 and is now 42"));
 }
 
-TEST_F(FineTuning, FeaturesOfOtherWeightsAreComputedAgain) {
+TEST_F(FineTuning, FeaturesAreRecomputedForOtherWeights) {
   ASSERT_EQ(train("linear_probe", "donor").exit, 0);
   ASSERT_EQ(train("linear_probe", "other", "", "seed=7").exit, 0);
   ASSERT_EQ(retort("export donor --merged --out base", folder_.path()).exit, 0);
@@ -156,7 +156,7 @@ TEST_F(FineTuning, FeaturesOfOtherWeightsAreComputedAgain) {
   EXPECT_THAT(changed.err, HasSubstr("features: computed again: "));
 }
 
-TEST_F(FineTuning, RunIsEvaluatedAndPredictsImages) {
+TEST_F(FineTuning, RunCanBeEvaluatedAndCanPredict) {
   ASSERT_EQ(train("linear_probe", "run").exit, 0);
   const Ended evaluated = retort("evaluate run run.dir=evaluated", folder_.path());
   EXPECT_EQ(evaluated.exit, 0) << evaluated.err;
@@ -168,7 +168,7 @@ TEST_F(FineTuning, RunIsEvaluatedAndPredictsImages) {
   EXPECT_THAT(predicted.out, HasSubstr("data/flowers-102/jpg/image_00001.jpg,"));
 }
 
-TEST_F(FineTuning, WeightsThatAreNotThereAreNamedBeforeARun) {
+TEST_F(FineTuning, MissingWeightsAreReportedBeforeTheRun) {
   const Ended ended =
       run_shell("HF_HUB_CACHE=$PWD/hub " RETORT_BINARY_DIR
                 "/bin/retort run finetune data.root=data model/backbone=clip_vit_b32 run.dir=run",

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What somebody does in the first hour with real photographs, from README alone, and what they may expect of it.
+# What a new user does in the first hour with real images, following only README, and what they can expect.
 #
-#   first_hour.sh RETORT PHOTOS     PHOTOS: a folder of class folders; 77 where it is not there
+#   first_hour.sh RETORT PHOTOS     PHOTOS: a folder of class folders; exits with 77 if it does not exist
 set -uo pipefail
 
 retort=$(realpath "$1")
 if [ ! -d "$2" ]; then
-  echo "skipped: there are no photographs in $2"
+  echo "skipped: there are no images in $2"
   [ -z "${RETORT_REQUIRE_SHARED:-}" ] && exit 77 || exit 1
 fi
 photos=$(realpath "$2")
@@ -22,7 +22,7 @@ fail() {
   sed 's/^/    /' out err 2>/dev/null | tail -20
 }
 
-# run CODE WORDS...: retort ends with that code; what it prints is in the files out and err.
+# run CODE WORDS...: runs retort, which must exit with CODE; its output is saved in the files out and err.
 run() {
   local wanted=$1 code=0
   shift
@@ -32,7 +32,7 @@ run() {
 says() { grep -qF -e "$2" "$1" || fail "$1 does not say: $2"; }
 is_silent_about() { ! grep -qF -e "$2" "$1" || fail "$1 says: $2"; }
 
-# A small copy of the photographs: 12 of each class, some as other files.
+# A small copy of the images: 12 per class, plus some other files.
 for folder in "$photos"/*/; do
   class=$(basename "$folder")
   mkdir -p "photos/$class"
@@ -41,7 +41,7 @@ done
 first=$(ls photos | head -1)
 small=(data.image_size=72 model=tiny batch_size=16 lr=1e-3)
 
-# The recipe of README, with its override.
+# The recipe from README, with its override.
 cat >flowers.yaml <<'YAML'
 schema: 1
 name: flowers
@@ -58,7 +58,7 @@ says err "epoch 2/2"
 says err "top-1"
 is_silent_about err "memory after epoch 2"
 
-# Mistakes are told before anything runs, all at once, and leave nothing.
+# Errors are reported before anything runs, all at once, and leave no files.
 run 78 run flowers.yaml epochs=2 train.epoch=3 modle=tiny run.dir=wrong
 says err "did you mean 'epochs'?"
 says err "did you mean 'model'?"
@@ -72,7 +72,7 @@ says err "E0706"
 [ ! -e wrong ] || fail "a run that does not fit has left its folder"
 run 0 run flowers.yaml epochs=1 run.dir=wrong
 
-# Nothing vanishes.
+# Nothing is skipped silently.
 cp "photos/$first/$(ls "photos/$first" | head -1)" one.jpg
 touch "photos/$first/notes.txt" && mkdir "photos/.hidden"
 run 0 validate flowers.yaml
@@ -83,20 +83,20 @@ says err "1 .gif"
 run 0 validate flowers.yaml data.on_corrupt=skip
 rm "photos/$first/moving.gif" "photos/$first/notes.txt" && rmdir photos/.hidden
 
-# Predictions, in words and in JSON; a closed pipe and a full disk.
+# Predictions as text and JSON, with a closed pipe and a full disk.
 run 0 predict first one.jpg
 says out "one.jpg"
 run 0 predict first photos --json
-tail -1 out | python3 -c 'import json, sys; json.load(sys.stdin)["retort"]' || fail "the last line is no document"
+tail -1 out | python3 -c 'import json, sys; json.load(sys.stdin)["retort"]' || fail "the last line is not a document"
 "$retort" predict first photos 2>err | head -1 >out
 [ ! -s err ] || is_silent_about err "error"
 run_full() { "$retort" "$@" >/dev/full 2>err; [ $? = 74 ] || fail "retort $* into a full disk does not end with 74"; }
 run_full stages
 run_full predict first one.jpg -q
 run 66 run flowers.yaml data.root=nowhere --json
-python3 -c 'import json; json.load(open("out"))["errors"][0]["code"]' || fail "errors are no JSON"
+python3 -c 'import json; json.load(open("out"))["errors"][0]["code"]' || fail "errors are not JSON"
 
-# A damaged checkpoint is named, not replaced; resume mends it.
+# A damaged checkpoint is reported, not replaced; resume repairs it.
 newest=$(ls -d first/nodes/train/checkpoints/step-* | tail -1)
 printf 'x' | dd of="$newest/model.safetensors" bs=1 seek=3000 conv=notrunc 2>/dev/null
 for verb in "predict first one.jpg -q" "evaluate first" "export first"; do
@@ -121,7 +121,7 @@ run 0 evaluate first data.root=some evaluate.top_k='[1,3]' evaluate.allow_traine
 says err "classes are absent from the test set"
 (cd / && "$retort" evaluate "$place/first" run.dir="$place/elsewhere") >out 2>err || fail "a record is not evaluated elsewhere"
 
-# What practitioners take for granted.
+# What practitioners expect.
 run 0 run classify data.root=photos "${small[@]}" epochs=1 train.class_weights=balanced train.sampling=balanced \
   train.ema.decay=0.9 run.dir=weighed
 run 0 run classify data.root=photos "${small[@]}" epochs=1 train.mixup=0.2 train.cutmix=1 \

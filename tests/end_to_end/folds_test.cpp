@@ -1,4 +1,4 @@
-// Cross-validation by the real programs: runs and sweeps over the folds.
+// End-to-end tests of cross-validation: runs and sweeps over folds.
 
 #include <filesystem>
 #include <set>
@@ -36,7 +36,7 @@ class Folds : public testing::Test {
   Ended sweep(const std::string& dir, const std::string& more = "") const {
     return retort("sweep " + arguments(dir) + more, folder_.path());
   }
-  /// The first column of a CSV without its head.
+  /// The first column of a CSV without its header.
   static std::vector<std::string> first_column(const std::string& text) {
     std::vector<std::string> fields;
     std::istringstream lines(text);
@@ -60,7 +60,7 @@ TEST_F(Folds, SweepPredictsEachImageOnce) {
     const auto fold = predicted(trial, "evaluate.fold");
     all.insert(all.end(), fold.begin(), fold.end());
     EXPECT_EQ(predicted(trial, "evaluate"), predicted("whole/0", "evaluate"))
-        << "the test part is the same";
+        << "all folds have the same test part";
   }
   const std::vector<std::string> tested = predicted("whole/0", "evaluate");
   EXPECT_EQ(all.size() + tested.size(), 20u);
@@ -100,7 +100,7 @@ TEST_F(Folds, RunWithoutATestPartEvaluatesTheFold) {
   EXPECT_EQ(predicted("r", "evaluate").size(), 4u);
 }
 
-TEST_F(Folds, EvaluationOfOtherDataHasNoFold) {
+TEST_F(Folds, EvaluationOnOtherDataHasNoFold) {
   ASSERT_EQ(sweep("trained", "-q").exit, 0);
   ASSERT_EQ(
       retort("data make image_folder --out others --classes 2 --per-class 3 --size 32 --seed 9 -q",

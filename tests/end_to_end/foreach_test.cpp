@@ -1,4 +1,4 @@
-// Two trainings of one run, through the real programs: each ends as it does alone.
+// End-to-end tests of two trainings in one run: each gives the same result as on its own.
 
 #include <filesystem>
 #include <map>
@@ -20,7 +20,7 @@ constexpr const char* kTower =
 
 constexpr const char* kTargets = "'model.targets=[q_proj,v_proj]' ";
 
-/// A model by overrides; `base` in them is a folder of weights.
+/// A model given by overrides, which may refer to `base`, a folder of weights.
 struct TrainedTwice {
   std::string name, overrides;
 };
@@ -50,7 +50,7 @@ class Foreach : public testing::TestWithParam<TrainedTwice> {
   Ended run(const std::string& overrides) const {
     return retort("run r.yaml --no-reuse -q " + overrides, folder_.path());
   }
-  /// Every file that a node of `run` leaves and that does not say when or how fast it was made.
+  /// The output files of a node of `run` that contain no times.
   std::map<std::string, std::string> results(const std::string& run,
                                              const std::string& node) const {
     std::map<std::string, std::string> files;
@@ -63,7 +63,7 @@ class Foreach : public testing::TestWithParam<TrainedTwice> {
     }
     return files;
   }
-  /// The numbers of `run` by node, name and step.
+  /// The metrics of `run` at a learning rate, by node, name and step.
   std::map<std::string, double> metrics(const std::string& run, const std::string& rate) const {
     std::map<std::string, double> values;
     std::istringstream lines(file_text(folder_ / (run + "/metrics.jsonl")));
@@ -89,7 +89,7 @@ class Foreach : public testing::TestWithParam<TrainedTwice> {
   TemporaryFolder folder_;
 };
 
-TEST_P(Foreach, EachTrainingEndsAsItDoesAlone) {
+TEST_P(Foreach, EachTrainingIsIndependent) {
   const Ended both = run(GetParam().overrides + " run.dir=both");
   ASSERT_EQ(both.exit, 0) << both.err;
   ASSERT_EQ(nodes("both", "train").size(), 2U);
@@ -107,7 +107,7 @@ TEST_P(Foreach, EachTrainingEndsAsItDoesAlone) {
       EXPECT_EQ(metrics(alone, node), metrics("both", node));
     }
   }
-  // What was trained is there again when it is evaluated in another process.
+  // Another process restores the trained weights for evaluation.
   const Ended evaluated = retort("evaluate both run.dir=again -q", folder_.path());
   ASSERT_EQ(evaluated.exit, 0) << evaluated.err;
   for (const std::string& node : nodes("both", "evaluate"))

@@ -1,5 +1,5 @@
-// Names of files, classes and folders that hold what a terminal obeys, through the real programs:
-// none of it reaches a terminal or a text for people.
+// End-to-end tests of files, classes and folders with terminal escape sequences in their names: no
+// sequence reaches a terminal or a report.
 
 #include <filesystem>
 #include <string>
@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Sets the title of the window, turns the writing around, sets a colour, and begins a sequence by
-/// its one-byte form.
+/// Sets the window title, reverses the text direction, sets a color, and starts an escape sequence
+/// with its one-byte form.
 const std::string kHostile = "\x1b]0;PWN\x07\u202egpj\x1b[31m\u2066\u009b";
 
 void expect_no_orders(const std::string& text, const std::string& what) {
@@ -25,7 +25,7 @@ void expect_no_orders(const std::string& text, const std::string& what) {
     EXPECT_THAT(text, Not(HasSubstr(order))) << what;
 }
 
-TEST(HostileNames, ReachNeitherATerminalNorAReport) {
+TEST(HostileNames, EscapeSequencesReachNeitherTerminalNorReport) {
   const TemporaryFolder folder;
   const auto shell = [&](const std::string& commands) {
     return run_shell("export TERM=xterm H=\"$(printf '" +
@@ -38,7 +38,7 @@ TEST(HostileNames, ReachNeitherATerminalNorAReport) {
       shell("retort data make image_folder --out photos --classes 3 --per-class 8 --size 24 -q")
           .exit,
       0);
-  // The names of files are hostile, and those of classes by a table.
+  // File names are hostile, and so are class names from a table.
   std::string table = "image,label\n";
   std::vector<fs::path> pictures;
   for (const auto& entry : fs::recursive_directory_iterator(folder / "photos"))
@@ -101,7 +101,7 @@ TEST(HostileNames, ReachNeitherATerminalNorAReport) {
     expect_no_orders(ended.out + ended.err, verb);
     named += (ended.out + ended.err).find("PWN") != std::string::npos ? 1 : 0;
   }
-  EXPECT_GT(named, 12) << "the names are shown, without what is hostile in them";
+  EXPECT_GT(named, 12) << "names are shown without their escape sequences";
   for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
     const std::string name = entry.path().filename();
     if (name == "report.txt" || name == "log.txt" || name == "README.md" || name.ends_with(".svg"))

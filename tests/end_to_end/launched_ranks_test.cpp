@@ -1,4 +1,5 @@
-// Ranks that a launcher starts: one `retort` for each, which finds the others by its variables.
+// End-to-end tests of ranks started by a launcher: one `retort` per rank, which finds the others
+// through environment variables.
 
 #include <signal.h>
 
@@ -41,12 +42,12 @@ class LaunchedRanks : public testing::Test {
     folder_.keep();
   }
 
-  /// One process as a launcher starts it.
+  /// One process that a launcher starts.
   struct Launched {
     std::string arguments;       // of retort
-    std::string variables = "";  // more of them, for a shell
+    std::string variables = "";  // more of them, in shell syntax
   };
-  /// Starts all at once, as torchrun does, and waits for them.
+  /// Starts all ranks at once, as torchrun does, and waits for them.
   std::vector<Ended> launch(const std::vector<Launched>& ranks) const {
     const std::string world = "WORLD_SIZE=" + std::to_string(ranks.size()) +
                               " LOCAL_WORLD_SIZE=" + std::to_string(ranks.size()) +
@@ -72,19 +73,19 @@ class LaunchedRanks : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(LaunchedRanks, TrainAsThoseOfOneProgramDo) {
+TEST_F(LaunchedRanks, TrainLikeRanksOfOneProgram) {
   ASSERT_EQ(retort(std::string(kTraining) + "own device.count=2", folder_.path()).exit, 0);
   const auto ended = launch(2, std::string(kTraining) + "launched");
   for (const Ended& one : ended) EXPECT_EQ(one.exit, 0) << one.err;
   EXPECT_EQ(ended[0].out, "launched\n");
-  EXPECT_EQ(ended[1].out, "") << "rank 0 says it";
+  EXPECT_EQ(ended[1].out, "") << "only rank 0 prints the folder";
   EXPECT_EQ(ended[1].err, "");
   EXPECT_TRUE(weights("launched") == weights("own"));
   EXPECT_THAT(file_text(folder_ / "launched/ranks/1/log.txt"), HasSubstr("epoch 2/2"));
   EXPECT_THAT(file_text(folder_ / "launched/.retort/recipe.yaml"), HasSubstr("count: 2"));
 }
 
-TEST_F(LaunchedRanks, OneThatIsKilledEndsAllAndTheyResume) {
+TEST_F(LaunchedRanks, StopWhenOneIsKilledAndCanBeResumed) {
   ASSERT_EQ(retort(std::string(kTraining) + "whole device.count=2", folder_.path()).exit, 0);
   for (const std::string rank : {"0", "1"}) {
     const std::string name = "killed-" + rank;
@@ -102,7 +103,7 @@ TEST_F(LaunchedRanks, OneThatIsKilledEndsAllAndTheyResume) {
   }
 }
 
-TEST_F(LaunchedRanks, TheReasonReachesTheOthers) {
+TEST_F(LaunchedRanks, ReportTheErrorOfAnotherRank) {
   const auto ended =
       launch({{std::string(kTraining) + "failed"},
               {std::string(kTraining) + "failed", "RETORT_FAULT=retort-worker-1/step:2:fail"}});
@@ -116,7 +117,7 @@ TEST_F(LaunchedRanks, StopTogether) {
   for (const std::string shard : {"none", "optimizer"}) {
     const std::string name = "stopped-" + shard;
     const std::string endless = kTraining + name + " train.epochs=100000 memory.shard=" + shard;
-    // The shell becomes retort, so its number is known before.
+    // The shell is replaced by retort, so the process ID is known in advance.
     const auto shell = [&](const std::string& rank) {
       return "sh -c 'echo $$ >" + name + rank + "; exec \"$@\"' sh ";
     };
@@ -136,7 +137,7 @@ TEST_F(LaunchedRanks, StopTogether) {
   }
 }
 
-TEST_F(LaunchedRanks, WhatContradictsTheLauncherIsRefused) {
+TEST_F(LaunchedRanks, RejectOptionsThatContradictTheLauncher) {
   const auto count = launch(2, std::string(kTraining) + "refused device.count=3");
   for (const Ended& one : count) {
     EXPECT_EQ(one.exit, 78);
@@ -153,10 +154,10 @@ TEST_F(LaunchedRanks, WhatContradictsTheLauncherIsRefused) {
   ASSERT_EQ(retort(std::string(kTraining) + "alone", folder_.path()).exit, 0);
   for (const std::string verb : {"sweep quickstart seed=1,2", "runs rerun alone"})
     EXPECT_THAT(launch(2, verb), Each(Field(&Ended::exit, 64))) << verb;
-  EXPECT_FALSE(fs::exists(folder_ / "refused")) << "nothing is written";
+  EXPECT_FALSE(fs::exists(folder_ / "refused")) << "no files are written";
 }
 
-TEST_F(LaunchedRanks, RanksThatDoNotMeetSaySo) {
+TEST_F(LaunchedRanks, ReportRanksThatDoNotConnect) {
   const std::string at =
       "WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 RETORT_MEETING_SECONDS=1 MASTER_PORT=" +
       std::to_string(free_port()) + " RANK=";

@@ -1,5 +1,4 @@
-// Sweeps whose trials are started by commands that look like a cluster's, with the real programs in
-// the tasks.
+// End-to-end tests of sweeps whose trials are started by imitations of cluster commands.
 
 #include <filesystem>
 
@@ -34,7 +33,7 @@ class LaunchedSweep : public testing::Test {
             dir + " " + more,
         folder_.path());
   }
-  /// The results without what may differ from one time to the next.
+  /// The results without values that differ from run to run.
   json results(const std::string& dir) const {
     json all = json::parse(file_text(folder_ / (dir + "/results.json")));
     all.erase("folder");
@@ -56,7 +55,7 @@ class LaunchedSweep : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(LaunchedSweep, BySlurmHasTheBitsOfOneHere) {
+TEST_F(LaunchedSweep, SlurmGivesTheSameBitsAsALocalSweep) {
   ASSERT_EQ(sweep("here").exit, 0);
   const FakeSlurm slurm;
   const Ended launched =
@@ -76,7 +75,7 @@ TEST_F(LaunchedSweep, BySlurmHasTheBitsOfOneHere) {
               HasSubstr("#SBATCH --cpus-per-task=1\n#SBATCH --mem="));
 }
 
-TEST_F(LaunchedSweep, RefusedArrayIsHandedOverOnceItIsCorrected) {
+TEST_F(LaunchedSweep, RejectedArrayIsSubmittedAfterCorrection) {
   const FakeSlurm slurm;
   slurm.does("sbatch", "echo 'sbatch: error: invalid partition specified: gpu' >&2; exit 1");
   const Ended refused = sweep("s",
@@ -95,10 +94,10 @@ TEST_F(LaunchedSweep, RefusedArrayIsHandedOverOnceItIsCorrected) {
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_THAT(file_text(folder_ / "s/launch/2/script.sh"),
               AllOf(HasSubstr("#SBATCH --partition=cpu\n"), HasSubstr("#SBATCH --gpus=1\n")))
-      << "device: auto is to find one";
+      << "device: auto may use a GPU";
 }
 
-TEST_F(LaunchedSweep, ByKubernetesIsAManifestAndItsResultsAreCollected) {
+TEST_F(LaunchedSweep, KubernetesGetsAManifestAndResultsAreCollected) {
   const std::string kubernetes =
       "--launcher kubernetes sweep.launcher.image=a/retort:1 sweep.launcher.claim=lab "
       "sweep.launcher.memory=1GiB";
@@ -117,7 +116,7 @@ TEST_F(LaunchedSweep, ByKubernetesIsAManifestAndItsResultsAreCollected) {
   EXPECT_THAT(whole.out, HasSubstr("best: trial "));
 }
 
-TEST_F(LaunchedSweep, WhatIsMissingOrHasNoMeaningIsRefusedBeforeAnythingIsWritten) {
+TEST_F(LaunchedSweep, InvalidOptionsAreRejectedBeforeAnythingIsWritten) {
   const std::pair<const char*, const char*> refused[] = {
       {"--launcher slrm", "error[E0205]: the group 'launcher' has no option 'slrm'"},
       {"--launcher slurm sweep.launcher.gpu=1", "unknown key 'gpu' in 'sweep.launcher'"},
@@ -134,7 +133,7 @@ TEST_F(LaunchedSweep, WhatIsMissingOrHasNoMeaningIsRefusedBeforeAnythingIsWritte
   }
 }
 
-TEST_F(LaunchedSweep, MachineWithoutSlurmSaysSo) {
+TEST_F(LaunchedSweep, MissingSlurmIsReported) {
   const Ended ended =
       run_shell("PATH=/nowhere " RETORT_BINARY_DIR
                 "/bin/retort sweep classify data.root=photos seed=1,2 sweep.dir=s --launcher slurm "

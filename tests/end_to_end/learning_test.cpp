@@ -1,5 +1,4 @@
-// Whole trainings: minutes, not milliseconds. What they assert is what was learnt, never how long
-// it took.
+// Whole training runs, which take minutes. They check what was learned, not how long it took.
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +18,7 @@ nlohmann::json test_metrics(const std::filesystem::path& run) {
   return nlohmann::json::parse(file_text(run / "nodes/evaluate/metrics.json"));
 }
 
-TEST(Learning, QuickstartTellsShapesApart) {
+TEST(Learning, QuickstartLearnsShapes) {
   const TemporaryFolder folder;
   const Ended ended = retort("run quickstart run.dir=run", folder.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -28,7 +27,7 @@ TEST(Learning, QuickstartTellsShapesApart) {
   EXPECT_GT(test_metrics(folder / "run")["top1"].get<double>(), 0.8);
 }
 
-/// The values of a metric, in the order in which they were recorded.
+/// The values of a metric in recording order.
 std::vector<double> values_of(const std::filesystem::path& run, const std::string& metric) {
   std::vector<double> values;
   std::istringstream lines(file_text(run / "metrics.jsonl"));
@@ -39,8 +38,8 @@ std::vector<double> values_of(const std::filesystem::path& run, const std::strin
   return values;
 }
 
-/// Labels are smoothed by default here; a batch of two is often of that class alone.
-TEST(Learning, ClassThatWeighsNothingDestroysNoTraining) {
+/// Labels are smoothed here; batches of two often contain only the class of weight 0.
+TEST(Learning, ClassOfWeightZeroDoesNotSpoilTraining) {
   const TemporaryFolder folder;
   ASSERT_EQ(retort("data make image_folder --out photos --classes 3 --per-class 10 --size 16 -q",
                    folder.path())
@@ -66,7 +65,7 @@ TEST(Learning, ClassThatWeighsNothingDestroysNoTraining) {
   }
 }
 
-TEST(DeepLearning, QuickstartIsLearntInEveryPrecision) {
+TEST(DeepLearning, QuickstartLearnsInEveryPrecision) {
   const TemporaryFolder folder;
   const auto top1 = [&](const std::string& name, const std::string& precision) {
     const Ended ended = retort(
@@ -76,7 +75,7 @@ TEST(DeepLearning, QuickstartIsLearntInEveryPrecision) {
   };
   const double full = top1("fp32", "fp32");
   EXPECT_GT(full, 0.8);
-  // Two networks as good as each other differ by chance on so many images.
+  // With this many images, two equally good networks differ by chance.
   const auto images = test_metrics(folder / "fp32")["samples"].get<double>();
   const double by_chance = std::sqrt(2) * count_error(images, full) / images;
   EXPECT_NEAR(top1("bf16", "bf16"), full, by_chance);

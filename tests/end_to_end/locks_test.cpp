@@ -1,4 +1,4 @@
-// Who may work on a run where the file system has no locks, through the real programs.
+// End-to-end tests of concurrent work on a run on a file system without locks.
 
 #include <filesystem>
 #include <sstream>
@@ -24,14 +24,14 @@ class WithoutLocks : public testing::Test {
     ASSERT_EQ(made.exit, 0) << made.err;
     folder_.keep();
   }
-  /// Of flock(2) every file of `line`'s programs hears that there is none.
+  /// Runs `line` with a flock(2) that fails for every file as unsupported.
   Ended shell(const std::string& line) const {
     return run_shell("export LD_PRELOAD=" RETORT_WRITING_CALLS
                      " NO_FLOCK=37 PATH=" RETORT_BINARY_DIR "/bin:$PATH; " +
                          line,
                      folder_.path());
   }
-  /// Of metrics.jsonl, but for those of a process' memory.
+  /// The number of lines of metrics.jsonl, except memory metrics.
   int lines() const {
     int count = 0;
     std::istringstream all(file_text(folder_ / "run/metrics.jsonl"));
@@ -45,7 +45,7 @@ class WithoutLocks : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(WithoutLocks, RunAtWorkIsLeftAloneAndAfterItsEndGoesOn) {
+TEST_F(WithoutLocks, ActiveRunIsNotResumed) {
   const Ended ended = shell(
       std::string(kRun) +
       "train.epochs=5000 & run=$!; while [ ! -e run/nodes/train/checkpoints/latest ]; do sleep "
@@ -59,7 +59,7 @@ TEST_F(WithoutLocks, RunAtWorkIsLeftAloneAndAfterItsEndGoesOn) {
   EXPECT_THAT(file_text(folder_ / "listed_later"), HasSubstr("interrupted"));
 }
 
-TEST_F(WithoutLocks, OfTwoThatResumeAtOnceOneDoes) {
+TEST_F(WithoutLocks, OnlyOneOfTwoConcurrentResumesRuns) {
   ASSERT_EQ(shell(std::string(kRun) + "train.epochs=40 train.log_every=1").exit, 0);
   const int whole = lines();
   fs::remove_all(folder_ / "run");
@@ -70,7 +70,8 @@ TEST_F(WithoutLocks, OfTwoThatResumeAtOnceOneDoes) {
   const Ended both = shell(
       "for i in 1 2; do { retort resume run -q; echo $? >exit$i; } & done; wait; sort exit1 exit2 "
       ">exits; true");
-  // The second finds the first at work; or, if it came late, that all is done.
+  // The second process finds the first one at work or, if it starts late, that nothing is left to
+  // do.
   const std::string exits = file_text(folder_ / "exits");
   EXPECT_TRUE(exits == "0\n69\n" ||
               (exits == "0\n0\n" && !fs::exists(folder_ / "run/.retort/resume-2")))

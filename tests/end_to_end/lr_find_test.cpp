@@ -1,4 +1,4 @@
-// `retort lr-find`, through the real programs.
+// End-to-end tests of `retort lr-find`.
 
 #include <filesystem>
 
@@ -24,7 +24,7 @@ class LrFind : public testing::Test {
     std::filesystem::create_directory(folder_ / "scratch");
     folder_.keep();
   }
-  /// The test leaves nothing behind.
+  /// Runs `retort lr-find`, and checks that it leaves no files behind.
   Ended find(const std::string& arguments) {
     const Ended ended = run_shell("TMPDIR=\"$PWD/scratch\" " RETORT_BINARY_DIR
                                   "/bin/retort lr-find classify data.root=photos "
@@ -51,7 +51,7 @@ TEST_F(LrFind, SuggestsAnOverrideThatTheRecipeAccepts) {
   EXPECT_EQ(valid.exit, 0) << valid.err;
 }
 
-TEST_F(LrFind, GivesTheSameNumbersAgain) {
+TEST_F(LrFind, IsReproducible) {
   const Ended once = find("--steps 20 --json"), again = find("--steps 20 --json");
   EXPECT_EQ(once.out, again.out);
 }
@@ -61,7 +61,7 @@ TEST_F(LrFind, DrawsTheCurve) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "rates.svg")) << ended.err;
 }
 
-TEST_F(LrFind, ADivergingLossEndsTheTest) {
+TEST_F(LrFind, StopsWhenTheLossDiverges) {
   const Ended ended = find(
       "--steps 60 --min 1e-3 --max 1e6 --json train.optimizer.kind=sgd "
       "train.optimizer.momentum=0.9");
@@ -70,7 +70,7 @@ TEST_F(LrFind, ADivergingLossEndsTheTest) {
   EXPECT_LT(found["points"].size(), 60);
 }
 
-TEST_F(LrFind, RefusesWhatCannotBeTested) {
+TEST_F(LrFind, RejectsInvalidArguments) {
   EXPECT_THAT(find("--min fast").err, HasSubstr("--min is 'fast', not a learning rate"));
   EXPECT_THAT(find("--min 1 --max 0.5").err, HasSubstr("--min 1 is not below --max 0.5"));
   const Ended full = find("memory.budget=1MiB");

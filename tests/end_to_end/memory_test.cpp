@@ -1,4 +1,4 @@
-// The memory limit of a run and how it is reported, through the real program.
+// End-to-end tests of a run's memory limit and memory reports.
 
 #include <algorithm>
 #include <filesystem>
@@ -39,7 +39,7 @@ class Memory : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Memory, RunUnderABudgetThatItsPlanFillsEndsWell) {
+TEST_F(Memory, RunSucceedsUnderABudgetThatItsPlanFills) {
   const json plan =
       json::parse(retort("plan quickstart data.root=photos data.make=null data.image_size=16 "
                          "model.patch_size=8 model.num_hidden_layers=1 train.batch_size=8 --json",
@@ -53,7 +53,7 @@ TEST_F(Memory, RunUnderABudgetThatItsPlanFillsEndsWell) {
   EXPECT_THAT(ended.err, HasSubstr(" % of the "));
 }
 
-TEST_F(Memory, LegacyStartsAlthoughItsPlanDoesNotFit) {
+TEST_F(Memory, LegacyPolicyRunsAPlanThatDoesNotFit) {
   const auto plan = [&](const std::string& more) {
     return retort(
         "plan quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
@@ -81,13 +81,13 @@ TEST_F(Memory, LegacyStartsAlthoughItsPlanDoesNotFit) {
           "train: out of memory: batch_size 2 in place of 4, from the first epoch on, retry 2\n"));
 }
 
-TEST_F(Memory, AResumedRunMayHaveAnotherBudgetThatItFits) {
+TEST_F(Memory, ResumedRunAcceptsAnotherBudgetThatItFits) {
   ASSERT_EQ(run("memory.budget=512MiB").exit, 0);
   const auto finished = file_text(folder_ / "run/nodes/train/finished.json");
   const Ended raised = retort("resume run memory.budget=1GiB", folder_.path());
   EXPECT_EQ(raised.exit, 0) << raised.err;
   EXPECT_EQ(file_text(folder_ / "run/nodes/train/finished.json"), finished)
-      << "nothing is trained again for it";
+      << "training is not repeated";
   const Ended lowered = retort("resume run memory.budget=256MiB", folder_.path());
   EXPECT_EQ(lowered.exit, 0) << lowered.err;
   const Ended too_low = retort("resume run memory.budget=1MiB", folder_.path());
@@ -96,7 +96,7 @@ TEST_F(Memory, AResumedRunMayHaveAnotherBudgetThatItFits) {
               AllOf(HasSubstr("error[E0706]"), HasSubstr("may use 1.0 MiB (memory.budget)")));
 }
 
-TEST_F(Memory, AResumedTrainingKeepsItsPlanThoughMoreWouldFit) {
+TEST_F(Memory, ResumedRunKeepsItsPlanUnderALargerBudget) {
   const std::string options =
       " quickstart data.make=null data.root=many data.image_size=32 model.patch_size=8 "
       "model.num_hidden_layers=2 train.batch_size=32 memory=auto ";
@@ -126,15 +126,15 @@ TEST_F(Memory, AResumedTrainingKeepsItsPlanThoughMoreWouldFit) {
   const Ended resumed = retort("resume run memory.budget=1GiB", folder_.path());
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("train: chosen when the run started: "));
-  EXPECT_EQ(step(), chosen) << "it is part of the bits";
+  EXPECT_EQ(step(), chosen) << "the plan affects the result";
 }
 
-TEST_F(Memory, RerunComputesItsStepsAsTheRecordSays) {
+TEST_F(Memory, RerunUsesTheRecordedPlan) {
   ASSERT_EQ(run("memory=auto").exit, 0);
   const auto plan = [&](const char* run) { return folder_ / run / "nodes/train/plan.json"; };
   json recorded = json::parse(file_text(plan("run")));
   ASSERT_EQ(recorded.at("step").at("micro_batch"), 0) << "all of a batch fits";
-  recorded["step"]["micro_batch"] = 4;  // as on a machine where it did not
+  recorded["step"]["micro_batch"] = 4;  // as on a machine where it did not fit
   std::ofstream(plan("run")) << recorded;
   const Ended again = retort("runs rerun run run.dir=again", folder_.path());
   ASSERT_EQ(again.exit, 0) << again.err;
@@ -142,10 +142,10 @@ TEST_F(Memory, RerunComputesItsStepsAsTheRecordSays) {
   EXPECT_EQ(json::parse(file_text(plan("again"))).at("step"), recorded.at("step"));
   ASSERT_EQ(retort("runs rerun run run.dir=other seed=7", folder_.path()).exit, 0);
   EXPECT_EQ(json::parse(file_text(plan("other"))).at("step").at("micro_batch"), 0)
-      << "another training has its own";
+      << "a different run has its own plan";
 }
 
-TEST_F(Memory, TimelineAndLinesSayWhatIsTaken) {
+TEST_F(Memory, MetricsAndLogReportMemory) {
   const Ended ended = run("memory.budget=512MiB memory.empty_cache_every=2 -v");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   for (const char* when : {"at the start", "after epoch 1", "after epoch 2", "at the end"})
@@ -172,7 +172,7 @@ TEST_F(Memory, TimelineAndLinesSayWhatIsTaken) {
   }
 }
 
-TEST_F(Memory, DoctorTriesEveryMechanism) {
+TEST_F(Memory, DoctorTestsEveryMechanism) {
   const Ended ended = retort("doctor memory", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.out;
   EXPECT_THAT(ended.out,

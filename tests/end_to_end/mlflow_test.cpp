@@ -1,5 +1,5 @@
-// Runs that are sent to an MLflow server, through the real programs: what the server has, and that
-// no server can harm a run.
+// End-to-end tests of runs that are sent to an MLflow server: what the server receives, and that no
+// server can harm a run.
 
 #include <filesystem>
 #include <fstream>
@@ -35,7 +35,7 @@ class Mlflow : public testing::Test {
     ASSERT_EQ(train("untracked", "", "").exit, 0);
     folder_.keep();
   }
-  /// Trains into `name`, with the server at `address`.
+  /// Trains into `name`, with the MLflow server at `address`.
   Ended train(const std::string& name, const std::string& address,
               const std::string& overrides = "run.mlflow=true") const {
     return shell(address,
@@ -49,7 +49,7 @@ class Mlflow : public testing::Test {
                          command,
                      folder_.path());
   }
-  /// The run did what the run without a server did, to the last bit.
+  /// Checks that the run's results equal those of the run without a server, bit for bit.
   void expect_unharmed(const std::string& run) const {
     EXPECT_EQ(latest_weights(folder_ / run), latest_weights(folder_ / "untracked"));
     for (const char* file : {"nodes/evaluate/predictions.csv", "nodes/evaluate/metrics.json"}) {
@@ -71,7 +71,7 @@ class Mlflow : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Mlflow, ServerGetsTheWholeRun) {
+TEST_F(Mlflow, ServerReceivesTheWholeRun) {
   const FakeMlflow server;
   const Ended ended = train("tracked", server.url());
   EXPECT_EQ(ended.exit, 0) << ended.err;
@@ -93,7 +93,7 @@ TEST_F(Mlflow, ServerGetsTheWholeRun) {
   EXPECT_EQ(server.run().metrics.size(), lines("tracked"));
 }
 
-TEST_F(Mlflow, ServerInTroubleHarmsNothing) {
+TEST_F(Mlflow, ServerErrorsDoNotAffectTheRun) {
   FakeMlflow server;
   server.fail("*", 500);
   const Ended ended = train("trouble", server.url());
@@ -109,7 +109,7 @@ TEST_F(Mlflow, ServerInTroubleHarmsNothing) {
   EXPECT_EQ(server.run().status, "FINISHED");
 }
 
-TEST_F(Mlflow, SilentServerHarmsNothing) {
+TEST_F(Mlflow, UnresponsiveServerDoesNotAffectTheRun) {
   FakeMlflow server;
   server.fail("runs/create", 0);
   const Ended ended = train("silent", server.url());
@@ -119,7 +119,7 @@ TEST_F(Mlflow, SilentServerHarmsNothing) {
   expect_unharmed("silent");
 }
 
-TEST_F(Mlflow, VanishedServerHarmsNothing) {
+TEST_F(Mlflow, UnreachableServerDoesNotAffectTheRun) {
   std::string address;
   { address = FakeMlflow().url(); }
   const Ended ended = train("vanished", address);
@@ -129,7 +129,7 @@ TEST_F(Mlflow, VanishedServerHarmsNothing) {
   expect_unharmed("vanished");
 }
 
-TEST_F(Mlflow, ResumedRunGoesOnInTheSameRun) {
+TEST_F(Mlflow, ResumedRunContinuesTheSameMlflowRun) {
   const FakeMlflow server;
   const Ended killed =
       run_shell("RETORT_FAULT=retort-worker/step:5 MLFLOW_TRACKING_URI=" + server.url() +
@@ -163,7 +163,7 @@ TEST_F(Mlflow, TrialsAreNestedInTheirSweep) {
   EXPECT_EQ(nested, 2u);
 }
 
-TEST_F(Mlflow, RunWithoutAServerIsRefused) {
+TEST_F(Mlflow, RunWithoutAServerIsRejected) {
   const Ended ended = train("refused", "");
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("MLFLOW_TRACKING_URI is not set"));

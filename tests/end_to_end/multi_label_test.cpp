@@ -1,4 +1,4 @@
-// Images with any number of labels, through the real programs.
+// End-to-end tests of multi-label training.
 
 #include <csignal>
 #include <string>
@@ -38,7 +38,7 @@ class MultiLabelRuns : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(MultiLabelRuns, AKilledAndResumedRunIsTheSame) {
+TEST_F(MultiLabelRuns, ResumedRunGivesTheSameResults) {
   const std::string program = RETORT_BINARY_DIR "/bin/retort ";
   const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:4:kill_both " + program +
                                      "run multi_label run.dir=killed " + kSmall,
@@ -52,7 +52,7 @@ TEST_F(MultiLabelRuns, AKilledAndResumedRunIsTheSame) {
         << file;
 }
 
-TEST_F(MultiLabelRuns, PredictGivesTheLabelsOfTheEvaluation) {
+TEST_F(MultiLabelRuns, PredictMatchesTheLabelsOfEvaluation) {
   const std::string predictions = file_text(folder_ / "run/nodes/evaluate/predictions.csv");
   const std::size_t line = predictions.find('\n') + 1, comma = predictions.find(',', line);
   const std::string image = predictions.substr(line, comma - line);
@@ -65,7 +65,7 @@ TEST_F(MultiLabelRuns, PredictGivesTheLabelsOfTheEvaluation) {
   EXPECT_THAT(ended.out, HasSubstr(image + "," + predicted + ","));
 }
 
-TEST_F(MultiLabelRuns, TheTestDataDoNotChangeTheThresholds) {
+TEST_F(MultiLabelRuns, TestDataDoNotAffectTheThresholds) {
   const Ended on_others = retort(
       "evaluate run run.dir=trained +evaluate.inputs.test=data.train evaluate.allow_trained=true",
       folder_.path());
@@ -77,7 +77,7 @@ TEST_F(MultiLabelRuns, TheTestDataDoNotChangeTheThresholds) {
     EXPECT_EQ(ours[label]["threshold"], theirs[label]["threshold"]);
 }
 
-TEST_F(MultiLabelRuns, AnExportHasTheThresholds) {
+TEST_F(MultiLabelRuns, ExportHasTheThresholds) {
   const Ended ended = retort("export run --out exported", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const auto labels = json("run/nodes/evaluate/metrics.json")["per_label"];
@@ -96,7 +96,7 @@ TEST_F(MultiLabelRuns, TwoRanksTrainTheSameModel) {
   EXPECT_NEAR(one["mean_average_precision"], two["mean_average_precision"], 1e-3);
 }
 
-TEST_F(MultiLabelRuns, StagesForOneClassEachAreRefusedBeforeTheyRun) {
+TEST_F(MultiLabelRuns, SingleLabelStagesAreRejectedBeforeTheyRun) {
   const Ended ended =
       retort("validate multi_label data.root=photos train=from_scratch", folder_.path());
   EXPECT_EQ(ended.exit, 78);

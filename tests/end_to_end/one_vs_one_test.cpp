@@ -1,4 +1,5 @@
-// Ten networks that each tell two classes apart and vote, through the real programs.
+// End-to-end tests of one-vs-one ensembles: ten networks that each distinguish two classes, and
+// vote.
 
 #include <algorithm>
 #include <filesystem>
@@ -46,7 +47,7 @@ class OneVsOne : public testing::Test {
                          "/bin/retort run r.yaml --no-reuse -q " + overrides,
                      folder_.path());
   }
-  /// The weights that every training of `run` keeps, by node.
+  /// The weights that each training of `run` keeps, by node.
   std::map<std::string, std::string> networks(const std::string& run) const {
     std::map<std::string, std::string> found;
     for (const auto& entry : fs::directory_iterator(folder_ / (run + "/nodes"))) {
@@ -58,7 +59,7 @@ class OneVsOne : public testing::Test {
     }
     return found;
   }
-  /// The numbers of a node by name and step, in their order, without times and memory.
+  /// The metrics of a node in recording order, without times and memory.
   std::vector<std::string> metrics_of(const std::string& run, const std::string& node) const {
     std::vector<std::string> found;
     std::istringstream lines(file(run + "/metrics.jsonl"));
@@ -91,14 +92,14 @@ TEST_F(OneVsOne, TenNetworksVote) {
        {"majority", "soft", "accuracy_weighted", "confidence_weighted", "pairwise_coupling"})
     EXPECT_TRUE(metrics.at("rules").at(rule).contains("quadratic_kappa")) << rule;
   EXPECT_EQ(json::parse(file("ten/summary.json")).at("status"), "finished");
-  // The same votes of the same networks, loaded in another process.
+  // Loaded in another process, the same networks cast the same votes.
   const Ended again = retort("evaluate ten run.dir=again -q", folder_.path());
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_EQ(file("again/nodes/evaluate/pair_logits.csv"),
             file("ten/nodes/evaluate/pair_logits.csv"));
   EXPECT_EQ(file("again/nodes/evaluate/predictions.csv"),
             file("ten/nodes/evaluate/predictions.csv"));
-  // Another rule, and another winner of ties.
+  // Another decision rule and another tie-break.
   const Ended other =
       retort("evaluate ten run.dir=other evaluate.decide_by=soft evaluate.tie_break=lowest -q",
              folder_.path());
@@ -108,9 +109,9 @@ TEST_F(OneVsOne, TenNetworksVote) {
             metrics.at("rules").at("soft").at("accuracy"));
 }
 
-// A pair's network depends on nothing but its own training: neither on the pairs before it nor on
-// how many there are.
-TEST_F(OneVsOne, EachPairEndsAsItDoesAlone) {
+// The network of a class pair depends only on its own training, not on the number of pairs or on
+// those before it.
+TEST_F(OneVsOne, EachPairTrainsIndependently) {
   ASSERT_EQ(run("run.dir=ten").exit, 0);
   const auto ten = networks("ten");
   for (const std::string pair : {"0,1", "1,3", "3,4"}) {
@@ -128,8 +129,8 @@ TEST_F(OneVsOne, EachPairEndsAsItDoesAlone) {
   EXPECT_EQ(different.size(), 10u);
 }
 
-// Several networks are trained at once, each by a trial of its own; the last trial reuses them all.
-TEST_F(OneVsOne, PairsAreTrainedByTheTrialsOfASweep) {
+// Trials train several networks at once, one each; the last trial reuses them all.
+TEST_F(OneVsOne, TrialsOfASweepTrainPairs) {
   std::string nodes;
   for (const char* pair : {"0-1", "0-2", "0-3", "0-4", "1-2", "1-3", "1-4", "2-3", "2-4", "3-4"})
     nodes += "train." + std::string(pair) + ",";
@@ -147,8 +148,8 @@ TEST_F(OneVsOne, PairsAreTrainedByTheTrialsOfASweep) {
             file("whole/nodes/evaluate/predictions.csv"));
 }
 
-// Killed between pairs, within one and while its weights are written.
-TEST_F(OneVsOne, StoppedAnywhereItEndsAsIfItHadNotBeen) {
+// Kills a run between pairs, within one, and while weights are written.
+TEST_F(OneVsOne, RunKilledAtAnyPointResumesToTheSameResult) {
   ASSERT_EQ(run("run.dir=whole").exit, 0);
   const auto whole = networks("whole");
   int struck = 0;
@@ -170,7 +171,7 @@ TEST_F(OneVsOne, StoppedAnywhereItEndsAsIfItHadNotBeen) {
   EXPECT_GE(struck, 5);
 }
 
-TEST_F(OneVsOne, PairIsResetAndTrainedAgain) {
+TEST_F(OneVsOne, PairCanBeResetAndTrainedAgain) {
   ASSERT_EQ(run("run.dir=run").exit, 0);
   const auto before = networks("run");
   const std::string votes = file("run/nodes/evaluate/predictions.csv");
@@ -210,7 +211,7 @@ TEST_F(OneVsOne, AllNetworksPredictTogether) {
   EXPECT_EQ(std::ranges::count(csv.out, '\n'), 41);
   const Ended lines = retort("predict run photos --json", folder_.path());
   ASSERT_EQ(lines.exit, 0) << lines.err;
-  // What it says of the photographs of the test is what the evaluation said.
+  // Predictions for test images equal those of the evaluation.
   std::map<std::string, json> said;
   std::istringstream text(lines.out);
   for (std::string line; std::getline(text, line);) {
@@ -244,7 +245,7 @@ TEST_F(OneVsOne, AllNetworksPredictTogether) {
   EXPECT_THAT(refused.err, HasSubstr("the model of 'model' has no feature maps"));
 }
 
-TEST_F(OneVsOne, MissingPairIsRefusedBeforeAnythingRuns) {
+TEST_F(OneVsOne, MissingPairIsRejectedBeforeTheRun) {
   const Ended ended = run(
       "'train.foreach.pair=[[0,1],[0,2],[1,2],[0,3],[1,3],[2,3],[0,4],[1,4],[2,4]]' run.dir=nine");
   EXPECT_NE(ended.exit, 0);

@@ -1,4 +1,4 @@
-// Trainings with 8-bit optimizer state, through the real programs.
+// End-to-end tests of 8-bit optimizer state.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class OptimizerState : public testing::Test {
                          "/bin/retort run" + recipe(more) + " run.dir=" + name,
                      folder_.path());
   }
-  /// The bytes of optimizer state at the peak, and all that the training needs.
+  /// The bytes of optimizer state at the peak, and the needed bytes of training.
   std::pair<double, double> planned(const std::string& more) {
     const Ended ended = retort("plan" + recipe(more) + " --json", folder_.path());
     EXPECT_EQ(ended.exit, 0) << ended.err;
@@ -51,7 +51,7 @@ class OptimizerState : public testing::Test {
 
 constexpr const char* k8Bits = "train.optimizer.state_bits=8 ";
 
-TEST_F(OptimizerState, KilledTrainingContinuesBitForBit) {
+TEST_F(OptimizerState, ResumedTrainingIsBitIdentical) {
   for (const std::string more : {"", "train.gradient_clip_norm=0.1 'train.ema={decay: 0.5}'"}) {
     const std::string name = more.empty() ? "plain" : "averaged";
     ASSERT_EQ(train(name, k8Bits + more).exit, 0);
@@ -73,11 +73,11 @@ TEST_F(OptimizerState, KilledTrainingContinuesBitForBit) {
 TEST_F(OptimizerState, PlanCountsAQuarterOfTheState) {
   const auto [full, all] = planned("");
   const auto [eight, less] = planned(k8Bits);
-  EXPECT_LT(eight, 0.35 * full) << "small weights keep full precision";
+  EXPECT_LT(eight, 0.35 * full) << "small weights keep 32-bit state";
   EXPECT_LT(less, all);
 }
 
-TEST_F(OptimizerState, PlanThatDoesNotFitNamesIt) {
+TEST_F(OptimizerState, PlanThatDoesNotFitSuggestsIt) {
   const std::string large = "memory=as_written model.hidden_size=512 train.batch_size=1 ";
   const auto [state, needed] = planned(large);
   const auto budget = static_cast<std::int64_t>(needed - state / 4) >> 20;
@@ -87,7 +87,7 @@ TEST_F(OptimizerState, PlanThatDoesNotFitNamesIt) {
   EXPECT_THAT(ended.err + ended.out, HasSubstr("train.optimizer.state_bits=8"));
 }
 
-TEST_F(OptimizerState, WithoutLargeWeightsItIsSaidToHaveNoEffect) {
+TEST_F(OptimizerState, ReportsNoEffectWithoutLargeWeights) {
   const Ended ended =
       train("small", std::string(k8Bits) + "model.hidden_size=16 model.intermediate_size=32");
   EXPECT_EQ(ended.exit, 0) << ended.err;

@@ -1,4 +1,4 @@
-// Networks that learn the order of the classes (CORAL, CORN), through the real programs.
+// End-to-end tests of ordinal classifiers (CORAL, CORN).
 
 #include <csignal>
 #include <filesystem>
@@ -33,7 +33,7 @@ class OrdinalRuns : public testing::Test {
   nlohmann::json json(const std::string& file) const {
     return nlohmann::json::parse(file_text(folder_ / file));
   }
-  /// Returns the errors of validating the recipe with more options.
+  /// Returns the errors of validating the recipe with further options.
   std::string refused(const std::string& options) const {
     const Ended ended =
         retort("validate diabetic_retinopathy_ordinal " + kSmall + options, folder_.path());
@@ -48,7 +48,7 @@ class OrdinalRuns : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(OrdinalRuns, KappaAndProbabilitiesOfAllGradesAreMeasured) {
+TEST_F(OrdinalRuns, EvaluationReportsKappaAndAllProbabilities) {
   for (const char* loss : {"coral", "corn"}) {
     const nlohmann::json metrics = json(std::string(loss) + "/nodes/evaluate/metrics.json");
     EXPECT_TRUE(metrics.contains("quadratic_kappa_argmax")) << loss;
@@ -62,7 +62,7 @@ TEST_F(OrdinalRuns, KappaAndProbabilitiesOfAllGradesAreMeasured) {
   }
 }
 
-TEST_F(OrdinalRuns, AKilledAndResumedRunIsTheSame) {
+TEST_F(OrdinalRuns, ResumedRunGivesTheSameResults) {
   const std::string program = RETORT_BINARY_DIR "/bin/retort ";
   const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:3:kill_both " + program +
                                      "run diabetic_retinopathy_ordinal run.dir=killed " + kSmall,
@@ -76,7 +76,7 @@ TEST_F(OrdinalRuns, AKilledAndResumedRunIsTheSame) {
         << file;
 }
 
-TEST_F(OrdinalRuns, PredictGivesTheProbabilitiesOfTheEvaluation) {
+TEST_F(OrdinalRuns, PredictMatchesTheProbabilitiesOfEvaluation) {
   const std::string predictions = file_text(folder_ / "coral/nodes/evaluate/predictions.csv");
   const std::size_t line = predictions.find('\n') + 1, comma = predictions.find(',', line);
   const std::string image = predictions.substr(line, comma - line);
@@ -94,7 +94,7 @@ TEST_F(OrdinalRuns, PredictGivesTheProbabilitiesOfTheEvaluation) {
   EXPECT_NEAR(sum, 1, 1e-9);
 }
 
-TEST_F(OrdinalRuns, ExportIsALayerWithAnOutputForEveryStep) {
+TEST_F(OrdinalRuns, ExportedHeadHasOneOutputFewerThanClasses) {
   const Ended ended = retort("export coral --out exported", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const std::string readme = file_text(folder_ / "exported/README.md");
@@ -103,7 +103,7 @@ TEST_F(OrdinalRuns, ExportIsALayerWithAnOutputForEveryStep) {
   EXPECT_EQ(json("exported/classes.json").size(), 5U);
 }
 
-TEST_F(OrdinalRuns, WhatKnowsNoOrderIsRefused) {
+TEST_F(OrdinalRuns, OptionsThatIgnoreTheOrderAreRejected) {
   EXPECT_THAT(refused("train.class_weights=balanced"), HasSubstr("importance_weights"));
   EXPECT_THAT(refused("train.label_smoothing=0.1"), HasSubstr("label_smoothing"));
   EXPECT_THAT(refused("train.mixup=0.2"), HasSubstr("mixup and cutmix"));
@@ -114,7 +114,7 @@ TEST_F(OrdinalRuns, WhatKnowsNoOrderIsRefused) {
   EXPECT_THAT(pair.err, HasSubstr("no order"));
 }
 
-TEST_F(OrdinalRuns, ClassesWithoutAnOrderAreRefused) {
+TEST_F(OrdinalRuns, UnorderedClassesAreRejected) {
   const Ended made = retort(
       "data make image_folder --out photos --classes 3 --per-class 8 --size 32 -q", folder_.path());
   ASSERT_EQ(made.exit, 0) << made.err;
@@ -126,7 +126,7 @@ TEST_F(OrdinalRuns, ClassesWithoutAnOrderAreRefused) {
   EXPECT_THAT(unknown.err, HasSubstr("the order of the classes is unknown"));
 }
 
-TEST_F(OrdinalRuns, HeadOfAnotherShapeIsNoWarmStart) {
+TEST_F(OrdinalRuns, WarmStartWithAHeadOfAnotherShapeIsRejected) {
   const Ended ended =
       retort("plan diabetic_retinopathy_ordinal train/loss=coral train.warm_start=corn " + kSmall,
              folder_.path());

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""transformers, timm and peft, for the tests of what goes out to them and what comes from them.
+"""Exports to and imports from transformers, timm and peft, for tests.
 
-  other_libraries.py predict FOLDER IMAGE...   what images show by the program in the README of an exported folder: prints
-      a list of probabilities
-  other_libraries.py features FOLDER IMAGE   the shape of what AutoModel gives for it, and the classes of both loaders
-  other_libraries.py write FOLDER    small models as the libraries save them, in every form that files have
-  other_libraries.py compare A B     fails unless all tensors of the file or state dict A are those of B, bit for bit
+  other_libraries.py predict FOLDER IMAGE...   predicts with the program in the README of an exported folder: prints a list of
+      probabilities
+  other_libraries.py features FOLDER IMAGE   prints the shape of AutoModel's output, and the classes of both loaders
+  other_libraries.py write FOLDER    writes small models with these libraries, in every file format
+  other_libraries.py compare A B     fails unless all tensors of the files or state dicts A and B are equal, bit for bit
 """
 import json
 import sys
@@ -63,7 +63,7 @@ def tensors(path):
 def compare(a, b):
     a, b = tensors(a), tensors(b)
     a, b = a.get("state_dict", a), b.get("state_dict", b)
-    # What one of them has besides is not compared: a head, or the prefix that transformers 5 left out.
+    # Tensors that only one side has are not compared: a head, or the prefix that transformers 5 omits.
     b = b | {name.removeprefix("vision_model."): tensor for name, tensor in b.items()}
     missing = [name for name in a if name not in b and not name.startswith(("head.", "classifier."))]
     other = [name for name in a if name in b and not name.startswith(("head.", "classifier."))

@@ -1,4 +1,4 @@
-// What a run needs, shown before it, through the real program.
+// End-to-end tests of `retort plan`.
 
 #include <cstdint>
 #include <filesystem>
@@ -45,7 +45,7 @@ class Plan : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Plan, ShowsWhatEachNodeNeedsAndRunsNothing) {
+TEST_F(Plan, ShowsTheNeedsOfEachNodeWithoutRunning) {
   const Ended ended = plan();
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("train on cpu, "));
@@ -57,12 +57,12 @@ TEST_F(Plan, ShowsWhatEachNodeNeedsAndRunsNothing) {
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(Plan, SmallerPartsOfABatchNeedLess) {
+TEST_F(Plan, SmallerMicroBatchesNeedLess) {
   EXPECT_LT(needs("memory.micro_batch=2"), needs());
   EXPECT_LT(needs("train.batch_size=2"), needs());
 }
 
-TEST_F(Plan, WhatIsOfferedCanBeHadAndNeedsWhatWasSaid) {
+TEST_F(Plan, AlternativesNeedWhatThePlanStates) {
   for (const std::string cut :
        {"", "memory.micro_batch=4", "train.batch_size=4 train.gradient_accumulation_steps=2"}) {
     SCOPED_TRACE(cut);
@@ -78,7 +78,7 @@ TEST_F(Plan, WhatIsOfferedCanBeHadAndNeedsWhatWasSaid) {
   }
 }
 
-TEST_F(Plan, WhatDoesNotFitIsRefusedWithWhatDoes) {
+TEST_F(Plan, ErrorSuggestsAnAlternativeThatFits) {
   const json alone = answer("memory.micro_batch=2");
   const std::string budget =
       std::to_string(alone.at("plans").at(0).at("needed").get<double>() / (1 << 20) + 0.1);
@@ -90,7 +90,7 @@ TEST_F(Plan, WhatDoesNotFitIsRefusedWithWhatDoes) {
   EXPECT_THAT(planned.err, HasSubstr(" fits: "));
 }
 
-TEST_F(Plan, RunThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
+TEST_F(Plan, RunThatDoesNotFitIsRejectedBeforeAnythingIsWritten) {
   const Ended ended = retort("run r.yaml run.dir=run memory.budget=1MiB", folder_.path());
   EXPECT_EQ(ended.exit, 1);
   EXPECT_THAT(ended.err, HasSubstr("error[E0706]: 'train' needs"));
@@ -98,7 +98,7 @@ TEST_F(Plan, RunThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(Plan, PicturesThatTheRunMakesArePlannedByTheirDescription) {
+TEST_F(Plan, GeneratedImagesArePlannedFromTheirOptions) {
   const Ended planned = retort("plan quickstart", folder_.path());
   EXPECT_EQ(planned.exit, 0) << planned.err;
   EXPECT_THAT(planned.out, HasSubstr("fits: the run needs the most memory at train"));
@@ -107,23 +107,22 @@ TEST_F(Plan, PicturesThatTheRunMakesArePlannedByTheirDescription) {
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(Plan, RunRecordsWhatItWasPlannedToNeed) {
+TEST_F(Plan, RunRecordsItsPlan) {
   const Ended ended = retort("run r.yaml run.dir=run", folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   const json record = json::parse(file_text(folder_ / "run" / "nodes" / "train" / "plan.json"));
   EXPECT_EQ(record.at("needed"), needs());
 }
 
-TEST_F(Plan, DeviceThatIsNotHereIsPlannedForByItsName) {
+TEST_F(Plan, PlansForAnAbsentDeviceByName) {
   const json plan = answer("--gpu L4").at("plans").at(0);
   EXPECT_EQ(plan.at("device"), "NVIDIA L4");
   EXPECT_EQ(plan.at("budget_from"), "NVIDIA L4");
   EXPECT_GT(plan.at("needed").get<std::int64_t>(), plan.at("live").get<std::int64_t>());
 }
 
-/// What is planned for a GPU says nothing of the processor here: neither of its threads nor of its
-/// kernels.
-TEST_F(Plan, DeviceThatIsNotHereIsNamedAndNoProcessorIs) {
+/// A plan for a GPU mentions neither the threads nor the kernels of this machine's CPU.
+TEST_F(Plan, PlanForAnAbsentGpuDoesNotMentionTheCpu) {
   const std::vector<std::pair<std::string, std::string>> names = {{"V100", "V100"},
                                                                   {"P100", "P100"},
                                                                   {"T4", "NVIDIA T4"},
@@ -150,11 +149,11 @@ TEST_F(Plan, DeviceThatIsNotHereIsNamedAndNoProcessorIs) {
   EXPECT_THAT(unknown.err, HasSubstr("GTX 9999"));
 }
 
-TEST_F(Plan, ExitCodeSaysWhetherSomethingWouldRun) {
+TEST_F(Plan, DetailedExitCodeShowsThatStagesWouldRun) {
   EXPECT_EQ(plan("--detailed-exitcode").exit, 2);
 }
 
-TEST_F(Plan, CurveIsDrawn) {
+TEST_F(Plan, DrawsTheMemoryCurve) {
   EXPECT_EQ(plan("--svg curve.svg").exit, 0);
   EXPECT_THAT(file_text(folder_ / "curve.train.svg"), HasSubstr("<svg"));
 }

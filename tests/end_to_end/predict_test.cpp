@@ -1,4 +1,4 @@
-// What a run has trained, evaluated and used for prediction, through the real programs.
+// End-to-end tests of evaluating and predicting with a trained run.
 
 #include <filesystem>
 #include <fstream>
@@ -39,7 +39,7 @@ class Trained : public testing::Test {
   std::string metric(const std::string& run, const std::string& name) const {
     return json(run + "/summary.json")["metrics"]["evaluate"]["evaluate/" + name].dump();
   }
-  /// Every file below `run` with its contents.
+  /// Every file below `run`, with its contents.
   std::map<std::string, std::string> all_of(const std::string& run) const {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / run)) {
@@ -47,7 +47,7 @@ class Trained : public testing::Test {
     }
     return files;
   }
-  /// The first fields of a CSV file's lines but the header: file → class.
+  /// The first two columns of a CSV file without its header: file → class.
   static std::map<std::string, std::string> first_classes(const std::string& csv) {
     std::map<std::string, std::string> result;
     std::istringstream lines(csv);
@@ -61,7 +61,7 @@ class Trained : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Trained, EvaluationAgainGivesTheSameNumbersAndLeavesTheRunAlone) {
+TEST_F(Trained, SecondEvaluationMatchesAndLeavesTheRunUnchanged) {
   const auto before = all_of("run");
   const Ended ended = retort("evaluate run run.dir=again", folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -81,7 +81,7 @@ TEST_F(Trained, EvaluationAgainGivesTheSameNumbersAndLeavesTheRunAlone) {
   EXPECT_THAT(resumed.err, HasSubstr("error[E0806]: 'again' is an evaluation of '"));
 }
 
-TEST_F(Trained, EvaluationTakesOtherDataMeasuresAndCheckpoints) {
+TEST_F(Trained, EvaluationAcceptsOtherDataMetricsAndCheckpoints) {
   ASSERT_EQ(
       retort("data make image_folder --out others --classes 3 --per-class 20 --size 40 --seed 6 -q",
              folder_.path())
@@ -101,7 +101,7 @@ TEST_F(Trained, EvaluationTakesOtherDataMeasuresAndCheckpoints) {
               HasSubstr("data.root=others"));
 }
 
-TEST_F(Trained, OfAnotherFolderAllIsMeasuredUnlessAShareIsAskedFor) {
+TEST_F(Trained, AnotherFolderIsEvaluatedInFullByDefault) {
   ASSERT_EQ(
       retort("data make image_folder --out others --classes 3 --per-class 10 --size 32 --seed 6 -q",
              folder_.path())
@@ -124,7 +124,7 @@ TEST_F(Trained, OfAnotherFolderAllIsMeasuredUnlessAShareIsAskedFor) {
   EXPECT_THAT(file_text(folder_ / "all/.retort/overrides.yaml"), HasSubstr("data.split={train: 0"));
 }
 
-TEST_F(Trained, EvaluationRefusesWhatTheWeightsDoNotFit) {
+TEST_F(Trained, EvaluationRejectsIncompatibleOptions) {
   const Ended model = retort("evaluate run model.hidden_size=64 train.epochs=9", folder_.path());
   EXPECT_EQ(model.exit, 78);
   EXPECT_THAT(model.err,
@@ -138,7 +138,7 @@ TEST_F(Trained, EvaluationRefusesWhatTheWeightsDoNotFit) {
               HasSubstr("'image' is [3,36,36] in the test set, but was [3,24,24] in training"));
 }
 
-TEST_F(Trained, DamagedWeightsAreRefusedByAllAndMadeAgainByResume) {
+TEST_F(Trained, DamagedWeightsAreRejectedAndResumeRecreatesThem) {
   const std::string checkpoints = "run/nodes/train/checkpoints/";
   const std::string best = file_text(folder_ / (checkpoints + "best"));
   const fs::path weights =
@@ -167,7 +167,7 @@ TEST_F(Trained, DamagedWeightsAreRefusedByAllAndMadeAgainByResume) {
   EXPECT_EQ(retort("predict run photos -q", folder_.path()).exit, 0);
 }
 
-TEST_F(Trained, WhatIsMissingFromAFinishedRunIsMadeAgain) {
+TEST_F(Trained, ResumeRecreatesMissingFilesOfAFinishedRun) {
   const fs::path nodes = folder_ / "run/nodes";
   const auto before = all_of("run/nodes");
   for (const char* gone : {"train/checkpoints", "train", "evaluate/predictions.csv", "evaluate",
@@ -188,7 +188,7 @@ TEST_F(Trained, WhatIsMissingFromAFinishedRunIsMadeAgain) {
   }
 }
 
-TEST_F(Trained, PredictionSaysWhatTheEvaluationSaidFromACopyWithoutTheTrainingData) {
+TEST_F(Trained, CopyOfTheRunPredictsLikeTheEvaluationWithoutItsData) {
   fs::rename(folder_ / "run", folder_ / "copy");
   fs::rename(folder_ / "photos", folder_ / "pictures");
   const auto before = all_of("copy");
@@ -211,7 +211,7 @@ TEST_F(Trained, PredictionSaysWhatTheEvaluationSaidFromACopyWithoutTheTrainingDa
   EXPECT_TRUE(all_of("copy") == before);
 }
 
-TEST_F(Trained, PredictionsGoToAFileOrAsJsonLines) {
+TEST_F(Trained, PredictionsAreWrittenToAFileOrAsJsonLines) {
   const Ended as_json =
       retort("predict run photos --json --batch-size 7 device=cpu", folder_.path());
   ASSERT_EQ(as_json.exit, 0) << as_json.err;
@@ -234,7 +234,7 @@ TEST_F(Trained, PredictionsGoToAFileOrAsJsonLines) {
   EXPECT_EQ(first_classes(file_text(folder_ / "p.csv")).size(), 36u);
 }
 
-TEST_F(Trained, UnreadablePicturesStopItOrAreSkippedAndListed) {
+TEST_F(Trained, UnreadableImagesStopPredictionOrAreSkipped) {
   std::ofstream(folder_ / "photos/aaa.jpg") << "broken";
   std::ofstream(folder_ / "p.csv") << "as it was";
   const Ended stopped = retort("predict run photos --out p.csv", folder_.path());
@@ -252,7 +252,7 @@ TEST_F(Trained, UnreadablePicturesStopItOrAreSkippedAndListed) {
   EXPECT_EQ(first_classes(file_text(folder_ / "p.csv")).size(), 36u);
 }
 
-TEST_F(Trained, WhatIsNotTakenIsToldAlikeByAllThatLookAtTheFolder) {
+TEST_F(Trained, IgnoredFilesAreReportedByEveryVerb) {
   std::ofstream(folder_ / "photos/labels.csv") << "x";
   fs::create_directory(folder_ / "photos/.trash");
   const std::string told = "1 file ignored: 1 .csv; 1 hidden folder\n";
@@ -266,7 +266,7 @@ TEST_F(Trained, WhatIsNotTakenIsToldAlikeByAllThatLookAtTheFolder) {
   EXPECT_THAT(retort("predict run photos", folder_.path()).err, HasSubstr("predict: " + told));
 }
 
-TEST_F(Trained, ImagesInOtherFormatsAreCountedByAll) {
+TEST_F(Trained, ImagesInOtherFormatsAreReportedByEveryVerb) {
   const fs::path first = (*fs::directory_iterator(folder_ / "photos")).path();
   for (const char* name : {"a.GIF", "b.gif", "c.bmp", "d.TIFF"})
     std::ofstream(first / name) << "GIF89a of sorts";
@@ -289,7 +289,7 @@ TEST_F(Trained, ImagesInOtherFormatsAreCountedByAll) {
           "4 files have the names of images in an unsupported format: 2 .gif, 1 .bmp, 1 .tiff\n"));
 }
 
-TEST_F(Trained, WhatOnlyPretendsToBeAnImageIsRuledByOnCorrupt) {
+TEST_F(Trained, OnCorruptAppliesToFilesThatAreNotImages) {
   const fs::path first = (*fs::directory_iterator(folder_ / "photos")).path();
   std::ofstream(first / "0.jpg") << "GIF89a of sorts";
   const std::string options =
@@ -303,7 +303,7 @@ TEST_F(Trained, WhatOnlyPretendsToBeAnImageIsRuledByOnCorrupt) {
   EXPECT_EQ(skipped.exit, 0) << skipped.err;
 }
 
-TEST_F(Trained, FolderWithSomeOfTheClassesIsEvaluated) {
+TEST_F(Trained, FolderWithSomeOfTheClassesCanBeEvaluated) {
   const std::string first = (*fs::directory_iterator(folder_ / "photos")).path().filename();
   fs::create_directory(folder_ / "some");
   fs::copy(folder_ / "photos" / first, folder_ / "some" / first);
@@ -317,7 +317,7 @@ TEST_F(Trained, FolderWithSomeOfTheClassesIsEvaluated) {
   const Ended other = retort("evaluate run data.root=some", folder_.path());
   EXPECT_EQ(other.exit, 65);
   EXPECT_THAT(other.err, HasSubstr("the network was not trained on: '" + first + "s'"));
-  EXPECT_THAT(other.err, HasSubstr("did you mean '" + first + "' for '" + first + "s'?"));
+  EXPECT_THAT(other.err, HasSubstr("did you mean '" + first + "' instead of '" + first + "s'?"));
 }
 
 TEST_F(Trained, WrongInputIsReportedBeforeAnythingIsWritten) {

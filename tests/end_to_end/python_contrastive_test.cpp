@@ -1,5 +1,4 @@
-// Networks of Python that embed images and texts, trained by train.contrastive, through the real
-// programs.
+// End-to-end tests of Python networks that embed images and texts, trained with train.contrastive.
 
 #include <filesystem>
 #include <string>
@@ -22,8 +21,8 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-/// A network of two small towers; `parts` of its constructor, what its methods begin with, and
-/// more of its methods.
+/// A network of two small towers: code for its constructor, for the start of its methods, and for
+/// further methods.
 struct Towers {
   std::string parts = {}, of_image = {}, of_text = {}, methods = {};
   std::string scale = "nn.Parameter(torch.tensor(2.6592))";
@@ -104,7 +103,7 @@ class HostedTowers : public testing::Test {
     folder_.keep();
   }
 
-  /// A command of `retort` with the user's own trust and cache, in this folder.
+  /// Runs `retort` in this folder, with its own trusted files and cache.
   Ended here(const std::string& arguments, const std::string& variables = "") const {
     return run_shell("export RETORT_CACHE=$PWD/cache XDG_CONFIG_HOME=$PWD/config; " + variables +
                          ' ' + RETORT_BINARY_DIR "/bin/retort " + arguments,
@@ -119,7 +118,7 @@ class HostedTowers : public testing::Test {
     return here("run towers.yaml run.dir=" + name + " python=" + python_->string() + ' ' + more,
                 variables);
   }
-  /// What is said of a network that is refused before the run begins, or fails.
+  /// The errors of a network that is rejected before the run, or fails.
   std::string refusal(const std::string& code, const std::string& more = "") const {
     trust(code);
     fs::remove_all(folder_ / "run");
@@ -144,10 +143,10 @@ class HostedTowers : public testing::Test {
   const std::optional<fs::path> python_ = torch_python();
 };
 
-/// Each command imports torch, which takes seconds.
+/// Every command imports torch, which takes seconds.
 class DeepHostedTowers : public HostedTowers {};
 
-TEST_F(HostedTowers, NetworkIsTrainedEvaluatedExportedAndAsked) {
+TEST_F(HostedTowers, NetworkCanBeTrainedEvaluatedAndExportedAndCanPredict) {
   trust(net());
   const Ended run = train();
   ASSERT_EQ(run.exit, 0) << run.err;
@@ -164,7 +163,7 @@ TEST_F(HostedTowers, NetworkIsTrainedEvaluatedExportedAndAsked) {
   EXPECT_EQ(here("predict run cars/cars_test/00001.jpg").exit, 0);
 }
 
-TEST_F(HostedTowers, KilledAndResumedTrainingEndsWithTheSameBits) {
+TEST_F(HostedTowers, ResumedTrainingIsBitIdentical) {
   trust(net({.of_image = "        image = F.dropout(image, 0.1, self.training)\n"}));
   ASSERT_EQ(train("", "whole").exit, 0);
   ASSERT_NE(train("memory.max_retries=0", "killed", "RETORT_FAULT=retort-worker/step:3:kill").exit,
@@ -177,7 +176,7 @@ TEST_F(HostedTowers, KilledAndResumedTrainingEndsWithTheSameBits) {
   EXPECT_EQ(metrics("killed/nodes/retrieval"), metrics("whole/nodes/retrieval"));
 }
 
-TEST_F(HostedTowers, BatchInPartsIsComparedAsTheWholeBatchIs) {
+TEST_F(HostedTowers, MicroBatchesTrainLikeTheWholeBatch) {
   trust(net());
   const std::string sgd = "train.optimizer.kind=sgd ";
   ASSERT_EQ(train(sgd, "whole").exit, 0);
@@ -190,7 +189,7 @@ TEST_F(HostedTowers, BatchInPartsIsComparedAsTheWholeBatchIs) {
   EXPECT_TRUE(weights("recomputed") == weights("whole"));
 }
 
-TEST_F(DeepHostedTowers, BatchInPartsIsCertifiedWhereANetworkIndexesByABuffer) {
+TEST_F(DeepHostedTowers, MicroBatchesAreCertifiedForANetworkThatIndexesWithABuffer) {
   trust(net({.parts = "        self.register_buffer('order', torch.arange(32), persistent=False)\n",
              .of_text = "        tokens = tokens[:, self.order]\n"}));
   const Ended certified =
@@ -200,7 +199,7 @@ TEST_F(DeepHostedTowers, BatchInPartsIsCertifiedWhereANetworkIndexesByABuffer) {
   EXPECT_THAT(certified.out, HasSubstr("with dropout"));
 }
 
-TEST_F(DeepHostedTowers, AdaptersOfBothTowersTrain) {
+TEST_F(DeepHostedTowers, AdaptersOfBothTowersCanBeTrained) {
   trust(net());
   const Ended run =
       train("'model.adapters={targets: [mlp], rank: 2, modules_to_save: [of_texts]}'");
@@ -213,7 +212,7 @@ TEST_F(DeepHostedTowers, AdaptersOfBothTowersTrain) {
   EXPECT_THAT(refused.err, HasSubstr("the adapter of 'unused' has no effect"));
 }
 
-TEST_F(DeepHostedTowers, FactorOfTheSimilaritiesIsTrainedWithinItsLimit) {
+TEST_F(DeepHostedTowers, LogitScaleIsTrainedWithinItsLimit) {
   trust(net());
   const auto scale_of = [&](const std::string& name) {
     const Ended read = run_shell(
@@ -231,7 +230,7 @@ TEST_F(DeepHostedTowers, FactorOfTheSimilaritiesIsTrainedWithinItsLimit) {
   EXPECT_NEAR(scale_of("fixed"), 2.6592, 1e-6);
 }
 
-TEST_F(HostedTowers, SigmoidLossTrainsItsBiasAndRefusesANetworkWithoutOne) {
+TEST_F(HostedTowers, SigmoidLossNeedsALogitBias) {
   trust(net({.parts = "        self.bias = nn.Parameter(torch.tensor(-10.0))\n"}));
   const std::string sigmoid = "train.loss.function=sigmoid model.towers.logit_bias=";
   const Ended run = train(sigmoid + "bias");
@@ -241,7 +240,7 @@ TEST_F(HostedTowers, SigmoidLossTrainsItsBiasAndRefusesANetworkWithoutOne) {
   EXPECT_THAT(refused.err, HasSubstr("has no parameter 'offset'"));
 }
 
-TEST_F(DeepHostedTowers, TowerGetsItsLearningRateByTheNetworksNames) {
+TEST_F(DeepHostedTowers, LearningRateOfATowerIsSetByParameterNames) {
   trust(net());
   const Ended factor = train("train.learning_rate_factors.image=0");
   EXPECT_EQ(factor.exit, 78) << factor.err;
@@ -251,7 +250,7 @@ TEST_F(DeepHostedTowers, TowerGetsItsLearningRateByTheNetworksNames) {
   EXPECT_EQ(run.exit, 0) << run.err;
 }
 
-TEST_F(DeepHostedTowers, MethodsAndParameterHaveOtherNames) {
+TEST_F(DeepHostedTowers, MethodsAndParameterCanHaveOtherNames) {
   const std::string methods = R"(
     def images_of(self, image):
         return {"image_embeddings": self.encode_image(image)}
@@ -269,7 +268,7 @@ TEST_F(DeepHostedTowers, MethodsAndParameterHaveOtherNames) {
   EXPECT_EQ(run.exit, 0) << run.err;
 }
 
-TEST_F(DeepHostedTowers, TextsOfOneLengthOrOfTheLongestAreGiven) {
+TEST_F(DeepHostedTowers, TextsArePaddedToContextLengthOrToTheLongest) {
   const std::string prints =
       "        print(tuple(tokens.shape)[1:], file=open('seen', 'a')) if not tokens.is_meta else "
       "0\n";
@@ -284,9 +283,9 @@ TEST_F(DeepHostedTowers, TextsOfOneLengthOrOfTheLongestAreGiven) {
   EXPECT_THAT(shorter.err, HasSubstr("it received int64 tokens of shape"));
 }
 
-// What is refused.
+// Rejected networks and options.
 
-TEST_F(HostedTowers, NetworkWithoutTowersIsRefusedBeforePythonStarts) {
+TEST_F(HostedTowers, NetworkWithoutTowersIsRejectedBeforePythonStarts) {
   trust("open('ran', 'w')\n");
   const Ended run = train("model.towers=null");
   EXPECT_EQ(run.exit, 78) << run.err;
@@ -298,7 +297,7 @@ TEST_F(HostedTowers, NetworkWithoutTowersIsRefusedBeforePythonStarts) {
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
 }
 
-TEST_F(DeepHostedTowers, TokenizerThatTheNetworkWasNotMadeForIsRefused) {
+TEST_F(DeepHostedTowers, MismatchedTokenizerIsRejected) {
   const std::string fewer = refusal(net({.tokens = 100}));
   EXPECT_THAT(fewer, HasSubstr("[/model/towers/tokenizer/merges]"));
   EXPECT_THAT(fewer, HasSubstr("embeddings for 100 tokens"));
@@ -315,7 +314,7 @@ TEST_F(DeepHostedTowers, TokenizerThatTheNetworkWasNotMadeForIsRefused) {
                     HasSubstr("context_length, padding and merges must match the network")));
 }
 
-TEST_F(DeepHostedTowers, WhatTheNetworkLacksIsNamed) {
+TEST_F(DeepHostedTowers, MissingMethodsAndParametersAreNamed) {
   const std::string image = refusal(net(), "+model.towers.image=encode_photo");
   EXPECT_THAT(image, HasSubstr("the network (Clip) has no method 'encode_photo'"));
   EXPECT_THAT(image, HasSubstr("[/model/towers/image]"));
@@ -350,7 +349,7 @@ TEST_F(DeepHostedTowers, WrongEmbeddingsAreNamed) {
               HasSubstr("is not finite at step 1"));
 }
 
-TEST_F(HostedTowers, RefusalOfACutSaysWhatMixesTheSamples) {
+TEST_F(HostedTowers, ErrorNamesTheLayerThatPreventsMicroBatches) {
   const std::string cut = "memory.two_pass=on memory.micro_batch=4";
   const std::string drawing = refusal(
       net({.of_text = "        self.training and torch.rand(1, device=tokens.device)\n"}), cut);
@@ -363,7 +362,7 @@ TEST_F(HostedTowers, RefusalOfACutSaysWhatMixesTheSamples) {
               HasSubstr("the network's layer 'norm' (BatchNorm2d) mixes the samples of a batch"));
 }
 
-TEST_F(HostedTowers, OtherTrainingsAndEvaluationsAreRefused) {
+TEST_F(HostedTowers, OtherTrainingAndEvaluationKindsAreRejected) {
   trust(net());
   const Ended trained = train("train.kind=train.supervised");
   EXPECT_NE(trained.exit, 70) << trained.err;

@@ -1,4 +1,4 @@
-// Runs whose data set is Python code of the user's own, through the real programs.
+// End-to-end tests of runs whose dataset is the user's own Python code.
 
 #include <filesystem>
 #include <sstream>
@@ -20,8 +20,8 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-/// 24 pictures of three kinds; in training they are changed by the random numbers of Python, numpy
-/// and torch. What a test adds goes into trouble(), which is called before a sample is made.
+/// 24 images of three classes; in training they are augmented with random numbers from Python,
+/// numpy and torch. Tests can insert code into trouble(), which is called before a sample is made.
 constexpr const char* kData = R"py(
 import os, random, signal, sys, threading
 import numpy as np
@@ -85,14 +85,14 @@ class PythonData : public testing::Test {
     write_data();
   }
 
-  /// The data set, with `trouble` as the body of trouble().
+  /// Writes the dataset, with `trouble` as the body of trouble().
   void write_data(const std::string& trouble = "pass", const std::string& more = "") {
     std::string text = kData;
     const std::string empty = "part):\n    pass\n";
     text.replace(text.find(empty), empty.size(), "part):\n    " + trouble + "\n");
     folder_.write("my_data.py", text + more);
   }
-  /// Trusts what lies here, then runs `retort` with these words.
+  /// Trusts all Python files here, then runs `retort` with these arguments.
   Ended trusted(const std::string& words) {
     return run_shell("export XDG_CONFIG_HOME=\"$PWD/config\"; '" RETORT_BINARY_DIR
                      "/bin/retort' trust *.py -q && '" RETORT_BINARY_DIR "/bin/retort' " +
@@ -109,7 +109,7 @@ class PythonData : public testing::Test {
     std::string weights, predictions;
     bool operator==(const Result&) const = default;
   };
-  /// Of a run that has ended.
+  /// The result of a finished run.
   Result result(const std::string& name) const {
     const std::string nodes = name + "/nodes/";
     std::string best = folder_.read(nodes + "train/checkpoints/best");
@@ -118,7 +118,7 @@ class PythonData : public testing::Test {
     return {folder_.read(nodes + "train/checkpoints/" + best + "/model.safetensors"),
             folder_.read(nodes + "evaluate/predictions.csv")};
   }
-  /// Runs with such trouble; returns what retort printed, after it has failed with `exit`.
+  /// Runs with this body of trouble(), which must fail with `exit`; returns the printed errors.
   std::string failure(const std::string& trouble, int exit, const std::string& more = "") {
     write_data(trouble);
     const Ended ended = run("run", more);
@@ -129,16 +129,16 @@ class PythonData : public testing::Test {
   TemporaryFolder folder_;
 };
 
-/// Each command imports torch, which takes seconds.
+/// Every command imports torch, which takes seconds.
 class DeepPythonData : public PythonData {};
 
-TEST_F(PythonData, AnyNumberOfReadersGivesTheSameBits) {
+TEST_F(PythonData, AnyNumberOfWorkersGivesTheSameBits) {
   const Ended alone = run("alone");
   ASSERT_EQ(alone.exit, 0) << alone.err;
   EXPECT_THAT(log("alone"),
               HasSubstr("3 classes; samples: 24 for training, 6 for validation, 6 for test; each "
                         "sample has image float32 (3, 16, 16), label int64 ()"));
-  EXPECT_THAT(log("alone"), Not(HasSubstr("its own random generator")));
+  EXPECT_THAT(log("alone"), Not(HasSubstr("its own random number generator")));
   ASSERT_NE(result("alone"), Result());
   const Ended some = run("some", "data.loader.workers=3");
   ASSERT_EQ(some.exit, 0) << some.err;
@@ -148,9 +148,9 @@ TEST_F(PythonData, AnyNumberOfReadersGivesTheSameBits) {
   EXPECT_NE(result("still").weights, result("alone").weights);
 }
 
-TEST_F(PythonData, InterruptedRunWhoseReaderHangsResumesToTheSameBits) {
+TEST_F(PythonData, RunInterruptedWithAHangingReaderResumesToTheSameBits) {
   ASSERT_EQ(run("whole").exit, 0);
-  // The first read of sample 5 in the second epoch has other random numbers than in the first.
+  // In the second epoch, the first read of sample 5 gets other random numbers than in the first.
   write_data(
       "if index == 5 and part == 'train' and os.path.exists('hang'):\n"
       "        SEEN.add(random.getstate())\n"
@@ -167,7 +167,7 @@ TEST_F(PythonData, InterruptedRunWhoseReaderHangsResumesToTheSameBits) {
   EXPECT_TRUE(result("run") == result("whole"));
 }
 
-TEST_F(PythonData, ReaderEndsWithKilledRun) {
+TEST_F(PythonData, ReaderEndsWhenTheRunIsKilled) {
   write_data(
       "import fcntl\n"
       "    global lock\n"
@@ -179,7 +179,7 @@ TEST_F(PythonData, ReaderEndsWithKilledRun) {
   EXPECT_EQ(run_shell("flock --wait 20 lock true", folder_.path()).exit, 0);
 }
 
-TEST_F(PythonData, ModelOfPythonTrainsOnIt) {
+TEST_F(PythonData, PythonModelCanTrainOnIt) {
   folder_.write("my_net.py",
                 "import torch\n"
                 "def make(num_classes):\n"
@@ -196,7 +196,7 @@ TEST_F(PythonData, ModelOfPythonTrainsOnIt) {
   EXPECT_NE(result("run"), Result());
 }
 
-TEST_F(PythonData, OneDataSetIsDividedByClass) {
+TEST_F(PythonData, SingleDataSetIsSplitByClass) {
   const Ended ended =
       run("run", "data.parts=null '+data.split={train: 0.5, validation: 0.25, test: 0.25}'");
   ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -210,7 +210,7 @@ TEST_F(PythonData, OneDataSetIsDividedByClass) {
   for (const json& one : metrics["per_class"]) EXPECT_EQ(one.at("support"), 2) << one;
 }
 
-TEST_F(DeepPythonData, FoldIsValidatedAndSweepPoolsThem) {
+TEST_F(DeepPythonData, SweepPoolsFolds) {
   EXPECT_THAT(run("alone", "'+data.folds={count: 3}'").err,
               HasSubstr("folds divide a single data set, but split is null"));
   const Ended ended = trusted(
@@ -222,7 +222,7 @@ TEST_F(DeepPythonData, FoldIsValidatedAndSweepPoolsThem) {
   EXPECT_THAT(ended.out, HasSubstr("18")) << ended.out;
 }
 
-TEST_F(DeepPythonData, ChangedDataSetIsNotEvaluatedAsTheSame) {
+TEST_F(DeepPythonData, ChangedDataSetIsRejectedInEvaluation) {
   ASSERT_EQ(run("run", "data.parts=null '+data.split={}'").exit, 0);
   std::string text = folder_.read("my_data.py");
   text.replace(text.find("size=24"), 7, "size=30");
@@ -239,7 +239,7 @@ TEST_F(DeepPythonData, TuplesAreNamedByTheRecipe) {
   EXPECT_EQ(ended.exit, 0) << ended.err;
 }
 
-TEST_F(PythonData, PlanNeedsNoFolderAndValidateRunsNoCode) {
+TEST_F(PythonData, PlanNeedsNoFolderAndValidateDoesNotRunCode) {
   write_data("pass", "open('has_run', 'w')\n");
   EXPECT_EQ(trusted("validate recipe.yaml").exit, 0);
   EXPECT_FALSE(fs::exists(folder_ / "has_run"));
@@ -253,51 +253,51 @@ TEST_F(PythonData, UntrustedDataSetDoesNotRun) {
   EXPECT_THAT(ended.err, AllOf(HasSubstr("E0714"), HasSubstr("retort trust my_data.py")));
 }
 
-TEST_F(PythonData, RecipeThatNamesNoPartsIsRefused) {
+TEST_F(PythonData, RecipeWithoutPartsOrSplitIsRejected) {
   const Ended ended = run("run", "data.parts=null");
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("neither parts nor split is set"));
 }
 
-TEST_F(PythonData, ExceptionIsNamedWithItsSample) {
+TEST_F(PythonData, ExceptionIsReportedWithItsSample) {
   const std::string said = failure("if index == 7: raise ValueError('no such picture')", 1);
   EXPECT_THAT(said, AllOf(HasSubstr("sample 7 of train: ValueError: no such picture"),
                           HasSubstr("my_data.py:"), HasSubstr("on_corrupt: skip")));
   EXPECT_THAT(log("run"), HasSubstr("Traceback (most recent call last)"));
 }
 
-TEST_F(PythonData, ExceptionMaySkipItsSample) {
+TEST_F(PythonData, SampleWithAnExceptionCanBeSkipped) {
   write_data("if index == 7 and part == 'train': sys.exit(3)");
   const Ended ended = run("run", "data.on_corrupt=skip data.loader.workers=2");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(log("run"), HasSubstr("samples skipped because they cannot be read: 1"));
 }
 
-TEST_F(PythonData, ExceptionWhereItIsMadeIsNamed) {
+TEST_F(PythonData, ExceptionInTheEntryIsReported) {
   write_data("pass", "\ndef make(**arguments):\n    raise OSError('no disk')\n");
   const Ended ended = run("run");
   EXPECT_EQ(ended.exit, 1);
   EXPECT_THAT(ended.err, AllOf(HasSubstr("OSError: no disk"), HasSubstr("/data/entry")));
 }
 
-TEST_F(PythonData, KilledReaderIsNamed) {
+TEST_F(PythonData, KilledReaderIsReported) {
   EXPECT_THAT(
       failure("if index == 7: os.kill(os.getpid(), signal.SIGKILL)", 1, "data.loader.workers=2"),
       HasSubstr("sample 7 of train: the process that reads it was killed by signal 9"));
 }
 
-TEST_F(DeepPythonData, MegabyteOfOutputIsNoTrouble) {
+TEST_F(DeepPythonData, LargeOutputDoesNotDisturbTheRun) {
   write_data("print('x' * 100000)");
   const Ended ended = run("run", "data.loader.workers=2");
   EXPECT_EQ(ended.exit, 0) << ended.err.substr(0, 2000);
 }
 
-TEST_F(DeepPythonData, ThreadsOfTheDataSetAreNoTrouble) {
+TEST_F(DeepPythonData, ThreadsOfTheDataSetDoNotDisturbTheRun) {
   write_data("threading.Thread(target=threading.Event().wait).start()");
   EXPECT_EQ(run("run").exit, 0);
 }
 
-TEST_F(PythonData, ValueThatIsNotAsTheFirstIsRefusedWithWhatItIs) {
+TEST_F(PythonData, ValueThatDiffersFromTheFirstSampleIsDescribed) {
   const struct {
     const char* sample;
     const char* says;
@@ -358,7 +358,7 @@ TEST_F(PythonData, ValueThatIsNotAsTheFirstIsRefusedWithWhatItIs) {
   }
 }
 
-TEST_F(PythonData, PictureIsWhatToTensorMakesOfIt) {
+TEST_F(PythonData, PilImageMatchesToTensor) {
   folder_.write("same.py",
                 "import sys; sys.path.insert(0, '" RETORT_SOURCE_DIR
                 "/stages/python')\n"
@@ -377,7 +377,7 @@ TEST_F(PythonData, PictureIsWhatToTensorMakesOfIt) {
   EXPECT_EQ(same.exit, 0) << same.err;
 }
 
-TEST_F(PythonData, PicturesOfADataSetLikeHuggingFacesTrain) {
+TEST_F(PythonData, HuggingFaceLikeDataSetWithImagesCanBeTrainedOn) {
   folder_.write("my_data.py",
                 "import numpy, PIL.Image\n"
                 "class ClassLabel: names = ['a', 'b', 'c']\n"
@@ -398,7 +398,7 @@ TEST_F(PythonData, PicturesOfADataSetLikeHuggingFacesTrain) {
                     Not(HasSubstr("without regard"))));
 }
 
-TEST_F(PythonData, DataSetOfHuggingFaceTrains) {
+TEST_F(PythonData, HuggingFaceDataSetCanBeTrainedOn) {
   if (run_shell("'" + torch_python()->string() + "' -c 'import datasets'", folder_.path()).exit !=
       0)
     GTEST_SKIP() << "that Python has no package 'datasets'";

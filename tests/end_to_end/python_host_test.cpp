@@ -1,4 +1,4 @@
-// A network that Python makes, through the real programs.
+// End-to-end tests of networks created in Python.
 
 #include <filesystem>
 #include <string>
@@ -68,7 +68,7 @@ class PythonHosting : public HostedRuns {
   }
 };
 
-/// Those that train need a Python with torch.
+/// Tests that train, and so need a Python with torch.
 class PythonTraining : public PythonHosting {
  protected:
   void SetUp() override {
@@ -78,7 +78,7 @@ class PythonTraining : public PythonHosting {
   }
 };
 
-TEST_F(PythonHosting, CodeThatIsNotTrustedDoesNotRun) {
+TEST_F(PythonHosting, UntrustedCodeDoesNotRun) {
   folder_.write("my_net.py", "open('ran', 'w')\n");
   const Ended refused = here("run own.yaml run.dir=run python=/usr/bin/python3");
   EXPECT_EQ(refused.exit, 78) << refused.err;
@@ -88,7 +88,7 @@ TEST_F(PythonHosting, CodeThatIsNotTrustedDoesNotRun) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
-TEST_F(PythonHosting, TrustedCodeThatChangesIsRefusedAgain) {
+TEST_F(PythonHosting, ChangedCodeIsNoLongerTrusted) {
   ASSERT_EQ(here("trust my_net.py").exit, 0);
   folder_.write("my_net.py", "open('ran', 'w')\n");
   const Ended refused = here("run own.yaml run.dir=run python=/usr/bin/python3");
@@ -106,7 +106,7 @@ TEST_F(PythonHosting, RecipeIsCheckedWithoutRunningItsCode) {
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
 }
 
-TEST_F(PythonHosting, InterpreterWithoutTorchSaysWhatToInstall) {
+TEST_F(PythonHosting, ErrorWithoutTorchSaysWhatToInstall) {
   folder_.write("empty/torch.py", "raise ImportError('there is none')\n");
   ASSERT_EQ(here("trust my_net.py").exit, 0);
   const Ended refused =
@@ -117,7 +117,7 @@ TEST_F(PythonHosting, InterpreterWithoutTorchSaysWhatToInstall) {
   EXPECT_THAT(refused.err, HasSubstr("pip install torch=="));
 }
 
-TEST_F(PythonHosting, OtherTorchThanTheWorkersIsNamedWithTheOneItNeeds) {
+TEST_F(PythonHosting, ErrorForAnotherTorchNamesTheRequiredVersion) {
   folder_.write("old/torch.py", "__version__ = '1.13.1'\n");
   ASSERT_EQ(here("trust my_net.py").exit, 0);
   const Ended refused =
@@ -128,7 +128,7 @@ TEST_F(PythonHosting, OtherTorchThanTheWorkersIsNamedWithTheOneItNeeds) {
   EXPECT_THAT(refused.err, ContainsRegex("pip install torch==[0-9.]+"));
 }
 
-TEST_F(PythonTraining, NetworkTrainsIsTestedAndPredicts) {
+TEST_F(PythonTraining, NetworkCanBeTrainedAndTestedAndCanPredict) {
   const Ended run = train();
   ASSERT_EQ(run.exit, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("created in Python by my_net.py:make: "));
@@ -136,7 +136,7 @@ TEST_F(PythonTraining, NetworkTrainsIsTestedAndPredicts) {
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
 }
 
-TEST_F(PythonTraining, KilledTrainingResumesToTheSameWeights) {
+TEST_F(PythonTraining, ResumedTrainingGivesTheSameWeights) {
   ASSERT_EQ(train("", "whole").exit, 0);
   ASSERT_NE(train("memory.max_retries=0", "run", "RETORT_FAULT=retort-worker/step:4:kill").exit, 0);
   const Ended resumed = here("resume run");
@@ -145,21 +145,21 @@ TEST_F(PythonTraining, KilledTrainingResumesToTheSameWeights) {
   EXPECT_TRUE(weights("run") == weights("whole"));
 }
 
-TEST_F(PythonTraining, CutBatchHasTheSameGradient) {
+TEST_F(PythonTraining, MicroBatchesGiveTheSameGradient) {
   const Ended certified =
       here("certify own.yaml memory.micro_batch=3 --json python=" + python_->string());
   ASSERT_EQ(certified.exit, 0) << certified.err << certified.out;
 }
 
-TEST_F(PythonTraining, PlanIsNotBelowWhatTheTrainingCounts) {
+TEST_F(PythonTraining, TrainingNeedsNoMoreThanPlanned) {
   const Ended run = train("train.epochs=1");
   ASSERT_EQ(run.exit, 0) << run.err;
   const json metrics = json::parse(file_text(folder_ / "run/summary.json"))["metrics"]["train"];
   EXPECT_LE(metrics["memory/peak_by_plan"]["value"].get<double>(), 1.0);
 }
 
-/// A network with a function that asks for more than there is, in one call each before each of its
-/// allocations: from the call on that WHEN says.
+/// A network with a function that requests more memory than exists, once before each of its
+/// allocations, starting with the call in WHEN.
 constexpr const char* kGreedy = R"(
 import torch
 from torch import nn
@@ -201,7 +201,7 @@ def make(num_classes, width):
     return Net(num_classes)
 )";
 
-TEST_F(PythonTraining, FunctionThatRunsOutOfMemoryIsRepeated) {
+TEST_F(PythonTraining, FunctionThatRunsOutOfMemoryIsRetried) {
   const auto weights_of = [&](const std::string& when, const std::string& said) {
     trust("my_net.py", "WHEN = " + when + kGreedy);
     fs::remove_all(folder_ / "run");

@@ -1,5 +1,5 @@
-// Networks of Python that need values, which a dry run does not have: their plans are measured by
-// real steps.
+// End-to-end tests of Python networks that need values, which a dry run does not have: their plans
+// are measured with real steps.
 
 #include <algorithm>
 #include <filesystem>
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-/// A network that does `forward_code` with its feature maps `x`, on line 20.
+/// A network that executes `forward_code` on its feature maps `x`, on line 20.
 std::string net_that(const std::string& forward_code) {
   return R"(import torch
 from torch import nn
@@ -63,7 +63,7 @@ def make(num_classes, **arguments):
 
 constexpr const char* kItem = "        x = x / (1 + self.stem.weight.abs().max().item())\n";
 
-/// As recipes write a size.
+/// A size as written in recipes.
 std::string mebibytes(std::int64_t bytes) {
   const std::int64_t thousandths = bytes * 1000 / (1 << 20);
   return std::to_string(thousandths / 1000) + '.' +
@@ -96,7 +96,7 @@ class MeasuredPlan : public testing::Test {
     trust(net_that(kItem));
   }
 
-  /// A command of `retort` on the recipe, with the user's own trust and cache, in this folder.
+  /// Runs a `retort` command on the recipe in this folder, with its own trusted files and cache.
   Ended here(const std::string& command, const std::string& more = "",
              const std::string& variables = "") const {
     return run_shell("export RETORT_CACHE=$PWD/cache XDG_CONFIG_HOME=$PWD/config; " + variables +
@@ -158,21 +158,19 @@ class MeasuredPlan : public testing::Test {
   const std::optional<fs::path> python_ = torch_python();
 };
 
-/// Each command imports torch, which takes seconds.
+/// Every command imports torch, which takes seconds.
 class DeepMeasuredPlan : public MeasuredPlan {};
 
-TEST_F(MeasuredPlan, CodeThatNeedsValuesIsPlannedAndSaidByItsLine) {
-  expect_measured(kItem, "item()");
-}
+TEST_F(MeasuredPlan, CodeThatNeedsValuesIsMeasuredAndLocated) { expect_measured(kItem, "item()"); }
 
-TEST_F(DeepMeasuredPlan, CodeThatNeedsValuesInAnyWayIsPlannedAndSaidByItsLine) {
+TEST_F(DeepMeasuredPlan, CodeThatNeedsValuesInAnyWayIsMeasuredAndLocated) {
   expect_measured("        x = x * 2 if x.mean() > 0 else x\n", "item()");
   expect_measured("        x = x + x[x > 0].sum()\n", "nonzero");
   expect_measured("        x = x + torch.from_numpy(x.detach().numpy() * 1)\n", "meta");
   expect_measured("        x = x + torch.ones(16, 16, device='cpu')\n", "meta");
 }
 
-TEST_F(MeasuredPlan, StrictRefusesItBeforeAnythingIsRun) {
+TEST_F(MeasuredPlan, StrictRejectsItBeforeTheRun) {
   for (const char* const command : {"plan --strict", "run --strict"}) {
     const Ended refused = here(command, command[0] == 'r' ? "run.dir=strict" : "");
     EXPECT_EQ(refused.exit, 1) << refused.err;
@@ -182,7 +180,7 @@ TEST_F(MeasuredPlan, StrictRefusesItBeforeAnythingIsRun) {
   }
 }
 
-TEST_F(MeasuredPlan, NetworkThatADryRunCanRunIsNotMeasured) {
+TEST_F(MeasuredPlan, NetworkThatSupportsADryRunIsNotMeasured) {
   trust(net_that(""));
   EXPECT_FALSE(planned()[0].contains("measured"));
   EXPECT_EQ(here("plan --strict").exit, 0);
@@ -191,9 +189,9 @@ TEST_F(MeasuredPlan, NetworkThatADryRunCanRunIsNotMeasured) {
 constexpr const char* kInParts =
     "train.batch_size=16 memory.micro_batch=5 +model.arguments.width=40";
 
-TEST_F(MeasuredPlan, TrainingCountsNoMoreThanPlanned) { expect_no_more_than_planned(kInParts); }
+TEST_F(MeasuredPlan, TrainingNeedsNoMoreThanPlanned) { expect_no_more_than_planned(kInParts); }
 
-TEST_F(DeepMeasuredPlan, TrainingOnAnyProcessorCountsNoMoreThanPlanned) {
+TEST_F(DeepMeasuredPlan, TrainingOnAnyCpuNeedsNoMoreThanPlanned) {
   for (const char* const variables :
        {"ATEN_CPU_CAPABILITY=default", "ATEN_CPU_CAPABILITY=avx2", ""}) {
     for (const char* const more : {"train.batch_size=3", "train.batch_size=21", kInParts,
@@ -213,17 +211,17 @@ TEST_F(MeasuredPlan, TightBudgetSplitsTheBatch) {
   EXPECT_LE(used_of_plan(), 1.0);
 }
 
-TEST_F(MeasuredPlan, SampleThatIsTooLargeForTheBudgetRefusesTheRun) {
+TEST_F(MeasuredPlan, RunIsRejectedIfOneSampleExceedsTheBudget) {
   const Ended run = train("+model.arguments.width=512 memory.budget=4MiB");
   EXPECT_EQ(run.exit, 1) << run.err;
   EXPECT_THAT(run.err, HasSubstr("error[E0706]"));
   EXPECT_THAT(run.err,
-              HasSubstr("while planning, even a real step on as few samples as possible ran out "
-                        "of memory"));
+              HasSubstr("planning had to run real steps, but even with as few samples as possible "
+                        "they ran out of memory"));
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
-TEST_F(MeasuredPlan, GpuThatIsNotHereIsRefused) {
+TEST_F(MeasuredPlan, AbsentGpuIsRejected) {
   const Ended refused = here("plan --gpu L4");
   EXPECT_EQ(refused.exit, 1) << refused.out;
   EXPECT_THAT(refused.err, HasSubstr("error[E0717]: planning needs real steps on NVIDIA L4, which "
@@ -244,7 +242,7 @@ TEST_F(MeasuredPlan, StepThatNeedsMoreThanMeasuredIsRecovered) {
   EXPECT_GE(summary()["recoveries"].size(), 2);
 }
 
-TEST_F(MeasuredPlan, ErrorOfTheRealStepIsTheOneThatIsSaid) {
+TEST_F(MeasuredPlan, ReportsTheErrorOfTheRealStep) {
   trust(net_that("        if x.mean().item() < 9: raise ValueError('there are too many')\n"));
   const Ended run = train();
   EXPECT_EQ(run.exit, 1);
@@ -252,7 +250,7 @@ TEST_F(MeasuredPlan, ErrorOfTheRealStepIsTheOneThatIsSaid) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
-TEST_F(MeasuredPlan, DrawsAreFoundInARealForwardPass) {
+TEST_F(MeasuredPlan, RandomNumbersAreDetectedInARealForwardPass) {
   trust(net_that(std::string(kItem) + "        x = F.dropout(x, 0.1, self.training)\n"));
   const Ended run = train();
   EXPECT_EQ(run.exit, 0) << run.err;

@@ -1,4 +1,4 @@
-// What a network of Python may be and do, through the real programs.
+// End-to-end tests of what Python networks may contain and do.
 
 #include <filesystem>
 #include <string>
@@ -16,8 +16,8 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-/// A network of two convolutional blocks; what `forward_code` does with `x` first, and its parts in
-/// `constructor_code`.
+/// A network of two convolutional blocks. `forward_code` runs first on `x`, and `constructor_code`
+/// adds modules.
 std::string net(const std::string& forward_code = "", const std::string& constructor_code = "",
                 const std::string& before = "") {
   return "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n" + before + R"(
@@ -74,7 +74,7 @@ class HostedModel : public HostedRuns {
     make_photos_and(kRecipe);
   }
 
-  /// A training of `code` that fails, and leaves Python's traceback in its log.
+  /// Trains `code`, which must fail and leave Python's traceback in the log.
   std::string failure(const std::string& code) const {
     trust("my_net.py", code);
     fs::remove_all(folder_ / "run");
@@ -96,12 +96,12 @@ class HostedModel : public HostedRuns {
   }
 };
 
-// What may be imported.
+// Imports.
 
-/// Each command imports torch, which takes seconds.
+/// Every command imports torch, which takes seconds.
 class DeepHostedModel : public HostedModel {};
 
-TEST_F(HostedModel, HelperThatIsNotTrustedDoesNotRun) {
+TEST_F(HostedModel, UntrustedHelperDoesNotRun) {
   folder_.write("helper.py", "open('ran', 'w')\n");
   const std::string error = failure(net("", "", "import helper\n"));
   EXPECT_THAT(error, HasSubstr("the Python file 'helper.py' was never trusted"));
@@ -109,7 +109,7 @@ TEST_F(HostedModel, HelperThatIsNotTrustedDoesNotRun) {
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
 }
 
-TEST_F(DeepHostedModel, UntrustedHelperThatIsCaughtIsRefusedAllTheSame) {
+TEST_F(DeepHostedModel, UntrustedHelperIsRejectedEvenIfTheErrorIsCaught) {
   folder_.write("tools/__init__.py", "");
   folder_.write("tools/layers.py", "open('ran', 'w')\n");
   ASSERT_EQ(here("trust tools/__init__.py").exit, 0);
@@ -127,7 +127,7 @@ TEST_F(HostedModel, TrustedHelperAndPackageAreImported) {
   EXPECT_EQ(run.exit, 0) << run.err;
 }
 
-TEST_F(DeepHostedModel, FileThatIsEditedDuringTheRunDoesNotRun) {
+TEST_F(DeepHostedModel, FileEditedDuringTheRunDoesNotRun) {
   trust("late.py", "");
   const std::string error = failure(
       net("        import late\n", "        open('late.py', 'w').write('open(\"ran\", \"w\")')\n"));
@@ -135,7 +135,7 @@ TEST_F(DeepHostedModel, FileThatIsEditedDuringTheRunDoesNotRun) {
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
 }
 
-TEST_F(HostedModel, TwoModulesOfOneNameAreRefused) {
+TEST_F(HostedModel, ModulesOfTheSameNameAreRejected) {
   trust("helper.py", "");
   trust("code/helper.py", "");
   trust("code/my_net.py", net("", "", "import helper\n"));
@@ -145,7 +145,7 @@ TEST_F(HostedModel, TwoModulesOfOneNameAreRefused) {
                                  "'code/helper.py' and 'helper.py'"));
 }
 
-TEST_F(HostedModel, FolderOfTheRecipeHoldsModules) {
+TEST_F(HostedModel, ModulesAreImportedFromTheRecipesFolder) {
   const std::string helped = net("", "", "import helper\n");
   fs::create_directory(folder_ / "sub");
   fs::copy(folder_ / "own.yaml", folder_ / "sub/own.yaml");
@@ -164,7 +164,7 @@ TEST_F(HostedModel, FolderOfTheRecipeHoldsModules) {
   const Ended again = here("runs rerun ../run run.dir=../again", "", "elsewhere");
   EXPECT_EQ(again.exit, 0) << again.err;
   EXPECT_TRUE(weights("again") == weights("run"));
-  // A module, and not only what it imports.
+  // A module as the entry, and not only as an import.
   trust("sub/other_net.py", helped);
   EXPECT_EQ(run("module", "model.entry=other_net:make").exit, 0);
   EXPECT_THAT(run("file", "model.entry=other_net.py:make").err,
@@ -174,7 +174,7 @@ TEST_F(HostedModel, FolderOfTheRecipeHoldsModules) {
                                         "'helper.py' and 'sub/helper.py'"));
 }
 
-TEST_F(DeepHostedModel, FolderOfTheRecipeHoldsModulesOfItsTrialsAndResumedRuns) {
+TEST_F(DeepHostedModel, TrialsAndResumedRunsImportFromTheRecipesFolder) {
   fs::create_directory(folder_ / "sub");
   fs::copy(folder_ / "own.yaml", folder_ / "sub/own.yaml");
   trust("my_net.py", net("", "", "import helper\n"));
@@ -191,7 +191,7 @@ TEST_F(DeepHostedModel, FolderOfTheRecipeHoldsModulesOfItsTrialsAndResumedRuns) 
 
 // Random numbers.
 
-TEST_F(HostedModel, DrawsOfItsOwnAreFoundBeforeTheRunAndRepeated) {
+TEST_F(HostedModel, OwnRandomNumbersAreDetectedAndReproducible) {
   trust("my_net.py", net("        x = F.dropout(x, 0.1, self.training)\n"));
   const Ended run = train("", "one");
   ASSERT_EQ(run.exit, 0) << run.err;
@@ -202,7 +202,7 @@ TEST_F(HostedModel, DrawsOfItsOwnAreFoundBeforeTheRunAndRepeated) {
   EXPECT_TRUE(weights("one") == weights("again"));
 }
 
-TEST_F(DeepHostedModel, DrawsOfItsOwnAreTheSameAfterAKill) {
+TEST_F(DeepHostedModel, OwnRandomNumbersAreTheSameAfterAResume) {
   trust("my_net.py", net("        if self.training: x = x + 0.1 * torch.rand_like(x)\n"));
   ASSERT_EQ(train("", "whole").exit, 0);
   const Ended killed =
@@ -213,7 +213,7 @@ TEST_F(DeepHostedModel, DrawsOfItsOwnAreTheSameAfterAKill) {
   EXPECT_TRUE(weights("whole") == weights("run"));
 }
 
-TEST_F(HostedModel, DropoutInsideAnAttentionIsFound) {
+TEST_F(HostedModel, DropoutInsideAttentionIsDetected) {
   const auto attending = [](const std::string& probability) {
     return net(
         "        x = self.mix(x.flatten(1, 2), x.flatten(1, 2), x.flatten(1, 2))[0]\n"
@@ -231,26 +231,26 @@ TEST_F(HostedModel, DropoutInsideAnAttentionIsFound) {
   EXPECT_THAT(still.err, Not(HasSubstr("the network draws random numbers on its own")));
 }
 
-TEST_F(HostedModel, BatchOfANetworkThatDrawsIsNotCut) {
+TEST_F(HostedModel, MicroBatchesAreRejectedForOwnRandomNumbers) {
   trust("my_net.py", net("        x = F.dropout(x, 0.1, self.training)\n"));
   const Ended refused = train("memory.micro_batch=4");
   EXPECT_EQ(refused.exit, 78) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("the network draws random numbers on its own: aten::"));
 }
 
-TEST_F(HostedModel, DrawsInEvaluationAreRefused) {
+TEST_F(HostedModel, RandomNumbersInEvaluationAreRejected) {
   const std::string error = failure(net("        x = F.dropout(x, 0.1)\n"));
   EXPECT_THAT(error, HasSubstr("the network draws random numbers in evaluation"));
 }
 
-TEST_F(HostedModel, DrawsOfPythonsGeneratorAreRefusedBeforeTheRun) {
+TEST_F(HostedModel, RandomNumbersFromPythonAreRejectedBeforeTheRun) {
   const std::string error =
       failure(net("        x = x * random.random()\n", "", "import random\n"));
   EXPECT_THAT(error, HasSubstr("draws random numbers with Python or numpy"));
   EXPECT_FALSE(fs::exists(folder_ / "run/nodes/train/checkpoints/latest"));
 }
 
-TEST_F(HostedModel, ChannelsAreDroppedAlikeInACutBatch) {
+TEST_F(HostedModel, ChannelDropoutIsTheSameInMicroBatches) {
   trust("my_net.py", net());
   const Ended certified =
       here("certify own.yaml memory.micro_batch=3 --json python=" + python_->string());
@@ -258,7 +258,7 @@ TEST_F(HostedModel, ChannelsAreDroppedAlikeInACutBatch) {
   EXPECT_THAT(certified.out, HasSubstr("with dropout"));
 }
 
-TEST_F(DeepHostedModel, AlphaDropoutIsAlikeInACutBatch) {
+TEST_F(DeepHostedModel, AlphaDropoutIsTheSameInMicroBatches) {
   for (const char* layer : {"AlphaDropout", "FeatureAlphaDropout"}) {
     trust("my_net.py", net("        x = self.alpha(x)\n",
                            "        self.alpha = nn." + std::string(layer) + "(0.3)\n"));
@@ -271,7 +271,7 @@ TEST_F(DeepHostedModel, AlphaDropoutIsAlikeInACutBatch) {
   }
 }
 
-TEST_F(HostedModel, AlphaDropoutComputesWhatTorchDoes) {
+TEST_F(HostedModel, AlphaDropoutMatchesTorch) {
   const Ended same =
       python("import sys; sys.path.insert(0, '" RETORT_SOURCE_DIR
              "/stages/python')\n"
@@ -287,9 +287,9 @@ TEST_F(HostedModel, AlphaDropoutComputesWhatTorchDoes) {
   EXPECT_EQ(same.exit, 0) << same.err;
 }
 
-// What the record says of the interpreter.
+// The record of the interpreter.
 
-TEST_F(HostedModel, PackagesAreRecordedAndChangesAreNamed) {
+TEST_F(HostedModel, PackagesAreRecordedAndChangesAreReported) {
   const auto install = [&](const std::string& version) {
     fs::remove_all(folder_ / "site");
     folder_.write("site/my_layers-" + version + ".dist-info/METADATA",
@@ -312,9 +312,9 @@ TEST_F(HostedModel, PackagesAreRecordedAndChangesAreNamed) {
   EXPECT_THAT(again.err, HasSubstr("the result may be different"));
 }
 
-// Layers that mix the samples of a batch, in several processes.
+// Layers that mix the samples of a batch, with several ranks.
 
-/// The network with BatchNorm in its blocks and, of one number for each sample, before its head.
+/// The network with BatchNorm in its blocks, and BatchNorm1d before its head.
 std::string normed_net(const std::string& norm = "nn.BatchNorm2d(width)",
                        const std::string& before = "") {
   std::string code = net("", "        self.last = nn.BatchNorm1d(width)\n", before);
@@ -326,12 +326,12 @@ std::string normed_net(const std::string& norm = "nn.BatchNorm2d(width)",
   return code;
 }
 
-TEST_F(HostedModel, RanksNormaliseByTheWholeBatch) {
+TEST_F(HostedModel, RanksNormalizeOverTheWholeBatch) {
   trust("my_net.py", normed_net("nn.BatchNorm2d(width)"));
   expect_certified("2", "block");
 }
 
-TEST_F(DeepHostedModel, RanksNormaliseByTheWholeBatchInAnyNumber) {
+TEST_F(DeepHostedModel, AnyNumberOfRanksNormalizesOverTheWholeBatch) {
   for (const char* const norm : {"nn.BatchNorm2d(width)", "nn.SyncBatchNorm(width)"}) {
     SCOPED_TRACE(norm);
     trust("my_net.py", normed_net(norm));
@@ -343,10 +343,10 @@ TEST_F(DeepHostedModel, RanksNormaliseByTheWholeBatchInAnyNumber) {
   EXPECT_EQ(run.exit, 0) << run.err;
   const Ended again = train("device.count=3 memory.activation_checkpointing=block", "ranks-again");
   EXPECT_EQ(again.exit, 0) << again.err;
-  EXPECT_TRUE(weights("ranks-again") == weights("ranks")) << "the same bits every time";
+  EXPECT_TRUE(weights("ranks-again") == weights("ranks")) << "reproducible bit for bit";
 }
 
-TEST_F(DeepHostedModel, RanksNormaliseLayersOfTimm) {
+TEST_F(DeepHostedModel, RanksNormalizeLayersOfTimm) {
   if (python("import timm").exit != 0) GTEST_SKIP() << "that Python has no package 'timm'";
   for (const char* const model : {"resnet10t", "resnetv2_50"}) {
     trust("my_net.py", "import timm\n\n\ndef make(num_classes):\n    return timm.create_model('" +
@@ -357,7 +357,7 @@ TEST_F(DeepHostedModel, RanksNormaliseLayersOfTimm) {
   }
 }
 
-TEST_F(DeepHostedModel, LayersThatMixSamplesByThemselvesAreRefusedInSeveralProcesses) {
+TEST_F(DeepHostedModel, CustomLayersThatMixSamplesAreRejectedWithSeveralRanks) {
   trust("my_net.py", normed_net("Own(width)",
                                 "\n\nclass Own(nn.BatchNorm2d):\n    def forward(self, x):\n"
                                 "        return x - x.mean((0, 2, 3), keepdim=True)\n"));
@@ -376,9 +376,9 @@ TEST_F(DeepHostedModel, LayersThatMixSamplesByThemselvesAreRefusedInSeveralProce
   EXPECT_EQ(here("certify own.yaml device.count=2 python=" + python_->string()).exit, 0);
 }
 
-// Blocks that are recomputed, layers with adapters.
+// Activation checkpointing and adapters.
 
-TEST_F(HostedModel, RecomputedBlocksTrainToTheSameWeights) {
+TEST_F(HostedModel, RecomputedBlocksGiveTheSameWeights) {
   trust("my_net.py", net("        x = F.dropout(x, 0.1, self.training)\n"));
   ASSERT_EQ(train("memory.activation_checkpointing=none", "kept").exit, 0);
   const Ended again = train("memory.activation_checkpointing=block", "recomputed");
@@ -403,7 +403,7 @@ TEST_F(HostedModel, RecomputedBlocksAreCertifiedAndNeedLessMemory) {
   EXPECT_EQ(certified.exit, 0) << certified.err << certified.out;
 }
 
-TEST_F(HostedModel, BlockHasAPrecisionOfItsOwn) {
+TEST_F(HostedModel, BlockCanHaveItsOwnPrecision) {
   trust("my_net.py", net("", R"(
         for number, block in enumerate(self.blocks):
             block.conv.register_forward_hook(
@@ -418,7 +418,7 @@ TEST_F(HostedModel, BlockHasAPrecisionOfItsOwn) {
   EXPECT_THAT(seen, Not(HasSubstr("0 torch.bfloat16")));
 }
 
-TEST_F(HostedModel, BlockOfSeveralTensorsIsNotOneToRecompute) {
+TEST_F(HostedModel, BlockWithSeveralInputsIsNotRecomputed) {
   trust("my_net.py", net("        for pair in self.pairs: x = pair(x, self.shift * x)\n", R"(
         self.shift = nn.Parameter(torch.ones(1))
         self.pairs = nn.ModuleList([Pair(), Pair()])
@@ -437,10 +437,23 @@ class Pair(nn.Module):
   EXPECT_EQ(blocks.exit, 0) << blocks.err;
   const Ended pair = train("'memory.activation_checkpointing=[model.pairs.0]'", "pair");
   EXPECT_EQ(pair.exit, 78) << pair.err;
-  EXPECT_THAT(pair.err, HasSubstr("names nothing that can be recomputed on its own"));
+  EXPECT_THAT(pair.err, HasSubstr("does not match any module that can be recomputed on its own"));
 }
 
-TEST_F(HostedModel, AdaptersTrainAndAreExportedInTheNetwork) {
+TEST_F(HostedModel, LayerDecayCountsNamedBlocks) {
+  trust("my_net.py", net());
+  const Ended run = train("train.epochs=1 train.layer_decay=0.5 'model.blocks=[blocks.1]'");
+  ASSERT_EQ(run.exit, 0) << run.err;
+  const std::string metrics = file_text(folder_ / "run/metrics.jsonl");
+  EXPECT_THAT(metrics, HasSubstr("train/learning_rate/layer_0"));
+  EXPECT_THAT(metrics, HasSubstr("train/learning_rate/layer_1"));
+  EXPECT_THAT(metrics, Not(HasSubstr("train/learning_rate/layer_2")));
+  const Ended unknown = train("'model.blocks=[block.*]'", "unknown");
+  EXPECT_EQ(unknown.exit, 78) << unknown.err;
+  EXPECT_THAT(unknown.err, HasSubstr("'block.*' matches no module of the network"));
+}
+
+TEST_F(HostedModel, AdaptersAreTrainedAndMergedOnExport) {
   trust("my_net.py", net());
   const std::string adapters =
       "'model.adapters={targets: [conv, stem], rank: 2, modules_to_save: [fc]}'";
@@ -466,7 +479,7 @@ print(sorted(network.state_dict()) == sorted(load_file('out/model.safetensors'))
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
 }
 
-TEST_F(HostedModel, AdapterOfALayerThatIsNotCalledIsRefused) {
+TEST_F(HostedModel, AdapterOfALayerThatIsNotCalledIsRejected) {
   trust("my_net.py", net("        x = F.linear(x, self.mix.weight)\n",
                          "        self.mix = nn.Linear(16, 16)\n"));
   const Ended run = train("'model.adapters={targets: [mix], modules_to_save: [fc]}'");
@@ -474,7 +487,7 @@ TEST_F(HostedModel, AdapterOfALayerThatIsNotCalledIsRefused) {
   EXPECT_THAT(run.err, HasSubstr("the adapter of 'mix' has no effect: the network does not call"));
 }
 
-TEST_F(HostedModel, UnknownTargetSuggestsNearest) {
+TEST_F(HostedModel, UnknownTargetSuggestsTheNearestName) {
   trust("my_net.py", net());
   const Ended run = train("'model.adapters={targets: [cnv]}'");
   EXPECT_EQ(run.exit, 78) << run.err;
@@ -482,7 +495,7 @@ TEST_F(HostedModel, UnknownTargetSuggestsNearest) {
   EXPECT_THAT(run.err, HasSubstr("conv"));
 }
 
-TEST_F(DeepHostedModel, AveragedAndFrozenNetworkIsExportedAndStartsAnother) {
+TEST_F(DeepHostedModel, AveragedAndFrozenNetworkCanBeExportedForAWarmStart) {
   trust("my_net.py", net("", "        self.stem.weight.requires_grad_(False)\n"));
   const Ended run = train("train.ema.decay=0.9");
   ASSERT_EQ(run.exit, 0) << run.err;
@@ -501,7 +514,7 @@ TEST_F(HostedModel, PredictionIsExplainedOnTheLastConvolution) {
   EXPECT_FALSE(fs::is_empty(folder_ / "maps"));
 }
 
-TEST_F(HostedModel, PretrainedWeightsOfOtherPixelsAreRefused) {
+TEST_F(HostedModel, PretrainedWeightsWithOtherNormalizationAreRejected) {
   trust("my_net.py", net("", R"(
         self.pretrained_cfg = {'input_size': (3, 16, 16), 'mean': (0.1, 0.2, 0.3), 'std': (1, 1, 1)}
 )") + "\n\ndef pretrained(num_classes, pretrained):\n    return Net(num_classes)\n");
@@ -518,9 +531,9 @@ TEST_F(HostedModel, PretrainedWeightsOfOtherPixelsAreRefused) {
       0);
 }
 
-// Networks that fail, or do what they must not.
+// Networks that fail, or do something forbidden.
 
-TEST_F(HostedModel, ExceptionsSayWhereTheyWereRaised) {
+TEST_F(HostedModel, ExceptionsAreReportedWithTheirLocation) {
   const std::string raises = "raise ValueError('no luck')\n";
   EXPECT_THAT(failure(net("", "        " + raises)), HasSubstr("ValueError: no luck ("));
   EXPECT_THAT(failure(net("        if x.device.type != 'meta': " + raises)),
@@ -538,14 +551,14 @@ class Broken(torch.autograd.Function):
 
 )")),
               HasSubstr("ValueError: no luck ("));
-  // Whatever else the plan could try, such as two passes, which BatchNorm rules out.
+  // Even though BatchNorm rules out other ways to compute a step, such as two passes.
   EXPECT_THAT(failure(net("        " + raises, "        self.mix = nn.BatchNorm2d(3)\n")),
               HasSubstr("ValueError: no luck ("));
   EXPECT_THAT(failure(net("        raise SystemExit('leaving')\n")),
               HasSubstr("SystemExit: leaving"));
 }
 
-TEST_F(DeepHostedModel, EntryThatMakesNoNetworkSaysWhatItTakes) {
+TEST_F(DeepHostedModel, InvalidEntriesAreReportedWithAdvice) {
   trust("my_net.py", net() + R"(
 
 def more(num_classes, width_of_all): return make(num_classes)
@@ -592,7 +605,7 @@ number = 3
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
-TEST_F(HostedModel, ModelOfALibraryThatIsMistypedSuggestsNearest) {
+TEST_F(HostedModel, MistypedLibraryModelSuggestsTheNearestName) {
   if (python("import timm").exit != 0) GTEST_SKIP() << "that Python has no package 'timm'";
   const Ended refused =
       train("model.entry=timm:create_model +model.arguments.model_name=resnet18x");
@@ -606,7 +619,7 @@ TEST_F(HostedModel, ModelOfALibraryThatIsMistypedSuggestsNearest) {
               HasSubstr("this Python has no module 'no_such_package'"));
 }
 
-TEST_F(HostedModel, TracebackIsWhereTheErrorSaysThatItIs) {
+TEST_F(HostedModel, ErrorSaysWhereTheTracebackIs) {
   const std::string raises = "raise ValueError('no luck')\n";
   EXPECT_THAT(failure(net("", "        " + raises)), HasSubstr("-v shows Python's traceback"));
   const Ended shown = train("-v");
@@ -617,7 +630,7 @@ TEST_F(HostedModel, TracebackIsWhereTheErrorSaysThatItIs) {
   EXPECT_THAT(file_text(folder_ / "run/log.txt"), HasSubstr("Traceback (most recent call last)"));
 }
 
-TEST_F(DeepHostedModel, WrongOutputsAreNamed) {
+TEST_F(DeepHostedModel, InvalidOutputsAreReported) {
   const auto returning = [&](const std::string& expression) {
     return failure(net("        return " + expression + "\n"));
   };
@@ -630,10 +643,10 @@ TEST_F(DeepHostedModel, WrongOutputsAreNamed) {
               HasSubstr("returned outputs that do not depend on its weights"));
   EXPECT_THAT(returning("torch.zeros(len(x), 3)"),
               HasSubstr("returned outputs that do not depend on its weights"))
-      << "a device that it names needs a real step";
+      << "code that names a device needs a real step";
 }
 
-TEST_F(HostedModel, LossThatIsNotFiniteIsNamedWithItsSamples) {
+TEST_F(HostedModel, NonFiniteLossIsReportedWithItsStep) {
   EXPECT_THAT(failure(net("        x = x * float('nan')\n")), HasSubstr("is not finite at step 1"));
 }
 
@@ -649,7 +662,7 @@ TEST_F(DeepHostedModel, NetworkMayNotChangeItsInputOrItsWeights) {
               HasSubstr("changes its parameters in its forward pass"));
 }
 
-TEST_F(DeepHostedModel, MegabyteOfPrintsThreadsAndForksDoNotDisturbTheRun) {
+TEST_F(DeepHostedModel, PrintsThreadsAndForksDoNotDisturbTheRun) {
   trust("my_net.py",
         net(R"(        if x.device.type != 'meta':
             print('x' * (1 << 20))

@@ -1,4 +1,4 @@
-// Losses and metrics in Python, through the real programs and a Python that has torch.
+// End-to-end tests of losses and metrics in Python, which need a Python with torch.
 
 #include <algorithm>
 #include <filesystem>
@@ -280,7 +280,7 @@ constexpr const char* kNetwork =
 constexpr const char* kOurNetwork =
     "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, _self_]\n";
 
-/// The last column of a CSV file by the first.
+/// Maps the first column of a CSV file to the last.
 std::map<std::string, double> outputs_of(const std::string& csv) {
   std::map<std::string, double> outputs;
   std::istringstream lines(csv);
@@ -330,7 +330,7 @@ class PythonTrain : public testing::Test {
   Ended run(const std::string& overrides, const std::string& recipe = "r.yaml") const {
     return with_trust("run " + recipe + " run.dir=run " + overrides);
   }
-  /// What a training by a class of steps.py is refused with.
+  /// The error for training with a class of steps.py that is rejected.
   std::string refused(const std::string& step, const std::string& more = "") const {
     const Ended ended = run("train.entry=steps.py:" + step + " " + more);
     EXPECT_EQ(ended.exit, 1) << ended.err;
@@ -344,7 +344,7 @@ class PythonTrain : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(PythonTrain, RegressionLearnsByALossAndAMetricInPython) {
+TEST_F(PythonTrain, RegressionLearnsWithALossAndAMetricInPython) {
   const Ended ended =
       run("train.entry=steps.py:Regression +train.arguments.scale=0.5 model.class_argument=null "
           "+model.arguments.outputs=1 train.epochs=3 train.monitor=mae train.better=lower "
@@ -357,7 +357,7 @@ TEST_F(PythonTrain, RegressionLearnsByALossAndAMetricInPython) {
   EXPECT_THAT(file_text(folder_ / "run/metrics.jsonl"), HasSubstr("\"validation/mae\""));
   EXPECT_THAT(file_text(folder_ / "run/nodes/evaluate/predictions.csv"),
               HasSubstr("name,target,output\n"));
-  // Its outputs are numbers for predict, too, as they were for the evaluation.
+  // In predict, as in the evaluation, its outputs are numbers.
   const Ended predicted = with_trust("predict run photos --out predicted.csv");
   ASSERT_EQ(predicted.exit, 0) << predicted.err;
   EXPECT_THAT(file_text(folder_ / "predicted.csv"), StartsWith("file,output\n"));
@@ -379,7 +379,7 @@ TEST_F(PythonTrain, RegressionLearnsByALossAndAMetricInPython) {
   EXPECT_EQ(with_trust("export run --out exported").exit, 0);
 }
 
-TEST_F(PythonTrain, LossOfOnesOwnWhoseNetworkIsMeasuredAsAClassifierPredictsClasses) {
+TEST_F(PythonTrain, ClassifierWithACustomLossPredictsClasses) {
   const Ended ended =
       run("train.entry=steps.py:MultiLabel +train.arguments.classes=3 train.epochs=1 "
           "evaluate.kind=evaluate.classification",
@@ -390,7 +390,7 @@ TEST_F(PythonTrain, LossOfOnesOwnWhoseNetworkIsMeasuredAsAClassifierPredictsClas
   EXPECT_THAT(predicted.out, StartsWith("file,class_1,probability_1\n"));
 }
 
-TEST_F(PythonTrain, NetworkWithoutLogitsIsNotPredictedWith) {
+TEST_F(PythonTrain, NetworkWithoutLogitsCannotPredict) {
   const Ended ended =
       run("train.entry=steps.py:Metric train.coupling=whole_batch model.entry=nets.py:embedding "
           "model.class_argument=null +model.arguments.width=4 train.epochs=1");
@@ -401,7 +401,7 @@ TEST_F(PythonTrain, NetworkWithoutLogitsIsNotPredictedWith) {
               HasSubstr("the network returns no 'logits', which a prediction needs"));
 }
 
-TEST_F(PythonTrain, TargetsOfDataInPythonAreLearnt) {
+TEST_F(PythonTrain, TargetsOfPythonDataAreLearned) {
   const Ended certified = with_trust("certify points.yaml");
   EXPECT_EQ(certified.exit, 0) << certified.out << certified.err;
   const Ended ended = run("", "points.yaml");
@@ -411,7 +411,7 @@ TEST_F(PythonTrain, TargetsOfDataInPythonAreLearnt) {
               HasSubstr("name,target_0,target_1,output_0,output_1\n"));
 }
 
-TEST_F(PythonTrain, MultiLabelTrainingInPartsIsExact) {
+TEST_F(PythonTrain, MultiLabelTrainingWithMicroBatchesIsExact) {
   const std::string chosen =
       "train.entry=steps.py:MultiLabel +train.arguments.classes=3 train.monitor=exact "
       "memory.micro_batch=4 ";
@@ -422,7 +422,7 @@ TEST_F(PythonTrain, MultiLabelTrainingInPartsIsExact) {
   EXPECT_THAT(file_text(folder_ / "run/metrics.jsonl"), HasSubstr("\"validation/exact\""));
 }
 
-TEST_F(PythonTrain, MetricLearningOverTheBatchInTwoPassesIsExact) {
+TEST_F(PythonTrain, MetricLearningInTwoPassesIsExact) {
   const std::string chosen =
       "train.entry=steps.py:Metric train.coupling=whole_batch model.entry=nets.py:embedding "
       "model.class_argument=null +model.arguments.width=4 memory.micro_batch=4 ";
@@ -436,7 +436,7 @@ TEST_F(PythonTrain, MetricLearningOverTheBatchInTwoPassesIsExact) {
   EXPECT_EQ(ended.exit, 0) << ended.err;
 }
 
-TEST_F(PythonTrain, NetworkOfOursTrainsByAnEncodeInPython) {
+TEST_F(PythonTrain, BuiltInNetworkTrainsWithAPythonEncode) {
   const std::string chosen = "train.entry=steps.py:Own";
   const Ended certified = with_trust("certify ours.yaml " + chosen);
   EXPECT_EQ(certified.exit, 0) << certified.out << certified.err;
@@ -444,7 +444,7 @@ TEST_F(PythonTrain, NetworkOfOursTrainsByAnEncodeInPython) {
   EXPECT_EQ(ended.exit, 0) << ended.err;
 }
 
-TEST_F(PythonTrain, NetworkThatDrawsTrainsByAnEncodeAsItDoesWithoutOne) {
+TEST_F(PythonTrain, EncodeDoesNotChangeRandomNumbersOfTheNetwork) {
   const auto losses = [&](const std::string& name, const std::string& step) {
     const Ended ended = with_trust(
         "run r.yaml model.entry=nets.py:noisy train.entry=steps.py:" + step + " run.dir=" + name);
@@ -460,23 +460,23 @@ TEST_F(PythonTrain, NetworkThatDrawsTrainsByAnEncodeAsItDoesWithoutOne) {
   EXPECT_EQ(seen, losses("plain", "Plain"));
 }
 
-TEST_F(PythonTrain, EncodeThatChangesWeightsIsRefused) {
+TEST_F(PythonTrain, EncodeThatChangesWeightsIsRejected) {
   EXPECT_THAT(refused("Writes"), HasSubstr("encode() of steps.py:Writes changes the network's"));
 }
 
-TEST_F(PythonTrain, CouplingThatIsNotTrueIsFoundByTheCertificate) {
+TEST_F(PythonTrain, CertifyDetectsAFalseCoupling) {
   const Ended certified = with_trust("certify r.yaml train.entry=steps.py:Lie");
   EXPECT_NE(certified.exit, 0) << certified.out;
   EXPECT_THAT(certified.out + certified.err, HasSubstr("first.weight"));
 }
 
-TEST_F(PythonTrain, LossThatDependsOnValuesIsPlannedByRealSteps) {
+TEST_F(PythonTrain, LossThatDependsOnValuesIsPlannedWithRealSteps) {
   const Ended measured = run("train.entry=steps.py:Item train.epochs=1");
   EXPECT_EQ(measured.exit, 0) << measured.err;
   EXPECT_THAT(measured.err, HasSubstr("warning[E0717]: the plan of 'train' was measured"));
 }
 
-TEST_F(PythonTrain, StrictRefusesALossThatDependsOnValues) {
+TEST_F(PythonTrain, StrictRejectsALossThatDependsOnValues) {
   const std::string of_item = refused("Item", "--strict");
   EXPECT_THAT(of_item, HasSubstr("item()"));
   EXPECT_THAT(of_item, HasSubstr("steps.py:"));
@@ -486,30 +486,30 @@ TEST_F(PythonTrain, StrictRefusesALossThatDependsOnValues) {
   EXPECT_THAT(of_mask, HasSubstr("torch.where"));
 }
 
-TEST_F(PythonTrain, LossThatDrawsIsRefused) {
+TEST_F(PythonTrain, LossWithRandomNumbersIsRejected) {
   EXPECT_THAT(refused("Draws"),
               HasSubstr("loss() of steps.py:Draws draws random numbers that cannot be reproduced"));
   EXPECT_THAT(refused("PythonDraws"), HasSubstr("draws random numbers"));
 }
 
-TEST_F(PythonTrain, LossThatFailsIsSaidByItsLine) {
+TEST_F(PythonTrain, FailureOfALossIsReportedWithItsLine) {
   EXPECT_THAT(refused("Exit"), HasSubstr("SystemExit: 3 ("));
   EXPECT_THAT(refused("FailsBackward"), HasSubstr("ValueError: there is no gradient ("));
   EXPECT_THAT(refused("Nothing"), HasSubstr("loss() of steps.py:Nothing returned nothing"));
 }
 
-TEST_F(PythonTrain, StepThatIsNoneIsRefused) {
+TEST_F(PythonTrain, InvalidStepClassIsRejected) {
   EXPECT_THAT(refused("NoLoss"), HasSubstr("created a NoLoss, which has no loss method"));
   EXPECT_THAT(refused("Weights"), HasSubstr("weights in '_parameters'"));
   EXPECT_THAT(refused("Missing"), HasSubstr("steps.py has no 'Missing'"));
 }
 
-TEST_F(PythonTrain, NameThatIsMistypedInALossIsAnsweredWithThoseThereAre) {
+TEST_F(PythonTrain, MistypedNameInALossListsTheExistingNames) {
   EXPECT_THAT(refused("Mistyped"), HasSubstr("encoded has 'logits'; batch has 'image', 'label'"));
   EXPECT_THAT(refused("entropies"), HasSubstr("it must create an object with a loss"));
 }
 
-TEST_F(PythonTrain, MetricThatIsNoNumberIsRefusedAfterTheTraining) {
+TEST_F(PythonTrain, NonNumericMetricIsRejectedAfterTraining) {
   const Ended text =
       run("train.entry=steps.py:MultiLabel +train.arguments.classes=3 train.epochs=1 "
           "evaluate.entry=measures.py:text",

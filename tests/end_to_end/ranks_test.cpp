@@ -1,4 +1,4 @@
-// Trainings of several ranks, device.count, through the real programs.
+// End-to-end tests of training with several ranks (device.count).
 
 #include <chrono>
 #include <cmath>
@@ -33,8 +33,8 @@ class Ranks : public testing::Test {
     ASSERT_EQ(made.exit, 0) << made.err;
     folder_.keep();
   }
-  /// A training of two epochs of two steps each, the second of an uneven batch, saved at every
-  /// step.
+  /// Trains for two epochs of two steps each, the second step with an uneven batch, and saves after
+  /// each step.
   Ended train(const std::string& name, int ranks, const std::string& more = "",
               const std::string& fault = "") {
     return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
@@ -49,7 +49,7 @@ class Ranks : public testing::Test {
   json summary(const std::string& name) const {
     return json::parse(file_text(folder_ / (name + "/summary.json")));
   }
-  /// The values of a metric, in order.
+  /// The values of a metric in recording order.
   std::vector<double> values(const std::string& name, const std::string& metric) const {
     std::vector<double> all;
     std::istringstream lines(file_text(folder_ / (name + "/metrics.jsonl")));
@@ -63,11 +63,11 @@ class Ranks : public testing::Test {
   SharedFolder folder_;
 };
 
-/// The most by which a sum in float32 may differ when its terms are added in another order, with
-/// room for the layers that it passes: some thousand terms.
+/// How much a float32 sum of some thousand terms may change when they are added in another order,
+/// with a margin for the layers that it passes through.
 constexpr double kFloatBits = 6e-8, kReordered = 4096 * kFloatBits;
 
-TEST_F(Ranks, TrainAsOneDoes) {
+TEST_F(Ranks, TrainLikeASingleRank) {
   ASSERT_EQ(train("one", 1).exit, 0);
   for (const int ranks : {2, 3}) {
     const std::string name = "of-" + std::to_string(ranks);
@@ -82,7 +82,7 @@ TEST_F(Ranks, TrainAsOneDoes) {
     }
     EXPECT_EQ(values(name, "evaluate/top1").size(), values("one", "evaluate/top1").size());
     ASSERT_EQ(train(name + "-again", ranks).exit, 0);
-    EXPECT_TRUE(weights(name + "-again") == weights(name)) << "the same bits every time";
+    EXPECT_TRUE(weights(name + "-again") == weights(name)) << "reproducible bit for bit";
   }
 }
 
@@ -101,7 +101,7 @@ train: {kind: train.contrastive, epochs: 2, batch_size: 7, monitor: loss, log_ev
 evaluate: {kind: evaluate.zero_shot}
 )";
 
-TEST_F(Ranks, PairsAreComparedWithAllOfTheBatch) {
+TEST_F(Ranks, PairsAreContrastedWithTheWholeBatch) {
   folder_.write("pairs.yaml", kPairs);
   for (const std::string loss : {"softmax", "sigmoid model.logit_bias=-10"}) {
     std::vector<double> one;
@@ -124,7 +124,7 @@ TEST_F(Ranks, PairsAreComparedWithAllOfTheBatch) {
   }
 }
 
-TEST_F(Ranks, OneThatIsKilledEndsTheRunAndItGoesOn) {
+TEST_F(Ranks, RunStopsWhenOneIsKilledAndCanBeResumed) {
   ASSERT_EQ(train("whole", 2).exit, 0);
   for (const std::string worker : {"retort-worker", "retort-worker-1"}) {
     const std::string name = "killed-" + worker;
@@ -132,7 +132,7 @@ TEST_F(Ranks, OneThatIsKilledEndsTheRunAndItGoesOn) {
     EXPECT_EQ(killed.exit, 1) << killed.err;
     EXPECT_THAT(killed.err, HasSubstr("SIGKILL"));
     EXPECT_THAT(killed.err, Not(HasSubstr("has lost contact with another rank")))
-        << "the reason is shown alone";
+        << "only the cause is shown";
     EXPECT_THAT(killed.err, HasSubstr("retort resume"));
     const Ended resumed = retort("resume " + name, folder_.path());
     EXPECT_EQ(resumed.exit, 0) << resumed.err;
@@ -141,14 +141,14 @@ TEST_F(Ranks, OneThatIsKilledEndsTheRunAndItGoesOn) {
   }
 }
 
-TEST_F(Ranks, AFailureOfOneIsTheReason) {
+TEST_F(Ranks, FailureOfOneIsReportedAsTheReason) {
   const Ended ended = train("failed", 2, "", "retort-worker-1/step:2:fail");
   EXPECT_EQ(ended.exit, 1);
   EXPECT_THAT(ended.err, HasSubstr("rank 1: "));
   EXPECT_THAT(ended.err, HasSubstr("this step was set to fail"));
 }
 
-TEST_F(Ranks, MemoryThatRunsOutOnOneIsRecoveredByAll) {
+TEST_F(Ranks, AllRecoverWhenOneRunsOutOfMemory) {
   ASSERT_EQ(train("enough", 2).exit, 0);
   int recovered = 0;
   for (int block = 120; block < 900; block += 65) {
@@ -162,12 +162,12 @@ TEST_F(Ranks, MemoryThatRunsOutOnOneIsRecoveredByAll) {
     ASSERT_EQ(ended.exit, 0) << block << ended.err;
     recovered += ended.err.find("recovered once") != std::string::npos;
     EXPECT_EQ(values(name, "train/loss").size(), 4);
-    EXPECT_TRUE(weights(name) == weights("enough")) << "the step is repeated as it was";
+    EXPECT_TRUE(weights(name) == weights("enough")) << "the step is repeated exactly";
   }
   EXPECT_GT(recovered, 3);
 }
 
-TEST_F(Ranks, GoOnInAnotherNumber) {
+TEST_F(Ranks, CanBeResumedInAnotherNumber) {
   ASSERT_EQ(train("alone", 1).exit, 0);
   EXPECT_EQ(train("more", 3, "memory.max_retries=0", "retort-worker/step:3:kill").exit, 1);
   const Ended resumed = retort("resume more device.count=1", folder_.path());
@@ -178,9 +178,9 @@ TEST_F(Ranks, GoOnInAnotherNumber) {
     EXPECT_NEAR(more[i], one[i], kReordered * std::abs(one[i])) << i;
 }
 
-// The optimizer's state, divided among the ranks.
+// Optimizer state divided among ranks.
 
-TEST_F(Ranks, DivideTheStateAndKeepEveryBit) {
+TEST_F(Ranks, ShardedStateGivesTheSameBits) {
   for (const int ranks : {2, 3}) {
     const std::string number = std::to_string(ranks);
     ASSERT_EQ(train("all-" + number, ranks, "train.ema.decay=0.9").exit, 0);
@@ -195,7 +195,7 @@ TEST_F(Ranks, DivideTheStateAndKeepEveryBit) {
   }
 }
 
-TEST_F(Ranks, DividedStateIsResumedInAnyNumber) {
+TEST_F(Ranks, ShardedStateIsResumedInAnyNumber) {
   const std::string divided = "memory.shard=optimizer memory.max_retries=0";
   ASSERT_EQ(train("undivided", 2).exit, 0);
   for (const std::string worker : {"retort-worker", "retort-worker-1"}) {
@@ -215,7 +215,7 @@ TEST_F(Ranks, DividedStateIsResumedInAnyNumber) {
   }
 }
 
-TEST_F(Ranks, ShardedGradientsAreTheSameOnEachRepeatAndResumedInAnyNumber) {
+TEST_F(Ranks, ShardedGradientsAreReproducibleAndResumedInAnyNumber) {
   const std::string sharded =
       "memory.shard=gradients train.ema.decay=0.9 train.gradient_clip_norm=1 "
       "train.log_gradients_every=2 run.tensorboard=true";
@@ -239,7 +239,7 @@ TEST_F(Ranks, ShardedGradientsAreTheSameOnEachRepeatAndResumedInAnyNumber) {
   EXPECT_EQ(values("fewer", "train/loss").size(), 4);
 }
 
-TEST_F(Ranks, WithDividedStateAllSaveAtTheirStop) {
+TEST_F(Ranks, AllSaveShardedStateWhenStopped) {
   const std::string endless =
       "memory.shard=optimizer train.epochs=100000 train.checkpoint.every.steps=1000000";
   auto all = std::async(std::launch::async,
@@ -255,7 +255,7 @@ TEST_F(Ranks, WithDividedStateAllSaveAtTheirStop) {
   EXPECT_NE(weights("stopped"), "") << "all ranks have saved";
 }
 
-TEST_F(Ranks, DividedStateIsPlannedAndHeldToOne) {
+TEST_F(Ranks, ShardedStateIsPlannedAndCertified) {
   const std::string recipe =
       " quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
       "device=cpu device.count=3 ";
@@ -278,7 +278,7 @@ TEST_F(Ranks, DividedStateIsPlannedAndHeldToOne) {
   EXPECT_THAT(alone.err, HasSubstr("shard: optimizer has no effect: there is only one rank"));
 }
 
-TEST_F(Ranks, TheFewestThatFitAreChosen) {
+TEST_F(Ranks, AutoChoosesTheFewestThatFit) {
   const std::string recipe =
       " quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
       "model.num_hidden_layers=1 train.epochs=1 device=cpu memory.shard=gradients ";
@@ -316,7 +316,7 @@ TEST_F(Ranks, TheFewestThatFitAreChosen) {
   EXPECT_THAT(fits.err, HasSubstr("device.count: auto is 1: train needs "));
 }
 
-TEST_F(Ranks, NumberThatCannotBeChosenIsRefused) {
+TEST_F(Ranks, AutoIsRejectedWhereItCannotChoose) {
   const std::string recipe =
       " quickstart data.root=photos data.make=null device=cpu device.count=auto ";
   const Ended nothing = retort("plan" + recipe + "--budget 1MiB", folder_.path());
@@ -332,14 +332,14 @@ TEST_F(Ranks, NumberThatCannotBeChosenIsRefused) {
   EXPECT_THAT(resumed.err, HasSubstr("this run already has a record"));
 }
 
-/// Layers divide by the root of a variance and this.
+/// Added to the variance before BatchNorm divides by its square root.
 constexpr double kBatchNormEpsilon = 1e-5;
 
 constexpr const char* kNormed =
     " classify model=se_resnext50_32x4d model.weights=null model.layers=[1,1,1,1] "
     "model.cardinality=2 data.root=photos data.image_size=32 data.loader.workers=0 device=cpu ";
 
-TEST_F(Ranks, NormaliseByTheWholeBatch) {
+TEST_F(Ranks, NormalizeOverTheWholeBatch) {
   const auto train_normed = [&](const std::string& name, int ranks, const std::string& more = "") {
     const Ended ended = retort(
         "run" + (kNormed +
@@ -358,17 +358,17 @@ TEST_F(Ranks, NormaliseByTheWholeBatch) {
       train_normed(name, ranks, more);
       const auto all = values(name, "train/loss");
       ASSERT_EQ(all.size(), one.size());
-      // Later ones part: each step magnifies the last bits of float32. In float64 a certificate
-      // compares all gradients.
+      // Later losses diverge, since each step amplifies float32 rounding. A certificate compares
+      // all gradients in float64.
       EXPECT_NEAR(all[0], one[0], kFloatBits / kBatchNormEpsilon * std::abs(one[0])) << name;
     }
     const std::string name = "normed-" + std::to_string(ranks);
     train_normed(name + "-repeated", ranks);
-    EXPECT_TRUE(weights(name + "-repeated") == weights(name)) << "the same bits every time";
+    EXPECT_TRUE(weights(name + "-repeated") == weights(name)) << "reproducible bit for bit";
   }
 }
 
-TEST_F(Ranks, PartsThatAreNormalisedByThemselvesAreRefused) {
+TEST_F(Ranks, BatchNormWithAccumulationIsRejected) {
   const Ended ended =
       retort("plan" + (kNormed + std::string("device.count=2 batch_size=4 "
                                              "train.gradient_accumulation_steps=2")),
@@ -379,7 +379,7 @@ TEST_F(Ranks, PartsThatAreNormalisedByThemselvesAreRefused) {
   EXPECT_THAT(ended.err, HasSubstr("[/device/count]"));
 }
 
-TEST_F(Ranks, ACertificateHoldsBatchNormToOne) {
+TEST_F(Ranks, CertifyComparesBatchNormWithASingleRank) {
   for (const char* const ranks : {"2", "7"}) {
     const Ended ended =
         retort("certify" + (kNormed + std::string("device.count=") + ranks), folder_.path());
@@ -399,7 +399,7 @@ TEST_F(Ranks, DoNotWaitForAGpu) {
 
 TEST_F(Ranks, AreAtLeastOne) { EXPECT_EQ(train("none", 0).exit, 78); }
 
-TEST_F(Ranks, ACertificateHoldsThemToOne) {
+TEST_F(Ranks, CertifyComparesThemWithASingleRank) {
   const Ended ended = retort(
       "certify quickstart data.root=photos data.make=null data.image_size=16 "
       "model.patch_size=8 device.count=3",

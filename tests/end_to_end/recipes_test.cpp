@@ -1,5 +1,5 @@
-// Every shipped recipe and experiment, through the real program: validates, draws, and runs two
-// steps, or is refused where it is not built yet.
+// End-to-end tests of every shipped recipe and experiment: it validates, is drawn, and runs two
+// steps.
 
 #include <algorithm>
 #include <csignal>
@@ -25,10 +25,11 @@
 
 namespace {
 
-/// Recipes that train on the published listing of cars; the others for cars train on Stanford Cars.
+/// Recipes that train on the published car listing; the other car recipes train on Stanford Cars.
 const std::vector<std::string> kOfListing = {"clip_cars_as_published", "clip_cars_head_first"};
 
-/// The recipes in a folder, or the options of a group: "experiments", "recipes/data".
+/// The recipes in a folder, such as "experiments", or the options of a group, such as
+/// "recipes/data".
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   for (const auto& entry :
@@ -46,7 +47,7 @@ std::vector<std::string> shipped() {
   return names;
 }
 
-/// True if the recipe trains a network for each pair of grades.
+/// True if the recipe trains a network for each class pair.
 bool has_pairs_of(const std::string& recipe) {
   return recipe.starts_with("diabetic_retinopathy") && recipe != "diabetic_retinopathy_external" &&
          recipe != "diabetic_retinopathy_ordinal";
@@ -56,7 +57,7 @@ bool is_of_python(const std::string& recipe) {
   return recipe == "timm" || recipe == "torchvision" || recipe == "transformers";
 }
 
-/// False for the recipe that measures a frozen network without training anything.
+/// False for the recipe that evaluates a frozen network without training.
 bool trains(const std::string& recipe) { return recipe != "few_shot_prototypes"; }
 
 std::vector<std::string> trained_presets() {
@@ -65,7 +66,8 @@ std::vector<std::string> trained_presets() {
   return names;
 }
 
-/// For a preset whose head starts from captions, which a small backbone without weights cannot.
+/// For presets that initialize the head from captions, which a small backbone without weights
+/// cannot.
 std::string small_text_head(const std::string& recipe) {
   const bool has_text_head =
       recipe == "finetune_clip_full" || recipe == "clip_cars_text_classifier";
@@ -76,13 +78,13 @@ std::string small_text_head(const std::string& recipe) {
               : "");
 }
 
-/// For a recipe of Python, after make_transformer_for().
+/// Options for a Python recipe; make_transformer_for() must have run.
 std::string small_in_python(const std::string& recipe) {
   return std::string("data.image_size=32 ") + (recipe == "transformers" ? "vars.name=vit " : "") +
          "python=" + torch_python().value_or("auto").string() + " ";
 }
 
-/// The recipe `transformers` gets a small network, as transformers saves it.
+/// Saves a small network with transformers, for the recipe `transformers`.
 void make_transformer_for(const std::string& recipe, const std::filesystem::path& folder) {
   if (recipe != "transformers" || !torch_python()) return;
   std::ofstream(folder / "make.py") << R"(
@@ -94,7 +96,7 @@ ViTForImageClassification(ViTConfig(**sizes, image_size=32, patch_size=8)).save_
   ASSERT_EQ(made.exit, 0) << made.err;
 }
 
-/// The folder in which report_page_test.py opens the reports; empty: beside the runs.
+/// The folder where report_page_test.py opens the reports; empty: next to the runs.
 std::string reports() {
   const char* const folder = std::getenv("RETORT_REPORTS");
   return folder ? std::string(folder) + "/" : "";
@@ -152,7 +154,7 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
     }
     if (is_of_python(GetParam()))
       return GetParam() + " data.root=photos train.batch_size=4 " + small_in_python(GetParam());
-    if (GetParam() == "quickstart") return GetParam();  // makes its own
+    if (GetParam() == "quickstart") return GetParam();  // makes its own data
     if (GetParam().starts_with("finetune"))
       return GetParam() + " data.root=flowers model/backbone=tiny data.image_size=28" +
              small_text_head(GetParam());
@@ -171,13 +173,13 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
              " data.root=" + (std::ranges::count(kOfListing, GetParam()) ? ". " : "cars ") +
              "data.loader.drop_last=false " + kSmallClip +
              (GetParam() == "clip_cars_flyp" ? " train.schedule.warmup_steps=5" : "");
-    const bool splits = GetParam().starts_with("classify");  // ten photographs a class
+    const bool splits = GetParam().starts_with("classify");  // ten images per class
     return GetParam() + " data.root=photos" +
            (GetParam() == "classify_external" ? " external.root=others" : "") +
            (splits ? " data.split.train=0.6 data.split.test=0.3" : "");
   }
-  /// What a node has recorded is what the schema of its kind says, and all of that which hangs on
-  /// no option and no data.
+  /// Checks that each node recorded only metrics that the schema of its kind declares, and all
+  /// unconditional ones.
   void expect_declared_metrics() const {
     using nlohmann::json;
     std::map<std::string, std::set<std::string>> recorded;
@@ -202,7 +204,7 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
   TemporaryFolder folder_;
 };
 
-TEST_P(ShippedRecipe, ValidatesAndDraws) {
+TEST_P(ShippedRecipe, ValidatesAndIsDrawn) {
   const Ended validated = retort("validate " + with_data(), folder_.path());
   EXPECT_EQ(validated.exit, 0) << validated.err;
   const Ended drawn = retort("graph " + with_data(), folder_.path());
@@ -212,7 +214,7 @@ TEST_P(ShippedRecipe, ValidatesAndDraws) {
 
 class ShippedRun : public ShippedRecipe {};
 
-TEST_P(ShippedRun, TakesTwoSteps) {
+TEST_P(ShippedRun, RunsTwoSteps) {
   if (is_of_python(GetParam()) && !torch_python()) GTEST_SKIP() << kNoTorchPython;
   const Ended ended = retort("run " + with_data() + " --smoke run.dir=run", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
@@ -225,24 +227,24 @@ TEST_P(ShippedRun, TakesTwoSteps) {
   EXPECT_EQ(retort(report, folder_.path()).exit, 0);
 }
 
-/// Verbs that take a run and ask no worker: milliseconds each.
+/// Verbs for runs that start no worker and take milliseconds.
 const std::vector<std::string> kTextVerbs = {
     "analyze run",       "analyze run --json", "compare run run",       "runs show run",
     "runs ls .",         "runs best . --all",  "runs diff run run",     "runs status run",
     "runs tag run good", "watch run --once",   "runs status run --json"};
 
-/// Exit codes by which a verb says that a record does not have what it needs.
+/// Whether a verb succeeded, or reported that a record lacks what it needs.
 bool is_understood(const Ended& ended) {
   return ended.exit == 0 ||
          ((ended.exit == 64 || ended.exit == 65 || ended.exit == 66 || ended.exit == 78) &&
           !(ended.out + ended.err).empty());
 }
 
-/// An epoch, with as many classes as the recipe is for, whose last batch is a smaller one.
+/// One epoch on as many classes as the recipe is made for, with an incomplete last batch.
 class WholeEpoch : public testing::TestWithParam<std::string> {
  protected:
-  /// Folders of drawn pictures in `root`, `per_class` for each of `classes`, which are called after
-  /// it: "train_0", say.
+  /// Makes folders of generated images in `root`: `classes` folders with `per_class` images each,
+  /// named after the root, such as "train_0".
   void make_folders(const std::filesystem::path& root, int classes, int per_class) const {
     if (!std::filesystem::exists(folder_ / "drawn")) {
       const Ended made =
@@ -266,11 +268,11 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
       }
     }
   }
-  /// The recipe on such data, small.
+  /// Makes small data for the recipe, and returns its overrides.
   std::string prepared() const {
     const std::string& recipe = GetParam();
     constexpr const char* kQuarters = "'data.split={train: 0.5, validation: 0.25, test: 0.25}' ";
-    if (recipe == "quickstart") return "train.batch_size=48 ";  // 640 pictures
+    if (recipe == "quickstart") return "train.batch_size=48 ";  // 640 images
     if (std::ranges::count(kOfListing, recipe)) {
       std::filesystem::create_directory(folder_ / "listing");
       EXPECT_EQ(make_car_listing(folder_ / "listing", 24, 12).exit, 0);
@@ -335,7 +337,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
   bool is_few_shot() const { return GetParam().starts_with("fsct"); }
   bool has_pairs() const { return has_pairs_of(GetParam()); }
   std::string training() const { return has_pairs() ? "train.0-1" : "train"; }
-  /// Any that the run could have seen.
+  /// Any image in the test folder but not in the run.
   std::string picture() const {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path()))
       if (entry.path().extension() == ".jpg" &&
@@ -343,8 +345,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
         return entry.path();
     return "none";
   }
-  /// Each text of the run's record in turn is cut in half: no verb takes that for a mistake of its
-  /// own.
+  /// Truncates each text file of the record in turn: no verb may report an internal error.
   void expect_damage_is_understood() const {
     std::vector<std::filesystem::path> files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "run")) {
@@ -372,7 +373,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
   TemporaryFolder folder_;
 };
 
-TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
+TEST_P(WholeEpoch, RunsWithAllClassesAndEveryVerbAcceptsIt) {
   if (is_of_python(GetParam()) && !torch_python()) GTEST_SKIP() << kNoTorchPython;
   const std::string options = prepared();
   if (HasFatalFailure()) return;
@@ -394,24 +395,24 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
   EXPECT_THAT(file_text(folder_ / "run/summary.json"), testing::HasSubstr("finished"));
   std::vector<std::string> verbs = kTextVerbs;
   verbs.insert(verbs.end(), {"resume run", "evaluate run run.dir=evaluated", "analyze evaluated"});
-  // A comparison draws and tests accuracies, which samples with any number of labels and numbers do
-  // not have.
+  // Comparisons need accuracies, which multi-label and regression runs do not have.
   const bool has_accuracy = GetParam() != "multi_label" && GetParam() != "regression";
   if (has_accuracy) verbs.emplace_back("compare run evaluated --out drawn");
   if (is_few_shot()) {
     make_folders("five", 5, 3);
     verbs.push_back("predict run " + picture() + " --support five");
-    EXPECT_EQ(retort("export run", folder_.path()).exit, 78) << "no library has such networks";
+    EXPECT_EQ(retort("export run", folder_.path()).exit, 78)
+        << "no library supports these networks";
   } else {
     verbs.push_back("predict run " + picture());
     verbs.push_back("export run --merged --out exported --node " + training());
     const bool tests_two_sets = GetParam().ends_with("_external");  // with different samples
     if (has_accuracy && !tests_two_sets)
       verbs.emplace_back(
-          "compare run evaluated --paired");  // so few episodes would be too few to be tested
+          "compare run evaluated --paired");  // few-shot runs have too few episodes to test
   }
   if (!has_pairs())
-    verbs.emplace_back("runs reproduce run run.dir=again");  // ten networks take their time
+    verbs.emplace_back("runs reproduce run run.dir=again");  // ten networks take too long
   for (const std::string& verb : verbs) {
     const Ended ended = retort(verb, folder_.path());
     EXPECT_EQ(ended.exit, 0) << verb << ": " << ended.err;
@@ -426,7 +427,7 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
 
 std::string name_of(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
-/// Ten networks, and libraries of Python that take seconds to import.
+/// Ten networks, or Python libraries that take seconds to import.
 const std::vector<std::string> kSlow = {"diabetic_retinopathy", "timm", "transformers"};
 
 std::vector<std::string> without(std::vector<std::string> names,
@@ -437,14 +438,14 @@ std::vector<std::string> without(std::vector<std::string> names,
   return names;
 }
 
-/// Presets do what their recipes do with other settings, so the long tests alone run whole epochs
-/// of them.
+/// Presets do what their recipes do with other settings, so only the long tests run whole epochs of
+/// them.
 INSTANTIATE_TEST_SUITE_P(Recipes, WholeEpoch,
                          testing::ValuesIn(without(names_in("recipes"), kSlow)), name_of);
 INSTANTIATE_TEST_SUITE_P(DeepRecipes, WholeEpoch, testing::ValuesIn(kSlow), name_of);
 INSTANTIATE_TEST_SUITE_P(DeepPresets, WholeEpoch, testing::ValuesIn(trained_presets()), name_of);
 
-/// Other settings of diabetic_retinopathy.
+/// Presets of diabetic_retinopathy.
 const std::vector<std::string> kOfTenNetworks = {"diabetic_retinopathy_as_coded",
                                                  "diabetic_retinopathy_as_described",
                                                  "diabetic_retinopathy_published"};
@@ -465,7 +466,7 @@ TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
       std::string said;
       std::string more;
       if (option == "local") more = " model.backbone.weights=weights";
-      if (option == "base_models") more = " train=one_vs_one_of_each";  // each is of the other
+      if (option == "base_models") more = " train=one_vs_one_of_each";  // each requires the other
       if (option == "one_vs_one_of_each") more = " model=base_models";
       if (option == "soup") more = " 'train.runs=[a,b]'";
       if (option == "wise_ft") more = " 'train.runs=[a]'";

@@ -1,4 +1,4 @@
-// Images with numbers to predict, through the real programs.
+// End-to-end tests of regression.
 
 #include <cmath>
 #include <csignal>
@@ -52,7 +52,7 @@ class RegressionRuns : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(RegressionRuns, AKilledAndResumedRunIsTheSame) {
+TEST_F(RegressionRuns, ResumedRunGivesTheSameResults) {
   const std::string program = RETORT_BINARY_DIR "/bin/retort ";
   const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:4:kill_both " + program +
                                      "run regression run.dir=killed " + kSmall,
@@ -66,7 +66,7 @@ TEST_F(RegressionRuns, AKilledAndResumedRunIsTheSame) {
         << file;
 }
 
-TEST_F(RegressionRuns, PredictGivesTheNumbersOfTheEvaluation) {
+TEST_F(RegressionRuns, PredictMatchesTheNumbersOfEvaluation) {
   const std::vector<std::string> row = first_prediction();
   ASSERT_EQ(row.size(), 4u);
   const Ended ended = retort("predict run photos/" + row[0], folder_.path());
@@ -76,11 +76,11 @@ TEST_F(RegressionRuns, PredictGivesTheNumbersOfTheEvaluation) {
   const Ended classes = retort("predict run photos/" + row[0] + " --top 3", folder_.path());
   EXPECT_EQ(classes.exit, 64);
   EXPECT_THAT(classes.err, HasSubstr("--top selects classes, but this model predicts numbers"));
-  // A batch of another size may round differently in the last bits of float32.
+  // With another batch size, the last bits of float32 may round differently.
   EXPECT_NEAR(predicted, std::stod(row[2]), 1e-4 * std::abs(predicted));
 }
 
-TEST_F(RegressionRuns, TheUnitIsThatOfTheTarget) {
+TEST_F(RegressionRuns, ResultsHaveTheUnitOfTheTarget) {
   const nlohmann::json metrics = json("run/nodes/evaluate/metrics.json");
   EXPECT_GT(std::stod(first_prediction()[2]), 90) << "targets are 100 to 121";
   EXPECT_LT(metrics["mae"], 30);
@@ -88,14 +88,14 @@ TEST_F(RegressionRuns, TheUnitIsThatOfTheTarget) {
   EXPECT_TRUE(metrics["intervals"]["rmse"].is_array());
 }
 
-TEST_F(RegressionRuns, AnAnalysisDrawsPredictionsAndResiduals) {
+TEST_F(RegressionRuns, AnalyzeDrawsPredictionsAndResiduals) {
   const Ended ended = retort("analyze run --out drawn", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("mae "));
   EXPECT_THAT(file_text(folder_ / "drawn/predictions.svg"), HasSubstr("residuals"));
 }
 
-TEST_F(RegressionRuns, AnExportHasScaleAndOffset) {
+TEST_F(RegressionRuns, ExportHasScaleAndOffset) {
   const Ended ended = retort("export run --out exported", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const nlohmann::json targets = json("exported/targets.json");
@@ -122,7 +122,7 @@ TEST_F(RegressionRuns, TwoRanksTrainTheSameModel) {
   EXPECT_NEAR(one, two, 1e-3 * one);
 }
 
-TEST_F(RegressionRuns, StagesForClassesAreRefusedBeforeTheyRun) {
+TEST_F(RegressionRuns, ClassificationStagesAreRejectedBeforeTheyRun) {
   const Ended ended =
       retort("validate regression data.root=photos train=from_scratch", folder_.path());
   EXPECT_EQ(ended.exit, 78);

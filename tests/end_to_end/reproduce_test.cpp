@@ -1,4 +1,4 @@
-// `retort runs rerun` and `retort runs reproduce`, by the real programs.
+// End-to-end tests of `retort runs rerun` and `retort runs reproduce`.
 
 #include <filesystem>
 
@@ -32,7 +32,7 @@ class Reproduce : public testing::Test {
     folder_.keep();
   }
   Ended runs(const std::string& words) const { return retort("runs " + words, folder_.path()); }
-  /// Another byte in one of the photos, which still decode.
+  /// Appends a byte to one of the images, which can still be decoded.
   void change_a_photo() const {
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / "photos")) {
       if (entry.path().extension() != ".jpg") continue;
@@ -46,7 +46,7 @@ class Reproduce : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Reproduce, SameBitsFromTheRecordAlone) {
+TEST_F(Reproduce, RecordSufficesForTheSameBits) {
   const Ended again = runs("reproduce a run.dir=b --json");
   ASSERT_EQ(again.exit, 0) << again.err;
   const json found = json::parse(again.out)["result"];
@@ -59,13 +59,13 @@ TEST_F(Reproduce, SameBitsFromTheRecordAlone) {
   EXPECT_EQ(environment("b")["inputs"], environment("a")["inputs"]);
 }
 
-TEST_F(Reproduce, OtherThreadsAreSaidAndJudged) {
+TEST_F(Reproduce, OtherThreadsCauseAWarning) {
   const Ended again = runs("reproduce a run.dir=b threads=2 --tolerance 0.01");
   EXPECT_THAT(again.err, HasSubstr("warning[E0807]: the number of threads was 1 and is now 2\n"));
   EXPECT_THAT(again.exit, testing::AnyOf(0, 2)) << again.out << again.err;
 }
 
-TEST_F(Reproduce, FirstDifferenceIsNamedAtItsStep) {
+TEST_F(Reproduce, FirstDifferenceIsReportedWithItsStep) {
   const Ended again = runs("reproduce a run.dir=b train.optimizer.learning_rate=0.5");
   EXPECT_EQ(again.exit, 3) << again.err;
   EXPECT_THAT(again.out, HasSubstr("different: not within a relative difference of 0.001\n"
@@ -73,14 +73,14 @@ TEST_F(Reproduce, FirstDifferenceIsNamedAtItsStep) {
   EXPECT_THAT(again.out, testing::EndsWith("\nb\n"));
 }
 
-TEST_F(Reproduce, ChangedInputIsRefusedUnlessForced) {
+TEST_F(Reproduce, ChangedInputIsRejectedUnlessForced) {
   change_a_photo();
   const Ended refused = runs("rerun a run.dir=b");
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err,
               HasSubstr("error[E0807]: the input /data/root has other files: 12 files with "));
   EXPECT_THAT(refused.err, HasSubstr("add --force, in which case the result may differ"));
-  EXPECT_FALSE(fs::exists(folder_ / "b")) << "said before anything is written";
+  EXPECT_FALSE(fs::exists(folder_ / "b")) << "reported before anything is written";
   const Ended forced = runs("rerun a run.dir=b --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;
   EXPECT_THAT(forced.err,
@@ -88,7 +88,7 @@ TEST_F(Reproduce, ChangedInputIsRefusedUnlessForced) {
   EXPECT_EQ(forced.out, "b\n");
 }
 
-TEST_F(Reproduce, OverriddenInputIsWhatWasAskedFor) {
+TEST_F(Reproduce, OverriddenInputCausesNoWarning) {
   fs::copy(folder_ / "photos", folder_ / "others", fs::copy_options::recursive);
   change_a_photo();
   const Ended other = runs("rerun a run.dir=b data.root=others train.epochs=1");
@@ -96,7 +96,7 @@ TEST_F(Reproduce, OverriddenInputIsWhatWasAskedFor) {
   EXPECT_THAT(other.err, Not(HasSubstr("E0807")));
 }
 
-TEST_F(Reproduce, RecordsOfOtherKindsAreRefused) {
+TEST_F(Reproduce, UnsuitableRecordsAreRejected) {
   ASSERT_EQ(retort("evaluate a run.dir=e -q", folder_.path()).exit, 0);
   const Ended evaluation = runs("rerun e");
   EXPECT_EQ(evaluation.exit, 66);
@@ -125,7 +125,7 @@ TEST_F(Reproduce, RecordsOfOtherKindsAreRefused) {
   EXPECT_FALSE(fs::exists(folder_ / "outputs"));
 }
 
-TEST_F(Reproduce, RunResumedWithOtherOptionsFollowsFromBoth) {
+TEST_F(Reproduce, RunResumedWithOtherOptionsIsRejected) {
   ASSERT_EQ(retort("resume a train.epochs=3 --force -q", folder_.path()).exit, 0);
   const Ended refused = runs("reproduce a");
   EXPECT_EQ(refused.exit, 78);
@@ -151,7 +151,7 @@ TEST_F(Reproduce, NewRunIsComparedSampleBySample) {
   EXPECT_THAT(others.err, HasSubstr("'c' was evaluated on different samples than 'a': "));
 }
 
-TEST_F(Reproduce, PartOfARecipeStaysThatPart) {
+TEST_F(Reproduce, PartialRunIsReproducedPartially) {
   ASSERT_EQ(retort("run a/.retort/recipe.yaml run.dir=part --only train -q", folder_.path()).exit,
             0);
   ASSERT_FALSE(fs::exists(folder_ / "part/nodes/evaluate"));

@@ -1,4 +1,4 @@
-// What runs have measured, shown and drawn, through the real programs.
+// End-to-end tests of showing, drawing and comparing the results of runs.
 
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-// Runs that are stopped, killed or starved of disk, and resumed, through the real programs.
+// End-to-end tests of runs that are stopped, killed or run out of disk space, and then resumed.
 
 #include <filesystem>
 #include <set>
@@ -16,11 +16,11 @@ using nlohmann::json;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// What counts of a run's result.
+/// The part of a run's result that must be reproducible.
 struct Result {
   std::string weights, predictions;
-  json metrics;  // of metrics.jsonl, in order, without their times and without what memory did
-  json history;  // training_metrics.json without its times
+  json metrics;  // metrics.jsonl in order, without times and memory
+  json history;  // training_metrics.json without times
 };
 
 class Resume : public testing::Test {
@@ -33,7 +33,7 @@ class Resume : public testing::Test {
     ASSERT_EQ(made.exit, 0) << made.err;
     folder_.keep();
   }
-  /// A training of two epochs of two steps each, saved at every step, with `fault`.
+  /// Trains for two epochs of two steps each and saves after each step, with `fault`.
   Ended train(const std::string& name, const std::string& fault = "",
               const std::string& more = "") {
     return run_shell(
@@ -82,7 +82,7 @@ class Resume : public testing::Test {
       EXPECT_FALSE(file.ends_with(".part") || file.starts_with(".step-")) << entry.path();
     }
   }
-  /// True while any process of a run in our folder is alive.
+  /// True while any process of a run in this folder is alive.
   bool somebody_is_at_work() const {
     return run_shell(
                "pgrep -f '[r]etort-worker' | xargs -r -I{} readlink /proc/{}/cwd | grep -qxF "
@@ -90,15 +90,15 @@ class Resume : public testing::Test {
                folder_.path())
                .exit == 0;
   }
-  /// Whether a training comes to that many points at all.
+  /// Whether a training run reaches that many points.
   bool has_point(const std::string& program, int point) {
     const bool is_there =
         train("probe", program + "/any:" + std::to_string(point) + ":kill").exit != 0;
     fs::remove_all(folder_ / "probe");
     return is_there;
   }
-  /// Strikes `program` at its points first, first + stride …; after each the run is resumed to its
-  /// end.
+  /// Applies `action` to `program` at its points first, first + stride, …, and resumes each run to
+  /// its end.
   void strike_every(const std::string& program, const std::string& action, int first, int stride) {
     ASSERT_EQ(train("whole").exit, 0);
     const Result whole = result("whole");
@@ -112,7 +112,7 @@ class Resume : public testing::Test {
       if (ended.exit == 0) {
         if (!has_point(program, point)) break;
         expect_whole(name,
-                     whole);  // it can do without what failed: what only later runs would take, say
+                     whole);  // what failed was optional, such as files that only later runs use
         fs::remove_all(folder_ / name);
         if (HasFailure()) return;
         continue;
@@ -121,7 +121,7 @@ class Resume : public testing::Test {
       for (int wait = 0; somebody_is_at_work() && wait < 50; ++wait) usleep(20'000);
       EXPECT_FALSE(somebody_is_at_work());
       Ended gone_on = resume(name);
-      if (gone_on.exit == 66) {  // before its record was whole: there is nothing to lose
+      if (gone_on.exit == 66) {  // the record was incomplete, so there is nothing to lose
         EXPECT_FALSE(fs::exists(folder_ / (name + "/nodes")));
         fs::remove_all(folder_ / name);
         gone_on = train(name);
@@ -136,18 +136,22 @@ class Resume : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Resume, WorkerKilledAtSomePoints) { strike_every("retort-worker", "kill", 11, 83); }
-TEST_F(Resume, RetortKilledAtSomePoints) { strike_every("retort", "kill", 14, 23); }
-TEST_F(Resume, BothKilledAtSomePoints) { strike_every("retort-worker", "kill_both", 31, 97); }
-TEST_F(Resume, DiskFullAtSomePoints) { strike_every("retort-worker", "full", 23, 101); }
+TEST_F(Resume, SurvivesKillingTheWorkerAtSomePoints) {
+  strike_every("retort-worker", "kill", 11, 83);
+}
+TEST_F(Resume, SurvivesKillingRetortAtSomePoints) { strike_every("retort", "kill", 14, 23); }
+TEST_F(Resume, SurvivesKillingBothAtSomePoints) {
+  strike_every("retort-worker", "kill_both", 31, 97);
+}
+TEST_F(Resume, SurvivesAFullDiskAtSomePoints) { strike_every("retort-worker", "full", 23, 101); }
 
-TEST_F(Resume, TensorWithoutMemoryCostsAtMostAStep) {
+TEST_F(Resume, OutOfMemoryCostsAtMostOneStep) {
   ASSERT_EQ(train("whole").exit, 0);
   for (const int block : {400, 450, 600}) {
     SCOPED_TRACE(block);
     const Ended ended =
         train("run", "retort-worker/alloc:" + std::to_string(block) + ":fail",
-              "train.checkpoint.every.steps=null");  // nothing but the step's own failure saves
+              "train.checkpoint.every.steps=null");  // only the failure of a step saves
     EXPECT_EQ(ended.exit, 1);
     EXPECT_THAT(ended.err, HasSubstr("error[E0706]: out of memory"));
     EXPECT_THAT(ended.err, HasSubstr("the last step before memory ran out"));
@@ -159,7 +163,7 @@ TEST_F(Resume, TensorWithoutMemoryCostsAtMostAStep) {
 
 const std::string kRetries = "memory=as_written memory.max_retries=auto ";
 
-TEST_F(Resume, TensorWithoutMemoryCostsNothingWhereARetryIsAllowed) {
+TEST_F(Resume, OutOfMemoryCostsNothingWithRetries) {
   ASSERT_EQ(train("whole", "", kRetries).exit, 0);
   for (const int block : {400, 450, 600}) {
     SCOPED_TRACE(block);
@@ -177,7 +181,7 @@ TEST_F(Resume, TensorWithoutMemoryCostsNothingWhereARetryIsAllowed) {
   }
 }
 
-TEST_F(Resume, WorkerThatIsKilledOrLosesItsGpuIsRestartedToTheSameBits) {
+TEST_F(Resume, RestartedWorkerGivesTheSameBits) {
   ASSERT_EQ(train("whole", "", kRetries).exit, 0);
   for (const auto& [action, line] :
        {std::pair("kill",
@@ -195,8 +199,8 @@ TEST_F(Resume, WorkerThatIsKilledOrLosesItsGpuIsRestartedToTheSameBits) {
   }
 }
 
-TEST_F(Resume, RobustPolicyGetsAlongWithABlockThatIsRefused) {
-  // The planner's own option, which it may be without.
+TEST_F(Resume, RobustPolicyRecoversFromAFailedAllocation) {
+  // An option that the planner set on its own, so it may change it.
   const std::string robust =
       "memory=robust memory.activation_checkpointing=none memory.max_retries=3 ";
   ASSERT_EQ(train("whole", "", robust).exit, 0);
@@ -206,7 +210,7 @@ TEST_F(Resume, RobustPolicyGetsAlongWithABlockThatIsRefused) {
   expect_whole("run", result("whole"));
 }
 
-TEST_F(Resume, DeviceThatIsLostAgainAndAgainStopsTheRun) {
+TEST_F(Resume, RepeatedDeviceFailureStopsTheRun) {
   const Ended ended = train("run", "retort-worker/step:1:lose", kRetries);
   EXPECT_EQ(ended.exit, 69);
   EXPECT_THAT(ended.err, HasSubstr("train: the device failed: this step was set to lose its GPU"));
@@ -215,7 +219,7 @@ TEST_F(Resume, DeviceThatIsLostAgainAndAgainStopsTheRun) {
   EXPECT_THAT(ended.err, HasSubstr("error[E0712]: the device 'cpu' failed"));
 }
 
-TEST_F(Resume, WorkerThatIsKilledAgainAndAgainTriesWaysThatTakeLess) {
+TEST_F(Resume, RepeatedlyKilledWorkerTriesPlansThatNeedLess) {
   const Ended ended =
       train("run", "retort-worker/step:1:kill", kRetries + "memory.min_micro_batch=4");
   EXPECT_EQ(ended.exit, 1);
@@ -229,7 +233,7 @@ TEST_F(Resume, WorkerThatIsKilledAgainAndAgainTriesWaysThatTakeLess) {
                                    "needs less memory than micro_batch 4"));
 }
 
-TEST_F(Resume, WithoutRetriesAWorkerThatLosesItsGpuEndsTheRunWhichCanBeResumed) {
+TEST_F(Resume, LostGpuWithoutRetriesStopsTheRunWhichCanBeResumed) {
   ASSERT_EQ(train("whole", "", "memory=as_written").exit, 0);
   const Ended ended = train("run", "retort-worker/step:3:lose", "memory=as_written");
   EXPECT_EQ(ended.exit, 69);
@@ -240,7 +244,7 @@ TEST_F(Resume, WithoutRetriesAWorkerThatLosesItsGpuEndsTheRunWhichCanBeResumed) 
   expect_whole("run", result("whole"));
 }
 
-/// Every point, in shares that can run at once.
+/// Every point, in shares that can run in parallel.
 class DeepResume : public Resume, public testing::WithParamInterface<int> {
  public:
   static constexpr int kShares = 8;
@@ -251,14 +255,16 @@ class DeepResume : public Resume, public testing::WithParamInterface<int> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Deep, DeepResume, testing::Range(0, DeepResume::kShares));
-TEST_P(DeepResume, WorkerKilledAtEveryPoint) { strike_all("retort-worker", "kill"); }
-TEST_P(DeepResume, RetortKilledAtEveryPoint) { strike_all("retort", "kill"); }
-TEST_P(DeepResume, BothKilledAtEveryPoint) { strike_all("retort-worker", "kill_both"); }
-TEST_P(DeepResume, WorkersDiskFullAtEveryPoint) { strike_all("retort-worker", "full"); }
-TEST_P(DeepResume, RetortsDiskFullAtEveryPoint) { strike_all("retort", "full"); }
-TEST_P(DeepResume, EveryCallOfTheWorkerFailsOnce) { strike_all("retort-worker", "fail"); }
+TEST_P(DeepResume, SurvivesKillingTheWorkerAtEveryPoint) { strike_all("retort-worker", "kill"); }
+TEST_P(DeepResume, SurvivesKillingRetortAtEveryPoint) { strike_all("retort", "kill"); }
+TEST_P(DeepResume, SurvivesKillingBothAtEveryPoint) { strike_all("retort-worker", "kill_both"); }
+TEST_P(DeepResume, SurvivesAFullDiskOfTheWorkerAtEveryPoint) {
+  strike_all("retort-worker", "full");
+}
+TEST_P(DeepResume, SurvivesAFullDiskOfRetortAtEveryPoint) { strike_all("retort", "full"); }
+TEST_P(DeepResume, SurvivesFailureOfAnyCallOfTheWorker) { strike_all("retort-worker", "fail"); }
 
-TEST_F(Resume, SignalSavesAndSaysHowToContinue) {
+TEST_F(Resume, SignalSavesAndReportsHowToContinue) {
   ASSERT_EQ(train("whole", "", "train.epochs=40").exit, 0);
   const Ended stopped = run_shell(
       std::string(RETORT_BINARY_DIR) +
@@ -280,7 +286,7 @@ TEST_F(Resume, SignalSavesAndSaysHowToContinue) {
   EXPECT_THAT(resume("run").err, HasSubstr("the run has finished: there is nothing to resume"));
 }
 
-TEST_F(Resume, DamagedCheckpointIsPassedOver) {
+TEST_F(Resume, DamagedCheckpointIsSkipped) {
   ASSERT_EQ(train("whole").exit, 0);
   for (const char* damage : {"truncate -s -1 \"$f\"",
                              "printf x | dd of=\"$f\" bs=1 seek=900 conv=notrunc", "rm \"$f\""}) {
@@ -300,7 +306,7 @@ TEST_F(Resume, DamagedCheckpointIsPassedOver) {
   }
 }
 
-TEST_F(Resume, ChangedRecipeIsClassedFieldByField) {
+TEST_F(Resume, ChangesOfTheRecipeAreJudgedFieldByField) {
   ASSERT_NE(train("run", "retort-worker/step:3:kill").exit, 0);
   const Ended refused = resume("run", "train.epochs=3 model.hidden_size=32 data.loader.workers=0");
   EXPECT_EQ(refused.exit, 78);
@@ -317,7 +323,7 @@ TEST_F(Resume, ChangedRecipeIsClassedFieldByField) {
   EXPECT_THAT(forced.err, HasSubstr("epoch 3/3"));
 }
 
-TEST_F(Resume, FinishedRunGoesOnForMoreEpochsAsIfItHadHadThemFromTheBeginning) {
+TEST_F(Resume, FinishedRunContinuesForMoreEpochs) {
   const std::string schedule = "'train.schedule=replace({kind: exponential, gamma: 0.9})' ";
   ASSERT_EQ(train("whole", "", schedule + "train.epochs=4").exit, 0);
   ASSERT_EQ(train("run", "", schedule).exit, 0);
@@ -331,7 +337,7 @@ TEST_F(Resume, FinishedRunGoesOnForMoreEpochsAsIfItHadHadThemFromTheBeginning) {
                                   "undone [/train/epochs]"));
 }
 
-TEST_F(Resume, RunAtWorkIsLeftAlone) {
+TEST_F(Resume, ActiveRunIsNotResumed) {
   const Ended ended =
       run_shell(std::string(RETORT_BINARY_DIR) +
                     "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "

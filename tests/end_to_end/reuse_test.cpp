@@ -1,4 +1,4 @@
-// Results of earlier runs, through the real program.
+// End-to-end tests of reusing the results of earlier runs.
 
 #include <filesystem>
 #include <thread>
@@ -48,7 +48,7 @@ class Reuse : public testing::Test {
   nlohmann::json summary(const std::string& name) {
     return nlohmann::json::parse(file_text(folder_ / name / "summary.json"));
   }
-  /// Without that of the process as a whole, which no two runs share.
+  /// The metrics without the reserved memory of the process, which differs between runs.
   nlohmann::json metrics(const std::string& name) {
     nlohmann::json metrics = summary(name)["metrics"];
     metrics["train"].erase("memory/reserved");
@@ -63,7 +63,7 @@ class Reuse : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Reuse, SecondRunTakesEverythingWhereThatIsWanted) {
+TEST_F(Reuse, SecondRunReusesEverythingOnRequest) {
   ASSERT_EQ(run("a").exit, 0);
   const Ended again = run("b", "--reuse");
   EXPECT_EQ(again.exit, 0) << again.err;
@@ -75,7 +75,7 @@ TEST_F(Reuse, SecondRunTakesEverythingWhereThatIsWanted) {
   EXPECT_EQ(file_text(folder_ / "a/nodes/evaluate/metrics.json"),
             file_text(folder_ / "b/nodes/evaluate/metrics.json"));
 
-  // The record stands by itself.
+  // The record is self-contained.
   fs::remove_all(folder_ / "a");
   EXPECT_THAT(verb("resume b").err, HasSubstr("there is nothing to resume"));
   const Ended predicted = verb("predict b " + first_image().string());
@@ -86,13 +86,13 @@ TEST_F(Reuse, SecondRunTakesEverythingWhereThatIsWanted) {
   EXPECT_THAT(evaluated.err, Not(HasSubstr("reused")));
 }
 
-TEST_F(Reuse, NothingIsTakenWithoutAWord) {
+TEST_F(Reuse, ResultsAreNotReusedByDefault) {
   ASSERT_EQ(run("a").exit, 0);
   EXPECT_THAT(run("b").err, Not(HasSubstr("reused")));
   EXPECT_THAT(run("c", "--reuse --no-reuse").err, HasSubstr("excludes"));
 }
 
-TEST_F(Reuse, ChangedFieldIsNamedAndComputedAgain) {
+TEST_F(Reuse, ChangedFieldIsNamedAndCausesRecomputation) {
   ASSERT_EQ(run("a").exit, 0);
   const Ended larger = run("b", "--reuse data.image_size=36");
   EXPECT_EQ(larger.exit, 0) << larger.err;
@@ -112,7 +112,7 @@ TEST_F(Reuse, ChangedFieldIsNamedAndComputedAgain) {
   EXPECT_THAT(run("d", "--reuse data.loader.workers=2").err, HasSubstr("train: reused from c\n"));
 }
 
-TEST_F(Reuse, TrainingIsTakenOverForAnotherEvaluation) {
+TEST_F(Reuse, TrainingIsReusedForAnotherEvaluation) {
   ASSERT_EQ(run("a").exit, 0);
   const Ended other = run("b", "--reuse evaluate.batch_size=3");
   EXPECT_EQ(other.exit, 0) << other.err;
@@ -123,7 +123,7 @@ TEST_F(Reuse, TrainingIsTakenOverForAnotherEvaluation) {
   EXPECT_EQ(verb("predict b " + first_image().string()).exit, 0);
 }
 
-TEST_F(Reuse, DamagedWeightsAreTrainedAgain) {
+TEST_F(Reuse, DamagedWeightsAreNotReused) {
   ASSERT_EQ(run("a").exit, 0);
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "a/nodes/train")) {
     if (entry.path().filename() != "model.safetensors") continue;
@@ -132,7 +132,7 @@ TEST_F(Reuse, DamagedWeightsAreTrainedAgain) {
     bytes.seekp(-3, std::ios::end);
     bytes.put('\x55');
     bytes.close();
-    fs::last_write_time(entry.path(), time);  // so that only its digest tells
+    fs::last_write_time(entry.path(), time);  // so that only the digest differs
   }
   const Ended other = run("b", "--reuse evaluate.batch_size=3");
   EXPECT_EQ(other.exit, 0) << other.err;
@@ -141,7 +141,7 @@ TEST_F(Reuse, DamagedWeightsAreTrainedAgain) {
   EXPECT_EQ(metrics("a")["train"], metrics("b")["train"]);
 }
 
-TEST_F(Reuse, TwoRunsAtATimeDoNotDisturbEachOther) {
+TEST_F(Reuse, ConcurrentRunsDoNotDisturbEachOther) {
   Ended one, two;
   std::thread first([&] { one = run("a", "--reuse"); }), second([&] { two = run("b", "--reuse"); });
   first.join();

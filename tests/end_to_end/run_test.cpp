@@ -1,4 +1,4 @@
-// A run through the real programs: what it leaves, and that it can be repeated.
+// End-to-end tests of `retort run`: what it records, and that it can be repeated.
 
 #include <filesystem>
 
@@ -54,7 +54,7 @@ TEST_F(Run, LeavesTheWholeRecord) {
   EXPECT_GT(summary["nodes"].size(), 3u);
 }
 
-TEST_F(Run, AutoWithoutAGpuIsTheCpuSaidOnce) {
+TEST_F(Run, AutoWithoutAGpuSelectsTheCpuAndReportsItOnce) {
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
   const Ended ended = train("run",
                             "device=auto device.wait_for_gpu=true train.epochs=1 "
@@ -78,7 +78,7 @@ TEST_F(Run, AutoWithoutAGpuIsTheCpuSaidOnce) {
   EXPECT_THAT(fallen_back.err, HasSubstr(" (device.fallback)\n"));
 }
 
-TEST_F(Run, SameSeedGivesSameBitsWhateverTheLoader) {
+TEST_F(Run, SameSeedGivesSameBitsWithAnyLoader) {
   ASSERT_EQ(train("a").exit, 0);
   ASSERT_EQ(train("b", "data.loader.workers=0 data.cache_mib=0").exit, 0);
   ASSERT_EQ(train("c", "data.loader.workers=8 data.loader.prefetch=1").exit, 0);
@@ -90,19 +90,19 @@ TEST_F(Run, SameSeedGivesSameBitsWhateverTheLoader) {
             file_text(folder_ / "c/nodes/evaluate/predictions.csv"));
 }
 
-TEST_F(Run, RecordedRecipeIsTheSameRun) {
+TEST_F(Run, RecordedRecipeGivesTheSameRun) {
   ASSERT_EQ(train("a", "lr=2e-3").exit, 0);
   const Ended again = retort("run a/.retort/recipe.yaml run.dir=b", folder_.path());
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_TRUE(weights("a") == weights("b"));
 }
 
-TEST_F(Run, RecordIsRunEvaluatedAndResumedFromAnyFolder) {
+TEST_F(Run, RecordCanBeUsedFromAnyFolder) {
   ASSERT_EQ(train("a").exit, 0);
   const fs::path elsewhere = folder_ / "elsewhere";
   fs::create_directory(elsewhere);
   const std::string run = (folder_ / "a").string();
-  // The data are where they were, and the run gets a folder of its own, here.
+  // The data stay in place, and the run gets its own folder here.
   const Ended again = retort("run " + run + "/.retort/recipe.yaml", elsewhere);
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_THAT(again.out, testing::StartsWith("outputs/"));
@@ -157,7 +157,7 @@ TEST_F(Run, ActivationCheckpointingGivesTheSameBits) {
   EXPECT_EQ(plan("c"), nlohmann::json::parse(R"(["vision_model.encoder.layers.*.mlp"])"));
 }
 
-TEST_F(Run, DefaultFolderIsDatedAndNeverTwiceTheSame) {
+TEST_F(Run, DefaultFolderIsDatedAndUnique) {
   for (int i = 0; i < 2; ++i) {
     const Ended ended =
         retort("run classify data.root=photos data.image_size=24 --smoke", folder_.path());
@@ -182,7 +182,7 @@ TEST_F(Run, SecretsFromTheEnvironmentStayOutOfEveryRecord) {
   EXPECT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), HasSubstr("${oc.env:MY_TOKEN}"));
 }
 
-TEST_F(Run, WorkersDebugLinesAreInTheLogAndOnTheTerminalOnlyWithV) {
+TEST_F(Run, DebugLinesAreLoggedAndPrintedOnlyWithV) {
   const std::string run =
       "run classify data.root=photos data.image_size=24 device=cpu --smoke --only train ";
   const auto lines = {"kernels: ",   "allocator: ",           "threads: ",
@@ -206,7 +206,7 @@ TEST_F(Run, WorkersDebugLinesAreInTheLogAndOnTheTerminalOnlyWithV) {
   }
 }
 
-TEST_F(Run, UnknownWordInTheVariableOfTheLogIsRefusedBeforeAnythingIsMade) {
+TEST_F(Run, UnknownLogLevelInTheEnvironmentIsRejected) {
   const Ended ended = run_shell("RETORT_LOG=loud " RETORT_BINARY_DIR
                                 "/bin/retort run classify data.root=photos run.dir=run",
                                 folder_.path());
@@ -215,7 +215,7 @@ TEST_F(Run, UnknownWordInTheVariableOfTheLogIsRefusedBeforeAnythingIsMade) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
-TEST_F(Run, SecretThatIsTypedIsInNoRecord) {
+TEST_F(Run, TypedSecretsStayOutOfEveryRecord) {
   const Ended ended = retort(
       "run classify data.root=photos data.image_size=24 --smoke run.dir=run "
       "+vars.api_key=abc-typed +vars.column_keys=[abc-typed] +vars.note=kept-note",
@@ -237,7 +237,7 @@ TEST_F(Run, OnlyRunsWhatIsNeeded) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run/nodes/evaluate"));
 }
 
-TEST(Init, WritesARecipeThatValidatesAndOverwritesNothing) {
+TEST(Init, WritesAValidRecipeWithoutOverwriting) {
   const TemporaryFolder folder;
   EXPECT_EQ(retort("init mine.yaml", folder.path()).exit, 0);
   std::filesystem::create_directory(folder / "photos");
@@ -251,7 +251,7 @@ TEST(Init, WritesARecipeThatValidatesAndOverwritesNothing) {
   EXPECT_EQ(file_text(folder / "mine.yaml"), before);
 }
 
-TEST(DataMake, SameSeedSamePicturesAndNothingIsOverwritten) {
+TEST(DataMake, SameSeedGivesSameImagesWithoutOverwriting) {
   const TemporaryFolder folder;
   const std::string make =
       "data make image_folder --classes 3 --per-class 2 --size 32 -q --seed 9 --out ";
@@ -261,7 +261,7 @@ TEST(DataMake, SameSeedSamePicturesAndNothingIsOverwritten) {
   EXPECT_EQ(retort(make + "a", folder.path()).exit, 73);
 }
 
-TEST(Verbs, PrintJsonWhenAsked) {
+TEST(Verbs, PrintJsonOnRequest) {
   const TemporaryFolder folder;
   for (const char* line : {"validate quickstart", "graph quickstart", "config show quickstart",
                            "stages", "schema train.supervised", "doctor"}) {
@@ -282,7 +282,7 @@ TEST(Verbs, VersionNamesLibTorchAndCuda) {
                                         HasSubstr("CUDA")));
 }
 
-TEST(Verbs, NeverWriteColorsIntoAFile) {
+TEST(Verbs, DoNotWriteColorsToAFile) {
   const TemporaryFolder folder;
   EXPECT_EQ(retort("validate nothing", folder.path()).err.find('\x1b'), std::string::npos);
 }

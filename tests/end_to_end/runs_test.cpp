@@ -1,4 +1,4 @@
-// The registry of runs by the real programs: two trainings, listed, shown, compared, tagged and
+// End-to-end tests of the registry of runs: two runs are listed, shown, compared, tagged and
 // removed.
 
 #include <filesystem>
@@ -34,7 +34,7 @@ class Runs : public testing::Test {
     }
     folder_.keep();
   }
-  /// With an index that stays.
+  /// Runs `retort runs` with a persistent index.
   Ended runs(const std::string& arguments) const {
     return run_shell("export RETORT_CACHE='" + (folder_ / "cache").string() +
                          "'; " RETORT_BINARY_DIR "/bin/retort runs " + arguments,
@@ -147,7 +147,7 @@ TEST_F(Runs, BestHasWeightsAndIsChosenByValidation) {
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
 }
 
-TEST_F(Runs, NothingIsLostByBadInput) {
+TEST_F(Runs, BadInputDeletesNothing) {
   EXPECT_EQ(runs("ls").exit, 0);
   fs::remove_all(folder_ / "outputs/0.001");
   std::ofstream(folder_ / "outputs/0.5/summary.json") << "{";
@@ -178,7 +178,7 @@ TEST_F(Runs, NothingIsLostByBadInput) {
   EXPECT_TRUE(fs::exists(folder_ / "photos"));
 }
 
-TEST_F(Runs, APersonIsAskedBeforeARunGoes) {
+TEST_F(Runs, RemovalNeedsConfirmation) {
   const auto answered = [&](const std::string& answer) {
     return run_shell("echo " + answer +
                          " | script -qec '" RETORT_BINARY_DIR

@@ -1,5 +1,4 @@
-// A secret that a record does not hold, through the real programs: asked for again by whoever needs
-// it, and never recorded.
+// End-to-end tests of secrets, which no record contains: verbs that need a secret ask for it again.
 
 #include <filesystem>
 
@@ -32,7 +31,7 @@ class LostSecret : public testing::Test {
         retort(command + " data.root=photos data.image_size=24 batch_size=8 -q", folder_.path());
     ASSERT_EQ(ended.exit, 0) << ended.err;
   }
-  /// A run whose backbone's weights are a secret.
+  /// A run with a secret path to its backbone's weights.
   void run_on_secret_weights() {
     ASSERT_EQ(retort("export first -q --out hidden-base", folder_.path()).exit, 0);
     run("run finetune data=image_folder model=linear_probe model/backbone=local "
@@ -44,7 +43,7 @@ class LostSecret : public testing::Test {
   std::string image_;
 };
 
-TEST_F(LostSecret, IsNotShownByAVerbThatFailsOnIt) {
+TEST_F(LostSecret, IsNotPrintedByAVerbThatFails) {
   for (const char* verb : {"plan", "plan --json", "run -v", "doctor determinism"}) {
     const Ended ended = retort(
         std::string(verb) +
@@ -58,7 +57,7 @@ TEST_F(LostSecret, IsNotShownByAVerbThatFailsOnIt) {
   }
 }
 
-TEST_F(LostSecret, ThatIsNeededIsAskedForAgainByEachVerb) {
+TEST_F(LostSecret, IsRequiredAgainByEachVerbThatNeedsIt) {
   run_on_secret_weights();
   const std::string given = " model.backbone.weights=hidden-base";
   for (const std::string& verb : {"predict run " + image_, std::string("export run --out out"),
@@ -75,7 +74,7 @@ TEST_F(LostSecret, ThatIsNeededIsAskedForAgainByEachVerb) {
     fs::remove_all(folder_ / "last");
     if (fs::exists(folder_ / "out")) fs::rename(folder_ / "out", folder_ / "last");
   }
-  // What was given again is not in the new record either.
+  // The secret that was given again is not in the new record either.
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "last")) {
     if (entry.is_regular_file()) {
       EXPECT_THAT(file_text(entry.path()), Not(HasSubstr("hidden-base"))) << entry.path();
@@ -85,7 +84,7 @@ TEST_F(LostSecret, ThatIsNeededIsAskedForAgainByEachVerb) {
               HasSubstr("- model.backbone.weights=***\n"));
 }
 
-TEST_F(LostSecret, GivenAgainWrongIsRefused) {
+TEST_F(LostSecret, IsRejectedIfGivenAgainIncorrectly) {
   run_on_secret_weights();
   run("run classify epochs=1 seed=8 run.dir=second ~evaluate");
   ASSERT_EQ(retort("export second -q --out other-base", folder_.path()).exit, 0);
@@ -97,7 +96,7 @@ TEST_F(LostSecret, GivenAgainWrongIsRefused) {
       HasSubstr("error[E0807]: the checkpoint was trained with different frozen weights: "));
 }
 
-TEST_F(LostSecret, OfTheTrainingAloneIsNotNeededAfterIt) {
+TEST_F(LostSecret, IsNotRequiredIfOnlyTrainingNeededIt) {
   run("run classify '+vars.secret_start=first' 'train.warm_start=${vars.secret_start}' epochs=1 "
       "run.dir=run");
   ASSERT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), HasSubstr("  warm_start: '***'\n"));
@@ -107,7 +106,7 @@ TEST_F(LostSecret, OfTheTrainingAloneIsNotNeededAfterIt) {
   EXPECT_EQ(exported.exit, 0) << exported.err;
 }
 
-TEST_F(LostSecret, OtherOverridesOfAnExportAreRefused) {
+TEST_F(LostSecret, ExportRejectsOtherOverrides) {
   const Ended ended = retort("export first seed=3 vars.api_key=abc", folder_.path());
   EXPECT_EQ(ended.exit, 78);
   EXPECT_EQ(ended.err,
@@ -117,14 +116,14 @@ TEST_F(LostSecret, OtherOverridesOfAnExportAreRefused) {
             "overrides that give a secret, which the run's record does not contain\n");
 }
 
-/// A secret that every command finds: in variables, in options and in flags. It is searched in all
-/// that is said and written, also in the names of files.
+/// A secret in variables, options and flags that every command reads. All output and files,
+/// including file names, are searched for it.
 class PlantedSecret : public testing::Test {
  protected:
   static constexpr char kSecret[] = "swordfish471108";
   static constexpr char kReads[] = "${oc.env:MY_TOKEN}";
-  static constexpr char kDigits[] = "847261935";           // another, which could be a number
-  static constexpr char kFolder[] = "photos/.././photos";  // the data's, written as nobody does
+  static constexpr char kDigits[] = "847261935";           // another, which looks like a number
+  static constexpr char kFolder[] = "photos/.././photos";  // the data's, with an unusual spelling
 
   void SetUp() override {
     ASSERT_EQ(
@@ -132,7 +131,7 @@ class PlantedSecret : public testing::Test {
             .exit,
         0);
   }
-  /// `retort` in it is the one that was built; what it keeps for later lies in the folder too.
+  /// Runs shell commands in which `retort` is the program under test, with its cache in the folder.
   Ended shell(const std::string& commands) const {
     return run_shell("export HOME=$PWD RETORT_CACHE=$PWD/cache MY_PIN_KEY=" + std::string(kDigits) +
                          " MY_ROOT_KEY=" + kFolder + " MY_TOKEN=" + kSecret + " HF_TOKEN=" +
@@ -166,7 +165,7 @@ class PlantedSecret : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(PlantedSecret, OfARunIsInNoRecordAndInNoListOfRuns) {
+TEST_F(PlantedSecret, StaysOutOfRecordsAndListsOfRuns) {
   const std::string planted = "'+vars.password=" + std::string(kSecret) + "' '+vars.api_key=a" +
                               kSecret + "${seed}' '+vars.db_pass=" + kSecret +
                               "' '+vars.authorization=[" + kSecret + "]' '+vars.token=" + kReads +
@@ -186,9 +185,8 @@ TEST_F(PlantedSecret, OfARunIsInNoRecordAndInNoListOfRuns) {
     expect_nowhere(command);
 }
 
-/// A secret in each place that takes a text, by each way in which one may come, and what each verb
-/// makes of it.
-TEST_F(PlantedSecret, IsNowhereWhateverVerbReadsIt) {
+/// Secrets in every place that accepts text, supplied in every possible way, with every verb.
+TEST_F(PlantedSecret, StaysOutOfTheOutputOfEveryVerb) {
   const std::string secret = kSecret, digits = kDigits;
   const std::string url = "http://me:" + secret + "@127.0.0.1:1/x",
                     query = "http://127.0.0.1:1/x?token=" + secret;
@@ -243,7 +241,7 @@ TEST_F(PlantedSecret, IsNowhereWhateverVerbReadsIt) {
     expect_nowhere(command);
 }
 
-TEST_F(PlantedSecret, OfAUrlIsInNoMessageAndNoPlan) {
+TEST_F(PlantedSecret, StaysOutOfMessagesIfItIsInAUrl) {
   const std::string url = "http://me:" + std::string(kSecret) + "@127.0.0.1:1/x";
   const std::string local = "finetune data=image_folder data.root=photos model/backbone=local ";
   for (const std::string& command :
@@ -276,7 +274,7 @@ TEST_F(PlantedSecret, OfAUrlIsInNoMessageAndNoPlan) {
     expect_nowhere(command);
 }
 
-TEST_F(PlantedSecret, OfAFolderOrAnItemIsInNoLineAndInNoName) {
+TEST_F(PlantedSecret, StaysOutOfOutputIfItIsInAFolderOrItem) {
   const std::string root = "'data.root=${oc.env:MY_ROOT_KEY}' ";
   ASSERT_EQ(shell("retort run " + base_ + "run.dir=run -q").exit, 0);
   const Ended evaluated = shell("retort evaluate run run.dir=evaluated " + root);
@@ -298,7 +296,7 @@ TEST_F(PlantedSecret, OfAFolderOrAnItemIsInNoLineAndInNoName) {
     expect_nowhere(command);
 }
 
-TEST_F(PlantedSecret, IsRefusedWhereItWouldBeShownToAll) {
+TEST_F(PlantedSecret, IsRejectedWhereItWouldBePublic) {
   for (const std::string option : {"name=r_", "notice=", "run.dir=outputs/"}) {
     const Ended ended = shell("retort run " + base_ + "--smoke '" + option + kReads + "'");
     EXPECT_EQ(ended.exit, 78) << option << ended.err;
@@ -318,7 +316,7 @@ TEST_F(PlantedSecret, IsRefusedWhereItWouldBeShownToAll) {
   }
 }
 
-TEST_F(PlantedSecret, IsInNoMessageAboutWhatIsWrong) {
+TEST_F(PlantedSecret, StaysOutOfErrorMessages) {
   const std::string secret = kSecret;
   for (const std::string& command :
        {"validate " + base_ + "data.kind='" + kReads + "'",
@@ -352,7 +350,7 @@ void add_options(const nlohmann::json& schema, const std::string& above,
   }
 }
 
-TEST_F(PlantedSecret, IsInNoMessageAboutAnyOption) {
+TEST_F(PlantedSecret, StaysOutOfMessagesAboutAnyOption) {
   std::string commands;
   std::vector<std::string> recipes;
   for (const std::string family : {"data", "model", "train", "evaluate"}) {
@@ -367,7 +365,7 @@ TEST_F(PlantedSecret, IsInNoMessageAboutAnyOption) {
     }
   }
   EXPECT_GT(recipes.size(), 300u);
-  // What a worker would get is given to one.
+  // Recipes that reach a worker are passed to one.
   for (std::size_t i = 0; i < recipes.size(); ++i) {
     for (const char* verb : {"config show --resolve", "graph", "graph --json"})
       commands += std::string("retort ") + verb + " " + recipes[i] + '\n';

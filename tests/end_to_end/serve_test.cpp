@@ -1,4 +1,4 @@
-// `retort serve` beside the real programs.
+// End-to-end tests of `retort serve`.
 
 #include <filesystem>
 #include <regex>
@@ -20,7 +20,7 @@ using testing::StartsWith;
 
 constexpr char kRetort[] = RETORT_BINARY_DIR "/bin/retort";
 
-/// A server of a folder, as long as it lives, by a shell that waits for its end.
+/// Serves a folder during its lifetime; a shell waits for the end of the server.
 class Serving {
  public:
   explicit Serving(const std::filesystem::path& folder) : folder_(folder) {
@@ -40,7 +40,7 @@ class Serving {
   }
   ~Serving() { end("KILL"); }
 
-  /// Sends a signal and waits until the program is gone.
+  /// Sends a signal and waits until the program has ended.
   void end(const std::string& signal) const {
     run_shell("kill -" + signal + " $(cat pid); while kill -0 $(cat pid); do sleep 0.05; done",
               folder_);
@@ -61,7 +61,7 @@ class Serving {
   int port_ = 0;
 };
 
-/// The address of the only page of runs in a list.
+/// The address of the only run page in a list.
 std::string run_address(const std::string& list) {
   std::smatch found;
   return std::regex_search(list, found, std::regex("href=\"(/run/[0-9a-f]+)\"")) ? found[1].str()
@@ -85,7 +85,7 @@ class Serve : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Serve, ShowsReportsToTheOwnerAlone) {
+TEST_F(Serve, ShowsReportsOnlyToTheOwner) {
   const Serving serving(folder_.path());
   ASSERT_NE(serving.port(), 0) << file_text(folder_ / "errors");
   EXPECT_THAT(answer_of(serving.port(), "GET / HTTP/1.1"),
@@ -108,7 +108,7 @@ TEST_F(Serve, ShowsReportsToTheOwnerAlone) {
               StartsWith("HTTP/1.1 405 "));
 }
 
-TEST_F(Serve, AddressAsJsonHasItsShape) {
+TEST_F(Serve, JsonAddressMatchesItsSchema) {
   const Ended ended =
       run_shell(std::string(kRetort) +
                     " serve runs --port 0 --json >shown & server=$!\n"
@@ -119,9 +119,9 @@ TEST_F(Serve, AddressAsJsonHasItsShape) {
       << ended.err;
 }
 
-TEST_F(Serve, FollowsARunUntilItIsOver) {
+TEST_F(Serve, FollowsARunUntilItEnds) {
   std::filesystem::remove_all(folder_ / "runs/live");
-  // The run stops as soon as the test says so, wherever it is by then.
+  // The run stops when the test tells it to, wherever it has got to.
   run_shell(std::string(kRetort) + classify +
                 "train.epochs=1000000 run.dir=runs/live >/dev/null 2>&1 & echo $! >live\n"
                 "until [ -s runs/live/metrics.jsonl ]; do sleep 0.05; done",
@@ -133,7 +133,8 @@ TEST_F(Serve, FollowsARunUntilItIsOver) {
                 std::to_string(serving.port()) + serving.cookie() + "\r\n\r\n");
   EXPECT_THAT(follower.receive_until("event: report\n"),
               AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("event: progress\ndata: running")));
-  EXPECT_THAT(serving.get(run_address(listed)), HasSubstr("data-events=")) << "beside the stream";
+  EXPECT_THAT(serving.get(run_address(listed)), HasSubstr("data-events="))
+      << "while the stream is open";
   run_shell("kill -TERM $(cat live)", folder_.path());
   EXPECT_THAT(follower.receive_all(), testing::EndsWith("event: end\ndata: interrupted\n\n"));
 }
@@ -150,8 +151,8 @@ TEST_F(Serve, DamagedRunHasARowAndAPage) {
               AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("The record cannot be shown.")));
 }
 
-TEST_F(Serve, SignalsEndIt) {
-  // A shell lets a program in the background ignore SIGINT.
+TEST_F(Serve, SignalsStopIt) {
+  // Shells make background programs ignore SIGINT.
   const auto ended_by = [&](const std::string& signal) {
     return run_shell("rm -f address; env --default-signal=INT " + std::string(kRetort) +
                          " serve runs --port 0 >address & serve=$!\n"
@@ -165,7 +166,7 @@ TEST_F(Serve, SignalsEndIt) {
   EXPECT_THAT(terminated.err, Not(HasSubstr("error")));
 }
 
-TEST_F(Serve, TakenPortAndMissingFolderAreRefused) {
+TEST_F(Serve, OccupiedPortAndMissingFolderAreRejected) {
   const Serving serving(folder_.path());
   const std::string port = std::to_string(serving.port());
   const Ended taken = retort("serve runs --port " + port, folder_.path());

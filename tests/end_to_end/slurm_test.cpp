@@ -1,4 +1,5 @@
-// Sweeps by a real Slurm of this machine alone (support/slurm_cluster.sh), which takes minutes.
+// End-to-end tests of sweeps with a real Slurm on this machine (support/slurm_cluster.sh), which
+// take minutes.
 
 #include <chrono>
 #include <cstdlib>
@@ -25,7 +26,7 @@ class DeepSlurm : public testing::Test {
       GTEST_SKIP() << "Slurm is not installed, or this is not root: " << started.err;
     ASSERT_EQ(started.exit, 0) << started.err;
     export_ = "export " + started.out.substr(0, started.out.size() - 1) + "\n";
-    // The shapes, which trials at the same time would all make.
+    // Make the dataset of shapes first, so that concurrent trials do not all make it.
     ASSERT_EQ(retort("run quickstart --smoke -q", folder_.path()).exit, 0);
   }
   void TearDown() override { run_shell(cluster("stop"), folder_.path()); }
@@ -52,9 +53,8 @@ class DeepSlurm : public testing::Test {
     if (!best.empty()) best.pop_back();
     return file_text(checkpoints / best / "model.safetensors");
   }
-  /// Shell that waits until task `index` has begun to train, and prints the ids of its processes,
-  /// its own first. Shell that waits until trial $1 has begun to train; then $task and $trial are
-  /// the processes that run it.
+  /// Shell function that waits until trial $1 has started to train; then $task and $trial are the
+  /// IDs of the processes that run it.
   static constexpr char kProcessesOf[] = R"(
 processes_of() {
   for i in $(seq 1200); do
@@ -70,11 +70,11 @@ processes_of() {
   std::string export_;
 };
 
-TEST_F(DeepSlurm, OfTwentyTrialsTwoAreKilledAndEachEndsOnce) {
+TEST_F(DeepSlurm, TwentyTrialsFinishOnceAlthoughTwoAreKilled) {
   const auto began = std::chrono::steady_clock::now();
   const Ended ended =
       shell(std::string(kProcessesOf) + sweep("'range(0,20)'", "train.epochs=2") + " & sweep=$!\n" +
-            "processes_of 3; kill -9 $task\n"   // as if its node had died
+            "processes_of 3; kill -9 $task\n"   // as if its node had failed
             "processes_of 7; kill -9 $trial\n"  // as if the host had run out of memory
             "wait $sweep");
   RecordProperty(
@@ -91,7 +91,7 @@ TEST_F(DeepSlurm, OfTwentyTrialsTwoAreKilledAndEachEndsOnce) {
     EXPECT_EQ(trials[trial]["state"], "finished") << number;
     EXPECT_EQ(trials[trial]["attempts"], trial == 3 || trial == 7 ? 2 : 1) << number;
     EXPECT_FALSE(std::filesystem::exists(folder_ / ("s/" + number + ".attempt-1")))
-        << number << " was begun anew";
+        << number << " was restarted";
     const std::string metrics = file_text(folder_ / ("s/" + number + "/metrics.jsonl"));
     std::size_t evaluated = 0;
     for (std::size_t at = 0; (at = metrics.find("\"evaluate/top1\"", at)) != metrics.npos; ++at)
@@ -107,12 +107,11 @@ TEST_F(DeepSlurm, OfTwentyTrialsTwoAreKilledAndEachEndsOnce) {
                    folder_.path())
                 .exit,
             0);
-  EXPECT_TRUE(weights("s", 3) == weights("here", 0))
-      << "what was killed has the bits of what was not";
+  EXPECT_TRUE(weights("s", 3) == weights("here", 0)) << "a killed trial gives the same bits";
   EXPECT_TRUE(weights("s", 7) == weights("here", 1));
 }
 
-TEST_F(DeepSlurm, TaskWhoseTimeIsUpSavesAndGoesOnInTheQueue) {
+TEST_F(DeepSlurm, TaskOutOfTimeSavesAndIsRequeued) {
   const Ended ended = shell(std::string(kProcessesOf) + sweep("1", "train.epochs=20") +
                             " & sweep=$!\n" + "processes_of 0; kill -USR1 $task\nwait $sweep");
   ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -122,7 +121,7 @@ TEST_F(DeepSlurm, TaskWhoseTimeIsUpSavesAndGoesOnInTheQueue) {
   EXPECT_EQ(results("s")["trials"][0]["attempts"], 2);
 }
 
-TEST_F(DeepSlurm, FollowerThatIsKilledIsFollowedByAnother) {
+TEST_F(DeepSlurm, ResumedSweepFollowsTheSameJob) {
   const Ended killed = shell(std::string(kProcessesOf) + sweep("1,2", "train.epochs=5") +
                              " & sweep=$!\nprocesses_of 0; kill -9 $sweep; "
                              "wait $sweep");
@@ -134,16 +133,16 @@ TEST_F(DeepSlurm, FollowerThatIsKilledIsFollowedByAnother) {
   EXPECT_EQ(results("s")["trials"][1]["state"], "finished");
 }
 
-TEST_F(DeepSlurm, PartitionThatIsNotThereIsRefused) {
+TEST_F(DeepSlurm, MissingPartitionIsRejected) {
   const Ended refused = shell(sweep("1", "sweep.launcher.partition=none"));
   EXPECT_EQ(refused.exit, 69);
   EXPECT_THAT(refused.err, HasSubstr("error[E0721]: sbatch rejected the trials: "));
   EXPECT_THAT(refused.err, HasSubstr("Invalid partition name specified"));
 }
 
-/// Two tasks of one step are the ranks of one run. One is killed; the job is queued again and goes
-/// on.
-TEST_F(DeepSlurm, AJobOfTwoRanksIsRequeuedWhenOneIsKilled) {
+/// Two tasks of one Slurm step are the ranks of one run. When one is killed, the job is requeued
+/// and continues.
+TEST_F(DeepSlurm, JobOfTwoRanksIsRequeuedWhenOneIsKilled) {
   const std::string training =
       "run quickstart threads=1 train.epochs=2 train.checkpoint.every.steps=1 run.dir=";
   const Ended own = shell(RETORT_BINARY_DIR "/bin/retort " + training + "own device.count=2 -q");

@@ -1,4 +1,4 @@
-// Sweeps by the real programs: run, killed, resumed, and compared with one that nobody disturbed.
+// End-to-end tests of sweeps: run, killed and resumed, and compared with an undisturbed one.
 
 #include <sys/wait.h>
 
@@ -42,7 +42,7 @@ class Sweep : public testing::Test {
   Ended sweep(const std::string& dir, const std::string& more = "") const {
     return run_shell(command(dir, more), folder_.path());
   }
-  /// The results without what may differ from one time to the next.
+  /// The results without values that differ from run to run.
   json results(const std::string& dir, const std::string& command = "") const {
     json all = command.empty() ? json::parse(file_text(folder_ / (dir + "/results.json")))
                                : json::parse(retort(command, folder_.path()).out)["result"];
@@ -50,8 +50,8 @@ class Sweep : public testing::Test {
     for (json& trial : all["trials"]) {
       trial.erase("seconds");
       trial.erase("attempts");
-      trial.erase("overrides");      // that hold its folder
-      trial.erase("planned_bytes");  // those of a resumed run are of what was left to do
+      trial.erase("overrides");      // which contain its folder
+      trial.erase("planned_bytes");  // planned only for the remaining work after a resume
       for (auto metric = trial["metrics"].begin(); metric != trial["metrics"].end();)
         metric = metric.key().starts_with("memory/") ? trial["metrics"].erase(metric)
                                                      : std::next(metric);
@@ -68,7 +68,7 @@ class Sweep : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Sweep, SlotsChangeNoBit) {
+TEST_F(Sweep, SlotsDoNotChangeResults) {
   const Ended one = sweep("one");
   ASSERT_EQ(one.exit, 0) << one.err;
   EXPECT_THAT(one.out, HasSubstr("best: trial "));
@@ -87,13 +87,13 @@ TEST_F(Sweep, SlotsChangeNoBit) {
   }
 }
 
-TEST_F(Sweep, TrialsThatDoNotFitTogetherAreRefused) {
+TEST_F(Sweep, TrialsThatDoNotFitTogetherAreRejected) {
   std::ifstream meminfo("/proc/meminfo");
   std::string word;
   std::int64_t kibibytes = 0;
   meminfo >> word >> kibibytes;
   const std::int64_t slots =
-      (kibibytes >> 10) / 100;  // a trial needs more than that, for its processes alone
+      (kibibytes >> 10) / 100;  // the processes of a trial alone need more than that
   if (slots > 1024) GTEST_SKIP() << "so many trials at a time cannot be asked for";
   const std::string trials =
       "classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 'seed=range(0," +
@@ -107,10 +107,10 @@ TEST_F(Sweep, TrialsThatDoNotFitTogetherAreRefused) {
                     " trials at a time may need [0-9.]+ GiB of the .*, [0-9.]+ [MG]iB: the plans "
                     "of trials 0, 1, 2, 3 and [0-9]+ more together"));
   EXPECT_THAT(refused.err, ContainsRegex("help: --slots [0-9]+ fits; use smaller batches"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "s")) << "nothing has begun";
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "s")) << "nothing was started";
 }
 
-TEST_F(Sweep, AutoTakesAsManySlotsAsFit) {
+TEST_F(Sweep, AutoUsesAsManySlotsAsFit) {
   const Ended listed = sweep("s", "--slots auto --dry-run");
   EXPECT_EQ(listed.exit, 0) << listed.err;
   EXPECT_THAT(listed.err, ContainsRegex("--slots auto: [0-9]+ trials? at a time"));
@@ -123,20 +123,20 @@ TEST_F(Sweep, AutoTakesAsManySlotsAsFit) {
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
 }
 
-TEST_F(Sweep, OneSlotPlansNothing) {
+TEST_F(Sweep, OneSlotNeedsNoPlans) {
   EXPECT_THAT(sweep("s", "train.epochs=1 --slots 1").err, testing::Not(HasSubstr("at a time")));
 }
 
-/// Each answer of a sampler that thinks of three trials, by its ask, and then has enough.
+/// The answers of a sampler that proposes three trials and then stops.
 constexpr const char* kThreeTrials =
     "{\"ask\": 0, \"settings\": {\"seed\": 10}}\n{\"ask\": 1, \"settings\": {\"seed\": 11}}\n"
     "{\"ask\": 2, \"settings\": {\"seed\": 12}}\n{\"stop\": true}\n";
 
-/// A recipe of which a trial takes a moment.
+/// A recipe whose trials take a moment.
 constexpr const char* kDataAlone =
     "schema: 1\ndevice: cpu\ndata: {kind: data.image_folder, root: photos}\n";
 
-TEST_F(Sweep, SamplerHearsOfEveryTrialWhereverItsSweepWasKilled) {
+TEST_F(Sweep, SamplerGetsEveryResultAfterAKillAtAnyPoint) {
   folder_.write("answers", kThreeTrials);
   folder_.write("data.yaml", kDataAlone);
   const std::string retort = RETORT_BINARY_DIR "/bin/retort sweep ask-tell ";
@@ -146,7 +146,7 @@ TEST_F(Sweep, SamplerHearsOfEveryTrialWhereverItsSweepWasKilled) {
     const Ended first = run_shell("RETORT_FAULT=retort/any:" + std::to_string(count) + " " +
                                       retort + "data.yaml sweep.dir=s --retries 3 <answers",
                                   folder_.path());
-    if (first.exit == 0) break;  // there are not so many
+    if (first.exit == 0) break;  // the command has fewer points than that
     if (!std::filesystem::exists(folder_ / "s/sweep.jsonl")) continue;
     ++killed;
     const Ended ended = run_shell(retort + "resume s <answers", folder_.path());
@@ -162,7 +162,7 @@ TEST_F(Sweep, SamplerHearsOfEveryTrialWhereverItsSweepWasKilled) {
     }
     EXPECT_EQ(told, (std::map<int, int>{{0, 1}, {1, 1}, {2, 1}})) << count << ended.out;
     const json trials = last["results"]["trials"];
-    ASSERT_EQ(trials.size(), 3u) << count << ": none is asked for twice";
+    ASSERT_EQ(trials.size(), 3u) << count << ": no trial is requested twice";
     for (int trial = 0; trial < 3; ++trial)
       EXPECT_EQ(trials[trial]["overrides"], json::array({"seed=" + std::to_string(10 + trial)}))
           << count;
@@ -170,7 +170,7 @@ TEST_F(Sweep, SamplerHearsOfEveryTrialWhereverItsSweepWasKilled) {
   EXPECT_GE(killed, 5);
 }
 
-TEST_F(Sweep, OnlyASamplersSweepIsGoneOnWithByIt) {
+TEST_F(Sweep, AskTellResumesOnlyItsOwnSweeps) {
   folder_.write("data.yaml", kDataAlone);
   ASSERT_EQ(retort("sweep data.yaml seed=1,2 sweep.dir=s", folder_.path()).exit, 0);
   const Ended refused = retort("sweep ask-tell resume s", folder_.path());
@@ -181,7 +181,7 @@ TEST_F(Sweep, OnlyASamplersSweepIsGoneOnWithByIt) {
               HasSubstr("'nowhere' contains no sweep"));
 }
 
-TEST_F(Sweep, KilledAndResumedItEndsWithTheSameTable) {
+TEST_F(Sweep, ResumedSweepGivesTheSameResults) {
   ASSERT_EQ(sweep("whole").exit, 0);
   const std::pair<const char*, const char*> victims[] = {
       {"sweep", "$sweep"},
@@ -208,7 +208,7 @@ TEST_F(Sweep, KilledAndResumedItEndsWithTheSameTable) {
   }
 }
 
-TEST_F(Sweep, FailureIsToldAndCounted) {
+TEST_F(Sweep, FailureIsReportedAndCounted) {
   const Ended failed =
       run_shell(RETORT_BINARY_DIR
                 "/bin/retort sweep classify data.root=photos,nowhere data.image_size=32 "
@@ -220,11 +220,11 @@ TEST_F(Sweep, FailureIsToldAndCounted) {
   EXPECT_THAT(failed.out, testing::ContainsRegex("failed .* nowhere "));
   std::filesystem::create_directory_symlink("photos", folder_ / "nowhere");
   const Ended resumed = retort("sweep resume s --json", (folder_ / "photos"));
-  EXPECT_NE(resumed.exit, 0) << "there is no such sweep";
+  EXPECT_NE(resumed.exit, 0) << "the sweep does not exist there";
   const Ended whole = retort("sweep resume ../s --json", folder_ / "photos");
   EXPECT_EQ(whole.exit, 0) << whole.err;
   EXPECT_EQ(json::parse(whole.out)["result"]["trials"][1]["state"], "finished")
-      << "from another folder too";
+      << "also from another folder";
 }
 
 TEST_F(Sweep, EverySeedIsTestedOnTheSameImages) {
@@ -250,10 +250,10 @@ TEST_F(Sweep, EverySeedIsTestedOnTheSameImages) {
     return names.size();
   };
   EXPECT_EQ(tested("seed=1,2,3"), 1u);
-  EXPECT_GT(tested("seed=1,2,3 data.split.seed=null"), 1u) << "which follows the seed";
+  EXPECT_GT(tested("seed=1,2,3 data.split.seed=null"), 1u) << "null uses the run's seed";
 }
 
-TEST_F(Sweep, MetricThatNoTrialCanHaveIsRefusedBeforeItStarts) {
+TEST_F(Sweep, UnknownMetricIsRejectedBeforeTheSweep) {
   const auto refused = [&](const std::string& more) {
     return retort(
         "sweep classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
@@ -277,7 +277,7 @@ TEST_F(Sweep, MetricThatNoTrialCanHaveIsRefusedBeforeItStarts) {
   EXPECT_EQ(retort("sweep resume s --metric foo", folder_.path()).exit, 64);
 }
 
-TEST_F(Sweep, SamplerOutsideChoosesTheTrials) {
+TEST_F(Sweep, ExternalSamplerChoosesTheTrials) {
   folder_.write(
       "answers",
       "{\"ask\": 0, \"settings\": {\"train.optimizer.learning_rate\": 0.001}}\n"
@@ -302,7 +302,7 @@ TEST_F(Sweep, SamplerOutsideChoosesTheTrials) {
   EXPECT_EQ(lines[2]["best"], "smallest");
   EXPECT_EQ(lines[4]["refused"], 1);
   EXPECT_THAT(lines[4]["errors"][0].get<std::string>(), HasSubstr("'epoch'"));
-  EXPECT_EQ(lines[6]["trial"], 1) << "what was refused is no trial";
+  EXPECT_EQ(lines[6]["trial"], 1) << "rejected settings are not a trial";
   EXPECT_EQ(lines.back()["results"]["trials"].size(), 2u);
   EXPECT_THAT(file_text(folder_ / "s/recipes/1.yaml"), HasSubstr("\nseed: 3\n"));
   const Ended again = retort("sweep resume s", folder_.path());
@@ -310,12 +310,12 @@ TEST_F(Sweep, SamplerOutsideChoosesTheTrials) {
   EXPECT_THAT(again.err, HasSubstr("the sampler can continue with `retort sweep ask-tell resume "));
 }
 
-TEST_F(Sweep, TrialsThatAreWorseStopEarly) {
+TEST_F(Sweep, WorseTrialsStopEarly) {
   const Ended ended = run_shell(
       RETORT_BINARY_DIR
       "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 "
       "threads=1 train.epochs=40 train.optimizer.learning_rate=0.001,1e-9,1e-8 sweep.dir=s "
-      "'sweep.asha={metric: train/epoch_loss, first: 4, factor: 3}'",  // falls with any data
+      "'sweep.asha={metric: train/epoch_loss, first: 4, factor: 3}'",  // decreases with any data
       folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   const json trials = results("s")["trials"];
@@ -323,10 +323,11 @@ TEST_F(Sweep, TrialsThatAreWorseStopEarly) {
   EXPECT_EQ(trials[1]["state"], "stopped");
   EXPECT_EQ(trials[1]["metrics"].size(), 1u);
   EXPECT_EQ(trials[2]["state"], "stopped");
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "s/1/nodes/train/checkpoints")) << "it has saved";
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "s/1/nodes/train/checkpoints"))
+      << "it saved before it stopped";
 }
 
-TEST_F(Sweep, WhatTrialsShareIsComputedOnce) {
+TEST_F(Sweep, SharedStagesAreComputedOnce) {
   const Ended both = run_shell(
       RETORT_BINARY_DIR
       "/bin/retort sweep classify data.root=shapes +data.make='{classes: 2, per_class: 6, "
@@ -347,7 +348,7 @@ TEST_F(Sweep, WhatTrialsShareIsComputedOnce) {
   EXPECT_EQ(weights("s", 0), weights("s", 1));
 }
 
-TEST_F(Sweep, ResumeSaysWhatDiffers) {
+TEST_F(Sweep, ResumeReportsDifferences) {
   ASSERT_EQ(
       run_shell(RETORT_BINARY_DIR "/bin/retort sweep classify data.root=photos data.image_size=32 "
                                   "model.patch_size=8 threads=1 train.epochs=1 "
@@ -369,7 +370,7 @@ TEST_F(Sweep, ResumeSaysWhatDiffers) {
   EXPECT_THAT(other.err, HasSubstr("it was started as `retort sweep classify data.root=photos "));
   EXPECT_THAT(resume(begun + "train.epochs=2 train.warm_start=null,nowhere --slots 512").err,
               HasSubstr("error[E0807]: this is not how the sweep was started"))
-      << "which is seen before any trial is planned";
+      << "reported before any trial is planned";
   const Ended same = resume(begun + "train.epochs=1 train.warm_start=null,nowhere --slots 4 -q");
   EXPECT_EQ(same.exit, 3) << same.err;
   EXPECT_THAT(resume("--slots 512").err,
@@ -396,7 +397,7 @@ TEST_F(Sweep, ResumeSaysWhatDiffers) {
               HasSubstr("s/recipes/1.yaml', the recipe of trial 1, cannot be read"));
 }
 
-TEST_F(Sweep, SecretIsNotWrittenDown) {
+TEST_F(Sweep, SecretIsNotWritten) {
   const Ended refused = sweep("s", "+vars.api_token=geheim '++train.warm_start=${vars.api_token}'");
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err,

@@ -1,5 +1,5 @@
-// Systems that give little: few open files, no processes, a small stack, no folder for temporary
-// files, no /proc. The real programs work, or say what is missing.
+// End-to-end tests of restricted systems: few open files, no processes, a small stack, no temporary
+// folder, no /proc. The programs work, or report what is missing.
 
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-/// What starts the tests may leave files open, which would count.
+/// Closes files that the test runner may have left open, which would count.
 constexpr const char* kAlone = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ";
 
 using testing::HasSubstr;
@@ -27,8 +27,8 @@ class SystemLimits : public testing::Test {
               0);
     folder_.keep();
   }
-  /// Each verb after the shell's `limit`, in a shell that `around` starts; the verbs that ended
-  /// well.
+  /// Runs each verb after the shell command `limit`, in a shell started by `around`; returns the
+  /// number of verbs that succeeded.
   int ended_well(const std::string& limit, const std::string& around = "bash -c") const {
     const std::string options =
         " data.root=photos data.image_size=24 batch_size=4 epochs=1 threads=1 -q ";
@@ -57,29 +57,29 @@ class SystemLimits : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(SystemLimits, FewOpenFiles) {
+TEST_F(SystemLimits, FewOpenFilesAreHandled) {
   for (const int limit : {4, 6, 8, 11, 14, 18}) ended_well("ulimit -n " + std::to_string(limit));
 }
 
-TEST_F(SystemLimits, SmallStack) { ended_well("ulimit -s 64"); }
+TEST_F(SystemLimits, SmallStackIsHandled) { ended_well("ulimit -s 64"); }
 
-TEST_F(SystemLimits, FolderForTemporaryFilesThatIsMissingOrNotWritableIsNotNeeded) {
+TEST_F(SystemLimits, TemporaryFolderIsNotNeeded) {
   EXPECT_EQ(ended_well("export TMPDIR=/nonexistent"), 7);
   EXPECT_EQ(ended_well("export TMPDIR=/proc/1"), 7);
 }
 
-TEST_F(SystemLimits, NoProc) {
+TEST_F(SystemLimits, MissingProcIsHandled) {
   const std::string hidden = "mount -t tmpfs none /proc";
   if (run_shell("unshare -rm sh -c '" + hidden + "'", folder_.path()).exit != 0)
     GTEST_SKIP() << "nothing may be mounted here";
   ended_well(hidden, "unshare -rm bash -c");
 }
 
-TEST_F(SystemLimits, NoProcesses) {
+TEST_F(SystemLimits, ProcessLimitIsHandled) {
   if (geteuid() != 0 || run_shell("command -v setpriv", folder_.path()).exit != 0)
     GTEST_SKIP() << "the number of processes limits other users alone, and only root becomes one";
   std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
-  // Another user who may read LibTorch wherever it lies.
+  // Another user who can read LibTorch, wherever it is.
   const std::string other =
       "setpriv --reuid=54321 --regid=54321 --clear-groups --inh-caps=+dac_override "
       "--ambient-caps=+dac_override bash -c";

@@ -1,5 +1,5 @@
-// Event files of TensorBoard, through the real programs. tensorboard_reader_test.py reads such
-// files with TensorBoard itself.
+// End-to-end tests of TensorBoard event files. tensorboard_reader_test.py reads such files with
+// TensorBoard itself.
 
 #include <algorithm>
 #include <filesystem>
@@ -40,7 +40,7 @@ class TensorBoard : public testing::Test {
     ASSERT_EQ(counted.exit, 0) << counted.err;
     folder_.keep();
   }
-  /// A training of four steps, saved at every step.
+  /// Trains for four steps and saves after each.
   Ended train(const std::string& name, const std::string& variables = "",
               const std::string& more = "run.tensorboard=true train.log_gradients_every=1") const {
     return run_shell(
@@ -51,7 +51,7 @@ class TensorBoard : public testing::Test {
             name + ' ' + more,
         folder_.path());
   }
-  /// The histograms of a run, without their times.
+  /// The histograms of a run, without times.
   std::vector<json> histograms(const std::string& run) const {
     std::vector<json> all;
     std::istringstream lines(file_text(folder_ / (run + "/histograms.jsonl")));
@@ -77,7 +77,7 @@ class TensorBoard : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(TensorBoard, CountingGradientsChangesNoBit) {
+TEST_F(TensorBoard, LoggingGradientsDoesNotChangeWeights) {
   EXPECT_EQ(latest_weights(folder_ / "counted"), latest_weights(folder_ / "plain"));
   EXPECT_FALSE(fs::exists(folder_ / "plain/histograms.jsonl"));
   const auto all = histograms("counted");
@@ -107,7 +107,7 @@ TEST_F(TensorBoard, RunHasTextImagesHistogramsAndOptions) {
         EXPECT_THAT(file_text(entry.path()), Not(HasSubstr("hunter2"))) << entry.path();
 }
 
-TEST_F(TensorBoard, AKilledRunThatIsResumedHasNoHistogramTwice) {
+TEST_F(TensorBoard, ResumedRunHasNoDuplicateHistograms) {
   ASSERT_NE(train("killed", "RETORT_FAULT=retort-worker/step:3:kill",
                   "run.tensorboard=true "
                   "train.log_gradients_every=1 memory.max_retries=0")
@@ -119,7 +119,7 @@ TEST_F(TensorBoard, AKilledRunThatIsResumedHasNoHistogramTwice) {
   EXPECT_EQ(histograms("killed"), histograms("counted"));
 }
 
-TEST_F(TensorBoard, RanksCountTheSumOfTheirGradients) {
+TEST_F(TensorBoard, RanksLogTheSumOfTheirGradients) {
   const Ended ended = train("ranks", "",
                             "run.tensorboard=true train.log_gradients_every=1 device=cpu "
                             "device.count=2");
@@ -137,7 +137,7 @@ TEST_F(TensorBoard, RanksCountTheSumOfTheirGradients) {
   }
 }
 
-TEST_F(TensorBoard, SweepHasAnExperimentAndASessionForEachTrial) {
+TEST_F(TensorBoard, SweepHasAnExperimentAndASessionPerTrial) {
   const std::string command = std::string(RETORT_BINARY_DIR) +
                               "/bin/retort sweep classify data.root=photos data.image_size=24 "
                               "model.patch_size=8 epochs=1 batch_size=8 threads=1 seed=1,2 "

@@ -1,4 +1,4 @@
-// `retort watch` beside the real programs.
+// End-to-end tests of `retort watch`.
 
 #include <filesystem>
 
@@ -36,7 +36,7 @@ class Watch : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Watch, FollowsASweepFromElsewhereUntilItIsOver) {
+TEST_F(Watch, FollowsTheSweepOfAnotherProcessUntilItEnds) {
   const Ended both = shell(classify("sweep") +
                            "seed=1,2 train.epochs=3 sweep.dir=s >/dev/null 2>&1 & sweep=$!\n"
                            "until [ -e s/sweep.jsonl ]; do sleep 0.05; done; " +
@@ -53,7 +53,7 @@ TEST_F(Watch, FollowsASweepFromElsewhereUntilItIsOver) {
               AllOf(HasSubstr("trial  state     metric  "), HasSubstr("2 trials: 2 finished\n")));
 }
 
-TEST_F(Watch, IsATableThatIsDrawnOverOnATerminal) {
+TEST_F(Watch, RedrawsItsTableOnATerminal) {
   if (shell("command -v script").exit != 0)
     GTEST_SKIP() << "there is no script(1), which makes terminals";
   const Ended swept = shell("TERM=xterm script -qec \"" + classify("sweep") +
@@ -67,7 +67,7 @@ TEST_F(Watch, IsATableThatIsDrawnOverOnATerminal) {
   EXPECT_THAT(watched.out, testing::StartsWith("finished  evaluate  "));
 }
 
-TEST_F(Watch, FolderOfNothingIsRefused) {
+TEST_F(Watch, FolderWithoutRunsIsRejected) {
   const Ended refused = retort("watch photos", folder_.path());
   EXPECT_EQ(refused.exit, 66);
   EXPECT_EQ(refused.err,
@@ -75,7 +75,7 @@ TEST_F(Watch, FolderOfNothingIsRefused) {
             "  help: name the folder that `retort run` or `retort sweep` printed\n");
 }
 
-TEST_F(Watch, CtrlCEndsItAlone) {
+TEST_F(Watch, SignalStopsOnlyTheWatcher) {
   const Ended stopped =
       shell(classify("sweep") +
             "seed=1,2 train.epochs=2 sweep.dir=s >/dev/null 2>&1 & sweep=$!\n"
@@ -83,7 +83,7 @@ TEST_F(Watch, CtrlCEndsItAlone) {
             kProgram +
             " watch s & watch=$!; sleep 0.5; kill -TERM $watch; wait $watch; watched=$?\n"
             "wait $sweep && exit $watched");
-  EXPECT_EQ(stopped.exit, 143) << "and the sweep has finished";
+  EXPECT_EQ(stopped.exit, 143) << "the watcher stopped and the sweep finished";
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// Every flag and word of every verb that takes a text, with values that mean nothing to it: none
-// ends as an error of Retort's own or by a signal, none hangs, and what is said names the flag or
-// the value.
+// End-to-end tests of invalid values for every flag and argument that accepts text: no command ends
+// with an internal error or a signal, none hangs, and the message names the flag or the value.
 
 #include <sys/stat.h>
 
@@ -17,8 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Names of nothing, of the wrong kind of file, of what cannot be read, and texts that are no
-/// names.
+/// Names of missing, unsuitable or unreadable files, and text that is not a name.
 const std::vector<std::string> kAll = {"",
                                        " ",
                                        "nope",
@@ -45,22 +43,22 @@ const std::vector<std::string> kAll = {"",
                                        std::string(300, 'a'),
                                        std::string(5000, 'a')};
 
-/// For what starts a worker, which takes a second.
+/// For commands that start a worker, which takes a second.
 const std::vector<std::string> kFew = {
     "", "nope", "folder", "text.txt/x", "a\x1b[31mb", "pipe", std::string(5000, 'a')};
 
-/// For what is written by a worker: where nothing can be.
+/// For outputs that a worker writes: places where no file can be.
 const std::vector<std::string> kUnwritable = {"", "text.txt/x", "pipe", std::string(5000, 'a')};
 
-/// For what starts a worker whatever the value is.
+/// For commands that start a worker with any value.
 const std::vector<std::string> kOnce = {"", "folder", "a\x1b[31mb"};
 
-/// For what reads a run first.
+/// For commands that first read a run.
 const std::vector<std::string> kSome = {
     "",     " ",  "nope",       "folder",  "text.txt/x",         "/proc/self/mem",
     "pipe", "-1", "a\x1b[31mb", "caf\xe8", std::string(300, 'a')};
 
-/// As a shell reads it.
+/// Quotes a word for a shell.
 std::string in_shell(const std::string& word) {
   std::string quoted = "'";
   for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
@@ -92,7 +90,8 @@ class WrongFlags : public testing::Test {
 
   void make_run() { ASSERT_EQ(retort("run r.yaml run.dir=done -q", folder_.path()).exit, 0); }
 
-  /// What `retort` says to `command` with each of the values for its {}; one shell starts them all.
+  /// Runs `command` with each of the values in place of {}, all in one shell, and returns the
+  /// results.
   std::vector<Ended> ended_with(const std::string& command,
                                 const std::vector<std::string>& values) {
     const std::size_t place = command.find("{}");
@@ -116,7 +115,7 @@ class WrongFlags : public testing::Test {
     return all;
   }
 
-  /// `command` with each of the values for its {}.
+  /// Checks `command` with each of the values in place of {}.
   void expect_refused_well(const std::string& command, const std::vector<std::string>& values) {
     const std::size_t place = command.find("{}");
     const std::size_t flag = command.rfind("--", place);
@@ -140,13 +139,13 @@ class WrongFlags : public testing::Test {
       EXPECT_TRUE(ended.err.find(plain(value)) != std::string::npos ||
                   (!before.empty() && ended.err.find(before.substr(2)) != std::string::npos) ||
                   (value.empty() && ended.err.find("empty") != std::string::npos) ||
-                  ended.err.find("no recipe given") != std::string::npos)  // an override is none
+                  ended.err.find("no recipe given") != std::string::npos)  // an empty override
           << line << '\n'
           << said;
     }
   }
 
-  /// What a value begins with and is shown as it is.
+  /// The start of a value, as far as it is printed unchanged.
   static std::string plain(const std::string& value) {
     constexpr std::size_t kShown = 4;
     const auto end =
@@ -157,7 +156,7 @@ class WrongFlags : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(WrongFlags, OfVerbsThatReadRecipes) {
+TEST_F(WrongFlags, AreReportedByVerbsThatReadRecipes) {
   for (const char* command : {"validate {}",
                               "validate r.yaml --config-dir {}",
                               "validate r.yaml --config-path {}",
@@ -193,7 +192,7 @@ TEST_F(WrongFlags, OfVerbsThatReadRecipes) {
     expect_refused_well(command, kAll);
 }
 
-TEST_F(WrongFlags, OfSweeps) {
+TEST_F(WrongFlags, AreReportedBySweeps) {
   for (const char* command :
        {"sweep {} --dry-run", "sweep r.yaml seed=1,2 --launcher {} --dry-run",
         "sweep r.yaml seed=1,2 --slots {} --dry-run",
@@ -204,7 +203,7 @@ TEST_F(WrongFlags, OfSweeps) {
   expect_refused_well("sweep r.yaml seed=1,2 --metric {} --dry-run", kFew);
 }
 
-TEST_F(WrongFlags, OfDataAndDevices) {
+TEST_F(WrongFlags, AreReportedByDataAndDeviceVerbs) {
   for (const char* command :
        {"data {} x", "data fetch {}", "data check {}", "data make {} --out made",
         "devices --need {}", "doctor {}", "data make image_folder --out made --classes {}",
@@ -216,7 +215,7 @@ TEST_F(WrongFlags, OfDataAndDevices) {
                       kUnwritable);
 }
 
-TEST_F(WrongFlags, OfVerbsThatReadRuns) {
+TEST_F(WrongFlags, AreReportedByVerbsThatReadRuns) {
   make_run();
   for (const char* command : {"runs {} done",
                               "runs ls {}",
@@ -256,7 +255,7 @@ TEST_F(WrongFlags, OfVerbsThatReadRuns) {
     expect_refused_well(command, kSome);
 }
 
-TEST_F(WrongFlags, OfVerbsThatAskAWorker) {
+TEST_F(WrongFlags, AreReportedByVerbsThatStartAWorker) {
   make_run();
   for (const char* command :
        {"plan r.yaml --budget {}", "plan r.yaml --gpu {}", "plan r.yaml --only {}",

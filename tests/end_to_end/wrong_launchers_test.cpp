@@ -1,5 +1,5 @@
-// Every option of every launcher with wrong values, through a sweep that is handed over: none ends
-// as an error of Retort's own, and each that is refused names its place.
+// End-to-end tests of invalid values for every launcher option in a sweep: none causes an internal
+// error, and each rejected value is reported with its location.
 
 #include <algorithm>
 
@@ -15,8 +15,8 @@ using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::ordered_json;
 
-/// Texts that name nothing or mean something to a shell, numbers out of any range, and values of
-/// every other type.
+/// Text that names nothing or is special in a shell, numbers out of range, and values of every
+/// other type.
 const Json kWrongSettings = {"",
                              " ",
                              "nope/",
@@ -64,7 +64,7 @@ class WrongLaunchers : public testing::TestWithParam<std::string> {
       std::filesystem::permissions(folder_ / "bin" / command, std::filesystem::perms::owner_all);
     }
   }
-  /// What makes a launcher without anything wrong in it.
+  /// The settings of a valid launcher.
   static Json launcher() {
     Json settings = {{"kind", GetParam()}, {"memory", "1GiB"}, {"gpus", 0}};
     if (GetParam() == "kubernetes") settings.update({{"image", "a/b:1"}, {"claim", "lab"}});
@@ -74,7 +74,7 @@ class WrongLaunchers : public testing::TestWithParam<std::string> {
   const TemporaryFolder folder_;
 };
 
-TEST_P(WrongLaunchers, NoOptionEndsAsAnErrorOfOurOwn) {
+TEST_P(WrongLaunchers, OptionsDoNotCauseInternalErrors) {
   const Json schema = Json::parse(
       file_text(RETORT_SOURCE_DIR "/schemas/sweep/launcher/" + GetParam() + ".schema.json"));
   std::vector<std::pair<std::string, Json>> tried;
@@ -105,7 +105,7 @@ TEST_P(WrongLaunchers, NoOptionEndsAsAnErrorOfOurOwn) {
     EXPECT_THAT(err, Not(HasSubstr("please report"))) << what;
     EXPECT_THAT(out + err, Not(HasSubstr("swordfish"))) << what;
     EXPECT_EQ(std::ranges::count(out + err, '\x1b'), 0) << what;
-    if (exit == 69)  // handed over, and refused there
+    if (exit == 69)  // submitted, and rejected there
       EXPECT_THAT(err, testing::AnyOf(HasSubstr("sweep.launcher"), HasSubstr("not today"))) << what;
     if (exit != 78) continue;
     ++refused;

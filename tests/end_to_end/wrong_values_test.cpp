@@ -1,6 +1,6 @@
-// Every string option of every schema with a wrong value: none ends as an error of Retort's own,
-// and each names its place. The values that text does not tell apart are tried in one process, a
-// stage for each.
+// End-to-end tests of invalid values for every string option of every schema: none causes an
+// internal error, and each is reported with its location. Values are tried together in one recipe,
+// with one stage each.
 
 #include <sys/stat.h>
 
@@ -23,14 +23,13 @@ using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::ordered_json;
 
-/// A stage with an option that is wrong.
+/// A stage with an invalid option.
 struct Wrong {
   std::string stage;  ///< its name in the recipe
-  std::string text;   ///< the stage, as YAML in one line
+  std::string text;   ///< the stage, as one line of YAML
 };
 
-/// Texts that are no name of anything: of nothing, of what cannot be read as a file, of another
-/// kind.
+/// Text that names nothing: missing, unreadable or unsuitable files, and others.
 const std::vector<std::string> kWrong = {"",
                                          " ",
                                          "nope",
@@ -58,7 +57,7 @@ const std::vector<std::string> kWrong = {"",
                                          std::string(300, 'a'),
                                          std::string(5000, 'a')};
 
-/// What stands beside the stages that are tried, and what their kinds cannot do without.
+/// The stages around the tested ones, and the options that their kinds require.
 struct Surroundings {
   std::string others;
   Json needs = Json::object();
@@ -165,14 +164,14 @@ Surroundings surroundings_of(const std::string& kind) {
   return {};
 }
 
-/// An option that takes a text, by its JSON pointer, with what has to be set for it: the kind of
-/// the mapping around it.
+/// A JSON pointer to an option that accepts text, and the settings that it depends on: the kind of
+/// the mapping that contains it.
 struct TextOption {
   std::string pointer;
   Json around = Json::object();
 };
 
-/// Those of a schema as `retort schema` prints it.
+/// Collects the text options of a schema printed by `retort schema`.
 class TextOptions {
  public:
   explicit TextOptions(const Json& document) : document_(document) {
@@ -211,7 +210,7 @@ class TextOptions {
       see(*items, pointer + "/0", around);
   }
 
-  /// The kind for which "then" holds.
+  /// The kind for which "then" applies.
   static std::string chosen(const Json& part) {
     const Json::json_pointer kind("/if/properties/kind/const");
     return part.contains("then") && part.contains(kind) ? part.at(kind).get<std::string>() : "";
@@ -240,7 +239,7 @@ class WrongValues : public testing::Test {
     folder_.keep();
   }
 
-  /// The diagnostics of `verb` on a recipe of these stages, as JSON.
+  /// The diagnostics of `verb` on a recipe with these stages, as JSON.
   Json told(const std::string& verb, const std::string& stages) {
     folder_.write("r.yaml", "schema: 1\nthreads: 1\n" + stages);
     const Ended ended = run_shell(
@@ -291,9 +290,9 @@ class WrongValuesOfKinds : public WrongValues, public testing::WithParamInterfac
   static const std::string& kind() { return GetParam(); }
 };
 
-/// What validate refuses is left out of the recipe that a worker gets, until all that is left is
-/// for the worker.
-TEST_P(WrongValuesOfKinds, NoStringOptionEndsAsAnErrorOfOurOwn) {
+/// Stages that validate or plan rejects are removed and the rest is checked again, until no errors
+/// are left.
+TEST_P(WrongValuesOfKinds, StringOptionsDoNotCauseInternalErrors) {
   const Surroundings around = surroundings_of(kind());
   std::vector<Wrong> stages = wrong_stages(around.needs);
   const std::size_t all = stages.size();
@@ -317,12 +316,12 @@ TEST_P(WrongValuesOfKinds, NoStringOptionEndsAsAnErrorOfOurOwn) {
       }
     }
   }
-  // Words that mean something to one option or another: a part of a name, a text for a person, a
-  // pattern of nothing.
+  // The remaining values are valid for some option: a part of a name, a text to print, a pattern
+  // that matches nothing.
   EXPECT_LE(stages.size(), all / 2) << stages.front().text;
 }
 
-/// Of every schema in the folder of a family.
+/// The kinds of all schemas.
 std::vector<std::string> all_kinds() {
   std::vector<std::string> kinds;
   for (const std::string family : {"data", "evaluate", "memory", "model", "train"}) {
@@ -344,7 +343,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, WrongValuesOfKinds, testing::ValuesIn(all_kinds(
                            return name;
                          });
 
-TEST_F(WrongValues, WhatOnlyTheNetworkTellsIsSaidByPlanAllOfItAtOnce) {
+TEST_F(WrongValues, PlanReportsAllErrorsThatNeedTheNetwork) {
   const Json errors = told(
       "plan",
       "data: {kind: data.image_folder, root: photos, image_size: 32}\n"
@@ -362,7 +361,7 @@ TEST_F(WrongValues, WhatOnlyTheNetworkTellsIsSaidByPlanAllOfItAtOnce) {
       << errors.dump(2);
 }
 
-TEST_F(WrongValues, MissingWeightsAreTheUsersMatterWhereResultsAreReused) {
+TEST_F(WrongValues, MissingWeightsAreAUserErrorWithReuse) {
   const Json errors =
       told("plan --reuse",
            "model: {kind: model.clip, weights: weights/clip-vit-base-patch32.safetensors}\n");

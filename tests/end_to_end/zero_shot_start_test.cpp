@@ -1,4 +1,4 @@
-// Heads that start from captions, and averages of weights, by the real programs.
+// End-to-end tests of heads initialized from captions, and of averaged weights.
 
 #include <filesystem>
 #include <fstream>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
-/// A small CLIP, trained for a moment and exported to the folder weights.
+/// A small CLIP, trained briefly and exported to the folder `weights`.
 class FromCaptions : public testing::Test {
  protected:
   void SetUp() override {
@@ -33,7 +33,7 @@ class FromCaptions : public testing::Test {
     done("export clip --out weights -q");
     folder_.keep();
   }
-  /// A fine-tuning on the same parts of the images.
+  /// Fine-tunes on the same split.
   Ended tune(const std::string& name, const std::string& more,
              const std::string& fault = "") const {
     return run_shell(
@@ -61,7 +61,7 @@ class FromCaptions : public testing::Test {
     if (!best.empty()) best.pop_back();
     return file_text(checkpoints / best / "model.safetensors");
   }
-  /// The name and the prediction of each tested image.
+  /// The name and prediction of each test image.
   std::vector<std::string> predictions(const std::string& run) const {
     std::ifstream file(folder_ / (run + "/nodes/evaluate/predictions.csv"));
     std::vector<std::string> lines;
@@ -79,7 +79,7 @@ class FromCaptions : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(FromCaptions, UntrainedModelPredictsAsZeroShot) {
+TEST_F(FromCaptions, UntrainedModelPredictsLikeZeroShot) {
   const Ended ended = retort("evaluate clip run.dir=zero_shot ", folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   const Ended tuned = tune("untrained", "train=none ");
@@ -89,7 +89,7 @@ TEST_F(FromCaptions, UntrainedModelPredictsAsZeroShot) {
   EXPECT_EQ(accuracy("untrained"), accuracy("zero_shot"));
 }
 
-TEST_F(FromCaptions, KilledAndResumedTrainingEndsWithTheSameAverage) {
+TEST_F(FromCaptions, ResumedTrainingGivesTheSameAverage) {
   const std::string more = std::string(kShort) + "epochs=4 train.average_best=2 ";
   ASSERT_EQ(tune("whole", more).exit, 0);
   ASSERT_NE(
@@ -102,7 +102,7 @@ TEST_F(FromCaptions, KilledAndResumedTrainingEndsWithTheSameAverage) {
             parsed("whole/nodes/evaluate/metrics.json"));
 }
 
-TEST_F(FromCaptions, WiseFtIsChosenByValidationAndUsedLikeAnyRun) {
+TEST_F(FromCaptions, WiseFtIsChosenByValidationAndUsableLikeARun) {
   ASSERT_EQ(tune("tuned", std::string(kShort) + "train.keep=last").exit, 0);
   const std::string wise = "train=wise_ft 'train.runs=[tuned]' ";
   const Ended ended = tune("wise", wise);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Configures the fuzzers, which are built seldom: each must be a target, and what it is made of must be there.
+# Configures the fuzzers, which are rarely built: each must be a target, and its sources must exist.
 #
 #   configure_test.sh ROOT
 set -euo pipefail

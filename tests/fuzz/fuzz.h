@@ -10,14 +10,14 @@
 
 #include "runner/shared/value/value.h"
 
-/// What libFuzzer calls with every input.
+/// The function that libFuzzer calls with every input.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
 
 inline std::string text_of(const std::uint8_t* bytes, std::size_t size) {
   return std::string(reinterpret_cast<const char*>(bytes), size);
 }
 
-/// As same_data(), and a NaN is the same as another.
+/// Like same_data(), but NaNs are equal.
 inline bool same(const runner::Value& a, const runner::Value& b) {
   const auto* number = std::get_if<double>(&a.data);
   const auto* other = std::get_if<double>(&b.data);
@@ -31,7 +31,7 @@ inline bool same(const runner::Value& a, const runner::Value& b) {
                             });
 }
 
-/// Ends the program, which libFuzzer takes for a crash, unless `holds`.
+/// Aborts unless `holds`; libFuzzer counts that as a crash.
 inline void require(bool holds, const char* what, const std::string& seen) {
   if (holds) return;
   std::fprintf(stderr, "%s: %s\n", what, seen.c_str());

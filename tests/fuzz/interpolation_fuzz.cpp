@@ -1,4 +1,4 @@
-// Interpolations: the input is a YAML document that may hold them.
+// Interpolations: the input is a YAML document that may contain them.
 
 #include "runner/parent/config/interpolation.h"
 #include "runner/parent/config/yaml_reader.h"

@@ -1,4 +1,4 @@
-// MAT-files: the input as one, and as the variables of one, plain and compressed.
+// MAT-files: the input as a file, and as the variables of a file, plain and compressed.
 
 #include <zlib.h>
 

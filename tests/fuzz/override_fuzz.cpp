@@ -1,4 +1,4 @@
-// The override parser; what it reads is written and read again.
+// The override parser; what is parsed is written and parsed again.
 
 #include "runner/parent/config/override.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,5 +1,5 @@
-// Pickles as torch.save makes them, and the tensors found in them. The input is a pickle; of a text
-// seed, which cannot hold all bytes, \xHH is one.
+// Pickles written by torch.save, and the tensors in them. The input is a pickle; in a text seed,
+// which cannot hold all bytes, \xHH stands for a byte.
 
 #include <stdexcept>
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the fuzzers and runs each for some seconds; what made one fail is kept in build-fuzz/found/.
+# Builds the fuzzers and runs each for some seconds; inputs that make one fail are saved in build-fuzz/found/.
 #   tests/fuzz/run.sh SECONDS [NAME...]
-# Up to a minute is a smoke test, the same inputs every time; longer runs continue from what earlier ones found.
+# Up to a minute is a smoke test with the same inputs every time; longer runs continue from the findings of earlier
+# ones.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds="${1:?usage: tests/fuzz/run.sh SECONDS [NAME...]}"

@@ -1,5 +1,5 @@
-// Headers of safetensors files, the data's length before them; what is read is written and read
-// again.
+// Headers of safetensors files, preceded by the size of the data; what is parsed is written and
+// parsed again.
 
 #include <stdexcept>
 

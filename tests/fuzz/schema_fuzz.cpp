@@ -1,4 +1,4 @@
-// Validating, filling in defaults and compiling: the input is a recipe.
+// Validation, defaults and compilation: the input is a recipe.
 
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/compile/compile.h"

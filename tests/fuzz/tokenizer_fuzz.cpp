@@ -1,5 +1,5 @@
-// A vocabulary's list of merges, its numbers, and texts under a vocabulary: the input as each of
-// them.
+// A vocabulary's list of merges, its token IDs, and texts for a vocabulary: the input is used as
+// each of them.
 
 #include <stdexcept>
 

@@ -1,4 +1,4 @@
-// WebP files: whatever they hold, the reader throws or gives as many pixels as the header says.
+// WebP files: for any content, the reader throws or returns as many pixels as the header declares.
 
 #include "stages/data/image.h"
 #include "tests/fuzz/fuzz.h"
@@ -7,7 +7,7 @@ using namespace stages;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   const Bytes file(bytes, size);
-  constexpr int kMostPixels = 1 << 20;  // more of them take time alone
+  constexpr int kMostPixels = 1 << 20;  // more would only take time
   try {
     const ImageHeader header = read_webp_header(file);
     if (header.width > kMostPixels / header.height) return 0;

@@ -1,4 +1,4 @@
-// The YAML reader; what it reads is written and read again.
+// The YAML reader; what is parsed is written and parsed again.
 
 #include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/config/yaml_writer.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records with which probability timm's networks skip their blocks, for tests/recorded.
+"""Records the probabilities with which timm's networks skip their blocks, for tests/recorded.
 
     ~/.cache/retort/bench-python-2.11.0/bin/python tests/golden/drop_path.py tests/recorded
 

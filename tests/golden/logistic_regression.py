@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what scikit-learn's LogisticRegression fits, for tests/recorded.
+"""Records the solutions of scikit-learn's LogisticRegression, for tests/recorded.
 
     python tests/golden/logistic_regression.py tests/recorded      with scikit-learn, for example 1.9
 """
@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 
 def objective(features, labels, weight, bias, strength):
-    """The objective that scikit-learn minimises, divided by the number of samples, and its gradient."""
+    """The objective that scikit-learn minimizes, divided by the number of samples, and its gradient."""
     rows = len(labels)
     logits = features @ weight.T + bias
     logits -= logits.max(1, keepdims=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what peft computes with DoRA, PiSSA and rank-stabilized LoRA, for tests/recorded.
+"""Records the results of peft with DoRA, PiSSA and rank-stabilized LoRA, for tests/recorded.
 
     ~/.cache/retort/bench-python-2.11.0/bin/python tests/golden/lora_variants.py tests/recorded
 
@@ -37,7 +37,7 @@ def record(folder, name, shape, x_shape, config, steps=None):
     torch.manual_seed(len(name))
     layer = layer_of(shape, steps or {})
     weight, bias = layer.weight.detach().double(), layer.bias.detach().double()
-    # PiSSA is computed in float32: the layer is rounded to it.
+    # PiSSA is computed in float32, so the layer is rounded to it.
     model = peft.get_peft_model(Net(layer), peft.LoraConfig(target_modules=["layer"], lora_dropout=0.0, **config))
     model = model.double()
     adapted = model.base_model.model.layer

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the losses and metrics of several labels per sample that other libraries compute.
+"""Records the losses and metrics of multi-label classification in other libraries.
 
     python3 -m venv env && env/bin/pip install torch==2.11.0 torchvision==0.26.0 timm==1.0.31 scikit-learn==1.9.1
     env/bin/python tests/golden/multi_label.py tests/recorded
 
 multi_label_loss.json     torch's BCEWithLogitsLoss, torchvision's sigmoid_focal_loss and timm's AsymmetricLossMultiLabel, each as
                           the mean over samples and labels, and the gradients of the logits
-multi_label_scores.json   scikit-learn, on scores with ties and a label that no sample has; null is undefined. "threshold" is
-                          the one of precision_recall_curve with the highest F1, the lowest of several
-Either file can be written where only its libraries are installed.
+multi_label_scores.json   scikit-learn, on scores with ties and a label that no sample has; null means undefined. "threshold" is
+                          the one of precision_recall_curve with the highest F1, or the lowest of several
+Each file can be written if only its own libraries are installed.
 """
 
 import json
@@ -33,7 +33,7 @@ def losses():
 
     torch.manual_seed(5)
     start = 3 * torch.randn(6, LABELS, dtype=torch.float64)
-    start[0] = torch.tensor([-40.0, 40.0, -40.0, 40.0])  # probabilities at both ends, right and wrong
+    start[0] = torch.tensor([-40.0, 40.0, -40.0, 40.0])  # extreme probabilities, right and wrong
     target = (torch.rand(6, LABELS, dtype=torch.float64) < 0.4).double()
     target[0] = torch.tensor([0.0, 1.0, 1.0, 0.0])
     pos_weight = torch.tensor([0.5, 1.0, 3.0, 8.0], dtype=torch.float64)

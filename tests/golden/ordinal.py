@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the losses, probabilities and labels of ordered classes that coral-pytorch computes.
+"""Records the losses, probabilities and labels of ordered classes in coral-pytorch.
 
     python3 -m venv env && env/bin/pip install torch==2.11.0 coral-pytorch==1.4.0
     env/bin/python tests/golden/ordinal.py tests/recorded
 
 ordinal_loss.json   coral_loss, with and without importance weights, corn_loss, the gradients of the outputs; P(class > k) and
-                    the labels of both; the biases of a CoralLayer at its start
+                    the labels of both; the initial biases of a CoralLayer
 """
 
 import json
@@ -22,7 +22,7 @@ CLASSES = 5
 
 torch.manual_seed(3)
 outputs = 2 * torch.randn(9, CLASSES - 1, dtype=torch.float64)
-outputs[:4] = outputs[:4].sort(1, descending=True).values  # as CORAL's are with ordered biases
+outputs[:4] = outputs[:4].sort(1, descending=True).values  # like CORAL's with ordered biases
 labels = torch.tensor([0, 4, 1, 2, 0, 3, 4, 1, 0])
 importance = torch.tensor([0.5, 2.0, 1.0, 0.25], dtype=torch.float64)
 levels = levels_from_labelbatch(labels, CLASSES, dtype=torch.float64)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Writes tests/recorded/picture_changes.json: what Pillow makes of pictures by the changes that augmentation draws.
+"""Writes tests/recorded/picture_changes.json: images after the changes of data augmentation, computed with Pillow.
 
     python3 -m venv env && env/bin/pip install pillow==13.0.0 numpy==2.4.6
     env/bin/python tests/golden/picture_changes.py >tests/recorded/picture_changes.json
 
-Each change is what torchvision does to an image of Pillow's with these numbers: hflip and vflip; ColorJitter's
-adjust_brightness, adjust_contrast, adjust_saturation and adjust_hue in the order given; rotate; and one affine without
-rotation, which moves, shears and scales. torchvision itself is not asked: it hands all of these to Pillow, but for the
-hue's addition and the affine's matrix, which are below. "many_colors" is a picture of 1024 x 1024 whose pixel i
-has the colour c = 16 i + i / 65536, of red c % 256, green c / 256 % 256 and blue c / 65536; of it the SHA-256 is
+Each change is what torchvision does to a Pillow image with these parameters: hflip and vflip; ColorJitter's
+adjust_brightness, adjust_contrast, adjust_saturation and adjust_hue in the given order; rotate; and an affine transform
+without rotation, which moves, shears and scales. torchvision itself is not used: it leaves all of these to Pillow, except
+the addition to the hue and the affine matrix, which are implemented below. "many_colors" is an image of 1024 x 1024 whose
+pixel i has the color c = 16 i + i / 65536, with red c % 256, green c / 256 % 256 and blue c / 65536; its SHA-256 is
 recorded.
 """
 

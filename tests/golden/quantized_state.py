@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what bitsandbytes computes: its dynamic maps, block-wise quantization, and optimizers with 8-bit state.
+"""Records results of bitsandbytes: its dynamic maps, block-wise quantization, and optimizers with 8-bit state.
 
     python tests/golden/quantized_state.py tests/recorded
 
@@ -33,7 +33,7 @@ def text(codes):
 
 
 def gradient(step):
-    """Numbers of several sizes, which are exact in float32; none is zero."""
+    """Numbers of various magnitudes that are exact in float32; none is zero."""
     i = torch.arange(SIZE)
     return (2 * ((i * 37 + step * 101) % 257) - 257).float() / 256 * torch.pow(2.0, -((i * 7) % 3).float())
 
@@ -67,7 +67,7 @@ def optimizer_case(name, kind, kwargs):
         "case": {"name": name, "kind": "quantized_optimizer", "optimizer": kind.__name__, "kwargs": kwargs, "steps": STEPS, "size": SIZE,
                  "every": SAMPLED},
         "versions": VERSIONS, "x": x[::SAMPLED].double().tolist(),
-        # How far 8 bits move the path.
+        # The distance that 8 bits move the path.
         "rounding": (x - exact).abs().max().item()}
     for number in ("1", "2"):
         if state.get("state" + number) is not None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the losses and metrics of predicted numbers that other libraries compute.
+"""Records the losses and metrics of regression in other libraries.
 
     python3 -m venv env && env/bin/pip install torch==2.11.0 scikit-learn==1.9.1
     env/bin/python tests/golden/regression.py tests/recorded

@@ -1,5 +1,5 @@
-"""Writes torch_files/: what torch.save and torch.jit.save make, and beside each NAME.pth the tensors that it holds as
-NAME.safetensors; and files that are to be refused. Made with torch 2.11.0 and safetensors 0.8: python torch_files.py
+"""Writes torch_files/: files written by torch.save and torch.jit.save, next to each NAME.pth its tensors as NAME.safetensors,
+and files that must be rejected. Made with torch 2.11.0 and safetensors 0.8: python torch_files.py
 """
 
 import collections
@@ -29,7 +29,7 @@ def network():
 
 
 def residual_network():
-    """The state dict of torchvision's ResNet-18, by its names, with stages of 2, 4, 8 and 16 channels."""
+    """The state dict of torchvision's ResNet-18, with its names, with stages of 2, 4, 8 and 16 channels."""
     state = collections.OrderedDict()
 
     def put(name, *shape):
@@ -99,7 +99,7 @@ class Command:
 
 
 def rewrite(name, source, change=lambda entry, data: data, method=zipfile.ZIP_STORED, extra=()):
-    """A zip archive of the entries of another: `change` gives their bytes, None to leave one out."""
+    """Copies the entries of a zip archive; `change` returns the bytes of each, or None to leave it out."""
     with zipfile.ZipFile(HERE / source) as old, zipfile.ZipFile(HERE / name, "w", method) as new:
         for info in old.infolist():
             data = change(info.filename.split("/", 1)[1], old.read(info))
@@ -144,7 +144,7 @@ def main():
     torch.jit.script(half).save(HERE / "script.pth")
     expect("script", half.state_dict())
 
-    # To be refused.
+    # Files that must be rejected.
     torch.save({"weight": numbers(2), "x": Command()}, HERE / "command.bad")
     torch.save({"weight": numbers(2), "x": Command()}, HERE / "command_stream.bad", **old)
     torch.save(network(), HERE / "module.bad")
@@ -157,7 +157,7 @@ def main():
     huge = (HERE / "state.pth").read_bytes()
     with zipfile.ZipFile(HERE / "state.pth") as archive:
         program = archive.read("state/data.pkl")
-    # The first storage, of 6 numbers and the sizes (2, 3), is said to have 2^40 of them and the sizes (2^20, 2^20).
+    # The first storage, of 6 numbers with the sizes (2, 3), claims to have 2^40 numbers and the sizes (2^20, 2^20).
     many = b"\x8a\x06" + (1 << 40).to_bytes(6, "little")
     claimed = program.replace(b"K\x06tq", many + b"tq", 1)
     assert claimed != program

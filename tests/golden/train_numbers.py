@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what torch, timm and transformers compute: optimizers, clipped gradients, learning rates.
+"""Records results of torch, timm and transformers: optimizers, clipped gradients, learning rates.
 
     ~/.cache/retort/bench-python-2.11.0/bin/python tests/golden/train_numbers.py tests/recorded
 
@@ -65,7 +65,7 @@ def optimizer_case(name, kind, kwargs, shape, steps=20, seed=7, **more):
         module._zeropower_via_newtonschulz = exact_power
         exact = path(make, start, curvature, target, steps, torch.float64)
         module._zeropower_via_newtonschulz = own
-        # How far all the rounding to bfloat16 moves the path.
+        # The distance that all rounding to bfloat16 moves the path.
         result["rounding"] = (torch.tensor(exact) - torch.tensor(result["f64"]["x"])).abs().max().item()
     return name, result
 
@@ -76,7 +76,7 @@ def clip_case(name, mode, kwargs, seed=11):
     for shape in ((4, 5), (3, 2, 3, 3), (7,), (3, 4)):
         weight = 0.3 * torch.randn(shape, generator=generator).double()
         if shape == (3, 4):
-            weight[1] = 0  # a unit that has no length yet
+            weight[1] = 0  # a unit whose norm is still zero
         gradient = 0.02 * torch.randn(shape, generator=generator).double()
         one = {"weight": rounded(weight), "gradient": rounded(gradient)}
         for key, dtype in (("f64", torch.float64), ("f32", torch.float32)):

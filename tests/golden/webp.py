@@ -1,4 +1,4 @@
-"""Writes webp/: WebP files, and beside each a PNG of what Pillow sees in it.
+"""Writes webp/: WebP files, and next to each a PNG of the pixels that Pillow decodes.
 
 python3 -m pip install pillow==13.0.0 && python3 tests/golden/webp.py tests/golden/webp
 """
@@ -13,7 +13,7 @@ folder.mkdir(exist_ok=True)
 
 
 def picture(mode, width, height, seed):
-    """Smooth colours with some grain."""
+    """Smooth colors with some grain."""
     numbers = random.Random(seed)
     grain = Image.frombytes(mode, (width, height), numbers.randbytes(width * height * len(mode)))
     return grain.filter(ImageFilter.GaussianBlur(2))

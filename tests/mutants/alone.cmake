@@ -1,5 +1,5 @@
-# Included by the top of the project when run.py configures it: the files that mutants change are compiled one by one,
-# outside the batches of a unity build, so that a mutant costs one file.
+# Included by the top-level project when run.py configures it: compiles the files that mutants change one by one,
+# outside the batches of the unity build, so that a mutant rebuilds only one file.
 function(compile_alone)
   foreach(file IN LISTS RETORT_ALONE)
     string(REGEX MATCH "^[a-z]+" half ${file})

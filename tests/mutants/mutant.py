@@ -1,4 +1,4 @@
-"""What a mutant is: how it is written down, and how it is put into a text, at once or asleep."""
+"""Mutants: how they are written, and how they are inserted into source code, active or dormant."""
 
 import hashlib
 import re
@@ -6,18 +6,18 @@ import sys
 
 
 class Mutant:
-    """One change of one file, and the tests that are to see it."""
+    """A change of one file, and the tests that must detect it."""
 
     def __init__(self, room, name, fields, old, new):
         self.room, self.name, self.old, self.new = room, name, old, new
         self.file = fields.get("file", "")
-        self.is_alone = "alone" in fields  # not to be built with others
-        self.is_asleep = False  # it is in the copy, and its name awakes it
+        self.is_alone = "alone" in fields  # cannot be compiled with others
+        self.is_asleep = False  # it is compiled into the copy, and its name activates it
         self.tests = [tuple(line.split(None, 1)) for line in fields.get("tests", "").splitlines()]
 
     def guard(self, text):
-        """The place of the old text, and what stands there for both where the environment chooses between them; None
-        where the texts alone do not show how."""
+        """Returns the match of the old text, and code that chooses between old and new at run time; None if it cannot be
+        built from the text alone."""
         place = self.places(text)[0]
         old, new, awake = place[0], self.new.strip(), f'retort_mutant("{self.title}")'
         before = re.sub(r"(\s*//[^\n]*)+$", "", text[: place.start()].rstrip())
@@ -42,7 +42,7 @@ class Mutant:
         return f"{self.room}: {self.name}"
 
     def places(self, text):
-        """Where the old text stands; blanks and line breaks in it may be any."""
+        """Returns all matches of the old text; white space and line breaks may differ."""
         words = [re.escape(word) for word in self.old.split()]
         return list(re.finditer(r"\s+".join(words), text))
 
@@ -55,7 +55,7 @@ class Mutant:
 
 
 def closing(text, begin):
-    """Where the parenthesis closes that opens at `begin`; -1: nowhere."""
+    """Returns the index of the parenthesis that closes the one at `begin`, or -1."""
     depth = 0
     for at in range(begin, len(text)):
         depth += {"(": 1, ")": -1}.get(text[at], 0)
@@ -65,7 +65,7 @@ def closing(text, begin):
 
 
 def changed_condition(old, new):
-    """Begin and end of the condition of `old` where `new` differs in it alone, and the other condition."""
+    """If `new` differs from `old` only in a condition, returns its begin and end in `old`, and the other condition."""
     head = re.match(r"(?:\}?\s*else\s+)?(?:if|while)\s*\(", old)
     if not head or not new.startswith(head[0]) or ";" in old[head.end() : closing(old, head.end() - 1)]:
         return None
@@ -75,7 +75,7 @@ def changed_condition(old, new):
 
 
 def changed_value(old, new):
-    """The head of the declaration `old` without constexpr, and its value there and in `new`, which differs in it alone."""
+    """If `new` differs only in the value of a declaration, returns its head without constexpr, and both values."""
     form = re.compile(r"((?:inline )?)(constexpr |const |)([\w:<>*& ]*?\w[ *&]+\w+) = ([^{].*);", flags=re.S)
     was, becomes = form.fullmatch(old), form.fullmatch(new)
     if not was or not becomes or was.groups()[:3] != becomes.groups()[:3] or ";" in was[4] + becomes[4]:
@@ -86,7 +86,7 @@ def changed_value(old, new):
 
 
 def is_expression(text):
-    """One whole expression, which holds no list."""
+    """Whether the text is one complete expression without a list."""
     depth = 0
     for letter in text:
         depth += {"(": 1, ")": -1}.get(letter, 0)
@@ -94,17 +94,17 @@ def is_expression(text):
             return False
     is_cut = re.match(r"(if|for|while|return|else|case)\b|[-+*/%<>=&|.,?:]", text) or text.endswith(tuple("-+*/%<>=&|.,?:("))
     bare = re.sub(r'"[^"]*"|::', "", text)
-    is_half = bare.count("?") != bare.count(":")  # of a choice, whose other half stands after it
+    is_half = bare.count("?") != bare.count(":")  # half of a conditional expression
     return bool(text) and depth == 0 and not is_cut and not is_half and not re.search(r"[;{}]", text)
 
 
 def is_loose(text):
-    """Whether an operator may stand in it that binds less than one after it would: then it is half of a term."""
+    """Whether the text may contain an operator of lower precedence than one that follows it, so it is half of a term."""
     return re.search(r"&&|\|\||\?|[<=]|(?<!-)>", text) is not None
 
 
 def is_statements(text):
-    """Whole statements, of which none declares something that is used after them."""
+    """Whether the text consists of complete statements that declare nothing used after them."""
     declares = re.compile(r"^\s*((static|constexpr|const|auto|using) |(std|at|fs)::[^=;(]* \w+ ?[={;]|(bool|int|double) "
                           r"|[A-Z]\w*[ <&*][^=;(]*[={;(])", flags=re.M)
     is_whole = re.match(r"[\w+*(-]", text) and text.endswith((";", "}")) and not text.startswith("else")
@@ -112,7 +112,7 @@ def is_statements(text):
 
 
 def read_mutants(rooms):
-    """The mutants of all rooms, of each of which the name and the text are given."""
+    """Returns the mutants of all rooms, given the name and the text of each room."""
     mutants = []
     for room, text in rooms:
         for block in re.split(r"^=== ", text, flags=re.M)[1:]:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Breaks one line at a time and looks whether the tests see it.
+"""Breaks one line at a time and checks that the tests notice.
 
-The files beside this one hold mutants, one room's in each; README.md has their form. Every mutant is put into a copy of
-the source tree, what is near is built there, and the tests that the mutant names are run: they must fail. The checkout
-is never touched, and what was built stays for the next time.
+The files next to this one contain the mutants of one room each; README.md describes their format. Every mutant is
+inserted into a copy of the source tree, the programs that it affects are built there, and the tests that it names are run:
+they must fail. The checkout is never changed, and the build of the copy is kept for the next time.
 """
 
 import argparse
@@ -24,29 +24,29 @@ from mutant import read_mutants
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
-# The programs that hold tests, with the sources of each, and what must be built beside it.
+# The test programs, with the sources of each, and the targets that they need.
 PROGRAMS = {
     "runner_tests": ("tests/runner", ["runner_tests", "fake_worker", "retort"]),
     "stages_tests": ("tests/stages", ["stages_tests"]),
     "end_to_end_tests": ("tests/end_to_end", ["end_to_end_tests", "retort", "retort-worker", "unsteady_worker"]),
 }
-TEST_SECONDS = 120  # of processor time: a mutant that makes its tests take more is seen
-ALL_SECONDS = 3600  # for all tests that mutants name, without a mutant
-WAIT = 2  # times as long they may wait besides: a busy machine makes them
-TEST_BYTES = 16 << 30  # of memory of its own that a process can write to: so is one that makes them take more
+TEST_SECONDS = 120  # CPU time per mutant; exceeding it counts as detected
+ALL_SECONDS = 3600  # CPU time for all tests that mutants name, without a mutant
+WAIT = 2  # the elapsed time may be this many times as long, since the machine may be busy
+TEST_BYTES = 16 << 30  # private writable memory of a process; exceeding it counts as detected
 
 
 def mutants_here():
-    """Each room's name and text."""
+    """Returns the name and text of each room."""
     return [(path.stem, path.read_text()) for path in sorted(HERE.glob("*.mutants"))]
 
 
 def mutants_at(commit):
-    """Each room's name and text as a commit has them."""
+    """Returns the name and text of each room in a commit."""
     git, here = ["git", "-C", SOURCE], HERE.relative_to(SOURCE)
     listed = subprocess.run([*git, "ls-tree", "--name-only", commit, f"{here}/"], capture_output=True, text=True)
     if listed.returncode != 0:
-        sys.exit(f"'{commit}' is no commit: {listed.stderr.strip()}")
+        sys.exit(f"'{commit}' is not a commit: {listed.stderr.strip()}")
     paths = [pathlib.Path(line) for line in listed.stdout.splitlines() if line.endswith(".mutants")]
     return [(path.stem, subprocess.check_output([*git, "show", f"{commit}:{path}"], text=True)) for path in paths]
 
@@ -55,7 +55,7 @@ def mutants_at(commit):
 
 
 def tests_in(folder):
-    """Names of the tests below a folder as googletest gives them; of those with parameters, up to the parameter."""
+    """Returns the names of all tests in a folder as in GoogleTest; parameterized ones up to the parameter."""
     plain, suites, prefixes = set(), {}, {}
     for path in sorted((SOURCE / folder).rglob("*_test.cpp")):
         text = path.read_text()
@@ -77,11 +77,11 @@ def names_a_test(pattern, tests):
 def elsewhere(mutant):
     found = [str(path.relative_to(SOURCE)) for room in ("runner", "stages") for path in (SOURCE / room).rglob("*")
              if path.suffix in (".h", ".cpp") and mutant.places(path.read_text())]
-    return f"; it stands in {', '.join(found)}" if found else ""
+    return f"; it is in {', '.join(found)}" if found else ""
 
 
 def complaints(mutants):
-    """What is wrong with the mutants as they are written."""
+    """Returns the errors in how the mutants are written."""
     found, seen, tests = [], set(), {}
     for mutant in mutants:
         def complain(what):
@@ -95,14 +95,14 @@ def complaints(mutants):
         if not mutant.file.startswith(("runner/", "stages/")) or not path.is_file():
             complain(f"there is no file '{mutant.file}'{elsewhere(mutant)}")
         elif places != 1:
-            complain(f"the old text stands {places} times in {mutant.file}" + ("" if places else elsewhere(mutant)))
+            complain(f"the old text occurs {places} times in {mutant.file}" + ("" if places else elsewhere(mutant)))
         if mutant.old.split() == mutant.new.split():
             complain("it changes nothing")
         if not mutant.tests:
             complain("it names no tests")
         for program, patterns in mutant.tests:
             if program not in PROGRAMS:
-                complain(f"there is no program of tests '{program}'")
+                complain(f"there is no test program '{program}'")
                 continue
             if program not in tests:
                 tests[program] = tests_in(PROGRAMS[program][0])
@@ -116,7 +116,7 @@ def complaints(mutants):
 
 
 def digest_of_tree():
-    """Of what mutants and their tests are made of, but for the mutants themselves."""
+    """Returns a digest of the sources of mutants and tests, without the mutants themselves."""
     digest = hashlib.sha256()
     for path in sorted(p for top in ("runner", "stages", "schemas", "tests") for p in (SOURCE / top).rglob("*")
                        if p.is_file() and HERE not in p.parents):
@@ -124,7 +124,7 @@ def digest_of_tree():
     return digest.hexdigest()
 
 
-# Compiled into the copy: whether a mutant is awake.
+# Compiled into the copy: whether a mutant is active.
 SWITCH_IN = "runner/shared/disk/installation.cpp"
 SWITCH = """
 #include <cstdlib>
@@ -137,15 +137,15 @@ bool retort_mutant(const char* name) {
 
 
 def guarded(text, mutants):
-    """`text` with as many of its mutants as it can hold, each asleep until RETORT_MUTANT has its name."""
+    """Returns `text` with as many of its mutants as possible, each dormant until RETORT_MUTANT contains its name."""
     reached, behind, last = len(text) + 1, "", None
     changes = [(*found, mutant) for mutant in mutants if (found := mutant.guard(text))]
     for place, both, mutant in sorted(changes, key=lambda change: change[0].start(), reverse=True):
         if last and place.span() == last[0].span() and place[0] in both:
-            head, _, tail = both.rpartition(place[0])  # in the place of another: where this one sleeps, that one chooses
+            head, _, tail = both.rpartition(place[0])  # for the same text: while this one is dormant, the other chooses
             both, reached = head + last[1] + tail, place.end()
         elif place.end() > reached:
-            continue  # it lies over another's
+            continue  # it overlaps another one
         else:
             behind = text[place.end() :]
         text, reached, last = text[: place.start()] + both + behind, place.start(), (place, both)
@@ -154,8 +154,8 @@ def guarded(text, mutants):
 
 
 def copy_tree(to, mutants):
-    """Makes `to` hold what the checkout does, with sleeping mutants. A file that is the same keeps its time, so that it
-    is not built again."""
+    """Copies the checkout to `to`, with dormant mutants. Unchanged files keep their time stamps, so that they are not
+    built again."""
     listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-co", "--exclude-standard", "-z"], check=True,
                             capture_output=True).stdout.decode().split("\0")
     by_file = {}
@@ -188,9 +188,9 @@ class Bench:
 
     def prepare(self):
         copy_tree(self.tree, self.everyone)
-        # What is built for a mutant is compiled by itself, so that the mutant costs one file and not a dozen.
+        # Files of mutants that need a build are compiled separately, so that a mutant rebuilds one file and not a dozen.
         alone = sorted({m.file for m in self.everyone if m.file.endswith(".cpp") and not m.is_asleep})
-        # As the checkout is configured: without LibTorch the half of runner/ can be done.
+        # Configured like the checkout: without LibTorch, only mutants of runner/ can be tested.
         cache = SOURCE / "build/CMakeCache.txt"
         settings = dict(re.findall(r"^(RETORT_\w+):\w+=(.*)$", cache.read_text() if cache.is_file() else "", flags=re.M))
         options = [f"-D{name}={settings[name]}" for name in ("RETORT_STAGES", "RETORT_LIBTORCH") if name in settings]
@@ -202,7 +202,7 @@ class Bench:
             sys.exit("cannot configure:\n" + done.stdout + done.stderr)
 
     def compile(self, programs):
-        """What the compiler said where it failed; empty where it did not."""
+        """Returns the compiler's output if it failed; empty if it succeeded."""
         targets = sorted({target for program in programs for target in PROGRAMS[program][1]})
         command = ["nice", "-n5", "cmake", "--build", self.build, *[w for t in targets for w in ("--target", t)], "--", "-k0", f"-j{self.jobs}"]
         done = subprocess.run(command + ["--quiet"], cwd=self.tree,
@@ -210,7 +210,7 @@ class Bench:
         return "" if done.returncode == 0 else done.stdout + done.stderr
 
     def failing(self, program, patterns, mutant="", seconds=TEST_SECONDS):
-        """The tests that fail, or what else went wrong; empty where all pass."""
+        """Returns the tests that fail, or another problem; empty if all pass."""
         environment = {**os.environ, "GTEST_COLOR": "no", "RETORT_MUTANT": mutant}
         if self.jobs > 1:
             environment["OMP_NUM_THREADS"] = "1"
@@ -228,7 +228,7 @@ class Bench:
 
 
 def run_all(mutants, bench, results, resume):
-    """Runs the mutants; returns what each came to."""
+    """Runs the mutants; returns the result of each."""
     known = {}
     bench.prepare()
     tree = digest_of_tree()
@@ -269,13 +269,13 @@ def run_all(mutants, bench, results, resume):
         for done in concurrent.futures.as_completed(tests):
             tried(tests[done], done.result())
         for mutant in rest:
-            if not mutant.is_asleep:  # it is built in the tree that the others share
+            if not mutant.is_asleep:  # built in the tree that the others share
                 tried(mutant, run_one(mutant, bench))
     return came_to
 
 
 def run_one(mutant, bench):
-    """What the mutant came to: seen, SURVIVES or BROKEN, and by which test or why."""
+    """Returns a mutant's result: seen, SURVIVES or BROKEN, with the test or the reason."""
     began = time.time()
     path = bench.tree / mutant.file
     before = path.read_bytes()
@@ -302,19 +302,19 @@ def say(line):
 
 
 def main():
-    # Who is started in the background ignores these, and so would the tests, of which some wait for them.
+    # Background processes ignore these signals, and so would the tests, some of which wait for them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--list", action="store_true", help="name the mutants")
-    parser.add_argument("--check", action="store_true", help="see that each applies and names tests; builds nothing")
+    parser.add_argument("--list", action="store_true", help="list the mutants")
+    parser.add_argument("--check", action="store_true", help="check that each applies and names tests; builds nothing")
     parser.add_argument("--only", metavar="NAME", action="append",
                         help="those whose name, 'room: what', has this in it; several times: those of any")
-    parser.add_argument("--half", choices=("runner", "stages"), help="those of one half")
-    parser.add_argument("--since", metavar="COMMIT", help="those that a commit does not have, or has otherwise")
+    parser.add_argument("--half", choices=("runner", "stages"), help="only those of one half")
+    parser.add_argument("--since", metavar="COMMIT", help="only those that are new or changed since a commit")
     parser.add_argument("--place", type=pathlib.Path, default=SOURCE / "build-mutants",
                         help="the folder of the copy, which holds its build too")
-    parser.add_argument("--resume", action="store_true", help="leave out what the same tree has been tried with")
+    parser.add_argument("--resume", action="store_true", help="skip mutants already tried with the same tree")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count(),
                         help="jobs of a build, and mutants that are tested at a time (default: one for each processor)")
     arguments = parser.parse_args()

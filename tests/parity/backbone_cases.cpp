@@ -1,5 +1,5 @@
-// Convolutional networks of full size with weights by formula, as timm computes them: outputs,
-// gradients, and what batch norms have collected after one step.
+// Full-size convolutional networks with weights from a formula, compared with timm: outputs,
+// gradients, and the statistics of batch norm after one step.
 
 #include <algorithm>
 
@@ -31,7 +31,7 @@ std::shared_ptr<FeatureMaps> loaded_backbone(const std::string& name, const Name
   return network;
 }
 
-/// Features, pooled features and logits of such pixels.
+/// Features, pooled features and logits of the given pixels.
 NamedTensors outputs_of(const FeatureMaps& network, const at::Tensor& pixels,
                         const NamedTensors& saved) {
   const at::Tensor maps = network.forward(pixels);

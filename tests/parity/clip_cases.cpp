@@ -1,5 +1,5 @@
-// Whole CLIPs of transformers, and the same under OpenAI's names: both towers, their loss and its
-// gradients, through the reader of their weights.
+// CLIP models of transformers, and the same with OpenAI's names, read from weight files: both
+// towers, their loss and its gradients.
 
 #include <torch/types.h>
 
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPositions = "vision_model.embeddings.position_embedding.weight";
 
-/// Everything that ours computes, by the names of the records.
+/// All outputs of our network, by the names in the records.
 RecordedTensors outputs_of(const ClipNetwork& network, const at::Tensor& pixels,
                            const at::Tensor& ids) {
   RecordedTensors result;
@@ -41,8 +41,8 @@ RecordedTensors outputs_of(const ClipNetwork& network, const at::Tensor& pixels,
   return result;
 }
 
-/// The gradient of the weight that the library calls `theirs`; of positions through their resizing,
-/// which is part of their forward and of our loading.
+/// The gradient of the weight that the library calls `theirs`. For position embeddings it includes
+/// the resizing, which the library does in its forward pass and we do when loading.
 at::Tensor gradient_of(const ClipNetwork& network, const NamedTensors& saved, WeightLayout layout,
                        const std::string& theirs, at::ScalarType type) {
   const auto ours = our_name(layout, theirs);
@@ -69,8 +69,8 @@ void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::pat
     if (expected.has(name)) expected.expect_near(name, tensor);
   }
   outputs.at("loss").backward();
-  // OpenAI's names are another file's of the same network: its gradients were recorded under the
-  // first one's.
+  // Gradients were recorded under the names of the first file; the file with OpenAI's names holds
+  // the same network.
   const bool has_gradients = weights.filename() == "model.safetensors";
   for (const std::string& key : expected.uncompared()) {
     const std::string name = key.substr(4);

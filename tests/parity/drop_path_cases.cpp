@@ -1,5 +1,5 @@
-// With which probability networks skip their residual blocks, and how the others are scaled, as in
-// timm.
+// The probabilities with which networks skip residual blocks, and the scaling of the others,
+// compared with timm.
 
 #include <numeric>
 #include <stdexcept>
@@ -24,7 +24,7 @@ ConvolutionalBackbone architecture_of(const std::string& name) {
   throw std::runtime_error("no architecture is called " + name);
 }
 
-/// Makes the branch of every block 1, or 0.5 with a gate, whatever its input.
+/// Makes the branch of every block 1, or 0.5 with a gate, for any input.
 void make_branches_constant(torch::nn::Module& network) {
   const torch::NoGradGuard no_graph;
   network.apply([](torch::nn::Module& module) {
@@ -46,7 +46,8 @@ std::int64_t input_channels(const torch::nn::Module& block) {
   return weights[children.contains("conv_pw") ? "conv_pw.weight" : "conv1.weight"].size(1);
 }
 
-/// Of ones, a block computes 1 plus its branch, divided by the probability of keeping it, or 1.
+/// For an input of ones, a block computes 1 plus its branch divided by the probability of keeping
+/// it, or 1.
 void compare_block(RecomputableModule& block, bool has_gate, double probability) {
   constexpr std::int64_t kRows = 64;
   std::vector<std::int64_t> rows(kRows);

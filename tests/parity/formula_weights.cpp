@@ -15,7 +15,7 @@ using stages::NamedTensors;
 
 bool has_part(const std::string& name, const char* part) { return name.find(part) != name.npos; }
 
-/// The rule "hash-v1", by the library's own name; `number` counts the integers too.
+/// The rule "hash-v1", which uses the library's own names; `number` also counts integer tensors.
 at::Tensor hash_weight(const std::string& name, std::uint64_t seed, std::int64_t number,
                        at::IntArrayRef shape) {
   const at::Tensor u = hash_uniform(seed, static_cast<std::uint64_t>(number), shape);
@@ -31,7 +31,7 @@ at::Tensor hash_weight(const std::string& name, std::uint64_t seed, std::int64_t
   return name.ends_with("weight") ? 1 + 0.1 * u : 0.1 * u;
 }
 
-/// The rule "sine-2.2"; `number` does not count integers.
+/// The rule "sine-2.2"; `number` does not count integer tensors.
 at::Tensor sine_weight(const std::string& name, std::int64_t number, at::IntArrayRef shape) {
   const std::int64_t count = c10::multiply_integers(shape);
   const at::Tensor s =

@@ -1,5 +1,5 @@
-// Vision transformers of full size with weights by formula: outputs, and gradients where the vision
-// half has them alone.
+// Full-size vision transformers with weights from a formula: outputs, and gradients if the loss
+// uses only the vision tower.
 
 #include <algorithm>
 
@@ -98,7 +98,7 @@ void compare(const RecordedCase& recorded) {
   std::size_t compared = 0;
   for (const auto& item : network.named_parameters()) {
     auto theirs = library_name(layout, item.key());
-    // The modules of transformers 5 have other names than its files.
+    // Modules in transformers 5 have different names than its files.
     if (theirs && !train.at("grad_norm").contains(*theirs))
       theirs = library_name(WeightLayout::kVit5, item.key());
     if (!theirs || !train["grad_norm"].contains(*theirs)) continue;
@@ -110,7 +110,7 @@ void compare(const RecordedCase& recorded) {
         << *theirs;
     ++compared;
   }
-  EXPECT_EQ(compared, network.parameters().size() - (is_clip ? 2 : 0));  // a head of ours
+  EXPECT_EQ(compared, network.parameters().size() - (is_clip ? 2 : 0));  // our own head
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Images decoded, resized and prepared as Pillow, transformers, timm and torchvision do it.
-// Resizing begins with the recorded pixels, so that another decoder's rounding is not measured
-// twice.
+// Decoding, resizing and preprocessing of images, compared with Pillow, transformers, timm and
+// torchvision. Resizing starts from the recorded pixels, so that differences between decoders are
+// not counted twice.
 
 #include <cstdlib>
 
@@ -23,7 +23,7 @@ constexpr std::array kClipMean = {0.48145466, 0.4578275, 0.40821073};
 constexpr std::array kClipDeviation = {0.26862954, 0.26130258, 0.27577711};
 constexpr std::array kImageNetMean = {0.485, 0.456, 0.406};
 constexpr std::array kImageNetDeviation = {0.229, 0.224, 0.225};
-constexpr int kJpegLevels = 2;  // by which decoders of the same file may differ
+constexpr int kJpegLevels = 2;  // by how much decoders of the same file may differ
 
 at::Tensor bytes_of(const Image& image) {
   return torch::tensor(at::ArrayRef<std::uint8_t>(image.pixels), torch::kUInt8)
@@ -42,8 +42,7 @@ Image cut_out(const Image& image, std::int64_t size, const ResizeOptions& option
                options.interpolation);
 }
 
-/// What is made of the pixels of `image` under a record's name; undefined where the name is not
-/// known.
+/// The result of processing `image` as a record's name says; undefined for unknown names.
 at::Tensor made(const std::string& name, const Image& image, const at::Tensor& expected) {
   const std::int64_t size = expected.size(1);
   if (name.starts_with("resize.")) {
@@ -90,14 +89,14 @@ void compare(const RecordedCase& recorded) {
   const Image decoded = decode_png(file_bytes(recorded.path / "decoded.png"));
   if (fs::exists(jpeg)) {
     expect_pixels(decode_jpeg(file_bytes(jpeg)), bytes_of(decoded), kJpegLevels, "decoded");
-  } else if (outputs.contains("high_byte")) {  // of 16 bits, of which Pillow makes white
+  } else if (outputs.contains("high_byte")) {  // a 16-bit PNG, which Pillow turns white
     expect_pixels(decode_png(file_bytes(png)), outputs.at("high_byte"), 0, "decoded");
   } else {
     expect_pixels(decode_png(file_bytes(png)), bytes_of(decoded), 0, "decoded");
   }
   for (const auto& [name, expected] : outputs) {
     if (name == "high_byte" || name == "rounded")
-      continue;  // the second is another way to take 16 bits
+      continue;  // "rounded" is another conversion from 16 bits
     if (name == "decoded_exif_applied") {
       expect_pixels(decode_image(file_bytes(jpeg)), expected, kJpegLevels, name);
       continue;

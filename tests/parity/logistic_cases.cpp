@@ -1,4 +1,4 @@
-// Softmax regressions, as scikit-learn's LogisticRegression fits them.
+// Softmax regression, compared with scikit-learn's LogisticRegression.
 
 #include "stages/train/softmax_fit.h"
 #include "tests/parity/recorded_numbers.h"
@@ -9,12 +9,12 @@ using namespace stages;
 
 double number_of(const RecordedCase& recorded, const char* name) { return recorded.json.at(name); }
 
-// The objective is strongly convex in the weights, with the modulus lambda / n. So for two points x
+// The objective is strongly convex in the weights, with the modulus lambda / n. For two points x
 // and y with gradients g and h,
 //
 //   lambda / n · |W_x - W_y|² <= (g - h) · (x - y)
 //
-// which bounds how far two solutions are apart by what is left of their gradients.
+// So the remaining gradients bound the distance between two solutions.
 void compare(const RecordedCase& recorded) {
   const at::Tensor features = tensor_of(recorded.json.at("features")),
                    labels = integers_of(recorded.json.at("labels"));
@@ -41,7 +41,7 @@ void compare(const RecordedCase& recorded) {
   constexpr double kRounding = 1e-14;
   EXPECT_NEAR(fit.loss, number_of(recorded, "loss"),
               by_weight * apart + by_bias * of_bias + kRounding);
-  // What is left of the gradients is little, or the comparison says nothing.
+  // The remaining gradients must be small, or the comparison is meaningless.
   EXPECT_LT(most, 1e-2 * weight.norm().item<double>());
 }
 

@@ -1,4 +1,4 @@
-// Adapter folders of peft on recorded models: outputs, merges, refusals, and trainings of a few
+// Adapter folders of peft on recorded models: outputs, merging, errors, and training for a few
 // steps.
 
 #include <algorithm>
@@ -30,9 +30,9 @@ using namespace stages;
 namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "base_model.model.";
-constexpr double kRounding = 1e-5;  // of float32 outputs: no smaller difference says anything
+constexpr double kRounding = 1e-5;  // of float32 outputs; smaller differences are meaningless
 
-/// The recorded model that the adapter of a case is for: beside the case's folder, or beside the
+/// The recorded model that a case's adapter is for: next to the case's folder, or next to the
 /// checkout.
 RecordedCase base_of(const RecordedCase& recorded) {
   const std::string name = recorded.json.at("base");
@@ -42,13 +42,13 @@ RecordedCase base_of(const RecordedCase& recorded) {
   return {folder, json_file(folder / "case.json")};
 }
 
-/// A recorded model in ours. Its outputs are the last ones, by the names of the records, of which
-/// `part` of `expected` has all that no part of the network computes.
+/// A recorded model, loaded into our network. `outputs` computes the final outputs by the names in
+/// the records; what no part of the network computes comes from `part` of `expected`.
 struct RecordedNetwork {
   std::shared_ptr<torch::nn::Module> module;
   std::function<RecordedTensors(const Expectation& expected, const std::string& part)> outputs;
-  std::optional<RecordedTower> tower = {};  ///< where it is one
-  bool has_text = false;                    ///< and so everything that a record of a CLIP may hold
+  std::optional<RecordedTower> tower = {};  ///< if it is one
+  bool has_text = false;                    ///< so all outputs of a CLIP are computed
 };
 
 RecordedNetwork tower_of(const RecordedCase& recorded, at::ScalarType type) {
@@ -91,12 +91,12 @@ bool is_of_clip(const RecordedCase& recorded) {
   return base_of(recorded).json.at("family") == "clip";
 }
 
-/// The model of a case as a whole.
+/// The whole model of a case.
 RecordedNetwork whole_of(const RecordedCase& recorded, at::ScalarType type) {
   return is_of_clip(recorded) ? clip_of(recorded, type) : tower_of(recorded, type);
 }
 
-/// An adapter of a case in its network, as its own options say or as others do.
+/// An adapter of a case, attached to its network with its own or other options.
 struct Loaded {
   RecordedNetwork network;
   WeightLayout layout{};
@@ -113,7 +113,7 @@ void expect_near(Expectation& expected, const RecordedTensors& outputs, const st
   for (const auto& [name, tensor] : outputs) expected.expect_near(part + name, tensor);
 }
 
-/// The largest difference of any output to what was recorded with the adapter.
+/// The largest difference between any output and the one recorded with the adapter.
 double distance(const Expectation& expected, const RecordedTensors& outputs) {
   double largest = 0;
   for (const auto& [name, tensor] : outputs)
@@ -138,7 +138,7 @@ bool has_images(const SavedAdapter& saved) {
                              [](const auto& item) { return !is_of_text(item.first); });
 }
 
-/// What peft trains is what is trained here, by the names of adapter files.
+/// Checks that we train what peft trains, by the names in adapter files.
 void expect_trainable(const RecordedCase& recorded, const Loaded& loaded) {
   std::set<std::string> theirs, ours;
   for (std::string name : recorded.json.at("trainable")) {
@@ -156,7 +156,7 @@ void expect_trainable(const RecordedCase& recorded, const Loaded& loaded) {
   EXPECT_EQ(trained, ours.size());
 }
 
-/// Saved again, the file is the same to the byte, and the options mean what they meant.
+/// Checks that the adapter is saved byte for byte as it was read, with the same options.
 void expect_saved_as_read(const RecordedCase& recorded, const SavedAdapter& saved,
                           const Loaded& loaded) {
   const TemporaryFolder temporary;
@@ -170,7 +170,7 @@ void expect_saved_as_read(const RecordedCase& recorded, const SavedAdapter& save
   if (loaded.network.has_text) EXPECT_EQ(again.base_class, saved.config.base_class);
 }
 
-/// A mistake by the name that records give it; nullopt: none that is known here.
+/// The options with a mistake that records name; nullopt if the mistake is unknown here.
 std::optional<LoraOptions> mistaken(LoraOptions options, const std::string& mistake) {
   if (mistake == "alpha 4") options.alpha = 4;
   else if (mistake == "use_rslora ignored") options.rank_stabilized = false;
@@ -180,7 +180,7 @@ std::optional<LoraOptions> mistaken(LoraOptions options, const std::string& mist
   return options;
 }
 
-/// With a mistake the outputs are as far off as they were for the library, and so beyond every
+/// Checks that a mistake changes the outputs as much as in the library, and so more than any
 /// tolerance.
 void expect_mistakes_show(const RecordedCase& recorded, const SavedAdapter& saved,
                           const Expectation& expected) {
@@ -199,7 +199,7 @@ void expect_mistakes_show(const RecordedCase& recorded, const SavedAdapter& save
   }
 }
 
-/// The case in `network`, the whole of its model or the image tower of a CLIP.
+/// Compares a case in `network`: its whole model, or the image tower of a CLIP.
 void compare_outputs_of(const RecordedNetwork& network, const RecordedCase& recorded,
                         const SavedAdapter& saved, Expectation& expected) {
   const bool is_whole = network.has_text || !is_of_clip(recorded);
@@ -263,14 +263,14 @@ void compare_refused(const RecordedCase& recorded) {
     const SavedAdapter saved = read_adapter(recorded.path / "adapter");
     attach(loaded, saved, saved.config.options);
     load_adapter(loaded.lora, saved, module_names(loaded.layout));
-    ADD_FAILURE() << "the adapter was taken";
+    ADD_FAILURE() << "the adapter was accepted";
   } catch (const runner::StageError& error) {
     EXPECT_NE(lower_case(error.what()).find(lower_case(wanted)), std::string::npos) << error.what();
     EXPECT_EQ(error.option, "/adapter");
   }
 }
 
-/// What a training of a case begins with, and differs in where that is to be a mistake.
+/// The options that training starts with; a deliberate mistake changes them.
 struct Training {
   LoraOptions options;
   AdamOptions adam;
@@ -291,13 +291,13 @@ Training training_of(const RecordedCase& recorded) {
   return {parse_adapter_config(adapter.dump()).options, adam};
 }
 
-/// What a training gave.
+/// The results of training.
 struct Trained {
   std::vector<double> losses;
-  RecordedTensors first_gradients, final;  ///< by the names of adapter files
+  RecordedTensors first_gradients, final;  ///< by the names in adapter files
 };
 
-/// The tensors of one part of a record, "f32.start.", without that.
+/// The tensors whose names start with `part`, such as "f32.start.", without that prefix.
 RecordedTensors part_of(const RecordedTensors& all, const std::string& part) {
   RecordedTensors result;
   for (const auto& [name, tensor] : all) {
@@ -311,7 +311,7 @@ Trained train(const RecordedCase& recorded, const Training& training, at::Scalar
       part_of(safetensors_fixture(recorded.path / "trajectory.safetensors"), "f32.start.");
   SavedAdapter saved;
   std::vector<NamedTensors::Item> in_adapter;
-  RecordedTensors head;  // where it is outside
+  RecordedTensors head;  // if it is not in the adapter
   for (const auto& [name, tensor] : start) {
     if (name.starts_with(kPrefix))
       in_adapter.emplace_back(name.substr(std::string(kPrefix).size()), tensor);

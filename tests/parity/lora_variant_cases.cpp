@@ -1,4 +1,4 @@
-// DoRA, PiSSA and rank-stabilized LoRA of one layer, as peft computes them.
+// DoRA, PiSSA and rank-stabilized LoRA of one layer, compared with peft.
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -14,7 +14,7 @@ namespace {
 using namespace stages;
 using nlohmann::json;
 
-/// A linear layer or convolution, called "layer", that torch itself computes.
+/// A linear layer or convolution, called "layer", computed by torch.
 class RecordedLayer : public torch::nn::Module {
  public:
   explicit RecordedLayer(const RecordedCase& recorded) {
@@ -42,7 +42,7 @@ class RecordedLayer : public torch::nn::Module {
   std::optional<ConvolutionSteps> moves_;
 };
 
-/// peft's name of an adapter's parameter, by that in adapter files.
+/// peft's name of an adapter parameter, from its name in adapter files.
 std::string name_in_peft(const std::string& name) {
   const std::string own = name.substr(std::string("layer.").size());
   return own == "lora_magnitude_vector" ? own + ".weight" : own;
@@ -72,7 +72,7 @@ void expect_start(const RecordedCase& recorded, const LoraAdapter& adapter, doub
   const json& start = recorded.json.at("start");
   EXPECT_EQ(adapter.scaling(), recorded.json.at("scaling").get<double>());
   if (adapter.is_principal()) {
-    // The signs of singular vectors are arbitrary, but not those of their product.
+    // The signs of singular vectors are arbitrary, but not the sign of their product.
     expect_close(adapter.b().mm(adapter.a()), product_of(start), "start", tolerance);
     const at::Tensor weight = tensor_of(recorded.json.at("weight"));
     expect_close(weight - adapter.scaling() * adapter.b().mm(adapter.a()),

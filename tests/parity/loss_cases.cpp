@@ -1,4 +1,4 @@
-// Losses and their gradients, as torch computes them.
+// Losses and their gradients, compared with torch.
 
 #include "stages/contrastive/contrastive_loss.h"
 #include "stages/few_shot/train_episodic.h"
@@ -30,7 +30,7 @@ void compare_multiclass(const RecordedCase& recorded) {
   const at::Tensor weights = tensor_of(recorded.json.at("class_weight"));
   const double divisor = weights.index_select(0, labels)
                              .sum()
-                             .item<double>();  // as torch's mean is, of weighted samples
+                             .item<double>();  // like torch's mean of weighted samples
   for (const auto& [name, share] :
        {std::pair("ce_weighted", 0.0), std::pair("ce_weighted_smoothed", smoothing)}) {
     const at::Tensor logits = tensor_of(recorded.json.at("logits")).requires_grad_();
@@ -92,7 +92,7 @@ void compare_variance_and_covariance(const RecordedCase& recorded) {
   }
 }
 
-/// Features are normalised first, in the recorded gradients too.
+/// Features are normalized first, also in the recorded gradients.
 void compare_info_nce(const RecordedCase& recorded) {
   for (const auto& [name, variant] : recorded.json.at("variants").items()) {
     PairGroups groups;
@@ -120,7 +120,7 @@ void compare_info_nce(const RecordedCase& recorded) {
   }
 }
 
-/// The loss of a variant, as the option `loss` would name it.
+/// The loss of a variant, as the option `loss` would specify it.
 MultiLabelLoss multi_label_loss(const nlohmann::json& variant, double smoothing) {
   const std::string kind = variant.at("kind");
   if (kind == "asymmetric")
@@ -179,7 +179,7 @@ at::Tensor above_of(const at::Tensor& logits) {
   return 1 - logits.softmax(1).cumsum(1).narrow(1, 0, logits.size(1) - 1);
 }
 
-/// CORAL's probabilities that do not fall are sorted here, which coral-pytorch leaves to the user.
+/// coral-pytorch may return probabilities that are not descending; ours are sorted.
 void compare_ordinal(const RecordedCase& recorded) {
   const at::Tensor labels = integers_of(recorded.json.at("labels"));
   const std::int64_t classes = tensor_of(recorded.json.at("outputs")).size(1) + 1;

@@ -1,4 +1,4 @@
-// Metrics of classifiers as scikit-learn computes them, on scores with ties and absent classes.
+// Classification metrics, compared with scikit-learn, on scores with ties and absent classes.
 
 #include "stages/artifact/class_scores.h"
 #include "stages/artifact/label_thresholds.h"
@@ -73,7 +73,7 @@ void expect_curves(const ClassificationCurves& curves, const nlohmann::json& rec
   expect_close(curves.calibration.error, recorded.at("ece_15"), "calibration error");
 }
 
-/// The same predictions as grades.
+/// The same predictions, evaluated as grades.
 void expect_grades(const at::Tensor& logits, const RecordedCase& recorded) {
   GradedSamples samples;
   samples.labels = recorded.json.at("truth").get<std::vector<std::int64_t>>();
@@ -120,7 +120,7 @@ void compare_classification(const RecordedCase& recorded) {
   expect_grades(logits, recorded);
 }
 
-/// scikit-learn may leave out points on a straight line, so its points are looked for on the curve.
+/// scikit-learn may omit points on a straight line, so its points are searched for on our curve.
 bool is_on(const RocCurve& curve, double false_positives, double true_positives) {
   for (std::size_t i = 0; i < curve.true_positives.size(); ++i) {
     if (std::abs(curve.false_positives[i] - false_positives) < 1e-12 &&

@@ -1,5 +1,4 @@
-// Vision towers of transformers, timm and open_clip: outputs and gradients, through the reader of
-// their weights.
+// Vision towers of transformers, timm and open_clip, read from weight files: outputs and gradients.
 
 #include <set>
 
@@ -14,15 +13,15 @@ namespace {
 using namespace stages;
 namespace fs = std::filesystem;
 
-/// What enters the first block, then what leaves each.
+/// The input of the first block, then the output of each block.
 std::vector<at::Tensor> hidden_states(const VisionTower& tower, const at::Tensor& pixels) {
   std::vector<at::Tensor> states = {tower.embed(pixels)};
   for (const auto& block : tower.blocks()) states.push_back(block->forward(states.back()));
   return states;
 }
 
-/// Everything that ours computes, by the names of the records; the scalar whose gradients were
-/// recorded as "loss".
+/// All outputs of our network, by the names in the records, plus "scalar", whose gradients were
+/// recorded.
 RecordedTensors outputs_of(const RecordedTower& tower) {
   const ImageClassifier& network = tower.network();
   const std::vector<at::Tensor> hidden = hidden_states(network.tower(), tower.pixels());
@@ -47,7 +46,7 @@ RecordedTensors outputs_of(const RecordedTower& tower) {
     }
     add_hidden("block.", 1);
     result["pooled"] = pooled;
-    // The final norm stands before the class token is taken there, and is the same of each token.
+    // There, the final norm comes before the class token is selected, and treats every token alike.
     at::Tensor tokens = torch::empty_like(last);
     for (std::int64_t i = 0; i < last.size(1); ++i)
       tokens.select(1, i).copy_(network.tower().pool(last.slice(1, i)));
@@ -80,8 +79,8 @@ RecordedTensors outputs_of(const RecordedTower& tower) {
   return result;
 }
 
-/// In float64 too, timm resizes positions in float32, of which LibTorch's kernels for any processor
-/// round the last bit otherwise than those that it was recorded with.
+/// Even in float64, timm resizes position embeddings in float32, and LibTorch's generic CPU kernels
+/// round the last bit differently from those used for recording.
 double tolerance_of(const RecordedCase& recorded, at::ScalarType type) {
   if (type != at::kDouble) return 1e-4;
   const bool is_resized =
@@ -100,8 +99,8 @@ void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::pat
     if (expected.has(name)) expected.expect_near(name, tensor);
   }
   outputs.at("scalar").backward();
-  // OpenAI's names are another file's of the same network: its gradients were recorded under the
-  // first one's.
+  // Gradients were recorded under the names of the first file; the file with OpenAI's names holds
+  // the same network.
   const bool has_gradients = weights.filename() == "model.safetensors";
   for (const std::string& key : expected.uncompared()) {
     const std::string name = key.substr(4);

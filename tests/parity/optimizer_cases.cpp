@@ -1,4 +1,4 @@
-// The paths of torch's optimizers over twenty steps or so, and what its GradScaler does about
+// The paths of torch's optimizers over about twenty steps, and how its GradScaler handles
 // overflows.
 
 #include <limits>
@@ -73,7 +73,7 @@ std::optional<OptimizerOptions> options_of(const std::string& name, Arguments& g
                      .decoupled = decoupled};
 }
 
-/// x after each step, where the loss is 0.5 c (x - t)² + 0.1 (x - t)³.
+/// Compares x after each step, with the loss 0.5 c (x - t)² + 0.1 (x - t)³.
 void compare_path(const RecordedCase& recorded, const OptimizerOptions& options,
                   at::ScalarType type) {
   const nlohmann::json& path = recorded.json.at(type == at::kDouble ? "f64" : "f32").at("x");
@@ -83,8 +83,8 @@ void compare_path(const RecordedCase& recorded, const OptimizerOptions& options,
   at::Tensor x = tensor_of(recorded.json.at("start")).to(type).requires_grad_();
   Optimizer optimizer(options, {{"x", x}});
   ASSERT_FALSE(path.empty());
-  // Muon computes in bfloat16. Sums in another order round it otherwise, which moves the path no
-  // further than all of the rounding does: the recorded distance from the path in float64.
+  // Muon computes in bfloat16. Another summation order changes the rounding, which moves the path
+  // at most as far as all of the rounding does: the recorded distance from the path in float64.
   const double tolerance = recorded.json.value("rounding", type == at::kDouble ? 1e-12 : 2e-6);
   for (std::size_t step = 0; step < path.size(); ++step) {
     x.mutable_grad() = at::Tensor();
@@ -129,8 +129,8 @@ void compare_clip(const RecordedCase& recorded) {
   }
 }
 
-/// A parameter of gradient (1, -1) whose second part overflows at some steps: 1 to infinity, 2 to
-/// NaN.
+/// A parameter with the gradient (1, -1), whose second element overflows at some steps: 1 to
+/// infinity, 2 to NaN.
 void compare_scaler(const RecordedCase& recorded) {
   Arguments given(recorded, "GradScaler");
   GradScaler scaler({.initial_scale = given.get("init_scale", 65536.0),

@@ -1,10 +1,9 @@
-// Compares this program with what other libraries have computed.
+// Compares this program with recorded results of other libraries.
 //
 //   parity_tests [GTEST FLAGS] [FOLDER...]
 //
-// Every case below the folders is a test, which the case itself decides; without a folder it is
-// those that lie beside the checkout. A case that no file of tests/parity compares is a test that
-// is skipped, under its own name.
+// Every case below the folders becomes a test; without a folder, those next to the checkout. Cases
+// that no file in tests/parity compares become skipped tests.
 
 #include <algorithm>
 #include <cctype>
@@ -31,7 +30,7 @@ class CaseTest : public testing::Test {
   const RecordedCase recorded_;
 };
 
-/// Some folder above `file`, below or at `root`, is a case, so that the file is a part of it.
+/// Whether a folder above `file`, at or below `root`, is a case that the file belongs to.
 bool is_part_of_a_case(const fs::path& file, const fs::path& root) {
   for (fs::path folder = file.parent_path();
        folder != root.parent_path() && folder.has_relative_path(); folder = folder.parent_path()) {
@@ -54,7 +53,7 @@ std::vector<RecordedCase> cases_below(const fs::path& root) {
     std::ifstream stream(file);
     nlohmann::json json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || !json.contains("versions"))
-      continue;  // no record: every case names what made it
+      continue;  // not a record: every case names the versions that made it
     cases.push_back({is_folder ? file.parent_path() : file, std::move(json)});
   }
   return cases;
@@ -67,7 +66,7 @@ std::string test_name(const fs::path& path) {
   return name;
 }
 
-/// Stands for a case that nothing compares.
+/// The kind of cases that nothing compares.
 CaseKind uncompared(const RecordedCase& recorded) {
   const std::string kind = kind_of(recorded);
   const std::string reason =
@@ -81,7 +80,7 @@ void add(const RecordedCase& recorded, const CaseKind& kind) {
                         [kind, recorded] { return new CaseTest(kind, recorded); });
 }
 
-/// How many tests there are now.
+/// Adds all tests and returns their number.
 int add_all(const fs::path& root, const std::vector<CaseKind>& kinds) {
   int added = 0;
   for (const RecordedCase& recorded : cases_below(root)) {

@@ -1,5 +1,4 @@
-// Images changed as Pillow and torchvision change them: tests/golden/picture_changes.py says
-// how.
+// Image augmentations, compared with Pillow and torchvision: see tests/golden/picture_changes.py.
 
 #include "runner/shared/disk/digest.h"
 #include "stages/data/image_change.h"

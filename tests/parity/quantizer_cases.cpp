@@ -1,4 +1,5 @@
-// bitsandbytes' dynamic maps, block-wise quantization and optimizers with 8-bit state.
+// Dynamic maps, block-wise quantization and optimizers with 8-bit state, compared with
+// bitsandbytes.
 
 #include <optional>
 #include <string>
@@ -16,7 +17,7 @@ at::Tensor floats_of(const nlohmann::json& values) {
   return torch::tensor(values.get<std::vector<float>>());
 }
 
-/// Bytes in base64, as a tensor of uint8.
+/// Decodes base64 to a uint8 tensor.
 at::Tensor codes_of(const std::string& text) {
   const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::vector<std::uint8_t> bytes;
@@ -84,9 +85,9 @@ std::optional<OptimizerOptions> rule_of(const std::string& name, Arguments& give
                      .state_bits = 8};
 }
 
-/// Rounding may differ in the last digit of a moment, and so by one code where the moment is
-/// halfway between two; that moves the path no further than all of the quantization does: the
-/// recorded distance from the path in full precision.
+/// The last digit of a moment may be rounded differently, which changes its code by one if the
+/// moment is halfway between two codes. That moves the path at most as far as all of the
+/// quantization does: the recorded distance from the path in full precision.
 void compare_quantized(const RecordedCase& recorded) {
   const nlohmann::json& about = recorded.json.at("case");
   Arguments given(recorded, about.at("optimizer"));

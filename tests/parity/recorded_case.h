@@ -12,21 +12,20 @@
 
 #include "tests/support/safetensors_fixture.h"
 
-/// A folder with a case.json, or a JSON file by itself, as another library has computed it.
+/// A result recorded with another library: a folder with a case.json, or a JSON file.
 struct RecordedCase {
   std::filesystem::path path;  ///< the folder or file
   nlohmann::json json;
 };
 
-/// What one kind of case is compared by; it fails by gtest's means.
+/// How to compare one kind of case; `compare` fails through gtest assertions.
 struct CaseKind {
   std::string name;  ///< of the test suite
   std::function<bool(const RecordedCase&)> matches;
   std::function<void(const RecordedCase&)> compare;
 };
 
-/// Those of each file in tests/parity, in the order in which they are asked whether a case is
-/// theirs.
+/// The kinds of each file in tests/parity, in the order in which they are matched.
 std::vector<CaseKind> model_cases();
 std::vector<CaseKind> clip_cases();
 std::vector<CaseKind> fullsize_cases();
@@ -45,8 +44,8 @@ std::vector<CaseKind> picture_cases();
 std::vector<CaseKind> retrieval_cases();
 std::vector<CaseKind> logistic_cases();
 
-/// What a case says that it is: its kind, else the family or model that it was made with; empty
-/// where it says nothing.
+/// The kind that a case declares, or else the family or model that it was made with; empty if it
+/// declares neither.
 std::string kind_of(const RecordedCase& recorded);
 
 using RecordedTensors = std::map<std::string, at::Tensor>;
@@ -56,15 +55,15 @@ inline nlohmann::json json_file(const std::filesystem::path& path) {
   return nlohmann::json::parse(file);
 }
 
-/// The pseudo-random numbers of the recorded cases: uniform in [-1, 1), a function of (seed, index,
-/// position).
+/// The pseudo-random numbers of the recorded cases: uniform in [-1, 1), as a function of (seed,
+/// index, position).
 at::Tensor hash_uniform(std::uint64_t seed, std::uint64_t index, at::IntArrayRef shape);
 
 /// The streams of hash_uniform().
 inline constexpr std::uint64_t kPixelStream = 1000000, kProbeStream = 2000000;
 
-/// The recorded tensors of one precision: "f64." or "f32." before their names; what is compared is
-/// counted.
+/// The recorded tensors of one precision, with the prefix "f64." or "f32.". Keeps track of which
+/// have been compared.
 class Expectation {
  public:
   Expectation(RecordedTensors tensors, at::ScalarType type)
@@ -75,11 +74,11 @@ class Expectation {
   at::ScalarType type() const { return type_; }
   bool has(const std::string& name) const { return tensors_.contains(key(name)); }
   at::Tensor operator[](const std::string& name) const { return tensors_.at(key(name)); }
-  /// The largest difference to `actual` is within the tolerance of the largest number, 1e-10 in
-  /// float64 and 1e-4 in float32; numbers below 1 are compared as they are, since what is zero in
-  /// exact arithmetic is only rounding.
+  /// Checks that the largest difference from `actual` is within the tolerance times the largest
+  /// number: by default 1e-10 in float64 and 1e-4 in float32. Numbers below 1 are compared
+  /// absolutely, since what is zero in exact arithmetic is only rounding error.
   void expect_near(const std::string& name, const at::Tensor& actual);
-  /// Every name recorded in this precision that nothing was compared with.
+  /// The names recorded in this precision that have not been compared.
   std::vector<std::string> uncompared() const;
 
  private:

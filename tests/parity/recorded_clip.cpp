@@ -4,7 +4,7 @@ using namespace stages;
 
 namespace {
 
-/// Its weights say the shape, but for the heads and what is no number.
+/// The shape of a model with this config, for images of `image_size` pixels.
 ClipOptions shape_of(const nlohmann::json& config, std::int64_t image_size) {
   const auto block_of = [](const nlohmann::json& tower) {
     return BlockOptions{.hidden_size = tower.at("hidden_size"),
@@ -14,7 +14,7 @@ ClipOptions shape_of(const nlohmann::json& config, std::int64_t image_size) {
                         .layer_norm_eps = tower.at("layer_norm_eps")};
   };
   const nlohmann::json &images = config.at("vision_config"), &texts = config.at("text_config");
-  constexpr std::int64_t kOfOldConfigs = 2;  // stands for the highest id
+  constexpr std::int64_t kOfOldConfigs = 2;  // old configs use 2 to mean the highest ID
   ClipOptions options;
   options.image.block = block_of(images);
   options.image.num_hidden_layers = images.at("num_hidden_layers");

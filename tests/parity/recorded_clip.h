@@ -7,14 +7,14 @@
 #include "stages/model/pretrained.h"
 #include "tests/parity/recorded_case.h"
 
-/// A recorded CLIP of both towers in ours, with its inputs.
+/// A recorded CLIP with both towers, loaded into our network, with its inputs.
 struct RecordedClip {
   /// Reads `weights`, which must fit.
   RecordedClip(const RecordedCase& recorded, const std::filesystem::path& weights,
                at::ScalarType type);
 
   at::Tensor pixels, ids;
-  stages::NamedTensors saved;  ///< the weights by the names of their file
+  stages::NamedTensors saved;  ///< the weights, by their names in the file
   stages::PretrainedReport report;
   std::shared_ptr<stages::ClipNetwork> network;
 };

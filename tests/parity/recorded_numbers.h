@@ -13,15 +13,14 @@
 
 #include "tests/parity/recorded_case.h"
 
-/// `actual` is within `relative` of `expected`; a number that is zero in exact arithmetic is only
-/// rounding, so less than `floor` is never a difference.
+/// Checks that `actual` is within `relative` of `expected`. Differences below `floor` are ignored,
+/// since a number that is zero in exact arithmetic is only rounding error.
 inline void expect_close(double actual, double expected, const std::string& what,
                          double relative = 1e-12, double floor = 1e-14) {
   EXPECT_NEAR(actual, expected, std::max(relative * std::abs(expected), floor)) << what;
 }
 
-/// The same for tensors, measured by the largest number of `expected`, or by 1 where all are
-/// smaller.
+/// The same for tensors, relative to the largest number in `expected`, or to 1 if all are smaller.
 inline void expect_close(const at::Tensor& actual, const at::Tensor& expected,
                          const std::string& what, double relative = 1e-12) {
   ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
@@ -29,7 +28,7 @@ inline void expect_close(const at::Tensor& actual, const at::Tensor& expected,
   EXPECT_LE((actual - expected).abs().max().item<double>(), relative * size) << what;
 }
 
-/// Nested lists of numbers as a float64 tensor.
+/// Converts nested lists of numbers to a float64 tensor.
 inline at::Tensor tensor_of(const nlohmann::json& values) {
   if (values.empty() || !values.front().is_array())
     return torch::tensor(values.get<std::vector<double>>(), at::kDouble);
@@ -42,8 +41,8 @@ inline at::Tensor integers_of(const nlohmann::json& values) {
   return torch::tensor(values.get<std::vector<std::int64_t>>());
 }
 
-/// The keyword arguments that a library was called with. One that nothing has read when it ends is
-/// a failure: the case asks for something that is not compared.
+/// The keyword arguments passed to a library. An argument that is never read is a failure: the case
+/// requires something that is not compared.
 class Arguments {
  public:
   Arguments(const RecordedCase& recorded, std::string of)
@@ -75,7 +74,7 @@ class Arguments {
   std::set<std::string> read_;
 };
 
-/// Cases that say `kind` in their "case".
+/// Matches cases whose "case" has this `kind`.
 inline CaseKind number_kind(std::string suite, std::string kind,
                             void (*compare)(const RecordedCase&)) {
   return {

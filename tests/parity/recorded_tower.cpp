@@ -19,7 +19,7 @@ at::Tensor RecordedTower::probe(const at::Tensor& y) const {
 }
 
 at::Tensor RecordedTower::gradient(const std::string& theirs) const {
-  // Files of transformers 5 have the names of 4, its modules others.
+  // Files of transformers 5 use the names of version 4, but its modules do not.
   for (const WeightLayout layout : {layout_, WeightLayout::kVit5}) {
     const auto ours = our_name(layout, theirs);
     if (!ours) continue;
@@ -38,7 +38,7 @@ at::IntArrayRef RecordedTower::saved_shape(const std::string& ours,
   return theirs && saved_.contains(*theirs) ? saved_.at(*theirs).sizes() : gradient.sizes();
 }
 
-// Through the resizing that is part of their forward and of our loading.
+// Includes the resizing, which the library does in its forward pass and we do when loading.
 at::Tensor RecordedTower::gradient_of_positions(const std::string& theirs) const {
   const at::Tensor theirs_before = saved_.at(theirs).to(type_).detach().requires_grad_();
   const at::Tensor ours =

@@ -8,7 +8,7 @@
 #include "stages/model/vision_tower.h"
 #include "tests/parity/recorded_case.h"
 
-/// A recorded model's vision tower in ours, with its inputs.
+/// The vision tower of a recorded model, loaded into our network, with its inputs.
 class RecordedTower {
  public:
   RecordedTower(const RecordedCase& recorded, const std::filesystem::path& weights_file,
@@ -25,10 +25,10 @@ class RecordedTower {
   }
   stages::WeightLayout layout() const { return layout_; }
 
-  /// The scalar whose gradients were recorded where there is no loss.
+  /// The scalar whose gradients were recorded, if there is no loss.
   at::Tensor probe(const at::Tensor& y) const;
-  /// The gradient of the weight that the library calls `theirs`, in its shape; undefined where it
-  /// is none of the tower's.
+  /// The gradient of the weight that the library calls `theirs`, in the library's shape; undefined
+  /// if the tower has no such weight.
   at::Tensor gradient(const std::string& theirs) const;
 
  private:

@@ -1,5 +1,5 @@
-// Ranks of retrieval as open_clip counts them, from a table of scores with ties. Texts that are the
-// axes of space have the scores as their products with images.
+// Retrieval ranks, compared with open_clip, from a table of scores with ties. The texts are unit
+// vectors, so their products with the images are the scores.
 
 #include "stages/contrastive/evaluate_retrieval.h"
 #include "tests/parity/recorded_numbers.h"

@@ -1,4 +1,4 @@
-// Learning rates, step by step, as torch and transformers compute them.
+// Learning rate schedules, compared step by step with torch and transformers.
 
 #include <optional>
 
@@ -9,7 +9,7 @@ namespace {
 
 using namespace stages;
 
-/// A schedule in the length that the library was told.
+/// A schedule with the length that was passed to the library.
 struct Timed {
   Schedule schedule;
   std::int64_t steps = 1;
@@ -38,7 +38,7 @@ PlateauSchedule plateau(Arguments& given) {
           .min_learning_rate = given.get("min_lr", 0.0)};
 }
 
-/// The library's schedule `name` in ours; nullopt where there is none.
+/// Our equivalent of the library's schedule `name`; nullopt if there is none.
 std::optional<Timed> timed(const std::string& name, Arguments& given, double learning_rate) {
   const auto whole = [&](const char* argument) { return given.get<std::int64_t>(argument); };
   if (name == "CosineAnnealingLR")
@@ -123,7 +123,8 @@ std::optional<Timed> timed(const std::string& name, Arguments& given, double lea
   return std::nullopt;
 }
 
-/// Every step is an epoch. A new one takes over at each what the one before would have saved.
+/// Every step is an epoch. After each, a new schedule continues from the state that the previous
+/// one would have saved.
 void compare(const RecordedCase& recorded) {
   const nlohmann::json& about = recorded.json.at("case");
   const nlohmann::json& rates = recorded.json.at("rates");

@@ -1,5 +1,4 @@
-// Tokens of texts as transformers' and open_clip's tokenizers give them, from the vocabulary that
-// OpenAI published.
+// Tokenization, compared with transformers and open_clip, with the vocabulary published by OpenAI.
 
 #include "stages/text/tokenizer.h"
 #include "tests/parity/recorded_case.h"
@@ -12,7 +11,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kContext = 77;
 
-/// A list of texts with what transformers made of them; it says no kind.
+/// Matches lists of texts with the tokens from transformers, which declare no kind.
 bool is_tokenizer_case(const RecordedCase& recorded) {
   const auto cases = recorded.json.find("cases");
   return cases != recorded.json.end() && cases->is_array() && !cases->empty() &&
@@ -29,7 +28,8 @@ void expect_tokens(const Tokenizer& tokenizer, const nlohmann::json& recorded) {
   EXPECT_EQ(*tokens, recorded.at("hf").get<std::vector<std::int32_t>>());
 }
 
-/// What OpenAI's cleaning may change is refused; the rest must be as recorded. Is the text refused?
+/// Checks that the tokens are as recorded, or that the text is rejected because OpenAI's cleaning
+/// might change it. Returns whether it was rejected.
 bool is_refused_or_as_recorded(const Tokenizer& tokenizer, const nlohmann::json& recorded) {
   auto tokens = tokenizer.encode(recorded.at("text").get<std::string>());
   if (!tokens) return true;

@@ -37,7 +37,7 @@ const Value* find_dotted(const Value& value, const std::string& key) {
   return at;
 }
 
-/// What a command prints when it is refused; empty where the graph compiles. `resolved` is then the
+/// The output of a rejected command; empty if the graph compiles, in which case `resolved` is the
 /// recipe.
 std::string refusal(const std::string& command, Value& resolved) {
   std::vector<std::string> typed = words(command);
@@ -50,7 +50,7 @@ std::string refusal(const std::string& command, Value& resolved) {
       error.notes.clear();  // they name lines of the recipe, which move
       print(said, error);
     }
-    std::string text = said.str();  // a file's name is as it was found, from here or from anywhere
+    std::string text = said.str();  // file names may be absolute or relative
     for (const std::string root = RETORT_SOURCE_DIR "/"; text.find(root) != text.npos;)
       text.erase(text.find(root), root.size());
     return text;
@@ -131,7 +131,7 @@ std::set<std::string> written_commands(const std::filesystem::path& folder) {
   return commands;
 }
 
-TEST(PublishedCommands, AllOfTheWriteUpsAreThere) {
+TEST(PublishedCommands, AllCommandsOfTheWriteUpsAreCovered) {
   const auto folder = shared_data("sources");
   RETORT_NEEDS_SHARED(folder);
   std::set<std::string> known;

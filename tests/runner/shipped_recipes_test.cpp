@@ -1,4 +1,4 @@
-// What the shipped recipes compile to, without a worker.
+// Compiles the shipped recipes without a worker.
 
 #include <algorithm>
 #include <filesystem>
@@ -48,7 +48,7 @@ TEST(ShippedRecipes, RetinaTrainsTenPairsAndGathersThem) {
   EXPECT_EQ(gathered, std::vector<std::string>(all.begin() + 3, all.end() - 1));
 }
 
-TEST(ShippedRecipes, EachPairKnowsItsTwoGrades) {
+TEST(ShippedRecipes, EachPairHasItsTwoGrades) {
   const Graph graph = graph_of("diabetic_retinopathy", {"data.root=photographs"});
   const auto pair = std::ranges::find(graph.nodes, "train.1-3", &Node::id);
   ASSERT_NE(pair, graph.nodes.end());
@@ -61,7 +61,7 @@ TEST(ShippedRecipes, RetinaWithOneNetworkHasNoPairs) {
   EXPECT_THAT(ids(graph), ElementsAre("data", "model", "memory", "train", "evaluate"));
 }
 
-TEST(ShippedRecipes, FineTuningShowsABackboneItsPicturesAndItsQueries) {
+TEST(ShippedRecipes, FineTuningNormalizesImagesAndAdaptsQueriesPerBackbone) {
   const auto option = [](const std::string& backbone, const char* node, const char* key) {
     const Graph graph = graph_of("finetune", {"model=lora", "model/backbone=" + backbone});
     const auto found = std::ranges::find(graph.nodes, node, &Node::id);
@@ -74,7 +74,7 @@ TEST(ShippedRecipes, FineTuningShowsABackboneItsPicturesAndItsQueries) {
             R"({"mean":[0.5,0.5,0.5],"std":[0.5,0.5,0.5]})");
 }
 
-TEST(ShippedRecipes, FullFineTuningBringsItsOwnTraining) {
+TEST(ShippedRecipes, FullFineTuningHasItsOwnTrainingOptions) {
   const auto decay = [](const std::vector<std::string>& overrides) {
     const Graph graph = graph_of("finetune", overrides);
     const auto train = std::ranges::find(graph.nodes, "train", &Node::id);
@@ -85,13 +85,13 @@ TEST(ShippedRecipes, FullFineTuningBringsItsOwnTraining) {
   EXPECT_EQ(decay({"model=linear_probe"}), "null");
 }
 
-TEST(ShippedRecipes, CarsAreMeasuredTwice) {
+TEST(ShippedRecipes, CarsAreEvaluatedTwice) {
   const Graph graph = graph_of("clip_cars", {"data.root=cars"});
   EXPECT_THAT(ids(graph), ElementsAre("data", "model", "memory", "train", "evaluate", "retrieval"));
 }
 
-/// Nobody is warned of what he has not written.
-TEST(ShippedRecipes, NothingThatTheyWriteIsWithoutEffect) {
+/// Options that the user has not written cause no warnings.
+TEST(ShippedRecipes, EveryWrittenOptionHasAnEffect) {
   std::size_t seen = 0;
   for (const char* folder : {"recipes", "experiments"}) {
     for (const auto& entry :
@@ -103,10 +103,9 @@ TEST(ShippedRecipes, NothingThatTheyWriteIsWithoutEffect) {
       named.config_dirs = {RETORT_SOURCE_DIR};
       Sources sources;
       const auto prepared = prepare(named, shipped_schemas(), sources);
-      if (!prepared) continue;  // it needs more than that
+      if (!prepared) continue;  // it needs more overrides
       ++seen;
-      // It is as published: its backbone is frozen, and its loss has a variance and a covariance
-      // all the same.
+      // As published: its backbone is frozen, but its loss still has variance and covariance terms.
       if (named.name == "fsct_variance_covariance") continue;
       if (named.name == "finetune_lora_ranks")
         continue;  // a sweep: a single run ignores its values

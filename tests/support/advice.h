@@ -11,8 +11,8 @@ inline std::vector<std::string> all_matches(const std::string& text, const std::
   return found;
 }
 
-/// The overrides that a help says to type in place of what was typed, or besides it; VALUE stands
-/// for any.
+/// The overrides that a help text suggests, instead of or in addition to those that were typed;
+/// VALUE stands for any value.
 inline std::vector<std::string> advised_overrides(const std::string& help) {
   static const std::regex kAdvised(
       R"((?:to add it: |it is changed: |to make it a mapping: |defaults list use |of your own: |for a list write )"
@@ -21,14 +21,14 @@ inline std::vector<std::string> advised_overrides(const std::string& help) {
   std::vector<std::string> overrides;
   for (const std::string& advised : all_matches(help, kAdvised)) {
     if (advised.ends_with("=OPTION")) continue;
-    // As a shell reads it.
+    // Splits words like a shell.
     overrides.push_back(
         std::regex_replace(std::regex_replace(advised, kAny, "=1"), std::regex(R"(\\')"), "'"));
   }
   return overrides;
 }
 
-/// The commands that a help names, which stand in backticks.
+/// The commands in backticks in a help text.
 inline std::vector<std::string> advised_commands(const std::string& help) {
   static const std::regex kCommand("`(retort [^`]*)`");
   return all_matches(help, kCommand);

@@ -18,10 +18,10 @@
 #include "stages/train/step_execution.h"
 #include "tests/support/distance.h"
 
-/// What a rank has after one step.
+/// The results of a rank after one step.
 struct ComputedByRank {
-  at::Tensor gradient;  ///< of all parameters, in a row; if sharded, put together again
-  at::Tensor buffers;   ///< all numbers, in a row
+  at::Tensor gradient;  ///< of all parameters, concatenated; gathered if sharded
+  at::Tensor buffers;   ///< all numbers, concatenated
   stages::Means means;
 };
 
@@ -31,11 +31,11 @@ inline at::Tensor in_a_row(const std::vector<at::Tensor>& tensors) {
   return torch::cat(all);
 }
 
-/// The bytes in a bucket of gradients; 0: as usual. Among few ranks, small networks get many
-/// buckets, and weights that are larger than one.
+/// The bytes in a bucket of gradients; 0: the default. With few ranks, small networks get many
+/// buckets, and weights that are larger than a bucket.
 inline std::int64_t bucket_bytes(int ranks) { return ranks <= 3 ? 64 : 0; }
 
-/// Gives every rank all gradients, each of which one rank has.
+/// Gives every rank all gradients; each gradient is on one rank before.
 inline void put_together(const std::vector<at::Tensor>& parameters,
                          stages::ShardedGradients& sharded, const runner::RankOfRun& own) {
   stages::RankGroup& group = *stages::group_of(own);
@@ -54,7 +54,7 @@ inline void put_together(const std::vector<at::Tensor>& parameters,
   }
 }
 
-/// What each of `size` ranks has after one step on `batch`.
+/// The results of each of `size` ranks after one step on `batch`.
 template <typename MakeNet, typename MakeStep>
 std::vector<ComputedByRank> by_ranks(int size, const stages::Batch& batch,
                                      const stages::StepPlan& plan, MakeNet make_net,
@@ -89,15 +89,15 @@ std::vector<ComputedByRank> by_ranks(int size, const stages::Batch& batch,
   return all;
 }
 
-/// 2, 3 and, unless gradients are sharded, 12 ranks compute under `plan` what one computes of the
-/// whole batch, in float64, and the same bits every time. Gradients and buffers may differ by
-/// `limit` of their size.
+/// 2, 3 and, unless gradients are sharded, 12 ranks compute under `plan` what one rank computes
+/// from the whole batch, in float64, and the same bits every time. Gradients and buffers may differ
+/// by `limit`, relative to their size.
 template <typename MakeNet, typename MakeStep>
 void expect_equal_to_one_rank_as_planned(const stages::Batch& batch, const stages::StepPlan& plan,
                                          MakeNet make_net, MakeStep make_step, double limit) {
   const ComputedByRank whole = by_ranks(1, batch, {}, make_net, make_step).front();
   for (const int size : {2, 3, 12}) {
-    if (size > 3 && plan.shards_gradients()) continue;  // which takes half a minute
+    if (size > 3 && plan.shards_gradients()) continue;  // takes half a minute
     const auto all = by_ranks(size, batch, plan, make_net, make_step);
     for (const ComputedByRank& one : all) {
       EXPECT_LT(distance(one.gradient, whole.gradient), limit) << size << " " << plan.micro_batch;
@@ -115,7 +115,7 @@ void expect_equal_to_one_rank_as_planned(const stages::Batch& batch, const stage
   }
 }
 
-/// The same whether gradients are sharded or not.
+/// The same, with and without sharded gradients.
 template <typename MakeNet, typename MakeStep>
 void expect_equal_to_one_rank(const stages::Batch& batch, stages::StepPlan plan, MakeNet make_net,
                               MakeStep make_step, double limit = 1e-12) {

@@ -11,8 +11,8 @@
 
 namespace stages {
 
-/// Small pictures of a few classes, each a pattern of its own with noise, and their captions: "a
-/// photo of a red.", say.
+/// Small images of a few classes, each with its own pattern and noise, and their captions, such as
+/// "a photo of a red.".
 class CaptionedImages final : public Dataset {
  public:
   explicit CaptionedImages(std::int64_t size,
@@ -58,7 +58,7 @@ class CaptionedImages final : public Dataset {
   }
 
   std::string caption = "a photo of a ";
-  std::vector<std::string> words = {};  ///< what texts call the classes
+  std::vector<std::string> words = {};  ///< the names of the classes in texts
 
  private:
   static constexpr std::int64_t kSide = 8;
@@ -66,7 +66,7 @@ class CaptionedImages final : public Dataset {
   const std::vector<std::string> classes_;
 };
 
-/// The options of a CLIP that computes in no time, without weights; every byte of a caption is a
+/// The options of a CLIP that computes quickly, without weights; every byte of a caption is a
 /// token.
 inline constexpr const char* kTinyClip = R"({
   "projection_dim": 6,

@@ -5,9 +5,9 @@
 
 #include "tests/support/program.h"
 
-/// Makes in `folder` what data=car_listing reads below its root ".": car_images and
-/// data/image_labels_filtered.csv, as the published training had them, with drawn pictures; the
-/// classes of `retort data make image_folder` are the makes.
+/// Creates in `folder` what data=car_listing reads below its root ".": car_images and
+/// data/image_labels_filtered.csv, as in the published training, with generated images; the classes
+/// of `retort data make image_folder` are the makes.
 inline Ended make_car_listing(const std::filesystem::path& folder, int classes, int per_class) {
   namespace fs = std::filesystem;
   Ended made = retort("data make image_folder --out drawn --classes " + std::to_string(classes) +

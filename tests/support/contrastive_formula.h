@@ -10,15 +10,15 @@
 
 namespace stages {
 
-/// (rows, width) float64, of length 1 each.
+/// Random vectors of length 1: (rows, width) float64.
 inline at::Tensor unit_rows(std::int64_t rows, std::int64_t width, std::uint64_t seed) {
   const at::Tensor x =
       torch::empty({rows, width}, at::kDouble).normal_(0, 1, at::detail::createCPUGenerator(seed));
   return x / x.norm(2, 1, /*keepdim=*/true);
 }
 
-/// The contrastive loss and its gradients by its three arguments, as the formula is written: all
-/// similarities at once.
+/// The contrastive loss and its gradients with respect to its three arguments, computed as the
+/// formula is written: with all similarities at once.
 inline std::vector<at::Tensor> as_written(const at::Tensor& images, const at::Tensor& texts,
                                           const at::Tensor& scale, const PairGroups& groups) {
   const std::vector<at::Tensor> leaves = {images.detach().requires_grad_(),
@@ -35,7 +35,7 @@ inline std::vector<at::Tensor> as_written(const at::Tensor& images, const at::Te
   return {loss.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
 }
 
-/// Nearer than 1e-12 of the largest.
+/// Checks that the tensors differ by less than 1e-12 of the largest number.
 inline void expect_equal(const std::vector<at::Tensor>& actual,
                          const std::vector<at::Tensor>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {

@@ -26,7 +26,7 @@ inline runner::Result<std::unique_ptr<runner::Stage>> contrastive_stage(
   return created(kTrainContrastive, options);
 }
 
-/// The stage of some options, run on CaptionedImages.
+/// A contrastive training with some options, run on CaptionedImages.
 struct ContrastiveRun {
   std::shared_ptr<CaptionedImages> train = std::make_shared<CaptionedImages>(23),
                                    validation = std::make_shared<CaptionedImages>(9);
@@ -64,7 +64,7 @@ struct ContrastiveRun {
   }
 };
 
-/// The largest one between the weights of two.
+/// The largest difference between the weights of two checkpoints.
 inline double difference(const Checkpoint& one, const Checkpoint& other) {
   double most = 0;
   const NamedTensors others = weights(*other.network);

@@ -16,8 +16,8 @@
 // Small networks of torch's own layers in the shapes that decide about memory layout. Each takes
 // (n, 3, h, w).
 
-/// Four 3×3 convolutions with normalisation, and pooling after each (few-shot learning's Conv4).
-/// Parameters: four a block.
+/// Four 3×3 convolutions with normalization, and pooling after each (few-shot learning's Conv4).
+/// Parameters: four per block.
 inline std::shared_ptr<torch::nn::SequentialImpl> conv4(std::int64_t width = 8,
                                                         std::int64_t classes = 3) {
   torch::manual_seed(1);
@@ -35,7 +35,7 @@ inline std::shared_ptr<torch::nn::SequentialImpl> conv4(std::int64_t width = 8,
   return network.ptr();
 }
 
-/// 1×1, 3×3 in groups, 1×1, with a gate of two linear layers by channel: as in SE-ResNeXt.
+/// 1×1, 3×3 in groups, 1×1, with a gate of two linear layers per channel, as in SE-ResNeXt.
 class GroupedBottleneck : public torch::nn::Module {
  public:
   GroupedBottleneck(std::int64_t width, std::int64_t inner, std::int64_t groups) {
@@ -75,7 +75,7 @@ inline std::shared_ptr<torch::nn::SequentialImpl> grouped_bottlenecks(std::int64
       .ptr();
 }
 
-/// Patches of 4×4 pixels, and a block of a transformer's layers.
+/// Patches of 4×4 pixels, and the layers of a transformer block.
 inline std::shared_ptr<torch::nn::SequentialImpl> patch_transformer(std::int64_t width = 8,
                                                                     std::int64_t classes = 3) {
   torch::manual_seed(1);

@@ -7,10 +7,10 @@
 
 #include "runner/shared/stage/memory_plan.h"
 
-/// What a plan says of a CPU's memory, on whatever processor: no less is counted than its tensors,
-/// which are `live`, and no more than what is needed, which has an upper bound of what kernels
-/// take; and of that, but for the gaps between tensors, which are not counted, not less than
-/// `share`.
+/// Checks the counted memory of a CPU against the plan, on any processor: at least its tensors,
+/// `live`, are counted, and at most the needed bytes, which include an upper bound for kernels. Of
+/// the needed bytes except gaps between tensors, which are not counted, at least `share` is
+/// counted.
 inline void expect_counted_as_planned(std::int64_t counted, const runner::MemoryPlan& plan,
                                       double share, const std::string& what = {}) {
   EXPECT_GE(counted, plan.live) << what;

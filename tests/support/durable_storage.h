@@ -10,9 +10,9 @@
 
 #include "tests/support/forwarding_storage.h"
 
-/// The disk, which notes every file or folder that gets its name before it, and all in it, has been
-/// flushed: that a power cut would leave without its contents. What is written without a Storage
-/// counts as not flushed.
+/// The disk, which records every file or folder that gets its name before it and its contents have
+/// been flushed: a power cut would leave it without its contents. Files that are written without a
+/// Storage count as not flushed.
 class DurableStorage : public ForwardingStorage {
  public:
   int create(const std::filesystem::path& path) override {
@@ -58,7 +58,7 @@ class DurableStorage : public ForwardingStorage {
     return 0;
   }
 
-  /// Is the latest new name itself on the disk?
+  /// True if the latest new name is itself on the disk.
   bool has_flushed_the_latest_name() const { return flushed_.contains(unnamed_); }
 
   int renamed = 0;
@@ -69,7 +69,7 @@ class DurableStorage : public ForwardingStorage {
     return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file)).string();
   }
 
-  /// What was flushed below `from` is flushed below `to`.
+  /// Moves the flushed paths below `from` to below `to`.
   void follow(const std::string& from, const std::string& to) {
     std::set<std::string> moved;
     for (const std::string& path : flushed_) {

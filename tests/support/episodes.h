@@ -21,7 +21,7 @@ inline DatasetDescription episodes(std::int64_t ways = 3, std::int64_t shots = 2
                       {"label", {queries}, at::kLong}}};
 }
 
-/// Inputs of `count` such episodes, random by `seed`.
+/// Random inputs of `count` such episodes, seeded with `seed`.
 inline NamedTensors episode_inputs(const DatasetDescription& data, std::int64_t count,
                                    std::uint64_t seed = 3) {
   const auto shape = [&](std::size_t i) {
@@ -35,7 +35,7 @@ inline NamedTensors episode_inputs(const DatasetDescription& data, std::int64_t 
           {"label", torch::randint(data.tensors[1].shape[0], shape(2), generator, torch::kLong)}};
 }
 
-/// Cross-entropy of a model's logits for the queries of each episode: a unit is one.
+/// Cross-entropy of a model's logits for the queries; each episode is a unit.
 class EpisodeStep final : public TrainingStep {
  public:
   explicit EpisodeStep(const Model& model) : model_(model) {}

@@ -12,11 +12,11 @@
 #include "runner/parent/record/event_file.h"
 #include "tests/support/program.h"
 
-// Reads event files of TensorBoard, by the formats of TFRecord and Protocol Buffers.
+// Reads TensorBoard's event files, in the formats TFRecord and Protocol Buffers.
 
 namespace runner {
 
-/// The number in up to eight bytes, the lowest first.
+/// The number in up to eight bytes, lowest byte first.
 inline std::uint64_t little_endian(std::string_view bytes) {
   std::uint64_t value = 0;
   for (std::size_t i = bytes.size(); i-- > 0;)
@@ -24,8 +24,7 @@ inline std::uint64_t little_endian(std::string_view bytes) {
   return value;
 }
 
-/// A message of Protocol Buffers: its fields by number, in order. A number is 8 bytes,
-/// little-endian.
+/// A Protocol Buffers message: its fields by number, in order. A number is 8 bytes, little-endian.
 class ProtobufFields {
  public:
   explicit ProtobufFields(std::string_view rest) {
@@ -79,7 +78,7 @@ inline std::vector<ProtobufFields> events_in_file(const std::filesystem::path& p
   return events;
 }
 
-/// The values of the summaries in a file by their tags; of equal tags the last.
+/// The values of the summaries in a file by their tags; the last value of a repeated tag.
 inline std::map<std::string, ProtobufFields> summaries_in(const std::filesystem::path& path) {
   std::map<std::string, ProtobufFields> values;
   for (const ProtobufFields& event : events_in_file(path)) {

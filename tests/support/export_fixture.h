@@ -14,7 +14,7 @@
 #include "tests/support/program.h"
 #include "tests/support/torch_python.h"
 
-/// A small backbone: its options, and the library that its exports are for.
+/// A small backbone: its options, and the library for which it is exported.
 struct Backbone {
   std::string name, library, options;
 };
@@ -48,8 +48,8 @@ class Export : public testing::TestWithParam<Backbone> {
   Ended exported(const std::string& run, const std::string& flags, const std::string& out) {
     return retort("export " + run + " " + flags + " --out " + out, folder_.path());
   }
-  /// What `retort predict` says of three images: a row of probabilities in the order of the classes
-  /// an image.
+  /// The predictions of `retort predict` for three images: a row of probabilities per image, in the
+  /// order of the classes.
   nlohmann::json predicted(const std::string& run) {
     const Ended ended = retort("predict " + run + " --json --top 3 " + images(), folder_.path());
     EXPECT_EQ(ended.exit, 0) << ended.err;
@@ -102,10 +102,10 @@ inline Ended other_libraries(const std::string& arguments, const std::filesystem
                    folder);
 }
 
-/// What is exported is held against the libraries that it is for.
+/// Compares exports with the libraries that they are written for.
 class DeepExport : public Export {
  protected:
-  /// Exports `run` and holds what the program in the README says of images against `retort
+  /// Exports `run` and compares the predictions of the program in the README with those of `retort
   /// predict`.
   void expect_the_same_predictions(const std::string& run, const std::string& flags) {
     const Ended ended = retort("export " + run + " --json " + flags, folder_.path());

@@ -6,13 +6,13 @@
 
 #include "runner/parent/devices/take_device.h"
 
-/// A machine whose GPUs are a table, and where time passes only when somebody sleeps.
+/// A machine whose GPUs are a table, and where time passes only during sleeps.
 struct FakeMachine : runner::DeviceSource {
   runner::DeviceReading now{.driver = "580.82.07", .cuda = 13000, .has_driver = true};
   std::chrono::steady_clock::time_point time{};
   std::vector<std::string> said;
-  std::function<void()> on_sleep = [] {};  ///< what happens meanwhile; called after each sleep
-  std::optional<int> signal = {};          ///< that comes meanwhile
+  std::function<void()> on_sleep = [] {};  ///< called after each sleep
+  std::optional<int> signal = {};          ///< arrives during a sleep
   runner::CudaVariables variables = {};
   std::string cuda = "13.0";
 
@@ -52,7 +52,7 @@ struct FakeMachine : runner::DeviceSource {
   static std::int64_t gib(int count) { return std::int64_t{count} << 30; }
 };
 
-/// That a run needs so many GiB.
+/// A need of `gib` GiB.
 inline runner::NeedOf needing(int gib) {
   return [gib](const runner::DeviceFacts&) {
     return runner::Result<runner::DeviceNeed>(

@@ -4,15 +4,15 @@
 #include <fstream>
 #include <string>
 
-/// One word to a shell, whatever is in it.
+/// Quotes `text` as one word for a shell.
 inline std::string quoted(std::string text) {
   for (std::size_t at = 0; (at = text.find('\'', at)) != text.npos; at += 4)
     text.replace(at, 1, "'\\''");
   return "'" + text + "'";
 }
 
-/// The program as installed below `folder`, with a worker that plays the script `acts`
-/// (fake_worker.cpp), as a shell reads it. Its path.
+/// Installs the program below `folder`, with a worker that plays the script `acts`
+/// (fake_worker.cpp), in shell syntax. Returns its path.
 inline std::filesystem::path install_with_worker(const std::filesystem::path& folder,
                                                  const std::string& acts) {
   namespace fs = std::filesystem;

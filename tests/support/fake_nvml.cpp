@@ -1,13 +1,13 @@
-// NVML as a table tells it, for tests of who asks: a library in the place of libnvidia-ml.so.1. The
-// variable FAKE_NVML_TABLE names a JSON file, which is read each time the library is initialised:
+// NVML read from a table, for tests of its callers: a library in place of libnvidia-ml.so.1. The
+// variable FAKE_NVML_TABLE names a JSON file, which is read each time the library is initialized:
 //
 //   {"driver": "580.82.07", "cuda": 13000, "init": 0, "devices": [{"uuid": "GPU-…", "name": "…",
 //   "bus_id": "…",
 //    "capability": [8, 0], "total": 81920, "free": 80000, "reserved": 500, "utilisation": 3,
 //    "processes": [[4711, 900]], "error": 0, "mig": [{"uuid": "MIG-…", …}]}]}
 //
-// Sizes are MiB. What a device lacks is not supported; "error" is what all questions about it are
-// answered with, and "init" what initialising is.
+// Sizes are in MiB. Values that a device lacks are not supported; "error" is the answer to all
+// queries about it, and "init" the result of the initialization.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -28,7 +28,7 @@ using namespace runner::nvml;
 constexpr int kInvalidArgument = 2, kUnknown = 999;
 
 json table;
-std::list<json> handles;  // whose addresses are the devices that callers are given
+std::list<json> handles;  // their addresses are the devices that callers get
 
 const json& of(Device device) { return *reinterpret_cast<const json*>(device); }
 
@@ -42,7 +42,7 @@ int answer(Device device, const char* field) {
   return of(device).contains(field) ? kSuccess : kNotSupported;
 }
 
-/// NVIDIA's library may start threads when it is initialised. They must not receive the signals
+/// NVIDIA's library may start threads when it is initialized. They must not receive the signals
 /// that the program waits for.
 bool blocks_signals() {
   sigset_t blocked;

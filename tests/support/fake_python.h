@@ -11,8 +11,8 @@
 #include "stages/python/python_host.h"
 #include "stages/tensor/named_tensors.h"
 
-/// Answers what a worker asks of the Python that hosts it, as stages/python/retort_host does; one
-/// at a time. An exception becomes Python's.
+/// Answers a worker's requests to the Python that hosts it, as stages/python/retort_host does, one
+/// at a time. An exception becomes a Python exception.
 class FakePython {
  public:
   using Json = nlohmann::ordered_json;

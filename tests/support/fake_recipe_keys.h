@@ -9,16 +9,17 @@
 
 namespace runner {
 
-/// RecipeKeys whose answers a test writes; as it is, a schema that declares no key and accepts any.
+/// RecipeKeys whose answers a test sets; by default, a schema that declares no keys and accepts
+/// any.
 class FakeRecipeKeys final : public NoSchema {
  public:
   std::map<std::string, Value> defaults = {};  ///< of the declared keys, by dotted path
-  std::vector<std::string> kinds = {};         ///< that have any other key
-  bool accepts_more = true;                    ///< keys that are not declared
+  std::vector<std::string> kinds = {};         ///< kinds that have any other key
+  bool accepts_more = true;                    ///< accepts keys that are not declared
   std::vector<OtherName> names = {};
-  Diagnostics errors = {};    ///< of every recipe; without any, all defaults of
+  Diagnostics errors = {};    ///< of every recipe; without errors, all defaults of
                               ///< keys at the top are filled in
-  mutable int validated = 0;  ///< recipes
+  mutable int validated = 0;  ///< number of recipes
 
   std::optional<Value> declared(const Value&, Path path) const override {
     const auto found = defaults.find(dotted(path));

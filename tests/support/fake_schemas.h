@@ -60,7 +60,7 @@ inline SchemaSet fake_schemas() {
   return std::move(*schemas);
 }
 
-/// `yaml` as a recipe of the fake kinds; `schema: 1` is put in front on the first line.
+/// `yaml` as a recipe of the fake kinds; `schema: 1` is prepended to the first line.
 inline Result<Recipe> fake_recipe(const std::string& yaml, const SchemaSet& schemas,
                                   Sources& sources) {
   auto value = read_yaml(sources.add("r.yaml", "schema: 1\n" + yaml));

@@ -6,10 +6,9 @@
 
 #include "tests/support/temporary_folder.h"
 
-/// Commands of Slurm's names, first on PATH while one lives. sbatch runs the tasks of the script
-/// that it is given, one after the other, before it answers; squeue shows how they ended. What each
-/// command is to do in place of that is a line of shell in the file <command>.does; all that were
-/// called are in `calls`, a line each.
+/// Commands with Slurm's names, first on PATH during the lifetime of this object. sbatch runs the
+/// tasks of its script one after the other before it answers; squeue shows how they ended. A line
+/// of shell in the file <command>.does replaces a command; `calls` lists all calls, one per line.
 class FakeSlurm {
  public:
   FakeSlurm() : path_(std::getenv("PATH")) {

@@ -1,6 +1,6 @@
-// A worker for tests of supervision: it plays the script that its arguments spell out, one act
-// each, "act" or "act:text". Events go to descriptor 3, as those of the real one do. "new|act" is
-// played where it was asked for a new run, "again|act" where for one that is resumed.
+// A worker for tests of supervision: it plays the script in its arguments, one act each, "act" or
+// "act:text". Events go to descriptor 3, like those of the real worker. "new|act" is played only
+// for a new run, "again|act" only for a resumed run.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -60,11 +60,11 @@ void act(const std::string& what, const std::string& text, const sigset_t& signa
   else if (what == "flood") write_all(STDERR_FILENO, std::string(number, 'y'));
   else if (what == "folder") std::filesystem::create_directories(text);
   else if (what == "finished") emit(runner::Finished{number});
-  else if (what == "die") {  // by the signal itself, also where a sanitizer would catch it
+  else if (what == "die") {  // by the signal itself, even if a sanitizer would catch it
     std::signal(number, SIG_DFL);
     kill(getpid(), number);
   } else if (what == "exit") _exit(number);
-  else if (what == "wait") {  // for a signal, and says which
+  else if (what == "wait") {  // for a signal, and reports which
     int came = 0;
     sigwait(&signals, &came);
     emit(runner::Said{"fake", "signal " + std::to_string(came)});

@@ -12,7 +12,7 @@
 
 namespace stages {
 
-/// Who listens to what is fetched, and never waits.
+/// A listener for fetches that never waits.
 struct FetchListener {
   std::vector<std::string> said;
   std::vector<double> waits;

@@ -8,7 +8,7 @@
 
 #include "tests/support/pictures.h"
 
-/// Every file below `folder` by its path there.
+/// Every file below `folder`, by its relative path.
 inline std::map<std::string, std::vector<std::uint8_t>> contents_of(
     const std::filesystem::path& folder) {
   std::map<std::string, std::vector<std::uint8_t>> files;

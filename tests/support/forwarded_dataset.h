@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// Another data set; a test overrides what it changes of that.
+/// A dataset that forwards to another; a test overrides what it changes.
 class ForwardedDataset : public Dataset {
  public:
   explicit ForwardedDataset(std::shared_ptr<const Dataset> inner) : inner_(std::move(inner)) {}

@@ -5,7 +5,7 @@
 
 #include "runner/shared/disk/storage.h"
 
-/// The disk, for a test to override some calls of.
+/// The disk, for tests that override some calls.
 class ForwardingStorage : public runner::Storage {
  public:
   int create(const std::filesystem::path& path) override { return runner::disk().create(path); }
@@ -25,14 +25,13 @@ class ForwardingStorage : public runner::Storage {
   }
 };
 
-/// The disk without flushing, which takes long and makes no difference to who is not cut off from
-/// power.
+/// The disk without flushing, which is slow and matters only for power cuts.
 class UnflushedStorage : public ForwardingStorage {
  public:
   int sync(int) override { return 0; }
 };
 
-/// The disk, with its calls counted as a Fault of kAny counts them.
+/// The disk, with its calls counted like a Fault of kAny.
 class CountingStorage : public ForwardingStorage {
  public:
   int create(const std::filesystem::path& path) override {
@@ -55,7 +54,7 @@ class CountingStorage : public ForwardingStorage {
   int calls = 0;
 };
 
-/// The disk with another write(2).
+/// The disk with a replacement for write(2).
 class WritingStorage : public ForwardingStorage {
  public:
   using Write = std::function<ssize_t(int file, const char* data, std::size_t size)>;

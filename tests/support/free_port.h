@@ -7,7 +7,7 @@
 
 #include "runner/shared/disk/descriptor.h"
 
-/// A socket that listens on a port of all interfaces that was free.
+/// A socket that listens on a free port of all interfaces.
 struct ListeningSocket {
   ListeningSocket() : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in any{};
@@ -23,5 +23,5 @@ struct ListeningSocket {
   int port = 0;
 };
 
-/// A port that nothing listens on.
+/// A port on which nothing listens.
 inline int free_port() { return ListeningSocket().port; }

@@ -12,7 +12,7 @@
 /// A frozen layer and a head, for TinyDataset's points.
 struct FrozenNetwork : torch::nn::Module {
   FrozenNetwork(std::int64_t classes, std::uint64_t seed) {
-    torch::manual_seed(7);  // of the frozen part always
+    torch::manual_seed(7);  // always the same frozen part
     body = register_module("body", torch::nn::Linear(2, 8));
     torch::manual_seed(seed);
     head = register_module("head", torch::nn::Linear(8, classes));
@@ -21,7 +21,7 @@ struct FrozenNetwork : torch::nn::Module {
   torch::nn::Linear body = nullptr, head = nullptr;
 };
 
-/// Counts what is asked of it.
+/// Counts the rows that it computes.
 class FrozenModel final : public stages::Model {
  public:
   std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription& data,

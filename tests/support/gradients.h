@@ -12,9 +12,8 @@
 #include "tests/support/on_test_device.h"
 #include "tests/support/tiny_step.h"
 
-/// The gradient of every parameter after one batch on test_device(), in a row; the network has none
-/// afterwards.
-/// Throws where a parameter got none.
+/// The gradients of all parameters after one batch on test_device(), concatenated; the network has
+/// none afterwards. Throws if a parameter got no gradient.
 inline at::Tensor gradient_of(const stages::TrainingStep& step, torch::nn::Module& network,
                               const stages::Batch& batch, const stages::StepPlan& plan = {},
                               const stages::StepKey& key = {7, 1},
@@ -31,12 +30,12 @@ inline at::Tensor gradient_of(const stages::TrainingStep& step, torch::nn::Modul
   return torch::cat(all).cpu();
 }
 
-/// What a network drops in training.
+/// The parts that a network drops in training.
 enum class Drops { kNothing, kElements, kSamples, kAttention, kAll };
 constexpr Drops kEveryDrop[] = {Drops::kNothing, Drops::kElements, Drops::kSamples,
                                 Drops::kAttention, Drops::kAll};
 
-/// Points of a plane to `width` numbers, by a transformer block over three tokens; float64.
+/// Maps points in a plane to `width` numbers, with a transformer block over three tokens; float64.
 class DroppingNet : public torch::nn::Module {
  public:
   explicit DroppingNet(Drops drops, std::int64_t width = 3) {
@@ -73,7 +72,7 @@ class DroppingNet : public torch::nn::Module {
   std::shared_ptr<stages::Dropout> elements_;
 };
 
-/// Cross-entropy of a DroppingNet's numbers.
+/// Cross-entropy of the outputs of a DroppingNet.
 class DroppingStep final : public TinyStep {
  public:
   stages::NamedTensors encode(torch::nn::Module& network,
@@ -82,7 +81,7 @@ class DroppingStep final : public TinyStep {
   }
 };
 
-/// Ten labelled points.
+/// Ten labeled points.
 inline stages::Batch ten_samples() {
   torch::manual_seed(5);
   return stages::Batch(
@@ -104,7 +103,8 @@ inline stages::Batch four_groups() {
                         {"query_group", {0, 2, 5, 6, 11}}});
 }
 
-/// How far each group's support is from the mean of its queries; embeddings of a DroppingNet.
+/// The distance of each group's support from the mean of its queries, in the embedding of a
+/// DroppingNet.
 class GroupStep : public TinyStep {
  public:
   GroupStep() { coupling = stages::Coupling::kPerGroup; }

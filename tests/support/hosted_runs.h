@@ -11,8 +11,8 @@
 #include "tests/support/shared_folder.h"
 #include "tests/support/torch_python.h"
 
-/// Tests of `retort` in a folder with photos of three classes, which the recipe own.yaml trains a
-/// network of Python on.
+/// Tests of `retort` in a folder with images of three classes, on which the recipe own.yaml trains
+/// a Python network.
 class HostedRuns : public testing::Test {
  protected:
   void make_photos_and(const std::string& recipe) const {
@@ -25,7 +25,8 @@ class HostedRuns : public testing::Test {
     folder_.keep();
   }
 
-  /// A command of `retort` with the user's own trust and cache, in this folder or one below it.
+  /// Runs a command of `retort` with the user's own trust and cache, in this folder or one below
+  /// it.
   Ended here(const std::string& arguments, const std::string& variables = "",
              const std::string& folder = ".") const {
     return run_shell("export RETORT_CACHE=$PWD/cache XDG_CONFIG_HOME=$PWD/config; cd " + folder +

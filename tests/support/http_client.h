@@ -47,7 +47,8 @@ class HttpClient {
   bool is_connected_ = false;
 };
 
-/// What a server answers to a whole request: its head, without the last empty line, and a Host.
+/// A server's answer to a request with this head, to which a Host and the last empty line are
+/// added.
 inline std::string answer_of(int port, const std::string& request) {
   HttpClient client(port);
   client.send(request + "\r\nHost: 127.0.0.1:" + std::to_string(port) + "\r\n\r\n");

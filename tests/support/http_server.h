@@ -19,13 +19,13 @@
 #include <utility>
 #include <vector>
 
-/// What a client asked for. Names of headers are in lower case.
+/// A request of a client. Header names are in lower case.
 struct SeenRequest {
   std::string method, target;
   std::map<std::string, std::string> headers;
   std::string body = {};
 
-  /// Empty where there is none.
+  /// Empty if there is none.
   std::string header(const std::string& name) const {
     const auto found = headers.find(name);
     return found == headers.end() ? "" : found->second;
@@ -37,22 +37,21 @@ struct ServedReply {
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};
   std::optional<std::size_t> cut_after =
-      {};  ///< the connection breaks off after so many bytes of the body
+      {};  ///< the connection breaks off after this many bytes of the body
   bool stalls =
       false;  ///< nothing, or with `cut_after` nothing more, is sent until the client gives up
-  bool has_length = true;  ///< it says how much comes
+  bool has_length = true;  ///< sends the length of the body
 };
 
-/// An HTTP server on a free port of 127.0.0.1, for as long as it lives: one request per connection,
-/// one at a time.
+/// An HTTP server on a free port of 127.0.0.1 during its lifetime: one request per connection, one
+/// at a time.
 class HttpServer {
  public:
   using Handler = std::function<ServedReply(const SeenRequest&)>;
 
   explicit HttpServer(Handler handler)
       : handler_(std::move(handler)), socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    // Clients of it are not to ask a proxy that this machine may have; a test that means one sets
-    // it later.
+    // Its clients must not use a proxy of this machine; a test that needs one sets it later.
     for (const char* name : {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"})
       ::unsetenv(name);
     sockaddr_in address = {};
@@ -168,7 +167,7 @@ class HttpServer {
   std::thread thread_;
 };
 
-/// `bytes` as a server gives them that knows ranges and has `tag` for them.
+/// `bytes` as served by a server that supports ranges and has `tag` for them.
 inline ServedReply served(const SeenRequest& request, const std::string& bytes,
                           const std::string& tag = "\"v1\"") {
   const std::string range = request.header("range"), only_if = request.header("if-range");

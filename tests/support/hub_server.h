@@ -7,9 +7,9 @@
 #include "runner/shared/disk/digest.h"
 #include "tests/support/http_server.h"
 
-/// A server that answers as the Hugging Face Hub does about one model, org/tower: it gives the
-/// small files itself, by a redirect to another of its paths, and leads to another server for the
-/// weights.
+/// A server that answers like the Hugging Face Hub about one model, org/tower: it serves small
+/// files itself, through a redirect to another of its paths, and redirects to another server for
+/// the weights.
 class HubServer {
  public:
   std::string url() const { return hub_.url(); }
@@ -21,12 +21,12 @@ class HubServer {
   std::vector<SeenRequest> seen() const { return hub_.seen(); }
   std::vector<SeenRequest> seen_elsewhere() const { return elsewhere_.seen(); }
   void damage_weights() { files_["model.safetensors"].back() ^= 1; }
-  /// The model has this file, in place of one of that name.
+  /// Adds a file to the model, or replaces the one with the same name.
   void serve(const std::string& name, const std::string& bytes) {
     files_[name] = bytes;
     weights_blob_ = runner::sha256(weights());
   }
-  /// In place of the right one, for every file.
+  /// Replaces the ETag of every file.
   void set_etag(const std::string& etag) { etag_ = etag; }
 
   static std::string git_blob(const std::string& bytes) {

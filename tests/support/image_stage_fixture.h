@@ -16,8 +16,8 @@
 #include "tests/support/refused.h"
 #include "tests/support/stage_of.h"
 
-/// Tests of a data stage of images: makes stages of one kind, whose root is the folder data()
-/// unless their options say another, and runs them.
+/// Tests of a data stage of images: creates stages of one kind, whose root is the folder data()
+/// unless their options set another, and runs them.
 class ImageStageTest : public testing::Test {
  protected:
   using Json = nlohmann::ordered_json;
@@ -43,7 +43,7 @@ class ImageStageTest : public testing::Test {
     return (*stage)->run(runner::Inputs({}), context_);
   }
 
-  /// The dataset at `port`; null where there is none.
+  /// The dataset at `port`; null if there is none.
   static std::shared_ptr<const stages::Dataset> part(const runner::Outputs& outputs,
                                                      const std::string& port) {
     const auto found = outputs.find(port);
@@ -51,7 +51,7 @@ class ImageStageTest : public testing::Test {
                                   : std::static_pointer_cast<const stages::Dataset>(found->second);
   }
 
-  /// The training data as a training sees it.
+  /// The training data as a training uses them.
   static std::shared_ptr<const stages::Dataset> to_train_on(const runner::Outputs& outputs) {
     return stages::as_trained(part(outputs, "train"));
   }
@@ -71,7 +71,7 @@ class ImageStageTest : public testing::Test {
     return data.sample(0, index)->at("label").item<std::int64_t>();
   }
 
-  /// The caption of sample `index`; empty where the data has none.
+  /// The caption of sample `index`; empty if the data has none.
   static std::string caption(const stages::Dataset& data, std::int64_t epoch, std::int64_t index) {
     const auto captions = data.describe().captions;
     const auto sample = data.sample(epoch, index);
@@ -87,8 +87,8 @@ class ImageStageTest : public testing::Test {
     return result;
   }
 
-  /// With captions such as `text`, which has {name} in it, every class is asked for by one that a
-  /// caption has.
+  /// With captions such as `text`, which contains {name}, the prompt of every class occurs as a
+  /// caption.
   void expect_asked_as_captioned(const std::string& text, Json options) {
     options["caption"] = text;
     for (const auto& [port, artifact] : run(options)) {

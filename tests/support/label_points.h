@@ -45,8 +45,8 @@ class LabelPoints final : public stages::Dataset, public stages::CountedLabels {
 
   std::vector<std::string> class_names = {"right", "upper", "middle"};
   bool tells_counts = true;
-  bool has_no_labels = false;  // all samples
-  std::int64_t broken = -1;    // a sample with a 2 in place of a 1
+  bool has_no_labels = false;  // for all samples
+  std::int64_t broken = -1;    // a sample with a 2 instead of a 1
 
  private:
   const std::int64_t size_;

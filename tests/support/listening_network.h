@@ -11,7 +11,7 @@
 
 #include "stages/numerics/recomputable_module.h"
 
-/// A layer that remembers in which format it was asked to compute.
+/// A layer that remembers the format in which it computed.
 class ListeningLinear final : public stages::PrecisionModule {
  public:
   ListeningLinear(std::int64_t in, std::int64_t out)
@@ -46,7 +46,7 @@ class ListeningNetwork final : public stages::PrecisionModule {
     const stages::OwnPrecision own(*this);
     return head->forward(second->forward(first->forward(own(input))));
   }
-  /// What first, second and head last gave.
+  /// The formats of the last outputs of first, second and head.
   std::vector<at::ScalarType> formats() const {
     return {first->out.back(), second->out.back(), head->out.back()};
   }

@@ -11,7 +11,7 @@
 
 namespace stages {
 
-/// Where the state is, and whether the parameters are updated one by one.
+/// Where the state is stored, and whether the parameters are updated one by one.
 enum class Way { kOnDevice, kOffloaded, kOneByOne, kOffloadedOneByOne };
 
 /// Parameters of many sizes and two types in two groups, one of which gets its first gradient late
@@ -53,7 +53,7 @@ struct ManyParameters {
   }
 
   Way way;
-  std::optional<double> momentum;  // of the second group
+  std::optional<double> momentum;  // for the second group
   std::vector<at::Tensor> all;
   Optimizer optimizer;
 

@@ -5,7 +5,7 @@
 
 #include "runner/shared/disk/file_digests.h"
 
-/// Files by their whole path; folders are implied by the files in them.
+/// Files by their full path; folders are implied by the files in them.
 class MemoryFileSystem : public runner::FileSystem {
  public:
   std::map<std::string, std::string> files;

@@ -2,7 +2,7 @@
 
 #include "runner/shared/stage/memory_plan.h"
 
-/// A plan of the node "train" with something of everything: it needs 1.25 GiB of 8 GiB.
+/// A plan of the node "train" with every kind of entry: it needs 1.25 GiB of 8 GiB.
 inline runner::MemoryPlan memory_plan() {
   constexpr std::int64_t kMiB = 1 << 20;
   runner::MemoryPlan plan;
@@ -39,7 +39,7 @@ inline runner::MemoryPlan memory_plan() {
   return plan;
 }
 
-/// The same where 1 GiB may be used: it does not fit, and a smaller micro-batch does.
+/// The same with a budget of 1 GiB: it does not fit, but a smaller micro-batch does.
 inline runner::MemoryPlan plan_that_does_not_fit() {
   runner::MemoryPlan plan = memory_plan();
   plan.budget = 1 << 30;

@@ -12,8 +12,8 @@
 
 #include "tests/support/http_server.h"
 
-/// A server that answers as MLflow's tracking server does, as far as Retort asks it, and that
-/// refuses what MLflow would refuse.
+/// A server that answers like MLflow's tracking server, as far as Retort uses it, and rejects what
+/// MLflow would reject.
 class FakeMlflow {
  public:
   using Json = nlohmann::json;
@@ -21,7 +21,7 @@ class FakeMlflow {
   struct Run {
     std::string id, experiment, name, status = "RUNNING";
     std::map<std::string, std::string> params = {}, tags = {};
-    /// Name, step, time, value as JSON; MLflow ignores a metric that it has.
+    /// Name, step, time, value as JSON; MLflow ignores a metric that it already has.
     std::set<std::tuple<std::string, std::int64_t, std::int64_t, std::string>> metrics = {};
 
     std::size_t count(const std::string& name) const {
@@ -42,8 +42,8 @@ class FakeMlflow {
     const std::lock_guard lock(mutex_);
     runs_.clear();
   }
-  /// What happens to the next requests of a method instead: an error of the server, or nothing at
-  /// all; with `is_done`, it does what it was asked for and the answer is lost.
+  /// Sets the answer to the next requests of a method: a server error, or none at all; with
+  /// `is_done`, the request is carried out and the answer is lost.
   void fail(const std::string& method, int status, bool is_done = false) {
     const std::lock_guard lock(mutex_);
     failures_[method] = {status, is_done};

@@ -12,7 +12,7 @@
 
 namespace stages {
 
-/// What a kind of model puts out, by its defaults and `options`, run with a seed of its own.
+/// The output of a kind of model with its defaults and `options`, run with its own seed.
 inline std::shared_ptr<const Model> model_of(const runner::StageKind& kind,
                                              const nlohmann::ordered_json& options) {
   const auto stage = stage_of(kind, options);

@@ -10,6 +10,6 @@ inline const at::Device kGpu(at::kCUDA, 0);
 
 }  // namespace stages
 
-/// Skips a test where no GPU can be used.
+/// Skips a test if no GPU can be used.
 #define NEEDS_GPU() \
   if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU can be used"

@@ -8,7 +8,7 @@
 
 #include "stages/artifact/dataset.h"
 
-/// Images of noise, the same at every call, of a few classes.
+/// Images of noise in a few classes, the same in every call.
 class NoiseImages final : public stages::Dataset {
  public:
   NoiseImages(std::int64_t size, std::int64_t image_size, std::int64_t classes = 3)

@@ -14,7 +14,7 @@
 
 namespace stages {
 
-/// Samples whose "image" is a row of numbers: sample i is `called` and i.
+/// Samples whose "image" is a row of numbers. The name of sample i is `called` followed by i.
 class NumberRows final : public Dataset {
  public:
   NumberRows(at::Tensor rows, std::vector<std::int64_t> labels, std::vector<std::string> classes,
@@ -52,7 +52,7 @@ class NumberRows final : public Dataset {
   const std::string called_;
 };
 
-/// Its logits are the "image". Remembers how it was run.
+/// Its logits are the "image". Records how it was run.
 class EchoModel final : public Model {
  public:
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription&,

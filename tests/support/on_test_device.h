@@ -7,7 +7,7 @@
 
 #include "tests/support/test_device.h"
 
-/// Of the tensors that a test computes with on test_device().
+/// The options of tensors on test_device().
 inline at::TensorOptions here() { return at::device(at::Device(test_device())); }
 
 /// Moves a network to test_device().

@@ -4,7 +4,7 @@
 
 namespace stages {
 
-/// AdamW with the averages that most use.
+/// AdamW with the usual averages.
 constexpr AdamOptions adamw(double learning_rate, double weight_decay = 0.01) {
   return {.learning_rate = learning_rate,
           .beta1 = 0.9,
@@ -21,7 +21,7 @@ constexpr AdamOptions adamw_8bit(double learning_rate) {
   return rule;
 }
 
-/// Each rule, with each of its options, at a rate of 0.1.
+/// Each rule with each of its options, at a learning rate of 0.1.
 inline const OptimizerOptions kEveryRule[] = {
     SgdOptions{.learning_rate = 0.1, .weight_decay = 0.1},
     SgdOptions{.learning_rate = 0.1, .momentum = 0.9},

@@ -11,9 +11,9 @@
 
 #include "tests/support/program.h"
 
-// Whether what `--json` prints has the shape that schemas/output describes.
+// Checks that the output of `--json` has the shape described in schemas/output.
 
-/// What the schema in `file` of schemas/output has against `value`; empty when it fits.
+/// The errors of `value` according to the schema in `file` of schemas/output; empty if it is valid.
 inline std::string complaints_of(const std::string& file, const nlohmann::json& value) {
   const auto description =
       nlohmann::json::parse(file_text(RETORT_SOURCE_DIR "/schemas/output/" + file));
@@ -32,7 +32,7 @@ inline std::string complaints_of(const std::string& file, const nlohmann::json& 
   return file + ": " + text;
 }
 
-/// What the envelope, and the schema of the result that it names, have against `document`.
+/// The errors of `document` according to the envelope and the schema of the result that it names.
 inline std::string output_complaints(const nlohmann::json& document) {
   std::string text = complaints_of("envelope.json", document);
   if (!text.empty() || !document.contains("result")) return text;

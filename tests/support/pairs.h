@@ -5,9 +5,9 @@
 
 #include "tests/support/gradients.h"
 
-/// Two views of each sample are to be nearer than those of different ones; "Learning transferable
-/// visual models from natural language supervision", Radford et al. 2021, with a temperature that
-/// is learned.
+/// Brings two views of each sample nearer to each other than to views of different samples;
+/// "Learning transferable visual models from natural language supervision", Radford et al. 2021,
+/// with a learned temperature.
 class ContrastiveStep final : public TinyStep {
  public:
   explicit ContrastiveStep(DroppingNet& net) {
@@ -50,11 +50,11 @@ class ContrastiveStep final : public TinyStep {
 
   at::Tensor temperature;
   bool encodes_temperature =
-      false;                    // as a scalar beside the embeddings, or reaches loss() by itself
+      false;                    // as a scalar next to the embeddings; else loss() reads it itself
   bool uses_generator = false;  // drops by torch's own generator, which no pass replays
 };
 
-/// Ten samples, each with a view that is near it.
+/// Ten samples, each with a view near it.
 inline stages::Batch ten_pairs() {
   stages::NamedTensors tensors = ten_samples().tensors();
   tensors.set("view", tensors.at("image") + 0.3 * torch::randn({10, 2}, torch::kDouble));

@@ -16,7 +16,7 @@
 #include "stages/random/random.h"
 #include "tests/support/temporary_folder.h"
 
-/// A picture of smooth colours and grain, another for every seed.
+/// An image of smooth colors and grain, different for every seed.
 inline stages::Image picture(int width, int height, std::uint64_t seed = 0) {
   stages::Image image(width, height);
   stages::Random random({seed});
@@ -55,7 +55,7 @@ inline std::vector<std::uint8_t> file_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What is wrong with an image that `read` reads.
+/// The error of an image that `read` reads.
 template <typename Read>
 runner::Diagnostics image_faults(const Read& read) requires std::invocable<Read> {
   try {
@@ -69,8 +69,8 @@ inline runner::Diagnostics image_faults(stages::Bytes file) {
   return image_faults([&] { stages::decode_image(file); });
 }
 
-/// Damages a few bytes of `whole`, and at times cuts it off: how many of `rounds` such files are
-/// refused.
+/// Damages a few bytes of `whole`, and sometimes truncates it; returns how many of `rounds` such
+/// files are rejected.
 inline int damaged_and_refused(const std::vector<std::uint8_t>& whole, std::uint64_t key,
                                std::uint64_t rounds) {
   int refused = 0;

@@ -8,7 +8,7 @@
 #include "runner/shared/stage/plan_context.h"
 #include "tests/support/test_device.h"
 
-/// A dry run that remembers what a stage planned.
+/// A dry run that records the plan of a stage.
 class PlanningContext final : public runner::PlanContext {
  public:
   PlanningContext()

@@ -13,16 +13,15 @@
 
 #include "tests/support/forwarding_storage.h"
 
-/// The disk, which knows at any moment what a power cut would leave of `root`: bytes that were
-/// flushed, under names whose folder was flushed after they were given. What was there at first
-/// survives; what comes to be in a folder that was made in another way than by this storage does
-/// not.
+/// The disk, which knows at every moment what a power cut would leave of `root`: bytes that were
+/// flushed, under names whose folder was flushed afterwards. Files that exist at the beginning
+/// survive; files in a folder that was created without this storage do not.
 ///
 ///   PowerCutStorage storage(folder.path());
 ///   storage.after_each_call = [&] { const TemporaryFolder left; storage.leave(left.path()); … };
 class PowerCutStorage : public ForwardingStorage {
  public:
-  /// How much more than was flushed has reached the disk by itself.
+  /// How much beyond the flushed data has reached the disk by itself.
   enum class Luck { kNone, kNames };
 
   explicit PowerCutStorage(std::filesystem::path root)
@@ -31,7 +30,7 @@ class PowerCutStorage : public ForwardingStorage {
   /// Called after each call that changes something.
   std::function<void()> after_each_call;
 
-  /// Puts what would be left into `to`, an empty folder.
+  /// Writes what would be left to `to`, an empty folder.
   void leave(const std::filesystem::path& to, Luck luck = Luck::kNone) const {
     put(*top_, to, luck);
   }
@@ -106,7 +105,7 @@ class PowerCutStorage : public ForwardingStorage {
     return entry;
   }
 
-  /// Null for what is unknown.
+  /// Null if it is unknown.
   EntryPtr find(const std::filesystem::path& path) const {
     EntryPtr entry = top_;
     for (const auto& part : path.lexically_normal().lexically_relative(root_)) {

@@ -16,14 +16,14 @@ inline std::string file_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// What a program did.
+/// The result of a program.
 struct Ended {
   int exit = -1;  ///< 128 + signal when killed
   std::string out, err;
 };
 
-/// Runs a shell command in `folder` and waits for it. What it leaves for later runs to reuse, and
-/// whom it trusts, is removed, unless the command sets RETORT_CACHE or XDG_CONFIG_HOME itself.
+/// Runs a shell command in `folder` and waits for it. Its cache and its list of trusted code are
+/// removed afterwards, unless the command sets RETORT_CACHE or XDG_CONFIG_HOME itself.
 inline Ended run_shell(const std::string& command, const std::filesystem::path& folder) {
   const TemporaryFolder streams;
   const std::string line =
@@ -35,7 +35,7 @@ inline Ended run_shell(const std::string& command, const std::filesystem::path& 
           file_text(streams / "out"), file_text(streams / "err")};
 }
 
-/// `retort` as built, with `arguments` as a shell would read them.
+/// `retort` as built, with `arguments` in shell syntax.
 inline Ended retort(const std::string& arguments, const std::filesystem::path& folder) {
   return run_shell(RETORT_BINARY_DIR "/bin/retort " + arguments, folder);
 }

@@ -8,9 +8,9 @@
 #include "stages/artifact/model.h"
 #include "tests/support/tiny_dataset.h"
 
-/// A layer on the points of TinyDataset, and by the nearest mean of the supports what a query is
-/// (Snell and others, 2017): what is least of a model that learns from episodes. Each episode is
-/// seen alone.
+/// A layer on the points of TinyDataset that classifies queries by the nearest mean of the supports
+/// (Snell and others, 2017): the smallest model that learns from episodes. Each episode is
+/// processed by itself.
 class PrototypeModel final : public stages::Model {
  public:
   std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription&,

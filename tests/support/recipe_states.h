@@ -1,7 +1,7 @@
 #pragma once
 
-// States of recipes that break a condition of a schema: found by search, from what the condition
-// looks at.
+// States of recipes that break a condition of a schema, found by searching from what the condition
+// reads.
 
 #include <algorithm>
 #include <map>
@@ -24,7 +24,7 @@ inline std::string dotted(std::span<const std::string> path) {
   return text;
 }
 
-/// Values that may stand where `schema` does, as overrides write them: some, valid or not.
+/// Some values for the location of `schema`, as overrides write them, valid or not.
 inline Words values_of(const SchemaNode& schema, int depth = 0) {
   const SchemaNode& node = followed(schema);
   Words values;
@@ -58,7 +58,7 @@ inline Words values_of(const SchemaNode& schema, int depth = 0) {
   return values;
 }
 
-/// "{kind: step, step_size: 1}": with what the kind cannot do without.
+/// The kind with its required options: "{kind: step, step_size: 1}".
 inline std::string chosen_kind(const KindSchema& kind) {
   std::string text = "{kind: " + kind.name;
   for (const std::string& name : kind.schema().required) {
@@ -68,7 +68,7 @@ inline std::string chosen_kind(const KindSchema& kind) {
   return text + "}";
 }
 
-/// A recipe in which a stage of the kind stands; its name there is that of its family.
+/// A recipe with a stage of the kind, named after its family.
 inline std::string recipe_with(const Kind& kind) {
   static const std::string kImages = "data: {kind: data.cub200, root: x, caption: 'a {name}'}\n";
   static const std::string kMemory = "memory: {kind: memory.policy}\n";
@@ -135,7 +135,7 @@ inline std::string recipe_with(const Kind& kind) {
   return kind.family + ": {kind: " + kind.name + "}\n";
 }
 
-/// Recipes with a kind: that, and for one that suits models of two sorts another.
+/// Recipes with a kind: the one above, and another if the kind suits two sorts of models.
 inline Words recipes_with(const Kind& kind) {
   Words recipes = {recipe_with(kind)};
   if (kind.name == "train.contrastive")
@@ -146,8 +146,8 @@ inline Words recipes_with(const Kind& kind) {
   return recipes;
 }
 
-/// What a condition of the mapping at a path looks at, by the keys of the recipe; an input is
-/// followed to the stage that is wired to it.
+/// The recipe keys that a condition of the mapping at a path reads; an input is followed to the
+/// stage that is wired to it.
 inline Words looked_at(const std::string& condition, const std::vector<std::string>& mapping_path,
                        const Graph& graph) {
   static const std::regex kName("'[^']*'|[a-z_][A-Za-z0-9_.]*"), kItem(R"(\.\d+$)");
@@ -174,8 +174,8 @@ inline Words looked_at(const std::string& condition, const std::vector<std::stri
   return found;
 }
 
-/// Each of the names set to values that a condition may ask for, alone and in pairs; first none of
-/// them.
+/// Each of the names set to values that a condition may test, alone and in pairs; the first state
+/// sets none.
 inline std::vector<Words> states(const std::string& condition, const Words& names) {
   static const std::regex kText("'([^']*)'");
   Words values = {"null", "true", "false", "0", "1", "2", "x", "auto", "{}"};

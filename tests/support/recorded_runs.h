@@ -4,8 +4,8 @@
 
 #include "tests/support/temporary_folder.h"
 
-/// Writes the record of a run that has finished into `run` below `folder`: a recipe, a metric of
-/// its evaluation.
+/// Writes the record of a finished run into `run` below `folder`: a recipe and a metric of its
+/// evaluation.
 inline void write_run(const TemporaryFolder& folder, const std::string& run,
                       const std::string& top1 = "0.5", const std::string& kind = "model.lora",
                       const std::string& status = "finished") {
@@ -22,8 +22,8 @@ inline void write_run(const TemporaryFolder& folder, const std::string& run,
                    top1 + R"(, "step": 4}}}})");
 }
 
-/// What summary.json has of a training that was validated: by what it keeps its weights, and what
-/// it measured of them.
+/// The entry in summary.json of a training that was validated: the metric that chooses its weights,
+/// and the metrics of these weights.
 inline std::string kept_of(const std::string& monitor, const std::string& value,
                            const std::string& kind = "train.supervised") {
   return R"("kept": {"train": {"kind": ")" + kind + R"(", "monitor": ")" + monitor +

@@ -14,7 +14,7 @@
 #include "runner/shared/stage/run_context.h"
 #include "tests/support/test_device.h"
 
-/// A run that remembers what a stage said. Its folder is the test's own and empty.
+/// A run that records the messages of a stage. Its folder is the test's own and empty.
 class RecordingContext final : public runner::RunContext {
  public:
   RecordingContext() : RunContext({.seed = 1, .recipe_hash = "recipe", .device = test_device()}) {
@@ -57,7 +57,7 @@ class RecordingContext final : public runner::RunContext {
     said.push_back("not reused: " + std::string(why));
   }
 
-  /// The values of a metric in the order in which they came.
+  /// The values of a metric, in order.
   std::vector<double> values(const std::string& name) const {
     std::vector<double> result;
     for (const auto& [other, value, step] : metrics) {
@@ -84,7 +84,7 @@ class RecordingContext final : public runner::RunContext {
   std::function<void(std::string_view)> on_say;
   runner::NodeFacts& facts = node_;
   bool is_cancelled = false, wants_save = false;
-  std::optional<std::int64_t> resumed_at;  // after so many metrics
+  std::optional<std::int64_t> resumed_at;  // the number of metrics after which it resumed
   int flushes = 0;
 
  private:

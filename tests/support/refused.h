@@ -9,17 +9,17 @@
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/error/stage_error.h"
 
-using enum runner::ErrorCode;  // a code is named by its name alone
+using enum runner::ErrorCode;  // so that codes need no prefix
 
-/// An error that a test expects: `facts` are what only the message or its advice names, such as a
-/// file or a number. Wording is held by tests/cases.
+/// An error that a test expects: `facts` are texts that only the message or its advice contains,
+/// such as a file or a number. The wording is tested by tests/cases.
 struct Refusal {
   runner::ErrorCode code{};
   std::string pointer;
   std::vector<std::string> facts = {};
 };
 
-/// What `act` is refused for: the errors of the Result that it returns, or those that it throws.
+/// The errors of `act`: those of the Result that it returns, or those that it throws.
 template <typename Act>
 runner::Diagnostics refusals_of(const Act& act) {
   runner::Diagnostics found;
@@ -64,13 +64,13 @@ inline testing::AssertionResult are_refused(const runner::Diagnostics& found,
   return failure;
 }
 
-/// That `expression` is refused for one reason: EXPECT_REFUSED(read(file), kMissingFile, "/root",
+/// Expects `expression` to fail with one error: EXPECT_REFUSED(read(file), kMissingFile, "/root",
 /// "a.csv"). Facts follow the pointer.
 #define EXPECT_REFUSED(expression, code, pointer, ...) \
   EXPECT_ALL_REFUSED(expression, {code, pointer __VA_OPT__(, {__VA_ARGS__})})
 
-/// For several, in their order: EXPECT_ALL_REFUSED(read(file), {kMissingFile, "/root", {"a.csv"}},
-/// {kMissingImage, "/root"}).
+/// Expects several errors, in order: EXPECT_ALL_REFUSED(read(file), {kMissingFile, "/root",
+/// {"a.csv"}}, {kMissingImage, "/root"}).
 #define EXPECT_ALL_REFUSED(expression, ...)                                              \
   EXPECT_TRUE(are_refused(refusals_of([&]() -> decltype(auto) { return (expression); }), \
                           std::vector<Refusal>{__VA_ARGS__}))

@@ -5,11 +5,11 @@
 
 #include <torch/types.h>
 
-// How far rounding may move a number, whatever order a processor's kernels add in (Higham,
-// "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1).
+// How far rounding may change a number, whatever the order in which a processor's kernels add
+// (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1).
 
-/// Of a sum of `terms` products, as a part of the sum of their magnitudes. A fused multiplication
-/// rounds less.
+/// The rounding error of a sum of `terms` products, relative to the sum of their magnitudes. A
+/// fused multiply-add rounds less.
 inline double rounding_of_sum(std::int64_t terms, at::ScalarType type) {
   const double half = (type == at::kDouble  ? std::numeric_limits<double>::epsilon()
                        : type == at::kFloat ? std::numeric_limits<float>::epsilon()
@@ -18,7 +18,7 @@ inline double rounding_of_sum(std::int64_t terms, at::ScalarType type) {
   return static_cast<double>(terms) * half / (1 - static_cast<double>(terms) * half);
 }
 
-/// Is `sums`, each of at most so many products, what exact arithmetic gives but for rounding?
+/// True if `sums`, each of at most `terms` products, equals `exact` except for rounding.
 /// `magnitudes` are the sums of the products' magnitudes.
 inline bool is_rounded(const at::Tensor& sums, const at::Tensor& exact,
                        const at::Tensor& magnitudes, std::int64_t terms) {

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Is this compiled for AddressSanitizer or ThreadSanitizer, whose own memory counts as the
-/// process's?
+/// True if compiled with AddressSanitizer or ThreadSanitizer, whose own memory counts as the
+/// process's.
 #if defined(__has_feature)
 inline constexpr bool kIsSanitized =
     __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);

@@ -98,8 +98,8 @@ class SchemaGenerator {
         schema["exclusiveMaximum"] = small() + 1;
         break;
       case 10:
-        // valijson takes 2.5 for a multiple of 1, and the string "1" for a number, so only integers
-        // come this far.
+        // valijson accepts 2.5 as a multiple of 1, and the string "1" as a number, so only integers
+        // get this far.
         schema["allOf"] = {{{"type", "integer"}, {"multipleOf", 1 + small()}}};
         break;
       case 11:

@@ -10,7 +10,7 @@
 
 #include "runner/parent/schema/schema.h"
 
-/// Schema files for a test, beside the recipe's and the common one as shipped.
+/// Schema files for a test, in addition to the recipe's and the common one as shipped.
 struct SchemaTexts {
   std::deque<std::pair<std::string, std::string>> texts;
   std::vector<runner::SchemaFile> files;
@@ -19,7 +19,7 @@ struct SchemaTexts {
 inline SchemaTexts schema_texts(std::deque<std::pair<std::string, std::string>> texts) {
   SchemaTexts result{std::move(texts), {}};
   for (const auto& file : runner::embedded_schemas()) {
-    // The recipe's, and what it refers to.
+    // The schema of the recipe, and the files that it refers to.
     if (file.path.find('/') == file.path.npos || file.path.starts_with("sweep/"))
       result.files.push_back(file);
   }
@@ -39,7 +39,7 @@ inline std::vector<std::string> said(const runner::Result<runner::SchemaSet>& re
   return result ? std::vector<std::string>() : said(result.errors());
 }
 
-/// The recipe's schema with two stages and a sub-mapping that has kinds of its own.
+/// The recipe's schema with two stages and a sub-mapping that has its own kinds.
 inline runner::SchemaSet small_schemas() {
   const SchemaTexts texts = schema_texts({
       {"data/folder.schema.json", R"({
@@ -86,7 +86,7 @@ inline runner::SchemaSet small_schemas() {
   return std::move(*loaded);
 }
 
-/// Gives `value` places as if every key and item stood on a line of its own, keys in column 1 and
+/// Gives `value` locations as if every key and item were on its own line, keys in column 1 and
 /// values in column 9.
 inline void place_lines(runner::Value& value, const runner::SourceText& source, int& line) {
   value.where = {&source, line, 9};
@@ -101,7 +101,7 @@ inline void place_lines(runner::Value& value, const runner::SourceText& source, 
   }
 }
 
-/// A recipe written as JSON, placed so in `source`.
+/// A recipe written as JSON, with such locations in `source`.
 inline runner::Value written(const std::string& json, const runner::SourceText& source) {
   runner::Value value = runner::from_json(nlohmann::ordered_json::parse(json));
   int line = 1;
@@ -109,7 +109,7 @@ inline runner::Value written(const std::string& json, const runner::SourceText& 
   return value;
 }
 
-/// The same without places.
+/// The same without locations.
 inline runner::Value written(const std::string& json) {
   return runner::from_json(nlohmann::ordered_json::parse(json));
 }

@@ -2,7 +2,7 @@
 
 #include <ATen/Parallel.h>
 
-/// Tensor operations use `wanted` threads while it lives.
+/// Sets the number of threads for tensor operations to `wanted` during its lifetime.
 class ScopedThreads {
  public:
   explicit ScopedThreads(int wanted) : before_(at::get_num_threads()) {

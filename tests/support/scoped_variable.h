@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-/// An environment variable as it is until the end of a test.
+/// Sets an environment variable during its lifetime.
 class ScopedVariable {
  public:
   ScopedVariable(const char* name, const std::string& value) : name_(name) {

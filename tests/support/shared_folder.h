@@ -46,7 +46,7 @@ class SharedFolder {
     return *folder;
   }
   std::filesystem::path kept() const { return suite_ / "kept"; }
-  /// With the times of the files, which runs remember.
+  /// Keeps the times of the files, which runs record.
   static void copy(const std::filesystem::path& from, const std::filesystem::path& to) {
     const std::string command =
         "mkdir -p '" + to.string() + "' && cp -a '" + from.string() + "/.' '" + to.string() + "'";

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A Slurm of this machine alone, on loopback, for tests.
+# A Slurm cluster on this machine only, on loopback, for tests.
 #
 #   slurm_cluster.sh start DIR [LINE…]   starts it with its files in DIR, and these further lines of slurm.conf; prints
 #                                        SLURM_CONF=…, which the commands need in their environment
 #   slurm_cluster.sh stop DIR            ends it and what runs in it
 #
-# Exits with 77 where Slurm is not installed (apt-get install --no-install-recommends slurmctld slurmd slurm-client), or
+# Exits with 77 if Slurm is not installed (apt-get install --no-install-recommends slurmctld slurmd slurm-client), or if
 # this is not root.
 set -euo pipefail
 
@@ -13,7 +13,7 @@ action="$1"
 dir="$2"
 shift 2
 
-# Returns when they have ended, after which they write nothing any more.
+# Returns when they have ended and no longer write anything.
 stop() {
   local pid file pids=()
   for file in state/ctld.pid state/d.pid; do

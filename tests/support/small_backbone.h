@@ -13,7 +13,7 @@ namespace stages {
 
 using Json = nlohmann::ordered_json;
 
-/// The options of a backbone that computes in no time, and `more`.
+/// The options of a backbone that computes quickly, and `more`.
 inline Json small(const Json& more = Json::object()) {
   Json backbone = Json::parse(R"({"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2,
       "num_attention_heads": 2, "patch_size": 4, "projection_dim": 6, "features": "projected"})");

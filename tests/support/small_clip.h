@@ -13,7 +13,7 @@
 
 #include "tests/support/program.h"
 
-/// Overrides that make of the recipes for CLIP a model that trains in no time, from random weights.
+/// Overrides that turn the CLIP recipes into a model that trains quickly, from random weights.
 inline constexpr const char* kSmallClip =
     "data.image_size=32 model.weights=null model.projection_dim=16 "
     "'model.image={hidden_size: 16, intermediate_size: 32, num_hidden_layers: 2, "
@@ -21,10 +21,10 @@ inline constexpr const char* kSmallClip =
     "num_hidden_layers: 2, "
     "num_attention_heads: 2}' ";
 
-/// The most that a number of one safetensors file differs from its counterpart in another of the
-/// same float32 tensors.
+/// The largest difference between a number of one safetensors file and its counterpart in another
+/// file of the same float32 tensors.
 inline double most_different(const std::filesystem::path& one, const std::filesystem::path& other) {
-  // What a file says of its training, the last digits of its losses too, is no tensor.
+  // The metadata about the training, including the last digits of its losses, is not a tensor.
   const auto parts_of = [](const std::filesystem::path& file) {
     const std::string text = file_text(file);
     std::uint64_t header = 0;

@@ -12,8 +12,8 @@
 #include "runner/shared/stage/stage.h"
 #include "tests/support/stage_options.h"
 
-/// A stage by the defaults of `kind` and by `options`, a mapping or its text. It stands in the
-/// recipe under the family of its kind: a "model.clip" at /model.
+/// A stage with the defaults of `kind` and with `options`, a mapping or its text. In the recipe, it
+/// is under the family of its kind: a "model.clip" at /model.
 inline runner::Result<std::unique_ptr<runner::Stage>> created(
     const runner::StageKind& kind,
     const nlohmann::ordered_json& options = nlohmann::ordered_json::object()) {
@@ -25,7 +25,7 @@ inline runner::Result<std::unique_ptr<runner::Stage>> created(
   return kind.create(reader);
 }
 
-/// The same, of options that are right: throws what is wrong with them.
+/// The same for valid options: throws their errors.
 inline std::unique_ptr<runner::Stage> stage_of(
     const runner::StageKind& kind,
     const nlohmann::ordered_json& options = nlohmann::ordered_json::object()) {

@@ -18,8 +18,8 @@ inline nlohmann::ordered_json schema_at(const std::string& address) {
       Json::json_pointer(address.substr(std::min(hash + 1, address.size()))));
 }
 
-/// A property with what it refers to; what stands beside a $ref goes first. `file` is the one that
-/// it stands in, and becomes the one that it refers to.
+/// A property with the definition that it refers to; keywords next to a $ref take precedence.
+/// `file` is the file that contains it, and is set to the file that it refers to.
 inline nlohmann::ordered_json follow(nlohmann::ordered_json property, std::string& file) {
   while (property.contains("$ref")) {
     const std::string written = property["$ref"];
@@ -37,8 +37,8 @@ inline nlohmann::ordered_json followed(nlohmann::ordered_json property, std::str
   return follow(std::move(property), file);
 }
 
-/// `options` with the defaults of `schema`, which lies in `file`, where they say nothing, as a
-/// stage gets them.
+/// `options` with the defaults of `schema`, which is in `file`, for missing keys, as a stage
+/// receives them.
 inline nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& schema,
                                             nlohmann::ordered_json options,
                                             const std::string& file = "") {
@@ -61,7 +61,7 @@ inline nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& schema
   return options;
 }
 
-/// The options of a kind, "data/image_folder", from a text of JSON, with its defaults.
+/// The options of a kind, such as "data/image_folder", from a JSON text, with its defaults.
 inline runner::Value stage_options(const std::string& kind, const std::string& json) {
   return runner::from_json(with_defaults(schema_at(kind + ".schema.json"),
                                          nlohmann::ordered_json::parse(json),

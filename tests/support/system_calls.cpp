@@ -30,7 +30,7 @@ void WatchedCalls::see_fsync(int file) {
   flushed_.push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file), error));
 }
 
-// A program's own function comes before that of the C library which has its name.
+// A program's own function takes precedence over the C library's function of the same name.
 extern "C" {
 
 int open(const char* path, int flags, ...) {

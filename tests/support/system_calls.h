@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-/// What the tests' own program asks the system for, seen where it is asked: open(2), fsync(2) and
-/// flock(2) of this program are defined in system_calls.cpp, which passes them on. For promises
-/// that show nowhere else, such as that of fsync.
+/// Records system calls of the tests' own program: its open(2), fsync(2) and flock(2) are defined
+/// in system_calls.cpp, which forwards them. For guarantees that are visible nowhere else, such as
+/// that of fsync.
 ///
 ///   const WatchedCalls calls;
 ///   disk().sync(file);
@@ -17,7 +17,7 @@ class WatchedCalls {
     int flags;
   };
 
-  /// From here to its end; one at a time.
+  /// Records during its lifetime; one at a time.
   WatchedCalls();
   ~WatchedCalls();
   WatchedCalls(const WatchedCalls&) = delete;
@@ -26,16 +26,16 @@ class WatchedCalls {
   const std::vector<Opened>& opened() const { return opened_; }
   /// The files and folders that were flushed, by their paths at that moment.
   const std::vector<std::string>& flushed() const { return flushed_; }
-  /// The flags that `path` was last opened with; 0 where it was not.
+  /// The flags that `path` was last opened with; 0 if it was not opened.
   int flags_of(const std::string& path) const;
 
-  /// The next `count` calls of flock, but for the first `after` of them, find that somebody else
-  /// holds the lock.
+  /// Makes the next `count` calls of flock, after the first `after`, find the lock held by another
+  /// process.
   void refuse_locks(int count, int after = 0) { locks_to_refuse_ = count, locks_to_grant_ = after; }
-  /// There are no locks here: what flock(2) says of every file from here on.
+  /// Makes flock(2) report for every file that there are no locks.
   void break_locks() { has_no_locks_ = true; }
 
-  /// From here on no file can be made: what open(2) says, as errno.
+  /// Makes open(2) fail with this errno for every new file.
   void fail_new_files(int error) { new_file_error_ = error; }
 
   bool has_no_locks() const { return has_no_locks_; }

@@ -21,7 +21,7 @@ class TakeDeviceTest : public testing::Test {
   Result<TakenDevice> take(int gib) { return take(needing(gib)); }
   std::filesystem::path locks() const { return temporary_.path() / "locks"; }
 
-  /// The message, and below it the notes.
+  /// The message, followed by the notes.
   static std::string told(const Result<TakenDevice>& taken) {
     if (taken) return "taken: " + taken->select;
     EXPECT_EQ(taken.errors().size(), 1U);

@@ -10,8 +10,8 @@
 struct TarEntry {
   std::string path, text = {};
   int type = AE_IFREG;
-  std::string link = {};  ///< where a symbolic link leads
-  bool is_hard = false;   ///< `link` is what a hard link is the same as
+  std::string link = {};  ///< the target of a symbolic link
+  bool is_hard = false;   ///< `link` is the target of a hard link
   int mode = 0644;
 };
 

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-/// A fresh folder that is gone with its test.
+/// A new folder that is removed after its test.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

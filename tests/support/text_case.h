@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-/// One case of a file in tests/cases, whose README tells the format: its sections by name.
+/// One case of a file in tests/cases, whose README describes the format: its sections by name.
 struct TextCase {
   std::string file;
   std::string name;
@@ -57,7 +57,7 @@ inline std::vector<std::string> words(const std::string& text) {
   return result;
 }
 
-/// A case's name as GoogleTest takes it: letters and digits, others as '_'.
+/// A case's name as GoogleTest accepts it: letters and digits, others as '_'.
 inline std::string test_name(const TextCase& one) {
   std::string name = one.file + "_";
   for (const char c : one.name) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

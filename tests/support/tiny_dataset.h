@@ -17,8 +17,8 @@
 
 #include "stages/artifact/model.h"
 
-/// Points of a few classes in a plane, a blob a class: learnt in a few steps, and the same at every
-/// call.
+/// Points of a few classes in a plane, one cluster per class: learned in a few steps, and the same
+/// in every call.
 class TinyDataset final : public stages::Dataset {
  public:
   explicit TinyDataset(std::int64_t size, std::int64_t classes = 3)
@@ -63,9 +63,9 @@ class TinyDataset final : public stages::Dataset {
     return has_captions ? labels() : std::vector<std::int64_t>{};
   }
 
-  std::vector<std::string> class_names;             // the first ones, if not class0, class1 …
+  std::vector<std::string> class_names;             // first ones; others: class0, class1 …
   std::set<std::int64_t> skipped, broken;           // cannot be read; hold a NaN
-  std::map<std::int64_t, std::int64_t> relabelled;  // in place of index modulo classes
+  std::map<std::int64_t, std::int64_t> relabelled;  // instead of index modulo classes
   bool tells_labels = true;
   bool has_captions = false;  // a sample's caption is the name of its class
   stages::LoaderOptions options;
@@ -78,7 +78,7 @@ class TinyDataset final : public stages::Dataset {
   const std::int64_t size_, classes_;
 };
 
-/// torch's linear layer, on whatever device.
+/// torch's linear layer, on any device.
 struct TinyLinear : torch::nn::Module {
   TinyLinear(std::int64_t in, std::int64_t out, at::Device device)
       : weight(register_parameter("weight", torch::empty({out, in}, device))),

@@ -33,7 +33,7 @@ inline ClipVisionConfig planned_tower(std::int64_t layers, std::int64_t width = 
   return config;
 }
 
-/// Cross-entropy of a model, coupled and mixing as a test says.
+/// Cross-entropy of a model, with the coupling and mixing that a test sets.
 class ClassifyingStep final : public TrainingStep {
  public:
   explicit ClassifyingStep(const Model& model, Coupling coupling = Coupling::kPerSample)
@@ -58,7 +58,7 @@ class ClassifyingStep final : public TrainingStep {
   const Coupling coupling_;
 };
 
-/// A training of a small tower that is planned, and can be run.
+/// A training of a small tower that can be planned and run.
 struct TowerPlanning {
   explicit TowerPlanning(std::int64_t layers = 3, NoiseImages images = {40, 32},
                          std::int64_t width = 64)

@@ -117,7 +117,7 @@ class TowerRun {
     plan_.numerics.precision = training.precision;
   }
 
-  /// As the trainer does it.
+  /// Steps like the trainer.
   void step() {
     const at::TensorOptions options(device_);
     const std::int64_t side = training_.image_size;
@@ -155,7 +155,7 @@ class TowerRun {
   std::int64_t number_ = 0;
 };
 
-/// The most that lives at once from `first_event` on, with what kernels may take.
+/// The most bytes that are live at once from `first_event` on, including kernels' memory.
 inline std::int64_t peak_of(const stages::MemoryTrace& trace, std::size_t first_event = 0) {
   const auto storages = trace.storages();
   std::int64_t live = 0, peak = 0;

@@ -37,7 +37,7 @@ inline runner::Node node(const std::string& id, const std::string& kind,
 /// A run of a graph, counted.
 class WholeRun {
  public:
-  /// With `kinds`, which are borrowed, besides the worker's own.
+  /// With `kinds`, which are borrowed, in addition to the worker's own.
   WholeRun(runner::Graph graph, std::vector<const runner::StageKind*> kinds)
       : kinds_(std::move(kinds)),
         executor_(std::move(graph), with_the_workers(kinds_),
@@ -52,10 +52,10 @@ class WholeRun {
   runner::ExitCode run() { return executor_.run({.folder = folder_.path()}, test_device()); }
 
   struct Peak {
-    std::int64_t tensors = 0, needed = 0;  ///< as planned, with what earlier nodes hold
+    std::int64_t tensors = 0, needed = 0;  ///< as planned, including memory held by earlier nodes
     std::int64_t counted = 0;
   };
-  /// By node that was planned.
+  /// By planned node.
   std::map<std::string, Peak> peaks() const {
     std::map<std::string, Peak> result;
     for (const runner::DryNode& dry : executor_.planned()) {
@@ -74,7 +74,7 @@ class WholeRun {
     const auto found = std::ranges::find(executor_.planned(), id, &runner::DryNode::node);
     return found->plan->needed;
   }
-  /// Of the node that needs the most.
+  /// The bytes of the node that needs the most.
   std::int64_t needed() const {
     std::int64_t most = 0;
     for (const runner::DryNode& dry : executor_.planned())
@@ -88,7 +88,7 @@ class WholeRun {
     }
     return result;
   }
-  /// What `stage` measured, by node and name.
+  /// The metrics of `stage`, by node and name.
   std::map<std::string, double> metrics(const std::string& stage) const {
     std::map<std::string, double> result;
     for (const auto& event : events_) {
@@ -98,7 +98,7 @@ class WholeRun {
     }
     return result;
   }
-  /// Why nodes failed, a line each.
+  /// The reasons why nodes failed, one per line.
   std::string failures() const {
     std::string result;
     for (const auto& event : events_) {

@@ -1,16 +1,18 @@
-// A library for LD_PRELOAD that sees each call by which a program changes files below a folder, and
-// fails it, ends the programs at it, or copies the folder before it: what a kill of all programs at
-// that moment would leave. It is told by variables of the environment what to do; several programs
-// may be at work, and their calls come one at a time.
+// A library for LD_PRELOAD that sees each call by which a program changes files below a folder. It
+// can let the call fail, end the programs at it, or copy the folder before it, which shows what a
+// kill of all programs at that moment would leave. Environment variables control it. Several
+// programs may be at work; their calls come one at a time.
 //
-//   WRITING_CALLS=below:FOLDER,in:FOLDER2             the calls are seen alone
-//   WRITING_CALLS=…,copy                              FOLDER2/copies/000001 and so on are the
-//   folder before each call WRITING_CALLS=…,kill:retort-worker:17             the worker is killed,
-//   once, at its 17th call; a write is half done WRITING_CALLS=…,fail:retort:3:28 its third call
-//   fails with ENOSPC, that one alone NO_FLOCK=37 flock(2) says so of every file: ENOLCK
+//   WRITING_CALLS=below:FOLDER,in:FOLDER2   only records the calls
+//   WRITING_CALLS=…,copy                    copies the folder before each call to
+//                                           FOLDER2/copies/000001 and so on
+//   WRITING_CALLS=…,kill:retort-worker:17   kills the worker once, at its 17th call; a write is
+//                                           half done
+//   WRITING_CALLS=…,fail:retort:3:28        lets its third call, and no other, fail with ENOSPC
+//   NO_FLOCK=37                             lets flock(2) fail with ENOLCK for every file
 //
-// FOLDER2/calls gets a line for each call: its number, the program, the number of it in the
-// program, what and where.
+// FOLDER2/calls gets a line for each call: its number, the program, its number in the program, the
+// operation and the path.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -128,14 +130,14 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  /// Whether it is to fail, with errno set. The program may end here.
+  /// True if it must fail, with errno set. The program may end here.
   bool fails() {
     if (!is_struck_) return false;
     if (wish().action == Wish::Action::kKill) raise(SIGKILL);
     errno = wish().error;
     return true;
   }
-  /// Of a write of that many bytes: how many are to be written first, after which half_done() is
+  /// For a write of this many bytes: how many must be written first, after which half_done() is
   /// called.
   std::size_t half(std::size_t size) const {
     const bool is_halved = is_seen_ && (wish().action == Wish::Action::kCopy ||
@@ -149,7 +151,7 @@ class Call {
     if (wish().below.empty()) return false;
     return path.starts_with(wish().below) || other.starts_with(wish().below);
   }
-  /// A program that is started again counts again.
+  /// A restarted program counts again.
   static bool is_first_strike() {
     const long file = syscall(SYS_openat, AT_FDCWD, (wish().in + "/struck").c_str(),
                               O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -192,7 +194,7 @@ int mode_in(int flags, std::va_list& rest) {
   return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(rest, int) : 0;
 }
 
-/// A write in two halves where the moment between them is of interest.
+/// Writes in two halves if the moment between them matters.
 template <typename Write>
 ssize_t in_halves(Call& call, std::size_t size, Write write) {
   const std::size_t half = call.half(size);
@@ -267,7 +269,7 @@ ssize_t writev(int file, const iovec* pieces, int count) {
   return call.fails() ? -1 : syscall(SYS_writev, file, pieces, count);
 }
 
-// What is flushed matters to a power cut alone.
+// Flushing matters only for power cuts.
 #define ON_FILE(name)                                 \
   int name(int file) {                                \
     Call call(#name, is_inside ? "" : path_of(file)); \

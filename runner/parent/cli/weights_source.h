@@ -93,7 +93,7 @@ struct DeviceUse {
   bool is_resumed = false;           ///< part of the run is already done
   CheckpointSources trained = {};    ///< training nodes that are not part of the graph
   std::optional<ReuseOptions::Which> reuse =
-      {};            ///< for a run, which is planned to find out what it needs; nullopt: not a run
+      {};  ///< for a run, which is planned to determine the memory needed; nullopt: not a run
   NeedOf need = {};  ///< for anything other than a run, the memory needed; empty: unknown
   int ranks = 1;     ///< workers that train together, all started by this process
 };

@@ -296,7 +296,7 @@ class Wiring {
     const bool from_foreach = noted.size() == 1;
     errors_.push_back(
         {ErrorCode::kAmbiguousPort, consumer_.stage->name_where, pointer_,
-         "the input port '" + port.name + "' could take several outputs: " + list,
+         "the input port '" + port.name + "' is ambiguous: several outputs match: " + list,
          from_foreach
              ? "give this stage the same foreach, or use a kind with a port that takes many outputs"
              : "choose one: inputs: {" + port.name + ": " +

@@ -170,8 +170,8 @@ Result<std::vector<Value>> values_of(const Override& override) {
   return values;
 }
 
-/// Turns a sweep over an alias that does more than rename a key into a sweep over rows, the
-/// overrides that each of the alias's values stands for.
+/// Converts a sweep over an alias that does more than rename a key. The result is a sweep over
+/// rows: each row contains the overrides that one of the alias's values stands for.
 Result<std::vector<Override>> meant_by_each(const Override& override, const Alias& alias) {
   const auto values = values_of(override);
   if (!values) return values.errors();

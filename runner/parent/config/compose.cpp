@@ -154,7 +154,7 @@ Value packaged(const ConfigPart& part, bool has_schema, std::span<const OtherNam
   return contents;
 }
 
-/// Reports every remaining `???`, by its dotted path.
+/// Reports every remaining `???` with its dotted path.
 void report_mandatory(const Value& value, const std::string& name, const std::string& pointer,
                       Diagnostics& errors) {
   if (is_mandatory(value)) {

@@ -251,7 +251,7 @@ void sort_values(std::vector<Value>& values, bool reverse) {
   std::ranges::stable_sort(values, [&](const Value& a, const Value& b) {
     const auto order = compare(a, b);
     if (!order)
-      fail_call(a.where, describe(a) + " and " + describe(b) + " have no order",
+      fail_call(a.where, describe(a) + " and " + describe(b) + " cannot be ordered",
                 "sort numbers or strings");
     return reverse ? *order > 0 : *order < 0;
   });

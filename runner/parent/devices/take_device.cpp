@@ -119,7 +119,7 @@ std::string why_nothing_is_left(const DeviceWish& wish, const VisibleDevices& vi
 
 std::string why_no_gpu(const DeviceReading& reading, const std::string& cuda) {
   const int built = major_version(cuda);
-  if (built == 0) return "this worker was built without LibTorch's CUDA part";
+  if (built == 0) return "this worker was built without CUDA support";
   if (!reading.why_none.empty()) return reading.why_none;
   if (reading.cuda == 0 || reading.cuda / 1000 >= built) return "";
   return "the NVIDIA driver" + (reading.driver.empty() ? "" : " " + reading.driver) +

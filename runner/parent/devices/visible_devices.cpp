@@ -141,11 +141,11 @@ Result<VisibleDevices> visible_devices(const DeviceReading& reading,
     const DeviceFacts* device =
         index ? (found == gpus.end() ? nullptr : *found) : with_uuid(reading.devices, entry);
     const auto is_same = [&](const DeviceFacts& other) { return other.uuid == device->uuid; };
-    const std::string named = "'" + printable(entry) + "' names ";
+    const std::string shown = "'" + printable(entry) + "'";
     const std::string why = entry.empty() ? "an entry is empty"
-                            : !device     ? named + "no GPU of this machine"
+                            : !device     ? shown + " does not match any GPU of this machine"
                             : std::ranges::any_of(visible.devices, is_same)
-                                ? named + "a GPU for the second time"
+                                ? shown + " names a GPU for the second time"
                                 : "";
     if (!why.empty()) {
       visible.remark = cut_short(list, why, is_first);

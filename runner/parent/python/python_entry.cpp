@@ -21,7 +21,8 @@ bool are_dotted_names(std::string_view text) {
 }
 
 Diagnostic no_entry(const std::string& text, const std::string& why, const std::string& help) {
-  return {ErrorCode::kBadPattern, {}, "", "'" + text + "' names no Python code: " + why, help};
+  return {
+      ErrorCode::kBadPattern, {}, "", "'" + text + "' does not refer to Python code: " + why, help};
 }
 
 }  // namespace

@@ -7,9 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/config/yaml_reader.h"
+#include "runner/parent/record/record_text.h"
 #include "runner/parent/record/summary_value.h"
-#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/finite_number.h"
 #include "runner/shared/value/flat_json.h"
@@ -103,17 +102,6 @@ Hparams overridden_options(const std::filesystem::path& run, const Json& recipe)
     for (auto& [key, value] : overridden_options(recipe, origins, typed)) options[key] = value;
   }
   return options;
-}
-
-std::string record_text(const std::filesystem::path& path) {
-  constexpr std::size_t kLargestRecord = 64 << 20;
-  return real_file_system().read(path, kLargestRecord).value_or("");
-}
-
-Json record_from_yaml(const std::filesystem::path& path) {
-  const SourceText text{path.string(), record_text(path)};
-  const auto value = read_yaml(text);
-  return value ? to_json(*value) : Json();
 }
 
 ProtobufMessage experiment_value(const HparamsExperiment& experiment, double time) {

@@ -126,7 +126,7 @@ std::vector<InputPath> input_paths(const Value& recipe, const SchemaSet& schemas
   std::vector<InputPath> found;
   if (!recipe.map()) return found;
   for (const Entry& stage : *recipe.map()) {
-    if (!stage.value.find("kind")) continue;  // not a stage, so it names no input
+    if (!stage.value.find("kind")) continue;  // not a stage, so it has no inputs
     std::vector<std::string> path = {stage.key};
     gather_inputs(stage.value, path, pointer_to("", stage.key), recipe, schemas, folder, found);
   }

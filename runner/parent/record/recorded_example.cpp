@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kLargestExampleList = 1 << 20, kLargestExample = 256 << 10;  // bytes
 constexpr std::size_t kMostExamples = 100;
 
-/// Returns what is said of an example image: of a classifier's prediction, or of the captions that
-/// a retrieval finds for it.
+/// Returns the text to show with an example image: about a classifier's prediction, or about the
+/// captions that a retrieval finds for it.
 std::vector<std::string> example_lines(const Json& example, const std::string& name) {
   const JsonFields fields(example, "an example");
   if (!example.contains("caption"))

@@ -11,7 +11,7 @@ struct RecordedExample {
   std::string group;               ///< "most confident wrong predictions"
   std::string name;                ///< of the sample in its data set
   std::string jpeg;                ///< the whole file
-  std::vector<std::string> lines;  ///< what is said of it
+  std::vector<std::string> lines;  ///< the text to show with it
 };
 
 /// Reads the example images in the folder of a node, in the order of examples.json: at most a

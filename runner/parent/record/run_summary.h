@@ -22,7 +22,7 @@ struct Monitor {
   bool keeps_best = true;  ///< outputs the weights of the best validation instead of the last ones
 };
 
-/// Reads the options of a training stage; nullopt if they name no metric.
+/// Reads the options of a training stage; nullopt if they do not name a metric.
 std::optional<Monitor> monitor_of(const Value& options);
 
 /// Follows the metrics of a training stage. Finds the step at which the monitored metric was best,

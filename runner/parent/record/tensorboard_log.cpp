@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/record/record_text.h"
 #include "runner/parent/record/recorded_example.h"
 #include "runner/parent/record/run_metrics.h"
 #include "runner/parent/record/run_summary.h"
@@ -98,7 +99,7 @@ void TensorBoardLog::end(const Json& summary, double time) {
   EventFile& file = file_of("", time);
   file.add(text_value("summary", summary_text(summary)), 0, time);
   const std::string status = text_in(summary, "status");
-  // An interrupted run goes on when it is resumed.
+  // An interrupted run continues when it is resumed.
   if (status == "interrupted" || status == "running") return;
   file.add(session_end_value(status == "finished", time), 0, time);
 }

@@ -34,8 +34,8 @@ struct RunDetails {
   nlohmann::ordered_json summary, environment;  ///< objects; empty if they cannot be read
   Value recipe;
   std::vector<Node> nodes;
-  std::vector<Metric> metrics;  ///< sorted by node and name; validation metrics are those of the
-                                ///< kept weights
+  std::vector<Metric> metrics;  ///< sorted by node and name; for validation metrics, the values
+                                ///< for the kept weights
   std::vector<std::string> tags;
 };
 

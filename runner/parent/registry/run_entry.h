@@ -35,9 +35,9 @@ struct RunEntry {
   bool smoke = false;
   std::vector<std::string> tags = {};
   std::string problem = {};  ///< a sentence about damage to the record; empty if there is none
-  /// From the resolved recipe, by dotted key.
+  /// Options of the resolved recipe, by dotted key.
   std::vector<std::pair<std::string, RunValue>> settings = {};
-  /// By name, sorted; RunMetrics::values().
+  /// Metrics sorted by name: RunMetrics::values().
   std::vector<std::pair<std::string, double>> metrics = {};
   /// The most important metric, "evaluate/top1"; empty if nothing was measured.
   std::string headline = {};

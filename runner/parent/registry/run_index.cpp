@@ -124,7 +124,7 @@ class RunWriter {
   std::unordered_map<std::string, std::int64_t> ids_[2];
 };
 
-/// Returns the number in `column` for each run, by its folder.
+/// Returns a map from the folder of each run to its number in `column`.
 std::unordered_map<std::string, std::int64_t> known_numbers(Database& database,
                                                             const std::string& column) {
   std::unordered_map<std::string, std::int64_t> known;

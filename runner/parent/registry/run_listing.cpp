@@ -164,6 +164,7 @@ class RootListing {
   }
 
   std::vector<IndexedKey> refreshed_keys() {
+    if (wish_.as_indexed) return index_.keys();
     const auto changes = index_.refresh([&](std::size_t runs) {
       if (wish_.before_reading) wish_.before_reading(root_.string(), runs);
     });

@@ -37,7 +37,8 @@ struct ListingWish {
   std::vector<std::string> keys = {};  ///< additional keys to list values for
   /// Called before runs are read, with their root and how many there are.
   std::function<void(const std::string& folder, std::size_t runs)> before_reading = {};
-  bool anew = false;  ///< read all runs again, ignoring the index
+  bool anew = false;        ///< read all runs again, ignoring the index
+  bool as_indexed = false;  ///< use the indexes as they are, without looking for changed runs
 };
 
 /// Lists runs from the indexes of their folders, which are updated and saved. A key is a fact about

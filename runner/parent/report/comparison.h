@@ -38,7 +38,7 @@ struct Comparison {
     std::vector<std::optional<double>> values;  ///< by run
   };
   std::vector<std::string> folders;  ///< of the compared runs, in order
-  /// What a reader of the results should know, by run (Graph::remarks).
+  /// Remarks for readers of the results, by run (Graph::remarks).
   std::vector<std::vector<std::string>> remarks;
   std::vector<Row> rows;  ///< evaluations with classes
   std::vector<Measure> measures;

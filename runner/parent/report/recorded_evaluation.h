@@ -41,7 +41,7 @@ struct RecordedEvaluation {
   double mean_per_class = 0, loss = 0;
   std::int64_t samples = 0;
   bool is_smoke = false;
-  /// For a few-shot model, the accuracy of each episode; the interval is then that of their mean.
+  /// For a few-shot model, the accuracy of each episode; the interval is then for their mean.
   std::vector<double> episodes;
   std::string drawn;  ///< identifies the episodes; the same for the same episodes
   std::vector<Class> classes;

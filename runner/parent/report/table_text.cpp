@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,31 @@ struct TableColumn {
   bool is_right_aligned = false;
 };
 
+/// Wraps a cell into lines of at most `width` columns.
+std::vector<std::string> wrapped(const std::string& cell, std::size_t width) {
+  if (columns(cell) <= width) return {cell};
+  std::vector<std::string> lines;
+  std::istringstream words(cell);
+  for (std::string word; words >> word;) {
+    word = without_middle(word, width);
+    if (!lines.empty() && columns(lines.back()) + 1 + columns(word) <= width)
+      lines.back() += " " + word;
+    else lines.push_back(std::move(word));
+  }
+  return lines;
+}
+
+/// True if cells of the column that differ still differ when they are `width` columns wide.
+bool stay_distinct(const TableRows& rows, std::size_t column, std::size_t width) {
+  std::map<std::vector<std::string>, std::string> seen;  // cells by their lines
+  for (const auto& row : rows) {
+    if (column >= row.size()) continue;
+    const auto [known, is_new] = seen.try_emplace(wrapped(row[column], width), row[column]);
+    if (!is_new && known->second != row[column]) return false;
+  }
+  return true;
+}
+
 std::vector<TableColumn> columns_of(const TableRows& rows) {
   constexpr std::size_t kLeast = 12;
   const std::vector<bool> is_number = number_columns(rows);
@@ -46,6 +72,9 @@ std::vector<TableColumn> columns_of(const TableRows& rows) {
     column.least = is_number[i] || !is_text
                        ? column.width
                        : std::min(column.width, std::max(std::min(heading, 2 * kLeast), kLeast));
+    constexpr std::size_t kMore = 4;
+    while (column.least < column.width && !stay_distinct(rows, i, column.least))
+      column.least = std::min(column.width, column.least + kMore);
   }
   return result;
 }
@@ -85,20 +114,6 @@ std::vector<TableColumn> fitted(std::vector<TableColumn> block, std::size_t widt
     --widest->width;
   }
   return block;
-}
-
-/// Wraps a cell into lines of at most `width` columns.
-std::vector<std::string> wrapped(const std::string& cell, std::size_t width) {
-  if (columns(cell) <= width) return {cell};
-  std::vector<std::string> lines;
-  std::istringstream words(cell);
-  for (std::string word; words >> word;) {
-    word = without_middle(word, width);
-    if (!lines.empty() && columns(lines.back()) + 1 + columns(word) <= width)
-      lines.back() += " " + word;
-    else lines.push_back(std::move(word));
-  }
-  return lines;
 }
 
 std::string row_text(const std::vector<std::string>& row, const std::vector<TableColumn>& block) {

@@ -35,7 +35,7 @@ struct WorkerCommand {
   std::filesystem::path program;
   std::vector<std::string> arguments = {"--events-fd", "3"};
   /// True if `program` is a Python interpreter, which must load the worker before the worker can
-  /// send its greeting. If it exits before the greeting, the environment is to blame (kNoPython).
+  /// send its greeting. If it exits before the greeting, the cause is its environment (kNoPython).
   bool is_hosted = false;
   LogLevel log = LogLevel::kInfo;  ///< level of the log lines that the worker sends
   /// "NAME=value" environment variables for the worker, overriding those of this process.

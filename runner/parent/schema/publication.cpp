@@ -31,6 +31,21 @@ std::pair<std::string, std::string> referred_to(const std::string& reference,
           reference.substr(std::min(hash + 1, reference.size()))};
 }
 
+/// The lowercase words of `text`, each between two spaces. Other characters become spaces.
+std::string words(std::string_view text) {
+  std::string result = " ";
+  for (const char c : text) {
+    const char lower = static_cast<char>(static_cast<unsigned char>(c) | 0x20);
+    result += lower >= 'a' && lower <= 'z' ? lower : ' ';
+  }
+  return result + " ";
+}
+
+/// True if `text` contains `word`, in any case, but not only as a part of another word.
+bool has_word(std::string_view text, std::string_view word) {
+  return words(text).find(words(word)) != std::string::npos;
+}
+
 Json published_reference(const std::string& definition) {
   return {{"$ref", "#/definitions/" + definition}};
 }
@@ -75,8 +90,10 @@ Json Publication::published(const Json& schema, const std::string& file) {
     }
   }
   if (schema.contains("x-unit") && schema.contains("description")) {
-    result["description"] = schema["description"].get<std::string>() + " In " +
-                            schema["x-unit"].get<std::string>() + ".";
+    const std::string unit = schema["x-unit"];
+    std::string description = schema["description"];
+    if (!has_word(description, unit)) description += " Unit: " + unit + ".";
+    result["description"] = std::move(description);
   }
   // Editors ignore keywords next to a $ref, so the $ref is put into an allOf.
   if (schema.contains("$ref"))

@@ -107,7 +107,7 @@ Json defaults_list() {
           "type": "object",
           "minProperties": 1,
           "maxProperties": 1,
-          "description": "group: option. `override group: option` changes a choice made by another file; with `optional`, the file may be missing.",
+          "description": "`group: option` selects an option of a config group. `override group: option` changes the selection made by another file. With `optional group: option`, the option's file may be missing.",
           "propertyNames": {"pattern": "^((optional|override) +)*[^ ]+$"},
           "additionalProperties": {
             "anyOf": [

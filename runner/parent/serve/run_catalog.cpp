@@ -27,7 +27,7 @@ constexpr std::size_t kDigitsOfId = 16;
 
 std::string id_from(const std::string& folder) { return sha256(folder).substr(0, kDigitsOfId); }
 
-/// Finds the sweeps that trials in the catalog belong to, by the folders above the runs.
+/// Finds the sweeps that trials in the catalog belong to, from the folders above the runs.
 void find_sweeps(Catalog& catalog) {
   std::map<std::string, CatalogSweep*> known;  // by folder; null: not a sweep
   for (std::size_t i = 0; i < catalog.runs.size(); ++i) {
@@ -164,6 +164,7 @@ Result<std::set<std::string>> RunCatalog::matching(const std::string& filter) co
   if (!parsed) return parsed.errors();
   ListingWish wish = wish_;
   wish.filter = *std::move(parsed);
+  wish.as_indexed = true;  // the catalog was just read
   Diagnostics ignored;
   const auto listing = list_runs(wish, indexes_, ignored);
   if (!listing) return listing.errors();

@@ -181,10 +181,10 @@ void draw_legend(Drawing& drawing, Point at, std::span<const LegendEntry> entrie
   }
 }
 
-std::string shortened(std::string_view text, std::size_t most) {
+std::string shortened(std::string_view text, std::size_t max_length) {
   const std::string clean = printable(text);
-  if (columns(clean) <= most) return clean;
-  return std::string(first_columns(clean, most - 1)) + "…";
+  if (columns(clean) <= max_length) return clean;
+  return std::string(first_columns(clean, max_length - 1)) + "…";
 }
 
 }  // namespace runner

@@ -85,7 +85,7 @@ struct LegendEntry {
 /// Draws the lines and their names one below another, starting at `at`.
 void draw_legend(Drawing& drawing, Point at, std::span<const LegendEntry> entries);
 
-/// Returns `text` cut to at most `most` characters; if cut, it ends in "…".
-std::string shortened(std::string_view text, std::size_t most);
+/// Returns `text` truncated to at most `max_length` characters; truncated text ends in "…".
+std::string shortened(std::string_view text, std::size_t max_length);
 
 }  // namespace runner

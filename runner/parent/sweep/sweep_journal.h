@@ -172,7 +172,7 @@ class SweepJournal {
 ///   3.attempt-1/            an earlier run of trial 3 that could not be continued
 ///   results.csv, results.json   the table at the end
 ///   tensorboard/            what the trials vary, for TensorBoard (sweep_tensorboard.h)
-///   mlflow.json             what has been sent to MLflow servers, by retort-tracker
+///   mlflow.json             what retort-tracker has sent to MLflow servers
 ///   out_of_fold.csv             the out-of-fold predictions of a cross-validation
 ///   report.html, report.md      the output of `retort report`
 class SweepLayout {

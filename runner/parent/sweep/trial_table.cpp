@@ -128,7 +128,8 @@ std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder,
 
 std::size_t trials_on_terminal(std::size_t rows) { return rows < 4 ? 0 : rows - 3; }
 
-std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most) {
+std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most,
+                        std::size_t width) {
   if (most == 0) return counts_text(trials);
   std::vector<Trial> plain;
   for (const TrialProgress& one : trials) plain.push_back(one.trial);
@@ -145,7 +146,7 @@ std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t mo
     for (std::string& cell : rows.back())
       if (cell.empty()) cell = "–";
   }
-  return table_text(rows) + counts_text(trials);
+  return table_text(rows, width) + counts_text(trials);
 }
 
 std::string trial_line(const TrialProgress& trial) {

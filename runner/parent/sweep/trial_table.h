@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -41,7 +42,8 @@ std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder,
 /// Returns a table with trial, state, metric, epoch, ETA, memory and settings, and a last line with
 /// the counts of all trials. If there are more than `most`, shows running and failed trials first.
 /// If `most` is 0, returns only the last line.
-std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most);
+std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most,
+                        std::size_t width = std::numeric_limits<std::size_t>::max());
 /// Returns how many trials the table can show on a terminal with that many rows without scrolling,
 /// leaving space for the heading, the counts and the cursor.
 std::size_t trials_on_terminal(std::size_t rows);

@@ -106,7 +106,7 @@ class Run:
     def metrics(self) -> dict[str, float]:
         """The last value of each metric, by name (such as validation/loss), or by node:name if several nodes have it.
 
-        Validation metrics are those of the kept weights.
+        For validation metrics, this is the value for the kept weights.
         """
         points = self._shown()["metrics"]
         names = [point["metric"] for point in points]

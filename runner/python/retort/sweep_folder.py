@@ -24,7 +24,7 @@ class Trial:
     overrides: tuple[str, ...]
     attempts: int
     seconds: float
-    metrics: dict[str, float]  # validation metrics are those of the weights that were kept
+    metrics: dict[str, float]  # for validation metrics, the value for the kept weights
     reason: str | None  # why the last attempt failed
     run: Run
 

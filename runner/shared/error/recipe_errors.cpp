@@ -195,7 +195,7 @@ constexpr auto kRecipeErrors = std::to_array<ErrorInfo>({
      "A stage needs an input that no other stage outputs.",
      "a recipe with `train` and without `model`",
      "Add a stage with that output; retort stages shows the ports of all kinds."},
-    {kAmbiguousPort, kRecipe, "an input port could take several outputs",
+    {kAmbiguousPort, kRecipe, "an input port is ambiguous",
      "Several outputs match an input, but none has its name.", "two stages of kind model.*",
      "Name it: inputs: {model: teacher.model}."},
     {kUnknownPort, kRecipe, "no such port", "`inputs` names a stage or a port that does not exist.",

@@ -56,8 +56,8 @@ struct Graph {
   std::string working_folder =
       {};                  ///< base of relative paths in options; empty: the current folder
   PythonCode python = {};  ///< the worker does not receive `entries`
-  /// What a reader of the results should know (x-remark of the schemas). The worker does not
-  /// receive it.
+  /// Remarks for readers of the results (x-remark of the schemas). The worker does not receive
+  /// them.
   std::vector<std::string> remarks = {};
 };
 

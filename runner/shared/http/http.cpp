@@ -150,7 +150,7 @@ std::string send_once(const HttpRequest& request, const std::string& url, bool i
                       const std::function<void(const HttpReply&, std::string_view)>& on_body,
                       HttpReply& reply) {
   const Curl curl(curl_easy_init());
-  if (!curl) throw HttpError("libcurl cannot be started", false);
+  if (!curl) throw HttpError("cannot initialize libcurl", false);
   Hop hop{settings, on_body, reply, curl.get(), {}};
   char message[CURL_ERROR_SIZE] = "";
   const CurlList headers = header_list(request);

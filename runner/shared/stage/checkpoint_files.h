@@ -53,7 +53,7 @@ inline constexpr const char* kBestCheckpoint = "best";
 /// Returns the checkpoint named in the file `pointer`; nullopt if the file is missing or was not
 /// written by Retort.
 std::optional<CheckpointName> pointed_to(const std::filesystem::path& pointer);
-/// Returns the message for a file `pointer` that names no checkpoint.
+/// Returns the message for a file `pointer` that does not refer to a checkpoint.
 std::string no_checkpoint_named(const std::filesystem::path& pointer);
 
 }  // namespace runner

@@ -89,7 +89,7 @@ struct HistogramBucket {
   bool operator==(const HistogramBucket&) const = default;
 };
 
-/// What a node is told about the run before it starts.
+/// Facts about the run that a node receives before it starts.
 struct NodeFacts {
   std::uint64_t seed =
       0;  ///< derived from the run's seed and the node's id, so it is unaffected by other stages

@@ -10,15 +10,15 @@ namespace runner {
 /// The layout of a node's folder, nodes/<id>/ of a run.
 ///
 ///   finished.json          the node has finished (node_index.h)
-/// reused.json the run that the results come from, if another one
+///   reused.json            if the results come from another run: that run
 ///   plan.json              the memory plan
 ///   division.gz            for images: the part of each image (stages/artifact/division.h)
 ///   training_metrics.json  for training: the metrics of each epoch, written by retort
 ///   checkpoints/           for training: step-00001234/ and so on (checkpoint_files.h)
 ///   metrics.json           for evaluation, with curves.json or episodes.csv
 ///   examples/              for evaluation: images with predictions, and examples.json
-///   similarity.json        for retrieval: cosines of images and captions
 ///                          (example_images.h)
+///   similarity.json        for retrieval: cosines of images and captions
 class NodeLayout {
  public:
   explicit NodeLayout(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -65,14 +65,15 @@ struct RunRecord {
 /// The layout of a run's folder. All code that reads or writes there uses it, and no other code
 /// defines file names in it.
 ///
-///   .retort/            what was requested, by retort: RunRecord; the first resume writes
+///   .retort/            what was requested: RunRecord, written by retort; the first resume writes
 ///                       to .retort/resume-1/, and so on
-/// .retort/mlflow.json what has been sent to MLflow servers, by retort-tracker (mlflow_state.h)
+///   .retort/mlflow.json what retort-tracker has sent to MLflow servers (mlflow_state.h)
 ///   metrics.jsonl       one metric per line
-///   histograms.jsonl    one histogram of gradients per line (histograms_file.h); absent without
-///   any log.txt             messages, and what the worker printed summary.json        the outcome
-///   tags.json           the tags, by `retort runs tag` (run_entry.h); absent before the first tag
-///   nodes/<id>/         the files of one node, by the worker: NodeLayout
+///   histograms.jsonl    one gradient histogram per line (histograms_file.h); may be absent
+///   log.txt             messages, and what the worker printed
+///   summary.json        the outcome
+///   tags.json           what `retort runs tag` wrote (run_entry.h); absent before the first tag
+///   nodes/<id>/         the files that the worker writes for one node: NodeLayout
 ///   tensorboard/        the run for TensorBoard, one subfolder per node (tensorboard_log.h)
 ///   analysis/           the output of `retort analyze`
 ///   report.html, report.md   the output of `retort report`

@@ -18,6 +18,18 @@ def blocks(torch, network):
     return [path for path in found if path in known and not any(other.startswith(path + ".") for other in found)]
 
 
+def named_blocks(network, patterns):
+    """Returns the paths of the modules that a pattern matches, without those inside other matching modules. A * in a pattern
+    stands for any one name."""
+    def matches(path):
+        names = path.split(".")
+        return any(len(names) == len(wanted) and all(one in ("*", name) for one, name in zip(wanted, names))
+                   for wanted in (pattern.split(".") for pattern in patterns))
+
+    found = [path for path, _ in network.named_modules() if path and matches(path)]
+    return [path for path in found if not any(path.startswith(other + ".") for other in found)]
+
+
 def is_made_of_layers(module):
     return any(next(child.parameters(), None) is not None for child in module.children())
 

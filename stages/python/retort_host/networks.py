@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 
-from retort_host.blocks import adaptable_layers, blocks
+from retort_host.blocks import adaptable_layers, blocks, named_blocks
 from retort_host.draws import alpha_dropout, draws_of, python_generators
 from retort_host.maps import FeatureMaps
 from retort_host.refusal import Refusal
@@ -14,7 +14,7 @@ SIZES = re.compile(r"\b(sizes?|shapes?|dimensions?|height|width)\b", re.IGNORECA
 
 
 class Networks:
-    """The networks that the worker has requested, by the worker's numbers."""
+    """The networks that the worker has requested, keyed by the numbers that it uses for them."""
 
     def __init__(self, torch, entries):
         self.torch, self.entries, self.made = torch, entries, {}
@@ -43,7 +43,9 @@ class Networks:
         number = request["network"]
         made = self.made[number] = Made(network, request)
         dropouts = self.replace_dropouts(made, number)
-        found = [path for path in blocks(torch, network) if path not in made.own]
+        patterns = request.get("blocks")
+        candidates = blocks(torch, network) if patterns is None else named_blocks(network, patterns)
+        found = [path for path in candidates if path not in made.own]
         layers = adaptable_layers(torch, network)
         for path in found + list(layers):
             module = network.get_submodule(path)

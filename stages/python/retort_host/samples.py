@@ -19,7 +19,7 @@ class BadSample(Exception):
 
 
 def seed_all(seed):
-    """Seeds all random generators in this process: those of Python and, if they are loaded, numpy and torch."""
+    """Seeds all random number generators in this process: those of Python and, if loaded, of numpy and torch."""
     random.seed(seed)
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy:
@@ -259,7 +259,7 @@ class DataSet:
 
 
 class DataSets:
-    """The data sets that the worker has requested, by the worker's numbers."""
+    """The data sets that the worker has requested, keyed by the numbers that it uses for them."""
 
     def __init__(self, entries):
         self.entries, self.opened = entries, {}

@@ -12,7 +12,7 @@ DRY_ADVICE = (
 
 
 class Steps:
-    """The steps that the worker has requested, by the worker's numbers."""
+    """The steps that the worker has requested, keyed by the numbers that it uses for them."""
 
     def __init__(self, torch, entries, networks):
         self.torch, self.entries, self.networks, self.made = torch, entries, networks, {}

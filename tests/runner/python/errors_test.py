@@ -1,4 +1,4 @@
-"""What goes wrong is an exception that says it."""
+"""Failures raise exceptions that explain them."""
 import json
 import os
 import shutil
@@ -22,13 +22,13 @@ class WrongInput(unittest.TestCase):
         self.assertEqual(str(first), text)
         self.assertTrue(str(error).startswith(text))
 
-    def test_a_mapping_has_no_lines(self):
+    def test_errors_in_a_mapping_have_no_lines(self):
         with self.assertRaises(retort.RecipeError) as caught:
             retort.validate({"schema": 1, "defaults": ["quickstart", "_self_"], "train": {"epoch": 3}})
         (diagnostic,) = caught.exception.diagnostics
         self.assertEqual((diagnostic.pointer, diagnostic.file, diagnostic.line), ("/train/epoch", None, 0))
 
-    def test_what_is_missing_is_named(self):
+    def test_missing_files_are_reported(self):
         for call in (
             lambda: retort.run("nothing"),
             lambda: retort.validate("nothing.yaml"),
@@ -43,19 +43,19 @@ class WrongInput(unittest.TestCase):
             self.assertIn("no", str(caught.exception))
             self.assertEqual(caught.exception.exit_code, 66)
 
-    def test_words_are_never_flags(self):
+    def test_overrides_are_never_flags(self):
         with self.assertRaises(retort.RecipeError):
             retort.validate("quickstart", "--strict")
         with self.assertRaises(retort.MissingError):
             retort.validate("--help")
 
-    def test_a_run_that_fails_has_its_record(self):
+    def test_failed_run_has_its_record(self):
         with self.assertRaises(retort.RunFailed) as caught:
             retort.run("quickstart", SMALL, {"train.optimizer.learning_rate": 1e30}, epochs=1, folder="failed")
         self.assertEqual(caught.exception.diagnostics[0].code, "E0702")
         self.assertEqual(caught.exception.run.summary.status, "failed")
 
-    def test_a_folder_that_is_taken_cannot_be_created(self):
+    def test_occupied_folder_is_an_error(self):
         with self.assertRaises(retort.OutputError):
             retort.run("quickstart", SMALL, folder=small_run().folder)
 
@@ -73,18 +73,18 @@ class DamagedRecords(unittest.TestCase):
         self.assertEqual([diagnostic.code for diagnostic in caught.exception.diagnostics], ["E0821"])
         self.assertIn(text, str(caught.exception))
 
-    def test_a_line_of_the_metrics(self):
+    def test_damaged_metrics_are_an_error(self):
         file = self.folder / "metrics.jsonl"
         file.write_text('{"node": 1}\n' + file.read_text())
         self.assert_damaged(self.run_.history, "line 1 is not a metric")
 
-    def test_a_last_line_that_was_never_finished(self):
+    def test_truncated_last_line_is_ignored(self):
         whole = len(self.run_.history())
         with open(self.folder / "metrics.jsonl", "a") as file:
             file.write('{"node":"train","na')
         self.assertEqual(len(self.run_.history()), whole)
 
-    def test_predictions_and_matrix(self):
+    def test_damaged_predictions_and_matrix_are_errors(self):
         with open(self.folder / "nodes/evaluate/predictions.csv", "a") as file:
             file.write("one,two\n")
         self.assert_damaged(self.run_.predictions, "2 columns")
@@ -92,12 +92,12 @@ class DamagedRecords(unittest.TestCase):
         matrix.write_text(matrix.read_text().replace("disc,", "disk,", 1))
         self.assert_damaged(self.run_.confusion, "cannot be read")
 
-    def test_a_summary_is_warned_about(self):
+    def test_damaged_summary_causes_a_warning(self):
         (self.folder / "summary.json").write_text("{")
         with self.assertWarnsRegex(retort.RetortWarning, "E0821.*summary.json"):
             self.assertEqual(self.run_.summary.status, "")
 
-    def test_no_results(self):
+    def test_missing_results_are_an_error(self):
         shutil.rmtree(self.folder / "nodes/evaluate")
         with self.assertRaises(retort.MissingError):
             self.run_.predictions()
@@ -108,26 +108,26 @@ class Programs(unittest.TestCase):
         with self.assertRaisesRegex(retort.ProgramError, text):
             retort.validate("quickstart")
 
-    def test_another_version_is_refused(self):
+    def test_other_version_is_rejected(self):
         fake_program(self, """echo '{"schema": "validate/2", "retort": "9.0", "result": {}, "warnings": []}'""")
         self.assert_program_error("is retort 9.0, which prints validate/2")
 
-    def test_the_versions_that_are_read_are_those_of_the_tree(self):
+    def test_known_versions_match_the_schemas(self):
         for name in KNOWN_SCHEMAS - {"errors/1"}:
             schema = json.loads((ROOT / "schemas/output" / (name.split("/")[0] + ".json")).read_text())
             self.assertEqual(schema["$id"], name)
 
-    def test_an_answer_that_is_none(self):
+    def test_malformed_answer_is_an_error(self):
         fake_program(self, "echo oops >&2; exit 1")
         self.assert_program_error("it printed nothing\noops")
         fake_program(self, "echo text")
         self.assert_program_error("cannot be read")
 
-    def test_a_program_that_is_killed(self):
+    def test_killed_program_is_an_error(self):
         fake_program(self, "kill -9 $$")
         self.assert_program_error("killed by SIGKILL")
 
-    def test_a_program_that_is_not_there(self):
+    def test_missing_program_is_an_error(self):
         real, path = os.environ["RETORT"], os.environ["PATH"]
         self.addCleanup(os.environ.update, RETORT=real, PATH=path)
         os.environ["RETORT"] = str(SCRATCH / "nothing")

@@ -1,4 +1,4 @@
-"""Python values come back from the program as they were."""
+"""Python values come back from the program unchanged."""
 import json
 import os
 import pathlib
@@ -22,7 +22,7 @@ VALUES = [
 
 
 def shown(*words):
-    """`vars` of a recipe as the program composes it."""
+    """`vars` of a recipe as composed by the program."""
     said = subprocess.run(
         [os.environ["RETORT"], "config", "--json", "-p", "vars", "--", "show", *words], capture_output=True, text=True
     )
@@ -34,7 +34,7 @@ def shown(*words):
 
 class Rendering(unittest.TestCase):
     def assert_same(self, got, wanted):
-        self.assertEqual(repr(got), repr(wanted))  # 1, 1.0 and True are equal, and not the same
+        self.assertEqual(repr(got), repr(wanted))  # 1, 1.0 and True are equal but not the same
 
     def test_values_in_overrides_round_trip(self):
         wanted = {f"v{at}": value for at, value in enumerate(TEXTS + VALUES)}
@@ -56,13 +56,13 @@ class Rendering(unittest.TestCase):
     def test_plain_texts_have_no_quotes(self):
         self.assertEqual(rendered(["a=b"], {"model": "lora", "data": "photos/disc"}), ["a=b", "model=lora", "data=photos/disc"])
 
-    def test_paths_and_tuples_are_texts_and_lists(self):
+    def test_paths_and_tuples_become_texts_and_lists(self):
         self.assertEqual(rendered([{"a": pathlib.Path("x y"), "b": (1, 2)}], {}), ["a='x y'", "b=[1,2]"])
 
-    def test_choices_and_ranges_are_those_of_a_sweep(self):
+    def test_choices_and_ranges_become_sweep_values(self):
         self.assertEqual(rendered([], {"a": choice(1, "b c"), "b": range(3)}), ["a=choice(1,'b c')", "b=range(0,3,1)"])
 
-    def test_what_a_recipe_cannot_hold_is_named(self):
+    def test_unsupported_values_are_reported(self):
         for wrong in ({"a": object()}, {"a": [{1: 2}]}, 3):
             with self.assertRaises(TypeError):
                 rendered([wrong], {})

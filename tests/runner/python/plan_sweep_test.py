@@ -5,7 +5,7 @@ from support import SCRATCH, SMALL, retort
 
 
 class Plans(unittest.TestCase):
-    def test_a_plan_has_the_bytes_of_each_node(self):
+    def test_plan_has_the_bytes_of_each_node(self):
         plan = retort.plan("quickstart", SMALL)
         self.assertEqual([node.node for node in plan.nodes], ["train", "evaluate"])
         train = plan["train"]
@@ -16,20 +16,20 @@ class Plans(unittest.TestCase):
         with self.assertRaisesRegex(KeyError, "train, evaluate"):
             plan["model"]
 
-    def test_a_plan_that_does_not_fit_says_so(self):
+    def test_plan_reports_that_it_does_not_fit(self):
         plan = retort.plan("quickstart", SMALL, budget="1MiB")
         self.assertFalse(plan.fits or plan["train"].fits)
         self.assertEqual(plan["train"].budget, 2**20)
         self.assertIn("E0706", [diagnostic.code for diagnostic in plan.diagnostics])
         self.assertIn("does not fit", str(plan))
 
-    def test_a_wrong_recipe_has_no_plan(self):
+    def test_invalid_recipe_has_no_plan(self):
         with self.assertRaises(retort.RecipeError):
             retort.plan("quickstart", SMALL, epoch=3)
 
 
 class Sweeps(unittest.TestCase):
-    def test_a_sweep_of_two(self):
+    def test_sweep_of_two_trials(self):
         sweep = retort.sweep("quickstart", SMALL, seed=retort.choice(1, 2), epochs=1, folder="swept")
         self.assertEqual(sweep.folder, SCRATCH / "swept")
         self.assertEqual([trial.state for trial in sweep.trials], ["finished"] * 2)
@@ -41,7 +41,7 @@ class Sweeps(unittest.TestCase):
         self.assertEqual([row["validation/loss"] for row in sweep.table()], losses)
         self.assertEqual(sweep.resume().folder, sweep.folder)
 
-    def test_trials_that_fail_are_told_with_the_sweep(self):
+    def test_failed_trials_are_reported_with_the_sweep(self):
         rates = {"train.optimizer.learning_rate": retort.choice(1e30, 1e-3)}
         with self.assertRaises(retort.TrialsFailed) as caught:
             retort.sweep("quickstart", SMALL, rates, epochs=1, folder="half")

@@ -1,4 +1,4 @@
-"""The progress of a run, where somebody sees it."""
+"""The progress of a run in a notebook, a terminal and elsewhere."""
 import io
 import os
 import sys
@@ -20,14 +20,14 @@ class ProgressShown(unittest.TestCase):
         finally:
             sys.stderr = real
 
-    def test_a_notebook_has_one_line(self):
+    def test_notebook_shows_one_line(self):
         stream = NotebookStream()
         self.run_with(stream, "in_notebook")
         text = stream.getvalue()
         self.assertIn("\rtrain: ", text)
         self.assertEqual(text.count("\n"), 1)
 
-    def test_a_terminal_has_the_line_of_the_program(self):
+    def test_terminal_shows_the_line_of_the_program(self):
         read, written = os.openpty()
         seen = []
 
@@ -46,7 +46,7 @@ class ProgressShown(unittest.TestCase):
         os.close(read)
         self.assertIn(b"train", b"".join(seen))
 
-    def test_elsewhere_it_is_shown_only_if_asked_for(self):
+    def test_other_streams_show_progress_only_on_request(self):
         stream = io.StringIO()
         self.run_with(stream, "quiet")
         self.assertEqual(stream.getvalue(), "")

@@ -1,4 +1,4 @@
-"""Runs: what they give, how they stop, and how they go on."""
+"""Runs: their results, and how they stop and resume."""
 import json
 import os
 import signal
@@ -11,7 +11,7 @@ from support import SCRATCH, SMALL, fake_program, small_run, retort
 
 
 def interrupt_when(happened):
-    """What Ctrl-C does, once `happened()`: INT for the main thread."""
+    """Sends SIGINT to the main thread once `happened()` is true, like Ctrl-C."""
 
     def wait():
         while not happened():
@@ -22,7 +22,7 @@ def interrupt_when(happened):
 
 
 class Runs(unittest.TestCase):
-    def test_a_run_gives_its_record(self):
+    def test_run_returns_its_record(self):
         run = small_run()
         self.assertEqual(run.folder, SCRATCH / "small")
         self.assertEqual(run.summary.status, "finished")
@@ -47,7 +47,7 @@ class Runs(unittest.TestCase):
         right = sum(confusion.counts[at][at] for at in range(3))
         self.assertEqual(right, sum(row["correct"] for row in rows))
 
-    def test_metrics_of_several_nodes_have_the_node_in_their_names(self):
+    def test_metrics_of_several_nodes_are_prefixed_with_the_node(self):
         metrics = [("train.0", "loss", 1.0), ("train.1", "loss", "nan"), ("train.1", "rate", "-inf")]
         shown = {"metrics": [{"node": node, "metric": name, "value": value, "step": 1} for node, name, value in metrics]}
         document = {"schema": "runs_show/1", "retort": "1", "result": shown, "warnings": []}
@@ -55,7 +55,7 @@ class Runs(unittest.TestCase):
         found = retort.Run("any").metrics
         self.assertEqual(repr(found), "{'train.0:loss': 1.0, 'train.1:loss': nan, 'rate': -inf}")
 
-    def test_a_mapping_is_a_recipe(self):
+    def test_mapping_is_accepted_as_a_recipe(self):
         recipe = {"schema": 1, "name": "mine", "defaults": ["quickstart", "_self_"], "data": {"root": "shapes"}, "device": "cpu"}
         run = retort.run(recipe, {"data.make": SMALL["data.make"]}, "threads=1", smoke=True, folder="of a mapping")
         self.assertEqual((run.summary.recipe, run.summary.smoke), ("mine", True))
@@ -67,8 +67,8 @@ class Runs(unittest.TestCase):
         self.assertEqual(rows[0]["probability"], max(rows[0]["classes"].values()))
         self.assertEqual(len(rows[0]["classes"]), 2)
 
-    def test_an_image_that_cannot_be_read_is_an_error_or_left_out(self):
-        broken = "device=some.png"  # and no override
+    def test_unreadable_image_is_an_error_or_skipped(self):
+        broken = "device=some.png"  # not an override
         (SCRATCH / broken).write_bytes(b"no image")
         images = [broken, "shapes/disc/00000.jpg"]
         with self.assertRaises(retort.DataError) as caught:
@@ -76,11 +76,11 @@ class Runs(unittest.TestCase):
         self.assertIn("device=some.png", str(caught.exception))
         self.assertEqual([row["file"] for row in small_run().predict(images, device="cpu", skip_corrupt=True)], images[1:])
 
-    def test_a_missing_image_is_no_override(self):
+    def test_missing_image_is_not_an_override(self):
         with self.assertRaises(retort.RetortError):
             small_run().predict(["threads=1", "shapes/disc/00000.jpg"])
 
-    def test_an_evaluation_is_a_run_of_its_own(self):
+    def test_evaluation_is_a_separate_run(self):
         other = small_run().evaluate({"evaluate.top_k": [1]}, {"evaluate.allow_trained": True}, folder="evaluated")
         self.assertEqual(other.summary.source, str(small_run().folder))
         self.assertIn("evaluate/top1", other.metrics)
@@ -92,7 +92,7 @@ class Runs(unittest.TestCase):
         with self.assertRaises(retort.OutputError):
             small_run().export("torchscript", out="exported")
 
-    def test_a_model_needs_torch_or_is_a_module(self):
+    def test_model_is_a_module_or_needs_torch(self):
         try:
             import torch
         except ImportError:
@@ -103,7 +103,7 @@ class Runs(unittest.TestCase):
         self.assertIsInstance(model, torch.nn.Module)
         self.assertEqual(tuple(model(torch.zeros(2, 3, 48, 48)).shape), (2, 3))
 
-    def test_runs_are_listed_by_a_filter(self):
+    def test_runs_are_listed_with_a_filter(self):
         small_run()
         rows = retort.runs("train.epochs=2 & recipe=quickstart", folders=SCRATCH / "small", sort="started")
         self.assertEqual([row["run"] for row in rows], [str(SCRATCH / "small")])
@@ -112,7 +112,7 @@ class Runs(unittest.TestCase):
         with self.assertRaises(retort.UsageError):
             retort.runs("accuracy>>", folders="small")
 
-    def test_an_interrupted_run_is_resumed_to_the_same_numbers(self):
+    def test_interrupted_run_resumes_to_the_same_numbers(self):
         whole = retort.run("quickstart", SMALL, epochs=25, folder="whole")
         interrupt_when((SCRATCH / "stopped/nodes/train/checkpoints/latest").exists)
         with self.assertRaises(KeyboardInterrupt) as caught:
@@ -125,7 +125,7 @@ class Runs(unittest.TestCase):
         ]
         self.assertEqual(losses[0], losses[1])
 
-    def test_warnings_are_those_of_python(self):
+    def test_warnings_become_python_warnings(self):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             retort.validate("quickstart", "lr=1e-3", {"train.optimizer.learning_rate": 1e-4})

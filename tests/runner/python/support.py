@@ -1,4 +1,4 @@
-"""What the tests of the Python package share: a scratch folder with one small run in it.
+"""Shared by the tests of the Python package: a scratch folder with one small run in it.
 
 The variable RETORT names the program. Everything is computed on the CPU, in seconds.
 """
@@ -33,7 +33,7 @@ def small_run() -> retort.Run:
 
 
 def fake_program(test, script):
-    """Has RETORT name a shell script until the end of the test."""
+    """Makes RETORT name a shell script until the end of the test."""
     file = SCRATCH / "fake_retort"
     file.write_text("#!/bin/sh\n" + script)
     file.chmod(0o755)

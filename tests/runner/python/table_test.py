@@ -1,4 +1,4 @@
-"""Tables are lists, and DataFrames where pandas is."""
+"""Tables are lists, or DataFrames if pandas is installed."""
 import sys
 import types
 import unittest
@@ -25,19 +25,19 @@ class Tables(unittest.TestCase):
     table = retort.Table([{"a": 1, "b": 2}])
     confusion = retort.Confusion(("x", "y"), ((1, 2), (3, 4)))
 
-    def test_a_table_is_a_list(self):
+    def test_table_is_a_list(self):
         self.assertEqual(self.table, [{"a": 1, "b": 2}])
         self.assertEqual(self.table.columns, ("a", "b"))
         self.assertEqual(retort.Table([], ["a"]).columns, ("a",))
 
-    def test_without_pandas_it_says_what_to_install(self):
+    def test_missing_pandas_is_explained(self):
         with mock.patch("importlib.util.find_spec", return_value=None):
             self.assertIsNone(self.table._repr_html_())
             for thing in (self.table, self.confusion):
                 with self.assertRaisesRegex(ModuleNotFoundError, "pip install pandas"):
                     thing.to_pandas()
 
-    def test_with_pandas_it_is_a_frame(self):
+    def test_table_becomes_a_data_frame_with_pandas(self):
         with mock.patch.dict(sys.modules, pandas=FakePandas("pandas")), mock.patch("importlib.util.find_spec"):
             frame = self.table.to_pandas()
             self.assertEqual((frame.rows, frame.columns), ([{"a": 1, "b": 2}], ["a", "b"]))

@@ -11,7 +11,7 @@ from support import ROOT, SCRATCH
 
 
 class Packaged(unittest.TestCase):
-    def test_it_is_importable_and_finds_its_program(self):
+    def test_package_is_importable_and_finds_its_program(self):
         tree, out = SCRATCH / "tree", SCRATCH / "dist"
         for folder in ("bin", "share/retort/python/retort"):
             (tree / folder).mkdir(parents=True)
@@ -33,7 +33,7 @@ class Packaged(unittest.TestCase):
             names = set(archive.namelist())
             self.assertLessEqual({"retort/__init__.py", "retort/py.typed", "retort-1.0.data/scripts/retort"}, names)
             self.assertFalse([name for name in names if "share/retort/python" in name])
-            # As `pip install --target` lays it out.
+            # The layout of `pip install --target`.
             packages = SCRATCH / "target"
             archive.extractall(packages)
             (packages / "bin").mkdir()

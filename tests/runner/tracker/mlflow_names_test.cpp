@@ -6,18 +6,18 @@
 namespace runner {
 namespace {
 
-TEST(MlflowNames, OursStayAsTheyAre) {
+TEST(MlflowNames, OurNamesAreKept) {
   for (const char* name : {"train/loss", "train.optimizer.learning_rate", "a b", "_-9"})
     EXPECT_EQ(mlflow_name(name), name);
 }
 
-TEST(MlflowNames, RefusedCharactersAreReplaced) {
+TEST(MlflowNames, DisallowedCharactersAreReplaced) {
   EXPECT_EQ(mlflow_name("recall@5"), "recall_at_5");
   EXPECT_EQ(mlflow_name("train[rate=0.1]/loss"), "train_rate_0.1_/loss");
   EXPECT_EQ(mlflow_name("caf\xc3\xa9"), "cafc3a9");
 }
 
-TEST(MlflowNames, PathsAreSimple) {
+TEST(MlflowNames, PathsAreNormalized) {
   EXPECT_EQ(mlflow_name("/a//../b/"), "_/a/_/_./b/_");
   EXPECT_EQ(mlflow_name(""), "_");
 }
@@ -28,7 +28,7 @@ TEST(MlflowNames, LongNamesStayDifferent) {
   EXPECT_NE(mlflow_name(name), mlflow_name(name + "b"));
 }
 
-TEST(MlflowNames, LongValuesAreCutBetweenCharacters) {
+TEST(MlflowNames, LongValuesAreShortenedBetweenCharacters) {
   EXPECT_EQ(mlflow_value("short", 20), "short");
   EXPECT_EQ(mlflow_value("0123456789abcdefghijklm", 20), "0123456789a… (cut)");
   EXPECT_EQ(mlflow_value("0123456789\xc3\xa9"

@@ -29,7 +29,7 @@ class MlflowRunTest : public testing::Test {
             .tags = {{"mlflow.user", "anna"}}};
   }
   MlflowRun run(TrackedRun what) const { return {server_, {}, std::move(what)}; }
-  /// Appends losses of the node; `time` is that of the first one.
+  /// Appends losses of the node, the first of them at `time`.
   void measure(std::initializer_list<double> losses, double time = 1, std::int64_t step = 1) {
     if (!file_) file_.emplace(MetricsFile::make(folder_ / "metrics.jsonl", disk()));
     for (const double loss : losses) file_->append({"train", "train/loss", loss, step++}, time++);
@@ -81,7 +81,7 @@ TEST_F(MlflowRunTest, BatchesStayWithinTheLimits) {
   for (const SeenRequest& request : mlflow_.seen()) EXPECT_LT(request.body.size(), 1'000'000u);
 }
 
-TEST_F(MlflowRunTest, ResumedRunGoesOnInTheSameRun) {
+TEST_F(MlflowRunTest, ResumedRunContinuesTheSameRun) {
   measure({0.5, 0.4, 0.3});
   {
     MlflowRun killed = run(described());
@@ -101,7 +101,7 @@ TEST_F(MlflowRunTest, ResumedRunGoesOnInTheSameRun) {
   EXPECT_THAT(mlflow_.run().tags, Contains(Pair("retort.resumed.train.epochs", "9")));
 }
 
-TEST_F(MlflowRunTest, OtherValuesOfAResumedRunAreSent) {
+TEST_F(MlflowRunTest, ChangedValuesOfAResumedRunAreSent) {
   measure({0.5, 0.4});
   {
     MlflowRun killed = run(described());
@@ -122,7 +122,7 @@ TEST_F(MlflowRunTest, OtherValuesOfAResumedRunAreSent) {
   EXPECT_EQ(mlflow_.run().count("train/loss"), 4u);
 }
 
-TEST_F(MlflowRunTest, LostAnswerCreatesNoSecondRun) {
+TEST_F(MlflowRunTest, LostAnswerDoesNotCreateASecondRun) {
   mlflow_.fail("runs/create", 500, /*is_done=*/true);
   MlflowRun tracked = run(described());
   EXPECT_THROW(tracked.begin(), TrackingError);
@@ -131,7 +131,7 @@ TEST_F(MlflowRunTest, LostAnswerCreatesNoSecondRun) {
   EXPECT_EQ(mlflow_.runs().size(), 1u);
 }
 
-TEST_F(MlflowRunTest, ExportedTwiceSendsNothingTwice) {
+TEST_F(MlflowRunTest, SecondExportSendsNothingTwice) {
   measure({0.5, 0.4});
   for (int i = 0; i < 2; ++i) {
     MlflowRun exported = run(described());
@@ -144,7 +144,7 @@ TEST_F(MlflowRunTest, ExportedTwiceSendsNothingTwice) {
   EXPECT_EQ(mlflow_.run().metrics.size(), 2u);
 }
 
-TEST_F(MlflowRunTest, RunThatWasRemovedThereIsSentAgain) {
+TEST_F(MlflowRunTest, RunRemovedFromTheServerIsSentAgain) {
   measure({0.5});
   MlflowRun first = run(described());
   send_all(first);

@@ -16,7 +16,7 @@ class MlflowStateTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(MlflowStateTest, EachServerHasItsOwn) {
+TEST_F(MlflowStateTest, EachServerHasItsOwnState) {
   MlflowState state{.server = "http://a", .key = "k", .began = 1700000000000, .run = "r"};
   state.sent["train"].add({{"train", "train/loss", 0.5, 1}, 2});
   write_mlflow_state(path(), state);
@@ -30,13 +30,13 @@ TEST_F(MlflowStateTest, EachServerHasItsOwn) {
   EXPECT_FALSE(read_mlflow_state(path(), "http://c"));
 }
 
-TEST_F(MlflowStateTest, DamagedFileHasNothing) {
+TEST_F(MlflowStateTest, DamagedFileHasNoState) {
   EXPECT_FALSE(read_mlflow_state(path(), "http://a"));
   std::ofstream(path()) << R"({"schema": 1, "runs": [{"server": 5}]})";
   EXPECT_FALSE(read_mlflow_state(path(), "http://a"));
 }
 
-TEST_F(MlflowStateTest, DigestTellsValuesNotTimes) {
+TEST_F(MlflowStateTest, DigestDependsOnValuesNotTimes) {
   SentMetrics one, later, other;
   one.add({{"train", "train/loss", 0.5, 1}, 2});
   later.add({{"train", "train/loss", 0.5, 1}, 7});

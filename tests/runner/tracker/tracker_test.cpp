@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
 
-/// Lines that are all there at once.
+/// Input whose lines are all available at once.
 class GivenLines final : public TrackerInput {
  public:
   explicit GivenLines(std::vector<json> lines) : lines_(lines.begin(), lines.end()) {}
@@ -66,7 +66,7 @@ class TrackerTest : public testing::Test {
   std::vector<json> answers_;
 };
 
-TEST_F(TrackerTest, SendsEverythingAndSaysSo) {
+TEST_F(TrackerTest, SendsEverythingAndReportsIt) {
   EXPECT_TRUE(track({request(mlflow_.url()), ended()}));
   EXPECT_EQ(mlflow_.run().status, "FAILED");
   EXPECT_EQ(mlflow_.run().count("train/train/loss"), 1u);
@@ -86,7 +86,7 @@ TEST_F(TrackerTest, RefusalIsReportedOnceWithoutSecrets) {
   EXPECT_EQ(mlflow_.seen()[0].header("authorization"), "Basic YW5uYTpvdXQgb2Ygb3JkZXI=");
 }
 
-TEST_F(TrackerTest, ServerInTroubleIsAskedAsOftenAsSaid) {
+TEST_F(TrackerTest, FailingServerIsRetriedAtALaterExport) {
   mlflow_.fail("*", 500);
   EXPECT_FALSE(track({request(mlflow_.url()), ended()}));
   ASSERT_THAT(answers_, SizeIs(1));

@@ -28,7 +28,7 @@ struct Number : Artifact {
   static inline int alive = 0;
 };
 
-/// Adds up what comes in and `plus`; does what `act` says.
+/// Adds `plus` to the sum of its inputs and does what `act` says.
 class AddingStage : public Stage {
  public:
   AddingStage(std::int64_t plus, std::string act) : plus_(plus), act_(std::move(act)) { ++alive; }
@@ -125,7 +125,7 @@ class ExecutorTest : public testing::Test {
                      .measure_peak_live = [] { return 4096; },
                      .clock = [this] { return now_ += std::chrono::milliseconds(60); }});
   }
-  /// nullopt: it was stopped.
+  /// nullopt if it was stopped.
   std::optional<ExitCode> run(std::vector<Node> nodes, bool smoke = false, bool resume = false) {
     Executor made = executor(std::move(nodes));
     EXPECT_TRUE(made.create().empty());
@@ -159,7 +159,7 @@ class ExecutorTest : public testing::Test {
   std::chrono::steady_clock::time_point now_;
 };
 
-/// Plans that it needs `needs` bytes of 100, and puts out a stand-in.
+/// Plans to need `needs` of 100 bytes, and outputs a stand-in.
 class PlannedStage : public Stage {
  public:
   static constexpr std::int64_t kMeasured = 77;
@@ -195,8 +195,8 @@ const StageKind kPlanned{"train.planned",
                            return std::unique_ptr<Stage>(std::make_unique<PlannedStage>(needs));
                          }};
 
-/// A data stage that counts how often it is run, and finds nothing before the file "data" is in the
-/// folder `where`.
+/// A data stage that counts its runs, and finds no data until the file "data" is in the folder
+/// `where`.
 class CountingStage : public Stage {
  public:
   Outputs run(const Inputs&, RunContext& context) override {
@@ -248,7 +248,7 @@ class DryRunTest : public ExecutorTest {
   }
 };
 
-TEST_F(DryRunTest, PlansWhatNeedsMemoryAndRunsNone) {
+TEST_F(DryRunTest, PlansNodesWithoutRunningThem) {
   const auto executor = made({data(), planned("train", 60, {0})});
   EXPECT_TRUE(executor->plan({}, {}, /*strict=*/true, "cpu").empty());
   ASSERT_TRUE(executor->planned()[1].plan);
@@ -260,13 +260,13 @@ TEST_F(DryRunTest, PlansWhatNeedsMemoryAndRunsNone) {
   EXPECT_TRUE(events_.empty());
 }
 
-TEST_F(DryRunTest, NodeThatDoesNotFitIsNamedAtItsPlace) {
+TEST_F(DryRunTest, NodeThatDoesNotFitIsReportedAtItsLocation) {
   const auto executor =
       made({planned("small", 100), planned("large", 101), planned("larger", 102)});
   EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/false, "cpu")), "E0706 /large; E0706 /larger; ");
 }
 
-TEST_F(DryRunTest, MeasuredPlanIsAWarningForEachStage) {
+TEST_F(DryRunTest, MeasuredPlanCausesAWarningPerStage) {
   auto again = planned("again", PlannedStage::kMeasured);
   again.pointer = "/first";
   const auto executor =
@@ -280,20 +280,20 @@ TEST_F(DryRunTest, MeasuredPlanIsAWarningForEachStage) {
             "fails: no values (net.py:3)");
 }
 
-TEST_F(DryRunTest, CertificateDoesNotAskWhetherItFits) {
+TEST_F(DryRunTest, CertificateDoesNotCheckTheBudget) {
   const auto executor = made({planned("large", 101)});
   EXPECT_TRUE(executor->plan({}, {.wants_certificate = true}, /*strict=*/true, "cpu").empty());
   EXPECT_FALSE(executor->planned()[0].plan->fits());
 }
 
-/// Keeps 30 bytes.
+/// An artifact that keeps 30 bytes.
 struct Weights : Artifact {
   static constexpr auto kType = ArtifactType::kCheckpoint;
   ArtifactType type() const override { return kType; }
   HeldMemory held() const override { return {.on_device = 20, .on_host = 10}; }
 };
 
-/// Needs 40 bytes of `budget` and what others hold, and puts out Weights.
+/// Needs 40 bytes of `budget` in addition to memory held by others, and outputs Weights.
 class HoldingStage : public Stage {
  public:
   explicit HoldingStage(std::int64_t budget) : budget_(budget) {}
@@ -341,12 +341,12 @@ class HeldTest : public ExecutorTest {
     EXPECT_TRUE(executor->create().empty());
     return executor;
   }
-  /// Three trainings whose weights a fourth node takes all together, under `budget`.
+  /// Three trainings whose weights a fourth node gathers, under `budget`.
   std::unique_ptr<Executor> gathered(std::int64_t budget) {
     return made({holding("train.1", budget), holding("train.2", budget), holding("train.3", budget),
                  holding("vote", budget, {0, 1, 2})});
   }
-  /// What the plan says that each node needs.
+  /// The planned bytes of each node.
   static std::vector<std::int64_t> needs(Executor& executor) {
     EXPECT_TRUE(executor.plan({}, {}, /*strict=*/true, "cpu").empty());
     std::vector<std::int64_t> bytes;
@@ -355,7 +355,7 @@ class HeldTest : public ExecutorTest {
   }
 };
 
-TEST_F(HeldTest, EachNodeIsPlannedWithWhatEarlierOnesKeep) {
+TEST_F(HeldTest, EachNodeIsPlannedWithMemoryHeldByEarlierOnes) {
   const auto executor = gathered(100);
   EXPECT_THAT(needs(*executor), ElementsAre(40, 70, 100, 40))
       << "its own inputs are a node's own matter";
@@ -364,19 +364,19 @@ TEST_F(HeldTest, EachNodeIsPlannedWithWhatEarlierOnesKeep) {
   EXPECT_EQ(largest_plan(executor->planned())->node, "train.3");
 }
 
-TEST_F(HeldTest, AnInputThatIsKeptForALaterNodeIsStillANodesOwnMatter) {
+TEST_F(HeldTest, KeptInputsOfANodeAreNotCountedAsHeld) {
   EXPECT_THAT(needs(*made({holding("train", 100), holding("vote.1", 100, {0}),
                            holding("vote.2", 100, {0})})),
               ElementsAre(40, 40, 40));
 }
 
-TEST_F(HeldTest, OnAGpuTheCpusMemoryIsNotCounted) {
+TEST_F(HeldTest, CpuMemoryIsNotCountedOnAGpu) {
   const auto executor = gathered(100);
   executor->plan({}, {}, /*strict=*/true, "cuda:0");
   EXPECT_EQ(executor->planned()[2].plan->held_bytes(), 40);
 }
 
-TEST_F(HeldTest, ABudgetThatALaterNodeWouldBreakIsRefusedBeforeTheFirstStarts) {
+TEST_F(HeldTest, BudgetOfALaterNodeIsCheckedBeforeTheFirstStarts) {
   const Diagnostics errors = gathered(90)->plan({}, {}, /*strict=*/false, "cpu");
   ASSERT_EQ(errors.size(), 1U);
   EXPECT_EQ(errors[0].message,
@@ -387,7 +387,7 @@ TEST_F(HeldTest, ABudgetThatALaterNodeWouldBreakIsRefusedBeforeTheFirstStarts) {
   EXPECT_TRUE(events_.empty());
 }
 
-TEST_F(HeldTest, ThePlanThatIsRecordedSaysWhereTheRunNeedsTheMost) {
+TEST_F(HeldTest, RecordedPlanNamesThePeakNodeOfTheRun) {
   const auto executor = gathered(100);
   executor->plan({}, {}, /*strict=*/false, "cpu");
   EXPECT_EQ(executor->run({.folder = folder_}, "cpu"), ExitCode::kDone);
@@ -397,7 +397,7 @@ TEST_F(HeldTest, ThePlanThatIsRecordedSaysWhereTheRunNeedsTheMost) {
             (nlohmann::json{{"node", "train.3"}, {"needed", 100}, {"held", 60}}));
 }
 
-TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {
+TEST_F(DryRunTest, NodeRunForPlanningIsNotRunAgain) {
   const auto executor = made({data(), planned("train", 60, {0})});
   executor->plan({}, {}, /*strict=*/false, "cpu");
   EXPECT_EQ(CountingStage::runs, 1);
@@ -411,7 +411,7 @@ TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes" / "train" / "plan.json"));
 }
 
-TEST_F(DryRunTest, WhatWasChosenIsSaidWhenItIsRun) {
+TEST_F(DryRunTest, ChoiceIsPrintedWhenTheNodeRuns) {
   const auto executor = made({planned("train", 40)});
   executor->plan({}, {}, /*strict=*/false, "cpu");
   EXPECT_EQ(executor->run({.folder = folder_}, "cpu"), ExitCode::kDone);
@@ -419,7 +419,7 @@ TEST_F(DryRunTest, WhatWasChosenIsSaidWhenItIsRun) {
   EXPECT_EQ(all<Said>()[0].line, "chosen: the whole batch at once");
 }
 
-TEST_F(DryRunTest, ResumedRunTakesUpItsPlansAgain) {
+TEST_F(DryRunTest, ResumedRunReusesItsPlans) {
   MemoryPlan before;
   before.step = {{"micro_batch", 3}};
   std::filesystem::create_directories(folder_ / "nodes/train");
@@ -436,7 +436,7 @@ TEST_F(DryRunTest, ResumedRunTakesUpItsPlansAgain) {
   EXPECT_TRUE(events_.empty());
 }
 
-TEST_F(DryRunTest, EarlierPlanThatCannotBeReadIsMadeAnew) {
+TEST_F(DryRunTest, UnreadableEarlierPlanIsReplaced) {
   std::filesystem::create_directories(folder_ / "nodes/train");
   std::ofstream(folder_ / "nodes/train/plan.json") << "[1";
   const auto executor = made({planned("train", 60)});
@@ -449,10 +449,10 @@ TEST_F(DryRunTest, EarlierPlanThatCannotBeReadIsMadeAnew) {
               HasSubstr("the earlier plan cannot be read, so the step is planned again: "));
 }
 
-TEST_F(DryRunTest, WhatIsNotThereYetIsPlannedInTheRun) {
+TEST_F(DryRunTest, NodesWithMissingInputsArePlannedDuringTheRun) {
   CountingStage::is_there = false;
   const auto executor = made({data(), planned("train", 101, {0})});
-  // A resumed run may not need it at all.
+  // A resumed run may not need the data at all.
   EXPECT_TRUE(executor->plan({.resume = true}, {}, /*strict=*/false, "cpu").empty());
   EXPECT_EQ(executor->planned()[1].state, DryNode::State::kUnknown);
   CountingStage::is_there = true;
@@ -461,14 +461,14 @@ TEST_F(DryRunTest, WhatIsNotThereYetIsPlannedInTheRun) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes" / "train" / "finished.json"));
 }
 
-TEST_F(DryRunTest, WhatAStageRefusesIsRefusedBeforeTheRun) {
+TEST_F(DryRunTest, ErrorsOfAStageAreReportedBeforeTheRun) {
   CountingStage::is_there = false;
   const auto executor = made({data(), planned("train", 1, {0}), planned("other", -1)});
   EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/false, "cpu")),
             "E0601 /data; E0601 /other/root; ");
 }
 
-TEST_F(DryRunTest, StrictlyEveryTroubleIsAnErrorOnce) {
+TEST_F(DryRunTest, StrictModeReportsEveryProblemOnce) {
   CountingStage::is_there = false;
   const auto executor = made({data(), planned("train", 1, {0}), planned("other", -1)});
   EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/true, "cpu")),
@@ -480,20 +480,20 @@ TEST_F(DryRunTest, StrictlyEveryTroubleIsAnErrorOnce) {
                                "other cannot be planned: no folder 'x'"));
 }
 
-TEST_F(DryRunTest, WhatCannotBePlannedIsNotRunForIt) {
+TEST_F(DryRunTest, UnplannableNodeIsNotRun) {
   const auto executor = made({node("train", 1)});
   EXPECT_TRUE(executor->plan({}, {}, /*strict=*/true, "cpu").empty());
   EXPECT_EQ(executor->planned()[0].state, DryNode::State::kUnknown);
 }
 
-TEST_F(ExecutorTest, TellsAStageWhatStageAnInputComesFrom) {
+TEST_F(ExecutorTest, StageKnowsTheSourceOfItsInputs) {
   run({node("a.0-1", 1), node("b", 10, "source", {0})});
   std::vector<std::string> said;
   for (const auto& line : all<Said>()) said.push_back(line.line);
   EXPECT_THAT(said, testing::Contains("in: a, other: other"));
 }
 
-TEST_F(ExecutorTest, HandsArtifactsOnAndFreesThemAfterTheirLastConsumer) {
+TEST_F(ExecutorTest, PassesArtifactsAndFreesThemAfterTheirLastConsumer) {
   EXPECT_EQ(run({node("a", 1), node("b", 10, "", {0}), node("c", 100, "", {0, 1}),
                  node("d", 1000, "", {2})}),
             ExitCode::kDone);
@@ -510,7 +510,7 @@ TEST_F(ExecutorTest, HandsArtifactsOnAndFreesThemAfterTheirLastConsumer) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes/d/sum"));
 }
 
-TEST_F(ExecutorTest, TellsANodeThatItHasBeenTrained) {
+TEST_F(ExecutorTest, NodeKnowsThatItHasBeenTrained) {
   Executor made = executor({node("a", 1), node("b.0", 1)});
   EXPECT_TRUE(made.create().empty());
   made.run(
@@ -522,12 +522,12 @@ TEST_F(ExecutorTest, TellsANodeThatItHasBeenTrained) {
                                 "b.0: alive: 0, stages: 1,"));
 }
 
-TEST_F(ExecutorTest, OutputThatNobodyWantsIsFreedAtOnce) {
+TEST_F(ExecutorTest, UnusedOutputIsFreedImmediately) {
   run({node("a", 1), node("b", 1)});
   EXPECT_EQ(all<Said>().at(1).line, "alive: 0, stages: 1, seed 7 on cpu");
 }
 
-TEST_F(ExecutorTest, SaysStartTimeAndPeakOfEachNode) {
+TEST_F(ExecutorTest, ReportsStartTimeAndPeakOfEachNode) {
   run({node("a", 1)}, /*smoke=*/true);
   EXPECT_EQ(all<NodeStarted>().at(0).node, "a");
   EXPECT_EQ(all<NodeFinished>().at(0).node, "a");
@@ -536,7 +536,7 @@ TEST_F(ExecutorTest, SaysStartTimeAndPeakOfEachNode) {
   EXPECT_THAT(all<Said>().at(0).line, HasSubstr("smoke on cpu"));
 }
 
-TEST_F(ExecutorTest, CreateReportsAllStagesMistakesOnceEach) {
+TEST_F(ExecutorTest, CreateReportsEveryMistakeOnce) {
   Node unknown = node("x", 1);
   unknown.kind = "test.unknown";
   Node forgetful = node("y", 1);
@@ -555,14 +555,14 @@ TEST_F(ExecutorTest, CreateReportsAllStagesMistakesOnceEach) {
   EXPECT_EQ(AddingStage::alive, 0);
 }
 
-TEST_F(ExecutorTest, StageErrorKeepsCodePlaceAndHelp) {
+TEST_F(ExecutorTest, StageErrorKeepsCodeLocationAndHelp) {
   EXPECT_EQ(run({node("data", 1, "stage error"), node("later", 1)}), ExitCode::kMissingInput);
   EXPECT_EQ(only_error(), "E0601 /data/root: no folder 'x' | make it");
   EXPECT_EQ(all<NodeStarted>().size(), 1u);
   EXPECT_TRUE(all<NodeFinished>().empty());
 }
 
-TEST_F(ExecutorTest, NodeThatMayGoOnElsewhereIsStranded) {
+TEST_F(ExecutorTest, NodeThatMayContinueOnAnotherDeviceIsStranded) {
   EXPECT_EQ(run({node("a", 1, "stranded")}), ExitCode::kNeedsAnotherDevice);
   const auto* stranded = std::get_if<Stranded>(&events_.back());
   ASSERT_TRUE(stranded);
@@ -576,7 +576,7 @@ TEST_F(ExecutorTest, NodeThatMayGoOnElsewhereIsStranded) {
   EXPECT_EQ(stranded->error.help, "use less");
 }
 
-TEST_F(ExecutorTest, WorldIsToldWhatANodeHasThrown) {
+TEST_F(ExecutorTest, NodeErrorsArePassedToTheWorld) {
   run({node("a", 1, "torch oom")});
   EXPECT_THAT(failed_, ElementsAre("a: CUDA out of memory. Tried to allocate 2.00 GiB"));
 }
@@ -586,7 +586,7 @@ TEST_F(ExecutorTest, ErrorOfOneItemNamesIt) {
   EXPECT_EQ(only_error(), "E0601 /data/root: data.0-1: no folder 'x' | make it");
 }
 
-TEST_F(ExecutorTest, OnlyTheFirstLineOfALibTorchErrorIsForTheUser) {
+TEST_F(ExecutorTest, OnlyTheFirstLineOfALibTorchErrorIsReported) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run({node("train", 1, "torch")}), ExitCode::kRunFailed);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
@@ -594,7 +594,7 @@ TEST_F(ExecutorTest, OnlyTheFirstLineOfALibTorchErrorIsForTheUser) {
   EXPECT_EQ(only_error(), "E0701 /train: mat1 and mat2 cannot be multiplied");
 }
 
-TEST_F(ExecutorTest, RunningOutOfMemoryIsSaidPlainly) {
+TEST_F(ExecutorTest, OutOfMemoryIsReportedClearly) {
   run({node("train", 1, "bad_alloc")});
   EXPECT_EQ(
       only_error(),
@@ -607,7 +607,7 @@ TEST_F(ExecutorTest, RunningOutOfMemoryIsSaidPlainly) {
       "memory.micro_batch, train.batch_size or model");
 }
 
-TEST_F(ExecutorTest, OperationWithoutDeterministicFormIsNamed) {
+TEST_F(ExecutorTest, NondeterministicOperationIsReported) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run({node("train", 1, "nondeterministic")}), ExitCode::kRunFailed);
   testing::internal::GetCapturedStderr();
@@ -617,7 +617,7 @@ TEST_F(ExecutorTest, OperationWithoutDeterministicFormIsNamed) {
             "operations are deterministic on device=cpu");
 }
 
-TEST_F(ExecutorTest, StageKnowsWhoLooksOn) {
+TEST_F(ExecutorTest, StageKnowsItsObserver) {
   run({node("train", 1, "observed")});
   EXPECT_EQ(only_error(), "E0701 /train: alone");
   events_.clear();
@@ -639,12 +639,12 @@ TEST_F(ExecutorTest, ExceptionOfAnyTypeIsCaught) {
   EXPECT_EQ(only_error(), "E0701 /train: an exception of unknown type");
 }
 
-TEST_F(ExecutorTest, AbsentOutputIsReportedWhereItIsNeeded) {
+TEST_F(ExecutorTest, MissingRequiredOutputIsReported) {
   EXPECT_EQ(run({node("a", 1, "nothing"), node("b", 1, "", {0})}), ExitCode::kRunFailed);
   EXPECT_EQ(only_error(), "E0701 /b: 'a' has no 'out', which this stage needs");
 }
 
-TEST_F(ExecutorTest, AbsentOutputIsFineWhereItIsOptional) {
+TEST_F(ExecutorTest, MissingOptionalOutputIsAccepted) {
   Node consumer = node("b", 1, "", {0});
   consumer.inputs[0].optional = true;
   EXPECT_EQ(run({node("a", 1, "nothing"), consumer}), ExitCode::kDone);
@@ -660,7 +660,7 @@ TEST_F(ExecutorTest, CancelledRunEndsWithoutAnError) {
   EXPECT_TRUE(events_.empty());
 }
 
-TEST_F(ExecutorTest, ResumedRunLeavesOutWhatIsFinishedAndNotNeeded) {
+TEST_F(ExecutorTest, ResumedRunSkipsFinishedNodesThatAreNotNeeded) {
   const auto nodes = [](const std::string& act) {
     return std::vector{node("a", 1), node("b", 10, "", {0}), node("c", 100, "", {0}),
                        node("d", 1000, act, {2})};
@@ -677,7 +677,7 @@ TEST_F(ExecutorTest, ResumedRunLeavesOutWhatIsFinishedAndNotNeeded) {
   EXPECT_EQ(Number::alive, 0);
 }
 
-TEST_F(ExecutorTest, FinishedNodeOfOtherOptionsIsRunAgain) {
+TEST_F(ExecutorTest, FinishedNodeWithChangedOptionsIsRunAgain) {
   EXPECT_EQ(run({node("a", 1), node("b", 10, "", {0})}), ExitCode::kDone);
   for (const auto& [plus, runs] : {std::pair(1, 0u), std::pair(2, 2u)}) {
     events_.clear();
@@ -685,7 +685,7 @@ TEST_F(ExecutorTest, FinishedNodeOfOtherOptionsIsRunAgain) {
     EXPECT_EQ(all<NodeStarted>().size(), runs);
     EXPECT_EQ(all<NodeFinished>().size(), 2u);
   }
-  // One that is damaged, and one of a version to come.
+  // A damaged file, and one of a future version.
   auto finished = nlohmann::json::parse(std::ifstream(folder_ / "nodes/b/finished.json"));
   finished["schema"] = 2;
   for (const std::string& text : {std::string("{"), finished.dump()}) {
@@ -728,21 +728,21 @@ TEST_F(ExecutorTest, StageThatReturnsAfterASignalHasNotFinished) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes/a/finished.json"));
 }
 
-TEST_F(ExecutorTest, NamesOfNodesFoldersSurviveAPowerCut) {
+TEST_F(ExecutorTest, NodeFoldersSurviveAPowerCut) {
   const WatchedCalls calls;
   run({node("a", 1)});
   for (const auto& folder : {folder_, folder_ / "nodes", folder_ / "nodes/a"})
     EXPECT_THAT(calls.flushed(), testing::Contains(folder.string()));
 }
 
-TEST_F(ExecutorTest, ProgressIsThinnedButAPhaseAlwaysShows) {
+TEST_F(ExecutorTest, ProgressIsThinnedButPhasesAreAlwaysShown) {
   run({node("a", 1, "progress")});
-  std::vector<std::int64_t> steps;  // the clock moves by 60 ms a look
+  std::vector<std::int64_t> steps;  // the clock advances by 60 ms per reading
   for (const auto& progress : all<NodeProgress>()) steps.push_back(progress.progress.step);
   EXPECT_THAT(steps, ElementsAre(1, 3, 4));
 }
 
-TEST_F(ExecutorTest, NodeFolderThatCannotBeMadeIsAnError) {
+TEST_F(ExecutorTest, NodeFolderThatCannotBeCreatedIsAnError) {
   std::ofstream(folder_ / "nodes") << "in the way";
   EXPECT_EQ(run({node("a", 1)}), ExitCode::kRunFailed);
   EXPECT_THAT(only_error(), HasSubstr("Not a directory"));

@@ -13,7 +13,7 @@ Edge dataset(const std::string& input, std::size_t from, const std::string& outp
   return {input, from, output, ArtifactType::kDataset};
 }
 
-/// Data, their features, a training of those, and its evaluation.
+/// Data, features of them, a training on the features, and its evaluation.
 Graph of_features() {
   Graph graph;
   const auto add = [&](const char* id, const char* kind, std::vector<Edge> inputs) {
@@ -32,7 +32,7 @@ Graph of_features() {
   return graph;
 }
 
-TEST(KeptArtifacts, PartThatOnlyPassesThroughIsWantedWhereItComesOut) {
+TEST(KeptArtifacts, PassedThroughPartIsKeptForItsConsumer) {
   const Graph graph = of_features();
   const std::vector<bool> all(graph.nodes.size(), true);
   const CheckpointSources none, trained = {{"train", {}}};
@@ -42,7 +42,7 @@ TEST(KeptArtifacts, PartThatOnlyPassesThroughIsWantedWhereItComesOut) {
   EXPECT_THAT(kept.wanted(1), UnorderedElementsAre("test"));
 }
 
-TEST(KeptArtifacts, WhatIsNotRunWantsNothing) {
+TEST(KeptArtifacts, SkippedNodesNeedNoArtifacts) {
   const Graph graph = of_features();
   const CheckpointSources none;
   EXPECT_THAT(KeptArtifacts(graph, none, {true, true, true, false}).wanted(0),

@@ -44,7 +44,7 @@ class LeftMemoryTest : public testing::Test {
   LeftMemory left_{"cache", "build"};
 };
 
-TEST_F(LeftMemoryTest, AllIsGivenWhereItIsThereAndEveryPlanCountsIt) {
+TEST_F(LeftMemoryTest, AvailableMemoryIsGrantedAndCountedInEveryPlan) {
   std::vector<DryNode> nodes = {DryNode{}, planned(50 * kMib, 100 * kMib),
                                 planned(1 * kMib, std::nullopt)};
   left_.share(nodes, "cpu");
@@ -58,7 +58,7 @@ TEST_F(LeftMemoryTest, AllIsGivenWhereItIsThereAndEveryPlanCountsIt) {
   EXPECT_THAT(left_.text(1), testing::IsEmpty());
 }
 
-TEST_F(LeftMemoryTest, AlternativesCountWhatTheyLeaveOfIt) {
+TEST_F(LeftMemoryTest, AlternativesCountTheirRemainingCache) {
   std::vector<DryNode> nodes = {planned(50 * kMib, 100 * kMib)};
   nodes[0].plan->alternatives = {
       {.needed = 30 * kMib}, {.needed = 80 * kMib}, {.needed = 120 * kMib}};
@@ -69,7 +69,7 @@ TEST_F(LeftMemoryTest, AlternativesCountWhatTheyLeaveOfIt) {
   EXPECT_EQ(others[2].needed, 120 * kMib);
 }
 
-TEST_F(LeftMemoryTest, WhatTheTightestPlanLeavesIsShared) {
+TEST_F(LeftMemoryTest, MemoryLeftByTheTightestPlanIsShared) {
   std::vector<DryNode> nodes = {planned(50 * kMib, 100 * kMib), planned(80 * kMib, 100 * kMib)};
   left_.share(nodes, "cpu");
   EXPECT_NEAR(static_cast<double>(train_->let), 15.0 * kMib, 1);
@@ -81,14 +81,14 @@ TEST_F(LeftMemoryTest, WhatTheTightestPlanLeavesIsShared) {
                   "20.0 MiB of the 40.0 MiB that this stage could use may be cached in memory"));
 }
 
-TEST_F(LeftMemoryTest, APlanThatDoesNotFitLeavesNothingAndIsNotMadeWorse) {
+TEST_F(LeftMemoryTest, PlanThatDoesNotFitLeavesNoMemory) {
   std::vector<DryNode> nodes = {planned(101 * kMib, 100 * kMib), planned(1, 100 * kMib)};
   left_.share(nodes, "cpu");
   EXPECT_EQ(train_->let, 0);
   EXPECT_EQ(nodes[0].plan->needed, 101 * kMib);
 }
 
-TEST_F(LeftMemoryTest, APlanThatIsMadeLaterTakesBackWhatItNeeds) {
+TEST_F(LeftMemoryTest, LaterPlanReclaimsTheMemoryItNeeds) {
   std::vector<DryNode> nodes = {planned(10 * kMib, 100 * kMib)};
   left_.share(nodes, "cpu");
   DryNode later = planned(80 * kMib, 100 * kMib);
@@ -98,14 +98,14 @@ TEST_F(LeftMemoryTest, APlanThatIsMadeLaterTakesBackWhatItNeeds) {
   EXPECT_GT(train_->let, 0);
 }
 
-TEST_F(LeftMemoryTest, OnAGpuThePlansSayNothingOfIt) {
+TEST_F(LeftMemoryTest, GpuPlansDoNotCountTheCache) {
   std::vector<DryNode> nodes = {planned(99 * kMib, 100 * kMib)};
   left_.share(nodes, "cuda:0");
   EXPECT_EQ(train_->let, 30 * kMib);
   EXPECT_EQ(nodes[0].plan->needed, 99 * kMib);
 }
 
-TEST_F(LeftMemoryTest, WhatIsPutOutAnewIsLetNoMoreThanWasPlanned) {
+TEST_F(LeftMemoryTest, RepeatedOutputGetsOnlyThePlannedMemory) {
   std::vector<DryNode> nodes = {planned(90 * kMib, 100 * kMib)};
   left_.share(nodes, "cpu");
   const auto anew = std::make_shared<Keeping>(1000 * kMib);
@@ -113,7 +113,7 @@ TEST_F(LeftMemoryTest, WhatIsPutOutAnewIsLetNoMoreThanWasPlanned) {
   EXPECT_EQ(anew->let, train_->let);
 }
 
-TEST_F(LeftMemoryTest, WhatWantsNoMemoryIsToldWhereElseItMayKeep) {
+TEST_F(LeftMemoryTest, ArtifactOnDiskKnowsItsCacheFolder) {
   const auto other = std::make_shared<Keeping>(0);
   other->elsewhere = "more is kept on the disk";
   left_.add(1, {{"train", other}});
@@ -124,7 +124,7 @@ TEST_F(LeftMemoryTest, WhatWantsNoMemoryIsToldWhereElseItMayKeep) {
   EXPECT_THAT(left_.text(1), testing::ElementsAre("more is kept on the disk"));
 }
 
-TEST_F(LeftMemoryTest, WhatIsHandedOnCountsOnce) {
+TEST_F(LeftMemoryTest, PassedOnArtifactCountsOnce) {
   left_.add(1, {{"train", train_}});
   std::vector<DryNode> nodes = {planned(10 * kMib, 200 * kMib)};
   left_.share(nodes, "cpu");

@@ -33,8 +33,8 @@ Edge weights_edge(std::size_t from) {
   return {"checkpoint", from, "checkpoint", ArtifactType::kCheckpoint};
 }
 
-/// Data whose features two trainings take, of which the second continues with the first; evaluated
-/// by the second.
+/// Data whose features are used by two trainings, the second of which continues the first and is
+/// evaluated.
 Graph features_graph(const std::string& tested) {
   Graph graph;
   graph.nodes = {node_of("data", "data.image_folder"),
@@ -55,7 +55,7 @@ NodeFacts facts_of(std::size_t index, const Graph& graph, const RunOptions& opti
   return node_facts(index, graph, options, "cpu", {}, std::nullopt);
 }
 
-TEST(NodeFacts, EvaluationKnowsWhatTheTrainingsBeforeItWereGiven) {
+TEST(NodeFacts, EvaluationKnowsTheDataOfEarlierTrainings) {
   const Graph graph = features_graph("test");
   const NodeFacts facts = facts_of(kEvaluateNode, graph, {.folder = "run"});
   ASSERT_EQ(facts.trained_data.size(), 1u);
@@ -65,7 +65,7 @@ TEST(NodeFacts, EvaluationKnowsWhatTheTrainingsBeforeItWereGiven) {
   EXPECT_THAT(facts_of(kFirst, graph, {.folder = "run"}).trained_data, IsEmpty());
 }
 
-TEST(NodeFacts, EvaluationOfAnEarlierRunAsksItsDivision) {
+TEST(NodeFacts, EvaluationOfAnEarlierRunUsesItsSplit) {
   const Graph graph = features_graph("test");
   RunOptions options{.folder = "new", .divisions = "old"};
   options.trained["first"] = options.trained["second"] = {"old/nodes/second/checkpoints"};
@@ -75,20 +75,20 @@ TEST(NodeFacts, EvaluationOfAnEarlierRunAsksItsDivision) {
   EXPECT_TRUE(facts.trained_data[0].is_earlier);
 }
 
-TEST(NodeFacts, WhoIsWiredToTheValidationPartMayTestIt) {
+TEST(NodeFacts, EvaluationWiredToTheValidationPartMayTestIt) {
   const Graph graph = features_graph("validation");
   EXPECT_THAT(facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data[0].parts,
               ElementsAre("train"));
 }
 
-TEST(NodeFacts, DryRunKnowsWhoIsWiredToThePartForTraining) {
+TEST(NodeFacts, DryRunDetectsEvaluationOfTheTrainingPart) {
   const auto found = facts_of(kEvaluateNode, features_graph("train"), {}).trained_data;
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(found[0].folder.empty());
   EXPECT_THAT(found[0].parts, ElementsAre("train"));
 }
 
-TEST(NodeFacts, DryRunOfANewRunKnowsOfNoDivision) {
+TEST(NodeFacts, DryRunOfANewRunHasNoSplit) {
   const Graph graph = features_graph("test");
   EXPECT_THAT(facts_of(kEvaluateNode, graph, {}).trained_data, IsEmpty());
   EXPECT_THAT(facts_of(kEvaluateNode, features_graph("validation"), {}).trained_data, IsEmpty());
@@ -100,7 +100,7 @@ Value option(const std::string& key, Value value) {
 }
 Value text_of(const std::string& text) { return {text, {}}; }
 
-/// Writes what a run would, of a training that starts from `warm_start`, on data of its own.
+/// Writes the record of a run of a training that starts from `warm_start`, on its own data.
 void record_run(const TemporaryFolder& place, const std::string& run, const std::string& warm_start,
                 const std::vector<std::string>& trainings = {"train"}) {
   Graph graph{.working_folder = place.path().string()};
@@ -113,7 +113,7 @@ void record_run(const TemporaryFolder& place, const std::string& run, const std:
   place.write(run + "/.retort/graph.json", to_json(graph).dump());
 }
 
-TEST(NodeFacts, EvaluationKnowsWhatTheRunsWereGivenWhoseWeightsItsTrainingsStartFrom) {
+TEST(NodeFacts, EvaluationKnowsTheDataBehindWarmStarts) {
   const TemporaryFolder place;
   record_run(place, "oldest", "none");
   record_run(place, "old", "oldest/nodes/train/checkpoints/step-00000001", {"train", "other"});
@@ -129,7 +129,7 @@ TEST(NodeFacts, EvaluationKnowsWhatTheRunsWereGivenWhoseWeightsItsTrainingsStart
   EXPECT_EQ(facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data.size(), 2u);
 }
 
-TEST(NodeFacts, EvaluationKnowsTheRunWhoseWeightsItsModelIsMadeOf) {
+TEST(NodeFacts, EvaluationKnowsTheDataBehindItsModelsWeights) {
   const TemporaryFolder place;
   record_run(place, "old", "none");
   place.write("old/export/best/config.json", "{}");
@@ -147,7 +147,7 @@ TEST(NodeFacts, EvaluationKnowsTheRunWhoseWeightsItsModelIsMadeOf) {
               testing::Contains(place / "old/nodes/data"));
 }
 
-TEST(NodeFacts, RunThatCannotBeReadIsNamed) {
+TEST(NodeFacts, UnreadableRunIsReported) {
   const TemporaryFolder place;
   place.write("old/.retort/run.json", "{}");
   place.write("old/.retort/graph.json", "{\"nodes\": 5}");
@@ -158,7 +158,7 @@ TEST(NodeFacts, RunThatCannotBeReadIsNamed) {
   EXPECT_THAT(std::vector({found[0].folder, found[1].folder}), testing::Contains(place / "old"));
 }
 
-TEST(NodeFacts, DataAreDividedAsInTheirOwnRunAndElseAsInTheOneBefore) {
+TEST(NodeFacts, SplitComesFromTheOwnRunOrTheEarlierOne) {
   const TemporaryFolder own, other;
   const Graph graph = features_graph("test");
   const RunOptions resumed{.folder = own.path(), .resume = true, .divisions = other.path()};

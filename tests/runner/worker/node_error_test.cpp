@@ -13,7 +13,7 @@ constexpr std::int64_t kMiB = 1 << 20;
 
 std::string help(const MemoryPlan& plan) { return does_not_fit(plan).help; }
 
-TEST(Refusal, SaysByHowMuchAndWhatWouldFit) {
+TEST(Refusal, ReportsTheExcessAndAFittingAlternative) {
   std::ostringstream text;
   print(text, does_not_fit(plan_that_does_not_fit(), "/train"));
   EXPECT_EQ(
@@ -25,13 +25,13 @@ TEST(Refusal, SaysByHowMuchAndWhatWouldFit) {
       "49.0 MiB\n");
 }
 
-TEST(Refusal, TheFirstThatFitsIsTheCheapest) {
+TEST(Refusal, SuggestsTheCheapestAlternativeThatFits) {
   MemoryPlan plan = plan_that_does_not_fit();
   plan.alternatives.push_back({{"memory.micro_batch=4"}, "exact", 400 * kMiB, 1});
   EXPECT_EQ(cheapest_that_fits(plan)->overrides.front(), "memory.micro_batch=8");
 }
 
-TEST(Refusal, WhatIsRefusedIsNoWayOut) {
+TEST(Refusal, RefusedAlternativesAreNotSuggested) {
   MemoryPlan plan = plan_that_does_not_fit();
   plan.alternatives[1].refused = "layers mix samples";
   plan.alternatives.push_back(
@@ -39,13 +39,13 @@ TEST(Refusal, WhatIsRefusedIsNoWayOut) {
   EXPECT_EQ(help(plan), "memory.activation_checkpointing=block memory.two_pass=on fits: 512.0 MiB");
 }
 
-TEST(Refusal, SaysOfWhatChangesTheTrainingThatItDoes) {
+TEST(Refusal, MarksAlternativesThatChangeTheTraining) {
   MemoryPlan plan = plan_that_does_not_fit();
   plan.alternatives = {{{"memory.precision=bf16"}, "declared", 900 * kMiB, 1}};
   EXPECT_EQ(help(plan), "memory.precision=bf16 fits: 900.0 MiB, and changes the training");
 }
 
-TEST(Refusal, ABudgetBelowTheWeightsIsSaidToBe) {
+TEST(Refusal, BudgetBelowTheWeightsIsReported) {
   MemoryPlan plan = memory_plan();
   plan.budget = 150 * kMiB;
   EXPECT_EQ(help(plan),
@@ -53,7 +53,7 @@ TEST(Refusal, ABudgetBelowTheWeightsIsSaidToBe) {
             "smaller model");
 }
 
-TEST(Refusal, OnlyWhatIsThereIsNamed) {
+TEST(Refusal, OnlyPresentOwnersAreListed) {
   MemoryPlan plan = memory_plan();
   plan.budget = 1;
   plan.owners = {{"parameter", 3 << 20}};
@@ -66,7 +66,7 @@ TEST(Refusal, OnlyWhatIsThereIsNamed) {
       "device or a smaller model");
 }
 
-TEST(Refusal, WhereNothingFitsTheNearestIsNamed) {
+TEST(Refusal, ClosestAlternativeIsShownIfNoneFits) {
   MemoryPlan plan = memory_plan();
   plan.budget = 600 * kMiB;
   EXPECT_EQ(help(plan),

@@ -30,13 +30,13 @@ struct KeptNumber : Artifact {
   std::int64_t value;
 };
 
-/// What the stages find in the world outside; and what they did, in order.
+/// The outside world as the stages find it, and the actions that they took, in order.
 std::string world_outside;
 std::vector<std::string> deeds;
 
 std::string found_outside() { return world_outside == "nothing yet" ? "" : world_outside; }
 
-/// Adds `plus` to what comes in and keeps the sum in a file; reads that where it may.
+/// Adds `plus` to its input and saves the sum in a file, which it reads back if allowed.
 class KeepingStage : public Stage {
  public:
   explicit KeepingStage(std::int64_t plus) : plus_(plus) {}
@@ -69,7 +69,7 @@ class KeepingStage : public Stage {
   const std::int64_t plus_;
 };
 
-/// Puts out a number and writes nothing.
+/// Outputs a number and writes no files.
 class Source : public Stage {
  public:
   explicit Source(std::int64_t plus) : plus_(plus) {}
@@ -138,7 +138,7 @@ class ReuseTest : public testing::Test {
     deeds.clear();
   }
 
-  /// data → features → train → test, as far as they are wanted.
+  /// The nodes data → features → train → test.
   static std::vector<Node> chain(std::int64_t data = 1, std::int64_t features = 10) {
     return {kept_node("data", "test.source", data),
             kept_node("features", "test.keeping", features, {0}),
@@ -146,7 +146,7 @@ class ReuseTest : public testing::Test {
             kept_node("test", "test.keeping_leaf", 100, {2})};
   }
 
-  /// Runs `nodes` in the folder `name` and gives back what the stages did.
+  /// Runs `nodes` in the folder `name` and returns the actions of the stages.
   std::vector<std::string> run(const std::string& name, std::vector<Node> nodes,
                                Which which = Which::kCacheable) {
     for (Node& node : nodes) {
@@ -180,7 +180,7 @@ class ReuseTest : public testing::Test {
     EXPECT_EQ(executor.run(options, "cpu"), ExitCode::kDone);
     return deeds;
   }
-  /// Remembers which node's metrics are to be on the disk, and whether that is said too late.
+  /// Records the nodes whose metrics must be on the disk, and whether this was requested too late.
   void note_sync(const fs::path& run) {
     std::string node;
     for (const Event& event : events_) {
@@ -213,7 +213,7 @@ class ReuseTest : public testing::Test {
     return {};
   }
 
-  /// Somebody else's, for the node of this entry of the index.
+  /// The turn of another process for the node of this index entry.
   static std::optional<Turn> turn_at(const fs::path& entry) {
     const auto never = [] { return false; };
     return Turn::take(entry.parent_path() / ("." + entry.stem().string() + ".turn"), never, [] {});
@@ -236,9 +236,9 @@ TEST_F(ReuseTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
   for (const std::string& node : flushed_) EXPECT_EQ(node.find("too late"), node.npos) << node;
 }
 
-TEST_F(ReuseTest, RunThatComesSecondWaitsForTheFirst) {
+TEST_F(ReuseTest, SecondRunWaitsForTheFirst) {
   run("a", chain());
-  // As if "a" had the features still to finish.
+  // As if "a" still had to finish the features.
   const fs::path finished = entry(), aside = folder_ / "aside";
   fs::rename(finished, aside);
   auto turn = turn_at(finished);
@@ -250,7 +250,7 @@ TEST_F(ReuseTest, RunThatComesSecondWaitsForTheFirst) {
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "read", "trained", "computed"));
   EXPECT_THAT(said(), ElementsAre("features: waiting: another run is computing this node",
                                   "features from a"));
-  // Where the first has failed, the second does the work.
+  // If the first run has failed, the second does the work.
   fs::remove(finished);
   auto other_turn = turn_at(finished);
   on_wait_ = [&] { other_turn.reset(); };
@@ -258,7 +258,7 @@ TEST_F(ReuseTest, RunThatComesSecondWaitsForTheFirst) {
   EXPECT_TRUE(fs::exists(finished));
 }
 
-TEST_F(ReuseTest, NobodyWaitsForWhatIsNotTaken) {
+TEST_F(ReuseTest, RunsWithoutReuseDoNotWait) {
   run("a", chain());
   const auto turn = turn_at(entry());
   EXPECT_THAT(run("b", chain(), Which::kNone),
@@ -273,7 +273,7 @@ TEST_F(ReuseTest, SecondRunReadsWhatTheFirstComputed) {
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "read", "trained", "computed"));
   EXPECT_THAT(said(), ElementsAre("features from a"));
   EXPECT_THAT(metrics(), ElementsAre(11, 0.5, 103));
-  // Its record stands by itself, and is what the next run finds.
+  // Its record is self-contained, and the next run finds it.
   EXPECT_EQ(folder_.read("b/nodes/features/notes/words.txt"), "how it went");
   EXPECT_EQ(fs::hard_link_count(folder_ / "b/nodes/features/sum.safetensors"), 2u);
   EXPECT_EQ(fs::hard_link_count(folder_ / "b/nodes/features/notes/words.txt"), 1u);
@@ -285,17 +285,17 @@ TEST_F(ReuseTest, SecondRunReadsWhatTheFirstComputed) {
   EXPECT_THAT(said(), ElementsAre("features from b"));
 }
 
-TEST_F(ReuseTest, EveryNodeIsReusedWhereThatIsWanted) {
+TEST_F(ReuseTest, EveryNodeIsReusedOnRequest) {
   run("a", chain());
   EXPECT_THAT(run("b", chain(), Which::kAll),
-              ElementsAre("source"));  // which has no files that could be taken
+              ElementsAre("source"));  // it has no files to reuse
   EXPECT_THAT(said(), ElementsAre("features from a", "train from a", "test from a"));
   EXPECT_THAT(metrics(), ElementsAre(11, 0.5, 103));
   EXPECT_EQ(folder_.read("b/nodes/test/sum.safetensors"), "103");
   EXPECT_EQ(folder_.read("b/nodes/train/checkpoints/weights"), "weights");
 }
 
-TEST_F(ReuseTest, TrainingIsTakenOverWhereItsWeightsAreNeeded) {
+TEST_F(ReuseTest, TrainingIsReusedIfItsWeightsAreNeeded) {
   run("a", chain());
   std::vector<Node> nodes = chain();
   nodes[3] = kept_node("test", "test.keeping_leaf", 200, {2});
@@ -318,16 +318,16 @@ TEST_F(ReuseTest, DamagedWeightsAreTrainedAgain) {
           "train: computed again: the results of an earlier run are missing or have changed"));
 }
 
-TEST_F(ReuseTest, NothingIsReusedWhereThatIsNotWanted) {
+TEST_F(ReuseTest, ReuseCanBeDisabled) {
   run("a", chain());
   EXPECT_THAT(run("b", chain(), Which::kNone),
               ElementsAre("source", "computed", "trained", "computed"));
   EXPECT_THAT(said(), IsEmpty());
-  fs::remove_all(folder_ / "a");  // b has been entered all the same
+  fs::remove_all(folder_ / "a");  // b has also been entered in the index
   EXPECT_THAT(run("c", chain()), ElementsAre("source", "read", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, ChangedFieldIsNamed) {
+TEST_F(ReuseTest, ChangedFieldIsReported) {
   run("a", chain());
   EXPECT_THAT(run("b", chain(2)), ElementsAre("source", "computed", "trained", "computed"));
   EXPECT_THAT(said(), ElementsAre("features: computed again: data.plus was 1 and is now 2"));
@@ -343,7 +343,7 @@ TEST_F(ReuseTest, ChangedFieldIsNamed) {
           "have changed"));
 }
 
-TEST_F(ReuseTest, NearestFormerNodeIsTheOneThatIsNamed) {
+TEST_F(ReuseTest, NearestEarlierNodeIsReported) {
   run("a", chain(1, 10));
   run("b", chain(2, 20));
   run("c", chain(1, 30));
@@ -351,7 +351,7 @@ TEST_F(ReuseTest, NearestFormerNodeIsTheOneThatIsNamed) {
   EXPECT_THAT(said(), ElementsAre("features: computed again: features.plus was 20 and is now 40"));
 }
 
-TEST_F(ReuseTest, SeedDoesNotMatterWhereAStageSaysSo) {
+TEST_F(ReuseTest, SeedIsIgnoredIfTheStageDeclaresIt) {
   run("a", chain());
   std::vector<Node> nodes = chain();
   for (Node& node : nodes) node.seed = 8;
@@ -359,24 +359,24 @@ TEST_F(ReuseTest, SeedDoesNotMatterWhereAStageSaysSo) {
   EXPECT_THAT(said(), testing::Contains("train: computed again: train.seed was 7 and is now 8"));
 }
 
-TEST_F(ReuseTest, IndexThatNamesFilesElsewhereIsNotFollowed) {
+TEST_F(ReuseTest, IndexEntryOutsideTheNodesFolderIsIgnored) {
   run("a", chain());
   auto json = nlohmann::json::parse(std::ifstream(entry()));
-  // The same file, and yet a name that leads out of the folder it is put in.
+  // The same file, under a name that leads out of the node's folder.
   json["files"][1][0] = "../features/" + json["files"][1][0].get<std::string>();
   std::ofstream(entry()) << json;
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "computed", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, DamagedFileIsPassedOver) {
+TEST_F(ReuseTest, DamagedFileIsNotReused) {
   run("a", chain());
-  std::ofstream(folder_ / "a/nodes/features/sum.safetensors") << "xx";  // as long as before
+  std::ofstream(folder_ / "a/nodes/features/sum.safetensors") << "xx";  // the same size as before
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "computed", "trained", "computed"));
   EXPECT_THAT(
       said(),
       ElementsAre(
           "features: computed again: the results of an earlier run are missing or have changed"));
-  // The same size and time: only the stage can tell.
+  // With the same size and time, only the stage can detect the damage.
   const fs::path file = folder_ / "b/nodes/features/sum.safetensors";
   const auto time = fs::last_write_time(file);
   std::ofstream(file) << "xx";
@@ -388,7 +388,7 @@ TEST_F(ReuseTest, DamagedFileIsPassedOver) {
   EXPECT_THAT(run("d", chain()), ElementsAre("source", "read", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, DamagedEntryIsPassedOverAndRemoved) {
+TEST_F(ReuseTest, DamagedEntryIsSkippedAndRemoved) {
   for (const std::string damage :
        {"", "{", "[1]", R"({"schema": 1})", R"({"schema": 1, "run": "/", "date": "",
        "files": [["../../../etc/passwd", 1, 1]], "metrics": 0, "document": {}})"}) {
@@ -404,7 +404,7 @@ TEST_F(ReuseTest, DamagedEntryIsPassedOverAndRemoved) {
   }
 }
 
-TEST_F(ReuseTest, EntryOfAnotherNodeIsNotTaken) {
+TEST_F(ReuseTest, EntryOfAnotherNodeIsNotReused) {
   run("a", chain());
   const fs::path right = entry(), kept = folder_ / "kept";
   fs::copy_file(right, kept);
@@ -414,13 +414,13 @@ TEST_F(ReuseTest, EntryOfAnotherNodeIsNotTaken) {
   EXPECT_THAT(run("c", chain(2)), ElementsAre("source", "computed", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, RecordWithoutItsMetricsIsNotTaken) {
+TEST_F(ReuseTest, RecordWithoutMetricsIsNotReused) {
   run("a", chain());
   fs::remove(folder_ / "a/metrics.jsonl");
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "computed", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, SmokeRunNeitherTakesNorLeavesAnything) {
+TEST_F(ReuseTest, SmokeRunNeitherReusesNorEntersNodes) {
   smoke_ = true;
   run("a", chain());
   EXPECT_FALSE(fs::exists(folder_ / "index"));
@@ -431,7 +431,7 @@ TEST_F(ReuseTest, SmokeRunNeitherTakesNorLeavesAnything) {
               ElementsAre("source", "computed", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, WhatFollowsFromOtherWeightsIsNeitherTakenNorLeft) {
+TEST_F(ReuseTest, ResultsOfOtherWeightsAreNeitherReusedNorEntered) {
   run("a", chain());
   checkpoints_ = {
       {"train", {folder_ / "a/nodes/train/checkpoints", CheckpointSource::Choice::kLatest}}};
@@ -441,14 +441,14 @@ TEST_F(ReuseTest, WhatFollowsFromOtherWeightsIsNeitherTakenNorLeft) {
   EXPECT_FALSE(read_finished(folder_ / "b/nodes/features")->reuse_key.empty());
 }
 
-TEST_F(ReuseTest, WhatIsMadeByTheRunItselfIsKnownAgain) {
+TEST_F(ReuseTest, InputsCreatedByTheRunAreRecognized) {
   world_outside = "nothing yet";
   EXPECT_THAT(run("a", chain()),
               ElementsAre("source", "wants out", "computed", "trained", "computed"));
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "wants out", "read", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, WhatChangedWhileItWasReadIsNotLeft) {
+TEST_F(ReuseTest, InputsThatChangeDuringTheRunAreNotEntered) {
   world_outside = "about to change";
   run("a", chain());
   EXPECT_FALSE(fs::exists(folder_ / "index"));
@@ -466,7 +466,7 @@ TEST_F(ReuseTest, ResumedRunReadsItsOwnFiles) {
   EXPECT_THAT(run("a", chain()), ElementsAre("source", "wants out", "computed", "trained"));
 }
 
-TEST_F(ReuseTest, ResumedRunTellsOnceMoreWhatItHasReused) {
+TEST_F(ReuseTest, ResumedRunReportsReusedNodesAgain) {
   run("a", chain());
   run("b", chain(), Which::kAll);
   resume_ = true;
@@ -474,13 +474,13 @@ TEST_F(ReuseTest, ResumedRunTellsOnceMoreWhatItHasReused) {
   EXPECT_THAT(said(), ElementsAre("features from a", "train from a", "test from a"));
 }
 
-TEST_F(ReuseTest, IndexThatCannotBeWrittenSpoilsNoRun) {
+TEST_F(ReuseTest, UnwritableIndexIsNotAnError) {
   std::ofstream(folder_ / "index") << "in the way";
   EXPECT_THAT(run("a", {kept_node("features", "test.keeping", 1)}), ElementsAre("computed"));
   EXPECT_THAT(said(), ElementsAre(HasSubstr("features: later runs cannot reuse it: ")));
 }
 
-TEST_F(ReuseTest, DataAreNotComputedForATrainingThatIsDone) {
+TEST_F(ReuseTest, DataAreNotComputedForAFinishedTraining) {
   std::vector<Node> nodes = {kept_node("data", "test.source", 1),
                              kept_node("train", "train.test", 0, {0})};
   nodes[1].inputs[0].type = ArtifactType::kDataset;

@@ -305,7 +305,7 @@ TEST_F(PythonDataTest, OwnRandomGeneratorIsReported) {
       "\nown = random.Random()\nNumbers.__getitem__ = lambda self, index: {'label': 0, 'x': "
       "own.random()}\n");
   train(Json::object());
-  EXPECT_THAT(context_.said, Contains(HasSubstr("its own random generator")));
+  EXPECT_THAT(context_.said, Contains(HasSubstr("its own random number generator")));
 }
 
 TEST_F(PythonDataTest, ChangedDatasetIsRejectedUnlessChangesAreAccepted) {

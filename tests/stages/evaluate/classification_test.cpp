@@ -411,7 +411,7 @@ TEST_F(Classification, UnknownClassesAreRejectedWithSuggestions) {
                                                 std::vector<std::int64_t>{0, 1, 2, 2}, classes));
   };
   EXPECT_REFUSED(with({"daisy", "roses", "tulip", "violet"}), kLabelOutOfRange, "",
-                 "2 classes that", "'roses', 'violet'", "'rose' for 'roses'");
+                 "2 classes that", "'roses', 'violet'", "'rose' instead of 'roses'");
   EXPECT_REFUSED(with({"daisy", "rose", "tulip", "violet"}), kLabelOutOfRange, "", "1 class that",
                  "'violet'", "'daisy', 'rose', 'tulip'");
   EXPECT_REFUSED(with({"daisy", "rose", "rose"}), kLabelOutOfRange, "", "two classes", "'rose'");

@@ -80,7 +80,7 @@ TEST(HostMemory, IsTheSmallestOverAllRanks) {
   EXPECT_EQ(host_memory(root.path()), (runner::NamedBytes{"the machine's memory", 2LL << 30}));
   limit_host_memory(1LL << 30);
   EXPECT_EQ(host_memory(root.path()),
-            (runner::NamedBytes{"the memory of the rank with the least", 1LL << 30}));
+            (runner::NamedBytes{"the memory of the rank that has the least", 1LL << 30}));
   limit_host_memory(INT64_MAX);
   EXPECT_EQ(host_memory(root.path()).bytes, 2LL << 30);
 }

@@ -203,7 +203,7 @@ TEST(PairwiseEnsemble, RuleThatNeedsAccuraciesIsOmittedWithoutThem) {
   EXPECT_FALSE(run.record.at("rules").contains("accuracy_weighted"));
   EXPECT_THAT(run.context.said,
               Contains("accuracy_weighted weights networks by their accuracy on validation data, "
-                       "but that of 'a-c' was not measured: it is left out"));
+                       "but the accuracy of 'a-c' was not measured: it is left out"));
   EXPECT_REFUSED(run.error(R"({"decide_by": "accuracy_weighted"})"), kOptionConflict, "/decide_by");
 }
 

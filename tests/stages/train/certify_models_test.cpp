@@ -126,7 +126,8 @@ TEST(Certify, ModulesHaveTheirNamesInTheRecipe) {
             "activation_checkpointing [vision_model.encoder.layers.2.mlp] against the whole batch "
             "of 5, with dropout");
   EXPECT_EQ(certified_model(step, *model, data, policy).refused,
-            "'tower.vision_model.encoder.layers.2.mlp' names no module in the network of 'model'");
+            "'tower.vision_model.encoder.layers.2.mlp' does not match any module in the network of "
+            "'model'");
 }
 
 }  // namespace

@@ -18,7 +18,6 @@ namespace stages {
 namespace {
 
 using testing::ElementsAre;
-using testing::Pair;
 
 struct Block : RecomputableModule {
   Block() { register_module("linear", torch::nn::Linear(2, 2)); }
@@ -110,9 +109,66 @@ TEST(LayerDecay, GroupsAreUnchangedWithoutIt) {
 
 TEST(LayerDecay, NetworkWithoutBlocksIsRejected) {
   Tower network(/*has_blocks=*/false);
-  EXPECT_EQ(NetworkLayers(network).count(), 1);
+  EXPECT_EQ(NetworkLayers(network).without_blocks(), "");
   EXPECT_REFUSED(groups_of_training(network, options_with(0.5)), kOptionConflict, "/layer_decay");
   EXPECT_NO_THROW(groups_of_training(network, options_with({})));
+}
+
+/// Two towers of different depth, registered one after the other, with projections at the end as in
+/// CLIP.
+struct Towers : torch::nn::Module {
+  explicit Towers(bool second_has_blocks = true) {
+    register_parameter("scale", torch::ones({}));
+    add("image", 3);
+    add("text", second_has_blocks ? 1 : 0);
+    register_module("image_projection", torch::nn::Linear(2, 2));
+    register_module("text_projection", torch::nn::Linear(2, 2));
+  }
+  void add(const std::string& name, int blocks) {
+    auto tower = register_module(name, std::make_shared<torch::nn::Module>());
+    tower->register_module("stem", torch::nn::Linear(2, 2));
+    for (int i = 0; i < blocks; ++i)
+      tower->register_module(std::to_string(i), std::make_shared<Block>());
+  }
+};
+
+TrainerOptions options_with_towers() {
+  TrainerOptions options = options_with(0.5);
+  options.towers = {{"image", {"image", "image_projection"}, true},
+                    {"text", {"text", "text_projection"}, true}};
+  return options;
+}
+
+TEST(LayerDecay, TowersAreDividedSeparately) {
+  Towers network;
+  TrainerOptions options = options_with_towers();
+  options.parameter_groups = {
+      {.name = "text", .match = {"text"}, .place = "/parameter_groups/0/match"}};
+  const auto groups = groups_of_training(network, options);
+  const auto found = rates(groups);
+  EXPECT_EQ(found.size(), network.parameters().size()) << "each parameter is in one group";
+  for (const auto& [parameter, halvings] :
+       std::map<std::string, int>{{"image.stem.weight", 4},
+                                  {"image.0.linear.weight", 3},
+                                  {"image.2.linear.weight", 1},
+                                  {"image_projection.weight", 0},
+                                  {"text.stem.weight", 2},
+                                  {"text.0.linear.weight", 1},
+                                  {"text_projection.weight", 0},
+                                  {"scale", 0}}) {
+    EXPECT_DOUBLE_EQ(found.at(parameter), kRate * std::pow(0.5, halvings)) << parameter;
+  }
+  std::vector<std::string> names;
+  for (const ParameterGroup& group : groups) names.push_back(group.name);
+  EXPECT_THAT(names, ElementsAre("", "image/layer_3", "image/layer_2", "image/layer_1",
+                                 "image/layer_0", "text/layer_1", "text/layer_0"));
+}
+
+TEST(LayerDecay, TowerWithoutBlocksIsRefused) {
+  Towers network(/*second_has_blocks=*/false);
+  EXPECT_EQ(NetworkLayers(network, options_with_towers().towers).without_blocks(), "text");
+  EXPECT_REFUSED(groups_of_training(network, options_with_towers()), kOptionConflict,
+                 "/layer_decay");
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST(MultiLabel, UnknownMarkIsRejectedWithItsSample) {
 TEST(MultiLabel, SingleLabelDataIsRejected) {
   MultiLabelRun training;
   training.train = std::make_shared<TinyDataset>(30);
-  EXPECT_REFUSED(training.run(kShort), kOptionConflict, "", "one class each");
+  EXPECT_REFUSED(training.run(kShort), kOptionConflict, "", "one class per sample");
 }
 
 TEST(MultiLabel, OtherTrainingsRejectItsData) {

@@ -18,15 +18,15 @@ using kernels_on_cpu::ScopedSchedule;
 constexpr unsigned kBlocks = 3;
 constexpr unsigned kElements = kBlocks * kReversed;
 
-/// 0, 1, 2 and so on.
+/// The numbers 0, 1, 2 and so on.
 std::vector<float> counted() {
   std::vector<float> numbers(kElements);
   std::iota(numbers.begin(), numbers.end(), 0.0f);
   return numbers;
 }
 
-/// The fault of reverse_blocks() from `offset` elements behind the beginning of its input; empty if
-/// there is none.
+/// The fault of reverse_blocks() if its input starts `offset` elements later; empty if there is
+/// none.
 std::string fault_of(Mistake mistake, std::ptrdiff_t offset = 0) {
   const DeviceArray<float> x("x", counted()), y("y", kElements);
   try {
@@ -72,10 +72,10 @@ TEST(KernelsOnCpu, MemoryThatIsNotOnTheDeviceIsAFault) {
   EXPECT_THROW(reverse_blocks(x.data(), y.data(), kBlocks, Mistake::kNone), std::runtime_error);
 }
 
-TEST(KernelsOnCpu, ReadingWhatNothingHasWrittenIsAFault) {
+TEST(KernelsOnCpu, ReadingUnwrittenMemoryIsAFault) {
   EXPECT_EQ(fault_of(Mistake::kReadsOutput),
             "reverse: thread 0 of block 0 reads 4 bytes at byte 0 of y, which nothing has written");
-  // An earlier block has written there.
+  // Block 0 wrote to this address, but shared memory starts unwritten in every block.
   EXPECT_EQ(
       fault_of(Mistake::kReadsUnwrittenShared),
       "reverse: thread 60 of block 1 reads 4 bytes at byte 12 of part, which nothing has written");
@@ -85,7 +85,7 @@ TEST(KernelsOnCpu, MissingBarrierIsAFaultInAnyOrder) {
   EXPECT_EQ(
       fault_of(Mistake::kNoBarrier),
       "reverse: thread 0 of block 0 reads 4 bytes at byte 252 of part, which nothing has written");
-  // The result is right in this order.
+  // In this order, the result is correct.
   EXPECT_EQ(
       fault_of(Mistake::kNoBarrierBeforeReuse),
       "reverse: thread 63 of block 0 writes 4 bytes at byte 252 of part, which several threads "
@@ -113,7 +113,7 @@ TEST(KernelsOnCpu, BlocksThatShareAnElementAreAFault) {
             "the same launch");
 }
 
-TEST(KernelsOnCpu, EmptyGridIsRefused) {
+TEST(KernelsOnCpu, EmptyGridIsRejected) {
   EXPECT_THROW(reverse_blocks(nullptr, nullptr, 0, Mistake::kNone), std::runtime_error);
 }
 

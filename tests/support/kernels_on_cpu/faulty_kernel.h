@@ -2,7 +2,7 @@
 
 inline constexpr unsigned kReversed = 64;  ///< elements, and threads, of a block
 
-/// What is wrong with reverse_blocks().
+/// The mistakes that reverse_blocks() can make.
 enum class Mistake {
   kNone,
   kReadsBeyondInput,

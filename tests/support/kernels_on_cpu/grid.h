@@ -51,7 +51,7 @@ class Grid {
  private:
   struct Thread {
     Fiber fiber;
-    int line = 0;  // of the barrier at which it waits; 0: it has ended
+    int line = 0;  // the line of the barrier at which it waits; 0: it has ended
   };
   static std::vector<Thread>& all_threads();
   void run_block();

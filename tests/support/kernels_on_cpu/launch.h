@@ -49,8 +49,8 @@ struct KernelCall {
 /// cudaGetLastError() then returns cudaErrorLaunchFailure.
 void run_grid(const Configuration& configuration, const KernelCall& kernel);
 
-/// What translate.cmake makes of `name<<<configuration>>>(arguments)`. `kernel` contains copies of
-/// the arguments.
+/// The call that translate.cmake writes for `name<<<configuration>>>(arguments)`. `kernel` contains
+/// copies of the arguments.
 template <typename Kernel>
 void launch(const char* name, const Configuration& configuration, const Kernel& kernel) {
   run_grid(configuration, {name, &kernel, sizeof kernel, [](const void* arguments) {

@@ -9,8 +9,8 @@
 
 namespace kernels_on_cpu {
 
-/// Who accesses memory, and when: a thread of a block of a launch, and the number of barriers that
-/// the block has passed. Threads and blocks are numbered with x running fastest.
+/// The origin of an access: a thread of a block of a launch, and the number of barriers that the
+/// block has passed. Threads and blocks are numbered with x running fastest.
 struct Turn {
   static constexpr std::int64_t kSeveral = -1;  ///< for `block` and `thread`
 
@@ -44,7 +44,7 @@ class Shadow {
   void add(MemoryRange range);
   void remove(const void* begin);
 
-  /// Records an access. Returns what is wrong with it, as "thread 3 of block 0 reads …".
+  /// Records an access. Returns its fault, such as "thread 3 of block 0 reads …".
   std::optional<std::string> see(const Access& access, const Turn& now);
 
  private:

@@ -26,7 +26,7 @@ TEST_F(ShadowTest, WritingToAConstantIsAFault) {
             "thread 0 of block 0 writes 4 bytes at byte 0 of x, which is constant");
 }
 
-TEST_F(ShadowTest, WritingWhatSeveralBlocksReadIsARace) {
+TEST_F(ShadowTest, WritingMemoryReadBySeveralBlocksIsARace) {
   add(MemoryKind::kGlobal);
   EXPECT_EQ(read(kFirstBlock), "");
   EXPECT_EQ(read(kSecondBlock), "");

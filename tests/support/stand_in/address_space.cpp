@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-/// What a signal handler may use: the mappings, and the pages that host code has touched.
+/// The data that a signal handler may use: the mappings, and the pages that host code has touched.
 struct Mapping {
   char* begin = nullptr;
   std::size_t bytes = 0;

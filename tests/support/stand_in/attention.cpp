@@ -1,4 +1,4 @@
-// Attention on a GPU, by the kernels that a CPU takes.
+// Attention on a GPU, computed by the CPU's kernels.
 
 #include <array>
 #include <optional>

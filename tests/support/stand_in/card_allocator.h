@@ -49,11 +49,11 @@ class CardAllocator final : public c10::DeviceAllocator {
   void refuse(std::int64_t nth);
   std::int64_t blocks_allocated() const { return blocks_allocated_; }
 
-  /// The bytes of each card, and what a driver's context takes of them.
+  /// The bytes of each card, and how many of them a driver's context takes.
   static constexpr std::size_t kBytes = std::size_t{16} << 30, kContext = std::size_t{300} << 20;
 
   const AddressSpace& addresses(c10::DeviceIndex device) const;
-  /// The uses of the block at an address; null if nothing lies there.
+  /// The uses of the block at an address; null if there is none.
   Uses* uses_of(const void* data);
 
  private:
@@ -64,7 +64,7 @@ class CardAllocator final : public c10::DeviceAllocator {
     int stream = 0;
     Block *before = nullptr, *after = nullptr;
     Uses uses;
-    std::vector<c10::Stream> other_streams;  // named by recordStream()
+    std::vector<c10::Stream> other_streams;  // from recordStream()
   };
   struct BySize {
     bool operator()(const Block* a, const Block* b) const {

@@ -1,4 +1,4 @@
-// What Retort says and does about the memory of a GPU.
+// Reports and actions of Retort that concern the memory of a GPU.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ at::Tensor bytes(std::int64_t count) {
 }
 std::int64_t reserved() { return stages::MemoryMeter(kCard).use().reserved; }
 
-TEST(CardMemory, MeterCountsWhatIsAllocatedAndItsPeak) {
+TEST(CardMemory, MeterCountsAllocatedBytesAndTheirPeak) {
   stages::MemoryMeter meter(kCard);
   const at::Tensor kept = bytes(kLarge);
   const std::int64_t before = meter.use().allocated;
@@ -33,7 +33,7 @@ TEST(CardMemory, MeterCountsWhatIsAllocatedAndItsPeak) {
   EXPECT_EQ(meter.peak_since_last(), before);
 }
 
-TEST(CardMemory, EmptyingTheCacheReturnsWhatIsUnused) {
+TEST(CardMemory, EmptyingTheCacheReturnsUnusedMemory) {
   stages::empty_cache(kCard);
   const std::int64_t before = reserved();
   const at::Tensor kept = bytes(kLarge);
@@ -73,7 +73,7 @@ TEST(CardMemory, TrainingLogsTheMemoryOfItsGpu) {
         << name;
 }
 
-TEST(CardMemory, CacheIsEmptiedAsOftenAsTheRecipeSays) {
+TEST(CardMemory, CacheIsEmptiedAtTheRecipesInterval) {
   for (const std::int64_t every : {0, 1}) {
     stages::TinyTraining training;
     stages::empty_cache(kCard);

@@ -6,21 +6,21 @@
 
 namespace stand_in {
 
-/// What was asked of the GPUs of this process.
+/// The work requested from the GPUs of this process.
 struct Counts {
   std::int64_t launches = 0;                        ///< kernels and copies
   std::map<std::string, std::int64_t> launches_of;  ///< by operator, such as "aten::mm"
   std::int64_t copies_to_gpu = 0, bytes_to_gpu = 0;
   std::int64_t copies_to_host = 0, bytes_to_host = 0;
-  std::int64_t pageable_copies = 0;  ///< those from or to memory that is not pinned
-  std::int64_t waits = 0;            ///< how often the host waited for unfinished work
-  std::int64_t left_by_waits = 0;    ///< what these waits left unfinished, in launches
+  std::int64_t pageable_copies = 0;  ///< copies from or to memory that is not pinned
+  std::int64_t waits = 0;            ///< waits of the host for unfinished work
+  std::int64_t left_by_waits = 0;    ///< launches that these waits left unfinished
 };
 
 /// Returns the counts since the process began.
 Counts counts();
 
-/// What was asked between two points of time.
+/// The counts between two points in time.
 Counts operator-(const Counts& later, const Counts& earlier);
 
 /// Notes a kernel of an operator; a copy of `bytes` to or from a GPU; a wait of the host, after

@@ -10,12 +10,12 @@ namespace stand_in {
 /// it.
 void write_line(const char* text);
 
-/// Notes a mistake of the code under test, which a GPU would not tell: it would compute with wrong
-/// numbers. Safe on any thread.
+/// Records a mistake of the code under test that a GPU would not report: it would compute with
+/// wrong numbers. Safe on any thread.
 void report(std::string fault);
 
-/// Returns the faults since the last call, among them what host code read or wrote in GPU memory
-/// since then, and forgets them.
+/// Returns the faults since the last call, including accesses of host code to GPU memory since
+/// then, and clears them.
 std::vector<std::string> take_faults();
 
 }  // namespace stand_in

@@ -10,7 +10,7 @@
 namespace stand_in {
 namespace {
 
-/// A GPU's generator, which draws what a CPU's of the same seed draws.
+/// A GPU's generator, which draws the same numbers as a CPU's with the same seed.
 class CardGenerator final : public c10::GeneratorImpl {
  public:
   explicit CardGenerator(c10::DeviceIndex device)

@@ -1,4 +1,4 @@
-// The stand-in's answers to what Retort asks of GPUs.
+// The stand-in's answers to Retort's queries about GPUs.
 
 #include "stages/machine/gpu.h"
 

@@ -1,4 +1,4 @@
-// What LibTorch's CPU part asks of its CUDA part.
+// Functions of LibTorch's CUDA part that its CPU part calls.
 
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>

@@ -8,7 +8,7 @@ set(files_on_the_cpu
     train/replayed_policy train/shared_traces
     # blocks that a CPU's allocator refuses (stand_in/refused_blocks_test.cpp refuses those of a GPU)
     train/out_of_memory train/step_recovery
-    # what computes nothing on a device
+    # files that compute nothing on a device
     adapters/data_ adapters/model_ contrastive/caption_rows contrastive/data_ contrastive/model_clip contrastive/pair_work
     contrastive/stanford_cars_list evaluate/trained_images few_shot/data_ few_shot/episode_model few_shot/few_shot_list
     few_shot/model_ gpu/gpu_budget retina/data_ retina/fundus_list retina/image_survey retina/remarks train/early_stopping
@@ -49,7 +49,7 @@ set(tests_on_the_cpu
     Resume.DamagedCheckpointIsSkippedAndReported
     Resume/EveryTraining.ContinuesToTheSameBits/without_validation
     Trainer.CancelledRunStopsAfterTheStep
-    # the same paths, by more numbers, for seconds
+    # the same paths with more numbers, which take seconds
     ActivationCheckpointing.TowersKeepTheirBits
     Contrastive.EncodingOnceDoesNotChangeEqualCaptions
     Contrastive.LogitScaleStaysBelowItsLimit

@@ -200,7 +200,7 @@ const at::Tensor& resize(const at::Tensor& self, c10::SymIntArrayRef size,
 
 at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   if (to.numel() == 0) return to;
-  const c10::Device device = from.is_cuda() ? from.device() : to.device();  // which queues it
+  const c10::Device device = from.is_cuda() ? from.device() : to.device();  // it queues the copy
   const c10::DeviceGuard guard(device);
   const Work work = streams().launch(device, "aten::copy_");
   HostViews views(work);
@@ -220,7 +220,7 @@ at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   }
   if (from_pinned) pinned.copied_from(from, work);
   views.of(to, /*writes=*/true).copy_(views.of(from, /*writes=*/false));
-  // From pageable memory the driver has read before the call returns; it may still write.
+  // The driver has read pageable memory before the call returns; it may still write to it.
   if (!non_blocking && !(to.is_cuda() && from.is_cuda()))
     streams().synchronize(streams().current(device));
   return to;

@@ -10,7 +10,7 @@
 namespace stand_in {
 namespace {
 
-/// A training of a few steps, of which any may be repeated.
+/// A training of a few steps, any of which may be repeated.
 struct Repeatable : stages::TinyTraining {
   explicit Repeatable(const std::string& device) {
     context.facts.device = device;
@@ -25,11 +25,11 @@ struct Repeatable : stages::TinyTraining {
   }
 };
 
-TEST(RefusedBlocks, TrainingIsThatOfACpuBitForBit) {
+TEST(RefusedBlocks, TrainingMatchesTheCpuBitForBit) {
   EXPECT_TRUE(Repeatable("cuda:0").weights().equal(Repeatable("cpu").weights()));
 }
 
-TEST(RefusedBlocks, CostNothingButTheRepetition) {
+TEST(RefusedBlocks, OnlyCauseARepetition) {
   Repeatable whole("cuda:0");
   const std::int64_t before = card_allocator().blocks_allocated();
   const at::Tensor expected = whole.weights();

@@ -1,5 +1,5 @@
-// Softmax of half precision with a result in float32, which a GPU computes in one kernel and a CPU
-// refuses.
+// Softmax of half precision with a float32 result, which a GPU computes in one kernel and a CPU
+// rejects.
 
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>

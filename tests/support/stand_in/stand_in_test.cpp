@@ -1,4 +1,4 @@
-// Which mistakes the stand-in sees, each made on purpose.
+// The mistakes that the stand-in detects, each made on purpose.
 
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
@@ -24,7 +24,7 @@ const c10::impl::VirtualGuardImpl kGuard(at::kCUDA);
 at::Tensor ones() { return at::ones({4}, kGpu); }
 at::Tensor pinned() { return at::ones({4}, at::TensorOptions().pinned_memory(true)); }
 
-TEST(StandIn, TensorOnTheWrongDeviceIsRefused) {
+TEST(StandIn, TensorOnTheWrongDeviceIsRejected) {
   EXPECT_THROW(ones() + at::ones({4}), c10::Error);
   EXPECT_THROW(ones() + at::ones({4}, kOther), c10::Error);
   EXPECT_THROW(at::mm(at::ones({2, 2}, kGpu), at::ones({2, 2})), c10::Error);
@@ -32,13 +32,13 @@ TEST(StandIn, TensorOnTheWrongDeviceIsRefused) {
   EXPECT_NO_THROW(ones() + at::scalar_tensor(2)) << "a number is passed to the kernel";
 }
 
-TEST(StandIn, HostReadIsSeen) {
+TEST(StandIn, HostReadIsDetected) {
   const at::Tensor x = ones();
   EXPECT_EQ(*x.const_data_ptr<float>(), 1);
   EXPECT_THAT(take_faults(), ElementsAre(HasSubstr("host code touched")));
 }
 
-TEST(StandIn, HostWriteIsSeen) {
+TEST(StandIn, HostWriteIsDetected) {
   const at::Tensor x = ones();
   *x.mutable_data_ptr<float>() = 3;
   EXPECT_THAT(take_faults(), ElementsAre(HasSubstr("host code touched")));
@@ -56,7 +56,7 @@ TEST(StandIn, CopyToTheHostArrivesWhenTheHostWaits) {
   EXPECT_TRUE(host.equal(at::full({4}, 5.F)));
 }
 
-TEST(StandIn, PinnedMemoryThatIsReusedTooEarlyIsSeen) {
+TEST(StandIn, EarlyReuseOfPinnedMemoryIsDetected) {
   const at::Tensor host = pinned(), x = host.to(kGpu, /*non_blocking=*/true);
   host.fill_(2);
   kGuard.synchronizeDevice(0);
@@ -76,7 +76,7 @@ TEST(StandIn, PinnedMemoryMayBeReusedAfterWaiting) {
   EXPECT_TRUE(y.cpu().equal(at::ones({4})));
 }
 
-TEST(StandIn, StreamThatDoesNotWaitForAnotherIsSeen) {
+TEST(StandIn, StreamThatDoesNotWaitForAnotherIsDetected) {
   const at::Tensor x = ones();
   {
     const c10::StreamGuard beside(kGuard.getNewStream(kGpu));
@@ -87,7 +87,7 @@ TEST(StandIn, StreamThatDoesNotWaitForAnotherIsSeen) {
   EXPECT_THAT(take_faults(), Contains(HasSubstr("without waiting")));
 }
 
-TEST(StandIn, StreamThatWaitsForAnotherIsRight) {
+TEST(StandIn, StreamThatWaitsForAnotherIsAccepted) {
   const at::Tensor x = ones();
   c10::Event made(at::kCUDA), added(at::kCUDA);
   made.record(kGuard.getStream(kGpu));
@@ -116,7 +116,7 @@ TEST(StandIn, WorkIsUnfinishedUntilTheHostWaits) {
   EXPECT_GT(asked, 0);
 }
 
-TEST(StandIn, MemoryAboveTheLimitIsRefused) {
+TEST(StandIn, MemoryAboveTheLimitIsRejected) {
   CardAllocator& allocator = card_allocator();
   const double before = allocator.share(0);
   allocator.emptyCache();
@@ -127,7 +127,7 @@ TEST(StandIn, MemoryAboveTheLimitIsRefused) {
   allocator.set_share(before, 0);
 }
 
-TEST(StandIn, OperatorsChangeWhatTheyChangeOnACpu) {
+TEST(StandIn, OperatorsModifyTheSameTensorsAsOnACpu) {
   const at::Tensor x = at::arange(24, at::kFloat).reshape({2, 3, 4}), there = x.to(kGpu);
   const at::Tensor mean = at::zeros({3}), variance = at::ones({3});
   const at::Tensor mean_there = mean.to(kGpu), variance_there = variance.to(kGpu);

@@ -1,4 +1,4 @@
-// What a training asks of a GPU in each of its steps, counted.
+// Counts the work that each step of a training requests from a GPU.
 
 #include <functional>
 #include <string>
@@ -60,13 +60,14 @@ Counts of_training(const Variant& variant, std::int64_t steps) {
   return counts() - before;
 }
 
-/// What `kSteps` steps ask for in the midst of a training: what a longer training asks for more.
+/// The work of `kSteps` steps in the middle of a training: the difference between a longer and a
+/// shorter one.
 Counts of_steps(const Variant& variant) {
   const Counts shorter = of_training(variant, kSteps);
   return of_training(variant, 2 * kSteps) - shorter;
 }
 
-TEST(SteadyState, HostWaitsOnceAStepAndOnlyForTheStepBefore) {
+TEST(SteadyState, HostWaitsOncePerStepForThePreviousStep) {
   for (const Variant& variant : variants()) {
     const Counts steps = of_steps(variant);
     EXPECT_EQ(steps.waits, kSteps) << variant.name;
@@ -75,7 +76,7 @@ TEST(SteadyState, HostWaitsOnceAStepAndOnlyForTheStepBefore) {
   }
 }
 
-TEST(SteadyState, BatchesComeFromPinnedMemoryAndNothingElseDoes) {
+TEST(SteadyState, OnlyBatchesAreCopiedAndOnlyFromPinnedMemory) {
   const Variant& plain = variants().front();
   const Counts steps = of_steps(plain);
   constexpr std::int64_t kOfSample = 2 * sizeof(float) + sizeof(std::int64_t);
@@ -84,12 +85,12 @@ TEST(SteadyState, BatchesComeFromPinnedMemoryAndNothingElseDoes) {
     EXPECT_EQ(of_steps(variant).pageable_copies, 0) << variant.name;
 }
 
-TEST(SteadyState, OneCopyOfAStepBringsItsNumbersToTheHost) {
+TEST(SteadyState, OneCopyPerStepBringsItsMetricsToTheHost) {
   for (const Variant& variant : variants())
     EXPECT_EQ(of_steps(variant).copies_to_host, kSteps) << variant.name;
 }
 
-/// Vectors, of which the loss is the sum of their products with an input.
+/// Vectors whose loss is the sum of their products with an input.
 struct ManyVectors : torch::nn::Module {
   explicit ManyVectors(int count) {
     for (int i = 0; i < count; ++i)
@@ -118,7 +119,7 @@ std::int64_t launches_of_commit(const stages::OptimizerOptions& rule, int count)
   return (counts() - before).launches;
 }
 
-TEST(SteadyState, LaunchesOfOptimizerClippingAndAverageDoNotGrowWithTheParameters) {
+TEST(SteadyState, LaunchesDoNotGrowWithTheNumberOfParameters) {
   for (const stages::OptimizerOptions& rule :
        {stages::OptimizerOptions(stages::adamw(0.1)),
         stages::OptimizerOptions(stages::SgdOptions{.learning_rate = 0.1}),

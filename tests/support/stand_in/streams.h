@@ -11,11 +11,11 @@
 
 namespace stand_in {
 
-/// One lock for all that the stand-in knows. It is not held while a kernel runs.
+/// One lock for all data of the stand-in. It is not held while a kernel runs.
 std::recursive_mutex& lock();
 
-/// The work of each stream up to a number, by stream. What lies within somebody's clock has
-/// happened before what it does next.
+/// The work of each stream up to a number, by stream. Work within a clock has happened before the
+/// next work of the clock's owner.
 using Clock = std::map<int, std::int64_t>;
 
 /// A piece of work: the `number`th of a stream.
@@ -24,7 +24,7 @@ struct Work {
   std::int64_t number = 0;
 };
 
-/// Which work has used some memory.
+/// The work that has used some memory.
 class Uses {
  public:
   /// Notes that `work` reads or writes the memory. Reports a fault if it does not wait for earlier
@@ -37,11 +37,11 @@ class Uses {
 };
 
 /// Kernels run when they are launched, but what they computed counts as unfinished until the host
-/// has waited for it. So a mistake in waiting shows always, not only if a kernel is late:
+/// has waited for it. So a mistake in waiting always shows, not only if a kernel is late:
 ///  - a copy to pinned memory arrives when the host waits; until then the memory holds garbage;
 ///  - memory from which a copy was begun must not change until the host waits;
 ///  - work that uses memory must wait for work on other streams that wrote it.
-/// A stream or an event that is asked whether it has finished says no three times, then yes.
+/// A stream or an event answers three times that it has not finished, then that it has.
 class Streams {
  public:
   c10::Stream current(c10::Device device) const;
@@ -59,12 +59,12 @@ class Streams {
   bool has_finished(void* event);
   void synchronize(void* event);
   static void destroy(void* event);
-  /// Of a stream; of all streams of a device.
+  /// For a stream; for all streams of a device.
   bool has_finished(c10::Stream stream);
   void synchronize(c10::Stream stream);
   void synchronize(c10::Device device);
 
-  /// Calls `task` when the host has waited for `work`; those of a stream in their order.
+  /// Calls `task` when the host has waited for `work`; the tasks of a stream are called in order.
   void when_finished(const Work& work, std::function<void()> task);
   /// True if `work` happens before what its stream does next; false while it may still run.
   bool is_before(const Work& work, int stream) const;

@@ -312,7 +312,7 @@ ExitCode show_run(const RunsFlags& flags, Console& console) {
     return ExitCode::kDone;
   }
   const std::string curves = curves_text(details->run.folder, console.style);
-  console.out << (curves.empty() ? "" : curves + "\n") << details_text(*details, console.style);
+  console.out << details_text(*details, console.style) << (curves.empty() ? "" : "\n" + curves);
   return ExitCode::kDone;
 }
 

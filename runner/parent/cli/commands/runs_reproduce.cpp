@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// As with `plan --detailed-exitcode`: success, but with something to report.
+/// Like the exit code 2 of `plan --detailed-exitcode`: success, but with something to report.
 constexpr auto kWithinToleranceExit = static_cast<ExitCode>(2),
                kDifferentExit = static_cast<ExitCode>(3);
 

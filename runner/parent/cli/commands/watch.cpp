@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 
@@ -76,10 +77,12 @@ Result<WatchedFolder> look_at(const std::filesystem::path& folder,
                     "name the folder that `retort run` or `retort sweep` printed"};
 }
 
-/// Returns the state as a table or a line that can be redrawn in place.
-std::string picture_of(const WatchedFolder& seen, std::size_t rows) {
+/// Returns the state as a line or a table of at most `rows` lines; a wider table than `width`
+/// wraps.
+std::string picture_of(const WatchedFolder& seen, std::size_t rows,
+                       std::size_t width = std::numeric_limits<std::size_t>::max()) {
   if (seen.trials.empty()) return seen.lines.front() + "\n";
-  return trials_text(seen.trials, trials_on_terminal(rows));
+  return trials_text(seen.trials, trials_on_terminal(rows), width);
 }
 
 ExitCode watch(const WatchFlags& flags, Console& console) {
@@ -102,7 +105,7 @@ ExitCode watch(const WatchFlags& flags, Console& console) {
       return ExitCode::kDone;
     }
     if (flags.once) {
-      console.out << picture_of(*seen, seen->trials.size() + 4);
+      console.out << picture_of(*seen, seen->trials.size() + 4, console.style.table_width());
       return ExitCode::kDone;
     }
     if (terminal) {

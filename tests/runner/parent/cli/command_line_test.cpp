@@ -12,7 +12,7 @@
 namespace runner {
 namespace {
 
-/// A command line that was understood.
+/// A parsed command line.
 class Line {
  public:
   explicit Line(const std::vector<std::string>& words) {
@@ -24,8 +24,8 @@ class Line {
   const OutputFlags& output() const { return line_.output; }
   const NamedRecipe& recipe() const { return *line_.invocation.recipe; }
 
-  /// What the parameter `name` was given: "true" or "false" for a flag without a value, a list
-  /// joined by commas.
+  /// The value of the parameter `name`: "true" or "false" for a flag without a value, a list joined
+  /// by commas.
   std::string operator[](const std::string& name) const {
     const auto& parameters = line_.invocation.parameters;
     const auto found = std::ranges::find(parameters, name, &Parameter::name);
@@ -63,7 +63,7 @@ std::string help_of(std::vector<std::string> words) {
 
 using Words = std::vector<std::string>;
 
-TEST(CommandLine, FlagsAndOverridesInAnyOrder) {
+TEST(CommandLine, AcceptsFlagsAndOverridesInAnyOrder) {
   const Line line = parsed({"run", "--smoke", "classify", "a=-1", "-q", "~b", "+c={x: [1, 2]}",
                             "--only", "train", "d='x y'"});
   EXPECT_EQ(line.verb(), "run");
@@ -76,7 +76,7 @@ TEST(CommandLine, FlagsAndOverridesInAnyOrder) {
   EXPECT_FALSE(line.output().json);
 }
 
-TEST(CommandLine, PlanTakesABudgetAndADevice) {
+TEST(CommandLine, PlanAcceptsABudgetAndADevice) {
   const Line line =
       parsed({"plan", "classify", "--gpu", "NVIDIA L4", "--budget", "8GiB", "--svg", "a.svg",
               "--detailed-exitcode", "--no-reuse", "--only", "train", "lr=1"});
@@ -107,7 +107,7 @@ TEST(CommandLine, DevicesIsShortForAnOverride) {
   EXPECT_THAT(error_of({"run", "classify", "--devices", "0"}), testing::HasSubstr("--devices"));
 }
 
-TEST(CommandLine, DevicesStandsInPlaceOfTheOverride) {
+TEST(CommandLine, DevicesCannotBeCombinedWithItsOverride) {
   EXPECT_EQ(error_of({"run", "classify", "device.count=2", "--devices", "2"}),
             "E0501: --devices 2 is short for device.count=2, and 'device.count=2' is given too | "
             "leave one of them out");
@@ -117,7 +117,7 @@ TEST(CommandLine, DevicesStandsInPlaceOfTheOverride) {
   }
 }
 
-TEST(CommandLine, LogLevelIsOneOfItsWords) {
+TEST(CommandLine, LogLevelMustBeKnown) {
   EXPECT_EQ(parsed({"run", "classify"})["--log-level"], "");
   for (const std::string verb : {"run", "resume", "evaluate"}) {
     EXPECT_EQ(parsed({verb, "it", "--log-level", "debug"})["--log-level"], "debug");
@@ -127,13 +127,13 @@ TEST(CommandLine, LogLevelIsOneOfItsWords) {
   EXPECT_THAT(error_of({"validate", "it", "--log-level", "debug"}), testing::HasSubstr("E0501"));
 }
 
-TEST(CommandLine, CertifyTakesARecipe) {
+TEST(CommandLine, CertifyRequiresARecipe) {
   EXPECT_EQ(parsed({"certify", "classify", "--only", "train"})["--only"], "train");
   EXPECT_EQ(error_of({"certify"}),
             "E0501: no recipe given | give its name or file, as in `retort certify classify`");
 }
 
-TEST(CommandLine, EvaluateTakesARunAndOverrides) {
+TEST(CommandLine, EvaluateAcceptsARunAndOverrides) {
   const Line line = parsed({"evaluate", "outputs/a", "data.root=x", "--checkpoint", "best",
                             "--weights", "averaged", "device=cpu"});
   EXPECT_EQ(line["run"], "outputs/a");
@@ -142,7 +142,7 @@ TEST(CommandLine, EvaluateTakesARunAndOverrides) {
   EXPECT_EQ(line["--weights"], "averaged");
 }
 
-TEST(CommandLine, DataFetchTakesFilesThatAreHere) {
+TEST(CommandLine, DataFetchAcceptsLocalFiles) {
   const Line line = parsed({"data", "fetch", "cub200", "--out", "there", "--url", "http://a",
                             "--from-file", "a.tgz", "b.tgz"});
   EXPECT_EQ(line["action"], "fetch");
@@ -153,7 +153,7 @@ TEST(CommandLine, DataFetchTakesFilesThatAreHere) {
   EXPECT_EQ(parsed({"data", "fetch", "hf:a/b", "--file", "x.bin"})["--file"], "x.bin");
 }
 
-TEST(CommandLine, PredictTakesARunAndPathsInAnyOrderWithFlags) {
+TEST(CommandLine, PredictAcceptsARunAndPathsMixedWithFlags) {
   const Line line = parsed({"predict", "--top", "3", "outputs/a", "a.jpg", "--skip-corrupt", "b",
                             "device=cpu", "--batch-size=8", "--out", "p.csv", "--node", "train.0"});
   EXPECT_EQ(line["run"], "outputs/a");
@@ -170,14 +170,14 @@ TEST(CommandLine, PredictTakesARunAndPathsInAnyOrderWithFlags) {
               testing::StartsWith("E0501: --top: "));
 }
 
-TEST(CommandLine, ConfigDirTakesOneFolderEach) {
+TEST(CommandLine, EachConfigDirFlagAcceptsOneFolder) {
   const Line line =
       parsed({"validate", "--config-dir", "a", "classify", "--config-dir", "b", "x=1"});
   EXPECT_EQ(line.recipe().config_dirs, (Words{"a", "b"}));
   EXPECT_EQ(line.recipe().overrides, Words{"x=1"});
 }
 
-TEST(CommandLine, DoctorLooksAtTheMachineOrAtARecipe) {
+TEST(CommandLine, DoctorChecksTheMachineOrARecipe) {
   EXPECT_EQ(parsed({"doctor"})["check"], "");
   const Line line = parsed({"doctor", "determinism", "a=1", "classify", "--steps", "7", "b=2"});
   EXPECT_EQ(line["check"], "determinism");
@@ -194,7 +194,7 @@ TEST(CommandLine, DoctorLooksAtTheMachineOrAtARecipe) {
   EXPECT_THAT(error_of({"doctor", "classify"}), testing::StartsWith("E0501: check"));
 }
 
-TEST(CommandLine, EveryVerbWithARecipeMayBeStrict) {
+TEST(CommandLine, EveryVerbWithARecipeAcceptsStrict) {
   for (const Command* command : all_commands()) {
     const Invocation verb = command->declare();
     if (!verb.recipe || verb.action) continue;
@@ -211,7 +211,7 @@ TEST(CommandLine, RecipeMayFollowOverrides) {
   EXPECT_EQ(line.recipe().overrides, (Words{"a=1", "~b", "+c=2"}));
 }
 
-TEST(CommandLine, HydrasShortFlags) {
+TEST(CommandLine, AcceptsHydrasShortFlags) {
   const Line line =
       parsed({"run", "a=1", "-cn", "classify", "-cp=conf", "b=2", "-cd", "more", "-cd", "most"});
   EXPECT_EQ(line.recipe().name, "classify");
@@ -220,7 +220,7 @@ TEST(CommandLine, HydrasShortFlags) {
   EXPECT_EQ(line.recipe().overrides, (Words{"a=1", "b=2"}));
 }
 
-TEST(CommandLine, FileWhoseFolderHoldsAnEqualSignIsARecipe) {
+TEST(CommandLine, PathWithAnEqualSignIsARecipe) {
   const TemporaryFolder folder;
   folder.write("lr=1/recipe.yaml", "a: 1\n");
   const std::string file = (folder.path() / "lr=1/recipe.yaml").string();
@@ -233,7 +233,7 @@ TEST(CommandLine, UnknownVerbSuggestsNearest) {
             "E0502: unknown verb 'frobnicate' | `retort --help` lists the verbs");
 }
 
-TEST(CommandLine, NoVerbIsUsage) {
+TEST(CommandLine, MissingVerbIsAUsageError) {
   EXPECT_EQ(error_of({}), "E0501: no verb given | `retort --help` lists the verbs");
 }
 
@@ -242,7 +242,7 @@ TEST(CommandLine, UnknownFlagSuggestsNearest) {
             "E0501: The following argument was not expected: --smoek | did you mean '--smoke'?");
 }
 
-TEST(CommandLine, FlagsOfAnotherProgramAreShownAsOverrides) {
+TEST(CommandLine, UnknownFlagsAreSuggestedAsOverrides) {
   EXPECT_EQ(error_of({"run", "classify", "--lr", "2e-5", "--save_iter", "-1", "--no_amp", "a=1"}),
             "E0501: The following arguments were not expected: --no_amp --save_iter --lr | "
             "write settings as key=value: lr=2e-5 save_iter=-1 no_amp=true");
@@ -257,7 +257,7 @@ TEST(CommandLine, FlagsOfAnotherProgramAreShownAsOverrides) {
             "how it is used");
 }
 
-TEST(CommandLine, MissingRecipeSaysHow) {
+TEST(CommandLine, MissingRecipeShowsAnExample) {
   EXPECT_EQ(error_of({"run"}),
             "E0501: no recipe given | give its name or file, as in `retort run classify`");
   EXPECT_EQ(error_of({"graph", "a=1"}),
@@ -291,9 +291,9 @@ TEST(CommandLine, EveryExampleParses) {
   }
 }
 
-/// `place` is no flag of reading: every parameter whose summary or name says that something is
-/// written has to be declared so.
-TEST(CommandLine, AddressAsAPlaceToWriteIsRefusedByEveryFlag) {
+/// Every parameter whose summary or name says that something is written must be declared as
+/// written.
+TEST(CommandLine, EveryOutputFlagRejectsUrls) {
   const std::string address = "http://me:swordfish@host/x";
   int count = 0;
   for (const Command* command : all_commands()) {

@@ -1,4 +1,4 @@
-// Runs the program itself on the cases in tests/cases/commands and compares all it says.
+// Runs the program itself on the cases in tests/cases/commands and compares its output.
 
 #include <algorithm>
 #include <regex>
@@ -28,14 +28,14 @@ std::vector<TextCase> all_cases() {
   return cases;
 }
 
-/// Without the blank line that parts it from the next section.
+/// Removes the blank line before the next section.
 std::string trimmed(std::string text) {
   while (text.ends_with("\n\n")) text.pop_back();
   return text == "\n" ? "" : text;
 }
 
-/// With the folder of this build, its version and hashes of recipes replaced by names, and columns,
-/// whose width depends on the folder, two blanks apart.
+/// Replaces this build's folder and version and the hashes of recipes by names, and separates
+/// columns, whose width depends on the folder, by two spaces.
 std::string comparable(const std::string& text) {
   static const std::regex build(RETORT_BINARY_DIR), hash("\\b([0-9a-f]{64}|[0-9a-f]{10})\\b"),
       columns("([^ |\n])  +");
@@ -46,8 +46,8 @@ std::string comparable(const std::string& text) {
   return std::regex_replace(named, columns, "$1  ");
 }
 
-/// The program with a worker that gives `answer` to whatever it is asked, in `folder`; then the
-/// events `more`, a line each, and fails where there are any.
+/// Installs the program in `folder` with a worker that answers every request with `answer`, then
+/// sends the events `more`, one per line, and fails if there are any.
 std::filesystem::path installation(const std::filesystem::path& folder, const std::string& answer,
                                    const std::string& more) {
   const nlohmann::ordered_json event = {{"event", "answer"},
@@ -73,7 +73,7 @@ class Commands : public testing::TestWithParam<TextCase> {
   std::string arguments;
 };
 
-TEST_P(Commands, SayWhatTheyDo) {
+TEST_P(Commands, PrintTheExpectedOutput) {
   ASSERT_NE(arguments, "") << "a case runs retort";
   const Ended ended =
       sections.contains("answer")
@@ -87,8 +87,8 @@ TEST_P(Commands, SayWhatTheyDo) {
   EXPECT_EQ(ended.exit, std::stoi(exit));
 }
 
-/// What help says to type is understood, and does not end in the mistake that it was meant for.
-TEST_P(Commands, AdviceLeadsSomewhere) {
+/// Commands that a help text suggests are accepted and do not repeat the mistake.
+TEST_P(Commands, AdviceCanBeFollowed) {
   static const std::regex kHelp("  help: ([^\n]*)"), kPlace("\\b[A-Z]{2,}\\b|…"),
       kWord("\n  1 \\| ([^\n]*)\n");
   const std::string said = sections["err"];

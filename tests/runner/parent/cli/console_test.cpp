@@ -14,7 +14,7 @@
 namespace runner {
 namespace {
 
-TEST(Console, AHundredDiagnosticsArePrintedAndTheOthersCounted) {
+TEST(Console, AtMostAHundredDiagnosticsArePrinted) {
   std::ostringstream out, err;
   Console console{.out = out, .err = err};
   report(console, Diagnostics(102, {ErrorCode::kUnknownKey, {}, "", "wrong", ""}));
@@ -51,7 +51,7 @@ TEST(Console, JsonLinesAreOneLineEach) {
   EXPECT_EQ(out.str().find('\n'), out.str().size() - 1);
 }
 
-TEST(Console, WhatIsNoTerminalGetsNoColor) {
+TEST(Console, NonTerminalsGetNoColor) {
   setenv("TERM", "xterm", 1);
   unsetenv("NO_COLOR");
   int ends[2];

@@ -1,4 +1,4 @@
-// What holds for every verb of the table of commands, by a command line of each that ends well.
+// Properties of every verb in the table of commands, each tested with a command line that succeeds.
 
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 struct GoodLine {
   std::string verb, arguments;
-  std::string events = "";  ///< what its worker says before its last event, a word each to a shell
+  std::string events = "";  ///< output of its worker before the last event, in shell words
 };
 
 void PrintTo(const GoodLine& line, std::ostream* out) { *out << "retort " << line.arguments; }
@@ -46,13 +46,13 @@ const std::string kSurvey =
 const std::string kLoss =
     R"({"event":"metric","node":"train","name":"train/epoch_loss","value":2.0,"step":4})";
 
-/// What a worker has once answered to `retort plan`.
+/// A recorded answer of a worker to `retort plan`.
 std::string recorded_plan() {
   auto cases = read_cases(RETORT_SOURCE_DIR "/tests/cases/commands/plan.case");
   return nlohmann::ordered_json::parse(cases.front().sections["answer"]).dump();
 }
 
-/// At least one of each verb, and of each form of its results.
+/// At least one command line for each verb and for each form of its results.
 std::vector<GoodLine> good_lines() {
   const std::string predicted =
       "line:{\"event\":\"item\",\"item\":{\"file\":\"x.jpg\",\"classes\":[{\"class\":\"a\","
@@ -149,7 +149,7 @@ std::string test_name(const testing::TestParamInfo<GoodLine>& info) {
   return name;
 }
 
-/// All of `out`, or of JSON lines the last.
+/// The whole of `out`, or its last document if it is JSON lines.
 nlohmann::json last_document(const std::string& out) {
   if (nlohmann::json::accept(out)) return nlohmann::json::parse(out);
   const std::size_t end = out.find_last_not_of('\n');
@@ -157,8 +157,7 @@ nlohmann::json last_document(const std::string& out) {
                                /*allow_exceptions=*/false);
 }
 
-/// A folder with a run that has finished, one that has not, and one that has left nothing but what
-/// it measured.
+/// A folder with a finished run, an unfinished run, and a run of which only the metrics are left.
 class RecordedRuns {
  public:
   RecordedRuns() {
@@ -197,7 +196,7 @@ class RecordedRuns {
     folder_.write("net.py", "");
   }
 
-  /// Runs `line`, with `more` after it, as a shell reads it.
+  /// Runs `line`, followed by `more`, in a shell.
   Ended run(const GoodLine& line, const std::string& more) const {
     const TemporaryFolder beside;
     std::string worker = line.events.empty() ? "exit:1" : line.events + " finished:0";
@@ -220,7 +219,7 @@ class EveryVerb : public testing::TestWithParam<GoodLine> {
   RecordedRuns runs_;
 };
 
-TEST(FileSizeLimit, IsTheUsersAndLeavesNothingHalfWritten) {
+TEST(FileSizeLimit, IsReportedAndLeavesNoPartialFiles) {
   const TemporaryFolder folder, beside;
   const std::string program = install_with_worker(beside.path(), "exit:1").string();
   const Ended ended =
@@ -239,18 +238,18 @@ TEST(FileSizeLimit, IsTheUsersAndLeavesNothingHalfWritten) {
 TEST(EveryVerbTable, NamesEveryVerb) {
   std::set<std::string> tried, known;
   for (const GoodLine& line : good_lines()) tried.insert(line.verb);
-  tried.insert("serve");  // ends by a signal alone; end_to_end/serve_test.cpp
+  tried.insert("serve");  // ends only by a signal; see end_to_end/serve_test.cpp
   for (const Command* command : all_commands()) known.emplace(command->name);
   EXPECT_EQ(tried, known);
 }
 
-TEST_P(EveryVerb, EndsWell) {
+TEST_P(EveryVerb, Succeeds) {
   const Ended ended = run("");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_NE(ended.out, "");
 }
 
-TEST_P(EveryVerb, EndsWith74WhereItsResultsCannotBeWritten) {
+TEST_P(EveryVerb, EndsWith74IfItsResultsCannotBeWritten) {
   const Ended ended = run(" >/dev/full");
   EXPECT_EQ(ended.exit, 74) << ended.err;
   EXPECT_THAT(ended.err,
@@ -266,11 +265,11 @@ TEST_P(EveryVerb, EndsWith74WithoutStandardOutput) {
       testing::EndsWith("error[E0802]: cannot write to standard output: Bad file descriptor\n"));
 }
 
-TEST_P(EveryVerb, EndsLikeCatWhereNobodyReadsItsResults) {
+TEST_P(EveryVerb, EndsBySigpipeIfItsReaderIsGone) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);
-  constexpr int kPipe = 9;  // of one digit, as some shells want it
+  constexpr int kPipe = 9;  // one digit, as some shells require
   dup2(ends[1], kPipe);
   const Ended ended = run(" >&9");
   close(ends[1]);
@@ -281,7 +280,7 @@ TEST_P(EveryVerb, EndsLikeCatWhereNobodyReadsItsResults) {
 
 class EveryWorker : public EveryVerb {};
 
-TEST_P(EveryWorker, ShowsItsLogWhereAsked) {
+TEST_P(EveryWorker, ShowsItsLogOnRequest) {
   const Ended ended = run(" --log-level debug");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const std::string shown = ended.err + runs_.read("r/log.txt") + runs_.read("e/log.txt") +
@@ -302,7 +301,7 @@ TEST_P(EveryVerb, PrintsOneDescribedDocumentAsJson) {
   EXPECT_EQ(output_complaints(last_document(ended.out)), "") << ended.out;
 }
 
-TEST_P(EveryVerb, PrintsErrorsAsJsonToo) {
+TEST_P(EveryVerb, PrintsErrorsAsJson) {
   const auto is_refused = [&](const std::string& more, int exit) {
     const Ended ended = run(" --json " + more);
     EXPECT_EQ(ended.exit, exit) << ended.out;
@@ -317,8 +316,8 @@ TEST_P(EveryVerb, PrintsErrorsAsJsonToo) {
   if (GetParam().arguments.find(" quickstart") != std::string::npos) is_refused(" no.such=1", 78);
 }
 
-TEST(EveryVerbTable, PrintsEveryShapeThatIsDescribed) {
-  // An export to MLflow needs a server, and `serve` ends by a signal alone.
+TEST(EveryVerbTable, PrintsEveryDescribedShape) {
+  // An export to MLflow needs a server, and `serve` ends only by a signal.
   std::set<std::string> printed = {"envelope.json", "export_mlflow.json", "serve.json"}, described;
   for (const auto& entry : std::filesystem::directory_iterator(RETORT_SOURCE_DIR "/schemas/output"))
     described.insert(entry.path().filename());

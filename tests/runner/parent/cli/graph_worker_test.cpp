@@ -66,7 +66,7 @@ class GraphWorkerTest : public testing::Test {
   int variables_read_ = 0;
 };
 
-TEST_F(GraphWorkerTest, GraphWithoutPythonNeverLooksForOne) {
+TEST_F(GraphWorkerTest, GraphWithoutPythonNeedsNoInterpreter) {
   use("model.plain", "my_net.py:make");
   folder_.write("trusted.json", "damaged");
   const auto found = worker();  // the installed one, which may not be built here
@@ -78,7 +78,7 @@ TEST_F(GraphWorkerTest, GraphWithoutPythonNeverLooksForOne) {
   EXPECT_THAT(graph_.python.files, IsEmpty());
 }
 
-TEST_F(GraphWorkerTest, UntrustedCodeIsRefusedBeforeAnyInterpreterIsLookedFor) {
+TEST_F(GraphWorkerTest, UntrustedCodeIsRejectedBeforeSearchingForAnInterpreter) {
   use("model.code", "my_net.py:make");
   const auto found = worker();
   ASSERT_FALSE(found);
@@ -86,13 +86,13 @@ TEST_F(GraphWorkerTest, UntrustedCodeIsRefusedBeforeAnyInterpreterIsLookedFor) {
   EXPECT_EQ(variables_read_, 0);
 }
 
-TEST_F(GraphWorkerTest, DamagedListOfTrustRefusesAll) {
+TEST_F(GraphWorkerTest, DamagedTrustListIsAnError) {
   use("model.code", "timm:create_model");
   folder_.write("trusted.json", "damaged");
   EXPECT_THAT(worker().errors().front().message, HasSubstr("trusted.json' is damaged"));
 }
 
-TEST_F(GraphWorkerTest, InterpreterHostsTheWorkerAndIsToldWhatItMayRun) {
+TEST_F(GraphWorkerTest, InterpreterHostsTheWorkerAndReceivesTrustedFiles) {
   use("model.code", "my_net.py:make");
   trust("my_net.py");
   const auto command = worker();
@@ -119,7 +119,7 @@ TEST_F(GraphWorkerTest, InterpreterHostsTheWorkerAndIsToldWhatItMayRun) {
   EXPECT_EQ(python["folders"][0], fs::canonical(folder_.path()).string());
 }
 
-TEST_F(GraphWorkerTest, HostThatCannotLoadTheWorkerSaysWhy) {
+TEST_F(GraphWorkerTest, HostThatCannotLoadTheWorkerIsExplained) {
   use("model.code", "timm:create_model");
   play(
       "'err:Traceback (most recent call last):' 'err:retort_host: error: torch is not installed' "
@@ -133,7 +133,7 @@ TEST_F(GraphWorkerTest, HostThatCannotLoadTheWorkerSaysWhy) {
                 "' cannot host the worker: torch is not installed");
 }
 
-TEST_F(GraphWorkerTest, InterpreterThatIsNoProgramIsNotOurMistake) {
+TEST_F(GraphWorkerTest, NonExecutableInterpreterIsReported) {
   use("model.code", "timm:create_model");
   folder_.write("venv/bin/python", "no program");
   const auto answer = ask_worker(*worker(), {{"request", "versions"}});
@@ -157,7 +157,7 @@ TEST_F(GraphWorkerTest, InterpreterOfTheRecipeIsUsed) {
   EXPECT_EQ(worker()->program, folder_ / "other/python");
 }
 
-TEST_F(GraphWorkerTest, ModuleBesideTheRecipeIsNotTheInstalledOne) {
+TEST_F(GraphWorkerTest, ModuleNextToTheRecipeIsNotTheInstalledOne) {
   use("model.code", "timm:create_model");
   ASSERT_TRUE(worker());
   const SourceText source{folder_ / "recipes/a.yaml", ""};

@@ -1,5 +1,5 @@
-// Flags that help texts, messages and schemas mention: each is one of the command line's, or of
-// another program's.
+// Every flag that help texts, messages and schemas mention belongs to the command line or to
+// another program.
 
 #include <algorithm>
 #include <cctype>
@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using Flags = std::set<std::string>;
 
-/// Those of Slurm's sbatch, convmv, cmake and nvidia-smi, what retort-worker is started with, and
-/// what stands for a flag in a usage line or is a mistake that is explained.
+/// Flags of Slurm's sbatch, convmv, cmake, nvidia-smi and retort-worker, placeholders in usage
+/// lines, and mistakes that a text explains.
 const Flags kForeign = {"--array",
                         "--backend-store-uri",
                         "--build",
@@ -51,7 +51,7 @@ const Flags kForeign = {"--array",
 
 bool is_of_flag(char c) { return std::islower(static_cast<unsigned char>(c)) || c == '-'; }
 
-/// The words in `text` that begin with two dashes, as --dry-run.
+/// The words in `text` that begin with two dashes, such as --dry-run.
 std::vector<std::string> flags_in(const std::string& text) {
   std::vector<std::string> found;
   for (std::size_t at = 0; (at = text.find("--", at)) != text.npos;) {
@@ -89,8 +89,8 @@ bool is_known(const std::string& flag) {
                              [&](const auto& verb) { return verb.second.contains(flag); });
 }
 
-/// "--x" for each flag in `text` that no verb has, "retort VERB --x" for one that is not the verb's
-/// in a command between backticks.
+/// "--x" for each flag in `text` that no verb has, and "retort VERB --x" for each flag in a command
+/// between backticks that this verb does not have.
 std::vector<std::string> unknown_flags(const std::string& text) {
   std::vector<std::string> unknown;
   for (const std::string& flag : flags_in(text))
@@ -109,7 +109,7 @@ std::vector<std::string> unknown_flags(const std::string& text) {
   return unknown;
 }
 
-/// The string literals of a source, a line each; one that goes on in the next line is joined.
+/// The string literals of a source file, one per line; adjacent literals are joined.
 std::string literals_of(const std::string& source) {
   std::string all;
   std::istringstream lines(source);
@@ -128,7 +128,7 @@ std::string literals_of(const std::string& source) {
   return all;
 }
 
-TEST(MentionedFlags, OfLiteralsAreFlagsOfTheVerbTheyAreMentionedWith) {
+TEST(MentionedFlags, LiteralsMentionOnlyFlagsOfTheirVerb) {
   int seen = 0;
   for (const char* half : {"runner", "stages"}) {
     for (const auto& file : fs::recursive_directory_iterator(fs::path(RETORT_SOURCE_DIR) / half)) {
@@ -141,7 +141,7 @@ TEST(MentionedFlags, OfLiteralsAreFlagsOfTheVerbTheyAreMentionedWith) {
   EXPECT_GT(seen, 200);
 }
 
-TEST(MentionedFlags, OfHelpsAndSchemasAreFlagsOfTheVerb) {
+TEST(MentionedFlags, HelpAndSchemasMentionOnlyKnownFlags) {
   for (const auto& [verb, own] : flags_of_verbs()) {
     const auto help = parse_command_line(std::vector<std::string>{verb, "--help"});
     ASSERT_TRUE(help) << verb;
@@ -154,7 +154,7 @@ TEST(MentionedFlags, OfHelpsAndSchemasAreFlagsOfTheVerb) {
   }
 }
 
-TEST(MentionedFlags, OfExpectedMessagesAreFlags) {
+TEST(MentionedFlags, ExpectedMessagesMentionOnlyKnownFlags) {
   const fs::path cases = fs::path(RETORT_SOURCE_DIR) / "tests/cases";
   for (const auto& file : fs::recursive_directory_iterator(cases)) {
     // Commands of other programs are translated there.
@@ -167,7 +167,7 @@ TEST(MentionedFlags, OfExpectedMessagesAreFlags) {
   }
 }
 
-TEST(MentionedFlags, AreFoundWhereTheyAreNotThere) {
+TEST(MentionedFlags, UnknownFlagsAreFound) {
   EXPECT_THAT(unknown_flags("write --frce, or --gpu; a--b and --lr_rate are none"),
               testing::ElementsAre("--frce"));
   EXPECT_THAT(unknown_flags("`retort runs ls . --smoke` or `retort run a --smoke`"),

@@ -1,5 +1,5 @@
-// A scalar, a list or nothing in the place of a mapping, for each top-level key and each group that
-// a recipe chooses: an error at the value says what is expected.
+// A scalar, a list or null in place of a mapping, for each top-level key and each group that a
+// recipe chooses: an error at the value says what is expected.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Chooses a group for each stage but the evaluation.
+/// Chooses a group for each stage except the evaluation.
 constexpr char kRecipe[] =
     "schema: 1\n"
     "defaults: [{data: image_folder}, {model: tiny}, {memory: auto}, {train: from_scratch}, "
@@ -19,7 +19,7 @@ constexpr char kRecipe[] =
 
 class MisplacedScalars : public testing::TestWithParam<std::string> {};
 
-TEST_P(MisplacedScalars, AreRefusedAtTheirPlaceWhereAMappingIsExpected) {
+TEST_P(MisplacedScalars, AreRejectedAtTheirLocation) {
   const TemporaryFolder folder;
   for (const std::string value : {"3", "x", "true", "[1]", "null"}) {
     std::string recipe = kRecipe;

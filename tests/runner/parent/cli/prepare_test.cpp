@@ -21,7 +21,7 @@ Result<Composition> composed(const std::string& text, bool strict) {
   return open_recipe(named, schemas, sources)->compose_once();
 }
 
-TEST(Prepare, StrictTakesWarningsForErrors) {
+TEST(Prepare, StrictTurnsWarningsIntoErrors) {
   EXPECT_EQ(composed("seed: 010\n", false)->warnings.size(), 1u);
   const auto strict = composed("seed: 010\n", true);
   ASSERT_FALSE(strict);
@@ -29,12 +29,12 @@ TEST(Prepare, StrictTakesWarningsForErrors) {
   EXPECT_EQ(strict.errors().front().severity, Severity::kError);
 }
 
-TEST(Prepare, StrictTakesWhatIsNotWarnedOf) { EXPECT_TRUE(composed("seed: 10\n", true)); }
+TEST(Prepare, StrictAcceptsRecipesWithoutWarnings) { EXPECT_TRUE(composed("seed: 10\n", true)); }
 
-/// A recipe of such data and run.dir, prepared with overrides.
+/// A recipe with this data and run.dir, prepared with overrides.
 class HomePaths : public testing::Test {
  protected:
-  /// The value at `key`, or "code: message | help" of what is refused.
+  /// The value at `key`, or "code: message | help" if the recipe is rejected.
   std::string prepared(const std::string& key, std::vector<std::string> overrides,
                        const std::string& run = "null") {
     const TemporaryFolder folder;
@@ -59,17 +59,17 @@ class HomePaths : public testing::Test {
   Sources sources_;
 };
 
-TEST_F(HomePaths, HomeIsUnderstoodWhereverItIsWritten) {
+TEST_F(HomePaths, TildeIsExpandedWhereverItIsWritten) {
   EXPECT_EQ(prepared("data.root", {"data.root=~/d"}), "\"" + home("/d") + "\"");
   EXPECT_EQ(prepared("data.root", {"data.root=\"~/d\""}), "\"" + home("/d") + "\"");
   EXPECT_EQ(prepared("data.root", {"data.root=${vars.base}/d"}), "\"" + home("/here/d") + "\"");
   EXPECT_EQ(prepared("run.dir", {}, "~/out"), "\"" + home("/out") + "\"");
   EXPECT_EQ(prepared("run.dir", {"hydra.run.dir=~/out"}), "\"" + home("/out") + "\"");
-  EXPECT_EQ(prepared("vars.base", {}), "\"~/here\"");  // a text that is no path
+  EXPECT_EQ(prepared("vars.base", {}), "\"~/here\"");  // not a path
   EXPECT_EQ(prepared("data.root", {"data.root=\"a~b\""}), "\"a~b\"");
 }
 
-TEST_F(HomePaths, WhatOnlyAShellUnderstandsIsRefused) {
+TEST_F(HomePaths, ShellSyntaxIsRejected) {
   EXPECT_EQ(prepared("run.dir", {}, "$HOME/out"),
             "E0314 /run/dir: '$HOME/out' begins with '$HOME', which only a shell understands | "
             "write ~/ for the home folder, or ${oc.env:HOME}");
@@ -81,8 +81,8 @@ TEST_F(HomePaths, WhatOnlyAShellUnderstandsIsRefused) {
             "home folder");
 }
 
-/// The record of a run whose relative paths stand in the folder "there", in which this program does
-/// not run.
+/// The record of a run whose relative paths start at the folder "there", which is not the current
+/// folder of this program.
 class PrepareRecorded : public testing::Test {
  protected:
   PrepareRecorded() {
@@ -111,7 +111,7 @@ class PrepareRecorded : public testing::Test {
   Sources sources_;
 };
 
-TEST_F(PrepareRecorded, SettlesByTheWeightsInTheFolderOfTheRun) {
+TEST_F(PrepareRecorded, ReadsTheWeightsInTheFolderOfTheRun) {
   EXPECT_EQ(layers_of(prepared()), "3");
   const auto contradicted = prepared({"model.backbone.num_hidden_layers=4"});
   ASSERT_FALSE(contradicted);
@@ -119,21 +119,21 @@ TEST_F(PrepareRecorded, SettlesByTheWeightsInTheFolderOfTheRun) {
             "num_hidden_layers is 4, but 3 in the config.json next to the weights 'my_vit'");
 }
 
-TEST_F(PrepareRecorded, TakesAPathThatIsTypedFromTheCurrentFolder) {
+TEST_F(PrepareRecorded, TypedPathsStartAtTheCurrentFolder) {
   const auto moved = prepared({"model.backbone.weights=my_vit"});
   EXPECT_EQ(layers_of(moved), "12");
   EXPECT_EQ(describe(*at_key(moved->recipe.resolved, "model.backbone.weights")),
             '"' + (std::filesystem::current_path() / "my_vit").string() + '"');
 }
 
-TEST_F(PrepareRecorded, LeavesDefaultsOfWhatIsTypedAsTheyAre) {
+TEST_F(PrepareRecorded, LeavesDefaultsOfTypedMappingsUnchanged) {
   const auto prepared_for = prepared({"+sweep.launcher={kind: kubernetes, image: a, claim: b}"});
   ASSERT_TRUE(prepared_for) << prepared_for.errors().front().message;
   EXPECT_EQ(describe(*at_key(prepared_for->recipe.resolved, "sweep.launcher.program")),
             "\"retort\"");
 }
 
-TEST_F(PrepareRecorded, IsShownWithWhatTheWeightsSay) {
+TEST_F(PrepareRecorded, IsShownWithValuesFromTheWeights) {
   NamedRecipe named;
   named.name = (folder_ / "run/.retort/recipe.yaml").string();
   const auto shown = compose_to_show(named, /*resolve=*/true, schemas_, sources_);

@@ -53,7 +53,7 @@ aliases:
   ExitCode exit_{};
 };
 
-TEST_F(RecipeHelp, HeaderGroupsAndAliases) {
+TEST_F(RecipeHelp, ShowsHeaderGroupsAndAliases) {
   EXPECT_THAT(help({}), testing::StartsWith(R"(
 Recipe /recipes/petals.yaml
   Tells petals apart.
@@ -86,7 +86,7 @@ TEST_F(RecipeHelp, ChoiceFollowsTheOverrides) {
   EXPECT_THAT(help({"data=lily", "broken="}), testing::HasSubstr(" lily*"));
 }
 
-TEST(RecipeHelpLine, RecipeBesideHelpInAnyOrder) {
+TEST(RecipeHelpLine, RecipeAndHelpFlagCanBeInAnyOrder) {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"run", "petals", "a=1", "--help"},
         {"graph", "--help", "a=1", "petals"},

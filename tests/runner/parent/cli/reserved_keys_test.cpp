@@ -26,7 +26,7 @@ class ReservedKeys : public testing::Test {
   Sources sources_;
 };
 
-TEST_F(ReservedKeys, OneRunHasNoUseForWhatIsOfASweep) {
+TEST_F(ReservedKeys, SweepKeysOfASingleRunAreReported) {
   EXPECT_THAT(
       messages(sweep_keys_of_single_run(typed(
           {"sweep.dir=a", "train.epochs=2", "+sweep.params.seed=[1,2]", "hydra.sweep.dir=b"}))),
@@ -36,14 +36,14 @@ TEST_F(ReservedKeys, OneRunHasNoUseForWhatIsOfASweep) {
   EXPECT_THAT(sweep_keys_of_single_run(typed({"~sweep", "run.dir=a", "sweeper.x=1"})), IsEmpty());
 }
 
-TEST_F(ReservedKeys, RunThatIsResumedStaysInItsFolder) {
+TEST_F(ReservedKeys, ResumedRunStaysInItsFolder) {
   EXPECT_THAT(
       messages(run_keys_of_resumed_run(typed({"run.dir=a", "train.epochs=2"}))),
       ElementsAre("a resumed run continues in its own folder, so 'run.dir' would change nothing"));
   EXPECT_THAT(run_keys_of_resumed_run(typed({"name=other", "runs.x=1"})), IsEmpty());
 }
 
-TEST_F(ReservedKeys, SamplerSetsNothingOfTheWholeSweep) {
+TEST_F(ReservedKeys, SamplerCannotSetSweepKeys) {
   for (const char* key :
        {"sweep.dir", "+sweep.seed", "~sweep.asha", "launcher", "hydra.sweep.dir", "sweep"})
     EXPECT_TRUE(is_sweep_key(key)) << key;
@@ -51,7 +51,7 @@ TEST_F(ReservedKeys, SamplerSetsNothingOfTheWholeSweep) {
     EXPECT_FALSE(is_sweep_key(key)) << key;
 }
 
-TEST_F(ReservedKeys, TrialsFolderMayBeInAFileBesideThatOfSweeps) {
+TEST_F(ReservedKeys, TrialFolderMayBeInTheSameFileAsTheSweepFolder) {
   const auto recipe = [&](const std::string& source, bool with_sweep) {
     const Location where{&sources_.add(source, ""), 1, 1};
     Value value{

@@ -17,7 +17,7 @@ class LogFlagsTest : public testing::Test {
   }
 };
 
-TEST_F(LogFlagsTest, FlagWinsOverTheVariableAndThatOverTheDefault) {
+TEST_F(LogFlagsTest, FlagOverridesVariableAndVariableOverridesDefault) {
   EXPECT_EQ(*LogFlags{}.chosen(), LogLevel::kInfo);
   EXPECT_EQ(level("", ""), LogLevel::kInfo);
   EXPECT_EQ(level("", "debug"), LogLevel::kDebug);
@@ -25,7 +25,7 @@ TEST_F(LogFlagsTest, FlagWinsOverTheVariableAndThatOverTheDefault) {
   EXPECT_EQ(level("off", "nonsense"), LogLevel::kOff);
 }
 
-TEST_F(LogFlagsTest, UnknownWordInTheVariableIsRefused) {
+TEST_F(LogFlagsTest, UnknownLevelInTheVariableIsRejected) {
   setenv("RETORT_LOG", "debgu", 1);
   const auto refused = LogFlags{}.chosen();
   ASSERT_FALSE(refused);

@@ -11,16 +11,16 @@
 namespace runner {
 namespace {
 
-/// Uses 512 KiB of the stack. Not part of its caller, whose frame would then be as large before the
-/// limit is raised.
+/// Uses 512 KiB of the stack. Not inlined into its caller, whose frame would then be that large
+/// before the limit is raised.
 [[gnu::noinline]] bool uses_stack() {
   volatile char far[512 << 10];
   far[0] = 1;
   return far[0] == 1;
 }
 
-/// What raise_stack_limit() returns in a process with these limits: 0 if there is room afterwards,
-/// 1 if it says that there is not.
+/// The result of raise_stack_limit() in a process with these limits: 0 if there is room afterwards,
+/// 1 if it reports that there is not.
 int outcome_with(rlim_t soft, rlim_t hard) {
   const pid_t child = fork();
   if (child == 0) {
@@ -38,7 +38,7 @@ int outcome_with(rlim_t soft, rlim_t hard) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
 }
 
-TEST(StackLimit, LowOneIsRaisedAsFarAsTheSystemAllows) {
+TEST(StackLimit, LowLimitIsRaisedAsFarAsTheSystemAllows) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer needs more of the stack";
   EXPECT_EQ(outcome_with(512 << 10, 8 << 20), 0);
   EXPECT_EQ(outcome_with(512 << 10, 2 << 20), 0);

@@ -25,7 +25,7 @@ std::string meant(const std::string& wanted, const TrialNodes& trials,
   return metric ? *metric : metric.errors().front().message + "; " + metric.errors().front().help;
 }
 
-TEST(SweepMetric, MetricThatSomeTrialCanHaveIsTaken) {
+TEST(SweepMetric, MetricOfSomeTrialIsAccepted) {
   for (const char* name :
        {"auto", "validation/loss", "validation/accuracy", "evaluate/top1", "evaluate/top5",
         "evaluate/log_loss", "train/learning_rate/head", "memory/peak"})
@@ -35,7 +35,7 @@ TEST(SweepMetric, MetricThatSomeTrialCanHaveIsTaken) {
   EXPECT_EQ(meant("train:validation/loss", kOneTraining), "validation/loss");
 }
 
-TEST(SweepMetric, MetricThatNoTrialCanHaveIsRefusedWithWhatThereIs) {
+TEST(SweepMetric, MetricOfNoTrialIsRejectedWithAlternatives) {
   EXPECT_THAT(
       meant("foo", kOneTraining),
       StartsWith(
@@ -52,7 +52,7 @@ TEST(SweepMetric, MetricThatNoTrialCanHaveIsRefusedWithWhatThereIs) {
               HasSubstr("this recipe records no metrics"));
 }
 
-TEST(SweepMetric, OfSeveralNodesTheOneThatIsMeantMustBeNamed) {
+TEST(SweepMetric, AmbiguousMetricNeedsItsNode) {
   EXPECT_EQ(meant("validation/auc", kPairs),
             "the metric 'validation/auc' may be train.0-1:validation/auc or "
             "train.0-2:validation/auc; write the full name of the one you mean");
@@ -61,13 +61,13 @@ TEST(SweepMetric, OfSeveralNodesTheOneThatIsMeantMustBeNamed) {
   EXPECT_THAT(meant("loss", kOneTraining), HasSubstr("may be train/loss or validation/loss"));
 }
 
-TEST(SweepMetric, TrialsAreComparedWhileTheyTrainByWhatTrainingsMeasure) {
+TEST(SweepMetric, TrialsAreComparedByTrainingMetricsWhileTheyTrain) {
   EXPECT_EQ(meant("validation/loss", kOneTraining, Compared::kWhileTraining), "validation/loss");
   EXPECT_THAT(meant("evaluate/top1", kOneTraining, Compared::kWhileTraining),
               StartsWith("no trial can have the metric 'evaluate/top1' while it trains; "));
 }
 
-TEST(SweepMetric, WithoutANameItIsWhatTheOnlyTrainingMonitors) {
+TEST(SweepMetric, DefaultIsTheMonitoredMetricOfTheOnlyTraining) {
   const auto training = [](const std::string& id, const std::string& monitor) {
     return Node{.id = id, .options = from_json({{"monitor", monitor}})};
   };

@@ -19,19 +19,19 @@ std::vector<std::string> told(const std::vector<std::string>& words) {
   return lines;
 }
 
-TEST(TextCheck, EmptyWordIsRefusedAndNotTakenForNone) {
+TEST(TextCheck, EmptyArgumentIsRejected) {
   EXPECT_THAT(told({"predict", "run", "--out", ""}),
               ElementsAre("the argument after '--out' is empty"));
   EXPECT_THAT(told({"predict", "", "--out=", "x"}),
               ElementsAre("the argument is empty", "'--out=' is empty"));
 }
 
-TEST(TextCheck, OverrideOfAnEmptyTextIsOne) {
+TEST(TextCheck, EmptyOverrideValueIsAccepted) {
   EXPECT_THAT(told({"run", "r.yaml", "notice=", "--", "--steps=3", "~x", "a==", "--a=b="}),
               IsEmpty());
 }
 
-TEST(TextCheck, WordThatIsNoTextIsShownByItsBytes) {
+TEST(TextCheck, InvalidUtf8IsShownAsBytes) {
   EXPECT_THAT(told({"run", "caf\xe8"}), ElementsAre("an argument is not UTF-8 text: 'caf\\xe8'"));
 }
 

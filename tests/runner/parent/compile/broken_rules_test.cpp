@@ -23,7 +23,7 @@ const SchemaSet& shipped() {
   return *schemas;
 }
 
-/// A stage of `kind` with these options, the others by default.
+/// A stage of `kind` with these options and defaults for the others.
 Node node_of(const std::string& kind, const std::string& options, const SchemaSet& schemas) {
   Json json = Json::parse(options);
   json["kind"] = kind;
@@ -53,12 +53,12 @@ std::vector<std::string> broken(const std::string& kind, const std::string& opti
   return lines;
 }
 
-/// A training by `rest`, which is a part of its options.
+/// The rules that a supervised training with the options `rest` breaks.
 std::vector<std::string> of_training(const std::string& rest) {
   return broken("train.supervised", "{" + rest + "}");
 }
 
-TEST(BrokenRules, AnImageIsComparedWithAnother) {
+TEST(BrokenRules, MicroBatchOfOneHasNoNegatives) {
   const std::string options =
       R"({"gradient_accumulation_steps": 4, "loss": {"negatives": "micro_batch"}, "batch_size": )";
   EXPECT_THAT(broken("train.contrastive", options + "2}"), IsEmpty());
@@ -68,15 +68,15 @@ TEST(BrokenRules, AnImageIsComparedWithAnother) {
                           "with, and the loss is always 0"));
 }
 
-TEST(BrokenRules, DefaultsOfEveryKindBreakNone) {
+TEST(BrokenRules, DefaultsOfEveryKindBreakNoRules) {
   for (const Kind& kind : shipped().kinds()) {
     Value value = from_json(Json{{"kind", kind.name}});
-    if (!shipped().validate(value, kind.file).empty()) continue;  // something has to be given
+    if (!shipped().validate(value, kind.file).empty()) continue;  // an option is required
     EXPECT_THAT(broken(kind.name, "{}"), IsEmpty()) << kind.name;
   }
 }
 
-TEST(BrokenRules, TowersThatDoNotDivideAreFoundAtOnce) {
+TEST(BrokenRules, IndivisibleTowerSizesAreReportedTogether) {
   EXPECT_THAT(
       broken("model.clip_vision",
              R"({"hidden_size": 770, "image_size": 225, "features": "projected"})"),
@@ -108,7 +108,7 @@ std::vector<std::string> of_sizes(const std::string& data, const std::string& mo
   return lines;
 }
 
-TEST(BrokenRules, ImagesFitTheModelThatTheyAreWiredTo) {
+TEST(BrokenRules, ImageSizeMustFitTheModel) {
   const std::string small = R"({"root": "photos", "image_size": 50})";
   EXPECT_THAT(
       of_sizes(small, "model.clip_vision", R"({"patch_size": 8})"),
@@ -120,7 +120,7 @@ TEST(BrokenRules, ImagesFitTheModelThatTheyAreWiredTo) {
   EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10, "image_size": 50})"),
               IsEmpty());
   EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10})"), IsEmpty());
-  // The weights may say another size than the recipe: that is found out when they are read.
+  // The weights may have a different size than the recipe; this is checked when they are read.
   EXPECT_THAT(
       of_sizes(small, "model.linear_probe", R"({"backbone": {"kind": "vit", "patch_size": 8}})"),
       IsEmpty());
@@ -135,7 +135,7 @@ TEST(BrokenRules, AdaptersChooseLayersInOneWay) {
   EXPECT_THAT(broken("model.lora", R"({"layers": [1], "layers_pattern": "h"})"), IsEmpty());
 }
 
-TEST(BrokenRules, SchedulesFitTheirOptimizer) {
+TEST(BrokenRules, ScheduleMustFitTheOptimizer) {
   const std::string above = " 0.01 is above the optimizer's learning_rate 0.001";
   for (const std::string kind :
        {R"("cosine")", R"("cosine_restarts", "first_period": 5)", R"("plateau")"}) {
@@ -160,7 +160,7 @@ TEST(BrokenRules, SchedulesFitTheirOptimizer) {
                   "/train/schedule/base_momentum: base_momentum 0.96 is above max_momentum 0.95"));
 }
 
-TEST(BrokenRules, WarmUpIsSaidOnce) {
+TEST(BrokenRules, WarmUpIsSetExactlyOnce) {
   for (const std::string kind : {"warmup_cosine", "warmup_linear"}) {
     const std::string begin = R"("schedule": {"kind": ")" + kind + '"';
     EXPECT_THAT(of_training(begin + R"(, "warmup_steps": 5, "warmup_fraction": 0.1})"),
@@ -173,14 +173,14 @@ TEST(BrokenRules, WarmUpIsSaidOnce) {
   }
 }
 
-TEST(BrokenRules, MomentumIsThereForWhatNeedsIt) {
+TEST(BrokenRules, NesterovAndDampeningNeedMomentum) {
   EXPECT_THAT(
       of_training(R"("optimizer": {"kind": "sgd", "nesterov": true, "dampening": 0.5})"),
       ElementsAre("/train/optimizer/nesterov: nesterov needs a momentum above 0 and no dampening",
                   "/train/optimizer/dampening: dampening has no effect without momentum"));
 }
 
-TEST(BrokenRules, GroupsOfParametersContradictNothing) {
+TEST(BrokenRules, ParameterGroupsMustNotContradict) {
   EXPECT_THAT(
       of_training(
           R"("parameter_groups": [{"match": "a", "learning_rate": 0.2, "learning_rate_factor": 0.1},
@@ -207,7 +207,7 @@ TEST(BrokenRules, GroupsOfParametersContradictNothing) {
                           "below the schedule's min_learning_rate"));
 }
 
-TEST(BrokenRules, WhatWaitsForAValidationNeedsOne) {
+TEST(BrokenRules, PatienceAndPlateauNeedValidation) {
   EXPECT_THAT(
       broken("train.supervised", R"({"patience": 3, "schedule": {"kind": "plateau"}})", false),
       ElementsAre("/train/patience: patience needs validation data, but nothing is wired to the "
@@ -227,7 +227,7 @@ TEST(BrokenRules, WhatWaitsForAValidationNeedsOne) {
               IsEmpty());
 }
 
-TEST(BrokenRules, TrainingKindOfScriptsNewStageHasThoseOfTheShippedOne) {
+TEST(BrokenRules, NewTrainingKindHasTheRulesOfTheShippedOne) {
   std::ifstream file(RETORT_SOURCE_DIR "/scripts/templates/train.schema.json");
   const std::string text(std::istreambuf_iterator<char>(file), {});
   std::vector<SchemaFile> files(embedded_schemas().begin(), embedded_schemas().end());
@@ -254,7 +254,7 @@ TEST(BrokenRules, TrainingKindOfScriptsNewStageHasThoseOfTheShippedOne) {
   }
 }
 
-TEST(BrokenRules, DataIsNotSplitOrCutTwice) {
+TEST(BrokenRules, ContradictorySplitsAndCropsAreReported) {
   EXPECT_THAT(
       broken("data.image_folder", R"({"root": "x", "split": {"train": 0.9, "test": 0.2},
                                               "resize": {"shape": "square", "crop_fraction": 0.9},
@@ -278,7 +278,7 @@ TEST(BrokenRules, DataIsNotSplitOrCutTwice) {
               ElementsAre("/data/validation: validation: 1 leaves no images for training"));
 }
 
-TEST(BrokenRules, AllocatorDividesSegmentsOnlyOfAFixedSize) {
+TEST(BrokenRules, AllocatorDividesOnlyFixedSizeSegments) {
   EXPECT_THAT(
       broken("memory.policy",
              R"({"allocator": {"expandable_segments": true, "max_split_size_mb": 64}})"),
@@ -286,7 +286,7 @@ TEST(BrokenRules, AllocatorDividesSegmentsOnlyOfAFixedSize) {
                   "expandable_segments"));
 }
 
-/// "pointer: message" of what is wrong with a recipe, rules and all.
+/// "pointer: message" of each error of a recipe, including broken rules.
 std::vector<std::string> wrong_with(const std::string& stages) {
   Sources sources;
   auto prepared = prepare_text("schema: 1\n" + stages, {}, shipped_schemas(), sources);
@@ -307,8 +307,8 @@ const std::string kVision = "model: {kind: model.clip_vision}\n" + kPolicy;
 const std::string kEpisodes =
     "data: {kind: data.few_shot, root: x}\nmodel: {kind: model.few_shot_transformer}\n" + kPolicy;
 
-/// What a worker would refuse, and a recipe's text tells.
-TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
+/// Errors that a worker would report but that the recipe's text already shows.
+TEST(BrokenRules, ErrorsInTheTextNeedNoWorker) {
   EXPECT_THAT(wrong_with(kPhotos + kVision +
                          "train: {kind: train.supervised, mixup: 0.2, class_weights: {a: 2}}"),
               ElementsAre("/train/class_weights: class_weights apply to samples of one class, but "
@@ -375,14 +375,14 @@ TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
           "/memory/on_oom: 'stop' comes first in on_oom: the actions after it are never reached"));
 }
 
-TEST(BrokenRules, NodesOfOneForeachShareTheirMistake) {
+TEST(BrokenRules, NodesOfOneForeachReportAMistakeOnce) {
   Graph graph;
   const Node node = node_of("model.clip_vision", R"({"hidden_size": 770})", shipped());
   graph.nodes = {node, node};
   EXPECT_EQ(broken_rules(graph, shipped()).size(), 1);
 }
 
-TEST(BrokenRules, RuleThatCannotBeReadIsAMistakeOfItsSchema) {
+TEST(BrokenRules, UnreadableRuleIsAnErrorInItsSchema) {
   const SchemaTexts texts = schema_texts(
       {{"model/odd.schema.json",
         R"({"title": "model.odd", "description": "A test's.", "x-version": 1, "x-outputs": {"model": "model"},
@@ -395,7 +395,7 @@ TEST(BrokenRules, RuleThatCannotBeReadIsAMistakeOfItsSchema) {
   EXPECT_EQ(schemas.errors()[0].pointer, "/x-rules");
 }
 
-TEST(BrokenRules, LayerDecayNeedsAScheduleWithoutALeastRate) {
+TEST(BrokenRules, LayerDecayNeedsAScheduleWithoutAMinimum) {
   EXPECT_THAT(of_training(R"("layer_decay": 0.75, "schedule": {"kind": "cosine"})"), IsEmpty());
   EXPECT_THAT(of_training(R"("layer_decay": 0.75, "schedule": {"kind": "constant"})"), IsEmpty());
   EXPECT_THAT(
@@ -419,7 +419,7 @@ TEST(BrokenRules, SwaIsTheOnlyAverageAndAveragesSomeEpochs) {
                           "last epochs are averaged"));
 }
 
-TEST(BrokenRules, OneAutomaticAugmentationAtATime) {
+TEST(BrokenRules, AutomaticAugmentationsExcludeEachOther) {
   const auto augmented = [](const std::string& augment) {
     return broken("data.image_folder", R"({"root": "x", "augment": {)" + augment + "}}");
   };
@@ -440,7 +440,7 @@ TEST(BrokenRules, OneAutomaticAugmentationAtATime) {
                           "/data/augment/augmix: augmix is set together with three_augment"));
 }
 
-TEST(BrokenRules, AugmentationsNameTheirContradictions) {
+TEST(BrokenRules, ContradictoryAugmentationsAreReported) {
   EXPECT_THAT(
       broken("data.image_folder", R"({"root": "x", "augment": {
                  "rand_augment": {"magnitude": 31},

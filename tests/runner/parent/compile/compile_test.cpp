@@ -73,7 +73,7 @@ TEST_F(GraphTest, PortsAreWiredByTypeAndNameAndNodesSorted) {
                           "evaluate.test<data.test", "evaluate.checkpoint<train.checkpoint"));
 }
 
-TEST_F(GraphTest, RunOnlyKeepsOneNodeAndWhatItNeeds) {
+TEST_F(GraphTest, RunOnlyKeepsOneNodeAndItsInputs) {
   EXPECT_THAT(ids(graph(kWhole + "run: {only: train}\n")), ElementsAre("data", "model", "train"));
   const auto refused = compiled(kWhole + "run: {only: trian}\n");
   ASSERT_FALSE(refused);
@@ -82,20 +82,20 @@ TEST_F(GraphTest, RunOnlyKeepsOneNodeAndWhatItNeeds) {
   EXPECT_EQ(refused.errors().front().help, "did you mean 'train'?");
 }
 
-TEST_F(GraphTest, OptionalPortIsNotFedByAnotherName) {
+TEST_F(GraphTest, OptionalPortNeedsAnOutputOfItsName) {
   const Graph g =
       graph("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\n");
   EXPECT_THAT(edges(g), ElementsAre("train.train<data.train", "train.model<model.model"));
 }
 
-TEST_F(GraphTest, RequiredPortTakesTheOnlyOutputOfItsType) {
+TEST_F(GraphTest, RequiredPortIsWiredToTheOnlyOutputOfItsType) {
   const Graph g = graph(
       "data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\nevaluate: "
       "{kind: evaluate.test}\n");
   EXPECT_THAT(edges(g), testing::Contains("evaluate.test<data.train"));
 }
 
-TEST_F(GraphTest, InputsWireByHand) {
+TEST_F(GraphTest, InputsWirePortsExplicitly) {
   const Graph g = graph(
       "a: {kind: data.two}\nb: {kind: data.two}\nmodel: {kind: model.net}\n"
       "train: {kind: train.fit, inputs: {train: b.train, validation: a.test}}\n");
@@ -109,7 +109,8 @@ TEST_F(GraphTest, TwoStagesForOnePortAreBothShown) {
       "train.fit}\n");
   ASSERT_FALSE(result);
   const Diagnostic& error = result.errors().front();
-  EXPECT_EQ(error.message, "the input port 'train' could take several outputs: a.train, b.train");
+  EXPECT_EQ(error.message,
+            "the input port 'train' is ambiguous: several outputs match: a.train, b.train");
   EXPECT_EQ(error.help, "choose one: inputs: {train: a.train}");
   EXPECT_EQ(error.where.line, 5);
   ASSERT_EQ(error.notes.size(), 2u);
@@ -136,7 +137,7 @@ TEST_F(GraphTest, UnknownPortsAndStagesSuggestTheNearest) {
           "4:79: E0403 the stage 'model' has no output port 'mod' | did you mean 'model'?"));
 }
 
-TEST_F(GraphTest, WrongTypeIsRefused) {
+TEST_F(GraphTest, WrongTypeIsRejected) {
   EXPECT_THAT(
       errors("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, inputs: "
              "{train: model.model}}\n"),
@@ -162,7 +163,7 @@ const std::string kEnsemble =
     "train: {kind: train.fit, foreach: {pair: [[0, 1], [0, 2]]}, positive: \"${item.pair[1]}\"}\n"
     "vote: {kind: evaluate.vote}\n";
 
-TEST_F(GraphTest, ForeachMakesANodeAnItemAndManyGathers) {
+TEST_F(GraphTest, ForeachMakesOneNodePerItemAndListPortsGatherThem) {
   const Graph g = graph(kEnsemble);
   EXPECT_THAT(ids(g),
               ElementsAre("data.0-1", "data.0-2", "model", "train.0-1", "train.0-2", "vote"));
@@ -174,7 +175,7 @@ TEST_F(GraphTest, ForeachMakesANodeAnItemAndManyGathers) {
   EXPECT_EQ(to_json(g.nodes[4].options).dump(), R"({"positive":2})");
 }
 
-TEST_F(GraphTest, EvaluationTakesOverTheForeachOfItsTraining) {
+TEST_F(GraphTest, EvaluationInheritsTheForeachOfItsTraining) {
   const std::string rates =
       "data: {kind: data.two}\nmodel: {kind: model.net}\n"
       "train: {kind: train.fit, foreach: {rate: [1, 2]}, positive: \"${item.rate}\"}\n";
@@ -190,7 +191,7 @@ TEST_F(GraphTest, EvaluationTakesOverTheForeachOfItsTraining) {
   EXPECT_THAT(
       ids(graph(two + "test: {kind: evaluate.test, inputs: {checkpoint: more.checkpoint}}\n")),
       testing::Contains("test"));
-  // Its own comes first, and what gathers them is one.
+  // A foreach of its own takes precedence, and a stage that gathers the nodes stays single.
   EXPECT_THAT(
       ids(graph(
           rates +
@@ -198,7 +199,7 @@ TEST_F(GraphTest, EvaluationTakesOverTheForeachOfItsTraining) {
       testing::IsSupersetOf({"test.2", "vote"}));
 }
 
-TEST_F(GraphTest, SeveralForeachKeysAreTheirProductLastFastest) {
+TEST_F(GraphTest, SeveralForeachKeysMakeAProductWithTheLastFastest) {
   EXPECT_THAT(ids(graph("data: {kind: data.one, foreach: {a: [1, 2], b: [x, 'y z']}}\n")),
               ElementsAre("data.1_x", "data.1_y_z", "data.2_x", "data.2_y_z"));
 }
@@ -215,7 +216,7 @@ TEST_F(GraphTest, UnknownItemSuggestsTheNearestAndIsReportedOnce) {
               ElementsAre("2:55: E0408 foreach has no key 'pairs' | did you mean 'pair'?"));
 }
 
-TEST_F(GraphTest, ForeachThatExplodesIsRefusedBeforeItIsExpanded) {
+TEST_F(GraphTest, OversizedForeachIsRejectedBeforeExpansion) {
   const std::string list = "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]";
   std::string keys;
   for (const char key : std::string("abcdefghij")) keys += std::string(1, key) + ": " + list + ", ";
@@ -223,7 +224,7 @@ TEST_F(GraphTest, ForeachThatExplodesIsRefusedBeforeItIsExpanded) {
               ElementsAre("2:33: E0406 foreach creates more than 1000 nodes | shorten its lists"));
 }
 
-TEST_F(GraphTest, ItemsOfOneNameAreRefused) {
+TEST_F(GraphTest, ItemsWithTheSameNodeNameAreRejected) {
   EXPECT_THAT(errors("data: {kind: data.one, foreach: {a: ['x y', x_y]}}\n"),
               ElementsAre("2:33: E0407 two nodes would be called 'data.x_y' | give foreach items "
                           "with different values"));
@@ -237,7 +238,7 @@ TEST_F(GraphTest, ItemsNeverLeadOutOfTheNodesFolder) {
                                      "data.__", "data."));
 }
 
-TEST_F(GraphTest, NamesOfNodesAreAtMost120Letters) {
+TEST_F(GraphTest, NodeNamesAreAtMost120Characters) {
   const auto item = [](std::size_t size) {
     return "data: {kind: data.two, foreach: {x: [" + std::string(size, 'x') + "]}}\n";
   };
@@ -248,12 +249,12 @@ TEST_F(GraphTest, NamesOfNodesAreAtMost120Letters) {
 TEST_F(GraphTest, ForeachIntoASinglePortIsAmbiguous) {
   EXPECT_THAT(errors("data: {kind: data.one, foreach: {a: [1, 2]}}\nmodel: {kind: "
                      "model.net}\ntrain: {kind: train.fit}\n"),
-              ElementsAre("4:1: E0402 the input port 'train' could take several outputs: "
+              ElementsAre("4:1: E0402 the input port 'train' is ambiguous: several outputs match: "
                           "data.1.train, data.2.train | give this stage the same foreach, or use a "
                           "kind with a port that takes many outputs"));
 }
 
-TEST_F(GraphTest, AddingAStageShiftsNoOthersSeed) {
+TEST_F(GraphTest, AddingAStageKeepsTheSeedsOfOthers) {
   const Graph before = graph("data: {kind: data.one}\n");
   const Graph after = graph("model: {kind: model.net}\ndata: {kind: data.one}\n");
   EXPECT_EQ(after.nodes[1].seed, before.nodes[0].seed);
@@ -261,7 +262,7 @@ TEST_F(GraphTest, AddingAStageShiftsNoOthersSeed) {
   EXPECT_NE(graph("seed: 1\ndata: {kind: data.one}\n").nodes[0].seed, before.nodes[0].seed);
 }
 
-TEST_F(GraphTest, OnlyKeepsWhatTheNodeNeeds) {
+TEST_F(GraphTest, OnlyKeepsTheInputsOfTheNode) {
   const auto part = only(graph(kWhole), "train");
   ASSERT_TRUE(part);
   EXPECT_THAT(ids(*part), ElementsAre("data", "model", "train"));
@@ -271,14 +272,14 @@ TEST_F(GraphTest, OnlyKeepsWhatTheNodeNeeds) {
               ElementsAre("train.0-2.train<data.0-2.train", "train.0-2.model<model.model"));
 }
 
-TEST_F(GraphTest, OnlyWithoutDataLeavesThemAndWhatTheyAloneNeed) {
+TEST_F(GraphTest, OnlyWithoutDataDropsDataStages) {
   const auto part = only_without_data(graph(kWhole), "train");
   ASSERT_TRUE(part);
   EXPECT_THAT(ids(*part), ElementsAre("model", "train"));
   EXPECT_THAT(edges(*part), ElementsAre("train.model<model.model"));
 }
 
-TEST_F(GraphTest, OnlyOfAnUnknownNodeSuggests) {
+TEST_F(GraphTest, OnlyOfAnUnknownNodeSuggestsTheNearest) {
   const auto part = only(graph(kWhole), "trian");
   ASSERT_FALSE(part);
   EXPECT_EQ(part.errors().front().message, "the graph has no node 'trian'");
@@ -290,7 +291,7 @@ TEST_F(GraphTest, TravelsAsJson) {
   EXPECT_EQ(to_json(graph_from_json(to_json(g))).dump(), to_json(g).dump());
 }
 
-TEST_F(GraphTest, WorkerIsToldWhichPythonFilesMayRun) {
+TEST_F(GraphTest, TrustedPythonFilesTravelWithTheGraph) {
   Graph g = graph(kEnsemble);
   EXPECT_FALSE(to_json(g).contains("python"));
   g.python.files = {{"/a.py", "12"}};
@@ -305,7 +306,7 @@ TEST_F(GraphTest, WorkerIsToldWhichPythonFilesMayRun) {
   EXPECT_EQ(read.nodes[0].code, "34");
 }
 
-TEST_F(GraphTest, JsonFromElsewhereIsChecked) {
+TEST_F(GraphTest, InvalidJsonIsRejected) {
   const auto good = to_json(graph(kWhole));
   const auto refused = [](nlohmann::ordered_json json) {
     try {

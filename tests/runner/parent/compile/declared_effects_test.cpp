@@ -1,6 +1,6 @@
-// Every x-effective-when of every schema: in a state of a recipe that breaks it, found by search,
-// the option is said to have no effect, for that reason. What a schema declares anew is tested by
-// that.
+// For every x-effective-when of every schema: in a state of a recipe that breaks it, found by
+// search, the option is reported to have no effect for that reason. New declarations in schemas are
+// tested automatically.
 
 #include <algorithm>
 #include <regex>
@@ -14,7 +14,7 @@
 namespace runner {
 namespace {
 
-/// An option with x-effective-when, and what leads to it.
+/// An option with x-effective-when, and how to reach it.
 struct DeclaredOption {
   std::vector<std::string> path;  ///< from the recipe's root
   const SchemaNode* schema = nullptr;
@@ -43,7 +43,7 @@ void collect(const SchemaNode& schema, const DeclaredOption& at,
   }
 }
 
-/// "pointer: message" of each option without effect; nullopt: the recipe is none.
+/// "pointer: message" of each option without effect; nullopt if the recipe is invalid.
 std::optional<Words> idle_in(const std::string& recipe, const Words& overrides) {
   Sources sources;
   const auto prepared = prepare_text("schema: 1\n" + recipe, overrides, shipped_schemas(), sources);
@@ -55,13 +55,13 @@ std::optional<Words> idle_in(const std::string& recipe, const Words& overrides) 
   return lines;
 }
 
-/// Whether some state of the recipe makes the effect's reason the one that is said of the option.
+/// True if this effect's reason is reported for the option in some state of the recipe.
 bool is_said(const std::string& recipe, const DeclaredOption& option, const Effect& effect,
              const Graph& graph) {
   const std::string reason = effect.why.substr(0, effect.why.find('{'));
   std::string pointer;
   for (const std::string& part : option.path) pointer = pointer_to(pointer, part);
-  std::string conditions;  // the other ones keep it from an effect for another reason
+  std::string conditions;  // the others prevent the effect for another reason
   for (const Effect& one : effects_of(*option.schema)) conditions += one.when + " ";
   const bool depends_on_itself =
       std::regex_search(effect.when, std::regex("\\b" + option.path.back() + "\\b"));
@@ -109,7 +109,7 @@ void expect_all_said(const Words& recipes, const std::string& root, const Schema
 
 class DeclaredEffects : public testing::TestWithParam<std::string> {};
 
-TEST_P(DeclaredEffects, OptionIsSaidToHaveNoneWhereASchemaSaysSo) {
+TEST_P(DeclaredEffects, UnmetConditionsAreReported) {
   const Kind& kind = *shipped_schemas().kind(GetParam());
   const std::string root = kind.name == "data.features" ? "features" : kind.family;
   expect_all_said(recipes_with(kind), root, *shipped_schemas().node(kind.file));
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DeclaredEffects, testing::ValuesIn(names_of_kind
                            return name;
                          });
 
-TEST(DeclaredEffectsOfRecipes, OptionIsSaidToHaveNoneWhereASchemaSaysSo) {
+TEST(DeclaredEffectsOfRecipes, UnmetConditionsAreReported) {
   const SchemaNode& recipe = *shipped_schemas().node("recipe.schema.json");
   for (const char* key : {"device", "sweep"})
     expect_all_said({"data: {kind: data.cub200, root: x}\n"}, key, *recipe.property(key));

@@ -1,6 +1,6 @@
-// Help that leads nowhere is a defect. Of every rule of every schema: in a state of a recipe that
-// breaks it, each thing that its help says to write leads to another result. And what helps in the
-// programs' texts call options and flags is one.
+// Help must be usable. For every rule of every schema: in a state of a recipe that breaks it, each
+// setting that the help suggests changes the result. Every option and flag that the programs' texts
+// name exists.
 
 #include <algorithm>
 #include <filesystem>
@@ -17,9 +17,9 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMostStates = 200;  // of a recipe, in which a rule may be broken
+constexpr std::size_t kMostStates = 200;  // per recipe, in which a rule may be broken
 
-/// A rule of a schema, and where its mapping stands in a recipe.
+/// A rule of a schema, and the location of its mapping in a recipe.
 struct PlacedRule {
   std::vector<std::string> path;
   const Rule* rule = nullptr;
@@ -46,7 +46,7 @@ void collect_rules(const SchemaNode& schema, const PlacedRule& at, std::vector<P
   }
 }
 
-/// What a help says to write: of each alternative the settings "key: value" that it names.
+/// The settings that a help text suggests: for each alternative, the pairs "key: value" in it.
 std::vector<Words> advice_of(const std::string& help) {
   static const std::regex kSetting(
       R"(([a-z_]+(?:\.[a-z_]+)*)(?:: |=)('[^']*'|"[^"]*"|-?[0-9.]*[0-9]|[a-z_][a-z_0-9]*))");
@@ -80,8 +80,8 @@ bool has_rule(const std::set<std::string>& messages, const Rule& rule) {
       messages, [&](const std::string& message) { return message.starts_with(begin); });
 }
 
-/// Does one of the places that the settings may mean, from the rule's mapping outwards, mend it and
-/// break nothing?
+/// True if the settings, written at some level from the rule's mapping outwards, fix the recipe and
+/// break no other rule.
 bool leads_on(const std::string& recipe, const Words& state, const PlacedRule& placed,
               const Words& settings) {
   for (std::size_t depth = placed.path.size() + 1; depth-- > 0;) {
@@ -116,7 +116,7 @@ void expect_helps_lead_on(const std::string& recipe, const PlacedRule& placed, c
   }
 }
 
-TEST(FollowedHelps, WhatTheHelpOfARuleSaysToWriteLeadsOn) {
+TEST(FollowedHelps, HelpOfEveryRuleCanBeFollowed) {
   std::size_t followed = 0;
   for (const Kind& kind : shipped_schemas().kinds()) {
     const std::string recipe = recipe_with(kind);
@@ -132,7 +132,7 @@ TEST(FollowedHelps, WhatTheHelpOfARuleSaysToWriteLeadsOn) {
   EXPECT_GE(followed, 30u);
 }
 
-/// Whether a kind of the family, or the recipe itself, declares the path below it.
+/// True if a kind of the family, or the recipe itself, declares the path below it.
 bool is_declared(const std::string& path) {
   std::vector<std::string> keys;
   for (std::size_t start = 0, end = 0; end != path.npos; start = end + 1) {
@@ -142,7 +142,7 @@ bool is_declared(const std::string& path) {
   std::vector<const SchemaNode*> at;
   for (const Kind& kind : shipped_schemas().kinds()) {
     if (kind.family == keys.front()) at.push_back(shipped_schemas().node(kind.file));
-    if (kind.name == path) return true;  // no option: the kind
+    if (kind.name == path) return true;  // the kind itself, not an option
   }
   const SchemaNode* const own =
       shipped_schemas().node("recipe.schema.json")->property(keys.front());
@@ -168,11 +168,11 @@ bool is_declared(const std::string& path) {
   return !at.empty();
 }
 
-/// The texts in quotes of a source, those that follow each other as one.
+/// The string literals of a source file; adjacent literals are joined.
 std::vector<std::string> texts_of(const std::filesystem::path& file) {
   std::ifstream stream(file);
   std::vector<std::string> texts;
-  bool goes_on = false;  // nothing but blanks since the last text
+  bool goes_on = false;  // only blanks since the last literal
   for (std::string line; std::getline(stream, line);) {
     for (std::size_t at = 0; at < line.size(); ++at) {
       if (line[at] != '"') {
@@ -203,7 +203,7 @@ std::vector<std::filesystem::path> sources_of_programs() {
   return files;
 }
 
-TEST(FollowedHelps, OptionThatATextNamesIsDeclared) {
+TEST(FollowedHelps, OptionsNamedInTextsAreDeclared) {
   static const std::regex kOption(
       R"((?:^|[^A-Za-z0-9_./-])((?:data|model|memory|train|evaluate|device|run|sweep)(?:\.[a-z_][a-z_0-9]*)+)(?:=|: |[^A-Za-z0-9_./(*]|$))");
   static const std::set<std::string> kFiles = {"jsonl", "json",        "yaml", "svg", "txt",
@@ -212,10 +212,10 @@ TEST(FollowedHelps, OptionThatATextNamesIsDeclared) {
   std::size_t seen = 0;
   for (const auto& file : sources_of_programs()) {
     if (file.filename() == "error_code.cpp" || file.filename() == "recipe_errors.cpp")
-      continue;  // have examples of what is wrong
+      continue;  // contain examples of mistakes
     for (const std::string& text : texts_of(file)) {
       if (text.find('.') == text.npos || text.find_first_of(" =") == text.npos)
-        continue;  // a name and no sentence
+        continue;  // a name, not a sentence
       for (std::sregex_iterator at(text.begin(), text.end(), kOption), end; at != end; ++at) {
         const std::string path = (*at)[1];
         if (kFiles.contains(path.substr(path.rfind('.') + 1))) continue;

@@ -25,7 +25,7 @@ Graph small() {
   return graph;
 }
 
-TEST(GraphDrawing, TextShowsWhatEachNodeTakes) {
+TEST(GraphDrawing, TextShowsTheInputsOfEachNode) {
   EXPECT_EQ(draw_text(small()),
             "demo\n"
             "├─ data       data.two\n"

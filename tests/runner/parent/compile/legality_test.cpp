@@ -102,40 +102,40 @@ const std::string kCutsWhole =
     "depends on the whole batch at once" +
     kWholeHelp;
 
-TEST_F(LegalityTest, ALossOverSamplesMayBeCut) {
+TEST_F(LegalityTest, PerSampleLossMayBeSplit) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "samples"), IsEmpty());
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "silent"), IsEmpty());
   EXPECT_THAT(errors("plain", ", two_pass: on", "samples"), IsEmpty());
 }
 
-TEST_F(LegalityTest, ALossOverTheBatchMayNotBeCut) {
+TEST_F(LegalityTest, WholeBatchLossMayNotBeSplit) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "pairs"), ElementsAre(kCutsWhole));
 }
 
-TEST_F(LegalityTest, TwoPassesMakeTheCutLegal) {
+TEST_F(LegalityTest, TwoPassesMakeTheSplitLegal) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16, two_pass: on", "pairs"), IsEmpty());
   EXPECT_THAT(errors("plain", ", micro_batch: 16, two_pass: true", "pairs"), IsEmpty());
   EXPECT_THAT(errors("plain", ", micro_batch: 16, two_pass: off", "pairs"),
               ElementsAre(kCutsWhole));
 }
 
-TEST_F(LegalityTest, WhatThePlannerChoosesIsItsOwnAffair) {
+TEST_F(LegalityTest, AutomaticChoicesAreNotChecked) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16, two_pass: auto", "pairs"), IsEmpty());
   EXPECT_THAT(errors("normed", ", micro_batch: auto, two_pass: auto", "pairs"), IsEmpty());
 }
 
-TEST_F(LegalityTest, AMicroBatchOfTheWholeBatchCutsNothing) {
+TEST_F(LegalityTest, MicroBatchOfTheWholeBatchSplitsNothing) {
   EXPECT_THAT(errors("normed", ", micro_batch: 64", "pairs"), IsEmpty());
 }
 
-TEST_F(LegalityTest, AMicroBatchAboveTheBatchIsRefused) {
+TEST_F(LegalityTest, MicroBatchAboveTheBatchIsRejected) {
   EXPECT_THAT(
       errors("plain", ", micro_batch: 65", "samples"),
       ElementsAre("/memory/micro_batch 3:44: micro_batch 65 is larger than the batch of 64 in "
                   "'train': it would split nothing | set micro_batch: auto, or at most 64"));
 }
 
-TEST_F(LegalityTest, AccumulatedPartsOfALossOverTheBatchAreRefused) {
+TEST_F(LegalityTest, AccumulationOfAWholeBatchLossIsRejected) {
   EXPECT_THAT(
       errors("plain", "", "pairs, gradient_accumulation_steps: 4"),
       ElementsAre("/train/gradient_accumulation_steps 4:57: gradient_accumulation_steps 4 "
@@ -147,7 +147,7 @@ TEST_F(LegalityTest, AccumulatedPartsOfALossOverTheBatchAreRefused) {
   EXPECT_THAT(errors("plain", "", "samples, gradient_accumulation_steps: 4"), IsEmpty());
 }
 
-TEST_F(LegalityTest, LayersThatMixSamplesGetNoSingleOne) {
+TEST_F(LegalityTest, LayersThatMixSamplesNeedTwoSamples) {
   const std::string help = " | set batch_size: 2 or more";
   const auto alone = [&](const char* column) {
     return ElementsAre("/train/batch_size 4:" + std::string(column) +
@@ -165,7 +165,7 @@ TEST_F(LegalityTest, LayersThatMixSamplesGetNoSingleOne) {
   EXPECT_THAT(errors("plain", "", "samples, batch_size: 1"), IsEmpty());
 }
 
-TEST_F(LegalityTest, ALossThatComparesSamplesGetsNoSingleOne) {
+TEST_F(LegalityTest, LossThatComparesSamplesNeedsTwoSamples) {
   EXPECT_THAT(
       errors("plain", "", "pairs, batch_size: 1"),
       ElementsAre("/train/batch_size 4:40: with a batch of 1, the loss of 'train' has nothing to "
@@ -176,7 +176,7 @@ TEST_F(LegalityTest, ALossThatComparesSamplesGetsNoSingleOne) {
   EXPECT_THAT(errors("plain", "", "pairs, batch_size: 2"), IsEmpty());
 }
 
-TEST_F(LegalityTest, OptimizerInTheBackwardPassWaitsForNoOtherGradient) {
+TEST_F(LegalityTest, OptimizerInBackwardCannotWaitForOtherGradients) {
   const std::string in_backward = ", optimizer_in_backward: true";
   const auto one = [](const std::string& why, const std::string& help) {
     return ElementsAre(testing::EndsWith(
@@ -208,7 +208,7 @@ TEST_F(LegalityTest, OptimizerInTheBackwardPassWaitsForNoOtherGradient) {
               IsEmpty());
 }
 
-TEST_F(LegalityTest, LayersThatMixSamplesMayNotBeCut) {
+TEST_F(LegalityTest, BatchesOfLayersThatMixSamplesMayNotBeSplit) {
   EXPECT_THAT(
       errors("normed", ", micro_batch: 16", "samples"),
       ElementsAre("/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in "
@@ -221,11 +221,11 @@ TEST_F(LegalityTest, AccumulationThroughBatchNormIsDeclared) {
   EXPECT_THAT(errors("normed", "", "samples, gradient_accumulation_steps: 4"), IsEmpty());
 }
 
-TEST_F(LegalityTest, GroupsAreCutBetweenThem) {
+TEST_F(LegalityTest, BatchesMayBeSplitBetweenGroups) {
   EXPECT_THAT(errors("normed", ", micro_batch: 16", "episodes"), IsEmpty());
 }
 
-TEST_F(LegalityTest, TwoPassesThroughLayersThatMixSamplesAreRefused) {
+TEST_F(LegalityTest, TwoPassesThroughLayersThatMixSamplesAreRejected) {
   for (const char* loss : {"samples", "episodes", "pairs"}) {
     EXPECT_THAT(
         errors("normed", ", two_pass: on", loss),
@@ -236,17 +236,17 @@ TEST_F(LegalityTest, TwoPassesThroughLayersThatMixSamplesAreRefused) {
   }
 }
 
-TEST_F(LegalityTest, BothReasonsAreGiven) {
+TEST_F(LegalityTest, BothReasonsAreReported) {
   EXPECT_EQ(errors("normed", ", micro_batch: 16", "pairs").size(), 2u);
 }
 
-TEST_F(LegalityTest, TheKindOfASubMappingDecides) {
+TEST_F(LegalityTest, KindOfASubMappingDecides) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen"), IsEmpty());
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen, loss: {kind: contrast}"),
               ElementsAre(kCutsWhole));
 }
 
-TEST_F(LegalityTest, TheValueOfAnOptionDecides) {
+TEST_F(LegalityTest, ValueOfAnOptionDecides) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen, terms: {negatives: batch}"),
               ElementsAre(kCutsWhole));
 }
@@ -255,7 +255,7 @@ TEST_F(LegalityTest, NodesOfOneForeachAreReportedOnce) {
   EXPECT_EQ(errors("plain", ", micro_batch: 16", "pairs, foreach: {seed: [1, 2, 3]}").size(), 1u);
 }
 
-TEST(Coupling, IsAskedForByKindAndOptions) {
+TEST(Coupling, DependsOnKindAndOptions) {
   const SchemaSet set = schemas();
   EXPECT_EQ(declared_coupling(set, "train.pairs", {}), LossCoupling::kWholeBatch);
   EXPECT_EQ(declared_coupling(set, "train.silent", {}), std::nullopt);
@@ -266,7 +266,7 @@ TEST(Coupling, IsAskedForByKindAndOptions) {
   EXPECT_EQ(name(LossCoupling::kPerGroup), "per_group");
 }
 
-TEST(Coupling, ASchemaMaySayNothingElse) {
+TEST(Coupling, OtherValuesInASchemaAreRejected) {
   for (const char* value :
        {R"("per_batch")", "1", "{}", R"({"a": "b"})", R"({"a": {"b": "per_group"}})"}) {
     const SchemaTexts texts = schema_texts({{"train/odd.schema.json", train("train.odd", value)}});
@@ -277,8 +277,8 @@ TEST(Coupling, ASchemaMaySayNothingElse) {
   }
 }
 
-/// Of shipped trainings, each says what its loss sees; tests/stages compares it with what its C++
-/// says.
+/// Every shipped training declares the samples that its loss depends on; tests/stages compares this
+/// with the C++ code.
 TEST(Coupling, EveryShippedTrainingDeclaresIt) {
   const auto set = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(set);

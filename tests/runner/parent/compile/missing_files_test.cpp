@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using Json = nlohmann::ordered_json;
 
-/// Recipes whose relative paths stand in a folder of their own.
+/// Recipes whose relative paths start at a folder of their own.
 class MissingFilesTest : public testing::Test {
  protected:
   /// "E0621 /model/weights: …" of each error.
@@ -46,7 +46,7 @@ class MissingFilesTest : public testing::Test {
   std::vector<std::string> helps_;
 };
 
-TEST_F(MissingFilesTest, WeightsOfAModelAreFetchedByACommand) {
+TEST_F(MissingFilesTest, MissingWeightsSuggestTheFetchCommand) {
   EXPECT_THAT(
       missing("model: {kind: model.clip, weights: weights/clip-vit-base-patch32.safetensors}"),
       ElementsAre(HasSubstr("E0621 /model/weights: there is no '")));
@@ -61,7 +61,7 @@ TEST_F(MissingFilesTest, WeightsOfAModelAreFetchedByACommand) {
       ElementsAre(HasSubstr("E0621 /model/backbone/weights: hf:nobody/nothing is not in")));
 }
 
-TEST_F(MissingFilesTest, WhatIsThereIsNoMistake) {
+TEST_F(MissingFilesTest, ExistingFilesAreAccepted) {
   folder_.write("w.safetensors", "not looked into");
   folder_.write("merges.txt", "");
   folder_.write("photos/a/1.jpg", "");
@@ -71,7 +71,7 @@ TEST_F(MissingFilesTest, WhatIsThereIsNoMistake) {
       IsEmpty());
 }
 
-TEST_F(MissingFilesTest, AllOfThemAtOnceInTheirPlaces) {
+TEST_F(MissingFilesTest, AllMissingFilesAreReportedAtOnce) {
   EXPECT_THAT(missing("data: {kind: data.image_table, root: photos, table: list.csv, label: name}\n"
                       "model: {kind: model.clip, tokenizer: {merges: m.txt, vocabulary: v.json}}\n"
                       "memory: {kind: memory.policy}\n"
@@ -83,7 +83,7 @@ TEST_F(MissingFilesTest, AllOfThemAtOnceInTheirPlaces) {
                           "E0621 /train/warm_start: there is no file or folder 'nope/'"));
 }
 
-TEST_F(MissingFilesTest, FileInPlaceOfAFolderAndTheOtherWayRound) {
+TEST_F(MissingFilesTest, FilesAndFoldersMayNotBeSwapped) {
   folder_.write("file", "");
   std::filesystem::create_directory(folder_ / "folder");
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
@@ -95,7 +95,7 @@ TEST_F(MissingFilesTest, FileInPlaceOfAFolderAndTheOtherWayRound) {
                   "E0621 /model/tokenizer/vocabulary: 'pipe' is neither a file nor a folder"));
 }
 
-TEST_F(MissingFilesTest, WhatMayNotBeReadIsSaidSo) {
+TEST_F(MissingFilesTest, UnreadableFileIsReported) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
   folder_.write("m.txt", "");
   std::filesystem::permissions(folder_ / "m.txt", std::filesystem::perms::none);
@@ -103,7 +103,7 @@ TEST_F(MissingFilesTest, WhatMayNotBeReadIsSaidSo) {
               ElementsAre("E0621 /model/tokenizer/merges: cannot read 'm.txt': Permission denied"));
 }
 
-TEST_F(MissingFilesTest, WhatTheRunMakesNeedNotBeThere) {
+TEST_F(MissingFilesTest, FilesThatTheRunCreatesMayBeMissing) {
   EXPECT_THAT(missing("data: {kind: data.image_folder, root: photos, make: {classes: 2}}"),
               IsEmpty());
   EXPECT_THAT(missing("data: {kind: data.flowers102, root: flowers, download: true}"), IsEmpty());
@@ -111,7 +111,7 @@ TEST_F(MissingFilesTest, WhatTheRunMakesNeedNotBeThere) {
               ElementsAre("E0601 /data/root: there is no folder 'flowers'"));
 }
 
-TEST_F(MissingFilesTest, OfSeveralListsOneIsEnough) {
+TEST_F(MissingFilesTest, OneOfSeveralListsIsEnough) {
   folder_.write("set/val.txt", "");
   folder_.write("set/novel.txt", "");
   EXPECT_THAT(
@@ -131,7 +131,8 @@ TEST_F(MissingFilesTest, ItemsOfAForeachHaveTheirOwnFiles) {
       ElementsAre(HasSubstr("two.pth"), HasSubstr("two_.pth")));
 }
 
-/// Adds where an option takes a path or weights.
+/// Collects the options that take a path or weights: in `declared` if they declare what must exist,
+/// else in `open`.
 void collect_paths(const Json& schema, const std::string& place, std::set<std::string>& declared,
                    std::set<std::string>& open) {
   const Json properties = schema.value("properties", Json::object());
@@ -149,8 +150,8 @@ void collect_paths(const Json& schema, const std::string& place, std::set<std::s
   }
 }
 
-/// Whoever adds an option that names a file has to say what must be there.
-TEST(MissingFiles, EveryOptionThatNamesAFileSaysWhatHasToBeThere) {
+/// A new option that names a file must declare what has to exist there.
+TEST(MissingFiles, EveryOptionThatNamesAFileDeclaresWhatMustExist) {
   std::set<std::string> declared, open;
   for (const SchemaFile& file : embedded_schemas())
     collect_paths(Json::parse(file.text), std::string(file.path), declared, open);

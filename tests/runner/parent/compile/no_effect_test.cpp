@@ -13,7 +13,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// "pointer: message" of each option that has no effect, where there is nothing wrong besides.
+/// "pointer: message" of each option that has no effect, if the recipe has no other mistakes.
 std::vector<std::string> idle(const std::string& stages,
                               const std::vector<std::string>& overrides = {}) {
   Sources sources;
@@ -34,7 +34,7 @@ std::vector<std::string> idle(const std::string& stages,
   return lines;
 }
 
-/// A state in which an option does nothing, and what is said of it.
+/// A state in which an option has no effect, and the message about it.
 struct Idle {
   std::string stages;
   std::string said;
@@ -174,12 +174,12 @@ std::vector<Idle> idle_options() {
   return all;
 }
 
-TEST(NoEffect, EachIdleOptionIsSaidToBeOneWithTheReason) {
+TEST(NoEffect, EachIdleOptionIsReportedWithTheReason) {
   for (const Idle& one : idle_options())
     EXPECT_THAT(idle(one.stages), Contains(one.said)) << one.stages;
 }
 
-TEST(NoEffect, WhatValidatesNothingNamesTheMissingValidation) {
+TEST(NoEffect, OptionsWithoutValidationNameTheMissingData) {
   const std::string birds = "data: {kind: data.cub200, root: x, validation: 0}\n" + kTower;
   EXPECT_THAT(
       idle(birds +
@@ -194,7 +194,7 @@ TEST(NoEffect, WhatValidatesNothingNamesTheMissingValidation) {
                           "is no validation data"));
 }
 
-TEST(NoEffect, DataOfPythonTellWhetherThereIsAValidation) {
+TEST(NoEffect, PythonDataDeclareWhetherValidationExists) {
   const auto stages = [](const std::string& parts) {
     return "data: {kind: data.python, entry: 'my_data.py:make', " + parts + "}\n" + kTower +
            "train: {kind: train.supervised, monitor: accuracy}\n";
@@ -206,14 +206,14 @@ TEST(NoEffect, DataOfPythonTellWhetherThereIsAValidation) {
   EXPECT_THAT(idle(stages("split: {}")), ElementsAre(said));
 }
 
-TEST(NoEffect, FoldersOfImagesTellWhetherThereIsAValidation) {
+TEST(NoEffect, ImageFoldersShowWhetherValidationExists) {
   const TemporaryFolder folder;
   const auto stages = [&](const std::string& split) {
     return "data: {kind: data.image_folder, root: " + (folder / "root").string() + ", split: {" +
            split + "}}\n" + kTower + "train: {kind: train.supervised, monitor: accuracy}\n";
   };
   const std::string said = "/train/monitor: 'monitor' has no effect: there is no validation data";
-  EXPECT_THAT(idle(stages("train: 0.8, test: 0.2")), ElementsAre(said));  // the root is not there
+  EXPECT_THAT(idle(stages("train: 0.8, test: 0.2")), ElementsAre(said));  // the root does not exist
   EXPECT_THAT(idle(stages("train: 0.7, validation: 0.1, test: 0.2")), IsEmpty());
   std::filesystem::create_directories(folder / "root/train/oak");
   EXPECT_THAT(idle(stages("train: 0.7, validation: 0.1, test: 0.2")), ElementsAre(said));
@@ -221,7 +221,7 @@ TEST(NoEffect, FoldersOfImagesTellWhetherThereIsAValidation) {
   EXPECT_THAT(idle(stages("train: 0.8, test: 0.2")), IsEmpty());
 }
 
-TEST(NoEffect, ConditionOnWhatTakesAnOutputAsksEachThatDoes) {
+TEST(NoEffect, ConditionOnConsumersChecksEachOfThem) {
   const std::string gram = "memory: {kind: memory.policy, loss_form: gram}\n";
   const std::string episodes =
       "data: {kind: data.few_shot, root: x}\n"
@@ -242,7 +242,7 @@ TEST(NoEffect, ConditionOnWhatTakesAnOutputAsksEachThatDoes) {
   EXPECT_THAT(idle(gram), IsEmpty());
 }
 
-TEST(NoEffect, OptionThatHasOneIsNotMentioned) {
+TEST(NoEffect, OptionWithAnEffectIsNotReported) {
   EXPECT_THAT(idle(of_fundus("clahe: {enabled: true, clip_limit: 2}")), IsEmpty());
   EXPECT_THAT(idle(of_memory("recompute_batch_norm: twice, activation_checkpointing: block")),
               IsEmpty());
@@ -254,14 +254,14 @@ TEST(NoEffect, OptionThatHasOneIsNotMentioned) {
               IsEmpty());
 }
 
-TEST(NoEffect, DefaultInAFileIsNotWrittenAndOnTheCommandLineIs) {
+TEST(NoEffect, DefaultsAreReportedOnlyOnTheCommandLine) {
   EXPECT_THAT(idle(of_fundus("clahe: {clip_limit: 3.0}")), IsEmpty());
   EXPECT_THAT(
       idle(of_fundus("clahe: {tiles: [8, 8]}"), {"data.clahe.clip_limit=3.0"}),
       ElementsAre("/data/clahe/clip_limit: 'clip_limit' has no effect: clahe.enabled is false"));
 }
 
-TEST(NoEffect, NodesOfAForeachSayItOnce) {
+TEST(NoEffect, NodesOfAForeachReportItOnce) {
   EXPECT_EQ(idle("data: {kind: data.fundus, root: '${item.r}', foreach: {r: [a, b]}, clahe: "
                  "{clip_limit: 2}}\n")
                 .size(),

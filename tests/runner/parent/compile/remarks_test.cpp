@@ -26,12 +26,12 @@ std::vector<std::string> remarks(const std::string& backbone) {
   return prepared->graph.remarks;
 }
 
-TEST(Remarks, PretrainingIsToldOfTheWeightsThatItDescribes) {
+TEST(Remarks, PretrainingIsReportedForTheWeightsItDescribes) {
   EXPECT_THAT(remarks("weights: a.pt, pretraining: {weights: a.pt, data: 'web images'}"),
               ElementsAre("the weights \"a.pt\" were trained on web images"));
 }
 
-TEST(Remarks, PretrainingIsNotToldOfOtherWeights) {
+TEST(Remarks, PretrainingIsNotReportedForOtherWeights) {
   EXPECT_THAT(remarks("weights: b.pt, pretraining: {weights: a.pt, data: 'web images'}"),
               IsEmpty());
   EXPECT_THAT(remarks("pretraining: {weights: a.pt, data: 'web images'}"), IsEmpty());

@@ -1,4 +1,4 @@
-// The rules between options of a training about gradients, groups and optimizers.
+// The rules between the options of a training for gradients, groups and optimizers.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

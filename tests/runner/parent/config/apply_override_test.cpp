@@ -6,7 +6,7 @@
 namespace runner {
 namespace {
 
-TEST(ApplyOverride, KeysOfALargeMappingAreFoundAfterOthersCameAndWent) {
+TEST(ApplyOverride, KeysOfALargeMappingAreFoundAfterChangesToOthers) {
   Sources sources;
   std::vector<Override> overrides;
   const auto write = [&](const std::string& word) {
@@ -39,7 +39,7 @@ TEST(ApplyOverride, KeysOfALargeMappingAreFoundAfterOthersCameAndWent) {
   EXPECT_EQ(to_json(*recipe.find("vars")), expected);
 }
 
-TEST(ApplyOverride, MappingThatTakesThePlaceOfALargeOneHasItsOwnKeys) {
+TEST(ApplyOverride, MappingThatReplacesALargeOneHasItsOwnKeys) {
   Sources sources;
   std::vector<Override> overrides;
   for (int i = 0; i < 80; ++i) {

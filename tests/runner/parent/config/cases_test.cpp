@@ -26,7 +26,7 @@ std::vector<TextCase> all_cases() {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(
            std::filesystem::path(RETORT_SOURCE_DIR) / "tests/cases")) {
-    const bool is_table = entry.path().stem() == "published_commands";  // of a test of its own
+    const bool is_table = entry.path().stem() == "published_commands";  // has its own test
     if (entry.path().extension() == ".case" && !is_table) paths.push_back(entry.path());
   }
   std::ranges::sort(paths);
@@ -62,7 +62,7 @@ FakeRecipeKeys keys_of(const std::string& declares, const std::string& other_nam
   return keys;
 }
 
-/// What a case composes to. `errors` point into `sources`.
+/// The result of composing a case. `errors` point into `sources`.
 struct Composed {
   Sources sources = {};
   std::optional<Composition> composition = {};
@@ -133,8 +133,8 @@ TEST_P(Cases, Compose) {
   EXPECT_EQ(printed(composition->warnings), trimmed(section("warnings")));
 }
 
-/// Whoever types what a help says to type has one mistake less.
-TEST_P(Cases, AdviceLeadsSomewhere) {
+/// Following the advice of a help text fixes one mistake.
+TEST_P(Cases, AdviceCanBeFollowed) {
   const auto found = GetParam().sections.find("command");
   const std::vector<std::string> command =
       found == GetParam().sections.end() ? words("") : words(found->second);

@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-/// The recipe "main" after `words`; "nothing" when it does not compose.
+/// The recipe "main" after `words`; "nothing" if it does not compose.
 std::string composed(const MemoryFileSystem& files, const std::vector<std::string>& words) {
   Sources sources;
   const ComposeRequest request{.recipe = "main", .overrides = {}, .config_folders = {"./recipes"}};
@@ -29,11 +29,11 @@ MemoryFileSystem files() {
 
 const std::string kRest = "aliases:\n  short: a\n";
 
-TEST(ComposeLeniently, WhatIsGoodIsApplied) {
+TEST(ComposeLeniently, ValidOverridesAreApplied) {
   EXPECT_EQ(composed(files(), {"db=small", "short=2"}), "db:\n  size: 1\na: 2\n" + kRest);
 }
 
-TEST(ComposeLeniently, WhatIsBrokenIsPassedOver) {
+TEST(ComposeLeniently, BrokenOverridesAreSkipped) {
   EXPECT_EQ(composed(files(), {"=", "db=[", "nosuch=1", "db=small", "a.b=3", "a=2", "+a=4",
                                "~nosuch", "+x/y=1"}),
             "db:\n  size: 1\na: 2\n" + kRest);
@@ -49,7 +49,7 @@ TEST(ComposeLeniently, OptionWithABrokenFileIsLeftOut) {
             "db:\n  size: 1\na: 1\n" + kRest);
 }
 
-TEST(ComposeLeniently, NothingWhereTheRecipeItselfIsBroken) {
+TEST(ComposeLeniently, BrokenRecipeGivesNothing) {
   EXPECT_EQ(composed(files(), {"a=2"}), "nothing");
   MemoryFileSystem broken;
   broken.files = {{"recipes/main.yaml", "a: [\n"}};

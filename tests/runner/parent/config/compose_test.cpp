@@ -12,13 +12,13 @@ namespace {
 
 using testing::ElementsAre;
 
-/// A recipe "a" and what the schemas answer about it.
+/// A recipe "a" and the answers of the schemas about it.
 class Composing : public testing::Test {
  protected:
   Composer open(std::vector<std::string> overrides = {}) {
     return *Composer::open({"a", std::move(overrides), {"recipes"}}, files, keys, sources);
   }
-  /// The whole recipe; or what is wrong, a message each.
+  /// The whole recipe, or the error messages, one per line.
   std::string validated(std::vector<std::string> overrides = {}) {
     Composer composer = open(std::move(overrides));
     const auto composition = composer.compose_once();
@@ -47,19 +47,19 @@ TEST_F(Composing, RecipeIsValidatedOnceAndHasItsDefaults) {
   EXPECT_EQ(keys.validated, 1);
 }
 
-TEST_F(Composing, SchemaErrorsComeWithThoseOfOverrides) {
+TEST_F(Composing, SchemaErrorsAreReportedWithOverrideErrors) {
   files.files = {{"recipes/a.yaml", "schema: 1\nb: 2\n"}};
   keys.errors = {wrong("/b")};
   EXPECT_EQ(validated({"nosuch=1"}), "unknown key 'nosuch'\nwrong at /b\n");
 }
 
-TEST_F(Composing, SchemaErrorsOfValuesThatAreMissingAreLeftOut) {
+TEST_F(Composing, SchemaErrorsOfMissingValuesAreOmitted) {
   files.files = {{"recipes/a.yaml", "schema: 1\nb: '?\?\?'\nc: {kind: '?\?\?', d: 1}\ne: 1\n"}};
   keys.errors = {wrong("/b"), wrong("/c/d"), wrong("/e")};
   EXPECT_EQ(validated(), "'b' must be given\n'c.kind' must be given\nwrong at /e\n");
 }
 
-TEST_F(Composing, SchemaErrorsComeWithThoseOfInterpolations) {
+TEST_F(Composing, SchemaErrorsAreReportedWithInterpolationErrors) {
   files.files = {{"recipes/a.yaml", "schema: 1\nb: ${nosuch}\ne: 1\n"}};
   keys.errors = {wrong("/e")};
   EXPECT_THAT(validated(), testing::AllOf(testing::HasSubstr("wrong at /e"),
@@ -79,7 +79,7 @@ TEST_F(Composing, DocumentWithoutASchemaIsResolvedUnchecked) {
   EXPECT_EQ(messages(composer.validated(*composition).errors()), "wrong at /b\n");
 }
 
-TEST_F(Composing, OtherNameOfAKeyIsReadAsItsOwn) {
+TEST_F(Composing, OtherNameOfAKeyIsAccepted) {
   files.files = {{"recipes/a.yaml", "schema: 1\ndevice: {long_wait: 1, long_look: 2}\n"},
                  {"recipes/both.yaml", "schema: 1\ndevice: {long_wait: 1, wait: 3}\n"}};
   keys.names = {{"device", "long_wait", "wait"}, {"device", "long_look", "look"}};
@@ -91,7 +91,7 @@ TEST_F(Composing, OtherNameOfAKeyIsReadAsItsOwn) {
   EXPECT_EQ(write_yaml(both->unresolved), "schema: 1\ndevice:\n  long_wait: 1\n  wait: 3\n");
 }
 
-TEST_F(Composing, AdviceIsWhatTheSchemasAnswer) {
+TEST_F(Composing, AdviceComesFromTheSchemas) {
   files.files = {{"recipes/a.yaml", "schema: 1\ntrain: {kind: b}\naliases: {speed: train.rate}\n"}};
   const auto help_for = [&](const std::string& override) {
     return open({override}).compose_once().errors().front().help;

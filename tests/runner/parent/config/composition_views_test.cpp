@@ -44,7 +44,7 @@ TEST_F(CompositionViews, DefaultsAreATableInTheOrderOfMerging) {
             R"({"config":"a","package":"","parent":null,"file":"recipes/a.yaml"})");
 }
 
-TEST_F(CompositionViews, TreeShowsWhatWasChosen) {
+TEST_F(CompositionViews, TreeShowsTheChosenOptions) {
   EXPECT_EQ(defaults_tree_text(list),
             "a\n"
             "  model@net: tiny\n"
@@ -60,7 +60,7 @@ TEST_F(CompositionViews, TreeShowsWhatWasChosen) {
   EXPECT_EQ(defaults_tree_json(list)["children"][2].dump(), R"({"name":"_self_"})");
 }
 
-TEST_F(CompositionViews, FoldersThatAreNotThereAreMarked) {
+TEST_F(CompositionViews, MissingFoldersAreMarked) {
   EXPECT_EQ(search_path_text(composer->configs()), "experiments    (missing)\nrecipes\n");
   EXPECT_EQ(search_path_json(composer->configs())[1].dump(),
             R"({"folder":"recipes","exists":true})");

@@ -22,7 +22,7 @@ TEST(ConfigFiles, AreReadUpToFourMebibytes) {
   EXPECT_EQ(errors[0].code, ErrorCode::kFileTooLarge);
 }
 
-TEST(ConfigFiles, TheNearestFolderThatHasAConfigWins) {
+TEST(ConfigFiles, NearestFolderWithAConfigWins) {
   MemoryFileSystem files;
   files.files["near/a.yaml"] = files.files["far/a.yaml"] = files.files["far/b.yaml"] = "x: 1\n";
   Sources sources;

@@ -18,11 +18,11 @@ class DifferenceTest : public testing::Test {
   Sources sources_;
 };
 
-TEST_F(DifferenceTest, EqualRecipesHaveNone) {
+TEST_F(DifferenceTest, EqualRecipesHaveNoDifferences) {
   EXPECT_TRUE(between("a: {b: [1, 2]}\nc: x\n", "c: x\na: {b: [1, 2.0]}\n").empty());
 }
 
-TEST_F(DifferenceTest, ChangedAddedAndRemovedKeysSayWhereTheyCameFrom) {
+TEST_F(DifferenceTest, ChangedAddedAndRemovedKeysShowTheirOrigins) {
   EXPECT_EQ(
       differences_text(between("a: 1\nb: {c: x, d: [1]}\n", "a: 2\nb:\n  d: [1, 2]\n  e: null\n")),
       "~ a: 1 -> 2            # a.yaml:1 -> b.yaml:1\n"
@@ -31,7 +31,7 @@ TEST_F(DifferenceTest, ChangedAddedAndRemovedKeysSayWhereTheyCameFrom) {
       "+ b.e: null            # b.yaml:4\n");
 }
 
-TEST_F(DifferenceTest, MappingThatIsNewIsListedByItsValues) {
+TEST_F(DifferenceTest, NewMappingIsListedByItsValues) {
   const auto found = between("{}", "a: {b: {c: 1}, d: {}}");
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].key, "a.b.c");

@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-constexpr int kMany = 45'000;  // near what a file may hold
+constexpr int kMany = 45'000;  // close to the limit of a file
 
 std::string many(const std::string& first, const std::string& start, int step) {
   std::string text = first;
@@ -48,7 +48,7 @@ TEST_F(Interpolations, ManyReferencesToALargeMappingTakeLinearTime) {
       same_data(*outcome.value.find("k" + std::to_string(kMany - 1)), Value{std::int64_t{7}, {}}));
 }
 
-TEST_F(Interpolations, ManyUnknownKeysAreSaidOfAllAndSuggestedForSome) {
+TEST_F(Interpolations, AllUnknownKeysAreReportedAndSomeGetSuggestions) {
   const Outcome outcome = resolve(many("k0: 7\n", "${q", 1));
   ASSERT_EQ(outcome.found.size(), kMany - 1);
   EXPECT_FALSE(outcome.found.front().help.empty());
@@ -59,7 +59,7 @@ TEST_F(Interpolations, ChainsAreBounded) {
   EXPECT_EQ(first_error(many("k0: 1\n", "${k", 1)), ErrorCode::kNestingTooDeep);
 }
 
-TEST_F(Interpolations, ChainsMayBeTwoHundredDeepAndNoDeeper) {
+TEST_F(Interpolations, ChainsDeeperThanTwoHundredAreRejected) {
   const auto chain = [](int length) {
     std::string text;
     for (int i = 0; i < length; ++i)
@@ -70,7 +70,7 @@ TEST_F(Interpolations, ChainsMayBeTwoHundredDeepAndNoDeeper) {
   EXPECT_EQ(first_error(chain(210)), ErrorCode::kNestingTooDeep);
 }
 
-TEST_F(Interpolations, PartOfAnInterpolatedMappingIsNotACopyOfAll) {
+TEST_F(Interpolations, PartOfAnInterpolatedMappingIsCopiedAlone) {
   std::string text = "big: [";
   for (int i = 0; i < 20'000; ++i) text += "1,";
   text += "1]\nsame: ${big}\n";
@@ -86,7 +86,7 @@ TEST_F(Interpolations, LongTextsAreBounded) {
             ErrorCode::kAliasBomb);
 }
 
-TEST_F(Interpolations, WhatIsCopiedIsCounted) {
+TEST_F(Interpolations, CopiesAreCounted) {
   std::string text = "big: [";
   for (int i = 0; i < 999; ++i) text += "1,";
   text += "1]\n";
@@ -108,7 +108,7 @@ TEST_F(Interpolations, SecretsDoNotRepeatALongTextOften) {
             ErrorCode::kAliasBomb);
 }
 
-TEST_F(Interpolations, ResolutionIsRecordedSoThatItResolvesToItself) {
+TEST_F(Interpolations, RecordedResolutionResolvesToItself) {
   const std::string text =
       "y: 5\na: \\${y}\nb: \\\\${y}\nc: 'x\\\\\\${y}'\nd: ${item.x}\ne: '\\${y} \\\\\\${y} "
       "${item.x}'\n";
@@ -126,7 +126,7 @@ TEST_F(Interpolations, AliasesAreRecordedAsTheyAreRead) {
   EXPECT_EQ(write_yaml(as_unresolved(resolve(written).value)), written);
 }
 
-TEST_F(Interpolations, ValuesBesideAnItemAreNotReadAgain) {
+TEST_F(Interpolations, ValuesNextToAnItemAreNotResolvedAgain) {
   variable_ = "${y}";
   const std::string text = "y: 5\na: ${oc.env:A}-${item.x}\nb: '${c}\\${y}'\nc: ${item.x}\n";
   const Value once = resolve(text).value;
@@ -134,7 +134,7 @@ TEST_F(Interpolations, ValuesBesideAnItemAreNotReadAgain) {
   EXPECT_EQ(*once.find("b")->text(), "${item.x}\\${y}");
 }
 
-TEST_F(Interpolations, DecodedTextsThatHoldEachOtherEnd) {
+TEST_F(Interpolations, MutuallyDecodedTextsTerminate) {
   variable_ = "[${oc.decode:${oc.env:A}},${oc.decode:${oc.env:A}}]";
   EXPECT_EQ(first_error("a: ${oc.decode:${oc.env:A}}"), ErrorCode::kNestingTooDeep);
   variable_ = "{a: '${oc.create:${oc.env:A}}', b: '${oc.create:${oc.env:A}}'}";

@@ -18,23 +18,23 @@ std::string merged(const std::string& base, const std::string& over) {
   return errors.empty() ? to_json(*result).dump() : errors.front().message;
 }
 
-TEST(Merge, TheLaterValueWins) {
+TEST(Merge, LaterValueWins) {
   EXPECT_EQ(merged("{a: 1, b: {c: 2, d: 3}}", "{b: {c: 4}, e: 5}"),
             R"({"a":1,"b":{"c":4,"d":3},"e":5})");
 }
 
-TEST(Merge, ThePromiseOfAValueOverwritesNone) {
+TEST(Merge, MissingMarkDoesNotOverwriteAValue) {
   EXPECT_EQ(merged("{a: 1, b: [2], c: {d: 3}}", R"({a: "???", b: "???", c: "???"})"),
             R"({"a":1,"b":[2],"c":{"d":3}})");
   EXPECT_EQ(merged("{c: {d: 3}}", R"({c: {d: "???"}})"), R"({"c":{"d":3}})");
 }
 
-TEST(Merge, ThePromiseOfAValueStandsWhereThereIsNone) {
+TEST(Merge, MissingMarkRemainsWithoutAValue) {
   EXPECT_EQ(merged("{a: null}", R"({a: "???", b: "???"})"), R"({"a":"???","b":"???"})");
   EXPECT_EQ(merged(R"({a: "???"})", "{a: 1}"), R"({"a":1})");
 }
 
-TEST(Merge, WhatIsOfAnotherKindStandsWhereThatIsWritten) {
+TEST(Merge, NewKindSetsTheOrigin) {
   const auto source_of = [](const std::string& over) {
     Sources sources;
     auto result = read_yaml(sources.add("base.yaml", "{kind: adamw, rate: 1}"));

@@ -9,7 +9,7 @@
 namespace runner {
 namespace {
 
-TEST(Origin, EachLineSaysWhereItsValueWasWritten) {
+TEST(Origin, EachLineShowsWhereItsValueWasWritten) {
   Sources sources;
   Value recipe =
       *read_yaml(sources.add("a.yaml", "train:\n  lr: 0.1\n  layers: [1,\n  2]\nempty: {}\n"));
@@ -23,7 +23,7 @@ TEST(Origin, EachLineSaysWhereItsValueWasWritten) {
             "empty: {}    # a.yaml:5\n");
 }
 
-TEST(Origin, WhatASchemaFilledInIsADefault) {
+TEST(Origin, ValueFromASchemaIsMarkedAsDefault) {
   Sources sources;
   Value recipe = *read_yaml(sources.add("a.yaml", "train:\n  lr: 0.1\n"));
   Value& train = *recipe.find("train");
@@ -36,7 +36,7 @@ TEST(Origin, WhatASchemaFilledInIsADefault) {
             "  epochs: 8    # default\n");
 }
 
-TEST(Origin, ARecordRestoresTheOrigins) {
+TEST(Origin, RecordRestoresTheOrigins) {
   Sources sources;
   Value recipe =
       *read_yaml(sources.add("a.yaml", "train:\n  lr: 0.1\n  layers: [1,\n  2]\nempty: {}\n"));
@@ -47,7 +47,7 @@ TEST(Origin, ARecordRestoresTheOrigins) {
   EXPECT_EQ(yaml_with_origins(recorded, origins), yaml_with_origins(recipe));
 }
 
-TEST(Origin, ADamagedRecordHasNone) {
+TEST(Origin, DamagedRecordHasNoOrigins) {
   Sources sources;
   const Value recipe = *read_yaml(sources.add("a.yaml", "lr: 0.1\nseed: 1\n"));
   using Json = nlohmann::ordered_json;

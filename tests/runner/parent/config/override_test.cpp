@@ -44,7 +44,7 @@ TEST(Override, SyntaxErrorHasCaretAndCorrectedArgument) {
             "  help: put the value in quotes: 'train.note=\"a~b\"'\n");
 }
 
-TEST(Override, UnclosedListSaysSo) {
+TEST(Override, UnclosedListIsReported) {
   EXPECT_EQ(errors_of("lr=[1,2"),
             "override 1:1:8: error[E0202]: the value ends unexpectedly\n"
             "  1 | lr=[1,2\n"
@@ -52,7 +52,7 @@ TEST(Override, UnclosedListSaysSo) {
             "  help: close what was opened, or remove the comma at the end\n");
 }
 
-TEST(Override, UnclosedQuoteIsNamed) {
+TEST(Override, UnclosedQuoteIsReported) {
   EXPECT_EQ(errors_of("a=it's"),
             "override 1:1:5: error[E0202]: the quote ' is never closed\n"
             "  1 | a=it's\n"
@@ -60,7 +60,7 @@ TEST(Override, UnclosedQuoteIsNamed) {
             "  help: close it; the character itself is written \\' inside quotes\n");
 }
 
-TEST(Override, KeyWithoutValueIsRefused) {
+TEST(Override, KeyWithoutValueIsRejected) {
   EXPECT_EQ(errors_of("train.epochs"),
             "override 1:1:13: error[E0202]: 'train.epochs' has no value\n"
             "  1 | train.epochs\n"
@@ -68,7 +68,7 @@ TEST(Override, KeyWithoutValueIsRefused) {
             "  help: write train.epochs=VALUE\n");
 }
 
-TEST(Override, EmptyKeyIsRefused) {
+TEST(Override, EmptyKeyIsRejected) {
   EXPECT_THAT(errors_of("=1"), testing::HasSubstr("error[E0202]: the override has no key"));
   EXPECT_THAT(errors_of("~"), testing::HasSubstr("error[E0202]: the override has no key"));
 }
@@ -83,7 +83,7 @@ TEST(Override, CommaListIsASimpleChoice) {
   EXPECT_EQ(read.package, "a.b");
 }
 
-TEST(Override, SingleRunRefusesSweepsWithHydrasHints) {
+TEST(Override, SingleRunRejectsSweepsWithHydrasHints) {
   const auto said = [](const std::string& text) {
     Sources sources;
     const auto read = parse_override(sources.add("override 1", text));
@@ -102,7 +102,7 @@ TEST(Override, SingleRunRefusesSweepsWithHydrasHints) {
               testing::HasSubstr("help: for several runs, use `retort sweep`"));
 }
 
-TEST(Override, SweepInsideAnythingIsRefused) {
+TEST(Override, NestedSweepIsRejected) {
   for (const char* text :
        {"a=[choice(1,2)]", "a={b:range(3)}", "a=choice(1,2),3", "a=choice(1,int(1,2))",
         "a=append(choice(1,2))", "n=zip(a=[glob(*)])", "a=1,zip(b=[1])"}) {
@@ -144,7 +144,7 @@ TEST(Override, ArgumentsAreChecked) {
             "override 1:1:17: error[E0230]: range() is given 'start' twice");
   EXPECT_EQ(said("a=choice()"), "override 1:1:3: error[E0230]: choice() needs at least one value");
   EXPECT_EQ(said("a=choice(null)"), "override 1:1:10: error[E0230]: choice() does not accept null");
-  EXPECT_EQ(said("a=sort(b,1)"), "override 1:1:10: error[E0230]: 1 and \"b\" have no order");
+  EXPECT_EQ(said("a=sort(b,1)"), "override 1:1:10: error[E0230]: 1 and \"b\" cannot be ordered");
   EXPECT_EQ(said("a=sort(1,2,reverse=1)"),
             "override 1:1:20: error[E0230]: reverse= takes true or false, but this is 1");
   EXPECT_EQ(said("a=tag(1,choice(2))"),
@@ -166,7 +166,7 @@ TEST(Override, NamedArgumentIsSuggested) {
               testing::HasSubstr("a positional argument follows a named one"));
 }
 
-TEST(Override, EditSaysWhatToDoToTheValueThatIsThere) {
+TEST(Override, EditFunctionsAreParsed) {
   const Override added = override_of("layers=append(4,'5')");
   ASSERT_TRUE(added.edit);
   EXPECT_EQ(added.edit->kind, Edit::Kind::kAppend);
@@ -179,7 +179,7 @@ TEST(Override, EditSaysWhatToDoToTheValueThatIsThere) {
   EXPECT_EQ(override_text(added), "layers=append(4,'5')");
 }
 
-TEST(Override, ZipSetsSeveralKeysARow) {
+TEST(Override, ZipSetsSeveralKeysPerRow) {
   const Override read = override_of("size=zip(model=[a,b],+train.lr@x=[0.1,0.2])");
   ASSERT_TRUE(read.sweep);
   ASSERT_EQ(read.sweep->rows.size(), 2u);
@@ -221,17 +221,17 @@ TEST(Override, MappingsKeepTheTypesOfTheirKeys) {
   const Value value = value_of("a={1:a,true:b,null:c,1.5:d,a b:e}");
   std::vector<KeyType> types;
   for (const Entry& entry : *value.map()) types.push_back(entry.key_type);
-  // In Python 1 and True are one key.
+  // In Python, 1 and True are the same key.
   EXPECT_EQ(types,
             (std::vector{KeyType::kInteger, KeyType::kNull, KeyType::kFloat, KeyType::kString}));
   EXPECT_EQ(element_text(value), "{1:b,null:c,1.5:d,a\\ b:e}");
 }
 
-TEST(Override, DeepNestingIsRefusedNotCrashed) {
+TEST(Override, DeepNestingIsRejectedWithoutCrashing) {
   EXPECT_THAT(errors_of("a=" + std::string(100'000, '[')), testing::HasSubstr("error[E0108]"));
 }
 
-TEST(Override, DeepKeyIsRefused) {
+TEST(Override, DeepKeyIsRejected) {
   std::string key = "a";
   for (int i = 0; i < 100'000; ++i) key += ".a";
   EXPECT_THAT(errors_of("+" + key + "=1"),
@@ -239,11 +239,11 @@ TEST(Override, DeepKeyIsRefused) {
   EXPECT_THAT(errors_of("+db@" + key + "=x"), testing::HasSubstr("error[E0108]"));
 }
 
-TEST(Override, InvalidUtf8IsRefused) {
+TEST(Override, InvalidUtf8IsRejected) {
   EXPECT_THAT(errors_of("a=\xff"), testing::HasSubstr("error[E0107]"));
 }
 
-TEST(Override, TakesLettersBeyondAsciiNestedInterpolationsAndTrailingBlanks) {
+TEST(Override, AcceptsUnicodeNestedInterpolationsAndTrailingBlanks) {
   EXPECT_TRUE(same_data(value_of("a=größe 1"), {std::string("größe 1"), {}}));
   EXPECT_TRUE(same_data(value_of("a=${b.${c}}/x"), {std::string("${b.${c}}/x"), {}}));
   EXPECT_TRUE(same_data(value_of("a='x' "), {std::string("x"), {}}));
@@ -283,13 +283,13 @@ TEST(Override, LaterEqualSignsAreTextButNotInFunctions) {
   EXPECT_THAT(errors_of("a=choice(b/c=1)"), testing::HasSubstr("unexpected '='"));
 }
 
-/// What Hydra reads stays as it is, even where our extensions would read on.
-TEST(Override, ExtensionsDoNotChangeWhatHydraTakes) {
+/// Syntax that Hydra accepts keeps its meaning, even where our extensions would read further.
+TEST(Override, ExtensionsDoNotChangeHowHydraSyntaxIsRead) {
   EXPECT_EQ(element_text(value_of("a={b:${c.${d}}")), "{b:$\\{c.$\\{d\\}}");
   EXPECT_EQ(element_text(value_of("a={b:${c.${d}}}")), "{b:$\\{c.$\\{d\\}\\}}");
 }
 
-TEST(Override, LargeValuesAreReadInOneGo) {
+TEST(Override, LargeValuesAreRead) {
   const std::string many = "a=[" + std::string(1'000'000, ',').replace(0, 1, "1");
   EXPECT_THAT(errors_of(many), testing::HasSubstr("error[E0202]"));
   std::string list = "a=[1";

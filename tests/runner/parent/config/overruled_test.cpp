@@ -22,7 +22,7 @@ std::vector<std::string> overruled(const std::vector<std::string>& words) {
   return lines;
 }
 
-TEST(Overruled, SameKeyTypedAgainIsTakenInSilence) {
+TEST(Overruled, RepeatedKeyCausesNoWarning) {
   EXPECT_THAT(overruled({"train.epochs=5", "seed=1", "train.epochs=6", "train.epochs=7"}),
               IsEmpty());
   EXPECT_THAT(
@@ -30,7 +30,7 @@ TEST(Overruled, SameKeyTypedAgainIsTakenInSilence) {
       IsEmpty());
 }
 
-TEST(Overruled, ValueThatAnotherNameOfItsKeyReplacesIsSaidToHaveNoEffect) {
+TEST(Overruled, ValueReplacedThroughAnAliasIsReported) {
   Sources sources;
   std::vector<Override> overrides;
   for (const char* word : {"train.batch_size=5", "batch=6"})
@@ -48,7 +48,7 @@ TEST(Overruled, ValueThatAnotherNameOfItsKeyReplacesIsSaidToHaveNoEffect) {
   EXPECT_THAT(overruled_overrides(overrides), IsEmpty());
 }
 
-TEST(Overruled, ValueBelowWhatALaterOneReplacesOrRemovesIsSaidToHaveNoEffect) {
+TEST(Overruled, ValueInsideAReplacedOrRemovedMappingIsReported) {
   EXPECT_THAT(overruled({"data.split.seed=5", "data.split=null", "data.split.test=1"}),
               ElementsAre("'data.split.seed=5' has no effect: 'data.split=null', which comes after "
                           "it, sets 'data.split'"));

@@ -26,7 +26,7 @@ class ProvenanceTest : public testing::Test {
   std::vector<Override> overrides_;
 };
 
-TEST_F(ProvenanceTest, WritesAreListedInTheirOrder) {
+TEST_F(ProvenanceTest, WritesAreListedInOrder) {
   layer("a.yaml", "train:\n  epochs: 50\n");
   layer("b.yaml", "data: {root: x}\n");
   layer("c.yaml", "train: {epochs: 8}\n");
@@ -39,7 +39,7 @@ TEST_F(ProvenanceTest, WritesAreListedInTheirOrder) {
             "  override 'train.epochs=9'    9    <- this one is used\n");
 }
 
-TEST_F(ProvenanceTest, OfAMappingAllCount) {
+TEST_F(ProvenanceTest, AllWritesToAMappingCount) {
   layer("a.yaml", "train: {epochs: 1}\n");
   layer("b.yaml", "train: {seed: 2}\n");
   const Value merged{Value::Map{}, {}};
@@ -49,7 +49,7 @@ TEST_F(ProvenanceTest, OfAMappingAllCount) {
             "  b.yaml:1    {\"seed\":2}\n");
 }
 
-TEST_F(ProvenanceTest, WhatWritesTheMappingAroundItCounts) {
+TEST_F(ProvenanceTest, WritesToTheEnclosingMappingCount) {
   layer("a.yaml", "train: {optimizer: {lr: 1}}\n");
   layer("b.yaml", "train: null\n");
   override("train.optimizer={lr: 3}");
@@ -62,7 +62,7 @@ TEST_F(ProvenanceTest, WhatWritesTheMappingAroundItCounts) {
             "  override '~train'                     deletes it    <- this one is used\n");
 }
 
-TEST_F(ProvenanceTest, MappingIsWrittenByWhatWritesBelowIt) {
+TEST_F(ProvenanceTest, WritesBelowAMappingCountAsItsWrites) {
   layer("a.yaml", "train: {lr: 1}\n");
   override("train.lr=2");
   const auto found = writes(layers_, overrides_, "train");

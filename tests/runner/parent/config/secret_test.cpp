@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(Secrets, AreNamedByAFewWordsInAnyCase) {
+TEST(Secrets, AreRecognizedByNameInAnyCase) {
   for (const char* name :
        {"HF_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "hf_token", "ApiKey", "secret",
         "MYPASSWORDS", "KEYRING", "DB_PASS", "dbpass", "MYSQL_PASSWD", "passphrase", "HTTP_AUTH",
@@ -33,7 +33,7 @@ TEST(Secrets, AreNamedByAFewWordsInAnyCase) {
     EXPECT_FALSE(names_a_secret(name)) << name;
 }
 
-TEST(SecretTexts, AreTakenOutOfWhatOthersWrite) {
+TEST(SecretTexts, AreHiddenInMessages) {
   const Value inner{Value::List{{std::string("swordfish"), {}, "***"}}, {}};
   const Value recipe{Value::List{{std::string("hunter2"), {}, "***"},
                                  {std::string("/srv/hunter2"), {}, "${oc.env:KEY_FOLDER}"},
@@ -55,7 +55,7 @@ TEST(SecretTexts, AreTakenOutOfWhatOthersWrite) {
   EXPECT_EQ(SecretTexts().hidden_in("hunter2"), "hunter2");
 }
 
-TEST(Secrets, AreRecordedAsTheirInterpolationWhicheverWordNamesThem) {
+TEST(Secrets, AreRecordedAsTheirInterpolation) {
   for (const std::string name :
        {"HF_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "my_password"}) {
     Sources sources;
@@ -78,7 +78,7 @@ TEST(Secrets, AreRecordedAsTheirInterpolationWhicheverWordNamesThem) {
   }
 }
 
-TEST(Secrets, ValuesOfTheirKeysAreNotShownAsTyped) {
+TEST(Secrets, AreNotShownAsTyped) {
   EXPECT_EQ(without_secrets("tracker.api_key=geheim"), "tracker.api_key=***");
   EXPECT_EQ(without_secrets("+Auth.PASSWORD=geheim"), "+Auth.PASSWORD=***");
   EXPECT_EQ(without_secrets("hf_token=geheim"), "hf_token=***");
@@ -87,7 +87,7 @@ TEST(Secrets, ValuesOfTheirKeysAreNotShownAsTyped) {
     EXPECT_EQ(without_secrets(kept), kept);
 }
 
-TEST(Secrets, ThoseInAMappingOrARowAreNotShownAsTyped) {
+TEST(Secrets, MappingsAndRowsHideTheirSecrets) {
   EXPECT_EQ(without_secrets("+vars={api_key: geheim, n: 1, deep: [{password: geheim}]}"),
             "+vars={api_key:***,n:1,deep:[{password:***}]}");
   EXPECT_EQ(without_secrets("+vars.login={user: me, password: geheim}"),
@@ -122,7 +122,7 @@ class ComposedSecrets : public testing::Test {
   Sources sources_;
 };
 
-TEST_F(ComposedSecrets, WrittenInTheRecipeAreInNoRecord) {
+TEST_F(ComposedSecrets, RecipeSecretsAreNotRecorded) {
   Composer composer = open({});
   const auto composition = composer.compose_once();
   ASSERT_TRUE(composition);
@@ -138,7 +138,7 @@ TEST_F(ComposedSecrets, WrittenInTheRecipeAreInNoRecord) {
   EXPECT_EQ(*at_key(*resolved, "copy")->reveal(), "x-geheim");
 }
 
-TEST_F(ComposedSecrets, TypedInAMappingOrUnderAnotherNameAreInNoRecord) {
+TEST_F(ComposedSecrets, TypedSecretsAreNotRecorded) {
   Composer composer = open({"+vars.more={api_key: geheim}", "+login=geheim", "+vars.n=1"});
   const auto composition = composer.compose_once();
   ASSERT_TRUE(composition);
@@ -162,7 +162,7 @@ std::string recorded(const std::string& vars) {
   return resolved ? write_yaml(composition->unresolved) + write_yaml(*resolved) : "not resolved";
 }
 
-TEST(Secrets, MayBeOfDigits) {
+TEST(Secrets, MayConsistOfDigits) {
   for (const char* name : {"password", "db_pass", "client_secret"})
     EXPECT_THAT(recorded(std::string("password: a, ") + name + "2: 1, " + name + ": 1234"),
                 Not(HasSubstr("1234")))
@@ -178,7 +178,7 @@ TEST(Secrets, MayBeOfDigits) {
     EXPECT_THAT(recorded(std::string("password: a, ") + kept), HasSubstr(kept)) << kept;
 }
 
-TEST(Secrets, InterpolationUnderTheirKeysIsShownAndWhatStandsAroundOneIsNot) {
+TEST(Secrets, InterpolationIsShownButNotTheTextAroundIt) {
   const std::string alone = recorded("password: '${oc.env:PLAIN}'");
   EXPECT_THAT(alone, HasSubstr("password: ${oc.env:PLAIN}\n"));
   EXPECT_THAT(alone, Not(HasSubstr("geheim")));
@@ -194,7 +194,7 @@ TEST(Secrets, InterpolationUnderTheirKeysIsShownAndWhatStandsAroundOneIsNot) {
   }
 }
 
-TEST(SecretTexts, AreTakenOutOfPartsOfWhatWasMadeOfThem) {
+TEST(SecretTexts, AreHiddenInPartsOfDerivedTexts) {
   const Value recipe{
       Value::List{{std::string("a hunter2 {name}"), {}, "a ${oc.env:MY_TOKEN} {name}"},
                   {std::string("7"), {}, "${oc.env:PIN_KEY,7}"},
@@ -212,7 +212,7 @@ TEST(SecretTexts, AreTakenOutOfPartsOfWhatWasMadeOfThem) {
   EXPECT_EQ(answer.dump(), R"({"reuse":[{"why":"no '${oc.env:MY_TOKEN}'","count":2}]})");
 }
 
-TEST(Secrets, PasswordOfAUrlIsOneInWhateverOptionItIs) {
+TEST(Secrets, PasswordInAUrlIsASecretInEveryOption) {
   Value recipe{
       Value::Map{{"train",
                   {},
@@ -228,7 +228,7 @@ TEST(Secrets, PasswordOfAUrlIsOneInWhateverOptionItIs) {
             "train.warm_start=http://me:***@h/x");
 }
 
-TEST(Secrets, AreRefusedWhereTheyWouldBeShownToAll) {
+TEST(Secrets, AreRejectedInPublicKeys) {
   const Value secret{std::string("hunter2"), {}, "${oc.env:TOKEN}"};
   const Value lines{Value::List{{std::string("module load cuda"), {}}, secret}, {}};
   const Value recipe{
@@ -252,7 +252,7 @@ TEST_F(ComposedSecrets, ValuesOfASweepAreNotShown) {
   EXPECT_EQ(*(*jobs)[0][0].value->reveal(), "geheim");
 }
 
-TEST(Secrets, AreTheirOwnTextToNoneButWhoRevealsThem) {
+TEST(Secrets, AreReadableOnlyThroughReveal) {
   const Value secret{std::string("swordfish"), {}, "***"}, open{std::string("swordfish"), {}};
   EXPECT_EQ(*secret.text(), "***");
   EXPECT_EQ(*secret.reveal(), "swordfish");

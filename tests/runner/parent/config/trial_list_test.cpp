@@ -26,7 +26,7 @@ class TrialListTest : public testing::Test {
         {"data/cars.yaml", "{}"}};
   }
 
-  /// The jobs as texts; the messages of what is wrong.
+  /// The jobs as texts, or the error messages.
   std::vector<std::string> jobs(std::vector<std::string> overrides, std::uint64_t seed = 0) {
     return chosen(std::move(overrides), {.seed = seed, .samples = {}});
   }
@@ -68,7 +68,7 @@ TEST_F(TrialListTest, WithoutASweepThereIsOneJob) {
   EXPECT_THAT(jobs({}), ElementsAre(""));
 }
 
-TEST_F(TrialListTest, RepeatedValueCountsAtTheFirstPlace) {
+TEST_F(TrialListTest, RepeatedKeyKeepsItsFirstPositionAndTakesTheLastValue) {
   EXPECT_THAT(jobs({"a=1", "b=2", "a=4"}), ElementsAre("a=4 b=2"));
 }
 
@@ -81,7 +81,7 @@ TEST_F(TrialListTest, SweepIsNeverOverwritten) {
               ElementsAre("'b' is given twice, and one of them is a sweep"));
 }
 
-TEST_F(TrialListTest, PrefixHidesNoRepeatedSweep) {
+TEST_F(TrialListTest, RepeatedSweepIsRejectedDespiteAPrefix) {
   EXPECT_THAT(jobs({"a=1,2", "++a=3"}),
               ElementsAre("'a' is given twice, and one of them is a sweep"));
   EXPECT_THAT(jobs({"mixed=off,on", "+z=3"}),
@@ -112,7 +112,7 @@ TEST_F(TrialListTest, AliasOfSeveralKeysSweepsThemTogether) {
               ElementsAre("long.name=1 x=1 z=2", "long.name=2 x=0"));
 }
 
-TEST_F(TrialListTest, AliasOfSeveralKeysTakesOnlyValuesThatCanBeListed) {
+TEST_F(TrialListTest, AliasOfSeveralKeysNeedsListedValues) {
   EXPECT_THAT(jobs({"mixed=on,of"}), ElementsAre("'mixed' does not accept the value 'of'"));
   EXPECT_THAT(jobs({"both=interval(0,1)"}),
               ElementsAre("'both' sets several keys, so its values must be listed"));
@@ -127,14 +127,14 @@ TEST_F(TrialListTest, GlobChoosesAmongTheOptionsOfAGroup) {
       ElementsAre("glob() chooses among the options of a group, but 'date' is not a group"));
 }
 
-TEST_F(TrialListTest, ShuffledOrderFollowsFromTheSeed) {
+TEST_F(TrialListTest, ShuffledOrderDependsOnTheSeed) {
   const auto first = jobs({"a=shuffle(range(0,9))"}, 1);
   EXPECT_EQ(first, jobs({"a=shuffle(range(0,9))"}, 1));
   EXPECT_NE(first, jobs({"a=shuffle(range(0,9))"}, 2));
   EXPECT_THAT(first, testing::UnorderedElementsAreArray(jobs({"a=range(0,9)"})));
 }
 
-TEST_F(TrialListTest, SamplesTakeAValueOfEachKeyAndRunWithEachSeed) {
+TEST_F(TrialListTest, SamplesDrawAValueOfEachKeyAndRunWithEachSeed) {
   const auto samples = drawn(3, {"a=1,2,3", "b=0", "seed=7,8", "c=interval(0.5,2)"}, 5);
   ASSERT_THAT(samples, testing::SizeIs(6));
   for (std::size_t i = 0; i < 6; i += 2) {
@@ -145,7 +145,7 @@ TEST_F(TrialListTest, SamplesTakeAValueOfEachKeyAndRunWithEachSeed) {
               testing::UnorderedElementsAre("a=1 b=3", "a=2 b=4"));
 }
 
-TEST_F(TrialListTest, SamplesFollowFromTheSeedAndTheirKeys) {
+TEST_F(TrialListTest, SamplesDependOnTheSeedAndTheirKeys) {
   const std::vector<std::string> sweep = {"a=interval(0,1)", "b=range(0,9)"};
   const auto six = drawn(6, sweep, 1);
   EXPECT_EQ(drawn(6, sweep, 1), six);
@@ -177,7 +177,7 @@ TEST_F(TrialListTest, LogarithmsAreDrawnEvenly) {
   }
 }
 
-TEST_F(TrialListTest, WhatCannotBeDrawnIsSaid) {
+TEST_F(TrialListTest, ImpossibleDrawsAreReported) {
   EXPECT_THAT(
       drawn(2, {"a=1", "seed=1,2"}),
       ElementsAre(
@@ -196,12 +196,12 @@ TEST_F(TrialListTest, WhatCannotBeDrawnIsSaid) {
               ElementsAre("'a' is given twice, and one of them is a sweep"));
 }
 
-TEST_F(TrialListTest, EverythingWrongIsSaidAtOnce) {
+TEST_F(TrialListTest, ReportsEveryErrorAtOnce) {
   EXPECT_THAT(jobs({"a=range(3,1)", "b=interval(0,1)", "c=range(0,1000000000000)", "d=choice()"}),
               testing::SizeIs(4));
 }
 
-TEST_F(TrialListTest, TooManyJobsAreRefused) {
+TEST_F(TrialListTest, TooManyTrialsAreRejected) {
   EXPECT_THAT(jobs({"a=range(0,10000)", "b=range(0,10000)", "c=range(0,10000)", "d=range(0,10000)",
                     "e=range(0,10000)"}),
               ElementsAre("the sweep has more than 10000 runs"));

@@ -7,7 +7,7 @@
 namespace runner {
 namespace {
 
-TEST(Wildcard, StarAndQuestionMark) {
+TEST(Wildcard, MatchesStarAndQuestionMark) {
   EXPECT_TRUE(matches_wildcard("", ""));
   EXPECT_TRUE(matches_wildcard("", "**"));
   EXPECT_FALSE(matches_wildcard("", "?"));
@@ -19,7 +19,7 @@ TEST(Wildcard, StarAndQuestionMark) {
   EXPECT_FALSE(matches_wildcard("resne", "resnet"));
 }
 
-TEST(Wildcard, Sets) {
+TEST(Wildcard, MatchesSets) {
   EXPECT_TRUE(matches_wildcard("b", "[a-c]"));
   EXPECT_FALSE(matches_wildcard("b", "[!a-c]"));
   EXPECT_FALSE(matches_wildcard("b", "[c-a]"));
@@ -32,7 +32,7 @@ TEST(Wildcard, Sets) {
   EXPECT_FALSE(matches_wildcard("d", "[a-c-e]"));
 }
 
-TEST(Wildcard, WhatIsSpecialElsewhereIsItself) {
+TEST(Wildcard, OtherPatternSyntaxIsLiteral) {
   EXPECT_TRUE(matches_wildcard("^", "[^a]"));
   EXPECT_FALSE(matches_wildcard("b", "[^a]"));
   EXPECT_FALSE(matches_wildcard("b", "[[:alpha:]]"));
@@ -43,14 +43,14 @@ TEST(Wildcard, WhatIsSpecialElsewhereIsItself) {
   EXPECT_TRUE(matches_wildcard("[!]", "[!]"));
 }
 
-TEST(Wildcard, CharacterIsNotAByte) {
+TEST(Wildcard, MatchesCharactersNotBytes) {
   EXPECT_TRUE(matches_wildcard("\u00e9", "?"));
   EXPECT_TRUE(matches_wildcard("\U0001F600", "[\U0001F5FF-\U0001F601]"));
   EXPECT_FALSE(matches_wildcard("\u00e9", "[!\u00e8-\u00ea]"));
   EXPECT_TRUE(matches_wildcard("\xff", "?"));
 }
 
-TEST(Wildcard, ManyStarsTakeNoLongTime) {
+TEST(Wildcard, ManyStarsAreMatchedQuickly) {
   std::string pattern;
   for (int i = 0; i < 1000; ++i) pattern += "*a";
   EXPECT_FALSE(matches_wildcard(std::string(2000, 'a'), pattern + "b"));

@@ -33,7 +33,7 @@ TEST(YamlReader, QuotedScalarsStayStrings) {
             R"({"a":"1","b":"true","c":"2\n","d":"3"})");
 }
 
-TEST(YamlReader, EveryNodeKnowsItsPlace) {
+TEST(YamlReader, EveryNodeHasItsLocation) {
   Sources sources;
   const auto value = read_yaml(sources.add("a.yaml", "train:\n  epochs: 3\n  layers: [1, x]\n"));
   const Value& train = *value->find("train");
@@ -46,7 +46,7 @@ TEST(YamlReader, EveryNodeKnowsItsPlace) {
   EXPECT_EQ((*layers.value.list())[1].where.column, 15);
 }
 
-TEST(YamlReader, AllDuplicateKeysAtOnceWithTheFirstPlace) {
+TEST(YamlReader, AllDuplicateKeysAreReportedAtOnce) {
   EXPECT_EQ(read("a: 1\na: 2\nb: {c: 1, c: 2}\n"),
             "a.yaml:2:1: error[E0102]: duplicate key 'a'\n"
             "  2 | a: 2\n"
@@ -60,7 +60,7 @@ TEST(YamlReader, AllDuplicateKeysAtOnceWithTheFirstPlace) {
             "  a.yaml:3:5: note: first written here\n");
 }
 
-TEST(YamlReader, SecondDocumentIsRefused) {
+TEST(YamlReader, SecondDocumentIsRejected) {
   EXPECT_EQ(read("---\na: 1\n---\nb: 2\n"),
             "a.yaml:3:1: error[E0103]: a second document starts here\n"
             "  3 | ---\n"
@@ -68,7 +68,7 @@ TEST(YamlReader, SecondDocumentIsRefused) {
             "  help: keep one recipe in a file\n");
 }
 
-TEST(YamlReader, UnknownTagIsRefused) {
+TEST(YamlReader, UnknownTagIsRejected) {
   EXPECT_EQ(read("a: !python/object 1\n"),
             "a.yaml:1:4: error[E0104]: unknown tag '!python/object'\n"
             "  1 | a: !python/object 1\n"
@@ -89,12 +89,12 @@ TEST(YamlReader, KeysKeepTheirType) {
   EXPECT_TRUE(value->find("16"));
 }
 
-TEST(YamlReader, KeysThatLookAlikeAreTheSame) {
+TEST(YamlReader, KeysWithTheSameTextAreDuplicates) {
   EXPECT_THAT(read("1: x\n'1': y\n"),
               testing::StartsWith("a.yaml:2:1: error[E0102]: duplicate key '1'\n"));
 }
 
-TEST(YamlReader, KeysThatAreNullOrContainersAreRefused) {
+TEST(YamlReader, KeysThatAreNullOrContainersAreRejected) {
   EXPECT_EQ(read("null: x\n"),
             "a.yaml:1:1: error[E0105]: a key must be a name or a number, not null\n"
             "  1 | null: x\n"
@@ -104,7 +104,7 @@ TEST(YamlReader, KeysThatAreNullOrContainersAreRefused) {
               testing::HasSubstr("a key must be a name or a number, not a list"));
 }
 
-TEST(YamlReader, AliasesAndMergeKeys) {
+TEST(YamlReader, ReadsAliasesAndMergeKeys) {
   EXPECT_EQ(read("a: &x {b: 1, c: 2}\nd: *x\n"), R"({"a":{"b":1,"c":2},"d":{"b":1,"c":2}})");
   EXPECT_EQ(read("a: &x {b: 1, c: 2}\nd: {c: 3, <<: *x}\n"),
             R"({"a":{"b":1,"c":2},"d":{"b":1,"c":3}})");
@@ -117,7 +117,7 @@ TEST(YamlReader, AliasesAndMergeKeys) {
   EXPECT_THAT(read("d: <<\n"), testing::HasSubstr("'<<' cannot be a value"));
 }
 
-TEST(YamlReader, AliasBombIsRefused) {
+TEST(YamlReader, AliasBombIsRejected) {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 9; ++i) {
     const std::string last = "*a" + std::to_string(i - 1);
@@ -129,11 +129,11 @@ TEST(YamlReader, AliasBombIsRefused) {
               testing::HasSubstr("error[E0106]: aliases expand to more than 10000 values"));
 }
 
-TEST(YamlReader, AliasesMayExpandToTenThousandValuesAndNoMore) {
+TEST(YamlReader, AliasesExpandToAtMostTenThousandValues) {
   const auto aliased = [](int count) {
     std::string text = "a: &a [";
     for (int i = 0; i < 98; ++i) text += "1,";
-    text += "1]\nb: [";  // a hundred values with the list itself
+    text += "1]\nb: [";  // a hundred values, including the list itself
     for (int i = 0; i < count; ++i) text += "*a,";
     return text + "]\n";
   };
@@ -148,7 +148,7 @@ TEST(YamlReader, ValuesOfAFileAreCounted) {
     for (int i = 0; i < count; ++i) text += "1,";
     return text + "]";
   };
-  EXPECT_THAT(read(list(99'999)), testing::StartsWith("[1,"));  // and the list itself
+  EXPECT_THAT(read(list(99'999)), testing::StartsWith("[1,"));  // plus the list itself
   EXPECT_THAT(read(list(100'000)), testing::HasSubstr("the file contains more than 100000 values"));
 }
 
@@ -159,12 +159,12 @@ TEST(YamlReader, AliasesOfALongTextAreBounded) {
               testing::HasSubstr("error[E0106]: aliases expand to more than 16 MiB of text"));
 }
 
-TEST(YamlReader, AliasInsideItsOwnValueIsRefused) {
+TEST(YamlReader, AliasInsideItsOwnValueIsRejected) {
   EXPECT_THAT(read("a: &a [*a]\n"),
               testing::HasSubstr("the alias is inside the value that it names"));
 }
 
-TEST(YamlReader, InvalidUtf8NamesTheByte) {
+TEST(YamlReader, InvalidUtf8IsReportedWithItsByte) {
   EXPECT_THAT(read("a: 1\nb: x\xffy\n"),
               testing::StartsWith("a.yaml:2:5: error[E0107]: the text is not UTF-8\n"));
   EXPECT_THAT(read("a: \xc0\xaf\n"), testing::HasSubstr("a.yaml:1:4: error[E0107]"));
@@ -212,7 +212,7 @@ TEST(YamlReader, IntegerBeyond64BitsKeepsItsDigits) {
   EXPECT_EQ((*value->list())[0].form, ScalarForm::kBigInteger);
 }
 
-TEST(YamlReader, IntegerOfTooManyDigitsIsRefused) {
+TEST(YamlReader, IntegerOfTooManyDigitsIsRejected) {
   EXPECT_THAT(
       read("a: 1" + std::string(5000, '0')),
       testing::StartsWith("a.yaml:1:4: error[E0109]: the integer has more than 4300 digits"));
@@ -228,7 +228,7 @@ std::string warnings(const std::string& text) {
   return out.str();
 }
 
-TEST(YamlReader, WordsThatAreBooleansToYamlAloneAreWarnedOf) {
+TEST(YamlReader, YamlOnlyBooleansCauseWarnings) {
   EXPECT_EQ(warnings("a: yes\nb: true\nc: 'no'\n"),
             "a.yaml:1:4: warning[E0111]: 'yes' without quotes is the boolean true\n"
             "  1 | a: yes\n"
@@ -237,7 +237,7 @@ TEST(YamlReader, WordsThatAreBooleansToYamlAloneAreWarnedOf) {
   EXPECT_THAT(warnings("on: 1\n"), testing::HasSubstr("'on' without quotes is the boolean true"));
 }
 
-TEST(YamlReader, NumbersInUnusualBasesAreWarnedOf) {
+TEST(YamlReader, NumbersInUnusualBasesCauseWarnings) {
   EXPECT_THAT(warnings("a: 010\n"),
               testing::HasSubstr("'010' without quotes is an octal number: 8"));
   EXPECT_THAT(warnings("a: 1:30\n"),
@@ -255,7 +255,7 @@ TEST(YamlReader, WarningsOfOneFileAreBounded) {
   EXPECT_EQ(found.size(), 100u);
 }
 
-TEST(YamlReader, SyntaxErrorsSayWhatHelps) {
+TEST(YamlReader, SyntaxErrorsSuggestARemedy) {
   EXPECT_EQ(read("a: [${c}]\n"),
             "a.yaml:1:6: error[E0101]: cannot read the YAML: end of sequence flow not found\n"
             "  1 | a: [${c}]\n"
@@ -272,7 +272,7 @@ TEST(YamlReader, ErrorsOfOneFileAreBounded) {
   EXPECT_EQ(read_yaml(sources.add("a.yaml", text)).errors().size(), 100u);
 }
 
-/// No bytes crash it or keep it busy: a thousand mutations of a recipe, the same in every run.
+/// No input crashes or hangs the reader: a thousand mutations of a recipe, the same in every run.
 TEST(YamlReader, SurvivesMutations) {
   const std::string recipe =
       "defaults: [{data: x}, _self_]\na: &a {b: 1, c: [1.5, 'x']}\nd: {<<: *a, e: \"\\u00e9\"}\nf: "

@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-TEST(YamlWriter, BlockStyleInTheOrderOfTheKeys) {
+TEST(YamlWriter, WritesBlockStyleInTheOrderOfTheKeys) {
   Sources sources;
   const std::string text =
       "z: 1\na:\n  b: []\n  c: {}\n  d:\n  - 1\n  - e: f\n    g: null\n  - - true\n    - 0.5\n";
@@ -30,7 +30,7 @@ TEST(YamlWriter, StringsThatLookLikeOtherTypesAreQuoted) {
   }
 }
 
-TEST(YamlWriter, NumbersAsYamlReadsThem) {
+TEST(YamlWriter, WritesNumbersAsYamlReadsThem) {
   const auto written = [](double number) { return write_yaml({number, {}}); };
   EXPECT_EQ(written(1e-5), "1.0e-05\n");
   EXPECT_EQ(written(1.0), "1.0\n");
@@ -99,7 +99,7 @@ Value random_value(std::mt19937& random, int depth) {
   }
 }
 
-TEST(YamlWriter, WhatIsWrittenReadsBackTheSame) {
+TEST(YamlWriter, WrittenValuesReadBackUnchanged) {
   std::mt19937 random(11);
   for (int i = 0; i < 2000; ++i) {
     const Value value{Value::Map{{"root", {}, random_value(random, 0)}}, {}};

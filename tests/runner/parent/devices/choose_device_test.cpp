@@ -13,7 +13,7 @@ using testing::IsEmpty;
 
 class ChooseDeviceTest : public testing::Test {
  protected:
-  /// The indices of those that `wish_` means, best first.
+  /// The indices of the devices that match `wish_`, best first.
   std::vector<int> order() {
     const auto found = candidates(wish_, {.devices = machine_.now.devices});
     if (!found) {
@@ -30,20 +30,20 @@ class ChooseDeviceTest : public testing::Test {
   std::string error_;
 };
 
-TEST_F(ChooseDeviceTest, MostFreeThenLeastUsedThenFirst) {
+TEST_F(ChooseDeviceTest, OrdersByFreeMemoryThenUseThenIndex) {
   for (const int free : {10, 40, 40, 70, 40}) machine_.gpu(80, free);
   machine_.now.devices[1].utilisation = 90;
   EXPECT_THAT(order(), ElementsAre(3, 2, 4, 1, 0));
 }
 
-TEST_F(ChooseDeviceTest, WhatSaysNothingOfItsMemoryComesLast) {
+TEST_F(ChooseDeviceTest, GpuWithUnknownMemoryComesLast) {
   machine_.gpu(80, 80);
   machine_.gpu(80, 1);
   machine_.now.devices[0].free.reset();
   EXPECT_THAT(order(), ElementsAre(1, 0));
 }
 
-TEST_F(ChooseDeviceTest, ExcludedByIndexOrUuid) {
+TEST_F(ChooseDeviceTest, ExcludesByIndexOrUuid) {
   for (int i = 0; i < 4; ++i) machine_.gpu(80, 80);
   wish_.exclude = {"0", "GPU-cccccccc-0000", "9"};
   EXPECT_THAT(order(), ElementsAre(1, 3));
@@ -53,7 +53,7 @@ TEST_F(ChooseDeviceTest, ExcludedByIndexOrUuid) {
   EXPECT_THAT(order(), IsEmpty());
 }
 
-TEST_F(ChooseDeviceTest, NamedGpuIsTheOnlyOneUnlessItMayFallBack) {
+TEST_F(ChooseDeviceTest, NamedGpuIsTheOnlyCandidateWithoutFallback) {
   for (const int free : {10, 70, 40}) machine_.gpu(80, free);
   wish_.select = "cuda:2";
   EXPECT_THAT(order(), ElementsAre(2));
@@ -68,7 +68,7 @@ TEST_F(ChooseDeviceTest, NamedGpuIsTheOnlyOneUnlessItMayFallBack) {
   EXPECT_EQ(error_, "device 'cuda:3' is not available: there are cuda:0 to cuda:2");
 }
 
-TEST_F(ChooseDeviceTest, NamedGpuThatOnlyCudaCanTellIsRefused) {
+TEST_F(ChooseDeviceTest, NamedGpuInUnknownCudaOrderIsRejected) {
   machine_.gpu(80, 80);
   machine_.gpu(15, 15, "NVIDIA T4");
   wish_.select = "cuda:1";
@@ -82,7 +82,7 @@ TEST_F(ChooseDeviceTest, NamedGpuThatOnlyCudaCanTellIsRefused) {
       "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or write device=auto");
 }
 
-TEST_F(ChooseDeviceTest, StateTellsMemoryUseAndHolders) {
+TEST_F(ChooseDeviceTest, StateShowsMemoryUseAndHolders) {
   DeviceFacts& device = machine_.gpu(80, 12);
   device.utilisation = 97;
   device.holders = {{4711, FakeMachine::gib(60)}, {12, std::nullopt}};
@@ -91,7 +91,7 @@ TEST_F(ChooseDeviceTest, StateTellsMemoryUseAndHolders) {
   EXPECT_EQ(state_text({}), "unknown memory free");
 }
 
-TEST_F(ChooseDeviceTest, RefusalTellsWhatEachLacks) {
+TEST_F(ChooseDeviceTest, RefusalShowsTheStateOfEachGpu) {
   machine_.gpu(80, 12);
   machine_.gpu(80, 40);
   const DeviceNeed need{FakeMachine::gib(30), "the plan of train"};

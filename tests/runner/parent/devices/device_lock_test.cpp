@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 namespace fs = std::filesystem;
 
-/// The process that does `work` and is then killed by the test, as soon as it has begun to wait.
+/// A process that does `work`, then waits until the test kills it.
 class KilledProcess {
  public:
   template <typename Work>
@@ -56,7 +56,7 @@ class DeviceLockTest : public testing::Test {
   LockFolder folder_;
 };
 
-TEST_F(DeviceLockTest, OneRunHasADevice) {
+TEST_F(DeviceLockTest, OnlyOneRunHoldsADevice) {
   auto first = DeviceLock::take(folder_, "GPU-a");
   ASSERT_TRUE(first);
   EXPECT_FALSE(DeviceLock::take(folder_, "GPU-a"));
@@ -66,20 +66,20 @@ TEST_F(DeviceLockTest, OneRunHasADevice) {
   EXPECT_TRUE(DeviceLock::take(folder_, "GPU-a"));
 }
 
-TEST_F(DeviceLockTest, SharedByThoseThatNameIt) {
+TEST_F(DeviceLockTest, RunsThatNameADeviceShareIt) {
   const auto one = DeviceLock::share(folder_, "GPU-a"), other = DeviceLock::share(folder_, "GPU-a");
   EXPECT_TRUE(one && other);
   EXPECT_FALSE(DeviceLock::take(folder_, "GPU-a"));
 }
 
-TEST_F(DeviceLockTest, LockOfAKilledProcessIsFreeAtOnce) {
+TEST_F(DeviceLockTest, LockOfAKilledProcessIsFreedAtOnce) {
   KilledProcess holder([&] { return DeviceLock::take(folder_, "GPU-a"); });
   EXPECT_FALSE(DeviceLock::take(folder_, "GPU-a"));
   holder.kill();
   EXPECT_TRUE(DeviceLock::take(folder_, "GPU-a"));
 }
 
-TEST_F(DeviceLockTest, TicketsStandInTheOrderInWhichTheyCame) {
+TEST_F(DeviceLockTest, TicketsKeepTheirOrderOfArrival) {
   const DeviceWant small{1, {"GPU-a"}}, large{99, {"GPU-a", "GPU-b"}};
   const DeviceTicket first(folder_, small);
   DeviceTicket second(folder_, large);
@@ -96,7 +96,7 @@ TEST_F(DeviceLockTest, TicketsStandInTheOrderInWhichTheyCame) {
   EXPECT_EQ(DeviceTicket::wants_before(folder_, nullptr).size(), 2U);
 }
 
-TEST_F(DeviceLockTest, TicketOfAKilledProcessHoldsNobodyUp) {
+TEST_F(DeviceLockTest, TicketOfAKilledProcessIsIgnored) {
   KilledProcess waiting([&] {
     return std::make_unique<DeviceTicket>(folder_, DeviceWant{1, {"GPU-a"}});
   });
@@ -106,20 +106,20 @@ TEST_F(DeviceLockTest, TicketOfAKilledProcessHoldsNobodyUp) {
   EXPECT_THAT(folder_.names(), IsEmpty());
 }
 
-TEST_F(DeviceLockTest, TicketThatIsNoneHoldsNobodyUp) {
+TEST_F(DeviceLockTest, MalformedTicketIsIgnored) {
   const Descriptor file = folder_.file("waiting-1");
   ASSERT_TRUE(try_lock(file));
   ASSERT_EQ(::pwrite(*file, "[1", 2, 0), 2);
   EXPECT_THAT(DeviceTicket::wants_before(folder_, nullptr), IsEmpty());
 }
 
-TEST_F(DeviceLockTest, LinkInThePlaceOfALockIsNotFollowed) {
+TEST_F(DeviceLockTest, LinkInPlaceOfALockIsNotFollowed) {
   fs::create_symlink(temporary_.path() / "elsewhere", folder_.path() / "GPU-a.lock");
   EXPECT_FALSE(DeviceLock::take(folder_, "GPU-a"));
   EXPECT_FALSE(fs::exists(temporary_.path() / "elsewhere"));
 }
 
-TEST_F(DeviceLockTest, NoProgramThatIsStartedKeepsALock) {
+TEST_F(DeviceLockTest, ChildProgramsDoNotInheritLocks) {
   EXPECT_NE(fcntl(*folder_.file("GPU-a.lock"), F_GETFD) & FD_CLOEXEC, 0);
 }
 
@@ -141,14 +141,14 @@ class LockFolderTest : public testing::Test {
   std::string help_;
 };
 
-TEST_F(LockFolderTest, IsMadeForItsUserAlone) {
+TEST_F(LockFolderTest, IsAccessibleOnlyToItsUser) {
   const fs::path path = temporary_.path() / "locks";
   ASSERT_TRUE(LockFolder::open(path));
   EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all);
   EXPECT_TRUE(LockFolder::open(path));
 }
 
-TEST_F(LockFolderTest, IsInTheRuntimeFolderWhereThatIsThere) {
+TEST_F(LockFolderTest, IsInTheRuntimeFolderIfThatExists) {
   const char* const before = std::getenv("XDG_RUNTIME_DIR");
   const std::string own = "/tmp/retort-" + std::to_string(geteuid()),
                     runtime = temporary_.path().string();
@@ -163,7 +163,7 @@ TEST_F(LockFolderTest, IsInTheRuntimeFolderWhereThatIsThere) {
   before ? setenv("XDG_RUNTIME_DIR", kept.c_str(), 1) : unsetenv("XDG_RUNTIME_DIR");
 }
 
-TEST_F(LockFolderTest, OfSomebodyElseIsRefused) {
+TEST_F(LockFolderTest, FolderOfAnotherUserIsRejected) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder to somebody else";
   fs::create_directory(temporary_.path() / "locks");
   ASSERT_EQ(chown((temporary_.path() / "locks").c_str(), 12345, 0), 0);
@@ -172,7 +172,7 @@ TEST_F(LockFolderTest, OfSomebodyElseIsRefused) {
   EXPECT_EQ(help_, "set XDG_RUNTIME_DIR to a folder of your own");
 }
 
-TEST_F(LockFolderTest, ThatOthersMayUseIsRefused) {
+TEST_F(LockFolderTest, SharedFolderIsRejected) {
   fs::create_directory(temporary_.path() / "locks");
   fs::permissions(temporary_.path() / "locks", fs::perms::all);
   EXPECT_EQ(refusal(temporary_.path() / "locks"),
@@ -180,14 +180,14 @@ TEST_F(LockFolderTest, ThatOthersMayUseIsRefused) {
   EXPECT_THAT(help_, HasSubstr("chmod 700 '"));
 }
 
-TEST_F(LockFolderTest, LinkIsRefused) {
+TEST_F(LockFolderTest, LinkIsRejected) {
   fs::create_directory(temporary_.path() / "elsewhere");
   fs::create_directory_symlink(temporary_.path() / "elsewhere", temporary_.path() / "locks");
   EXPECT_EQ(refusal(temporary_.path() / "locks"),
             "the folder for locks 'HERE/locks' is a link or a file");
 }
 
-TEST_F(LockFolderTest, ThatCannotBeMadeIsRefused) {
+TEST_F(LockFolderTest, FolderThatCannotBeCreatedIsReported) {
   EXPECT_EQ(refusal(temporary_.path() / "none" / "locks"),
             "the folder for locks 'HERE/none/locks' cannot be created: No such file or directory");
 }

@@ -16,7 +16,7 @@ std::string found(std::string_view name) {
   return error.message + " | " + error.help;
 }
 
-TEST(DeviceModels, EachIsSoundAndHasASource) {
+TEST(DeviceModels, EachIsValidAndHasASource) {
   std::set<std::string_view> names;
   for (const DeviceModel& model : device_models()) {
     EXPECT_TRUE(names.insert(model.name).second) << model.name;
@@ -54,7 +54,7 @@ TEST(DeviceModels, EachIsFoundByItsShortName) {
   EXPECT_EQ(short_name(**device_model("2080 ti")), "RTX-2080-Ti");
 }
 
-TEST(DeviceModel, AWordThatNoOtherHasIsEnough) {
+TEST(DeviceModel, UniqueWordIsEnough) {
   EXPECT_EQ(found("L4"), "NVIDIA L4");
   EXPECT_EQ(found("l40s"), "NVIDIA L40S");
   EXPECT_EQ(found("4090"), "NVIDIA GeForce RTX 4090");
@@ -64,7 +64,7 @@ TEST(DeviceModel, AWordThatNoOtherHasIsEnough) {
   EXPECT_EQ(found("A100_40gb"), "NVIDIA A100 40GB");
 }
 
-TEST(DeviceModel, AModelIsMeantBeforeItsVariants) {
+TEST(DeviceModel, ModelIsPreferredToItsVariants) {
   EXPECT_EQ(found("rtx 3080"), "NVIDIA GeForce RTX 3080");
   EXPECT_EQ(found("geforce rtx 3080 ti"), "NVIDIA GeForce RTX 3080 Ti");
   EXPECT_EQ(found("4070"), "NVIDIA GeForce RTX 4070");
@@ -78,25 +78,25 @@ TEST(DeviceModel, AModelIsMeantBeforeItsVariants) {
   EXPECT_EQ(found("5060-ti-16gb"), "NVIDIA GeForce RTX 5060 Ti 16GB");
 }
 
-TEST(DeviceModel, EveryGenerationSinceTwentyIsThere) {
+TEST(DeviceModel, EveryGenerationSinceRtx20IsKnown) {
   for (const char* name :
        {"2060", "2070", "2080", "2080 ti", "3050", "3060", "3070",  "3080", "3090", "4060", "4070",
         "4080", "4090", "5060", "5070",    "5080", "5090", "A6000", "L40S", "H200", "B200", "T4"})
     EXPECT_TRUE(device_model(name)) << name;
 }
 
-TEST(DeviceModel, AWordOfSeveralAsksWhich) {
+TEST(DeviceModel, AmbiguousWordListsTheModels) {
   EXPECT_EQ(found("A100"),
             "'A100' names several GPUs | name one of them: NVIDIA A100 40GB, NVIDIA A100 80GB");
 }
 
-TEST(DeviceModel, AnUnknownOneSuggestsTheNearest) {
+TEST(DeviceModel, UnknownModelSuggestsTheNearest) {
   EXPECT_EQ(found("NVIDIA L5"), "no GPU named 'NVIDIA L5' is known | did you mean 'NVIDIA L4'?");
   EXPECT_EQ(found("RTX 4091"),
             "no GPU named 'RTX 4091' is known | did you mean 'NVIDIA GeForce RTX 4090'?");
 }
 
-TEST(DeviceModel, AVariantSuggestsItsModel) {
+TEST(DeviceModel, UnknownVariantSuggestsItsModel) {
   const auto suggests = [](const char* name, const std::string& model) {
     EXPECT_THAT(found(name), testing::EndsWith(" is known | did you mean '" + model + "'?"))
         << name;
@@ -108,7 +108,7 @@ TEST(DeviceModel, AVariantSuggestsItsModel) {
     suggests((std::string(model.name) + " Variant").c_str(), std::string(model.name));
 }
 
-TEST(DeviceModel, OneLikeNoneListsThemAll) {
+TEST(DeviceModel, UnrecognizableNameListsAllModels) {
   for (const char* name : {"list", "", "  ", "Radeon Instinct MI300X accelerator"}) {
     const std::string answer = found(name);
     for (const DeviceModel& model : device_models())

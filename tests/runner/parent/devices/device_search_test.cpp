@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 using DeviceSearchTest = TakeDeviceTest;
 
-TEST_F(DeviceSearchTest, WaitsUntilMemoryIsFreeAtTwoLooksInARow) {
+TEST_F(DeviceSearchTest, WaitsUntilMemoryIsFreeInTwoConsecutiveChecks) {
   machine_.gpu(80, 2).holders = {{4711, FakeMachine::gib(78)}};
   wish_.wait = true;
   wish_.need = FakeMachine::gib(12);
@@ -42,7 +42,7 @@ TEST_F(DeviceSearchTest, WaitsUntilMemoryIsFreeAtTwoLooksInARow) {
           HasSubstr("device: GPU 0 (NVIDIA A100 80GB), 50 GiB of 80 GiB free; 12 GiB needed")));
 }
 
-TEST_F(DeviceSearchTest, WaitEndsAtItsTimeOut) {
+TEST_F(DeviceSearchTest, WaitEndsAtItsTimeout) {
   machine_.gpu(80, 2);
   wish_.wait = true;
   wish_.timeout = 100s;
@@ -53,7 +53,7 @@ TEST_F(DeviceSearchTest, WaitEndsAtItsTimeOut) {
       "GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free");
   EXPECT_EQ(help(refused),
             "raise device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]");
-  EXPECT_EQ(machine_.time.time_since_epoch(), 100s);  // three intervals and a last look
+  EXPECT_EQ(machine_.time.time_since_epoch(), 100s);  // three intervals and a last check
 }
 
 TEST_F(DeviceSearchTest, SignalEndsAWait) {
@@ -75,7 +75,7 @@ TEST_F(DeviceSearchTest, SignalEndsAWait) {
   EXPECT_EQ(exit_code(terminated.errors()), ExitCode::kTerminated);
 }
 
-TEST_F(DeviceSearchTest, RunThatHasLeftAGpuTakesAnotherWhateverItsRecipeNames) {
+TEST_F(DeviceSearchTest, RunThatLeftAGpuTakesAnotherDespiteItsRecipe) {
   machine_.gpu(80, 80);
   machine_.gpu(80, 20);
   machine_.gpu(80, 40);
@@ -98,7 +98,7 @@ TEST_F(DeviceSearchTest, RunThatHasLeftAGpuTakesAnotherWhateverItsRecipeNames) {
             "device 'cuda' is not available: the run has tried every GPU that it may use");
 }
 
-TEST_F(DeviceSearchTest, LastLookOfAWaitCounts) {
+TEST_F(DeviceSearchTest, LastCheckOfAWaitCounts) {
   machine_.gpu(80, 2);
   wish_.wait = true;
   wish_.timeout = 45s;
@@ -109,7 +109,7 @@ TEST_F(DeviceSearchTest, LastLookOfAWaitCounts) {
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
 }
 
-TEST_F(DeviceSearchTest, WaitThatWasInVainMayFallBack) {
+TEST_F(DeviceSearchTest, TimedOutWaitMayFallBack) {
   machine_.gpu(80, 2);
   wish_.wait = true;
   wish_.fallback = {"cpu"};
@@ -130,7 +130,7 @@ TEST_F(DeviceSearchTest, DeviceThatVanishesEndsTheWait) {
             "GPU 0: it is lost: it has fallen off the bus or failed; restart the machine");
 }
 
-TEST_F(DeviceSearchTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
+TEST_F(DeviceSearchTest, WaitsForAnotherRunOfTheSameUser) {
   machine_.gpu(80, 80);
   auto other = take(12);
   wish_.wait = true;
@@ -146,7 +146,7 @@ TEST_F(DeviceSearchTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
             "  GPU 0 (NVIDIA A100 80GB): 80 GiB of 80 GiB free; another run of yours uses it");
 }
 
-TEST_F(DeviceSearchTest, WhoComesLaterLeavesItToThoseWhoWait) {
+TEST_F(DeviceSearchTest, LaterRunYieldsToWaitingRuns) {
   machine_.gpu(80, 80);
   machine_.gpu(80, 40);
   const auto folder = LockFolder::open(locks());
@@ -154,11 +154,11 @@ TEST_F(DeviceSearchTest, WhoComesLaterLeavesItToThoseWhoWait) {
   const DeviceTicket waiting(*folder,
                              {FakeMachine::gib(50), {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000"}});
   const auto mine = take(12);
-  EXPECT_EQ(mine->device->index, 1);  // they want the first, and cannot use the second
+  EXPECT_EQ(mine->device->index, 1);  // the ticket wants GPU 0 and cannot use GPU 1
   EXPECT_THAT(told(take(12)), HasSubstr("every GPU with enough memory is in use"));
 }
 
-TEST_F(DeviceSearchTest, WhoWaitsForMoreThanThereIsHoldsNobodyUp) {
+TEST_F(DeviceSearchTest, TicketForTooMuchMemoryIsIgnored) {
   machine_.gpu(80, 40);
   const auto folder = LockFolder::open(locks());
   ASSERT_TRUE(folder);
@@ -166,7 +166,7 @@ TEST_F(DeviceSearchTest, WhoWaitsForMoreThanThereIsHoldsNobodyUp) {
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
 }
 
-TEST_F(DeviceSearchTest, WhoWaitsForAnotherGpuHoldsNobodyUp) {
+TEST_F(DeviceSearchTest, TicketForAnotherGpuIsIgnored) {
   machine_.gpu(80, 80);
   const auto folder = LockFolder::open(locks());
   ASSERT_TRUE(folder);
@@ -174,7 +174,7 @@ TEST_F(DeviceSearchTest, WhoWaitsForAnotherGpuHoldsNobodyUp) {
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
 }
 
-TEST_F(DeviceSearchTest, WaitEndsOnceItIsKnownThatNothingWillDo) {
+TEST_F(DeviceSearchTest, WaitEndsOnceNoGpuCanSuffice) {
   machine_.gpu(80, 80);
   auto other = take(12);
   wish_.wait = true;
@@ -183,7 +183,7 @@ TEST_F(DeviceSearchTest, WaitEndsOnceItIsKnownThatNothingWillDo) {
   EXPECT_EQ(machine_.time.time_since_epoch(), 2 * 30s);
 }
 
-TEST_F(DeviceSearchTest, OncePlannedAWaitLeavesWhatIsTooSmallToOthers) {
+TEST_F(DeviceSearchTest, PlannedWaitLeavesSmallGpusToOthers) {
   machine_.gpu(80, 40);
   auto other = take(12);
   wish_.wait = true;
@@ -205,7 +205,7 @@ TEST_F(DeviceSearchTest, OncePlannedAWaitLeavesWhatIsTooSmallToOthers) {
   EXPECT_EQ(later.back(), "taken: cuda:0");
 }
 
-/// What twenty threads, each with a view of its own on the same four GPUs, are given.
+/// Twenty threads, each with its own view of the same four GPUs, take devices.
 TEST_F(DeviceSearchTest, TwentyRunsOnFourGpusNeverShareOneAndAllAreServed) {
   std::mutex mutex;
   std::map<std::string, int> holders;  // by UUID
@@ -219,7 +219,7 @@ TEST_F(DeviceSearchTest, TwentyRunsOnFourGpusNeverShareOneAndAllAreServed) {
       wish.wait = true;
       DeviceWorld world = machine.world(locks());
       world.sleep = [&](std::chrono::steady_clock::duration span) {
-        machine.time += span / 1000;  // patient for as long as it takes
+        machine.time += span / 1000;  // waits as long as necessary
         std::this_thread::sleep_for(1ms);
         return std::optional<int>();
       };

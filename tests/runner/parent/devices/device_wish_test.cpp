@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using namespace std::chrono_literals;
 
-/// That of a recipe with this `device`.
+/// The wish of a recipe with this `device`.
 DeviceWish wish_in(const std::string& device) {
   Sources sources;
   const auto recipe =
@@ -22,7 +22,7 @@ DeviceWish wish_in(const std::string& device) {
   return {};
 }
 
-TEST(DeviceWish, OfADeviceAloneHasTheDefaults) {
+TEST(DeviceWish, DeviceAloneKeepsTheDefaults) {
   const DeviceWish wish = wish_in("{select: cuda}");
   EXPECT_EQ(wish.select, "cuda");
   EXPECT_TRUE(wish.is_gpu());
@@ -34,7 +34,7 @@ TEST(DeviceWish, OfADeviceAloneHasTheDefaults) {
   EXPECT_THAT(wish.fallback, IsEmpty());
 }
 
-TEST(DeviceWish, HasWhatTheRecipeSays) {
+TEST(DeviceWish, ReadsEveryKeyOfTheRecipe) {
   const DeviceWish wish = wish_in(
       "{select: 'cuda:12', exclude: [3, GPU-0b9d2a44-1], min_gpu_memory_mb: 6000, wait_for_gpu: "
       "true, wait_timeout_minutes: 1.5, check_interval_seconds: 0.5, fallback: [gpu, cpu]}");
@@ -56,7 +56,7 @@ TEST(DeviceWish, OnlyANumberedGpuHasAnIndex) {
   EXPECT_TRUE(wish_in("{select: auto}").is_gpu());
 }
 
-TEST(DeviceWish, FallsBackToWhatIsNamedAlone) {
+TEST(DeviceWish, FallsBackOnlyToNamedDevices) {
   const DeviceWish wish = wish_in("{select: cuda, fallback: [cpu]}");
   EXPECT_TRUE(wish.may_fall_back_to("cpu"));
   EXPECT_FALSE(wish.may_fall_back_to("gpu"));

@@ -32,7 +32,7 @@ class NvmlTest : public testing::Test {
   Nvml nvml_{RETORT_FAKE_NVML, "/no/driver"};
 };
 
-TEST_F(NvmlTest, TellsAllThatTheDriverTells) {
+TEST_F(NvmlTest, ReportsEverythingFromTheDriver) {
   const DeviceReading reading = read(R"({"driver": "580.82.07", "cuda": 13000, "devices": [
       {"uuid": "GPU-1", "name": "NVIDIA L4", "bus_id": "00000000:3B:00.0", "capability": [8, 9], "total": 23034,
        "free": 20000, "reserved": 480, "utilisation": 7, "processes": [[4711, 900], [12, null]],
@@ -59,18 +59,18 @@ TEST_F(NvmlTest, TellsAllThatTheDriverTells) {
                           DeviceHolder{4711, 950 * kMiB}));
 }
 
-TEST_F(NvmlTest, WhatIsNotToldIsLeftOut) {
+TEST_F(NvmlTest, MissingValuesAreLeftOut) {
   const DeviceReading reading =
       read(R"({"devices": [{"uuid": "GPU-1"}, {"uuid": "GPU-2", "total": 100, "free": 50}]})");
   ASSERT_EQ(reading.devices.size(), 2U);
   EXPECT_EQ(reading.devices[0].name, "");
   EXPECT_FALSE(reading.devices[0].total || reading.devices[0].free ||
                reading.devices[0].utilisation);
-  EXPECT_EQ(reading.devices[1].free, 50 * kMiB);  // by the older question
+  EXPECT_EQ(reading.devices[1].free, 50 * kMiB);  // from the older query
   EXPECT_FALSE(reading.devices[1].reserved);
 }
 
-TEST_F(NvmlTest, GpusThatCannotBeUsedAreNamed) {
+TEST_F(NvmlTest, UnusableGpusAreReported) {
   const DeviceReading reading =
       read(R"({"devices": [{"uuid": "GPU-1", "error": 15}, {"handle_error": 4},
       {"uuid": "GPU-3", "total": 100, "free": 50}, {"uuid": "GPU-4", "handle_error": 16}, {"handle_error": 999}]})");
@@ -84,7 +84,7 @@ TEST_F(NvmlTest, GpusThatCannotBeUsedAreNamed) {
                   "GPU 4: Unknown Error"));
 }
 
-TEST_F(NvmlTest, GpuThatIsLostWhileItIsAskedIsNamed) {
+TEST_F(NvmlTest, GpuLostDuringTheQueryIsReported) {
   const DeviceReading reading =
       read(R"({"devices": [{"uuid": "GPU-1", "total": 100, "memory_error": 15},
       {"uuid": "GPU-2", "total": 100, "memory_error": 16}, {"uuid": "GPU-3", "total": 100, "memory_error": 4}]})");
@@ -95,7 +95,7 @@ TEST_F(NvmlTest, GpuThatIsLostWhileItIsAskedIsNamed) {
               ElementsAre(HasSubstr("GPU 0: it is lost"), HasSubstr("GPU 1: it must be reset")));
 }
 
-TEST_F(NvmlTest, DividedGpuIsItsInstances) {
+TEST_F(NvmlTest, MigGpuIsListedByItsInstances) {
   const DeviceReading reading = read(R"({"devices": [
       {"uuid": "GPU-1", "name": "NVIDIA A100", "total": 40000, "free": 40000, "mig": [
         null, {"uuid": "MIG-1", "name": "NVIDIA A100 MIG 3g.20gb", "total": 20000, "free": 19000},
@@ -108,12 +108,12 @@ TEST_F(NvmlTest, DividedGpuIsItsInstances) {
   EXPECT_EQ(reading.devices[0].free, 19000 * kMiB);
   EXPECT_EQ(reading.devices[1].uuid, "MIG-2");
   EXPECT_EQ(reading.devices[1].instance, 1);
-  EXPECT_FALSE(reading.devices[1].free);  // that of the whole GPU says nothing of it
+  EXPECT_FALSE(reading.devices[1].free);  // the value of the whole GPU does not apply
   EXPECT_THAT(reading.problems,
               ElementsAre(StartsWith("GPU 1: MIG is enabled, but there are no instances")));
 }
 
-TEST_F(NvmlTest, ManyProcessesAreAskedForAgain) {
+TEST_F(NvmlTest, LongProcessListsAreQueriedAgain) {
   std::string processes;
   for (int i = 1; i <= 100; ++i)
     processes += (i > 1 ? "," : "") + ("[" + std::to_string(i) + ",1]");
@@ -122,7 +122,7 @@ TEST_F(NvmlTest, ManyProcessesAreAskedForAgain) {
   EXPECT_EQ(reading.devices.at(0).holders.size(), 100U);
 }
 
-TEST_F(NvmlTest, DriverThatDoesNotAnswerSaysWhy) {
+TEST_F(NvmlTest, DriverFailuresAreExplained) {
   DeviceReading reading = read(R"({"init": 9, "devices": []})");
   EXPECT_EQ(reading.why_none, "the NVIDIA driver is installed but not loaded");
   reading = read(R"({"init": 18, "devices": []})");
@@ -133,18 +133,18 @@ TEST_F(NvmlTest, DriverThatDoesNotAnswerSaysWhy) {
   EXPECT_THAT(reading.devices, IsEmpty());
 }
 
-TEST_F(NvmlTest, EachLookIsNew) {
+TEST_F(NvmlTest, EachReadingIsFresh) {
   EXPECT_EQ(read(R"({"devices": [{"uuid": "GPU-1"}]})").devices.size(), 1U);
   EXPECT_EQ(read(R"({"devices": []})").devices.size(), 0U);
 }
 
-TEST(NvmlWithoutDriverTest, SaysSo) {
+TEST(NvmlWithoutDriverTest, MissingDriverIsReported) {
   const DeviceReading reading = Nvml("/no/libnvidia-ml.so.1", "/no/driver").read();
   EXPECT_FALSE(reading.has_driver);
   EXPECT_EQ(reading.why_none, "this machine has no NVIDIA driver");
 }
 
-TEST(NvmlWithoutDriverTest, DriverWithoutItsLibraryIsNamed) {
+TEST(NvmlWithoutDriverTest, DriverWithoutItsLibraryIsReported) {
   const DeviceReading reading = Nvml("/no/libnvidia-ml.so.1", "/").read();
   EXPECT_TRUE(reading.has_driver);
   EXPECT_THAT(reading.why_none,
@@ -152,7 +152,7 @@ TEST(NvmlWithoutDriverTest, DriverWithoutItsLibraryIsNamed) {
   EXPECT_THAT(reading.help, HasSubstr("a container needs the driver's `utility` capability"));
 }
 
-TEST(NvmlWithoutDriverTest, LibraryWithoutWhatIsNeededIsTooOld) {
+TEST(NvmlWithoutDriverTest, LibraryWithoutNeededFunctionsIsTooOld) {
   const DeviceReading reading = Nvml("libm.so.6", "/").read();
   EXPECT_EQ(reading.why_none, "the NVIDIA driver is too old to be queried");
   EXPECT_EQ(reading.help, "update the NVIDIA driver to 580 or later");

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using namespace std::chrono_literals;
 
-TEST_F(TakeDeviceTest, AutoTakesTheGpuWithTheMostFreeMemoryForItsWorkerAlone) {
+TEST_F(TakeDeviceTest, AutoTakesTheGpuWithTheMostFreeMemory) {
   machine_.gpu(80, 20);
   machine_.gpu(80, 70);
   const auto taken = take(12);
@@ -29,7 +29,7 @@ TEST_F(TakeDeviceTest, AutoTakesTheGpuWithTheMostFreeMemoryForItsWorkerAlone) {
           "train); it has the most free memory among those that are free and large enough"));
 }
 
-TEST_F(TakeDeviceTest, AutoWithoutDriverIsTheCpuSaidOnce) {
+TEST_F(TakeDeviceTest, AutoWithoutDriverUsesTheCpuAndReportsItOnce) {
   machine_.now = {.why_none = "this machine has no NVIDIA driver"};
   wish_.wait = true;
   wish_.fallback = {"gpu", "cpu"};
@@ -44,7 +44,7 @@ TEST_F(TakeDeviceTest, AutoWithoutDriverIsTheCpuSaidOnce) {
 TEST_F(TakeDeviceTest, CudaWithoutDriverIsLeftToTheWorkerOrFallsBack) {
   machine_.now = {.why_none = "this machine has no NVIDIA driver"};
   wish_.select = "cuda";
-  EXPECT_EQ(told(take(12)), "taken: cuda");  // it says what is missing, or has CUDA without NVML
+  EXPECT_EQ(told(take(12)), "taken: cuda");  // the worker checks it; it may have CUDA without NVML
   EXPECT_THAT(machine_.said, IsEmpty());
   wish_.fallback = {"cpu"};
   EXPECT_EQ(told(take(12)), "taken: cpu");
@@ -53,7 +53,7 @@ TEST_F(TakeDeviceTest, CudaWithoutDriverIsLeftToTheWorkerOrFallsBack) {
       ElementsAre("device: cpu, since this machine has no NVIDIA driver (device.fallback)"));
 }
 
-TEST_F(TakeDeviceTest, DriverThatCannotBeAskedLeavesCudaToCuda) {
+TEST_F(TakeDeviceTest, UnqueryableDriverLeavesTheChoiceToCuda) {
   machine_.now = {.why_none = "the NVIDIA driver cannot be queried: no such file",
                   .has_driver = true};
   wish_.select = "cuda:1";
@@ -64,7 +64,7 @@ TEST_F(TakeDeviceTest, DriverThatCannotBeAskedLeavesCudaToCuda) {
   EXPECT_EQ(told(take(12)), "taken: cpu");
 }
 
-TEST_F(TakeDeviceTest, DriverThatIsTooOldIsNamed) {
+TEST_F(TakeDeviceTest, OldDriverIsReported) {
   machine_.gpu(80, 80);
   machine_.now.cuda = 12020;
   machine_.now.driver = "535.104.05";
@@ -80,10 +80,10 @@ TEST_F(TakeDeviceTest, DriverThatIsTooOldIsNamed) {
 
 TEST_F(TakeDeviceTest, BuildWithoutCudaComputesOnTheCpu) {
   machine_.gpu(80, 80);
-  machine_.cuda = "none: LibTorch's CUDA part is not installed";
+  machine_.cuda = "none: LibTorch was installed without CUDA support";
   EXPECT_EQ(told(take(12)), "taken: cpu");
   EXPECT_THAT(machine_.said,
-              ElementsAre("device: cpu, since this worker was built without LibTorch's CUDA part"));
+              ElementsAre("device: cpu, since this worker was built without CUDA support"));
 }
 
 TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
@@ -99,12 +99,13 @@ TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
       ElementsAre("device: cpu, since CUDA_VISIBLE_DEVICES is empty, which hides all GPUs"));
   wish_.select = "cuda";
   machine_.variables.visible = "7,0";
-  EXPECT_EQ(told(take(12)),
-            "device 'cuda' is not available: CUDA_VISIBLE_DEVICES='7,0': '7' names no GPU of this "
-            "machine, so CUDA sees no GPU");
+  EXPECT_EQ(
+      told(take(12)),
+      "device 'cuda' is not available: CUDA_VISIBLE_DEVICES='7,0': '7' does not match any GPU "
+      "of this machine, so CUDA sees no GPU");
 }
 
-TEST_F(TakeDeviceTest, LostGpusAreNamed) {
+TEST_F(TakeDeviceTest, LostGpusAreReported) {
   machine_.now.problems = {
       "GPU 0: it is lost: it has fallen off the bus or failed; restart the machine"};
   wish_.select = "cuda";
@@ -113,7 +114,7 @@ TEST_F(TakeDeviceTest, LostGpusAreNamed) {
             "off the bus or failed; restart the machine");
 }
 
-TEST_F(TakeDeviceTest, ExclusionOfAllIsAsIfThereWereNone) {
+TEST_F(TakeDeviceTest, ExcludingAllGpusActsAsIfThereWereNone) {
   machine_.gpu(80, 80);
   wish_.exclude = {"0"};
   EXPECT_EQ(told(take(12)), "taken: cpu");
@@ -124,7 +125,7 @@ TEST_F(TakeDeviceTest, ExclusionOfAllIsAsIfThereWereNone) {
   EXPECT_EQ(machine_.said.front(), "device.exclude: no visible GPU is 'GPU-ffffffff-0000'");
 }
 
-TEST_F(TakeDeviceTest, GpusThatLibTorchHasNoCodeForAreNotTaken) {
+TEST_F(TakeDeviceTest, GpusUnsupportedByLibTorchAreNotTaken) {
   machine_.gpu(80, 80, "NVIDIA Tesla V100").capability = 70;
   wish_.select = "cuda";
   EXPECT_EQ(
@@ -135,7 +136,7 @@ TEST_F(TakeDeviceTest, GpusThatLibTorchHasNoCodeForAreNotTaken) {
   EXPECT_EQ(take(12)->device->index, 1);
 }
 
-TEST_F(TakeDeviceTest, NamedGpuThatOnlyCudaCanTellIsLeftToIt) {
+TEST_F(TakeDeviceTest, NamedGpuInUnknownCudaOrderIsLeftToCuda) {
   machine_.gpu(80, 80);
   machine_.gpu(15, 15, "NVIDIA T4");
   machine_.variables.visible = "1";
@@ -147,7 +148,7 @@ TEST_F(TakeDeviceTest, NamedGpuThatOnlyCudaCanTellIsLeftToIt) {
             "(`nvidia-smi -L`)");
 }
 
-TEST_F(TakeDeviceTest, MemoryThatTheRecipeNamesNeedsNoPlan) {
+TEST_F(TakeDeviceTest, MemoryFromTheRecipeNeedsNoPlan) {
   machine_.gpu(80, 20);
   wish_.need = FakeMachine::gib(30);
   const NeedOf never = [](const DeviceFacts&) -> Result<DeviceNeed> {
@@ -172,7 +173,7 @@ TEST_F(TakeDeviceTest, ErrorsOfThePlanEndTheSearch) {
   EXPECT_EQ(refused.errors().front().code, ErrorCode::kMissingFolder);
 }
 
-TEST_F(TakeDeviceTest, NothingBigEnoughIsNotWaitedFor) {
+TEST_F(TakeDeviceTest, DoesNotWaitForMoreMemoryThanExists) {
   machine_.gpu(80, 20);
   wish_.wait = true;
   EXPECT_EQ(told(take(81)),
@@ -186,7 +187,7 @@ TEST_F(TakeDeviceTest, NothingBigEnoughIsNotWaitedFor) {
           "device: cpu, since no GPU here has 81 GiB (the plan of train) (device.fallback)"));
 }
 
-TEST_F(TakeDeviceTest, WhatTheDriverKeepsIsNoRoom) {
+TEST_F(TakeDeviceTest, MemoryReservedByTheDriverDoesNotCount) {
   machine_.gpu(80, 20).reserved = FakeMachine::gib(2);
   wish_.wait = true;
   EXPECT_EQ(told(take(79)),
@@ -194,7 +195,7 @@ TEST_F(TakeDeviceTest, WhatTheDriverKeepsIsNoRoom) {
             "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
 }
 
-TEST_F(TakeDeviceTest, NamedGpuIsObeyedWhoeverElseIsThere) {
+TEST_F(TakeDeviceTest, NamedGpuIsUsedEvenIfAnotherRunUsesIt) {
   machine_.gpu(80, 1);
   machine_.gpu(80, 80);
   const auto other = take(0);  // has GPU 1
@@ -209,7 +210,7 @@ TEST_F(TakeDeviceTest, NamedGpuIsObeyedWhoeverElseIsThere) {
               ElementsAre("device: another run of yours is using GPU 1 (NVIDIA A100 80GB) too"));
 }
 
-TEST_F(TakeDeviceTest, NamedGpuKeepsAutoAway) {
+TEST_F(TakeDeviceTest, AutoAvoidsNamedGpus) {
   machine_.gpu(80, 80);
   machine_.gpu(80, 20);
   wish_.select = "cuda:0";
@@ -240,7 +241,7 @@ TEST_F(TakeDeviceTest, NamedGpuWithoutRoomFallsBackInOrder) {
             "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free");
 }
 
-TEST_F(TakeDeviceTest, NamedGpuWithRoomIsTakenByItsName) {
+TEST_F(TakeDeviceTest, NamedGpuWithRoomKeepsItsName) {
   machine_.gpu(80, 80);
   machine_.gpu(80, 40);
   wish_.select = "cuda:1";
@@ -268,7 +269,7 @@ TEST_F(TakeDeviceTest, InstancesAreTakenOneByOne) {
                                         "GiB free; another run of yours uses it"));
 }
 
-TEST_F(TakeDeviceTest, DeviceOfBeforeIsPreferred) {
+TEST_F(TakeDeviceTest, PreviousDeviceIsPreferred) {
   machine_.gpu(80, 80);
   machine_.gpu(80, 20);
   wish_.select = "cuda";
@@ -281,7 +282,7 @@ TEST_F(TakeDeviceTest, DeviceOfBeforeIsPreferred) {
   EXPECT_EQ(other->why, "the GPU that the run used before is not available");
 }
 
-TEST_F(TakeDeviceTest, LockFolderOfOthersIsRefused) {
+TEST_F(TakeDeviceTest, SharedLockFolderIsRejected) {
   machine_.gpu(80, 80);
   std::filesystem::create_directory(locks());
   std::filesystem::permissions(locks(), std::filesystem::perms::all);
@@ -319,7 +320,7 @@ TEST_F(TakeForRanksTest, EachRankGetsAGpuOfItsOwn) {
   EXPECT_THAT(taken(2), ElementsAre("GPU-cccccccc-0000", "GPU-aaaaaaaa-0000"));
 }
 
-TEST_F(TakeForRanksTest, GpusOfRanksAreThoseThatTheyWouldTake) {
+TEST_F(TakeForRanksTest, ListedGpusAreTheOnesThatRanksTake) {
   const auto listed = [&] {
     std::vector<std::string> uuids;
     const auto gpus = gpus_for_ranks(wish_, machine_.world(locks()));
@@ -340,7 +341,7 @@ TEST_F(TakeForRanksTest, GpusOfRanksAreThoseThatTheyWouldTake) {
   EXPECT_THAT(listed(), IsEmpty());
 }
 
-TEST_F(TakeForRanksTest, TooFewGpusAreCounted) {
+TEST_F(TakeForRanksTest, TooFewGpusAreReported) {
   machine_.gpu(80, 70);
   machine_.gpu(80, 8);
   wish_.wait = true;
@@ -361,7 +362,7 @@ TEST_F(TakeForRanksTest, RanksShareAGpuThatTheRecipeNames) {
   machine_.gpu(80, 70);
   wish_.select = "cuda:1";
   EXPECT_THAT(taken(2), ElementsAre("GPU-bbbbbbbb-0000"));
-  wish_.need = std::int64_t{1} << 30;  // a named one that is looked at
+  wish_.need = std::int64_t{1} << 30;  // so the named GPU is checked
   EXPECT_THAT(taken(2), ElementsAre("GPU-bbbbbbbb-0000"));
 }
 

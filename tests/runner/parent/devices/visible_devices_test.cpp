@@ -17,7 +17,7 @@ class VisibleDevicesTest : public testing::Test {
     for (int i = 0; i < 4; ++i) machine_.gpu(80, 80);
   }
 
-  /// The indices of those that CUDA would see.
+  /// The indices of the devices that CUDA would see.
   std::vector<int> seen(const std::string& list) {
     machine_.variables.visible = list;
     return seen();
@@ -40,30 +40,31 @@ class VisibleDevicesTest : public testing::Test {
   bool in_cuda_order_ = false;
 };
 
-TEST_F(VisibleDevicesTest, WithoutVariableAllAreSeen) {
+TEST_F(VisibleDevicesTest, AllAreVisibleWithoutTheVariable) {
   EXPECT_THAT(seen(), ElementsAre(0, 1, 2, 3));
   EXPECT_TRUE(in_cuda_order_);
 }
 
-TEST_F(VisibleDevicesTest, IndicesAreSeenInTheirOrder) {
+TEST_F(VisibleDevicesTest, IndicesKeepTheirOrder) {
   EXPECT_THAT(seen("2,0"), ElementsAre(2, 0));
   EXPECT_THAT(seen(" 3 , 1 "), ElementsAre(3, 1));
   EXPECT_EQ(remark_, "");
 }
 
-TEST_F(VisibleDevicesTest, UuidsMayBeCutOff) {
+TEST_F(VisibleDevicesTest, UuidsMayBeAbbreviated) {
   EXPECT_THAT(seen("GPU-cccc,GPU-aaaaaaaa-0000"), ElementsAre(2, 0));
-  EXPECT_THAT(seen("GPU-"), IsEmpty());  // fits all
-  EXPECT_EQ(
-      remark_,
-      "CUDA_VISIBLE_DEVICES='GPU-': 'GPU-' names no GPU of this machine, so CUDA sees no GPU");
+  EXPECT_THAT(seen("GPU-"), IsEmpty());  // matches all
+  EXPECT_EQ(remark_,
+            "CUDA_VISIBLE_DEVICES='GPU-': 'GPU-' does not match any GPU of this machine, so CUDA "
+            "sees no GPU");
 }
 
-TEST_F(VisibleDevicesTest, WhatFollowsAWrongEntryIsNotSeen) {
+TEST_F(VisibleDevicesTest, DevicesAfterAnInvalidEntryAreHidden) {
   EXPECT_THAT(seen("1,9,2"), ElementsAre(1));
-  EXPECT_EQ(remark_,
-            "CUDA_VISIBLE_DEVICES='1,9,2': '9' names no GPU of this machine, so CUDA sees only the "
-            "GPUs before it");
+  EXPECT_EQ(
+      remark_,
+      "CUDA_VISIBLE_DEVICES='1,9,2': '9' does not match any GPU of this machine, so CUDA sees "
+      "only the GPUs before it");
   EXPECT_THAT(seen("1,-1,2"), ElementsAre(1));
   EXPECT_THAT(seen("0,,1"), ElementsAre(0));
   EXPECT_EQ(remark_,
@@ -74,13 +75,13 @@ TEST_F(VisibleDevicesTest, WhatFollowsAWrongEntryIsNotSeen) {
             "the GPUs before it");
 }
 
-TEST_F(VisibleDevicesTest, NonsenseHidesAll) {
+TEST_F(VisibleDevicesTest, InvalidListHidesAll) {
   for (const char* list :
        {"all", "cuda:0", "GPU-12345678", "0x1", "99999999999999999999", "MIG-1", "\x1b[2J"})
     EXPECT_THAT(seen(list), IsEmpty()) << list;
-  EXPECT_EQ(
-      remark_,
-      "CUDA_VISIBLE_DEVICES=' [2J': ' [2J' names no GPU of this machine, so CUDA sees no GPU");
+  EXPECT_EQ(remark_,
+            "CUDA_VISIBLE_DEVICES=' [2J': ' [2J' does not match any GPU of this machine, so CUDA "
+            "sees no GPU");
 }
 
 TEST_F(VisibleDevicesTest, EmptyListHidesAll) {
@@ -95,7 +96,7 @@ TEST_F(VisibleDevicesTest, LostGpuKeepsItsNumber) {
   EXPECT_THAT(seen("1,2"), IsEmpty());
 }
 
-TEST_F(VisibleDevicesTest, OrderOfDifferentGpusIsKnownToCudaAlone) {
+TEST_F(VisibleDevicesTest, OrderOfDifferentGpusIsKnownOnlyToCuda) {
   machine_.now.devices[2].name = "NVIDIA T4";
   EXPECT_THAT(seen(), ElementsAre(0, 1, 2, 3));
   EXPECT_FALSE(in_cuda_order_);
@@ -105,14 +106,14 @@ TEST_F(VisibleDevicesTest, OrderOfDifferentGpusIsKnownToCudaAlone) {
             "to CUDA if there are several models");
   EXPECT_THAT(seen("GPU-bbbb"), ElementsAre(1));
   EXPECT_TRUE(in_cuda_order_);
-  EXPECT_THAT(seen("3,2,1,0"), ElementsAre(3, 2, 1, 0));  // whichever is which, all are seen
+  EXPECT_THAT(seen("3,2,1,0"), ElementsAre(3, 2, 1, 0));  // in any order, all are visible
   EXPECT_FALSE(in_cuda_order_);
   machine_.variables.order = "PCI_BUS_ID";
   EXPECT_THAT(seen("1"), ElementsAre(1));
   EXPECT_TRUE(in_cuda_order_);
 }
 
-TEST_F(VisibleDevicesTest, OrderOfGpusThatDifferInTheirMemoryIsKnownToCudaAlone) {
+TEST_F(VisibleDevicesTest, OrderOfGpusWithDifferentMemoryIsKnownOnlyToCuda) {
   machine_.now.devices[2].total = FakeMachine::gib(40);  // the other A100
   EXPECT_THAT(seen("1"), ElementsAre(-1));
 }

@@ -47,7 +47,7 @@ TEST(ComparisonDocument, MetricsAndCurvesAreSideBySide) {
   EXPECT_THAT(chart, testing::HasSubstr("class=\"thin color-2\" data-name=\"B: training\""));
 }
 
-TEST(ComparisonDocument, SameRecipesAreSaidToBeTheSame) {
+TEST(ComparisonDocument, EqualRecipesAreReportedAsTheSame) {
   const Document document = comparison_document(run("a", 1, {}), run("b", 1, {}), nullptr);
   std::vector<std::string> said;
   for (const Paragraph& one : blocks_of<Paragraph>(document)) said.push_back(one.text);

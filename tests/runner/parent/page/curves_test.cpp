@@ -24,7 +24,7 @@ std::vector<Point> sawtooth(std::size_t count) {
   return points;
 }
 
-TEST(Thinned, KeepsAFewPointsAsTheyAre) { EXPECT_THAT(thinned(sawtooth(10), 10), SizeIs(10)); }
+TEST(Thinned, KeepsShortCurvesUnchanged) { EXPECT_THAT(thinned(sawtooth(10), 10), SizeIs(10)); }
 
 TEST(Thinned, KeepsEndsAndExtremesInOrder) {
   const std::vector<Point> all = sawtooth(100'000), few = thinned(all, 600);
@@ -54,7 +54,7 @@ TEST(Curves, OneChartForEachQuantity) {
   EXPECT_THAT(charts[2].svg(), HasSubstr(">learning rate of "));
 }
 
-TEST(Curves, ALossOverManyPowersOfTenIsLogarithmic) {
+TEST(Curves, LossOverManyPowersOfTenIsLogarithmic) {
   const std::vector<MetricLine> lines = {at(1, "train/loss", 20), at(2, "train/loss", 0.02)};
   const std::string chart = draw_curves("train", "train", lines).at(0).svg();
   EXPECT_THAT(chart, HasSubstr(">loss (logarithmic)</text>"));
@@ -65,14 +65,14 @@ TEST(Curves, ALossOverManyPowersOfTenIsLogarithmic) {
     EXPECT_THAT(chart, HasSubstr(tick));
 }
 
-TEST(Curves, SayWhatIsNotFinite) {
+TEST(Curves, CountNonFiniteValues) {
   const std::vector<MetricLine> lines = {at(1, "train/loss", 2), at(2, "train/loss", NAN),
                                          at(3, "train/loss", INFINITY), at(4, "train/loss", 1)};
   EXPECT_THAT(draw_curves("train", "train", lines).at(0).svg(),
               HasSubstr(">loss, not finite: 2</text>"));
 }
 
-TEST(Curves, OneStepIsNoCurve) {
+TEST(Curves, OneStepMakesNoCurve) {
   const std::vector<MetricLine> lines = {at(1, "train/loss", 2)};
   EXPECT_THAT(draw_curves("train", "train", lines), IsEmpty());
 }

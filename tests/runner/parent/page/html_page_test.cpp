@@ -33,7 +33,7 @@ TEST(HtmlPage, EscapesEveryText) {
   EXPECT_EQ(occurrences(page, kShown), 16u);
 }
 
-TEST(HtmlPage, RefersToNoOtherFile) {
+TEST(HtmlPage, HasNoExternalReferences) {
   const std::string page = html_page({.title = "run", .blocks = {}});
   EXPECT_THAT(page, HasSubstr("content=\"default-src 'none'; style-src 'unsafe-inline'; "
                               "img-src data:; script-src 'sha256-"));
@@ -60,14 +60,14 @@ TEST(HtmlPage, LinksAndFormsAreEscaped) {
   EXPECT_EQ(occurrences(page, kShown), 19u);
 }
 
-TEST(HtmlPage, PageFromAServerMayAskItAndAFileMayNot) {
+TEST(HtmlPage, OnlyAServedPageMayConnectToItsServer) {
   const Document document{.title = "run", .blocks = {}};
   EXPECT_THAT(html_page(document, Served{}), HasSubstr("form-action 'self'; connect-src 'self'\""));
   EXPECT_THAT(html_page(document), Not(HasSubstr("'self'")));
   EXPECT_THAT(html_page(document), Not(HasSubstr("<p id=\"progress\">")));
 }
 
-TEST(HtmlPage, FormShowsWhatWasChosen) {
+TEST(HtmlPage, FormShowsTheChosenValues) {
   Document document{.title = "run", .blocks = {}};
   document.add(Form{"/", {{"s", "state", "b", {{"", "any"}, {"b", "B"}}}, {"k", "", "v"}}, "Go"});
   EXPECT_THAT(html_page(document, Served{}),
@@ -89,7 +89,7 @@ TEST(HtmlPage, ListsItsSections) {
   EXPECT_THAT(page, HasSubstr("<h3>Part</h3>"));
 }
 
-TEST(HtmlPage, NumbersAreOnTheRight) {
+TEST(HtmlPage, NumbersAreRightAligned) {
   Document document{.title = "run", .blocks = {}};
   document.add(Table{"", {{"name", "value"}, {"a", "1.5"}, {"b", "–"}}, false});
   EXPECT_THAT(html_page(document),
@@ -98,7 +98,7 @@ TEST(HtmlPage, NumbersAreOnTheRight) {
                         "<td class=\"number\">1.5</td></tr>\n"));
 }
 
-TEST(HtmlPage, ACodeBlockKeepsItsLines) {
+TEST(HtmlPage, CodeBlockKeepsItsLines) {
   Document document{.title = "run", .blocks = {}};
   document.add(CodeBlock{"yaml", "a: 1\n  b: <2>\n", false});
   EXPECT_THAT(html_page(document), HasSubstr("<pre>a: 1\n  b: &lt;2&gt;\n</pre>"));
@@ -120,7 +120,7 @@ TEST(HtmlPage, ChartsInARowShareAGroupAndHaveTheirOwnNames) {
 TEST(HtmlPage, ImagesArePartOfThePage) {
   Document document{.title = "run", .blocks = {}};
   document.add(Gallery{{{"f", "", {}}, {"fo", "", {}}, {"foo", "", {}}, {"foob\xff", "", {}}}});
-  const std::string page = html_page(document);  // examples of RFC 4648
+  const std::string page = html_page(document);  // examples from RFC 4648
   for (const char* bytes : {"base64,Zg==\"", "base64,Zm8=\"", "base64,Zm9v\"", "base64,Zm9vYv8=\""})
     EXPECT_THAT(page, HasSubstr(bytes));
 }

@@ -17,7 +17,7 @@ TEST(Markdown, IsReadableAsText) {
             "|\n\n<details><summary>recipe</summary>\n\n```\nlr: 0.1\n```\n\n</details>\n");
 }
 
-TEST(Markdown, TextStaysText) {
+TEST(Markdown, SpecialCharactersAreEscaped) {
   Document document{.title = "<b>", .blocks = {}};
   document.say("a|b *c* `d` [e](f) # ~ @g $h$ _i_ \\ & !\nj");
   EXPECT_EQ(markdown(document),
@@ -32,7 +32,7 @@ TEST(Markdown, HasLinksButNoForms) {
   EXPECT_EQ(markdown(document), "# run\n\n[all\\_runs](/)\nhere\n");
 }
 
-TEST(Markdown, ACodeBlockCannotEndEarly) {
+TEST(Markdown, CodeBlockCannotEndEarly) {
   Document document{.title = "run", .blocks = {}};
   document.add(CodeBlock{"", "a\n````\nb", false});
   EXPECT_EQ(markdown(document), "# run\n\n`````\na\n````\nb\n`````\n");

@@ -38,7 +38,7 @@ TEST(ParallelCoordinates, ShowTheBestQuarterInColor) {
   EXPECT_THAT(svg, HasSubstr(">0.3</text>"));
 }
 
-TEST(ParallelCoordinates, AWideRangeIsLogarithmic) {
+TEST(ParallelCoordinates, WideRangeIsLogarithmic) {
   const std::string svg =
       draw_parallel_coordinates(sweep({{"0.001", 1}, {"0.01", 2}, {"0.1", 3}})).at(0).svg();
   EXPECT_THAT(svg, HasSubstr("points=\"80,170 230,170\""));  // the middle trial

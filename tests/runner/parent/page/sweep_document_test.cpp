@@ -56,7 +56,7 @@ TEST(SweepDocument, ListsTheBestTrialsFirst) {
   EXPECT_THAT(text, Not(HasSubstr("too optimistic")));
 }
 
-TEST(SweepDocument, ASmallLossIsBest) {
+TEST(SweepDocument, SmallestLossIsBest) {
   EXPECT_THAT(report("validation/loss", {"0.25", "0.75", "0.5"}),
               HasSubstr("| 0 | finished | 0.2500 | 0.1 | 1 | 0:01:00 |\n| 2 |"));
 }

@@ -30,7 +30,7 @@ class AllowedCodeTest : public testing::Test {
     ASSERT_TRUE(file) << name;
     trusted_.trust(file->real, file->sha256);
   }
-  /// What is refused of a model with that entry.
+  /// The errors for a model with this entry.
   Diagnostics allow(const std::string& entry) {
     graph_ = Graph();
     graph_.nodes = {node_with_entry("model", "model.code", entry, &source_)};
@@ -53,7 +53,7 @@ class AllowedCodeTest : public testing::Test {
   Graph graph_;
 };
 
-TEST_F(AllowedCodeTest, FileThatWasNeverTrustedDoesNotRun) {
+TEST_F(AllowedCodeTest, UntrustedFileDoesNotRun) {
   folder_.write("my_net.py", "def make(): pass\n");
   EXPECT_EQ(refusal("my_net.py:make"), "E0714: the Python file '" +
                                            (folder_ / "my_net.py").string() +
@@ -82,7 +82,7 @@ TEST_F(AllowedCodeTest, ChangedFileDoesNotRun) {
               HasSubstr("' has changed since you trusted it, so it does not run"));
 }
 
-TEST_F(AllowedCodeTest, OtherBytesAreOtherCodeOfTheNode) {
+TEST_F(AllowedCodeTest, ChangedBytesChangeTheCodeOfTheNode) {
   folder_.write("my_net.py", "a = 1\n");
   trust("my_net.py");
   ASSERT_THAT(allow("my_net.py:make"), IsEmpty());
@@ -102,7 +102,7 @@ TEST_F(AllowedCodeTest, LinkToUntrustedFileIsUntrusted) {
   EXPECT_THAT(refusal("my_net.py:make"), HasSubstr("was never trusted"));
 }
 
-TEST_F(AllowedCodeTest, FileThatIsNotThereIsNamed) {
+TEST_F(AllowedCodeTest, MissingFileIsReported) {
   EXPECT_THAT(refusal("none.py:make"), HasSubstr("E0634: the Python file '"));
   EXPECT_THAT(allow("none.py:make").front().help,
               HasSubstr("it is relative to '" + folder_.path().string() + "'"));
@@ -113,8 +113,8 @@ TEST_F(AllowedCodeTest, FileThatIsNotThereIsNamed) {
                         (folder_ / "recipes/no_net.py").string() + "'"));
 }
 
-TEST_F(AllowedCodeTest, WrongTextIsAnError) {
-  EXPECT_THAT(refusal("my_net.py"), HasSubstr("E0307: 'my_net.py' names no Python code"));
+TEST_F(AllowedCodeTest, MalformedEntryIsAnError) {
+  EXPECT_THAT(refusal("my_net.py"), HasSubstr("E0307: 'my_net.py' does not refer to Python code"));
 }
 
 TEST_F(AllowedCodeTest, InstalledModuleIsTrustedByItsPackage) {
@@ -128,7 +128,7 @@ TEST_F(AllowedCodeTest, InstalledModuleIsTrustedByItsPackage) {
   EXPECT_EQ(graph_.nodes[0].code, "");
 }
 
-TEST_F(AllowedCodeTest, FileInThePlaceOfATrustedModuleIsAFile) {
+TEST_F(AllowedCodeTest, FileThatShadowsATrustedModuleNeedsTrust) {
   for (const std::string file :
        {"timm.py", "timm.pyc", "timm.cpython-312-x86_64-linux-gnu.so", "recipes/timm.py",
         "timm/__init__.py", "timm/models.py", "recipes/timm/deep/x.py"}) {
@@ -145,7 +145,7 @@ TEST_F(AllowedCodeTest, FileInThePlaceOfATrustedModuleIsAFile) {
   }
 }
 
-TEST_F(AllowedCodeTest, FolderOfThatNameWithoutCodeIsNoModule) {
+TEST_F(AllowedCodeTest, FolderWithoutCodeIsNotAModule) {
   folder_.write("timm/cat.jpg", "");
   folder_.write("timmy.py", "");
   EXPECT_THAT(allow("timm:create_model"), IsEmpty());
@@ -168,7 +168,7 @@ TEST_F(AllowedCodeTest, NewFileOfAPackageIsNotTrusted) {
   EXPECT_THAT(allow("nets:make").front().help, testing::EndsWith("retort trust " + real("nets")));
 }
 
-TEST_F(AllowedCodeTest, TrustedNeighboursMayBeImportedAndNoOthers) {
+TEST_F(AllowedCodeTest, OnlyTrustedNeighborsMayBeImported) {
   for (const char* name : {"my_net.py", "helper.py", "changed.py", "new.py", "lib/deep.py"})
     folder_.write(name, name);
   for (const char* name : {"my_net.py", "helper.py", "changed.py", "lib/deep.py"}) trust(name);
@@ -182,7 +182,7 @@ TEST_F(AllowedCodeTest, TrustedNeighboursMayBeImportedAndNoOthers) {
   EXPECT_THAT(graph_.python.entries, SizeIs(1));
 }
 
-TEST_F(AllowedCodeTest, ModulesAreLookedForInBothFoldersUnlessAllAreInstalled) {
+TEST_F(AllowedCodeTest, BothFoldersAreSearchedUnlessAllModulesAreInstalled) {
   folder_.write("my_net.py", "");
   trust("my_net.py");
   EXPECT_THAT(allow("my_net.py:make"), IsEmpty());
@@ -199,7 +199,7 @@ TEST_F(AllowedCodeTest, EveryUntrustedEntryIsReported) {
   EXPECT_THAT(allow_code(graph_, python_entries(graph_, schemas_), folders_, trusted_), SizeIs(2));
 }
 
-TEST(TrustCommand, QuotesWhatAShellWouldTakeApart) {
+TEST(TrustCommand, QuotesPathsForTheShell) {
   EXPECT_EQ(trust_command("nets/my_net.py"), "retort trust nets/my_net.py");
   EXPECT_EQ(trust_command("my net's.py"), "retort trust 'my net'\\''s.py'");
   EXPECT_EQ(trust_command("-x.py"), "retort trust ./-x.py");

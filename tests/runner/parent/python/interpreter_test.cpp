@@ -46,7 +46,7 @@ TEST_F(InterpreterTest, ActiveEnvironmentComesFirst) {
   EXPECT_EQ(found("auto"), python);
 }
 
-TEST_F(InterpreterTest, EnvironmentWithoutInterpreterIsNotPassedOver) {
+TEST_F(InterpreterTest, EnvironmentWithoutInterpreterIsAnError) {
   make_program("bin/python3");
   variables_ = {{"VIRTUAL_ENV", folder_ / "venv"}, {"PATH", folder_ / "bin"}};
   EXPECT_THAT(found(), HasSubstr("error: the virtual environment '"));
@@ -69,14 +69,14 @@ TEST_F(InterpreterTest, RelativeFolderOfPathIsNotSearched) {
   EXPECT_THAT(find().errors().front().help, HasSubstr("python=venv/bin/python"));
 }
 
-TEST_F(InterpreterTest, FileThatIsNotExecutableIsNone) {
+TEST_F(InterpreterTest, NonExecutableFilesAreNotInterpreters) {
   variables_ = {{"PATH", folder_ / "bin"}};
   folder_.write("bin/python3", "");
   fs::create_directories(folder_ / "bin/python");
   EXPECT_THAT(found(), HasSubstr("no python3 or python on PATH"));
 }
 
-TEST_F(InterpreterTest, PathStartsInTheFolderOfTheRecipe) {
+TEST_F(InterpreterTest, PathIsRelativeToTheRecipesFolder) {
   const std::string python = make_program("venv/bin/python3.12");
   EXPECT_EQ(found("venv/bin/python3.12"), python);
   EXPECT_EQ(found(python), python);
@@ -88,7 +88,7 @@ TEST_F(InterpreterTest, LinkOfAnEnvironmentIsNotFollowed) {
   EXPECT_EQ(found("venv/bin/python"), folder_ / "venv/bin/python");
 }
 
-TEST_F(InterpreterTest, WrongPathIsAnErrorWhereItIsWritten) {
+TEST_F(InterpreterTest, WrongPathIsReportedAtItsLocation) {
   folder_.write("notes.txt", "");
   EXPECT_EQ(found("none"), "error: 'none' is not a Python interpreter: there is no such file");
   EXPECT_EQ(found("notes.txt"),

@@ -36,22 +36,24 @@ TEST(PythonEntry, NamesAnAttributeOfAFile) {
   }
 }
 
-TEST(PythonEntry, SaysWhatIsWrongWithItsText) {
+TEST(PythonEntry, RejectsMalformedText) {
   const std::string no_parts = "it does not have the form module:name or file.py:name";
   for (const std::string text : {"", ":", "timm", "timm:", ":make"})
-    EXPECT_EQ(refusal(text), "'" + text + "' names no Python code: " + no_parts);
-  EXPECT_EQ(refusal("timm:2x"), "'timm:2x' names no Python code: '2x' is not a name in Python");
+    EXPECT_EQ(refusal(text), "'" + text + "' does not refer to Python code: " + no_parts);
+  EXPECT_EQ(refusal("timm:2x"),
+            "'timm:2x' does not refer to Python code: '2x' is not a name in Python");
   EXPECT_EQ(refusal("timm:make()"),
-            "'timm:make()' names no Python code: 'make()' is not a name in Python");
+            "'timm:make()' does not refer to Python code: 'make()' is not a name in Python");
   EXPECT_EQ(refusal("nets/my_net:make"),
-            "'nets/my_net:make' names no Python code: 'nets/my_net' is neither a module nor a file "
+            "'nets/my_net:make' does not refer to Python code: 'nets/my_net' is neither a module "
+            "nor a file "
             "ending in .py");
   for (const char* text :
        {".timm:make", "timm..models:make", "timm.:make", ".py:make", "timm:a..b"})
     EXPECT_NE(refusal(text), "") << text;
 }
 
-TEST(PythonEntries, AreThoseOfKindsThatRunPython) {
+TEST(PythonEntries, ComeOnlyFromKindsThatRunPython) {
   Graph graph;
   graph.nodes = {node_with_entry("model", "model.code", "my_net.py:make"),
                  node_with_entry("other", "model.plain", "my_net.py:make"),
@@ -65,7 +67,7 @@ TEST(PythonEntries, AreThoseOfKindsThatRunPython) {
   EXPECT_THAT(python_entries(graph, python_schemas()), IsEmpty());
 }
 
-TEST(PythonEntries, NameTheNodesOfAForeachOnce) {
+TEST(PythonEntries, AreListedOnceForAllNodesOfAForeach) {
   Graph graph;
   graph.nodes = {node_with_entry("model", "model.code", "a.py:make"),
                  node_with_entry("model", "model.code", "a.py:make"),

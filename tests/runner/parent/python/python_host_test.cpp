@@ -16,7 +16,7 @@ class PythonHostTest : public testing::Test {
   const std::filesystem::path executable_ = folder_ / "bin/retort";
 };
 
-TEST_F(PythonHostTest, LibraryLiesNextToTheProgramOrInAFolderOfLibraries) {
+TEST_F(PythonHostTest, LibraryIsNextToTheProgramOrInALibraryFolder) {
   const auto script = folder_.write("share/retort/python_host/retort_host/__main__.py", "");
   for (const char* place : {"lib/retort", "lib", "bin"}) {
     const auto library = folder_.write(place + std::string("/libretort_worker.so"), "");
@@ -27,7 +27,7 @@ TEST_F(PythonHostTest, LibraryLiesNextToTheProgramOrInAFolderOfLibraries) {
   }
 }
 
-TEST_F(PythonHostTest, EachPartThatIsAbsentIsNamed) {
+TEST_F(PythonHostTest, MissingPartsAreReported) {
   const auto host = find_python_host(executable_);
   ASSERT_FALSE(host);
   ASSERT_EQ(host.errors().size(), 2u);

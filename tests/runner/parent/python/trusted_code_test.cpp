@@ -30,7 +30,7 @@ class TrustedCodeTest : public testing::Test {
   const fs::path file_ = folder_ / "config/trusted.json";
 };
 
-TEST_F(TrustedCodeTest, NothingButThreeModulesIsTrustedAsShipped) {
+TEST_F(TrustedCodeTest, OnlyThreeModulesAreTrustedByDefault) {
   const auto code = TrustedCode::read(file_);
   ASSERT_TRUE(code);
   EXPECT_THAT(code->modules(), ElementsAre("timm", "torchvision", "transformers"));
@@ -51,14 +51,14 @@ TEST_F(TrustedCodeTest, RemembersBytesNotNames) {
   EXPECT_TRUE(read->trusts_module("mypkg"));
 }
 
-TEST_F(TrustedCodeTest, ListBelongsToItsUserAlone) {
+TEST_F(TrustedCodeTest, ListIsAccessibleOnlyToItsUser) {
   TrustedCode(file_).save();
   struct stat state {};
   ASSERT_EQ(stat(file_.c_str(), &state), 0);
   EXPECT_EQ(state.st_mode & 0777, 0600u);
 }
 
-TEST_F(TrustedCodeTest, ForgetsWhatIsInAFolder) {
+TEST_F(TrustedCodeTest, ForgetsTheFilesOfAFolder) {
   TrustedCode code(file_);
   for (const char* path : {"/nets/a.py", "/nets/deep/b.py", "/nets.py", "/other/c.py"})
     code.trust(path, sha256(path));
@@ -68,7 +68,7 @@ TEST_F(TrustedCodeTest, ForgetsWhatIsInAFolder) {
   EXPECT_EQ(code.files().size(), 1u);
 }
 
-TEST_F(TrustedCodeTest, ShippedModuleThatTheUserHasRemovedStaysRemoved) {
+TEST_F(TrustedCodeTest, RemovedDefaultModuleStaysRemoved) {
   TrustedCode code(file_);
   EXPECT_TRUE(code.forget_module("timm"));
   EXPECT_FALSE(code.forget_module("timm"));
@@ -91,12 +91,12 @@ TEST_F(TrustedCodeTest, DamagedListTrustsNothing) {
   EXPECT_EQ(refusal(R"({"schema": 1, "modules": {}})"), is_damaged + "it has no 'files'");
 }
 
-TEST_F(TrustedCodeTest, FolderInPlaceOfTheListIsDamageToo) {
+TEST_F(TrustedCodeTest, FolderInPlaceOfTheListCountsAsDamage) {
   fs::create_directories(file_);
   EXPECT_FALSE(TrustedCode::read(file_));
 }
 
-TEST_F(TrustedCodeTest, CannotBeKeptWithoutAFolder) {
+TEST_F(TrustedCodeTest, CannotBeSavedWithoutAFolder) {
   try {
     TrustedCode("").save();
     ADD_FAILURE() << "it was kept";

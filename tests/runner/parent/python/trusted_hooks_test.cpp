@@ -31,7 +31,7 @@ class TrustedHooksTest : public testing::Test {
   TrustedCode trusted_{std::filesystem::path()};
 };
 
-TEST_F(TrustedHooksTest, FileThatNamesCommandsMustBeTrustedAsItWasRead) {
+TEST_F(TrustedHooksTest, FileWithCommandsMustBeTrustedAsRead) {
   folder_.write("a.yaml", "text");
   const Value recipe = read_from("a.yaml");
   auto errors = untrusted_hooks(recipe, {}, trusted_);
@@ -48,7 +48,7 @@ TEST_F(TrustedHooksTest, FileThatNamesCommandsMustBeTrustedAsItWasRead) {
   EXPECT_THAT(errors[0].message, HasSubstr("it has changed since you trusted it"));
 }
 
-TEST_F(TrustedHooksTest, EachFileThatNamesCommandsCounts) {
+TEST_F(TrustedHooksTest, EveryFileWithCommandsNeedsTrust) {
   folder_.write("a.yaml", "text");
   folder_.write("b.yaml", "text");
   Value recipe = read_from("a.yaml");
@@ -61,7 +61,7 @@ TEST_F(TrustedHooksTest, EachFileThatNamesCommandsCounts) {
   EXPECT_THAT(untrusted_hooks(recipe, {}, trusted_), IsEmpty());
 }
 
-TEST_F(TrustedHooksTest, WhatAnOverrideSaysTheUserHasTyped) {
+TEST_F(TrustedHooksTest, CommandsInOverridesNeedNoTrust) {
   const SourceText& typed = sources_.add("override 1", "+hooks.after_run=[[notify,done]]");
   const Value recipe = written(kRecipe, typed);
   const std::vector<Override> overrides = {*parse_override(typed)};

@@ -17,7 +17,7 @@ Monitor monitor(const nlohmann::ordered_json& options) {
   return monitor_of(from_json(options)).value();
 }
 
-TEST(BestValidation, LossIsBestWhereItIsSmallest) {
+TEST(BestValidation, SmallestLossIsBest) {
   BestValidation best(monitor({{"monitor", "loss"}}));
   best.see("train/epoch_loss", 0, 4);
   best.see("validation/loss", 2, 4);
@@ -31,7 +31,7 @@ TEST(BestValidation, LossIsBestWhereItIsSmallest) {
               ElementsAre(Pair("validation/accuracy", 0.25), Pair("validation/loss", 1)));
 }
 
-TEST(BestValidation, ScoreIsBestWhereItIsLargestAndOfEqualOnesTheFirst) {
+TEST(BestValidation, LargestScoreIsBestAndTheFirstOfEqualOnes) {
   BestValidation best(monitor({{"monitor", "accuracy"}}));
   for (const std::int64_t step : {4, 8, 12}) {
     best.see("validation/loss", static_cast<double>(step), step);
@@ -42,7 +42,7 @@ TEST(BestValidation, ScoreIsBestWhereItIsLargestAndOfEqualOnesTheFirst) {
               ElementsAre(Pair("validation/accuracy", 0.75), Pair("validation/loss", 8)));
 }
 
-TEST(BestValidation, BetterByLessThanTheMinimumImprovementIsBetter) {
+TEST(BestValidation, ImprovementsBelowTheMinimumCount) {
   BestValidation best(monitor({{"monitor", "loss"}, {"minimum_improvement", 0.5}}));
   best.see("validation/loss", 2, 1);
   best.see("validation/loss", 1.75, 2);
@@ -51,7 +51,7 @@ TEST(BestValidation, BetterByLessThanTheMinimumImprovementIsBetter) {
   EXPECT_THAT(best.best_step(), Optional(2));
 }
 
-TEST(BestValidation, NoNumberIsNeverTheBest) {
+TEST(BestValidation, NanIsNeverTheBest) {
   BestValidation best(monitor({{"monitor", "loss"}}));
   best.see("validation/loss", std::nan(""), 1);
   EXPECT_EQ(best.best_step(), std::nullopt);
@@ -59,7 +59,7 @@ TEST(BestValidation, NoNumberIsNeverTheBest) {
   EXPECT_THAT(best.best_step(), Optional(2));
 }
 
-TEST(BestValidation, TrainingThatKeepsItsLastWeightsHasTheLastMetrics) {
+TEST(BestValidation, LastWeightsHaveTheLastMetrics) {
   BestValidation best(monitor({{"monitor", "loss"}, {"keep", "last"}}));
   best.see("validation/loss", 1, 1);
   best.see("validation/loss", 2, 2);
@@ -67,7 +67,7 @@ TEST(BestValidation, TrainingThatKeepsItsLastWeightsHasTheLastMetrics) {
   EXPECT_THAT(best.kept(), ElementsAre(Pair("validation/loss", 2)));
 }
 
-TEST(BestValidation, StageThatMonitorsNothingHasNone) {
+TEST(BestValidation, StageWithoutAMonitorHasNoBest) {
   EXPECT_FALSE(monitor_of(from_json({{"epochs", 2}})).has_value());
 }
 

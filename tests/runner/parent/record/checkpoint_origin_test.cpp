@@ -55,7 +55,7 @@ class CheckpointOriginTest : public testing::Test {
   Graph graph_;
 };
 
-TEST_F(CheckpointOriginTest, OwnCheckpointsAreThoseOfTheRecipesOfTheRecord) {
+TEST_F(CheckpointOriginTest, OwnCheckpointsMatchTheRecordedRecipes) {
   save("train.a", "1", "h", 1);
   save("train.b", "1", "h", 2);
   EXPECT_THAT(foreign(), IsEmpty());
@@ -70,7 +70,7 @@ TEST_F(CheckpointOriginTest, CheckpointOfAnotherTrainingOfTheSameRecipeIsForeign
   EXPECT_THAT(foreign(), ElementsAre("nodes/train.a/checkpoints/step-00000001"));
 }
 
-TEST_F(CheckpointOriginTest, AcceptedOnesStayAccepted) {
+TEST_F(CheckpointOriginTest, AcceptedCheckpointsStayAccepted) {
   save("train.b", "3", "other", 9);
   ASSERT_EQ(foreign().size(), 1u);
   const ordered_json accepted = accepted_checkpoints(folder_ / "run", graph_);
@@ -81,13 +81,13 @@ TEST_F(CheckpointOriginTest, AcceptedOnesStayAccepted) {
   EXPECT_EQ(foreign().size(), 1u) << "of that node alone";
 }
 
-TEST_F(CheckpointOriginTest, TrainingTakenFromAnotherRunHasNone) {
+TEST_F(CheckpointOriginTest, ReusedTrainingHasNoForeignCheckpoints) {
   save("train.a", "1", "another", 1);
   folder_.write("run/nodes/train.a/reused.json", "{}");
   EXPECT_THAT(foreign(), IsEmpty());
 }
 
-TEST_F(CheckpointOriginTest, DamagedFilesAreLeftToThoseWhoLoadThem) {
+TEST_F(CheckpointOriginTest, DamagedFilesAreIgnored) {
   for (const char* text :
        {"", "3", "{}", R"({"recipe_hash": 3, "seed": 1})", R"({"recipe_hash": "x", "seed": -1})"}) {
     folder_.write("run/nodes/train.a/checkpoints/step-00000001/state.json", text);

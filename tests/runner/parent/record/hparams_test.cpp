@@ -48,12 +48,12 @@ TEST(Hparams, ValuesKeepTheirTypes) {
   EXPECT_EQ(std::bit_cast<double>(start.number(5)), 7);
 }
 
-TEST(Hparams, EndSaysWhetherTheRunFinished) {
+TEST(Hparams, EndRecordsWhetherTheRunFinished) {
   EXPECT_EQ(content_of(session_end_value(true, 9), 4).number(1), 1u);
   EXPECT_EQ(content_of(session_end_value(false, 9), 4).number(1), 2u);
 }
 
-TEST(Hparams, ExperimentListsWhatTrialsVary) {
+TEST(Hparams, ExperimentListsTheSweptOptions) {
   const ProtobufFields experiment =
       content_of(experiment_value({.name = "classify",
                                    .options = {{"seed", {"1", "2"}}, {"model", {"tiny", "lora"}}},

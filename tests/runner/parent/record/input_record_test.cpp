@@ -26,7 +26,7 @@ class InputRecord : public testing::Test {
   ordered_json look(std::uintmax_t largest = kLargestContents) const {
     return input_record({{"/data/root", folder_ / "photos"}}, largest);
   }
-  /// The first change since `before`; empty where there is none.
+  /// The first change since `before`; empty if there is none.
   std::string change_since(const ordered_json& before,
                            std::uintmax_t largest = kLargestContents) const {
     const auto changes = input_changes(before, look(largest));
@@ -47,7 +47,7 @@ TEST_F(InputRecord, CopiedOrTouchedFilesAreTheSame) {
       << "no path is recorded";
 }
 
-TEST_F(InputRecord, ContentsOfTheSameSizeAreSeen) {
+TEST_F(InputRecord, ChangedContentsOfTheSameSizeAreDetected) {
   const ordered_json before = look();
   const fs::path file = folder_ / "photos/cat/1.jpg";
   const auto time = fs::last_write_time(file);
@@ -56,7 +56,7 @@ TEST_F(InputRecord, ContentsOfTheSameSizeAreSeen) {
   EXPECT_EQ(change_since(before), "has the same files with different contents");
 }
 
-TEST_F(InputRecord, NewRenamedAndMissingFilesAreSeen) {
+TEST_F(InputRecord, NewRenamedAndMissingFilesAreDetected) {
   const ordered_json before = look();
   fs::rename(folder_ / "photos/cat/1.jpg", folder_ / "photos/dog/1.jpg");
   EXPECT_EQ(change_since(before),
@@ -67,7 +67,7 @@ TEST_F(InputRecord, NewRenamedAndMissingFilesAreSeen) {
   EXPECT_EQ(change_since(before), "no longer exists; it was 2 files with 6 B");
 }
 
-TEST_F(InputRecord, LargeInputsAreKnownByTheirTimes) {
+TEST_F(InputRecord, LargeInputsAreComparedByModificationTime) {
   const ordered_json before = look(5);
   EXPECT_EQ(before["/data/root"]["contents"], nullptr);
   EXPECT_EQ(change_since(before, 5), "");
@@ -79,7 +79,7 @@ TEST_F(InputRecord, LargeInputsAreKnownByTheirTimes) {
             "not have a digest of their contents");
 }
 
-TEST_F(InputRecord, WhatRunsLeaveAndWhatIsHiddenIsNoInput) {
+TEST_F(InputRecord, RunFoldersAndHiddenFilesAreNotInputs) {
   const ordered_json before = look();
   folder_.write("photos/.cache/x", "x");
   folder_.write("photos/out/.retort/run.json", "{}");
@@ -90,13 +90,13 @@ TEST_F(InputRecord, WhatRunsLeaveAndWhatIsHiddenIsNoInput) {
   EXPECT_EQ(change_since(before), "");
 }
 
-TEST_F(InputRecord, WhatWasNotThereMayHaveBeenMadeByTheRun) {
+TEST_F(InputRecord, InputsMissingAtFirstAreNotCompared) {
   const ordered_json before = input_record({{"/data/root", folder_ / "later"}});
   EXPECT_EQ(before["/data/root"], nullptr);
   EXPECT_EQ(change_since(before), "");
 }
 
-TEST_F(InputRecord, DamagedRecordsSayNothingOrThatSomethingChanged) {
+TEST_F(InputRecord, DamagedRecordsDoNotCrash) {
   for (const char* text :
        {"null", "3", "[]", R"({"/data/root": 3})", R"({"/data/root": null})", R"({"/a": {}})"})
     EXPECT_TRUE(input_changes(ordered_json::parse(text), look()).empty()) << text;
@@ -104,7 +104,7 @@ TEST_F(InputRecord, DamagedRecordsSayNothingOrThatSomethingChanged) {
             "was unknown and is now 2 files with 6 B");
 }
 
-TEST_F(InputRecord, PathsAreThoseOfStagesBySchema) {
+TEST_F(InputRecord, PathsComeFromTheSchemasOfTheStages) {
   Sources sources;
   auto recipe = read_yaml(
       sources.add("r.yaml",

@@ -10,7 +10,7 @@ namespace {
 
 using Progress = NodeState::Progress;
 
-/// Two pairs, an evaluation of both, and another of nothing.
+/// Trainings of two class pairs, an evaluation of both, and another node without inputs.
 Graph two_pairs() {
   Graph graph;
   for (const char* id : {"data", "train.0-1", "train.0-2", "evaluate", "other"})
@@ -56,20 +56,20 @@ TEST_F(NodeStateTest, NodeIsMissingPartialOrDone) {
   EXPECT_THAT(damaged.missing, testing::HasSubstr("metrics.json"));
 }
 
-TEST_F(NodeStateTest, WhatIsDamagedIsAsIfItWereNotThere) {
+TEST_F(NodeStateTest, DamagedFilesCountAsMissing) {
   checkpoint("train", "step-00000004", "no JSON");
   EXPECT_EQ(node_state(folder_.path(), "train").progress, Progress::kMissing);
   folder_.write("nodes/train/checkpoints/latest", "../../elsewhere\n");
   EXPECT_EQ(node_state(folder_.path(), "train").progress, Progress::kMissing);
 }
 
-TEST_F(NodeStateTest, ThoseThatDependOnANodeComeAfterIt) {
+TEST_F(NodeStateTest, DependentNodesComeAfterANode) {
   EXPECT_THAT(nodes_after(two_pairs(), "train.0-1"), testing::ElementsAre("evaluate"));
   EXPECT_THAT(nodes_after(two_pairs(), "data"), testing::ElementsAre("train.0-1", "evaluate"));
   EXPECT_TRUE(nodes_after(two_pairs(), "evaluate").empty());
 }
 
-TEST_F(NodeStateTest, ResetTakesThatNodeAloneAndHasOthersDoneAgain) {
+TEST_F(NodeStateTest, ResetRemovesTheNodeAndRepeatsItsDependents) {
   for (const std::string id : {"train.0-1", "train.0-2", "evaluate", "other"}) {
     folder_.write("nodes/" + id + "/metrics.json", "{}");
     write_finished(node(id), {.key = "k"});
@@ -80,7 +80,7 @@ TEST_F(NodeStateTest, ResetTakesThatNodeAloneAndHasOthersDoneAgain) {
   EXPECT_EQ(node_state(folder_.path(), "evaluate").progress, Progress::kMissing);
   EXPECT_TRUE(std::filesystem::exists(node("evaluate") / "metrics.json"));
   EXPECT_EQ(node_state(folder_.path(), "other").progress, Progress::kDone);
-  reset_node(folder_.path(), two_pairs(), "train.0-1");  // of what is gone already
+  reset_node(folder_.path(), two_pairs(), "train.0-1");  // already removed
 }
 
 }  // namespace

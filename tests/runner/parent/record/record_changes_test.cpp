@@ -27,7 +27,7 @@ std::vector<std::string> texts(const std::vector<RecordChange>& changes) {
   return result;
 }
 
-TEST(RecordChanges, PlaceTimeAndJobDoNotCount) {
+TEST(RecordChanges, FolderTimeAndJobDoNotCount) {
   ordered_json now = environment();
   now["system"]["kernel"] = "Linux 6.2";
   now["memory_bytes"] = 2;
@@ -36,12 +36,11 @@ TEST(RecordChanges, PlaceTimeAndJobDoNotCount) {
   EXPECT_THAT(environment_changes(environment(), now), IsEmpty());
 }
 
-TEST(RecordChanges, AllThatBearsOnBitsIsNamed) {
+TEST(RecordChanges, EverythingThatAffectsBitsIsReported) {
   ordered_json now = environment();
   now["retort"] = "0.1.0-cd";
   now["versions"]["libtorch"] = "2.12.0";
-  now["versions"]["cuda_runtime"] =
-      "13.0";  // then it was null: nothing that a CPU's run could have used
+  now["versions"]["cuda_runtime"] = "13.0";  // null before, since a run on the CPU did not use it
   now["cpu"]["model"] = "Xeon";
   now["cpu"]["instruction_sets"] = {"amx_bf16", "avx2"};
   now["threads"] = 4;
@@ -58,7 +57,7 @@ TEST(RecordChanges, AllThatBearsOnBitsIsNamed) {
           "the variable OMP_NUM_THREADS was 2 and is now not set"));
 }
 
-TEST(RecordChanges, ChangedInputIsAnotherResult) {
+TEST(RecordChanges, ChangedInputChangesTheWholeResult) {
   ordered_json before = environment(), now = environment();
   before["inputs"] = ordered_json::parse(
       R"({"/data/root": {"files": 1, "bytes": 2, "names": "x", "contents": "y"}})");
@@ -73,7 +72,7 @@ TEST(RecordChanges, ChangedInputIsAnotherResult) {
   EXPECT_THAT(environment_changes(before, now), IsEmpty());
 }
 
-TEST(RecordChanges, PackagesOfPythonMayMatter) {
+TEST(RecordChanges, ChangedPythonPackagesAreReported) {
   ordered_json before = environment(), now = environment();
   before["python"] = {{"version", "3.11.2"},
                       {"packages", {{"numpy", "2.1"}, {"timm", "1.0"}, {"old", "1"}}}};
@@ -86,7 +85,7 @@ TEST(RecordChanges, PackagesOfPythonMayMatter) {
                           "the Python package old 1 is gone", "the Python package new 2 is new"));
   EXPECT_EQ(changes.back().weight, RecordChange::Weight::kUnknown);
   EXPECT_EQ(to_json(changes).back().at("weight"), "unknown");
-  now["python"].erase("packages");  // of an earlier version
+  now["python"].erase("packages");  // from an earlier version
   EXPECT_EQ(environment_changes(before, now).size(), 1u);
 }
 
@@ -102,7 +101,7 @@ TEST(RecordChanges, ManyPackagesAreCounted) {
   EXPECT_EQ(found[5], "2 other Python packages differ");
 }
 
-TEST(RecordChanges, KindOfAnotherVersionIsAnotherResult) {
+TEST(RecordChanges, NewKindVersionChangesTheWholeResult) {
   Graph graph;
   graph.nodes = {{"train.0", "train", "train.supervised", {}, "/train", {}},
                  {"train.1", "train", "train.supervised", {}, "/train", {}}};
@@ -117,7 +116,7 @@ TEST(RecordChanges, KindOfAnotherVersionIsAnotherResult) {
   EXPECT_THAT(kind_changes(record, graph), IsEmpty());
 }
 
-TEST(RecordChanges, DamagedRecordsSayNothing) {
+TEST(RecordChanges, DamagedRecordsReportNoChanges) {
   for (const char* text :
        {"null", "3", "[1]", "{}", R"({"variables": 3, "cpu": [], "inputs": "x", "nodes": 5})",
         R"({"cpu": {"instruction_sets": 7}, "versions": null})"}) {

@@ -43,7 +43,7 @@ class RunFolderTest : public testing::Test {
   TemporaryFolder base_;
 };
 
-TEST_F(RunFolderTest, DefaultIsDateAndTimeWithASuffixWhenTaken) {
+TEST_F(RunFolderTest, DefaultIsDateAndTimeWithASuffixIfItExists) {
   const fs::path first = made();
   EXPECT_THAT(first.lexically_relative(base_.path()).string(),
               MatchesRegex("outputs/[0-9]{4}-[0-9]{2}-[0-9]{2}/[0-9]{2}-[0-9]{2}-[0-9]{2}"));
@@ -51,19 +51,19 @@ TEST_F(RunFolderTest, DefaultIsDateAndTimeWithASuffixWhenTaken) {
   EXPECT_EQ(made(), first.string() + "-2");
 }
 
-TEST_F(RunFolderTest, GivenFolderIsMadeWithItsParents) {
+TEST_F(RunFolderTest, GivenFolderIsCreatedWithItsParents) {
   EXPECT_EQ(made("deep/down/run"), base_.path() / "deep/down/run");
   EXPECT_EQ(made((base_.path() / "absolute").string()), base_.path() / "absolute");
 }
 
-TEST_F(RunFolderTest, EmptyFolderIsTakenOnce) {
+TEST_F(RunFolderTest, EmptyFolderIsUsedOnce) {
   fs::create_directory(base_.path() / "mine");
   made("mine");
   EXPECT_EQ(only_error(create_run_folder("mine", base_.path(), kNow)),
             "E0803 /run/dir: '" + (base_.path() / "mine").string() + "' already contains a run");
 }
 
-TEST_F(RunFolderTest, FolderWithSomethingInItIsRefusedAndLeftAlone) {
+TEST_F(RunFolderTest, NonEmptyFolderIsRejectedAndLeftAlone) {
   fs::create_directories(base_.path() / "full/of things");
   EXPECT_EQ(only_error(create_run_folder("full", base_.path(), kNow)),
             "E0803 /run/dir: '" + (base_.path() / "full").string() + "' is not empty");
@@ -79,7 +79,7 @@ TEST_F(RunFolderTest, FileInTheWayCannotBecomeAFolder) {
               HasSubstr("E0801 /run/dir: cannot create"));
 }
 
-TEST_F(RunFolderTest, FullDiskAndFailingFolderAreSaidWithTheOption) {
+TEST_F(RunFolderTest, FullDiskAndFailingFolderNameTheOption) {
   FaultyStorage full(disk(), {Fault::Point::kFolder, 2, Fault::Action::kFull});
   EXPECT_EQ(only_error(create_run_folder("run", base_.path(), kNow, full)),
             "E0804 /run/dir: cannot write '" + (base_.path() / "run/.retort").string() +
@@ -90,7 +90,7 @@ TEST_F(RunFolderTest, FullDiskAndFailingFolderAreSaidWithTheOption) {
                 "': Input/output error");
 }
 
-TEST_F(RunFolderTest, MarksItselfAsOurs) {
+TEST_F(RunFolderTest, MarksItselfAsARunFolder) {
   const fs::path path = made("run");
   RunFolder folder(path);
   const auto json = nlohmann::json::parse(base_.read("run/.retort/run.json"));
@@ -153,7 +153,7 @@ TEST_F(RunFolderTest, ShortWritesAreContinued) {
   EXPECT_EQ(base_.read("run/log.txt"), "     0.000  info   a line\n");
 }
 
-TEST_F(RunFolderTest, RecordDoesNotFollowALinkPutInItsPlace) {
+TEST_F(RunFolderTest, RecordDoesNotFollowALinkInItsPlace) {
   const fs::path path = made("run");
   std::ofstream(base_.path() / "victim") << "precious";
   fs::create_symlink(base_.path() / "victim", path / "log.txt");
@@ -179,7 +179,7 @@ TEST_F(RunFolderTest, NewRunSurvivesAPowerCut) {
   }
 }
 
-TEST_F(RunFolderTest, RecordsTogetherAreThereFromTheirCommitOn) {
+TEST_F(RunFolderTest, GroupedRecordsAppearWithTheirCommit) {
   PowerCutStorage storage(base_.path());
   const fs::path path = *create_run_folder("run", base_.path(), kNow, storage);
   RunFolder folder(path, storage, {}, RunFolder::Records::kTogether);
@@ -210,7 +210,7 @@ TEST_F(RunFolderTest, ResumedRunSurvivesAPowerCut) {
   EXPECT_EQ(left.read("run/.retort/resume-1/recipe.yaml"), "a: 1\n");
 }
 
-TEST_F(RunFolderTest, ReopenedItContinuesWithWhatIsThere) {
+TEST_F(RunFolderTest, ReopenedFolderIsContinued) {
   const fs::path path = made("run");
   {
     RunFolder folder(path);
@@ -234,7 +234,7 @@ TEST_F(RunFolderTest, ReopenedItContinuesWithWhatIsThere) {
   EXPECT_EQ(MetricsFile::reopen(path / "metrics.jsonl", disk()).read().size(), 2u);
 }
 
-TEST_F(RunFolderTest, ReopenedItCopiesNothingOfOthers) {
+TEST_F(RunFolderTest, ReopenedFolderDoesNotCopyLinkedFiles) {
   const fs::path path = made("run");
   { RunFolder folder(path); }
   const fs::path secret = base_.write("secret", "hunter2\n");
@@ -260,7 +260,7 @@ TEST_F(RunFolderTest, ReopenedItCopiesNothingOfOthers) {
   RunFolder::reopen(path);
 }
 
-TEST_F(RunFolderTest, ReopenedTheLogKeepsItsLimit) {
+TEST_F(RunFolderTest, ReopenedLogKeepsItsLimit) {
   const fs::path path = made("run");
   RunFolder(path, disk(), {.limit = 60}).log().write({.text = "0123456"});
   RunFolder folder = RunFolder::reopen(path, disk(), {.limit = 60});
@@ -270,7 +270,7 @@ TEST_F(RunFolderTest, ReopenedTheLogKeepsItsLimit) {
             "… the log has reached its limit of 60 B: later lines are dropped\n");
 }
 
-TEST_F(RunFolderTest, TrainingBeganWhereItsRecordedFirstEpochDid) {
+TEST_F(RunFolderTest, TrainingBeginsWithItsRecordedFirstEpoch) {
   const fs::path path = made("run");
   RunFolder folder(path);
   const std::vector<MetricLine> kept = {{{"train", "train/loss", 3, 1}, 6},

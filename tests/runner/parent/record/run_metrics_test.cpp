@@ -15,7 +15,7 @@ RunMetrics metrics_of(const std::string& summary) {
   return run_metrics(nlohmann::ordered_json::parse(summary));
 }
 
-TEST(RunMetrics, OfAValidationAreThoseOfTheWeightsThatAreKept) {
+TEST(RunMetrics, ValidationMetricsBelongToTheKeptWeights) {
   const RunMetrics metrics = metrics_of(R"({
     "metrics": {"train": {"train/loss": {"value": 1, "step": 8}, "validation/loss": {"value": 3, "step": 8}},
                 "evaluate": {"evaluate/top1": {"value": 0.5, "step": 4}}},
@@ -28,7 +28,7 @@ TEST(RunMetrics, OfAValidationAreThoseOfTheWeightsThatAreKept) {
   EXPECT_EQ(metrics.trained_by, "train.supervised");
 }
 
-TEST(RunMetrics, OfSeveralNodesEachIsNamedByItsNode) {
+TEST(RunMetrics, MetricsOfSeveralNodesHaveTheirNodesName) {
   const RunMetrics metrics = metrics_of(R"({
     "metrics": {"b": {"validation/auc": {"value": 2}}, "a": {"validation/auc": {"value": 1}, "x": {"value": "nan"}}},
     "kept": {"a": {"kind": "train.binary", "monitor": "validation/auc"},
@@ -39,7 +39,7 @@ TEST(RunMetrics, OfSeveralNodesEachIsNamedByItsNode) {
   EXPECT_EQ(metrics.monitor, "") << "of which of them?";
 }
 
-TEST(RunMetrics, OfADamagedSummaryAreWhatCanBeRead) {
+TEST(RunMetrics, DamagedSummaryGivesTheReadableMetrics) {
   for (const char* damaged :
        {"null", "[]", R"({"metrics": [1]})", R"({"metrics": {"a": 1, "b": {"c": {}}}})",
         R"({"kept": {"a": 1}})", R"({"kept": {"a": {"metrics": {"b": null}, "monitor": 1}}})"}) {

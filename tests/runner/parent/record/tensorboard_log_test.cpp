@@ -18,7 +18,7 @@ using testing::IsEmpty;
 using testing::Key;
 using testing::SizeIs;
 
-/// What a reader of event files finds.
+/// An event as a reader of event files finds it.
 struct ReadEvent {
   double time = 0;
   std::int64_t step = 0;
@@ -60,7 +60,7 @@ TEST(TensorBoardLog, EachNodeIsARun) {
                   ReadEvent{.time = 1002, .step = 1LL << 40, .tag = "train/loss", .value = 0.25F}));
 }
 
-TEST(TensorBoardLog, ARepeatedStepReplacesTheEarlierOne) {
+TEST(TensorBoardLog, RepeatedStepReplacesTheEarlierOne) {
   const TemporaryFolder folder;
   TensorBoardLog(folder.path()).metric({"train", "train/loss", 0.5, 9}, 1000);
   TensorBoardLog resumed(folder.path());
@@ -106,7 +106,7 @@ void write_record(const TemporaryFolder& folder) {
   folder.write("run/nodes/secret.jpg", "\xFF\xD8\xFF");
 }
 
-TEST(TensorBoardLog, ARecordIsWrittenAfterwards) {
+TEST(TensorBoardLog, RecordCanBeWrittenAfterwards) {
   const TemporaryFolder folder;
   write_record(folder);
   const auto files = write_tensorboard(folder / "run", folder / "out");
@@ -135,7 +135,7 @@ TEST(TensorBoardLog, ARecordIsWrittenAfterwards) {
             "| train | train/loss | 0.5 | 4 |\n");
 }
 
-TEST(TensorBoardLog, AnInterruptedRunHasNotEnded) {
+TEST(TensorBoardLog, InterruptedRunHasNotEnded) {
   const TemporaryFolder folder;
   TensorBoardLog log(folder.path());
   log.begin({}, "", 1000);
@@ -143,7 +143,7 @@ TEST(TensorBoardLog, AnInterruptedRunHasNotEnded) {
   EXPECT_FALSE(summaries_in(folder / log.files()[0]).contains("_hparams_/session_end_info"));
 }
 
-TEST(TensorBoardLog, AResumedRunReplacesWhatItWroteAsAWhole) {
+TEST(TensorBoardLog, ResumedRunReplacesItsFileForTheWholeRun) {
   const TemporaryFolder folder;
   TensorBoardLog(folder.path()).begin({{"seed", "1"}}, "", 1000);
   folder.write("events.out.tfevents.1.other", "");
@@ -154,7 +154,7 @@ TEST(TensorBoardLog, AResumedRunReplacesWhatItWroteAsAWhole) {
   EXPECT_TRUE(std::filesystem::exists(folder / "events.out.tfevents.1.other"));
 }
 
-TEST(TensorBoardLog, NothingMeasuredIsNothingWritten) {
+TEST(TensorBoardLog, RunWithoutMetricsWritesNoFiles) {
   const TemporaryFolder folder;
   EXPECT_THAT(write_tensorboard(folder.path(), folder / "out"), IsEmpty());
 }

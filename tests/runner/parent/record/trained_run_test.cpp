@@ -74,16 +74,15 @@ TEST_F(TrainedRun, FolderNamesOneCheckpoint) {
             "'train', 'train.1' | --checkpoint best and --checkpoint latest apply to all of them");
 }
 
-TEST_F(TrainedRun, RunThatHasSavedNothingIsToldWhatToDo) {
+TEST_F(TrainedRun, RunWithoutCheckpointsSuggestsToResume) {
   const std::string folder = folder_.path().string();
   EXPECT_EQ(error(), "E0808 there is no checkpoint of 'train' in the run '" + folder +
                          "' | train it first with `retort resume " + folder + "`");
-  fs::create_directories(saved("train") /
-                         ".step-00000004.part");  // killed in the middle of the first save
+  fs::create_directories(saved("train") / ".step-00000004.part");  // killed during the first save
   EXPECT_THAT(error(), testing::HasSubstr("there is no checkpoint"));
 }
 
-TEST_F(TrainedRun, RunWithoutATrainingAndAnEvaluationHaveNoWeights) {
+TEST_F(TrainedRun, EvaluationsAndUntrainedRunsHaveNoWeights) {
   source_ = "outputs/a";
   EXPECT_EQ(error(), "E0808 '" + folder_.path().string() +
                          "' is an evaluation and has no weights of its own | name the run that it "
@@ -101,7 +100,7 @@ std::string chosen(const CheckpointSources& trained, const std::string& wanted) 
                     node.errors()[0].help;
 }
 
-TEST(ChosenTraining, IsTheOnlyOneOrTheOneNamed) {
+TEST(ChosenTraining, IsTheOnlyOrTheNamedNode) {
   EXPECT_EQ(chosen({{"train", {}}}, ""), "train");
   EXPECT_EQ(chosen({{"train.0", {}}, {"train.1", {}}}, "train.1"), "train.1");
   EXPECT_EQ(chosen({{"train.0", {}}, {"train.1", {}}}, ""),
@@ -113,7 +112,7 @@ TEST(ChosenTraining, IsTheOnlyOneOrTheOneNamed) {
             "E0501 the run has no training node 'model' | it has 'train'");
 }
 
-TEST_F(TrainedRun, HasWeightsWhereEachOfItsTrainingsHasSavedSome) {
+TEST_F(TrainedRun, HasWeightsIfEachOfItsTrainingsSavedSome) {
   const auto graph = [&](const std::string& nodes) {
     std::ofstream(folder_.path() / ".retort/graph.json") << "{\"nodes\": [" << nodes << "]}";
   };

@@ -12,7 +12,7 @@ NodeMetric metric(const std::string& name, double value, std::int64_t step) {
   return {"train", name, value, step};
 }
 
-TEST(TrainingHistory, HoldsWhatEachEpochMeasured) {
+TEST(TrainingHistory, HoldsTheMetricsOfEachEpoch) {
   TrainingHistory history(2);
   EXPECT_FALSE(history.see(metric("train/loss", 9, 1), 3));
   EXPECT_TRUE(history.see(metric("train/epoch_loss", 1.5, 4), 10));
@@ -36,7 +36,7 @@ TEST(TrainingHistory, EpochWithoutValidationIsNull) {
       R"({"train_losses":[2.0,1.0],"val_losses":[null,1.0],"val_accuracies":[],"epoch_times":[1.0,1.0]})");
 }
 
-TEST(TrainingHistory, ValidationOfAnotherStepIsNotAnEpochs) {
+TEST(TrainingHistory, ValidationWithinAnEpochIsNotRecorded) {
   TrainingHistory history(0);
   EXPECT_FALSE(history.see(metric("validation/loss", 1, 2), 1));
   history.see(metric("train/epoch_loss", 2, 4), 1);

@@ -34,7 +34,7 @@ TEST_F(WatchedInputsTest, TouchedFilesAreTheSame) {
   EXPECT_TRUE(inputs.changes().empty());
 }
 
-TEST_F(WatchedInputsTest, ExchangedClassesAreSeen) {
+TEST_F(WatchedInputsTest, ExchangedClassesAreDetected) {
   const WatchedInputs inputs = watch();
   fs::rename(folder_ / "photos/cat", folder_ / "photos/other");
   fs::rename(folder_ / "photos/dog", folder_ / "photos/cat");
@@ -44,7 +44,7 @@ TEST_F(WatchedInputsTest, ExchangedClassesAreSeen) {
   EXPECT_FALSE(inputs.changes()[0].has_only_more);
 }
 
-TEST_F(WatchedInputsTest, FilesThatWereAddedLeaveTheOthersAsTheyWere) {
+TEST_F(WatchedInputsTest, AddedFilesAreDistinguishedFromChangedOnes) {
   const WatchedInputs inputs = watch();
   folder_.write("photos/cat/0.jpg", "new");
   ASSERT_EQ(inputs.changes().size(), 1u);
@@ -54,7 +54,7 @@ TEST_F(WatchedInputsTest, FilesThatWereAddedLeaveTheOthersAsTheyWere) {
   EXPECT_FALSE(inputs.changes()[0].has_only_more);
 }
 
-TEST_F(WatchedInputsTest, WhatTheRunMakesIsMarkedAndMayBeGoneLater) {
+TEST_F(WatchedInputsTest, FilesThatTheRunCreatesAreMarked) {
   WatchedInputs inputs = watch("made");
   EXPECT_EQ(inputs.record()["/data/root"], nullptr);
   EXPECT_FALSE(inputs.look_for_made());
@@ -75,7 +75,7 @@ TEST_F(WatchedInputsTest, WhatTheRunMakesIsMarkedAndMayBeGoneLater) {
   EXPECT_TRUE(input_changes(before, watch("made").record()).empty());
 }
 
-TEST_F(WatchedInputsTest, WhatHasChangedOnceIsNoLongerTrusted) {
+TEST_F(WatchedInputsTest, InputMarkedAsChangedStaysChanged) {
   WatchedInputs inputs = watch();
   inputs.mark_changed("/data/root");
   const auto changes = input_changes(inputs.record(), watch().record());
@@ -83,7 +83,7 @@ TEST_F(WatchedInputsTest, WhatHasChangedOnceIsNoLongerTrusted) {
   EXPECT_EQ(changes[0].text, "was changed during the run");
 }
 
-TEST_F(WatchedInputsTest, WithoutInputsNothingIsRecorded) {
+TEST_F(WatchedInputsTest, RecordsNothingWithoutInputs) {
   WatchedInputs inputs({});
   inputs.look();
   EXPECT_EQ(inputs.record(), nullptr);

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// A disk from which nothing more can be removed after some calls.
+/// A disk that refuses all removals after some calls.
 class StuckStorage : public ForwardingStorage {
  public:
   explicit StuckStorage(int calls) : left_(calls) {}
@@ -38,7 +38,7 @@ class RemoveRun : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(RemoveRun, RemovesAllThatIsOurs) {
+TEST_F(RemoveRun, RemovesAllOwnFiles) {
   folder_.write("outputs/run/nodes/train/checkpoints/step-00000004/model.safetensors", "weights");
   folder_.write("outputs/run/analysis/x.svg", "");
   folder_.write("outputs/run/report.html", "");
@@ -57,7 +57,7 @@ TEST_F(RemoveRun, RemovesAllThatIsOurs) {
   EXPECT_TRUE(fs::exists(folder_ / "outputs/other"));
 }
 
-TEST_F(RemoveRun, LeavesWhatIsNotOurs) {
+TEST_F(RemoveRun, KeepsOtherFiles) {
   folder_.write("outputs/run/notes.txt", "mine");
   folder_.write("outputs/run/pictures/a.png", "mine");
   const auto run = removable_run(folder_ / "outputs/run");
@@ -69,7 +69,7 @@ TEST_F(RemoveRun, LeavesWhatIsNotOurs) {
   EXPECT_FALSE(fs::exists(folder_ / "outputs/run/summary.json"));
 }
 
-TEST_F(RemoveRun, FollowsNoLink) {
+TEST_F(RemoveRun, DoesNotFollowLinks) {
   folder_.write("data/photo.jpg", "mine");
   fs::create_directory_symlink(folder_ / "data", folder_ / "outputs/run/nodes");
   fs::create_directory_symlink(folder_ / "data", folder_ / "outputs/run/analysis");
@@ -78,7 +78,7 @@ TEST_F(RemoveRun, FollowsNoLink) {
   EXPECT_EQ(folder_.read("data/photo.jpg"), "mine");
 }
 
-TEST_F(RemoveRun, RefusesWhatIsNoRun) {
+TEST_F(RemoveRun, RejectsFoldersWithoutARun) {
   const std::string path = folder_.path().string();
   EXPECT_EQ(refusal(folder_ / "outputs"),
             "E0806 '" + path + "/outputs' has no record of a run, so it is not removed");
@@ -93,7 +93,7 @@ TEST_F(RemoveRun, RefusesWhatIsNoRun) {
   EXPECT_TRUE(fs::exists(folder_ / "outputs/run/summary.json"));
 }
 
-TEST_F(RemoveRun, RefusesAMarkThatIsNotOurs) {
+TEST_F(RemoveRun, RejectsInvalidMarks) {
   for (const std::string text : {"", "{", "3", R"({"schema": 2})"}) {
     folder_.write("outputs/run/.retort/run.json", text);
     EXPECT_THAT(refusal(folder_ / "outputs/run"), HasSubstr("has no record of a run")) << text;
@@ -104,14 +104,14 @@ TEST_F(RemoveRun, RefusesAMarkThatIsNotOurs) {
   EXPECT_THAT(refusal(folder_ / "outputs/run"), HasSubstr("has no record of a run"));
 }
 
-TEST_F(RemoveRun, RefusesARunAtWork) {
+TEST_F(RemoveRun, RejectsARunAtWork) {
   const auto lock = RunLock::take(folder_ / "outputs/run");
   ASSERT_TRUE(lock);
   EXPECT_EQ(refusal(folder_ / "outputs/run"),
             "E0805 the run '" + (folder_ / "outputs/run").string() + "' is still running");
 }
 
-TEST_F(RemoveRun, WhatIsHalfRemovedCanBeRemovedAgain) {
+TEST_F(RemoveRun, PartlyRemovedRunCanBeRemovedAgain) {
   int calls = 0;
   for (bool is_done = false; !is_done; ++calls) {
     write_run(folder_, "outputs/run");
@@ -127,10 +127,10 @@ TEST_F(RemoveRun, WhatIsHalfRemovedCanBeRemovedAgain) {
     EXPECT_TRUE(is_marked || !has_results) << calls;
   }
   EXPECT_EQ(calls,
-            8);  // seven files and folders, of which each once was the first that could not go
+            8);  // each of the seven files and folders was once the first that could not be removed
 }
 
-TEST_F(RemoveRun, WhatAKillAtItsEndHasLeftCanGo) {
+TEST_F(RemoveRun, RestOfAKilledRemovalCanBeRemoved) {
   for (const char* left : {"outputs/first/.retort", "outputs/second"}) {
     fs::create_directories(folder_ / left);
     const fs::path run = (folder_ / left).parent_path().filename() == "outputs"
@@ -147,7 +147,7 @@ TEST_F(RemoveRun, WhatAKillAtItsEndHasLeftCanGo) {
   EXPECT_THAT(refusal(folder_ / "outputs/fourth"), HasSubstr("has no record of a run"));
 }
 
-TEST_F(RemoveRun, OneThatWasKilledBeforeItBeganCanGo) {
+TEST_F(RemoveRun, RunKilledBeforeItBeganCanBeRemoved) {
   folder_.write("outputs/early/.retort/run.json", R"({"schema": 1})");
   ASSERT_TRUE(remove_run(*removable_run(folder_ / "outputs/early")));
   EXPECT_FALSE(fs::exists(folder_ / "outputs/early"));

@@ -12,7 +12,7 @@ std::string line(const std::string& name, const std::string& value, int step) {
          std::to_string(step) + R"(, "time": 1.0})" + "\n";
 }
 
-TEST(RunCurves, ShowFirstAndLastValueAndTheCourse) {
+TEST(RunCurves, ShowFirstAndLastValueAndASparkline) {
   const TemporaryFolder folder;
   std::string lines = line("evaluate/top1", "0.5", 4) + line("memory/peak", "1", 1) +
                       line("memory/peak", "2", 2) + line("train/rate", "5", 1);
@@ -25,7 +25,7 @@ TEST(RunCurves, ShowFirstAndLastValueAndTheCourse) {
             "train/loss  train      3     1  █▅▁\n");
 }
 
-TEST(RunCurves, AreEmptyWithoutACourse) {
+TEST(RunCurves, AreEmptyWithoutMetrics) {
   const TemporaryFolder folder;
   EXPECT_EQ(curves_text(folder.path(), {.width = 80, .has_blocks = true}), "");
 }

@@ -37,7 +37,7 @@ TEST(RunEntry, HoldsFactsSettingsAndMetrics) {
   EXPECT_EQ(entry.headline, "evaluate/top1");
 }
 
-TEST(RunEntry, HoldsWhatItsTrainingMonitorsWhereThatWasMeasured) {
+TEST(RunEntry, HoldsTheMonitoredMetricIfItWasMeasured) {
   const TemporaryFolder folder;
   write_run(folder, "run");
   folder.write("run/summary.json",
@@ -58,7 +58,7 @@ TEST(RunEntry, EvaluationNamesTheRunThatItEvaluated) {
   EXPECT_EQ(read_entry(folder / "run").source, "/a/run");
 }
 
-TEST(RunEntry, TimeOfARunThatWasKilledIsThatUntilItLastMeasured) {
+TEST(RunEntry, TimeOfAKilledRunEndsAtItsLastMetric) {
   const TemporaryFolder folder;
   write_run(folder, "run");
   folder.write("run/metrics.jsonl",
@@ -79,7 +79,7 @@ TEST(RunEntry, ListsAndFlagsAreTexts) {
                           Pair("e", RunValue("3"))));
 }
 
-TEST(RunEntry, OfSeveralNodesEachIsNamedByItsNode) {
+TEST(RunEntry, MetricsOfSeveralNodesHaveTheirNodesName) {
   const TemporaryFolder folder;
   write_run(folder, "run");
   folder.write("run/summary.json",
@@ -88,7 +88,7 @@ TEST(RunEntry, OfSeveralNodesEachIsNamedByItsNode) {
               ElementsAre(Pair("a:loss", 1), Pair("b:loss", 2)));
 }
 
-TEST(RunEntry, HeadlineIsTheEvaluationBeforeTheTraining) {
+TEST(RunEntry, HeadlinePrefersTheEvaluationToTheTraining) {
   const TemporaryFolder folder;
   const auto headline = [&](const std::string& metrics) {
     write_run(folder, "run");
@@ -104,7 +104,7 @@ TEST(RunEntry, HeadlineIsTheEvaluationBeforeTheTraining) {
   EXPECT_EQ(headline(""), "");
 }
 
-TEST(RunEntry, DamagedSummaryIsNoHindrance) {
+TEST(RunEntry, DamagedSummaryKeepsTheOtherFacts) {
   const TemporaryFolder folder;
   for (const std::string text : {"", "{", "3", "[]", R"({"status": 3})"}) {
     write_run(folder, "run");
@@ -126,7 +126,7 @@ TEST(RunEntry, OddMetricsAreLeftOut) {
   EXPECT_THAT(read_entry(folder / "run").metrics, ElementsAre(Pair("v", HUGE_VAL), Pair("w", 4)));
 }
 
-TEST(RunEntry, DamagedRecipeAndTagsAreNoHindrance) {
+TEST(RunEntry, DamagedRecipeAndTagsKeepTheOtherFacts) {
   const TemporaryFolder folder;
   write_run(folder, "run");
   folder.write("run/.retort/recipe.yaml", "a: [");
@@ -138,7 +138,7 @@ TEST(RunEntry, DamagedRecipeAndTagsAreNoHindrance) {
   EXPECT_THAT(read_entry(folder / "run").metrics, ElementsAre(Pair("evaluate/top1", 0.5)));
 }
 
-TEST(RunEntry, OneThatWasKilledBeforeItBeganIsIncomplete) {
+TEST(RunEntry, RunKilledBeforeItBeganIsIncomplete) {
   const TemporaryFolder folder;
   folder.write("run/.retort/run.json", R"({"schema": 1})");
   const RunEntry entry = read_entry(folder / "run");
@@ -147,7 +147,7 @@ TEST(RunEntry, OneThatWasKilledBeforeItBeganIsIncomplete) {
   EXPECT_THAT(entry.settings, IsEmpty());
 }
 
-TEST(RunEntry, NumbersAreShownAsShortAsTheyCanBe) {
+TEST(RunEntry, NumbersAreShownAsShortAsPossible) {
   EXPECT_EQ(run_value_text(0.1), "0.1");
   EXPECT_EQ(run_value_text(64.0), "64");
   EXPECT_EQ(run_value_text(1e-5), "1e-05");

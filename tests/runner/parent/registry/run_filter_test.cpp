@@ -60,7 +60,7 @@ TEST(RunFilter, ComparesTextsAsTexts) {
   EXPECT_FALSE(takes("accuracy>high"));  // "0.75" > "high" is false
 }
 
-TEST(RunFilter, FamilyOfAKindMayBeLeftOut) {
+TEST(RunFilter, FamilyOfAKindMayBeOmitted) {
   EXPECT_TRUE(takes("model.kind=lora"));
   EXPECT_TRUE(takes("model.kind=model.lora"));
   EXPECT_FALSE(takes("model.kind!=lora"));
@@ -76,36 +76,36 @@ TEST(RunFilter, AndBindsCloserThanOr) {
   EXPECT_FALSE(takes("! accuracy > 0.7"));
 }
 
-TEST(RunFilter, NothingIsTrueOfWhatIsNotThere) {
+TEST(RunFilter, ComparisonsWithMissingKeysAreFalse) {
   EXPECT_FALSE(takes("other=1"));
   EXPECT_FALSE(takes("other!=1"));
   EXPECT_TRUE(takes("!other=1"));
 }
 
-TEST(RunFilter, NoComparisonWithNanHoldsButUnequal) {
+TEST(RunFilter, OnlyInequalityHoldsForNan) {
   EXPECT_FALSE(takes("lost<1"));
   EXPECT_FALSE(takes("lost>=1"));
   EXPECT_FALSE(takes("lost>a"));
   EXPECT_TRUE(takes("lost!=1"));
 }
 
-TEST(RunFilter, AnyOfSeveralTagsIsMeant) {
+TEST(RunFilter, AnyOfSeveralTagsMatches) {
   EXPECT_TRUE(takes("tag=old"));
   EXPECT_FALSE(takes("tag!=old"));
   EXPECT_TRUE(takes("tag!=new"));
 }
 
-TEST(RunFilter, EmptyTextTakesEveryRun) {
+TEST(RunFilter, EmptyTextMatchesEveryRun) {
   EXPECT_TRUE(takes(""));
   EXPECT_TRUE(takes("  "));
 }
 
-TEST(RunFilter, NamesEachKeyOnce) {
+TEST(RunFilter, ListsEachKeyOnce) {
   Sources sources;
   EXPECT_THAT(RunFilter::parse("a=1 & b.c<2 | a=3", sources)->keys(), ElementsAre("a", "b.c"));
 }
 
-TEST(RunFilter, SaysWhereItCannotBeUnderstood) {
+TEST(RunFilter, ReportsTheColumnOfAMistake) {
   EXPECT_EQ(mistake("accuracy"), "9: expected =, !=, <, <=, > or >= after 'accuracy'");
   EXPECT_EQ(mistake("accuracy>"), "10: expected a value to compare 'accuracy' with");
   EXPECT_EQ(mistake("a=1 b=2"), "5: expected '&' or '|' between two comparisons");
@@ -117,13 +117,13 @@ TEST(RunFilter, SaysWhereItCannotBeUnderstood) {
   EXPECT_EQ(mistake("a!1"), "2: expected =, !=, <, <=, > or >= after 'a'");
 }
 
-TEST(RunFilter, DeepNestingIsRefused) {
+TEST(RunFilter, DeepNestingIsRejected) {
   EXPECT_EQ(mistake(std::string(1000000, '(')), "65: parentheses and ! are nested too deeply");
   EXPECT_EQ(mistake(std::string(1000000, '!')), "65: parentheses and ! are nested too deeply");
   EXPECT_EQ(mistake(std::string(60, '(') + "a=1" + std::string(60, ')')), "none");
 }
 
-TEST(RunFilter, AWordWithASignLooksLikeOne) {
+TEST(RunFilter, WordWithAComparisonLooksLikeAFilter) {
   EXPECT_TRUE(looks_like_filter("a=1"));
   EXPECT_FALSE(looks_like_filter("outputs/2026-01-31"));
 }

@@ -27,7 +27,7 @@ class RunIndexTest : public testing::Test {
   void write(const std::string& run, const std::string& top1 = "0.5") const {
     write_run(folder_, "outputs/" + run, top1);
   }
-  /// As if nothing had changed in the folder of a run for an hour.
+  /// Makes a run look as if it had not changed for an hour.
   void settle(const std::string& run) const {
     fs::last_write_time(root() / run, fs::file_time_type::clock::now() - std::chrono::hours(1));
   }
@@ -44,7 +44,7 @@ class RunIndexTest : public testing::Test {
     for (const IndexedRun& run : one.runs()) all.push_back(run.folder);
     return all;
   }
-  /// What the index says of a run's only metric.
+  /// The indexed value of a run's only metric.
   double top1(const std::string& run) {
     RunIndex one = index();
     for (const IndexedRun& each : one.runs())
@@ -56,7 +56,7 @@ class RunIndexTest : public testing::Test {
   Diagnostics warnings_;
 };
 
-TEST_F(RunIndexTest, HoldsWhatTheRunsHold) {
+TEST_F(RunIndexTest, HoldsTheEntriesOfAllRuns) {
   write("a", "0.25");
   write("2026-01-31/12-00-00/3");
   folder_.write("outputs/a/tags.json", R"({"schema": 1, "tags": ["best", "old"]})");
@@ -99,7 +99,7 @@ TEST_F(RunIndexTest, NanStaysNan) {
   EXPECT_TRUE(std::isnan(std::get<double>(values[0].second)));
 }
 
-TEST_F(RunIndexTest, ReadsAgainOnlyWhatHasChanged) {
+TEST_F(RunIndexTest, RereadsOnlyChangedRuns) {
   for (const std::string run : {"a", "b"}) write(run), settle(run);
   EXPECT_EQ(refresh_and_save().read, 2u);
   EXPECT_FALSE(refresh_and_save().any());
@@ -111,7 +111,7 @@ TEST_F(RunIndexTest, ReadsAgainOnlyWhatHasChanged) {
   EXPECT_THAT(folders(), ElementsAre("a", "b"));
 }
 
-TEST_F(RunIndexTest, FileThatWasEditedInPlaceIsReadAgain) {
+TEST_F(RunIndexTest, FileEditedInPlaceIsReadAgain) {
   write("a"), settle("a");
   EXPECT_EQ(refresh_and_save().read, 1u);
   EXPECT_EQ(refresh_and_save().read, 0u);
@@ -122,7 +122,7 @@ TEST_F(RunIndexTest, FileThatWasEditedInPlaceIsReadAgain) {
   }
 }
 
-TEST_F(RunIndexTest, WhatAKilledProcessHasLeftIsRemoved) {
+TEST_F(RunIndexTest, LeftoversOfAKilledProcessAreRemoved) {
   write("a");
   refresh_and_save();
   const std::string file = index().file().filename().string();
@@ -134,17 +134,17 @@ TEST_F(RunIndexTest, WhatAKilledProcessHasLeftIsRemoved) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "indexes"), {}), 1);
 }
 
-TEST_F(RunIndexTest, RunThatHasJustChangedIsReadAgain) {
+TEST_F(RunIndexTest, RecentlyChangedRunIsReadAgain) {
   write("a");
   EXPECT_EQ(refresh_and_save().read, 1u);
   EXPECT_EQ(refresh_and_save().read,
-            1u);  // its folder might have changed once more at the same time
+            1u);  // its folder may have changed again at the same time
   settle("a");
   EXPECT_EQ(refresh_and_save().read, 1u);
   EXPECT_EQ(refresh_and_save().read, 0u);
 }
 
-TEST_F(RunIndexTest, ForgetsWhatIsGone) {
+TEST_F(RunIndexTest, ForgetsRemovedRuns) {
   for (const std::string run : {"a", "b"}) write(run), settle(run);
   refresh_and_save();
   fs::remove_all(root() / "a");
@@ -156,13 +156,13 @@ TEST_F(RunIndexTest, ForgetsWhatIsGone) {
   EXPECT_EQ(one.values({false, "model.kind"}).size(), 1u);
 }
 
-TEST_F(RunIndexTest, FolderThatIsARunItselfIsListed) {
+TEST_F(RunIndexTest, FolderThatIsItselfARunIsListed) {
   write_run(folder_, "outputs");
   refresh_and_save();
   EXPECT_THAT(folders(), ElementsAre("."));
 }
 
-TEST_F(RunIndexTest, NeitherLinksNorDeeperFoldersAreFollowed) {
+TEST_F(RunIndexTest, LinksAndDeeperFoldersAreNotFollowed) {
   write("a/b/c/d");
   write("1/2/3");
   write_run(folder_, "elsewhere");
@@ -173,7 +173,7 @@ TEST_F(RunIndexTest, NeitherLinksNorDeeperFoldersAreFollowed) {
   EXPECT_THAT(folders(), ElementsAre("1/2/3"));
 }
 
-TEST_F(RunIndexTest, DamagedRunIsInItWithItsProblem) {
+TEST_F(RunIndexTest, DamagedRunIsListedWithItsProblem) {
   write("a");
   folder_.write("outputs/a/summary.json", "{");
   refresh_and_save();
@@ -182,7 +182,7 @@ TEST_F(RunIndexTest, DamagedRunIsInItWithItsProblem) {
   EXPECT_THAT(one.runs().at(0).entry.problem, HasSubstr("summary.json"));
 }
 
-TEST_F(RunIndexTest, AnotherVersionIsMadeAnew) {
+TEST_F(RunIndexTest, IndexOfAnotherVersionIsRebuilt) {
   write("a");
   refresh_and_save();
   const fs::path file = index().file();
@@ -202,7 +202,7 @@ TEST_F(RunIndexTest, AnotherVersionIsMadeAnew) {
   EXPECT_EQ(warnings_.size(), 1u);
 }
 
-TEST_F(RunIndexTest, DamagedOneIsMadeAnew) {
+TEST_F(RunIndexTest, DamagedIndexIsRebuilt) {
   write("a");
   refresh_and_save();
   const fs::path file = index().file();
@@ -218,7 +218,7 @@ TEST_F(RunIndexTest, DamagedOneIsMadeAnew) {
   }
 }
 
-TEST_F(RunIndexTest, WithoutAPlaceNothingIsStored) {
+TEST_F(RunIndexTest, StoresNothingWithoutAFolder) {
   write("a");
   RunIndex one(root(), "", warnings_);
   EXPECT_EQ(one.refresh().read, 1u);

@@ -44,7 +44,7 @@ class RunListingTest : public testing::Test {
   Diagnostics warnings_;
 };
 
-TEST_F(RunListingTest, TakesWhatTheFilterSays) {
+TEST_F(RunListingTest, ListsTheRunsThatMatchTheFilter) {
   EXPECT_THAT(names(list()), ElementsAre("a", "b", "c"));
   EXPECT_THAT(names(list("accuracy>0.3 & model.kind=lora")), ElementsAre("c"));
   EXPECT_THAT(names(list("status=finished")), ElementsAre("a", "b"));
@@ -64,7 +64,7 @@ TEST_F(RunListingTest, SortsMetricsBestFirstAndOtherKeysUpwards) {
   EXPECT_THAT(sorted("status", true), ElementsAre("a", "b", "c"));
 }
 
-TEST_F(RunListingTest, WhatHasNoValueComesLast) {
+TEST_F(RunListingTest, RunsWithoutAValueComeLast) {
   folder_.write("outputs/b/summary.json",
                 R"({"status": "finished", "metrics": {"e": {"evaluate/top1": {"value": "nan"}}}})");
   folder_.write("outputs/c/summary.json", R"({"status": "running"})");
@@ -72,7 +72,7 @@ TEST_F(RunListingTest, WhatHasNoValueComesLast) {
   EXPECT_THAT(sorted("accuracy", true), ElementsAre("a", "b", "c"));
 }
 
-TEST_F(RunListingTest, RunThatNobodyWorksOnAnyMoreIsInterrupted) {
+TEST_F(RunListingTest, UnlockedRunningRunIsInterrupted) {
   folder_.write("outputs/c/summary.json", R"({"status": "running"})");
   {
     const auto at_work = RunLock::take(folder_ / "outputs/c");
@@ -85,7 +85,7 @@ TEST_F(RunListingTest, RunThatNobodyWorksOnAnyMoreIsInterrupted) {
   EXPECT_EQ(list()->runs[2].entry.status, "interrupted");
 }
 
-TEST_F(RunListingTest, OfALossTheSmallestIsBest) {
+TEST_F(RunListingTest, SmallestLossIsBest) {
   for (const auto& [run, loss] : {std::pair("a", "2"), std::pair("b", "3"), std::pair("c", "1")}) {
     folder_.write(
         std::string("outputs/") + run + "/summary.json",
@@ -96,7 +96,7 @@ TEST_F(RunListingTest, OfALossTheSmallestIsBest) {
   EXPECT_THAT(sorted("validation/loss"), ElementsAre("c", "a", "b"));
 }
 
-TEST_F(RunListingTest, ShortNameIsOneMetricOrRefused) {
+TEST_F(RunListingTest, ShortNameMustMatchOneMetric) {
   for (const auto& [run, more] :
        {std::pair("a", R"("train/loss": {"value": 2}, "validation/loss": {"value": 1})"),
         std::pair("b", R"("validation/accuracy": {"value": 0.875})"),
@@ -114,7 +114,7 @@ TEST_F(RunListingTest, ShortNameIsOneMetricOrRefused) {
   EXPECT_THAT(names(list("validation/accuracy>0.8")), ElementsAre("b"));
 }
 
-TEST_F(RunListingTest, EvaluationsFollowTheirRuns) {
+TEST_F(RunListingTest, EvaluationsComeAfterTheirRuns) {
   const auto evaluates = [&](const std::string& run, const std::string& source) {
     write_run(folder_, "outputs/" + run, "1");
     folder_.write("outputs/" + run + "/.retort/source.json",
@@ -135,7 +135,7 @@ TEST_F(RunListingTest, EvaluationsFollowTheirRuns) {
   EXPECT_THAT(names(list("source=" + (folder_ / "outputs/a").string())), ElementsAre("d", "f"));
 }
 
-TEST_F(RunListingTest, UnknownKeyIsAnErrorWithTheNearest) {
+TEST_F(RunListingTest, UnknownKeySuggestsTheNearest) {
   EXPECT_THAT(names(list("statsu=finished")),
               ElementsAre("no run here has 'statsu'", "did you mean 'status'?"));
   EXPECT_THAT(names(list("", {"train.epoch"})),
@@ -143,7 +143,7 @@ TEST_F(RunListingTest, UnknownKeyIsAnErrorWithTheNearest) {
   EXPECT_THAT(names(list("zzzzzzzz=1"))[1], HasSubstr("use a recipe key"));
 }
 
-TEST_F(RunListingTest, NoRunsAreNoError) {
+TEST_F(RunListingTest, EmptyFolderIsNotAnError) {
   fs::remove_all(folder_ / "outputs");
   fs::create_directory(folder_ / "outputs");
   EXPECT_THAT(names(list("anything=1")), IsEmpty());
@@ -151,7 +151,7 @@ TEST_F(RunListingTest, NoRunsAreNoError) {
   EXPECT_EQ(names(list())[0], "there is no folder '" + (folder_ / "outputs").string() + "'");
 }
 
-TEST_F(RunListingTest, TellsOfRunsThatAreGoneOrDamaged) {
+TEST_F(RunListingTest, WarnsAboutMissingAndDamagedRuns) {
   EXPECT_TRUE(list());
   EXPECT_THAT(warnings_, IsEmpty());
   fs::remove_all(folder_ / "outputs/a");
@@ -166,7 +166,7 @@ TEST_F(RunListingTest, TellsOfRunsThatAreGoneOrDamaged) {
   EXPECT_EQ(warnings_.size(), 1u);
 }
 
-TEST_F(RunListingTest, DamageInsideTheIndexIsFoundAndMended) {
+TEST_F(RunListingTest, DamagedIndexIsDetectedAndRebuilt) {
   for (int i = 0; i < 200; ++i) write_run(folder_, "outputs/more-" + std::to_string(i));
   ASSERT_EQ(list()->all, 203u);
   for (const auto& entry : fs::directory_iterator(folder_ / "indexes")) {
@@ -190,7 +190,7 @@ TEST_F(RunListingTest, IndexThatCannotBeStoredIsAWarning) {
   EXPECT_EQ(warnings_[0].severity, Severity::kWarning);
 }
 
-TEST_F(RunListingTest, AFolderNamedTwiceIsListedOnce) {
+TEST_F(RunListingTest, FolderNamedTwiceIsListedOnce) {
   const auto listing =
       list_runs({.folders = {folder_ / "outputs", folder_ / "outputs/"}}, "", warnings_);
   EXPECT_THAT(names(listing), ElementsAre("a", "b", "c"));

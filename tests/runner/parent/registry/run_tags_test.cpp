@@ -36,7 +36,7 @@ TEST_F(RunTags, AreAddedRemovedAndSorted) {
             "{\n  \"schema\": 1,\n  \"tags\": [\n    \"good\",\n    \"v1.0-a_b\"\n  ]\n}\n");
 }
 
-TEST_F(RunTags, NamesThatAreNoneAreRefused) {
+TEST_F(RunTags, InvalidNamesAreRejected) {
   for (const std::string tag : {"../x", "", ".x", "a b", "a/b", "a=b", "\xc3\xa9"})
     EXPECT_THAT(mistake(change_tags(folder_ / "run", Tags{tag}, {})),
                 testing::EndsWith("is not a valid tag"))
@@ -47,7 +47,7 @@ TEST_F(RunTags, NamesThatAreNoneAreRefused) {
   EXPECT_NE(mistake(change_tags(folder_ / "run", Tags{std::string(121, 'a')}, {})), "none");
 }
 
-TEST_F(RunTags, DamagedFileIsNotWrittenOver) {
+TEST_F(RunTags, DamagedFileIsNotOverwritten) {
   for (const std::string text :
        {"", "[", R"({"schema": 2, "tags": []})", R"({"schema": 1, "tags": ["../x"]})"}) {
     folder_.write("run/tags.json", text);
@@ -59,7 +59,7 @@ TEST_F(RunTags, DamagedFileIsNotWrittenOver) {
   }
 }
 
-TEST_F(RunTags, TwoAtOnceDoNotLoseATag) {
+TEST_F(RunTags, ConcurrentChangesDoNotLoseATag) {
   const Descriptor other(::open((folder_ / "run").c_str(), O_RDONLY | O_DIRECTORY));
   ASSERT_EQ(::flock(*other, LOCK_EX), 0);
   EXPECT_EQ(mistake(change_tags(folder_ / "run", Tags{"x"}, {})),

@@ -13,7 +13,7 @@ Certificate certificate() {
           .parameters = {{"conv.weight", 3.14e-16}, {"head.bias", 0}}};
 }
 
-TEST(CertificateText, OneThatHoldsPasses) {
+TEST(CertificateText, ValidCertificatePasses) {
   EXPECT_EQ(certificate_text(certificate()),
             "train, in float64: micro_batch 3 against the whole batch of 8\n"
             "  error  gradient of\n"
@@ -22,7 +22,7 @@ TEST(CertificateText, OneThatHoldsPasses) {
             "PASS  train: the largest relative error of 2 gradients is 3.1e-16, below 1.0e-12\n");
 }
 
-TEST(CertificateText, OneErrorTooLargeFails) {
+TEST(CertificateText, LargeErrorFails) {
   Certificate one = certificate();
   one.parameters[1].relative_error = 2.5e-2;
   EXPECT_FALSE(one.holds());
@@ -30,14 +30,14 @@ TEST(CertificateText, OneErrorTooLargeFails) {
       "FAIL  train: the largest relative error of 2 gradients is 2.5e-02, not below 1.0e-12\n"));
 }
 
-TEST(CertificateText, AnErrorThatIsNotANumberFails) {
+TEST(CertificateText, NanErrorFails) {
   Certificate one = certificate();
   one.parameters[0].relative_error = std::nan("");
   EXPECT_FALSE(one.holds());
   EXPECT_TRUE(certificate_text(one).ends_with("is nan, not below 1.0e-12\n"));
 }
 
-TEST(CertificateText, AnotherRunningMeanFails) {
+TEST(CertificateText, ChangedRunningMeanFails) {
   Certificate one = certificate();
   one.changed = {"buffer bn.running_mean"};
   EXPECT_FALSE(one.holds());
@@ -48,7 +48,7 @@ TEST(CertificateText, AnotherRunningMeanFails) {
                                       "bn.running_mean\n"));
 }
 
-TEST(CertificateText, ARefusalFails) {
+TEST(CertificateText, RefusalFails) {
   EXPECT_EQ(certificate_text({.node = "train", .refused = "BatchNorm mixes samples"}),
             "FAIL  train: BatchNorm mixes samples\n");
   EXPECT_EQ(certificate_text({.node = "train"}), "FAIL  train: no gradient was compared\n");

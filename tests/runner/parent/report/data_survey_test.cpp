@@ -44,7 +44,7 @@ TEST(DataSurvey, TableHasAColumnForEachPart) {
   EXPECT_THAT(findings(clean_survey()), IsEmpty());
 }
 
-TEST(DataSurvey, PatientsAndNamesThatTellNoneAreCounted) {
+TEST(DataSurvey, PatientsAndNamesWithoutOneAreCounted) {
   Json survey = clean_survey();
   survey["patients"] = 2;
   EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("; 2 patients\n"));
@@ -57,7 +57,7 @@ TEST(DataSurvey, PatientsAndNamesThatTellNoneAreCounted) {
               testing::HasSubstr("median 6; 5 names without a patient\n"));
 }
 
-TEST(DataSurvey, CopiesInTwoPartsAreAnErrorUnlessTheRecipeSaysWhatBecomesOfThem) {
+TEST(DataSurvey, CopiesInTwoPartsAreAnErrorUnlessTheRecipeHandlesThem) {
   Json survey = clean_survey();
   survey["identical"] =
       Json::parse(R"({"count": 3, "across_parts": 1, "several_classes": 1, "shown": [
@@ -78,7 +78,7 @@ TEST(DataSurvey, CopiesInTwoPartsAreAnErrorUnlessTheRecipeSaysWhatBecomesOfThem)
               ElementsAre("warning " + across, within, several));
 }
 
-TEST(DataSurvey, PicturesThatCannotBeReadAreNamedUpToTen) {
+TEST(DataSurvey, UnreadableImagesAreListedUpToTen) {
   Json survey = clean_survey();
   survey["unreadable"]["count"] = 12;
   for (int i = 0; i < 12; ++i)
@@ -92,7 +92,7 @@ TEST(DataSurvey, PicturesThatCannotBeReadAreNamedUpToTen) {
   EXPECT_THAT(findings(survey, {.unreadable = true}), ElementsAre("warning " + text));
 }
 
-TEST(DataSurvey, WhatMayBeWrongIsAWarning) {
+TEST(DataSurvey, SuspiciousImagesCauseWarnings) {
   Json survey = clean_survey();
   survey["alike"] = Json::parse(R"({"count": 1, "across_parts": 1, "several_classes": 0, "shown": [
       [{"file": "a.png", "part": "train", "class": 0}, {"file": "b.jpg", "part": "test", "class": 0}]]})");

@@ -9,7 +9,7 @@
 namespace runner {
 namespace {
 
-TEST(LiveText, IsDrawnOverWhatStandsThere) {
+TEST(LiveText, ReplacesItsPreviousText) {
   std::ostringstream out;
   LiveText text(out);
   text.draw("one\ntwo\n", 80);
@@ -23,13 +23,13 @@ TEST(LiveText, IsDrawnOverWhatStandsThere) {
   EXPECT_EQ(out.str(), "\r\x1b[1A\x1b[J") << "what is away is not taken away again";
 }
 
-TEST(LiveText, LinesAreCutToTheTerminal) {
+TEST(LiveText, LinesAreShortenedToTheTerminal) {
   std::ostringstream out;
   LiveText(out).draw("one two three\nab\n", 8);
   EXPECT_EQ(out.str(), "one …\nab\n");
 }
 
-TEST(LiveText, NoNumberIsCut) {
+TEST(LiveText, NumbersAreNotCut) {
   const std::string line = "train  epoch 1/8  step 10/160  loss 2.0761  ETA 0:01:02";
   for (std::size_t most = 1; most <= line.size(); ++most) {
     const std::string cut = cut_to_width(line, most);

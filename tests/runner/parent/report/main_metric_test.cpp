@@ -9,7 +9,7 @@ namespace {
 
 std::string main_of(std::vector<std::string> names) { return main_metric(names); }
 
-TEST(MainMetric, EvaluationCountsBeforeValidationAndThatBeforeTraining) {
+TEST(MainMetric, PrefersEvaluationThenValidationThenTraining) {
   EXPECT_EQ(main_of({"evaluate/r", "evaluate/top1", "train/x", "validation/accuracy"}),
             "evaluate/top1");
   EXPECT_EQ(main_of({"train/x", "validation/accuracy", "validation/loss"}), "validation/accuracy");
@@ -19,7 +19,7 @@ TEST(MainMetric, EvaluationCountsBeforeValidationAndThatBeforeTraining) {
   EXPECT_EQ(main_of({}), "");
 }
 
-TEST(MainMetric, NameWithoutItsNodeCountsBeforeOneWith) {
+TEST(MainMetric, NamesWithoutANodeTakePrecedence) {
   EXPECT_EQ(main_of({"a:evaluate/top1", "evaluate/top1"}), "evaluate/top1");
   EXPECT_EQ(main_of({"a:evaluate/top1", "b:evaluate/top1", "train/loss"}), "a:evaluate/top1");
   EXPECT_EQ(main_of({"a:loss", "b:train/x"}), "b:train/x");
@@ -27,7 +27,7 @@ TEST(MainMetric, NameWithoutItsNodeCountsBeforeOneWith) {
       << "whose name only ends so";
 }
 
-TEST(MainMetric, RunsAreChosenByAValidationWhereThereIsOne) {
+TEST(MainMetric, RunsAreChosenByAValidationIfThereIsOne) {
   const auto choosing = [](std::vector<std::string> names) { return choosing_metric(names); };
   EXPECT_EQ(choosing({"evaluate/top1", "validation/accuracy", "validation/loss"}),
             "validation/accuracy");
@@ -36,7 +36,7 @@ TEST(MainMetric, RunsAreChosenByAValidationWhereThereIsOne) {
   EXPECT_EQ(choosing({"a:validation/loss", "b:validation/loss", "evaluate/top1"}), "evaluate/top1");
 }
 
-TEST(MainMetric, ShortNamesMeanWhatEndsWithThem) {
+TEST(MainMetric, ShortNamesMatchTheEndsOfNames) {
   const std::vector<std::string> names = {"a:train/auc",        "b:train/auc", "evaluate/top1",
                                           "evaluate/log_loss",  "train/loss",  "validation/loss",
                                           "validation/accuracy"};
@@ -50,7 +50,7 @@ TEST(MainMetric, ShortNamesMeanWhatEndsWithThem) {
   EXPECT_EQ(metrics_meant("oss", names), Names{});
 }
 
-TEST(MainMetric, OfLossesErrorsRanksAndPerplexitiesTheSmallestIsBest) {
+TEST(MainMetric, SmallestLossErrorRankOrPerplexityIsBest) {
   for (const char* metric :
        {"validation/loss", "evaluate/calibration_error", "evaluate/median_rank", "perplexity",
         "validation/mae", "evaluate/baseline_rmse"})

@@ -30,7 +30,7 @@ Comparison two(Comparison::Row base, Comparison::Row run) {
   return comparison;
 }
 
-TEST(PairedComparison, DifferencesAreThoseOfEachEpisode) {
+TEST(PairedComparison, DifferencesArePerEpisode) {
   const auto paired = paired_differences(two(row("a", accuracies(0)), row("b", accuracies(0.05))));
   ASSERT_TRUE(paired);
   const PairedDifference& one = paired->front();
@@ -55,7 +55,7 @@ TEST(PairedComparison, EqualModelsDoNotDiffer) {
   EXPECT_EQ(to_json(*paired)[0]["equal"], 40);
 }
 
-TEST(PairedComparison, WhatCannotBePairedIsSaid) {
+TEST(PairedComparison, UnpairableRunsAreReported) {
   const auto refusal = [](Comparison::Row run) {
     const auto paired = paired_differences(two(row("a", accuracies(0)), std::move(run)));
     return paired ? std::string("paired") : paired.errors()[0].message;

@@ -12,8 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// `counts`: samples that both have right, only `run`, only `base`, neither; all of the class
-/// `label`.
+/// Adds samples of the class `label`. `counts`: samples that both classify correctly, only `run`,
+/// only `base`, neither.
 void add(std::vector<RecordedPrediction>& run, std::vector<RecordedPrediction>& base,
          const std::string& label, std::initializer_list<int> counts) {
   int kind = 0;
@@ -33,23 +33,24 @@ PairedClassifiers compared(std::initializer_list<int> counts, std::uint64_t seed
   return compare_classifiers(run, base, seed);
 }
 
-TEST(PairedClassifiers, TestIsExactAndMid) {
-  // Twice the 1 + 10 + 45 ways of at most 2 heads in 10 tosses, of 1024; and once the 45 of exactly
-  // 2 less.
+TEST(PairedClassifiers, ExactAndMidPValuesAreCorrect) {
+  // 1 + 10 + 45 of the 1024 outcomes of 10 tosses have at most 2 heads; the exact test doubles
+  // that. The mid-p test subtracts the 45 with exactly 2 once.
   const PairedClassifiers one = compared({30, 8, 2, 5});
   EXPECT_NEAR(one.p_value, 0.109375, 1e-12);
   EXPECT_NEAR(one.mid_p, 0.109375 - 45.0 / 1024, 1e-12);
   EXPECT_EQ(one.better, 8);
   EXPECT_EQ(one.worse, 2);
   EXPECT_EQ(one.equal, 35);
-  // 40 of 100 by Python's integers, and 3000 of 12000, whose probability no double holds.
+  // 40 of 100, computed with Python's integers; and 3000 of 12000, a probability too small for a
+  // double.
   EXPECT_NEAR(compared({0, 40, 60, 0}).p_value, 0.056887933640, 1e-11);
   EXPECT_EQ(compared({0, 3000, 9000, 0}).p_value, 0);
   EXPECT_NEAR(compared({0, 1, 0, 0}).p_value, 1, 1e-15);
   EXPECT_NEAR(compared({0, 1, 0, 0}).mid_p, 0.5, 1e-12);
 }
 
-TEST(PairedClassifiers, EqualOnesDoNotDiffer) {
+TEST(PairedClassifiers, EqualClassifiersDoNotDiffer) {
   for (const auto& one : {compared({3, 0, 0, 4}), compared({0, 5, 5, 0})}) {
     EXPECT_EQ(one.p_value, 1);
     EXPECT_NEAR(one.mid_p, 1, 1e-12);
@@ -58,17 +59,18 @@ TEST(PairedClassifiers, EqualOnesDoNotDiffer) {
   EXPECT_EQ(compared({3, 0, 0, 4}).accuracy.high, 0);
 }
 
-TEST(PairedClassifiers, IntervalIsThatOfPairs) {
+TEST(PairedClassifiers, IntervalMatchesThePairedFormula) {
   const PairedClassifiers one = compared({600, 150, 50, 200});
   EXPECT_NEAR(one.accuracy.value, 0.1, 1e-12);
-  // The deviation of a difference that is 1, -1 or 0 with these shares, over the root of 1000.
+  // The deviation of a difference that is 1, -1 or 0 with these shares, divided by the root of
+  // 1000.
   const double error = std::sqrt((0.15 + 0.05 - 0.01) / 1000);
   EXPECT_NEAR(one.accuracy.low, 0.1 - 1.96 * error, 0.002);
   EXPECT_NEAR(one.accuracy.high, 0.1 + 1.96 * error, 0.002);
   EXPECT_EQ(one.mean_per_class.low, one.accuracy.low) << "there is one class";
 }
 
-TEST(PairedClassifiers, SmallClassesCountAsMuchPerClass) {
+TEST(PairedClassifiers, SmallClassesCountEquallyInTheMeanPerClass) {
   std::vector<RecordedPrediction> run, base;
   add(run, base, "large", {90, 0, 10, 0});
   add(run, base, "small", {0, 5, 0, 5});
@@ -86,7 +88,7 @@ TEST(PairedClassifiers, SeedDecidesTheIntervals) {
             compare_classifiers(run, base, 2).mean_per_class.low);
 }
 
-/// Runs that differ in what they have predicted.
+/// Runs with different predictions.
 class PairedRuns : public testing::Test {
  protected:
   Comparison::Row row(const std::string& run, const std::string& predictions) {
@@ -97,7 +99,7 @@ class PairedRuns : public testing::Test {
     row.evaluation.node = "evaluate";
     return row;
   }
-  /// The first error of two such runs.
+  /// The first error of pairing two such runs.
   std::string refusal(const std::string& base, const std::string& run) {
     Comparison comparison;
     comparison.rows = {row("a", base), row("b", run)};
@@ -125,7 +127,7 @@ TEST_F(PairedRuns, SamplesArePairedByName) {
               HasSubstr("b against a          +50.00 %  +0.00 % to +100.00 %"));
 }
 
-TEST_F(PairedRuns, OtherSamplesAreRefused) {
+TEST_F(PairedRuns, DifferentSamplesAreRejected) {
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,cat,cat\nz.jpg,dog,dog\n"),
             "'b' was evaluated on different samples than 'a': 'y,1.jpg' is in only one of them");
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,cat,cat\n"),
@@ -135,7 +137,7 @@ TEST_F(PairedRuns, OtherSamplesAreRefused) {
             "'cat' in the other");
 }
 
-TEST_F(PairedRuns, FilesThatSayNothingAreNamed) {
+TEST_F(PairedRuns, UnusableFilesAreReported) {
   EXPECT_EQ(refusal(kBase, "name,label,predicted\n"), "'b' was evaluated on no samples");
   EXPECT_EQ(refusal(kBase, "name,label\nx,a\n"),
             "'/b/nodes/evaluate/predictions.csv' cannot be used: it has no column 'predicted'");

@@ -53,18 +53,18 @@ TEST(TrainingPicture, HasLossOnTheLeftAndAccuracyOnTheRight) {
   EXPECT_THAT(svg, HasSubstr("2 epochs; training loss from 2.000 to 1.000, validation loss 2.500 "
                              "to 1.500, validation accuracy 25.0 % to 50.0 %</desc>"));
   EXPECT_EQ(count(svg, "<polyline class=\"line "),
-            5u);  // two losses, an accuracy, two lines of the legend
+            5u);  // two losses, an accuracy and two lines of the legend
   EXPECT_THAT(svg, HasSubstr(">accuracy, %</text>"));
   EXPECT_THAT(svg, HasSubstr(">100</text>"));
 }
 
-TEST(TrainingPicture, WithoutValidationHasTheLossAlone) {
+TEST(TrainingPicture, ShowsOnlyTheLossWithoutValidation) {
   const std::string svg = draw_training(history({2, 1}, {}), "run").svg();
   EXPECT_EQ(count(svg, "<polyline class=\"line "), 2u);
   EXPECT_THAT(svg, Not(HasSubstr("accuracy")));
 }
 
-TEST(TrainingPicture, LeavesOutWhatIsNotANumber) {
+TEST(TrainingPicture, LeavesOutNonFiniteValues) {
   const std::string svg = draw_training(history({NAN, 2, INFINITY, 1}, {}), "run").svg();
   EXPECT_EQ(count(svg, "<circle"), 2u);
   EXPECT_EQ(count(draw_training(history({NAN}, {}), "run").svg(), "<circle"), 0u);
@@ -79,7 +79,7 @@ TEST(ConfusionPicture, NamesTheClassesUpToTwenty) {
   EXPECT_EQ(count(draw_confusion(evaluation(21), "run").svg(), ">class3&lt;</text>"), 0u);
 }
 
-TEST(ConfusionPicture, CellIsAsDarkAsItsShareOfTheRow) {
+TEST(ConfusionPicture, CellsAreShadedByTheirShareOfTheRow) {
   const std::string svg = draw_confusion(evaluation(2), "run").svg();
   EXPECT_THAT(svg, HasSubstr(" fill-opacity=\"0.75\"><title>class0&lt; predicted as class1&lt;: 3 "
                              "times</title></rect>\n"
@@ -99,7 +99,7 @@ TEST(RocPicture, NamesEachCurveWithItsArea) {
   EXPECT_THAT(svg, HasSubstr("<polyline class=\"line color-1\" points=\"70,416 250,56 430,56\"/>"));
 }
 
-TEST(CalibrationPicture, HasABarForEachBinThatIsNotEmpty) {
+TEST(CalibrationPicture, HasABarForEachNonEmptyBin) {
   RecordedEvaluation one = evaluation(2);
   one.calibration_error = 0.125;
   one.bins = {{0, 0.5, 0, 0, 0}, {0.5, 1, 4, 0.8, 0.75}};
@@ -136,7 +136,7 @@ TEST(EpisodePicture, CountsTheEpisodesOfEachAccuracy) {
   EXPECT_THAT(svg, HasSubstr("of a &lt;run&gt; by episode"));
 }
 
-// Bars of whole multiples of 1/80: none of them holds more of the values than another.
+// Bar widths are whole multiples of 1/80: no bar covers more values than another.
 TEST(EpisodePicture, ManyAccuraciesShareBarsEvenly) {
   RecordedEvaluation one = evaluation(2);
   for (int right = 0; right < 80; ++right) one.episodes.push_back(right / 80.0);
@@ -144,7 +144,7 @@ TEST(EpisodePicture, ManyAccuraciesShareBarsEvenly) {
   EXPECT_EQ(count(svg, "<title>2 episodes at "), 39u);
 }
 
-TEST(EpisodePicture, EpisodesThatAreAllAlikeAreOneBar) {
+TEST(EpisodePicture, EqualEpisodesMakeOneBar) {
   RecordedEvaluation one = evaluation(2);
   one.accuracy = one.low = one.high = 1;
   one.episodes = {1, 1, 1};

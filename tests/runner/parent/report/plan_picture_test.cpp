@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Does every element that is opened close, in order, with quotes and '<' only where XML has them?
+/// True if every element is closed, in order, and quotes and '<' appear only where XML allows them.
 bool is_well_formed(std::string svg) {
   static const std::regex element(R"re(^<(/?)([a-z]+)((?: [a-zA-Z:-]+="[^"<]*")*)(/?)>)re");
   std::vector<std::string> open;
@@ -53,13 +53,13 @@ TEST(PlanPicture, ShowsTheCurveAndNamesItsPhases) {
   EXPECT_THAT(svg, HasSubstr("fill-opacity=\"0.12\"><title>backward</title></rect>"));
 }
 
-TEST(PlanPicture, DrawsABudgetThatIsNear) {
+TEST(PlanPicture, DrawsANearbyBudget) {
   EXPECT_THAT(draw_plan(plan_that_does_not_fit(), "classify").svg(),
               HasSubstr(">budget, 1.00 GiB</text>"));
   EXPECT_THAT(draw_plan(memory_plan(), "classify").svg(), Not(HasSubstr("class=\"dashed\"")));
 }
 
-TEST(PlanPicture, AStepThatTakesNothingIsDrawnToo) {
+TEST(PlanPicture, StepWithoutMemoryIsDrawn) {
   MemoryPlan plan = memory_plan();
   plan.curve = {0};
   EXPECT_TRUE(is_well_formed(draw_plan(plan, "classify").svg()));

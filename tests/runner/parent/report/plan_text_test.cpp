@@ -12,7 +12,7 @@ using testing::Not;
 
 const TextStyle kStyle{.width = 80, .has_blocks = true};
 
-TEST(PlanText, TellsEverything) {
+TEST(PlanText, ShowsTheWholePlan) {
   EXPECT_EQ(plan_text(memory_plan(), kStyle),
             R"(train on cpu, 2 threads
   needs 1.25 GiB of 8.00 GiB (memory.budget): fits, 6.75 GiB to spare
@@ -49,7 +49,7 @@ TEST(PlanText, TellsEverything) {
 )");
 }
 
-TEST(PlanText, WhatEarlierNodesHoldHasItsOwnLines) {
+TEST(PlanText, MemoryHeldByEarlierNodesHasItsOwnLines) {
   MemoryPlan plan = memory_plan();
   plan.held = {{"train.1.checkpoint", 100 << 20}, {"train.2.checkpoint", 28 << 20}};
   const std::string text = plan_text(plan, kStyle);
@@ -63,7 +63,7 @@ TEST(PlanText, WhatEarlierNodesHoldHasItsOwnLines) {
                               "     28.0 MiB  train.2.checkpoint\n"));
 }
 
-TEST(PlanText, SaysByHowManyBytesEachAlternativeIsOver) {
+TEST(PlanText, ShowsTheExcessOfEachAlternative) {
   MemoryPlan plan = plan_that_does_not_fit();
   plan.alternatives.push_back({{"memory.two_pass=on"}, "exact", 0, 1, "BatchNorm mixes samples"});
   const std::string text = plan_text(plan, kStyle);
@@ -77,13 +77,13 @@ TEST(PlanText, SaysByHowManyBytesEachAlternativeIsOver) {
   EXPECT_THAT(text, HasSubstr("–  refused: BatchNorm mixes samples  memory.two_pass=on    exact"));
 }
 
-TEST(PlanText, WithoutABudgetNothingIsTooMuch) {
+TEST(PlanText, MissingBudgetIsReported) {
   MemoryPlan plan = memory_plan();
   plan.budget.reset();
   EXPECT_THAT(plan_text(plan, kStyle), HasSubstr("needs 1.25 GiB; no budget is known\n"));
 }
 
-TEST(PlanText, WhatIsNotThereIsLeftOut) {
+TEST(PlanText, EmptySectionsAreLeftOut) {
   MemoryPlan plan;
   plan.node = "evaluate";
   plan.device = "NVIDIA L4";
@@ -92,19 +92,19 @@ TEST(PlanText, WhatIsNotThereIsLeftOut) {
       "evaluate on NVIDIA L4\n  needs 0 B; no budget is known\n  peak: live 0 B, reserved 0 B\n");
 }
 
-TEST(PlanText, WithoutBlocksItIsPlain) {
+TEST(PlanText, UsesAsciiWithoutBlocks) {
   const std::string text = plan_text(memory_plan(), {.width = 80, .has_blocks = false});
   EXPECT_THAT(text, HasSubstr("    _-*@@+-_\n"));
 }
 
-TEST(PlanText, NamesFromElsewhereRuleNoTerminal) {
+TEST(PlanText, NamesCannotControlTheTerminal) {
   MemoryPlan plan = memory_plan();
   plan.largest[0].name = "layer\x1b[2J\nx";
   const std::string text = plan_text(plan, kStyle);
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
 }
 
-TEST(PlanText, ATensorReadsAsOneLine) {
+TEST(PlanText, TensorIsShownOnOneLine) {
   EXPECT_EQ(tensor_text(memory_plan().largest[1]), "head.weight (1000, 512) float32, 2.0 MiB");
   AliveTensor nameless = memory_plan().largest[1];
   nameless.name = "";

@@ -32,8 +32,8 @@ class PooledPredictions : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// Ten samples of three classes in two tables: a has 4, of which 2 are right; b 2, of which 1; c 4,
-// of which 2.
+// Ten samples of three classes in two tables: a has 4 samples, 2 of them predicted correctly; b has
+// 2, 1 of them correctly; c has 4, 2 of them correctly.
 constexpr const char* kFirst =
     "name,label,predicted,correct,probability,top_1,top_2,top_3\n"
     "1,a,a,true,1,a,b,c\n2,a,b,false,1,b,c,a\n3,a,a,true,1,a,b,c\n4,b,b,true,1,b,a,c\n"
@@ -66,13 +66,13 @@ TEST_F(PooledPredictions, MetricsAreOverAllTables) {
   for (const auto& [name, value] : expected) EXPECT_NEAR(found.at(name), value, 1e-15) << name;
 }
 
-TEST_F(PooledPredictions, TopKThatTheTablesLackIsLeftOut) {
+TEST_F(PooledPredictions, MissingTopKIsLeftOut) {
   EXPECT_FALSE(values(pooled_metrics(std::vector{table(kFirst)}, {4}, 0)).contains("top4"));
 }
 
 TEST_F(PooledPredictions, GradesHaveAKappa) {
   // Labels 0, 1, 1, 2 and predictions 0, 1, 2, 0: the squared distances are 0, 0, 1 and 4. By
-  // chance, each label meets each prediction.
+  // chance, each label is paired with each prediction.
   const PooledMetrics pooled = pooled_metrics(
       std::vector{table("name,grade,prediction,p_0,p_1,p_2\n1,0,0,1,0,0\n2,1,1,0,1,0\n"
                         "3,1,2,0,0,1\n4,2,0,1,0,0\n")},
@@ -81,7 +81,7 @@ TEST_F(PooledPredictions, GradesHaveAKappa) {
   EXPECT_NEAR(values(pooled).at("quadratic_kappa"), 1 - (0 + 0 + 1 + 4) * 4 / by_chance, 1e-15);
 }
 
-TEST_F(PooledPredictions, LossIsThatOfTheLabels) {
+TEST_F(PooledPredictions, LossComesFromTheLabelProbabilities) {
   const std::vector<PredictionTable> tables = {
       table("name,label,predicted,label_probability\n1,a,a,0.5\n2,b,a,0.25\n"),
       table("name,label,predicted,label_probability\n3,a,a,1\n")};
@@ -101,15 +101,15 @@ TEST_F(PooledPredictions, GradesHaveALossAndAnArea) {
   EXPECT_NEAR(found.at("log_loss"), -std::log(0.75 * 0.5 * 0.75 * 0.375) / 4, 1e-15);
 }
 
-TEST_F(PooledPredictions, SeveralLabelsAreMeasuredEachAndTogether) {
+TEST_F(PooledPredictions, MultipleLabelsAreMeasuredSeparatelyAndTogether) {
   const std::vector<PredictionTable> tables = {
       table("name,label,predicted,correct,p_a,p_ab\n1,a,a,true,0.9,0.2\n2,a|ab,ab,false,0.4,0.8\n"),
       table("name,label,predicted,correct,p_a,p_ab\n3,ab,a|ab,false,0.6,0.8\n4,,,true,0.4,0.1\n"
             "5,a,,false,0.3,0.3\n")};
   const PooledMetrics pooled = pooled_metrics(tables, {}, 0);
   EXPECT_EQ(pooled.samples, 5);
-  // a: 3 samples have it, 2 are predicted to, 1 of them correctly; ab: 2, 2 and 2. In the ranking
-  // of a, the positives are first, third (with a negative of the same score) and last.
+  // a: 3 samples have it, 2 are predicted to have it, 1 of them correctly; ab: 2, 2 and 2. In the
+  // ranking of a, the positives are first, third (with a negative of the same score) and last.
   const std::map<std::string, double> expected = {
       {"mean_average_precision", ((1 + 2.0 / 4 + 3.0 / 5) / 3 + 1) / 2},
       {"auc_macro", (2.5 / 6 + 1) / 2},
@@ -146,14 +146,14 @@ TEST_F(PooledPredictions, NumbersHaveErrors) {
   EXPECT_EQ(found.at("r2"), ((1 - 2.25 / 8.75) + (1 - 14.0 / 275)) / 2);
 }
 
-TEST_F(PooledPredictions, EqualNumbersHaveNoShareExplained) {
+TEST_F(PooledPredictions, ConstantTargetsHaveNoR2) {
   const auto found = values(pooled_metrics(
       std::vector{table("name,target,prediction,group\n1,2,1,p\n2,2,3,p\n")}, {}, 0));
   EXPECT_EQ(found.at("mae"), 1);
   EXPECT_FALSE(found.contains("r2"));
 }
 
-TEST_F(PooledPredictions, OtherTablesDetermineNothing) {
+TEST_F(PooledPredictions, OtherTablesGiveNoMetrics) {
   EXPECT_EQ(pooled_metrics(std::vector{table("name,output_0\n1,2\n")}, {}, 0).samples, 0);
   EXPECT_EQ(pooled_metrics(std::vector{table("name,target,prediction\n1,2,2\n"),
                                        table("name,label,predicted\n2,a,a\n")},
@@ -162,7 +162,7 @@ TEST_F(PooledPredictions, OtherTablesDetermineNothing) {
             0);
 }
 
-TEST_F(PooledPredictions, SameSeedSameInterval) {
+TEST_F(PooledPredictions, SameSeedGivesTheSameInterval) {
   const std::vector<PredictionTable> tables = {table(kFirst), table(kSecond)};
   const auto interval = [&](std::uint64_t seed) {
     const BootstrapInterval found = pooled_metrics(tables, {}, seed).metrics.front().interval;
@@ -173,11 +173,11 @@ TEST_F(PooledPredictions, SameSeedSameInterval) {
   EXPECT_GT(interval(3).second, 0.5);
 }
 
-TEST_F(PooledPredictions, IntervalOfAnAccuracyIsThatOfItsDistribution) {
-  // Of 400 samples, 300 are right: draws have a deviation of sqrt(0.75 * 0.25 / 400) = 0.02165, and
-  // the interval 1.96 times that on each side. Draws are multiples of 1 / 400 = 0.0025, and the
-  // standard error of this percentile of 10,000 draws is sqrt(0.025 * 0.975 / 10,000) / 2.7 =
-  // 0.0006, where 2.7 is the density there.
+TEST_F(PooledPredictions, AccuracyIntervalMatchesItsDistribution) {
+  // 300 of 400 samples are correct: draws have a deviation of sqrt(0.75 * 0.25 / 400) = 0.02165,
+  // and the interval extends 1.96 times that to each side. Draws are multiples of 1 / 400 = 0.0025,
+  // and the standard error of this percentile of 10,000 draws is sqrt(0.025 * 0.975 / 10,000) / 2.7
+  // = 0.0006, where 2.7 is the density there.
   std::string text = "name,label,predicted\n";
   for (int i = 0; i < 400; ++i) text += std::to_string(i) + (i % 4 == 0 ? ",a,b\n" : ",a,a\n");
   const PooledMetric top1 = pooled_metrics(std::vector{table(text)}, {}, 0).metrics.front();
@@ -186,8 +186,8 @@ TEST_F(PooledPredictions, IntervalOfAnAccuracyIsThatOfItsDistribution) {
 }
 
 TEST_F(PooledPredictions, GroupsAreDrawnAsAWhole) {
-  // Two groups, of which one is all right: each draw has an accuracy of 0, 1/2 or 1, so the
-  // interval goes from 0 to 1. Drawn one by one, 400 samples would stay close to 1/2.
+  // Two groups, one of them entirely correct: each draw has an accuracy of 0, 1/2 or 1, so the
+  // interval goes from 0 to 1. If samples were drawn one by one, 400 would stay close to 1/2.
   std::string text = "name,label,predicted,group\n";
   for (int i = 0; i < 400; ++i)
     text += std::to_string(i) + (i % 2 == 0 ? ",a,b,one\n" : ",a,a,two\n");
@@ -198,13 +198,13 @@ TEST_F(PooledPredictions, GroupsAreDrawnAsAWhole) {
   EXPECT_EQ(pooled.metrics.front().interval.high, 1);
 }
 
-TEST_F(PooledPredictions, SampleWithoutAGroupIsAlone) {
+TEST_F(PooledPredictions, SampleWithoutAGroupIsItsOwnGroup) {
   const PooledMetrics pooled = pooled_metrics(
       std::vector{table("name,label,predicted,group\n1,a,a,p\n2,a,a,\n3,a,a,p\n4,a,a,\n")}, {}, 0);
   EXPECT_EQ(pooled.groups, 3);
 }
 
-TEST_F(PooledPredictions, TableThatIsDamagedIsNamed) {
+TEST_F(PooledPredictions, DamagedTableIsReported) {
   EXPECT_REFUSED(errors(""), kDamagedRecord, "", "it is empty");
   EXPECT_REFUSED(errors("name,label\n"), kDamagedRecord, "", "it has no column 'predicted'");
   EXPECT_REFUSED(errors("name,label,predicted\na,b\n"), kDamagedRecord, "",
@@ -215,7 +215,7 @@ TEST_F(PooledPredictions, TableThatIsDamagedIsNamed) {
     EXPECT_REFUSED(errors(text), kDamagedRecord, "", "one of its numbers is not a number");
 }
 
-TEST_F(PooledPredictions, MissingTableIsSaid) {
+TEST_F(PooledPredictions, MissingTableIsReported) {
   EXPECT_REFUSED(read_prediction_table(folder_.path(), "evaluate"), kNoResults, "",
                  "predictions.csv");
 }

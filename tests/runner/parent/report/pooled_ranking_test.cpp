@@ -18,7 +18,7 @@ TEST(PooledRanking, EqualScoresCountHalf) {
   EXPECT_THAT(PooledRanking({{0.5, true}, {0.5, false}}).area({1, 1}), Optional(0.5));
 }
 
-TEST(PooledRanking, DrawOfOneKindHasNoArea) {
+TEST(PooledRanking, DrawOfOneClassHasNoArea) {
   EXPECT_EQ(PooledRanking({{0.5, true}, {0.5, false}}).area({2, 0}), std::nullopt);
 }
 

@@ -29,7 +29,7 @@ TEST(RangeTestText, EndsWithTheOverride) {
             "train.optimizer.learning_rate=0.032\n");
 }
 
-TEST(RangeTestText, SaysThatTheLossNeverFalls) {
+TEST(RangeTestText, ReportsThatTheLossNeverFalls) {
   Json never = found();
   never["suggestion"] = nullptr;
   EXPECT_EQ(suggested_override(never), std::nullopt);
@@ -37,7 +37,7 @@ TEST(RangeTestText, SaysThatTheLossNeverFalls) {
               testing::EndsWith("no suggestion: the loss never falls\n"));
 }
 
-TEST(RangeTestText, TheDrawingHasTheSuggestionAndIsNotDominatedByTheDivergence) {
+TEST(RangeTestText, DrawingShowsTheSuggestionDespiteDivergence) {
   const std::string svg = draw_range_test(found(), "flowers").svg();
   EXPECT_THAT(svg, HasSubstr("train.optimizer.learning_rate=0.032"));
   EXPECT_THAT(svg, HasSubstr(">1e-2<"));

@@ -34,7 +34,7 @@ class RecordedEvaluationTest : public testing::Test {
     write("curves.json", curves_.dump());
     return read_evaluation(folder_.path(), "evaluate");
   }
-  /// What is wrong with it, without where it is.
+  /// The error message without its location.
   std::string damage() {
     const auto result = read();
     if (result) return "read";
@@ -47,7 +47,7 @@ class RecordedEvaluationTest : public testing::Test {
   json metrics_, curves_;
 };
 
-TEST_F(RecordedEvaluationTest, IsWhatTheFilesSay) {
+TEST_F(RecordedEvaluationTest, ReadsAllFields) {
   const auto result = read();
   ASSERT_TRUE(result);
   EXPECT_EQ(result->accuracy, 0.75);
@@ -61,7 +61,7 @@ TEST_F(RecordedEvaluationTest, IsWhatTheFilesSay) {
   EXPECT_THAT(evaluated_nodes(folder_.path()), ElementsAre("evaluate"));
 }
 
-TEST_F(RecordedEvaluationTest, BaseModelsAreThoseOfAnEnsembleAlone) {
+TEST_F(RecordedEvaluationTest, BaseModelsAreListedOnlyForEnsembles) {
   metrics_["models"] =
       json::parse(R"([{"model": "resnet50", "set": 0, "accuracy": 0.75, "quadratic_kappa": 0.8125},
                                        {"model": "densenet121", "set": 1, "tied": 0, "abstained": 4}])");
@@ -94,12 +94,12 @@ TEST_F(RecordedEvaluationTest, CurvesMayBeMissing) {
   EXPECT_FALSE(result->has_curves);
 }
 
-TEST_F(RecordedEvaluationTest, MatrixMayBeLeftOut) {
+TEST_F(RecordedEvaluationTest, MatrixMayBeMissing) {
   metrics_["confusion_matrix"] = nullptr;
   EXPECT_TRUE(read()->confusion.empty());
 }
 
-TEST_F(RecordedEvaluationTest, DamageIsNamed) {
+TEST_F(RecordedEvaluationTest, DamageIsReported) {
   const json metrics = metrics_, curves = curves_;
   const auto with = [&](const char* pointer, const json& value) {
     metrics_ = metrics;
@@ -128,7 +128,7 @@ TEST_F(RecordedEvaluationTest, DamageIsNamed) {
   EXPECT_EQ(damage(), "curves.json' is damaged: its 'calibration' is not a JSON object");
 }
 
-TEST_F(RecordedEvaluationTest, WhatKnowsNoClassesIsNoDamage) {
+TEST_F(RecordedEvaluationTest, EvaluationWithoutClassesIsNotDamaged) {
   write("metrics.json", R"({"pairs": 4, "image_to_text": {"mean_rank": 1.5}, "smoke": true})");
   const auto measures = read_measures(folder_.path(), "evaluate");
   ASSERT_TRUE(measures);
@@ -150,9 +150,9 @@ TEST_F(RecordedEvaluationTest, TextThatIsNotJsonIsDamage) {
             "evaluate the run again with `retort evaluate " + folder_.path().string() + "`");
 }
 
-/// Every field of both files in turn is lost or another kind of value: that is refused or
-/// understood, never a crash.
-TEST_F(RecordedEvaluationTest, NoDamageCrashes) {
+/// Each field of both files is removed or replaced by another type in turn: reading it is rejected
+/// or succeeds, but never crashes.
+TEST_F(RecordedEvaluationTest, DamageDoesNotCrash) {
   const json metrics = metrics_, curves = curves_;
   const std::vector<json> others = {nullptr,        -1,     0.5,       1e300, "x", json::array(),
                                     json::object(), {1, 2}, {{"a", 1}}};

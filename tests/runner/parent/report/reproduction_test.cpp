@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Two runs that are the same, until a test makes one another.
+/// Two identical runs, until a test changes one of them.
 class ReproductionTest : public testing::Test {
  protected:
   ReproductionTest() {
@@ -57,7 +57,7 @@ TEST_F(ReproductionTest, PlansTimesAndMemoryDoNotCount) {
             "identical: 3 metrics and 2 files of weights and results match bit for bit\n");
 }
 
-TEST_F(ReproductionTest, FirstAndLargestDifferenceAreNamed) {
+TEST_F(ReproductionTest, FirstAndLargestDifferenceAreReported) {
   write_metrics("now", {metric("train", "train/loss", "0.5000001", 1),
                         metric("train", "train/loss", "0.2501", 2),
                         metric("evaluate", "evaluate/top1", "0.75", 2)});
@@ -74,7 +74,7 @@ TEST_F(ReproductionTest, FirstAndLargestDifferenceAreNamed) {
   EXPECT_EQ(compare(0).verdict, Verdict::kDifferent);
 }
 
-TEST_F(ReproductionTest, OtherWeightsOfTheSameMetricsAreNotIdentical) {
+TEST_F(ReproductionTest, DifferentWeightsWithEqualMetricsAreNotIdentical) {
   folder_.write("now/nodes/train/checkpoints/step-00000002/model.safetensors", "weighTs");
   const Reproduction found = compare(0);
   EXPECT_EQ(found.verdict, Verdict::kWithinTolerance);
@@ -85,7 +85,7 @@ TEST_F(ReproductionTest, OtherWeightsOfTheSameMetricsAreNotIdentical) {
                         "train/checkpoints/best/model.safetensors\n"));
 }
 
-TEST_F(ReproductionTest, ShorterRunIsAnotherOne) {
+TEST_F(ReproductionTest, ShorterRunIsDifferent) {
   write_metrics("now", {metric("train", "train/loss", "0.5", 1),
                         metric("evaluate", "evaluate/top1", "0.75", 2)});
   const Reproduction found = compare(1e9);
@@ -97,7 +97,7 @@ TEST_F(ReproductionTest, ShorterRunIsAnotherOne) {
   EXPECT_EQ(to_json(found)["largest"]["relative"], "inf");
 }
 
-TEST_F(ReproductionTest, NotANumberIsItselfAndNothingElse) {
+TEST_F(ReproductionTest, NanEqualsOnlyNan) {
   const auto with = [&](const std::string& value) {
     return std::vector<std::string>{metric("train", "train/loss", value, 1)};
   };
@@ -108,14 +108,14 @@ TEST_F(ReproductionTest, NotANumberIsItselfAndNothingElse) {
   EXPECT_EQ(compare(1e9).verdict, Verdict::kDifferent);
 }
 
-TEST_F(ReproductionTest, FilesAloneAreTheSameOrNot) {
+TEST_F(ReproductionTest, FilesAreComparedWithoutMetrics) {
   for (const char* run : {"before", "now"}) write_metrics(run, {});
   EXPECT_EQ(compare().verdict, Verdict::kIdentical);
   folder_.write("now/nodes/evaluate/predictions.csv", "a,c\n");
   EXPECT_EQ(compare().verdict, Verdict::kDifferent);
 }
 
-TEST_F(ReproductionTest, OtherPlanIsNamed) {
+TEST_F(ReproductionTest, DifferentPlanIsReported) {
   folder_.write("now/nodes/train/plan.json", R"({"step": {"micro_batch": 4}})");
   EXPECT_EQ(compare().verdict, Verdict::kIdentical);
   EXPECT_THAT(compare().other_plans, ElementsAre("train"));

@@ -28,7 +28,7 @@ class RunProgressTest : public testing::Test {
   std::optional<RunLock> at_work_;
 };
 
-TEST_F(RunProgressTest, RunThatNobodyWorksOnAnyMoreIsInterrupted) {
+TEST_F(RunProgressTest, UnlockedRunIsInterrupted) {
   folder_.write("metrics.jsonl", metric("train/loss", 2, 1, 3));
   EXPECT_EQ(now().status, "running");
   at_work_.reset();
@@ -37,7 +37,7 @@ TEST_F(RunProgressTest, RunThatNobodyWorksOnAnyMoreIsInterrupted) {
   EXPECT_EQ(now().silent_seconds, 0) << "it is not at work";
 }
 
-TEST_F(RunProgressTest, FolderThatIsNotThereHasNotBegun) {
+TEST_F(RunProgressTest, MissingFolderHasNotBegun) {
   const RunProgress run = run_progress(folder_ / "no");
   EXPECT_EQ(run.status, "");
   EXPECT_EQ(run.epoch, 0);
@@ -57,7 +57,7 @@ TEST_F(RunProgressTest, FirstEpochHasNoTimeYet) {
   EXPECT_FALSE(run.seconds_left);
 }
 
-TEST_F(RunProgressTest, TimeLeftIsThatOfTheEpochsSoFar) {
+TEST_F(RunProgressTest, TimeLeftFollowsFromTheEpochsSoFar) {
   folder_.write("nodes/train/training_metrics.json", R"({"epoch_times": [4.0, 6.0]})");
   folder_.write("metrics.jsonl", metric("train/epoch_loss", 1, 20, 12) +
                                      metric("validation/accuracy", 0.5, 20, 12) +
@@ -97,7 +97,7 @@ TEST_F(RunProgressTest, SilenceIsSinceTheLastMeasurement) {
   EXPECT_GE(now().silent_seconds, 3600);
 }
 
-TEST_F(RunProgressTest, WhatIsNotWhatWeWriteIsLeftOut) {
+TEST_F(RunProgressTest, MalformedFilesAreIgnored) {
   for (const char* text : {"", "[]", "null", "{\"nodes\": 3}", "{\"epoch_times\": {}}"}) {
     folder_.write(".retort/graph.json", text);
     folder_.write("nodes/train/training_metrics.json", text);

@@ -18,12 +18,12 @@ TEST(Sparkline, HeightsFollowTheValues) {
   EXPECT_EQ(sparkline(values, kPlain), " .-=+*#@@");
 }
 
-TEST(Sparkline, SmallIsNotNothing) {
+TEST(Sparkline, SmallValuesAreNotDrawnAsZero) {
   EXPECT_EQ(sparkline(std::vector<std::int64_t>{0, 1, 1000}, kBlocks), " ▁█");
   EXPECT_EQ(sparkline(std::vector<std::int64_t>{0, 1, 1000}, kPlain), " _@");
 }
 
-TEST(Sparkline, APeakOfOnePointSurvivesThinning) {
+TEST(Sparkline, PeakOfOnePointSurvivesThinning) {
   std::vector<std::int64_t> values(1000, 100);
   values[777] = 800;
   const std::string line = sparkline(values, {.width = 10, .has_blocks = false});
@@ -37,31 +37,31 @@ TEST(Sparkline, IsNeverWiderThanTheTerminal) {
               std::min<std::size_t>(width, 97));
 }
 
-TEST(Sparkline, OfNothingIsEmpty) {
+TEST(Sparkline, IsEmptyWithoutValues) {
   EXPECT_EQ(sparkline({}, kBlocks), "");
   EXPECT_EQ(sparkline(std::vector<std::int64_t>{0, 0}, kBlocks), "  ");
 }
 
-TEST(PhaseLine, NamesStandWhereTheirPhaseBegins) {
+TEST(PhaseLine, NamesStartAtTheirPhases) {
   const std::vector<PhaseMark> phases = {{"forward", 0}, {"loss", 20}, {"backward", 30}};
   EXPECT_EQ(phase_line(phases, 60, kPlain), "forward             loss      backward");
   EXPECT_EQ(phase_line(phases, 60, {.width = 30, .has_blocks = false}), "forward   loss backward");
 }
 
-TEST(PhaseLine, ANameWithoutRoomIsLeftOut) {
+TEST(PhaseLine, NameWithoutRoomIsLeftOut) {
   const std::vector<PhaseMark> phases = {
       {"forward", 0}, {"loss", 4}, {"backward", 9}, {"optimizer", 18}};
   EXPECT_EQ(phase_line(phases, 20, kPlain), "    loss backward");
 }
 
-TEST(PhaseLine, ThePhaseThatLastsLongestHasItsName) {
+TEST(PhaseLine, LongestPhaseKeepsItsName) {
   const std::vector<PhaseMark> phases = {
       {"forward", 0}, {"loss", 20}, {"backward", 22}, {"clip", 50}, {"optimizer", 51}};
   EXPECT_EQ(phase_line(phases, 70, kPlain),
             "forward               backward                     optimizer");
 }
 
-TEST(PhaseLine, APointBeyondTheCurveHarmsNothing) {
+TEST(PhaseLine, PhaseBeyondTheCurveIsIgnored) {
   EXPECT_EQ(phase_line(std::vector<PhaseMark>{{"forward", 99}}, 20, kPlain), "");
   EXPECT_EQ(phase_line(std::vector<PhaseMark>{{"forward", 0}}, 0, kPlain), "");
 }

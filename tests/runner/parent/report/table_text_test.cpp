@@ -39,7 +39,7 @@ TEST(TableText, FitsCommonTerminalsWithoutCutNumbers) {
   }
 }
 
-TEST(TableText, IsUnchangedWhereItFits) {
+TEST(TableText, IsUnchangedIfItFits) {
   const std::string whole = table_text(kTrials);
   EXPECT_EQ(table_text(kTrials, widest_line(whole)), whole);
   EXPECT_NE(table_text(kTrials, widest_line(whole) - 1), whole);
@@ -61,6 +61,16 @@ TEST(TableText, LongWordLosesItsMiddle) {
       "1 MiB  encoder.blo…ery.weight\n");
 }
 
+TEST(TableText, ShortenedWordsStayDistinct) {
+  const TableRows rows = {{"metric", "value"},
+                          {"evaluate/macro_precision", "0.5"},
+                          {"evaluate/weighted_precision", "0.5"}};
+  const std::string text = table_text(rows, 27);
+  EXPECT_LE(widest_line(text), 27U) << text;
+  EXPECT_THAT(text, HasSubstr("evaluate/m…"));
+  EXPECT_THAT(text, HasSubstr("evaluate/w…"));
+}
+
 TEST(TableText, LastColumnsFollowBelow) {
   EXPECT_EQ(
       table_text({{"trial", "loss", "memory", "seconds"}, {"7", "0.5", "2.5 GiB", "12345"}}, 20),
@@ -71,7 +81,7 @@ TEST(TableText, LastColumnsFollowBelow) {
       "    7    12345\n");
 }
 
-TEST(TableText, NumberIsWiderThanTheTerminalRatherThanCut) {
+TEST(TableText, NumberWiderThanTheTerminalIsNotCut) {
   EXPECT_THAT(table_text({{"n", "loss"}, {"1", "0.123456789"}}, 5), HasSubstr("0.123456789"));
 }
 
@@ -80,7 +90,7 @@ TEST(TableText, EveryWidthTerminates) {
     EXPECT_THAT(table_text(kTrials, width), Not(testing::IsEmpty()));
 }
 
-TEST(TextStyle, OnlyATerminalLimitsATable) {
+TEST(TextStyle, OnlyATerminalLimitsTheTableWidth) {
   EXPECT_GT((TextStyle{.width = 60}.table_width()), std::size_t{1} << 40);
   EXPECT_EQ((TextStyle{.width = 60, .is_terminal = true}.table_width(4)), 56U);
   EXPECT_EQ((TextStyle{.width = 3, .is_terminal = true}.table_width(4)), 1U);

@@ -46,13 +46,13 @@ TEST_F(TargetPredictionsTest, SeveralTargetsAreNamedByTheirColumns) {
                                     Field(&TargetPredictions::target, "b")));
 }
 
-TEST_F(TargetPredictionsTest, ClassesAreNoTargets) {
+TEST_F(TargetPredictionsTest, ClassesAreNotTargets) {
   EXPECT_THAT(*read("name,label,predicted\na.jpg,cat,dog\n"), IsEmpty());
   EXPECT_THAT(*read("name,output\na.jpg,1\n"), IsEmpty());
   EXPECT_THAT(*read_target_predictions(folder_.path(), "other"), IsEmpty());
 }
 
-TEST_F(TargetPredictionsTest, DamageIsNamed) {
+TEST_F(TargetPredictionsTest, DamageIsReported) {
   for (const char* text :
        {"", "name,target,prediction\na.jpg,2\n", "name,target,prediction\na.jpg,2,nan\n"}) {
     const auto targets = read(text);

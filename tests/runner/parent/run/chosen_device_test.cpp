@@ -22,7 +22,7 @@ const DeviceFacts kGpu = {.index = 2,
                           .total = std::int64_t{24} << 30,
                           .free = std::int64_t{20} << 30};
 
-TEST(ChosenDevice, IsTheOnlyOneThatItsWorkerSees) {
+TEST(ChosenDevice, IsTheOnlyDeviceVisibleToItsWorker) {
   WorkerCommand worker{.variables = {"A=b"}};
   TakenDevice device{.select = "cuda:0", .device = kGpu, .is_only_visible = true};
   hand_over(device, worker);
@@ -34,19 +34,19 @@ TEST(ChosenDevice, IsTheOnlyOneThatItsWorkerSees) {
   EXPECT_THAT(worker.variables, ElementsAre("A=b"));
 }
 
-TEST(ChosenDevice, NamedOneIsCudasOwn) {
+TEST(ChosenDevice, NamedDeviceUsesCudasNumbering) {
   WorkerCommand worker;
   hand_over({.select = "cuda:2", .device = kGpu}, worker);
   EXPECT_THAT(worker.variables, IsEmpty());
 }
 
-TEST(ChosenDevice, IsNamedAsItsUserKnowsIt) {
+TEST(ChosenDevice, IsShownByItsGpuIndex) {
   EXPECT_EQ(OwnDevice({.taken = {.select = "cuda:0", .device = kGpu}, .record = {}}).text(),
             "GPU 2 (NVIDIA L4)");
   EXPECT_EQ(OwnDevice({.taken = {.select = "cuda:1"}, .record = {}}).text(), "cuda:1");
 }
 
-TEST(ChosenDevice, RecordTellsWhichAndWhy) {
+TEST(ChosenDevice, RecordHoldsDeviceAndReason) {
   const TakenDevice taken{.select = "cuda:0",
                           .device = kGpu,
                           .driver = "580.82.07",
@@ -69,7 +69,7 @@ RecordedRun recorded_on(const std::string& device, const std::string& uuid) {
           .status = "interrupted"};
 }
 
-TEST(ChosenDevice, RunThatIsTakenUpAgainStaysWhereItWas) {
+TEST(ChosenDevice, ResumedRunKeepsItsDevice) {
   const DeviceWish wish{.select = "auto", .fallback = {"gpu", "cpu"}};
   const DeviceWish on_cpu = wish_again(wish, recorded_on("cpu", ""));
   EXPECT_EQ(on_cpu.select, "cpu");
@@ -95,7 +95,7 @@ std::string answering(const Json& plans) {
              Json{{"plans", plans}, {"certificates", Json::array()}, {"reuse", Json::array()}}});
 }
 
-TEST(PlannedNeed, IsThatOfTheLargestPlan) {
+TEST(PlannedNeed, IsTheLargestPlansNeed) {
   const auto found =
       need({"hello", "read", answering(Json::array({to_json(memory_plan())})), "finished:0"});
   ASSERT_TRUE(found) << found.errors().front().message;
@@ -103,7 +103,7 @@ TEST(PlannedNeed, IsThatOfTheLargestPlan) {
   EXPECT_EQ(found->from, "the plan of train");
 }
 
-TEST(PlannedNeed, IsKnownOfWhatDoesNotFit) {
+TEST(PlannedNeed, IsKnownEvenIfThePlanDoesNotFit) {
   const std::string refusal =
       R"(line:{"event":"diagnostic","severity":"error","code":"E0706","message":"too much","pointer":"","help":"","notes":[]})";
   const auto found = need(
@@ -112,13 +112,13 @@ TEST(PlannedNeed, IsKnownOfWhatDoesNotFit) {
   EXPECT_EQ(found->bytes, memory_plan().needed);
 }
 
-TEST(PlannedNeed, NothingIsNeededWhereNothingIsPlanned) {
+TEST(PlannedNeed, IsZeroWithoutPlans) {
   const auto found = need({"hello", "read", answering(Json::array()), "finished:0"});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->bytes, 0);
 }
 
-TEST(PlannedNeed, OtherMistakesAreTold) {
+TEST(PlannedNeed, OtherErrorsAreReported) {
   const std::string missing =
       R"(line:{"event":"diagnostic","severity":"error","code":"E0601","message":"no folder 'nowhere'","pointer":"/data/root","help":"","notes":[]})";
   const std::vector<std::string> acts = {"hello", "read", answering(Json::array()), missing,
@@ -141,7 +141,7 @@ Result<DeviceNeed> need_of_prediction(std::vector<std::string> acts, std::string
   return found;
 }
 
-TEST(PlannedNeed, OfAPredictionIsWhatAWorkerThatSeesNoGpuSays) {
+TEST(PlannedNeed, PredictionIsPlannedByAWorkerWithoutGpus) {
   std::string said;
   const auto found =
       need_of_prediction({"hello", "echo", "variable:CUDA_VISIBLE_DEVICES",
@@ -154,7 +154,7 @@ TEST(PlannedNeed, OfAPredictionIsWhatAWorkerThatSeesNoGpuSays) {
   EXPECT_THAT(said, testing::HasSubstr("CUDA_VISIBLE_DEVICES=''"));
 }
 
-TEST(PlannedNeed, OfAPredictionMayBeUnknownOrAMistake) {
+TEST(PlannedNeed, PredictionNeedMayBeUnknownOrAnError) {
   const auto unknown = need_of_prediction({"hello", "read", "answer:nothing", "finished:0"});
   ASSERT_TRUE(unknown);
   EXPECT_EQ(unknown->bytes, 0);
@@ -165,7 +165,7 @@ TEST(PlannedNeed, OfAPredictionMayBeUnknownOrAMistake) {
   EXPECT_EQ(mistaken.errors().front().message, "no image 'a.jpg'");
 }
 
-TEST(PlannedNeed, WorkerThatIsStoppedSaysByWhich) {
+TEST(PlannedNeed, StoppedWorkerReportsItsSignal) {
   const auto terminated = need_of_prediction({"hello", "read", "finished:143"});
   ASSERT_FALSE(terminated);
   EXPECT_EQ(terminated.errors().front().message, "stopped by a signal");
@@ -176,8 +176,8 @@ TEST(PlannedNeed, WorkerThatIsStoppedSaysByWhich) {
   EXPECT_EQ(exit_code(interrupted.errors()), ExitCode::kInterrupted);
 }
 
-TEST(PlannedNeed, WorkerIsToldTheGpuAndSeesNone) {
-  // It says what it was asked, as a mistake, and what its CUDA_VISIBLE_DEVICES is.
+TEST(PlannedNeed, WorkerReceivesTheGpuNameButSeesNoGpu) {
+  // The worker prints the request that it received and its CUDA_VISIBLE_DEVICES.
   std::ostringstream err;
   ProgressDisplay display(err, {});
   Graph graph;

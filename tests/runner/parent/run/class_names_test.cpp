@@ -33,7 +33,7 @@ std::vector<std::string> unknown(const TemporaryFolder& folder, const std::strin
   return lines;
 }
 
-TEST(ClassNames, WeightOfAClassThatIsNotThereIsAllSaidAtOnce) {
+TEST(ClassNames, WeightsOfUnknownClassesAreReportedAtOnce) {
   const TemporaryFolder folder;
   folder.write("photos/rose/1.jpg", "");
   folder.write("photos/tulip/1.jpg", "");
@@ -52,7 +52,7 @@ TEST(ClassNames, ClassesMayBeInFoldersOfParts) {
   EXPECT_THAT(unknown(folder, "kind: train.supervised, class_weights: {rose: 2}"), IsEmpty());
 }
 
-TEST(ClassNames, PairNamesItsClassesToo) {
+TEST(ClassNames, ClassesOfAPairAreChecked) {
   const TemporaryFolder folder;
   folder.write("photos/rose/1.jpg", "");
   folder.write("photos/tulip/1.jpg", "");
@@ -62,7 +62,7 @@ TEST(ClassNames, PairNamesItsClassesToo) {
   EXPECT_THAT(unknown(folder, "kind: train.binary, classes: [0, 1]"), IsEmpty());
 }
 
-TEST(ClassNames, NothingIsSaidOfAFolderThatIsNotThere) {
+TEST(ClassNames, MissingFolderIsNotReported) {
   const TemporaryFolder folder;
   EXPECT_THAT(unknown(folder, "kind: train.supervised, class_weights: {rose: 2}"), IsEmpty());
 }

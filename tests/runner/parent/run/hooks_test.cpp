@@ -29,7 +29,7 @@ class HooksTest : public testing::Test {
           warnings_.push_back(warning.pointer + " " + warning.message);
         });
   }
-  /// A command that adds what it gets, after `prefix`, to the file "said".
+  /// A command that appends its input, after `prefix`, to the file "said".
   Json telling(const std::string& prefix = "") const {
     return {"sh", "-c", "printf '%s' '" + prefix + "' >>\"$0\"; cat >>\"$0\"", folder_ / "said"};
   }
@@ -42,14 +42,14 @@ class HooksTest : public testing::Test {
   std::string said() const { return folder_.read("said"); }
 
   const TemporaryFolder folder_;
-  const SignalSource signals_;  // as while a worker runs
+  const SignalSource signals_;  // as during a run
   std::chrono::steady_clock::time_point now_;
   Value recipe_;
   std::optional<Hooks> hooks_;
   std::vector<std::string> warnings_;
 };
 
-TEST_F(HooksTest, ValidationIsReportedWholeOnceItIsComplete) {
+TEST_F(HooksTest, ValidationIsReportedOnceItIsComplete) {
   use({{"after_validation", {telling()}}});
   measure("train/loss", 3, 1);
   measure("validation/loss", 0.5, 2);
@@ -74,13 +74,13 @@ TEST_F(HooksTest, LastValidationIsReportedBeforeTheEnd) {
   EXPECT_THAT(said(), testing::EndsWith("\na " + end + "b " + end));
 }
 
-TEST_F(HooksTest, OnlyTheCommandsOfTheMomentRun) {
+TEST_F(HooksTest, OnlyTheCommandsOfTheEventRun) {
   use({{"after_run", {telling("a")}}, {"on_failure", {telling("f")}}});
   hooks_->finish("on_failure", "/r", Json::object());
   EXPECT_THAT(said(), testing::StartsWith("f{"));
 }
 
-TEST_F(HooksTest, ValidationOfAnEarlierRunIsNoNews) {
+TEST_F(HooksTest, ValidationOfAReusedNodeIsNotReported) {
   use({{"after_validation", {telling()}}});
   hooks_->see(Reused{"train", "/earlier"}, "/r");
   measure("validation/loss", 0.5, 2);
@@ -88,7 +88,7 @@ TEST_F(HooksTest, ValidationOfAnEarlierRunIsNoNews) {
   EXPECT_FALSE(hooks_->tick());
 }
 
-TEST_F(HooksTest, ProgramIsNoOptionAndNumbersMayBeNone) {
+TEST_F(HooksTest, ProgramIsNotAnOptionAndNanIsReported) {
   use({{"after_validation", {{"-x"}, telling()}}});
   measure("validation/loss", std::numeric_limits<double>::quiet_NaN(), 2);
   measure("train/loss", 2, 3);
@@ -97,7 +97,7 @@ TEST_F(HooksTest, ProgramIsNoOptionAndNumbersMayBeNone) {
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("exited with code 127: ")));
 }
 
-TEST_F(HooksTest, RecipeWithoutHooksStartsNothing) {
+TEST_F(HooksTest, RecipeWithoutHooksStartsNoCommands) {
   use(Json::object());
   measure("validation/loss", 0.5, 2);
   measure("train/loss", 2, 3);
@@ -122,7 +122,7 @@ TEST_F(HooksTest, FailingCommandIsAWarningWithItsLastLine) {
   EXPECT_THAT(said(), testing::StartsWith("goes on"));
 }
 
-TEST_F(HooksTest, CommandThatTakesTooLongIsKilledWithWhatItStarted) {
+TEST_F(HooksTest, SlowCommandIsKilledWithItsChildren) {
   use({{"after_validation", {{"sh", "-c", "sleep 1000 & wait"}}}, {"timeout_seconds", 7}});
   measure("validation/loss", 0.5, 2);
   measure("train/loss", 2, 3);
@@ -135,7 +135,7 @@ TEST_F(HooksTest, CommandThatTakesTooLongIsKilledWithWhatItStarted) {
                                      "hooks.after_validation took longer than 7 s and was killed"));
 }
 
-TEST_F(HooksTest, NewValidationTakesThePlaceOfOneThatWaits) {
+TEST_F(HooksTest, NewValidationReplacesAWaitingOne) {
   ASSERT_EQ(mkfifo((folder_ / "gate").c_str(), 0600), 0);
   const std::string script =
       "if [ -p \"$0/gate\" ]; then cat \"$0/gate\"; rm \"$0/gate\"; fi; cat >>\"$0/said\"";
@@ -155,7 +155,7 @@ TEST_F(HooksTest, NewValidationTakesThePlaceOfOneThatWaits) {
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("1 validation was not reported")));
 }
 
-TEST_F(HooksTest, CommandThatDoesNotReadItsEventDelaysNothing) {
+TEST_F(HooksTest, CommandThatIgnoresItsInputDoesNotDelayTheRun) {
   use({{"after_run", {{"true"}}}});
   hooks_->finish("after_run", "/r", {{"much", std::string(1 << 20, 'x')}});
   EXPECT_THAT(warnings_, IsEmpty());

@@ -55,11 +55,11 @@ const Variables kSrun = {{"SLURM_PROCID", "5"},
                          {"SLURM_STEP_ID", "0"},
                          {"SLURM_CPUS_PER_TASK", "6"}};
 
-TEST(LaunchedRank, AProcessAloneIsNone) {
+TEST(LaunchedRank, SingleProcessHasNoRank) {
   for (const Variables& set :
        {Variables{}, Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}}, Variables{{"WORLD_SIZE", "4"}},
         Variables{{"RANK", "2"}}, Variables{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}},
-        // of the script that sbatch runs, which is in no step
+        // set in the script that sbatch runs, which is not part of a step
         Variables{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "7"}}}) {
     const auto found = rank_by(set);
     ASSERT_TRUE(found);
@@ -67,7 +67,7 @@ TEST(LaunchedRank, AProcessAloneIsNone) {
   }
 }
 
-TEST(LaunchedRank, TorchrunSaysAll) {
+TEST(LaunchedRank, TorchrunVariablesAreRead) {
   const LaunchedRank own = right(kTorchrun);
   EXPECT_EQ(own.launcher, "torchrun");
   EXPECT_EQ(own.rank, 3);
@@ -85,7 +85,7 @@ TEST(LaunchedRank, TorchrunSaysAll) {
   EXPECT_EQ(right(with(kTorchrun, {{"RETORT_MEETING_SECONDS", "5"}})).meeting.seconds, 5);
 }
 
-TEST(LaunchedRank, SrunSaysAll) {
+TEST(LaunchedRank, SrunVariablesAreRead) {
   const LaunchedRank own = right(kSrun);
   EXPECT_EQ(own.launcher, "srun");
   EXPECT_EQ(own.rank, 5);
@@ -108,7 +108,7 @@ TEST(LaunchedRank, SrunSaysAll) {
   EXPECT_EQ(told.meeting.port, 4000);
 }
 
-TEST(LaunchedRank, ScriptsThatSetTheWorldAloneLeaveTheRankToSrun) {
+TEST(LaunchedRank, WorldSizeAloneLeavesTheRankToSrun) {
   EXPECT_EQ(right(with(kSrun, {{"WORLD_SIZE", "7"}})).launcher, "srun");
 }
 
@@ -130,7 +130,7 @@ TEST(LaunchedRank, MpirunOnOneMachineNeedsNoAddress) {
   EXPECT_THAT(far.errors().front().message, HasSubstr("MASTER_ADDR"));
 }
 
-TEST(LaunchedRank, WhatIsWrongIsSaidAtOnce) {
+TEST(LaunchedRank, ReportsEveryErrorAtOnce) {
   const auto missing = rank_by({{"RANK", "4"}, {"WORLD_SIZE", "4"}});
   ASSERT_FALSE(missing);
   ASSERT_THAT(missing.errors(), SizeIs(3));
@@ -150,7 +150,7 @@ TEST(LaunchedRank, WhatIsWrongIsSaidAtOnce) {
   }
 }
 
-TEST(LaunchedRank, TheFirstOfSlurmsNodes) {
+TEST(LaunchedRank, FirstSlurmNodeIsReadFromTheNodeList) {
   const std::pair<const char*, const char*> kLists[] = {
       {"node1", "node1"},   {"node1,node2", "node1"},        {"node[08-11,14],gpu3", "node08"},
       {"node[7]", "node7"}, {"r1n[03,05]x,other", "r1n03x"}, {"", ""},

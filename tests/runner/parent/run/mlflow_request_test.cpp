@@ -37,7 +37,7 @@ TEST(MlflowRequest, OptionsBecomeParametersByTheirKeys) {
   EXPECT_EQ(request["limit_seconds"], 5);
 }
 
-TEST(MlflowRequest, NodeIsNamedIfSeveralAreOfItsFamily) {
+TEST(MlflowRequest, NodeIsNamedIfItsFamilyHasSeveral) {
   EXPECT_EQ(mlflow_request(kTarget, subject("/runs/one"))["run"]["prefixes"],
             Json::parse(R"({"evaluate": "evaluate/", "outside": "outside/"})"));
 }

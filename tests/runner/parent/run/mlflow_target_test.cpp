@@ -40,7 +40,7 @@ std::string refusal(const std::string& address) {
   return errors.empty() ? "" : errors.front().message + " -> " + errors.front().help;
 }
 
-TEST_F(MlflowTargetTest, ComesFromTheVariablesOfMlflow) {
+TEST_F(MlflowTargetTest, ComesFromMlflowsVariables) {
   install();
   variables_ = {{"MLFLOW_TRACKING_URI", "http://host:5000/"}, {"MLFLOW_EXPERIMENT_ID", "7"}};
   auto found = target();
@@ -54,7 +54,7 @@ TEST_F(MlflowTargetTest, ComesFromTheVariablesOfMlflow) {
   EXPECT_EQ(found->experiment_id, "") << "the name takes precedence, as in MLflow";
 }
 
-TEST_F(MlflowTargetTest, MissingAddressAndMissingProgramAreRefused) {
+TEST_F(MlflowTargetTest, MissingAddressAndMissingProgramAreRejected) {
   EXPECT_EQ(target().errors().at(0).message,
             "run.mlflow is true, but MLFLOW_TRACKING_URI is not set");
   EXPECT_THAT(target().errors().at(0).help, HasSubstr("http://127.0.0.1:5000"));
@@ -62,12 +62,12 @@ TEST_F(MlflowTargetTest, MissingAddressAndMissingProgramAreRefused) {
   EXPECT_EQ(target().errors().at(0).code, ErrorCode::kWorkerMissing);
 }
 
-TEST(MlflowAddress, IsThatOfAServer) {
+TEST(MlflowAddress, AcceptsServerUrls) {
   for (const char* good : {"http://127.0.0.1:5000", "https://host/mlflow", "http://[::1]:5000"})
     EXPECT_EQ(refusal(good), "");
 }
 
-TEST(MlflowAddress, OtherStoresAreRefusedByName) {
+TEST(MlflowAddress, OtherStoresAreRejectedByName) {
   EXPECT_THAT(refusal("databricks://profile"), HasSubstr("does not sign in to Databricks"));
   for (const char* store : {"sqlite:///mlflow.db", "file:///tmp/mlruns", "mlruns",
                             "postgresql://host/db", "databrick"}) {
@@ -79,7 +79,7 @@ TEST(MlflowAddress, OtherStoresAreRefusedByName) {
   EXPECT_THAT(refusal("http://host/?a=b"), HasSubstr("not the address of a server"));
 }
 
-TEST(MlflowAddress, UserIsRefusedAndNotShown) {
+TEST(MlflowAddress, CredentialsAreRejectedAndNotShown) {
   EXPECT_THAT(refusal("https://anna:word@host"), HasSubstr("MLFLOW_TRACKING_PASSWORD"));
   EXPECT_THAT(refusal("https://anna:word@host"), Not(HasSubstr("word@")));
 }

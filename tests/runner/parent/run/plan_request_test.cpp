@@ -27,7 +27,7 @@ Result<PlanAnswer> asked(std::vector<std::string> acts) {
 
 std::string line(const Json& answer) { return "line:" + to_line(Answer{answer}); }
 
-TEST(PlanRequest, SaysWhatIsWanted) {
+TEST(PlanRequest, HoldsTheRequestedOptions) {
   PlanRequest request;
   request.budget = NamedBytes{"--budget", 17};
   request.device_model = "NVIDIA L4";
@@ -45,7 +45,7 @@ TEST(PlanRequest, SaysWhatIsWanted) {
 
 constexpr std::int64_t kGiB = 1 << 30;
 
-/// A graph whose recipe says memory.budget: `budget`.
+/// A request for a recipe whose memory.budget is `budget`.
 PlanRequest request_with(const std::string& budget) {
   PlanRequest request;
   request.graph.device = "cpu";
@@ -61,7 +61,7 @@ std::string recipes_budget(const PlanRequest& request) {
   return *request.graph.nodes[0].options.find("budget")->text();
 }
 
-TEST(HoldAgainst, ABudgetTakesThePlaceOfTheRecipes) {
+TEST(HoldAgainst, BudgetReplacesTheRecipesBudget) {
   PlanRequest request = request_with("2GiB");
   EXPECT_TRUE(hold_against(request, "8GiB", "").empty());
   EXPECT_EQ(request.budget, (NamedBytes{"--budget", 8 * kGiB}));
@@ -69,14 +69,14 @@ TEST(HoldAgainst, ABudgetTakesThePlaceOfTheRecipes) {
   EXPECT_EQ(request.graph.device, "cpu");
 }
 
-TEST(HoldAgainst, WithoutFlagsTheRecipeHolds) {
+TEST(HoldAgainst, RecipeIsUsedWithoutFlags) {
   PlanRequest request = request_with("2GiB");
   EXPECT_TRUE(hold_against(request, "", "").empty());
   EXPECT_EQ(request.budget, std::nullopt);
   EXPECT_EQ(recipes_budget(request), "2GiB");
 }
 
-TEST(HoldAgainst, AGpuHasItsMemoryAndNoMore) {
+TEST(HoldAgainst, GpuLimitsTheBudgetToItsMemory) {
   PlanRequest small = request_with("2GiB"), large = request_with("900GiB");
   for (PlanRequest* request : {&small, &large}) {
     EXPECT_TRUE(hold_against(*request, "", "l4").empty());
@@ -89,7 +89,7 @@ TEST(HoldAgainst, AGpuHasItsMemoryAndNoMore) {
   EXPECT_EQ(recipes_budget(large), "auto");
 }
 
-TEST(HoldAgainst, OfABudgetAndAGpuTheSmallerHolds) {
+TEST(HoldAgainst, SmallerOfBudgetAndGpuApplies) {
   PlanRequest request = request_with("auto"), larger = request_with("auto");
   hold_against(request, "8GiB", "l4");
   EXPECT_EQ(request.budget, (NamedBytes{"--budget", 8 * kGiB}));
@@ -117,19 +117,19 @@ std::set<std::string> running(const std::vector<NodeReuse>& reuse) {
   return nodes_to_run(three_nodes(), reuse);
 }
 
-TEST(NodesToRun, WithoutReuseAll) {
+TEST(NodesToRun, AreAllWithoutReuse) {
   EXPECT_EQ(running({}), (std::set<std::string>{"data", "train", "evaluate"}));
   EXPECT_EQ(running({{"train", "miss", ""}, {"evaluate", "unknown", ""}}),
             (std::set<std::string>{"data", "train", "evaluate"}));
 }
 
-TEST(NodesToRun, WhatFeedsReusedOnesAloneDoesNot) {
+TEST(NodesToRun, ExcludeNodesThatFeedOnlyReusedOnes) {
   EXPECT_EQ(running({{"train", "hit", ""}, {"evaluate", "hit", ""}}), std::set<std::string>());
   EXPECT_EQ(running({{"train", "hit", ""}}), (std::set<std::string>{"data", "evaluate"}));
   EXPECT_EQ(running({{"evaluate", "hit", ""}}), std::set<std::string>());
 }
 
-TEST(PlanRequest, BringsBackWhatTheWorkerShows) {
+TEST(PlanRequest, ReturnsTheAnswerOfTheWorker) {
   const auto result = asked({"hello", "read", line(answer()), "finished:0"});
   ASSERT_TRUE(result);
   EXPECT_EQ(result->plans, std::vector{memory_plan()});
@@ -139,7 +139,7 @@ TEST(PlanRequest, BringsBackWhatTheWorkerShows) {
   EXPECT_EQ(result->json, answer());
 }
 
-TEST(PlanRequest, WhatDoesNotFitComesBesideTheAnswer) {
+TEST(PlanRequest, OutOfMemoryIsReturnedWithTheAnswer) {
   const Diagnostic refused{ErrorCode::kOutOfMemory, {}, "/train", "too much", "less"};
   const auto result = asked({"hello", "read", line(answer()), "line:" + to_line(Reported{refused}),
                              "finished:1", "exit:1"});
@@ -157,13 +157,13 @@ TEST(PlanRequest, ErrorsWithoutAnAnswerAreTheResult) {
   EXPECT_EQ(asked({"hello", "read", "finished:0"}).errors()[0].code, ErrorCode::kProtocol);
 }
 
-TEST(PlanRequest, AWorkerThatDiesAfterItsAnswerHasNotAnswered) {
+TEST(PlanRequest, AnswerOfADyingWorkerIsIgnored) {
   const auto result = asked({"hello", "read", line(answer()), "die:9"});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.errors()[0].code, ErrorCode::kWorkerDied);
 }
 
-TEST(PlanRequest, WhatIsNotAnAnswerIsAProtocolError) {
+TEST(PlanRequest, MalformedAnswerIsAProtocolError) {
   for (const char* missing : {"plans", "certificates", "reuse"}) {
     Json json = answer();
     json.erase(missing);
@@ -181,7 +181,7 @@ TEST(PlanRequest, WhatIsNotAnAnswerIsAProtocolError) {
       "the worker's answer is not valid: the memory plan has a 'needed' that is not an integer");
 }
 
-TEST(PlanRequest, TheWorkersErrorsAreHandedOn) {
+TEST(PlanRequest, WorkersErrorsAreReturned) {
   const auto result = asked({"hello", "read", "die:9"});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.errors()[0].code, ErrorCode::kWorkerDied);

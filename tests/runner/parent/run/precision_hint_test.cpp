@@ -27,7 +27,7 @@ std::string hint_for(const char* gpu, const Graph& graph) {
   return precision_hint(graph, (*model)->name, (*model)->capability);
 }
 
-TEST(PrecisionHint, NamesTheFormatsThatAGpuHas) {
+TEST(PrecisionHint, NamesTheFormatsOfAGpu) {
   const Graph graph = graph_with(value_of(std::string("fp32")), false);
   EXPECT_EQ(hint_for("A100 40GB", graph),
             "NVIDIA A100 40GB has formats that are faster than fp32 but change the training: "
@@ -36,7 +36,7 @@ TEST(PrecisionHint, NamesTheFormatsThatAGpuHas) {
   EXPECT_EQ(precision_hint(graph, "unknown", 0), "");
 }
 
-TEST(PrecisionHint, IsEmptyIfTheRecipeAsksForAnyOfThem) {
+TEST(PrecisionHint, IsEmptyIfTheRecipeUsesOneOfThem) {
   EXPECT_EQ(hint_for("A100 40GB", graph_with(value_of(std::string("bf16")), false)), "");
   EXPECT_EQ(hint_for("A100 40GB", graph_with(value_of(std::string("fp32")), true)), "");
   const auto mapped = [](const char* format) {

@@ -45,7 +45,7 @@ TEST(PredictionOutput, CsvHasOneHeader) {
   EXPECT_EQ(csv.images, 2);
 }
 
-TEST(PredictionOutput, LabelsStandBeforeTheMostLikelyOnes) {
+TEST(PredictionOutput, LabelsComeBeforeTheMostLikelyClasses) {
   const char* const two =
       R"({"file":"a.jpg","labels":["cat","dog"],"classes":[{"class":"dog","probability":0.5}]})";
   const char* const none =
@@ -55,7 +55,7 @@ TEST(PredictionOutput, LabelsStandBeforeTheMostLikelyOnes) {
   EXPECT_EQ(written(PredictionFormat::kJsonLines, {two}).out, std::string(two) + "\n");
 }
 
-TEST(PredictionOutput, AColumnForEachTarget) {
+TEST(PredictionOutput, EachTargetHasAColumn) {
   const char* const one = R"({"file":"a.jpg","values":{"age":41.5,"weight":70}})";
   EXPECT_EQ(written(PredictionFormat::kCsv, {one}).out, "file,age,weight\na.jpg,41.5,70\n");
   EXPECT_EQ(written(PredictionFormat::kJsonLines, {one}).out, std::string(one) + "\n");
@@ -63,7 +63,7 @@ TEST(PredictionOutput, AColumnForEachTarget) {
                std::runtime_error);
 }
 
-TEST(PredictionOutput, NumbersAreNoClasses) {
+TEST(PredictionOutput, NumbersAreNotClasses) {
   const char* const one = R"({"file":"a.jpg","outputs":[-1.5]})";
   const char* const two = R"({"file":"a.jpg","outputs":[-1.5,2]})";
   EXPECT_EQ(written(PredictionFormat::kCsv, {one}).out, "file,output\na.jpg,-1.5\n");
@@ -73,7 +73,7 @@ TEST(PredictionOutput, NumbersAreNoClasses) {
                std::runtime_error);
 }
 
-TEST(PredictionOutput, NamesOnATerminalAreNotObeyed) {
+TEST(PredictionOutput, NamesCannotControlTheTerminal) {
   const char* const item =
       R"({"file":"\u001b[2J\u202egpj.jpg","classes":[{"class":"a\u009b\nb","probability":0.75}]})";
   EXPECT_EQ(written(PredictionFormat::kShownCsv, {item}).out,
@@ -87,12 +87,12 @@ TEST(PredictionOutput, NamesOnATerminalAreNotObeyed) {
           "\n");
 }
 
-TEST(PredictionOutput, JsonIsALineAnImage) {
+TEST(PredictionOutput, JsonHasOneLinePerImage) {
   EXPECT_EQ(written(PredictionFormat::kJsonLines, {kCat, kDog}).out,
             std::string(kCat) + "\n" + kDog + "\n");
 }
 
-TEST(PredictionOutput, UnreadableImagesAreReportedAndCountedButNotAmongTheResults) {
+TEST(PredictionOutput, UnreadableImagesAreReportedCountedAndLeftOut) {
   for (const auto format : {PredictionFormat::kCsv, PredictionFormat::kJsonLines}) {
     const Written result = written(format, {kBroken, kDog});
     EXPECT_EQ(result.err, format == PredictionFormat::kCsv
@@ -104,7 +104,7 @@ TEST(PredictionOutput, UnreadableImagesAreReportedAndCountedButNotAmongTheResult
   }
 }
 
-TEST(PredictionOutput, WhatIsNotAPredictionIsRefused) {
+TEST(PredictionOutput, MalformedPredictionsAreRejected) {
   for (const char* item :
        {"[]", "{}", R"({"file":1})", R"({"file":"a"})", R"({"file":"a","classes":{}})",
         R"({"file":"a","classes":[{"class":"b"}]})", R"({"file":"a","classes":[1]})",

@@ -48,7 +48,7 @@ const std::string kLine =
     "train  epoch 2/10  step 40/400  812 images/s  loss 0.6931  ETA 0:01:23  tensors 512 MiB of "
     "2.0 GiB";
 
-TEST(ProgressLine, ShowsWhatIsKnown) {
+TEST(ProgressLine, ShowsKnownValues) {
   EXPECT_EQ(progress_line("train", training(40)), kLine);
   EXPECT_EQ(progress_line("train.0-1", {.phase = "validate", .step = 3}),
             "train.0-1  validate  step 3");
@@ -58,7 +58,7 @@ TEST(ProgressLine, ShowsWhatIsKnown) {
   EXPECT_EQ(progress_line("a", {.phase = "\x1b[2J"}), "a   [2J");
 }
 
-TEST(ProgressLine, ShowsBytesThatAreFetched) {
+TEST(ProgressLine, ShowsFetchedBytes) {
   Progress progress{.phase = "download a.tgz", .seconds_left = 83.2};
   progress.bytes = 12 << 20;
   EXPECT_EQ(progress_line("data", progress), "data  download a.tgz  12 MiB  ETA 0:01:23");
@@ -93,7 +93,7 @@ TEST_F(ProgressDisplayTest, TerminalShowsOneLiveLineAtMostTenTimesASecond) {
   EXPECT_EQ(shown(), "") << "nothing new, nothing drawn";
 }
 
-TEST_F(ProgressDisplayTest, LiveLineIsCutToTheTerminalsWidth) {
+TEST_F(ProgressDisplayTest, LiveLineIsShortenedToTheTerminal) {
   ProgressDisplay display(out_, options(true));
   width_ = 20;
   now_ += 1s;
@@ -107,7 +107,7 @@ TEST_F(ProgressDisplayTest, LiveLineIsCutToTheTerminalsWidth) {
   EXPECT_EQ(shown(), "\r\x1b[Kträin …");
 }
 
-TEST_F(ProgressDisplayTest, SaidLineIsAboveTheLiveLineWhichComesBack) {
+TEST_F(ProgressDisplayTest, PrintedLineStaysAboveTheLiveLine) {
   ProgressDisplay display(out_, options(true));
   now_ += 1s;
   display.progress("train", training(40));
@@ -120,7 +120,7 @@ TEST_F(ProgressDisplayTest, SaidLineIsAboveTheLiveLineWhichComesBack) {
   EXPECT_EQ(shown(), "\r\x1b[K" + kLine);
 }
 
-TEST_F(ProgressDisplayTest, NoLineShowsASecret) {
+TEST_F(ProgressDisplayTest, SecretsAreNotShown) {
   const Value recipe{Value::List{{std::string("hunter2"), {}, "***"}}, {}};
   ProgressDisplay display(out_, options(false, Verbosity::kVerbose), SecretTexts(recipe));
   display.say("data", "in hunter2/a");
@@ -129,7 +129,7 @@ TEST_F(ProgressDisplayTest, NoLineShowsASecret) {
   EXPECT_EQ(shown(), "data: in ***/a\nread ***\ndebug: data: *** it was\n");
 }
 
-TEST_F(ProgressDisplayTest, NothingIsLeftAtTheEnd) {
+TEST_F(ProgressDisplayTest, LiveLineIsRemovedAtTheEnd) {
   {
     ProgressDisplay display(out_, options(true));
     now_ += 1s;
@@ -147,7 +147,7 @@ TEST_F(ProgressDisplayTest, NothingIsLeftAtTheEnd) {
   EXPECT_EQ(shown(), "\r\x1b[K") << "also when it is destroyed by an exception";
 }
 
-TEST_F(ProgressDisplayTest, ElsewhereAPlainLineEveryTenSeconds) {
+TEST_F(ProgressDisplayTest, PrintsAPlainLineEveryTenSecondsWithoutATerminal) {
   ProgressDisplay display(out_, options(false));
   display.progress("train", training(1));
   now_ += 4s;
@@ -162,7 +162,7 @@ TEST_F(ProgressDisplayTest, ElsewhereAPlainLineEveryTenSeconds) {
   EXPECT_EQ(shown(), "");
 }
 
-TEST_F(ProgressDisplayTest, QuietSaysNothing) {
+TEST_F(ProgressDisplayTest, QuietPrintsNothing) {
   ProgressDisplay display(out_, options(true, Verbosity::kQuiet));
   now_ += 1s;
   display.progress("train", training(40));
@@ -172,7 +172,7 @@ TEST_F(ProgressDisplayTest, QuietSaysNothing) {
   EXPECT_EQ(shown(), "");
 }
 
-TEST_F(ProgressDisplayTest, WhatTheWorkerPrintsShowsOnlyWhenAskedFor) {
+TEST_F(ProgressDisplayTest, WorkerOutputIsShownOnlyIfVerbose) {
   ProgressDisplay normal(out_, options(false)), verbose(out_, options(false, Verbosity::kVerbose));
   normal.detail("chatter");
   EXPECT_EQ(shown(), "");

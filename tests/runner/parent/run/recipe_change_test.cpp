@@ -16,7 +16,7 @@ const SchemaSet& schemas() {
   return all;
 }
 
-/// What `check` says of the quick start and the quick start under `overrides`.
+/// The messages of `check` for the quick start and the quick start under `overrides`.
 template <typename Check>
 std::vector<std::string> said(std::vector<std::string> overrides, const Check& check) {
   Sources sources;
@@ -36,28 +36,28 @@ std::vector<std::string> said(std::vector<std::string> overrides, const Check& c
   return result;
 }
 
-/// Of continuing with it.
+/// The messages about continuing a run under these overrides.
 std::vector<std::string> said(std::vector<std::string> overrides, bool force = false) {
   return said(std::move(overrides), [&](const Value& before, const Value& after) {
     return check_change(before, after, force, schemas());
   });
 }
 
-/// Of evaluating what it has trained.
+/// The messages about evaluating a trained run under these overrides.
 std::vector<std::string> said_of_trained(std::vector<std::string> overrides) {
   return said(std::move(overrides), check_change_of_trained);
 }
 
-TEST(RecipeChange, TheSameRecipeMayContinue) { EXPECT_THAT(said({}), IsEmpty()); }
+TEST(RecipeChange, SameRecipeMayContinue) { EXPECT_THAT(said({}), IsEmpty()); }
 
-TEST(RecipeChange, WhatLeavesTheBitsAloneIsSafe) {
+TEST(RecipeChange, ChangesThatKeepTheBitsAreSafe) {
   EXPECT_THAT(
       said({"data.loader.workers=3", "train.log_every=7", "name=other", "evaluate.batch_size=3",
             "run.dir=x", "memory.budget=1GiB", "memory.memory_fraction=0.5"}),
       IsEmpty());
 }
 
-TEST(RecipeChange, WhatMakesAResultOfNoRecipeNeedsForce) {
+TEST(RecipeChange, ChangesThatMixTwoRecipesNeedForce) {
   EXPECT_THAT(
       said({"train.epochs=77", "threads=1"}),
       ElementsAre(
@@ -67,7 +67,7 @@ TEST(RecipeChange, WhatMakesAResultOfNoRecipeNeedsForce) {
   EXPECT_THAT(said({"train.epochs=77", "threads=1"}, true), IsEmpty());
 }
 
-TEST(RecipeChange, MoreEpochsAreSafeWhereTheScheduleDoesNotSpanThemAll) {
+TEST(RecipeChange, MoreEpochsAreSafeIfTheScheduleDoesNotSpanThem) {
   const auto with = [](const std::string& schedule) {
     return said({"train.schedule=replace(" + schedule + ")"},
                 [](const Value&, const Value& before) {
@@ -89,7 +89,7 @@ TEST(RecipeChange, MoreEpochsAreSafeWhereTheScheduleDoesNotSpanThemAll) {
   }
 }
 
-TEST(RecipeChange, WhatTheSavedStateDoesNotFitIsRefused) {
+TEST(RecipeChange, ChangesThatBreakTheSavedStateAreRejected) {
   for (const bool force : {false, true}) {
     EXPECT_THAT(
         said({"seed=77", "train.batch_size=3"}, force),
@@ -104,20 +104,20 @@ TEST(RecipeChange, WhatTheSavedStateDoesNotFitIsRefused) {
   }
 }
 
-TEST(RecipeChange, EveryOptionOfAModelIsRefusedButItsDropout) {
+TEST(RecipeChange, ModelOptionsExceptDropoutAreRejected) {
   EXPECT_THAT(said({"model.num_hidden_layers=3"}, true).size(), 1u);
   EXPECT_THAT(said({"model.dropout=0.5"}).size(), 1u);
   EXPECT_THAT(said({"model.dropout=0.5"}, true), IsEmpty());
 }
 
-TEST(ChangeOfTrained, DataMeasuresAndSurroundingsMayBeOthers) {
+TEST(ChangeOfTrained, DataMetricsAndEnvironmentMayChange) {
   EXPECT_THAT(said_of_trained({"data.root=x", "data.split.test=0.05", "evaluate.top_k=[1,3]",
                                "memory.micro_batch=4", "device=cpu", "threads=2", "run.dir=x",
                                "name=other", "+again={kind: evaluate.classification}"}),
               IsEmpty());
 }
 
-TEST(ChangeOfTrained, ModelTrainingAndSeedStayAsTheyWere) {
+TEST(ChangeOfTrained, ModelTrainingAndSeedMayNotChange) {
   EXPECT_THAT(
       said_of_trained({"model.hidden_size=64", "train.epochs=9", "seed=77"}),
       testing::UnorderedElementsAre(

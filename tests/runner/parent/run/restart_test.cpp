@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-/// A training under a memory policy, on a GPU unless said otherwise.
+/// A training under a memory policy, by default on a GPU.
 class RestartRuleTest : public testing::Test {
  protected:
   RestartRuleTest() {
@@ -37,8 +37,8 @@ class RestartRuleTest : public testing::Test {
     graph_.nodes[0].options =
         Value{Value::Map{{"max_retries", {}, retries}, {"on_oom", {}, {std::move(words), {}}}}, {}};
   }
-  /// A worker that begins on `device`, continues after `resumed` metrics if it has any, and saves
-  /// so often.
+  /// A worker that starts on `device`, continues after `resumed` metrics if there are any, and
+  /// saves `saves` times.
   void begin(RestartRule& rule, int resumed = 0, int saves = 0,
              const std::string& device = "cuda:0") {
     rule.see(Ready{device, 2});
@@ -67,7 +67,7 @@ class RestartRuleTest : public testing::Test {
   }
 
   Graph graph_;
-  std::vector<int> gpus_;  // free ones, by index
+  std::vector<int> gpus_;  // indices of free GPUs
   Diagnostic why_none_ = none_left();
   TakeOtherGpu other_gpu_ = [this]() -> Result<OwnDevice> {
     if (gpus_.empty()) return why_none_;
@@ -94,7 +94,7 @@ TEST_F(RestartRuleTest, LostDeviceContinuesFromTheLastCheckpoint) {
   EXPECT_EQ(restart->node, "train");
 }
 
-TEST_F(RestartRuleTest, KilledWorkerDoesToo) {
+TEST_F(RestartRuleTest, KilledWorkerContinuesFromTheLastCheckpoint) {
   allow("3", {"replan", "stop"});
   RestartRule rule(graph_, other_gpu_);
   begin(rule);
@@ -105,7 +105,7 @@ TEST_F(RestartRuleTest, KilledWorkerDoesToo) {
   EXPECT_EQ(restart->recovery.cause, "killed");
 }
 
-TEST_F(RestartRuleTest, NotMoreOftenThanTheRecipeSays) {
+TEST_F(RestartRuleTest, RestartsAtMostAsOftenAsTheRecipeAllows) {
   allow("2", {"replan", "stop"});
   RestartRule rule(graph_, other_gpu_);
   for (int i = 0; i < 2; ++i) {
@@ -122,7 +122,7 @@ TEST_F(RestartRuleTest, NotMoreOftenThanTheRecipeSays) {
   EXPECT_EQ(errors[0].help, "it failed again after the run was restarted: try a different device");
 }
 
-TEST_F(RestartRuleTest, WithoutRetriesOrReplanTheRunEnds) {
+TEST_F(RestartRuleTest, RunEndsWithoutRetriesOrReplan) {
   allow("0", {"replan", "stop"});
   RestartRule none(graph_, other_gpu_);
   begin(none, 0, 2);
@@ -136,7 +136,7 @@ TEST_F(RestartRuleTest, WithoutRetriesOrReplanTheRunEnds) {
   EXPECT_FALSE(stop.after(killed()));
 }
 
-TEST_F(RestartRuleTest, WithoutAPolicyToo) {
+TEST_F(RestartRuleTest, RunEndsWithoutAPolicy) {
   graph_.nodes.erase(graph_.nodes.begin());
   graph_.nodes[0].inputs.clear();
   RestartRule rule(graph_, other_gpu_);
@@ -144,7 +144,7 @@ TEST_F(RestartRuleTest, WithoutAPolicyToo) {
   EXPECT_FALSE(rule.after(killed()));
 }
 
-TEST_F(RestartRuleTest, PolicyIsThatOfTheNodeAtWork) {
+TEST_F(RestartRuleTest, PolicyComesFromTheNodeAtWork) {
   Node other = graph_.nodes[0];
   other.id = other.stage = "none";
   other.options = Value{
@@ -162,7 +162,7 @@ TEST_F(RestartRuleTest, PolicyIsThatOfTheNodeAtWork) {
   EXPECT_FALSE(rule.after(killed()));
 }
 
-TEST_F(RestartRuleTest, LostDeviceThatGetsNoFurtherStops) {
+TEST_F(RestartRuleTest, LostDeviceWithoutProgressStops) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 2);
   EXPECT_TRUE(rule.after(lost()));
@@ -172,7 +172,7 @@ TEST_F(RestartRuleTest, LostDeviceThatGetsNoFurtherStops) {
   EXPECT_FALSE(rule.after(lost()));
 }
 
-TEST_F(RestartRuleTest, ProgressIsASaveAFinishedNodeOrALaterBeginning) {
+TEST_F(RestartRuleTest, ProgressIsASaveAFinishedNodeOrALaterStart) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule);
   EXPECT_TRUE(rule.after(lost()));
@@ -180,17 +180,17 @@ TEST_F(RestartRuleTest, ProgressIsASaveAFinishedNodeOrALaterBeginning) {
     begin(rule, resumed, 1);
     EXPECT_TRUE(rule.after(lost())) << resumed;
   }
-  begin(rule, 7, 2);  // whoever saves again has saved before
+  begin(rule, 7, 2);  // the second save shows that the first is complete
   EXPECT_TRUE(rule.after(lost()));
   begin(rule, 7);
   rule.see(NodeFinished{"train", 1, 0});
   EXPECT_TRUE(rule.after(lost()));
   begin(rule, 0);
-  rule.see(NodeFinished{"train", 1, 0});  // once more, since it had finished before
+  rule.see(NodeFinished{"train", 1, 0});  // again, since it had finished before
   EXPECT_FALSE(rule.after(lost()));
 }
 
-TEST_F(RestartRuleTest, KillsOnACpuThatGetNoFurtherContinueUnderTheNextPlan) {
+TEST_F(RestartRuleTest, CpuKillsWithoutProgressContinueWithTheNextPlan) {
   RestartRule rule(graph_, other_gpu_);
   std::vector<std::int64_t> plans;
   for (int i = 0; i < 4; ++i) {
@@ -208,7 +208,7 @@ TEST_F(RestartRuleTest, KillsOnACpuThatGetNoFurtherContinueUnderTheNextPlan) {
   EXPECT_EQ(rule.after(killed())->restarts.plans, 0) << "the checkpoint knows the plan";
 }
 
-TEST_F(RestartRuleTest, KillsOnAGpuThatGetNoFurtherStop) {
+TEST_F(RestartRuleTest, GpuKillsWithoutProgressStop) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule);
   EXPECT_TRUE(rule.after(killed()));
@@ -216,7 +216,7 @@ TEST_F(RestartRuleTest, KillsOnAGpuThatGetNoFurtherStop) {
   EXPECT_FALSE(rule.after(killed())) << "a smaller part takes no less of the host";
 }
 
-TEST_F(RestartRuleTest, OtherEndsAreEnds) {
+TEST_F(RestartRuleTest, OtherExitsAreFinal) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 2);
   EXPECT_FALSE(rule.after(killed(SIGSEGV)));
@@ -235,7 +235,7 @@ TEST_F(RestartRuleTest, WorkerThatDiesBeforeItIsReadyEndsTheRun) {
   EXPECT_FALSE(rule.after(killed()));
 }
 
-TEST_F(RestartRuleTest, StrandedNodeGoesOnOnAnotherGpuWithWhatRanOut) {
+TEST_F(RestartRuleTest, StrandedNodeContinuesOnAnotherGpu) {
   gpus_ = {1};
   RestartRule rule(graph_, other_gpu_, "GPU 0 (L4)");
   begin(rule, 0, 1);
@@ -257,7 +257,7 @@ TEST_F(RestartRuleTest, StrandedNodeGoesOnOnAnotherGpuWithWhatRanOut) {
                                          .to = "GPU 1 (L4)"}));
 }
 
-TEST_F(RestartRuleTest, WhereNoOtherGpuIsFreeTheNextOfTheListCounts) {
+TEST_F(RestartRuleTest, NextFallbackIsUsedIfNoOtherGpuIsFree) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 1);
   rule.see(stranded({"gpu", "cpu"}));
@@ -274,7 +274,7 @@ TEST_F(RestartRuleTest, WhereNoOtherGpuIsFreeTheNextOfTheListCounts) {
   EXPECT_EQ(restart->recovery.to, "cpu");
 }
 
-TEST_F(RestartRuleTest, GpusAreTakenAsLongAsThereAreAnyAndThenTheCpu) {
+TEST_F(RestartRuleTest, GpusAreUsedBeforeTheCpu) {
   gpus_ = {1, 2};
   RestartRule rule(graph_, other_gpu_, "GPU 0 (L4)");
   std::vector<std::string> froms, tos;
@@ -290,7 +290,7 @@ TEST_F(RestartRuleTest, GpusAreTakenAsLongAsThereAreAnyAndThenTheCpu) {
   EXPECT_THAT(tos, testing::ElementsAre("GPU 1 (L4)", "GPU 2 (L4)", "cpu"));
 }
 
-TEST_F(RestartRuleTest, GpuIsNotAskedForWhereTheRecipePutsTheCpuFirst) {
+TEST_F(RestartRuleTest, GpuIsNotSearchedIfTheRecipePutsTheCpuFirst) {
   gpus_ = {1};
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 1);
@@ -299,7 +299,7 @@ TEST_F(RestartRuleTest, GpuIsNotAskedForWhereTheRecipePutsTheCpuFirst) {
   EXPECT_EQ(gpus_.size(), 1);
 }
 
-TEST_F(RestartRuleTest, WhereNothingIsLeftTheErrorIsTheNodesAndTellsWhy) {
+TEST_F(RestartRuleTest, NodesErrorExplainsThatNoDeviceIsLeft) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 1);
   rule.see(stranded({"gpu"}));
@@ -323,7 +323,7 @@ TEST_F(RestartRuleTest, SignalThatEndsTheWaitForAGpuEndsTheRun) {
   EXPECT_EQ(rule.stopped(), ExitCode::kTerminated);
 }
 
-TEST_F(RestartRuleTest, WorkerKnowsThatItMovedUntilItHasSaved) {
+TEST_F(RestartRuleTest, WorkerIsMarkedAsMovedUntilItSaves) {
   gpus_ = {1};
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 1);
@@ -331,11 +331,11 @@ TEST_F(RestartRuleTest, WorkerKnowsThatItMovedUntilItHasSaved) {
   EXPECT_TRUE(rule.after(needs_another())->restarts.has_moved);
   begin(rule, 1, 1);
   EXPECT_TRUE(rule.after(lost())->restarts.has_moved) << "what it began with is the other GPU's";
-  begin(rule, 2, 2);  // whoever saves again has saved before
+  begin(rule, 2, 2);  // the second save shows that the first is complete
   EXPECT_FALSE(rule.after(lost())->restarts.has_moved);
 }
 
-TEST_F(RestartRuleTest, WhatIsStrandedOnTheCpuDoesNotGoThereAgain) {
+TEST_F(RestartRuleTest, NodeStrandedOnTheCpuDoesNotReturnToIt) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 1, "cpu");
   rule.see(stranded({"cpu"}));

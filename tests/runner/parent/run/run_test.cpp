@@ -149,16 +149,16 @@ TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
   EXPECT_EQ(environment["determinism"], "strict");
 }
 
-TEST_F(RunTest, ResumeThatIsInterruptedBeforeItBeginsSaysHowToContinue) {
+TEST_F(RunTest, EarlyInterruptedResumeShowsHowToContinue) {
   resume_ = (folder_.path() / "run").string();
   EXPECT_EQ(run_script({"hello", "read", "finished:130"}), ExitCode::kInterrupted);
   EXPECT_EQ(err_.str(), "interrupted: continue with `retort resume " + resume_ + "`\n");
   EXPECT_EQ(results_.str(), "");
 }
 
-TEST_F(RunTest, ClockThatGoesBackCostsNothing) {
-  // Every look at the clock is an hour before the last one; a second run falls into the first one's
-  // second.
+TEST_F(RunTest, ClockThatGoesBackIsHarmless) {
+  // Each reading of the clock is an hour before the previous one; a second run starts in the same
+  // second as the first.
   const auto start = std::chrono::system_clock::from_time_t(1'800'000'000);
   auto now = start;
   wall_clock_ = [&] { return now -= std::chrono::hours(1); };
@@ -187,7 +187,7 @@ TEST_F(RunTest, ClockThatGoesBackCostsNothing) {
   }
 }
 
-TEST_F(RunTest, MetricsAreOnTheDiskBeforeTheWorkerIsToldSo) {
+TEST_F(RunTest, MetricsAreOnTheDiskBeforeTheFlushIsConfirmed) {
   const WatchedCalls calls;
   run_script({"hello", "read", "ready", "read", kStarted, metric("1", 1),
               R"(line:{"event":"flush","node":"data"})", "echo", "finished:0"});
@@ -205,7 +205,7 @@ void RunTest::allow_restarts() {
 
 const std::string kFlush = R"(line:{"event":"flush","node":"data"})";
 
-TEST_F(RunTest, WorkerThatIsKilledIsFollowedByAnother) {
+TEST_F(RunTest, KilledWorkerIsReplaced) {
   allow_restarts();
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "new|" + metric("0.5", 1),
                         "new|" + kFlush, "new|read", "new|" + metric("0.25", 2), "new|die:9",
@@ -228,7 +228,7 @@ TEST_F(RunTest, WorkerThatIsKilledIsFollowedByAnother) {
               HasSubstr("data: the worker was killed: continues from the last checkpoint"));
 }
 
-/// Runs by a clock that goes on by ten seconds whenever a worker says so.
+/// Runs with a clock that advances by ten seconds whenever a worker says so.
 class RunTimeTest : public RunTest {
  protected:
   RunTimeTest() {
@@ -237,7 +237,7 @@ class RunTimeTest : public RunTest {
     write_ = [this](int out, const char* data, std::size_t size) {
       const std::string_view text(data, size);
       const std::size_t said =
-          text.find("ten seconds ");  // in the log, which a resumed run writes anew
+          text.find("ten seconds ");  // in the log, which a resumed run rewrites
       if (said != text.npos &&
           passed_.insert(std::string(text.substr(said, text.find('\n', said) - said))).second)
         now_ += std::chrono::seconds(10);
@@ -264,7 +264,7 @@ class RunTimeTest : public RunTest {
   std::string first_summary_;
 };
 
-TEST_F(RunTimeTest, OfANodeWhoseWorkerWasKilledIsThatOfAllItsWorkers) {
+TEST_F(RunTimeTest, NodeTimeIncludesKilledWorkers) {
   allow_restarts();
   run_script({"hello", "read", "ready", "read", kStarted, "new|" + metric("0.5", 1),
               "new|" + kFlush, "new|read", "new|" + ten_seconds(), "new|die:9",
@@ -274,7 +274,7 @@ TEST_F(RunTimeTest, OfANodeWhoseWorkerWasKilledIsThatOfAllItsWorkers) {
   EXPECT_EQ(summary()["seconds"], 10);
 }
 
-TEST_F(RunTimeTest, OfAResumedRunIsThatOfAllAttempts) {
+TEST_F(RunTimeTest, ResumedRunIncludesAllAttempts) {
   run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), ten_seconds(),
               ten_seconds(), "finished:75"});
   EXPECT_EQ(summary()["seconds"], 20);
@@ -289,8 +289,8 @@ TEST_F(RunTimeTest, OfAResumedRunIsThatOfAllAttempts) {
   EXPECT_EQ(node_seconds(), 31.5) << "it is told of again, and was not at work";
 }
 
-TEST_F(RunTimeTest, OfARunThatWasKilledCountsUntilItLastMeasured) {
-  const auto kill = [&] {  // leaves the summary as it was at the beginning
+TEST_F(RunTimeTest, KilledRunCountsUntilItsLastMetric) {
+  const auto kill = [&] {  // restores the first summary
     folder_.write("run/summary.json", first_summary_);
   };
   run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), ten_seconds(),
@@ -300,13 +300,13 @@ TEST_F(RunTimeTest, OfARunThatWasKilledCountsUntilItLastMeasured) {
           R"(line:{"event":"resumed","node":"data","metrics":0,"step":0})", ten_seconds(),
           "finished:75"});
   EXPECT_EQ(summary()["seconds"], 20);
-  kill();  // before it measured anything, and what was measured before is taken back
+  kill();  // before its first metric; the earlier metrics are dropped
   resume({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"});
   EXPECT_EQ(summary()["seconds"], 10);
   EXPECT_EQ(node_seconds(), 11.5);
 }
 
-TEST_F(RunTest, NextWorkerIsNotGivenOtherInputsOrCheckpoints) {
+TEST_F(RunTest, ChangedInputsOrCheckpointsPreventARestart) {
   allow_restarts();
   const std::vector<std::string> killed = {"hello",   "read",          "ready",    "read",
                                            kStarted,  "new|" + kFlush, "new|read", "new|die:9",
@@ -331,7 +331,7 @@ TEST_F(RunTest, NextWorkerIsNotGivenOtherInputsOrCheckpoints) {
   EXPECT_THAT(err_.str(), HasSubstr("step-00000007' belongs to another training run"));
 }
 
-TEST_F(RunTest, InputsThatChangeWhileTheRunIsAtWorkFailItAndMarkItsRecord) {
+TEST_F(RunTest, InputsThatChangeDuringTheRunFailItAndMarkItsRecord) {
   const std::vector<std::string> acts = {"hello", "read", "ready",   "read",      kStarted,
                                          kFlush,  "read", kFinished, "finished:0"};
   folder_.write("photos/a.jpg", "one");
@@ -382,7 +382,7 @@ TEST_F(RunTest, PythonCodeIsPartOfTheRecord) {
   EXPECT_EQ(environment["inputs"]["/data/entry"]["files"], 1);
 }
 
-TEST_F(RunTest, CommandsOfTheEndFindACompleteRecord) {
+TEST_F(RunTest, CommandsAtTheEndFindACompleteRecord) {
   const std::string said = (folder_.path() / "said").string();
   const auto word = [](const std::string& text) { return Value{text, {}}; };
   const auto command = [&](const std::string& script) {
@@ -424,7 +424,7 @@ TEST_F(RunTest, CommandsOfTheEndFindACompleteRecord) {
       << "neither of a run that was stopped, nor of an evaluation";
 }
 
-TEST_F(RunTest, RunWithoutPythonCodeRecordsNone) {
+TEST_F(RunTest, RunWithoutPythonRecordsNoPythonCode) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"}),
             ExitCode::kDone);
   EXPECT_FALSE(fs::exists(folder_ / "run/.retort/python"));
@@ -432,7 +432,7 @@ TEST_F(RunTest, RunWithoutPythonCodeRecordsNone) {
       nlohmann::json::parse(folder_.read("run/.retort/environment.json")).contains("python"));
 }
 
-TEST_F(RunTest, InputsThatTheRunMakesAreRecordedOnceTheyAreThere) {
+TEST_F(RunTest, InputsThatTheRunCreatesAreRecorded) {
   inputs_ = {{"/data/root", folder_.path() / "made"}};
   before_flush_ = [&] { folder_.write("made/a.jpg", "one"); };
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFlush, "read", kFinished,
@@ -444,7 +444,7 @@ TEST_F(RunTest, InputsThatTheRunMakesAreRecordedOnceTheyAreThere) {
   EXPECT_EQ(environment["inputs"]["/data/root"]["made"], true);
 }
 
-TEST_F(RunTest, EnvironmentOfARunThatIsResumedIsLookedAtBeforeAnythingIsWritten) {
+TEST_F(RunTest, ResumedEnvironmentIsCheckedBeforeAnythingIsWritten) {
   run_script({"hello", "read", "ready", "read", kStarted, "finished:1"});
   resume_ = (folder_.path() / "run").string();
   const std::string before = folder_.read("run/log.txt");
@@ -458,7 +458,7 @@ TEST_F(RunTest, EnvironmentOfARunThatIsResumedIsLookedAtBeforeAnythingIsWritten)
   EXPECT_FALSE(fs::exists(folder_.path() / "run/.retort/resume-1"));
 }
 
-TEST_F(RunTest, RecoveriesOfBeforeARunWasResumedStayInItsSummary) {
+TEST_F(RunTest, EarlierRecoveriesStayInTheSummary) {
   const std::string recovered =
       R"(line:{"event":"recovered","node":"data","cause":"out of memory","phase":"backward","step":3,"tried":4,"taken":60,"limit":64,"from":"micro_batch 8","to":"micro_batch 4"})";
   run_script({"hello", "read", "ready", "read", kStarted, recovered, "finished:1"});
@@ -471,7 +471,7 @@ TEST_F(RunTest, RecoveriesOfBeforeARunWasResumedStayInItsSummary) {
               HasSubstr("recovered 2 times: 2 x out of memory (recoveries in summary.json)\n"));
 }
 
-TEST_F(RunTest, MlflowWithoutAnAddressIsRefusedBeforeAnythingIsWritten) {
+TEST_F(RunTest, MlflowWithoutAnAddressIsRejectedBeforeAnythingIsWritten) {
   recipe_.has_mlflow = true;
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kFinished, "finished:0"}),
             ExitCode::kBadRecipe);
@@ -504,7 +504,7 @@ TEST_F(RunTest, TensorBoardGetsEveryMetricOnlyIfTheRecipeAsksForIt) {
   run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), metric("0.25", 2),
               kFinished, "finished:0"});
   ASSERT_THAT(files_of_node(), SizeIs(2));
-  constexpr std::size_t kRecordAround = 16, kSession = 4;  // besides the time and the step
+  constexpr std::size_t kRecordAround = 16, kSession = 4;  // in addition to the time and the step
   EXPECT_EQ(files_of_node()[1].size(), first.size() + kRecordAround + 9 + 2 + kSession)
       << "the same events, and the start of a session";
 }
@@ -535,7 +535,7 @@ TEST_F(RunTest, HistogramsAfterTheStepOfAResumptionAreDropped) {
                   R"({"node":"data","name":"gradients/w","buckets":[[0.0,1.0,2]],"step":2)"));
 }
 
-TEST_F(RunTest, WorkerWhoseDeviceIsLostIsFollowedByAnother) {
+TEST_F(RunTest, WorkerWithALostDeviceIsReplaced) {
   allow_restarts();
   EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, "new|finished:81",
                         "new|exit:81", kFinished, "finished:0"}),
@@ -545,7 +545,7 @@ TEST_F(RunTest, WorkerWhoseDeviceIsLostIsFollowedByAnother) {
             "recovered once: 1 x device lost (recoveries in summary.json)\n");
 }
 
-TEST_F(RunTest, WorkersThatGetNoFurtherEndTheRun) {
+TEST_F(RunTest, WorkersWithoutProgressEndTheRun) {
   allow_restarts();
   EXPECT_EQ(
       run_script({"hello", "read", "ready:cuda:0", "read", kStarted, "finished:81", "exit:81"}),
@@ -561,7 +561,7 @@ TEST_F(RunTest, WorkersThatGetNoFurtherEndTheRun) {
   EXPECT_EQ(summary()["exit"], 69);
 }
 
-TEST_F(RunTest, WithoutAPolicyThatAllowsItNothingIsRestarted) {
+TEST_F(RunTest, WorkersAreNotRestartedWithoutAPolicy) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "die:9"}),
             ExitCode::kRunFailed);
   EXPECT_THAT(err_.str(), HasSubstr("error[E0704]: the worker was killed by signal 9 (SIGKILL)"));
@@ -571,7 +571,7 @@ TEST_F(RunTest, WithoutAPolicyThatAllowsItNothingIsRestarted) {
 const std::string kStranded =
     R"(line:{"event":"stranded","node":"data","to":["gpu","cpu"],"retries":0,"error":{"severity":"error","code":"E0706","message":"out of memory","pointer":"/data","help":"use less","notes":[]},"incident":{"cause":"out of memory","phase":"backward","step":3,"tried":4,"taken":60,"limit":64,"from":"","to":""}})";
 
-TEST_F(RunTest, NextWorkerIsToldWhereAndHowToGoOn) {
+TEST_F(RunTest, NextWorkerReceivesDeviceFolderAndRestarts) {
   graph_.device = "cuda";
   run_script({"hello", "echo", "new|ready:cuda:0", "new|read", "new|" + kStranded,
               "new|finished:80", "new|exit:80", "ready", "read", kStarted, kFinished,
@@ -598,7 +598,7 @@ OwnDevice held_gpu(int index, const LockFolder& locks) {
   return own;
 }
 
-TEST_F(RunTest, StrandedRunGivesItsGpuBackAndGoesOnOnAnother) {
+TEST_F(RunTest, StrandedRunReleasesItsGpuAndUsesAnother) {
   const LockFolder locks = *LockFolder::open(folder_.path() / "locks");
   device_ = held_gpu(0, locks);
   graph_.device = "cuda:0";
@@ -654,7 +654,7 @@ TEST_F(RunTest, GpuIsHeldWhileItsRunIsAtWork) {
   EXPECT_TRUE(DeviceLock::take(locks, "GPU-1")) << "the CPU needs no GPU";
 }
 
-TEST_F(RunTest, RunThatGoesOnOnTheCpuGivesItsGpuBack) {
+TEST_F(RunTest, RunThatMovesToTheCpuReleasesItsGpu) {
   const LockFolder locks = *LockFolder::open(folder_.path() / "locks");
   device_ = held_gpu(0, locks);
   std::string to_cpu = kStranded;
@@ -665,7 +665,7 @@ TEST_F(RunTest, RunThatGoesOnOnTheCpuGivesItsGpuBack) {
   EXPECT_TRUE(DeviceLock::take(locks, "GPU-0"));
 }
 
-TEST_F(RunTest, SignalInTheWaitForAnotherGpuEndsTheRunAsItEndsOthers) {
+TEST_F(RunTest, SignalDuringTheWaitForAGpuEndsTheRun) {
   const LockFolder locks = *LockFolder::open(folder_.path() / "locks");
   device_ = held_gpu(0, locks);
   next_gpu_ = [&](const std::vector<std::string>&) -> Result<OwnDevice> {
@@ -684,7 +684,7 @@ TEST_F(RunTest, SignalInTheWaitForAnotherGpuEndsTheRunAsItEndsOthers) {
   EXPECT_THAT(err_.str(), HasSubstr("interrupted: continue with `retort resume "));
 }
 
-TEST_F(RunTest, StrandedNodeThatMayGoNowhereIsAnError) {
+TEST_F(RunTest, StrandedNodeWithoutADeviceIsAnError) {
   const std::string nowhere =
       R"(line:{"event":"stranded","node":"data","to":["gpu"],"retries":0,"error":{"severity":"error","code":"E0706","message":"out of memory","pointer":"/data","help":"use less","notes":[]},"incident":{"cause":"out of memory","phase":"backward","step":3,"tried":4,"taken":60,"limit":64,"from":"","to":""}})";
   EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, nowhere, "finished:80",
@@ -695,7 +695,7 @@ TEST_F(RunTest, StrandedNodeThatMayGoNowhereIsAnError) {
   EXPECT_EQ(summary()["exit"], 1);
 }
 
-TEST_F(RunTest, RunThatIsAtWorkIsNotWrittenTo) {
+TEST_F(RunTest, RunAtWorkIsNotWrittenTo) {
   const fs::path path = folder_.path() / "run";
   run_script({"hello", "read", "ready", "read", kStarted, "finished:0"});
   const auto worker = RunLock::join(path);
@@ -708,7 +708,7 @@ TEST_F(RunTest, RunThatIsAtWorkIsNotWrittenTo) {
   EXPECT_EQ(folder_.read("run/log.txt"), before);
 }
 
-TEST_F(RunTest, TrainingLeavesWhatEachEpochMeasured) {
+TEST_F(RunTest, TrainingRecordsTheMetricsOfEachEpoch) {
   graph_.nodes.push_back(
       {"train", "train", "train.fake", graph_.nodes[0].options, "/train", {}, 1});
   const auto measured = [](const std::string& name, const std::string& value, int step) {
@@ -739,7 +739,7 @@ TEST_F(RunTest, TrainingLeavesWhatEachEpochMeasured) {
   EXPECT_EQ(json["epoch_times"].size(), 2u);
 }
 
-TEST_F(RunTest, RecordHoldsWhichGpuWasChosen) {
+TEST_F(RunTest, RecordHoldsTheChosenGpu) {
   device_.emplace();
   device_->record = {{"asked", "auto"}, {"uuid", "GPU-1"}};
   variables_ = {"CUDA_VISIBLE_DEVICES=GPU-1"};
@@ -749,7 +749,7 @@ TEST_F(RunTest, RecordHoldsWhichGpuWasChosen) {
   EXPECT_EQ(environment["variables"]["CUDA_VISIBLE_DEVICES"], "GPU-1");
 }
 
-TEST_F(RunTest, RecordHoldsWhatAutoCameToAndWhatTheWorkerSet) {
+TEST_F(RunTest, RecordHoldsTheResolvedDeviceAndVariables) {
   graph_.device = "auto";
   graph_.determinism = Determinism::kWarn;
   run_script(
@@ -785,7 +785,7 @@ TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
   EXPECT_EQ(folder_.read("run/.retort/overrides.yaml"), "- data.api_key=***\n- seed=1\n");
 }
 
-TEST_F(RunTest, SecretThatARecordDoesNotHoldMustBeGivenAgain) {
+TEST_F(RunTest, UnrecordedSecretMustBeEnteredAgain) {
   graph_.nodes.at(0).options = Value{Value::List{{std::string("***"), {}}}, {}};
   EXPECT_EQ(run_script({"hello", "read", "finished:0"}), ExitCode::kBadRecipe);
   EXPECT_THAT(
@@ -795,7 +795,7 @@ TEST_F(RunTest, SecretThatARecordDoesNotHoldMustBeGivenAgain) {
   EXPECT_FALSE(fs::exists(folder_.path() / "run"));
 }
 
-TEST_F(RunTest, ReusedNodeIsSaidAndRecorded) {
+TEST_F(RunTest, ReusedNodeIsReportedAndRecorded) {
   run_script({"hello", "echo", "ready", "read", kStarted,
               R"(line:{"event":"reused","node":"data","run":"/a/run"})", kFinished, "finished:0"});
   EXPECT_THAT(err_.str(), HasSubstr(R"("reuse":"cacheable","index":"")"));
@@ -806,7 +806,7 @@ TEST_F(RunTest, ReusedNodeIsSaidAndRecorded) {
       R"([{"id":"data","peak_memory_bytes":4096,"reused_from":"/a/run","seconds":1.5,"status":"finished"}])");
 }
 
-TEST_F(RunTest, EvaluationRecordsWhoseWeightsItTook) {
+TEST_F(RunTest, EvaluationRecordsTheSourceOfItsWeights) {
   run_script({"hello", "read", "ready", "read", "finished:0"});
   EXPECT_FALSE(fs::exists(folder_.path() / "run/.retort/source.json"));
   recipe_.run_dir = "evaluation";
@@ -822,7 +822,7 @@ TEST_F(RunTest, EvaluationRecordsWhoseWeightsItTook) {
       R"({"checkpoints":{"train":{"choice":"kept","folder":"/a/run/nodes/train/checkpoints"}},"run":"/a/run","schema":1})");
 }
 
-TEST_F(RunTest, MistakeFoundBeforeTheStartIsPlacedAndWritesNothing) {
+TEST_F(RunTest, EarlyErrorHasALocationAndWritesNothing) {
   EXPECT_EQ(run_script({"hello", "read", kMissing, "finished:66"}), ExitCode::kMissingInput);
   EXPECT_EQ(err_.str(),
             "a.yaml:2:31: error[E0601]: no folder 'nowhere' [/data/root]\n"
@@ -852,7 +852,7 @@ TEST_F(RunTest, ErrorWithoutAnExitCodeIsNotSuccess) {
   EXPECT_EQ(summary()["status"], "failed");
 }
 
-TEST_F(RunTest, KilledWorkerLeavesAFolderThatSaysSo) {
+TEST_F(RunTest, DeadWorkerIsRecordedInTheFolder) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1),
                         "err:about to go", "die:9"}),
             ExitCode::kRunFailed);
@@ -879,7 +879,7 @@ TEST_F(RunTest, WorkerThatDiesBeforeTheStartWritesNothing) {
   EXPECT_TRUE(wrote_nothing());
 }
 
-TEST_F(RunTest, FolderThatIsTakenIsRefusedAtItsPlace) {
+TEST_F(RunTest, OccupiedFolderIsRejectedAtItsLocation) {
   fs::create_directories(folder_.path() / "run/other");
   EXPECT_EQ(run_script({"hello", "read", "ready", "forever"}), ExitCode::kCannotCreate);
   EXPECT_THAT(err_.str(), HasSubstr("error[E0803]: '" + (folder_.path() / "run").string() +
@@ -887,7 +887,7 @@ TEST_F(RunTest, FolderThatIsTakenIsRefusedAtItsPlace) {
   EXPECT_FALSE(fs::exists(folder_.path() / "run/.retort"));
 }
 
-TEST_F(RunTest, SummarySaysRunningMeanwhile) {
+TEST_F(RunTest, SummaryIsRunningDuringTheRun) {
   const fs::path copy = folder_.path() / "copy";
   write_ = [&](int file, const char* data, std::size_t size) {
     if (std::string_view(data, size).find("data: started") != std::string_view::npos) {
@@ -930,7 +930,7 @@ TEST_F(RunTest, DiskThatFillsWithTheLastRecordIsNotSuccess) {
   EXPECT_THAT(err_.str(), HasSubstr("error[E0804]: cannot write"));
 }
 
-TEST_F(RunTest, InterruptedRunSaysSo) {
+TEST_F(RunTest, InterruptionIsReported) {
   write_ = [](int file, const char* data, std::size_t size) {
     if (std::string_view(data, size).find("data: started") != std::string_view::npos) raise(SIGINT);
     return ::write(file, data, size);
@@ -942,7 +942,7 @@ TEST_F(RunTest, InterruptedRunSaysSo) {
   EXPECT_THAT(err_.str(), HasSubstr("interrupted\n"));
 }
 
-TEST_F(RunTest, WhoeverTakesTheSummaryGetsNoOtherResults) {
+TEST_F(RunTest, JsonResultIsTheOnlyOutput) {
   json_ = true;
   run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"});
   EXPECT_EQ(ended_["status"], "finished");
@@ -965,7 +965,7 @@ TEST_F(RunTest, WarningDoesNotFailAndIsShownOnceUnlessQuiet) {
   EXPECT_EQ(err_.str(), "");
 }
 
-TEST_F(RunTest, LogHoldsNothingBelowItsLevel) {
+TEST_F(RunTest, LogOmitsLinesBelowItsLevel) {
   log_level_ = LogLevel::kWarn;
   const std::string warning =
       R"(line:{"event":"diagnostic","severity":"warning","code":"E0604","message":"skipped 'a.jpg'","pointer":"","help":"","notes":[]})";
@@ -980,7 +980,7 @@ TEST_F(RunTest, LogHoldsNothingBelowItsLevel) {
   EXPECT_EQ(folder_.read("silent/log.txt"), "");
 }
 
-TEST_F(RunTest, LinesFromBeforeThereWasAFolderKeepTheirTime) {
+TEST_F(RunTest, LinesFromBeforeTheFolderKeepTheirTime) {
   auto now = std::chrono::steady_clock::time_point();
   clock_ = [&] { return now += std::chrono::seconds(1); };
   run_script(
@@ -996,7 +996,7 @@ TEST_F(RunTest, LinesFromBeforeThereWasAFolderKeepTheirTime) {
   EXPECT_EQ(lines, 4);
 }
 
-TEST_F(RunTest, WorkersLogGoesIntoTheLogAndIsShownToTheVerboseAlone) {
+TEST_F(RunTest, WorkersLogIsRecordedAndShownOnlyIfVerbose) {
   const std::vector<std::string> acts = {
       "hello",     R"(line:{"event":"log","level":"debug","node":"","line":"kernels: AVX2"})",
       "read",      "ready",
@@ -1014,7 +1014,7 @@ TEST_F(RunTest, WorkersLogGoesIntoTheLogAndIsShownToTheVerboseAlone) {
   EXPECT_EQ(err_.str(), "kernels: AVX2\ndata: a stage's\n");
 }
 
-TEST_F(RunTest, SpecksOfTerminalCommandsInOutputAreHarmless) {
+TEST_F(RunTest, TerminalCommandsInOutputAreHarmless) {
   run_script({"hello", "read", "ready", "read", "out:\x1b[2Jbar 10%\rbar 20%", "finished:0"});
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr(" [2Jbar 10%\n"));
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  bar 20%\n"));

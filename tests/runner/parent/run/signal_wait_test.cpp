@@ -11,22 +11,22 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(SignalWait, LastsAsLongAsItIsTold) {
+TEST(SignalWait, LastsTheGivenTime) {
   SignalWait wait;
   EXPECT_EQ(wait(0ms), std::nullopt);
   EXPECT_EQ(wait(1ms), std::nullopt);
 }
 
-TEST(SignalWait, EndsWithTheSignalThatAsksForTheEnd) {
+TEST(SignalWait, EndsWithATerminatingSignal) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     SignalWait wait;
-    kill(getpid(), SIGWINCH);  // which does not
+    kill(getpid(), SIGWINCH);  // does not end the wait
     kill(getpid(), number);
     EXPECT_EQ(wait(24h), number);
   }
 }
 
-TEST(SignalWait, HearsWhatCameBeforeIt) {
+TEST(SignalWait, ReceivesEarlierSignals) {
   const SignalSource before;
   kill(getpid(), SIGTERM);
   SignalWait wait;

@@ -55,7 +55,7 @@ class SuperviseTest : public testing::Test {
   std::chrono::milliseconds grace_ = std::chrono::seconds(60);
 };
 
-TEST_F(SuperviseTest, HandsOverTheRequestAndEndsAsTheWorkerSays) {
+TEST_F(SuperviseTest, PassesTheRequestAndReturnsTheWorkersExit) {
   const Ending ending =
       play({"hello", "echo", "finished:66", "exit:66"}, {{"request", "run"}, {"smoke", true}});
   EXPECT_THAT(said_, ElementsAre(R"({"request":"run","smoke":true,"log":"info"})"));
@@ -68,16 +68,16 @@ TEST_F(SuperviseTest, WorkerLeadsAProcessGroupOfItsOwn) {
   EXPECT_THAT(said_, ElementsAre("leads its group"));
 }
 
-TEST_F(SuperviseTest, WorkerInheritsNothingButItsOwnDescriptors) {
-  // As by a shell, or a library that does not close it when it starts a program; above 3, where the
-  // worker has its own.
+TEST_F(SuperviseTest, WorkerInheritsOnlyItsOwnDescriptors) {
+  // Left open as if by a shell or a library that does not close it when it starts a program; above
+  // 3, which the worker uses.
   const Descriptor left_open(fcntl(STDIN_FILENO, F_DUPFD, 4));
   play({"hello", "descriptors", "finished:0"});
   EXPECT_THAT(said_, ElementsAre("0 1 2 3"));
 }
 
-TEST_F(SuperviseTest, OutputComesThroughEvenWhenItIsMuch) {
-  // More than a pipe holds in every direction: nobody may wait for the other.
+TEST_F(SuperviseTest, LargeOutputArrivesCompletely) {
+  // More than a pipe holds, in every direction: neither side may wait for the other.
   const Ending ending =
       play({"flood:300000", "hello", "flood:300000", "echo", "out:end", "finished:0"},
            {{"long", std::string(100'000, 'z')}});
@@ -87,7 +87,7 @@ TEST_F(SuperviseTest, OutputComesThroughEvenWhenItIsMuch) {
   EXPECT_EQ(said_.at(0).size(), 100'024u);
 }
 
-TEST_F(SuperviseTest, AnotherBuildIsRefusedBeforeItGetsARequest) {
+TEST_F(SuperviseTest, OtherBuildIsRejectedBeforeTheRequest) {
   const Ending ending = play({"hello:0.0.9-other", "echo", "exit:3"});
   EXPECT_EQ(only_error(ending), "E0705: this is retort " + std::string(build_id()) +
                                     " (protocol 1), but its worker is 0.0.9-other (protocol 1)");
@@ -95,11 +95,11 @@ TEST_F(SuperviseTest, AnotherBuildIsRefusedBeforeItGetsARequest) {
   EXPECT_TRUE(said_.empty());
 }
 
-TEST_F(SuperviseTest, AnotherProtocolIsRefused) {
+TEST_F(SuperviseTest, OtherProtocolIsRejected) {
   EXPECT_THAT(only_error(play({"protocol:2", "read", "exit:3"})), HasSubstr("(protocol 2)"));
 }
 
-TEST_F(SuperviseTest, NonsenseStopsTheWorker) {
+TEST_F(SuperviseTest, InvalidEventStopsTheWorker) {
   const std::string start = "E0708: the worker sent an invalid message: ";
   EXPECT_EQ(only_error(play({"hello", "line:Segmentation fault", "forever"})), start + "not JSON");
   EXPECT_EQ(only_error(play({"line:{}", "forever"})), start + "an event has no 'event'");
@@ -111,7 +111,7 @@ TEST_F(SuperviseTest, NonsenseStopsTheWorker) {
             start + "a line of more than 16 MiB");
 }
 
-TEST_F(SuperviseTest, DeathBySignalIsNamedWithAdvice) {
+TEST_F(SuperviseTest, DeathBySignalIsReportedWithAdvice) {
   const Ending ending = play({"hello", "read", "err:last words", "die:9"});
   EXPECT_EQ(only_error(ending), "E0704: the worker was killed by signal 9 (SIGKILL)");
   EXPECT_EQ(ending.errors[0].help,
@@ -124,7 +124,7 @@ TEST_F(SuperviseTest, DeathBySignalIsNamedWithAdvice) {
             "E0704: the worker was killed by signal 11 (SIGSEGV)");
 }
 
-TEST_F(SuperviseTest, OnlySignalsThatAProgramBringsUponItselfAreOurMistakes) {
+TEST_F(SuperviseTest, OnlyCrashSignalsAreReportedAsBugs) {
   const auto advice = [&](int number) {
     const Ending ending = play({"hello", "read", "die:" + std::to_string(number)});
     return ending.errors.empty() ? "" : ending.errors[0].help;
@@ -137,7 +137,7 @@ TEST_F(SuperviseTest, OnlySignalsThatAProgramBringsUponItselfAreOurMistakes) {
     EXPECT_EQ(advice(number), "") << signal_name(number);
 }
 
-TEST_F(SuperviseTest, EndWithoutFinishedIsADeath) {
+TEST_F(SuperviseTest, ExitWithoutFinishedIsADeath) {
   EXPECT_EQ(only_error(play({"hello", "read", "exit:0"})),
             "E0704: the worker exited with code 0 before it had finished");
   EXPECT_EQ(only_error(play({"exit:1"})),
@@ -145,7 +145,7 @@ TEST_F(SuperviseTest, EndWithoutFinishedIsADeath) {
   EXPECT_EQ(play({"exit:1"}).errors[0].help, "");
 }
 
-TEST_F(SuperviseTest, WorkerWithoutItsLibrariesIsToldToGetThem) {
+TEST_F(SuperviseTest, MissingLibrariesSuggestPipInstall) {
   const Ending ending = play({"exit:127"});
   EXPECT_EQ(only_error(ending), "E0704: the worker exited with code 127 before it had finished");
   EXPECT_EQ(ending.errors[0].help,
@@ -154,7 +154,7 @@ TEST_F(SuperviseTest, WorkerWithoutItsLibrariesIsToldToGetThem) {
   EXPECT_EQ(play({"hello", "read", "exit:127"}).errors[0].help, "") << "that one was loaded";
 }
 
-TEST_F(SuperviseTest, InterpreterThatEndsBeforeItGreetsSaysWhy) {
+TEST_F(SuperviseTest, InterpreterThatEndsBeforeItsGreetingIsExplained) {
   is_hosted_ = true;
   const std::string cannot = "E0715: '" RETORT_FAKE_WORKER "' cannot host the worker: ";
   EXPECT_EQ(only_error(play(
@@ -167,7 +167,7 @@ TEST_F(SuperviseTest, InterpreterThatEndsBeforeItGreetsSaysWhy) {
   EXPECT_EQ(only_error(play({"flood:200000", "err:", "err:last", "exit:1"})), cannot + "last");
 }
 
-TEST_F(SuperviseTest, InterpreterThatHasGreetedDiesLikeAnyWorker) {
+TEST_F(SuperviseTest, InterpreterAfterItsGreetingDiesLikeAnyWorker) {
   is_hosted_ = true;
   EXPECT_EQ(only_error(play({"hello", "read", "err:chatter", "exit:1"})),
             "E0704: the worker exited with code 1 before it had finished");
@@ -175,7 +175,7 @@ TEST_F(SuperviseTest, InterpreterThatHasGreetedDiesLikeAnyWorker) {
       << "memory may have run out while it loaded";
 }
 
-TEST_F(SuperviseTest, HalfALineBeforeDeathIsNotTakenForAnEvent) {
+TEST_F(SuperviseTest, HalfALineBeforeDeathIsNotAnEvent) {
   EXPECT_EQ(only_error(play({"hello", "read", "half:{\"event\":\"fin", "die:9"})),
             "E0704: the worker was killed by signal 9 (SIGKILL)");
 }
@@ -184,7 +184,7 @@ TEST_F(SuperviseTest, DeathAfterFinishedChangesNothing) {
   EXPECT_TRUE(play({"hello", "read", "finished:0", "die:11"}).errors.empty());
 }
 
-TEST_F(SuperviseTest, SignalIsPassedOnAndTheWorkerSaysHowItEnds) {
+TEST_F(SuperviseTest, SignalIsForwardedAndTheWorkerReportsItsExit) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     for (const bool has_saved : {false, true}) {
       said_.clear();
@@ -201,7 +201,7 @@ TEST_F(SuperviseTest, SignalIsPassedOnAndTheWorkerSaysHowItEnds) {
   }
 }
 
-TEST_F(SuperviseTest, WorkerThatDiesOfASignalIsStoppedByIt) {
+TEST_F(SuperviseTest, WorkerKilledByAForwardedSignalCountsAsStopped) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     on_event_ = [&](const Event& event, WorkerProcess&) {
       if (std::holds_alternative<Ready>(event)) raise(number);
@@ -213,7 +213,7 @@ TEST_F(SuperviseTest, WorkerThatDiesOfASignalIsStoppedByIt) {
   }
 }
 
-TEST_F(SuperviseTest, SecondInterruptKillsAWorkerThatDoesNotListen) {
+TEST_F(SuperviseTest, SecondInterruptKillsAnUnresponsiveWorker) {
   on_event_ = [&](const Event& event, WorkerProcess&) {
     if (std::holds_alternative<Ready>(event)) raise(SIGINT);
     if (const auto* said = std::get_if<Said>(&event); said && said->line == "signal 2")
@@ -225,7 +225,7 @@ TEST_F(SuperviseTest, SecondInterruptKillsAWorkerThatDoesNotListen) {
   EXPECT_EQ(ending.killed_by, std::nullopt);
 }
 
-TEST_F(SuperviseTest, WorkerThatDoesNotObeyATerminationIsKilledInTime) {
+TEST_F(SuperviseTest, WorkerThatIgnoresSigtermIsKilledInTime) {
   grace_ = std::chrono::milliseconds(1);
   on_event_ = [](const Event&, WorkerProcess&) { raise(SIGTERM); };
   const Ending ending = play({"hello", "read", "ready", "forever"});
@@ -234,7 +234,7 @@ TEST_F(SuperviseTest, WorkerThatDoesNotObeyATerminationIsKilledInTime) {
   EXPECT_TRUE(ending.was_deaf);
 }
 
-TEST_F(SuperviseTest, WorkerThatObeysInTimeIsNotDeaf) {
+TEST_F(SuperviseTest, WorkerThatStopsInTimeIsNotKilled) {
   on_event_ = [](const Event& event, WorkerProcess&) {
     if (std::holds_alternative<Ready>(event)) raise(SIGTERM);
   };
@@ -243,13 +243,13 @@ TEST_F(SuperviseTest, WorkerThatObeysInTimeIsNotDeaf) {
   EXPECT_FALSE(ending.was_deaf);
 }
 
-TEST_F(SuperviseTest, SecondTerminationIsNotPassedOn) {
+TEST_F(SuperviseTest, SecondSigtermIsNotForwarded) {
   on_event_ = [&](const Event& event, WorkerProcess& worker) {
     if (std::holds_alternative<Ready>(event)) raise(SIGTERM);
     const auto* said = std::get_if<Said>(&event);
     if (said && said->line == "signal 15") {
       raise(SIGTERM);
-      worker.signal(SIGHUP);  // what it waits for next; another TERM would come before
+      worker.signal(SIGHUP);  // the worker waits for this; another SIGTERM would arrive first
     }
   };
   play({"hello", "read", "ready", "wait", "wait", "finished:143"});
@@ -278,7 +278,7 @@ TEST_F(SuperviseTest, ExceptionOfAListenerStopsTheWorker) {
   EXPECT_THROW(play({"hello", "read", "ready", "forever"}), std::runtime_error);
 }
 
-TEST_F(SuperviseTest, SignalsAreAsBeforeAfterwards) {
+TEST_F(SuperviseTest, SignalHandlersAreRestored) {
   struct sigaction before {
   }, after{};
   sigset_t mask;
@@ -294,7 +294,7 @@ TEST_F(SuperviseTest, IgnoredSignalStaysIgnored) {
   const auto old = std::signal(SIGHUP, SIG_IGN);
   on_event_ = [&](const Event& event, WorkerProcess& worker) {
     if (!std::holds_alternative<Ready>(event)) return;
-    raise(SIGHUP);  // as a hang-up under nohup
+    raise(SIGHUP);  // like a hang-up under nohup
     worker.signal(SIGTERM);
   };
   const Ending ending = play({"hello", "read", "ready", "wait", "finished:0"});
@@ -332,12 +332,12 @@ class SuperviseSeveralTest : public testing::Test {
   std::function<void(const std::string&, const Event&, WorkerProcess&)> on_event_;
   std::function<void(const std::string&)> on_end_;
   std::map<std::string, Heard> heard_;
-  std::string order_;  // in which they ended
+  std::string order_;  // names, in the order in which they ended
   std::vector<std::string> refused_;
   Supervision supervision_;
 };
 
-TEST_F(SuperviseSeveralTest, EachHearsItsOwn) {
+TEST_F(SuperviseSeveralTest, EachWorkerHasItsOwnConversation) {
   for (const char* name : {"a", "b", "c"}) {
     start(name, {"hello", "flood:300000", std::string("out:") + name, "echo", "flood:300000",
                  "finished:0"});
@@ -353,7 +353,7 @@ TEST_F(SuperviseSeveralTest, EachHearsItsOwn) {
   }
 }
 
-TEST_F(SuperviseSeveralTest, OneDiesAndTheOtherGoesOn) {
+TEST_F(SuperviseSeveralTest, DeathOfOneLeavesTheOther) {
   start("a", {"hello", "read", "ready", "wait", "finished:0"});
   start("b", {"hello", "read", "die:9"});
   WorkerProcess* waiting = nullptr;
@@ -371,7 +371,7 @@ TEST_F(SuperviseSeveralTest, OneDiesAndTheOtherGoesOn) {
   EXPECT_EQ(heard_["a"].ending->exit, ExitCode::kDone);
 }
 
-TEST_F(SuperviseSeveralTest, NonsenseOfOneStopsItAlone) {
+TEST_F(SuperviseSeveralTest, InvalidEventStopsOnlyItsWorker) {
   start("a", {"hello", "line:nonsense", "forever"});
   start("b", {"hello", "echo", "finished:0"});
   supervision_.run();
@@ -393,7 +393,7 @@ TEST_F(SuperviseSeveralTest, SignalReachesAll) {
   }
 }
 
-TEST_F(SuperviseSeveralTest, NothingIsStartedAfterASignal) {
+TEST_F(SuperviseSeveralTest, WorkersAreNotStartedAfterASignal) {
   on_event_ = [&](const std::string&, const Event& event, WorkerProcess&) {
     if (std::holds_alternative<Ready>(event)) raise(SIGINT);
   };
@@ -404,7 +404,7 @@ TEST_F(SuperviseSeveralTest, NothingIsStartedAfterASignal) {
   EXPECT_THAT(refused_, ElementsAre("interrupted"));
 }
 
-TEST_F(SuperviseSeveralTest, EndOfOneMayStartTheNext) {
+TEST_F(SuperviseSeveralTest, EndOfOneWorkerMayStartAnother) {
   on_end_ = [&](const std::string& name) {
     if (name != "c")
       start(std::string(1, static_cast<char>(name[0] + 1)), {"hello", "echo", "finished:0"});
@@ -434,7 +434,7 @@ TEST_F(SuperviseSeveralTest, ExceptionOfAListenerStopsAll) {
   std::remove(lock.c_str());
 }
 
-TEST(AskWorker, GivesBackTheAnswer) {
+TEST(AskWorker, ReturnsTheAnswer) {
   const auto answer = ask_worker({RETORT_FAKE_WORKER, {"hello", "read", "answer:x", "finished:0"}},
                                  {{"request", "versions"}});
   ASSERT_TRUE(answer);

@@ -38,7 +38,7 @@ struct Ended {
   int exit = -1;
 };
 
-/// What the only worker of a set came to.
+/// The output and exit code of the only worker of a set.
 Ended end_of(WorkerSet& workers) {
   Ended ended;
   for (;;) {
@@ -60,8 +60,8 @@ std::string environment_of_a_worker(std::vector<std::string> variables = {}) {
   return worker ? end_of(workers).printed : worker.errors().at(0).message;
 }
 
-// As those that a GPU's driver starts.
-TEST(WorkerSet, EndOfAWorkerIsSeenAlthoughAnOlderThreadGetsTheSignal) {
+// Like the threads that a GPU's driver starts.
+TEST(WorkerSet, ExitIsSeenEvenIfAnOlderThreadGetsTheSignal) {
   std::promise<void> may_end;
   std::thread older([ended = may_end.get_future()] { ended.wait(); });
   {
@@ -82,7 +82,7 @@ TEST(WorkerSet, EndOfAWorkerIsSeenAlthoughAnOlderThreadGetsTheSignal) {
   older.join();
 }
 
-TEST(WorkerSet, ThreadsSleepRatherThanSpinUnlessTheUserSaysOtherwise) {
+TEST(WorkerSet, ThreadsSleepUnlessTheUserSetsSpinning) {
   unsetenv("OMP_WAIT_POLICY");
   unsetenv("GOMP_SPINCOUNT");
   EXPECT_THAT(environment_of_a_worker(), testing::HasSubstr("GOMP_SPINCOUNT=1000\n"));
@@ -94,7 +94,7 @@ TEST(WorkerSet, ThreadsSleepRatherThanSpinUnlessTheUserSaysOtherwise) {
   unsetenv("OMP_WAIT_POLICY");
 }
 
-TEST(WorkerSet, VariablesOfAWorkerStandInPlaceOfOurs) {
+TEST(WorkerSet, VariablesOfAWorkerReplaceOurs) {
   setenv("CUDA_VISIBLE_DEVICES", "0,1", 1);
   setenv("CUDA_VISIBLE_DEVICES_OF_OTHERS", "2", 1);
   const std::string all = "\n" + environment_of_a_worker({"CUDA_VISIBLE_DEVICES=GPU-1"});
@@ -105,7 +105,7 @@ TEST(WorkerSet, VariablesOfAWorkerStandInPlaceOfOurs) {
   unsetenv("CUDA_VISIBLE_DEVICES_OF_OTHERS");
 }
 
-/// What a child of this process can say of itself.
+/// Prints what a child of this process can observe about itself.
 int say_what_i_am(const std::vector<std::string>& arguments) {
   std::string open;
   for (int descriptor = 0; descriptor < 64; ++descriptor)
@@ -123,7 +123,7 @@ int say_what_i_am(const std::vector<std::string>& arguments) {
   return 7;
 }
 
-TEST(WorkerSet, BodyIsRunAsAProgramWouldBe) {
+TEST(WorkerSet, BodyIsRunLikeAProgram) {
   const Descriptor left_open(fcntl(STDIN_FILENO, F_DUPFD, 40));
   WorkerSet workers;
   const auto worker = workers.start({.program = "/nonexistent",
@@ -140,11 +140,11 @@ TEST(WorkerSet, BodyIsRunAsAProgramWouldBe) {
 
 // Another thread may be in the middle of anything, and in a copy of this process it would stay
 // there.
-TEST(WorkerSet, BesideAnotherThreadTheProgramIsRunInPlaceOfABody) {
+TEST(WorkerSet, ProgramIsRunInsteadOfABodyIfThereIsAnotherThread) {
   WorkerSet workers;
   std::promise<void> end;
   std::thread other(
-      [ended = end.get_future()] { ended.wait(); });  // after the set, whose signals it would take
+      [ended = end.get_future()] { ended.wait(); });  // after the set: it would take its signals
   const auto worker =
       workers.start({.program = "/bin/echo", .arguments = {"a program"}, .body = say_what_i_am});
   ASSERT_TRUE(worker) << worker.errors().at(0).message;
@@ -153,7 +153,7 @@ TEST(WorkerSet, BesideAnotherThreadTheProgramIsRunInPlaceOfABody) {
   other.join();
 }
 
-TEST(WorkerSet, BesideAParkedThreadABodyIsRunWhateverThatWasDoing) {
+TEST(WorkerSet, BodyIsRunIfTheOtherThreadIsParked) {
   WorkerSet workers;
   const ParkedThread busy(std::chrono::milliseconds(0), [] {
     const std::unique_ptr<std::string> text(new std::string(1000, 'x'));
@@ -177,7 +177,7 @@ TEST(WorkerSet, DiesWithItsParent) {
     const auto worker = workers.start({RETORT_FAKE_WORKER, {"lock:" + lock, "hello", "forever"}});
     while (!is_line(workers.next())) {
     }
-    _exit(0);  // without a word to the worker
+    _exit(0);  // without stopping the worker
   }
   waitpid(parent, nullptr, 0);
   alarm(20);
@@ -187,7 +187,7 @@ TEST(WorkerSet, DiesWithItsParent) {
   std::remove(lock.c_str());
 }
 
-TEST(WorkerSet, DestroyingItKillsIt) {
+TEST(WorkerSet, DestructionKillsTheWorkers) {
   std::string lock = testing::TempDir() + "worker-lock-XXXXXX";
   const int file = mkstemp(lock.data());
   {
@@ -207,7 +207,7 @@ TEST(WorkerSet, TimesOutWhenNothingHappens) {
   EXPECT_TRUE(std::holds_alternative<Timeout>(workers.next(std::chrono::milliseconds(0))));
 }
 
-TEST(WorkerSet, TellsWhoseNewsItIs) {
+TEST(WorkerSet, NewsNamesItsWorker) {
   WorkerSet workers;
   WorkerProcess* const a = *workers.start({RETORT_FAKE_WORKER, {"line:a", "forever"}});
   WorkerProcess* const b = *workers.start({RETORT_FAKE_WORKER, {"line:b", "exit:3"}});
@@ -226,7 +226,7 @@ TEST(WorkerSet, TellsWhoseNewsItIs) {
   EXPECT_EQ(told, (std::vector<std::string>{"a a", "b 3", "b b"}));
 }
 
-TEST(WorkerSet, WhatIsRemovedIsGoneAndTellsNothing) {
+TEST(WorkerSet, RemovedWorkerIsGoneAndSendsNoNews) {
   WorkerSet workers;
   WorkerProcess* const a = *workers.start({RETORT_FAKE_WORKER, {"line:a", "line:more", "forever"}});
   ASSERT_TRUE(is_line(workers.next()));
@@ -234,7 +234,7 @@ TEST(WorkerSet, WhatIsRemovedIsGoneAndTellsNothing) {
   EXPECT_TRUE(std::holds_alternative<Timeout>(workers.next(std::chrono::milliseconds(0))));
 }
 
-TEST(WorkerSet, ExitIsTheLastThatIsTold) {
+TEST(WorkerSet, ExitIsTheLastNews) {
   WorkerSet workers;
   ASSERT_TRUE(workers.start({RETORT_FAKE_WORKER, {"line:a", "out:b", "exit:0"}}));
   std::size_t told = 0;
@@ -246,7 +246,7 @@ TEST(WorkerSet, ExitIsTheLastThatIsTold) {
   EXPECT_TRUE(std::holds_alternative<Timeout>(workers.next(std::chrono::milliseconds(0))));
 }
 
-TEST(FindWorker, LooksBesideTheProgramThenInLibexec) {
+TEST(FindWorker, SearchesTheProgramsFolderThenLibexec) {
   std::string root = testing::TempDir() + "find-worker-XXXXXX";
   ASSERT_NE(mkdtemp(root.data()), nullptr);
   const std::filesystem::path bin = root + "/bin", libexec = root + "/libexec";

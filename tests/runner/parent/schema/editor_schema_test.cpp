@@ -1,5 +1,5 @@
-// What editors check files with, as they are written: schemas/editor, by a validator that is not
-// ours.
+// Validates files with schemas/editor as they are written, like editors do, using a third-party
+// validator.
 
 #include "runner/parent/schema/published_schema.h"
 
@@ -36,7 +36,7 @@ std::string text_of(const fs::path& path) {
   return std::move(text).str();
 }
 
-/// What `form` has against `yaml`; empty when it fits.
+/// The errors of `yaml` according to `form`; empty if it is valid.
 std::string complaints(const fs::path& form, const std::string& yaml) {
   static std::map<fs::path, std::unique_ptr<valijson::Schema>> forms;
   auto& schema = forms[form];
@@ -62,7 +62,7 @@ std::string complaints(const fs::path& form, const std::string& yaml) {
   return text;
 }
 
-TEST(EditorSchema, ShippedFormsAreThoseOfTheSchemas) {
+TEST(EditorSchema, ShippedFormsMatchTheSchemas) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
   std::size_t shipped = 0;
@@ -78,7 +78,7 @@ TEST(EditorSchema, ShippedFormsAreThoseOfTheSchemas) {
   }
 }
 
-TEST(EditorSchema, EveryShippedFileFitsTheFormThatItsFirstLineNames) {
+TEST(EditorSchema, EveryShippedFileFitsTheFormInItsFirstLine) {
   const std::string start = "# yaml-language-server: $schema=";
   std::size_t files = 0;
   for (const char* folder : {"recipes", "experiments"}) {

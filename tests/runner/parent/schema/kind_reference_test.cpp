@@ -21,7 +21,7 @@ TEST(KindReference, EveryFamilyIsASectionAndEveryKindATableOfOptions) {
   EXPECT_THAT(text, HasSubstr("A later run reuses its results by default.\n"));
 }
 
-TEST(KindReference, KindsOfASubMappingStandInTheSectionOfTheirFamily) {
+TEST(KindReference, SubMappingKindsAreInTheSectionOfTheirFamily) {
   const std::string text = kinds_markdown(small_schemas());
   const auto train = text.find("\n# train\n");
   ASSERT_NE(train, text.npos);
@@ -30,7 +30,7 @@ TEST(KindReference, KindsOfASubMappingStandInTheSectionOfTheirFamily) {
   EXPECT_THAT(text, HasSubstr("| `optimizer` | a mapping of kind adam or sgd | `{}` | How. |\n"));
 }
 
-TEST(KindReference, SignsOfMarkdownAreShownAsTheyAre) {
+TEST(KindReference, MarkdownCharactersAreEscaped) {
   const SchemaTexts texts = schema_texts({{"data/star.schema.json", R"({
     "$id": "data/star.schema.json", "title": "data.star", "description": "Stars.", "x-version": 1,
     "type": "object", "additionalProperties": false,

@@ -40,7 +40,7 @@ Diagnostics faults_of_run(const std::string& name) {
   return faults(map({{"schema", {}, {std::int64_t{1}, {}}}, {"name", {}, text(name)}}));
 }
 
-/// Those of the stage's name alone.
+/// Only the errors about the stage's name.
 Diagnostics faults_of_stage(const std::string& name) {
   Diagnostics found =
       faults(map({{"schema", {}, {std::int64_t{1}, {}}},
@@ -49,12 +49,12 @@ Diagnostics faults_of_stage(const std::string& name) {
   return found;
 }
 
-TEST(Names, OfRunsAreNamesOfFiles) {
+TEST(Names, RunNamesAreFileNames) {
   for (const std::string& name : kGood) EXPECT_TRUE(faults_of_run(name).empty()) << name;
   for (const std::string& name : kBad) EXPECT_FALSE(faults_of_run(name).empty()) << name;
 }
 
-TEST(Names, OfStagesAreNamesOfFiles) {
+TEST(Names, StageNamesAreFileNames) {
   for (const std::string& name : kGood) EXPECT_TRUE(faults_of_stage(name).empty()) << name;
   for (const std::string& name : kBad) EXPECT_FALSE(faults_of_stage(name).empty()) << name;
 }

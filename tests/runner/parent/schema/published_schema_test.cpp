@@ -14,7 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Every $ref leads to a definition in the document, and no keyword of ours is left.
+/// Checks that every $ref refers to a definition in the document and that none of our keywords is
+/// left.
 void expect_self_contained(const Json& json, const Json& document, bool is_names = false) {
   if (!json.is_structured()) return;
   for (const auto& [key, value] : json.items()) {
@@ -29,7 +30,7 @@ void expect_self_contained(const Json& json, const Json& document, bool is_names
   }
 }
 
-TEST(PublishedSchema, PublishedSchemasNeedNoOtherFile) {
+TEST(PublishedSchema, PublishedSchemasAreSelfContained) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
   std::vector<std::string> names = {"recipe"};
@@ -46,7 +47,7 @@ TEST(PublishedSchema, PublishedSchemasNeedNoOtherFile) {
   }
 }
 
-TEST(PublishedSchema, RulesThatKindsShareAreLeftOut) {
+TEST(PublishedSchema, SharedRulesOfKindsAreLeftOut) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
   const auto published = published_schema(*schemas, "train.supervised");
@@ -55,6 +56,17 @@ TEST(PublishedSchema, RulesThatKindsShareAreLeftOut) {
   EXPECT_FALSE((*published)["definitions"].contains("training"));
   EXPECT_EQ((*published_schema(*schemas, "train.episodic"))["allOf"].size(), 1u)
       << "which is no rule of ours";
+}
+
+TEST(PublishedSchema, UnitIsAddedToADescriptionWithoutIt) {
+  const auto schemas = SchemaSet::load(embedded_schemas());
+  ASSERT_TRUE(schemas);
+  const auto published = published_schema(*schemas, "train.supervised");
+  ASSERT_TRUE(published);
+  const Json& properties = (*published)["properties"];
+  EXPECT_EQ(properties["epochs"]["description"], "Passes over the training data. Unit: epochs.");
+  EXPECT_EQ(properties["batch_size"]["description"],
+            "Samples per optimizer step, regardless of the micro-batch size.");
 }
 
 TEST(PublishedSchema, PublishedKindHasTheCommonKeysAndItsSubKinds) {
@@ -66,7 +78,7 @@ TEST(PublishedSchema, PublishedKindHasTheCommonKeysAndItsSubKinds) {
   EXPECT_EQ(
       properties["name"].dump(),
       R"({"description":"The stage's name, for interpolations such as ${model.name}.","allOf":[{"$ref":"#/definitions/name"}]})");
-  EXPECT_EQ(properties["epochs"]["description"], "Passes. In epochs.");
+  EXPECT_EQ(properties["epochs"]["description"], "Passes. Unit: epochs.");
   EXPECT_EQ(properties["optimizer"]["properties"].dump(),
             R"({"kind":{"enum":["adam","sgd"],"default":"adam"}})");
   EXPECT_EQ(

@@ -27,7 +27,7 @@ const Value* option(std::string_view path) {
 
 bool kept(std::string_view condition) { return holds(condition, option); }
 
-TEST(Rule, ComparesNumbersTextsTruthsAndNull) {
+TEST(Rule, ComparesNumbersTextsBooleansAndNull) {
   for (const char* condition :
        {"width == 770", "width != 12", "heads <= 12", "heads < 13", "heads >= 12", "width > heads",
         "optimizer.rate == 0.25", "sizes.auto == 'auto'", "on == true", "none == null",
@@ -56,7 +56,7 @@ TEST(Rule, AndBindsTighterThanOr) {
   EXPECT_FALSE(kept("not (true or false)"));
 }
 
-TEST(Rule, WhatIsUnknownBreaksNoRule) {
+TEST(Rule, UnknownValuesBreakNoRules) {
   for (const char* condition :
        {"sizes.auto % heads == 0", "absent < 5", "none >= 3", "width / 0 == 1", "list == list",
         "not (absent < 5)", "absent < 5 and on", "absent < 5 or false"})
@@ -64,7 +64,7 @@ TEST(Rule, WhatIsUnknownBreaksNoRule) {
   EXPECT_FALSE(kept("absent < 5 and false")) << "whatever the first is";
 }
 
-TEST(Rule, FunctionsLookAtOptionsThatAreNoNumbers) {
+TEST(Rule, FunctionsAcceptOptionsThatAreNotNumbers) {
   EXPECT_TRUE(kept("size(list) == 3"));
   EXPECT_TRUE(kept("size(absent) == 0"));
   EXPECT_TRUE(kept("least(epochs) == 2.5"));
@@ -75,20 +75,20 @@ TEST(Rule, FunctionsLookAtOptionsThatAreNoNumbers) {
   EXPECT_FALSE(kept("is_text(absent)"));
 }
 
-TEST(Rule, WhatIsNoConditionIsRefused) {
+TEST(Rule, MalformedConditionsAreRejected) {
   for (const char* text : {"", "width ==", "== 3", "(width", "width)", "width heads", "'auto",
                            "size", "size(", "size()", "and", "1 < 2 < 3", "width = 3", "$"})
     EXPECT_THROW(kept(text), std::invalid_argument) << text;
   EXPECT_THROW(kept(std::string(100'000, '(')), std::invalid_argument);
 }
 
-TEST(Rule, MessageNamesValues) {
+TEST(Rule, MessageContainsValues) {
   EXPECT_EQ(filled_in("{width} by {heads}, {sizes.auto}, {absent}.", option),
             "770 by 12, \"auto\", null.");
   EXPECT_EQ(filled_in("{open", option), "{open");
 }
 
-TEST(Rule, ItemsOfAListDifferByAKey) {
+TEST(Rule, ItemsOfAListMustDifferByAKey) {
   const auto named = [](const char* name) {
     return Value{Value::Map{{"name", {}, name ? Value{name, {}} : Value{nullptr, {}}}}, {}};
   };

@@ -26,25 +26,25 @@ std::vector<std::string> listed(const KeyChoices& choices) {
   return lines;
 }
 
-TEST(SchemaChoices, EnumValuesConstantsAndBooleans) {
+TEST(SchemaChoices, EnumValuesConstantsAndBooleansAreListed) {
   EXPECT_THAT(listed(choices(kFit, {"train", "micro_batch"})), ElementsAre("\"auto\""));
   EXPECT_THAT(listed(choices(kFit, {"train", "optimizer", "nesterov"})),
               ElementsAre("true", "false"));
   EXPECT_THAT(listed(choices(kFit, {"device", "wait_for_gpu"})), ElementsAre("true", "false"));
 }
 
-TEST(SchemaChoices, AlternativesAreThoseOfAllParts) {
+TEST(SchemaChoices, AlternativesOfAllPartsAreListed) {
   EXPECT_THAT(listed(choices(kFit, {"device", "select"})),
               ElementsAre("\"cpu\"", "\"cuda\"", "\"cuda:0\"", "\"auto\""));
 }
 
-TEST(SchemaChoices, ItemsOfAList) {
+TEST(SchemaChoices, ItemsOfAListAreListed) {
   EXPECT_THAT(listed(choices(kFit, {"device", "fallback", "0"})),
               ElementsAre("\"gpu\"", "\"cpu\""));
   EXPECT_THAT(listed(choices(kFit, {"device", "fallback"})), IsEmpty());
 }
 
-TEST(SchemaChoices, KindsAreAllThatThePlaceTakes) {
+TEST(SchemaChoices, KindsAllowedAtTheLocationAreListed) {
   EXPECT_THAT(listed(choices(kFit, {"train", "optimizer", "kind"})),
               ElementsAre("\"adam\": Adam.", "\"sgd\": SGD."));
   EXPECT_THAT(listed(choices(R"({"schema": 1, "train": {}})", {"train", "kind"})),
@@ -58,18 +58,18 @@ TEST(SchemaChoices, NumbersCannotBeListed) {
   EXPECT_EQ(epochs.description, "Passes.");
 }
 
-TEST(SchemaChoices, MappingsTakeNoScalar) {
+TEST(SchemaChoices, MappingsDoNotAcceptScalars) {
   EXPECT_FALSE(choices(kFit, {"train", "optimizer"}).takes_scalar);
   EXPECT_EQ(choices(kFit, {"train", "optimizer"}).description, "How.");
 }
 
-TEST(SchemaChoices, Paths) {
+TEST(SchemaChoices, PathsAreRecognized) {
   EXPECT_TRUE(
       choices(R"({"schema": 1, "data": {"kind": "data.folder"}})", {"data", "root"}).is_path);
   EXPECT_FALSE(choices(kFit, {"train", "epochs"}).is_path);
 }
 
-TEST(SchemaChoices, NothingIsKnownOfOtherKeys) {
+TEST(SchemaChoices, UnknownKeysHaveNoChoices) {
   EXPECT_THAT(listed(choices(kFit, {"train", "nosuch"})), IsEmpty());
   EXPECT_THAT(listed(choices(kFit, {"train", "epochs", "deeper"})), IsEmpty());
   EXPECT_EQ(choices(kFit, {"train", "nosuch"}).description, "");

@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-/// `json` completed by one schema, as JSON; or what is wrong.
+/// `json` completed by one schema, as JSON, or the errors.
 std::string completed(std::string_view schema, const std::string& json) {
   const SchemaFile file{"a.schema.json", schema};
   const auto loaded = SchemaSet::load({&file, 1});
@@ -18,7 +18,7 @@ std::string completed(std::string_view schema, const std::string& json) {
   return errors.empty() ? to_json(value).dump() : told(errors).front();
 }
 
-TEST(SchemaDefaults, MissingKeysFollowThoseWrittenInTheOrderOfTheSchema) {
+TEST(SchemaDefaults, MissingKeysFollowWrittenOnesInTheOrderOfTheSchema) {
   EXPECT_EQ(
       completed(
           R"({"properties": {"a": {"default": 1}, "b": {"default": 2}, "c": {"default": [3]}, "d": {}}})",
@@ -26,12 +26,12 @@ TEST(SchemaDefaults, MissingKeysFollowThoseWrittenInTheOrderOfTheSchema) {
       R"({"b":0,"a":1,"c":[3]})");
 }
 
-TEST(SchemaDefaults, WrittenNullStays) {
+TEST(SchemaDefaults, WrittenNullIsKept) {
   EXPECT_EQ(completed(R"({"properties": {"a": {"default": 1}}})", R"({"a": null})"),
             R"({"a":null})");
 }
 
-TEST(SchemaDefaults, MappingsAreFilledAllTheWayDown) {
+TEST(SchemaDefaults, NestedMappingsAreFilled) {
   EXPECT_EQ(
       completed(
           R"({"properties": {"a": {"default": {}, "properties": {"b": {"default": {"d": 0}, "properties": {"c": {"default": 1}}}}}}})",
@@ -50,14 +50,14 @@ TEST(SchemaDefaults, ListsAndPatternsAndAdditionalKeysAreFilled) {
             R"({"x":{"a":1}})");
 }
 
-TEST(SchemaDefaults, DefaultBesideReferenceComesFirst) {
+TEST(SchemaDefaults, DefaultNextToAReferenceTakesPrecedence) {
   EXPECT_EQ(completed(R"({"definitions": {"n": {"type": "integer", "default": 1}},
                           "properties": {"a": {"$ref": "#/definitions/n", "default": 2}, "b": {"$ref": "#/definitions/n"}}})",
                       "{}"),
             R"({"a":2,"b":1})");
 }
 
-TEST(SchemaDefaults, OnlyTheAlternativeThatFitsGivesDefaults) {
+TEST(SchemaDefaults, OnlyTheMatchingAlternativeGivesDefaults) {
   constexpr auto kSchema = R"({"anyOf": [
       {"required": ["a"], "properties": {"a": {"const": 1}, "b": {"default": "of a"}}},
       {"properties": {"a": {"default": 1}, "c": {"default": "of c"}}}]})";
@@ -65,7 +65,7 @@ TEST(SchemaDefaults, OnlyTheAlternativeThatFitsGivesDefaults) {
   EXPECT_EQ(completed(kSchema, "{}"), R"({"a":1,"c":"of c"})");
 }
 
-TEST(SchemaDefaults, AllPartsGiveTheirs) {
+TEST(SchemaDefaults, AllPartsGiveTheirDefaults) {
   EXPECT_EQ(
       completed(
           R"({"allOf": [{"properties": {"a": {"default": 1}}}, {"properties": {"a": {"default": 3}, "b": {"default": 2}}}]})",
@@ -73,7 +73,7 @@ TEST(SchemaDefaults, AllPartsGiveTheirs) {
       R"({"a":1,"b":2})");
 }
 
-TEST(SchemaDefaults, IntegralNumbersBecomeIntegersWhereIntegersAreWanted) {
+TEST(SchemaDefaults, IntegralNumbersBecomeIntegersIfTheSchemaWantsThem) {
   EXPECT_EQ(
       completed(
           R"({"properties": {"a": {"type": "integer"}, "b": {"type": "number"}, "c": {"const": 1},
@@ -82,7 +82,7 @@ TEST(SchemaDefaults, IntegralNumbersBecomeIntegersWhereIntegersAreWanted) {
       R"({"a":2,"b":2.0,"c":1,"d":3})");
 }
 
-TEST(SchemaDefaults, NothingIsFilledInWhenSomethingIsWrong) {
+TEST(SchemaDefaults, DefaultsAreNotFilledInOnErrors) {
   const SchemaFile file{"a.schema.json",
                         R"({"properties": {"a": {"default": 1}, "b": {"type": "null"}}})"};
   Value value = written(R"({"b": 0})");
@@ -123,7 +123,7 @@ TEST(SchemaDefaults, FillingInTwiceChangesNothing) {
   EXPECT_EQ(to_json(once).dump(), to_json(twice).dump());
 }
 
-/// The default of a key as JSON, or "-" when it is not declared.
+/// The default of a key as JSON, or "-" if it is not declared.
 std::string declared(const std::string& recipe, const std::vector<std::string>& path) {
   const auto found = small_schemas().declared(written(recipe), path);
   return found ? to_json(*found).dump() : "-";
@@ -132,7 +132,7 @@ std::string declared(const std::string& recipe, const std::vector<std::string>& 
 constexpr auto kRecipe =
     R"({"train": {"kind": "train.fit", "optimizer": {"kind": "sgd"}}, "other": {"kind": "train.fit"}, "vars": {"a": 1}})";
 
-TEST(SchemaDeclared, ReservedKeysWithTheirDefaults) {
+TEST(SchemaDeclared, ReservedKeysHaveDefaults) {
   EXPECT_EQ(declared(kRecipe, {"seed"}), "0");
   EXPECT_EQ(
       declared(kRecipe, {"device"}),
@@ -143,7 +143,7 @@ TEST(SchemaDeclared, ReservedKeysWithTheirDefaults) {
   EXPECT_EQ(declared(kRecipe, {"schema"}), "null");
 }
 
-TEST(SchemaDeclared, KeysOfTheKindThatTheRecipeNames) {
+TEST(SchemaDeclared, KeysOfTheChosenKindAreDeclared) {
   EXPECT_EQ(declared(kRecipe, {"train", "epochs"}), "10");
   EXPECT_EQ(declared(kRecipe, {"train", "inputs"}), "null");
   EXPECT_EQ(declared(kRecipe, {"train", "inputs", "data"}), "-");
@@ -151,7 +151,7 @@ TEST(SchemaDeclared, KeysOfTheKindThatTheRecipeNames) {
   EXPECT_EQ(declared(kRecipe, {"train", "epochs", "deeper"}), "-");
 }
 
-TEST(SchemaDeclared, KindsWithinKinds) {
+TEST(SchemaDeclared, KindsWithinKindsAreDeclared) {
   EXPECT_EQ(declared(kRecipe, {"train", "optimizer", "nesterov"}), "false");
   EXPECT_EQ(declared(kRecipe, {"train", "optimizer", "betas"}), "-");
   EXPECT_EQ(declared(kRecipe, {"other", "optimizer", "betas"}), "[0.9,0.999]");
@@ -170,7 +170,7 @@ TEST(SchemaDeclared, StagesAndFreeKeysAreNotDeclared) {
   EXPECT_EQ(declared(R"([])", {"train", "epochs"}), "-");
 }
 
-/// What composing is told about the key at `path` of kRecipe.
+/// The answers of the schemas about the key at `path` of kRecipe.
 struct Told {
   std::vector<std::string> keys, kinds;
   bool may_add;
@@ -183,7 +183,7 @@ Told told_of(const std::vector<std::string>& path) {
           keys.may_add(recipe, path)};
 }
 
-TEST(SchemaDeclared, KeysOfAnotherKindNameIt) {
+TEST(SchemaDeclared, KeysOfAnotherKindNameThatKind) {
   EXPECT_THAT(told_of({"train", "optimizer", "betas"}).kinds, testing::ElementsAre("adam"));
   EXPECT_THAT(told_of({"other", "optimizer", "betas"}).kinds, testing::IsEmpty());
   EXPECT_THAT(
@@ -191,7 +191,7 @@ TEST(SchemaDeclared, KeysOfAnotherKindNameIt) {
       testing::AllOf(testing::Contains("nesterov"), testing::Not(testing::Contains("betas"))));
 }
 
-TEST(SchemaDeclared, ValuesMayBeAddedWhereTheSchemaTakesThem) {
+TEST(SchemaDeclared, ValuesMayBeAddedWhereTheSchemaAllowsThem) {
   EXPECT_TRUE(told_of({"vars", "b"}).may_add);
   EXPECT_TRUE(told_of({"train", "epochs"}).may_add);
   EXPECT_FALSE(told_of({"train", "nosuch"}).may_add);

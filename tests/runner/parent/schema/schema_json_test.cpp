@@ -11,7 +11,7 @@ using Json = SchemaReader::Json;
 
 std::string problem(const std::string& text) { return read_schema_json(text).problem; }
 
-TEST(SchemaJson, ValuesAreReadAsTheLibraryReadsThem) {
+TEST(SchemaJson, ValuesMatchThoseOfTheLibrary) {
   const std::string text =
       " [\"a\\u00e9\\uD83D\\uDE00\\\"\\\\\\/\\b\\f\\n\\r\\t é\", 0, -0, -12, 1.5e+3, 2E-2, "
       "0.5,\r\n\t"
@@ -26,7 +26,7 @@ TEST(SchemaJson, ValuesAreReadAsTheLibraryReadsThem) {
     EXPECT_EQ(read.root[i].type(), expected[i].type()) << expected[i];
 }
 
-TEST(SchemaJson, MistakeIsToldWithItsPlace) {
+TEST(SchemaJson, MistakeIsReportedWithItsLocation) {
   EXPECT_EQ(problem(""), "parse error at line 1, column 1: expected a value");
   EXPECT_EQ(problem("{\"a\": 1,\n  \"b\" 2}"), "parse error at line 2, column 7: ':' is expected");
   EXPECT_EQ(problem("{\"a\": 1 \"b\": 2}"), "parse error at line 1, column 9: ',' is expected");
@@ -40,14 +40,14 @@ TEST(SchemaJson, MistakeIsToldWithItsPlace) {
   EXPECT_EQ(problem("tru"), "parse error at line 1, column 1: expected a value");
 }
 
-TEST(SchemaJson, NumberThatIsNoneIsRefused) {
+TEST(SchemaJson, MalformedNumberIsRejected) {
   EXPECT_EQ(problem("-"), "parse error at line 1, column 2: expected a digit");
   EXPECT_EQ(problem("1."), "parse error at line 1, column 3: expected a digit");
   EXPECT_EQ(problem("1e+"), "parse error at line 1, column 4: expected a digit");
   EXPECT_EQ(problem("[1e999]"), "parse error at line 1, column 2: the number is out of range");
 }
 
-TEST(SchemaJson, TextThatIsNoneIsRefused) {
+TEST(SchemaJson, MalformedStringIsRejected) {
   EXPECT_EQ(problem("\"a"), "parse error at line 1, column 3: a string is not closed");
   EXPECT_EQ(problem("\"a\n\""),
             "parse error at line 1, column 3: a control character is written \\u00..");
@@ -65,7 +65,7 @@ TEST(SchemaJson, TextThatIsNoneIsRefused) {
   EXPECT_EQ(problem("\n\"\xff\""), "parse error at line 2, column 2: this is not UTF-8");
 }
 
-TEST(SchemaJson, TextNestedTooDeepIsRefused) {
+TEST(SchemaJson, TooDeeplyNestedTextIsRejected) {
   EXPECT_EQ(problem(std::string(1000, '[')),
             "parse error at line 1, column 1001: expected a value");
   EXPECT_EQ(problem(std::string(100000, '[')),

@@ -17,7 +17,7 @@ std::vector<std::string> recipe(const std::string& entries) {
   return told(schemas.validate(value));
 }
 
-TEST(SchemaKinds, UnknownKindSuggestsNearestAndLists) {
+TEST(SchemaKinds, UnknownKindSuggestsNearestAndListsKinds) {
   EXPECT_THAT(recipe(R"("train": {"kind": "train.fitt", "epoch": 1})"),
               ElementsAre("E0306 /train/kind: unknown kind 'train.fitt' (did you mean 'train.fit'? "
                           "kinds: train.fit)"));
@@ -30,12 +30,12 @@ TEST(SchemaKinds, UnknownKindSuggestsNearestAndLists) {
                           "kinds: adam, sgd)"));
 }
 
-TEST(SchemaKinds, KindThatIsNotAStringIsRefused) {
+TEST(SchemaKinds, KindThatIsNotAStringIsRejected) {
   EXPECT_THAT(recipe(R"("train": {"kind": 3})"),
               ElementsAre("E0302 /train/kind: expected a kind, got 3 (kinds: train.fit)"));
 }
 
-TEST(SchemaKinds, KindInPlaceOfItsMappingIsShownInOne) {
+TEST(SchemaKinds, KindInPlaceOfItsMappingSuggestsTheMapping) {
   EXPECT_THAT(recipe(R"("train": {"kind": "train.fit", "optimizer": "sgd"})"),
               ElementsAre("E0302 /train/optimizer: expected a mapping, got the string \"sgd\" "
                           "(write {kind: sgd})"));
@@ -50,7 +50,7 @@ TEST(SchemaKinds, MissingKindListsTheFamily) {
                           "data.folder, train.fit)"));
 }
 
-TEST(SchemaKinds, MisspeltReservedKeyIsSuggested) {
+TEST(SchemaKinds, MisspelledReservedKeySuggestsTheNearest) {
   EXPECT_THAT(recipe(R"("sede": 1)"),
               ElementsAre("E0301 /sede: unknown key 'sede' (did you mean 'seed'?)"));
   EXPECT_THAT(
@@ -72,7 +72,7 @@ TEST(SchemaKinds, NameOfAStageMustBeAFileName) {
   EXPECT_THAT(recipe(R"("../x": {"kind": "train.fit"})"), testing::SizeIs(1));
 }
 
-TEST(SchemaKinds, CommonKeysAreTakenByEveryStage) {
+TEST(SchemaKinds, CommonKeysAreAcceptedByEveryStage) {
   EXPECT_THAT(
       recipe(
           R"("train": {"kind": "train.fit", "name": "a", "inputs": {"data": "data.train"}, "foreach": {"a": [1]}})"),
@@ -85,20 +85,20 @@ TEST(SchemaKinds, CommonKeysAreTakenByEveryStage) {
                   "E0308 /train/foreach/a: expected at least 1 item, got an empty list"));
 }
 
-TEST(SchemaKinds, UnknownKeyOfAStageKnowsTheCommonKeys) {
+TEST(SchemaKinds, UnknownKeyOfAStageSuggestsCommonKeys) {
   EXPECT_THAT(
       recipe(R"("train": {"kind": "train.fit", "for_each": {}})"),
       ElementsAre("E0301 /train/for_each: unknown key 'for_each' (did you mean 'foreach'?)"));
 }
 
-TEST(SchemaKinds, CommonKeysAreNotTakenBySubMappings) {
+TEST(SchemaKinds, CommonKeysAreRejectedInSubMappings) {
   EXPECT_THAT(
       recipe(R"("train": {"kind": "train.fit", "optimizer": {"kind": "sgd", "inputs": {}}})"),
       ElementsAre("E0301 /train/optimizer/inputs: unknown key 'inputs' (known keys: kind, "
                   "learning_rate, nesterov)"));
 }
 
-TEST(SchemaKinds, ItemsOfForeachPassUntilTheyAreFilledIn) {
+TEST(SchemaKinds, ForeachItemsPassUntilTheyAreFilledIn) {
   EXPECT_THAT(
       recipe(R"("train": {"kind": "train.fit", "foreach": {"n": [1, 2]}, "epochs": "${item.n}",
                          "optimizer": {"kind": "${item.n}", "learning_rate": "1${item.n}"}})"),
@@ -111,7 +111,7 @@ TEST(SchemaKinds, ItemsOfForeachPassUntilTheyAreFilledIn) {
       testing::SizeIs(1));
 }
 
-TEST(SchemaKinds, KindsFileTakesTheCommonKeysToo) {
+TEST(SchemaKinds, SchemaFileOfAKindAcceptsTheCommonKeys) {
   const SchemaSet schemas = small_schemas();
   Value stage = written(R"({"kind": "train.fit", "name": "a", "epochs": 0})");
   EXPECT_THAT(told(schemas.validate(stage, "train/fit.schema.json")),

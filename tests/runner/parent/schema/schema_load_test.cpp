@@ -16,13 +16,13 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// "pointer: message" of everything wrong with one schema.
+/// "pointer: message" of every error in one schema.
 std::vector<std::string> refused(std::string_view text, std::string_view path = "a.schema.json") {
   const SchemaFile file{path, text};
   return said(SchemaSet::load({&file, 1}));
 }
 
-TEST(SchemaLoad, UnknownKeywordIsRefusedWithFileAndPointer) {
+TEST(SchemaLoad, UnknownKeywordIsRejectedWithFileAndPointer) {
   EXPECT_THAT(refused(R"({"properties": {"a/b": {"minimun": 1}}})"),
               ElementsAre("/properties/a~1b/minimun: schemas/a.schema.json: the validator does not "
                           "support the keyword 'minimun'"));
@@ -34,7 +34,7 @@ TEST(SchemaLoad, EveryMistakeIsReported) {
       testing::SizeIs(5));
 }
 
-TEST(SchemaLoad, KeywordOfWrongTypeIsRefused) {
+TEST(SchemaLoad, KeywordOfWrongTypeIsRejected) {
   EXPECT_THAT(
       refused(R"({"type": "float"})"),
       ElementsAre(
@@ -47,7 +47,7 @@ TEST(SchemaLoad, KeywordOfWrongTypeIsRefused) {
       ElementsAre("/multipleOf: schemas/a.schema.json: 'multipleOf' must be a number above 0"));
 }
 
-TEST(SchemaLoad, ReferenceThatGoesNowhereIsRefused) {
+TEST(SchemaLoad, DanglingReferenceIsRejected) {
   EXPECT_THAT(
       refused(R"({"properties": {"a": {"$ref": "#/definitions/b"}}})"),
       ElementsAre(
@@ -58,7 +58,7 @@ TEST(SchemaLoad, ReferenceThatGoesNowhereIsRefused) {
               ElementsAre("/$ref: schemas/a.schema.json: there is no schema at '#/%zz'"));
 }
 
-TEST(SchemaLoad, CirclesAreRefused) {
+TEST(SchemaLoad, CyclesAreRejected) {
   EXPECT_THAT(refused(R"({"$ref": "#"})"),
               ElementsAre(": schemas/a.schema.json: $ref refers to itself"));
   EXPECT_THAT(refused(R"({"allOf": [{"$ref": "#"}]})"),
@@ -68,7 +68,7 @@ TEST(SchemaLoad, CirclesAreRefused) {
   EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#"}}})"), IsEmpty());
 }
 
-TEST(SchemaLoad, OtherNamesThatNothingReadsAreRefused) {
+TEST(SchemaLoad, UnreadOtherNamesAreRejected) {
   constexpr auto kKey = R"({"properties": {"a": {"properties": {"b": {"x-other-names": ["c"]}}}}})";
   EXPECT_THAT(refused(kKey, "recipe.schema.json"), IsEmpty());
   EXPECT_THAT(refused(kKey), ElementsAre("/properties/a/properties/b/x-other-names: "
@@ -76,20 +76,20 @@ TEST(SchemaLoad, OtherNamesThatNothingReadsAreRefused) {
                                          "mappings can have other names"));
 }
 
-TEST(SchemaLoad, InvalidDefaultIsRefused) {
+TEST(SchemaLoad, InvalidDefaultIsRejected) {
   EXPECT_THAT(refused(R"({"properties": {"a": {"type": "integer", "minimum": 1, "default": 0}}})"),
               ElementsAre("/properties/a/default: schemas/a.schema.json: the default is not valid: "
                           "expected an integer of at least 1, got 0"));
 }
 
-TEST(SchemaLoad, KeyWrittenTwiceIsRefused) {
+TEST(SchemaLoad, DuplicateKeyIsRejected) {
   EXPECT_THAT(
       refused(R"({"type": "object", "type": "string"})"),
       ElementsAre(
           ": schemas/a.schema.json: parse error at line 1, column 20: key 'type' appears twice"));
 }
 
-TEST(SchemaLoad, BrokenJsonIsRefused) {
+TEST(SchemaLoad, BrokenJsonIsRejected) {
   EXPECT_THAT(refused("{"), ElementsAre(testing::HasSubstr("parse error at line 1")));
   EXPECT_THAT(refused("3"),
               ElementsAre(": schemas/a.schema.json: a schema must be a mapping, true or false"));
@@ -101,7 +101,7 @@ TEST(SchemaLoad, IdIsTheFilesName) {
   EXPECT_THAT(refused(R"({"$id": "a.schema.json"})"), IsEmpty());
 }
 
-TEST(SchemaLoad, FolderOfKindsWithoutFilesIsRefused) {
+TEST(SchemaLoad, FolderOfKindsWithoutFilesIsRejected) {
   EXPECT_THAT(
       refused(R"({"x-kinds": "train/optimizer"})"),
       ElementsAre(
@@ -114,7 +114,7 @@ TEST(SchemaLoad, TitleOfKindIsItsPath) {
               ElementsAre("/title: schemas/train/fit.schema.json: the title must be 'train.fit'"));
 }
 
-TEST(SchemaLoad, PortTypeThatDoesNotExistIsRefused) {
+TEST(SchemaLoad, UnknownPortTypeIsRejected) {
   EXPECT_THAT(
       said(SchemaSet::load(
           schema_texts({{"train/fit.schema.json", R"({"title": "train.fit", "description": "Fits.",
@@ -127,7 +127,7 @@ TEST(SchemaLoad, PortTypeThatDoesNotExistIsRefused) {
           "/x-outputs/out: schemas/train/fit.schema.json: a port does not accept 'many' here"));
 }
 
-TEST(SchemaLoad, KindTellsPortsVersionAndSummary) {
+TEST(SchemaLoad, KindHasPortsVersionAndSummary) {
   const SchemaSet schemas = small_schemas();
   const Kind* kind = schemas.kind("train.fit");
   ASSERT_TRUE(kind);
@@ -157,7 +157,7 @@ TEST(SchemaLoad, KindThatRunsPythonHasAnEntry) {
                   "'entry' of type 'string'"));
 }
 
-TEST(SchemaLoad, KindsAreSortedAndSubKindsAreNotAmongThem) {
+TEST(SchemaLoad, KindsAreSortedWithoutSubKinds) {
   std::vector<std::string> names;
   const SchemaSet schemas = small_schemas();
   for (const Kind& kind : schemas.kinds()) names.push_back(kind.name);
@@ -167,7 +167,7 @@ TEST(SchemaLoad, KindsAreSortedAndSubKindsAreNotAmongThem) {
   EXPECT_EQ(schemas.nearest_kind("qqqqqqqqqqq"), "");
 }
 
-TEST(SchemaLoad, OpenedFilesAreReadWhenTheyAreNeeded) {
+TEST(SchemaLoad, OpenedFilesAreReadOnDemand) {
   const SchemaTexts texts = schema_texts({
       {"train/broken.schema.json", R"({"title": )"},
       {"train/fit.schema.json", R"({"title": "train.fit", "description": "Fits.", "type": "object",
@@ -190,7 +190,7 @@ TEST(SchemaLoad, OpenedFilesAreReadWhenTheyAreNeeded) {
   EXPECT_THROW(schemas.document("train/optimizer/broken"), std::logic_error);
 }
 
-TEST(SchemaLoad, OpenedSchemasAreThoseThatAreLoaded) {
+TEST(SchemaLoad, OpenedSchemasEqualLoadedOnes) {
   const auto loaded = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(loaded);
   const SchemaSet opened = SchemaSet::open(embedded_schemas());

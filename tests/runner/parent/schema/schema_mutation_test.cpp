@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-/// A few bytes changed, cut or doubled.
+/// Changes, cuts or doubles a few bytes.
 std::string mutated(std::string text, std::mt19937& random) {
   constexpr std::string_view kBytes = "{}[]\":,#/x01-.e\xff\\";
   for (unsigned i = 1 + random() % 4; i > 0 && !text.empty(); --i) {
@@ -34,7 +34,7 @@ std::string mutated(std::string text, std::mt19937& random) {
   return text;
 }
 
-TEST(SchemaMutation, DamagedSchemaIsRefusedOrWorks) {
+TEST(SchemaMutation, DamagedSchemaIsRejectedOrWorks) {
   std::mt19937 random(7);
   int refused = 0;
   for (int round = 0; round < 100; ++round) {
@@ -55,7 +55,7 @@ TEST(SchemaMutation, DamagedSchemaIsRefusedOrWorks) {
   EXPECT_GT(refused, 20);
 }
 
-TEST(SchemaMutation, TextIsReadAsTheLibraryReadsIt) {
+TEST(SchemaMutation, TextIsReadLikeTheLibrary) {
   std::mt19937 random(5);
   int broken = 0;
   for (int round = 0; round < 300; ++round) {
@@ -63,7 +63,7 @@ TEST(SchemaMutation, TextIsReadAsTheLibraryReadsIt) {
     if (round >= 30) text = mutated(std::move(text), random);
     const auto expected = nlohmann::ordered_json::parse(text, nullptr, false);
     const SchemaJson read = read_schema_json(text);
-    if (read.problem.ends_with("appears twice")) continue;  // what the library takes
+    if (read.problem.ends_with("appears twice")) continue;  // the library accepts this
     EXPECT_EQ(read.problem.empty(), !expected.is_discarded()) << read.problem << "\n" << text;
     if (!read.problem.empty()) ++broken;
     else EXPECT_EQ(read.root, expected) << text;
@@ -71,7 +71,7 @@ TEST(SchemaMutation, TextIsReadAsTheLibraryReadsIt) {
   EXPECT_GT(broken, 50);
 }
 
-TEST(SchemaMutation, AnyValueIsRefusedOrCompletedOnce) {
+TEST(SchemaMutation, AnyValueIsRejectedOrCompletedOnce) {
   const SchemaSet schemas = small_schemas();
   const std::string recipe =
       R"({"schema": 1, "name": "a", "device": {"select": "cpu"}, "threads": 2, "data": {"kind": "data.folder", "root": "r"},

@@ -20,7 +20,7 @@ constexpr auto kSuite = "/usr/share/json-schema-test-suite/tests/draft7";
 
 constexpr int kTestsThatApply = 329;
 
-/// Does loading refuse the schema for a reason for which it should: it is outside our subset?
+/// True if loading rejects the schema because it is outside our subset.
 bool is_outside_subset(const Diagnostic& error) {
   constexpr std::string_view kReasons[] = {"the validator does not support the keyword",
                                            "there is no schema at", "$id must be",

@@ -25,8 +25,8 @@ bool valijson_accepts(const nlohmann::json& schema_json, const std::vector<nlohm
   return true;
 }
 
-// A second opinion on schemas nobody thought of. Values hold no numbers such as 2.0, which valijson
-// does not take for an integer.
+// A second opinion on schemas that were not written by hand. Values contain no numbers such as 2.0,
+// which valijson does not accept as integers.
 TEST(SchemaValijson, AgreesOnGeneratedCases) {
   SchemaGenerator generator(20260801);
   int accepted = 0, refused = 0;

@@ -11,14 +11,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-TEST(Schemas, AllThatAreShippedLoad) {
+TEST(Schemas, AllShippedSchemasLoad) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   if (schemas) return;
   for (const Diagnostic& error : schemas.errors())
     ADD_FAILURE() << error.pointer << ": " << error.message;
 }
 
-/// Of the option itself, or of what it refers to.
+/// The description of the option itself, or of the definition that it refers to.
 std::string description(const Json& property) {
   if (property.contains("description") || !property.contains("$ref"))
     return property.value("description", "");
@@ -49,7 +49,7 @@ void check_properties(const Json& schema, const std::string& where) {
   }
 }
 
-/// What is beside a $ref has no effect, except for what our validator reads there.
+/// Keywords next to a $ref have no effect, except those that our validator reads there.
 void check_references(const Json& json, const std::string& where) {
   if (json.is_object() && json.contains("$ref")) {
     for (const auto& [key, value] : json.items()) {
@@ -74,7 +74,7 @@ TEST(Schemas, EveryOptionIsDescribedAndHasADefaultOrIsRequired) {
   }
 }
 
-TEST(Schemas, NothingBesideAReferenceIsWithoutEffect) {
+TEST(Schemas, KeywordsNextToAReferenceHaveAnEffect) {
   for (const SchemaFile& file : embedded_schemas())
     check_references(Json::parse(file.text), std::string(file.path));
 }
@@ -100,8 +100,8 @@ TEST(Schemas, EveryKindIsClosedAndVersioned) {
   }
 }
 
-/// Else runs that differ in nothing but their seed would be tested on different images.
-TEST(Schemas, DataAreDividedAlikeWhateverTheSeedOfARun) {
+/// Otherwise runs that differ only in their seed would be tested on different images.
+TEST(Schemas, SplitDoesNotDependOnTheSeedOfARun) {
   std::size_t divided = 0;
   for (const SchemaFile& file : embedded_schemas()) {
     if (!file.path.starts_with("data/")) continue;
@@ -116,7 +116,7 @@ TEST(Schemas, DataAreDividedAlikeWhateverTheSeedOfARun) {
   EXPECT_GE(divided, 5u);
 }
 
-TEST(Schemas, KindsThatTrainOrEvaluateDeclareWhatTheyMeasure) {
+TEST(Schemas, TrainAndEvaluateKindsDeclareTheirMetrics) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
   for (const Kind& kind : schemas->kinds()) {
@@ -139,7 +139,7 @@ TEST(Schemas, KindsThatTrainOrEvaluateDeclareWhatTheyMeasure) {
   }
 }
 
-TEST(DeclaredMetrics, StarStandsForAnyTextAndHashForANumber) {
+TEST(DeclaredMetrics, StarMatchesAnyTextAndHashANumber) {
   const DeclaredMetric of_class{"evaluate/auc/*"}, ranked{"evaluate/top#"},
       plain{"validation/loss"};
   EXPECT_TRUE(of_class.covers("evaluate/auc/3"));

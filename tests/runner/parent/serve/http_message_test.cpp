@@ -36,7 +36,7 @@ TEST(HttpMessage, PathIsNotDecoded) {
   EXPECT_EQ(read("GET /%2e%2e/x HTTP/1.0\r\n\r\n").path, "/%2e%2e/x");
 }
 
-TEST(HttpMessage, CookieIsFoundAmongOthers) {
+TEST(HttpMessage, OneOfSeveralCookiesIsFound) {
   const PageRequest request =
       read("GET / HTTP/1.1\r\nCookie: a=1; token=abc\r\nCookie: last=x=y\r\n\r\n");
   EXPECT_EQ(request.cookie("token"), "abc");
@@ -44,7 +44,7 @@ TEST(HttpMessage, CookieIsFoundAmongOthers) {
   EXPECT_EQ(request.cookie("tok"), "");
 }
 
-TEST(HttpMessage, WhatIsNoRequestIsRefused) {
+TEST(HttpMessage, MalformedRequestsAreRejected) {
   for (const char* head :
        {"\r\n", "GET\r\n\r\n", "GET / \r\n\r\n", "GET http://a/ HTTP/1.1\r\n\r\n",
         "G T / HTTP/1.1\r\n\r\n", "GET /\x01 HTTP/1.1\r\n\r\n", "GET /?a=%4 HTTP/1.1\r\n\r\n",
@@ -56,7 +56,7 @@ TEST(HttpMessage, WhatIsNoRequestIsRefused) {
   EXPECT_EQ(refused("GET / HTTP/2.0\r\n\r\n"), 505);
 }
 
-TEST(HttpMessage, ReplySaysHowLongItIsUnlessItIsAStream) {
+TEST(HttpMessage, ReplyHasItsLengthUnlessItIsAStream) {
   EXPECT_EQ(reply_head({.status = 404, .body = "four", .headers = {{"A", "b"}}}),
             "HTTP/1.1 404 Not Found\r\nContent-Type: text/html; charset=utf-8\r\n"
             "Connection: close\r\nContent-Length: 4\r\nA: b\r\n\r\n");
@@ -64,7 +64,7 @@ TEST(HttpMessage, ReplySaysHowLongItIsUnlessItIsAStream) {
               Not(HasSubstr("Content-Length")));
 }
 
-TEST(HttpMessage, QueryIsEncodedSoThatItIsReadBack) {
+TEST(HttpMessage, EncodedQueryReadsBack) {
   EXPECT_EQ(percent_encoded("a b&c=d/\xC3\xA4"), "a%20b%26c%3Dd%2F%C3%A4");
   EXPECT_EQ(read("GET /?t=" + percent_encoded("50 %+\xC3\xA4") + " HTTP/1.1\r\n\r\n").field("t"),
             "50 %+\xC3\xA4");

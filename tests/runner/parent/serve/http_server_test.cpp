@@ -32,19 +32,19 @@ TEST_F(HttpServerTest, AnswersAndEndsTheConnection) {
   EXPECT_THAT(answer("GET /a HTTP/1.1"), EndsWith("\r\nContent-Length: 6\r\n\r\nGET /a"));
 }
 
-TEST_F(HttpServerTest, HeadHasNoBody) {
+TEST_F(HttpServerTest, HeadReplyHasNoBody) {
   EXPECT_THAT(answer("HEAD /a HTTP/1.1"), EndsWith("Content-Length: 7\r\n\r\n"));
   EXPECT_THAT(answer("HEAD /events HTTP/1.1"), EndsWith("\r\n\r\n"));
 }
 
-TEST_F(HttpServerTest, WhatIsTooLongOrWrongIsRefused) {
+TEST_F(HttpServerTest, LongAndMalformedRequestsAreRejected) {
   EXPECT_THAT(answer("GET /" + std::string(20'000, 'a') + " HTTP/1.1").substr(0, 12),
               "HTTP/1.1 431");
   EXPECT_THAT(answer("nonsense"), StartsWith("HTTP/1.1 400 "));
   EXPECT_THAT(answer("GET /throw HTTP/1.1"), StartsWith("HTTP/1.1 500 "));
 }
 
-TEST_F(HttpServerTest, StuckClientsDelayNoOther) {
+TEST_F(HttpServerTest, StuckClientsDoNotDelayOthers) {
   std::vector<HttpClient> stuck;
   for (int i = 0; i < 10; ++i) stuck.emplace_back(server_.port()).send("GET / HT");
   std::vector<HttpClient> followers;
@@ -67,7 +67,7 @@ TEST_F(HttpServerTest, StopEndsEventsAndStuckClients) {
   stuck.receive_all();
 }
 
-TEST(HttpServerPort, TakenPortIsRefused) {
+TEST(HttpServerPort, PortInUseIsRejected) {
   const auto first = HttpServer::open(0);
   ASSERT_TRUE(first);
   const auto second = HttpServer::open(first->port());

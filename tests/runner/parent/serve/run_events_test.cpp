@@ -16,7 +16,7 @@ std::string metric(int step) {
          std::to_string(step) + R"(, "time": 1})" + "\n";
 }
 
-TEST(RunEvents, RunIsFollowedUntilItIsOver) {
+TEST(RunEvents, RunIsFollowedUntilItEnds) {
   const TemporaryFolder folder;
   write_run(folder, "r", "0.5", "model.lora", "running");
   folder.write("r/metrics.jsonl", metric(1));

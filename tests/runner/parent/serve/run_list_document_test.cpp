@@ -59,7 +59,7 @@ TEST_F(RunList, IsSortedByItsColumns) {
   EXPECT_EQ(rows.links.at({0, 4}), "/?state=finished&sort=started&order=down");
 }
 
-TEST_F(RunList, HasAHundredRowsOnAPage) {
+TEST_F(RunList, HasAHundredRowsPerPage) {
   for (int i = 0; i < 101; ++i) write_run(folder_, "run" + std::to_string(1000 + i));
   EXPECT_THAT(names({{"sort", "run"}}), SizeIs(100));
   EXPECT_THAT(names({{"sort", "run"}, {"page", "2"}}), ElementsAre("run1100"));

@@ -16,7 +16,7 @@ using testing::Pair;
 
 constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
 
-/// A site of the runs in a folder, as an open browser asks it.
+/// A site for the runs in a folder, with the requests of an open browser.
 class Served {
  public:
   PageRequest request(const std::string& path, const std::string& method = "GET") const {
@@ -52,7 +52,7 @@ TEST(Site, TokenBecomesACookie) {
   EXPECT_THAT(served.get("/").headers, Not(Contains(Pair("Set-Cookie", testing::_))));
 }
 
-TEST(Site, WrongTokenIsRefusedAndToldWhatToDo) {
+TEST(Site, WrongTokenIsRejectedWithAdvice) {
   Served served;
   write_run(served.folder(), "secret-name");
   for (const std::string wrong : {"", "0123456789abcdef0123456789abcdee", "0"}) {
@@ -67,7 +67,7 @@ TEST(Site, WrongTokenIsRefusedAndToldWhatToDo) {
   }
 }
 
-TEST(Site, ForeignHostIsRefusedEvenWithTheToken) {
+TEST(Site, ForeignHostIsRejectedEvenWithTheToken) {
   Served served;
   for (const char* host : {"evil.example:80", "127.0.0.1", "127.0.0.1:81", "", "localhost"}) {
     PageRequest request = served.request("/");
@@ -90,7 +90,7 @@ TEST(Site, OnlyGetAndHeadAreAnswered) {
   }
 }
 
-TEST(Site, NothingButIdsOfTheListIsFound) {
+TEST(Site, OnlyIdsOfTheListAreFound) {
   Served served;
   write_run(served.folder(), "r");
   served.folder().write("outside.txt", "outside");
@@ -175,7 +175,7 @@ TEST(Site, RunInProgressIsFollowed) {
   EXPECT_THAT(*events.events(), testing::StartsWith("event: progress\n"));
 }
 
-TEST(Site, DamagedRunSaysWhatIsWrong) {
+TEST(Site, DamagedRunShowsItsProblem) {
   Served served;
   write_run(served.folder(), "r");
   served.folder().write("r/.retort/recipe.yaml", "a: [");
@@ -187,7 +187,7 @@ TEST(Site, DamagedRunSaysWhatIsWrong) {
   EXPECT_EQ(served.get("/run/0").status, 404);
 }
 
-TEST(Site, SweepPageLeadsToItsTrials) {
+TEST(Site, SweepPageLinksToItsTrials) {
   Served served;
   const std::string line =
       R"({"sweep": 1, "recipe": "probe", "overrides": ["seed=1,2"], "folder": ".", "trials": [)"

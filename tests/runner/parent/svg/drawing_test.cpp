@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(Drawing, SaysWhatItShows) {
+TEST(Drawing, HasATitleAndADescription) {
   const std::string svg = Drawing(30, 20, "Loss of <a>", "From 2 & down").svg();
   EXPECT_THAT(
       svg, HasSubstr(
@@ -21,14 +21,14 @@ TEST(Drawing, SaysWhatItShows) {
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
 }
 
-TEST(Drawing, IsDarkWhereTheViewerIs) {
+TEST(Drawing, FollowsTheDarkModeOfTheViewer) {
   const std::string svg = Drawing(30, 20, "a", "b").svg();
   EXPECT_THAT(svg, HasSubstr("@media screen and (prefers-color-scheme: dark){\n"));
   EXPECT_THAT(svg,
               HasSubstr("<rect class=\"paper\" x=\"0\" y=\"0\" width=\"30\" height=\"20\"/>\n"));
 }
 
-TEST(Drawing, TextCannotLeaveItsPlace) {
+TEST(Drawing, TextIsEscaped) {
   EXPECT_EQ(markup_text("</text><script>\"a\" & b</script>"),
             "&lt;/text&gt;&lt;script&gt;&quot;a&quot; &amp; b&lt;/script&gt;");
   EXPECT_EQ(markup_text("rose\nred\x1b[1m\tx"), "rose red [1m x");
@@ -80,12 +80,12 @@ TEST_F(PlotTest, PlacesDataBetweenItsAxes) {
   EXPECT_EQ(plot_.at(1, 0.5).x, 100);
 }
 
-TEST_F(PlotTest, WhatLiesBeyondAnAxisIsAtItsEnd) {
+TEST_F(PlotTest, PointsBeyondAnAxisAreDrawnAtItsEnd) {
   EXPECT_EQ(plot_.at(9, -3).x, 250);
   EXPECT_EQ(plot_.at(9, -3).y, 140);
 }
 
-TEST_F(PlotTest, NamesItsAxesAndMarks) {
+TEST_F(PlotTest, LabelsItsAxesAndMarks) {
   for (const char* text : {">epoch</text>", ">loss</text>", ">Loss</text>", ">0</text>",
                            ">4</text>", ">0.5</text>", ">1.0</text>"}) {
     EXPECT_THAT(drawing_.svg(), HasSubstr(text));
@@ -102,7 +102,7 @@ TEST_F(PlotTest, FewPointsAreMarkedAndManyAreNot) {
   EXPECT_THAT(other.svg(), Not(HasSubstr("<circle")));
 }
 
-TEST(Plot, LongNamesEndInDots) {
+TEST(Plot, LongNamesEndInAnEllipsis) {
   EXPECT_EQ(shortened("rose", 4), "rose");
   EXPECT_EQ(shortened("Gänseblümchen", 6), "Gänse…");
 }

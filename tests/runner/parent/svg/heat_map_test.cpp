@@ -15,7 +15,7 @@ class HeatMapTest : public testing::Test {
   const HeatMap map_{drawing_, {50, 10}, 40, 2};
 };
 
-TEST_F(HeatMapTest, CellsLieByRowAndColumn) {
+TEST_F(HeatMapTest, CellsArePlacedByRowAndColumn) {
   map_.cell(1, 0, 0.5, "tip <1>", "12");
   EXPECT_THAT(drawing_.svg(), HasSubstr("x=\"50\" y=\"50\" width=\"40\" height=\"40\""));
   EXPECT_THAT(drawing_.svg(), HasSubstr("tip &lt;1&gt;"));
@@ -30,7 +30,7 @@ TEST_F(HeatMapTest, WeakCellStaysVisibleAndStrongOneHasInverseText) {
   EXPECT_THAT(drawing_.svg(), HasSubstr("small inverse\""));
 }
 
-TEST_F(HeatMapTest, LongNamesAreCut) {
+TEST_F(HeatMapTest, LongNamesAreShortened) {
   map_.name(1, "a name that has more than 24 characters");
   EXPECT_THAT(drawing_.svg(), HasSubstr("a name that has more th…"));
 }

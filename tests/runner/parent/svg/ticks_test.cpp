@@ -18,26 +18,26 @@ TEST(Ticks, AreMultiplesOfOneTwoOrFive) {
               ElementsAre("0.00010", "0.00015", "0.00020", "0.00025", "0.00030", "0.00035"));
 }
 
-TEST(Ticks, AxisReachesToTheOutermost) {
+TEST(Ticks, AxisExtendsToTheOutermostTicks) {
   const Ticks ticks = nice_ticks(0.13, 4.4, 6);
   EXPECT_EQ(ticks.low, 0);
   EXPECT_EQ(ticks.high, 5);
 }
 
-TEST(Ticks, OfOnePlaceReachToBothSides) {
+TEST(Ticks, ExtendToBothSidesOfASingleValue) {
   EXPECT_THAT(nice_ticks(2, 2, 6).labels, ElementsAre("1.0", "1.5", "2.0", "2.5", "3.0"));
   const Ticks zero = nice_ticks(0, 0, 6);
   EXPECT_LT(zero.low, 0);
   EXPECT_GT(zero.high, 0);
 }
 
-TEST(Ticks, OfWholeNumbersAreWhole) {
+TEST(Ticks, AreWholeForWholeNumbers) {
   EXPECT_THAT(whole_ticks(1, 3, 10).labels, ElementsAre("1", "2", "3"));
   EXPECT_THAT(whole_ticks(0, 1, 5).labels, ElementsAre("0", "1"));
   EXPECT_THAT(whole_ticks(1, 1000, 6).labels, ElementsAre("0", "200", "400", "600", "800", "1000"));
 }
 
-TEST(Ticks, OfPowersCoverTheRange) {
+TEST(Ticks, CoverTheRangeOfPowers) {
   EXPECT_THAT(power_ticks(std::log10(0.02), std::log10(20), 8).labels,
               ElementsAre("0.01", "0.1", "1", "10", "100"));
   EXPECT_THAT(power_ticks(std::log10(0.2), std::log10(0.9), 8).labels,
@@ -45,7 +45,7 @@ TEST(Ticks, OfPowersCoverTheRange) {
   EXPECT_THAT(power_ticks(0, 0, 4).labels, ElementsAre("1", "2", "5", "10"));
 }
 
-TEST(Ticks, OfManyPowersAreFew) {
+TEST(Ticks, StayFewForManyPowers) {
   for (int most = 3; most <= 9; ++most) {
     for (const double low : {-12.0, -3.5, 0.0, 2.2}) {
       for (const double range : {0.0, 0.1, 1.0, 7.5, 40.0}) {
@@ -59,7 +59,7 @@ TEST(Ticks, OfManyPowersAreFew) {
   }
 }
 
-TEST(Ticks, HoldEveryRangeWithFewMarks) {
+TEST(Ticks, CoverEveryRangeWithFewMarks) {
   for (const double size : {1e-300, 3e-9, 0.02, 1.0, 99.0, 7e14, 1e300}) {
     for (const double low : {0.0, -size / 3, size * 5}) {
       for (const int most : {3, 6, 12}) {

@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Which of the trials that come to the first rung with these values stop.
+/// For trials that reach the first rung with these values: true for each that stops.
 std::vector<bool> stopped(const std::vector<double>& values, bool is_smaller_better = false,
                           std::int64_t factor = 3) {
   Asha asha({.factor = factor, .last = {}}, is_smaller_better);
@@ -36,19 +36,19 @@ TEST(Asha, RungsGrowByTheFactorUpToTheLast) {
   EXPECT_EQ(endless.rung_at(std::numeric_limits<std::int64_t>::max()), std::nullopt);
 }
 
-TEST(Asha, BestOfEveryFactorGoOn) {
+TEST(Asha, BestOfEveryFactorContinue) {
   EXPECT_THAT(stopped({0.5, 0.4, 0.6, 0.55, 0.7, 0.65}),
               ElementsAre(false, true, false, true, false, false));
   EXPECT_THAT(stopped({0.5, 0.4, 0.6, 0.55}, true), ElementsAre(false, false, true, true));
   EXPECT_THAT(stopped({1, 2, 3, 1, 4}, false, 2), ElementsAre(false, false, false, true, false));
 }
 
-TEST(Asha, EqualsStayAndNoNumberLoses) {
+TEST(Asha, EqualTrialsContinueAndNanLoses) {
   EXPECT_THAT(stopped({1, 1, 1}), ElementsAre(false, false, false));
   EXPECT_THAT(stopped({NAN, 0, NAN, -1}), ElementsAre(false, false, true, true));
 }
 
-TEST(Asha, RungsAreComparedEachByItself) {
+TEST(Asha, RungsAreComparedSeparately) {
   Asha asha({.last = {}}, false);
   EXPECT_FALSE(asha.stops({.trial = 0, .rung = 0, .value = 1}));
   EXPECT_FALSE(asha.stops({.trial = 0, .rung = 1, .value = 2}));

@@ -51,7 +51,7 @@ class AskTellTest : public testing::Test {
   std::optional<AskTell> sampler_;
 };
 
-TEST_F(AskTellTest, WhatIsOverIsToldAtOnceWhereASweepGoesOn) {
+TEST_F(AskTellTest, FinishedTrialsAreReplayedOnResume) {
   std::vector<Trial> trials = {
       {.number = 0, .hash = "", .settings = {"x=1"}, .state = TrialState::kFinished, .ask = 0},
       {.number = 1, .hash = "", .settings = {"x=2"}, .state = TrialState::kInterrupted, .ask = 3},
@@ -70,7 +70,7 @@ TEST_F(AskTellTest, WhatIsOverIsToldAtOnceWhereASweepGoesOn) {
       "\n");
 }
 
-TEST_F(AskTellTest, AsksThatNoTrialHasComeOfComeAgainAndThenTheCountGoesOn) {
+TEST_F(AskTellTest, UnansweredAsksAreRepeatedBeforeNewOnes) {
   sampler_->go_on({{.number = 0, .hash = "", .settings = {}, .ask = 0},
                    {.number = 1, .hash = "", .settings = {}, .ask = 3}},
                   [](const Trial&) { return false; });
@@ -78,7 +78,7 @@ TEST_F(AskTellTest, AsksThatNoTrialHasComeOfComeAgainAndThenTheCountGoesOn) {
   EXPECT_EQ(said(), "{\"ask\":1}\n{\"ask\":2}\n{\"ask\":4}\n");
 }
 
-TEST_F(AskTellTest, AsksForAsManyAsAreWantedAndTakesAnswersInAnyOrder) {
+TEST_F(AskTellTest, AsksAsOftenAsNeededAndAcceptsAnswersInAnyOrder) {
   EXPECT_THAT(sampler_->take(2), IsEmpty());
   EXPECT_EQ(said(), "{\"ask\":0}\n{\"ask\":1}\n");
   EXPECT_THAT(sampler_->take(2), IsEmpty());
@@ -97,7 +97,7 @@ TEST_F(AskTellTest, AsksForAsManyAsAreWantedAndTakesAnswersInAnyOrder) {
   EXPECT_EQ(said(), "") << "nobody has asked for it";
 }
 
-TEST_F(AskTellTest, LineThatComesEarlyWaits) {
+TEST_F(AskTellTest, EarlyLinesAreQueued) {
   answer("{\"ask\": 0, \"settings\": {}}\n{\"ask\": 1, \"settings\": {}}\n{\"stop\": true}\n");
   EXPECT_THAT(sampler_->take(1), ElementsAre(10));
   EXPECT_THAT(sampler_->take(0), IsEmpty());
@@ -107,7 +107,7 @@ TEST_F(AskTellTest, LineThatComesEarlyWaits) {
   EXPECT_TRUE(sampler_->is_done());
 }
 
-TEST_F(AskTellTest, RefusedSettingsAreToldAndAnotherTrialIsAskedFor) {
+TEST_F(AskTellTest, RejectedSettingsAreReportedAndAnotherTrialIsRequested) {
   answer("{\"ask\": 0, \"settings\": {\"bad\": 1}}\n");
   EXPECT_THAT(sampler_->take(1), IsEmpty());
   EXPECT_THAT(said(),
@@ -116,7 +116,7 @@ TEST_F(AskTellTest, RefusedSettingsAreToldAndAnotherTrialIsAskedFor) {
   EXPECT_EQ(said(), "{\"ask\":1}\n");
 }
 
-TEST_F(AskTellTest, WhatMakesNoSenseIsSaidAndTheAskStaysOpen) {
+TEST_F(AskTellTest, MalformedLinesAreReportedAndTheAskStaysOpen) {
   sampler_->take(1);
   said();
   for (const char* line :
@@ -132,7 +132,7 @@ TEST_F(AskTellTest, WhatMakesNoSenseIsSaidAndTheAskStaysOpen) {
   EXPECT_THAT(sampler_->take(1), ElementsAre(10));
 }
 
-TEST_F(AskTellTest, EndOfItsLinesIsTheEnd) {
+TEST_F(AskTellTest, EndOfInputEndsTheSampler) {
   answer("{\"ask\": 0, \"settings\": {}}");
   answers_.close();
   EXPECT_THAT(sampler_->take(1), ElementsAre(10)) << "the last line may lack an end";

@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 constexpr milliseconds kLong(60000);
 
-TEST(ClusterCommands, TellWhatWasSaidAndHowItEnded) {
+TEST(ClusterCommands, ReturnOutputAndExitCode) {
   ClusterCommands commands;
   const auto outcome = commands.run({"sh", "-c", "echo one; echo two >&2; exit 3"}, kLong);
   EXPECT_EQ(outcome.exit, 3);
@@ -19,13 +19,13 @@ TEST(ClusterCommands, TellWhatWasSaidAndHowItEnded) {
   EXPECT_EQ(commands.run({"no-such-command"}, kLong).exit, 127);
 }
 
-TEST(ClusterCommands, WhatDoesNotEndIsSilent) {
+TEST(ClusterCommands, TimedOutCommandIsSilent) {
   ClusterCommands commands;
   const auto outcome = commands.run({"sh", "-c", "echo begun; sleep 600"}, milliseconds(300));
   EXPECT_TRUE(outcome.is_silent);
 }
 
-TEST(ClusterCommands, SignalDuringACommandIsTheNextWaits) {
+TEST(ClusterCommands, SignalDuringACommandEndsTheNextWait) {
   ClusterCommands commands;
   EXPECT_EQ(commands.run({"sh", "-c", "kill -TERM $PPID; sleep 0.1; echo done"}, kLong).said,
             "done\n");

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 class CrossValidationTest : public testing::Test {
  protected:
-  /// A trial that has finished, with `rows` in its predictions: "name,label,predicted\n" and so on.
+  /// Adds a finished trial whose predictions are `rows`, lines of name,label,predicted.
   void add(int fold, const std::string& rows, double top1, const std::string& rate = "0.1") {
     const std::string trial = std::to_string(trials_.size());
     folder_.write("recipes/" + trial + ".yaml", recipe(fold, rate));
@@ -65,7 +65,7 @@ class CrossValidationTest : public testing::Test {
   std::vector<Trial> trials_;
 };
 
-TEST_F(CrossValidationTest, FoldsAreSummedUp) {
+TEST_F(CrossValidationTest, FoldsAreSummarized) {
   add_three();
   const auto all = found();
   ASSERT_EQ(all.size(), 1u);
@@ -82,7 +82,7 @@ TEST_F(CrossValidationTest, FoldsAreSummedUp) {
   EXPECT_EQ(all[0].pooled->metrics.front().value, 0.5);
 }
 
-TEST_F(CrossValidationTest, TrialsWithOtherSettingsAreApart) {
+TEST_F(CrossValidationTest, TrialsWithDifferentSettingsAreSeparate) {
   add_three("0.1");
   add_three("0.2");
   const auto all = found();
@@ -92,7 +92,7 @@ TEST_F(CrossValidationTest, TrialsWithOtherSettingsAreApart) {
   EXPECT_EQ(all[1].folds.front().trial, 3u);
 }
 
-TEST_F(CrossValidationTest, NothingIsPooledWhileAFoldIsMissing) {
+TEST_F(CrossValidationTest, FoldsAreNotPooledWhileOneIsMissing) {
   add_three();
   trials_[1].state = TrialState::kFailed;
   const auto all = found();
@@ -104,7 +104,7 @@ TEST_F(CrossValidationTest, NothingIsPooledWhileAFoldIsMissing) {
   EXPECT_THAT(cross_validation_text(all), Not(HasSubstr("pooled ")));
 }
 
-TEST_F(CrossValidationTest, FoldThatNobodyAskedForIsMissing) {
+TEST_F(CrossValidationTest, FoldWithoutATrialIsMissing) {
   add(0, "1,a,a\n", 1);
   add(1, "2,a,a\n", 1);
   EXPECT_EQ(found()[0].not_pooled, "fold 2 of 3 has no out-of-fold predictions");
@@ -117,7 +117,7 @@ TEST_F(CrossValidationTest, SampleInTwoFoldsIsNotPooled) {
   EXPECT_EQ(found()[0].not_pooled, "'1' is in folds 0, 2, so the folds do not belong together");
 }
 
-TEST_F(CrossValidationTest, OneFoldOfEachIsNoCrossValidation) {
+TEST_F(CrossValidationTest, OneFoldOfEachIsNotACrossValidation) {
   add(1, "1,a,a\n", 1, "0.1");
   add(1, "1,a,a\n", 1, "0.2");
   EXPECT_THAT(found(), IsEmpty());
@@ -165,7 +165,7 @@ class WithoutEvaluation : public CrossValidationTest {
   std::string graph() const override { return R"({"nodes": []})"; }
 };
 
-TEST_F(WithoutEvaluation, ValidationMetricsAreSummedUp) {
+TEST_F(WithoutEvaluation, ValidationMetricsAreSummarized) {
   add_three();
   const auto all = found();
   ASSERT_EQ(all.size(), 1u);

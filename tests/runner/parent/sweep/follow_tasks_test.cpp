@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A cluster in which nothing happens by itself: each wait does the next of a list of things.
+/// A cluster in which nothing happens by itself: each wait runs the next of a list of actions.
 class FollowTasks : public testing::Test, protected TaskQueue {
  protected:
   void SetUp() override {
@@ -104,7 +104,7 @@ class FollowTasks : public testing::Test, protected TaskQueue {
   int idle_ = 0;
 };
 
-TEST_F(FollowTasks, AccountsBecomeTheJournal) {
+TEST_F(FollowTasks, AccountsAreCopiedToTheJournal) {
   auto sweep = journal(2);
   EXPECT_EQ(follow(sweep, {[&] {
                              begin(1, 0);
@@ -127,7 +127,7 @@ TEST_F(FollowTasks, AccountsBecomeTheJournal) {
   EXPECT_EQ(submitted_.size(), 1u) << "what has finished is not handed over again";
 }
 
-TEST_F(FollowTasks, AnotherProcessGoesOnWithTheSameArray) {
+TEST_F(FollowTasks, AnotherProcessContinuesTheSameArray) {
   {
     auto sweep = journal(3);
     EXPECT_EQ(follow(sweep, {[&] {
@@ -160,7 +160,7 @@ TEST_F(FollowTasks, AnotherProcessGoesOnWithTheSameArray) {
   EXPECT_THAT(err_.str(), HasSubstr("continuing with Slurm job 101\n"));
 }
 
-TEST_F(FollowTasks, TaskThatIsGoneIsHandedOverAgain) {
+TEST_F(FollowTasks, VanishedTaskIsResubmitted) {
   auto sweep = journal(2);
   const auto vanish = [&] {
     std::erase_if(queue_, [](const QueuedTask& task) { return task.index == 1; });
@@ -182,7 +182,7 @@ TEST_F(FollowTasks, TaskThatIsGoneIsHandedOverAgain) {
                                     "resubmitted and continue from its last checkpoint\n"));
 }
 
-TEST_F(FollowTasks, TaskThatIsGoneAgainAndAgainIsGivenUp) {
+TEST_F(FollowTasks, TaskThatKeepsVanishingIsAbandoned) {
   auto sweep = journal(1);
   std::deque<std::function<void()>> story(20, [&] { queue_.clear(); });
   EXPECT_EQ(follow(sweep, story, {.resubmissions = 2}), ExitCode::kSomeTrialsFailed);
@@ -216,7 +216,7 @@ TEST_F(FollowTasks, RequeuedTaskIsWaitedFor) {
   EXPECT_THAT(err_.str(), AllOf(HasSubstr("trial 0 stopped\n"), HasSubstr("trial 0 resumed")));
 }
 
-TEST_F(FollowTasks, FailureIsToldAndTriedAgain) {
+TEST_F(FollowTasks, FailureIsReportedAndRetried) {
   auto sweep = journal(1);
   const TaskEvent failure = {.state = TrialState::kFailed,
                              .exit = 1,
@@ -240,7 +240,7 @@ TEST_F(FollowTasks, FailureIsToldAndTriedAgain) {
                     HasSubstr("trial 0 failed: error[E0706]: out of memory\n")));
 }
 
-TEST_F(FollowTasks, FirstFailureCancelsASweepThatIsToFailFast) {
+TEST_F(FollowTasks, FirstFailureCancelsAFailFastSweep) {
   auto sweep = journal(2);
   EXPECT_EQ(follow(sweep,
                    {[&] {
@@ -254,7 +254,7 @@ TEST_F(FollowTasks, FirstFailureCancelsASweepThatIsToFailFast) {
   EXPECT_EQ(submitted_.size(), 1u);
 }
 
-TEST_F(FollowTasks, RefusalIsTheEndAndNothingIsLost) {
+TEST_F(FollowTasks, RefusalEndsTheSweepWithoutLosingTrials) {
   auto sweep = journal(1);
   refusal_ = ErrorCode::kClusterRefused;
   EXPECT_EQ(follow(sweep, {}), ExitCode::kDeviceUnavailable);
@@ -264,7 +264,7 @@ TEST_F(FollowTasks, RefusalIsTheEndAndNothingIsLost) {
   EXPECT_THAT(submitted_, ElementsAre("sweep-2: 0"));
 }
 
-TEST_F(FollowTasks, WhatNobodyKnowsToHaveBeenHandedOverIsLookedForByItsName) {
+TEST_F(FollowTasks, UnconfirmedSubmissionIsSearchedByItsName) {
   auto sweep = journal(1);
   refusal_ = ErrorCode::kClusterSilent;
   EXPECT_EQ(follow(sweep, {}), ExitCode::kDeviceUnavailable);
@@ -275,7 +275,7 @@ TEST_F(FollowTasks, WhatNobodyKnowsToHaveBeenHandedOverIsLookedForByItsName) {
   EXPECT_THAT(err_.str(), HasSubstr("continuing with Slurm job 'sweep-1'\n"));
 }
 
-TEST_F(FollowTasks, SilentQueueIsEnduredAsLongAsPatienceLasts) {
+TEST_F(FollowTasks, SilentQueueIsToleratedUntilPatienceEnds) {
   auto sweep = journal(1);
   is_silent_ = true;
   EXPECT_EQ(follow(sweep, {[&] { begin(1, 0); }, [&] { finish(1, 0, 0); }}), ExitCode::kDone);
@@ -288,7 +288,7 @@ TEST_F(FollowTasks, SilentQueueIsEnduredAsLongAsPatienceLasts) {
   EXPECT_THAT(err_.str(), HasSubstr("error[E0720]: squeue: no answer\n"));
 }
 
-TEST_F(FollowTasks, WithoutWaitingOnlyWhatIsKnownIsRead) {
+TEST_F(FollowTasks, OnlyRecordedEventsAreReadWithoutWaiting) {
   auto sweep = journal(2);
   EXPECT_EQ(follow(sweep, {}, {.waits = false}), ExitCode::kDone);
   begin(1, 0);
@@ -301,7 +301,7 @@ TEST_F(FollowTasks, WithoutWaitingOnlyWhatIsKnownIsRead) {
   EXPECT_EQ(submitted_.size(), 1u);
 }
 
-TEST_F(FollowTasks, LargeSweepIsSeveralArrays) {
+TEST_F(FollowTasks, LargeSweepUsesSeveralArrays) {
   auto sweep = journal(1001);
   EXPECT_EQ(follow(sweep, {[&] { signal_ = SIGTERM; }}), ExitCode::kStoppedAfterSave);
   EXPECT_EQ(submitted_.size(), 2u);

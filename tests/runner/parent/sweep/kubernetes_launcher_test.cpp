@@ -106,7 +106,7 @@ TEST_F(KubernetesLauncherTest, PrintsTheManifestOnce) {
   EXPECT_EQ(journal_->trials()[0].state, TrialState::kFinished);
 }
 
-TEST_F(KubernetesLauncherTest, FolderThatPodsDoNotHaveIsRefused) {
+TEST_F(KubernetesLauncherTest, FolderOutsideThePodsVolumeIsRejected) {
   EXPECT_EQ(run("/elsewhere"), ExitCode::kDeviceUnavailable);
   EXPECT_EQ(err_.str(), "error[E0721]: '" + folder_.path().string() +
                             "' is not on the volume that pods mount at '/elsewhere'\n"

@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-TEST(Launcher, SweepWithoutOneRunsHere) {
+TEST(Launcher, SweepWithoutALauncherRunsLocally) {
   const TemporaryFolder sweep;
   keep_launcher(nullptr, sweep.path());
   EXPECT_FALSE(std::filesystem::exists(sweep / "launch"));
@@ -20,7 +20,7 @@ TEST(Launcher, SweepWithoutOneRunsHere) {
   EXPECT_TRUE((*launcher)->has_results());
 }
 
-TEST(Launcher, IsKeptWithANameThatNoOtherSweepHas) {
+TEST(Launcher, IsSavedWithAUniqueName) {
   const TemporaryFolder sweep, other;
   const nlohmann::ordered_json asked = {{"kind", "kubernetes"}, {"image", "a"}, {"claim", "b"}};
   keep_launcher(asked, sweep.path());
@@ -43,7 +43,7 @@ std::string refusal_of(const std::string& text) {
   return launcher.errors().front().message;
 }
 
-TEST(Launcher, WhatSomebodyHasEditedIsChecked) {
+TEST(Launcher, EditedFileIsChecked) {
   EXPECT_EQ(refusal_of(R"({"prefix": "a", "launcher": {"kind": "slurm", "partition": "gpu"}})"),
             "");
   EXPECT_THAT(

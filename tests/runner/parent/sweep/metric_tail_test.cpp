@@ -24,7 +24,7 @@ class MetricTailTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(MetricTailTest, FollowsAFileThatGrows) {
+TEST_F(MetricTailTest, FollowsAGrowingFile) {
   MetricTail tail(path(), "validation/accuracy");
   EXPECT_THAT(tail.values(), IsEmpty());
   add(line("train", "loss", "1") + line("train", "validation/accuracy", "0.5"));
@@ -36,7 +36,7 @@ TEST_F(MetricTailTest, FollowsAFileThatGrows) {
   EXPECT_THAT(tail.values(), ElementsAre(0.5, 0.75));
 }
 
-TEST_F(MetricTailTest, FileThatWasReplacedIsReadAgain) {
+TEST_F(MetricTailTest, ReplacedFileIsReadAgain) {
   add(line("train", "loss", "1") + line("train", "loss", "2"));
   MetricTail tail(path(), "loss");
   EXPECT_THAT(tail.values(), ElementsAre(1, 2));

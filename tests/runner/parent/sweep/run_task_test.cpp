@@ -56,7 +56,7 @@ class RunTask : public testing::Test {
   std::filesystem::path here_;
 };
 
-TEST_F(RunTask, RunsTheTrialOfItsIndexWhereTheSweepWasBegun) {
+TEST_F(RunTask, RunsTheTrialOfItsIndex) {
   const auto code = run("finish");
   ASSERT_TRUE(code);
   EXPECT_EQ(*code, ExitCode::kDone);
@@ -66,7 +66,7 @@ TEST_F(RunTask, RunsTheTrialOfItsIndexWhereTheSweepWasBegun) {
   EXPECT_THAT(account(), ElementsAre("running 0", "finished 0"));
 }
 
-TEST_F(RunTask, ALauncherStartsItOnceForEachRank) {
+TEST_F(RunTask, LauncherStartsItOncePerRank) {
   folder_.write("srun", "#!/bin/sh\nshift\nSAID=1 \"$@\" && \"$@\"\n");
   std::filesystem::permissions(folder_ / "srun", std::filesystem::perms::owner_all);
   const auto code = run("echo \"said $SAID\" >>calls; finish", "1", "",
@@ -78,7 +78,7 @@ TEST_F(RunTask, ALauncherStartsItOnceForEachRank) {
   EXPECT_EQ(file_text(folder_ / "calls"), call + "said 1\n" + call + "said \n");
 }
 
-TEST_F(RunTask, ResumedTrialPutsUpWithWhatTheSweepDoes) {
+TEST_F(RunTask, ResumedTrialUsesForce) {
   for (const auto& [name, text] :
        {std::pair{"run.json", R"({"schema": 1})"}, std::pair{"recipe.yaml", "schema: 1\n"},
         std::pair{"environment.json", R"({"device": "cpu", "threads": 1})"}})
@@ -89,7 +89,7 @@ TEST_F(RunTask, ResumedTrialPutsUpWithWhatTheSweepDoes) {
             "resume " + (sweep() / "2").string() + " -q --grace 0 --force\n");
 }
 
-TEST_F(RunTask, WhatHasFinishedIsNotRunAgain) {
+TEST_F(RunTask, FinishedTrialIsNotRunAgain) {
   ASSERT_TRUE(run("finish"));
   const auto again = run("exit 1");
   ASSERT_TRUE(again);
@@ -97,7 +97,7 @@ TEST_F(RunTask, WhatHasFinishedIsNotRunAgain) {
   EXPECT_THAT(account(), ElementsAre("running 0", "finished 0", "finished 0"));
 }
 
-TEST_F(RunTask, FailureIsToldWithItsReason) {
+TEST_F(RunTask, FailureIsRecordedWithItsReason) {
   const auto code = run("echo first; echo 'a.yaml:1:2: error[E0706]: out of memory'; exit 1");
   ASSERT_TRUE(code);
   EXPECT_EQ(*code, ExitCode::kRunFailed);
@@ -106,7 +106,7 @@ TEST_F(RunTask, FailureIsToldWithItsReason) {
   EXPECT_THAT(end.said, ElementsAre("first", "a.yaml:1:2: error[E0706]: out of memory"));
 }
 
-TEST_F(RunTask, KilledRunGoesOnAtOnceThoughNotForEver) {
+TEST_F(RunTask, KilledRunIsRetriedAFewTimes) {
   const auto code = run("if [ -e once ]; then finish; else touch once; kill -9 $$; fi");
   ASSERT_TRUE(code);
   EXPECT_EQ(*code, ExitCode::kDone);
@@ -117,10 +117,10 @@ TEST_F(RunTask, KilledRunGoesOnAtOnceThoughNotForEver) {
   EXPECT_EQ(account().size(), 10u) << "three attempts more";
 }
 
-/// The trial itself sends the signal to this process, as the task.
+/// The trial itself sends the signal to this process, which is the task.
 class RunTaskSignal : public RunTask, public testing::WithParamInterface<const char*> {};
 
-TEST_P(RunTaskSignal, HasTheTrialSave) {
+TEST_P(RunTaskSignal, MakesTheTrialSave) {
   const auto code = run("trap 'exit 75' TERM; kill -" + std::string(GetParam()) +
                             " $PPID; while :; do sleep 0.01; done",
                         "1", "touch requeued");
@@ -133,7 +133,7 @@ TEST_P(RunTaskSignal, HasTheTrialSave) {
 
 INSTANTIATE_TEST_SUITE_P(All, RunTaskSignal, testing::Values("USR1", "TERM"));
 
-TEST_F(RunTask, IndexThatItHasNotIsRefused) {
+TEST_F(RunTask, UnknownIndexIsRejected) {
   for (const char* index : {"2", "-1", "x", "", "99999999999999999999"}) {
     const auto code = run("finish", index);
     ASSERT_FALSE(code) << index;

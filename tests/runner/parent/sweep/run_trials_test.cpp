@@ -18,8 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Sweeps whose trials are run by a script: what trial N does is a line of shell in the file
-/// does/N.
+/// Sweeps whose trials are run by a script: the file does/N contains the line of shell for trial N.
 class RunTrials : public testing::Test {
  protected:
   void SetUp() override {
@@ -66,7 +65,7 @@ class RunTrials : public testing::Test {
   std::ostringstream err_;
 };
 
-TEST_F(RunTrials, EachInTurn) {
+TEST_F(RunTrials, RunsEachTrialInTurn) {
   auto journal = SweepJournal::make(sweep(), plan(3));
   EXPECT_EQ(run(journal), ExitCode::kDone);
   EXPECT_EQ(calls(), "0\n1\n2\n");
@@ -78,7 +77,7 @@ TEST_F(RunTrials, EachInTurn) {
   EXPECT_THAT(err_.str(), HasSubstr("3 of 3 trials have finished"));
 }
 
-TEST_F(RunTrials, FailureIsToldAndTheOthersGoOn) {
+TEST_F(RunTrials, FailureIsReportedAndTheOthersContinue) {
   does(1, "echo 'error[E0706]: out of memory'; echo '  help: a smaller batch'; exit 1");
   auto journal = SweepJournal::make(sweep(), plan(3));
   EXPECT_EQ(run(journal), ExitCode::kSomeTrialsFailed);
@@ -94,7 +93,7 @@ TEST_F(RunTrials, FailureIsToldAndTheOthersGoOn) {
   EXPECT_EQ(calls(), "0\n1\n2\n1\n") << "only what is missing";
 }
 
-TEST_F(RunTrials, FailureMayBeTriedAgain) {
+TEST_F(RunTrials, FailureIsRetried) {
   does(0, "if [ -e once ]; then finish; else touch once; kill -9 $$; fi");
   auto journal = SweepJournal::make(sweep(), plan(2));
   EXPECT_EQ(run(journal, {.retries = 1}), ExitCode::kDone);
@@ -103,7 +102,7 @@ TEST_F(RunTrials, FailureMayBeTriedAgain) {
   EXPECT_THAT(err_.str(), HasSubstr("trial 0 failed (seed=0): exit code 137; it will be retried"));
 }
 
-TEST_F(RunTrials, AttemptThatCannotGoOnIsSetAside) {
+TEST_F(RunTrials, AttemptThatCannotContinueIsSetAside) {
   does(0,
        "if [ -e once ]; then finish; else touch once; mkdir -p $dir; touch $dir/kept; exit 1; fi");
   auto journal = SweepJournal::make(sweep(), plan(1));
@@ -112,7 +111,7 @@ TEST_F(RunTrials, AttemptThatCannotGoOnIsSetAside) {
   EXPECT_TRUE(std::filesystem::exists(sweep() / "0/summary.json"));
 }
 
-TEST_F(RunTrials, FirstFailureEndsASweepThatIsToFailFast) {
+TEST_F(RunTrials, FirstFailureEndsAFailFastSweep) {
   does(0, "exit 78");
   auto journal = SweepJournal::make(sweep(), plan(3));
   EXPECT_EQ(run(journal, {.fail_fast = true}), ExitCode::kSomeTrialsFailed);
@@ -120,7 +119,7 @@ TEST_F(RunTrials, FirstFailureEndsASweepThatIsToFailFast) {
   EXPECT_THAT(states(journal), ElementsAre("failed", "waiting", "waiting"));
 }
 
-TEST_F(RunTrials, SeveralRunAtATime) {
+TEST_F(RunTrials, SeveralTrialsRunAtOnce) {
   for (int trial = 0; trial < 3; ++trial)
     does(trial,
          "touch at_work.$number; until [ -e at_work.0 -a -e at_work.1 -a -e at_work.2 ]; do sleep "
@@ -129,7 +128,7 @@ TEST_F(RunTrials, SeveralRunAtATime) {
   EXPECT_EQ(run(journal, {.slots = 3}), ExitCode::kDone) << "each has waited for the others";
 }
 
-TEST_F(RunTrials, SignalHasTheTrialsSaveAndStop) {
+TEST_F(RunTrials, SignalMakesTheTrialsSaveAndStop) {
   does(0, "trap 'exit 75' TERM; kill -TERM $PPID; while :; do sleep 0.01; done");
   auto journal = SweepJournal::make(sweep(), plan(2));
   EXPECT_EQ(run(journal), ExitCode::kStoppedAfterSave);
@@ -140,7 +139,7 @@ TEST_F(RunTrials, SignalHasTheTrialsSaveAndStop) {
   EXPECT_EQ(run(journal), ExitCode::kDone);
 }
 
-TEST_F(RunTrials, RunThatSomebodyRemovedIsRunAgain) {
+TEST_F(RunTrials, RemovedRunIsRunAgain) {
   auto journal = SweepJournal::make(sweep(), plan(2));
   EXPECT_EQ(run(journal), ExitCode::kDone);
   std::filesystem::remove_all(sweep() / "1");
@@ -148,8 +147,7 @@ TEST_F(RunTrials, RunThatSomebodyRemovedIsRunAgain) {
   EXPECT_EQ(calls(), "0\n1\n1\n");
 }
 
-/// Shell: measures accuracies and then finishes, or where it is worse than others waits to be
-/// stopped.
+/// Shell that measures accuracies and then finishes, or waits to be stopped if `then` says so.
 std::string measures(const std::string& accuracies, const std::string& then = "finish") {
   return "mkdir -p $dir; for accuracy in " + accuracies +
          "; do echo "
@@ -159,7 +157,7 @@ std::string measures(const std::string& accuracies, const std::string& then = "f
 }
 constexpr const char* kWaits = "trap 'exit 75' TERM; while :; do sleep 0.01; done";
 
-TEST_F(RunTrials, WorseThanOthersAtARungStopEarly) {
+TEST_F(RunTrials, WorseTrialsAtARungStopEarly) {
   does(0, measures("0.5 0.5 0.5"));
   does(1, measures("0.1", kWaits));
   does(2, measures("0.9 0.9 0.4", kWaits));
@@ -180,13 +178,13 @@ TEST_F(RunTrials, WorseThanOthersAtARungStopEarly) {
   EXPECT_EQ(calls(), before) << "what was stopped is done";
 }
 
-/// Shell: measures one value of a metric, and finishes.
+/// Shell that measures one value of a metric and finishes.
 std::string measures_one(const std::string& metric) {
   return R"(mkdir -p $dir; echo '{"node":"t","name":")" + metric +
          R"(","value":0.5,"step":1,"time":0}' >$dir/metrics.jsonl; finish)";
 }
 
-TEST_F(RunTrials, TrialThatNeverGaveWhatIsComparedIsWarnedOf) {
+TEST_F(RunTrials, TrialWithoutTheComparedMetricCausesAWarning) {
   does(0, measures("0.5"));
   does(1, measures_one("validation/accuracy"));
   does(2, "finish");
@@ -204,7 +202,7 @@ TEST_F(RunTrials, TrialThatNeverGaveWhatIsComparedIsWarnedOf) {
   EXPECT_THAT(err_.str(), Not(HasSubstr("no trial")));
 }
 
-TEST_F(RunTrials, SweepInWhichNoTrialGaveWhatIsComparedEndsWithAnError) {
+TEST_F(RunTrials, SweepWithoutTheComparedMetricEndsWithAnError) {
   does(0, measures_one("loss"));
   does(1, "exit 1");
   SweepPlan with_asha = plan(2);
@@ -218,7 +216,7 @@ TEST_F(RunTrials, SweepInWhichNoTrialGaveWhatIsComparedEndsWithAnError) {
   EXPECT_EQ(run(journal), ExitCode::kBadRecipe) << "also of those that finished before";
 }
 
-TEST_F(RunTrials, SweepInWhichNoTrialHasFinishedSaysNothingOfWhatIsCompared) {
+TEST_F(RunTrials, UnfinishedSweepDoesNotReportMissingMetrics) {
   does(0, "exit 1");
   SweepPlan with_asha = plan(1);
   with_asha.asha = {.metric = "accuracy", .first = 1, .factor = 3, .last = {}};
@@ -226,7 +224,7 @@ TEST_F(RunTrials, SweepInWhichNoTrialHasFinishedSaysNothingOfWhatIsCompared) {
   EXPECT_EQ(run(journal), ExitCode::kSomeTrialsFailed);
 }
 
-TEST_F(RunTrials, WhatASweepThatWasKilledHasComparedCounts) {
+TEST_F(RunTrials, ComparisonsOfAKilledSweepCount) {
   SweepPlan with_asha = plan(3);
   with_asha.asha = {.metric = "accuracy", .first = 1, .factor = 3, .last = 2};
   {
@@ -246,7 +244,7 @@ TEST_F(RunTrials, WhatASweepThatWasKilledHasComparedCounts) {
   EXPECT_THAT(journal->trials()[0].rungs, ElementsAre(0.5)) << "no rung is compared twice";
 }
 
-TEST_F(RunTrials, QuietTellsOfFailuresAlone) {
+TEST_F(RunTrials, QuietReportsOnlyFailures) {
   does(1, "exit 1");
   auto journal = SweepJournal::make(sweep(), plan(2));
   run_trials(journal, {},
@@ -254,7 +252,7 @@ TEST_F(RunTrials, QuietTellsOfFailuresAlone) {
   EXPECT_THAT(err_.str(), AllOf(HasSubstr("trial 1 failed"), Not(HasSubstr("started"))));
 }
 
-TEST_F(RunTrials, ProgramThatIsNotThereIsAFailure) {
+TEST_F(RunTrials, MissingProgramIsAFailure) {
   auto journal = SweepJournal::make(sweep(), plan(1));
   EXPECT_EQ(run_trials(journal, {}, {.program = folder_ / "nothing", .err = err_}),
             ExitCode::kSomeTrialsFailed);

@@ -15,7 +15,7 @@
 namespace runner {
 namespace {
 
-/// Texts of all that a shell, sbatch, YAML or Kubernetes may take for something of its own.
+/// Texts with all characters that a shell, sbatch, YAML or Kubernetes may interpret.
 std::vector<std::string> tricky_texts() {
   std::vector<std::string> texts = {
       "",          "plain",        "it's",   "a b",          "\"",      "\\",   "\\\"",
@@ -32,7 +32,7 @@ std::vector<std::string> tricky_texts() {
   return texts;
 }
 
-/// What sbatch takes for the argument at the front of `line`: its get_argument(), of Slurm's
+/// The argument that sbatch reads at the front of `line`: its get_argument(), in Slurm's
 /// src/sbatch/opt.c.
 std::string read_by_sbatch(std::string_view line) {
   std::string argument;
@@ -54,7 +54,7 @@ std::string read_by_sbatch(std::string_view line) {
   return quote ? "unmatched" : argument;
 }
 
-/// What Kubernetes makes of a word of a `command` whose variables are not set.
+/// The text to which Kubernetes expands a word of a `command` whose variables are not set.
 std::string expanded_by_kubernetes(const std::string& text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -91,7 +91,7 @@ nlohmann::ordered_json slurm_settings(const std::string& text) {
           {"setup", nlohmann::ordered_json::array()}};
 }
 
-TEST(ShellWord, IsTheSameWordToAShell) {
+TEST(ShellWord, IsReadBackByAShell) {
   const TemporaryFolder folder;
   std::string script;
   std::string expected;
@@ -108,17 +108,17 @@ TEST(ShellWord, IsTheSameWordToAShell) {
   }
 }
 
-TEST(SbatchWord, IsTheSameTextToSbatch) {
+TEST(SbatchWord, IsReadBackBySbatch) {
   for (const std::string& text : tricky_texts())
     EXPECT_EQ(read_by_sbatch(sbatch_word(text) + " more"), text);
 }
 
-TEST(YamlWord, IsTheSameTextInAFlow) {
+TEST(YamlWord, IsReadBackFromAYamlFlow) {
   for (const std::string& text : tricky_texts())
     EXPECT_EQ(read_from_yaml("a: [{b: " + yaml_word(text) + ", c: 1}]\n", "a.0.b"), text);
 }
 
-TEST(SlurmScript, HoldsNoLineOfAnothersWhateverItIsGiven) {
+TEST(SlurmScript, TextsCannotAddLines) {
   const std::string plain =
       slurm_script(slurm_settings("a"), {}, {.number = 1, .name = "a", .trials = {0}}, "/a", "/b");
   for (const std::string& text : tricky_texts()) {
@@ -140,7 +140,7 @@ TEST(SlurmScript, HoldsNoLineOfAnothersWhateverItIsGiven) {
   }
 }
 
-TEST(KubernetesManifest, HoldsWhatItIsGivenAndNoMore) {
+TEST(KubernetesManifest, TextsCannotAddKeys) {
   for (const std::string& text : tricky_texts()) {
     const nlohmann::ordered_json settings = {
         {"image", text}, {"program", text}, {"claim", text},       {"namespace", text},
@@ -159,7 +159,7 @@ TEST(KubernetesManifest, HoldsWhatItIsGivenAndNoMore) {
   }
 }
 
-TEST(UnfitForScript, NamesWhatTheLanguageCannotHold) {
+TEST(UnfitForScript, ReportsCharactersThatTheLanguageCannotContain) {
   const auto why = [](const std::string& path, ScriptKind kind) {
     const auto unfit = unfit_for_script(path, "the sweep's folder", kind);
     return unfit ? unfit->message : "";

@@ -14,7 +14,7 @@ using testing::IsEmpty;
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 NamedBytes whole_machine() { return {"the machine's memory", 16 * kGiB}; }
 
-/// Trials whose recipes say what their plans are: `need`, GiB, and `device`.
+/// Trials whose recipes contain their plans: `need`, in GiB, and `device`.
 class SlotMemoryTest : public testing::Test {
  protected:
   Result<TrialPeak> plan(const Value& recipe) {
@@ -36,7 +36,7 @@ class SlotMemoryTest : public testing::Test {
   SlotMemory memory_{[this](const Value& recipe) { return plan(recipe); }, 2};
 };
 
-TEST_F(SlotMemoryTest, WhatRunsAtATimeMustFitTogether) {
+TEST_F(SlotMemoryTest, ConcurrentTrialsMustFitTogether) {
   add(0, "need: 3");
   add(1, "need: 9");
   add(2, "need: 8");
@@ -53,7 +53,7 @@ TEST_F(SlotMemoryTest, WhatRunsAtATimeMustFitTogether) {
   EXPECT_EQ(memory_.fitting(3), 1);
 }
 
-TEST_F(SlotMemoryTest, AsManyAsFitAreToldOfWithTheirBytes) {
+TEST_F(SlotMemoryTest, FittingNumberIsReportedWithItsBytes) {
   for (int trial = 0; trial < 6; ++trial) add(static_cast<std::uint64_t>(trial), "need: 4");
   EXPECT_THAT(memory_.check(4), IsEmpty()) << "to the last byte";
   EXPECT_EQ(memory_.fitting(9), 4);
@@ -62,7 +62,7 @@ TEST_F(SlotMemoryTest, AsManyAsFitAreToldOfWithTheirBytes) {
             "together they need at most 8.00 GiB of the machine's memory, 16.00 GiB");
 }
 
-TEST_F(SlotMemoryTest, ATrialThatHasEndedNeedsNothing) {
+TEST_F(SlotMemoryTest, EndedTrialNeedsNoMemory) {
   add(0, "need: 9");
   add(1, "need: 9");
   EXPECT_EQ(memory_.fitting(2), 1);
@@ -70,7 +70,7 @@ TEST_F(SlotMemoryTest, ATrialThatHasEndedNeedsNothing) {
   EXPECT_EQ(memory_.fitting(2), 2) << "the other is alone with its plan";
 }
 
-TEST_F(SlotMemoryTest, TrialsThatDifferInWhatNoPlanDependsOnShareOne) {
+TEST_F(SlotMemoryTest, TrialsThatDifferOnlyInSettingsIrrelevantToPlansShareOne) {
   add(0, "{seed: 1, name: a, run: {dir: a}, need: 1, train: {optimizer: {learning_rate: 0.1}}}");
   add(1, "{seed: 2, name: b, run: {dir: b}, need: 1, train: {optimizer: {learning_rate: 1}}}");
   EXPECT_EQ(plans_, 1);
@@ -82,7 +82,7 @@ TEST_F(SlotMemoryTest, TrialsThatDifferInWhatNoPlanDependsOnShareOne) {
   EXPECT_EQ(plans_, 4) << "which is another seed";
 }
 
-TEST_F(SlotMemoryTest, GpusAreTakenOneByOneUnlessARecipeNamesOne) {
+TEST_F(SlotMemoryTest, EachTrialNeedsItsOwnGpuUnlessARecipeNamesOne) {
   for (std::uint64_t trial = 0; trial < 3; ++trial) add(trial, "{need: 12, device: cuda}");
   EXPECT_THAT(memory_.check(2), IsEmpty()) << "each has its own";
   EXPECT_EQ(memory_.text(2), "each on its own GPU");
@@ -102,7 +102,7 @@ TEST_F(SlotMemoryTest, TrialsOnANamedGpuShareIt) {
                         "plans of trials 0, 2 together"));
 }
 
-TEST_F(SlotMemoryTest, WhatCannotBePlannedIsSaidAndNotCounted) {
+TEST_F(SlotMemoryTest, UnplannedMemoryIsReportedAndNotCounted) {
   add(0, "mistake: there is no folder 'nowhere'");
   add(1, "{mistake: there is no folder 'nowhere', batch: 2}");
   add(2, "{need: 9, open: 'train.1: its data are made'}");
@@ -114,7 +114,7 @@ TEST_F(SlotMemoryTest, WhatCannotBePlannedIsSaidAndNotCounted) {
                                                "data are made; this memory is not counted"));
 }
 
-TEST_F(SlotMemoryTest, NothingPlannedIsNothingToSay) {
+TEST_F(SlotMemoryTest, TrialsWithoutMemoryAreNotReported) {
   add(0, "need: 0");
   add(1, "need: 0");
   EXPECT_EQ(memory_.fitting(2), 2);

@@ -37,7 +37,7 @@ nlohmann::ordered_json settings(
   return all;
 }
 
-TEST(SlurmScript, AsksForWhatATaskNeeds) {
+TEST(SlurmScript, RequestsTheNeedsOfATask) {
   EXPECT_EQ(
       slurm_script(settings({{"partition", "gpu"},
                              {"account", "vision"},
@@ -68,7 +68,7 @@ TEST(SlurmScript, AsksForWhatATaskNeeds) {
       "exec '/it'\\''s/retort' sweep task '/a folder/50%/launch/1' \"$SLURM_ARRAY_TASK_ID\"\n");
 }
 
-TEST(SlurmScript, SrunStartsTheRanksOfATaskOfSeveralMachines) {
+TEST(SlurmScript, SrunStartsTheRanksOnSeveralMachines) {
   const std::string script = slurm_script(
       settings(), {.cores = 8, .gpus = 4, .memory_bytes = 1 << 30, .nodes = 2, .ranks_on_node = 4},
       {.number = 1, .name = "a", .trials = {0}}, "/s", "/retort");
@@ -79,15 +79,14 @@ TEST(SlurmScript, SrunStartsTheRanksOfATaskOfSeveralMachines) {
                                       "--cpus-per-task=2 --kill-on-bad-exit=1\"\n")));
 }
 
-TEST(SlurmScript, LeavesToTheClusterWhatNobodyKnows) {
+TEST(SlurmScript, LeavesUnknownNeedsToTheCluster) {
   const std::string script =
       slurm_script(settings(), {}, {.number = 1, .name = "a", .trials = {0}}, "/s", "/retort");
   EXPECT_THAT(script, AllOf(Not(HasSubstr("--mem")), Not(HasSubstr("--gpus")),
                             Not(HasSubstr("--partition")), HasSubstr("--array=0-0\n")));
 }
 
-/// A sweep of two trials, by commands that only look like Slurm's, of a retort that only looks like
-/// one.
+/// A sweep of two trials, with fake Slurm commands and a fake `retort`.
 class SlurmLauncherTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -121,7 +120,7 @@ class SlurmLauncherTest : public testing::Test {
   std::ostringstream err_;
 };
 
-TEST_F(SlurmLauncherTest, TrialsAreOneArray) {
+TEST_F(SlurmLauncherTest, TrialsFormOneArray) {
   EXPECT_EQ(run(), ExitCode::kDone);
   EXPECT_EQ(slurm_.calls(), "sbatch --parsable " + (sweep() / "launch/1/script.sh").string() +
                                 "\n"
@@ -130,7 +129,7 @@ TEST_F(SlurmLauncherTest, TrialsAreOneArray) {
   EXPECT_THAT(err_.str(), HasSubstr("Slurm job 7: 2 trials\n"));
 }
 
-TEST_F(SlurmLauncherTest, TasksThatFailedWithoutAWordAreHandedOverAgain) {
+TEST_F(SlurmLauncherTest, SilentlyFailedTasksAreResubmitted) {
   folder_.write("vanishes", "");
   EXPECT_EQ(run({{"resubmissions", 1}}), ExitCode::kSomeTrialsFailed);
   EXPECT_THAT(err_.str(),
@@ -141,7 +140,7 @@ TEST_F(SlurmLauncherTest, TasksThatFailedWithoutAWordAreHandedOverAgain) {
   EXPECT_EQ(run(), ExitCode::kDone);
 }
 
-TEST_F(SlurmLauncherTest, WhatTheQueueHasForgottenSacctMayKnow) {
+TEST_F(SlurmLauncherTest, TasksMissingFromTheQueueAreSearchedWithSacct) {
   folder_.write("vanishes", "");
   slurm_.does("squeue", "exit 0");
   slurm_.does("sacct", "echo OUT_OF_MEMORY");
@@ -150,7 +149,7 @@ TEST_F(SlurmLauncherTest, WhatTheQueueHasForgottenSacctMayKnow) {
   EXPECT_THAT(slurm_.calls(), HasSubstr("sacct -n -P -X -j 7_0 -o State\n"));
 }
 
-TEST_F(SlurmLauncherTest, PathThatAScriptCannotHoldIsRefusedBeforeSlurmIsAsked) {
+TEST_F(SlurmLauncherTest, UnscriptablePathIsRejectedBeforeCallingSlurm) {
   err_.str("");
   EXPECT_EQ(
       slurm_launcher(settings())->run(*journal_, {}, {.program = folder_ / "a\nb", .err = err_}),
@@ -162,7 +161,7 @@ TEST_F(SlurmLauncherTest, PathThatAScriptCannotHoldIsRefusedBeforeSlurmIsAsked) 
   EXPECT_EQ(slurm_.calls(), "");
 }
 
-TEST_F(SlurmLauncherTest, RefusedArrayIsToldInSlurmsWords) {
+TEST_F(SlurmLauncherTest, RejectedArrayIsReportedWithSlurmsMessage) {
   slurm_.does("sbatch", "echo 'sbatch: error: invalid partition specified: gpu' >&2; exit 1");
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);
   EXPECT_EQ(
@@ -174,7 +173,7 @@ TEST_F(SlurmLauncherTest, RefusedArrayIsToldInSlurmsWords) {
           sweep().string() + "`\n");
 }
 
-TEST_F(SlurmLauncherTest, SlurmThatDoesNotAnswerMayHaveTheArrayAllTheSame) {
+TEST_F(SlurmLauncherTest, QueueIsCheckedAfterSbatchTimesOut) {
   slurm_.does("sbatch", "sleep 60");
   EXPECT_EQ(run({{"answer_seconds", 0.2}}), ExitCode::kDeviceUnavailable);
   EXPECT_THAT(err_.str(), HasSubstr("error[E0720]: sbatch has not responded for 0 s\n"));
@@ -187,7 +186,7 @@ TEST_F(SlurmLauncherTest, SlurmThatDoesNotAnswerMayHaveTheArrayAllTheSame) {
       << "the queue is asked whether it has got the array";
 }
 
-TEST_F(SlurmLauncherTest, ControllerThatIsAwayIsNoRefusal) {
+TEST_F(SlurmLauncherTest, UnreachableControllerIsNotARefusal) {
   slurm_.does(
       "sbatch",
       "echo 'sbatch: error: Unable to contact slurm controller (connect failure)' >&2; exit 1");
@@ -197,7 +196,7 @@ TEST_F(SlurmLauncherTest, ControllerThatIsAwayIsNoRefusal) {
       HasSubstr("error[E0720]: sbatch exited with code 1: sbatch: error: Unable to contact slurm"));
 }
 
-TEST_F(SlurmLauncherTest, SilentQueueEndsAFollowerWithoutPatience) {
+TEST_F(SlurmLauncherTest, SilentQueueEndsAnImpatientFollower) {
   folder_.write("vanishes", "");
   slurm_.does("squeue", "echo 'slurm_load_jobs error: Socket timed out'; exit 1");
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);

@@ -22,7 +22,7 @@ Submission second() {
           .resume_arguments = {"--force"}};
 }
 
-TEST(Submission, IsReadAgain) {
+TEST(Submission, IsReadBack) {
   const TemporaryFolder sweep;
   write_submission({.number = 1,
                     .name = "retort-a-1",
@@ -46,7 +46,7 @@ TEST(Submission, IsReadAgain) {
   EXPECT_THAT(one.resume_arguments, ElementsAre("--force"));
 }
 
-TEST(Submission, FolderOfNoneHasNone) {
+TEST(Submission, EmptyFolderHasNoSubmissions) {
   const TemporaryFolder sweep;
   const auto none = read_submissions(sweep.path());
   ASSERT_TRUE(none);
@@ -56,7 +56,7 @@ TEST(Submission, FolderOfNoneHasNone) {
   EXPECT_EQ(one.errors().front().code, ErrorCode::kNoRun);
 }
 
-TEST(Submission, DamagedOneIsTold) {
+TEST(Submission, DamagedSubmissionIsReported) {
   const TemporaryFolder sweep;
   write_submission(second(), sweep.path());
   const std::string text = sweep.read("launch/2/submission.json");

@@ -39,7 +39,7 @@ class SweepJournalTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(SweepJournalTest, TellsAgainWhatWasCompared) {
+TEST_F(SweepJournalTest, ComparisonsReadBack) {
   SweepPlan plan = two_trials();
   plan.asha = {.metric = "loss", .first = 2, .factor = 4, .last = 9};
   plan.recipe_folder = "/recipes";
@@ -62,7 +62,7 @@ TEST_F(SweepJournalTest, TellsAgainWhatWasCompared) {
   EXPECT_EQ(journal->trials[0].state, TrialState::kStopped);
 }
 
-TEST_F(SweepJournalTest, AfterAPowerCutWhatWasNotFlushedIsDoubtful) {
+TEST_F(SweepJournalTest, UnflushedResultsAreDistrustedAfterAPowerCut) {
   {
     auto journal = SweepJournal::make(folder_.path(), two_trials());
     for (const std::uint64_t trial : {0, 1}) {
@@ -92,7 +92,7 @@ TEST_F(SweepJournalTest, AfterAPowerCutWhatWasNotFlushedIsDoubtful) {
   EXPECT_EQ(SweepJournal::reopen(folder_.path())->trials()[1].state, TrialState::kFinished);
 }
 
-TEST_F(SweepJournalTest, TellsAgainWhatHappened) {
+TEST_F(SweepJournalTest, EventsReadBack) {
   {
     auto journal = SweepJournal::make(folder_.path(), two_trials());
     journal.started(1);
@@ -118,7 +118,7 @@ TEST_F(SweepJournalTest, TellsAgainWhatHappened) {
   EXPECT_THAT(trials[1].settings, ElementsAre("seed=2"));
 }
 
-TEST_F(SweepJournalTest, SecondsAreThoseOfAllAttemptsAlsoOfOneThatWasKilled) {
+TEST_F(SweepJournalTest, SecondsIncludeAllAttemptsEvenKilledOnes) {
   const auto measure = [&](const std::string& seconds) {
     folder_.write(
         "0/metrics.jsonl",
@@ -127,13 +127,13 @@ TEST_F(SweepJournalTest, SecondsAreThoseOfAllAttemptsAlsoOfOneThatWasKilled) {
   {
     auto journal = SweepJournal::make(folder_.path(), two_trials());
     journal.started(0);
-    measure("20");  // and the sweep is killed
+    measure("20");  // then the sweep is killed
   }
   {
     auto journal = SweepJournal::reopen(folder_.path());
     EXPECT_EQ(journal->trials()[0].seconds, 20);
     journal->started(0);
-    measure("50");  // and is killed again
+    measure("50");  // then it is killed again
   }
   {
     auto journal = SweepJournal::reopen(folder_.path());
@@ -145,7 +145,7 @@ TEST_F(SweepJournalTest, SecondsAreThoseOfAllAttemptsAlsoOfOneThatWasKilled) {
   EXPECT_EQ(SweepJournal::read(folder_.path())->trials[0].seconds, 55);
 }
 
-TEST_F(SweepJournalTest, AttemptThatTellsOfItsEndAfterAllCountsOnce) {
+TEST_F(SweepJournalTest, AttemptThatReportsItsEndLateCountsOnce) {
   {
     auto journal = SweepJournal::make(folder_.path(), two_trials());
     journal.started(0);
@@ -154,12 +154,12 @@ TEST_F(SweepJournalTest, AttemptThatTellsOfItsEndAfterAllCountsOnce) {
                   "\n");
   }
   auto journal = SweepJournal::reopen(folder_.path());
-  journal->ended(0, TrialState::kFinished, 0, 30);  // a cluster's task has gone on meanwhile
+  journal->ended(0, TrialState::kFinished, 0, 30);  // the cluster's task continued meanwhile
   EXPECT_EQ(journal->trials()[0].seconds, 30);
   EXPECT_EQ(SweepJournal::read(folder_.path())->trials[0].seconds, 30);
 }
 
-TEST_F(SweepJournalTest, LastLineThatWasCutOffIsDropped) {
+TEST_F(SweepJournalTest, TruncatedLastLineIsDropped) {
   SweepJournal::make(folder_.path(), two_trials()).started(0);
   const std::string whole = text();
   const std::string next = R"({"trial":0,"state":"finished","exit":0,"seconds":1.0})";
@@ -173,7 +173,7 @@ TEST_F(SweepJournalTest, LastLineThatWasCutOffIsDropped) {
   }
 }
 
-TEST_F(SweepJournalTest, OneProcessWritesIt) {
+TEST_F(SweepJournalTest, OnlyOneProcessMayWrite) {
   const auto first = SweepJournal::make(folder_.path(), two_trials());
   const Diagnostic error = refusal();
   EXPECT_EQ(error.code, ErrorCode::kRunBusy);
@@ -183,7 +183,7 @@ TEST_F(SweepJournalTest, OneProcessWritesIt) {
   EXPECT_TRUE(SweepJournal::read(folder_.path())) << "whoever looks needs no lock";
 }
 
-TEST_F(SweepJournalTest, WhatIsNoneIsRefusedWithItsLine) {
+TEST_F(SweepJournalTest, DamagedJournalIsRejectedWithItsLine) {
   EXPECT_EQ(refusal().code, ErrorCode::kNoRun);
   EXPECT_THAT(refusal().message, HasSubstr("contains no sweep"));
   set_text("");

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 class SweepResultsTest : public testing::Test {
  protected:
-  /// A trial that has finished, and its run's summary.
+  /// Adds a finished trial and the summary of its run.
   void add(const std::string& seed, const std::string& rate, double accuracy, double loss) {
     const std::string number = std::to_string(trials_.size());
     folder_.write(
@@ -40,7 +40,7 @@ class SweepResultsTest : public testing::Test {
   std::optional<AshaOptions> asha_;
 };
 
-TEST_F(SweepResultsTest, OfAStoppedTrialItsLastRungCounts) {
+TEST_F(SweepResultsTest, LastRungOfAStoppedTrialCounts) {
   add("1", "0.1", 0.5, 2);
   add("2", "0.1", 0.9, 1);
   asha_ = {.metric = "validation/loss", .last = {}};
@@ -65,7 +65,7 @@ TEST_F(SweepResultsTest, TrialsAreComparedByAnAccuracy) {
   EXPECT_EQ(results("nothing").best(), nullptr);
 }
 
-TEST_F(SweepResultsTest, WhatNetworksCostIsShownIfItDiffers) {
+TEST_F(SweepResultsTest, SizesAreShownIfTheyDiffer) {
   const auto sized = [&](std::size_t trial, double trained, std::int64_t needed) {
     const std::string number = std::to_string(trial);
     folder_.write(
@@ -89,7 +89,7 @@ TEST_F(SweepResultsTest, WhatNetworksCostIsShownIfItDiffers) {
   EXPECT_EQ(to_json(results())["trials"][1]["planned_bytes"], 7 << 20);
 }
 
-TEST_F(SweepResultsTest, WhatTrainingsMonitorIsCompared) {
+TEST_F(SweepResultsTest, MonitoredMetricIsCompared) {
   const auto validated = [&](std::size_t trial, const std::string& monitor, double top1,
                              double loss, double accuracy) {
     folder_.write(
@@ -125,7 +125,7 @@ TEST_F(SweepResultsTest, WhatTrainingsMonitorIsCompared) {
   EXPECT_EQ(to_json(results("evaluate/top1"))["objective"]["of_test_data"], true);
 }
 
-TEST_F(SweepResultsTest, MeansOverSeedsHaveTheIntervalOfStudent) {
+TEST_F(SweepResultsTest, MeansOverSeedsHaveStudentIntervals) {
   for (const double accuracy : {0.1, 0.2, 0.3})
     add(std::to_string(trials_.size()), "0.1", accuracy, 1);
   add("0", "0.2", 0.9, 1);
@@ -138,12 +138,12 @@ TEST_F(SweepResultsTest, MeansOverSeedsHaveTheIntervalOfStudent) {
   EXPECT_FALSE(means[1].half_interval);
 }
 
-TEST_F(SweepResultsTest, MeansAreOfTrialsThatHaveFinished) {
+TEST_F(SweepResultsTest, MeansIncludeOnlyFinishedTrials) {
   for (const double accuracy : {0.1, 0.2, 0.9, 0.9, 0.9})
     add(std::to_string(trials_.size()), "0.1", accuracy, 1);
   add("0", "0.2", 0.3, 1);
   trials_[2].state =
-      TrialState::kInterrupted;  // it validated once, and would have got worse or better
+      TrialState::kInterrupted;  // validated once; its result could still have changed
   trials_[3].state = TrialState::kFailed;
   trials_[4].state = TrialState::kStopped;
   const std::vector<TrialMean> means = results().over_seeds();
@@ -192,7 +192,7 @@ TEST_F(SweepResultsTest, IsShownAsATable) {
             "2,waiting,0,0,3,,\n");
 }
 
-TEST_F(SweepResultsTest, RunsThatMeasuredNothingHaveNoBest) {
+TEST_F(SweepResultsTest, RunsWithoutMetricsHaveNoBest) {
   trials_.push_back({.number = 0, .settings = {"~memory"}});
   const SweepResults none = results();
   EXPECT_FALSE(none.objective);
@@ -201,7 +201,7 @@ TEST_F(SweepResultsTest, RunsThatMeasuredNothingHaveNoBest) {
   EXPECT_EQ(results_text(none), "trial  state    memory  time\n    0  waiting  ~          –\n");
 }
 
-TEST_F(SweepResultsTest, NamesThatTwoNodesHaveAreTold) {
+TEST_F(SweepResultsTest, MetricsOfTwoNodesHaveTheirNodesName) {
   folder_.write(
       "0/summary.json",
       R"({"metrics": {"a": {"loss": {"value": 1.5, "step": 1}}, "b": {"loss": {"value": "nan", "step": 1}}}})");

@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 
-/// A sweep of two trials that have finished, of which the second has measured nothing.
+/// A sweep of two finished trials; the second has no metrics.
 class SweepTensorBoard : public testing::Test {
  protected:
   SweepTensorBoard() {
@@ -39,14 +39,14 @@ class SweepTensorBoard : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(SweepTensorBoard, TrialKnowsItsSettings) {
+TEST_F(SweepTensorBoard, TrialHasItsSettings) {
   EXPECT_THAT(hparams_of_trial(folder_ / "sweep/1"),
               ElementsAre(Pair("data.root", "photos"), Pair("seed", "1")));
   EXPECT_THAT(hparams_of_trial(folder_ / "sweep/7"), IsEmpty());
   EXPECT_THAT(hparams_of_trial(folder_ / "elsewhere"), IsEmpty());
 }
 
-TEST_F(SweepTensorBoard, ExperimentHasWhatTrialsVaryAndHowTheyAreCompared) {
+TEST_F(SweepTensorBoard, ExperimentHasSweptOptionsAndMetrics) {
   const HparamsExperiment experiment =
       experiment_of(folder_ / "sweep", plan(), read_results(folder_ / "sweep", plan()));
   EXPECT_EQ(experiment.name, "classify");

@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(TaskAccount, TellsAgainWhatHappened) {
+TEST(TaskAccount, EventsReadBack) {
   const TemporaryFolder folder;
   TaskAccount(folder / "0.jsonl").add({.place = "12_0 on node1"});
   TaskAccount(folder / "0.jsonl")
@@ -29,7 +29,7 @@ TEST(TaskAccount, TellsAgainWhatHappened) {
   EXPECT_THAT(events[1].said, ElementsAre("a", "b"));
 }
 
-TEST(TaskAccount, LineThatIsCutOffIsLeftOut) {
+TEST(TaskAccount, TruncatedLineIsLeftOut) {
   const TemporaryFolder folder;
   EXPECT_TRUE(TaskAccount::read(folder / "0.jsonl").empty());
   const std::string whole = "{\"state\":\"running\",\"place\":\"on a\"}\n";
@@ -40,7 +40,7 @@ TEST(TaskAccount, LineThatIsCutOffIsLeftOut) {
             whole + "{\"state\":\"interrupted\",\"exit\":75,\"seconds\":0.0}\n");
 }
 
-TEST(TaskAccount, WhatIsNoEventIsLeftOut) {
+TEST(TaskAccount, MalformedEventsAreLeftOut) {
   const TemporaryFolder folder;
   folder.write("0.jsonl",
                "[]\n{\"state\":\"gone\"}\n{\"state\":\"finished\",\"exit\":0,\"seconds\":1}\n");

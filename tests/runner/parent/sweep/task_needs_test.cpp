@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 const nlohmann::ordered_json kAuto = {{"cores", "auto"}, {"gpus", "auto"}, {"memory", "auto"}};
 
-/// That many trials; what their plans say is a line of shell.
+/// Sweeps of some trials, whose plans are the output of a line of shell.
 class TaskNeedsTest : public testing::Test {
  protected:
   TaskNeeds needs(
@@ -37,7 +37,7 @@ class TaskNeedsTest : public testing::Test {
   std::ostringstream err_;
 };
 
-TEST_F(TaskNeedsTest, WhatIsWrittenIsAskedFor) {
+TEST_F(TaskNeedsTest, WrittenNeedsAreRequested) {
   const TaskNeeds asked = needs({{"cores", 3}, {"gpus", 2}, {"memory", "2GiB"}}, 1);
   EXPECT_EQ(asked.cores, 3);
   EXPECT_EQ(asked.gpus, 2);
@@ -54,7 +54,7 @@ TEST_F(TaskNeedsTest, LargestPlanDecides) {
   EXPECT_EQ(err_.str(), "memory of a task: 1.00 GiB, from the plans of 3 of 3 trials\n");
 }
 
-TEST_F(TaskNeedsTest, TheRanksOfATrialShareItsMachines) {
+TEST_F(TaskNeedsTest, RanksOfATrialShareItsMachines) {
   TaskNeeds asked =
       needs({{"cores", "auto"}, {"gpus", 0}, {"memory", "auto"}, {"ranks_per_node", 6}}, 1);
   EXPECT_EQ(asked.nodes, 1);
@@ -67,13 +67,13 @@ TEST_F(TaskNeedsTest, TheRanksOfATrialShareItsMachines) {
   EXPECT_EQ(asked.memory_bytes, 2 * ((std::int64_t{1} << 30) + 1024)) << "of one machine";
 }
 
-TEST_F(TaskNeedsTest, TrialOnAGpuHasTheClustersMemory) {
+TEST_F(TaskNeedsTest, TrialOnAGpuGetsTheClustersMemory) {
   EXPECT_EQ(needs({{"cores", 1}, {"gpus", 1}, {"memory", "auto"}}, 1).memory_bytes, std::nullopt);
   EXPECT_EQ(folder_.read("planned"), "");
   EXPECT_EQ(err_.str(), "memory of a task: the cluster's default, since its trials run on a GPU\n");
 }
 
-TEST_F(TaskNeedsTest, OfManyTrialsEightArePlanned) {
+TEST_F(TaskNeedsTest, AtMostEightTrialsArePlanned) {
   needs(kAuto, 100);
   const std::string planned = folder_.read("planned");
   EXPECT_EQ(std::ranges::count(planned, '\n'), 8);
@@ -81,7 +81,7 @@ TEST_F(TaskNeedsTest, OfManyTrialsEightArePlanned) {
   EXPECT_THAT(planned, HasSubstr("/99.yaml\n"));
 }
 
-TEST_F(TaskNeedsTest, WhatCannotBePlannedIsLeftToTheCluster) {
+TEST_F(TaskNeedsTest, UnplannableTrialsAreLeftToTheCluster) {
   EXPECT_EQ(needs(kAuto, 1, "echo 'error'; exit 1").memory_bytes, std::nullopt);
   EXPECT_EQ(err_.str(),
             "trial 0 cannot be planned here, so tasks get the cluster's default memory\n");
@@ -92,7 +92,7 @@ Value recipe(const std::string& text) {
   return *read_yaml(sources.add("a.yaml", text));
 }
 
-TEST(CoresOfTask, AreThoseAskedForOrTheRecipesThreads) {
+TEST(CoresOfTask, ComeFromTheLauncherOrTheRecipesThreads) {
   EXPECT_EQ(cores_of_task(recipe("threads: 3\n")), std::nullopt) << "no cluster";
   EXPECT_EQ(cores_of_task(recipe("threads: auto\nsweep: {launcher: {kind: slurm, cores: 6}}\n")),
             6);
@@ -106,7 +106,7 @@ TEST(CoresOfTask, AreThoseAskedForOrTheRecipesThreads) {
       << "two ranks on each machine";
 }
 
-TEST(UndividedRanks, EveryMachineHasAsMany) {
+TEST(UndividedRanks, EveryMachineNeedsTheSameNumber) {
   const Value one = recipe("device: {count: 1}\n"), four = recipe("device: {count: 4}\n"),
               six = recipe("device: {count: 6}\n"), none = recipe("threads: 1\n");
   const auto found = [](const std::string& nodes, const std::vector<const Value*>& recipes) {

@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(TrialCommand, NewRunTakesThePlaceOfWhatCannotBeContinued) {
+TEST(TrialCommand, NewRunReplacesAFolderThatCannotBeContinued) {
   const TemporaryFolder folder;
   const SweepLayout sweep(folder.path());
   folder.write("3/half", "");
@@ -21,7 +21,7 @@ TEST(TrialCommand, NewRunTakesThePlaceOfWhatCannotBeContinued) {
   EXPECT_TRUE(std::filesystem::exists(folder / "3.attempt-1/half"));
 }
 
-TEST(LastLines, KeepsTheLastOfPieces) {
+TEST(LastLines, KeepsTheLastLinesOfPieces) {
   LastLines lines;
   for (int line = 0; line < 50; ++line) lines.add("line " + std::to_string(line) + "\n");
   lines.add("be");
@@ -38,7 +38,7 @@ TEST(FailureReason, IsTheFirstErrorOrTheExitCode) {
   EXPECT_EQ(failure_reason({"a"}, 137), "exit code 137");
 }
 
-TEST(RunStatus, IsThatOfTheSummary) {
+TEST(RunStatus, IsReadFromTheSummary) {
   const TemporaryFolder run;
   EXPECT_EQ(run_status(run.path()), "");
   run.write("summary.json", "{\"status\": \"finished\"}");

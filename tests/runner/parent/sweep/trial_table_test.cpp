@@ -30,7 +30,7 @@ const RunProgress kAtWork = {.status = "running",
                              .seconds_left = 62,
                              .silent_seconds = 1};
 
-TEST(TrialTable, HasARowForEachTrialAndTheirCounts) {
+TEST(TrialTable, HasARowForEachTrialAndTheCounts) {
   EXPECT_EQ(trials_text({trial(0, TrialState::kFinished,
                                {.status = "finished", .metric = "evaluate/top1", .value = 0.5}),
                          trial(1, TrialState::kRunning, kAtWork), trial(2, TrialState::kWaiting)},
@@ -42,7 +42,7 @@ TEST(TrialTable, HasARowForEachTrialAndTheirCounts) {
             "3 trials: 1 running, 1 waiting, 1 finished\n");
 }
 
-TEST(TrialTable, OfManyThoseAtWorkAndThoseThatFailedAreShown) {
+TEST(TrialTable, LongSweepShowsOnlyRunningAndFailedTrials) {
   std::vector<TrialProgress> trials;
   for (std::uint64_t number = 0; number < 50; ++number)
     trials.push_back(trial(number, TrialState::kWaiting));
@@ -56,7 +56,7 @@ TEST(TrialTable, OfManyThoseAtWorkAndThoseThatFailedAreShown) {
             "50 trials: 1 running, 1 failed, 47 waiting, 1 finished\n");
 }
 
-TEST(TrialTable, WithoutRoomTheCountsStandAlone) {
+TEST(TrialTable, OnlyCountsAreShownWithoutRoom) {
   EXPECT_EQ(
       trials_text({trial(0, TrialState::kFinished), trial(1, TrialState::kRunning, kAtWork)}, 0),
       "2 trials: 1 running, 1 finished\n");
@@ -75,21 +75,21 @@ TEST(TrialTable, FitsATerminalOfAnyHeight) {
   }
 }
 
-TEST(TrialTable, TrialThatWasStoppedEarlyIsOver) {
+TEST(TrialTable, EarlyStoppedTrialIsOver) {
   const TrialProgress stopped = trial(1, TrialState::kStopped, {.status = "interrupted"});
   EXPECT_TRUE(stopped.is_over());
   EXPECT_EQ(stopped.state(), "stopped");
   EXPECT_EQ(trials_text({stopped}, 0), "1 trial: 1 finished\n");
 }
 
-TEST(TrialTable, RunThatWasKilledWithItsSweepIsInterrupted) {
+TEST(TrialTable, RunKilledWithItsSweepIsInterrupted) {
   const TrialProgress killed = trial(1, TrialState::kRunning, {.status = "interrupted"});
   EXPECT_FALSE(killed.is_over());
   EXPECT_EQ(killed.state(), "interrupted");
   EXPECT_EQ(trials_text({killed}, 0), "1 trial: 1 interrupted\n");
 }
 
-TEST(TrialTable, SilentRunSaysSo) {
+TEST(TrialTable, SilentRunIsMarked) {
   RunProgress silent = kAtWork;
   silent.silent_seconds = 300;
   EXPECT_EQ(trial(1, TrialState::kRunning, silent).state(), "running, silent for 0:05:00");
@@ -99,20 +99,20 @@ TEST(TrialTable, SilentRunSaysSo) {
   EXPECT_EQ(run_line({}), "not started");
 }
 
-TEST(TrialTable, RunKnowsThatItHasFinishedBeforeTheJournalDoes) {
+TEST(TrialTable, RunStatusPrecedesTheJournal) {
   EXPECT_EQ(trial(1, TrialState::kRunning, {.status = "finished"}).state(), "finished");
   EXPECT_TRUE(trial(1, TrialState::kRunning, {.status = "finished"}).is_over());
   EXPECT_EQ(trial(1, TrialState::kWaiting, {.status = "running"}).state(), "running");
   EXPECT_EQ(trial(1, TrialState::kInterrupted, {.status = "running"}).state(), "interrupted");
 }
 
-TEST(TrialTable, LineIsOfOneTrial) {
+TEST(TrialTable, LineShowsOneTrial) {
   EXPECT_EQ(trial_line(trial(3, TrialState::kRunning, kAtWork)),
             "trial 3  running  train  epoch 2/10  validation/accuracy 0.8125  29 MiB  ETA 0:01:02");
   EXPECT_EQ(trial_line(trial(3, TrialState::kWaiting)), "trial 3  waiting");
 }
 
-TEST(TrialTable, JsonHasNullForWhatIsNotKnown) {
+TEST(TrialTable, JsonHasNullForUnknownValues) {
   EXPECT_EQ(
       to_json(RunProgress{}).dump(),
       R"({"status":null,"node":null,"epoch":null,"epochs":null,"step":null,"metric":null,"value":null,)"
@@ -129,7 +129,7 @@ class LiveTrialsTest : public testing::Test {
   std::chrono::steady_clock::time_point now_;
 };
 
-TEST_F(LiveTrialsTest, StandBelowWhatIsSaidOnATerminal) {
+TEST_F(LiveTrialsTest, StayBelowPrintedLinesOnATerminal) {
   const auto journal = SweepJournal::make(
       folder_.path(),
       {.recipe = "a", .overrides = {}, .folder = "/", .trials = {{.number = 0, .hash = "a"}}});
@@ -155,7 +155,7 @@ TEST_F(LiveTrialsTest, StandBelowWhatIsSaidOnATerminal) {
   EXPECT_EQ(err_.str(), "\r\x1b[3A\x1b[J") << "the results take its place";
 }
 
-TEST_F(LiveTrialsTest, OfManyOnlyTheRunsThatAreShownAreRead) {
+TEST_F(LiveTrialsTest, OnlyShownRunsAreRead) {
   std::vector<Trial> trials;
   for (std::uint64_t number = 0; number < 40; ++number) {
     trials.push_back({.number = number, .hash = "a", .state = TrialState::kFinished});
@@ -192,7 +192,7 @@ TEST_F(LiveTrialsTest, AreNoHigherThanTheTerminal) {
   }
 }
 
-TEST_F(LiveTrialsTest, AreNotDrawnElsewhere) {
+TEST_F(LiveTrialsTest, AreDrawnOnlyOnATerminal) {
   const auto journal = SweepJournal::make(
       folder_.path(), {.recipe = "a", .overrides = {}, .folder = "/", .trials = {}});
   const DisplayOptions plain, quiet{.is_terminal = true, .verbosity = Verbosity::kQuiet};

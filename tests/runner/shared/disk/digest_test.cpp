@@ -19,7 +19,7 @@ std::string sum(DigestKind kind, std::string_view bytes) {
   return digest.finish();
 }
 
-TEST(Digest, KnownSums) {  // FIPS 180-4's and RFC 1321's examples
+TEST(Digest, MatchesPublishedExamples) {  // FIPS 180-4's and RFC 1321's examples
   EXPECT_EQ(sum(DigestKind::kMd5, ""), "d41d8cd98f00b204e9800998ecf8427e");
   EXPECT_EQ(sum(DigestKind::kMd5, "abc"), "900150983cd24fb0d6963f7d28e17f72");
   EXPECT_EQ(sum(DigestKind::kSha1, "abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
@@ -29,7 +29,7 @@ TEST(Digest, KnownSums) {  // FIPS 180-4's and RFC 1321's examples
   EXPECT_EQ(sha256("abc"), sum(DigestKind::kSha256, "abc"));
 }
 
-TEST(Digest, FileIsReadWholeAndToldOf) {
+TEST(Digest, FileIsReadCompletelyWithProgress) {
   const TemporaryFolder folder;
   const std::string text((1 << 20) + 5, 'x');
   std::vector<std::int64_t> told;
@@ -41,7 +41,7 @@ TEST(Digest, FileIsReadWholeAndToldOf) {
   EXPECT_EQ(told, (std::vector<std::int64_t>{1 << 20, (1 << 20) + 5}));
 }
 
-TEST(Digest, WhatIsNoRegularFileIsRefused) {
+TEST(Digest, IrregularFilesAreRejected) {
   const TemporaryFolder folder;
   Digest digest;
   EXPECT_EQ(digest.update_from(folder.path()), EISDIR);

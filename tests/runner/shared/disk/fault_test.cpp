@@ -32,7 +32,7 @@ TEST(Fault, IsReadFromItsText) {
   EXPECT_EQ(fault_from("folder:1:fail").point, Fault::Point::kFolder);
 }
 
-TEST(Fault, TextThatIsNoneIsRefused) {
+TEST(Fault, InvalidTextIsRejected) {
   EXPECT_EQ(refusal("wriet:1"),
             "RETORT_FAULT 'wriet:1': 'wriet' is not one of create, write, sync, rename, folder, "
             "remove, step, event, alloc, any");
@@ -58,7 +58,7 @@ TEST(Fault, AllocationCanOnlyFail) {
   EXPECT_EQ(refusal("alloc:9"), "RETORT_FAULT 'alloc:9': an allocation can only fail");
 }
 
-TEST(FaultyStorage, CountsWhatIsNoCallToo) {
+TEST(FaultyStorage, CountsPointsThatAreNotCalls) {
   FaultyStorage storage(disk(), fault_from("step:2:fail"));
   EXPECT_FALSE(storage.reach(Fault::Point::kStep));
   EXPECT_FALSE(storage.reach(Fault::Point::kEvent));
@@ -66,7 +66,7 @@ TEST(FaultyStorage, CountsWhatIsNoCallToo) {
   EXPECT_FALSE(storage.reach(Fault::Point::kStep));
 }
 
-TEST(FaultyStorage, CallFailsOnceAndTheNextDoesNot) {
+TEST(FaultyStorage, CallFailsOnce) {
   const TemporaryFolder folder;
   FaultyStorage storage(disk(), fault_from("write:2:fail"));
   write_atomically(folder / "a", "first", storage);

@@ -20,14 +20,14 @@ constexpr std::int64_t kLater = 4'000'000'000'000'000'000;  // in 2096
 class FileDigestsTest : public testing::Test {
  protected:
   fs::path cache() const { return folder_ / "cache"; }
-  /// How many of these files are read for their digests, long after they were written.
+  /// The number of these files that are read for their digests, long after they were written.
   std::int64_t count_read(const std::vector<std::string>& names) const {
     FileDigests digests(cache(), [] { return kLater; });
     for (const std::string& name : names)
       EXPECT_EQ(digests.of(folder_ / name), sha256(folder_.read(name))) << name;
     return digests.count_read();
   }
-  /// Other bytes of the same size, with the time of modification put back.
+  /// Writes other bytes of the same size and restores the modification time.
   void rewrite(const std::string& name, const std::string& text) const {
     const auto before = file_state(folder_ / name);
     const auto time = fs::last_write_time(folder_ / name);
@@ -56,14 +56,14 @@ TEST_F(FileDigestsTest, FileIsReadOnce) {
   EXPECT_EQ(count_read({"a", "b", "c"}), 1);
 }
 
-TEST_F(FileDigestsTest, OtherBytesAreSeenThoughSizeAndTimeAreKept) {
+TEST_F(FileDigestsTest, ChangedBytesOfTheSameSizeAndTimeAreDetected) {
   folder_.write("a", "one");
   EXPECT_EQ(count_read({"a"}), 1);
   rewrite("a", "eno");
   EXPECT_EQ(count_read({"a"}), 1);
 }
 
-TEST_F(FileDigestsTest, FilesThatChangePlacesAreSeen) {
+TEST_F(FileDigestsTest, SwappedFilesAreDetected) {
   folder_.write("a", "one");
   folder_.write("b", "two");
   fs::last_write_time(folder_ / "b", fs::last_write_time(folder_ / "a"));
@@ -74,7 +74,7 @@ TEST_F(FileDigestsTest, FilesThatChangePlacesAreSeen) {
   EXPECT_EQ(count_read({"a", "b"}), 2);
 }
 
-TEST_F(FileDigestsTest, FileThatHasJustChangedIsNotKept) {
+TEST_F(FileDigestsTest, RecentlyChangedFileIsNotCached) {
   folder_.write("a", "one");
   const std::int64_t changed = file_state(folder_ / "a")->changed;
   for (int time = 0; time < 2; ++time) {
@@ -103,11 +103,12 @@ TEST_F(FileDigestsTest, DamagedCacheIsNotUsed) {
   EXPECT_EQ(count_read({"a"}), 0);
 }
 
-TEST_F(FileDigestsTest, OldestAreForgotten) {
+TEST_F(FileDigestsTest, OldestEntriesAreRemoved) {
   folder_.write("a", "one");
   ASSERT_EQ(count_read({"a"}), 1);
   const fs::path file = kept();
-  // As many as there may be, of which ours is none; the sum is that of all that come before it.
+  // The largest allowed number of entries, none of which is ours; the checksum covers everything
+  // before it.
   const std::string others(4096 * 48, '\1');
   Digest sum;
   sum.update("digests of files, 1\n" + others);
@@ -121,7 +122,7 @@ TEST_F(FileDigestsTest, OldestAreForgotten) {
   EXPECT_EQ(count_read({"a"}), 0);
 }
 
-TEST_F(FileDigestsTest, ProgramsAtATimeKeepWhatBothHaveRead) {
+TEST_F(FileDigestsTest, ConcurrentProgramsKeepEachOthersEntries) {
   std::vector<std::string> ones, others;
   for (int i = 0; i < 300; ++i) {
     folder_.write("one" + std::to_string(i), std::to_string(i));
@@ -138,7 +139,7 @@ TEST_F(FileDigestsTest, ProgramsAtATimeKeepWhatBothHaveRead) {
   EXPECT_EQ(count_read(others), 0);
 }
 
-TEST_F(FileDigestsTest, FolderIsKnownByItsNamesAndContents) {
+TEST_F(FileDigestsTest, FolderDigestCoversNamesAndContents) {
   const auto now = [&] { return digest_below(folder_ / "data"); };
   EXPECT_EQ(now(), "");
   folder_.write("data/a", "one");
@@ -154,7 +155,7 @@ TEST_F(FileDigestsTest, FolderIsKnownByItsNamesAndContents) {
   EXPECT_NE(now(), other);
 }
 
-TEST_F(FileDigestsTest, WhatIsNoFileHasNone) {
+TEST_F(FileDigestsTest, IrregularFilesHaveNoDigest) {
   FileDigests digests(cache());
   EXPECT_EQ(digests.of(folder_ / "nowhere"), std::nullopt);
   EXPECT_EQ(digests.of(folder_.path()), std::nullopt);
@@ -162,7 +163,7 @@ TEST_F(FileDigestsTest, WhatIsNoFileHasNone) {
   EXPECT_EQ(digests.of(folder_ / "pipe"), std::nullopt);
 }
 
-TEST_F(FileDigestsTest, WithoutACacheFolderNothingIsKept) {
+TEST_F(FileDigestsTest, EntriesStayInMemoryWithoutACacheFolder) {
   folder_.write("a", "one");
   FileDigests digests("", [] { return kLater; });
   EXPECT_EQ(digests.of(folder_ / "a"), sha256("one"));
@@ -170,7 +171,7 @@ TEST_F(FileDigestsTest, WithoutACacheFolderNothingIsKept) {
   EXPECT_EQ(digests.count_read(), 1);
 }
 
-TEST_F(FileDigestsTest, CacheThatCannotBeWrittenCostsNothing) {
+TEST_F(FileDigestsTest, UnwritableCacheIsNotAnError) {
   folder_.write("a", "one");
   folder_.write("cache", "a file");
   EXPECT_EQ(count_read({"a"}), 1);

@@ -9,7 +9,7 @@
 namespace runner {
 namespace {
 
-TEST(LateStorage, WhatWasWrittenSurvivesAPowerCutOnceItHasSettled) {
+TEST(LateStorage, WrittenFilesSurviveAPowerCutAfterFlushing) {
   const TemporaryFolder folder;
   PowerCutStorage disk(folder.path());
   LateStorage late(disk);

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 namespace fs = std::filesystem;
 
-/// A process of our own that does `body` and then stands still until it is killed.
+/// A child process that does `body`, then waits until it is killed.
 class Child {
  public:
   template <typename Body>
@@ -55,7 +55,7 @@ class Child {
 
 class LeaseTest : public testing::Test {
  protected:
-  /// A process on another machine that has written some heartbeats.
+  /// Writes the lease of a process on another machine, after some heartbeats.
   void forge(const std::string& beat = "00000000000000000007",
              const std::string& state = "held") const {
     folder_.write(
@@ -63,7 +63,7 @@ class LeaseTest : public testing::Test {
         "retort lease 1\nstate " + state + "\nbeat " + beat +
             "\nprocess 12\nstarted 99\nboot of-another-machine\nspace pid:[1]\nhost node7\n");
   }
-  /// Looks without waiting; `seen` happens between two looks.
+  /// Checks without waiting; `seen` is called between two checks.
   static Lease::Options quickly(std::function<void()> seen = {}) {
     return {.wait = [seen](std::chrono::milliseconds) {
       if (seen) seen();
@@ -82,7 +82,7 @@ class LeaseTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(LeaseTest, OneProcessHasItUntilItGivesItBack) {
+TEST_F(LeaseTest, OneProcessHoldsItUntilReleased) {
   {
     const auto mine = take();
     ASSERT_TRUE(mine.lease);
@@ -98,7 +98,7 @@ TEST_F(LeaseTest, OneProcessHasItUntilItGivesItBack) {
   EXPECT_TRUE(take().lease);
 }
 
-TEST_F(LeaseTest, OfAProcessThatWasKilledIsTakenWithoutWaiting) {
+TEST_F(LeaseTest, LeaseOfAKilledProcessIsTakenImmediately) {
   Child holder([&] { return take(); });
   EXPECT_FALSE(take().lease);
   holder.end();
@@ -106,7 +106,7 @@ TEST_F(LeaseTest, OfAProcessThatWasKilledIsTakenWithoutWaiting) {
   EXPECT_TRUE(take([] { ADD_FAILURE() << "nothing to wait for"; }).lease);
 }
 
-TEST_F(LeaseTest, OfAnotherProcessThatHasItsNumberNowIsTaken) {
+TEST_F(LeaseTest, LeaseWithAReusedProcessIdIsTaken) {
   std::string text;
   {
     const auto mine = take();
@@ -118,7 +118,7 @@ TEST_F(LeaseTest, OfAnotherProcessThatHasItsNumberNowIsTaken) {
   EXPECT_TRUE(take().lease);
 }
 
-TEST_F(LeaseTest, OfAnotherMachineIsLeftAloneAsLongAsItGivesSignsOfLife) {
+TEST_F(LeaseTest, RemoteLeaseWithAHeartbeatIsRespected) {
   for (int look = 1; look <= 6; ++look) {
     forge();
     int looks = 0;
@@ -131,7 +131,7 @@ TEST_F(LeaseTest, OfAnotherMachineIsLeftAloneAsLongAsItGivesSignsOfLife) {
   }
 }
 
-TEST_F(LeaseTest, OfAnotherMachineThatIsSilentIsTaken) {
+TEST_F(LeaseTest, SilentRemoteLeaseIsTaken) {
   forge();
   std::string said;
   Lease::Options options = quickly();
@@ -147,12 +147,12 @@ TEST_F(LeaseTest, OfAnotherMachineThatIsSilentIsTaken) {
   EXPECT_THAT(said, testing::EndsWith("': waiting 30 s for a heartbeat"));
 }
 
-TEST_F(LeaseTest, OfAnotherMachineThatIsGivenBackIsTaken) {
+TEST_F(LeaseTest, ReleasedRemoteLeaseIsTaken) {
   forge("00000000000000000007", "free");
   EXPECT_TRUE(take([] { ADD_FAILURE() << "nothing to wait for"; }).lease);
 }
 
-TEST_F(LeaseTest, ThatIsCutOffIsWaitedForAndTaken) {
+TEST_F(LeaseTest, TruncatedLeaseIsTakenAfterWaiting) {
   for (const char* text : {"", "retort lease 1\nstate he", "something else\n"}) {
     folder_.write("lease.1", text);
     int looks = 0;
@@ -162,7 +162,7 @@ TEST_F(LeaseTest, ThatIsCutOffIsWaitedForAndTaken) {
   }
 }
 
-TEST_F(LeaseTest, AtOneLookAnotherMachineIsAtWorkIfItHasWrittenOfLate) {
+TEST_F(LeaseTest, SingleCheckFindsARecentRemoteHeartbeat) {
   EXPECT_EQ(Lease::is_at_work(folder_.path(), true), std::nullopt);
   forge();
   EXPECT_EQ(Lease::is_at_work(folder_.path(), true), true);
@@ -171,8 +171,8 @@ TEST_F(LeaseTest, AtOneLookAnotherMachineIsAtWorkIfItHasWrittenOfLate) {
   EXPECT_EQ(Lease::is_at_work(folder_.path(), true), false);
 }
 
-// Who looks at the same time as others, and whoever is slow, must not win as well.
-TEST_F(LeaseTest, OfSeveralThatTakeOverAtOnceOneWins) {
+// Processes that check at the same time as others, or slowly, must not win as well.
+TEST_F(LeaseTest, OneOfSeveralConcurrentTakeoversWins) {
   for (int round = 0; round < 30; ++round) {
     for (const std::string& name : files()) fs::remove(folder_ / name);
     forge();
@@ -208,9 +208,9 @@ TEST_F(LeaseTest, OfSeveralThatTakeOverAtOnceOneWins) {
   }
 }
 
-TEST_F(LeaseTest, WhoComesAfterSeveralOthersHasNoneOfTheirs) {
-  // Once this one has found that the holder is gone, and waits for its worker, two others take the
-  // lease and go, and a third has it.
+TEST_F(LeaseTest, SlowTakeoverLosesToLaterHolders) {
+  // After this process has found that the holder is gone, and while it waits for the holder's
+  // worker, two others take and release the lease, and a third holds it.
   Child worker([&] {
     auto joined = take();
     Lease::join(folder_.path());
@@ -220,7 +220,7 @@ TEST_F(LeaseTest, WhoComesAfterSeveralOthersHasNoneOfTheirs) {
   std::optional<Lease> third;
   int waits = 0;
   const auto slow = take([&] {
-    if (++waits != 7) return;  // the first six are looks
+    if (++waits != 7) return;  // the first six are checks
     worker.end();
     for (int i = 0; i < 2; ++i) EXPECT_TRUE(take().lease);
     third = take().lease;
@@ -231,13 +231,13 @@ TEST_F(LeaseTest, WhoComesAfterSeveralOthersHasNoneOfTheirs) {
   EXPECT_THAT(slow.holder, StartsWith("process " + std::to_string(getpid())));
 }
 
-TEST_F(LeaseTest, FilesOfEarlierOnesAreNotKept) {
+TEST_F(LeaseTest, FilesOfEarlierLeasesAreRemoved) {
   folder_.write("lease.3.node7.12.part", "");
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(take().lease);
   EXPECT_THAT(files(), testing::ElementsAre("lease.4", "lease.5"));
 }
 
-TEST_F(LeaseTest, HolderGivesSignsOfLifeAndLearnsThatItHasLostIt) {
+TEST_F(LeaseTest, HolderBeatsAndNoticesALostLease) {
   std::promise<std::string> lost;
   Lease::Options options{.beat = std::chrono::milliseconds(1)};
   options.on_lost = [&](const std::string& holder) { lost.set_value(holder); };
@@ -253,7 +253,7 @@ TEST_F(LeaseTest, HolderGivesSignsOfLifeAndLearnsThatItHasLostIt) {
   EXPECT_EQ(file_text(folder_ / "lease.2"), text) << "what another has is not given back";
 }
 
-TEST_F(LeaseTest, CopyOfTheHoldersProcessNeitherBeatsNorGivesItBack) {
+TEST_F(LeaseTest, ForkedHolderNeitherBeatsNorReleases) {
   const auto mine = Lease::take(folder_.path(), {.beat = std::chrono::hours(1)});
   ASSERT_TRUE(mine.lease);
   EXPECT_EQ(ParkedThread::count(), 1);
@@ -266,7 +266,7 @@ TEST_F(LeaseTest, CopyOfTheHoldersProcessNeitherBeatsNorGivesItBack) {
   EXPECT_EQ(file_text(folder_ / "lease.1"), before);
 }
 
-TEST_F(LeaseTest, FolderThatIsGoneIsNotMadeAgain) {
+TEST_F(LeaseTest, RemovedFolderIsNotRecreated) {
   const fs::path below = folder_ / "run";
   fs::create_directory(below);
   {
@@ -280,7 +280,7 @@ TEST_F(LeaseTest, FolderThatIsGoneIsNotMadeAgain) {
 
 const Diagnostic kBusy{ErrorCode::kRunBusy, {}, "", "it is busy{}", ""};
 
-TEST_F(LeaseTest, WithoutLocksTheLeaseAloneKeepsOthersOut) {
+TEST_F(LeaseTest, LeaseExcludesOthersWithoutLocks) {
   WatchedCalls calls;
   calls.break_locks();
   Child holder([&] {
@@ -297,7 +297,7 @@ TEST_F(LeaseTest, WithoutLocksTheLeaseAloneKeepsOthersOut) {
   EXPECT_TRUE(FolderLock::take(folder_.path(), kBusy));
 }
 
-TEST_F(LeaseTest, WithoutLocksAWorkerThatOutlivesItsRetortKeepsOthersOut) {
+TEST_F(LeaseTest, SurvivingWorkerExcludesOthersWithoutLocks) {
   WatchedCalls calls;
   calls.break_locks();
   EXPECT_FALSE(FolderLock::join(folder_.path(), kBusy)) << "nobody has it";
@@ -317,7 +317,7 @@ TEST_F(LeaseTest, WithoutLocksAWorkerThatOutlivesItsRetortKeepsOthersOut) {
   EXPECT_TRUE(take().lease);
 }
 
-TEST_F(LeaseTest, WhereThereIsNeitherLockNorLeaseWorkIsRefused) {
+TEST_F(LeaseTest, MissingLocksAndLeasesAreAnError) {
   WatchedCalls calls;
   calls.break_locks();
   calls.fail_new_files(EROFS);
@@ -330,7 +330,7 @@ TEST_F(LeaseTest, WhereThereIsNeitherLockNorLeaseWorkIsRefused) {
   EXPECT_THAT(refused.errors()[0].help, HasSubstr("use a folder on another file system"));
 }
 
-TEST_F(LeaseTest, ThatALimitOfTheSystemKeepsAwayNamesTheLimit) {
+TEST_F(LeaseTest, SystemLimitIsReported) {
   WatchedCalls calls;
   calls.fail_new_files(EMFILE);
   const auto refused = FolderLock::take(folder_.path(), kBusy);

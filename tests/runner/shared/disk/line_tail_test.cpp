@@ -30,14 +30,14 @@ TEST_F(LineTailTest, ReturnsCompleteLinesOnce) {
   EXPECT_THAT(tail.next().lines, ElementsAre("half"));
 }
 
-TEST_F(LineTailTest, ReturnsNoMoreThanAskedFor) {
+TEST_F(LineTailTest, ReturnsAtMostTheRequestedLines) {
   add("a\nb\nc\n");
   LineTail tail(path());
   EXPECT_THAT(tail.next(2).lines, ElementsAre("a", "b"));
   EXPECT_THAT(tail.next(2).lines, ElementsAre("c"));
 }
 
-TEST_F(LineTailTest, FileThatWasReplacedIsReadFromItsBeginning) {
+TEST_F(LineTailTest, ReplacedFileIsReadFromItsBeginning) {
   add("a\nb\n");
   LineTail tail(path());
   EXPECT_FALSE(tail.next().is_anew);

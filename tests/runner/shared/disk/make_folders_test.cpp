@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 
-TEST(MakeFolders, MakesWhatIsMissing) {
+TEST(MakeFolders, CreatesMissingFolders) {
   const TemporaryFolder folder;
   make_folders(folder / "a/b/c");
   make_folders(folder / "a/b/d/");
@@ -32,7 +32,7 @@ TEST(MakeFolders, NewNamesAreFlushedAndOldOnesAreNot) {
   EXPECT_EQ(calls.flushed().size(), 2u);
 }
 
-TEST(MakeFolders, WhatIsFlushedInThemSurvivesAPowerCut) {
+TEST(MakeFolders, FlushedFilesInThemSurviveAPowerCut) {
   const TemporaryFolder folder, left;
   PowerCutStorage storage(folder.path());
   make_folders(folder / "a/b", storage);
@@ -41,7 +41,7 @@ TEST(MakeFolders, WhatIsFlushedInThemSurvivesAPowerCut) {
   EXPECT_EQ(left.read("a/b/c"), "text");
 }
 
-TEST(MakeFolders, FileInTheWayIsNamed) {
+TEST(MakeFolders, FileInTheWayIsReported) {
   const TemporaryFolder folder;
   folder.write("a", "in the way");
   for (const char* path : {"a", "a/b"}) {

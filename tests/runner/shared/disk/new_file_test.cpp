@@ -41,7 +41,7 @@ std::string failure_of_several(const fs::path& path) {
   return "it was written";
 }
 
-TEST(AtomicFile, ReplacesWhatWasThereAndLeavesNothingElse) {
+TEST(AtomicFile, ReplacesTheOldFileAndLeavesNoOther) {
   const TemporaryFolder folder;
   folder.write("report.txt.part", "of a run that was killed");
   write_atomically(folder / "report.txt", "a longer first text");
@@ -50,7 +50,7 @@ TEST(AtomicFile, ReplacesWhatWasThereAndLeavesNothingElse) {
   EXPECT_EQ(files_in(folder.path()), 1);
 }
 
-TEST(AtomicFile, WithoutACommitNothingHappened) {
+TEST(AtomicFile, KeepsTheOldFileWithoutACommit) {
   const TemporaryFolder folder;
   folder.write("a", "old");
   { AtomicFile(folder / "a").append("new"); }
@@ -58,13 +58,13 @@ TEST(AtomicFile, WithoutACommitNothingHappened) {
   EXPECT_EQ(files_in(folder.path()), 1);
 }
 
-TEST(AtomicFile, FolderThatIsNotThereIsNamed) {
+TEST(AtomicFile, MissingFolderIsReported) {
   const TemporaryFolder folder;
   const std::string path = folder / "missing/report.txt";
   EXPECT_EQ(failure(path), "E0801 cannot create '" + path + "': No such file or directory");
 }
 
-TEST(AtomicFile, FailureAtAnyPointLeavesTheOldFileAndNoHalf) {
+TEST(AtomicFile, FailureAtAnyPointLeavesTheOldFile) {
   const TemporaryFolder folder;
   folder.write("a", "old");
   const std::string path = folder / "a";
@@ -104,7 +104,7 @@ TEST(AtomicFile, LinksAreReplacedNotFollowed) {
   EXPECT_EQ(folder.read("other"), "precious");
 }
 
-TEST(AtomicFile, DeviceIsRefusedAndLeftAsItIs) {
+TEST(AtomicFile, DeviceIsRejectedAndKept) {
   const TemporaryFolder folder;
   const std::string path = folder / "null";
   if (mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0)
@@ -116,7 +116,7 @@ TEST(AtomicFile, DeviceIsRefusedAndLeftAsItIs) {
   EXPECT_EQ(files_in(folder.path()), 1);
 }
 
-TEST(AtomicFile, PipeIsRefusedAndLeftAsItIs) {
+TEST(AtomicFile, PipeIsRejectedAndKept) {
   const TemporaryFolder folder;
   const std::string path = folder / "pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
@@ -127,7 +127,7 @@ TEST(AtomicFile, PipeIsRefusedAndLeftAsItIs) {
   EXPECT_EQ(files_in(folder.path()), 1);
 }
 
-TEST(AtomicFile, PowerCutAtAnyPointLeavesTheOldOrTheNewWhole) {
+TEST(AtomicFile, PowerCutLeavesTheOldOrTheNewFile) {
   const TemporaryFolder folder;
   folder.write("a", "old");
   PowerCutStorage storage(folder.path());
@@ -149,7 +149,7 @@ TEST(AtomicFile, PowerCutAtAnyPointLeavesTheOldOrTheNewWhole) {
   EXPECT_GT(cuts, 5);
 }
 
-TEST(AtomicFiles, PowerCutAtAnyPointLeavesEachOldOrNewWhole) {
+TEST(AtomicFiles, PowerCutLeavesEachOldOrNewFile) {
   const TemporaryFolder folder;
   folder.write("a", "old");
   folder.write("b/c", "old");
@@ -175,7 +175,7 @@ TEST(AtomicFiles, PowerCutAtAnyPointLeavesEachOldOrNewWhole) {
   check();
 }
 
-TEST(AtomicFiles, WithoutCommitNothingIsLeft) {
+TEST(AtomicFiles, LeaveNoNewFilesWithoutACommit) {
   const TemporaryFolder folder;
   folder.write("a", "old");
   {
@@ -188,7 +188,7 @@ TEST(AtomicFiles, WithoutCommitNothingIsLeft) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
-TEST(AtomicFiles, HalfOfAFileIsNotPublishedWithTheOthers) {
+TEST(AtomicFiles, IncompleteFileIsNotPublished) {
   const TemporaryFolder folder;
   FaultyStorage storage(disk(), fault_from("write:2:full"));
   AtomicFiles files(storage);
@@ -209,7 +209,7 @@ TEST(AtomicFiles, FlushEachFolderOnce) {
       << "leftover, file, text, flush and name of each, then the folder";
 }
 
-TEST(NewFile, WhatWasSyncedSurvivesAPowerCut) {
+TEST(NewFile, SyncedTextSurvivesAPowerCut) {
   const TemporaryFolder folder;
   PowerCutStorage storage(folder.path());
   NewFile file(folder / "a", storage);

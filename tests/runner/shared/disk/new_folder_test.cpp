@@ -29,7 +29,7 @@ void fill(NewFolder& folder) {
   folder.write("b.txt", "two");
 }
 
-TEST(NewFolder, AppearsWhole) {
+TEST(NewFolder, AppearsAtomically) {
   const TemporaryFolder folder;
   {
     NewFolder made(folder / "new/below/shapes/");
@@ -42,7 +42,7 @@ TEST(NewFolder, AppearsWhole) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder / "new/below"), {}), 1);
 }
 
-TEST(NewFolder, EverythingIsOnTheDiskBeforeItHasItsName) {
+TEST(NewFolder, FilesAreOnTheDiskBeforeTheRename) {
   const TemporaryFolder folder;
   DurableStorage storage;
   NewFolder made(folder / "shapes", storage);
@@ -53,7 +53,7 @@ TEST(NewFolder, EverythingIsOnTheDiskBeforeItHasItsName) {
   EXPECT_TRUE(storage.has_flushed_the_latest_name());
 }
 
-TEST(NewFolder, WithoutPublishNothingIsLeft) {
+TEST(NewFolder, LeavesNoFilesWithoutPublishing) {
   const TemporaryFolder folder;
   {
     NewFolder made(folder / "shapes");
@@ -67,7 +67,7 @@ TEST(NewFolder, WithoutPublishNothingIsLeft) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-/// The number of a process that is gone.
+/// The ID of a process that has ended.
 std::string of_the_dead() {
   const pid_t child = fork();
   if (child == 0) _exit(0);
@@ -75,7 +75,7 @@ std::string of_the_dead() {
   return std::to_string(child);
 }
 
-TEST(NewFolder, WhatAKilledProcessHasLeftIsRemoved) {
+TEST(NewFolder, LeftoversOfAKilledProcessAreRemoved) {
   const TemporaryFolder folder;
   const std::string dead = of_the_dead();
   folder.write(".shapes." + dead + ".part/disc/a.jpg", "half");
@@ -90,7 +90,7 @@ TEST(NewFolder, WhatAKilledProcessHasLeftIsRemoved) {
       << "four of others, and this one";
 }
 
-TEST(NewFolder, WhatIsHeldElsewhereStays) {
+TEST(NewFolder, LockedLeftoversAreKept) {
   const TemporaryFolder folder;
   const std::string name = ".shapes." + of_the_dead() + ".part";
   folder.write(name + "/a.jpg", "half");
@@ -100,7 +100,7 @@ TEST(NewFolder, WhatIsHeldElsewhereStays) {
   EXPECT_TRUE(fs::exists(folder / (name + "/a.jpg")));
 }
 
-TEST(NewFolder, TakesThePlaceOfAnEmptyFolderAlone) {
+TEST(NewFolder, ReplacesOnlyAnEmptyFolder) {
   const TemporaryFolder folder;
   fs::create_directory(folder / "empty");
   NewFolder made(folder / "empty");
@@ -117,7 +117,7 @@ TEST(NewFolder, TakesThePlaceOfAnEmptyFolderAlone) {
   }
 }
 
-/// What is left, and what is said, where call `count` of a storage fails.
+/// The error if call `count` of a storage fails; nullopt if no call fails.
 std::optional<WriteError> failure_at(int count, const fs::path& place) {
   FaultyStorage storage(
       disk(), Fault{.point = Fault::Point::kAny, .count = count, .action = Fault::Action::kFail});
@@ -131,7 +131,7 @@ std::optional<WriteError> failure_at(int count, const fs::path& place) {
   }
 }
 
-TEST(NewFolder, WhateverFailsItIsThereWholeOrNotAtAll) {
+TEST(NewFolder, FailuresLeaveItCompleteOrAbsent) {
   int failures = 0;
   for (int count = 1;; ++count) {
     const TemporaryFolder folder;

@@ -9,7 +9,7 @@
 namespace runner {
 namespace {
 
-TEST(RegularFile, IsReadAndNothingElseIsOpened) {
+TEST(RegularFile, OnlyRegularFilesAreOpened) {
   const TemporaryFolder folder;
   folder.write("file", "text\n");
   std::filesystem::create_symlink(folder / "file", folder / "link");

@@ -27,12 +27,12 @@ TEST(RealDisk, SyncReachesTheSystem) {
   EXPECT_THAT(calls.flushed(), ElementsAre((folder / "a").string(), folder.path().string()));
 }
 
-TEST(RealDisk, SyncThatFailsSaysSo) {
+TEST(RealDisk, FailedSyncIsReported) {
   EXPECT_EQ(disk().sync(-1), -1);
   EXPECT_EQ(errno, EBADF);
 }
 
-TEST(RealDisk, NewFilesAreOursAloneAndNobodysLink) {
+TEST(RealDisk, NewFilesAreExclusiveAndNotLinks) {
   const TemporaryFolder folder;
   const WatchedCalls calls;
   const Descriptor file(disk().create(folder / "a"));
@@ -42,7 +42,7 @@ TEST(RealDisk, NewFilesAreOursAloneAndNobodysLink) {
   EXPECT_EQ(fcntl(*file, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 }
 
-TEST(RealDisk, NothingThatIsThereIsOpened) {
+TEST(RealDisk, ExistingFilesAreNotOpened) {
   const TemporaryFolder folder;
   folder.write("file", "precious");
   fs::create_symlink("file", folder / "link");

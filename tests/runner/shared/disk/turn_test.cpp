@@ -32,7 +32,7 @@ TEST(Turn, SecondWaitsUntilTheFirstIsDone) {
   EXPECT_FALSE(std::filesystem::exists(file)) << "nothing is left";
 }
 
-TEST(Turn, OneAtATimeOfMany) {
+TEST(Turn, OnlyOneOfManyWorksAtATime) {
   const TemporaryFolder folder;
   std::atomic<int> at_work = 0, most = 0;
   std::vector<std::thread> all;
@@ -50,7 +50,7 @@ TEST(Turn, OneAtATimeOfMany) {
   EXPECT_EQ(most, 1);
 }
 
-TEST(Turn, WhoIsCancelledGoesWithoutIt) {
+TEST(Turn, CancelledWaitReturnsNoTurn) {
   const TemporaryFolder folder;
   const auto first = Turn::take(folder / "x", never, silent);
   int asked = 0;
@@ -58,7 +58,7 @@ TEST(Turn, WhoIsCancelledGoesWithoutIt) {
       folder / "x", [&] { return ++asked > 2; }, silent));
 }
 
-TEST(Turn, WhereNoFileCanBeMadeEverybodyWorks) {
+TEST(Turn, NoTurnIsTakenIfTheFileCannotBeCreated) {
   const TemporaryFolder folder;
   folder.write("file", "");
   EXPECT_FALSE(Turn::take(folder / "file/x", never, silent));

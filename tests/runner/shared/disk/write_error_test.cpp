@@ -7,7 +7,7 @@
 namespace runner {
 namespace {
 
-TEST(WriteDiagnostic, FullDiskAndFullQuotaAreToldFromOtherTroubles) {
+TEST(WriteDiagnostic, FullDiskAndQuotaHaveTheirOwnCode) {
   for (const int error : {ENOSPC, EDQUOT}) {
     const Diagnostic full = write_diagnostic("a", error, ErrorCode::kCannotCreate);
     EXPECT_EQ(full.code, ErrorCode::kDiskFull);
@@ -17,7 +17,7 @@ TEST(WriteDiagnostic, FullDiskAndFullQuotaAreToldFromOtherTroubles) {
   EXPECT_EQ(write_diagnostic("a", EIO, ErrorCode::kCannotWrite).code, ErrorCode::kCannotWrite);
 }
 
-TEST(WriteError, AFileAsLargeAsOneMayBeIsALimitOfTheUser) {
+TEST(WriteError, FileSizeLimitIsReported) {
   const Diagnostic error = write_diagnostic("a/log.txt", EFBIG, ErrorCode::kCannotWrite);
   EXPECT_EQ(error.message, "cannot write 'a/log.txt': File too large");
   EXPECT_EQ(error.help, "it reached the file size limit: raise it with `ulimit -f`");

@@ -15,7 +15,7 @@ std::string printed(const Diagnostic& diagnostic, bool color = false) {
   return out.str();
 }
 
-TEST(Diagnostic, PointsAtPlaceWithCaretHelpAndNotes) {
+TEST(Diagnostic, PointsAtItsLocationWithCaretHelpAndNotes) {
   Sources sources;
   const auto& file = sources.add("recipes/a.yaml", "train:\n  epoch: 3\n");
   const auto& override = sources.add("override 2", "train.epoch=3");
@@ -30,7 +30,7 @@ TEST(Diagnostic, PointsAtPlaceWithCaretHelpAndNotes) {
             "  override 2:1:1: note: set here\n");
 }
 
-TEST(Diagnostic, WithoutPlaceIsOneLine) {
+TEST(Diagnostic, IsOneLineWithoutALocation) {
   EXPECT_EQ(printed({ErrorCode::kUnknownVerb, {}, "", "unknown verb 'rum'", ""}),
             "error[E0502]: unknown verb 'rum'\n");
 }
@@ -50,7 +50,7 @@ TEST(Diagnostic, ControlCharactersDoNotReachTheTerminal) {
       std::string::npos);
 }
 
-TEST(Diagnostic, LongLineIsCutAroundTheCaret) {
+TEST(Diagnostic, LongLineIsShortenedAroundTheCaret) {
   Sources sources;
   const auto& file = sources.add("a.yaml", std::string(100'000, 'x') + "!");
   const auto text = printed({ErrorCode::kWrongType, {&file, 1, 100'001}, "", "m", ""});
@@ -58,7 +58,7 @@ TEST(Diagnostic, LongLineIsCutAroundTheCaret) {
   EXPECT_THAT(text, testing::HasSubstr("x!\n"));
 }
 
-TEST(Diagnostic, SortsByTextThenPlaceAndUnplacedLast) {
+TEST(Diagnostic, SortsByTextThenLocation) {
   Sources sources;
   const auto& first = sources.add("a", "");
   const auto& second = sources.add("b", "");

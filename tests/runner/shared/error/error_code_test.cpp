@@ -30,8 +30,7 @@ TEST(ErrorTable, NumbersAreUniqueAndAscending) {
   EXPECT_EQ(name(ErrorCode::kYamlSyntax), "E0101");
 }
 
-/// Every word of the sources that looks like a constant, outside the tables of the codes
-/// themselves.
+/// Every word of the sources that looks like a constant, except in the tables of the codes.
 std::set<std::string> constants_in_the_sources() {
   std::set<std::string> words;
   for (const char* folder : {"runner", "stages"}) {

@@ -13,12 +13,12 @@ TEST(Stop, EndsWithTheSignalsCode) {
   EXPECT_EQ(exit_code_of_stop(SIGHUP, /*has_saved=*/false), ExitCode::kTerminated);
 }
 
-TEST(Stop, AfterASaveEndsAlikeForEverySignal) {
+TEST(Stop, HasOneExitCodeAfterASave) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP})
     EXPECT_EQ(exit_code_of_stop(signal, /*has_saved=*/true), ExitCode::kStoppedAfterSave) << signal;
 }
 
-TEST(Stop, IsToldFromAFailure) {
+TEST(Stop, IsDistinguishedFromAFailure) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     for (const bool has_saved : {false, true})
       EXPECT_TRUE(says_stopped(exit_code_of_stop(signal, has_saved))) << signal;

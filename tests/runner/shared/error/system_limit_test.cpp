@@ -18,7 +18,7 @@ std::string told_of_system(std::errc error) {
   return told(unexpected(std::system_error(std::make_error_code(error), "fork")));
 }
 
-TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
+TEST(Unexpected, SystemLimitIsNotABug) {
   EXPECT_EQ(told_of_system(std::errc::too_many_files_open),
             "E0801: too many files are open (fork: Too many open files) | raise the "
             "limit on open files: `ulimit -n 1024`");
@@ -35,7 +35,7 @@ TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
   EXPECT_EQ(unexpected(std::bad_alloc()).code, ErrorCode::kOutOfMemory);
 }
 
-TEST(Unexpected, FileIsNamed) {
+TEST(Unexpected, FileIsReported) {
   const std::filesystem::filesystem_error error("temp_directory_path", "/tmp/missing",
                                                 std::make_error_code(std::errc::not_a_directory));
   EXPECT_EQ(told(unexpected(error)),
@@ -43,7 +43,7 @@ TEST(Unexpected, FileIsNamed) {
             "access to it");
 }
 
-TEST(Unexpected, WhatIsKnownIsToldAsItIs) {
+TEST(Unexpected, KnownErrorsArePassedThrough) {
   EXPECT_EQ(told(unexpected(
                 StageError(ErrorCode::kMissingFolder, "no folder 'a'").with_help("create it"))),
             "E0601: no folder 'a' | create it");

@@ -33,7 +33,7 @@ class KeyOptions : public testing::Test {
   Sources sources_;
 };
 
-TEST_F(KeyOptions, HowImagesAreReadAheadIsNoneOfThem) {
+TEST_F(KeyOptions, LoaderOptionsAreExcluded) {
   const std::string plain = key_of(compiled(""));
   EXPECT_EQ(key_of(compiled(", loader: {workers: 3, prefetch: 7, pinned: true}, cache_mib: 100")),
             plain);
@@ -42,7 +42,7 @@ TEST_F(KeyOptions, HowImagesAreReadAheadIsNoneOfThem) {
   EXPECT_FALSE(compiled("").nodes.at(2).key_options);
 }
 
-TEST_F(KeyOptions, HowMuchMemoryThereIsIsNoneOfThem) {
+TEST_F(KeyOptions, MemorySizesAreExcluded) {
   const auto key_of_memory = [&](const std::string& options) {
     return node_keys(compiled("", options)).at(1);
   };
@@ -50,7 +50,7 @@ TEST_F(KeyOptions, HowMuchMemoryThereIsIsNoneOfThem) {
   EXPECT_NE(key_of_memory(", micro_batch: 3"), key_of_memory(""));
 }
 
-TEST_F(KeyOptions, SecretsAreNoneOfThem) {
+TEST_F(KeyOptions, SecretsAreExcluded) {
   Node node = compiled("").nodes.at(2);
   node.options.map()->front().value = {std::string("hunter2"), {}, "${oc.env:KEY}"};
   const auto options = key_options(node, {}, schemas_);
@@ -58,7 +58,7 @@ TEST_F(KeyOptions, SecretsAreNoneOfThem) {
   EXPECT_EQ(*options->map()->front().value.text(), "${oc.env:KEY}");
 }
 
-TEST(NodeKeys, OtherPythonCodeIsAnotherResult) {
+TEST(NodeKeys, DifferentPythonCodeChangesTheKey) {
   Graph graph;
   graph.nodes.push_back({.id = "model",
                          .stage = "model",

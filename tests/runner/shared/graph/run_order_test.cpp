@@ -41,7 +41,7 @@ constexpr const char* kPlain =
     "model: {kind: model.clip_vision}\n"
     "memory: {kind: memory.policy}\n";
 
-TEST_F(RunOrder, IsThatOfTheRecipeWhereNothingIsGained) {
+TEST_F(RunOrder, IsTheRecipesOrderByDefault) {
   EXPECT_EQ(order_of(std::string(kPlain) +
                      "train: {kind: train.supervised, epochs: 1, optimizer: {learning_rate: 1}}\n"
                      "evaluate: {kind: evaluate.classification}\n"),
@@ -58,7 +58,7 @@ TEST_F(RunOrder, EachItemIsEvaluatedBeforeTheNextIsTrained) {
             "evaluate.3 again.3");
 }
 
-TEST_F(RunOrder, NothingIsMadeBeforeItIsNeeded) {
+TEST_F(RunOrder, NodesRunOnlyWhenNeeded) {
   EXPECT_EQ(
       order_of("data: {kind: data.image_folder, foreach: {of: [a, b]}, root: 'photos/${item.of}'}\n"
                "model: {kind: model.clip_vision}\n"
@@ -76,8 +76,9 @@ Node node(const std::string& id, std::vector<Edge> inputs) {
   return made;
 }
 
-// Each network is written out before it is voted with: to vote last would keep all of them.
-TEST_F(RunOrder, WhatFreesMostComesFirst) {
+// Each network is exported as soon as it is trained: exporting after the vote would keep all of
+// them.
+TEST_F(RunOrder, NodeThatFreesTheMostComesFirst) {
   const auto checkpoint_of = [](std::size_t from) {
     return Edge{"checkpoint", from, "checkpoint", ArtifactType::kCheckpoint};
   };
@@ -95,7 +96,7 @@ TEST_F(RunOrder, WhatFreesMostComesFirst) {
   EXPECT_EQ(names(graph), "train.1 export.1 score.1 train.2 export.2 score.2 vote");
 }
 
-TEST_F(RunOrder, AThousandItemsAreOrderedToo) {
+TEST_F(RunOrder, OrdersAThousandItems) {
   Graph graph;
   graph.nodes = {node("data", {})};
   for (std::size_t i = 0; i < 1000; ++i)

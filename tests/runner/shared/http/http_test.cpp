@@ -62,7 +62,7 @@ TEST(Http, TokenStaysWithItsHost) {
   EXPECT_EQ(other.seen()[0].header("authorization"), "");
 }
 
-TEST(Http, StaysWithItsHostWhereAsked) {
+TEST(Http, StaysOnItsHostOnRequest) {
   const HttpServer server([](const SeenRequest&) { return leading_to("http://data.invalid/a"); });
   const Got answer = got({.url = server.url("/a"), .wants_body = false, .leaves_host = false});
   EXPECT_EQ(answer.reply.status, 302);
@@ -83,7 +83,7 @@ TEST(Http, OtherProtocolsAreNotFollowed) {
             "lasting: 'ftp://a/b' is not an http: or https: address");
 }
 
-TEST(Http, NeverFromHttpsToHttp) {
+TEST(Http, HttpsIsNotRedirectedToHttp) {
   EXPECT_TRUE(is_followed("https://a/b", "https://c"));
   EXPECT_TRUE(is_followed("http://a/b", "HTTPS://c"));
   EXPECT_TRUE(is_followed("http://a/b", "http://c"));
@@ -92,14 +92,14 @@ TEST(Http, NeverFromHttpsToHttp) {
   EXPECT_FALSE(is_followed("http://a/b", "ftp://a/b"));
 }
 
-TEST(Http, CutConnectionPasses) {
+TEST(Http, CutConnectionIsATemporaryFailure) {
   const HttpServer server(
       [](const SeenRequest&) { return ServedReply{.body = "0123456789", .cut_after = 4}; });
   EXPECT_EQ(http_failure({.url = server.url("/a")}),
             "passing: " + server.url("/a") + ": transfer closed with 6 bytes remaining to read");
 }
 
-TEST(Http, NobodyThereAndASilentServerPass) {
+TEST(Http, MissingOrSilentServerIsATemporaryFailure) {
   std::string url;
   {
     url = HttpServer([](const SeenRequest&) { return ServedReply{}; }).url("/a");
@@ -111,7 +111,7 @@ TEST(Http, NobodyThereAndASilentServerPass) {
               testing::StartsWith("passing: " + server.url("/a") + ": Operation too slow"));
 }
 
-TEST(Http, ProxyIsObeyedUnlessNoProxyNamesTheHost) {
+TEST(Http, ProxyIsUsedUnlessNoProxyNamesTheHost) {
   const HttpServer proxy([](const SeenRequest&) { return ServedReply{.body = "by proxy"}; });
   const HttpServer server([](const SeenRequest&) { return ServedReply{.body = "directly"}; });
   const ScopedVariable variable("http_proxy", proxy.url());
@@ -133,7 +133,7 @@ TEST(Http, HttpsGoesThroughTheProxyByConnect) {
   EXPECT_EQ(proxy.seen().at(0).target, "data.invalid:443");
 }
 
-TEST(Http, CancelledAndThrownComeThrough) {
+TEST(Http, CancellationAndExceptionsPropagate) {
   const HttpServer server([](const SeenRequest&) { return ServedReply{.stalls = true}; });
   EXPECT_THROW(got({.url = server.url("/a")}, {.cancelled = [] { return true; }}), Cancelled);
   const HttpServer other([](const SeenRequest&) { return ServedReply{.body = "bytes"}; });
@@ -142,7 +142,7 @@ TEST(Http, CancelledAndThrownComeThrough) {
                std::logic_error);
 }
 
-TEST(Http, MessagesHoldNoSecrets) {
+TEST(Http, MessagesContainNoSecrets) {
   EXPECT_EQ(shown_url("https://me:word@host/a?signature=1#x"), "https://host/a");
   EXPECT_EQ(origin_of("https://me@Host/a"), "https://host:443");
   EXPECT_NE(origin_of("http://host"), origin_of("https://host"));

@@ -31,7 +31,7 @@ TEST(CheckpointSource, TravelAsJson) {
   EXPECT_EQ(to_json(CheckpointSources{}).dump(), "{}");
 }
 
-TEST(CheckpointSource, WhatIsNoneIsRefused) {
+TEST(CheckpointSource, MalformedSourcesAreRejected) {
   EXPECT_EQ(refusal("[]"), "the checkpoints are not an object");
   EXPECT_EQ(refusal(R"({"a": 1})"), "a checkpoint is not a JSON object");
   EXPECT_EQ(refusal(R"({"a": {"choice": "best"}})"), "a checkpoint has no 'folder'");

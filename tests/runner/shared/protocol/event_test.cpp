@@ -40,7 +40,7 @@ const char* const kEveryLine[] = {
     R"({"event":"finished","exit":78})",
 };
 
-TEST(Event, EveryEventSurvivesTheTrip) {
+TEST(Event, EveryEventSurvivesTheRoundTrip) {
   std::size_t index = 0;
   for (const char* line : kEveryLine) {
     const Event event = event_from_line(line);
@@ -60,7 +60,7 @@ TEST(Event, NonFiniteNumbersTravelAsStrings) {
       -INFINITY);
 }
 
-TEST(Event, TextThatIsNotUtf8IsShownAllTheSame) {
+TEST(Event, InvalidUtf8IsReplaced) {
   EXPECT_EQ(to_line(Said{"a", "b\xff.jpg\n"}),
             "{\"event\":\"say\",\"node\":\"a\",\"line\":\"b\uFFFD.jpg\\n\"}");
 }
@@ -74,7 +74,7 @@ TEST(Event, NestingIsBounded) {
   EXPECT_EQ(why_refused(nested(70)), "nested too deeply");
 }
 
-TEST(Event, WhatIsNotAnEventIsRefused) {
+TEST(Event, MalformedEventsAreRejected) {
   EXPECT_EQ(why_refused(""), "not JSON");
   EXPECT_EQ(why_refused("Segmentation fault"), "not JSON");
   EXPECT_EQ(why_refused(R"({"event":"say")"), "not JSON");

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A node that has trained and finished.
+/// A finished training node.
 class FinishedNodeTest : public testing::Test {
  protected:
   FinishedNodeTest() {
@@ -38,24 +38,24 @@ class FinishedNodeTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(FinishedNodeTest, IsWholeAsItWasLeft) {
+TEST_F(FinishedNodeTest, IsCompleteIfUnchanged) {
   EXPECT_EQ(missing(), "nothing");
   EXPECT_EQ(read_finished(folder_.path())->files.size(), 3u);
 }
 
-TEST_F(FinishedNodeTest, MissesAFileThatIsGoneOrOfAnotherSize) {
+TEST_F(FinishedNodeTest, ReportsAMissingOrResizedFile) {
   folder_.write("metrics.json", "{");
   EXPECT_EQ(missing(), "'" + path("metrics.json") + "' has 1 bytes, not 2");
   fs::remove(folder_ / "metrics.json");
   EXPECT_EQ(missing(), "'" + path("metrics.json") + "' is missing");
 }
 
-TEST_F(FinishedNodeTest, MissesAFileOfTheSameSizeThatIsDamaged) {
+TEST_F(FinishedNodeTest, ReportsADamagedFileOfTheSameSize) {
   folder_.write("metrics.json", "[]");
   EXPECT_EQ(missing(), "'" + path("metrics.json") + "' does not match its recorded SHA-256");
 }
 
-TEST_F(FinishedNodeTest, KnowsALargeFileByItsSize) {
+TEST_F(FinishedNodeTest, ChecksOnlyTheSizeOfALargeFile) {
   folder_.write("features.bin", "");
   fs::resize_file(folder_ / "features.bin", kLargestDigested + 1);
   write_finished(folder_.path(), {.key = "k"});
@@ -65,7 +65,7 @@ TEST_F(FinishedNodeTest, KnowsALargeFileByItsSize) {
   EXPECT_EQ(missing(), "'" + path("features.bin") + "' has 16777218 bytes, not 16777217");
 }
 
-TEST_F(FinishedNodeTest, OlderRecordsHoldSizesAlone) {
+TEST_F(FinishedNodeTest, ReadsOlderRecordsWithoutDigests) {
   const std::string node =
       R"({"schema": 1, "key": "k", "seconds": 1, "peak_memory_bytes": 0, "files": )";
   folder_.write("finished.json", node + R"({"metrics.json": 2}})");
@@ -78,8 +78,8 @@ TEST_F(FinishedNodeTest, OlderRecordsHoldSizesAlone) {
   EXPECT_FALSE(read_finished(folder_.path()));
 }
 
-TEST_F(FinishedNodeTest, MissesACheckpointThatIsNamedAndDamaged) {
-  fs::remove_all(folder_ / "checkpoints/step-00000001");  // nobody names it
+TEST_F(FinishedNodeTest, ReportsADamagedCheckpointThatIsNamed) {
+  fs::remove_all(folder_ / "checkpoints/step-00000001");  // no pointer names it
   EXPECT_EQ(missing(), "nothing");
   folder_.write("checkpoints/step-00000002/model.safetensors", "model.safetensorz");
   EXPECT_EQ(missing(), "the checkpoint '" + path("checkpoints/step-00000002") +

@@ -35,7 +35,7 @@ TEST_F(HistogramsFileTest, ReadsBackWhatItWrote) {
   EXPECT_EQ(lines[0].time, 0.5);
 }
 
-TEST_F(HistogramsFileTest, WithoutAHistogramThereIsNoFile) {
+TEST_F(HistogramsFileTest, IsNotCreatedWithoutHistograms) {
   HistogramsFile file(path(), disk());
   file.rewind("a", 0);
   file.sync();
@@ -61,7 +61,7 @@ TEST_F(HistogramsFileTest, ContinuingDropsAnIncompleteLine) {
   EXPECT_THAT(names(), ElementsAre("ax1", "ax2"));
 }
 
-TEST_F(HistogramsFileTest, WhatIsNoHistogramIsNotRead) {
+TEST_F(HistogramsFileTest, MalformedLinesAreNotRead) {
   for (const char* line :
        {"", "{}", R"({"node": "a", "name": "x", "buckets": [[1, 2]], "step": 1, "time": 1})",
         R"({"node": "a", "name": "x", "buckets": [[1, 2, "3"]], "step": 1, "time": 1})"})

@@ -60,7 +60,7 @@ TEST_F(LogTest, LinesBelowTheLevelAreDropped) {
   }
 }
 
-TEST_F(LogTest, ReceiverGetsTheLineAsItWasWritten) {
+TEST_F(LogTest, ReceiverGetsTheUnchangedLine) {
   std::string heard;
   Log log = Log::to_receiver(LogLevel::kInfo, [&](const LogLine& line) {
     heard =
@@ -70,7 +70,7 @@ TEST_F(LogTest, ReceiverGetsTheLineAsItWasWritten) {
   EXPECT_EQ(heard, "train|two\nlines|0.250000");
 }
 
-TEST_F(LogTest, FullLogSaysSoOnceAndCountsWhatItDrops) {
+TEST_F(LogTest, FullLogReportsItOnceAndCountsDroppedLines) {
   Log log = log_to_file(LogLevel::kDebug, 60);
   for (int i = 0; i < 9; ++i)
     log.write({.level = i % 3 == 2 ? LogLevel::kWarn : LogLevel::kDebug, .text = "0123456"});
@@ -84,13 +84,13 @@ TEST_F(LogTest, FullLogSaysSoOnceAndCountsWhatItDrops) {
   EXPECT_EQ(text(), full + "… lines dropped: 4 of level debug, 3 of level warn\n");
 }
 
-TEST_F(LogTest, FlushOfALogThatHasRoomWritesNothing) {
+TEST_F(LogTest, FlushOfALogWithRoomWritesNothing) {
   Log log = log_to_file(LogLevel::kInfo);
   log.flush();
   EXPECT_EQ(text(), "");
 }
 
-TEST_F(LogTest, FullDiskReachesTheWriterEachTime) {
+TEST_F(LogTest, EveryWriteReportsAFullDisk) {
   FaultyStorage full(disk(), {Fault::Point::kWrite, 2, Fault::Action::kFull});
   Log log = log_to_file(LogLevel::kInfo, 1 << 20, full);
   log.write({.text = "there is room"});
@@ -106,20 +106,20 @@ TEST_F(LogTest, FullDiskReachesTheWriterEachTime) {
   }
 }
 
-TEST_F(LogTest, FullDiskReachesWhoFlushes) {
+TEST_F(LogTest, FlushReportsAFullDisk) {
   FaultyStorage full(disk(), {Fault::Point::kWrite, 2, Fault::Action::kFull});
   Log log = log_to_file(LogLevel::kInfo, 1, full);
   log.write({.text = "this says that the log is full"});
   EXPECT_THROW(log.flush(), WriteError);
 }
 
-TEST_F(LogTest, WhatTheReceiverThrowsReachesTheWriter) {
+TEST_F(LogTest, ExceptionsOfTheReceiverReachTheWriter) {
   Log log =
       Log::to_receiver(LogLevel::kInfo, [](const LogLine&) { throw std::out_of_range("far"); });
   EXPECT_THROW(log.write({.text = "x"}), std::out_of_range);
 }
 
-TEST(LogLevels, WordsAreTheirNames) {
+TEST(LogLevels, ReadBackFromTheirNames) {
   for (const std::string_view word : kLogLevels) {
     ASSERT_TRUE(log_level_named(word));
     EXPECT_EQ(name(*log_level_named(word)), word);

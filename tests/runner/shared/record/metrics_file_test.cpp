@@ -53,7 +53,7 @@ TEST_F(MetricsFileTest, RewindingKeepsTheFirstMetricsOfANode) {
   EXPECT_THAT(names(), ElementsAre("bx9"));
 }
 
-TEST_F(MetricsFileTest, WhatWasFlushedSurvivesAPowerCut) {
+TEST_F(MetricsFileTest, FlushedMetricsSurviveAPowerCut) {
   PowerCutStorage storage(folder_.path());
   MetricsFile file = MetricsFile::make(path(), storage);
   sync_folder(folder_.path(), storage);
@@ -66,7 +66,7 @@ TEST_F(MetricsFileTest, WhatWasFlushedSurvivesAPowerCut) {
   EXPECT_EQ(read_metrics(left / "metrics.jsonl").lines.size(), 2u);
 }
 
-TEST_F(MetricsFileTest, PowerCutDuringARewindLeavesTheOldOrTheNewWhole) {
+TEST_F(MetricsFileTest, PowerCutDuringARewindLeavesTheOldOrTheNewFile) {
   write({{"a", "x", 1, 1}, {"a", "x", 1, 2}, {"a", "x", 1, 3}});
   PowerCutStorage storage(folder_.path());
   storage.after_each_call = [&] {
@@ -81,7 +81,7 @@ TEST_F(MetricsFileTest, PowerCutDuringARewindLeavesTheOldOrTheNewWhole) {
   EXPECT_EQ(read_metrics(left / "metrics.jsonl").lines.size(), 1u);
 }
 
-TEST_F(MetricsFileTest, LineThatWasCutOffIsDropped) {
+TEST_F(MetricsFileTest, TruncatedLineIsDropped) {
   write({{"a", "x", 1, 1}});
   std::ofstream(path(), std::ios::app) << R"({"node":"a","name":"x","va)";
   MetricsFile::reopen(path(), disk()).append({"a", "x", 1, 2}, 3);
@@ -89,7 +89,7 @@ TEST_F(MetricsFileTest, LineThatWasCutOffIsDropped) {
   EXPECT_THAT(names(), ElementsAre("ax1", "ax2"));
 }
 
-TEST_F(MetricsFileTest, DamagedLinesAreCountedButForOneThatWasCutOff) {
+TEST_F(MetricsFileTest, DamagedLinesAreCountedExceptATruncatedOne) {
   write({{"a", "x", 1, 1}});
   std::ofstream(path(), std::ios::app) << "no metric\n"
                                        << R"({"node":"a","name":"x","va)";
@@ -99,7 +99,7 @@ TEST_F(MetricsFileTest, DamagedLinesAreCountedButForOneThatWasCutOff) {
   EXPECT_TRUE(read_metrics(folder_.path() / "none").lines.empty());
 }
 
-TEST_F(MetricsFileTest, RewindThatFailsLeavesTheFileAsItWas) {
+TEST_F(MetricsFileTest, FailedRewindLeavesTheFileUnchanged) {
   for (const auto point :
        {Fault::Point::kCreate, Fault::Point::kWrite, Fault::Point::kSync, Fault::Point::kRename}) {
     std::filesystem::remove(path());

@@ -18,7 +18,7 @@ std::vector<std::string> names(const std::vector<NodeFile>& files) {
   return result;
 }
 
-TEST(NodeFiles, AreTheRegularFilesWithoutOurs) {
+TEST(NodeFiles, AreTheRegularFilesExceptTheExecutors) {
   const TemporaryFolder folder;
   for (const char* name : {"b/c.txt", "a.txt", "finished.json", "reused.json", "b/finished.json"})
     folder.write(name, "text");
@@ -27,7 +27,7 @@ TEST(NodeFiles, AreTheRegularFilesWithoutOurs) {
   EXPECT_THAT(names(node_files(folder.path())), ElementsAre("a.txt", "b/c.txt", "b/finished.json"));
 }
 
-TEST(NodeFiles, WhatIsGivenIsOnTheDiskBeforeAnybodyIsTold) {
+TEST(NodeFiles, GivenFilesAreFlushed) {
   const TemporaryFolder from, to;
   from.write("notes/a.txt", "text");
   from.write("weights.safetensors", "weights");
@@ -42,7 +42,7 @@ TEST(NodeFiles, WhatIsGivenIsOnTheDiskBeforeAnybodyIsTold) {
   EXPECT_THAT(calls.flushed(), Contains(to.path().string()));
 }
 
-TEST(NodeFiles, LinkPutInAFilesPlaceIsReplacedNotFollowed) {
+TEST(NodeFiles, LinkInPlaceOfAFileIsReplacedNotFollowed) {
   const TemporaryFolder from, to;
   from.write("a.txt", "text");
   to.write("victim", "precious");

@@ -31,7 +31,7 @@ class RecordedRunTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(RecordedRunTest, TellsRecipeDeviceThreadsAndStatus) {
+TEST_F(RecordedRunTest, HasRecipeDeviceThreadsAndStatus) {
   write_record();
   write("summary.json",
         R"({"status": "interrupted", "smoke": true, "nodes": [{"id": "data", "status": "finished"},
@@ -46,7 +46,7 @@ TEST_F(RecordedRunTest, TellsRecipeDeviceThreadsAndStatus) {
   EXPECT_EQ(read->finished, std::vector<std::string>{"data"});
 }
 
-TEST_F(RecordedRunTest, TellsTheGpuThatItsWorkerSawAlone) {
+TEST_F(RecordedRunTest, HasTheOnlyGpuVisibleToItsWorker) {
   const auto uuid = [&](const std::string& choice) {
     write_record();
     write(".retort/environment.json",
@@ -59,7 +59,7 @@ TEST_F(RecordedRunTest, TellsTheGpuThatItsWorkerSawAlone) {
   EXPECT_EQ(uuid("3"), "");
 }
 
-TEST_F(RecordedRunTest, EvaluationTellsWhoseWeightsItTook) {
+TEST_F(RecordedRunTest, EvaluationNamesTheSourceOfItsWeights) {
   write_record();
   EXPECT_EQ(read_run(run())->source, "");
   write(".retort/source.json", R"({"schema": 1, "run": "/elsewhere/run"})");
@@ -68,7 +68,7 @@ TEST_F(RecordedRunTest, EvaluationTellsWhoseWeightsItTook) {
   EXPECT_EQ(read_run(run())->source, "");
 }
 
-TEST_F(RecordedRunTest, LatestWholeRecordCounts) {
+TEST_F(RecordedRunTest, LatestCompleteRecordCounts) {
   write_record();
   write_record("resume-1/");
   write_record("resume-2/");
@@ -76,13 +76,13 @@ TEST_F(RecordedRunTest, LatestWholeRecordCounts) {
   EXPECT_EQ(read_run(run())->recipe, run() / ".retort/resume-2/recipe.yaml");
 }
 
-TEST_F(RecordedRunTest, FolderWithoutARunIsRefused) {
+TEST_F(RecordedRunTest, FolderWithoutARunIsRejected) {
   EXPECT_THAT(error(), HasSubstr("E0806 '" + run().string() + "' is not the folder of a run"));
   fs::remove_all(run());
   EXPECT_THAT(error(), HasSubstr("E0806 there is no folder '"));
 }
 
-TEST_F(RecordedRunTest, RunThatWasKilledBeforeItBeganIsDistinguishedFromADamagedOne) {
+TEST_F(RecordedRunTest, EarlyKilledRunIsDistinguishedFromADamagedOne) {
   write(".retort/run.json", R"({"schema": 1})");
   write(".retort/recipe.yaml", "schema: 1");
   EXPECT_THAT(error(), HasSubstr("was killed before it started: its record is incomplete"));

@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-TEST(RunLock, WorkerJoinsAndNobodyElseTakesIt) {
+TEST(RunLock, WorkerMayJoinButOthersCannotTakeIt) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / ".retort");
   {
@@ -28,7 +28,7 @@ TEST(RunLock, WorkerJoinsAndNobodyElseTakesIt) {
   EXPECT_TRUE(RunLock::take(folder.path()));
 }
 
-TEST(RunLock, ALookAtItBetweenItsTwoStepsDoesNotEndIt) {
+TEST(RunLock, CheckBetweenItsTwoStepsDoesNotPreventIt) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / ".retort");
   WatchedCalls calls;
@@ -36,7 +36,7 @@ TEST(RunLock, ALookAtItBetweenItsTwoStepsDoesNotEndIt) {
   EXPECT_TRUE(RunLock::take(folder.path()));
 }
 
-TEST(StatusNow, OfARunThatNobodyHoldsIsInterrupted) {
+TEST(StatusNow, UnlockedRunIsInterrupted) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / ".retort");
   {
@@ -49,7 +49,7 @@ TEST(StatusNow, OfARunThatNobodyHoldsIsInterrupted) {
   EXPECT_TRUE(RunLock::take(folder.path())) << "nor has it kept anything";
 }
 
-TEST(StatusNow, IsWhatIsRecordedWhereThereIsNoLockToAsk) {
+TEST(StatusNow, IsTheRecordedStatusWithoutALock) {
   const TemporaryFolder folder;
   EXPECT_EQ(status_now(folder.path(), "running"), "running");
   std::filesystem::create_directory(folder / ".retort");
@@ -58,7 +58,7 @@ TEST(StatusNow, IsWhatIsRecordedWhereThereIsNoLockToAsk) {
   EXPECT_EQ(status_now(folder.path(), "running"), "running");
 }
 
-TEST(StatusNow, OfARunOnAnotherMachineFollowsItsSignsOfLife) {
+TEST(StatusNow, RemoteRunFollowsItsHeartbeat) {
   const TemporaryFolder folder;
   const auto lease =
       folder.write(".retort/lease.1",
@@ -71,7 +71,7 @@ TEST(StatusNow, OfARunOnAnotherMachineFollowsItsSignsOfLife) {
   EXPECT_EQ(status_now(folder.path(), "running"), "interrupted");
 }
 
-TEST(StatusNow, NeedsNoLocks) {
+TEST(StatusNow, WorksWithoutFileLocks) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / ".retort");
   WatchedCalls calls;
@@ -96,7 +96,7 @@ TEST(RunLock, IsNotTakenThroughALink) {
   }
 }
 
-TEST(RunLock, IsNotHandedToProgramsThatAreStarted) {
+TEST(RunLock, IsNotInheritedByChildPrograms) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / ".retort");
   const WatchedCalls calls;
@@ -105,7 +105,7 @@ TEST(RunLock, IsNotHandedToProgramsThatAreStarted) {
   EXPECT_EQ(calls.flags_of(folder / ".retort") & wanted, wanted);
 }
 
-TEST(RunLock, WaitsForAWorkerThatIsOnItsWayOut) {
+TEST(RunLock, WaitsForAnExitingWorker) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / ".retort");
   WatchedCalls calls;

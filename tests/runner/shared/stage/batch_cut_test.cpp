@@ -5,7 +5,7 @@
 namespace runner {
 namespace {
 
-TEST(BatchCut, LossOverTheWholeBatchIsCutUnlessInTwoPasses) {
+TEST(BatchCut, WholeBatchLossIsCutUnlessInTwoPasses) {
   EXPECT_TRUE(is_cut_loss(LossCoupling::kWholeBatch, /*two_pass=*/false));
   EXPECT_FALSE(is_cut_loss(LossCoupling::kWholeBatch, /*two_pass=*/true));
   for (const LossCoupling coupling : {LossCoupling::kPerSample, LossCoupling::kPerGroup}) {

@@ -19,7 +19,7 @@ TEST(Certificate, HoldsBelowItsLimit) {
   EXPECT_FALSE(one.holds());
 }
 
-TEST(Certificate, AnErrorThatIsNotANumberIsNotEqual) {
+TEST(Certificate, NanErrorIsNotEqual) {
   for (const std::size_t at : {0, 1}) {
     Certificate one{.node = "train",
                     .compared = "",
@@ -32,7 +32,7 @@ TEST(Certificate, AnErrorThatIsNotANumberIsNotEqual) {
   }
 }
 
-TEST(Certificate, SurvivesJsonWithWhatIsNotANumber) {
+TEST(Certificate, SurvivesJsonWithNonFiniteNumbers) {
   Certificate one{.node = "train",
                   .compared = "c",
                   .parameters = {{"a", 0}, {"b", 1e-15}},
@@ -46,7 +46,7 @@ TEST(Certificate, SurvivesJsonWithWhatIsNotANumber) {
   EXPECT_TRUE(std::isnan(back.worst()));
 }
 
-TEST(Certificate, WhatIsNoneSaysWhere) {
+TEST(Certificate, MalformedCertificateIsReportedWithItsLocation) {
   const auto refusal = [](const auto& change) -> std::string {
     nlohmann::ordered_json broken = to_json(Certificate{.node = "train",
                                                         .compared = "c",

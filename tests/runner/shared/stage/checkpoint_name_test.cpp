@@ -19,7 +19,7 @@ TEST(CheckpointName, IsReadBack) {
   }
 }
 
-TEST(CheckpointName, AnythingElseIsNone) {
+TEST(CheckpointName, OtherTextsAreNotCheckpointNames) {
   for (const char* text :
        {"", "step-", "step-1", "step-0000001", "step-000000001", "step-00000001-",
         "step-00000001-0", "step-00000001-01", "step-00000001-1-1", "step-0000000-1",
@@ -29,7 +29,7 @@ TEST(CheckpointName, AnythingElseIsNone) {
   }
 }
 
-TEST(CheckpointName, ListHoldsFoldersNewestFirst) {
+TEST(CheckpointName, FoldersAreListedNewestFirst) {
   const TemporaryFolder folder;
   for (const char* name : {"step-00000009", "step-00000010", "step-00000010-2", "step-00000010-10",
                            "step-123456789", ".step-00000011.part", "other"}) {

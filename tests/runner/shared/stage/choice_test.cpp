@@ -22,13 +22,13 @@ Read read_colour(const char* json) {
   return {colour, reader.finish()};
 }
 
-TEST(Choice, WordMeansItsEntry) {
+TEST(Choice, WordSelectsItsEntry) {
   const Read blue = read_colour(R"({"colour": "blue"})");
   EXPECT_EQ(blue.colour, Colour::kBlue);
   EXPECT_TRUE(blue.errors.empty());
 }
 
-TEST(Choice, WordOutsideTheTableIsAnInternalErrorAndMeansNothing) {
+TEST(Choice, WordOutsideTheTableIsAnInternalError) {
   const Read green = read_colour(R"({"colour": "green"})");
   EXPECT_EQ(green.colour, Colour::kNone);
   ASSERT_EQ(green.errors.size(), 1);
@@ -38,7 +38,7 @@ TEST(Choice, WordOutsideTheTableIsAnInternalErrorAndMeansNothing) {
             "'colour' may be 'green' according to its schema, but no code handles it");
 }
 
-TEST(Choice, WhatIsNotAWordOrNotThereIsReportedOnce) {
+TEST(Choice, WrongTypeOrMissingKeyIsReportedOnce) {
   for (const char* json : {R"({"colour": 3})", "{}"}) {
     const Read none = read_colour(json);
     EXPECT_EQ(none.colour, Colour::kNone);
@@ -63,7 +63,7 @@ TEST(Choice, FunctionThatReadsTheRestIsNullForAnUnknownWord) {
   EXPECT_FALSE(choice<ReadSize>(reader, "other", {{"sized", read_size}}));
 }
 
-TEST(ReadOrAuto, AutoIsNoValueAndAnyOtherWordAMistake) {
+TEST(ReadOrAuto, AutoMeansNoValueAndOtherWordsAreErrors) {
   const Value config =
       from_json(nlohmann::ordered_json::parse(R"({"size": 7, "depth": "auto", "width": "wide"})"));
   ConfigReader reader(config, "");

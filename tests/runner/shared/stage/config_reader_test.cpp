@@ -118,7 +118,7 @@ TEST(ConfigReader, SectionOfAnotherTypeIsAnErrorAndReadsAsEmpty) {
   EXPECT_EQ(rate, 4);
 }
 
-TEST(ConfigReader, SectionAskedForTwiceIsTheSame) {
+TEST(ConfigReader, SectionReadTwiceIsTheSame) {
   const Value config = parse(R"({"optimizer": {"a": 1, "b": 2}})");
   ConfigReader reader(config, "");
   std::int64_t a = 0, b = 0;

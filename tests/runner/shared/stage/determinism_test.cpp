@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-TEST(Determinism, OperationIsReadFromWhatLibTorchSays) {
+TEST(Determinism, OperationIsReadFromLibTorchsMessage) {
   const std::string refusal =
       "put_ does not have a deterministic implementation, but you set "
       "'torch.use_deterministic_algorithms(True)'. You can turn off determinism just for this "
@@ -26,7 +26,7 @@ TEST(Determinism, OperationIsReadFromWhatLibTorchSays) {
             std::nullopt);
 }
 
-/// The determinism of a recipe that says so, and of the graph that the worker is handed.
+/// The determinism of a recipe with this line, and of the graph that is passed to the worker.
 std::string recipe_determinism(const std::string& line) {
   Sources sources;
   const SchemaSet schemas = fake_schemas();
@@ -36,7 +36,7 @@ std::string recipe_determinism(const std::string& line) {
   return std::string(name(graph_from_json(to_json(*graph)).determinism));
 }
 
-TEST(Determinism, IsStrictUnlessTheRecipeSaysOtherwise) {
+TEST(Determinism, IsStrictByDefault) {
   EXPECT_EQ(recipe_determinism(""), "strict");
   EXPECT_EQ(recipe_determinism("determinism: strict\n"), "strict");
   EXPECT_EQ(recipe_determinism("determinism: warn\n"), "warn");
@@ -47,7 +47,7 @@ TEST(Determinism, OffWithoutQuotesIsOff) {
   EXPECT_EQ(recipe_determinism("determinism: off\n"), "off");
 }
 
-TEST(Determinism, AnythingElseIsRefused) {
+TEST(Determinism, OtherValuesAreRejected) {
   EXPECT_THAT(recipe_determinism("determinism: strikt\n"), testing::HasSubstr("strikt"));
   EXPECT_THAT(recipe_determinism("determinism: true\n"), testing::HasSubstr("true"));
   auto json = to_json(Graph{.recipe = "a", .threads = {}, .device = "cpu", .nodes = {}});

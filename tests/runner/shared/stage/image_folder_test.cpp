@@ -18,7 +18,7 @@ class LeftoversTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(LeftoversTest, OfClassFolders) {
+TEST_F(LeftoversTest, CountsFilesInClassFolders) {
   add({"a/1.jpg", "a/2.webp", "a/x.txt", "a/deeper/3.jpg", "b/4.gif", ".hidden/5.jpg", "labels.csv",
        "beside.jpg"});
   EXPECT_EQ(
@@ -26,16 +26,16 @@ TEST_F(LeftoversTest, OfClassFolders) {
       "4 files ignored: 1 .csv, 1 .gif, 1 .jpg, 1 .txt; 1 folder not searched; 1 hidden folder");
 }
 
-TEST_F(LeftoversTest, OfPartsOthersAreNotLookedInto) {
+TEST_F(LeftoversTest, OnlyFoldersOfPartsAreSearched) {
   add({"train/a/1.jpg", "train/a/x.txt", "train/y.txt", "test/a/.2.jpg", "elsewhere/z.txt"});
   EXPECT_EQ(find_leftovers(folder_.path()).counts.text(), "2 files ignored: 2 .txt; 1 hidden file");
 }
 
-TEST_F(LeftoversTest, WhatIsNotThereHasNone) {
+TEST_F(LeftoversTest, MissingFolderHasNone) {
   EXPECT_EQ(find_leftovers(folder_.path() / "gone").counts.text(), "");
 }
 
-TEST_F(LeftoversTest, NoMoreEntriesAreLookedAtThanAsked) {
+TEST_F(LeftoversTest, SearchesAtMostTheGivenNumberOfEntries) {
   add({"a/1.txt", "a/2.txt", "a/3.txt", "a/4.txt"});
   const Leftovers some = find_leftovers(folder_.path(), 3);
   EXPECT_EQ(some.counts.text(), "2 files ignored: 2 .txt");

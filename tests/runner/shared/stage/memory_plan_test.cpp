@@ -9,7 +9,7 @@
 namespace runner {
 namespace {
 
-/// memory_plan() as a choice of 1.25 GiB in place of 2 GiB.
+/// memory_plan() as a choice of 1.25 GiB instead of 2 GiB.
 MemoryPlan chosen_plan() {
   MemoryPlan plan = memory_plan();
   plan.traffic = 3e9;
@@ -39,7 +39,7 @@ TEST(MemoryPlan, ChoiceSurvivesJson) {
   }
 }
 
-TEST(MemoryPlan, WhyItWasMeasuredSurvivesJson) {
+TEST(MemoryPlan, ReasonForMeasuringSurvivesJson) {
   MemoryPlan plan = memory_plan();
   EXPECT_FALSE(to_json(plan).contains("measured"));
   plan.measured = "RuntimeError: no item() (net.py:3)";
@@ -57,7 +57,7 @@ TEST(MemoryPlan, RecordOfAnEarlierVersionIsRead) {
   EXPECT_EQ(memory_plan_from_json(old), plan);
 }
 
-TEST(ChoiceText, SaysWhatItSavesAndWhatItCosts) {
+TEST(ChoiceText, ShowsSavingsAndCosts) {
   MemoryPlan plan = chosen_plan();
   EXPECT_EQ(choice_text(plan),
             "chosen: micro_batch 16 (4 parts): 1.25 GiB instead of 2.00 GiB, in about 7 % more "
@@ -69,7 +69,7 @@ TEST(ChoiceText, SaysWhatItSavesAndWhatItCosts) {
             "time; every bit of the result stays the same");
 }
 
-TEST(ChoiceText, NothingIsSavedByEqualNumbers) {
+TEST(ChoiceText, EqualNumbersShowNoSavings) {
   MemoryPlan plan = chosen_plan();
   plan.choice->whole = plan.needed + 1;
   EXPECT_EQ(choice_text(plan),
@@ -84,7 +84,7 @@ TEST(ChoiceText, WholeBatchNeedsNoReason) {
   EXPECT_EQ(choice_text(plan), "chosen: the whole batch at once");
 }
 
-TEST(ChoiceText, SaysWhenItWasMadeAndWhereItDoesNotDo) {
+TEST(ChoiceText, ShowsReplayedAndInsufficientChoices) {
   MemoryPlan plan = chosen_plan();
   plan.choice->overrides.clear();
   plan.choice->is_replayed = true;

@@ -5,7 +5,7 @@
 namespace runner {
 namespace {
 
-TEST(RunLayout, RecordOfAResumeStandsBelowThatOfTheRun) {
+TEST(RunLayout, RecordOfAResumeIsBelowTheRunsRecord) {
   const RunLayout run("outputs/a");
   EXPECT_EQ(run.mark(), "outputs/a/.retort/run.json");
   EXPECT_EQ(run.resume(2), "outputs/a/.retort/resume-2");

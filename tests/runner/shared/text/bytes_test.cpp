@@ -5,7 +5,7 @@
 namespace runner {
 namespace {
 
-TEST(Bytes, UnitsHaveThreeDigits) {
+TEST(Bytes, UnitsShowThreeDigits) {
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(999), "999 B");
   EXPECT_EQ(bytes_text(1000), "1.0 KiB");
@@ -38,7 +38,7 @@ TEST(Bytes, SizesAreReadStrictly) {
     EXPECT_EQ(bytes_from(text), std::nullopt) << text;
 }
 
-TEST(SizeText, HasTheUnitThatReadsBest) {
+TEST(SizeText, UsesTheMostReadableUnit) {
   EXPECT_EQ(size_text(0), "0 B");
   EXPECT_EQ(size_text(1023), "1023 B");
   EXPECT_EQ(size_text(1024), "1.0 KiB");

@@ -13,7 +13,7 @@ std::vector<std::vector<std::string>> all_lines(std::string_view text) {
   return lines;
 }
 
-TEST(CsvReader, ReadsWhatIsWritten) {
+TEST(CsvReader, ReadsWrittenFields) {
   const std::vector<std::string> fields = {"", "a,b", "say \"no\"", "two\nlines", "\r", "ä"};
   EXPECT_THAT(all_lines(csv_line(fields) + csv_line({"x"})), ElementsAre(fields, ElementsAre("x")));
 }

@@ -14,7 +14,7 @@ TEST(Csv, CommasQuotesAndLineBreaksAreQuoted) {
 
 TEST(Csv, EmptyFirstFieldKeepsItsComma) { EXPECT_EQ(csv_line({"", "a"}), ",a\n"); }
 
-TEST(Csv, NumbersReadBackAsTheSame) {
+TEST(Csv, NumbersReadBackUnchanged) {
   EXPECT_EQ(csv_number(0.1), "0.1");
   EXPECT_EQ(csv_number(1), "1");
   EXPECT_EQ(csv_number(0.30000000000000004), "0.30000000000000004");

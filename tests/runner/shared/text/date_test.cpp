@@ -9,7 +9,7 @@
 namespace runner {
 namespace {
 
-TEST(Date, IsWrittenAsAskedInEitherZone) {
+TEST(Date, IsFormattedInUtcAndLocalTime) {
   const ScopedVariable zone("TZ", "XYZ-05:30");  // POSIX: five and a half hours east
   tzset();
   const auto time = std::chrono::system_clock::from_time_t(1'700'000'000);

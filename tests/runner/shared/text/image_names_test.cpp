@@ -5,7 +5,7 @@
 namespace runner {
 namespace {
 
-TEST(ImageNames, EndingDecidesInAnyCase) {
+TEST(ImageNames, ExtensionDecidesInAnyCase) {
   for (const char* name : {"a.jpg", "a.JPEG", "b.c.PnG", "ä.webp"})
     EXPECT_TRUE(is_image_name(name)) << name;
   for (const char* name : {"", "jpg", ".jpg", ".a.jpg", "a.jpg.txt", "a.jp", "a.gif", "a."})
@@ -16,9 +16,9 @@ TEST(ImageNames, EndingDecidesInAnyCase) {
     EXPECT_FALSE(is_other_image_name(name)) << name;
 }
 
-TEST(NotTaken, NothingIsToldOfNothing) { EXPECT_EQ(NotTaken().text(), ""); }
+TEST(NotTaken, EmptyCountsHaveNoText) { EXPECT_EQ(NotTaken().text(), ""); }
 
-TEST(NotTaken, CountsByEndingTheMostFrequentFirst) {
+TEST(NotTaken, CountsByExtensionMostFrequentFirst) {
   NotTaken counts;
   for (const char* name :
        {"a.svg", "b.txt", "c.TXT", "README", "d.gif", ".DS_Store", ".retort-made.json"})
@@ -33,13 +33,13 @@ TEST(NotTaken, CountsByEndingTheMostFrequentFirst) {
   EXPECT_EQ(counts.count_other_images(), 1);
 }
 
-TEST(NotTaken, HiddenFolderAloneIsTold) {
+TEST(NotTaken, SingleHiddenFolderIsReported) {
   NotTaken counts;
   counts.folder(".hidden");
   EXPECT_EQ(counts.text(), "ignored: 1 hidden folder");
 }
 
-TEST(NotTaken, LongListsAndEndingsAreCut) {
+TEST(NotTaken, LongListsAndExtensionsAreShortened) {
   NotTaken counts;
   for (char letter = 'a'; letter < 'n'; ++letter) counts.file(std::string("x.") + letter);
   counts.file("x." + std::string(500, 'z'));

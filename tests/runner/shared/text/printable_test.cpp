@@ -7,13 +7,13 @@ namespace {
 
 TEST(Printable, KeepsTextAndTabs) { EXPECT_EQ(printable("a\tÄ €  😀"), "a\tÄ €  😀"); }
 
-TEST(Printable, TakesWhatATerminalObeys) {
+TEST(Printable, ReplacesControlCharacters) {
   EXPECT_EQ(printable("a\x1b[2Jb\nc\rd\x7f"), "a [2Jb c d ");
   EXPECT_EQ(printable("a\u009b2Jb"), "a 2Jb");
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a b");
 }
 
-TEST(Printable, TakesWhatTurnsTheDirection) {
+TEST(Printable, ReplacesDirectionControls) {
   for (const char* control :
        {"\u061c", "\u200e", "\u200f", "\u202a", "\u202e", "\u2066", "\u2069", "\u2028"})
     EXPECT_EQ(printable("a" + std::string(control) + "b"), "a b") << control;
@@ -21,7 +21,7 @@ TEST(Printable, TakesWhatTurnsTheDirection) {
     EXPECT_EQ(printable(kept), kept);
 }
 
-TEST(PrintableJson, LosesNothing) {
+TEST(PrintableJson, KeepsEveryCharacter) {
   EXPECT_EQ(printable_json("{\"a\": \"\\u001b \u009b \u202e Ä \x7f\"}\n"),
             "{\"a\": \"\\u001b \\u009b \\u202e Ä \\u007f\"}\n");
 }

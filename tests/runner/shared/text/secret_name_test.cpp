@@ -5,7 +5,7 @@
 namespace runner {
 namespace {
 
-TEST(QuotableLine, HidesWhatFollowsTheKeyOfASecret) {
+TEST(QuotableLine, HidesTextAfterTheKeyOfASecret) {
   for (const auto& [line, shown] :
        {std::pair("+vars.password=hunter2", "+vars.password=*******"),
         {"+vars.token=hunter2,hunter3", "+vars.token=***************"},
@@ -18,7 +18,7 @@ TEST(QuotableLine, HidesWhatFollowsTheKeyOfASecret) {
     EXPECT_EQ(quotable_line(line), shown);
 }
 
-TEST(QuotableLine, LeavesTheRest) {
+TEST(QuotableLine, KeepsOtherText) {
   for (const char* line : {"", "train.epochs=3", "a: ${oc.dict.keys:b}", "memory.two_pass=auto",
                            "model.tokenizer=clip", "max_tokens: 77", "pad_token: 50256",
                            "api_key: ${oc.env:API_KEY}", "password:", "token: null", "author: me",
@@ -26,7 +26,7 @@ TEST(QuotableLine, LeavesTheRest) {
     EXPECT_EQ(quotable_line(line), line);
 }
 
-TEST(UrlSecrets, AreThePasswordTheTokenThatStandsAloneAndWhatTheQueryNames) {
+TEST(UrlSecrets, ArePasswordsTokensAndSecretQueryFields) {
   for (const auto& [url, shown] : {std::pair("http://me:hunter2@host/x", "http://me:***@host/x"),
                                    {"see http://me:hun@ter2@host, 'ftp://you:swordfish@h'",
                                     "see http://me:***@host, 'ftp://you:***@h'"},
@@ -40,7 +40,7 @@ TEST(UrlSecrets, AreThePasswordTheTokenThatStandsAloneAndWhatTheQueryNames) {
     EXPECT_EQ(without_url_secrets(url), url);
 }
 
-TEST(QuotedSecrets, AreHiddenWhereverAMessageQuotesAnOverride) {
+TEST(QuotedSecrets, AreHiddenInQuotedOverrides) {
   for (const auto& [message, shown] :
        {std::pair("for your own values: +vars.password=hunter2",
                   "for your own values: +vars.password=***"),

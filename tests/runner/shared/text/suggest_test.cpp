@@ -11,7 +11,7 @@ std::string nearest_of(std::string_view word, std::vector<std::string> candidate
   return nearest_name(word, candidates);
 }
 
-TEST(Suggest, LettersThatChangePlacesAreOneEdit) {
+TEST(Suggest, SwappedLettersAreOneEdit) {
   const std::vector<std::string> names = {"on"};
   EXPECT_EQ(nearest_name("no", names), "on");
 }
@@ -27,7 +27,7 @@ TEST(Suggest, LongWordsMayDifferMore) {
   EXPECT_EQ(nearest_of("learning_rt", {"batch_size", "learning_rate"}), "learning_rate");
 }
 
-TEST(Suggest, WordsMayBeGivenByTheirFirstLetters) {
+TEST(Suggest, WordsMayBeAbbreviatedByTheirInitials) {
   EXPECT_EQ(nearest_of("lr", {"betas", "learning_rate", "kind"}), "learning_rate");
   EXPECT_EQ(nearest_of("wd", {"weight_decay"}), "weight_decay");
   EXPECT_EQ(nearest_of("lrf", {"learning_rate", "learning_rate_factors"}), "learning_rate_factors");
@@ -35,7 +35,7 @@ TEST(Suggest, WordsMayBeGivenByTheirFirstLetters) {
   EXPECT_FALSE(is_short_for("lr", "learning"));
 }
 
-TEST(Suggest, ShortWordsMayNotBecomeOthers) {
+TEST(Suggest, UnrelatedShortWordsAreNotSuggested) {
   EXPECT_EQ(nearest_of("lr", {"ab", "xy"}), "");
   EXPECT_EQ(nearest_of("a", {"b"}), "");
   EXPECT_EQ(nearest_of("zzz", {"train", "data"}), "");
@@ -46,19 +46,19 @@ TEST(Suggest, NearestWinsAndTiesGoToTheFirst) {
   EXPECT_EQ(nearest_of("data", {"datb", "datc"}), "datb");
 }
 
-TEST(Suggest, AnotherCaseIsNearerThanAnotherLetter) {
+TEST(Suggest, DifferentCaseIsNearerThanADifferentLetter) {
   EXPECT_EQ(nearest_of("lambda_v", {"lambda_I", "lambda_V"}), "lambda_V");
   EXPECT_EQ(nearest_of("LR", {"lr"}), "lr");
 }
 
-TEST(Suggest, NothingNearIsEmpty) {
+TEST(Suggest, DistantWordsGiveNoSuggestion) {
   EXPECT_EQ(nearest_of("", {"a"}), "");
   EXPECT_EQ(nearest_of("word", {}), "");
   EXPECT_EQ(did_you_mean("word", {}), "");
   EXPECT_EQ(did_you_mean("wrd", std::vector<std::string>{"word"}), "did you mean 'word'?");
 }
 
-TEST(Suggest, LastPartOfAPathNamesAllThatEndWithIt) {
+TEST(Suggest, LastPartOfAPathMatchesAllPathsThatEndWithIt) {
   const std::vector<std::string> paths = {"train.epochs", "train.loss.alpha", "model.alpha",
                                           "train/optimizer/adam"};
   EXPECT_EQ(did_you_mean_path("alpha", paths), "did you mean 'train.loss.alpha' or 'model.alpha'?");

@@ -17,7 +17,7 @@ TEST(FlatJson, NestedKeysAreJoinedInOrder) {
                                            Pair("list", R"([1,"x"])"), Pair("none", "null")));
 }
 
-TEST(FlatJson, EmptyObjectIsAValueUnlessItIsAll) {
+TEST(FlatJson, EmptyObjectIsAValueUnlessItIsTheRoot) {
   EXPECT_THAT(flat_json({{"a", nlohmann::ordered_json::object()}}), ElementsAre(Pair("a", "{}")));
   EXPECT_THAT(flat_json(nlohmann::ordered_json::object()), IsEmpty());
   EXPECT_THAT(flat_json(nullptr), IsEmpty());

@@ -19,7 +19,7 @@ std::string refusal(const json& object, void (*read)(const JsonFields<json>& fie
   return "read";
 }
 
-TEST(JsonFields, EachIsReadByItsType) {
+TEST(JsonFields, EachFieldIsReadByItsType) {
   const json object = {{"text", "a"},
                        {"flag", true},
                        {"integer", -3},
@@ -40,7 +40,7 @@ TEST(JsonFields, EachIsReadByItsType) {
   EXPECT_EQ(fields.seed("seed"), ~std::uint64_t{0});
 }
 
-TEST(JsonFields, AnythingElseIsRefused) {
+TEST(JsonFields, WrongTypesAreRejected) {
   EXPECT_EQ(refusal(json::array(), [](const auto&) {}), "a thing is not a JSON object");
   EXPECT_EQ(refusal(json::object(), [](const auto& fields) { fields.at("a"); }),
             "a thing has no 'a'");
@@ -67,7 +67,7 @@ TEST(JsonFields, AnythingElseIsRefused) {
             "a thing has a 'a' that is not an object");
 }
 
-TEST(JsonFields, UnknownMemberIsRefusedWhereAllAreNamed) {
+TEST(JsonFields, UnknownMemberIsRejectedIfAllAreListed) {
   const json object = {{"a", {"x", "y"}}, {"b", 1}};
   const JsonFields fields(object, "a thing");
   EXPECT_NO_THROW(fields.only({"b", "a", "c"}));
@@ -75,7 +75,7 @@ TEST(JsonFields, UnknownMemberIsRefusedWhereAllAreNamed) {
             "a thing has an unknown 'b'");
 }
 
-TEST(JsonFields, ListsHoldTextsOrIntegersAlone) {
+TEST(JsonFields, ListsHoldOnlyTextsOrOnlyIntegers) {
   const nlohmann::json json = {{"words", {"a", "b"}}, {"sizes", {1, -2}}, {"mixed", {1, "a"}}};
   const JsonFields fields(json, "it");
   EXPECT_TRUE(fields.has("words"));

@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-TEST(JsonNumber, EveryNumberSurvivesTheTrip) {
+TEST(JsonNumber, EveryNumberSurvivesTheRoundTrip) {
   for (const double value : std::initializer_list<double>{0, -1.5, 1e308, INFINITY, -INFINITY}) {
     EXPECT_EQ(number_from_json(number_json(value)), value);
   }
@@ -17,7 +17,7 @@ TEST(JsonNumber, EveryNumberSurvivesTheTrip) {
   EXPECT_EQ(number_json(NAN), "nan");
 }
 
-TEST(JsonNumber, WhatIsNoNumberIsNone) {
+TEST(JsonNumber, NonNumbersAreRejected) {
   for (const char* text : {R"("1")", R"("NaN")", R"("")", "null", "[]", "true"}) {
     EXPECT_EQ(number_from_json(nlohmann::ordered_json::parse(text)), std::nullopt) << text;
   }

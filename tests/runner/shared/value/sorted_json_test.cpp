@@ -8,10 +8,10 @@
 namespace runner {
 namespace {
 
-/// What recipes were known by before there was sorted_json(): records hold the digests of it.
+/// The text that identified recipes before sorted_json() existed: records contain its digests.
 std::string by_library(const Value& value) { return nlohmann::json(to_json(value)).dump(); }
 
-TEST(SortedJson, IsTheLibrarysTextWithKeysSorted) {
+TEST(SortedJson, EqualsTheLibrarysTextWithSortedKeys) {
   const auto json = nlohmann::ordered_json::parse(
       R"({"b": {"z": null, "a": [], "é": {}}, "a\n\"\\": "t\u0001\u007f/é😀",
       "B": [true, false, -1, 9223372036854775807, 0.0, -0.0, 1.0, 1e-5, 1e22, 0.1, 123456789.125], "": [[1], {"x": 2}]})");
@@ -21,7 +21,7 @@ TEST(SortedJson, IsTheLibrarysTextWithKeysSorted) {
       << sorted_json(value);
 }
 
-TEST(SortedJson, SaysNeitherSecretsNorWhatJsonHasNoNumbersFor) {
+TEST(SortedJson, HidesSecretsAndNonFiniteNumbers) {
   using Limits = std::numeric_limits<double>;
   Value value{Value::Map{{"token", {}, {"abc", {}, "***"}},
                          {"hidden", {}, {Value::Map{{"a", {}, {"abc", {}}}}, {}, "\"é"}}},

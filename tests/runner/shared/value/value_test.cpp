@@ -6,7 +6,7 @@
 namespace runner {
 namespace {
 
-TEST(Value, IntegersOfJsonBeyond63BitsKeepTheirDigits) {
+TEST(Value, JsonIntegersBeyond63BitsKeepTheirDigits) {
   const auto read = [](const char* text) { return from_json(nlohmann::ordered_json::parse(text)); };
   EXPECT_EQ(describe(read("9223372036854775807")), "9223372036854775807");
   EXPECT_EQ(read("9223372036854775808").form, ScalarForm::kBigInteger);

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 const std::string kCommit(40, 'a');
 
-/// A cache that holds org/net, as huggingface_hub leaves it.
+/// A cache that holds org/net in the layout of huggingface_hub.
 class HuggingFaceCache : public testing::Test {
  protected:
   HuggingFaceCache() {
@@ -28,7 +28,7 @@ class HuggingFaceCache : public testing::Test {
     for (const char* name : {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) ::unsetenv(name);
   }
   std::string at(const std::string& name) const { return folder_ / name; }
-  /// Why a model is refused, and what to do; the folder is '@'.
+  /// The error and the help for a rejected model, with '@' for the folder.
   std::string refusal(const std::string& reference) const {
     try {
       return "found in " + hub_snapshot(reference).string();
@@ -51,12 +51,12 @@ TEST_F(HuggingFaceCache, RevisionIsABranchAReferenceOrACommit) {
         << revision;
 }
 
-TEST_F(HuggingFaceCache, OldestModelsHaveNoOrganisation) {
+TEST_F(HuggingFaceCache, OldestModelsHaveNoOrganization) {
   fs::rename(at("hub/models--org--net"), at("hub/models--gpt2"));
   EXPECT_EQ(hub_snapshot("hf:gpt2"), at("hub/models--gpt2/snapshots/" + kCommit));
 }
 
-TEST_F(HuggingFaceCache, IsWhereTheHubsLibraryHasIt) {
+TEST_F(HuggingFaceCache, IsInTheFolderOfHuggingFaceHub) {
   EXPECT_EQ(hub_cache(), at("hub"));
   ::unsetenv("HF_HUB_CACHE");
   ::setenv("HF_HOME", "/huggingface", 1);
@@ -66,7 +66,7 @@ TEST_F(HuggingFaceCache, IsWhereTheHubsLibraryHasIt) {
   EXPECT_EQ(hub_cache(), "/cache/huggingface/hub");
 }
 
-TEST_F(HuggingFaceCache, ModelThatWasNotFetchedIsMissing) {
+TEST_F(HuggingFaceCache, UnfetchedModelIsMissing) {
   EXPECT_EQ(refusal("hf:org/other"),
             "hf:org/other is not in '@/hub' | fetch it with `retort data fetch hf:org/other`");
   for (const std::string revision :
@@ -77,7 +77,7 @@ TEST_F(HuggingFaceCache, ModelThatWasNotFetchedIsMissing) {
   }
 }
 
-TEST_F(HuggingFaceCache, NameThatLeavesTheCacheIsRefused) {
+TEST_F(HuggingFaceCache, NameThatLeavesTheCacheIsRejected) {
   folder_.write("hub/models--org--net/refs/evil", "../../../..");
   EXPECT_EQ(refusal("hf:org/net@evil"),
             "'@/hub/models--org--net' has no revision 'evil' | fetch it with `retort data fetch "

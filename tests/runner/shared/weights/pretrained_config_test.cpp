@@ -19,7 +19,7 @@ std::string refusal(const char* text) {
   }
 }
 
-TEST(PretrainedConfig, WholeClipHasItsTowerInASection) {
+TEST(PretrainedConfig, FullClipHasItsTowerInASection) {
   const auto config =
       read(R"({"model_type": "clip", "projection_dim": 512, "vision_config": {"hidden_size": 1024,
     "hidden_act": "gelu", "layer_norm_eps": 1e-6, "patch_size": 14, "projection_dim": 768}})");
@@ -32,14 +32,14 @@ TEST(PretrainedConfig, WholeClipHasItsTowerInASection) {
   EXPECT_EQ(config.num_hidden_layers, std::nullopt);
 }
 
-TEST(PretrainedConfig, WhatFilesLeaveOutIsTheLibrarysDefault) {
+TEST(PretrainedConfig, MissingKeysHaveTheLibrarysDefaults) {
   EXPECT_EQ(read(R"({"model_type": "clip_vision_model"})").hidden_act, "quick_gelu");
   EXPECT_EQ(read(R"({"model_type": "clip_vision_model"})").layer_norm_eps, 1e-5);
   EXPECT_EQ(read(R"({"model_type": "vit"})").hidden_act, "gelu");
   EXPECT_EQ(read(R"({"model_type": "vit"})").layer_norm_eps, 1e-12);
 }
 
-TEST(PretrainedConfig, TimmsNamesSayTheShape) {
+TEST(PretrainedConfig, TimmNamesGiveTheShape) {
   const auto vit = read(R"({"architecture": "vit_base_patch16_224.augreg2_in21k_ft_in1k"})");
   EXPECT_EQ(vit.kind, "vit");
   EXPECT_EQ(vit.hidden_size, 768);
@@ -60,7 +60,7 @@ TEST(PretrainedConfig, TimmsNamesSayTheShape) {
             96);
 }
 
-TEST(PretrainedConfig, OpenClipsActivationIsGeluUnlessItSaysOtherwise) {
+TEST(PretrainedConfig, OpenClipUsesGeluUnlessConfiguredDifferently) {
   EXPECT_EQ(read(R"({"model_cfg": {"embed_dim": 512, "vision_cfg": {"layers": 12, "width": 768}}})")
                 .hidden_act,
             "gelu");
@@ -70,7 +70,7 @@ TEST(PretrainedConfig, OpenClipsActivationIsGeluUnlessItSaysOtherwise) {
   EXPECT_EQ(quick.num_attention_heads, 16);
 }
 
-TEST(PretrainedConfig, WhatCannotBeComputedIsRefused) {
+TEST(PretrainedConfig, UnsupportedModelsAreRejected) {
   EXPECT_EQ(refusal(R"({"model_type": "vit", "hidden_act": "relu"})"),
             "its 'hidden_act' is 'relu', but only gelu and quick_gelu are supported");
   EXPECT_EQ(refusal(R"({"model_type": "vit", "hidden_size": -3})"),
@@ -82,7 +82,7 @@ TEST(PretrainedConfig, WhatCannotBeComputedIsRefused) {
             "vit_{tiny,small,base,large}_patch… are supported");
 }
 
-TEST(PretrainedConfig, AnotherFamilySaysNothing) {
+TEST(PretrainedConfig, OtherFamiliesAreIgnored) {
   EXPECT_EQ(read(R"({"model_type": "bert", "hidden_size": 768})").hidden_size, std::nullopt);
   EXPECT_EQ(read("[1]").hidden_size, std::nullopt);
 }

@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-/// Why `text` is not taken as JSON of three levels.
+/// The reason why `text` is rejected as JSON of at most three levels.
 std::string refusal_of_json(const std::string& text) {
   try {
     parse_strict_json(text, 3, "its header");
@@ -18,7 +18,7 @@ std::string refusal_of_json(const std::string& text) {
   return "it was read";
 }
 
-TEST(StrictJson, NestedDeeperThanItMayBeIsRefused) {
+TEST(StrictJson, TooDeepNestingIsRejected) {
   const std::string deep = "its header is nested too deeply";
   EXPECT_EQ(refusal_of_json("[[[1]]]"), "it was read");
   EXPECT_EQ(refusal_of_json(R"([{"a": [1]}, [[2], [3]], {"b": {"c": 4}}])"), "it was read");
@@ -27,12 +27,12 @@ TEST(StrictJson, NestedDeeperThanItMayBeIsRefused) {
   EXPECT_EQ(refusal_of_json(R"([1, [[{"a": 1}]]])"), deep);
 }
 
-TEST(StrictJson, NameMayStandOnceInAnObject) {
+TEST(StrictJson, DuplicateNameIsRejected) {
   EXPECT_EQ(refusal_of_json(R"([{"a": 1}, {"a": {"a": 2}}])"), "it was read");
   EXPECT_EQ(refusal_of_json(R"({"a": {"b": 1, "c": 2, "b": 3}})"), "the name 'b' appears twice");
 }
 
-TEST(StrictJson, WhatIsNotJsonIsRefused) {
+TEST(StrictJson, InvalidJsonIsRejected) {
   using namespace std::string_literals;
   for (const std::string& text : {""s, "{"s, "[1] 2"s, "{}\0"s, "[1e999]"s, "nan"s})
     EXPECT_EQ(refusal_of_json(text), "its header is not JSON") << text;

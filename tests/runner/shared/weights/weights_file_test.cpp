@@ -14,7 +14,7 @@ class WeightsFile : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(WeightsFile, ConfigIsReadWithItsPlace) {
+TEST_F(WeightsFile, ConfigIsReadWithItsPath) {
   folder_.write("model.safetensors", "");
   EXPECT_FALSE(config_next_to(find_weights(at(""))));
   folder_.write("config.json", R"({"hidden_size": 8})");
@@ -25,14 +25,14 @@ TEST_F(WeightsFile, ConfigIsReadWithItsPlace) {
   EXPECT_EQ(config->json["hidden_size"], 8);
 }
 
-TEST_F(WeightsFile, AdaptersAndOpenClipHaveConfigsOfTheirOwn) {
+TEST_F(WeightsFile, AdaptersAndOpenClipHaveTheirOwnConfigs) {
   folder_.write("adapter_config.json", R"({"r": 8})");
   EXPECT_EQ(config_next_to(at("adapter_model.bin"))->json["r"], 8);
   folder_.write("open_clip_config.json", R"({"model_cfg": {}})");
   EXPECT_TRUE(config_next_to(at("open_clip_model.safetensors"))->json.contains("model_cfg"));
 }
 
-TEST_F(WeightsFile, WhatIsNoConfigIsRefused) {
+TEST_F(WeightsFile, InvalidConfigIsRejected) {
   folder_.write("config.json", "[]");
   try {
     config_next_to(at("model.safetensors"));
@@ -44,7 +44,7 @@ TEST_F(WeightsFile, WhatIsNoConfigIsRefused) {
   }
 }
 
-TEST_F(WeightsFile, NothingThereIsSaid) { EXPECT_THROW(find_weights(at("none")), StageError); }
+TEST_F(WeightsFile, MissingFileIsReported) { EXPECT_THROW(find_weights(at("none")), StageError); }
 
 }  // namespace
 }  // namespace runner

@@ -26,11 +26,12 @@ enum cudaError_t {
 
 namespace kernels_on_cpu {
 
-/// Lets the running thread wait until all threads of its block wait. The line tells barriers apart.
+/// Lets the running thread wait until all threads of its block wait. The line distinguishes
+/// barriers.
 void wait_at_barrier(int line);
-/// Returns the error of the last launch, and forgets it.
+/// Returns the error of the last launch and clears it.
 cudaError_t take_error();
-/// Of a launch failure, returns the fault.
+/// Returns the text of an error; for a launch failure, the fault.
 const char* text_of(cudaError_t error);
 
 }  // namespace kernels_on_cpu

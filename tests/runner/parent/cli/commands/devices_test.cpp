@@ -1,4 +1,4 @@
-// `retort devices` as built, with a table of GPUs in the place of the driver's library
+// `retort devices` as built, with a table of GPUs in place of the driver's library
 // (tests/support/fake_nvml.cpp).
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class DevicesTest : public testing::Test {
   std::string table_ = kTable;
 };
 
-TEST_F(DevicesTest, ListsWhatIsFreeAndWhoHoldsIt) {
+TEST_F(DevicesTest, ListsFreeMemoryAndHolders) {
   const Ended ended = devices();
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(ended.out.substr(0, ended.out.find("runs use the CPU")),
@@ -44,7 +44,7 @@ TEST_F(DevicesTest, ListsWhatIsFreeAndWhoHoldsIt) {
             "GPU 2: it is lost: it has fallen off the bus or failed; restart the machine\n");
 }
 
-TEST_F(DevicesTest, TellsWhichAreHidden) {
+TEST_F(DevicesTest, MarksHiddenGpus) {
   const Ended ended = devices("", "CUDA_VISIBLE_DEVICES=GPU-b,9");
   EXPECT_THAT(ended.out, HasSubstr("  0  hidden"));
   EXPECT_THAT(ended.out, HasSubstr("  1  0        20 GiB"));
@@ -53,7 +53,7 @@ TEST_F(DevicesTest, TellsWhichAreHidden) {
             "cuda:0");
 }
 
-TEST_F(DevicesTest, AllOfItIsInTheJson) {
+TEST_F(DevicesTest, JsonHasEveryField) {
   const auto result = nlohmann::json::parse(devices("--json").out)["result"];
   EXPECT_EQ(result["driver"], "580.82.07");
   EXPECT_EQ(result["cuda"], "13.0");
@@ -66,7 +66,7 @@ TEST_F(DevicesTest, AllOfItIsInTheJson) {
   EXPECT_EQ(result["problems"].size(), 1U);
 }
 
-TEST_F(DevicesTest, DriverThatIsNotLoadedIsNamed) {
+TEST_F(DevicesTest, UnloadedDriverIsReported) {
   table_ = R"({"init": 9, "devices": []})";
   const Ended ended = devices();
   EXPECT_EQ(ended.exit, 0);
@@ -75,7 +75,7 @@ TEST_F(DevicesTest, DriverThatIsNotLoadedIsNamed) {
               HasSubstr("help: load it: `modprobe nvidia` as root, or restart the machine\n"));
 }
 
-TEST_F(DevicesTest, OrderThatOnlyCudaKnowsIsRefused) {
+TEST_F(DevicesTest, UnknownCudaOrderIsRejected) {
   table_.replace(table_.rfind("NVIDIA L4"), 9, "NVIDIA T4");
   const Ended ended = devices("", "CUDA_VISIBLE_DEVICES=1");
   EXPECT_EQ(ended.exit, 69);
@@ -85,15 +85,15 @@ TEST_F(DevicesTest, OrderThatOnlyCudaKnowsIsRefused) {
   EXPECT_THAT(devices().out, HasSubstr("  0  ?     2.0 GiB"));
 }
 
-TEST_F(DevicesTest, BestIsAWordForAScript) {
+TEST_F(DevicesTest, BestPrintsOneWordForScripts) {
   const Ended ended = devices("--best --need 12GiB");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.out,
-              testing::AnyOf("GPU-bbbb\n", "cpu\n"));  // without LibTorch's CUDA part it is the CPU
+  // "cpu" if the worker was built without CUDA support.
+  EXPECT_THAT(ended.out, testing::AnyOf("GPU-bbbb\n", "cpu\n"));
   EXPECT_THAT(ended.err, Not(HasSubstr("error")));
 }
 
-TEST_F(DevicesTest, NeedThatIsNoSizeIsRefused) {
+TEST_F(DevicesTest, NeedThatIsNotASizeIsRejected) {
   const Ended ended = devices("--need 12");
   EXPECT_EQ(ended.exit, 64);
   EXPECT_EQ(ended.err,

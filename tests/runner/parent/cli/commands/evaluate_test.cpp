@@ -14,8 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// What is said of evaluating the quick start, which was trained on `trained_on`, under
-/// `overrides`.
+/// The data on which the quick start, trained on `trained_on`, is evaluated under `overrides`.
 EvaluatedData taken(const std::string& trained_on, const std::vector<std::string>& overrides) {
   static const SchemaSet& schemas = shipped_schemas();
   Sources sources;
@@ -34,7 +33,7 @@ EvaluatedData taken(const std::string& trained_on, const std::vector<std::string
   return data_to_evaluate(recipe({root}), recipe(after), overrides);
 }
 
-TEST(EvaluatedData, FolderOfTheTrainingIsSplitAsItWas) {
+TEST(EvaluatedData, TrainingFolderIsSplitAsBefore) {
   for (const std::vector<std::string>& overrides :
        std::vector<std::vector<std::string>>{{}, {"data.root=./a/../a"}}) {
     const EvaluatedData data = taken("a", overrides);
@@ -44,7 +43,7 @@ TEST(EvaluatedData, FolderOfTheTrainingIsSplitAsItWas) {
   }
 }
 
-TEST(EvaluatedData, OfAnotherFolderAllIsTaken) {
+TEST(EvaluatedData, AllOfAnotherFolderIsEvaluated) {
   const EvaluatedData data = taken("a", {"data.root=b"});
   EXPECT_THAT(data.overrides, ElementsAre("data.split={train: 0, validation: 0, test: 1}"));
   EXPECT_THAT(data.lines,
@@ -53,7 +52,7 @@ TEST(EvaluatedData, OfAnotherFolderAllIsTaken) {
                           "a fraction of it, set data.split.test"));
 }
 
-TEST(EvaluatedData, ShareThatIsAskedForIsTaken) {
+TEST(EvaluatedData, RequestedFractionIsEvaluated) {
   for (const char* split :
        {"data.split.test=0.1", "data.split={train: 0.5, validation: 0, test: 0.1}",
         "++data.split.test=0.1", "data.split.seed=3"}) {
@@ -64,7 +63,7 @@ TEST(EvaluatedData, ShareThatIsAskedForIsTaken) {
   }
 }
 
-TEST(EvaluatedData, FoldersForThePartsSayWhatTheTestIs) {
+TEST(EvaluatedData, TestFolderIsEvaluated) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "test");
   const std::string root = folder.path().string();
@@ -73,7 +72,7 @@ TEST(EvaluatedData, FoldersForThePartsSayWhatTheTestIs) {
   EXPECT_THAT(data.lines, ElementsAre("data: the folder 'test' of '" + root + "' is evaluated"));
 }
 
-/// What is said of evaluating the recipe for photographs of the retina on `root`.
+/// The data on which the recipe for retina images is evaluated, with `root` as its folder.
 EvaluatedData taken_of_retinas(const std::string& root, const std::vector<std::string>& overrides) {
   static const SchemaSet& schemas = shipped_schemas();
   Sources sources;
@@ -91,7 +90,7 @@ EvaluatedData taken_of_retinas(const std::string& root, const std::vector<std::s
   return data_to_evaluate(recipe({"data.root=a"}), recipe(after), overrides);
 }
 
-TEST(EvaluatedData, FolderOfPhotographsThatIsCalledTrainIsNoPart) {
+TEST(EvaluatedData, ImageFolderCalledTrainIsNotAPart) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "train");
   const std::string root = folder.path().string();
@@ -104,7 +103,7 @@ TEST(EvaluatedData, FolderOfPhotographsThatIsCalledTrainIsNoPart) {
   EXPECT_THAT(folders.lines, ElementsAre("data: the folder 'test' of '" + root + "' is evaluated"));
 }
 
-TEST(EvaluatedData, LinkToTheFolderOfTheTrainingIsThatFolder) {
+TEST(EvaluatedData, LinkToTheTrainingFolderCountsAsThatFolder) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "a");
   std::filesystem::create_directory_symlink("a", folder / "b");

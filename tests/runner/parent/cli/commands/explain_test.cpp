@@ -14,7 +14,7 @@ std::string told_of(const std::string& what) {
   return explanation ? explanation->text : told(explanation.errors()).front();
 }
 
-TEST(Explain, KeyTellsTypeRangeUnitDefaultAndHelp) {
+TEST(Explain, KeyShowsTypeRangeUnitDefaultAndHelp) {
   EXPECT_EQ(told_of("train.epochs"),
             "train.epochs: an integer of at least 1 (epochs); default 10\n"
             "  Passes.\n"
@@ -42,19 +42,19 @@ TEST(Explain, MappingListsTheKeysBelowIt) {
             "Keys below it: kind, learning_rate, betas, nesterov\n");
 }
 
-TEST(Explain, RequiredOptionsSaySo) {
+TEST(Explain, RequiredOptionsAreMarked) {
   EXPECT_EQ(told_of("data.root"),
             "data.root: a string; required\n  The folder to read.\n  in data.folder\n");
   EXPECT_EQ(told_of("train.precision"),
             "train.precision: anything\n  Number format.\n  in train.fit\n");
 }
 
-TEST(Explain, SettingOfTheWholeRunIsInNoKind) {
+TEST(Explain, RunSettingListsNoKind) {
   EXPECT_EQ(told_of("seed"),
             "seed: an integer of at least 0; default 0\n  The seed for all random choices.\n");
 }
 
-TEST(Explain, KindTellsPortsAndOptions) {
+TEST(Explain, KindListsPortsAndOptions) {
   EXPECT_EQ(told_of("data.folder"),
             "data.folder: Reads a folder.\n"
             "  out  train: dataset\n"
@@ -73,7 +73,7 @@ TEST(Explain, KindTellsPortsAndOptions) {
             "With several keys, every combination is an item. Options can use ${item.key}.\n");
 }
 
-TEST(Explain, KindOfASubMapping) {
+TEST(Explain, KindOfASubMappingIsExplained) {
   EXPECT_EQ(told_of("train/optimizer/sgd"),
             "train/optimizer/sgd: SGD.\n"
             "\n"
@@ -88,14 +88,14 @@ TEST(Explain, FolderListsItsKinds) {
   EXPECT_EQ(told_of("train/optimizer"), "train/optimizer/adam: Adam.\ntrain/optimizer/sgd: SGD.\n");
 }
 
-TEST(Explain, ShortNameThatEveryRecipeHasIsThatOfAKey) {
+TEST(Explain, CommonShortNameExplainsItsKey) {
   EXPECT_EQ(told_of("epochs"), "epochs: short for train.epochs\n\n" + told_of("train.epochs"));
   const auto schemas = SchemaSet::load(embedded_schemas());
   for (const char* name : {"epochs", "lr", "batch_size"})
     EXPECT_TRUE(explain(*schemas, name)) << name;
 }
 
-TEST(Explain, KeysOfWhatAListHoldsAreExplained) {
+TEST(Explain, KeysOfListItemsAreExplained) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   for (const char* key : {"match", "learning_rate_factor", "weight_decay"}) {
     const auto one = explain(*schemas, std::string("train.parameter_groups.") + key);
@@ -106,7 +106,7 @@ TEST(Explain, KeysOfWhatAListHoldsAreExplained) {
             std::string::npos);
 }
 
-TEST(Explain, CodeTellsCauseExampleAndRemedy) {
+TEST(Explain, CodeShowsCauseExampleAndRemedy) {
   EXPECT_EQ(told_of("e0302"),
             "E0302: a value has the wrong type\n"
             "  A value has the wrong type for its option: text instead of a number, or a single "

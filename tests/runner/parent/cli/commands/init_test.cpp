@@ -1,4 +1,4 @@
-// What `retort init` writes, and that the step it names next works.
+// `retort init` writes a recipe, and the next step that it suggests works.
 
 #include <filesystem>
 #include <fstream>
@@ -19,7 +19,7 @@ class Init : public testing::Test {
   void SetUp() override {
     for (const char* name : {"photos/cat/a.jpg", "photos/dog/b.jpg"}) folder_.write(name, "");
   }
-  /// The line after "next: ", with a folder that is there.
+  /// The command after "next: ", with an existing folder filled in.
   std::string next_step(const Ended& made) const {
     std::string line = made.err.substr(made.err.find("next: ") + 6);
     const std::size_t folder = line.find("FOLDER");
@@ -30,7 +30,7 @@ class Init : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Init, NextStepWorksWhateverTheRecipeIsCalled) {
+TEST_F(Init, NextStepWorksForEveryRecipeName) {
   std::filesystem::create_directory(folder_ / "sub");
   for (const char* name :
        {"", "mine", "mine.yml", "sub/mine", "a.b", "classify", "./here", "caf\u00e9", "~x", "+x",
@@ -51,14 +51,14 @@ TEST_F(Init, NextStepWorksWhateverTheRecipeIsCalled) {
     EXPECT_THAT(entry.path().string(), testing::Not(HasSubstr("a=b")));
 }
 
-TEST_F(Init, ComputesWhereAndHowTheShippedRecipesDo) {
+TEST_F(Init, UsesTheDeviceAndMemoryOfTheShippedRecipes) {
   ASSERT_EQ(retort("init mine", folder_.path()).exit, 0);
   const Ended shown = retort("config show mine.yaml data.root=photos --resolve", folder_.path());
   EXPECT_THAT(shown.out, HasSubstr("device:\n  select: auto\n"));
   EXPECT_THAT(shown.out, HasSubstr("  allow: exact\n")) << "memory: auto";
 }
 
-TEST_F(Init, LinesThatCouldFollowAreValid) {
+TEST_F(Init, CommentedLinesAreValid) {
   ASSERT_EQ(retort("init mine", folder_.path()).exit, 0);
   std::istringstream lines(folder_.read("mine.yaml"));
   std::string text, more;
@@ -72,7 +72,7 @@ TEST_F(Init, LinesThatCouldFollowAreValid) {
   EXPECT_EQ(validated.exit, 0) << validated.err;
 }
 
-TEST_F(Init, FileWithoutAnEndingIsFoundAllTheSame) {
+TEST_F(Init, FileWithoutAnExtensionIsSuggested) {
   folder_.write("mine", "schema: 1\n");
   const Ended ended = retort("validate mine", folder_.path());
   EXPECT_EQ(ended.exit, 66);

@@ -1,4 +1,4 @@
-// Commands of a recipe: when the program starts them, and when it refuses.
+// Hooks of a recipe: when they are started and when they are rejected.
 
 #include <filesystem>
 #include <string>
@@ -34,7 +34,7 @@ class RecipeHooks : public testing::Test {
   std::string program_;
 };
 
-TEST_F(RecipeHooks, UntrustedRecipeIsRefusedBeforeItRuns) {
+TEST_F(RecipeHooks, UntrustedRecipeIsRejectedBeforeItRuns) {
   const Ended ended = retort("run a.yaml run.dir=r");
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("a.yaml:2:"));
@@ -57,7 +57,7 @@ TEST_F(RecipeHooks, TrustedRecipeStartsItsCommandsUntilItChanges) {
               HasSubstr("it has changed since you trusted it"));
 }
 
-TEST_F(RecipeHooks, RecordOfAnotherIsTrustedByItselfAlone) {
+TEST_F(RecipeHooks, RecordOfARunNeedsItsOwnTrust) {
   retort("trust a.yaml");
   retort("run a.yaml run.dir=r");
   EXPECT_TRUE(was_told());
@@ -69,13 +69,13 @@ TEST_F(RecipeHooks, RecordOfAnotherIsTrustedByItselfAlone) {
   EXPECT_TRUE(was_told());
 }
 
-TEST_F(RecipeHooks, CommandThatIsTypedNeedsNoTrust) {
+TEST_F(RecipeHooks, TypedCommandNeedsNoTrust) {
   const Ended ended = retort("run a.yaml run.dir=r 'hooks.after_run=[[touch,was-told]]'");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_TRUE(was_told());
 }
 
-TEST_F(RecipeHooks, TrialsOfASweepRunNone) {
+TEST_F(RecipeHooks, TrialsOfASweepDoNotRunHooks) {
   const Ended ended = retort("sweep a.yaml seed=1,2 sweep.dir=s");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err,

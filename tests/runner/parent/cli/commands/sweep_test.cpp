@@ -25,7 +25,7 @@ Result<PreparedSweep> swept(std::vector<std::string> overrides,
   return prepare_sweep(named, schemas, sources);
 }
 
-TEST(PreparedSweep, JobIsAResolvedRecipeAndItsHash) {
+TEST(PreparedSweep, TrialHasAResolvedRecipeAndItsHash) {
   const auto sweep = swept({});
   ASSERT_TRUE(sweep) << sweep.errors().front().message;
   ASSERT_EQ(sweep->jobs.size(), 2u);
@@ -35,14 +35,14 @@ TEST(PreparedSweep, JobIsAResolvedRecipeAndItsHash) {
               at_key(sweep->jobs[1].recipe, "data.image_size"));
 }
 
-TEST(PreparedSweep, SameRecipeHasTheSameHashHoweverItIsSaid) {
+TEST(PreparedSweep, SameRecipeHasTheSameHashHoweverItIsWritten) {
   const auto one = swept({}), other = swept({"~sweep", "vars.x=range(1,3)", "seed=0"});
   ASSERT_TRUE(one && other);
   EXPECT_EQ(one->jobs[0].hash, other->jobs[0].hash);
   EXPECT_NE(one->jobs[0].hash, one->jobs[1].hash);
 }
 
-TEST(PreparedSweep, SecretsAmongItsValuesAreNotShown) {
+TEST(PreparedSweep, SecretValuesAreNotShown) {
   for (const char* params : {"+vars.api_key: 'geheim,other'", "+vars.api_key: [geheim, other]"}) {
     const auto sweep = swept({}, params);
     ASSERT_TRUE(sweep) << sweep.errors().front().message;
@@ -93,7 +93,7 @@ TEST(PreparedSweep, TrialsAreComparedBeforeTheShortestTrainingEnds) {
   EXPECT_EQ(bad.errors().front().pointer, "/sweep/asha/factor");
 }
 
-TEST(PreparedSweep, TrialsThatNeverMeasureWhatTheyAreComparedByAreRefused) {
+TEST(PreparedSweep, TrialsWithoutTheComparedMetricAreRejected) {
   const auto nothing = swept({"sweep.asha={factor:4}"});
   ASSERT_FALSE(nothing);
   EXPECT_EQ(nothing.errors().front().pointer, "/sweep/asha/metric");

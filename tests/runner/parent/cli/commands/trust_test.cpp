@@ -1,4 +1,4 @@
-// What `retort trust` remembers, and what it refuses.
+// `retort trust`: what it remembers and what it rejects.
 
 #include <filesystem>
 #include <string>
@@ -42,17 +42,17 @@ TEST_F(Trust, RemembersFilesFoldersAndModules) {
                                      "transformers  (module)\n");
 }
 
-TEST_F(Trust, EntryIsTakenAsARecipeHasIt) {
+TEST_F(Trust, AcceptsEntriesAsWrittenInARecipe) {
   EXPECT_EQ(trust("net.py:make mypkg.models:vit").out,
             "trusted 'net.py'\ntrusted the module 'mypkg'\n");
 }
 
-TEST_F(Trust, FileOfThatNameIsNoModule) {
+TEST_F(Trust, ExistingPathIsNotAModule) {
   folder_.write("mypkg/x.py", "");
   EXPECT_EQ(trust("mypkg").out, "trusted 'mypkg': 1 file\n");
 }
 
-TEST_F(Trust, ListSaysWhatIsNotAsItWas) {
+TEST_F(Trust, ListMarksChangedAndMissingFiles) {
   trust("net.py nets");
   folder_.write("net.py", "a = 2\n");
   fs::remove(folder_ / "nets/b.py");
@@ -62,7 +62,7 @@ TEST_F(Trust, ListSaysWhatIsNotAsItWas) {
   EXPECT_EQ(listed[2]["state"], "trusted");
 }
 
-TEST_F(Trust, IsTakenBackAlsoOfAFileThatIsGone) {
+TEST_F(Trust, CanBeRevokedForDeletedFiles) {
   trust("net.py nets mypkg");
   fs::remove_all(folder_ / "nets");
   EXPECT_EQ(trust("--remove net.py nets mypkg timm").out,
@@ -71,14 +71,14 @@ TEST_F(Trust, IsTakenBackAlsoOfAFileThatIsGone) {
   EXPECT_EQ(trust("--list").out, "torchvision  (module)\ntransformers  (module)\n");
 }
 
-TEST_F(Trust, OneWrongWordTrustsNothing) {
+TEST_F(Trust, OneInvalidArgumentTrustsNothing) {
   const Ended ended = trust("net.py none.py");
   EXPECT_EQ(ended.exit, 66);
   EXPECT_THAT(ended.err, HasSubstr("error[E0634]: 'none.py' does not exist or cannot be read"));
   EXPECT_THAT(trust("--list").out, testing::StartsWith("timm"));
 }
 
-TEST_F(Trust, RefusesWhatItCannotDo) {
+TEST_F(Trust, RejectsInvalidArguments) {
   EXPECT_EQ(trust("").exit, 64);
   EXPECT_EQ(trust("--list net.py").exit, 64);
   EXPECT_EQ(trust("--list --remove").exit, 64);
@@ -89,7 +89,7 @@ TEST_F(Trust, RefusesWhatItCannotDo) {
   EXPECT_THAT(trust("--remove mypkg").err, HasSubstr("the module 'mypkg' was not trusted"));
 }
 
-TEST_F(Trust, DamagedListIsNamedAndLeftAlone) {
+TEST_F(Trust, DamagedListIsReportedAndKept) {
   folder_.write("config/retort/trusted.json", "{}");
   const Ended ended = trust("net.py");
   EXPECT_EQ(ended.exit, 78);
@@ -97,7 +97,7 @@ TEST_F(Trust, DamagedListIsNamedAndLeftAlone) {
   EXPECT_EQ(folder_.read("config/retort/trusted.json"), "{}");
 }
 
-TEST_F(Trust, ListThatCannotBeWrittenIsAnError) {
+TEST_F(Trust, UnwritableListIsAnError) {
   folder_.write("config", "a file");
   EXPECT_EQ(trust("net.py").exit, 73);
 }

@@ -46,7 +46,7 @@ evaluate: {kind: evaluate.classification}
     for (const Candidate& candidate : complete(words)) texts.push_back(candidate.text);
     return texts;
   }
-  /// Of a run of petals with these words.
+  /// The completions of a run of petals with these words.
   std::vector<std::string> of_petals(std::vector<std::string> words) {
     words.insert(words.begin(), {"run", "petals"});
     return completed(words);
@@ -81,7 +81,7 @@ TEST_F(Complete, Verbs) {
   EXPECT_THAT(texts({"nosuch", ""}), IsEmpty());
 }
 
-TEST_F(Complete, WhatDataFetches) {
+TEST_F(Complete, ActionsAndDatasetsOfData) {
   EXPECT_THAT(texts({"data", ""}), ElementsAre("make", "fetch", "check"));
   EXPECT_THAT(texts({"data", "make", ""}),
               ElementsAre("image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars",
@@ -112,7 +112,7 @@ TEST_F(Complete, WordsOfAVerb) {
       ElementsAre("train/optimizer/adafactor", "train/optimizer/adam", "train/optimizer/adamw"));
 }
 
-TEST_F(Complete, RecipesByNameWithWhatTheyAre) {
+TEST_F(Complete, RecipesByNameWithDescriptions) {
   EXPECT_THAT(completed({"run", "pet"}), ElementsAre("petals"));
   EXPECT_EQ(description({"run", "pet"}, "petals"), "Tells petals apart.");
   EXPECT_THAT(completed({"config", "show", "pet"}), ElementsAre("petals"));
@@ -142,12 +142,12 @@ TEST_F(Complete, KeysOneLevelAtATime) {
   EXPECT_THAT(of_petals({"sce"}), IsEmpty());
 }
 
-TEST_F(Complete, KeyTellsValueAndMeaning) {
+TEST_F(Complete, KeysWithValueAndMeaning) {
   EXPECT_EQ(description({"run", "petals", "train.ep"}, "train.epochs="),
             "[7] Passes over the training data.");
 }
 
-TEST_F(Complete, KeysFollowTheWordsBefore) {
+TEST_F(Complete, KeysDependingOnEarlierWords) {
   EXPECT_THAT(of_petals({"train.optimizer.am"}), IsEmpty());
   EXPECT_THAT(of_petals({"train/optimizer=adamw", "train.optimizer.am"}),
               ElementsAre("train.optimizer.amsgrad="));
@@ -168,26 +168,26 @@ TEST_F(Complete, SweptWordBeforeCountsAsItsFirstValue) {
               ElementsAre("train.optimizer.amsgrad="));
 }
 
-TEST_F(Complete, GroupsThatTheRecipeHas) {
+TEST_F(Complete, GroupsOfTheRecipe) {
   EXPECT_THAT(of_petals({"data"}), ElementsAre("data.", "data="));
   EXPECT_THAT(of_petals({"train/"}), ElementsAre("train/optimizer="));
   EXPECT_THAT(of_petals({"shape"}), IsEmpty());
 }
 
-TEST_F(Complete, PlusTakesWhatIsNotThere) {
+TEST_F(Complete, OnlyMissingKeysAfterPlus) {
   EXPECT_THAT(of_petals({"+sh"}), ElementsAre("+shape="));
   EXPECT_THAT(of_petals({"+dat"}), ElementsAre("+data."));
   EXPECT_THAT(of_petals({"+train.ep"}), IsEmpty());
   EXPECT_THAT(of_petals({"+train.kee"}), ElementsAre("+train.keep="));
 }
 
-TEST_F(Complete, TwoPlusTakeEverything) {
+TEST_F(Complete, EveryKeyAfterTwoPluses) {
   EXPECT_THAT(of_petals({"++"}),
               AllOf(Contains("++shape="), Contains("++data="), Contains("++train.")));
   EXPECT_THAT(of_petals({"++train.ep"}), ElementsAre("++train.epochs="));
 }
 
-TEST_F(Complete, TildeTakesWhatIsThere) {
+TEST_F(Complete, OnlyPresentKeysAfterTilde) {
   EXPECT_THAT(of_petals({"~dat"}), ElementsAre("~data", "~data."));
   EXPECT_THAT(of_petals({"~train.ep"}), ElementsAre("~train.epochs"));
   EXPECT_THAT(of_petals({"~train.kee"}), IsEmpty());
@@ -227,7 +227,7 @@ TEST_F(Complete, KindsOfTheFamily) {
                           "train.optimizer.kind=adamw"));
 }
 
-TEST_F(Complete, AliasesAndWhatIsBelowThem) {
+TEST_F(Complete, AliasesAndKeysBelowThem) {
   EXPECT_THAT(of_petals({"l"}), ElementsAre("lr="));
   EXPECT_THAT(of_petals({"original."}),
               ElementsAre("original.data.", "original.data=", "original.training."));
@@ -243,7 +243,7 @@ TEST_F(Complete, PathsOfFilesAndFolders) {
   EXPECT_THAT(of_petals({below + "p"}), ElementsAre(below + "petals.yaml", below + "plain.yaml"));
 }
 
-TEST_F(Complete, WithoutASchemaWhatIsWritten) {
+TEST_F(Complete, OnlyWrittenKeysWithoutASchema) {
   EXPECT_THAT(completed({"run", "plain", "f"}), ElementsAre("flag="));
   EXPECT_THAT(completed({"run", "plain", "flag="}), ElementsAre("flag=false", "flag=true"));
   EXPECT_THAT(completed({"run", "plain", "some."}), ElementsAre("some.where="));
@@ -260,11 +260,11 @@ TEST_F(Complete, SecondRecipeOfDiff) {
   EXPECT_THAT(completed({"config", "diff", "petals", "plain", "fl"}), ElementsAre("flag="));
 }
 
-TEST_F(Complete, NothingForARecipeThatIsNotThere) {
+TEST_F(Complete, NothingForAMissingRecipe) {
   EXPECT_THAT(completed({"run", "nosuch", "a"}), IsEmpty());
 }
 
-TEST_F(Complete, OddWordsAreNoTrouble) {
+TEST_F(Complete, OddWordsWithoutThrowing) {
   for (const char* word : {"=", "+", "++", "~", "+=", "a=b=", "data=[[", "data={", ".", "..",
                            "train..", "@", "data@", "data@x=", "\xff", "$(x)", "'", "--", "-"}) {
     EXPECT_NO_THROW(of_petals({word})) << word;
