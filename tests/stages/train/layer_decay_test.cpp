@@ -164,7 +164,7 @@ TEST(LayerDecay, TowersAreDividedSeparately) {
                                  "image/layer_0", "text/layer_1", "text/layer_0"));
 }
 
-TEST(LayerDecay, TowerWithoutBlocksIsRefused) {
+TEST(LayerDecay, TowerWithoutBlocksIsRejected) {
   Towers network(/*second_has_blocks=*/false);
   EXPECT_EQ(NetworkLayers(network, options_with_towers().towers).without_blocks(), "text");
   EXPECT_REFUSED(groups_of_training(network, options_with_towers()), kOptionConflict,
