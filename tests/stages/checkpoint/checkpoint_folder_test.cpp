@@ -51,7 +51,7 @@ TEST_F(CheckpointFolderTest, RoundTripKeepsEverything) {
             state_json(training_state(1234, 0.5)));
 }
 
-TEST_F(CheckpointFolderTest, ReadingWeightsDoesNotReadTheOptimizer) {
+TEST_F(CheckpointFolderTest, ReadingWeightsChecksButDoesNotLoadTheOptimizer) {
   const TrainingState whole = read_checkpoint(folder_.path());
   ASSERT_GT(whole.optimizer.size(), 0u);
   const TrainingState state = read_checkpoint(folder_.path(), CheckpointPart::kWeights);

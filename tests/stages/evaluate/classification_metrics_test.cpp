@@ -209,7 +209,7 @@ TEST(ClassificationMetrics, SummaryHasAFixedOrder) {
                           "weighted_f1", "log_loss", "top1_low", "top1_high", "chance", "samples"));
 }
 
-TEST(WilsonInterval, EndsAreAtTheExactQuantileFromTheSample) {
+TEST(WilsonInterval, EndsAreOneQuantileAwayFromTheSample) {
   const double seen = 120.0 / 144;
   const Interval interval = wilson_interval(120, 144);
   EXPECT_LT(interval.low, seen);

@@ -71,7 +71,7 @@ double planned(std::int64_t image_size, std::int64_t batch, bool recomputes) {
 // gradients and the state of Adam (0.40 GiB): 15.0 and 1.4 GiB. The peak of a step includes the
 // gradient of one early block at a time, 22 MiB per image at 299 pixels; by then, part of the saved
 // memory is free again.
-TEST(MemoryOfSeResNeXt, PlanOfTheOriginalTrainingExceedsTheOriginalMemory) {
+TEST(MemoryOfSeResNeXt, PlanOfTheOriginalTrainingMatchesMeasurements) {
   EXPECT_NEAR(planned(299, 64, /*recomputes=*/false), 15.0, 0.03 * 15);
 }
 

@@ -53,7 +53,7 @@ TEST_F(Fundus, PublishedTestPartReplacesTheTestShare) {
     EXPECT_THAT(name, testing::StartsWith("test/"));
 }
 
-TEST_F(Fundus, CopyInAnotherPartIsAnErrorDroppedOrKept) {
+TEST_F(Fundus, CopyInAnotherPartIsRejectedDroppedOrKept) {
   make_fundus_folders(data(), {.classes = 5, .per_class = 6, .size = 16});
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/3/copy.jpg");

@@ -47,7 +47,7 @@ class RetinaRemarks : public ImageStageTest {
   runner::Outputs outputs_;
 };
 
-TEST_F(RetinaRemarks, UnusualImagesAreReportedOnceAndCountedPerPart) {
+TEST_F(RetinaRemarks, UnusualImagesAreReportedOnceAndCounted) {
   for (const std::int64_t workers : {0, 3}) {
     const auto train = opened("train", workers);
     context_.metrics.clear();
