@@ -1,5 +1,5 @@
-// Schemas say what kinds do to a batch, so that a recipe is checked without LibTorch; here they are
-// held to the code.
+// Schemas declare what kinds do to a batch, so that a recipe can be checked without LibTorch; this
+// compares the declarations with the code.
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -15,7 +15,7 @@
 namespace stages {
 namespace {
 
-TEST(Declared, ModelsMixSamplesAsTheirSchemasSay) {
+TEST(Declared, ModelsMixSamplesAsDeclared) {
   const runner::SchemaSet& schemas = runner::shipped_schemas();
   const Json backbone = {{"backbone", small()}};
   const auto clip =

@@ -1,5 +1,5 @@
-// The words that schemas allow and the words that the code knows are the same: each kind
-// understands every word of its schema, and takes no other for one of them.
+// The words that schemas allow and the words that the code knows are the same: each kind accepts
+// every word of its schema, and no other.
 
 #include <filesystem>
 #include <functional>
@@ -19,13 +19,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Place = Json::json_pointer;
 
-/// Options of a kind with one of the words that its schema allows at a place.
+/// Options of a kind with one of the words that its schema allows at a pointer.
 struct Worded {
   Json options;
   Place place;
 };
 
-/// The schema in a file; its references say which file they are of.
+/// Reads the schema in a file; its references name the file that they refer to.
 Json schema_in(const std::string& file) {
   const std::function<void(Json&)> complete = [&](Json& part) {
     if (!part.is_structured()) return;
@@ -42,7 +42,7 @@ Json resolved(const Json& property) {
   return property.contains("$ref") ? schema_at(property["$ref"].get<std::string>()) : property;
 }
 
-/// The words among the values that a property may have.
+/// Returns the words among the values that a property may have.
 std::set<std::string> words_of(const Json& property) {
   std::set<std::string> words;
   for (const Json& value : property.value("enum", Json::array())) {
@@ -54,7 +54,7 @@ std::set<std::string> words_of(const Json& property) {
   return words;
 }
 
-/// All words of the mapping at `place` of `options`, which follows `schema`.
+/// Returns all words of the mapping at `place` of `options`, which follows `schema`.
 void add_words(const Json& schema, const Json& options, const Place& place,
                std::vector<Worded>& all) {
   for (const auto& [key, property] : schema.at("properties").items()) {
@@ -88,7 +88,7 @@ std::vector<Worded> words_of_kind(std::string name) {
   return all;
 }
 
-/// Is the word at `place` of `options` one that no code knows?
+/// Checks whether the code has no meaning for the word at `place` of `options`.
 bool is_unknown(const runner::StageKind& kind, const Json& options, const Place& place) {
   const runner::Value value = runner::from_json(options);
   runner::ConfigReader reader(value, "/stage");
@@ -99,7 +99,7 @@ bool is_unknown(const runner::StageKind& kind, const Json& options, const Place&
   });
 }
 
-/// Is the backbone in `options` one that another kind of model takes? They have one group in
+/// Checks whether the backbone in `options` is for another kind of model. They share a group in
 /// recipes.
 bool is_of_another_model(const runner::StageKind& kind, const Json& options) {
   const runner::Value value = runner::from_json(options);
@@ -110,7 +110,7 @@ bool is_of_another_model(const runner::StageKind& kind, const Json& options) {
          stage.errors()[0].pointer == "/stage/backbone";
 }
 
-TEST(Words, EveryWordThatASchemaAllowsIsKnown) {
+TEST(Words, EveryWordOfASchemaIsKnown) {
   std::size_t words = 0;
   for (const runner::StageKind* kind : all_kinds()) {
     for (const Worded& one : words_of_kind(std::string(kind->name))) {
@@ -122,7 +122,7 @@ TEST(Words, EveryWordThatASchemaAllowsIsKnown) {
   EXPECT_GT(words, 30);
 }
 
-TEST(Words, NoOtherWordIsTakenForOneOfThem) {
+TEST(Words, OtherWordsAreRejected) {
   std::size_t words = 0;
   for (const runner::StageKind* kind : all_kinds()) {
     for (Worded& one : words_of_kind(std::string(kind->name))) {

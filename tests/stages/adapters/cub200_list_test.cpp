@@ -21,7 +21,7 @@ class Cub200List : public testing::Test {
   void write(const std::string& name, const std::string& text) const {
     write_bytes(folder_ / (inner_ + name), {text.begin(), text.end()});
   }
-  /// Five images of two classes. The numbers have gaps, and no two files have them in one order.
+  /// Five images of two classes. The numbers have gaps, and no two files have the same order.
   void write_set() const {
     write("classes.txt", "2 002.Least_Auklet\n1 001.Black_footed_Albatross\n");
     write("images.txt",
@@ -71,7 +71,7 @@ TEST_F(Cub200List, JoinsByNumberAndKeepsTheOrderOfTheImages) {
   }
 }
 
-TEST_F(Cub200List, BoxesAreTheWholePixelsThatTheyTouch) {
+TEST_F(Cub200List, BoxesAreRoundedOutToWholePixels) {
   write_set();
   const ImageList found = list(/*boxes=*/true);
   EXPECT_EQ(found[Part::kTrain][0].box, (Box{0, 0, 1, 1}));
@@ -81,7 +81,7 @@ TEST_F(Cub200List, BoxesAreTheWholePixelsThatTheyTouch) {
   EXPECT_EQ(found[Part::kTest][1].box, (Box{139, 30, 154, 265}));
 }
 
-TEST_F(Cub200List, BoxesAreReadWhereTheyAreUsed) {
+TEST_F(Cub200List, BoxesAreReadOnlyIfUsed) {
   write_set();
   fs::remove(folder_ / "bounding_boxes.txt");
   EXPECT_THAT(errors(), testing::IsEmpty());
@@ -93,7 +93,7 @@ TEST_F(Cub200List, BoxesAreReadWhereTheyAreUsed) {
       {kBadAnnotations, "", {"line 4", "pixels"}});
 }
 
-TEST_F(Cub200List, FolderWithoutTheSet) {
+TEST_F(Cub200List, FolderWithoutTheDatasetIsRejected) {
   EXPECT_REFUSED(errors(), kMissingFolder, "", "images.txt", "CUB_200_2011");
   fs::create_directory(folder_ / "CUB_200_2011");
   EXPECT_ALL_REFUSED(errors(), {kMissingAnnotations, "", {"CUB_200_2011/classes.txt"}},
@@ -102,7 +102,7 @@ TEST_F(Cub200List, FolderWithoutTheSet) {
                      {kMissingAnnotations, "", {"CUB_200_2011/train_test_split.txt"}});
 }
 
-TEST_F(Cub200List, LinesAreNamed) {
+TEST_F(Cub200List, ErrorsReportTheirLines) {
   write_set();
   write("classes.txt",
         "1 001.Black_footed_Albatross\r\n2\n2 002.Least Auklet\n2 002.Least_Auklet\n0 000.None\n");
@@ -130,19 +130,19 @@ TEST_F(Cub200List, LinesAreNamed) {
       {kBadAnnotations, "", {"line 3"}});
 }
 
-TEST_F(Cub200List, MissingLinesAreNamedByTheirImage) {
+TEST_F(Cub200List, MissingLinesAreReportedByImage) {
   write_set();
   write("image_class_labels.txt", "1 1\n3 1\n12 2\n");
   EXPECT_ALL_REFUSED(errors(), {kBadAnnotations, "", {"image_class_labels.txt", "image 7"}},
                      {kBadAnnotations, "", {"image 2"}});
   write_set();
   write("train_test_split.txt", "1 0\n2 0\n3 0\n7 0\n12 0\n");
-  EXPECT_THAT(errors(), testing::IsEmpty());  // who only tests needs none for training
+  EXPECT_THAT(errors(), testing::IsEmpty());  // testing alone needs no training images
   write("images.txt", "");
   EXPECT_REFUSED(errors(), kBadAnnotations, "", "images.txt", "no image");
 }
 
-TEST_F(Cub200List, PathsLeadDownToImages) {
+TEST_F(Cub200List, PathsMustStayBelowTheRootAndNameImages) {
   write_set();
   write("images.txt",
         "1 ../secret.jpg\n2 /etc/secret.jpg\n3 a/./b.jpg\n4 a//b.jpg\n5 a/b.txt\n6 a/.b.jpg\n"
@@ -158,7 +158,7 @@ TEST_F(Cub200List, PathsLeadDownToImages) {
   EXPECT_TRUE(are_refused(found, expected));
 }
 
-TEST_F(Cub200List, ManyFaultsOfAFileAreCounted) {
+TEST_F(Cub200List, ManyErrorsOfAFileAreCounted) {
   write_set();
   std::string lines;
   for (int i = 0; i < 40; ++i) lines += "x\n";
@@ -169,7 +169,7 @@ TEST_F(Cub200List, ManyFaultsOfAFileAreCounted) {
   EXPECT_REFUSED(runner::Diagnostics{all[10]}, kBadAnnotations, "", "30 more");
 }
 
-TEST_F(Cub200List, MissingImagesAndLinksOutOfTheRoot) {
+TEST_F(Cub200List, MissingImagesAndLinksOutOfTheRootAreRejected) {
   const DrawingFolder elsewhere;
   elsewhere.add("z.jpg");
   write_set();
@@ -185,7 +185,7 @@ TEST_F(Cub200List, MissingImagesAndLinksOutOfTheRoot) {
   EXPECT_THAT(errors(/*boxes=*/false, /*allow_outside=*/true), testing::IsEmpty());
 }
 
-TEST_F(Cub200List, FingerprintTellsOfTheAnnotations) {
+TEST_F(Cub200List, FingerprintDependsOnTheAnnotations) {
   write_set();
   const std::string before = fingerprint(list());
   EXPECT_EQ(fingerprint(list()), before);

@@ -39,7 +39,7 @@ TEST_F(Cub200, HoldsOutTheSameShareOfEachClass) {
               ElementsAre("Stripes horizontal", "Stripes vertical", "Disc"));
 }
 
-TEST_F(Cub200, WhatIsHeldOutFollowsFromTheSeedAlone) {
+TEST_F(Cub200, HeldOutImagesDependOnlyOnTheSeed) {
   const auto held = [&](Json options) {
     options["validation"] = 0.3;
     return names(*part(run(std::move(options)), "validation"));
@@ -54,7 +54,7 @@ TEST_F(Cub200, WhatIsHeldOutFollowsFromTheSeedAlone) {
   EXPECT_EQ(held(Json::object()), by_default);
 }
 
-TEST_F(Cub200, NoImageIsInTwoPartsAndTheTestStays) {
+TEST_F(Cub200, PartsAreDisjointAndTheTestSetIsUnchanged) {
   const auto outputs = run({{"validation", 0.3}}), none = run({{"validation", 0.0}});
   std::set<std::string> all;
   for (const char* const port : {"train", "validation", "test"}) {
@@ -84,7 +84,7 @@ TEST_F(Cub200, FoldsDivideTheTrainingImagesAndTheTestStays) {
       (*create({{"validation", 0.0}, {"split_seed", nullptr}, {"folds", folds}}))->uses_seed());
 }
 
-TEST_F(Cub200, TellsWhatItFoundAndWhetherTheSeedMatters) {
+TEST_F(Cub200, SeedUseAndFingerprintFollowOptionsAndFiles) {
   EXPECT_FALSE((*create())->uses_seed());
   EXPECT_TRUE((*create({{"split_seed", nullptr}}))->uses_seed());
   EXPECT_FALSE((*create({{"validation", 0.0}}))->uses_seed());
@@ -95,14 +95,14 @@ TEST_F(Cub200, TellsWhatItFoundAndWhetherTheSeedMatters) {
   EXPECT_NE((*create())->fingerprint(), before);
 }
 
-/// One picture, black but for a white box of 10 x 12 at 20, 5.
+/// A black image with a white box of 10 x 12 pixels at (20, 5).
 Image boxed_image() {
   Image image(48, 40);
   for (int y = 5; y < 17; ++y) std::fill_n(image.row(y) + 3 * 20, 3 * 10, std::uint8_t{255});
   return image;
 }
 
-/// A set whose first image of one part is boxed_image().
+/// A dataset in which the first image of one part is boxed_image().
 class BoxedCub200 : public Cub200 {
  protected:
   std::shared_ptr<const Dataset> with_box(const std::string& port, const std::string& box,
@@ -128,29 +128,29 @@ class BoxedCub200 : public Cub200 {
   std::string name_;
 };
 
-TEST_F(BoxedCub200, CutsToTheBox) {
+TEST_F(BoxedCub200, CropsToTheBox) {
   EXPECT_EQ(image(*with_box("test", "20.0 5.0 10.0 12.0")).min().item<float>(), 1);
   EXPECT_LT(image(*with_box("test", "18.0 5.0 12.0 12.0")).min().item<float>(), 1);
 }
 
-TEST_F(BoxedCub200, WhatReachesOverTheEdgesIsCutOffThere) {
+TEST_F(BoxedCub200, BoxIsClippedToTheImage) {
   EXPECT_EQ(image(*with_box("test", "-5.0 -5.0 25.0 400.0")).max().item<float>(), 0);
   EXPECT_GT(image(*with_box("test", "-5.0 -5.0 400.0 400.0")).max().item<float>(), 0);
 }
 
-TEST_F(BoxedCub200, AugmentationStaysInTheBox) {
+TEST_F(BoxedCub200, AugmentationStaysInsideTheBox) {
   const auto train =
       with_box("train", "20.0 5.0 10.0 12.0", {{"random_resized_crop", {{"scale", {0.05, 1.0}}}}});
   for (std::int64_t epoch = 0; epoch < 20; ++epoch)
     EXPECT_EQ(image(*train, epoch).min().item<float>(), 1) << epoch;
 }
 
-TEST_F(BoxedCub200, BoxOutsideThePictureStopsByName) {
+TEST_F(BoxedCub200, BoxOutsideTheImageIsAnErrorWithTheFileName) {
   const auto test = with_box("test", "48.0 0.0 10.0 10.0");
   EXPECT_REFUSED(image(*test), kBadAnnotations, "/data/root", name_, "10 x 10 at 48, 0", "48 x 40");
 }
 
-TEST_F(Cub200, GreyscaleFilesBecomeThreeEqualChannels) {
+TEST_F(Cub200, GrayscaleFilesGetThreeEqualChannels) {
   const auto outputs =
       run({{"image_size", 16}, {"normalize", {{"mean", {0, 0, 0}}, {"std", {1, 1, 1}}}}});
   int gray = 0, coloured = 0;
@@ -165,7 +165,7 @@ TEST_F(Cub200, GreyscaleFilesBecomeThreeEqualChannels) {
   EXPECT_GT(coloured, 30);
 }
 
-TEST_F(Cub200, CaptionsCallClassesByTheirNames) {
+TEST_F(Cub200, CaptionsUseClassNames) {
   const auto outputs = run({{"image_size", 8}, {"caption", "a photo of a {name}, a type of bird"}});
   const auto validation = part(outputs, "validation");
   EXPECT_EQ(validation->describe().captions[0], "a photo of a Stripes horizontal, a type of bird");

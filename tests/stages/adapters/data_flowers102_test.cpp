@@ -19,7 +19,7 @@ class Flowers102 : public ImageStageTest {
   }
 };
 
-TEST_F(Flowers102, PutsOutThePublishedParts) {
+TEST_F(Flowers102, OutputsThePublishedParts) {
   const auto outputs = run({{"image_size", 16}});
   EXPECT_THAT(context_.said,
               ElementsAre("3 classes; 6 images for training, 6 for validation, 12 for test"));
@@ -33,7 +33,7 @@ TEST_F(Flowers102, PutsOutThePublishedParts) {
   EXPECT_EQ(part(outputs, "test")->describe().size, 12);
 }
 
-TEST_F(Flowers102, OtherPartsTrainOnOthers) {
+TEST_F(Flowers102, PartsOptionSelectsTheTrainingImages) {
   const auto both = run({{"parts", "train_and_validation"}});
   EXPECT_EQ(part(both, "train")->describe().size, 12);
   EXPECT_EQ(part(both, "validation"), nullptr);
@@ -56,7 +56,7 @@ TEST_F(Flowers102, FoldsDivideTheTrainingImagesWhateverTheSeed) {
   EXPECT_EQ(validated(), first);
 }
 
-TEST_F(Flowers102, TakesTheOptionsOfImages) {
+TEST_F(Flowers102, AcceptsImageOptions) {
   const auto plain = run({{"image_size", 16}});
   const auto flipped =
       run({{"image_size", 16}, {"augment", {{"horizontal_flip", 1.0}}}, {"cache_mib", 1}});
@@ -69,7 +69,7 @@ TEST_F(Flowers102, TakesTheOptionsOfImages) {
   EXPECT_FALSE(part(run({{"on_corrupt", "skip"}}), "train")->sample(0, 0));
 }
 
-TEST_F(Flowers102, TellsWhatItFoundAndWhetherTheSeedMatters) {
+TEST_F(Flowers102, SeedUseAndFingerprintFollowOptionsAndFiles) {
   const auto plain = create(), augmented = create({{"augment", {{"horizontal_flip", 0.5}}}});
   EXPECT_FALSE((*plain)->uses_seed());
   EXPECT_TRUE((*augmented)->uses_seed());
@@ -80,12 +80,12 @@ TEST_F(Flowers102, TellsWhatItFoundAndWhetherTheSeedMatters) {
   EXPECT_NE((*create())->fingerprint(), before);
 }
 
-TEST_F(Flowers102, ErrorsStandAtTheRoot) {
+TEST_F(Flowers102, ErrorsPointToTheRootOption) {
   std::filesystem::remove(folder_ / "data/flowers-102/setid.mat");
   EXPECT_REFUSED(errors({}), kMissingAnnotations, "/data/root");
 }
 
-TEST_F(Flowers102, CaptionsCallClassesByTheirNames) {
+TEST_F(Flowers102, CaptionsUseClassNames) {
   const auto outputs =
       run({{"image_size", 8}, {"caption", "a photo of a {name}, a type of flower"}});
   const auto train = part(outputs, "train");

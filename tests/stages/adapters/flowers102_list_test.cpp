@@ -84,7 +84,7 @@ TEST_F(Flowers102List, KeepsTheOrderOfTheListsAndCountsLabelsFromZero) {
   }
 }
 
-TEST_F(Flowers102List, OtherPartsOfTheSameLists) {
+TEST_F(Flowers102List, PartsOptionReassignsTheSameLists) {
   write_set();
   const ImageList both = list(FlowerParts::kTrainAndValidation);
   EXPECT_THAT(labelled_names(both[Part::kTrain]),
@@ -98,7 +98,7 @@ TEST_F(Flowers102List, OtherPartsOfTheSameLists) {
   EXPECT_EQ(labelled_names(swapped[Part::kTest]), labelled_names(list()[Part::kTrain]));
 }
 
-TEST_F(Flowers102List, NamesBesideTheLabelsOrInTheRootCount) {
+TEST_F(Flowers102List, ClassNamesAreReadNextToTheLabelsOrFromTheRoot) {
   inner_ = "flowers-102/";
   write_set();
   write("cat_to_name.json", R"({"2": "two", "1": "one", "3": "three", "4": "four"})");
@@ -114,7 +114,7 @@ TEST_F(Flowers102List, NamesBesideTheLabelsOrInTheRootCount) {
   EXPECT_REFUSED(errors(), kBadAnnotations, "", "cat_to_name.json", "JSON");
 }
 
-TEST_F(Flowers102List, FolderWithoutTheSet) {
+TEST_F(Flowers102List, FolderWithoutTheDatasetIsRejected) {
   EXPECT_REFUSED(errors(), kMissingFolder, "", "jpg", "flowers-102");
   fs::create_directory(folder_ / "jpg");
   EXPECT_ALL_REFUSED(errors(), {kMissingAnnotations, "", {"imagelabels.mat"}},
@@ -132,10 +132,10 @@ TEST_F(Flowers102List, WrongLabelsAndNumbersAreCounted) {
       errors(), {kBadAnnotations, "", {"setid.mat", "2 image numbers", "1 to 7", "0 in 'trnid'"}},
       {kBadAnnotations, "", {"2 images", "listed twice", "2, in 'trnid' and in 'trnid'"}});
   write_lists({}, {1}, {2});
-  EXPECT_THAT(errors(), testing::IsEmpty());  // who only tests needs none for training
+  EXPECT_THAT(errors(), testing::IsEmpty());  // testing alone needs no training images
 }
 
-TEST_F(Flowers102List, DamagedFilesAreNamedTogether) {
+TEST_F(Flowers102List, DamagedFilesAreReportedTogether) {
   write_set();
   write("imagelabels.mat", "MATLAB");
   write("setid.mat",
@@ -145,7 +145,7 @@ TEST_F(Flowers102List, DamagedFilesAreNamedTogether) {
                      {kBadAnnotations, "", {"'tstid'"}});
 }
 
-TEST_F(Flowers102List, MissingImagesAreReportedAtOnce) {
+TEST_F(Flowers102List, MissingImagesAreReportedTogether) {
   write_set();
   for (const std::int64_t number : {2, 4}) fs::remove(folder_ / image_name(number));
   EXPECT_REFUSED(errors(), kMissingImage, "", "2 of 7 images",
@@ -160,7 +160,7 @@ TEST_F(Flowers102List, MissingImagesAreReportedAtOnce) {
                  "'jpg/image_00020.jpg' and 10 more");
 }
 
-TEST_F(Flowers102List, LinksOutOfTheRootAreRefusedUnlessAllowed) {
+TEST_F(Flowers102List, LinksOutOfTheRootAreRejectedUnlessAllowed) {
   const DrawingFolder elsewhere;
   elsewhere.add("a.jpg");
   write_set();
@@ -174,7 +174,7 @@ TEST_F(Flowers102List, LinksOutOfTheRootAreRefusedUnlessAllowed) {
   EXPECT_THAT(errors(/*allow_outside=*/true), testing::IsEmpty());
 }
 
-TEST_F(Flowers102List, FingerprintTellsOfEveryChange) {
+TEST_F(Flowers102List, FingerprintDependsOnEveryFile) {
   write_set();
   std::set<std::string> seen = {fingerprint(list())};
   EXPECT_EQ(fingerprint(list()), *seen.begin());

@@ -16,7 +16,7 @@
 namespace stages {
 namespace {
 
-TEST(MakeFlowers102, IsReadAsThePublishedSetIs) {
+TEST(MakeFlowers102, IsReadLikeThePublishedDataset) {
   const DrawingFolder folder;
   std::int64_t last = 0;
   make_flowers102(
@@ -29,7 +29,7 @@ TEST(MakeFlowers102, IsReadAsThePublishedSetIs) {
   EXPECT_EQ((*list)[Part::kTrain].size(), 8u);
   EXPECT_EQ((*list)[Part::kValidation].size(), 8u);
   EXPECT_EQ((*list)[Part::kTest].size(), 20u);
-  // In the order of the classes, and within one in none; the files of a class lie together.
+  // The files are sorted by class, but not within a class. The files of a class are contiguous.
   const auto& test = (*list)[Part::kTest];
   EXPECT_TRUE(std::ranges::is_sorted(test, {}, &ImageFile::label));
   EXPECT_FALSE(std::ranges::is_sorted(test, {}, &ImageFile::name));
@@ -44,13 +44,13 @@ TEST(MakeFlowers102, IsReadAsThePublishedSetIs) {
   EXPECT_EQ(changes, 3);
 }
 
-TEST(MakeFlowers102, MoreImagesThanTheListsCanCount) {
+TEST(MakeFlowers102, MoreImagesThanTheListsCanCountAreRejected) {
   const DrawingFolder folder;
   EXPECT_REFUSED(make_flowers102(folder / "a", {.classes = 10, .per_class = 7000, .size = 16}),
                  kNotAllowedValue, "/make", "70000", "65535");
 }
 
-TEST(MakeCub200, IsReadAsThePublishedSetIs) {
+TEST(MakeCub200, IsReadLikeThePublishedDataset) {
   const DrawingFolder folder;
   make_cub200(folder / "data", {.classes = 3, .per_class = 5, .size = 40, .seed = 1});
   const auto list = list_cub200(folder / "data", /*boxes=*/true, false);

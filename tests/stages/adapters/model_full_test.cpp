@@ -54,13 +54,13 @@ TEST(Full, EveryWeightOfEveryBackboneGetsAGradient) {
   }
 }
 
-TEST(Full, CheckpointHoldsTheBackboneToo) {
+TEST(Full, CheckpointIncludesTheBackbone) {
   const auto network = full(small())->build(flowers(), 1);
   EXPECT_EQ(weights(*network).size(), network->named_parameters().size());
   EXPECT_EQ(base_of(*network), "");
 }
 
-TEST(Full, StartsAsTheLinearProbeOfTheSameSeed) {
+TEST(Full, StartsLikeALinearProbeWithTheSameSeed) {
   const SavedTower saved;
   const Json options = {{"backbone", small({{"weights", saved.file()}})}};
   const auto whole = model_of(kModelFull, options), probe = model_of(kModelLinearProbe, options);
@@ -96,7 +96,7 @@ TEST(Full, DropPathAndDropoutReachTheNetwork) {
   EXPECT_FALSE(modules.contains("backbone.layer1.0.drop_path"));
 }
 
-TEST(Full, WhatABackboneCannotObeyIsRefused) {
+TEST(Full, OptionsThatTheBackboneCannotFollowAreRejected) {
   EXPECT_REFUSED(create(resnet({{"trainable", false}})), kOptionConflict,
                  "/model/backbone/trainable", "trains all weights");
   EXPECT_REFUSED(create(resnet({{"batch_norm", "batch"}})), kOptionConflict,
@@ -109,7 +109,7 @@ TEST(Full, WhatABackboneCannotObeyIsRefused) {
                  "/model/backbone/weights");
 }
 
-TEST(Full, WeightsOfAResNetAreReadByTorchvisionsNames) {
+TEST(Full, ResNetWeightsAreReadByTorchvisionNames) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "resnet.safetensors").string();
   const auto donor = full(resnet())->build(flowers(kPixels), 5);
@@ -128,7 +128,7 @@ TEST(Full, WeightsOfAResNetAreReadByTorchvisionsNames) {
                  "/model/backbone/weights", "do not fit ResNet-18");
 }
 
-/// A checkpoint of a linear probe on `backbone`, whose head is all 2.
+/// A checkpoint of a linear probe on `backbone`; all weights of its head are 2.
 class ProbeToStartFrom {
  public:
   explicit ProbeToStartFrom(const Json& backbone) {
@@ -160,7 +160,7 @@ TEST(Full, StartsFromTheHeadOfALinearProbe) {
   }
 }
 
-TEST(Full, HeadOfAnotherBackboneIsRefused) {
+TEST(Full, HeadOfAnotherBackboneIsRejected) {
   const SavedTower saved;
   const ProbeToStartFrom probe(small());
   const auto network = full(small({{"weights", saved.file()}}))->build(flowers(), 9);

@@ -40,14 +40,15 @@ std::shared_ptr<const Model> model(const Json& backbone, std::uint64_t seed = 7)
   return std::static_pointer_cast<const Model>(outputs.at("model"));
 }
 
-/// "/model/backbone/weights: message" of what `model` or its building throws.
+/// Returns "/model/backbone/weights: message" for the error that creating or building `model`
+/// throws.
 runner::Diagnostics refusal(const Json& backbone, std::int64_t size = 8) {
   return refusals_of([&] {
     model(backbone)->build({10, {{"image", {3, size, size}, at::kFloat}}, {"daisy", "rose"}}, 1);
   });
 }
 
-/// The same of what planning the model's stage throws.
+/// The same for the error that planning the model's stage throws.
 runner::Diagnostics refusal_of_plan(const Json& backbone) {
   PlanningContext context;
   return refusals_of([&] {
@@ -66,7 +67,7 @@ TEST(LinearProbe, OnlyTheHeadIsTrainedAndSaved) {
   EXPECT_EQ(base_of(*network), "random, seed 7 as Float");
 }
 
-TEST(LinearProbe, SeedOfTheTrainingMovesTheHeadAlone) {
+TEST(LinearProbe, TrainingSeedOnlyChangesTheHead) {
   const auto fine_tuned = model(small());
   const auto one = fine_tuned->build(flowers(), 1), other = fine_tuned->build(flowers(), 2);
   EXPECT_FALSE(torch::equal(weights(*one).at("head.weight"), weights(*other).at("head.weight")));
@@ -76,7 +77,7 @@ TEST(LinearProbe, SeedOfTheTrainingMovesTheHeadAlone) {
   EXPECT_TRUE(torch::equal(features(*one), features(*other)));
 }
 
-TEST(LinearProbe, FeaturesStandForTheImage) {
+TEST(LinearProbe, FeaturesCanReplaceTheImage) {
   const auto fine_tuned = model(small());
   const auto network = fine_tuned->build(flowers(), 1);
   const NamedTensors whole = fine_tuned->forward(*network, {{"image", pixels()}});
@@ -85,7 +86,7 @@ TEST(LinearProbe, FeaturesStandForTheImage) {
                    whole.at("logits")));
 }
 
-TEST(LinearProbe, WeightsAreReadAndWhereTheyAreFromIsSaid) {
+TEST(LinearProbe, WeightsAreReadAndTheirSourceIsReported) {
   const SavedTower saved;
   const auto fine_tuned = model(small({{"weights", saved.file()}}));
   const auto network = fine_tuned->build(flowers(), 1);
@@ -100,7 +101,7 @@ TEST(LinearProbe, WeightsAreReadAndWhereTheyAreFromIsSaid) {
               testing::MatchesRegex("sha256 [0-9a-f]{64} as Float, 5 positions"));
 }
 
-TEST(LinearProbe, ActivationIsTheConfigsAndNeverGuessed) {
+TEST(LinearProbe, ActivationComesFromTheConfigAndIsNeverGuessed) {
   const SavedTower quick("quick_gelu"), exact("gelu");
   const auto features = [](const Json& backbone) {
     const auto fine_tuned = model(backbone);
@@ -119,20 +120,20 @@ TEST(LinearProbe, ActivationIsTheConfigsAndNeverGuessed) {
       testing::IsEmpty());
 }
 
-TEST(LinearProbe, ShapeThatContradictsTheConfigIsRefused) {
+TEST(LinearProbe, ShapeThatContradictsTheConfigIsRejected) {
   const SavedTower saved;
   EXPECT_REFUSED(refusal(small({{"weights", saved.file()}, {"hidden_size", 16}})), kOptionConflict,
                  "/model/backbone/hidden_size", "16 in the recipe", "8", saved.file());
 }
 
-TEST(LinearProbe, WeightsThatDoNotFitAreNamed) {
+TEST(LinearProbe, MismatchedWeightsAreReported) {
   const SavedTower saved;
   EXPECT_REFUSED(refusal(small({{"weights", saved.file()}, {"num_hidden_layers", 1}})),
                  kDamagedWeights, "/model/backbone/weights", saved.file(),
                  "num_hidden_layers is 1, but 2 in the weights");
 }
 
-TEST(LinearProbe, EverySizeThatContradictsTheConfigIsNamed) {
+TEST(LinearProbe, EverySizeThatContradictsTheConfigIsReported) {
   const SavedTower saved;
   saved.change_config({{"num_hidden_layers", 2}, {"patch_size", 4}});
   EXPECT_REFUSED(
@@ -141,7 +142,7 @@ TEST(LinearProbe, EverySizeThatContradictsTheConfigIsNamed) {
       "num_hidden_layers is 1", "but 2");
 }
 
-TEST(LinearProbe, SizesOfWeightsWithoutAConfigAreComparedByThePlan) {
+TEST(LinearProbe, PlanChecksSizesOfWeightsWithoutAConfig) {
   const SavedTower saved;
   saved.forget_config();
   const Json known = {{"weights", saved.file()}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}};
@@ -157,7 +158,7 @@ TEST(LinearProbe, SizesOfWeightsWithoutAConfigAreComparedByThePlan) {
   EXPECT_THAT(refusal_of_plan(small(known)), testing::IsEmpty());
 }
 
-TEST(LinearProbe, MistakesOfTheRecipeAreFoundBeforeARun) {
+TEST(LinearProbe, RecipeErrorsAreFoundBeforeTheRun) {
   EXPECT_REFUSED(create(small({{"weights", "none.safetensors"}})), kMissingWeights,
                  "/model/backbone/weights");
   EXPECT_TRUE(create(small()));
@@ -180,8 +181,7 @@ TEST(LinearProbe, VitHasNoProjectionAndItsOwnDefaults) {
             at::IntArrayRef({2, 3}));
 }
 
-/// What is in memory of tensors once a model and a network of it have been made, and the most that
-/// was meanwhile.
+/// Bytes in tensors after creating a model and a network of it, and the peak on the way.
 struct Taken {
   std::int64_t kept = 0, peak = 0, of_network = 0;
 };
@@ -196,7 +196,7 @@ Taken taken_by(const Json& backbone) {
   return taken;
 }
 
-TEST(LinearProbe, NothingOfTheFileStaysInMemoryBesideTheNetwork) {
+TEST(LinearProbe, LoadedFileDoesNotStayInMemory) {
   const SavedTower saved;
   NamedTensors tensors = saved.weights();
   tensors.set("text_model.embeddings.token_embedding.weight", torch::ones({1280, 1024}));  // 5 MiB
@@ -207,7 +207,7 @@ TEST(LinearProbe, NothingOfTheFileStaysInMemoryBesideTheNetwork) {
   EXPECT_LT(taken.peak, 2 * taken.of_network);
 }
 
-TEST(LinearProbe, ABaseInHalfPrecisionIsNeverWhollyInMemoryInFull) {
+TEST(LinearProbe, HalfPrecisionBaseIsNeverFullyInMemoryAsFloat32) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "model.safetensors").string();
   const Json wide =
@@ -238,7 +238,7 @@ TEST(LinearProbe, ABaseInHalfPrecisionIsNeverWhollyInMemoryInFull) {
   }
 }
 
-TEST(LinearProbe, RandomBaseInHalfPrecisionIsTheOneOfFullRounded) {
+TEST(LinearProbe, RandomHalfPrecisionBaseIsTheRoundedFloat32Base) {
   Json halves = small({{"dtype", "bf16"}});
   const auto of_halves = model(halves)->build(flowers(), 1),
              of_whole = model(small())->build(flowers(), 1);
@@ -248,7 +248,7 @@ TEST(LinearProbe, RandomBaseInHalfPrecisionIsTheOneOfFullRounded) {
   }
 }
 
-TEST(LinearProbe, WeightsThatChangeDuringARunAreRefused) {
+TEST(LinearProbe, WeightsThatChangeDuringARunAreRejected) {
   const SavedTower saved;
   const auto made = model(small({{"weights", saved.file()}}));
   made->build(flowers(), 1);

@@ -39,8 +39,7 @@ TEST(Lora, AdaptersChangeNothingBeforeTheFirstStep) {
       logits, without->forward(*without->build(flowers(), 1), {{"image", pixels()}}).at("logits")));
 }
 
-// The published program ran its frozen projection without a graph, so that no adapter ever got a
-// gradient.
+// The published program ran its frozen projection under no_grad, so no adapter ever got a gradient.
 TEST(Lora, GradientReachesEveryAdapterThroughAFrozenProjection) {
   for (const char* features : {"pooled", "projected", "projected_before_norm"}) {
     const auto fine_tuned = adapted({{"targets", {"q_proj", "v_proj"}}, {"dropout", 0}},
@@ -73,7 +72,7 @@ TEST(Lora, GradientReachesEveryAdapterThroughAFrozenProjection) {
   }
 }
 
-TEST(Lora, AdaptersAndHeadAloneAreSaved) {
+TEST(Lora, OnlyAdaptersAndHeadAreSaved) {
   const auto network = adapted({{"targets", {"q_proj"}}, {"layers", {1}}, {"bias", "lora_only"}})
                            ->build(flowers(), 1);
   const std::string layer = "vision_model.encoder.layers.1.self_attn.q_proj.";
@@ -83,7 +82,7 @@ TEST(Lora, AdaptersAndHeadAloneAreSaved) {
   EXPECT_EQ(weights(*network).size(), 5u);
 }
 
-TEST(Lora, TrainableParametersAreCountedAsInPeft) {
+TEST(Lora, TrainableParameterCountMatchesPeft) {
   const auto lora = adapted({{"rank", 8}, {"targets", {"q_proj", "v_proj"}}});
   const auto network = lora->build(flowers(), 1);
   EXPECT_THAT(lora->notes(*network),
@@ -91,7 +90,7 @@ TEST(Lora, TrainableParametersAreCountedAsInPeft) {
                   "trainable params: 533 \\|\\| all params: [0-9,]+ \\|\\| trainable%: .*")));
 }
 
-TEST(Lora, FrozenWeightsMayBeHeldInHalf) {
+TEST(Lora, FrozenWeightsCanBeStoredInHalfPrecision) {
   const auto half = adapted({{"targets", {"q_proj"}}, {"dropout", 0}}, small({{"dtype", "bf16"}}));
   const auto network = half->build(flowers(), 1);
   for (const auto& item : network->named_parameters()) {
@@ -107,7 +106,7 @@ TEST(Lora, FrozenWeightsMayBeHeldInHalf) {
   EXPECT_FALSE(torch::equal(logits, exact));
 }
 
-TEST(Lora, TargetsOfAVitMayBeNamedAsByEitherTransformers) {
+TEST(Lora, VitTargetsAcceptBothNamingSchemesOfTransformers) {
   const Json vit = {{"kind", "vit"},          {"hidden_size", 8},         {"intermediate_size", 16},
                     {"num_hidden_layers", 1}, {"num_attention_heads", 2}, {"patch_size", 4}};
   for (const char* target : {"query", "q_proj"}) {

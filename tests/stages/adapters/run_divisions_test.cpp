@@ -25,20 +25,20 @@ class RunDivisions : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(RunDivisions, EqualOnesAreFine) {
+TEST_F(RunDivisions, EqualSplitsAreAccepted) {
   divide("own", "/data", "a.jpg", "b.jpg");
   divide("earlier", "/data", "a.jpg", "b.jpg");
   EXPECT_NO_THROW(compare());
 }
 
-TEST_F(RunDivisions, ValidationImagesThatWereTrainedOnAreRefused) {
+TEST_F(RunDivisions, ValidationImagesUsedForTrainingAreRejected) {
   divide("own", "/data", "a.jpg", "b.jpg");
   divide("earlier", "/data", "b.jpg", "a.jpg");
   EXPECT_REFUSED(compare(), kOptionConflict, "", "1 of the 1 images", "validation", "seed of own",
                  "seed of earlier");
 }
 
-TEST_F(RunDivisions, OtherRootsAndNoRecordsAreNotCompared) {
+TEST_F(RunDivisions, OtherRootsAndMissingRecordsAreNotCompared) {
   divide("own", "/data", "a.jpg", "b.jpg");
   EXPECT_NO_THROW(compare());
   divide("earlier", "/elsewhere", "b.jpg", "a.jpg");

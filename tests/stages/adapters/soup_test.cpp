@@ -29,14 +29,14 @@ Ingredients numbers(std::vector<double> values, double target) {
 
 double value(const Soup& soup) { return soup.weights.at("a").item<double>(); }
 
-TEST(Soup, UniformAveragesAll) {
+TEST(Soup, UniformSoupAveragesAll) {
   const Soup soup = uniform_soup(numbers({1, 2, 6}, 0));
   EXPECT_NEAR(value(soup), 3, 1e-12);
   ASSERT_THAT(soup.measured, SizeIs(1));
   EXPECT_THAT(soup.measured[0].members, ElementsAre(0, 1, 2));
 }
 
-TEST(Soup, GreedyKeepsWhatHelps) {
+TEST(Soup, GreedySoupKeepsMembersThatHelp) {
   // 0.5 is nearest to 0.25; with 0 it is exact; 9 makes it worse.
   const Soup soup = greedy_soup(numbers({9, 0, 0.5}, 0.25));
   EXPECT_NEAR(value(soup), 0.25, 1e-12);
@@ -44,18 +44,18 @@ TEST(Soup, GreedyKeepsWhatHelps) {
   EXPECT_THAT(soup.measured, SizeIs(5));  // each alone, then two that were tried
 }
 
-TEST(Soup, GreedyKeepsTheBestIfNothingHelps) {
+TEST(Soup, GreedySoupKeepsTheBestIfNoMemberHelps) {
   const Soup soup = greedy_soup(numbers({5, 1, 7}, 1));
   EXPECT_EQ(value(soup), 1);
   EXPECT_EQ(soup.chosen, 1u);
 }
 
-TEST(Soup, GreedyAddsWhatMakesNothingWorse) {
+TEST(Soup, GreedySoupAddsMembersThatDoNoHarm) {
   const Soup soup = greedy_soup(numbers({2, 2}, 0));
   EXPECT_THAT(soup.measured[soup.chosen].members, ElementsAre(0, 1));
 }
 
-TEST(Soup, InterpolationTakesTheBestAlpha) {
+TEST(Soup, InterpolationUsesTheBestAlpha) {
   const NamedTensors initial = {{"a", torch::zeros({1}, at::kDouble)}};
   const Soup soup = best_interpolation(initial, {0, 0.25, 0.5, 1}, numbers({8}, 4));
   EXPECT_EQ(value(soup), 4);
@@ -63,7 +63,7 @@ TEST(Soup, InterpolationTakesTheBestAlpha) {
   EXPECT_THAT(soup.measured, SizeIs(4));
 }
 
-TEST(Soup, OfEqualAlphasTheFirstIsTaken) {
+TEST(Soup, FirstOfEqualAlphasIsChosen) {
   const NamedTensors initial = {{"a", torch::zeros({1}, at::kDouble)}};
   EXPECT_EQ(value(best_interpolation(initial, {0.25, 0.75}, numbers({8}, 4))), 2);
 }

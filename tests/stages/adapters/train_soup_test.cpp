@@ -66,13 +66,13 @@ class TrainSoup : public testing::Test {
   RecordingContext context_;
 };
 
-TEST_F(TrainSoup, UniformIsTheAverage) {
+TEST_F(TrainSoup, UniformSoupIsTheAverage) {
   expect_equal(run(both("uniform")),
                interpolated_weights(weights(*first_.network), weights(*second_.network), 0.5));
   EXPECT_EQ(table().at("measured").size(), 1u);
 }
 
-TEST_F(TrainSoup, GreedyIsAtLeastAsGoodAsEachRun) {
+TEST_F(TrainSoup, GreedySoupIsAtLeastAsGoodAsEachRun) {
   run(both("greedy"));
   const Json all = table();
   for (const Json& one : all.at("measured"))
@@ -81,7 +81,7 @@ TEST_F(TrainSoup, GreedyIsAtLeastAsGoodAsEachRun) {
             std::vector<double>{all.at("chosen").at("accuracy")});
 }
 
-TEST_F(TrainSoup, InterpolationStartsFromTheModelsWeights) {
+TEST_F(TrainSoup, InterpolationStartsFromTheModelWeights) {
   const Json options = {{"runs", {first()}}, {"method", "interpolation"}};
   Json start = options, end = options;
   start["alphas"] = {0};
@@ -101,7 +101,7 @@ TEST_F(TrainSoup, PlanCountsTheCopiesAndChecksTheRuns) {
                  "/runs/1", second());
 }
 
-TEST_F(TrainSoup, OtherShapesAreRefusedByName) {
+TEST_F(TrainSoup, MismatchedShapesAreRejectedByName) {
   NamedTensors other = weights(*second_.network);
   const std::string name = other.begin()->first;
   other.set(name, torch::zeros({1}));
@@ -109,7 +109,7 @@ TEST_F(TrainSoup, OtherShapesAreRefusedByName) {
   EXPECT_REFUSED(run(both("greedy")), kOptionConflict, "/runs/1", second(), name);
 }
 
-TEST_F(TrainSoup, OtherClassesAreRefused) {
+TEST_F(TrainSoup, OtherClassesAreRejected) {
   TinyTraining renamed;
   renamed.train_data->class_names = {"a", "b", "c"};
   renamed.run();
@@ -118,7 +118,7 @@ TEST_F(TrainSoup, OtherClassesAreRefused) {
   EXPECT_REFUSED(run(runs), kOptionConflict, "/runs/1", "different classes", "'a'");
 }
 
-TEST_F(TrainSoup, InterpolationTakesOneRun) {
+TEST_F(TrainSoup, InterpolationRequiresOneRun) {
   EXPECT_REFUSED(created(kTrainSoup, both("interpolation")), kOptionConflict, "/train/runs");
 }
 

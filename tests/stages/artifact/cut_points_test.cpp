@@ -29,18 +29,18 @@ TEST(CutPoints, SampleAtACutPointHasTheHigherGrade) {
   EXPECT_EQ(grade_between(cuts, 2.5), 3);
 }
 
-TEST(CutPoints, SeparateGradesThatCanBeSeparated) {
+TEST(CutPoints, SeparateSeparableGrades) {
   EXPECT_THAT(best_cut_points({{0.25, 0}, {0.5, 0}, {1, 1}, {0.75, 1}, {1.25, 2}}, 3),
               ElementsAre(DoubleEq(0.625), DoubleEq(1.125)));
 }
 
-TEST(CutPoints, GradeThatNoSampleHasIsSkipped) {
+TEST(CutPoints, GradeWithoutSamplesIsSkipped) {
   EXPECT_THAT(best_cut_points({{0.25, 0}, {0.5, 0}, {1, 2}, {1.5, 2}}, 4),
               ElementsAre(0.75, 0.75, 4));
   EXPECT_THAT(best_cut_points({{0.25, 1}, {0.5, 1}, {1, 2}}, 3), ElementsAre(0, 0.75));
 }
 
-TEST(CutPoints, SamplesOfOneGradeGiveCutPointsHalfway) {
+TEST(CutPoints, SamplesOfASingleGradeGiveMidpoints) {
   EXPECT_THAT(best_cut_points({{0.25, 1}, {0.5, 1}}, 3), ElementsAre(0.5, 1.5));
 }
 

@@ -16,7 +16,7 @@ DatasetDescription pictures() {
           .transform = R"({"kind":"image"})"};
 }
 
-/// Why `text` in place of what is written under `key` is refused.
+/// Returns why the description with `text` under `key` is rejected.
 std::string refusal(const std::string& key, const std::string& text) {
   About about = describe_data(pictures());
   about[key] = text;
@@ -28,9 +28,9 @@ std::string refusal(const std::string& key, const std::string& text) {
   return "accepted";
 }
 
-TEST(DataDescription, ComesBackAsItWasButForTheSize) {
+TEST(DataDescription, RoundTripKeepsAllButTheSize) {
   About about = describe_data(pictures());
-  about["epoch"] = "3";  // of somebody else
+  about["epoch"] = "3";  // a key that belongs to someone else
   const DatasetDescription back = described_data(about);
   EXPECT_EQ(back.size, 0);
   EXPECT_EQ(back.classes, pictures().classes);
@@ -43,7 +43,7 @@ TEST(DataDescription, ComesBackAsItWasButForTheSize) {
   EXPECT_EQ(back.tensors[1].dtype, at::kLong);
 }
 
-TEST(DataDescription, IsWrittenInWords) {
+TEST(DataDescription, IsWrittenAsReadableText) {
   const About about = describe_data(pictures());
   EXPECT_EQ(about.at("classes"), R"(["cat","the \"dog\""])");
   EXPECT_EQ(
@@ -51,7 +51,7 @@ TEST(DataDescription, IsWrittenInWords) {
       R"([{"dtype":"float32","name":"image","shape":[3,24,24]},{"dtype":"int64","name":"label","shape":[]}])");
 }
 
-TEST(DataDescription, PairRemembersWhatItIsChosenFrom) {
+TEST(DataDescription, ClassPairKeepsTheNumberOfClasses) {
   DatasetDescription pair = pictures();
   pair.pair_of = 5;
   const About about = describe_data(pair);
@@ -63,7 +63,7 @@ TEST(DataDescription, PairRemembersWhatItIsChosenFrom) {
   EXPECT_EQ(logits_for(pictures()), 2);
 }
 
-TEST(DataDescription, OrdinalHeadIsRemembered) {
+TEST(DataDescription, OrdinalHeadIsStored) {
   DatasetDescription grades = pictures();
   grades.classes = {"0", "1", "2"};
   EXPECT_EQ(logits_for(grades), 3);
@@ -80,7 +80,7 @@ TEST(DataDescription, OrdinalHeadIsRemembered) {
   }
 }
 
-TEST(DataDescription, WordsOfClassesAreRememberedWhereTheyAreNotTheirNames) {
+TEST(DataDescription, ClassWordsAreStoredIfTheyDifferFromTheNames) {
   DatasetDescription folders = pictures();
   EXPECT_EQ(words_of(folders), folders.classes);
   folders.class_words = folders.classes;
@@ -129,7 +129,7 @@ TEST(DataDescription, EveryFieldIsChecked) {
   }
 }
 
-TEST(DataDescription, NothingMayBeMissing) {
+TEST(DataDescription, MissingFieldsAreRejected) {
   for (const char* key : {"classes", "tensors", "transform"}) {
     About about = describe_data(pictures());
     about.erase(key);

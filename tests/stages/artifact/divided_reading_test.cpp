@@ -15,7 +15,7 @@
 namespace stages {
 namespace {
 
-/// Images of more than kSmallRow bytes, all of whose numbers are 1 more than the sample's index.
+/// Images of more than kSmallRow bytes; all numbers of an image are its sample's index plus 1.
 class NumberedImages : public Dataset {
  public:
   static constexpr std::int64_t kSize = 11;
@@ -61,7 +61,7 @@ struct DividedCase {
 
 std::vector<Batch> batches_of(const NumberedImages& data, std::int64_t batch_size,
                               PartialReading partial = {}) {
-  // Does not own: the test keeps it.
+  // Not owning: the test keeps it alive.
   const std::shared_ptr<const Dataset> borrowed(std::shared_ptr<void>(), &data);
   Loader loader(borrowed, sequential_order(NumberedImages::kSize), batch_size, 0,
                 /*drop_last=*/false, 0, std::move(partial));
@@ -70,8 +70,8 @@ std::vector<Batch> batches_of(const NumberedImages& data, std::int64_t batch_siz
   return all;
 }
 
-/// Each rank's batches are those of one process, with the images of its share; returns what each
-/// has read, in ascending order.
+/// Expects each rank's batches to equal those of a single process, with only the images of its
+/// share. Returns the samples that each rank has read, in ascending order.
 std::vector<std::vector<std::int64_t>> expect_divided(const DividedCase& given) {
   NumberedImages whole;
   whole.skipped = given.skipped;
@@ -120,19 +120,19 @@ TEST(DividedReading, SharesBeginBetweenGroups) {
   EXPECT_THAT(read[1], testing::ElementsAre(4, 5, 8, 9, 10));
 }
 
-TEST(DividedReading, MoreRanksThanSamples) {
+TEST(DividedReading, MoreRanksThanSamplesAreSupported) {
   const auto read = expect_divided({.ranks = 5});
   EXPECT_THAT(read[3], testing::ElementsAre(3, 7, 10)) << "a unit that another one counts";
   EXPECT_THAT(read[4], testing::ElementsAre(3, 7, 10));
 }
 
-TEST(DividedReading, AllRowsWhereAllAreNeeded) {
+TEST(DividedReading, AllRowsAreReadIfNeeded) {
   const auto read = expect_divided({.ranks = 3, .needed = RowsOfOthers::kAll});
   EXPECT_THAT(read[2], testing::ElementsAre(3, 7, 10));
 }
 
-// What is left of the batch is divided anew.
-TEST(DividedReading, SkippedSamplesMoveTheShares) {
+// The samples that are left in the batch are redistributed.
+TEST(DividedReading, SkippedSamplesShiftTheShares) {
   for (const std::int64_t workers : {0, 2}) {
     for (const std::set<std::int64_t>& skipped :
          {std::set<std::int64_t>{0}, {1, 2, 6}, {4, 5, 6, 7}, {0, 1, 2, 3, 8, 9, 10}}) {
@@ -142,7 +142,7 @@ TEST(DividedReading, SkippedSamplesMoveTheShares) {
   }
 }
 
-TEST(DividedReading, OneThatCannotBeReadEndsAllRanks) {
+TEST(DividedReading, UnreadableSampleEndsAllRanks) {
   std::vector<NumberedImages> data(2);
   data[1].broken = {6};
   try {

@@ -33,21 +33,21 @@ class DivisionFile : public testing::Test {
   const std::filesystem::path file_ = folder_ / "division.gz";
 };
 
-TEST_F(DivisionFile, IsReadAsItWasWrittenWhateverNamesAreMadeOf) {
+TEST_F(DivisionFile, RoundTripKeepsAnyNames) {
   write(to_gzip(flowers()));
   EXPECT_EQ(read_division(file_), flowers());
 }
 
-TEST_F(DivisionFile, IsTheSameBytesForTheSameDivision) {
+TEST_F(DivisionFile, EqualSplitsAreWrittenAsEqualBytes) {
   EXPECT_EQ(to_gzip(flowers()), to_gzip(flowers()));
 }
 
-TEST_F(DivisionFile, OfNothing) {
+TEST_F(DivisionFile, EmptyFileIsAnEmptySplit) {
   write(to_gzip({}));
   EXPECT_EQ(read_division(file_), Division());
 }
 
-TEST_F(DivisionFile, OneThatIsCutOrChangedOrMissingIsDamaged) {
+TEST_F(DivisionFile, TruncatedChangedOrMissingFileIsRejected) {
   EXPECT_REFUSED(refusal(), kDamagedRecord, "");
   const std::string bytes = to_gzip(flowers());
   for (const std::size_t size :

@@ -61,7 +61,7 @@ runner::Diagnostics refusal_of_shape(std::shared_ptr<const Dataset> data,
   return refusals_of([&] { EpisodeSet(std::move(data), {.shape = shape}, "the training data"); });
 }
 
-TEST(EpisodeSet, ReadingAnEpisodeHasOneImageBesideIt) {
+TEST(EpisodeSet, ReadingAnEpisodeNeedsMemoryForOneMoreImage) {
   const EpisodeSet set = episodes();
   const CountingAllocator counter;
   const NamedTensors episode = *set.sample(3, 0);
@@ -72,7 +72,7 @@ TEST(EpisodeSet, ReadingAnEpisodeHasOneImageBesideIt) {
   EXPECT_LE(counter.peak_bytes(), static_cast<std::int64_t>(bytes) + kImage);
 }
 
-TEST(EpisodeSet, HasSupportsClassByClassAndThenQueries) {
+TEST(EpisodeSet, SupportsComeClassByClassThenQueries) {
   const EpisodeSet set = episodes();
   for (std::int64_t index = 0; index < 20; ++index) {
     const NamedTensors episode = *set.sample(3, index);
@@ -98,7 +98,7 @@ TEST(EpisodeSet, HasSupportsClassByClassAndThenQueries) {
   }
 }
 
-TEST(EpisodeSet, EpisodeIsAFunctionOfSeedEpochAndIndex) {
+TEST(EpisodeSet, EpisodeDependsOnlyOnSeedEpochAndIndex) {
   const EpisodeSet one = episodes(), same = episodes(), other = episodes(8),
                    still = episodes(7, /*draws_anew=*/false);
   EXPECT_EQ(numbers(*one.sample(1, 5)), numbers(*same.sample(1, 5)));
@@ -121,7 +121,7 @@ TEST(EpisodeSet, EveryClassAndEverySampleIsDrawnSometimes) {
   EXPECT_GT(first.size(), 50u);
 }
 
-TEST(EpisodeSet, SampleDrawnAgainInAnEpochIsAugmentedAnew) {
+TEST(EpisodeSet, RepeatedSampleInAnEpochIsAugmentedDifferently) {
   const EpisodeSet set = episodes();
   const auto epoch_of = [&](std::int64_t epoch, std::int64_t index) {
     return set.sample(epoch, index)->at("image")[0][1].item<float>();
@@ -139,7 +139,7 @@ TEST(EpisodeSet, DescribesAnEpisodeAsASample) {
   EXPECT_EQ(episode_shape(NumberedSamples().describe()), std::nullopt);
 }
 
-TEST(EpisodeSet, WhatCannotBeReadIsReplaced) {
+TEST(EpisodeSet, UnreadableSamplesAreReplaced) {
   auto data = std::make_shared<NumberedSamples>();
   for (std::int64_t i = 0; i < 24; ++i) data->unreadable.insert(i);  // 4 of 10 of each class
   const EpisodeSet set(data, {.shape = kSmall, .episodes = 20, .seed = 7}, "the data");
@@ -155,7 +155,7 @@ TEST(EpisodeSet, WhatCannotBeReadIsReplaced) {
   }
 }
 
-TEST(EpisodeSet, LoadersReadTheSameBitsInAnyNumberOfThreads) {
+TEST(EpisodeSet, LoadersReadTheSameBitsWithAnyNumberOfThreads) {
   auto data = std::make_shared<NumberedSamples>();
   const auto read = [&](std::int64_t workers) {
     data->options = {.workers = workers, .prefetch = 2};
@@ -170,7 +170,7 @@ TEST(EpisodeSet, LoadersReadTheSameBitsInAnyNumberOfThreads) {
   EXPECT_TRUE(read(0).equal(read(4)));
 }
 
-TEST(EpisodeSet, DataThatDoNotSufficeAreRefused) {
+TEST(EpisodeSet, InsufficientDataIsRejected) {
   const auto data = std::make_shared<NumberedSamples>();
   EXPECT_REFUSED(refusal_of_shape(data, {.ways = 7, .shots = 1, .queries = 1}), kTooFewSamples,
                  "/ways", "6 classes", "needs 7", "at most 6");
@@ -183,13 +183,13 @@ TEST(EpisodeSet, DataThatDoNotSufficeAreRefused) {
                  "are not known before its samples are read");
 }
 
-TEST(EpisodeSet, AtMostTenSmallClassesAreNamed) {
+TEST(EpisodeSet, AtMostTenSmallClassesAreListed) {
   EXPECT_REFUSED(refusal_of_shape(std::make_shared<TinyDataset>(36, 12),
                                   {.ways = 2, .shots = 2, .queries = 2}),
                  kTooFewSamples, "/queries", "'class9' has 3 and 2 more");
 }
 
-TEST(EpisodeSet, LeavesCaptionsOut) {
+TEST(EpisodeSet, OmitsCaptions) {
   const auto data = std::make_shared<TinyDataset>(60);
   data->has_captions = true;
   const EpisodeSet set(data, {.shape = kSmall}, "the data");

@@ -32,7 +32,7 @@ at::Tensor eight_samples() {
                        at::kFloat);
 }
 
-TEST(FittedDecision, FitsNothingUnlessAsked) {
+TEST(FittedDecision, FitsNothingByDefault) {
   const FittedDecision decision = fitted_decision(eight_samples(), {});
   EXPECT_EQ(decision.temperature, 1);
   EXPECT_FALSE(decision.decides());
@@ -40,7 +40,7 @@ TEST(FittedDecision, FitsNothingUnlessAsked) {
   EXPECT_EQ(decision.predicted(ClassScores({0, 1, 0.5})), 1);
 }
 
-TEST(FittedDecision, ThresholdFindsTheShareThatIsRequired) {
+TEST(FittedDecision, ThresholdReachesTheRequiredSensitivity) {
   const auto found = [](double sensitivity) {
     const FittedDecision decision = fitted_decision(eight_samples(), {.sensitivity = sensitivity});
     std::int64_t count = 0;
@@ -53,12 +53,12 @@ TEST(FittedDecision, ThresholdFindsTheShareThatIsRequired) {
   EXPECT_EQ(found(1), 4);
 }
 
-TEST(FittedDecision, NoThresholdWithoutASampleOfTheSecondClass) {
+TEST(FittedDecision, ThresholdNeedsASampleOfTheSecondClass) {
   EXPECT_EQ(fitted_decision(eight_samples().slice(0, 4), {.sensitivity = 0.9}).threshold,
             std::nullopt);
 }
 
-TEST(FittedDecision, CutPointsAreOfCalibratedProbabilities) {
+TEST(FittedDecision, CutPointsUseCalibratedProbabilities) {
   const FittedDecision both =
       fitted_decision(eight_samples(), {.temperature = true, .cut_points = true});
   EXPECT_NE(both.temperature, 1);
@@ -84,7 +84,7 @@ TEST(FittedDecision, OrdinalHeadPredictsTheMedianAtEveryTemperature) {
   }
 }
 
-TEST(FittedDecision, IsFoundAgainAmongTheNumbersOfACheckpoint) {
+TEST(FittedDecision, IsRestoredFromACheckpoint) {
   const FittedDecision decision{
       .temperature = 1.5, .cut_points = {0.25, 1.75}, .threshold = std::nullopt};
   const FittedDecision again = decision_of(saved(decision), /*classes=*/3);

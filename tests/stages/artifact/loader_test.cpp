@@ -16,7 +16,7 @@
 namespace stages {
 namespace {
 
-/// Twelve-number samples of (epoch, index); some are skipped, some cannot be read.
+/// Samples of twelve numbers, computed from (epoch, index). Some are skipped, some are unreadable.
 class FakeDataset : public Dataset {
  public:
   DatasetDescription describe() const override {
@@ -57,7 +57,7 @@ std::vector<Batch> all_batches(Loader& loader) {
   return batches;
 }
 
-TEST(Loader, WorkersTakeTheirMemoryBesideTheStep) {
+TEST(Loader, WorkersAllocateInTheirOwnLane) {
   for (const std::int64_t workers : {0, 2}) {
     const CpuPool pool;
     Loader loader(dataset(workers), sequential_order(23), 4, 0);
@@ -97,7 +97,7 @@ TEST(Loader, BatchesFollowTheOrder) {
   EXPECT_EQ(batches[2].units(), 1);
 }
 
-TEST(Loader, DropLastLeavesOutTheIncompleteBatch) {
+TEST(Loader, DropLastOmitsTheIncompleteBatch) {
   Loader loader(dataset(0), sequential_order(10), 4, 0, true);
   EXPECT_EQ(loader.batches(), 2);
   EXPECT_EQ(all_batches(loader).size(), 2u);
@@ -105,7 +105,7 @@ TEST(Loader, DropLastLeavesOutTheIncompleteBatch) {
   EXPECT_EQ(none.next().has_value(), false);
 }
 
-TEST(Loader, SkippedSamplesMakeABatchSmallerOrLeaveItOut) {
+TEST(Loader, SkippedSamplesShrinkOrRemoveABatch) {
   const auto data = dataset(2);
   data->skipped = {0, 2, 4, 5, 6, 7};
   Loader loader(data, sequential_order(10), 4, 0);
@@ -123,11 +123,11 @@ void expect_same(const Batch& batch, const Batch& expected) {
   EXPECT_TRUE(batch["label"].equal(expected["label"]));
 }
 
-TEST(Loader, ContinuesAtAnyPositionWithTheTailOfThePass) {
+TEST(Loader, ContinuesFromAnyPosition) {
   const auto order = shuffled_order(23, 5, 2);
   const auto data = [&](std::int64_t workers) {
     const auto result = dataset(workers);
-    // One sample of the first batch is skipped, all of the third, all of the last.
+    // Skipped: one sample of the first batch, and all samples of the third and the last batch.
     result->skipped = {order[1],  order[8],  order[9],  order[10],
                        order[11], order[20], order[21], order[22]};
     return result;
@@ -160,7 +160,7 @@ TEST(Loader, ContinuesAtAnyPositionWithTheTailOfThePass) {
   }
 }
 
-TEST(Loader, ContinuesAtTheEndWithNothingAndNowhereAfterIt) {
+TEST(Loader, ContinuesAtTheEndButNotBeyondIt) {
   for (const std::int64_t workers : {0, 2}) {
     const auto data = dataset(workers);
     Loader loader(data, sequential_order(10), 4, 0, true, 2);
@@ -172,7 +172,7 @@ TEST(Loader, ContinuesAtTheEndWithNothingAndNowhereAfterIt) {
   }
 }
 
-TEST(Loader, BeginsAnywhereInAPassTooLongToBeListed) {
+TEST(Loader, StartsAnywhereInAPassTooLongToList) {
   const auto data = dataset(2);
   data->size = std::int64_t{1} << 50;
   const SampleOrder order = shuffled_order(data->size, 5, 0);
@@ -184,7 +184,7 @@ TEST(Loader, BeginsAnywhereInAPassTooLongToBeListed) {
                                        order[first + 3]}));
 }
 
-TEST(Loader, ABatchThatCannotBeReadIsNotPassed) {
+TEST(Loader, UnreadableBatchDoesNotAdvanceThePosition) {
   for (const std::int64_t workers : {0, 2}) {
     const auto data = dataset(workers);
     data->broken = {5};
@@ -195,7 +195,7 @@ TEST(Loader, ABatchThatCannotBeReadIsNotPassed) {
   }
 }
 
-TEST(Loader, ErrorComesOutAtItsBatchAndIsTheFirstOfIt) {
+TEST(Loader, FirstErrorOfABatchIsThrownAtThatBatch) {
   for (const std::int64_t workers : {0, 1, 8}) {
     const auto data = dataset(workers, 5);
     data->broken = {6, 5, 7};
@@ -205,7 +205,7 @@ TEST(Loader, ErrorComesOutAtItsBatchAndIsTheFirstOfIt) {
   }
 }
 
-TEST(Loader, ReadsAheadAsFarAsAskedAndNoFurther) {
+TEST(Loader, ReadsAheadExactlyAsFarAsConfigured) {
   const auto data = dataset(2, 3);
   data->size = 100;
   {
@@ -223,7 +223,7 @@ TEST(Loader, EndsEarlyWithoutHanging) {
   }
 }
 
-TEST(Loader, SampleOfAnotherShapeIsOurMistake) {
+TEST(Loader, SampleOfAnotherShapeIsALogicError) {
   class Wrong : public FakeDataset {
    public:
     std::optional<NamedTensors> sample(std::int64_t, std::int64_t) const override {
@@ -235,7 +235,7 @@ TEST(Loader, SampleOfAnotherShapeIsOurMistake) {
   EXPECT_THROW(loader.next(), std::logic_error);
 }
 
-TEST(Random, IsAFunctionOfItsKey) {
+TEST(Random, DependsOnlyOnItsKey) {
   Random a({1, 2}), b({1, 2}), c({2, 1}), d({1, 2, 0});
   const auto first = a.next();
   EXPECT_EQ(first, b.next());
@@ -244,7 +244,7 @@ TEST(Random, IsAFunctionOfItsKey) {
   EXPECT_NE(first, a.next());
 }
 
-TEST(Random, IsEven) {
+TEST(Random, IsUniform) {
   Random random({4});
   double sum = 0, squares = 0;
   std::vector<int> buckets(7);
@@ -260,7 +260,7 @@ TEST(Random, IsEven) {
   for (const int count : buckets) EXPECT_NEAR(count, 10'000, count_error(70'000, 1 / 7.0));
 }
 
-TEST(PassProgress, NothingIsLeftAtTheEnd) {
+TEST(PassProgress, NoTimeIsLeftAtTheEnd) {
   const PassProgress progress("evaluate", 4);
   const runner::Progress half = progress.after(2, 20), whole = progress.after(4, 40);
   EXPECT_EQ(half.phase, "evaluate");

@@ -19,7 +19,7 @@ at::Tensor probabilities(const at::Tensor& outputs, OrdinalHead head) {
   return class_logits(outputs, head).softmax(1);
 }
 
-TEST(OrdinalHead, CoralsProbabilitiesAreDifferencesOfSigmoids) {
+TEST(OrdinalHead, CoralProbabilitiesAreDifferencesOfSigmoids) {
   const at::Tensor outputs = output_rows({2, 0.5, -1}, 3), above = outputs.sigmoid();
   const at::Tensor wanted =
       torch::cat({1 - above.narrow(1, 0, 1), above.narrow(1, 0, 2) - above.narrow(1, 1, 2),
@@ -28,7 +28,7 @@ TEST(OrdinalHead, CoralsProbabilitiesAreDifferencesOfSigmoids) {
   EXPECT_TRUE(torch::allclose(probabilities(outputs, OrdinalHead::kCoral), wanted, 1e-14, 0));
 }
 
-TEST(OrdinalHead, CornsProbabilitiesAreProductsOfSigmoids) {
+TEST(OrdinalHead, CornProbabilitiesAreProductsOfSigmoids) {
   const at::Tensor outputs = output_rows({2, 0.5, -1}, 3), each = outputs.sigmoid();
   const double a = each[0][0].item<double>(), b = each[0][1].item<double>(),
                c = each[0][2].item<double>();
@@ -37,7 +37,7 @@ TEST(OrdinalHead, CornsProbabilitiesAreProductsOfSigmoids) {
 }
 
 // Biases that training has not ordered.
-TEST(OrdinalHead, CoralsProbabilitiesAreNeverNegative) {
+TEST(OrdinalHead, CoralProbabilitiesAreNeverNegative) {
   const at::Tensor outputs = output_rows({-1, 2, 0.5, 0.5, 0.5, 0.5}, 3);
   const at::Tensor found = probabilities(outputs, OrdinalHead::kCoral);
   EXPECT_TRUE(found.ge(0).all().item<bool>());
@@ -46,7 +46,7 @@ TEST(OrdinalHead, CoralsProbabilitiesAreNeverNegative) {
   EXPECT_LT(found[1][1].item<double>(), 1e-30);
 }
 
-TEST(OrdinalHead, PredictsTheNumberOfClassesThatAreProbablyExceeded) {
+TEST(OrdinalHead, PredictsTheNumberOfClassesProbablyExceeded) {
   const at::Tensor outputs = output_rows({3, 1, -1, -1, 2, 0.5, 1, 1, 1}, 3);
   EXPECT_TRUE(predicted_ranks(outputs, OrdinalHead::kCoral).equal(torch::tensor({2, 2, 3})));
   // 0.953, 0.953 * 0.731, times 0.269; 0.269; 0.731, 0.534, 0.391
@@ -69,7 +69,7 @@ TEST(OrdinalHead, ExtremeOutputsHaveFiniteLogits) {
     EXPECT_TRUE(class_logits(outputs, head).isfinite().all().item<bool>());
 }
 
-TEST(OrdinalHead, OutputThatIsNotFiniteIsNotHidden) {
+TEST(OrdinalHead, NonFiniteOutputsArePropagated) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const double broken : {kInfinity, -kInfinity, std::nan("")}) {
     const at::Tensor outputs = output_rows({broken, 0, 0, 1, 0, -1}, 3);

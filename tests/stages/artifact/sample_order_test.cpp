@@ -26,7 +26,7 @@ std::vector<std::int64_t> counted(std::int64_t size) {
   return list;
 }
 
-/// How often each value of 0 … size-1 stands first in 5000 epochs.
+/// Counts how often each value of 0 … size-1 comes first in 5000 epochs.
 template <typename Order>
 std::vector<int> first_ones(std::int64_t size, Order order_of) {
   std::vector<int> counts(static_cast<std::size_t>(size));
@@ -35,7 +35,7 @@ std::vector<int> first_ones(std::int64_t size, Order order_of) {
   return counts;
 }
 
-TEST(ShuffledOrder, IsAPermutationOfSeedAndEpoch) {
+TEST(ShuffledOrder, IsAPermutationThatDependsOnSeedAndEpoch) {
   auto order = listed(shuffled_order(100, 1, 0));
   EXPECT_EQ(order, listed(shuffled_order(100, 1, 0)));
   EXPECT_NE(order, listed(shuffled_order(100, 1, 1)));
@@ -45,7 +45,7 @@ TEST(ShuffledOrder, IsAPermutationOfSeedAndEpoch) {
   EXPECT_EQ(shuffled_order(0, 1, 0).size(), 0);
 }
 
-TEST(ShuffledOrder, StaysAsItWas) {
+TEST(ShuffledOrder, MatchesTheRecordedOrder) {
   EXPECT_THAT(listed(shuffled_order(10, 42, 3)), ElementsAre(6, 5, 0, 2, 8, 9, 3, 7, 1, 4));
   const SampleOrder order = shuffled_order(10'000'001, 42, 3);
   EXPECT_EQ(order[0], 2516666);
@@ -54,12 +54,12 @@ TEST(ShuffledOrder, StaysAsItWas) {
   EXPECT_EQ(order[10'000'000], 1899579);
 }
 
-TEST(ShuffledOrder, EveryPlaceIsAsLikely) {
+TEST(ShuffledOrder, EveryPositionIsEquallyLikely) {
   for (const int count : first_ones(5, shuffled_order))
     EXPECT_NEAR(count, 1000, count_error(5000, 0.2));
 }
 
-TEST(ShuffledOrder, OfMoreSamplesThanMemoryHoldsIsKnownAtOnce) {
+TEST(ShuffledOrder, HandlesMoreSamplesThanFitInMemory) {
   const std::int64_t size = std::int64_t{1} << 60;
   const SampleOrder order = shuffled_order(size, 3, 1);
   EXPECT_EQ(order.size(), size);
@@ -74,12 +74,12 @@ TEST(ShuffledOrder, OfMoreSamplesThanMemoryHoldsIsKnownAtOnce) {
   EXPECT_EQ(seen.size(), 3000u);
 }
 
-TEST(SequentialOrder, CountsAndTakesNoMemory) {
+TEST(SequentialOrder, CountsWithoutUsingMemory) {
   EXPECT_EQ(listed(sequential_order(5)), counted(5));
   EXPECT_EQ(sequential_order(std::int64_t{1} << 60)[123456789012], 123456789012);
 }
 
-TEST(Permutation, HoldsEveryNumberOnce) {
+TEST(Permutation, ContainsEveryNumberOnce) {
   std::vector<std::int64_t> sizes = {127, 128, 129, 1000, 65'535, 65'536, 65'537, 10'000'001};
   for (std::int64_t size = 1; size <= 70; ++size) sizes.push_back(size);
   for (const std::int64_t size : sizes) {
@@ -94,7 +94,7 @@ TEST(Permutation, HoldsEveryNumberOnce) {
   }
 }
 
-TEST(Permutation, PlacesMayBeAskedForInAnyOrder) {
+TEST(Permutation, PositionsCanBeReadInAnyOrder) {
   const Permutation permutation(1001, 1, 2);
   std::vector<std::int64_t> forwards, backwards;
   for (std::int64_t place = 0; place < 1001; ++place) forwards.push_back(permutation[place]);
@@ -111,20 +111,20 @@ TEST(Permutation, EpochsAndSeedsDiffer) {
     as_b += a[place] == b[place];
     as_c += a[place] == c[place];
   }
-  EXPECT_LT(as_b, 10);  // 1 is to be expected
+  EXPECT_LT(as_b, 10);  // 1 is expected
   EXPECT_LT(as_c, 10);
 }
 
-TEST(Permutation, EveryPlaceIsAsLikely) {
+TEST(Permutation, EveryPositionIsEquallyLikely) {
   const auto make = [](std::int64_t size, std::uint64_t seed, std::int64_t epoch) {
     return Permutation(size, seed, epoch);
   };
   for (const int count : first_ones(5, make)) EXPECT_NEAR(count, 1000, count_error(5000, 0.2));
 }
 
-/// Ten ranges of places against ten of values, and of values against those of the next place: no
-/// pair stands out.
-TEST(Permutation, IsEvenAndForgetsItsNeighbour) {
+/// Compares ten ranges of positions with ten ranges of values, and values with those at the next
+/// position: all pairs are about equally frequent.
+TEST(Permutation, IsUniformAndIndependentOfNeighbors) {
   constexpr std::int64_t kSize = 10'000'019, kSamples = 200'000;
   const Permutation permutation(kSize, 11, 4);
   std::vector<int> by_place(100), by_neighbour(100);

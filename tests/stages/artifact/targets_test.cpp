@@ -24,7 +24,7 @@ TEST(Targets, AreRecognizedByTheirTensor) {
   EXPECT_FALSE(has_targets(two));
 }
 
-TEST(Targets, StandardizedNumbersComeBack) {
+TEST(Targets, StandardizationIsReversible) {
   const at::Tensor targets = torch::tensor({{1.0, 5e9}, {3.0, 5e9 + 4}}, at::kDouble);
   TrainedTargets trained = target_statistics(targets);
   EXPECT_THAT(trained.mean, ElementsAre(2, 5e9 + 2));
@@ -36,7 +36,7 @@ TEST(Targets, StandardizedNumbersComeBack) {
   EXPECT_TRUE(in_target_unit(outputs.to(at::kFloat), trained).equal(targets));
 }
 
-TEST(Targets, EqualNumbersHaveNoDeviation) {
+TEST(Targets, EqualNumbersHaveZeroDeviation) {
   const TrainedTargets trained = target_statistics(torch::full({7, 1}, 0.1, at::kDouble));
   EXPECT_EQ(trained.standard_deviation.front(), 0.0);
 }
@@ -50,7 +50,7 @@ TEST(Targets, R2OfEqualTargetsIsUndefined) {
   EXPECT_EQ(mean_errors({errors, {.mae = 2, .rmse = 3, .r2 = 0.5}}).r2, 0.5);
 }
 
-TEST(Targets, ARowCountsAsOftenAsItIsDrawn) {
+TEST(Targets, RowsCountAsOftenAsTheyAreDrawn) {
   const at::Tensor predictions = torch::tensor({{1.0}, {3.0}, {9.0}}, at::kDouble),
                    targets = torch::tensor({{2.0}, {3.0}, {5.0}}, at::kDouble);
   const std::vector<std::int32_t> times = {2, 0, 1};
@@ -63,7 +63,7 @@ TEST(Targets, ARowCountsAsOftenAsItIsDrawn) {
   EXPECT_EQ(drawn.r2, written.r2);
 }
 
-TEST(Targets, AreDescribedWithTheWeights) {
+TEST(Targets, AreStoredWithTheWeights) {
   DatasetDescription data = ages();
   data.targets = {.mean = {40.5}, .standard_deviation = {3.25}, .are_standardized = true};
   std::map<std::string, std::string> about = describe_data(data);

@@ -7,7 +7,7 @@
 namespace stages {
 namespace {
 
-TEST(Temperature, MakesConfidenceTheShareThatIsCorrect) {
+TEST(Temperature, MatchesConfidenceToAccuracy) {
   // Three of four samples are correct: the best probability is 0.75, and log(3) / T' = 4 / T.
   std::vector<ScoredClass> samples;
   for (const std::int64_t label : {0, 0, 0, 1}) samples.push_back({ClassScores({4, 0}), label});
@@ -35,12 +35,12 @@ TEST(Temperature, MinimizesTheLossOfSeveralClasses) {
   EXPECT_LT(loss(fitted), loss(fitted / 1.001));
 }
 
-TEST(Temperature, OfSamplesThatAreAllCorrectIsTheLowest) {
+TEST(Temperature, IsLowestIfAllSamplesAreCorrect) {
   const std::vector<ScoredClass> samples = {{ClassScores({1, 0}), 0}, {ClassScores({0, 1}), 1}};
   EXPECT_EQ(fitted_temperature(samples), kLowestTemperature);
 }
 
-TEST(Temperature, OfSamplesThatAreMostlyWrongIsTheHighest) {
+TEST(Temperature, IsHighestIfMostSamplesAreWrong) {
   const std::vector<ScoredClass> samples = {{ClassScores({1, 0}), 1}, {ClassScores({0, 1}), 0}};
   EXPECT_EQ(fitted_temperature(samples), kHighestTemperature);
 }

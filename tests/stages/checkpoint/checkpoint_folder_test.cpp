@@ -25,7 +25,7 @@ class CheckpointFolderTest : public testing::Test {
     write_checkpoint(folder_.path(), training_state(1234, 0.5), unflushed_);
   }
 
-  /// Why the checkpoint is refused.
+  /// Returns why the checkpoint is rejected.
   runner::Diagnostics refusal() const {
     return refusals_of([&] { read_checkpoint(folder_.path()); });
   }
@@ -45,13 +45,13 @@ class CheckpointFolderTest : public testing::Test {
   UnflushedStorage unflushed_;
 };
 
-TEST_F(CheckpointFolderTest, WhatIsWrittenIsReadBack) {
+TEST_F(CheckpointFolderTest, RoundTripKeepsEverything) {
   expect_same(read_checkpoint(folder_.path()), training_state(1234, 0.5));
   EXPECT_EQ(state_json(read_checkpoint_state(folder_.path())),
             state_json(training_state(1234, 0.5)));
 }
 
-TEST_F(CheckpointFolderTest, WeightsAloneLeaveTheOptimizerOnTheDisk) {
+TEST_F(CheckpointFolderTest, ReadingWeightsChecksButDoesNotLoadTheOptimizer) {
   const TrainingState whole = read_checkpoint(folder_.path());
   ASSERT_GT(whole.optimizer.size(), 0u);
   const TrainingState state = read_checkpoint(folder_.path(), CheckpointPart::kWeights);
@@ -64,7 +64,7 @@ TEST_F(CheckpointFolderTest, WeightsAloneLeaveTheOptimizerOnTheDisk) {
   EXPECT_THROW(read_checkpoint(folder_.path(), CheckpointPart::kWeights), runner::StageError);
 }
 
-TEST_F(CheckpointFolderTest, ManifestTellsSizeAndDigestOfEachFile) {
+TEST_F(CheckpointFolderTest, ManifestHasSizeAndDigestOfEachFile) {
   const auto manifest = nlohmann::json::parse(folder_.read("manifest.json"));
   EXPECT_EQ(manifest["schema"], 1);
   ASSERT_EQ(manifest["files"].size(), 3);
@@ -74,7 +74,7 @@ TEST_F(CheckpointFolderTest, ManifestTellsSizeAndDigestOfEachFile) {
   }
 }
 
-TEST_F(CheckpointFolderTest, EveryFlippedBitIsFound) {
+TEST_F(CheckpointFolderTest, EveryFlippedBitIsDetected) {
   for (const char* name : kFiles) {
     const std::string whole = folder_.read(name);
     std::fstream file(folder_ / name, std::ios::in | std::ios::out | std::ios::binary);
@@ -91,7 +91,7 @@ TEST_F(CheckpointFolderTest, EveryFlippedBitIsFound) {
   EXPECT_THAT(refusal(), testing::IsEmpty());
 }
 
-TEST_F(CheckpointFolderTest, FileThatIsCutOffIsFound) {
+TEST_F(CheckpointFolderTest, TruncatedFileIsDetected) {
   for (const char* name : kFiles) {
     const std::string whole = folder_.read(name);
     for (std::size_t size = 0; size + 1 < whole.size();
@@ -103,7 +103,7 @@ TEST_F(CheckpointFolderTest, FileThatIsCutOffIsFound) {
   }
 }
 
-TEST_F(CheckpointFolderTest, DamageIsNamed) {
+TEST_F(CheckpointFolderTest, DamagedFileIsReported) {
   const std::string model = folder_.read("model.safetensors");
   folder_.write("model.safetensors", model + "x");
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "model.safetensors",
@@ -112,7 +112,7 @@ TEST_F(CheckpointFolderTest, DamageIsNamed) {
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "model.safetensors", "SHA-256");
 }
 
-TEST_F(CheckpointFolderTest, FileThatIsMissingIsNamed) {
+TEST_F(CheckpointFolderTest, MissingFileIsReported) {
   for (const char* name : kFiles) {
     const std::string whole = folder_.read(name);
     fs::remove(folder_ / name);
@@ -124,7 +124,7 @@ TEST_F(CheckpointFolderTest, FileThatIsMissingIsNamed) {
   }
 }
 
-TEST_F(CheckpointFolderTest, ManifestThatIsNotOursIsRefused) {
+TEST_F(CheckpointFolderTest, ForeignManifestIsRejected) {
   EXPECT_REFUSED(refusal_of_manifest([](auto& m) { m["schema"] = 2; }), kDamagedWeights, "",
                  "manifest.json", "version 2", "version 1");
   EXPECT_REFUSED(refusal_of_manifest([](auto& m) { m = nlohmann::json::array(); }), kDamagedWeights,
@@ -142,7 +142,7 @@ TEST_F(CheckpointFolderTest, ManifestThatIsNotOursIsRefused) {
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "65537 bytes");
 }
 
-TEST_F(CheckpointFolderTest, FileThatTheManifestVouchesForIsStillChecked) {
+TEST_F(CheckpointFolderTest, FileThatMatchesTheManifestIsStillChecked) {
   const auto vouch = [&](const char* name, const std::string& text) {
     folder_.write(name, text);
     auto manifest = nlohmann::json::parse(folder_.read("manifest.json"));
@@ -155,7 +155,7 @@ TEST_F(CheckpointFolderTest, FileThatTheManifestVouchesForIsStillChecked) {
   EXPECT_REFUSED(vouch("state.json", "{}"), kDamagedWeights, "", "'step'");
 }
 
-TEST_F(CheckpointFolderTest, RoomIsNotUnderestimated) {
+TEST_F(CheckpointFolderTest, SizeIsNotUnderestimated) {
   TrainingState state = training_state(1, 0.5);
   for (int i = 0; i < 100; ++i) {
     state.model.set(std::string(200, '\n') + std::to_string(i),

@@ -75,7 +75,7 @@ TEST_F(CheckpointsTest, AverageIsTheBestUntilItIsRemoved) {
             (Names{"best", "latest", "step-00000010", "step-00000020", "step-00000030"}));
 }
 
-TEST_F(CheckpointsTest, SavedIsLoaded) {
+TEST_F(CheckpointsTest, SavedCheckpointIsLoaded) {
   EXPECT_FALSE(checkpoints().load_latest());
   EXPECT_FALSE(checkpoints().load_best());
   EXPECT_EQ(checkpoints().save(training_state(1234, 0.5)), folder() / "step-00001234");
@@ -87,7 +87,7 @@ TEST_F(CheckpointsTest, SavedIsLoaded) {
   expect_same(checkpoints().load_best()->state, training_state(1234, 0.5));
 }
 
-TEST_F(CheckpointsTest, EverythingIsOnTheDiskBeforeItHasItsName) {
+TEST_F(CheckpointsTest, FilesAreOnDiskBeforeTheyAreRenamed) {
   DurableStorage storage;
   Checkpoints saved = checkpoints({}, storage);
   for (const std::int64_t step : {1, 2, 3})
@@ -96,7 +96,7 @@ TEST_F(CheckpointsTest, EverythingIsOnTheDiskBeforeItHasItsName) {
   EXPECT_EQ(storage.early, Names());
 }
 
-TEST_F(CheckpointsTest, BestIsTheOldestOfTheBest) {
+TEST_F(CheckpointsTest, OldestOfEquallyGoodIsTheBest) {
   Checkpoints saved = checkpoints({.keep_last = 9});
   saved.save(training_state(1));
   EXPECT_EQ(pointer("best"), "");
@@ -118,7 +118,7 @@ TEST_F(CheckpointsTest, OnlyTheNewestAndTheBestAreKept) {
                               "step-00000007"}));
 }
 
-TEST_F(CheckpointsTest, WhatAPointerNamesIsNeverRemoved) {
+TEST_F(CheckpointsTest, CheckpointNamedByAPointerIsNeverRemoved) {
   Checkpoints saved = checkpoints({.keep_last = 1, .keep_best = 0});
   saved.save(training_state(1, 0.1));
   for (int step = 2; step <= 4; ++step) saved.save(training_state(step, 0.5));
@@ -129,7 +129,7 @@ TEST_F(CheckpointsTest, WhatAPointerNamesIsNeverRemoved) {
             (Names{"best", "latest", "step-00000001", "step-00000003", "step-00000004"}));
 }
 
-TEST_F(CheckpointsTest, StepThatIsSavedAgainDoesNotTouchTheFirst) {
+TEST_F(CheckpointsTest, SavingAStepAgainDoesNotTouchTheFirst) {
   Checkpoints saved = checkpoints({.keep_last = 2});
   saved.save(training_state(5));
   EXPECT_EQ(saved.save(training_state(5, 0.5)), folder() / "step-00000005-1");
@@ -137,7 +137,7 @@ TEST_F(CheckpointsTest, StepThatIsSavedAgainDoesNotTouchTheFirst) {
   EXPECT_EQ(saved.load_latest()->state.metric, 0.5);
 }
 
-TEST_F(CheckpointsTest, DamagedOneIsRefusedByAllButATrainingThatContinues) {
+TEST_F(CheckpointsTest, OnlyResumedTrainingSkipsADamagedCheckpoint) {
   Checkpoints saved = checkpoints({.keep_last = 3});
   for (int step = 1; step <= 3; ++step) saved.save(training_state(step, 1.0 / step));
   damage("step-00000003");
@@ -158,7 +158,7 @@ TEST_F(CheckpointsTest, DamagedOneIsRefusedByAllButATrainingThatContinues) {
   EXPECT_EQ(pointer("latest"), "step-00000002\n");
 }
 
-TEST_F(CheckpointsTest, TrainingGoesBackBeforeADamagedBestOne) {
+TEST_F(CheckpointsTest, TrainingGoesBackBeforeADamagedBestCheckpoint) {
   const double metrics[] = {0.5, 0.4, 0.1, 0.9};
   for (const std::int64_t kept : {9, 1}) {
     fs::remove_all(folder());
@@ -171,14 +171,14 @@ TEST_F(CheckpointsTest, TrainingGoesBackBeforeADamagedBestOne) {
     EXPECT_EQ(found.from.has_value(), kept == 9);
     EXPECT_EQ(saved.can_continue(), kept == 9);
     if (found.from) EXPECT_EQ(found.from->state.step, 2);
-    // It comes about again under its own name.
+    // The step is saved again under its own name.
     saved.save(training_state(3, 0.1));
     EXPECT_EQ(pointer("best"), "step-00000003\n");
     EXPECT_TRUE(saved.load_to_continue().damaged.empty());
   }
 }
 
-TEST_F(CheckpointsTest, DamagedOnesAreNotCountedAmongThoseKept) {
+TEST_F(CheckpointsTest, DamagedCheckpointsDoNotCountAsKept) {
   Checkpoints saved = checkpoints({.keep_last = 2});
   for (int step = 1; step <= 3; ++step) saved.save(training_state(step));
   damage("step-00000003");
@@ -188,7 +188,7 @@ TEST_F(CheckpointsTest, DamagedOnesAreNotCountedAmongThoseKept) {
   EXPECT_EQ(entries(), (Names{"latest", "step-00000004", "step-00000005"}));
 }
 
-TEST_F(CheckpointsTest, WhereNoneIsWholeATrainingStartsAgain) {
+TEST_F(CheckpointsTest, TrainingRestartsIfAllCheckpointsAreDamaged) {
   Checkpoints saved = checkpoints({.keep_last = 2});
   for (int step = 1; step <= 2; ++step) saved.save(training_state(step));
   damage("step-00000001");
@@ -202,7 +202,7 @@ TEST_F(CheckpointsTest, WhereNoneIsWholeATrainingStartsAgain) {
   EXPECT_NE(found.damaged[1].find("step-00000001"), std::string::npos);
 }
 
-TEST_F(CheckpointsTest, PointerThatNamesNoneIsRefusedAndSetAgainByATrainingThatContinues) {
+TEST_F(CheckpointsTest, DanglingPointerIsRejectedAndResetByResumedTraining) {
   Checkpoints saved = checkpoints({.keep_last = 2});
   for (int step = 1; step <= 2; ++step) saved.save(training_state(step, 1.0 / step));
   for (const char* name : {"latest", "best"}) {
@@ -231,7 +231,7 @@ TEST_F(CheckpointsTest, PointerThatNamesNoneIsRefusedAndSetAgainByATrainingThatC
   EXPECT_EQ(found.damaged, (Names{wrong}));
 }
 
-TEST_F(CheckpointsTest, TooLittleRoomIsSaidBeforeAnythingIsWritten) {
+TEST_F(CheckpointsTest, FullDiskIsReportedBeforeWriting) {
   struct Small : ForwardingStorage {
     int created = 0;
     int create(const fs::path& path) override { return ++created, ForwardingStorage::create(path); }
@@ -243,7 +243,8 @@ TEST_F(CheckpointsTest, TooLittleRoomIsSaidBeforeAnythingIsWritten) {
   EXPECT_EQ(entries(), Names{});
 }
 
-/// In which order a save touches the disk; a power cut loses all that was not flushed before.
+/// Records the order in which a save writes to the disk; a power cut loses everything that was not
+/// flushed before.
 class Journal : public ForwardingStorage {
  public:
   int create(const fs::path& path) override {
@@ -267,10 +268,10 @@ class Journal : public ForwardingStorage {
   }
 };
 
-TEST_F(CheckpointsTest, EverythingIsFlushedBeforeItIsNamedAndNamedBeforeItIsPointedTo) {
+TEST_F(CheckpointsTest, FlushesThenRenamesThenUpdatesPointers) {
   Journal journal;
   checkpoints({}, journal).save(training_state(1));
-  // The files of the draft are flushed once, as they are listed, which is in no certain order.
+  // The files of the draft are flushed in the order of the folder's listing, which varies.
   const auto last = std::ranges::find(journal.done, "sync .step-00000001.part");
   const auto written = std::ranges::find(journal.done, "create manifest.json");
   ASSERT_LT(written, last);
@@ -286,7 +287,7 @@ TEST_F(CheckpointsTest, EverythingIsFlushedBeforeItIsNamedAndNamedBeforeItIsPoin
                    "rename latest.part", "sync checkpoints"}));
 }
 
-/// Runs `body` in a child; the signal that ended it, 0 for none.
+/// Runs `body` in a child process. Returns the signal that ended it, or 0.
 template <typename Body>
 int signal_of_child(Body body) {
   const pid_t child = fork();
@@ -299,7 +300,7 @@ int signal_of_child(Body body) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-TEST_F(CheckpointsTest, KilledAtAnyPointTheOneBeforeOrTheNewOneIsWhole) {
+TEST_F(CheckpointsTest, KillAtAnyPointLeavesTheOldOrNewCheckpointWhole) {
   const CheckpointOptions options{.keep_last = 1};
   std::int64_t points = 0, old_ones = 0;
   for (bool was_killed = true; was_killed; ++points) {
@@ -330,9 +331,9 @@ TEST_F(CheckpointsTest, KilledAtAnyPointTheOneBeforeOrTheNewOneIsWhole) {
   EXPECT_GT(points, old_ones + 15);  // and while pointers were set and spare ones removed
 }
 
-// A training that is done saves nothing more: what its last save did not come to is done when it
-// continues.
-TEST_F(CheckpointsTest, LastSaveThatWasCutOffIsFinishedByATrainingThatContinues) {
+// A finished training saves nothing more, so an interrupted last save is completed when the
+// training is resumed.
+TEST_F(CheckpointsTest, ResumedTrainingFinishesAnInterruptedLastSave) {
   const CheckpointOptions options{.keep_last = 1};
   const auto save_earlier = [&] {
     fs::remove_all(folder());
@@ -365,7 +366,7 @@ TEST_F(CheckpointsTest, LastSaveThatWasCutOffIsFinishedByATrainingThatContinues)
   }
 }
 
-TEST_F(CheckpointsTest, KilledAtAnyPointOfTheFirstSaveThereIsNoneOrTheNewOne) {
+TEST_F(CheckpointsTest, KillDuringTheFirstSaveLeavesNoneOrTheNewCheckpoint) {
   for (std::int64_t point = 1;; ++point) {
     fs::remove_all(folder());
     const int signal = signal_of_child([&] {
@@ -384,7 +385,7 @@ TEST_F(CheckpointsTest, KilledAtAnyPointOfTheFirstSaveThereIsNoneOrTheNewOne) {
   }
 }
 
-TEST_F(CheckpointsTest, PowerCutAtAnyPointLeavesTheOneBeforeOrTheNewOneWhole) {
+TEST_F(CheckpointsTest, PowerCutAtAnyPointLeavesTheOldOrNewCheckpointWhole) {
   checkpoints().save(training_state(1, 0.5));
   PowerCutStorage storage(base_.path());
   bool is_done = false;
@@ -403,7 +404,7 @@ TEST_F(CheckpointsTest, PowerCutAtAnyPointLeavesTheOneBeforeOrTheNewOneWhole) {
   storage.after_each_call();
 }
 
-TEST_F(CheckpointsTest, FirstOneSurvivesAPowerCutWithItsFolder) {
+TEST_F(CheckpointsTest, FirstCheckpointAndItsFolderSurviveAPowerCut) {
   PowerCutStorage storage(base_.path());
   checkpoints({}, storage).save(training_state(1, 0.5));
   const TemporaryFolder left;
@@ -413,7 +414,7 @@ TEST_F(CheckpointsTest, FirstOneSurvivesAPowerCutWithItsFolder) {
   expect_same(found->state, training_state(1, 0.5));
 }
 
-TEST_F(CheckpointsTest, FailureAtAnyPointLeavesTheOneBeforeAndNoTemporary) {
+TEST_F(CheckpointsTest, FailureAtAnyPointLeavesTheOldOneAndNoTemporaryFile) {
   for (const Fault::Action action : {Fault::Action::kFail, Fault::Action::kFull}) {
     int failed = 0;
     for (std::int64_t point = 1; point <= 60; ++point) {
@@ -441,7 +442,7 @@ TEST_F(CheckpointsTest, FailureAtAnyPointLeavesTheOneBeforeAndNoTemporary) {
   }
 }
 
-TEST_F(CheckpointsTest, ReadOnlyFolderIsNamed) {
+TEST_F(CheckpointsTest, ReadOnlyFolderIsReported) {
   fs::create_directory(folder());
   fs::permissions(folder(), fs::perms{0555});
   fs::permissions(base_.path(), fs::perms{0755});

@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-TEST(TrainingState, WhatIsWrittenIsReadBack) {
+TEST(TrainingState, RoundTripKeepsEverything) {
   TrainingState state = training_state(1234, 0.25);
   state.seed = std::numeric_limits<std::uint64_t>::max();
   const TrainingState read = state_from_json(state_json(state));
@@ -38,7 +38,7 @@ TEST(TrainingState, NumbersKeepTheirBits) {
   }
 }
 
-TEST(TrainingState, NumberThatIsNotFiniteIsNotWritten) {
+TEST(TrainingState, NonFiniteNumberIsNotWritten) {
   TrainingState state = training_state(1);
   state.schedule = {{"best", {1.0, std::numeric_limits<double>::infinity()}}};
   try {
@@ -62,7 +62,7 @@ std::string refusal(const std::string& key, const nlohmann::json& value) {
   return "it was read";
 }
 
-TEST(TrainingState, WhatIsMissingOrOfAnotherKindIsRefused) {
+TEST(TrainingState, MissingOrMistypedFieldsAreRejected) {
   const nlohmann::json none(nlohmann::json::value_t::discarded);
   for (const char* key :
        {"step", "epoch", "batch", "threads", "seed", "recipe_hash", "metric", "scaler", "plan"}) {

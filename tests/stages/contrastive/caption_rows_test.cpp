@@ -28,7 +28,7 @@ std::vector<std::int64_t> numbers(const at::Tensor& tensor) {
 
 using Numbers = std::vector<std::int64_t>;
 
-TEST(CaptionRows, EachCaptionStandsWhereItOccursFirst) {
+TEST(CaptionRows, EachCaptionIsStoredAtItsFirstOccurrence) {
   const Batch batch = CaptionRows(three_captions(), {}).arranged(batch_of({1, 1, 0, 1, 0}));
   EXPECT_EQ(batch.units(), 5);
   EXPECT_EQ(numbers(batch["caption_row"]), (Numbers{0, 0, 1, 0, 1}));
@@ -42,14 +42,14 @@ TEST(CaptionRows, EachCaptionStandsWhereItOccursFirst) {
   EXPECT_EQ(numbers(second["image"]), (Numbers{2, 3}));
 }
 
-TEST(CaptionRows, NeitherTrimsNorJoinsWhereThatIsNotWanted) {
+TEST(CaptionRows, TrimmingAndMergingCanBeDisabled) {
   const Batch batch = CaptionRows(three_captions(), {.trims = false, .encodes_once = false})
                           .arranged(batch_of({0, 0}));
   EXPECT_EQ(numbers(batch["tokens"]), (Numbers{8, 1, 9, 9, 9, 9, 9, 8, 1, 9, 9, 9, 9, 9}));
   EXPECT_EQ(numbers(batch["caption_row"]), (Numbers{0, 1}));
 }
 
-TEST(CaptionRows, EqualCaptionsAreKnownWhetherTheyShareARowOrNot) {
+TEST(CaptionRows, EqualCaptionsAreMarkedEvenInSeparateRows) {
   const CaptionRows apart(three_captions(), {.encodes_once = false});
   const Batch batch = apart.arranged(batch_of({2, 0, 2, 0, 1}));
   EXPECT_EQ(numbers(batch["caption_row"]), (Numbers{0, 1, 2, 3, 4}));
@@ -59,13 +59,13 @@ TEST(CaptionRows, EqualCaptionsAreKnownWhetherTheyShareARowOrNot) {
             (Numbers{0, 1, 0, 3, 4}));
 }
 
-TEST(CaptionRows, PartsThatAreComparedByThemselvesHaveTheirOwnRows) {
+TEST(CaptionRows, SeparatelyComparedPartsHaveTheirOwnRows) {
   const Batch batch = CaptionRows(three_captions(), {.within = 2}).arranged(batch_of({2, 2, 2, 1}));
   EXPECT_EQ(numbers(batch["caption_row"]), (Numbers{0, 0, 1, 2}));
   EXPECT_EQ(batch.part(2, 4)["tokens"].size(0), 2);
 }
 
-TEST(CaptionRows, OnTheMetaDeviceAsManyDifferAsMayBe) {
+TEST(CaptionRows, MetaDeviceAssumesAllCaptionsDiffer) {
   const auto meta = at::TensorOptions(at::kLong).device(at::kMeta);
   const Batch batch =
       CaptionRows(three_captions(), {})

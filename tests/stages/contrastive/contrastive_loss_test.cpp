@@ -20,7 +20,7 @@ std::vector<at::Tensor> in_tiles(const at::Tensor& images, const at::Tensor& tex
   return {loss.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
 }
 
-TEST(ContrastiveLoss, IsTheFormulaForEveryTile) {
+TEST(ContrastiveLoss, MatchesTheFormulaForEveryTile) {
   const at::Tensor images = unit_rows(13, 6, 1), texts = unit_rows(13, 6, 2),
                    scale = torch::tensor(2.6592, at::kDouble);
   const PairGroups of_class{
@@ -32,7 +32,7 @@ TEST(ContrastiveLoss, IsTheFormulaForEveryTile) {
   }
 }
 
-TEST(ContrastiveLoss, LargeFactorsOverflowNowhere) {
+TEST(ContrastiveLoss, LargeFactorsDoNotOverflow) {
   const at::Tensor x = unit_rows(5, 4, 3), scale = torch::tensor(8.0, at::kDouble);
   for (const at::Tensor& one : in_tiles(x, -x, scale, {}, 2))
     EXPECT_TRUE(one.isfinite().all().item<bool>());
@@ -50,7 +50,7 @@ TEST(ContrastiveLoss, IsComputedInFloat32UnderAutocast) {
   EXPECT_EQ(actual.item<double>(), expected);
 }
 
-TEST(ContrastiveLoss, MeanOverPartsIsAnotherLoss) {
+TEST(ContrastiveLoss, MeanOverPartsIsADifferentLoss) {
   const at::Tensor images = unit_rows(8, 6, 6), texts = unit_rows(8, 6, 7),
                    scale = torch::tensor(2.0, at::kDouble);
   const auto of = [&](std::int64_t begin, std::int64_t end) {
@@ -60,7 +60,7 @@ TEST(ContrastiveLoss, MeanOverPartsIsAnotherLoss) {
   EXPECT_GT(std::abs((of(0, 4) + of(4, 8)) / 2 - of(0, 8)), 0.1);
 }
 
-TEST(ContrastiveLoss, TileIsSmallBesideTheEmbeddings) {
+TEST(ContrastiveLoss, TileStaysSmallComparedWithTheEmbeddings) {
   const auto tile = [](std::int64_t pairs, std::int64_t width) {
     return contrastive_tile(torch::empty({pairs, width}, at::kMeta));
   };
@@ -72,7 +72,7 @@ TEST(ContrastiveLoss, TileIsSmallBesideTheEmbeddings) {
   EXPECT_EQ(tile(100'000, 512), 512);
 }
 
-TEST(Nearest, IsTheFirstOfTheLargestProductsForEveryTile) {
+TEST(Nearest, IsTheFirstLargestProductForEveryTile) {
   const at::Tensor queries = unit_rows(11, 5, 8), some = unit_rows(7, 5, 9);
   const at::Tensor candidates = torch::cat({some, some});  // each twice
   const at::Tensor expected = queries.mm(some.t()).argmax(1);

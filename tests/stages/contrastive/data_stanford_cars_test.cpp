@@ -41,7 +41,7 @@ TEST_F(StanfordCars, FoldsDivideTheTrainingImages) {
   for (const std::int64_t label : {0, 1, 2, 3}) EXPECT_EQ(std::ranges::count(labels, label), 5);
 }
 
-TEST_F(StanfordCars, WhatIsHeldOutFollowsFromTheSeedAlone) {
+TEST_F(StanfordCars, HeldOutImagesDependOnlyOnTheSeed) {
   const auto held = [&](int seed) {
     return names(*part(run({{"validation", 0.3}, {"split_seed", seed}}), "validation"));
   };
@@ -71,7 +71,7 @@ TEST_F(StanfordCars, ClassesThatShareACaptionAreCounted) {
                                                "such as 'a AM General'"));
 }
 
-TEST_F(StanfordCars, CaptionsOfMakersAreStillThoseOfModels) {
+TEST_F(StanfordCars, MakerLabelsKeepTheCaptionsOfModels) {
   const auto outputs =
       run({{"image_size", 8}, {"labels", "make"}, {"caption", {"a {name}", "the {year} {make}"}}});
   const auto train = part(outputs, "train");
@@ -85,7 +85,7 @@ TEST_F(StanfordCars, CaptionsOfMakersAreStillThoseOfModels) {
   EXPECT_EQ(drawn.size(), 2u);
 }
 
-TEST_F(StanfordCars, ClassesAreAskedForAsCaptionsCallThem) {
+TEST_F(StanfordCars, ZeroShotUsesTheClassWordsOfCaptions) {
   expect_asked_as_captioned("a photo of a {name}.", {{"image_size", 8}});
 }
 
@@ -94,19 +94,19 @@ TEST_F(StanfordCars, CropsToTheBox) {
   Json cropped = plain;
   cropped["crop_to_box"] = true;
   const auto whole = part(run(plain), "test"), boxes = part(run(cropped), "test");
-  // A box of 15 pixels is taken as it is: it is a window of the picture.
+  // A box of 15 pixels is not resized: it is a window of the image.
   EXPECT_FALSE(image(*whole).equal(image(*boxes)));
   EXPECT_EQ(whole->sample_name(3), boxes->sample_name(3));
 }
 
-TEST_F(StanfordCars, UnknownFieldIsRefusedWithThoseThatAreThere) {
+TEST_F(StanfordCars, UnknownFieldIsRejectedAndKnownOnesAreListed) {
   EXPECT_REFUSED(errors({{"caption", "a {brand}"}}), kNotAllowedValue, "/data/caption",
                  "a {brand}");
   EXPECT_EQ(create({{"caption", "a {brand}"}}).errors().front().help,
             "fields are {name}, {make}, {model}, {year}; write a literal brace as {{ or }}");
 }
 
-TEST_F(StanfordCars, WithoutLabelsOfTheTestOnlyATestIsRefused) {
+TEST_F(StanfordCars, MissingTestLabelsOnlyPreventTesting) {
   std::filesystem::remove(data() / "cars_test_annos_withlabels.mat");
   EXPECT_REFUSED(run({{"image_size", 8}}), kMissingAnnotations, "/root",
                  "cars_test_annos_withlabels.mat");

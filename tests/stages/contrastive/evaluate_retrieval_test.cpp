@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 using Retrieval = TextEvaluation;
 
-TEST_F(Retrieval, EqualCaptionsAreFound) {
+TEST_F(Retrieval, EqualCaptionsCountAsFound) {
   const nlohmann::json metrics =
       run(kEvaluateRetrieval, {{"recall_at", {1, 3}}, {"tile", 4}, {"batch_size", 5}});
   const at::Tensor found = images().matmul(texts(data_->describe().captions).t()).argmax(1);

@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 using ZeroShot = TextEvaluation;
 
-TEST_F(ZeroShot, ClassIsTheMeanOfItsTemplates) {
+TEST_F(ZeroShot, ClassEmbeddingIsTheMeanOverTemplates) {
   const nlohmann::json metrics =
       run(kEvaluateZeroShot, {{"templates", {"a {name}", "my {name}!"}}, {"batch_size", 4}});
   std::vector<at::Tensor> classes;
@@ -40,7 +40,7 @@ TEST_F(ZeroShot, ClassIsTheMeanOfItsTemplates) {
   EXPECT_EQ(predictions->classes, data_->describe().classes);
 }
 
-TEST_F(ZeroShot, ClassesAreAskedForByTheWordsOfTheirCaptions) {
+TEST_F(ZeroShot, PromptsUseTheClassWordsOfCaptions) {
   const auto data = std::make_shared<CaptionedImages>(14);
   data->words = {"dark red", "sea green", "sky blue"};
   data_ = data;
@@ -53,7 +53,7 @@ TEST_F(ZeroShot, ClassesAreAskedForByTheWordsOfTheirCaptions) {
   EXPECT_FALSE(found.equal(images().matmul(texts({"a red", "a green", "a blue"}).t()).argmax(1)));
 }
 
-TEST_F(ZeroShot, WhichIsTheNearestIsNotRoundedToHalfPrecision) {
+TEST_F(ZeroShot, NearestClassIsNotRoundedToHalfPrecision) {
   for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
     policy_->precision.base = precision;
     run(kEvaluateZeroShot, {{"templates", {"a {name}"}}});
@@ -71,8 +71,8 @@ TEST_F(ZeroShot, WhichIsTheNearestIsNotRoundedToHalfPrecision) {
     const auto predictions = runner::Inputs({{"predictions", {outputs_.at("predictions")}}})
                                  .get<Predictions>("predictions");
     const at::Tensor expected = logits.to(at::kDouble).softmax(1);
-    // Six products and a factor are rounded to float32; a logit in half precision would be off by
-    // 2^-9 of itself.
+    // Six products and a factor are rounded to float32. In half precision, a logit would have a
+    // relative error of 2^-9.
     const double rounding =
         16 * std::numeric_limits<float>::epsilon() * logits.abs().max().item<double>();
     EXPECT_LT((predictions->scores - expected).abs().max().item<double>(), rounding)
@@ -85,7 +85,7 @@ TEST_F(ZeroShot, WhichIsTheNearestIsNotRoundedToHalfPrecision) {
   }
 }
 
-TEST_F(ZeroShot, ClassHeadIsMeasuredBeside) {
+TEST_F(ZeroShot, ClassHeadIsAlsoMeasured) {
   const nlohmann::json metrics = run(kEvaluateZeroShot, Json::object());
   const torch::NoGradGuard no_graph;
   std::int64_t right = 0;
@@ -104,22 +104,21 @@ TEST_F(ZeroShot, ClassHeadIsMeasuredBeside) {
   EXPECT_FALSE(run(kEvaluateZeroShot, {{"class_head", false}}).contains("class_head"));
 }
 
-TEST_F(ZeroShot, OtherClassesThanThoseOfTheTrainingAreTold) {
+TEST_F(ZeroShot, UnseenClassesAreReported) {
   data_ = std::make_shared<CaptionedImages>(6, std::vector<std::string>{"round", "square"});
   const nlohmann::json metrics = run(kEvaluateZeroShot, Json::object());
   EXPECT_EQ(metrics["per_class"].size(), 2U);
   EXPECT_THAT(context_.said, testing::Contains(HasSubstr("it was trained on other classes")));
 }
 
-TEST_F(ZeroShot, WithinItsClassAnImageIsAskedForItsOwnCaption) {
+TEST_F(ZeroShot, WithinAClassEachImageMustFindItsOwnCaption) {
   const nlohmann::json metrics = run(kEvaluateZeroShot, {{"within_class", true}});
   const double images = metrics["within_class"]["images"];
   EXPECT_EQ(metrics["within_class"]["accuracy"],
             images > 0 ? 1 : 0);  // a class has one caption here
 }
 
-/// Images of three classes, each of which has three captions. No picture has the one at place
-/// `absent`.
+/// Images of three classes with three captions each. No image has the caption at position `absent`.
 class ModelsOfMakes final : public ForwardedDataset {
  public:
   explicit ModelsOfMakes(std::int64_t absent)
@@ -155,8 +154,8 @@ class ModelsOfMakes final : public ForwardedDataset {
   const std::int64_t absent_;
 };
 
-TEST_F(ZeroShot, WithinItsClassAnImageIsComparedWithEveryCaptionOfIt) {
-  std::int64_t lost = 0;  // images whose nearest caption is one that no picture has
+TEST_F(ZeroShot, WithinAClassImagesAreComparedWithEveryCaption) {
+  std::int64_t lost = 0;  // images whose nearest caption is one that no image has
   for (std::int64_t absent = 0; absent < 3; ++absent) {
     data_ = std::make_shared<ModelsOfMakes>(absent);
     const nlohmann::json within =
@@ -164,7 +163,7 @@ TEST_F(ZeroShot, WithinItsClassAnImageIsComparedWithEveryCaptionOfIt) {
     const torch::NoGradGuard no_graph;
     const at::Tensor products = images().matmul(texts(data_->describe().captions).t());
     std::vector<std::int64_t> before_own(
-        3);  // by how many captions of its class come before an image's own
+        3);  // how many captions of its class rank before an image's own
     for (std::int64_t i = 0; i < 60; ++i) {
       const NamedTensors sample = *data_->sample(0, i);
       const at::Tensor logits =
@@ -195,7 +194,7 @@ TEST_F(ZeroShot, WithinItsClassAnImageIsComparedWithEveryCaptionOfIt) {
   EXPECT_GT(lost, 0);
 }
 
-TEST_F(ZeroShot, NeedsNoMoreThanPlanned) {
+TEST_F(ZeroShot, NeedsNoMoreMemoryThanPlanned) {
   for (const bool within_class : {false, true}) {
     PlanningContext planning;
     stage(kEvaluateZeroShot, {{"within_class", within_class}})->plan(inputs(), planning);
@@ -203,7 +202,7 @@ TEST_F(ZeroShot, NeedsNoMoreThanPlanned) {
   }
 }
 
-TEST_F(ZeroShot, WhatCannotBeMeasuredIsRefused) {
+TEST_F(ZeroShot, TemplateWithoutANameAndModelWithoutTextAreRejected) {
   EXPECT_REFUSED(created(kEvaluateZeroShot, R"({"templates": ["a photo"]})"), kOptionConflict,
                  "/evaluate/templates", "\'a photo\'");
   checkpoint_->model =

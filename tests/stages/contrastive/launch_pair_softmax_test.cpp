@@ -54,7 +54,7 @@ struct Tile {
   }
 };
 
-/// Memory of the CPU, with what DeviceArray provides.
+/// CPU memory with the interface of DeviceArray.
 template <typename T>
 class HostArray {
  public:
@@ -67,7 +67,7 @@ class HostArray {
   std::vector<T> values_;
 };
 
-/// The inputs and outputs of the sums of a tile. Sums start as if other tiles had been added.
+/// The inputs and outputs for the sums of a tile. Sums start as if other tiles had been added.
 template <typename T, template <typename> class Array>
 struct Sums {
   explicit Sums(const Tile<T>& tile)
@@ -118,8 +118,8 @@ struct Gradients {
   Array<T> of_rows, of_columns, weight, by_scale;
 };
 
-/// How far two sums of the same numbers may differ, whatever the order of each: Higham, "Accuracy
-/// and Stability of Numerical Algorithms", 2002, section 4.2.
+/// Bounds the difference between two sums of the same numbers, in any order of addition: Higham,
+/// "Accuracy and Stability of Numerical Algorithms", 2002, section 4.2.
 template <typename T>
 double rounding(std::int64_t operations, double magnitude) {
   const double relative =
@@ -127,10 +127,11 @@ double rounding(std::int64_t operations, double magnitude) {
   return 2 * relative / (1 - relative) * magnitude;
 }
 
-/// How far two RunningLogSum::sum of `terms` numbers may differ, relatively. A number is added once
-/// and passes at most `terms` + 16 chunks. With each of these its sum is multiplied by an
-/// exponential, which is off by an ulp, and added to: four roundings. Rounding the exponents moves
-/// the sum by the range of the numbers, which are less than 2 · 16 apart, once.
+/// Bounds the relative difference between two RunningLogSum::sum of `terms` numbers. A number is
+/// added once and passes at most `terms` + 16 chunks. In each of these, its sum is multiplied by an
+/// exponential, which has an error of one ulp, and another sum is added: four roundings. Rounding
+/// the exponents changes the sum once, by the range of the numbers, which differ by less than 2 ·
+/// 16.
 template <typename T>
 double log_sum_rounding(std::int64_t terms) {
   return rounding<T>(4 * (terms + 16) + 32, 1);
@@ -194,7 +195,7 @@ using PairTypes = testing::Types<float, double>;
 TYPED_TEST_SUITE(LaunchPairSoftmax, PairTypes);
 
 // A block of threads takes 256 columns of a row at a time, or 16 rows of 32 columns.
-TYPED_TEST(LaunchPairSoftmax, KernelsComputeWhatTheLoopsDoForEveryWidth) {
+TYPED_TEST(LaunchPairSoftmax, KernelsMatchTheLoopsForEveryWidth) {
   for (const bool has_groups : {false, true}) {
     for (const std::int64_t columns : {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 32, 33, 255, 256, 257}) {
       for (const std::int64_t rows : {1, 3})
@@ -208,13 +209,13 @@ TYPED_TEST(LaunchPairSoftmax, KernelsComputeWhatTheLoopsDoForEveryWidth) {
   }
 }
 
-TYPED_TEST(LaunchPairSoftmax, KernelsComputeWhatTheLoopsDoForEveryHeight) {
+TYPED_TEST(LaunchPairSoftmax, KernelsMatchTheLoopsForEveryHeight) {
   for (const std::int64_t rows : {15, 16, 17, 31, 33})
     expect_tile_of_loop<TypeParam>(
         {.pairs = 40, .row = 0, .rows = rows, .column = 0, .columns = 5});
 }
 
-TYPED_TEST(LaunchPairSoftmax, TilesChangeTheSumsOfTheirRowsAndColumnsAlone) {
+TYPED_TEST(LaunchPairSoftmax, TilesOnlyChangeTheSumsOfTheirRowsAndColumns) {
   for (const bool has_groups : {false, true}) {
     for_each_tile(41, 41, 16, [&](auto row, auto rows, auto column, auto columns) {
       expect_tile_of_loop<TypeParam>({41, row, rows, column, columns, has_groups});

@@ -13,7 +13,7 @@
 namespace stages {
 namespace {
 
-TEST(MakeStanfordCars, IsReadAsThePublishedSetIs) {
+TEST(MakeStanfordCars, IsReadLikeThePublishedDataset) {
   const DrawingFolder folder;
   make_stanford_cars(folder / "data", {.classes = 5, .per_class = 7, .size = 40, .seed = 1});
   const auto list = list_stanford_cars(folder / "data", CarLabels::kModel, /*boxes=*/true, false);

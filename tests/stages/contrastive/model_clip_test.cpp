@@ -39,7 +39,7 @@ TEST(Clip, EveryByteIsATokenWithoutMerges) {
   EXPECT_EQ(texts.ids[1][31].item<std::int64_t>(), end);
 }
 
-TEST(Clip, BlankAndLongTextsAreRefusedByName) {
+TEST(Clip, BlankAndLongTextsAreRejectedByName) {
   const auto model = tiny_clip();
   const auto message_of = [&](const std::vector<std::string>& texts) -> std::string {
     try {
@@ -70,7 +70,7 @@ TEST(Clip, OutlineHasTheModulesOfTheNetwork) {
       weights["text_projection.weight"]));
 }
 
-TEST(Clip, HasNoClassHeadWhereNoneIsWanted) {
+TEST(Clip, ClassHeadIsOptional) {
   const auto model = tiny_clip({{"class_head", "none"}});
   EXPECT_FALSE(texts_of(*model).has_class_head());
   const auto network = model->build(CaptionedImages(3).describe(), 1);
@@ -79,14 +79,14 @@ TEST(Clip, HasNoClassHeadWhereNoneIsWanted) {
       model->forward(*network, {{"image", torch::zeros({1, 3, 8, 8})}}).contains("logits"));
 }
 
-TEST(Clip, BiasOfSimilaritiesIsAWeightWhereItIsWanted) {
+TEST(Clip, LogitBiasIsAnOptionalWeight) {
   const DatasetDescription data = CaptionedImages(3).describe();
   EXPECT_FALSE(tiny_clip()->build(data, 1)->named_parameters().contains("logit_bias"));
   const auto network = tiny_clip({{"logit_bias", -10}})->build(data, 1);
   EXPECT_EQ(network->named_parameters()["logit_bias"].item<double>(), -10);
 }
 
-TEST(Clip, BiasIsReadFromWeightsThatHaveOne) {
+TEST(Clip, LogitBiasIsReadFromWeightsThatHaveOne) {
   const DatasetDescription data = CaptionedImages(3).describe();
   const auto network = tiny_clip({{"logit_bias", -10}})->build(data, 1);
   NamedTensors saved = exported(dynamic_cast<const ClipNetwork&>(*network));
@@ -97,7 +97,7 @@ TEST(Clip, BiasIsReadFromWeightsThatHaveOne) {
   EXPECT_EQ(network->named_parameters()["logit_bias"].item<double>(), -12.5);
 }
 
-TEST(Clip, FilesOfTheTokenizerArePartOfItsFingerprint) {
+TEST(Clip, FingerprintIncludesTokenizerFiles) {
   const TemporaryFolder folder;
   const std::string file = folder.write("merges.txt", "a b\n");
   const auto fingerprint = [](const std::string& options) {
@@ -111,7 +111,7 @@ TEST(Clip, FilesOfTheTokenizerArePartOfItsFingerprint) {
   EXPECT_EQ(fingerprint("{}"), "");
 }
 
-TEST(Clip, WidthsThatHeadsDoNotDivideAreErrors) {
+TEST(Clip, WidthMustBeDivisibleByTheHeads) {
   EXPECT_REFUSED(created(kModelClip, R"({"text": {"hidden_size": 10, "num_attention_heads": 4}})"),
                  kOptionConflict, "/model/text/hidden_size", "hidden_size 10",
                  "num_attention_heads 4");

@@ -28,7 +28,7 @@ std::vector<at::Tensor> worked(const at::Tensor& images, const at::Tensor& texts
   return {loss.detach(), leaves[0].grad() / 3, leaves[1].grad() / 3, leaves[2].grad() / 3};
 }
 
-TEST(RunningLogSum, IsThatOfAllThatWasAddedInAnyParts) {
+TEST(RunningLogSum, EqualsTheLogSumOfAllPartsInAnyGrouping) {
   const double x[] = {-3, 700, 699.5, -800, 701, 2};
   double sum = 0;
   for (const double one : x) sum += std::exp(one - 701);
@@ -46,7 +46,7 @@ TEST(RunningLogSum, IsThatOfAllThatWasAddedInAnyParts) {
   EXPECT_TRUE(std::isnan(second.value()));
 }
 
-TEST(PairWork, IsTheFormulaForEveryTile) {
+TEST(PairWork, MatchesTheFormulaForEveryTile) {
   const at::Tensor images = unit_rows(13, 6, 1), texts = unit_rows(13, 6, 2),
                    scale = torch::tensor(2.6592, at::kDouble);
   const PairGroups of_class{
@@ -60,15 +60,14 @@ TEST(PairWork, IsTheFormulaForEveryTile) {
   }
 }
 
-TEST(PairWork, LargeFactorsOverflowNowhere) {
+TEST(PairWork, LargeFactorsDoNotOverflow) {
   const at::Tensor x = unit_rows(5, 4, 3), scale = torch::tensor(8.0, at::kDouble);
   for (const PairWork work : kBoth)
     expect_equal(worked(x, -x, scale, {}, 2, work), as_written(x, -x, scale, {}));
 }
 
-// Where pairs are told apart well, little is left of the loss, and its digits are not those of a
-// sum's end.
-TEST(PairWork, SmallLossKeepsItsDigitsInFloat32) {
+// If pairs are separated well, the loss is small, and must not be the difference of two large sums.
+TEST(PairWork, SmallLossKeepsItsPrecisionInFloat32) {
   const at::Tensor images = unit_rows(64, 8, 4), scale = torch::tensor(4.6052, at::kDouble);
   const double expected = as_written(images, images, scale, {})[0].item<double>();
   const at::Tensor narrow = images.to(at::kFloat);
@@ -79,8 +78,7 @@ TEST(PairWork, SmallLossKeepsItsDigitsInFloat32) {
   }
 }
 
-/// The most bytes alive at once of the loss of so many pairs and its gradients, as it is planned
-/// for a GPU.
+/// Returns the planned peak of live bytes on a GPU for the loss of `pairs` pairs and its gradients.
 std::int64_t planned_for_gpu(std::int64_t pairs, std::int64_t tile) {
   register_meta_kernels();
   MemoryTrace trace({.device = at::kCUDA, .threads = 1, .model = {}});
@@ -97,7 +95,7 @@ std::int64_t planned_for_gpu(std::int64_t pairs, std::int64_t tile) {
   return peak;
 }
 
-TEST(PairWork, PlanForAGpuHasOneTileAndNothingElseThatGrowsByTheSquare) {
+TEST(PairWork, GpuPlanHasNoQuadraticMemoryBesidesOneTile) {
   constexpr std::int64_t kTile = 256, kTileBytes = kTile * kTile * 4,
                          kOfPair = 100;  // width 4, and some numbers
   for (const std::int64_t pairs : {256, 512, 4096}) {
@@ -107,14 +105,14 @@ TEST(PairWork, PlanForAGpuHasOneTileAndNothingElseThatGrowsByTheSquare) {
   EXPECT_LT(planned_for_gpu(32, kTile), kTileBytes / 8) << "few pairs have a small tile";
 }
 
-TEST(PairWork, HasNoGradientOfItsGradient) {
+TEST(PairWork, SecondDerivativeIsRejected) {
   const at::Tensor x = unit_rows(4, 4, 5).requires_grad_(), scale = torch::tensor(1.0, at::kDouble);
   const at::Tensor loss = contrastive_loss(x, x, scale, {}, 2, PairWork::kLines);
   EXPECT_THROW(torch::autograd::grad({loss}, {x}, {}, std::nullopt, /*create_graph=*/true),
                std::logic_error);
 }
 
-TEST(PairWork, GradientMayBeTakenTwice) {
+TEST(PairWork, GradientCanBeComputedTwice) {
   const at::Tensor x = unit_rows(4, 4, 5).requires_grad_(),
                    scale = torch::tensor(1.0, at::kDouble).requires_grad_();
   for (const PairWork work : kBoth) {
@@ -125,7 +123,7 @@ TEST(PairWork, GradientMayBeTakenTwice) {
   }
 }
 
-TEST(PairWork, KeepsTheSimilaritiesOfOneTileAlone) {
+TEST(PairWork, KeepsTheSimilaritiesOfOneTileOnly) {
   const auto kept_bytes = [](std::int64_t tile) {
     register_meta_kernels();
     MemoryTrace trace({.device = at::kCPU, .threads = 1, .model = {}});

@@ -18,7 +18,7 @@ class RetrievalExamples : public testing::Test {
     pairs_.names = {"0", "1", "2", "4"};
     pairs_.captions = {"a car", "a dog", "a tree"};
     pairs_.texts = torch::tensor({{1.0, 0.0}, {0.6, 0.8}, {0.0, 1.0}}, torch::kFloat);
-    // The last two images are trees: one is nearer to the dog, and one nearest to the car.
+    // The last two images are trees: one is nearer to the dog, and one is nearest to the car.
     pairs_.images =
         torch::tensor({{1.0, 0.0}, {0.5, 0.866}, {0.28, 0.96}, {0.96, 0.28}}, torch::kFloat);
     pairs_.text_of = {0, 1, 2, 2};
@@ -35,7 +35,7 @@ class RetrievalExamples : public testing::Test {
   RetrievalRanks ranks_;
 };
 
-TEST_F(RetrievalExamples, AreTheLastAndTheFirstRanked) {
+TEST_F(RetrievalExamples, ShowTheWorstAndBestRanked) {
   const auto json = examples(2);
   std::vector<std::string> names;
   for (const auto& one : json) names.push_back(one["name"]);
@@ -47,12 +47,12 @@ TEST_F(RetrievalExamples, AreTheLastAndTheFirstRanked) {
   EXPECT_EQ(json[1]["nearest"][0], "a car");
 }
 
-TEST_F(RetrievalExamples, NoneAreWrittenIfNoneAreWanted) {
+TEST_F(RetrievalExamples, AreNotWrittenIfDisabled) {
   write_retrieval_examples(pairs_, ranks_, dataset_, 0, folder_.path());
   EXPECT_FALSE(std::filesystem::exists(folder_ / "examples"));
 }
 
-TEST_F(RetrievalExamples, SimilarityIsTheMeanCosineOfTheImagesOfACaption) {
+TEST_F(RetrievalExamples, SimilarityIsTheMeanCosineOfACaptionsImages) {
   write_similarity(pairs_, folder_.path());
   const auto json = nlohmann::json::parse(folder_.read("similarity.json"));
   EXPECT_THAT(json["captions"], ElementsAre("a car", "a dog", "a tree"));
@@ -62,7 +62,7 @@ TEST_F(RetrievalExamples, SimilarityIsTheMeanCosineOfTheImagesOfACaption) {
   EXPECT_NEAR(json["cosines"][2][2], (0.96 + 0.28) / 2, 1e-6);
 }
 
-TEST_F(RetrievalExamples, SimilarityShowsAFewOfManyCaptions) {
+TEST_F(RetrievalExamples, SimilarityListsOnlyAFewCaptions) {
   const std::int64_t count = 47;
   pairs_.captions.clear();
   pairs_.text_of.clear();

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::Pair;
 using Ranks = std::vector<std::int64_t>;
 
-/// Images whose products with the texts that torch::eye() gives are `rows`.
+/// Returns images whose products with the texts torch::eye() are `rows`.
 at::Tensor scores(std::vector<std::vector<double>> rows) {
   std::vector<at::Tensor> tensors;
   for (const auto& row : rows) tensors.push_back(torch::tensor(row, at::kDouble));
@@ -26,7 +26,7 @@ RetrievalRanks ranks_of(const at::Tensor& table, const Ranks& text_of = {},
   return retrieval_ranks(table, torch::eye(table.size(1), at::kDouble), text_of, tile);
 }
 
-/// As the definition has it: how many stand before the first that counts as found, in both
+/// Follows the definition: counts the candidates that rank before the first hit, in both
 /// directions.
 RetrievalRanks by_definition(const at::Tensor& table, const Ranks& text_of) {
   const auto ranks = [&](const at::Tensor& queries, const auto& is_found) {
@@ -46,21 +46,21 @@ RetrievalRanks by_definition(const at::Tensor& table, const Ranks& text_of) {
       ranks(table.t(), [&](std::int64_t text, std::int64_t image) { return own(image) == text; })};
 }
 
-TEST(RetrievalRanks, CountWhatIsGreaterAndEqualOnesOfALowerIndex) {
+TEST(RetrievalRanks, CountGreaterAndEarlierEqualSimilarities) {
   const RetrievalRanks ranks =
       ranks_of(scores({{0.5, 0.9, 0.5}, {0.5, 0.5, 0.1}, {0.1, 0.5, 0.5}}));
   EXPECT_THAT(ranks.image_to_text, ElementsAre(1, 1, 1));
   EXPECT_THAT(ranks.text_to_image, ElementsAre(0, 1, 1));
 }
 
-TEST(RetrievalRanks, TextOfSeveralImagesFindsAnyOfThem) {
+TEST(RetrievalRanks, TextWithSeveralImagesFindsAnyOfThem) {
   const RetrievalRanks ranks = ranks_of(scores({{0.1, 0.9}, {0.8, 0.3}, {0.7, 0.6}}), {0, 1, 0});
   EXPECT_THAT(ranks.image_to_text, ElementsAre(1, 1, 0));
   EXPECT_THAT(ranks.text_to_image,
               ElementsAre(1, 2));  // the first by the third image, after the second
 }
 
-TEST(RetrievalRanks, AreThoseOfTheDefinitionWhateverTheTile) {
+TEST(RetrievalRanks, MatchTheDefinitionForEveryTile) {
   torch::manual_seed(3);
   Ranks own, shared;
   for (std::int64_t i = 0; i < 41; ++i) {
@@ -79,13 +79,13 @@ TEST(RetrievalRanks, AreThoseOfTheDefinitionWhateverTheTile) {
   }
 }
 
-TEST(RetrievalRanks, EqualTextsTieWhereverTheyStand) {
+TEST(RetrievalRanks, EqualTextsTieAtAnyPosition) {
   torch::manual_seed(5);
   constexpr std::int64_t kPairs = 150;
   const auto unit = [](const at::Tensor& rows) { return rows / rows.norm(2, 1, true); };
   for (const std::int64_t width : {67, 512}) {
     const at::Tensor images = unit(torch::randn({kPairs, width}));
-    // All texts are the same, so every image finds its own after those of a lower index.
+    // All texts are equal, so each image ranks its own text after those with a lower index.
     const at::Tensor texts = unit(torch::randn({1, width})).expand({kPairs, width}).contiguous();
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       const Ranks first =
@@ -100,7 +100,7 @@ TEST(RetrievalRanks, EqualTextsTieWhereverTheyStand) {
   }
 }
 
-TEST(RetrievalRanks, MayBeStoppedBetweenSquares) {
+TEST(RetrievalRanks, CanBeStoppedBetweenTiles) {
   int steps = 0;
   const auto stop = [&] {
     if (++steps == 3) throw std::runtime_error("stopped");

@@ -26,7 +26,7 @@ const PairGroups& classes() {
   return groups;
 }
 
-/// Returns the value and the gradients by images, texts, scale and bias of loss(leaves).
+/// Returns loss(leaves) and its gradients with respect to images, texts, scale and bias.
 template <typename Loss>
 std::vector<at::Tensor> derived(const Arguments& of, const Loss& loss) {
   const Arguments leaves{of.images.detach().requires_grad_(), of.texts.detach().requires_grad_(),
@@ -37,7 +37,7 @@ std::vector<at::Tensor> derived(const Arguments& of, const Loss& loss) {
           leaves.bias.grad()};
 }
 
-/// The loss as in algorithm 1 of the paper: all logits at once.
+/// The loss as in algorithm 1 of the paper, on all logits at once.
 std::vector<at::Tensor> sigmoid_as_written(const Arguments& of, const PairGroups& groups) {
   return derived(of, [&](const Arguments& x) {
     const at::Tensor logits = x.images.mm(x.texts.t()) * x.scale.exp() + x.bias;
@@ -54,7 +54,7 @@ std::vector<at::Tensor> in_tiles(const Arguments& of, const PairGroups& groups, 
   });
 }
 
-TEST(SigmoidLoss, IsTheFormulaForEveryTile) {
+TEST(SigmoidLoss, MatchesTheFormulaForEveryTile) {
   const Arguments of = arguments(2.3026, -10);
   for (const PairGroups& groups : {PairGroups{}, classes()}) {
     const auto expected = sigmoid_as_written(of, groups);
@@ -63,7 +63,7 @@ TEST(SigmoidLoss, IsTheFormulaForEveryTile) {
   }
 }
 
-TEST(SigmoidLoss, OfOnePairIsTheCrossEntropyOfItsLogit) {
+TEST(SigmoidLoss, EqualsTheCrossEntropyOfASinglePair) {
   const at::Tensor x = torch::tensor({{1.0}}, at::kDouble);
   const double loss =
       sigmoid_loss(x, x, torch::zeros({}, at::kDouble), torch::tensor(1.0, at::kDouble), {}, 4)
@@ -71,7 +71,7 @@ TEST(SigmoidLoss, OfOnePairIsTheCrossEntropyOfItsLogit) {
   EXPECT_DOUBLE_EQ(loss, std::log1p(std::exp(-2.0)));  // the logit is e⁰ · 1 + 1
 }
 
-TEST(SigmoidLoss, LargeFactorsOverflowNowhere) {
+TEST(SigmoidLoss, LargeFactorsDoNotOverflow) {
   const at::Tensor x = unit_rows(5, 4, 3);
   const Arguments of{x, -x, torch::tensor(8.0, at::kDouble), torch::tensor(-10.0, at::kDouble)};
   const auto actual = in_tiles(of, {}, 2);

@@ -33,7 +33,7 @@ class StanfordCarsList : public testing::Test {
   void write_names(const std::vector<std::string>& names) const {
     write("devkit/cars_meta.mat", mat_texts_file("class_names", names));
   }
-  /// The fields are in another order than the published one.
+  /// The order of the fields differs from the published one.
   void write_cars(const std::string& file, const std::vector<Car>& cars,
                   bool with_class = true) const {
     MatRecords records{.fields = {"fname", "bbox_y2", "bbox_x2", "bbox_y1", "bbox_x1"}, .rows = {}};
@@ -76,7 +76,7 @@ class StanfordCarsList : public testing::Test {
   bool is_nested_ = false;
 };
 
-TEST_F(StanfordCarsList, ReadsTheAnnotationsByTheNamesOfTheirFields) {
+TEST_F(StanfordCarsList, ReadsAnnotationsByFieldName) {
   for (const char* const inner : {"", "stanford_cars/"}) {
     inner_ = inner;
     write_set();
@@ -93,21 +93,21 @@ TEST_F(StanfordCarsList, ReadsTheAnnotationsByTheNamesOfTheirFields) {
   }
 }
 
-TEST_F(StanfordCarsList, ImagesMayLieOneFolderDeeper) {
+TEST_F(StanfordCarsList, ImagesMayBeOneFolderDeeper) {
   is_nested_ = true;
   write_set();
   EXPECT_EQ(list()[Part::kTrain][0].name, "cars_train/cars_train/1.jpg");
   EXPECT_EQ(list()[Part::kTest][0].name, "cars_test/cars_test/1.jpg");
 }
 
-TEST_F(StanfordCarsList, LabelsOfTheTestMayLieInTheDevkit) {
+TEST_F(StanfordCarsList, TestLabelsMayBeInTheDevkit) {
   test_file_ = "devkit/cars_test_annos_withlabels.mat";
   write_set();
   EXPECT_EQ(list()[Part::kTest].size(), 2u);
   EXPECT_FALSE(list().no_test);
 }
 
-TEST_F(StanfordCarsList, LayoutOfKaggleIsReadAsItIs) {
+TEST_F(StanfordCarsList, KaggleLayoutIsAccepted) {
   is_nested_ = true;
   test_file_ = "cars_test_annos_withlabels (1).mat";
   write_set();
@@ -121,7 +121,7 @@ TEST_F(StanfordCarsList, LayoutOfKaggleIsReadAsItIs) {
   }
 }
 
-TEST_F(StanfordCarsList, WithoutTheLabelsOfTheTestTheRestIsThereAndItSaysWhy) {
+TEST_F(StanfordCarsList, MissingTestLabelsLeaveTheRestAndAreExplained) {
   write_set();
   fs::remove(folder_ / test_file_);
   const ImageList found = list();
@@ -135,7 +135,7 @@ TEST_F(StanfordCarsList, WithoutTheLabelsOfTheTestTheRestIsThereAndItSaysWhy) {
                   "or test on the validation images: evaluate.inputs: {test: data.validation}"));
 }
 
-TEST_F(StanfordCarsList, MakersAreTheFirstWordOrTwo) {
+TEST_F(StanfordCarsList, MakerIsTheFirstWordOrTwo) {
   write_set();
   const ImageList found = list(CarLabels::kMake);
   EXPECT_THAT(found.classes, ElementsAre("AM General", "Audi"));
@@ -143,7 +143,7 @@ TEST_F(StanfordCarsList, MakersAreTheFirstWordOrTwo) {
               ElementsAre("1 cars_train/1.jpg", "0 cars_train/2.jpg", "1 cars_train/3.jpg"));
 }
 
-TEST_F(StanfordCarsList, CaptionsCanSayTheNameItsPartsAndTheYear) {
+TEST_F(StanfordCarsList, CaptionsCanUseNameMakerModelAndYear) {
   write_set();
   for (const CarLabels labels : {CarLabels::kModel, CarLabels::kMake}) {
     const ImageList found = list(labels);
@@ -154,7 +154,7 @@ TEST_F(StanfordCarsList, CaptionsCanSayTheNameItsPartsAndTheYear) {
   }
 }
 
-TEST_F(StanfordCarsList, BoxesCountFromOneAndHoldTheirLastPixel) {
+TEST_F(StanfordCarsList, BoxesCountFromOneAndIncludeTheirLastPixel) {
   write_set();
   EXPECT_EQ(list(CarLabels::kModel, true)[Part::kTrain][2].box, (Box{38, 115, 531, 260}));
   EXPECT_EQ(list()[Part::kTrain][2].box, std::nullopt);
@@ -175,19 +175,19 @@ TEST(CarName, IsMakerModelAndYear) {
     EXPECT_EQ(parts(name), "none") << name;
 }
 
-TEST_F(StanfordCarsList, NothingIsThere) {
+TEST_F(StanfordCarsList, EmptyFolderIsRejected) {
   EXPECT_REFUSED(errors(), kMissingFolder, "", "devkit", "stanford_cars");
   write("cars_annos.mat", "");
   EXPECT_REFUSED(errors(), kMissingFolder, "", "cars_annos.mat");
 }
 
-TEST_F(StanfordCarsList, FilesOfTheDevkitThatAreNotThere) {
+TEST_F(StanfordCarsList, MissingDevkitFilesAreReported) {
   write("devkit/README.txt", "");
   EXPECT_ALL_REFUSED(errors(), {kMissingAnnotations, "", {"devkit/cars_meta.mat"}},
                      {kMissingAnnotations, "", {"devkit/cars_train_annos.mat"}});
 }
 
-TEST_F(StanfordCarsList, FileOfAnotherDevkitIsNamed) {
+TEST_F(StanfordCarsList, FileOfAnotherDevkitIsReported) {
   write_set();
   write("devkit/cars_meta.mat", mat_texts_file("classes", std::vector<std::string>{"a"}));
   write("devkit/cars_train_annos.mat",
@@ -200,14 +200,14 @@ TEST_F(StanfordCarsList, FileOfAnotherDevkitIsNamed) {
        {"cars_train_annos.mat", "lack 'fname'", "'relative_im_path', 'class', 'test'"}});
 }
 
-TEST_F(StanfordCarsList, FileOfTheTestWithoutClassesIsNotTheOneWithLabels) {
+TEST_F(StanfordCarsList, TestFileWithoutClassesIsRejected) {
   write_set();
   fs::copy_file(folder_ / "devkit/cars_test_annos.mat", folder_ / test_file_,
                 fs::copy_options::overwrite_existing);
   EXPECT_REFUSED(errors(), kBadAnnotations, "", "cars_test_annos_withlabels.mat", "lack 'class'");
 }
 
-TEST_F(StanfordCarsList, FaultsOfRecordsAreTold) {
+TEST_F(StanfordCarsList, ErrorsInRecordsAreReported) {
   write_set();
   write_cars("devkit/cars_train_annos.mat", {{0, "1.jpg"},
                                              {4, "2.jpg"},
@@ -224,20 +224,20 @@ TEST_F(StanfordCarsList, FaultsOfRecordsAreTold) {
       {kBadAnnotations, "", {"image 6", "box"}}, {kBadAnnotations, "", {"image 7", "twice"}});
 }
 
-TEST_F(StanfordCarsList, FaultsOfNamesAreTold) {
+TEST_F(StanfordCarsList, ErrorsInNamesAreReported) {
   write_set();
   write_names({"Audi TT 2012", "Audi TT", "Audi TT 2012"});
   EXPECT_ALL_REFUSED(errors(), {kBadAnnotations, "", {"class 2, 'Audi TT'"}},
                      {kBadAnnotations, "", {"class 3, 'Audi TT 2012'"}});
 }
 
-TEST_F(StanfordCarsList, NoImageForTraining) {
+TEST_F(StanfordCarsList, MissingTrainingImagesAreRejected) {
   write_set();
   write_cars("devkit/cars_train_annos.mat", {});
   EXPECT_REFUSED(errors(), kBadAnnotations, "", "devkit/cars_train_annos.mat");
 }
 
-TEST_F(StanfordCarsList, MissingImagesAreNamedUpToTen) {
+TEST_F(StanfordCarsList, UpToTenMissingImagesAreListed) {
   write_set();
   std::vector<Car> cars;
   for (int i = 0; i < 12; ++i) cars.push_back({1, "a" + std::to_string(10 + i) + ".jpg"});
@@ -246,7 +246,7 @@ TEST_F(StanfordCarsList, MissingImagesAreNamedUpToTen) {
                  "'cars_train/a19.jpg' and 2 more", "cars_train.tgz and cars_test.tgz");
 }
 
-/// The published annotations; no images.
+/// The published annotations without images.
 class PublishedCars : public testing::Test {
  protected:
   void SetUp() override {
@@ -258,15 +258,15 @@ class PublishedCars : public testing::Test {
   DrawingFolder folder_;
 };
 
-TEST_F(PublishedCars, ImagesMustBeThere) {
+TEST_F(PublishedCars, ImagesMustExist) {
   RETORT_NEEDS_SHARED(devkit_);
   EXPECT_REFUSED(list_stanford_cars(folder_.path(), CarLabels::kModel, /*boxes=*/true, false),
                  kMissingImage, "", "8144 of 8144 images", "'cars_train/00001.jpg', ");
 }
 
-TEST_F(PublishedCars, HaveTheNumbersThatArePublished) {
+TEST_F(PublishedCars, HaveThePublishedNumbers) {
   RETORT_NEEDS_SHARED(devkit_);
-  // Those of the test are published without classes: they get one.
+  // The test annotations are published without classes, so the test adds some.
   MatRecords test = read_mat_records(folder_.read("devkit/cars_test_annos.mat"), "annotations");
   test.fields.emplace_back("class");
   for (std::size_t i = 0; i < test.rows.size(); ++i)
@@ -277,7 +277,7 @@ TEST_F(PublishedCars, HaveTheNumbersThatArePublished) {
        read_mat_records(folder_.read("devkit/cars_train_annos.mat"), "annotations").rows)
     std::ofstream{folder_ / ("cars_train/" + std::get<std::string>(record.back()))};
   fs::create_directory_symlink("cars_train",
-                               folder_ / "cars_test");  // whose files have names of the same form
+                               folder_ / "cars_test");  // whose file names have the same form
   for (const CarLabels labels : {CarLabels::kModel, CarLabels::kMake}) {
     const auto found = list_stanford_cars(folder_.path(), labels, /*boxes=*/true, false);
     ASSERT_TRUE(found) << found.errors().front().message;

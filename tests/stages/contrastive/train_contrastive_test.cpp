@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
-TEST(Contrastive, LearnsWhichCaptionIsWhose) {
+TEST(Contrastive, LearnsToMatchImagesAndCaptions) {
   ContrastiveRun training;
   training.options.update(Json::parse(
       R"({"epochs": 40, "batch_size": 12, "optimizer": {"kind": "adamw", "learning_rate": 0.01},
@@ -29,7 +29,7 @@ TEST(Contrastive, LearnsWhichCaptionIsWhose) {
   EXPECT_EQ(training.context.values("validation/accuracy").back(), 1);
 }
 
-TEST(Contrastive, ModelWithoutAClassHeadLearnsByCaptionsAlone) {
+TEST(Contrastive, ModelWithoutAClassHeadLearnsFromCaptions) {
   Json clip = Json::parse(kTinyClip);
   clip["class_head"] = "none";
   for (const std::int64_t micro_batch : {0, 3}) {
@@ -44,16 +44,16 @@ TEST(Contrastive, ModelWithoutAClassHeadLearnsByCaptionsAlone) {
   }
 }
 
-TEST(Contrastive, ValidationAsksForClassesByTheirWords) {
+TEST(Contrastive, ValidationPromptsUseClassWords) {
   ContrastiveRun training;
   training.options["monitor"] = "zero_shot_accuracy";
   training.train->words = {"a colour", "a colour", "a colour"};
   training.run();
-  // Of equal texts the first is the nearest: it is right for a third of the pictures.
+  // Of equal texts, the first counts as nearest: it is right for a third of the images.
   EXPECT_THAT(training.context.values("validation/zero_shot_accuracy"), testing::Each(3.0 / 9));
 }
 
-TEST(Contrastive, TwoPassesGiveTheWholeBatchAndAccumulationDoesNot) {
+TEST(Contrastive, TwoPassesMatchTheWholeBatchButAccumulationDoesNot) {
   for (const char* targets : {"diagonal", "same_caption", "same_class"}) {
     ContrastiveRun whole, cut, accumulated;
     for (ContrastiveRun* one : {&whole, &cut, &accumulated})
@@ -80,7 +80,7 @@ ContrastiveRun sigmoid_run(const Json& more_loss = Json::object()) {
   return training;
 }
 
-TEST(Contrastive, SigmoidLossLearnsWhichCaptionIsWhose) {
+TEST(Contrastive, SigmoidLossLearnsToMatchImagesAndCaptions) {
   ContrastiveRun training = sigmoid_run({{"targets", "same_caption"}});
   training.options.update(
       Json::parse(R"({"epochs": 60, "batch_size": 12, "monitor": "zero_shot_accuracy"})"));
@@ -90,7 +90,7 @@ TEST(Contrastive, SigmoidLossLearnsWhichCaptionIsWhose) {
   EXPECT_NE(weights(*trained->network).at("logit_bias").item<float>(), -10);
 }
 
-TEST(Contrastive, SigmoidLossOfTheWholeBatchIsExactInTwoPasses) {
+TEST(Contrastive, TwoPassSigmoidLossMatchesTheWholeBatch) {
   for (const char* targets : {"diagonal", "same_caption", "same_class"}) {
     ContrastiveRun whole = sigmoid_run({{"targets", targets}}),
                    cut = sigmoid_run({{"targets", targets}});
@@ -106,13 +106,13 @@ TEST(Contrastive, SigmoidLossOfTheWholeBatchIsExactInTwoPasses) {
   }
 }
 
-TEST(Contrastive, SigmoidLossOfAModelWithoutABiasIsRefused) {
+TEST(Contrastive, SigmoidLossNeedsAModelWithABias) {
   ContrastiveRun training;
   training.options["loss"] = {{"function", "sigmoid"}};
   EXPECT_REFUSED(training.plan(), kOptionConflict, "/loss/function", "adds a bias");
 }
 
-TEST(Contrastive, DeclaredMicroBatchesGiveTheWholeBatchWhereTwoPassesAreOpen) {
+TEST(Contrastive, AccumulationUsesTwoPassesIfAllowed) {
   ContrastiveRun whole, declared;
   declared.options["batch_size"] = 4;
   declared.options["gradient_accumulation_steps"] = 2;
@@ -130,7 +130,7 @@ TEST(Contrastive, DeclaredMicroBatchesGiveTheWholeBatchWhereTwoPassesAreOpen) {
               testing::Contains(HasSubstr("Effective batch size: 8 (2 x 4)")));
 }
 
-TEST(Contrastive, ClassesThatAreBalancedTwiceAreSaid) {
+TEST(Contrastive, BalancingClassesTwiceIsReported) {
   const auto says = [](const char* sampling, bool weighs) {
     ContrastiveRun training;
     training.options["sampling"] = sampling;
@@ -145,7 +145,7 @@ TEST(Contrastive, ClassesThatAreBalancedTwiceAreSaid) {
   EXPECT_FALSE(says("as_is", true));
 }
 
-TEST(Contrastive, AccumulationSaysThatItIsAnotherLoss) {
+TEST(Contrastive, AccumulationReportsThatTheLossDiffers) {
   ContrastiveRun training;
   training.options["batch_size"] = 4;
   training.options["gradient_accumulation_steps"] = 2;
@@ -155,8 +155,8 @@ TEST(Contrastive, AccumulationSaysThatItIsAnotherLoss) {
               testing::Contains(HasSubstr("each image is compared only with the 3 others")));
 }
 
-/// Parts of another size would compare other pairs: no way of computing the same.
-TEST(Contrastive, NoOtherPartsAreAnAlternativeToThoseThatAreComparedWithin) {
+/// Parts of another size would compare other pairs, so they compute a different loss.
+TEST(Contrastive, AlternativesKeepThePartsThatAreComparedWithin) {
   for (const char* negatives : {"micro_batch", "batch"}) {
     ContrastiveRun training;
     training.options["batch_size"] = 4;
@@ -175,7 +175,7 @@ TEST(Contrastive, NoOtherPartsAreAnAlternativeToThoseThatAreComparedWithin) {
   }
 }
 
-TEST(Contrastive, AWarmUpThatIsLongerThanTheTrainingIsRefusedByAPlan) {
+TEST(Contrastive, PlanRejectsWarmupLongerThanTheTraining) {
   ContrastiveRun training;
   training.options["schedule"] = {{"kind", "warmup_cosine"}, {"warmup_steps", 6}};
   EXPECT_REFUSED(training.plan(), kOptionConflict, "/schedule/warmup_steps", "6 steps");
@@ -185,7 +185,7 @@ TEST(Contrastive, AWarmUpThatIsLongerThanTheTrainingIsRefusedByAPlan) {
   EXPECT_REFUSED(training.plan(), kTooFewSamples, "");
 }
 
-TEST(Contrastive, EveryCutIsCertified) {
+TEST(Contrastive, EverySplitIsCertified) {
   for (const char* loss :
        {R"({"targets": "diagonal"})", R"({"targets": "same_class", "label_smoothing": 0.1})"}) {
     ContrastiveRun training;
@@ -202,7 +202,7 @@ TEST(Contrastive, EveryCutIsCertified) {
   }
 }
 
-TEST(Contrastive, GroupsThatAreComparedByThemselvesAreCertifiedWhole) {
+TEST(Contrastive, SeparatelyComparedGroupsAreCertifiedWhole) {
   for (const bool two_pass : {false, true}) {
     ContrastiveRun training;
     training.options["loss"] =
@@ -220,14 +220,14 @@ TEST(Contrastive, GroupsThatAreComparedByThemselvesAreCertifiedWhole) {
   }
 }
 
-TEST(Contrastive, CaptionsThatAreTrimmedAndEncodedOnceGiveTheSame) {
+TEST(Contrastive, TrimmingAndEncodingOnceDoNotChangeTheResult) {
   ContrastiveRun economical, literal;
   literal.options["trim_captions"] = false;
   literal.options["encode_captions_once"] = false;
   EXPECT_LT(difference(*economical.run(), *literal.run()), 1e-6);
 }
 
-TEST(Contrastive, EqualCaptionsAreEqualHoweverTheyAreEncoded) {
+TEST(Contrastive, EncodingOnceDoesNotChangeEqualCaptions) {
   for (const char* negatives : {"batch", "micro_batch"}) {
     ContrastiveRun once, apart;
     for (ContrastiveRun* one : {&once, &apart}) {
@@ -244,7 +244,7 @@ TEST(Contrastive, EqualCaptionsAreEqualHoweverTheyAreEncoded) {
   }
 }
 
-TEST(Contrastive, GroupsThatAreComparedByThemselvesAreMeasuredSoInEveryPass) {
+TEST(Contrastive, SeparatelyComparedGroupsAreMeasuredThatWayInTwoPasses) {
   ContrastiveRun one_pass, two_passes;
   for (ContrastiveRun* one : {&one_pass, &two_passes}) {
     one->options["loss"] = {{"negatives", "micro_batch"}};
@@ -267,12 +267,12 @@ TEST(Contrastive, EveryWeightHasAGradientInHalfPrecision) {
       weights(*training.model->build(training.train->describe(), training.context.facts.seed));
   const NamedTensors after = weights(*training.run()->network);
   for (const auto& [name, tensor] : before) {
-    const bool has_no_effect = name.ends_with("k_proj.bias");  // a softmax does not see it
+    const bool has_no_effect = name.ends_with("k_proj.bias");  // the softmax cancels it
     if (!has_no_effect) EXPECT_FALSE(tensor.equal(after.at(name).cpu())) << name;
   }
 }
 
-TEST(Contrastive, FactorsLeavePartsOut) {
+TEST(Contrastive, ZeroFactorsFreezeParts) {
   ContrastiveRun training;
   training.options["learning_rate_factors"] = {{"text", 0}, {"logit_scale", 0}};
   const NamedTensors before =
@@ -286,7 +286,7 @@ TEST(Contrastive, FactorsLeavePartsOut) {
       before.at("visual_projection.weight").equal(after.at("visual_projection.weight").cpu()));
 }
 
-TEST(Contrastive, FrozenEpochsTrainTheClassHeadAlone) {
+TEST(Contrastive, FrozenEpochsTrainOnlyTheClassHead) {
   ContrastiveRun training;
   training.options["epochs"] = 2;
   training.options["frozen_epochs"] = 2;
@@ -303,7 +303,7 @@ TEST(Contrastive, FrozenEpochsTrainTheClassHeadAlone) {
                    .equal(weights(*longer.run()->network).at("visual_projection.weight").cpu()));
 }
 
-TEST(Contrastive, ClassesWeighByTheirFrequencyOverTheWholeBatch) {
+TEST(Contrastive, ClassWeightsUseFrequenciesOfTheWholeBatch) {
   ContrastiveRun training;
   training.train = std::make_shared<CaptionedImages>(
       10, std::vector<std::string>{"red", "green", "blue", "grey"});
@@ -320,7 +320,7 @@ TEST(Contrastive, ClassesWeighByTheirFrequencyOverTheWholeBatch) {
     const at::Tensor label = sample.at("label").unsqueeze(0);
     const double weight =
         10.0 /
-        (4 * (label.item<std::int64_t>() < 2 ? 3 : 2));  // of each class there are 3, 3, 2, 2
+        (4 * (label.item<std::int64_t>() < 2 ? 3 : 2));  // the classes have 3, 3, 2 and 2 samples
     const at::Tensor logits =
         training.model->forward(*network, {{"image", sample.at("image").unsqueeze(0)}})
             .at("logits");
@@ -343,7 +343,7 @@ TEST(Contrastive, LogitScaleStaysBelowItsLimit) {
   EXPECT_LE(weights(*trained->network).at("logit_scale").item<float>(), 2.66f);
 }
 
-TEST(Contrastive, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
+TEST(Contrastive, InvalidCombinationsAreRejectedBeforeTheRun) {
   ContrastiveRun long_captions, empty, head, other_model;
   long_captions.train->caption = "a photo that is taken on a rainy day of a ";
   EXPECT_REFUSED(long_captions.plan(), kBadAnnotations, "", "3 captions", "32 tokens");
@@ -361,7 +361,7 @@ TEST(Contrastive, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
                  kOptionConflict, "/train/loss/negatives", "gradient_accumulation_steps");
 }
 
-TEST(Contrastive, LongCaptionsAreCutWhereTheRecipeSaysSo) {
+TEST(Contrastive, LongCaptionsAreTruncatedOnRequest) {
   ContrastiveRun training;
   Json clip = Json::parse(kTinyClip);
   clip["tokenizer"]["too_long"] = "cut";
@@ -372,7 +372,7 @@ TEST(Contrastive, LongCaptionsAreCutWhereTheRecipeSaysSo) {
               testing::Contains(HasSubstr("3 captions are longer than the text tower's context")));
 }
 
-TEST(Contrastive, NeedsNoMoreMemoryForALargerBatchInTwoPasses) {
+TEST(Contrastive, TwoPassMemoryDoesNotGrowWithTheBatch) {
   const auto peak = [](std::int64_t batch) {
     ContrastiveRun training;
     training.train = std::make_shared<CaptionedImages>(1024);
@@ -383,7 +383,7 @@ TEST(Contrastive, NeedsNoMoreMemoryForALargerBatchInTwoPasses) {
     constexpr std::int64_t kOfPair = 3 * 8 * 8 * 4 + 8 * 3;  // image, label, caption and its row
     return plan.live - batch * kOfPair;
   };
-  // What grows are the embeddings of six numbers, of logits and their gradients.
+  // What grows: the embeddings of six numbers, the logits and their gradients.
   const std::int64_t small = peak(64), large = peak(512);
   EXPECT_LT(large - small, (512 - 64) * 600);
   EXPECT_LT(large - small, 512 * 512 * 4);

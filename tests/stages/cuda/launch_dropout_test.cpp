@@ -11,7 +11,7 @@ using stages::DropoutMask;
 using stages::DropoutUnit;
 using stages::FloatType;
 
-TEST(LaunchDropout, KernelGivesTheBitsOfTheSharedLines) {
+TEST(LaunchDropout, KernelMatchesTheCpuBitForBit) {
   if (const std::string reason = no_gpu_because(); !reason.empty())
     GTEST_SKIP() << "no kernel can run: " << reason;
   for (const DropoutUnit unit : {DropoutUnit::kElement, DropoutUnit::kSample}) {

@@ -10,7 +10,7 @@
 
 namespace {
 
-/// Every third is of one group.
+/// Puts every third pair into one group.
 std::vector<std::int64_t> groups_of(std::int64_t count) {
   std::vector<std::int64_t> group;
   for (std::int64_t i = 0; i < count; ++i) group.push_back(i % 3);
@@ -23,7 +23,7 @@ constexpr Numbers kAll[] = {&PairResults::row_largest,    &PairResults::row_sum,
                             &PairResults::right,          &PairResults::by_scale,
                             &PairResults::gradients};
 
-/// The largest difference of two lists of numbers, as a share of the largest number.
+/// Returns the largest difference between two lists of numbers, relative to the largest number.
 double difference(const std::vector<double>& one, const std::vector<double>& other) {
   double most = 0, largest = 1;
   for (std::size_t i = 0; i < one.size(); ++i) {
@@ -33,7 +33,7 @@ double difference(const std::vector<double>& one, const std::vector<double>& oth
   return most / largest;
 }
 
-TEST(LaunchPairSoftmax, KernelsComputeWhatTheLoopsDo) {
+TEST(LaunchPairSoftmax, KernelsMatchTheLoops) {
   if (const std::string reason = no_gpu_because(); !reason.empty())
     GTEST_SKIP() << "no kernel can run: " << reason;
   for (const bool is_double : {false, true}) {
@@ -54,8 +54,8 @@ TEST(LaunchPairSoftmax, KernelsComputeWhatTheLoopsDo) {
   }
 }
 
-// What the kernels are compared with, so that their test is one where no GPU is.
-TEST(LaunchPairSoftmax, LoopsGiveGradientsThatSumToNothing) {
+// Checks the reference for the kernels, so that it is tested without a GPU too.
+TEST(LaunchPairSoftmax, GradientsOfTheLoopsSumToZero) {
   for (const std::vector<std::int64_t>& group : {std::vector<std::int64_t>(), groups_of(31)}) {
     const PairResults cpu = pairs_on_cpu(31, group, 7, true);
     double sum = 0;

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-/// Why no kernel can run on this machine, in CUDA's words; empty when one can.
+/// Returns why no kernel can run on this machine, in CUDA's words, or an empty string if one can.
 std::string no_gpu_because();
 
-/// The squared Euclidean norm of each row of `values`, which holds whole rows of `width` numbers,
-/// computed on the first GPU. Sums are in single precision, in an order that does not depend on the
-/// GPU. Throws std::runtime_error with CUDA's message.
+/// Computes the squared Euclidean norm of each row of `values`, which contains whole rows of
+/// `width` numbers, on the first GPU. Sums are in single precision, in an order that does not
+/// depend on the GPU. Throws std::runtime_error with CUDA's message.
 std::vector<float> squared_row_norms_on_gpu(const std::vector<float>& values, std::size_t width);
 
 /// The same on the CPU, bit for bit.

@@ -1,4 +1,4 @@
-// No kernel of the product is needed to keep the way of building them alive: this one takes it.
+// The product uses no kernel of this folder: this test keeps the rules that build kernels alive.
 
 #include "tests/stages/cuda/row_norms.h"
 
@@ -15,7 +15,7 @@ std::vector<float> waves(std::size_t count) {
   return values;
 }
 
-TEST(RowNorms, TwinOnTheCpuIsRight) {
+TEST(RowNorms, CpuReferenceIsCorrect) {
   const std::vector<float> values = waves(5 * 777);
   const std::vector<float> norms = squared_row_norms_on_cpu(values, 777);
   ASSERT_EQ(norms.size(), 5);
@@ -25,7 +25,7 @@ TEST(RowNorms, TwinOnTheCpuIsRight) {
   }
 }
 
-TEST(RowNorms, KernelGivesTheBitsOfItsTwin) {
+TEST(RowNorms, KernelMatchesTheCpuReferenceBitForBit) {
   if (const std::string reason = no_gpu_because(); !reason.empty())
     GTEST_SKIP() << "no kernel can run: " << reason;
   for (const std::size_t width : {1, 127, 128, 1000}) {
@@ -35,6 +35,6 @@ TEST(RowNorms, KernelGivesTheBitsOfItsTwin) {
   }
 }
 
-TEST(RowNorms, NoRowsAreNoWork) { EXPECT_TRUE(squared_row_norms_on_gpu({}, 3).empty()); }
+TEST(RowNorms, EmptyInputGivesEmptyOutput) { EXPECT_TRUE(squared_row_norms_on_gpu({}, 3).empty()); }
 
 }  // namespace

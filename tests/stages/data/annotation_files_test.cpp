@@ -7,7 +7,7 @@
 namespace stages {
 namespace {
 
-TEST(AnnotationFiles, FileLargerThanItMayBeIsNotRead) {
+TEST(AnnotationFiles, OversizedFileIsNotRead) {
   const TemporaryFolder folder;
   const std::size_t limit = 1 << 20;
   folder.write("list.txt", std::string(limit, 'x'));
@@ -24,7 +24,7 @@ TEST(AnnotationFiles, FileLargerThanItMayBeIsNotRead) {
   EXPECT_EQ(errors[2].message, "'" + (folder / "list.txt").string() + "': it is larger than 1 MiB");
 }
 
-TEST(AnnotationFiles, WhatIsNoUtf8TextIsCalledByItsName) {
+TEST(AnnotationFiles, FilesThatAreNotUtf8AreReportedByFormat) {
   using namespace std::string_literals;
   const TemporaryFolder folder;
   const std::pair<std::string, const char*> files_as[] = {

@@ -22,7 +22,7 @@ DrawnPolicy drawn(const AugmentPolicy& policy, std::uint64_t key) {
   return drawn_policy(policy, kSize, kSize, random);
 }
 
-/// The magnitudes with which each operation was drawn.
+/// Returns the magnitudes with which each operation was drawn.
 std::map<Operation, std::multiset<double>> magnitudes_of(const AugmentPolicy& policy) {
   std::map<Operation, std::multiset<double>> found;
   for (std::uint64_t key = 0; key < kDraws; ++key) {
@@ -75,10 +75,11 @@ TEST(AugmentPolicy, TrivialAugmentDrawsOneOperationOfAnyMagnitude) {
   EXPECT_EQ(*found.at(Operation::kTranslateY).rbegin(), 32) << "for images of any size";
 }
 
-TEST(AugmentPolicy, AutoAugmentAppliesEachOfAPairByItsProbability) {
+TEST(AugmentPolicy, AutoAugmentAppliesBothOfAPairWithTheirProbabilities) {
   const AugmentPolicy policy{.kind = Kind::kAutoAugment};
   const auto found = magnitudes_of(policy);
-  // Of 25 pairs two begin with Invert by 0.6, and one ends with it by 0.6.
+  // Of 25 pairs, two begin with Invert with probability 0.6, and one ends with it with probability
+  // 0.6.
   const double inverts = 3 * 0.6 / 25;
   EXPECT_NEAR(static_cast<double>(found.at(Operation::kInvert).size()), kDraws * inverts,
               count_error(kDraws, inverts));
@@ -108,7 +109,7 @@ TEST(AugmentPolicy, AugMixSharesAddUpToOne) {
   EXPECT_FALSE(few.contains(Operation::kContrast));
 }
 
-TEST(AugmentPolicy, ThreeAugmentIsOneOfThree) {
+TEST(AugmentPolicy, ThreeAugmentChoosesOneOfThree) {
   const auto found = magnitudes_of({.kind = Kind::kThreeAugment});
   EXPECT_EQ(found.size(), 3U);
   for (const auto& [operation, magnitudes] : found)
@@ -117,14 +118,14 @@ TEST(AugmentPolicy, ThreeAugmentIsOneOfThree) {
   EXPECT_LT(*found.at(Operation::kGaussianBlur).rbegin(), 2);
 }
 
-TEST(AugmentPolicy, MagnitudesGoFromEndToEnd) {
+TEST(AugmentPolicy, MagnitudesCoverTheirRange) {
   EXPECT_EQ(magnitude_of_bin(0, 0.3F, 0, 31), 0);
   EXPECT_EQ(magnitude_of_bin(0, 0.3F, 30, 31), 0.3F);
   EXPECT_EQ(magnitude_of_bin(255, 0, 30, 31), 0);
   EXPECT_EQ(magnitude_of_bin(0, 135, 20, 31), 90);
 }
 
-TEST(AugmentPolicy, MixtureIsTheSumByShares) {
+TEST(AugmentPolicy, MixtureIsTheWeightedSum) {
   const Image image = picture(8, 6);
   const OperationChain inverted{{{Operation::kInvert}}, 0.25F};
   const Image mixed = with_policy(image, {{inverted, {{}, 0.25F}}, 0.5F}, Neighbours::kNearest);

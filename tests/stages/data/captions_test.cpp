@@ -44,17 +44,17 @@ TEST(CaptionTemplate, FillsItsFieldsInTheOrderOfTheText) {
             "a TT by Audi, a Audi");
 }
 
-TEST(CaptionTemplate, DoubledBracesAreBraces) {
+TEST(CaptionTemplate, DoubledBracesAreLiteral) {
   const CaptionTemplate one("{{{make}}} {{}}");
   EXPECT_THAT(one.fields(), ElementsAre("make"));
   EXPECT_EQ(one.filled(std::vector<std::string_view>{"Audi"}), "{Audi} {}");
 }
 
-TEST(CaptionTemplate, WithoutFieldsItIsItsText) {
+TEST(CaptionTemplate, TemplateWithoutFieldsIsItsText) {
   EXPECT_EQ(CaptionTemplate("a car").filled({}), "a car");
 }
 
-TEST(CaptionTemplate, ABraceAloneIsRefused) {
+TEST(CaptionTemplate, SingleBraceIsRejected) {
   EXPECT_EQ(problem("a {make"), "it has a brace that is never closed");
   EXPECT_EQ(problem("a {ma{ke}"), "it has a brace that is never closed");
   EXPECT_EQ(problem("a {"), "it has a brace that is never closed");
@@ -62,7 +62,7 @@ TEST(CaptionTemplate, ABraceAloneIsRefused) {
   EXPECT_EQ(problem("a {} car"), "it has braces without a field name");
 }
 
-TEST(Captions, AreThereOnceInTheOrderOfTemplatesAndRows) {
+TEST(Captions, AreUniqueAndFollowTheOrderOfTemplatesAndRows) {
   const std::vector<CaptionTemplate> templates = {
       CaptionTemplate("{make} {model}"), CaptionTemplate("{make}"), CaptionTemplate("a car")};
   const Captions captions = compose_captions(templates, cars());
@@ -71,19 +71,19 @@ TEST(Captions, AreThereOnceInTheOrderOfTemplatesAndRows) {
               ElementsAre(ElementsAre(0, 3, 5), ElementsAre(1, 4, 5), ElementsAre(2, 3, 5)));
 }
 
-TEST(Captions, OfNoTemplateThereAreNone) {
+TEST(Captions, AreEmptyWithoutTemplates) {
   const Captions captions = compose_captions({}, cars());
   EXPECT_THAT(captions.texts, IsEmpty());
   EXPECT_THAT(captions.of, IsEmpty());
 }
 
-TEST(Captions, AreTextWhateverAFolderIsCalled) {
+TEST(Captions, ArePrintableForAnyFolderName) {
   const std::vector<CaptionTemplate> templates = {CaptionTemplate("a {name}")};
   const Captions captions = compose_captions(templates, {{"name"}, {{"b\xff\n"}}});
   EXPECT_THAT(captions.texts, ElementsAre("a b? "));
 }
 
-TEST(ReadCaptions, TakesNoneOneOrSeveral) {
+TEST(ReadCaptions, AcceptsNoneOneOrSeveral) {
   const auto count = [](const std::string& json) {
     const runner::Value options = runner::from_json(nlohmann::ordered_json::parse(json));
     runner::ConfigReader reader(options, "/data");
@@ -96,7 +96,7 @@ TEST(ReadCaptions, TakesNoneOneOrSeveral) {
   EXPECT_EQ(count(R"({"caption": ["a {name}", "the {name}"]})"), 2u);
 }
 
-TEST(ReadCaptions, UnknownFieldIsRefusedWithThoseThatAreThere) {
+TEST(ReadCaptions, UnknownFieldIsRejectedAndKnownOnesAreListed) {
   EXPECT_ALL_REFUSED(
       refusals(R"({"caption": ["a {name}", "a {maker} {modle} of {year}, a {maker}"]})",
                {"make", "model"}),
@@ -104,7 +104,7 @@ TEST(ReadCaptions, UnknownFieldIsRefusedWithThoseThatAreThere) {
       {kNotAllowedValue, "/data/caption", {"{maker}, {modle}, {year}", "'{make}'"}});
 }
 
-TEST(ReadCaptions, BrokenBracesAreRefused) {
+TEST(ReadCaptions, UnmatchedBracesAreRejected) {
   EXPECT_REFUSED(refusals(R"({"caption": "a {name"})", {"name"}), kNotAllowedValue, "/data/caption",
                  "'a {name'");
 }

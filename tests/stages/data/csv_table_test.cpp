@@ -14,7 +14,7 @@ using testing::IsEmpty;
 
 class CsvTableTest : public testing::Test {
  protected:
-  /// Its rows: "3: a|b" is the row at line 3 with the fields a and b. What is wrong ends up in
+  /// Returns the rows: "3: a|b" is the row at line 3 with the fields a and b. Errors are added to
   /// `faults_`.
   std::vector<std::string> rows(const std::string& text) {
     folder_.write("table.csv", text);
@@ -51,14 +51,14 @@ TEST_F(CsvTableTest, QuotedFieldsHoldCommasQuotesAndLineEnds) {
   EXPECT_THAT(faults_, testing::IsEmpty());
 }
 
-TEST_F(CsvTableTest, ByteOrderMarkAndCarriageReturnsDoNotCount) {
+TEST_F(CsvTableTest, ByteOrderMarkAndCarriageReturnsAreIgnored) {
   EXPECT_THAT(rows("\xef\xbb\xbf\"a\",b\r\n1,2\r\n\r\n\"3\",4\r\n5,\"6\"\r\n7,\r\n"),
               ElementsAre("2: 1|2", "4: 3|4", "5: 5|6", "6: 7|"));
   EXPECT_THAT(columns_, ElementsAre("a", "b"));
   EXPECT_THAT(faults_, testing::IsEmpty());
 }
 
-TEST_F(CsvTableTest, TheLastLineNeedsNoEnd) {
+TEST_F(CsvTableTest, LastLineNeedsNoLineEnd) {
   EXPECT_THAT(rows("a,b\n1,2"), ElementsAre("2: 1|2"));
   EXPECT_THAT(rows("a,b\n1,\"2\""), ElementsAre("2: 1|2"));
   EXPECT_THAT(rows("a,b\n1,"), ElementsAre("2: 1|"));
@@ -66,24 +66,24 @@ TEST_F(CsvTableTest, TheLastLineNeedsNoEnd) {
   EXPECT_THAT(faults_, testing::IsEmpty());
 }
 
-TEST_F(CsvTableTest, EmptyLinesArePassedOver) {
+TEST_F(CsvTableTest, EmptyLinesAreSkipped) {
   EXPECT_THAT(rows("\n\r\na,b\n\n1,2\n\n\n3,4\n\n"), ElementsAre("5: 1|2", "8: 3|4"));
   EXPECT_EQ(header_line_, 3u);
 }
 
-TEST_F(CsvTableTest, RowsOfAnotherLengthAreFaults) {
+TEST_F(CsvTableTest, RowsOfAnotherLengthAreErrors) {
   EXPECT_THAT(rows("a,b\n1\n1,2\n1,2,3\n"), ElementsAre("3: 1|2"));
   EXPECT_ALL_REFUSED(faults_, {kBadAnnotations, "", {"line 2", "1 fields"}},
                      {kBadAnnotations, "", {"line 4", "3 fields"}});
 }
 
-TEST_F(CsvTableTest, AfterABrokenQuoteTheNextLineIsRead) {
+TEST_F(CsvTableTest, ReadingContinuesAfterAnUnclosedQuote) {
   EXPECT_THAT(rows("a,b\n\"x,1\ny,2\n\"z\"z,3\nw,4\n"), ElementsAre("3: y|2", "5: w|4"));
   EXPECT_ALL_REFUSED(faults_, {kBadAnnotations, "", {"line 2", "quotes"}},
                      {kBadAnnotations, "", {"line 4", "quotes"}});
 }
 
-TEST_F(CsvTableTest, WithoutALineThereAreNoColumns) {
+TEST_F(CsvTableTest, EmptyTableHasNoColumns) {
   for (const char* const text : {"", "\n\n", "\xef\xbb\xbf"}) {
     EXPECT_THAT(rows(text), IsEmpty());
     EXPECT_THAT(columns_, IsEmpty());

@@ -26,7 +26,7 @@ TEST(DiscCrop, IsTheBoundingBoxOfTheDisc) {
   EXPECT_EQ(cropped.pixels[3 * 10], 100) << "the disc touches the middle of each side";
 }
 
-TEST(DiscCrop, DiscThatIsCutOffKeepsItsSides) {
+TEST(DiscCrop, TruncatedDiscKeepsItsSides) {
   const Image cropped = cropped_to_disc(disc(60, 20, 30, 10, 15), {});
   EXPECT_EQ(cropped.width, 31);
   EXPECT_EQ(cropped.height, 20);
@@ -50,7 +50,7 @@ TEST(DiscCrop, BlackImageStaysWhole) {
   EXPECT_EQ(cropped.height, 4);
 }
 
-TEST(DiscCrop, ImageThatIsBrightAllOverStaysWhole) {
+TEST(DiscCrop, UniformlyBrightImageStaysWhole) {
   Image image(8, 4);
   for (std::uint8_t& value : image.pixels) value = 200;
   EXPECT_EQ(cropped_to_disc(image, {}).width, 8);

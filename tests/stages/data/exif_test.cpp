@@ -26,14 +26,14 @@ std::vector<std::uint8_t> with_exif(const Image& image, std::uint8_t orientation
   return file;
 }
 
-TEST(Exif, OrientationInBothByteOrders) {
+TEST(Exif, ReadsTheOrientationInBothByteOrders) {
   for (std::uint8_t orientation = 1; orientation <= 8; ++orientation) {
     EXPECT_EQ(exif_orientation(block(true, orientation)), orientation);
     EXPECT_EQ(exif_orientation(block(false, orientation)), orientation);
   }
 }
 
-TEST(Exif, NonsenseIsIgnored) {
+TEST(Exif, InvalidDataIsIgnored) {
   EXPECT_EQ(exif_orientation({}), 1);
   EXPECT_EQ(exif_orientation(block(true, 9)), 1);
   EXPECT_EQ(exif_orientation(block(true, 0)), 1);
@@ -44,9 +44,8 @@ TEST(Exif, NonsenseIsIgnored) {
   EXPECT_EQ(exif_orientation(far), 1);
 }
 
-TEST(Exif, EveryOrientationPutsTheCornerWhereItBelongs) {
-  // Only the top left corner is white; where each orientation shows it, as a place in a 3 x 3
-  // board.
+TEST(Exif, EveryOrientationMovesTheCornerCorrectly) {
+  // Only the top left corner is white. Here is where each orientation puts it on a board of 3 x 3.
   Image image(48, 24);
   for (int y = 0; y < 8; ++y) std::fill_n(image.row(y), 3 * 8, std::uint8_t{255});
   struct Corner {
@@ -74,7 +73,7 @@ TEST(Exif, EveryOrientationPutsTheCornerWhereItBelongs) {
   }
 }
 
-TEST(Exif, ChunkOfAPngIsFound) {
+TEST(Exif, ChunkInAPngIsFound) {
   auto file = encode_png(4, 2, picture(4, 2).pixels.data());
   std::vector<std::uint8_t> chunk = {0, 0, 0, 22, 'e', 'X', 'I', 'f'};
   for (const std::uint8_t byte : block(true, 6)) chunk.push_back(byte);
@@ -92,12 +91,12 @@ std::vector<std::uint8_t> as_long(std::uint8_t orientation) {
   return {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 4, 0, 0, 0, 1, 0, 0, 0, orientation};
 }
 
-TEST(Exif, OrientationMayBeANumberOf32Bits) {
+TEST(Exif, OrientationMayBeA32BitNumber) {
   for (std::uint8_t orientation = 1; orientation <= 8; ++orientation)
     EXPECT_EQ(exif_orientation(as_long(orientation)), orientation);
 }
 
-TEST(Exif, XmpSaysItAsAttributeOrElement) {
+TEST(Exif, XmpOrientationIsAnAttributeOrElement) {
   EXPECT_EQ(xmp_orientation(bytes_in("<x tiff:Orientation=\"6\"/>")), 6);
   EXPECT_EQ(xmp_orientation(bytes_in("<tiff:Orientation>3</tiff:Orientation>")), 3);
   EXPECT_EQ(xmp_orientation(bytes_in("<x tiff:Orientation='6'/>")), 1);  // as Pillow reads it
@@ -105,7 +104,7 @@ TEST(Exif, XmpSaysItAsAttributeOrElement) {
   EXPECT_EQ(xmp_orientation(bytes_in("tiff:Orientation")), 1);
 }
 
-/// A JPEG with these segments APP1.
+/// Returns a JPEG with these APP1 segments.
 std::vector<std::uint8_t> with_segments(const std::vector<std::string>& segments) {
   auto file = encode_jpeg(Image(8, 8), 90);
   std::vector<std::uint8_t> all;
@@ -119,7 +118,7 @@ std::vector<std::uint8_t> with_segments(const std::vector<std::string>& segments
   return file;
 }
 
-TEST(Exif, XmpCountsWhereExifSaysNothing) {
+TEST(Exif, XmpIsUsedIfExifHasNoOrientation) {
   using namespace std::string_literals;
   const auto exif = [](const std::vector<std::uint8_t>& tiff) {
     return "Exif\0\0"s + std::string(tiff.begin(), tiff.end());
@@ -135,7 +134,7 @@ TEST(Exif, XmpCountsWhereExifSaysNothing) {
   EXPECT_EQ(jpeg_orientation(with_segments({"Exif\0\0"s + exif(block(true, 8))})), 8);
 }
 
-TEST(Exif, TextsOfAPngAreReadAsPillowReadsThem) {
+TEST(Exif, PngTextsAreReadLikePillowDoes) {
   using namespace std::string_literals;
   const auto with = [](const std::string& name, const std::string& data) {
     auto file = encode_png(4, 2, picture(4, 2).pixels.data());
@@ -166,7 +165,7 @@ TEST(Exif, TextsOfAPngAreReadAsPillowReadsThem) {
   EXPECT_EQ(with("iTXt", "XML:com.adobe.xmp\0\0\0"s), 1);
 }
 
-TEST(Exif, XmpOfAWebPCounts) {
+TEST(Exif, XmpInAWebPIsUsed) {
   using namespace std::string_literals;
   const std::string xmp = "<x tiff:Orientation=\"5\"/>";
   const std::string file =

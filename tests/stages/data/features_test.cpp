@@ -29,7 +29,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Points that say of themselves what a test wants.
+/// Points whose description a test chooses.
 class Points final : public Dataset, public AugmentedDataset {
  public:
   explicit Points(std::int64_t size) : points(size) {}
@@ -58,7 +58,7 @@ class Points final : public Dataset, public AugmentedDataset {
 
 class FeaturesTest : public testing::Test {
  protected:
-  /// The part `name` of what the stage puts out; null where it does not.
+  /// Returns the stage's output `name`, or null if there is none.
   std::shared_ptr<const Dataset> run(const std::string& name, const std::string& options = "{}") {
     outputs_ = run_all(options);
     const auto found = outputs_.find(name);
@@ -101,7 +101,7 @@ class FeaturesTest : public testing::Test {
   runner::Outputs outputs_;
 };
 
-TEST_F(FeaturesTest, AreWhatTheFrozenPartMakesOfEachSample) {
+TEST_F(FeaturesTest, EqualTheOutputOfTheFrozenPart) {
   const auto features = run("test", R"({"batch_size": 4})");
   EXPECT_EQ(model_->built, 1);
   EXPECT_EQ(model_->computed, 37);
@@ -119,7 +119,7 @@ TEST_F(FeaturesTest, AreWhatTheFrozenPartMakesOfEachSample) {
   EXPECT_EQ(outputs_.count("validation"), 0);
 }
 
-TEST_F(FeaturesTest, WhatTheyHoldIsCountedWhereItIsPlannedFor) {
+TEST_F(FeaturesTest, PlanCountsTheirMemory) {
   FeatureTable table{.present = torch::ones({7}, at::kBool), .tensors = {}};
   table.tensors.set("features", torch::zeros({7, 8}));
   table.tensors.set("label", torch::zeros({7}, at::kLong));
@@ -137,7 +137,7 @@ TEST_F(FeaturesTest, WhatTheyHoldIsCountedWhereItIsPlannedFor) {
   EXPECT_EQ(on_gpu.terms.size(), 0u);
 }
 
-TEST_F(FeaturesTest, SayWhatTheyWereComputedFrom) {
+TEST_F(FeaturesTest, DescribeWhatTheyWereComputedFrom) {
   const DatasetDescription features = run("train")->describe();
   EXPECT_EQ(features.size, 30);
   EXPECT_EQ(features.classes, train_->describe().classes);
@@ -159,7 +159,7 @@ TEST_F(FeaturesTest, KeepTheCaptionsOfTheirSamples) {
   EXPECT_TRUE(features->sample(0, 4)->at("caption").equal(test_->sample(0, 4)->at("caption")));
 }
 
-TEST_F(FeaturesTest, AreReadBackWhereTheyHaveBeenComputed) {
+TEST_F(FeaturesTest, AreReadFromTheFileIfAlreadyComputed) {
   const auto before = run("test");
   model_->built = 0;
   context_.facts.reuses = true;
@@ -174,13 +174,13 @@ TEST_F(FeaturesTest, AreReadBackWhereTheyHaveBeenComputed) {
   }
 }
 
-TEST_F(FeaturesTest, FileThatIsThereIsNotReadUnlessTheRunSaysSo) {
+TEST_F(FeaturesTest, ExistingFileIsOnlyReusedIfTheRunAllowsIt) {
   run_all();
   run_all();
   EXPECT_EQ(model_->built, 2);
 }
 
-TEST_F(FeaturesTest, DamagedFileIsComputedAgain) {
+TEST_F(FeaturesTest, DamagedFileIsRecomputed) {
   run_all();
   damage(file("train"), 40);
   context_.facts.reuses = true;
@@ -194,7 +194,7 @@ TEST_F(FeaturesTest, DamagedFileIsComputedAgain) {
   EXPECT_THAT(context_.said, Contains(HasSubstr("not reused: ")));
 }
 
-TEST_F(FeaturesTest, FileOfOtherDataIsComputedAgain) {
+TEST_F(FeaturesTest, FileForOtherDataIsRecomputed) {
   run_all();
   context_.facts.reuses = true;
   test_ = std::make_shared<Points>(8);
@@ -207,7 +207,7 @@ TEST_F(FeaturesTest, FileOfOtherDataIsComputedAgain) {
   EXPECT_THAT(context_.said, Contains(HasSubstr("its 'transform' is different")));
 }
 
-TEST_F(FeaturesTest, ChangingTrainingDataArePassedOn) {
+TEST_F(FeaturesTest, AugmentedTrainingDataIsPassedThrough) {
   train_->is_augmented = true;
   EXPECT_EQ(run("train"), train_);
   EXPECT_EQ(model_->computed, 7);
@@ -216,13 +216,13 @@ TEST_F(FeaturesTest, ChangingTrainingDataArePassedOn) {
   EXPECT_FALSE(fs::exists(file("train")));
 }
 
-TEST_F(FeaturesTest, DataThatOnlyATrainingWouldSeeChangedArePassedOnToItAlone) {
+TEST_F(FeaturesTest, DataAugmentedForTrainingIsPassedThroughToTrainingOnly) {
   train_->is_augmented_for_training = test_->is_augmented_for_training = true;
   EXPECT_EQ(run("train"), train_);
   EXPECT_NE(run("test"), test_);
 }
 
-TEST_F(FeaturesTest, NothingIsKeptWhereThatIsNotWanted) {
+TEST_F(FeaturesTest, StorageCanBeDisabled) {
   model_->is_frozen = false;
   EXPECT_EQ(run("train", R"({"cache": false})"), train_);
   EXPECT_EQ(run("test", R"({"cache": false})"), test_);
@@ -230,7 +230,7 @@ TEST_F(FeaturesTest, NothingIsKeptWhereThatIsNotWanted) {
   EXPECT_THAT(context_.said, Contains("features are not cached: cache is false"));
 }
 
-TEST_F(FeaturesTest, ModelWithoutAFrozenPartIsRefusedByName) {
+TEST_F(FeaturesTest, ModelWithoutAFrozenPartIsRejectedByName) {
   model_->is_frozen = false;
   EXPECT_REFUSED(error(), kOptionConflict, "", "probe");
 }
@@ -262,11 +262,11 @@ TEST_F(FeaturesTest, SmokeRunComputesTwoBatchesAndKeepsNothing) {
   EXPECT_FALSE(fs::exists(file("train")));
 }
 
-TEST_F(FeaturesTest, PartThatNobodyTakesIsNotComputed) {
+TEST_F(FeaturesTest, UnusedPartIsNotComputed) {
   context_.facts.wanted = {"validation", "test"};
   EXPECT_EQ(run("train"), nullptr);
   EXPECT_EQ(model_->computed, 7);
-  // What is missing is computed later, beside what is there.
+  // Missing features are computed later and added to the existing ones.
   context_.facts.wanted.reset();
   context_.facts.reuses = true;
   run_all();
@@ -288,7 +288,7 @@ TEST_F(FeaturesTest, MicroBatchLimitsTheBatch) {
   EXPECT_EQ(context_.all_progress.at(0).steps, 10);
 }
 
-TEST_F(FeaturesTest, HalfTheBytesWhereThatIsWanted) {
+TEST_F(FeaturesTest, Bf16StorageHalvesTheBytes) {
   const auto features = run("test", R"({"storage": "bf16"})");
   EXPECT_THAT(context_.said, Contains("test: 7 features of 8 values, 112 bytes"));
   const at::Tensor row = features->sample(0, 2)->at("features");
@@ -296,12 +296,12 @@ TEST_F(FeaturesTest, HalfTheBytesWhereThatIsWanted) {
   EXPECT_TRUE(row.equal(expected(*test_, 2).to(at::kBFloat16).to(at::kFloat)));
 }
 
-TEST_F(FeaturesTest, BrokenFeatureNamesItsSample) {
+TEST_F(FeaturesTest, NonFiniteFeatureReportsItsSample) {
   model_->is_broken = true;
   EXPECT_REFUSED(error(), kStageFailed, "", "point0");
 }
 
-/// A training on what `data` gives, from the same first weights.
+/// A training run on the output of `data`, always from the same initial weights.
 std::shared_ptr<const Checkpoint> trained_on(std::shared_ptr<const Dataset> data,
                                              std::shared_ptr<const Model> model,
                                              RecordingContext& context) {
@@ -314,7 +314,7 @@ std::shared_ptr<const Checkpoint> trained_on(std::shared_ptr<const Dataset> data
   return std::static_pointer_cast<const Checkpoint>(outputs.at("checkpoint"));
 }
 
-TEST_F(FeaturesTest, TrainingOnThemIsTrainingOnTheirImages) {
+TEST_F(FeaturesTest, TrainingOnThemMatchesTrainingOnImages) {
   RecordingContext images_context, features_context;
   const auto features = run("train", R"({"batch_size": 8})");
   model_->computed = 0;
@@ -328,14 +328,14 @@ TEST_F(FeaturesTest, TrainingOnThemIsTrainingOnTheirImages) {
   for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], of_images[i], 1e-6);
   const NamedTensors a = weights(*on_features->network), b = weights(*on_images->network);
   for (const auto& [name, tensor] : a) EXPECT_TRUE(tensor.allclose(b.at(name), 1e-5, 1e-6)) << name;
-  // The weights know nothing of features: who predicts with them gives them images.
+  // The weights do not depend on features: predictions use images.
   EXPECT_EQ(on_features->inputs.at(0).name, "image");
   EXPECT_EQ(on_features->transform, train_->transform);
   EXPECT_EQ(read_safetensors(on_features->file).metadata.at("tensors"),
             read_safetensors(on_images->file).metadata.at("tensors"));
 }
 
-TEST_F(FeaturesTest, EvaluationOnThemIsEvaluationOnTheirImages) {
+TEST_F(FeaturesTest, EvaluationOnThemMatchesEvaluationOnImages) {
   RecordingContext training, on_features, on_images;
   const auto features = run("test");
   const auto checkpoint = trained_on(train_, model_, training);

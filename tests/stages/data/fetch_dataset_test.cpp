@@ -28,7 +28,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// A data set of three pictures on a server of its own.
+/// A dataset of three images on its own server.
 class FetchDatasetTest : public testing::Test {
  protected:
   FetchedDataset fetch(DatasetWish wish = {}, runner::Storage& storage = runner::disk()) {
@@ -75,7 +75,7 @@ class FetchDatasetTest : public testing::Test {
   FetchListener listener_;
 };
 
-TEST_F(FetchDatasetTest, FetchedCheckedAndUnpacked) {
+TEST_F(FetchDatasetTest, DownloadsChecksAndUnpacks) {
   const FetchedDataset fetched = fetch();
   EXPECT_EQ(fetched.folder, folder_ / "data/toys");
   EXPECT_FALSE(fetched.was_there);
@@ -87,7 +87,7 @@ TEST_F(FetchDatasetTest, FetchedCheckedAndUnpacked) {
   EXPECT_EQ(server_.seen().at(0).target, "/published/pictures.tgz");
 }
 
-TEST_F(FetchDatasetTest, EverythingIsOnTheDiskBeforeItHasItsName) {
+TEST_F(FetchDatasetTest, FilesAreOnDiskBeforeTheyAreRenamed) {
   DurableStorage storage;
   fetch({}, storage);
   EXPECT_GE(storage.renamed, 3);  // two files and the folder
@@ -95,7 +95,7 @@ TEST_F(FetchDatasetTest, EverythingIsOnTheDiskBeforeItHasItsName) {
   EXPECT_TRUE(storage.has_flushed_the_latest_name());
 }
 
-TEST_F(FetchDatasetTest, WhatIsThereIsLeftAlone) {
+TEST_F(FetchDatasetTest, ExistingDatasetIsLeftAlone) {
   fetch();
   listener_.said.clear();
   EXPECT_TRUE(fetch().was_there);
@@ -103,14 +103,14 @@ TEST_F(FetchDatasetTest, WhatIsThereIsLeftAlone) {
   EXPECT_THAT(listener_.said, IsEmpty());
 }
 
-TEST_F(FetchDatasetTest, PartOfADataSetIsNotWrittenOver) {
+TEST_F(FetchDatasetTest, IncompleteDatasetIsNotOverwritten) {
   folder_.write("data/toys/jpg/1.jpg", "mine");
   EXPECT_REFUSED(fetch(), kFolderExists, "", "data/toys", "it should have 3 images but has 1");
   EXPECT_EQ(everything(), (std::set<std::string>{"toys", "toys/jpg", "toys/jpg/1.jpg"}));
   EXPECT_THAT(server_.seen(), IsEmpty());
 }
 
-TEST_F(FetchDatasetTest, OtherServerHasTheSameSums) {
+TEST_F(FetchDatasetTest, MirrorMustHaveTheSameChecksums) {
   EXPECT_FALSE(fetch({.root = folder_ / "data", .url = server_.url("/mirror")}).was_there);
   EXPECT_EQ(server_.seen().at(0).target, "/mirror/pictures.tgz");
   files_[1].md5 = archive_sum_;
@@ -119,10 +119,10 @@ TEST_F(FetchDatasetTest, OtherServerHasTheSameSums) {
                  "", "'labels.mat'", server_.url("/mirror/labels.mat"), labels_sum_, archive_sum_);
   EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
   EXPECT_EQ(everything(),
-            (std::set<std::string>{".toys.fetch", ".toys.fetch/pictures.tgz"}));  // that was right
+            (std::set<std::string>{".toys.fetch", ".toys.fetch/pictures.tgz"}));  // was correct
 }
 
-TEST_F(FetchDatasetTest, GivenFilesAreRecognisedByTheirSumsAndNotFetched) {
+TEST_F(FetchDatasetTest, GivenFilesAreRecognizedByChecksumAndNotDownloaded) {
   const auto archive = folder_.write("Downloads/pictures (1).tgz", archive_);
   fetch({.root = folder_ / "data", .files = {archive}});
   expect_whole();
@@ -135,7 +135,7 @@ TEST_F(FetchDatasetTest, GivenFilesAreRecognisedByTheirSumsAndNotFetched) {
   EXPECT_EQ(server_.seen().size(), 1u);
 }
 
-TEST_F(FetchDatasetTest, GivenFileOfAnotherSumIsRefused) {
+TEST_F(FetchDatasetTest, GivenFileWithAnotherChecksumIsRejected) {
   const auto file = folder_.write("pictures.tgz", "something");
   EXPECT_REFUSED(fetch({.root = folder_ / "data", .files = {file}}), kWrongChecksum, "",
                  file.string(), sum_of(runner::DigestKind::kMd5, "something"), "pictures.tgz",
@@ -146,14 +146,14 @@ TEST_F(FetchDatasetTest, GivenFileOfAnotherSumIsRefused) {
   EXPECT_THAT(everything(), IsEmpty());
 }
 
-TEST_F(FetchDatasetTest, ArchiveOfSomethingElseLeavesNothing) {
+TEST_F(FetchDatasetTest, WrongArchiveLeavesNothingBehind) {
   dataset_.images = 4;
   EXPECT_REFUSED(fetch(), kBadArchive, "", "it should have 4 images but has 3");
   EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
   EXPECT_FALSE(fs::exists(folder_ / "data/.toys.fetch/unpacked"));
 }
 
-TEST_F(FetchDatasetTest, TwoAtOnceAreRefused) {
+TEST_F(FetchDatasetTest, SimultaneousDownloadsAreRejected) {
   const fs::path work = folder_ / "data/.toys.fetch";
   fs::create_directories(work);
   auto other = runner::Lease::take(work, {});
@@ -164,7 +164,7 @@ TEST_F(FetchDatasetTest, TwoAtOnceAreRefused) {
   EXPECT_NO_THROW(fetch());
 }
 
-TEST_F(FetchDatasetTest, StoppedWhileUnpackingKeepsTheArchive) {
+TEST_F(FetchDatasetTest, StopDuringUnpackingKeepsTheArchive) {
   listener_.is_cancelled = [&] { return fs::exists(folder_ / "data/.toys.fetch/unpacked"); };
   EXPECT_THROW(fetch(), runner::Cancelled);
   EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
@@ -173,7 +173,7 @@ TEST_F(FetchDatasetTest, StoppedWhileUnpackingKeepsTheArchive) {
   expect_whole();
 }
 
-TEST_F(FetchDatasetTest, NoFailureLeavesHalfADataSet) {
+TEST_F(FetchDatasetTest, NoFailureLeavesAPartialDataset) {
   CountingStorage counting;
   fetch({}, counting);
   EXPECT_GT(counting.calls, 30);
@@ -193,7 +193,7 @@ TEST_F(FetchDatasetTest, NoFailureLeavesHalfADataSet) {
   }
 }
 
-TEST(PublishedDatasets, AreThoseOfTheCommandLine) {
+TEST(PublishedDatasets, MatchTheCommandLine) {
   std::vector<std::string_view> names;
   for (const PublishedDataset& dataset : published_datasets()) {
     names.push_back(dataset.name);
@@ -208,7 +208,7 @@ TEST(PublishedDatasets, AreThoseOfTheCommandLine) {
   EXPECT_EQ(find_published("no"), nullptr);
 }
 
-TEST(FetchDataset, DataThatIsThereIsTakenAsItIs) {
+TEST(FetchDataset, ExistingDataIsUsed) {
   const TemporaryFolder folder;
   for (const std::string root : {"itself/", "above/flowers-102/"}) {
     folder.write(root + "jpg/image_00001.jpg", "");
@@ -223,7 +223,7 @@ TEST(FetchDataset, DataThatIsThereIsTakenAsItIs) {
   EXPECT_FALSE(fs::exists(folder / "above/.flowers-102.fetch"));
 }
 
-TEST(FetchDataset, DataThatIsNotThereIsFetched) {
+TEST(FetchDataset, MissingDataIsDownloaded) {
   const HttpServer proxy([](const SeenRequest&) { return ServedReply{.status = 403}; });
   const ScopedVariable variable("https_proxy", proxy.url());
   const TemporaryFolder folder;

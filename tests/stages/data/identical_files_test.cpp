@@ -23,7 +23,7 @@ class IdenticalFiles : public testing::Test {
   ImageList list_;
 };
 
-TEST_F(IdenticalFiles, AreFoundWhateverTheyAreCalled) {
+TEST_F(IdenticalFiles, AreFoundUnderAnyName) {
   add(Part::kTrain, "a", "abc");
   add(Part::kTrain, "b", "abd");
   add(Part::kTrain, "c", "abc");
@@ -33,7 +33,7 @@ TEST_F(IdenticalFiles, AreFoundWhateverTheyAreCalled) {
             (Groups{{{Part::kTrain, 0}, {Part::kTrain, 2}, {Part::kTest, 0}}}));
 }
 
-TEST_F(IdenticalFiles, OneByteInTheMiddleMakesAnother) {
+TEST_F(IdenticalFiles, OneDifferentByteMakesFilesDiffer) {
   for (const std::size_t size :
        {std::size_t{1}, std::size_t{5000}, std::size_t{8192}, std::size_t{600'000}}) {
     std::string bytes(size, 'x');
@@ -45,7 +45,7 @@ TEST_F(IdenticalFiles, OneByteInTheMiddleMakesAnother) {
   }
 }
 
-TEST_F(IdenticalFiles, AFileThatIsNotThereIsLikeNoOther) {
+TEST_F(IdenticalFiles, MissingFileMatchesNoOther) {
   add(Part::kTrain, "a", "abc");
   add(Part::kTest, "b", "abc");
   list_[Part::kTest].push_back({.name = "gone"});
@@ -53,7 +53,7 @@ TEST_F(IdenticalFiles, AFileThatIsNotThereIsLikeNoOther) {
   EXPECT_EQ(identical_files(list_).size(), 1u);
 }
 
-TEST_F(IdenticalFiles, OnlyFilesOfOneSizeAreOpened) {
+TEST_F(IdenticalFiles, OnlyFilesOfEqualSizeAreOpened) {
   add(Part::kTrain, "a", "abc");
   add(Part::kTrain, "b", "abcd");
   add(Part::kTest, "c", "abcde");

@@ -9,7 +9,7 @@ constexpr std::int64_t kOne = 3 * 8 * 8 + ImageCache::kOverhead;
 
 KeptImage kept() { return {std::make_shared<const Image>(8, 8), 8, 8}; }
 
-TEST(ImageCacheTest, KeepsWhatItHasRoomForAndPushesNoneOut) {
+TEST(ImageCacheTest, KeepsWhatFitsAndEvictsNothing) {
   ImageCache cache(2 * kOne);
   for (const std::uint64_t key : {1, 2, 3}) cache.put(key, kept());
   EXPECT_TRUE(cache.find(1));
@@ -17,7 +17,7 @@ TEST(ImageCacheTest, KeepsWhatItHasRoomForAndPushesNoneOut) {
   EXPECT_FALSE(cache.find(3));
 }
 
-TEST(ImageCacheTest, ALowerLimitLetsGoOfWhatIsBeyondIt) {
+TEST(ImageCacheTest, LoweringTheLimitEvictsTheExcess) {
   ImageCache cache(3 * kOne);
   for (const std::uint64_t key : {1, 2, 3}) cache.put(key, kept());
   cache.set_limit(kOne);

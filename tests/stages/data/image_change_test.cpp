@@ -26,7 +26,7 @@ ImageChange drawn(const AugmentOptions& augment, std::uint64_t key, bool is_mirr
   return drawn_change(augment, is_mirrored, random);
 }
 
-TEST(ImageChange, IsDrawnFromWhatIsAskedFor) {
+TEST(ImageChange, IsDrawnFromTheOptions) {
   std::map<std::string, std::pair<double, double>> ranges;
   int upside_down = 0;
   std::set<std::array<Adjustment, 4>> orders;
@@ -64,7 +64,7 @@ TEST(ImageChange, IsDrawnFromWhatIsAskedFor) {
   }
 }
 
-TEST(ImageChange, OfNothingIsNone) {
+TEST(ImageChange, EmptyOptionsChangeNothing) {
   ImageChange change = drawn({}, 5);
   change.order = ImageChange{}.order;
   EXPECT_EQ(change, ImageChange{});
@@ -72,7 +72,7 @@ TEST(ImageChange, OfNothingIsNone) {
   EXPECT_EQ(changed(image, change).pixels, image.pixels);
 }
 
-TEST(ImageChange, OneOptionDoesNotChangeWhatAnotherDraws) {
+TEST(ImageChange, OptionsAreDrawnIndependently) {
   AugmentOptions less = kAll;
   less.hue = less.rotation = less.vertical_flip = 0;
   for (std::uint64_t key = 0; key < 20; ++key) {
@@ -84,7 +84,7 @@ TEST(ImageChange, OneOptionDoesNotChangeWhatAnotherDraws) {
   }
 }
 
-TEST(ImageChange, IsAskedForByMoreThanACut) {
+TEST(ImageChange, CropAndHorizontalFlipDoNotChangePixels) {
   EXPECT_FALSE(changes_pixels({}));
   EXPECT_FALSE(
       changes_pixels({.random_resized_crop = RandomResizedCrop{}, .horizontal_flip = 0.5}));
@@ -99,7 +99,7 @@ TEST(ImageChange, IsAskedForByMoreThanACut) {
   }
 }
 
-TEST(ImageChange, PlacesFirstColoursTheBlackToo) {
+TEST(ImageChange, GeometryFirstAlsoRecolorsTheBlackBorder) {
   const Image image = picture(30, 20, 3);
   ImageChange change{.is_mirrored = true, .contrast = 0.5, .rotation = 45};
   EXPECT_EQ(changed(image, change).row(0)[0], 0);
@@ -111,7 +111,7 @@ TEST(ImageChange, PlacesFirstColoursTheBlackToo) {
   EXPECT_EQ(changed(image, change).pixels, steps.pixels);
 }
 
-TEST(ImageChange, MovesByWholePixelsAndLeavesBlack) {
+TEST(ImageChange, TranslatesByWholePixelsAndFillsWithBlack) {
   const Image image = picture(10, 8, 3);
   const Image moved = changed(image, {.right = 0.2, .down = -0.25});
   for (int y = 0; y < 8; ++y) {
@@ -126,7 +126,7 @@ TEST(ImageChange, MovesByWholePixelsAndLeavesBlack) {
   }
 }
 
-TEST(ImageChange, LeavesBlackWhereNothingIsLeft) {
+TEST(ImageChange, ImageMovedOutOfTheFrameIsBlack) {
   const Image image = picture(30, 20, 3);
   for (const ImageChange& change :
        {ImageChange{.right = 1}, ImageChange{.right = 1, .shear = 80, .scale = 2e-16},
@@ -135,7 +135,7 @@ TEST(ImageChange, LeavesBlackWhereNothingIsLeft) {
   }
 }
 
-TEST(ImageChange, TurnsToTheLeft) {
+TEST(ImageChange, RotatesCounterclockwise) {
   const Image image = picture(7, 7, 2);
   const Image turned = changed(image, {.rotation = 90});
   for (int y = 0; y < 7; ++y) {
@@ -144,8 +144,8 @@ TEST(ImageChange, TurnsToTheLeft) {
   }
 }
 
-TEST(ImageChange, TakesAPictureWiderThanItsPlacesHaveBits) {
-  // Places of 65536ths in 32 bits would end at 32767.
+TEST(ImageChange, AcceptsVeryWideImages) {
+  // Positions in units of 1/65536 in 32 bits would end at 32767.
   const Image image = picture(40000, 2, 1);
   EXPECT_EQ(changed(image, {.rotation = 180}).row(0)[3 * 39999], image.row(1)[0]);
   const Image sheared = changed(image, {.shear = 1e-9});

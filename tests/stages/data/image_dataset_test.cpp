@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 11;
 
-/// One picture in each part, with and without a box.
+/// One image in each part, with or without a box.
 class ImageDatasetTest : public testing::Test {
  protected:
   ImageDatasetTest() {
@@ -44,7 +44,7 @@ class ImageDatasetTest : public testing::Test {
     (*list)[part] = {{"a.png", 0, box}};
     return {list, part, options_, kSeed, cache};
   }
-  /// As a training sees it.
+  /// The dataset as training reads it.
   std::shared_ptr<const Dataset> to_train_on(std::optional<Box> box = {},
                                              std::shared_ptr<ImageCache> cache = {}) {
     return dataset(Part::kTrain, box, std::move(cache)).for_training();
@@ -66,7 +66,7 @@ at::Tensor image_of(const Dataset& data, std::int64_t epoch) {
   return data.sample(epoch, 0)->at("image");
 }
 
-/// What the dataset draws for its first picture, `width` x `height`.
+/// What the dataset draws for its first image of `width` x `height`.
 std::pair<Cut, ImageChange> drawn_for(const ImageDatasetOptions& options, std::int64_t epoch,
                                       int width, int height) {
   Random random({kSeed, static_cast<std::uint64_t>(epoch), 0});
@@ -75,7 +75,7 @@ std::pair<Cut, ImageChange> drawn_for(const ImageDatasetOptions& options, std::i
   return {cut, drawn_change(options.augment, cut.mirrored, random)};
 }
 
-TEST_F(ImageDatasetTest, ChangesTheWholePictureBeforeItIsResized) {
+TEST_F(ImageDatasetTest, AugmentsTheWholeImageBeforeResizing) {
   const auto data = to_train_on();
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     const auto [cut, change] = drawn_for(options_, epoch, 61, 45);
@@ -84,7 +84,7 @@ TEST_F(ImageDatasetTest, ChangesTheWholePictureBeforeItIsResized) {
   }
 }
 
-TEST_F(ImageDatasetTest, ChangesARandomCropOnceItIsResized) {
+TEST_F(ImageDatasetTest, AugmentsARandomCropAfterResizing) {
   options_.augment.random_resized_crop = RandomResizedCrop{};
   const auto data = to_train_on();
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
@@ -94,7 +94,7 @@ TEST_F(ImageDatasetTest, ChangesARandomCropOnceItIsResized) {
   }
 }
 
-TEST_F(ImageDatasetTest, PlacesFirstChangesWhatIsResized) {
+TEST_F(ImageDatasetTest, GeometryFirstAugmentsTheResizedImage) {
   options_.change_order = ChangeOrder::kPlacesFirst;
   const auto data = to_train_on();
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
@@ -105,7 +105,7 @@ TEST_F(ImageDatasetTest, PlacesFirstChangesWhatIsResized) {
   }
 }
 
-TEST_F(ImageDatasetTest, FinalAugmentationsFollowTheCut) {
+TEST_F(ImageDatasetTest, FinalAugmentationsFollowTheCrop) {
   FinalAugment& last = options_.augment.last;
   last.policy = AugmentPolicy{.kind = AugmentPolicy::Kind::kRandAugment, .magnitude = 20};
   last.greyscale = 0.5;
@@ -122,7 +122,7 @@ TEST_F(ImageDatasetTest, FinalAugmentationsFollowTheCut) {
     for (std::int64_t epoch = 0; epoch < 12; ++epoch) {
       Random random({kSeed, static_cast<std::uint64_t>(epoch), 0, 1});
       const DrawnFinal drawn = drawn_final(options_.augment.last, options_.image_size, random);
-      // The pixels without normalisation are those of the image that the others are computed from.
+      // Without normalization, the pixels are those of the image that the others are computed from.
       const at::Tensor numbers = image_of(*before, epoch);
       Image image(options_.image_size, options_.image_size);
       const at::Tensor bytes =
@@ -139,7 +139,7 @@ TEST_F(ImageDatasetTest, FinalAugmentationsFollowTheCut) {
   EXPECT_TRUE(image_of(dataset(), 3).equal(image_of(dataset(), 4))) << "not in evaluation";
 }
 
-TEST_F(ImageDatasetTest, ErasesARectangleOfTheNormalisedImage) {
+TEST_F(ImageDatasetTest, ErasesARectangleOfTheNormalizedImage) {
   options_.augment = {};
   options_.mean = {0.2, 0.3, 0.4};
   const at::Tensor whole = image_of(*to_train_on(), 0);
@@ -182,7 +182,7 @@ TEST_F(ImageDatasetTest, PreprocessesAtFullSizeInEveryPart) {
   EXPECT_FALSE(image_of(dataset(Part::kTest), 0).equal(expected));
 }
 
-TEST_F(ImageDatasetTest, OfAPictureWithABoxChangesTheBoxAlone) {
+TEST_F(ImageDatasetTest, AugmentsOnlyTheBoxOfAnImage) {
   const auto data = to_train_on(Box{10, 5, 40, 30});
   Image part(40, 30);
   for (int row = 0; row < 30; ++row) std::copy_n(image_.row(row + 5) + 30, 120, part.row(row));
@@ -193,7 +193,7 @@ TEST_F(ImageDatasetTest, OfAPictureWithABoxChangesTheBoxAlone) {
   }
 }
 
-TEST_F(ImageDatasetTest, ChangesAreNewInEveryEpochAndTheSameFromTheCache) {
+TEST_F(ImageDatasetTest, AugmentationsVaryByEpochAndMatchWithTheCache) {
   const auto cache = std::make_shared<ImageCache>(1 << 20);
   const auto data = to_train_on(), cached = to_train_on({}, cache);
   EXPECT_FALSE(image_of(*data, 0).equal(image_of(*data, 1)));
@@ -202,7 +202,7 @@ TEST_F(ImageDatasetTest, ChangesAreNewInEveryEpochAndTheSameFromTheCache) {
   EXPECT_TRUE(data->describe().augmented);
 }
 
-/// Counts the pictures that are decoded.
+/// Counts the decoded images.
 class KeptImagesTest : public ImageDatasetTest {
  protected:
   KeptImagesTest() {
@@ -212,7 +212,7 @@ class KeptImagesTest : public ImageDatasetTest {
   int decoded_ = 0;
 };
 
-TEST_F(KeptImagesTest, APictureIsDecodedOnceAndCutOnceForAllWhoReadIt) {
+TEST_F(KeptImagesTest, ImageIsDecodedOnceAndCroppedOnce) {
   for (const Decode decode : {Decode::kExact, Decode::kFast}) {
     options_.decode = decode;
     if (decode == Decode::kExact) options_.preprocessing.clahe = Clahe{};
@@ -233,7 +233,7 @@ TEST_F(KeptImagesTest, APictureIsDecodedOnceAndCutOnceForAllWhoReadIt) {
   }
 }
 
-TEST_F(KeptImagesTest, APictureOfWhichTheCutIsDrawnIsKeptWhole) {
+TEST_F(KeptImagesTest, RandomlyCroppedImageIsKeptWhole) {
   options_.augment.random_resized_crop = RandomResizedCrop{};
   const auto too_small = std::make_shared<ImageCache>(3 * 61 * 45 - 1),
              enough = std::make_shared<ImageCache>(3 * 61 * 45 + ImageCache::kOverhead);
@@ -245,7 +245,7 @@ TEST_F(KeptImagesTest, APictureOfWhichTheCutIsDrawnIsKeptWhole) {
   }
 }
 
-TEST_F(KeptImagesTest, APictureThatIsSmallerThanItsCutIsKeptAsItIs) {
+TEST_F(KeptImagesTest, ImageSmallerThanItsCropIsKeptUnchanged) {
   options_.image_size = 100;
   const auto data =
       to_train_on({}, std::make_shared<ImageCache>(3 * 61 * 45 + ImageCache::kOverhead));
@@ -254,7 +254,7 @@ TEST_F(KeptImagesTest, APictureThatIsSmallerThanItsCutIsKeptAsItIs) {
   EXPECT_EQ(decoded_, 1 + 3);
 }
 
-TEST_F(KeptImagesTest, WhatIsPlannedForIsWhatAllOfThemTake) {
+TEST_F(KeptImagesTest, PlanMatchesTheirMemory) {
   auto list = std::make_shared<ImageList>();
   list->root = folder_.path();
   (*list)[Part::kTrain] = {{"a.png", 0, {}}, {"a.png", 0, {}}};
@@ -271,7 +271,7 @@ TEST_F(KeptImagesTest, WhatIsPlannedForIsWhatAllOfThemTake) {
 const ImageSubject kNothing = {
     .name = "nothing", .what = "nothing", .looks_alike = [](const Image&) { return false; }};
 
-TEST_F(KeptImagesTest, WhatMemoryHasNoRoomForIsKeptOnTheDiskForLaterRuns) {
+TEST_F(KeptImagesTest, ImagesThatExceedMemoryAreKeptOnDiskForLaterRuns) {
   const ImageDataset plain = dataset();
   std::vector<at::Tensor> expected;
   for (std::int64_t epoch = 0; epoch < 3; ++epoch)
@@ -316,14 +316,14 @@ TEST_F(KeptImagesTest, ThatAFileHas16BitsIsKnownOfStoredImagesToo) {
   }
 }
 
-TEST_F(KeptImagesTest, WhatMemoryHoldsIsNotWrittenToTheDisk) {
+TEST_F(KeptImagesTest, ImagesInMemoryAreNotWrittenToDisk) {
   options_.store = std::make_shared<ImageStore>(1 << 20, "cut");
   options_.store->open(folder_.path(), "build");
   static_cast<void>(dataset(Part::kTrain, {}, std::make_shared<ImageCache>(1 << 20)).sample(0, 0));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "pictures"));
 }
 
-TEST_F(ImageDatasetTest, ReadingASampleTakesNoTensorsBesideIt) {
+TEST_F(ImageDatasetTest, ReadingASampleAllocatesNoOtherTensors) {
   const std::shared_ptr<const Dataset> trained_on = to_train_on(Box{2, 3, 40, 40});
   const ImageDataset tested = dataset(Part::kTest, Box{2, 3, 40, 40});
   for (const Dataset* const data : {trained_on.get(), static_cast<const Dataset*>(&tested)}) {
@@ -335,7 +335,7 @@ TEST_F(ImageDatasetTest, ReadingASampleTakesNoTensorsBesideIt) {
   }
 }
 
-TEST_F(ImageDatasetTest, WhoDoesNotTrainSeesNoPartChanged) {
+TEST_F(ImageDatasetTest, EvaluationNeverAugments) {
   const Cut cut = evaluation_cut(61, 45, 24, {});
   for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
     const ImageDataset data = dataset(part);
@@ -344,7 +344,7 @@ TEST_F(ImageDatasetTest, WhoDoesNotTrainSeesNoPartChanged) {
   }
 }
 
-TEST_F(ImageDatasetTest, WhoTrainsSeesAnyPartChanged) {
+TEST_F(ImageDatasetTest, TrainingAugmentsAnyPart) {
   for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
     const auto data = dataset(part).for_training();
     EXPECT_TRUE(data->describe().augmented);
@@ -352,7 +352,7 @@ TEST_F(ImageDatasetTest, WhoTrainsSeesAnyPartChanged) {
   }
 }
 
-TEST_F(ImageDatasetTest, APictureDecodedSmallerIsChangedAlike) {
+TEST_F(ImageDatasetTest, ReducedDecodingGetsTheSameAugmentation) {
   Image smooth(400, 300);
   for (int y = 0; y < smooth.height; ++y) {
     for (int x = 0; x < smooth.width; ++x) {
@@ -362,7 +362,7 @@ TEST_F(ImageDatasetTest, APictureDecodedSmallerIsChangedAlike) {
     }
   }
   write_bytes(folder_.path() / "b.jpg", encode_jpeg(smooth, 90));
-  options_.augment.hue = 0;  // which is far another number where a colour is nearly grey
+  options_.augment.hue = 0;  // the hue of nearly gray colors is unstable
   auto list = std::make_shared<ImageList>();
   list->root = folder_.path();
   list->classes = {"only"};
@@ -377,13 +377,14 @@ TEST_F(ImageDatasetTest, APictureDecodedSmallerIsChangedAlike) {
   }
 }
 
-TEST_F(ImageDatasetTest, IsShownAsTheNetworkReceivesIt) {
+TEST_F(ImageDatasetTest, ImageIsShownAsTheNetworkReceivesIt) {
   const ImageDataset test = dataset(Part::kTest);
   const Image whole = decode_image(test.jpeg_of(0, 160)), small = decode_image(test.jpeg_of(0, 10));
   EXPECT_EQ(whole.width, 24);
   EXPECT_EQ(whole.height, 24);
   EXPECT_EQ(small.width, 10);
-  // Normalization with mean 0 and deviation 1 only divides by 255; JPEG blurs within its blocks.
+  // Normalization with mean 0 and standard deviation 1 only divides by 255; JPEG blurs within its
+  // blocks.
   const at::Tensor pixels = test.sample(0, 0)->at("image");
   double shown = 0;
   for (const std::uint8_t value : whole.pixels) shown += value / 255.0;

@@ -35,7 +35,7 @@ class ImageFolder : public ImageStageTest {
   }
 };
 
-TEST_F(ImageFolder, SaysHowAPictureIsMadeIntoItsTensor) {
+TEST_F(ImageFolder, DescribesTheTransform) {
   add_photos();
   const auto outputs = run(R"({"image_size": 24, "augment": {"horizontal_flip": 0.5}})");
   const Json transform = Json::parse(part(outputs, "train")->describe().transform);
@@ -45,7 +45,7 @@ TEST_F(ImageFolder, SaysHowAPictureIsMadeIntoItsTensor) {
             part(outputs, "train")->describe().transform);
 }
 
-TEST_F(ImageFolder, WhatIsToBeMadeIsPlannedAsItWillBe) {
+TEST_F(ImageFolder, ImagesToCreateArePlanned) {
   const std::string options =
       R"({"image_size": 16, "make": {"classes": 3, "per_class": 5, "size": 16}})";
   const auto stage = create(options);
@@ -66,7 +66,7 @@ TEST_F(ImageFolder, WhatIsToBeMadeIsPlannedAsItWillBe) {
   EXPECT_FALSE((*stage)->plan(runner::Inputs({}), planning));
 }
 
-TEST_F(ImageFolder, DividesIntoPartsAndSaysSo) {
+TEST_F(ImageFolder, ReportsTheSplit) {
   add_photos();
   const auto outputs =
       run(R"({"image_size": 16, "split": {"train": 0.6, "validation": 0.2, "test": 0.2}})");
@@ -82,7 +82,7 @@ TEST_F(ImageFolder, DividesIntoPartsAndSaysSo) {
               ElementsAre("2 classes; 12 images for training, 4 for validation, 4 for test"));
 }
 
-TEST_F(ImageFolder, WhatIsNotTakenIsTold) {
+TEST_F(ImageFolder, IgnoredFilesAreReported) {
   add_photos();
   for (const char* const name : {"c0/notes.txt", "c0/list.txt", "c1/a.svg", ".cache/a.jpg"})
     write_bytes(data() / name, {});
@@ -91,7 +91,7 @@ TEST_F(ImageFolder, WhatIsNotTakenIsTold) {
                                          "3 files ignored: 2 .txt, 1 .svg; 1 hidden folder"));
 }
 
-TEST_F(ImageFolder, ImagesInOtherFormatsStopItOrAreLeftOutAsOnCorruptSays) {
+TEST_F(ImageFolder, UnsupportedFormatsFollowOnCorrupt) {
   add_photos();
   write_bytes(data() / "c0/a.gif", {});
   write_bytes(data() / "c1/b.TIFF", {});
@@ -100,7 +100,7 @@ TEST_F(ImageFolder, ImagesInOtherFormatsStopItOrAreLeftOutAsOnCorruptSays) {
   EXPECT_THAT(context_.said, testing::Contains("2 files ignored: 1 .gif, 1 .tiff"));
 }
 
-TEST_F(ImageFolder, WebpIsReadBesideTheOthers) {
+TEST_F(ImageFolder, WebpIsReadAlongWithOtherFormats) {
   add_photos();
   const auto webp = file_bytes(fs::path(RETORT_SOURCE_DIR) / "tests/golden/webp/lossy.webp");
   write_bytes(data() / "c0/a.webp", webp);
@@ -128,14 +128,14 @@ TEST_F(ImageFolder, ImagesWith16BitsAreReportedOnceAfterTheyHaveBeenRead) {
   EXPECT_THAT(context_.metrics, IsEmpty());
 }
 
-TEST_F(ImageFolder, WithoutValidationThereIsNoSuchOutput) {
+TEST_F(ImageFolder, ValidationIsOmittedIfEmpty) {
   add_photos();
   const auto outputs = run(R"({"split": {"train": 1.0, "test": 0.0}})");
   EXPECT_EQ(part(outputs, "validation"), nullptr);
   EXPECT_EQ(part(outputs, "test")->describe().size, 0);
 }
 
-TEST_F(ImageFolder, TrainingSampleIsAFunctionOfSeedEpochAndIndex) {
+TEST_F(ImageFolder, TrainingSampleDependsOnlyOnSeedEpochAndIndex) {
   add_photos();
   const std::string options =
       R"({"image_size": 16, "augment": {"random_resized_crop": {}, "horizontal_flip": 0.5}})";
@@ -157,7 +157,7 @@ TEST_F(ImageFolder, EvaluationSamplesAreNotAugmented) {
   const auto augmented =
       run(R"({"image_size": 16, "augment": {"random_resized_crop": {}, "horizontal_flip": 1.0}})");
   const auto plain = run(R"({"image_size": 16})");
-  // Of the training data too, where it is not trained on.
+  // Training data is not augmented either, unless it is used for training.
   for (const char* const port : {"train", "test"}) {
     const auto data = part(augmented, port);
     EXPECT_TRUE(image(*data, 0, 1).equal(image(*data, 7, 1)));
@@ -165,7 +165,7 @@ TEST_F(ImageFolder, EvaluationSamplesAreNotAugmented) {
   }
 }
 
-TEST_F(ImageFolder, CacheAndWorkersChangeNoBit) {
+TEST_F(ImageFolder, CacheAndWorkersDoNotChangeBits) {
   add_photos(2, 12);
   std::vector<at::Tensor> expected;
   for (const char* const decode : {"exact", "fast"}) {
@@ -197,7 +197,7 @@ TEST_F(ImageFolder, CachedImageIsNotReadAgain) {
   EXPECT_TRUE(image(*train, 5, 2).equal(before));
 }
 
-TEST_F(ImageFolder, PartsOfOneCacheKeepTheirPicturesApart) {
+TEST_F(ImageFolder, PartsThatShareACacheDoNotMixImages) {
   add_photos();
   const std::string split =
       R"("image_size": 16, "split": {"train": 0.6, "validation": 0.2, "test": 0.2})";
@@ -208,7 +208,7 @@ TEST_F(ImageFolder, PartsOfOneCacheKeepTheirPicturesApart) {
   }
 }
 
-TEST_F(ImageFolder, FastDecodingIsNearTheExact) {
+TEST_F(ImageFolder, FastDecodingIsCloseToExact) {
   Image smooth(400, 300);
   for (int y = 0; y < 300; ++y) {
     for (int x = 0; x < 1200; ++x) smooth.row(y)[x] = static_cast<std::uint8_t>((x / 3 + y) / 3);
@@ -221,7 +221,7 @@ TEST_F(ImageFolder, FastDecodingIsNearTheExact) {
   EXPECT_FALSE(image(*exact, 0, 0).equal(image(*fast, 0, 0)));
 }
 
-TEST_F(ImageFolder, CorruptImageStopsByName) {
+TEST_F(ImageFolder, CorruptImageStopsTheRunWithItsName) {
   add_photos();
   fs::resize_file(folder_ / "data/c0/100.jpg", 300);
   const auto train = part(run(R"({"split": {"train": 1.0, "test": 0.0}})"), "train");
@@ -229,7 +229,7 @@ TEST_F(ImageFolder, CorruptImageStopsByName) {
                  "on_corrupt: skip");
 }
 
-TEST_F(ImageFolder, CorruptImageIsSkippedWhenAskedAndAMissingOneNever) {
+TEST_F(ImageFolder, OnlyCorruptImagesCanBeSkippedMissingOnesNever) {
   add_photos();
   write_bytes(folder_ / "data/c0/100.jpg", {});
   fs::remove(folder_ / "data/c0/101.jpg");
@@ -241,11 +241,11 @@ TEST_F(ImageFolder, CorruptImageIsSkippedWhenAskedAndAMissingOneNever) {
   EXPECT_REFUSED(train->sample(0, 1), kMissingImage, "/data/root", "'c0/101.jpg'");
 }
 
-TEST_F(ImageFolder, FolderThatIsNotThereIsAnErrorOfItsOption) {
+TEST_F(ImageFolder, MissingFolderIsAnErrorAtItsOption) {
   EXPECT_REFUSED(errors(R"({"root": "gone"})"), kMissingFolder, "/data/root", "gone");
 }
 
-TEST_F(ImageFolder, MakesWhatIsNotThereOnceAndRefusesOtherNumbers) {
+TEST_F(ImageFolder, CreatesMissingImagesOnceAndRejectsOtherNumbers) {
   const std::string options =
       R"({"image_size": 16, "make": {"classes": 2, "per_class": 5, "size": 16}})";
   EXPECT_EQ(part(run(options), "train")->describe().size, 8);
@@ -260,13 +260,13 @@ TEST_F(ImageFolder, MakesWhatIsNotThereOnceAndRefusesOtherNumbers) {
   EXPECT_REFUSED(errors(options), kFolderExists, "/data/make");
 }
 
-TEST_F(ImageFolder, CreatingChangesNothingInTheWorld) {
+TEST_F(ImageFolder, CreatingTheStageWritesNothing) {
   EXPECT_THAT(errors(R"({"make": {"classes": 2, "per_class": 5, "size": 16}})"),
               testing::IsEmpty());
   EXPECT_FALSE(fs::exists(folder_ / "data"));
 }
 
-TEST_F(ImageFolder, FingerprintIsThatOfItsFilesAlsoOfThoseItMakes) {
+TEST_F(ImageFolder, FingerprintCoversExistingAndCreatedFiles) {
   add_photos();
   const std::string first = (*create("{}"))->fingerprint();
   EXPECT_EQ((*create(R"({"image_size": 16})"))->fingerprint(), first);
@@ -283,7 +283,7 @@ TEST_F(ImageFolder, FingerprintIsThatOfItsFilesAlsoOfThoseItMakes) {
   EXPECT_EQ((*create(made))->fingerprint(), then);
 }
 
-TEST_F(ImageFolder, SeedMattersWhereSomethingIsDrawn) {
+TEST_F(ImageFolder, SeedIsUsedOnlyByRandomOptions) {
   add_photos();
   EXPECT_FALSE((*create("{}"))->uses_seed());
   EXPECT_TRUE((*create(R"({"split": {"seed": null}})"))->uses_seed());
@@ -291,7 +291,7 @@ TEST_F(ImageFolder, SeedMattersWhereSomethingIsDrawn) {
       (*create(R"({"split": {"seed": 3}, "augment": {"horizontal_flip": 0.5}})"))->uses_seed());
 }
 
-TEST_F(ImageFolder, OnlyTrainingSamplesThatChangeAreAugmented) {
+TEST_F(ImageFolder, OnlyTrainingSamplesAreAugmented) {
   add_photos();
   const auto plain = run("{}"), flipped = run(R"({"augment": {"horizontal_flip": 0.5}})");
   EXPECT_FALSE(to_train_on(plain)->describe().augmented);
@@ -300,7 +300,7 @@ TEST_F(ImageFolder, OnlyTrainingSamplesThatChangeAreAugmented) {
   EXPECT_FALSE(part(flipped, "test")->describe().augmented);
 }
 
-TEST_F(ImageFolder, PinnedWithoutAGpuSaysItHasNoEffect) {
+TEST_F(ImageFolder, PinningWithoutAGpuReportsNoEffect) {
   add_photos();
   const auto outputs = run(R"({"loader": {"pinned": true, "prefetch": 7, "drop_last": true}})");
   EXPECT_THAT(context_.said,
@@ -310,7 +310,7 @@ TEST_F(ImageFolder, PinnedWithoutAGpuSaysItHasNoEffect) {
   EXPECT_TRUE(part(outputs, "train")->loader().drop_last);
 }
 
-TEST_F(ImageFolder, FolderThatIsNotUsedIsMentioned) {
+TEST_F(ImageFolder, UnusedFolderIsReported) {
   folder_.add("data/train/a/1.jpg");
   folder_.add("data/other/a/1.jpg");
   folder_.add("data/test/a/1.jpg");
@@ -319,7 +319,7 @@ TEST_F(ImageFolder, FolderThatIsNotUsedIsMentioned) {
               testing::Contains("folders next to the part folders are not used: other"));
 }
 
-TEST_F(ImageFolder, CaptionsCallClassesWhatTheirFoldersAreCalled) {
+TEST_F(ImageFolder, CaptionsUseFolderNames) {
   folder_.add("data/colts-foot/1.jpg", 1);
   folder_.add("data/wind_flower/1.jpg", 2);
   const auto outputs = run({{"image_size", 8},
@@ -339,14 +339,14 @@ TEST_F(ImageFolder, CaptionsCallClassesWhatTheirFoldersAreCalled) {
               testing::Contains("2 captions; the first is 'a photo of a colts foot'"));
 }
 
-TEST_F(ImageFolder, ClassesAreAskedForAsCaptionsCallThem) {
+TEST_F(ImageFolder, ZeroShotUsesTheClassWordsOfCaptions) {
   folder_.add("data/black-eyed_susan/1.jpg", 1);
   folder_.add("data/wind_flower/1.jpg", 2);
   expect_asked_as_captioned("a photo of a {name}.",
                             {{"image_size", 8}, {"split", {{"train", 1}, {"test", 0}}}});
 }
 
-TEST_F(ImageFolder, WithoutACaptionSamplesHaveNone) {
+TEST_F(ImageFolder, SamplesHaveNoCaptionByDefault) {
   add_photos();
   const auto train = part(run({{"image_size", 8}}), "train");
   EXPECT_THAT(train->describe().captions, IsEmpty());
@@ -381,7 +381,7 @@ TEST_F(ImageFolder, TrainingDrawsACaptionAndEvaluationUsesTheFirst) {
   EXPECT_EQ(test->describe().captions, train->describe().captions);
 }
 
-TEST_F(ImageFolder, WhichCaptionIsDrawnFollowsFromTheSeed) {
+TEST_F(ImageFolder, DrawnCaptionDependsOnTheSeed) {
   add_photos();
   const Json options = {
       {"image_size", 8}, {"caption", {"a {name}", "the {name}"}}, {"split", {{"seed", 1}}}};
@@ -402,7 +402,7 @@ TEST_F(ImageFolder, WhichCaptionIsDrawnFollowsFromTheSeed) {
   EXPECT_NE(drawn(), first);
 }
 
-TEST_F(ImageFolder, CaptionChangesNoPixel) {
+TEST_F(ImageFolder, CaptionsDoNotChangePixels) {
   add_photos();
   const Json augment = {{"horizontal_flip", 0.5}, {"random_resized_crop", Json::object()}};
   const auto plain = to_train_on(run({{"image_size", 8}, {"augment", augment}}));
@@ -508,12 +508,12 @@ TEST_F(ImageFolder, NamesInWhichThePatternFindsNoGroupAreListed) {
   EXPECT_REFUSED(with("^10"), kBadPattern, "/data/group_pattern", "it has no group");
 }
 
-TEST_F(ImageFolder, CaptionOfAnUnknownFieldIsRefused) {
+TEST_F(ImageFolder, CaptionWithAnUnknownFieldIsRejected) {
   add_photos();
   EXPECT_REFUSED(errors({{"caption", "a {nam}"}}), kNotAllowedValue, "/data/caption", "{nam}");
 }
 
-TEST_F(ImageFolder, WhatIsToBeMadeIsPlannedWithItsCaptions) {
+TEST_F(ImageFolder, ImagesToCreateArePlannedWithCaptions) {
   const auto stage = create({{"image_size", 16},
                              {"make", {{"classes", 3}, {"per_class", 5}, {"size", 16}}},
                              {"caption", "a {name}"}});

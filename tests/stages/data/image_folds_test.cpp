@@ -49,7 +49,7 @@ std::set<std::string> names_of(const ImageList& list, Part part) {
   return names;
 }
 
-/// A list in which patients have several images, of different classes: patient p has p % 4 + 1
+/// A list in which patients have several images in different classes: patient p has p % 4 + 1
 /// images.
 ImageList list_of_patients(int patients) {
   ImageList list;
@@ -106,8 +106,8 @@ TEST(Folds, PatientIsInOneFold) {
 }
 
 TEST(Folds, LargePatientsAreSpread) {
-  // Classes of 50 images, with groups of at most 4: no fold has more than one such group over the
-  // smallest of the class.
+  // Classes have 50 images, in groups of at most 4. A fold has at most one such group more than the
+  // smallest fold of the class.
   std::vector<std::size_t> sizes;
   for (std::int64_t index = 0; index < 5; ++index)
     sizes.push_back(with_fold(list_of_patients(40), 5, index)[Part::kValidation].size());
@@ -115,7 +115,7 @@ TEST(Folds, LargePatientsAreSpread) {
   EXPECT_LE(largest - smallest, 2 * 4u);
 }
 
-TEST(Folds, TestPartIsInNoFold) {
+TEST(Folds, TestPartIsExcluded) {
   ImageList all = list_of({30, 30});
   split(all, {.train = 0.8, .validation = 0, .test = 0.2}, 7);
   const std::set<std::string> tested = names_of(all, Part::kTest);
@@ -139,19 +139,19 @@ TEST(Folds, PartsKeepTheOrderOfTheList) {
     EXPECT_TRUE(std::ranges::is_sorted(list[part], {}, &ImageFile::name));
 }
 
-TEST(Folds, AreDrawnByTheSeed) {
+TEST(Folds, DependOnTheSeed) {
   EXPECT_NE(names_of(with_fold(list_of({20, 20}), 4, 1, 1), Part::kValidation),
             names_of(with_fold(list_of({20, 20}), 4, 1, 2), Part::kValidation));
 }
 
-TEST(Folds, ClassWithFewerImagesThanFoldsIsNamed) {
+TEST(Folds, ClassWithFewerImagesThanFoldsIsReported) {
   EXPECT_REFUSED(with_fold(list_of({9, 4, 3}), 5, 0), kTooFewSamples, "/folds/count",
                  "there are 5 folds, but 2 classes have fewer images for training and validation: "
                  "'c1' has 4, 'c2' has 3");
 }
 
-/// Images with any number of labels: `rare` of them have both labels, and three have the frequent
-/// one alone.
+/// Images with any number of labels: `rare` of them have both labels, and three have only the
+/// frequent one.
 ImageList list_of_label_sets(int rare) {
   ImageList list;
   list.classes = {"frequent", "rare"};
@@ -163,18 +163,18 @@ ImageList list_of_label_sets(int rare) {
   return list;
 }
 
-TEST(Folds, LabelThatIsNowhereTheRarestIsCountedInAllImages) {
+TEST(Folds, LabelThatIsNeverTheRarestIsAlsoSpreadEvenly) {
   for (const std::int64_t index : {0, 1, 2, 3})
     EXPECT_THAT(counts_of(with_fold(list_of_label_sets(4), 4, index), Part::kValidation).back(), 1);
 }
 
-TEST(Folds, LabelWithFewerImagesThanFoldsIsNamed) {
+TEST(Folds, LabelWithFewerImagesThanFoldsIsReported) {
   EXPECT_REFUSED(with_fold(list_of_label_sets(2), 4, 0), kTooFewSamples, "/folds/count",
                  "there are 4 folds, but a label has fewer images for training and validation: "
                  "'rare' has 2");
 }
 
-TEST(Folds, ClassWithFewerPatientsThanFoldsIsNamed) {
+TEST(Folds, ClassWithFewerPatientsThanFoldsIsReported) {
   ImageList list = list_of({9, 9});
   for (ImageFile& file : list[Part::kTrain])
     file.patient = "p" + std::to_string(file.label) + (file.name.back() < '5' ? "a" : "b");
@@ -182,7 +182,7 @@ TEST(Folds, ClassWithFewerPatientsThanFoldsIsNamed) {
                  "fewer groups for training and validation: 'c0' has 2, 'c1' has 2");
 }
 
-TEST(Folds, DataWithItsOwnValidationPartIsRefused) {
+TEST(Folds, DataWithAValidationPartIsRejected) {
   ImageList list = list_of({9, 9});
   list[Part::kValidation].push_back({"c0/v", 0});
   EXPECT_REFUSED(with_fold(list, 3, 0), kOptionConflict, "/folds",

@@ -28,7 +28,7 @@ ImageHash with_bits_turned(ImageHash hash, int count, Random& random) {
   return hash;
 }
 
-TEST(ImageHash, HasABitWhereItBecomesBrighter) {
+TEST(ImageHash, SetsABitWhereBrightnessIncreases) {
   Image image(170, 160);
   for (int y = 0; y < 160; ++y)
     for (int x = 0; x < 170; ++x)
@@ -42,7 +42,7 @@ TEST(ImageHash, HasABitWhereItBecomesBrighter) {
 
 const auto kAnyPair = [](std::size_t, std::size_t) { return true; };
 
-TEST(Alike, NoPairIsMissed) {
+TEST(Alike, FindsEveryPair) {
   Random random({3});
   std::vector<ImageHash> hashes;
   for (int i = 0; i < 300; ++i) hashes.push_back(random_hash(random));
@@ -68,7 +68,7 @@ TEST(Alike, GroupsAreConnectedByPairs) {
   EXPECT_EQ(alike({}, 3, kAnyPair), Groups{});
 }
 
-TEST(Alike, WhatIsNotConfirmedIsNoPair) {
+TEST(Alike, UnconfirmedPairsAreDropped) {
   const auto odd = [](std::size_t one, std::size_t other) {
     return one % 2 == 1 && other % 2 == 1;
   };
@@ -79,7 +79,7 @@ TEST(Alike, WhatIsNotConfirmedIsNoPair) {
             (Groups{{1, 3}}));
 }
 
-TEST(Alike, AThousandEqualPicturesAreComparedOnce) {
+TEST(Alike, ThousandEqualImagesAreComparedOnce) {
   int looks = 0;
   EXPECT_EQ(alike(std::vector<ImageHash>(1000), 8, kAnyPair, [&] { ++looks; }).size(), 1u);
   EXPECT_LE(looks, 9);

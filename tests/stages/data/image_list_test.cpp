@@ -80,12 +80,12 @@ TEST_F(ImageListTest, PartsAreFoundByTheirUsualNames) {
   }
 }
 
-TEST_F(ImageListTest, TwoFoldersForOnePartAreRefused) {
+TEST_F(ImageListTest, TwoFoldersForOnePartAreRejected) {
   for (const char* const name : {"train/a/1.jpg", "val/a/1.jpg", "valid/a/1.jpg"}) touch(name);
   EXPECT_REFUSED(errors(root()), kBadAnnotations, "", "val", "valid");
 }
 
-TEST_F(ImageListTest, ClassMayBeCalledAsAPartIs) {
+TEST_F(ImageListTest, ClassMayHaveTheNameOfAPart) {
   for (const char* const name : {"train/1.jpg", "bus/1.jpg", "test/1.jpg"}) touch(name);
   const auto list = list_images(root(), false);
   ASSERT_TRUE(list);
@@ -93,7 +93,7 @@ TEST_F(ImageListTest, ClassMayBeCalledAsAPartIs) {
   EXPECT_THAT(list->classes, ElementsAre("bus", "test", "train"));
 }
 
-TEST_F(ImageListTest, WithoutATestSaysWhatToDo) {
+TEST_F(ImageListTest, MissingTestFolderIsExplained) {
   for (const char* const name : {"train/a/1.jpg", "val/a/1.jpg"}) touch(name);
   const auto list = list_images(root(), false);
   ASSERT_TRUE(list && list->no_test);
@@ -101,7 +101,7 @@ TEST_F(ImageListTest, WithoutATestSaysWhatToDo) {
             "'" + root() + "' has no 'test' folder next to 'train' and 'val'");
 }
 
-TEST_F(ImageListTest, ClassesAreComparedHoweverTheirAccentsAreWritten) {
+TEST_F(ImageListTest, ClassNamesMatchInAnyUnicodeForm) {
   for (const char* const name :
        {"train/caf\xc3\xa9/1.jpg", "train/b/1.jpg", "test/cafe\xcc\x81/1.jpg"})
     touch(name);
@@ -110,7 +110,7 @@ TEST_F(ImageListTest, ClassesAreComparedHoweverTheirAccentsAreWritten) {
   EXPECT_THAT(names((*list)[Part::kTest]), ElementsAre("1 test/cafe\xcc\x81/1.jpg"));
 }
 
-TEST_F(ImageListTest, FoldersAndPipesThatAreCalledAsImagesArePassedOver) {
+TEST_F(ImageListTest, FoldersAndPipesNamedLikeImagesAreSkipped) {
   touch("a/1.jpg");
   fs::create_directories(folder_ / "a/2.jpg");
   ASSERT_EQ(::mkfifo((folder_ / "a/3.jpg").c_str(), 0600), 0);
@@ -120,20 +120,20 @@ TEST_F(ImageListTest, FoldersAndPipesThatAreCalledAsImagesArePassedOver) {
   EXPECT_EQ(list->not_taken.text(), "1 file ignored: 1 .jpg; 1 folder not searched");
 }
 
-TEST_F(ImageListTest, MissingFolderSaysWhatToDo) {
+TEST_F(ImageListTest, MissingFolderIsExplained) {
   EXPECT_REFUSED(errors("no/where"), kMissingFolder, "", "no/where");
   touch("file");
   EXPECT_EQ(errors(root() + "/file").size(), 1u);
 }
 
-TEST_F(ImageListTest, ClassFoldersThatAreNoTextAreNamedOnce) {
+TEST_F(ImageListTest, ClassFoldersThatAreNotUtf8AreListedOnce) {
   touch("caf\xe9/1.jpg");
   touch("caf\xe8/1.jpg");
   touch("tea/1.jpg");
   EXPECT_REFUSED(errors(root()), kBadAnnotations, "", "'caf\\xe8', 'caf\\xe9'");
 }
 
-TEST_F(ImageListTest, ClassFoldersWhoseNamesATerminalObeysAreNamed) {
+TEST_F(ImageListTest, ClassFoldersWithControlCharactersAreReported) {
   touch("a\x1b[2J/1.jpg");
   touch("tea/1.jpg");
   EXPECT_REFUSED(errors(root()), kBadAnnotations, "", "a\\x1b[2J");
@@ -141,7 +141,7 @@ TEST_F(ImageListTest, ClassFoldersWhoseNamesATerminalObeysAreNamed) {
   EXPECT_REFUSED(errors(root()), kBadAnnotations, "", "'a\\x1b[2J', 'b\\xe2\\x80\\xae'");
 }
 
-TEST_F(ImageListTest, ClassesThatDifferInCaseAloneAreSaid) {
+TEST_F(ImageListTest, ClassesThatDifferOnlyInCaseAreReported) {
   touch("Rose/1.jpg");
   touch("rose/1.jpg");
   touch("\xc3\x89toile/1.jpg");
@@ -153,7 +153,7 @@ TEST_F(ImageListTest, ClassesThatDifferInCaseAloneAreSaid) {
                   "'Rose' and 'rose', '\xc3\x89toile' and '\xc3\xa9toile'"));
 }
 
-TEST_F(ImageListTest, FolderWithoutClasses) {
+TEST_F(ImageListTest, FolderWithoutClassesIsRejected) {
   touch("1.jpg");
   EXPECT_REFUSED(errors(root()), kMissingFolder, "", "class folders");
 }
@@ -163,12 +163,12 @@ TEST_F(ImageListTest, EveryEmptyClassIsListed) {
   EXPECT_REFUSED(errors(root()), kEmptyClass, "", "'b', 'c'", "1 .txt; 1 hidden");
 }
 
-TEST_F(ImageListTest, ClassThatTrainLacks) {
+TEST_F(ImageListTest, ClassMissingFromTrainIsRejected) {
   for (const char* const name : {"train/a/1.jpg", "test/a/1.jpg", "test/z/1.jpg"}) touch(name);
   EXPECT_REFUSED(errors(root()), kLabelOutOfRange, "", "train", "test/z");
 }
 
-TEST_F(ImageListTest, TestWithoutTrain) {
+TEST_F(ImageListTest, TestWithoutTrainIsRejected) {
   touch("test/b/1.jpg");
   touch("validation/a/1.jpg");
   const auto list = list_images(root(), false);
@@ -180,7 +180,7 @@ TEST_F(ImageListTest, TestWithoutTrain) {
   EXPECT_THAT(names((*list)[Part::kTest]), ElementsAre("1 test/b/1.jpg"));
 }
 
-TEST_F(ImageListTest, LinksOutOfTheRootAreRefusedUnlessAllowed) {
+TEST_F(ImageListTest, LinksOutOfTheRootAreRejectedUnlessAllowed) {
   const DrawingFolder elsewhere;
   elsewhere.add("x/1.jpg");
   touch("a/1.jpg");
@@ -194,14 +194,14 @@ TEST_F(ImageListTest, LinksOutOfTheRootAreRefusedUnlessAllowed) {
               ElementsAre("0 a/1.jpg", "0 a/2.jpg", "0 a/3.jpg", "1 b/1.jpg"));
 }
 
-TEST_F(ImageListTest, LinkToASiblingWhoseNameBeginsAlikeIsOutside) {
+TEST_F(ImageListTest, LinkToASiblingWithTheSamePrefixIsOutside) {
   write_bytes(folder_ / "root/a/1.jpg", {});
   write_bytes(folder_ / "root-2/1.jpg", {});
   fs::create_symlink("../../root-2/1.jpg", folder_ / "root/a/2.jpg");
   EXPECT_EQ(errors(folder_ / "root").size(), 1u);
 }
 
-TEST_F(ImageListTest, LinkThatLeadsNowhere) {
+TEST_F(ImageListTest, DanglingLinkIsRejected) {
   touch("a/1.jpg");
   fs::create_symlink("gone.jpg", folder_ / "a/2.jpg");
   EXPECT_REFUSED(errors(root()), kMissingImage, "", "a/2.jpg");
@@ -218,21 +218,21 @@ ImageList flat_list(std::initializer_list<int> counts) {
   return list;
 }
 
-/// Images of each class in a part.
+/// Counts the images of each class in a part.
 std::vector<int> counts(const ImageList& list, Part part) {
   std::vector<int> result(list.classes.size());
   for (const ImageFile& file : list[part]) ++result[static_cast<std::size_t>(file.label)];
   return result;
 }
 
-TEST(Split, EveryClassIsDividedAlike) {
+TEST(Split, EveryClassIsSplitInTheSameRatio) {
   ImageList list = flat_list({60, 7, 100});
   split(list, {.train = 0.8, .validation = 0.0, .test = 0.2}, 1);
   EXPECT_THAT(counts(list, Part::kTrain), ElementsAre(48, 6, 80));
   EXPECT_THAT(counts(list, Part::kTest), ElementsAre(12, 1, 20));
 }
 
-TEST_F(ImageListTest, FingerprintIsOfNamesLabelsAndContents) {
+TEST_F(ImageListTest, FingerprintCoversNamesLabelsAndContents) {
   touch("a/1.jpg");
   touch("b/2.jpg");
   const auto now = [&] { return fingerprint(*list_images(root(), false)); };
@@ -257,7 +257,7 @@ TEST_F(ImageListTest, FingerprintIsOfNamesLabelsAndContents) {
   EXPECT_NE(now(), other_bytes);
 }
 
-TEST(Split, SharesBelowOneLeaveImagesOut) {
+TEST(Split, SharesBelowOneLeaveImagesUnused) {
   ImageList list = flat_list({100});
   split(list, {.train = 0.29, .validation = 0.1, .test = 0.11}, 1);
   EXPECT_THAT(counts(list, Part::kTrain), ElementsAre(29));
@@ -265,7 +265,7 @@ TEST(Split, SharesBelowOneLeaveImagesOut) {
   EXPECT_THAT(counts(list, Part::kTest), ElementsAre(11));
 }
 
-TEST(Split, SmallClassesAreRepresentedWhileTheyLast) {
+TEST(Split, SmallClassesFillTrainThenTestThenValidation) {
   ImageList list = flat_list({1, 2, 3});
   split(list, {.train = 0.9, .validation = 0.05, .test = 0.05}, 1);
   EXPECT_THAT(counts(list, Part::kTrain), ElementsAre(1, 1, 1));
@@ -273,7 +273,7 @@ TEST(Split, SmallClassesAreRepresentedWhileTheyLast) {
   EXPECT_THAT(counts(list, Part::kValidation), ElementsAre(0, 0, 1));
 }
 
-TEST(Split, IsDisjointAndAFunctionOfTheSeed) {
+TEST(Split, PartsAreDisjointAndDependOnTheSeed) {
   const auto divided = [](std::uint64_t seed) {
     ImageList list = flat_list({50, 50});
     split(list, {.train = 0.5, .validation = 0.2, .test = 0.3}, seed);
@@ -289,7 +289,7 @@ TEST(Split, IsDisjointAndAFunctionOfTheSeed) {
   EXPECT_NE(names(once[Part::kTest]), names(other[Part::kTest]));
 }
 
-/// The part of each image.
+/// Returns the part of each image.
 std::map<std::string, Part> parts_by_name(const ImageList& list) {
   std::map<std::string, Part> result;
   for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest})
@@ -297,7 +297,7 @@ std::map<std::string, Part> parts_by_name(const ImageList& list) {
   return result;
 }
 
-/// How many of the images that both have are in another part.
+/// Counts the images of both lists that have moved to another part.
 std::size_t moved(const std::map<std::string, Part>& before,
                   const std::map<std::string, Part>& now) {
   return static_cast<std::size_t>(std::ranges::count_if(before, [&](const auto& one) {
@@ -306,7 +306,7 @@ std::size_t moved(const std::map<std::string, Part>& before,
   }));
 }
 
-TEST(Split, ImageMoreOrLessMovesThoseAtTheEndsOfPartsAlone) {
+TEST(Split, AddingOrRemovingAnImageMovesOnlyTheBoundaries) {
   constexpr std::size_t kMostMoved = 2 * 2;  // at the end of train and of validation
   const auto divided = [](ImageList list) {
     split(list, {.train = 0.6, .validation = 0.2, .test = 0.2}, 3);
@@ -328,7 +328,7 @@ TEST(Split, ImageMoreOrLessMovesThoseAtTheEndsOfPartsAlone) {
   EXPECT_LE(moved(before, divided(more)), kMostMoved);
 }
 
-TEST(Split, ClassThatIsAddedMovesNothing) {
+TEST(Split, AddingAClassMovesNoImage) {
   const auto divided = [](ImageList list) {
     split(list, {.train = 0.6, .validation = 0.2, .test = 0.2}, 3);
     return parts_by_name(list);
@@ -341,7 +341,7 @@ TEST(Split, ClassThatIsAddedMovesNothing) {
   EXPECT_EQ(moved(divided(before), divided(now)), 0u);
 }
 
-TEST(Split, PatientsAreDrawnByTheirNames) {
+TEST(Split, PatientsAreSplitByName) {
   const auto of_patients = [](int first) {
     ImageList list{.classes = {"0"}};
     for (int i = first; i < 30; ++i) {

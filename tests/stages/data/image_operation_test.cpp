@@ -32,7 +32,7 @@ const std::map<std::string, Operation> kOperations = {{"Identity", Operation::kI
                                                       {"Greyscale", Operation::kGreyscale},
                                                       {"GaussianBlur", Operation::kGaussianBlur}};
 
-/// The image that the recorded digests are of: gradients with a dark rectangle.
+/// The image for the recorded digests: gradients with a dark rectangle.
 Image recorded_image(int width, int height) {
   Image image(width, height);
   for (int y = 0; y < height; ++y) {
@@ -54,8 +54,8 @@ std::string digest_of(const Image& image) {
   return digest.finish().substr(0, 16);
 }
 
-/// The digests are of the pixels that torchvision 0.26 with Pillow 12.0 makes of the same image.
-TEST(ImageOperation, HasTheBitsOfTorchvision) {
+/// The digests of the pixels that torchvision 0.26 with Pillow 12.0 computes from the same image.
+TEST(ImageOperation, MatchesTorchvisionBitForBit) {
   std::ifstream file(RETORT_SOURCE_DIR "/tests/recorded/image_operations.json");
   const auto recorded = nlohmann::json::parse(file);
   for (const auto& [size, operations] : recorded.items()) {
@@ -72,7 +72,7 @@ TEST(ImageOperation, HasTheBitsOfTorchvision) {
   }
 }
 
-TEST(ImageOperation, TranslatesByWholePixelsTowardsZero) {
+TEST(ImageOperation, TranslatesByWholePixelsTowardZero) {
   const Image image = picture(9, 5);
   for (const double magnitude : {2.0, 2.9}) {
     const Image right = applied(image, {Operation::kTranslateX, magnitude});
@@ -82,7 +82,7 @@ TEST(ImageOperation, TranslatesByWholePixelsTowardsZero) {
   }
 }
 
-TEST(ImageOperation, BlurOfOneColourChangesNothing) {
+TEST(ImageOperation, BlurKeepsAUniformColor) {
   Image image(12, 7);
   std::fill(image.pixels.begin(), image.pixels.end(), std::uint8_t{77});
   for (const double radius : {0.0, 0.3, 4.0, 60.0})

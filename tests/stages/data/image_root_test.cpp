@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(ImageRoot, LinksStayInsideAfterAllOfThemAreFollowed) {
+TEST(ImageRoot, LinksMustStayInsideAfterResolvingAll) {
   const TemporaryFolder folder;
   for (const char* file : {"data/a.jpg", "data/sub/b.jpg", "data2/c.jpg", "d.jpg"})
     folder.write(file, "picture");
@@ -19,7 +19,7 @@ TEST(ImageRoot, LinksStayInsideAfterAllOfThemAreFollowed) {
   link("../a.jpg", "data/sub/inside.jpg");
   link("sub/inside.jpg", "data/twice.jpg");
   link("../d.jpg", "data/above.jpg");
-  link("../data2/c.jpg", "data/beside.jpg");  // a folder whose name begins as the root's does
+  link("../data2/c.jpg", "data/beside.jpg");  // a folder whose name begins like the root's
   link("above.jpg", "data/by_another.jpg");
   link("nowhere", "data/broken.jpg");
   ImageRoot root(folder / "data", /*allow_outside=*/false);
@@ -36,7 +36,7 @@ TEST(ImageRoot, LinksStayInsideAfterAllOfThemAreFollowed) {
   EXPECT_EQ(errors[1].code, runner::ErrorCode::kMissingImage);
 }
 
-TEST(ImageRoot, RootMayBeALinkItself) {
+TEST(ImageRoot, RootMayBeALink) {
   const TemporaryFolder folder;
   folder.write("real/a.jpg", "picture");
   fs::create_symlink("a.jpg", folder / "real/b.jpg");
@@ -44,7 +44,7 @@ TEST(ImageRoot, RootMayBeALinkItself) {
   EXPECT_TRUE(ImageRoot(folder / "data", false).follows("b.jpg"));
 }
 
-TEST(ImageRoot, AllowOutsideIsObeyed) {
+TEST(ImageRoot, AllowOutsidePermitsLinksOutOfTheRoot) {
   const TemporaryFolder folder;
   folder.write("d.jpg", "picture");
   folder.write("data/a.jpg", "picture");

@@ -35,7 +35,7 @@ class ImageStageOf : public testing::Test {
     }};
   }
 
-  /// A source that is to be fetched first.
+  /// A source that must be downloaded first.
   ImageSource absent() {
     ImageSource absent = source();
     absent.obtain = [this](runner::RunContext& context) {
@@ -61,7 +61,7 @@ class ImageStageOf : public testing::Test {
   int lists_ = 0;
 };
 
-TEST_F(ImageStageOf, WhatIsThereIsListedAtOnceAndOnce) {
+TEST_F(ImageStageOf, ExistingImagesAreListedImmediatelyAndOnce) {
   has_data_ = true;
   const auto stage = made(source());
   ASSERT_TRUE(stage);
@@ -72,14 +72,14 @@ TEST_F(ImageStageOf, WhatIsThereIsListedAtOnceAndOnce) {
                                  "1 classes; 4 images for training, 0 for validation, 0 for test"));
 }
 
-TEST_F(ImageStageOf, ProblemsAreKnownBeforeTheRun) {
+TEST_F(ImageStageOf, ErrorsAreFoundBeforeTheRun) {
   const auto stage = made(source());
   ASSERT_FALSE(stage);
   EXPECT_EQ(stage.errors().size(), 2u);
   EXPECT_EQ(stage.errors().front().pointer, "/data/root");
 }
 
-TEST_F(ImageStageOf, NothingIsFetchedToPlan) {
+TEST_F(ImageStageOf, PlanningDownloadsNothing) {
   const auto stage = made(absent());
   ASSERT_TRUE(stage);
   EXPECT_REFUSED((*stage)->plan(runner::Inputs({}), planning_), kMissingFolder, "/root",
@@ -87,7 +87,7 @@ TEST_F(ImageStageOf, NothingIsFetchedToPlan) {
   EXPECT_EQ(lists_, 0);
 }
 
-TEST_F(ImageStageOf, WhatIsForeseenIsPlanned) {
+TEST_F(ImageStageOf, ForeseenImagesArePlanned) {
   ImageSource foreseen = absent();
   foreseen.foresee = [this] { return roses(); };
   const auto stage = made(std::move(foreseen));
@@ -99,7 +99,7 @@ TEST_F(ImageStageOf, WhatIsForeseenIsPlanned) {
   EXPECT_FALSE((*stage)->plan(runner::Inputs({}), planning_));
 }
 
-TEST_F(ImageStageOf, FetchedInTheRunAndListedThen) {
+TEST_F(ImageStageOf, ImagesAreDownloadedAndListedInTheRun) {
   const auto stage = made(absent());
   ASSERT_TRUE(stage);
   EXPECT_EQ((*stage)->fingerprint(), "");
@@ -109,13 +109,13 @@ TEST_F(ImageStageOf, FetchedInTheRunAndListedThen) {
   EXPECT_FALSE((*stage)->fingerprint().empty());
 }
 
-TEST_F(ImageStageOf, ProblemOfWhatWasFetchedIsThrown) {
+TEST_F(ImageStageOf, ErrorInDownloadedDataIsThrown) {
   fetch_succeeds_ = false;
   const auto stage = made(absent());
   EXPECT_REFUSED(run(*stage), kMissingFolder, "/root", "'data'", "look");
 }
 
-TEST_F(ImageStageOf, IsBlamedForAPictureThatWhoeverReadsItCannotRead) {
+TEST_F(ImageStageOf, UnreadableImageIsReportedAtTheRoot) {
   has_data_ = true;
   const runner::Outputs outputs = run(*made(source()));
   EXPECT_REFUSED(
@@ -123,7 +123,7 @@ TEST_F(ImageStageOf, IsBlamedForAPictureThatWhoeverReadsItCannotRead) {
       kMissingImage, "/data/root");
 }
 
-TEST_F(ImageStageOf, IsDividedWhereTheFoldersHaveNotDoneSo) {
+TEST_F(ImageStageOf, SplitsOnlyUndividedFolders) {
   has_data_ = true;
   ImageSource halved = source();
   halved.split = {.train = 0.5, .validation = 0.5, .test = 0};
@@ -136,7 +136,7 @@ TEST_F(ImageStageOf, IsDividedWhereTheFoldersHaveNotDoneSo) {
   EXPECT_FALSE(run(*made(halved)).contains("validation"));
 }
 
-TEST_F(ImageStageOf, SeedMattersWhereItDivides) {
+TEST_F(ImageStageOf, SeedIsUsedOnlyIfItSplits) {
   has_data_ = true;
   ImageSource one = source();
   EXPECT_FALSE((*made(one))->uses_seed());
@@ -146,13 +146,13 @@ TEST_F(ImageStageOf, SeedMattersWhereItDivides) {
   EXPECT_FALSE((*made(one))->uses_seed());
 }
 
-/// A run whose data are divided, and what continues with it.
+/// A run whose data is split, and the run that continues it.
 class DividedAsBefore : public ImageStageOf {
  protected:
   DividedAsBefore() {
     for (int i = 0; i < 20; ++i) add("rose/" + std::to_string(i));
     for (int i = 0; i < 20; ++i) add("tulip/" + std::to_string(i));
-    folder_.add("rose/0.jpg");  // there must be a root
+    folder_.add("rose/0.jpg");  // the root must exist
   }
 
   void add(const std::string& image) { images_.insert(image + ".jpg"); }
@@ -181,7 +181,7 @@ class DividedAsBefore : public ImageStageOf {
     return *made(std::move(source));
   }
 
-  /// Runs the stage, and records its division as the executor does.
+  /// Runs the stage and records its split like the executor.
   void train() {
     const auto first = stage();
     parts_ = part_names(first->run(runner::Inputs({}), context_));
@@ -217,7 +217,7 @@ class DividedAsBefore : public ImageStageOf {
   std::string fingerprint_;
 };
 
-TEST_F(DividedAsBefore, ImagesThatAreNewBelongToNoPart) {
+TEST_F(DividedAsBefore, NewImagesBelongToNoPart) {
   train();
   for (int i = 100; i < 107; ++i) add("rose/" + std::to_string(i));
   const auto again = stage();
@@ -232,7 +232,7 @@ TEST_F(DividedAsBefore, ImagesThatAreNewBelongToNoPart) {
   EXPECT_EQ(part_names(run(stage())), parts_) << "whoever continues with that run";
 }
 
-TEST_F(DividedAsBefore, ClassThatIsNewChangesNoLabelAndNoCaption) {
+TEST_F(DividedAsBefore, NewClassKeepsLabelsAndCaptions) {
   train();
   add("daisy/1");
   const auto outputs = run(stage());
@@ -242,7 +242,7 @@ TEST_F(DividedAsBefore, ClassThatIsNewChangesNoLabelAndNoCaption) {
   EXPECT_THAT(data.captions, testing::ElementsAre("a rose", "a tulip"));
 }
 
-TEST_F(DividedAsBefore, ImageThatIsMissingIsNamed) {
+TEST_F(DividedAsBefore, MissingImageIsReported) {
   train();
   images_.erase("tulip/7.jpg");
   EXPECT_REFUSED(run(stage()), kChangedRun, "/root", "tulip/7.jpg");
@@ -255,7 +255,7 @@ TEST_F(DividedAsBefore, ImageThatIsMissingIsNamed) {
   EXPECT_NE(again->fingerprint(), fingerprint_);
 }
 
-TEST_F(DividedAsBefore, OtherSharesOrAnotherSeedAreDrawnAnewAndSaid) {
+TEST_F(DividedAsBefore, OtherSharesOrSeedCauseANewSplitAndAReport) {
   train();
   add("rose/100");
   seed_ = 4;
@@ -267,7 +267,7 @@ TEST_F(DividedAsBefore, OtherSharesOrAnotherSeedAreDrawnAnewAndSaid) {
                          "0.3 with seed 3; this run uses shares 0.5, 0.2, 0.3 with seed 4"));
 }
 
-TEST_F(DividedAsBefore, OtherImagesElsewhereAreDrawnAnew) {
+TEST_F(DividedAsBefore, OtherImagesInAnotherFolderGetANewSplit) {
   train();
   const DrawingFolder elsewhere;
   root_ = elsewhere.path().string();
@@ -275,7 +275,7 @@ TEST_F(DividedAsBefore, OtherImagesElsewhereAreDrawnAnew) {
   EXPECT_NO_THROW(run(stage()));
 }
 
-TEST_F(DividedAsBefore, CopyOfTheFolderIsDividedAsTheFolder) {
+TEST_F(DividedAsBefore, CopyOfTheFolderGetsTheSameSplit) {
   train();
   const DrawingFolder copy;
   std::filesystem::copy(folder_.path(), copy.path(), std::filesystem::copy_options::recursive);
@@ -294,7 +294,7 @@ TEST_F(DividedAsBefore, UnusedImagesStayUnused) {
   EXPECT_EQ(part_names(run(stage(shares))), parts_);
 }
 
-TEST_F(DividedAsBefore, RunThatDidNotRecordItsDivisionIsNotGoneOnWith) {
+TEST_F(DividedAsBefore, RunWithoutARecordedSplitIsNotResumed) {
   context_.facts.earlier = earlier_.path();
   context_.facts.resuming = true;
   EXPECT_REFUSED(run(stage()), kChangedRun, "/split");
@@ -318,7 +318,7 @@ TEST_F(DividedAsBefore, FoldIsTheValidationPart) {
   EXPECT_THAT(validated, testing::UnorderedElementsAreArray(whole.at("train")));
 }
 
-TEST_F(DividedAsBefore, FoldsDivideImagesForTrainingAndValidation) {
+TEST_F(DividedAsBefore, FoldsSplitTrainingAndValidationImages) {
   const Parts whole = part_names(run(stage()));
   folds_ = {.count = 4, .index = 2};
   const Parts parts = part_names(run(stage()));
@@ -333,7 +333,7 @@ TEST_F(DividedAsBefore, FoldsDivideImagesForTrainingAndValidation) {
   EXPECT_NE(parts.at("validation"), whole.at("validation"));
 }
 
-TEST_F(DividedAsBefore, FoldStaysAsItWasWhenImagesAreAdded) {
+TEST_F(DividedAsBefore, FoldKeepsItsImagesWhenImagesAreAdded) {
   const SplitOptions shares{.train = 0.7, .validation = 0, .test = 0.3};
   folds_ = {.count = 3, .index = 1};
   parts_ = part_names(run(stage(shares)));
@@ -343,7 +343,7 @@ TEST_F(DividedAsBefore, FoldStaysAsItWasWhenImagesAreAdded) {
   EXPECT_EQ(part_names(run(stage(shares))), parts_);
 }
 
-TEST_F(DividedAsBefore, AnotherFoldIsDrawnAnewAndSaid) {
+TEST_F(DividedAsBefore, AnotherFoldCausesANewSplitAndAReport) {
   const SplitOptions shares{.train = 0.7, .validation = 0, .test = 0.3};
   folds_ = {.count = 3, .index = 1};
   parts_ = part_names(run(stage(shares)));
@@ -355,7 +355,7 @@ TEST_F(DividedAsBefore, AnotherFoldIsDrawnAnewAndSaid) {
   EXPECT_THAT(context_.said.front(), testing::HasSubstr("fold 1 of 3 with seed 3; this run uses"));
 }
 
-TEST(Download, NothingIsFetchedUnlessTheRecipeSaysSo) {
+TEST(Download, NothingIsDownloadedByDefault) {
   const auto fetcher = [](bool download) {
     const runner::Value options = runner::from_json(nlohmann::ordered_json{{"download", download}});
     runner::ConfigReader reader(options, "/data");
@@ -365,7 +365,7 @@ TEST(Download, NothingIsFetchedUnlessTheRecipeSaysSo) {
   EXPECT_FALSE(fetcher(false));
 }
 
-TEST_F(ImageStageOf, WhatIsWrongIsBlamedOnTheOptionThatTheListNames) {
+TEST_F(ImageStageOf, ErrorsOfTheListPointToItsOption) {
   ImageSource one = source();
   one.list = []() -> runner::Result<ImageList> {
     return runner::Diagnostic{runner::ErrorCode::kMissingFolder, {}, "/table", "no table", ""};
@@ -373,7 +373,7 @@ TEST_F(ImageStageOf, WhatIsWrongIsBlamedOnTheOptionThatTheListNames) {
   EXPECT_EQ(made(one).errors().front().pointer, "/data/table");
 }
 
-TEST_F(ImageStageOf, NotesOfTheListAreSaid) {
+TEST_F(ImageStageOf, NotesOfTheListAreReported) {
   ImageSource one = source();
   one.list = [this]() -> runner::Result<ImageList> {
     ImageList list = roses();
@@ -384,7 +384,7 @@ TEST_F(ImageStageOf, NotesOfTheListAreSaid) {
   EXPECT_EQ(context_.said.back(), "2 classes are left out");
 }
 
-TEST_F(ImageStageOf, WhoWantsATestThatIsNotThereIsToldWhy) {
+TEST_F(ImageStageOf, MissingTestPartIsExplained) {
   ImageSource one = source();
   one.list = [this]() -> runner::Result<ImageList> {
     ImageList list = roses();

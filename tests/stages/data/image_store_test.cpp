@@ -51,7 +51,7 @@ class ImageStoreTest : public testing::Test {
   DrawingFolder folder_;
 };
 
-TEST_F(ImageStoreTest, APictureComesBackAsItWas) {
+TEST_F(ImageStoreTest, RoundTripKeepsAnImage) {
   opened()->put(key('a'), made(3));
   const auto another = opened();
   const auto found = another->find(key('a'));
@@ -70,7 +70,7 @@ TEST_F(ImageStoreTest, APictureComesBackAsItWas) {
   EXPECT_FALSE(another->find(key('b')));
 }
 
-TEST_F(ImageStoreTest, ADamagedEntryIsAsIfItHadNeverBeen) {
+TEST_F(ImageStoreTest, DamagedEntryIsIgnored) {
   opened()->put(key('a'), made(3));
   const std::vector<std::uint8_t> whole = file_bytes(entry('a'));
   for (const std::size_t place :
@@ -90,7 +90,7 @@ TEST_F(ImageStoreTest, ADamagedEntryIsAsIfItHadNeverBeen) {
   EXPECT_TRUE(opened()->find(key('a')));
 }
 
-TEST_F(ImageStoreTest, WhatWasNotUsedForLongestMakesRoom) {
+TEST_F(ImageStoreTest, LeastRecentlyUsedEntryIsEvicted) {
   opened()->put(key('a'), made(1));
   const auto one = static_cast<std::int64_t>(fs::file_size(entry('a')));
   for (const char letter : std::string("bc")) opened()->put(key(letter), made(2));
@@ -107,7 +107,7 @@ TEST_F(ImageStoreTest, WhatWasNotUsedForLongestMakesRoom) {
   EXPECT_EQ(there(), (std::set{'a', 'd', 'e'})) << "what is used now stays";
 }
 
-TEST_F(ImageStoreTest, AKeyIsOfTheContentTheBoxAndWhatIsDone) {
+TEST_F(ImageStoreTest, KeyDependsOnContentBoxAndPreprocessing) {
   write_bytes(folder_ / "a.png", {1, 2, 3});
   const std::vector<std::uint8_t> bytes = {1, 2, 3}, other = {1, 2, 4};
   const auto one = opened();
@@ -120,7 +120,7 @@ TEST_F(ImageStoreTest, AKeyIsOfTheContentTheBoxAndWhatIsDone) {
   EXPECT_NE(rebuilt->key(folder_ / "a.png", {}, bytes), known);
 }
 
-TEST_F(ImageStoreTest, AFileThatIsAnotherIsReadAgain) {
+TEST_F(ImageStoreTest, ReplacedFileIsReadAgain) {
   write_bytes(folder_ / "a.png", {1, 2, 3});
   const auto one = opened();
   EXPECT_FALSE(one->known_key(folder_ / "a.png", {}));
@@ -135,7 +135,7 @@ TEST_F(ImageStoreTest, AFileThatIsAnotherIsReadAgain) {
   EXPECT_FALSE(one->known_key(folder_ / "a.png", {}));
 }
 
-TEST_F(ImageStoreTest, WhereNothingCanBeWrittenNothingIsKept) {
+TEST_F(ImageStoreTest, NothingIsStoredIfWritingFails) {
   for (const char* const fault :
        {"create:1:full", "write:1:fail", "rename:1:fail", "folder:1:fail"}) {
     runner::FaultyStorage storage(runner::disk(), runner::fault_from(fault));

@@ -19,7 +19,7 @@ class ImageTableList : public testing::Test {
   void write(const std::string& name, const std::string& text) const {
     write_bytes(folder_ / name, {text.begin(), text.end()});
   }
-  /// Writes the table, and an empty file for each image that it names at the beginning of a row.
+  /// Writes the table, and an empty file for each image named at the beginning of a row.
   void write_table(const std::string& text) const {
     write("data/table.csv", text);
     std::istringstream lines(text.substr(text.find('\n') + 1));
@@ -63,7 +63,7 @@ TEST_F(ImageTableList, ListsTheImagesInTheOrderOfTheRows) {
   EXPECT_THAT(found.notes, IsEmpty());
 }
 
-TEST_F(ImageTableList, SpacesAroundFieldsDoNotCountAndPathsMayBeOfWindows) {
+TEST_F(ImageTableList, SpacesAroundFieldsAreIgnoredAndWindowsPathsAccepted) {
   write_table("image_path , make\n./cars//a.jpg, Audi \n\"cars\\b.jpg\",Audi\n");
   write("cars/b.jpg", "");
   const ImageList found = list();
@@ -71,7 +71,7 @@ TEST_F(ImageTableList, SpacesAroundFieldsDoNotCountAndPathsMayBeOfWindows) {
   EXPECT_THAT(found.classes, ElementsAre("Audi"));
 }
 
-TEST_F(ImageTableList, CaptionsCanSayWhatTheColumnsHave) {
+TEST_F(ImageTableList, CaptionsCanUseColumns) {
   set_captions({"a {make} {model}", "the {model}"});
   write_table(
       "image_path,make,model,price\na.jpg,Audi,TT,1\nb.jpg,Audi,\"A4, long\",2\nc.jpg,Audi,TT,3\n");
@@ -84,7 +84,7 @@ TEST_F(ImageTableList, CaptionsCanSayWhatTheColumnsHave) {
   EXPECT_EQ(found[Part::kTrain][2].facts, 0);
 }
 
-TEST_F(ImageTableList, ColumnOfPartsDividesTheImages) {
+TEST_F(ImageTableList, PartColumnSplitsTheImages) {
   table_.part = "part";
   write_table(
       "image_path,make,part\na.jpg,Audi,test\nb.jpg,BMW,train\nc.jpg,Audi,validation\nd.jpg,Audi,"
@@ -96,14 +96,14 @@ TEST_F(ImageTableList, ColumnOfPartsDividesTheImages) {
   EXPECT_THAT(labelled_names(found[Part::kTest]), ElementsAre("0 a.jpg"));
 }
 
-TEST_F(ImageTableList, UnknownPartIsAFault) {
+TEST_F(ImageTableList, UnknownPartIsAnError) {
   table_.part = "part";
   write_table("image_path,make,part\na.jpg,Audi,val\nb.jpg,BMW,\n");
   EXPECT_ALL_REFUSED(errors(), {kBadAnnotations, "/table", {"line 2", "val"}},
                      {kBadAnnotations, "/table", {"line 3", "''"}});
 }
 
-TEST_F(ImageTableList, ColumnOfGroupsSaysWhatBelongsTogether) {
+TEST_F(ImageTableList, GroupColumnKeepsImagesTogether) {
   write_table("image_path,make,patient\n1.jpg,a,p1\n2.jpg,b, p1\n3.jpg,b,p2\n");
   table_.group = "patient";
   const ImageList images = list();
@@ -111,14 +111,14 @@ TEST_F(ImageTableList, ColumnOfGroupsSaysWhatBelongsTogether) {
   EXPECT_EQ(images[Part::kTrain][2].patient, "p2");
 }
 
-TEST_F(ImageTableList, ImageWithoutAGroupIsAFault) {
+TEST_F(ImageTableList, ImageWithoutAGroupIsAnError) {
   write_table("image_path,make,patient\n1.jpg,a,p1\n2.jpg,b,\n");
   table_.group = "patient";
   EXPECT_REFUSED(errors(), kBadAnnotations, "/table", "line 3",
                  "it has no value in the column 'patient'");
 }
 
-TEST_F(ImageTableList, GroupInTwoPartsIsNoted) {
+TEST_F(ImageTableList, GroupInTwoPartsIsReported) {
   write_table(
       "image_path,make,patient,part\n1.jpg,a,p1,train\n2.jpg,a,p1,test\n3.jpg,a,p2,train\n");
   table_.group = "patient";
@@ -129,7 +129,7 @@ TEST_F(ImageTableList, GroupInTwoPartsIsNoted) {
           "images of 1 group are in more than one part, so results may be too optimistic: 'p1'"));
 }
 
-TEST_F(ImageTableList, NoImageForTraining) {
+TEST_F(ImageTableList, MissingTrainingImagesAreRejected) {
   table_.part = "part";
   write_table("image_path,make,part\na.jpg,Audi,test\n");
   const auto list = list_image_table(table_);
@@ -138,9 +138,9 @@ TEST_F(ImageTableList, NoImageForTraining) {
   EXPECT_EQ(list->no_train->pointer, "/part");
 }
 
-TEST_F(ImageTableList, SmallClassesAreLeftOutAndCounted) {
+TEST_F(ImageTableList, SmallClassesAreOmittedAndCounted) {
   table_.minimum_per_class = 2;
-  // Images of classes that are left out need not be there.
+  // Images of omitted classes may be missing.
   write_table("image_path,make\na.jpg,Audi\nb.jpg,BMW\nc.jpg,Audi\n");
   fs::remove(folder_ / "b.jpg");
   const ImageList found = list();
@@ -155,19 +155,19 @@ TEST_F(ImageTableList, SmallClassesAreLeftOutAndCounted) {
                           "images: 'BMW' has 1, 'Fiat' has 1"));
 }
 
-TEST_F(ImageTableList, AllClassesAreTooSmall) {
+TEST_F(ImageTableList, TableWithOnlySmallClassesIsRejected) {
   table_.minimum_per_class = 3;
   write_table("image_path,make\na.jpg,Audi\nb.jpg,BMW\nc.jpg,Audi\n");
   EXPECT_REFUSED(errors(), kTooFewSamples, "/minimum_per_class", "2 classes", "3 images",
                  "'Audi' has 2, 'BMW' has 1");
 }
 
-TEST_F(ImageTableList, ImageNamedTwiceIsRefusedByItsLines) {
+TEST_F(ImageTableList, ImageListedTwiceIsRejectedWithItsLines) {
   write_table("image_path,make\na.jpg,Audi\nb.jpg,BMW\n./a.jpg,BMW\n");
   EXPECT_REFUSED(errors(), kBadAnnotations, "/table", "line 4: 'a.jpg'", "line 2");
 }
 
-TEST_F(ImageTableList, MissingImagesAreNamedUpToTenWithTheirLines) {
+TEST_F(ImageTableList, UpToTenMissingImagesAreListedWithTheirLines) {
   std::string text = "image_path,make\nthere.jpg,Audi\n";
   for (int i = 0; i < 12; ++i)
     text += "gone" + std::to_string(10 + i) + ".jpg," + (i % 2 == 0 ? "BMW" : "Audi") + "\n";
@@ -177,7 +177,7 @@ TEST_F(ImageTableList, MissingImagesAreNamedUpToTenWithTheirLines) {
                  "'gone19.jpg' (line 12) and 2 more");
 }
 
-TEST_F(ImageTableList, EmptyFieldsAreFaultsOfTheirLines) {
+TEST_F(ImageTableList, EmptyFieldsAreErrorsAtTheirLines) {
   set_captions({"a {make} {model}"});
   write_table("image_path,make,model\na.jpg,,TT\nb.jpg,BMW, \n,BMW,M3\n");
   EXPECT_ALL_REFUSED(errors(), {kBadAnnotations, "/table", {"line 2", "'make'"}},
@@ -186,14 +186,14 @@ TEST_F(ImageTableList, EmptyFieldsAreFaultsOfTheirLines) {
                      {kBadAnnotations, "/table", {"line 4: ''"}});
 }
 
-TEST_F(ImageTableList, PathsOutOfTheRootAreFaults) {
+TEST_F(ImageTableList, PathsOutOfTheRootAreErrors) {
   write_table("image_path,make\n../a.jpg,Audi\n/b.jpg,BMW\nc.txt,BMW\nd/../e.jpg,BMW\n");
   EXPECT_ALL_REFUSED(errors(), {kBadAnnotations, "/table", {"line 2: '../a.jpg'"}},
                      {kBadAnnotations, "/table", {"line 3: '/b.jpg'"}},
                      {kBadAnnotations, "/table", {"line 4: 'c.txt'"}});
 }
 
-TEST_F(ImageTableList, ColumnsThatAreNotThereAreNamed) {
+TEST_F(ImageTableList, MissingColumnsAreReported) {
   table_.part = "part";
   set_captions({"a {maker}"});
   write_table("path,make_name,year\na.jpg,Audi,2012\n");
@@ -204,12 +204,12 @@ TEST_F(ImageTableList, ColumnsThatAreNotThereAreNamed) {
       {kNotAllowedValue, "/caption", {"{maker}"}});
 }
 
-TEST_F(ImageTableList, ColumnThatIsUsedAndThereTwice) {
+TEST_F(ImageTableList, DuplicateColumnIsRejectedIfUsed) {
   write_table("image_path,make,year,make,year\na.jpg,Audi,1,Audi,1\n");
   EXPECT_REFUSED(errors(), kBadAnnotations, "/table", "line 1", "make");
 }
 
-TEST_F(ImageTableList, TablesWithoutImages) {
+TEST_F(ImageTableList, TablesWithoutImagesAreRejected) {
   EXPECT_REFUSED(errors(), kMissingAnnotations, "/table", "data/table.csv");
   write("data/table.csv", "");
   EXPECT_REFUSED(errors(), kBadAnnotations, "/table", "empty");
@@ -235,7 +235,7 @@ TEST_F(ImageTableList, LinksOutOfTheRootAreFollowedOnRequest) {
 
 constexpr const char *kComposedName = "caf\xc3\xa9", *kDecomposedName = "cafe\xcc\x81";
 
-TEST_F(ImageTableList, AccentsOfPathsMayBeWrittenOtherwiseThanOnDisk) {
+TEST_F(ImageTableList, PathsMatchFilesInAnyUnicodeForm) {
   for (const auto& [disk, table] :
        {std::pair(kComposedName, kDecomposedName), std::pair(kDecomposedName, kComposedName)}) {
     const std::string there = "a" + std::string(disk) + "/" + disk + ".jpg",
@@ -249,7 +249,7 @@ TEST_F(ImageTableList, AccentsOfPathsMayBeWrittenOtherwiseThanOnDisk) {
   }
 }
 
-TEST_F(ImageTableList, LabelsThatDifferInHowAccentsAreWrittenAreOneClass) {
+TEST_F(ImageTableList, LabelsInDifferentUnicodeFormsAreOneClass) {
   write_table("image_path,make\na.jpg," + std::string(kDecomposedName) + "\nb.jpg," +
               kComposedName + "\nc.jpg,bar\n");
   const ImageList found = list();

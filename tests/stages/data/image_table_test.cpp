@@ -62,7 +62,7 @@ TEST_F(ImageTableStage, ReadsThePublishedListing) {
   EXPECT_EQ(part(outputs, "validation")->describe().size, 4);
 }
 
-TEST_F(ImageTableStage, ClassHasTheCaptionsOfAllItsPictures) {
+TEST_F(ImageTableStage, ClassHasTheCaptionsOfAllItsImages) {
   const auto test = part(
       run(listing({{"split", {{"train", 0.9}, {"validation", 0}, {"test", 0.1}, {"seed", 42}}}})),
       "test");
@@ -137,7 +137,7 @@ TEST_F(ImageTableStage, ImagesCanHaveNumbersToPredict) {
   }
 }
 
-TEST_F(ImageTableStage, ATargetThatIsNoNumberIsRefusedWithItsLine) {
+TEST_F(ImageTableStage, NonNumericTargetIsRejectedWithItsLine) {
   const auto with = [&](const std::string& field) {
     write("image_path,age\ncar_images/car_000010.jpg,1e2\ncar_images/car_000011.jpg," + field +
           "\n");
@@ -151,7 +151,7 @@ TEST_F(ImageTableStage, ATargetThatIsNoNumberIsRefusedWithItsLine) {
                  "");
 }
 
-TEST_F(ImageTableStage, ATargetInTwoColumnsIsRefused) {
+TEST_F(ImageTableStage, DuplicateTargetColumnIsRejected) {
   write("image_path,age,age\ncar_images/car_000010.jpg,1,2\n");
   EXPECT_REFUSED(
       errors(listing(
@@ -159,7 +159,7 @@ TEST_F(ImageTableStage, ATargetInTwoColumnsIsRefused) {
       kBadAnnotations, "/data/table", "names the column 'age' twice", "");
 }
 
-TEST_F(ImageTableStage, AnUnknownLabelIsRefusedWithItsLine) {
+TEST_F(ImageTableStage, UnknownLabelIsRejectedWithItsLine) {
   write("image_path,tags\ncar_images/car_000010.jpg,red\ncar_images/car_000011.jpg,\n");
   const auto with = [&](const Json& labels) {
     return errors(listing(
@@ -174,7 +174,7 @@ TEST_F(ImageTableStage, AnUnknownLabelIsRefusedWithItsLine) {
   EXPECT_REFUSED(with(columns), kNotAllowedValue, "/data/labels/columns", "'age'");
 }
 
-TEST_F(ImageTableStage, SplitFollowsFromItsSeed) {
+TEST_F(ImageTableStage, SplitDependsOnItsSeed) {
   const auto tested = [&](int seed) {
     return names(*part(run(listing({{"split", {{"seed", seed}}}})), "test"));
   };
@@ -186,14 +186,14 @@ TEST_F(ImageTableStage, SplitFollowsFromItsSeed) {
   EXPECT_TRUE((*create(listing({{"split", {{"seed", nullptr}}}})))->uses_seed());
 }
 
-TEST_F(ImageTableStage, WhatIsWrongIsSaidWhereItIsWritten) {
+TEST_F(ImageTableStage, ErrorsPointToTheirOptions) {
   EXPECT_ALL_REFUSED(errors(listing({{"label", "maker"}, {"caption", "a {modle}"}})),
                      {kNotAllowedValue, "/data/label"}, {kNotAllowedValue, "/data/caption"});
   write("image_path,make\n");
   EXPECT_REFUSED(errors(listing({{"caption", nullptr}})), kBadAnnotations, "/data/table");
 }
 
-TEST_F(ImageTableStage, AnotherTableIsOtherData) {
+TEST_F(ImageTableStage, FingerprintCoversTheTable) {
   const std::string before = (*create(listing()))->fingerprint();
   EXPECT_EQ((*create(listing()))->fingerprint(), before);
   std::string text = folder_.read("data/data/image_labels_filtered.csv");
@@ -202,7 +202,7 @@ TEST_F(ImageTableStage, AnotherTableIsOtherData) {
   EXPECT_NE((*create(listing()))->fingerprint(), before);
 }
 
-TEST_F(ImageTableStage, WithoutACaptionThereIsNone) {
+TEST_F(ImageTableStage, ThereAreNoCaptionsByDefault) {
   const auto train = part(run(listing({{"caption", nullptr}})), "train");
   EXPECT_TRUE(train->describe().captions.empty());
   EXPECT_FALSE(train->sample(0, 0)->contains("caption"));

@@ -14,7 +14,7 @@ bool is_allowed(std::int64_t width, std::int64_t height) {
   }
 }
 
-TEST(ImageSize, Is178MillionPixelsAtMost) {
+TEST(ImageSize, IsAtMost178MillionPixels) {
   EXPECT_TRUE(is_allowed(17'800, 10'000));
   EXPECT_FALSE(is_allowed(17'800, 10'001));
   EXPECT_FALSE(is_allowed(17'801, 10'000));
@@ -26,7 +26,7 @@ TEST(ImageSize, Is178MillionPixelsAtMost) {
   EXPECT_FALSE(is_allowed(1, -1));
 }
 
-TEST(Image, BeginsWhereLibjpegDoesNotWritePastTheCaches) {
+TEST(Image, PixelsBegin16BytesPastAMultipleOf32) {
   for (int width = 1; width < 100; ++width) {
     const auto address = reinterpret_cast<std::uintptr_t>(Image::unset(width, width).pixels.data());
     EXPECT_EQ(address % 32, 16U) << width;

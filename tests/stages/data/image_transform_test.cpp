@@ -21,7 +21,7 @@ ImageDatasetOptions unusual() {
   return options;
 }
 
-/// Why the transform of unusual() with `value` at `pointer` is refused.
+/// Returns why the transform of unusual() with `value` at `pointer` is rejected.
 std::string refusal(const std::string& pointer, const json& value) {
   json document = json::parse(transform_json(unusual()));
   document[json::json_pointer(pointer)] = value;
@@ -33,7 +33,7 @@ std::string refusal(const std::string& pointer, const json& value) {
   return "accepted";
 }
 
-TEST(ImageTransform, ComesBackAsItWas) {
+TEST(ImageTransform, RoundTripKeepsEverything) {
   const ImageDatasetOptions back = transform_from_json(transform_json(unusual()));
   EXPECT_EQ(back.decode, Decode::kFast);
   EXPECT_EQ(back.image_size, 33);
@@ -45,7 +45,7 @@ TEST(ImageTransform, ComesBackAsItWas) {
   EXPECT_EQ(back.standard_deviation, unusual().standard_deviation);
 }
 
-TEST(ImageTransform, IsWrittenInTheWordsOfRecipes) {
+TEST(ImageTransform, IsWrittenWithRecipeKeys) {
   EXPECT_EQ(
       transform_json(unusual()),
       R"({"decode":"fast","image_size":33,"kind":"image","normalize":{"mean":[0.1,-0.2,0.48145466],)"
@@ -69,7 +69,7 @@ ImageDatasetOptions of_moons() {
   return options;
 }
 
-TEST(ImageTransform, PreprocessingComesBackAsItWas) {
+TEST(ImageTransform, RoundTripKeepsPreprocessing) {
   const ImageDatasetOptions back = transform_from_json(transform_json(of_moons()), kSubjects);
   EXPECT_EQ(back.preprocessing, of_moons().preprocessing);
   EXPECT_EQ(back.subject, &kMoon);
@@ -80,7 +80,7 @@ TEST(ImageTransform, PreprocessingComesBackAsItWas) {
       << "a subject that this build lacks";
 }
 
-TEST(ImageTransform, PreprocessingIsWrittenInTheWordsOfRecipes) {
+TEST(ImageTransform, PreprocessingIsWrittenWithRecipeKeys) {
   const json document = json::parse(transform_json(of_moons()));
   EXPECT_EQ(document["subject"], "moon");
   EXPECT_EQ(
@@ -114,7 +114,7 @@ TEST(ImageTransform, PreprocessingIsChecked) {
             "its 'decode' is 'fast', but preprocessing needs the image at full size");
 }
 
-TEST(ImageTransform, WhatBelongsToTrainingIsNotInIt) {
+TEST(ImageTransform, OmitsTrainingOptions) {
   ImageDatasetOptions options = unusual();
   options.augment.horizontal_flip = 0.5;
   options.on_corrupt = OnCorrupt::kSkip;
@@ -135,13 +135,13 @@ TEST(ImageTransform, EveryFieldIsChecked) {
     EXPECT_EQ(refusal("/resize/crop_fraction", fraction), "its 'crop_fraction' is out of range")
         << fraction;
   EXPECT_EQ(refusal("/resize/shape", "square"),
-            "its 'crop_fraction' is out of range");  // it cuts nothing off
+            "its 'crop_fraction' is out of range");  // it crops nothing
   EXPECT_EQ(refusal("/normalize/mean", {1, 2}), "its 'mean' is not a list of three numbers");
   EXPECT_EQ(refusal("/normalize/std", {1, 2, 0}), "its 'std' is out of range");
   EXPECT_EQ(refusal("/normalize/mean/1", "a"), "its 'mean' is out of range");
 }
 
-TEST(ImageTransform, TextThatIsNoneIsRefused) {
+TEST(ImageTransform, InvalidTextIsRejected) {
   for (const char* text : {"", "[]", "3", "{", "null", "{}"}) {
     EXPECT_THROW(transform_from_json(text), std::invalid_argument) << text;
   }

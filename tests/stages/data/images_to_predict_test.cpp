@@ -33,7 +33,7 @@ class ImageParts : public testing::Test {
   DrawingFolder folder_;
 };
 
-TEST_F(ImageParts, OfAFolderAreTheImagesInItAndBelowSortedByName) {
+TEST_F(ImageParts, FolderIsSearchedRecursivelyAndSortedByName) {
   for (const char* name :
        {"a/2.jpg", "a/1.PNG", "a/b/3.jpeg", "a/.hidden.jpg", "a/.b/4.jpg", "a/b/4.gif", "5.jpg"})
     folder_.add(name);
@@ -47,20 +47,20 @@ TEST_F(ImageParts, OfAFolderAreTheImagesInItAndBelowSortedByName) {
             "1 file ignored: 1 .txt; 1 hidden file; 1 folder not searched; 1 hidden folder");
 }
 
-TEST_F(ImageParts, NamedFileIsTakenWhateverItsName) {
+TEST_F(ImageParts, ExplicitFileIsAcceptedUnderAnyName) {
   folder_.add("picture");
   const auto files = list_images({path("picture")});
   ASSERT_TRUE(files);
   EXPECT_THAT(files->files, ElementsAre(path("picture")));
 }
 
-TEST_F(ImageParts, WhatIsNotThereAndEmptyFoldersAreReportedTogether) {
+TEST_F(ImageParts, MissingFilesAndEmptyFoldersAreReportedTogether) {
   fs::create_directory(path("empty"));
   EXPECT_ALL_REFUSED(errors({"none.jpg", "empty"}), {kMissingImage, "", {path("none.jpg")}},
                      {kTooFewSamples, "", {path("empty")}});
 }
 
-TEST_F(ImageParts, LinksOutOfTheFolderAndNowhereAreRefused) {
+TEST_F(ImageParts, DanglingLinksAndLinksOutOfTheFolderAreRejected) {
   folder_.add("a/1.jpg");
   folder_.add("b/2.jpg");
   fs::create_symlink(path("a/1.jpg"), path("a/inside.jpg"));
@@ -85,7 +85,7 @@ TEST_F(ImageParts, AreReadAsInEvaluation) {
   EXPECT_EQ(pictures.sample_name(0), path("c/1.jpg"));
 }
 
-TEST_F(ImageParts, OneThatCannotBeReadStopsOrIsRememberedOnce) {
+TEST_F(ImageParts, UnreadableImageStopsOrIsReportedOnce) {
   folder_.add("1.jpg");
   std::ofstream(path("2.jpg")) << "no image";
   const std::vector<std::string> files = {path("1.jpg"), path("2.jpg")};

@@ -12,7 +12,7 @@ using testing::SizeIs;
 
 LabelColumns one_column() { return {.column = "tags", .separator = "|"}; }
 
-TEST(LabelRows, LabelsOfOneColumnAreNumberedByTheirSortedNames) {
+TEST(LabelRows, LabelsOfOneColumnAreNumberedInSortedOrder) {
   LabelRows rows(one_column());
   EXPECT_EQ(rows.add({"red | blue"}), "");
   EXPECT_EQ(rows.add({"amber"}), "");
@@ -25,7 +25,7 @@ TEST(LabelRows, LabelsOfOneColumnAreNumberedByTheirSortedNames) {
   EXPECT_EQ(labeled[0].set, labeled[2].set);
 }
 
-TEST(LabelRows, AnImageIsSplitByItsRarestLabel) {
+TEST(LabelRows, ImageIsSplitByItsRarestLabel) {
   LabelRows rows({.column = "tags", .separator = ";", .may_be_empty = true});
   for (const char* tags : {"a;b", "a", "a;b", "b;c", ""}) EXPECT_EQ(rows.add({tags}), "");
   ImageList list;
@@ -35,7 +35,7 @@ TEST(LabelRows, AnImageIsSplitByItsRarestLabel) {
   EXPECT_THAT(rarest, ElementsAre(0, 0, 0, 2, 0)) << "without labels: the most frequent one";
 }
 
-TEST(LabelRows, AnEmptyFieldMeansUnknownUnlessTheRecipeSaysNone) {
+TEST(LabelRows, EmptyFieldMeansUnknownUnlessTheRecipeSaysNone) {
   LabelRows strict(one_column());
   EXPECT_THAT(strict.add({" "}), HasSubstr("labels.empty: none"));
   LabelRows lenient({.column = "tags", .separator = "|", .may_be_empty = true});
@@ -44,14 +44,14 @@ TEST(LabelRows, AnEmptyFieldMeansUnknownUnlessTheRecipeSaysNone) {
   EXPECT_THAT(lenient.number(list), IsEmpty()) << "no label at all";
 }
 
-TEST(LabelRows, AnEmptyOrDoubledLabelIsAFault) {
+TEST(LabelRows, EmptyOrDuplicateLabelIsAnError) {
   LabelRows rows(one_column());
   EXPECT_THAT(rows.add({"red||blue"}), HasSubstr("an empty one"));
   EXPECT_THAT(rows.add({"red|"}), HasSubstr("an empty one"));
   EXPECT_THAT(rows.add({"red|blue|red"}), HasSubstr("'red' occurs twice"));
 }
 
-TEST(LabelRows, MarksAreOneOrZeroAndKeepTheOrderOfTheColumns) {
+TEST(LabelRows, MarksAreOneOrZeroInTheOrderOfTheColumns) {
   LabelRows rows({.columns = {"red", "blue"}});
   EXPECT_EQ(rows.add({"1", "0.0"}), "");
   EXPECT_EQ(rows.add({"True", " 1 "}), "");
@@ -62,13 +62,13 @@ TEST(LabelRows, MarksAreOneOrZeroAndKeepTheOrderOfTheColumns) {
   EXPECT_THAT(list.label_sets, ElementsAre(ElementsAre(0), ElementsAre(0, 1), IsEmpty()));
 }
 
-TEST(LabelRows, AnUnknownMarkIsAFault) {
+TEST(LabelRows, UnknownMarkIsAnError) {
   LabelRows rows({.columns = {"red", "blue"}});
   EXPECT_THAT(rows.add({"1", ""}), HasSubstr("'blue' is empty"));
   EXPECT_THAT(rows.add({"-1", "0"}), HasSubstr("'red' is '-1'"));
 }
 
-TEST(Relabel, SetsGetTheNumbersOfTheOtherClasses) {
+TEST(Relabel, LabelSetsAreRenumberedForOtherClasses) {
   ImageList list{.classes = {"a", "b", "c"}};
   list.label_sets = {{0, 2}, {1}, {}};
   EXPECT_THAT(relabel(list, {"c", "a"}), ElementsAre(true, false, true));

@@ -35,7 +35,7 @@ class ListedImagesTest : public testing::Test {
   runner::Diagnostics errors_;
 };
 
-TEST_F(ListedImagesTest, ClassesAreTheLabelsThatOccurInTheirOrder) {
+TEST_F(ListedImagesTest, ClassesAreTheOccurringLabelsInOrder) {
   const ListedImages list = filelist(
       R"({"label_names": ["ant", "bee", "cat", "dog"], "image_names": ["/a.jpg", "b.jpg", "c.jpg"],
           "image_labels": [3, 1, 3]})");
@@ -47,15 +47,15 @@ TEST_F(ListedImagesTest, ClassesAreTheLabelsThatOccurInTheirOrder) {
   EXPECT_THAT(errors_, IsEmpty());
 }
 
-TEST_F(ListedImagesTest, AsManyNamesAsLabelsAreTheirs) {
-  // As for CIFAR-FS: its last list numbers from 80.
+TEST_F(ListedImagesTest, NamesMatchLabelsIfTheirCountsAreEqual) {
+  // CIFAR-FS does this: its last list numbers from 80.
   const ListedImages list = filelist(
       R"({"label_names": ["ant", "bee"], "image_names": ["a.jpg", "b.jpg"], "image_labels": [81, 80]})");
   EXPECT_THAT(list.classes, ElementsAre("ant", "bee"));
   EXPECT_THAT(list.labels, ElementsAre(1, 0));
 }
 
-TEST_F(ListedImagesTest, WithoutNamesClassesAreCalledByTheirNumbers) {
+TEST_F(ListedImagesTest, ClassesWithoutNamesAreNamedByNumber) {
   for (const char* const names : {R"("label_names": [],)", ""}) {
     const ListedImages list =
         filelist(std::string("{") + names +
@@ -65,7 +65,7 @@ TEST_F(ListedImagesTest, WithoutNamesClassesAreCalledByTheirNumbers) {
   }
 }
 
-TEST_F(ListedImagesTest, OtherKeysOfAnyFormArePassedOver) {
+TEST_F(ListedImagesTest, OtherKeysAreIgnored) {
   const ListedImages list = filelist(
       R"({"note": {"image_names": [1, {"a": [null]}]}, "more": [[true]], "image_names": ["a.jpg"], "size": 1.5,
           "image_labels": [0]})");
@@ -73,7 +73,7 @@ TEST_F(ListedImagesTest, OtherKeysOfAnyFormArePassedOver) {
   EXPECT_THAT(errors_, IsEmpty());
 }
 
-TEST_F(ListedImagesTest, TooFewNamesForTheLabels) {
+TEST_F(ListedImagesTest, TooFewNamesAreRejected) {
   EXPECT_REFUSED(
       faults(
           R"({"label_names": ["ant"], "image_names": ["a.jpg", "b.jpg", "c.jpg"], "image_labels": [0, 1, 4]})"),
@@ -81,12 +81,12 @@ TEST_F(ListedImagesTest, TooFewNamesForTheLabels) {
       "correct the list");
 }
 
-TEST_F(ListedImagesTest, ListsOfDifferentLength) {
+TEST_F(ListedImagesTest, ListsOfDifferentLengthsAreRejected) {
   EXPECT_REFUSED(faults(R"({"image_names": ["a.jpg", "b.jpg"], "image_labels": [0]})"),
                  kBadAnnotations, "", "2 image_names and 1 image_labels");
 }
 
-TEST_F(ListedImagesTest, LabelsThatAreNoWholeNumbersAreNamedWithTheirLines) {
+TEST_F(ListedImagesTest, NonIntegerLabelsAreReportedWithTheirLines) {
   EXPECT_ALL_REFUSED(
       faults("{\"image_names\": [\"a.jpg\"],\n\"image_labels\": [\n0,\n1.5\n, \"2\", "
              "-1,\nnull, 1e99999,"
@@ -98,7 +98,7 @@ TEST_F(ListedImagesTest, LabelsThatAreNoWholeNumbersAreNamedWithTheirLines) {
       {kBadAnnotations, "", {"line 6: it is not JSON"}});
 }
 
-TEST_F(ListedImagesTest, WhatIsNotOfThatForm) {
+TEST_F(ListedImagesTest, OtherJsonStructuresAreRejected) {
   for (const char* const text : {"[]", "3", "\"a\"", "null"})
     EXPECT_REFUSED(faults(text), kBadAnnotations, "", "line 1",
                    R"({"label_names": [], "image_names": [], "image_labels": []})")
@@ -122,7 +122,7 @@ TEST_F(ListedImagesTest, WhatIsNotOfThatForm) {
       kBadAnnotations, "", "labels 0 and 1", "'a'");
 }
 
-TEST_F(ListedImagesTest, BrokenJsonIsToldByItsLine) {
+TEST_F(ListedImagesTest, InvalidJsonIsReportedWithItsLine) {
   EXPECT_REFUSED(faults("{\"image_names\": [\n\"a.jpg\",\n"), kBadAnnotations, "", "line 2",
                  "JSON");
   EXPECT_REFUSED(faults(""), kBadAnnotations, "", "line 1", "JSON");
@@ -132,7 +132,7 @@ TEST_F(ListedImagesTest, BrokenJsonIsToldByItsLine) {
                  "too deeply");
 }
 
-TEST_F(ListedImagesTest, TableHasItsColumnsInAnyOrderAndItsLabelsSorted) {
+TEST_F(ListedImagesTest, TableColumnsMayHaveAnyOrderAndLabelsAreSorted) {
   const ListedImages list = table(
       "\xef\xbb\xbf,label,filename\r\n0,\"dog, wet\",\"a \"\"1\"\".jpg\"\r\n1,cat,b.jpg\r\n\r\n");
   EXPECT_THAT(errors_, IsEmpty());
@@ -142,7 +142,7 @@ TEST_F(ListedImagesTest, TableHasItsColumnsInAnyOrderAndItsLabelsSorted) {
   EXPECT_THAT(list.lines, ElementsAre(2u, 3u));
 }
 
-TEST_F(ListedImagesTest, FaultsOfATable) {
+TEST_F(ListedImagesTest, ErrorsInATableAreReported) {
   EXPECT_REFUSED(table_faults("a.jpg,cat\nb.jpg,dog\n"), kBadAnnotations, "", "line 1", "filename",
                  "label");
   EXPECT_ALL_REFUSED(table_faults("filename,label\na.jpg\n\"b.jpg,cat\nc.jpg,../cat\nd.jpg,\n"),

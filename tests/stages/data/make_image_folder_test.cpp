@@ -48,7 +48,7 @@ TEST(MakeImageFolder, MakesClassFoldersOfJpegs) {
   EXPECT_EQ(all, 6);
 }
 
-TEST(MakeImageFolder, SameNumbersSameBytes) {
+TEST(MakeImageFolder, EqualOptionsGiveEqualBytes) {
   const DrawingFolder folder;
   const MadeImages images{.classes = 24, .per_class = 1, .size = 24, .seed = 5};
   make_image_folder(folder / "a", images);
@@ -59,7 +59,7 @@ TEST(MakeImageFolder, SameNumbersSameBytes) {
   EXPECT_EQ(contents_of(folder / "a").size(), 25u);
 }
 
-TEST(MakeImageFolder, EverythingIsOnTheDiskBeforeItHasItsName) {
+TEST(MakeImageFolder, FilesAreOnDiskBeforeTheyAreRenamed) {
   const DrawingFolder folder;
   DurableStorage storage;
   make_image_folder(folder / "a", {.classes = 2, .per_class = 3, .size = 16},
@@ -69,7 +69,7 @@ TEST(MakeImageFolder, EverythingIsOnTheDiskBeforeItHasItsName) {
   EXPECT_TRUE(storage.has_flushed_the_latest_name());
 }
 
-TEST(MakeImageFolder, FolderWithSomethingInItIsLeftAlone) {
+TEST(MakeImageFolder, NonEmptyFolderIsLeftAlone) {
   const DrawingFolder folder;
   folder.add("full/a.jpg");
   const auto before = contents_of(folder.path());
@@ -81,7 +81,7 @@ TEST(MakeImageFolder, FolderWithSomethingInItIsLeftAlone) {
               testing::IsEmpty());
 }
 
-TEST(MakeImageFolder, MoreClassesThanShapesIsRefused) {
+TEST(MakeImageFolder, MoreClassesThanShapesAreRejected) {
   const DrawingFolder folder;
   EXPECT_REFUSED(failure(folder / "a", {.classes = 25}), kNotAllowedValue, "/make/classes", "25",
                  "24");
@@ -89,7 +89,7 @@ TEST(MakeImageFolder, MoreClassesThanShapesIsRefused) {
                  "0 images of 64", "8 to 4096");
 }
 
-TEST(MakeImageFolder, CancelledLeavesNothing) {
+TEST(MakeImageFolder, CancellationLeavesNothingBehind) {
   const DrawingFolder folder;
   std::int64_t made = 0;
   const MakeCallbacks callbacks{.progress = [&](std::int64_t done, std::int64_t) { made = done; },
@@ -100,7 +100,7 @@ TEST(MakeImageFolder, CancelledLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-TEST(MakeImageFolder, KnowsWhatItMade) {
+TEST(MakeImageFolder, DetectsChangedOptions) {
   const DrawingFolder folder;
   const MadeImages images{.classes = 2, .per_class = 1, .size = 16, .seed = 1};
   make_image_folder(folder / "a", images);
@@ -117,7 +117,8 @@ TEST(MakeImageFolder, KnowsWhatItMade) {
   EXPECT_EQ(differs(folder / "b", images)->code, runner::ErrorCode::kFolderExists);
 }
 
-/// Share of right answers of a linear classifier on half of the images, taught on the other half.
+/// Returns the accuracy of a linear classifier that is trained on half of the images and tested on
+/// the others.
 double accuracy_of_linear_classifier(at::Tensor features, const at::Tensor& labels,
                                      std::int64_t classes) {
   const torch::NoGradGuard no_graph;
@@ -158,7 +159,7 @@ Drawn drawn(std::int64_t classes, std::int64_t per_class) {
   return result;
 }
 
-/// 16 bins a channel, and 4 x 4 x 4 bins of colours.
+/// 16 bins per channel, and 4 x 4 x 4 bins of colors.
 at::Tensor color_histogram(const Drawn& images) {
   const at::Tensor result =
       torch::zeros({static_cast<std::int64_t>(images.pictures.size()), 16 * 3 + 64});
@@ -174,7 +175,7 @@ at::Tensor color_histogram(const Drawn& images) {
   return result;
 }
 
-/// 16 x 16 means of brightness, less their mean and at the same contrast.
+/// 16 x 16 mean brightness values, centered and with equal contrast.
 at::Tensor thumbnails(const Drawn& images) {
   std::vector<at::Tensor> all;
   for (const Image& image : images.pictures) {
@@ -187,7 +188,7 @@ at::Tensor thumbnails(const Drawn& images) {
   return (brightness - brightness.mean(1, true)) / brightness.std(1, true, true);
 }
 
-TEST(Shapes, ColoursAloneDoNotTellThemApart) {
+TEST(Shapes, ColorsAloneDoNotDistinguishThem) {
   for (const std::int64_t classes : {8, 24}) {
     const Drawn images = drawn(classes, 1000 / classes);
     const double accuracy =
@@ -197,7 +198,7 @@ TEST(Shapes, ColoursAloneDoNotTellThemApart) {
   }
 }
 
-TEST(Shapes, TheirFormTellsThemApart) {
+TEST(Shapes, ShapeDistinguishesThem) {
   const Drawn images = drawn(24, 40);
   EXPECT_GT(accuracy_of_linear_classifier(thumbnails(images), images.labels, 24), 0.8);
 }

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What every maker of a set in a published layout does.
+/// The properties of every maker of a dataset in a published layout.
 class MakePublished : public testing::TestWithParam<MadeDataset> {
  protected:
   runner::Diagnostics failure(const MadeImages& images) const {
@@ -28,7 +28,7 @@ class MakePublished : public testing::TestWithParam<MadeDataset> {
   DrawingFolder folder_;
 };
 
-TEST_P(MakePublished, SameNumbersSameBytes) {
+TEST_P(MakePublished, EqualOptionsGiveEqualBytes) {
   const MadeImages images{.classes = 5, .per_class = 4, .size = 24, .seed = 5};
   GetParam().make(folder_ / "a", images, {});
   GetParam().make(folder_ / "b/", images, {});
@@ -37,7 +37,7 @@ TEST_P(MakePublished, SameNumbersSameBytes) {
   EXPECT_NE(contents_of(folder_ / "a"), contents_of(folder_ / "c"));
 }
 
-TEST_P(MakePublished, EverythingIsOnTheDiskBeforeItHasItsName) {
+TEST_P(MakePublished, FilesAreOnDiskBeforeTheyAreRenamed) {
   DurableStorage storage;
   GetParam().make(folder_ / "a", {.classes = 3, .per_class = 4, .size = 24}, {.storage = &storage});
   EXPECT_EQ(storage.renamed, 1);
@@ -45,7 +45,7 @@ TEST_P(MakePublished, EverythingIsOnTheDiskBeforeItHasItsName) {
   EXPECT_TRUE(storage.has_flushed_the_latest_name());
 }
 
-TEST_P(MakePublished, CancelledLeavesNothing) {
+TEST_P(MakePublished, CancellationLeavesNothingBehind) {
   std::int64_t made = 0;
   const MakeCallbacks callbacks{.progress = [&](std::int64_t done, std::int64_t) { made = done; },
                                 .cancelled = [&] { return made == 3; }};
@@ -55,7 +55,7 @@ TEST_P(MakePublished, CancelledLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
-TEST_P(MakePublished, NothingIsOverwrittenAndWhatCannotBeMadeIsRefused) {
+TEST_P(MakePublished, OverwritingAndImpossibleNumbersAreRejected) {
   folder_.add("a/mine.jpg");
   EXPECT_REFUSED(failure({.classes = 3, .per_class = 4, .size = 16}), kFolderExists, "/root");
   fs::remove_all(folder_ / "a");
@@ -64,7 +64,7 @@ TEST_P(MakePublished, NothingIsOverwrittenAndWhatCannotBeMadeIsRefused) {
                  "0 images of 64");
 }
 
-/// All but the maker of plain class folders, which has its own test.
+/// All makers except that of plain class folders, which has its own test.
 std::vector<MadeDataset> published_datasets() {
   std::vector<MadeDataset> published;
   std::ranges::copy_if(all_made_datasets(), std::back_inserter(published),

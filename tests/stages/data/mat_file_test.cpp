@@ -54,7 +54,7 @@ std::string small_file() {
                              MatMatrix{"labels", 1, 5, {7, 300, 1, 0, 65535}}});
 }
 
-TEST(MatFile, ReadsWhatAnotherLibraryWrites) {
+TEST(MatFile, ReadsFilesOfAnotherLibrary) {
   std::vector<std::int64_t> values(300);
   std::iota(values.begin(), values.end(), -20);
   for (const auto compression : {MAT_COMPRESSION_NONE, MAT_COMPRESSION_ZLIB}) {
@@ -90,7 +90,7 @@ TEST(MatFile, ReadsSmallElements) {
     EXPECT_THAT(read({9, 8, 7, 6}), ElementsAre(9, 8, 7, 6));
     EXPECT_THAT(read({9, 8, 7, 6, 5}), ElementsAre(9, 8, 7, 6, 5));
   }
-  // Three bytes of numbers, and a name of two, in the tags themselves, as MATLAB writes them.
+  // Three bytes of numbers and a name of two bytes, stored in the tags themselves, as MATLAB does.
   std::string file = mat_file({});
   const auto word = [](std::uint32_t number) {
     std::string text;
@@ -106,7 +106,7 @@ TEST(MatFile, ReadsSmallElements) {
   EXPECT_THAT(matrix.values, ElementsAre(5, 6, 7));
 }
 
-TEST(MatFile, AnotherLibraryReadsWhatIsWritten) {
+TEST(MatFile, AnotherLibraryReadsOurFiles) {
   const TemporaryFolder folder;
   const std::string path = folder / "a.mat";
   const std::string bytes = small_file();
@@ -128,14 +128,14 @@ TEST(MatFile, AnotherLibraryReadsWhatIsWritten) {
   Mat_Close(file);
 }
 
-TEST(MatFile, ReadsBackWhatItWroteAndWritesTheSameBytes) {
+TEST(MatFile, RoundTripKeepsTheBytes) {
   EXPECT_THAT(read_mat(small_file(), "labels").values, ElementsAre(7, 300, 1, 0, 65535));
   EXPECT_THAT(read_mat(small_file(), "other").values, ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(small_file(), small_file());
   EXPECT_EQ(small_file().substr(0, 39), "MATLAB 5.0 MAT-file, written by Retort ");
 }
 
-TEST(MatFile, RefusesByCause) {
+TEST(MatFile, ErrorsNameTheCause) {
   const std::string file = small_file();
   const auto changed = [&](std::size_t at, const std::string& bytes) {
     std::string result = file;
@@ -167,14 +167,14 @@ TEST(MatFile, RefusesByCause) {
             "its 'labels' is not a matrix of numbers");
 }
 
-TEST(MatFile, CompressedPartsAreBounded) {
+TEST(MatFile, CompressedPartsAreLimited) {
   std::vector<std::uint8_t> zeros(kMaxMatBytes + 1);
   const std::string file = written_by_matio(zeros, MAT_C_UINT8, MAT_T_UINT8, MAT_COMPRESSION_ZLIB);
   EXPECT_LT(file.size(), std::size_t{1} << 20);
   EXPECT_EQ(problem(file), "its data is larger than any list of labels when decompressed");
 }
 
-/// Files in which every kind of element occurs.
+/// Files that contain every kind of element.
 std::vector<std::string> samples() {
   return {
       small_file(),
@@ -184,18 +184,18 @@ std::vector<std::string> samples() {
                                       MAT_COMPRESSION_ZLIB)};
 }
 
-TEST(MatFile, CutOffAnywhereIsRefused) {
+TEST(MatFile, TruncationAnywhereIsRejected) {
   for (const std::string& file : samples()) {
     const std::size_t size = file.size();
     std::size_t refused = 0;
     for (std::size_t length = 0; length < size; ++length)
       refused += problem(file.substr(0, length)).empty() ? 0 : 1;
-    // What is cut off may be padding, which nothing is lost with.
+    // The bytes cut off may be padding, whose loss is harmless.
     EXPECT_GE(refused, size - 7);
   }
 }
 
-TEST(MatFile, AFlippedBitIsAnswered) {
+TEST(MatFile, FlippedBitsAreHandled) {
   for (const std::string& file : samples()) {
     std::size_t refused = 0;
     for (std::size_t bit = 0; bit < file.size() * 8; ++bit) {

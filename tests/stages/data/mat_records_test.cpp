@@ -45,7 +45,7 @@ std::string texts_problem(const std::string& file, const std::string& name = "cl
   return cause(file, name, read_mat_texts);
 }
 
-/// What another library makes of a file with one variable, which is written by `fill`.
+/// Returns what another library reads from a file with one variable, which `fill` writes.
 template <typename Fill>
 std::string records_by_matio(matio_compression compression, Fill fill) {
   const TemporaryFolder folder;
@@ -68,7 +68,7 @@ matvar_t* matio_number(double number, int flags = 0) {
   return Mat_VarCreate(nullptr, MAT_C_DOUBLE, MAT_T_DOUBLE, 2, size, &number, flags);
 }
 
-TEST(MatRecords, ReadsWhatAnotherLibraryWrites) {
+TEST(MatRecords, ReadsFilesOfAnotherLibrary) {
   for (const auto compression : {MAT_COMPRESSION_NONE, MAT_COMPRESSION_ZLIB}) {
     const std::string file = records_by_matio(compression, [] {
       const char* fields[] = {"fname", "class", "share"};
@@ -88,7 +88,7 @@ TEST(MatRecords, ReadsWhatAnotherLibraryWrites) {
   }
 }
 
-TEST(MatRecords, ReadsTextsThatAnotherLibraryWrites) {
+TEST(MatRecords, ReadsTextsOfAnotherLibrary) {
   for (const auto compression : {MAT_COMPRESSION_NONE, MAT_COMPRESSION_ZLIB}) {
     const std::string file = records_by_matio(compression, [] {
       matvar_t* cells[] = {matio_text("Audi TT"), matio_text("Ram C/V Cargo Van Minivan 2012")};
@@ -100,7 +100,7 @@ TEST(MatRecords, ReadsTextsThatAnotherLibraryWrites) {
   }
 }
 
-TEST(MatRecords, AnotherLibraryReadsWhatIsWritten) {
+TEST(MatRecords, AnotherLibraryReadsOurFiles) {
   const TemporaryFolder folder;
   const std::string path = folder.write("a.mat", cars_file());
   mat_t* file = Mat_Open(path.c_str(), MAT_ACC_RDONLY);
@@ -120,7 +120,7 @@ TEST(MatRecords, AnotherLibraryReadsWhatIsWritten) {
   Mat_Close(file);
 }
 
-TEST(MatRecords, ReadsBackWhatItWrote) {
+TEST(MatRecords, RoundTripKeepsRecords) {
   const MatRecords records = read_mat_records(cars_file(), "annotations");
   EXPECT_EQ(records.fields, two_cars().fields);
   EXPECT_EQ(records.rows, two_cars().rows);
@@ -129,9 +129,9 @@ TEST(MatRecords, ReadsBackWhatItWrote) {
               ElementsAre("Audi TT", "", "BMW Série 3"));
 }
 
-TEST(MatRecords, TextsOfSixteenBitsBecomeUtf8) {
+TEST(MatRecords, Utf16TextsBecomeUtf8) {
   std::string file = names_file();
-  // "Audi TT" has seven bytes: a text of three units takes its place.
+  // "Audi TT" has seven bytes; a text of three UTF-16 units replaces it.
   const std::size_t at = file.find(std::string("\x10\0\0\0\x07\0\0\0", 8) + "Audi TT");
   ASSERT_NE(at, file.npos);
   const std::string units("\x41\0\xe9\0\x3d\xd8", 6);
@@ -143,7 +143,7 @@ TEST(MatRecords, TextsOfSixteenBitsBecomeUtf8) {
             "A");
 }
 
-TEST(MatRecords, RefusesByCause) {
+TEST(MatRecords, ErrorsNameTheCause) {
   EXPECT_EQ(records_problem(""), "it is not a version 5 MAT-file");
   EXPECT_EQ(records_problem(cars_file(), "cars"), "it has no variable 'cars'");
   EXPECT_EQ(records_problem(names_file(), "class_names"),
@@ -158,7 +158,7 @@ TEST(MatRecords, RefusesByCause) {
   EXPECT_EQ(texts_problem(numbers), "its 'class_names' has no text at 2");
 }
 
-TEST(MatRecords, CutOffAnywhereIsRefused) {
+TEST(MatRecords, TruncationAnywhereIsRejected) {
   for (const std::string& file : {cars_file(), names_file()}) {
     for (std::size_t length = 0; length + 8 < file.size(); ++length) {
       const std::string cut = file.substr(0, length);
@@ -168,7 +168,7 @@ TEST(MatRecords, CutOffAnywhereIsRefused) {
   }
 }
 
-TEST(MatRecords, AFlippedBitIsAnswered) {
+TEST(MatRecords, FlippedBitsAreHandled) {
   std::size_t refused = 0;
   for (const std::string& file : {cars_file(), names_file()}) {
     for (std::size_t bit = 0; bit < file.size() * 8; ++bit) {

@@ -15,7 +15,7 @@ using Three = std::array<double, 3>;
 const Three kClipMean = {0.48145466, 0.4578275, 0.40821073},
             kClipStd = {0.26862954, 0.26130258, 0.27577711};
 
-/// The first bit pattern that is another than the definition's, as text; empty where there is none.
+/// Returns the first bit pattern that differs from the definition, as text, or an empty string.
 std::string first_other(const Image& image, const Three& mean, const Three& deviation,
                         bool mirrored) {
   const auto width = static_cast<std::size_t>(image.width),
@@ -39,7 +39,7 @@ std::string first_other(const Image& image, const Three& mean, const Three& devi
   return "";
 }
 
-/// Every value of every channel, and a row's end of any length.
+/// Covers every value of every channel, and row ends of every length.
 Image every_value(int width) {
   Image image(width, 256);
   for (int y = 0; y < image.height; ++y)
@@ -47,7 +47,7 @@ Image every_value(int width) {
   return image;
 }
 
-TEST(Normalization, EveryValueHasTheBitsOfItsDefinition) {
+TEST(Normalization, EveryValueMatchesTheDefinitionBitForBit) {
   for (const int width : {1, 7, 8, 9, 10, 11, 17, 18, 33}) {
     EXPECT_EQ(first_other(every_value(width), kClipMean, kClipStd, false), "") << width;
     EXPECT_EQ(first_other(every_value(width), {0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}, false),
@@ -56,7 +56,7 @@ TEST(Normalization, EveryValueHasTheBitsOfItsDefinition) {
   }
 }
 
-TEST(Normalization, BitsHoldForEveryMeanAndDeviationThatARecipeMayHave) {
+TEST(Normalization, EveryAllowedMeanAndDeviationMatchesBitForBit) {
   Random random({5});
   const Image image = every_value(19);
   for (int i = 0; i < 300; ++i) {
@@ -73,7 +73,7 @@ TEST(Normalization, ChannelsDoNotMix) {
   EXPECT_EQ(first_other(picture(37, 5), kClipMean, kClipStd, false), "");
 }
 
-TEST(Normalization, MirroredIsTheOtherWayRound) {
+TEST(Normalization, MirroringReversesRows) {
   EXPECT_EQ(first_other(picture(6, 4), kClipMean, kClipStd, true), "");
   EXPECT_EQ(first_other(picture(37, 5), kClipMean, kClipStd, true), "");
 }

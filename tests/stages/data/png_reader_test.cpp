@@ -32,7 +32,7 @@ TEST(PngReader, TransparencyIsDropped) {
             (Pixels{10, 20, 30, 40, 50, 60}));
 }
 
-TEST(PngReader, GreyIsRepeated) {
+TEST(PngReader, GrayIsRepeatedInAllChannels) {
   const std::array<std::uint8_t, 2> pixels = {7, 200};
   EXPECT_EQ(decode_png(encode_png(1, 2, pixels.data(), PNG_FORMAT_GRAY)).pixels,
             (Pixels{7, 7, 7, 200, 200, 200}));
@@ -60,19 +60,19 @@ TEST(PngReader, MissingPixelsAreCorrupt) {
   EXPECT_REFUSED(image_faults(file), kCorruptImage, "", "header");
 }
 
-TEST(PngReader, TooManyPixelsAreRefusedFromTheHeader) {
+TEST(PngReader, HeaderWithTooManyPixelsIsRejected) {
   EXPECT_REFUSED(image_faults(header_of(20'000, 10'000)), kImageTooLarge, "", "20000 x 10000",
                  "178 million");
   EXPECT_REFUSED(image_faults(header_of(2'000'000, 2)), kImageTooLarge, "", "2000000 x 2");
   EXPECT_REFUSED(image_faults(header_of(0, 7)), kCorruptImage, "", "0 x 7");
 }
 
-TEST(PngReader, DamagedBytesNeverDoMoreThanThrow) {
+TEST(PngReader, DamagedBytesOnlyThrow) {
   const auto whole = encode_png(31, 17, picture(31, 17).pixels.data());
   EXPECT_GT(damaged_and_refused(whole, 12, 1500), 1000);
 }
 
-TEST(ImageReader, TellsFormatsByTheirBytesAndNamesTheRest) {
+TEST(ImageReader, DetectsFormatsByContentAndReportsUnsupportedOnes) {
   EXPECT_REFUSED(image_faults(Bytes{}), kCorruptImage, "", "empty");
   const std::string words = "no image";
   EXPECT_REFUSED(
@@ -87,11 +87,11 @@ TEST(ImageReader, TellsFormatsByTheirBytesAndNamesTheRest) {
 TEST(ImageReader, FileOfMoreThanAGibibyteIsNotRead) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.write("a.png", "");
-  std::filesystem::resize_file(file, (std::int64_t{1} << 30) + 1);  // a hole: it takes no room
+  std::filesystem::resize_file(file, (std::int64_t{1} << 30) + 1);  // a sparse file
   EXPECT_REFUSED(image_faults([&] { read_image_file(file); }), kImageTooLarge, "");
 }
 
-TEST(ImageReader, FileThatIsNotThereOrNoFile) {
+TEST(ImageReader, MissingFilesAndFoldersAreRejected) {
   const DrawingFolder folder;
   const auto cause = [](const std::filesystem::path& path) {
     return image_faults([&] { read_image_file(path); });

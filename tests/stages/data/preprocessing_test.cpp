@@ -15,7 +15,7 @@
 namespace stages {
 namespace {
 
-// There is no way to tell it the class, the part or the file of a picture.
+// The function accepts no argument for the class, the part or the file of an image.
 template <typename Extra>
 constexpr bool kTakes =
     std::is_invocable_v<decltype(preprocessed), Image, const Preprocessing&, Extra> ||
@@ -23,7 +23,7 @@ constexpr bool kTakes =
 static_assert(!kTakes<std::int64_t> && !kTakes<Part> && !kTakes<ImageFile> && !kTakes<std::string>);
 static_assert(kTakes<const Preprocessing&>);
 
-/// (3x + 5y + (xy mod 17)) mod 256, as spec'd for a picture of 64 x 64.
+/// (3x + 5y + (xy mod 17)) mod 256, as specified for an image of 64 x 64.
 std::uint8_t pattern(int x, int y) {
   return static_cast<std::uint8_t>((3 * x + 5 * y + x * y % 17) & 255);
 }
@@ -50,19 +50,19 @@ std::array<int, 3> pixel_of(const Image& image, int x, int y) {
   return {pixel[0], pixel[1], pixel[2]};
 }
 
-TEST(Preprocessing, ClaheOfColours) {
+TEST(Preprocessing, ClaheMatchesRecordedColors) {
   const Image image = preprocessed(pattern_of(false), {.clahe = Clahe{.clip_limit = 2.5}});
   EXPECT_EQ(sum_of_pixels(image), 1'640'967);
   EXPECT_EQ(pixel_of(image, 0, 0), (std::array{0, 6, 131}));
   EXPECT_EQ(pixel_of(image, 31, 31), (std::array{0, 181, 178}));
 }
 
-TEST(Preprocessing, ClaheHasColumnsAndRows) {
+TEST(Preprocessing, ClaheDistinguishesColumnsAndRows) {
   const Image wide = preprocessed(pattern_of(false), {.clahe = Clahe{.columns = 2, .rows = 8}}),
               high = preprocessed(pattern_of(false), {.clahe = Clahe{.columns = 8, .rows = 2}});
   EXPECT_NE(wide.pixels, high.pixels);
-  // Below the middle the same grey is among brighter ones. Where the tiles reach from top to bottom
-  // that makes no difference.
+  // In the lower half, the same gray is among brighter ones. This makes no difference if the tiles
+  // span the full height.
   Image steps(64, 64);
   for (int y = 0; y < 64; ++y)
     std::fill_n(steps.row(y), 3 * 64, static_cast<std::uint8_t>(100 + y % 8 * (y < 32 ? 3 : 12)));
@@ -72,7 +72,7 @@ TEST(Preprocessing, ClaheHasColumnsAndRows) {
   EXPECT_NE(pixel_of(rows, 5, 4), pixel_of(rows, 5, 57));
 }
 
-/// As the header says it, pixel by pixel.
+/// Follows the header's definition, pixel by pixel.
 Image flattened_plainly(const Image& image, const FlattenSharpen& step) {
   const auto mirrored = [](int place, int size) {
     while (size > 1 && (place < 0 || place >= size))
@@ -117,7 +117,7 @@ Image flattened_plainly(const Image& image, const FlattenSharpen& step) {
   return sharp;
 }
 
-TEST(Preprocessing, FlattensAndSharpensAsItIsWritten) {
+TEST(Preprocessing, FlattenAndSharpenMatchTheReference) {
   const Image image = picture(23, 17, 3);
   for (const FlattenSharpen& step :
        {FlattenSharpen{},
@@ -129,7 +129,7 @@ TEST(Preprocessing, FlattensAndSharpensAsItIsWritten) {
   }
 }
 
-TEST(Preprocessing, FlattensBeforeItEqualises) {
+TEST(Preprocessing, FlattensBeforeEqualizing) {
   const Image image = picture(40, 30, 5);
   const Preprocessing flatten{.flatten_sharpen = FlattenSharpen{}}, equalise{.clahe = Clahe{}},
       both{.flatten_sharpen = FlattenSharpen{}, .clahe = Clahe{}};
@@ -139,7 +139,7 @@ TEST(Preprocessing, FlattensBeforeItEqualises) {
             preprocessed(preprocessed(image, equalise), flatten).pixels);
 }
 
-TEST(Preprocessing, TakesPicturesSmallerThanItsTilesAndKernels) {
+TEST(Preprocessing, AcceptsImagesSmallerThanTilesAndKernels) {
   for (const auto& [width, height] : {std::pair{1, 1}, {3, 2}, {65, 1}}) {
     const Image image = preprocessed(picture(width, height),
                                      {.flatten_sharpen = FlattenSharpen{.kernel_size = 1000},
@@ -148,7 +148,7 @@ TEST(Preprocessing, TakesPicturesSmallerThanItsTilesAndKernels) {
   }
 }
 
-TEST(Preprocessing, OfNothingChangesNothing) {
+TEST(Preprocessing, DefaultOptionsChangeNothing) {
   EXPECT_EQ(preprocessed(picture(9, 7), {}).pixels, picture(9, 7).pixels);
 }
 

@@ -19,7 +19,7 @@ ImageDatasetOptions options_of(int image_size) {
   return options;
 }
 
-TEST(PreprocessorConfig, ShortestSideIsResizedAndTheCentreCropped) {
+TEST(PreprocessorConfig, ShortestSideIsResizedAndTheCenterCropped) {
   EXPECT_EQ(preprocessor_config(options_of(96)), Json::parse(R"({
     "image_processor_type": "CLIPImageProcessor",
     "do_convert_rgb": true,
@@ -29,7 +29,7 @@ TEST(PreprocessorConfig, ShortestSideIsResizedAndTheCentreCropped) {
     "do_normalize": true, "image_mean": [0.5, 0.25, 0.125], "image_std": [1.0, 2.0, 4.0]})"));
 }
 
-TEST(PreprocessorConfig, CropFractionMakesTheShortestSideLonger) {
+TEST(PreprocessorConfig, CropFractionLengthensTheShortestSide) {
   ImageDatasetOptions options = options_of(224);
   options.resize.crop_fraction = 0.9;
   const Json config = preprocessor_config(options);
@@ -37,7 +37,7 @@ TEST(PreprocessorConfig, CropFractionMakesTheShortestSideLonger) {
   EXPECT_EQ(config["crop_size"]["height"], 224);
 }
 
-TEST(PreprocessorConfig, SqueezedImagesAreNotCropped) {
+TEST(PreprocessorConfig, SquashedImagesAreNotCropped) {
   ImageDatasetOptions options = options_of(64);
   options.resize.shape = ResizeShape::kSquare;
   options.resize.interpolation = Interpolation::kBilinear;
@@ -48,7 +48,7 @@ TEST(PreprocessorConfig, SqueezedImagesAreNotCropped) {
   EXPECT_EQ(timm_preprocessing(options)["crop_mode"], "squash");
 }
 
-TEST(PreprocessorConfig, TimmHasItsOwnWords) {
+TEST(PreprocessorConfig, TimmHasItsOwnKeys) {
   ImageDatasetOptions options = options_of(224);
   options.resize.crop_fraction = 0.9;
   EXPECT_EQ(timm_preprocessing(options), Json::parse(R"({
@@ -56,7 +56,7 @@ TEST(PreprocessorConfig, TimmHasItsOwnWords) {
     "crop_mode": "center"})"));
 }
 
-TEST(PreprocessorConfig, WhatItCannotSayIsTold) {
+TEST(PreprocessorConfig, UnrepresentableOptionsAreReported) {
   ImageDatasetOptions options = options_of(96);
   EXPECT_THAT(lost_in_preprocessor(options), IsEmpty());
   options.decode = Decode::kFast;

@@ -29,7 +29,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// The Python on PATH; these data sets need no package.
+/// The Python on PATH; these datasets need no packages.
 std::string interpreter() {
   std::string path;
   FILE* const said = popen("python3 -c 'import sys; print(sys.executable, end=\"\")'", "r");
@@ -39,13 +39,13 @@ std::string interpreter() {
   return path;
 }
 
-/// The SHA-256 of trusted files, by path.
+/// Returns the SHA-256 of trusted files by path.
 Json& trusted_files() {
   static Json files = Json::object();
   return files;
 }
 
-/// Plays the Python that hosts a worker.
+/// Stands in for the Python that hosts a worker.
 int answer(const char* request) {
   static const std::string program = interpreter();
   EXPECT_EQ(Json::parse(request).at("do"), "reader");
@@ -93,7 +93,7 @@ class PythonDataTest : public testing::Test {
     trusted_files() = {{file.string(), runner::sha256(text)}};
     entry_ = file.string() + ":make";
   }
-  /// What the stage puts out by these options.
+  /// Returns the stage's outputs for these options.
   runner::Outputs outputs(Json options) {
     options["entry"] = entry_;
     return stage_of(kDataPython, options)->run(runner::Inputs({}), context_);
@@ -112,7 +112,7 @@ std::shared_ptr<const Dataset> part(const runner::Outputs& outputs, const std::s
   return std::static_pointer_cast<const Dataset>(outputs.at(name));
 }
 
-/// All values of "x" in the data's order.
+/// Returns all values of "x" in the order of the data.
 std::vector<double> numbers_of(const std::shared_ptr<const Dataset>& data, std::int64_t epoch) {
   std::vector<double> all;
   Loader loader(data, sequential_order(data->describe().size), 5, epoch);
@@ -123,7 +123,7 @@ std::vector<double> numbers_of(const std::shared_ptr<const Dataset>& data, std::
   return all;
 }
 
-TEST_F(PythonDataTest, EachNamedPartIsADataSetOfItsOwn) {
+TEST_F(PythonDataTest, EachNamedPartIsItsOwnDataset) {
   const runner::Outputs made =
       outputs({{"parts", {{"train", {{"size", 7}}}, {"test", {{"size", 4}}}}},
                {"arguments", {{"size", 9}}}});
@@ -158,13 +158,13 @@ TEST_F(PythonDataTest, OnlyTrainingSamplesChangeWithTheEpoch) {
   EXPECT_EQ(numbers_of(still, 0), numbers_of(still, 1));
 }
 
-TEST_F(PythonDataTest, AnotherSeedDrawsOtherNumbers) {
+TEST_F(PythonDataTest, AnotherSeedGivesOtherNumbers) {
   const auto before = numbers_of(train(Json::object()), 0);
   context_.facts.seed = 2;
   EXPECT_NE(numbers_of(train(Json::object()), 0), before);
 }
 
-TEST_F(PythonDataTest, SplitTakesItsSharesOfEachClass) {
+TEST_F(PythonDataTest, SplitAppliesItsSharesToEachClass) {
   const auto made = outputs({{"split", {{"train", 0.5}, {"validation", 0.25}, {"test", 0.25}}}});
   std::multiset<std::int64_t> all;
   for (const auto& [name, size] : {std::pair("train", 2), {"validation", 1}, {"test", 1}}) {
@@ -179,7 +179,7 @@ TEST_F(PythonDataTest, SplitTakesItsSharesOfEachClass) {
   EXPECT_THAT(all, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
 }
 
-TEST_F(PythonDataTest, EachSampleOfTheFoldsIsValidatedOnce) {
+TEST_F(PythonDataTest, EachSampleIsValidatedInOneFold) {
   std::multiset<std::int64_t> validated;
   std::set<std::int64_t> tested;
   for (const int index : {0, 1, 2}) {
@@ -246,12 +246,12 @@ TEST_F(PythonDataTest, GroupsThatAreMissingOrNoNamesAreRefused) {
   EXPECT_REFUSED((train({{"group", "patient"}})), kStageFailed, "/data/entry", "no list 'patient'");
 }
 
-TEST_F(PythonDataTest, FoldsThatAClassDoesNotSufficeForAreRefused) {
+TEST_F(PythonDataTest, MoreFoldsThanSamplesOfAClassAreRejected) {
   EXPECT_REFUSED((outputs({{"split", {{"train", 1.0}, {"test", 0.0}}}, {"folds", {{"count", 5}}}})),
                  kTooFewSamples, "/folds/count", "5 folds");
 }
 
-TEST_F(PythonDataTest, DataSetWithoutLabelsHasFolds) {
+TEST_F(PythonDataTest, DatasetWithoutLabelsHasFolds) {
   write(
       "\nNumbers.targets = property(lambda self: [0.5] * 12, lambda self, value: None)\n"
       "Numbers.__getitem__ = lambda self, index: {'label': index % 3}\n");
@@ -261,7 +261,7 @@ TEST_F(PythonDataTest, DataSetWithoutLabelsHasFolds) {
   EXPECT_EQ(part(made, "validation")->describe().size, 2);
 }
 
-TEST_F(PythonDataTest, DataSetWithoutLabelsIsDividedWithoutThem) {
+TEST_F(PythonDataTest, DatasetWithoutLabelsIsSplit) {
   write(
       "\nNumbers.targets = property(lambda self: [0.5] * 12, lambda self, value: None)\n"
       "Numbers.__getitem__ = lambda self, index: {'label': index % 3}\n");
@@ -271,17 +271,17 @@ TEST_F(PythonDataTest, DataSetWithoutLabelsIsDividedWithoutThem) {
   EXPECT_THAT(context_.said, Contains(HasSubstr("divided without regard to classes")));
 }
 
-TEST_F(PythonDataTest, SplitOfDifferentDataSetsIsRefused) {
+TEST_F(PythonDataTest, SplittingDifferentDatasetsIsRejected) {
   EXPECT_REFUSED((outputs({{"split", Json::object()}, {"parts", {{"test", {{"size", 9}}}}}})),
                  kOptionConflict, "/split", "test");
 }
 
-TEST_F(PythonDataTest, ClassesWithoutALabelAreRefused) {
+TEST_F(PythonDataTest, ClassesWithoutALabelAreRejected) {
   write("\nNumbers.__getitem__ = lambda self, index: {'x': 1}\n");
   EXPECT_REFUSED((train(Json::object())), kOptionConflict, "/entry", "label");
 }
 
-TEST_F(PythonDataTest, LabelBeyondTheClassesIsRefusedWithItsSample) {
+TEST_F(PythonDataTest, LabelBeyondTheClassesIsRejectedWithItsSample) {
   write(
       "\nNumbers.__getitem__ = lambda self, index: {'label': index // 4}\n"
       "Numbers.classes = ['one', 'two']\n");
@@ -289,7 +289,7 @@ TEST_F(PythonDataTest, LabelBeyondTheClassesIsRefusedWithItsSample) {
   EXPECT_REFUSED(data->sample(0, 8), kLabelOutOfRange, "/data/entry", "sample 8", "2");
 }
 
-TEST_F(PythonDataTest, SampleThatRaisesIsNamedOrSkipped) {
+TEST_F(PythonDataTest, SampleThatRaisesIsReportedOrSkipped) {
   write("\ndef trouble(index):\n    if index == 3: raise ValueError('no such picture')\n");
   const auto data = train(Json::object());
   EXPECT_REFUSED(data->sample(0, 3), kStageFailed, "/data/entry", "sample 3",
@@ -298,7 +298,7 @@ TEST_F(PythonDataTest, SampleThatRaisesIsNamedOrSkipped) {
   EXPECT_EQ(train({{"on_corrupt", "skip"}})->sample(0, 3), std::nullopt);
 }
 
-TEST_F(PythonDataTest, LostReaderIsNamedAndReplaced) {
+TEST_F(PythonDataTest, CrashedReaderIsReportedAndReplaced) {
   const struct {
     const char* trouble;
     const char* says;
@@ -331,7 +331,7 @@ TEST_F(PythonDataTest, ForkInASampleGivesOneReply) {
     EXPECT_EQ(data->sample(0, index)->at("index").item<std::int64_t>(), index);
 }
 
-TEST_F(PythonDataTest, DataSetThatIsAnotherInEachProcessIsRefused) {
+TEST_F(PythonDataTest, DatasetThatDiffersBetweenProcessesIsRejected) {
   write(
       "\ndef make(**arguments):\n    return Numbers(12 + os.getpid() % 1000)\n"
       "def trouble(index):\n    if index == 3: os._exit(5)\n");
@@ -340,7 +340,7 @@ TEST_F(PythonDataTest, DataSetThatIsAnotherInEachProcessIsRefused) {
   EXPECT_REFUSED(data->sample(0, 4), kStageFailed, "/data/entry", "samples in one process");
 }
 
-TEST_F(PythonDataTest, GeneratorOfItsOwnIsSaid) {
+TEST_F(PythonDataTest, OwnRandomGeneratorIsReported) {
   write(
       "\nown = random.Random()\nNumbers.__getitem__ = lambda self, index: {'label': 0, 'x': "
       "own.random()}\n");
@@ -348,7 +348,7 @@ TEST_F(PythonDataTest, GeneratorOfItsOwnIsSaid) {
   EXPECT_THAT(context_.said, Contains(HasSubstr("its own random number generator")));
 }
 
-TEST_F(PythonDataTest, ChangedDataSetIsRefusedUnlessChangesAreAccepted) {
+TEST_F(PythonDataTest, ChangedDatasetIsRejectedUnlessChangesAreAccepted) {
   train(Json::object());
   const TemporaryFolder earlier;
   earlier.write("division.gz", context_.division);
@@ -361,7 +361,7 @@ TEST_F(PythonDataTest, ChangedDataSetIsRefusedUnlessChangesAreAccepted) {
   EXPECT_THAT(context_.said, Contains(HasSubstr("has changed since the run began")));
 }
 
-TEST_F(PythonDataTest, WhatItHoldsIsNeverKnownToBeTheSame) {
+TEST_F(PythonDataTest, FingerprintIsDifferentEachTime) {
   const auto stage = stage_of(kDataPython, {{"entry", entry_}, {"split", Json::object()}});
   EXPECT_NE(stage->fingerprint(), stage->fingerprint());
 }

@@ -29,8 +29,8 @@ struct Recorded {
   std::uint64_t bilinear, bicubic;
 };
 
-// Checksums of Pillow 13.0.0's result for gradient(); the sizes cover both orders of the passes,
-// both directions, single pixels and sides that stay as they are.
+// Checksums of Pillow 13.0.0's results for gradient(). The sizes cover both orders of the passes,
+// both directions, single pixels, and sides that keep their length.
 class PillowSizes : public testing::TestWithParam<Recorded> {};
 
 Image gradient(int width, int height) {
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Recorded{60, 120, 30, 59, 0xA19FE082FE2186D3, 0x75EF1930C7945AC5},
                     Recorded{60, 120, 30, 60, 0xACC06078D53DFA81, 0xCC530C659E805DAC}));
 
-TEST(Resize, WindowIsThatPartOfTheWhole) {
+TEST(Resize, WindowEqualsThatPartOfTheWhole) {
   const Image image = picture(61, 47);
   const Box from{5, 3, 40, 41}, window{7, 11, 13, 9};
   for (const Interpolation mode : kBoth) {
@@ -88,7 +88,7 @@ TEST(Resize, SameSizeIsACopy) {
   for (const Interpolation mode : kBoth) EXPECT_EQ(resize(image, 9, 7, mode).pixels, image.pixels);
 }
 
-TEST(Resize, OneColourStaysThatColour) {
+TEST(Resize, UniformColorIsKept) {
   Image image(37, 53);
   std::ranges::fill(image.pixels, std::uint8_t{201});
   for (const Interpolation mode : kBoth) {

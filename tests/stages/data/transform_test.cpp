@@ -8,8 +8,8 @@
 namespace stages {
 namespace {
 
-TEST(Transform, HalfAPixelGoesDownOrToEven) {
-  // 13 pixels are left over across, 6.5 a side; 15 are 7.5.
+TEST(Transform, HalfPixelsAreRoundedDownOrToEven) {
+  // 13 pixels remain horizontally, 6.5 on each side; 15 are 7.5.
   const ResizeOptions down{}, even{.crop_offset = CropOffset::kRound};
   EXPECT_EQ(evaluation_cut(23, 10, 10, down).window.left, 6);
   EXPECT_EQ(evaluation_cut(23, 10, 10, even).window.left, 6);
@@ -18,13 +18,13 @@ TEST(Transform, HalfAPixelGoesDownOrToEven) {
   EXPECT_EQ(evaluation_cut(10, 25, 10, even).window.top, 8);
 }
 
-TEST(Transform, LongSideIsCutToWholePixels) {
+TEST(Transform, LongSideIsTruncatedToWholePixels) {
   const Cut cut = evaluation_cut(500, 333, 224, {});
   EXPECT_EQ(cut.height, 224);
   EXPECT_EQ(cut.width, 336);  // 336.3
 }
 
-TEST(Transform, RandomPartsLieInThePictureWithTheAreaAskedFor) {
+TEST(Transform, RandomCropsAreInsideTheImageAndHaveTheirArea) {
   const AugmentOptions augment{.random_resized_crop =
                                    RandomResizedCrop{.smallest_area = 0.3, .largest_area = 0.6}};
   std::set<int> lefts;
@@ -42,7 +42,7 @@ TEST(Transform, RandomPartsLieInThePictureWithTheAreaAskedFor) {
   EXPECT_GT(lefts.size(), 30u);
 }
 
-TEST(Transform, PictureTooNarrowForAnyPartGivesItsMiddle) {
+TEST(Transform, ImageTooNarrowForARandomCropIsCenterCropped) {
   const AugmentOptions augment{.random_resized_crop =
                                    RandomResizedCrop{.smallest_area = 1, .largest_area = 1}};
   Random random({1});
@@ -50,7 +50,7 @@ TEST(Transform, PictureTooNarrowForAnyPartGivesItsMiddle) {
   EXPECT_EQ(training_cut(100, 10, 32, {}, augment, random).from, (Box{43, 0, 13, 10}));
 }
 
-TEST(Transform, FlipsAsOftenAsAsked) {
+TEST(Transform, FlipsWithTheGivenProbability) {
   int flips = 0;
   for (std::uint64_t i = 0; i < 2000; ++i) {
     Random random({3, i});
@@ -61,7 +61,7 @@ TEST(Transform, FlipsAsOftenAsAsked) {
   EXPECT_NEAR(flips, 500, count_error(2000, 0.25));
 }
 
-TEST(Transform, PartFollowsThePictureToAnotherSize) {
+TEST(Transform, CropScalesWithTheImage) {
   const Cut cut{{20, 10, 60, 40}, 16, 16, {0, 0, 16, 16}};
   const Image half(50, 40);
   EXPECT_EQ(at_size(cut, {100, 80, 1}, half).from, (Box{10, 5, 30, 20}));

@@ -8,12 +8,13 @@
 namespace stages {
 namespace {
 
-/// Files that Pillow has written, and as PNG what it sees in them (tests/golden/webp.py).
+/// Returns a file from tests/golden/webp: a WebP image written by Pillow, or the PNG of the pixels
+/// that Pillow decodes from it (tests/golden/webp.py).
 std::vector<std::uint8_t> golden(const std::string& name) {
   return file_bytes(std::filesystem::path(RETORT_SOURCE_DIR) / "tests/golden/webp" / name);
 }
 
-/// A file of one extended header that says this size.
+/// Returns a file that consists of an extended header with this size.
 std::vector<std::uint8_t> extended_header(int width, int height) {
   std::vector<std::uint8_t> file = {'R', 'I', 'F', 'F', 22,  0,   0,  0, 'W', 'E',
                                     'B', 'P', 'V', 'P', '8', 'X', 10, 0, 0,   0};
@@ -25,7 +26,7 @@ std::vector<std::uint8_t> extended_header(int width, int height) {
   return file;
 }
 
-/// A lossy file's header with another size; the data after it is not that of so many pixels.
+/// Returns a lossy file with another size in its header, which does not match its data.
 std::vector<std::uint8_t> with_size(std::vector<std::uint8_t> file, int width, int height) {
   for (const auto& [at, side] : {std::pair{26, width}, {28, height}}) {
     file[static_cast<std::size_t>(at)] = static_cast<std::uint8_t>(side);
@@ -36,7 +37,7 @@ std::vector<std::uint8_t> with_size(std::vector<std::uint8_t> file, int width, i
 
 class WebpAsPillow : public testing::TestWithParam<const char*> {};
 
-TEST_P(WebpAsPillow, EveryPixelIsWhatPillowSees) {
+TEST_P(WebpAsPillow, EveryPixelMatchesPillow) {
   const Image image = decode_webp(golden(std::string(GetParam()) + ".webp"));
   const Image seen = decode_png(golden(std::string(GetParam()) + ".png"));
   EXPECT_EQ(image.width, seen.width);
@@ -47,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(, WebpAsPillow,
                          testing::Values("lossy", "lossless", "lossy_transparent",
                                          "lossless_transparent", "turned"));
 
-TEST(WebpReader, IsShownAsTheCameraWasHeld) {
+TEST(WebpReader, ImageIsRotatedByItsOrientation) {
   const auto file = golden("turned.webp");
   const ImageHeader header = read_image_header(file);
   EXPECT_EQ(header.orientation, 6);
@@ -58,11 +59,11 @@ TEST(WebpReader, IsShownAsTheCameraWasHeld) {
   EXPECT_EQ(smallest_eighths(file, header, 1, 1), 8);
 }
 
-TEST(WebpReader, AnimationIsRefused) {
+TEST(WebpReader, AnimationIsRejected) {
   EXPECT_REFUSED(image_faults(golden("animated.webp")), kUnsupportedImage, "", "animated");
 }
 
-TEST(WebpReader, CutOffFileIsCorrupt) {
+TEST(WebpReader, TruncatedFileIsCorrupt) {
   for (const char* const name : {"lossy.webp", "lossless.webp", "lossy_transparent.webp"}) {
     const auto whole = golden(name);
     // The last byte may be padding.
@@ -75,13 +76,13 @@ TEST(WebpReader, CutOffFileIsCorrupt) {
   }
 }
 
-TEST(WebpReader, TooManyPixelsAreRefusedFromTheHeader) {
+TEST(WebpReader, HeaderWithTooManyPixelsIsRejected) {
   EXPECT_REFUSED(image_faults(with_size(golden("lossy.webp"), 16'000, 12'000)), kImageTooLarge, "",
                  "16000 x 12000", "178 million");
   EXPECT_FALSE(image_faults(extended_header(1 << 24, 1 << 24)).empty());
 }
 
-TEST(WebpReader, DamagedBytesNeverDoMoreThanThrow) {
+TEST(WebpReader, DamagedBytesOnlyThrow) {
   for (const char* const name :
        {"lossy.webp", "lossless.webp", "lossy_transparent.webp", "turned.webp"}) {
     EXPECT_GT(damaged_and_refused(golden(name), 13, 1000), 300) << name;

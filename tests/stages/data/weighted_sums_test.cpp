@@ -8,7 +8,7 @@
 namespace stages {
 namespace {
 
-/// Bytes that are often 0 or 255, so that sums pass both ends.
+/// Returns bytes that are often 0 or 255, so that sums exceed both ends of the range.
 std::vector<std::uint8_t> some_bytes(std::size_t count, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<std::uint8_t> bytes(count);
@@ -19,7 +19,7 @@ std::vector<std::uint8_t> some_bytes(std::size_t count, unsigned seed) {
   return bytes;
 }
 
-/// One sum, as the definition has it: `byte(i)` is of the span's ith neighbour.
+/// Computes one sum by the definition; byte(i) is the span's i-th neighbor.
 std::uint8_t sum_of(const Coefficients& coefficients, std::size_t at, const auto& byte) {
   std::int64_t sum = std::int64_t{1} << (kCoefficientBits - 1);
   for (int i = 0; i < coefficients.spans[at].count(); ++i)
@@ -29,7 +29,7 @@ std::uint8_t sum_of(const Coefficients& coefficients, std::size_t at, const auto
 
 class WeightedSums : public testing::TestWithParam<std::pair<int, int>> {
  protected:
-  /// All of a side but the first and last pixel of the result, where there are as many.
+  /// Covers a side without the first and last pixel of the result, if there are more than two.
   static Coefficients inner(Interpolation interpolation) {
     const auto [from, to] = GetParam();
     const int left_out = to > 2 ? 1 : 0;
@@ -37,14 +37,14 @@ class WeightedSums : public testing::TestWithParam<std::pair<int, int>> {
   }
 };
 
-TEST_P(WeightedSums, AlongRowsAreThoseOfTheDefinitionForAnyNumberOfRows) {
+TEST_P(WeightedSums, AlongRowsMatchTheDefinitionForAnyNumberOfRows) {
   for (const Interpolation interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
     const Coefficients coefficients = inner(interpolation);
     SumsAlongRows sums(coefficients);
     const std::size_t source_bytes = 3 * static_cast<std::size_t>(sums.count());
     const std::size_t result_bytes = 3 * coefficients.spans.size();
     for (const int rows : {1, 7, SumsAlongRows::kRows}) {
-      // No room after the last byte of either: a sanitizer sees what is read or written there.
+      // There is no space after the last byte of either, so a sanitizer reports accesses beyond it.
       std::vector<std::vector<std::uint8_t>> from, to(static_cast<std::size_t>(rows));
       SumsAlongRows::Sources sources{};
       SumsAlongRows::Results results{};
@@ -70,7 +70,7 @@ TEST_P(WeightedSums, AlongRowsAreThoseOfTheDefinitionForAnyNumberOfRows) {
   }
 }
 
-TEST_P(WeightedSums, AcrossRowsAreThoseOfTheDefinitionForAnyWidth) {
+TEST_P(WeightedSums, AcrossRowsMatchTheDefinitionForAnyWidth) {
   for (const Interpolation interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
     const Coefficients coefficients = inner(interpolation);
     for (const std::size_t bytes : {1, 15, 16, 63, 64, 65, 100, 131}) {
@@ -97,13 +97,13 @@ INSTANTIATE_TEST_SUITE_P(Sides, WeightedSums,
                          testing::Values(std::pair{1, 1}, std::pair{1, 40}, std::pair{9, 2},
                                          std::pair{50, 19}, std::pair{47, 64}, std::pair{300, 7}));
 
-TEST(Coefficients, OfASpanAddUpToOne) {
+TEST(Coefficients, SumToOne) {
   for (const Interpolation interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
     const Coefficients coefficients = coefficients_of(interpolation, 50, 19, 0, 19);
     for (std::size_t at = 0; at < coefficients.spans.size(); ++at) {
       std::int32_t sum = 0;
       for (std::size_t i = 0; i < coefficients.stride; ++i)
-        sum += coefficients.of(at)[i];  // after its end too
+        sum += coefficients.of(at)[i];  // including the entries after its end
       EXPECT_NEAR(sum, 1 << kCoefficientBits, coefficients.spans[at].count());
     }
   }

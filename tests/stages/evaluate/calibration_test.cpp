@@ -5,7 +5,7 @@
 namespace stages {
 namespace {
 
-TEST(Calibration, BinsHoldTheirUpperEnd) {
+TEST(Calibration, BinsIncludeTheirUpperEdge) {
   const std::vector<Confidence> predictions = {
       {0.2, true}, {0.21, false}, {0.4, true}, {1, true}, {0, false}};
   const Calibration result = calibration(predictions, 5);
@@ -25,7 +25,7 @@ TEST(Calibration, ProbabilityThatRoundsAboveOneIsInTheLastBin) {
   EXPECT_EQ(calibration(predictions, 15).bins.back().count, 1);
 }
 
-TEST(Calibration, IsWithoutErrorWhereConfidenceIsAccuracy) {
+TEST(Calibration, ErrorIsZeroIfConfidenceEqualsAccuracy) {
   const std::vector<Confidence> predictions = {
       {0.75, true}, {0.75, true}, {0.75, true}, {0.75, false}};
   EXPECT_DOUBLE_EQ(calibration(predictions, 15).error, 0);

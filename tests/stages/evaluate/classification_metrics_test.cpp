@@ -59,14 +59,14 @@ INSTANTIATE_TEST_SUITE_P(Recorded, ScikitLearn,
                          testing::Values("2", "5", "absent_true", "absent_both"),
                          [](const auto& info) { return info.param; });
 
-TEST_P(ScikitLearn, Predictions) {
+TEST_P(ScikitLearn, PredictionsMatch) {
   const auto expected = recorded_.at("predicted").get<std::vector<std::int64_t>>();
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(class_scores(logits_, static_cast<std::int64_t>(i)).predicted(), expected[i]) << i;
   }
 }
 
-TEST_P(ScikitLearn, Confusion) {
+TEST_P(ScikitLearn, ConfusionMatrixMatches) {
   const auto expected = recorded_.at("confusion").get<std::vector<std::vector<std::int64_t>>>();
   ASSERT_EQ(metrics_.confusion.classes(), static_cast<std::int64_t>(expected.size()));
   for (std::size_t truth = 0; truth < expected.size(); ++truth) {
@@ -80,7 +80,7 @@ TEST_P(ScikitLearn, Confusion) {
   }
 }
 
-TEST_P(ScikitLearn, QualityOfEachClassAndItsMeans) {
+TEST_P(ScikitLearn, ClassMetricsAndTheirMeansMatch) {
   for (std::size_t label = 0; label < metrics_.of_class.size(); ++label) {
     const std::string what = "class " + std::to_string(label);
     expect(metrics_.of_class[label].precision, recorded_.at("precision").at(label),
@@ -92,7 +92,7 @@ TEST_P(ScikitLearn, QualityOfEachClassAndItsMeans) {
   expect(metrics_.weighted, recorded_.at("average").at("weighted"), "weighted");
 }
 
-TEST_P(ScikitLearn, Accuracies) {
+TEST_P(ScikitLearn, AccuraciesMatch) {
   expect(metrics_.top1, recorded_.at("accuracy"), "top1");
   expect(metrics_.mean_per_class, recorded_.at("balanced_accuracy"), "mean per class");
   expect(metrics_.log_loss, recorded_.at("log_loss"), "log loss");
@@ -104,7 +104,7 @@ TEST_P(ScikitLearn, Accuracies) {
   EXPECT_EQ(compared, recorded_.at("topk").size());
 }
 
-TEST_P(ScikitLearn, Report) {
+TEST_P(ScikitLearn, ReportMatches) {
   std::vector<std::string> classes;
   for (std::size_t label = 0; label < metrics_.of_class.size(); ++label)
     classes.push_back(std::to_string(label));
@@ -114,7 +114,7 @@ TEST_P(ScikitLearn, Report) {
   for (const auto& [place, value] : wanted.items()) expect(actual.at(place), value, place);
 }
 
-TEST_P(ScikitLearn, AreasUnderTheCurves) {
+TEST_P(ScikitLearn, AreasUnderTheCurvesMatch) {
   const ClassificationCurves curves = classification_curves(logits_, labels_);
   for (std::size_t label = 0; label < curves.of_class.size(); ++label) {
     const auto& wanted = recorded_.at("auc_one_vs_rest").at(std::to_string(label));
@@ -126,12 +126,12 @@ TEST_P(ScikitLearn, AreasUnderTheCurves) {
   expect(*curves.macro_area, recorded_.at("auc_macro_over_defined"), "macro");
 }
 
-TEST_P(ScikitLearn, ErrorOfCalibration) {
+TEST_P(ScikitLearn, CalibrationErrorMatches) {
   expect(classification_curves(logits_, labels_).calibration.error, recorded_.at("ece_15"),
          "calibration");
 }
 
-TEST(ClassScores, SharesThatAreEqualInExactArithmeticHaveTheSameBits) {
+TEST(ClassScores, ProbabilitiesEqualInExactArithmeticHaveEqualBits) {
   std::vector<double> logits = {-2.5, -1.375, 0.25, 0.75, 1.5, 3.125};
   const double own = logits[3];
   std::set<double> shares, logarithms;
@@ -149,7 +149,7 @@ TEST(ClassScores, SharesThatAreEqualInExactArithmeticHaveTheSameBits) {
   EXPECT_EQ(logarithms.size(), 1U);
 }
 
-TEST(ClassificationCurves, SamplesOfEqualSharesAreOneStepOfTheCurve) {
+TEST(ClassificationCurves, SamplesOfEqualProbabilityAreOneStepOfTheCurve) {
   std::vector<double> others = {-2.3, -1.1, 0.2, 0.7};
   std::vector<std::vector<double>> rows;
   std::vector<std::int64_t> labels;
@@ -163,7 +163,7 @@ TEST(ClassificationCurves, SamplesOfEqualSharesAreOneStepOfTheCurve) {
   EXPECT_THAT(curves.of_class[0]->false_positives, ElementsAre(0, 1));
 }
 
-TEST(EvaluationResults, LastOfTwoClassesOfOneNameIsReported) {
+TEST(EvaluationResults, LastOfTwoClassesWithOneNameIsReported) {
   const auto metrics = classification_metrics(matrix({{3, 0, 0}, {0, 3, 0}, {0, 3, 0}, {0, 0, 3}}),
                                               torch::tensor({0, 1, 2, 2}), {});
   const auto report = report_dict(metrics, {"cup", "bowl", "cup"});
@@ -173,7 +173,7 @@ TEST(EvaluationResults, LastOfTwoClassesOfOneNameIsReported) {
   EXPECT_EQ(report.at("cup").at("support"), 2.0);
 }
 
-TEST(ClassScores, FirstOfEqualsIsPredicted) {
+TEST(ClassScores, FirstOfEqualClassesIsPredicted) {
   const ClassScores scores({1, 3, 3, 2});
   EXPECT_EQ(scores.predicted(), 1);
   EXPECT_EQ(scores.rank(1), 0);
@@ -188,7 +188,7 @@ TEST(ClassScores, LargeLogitsDoNotOverflow) {
   EXPECT_NEAR(scores.log_probability(2), -2e4 - std::log1p(std::exp(-1.0)), 1e-8);
 }
 
-TEST(ClassificationMetrics, KThatIsNotBelowTheClassesIsLeftOut) {
+TEST(ClassificationMetrics, TopKIsOmittedUnlessThereAreMoreClasses) {
   const auto metrics =
       classification_metrics(torch::eye(3), torch::tensor({0, 1, 1}), {1, 2, 3, 5});
   ASSERT_EQ(metrics.top_k.size(), 2u);
@@ -209,7 +209,7 @@ TEST(ClassificationMetrics, SummaryHasAFixedOrder) {
                           "weighted_f1", "log_loss", "top1_low", "top1_high", "chance", "samples"));
 }
 
-TEST(WilsonInterval, EndsAreTheSharesThatTheSampleIsJustCompatibleWith) {
+TEST(WilsonInterval, EndsAreOneQuantileAwayFromTheSample) {
   const double seen = 120.0 / 144;
   const Interval interval = wilson_interval(120, 144);
   EXPECT_LT(interval.low, seen);
@@ -221,7 +221,8 @@ TEST(WilsonInterval, EndsAreTheSharesThatTheSampleIsJustCompatibleWith) {
 
 TEST(WilsonInterval, StaysWithinZeroAndOne) {
   const double widest =
-      3.841458820694124 / (10 + 3.841458820694124);  // the quantile's square is that of chi-squared
+      3.841458820694124 /
+      (10 + 3.841458820694124);  // the square of the quantile is the quantile of chi-squared
   EXPECT_NEAR(wilson_interval(0, 10).low, 0, 1e-15);
   EXPECT_NEAR(wilson_interval(0, 10).high, widest, 1e-12);
   EXPECT_NEAR(wilson_interval(10, 10).low, 1 - widest, 1e-12);
@@ -234,7 +235,7 @@ ClassificationMetrics three_of_four() {
                                 torch::tensor({0, 1, 2, 2}), {});
 }
 
-TEST(ClassificationReport, IsLaidOutLikeScikitLearns) {
+TEST(ClassificationReport, LayoutMatchesScikitLearn) {
   EXPECT_EQ(report_text(three_of_four(), {"daisy", "rose", "tulip"}),
             "              precision    recall  f1-score   support\n"
             "\n"
@@ -247,14 +248,14 @@ TEST(ClassificationReport, IsLaidOutLikeScikitLearns) {
             "weighted avg       0.88      0.75      0.75         4\n");
 }
 
-TEST(ClassificationReport, NamesAreAlignedByCharacterAndMadePrintable) {
+TEST(ClassificationReport, NamesAreAlignedByCharacterAndPrintable) {
   const std::string text =
       report_text(three_of_four(), {"Gänseblümchen", "a\nb\x1b[31m\u202e", "tulip"});
   EXPECT_THAT(text, testing::HasSubstr("\nGänseblümchen       1.00"));
   EXPECT_THAT(text, testing::HasSubstr("\n    a b [31m        0.50"));
 }
 
-TEST(ClassificationReport, HeadlineSaysHowSureItIs) {
+TEST(ClassificationReport, HeadlineHasAConfidenceInterval) {
   const std::vector<std::int64_t> zeros(144, 0);
   at::Tensor logits = torch::zeros({144, 12});
   logits.slice(0, 120).select(1, 5).fill_(1);
@@ -263,7 +264,7 @@ TEST(ClassificationReport, HeadlineSaysHowSureItIs) {
       "top-1 83.3 % (95 % interval 76.4–88.5 %), mean per class 83.3 %, chance 8.3 %, 144 images");
 }
 
-TEST(ClassificationReport, JsonHasEverythingInOrder) {
+TEST(ClassificationReport, JsonHasAllFieldsInOrder) {
   const auto json = to_json(three_of_four(), {"daisy", "rose", "tulip"});
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
@@ -276,7 +277,7 @@ TEST(ClassificationReport, JsonHasEverythingInOrder) {
       R"({"class":"tulip","precision":1.0,"recall":0.5,"f1":0.6666666666666666,"support":2})");
 }
 
-TEST(ClassificationReport, MatrixOfVeryManyClassesIsLeftOut) {
+TEST(ClassificationReport, MatrixIsOmittedForVeryManyClasses) {
   const at::Tensor logits = torch::zeros({1, kLargestMatrix + 1});
   const auto metrics = classification_metrics(logits, torch::tensor({0}), {});
   EXPECT_TRUE(to_json(metrics, {}).at("confusion_matrix").is_null());

@@ -91,7 +91,7 @@ class Classification : public testing::Test {
     return (*stage)->run(runner::Inputs(std::move(ports)), context_);
   }
 
-  /// Its plan where so many bytes may be used.
+  /// Returns the plan for a budget.
   runner::MemoryPlan plan(const std::shared_ptr<const Dataset>& test, std::int64_t batch_size,
                           std::int64_t budget) {
     const auto stage =
@@ -104,7 +104,7 @@ class Classification : public testing::Test {
     return planning.planned.value();
   }
 
-  /// "E0606 message | help" of what it throws.
+  /// Returns "E0606 message | help" for the error that the run throws.
   runner::Diagnostics refusal(const std::shared_ptr<const Dataset>& test,
                               const std::string& options = "{}") {
     return refusals_of([&] { run(test, options); });
@@ -116,7 +116,7 @@ class Classification : public testing::Test {
   RecordingContext context_;
 };
 
-TEST_F(Classification, NamesOfClassesAndSamplesNameNoFile) {
+TEST_F(Classification, ClassAndSampleNamesAreNotUsedAsFileNames) {
   const std::vector<std::string> hostile = {"../../up", "/tmp/evil.json", "metrics.json"};
   checkpoint_->classes = hostile;
   run(std::make_shared<NumberRows>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, hostile));
@@ -131,7 +131,7 @@ TEST_F(Classification, NamesOfClassesAndSamplesNameNoFile) {
             "../../up");
 }
 
-TEST_F(Classification, PolicyOfTheMemorySaysHowTheNetworkRuns) {
+TEST_F(Classification, MemoryPolicySetsHowTheNetworkRuns) {
   const auto network = on_test_device(std::make_shared<ListeningNetwork>());
   const auto model = std::make_shared<ListeningModel>();
   checkpoint_->network = network;
@@ -151,7 +151,7 @@ TEST_F(Classification, PolicyOfTheMemorySaysHowTheNetworkRuns) {
   EXPECT_THAT(network->formats(), ElementsAre(at::kFloat, at::kFloat, at::kFloat));
 }
 
-TEST_F(Classification, SamplesOfAnotherShapeThanInTrainingAreRefused) {
+TEST_F(Classification, SamplesWithAnotherShapeThanInTrainingAreRejected) {
   checkpoint_->inputs = {{"image", {4}, at::kFloat}};
   EXPECT_REFUSED(refusal(flowers()), kOptionConflict, "", "[3]", "[4]");
 }
@@ -165,18 +165,18 @@ TEST_F(Classification, SamplesPreparedDifferentlyFromTrainingAreReported) {
           "the test set is preprocessed differently from the training data:  now, {} then"));
 }
 
-TEST_F(Classification, SaysTheResultBesideChance) {
+TEST_F(Classification, ReportsTheResultNextToChance) {
   run(flowers(), R"({"top_k": [1, 2]})");
   EXPECT_THAT(context_.said, ElementsAre("top-1 75.0 % (95 % interval 30.1–95.4 %), mean per class "
                                          "83.3 %, chance 33.3 %, 4 images"));
 }
 
-TEST_F(Classification, SaysWhichTopKHaveNoMeaning) {
+TEST_F(Classification, ReportsOmittedTopK) {
   run(flowers());
   EXPECT_EQ(context_.said.front(), "top-5 is left out: with 3 classes it is 100 % by definition");
 }
 
-TEST_F(Classification, MetricsAreReportedAtTheCheckpointsStepInOrder) {
+TEST_F(Classification, MetricsAreRecordedInOrderAtTheCheckpointStep) {
   const auto outputs = run(flowers());
   const auto metrics = std::static_pointer_cast<const Metrics>(outputs.at("metrics"));
   ASSERT_EQ(metrics->values.size(), context_.metrics.size());
@@ -218,7 +218,7 @@ TEST_F(Classification, WritesItsFiles) {
               HasSubstr("weighted avg       0.88"));
 }
 
-TEST_F(Classification, WritesResultsUnderTheNamesOfPublishedPrograms) {
+TEST_F(Classification, WritesResultsUnderThePublishedNames) {
   run(flowers());
   const auto results =
       nlohmann::ordered_json::parse(contents(context_.node().folder / "evaluation_results.json"));
@@ -246,7 +246,7 @@ TEST_F(Classification, WritesItsCurves) {
   EXPECT_EQ(metrics.at("calibration_error"), curves.at("calibration").at("error"));
 }
 
-TEST_F(Classification, TemperatureOfTheWeightsCalibratesProbabilities) {
+TEST_F(Classification, StoredTemperatureCalibratesProbabilities) {
   checkpoint_->validation = {{"loss", 1}, {"temperature", 2.0}};
   const auto outputs = run(flowers());
   const auto predictions = std::static_pointer_cast<const Predictions>(outputs.at("predictions"));
@@ -284,18 +284,18 @@ TEST_F(Classification, ThresholdDecidesBetweenTwoClasses) {
   EXPECT_THAT(context_.values("evaluate/sensitivity"), ElementsAre(1, 0.5));
 }
 
-TEST_F(Classification, ThresholdBetweenThreeClassesIsRefused) {
+TEST_F(Classification, ThresholdBetweenThreeClassesIsRejected) {
   EXPECT_REFUSED(refusal(flowers(), R"({"threshold": 0.25})"), kOptionConflict, "/threshold",
                  "two classes", "has 3");
 }
 
-TEST_F(Classification, CsvOfPredictionsOnlyIfWanted) {
+TEST_F(Classification, PredictionsCsvIsOptional) {
   run(flowers(), R"({"csv": false})");
   EXPECT_FALSE(std::filesystem::exists(context_.node().folder / "predictions.csv"));
   EXPECT_TRUE(std::filesystem::exists(context_.node().folder / "confusion_matrix.csv"));
 }
 
-TEST_F(Classification, ClassNamesThatAreNotUtf8AreStillWritten) {
+TEST_F(Classification, NonUtf8ClassNamesAreStillWritten) {
   checkpoint_->classes = {"d\xE9j\xE0", "rose", "tulip"};
   run(std::make_shared<NumberRows>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
                                    checkpoint_->classes));
@@ -326,7 +326,7 @@ TEST_F(Classification, MicroBatchLimitsTheBatch) {
   EXPECT_THAT(echo_->batches, ElementsAre(3, 1));
 }
 
-TEST_F(Classification, BatchSizeIsObeyedBelowTheMicroBatch) {
+TEST_F(Classification, BatchSizeBelowTheMicroBatchIsUsed) {
   const auto memory = std::make_shared<MemoryPolicy>();
   memory->micro_batch = 64;
   memory_ = memory;
@@ -358,7 +358,7 @@ TEST_F(Classification, CancellingStopsBeforeTheNextBatch) {
   EXPECT_TRUE(std::filesystem::is_empty(context_.node().folder));
 }
 
-TEST_F(Classification, SkippedSamplesAreCountedAndTheRestKeepTheirNames) {
+TEST_F(Classification, SkippedSamplesAreCountedAndOthersKeepTheirNames) {
   const auto test = flowers();
   test->skipped = {1};
   const auto outputs = run(test);
@@ -382,7 +382,7 @@ TEST_F(Classification, EmptyTestSetIsAnError) {
                  kTooFewSamples, "", "~evaluate");
 }
 
-TEST_F(Classification, ClassesAreKnownByTheirNamesWhateverTheirOrder) {
+TEST_F(Classification, ClassesAreMatchedByNameInAnyOrder) {
   const std::vector<std::string> others = {"daisy", "tulip", "rose"};
   const auto outputs = run(
       std::make_shared<NumberRows>(four_samples(), std::vector<std::int64_t>{0, 2, 1, 1}, others));
@@ -390,7 +390,7 @@ TEST_F(Classification, ClassesAreKnownByTheirNamesWhateverTheirOrder) {
                   ->labels.equal(torch::tensor({0, 1, 2, 2})));
 }
 
-TEST_F(Classification, AbsentClassesAreToldAndNotMeasured) {
+TEST_F(Classification, AbsentClassesAreReportedAndNotMeasured) {
   const auto outputs = run(std::make_shared<NumberRows>(four_samples().slice(0, 1),
                                                         std::vector<std::int64_t>{1, 0, 0},
                                                         std::vector<std::string>{"tulip", "rose"}));
@@ -405,7 +405,7 @@ TEST_F(Classification, AbsentClassesAreToldAndNotMeasured) {
   EXPECT_EQ(json["per_class"][0]["support"], 0);
 }
 
-TEST_F(Classification, UnknownClassesAreRefusedWithSuggestions) {
+TEST_F(Classification, UnknownClassesAreRejectedWithSuggestions) {
   const auto with = [&](std::vector<std::string> classes) {
     return refusal(std::make_shared<NumberRows>(four_samples(),
                                                 std::vector<std::int64_t>{0, 1, 2, 2}, classes));
@@ -417,13 +417,13 @@ TEST_F(Classification, UnknownClassesAreRefusedWithSuggestions) {
   EXPECT_REFUSED(with({"daisy", "rose", "rose"}), kLabelOutOfRange, "", "two classes", "'rose'");
 }
 
-TEST_F(Classification, LabelWithoutAnOutputIsRefusedWithItsSample) {
+TEST_F(Classification, LabelWithoutAnOutputIsRejectedWithItsSample) {
   EXPECT_REFUSED(refusal(std::make_shared<NumberRows>(
                      four_samples(), std::vector<std::int64_t>{0, 1, 3, 2}, kFlowers)),
                  kLabelOutOfRange, "", "'image2' has label 3");
 }
 
-TEST_F(Classification, DataWithoutLabelsAreRefused) {
+TEST_F(Classification, DataWithoutLabelsIsRejected) {
   checkpoint_->classes = {};
   EXPECT_REFUSED(
       refusal(std::make_shared<NumberRows>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
@@ -431,12 +431,12 @@ TEST_F(Classification, DataWithoutLabelsAreRefused) {
       kLabelOutOfRange, "", "no labels");
 }
 
-TEST_F(Classification, FlippingWhatIsNoImageIsRefused) {
+TEST_F(Classification, FlippingNonImagesIsRejected) {
   EXPECT_REFUSED(refusal(flowers(), R"({"test_time_flip": "horizontal"})"), kOptionConflict,
                  "/test_time_flip", "test_time_flip");
 }
 
-TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {
+TEST_F(Classification, LargestFittingBatchIsSuggested) {
   const auto large = std::make_shared<NumberRows>(torch::zeros({256, 20'000}),
                                                   std::vector<std::int64_t>(256), kFlowers);
   constexpr std::int64_t kEnough = std::int64_t{1} << 40;
@@ -463,18 +463,18 @@ TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {
   EXPECT_EQ(chosen.step.at("batch_size"), size);
 }
 
-TEST_F(Classification, LabelsAndCurvesOverAllSamplesArePlanned) {
+TEST_F(Classification, PlanCountsLabelsAndCurvesOfAllSamples) {
   const auto data = std::make_shared<NumberRows>(torch::zeros({1000, 50}),
                                                  std::vector<std::int64_t>(1000), kFlowers);
   const runner::MemoryPlan found = plan(data, 8, std::int64_t{1} << 40);
   const auto metrics = std::ranges::find(found.terms, "metrics", &runner::NamedBytes::name);
   ASSERT_NE(metrics, found.terms.end());
-  // Labels twice; of each pair its share, and a point of the curves of its class and of all, which
-  // are sorted first.
+  // Labels count twice; each pair has a probability, and a point on the curves of its class and of
+  // all classes, which are sorted first.
   EXPECT_EQ(metrics->bytes, 2 * 8 * 1000 + 1000 * 50 * (8 + 16 + 16 + 16) + 50 * 16);
 }
 
-TEST_F(Classification, NotANumberStopsTheRunWithItsSample) {
+TEST_F(Classification, NanStopsTheRunAndReportsTheSample) {
   const at::Tensor logits = four_samples();
   logits[1][2] = std::nan("");
   EXPECT_REFUSED(refusal(std::make_shared<NumberRows>(logits, std::vector<std::int64_t>{0, 1, 2, 2},
@@ -483,7 +483,7 @@ TEST_F(Classification, NotANumberStopsTheRunWithItsSample) {
   EXPECT_TRUE(std::filesystem::is_empty(context_.node().folder));
 }
 
-TEST_F(Classification, OutputsBeyondTheClassesGetANumberForAName) {
+TEST_F(Classification, OutputsBeyondTheClassesAreNamedByNumber) {
   const at::Tensor logits = torch::eye(4).slice(0, 0, 4);
   const auto outputs =
       run(std::make_shared<NumberRows>(logits, std::vector<std::int64_t>{0, 1, 2, 2}, kFlowers));

@@ -6,7 +6,7 @@
 namespace stages {
 namespace {
 
-TEST(Csv, PredictionsNameTheBestClasses) {
+TEST(Csv, PredictionsListTheBestClasses) {
   const ClassifiedSamples samples{
       {"rose/1, red.jpg", "daisy/2.jpg"},
       torch::tensor({{0.0, 0.0, 0.0}, {0.0, 500.0, 1000.0}}, torch::kFloat64),
@@ -19,7 +19,7 @@ TEST(Csv, PredictionsNameTheBestClasses) {
             "daisy/2.jpg,rose,tulip,false,1,7.124576406741286e-218,tulip,rose,daisy\n");
 }
 
-TEST(Csv, PredictionsNameTheGroups) {
+TEST(Csv, PredictionsListTheGroups) {
   ClassifiedSamples samples{
       {"1.jpg", "2.jpg"}, torch::tensor({{0.0, 1.0}, {1.0, 0.0}}), torch::tensor({0, 0}), 0};
   samples.groups = {"patient 7", ""};

@@ -20,13 +20,14 @@ class ExampleImagesTest : public testing::Test {
  protected:
   ExampleImagesTest() {
     samples_.names = {"0", "1", "2", "3", "4", "5"};
-    // By increasing confidence in class 1; samples 1, 3 and 5 are of class 0, so they are wrong.
+    // Sorted by increasing confidence in class 1; samples 1, 3 and 5 are of class 0, so they are
+    // wrong.
     samples_.logits =
         torch::tensor({{0.0, 1.0}, {0.0, 2.0}, {0.0, 3.0}, {0.0, 4.0}, {0.0, 5.0}, {0.0, 6.0}});
     samples_.labels = torch::tensor({1, 0, 1, 0, 1, 0}, at::kLong);
   }
 
-  /// The group and the sample of each example.
+  /// Returns the group and the sample of each example.
   std::vector<std::string> examples(std::int64_t count) const {
     write_example_images(samples_, {"a", "b"}, dataset_, count, folder_.path());
     const auto json = nlohmann::json::parse(folder_.read("examples/examples.json"));
@@ -45,14 +46,14 @@ class ExampleImagesTest : public testing::Test {
   ClassifiedSamples samples_;
 };
 
-TEST_F(ExampleImagesTest, AreTheMostAndTheLeastConfident) {
+TEST_F(ExampleImagesTest, AreTheMostAndLeastConfident) {
   EXPECT_THAT(examples(2),
               ElementsAre("most confident wron 5", "most confident corr 4", "most confident corr 2",
                           "least confident cor 0", "least confident cor 2"))
       << "3 is unreadable";
 }
 
-TEST_F(ExampleImagesTest, SayWhatWasPredicted) {
+TEST_F(ExampleImagesTest, ShowThePrediction) {
   examples(1);
   const auto first = nlohmann::json::parse(folder_.read("examples/examples.json"))[0];
   EXPECT_EQ(first["label"], "a");
@@ -60,12 +61,12 @@ TEST_F(ExampleImagesTest, SayWhatWasPredicted) {
   EXPECT_NEAR(first["probability"].get<double>(), 1 / (1 + std::exp(-6.0)), 1e-7);
 }
 
-TEST_F(ExampleImagesTest, FollowTheDecisionOfTheEvaluation) {
+TEST_F(ExampleImagesTest, UseTheDecisionOfTheEvaluation) {
   samples_.predicted = {1, 0, 1, 0, 1, 0};
   EXPECT_EQ(examples(1)[0].substr(0, 19), "most confident corr") << "nothing is wrong";
 }
 
-TEST_F(ExampleImagesTest, AreNotWrittenIfNoneAreWantedOrThereAreNoImages) {
+TEST_F(ExampleImagesTest, AreNotWrittenIfDisabledOrWithoutImages) {
   write_example_images(samples_, {"a", "b"}, dataset_, 0, folder_.path());
   const TinyDataset numbers(6);
   write_example_images(samples_, {"a", "b"}, numbers, 2, folder_.path());

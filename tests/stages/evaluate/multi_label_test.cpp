@@ -22,7 +22,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-/// Samples whose logits are their "image", with labels.
+/// Labeled samples whose logits are their "image".
 class MarkedRows final : public Dataset {
  public:
   MarkedRows(at::Tensor rows, at::Tensor labels, std::vector<std::string> classes)
@@ -78,7 +78,7 @@ class MultiLabelEvaluation : public testing::Test {
   RecordingContext context_;
 };
 
-TEST_F(MultiLabelEvaluation, WithoutValidationLabelsAreThoseWithHalfTheProbability) {
+TEST_F(MultiLabelEvaluation, DefaultThresholdIsOneHalf) {
   const nlohmann::json metrics = run(rows());
   EXPECT_EQ(metrics["per_label"][0]["f1"], 1.0);
   EXPECT_EQ(metrics["per_label"][1]["f1"], 0.5);
@@ -87,7 +87,7 @@ TEST_F(MultiLabelEvaluation, WithoutValidationLabelsAreThoseWithHalfTheProbabili
   EXPECT_THAT(context_.said, Contains(HasSubstr("no thresholds from validation data")));
 }
 
-TEST_F(MultiLabelEvaluation, ThresholdsOfTheTrainingAreUsed) {
+TEST_F(MultiLabelEvaluation, TrainedThresholdsAreUsed) {
   for (const auto& [name, value] : named_thresholds({0.5, 0.2}))
     checkpoint_->validation[name] = value;
   const nlohmann::json metrics = run(rows());
@@ -96,7 +96,7 @@ TEST_F(MultiLabelEvaluation, ThresholdsOfTheTrainingAreUsed) {
   EXPECT_EQ(run(rows(), R"({"threshold": 0.9})")["per_label"][1]["recall"], 0.0);
 }
 
-TEST_F(MultiLabelEvaluation, PredictionsHaveTheLabelsAndTheirProbabilities) {
+TEST_F(MultiLabelEvaluation, PredictionsHaveLabelsAndProbabilities) {
   run(rows());
   EXPECT_THAT(file("predictions.csv"),
               testing::StartsWith("name,label,predicted,correct,p_red,p_blue\n"
@@ -104,7 +104,7 @@ TEST_F(MultiLabelEvaluation, PredictionsHaveTheLabelsAndTheirProbabilities) {
   EXPECT_THAT(file("predictions.csv"), HasSubstr("\nimage2,red,red|blue,false,"));
 }
 
-TEST_F(MultiLabelEvaluation, ATestSetWithSomeOfTheLabelsInAnotherOrderIsUnderstood) {
+TEST_F(MultiLabelEvaluation, TestSetMayHaveFewerLabelsInAnotherOrder) {
   checkpoint_->classes = {"green", "red", "blue"};
   const at::Tensor three = torch::cat({torch::full({4, 1}, 9.0f), logits()}, 1);
   const nlohmann::json metrics = run(std::make_shared<MarkedRows>(
@@ -116,18 +116,18 @@ TEST_F(MultiLabelEvaluation, ATestSetWithSomeOfTheLabelsInAnotherOrderIsUndersto
   EXPECT_EQ(metrics["hamming_loss"], 2.0 / 8) << "the label 'green' is left out";
 }
 
-TEST_F(MultiLabelEvaluation, OneClassEachIsRefused) {
+TEST_F(MultiLabelEvaluation, SingleLabelDataIsRejected) {
   EXPECT_REFUSED(run(std::make_shared<NumberRows>(logits(), std::vector<std::int64_t>{0, 1, 0, 1},
                                                   checkpoint_->classes)),
                  kOptionConflict, "", "evaluate.classification");
 }
 
-TEST(MultiLabelMetrics, ALabelIsPredictedFromItsThresholdOn) {
+TEST(MultiLabelMetrics, LabelIsPredictedAtOrAboveItsThreshold) {
   EXPECT_TRUE(is_predicted(0, 0.5));
   EXPECT_FALSE(is_predicted(-1e-6, 0.5));
 }
 
-TEST(MultiLabelMetrics, ALabelThatNoSampleHasHasNoRanking) {
+TEST(MultiLabelMetrics, LabelWithoutPositivesHasNoRankingMetrics) {
   const at::Tensor logits = torch::tensor({{1.0, 1.0}, {-1.0, 2.0}}, at::kFloat),
                    labels = torch::tensor({{1, 0}, {0, 0}}, at::kByte);
   const MultiLabelMetrics metrics = multi_label_metrics(logits, labels, {0.5, 0.5});

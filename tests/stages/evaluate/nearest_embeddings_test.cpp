@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::Field;
 using testing::IsEmpty;
 
-/// Rows of small whole numbers: their products have the same bits in every order of addition.
+/// Rows of small integers: their products have the same bits in any order of addition.
 at::Tensor whole_numbers(std::int64_t rows, std::int64_t width, std::uint64_t seed) {
   return torch::randint(-3, 4, {rows, width}, at::detail::createCPUGenerator(seed),
                         torch::TensorOptions(at::kFloat));
@@ -42,8 +42,8 @@ TEST(NearestEmbeddings, LengthsDoNotMatter) {
   }
 }
 
-TEST(NearestEmbeddings, ManyAreThoseOfAllSimilaritiesAtOnce) {
-  // More rows and queries than are compared at once.
+TEST(NearestEmbeddings, BlockwiseSearchMatchesAllSimilarities) {
+  // There are more rows and queries than are compared at once.
   const at::Tensor rows = whole_numbers(4100, 2, 1), queries = whole_numbers(260, 2, 2);
   const auto found = nearest_embeddings(queries, rows, 3);
   ASSERT_EQ(found.size(), 260u);
@@ -63,13 +63,13 @@ TEST(NearestEmbeddings, ManyAreThoseOfAllSimilaritiesAtOnce) {
   }
 }
 
-TEST(NearestEmbeddings, FewerRowsAreAllReturned) {
+TEST(NearestEmbeddings, AllRowsAreReturnedIfThereAreFewer) {
   const at::Tensor rows = torch::tensor({{1.f, 0.f}, {0.f, 1.f}});
   EXPECT_EQ(nearest_embeddings(rows, rows, 10)[0].size(), 2u);
   EXPECT_THAT(nearest_embeddings(rows.narrow(0, 0, 0), rows, 10), IsEmpty());
 }
 
-TEST(NearestEmbeddings, RowsMayBeLeftOut) {
+TEST(NearestEmbeddings, RowsCanBeExcluded) {
   const at::Tensor rows = torch::tensor({{1.f, 0.f}, {0.f, 1.f}, {1.f, 1.f}});
   const auto found =
       nearest_embeddings(rows, rows, 1, [](auto query, auto row) { return query == row; });
@@ -77,12 +77,12 @@ TEST(NearestEmbeddings, RowsMayBeLeftOut) {
   EXPECT_THAT(found[2], ElementsAre(Field(&Neighbor::row, 0)));
 }
 
-TEST(NearestEmbeddings, ZerosAreLikeNothing) {
+TEST(NearestEmbeddings, ZeroVectorsHaveSimilarityZero) {
   const auto found = nearest_embeddings(torch::zeros({1, 2}), torch::ones({2, 2}), 2);
   EXPECT_THAT(found[0], ElementsAre(Neighbor{0, 0}, Neighbor{1, 0}));
 }
 
-TEST(NearestEmbeddings, ProgressMayStopTheSearch) {
+TEST(NearestEmbeddings, ProgressCallbackCanStopTheSearch) {
   struct Stopped {};
   const at::Tensor rows = torch::ones({600, 2});
   std::vector<std::int64_t> done;

@@ -30,7 +30,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
 
-/// TinyDataset's points, each with two numbers to estimate.
+/// The points of TinyDataset, each with two numbers to estimate.
 class Measured final : public Dataset {
  public:
   DatasetDescription describe() const override {
@@ -50,7 +50,7 @@ class Measured final : public Dataset {
   const TinyDataset points_{6};
 };
 
-/// An evaluation by a function of fake Python.
+/// An evaluation by a fake Python function.
 class PythonEvaluation : public testing::Test {
  protected:
   PythonEvaluation() {
@@ -81,7 +81,7 @@ class PythonEvaluation : public testing::Test {
   RecordingContext context_;
 };
 
-TEST_F(PythonEvaluation, MetricsOfPythonAreRecorded) {
+TEST_F(PythonEvaluation, PythonMetricsAreRecorded) {
   EXPECT_THAT(run(), ElementsAre(Pair("mae", 0.25), Pair("r2", 1.0)));
   EXPECT_EQ(context_.values("evaluate/mae"), std::vector<double>{0.25});
   EXPECT_EQ(context_.steps("evaluate/r2"), std::vector<std::int64_t>{8});
@@ -90,7 +90,7 @@ TEST_F(PythonEvaluation, MetricsOfPythonAreRecorded) {
   EXPECT_EQ(written.at("metrics"), Json({{"mae", 0.25}, {"r2", 1.0}}));
 }
 
-TEST_F(PythonEvaluation, FunctionGetsOutputsTargetsAndNames) {
+TEST_F(PythonEvaluation, FunctionReceivesOutputsTargetsAndNames) {
   python_.measure = [](const Json& request, const at::Tensor& outputs, const at::Tensor& targets) {
     EXPECT_EQ(request.at("entry"), "my.py:measure");
     EXPECT_EQ(request.at("arguments"), Json({{"power", 2}}));
@@ -104,7 +104,7 @@ TEST_F(PythonEvaluation, FunctionGetsOutputsTargetsAndNames) {
   run(R"(, "arguments": {"power": 2})");
 }
 
-TEST_F(PythonEvaluation, TargetIsAnyTensorOfTheSamples) {
+TEST_F(PythonEvaluation, TargetMayBeAnyTensorOfTheSamples) {
   python_.measure = [](const Json&, const at::Tensor&, const at::Tensor& targets) {
     EXPECT_EQ(targets.sizes(), (std::vector<std::int64_t>{6, 2}));
     EXPECT_EQ(targets[3][1].item<float>(), 3);
@@ -117,7 +117,7 @@ TEST_F(PythonEvaluation, TargetIsAnyTensorOfTheSamples) {
                  "image, label or sizes");
 }
 
-TEST_F(PythonEvaluation, OutputThatTheNetworkLacksIsRefused) {
+TEST_F(PythonEvaluation, MissingNetworkOutputIsRejected) {
   EXPECT_REFUSED(run(R"(, "output": "boxes")"), kOptionConflict, "/output", "no output 'boxes'",
                  "logits");
 }
@@ -131,7 +131,7 @@ TEST_F(PythonEvaluation, ClassesAreNumberedAsInTraining) {
   run();
 }
 
-TEST_F(PythonEvaluation, FailureOfPythonIsSaidAtItsEntry) {
+TEST_F(PythonEvaluation, PythonFailureIsReportedAtItsEntry) {
   python_.measure = [](const Json&, const at::Tensor&, const at::Tensor&) -> Json {
     throw std::runtime_error("KeyError: 'a' (my.py:3)");
   };

@@ -22,7 +22,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-/// Samples whose outputs are their "image", with targets.
+/// Samples with targets whose outputs are their "image".
 class NumberedRows final : public Dataset {
  public:
   NumberedRows(at::Tensor rows, at::Tensor targets, std::vector<std::string> names)
@@ -58,7 +58,7 @@ class RegressionEvaluation : public testing::Test {
   static at::Tensor column(std::vector<double> numbers) {
     return torch::tensor(numbers, at::kDouble).unsqueeze(1);
   }
-  /// Predictions of 20, 30, 10 and 25.
+  /// Returns predictions of 20, 30, 10 and 25.
   static std::shared_ptr<Dataset> rows(std::vector<double> ages, const std::string& name = "age") {
     return std::make_shared<NumberedRows>(column({0, 1, -1, 0.5}).to(at::kFloat),
                                           column(std::move(ages)), std::vector{name});
@@ -103,7 +103,7 @@ TEST_F(RegressionEvaluation, EqualTargetsHaveNoR2) {
   EXPECT_THAT(context_.said, Contains(HasSubstr("R² of 'age' is undefined")));
 }
 
-TEST_F(RegressionEvaluation, SeveralTargetsHaveTheirOwnErrors) {
+TEST_F(RegressionEvaluation, EachTargetHasItsOwnErrors) {
   checkpoint_->classes = {"age", "weight"};
   checkpoint_->targets = {};
   const at::Tensor two = torch::tensor({{1.0, 5.0}, {2.0, 7.0}}, at::kDouble);
@@ -117,7 +117,7 @@ TEST_F(RegressionEvaluation, SeveralTargetsHaveTheirOwnErrors) {
                                   "prediction_weight,residual_weight\n"));
 }
 
-TEST_F(RegressionEvaluation, ClassesAndOtherTargetsAreRefused) {
+TEST_F(RegressionEvaluation, ClassesAndOtherTargetsAreRejected) {
   EXPECT_REFUSED(run(rows({1, 2, 3, 4}, "weight")), kOptionConflict, "", "'weight'");
   EXPECT_REFUSED(
       run(std::make_shared<NumberRows>(column({1, 2}).to(at::kFloat),
@@ -125,7 +125,7 @@ TEST_F(RegressionEvaluation, ClassesAndOtherTargetsAreRefused) {
       kOptionConflict, "", "evaluate.classification");
 }
 
-TEST(RegressionMetrics, TheIntervalFollowsFromTheSeed) {
+TEST(RegressionMetrics, IntervalDependsOnTheSeed) {
   const at::Tensor targets = torch::arange(20, at::kDouble).unsqueeze(1);
   const PredictedTargets tested{
       .names = {"x"}, .predictions = (targets * 0.9).contiguous(), .targets = targets};

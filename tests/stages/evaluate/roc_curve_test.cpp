@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(RocCurve, TakesSamplesOfOneScoreTogether) {
+TEST(RocCurve, SamplesOfEqualScoreAreOneStep) {
   const auto curve = roc_curve({{0.9, true}, {0.5, true}, {0.5, false}, {0.1, false}});
   ASSERT_TRUE(curve);
   EXPECT_THAT(curve->false_positives, ElementsAre(0, 0, 0.5, 1));
@@ -24,20 +24,20 @@ TEST(RocCurve, OrderOfTheSamplesDoesNotMatter) {
   EXPECT_DOUBLE_EQ(one->area, 0.5);
 }
 
-TEST(RocCurve, IsThereOnlyWithBothKindsOfSamples) {
+TEST(RocCurve, NeedsPositivesAndNegatives) {
   EXPECT_FALSE(roc_curve({{1, true}, {2, true}}));
   EXPECT_FALSE(roc_curve({{1, false}}));
   EXPECT_FALSE(roc_curve({}));
 }
 
-TEST(RocCurve, BetweenPointsItIsStraightAndTheHighestCounts) {
+TEST(RocCurve, InterpolatesLinearlyAndUsesTheHighestPoint) {
   const auto curve = roc_curve({{0.9, true}, {0.5, true}, {0.5, false}, {0.1, false}});
   EXPECT_DOUBLE_EQ(true_positives_at(*curve, 0), 0.5);
   EXPECT_DOUBLE_EQ(true_positives_at(*curve, 0.25), 0.75);
   EXPECT_DOUBLE_EQ(true_positives_at(*curve, 1), 1);
 }
 
-TEST(RocCurve, ThinnedItKeepsItsEndsAndArea) {
+TEST(RocCurve, ThinningKeepsEndsAndArea) {
   std::vector<Detected> samples;
   for (int i = 0; i < 1000; ++i) samples.push_back({std::sin(i), i % 3 == 0});
   const auto curve = roc_curve(samples);

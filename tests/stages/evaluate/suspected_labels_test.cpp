@@ -19,7 +19,7 @@ at::Tensor logits_of(const std::vector<std::vector<double>>& probabilities) {
 const at::Tensor kLogits = logits_of({{0.9, 0.1}, {0.8, 0.2}, {0.1, 0.9}, {0.1, 0.9}, {0.5, 0.5}});
 const at::Tensor kLabels = torch::tensor({0, 0, 0, 1, 1});
 
-TEST(SuspectedLabels, AreThoseOfAnotherConfidentClass) {
+TEST(SuspectedLabels, AreConfidentlyPredictedAsAnotherClass) {
   const auto suspected = suspected_labels(kLogits, kLabels);
   ASSERT_THAT(suspected, SizeIs(1));
   EXPECT_EQ(suspected[0].row, 2);
@@ -28,7 +28,7 @@ TEST(SuspectedLabels, AreThoseOfAnotherConfidentClass) {
   EXPECT_NEAR(suspected[0].suggested_probability, 0.9, 1e-12);
 }
 
-TEST(SuspectedLabels, ClearestIsFirst) {
+TEST(SuspectedLabels, ClearestCaseIsFirst) {
   const auto suspected =
       suspected_labels(logits_of({{0.9, 0.1}, {0.2, 0.8}, {0.1, 0.9}, {0.3, 0.7}, {0.45, 0.55}}),
                        torch::tensor({0, 0, 0, 1, 1}));
@@ -42,7 +42,7 @@ TEST(SuspectedLabels, ClassWithoutSamplesIsNeverSuggested) {
               SizeIs(0));
 }
 
-TEST(SuspectedLabels, TableNamesThem) {
+TEST(SuspectedLabels, TableListsThem) {
   const ClassifiedSamples samples{{"a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg"}, kLogits, kLabels};
   EXPECT_THAT(suspected_labels_csv(suspected_labels(kLogits, kLabels), samples, {"cat", "dog"}),
               testing::MatchesRegex(

@@ -6,7 +6,7 @@
 namespace stages {
 namespace {
 
-/// Weighs every pixel by its place.
+/// Weighs every pixel by its position.
 at::Tensor weighed(const NamedTensors& inputs) {
   const at::Tensor image = inputs.at("image");
   return (image * torch::arange(image[0].numel(), torch::kFloat).reshape(image[0].sizes()))
@@ -22,17 +22,17 @@ double mean_of(TestTimeFlip flip) {
   return flipped_mean(one_image(), flip, weighed).item<double>();
 }
 
-TEST(TestTimeFlip, IsTheMeanOverAnImageAndItsMirrors) {
-  // 1 2 / 3 4 weighed by 0 1 / 2 3, then 2 1 / 4 3, 3 4 / 1 2 and 4 3 / 2 1.
+TEST(TestTimeFlip, IsTheMeanOverAnImageAndItsFlips) {
+  // The image 1 2 / 3 4 is weighed by 0 1 / 2 3; then 2 1 / 4 3, 3 4 / 1 2 and 4 3 / 2 1.
   EXPECT_EQ(mean_of(TestTimeFlip::kNone), 20);
   EXPECT_EQ(mean_of(TestTimeFlip::kHorizontal), (20 + 18) / 2.0);
   EXPECT_EQ(mean_of(TestTimeFlip::kVertical), (20 + 12) / 2.0);
   EXPECT_EQ(mean_of(TestTimeFlip::kBoth), (20 + 18 + 12 + 10) / 4.0);
 }
 
-TEST(TestTimeFlip, MeanOfHalvesIsNotRoundedToOne) {
+TEST(TestTimeFlip, MeanInHalfPrecisionIsNotRoundedToOne) {
   const auto in_half = [](const NamedTensors& inputs) { return weighed(inputs).to(at::kBFloat16); };
-  // A bfloat16 has eight digits: of 256 and 257 it knows the first only.
+  // A bfloat16 has eight significant bits: it can represent 256 but not 257.
   NamedTensors image = {
       {"image", torch::tensor({0, 1, 0, 255}, torch::kFloat).reshape({1, 1, 2, 2})}};
   const double one = weighed(image).to(at::kBFloat16).item<double>();
@@ -45,7 +45,7 @@ TEST(TestTimeFlip, MeanOfHalvesIsNotRoundedToOne) {
   EXPECT_NE(mean.to(at::kBFloat16).item<double>(), (one + other) / 2);
 }
 
-TEST(TestTimeFlip, LooksOnceUnlessAsked) {
+TEST(TestTimeFlip, IsOffByDefault) {
   int looked = 0;
   const auto count = [&](const NamedTensors& inputs) {
     ++looked;

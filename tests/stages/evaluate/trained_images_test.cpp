@@ -22,7 +22,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// Files that nobody reads.
+/// Files that are never read.
 class NamedFiles final : public Dataset, public FilesOnDisk {
  public:
   NamedFiles(std::filesystem::path root, std::vector<std::string> names)
@@ -71,12 +71,12 @@ class TrainedImagesTest : public testing::Test {
   RecordingContext context_;
 };
 
-TEST_F(TrainedImagesTest, TestPartOfTheRunIsNotAmongThem) {
+TEST_F(TrainedImagesTest, TestPartOfTheRunIsNotCounted) {
   EXPECT_THAT(refusal(root_.path(), {"8.jpg", "9.jpg", "new.jpg"}), testing::IsEmpty());
   EXPECT_THAT(context_.said, ElementsAre("the model was trained on none of the 3 test images"));
 }
 
-TEST_F(TrainedImagesTest, ImagesOfTrainingAndValidationAreCountedAndRefused) {
+TEST_F(TrainedImagesTest, TrainingAndValidationImagesAreCountedAndRejected) {
   EXPECT_REFUSED(refusal(root_.path(), {"5.jpg", "6.jpg", "9.jpg"}), kBadAnnotations,
                  "/allow_trained", "2 of the 3 ", "'5.jpg', '6.jpg'");
   check_trained_images(NamedFiles(root_.path(), {"5.jpg", "9.jpg"}), /*allowed=*/true, context_);
@@ -84,29 +84,29 @@ TEST_F(TrainedImagesTest, ImagesOfTrainingAndValidationAreCountedAndRefused) {
                                          "or selected by its results on them: '5.jpg'"));
 }
 
-TEST_F(TrainedImagesTest, ManyAreNotAllNamed) {
+TEST_F(TrainedImagesTest, LongListsAreShortened) {
   EXPECT_REFUSED(
       refusal(root_.path(), {"0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg", "6.jpg"}),
       kBadAnnotations, "/allow_trained", "7 of the 7 ", "and others");
 }
 
-TEST_F(TrainedImagesTest, LinkToTheFolderIsTheFolder) {
+TEST_F(TrainedImagesTest, LinkToTheFolderIsRecognized) {
   const TemporaryFolder elsewhere;
   std::filesystem::create_directory_symlink(root_.path(), elsewhere / "link");
   EXPECT_REFUSED(refusal(elsewhere / "link", {"0.jpg"}), kBadAnnotations, "/allow_trained",
                  "1 of the 1");
 }
 
-TEST_F(TrainedImagesTest, CopyIsKnownByNameAndSizeEvenWhereTheFolderIsGone) {
+TEST_F(TrainedImagesTest, CopyIsRecognizedByNameAndSizeEvenIfTheFolderIsGone) {
   const DrawingFolder copy;
   std::filesystem::copy(root_.path(), copy.path(), std::filesystem::copy_options::recursive);
-  copy.add("1.jpg", 99, 31, 17);  // another picture of that name
+  copy.add("1.jpg", 99, 31, 17);  // a different image with that name
   std::filesystem::remove_all(root_.path());
   EXPECT_REFUSED(refusal(copy.path(), {"0.jpg", "1.jpg"}), kBadAnnotations, "/allow_trained",
                  "1 of the 2", "'0.jpg'");
 }
 
-TEST_F(TrainedImagesTest, OtherPictureOfTheSameNameAndSizeIsAnother) {
+TEST_F(TrainedImagesTest, OtherImageWithTheSameNameAndSizeIsDifferent) {
   const DrawingFolder other;
   std::vector<std::uint8_t> bytes = file_bytes(root_ / "1.jpg");
   bytes[bytes.size() / 2] ^= 1;
@@ -114,7 +114,7 @@ TEST_F(TrainedImagesTest, OtherPictureOfTheSameNameAndSizeIsAnother) {
   EXPECT_THAT(refusal(other.path(), {"1.jpg"}), testing::IsEmpty());
 }
 
-TEST_F(TrainedImagesTest, FewOfOneNameAndSizeAreNoFolderThatWasMoved) {
+TEST_F(TrainedImagesTest, FewMatchingNamesAndSizesAreNotAMovedFolder) {
   const DrawingFolder other;
   for (int i = 0; i < 5; ++i) other.add(std::to_string(i) + ".jpg", 99, 31 + i, 17);
   fs::copy_file(root_ / "5.jpg", other / "5.jpg");
@@ -123,7 +123,7 @@ TEST_F(TrainedImagesTest, FewOfOneNameAndSizeAreNoFolderThatWasMoved) {
               testing::IsEmpty());
 }
 
-TEST_F(TrainedImagesTest, PictureUnderAnotherNameIsKnownByItsBytes) {
+TEST_F(TrainedImagesTest, RenamedImageIsRecognizedByItsBytes) {
   const DrawingFolder copy;
   std::filesystem::copy_file(root_ / "0.jpg", copy / "renamed.jpg");
   std::vector<std::uint8_t> bytes = file_bytes(root_ / "1.jpg");
@@ -133,19 +133,19 @@ TEST_F(TrainedImagesTest, PictureUnderAnotherNameIsKnownByItsBytes) {
                  "/allow_trained", "1 of the 2");
 }
 
-TEST_F(TrainedImagesTest, PartForTrainingIsKnownBeforeItIsDivided) {
+TEST_F(TrainedImagesTest, TrainingFolderIsRecognizedBeforeTheSplit) {
   context_.facts.trained_data = {{{}, {"train"}, /*is_earlier=*/false}};
   EXPECT_REFUSED(refusal(root_.path(), {"0.jpg", "new.jpg"}), kBadAnnotations, "/allow_trained",
                  "2 of the 2");
 }
 
-TEST_F(TrainedImagesTest, RunThatRecordedNothingIsSaid) {
+TEST_F(TrainedImagesTest, RunWithoutARecordedSplitIsReported) {
   context_.facts.trained_data = {{"no/run/nodes/data", {"train"}, /*is_earlier=*/true}};
   EXPECT_THAT(refusal(root_.path(), {"0.jpg"}), testing::IsEmpty());
   EXPECT_THAT(context_.said, ElementsAre(HasSubstr("not recorded in 'no/run/nodes/data'")));
 }
 
-TEST_F(TrainedImagesTest, NothingIsAskedOfWhatNobodyTrained) {
+TEST_F(TrainedImagesTest, NothingIsCheckedWithoutTrainedData) {
   context_.facts.trained_data.clear();
   EXPECT_THAT(refusal(root_.path(), {"0.jpg"}), testing::IsEmpty());
   EXPECT_THAT(context_.said, IsEmpty());

@@ -9,11 +9,11 @@
 namespace stages {
 namespace {
 
-TEST(Checksum, FileAsGitNamesIt) {
+TEST(Checksum, BlobSumMatchesGit) {
   const TemporaryFolder folder;
   const auto file = folder.write("a", "hello\n");
   std::int64_t read = 0;
-  // What `git hash-object` says of it.
+  // The output of `git hash-object` for this file.
   EXPECT_EQ(sum_of_file(file, {runner::DigestKind::kSha1, "", true},
                         [&](std::int64_t bytes) { read = bytes; }),
             "ce013625030ba8dba906f756967f9e9ca394464a");
@@ -22,7 +22,7 @@ TEST(Checksum, FileAsGitNamesIt) {
             "b1946ac92492d2347c6235b4d2611184");
 }
 
-TEST(Checksum, FolderAndNothingAreNoFiles) {
+TEST(Checksum, FoldersAndMissingFilesAreRejected) {
   const TemporaryFolder folder;
   const auto failure = [](const std::filesystem::path& path) {
     sum_of_file(path, {runner::DigestKind::kMd5, ""}, {});

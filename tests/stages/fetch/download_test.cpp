@@ -33,7 +33,7 @@ std::string pattern(std::size_t size) {
   return bytes;
 }
 
-/// Fetches data.bin, and what a caller sees of it.
+/// Downloads data.bin, and records the messages and progress.
 class DownloadTest : public testing::Test {
  protected:
   std::int64_t fetch(const HttpServer& server, runner::Storage& storage = runner::disk()) {
@@ -60,18 +60,18 @@ class DownloadTest : public testing::Test {
   FetchListener listener_;
 };
 
-TEST_F(DownloadTest, WholeFileAppearsUnderItsName) {
+TEST_F(DownloadTest, CompleteFileGetsItsName) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   EXPECT_EQ(fetch(server), 300'000);
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
   EXPECT_THAT(names(), ElementsAre("data.bin"));
   EXPECT_THAT(listener_.said, ElementsAre("fetching " + server.url("/data.bin") + ", 293 KiB"));
   EXPECT_THAT(listener_.phases, ElementsAre("download data.bin", "check data.bin"));
-  EXPECT_EQ(fetch(server), 0);  // it is there
+  EXPECT_EQ(fetch(server), 0);  // it already exists
   EXPECT_EQ(server.seen().size(), 1u);
 }
 
-TEST_F(DownloadTest, CutConnectionContinuesWhereItBroke) {
+TEST_F(DownloadTest, BrokenConnectionIsResumed) {
   int cuts = 0;
   const HttpServer server([&](const SeenRequest& request) {
     ServedReply reply = served(request, bytes_);
@@ -85,14 +85,14 @@ TEST_F(DownloadTest, CutConnectionContinuesWhereItBroke) {
   EXPECT_EQ(seen[1].header("range"), "bytes=100000-");
   EXPECT_EQ(seen[1].header("if-range"), "\"v1\"");
   EXPECT_EQ(seen[2].header("range"), "bytes=200000-");
-  EXPECT_THAT(listener_.waits, ElementsAre(1, 1));  // it came on in between
+  EXPECT_THAT(listener_.waits, ElementsAre(1, 1));  // some data arrived in between
   EXPECT_EQ(listener_.said.at(1),
             server.url("/data.bin") +
                 ": transfer closed with 200000 bytes remaining to read; trying again in 1 s");
   EXPECT_EQ(listener_.said.at(2), "continuing 'data.bin' after 98 KiB");
 }
 
-TEST_F(DownloadTest, StoppedOneContinuesTheNextTime) {
+TEST_F(DownloadTest, StoppedDownloadIsResumedNextTime) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   listener_.is_cancelled = [&] { return fs::exists(part()); };
   EXPECT_THROW(fetch(server), runner::Cancelled);
@@ -108,7 +108,7 @@ TEST_F(DownloadTest, StoppedOneContinuesTheNextTime) {
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }
 
-TEST_F(DownloadTest, ServerWithoutRangesStartsOverAndSaysSo) {
+TEST_F(DownloadTest, ServerWithoutRangesRestartsAndIsReported) {
   int cuts = 0;
   const HttpServer server([&](const SeenRequest&) {
     ServedReply reply{.body = bytes_};
@@ -118,13 +118,13 @@ TEST_F(DownloadTest, ServerWithoutRangesStartsOverAndSaysSo) {
   EXPECT_EQ(fetch(server), 400'000);
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
   EXPECT_EQ(server.seen().at(1).header("if-range"),
-            "");  // it gave nothing to recognise the file by
+            "");  // the server sent no ETag
   EXPECT_EQ(listener_.said.at(2),
             "the server cannot continue in the middle of 'data.bin', or the file has changed: "
             "starting over");
 }
 
-TEST_F(DownloadTest, ChangedFileStartsOver) {
+TEST_F(DownloadTest, ChangedFileRestarts) {
   int requests = 0;
   const HttpServer server([&](const SeenRequest& request) {
     if (requests++ > 0) return served(request, bytes_, "\"v2\"");
@@ -137,7 +137,7 @@ TEST_F(DownloadTest, ChangedFileStartsOver) {
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }
 
-TEST_F(DownloadTest, BeginningOfAnotherFileIsFoundOutByTheSum) {
+TEST_F(DownloadTest, ChecksumDetectsThePartOfAnotherFile) {
   folder_.write("data.bin.part", std::string(100'000, 'x'));
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   EXPECT_EQ(fetch(server), 500'000);
@@ -145,21 +145,21 @@ TEST_F(DownloadTest, BeginningOfAnotherFileIsFoundOutByTheSum) {
   EXPECT_THAT(listener_.said.at(1), HasSubstr(" but should be " + sum_ + ": starting over"));
 }
 
-TEST_F(DownloadTest, WholePartIsTakenWithoutAnotherByte) {
+TEST_F(DownloadTest, CompletePartNeedsNoDownload) {
   folder_.write("data.bin.part", bytes_);
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   EXPECT_EQ(fetch(server), 0);
   EXPECT_THAT(names(), ElementsAre("data.bin"));
 }
 
-TEST_F(DownloadTest, TooLongPartStartsOver) {
+TEST_F(DownloadTest, TooLongPartRestarts) {
   folder_.write("data.bin.part", bytes_ + "more");
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   fetch(server);
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }
 
-TEST_F(DownloadTest, WithoutASumAndATagNothingIsContinued) {
+TEST_F(DownloadTest, ResumingNeedsAChecksumOrAnEtag) {
   folder_.write("data.bin.part", std::string(100, 'x'));
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   Download what = wanted(server);
@@ -169,7 +169,7 @@ TEST_F(DownloadTest, WithoutASumAndATagNothingIsContinued) {
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }
 
-TEST_F(DownloadTest, BeginningIsContinuedFromItsOwnAddressAlone) {
+TEST_F(DownloadTest, PartIsOnlyResumedFromItsOwnUrl) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   Download what = wanted(server);
   what.checksum.reset();
@@ -186,7 +186,7 @@ TEST_F(DownloadTest, BeginningIsContinuedFromItsOwnAddressAlone) {
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }
 
-TEST_F(DownloadTest, PasswordOfTheAddressIsNotWrittenDown) {
+TEST_F(DownloadTest, PasswordInTheUrlIsNotStored) {
   PartialFile part(file_, "https://me:hunter2@example.org/data.bin?signature=hunter3",
                    runner::disk());
   part.note("\"v1\"");
@@ -194,7 +194,7 @@ TEST_F(DownloadTest, PasswordOfTheAddressIsNotWrittenDown) {
               testing::AllOf(testing::HasSubstr("v1"), Not(HasSubstr("hunter"))));
 }
 
-TEST_F(DownloadTest, WrongSumNamesBothAndKeepsNothing) {
+TEST_F(DownloadTest, WrongChecksumReportsBothAndKeepsNothing) {
   const HttpServer server(
       [&](const SeenRequest& request) { return served(request, "something else"); });
   EXPECT_REFUSED(fetch(server), kWrongChecksum, "", server.url("/data.bin"),
@@ -203,7 +203,7 @@ TEST_F(DownloadTest, WrongSumNamesBothAndKeepsNothing) {
   EXPECT_EQ(server.seen().size(), 1u);
 }
 
-TEST_F(DownloadTest, ServerThatCutsAWrongFileEndsToo) {
+TEST_F(DownloadTest, InterruptedWrongFileIsRejectedToo) {
   int requests = 0;
   const HttpServer server([&](const SeenRequest& request) {
     ServedReply reply = served(request, std::string(1000, 'x'));
@@ -214,7 +214,7 @@ TEST_F(DownloadTest, ServerThatCutsAWrongFileEndsToo) {
   EXPECT_EQ(server.seen().size(), 4u);
 }
 
-TEST_F(DownloadTest, MissingFileIsNotAskedForAgain) {
+TEST_F(DownloadTest, MissingFileIsNotRequestedAgain) {
   const HttpServer server(
       [](const SeenRequest&) { return ServedReply{.status = 404, .body = "no"}; });
   EXPECT_REFUSED(fetch(server), kNotPublished, "", server.url("/data.bin"), "404");
@@ -222,7 +222,7 @@ TEST_F(DownloadTest, MissingFileIsNotAskedForAgain) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
-TEST_F(DownloadTest, BusyServerIsWaitedForAsLongAsItAsks) {
+TEST_F(DownloadTest, RetryAfterHeaderIsRespected) {
   int requests = 0;
   const HttpServer server([&](const SeenRequest& request) {
     if (++requests == 1) return ServedReply{.status = 503, .headers = {{"Retry-After", "7"}}};
@@ -235,13 +235,13 @@ TEST_F(DownloadTest, BusyServerIsWaitedForAsLongAsItAsks) {
             server.url("/data.bin") + ": the server responded with 503; trying again in 7 s");
 }
 
-TEST_F(DownloadTest, GivesUpWhenNothingComes) {
+TEST_F(DownloadTest, GivesUpIfNoDataArrives) {
   const HttpServer server([](const SeenRequest&) { return ServedReply{.status = 502}; });
   EXPECT_REFUSED(fetch(server), kDownloadFailed, "", "502", "https_proxy");
   EXPECT_THAT(listener_.waits, ElementsAre(1, 2, 4, 8));
 }
 
-TEST_F(DownloadTest, GivesUpAndKeepsWhatCame) {
+TEST_F(DownloadTest, GivesUpAndKeepsThePart) {
   int requests = 0;
   const HttpServer server([&](const SeenRequest& request) {
     if (requests++ > 0) return ServedReply{.status = 500};
@@ -253,7 +253,7 @@ TEST_F(DownloadTest, GivesUpAndKeepsWhatCame) {
   EXPECT_EQ(folder_.read("data.bin.part"), bytes_.substr(0, 100'000));
 }
 
-TEST_F(DownloadTest, EmptyFile) {
+TEST_F(DownloadTest, EmptyFileIsDownloaded) {
   const HttpServer server([](const SeenRequest& request) { return served(request, ""); });
   Download what = wanted(server);
   what.checksum->hex = sum_of(runner::DigestKind::kMd5, "");
@@ -275,7 +275,7 @@ class SmallDisk : public ForwardingStorage {
   std::optional<std::uint64_t> free_bytes(const fs::path&) override { return 400'000; }
 };
 
-TEST_F(DownloadTest, RoomIsLookedForFirst) {
+TEST_F(DownloadTest, DiskSpaceIsCheckedFirst) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   SmallDisk storage;
   Download what = wanted(server);
@@ -285,7 +285,7 @@ TEST_F(DownloadTest, RoomIsLookedForFirst) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
-TEST_F(DownloadTest, ServerWithoutEndDoesNotFillTheDisk) {
+TEST_F(DownloadTest, EndlessResponseDoesNotFillTheDisk) {
   const HttpServer server([&](const SeenRequest&) {
     return ServedReply{.body = std::string(17 << 20, 'a'), .has_length = false};
   });
@@ -296,7 +296,7 @@ TEST_F(DownloadTest, ServerWithoutEndDoesNotFillTheDisk) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
-TEST_F(DownloadTest, MoreThanThereShouldBeIsNotTaken) {
+TEST_F(DownloadTest, ExcessBytesAreRejected) {
   const HttpServer server(
       [&](const SeenRequest&) { return ServedReply{.body = bytes_, .has_length = false}; });
   Download what = wanted(server);
@@ -308,7 +308,7 @@ TEST_F(DownloadTest, MoreThanThereShouldBeIsNotTaken) {
   EXPECT_EQ(download(what, listener_.callbacks(), listener_.patience()), 300'000);
 }
 
-TEST_F(DownloadTest, FullDiskKeepsWhatFitted) {
+TEST_F(DownloadTest, FullDiskKeepsThePart) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   std::size_t written = 0;
   WritingStorage storage([&](int file, const char* data, std::size_t size) -> ssize_t {
@@ -324,7 +324,7 @@ TEST_F(DownloadTest, FullDiskKeepsWhatFitted) {
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }
 
-TEST_F(DownloadTest, NoFailureLeavesHalfAFileUnderItsName) {
+TEST_F(DownloadTest, NoFailureLeavesAPartialFileUnderItsName) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   CountingStorage counting;
   fetch(server, counting);

@@ -41,7 +41,7 @@ class HubTest : public testing::Test {
   FetchListener listener_;
 };
 
-TEST_F(HubTest, CacheIsLaidOutAsTheLibraryDoes) {
+TEST_F(HubTest, CacheLayoutMatchesTheLibrary) {
   const HubSnapshot snapshot = fetch();
   const std::string below = "snapshots/" + hub_.commit();
   EXPECT_EQ(snapshot.commit, hub_.commit());
@@ -63,7 +63,7 @@ TEST_F(HubTest, CacheIsLaidOutAsTheLibraryDoes) {
   EXPECT_EQ(blobs, (std::set<std::string>{hub_.config_blob(), hub_.weights_blob()}));
 }
 
-TEST_F(HubTest, EverythingIsOnTheDiskBeforeItHasItsName) {
+TEST_F(HubTest, FilesAreOnDiskBeforeTheyAreRenamed) {
   DurableStorage storage;
   fetch({}, storage);
   EXPECT_GE(storage.renamed, 3);  // two blobs and the snapshot
@@ -71,14 +71,14 @@ TEST_F(HubTest, EverythingIsOnTheDiskBeforeItHasItsName) {
   EXPECT_TRUE(storage.has_flushed_the_latest_name());
 }
 
-TEST_F(HubTest, WhatIsThereIsNotFetchedAgain) {
+TEST_F(HubTest, CachedFilesAreNotDownloadedAgain) {
   fetch();
   const HubSnapshot again = fetch();
   EXPECT_EQ(again.received, 0);
   EXPECT_TRUE(again.files[0].was_there && again.files[1].was_there);
 }
 
-TEST_F(HubTest, NamedFilesAndRevisions) {
+TEST_F(HubTest, DownloadsSelectedFilesAndRevisions) {
   const HubSnapshot snapshot =
       fetch({.repository = "", .revision = "refs/pr/1", .files = {"sub/notes.txt"}});
   EXPECT_EQ(read("refs/refs/pr/1"), hub_.commit());
@@ -86,13 +86,13 @@ TEST_F(HubTest, NamedFilesAndRevisions) {
             "../../../blobs/");
   EXPECT_EQ(folder_.read(snapshot.folder / "sub/notes.txt"), "notes");
   EXPECT_EQ(hub_.seen().at(0).target, "/api/models/org/tower/revision/refs%2Fpr%2F1");
-  fetch({.repository = "", .revision = hub_.commit()});  // a commit needs no name
+  fetch({.repository = "", .revision = hub_.commit()});  // a commit needs no reference
   EXPECT_FALSE(fs::exists(home() / "refs" / hub_.commit()));
   EXPECT_EQ(folder_.read(snapshot.folder / "config.json"),
-            hub_.config());  // into the snapshot that is there
+            hub_.config());  // into the existing snapshot
 }
 
-TEST_F(HubTest, TokenGoesToTheHubAndNotWhereItLeads) {
+TEST_F(HubTest, TokenIsNotSentToRedirectTargets) {
   const ScopedVariable token("HF_TOKEN", "hf_secret\n");
   fetch();
   for (const SeenRequest& request : hub_.seen())
@@ -102,14 +102,14 @@ TEST_F(HubTest, TokenGoesToTheHubAndNotWhereItLeads) {
   for (const std::string& line : listener_.said) EXPECT_THAT(line, Not(HasSubstr("secret")));
 }
 
-TEST_F(HubTest, DamagedWeightsAreNotTaken) {
+TEST_F(HubTest, DamagedWeightsAreRejected) {
   hub_.damage_weights();
   EXPECT_REFUSED(fetch(), kWrongChecksum, "", "model.safetensors", hub_.weights_blob());
   EXPECT_FALSE(fs::exists(home() / "refs/main"));
   EXPECT_TRUE(fs::is_empty(home() / "snapshots"));
 }
 
-TEST_F(HubTest, UnknownModelAndFile) {
+TEST_F(HubTest, UnknownModelsAndFilesAreRejected) {
   EXPECT_REFUSED(fetch({.repository = "org/none"}), kNotPublished, "", "org/none", hub_.url(),
                  "404");
   EXPECT_REFUSED(fetch({.repository = "org/secret"}), kNotPublished, "", "org/secret", "401",
@@ -118,13 +118,13 @@ TEST_F(HubTest, UnknownModelAndFile) {
                  "README.md, config.json, model.safetensors");
 }
 
-TEST_F(HubTest, OfflineIsObeyed) {
+TEST_F(HubTest, OfflineModeDownloadsNothing) {
   const ScopedVariable offline("HF_HUB_OFFLINE", "1");
   EXPECT_REFUSED(fetch(), kDownloadFailed, "", "HF_HUB_OFFLINE=1");
   EXPECT_TRUE(hub_.seen().empty());
 }
 
-TEST_F(HubTest, ServerThatIsNotAHub) {
+TEST_F(HubTest, ServerThatIsNotAHubIsRejected) {
   const auto failure = [](const std::string& body) {
     const HttpServer server([&](const SeenRequest&) { return ServedReply{.body = body}; });
     const HubWish wish{.repository = "a/b", .cache = "no/such", .endpoint = server.url() + "/"};
@@ -139,7 +139,7 @@ TEST_F(HubTest, ServerThatIsNotAHub) {
       kDownloadFailed, "", R"('a\b.safetensors')");
 }
 
-TEST_F(HubTest, NamesThatLeadElsewhereAreRefused) {
+TEST_F(HubTest, NamesOutsideTheCacheAreRejected) {
   for (const char* repository : {"../x", "/x", "a/../b"}) {
     EXPECT_REFUSED(fetch({.repository = repository}), kUsage, "") << repository;
   }
@@ -148,7 +148,7 @@ TEST_F(HubTest, NamesThatLeadElsewhereAreRefused) {
   EXPECT_REFUSED(fetch(), kDownloadFailed, "", "config.json");
 }
 
-TEST_F(HubTest, ModelsFolderThatIsALinkIsNotWrittenThrough) {
+TEST_F(HubTest, LinkedModelFolderIsNotWritten) {
   const TemporaryFolder elsewhere;
   fs::create_directories(home().parent_path());
   fs::create_directory_symlink(elsewhere.path(), home());
@@ -156,7 +156,7 @@ TEST_F(HubTest, ModelsFolderThatIsALinkIsNotWrittenThrough) {
   EXPECT_TRUE(fs::is_empty(elsewhere.path()));
 }
 
-TEST_F(HubTest, TwoAtOnceAreRefused) {
+TEST_F(HubTest, SimultaneousDownloadsAreRejected) {
   fs::create_directories(home());
   auto other = runner::Lease::take(home(), {});
   ASSERT_TRUE(other.lease);
@@ -165,7 +165,7 @@ TEST_F(HubTest, TwoAtOnceAreRefused) {
   EXPECT_NO_THROW(fetch());
 }
 
-TEST_F(HubTest, NoFailureLeavesHalfASnapshot) {
+TEST_F(HubTest, NoFailureLeavesAPartialSnapshot) {
   CountingStorage counting;
   fetch({}, counting);
   EXPECT_GT(counting.calls, 30);
@@ -185,7 +185,7 @@ TEST_F(HubTest, NoFailureLeavesHalfASnapshot) {
   }
 }
 
-TEST(HubFiles, SafetensorsBeforePickles) {
+TEST(HubFiles, SafetensorsArePreferredToPickles) {
   EXPECT_THAT(wanted_files({"README.md", "config.json", "flax_model.msgpack", "model.safetensors",
                             "pytorch_model.bin", "preprocessor_config.json", "tf_model.h5",
                             "onnx/model.safetensors"}),
@@ -205,7 +205,7 @@ TEST(HubFiles, SafetensorsBeforePickles) {
   EXPECT_TRUE(wanted_files({"config.json", "README.md"}).empty());
 }
 
-TEST(HubCache, PlaceFollowsTheLibrarysVariables) {
+TEST(HubCache, LocationFollowsTheVariablesOfTheLibrary) {
   const ScopedVariable home("HOME", "/own/home"), cache("XDG_CACHE_HOME", ""),
       hf_home("HF_HOME", ""), hub("HF_HUB_CACHE", "");
   EXPECT_EQ(runner::hub_cache(), "/own/home/.cache/huggingface/hub");

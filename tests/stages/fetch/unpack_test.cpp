@@ -27,7 +27,7 @@ class UnpackTest : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(UnpackTest, FilesAndFoldersWithPlainPermissions) {
+TEST_F(UnpackTest, FilesAndFoldersGetDefaultPermissions) {
   EXPECT_THAT(unpacked({{.path = "./", .type = AE_IFDIR},
                         {.path = "./inner/", .type = AE_IFDIR, .mode = 0700},
                         {.path = "./inner/jpg/a.jpg", .text = "one", .mode = 06777},
@@ -43,7 +43,7 @@ TEST_F(UnpackTest, FilesAndFoldersWithPlainPermissions) {
   EXPECT_EQ(status.st_mode & 0600, 0600u);
 }
 
-TEST_F(UnpackTest, PathsThatLeadOutAreRefused) {
+TEST_F(UnpackTest, PathsOutOfTheFolderAreRejected) {
   for (const std::string path : {"../evil", "jpg/../../evil", "/tmp/evil", "jpg/..", "a\\..\\b",
                                  "a\nb", "inner/../../evil"}) {
     EXPECT_REFUSED(unpacked({{.path = path, .text = "x"}}), kBadArchive, "", "'" + path + "'");
@@ -53,7 +53,7 @@ TEST_F(UnpackTest, PathsThatLeadOutAreRefused) {
   EXPECT_TRUE(fs::is_empty(folder_ / "out"));
 }
 
-TEST_F(UnpackTest, LinksAreRefusedAndNotWrittenThrough) {
+TEST_F(UnpackTest, LinksAreRejectedAndNotFollowed) {
   fs::create_directory(folder_ / "elsewhere");
   EXPECT_REFUSED(
       unpacked({{.path = "jpg", .type = AE_IFLNK, .link = (folder_ / "elsewhere").string()},
@@ -66,7 +66,7 @@ TEST_F(UnpackTest, LinksAreRefusedAndNotWrittenThrough) {
   EXPECT_FALSE(fs::exists(folder_ / "out/b"));
 }
 
-TEST_F(UnpackTest, DevicesAndPipesAreRefused) {
+TEST_F(UnpackTest, DevicesAndPipesAreRejected) {
   EXPECT_REFUSED(unpacked({{.path = "a", .type = AE_IFCHR}}), kBadArchive, "",
                  "'a', which is neither");
   EXPECT_REFUSED(unpacked({{.path = "a", .type = AE_IFIFO}}), kBadArchive, "",
@@ -83,7 +83,7 @@ TEST_F(UnpackTest, NothingIsOverwritten) {
   EXPECT_REFUSED(unpacked({{.path = "inner", .text = "x"}}), kBadArchive, "", "'inner', a file");
 }
 
-TEST_F(UnpackTest, MoreThanADataSetHoldsIsRefused) {
+TEST_F(UnpackTest, OversizedArchiveIsRejected) {
   EXPECT_REFUSED(
       unpacked({{.path = "a", .text = "x"}, {.path = "b", .text = "x"}, {.path = "c", .text = "x"}},
                {.entries = 2}),
@@ -95,7 +95,7 @@ TEST_F(UnpackTest, MoreThanADataSetHoldsIsRefused) {
   EXPECT_LE(fs::file_size(folder_ / "out/bomb"), 1u << 20);
 }
 
-TEST_F(UnpackTest, DamagedArchive) {
+TEST_F(UnpackTest, DamagedArchiveIsRejected) {
   const std::string whole = tar_archive({{.path = "a", .text = std::string(100'000, 'x')}});
   for (const std::string& bytes :
        {whole.substr(0, whole.size() / 2), std::string(2000, 'x'), std::string("<html>")}) {
@@ -107,7 +107,7 @@ TEST_F(UnpackTest, DamagedArchive) {
   }
 }
 
-TEST_F(UnpackTest, CancelledStops) {
+TEST_F(UnpackTest, CancellationStops) {
   folder_.write("a.tgz", tar_archive({{.path = "a", .text = "x"}}));
   FetchCallbacks callbacks;
   callbacks.cancelled = [] { return true; };
@@ -115,7 +115,7 @@ TEST_F(UnpackTest, CancelledStops) {
                runner::Cancelled);
 }
 
-TEST(SafeParts, NamesAlone) {
+TEST(SafeParts, AcceptsOnlyNames) {
   EXPECT_EQ(safe_parts("./a//b/./c/"), (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(safe_parts("..a/b.."), (std::vector<std::string>{"..a", "b.."}));
   for (const char* bad : {"", "/", "/a", ".", "a/..", "..", "a\x01", "a\x7f"})

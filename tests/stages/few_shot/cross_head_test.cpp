@@ -27,7 +27,7 @@ EpisodeFeatures random_episode() {
           torch::randn({kQueries, kMap.features()}, generator, torch::kDouble), kMap};
 }
 
-/// The formula, one number after the other.
+/// Computes the formula one number at a time.
 at::Tensor literal(const CrossHead& head, PairAttention attention, const EpisodeFeatures& episode) {
   const at::Tensor weight = head.parameters()[0].view({kProjected, kMap.channels});
   const auto projected = [&](const at::Tensor& x) {
@@ -58,7 +58,7 @@ at::Tensor literal(const CrossHead& head, PairAttention attention, const Episode
   return logits;
 }
 
-TEST(CrossHead, IsTheFormula) {
+TEST(CrossHead, MatchesTheFormula) {
   for (const PairAttention attention : {PairAttention::kSoftmax, PairAttention::kCosine}) {
     const CrossHead head = head_of(attention);
     const torch::NoGradGuard no_graph;
@@ -68,7 +68,7 @@ TEST(CrossHead, IsTheFormula) {
   }
 }
 
-TEST(CrossHead, TakesEpisodesOfAnyShape) {
+TEST(CrossHead, AcceptsEpisodesOfAnyShape) {
   EpisodeFeatures one = random_episode();
   one.supports = one.supports.slice(0, 0, 2).slice(1, 0, 1);
   one.queries = one.queries.slice(0, 0, 1);
@@ -76,7 +76,7 @@ TEST(CrossHead, TakesEpisodesOfAnyShape) {
             (std::vector<std::int64_t>{1, 2}));
 }
 
-TEST(CrossHead, ImageWithoutFeaturesMakesNothingNaN) {
+TEST(CrossHead, ZeroFeaturesDoNotCauseNaN) {
   const CrossHead head = head_of(PairAttention::kCosine);
   EpisodeFeatures episode = random_episode();
   episode.supports[1][0].zero_();

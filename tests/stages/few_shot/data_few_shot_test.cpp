@@ -27,7 +27,7 @@ class FewShot : public ImageStageTest {
   }
 };
 
-TEST_F(FewShot, EachPartHasClassesOfItsOwn) {
+TEST_F(FewShot, EachPartHasItsOwnClasses) {
   const auto outputs = run({{"image_size", 16}});
   EXPECT_THAT(context_.said, ElementsAre("train: 20 images of 4 classes, from base.json",
                                          "validation: 10 images of 2 classes, from val.json",
@@ -43,12 +43,12 @@ TEST_F(FewShot, EachPartHasClassesOfItsOwn) {
   EXPECT_THAT(part(outputs, "validation")->labels(), ElementsAre(0, 0, 0, 0, 0, 1, 1, 1, 1, 1));
 }
 
-/// Whether the second part is one of the data or is left out.
+/// The parameter: whether the data has the second part.
 class FewShotDivision : public FewShot, public testing::WithParamInterface<bool> {};
 
 INSTANTIATE_TEST_SUITE_P(, FewShotDivision, testing::Bool());
 
-TEST_P(FewShotDivision, ClassesStayInTheirPartsWhateverIsAdded) {
+TEST_P(FewShotDivision, AddingClassesMovesNoClass) {
   Json options = {{"train", "Dataset"},
                   {"validation", "Dataset"},
                   {"test", "Dataset"},
@@ -71,7 +71,7 @@ TEST_P(FewShotDivision, ClassesStayInTheirPartsWhateverIsAdded) {
   const DrawingFolder run_folder;
   write_bytes(runner::NodeLayout(run_folder.path()).division(),
               {context_.division.begin(), context_.division.end()});
-  folder_.add("data/Dataset/0_first/1.jpg");  // every later class would be in another part
+  folder_.add("data/Dataset/0_first/1.jpg");  // every later class would move to another part
   const auto anew = names_of(run(options));
   EXPECT_NE(anew, before);
   context_.facts.earlier = run_folder.path();
@@ -82,7 +82,7 @@ TEST_P(FewShotDivision, ClassesStayInTheirPartsWhateverIsAdded) {
             "'Dataset/0_first/1.jpg'; a new run would use them");
 }
 
-TEST_F(FewShot, OtherNumbersThanThePublishedOnesAreSaid) {
+TEST_F(FewShot, UnpublishedCountsAreReported) {
   run({{"image_size", 16},
        {"published", {{"train", {64, 38400}}, {"validation", {2, 10}}, {"test", {2, 12}}}}});
   EXPECT_THAT(
@@ -97,7 +97,7 @@ TEST_F(FewShot, OtherNumbersThanThePublishedOnesAreSaid) {
           "compared with published ones"));
 }
 
-TEST_F(FewShot, PartsDoNotGetEachOthersPicturesFromTheCache) {
+TEST_F(FewShot, PartsThatShareACacheDoNotMixImages) {
   const Json cached = {{"image_size", 16}, {"cache_mib", 64}}, plain = {{"image_size", 16}};
   const auto with = run(cached), without = run(plain);
   for (int pass = 0; pass < 2; ++pass) {
@@ -106,7 +106,7 @@ TEST_F(FewShot, PartsDoNotGetEachOthersPicturesFromTheCache) {
   }
 }
 
-TEST_F(FewShot, NoMoreIsKeptThanThePlansLeave) {
+TEST_F(FewShot, CacheUsesOnlyWhatThePlansLeave) {
   constexpr std::int64_t kOne = 3 * 16 * 16 + ImageCache::kOverhead;
   const auto keeper = [](const Dataset& data) -> const runner::Keeper& {
     return dynamic_cast<const runner::Keeper&>(data);
@@ -135,7 +135,7 @@ TEST_F(FewShot, NoMoreIsKeptThanThePlansLeave) {
   }
 }
 
-TEST_F(FewShot, AugmentsTheTrainingAlone) {
+TEST_F(FewShot, AugmentsOnlyTraining) {
   const auto outputs =
       run({{"image_size", 16}, {"augment", {{"random_resized_crop", Json::object()}}}});
   EXPECT_TRUE(to_train_on(outputs)->describe().augmented);
@@ -148,7 +148,7 @@ TEST_F(FewShot, AugmentsTheTrainingAlone) {
   EXPECT_FALSE((*create())->uses_seed());
 }
 
-TEST_F(FewShot, ValidationMayBeLeftOut) {
+TEST_F(FewShot, ValidationIsOptional) {
   const auto outputs = run({{"validation", nullptr}});
   EXPECT_EQ(part(outputs, "validation"), nullptr);
   EXPECT_THAT(context_.said, SizeIs(2));
@@ -164,7 +164,7 @@ TEST_F(FewShot, OrderOfAListHasNoEffect) {
   EXPECT_EQ(names(*part(run(), "test")), first);
 }
 
-TEST_F(FewShot, FingerprintIsOfAllLists) {
+TEST_F(FewShot, FingerprintCoversAllLists) {
   const std::string before = (*create())->fingerprint();
   EXPECT_EQ((*create())->fingerprint(), before);
   std::filesystem::copy_file(data() / "novel.json", data() / "same.json");
@@ -173,7 +173,7 @@ TEST_F(FewShot, FingerprintIsOfAllLists) {
   EXPECT_NE((*create())->fingerprint(), before);
 }
 
-TEST_F(FewShot, BirdsAreDividedByTheirFolders) {
+TEST_F(FewShot, BirdsAreSplitByFolder) {
   for (int bird = 1; bird <= 8; ++bird) {
     const std::string name = "00" + std::to_string(bird) + ".Bird";
     for (const char* image : {"/1.jpg", "/2.jpg"})
@@ -192,7 +192,7 @@ TEST_F(FewShot, BirdsAreDividedByTheirFolders) {
   EXPECT_EQ(context_.said.back(), "test: 4 images of 2 classes, from CUB_200_2011/images");
 }
 
-TEST_F(FewShot, ErrorsAreAtTheirOptions) {
+TEST_F(FewShot, ErrorsPointToTheirOptions) {
   const std::string root = data().string();
   EXPECT_ALL_REFUSED(
       errors(

@@ -41,7 +41,7 @@ std::shared_ptr<const Model> few_shot(const Json& backbone = kConv,
   return model_of(kModelFewShotTransformer, with_backbone(backbone, more));
 }
 
-/// One of each kind, form and backbone.
+/// One model of each kind, form and backbone.
 std::vector<std::pair<std::string, std::shared_ptr<const Model>>> every_model() {
   const Json softmax = Json::parse(
       R"({"attention": "softmax", "prototype": "mean", "depth": 2,
@@ -70,7 +70,7 @@ std::vector<std::string> names_of(const NamedTensors& tensors) {
   return names;
 }
 
-TEST(EpisodeModel, GivesLogitsAndSupportFeaturesOfEachEpisode) {
+TEST(EpisodeModel, ReturnsLogitsAndSupportFeaturesOfEachEpisode) {
   const auto model = few_shot();
   const DatasetDescription data = episodes();
   const auto network = model->build(data, 1);
@@ -81,7 +81,7 @@ TEST(EpisodeModel, GivesLogitsAndSupportFeaturesOfEachEpisode) {
             (std::vector<std::int64_t>{2, 3, 2, 5 * 2 * 2}));
 }
 
-TEST(EpisodeModel, SupportFeaturesAreTheBackbonesInTheOrderOfTheImages) {
+TEST(EpisodeModel, SupportFeaturesMatchTheBackboneInImageOrder) {
   const auto model = few_shot();
   const DatasetDescription data = episodes();
   const auto network = model->build(data, 1);
@@ -93,7 +93,7 @@ TEST(EpisodeModel, SupportFeaturesAreTheBackbonesInTheOrderOfTheImages) {
   EXPECT_TRUE(given.equal(maps.slice(0, 0, 6).flatten(1)));
 }
 
-TEST(EpisodeModel, EpisodesSeeNothingOfEachOther) {
+TEST(EpisodeModel, EpisodesAreIndependent) {
   for (const auto& [name, model] : every_model()) {
     const auto [small, data] =
         dynamic_cast<const ShrinkableModel&>(*model).shrunken(episodes(3, 2, 4, 100));
@@ -112,7 +112,7 @@ TEST(EpisodeModel, EpisodesSeeNothingOfEachOther) {
   }
 }
 
-TEST(EpisodeModel, OutlineIsTheNetworkWithoutNumbers) {
+TEST(EpisodeModel, OutlineIsTheNetworkWithoutValues) {
   register_meta_kernels();
   const DatasetDescription data = episodes(3, 2, 4, 100);
   for (const auto& [name, model] : every_model()) {
@@ -134,7 +134,7 @@ TEST(EpisodeModel, OutlineIsTheNetworkWithoutNumbers) {
   }
 }
 
-TEST(EpisodeModel, ASeedGivesTheSameWeightsAndAnotherOneOthers) {
+TEST(EpisodeModel, WeightsDependOnTheSeed) {
   const auto model = few_shot();
   const DatasetDescription data = episodes();
   const auto one = model->build(data, 1), again = model->build(data, 1),
@@ -147,7 +147,7 @@ TEST(EpisodeModel, ASeedGivesTheSameWeightsAndAnotherOneOthers) {
   EXPECT_FALSE(other->named_parameters()[kFirst].equal(one->named_parameters()[kFirst]));
 }
 
-TEST(EpisodeModel, WeightsBeginAsPublished) {
+TEST(EpisodeModel, InitialWeightsMatchThePublishedProgram) {
   const auto network = few_shot({{"kind", "conv"}})->build(episodes(5, 5, 10, 84), 1);
   const auto weights = network->named_parameters();
   const auto expect_normal = [&](const char* name, double deviation) {
@@ -162,7 +162,7 @@ TEST(EpisodeModel, WeightsBeginAsPublished) {
         << name;
   };
   expect_normal("backbone.blocks.1.conv.weight", std::sqrt(2.0 / (9 * 64)));
-  expect_normal("backbone.blocks.0.conv.weight", std::sqrt(2.0 / (9 * 64)));  // by the outputs
+  expect_normal("backbone.blocks.0.conv.weight", std::sqrt(2.0 / (9 * 64)));  // by fan-out
   expect_uniform("backbone.blocks.1.conv.bias", 1 / std::sqrt(9.0 * 64));
   expect_uniform("head.attention.in.weight", 1 / std::sqrt(1600.0));
   expect_uniform("head.mlp.mlp.fc2.bias", 1 / std::sqrt(512.0));
@@ -174,12 +174,12 @@ TEST(EpisodeModel, WeightsBeginAsPublished) {
   EXPECT_EQ(count, 113088 + 2120 * 1600 + 641 + 25);
 }
 
-/// What making a network for such data is refused with, and the advice.
+/// Returns the error of creating a network for this data, with its help.
 runner::Diagnostics build_refusal(const Model& model, const DatasetDescription& data) {
   return refusals_of([&] { model.outline(data); });
 }
 
-TEST(EpisodeModel, DataThatAreNoEpisodesAreRefused) {
+TEST(EpisodeModel, DataWithoutEpisodesIsRejected) {
   const DatasetDescription images{
       10, {{"image", {3, 32, 32}, at::kFloat}, {"label", {}, at::kLong}}, {"a", "b"}};
   EXPECT_REFUSED(build_refusal(*few_shot(), images), kOptionConflict, "/model", "train.episodic");
@@ -193,7 +193,7 @@ TEST(EpisodeModel, DataThatAreNoEpisodesAreRefused) {
                  "three-channel images");
 }
 
-TEST(EpisodeModel, ImagesThatCannotBePooledAreRefused) {
+TEST(EpisodeModel, ImagesThatCannotBePooledAreRejected) {
   EXPECT_REFUSED(build_refusal(*few_shot(), episodes(3, 2, 4, 15)), kOptionConflict,
                  "/model/backbone", "15 x 15", "16");
   EXPECT_REFUSED(
@@ -201,7 +201,7 @@ TEST(EpisodeModel, ImagesThatCannotBePooledAreRefused) {
       kOptionConflict, "/model/backbone", "84 x 84", "99");
 }
 
-TEST(EpisodeModel, FrozenBackboneIsRunWithoutAGraphAndIsNoPartOfWhatIsSaved) {
+TEST(EpisodeModel, FrozenBackboneRunsWithoutAGraphAndIsNotSaved) {
   const DatasetDescription data = episodes(3, 2, 4, 32);
   const auto model = few_shot(kResNet12);
   const auto network = model->build(data, 1), other = model->build(data, 2);
@@ -214,7 +214,7 @@ TEST(EpisodeModel, FrozenBackboneIsRunWithoutAGraphAndIsNoPartOfWhatIsSaved) {
   for (const auto& [name, tensor] : weights(*network))
     EXPECT_TRUE(name.starts_with("head.")) << name;
   EXPECT_EQ(base_of(*network), "random, seed 7");
-  // Whatever the training's seed, the backbone is that of its stage.
+  // The backbone comes from the stage and does not depend on the seed of the training.
   const char* const kFirst = "backbone.conv1.weight";
   EXPECT_TRUE(network->named_parameters()[kFirst].equal(other->named_parameters()[kFirst]));
   EXPECT_THAT(
@@ -223,7 +223,7 @@ TEST(EpisodeModel, FrozenBackboneIsRunWithoutAGraphAndIsNoPartOfWhatIsSaved) {
                   "the backbone has random weights and is not trained: its features are random"));
 }
 
-TEST(EpisodeModel, FrozenBackboneGivesWhatATrainableOneGivesAndStaysAsItIs) {
+TEST(EpisodeModel, FrozenBackboneMatchesATrainableOneAndStaysUnchanged) {
   const DatasetDescription data = episodes(3, 2, 4, 32);
   Json trained = kResNet12;
   trained["trainable"] = true;
@@ -240,13 +240,13 @@ TEST(EpisodeModel, FrozenBackboneGivesWhatATrainableOneGivesAndStaysAsItIs) {
     EXPECT_TRUE(backbone.buffers()[i].equal(before[i])) << i;
 }
 
-TEST(EpisodeModel, BlocksCanBeComputedAgain) {
+TEST(EpisodeModel, BlocksCanBeRecomputed) {
   EXPECT_THAT(blocks_of(*few_shot()->outline(episodes())),
               ElementsAre("backbone.blocks.0", "backbone.blocks.1", "backbone.blocks.2",
                           "backbone.blocks.3", "head.mlp"));
 }
 
-TEST(EpisodeModel, WeightsThatDoNotFitAreRefusedBeforeTheRun) {
+TEST(EpisodeModel, MismatchedWeightsAreRejectedBeforeTheRun) {
   const TemporaryFolder folder;
   const ResNet narrow({.depth = 18, .width = 64}, at::kFloat);
   NamedTensors saved;
@@ -264,7 +264,7 @@ TEST(EpisodeModel, WeightsThatDoNotFitAreRefusedBeforeTheRun) {
                  "/model/backbone/weights", file, "ResNet-34", "80 tensors", "layer1.2, layer2.2");
 }
 
-TEST(EpisodeModel, FeaturesOfAFixedBackboneStandForTheImages) {
+TEST(EpisodeModel, FeaturesOfAFixedBackboneCanReplaceImages) {
   const DatasetDescription data = episodes();
   const DatasetDescription images = {.size = 4, .tensors = {{"image", {3, 32, 32}, at::kFloat}}};
   const NamedTensors inputs = episode_inputs(data, 2);
@@ -290,7 +290,7 @@ TEST(EpisodeModel, FeaturesOfAFixedBackboneStandForTheImages) {
   }
 }
 
-TEST(EpisodeModel, OnlyAFixedBackboneHasFeaturesOfAnImageAlone) {
+TEST(EpisodeModel, OnlyAFixedBackboneHasFeaturesPerImage) {
   EXPECT_FALSE(few_shot({{"kind", "conv"}})->has_frozen_features());
   EXPECT_FALSE(few_shot({{"kind", "conv"}, {"trainable", false}, {"batch_norm", "batch"}})
                    ->has_frozen_features());
@@ -301,7 +301,7 @@ TEST(EpisodeModel, OnlyAFixedBackboneHasFeaturesOfAnImageAlone) {
                  kOptionConflict, "/model/backbone", "16 or more");
 }
 
-TEST(EpisodeModel, IsMadeSmallForFeaturesToo) {
+TEST(EpisodeModel, CanBeShrunkForFeatures) {
   const auto model = few_shot({{"kind", "conv"}, {"trainable", false}});
   DatasetDescription data = episodes(5, 5, 80, 84);
   const auto source = std::make_shared<DatasetDescription>(data);
@@ -319,7 +319,7 @@ TEST(EpisodeModel, IsMadeSmallForFeaturesToo) {
   EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{1, 5, 5}));
 }
 
-TEST(EpisodeModel, IsMadeSmallWithTheSameModules) {
+TEST(EpisodeModel, ShrunkModelHasTheSameModules) {
   const DatasetDescription data = episodes(5, 5, 80, 224);
   for (const auto& [name, model] : every_model()) {
     const Shrunken small = dynamic_cast<const ShrinkableModel&>(*model).shrunken(data);
@@ -333,8 +333,8 @@ TEST(EpisodeModel, IsMadeSmallWithTheSameModules) {
   }
 }
 
-TEST(EpisodeModel, CutsBetweenEpisodesAreExactInEveryForm) {
-  const ScopedThreads one(1);  // each layer is too small to be divided
+TEST(EpisodeModel, SplittingBetweenEpisodesIsExactInEveryForm) {
+  const ScopedThreads one(1);  // the layers are too small to be divided among threads
   MemoryPolicy policy;
   policy.micro_batch = 24;
   policy.activation_checkpointing.blocks = true;

@@ -61,7 +61,7 @@ TEST_F(EpisodicEvaluation, MeasuresEveryEpisodeAndTheirMean) {
   const runner::Outputs outputs = run(R"({"episodes": 30})");
   const auto metrics = nlohmann::json::parse(text_of(context_.node().folder / "metrics.json"));
   EXPECT_EQ(metrics["episodes"], 30);
-  EXPECT_GT(metrics["top1"], 0.6);  // the points of a class lie together
+  EXPECT_GT(metrics["top1"], 0.6);  // the points of a class are close together
   EXPECT_EQ(metrics["per_class"].size(), 5u);
   EXPECT_THAT(context_.said.back(), testing::StartsWith("accuracy "));
   EXPECT_EQ(context_.values("evaluate/episode_accuracy").front(), metrics["top1"]);
@@ -91,22 +91,23 @@ TEST_F(EpisodicEvaluation, EpisodesAreTheSameForAnyModel) {
   EXPECT_EQ(classes(text_of(context_.node().folder / "episodes.csv")), classes(first));
 }
 
-TEST_F(EpisodicEvaluation, OtherShapesThanInTrainingCanBeAsked) {
+TEST_F(EpisodicEvaluation, ShapesMayDifferFromTraining) {
   run(R"({"episodes": 4, "ways": 5, "shots": 1, "queries": 2})");
   const auto metrics = nlohmann::json::parse(text_of(context_.node().folder / "metrics.json"));
   EXPECT_DOUBLE_EQ(metrics["chance"], 0.2);
 }
 
-TEST_F(EpisodicEvaluation, IsPlannedEpisodeByEpisode) {
+TEST_F(EpisodicEvaluation, PlanCoversOneEpisodeAtATime) {
   PlanningContext few, many;
   stage(R"({"episodes": 4})")->plan(inputs(), few);
   stage(R"({"episodes": 600})")->plan(inputs(), many);
   ASSERT_TRUE(few.planned && many.planned);
   EXPECT_EQ(few.planned->live, many.planned->live);
-  EXPECT_LT(few.planned->needed, many.planned->needed);  // by what is kept of each
+  EXPECT_LT(few.planned->needed,
+            many.planned->needed);  // by the results that are kept of each episode
 }
 
-TEST_F(EpisodicEvaluation, ClassesThatWereTrainedOnAreSaid) {
+TEST_F(EpisodicEvaluation, TrainedClassesAreReported) {
   checkpoint_->classes = {"class0", "class3", "other"};
   run(R"({"episodes": 2})");
   EXPECT_EQ(
@@ -115,7 +116,7 @@ TEST_F(EpisodicEvaluation, ClassesThatWereTrainedOnAreSaid) {
       "accuracy on new classes");
 }
 
-TEST_F(EpisodicEvaluation, ModelThatWasNotTrainedOnEpisodesIsRefused) {
+TEST_F(EpisodicEvaluation, ModelNotTrainedOnEpisodesIsRejected) {
   checkpoint_->inputs = data_->describe().tensors;
   EXPECT_REFUSED(run("{}"), kOptionConflict, "", "episodes");
 }

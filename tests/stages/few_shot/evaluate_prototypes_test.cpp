@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kShape = R"("ways": 3, "shots": 2, "queries": 3)";
 
-/// The points themselves as features.
+/// Uses the points themselves as features.
 std::shared_ptr<const FeatureDataset> features_of(const std::shared_ptr<const TinyDataset>& data) {
   const std::int64_t size = data->describe().size;
   FeatureTable table{.present = torch::ones({size}, torch::kBool), .tensors = {}};
@@ -53,7 +53,7 @@ class PrototypeEvaluationTest : public testing::Test {
   RecordingContext context_;
 };
 
-TEST_F(PrototypeEvaluationTest, EpisodesAreThoseOfTheImagesWithTheSameSeed) {
+TEST_F(PrototypeEvaluationTest, EpisodesMatchThoseOfImagesWithTheSameSeed) {
   const EpisodeSet images(
       points_, {.shape = {.ways = 3, .shots = 2, .queries = 3}, .episodes = 20, .seed = 4},
       "the test data");
@@ -75,8 +75,8 @@ TEST_F(PrototypeEvaluationTest, EpisodesAreThoseOfTheImagesWithTheSameSeed) {
 
 TEST_F(PrototypeEvaluationTest, MeanOfTheBaseFeaturesIsSubtracted) {
   const auto plain = measured(R"("episodes": 40)", inputs_);
-  // The points lie on a circle around the origin, so their mean changes little; those of one class
-  // move the origin into it.
+  // The points lie on a circle around the origin, so subtracting their mean changes little; the
+  // mean of a single class moves the origin into that class.
   const auto one_class = std::make_shared<TinyDataset>(30, 1);
   const auto moved =
       measured(R"("episodes": 40)",
@@ -85,23 +85,24 @@ TEST_F(PrototypeEvaluationTest, MeanOfTheBaseFeaturesIsSubtracted) {
   EXPECT_EQ(moved["drawn"], plain["drawn"]);
 }
 
-TEST_F(PrototypeEvaluationTest, IsPlannedEpisodeByEpisode) {
+TEST_F(PrototypeEvaluationTest, PlanCoversOneEpisodeAtATime) {
   PlanningContext few, many;
   stage(R"("episodes": 4)")->plan(inputs_, few);
   stage(R"("episodes": 600)")->plan(inputs_, many);
   ASSERT_TRUE(few.planned && many.planned);
   EXPECT_EQ(few.planned->live, many.planned->live);
-  EXPECT_LT(few.planned->needed, many.planned->needed);  // by what is kept of each
+  EXPECT_LT(few.planned->needed,
+            many.planned->needed);  // by the results that are kept of each episode
 }
 
-TEST_F(PrototypeEvaluationTest, ImagesAreRefused) {
+TEST_F(PrototypeEvaluationTest, ImagesAreRejected) {
   const runner::Inputs images({{"test", {points_}}});
   EXPECT_REFUSED(measured(R"("episodes": 4)", images), kOptionConflict, "", "images, not features");
   const runner::Inputs base({{"test", {features_}}, {"base", {points_}}});
   EXPECT_REFUSED(measured(R"("episodes": 4)", base), kOptionConflict, "", "base");
 }
 
-TEST_F(PrototypeEvaluationTest, TooManyWaysAreRefused) {
+TEST_F(PrototypeEvaluationTest, TooManyWaysAreRejected) {
   EXPECT_REFUSED(stage_of(kEvaluatePrototypes, R"({"ways": 9, "shots": 2, "queries": 3})")
                      ->run(inputs_, context_),
                  kTooFewSamples, "/ways", "5 classes");

@@ -1,4 +1,4 @@
-// The numbers are those of the authors' program on the same weights and features.
+// The expected numbers come from the authors' program on the same weights and features.
 
 #include "stages/few_shot/model_few_shot_transformer.h"
 
@@ -40,7 +40,7 @@ FewShotHeadOptions cosine_head(ScoreNorm norm = ScoreNorm::kWay) {
   return head;
 }
 
-/// In float64, with the weights that the authors' program was given.
+/// Creates the head in float64, with the weights that the authors' program was given.
 FewShotHead golden_head(const FewShotHeadOptions& options) {
   FewShotHead head(options, {.ways = kWays, .shots = kShots, .queries = 6}, {kWidth, 1, 1},
                    torch::kDouble);
@@ -75,7 +75,7 @@ double cross_entropy(const at::Tensor& logits) {
   return torch::cross_entropy_loss(logits, torch::tensor({0, 0, 1, 1, 2, 2})).item<double>();
 }
 
-TEST(FewShotHead, CosineGivesThePublishedLogits) {
+TEST(FewShotHead, CosineMatchesThePublishedLogits) {
   const at::Tensor logits = golden_head(cosine_head()).forward(golden_episode());
   const at::Tensor expected = torch::tensor({{0.380502, -0.162983, 1.179481},
                                              {0.382507, -0.156036, 1.245456},
@@ -88,7 +88,7 @@ TEST(FewShotHead, CosineGivesThePublishedLogits) {
   EXPECT_NEAR(cross_entropy(logits), 1.252894, 1e-6);
 }
 
-TEST(FewShotHead, SoftmaxGivesThePublishedLogits) {
+TEST(FewShotHead, SoftmaxMatchesThePublishedLogits) {
   const at::Tensor logits = golden_head(softmax_head()).forward(golden_episode());
   const at::Tensor expected = torch::tensor({{-0.263734, 0.056820, 0.614928},
                                              {-0.251384, 0.087450, 0.629521},
@@ -101,14 +101,14 @@ TEST(FewShotHead, SoftmaxGivesThePublishedLogits) {
   EXPECT_NEAR(cross_entropy(logits), 1.160388, 1e-6);
 }
 
-TEST(FewShotHead, ScoreOverFeaturesGivesThePublishedLogits) {
+TEST(FewShotHead, ScoreOverFeaturesMatchesThePublishedLogits) {
   const at::Tensor logits = golden_head(cosine_head(ScoreNorm::kFeature)).forward(golden_episode());
   const at::Tensor first = torch::tensor({-0.922245, -1.248837, 1.532305}, torch::kDouble);
   EXPECT_LT((logits[0] - first).abs().max().item<double>(), 1e-6) << logits;
   EXPECT_NEAR(cross_entropy(logits), 1.882010, 1e-6);
 }
 
-/// Of the head alone, for features of that width.
+/// Counts the parameters of the head alone, for features of this width.
 std::int64_t parameters_of(std::int64_t width, std::int64_t ways, std::int64_t shots,
                            bool learned = true) {
   FewShotHeadOptions options;
@@ -120,7 +120,7 @@ std::int64_t parameters_of(std::int64_t width, std::int64_t ways, std::int64_t s
   return count;
 }
 
-TEST(FewShotHead, HasAsManyParametersAsPublished) {
+TEST(FewShotHead, HasThePublishedNumberOfParameters) {
   for (const std::int64_t width : {1024, 1600, 8192, 23104, 25088}) {
     EXPECT_EQ(parameters_of(width, 5, 5), 2120 * width + 641 + 25) << width;
     EXPECT_EQ(parameters_of(width, 5, 1), 2120 * width + 641 + 5) << width;
@@ -129,7 +129,7 @@ TEST(FewShotHead, HasAsManyParametersAsPublished) {
   EXPECT_EQ(parameters_of(25088, 5, 5), 53187226);
 }
 
-TEST(FewShotHead, SoftmaxOverTheOnlyKeyIsOneWhateverAsks) {
+TEST(FewShotHead, SoftmaxOverASingleKeyIsOneForAnyQuery) {
   const FewShotHead head = golden_head(softmax_head());
   const auto weights = head.named_parameters();
   const auto projected = [&](const at::Tensor& x) {
@@ -150,7 +150,7 @@ TEST(FewShotHead, SoftmaxOverTheOnlyKeyIsOneWhateverAsks) {
   EXPECT_LT((ours - literal).abs().max().item<double>(), 1e-15);
 }
 
-TEST(FewShotHead, CosinesAreBoundedAndKnowNoLength) {
+TEST(FewShotHead, CosinesAreBoundedAndIndependentOfLength) {
   const FewShotHead head = golden_head(cosine_head());
   const auto& attention = *head.named_children()["attention"]->as<PairAttentionLayer>();
   const at::Tensor asking = torch::randn({1, 50, kWidth}, torch::kDouble);
@@ -164,7 +164,7 @@ TEST(FewShotHead, CosinesAreBoundedAndKnowNoLength) {
   EXPECT_LT((attention.cosines(asking, queries) - cosines).abs().max().item<double>(), 1e-12);
 }
 
-TEST(FewShotHead, OrderOfTheClassesIsThatOfTheLogits) {
+TEST(FewShotHead, LogitsFollowTheOrderOfTheClasses) {
   FewShotHead head = golden_head(cosine_head());
   const torch::NoGradGuard no_graph;
   head.prototype_weight.fill_(1);
@@ -175,7 +175,7 @@ TEST(FewShotHead, OrderOfTheClassesIsThatOfTheLogits) {
   EXPECT_LT((head.forward(turned) - expected).abs().max().item<double>(), 1e-14);
 }
 
-TEST(FewShotHead, PrototypesBeginAsMeansAndAreWeightedByTheSoftmaxOverShots) {
+TEST(FewShotHead, PrototypesStartAsMeansAndAreWeightedByASoftmax) {
   FewShotHead head = golden_head(cosine_head());
   const torch::NoGradGuard no_graph;
   const at::Tensor supports = golden_supports();
@@ -210,13 +210,12 @@ TEST(FewShotHead, OneHeadAsWideAsTheFeaturesHasNoOutputLayer) {
   EXPECT_EQ(head.forward(golden_episode()).sizes(), (std::vector<std::int64_t>{6, 3}));
 }
 
-TEST(FewShotHead, WhatHasNoDirectionHasTheCosineZeroAndMakesNothingNaN) {
+TEST(FewShotHead, ZeroVectorsHaveCosineZeroAndCauseNoNaN) {
   FewShotHead head = golden_head(cosine_head());
   {
     const torch::NoGradGuard no_graph;
     head.named_parameters()["attention.in.weight"].zero_();
-    head.named_parameters()["score.inner.weight"]
-        .zero_();  // and no feature differs from 0 in any class
+    head.named_parameters()["score.inner.weight"].zero_();  // and all features are 0 in every class
     head.named_parameters()["score.inner.bias"].zero_();
   }
   const auto& attention = *head.named_children()["attention"]->as<PairAttentionLayer>();
@@ -240,12 +239,12 @@ TEST(FewShotHead, OneQueryAndOneWayKeepTheirDimensions) {
   EXPECT_EQ(head.forward(one).sizes(), (std::vector<std::int64_t>{1, 1}));
 }
 
-/// What forward() is refused with, and the advice.
+/// Returns the error of forward(), with its help.
 runner::Diagnostics refusal_of(const FewShotHead& head, const EpisodeFeatures& features) {
   return refusals_of([&] { head.forward(features); });
 }
 
-TEST(FewShotHead, LearnedPrototypesAreOfOneShapeOfEpisode) {
+TEST(FewShotHead, LearnedPrototypesRequireOneEpisodeShape) {
   FewShotHeadOptions options = cosine_head();
   options.pointer = "/model";
   EpisodeFeatures other = golden_episode();
@@ -256,7 +255,7 @@ TEST(FewShotHead, LearnedPrototypesAreOfOneShapeOfEpisode) {
   EXPECT_EQ(golden_head(options).forward(other).sizes(), (std::vector<std::int64_t>{6, 2}));
 }
 
-TEST(FewShotHead, FeaturesOfAnotherImageSizeAreRefused) {
+TEST(FewShotHead, FeaturesForAnotherImageSizeAreRejected) {
   FewShotHeadOptions options = cosine_head();
   options.pointer = "/model";
   EpisodeFeatures other = golden_episode();

@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// Lists of files that need not be pictures: none is opened.
+/// Lists of files that need not be images, since none is opened.
 class FewShotList : public testing::Test {
  protected:
   FewShotList() { fs::create_directory(root()); }
@@ -24,7 +24,7 @@ class FewShotList : public testing::Test {
   void write(const std::string& below, const std::string& text = "") const {
     write_bytes(root() / below, {text.begin(), text.end()});
   }
-  /// Four folders of classes, a to d, with two images each, in `below`.
+  /// Writes four class folders, a to d, with two images each, into `below`.
   void write_classes(const std::string& below) const {
     for (const char* const name : {"a", "b", "c", "d"}) {
       for (const char* const file : {"1.jpg", "2.jpg"}) write(below + name + "/" + file);
@@ -61,7 +61,7 @@ class FewShotList : public testing::Test {
 constexpr const char* kTestList =
     R"({"label_names": ["d"], "image_names": ["pictures/d/1.jpg"], "image_labels": [0]})";
 
-TEST_F(FewShotList, FilelistCountsFromItsOwnFolderAndIsSortedByClass) {
+TEST_F(FewShotList, FilelistPathsAreRelativeToItsFolderAndSortedByClass) {
   write_classes("deep/pictures/");
   write("deep/base.json",
         R"({"label_names": ["c", "a"], "image_labels": [1, 0, 0, 1], "image_names":
@@ -78,7 +78,7 @@ TEST_F(FewShotList, FilelistCountsFromItsOwnFolderAndIsSortedByClass) {
   EXPECT_EQ(parts[0].list.root, root());
 }
 
-TEST_F(FewShotList, AbsolutePathsAreKnownThroughALinkToTheRoot) {
+TEST_F(FewShotList, AbsolutePathsMatchThroughALinkToTheRoot) {
   write_classes("pictures/");
   write("novel.json", kTestList);
   write("base.json", R"({"image_names": [")" + (root() / "pictures/a/1.jpg").string() +
@@ -89,7 +89,7 @@ TEST_F(FewShotList, AbsolutePathsAreKnownThroughALinkToTheRoot) {
   EXPECT_THAT(names(listed(by_link), Part::kTrain), ElementsAre("0 pictures/a/1.jpg"));
 }
 
-TEST_F(FewShotList, TableFindsItsImagesWhereTheyAre) {
+TEST_F(FewShotList, TableFindsImagesInEachKnownFolder) {
   write("lists/test.csv", "filename,label\nd1.jpg,d\n");
   write("lists/train.csv", "filename,label\na2.jpg,a\nb1.jpg,b\na1.jpg,a\n");
   const FewShotSource tables = source("lists/train.csv", "", "lists/test.csv");
@@ -112,8 +112,8 @@ TEST_F(FewShotList, TableFindsItsImagesWhereTheyAre) {
   }
 }
 
-TEST_F(FewShotList, NamesOfClassesStandForTheirFolders) {
-  // As CIFAR-FS is published; one of its classes is called train.
+TEST_F(FewShotList, ClassNamesStandForTheirFolders) {
+  // The layout in which CIFAR-FS is published; one of its classes is called train.
   write_classes("cifar100/data/");
   write("cifar100/data/train/1.png");
   write("cifar100/splits/bertinetto/train.txt", "train\nb\n\n");
@@ -130,7 +130,7 @@ TEST_F(FewShotList, NamesOfClassesStandForTheirFolders) {
   EXPECT_THAT(classes(parts, Part::kTest), ElementsAre("d"));
 }
 
-TEST_F(FewShotList, FoldersThatATextDoesNotNameAreNotLookedAt) {
+TEST_F(FewShotList, UnlistedFoldersAreIgnored) {
   write_classes("");
   write("lists/test.txt", "d\n");
   write("lists/train.txt", "b\na\n");
@@ -139,7 +139,7 @@ TEST_F(FewShotList, FoldersThatATextDoesNotNameAreNotLookedAt) {
               ElementsAre("a", "b"));
 }
 
-TEST_F(FewShotList, FirstOfSeveralThatIsThereIsRead) {
+TEST_F(FewShotList, FirstExistingCandidateIsRead) {
   write_classes("pictures/");
   write("images/a/1.jpg");
   write("novel.json", kTestList);
@@ -151,7 +151,7 @@ TEST_F(FewShotList, FirstOfSeveralThatIsThereIsRead) {
   EXPECT_THAT(classes(parts, Part::kTrain), ElementsAre("a"));
 }
 
-TEST_F(FewShotList, EveryFormOfAMadeSetSaysTheSame) {
+TEST_F(FewShotList, EveryFormOfAGeneratedDatasetIsEquivalent) {
   make_mini_imagenet(root() / "made", {.classes = 8, .per_class = 3, .size = 8, .seed = 4});
   const auto lists = listed(source("made/base.json", "made/val.json", "made/novel.json"));
   const auto tables = listed(source("made/train.csv", "made/val.csv", "made/test.csv"));
@@ -172,7 +172,7 @@ TEST_F(FewShotList, EveryFormOfAMadeSetSaysTheSame) {
   EXPECT_THAT(names(listed(folder), Part::kTrain), SizeIs(12));
 }
 
-TEST_F(FewShotList, AlternatingDividesAsBirdsAreDivided) {
+TEST_F(FewShotList, AlternatingMatchesTheSplitOfBirds) {
   for (int i = 1; i <= 200; ++i) {
     char name[64];
     std::snprintf(name, sizeof name, "CUB_200_2011/images/%03d.Bird_%d/1.jpg", i, i);
@@ -190,7 +190,7 @@ TEST_F(FewShotList, AlternatingDividesAsBirdsAreDivided) {
   EXPECT_EQ(names(parts, Part::kTest)[1], "1 CUB_200_2011/images/008.Bird_8/1.jpg");
 }
 
-TEST_F(FewShotList, RandomDivisionFollowsFromItsSeed) {
+TEST_F(FewShotList, RandomSplitDependsOnItsSeed) {
   for (const char name : std::string("abcdefghijkl")) write(std::string(1, name) + "/1.jpg");
   FewShotSource drawn = source(".", ".", ".");
   drawn.classes = FolderClasses::kRandom;
@@ -205,7 +205,7 @@ TEST_F(FewShotList, RandomDivisionFollowsFromItsSeed) {
   EXPECT_NE(names(first, Part::kTrain), names(other, Part::kTrain));
 }
 
-TEST_F(FewShotList, ClassMoreMovesFewOfARandomDivision) {
+TEST_F(FewShotList, AddingAClassMovesFewOfARandomSplit) {
   for (const char name : std::string("bcdefghijkl")) write(std::string(1, name) + "/1.jpg");
   FewShotSource drawn = source(".", ".", ".");
   drawn.classes = FolderClasses::kRandom;
@@ -220,14 +220,14 @@ TEST_F(FewShotList, ClassMoreMovesFewOfARandomDivision) {
   }
 }
 
-TEST_F(FewShotList, FolderWithTooFewClassesToDivide) {
+TEST_F(FewShotList, FolderWithTooFewClassesIsRejected) {
   for (const char* const image : {"a/1.jpg", "b/1.jpg", "c/1.jpg"}) write(image);
   FewShotSource few = source(".", "", ".");
   few.classes = FolderClasses::kAlternating;
   EXPECT_REFUSED(errors(few), kTooFewSamples, "/test", "3 classes", "four");
 }
 
-TEST_F(FewShotList, WhatIsNotThere) {
+TEST_F(FewShotList, MissingFilesAreRejected) {
   write_classes("");
   FewShotSource missing = source("base.json", "val.json", "d");
   missing.candidates[1].emplace_back("val.csv");
@@ -239,7 +239,7 @@ TEST_F(FewShotList, WhatIsNotThere) {
   EXPECT_REFUSED(errors(missing), kMissingFolder, "/root", "gone");
 }
 
-TEST_F(FewShotList, FormThatIsUnknown) {
+TEST_F(FewShotList, UnknownFileFormatIsRejected) {
   write_classes("pictures/");
   write("novel.json", kTestList);
   write("base.mat");
@@ -247,7 +247,7 @@ TEST_F(FewShotList, FormThatIsUnknown) {
                  "base.mat");
 }
 
-TEST_F(FewShotList, ClassWithoutImages) {
+TEST_F(FewShotList, ClassWithoutImagesIsRejected) {
   write_classes("pictures/");
   write("novel.json", kTestList);
   write("train/a/1.jpg");
@@ -261,7 +261,7 @@ TEST_F(FewShotList, ClassWithoutImages) {
     EXPECT_REFUSED(errors(source(list, "", "novel.json")), kBadAnnotations, "/train", list);
 }
 
-TEST_F(FewShotList, AbsentFilesAreNamedUpToTen) {
+TEST_F(FewShotList, UpToTenMissingFilesAreListed) {
   write_classes("pictures/");
   write("novel.json", kTestList);
   std::string text = "filename,label\n1.jpg,a\n";
@@ -271,7 +271,7 @@ TEST_F(FewShotList, AbsentFilesAreNamedUpToTen) {
                  "12 of 13 images", "'pictures/a/10.jpg'", "'pictures/a/19.jpg' and 2 more");
 }
 
-TEST_F(FewShotList, ClassWhoseFolderIsNotThere) {
+TEST_F(FewShotList, ClassWithoutAFolderIsRejected) {
   write_classes("pictures/");
   write("novel.json", kTestList);
   write("train.txt", "a\nx\n../b\na\n");
@@ -284,7 +284,7 @@ TEST_F(FewShotList, ClassWhoseFolderIsNotThere) {
                  "data/x'");
 }
 
-TEST_F(FewShotList, ImagesOutsideOfTheRootAreTakenOnlyWhereAllowed) {
+TEST_F(FewShotList, ImagesOutsideTheRootNeedPermission) {
   write_classes("pictures/");
   write("novel.json", kTestList);
   folder_.add("elsewhere/1.jpg");
@@ -301,7 +301,7 @@ TEST_F(FewShotList, ImagesOutsideOfTheRootAreTakenOnlyWhereAllowed) {
                           "0 " + (folder_ / "elsewhere/2.jpg").string(), "0 pictures/a/1.jpg"));
 }
 
-TEST_F(FewShotList, LinksAndFoldersThatLeadOutAreRefused) {
+TEST_F(FewShotList, LinksAndFoldersOutsideTheRootAreRejected) {
   write_classes("pictures/");
   write("novel.json", kTestList);
   folder_.add("elsewhere/a/1.jpg");
@@ -326,7 +326,7 @@ TEST_F(FewShotList, LinksAndFoldersThatLeadOutAreRefused) {
                  "allow_outside: true");
 }
 
-TEST_F(FewShotList, PathsThatAreNoImagesOrComeTwice) {
+TEST_F(FewShotList, NonImagesAndDuplicatePathsAreRejected) {
   write_classes("pictures/");
   write("novel.json", kTestList);
   write("base.json",
@@ -339,7 +339,7 @@ TEST_F(FewShotList, PathsThatAreNoImagesOrComeTwice) {
                      {kBadAnnotations, "/train", {"line 3: 'a?.jpg'"}});
 }
 
-TEST_F(FewShotList, ClassesOfTwoPartsAreNamed) {
+TEST_F(FewShotList, ClassesInTwoPartsAreReported) {
   write_classes("pictures/");
   write("other/b/3.jpg");
   write("other/d/3.jpg");
@@ -355,7 +355,7 @@ TEST_F(FewShotList, ClassesOfTwoPartsAreNamed) {
                  "train and validation", "'a'");
 }
 
-TEST_F(FewShotList, NumbersOfClassesSayNothingInAnotherList) {
+TEST_F(FewShotList, ClassNumbersAreLocalToTheirList) {
   write_classes("pictures/");
   write("base.json", R"({"image_names": ["pictures/a/1.jpg"], "image_labels": [0]})");
   write("val.json",
@@ -364,7 +364,7 @@ TEST_F(FewShotList, NumbersOfClassesSayNothingInAnotherList) {
   listed(source("base.json", "val.json", "novel.json"));
 }
 
-TEST_F(FewShotList, ImagesOfTwoPartsAreNamedWhateverLeadsToThem) {
+TEST_F(FewShotList, ImagesInTwoPartsAreReportedForAnyPath) {
   write_classes("pictures/");
   fs::create_directories(root() / "test/x");
   fs::create_symlink("../../pictures/a/1.jpg", root() / "test/x/soft.jpg");

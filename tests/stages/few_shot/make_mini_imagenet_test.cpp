@@ -13,7 +13,7 @@
 namespace stages {
 namespace {
 
-TEST(MakeMiniImagenet, IsReadAsThePublishedSetIs) {
+TEST(MakeMiniImagenet, IsReadLikeThePublishedDataset) {
   const DrawingFolder folder;
   make_mini_imagenet(folder / "data", {.classes = 9, .per_class = 4, .size = 24, .seed = 2});
   FewShotSource source{.root = folder / "data",
@@ -31,7 +31,7 @@ TEST(MakeMiniImagenet, IsReadAsThePublishedSetIs) {
   const std::string& name = novel.classes[0];
   EXPECT_EQ(novel[Part::kTest][0].name, "Dataset/" + name + "/" + name + "00000001.jpg");
   EXPECT_EQ(read_image_header(file_bytes(novel.root / novel[Part::kTest][0].name)).width, 24);
-  // All of them, to train on before a test on other data.
+  // All images, for training before a test on other data.
   source.candidates = {{{"all.json"}, {}, {"other"}}};
   folder.add("data/other/bird/1.jpg");
   const auto all = list_few_shot(source);

@@ -1,4 +1,4 @@
-// That every option of the kind does what it says.
+// Checks the effect of every option of the kind.
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -20,7 +20,7 @@ std::shared_ptr<const Model> cross_transformer(const Json& more = Json::object()
   return model_of(kModelCrossTransformer, options);
 }
 
-TEST(CrossTransformer, WidthIsThatOfItsOneProjection) {
+TEST(CrossTransformer, WidthComesFromItsProjection) {
   const auto weights = cross_transformer()->outline(episodes())->named_parameters();
   EXPECT_EQ(weights["head.projection.weight"].sizes(), (std::vector<std::int64_t>{6, 3, 1, 1}));
   EXPECT_FALSE(weights.contains("head.projection.bias"));
@@ -37,7 +37,7 @@ TEST(CrossTransformer, AttentionChangesTheLogits) {
   EXPECT_TRUE(logits.le(0).all().item<bool>()) << "they are negative distances";
 }
 
-TEST(CrossTransformer, EpisodesMayHaveOtherWaysAndShotsThanThoseItWasMadeFor) {
+TEST(CrossTransformer, WaysAndShotsMayDifferFromTheConfiguration) {
   const auto model = cross_transformer();
   const auto network = model->build(episodes(3, 2, 4), 1);
   const torch::NoGradGuard no_graph;

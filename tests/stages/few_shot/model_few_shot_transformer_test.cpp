@@ -1,4 +1,4 @@
-// That every option of the kind does what it says.
+// Checks the effect of every option of the kind.
 
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -27,7 +27,7 @@ std::shared_ptr<torch::nn::Module> outline_of(const Json& more = Json::object())
   return model_of(kModelFewShotTransformer, options)->outline(episodes());
 }
 
-TEST(FewShotTransformer, SizesAreTheOptions) {
+TEST(FewShotTransformer, SizesFollowTheOptions) {
   const auto weights = outline_of()->named_parameters();
   constexpr std::int64_t kFeatures = 3 * 2 * 2;
   EXPECT_EQ(weights["head.attention.in.weight"].sizes(), (Sizes{2 * 7, kFeatures}));
@@ -38,7 +38,7 @@ TEST(FewShotTransformer, SizesAreTheOptions) {
   EXPECT_EQ(weights["backbone.blocks.4.conv.weight"].sizes(), (Sizes{3, 3, 3, 3}));
 }
 
-TEST(FewShotTransformer, FormsHaveTheirWeights) {
+TEST(FewShotTransformer, EachFormHasItsWeights) {
   const auto weights =
       outline_of({{"prototype", "mean"}, {"score", {{"form", "linear"}}}})->named_parameters();
   EXPECT_FALSE(weights.contains("head.prototype_weight"));
@@ -70,7 +70,7 @@ TEST(FewShotTransformer, EachOptionOfItsComputationChangesTheLogits) {
       << "learned prototypes begin as means";
 }
 
-TEST(FewShotTransformer, WeightsThatAreNotThereAreAnError) {
+TEST(FewShotTransformer, MissingWeightsAreAnError) {
   const auto stage =
       created(kModelFewShotTransformer,
               R"({"backbone": {"kind": "resnet", "weights": "no/such/resnet18.pth"}})");

@@ -6,7 +6,7 @@
 namespace stages {
 namespace {
 
-// Two classes of two supports, in a plane.
+// Two classes with two supports each, in a plane.
 const at::Tensor kSupports =
     torch::tensor({{{3.0, 0.0}, {1.0, 0.0}}, {{0.0, 1.0}, {0.0, 5.0}}}, torch::kFloat);
 const at::Tensor kQueries = torch::tensor({{2.0, 2.5}, {4.0, 0.0}}, torch::kFloat);
@@ -27,7 +27,7 @@ TEST(PrototypeLogits, CosineIgnoresLengths) {
   EXPECT_TRUE(prototype_logits(kSupports * 7, kQueries * 0.5, rule).allclose(logits));
 }
 
-TEST(PrototypeLogits, LongSupportsDoNotOutweighShortOnesInACosine) {
+TEST(PrototypeLogits, CosineWeighsSupportsOfAnyLengthEqually) {
   const at::Tensor supports = torch::tensor({{{100.0, 0.0}, {0.0, 1.0}}}, torch::kFloat);
   const at::Tensor logits =
       prototype_logits(supports, torch::tensor({{1.0, 0.0}, {0.0, 1.0}}), {.scale = 1});

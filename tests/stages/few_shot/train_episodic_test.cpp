@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// The stage of these options, run on episodes of TinyDatasets.
+/// The stage with these options, run on episodes of TinyDatasets.
 struct EpisodicRun {
   std::shared_ptr<TinyDataset> train = std::make_shared<TinyDataset>(80, 8),
                                validation = std::make_shared<TinyDataset>(40, 4);
@@ -30,8 +30,8 @@ struct EpisodicRun {
   static constexpr const char* kShape =
       R"("ways": 3, "shots": 2, "queries": 3, "episodes": 12, "validation_episodes": 5)";
 
-  /// Adam divides by the gradient, which is nothing but rounding where a bias moves all features
-  /// alike.
+  /// Adam divides by the gradient, which is only rounding noise if a bias moves all features
+  /// equally.
   std::string optimizer = R"({"kind": "sgd", "learning_rate": 0.05})";
 
   EpisodicRun() { policy->pointer = "/memory"; }
@@ -65,7 +65,7 @@ at::Tensor flat_weights(const Checkpoint& checkpoint) {
   return torch::cat(all);
 }
 
-TEST(Episodic, LearnsFromEpisodesAndRemembersTheirShape) {
+TEST(Episodic, LearnsFromEpisodesAndStoresTheirShape) {
   EpisodicRun training;
   training.optimizer = R"({"learning_rate": 0.05})";
   const auto checkpoint = training.run(R"("epochs": 6)");
@@ -76,7 +76,7 @@ TEST(Episodic, LearnsFromEpisodesAndRemembersTheirShape) {
             (EpisodeShape{.ways = 3, .shots = 2, .queries = 3}));
 }
 
-TEST(Episodic, CutsBetweenEpisodesAreExact) {
+TEST(Episodic, SplittingBetweenEpisodesIsExact) {
   EpisodicRun whole, cut;
   cut.policy->micro_batch = 1;
   const char* const options =
@@ -86,7 +86,7 @@ TEST(Episodic, CutsBetweenEpisodesAreExact) {
   EXPECT_EQ(whole.context.steps("train/loss").back(), 6);  // 5 + 5 + 2 episodes an epoch
 }
 
-TEST(Episodic, LossIsTheMeanOverEpisodesOfItsWeightedTerms) {
+TEST(Episodic, LossIsTheMeanOfWeightedTermsOverEpisodes) {
   const auto loss_of = [](const std::string& terms) {
     EpisodicRun training;
     training.run(R"("epochs": 1, "log_every": 1, "loss": )" + terms);
@@ -100,7 +100,7 @@ TEST(Episodic, LossIsTheMeanOverEpisodesOfItsWeightedTerms) {
   EXPECT_NEAR(twice - classification, alone, 1e-5);
 }
 
-TEST(Episodic, TwoFormsOfTheCovarianceAgreeAndDifferInMemory) {
+TEST(Episodic, CovarianceFormsAgreeAndDifferInMemory) {
   EpisodicRun direct, gram, automatic;
   direct.policy->loss_form = LossForm::kDirect;
   gram.policy->loss_form = LossForm::kGram;
@@ -121,7 +121,7 @@ TEST(Episodic, TwoFormsOfTheCovarianceAgreeAndDifferInMemory) {
   EXPECT_EQ(offered->exactness, "exact");
 }
 
-TEST(Episodic, BackboneRunsTwiceWhereThePublishedProgramDid) {
+TEST(Episodic, LegacyModeRunsTheBackboneTwice) {
   EpisodicRun once, twice, without;
   const std::string terms = R"("epochs": 1, "loss": {"variance": 0.5})";
   const at::Tensor one = flat_weights(*once.run(terms));
@@ -132,7 +132,7 @@ TEST(Episodic, BackboneRunsTwiceWhereThePublishedProgramDid) {
   EXPECT_EQ(without.model->forwards, once.model->forwards);
 }
 
-TEST(Episodic, EpisodesFollowTheSeedOfTheRun) {
+TEST(Episodic, EpisodesDependOnTheSeedOfTheRun) {
   EpisodicRun one, same, other;
   other.context.facts.seed = 2;
   const at::Tensor first = flat_weights(*one.run());
@@ -140,12 +140,12 @@ TEST(Episodic, EpisodesFollowTheSeedOfTheRun) {
   EXPECT_FALSE(first.equal(flat_weights(*other.run())));
 }
 
-TEST(Episodic, LossWithoutTermsIsRefused) {
+TEST(Episodic, LossWithoutTermsIsRejected) {
   EXPECT_REFUSED(created(kTrainEpisodic, R"({"loss": {"classification": 0}})"), kOptionConflict,
                  "/train/loss/classification");
 }
 
-TEST(Episodic, TooFewClassesAreRefusedBeforeAnythingRuns) {
+TEST(Episodic, TooFewClassesAreRejectedBeforeTheRun) {
   EpisodicRun training;
   training.validation = std::make_shared<TinyDataset>(40, 2);
   EXPECT_REFUSED(training.plan(""), kTooFewSamples, "/ways", "2 classes", "needs 3");

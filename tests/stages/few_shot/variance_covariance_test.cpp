@@ -22,22 +22,22 @@ at::Tensor supports(std::int64_t ways, std::int64_t shots, std::int64_t width,
   return 0.4 * torch::randn({ways, shots, width}, at::detail::createCPUGenerator(8), type);
 }
 
-TEST(SupportVariance, IsThePublishedNumber) {
+TEST(SupportVariance, MatchesThePublishedValue) {
   EXPECT_NEAR(support_variance_loss(golden_supports(), 1, Deviation::kUnbiased).item<double>(),
               0.456766, 1e-6);
   EXPECT_NEAR(support_variance_loss(golden_supports(), 1, Deviation::kBiased).item<double>(),
               0.603567, 1e-6);
 }
 
-TEST(SupportVariance, CountsDeviationsBelowTheTargetAlone) {
-  // Deviations of two shots, biased, are half of their distances: 0.5 and 3.
+TEST(SupportVariance, CountsOnlyDeviationsBelowTheTarget) {
+  // The biased standard deviations of two shots are half of their distances: 0.5 and 3.
   const at::Tensor features = torch::tensor({{{0.0, -1.0}, {1.0, 5.0}}}, torch::kDouble);
   EXPECT_DOUBLE_EQ(support_variance_loss(features, 1, Deviation::kBiased).item<double>(), 0.5 / 2);
   EXPECT_DOUBLE_EQ(support_variance_loss(features, 4, Deviation::kBiased).item<double>(),
                    (3.5 + 1) / 2);
 }
 
-TEST(SupportVariance, DrivesTheImagesOfAClassApart) {
+TEST(SupportVariance, PushesTheImagesOfAClassApart) {
   const at::Tensor features = supports(3, 4, 6).requires_grad_();
   support_variance_loss(features, 1, Deviation::kUnbiased).backward();
   const at::Tensor after = features.detach() - 5 * features.grad();
@@ -45,7 +45,7 @@ TEST(SupportVariance, DrivesTheImagesOfAClassApart) {
             features.detach().std(1, /*unbiased=*/true).mean().item<double>());
 }
 
-TEST(SupportVariance, UnbiasedNeedsTwoShotsAndBiasedOfOneTrainsNothing) {
+TEST(SupportVariance, UnbiasedNeedsTwoShotsAndBiasedHasNoGradientForOne) {
   EXPECT_THROW(support_variance_loss(supports(3, 1, 4), 1, Deviation::kUnbiased),
                std::invalid_argument);
   const at::Tensor features = supports(3, 1, 4).requires_grad_();
@@ -55,13 +55,13 @@ TEST(SupportVariance, UnbiasedNeedsTwoShotsAndBiasedOfOneTrainsNothing) {
   EXPECT_TRUE(features.grad().eq(0).all().item<bool>());
 }
 
-TEST(SupportVariance, EqualImagesGiveNoNaN) {
+TEST(SupportVariance, EqualImagesDoNotCauseNaN) {
   const at::Tensor features = torch::ones({2, 3, 4}, torch::kDouble).requires_grad_();
   support_variance_loss(features, 1, Deviation::kUnbiased).backward();
   EXPECT_TRUE(features.grad().eq(0).all().item<bool>());
 }
 
-TEST(SupportCovariance, IsThePublishedNumberInBothForms) {
+TEST(SupportCovariance, MatchesThePublishedValueInBothForms) {
   for (const CovarianceForm form : kForms)
     EXPECT_NEAR(support_covariance_loss(golden_supports(), form).item<double>(), 0.110225, 1e-6);
 }

@@ -1,4 +1,4 @@
-// That attention is planned by the kernel that a GPU takes.
+// Checks that attention is planned with the kernel that the GPU uses.
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -40,7 +40,7 @@ struct Attention {
 constexpr Attention kAll[] = {{at::kFloat, 64}, {at::kFloat, 30},  {at::kHalf, 64},
                               {at::kHalf, 60},  {at::kDouble, 64}, {at::kBFloat16, 64}};
 
-TEST(GpuAttention, WithoutAKernelIsPlannedAsProducts) {
+TEST(GpuAttention, IsPlannedAsProductsWithoutAFusedKernel) {
   EXPECT_FALSE(is_planned_with_scores(at::kFloat, 64));
   EXPECT_FALSE(is_planned_with_scores(at::kHalf, 64));
   EXPECT_TRUE(is_planned_with_scores(at::kDouble, 64)) << "no fused kernel is for float64";
@@ -48,7 +48,7 @@ TEST(GpuAttention, WithoutAKernelIsPlannedAsProducts) {
   EXPECT_TRUE(is_planned_with_scores(at::kFloat, 30));
 }
 
-TEST(GpuAttention, TakesNoMoreThanIsPlanned) {
+TEST(GpuAttention, NeedsNoMoreMemoryThanPlanned) {
   NEEDS_GPU();
   const at::Device gpu(at::kCUDA, 0);
   for (const auto& [type, width] : kAll) {

@@ -16,8 +16,8 @@ at::Tensor bytes(std::int64_t count) {
   return torch::empty({count}, at::device(kGpu).dtype(torch::kByte));
 }
 
-// The first of this file, so that nothing has used the GPU before it.
-TEST(GpuBudget, HoldsBeforeTheGpuHasBeenUsed) {
+// This must be the first test of the file, so that nothing has used the GPU before it.
+TEST(GpuBudget, AppliesBeforeTheGpuIsUsed) {
   NEEDS_GPU();
   {
     const ScopedMemoryBudget budget(1024 * kMiB, kGpu);
@@ -27,7 +27,7 @@ TEST(GpuBudget, HoldsBeforeTheGpuHasBeenUsed) {
   EXPECT_NO_THROW(bytes(1024 * kMiB));
 }
 
-TEST(GpuBudget, IsWhatOthersLeave) {
+TEST(GpuBudget, IsTheMemoryThatOthersLeaveFree) {
   NEEDS_GPU();
   const std::int64_t before = device_memory(kGpu).bytes, all = MemoryMeter(kGpu).available();
   EXPECT_LE(before, all);
@@ -38,7 +38,7 @@ TEST(GpuBudget, IsWhatOthersLeave) {
       << "what this process holds is its own to use";
 }
 
-TEST(GpuBudget, OutOfMemoryIsRecognised) {
+TEST(GpuBudget, OutOfMemoryIsRecognized) {
   NEEDS_GPU();
   try {
     bytes(std::int64_t{1} << 50);
@@ -48,7 +48,7 @@ TEST(GpuBudget, OutOfMemoryIsRecognised) {
   }
 }
 
-// A child of its own: after such an error nothing in a process can use the GPU.
+// Runs in its own child process: after such an error, a process cannot use the GPU.
 TEST(GpuBudgetDeathTest, EndsQuietlyAfterAFatalError) {
   NEEDS_GPU();
   testing::GTEST_FLAG(death_test_style) = "threadsafe";

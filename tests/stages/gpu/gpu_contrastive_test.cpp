@@ -1,5 +1,5 @@
-// That the contrastive loss on a GPU, by its kernels, is that of the CPU, and takes no more than is
-// planned.
+// Checks that the contrastive loss on a GPU, computed by its kernels, equals that of the CPU, and
+// that it needs no more memory than planned.
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -22,7 +22,7 @@ std::vector<at::Tensor> on_gpu(const at::Tensor& images, const at::Tensor& texts
   return {loss.detach().cpu(), a.grad().cpu(), b.grad().cpu(), c.grad().cpu()};
 }
 
-TEST(GpuContrastive, IsTheFormulaForEveryTile) {
+TEST(GpuContrastive, MatchesTheFormulaForEveryTile) {
   NEEDS_GPU();
   const at::Tensor images = unit_rows(300, 16, 1), texts = unit_rows(300, 16, 2),
                    scale = torch::tensor(3.0, at::kDouble);
@@ -39,12 +39,13 @@ TEST(GpuContrastive, IsTheFormulaForEveryTile) {
   }
 }
 
-TEST(GpuContrastive, TakesOneTileOfMemory) {
+TEST(GpuContrastive, UsesMemoryForOneTile) {
   NEEDS_GPU();
   constexpr std::int64_t kPairs = 4096, kWidth = 8, kTile = 512;
   const at::Tensor images = unit_rows(kPairs, kWidth, 1).to(at::kFloat).to(kGpu).requires_grad_();
   const at::Tensor scale = torch::tensor(3.0F, kGpu);
-  contrastive_loss(images, images, scale, {}, kTile).backward();  // the library's own
+  contrastive_loss(images, images, scale, {}, kTile)
+      .backward();  // allocates the memory of libraries
   MemoryMeter meter(kGpu);
   meter.peak_since_last();
   const std::int64_t before = meter.in_use();

@@ -1,4 +1,5 @@
-// That a network can be trained on a GPU before and after a plan, which replaces torch's engine.
+// Checks that a network can be trained on a GPU before and after a plan, which replaces torch's
+// autograd engine.
 
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
@@ -16,7 +17,7 @@ at::Tensor slope_on_gpu() {
   return x.grad().cpu();
 }
 
-TEST(GpuEngine, BackwardPassMayComeBeforeAPlan) {
+TEST(GpuEngine, BackwardPassMayPrecedeAPlan) {
   NEEDS_GPU();
   const at::Tensor before = slope_on_gpu();
   {

@@ -1,4 +1,4 @@
-// An optimizer whose state lies in the host's memory, beside a GPU.
+// An optimizer on a GPU whose state is in host memory.
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -35,7 +35,7 @@ struct LargeOptimizer {
   Optimizer optimizer;
 };
 
-TEST(GpuOffload, WeightsAndStateAreTheSameBitForBit) {
+TEST(GpuOffload, WeightsAndStateAreEqualBitForBit) {
   NEEDS_GPU();
   LargeOptimizer there(false), away(true);
   for (std::int64_t number = 1; number <= 4; ++number) {
@@ -61,7 +61,7 @@ TEST(GpuOffload, WeightsAndStateAreTheSameBitForBit) {
     EXPECT_TRUE(there.all[i].equal(continued.all[i])) << i;
 }
 
-TEST(GpuOffload, GpuHoldsNoneOfTheStateBetweenSteps) {
+TEST(GpuOffload, StateIsNotOnTheGpuBetweenSteps) {
   NEEDS_GPU();
   const MemoryMeter meter(kGpu);
   const auto held = [&](bool offloads) {
@@ -84,7 +84,7 @@ at::Tensor weights_after(bool offloads, bool in_backward) {
   return training.flat_weights().cpu();
 }
 
-TEST(GpuOffload, TrainingIsTheSameBitForBit) {
+TEST(GpuOffload, TrainingIsEqualBitForBit) {
   NEEDS_GPU();
   const at::Tensor plain = weights_after(false, false);
   EXPECT_TRUE(weights_after(true, false).equal(plain));

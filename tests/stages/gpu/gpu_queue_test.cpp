@@ -1,4 +1,4 @@
-// That the host does not wait for a GPU where it need not.
+// Checks that the host does not wait for a GPU unnecessarily.
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ bool is_busy() {
   return !gpu.queryStream(gpu.getStream(kGpu));
 }
 
-/// Gives the GPU some seconds of work. A stand-in is busy until the host waits.
+/// Keeps the GPU busy for some seconds. A stand-in is busy until the host waits.
 void keep_busy() {
   static const std::int64_t size = gpu_model(kGpu) == "stand-in" ? 8 : 8192;
   static const at::Tensor matrix =
@@ -30,10 +30,10 @@ void keep_busy() {
   for (int i = 0; i < 40; ++i) at::mm_out(product, matrix, matrix);
 }
 
-TEST(GpuQueue, BatchIsSentWithoutWaiting) {
+TEST(GpuQueue, BatchIsCopiedWithoutWaiting) {
   NEEDS_GPU();
   const Batch batch({{"image", torch::rand({64, 3, 32, 32})}, {"label", torch::arange(64)}}, 64);
-  batch.to(kGpu);  // the first pinned memory is had by waiting
+  batch.to(kGpu);  // allocating pinned memory waits the first time
   keep_busy();
   ASSERT_TRUE(is_busy());
   const Batch sent = batch.to(kGpu);
@@ -42,7 +42,7 @@ TEST(GpuQueue, BatchIsSentWithoutWaiting) {
   EXPECT_TRUE(sent["label"].cpu().equal(batch["label"]));
 }
 
-TEST(GpuQueue, DropoutIsNamedWithoutWaiting) {
+TEST(GpuQueue, DropoutScopeIsSetUpWithoutWaiting) {
   NEEDS_GPU();
   torch::nn::Module network;
   network.register_module("linear", torch::nn::Linear(4, 4));

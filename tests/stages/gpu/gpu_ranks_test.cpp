@@ -1,4 +1,4 @@
-// That ranks on a GPU get what ranks on a CPU get.
+// Checks that ranks on a GPU get the same results as ranks on a CPU.
 
 #include <algorithm>
 #include <functional>
@@ -31,15 +31,16 @@ at::Tensor numbers_of(int rank, at::IntArrayRef shape, at::ScalarType type) {
   return torch::randn(shape, generator, type);
 }
 
-TEST(GpuRanks, SumsHaveTheBitsOfACpu) {
+TEST(GpuRanks, SumsMatchTheCpuBitForBit) {
   NEEDS_GPU();
-  // The last one is larger than a message, and not a multiple of it.
+  // The last one is larger than a message, and not a multiple of its size.
   for (const std::int64_t size : {std::int64_t{0}, std::int64_t{5}, kMessageBytes / 4 * 2 + 7}) {
     run_on_gpu(3, [&](RankGroup& group, const runner::RankOfRun& own) {
       at::Tensor here = numbers_of(own.rank, {size}, torch::kFloat);
       const at::Tensor there = here.to(kGpu);
       group.sum(there);
-      // In the parts in which the GPU's numbers travel: a sum's order depends on its size.
+      // Uses the chunks in which the GPU's numbers are sent, since the order of a sum depends on
+      // its size.
       for (std::int64_t begin = 0; begin < size; begin += kMessageBytes / 4)
         group.sum(here.narrow(0, begin, std::min(kMessageBytes / 4, size - begin)));
       EXPECT_TRUE(there.cpu().equal(here)) << size;
@@ -47,7 +48,7 @@ TEST(GpuRanks, SumsHaveTheBitsOfACpu) {
   }
 }
 
-TEST(GpuRanks, OneRankGivesToTheOthers) {
+TEST(GpuRanks, BroadcastReachesAllRanks) {
   NEEDS_GPU();
   run_on_gpu(3, [](RankGroup& group, const runner::RankOfRun& own) {
     for (const auto& [type, size] : {std::pair{at::kFloat, kMessageBytes / 2},
@@ -78,7 +79,7 @@ TEST(GpuRanks, RowsAreGatheredInTheOrderOfTheRanks) {
   });
 }
 
-TEST(GpuRanks, MemoryThatRunsOutOnOneRunsOutOnAll) {
+TEST(GpuRanks, OutOfMemoryOnOneRankReachesAll) {
   NEEDS_GPU();
   run_on_gpu(2, [](RankGroup& group, const runner::RankOfRun& own) {
     const std::int64_t too_much = std::int64_t{1} << 45;
@@ -92,9 +93,9 @@ TEST(GpuRanks, MemoryThatRunsOutOnOneRunsOutOnAll) {
   });
 }
 
-// Each rank has a GPU of its own: torch has one thread for the backward passes of a GPU, which
-// would wait here for the other rank's.
-TEST(GpuRanks, BatchNormIsThatOfTheWholeBatch) {
+// Each rank has its own GPU: torch runs the backward passes of a GPU in a single thread, in which
+// one rank would wait here for the other.
+TEST(GpuRanks, BatchNormMatchesTheWholeBatch) {
   if (torch::cuda::device_count() < 2) GTEST_SKIP() << "there are no two GPUs";
   const std::int64_t rows = 5, channels = 4;
   const at::Tensor all = numbers_of(3, {rows, channels, 6, 7}, torch::kDouble);
@@ -123,7 +124,7 @@ TEST(GpuRanks, BatchNormIsThatOfTheWholeBatch) {
     });
     const at::Tensor d_weight = own_weight.grad().contiguous();
     group.sum(d_weight);
-    // Sums of 210 numbers, a few of them one after the other.
+    // Sums of 210 numbers, a few of them one after another.
     const double tolerance = 1e3 * std::numeric_limits<double>::epsilon();
     EXPECT_TRUE(own_y.cpu().allclose(share(y), tolerance, tolerance));
     EXPECT_TRUE(own_maps.grad().cpu().allclose(share(maps.grad()), tolerance, tolerance));

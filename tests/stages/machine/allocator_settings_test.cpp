@@ -15,18 +15,18 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Leaves LibTorch and the environment as it found them, as far as LibTorch lets it.
+/// Restores LibTorch and the environment, as far as LibTorch allows.
 class AllocatorConf : public testing::Test {
  protected:
   void TearDown() override {
     unsetenv("PYTORCH_ALLOC_CONF");
     unsetenv("PYTORCH_CUDA_ALLOC_CONF");
     c10::CachingAllocator::setAllocatorSettings(
-        "expandable_segments:False");  // what is not named is set back
+        "expandable_segments:False");  // settings that are not named are reset
   }
 };
 
-TEST_F(AllocatorConf, IsWrittenAsLibTorchReadsIt) {
+TEST_F(AllocatorConf, IsWrittenInTheSyntaxOfLibTorch) {
   EXPECT_EQ(to_text({}), "");
   EXPECT_EQ(to_text({.expandable_segments = false,
                      .max_split_size_mb = 128,
@@ -36,7 +36,7 @@ TEST_F(AllocatorConf, IsWrittenAsLibTorchReadsIt) {
             "roundup_power2_divisions:4");
 }
 
-TEST_F(AllocatorConf, IsInForceAfterwards) {
+TEST_F(AllocatorConf, TakesEffect) {
   EXPECT_THAT(apply_settings({.expandable_segments = true,
                               .max_split_size_mb = {},
                               .garbage_collection_threshold = 0.8,
@@ -49,7 +49,7 @@ TEST_F(AllocatorConf, IsInForceAfterwards) {
   EXPECT_TRUE(c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments());
 }
 
-TEST_F(AllocatorConf, WhatTheRecipeDoesNotNameStays) {
+TEST_F(AllocatorConf, SettingsMissingFromTheRecipeAreKept) {
   c10::CachingAllocator::setAllocatorSettings(
       "garbage_collection_threshold:0.5,max_split_size_mb:128");
   apply_settings({.expandable_segments = {},
@@ -60,7 +60,7 @@ TEST_F(AllocatorConf, WhatTheRecipeDoesNotNameStays) {
   EXPECT_EQ(allocator_settings_in_force().garbage_collection_threshold, 0.5);
 }
 
-TEST_F(AllocatorConf, RecipeWinsOverBothVariablesAndSaysSo) {
+TEST_F(AllocatorConf, RecipeOverridesBothVariablesWithAReport) {
   setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True, roundup_power2_divisions:[256:1,512:2]",
          1);
   setenv("PYTORCH_CUDA_ALLOC_CONF", "garbage_collection_threshold:0.5,expandable_segments:False",
@@ -76,7 +76,7 @@ TEST_F(AllocatorConf, RecipeWinsOverBothVariablesAndSaysSo) {
   EXPECT_EQ(allocator_settings_in_force().expandable_segments, std::nullopt);
 }
 
-TEST_F(AllocatorConf, OfTwoValuesOfAVariableTheLastCounts) {
+TEST_F(AllocatorConf, LastOfTwoValuesOfAVariableCounts) {
   setenv("PYTORCH_ALLOC_CONF", "garbage_collection_threshold:0.5,garbage_collection_threshold:0.8",
          1);
   AllocatorSettings wanted;
@@ -88,7 +88,7 @@ TEST_F(AllocatorConf, OfTwoValuesOfAVariableTheLastCounts) {
                           "precedence over PYTORCH_ALLOC_CONF, which sets 0.8"));
 }
 
-TEST_F(AllocatorConf, WhatCannotBeTogetherIsRefusedWhereverItIsFrom) {
+TEST_F(AllocatorConf, ConflictingSettingsFromAnySourceAreRejected) {
   c10::CachingAllocator::setAllocatorSettings("max_split_size_mb:128");
   EXPECT_REFUSED(apply_settings({.expandable_segments = true,
                                  .max_split_size_mb = {},
@@ -97,7 +97,7 @@ TEST_F(AllocatorConf, WhatCannotBeTogetherIsRefusedWhereverItIsFrom) {
                  kOptionConflict, "/allocator", "max_split_size_mb 128");
 }
 
-TEST_F(AllocatorConf, VariablesThatAreSetAreFound) {
+TEST_F(AllocatorConf, SetVariablesAreFound) {
   EXPECT_THAT(allocator_variables(), IsEmpty());
   setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", 1);
   ASSERT_EQ(allocator_variables().size(), 1);

@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Arena, TheSmallestThatIsLargeEnoughIsTaken) {
+TEST(Arena, SmallestSufficientBlockIsUsed) {
   Arena arena({0, 1000});
   const std::int64_t large = *arena.allocate(100), a = *arena.allocate(1),
                      small = *arena.allocate(50);
@@ -22,7 +22,7 @@ TEST(Arena, TheSmallestThatIsLargeEnoughIsTaken) {
   EXPECT_EQ(a, 100);
 }
 
-TEST(Arena, OfSeveralTheOneWithTheLowestAddressIsTaken) {
+TEST(Arena, LowestAddressIsUsedAmongEqualBlocks) {
   Arena arena({0, 1000});
   std::vector<std::int64_t> blocks;
   for (int i = 0; i < 6; ++i) blocks.push_back(*arena.allocate(10));
@@ -32,7 +32,7 @@ TEST(Arena, OfSeveralTheOneWithTheLowestAddressIsTaken) {
   EXPECT_EQ(arena.allocate(10), 60);
 }
 
-TEST(Arena, WhatIsFreedJoinsBothNeighbours) {
+TEST(Arena, FreedBlockMergesWithBothNeighbors) {
   Arena arena({0, 100});
   const std::int64_t a = *arena.allocate(10), b = *arena.allocate(20), c = *arena.allocate(30);
   arena.allocate(40);
@@ -44,7 +44,7 @@ TEST(Arena, WhatIsFreedJoinsBothNeighbours) {
   EXPECT_EQ(arena.allocate(61), std::nullopt);
 }
 
-/// By the list of blocks in use alone: every gap between two is an unused block.
+/// Follows the list of blocks in use alone: every gap between two is an unused block.
 class NaiveArena {
  public:
   explicit NaiveArena(std::int64_t end) : end_(end) {}
@@ -78,7 +78,7 @@ class NaiveArena {
   const std::int64_t end_;
 };
 
-TEST(Arena, DoesWhatTheRuleSaysForAnySequence) {
+TEST(Arena, FollowsTheRuleForAnySequence) {
   for (unsigned seed = 1; seed <= 5; ++seed) {
     std::mt19937 random(seed);
     Arena arena({0, 4000});

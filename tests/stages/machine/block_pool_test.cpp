@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kPage = BlockPool::kPage, kMebibyte = 1 << 20;
 
-/// Keeps account of what it gave, of which there is `all`.
+/// Records the pages that it has provided, at most `all` bytes.
 class CountedPages final : public Pages {
  public:
   bool take(AddressRange range) override {
@@ -29,7 +29,7 @@ class CountedPages final : public Pages {
   std::int64_t all = std::int64_t{1} << 50;
 };
 
-TEST(BlockPool, ReservesThePagesThatABlockLiesIn) {
+TEST(BlockPool, ReservesThePagesOfABlock) {
   BlockPool pool;
   const auto a = pool.allocate(100);
   EXPECT_EQ(pool.allocated(), 128);
@@ -41,7 +41,7 @@ TEST(BlockPool, ReservesThePagesThatABlockLiesIn) {
   EXPECT_EQ(pool.allocated(), kPage);
 }
 
-TEST(BlockPool, WhatIsLetGoIsKeptAndUsedAgain) {
+TEST(BlockPool, FreedBlocksAreKeptAndReused) {
   BlockPool pool;
   const auto first = pool.allocate(10 * kMebibyte);
   pool.free(*first);
@@ -50,7 +50,7 @@ TEST(BlockPool, WhatIsLetGoIsKeptAndUsedAgain) {
   EXPECT_EQ(pool.peak_reserved(), 10 * kMebibyte);
 }
 
-TEST(BlockPool, SmallBlocksDoNotLieAmongLargeOnes) {
+TEST(BlockPool, SmallBlocksAreSeparateFromLargeOnes) {
   BlockPool pool;
   const auto a = pool.allocate(kMebibyte), small = pool.allocate(BlockPool::kSmall),
              b = pool.allocate(kMebibyte);
@@ -58,7 +58,7 @@ TEST(BlockPool, SmallBlocksDoNotLieAmongLargeOnes) {
   EXPECT_LT(*small, *a);
 }
 
-TEST(BlockPool, EmptyCacheGivesBackPagesOfUnusedBlocksAlone) {
+TEST(BlockPool, EmptyCacheReturnsOnlyPagesOfUnusedBlocks) {
   CountedPages pages;
   BlockPool pool(std::int64_t{1} << 40, &pages);
   const auto bottom = pool.allocate(kMebibyte), a = pool.allocate(kMebibyte + 64),
@@ -76,7 +76,7 @@ TEST(BlockPool, EmptyCacheGivesBackPagesOfUnusedBlocksAlone) {
   EXPECT_EQ(pages.given.bytes(), pool.reserved());
 }
 
-TEST(BlockPool, LimitIsHeldAfterWhatIsUnusedWasGivenBack) {
+TEST(BlockPool, UnusedBlocksAreReturnedToStayWithinTheLimit) {
   CountedPages pages;
   BlockPool pool(std::int64_t{1} << 40, &pages);
   pool.set_limit(10 * kMebibyte);
@@ -96,7 +96,7 @@ TEST(BlockPool, LimitIsHeldAfterWhatIsUnusedWasGivenBack) {
   EXPECT_TRUE(pool.allocate(kMebibyte));
 }
 
-TEST(BlockPool, LimitBelowWhatIsReservedGivesBackAtOnce) {
+TEST(BlockPool, LimitBelowTheReservedBytesReturnsPagesImmediately) {
   BlockPool pool;
   const auto unused = pool.allocate(8 * kMebibyte), used = pool.allocate(2 * kMebibyte);
   pool.free(*unused);
@@ -107,7 +107,7 @@ TEST(BlockPool, LimitBelowWhatIsReservedGivesBackAtOnce) {
   EXPECT_TRUE(pool.allocate(kMebibyte));
 }
 
-TEST(BlockPool, SystemWithoutMemoryIsALimitToo) {
+TEST(BlockPool, SystemOutOfMemoryIsALimitToo) {
   CountedPages pages;
   pages.all = 8 * kMebibyte;
   BlockPool pool(std::int64_t{1} << 40, &pages);
@@ -119,7 +119,7 @@ TEST(BlockPool, SystemWithoutMemoryIsALimitToo) {
   EXPECT_EQ(pages.given.bytes(), pool.reserved());
 }
 
-TEST(BlockPool, AddressesThatAreUsedUpRefuse) {
+TEST(BlockPool, ExhaustedAddressSpaceRefusesBlocks) {
   BlockPool pool(64 * kMebibyte);
   pool.set_limit(kMebibyte);
   EXPECT_EQ(pool.allocate(64 * kMebibyte), std::nullopt);
@@ -128,7 +128,7 @@ TEST(BlockPool, AddressesThatAreUsedUpRefuse) {
   EXPECT_TRUE(pool.allocate(40 * kMebibyte));
 }
 
-TEST(BlockPool, WhatHappensBesideAStepMovesNothingInIt) {
+TEST(BlockPool, AllocationsOutsideAStepMoveNoBlockOfIt) {
   std::mt19937 random(3), other(4);
   BlockPool alone, disturbed;
   std::vector<std::int64_t> blocks, beside;
@@ -155,13 +155,13 @@ TEST(BlockPool, WhatHappensBesideAStepMovesNothingInIt) {
             disturbed.reserved(Lane::kStep) + disturbed.reserved(Lane::kBeside));
 }
 
-TEST(BlockPool, NoSequenceMakesBlocksOverlapOrLosesPages) {
+TEST(BlockPool, AnySequenceKeepsBlocksDisjointAndAllPages) {
   for (unsigned seed = 1; seed <= 5; ++seed) {
     std::mt19937 random(seed);
     CountedPages pages;
     BlockPool pool(std::int64_t{1} << 40, &pages), unlimited(std::int64_t{1} << 40);
     pool.set_limit(24 * kMebibyte);
-    std::map<std::int64_t, std::int64_t> used;  // bytes by the beginning
+    std::map<std::int64_t, std::int64_t> used;  // bytes by start address
     std::int64_t refused = 0;
     for (int i = 0; i < 3000; ++i) {
       const auto action = random() % 64;

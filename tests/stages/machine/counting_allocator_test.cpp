@@ -31,7 +31,7 @@ TEST(CountingAllocator, CountsExactly) {
   EXPECT_EQ(counter.allocations(), 2);
 }
 
-TEST(CountingAllocator, PeakCanBeRestarted) {
+TEST(CountingAllocator, PeakCanBeReset) {
   CountingAllocator counter;
   const at::Tensor kept = torch::empty({100}, torch::kByte);
   torch::empty({1000}, torch::kByte);
@@ -41,7 +41,7 @@ TEST(CountingAllocator, PeakCanBeRestarted) {
   EXPECT_EQ(counter.peak_bytes(), 107);
 }
 
-TEST(CountingAllocator, InnerScopeCountsForTheOuterToo) {
+TEST(CountingAllocator, InnerScopeAlsoCountsForTheOuter) {
   const CountingAllocator outer;
   std::optional<CountingAllocator> inner(std::in_place);
   const at::Tensor a = torch::empty({10}, torch::kByte);
@@ -72,7 +72,7 @@ TEST(CountingAllocator, BlocksAreAlignedAndGrow) {
   EXPECT_EQ(counter.live_bytes(), 8000);
 }
 
-TEST(CountingAllocator, ManyThreadsAreCounted) {
+TEST(CountingAllocator, AllThreadsAreCounted) {
   const CountingAllocator counter;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -87,7 +87,7 @@ TEST(CountingAllocator, ManyThreadsAreCounted) {
   EXPECT_LE(counter.peak_bytes(), 256);
 }
 
-TEST(CountingAllocator, RefusesTheBlockThatATestNamesAndNoOther) {
+TEST(CountingAllocator, RefusesOnlyTheSelectedBlock) {
   CountingAllocator counter;
   counter.refuse(3);
   const at::Tensor first = torch::empty({10}, torch::kByte), none = torch::empty({0}, torch::kByte),
@@ -112,7 +112,7 @@ std::string refusal_of(std::int64_t bytes) {
   return "";
 }
 
-TEST(CountingAllocator, TheLimitIsHeldToTheByte) {
+TEST(CountingAllocator, LimitIsExactToTheByte) {
   CountingAllocator counter;
   counter.set_limit(100);
   std::optional<at::Tensor> kept = torch::empty({60}, torch::kByte);
@@ -129,7 +129,7 @@ TEST(CountingAllocator, TheLimitIsHeldToTheByte) {
   EXPECT_EQ(refusal_of(1000), "");
 }
 
-TEST(CountingAllocator, LimitBelowWhatIsLiveTakesNothingAway) {
+TEST(CountingAllocator, LimitBelowTheLiveBytesFreesNothing) {
   CountingAllocator counter;
   const at::Tensor kept = torch::empty({60}, torch::kByte);
   counter.set_limit(10);
@@ -137,7 +137,7 @@ TEST(CountingAllocator, LimitBelowWhatIsLiveTakesNothingAway) {
   EXPECT_EQ(counter.live_bytes(), 60);
 }
 
-TEST(CountingAllocator, RefusedBlockTellsWhatWasAlive) {
+TEST(CountingAllocator, RefusedBlockReportsTheLiveBytes) {
   CountingAllocator counter;
   EXPECT_FALSE(counter.take_refused());
   const at::Tensor weights = torch::empty({60}, torch::kByte);
@@ -152,7 +152,7 @@ TEST(CountingAllocator, RefusedBlockTellsWhatWasAlive) {
     EXPECT_NE(refusal_of(11), "");
   }
   const void* const data = activation->data_ptr();
-  activation.reset();  // as an exception's way out would
+  activation.reset();  // as stack unwinding would
   const auto refused = counter.take_refused();
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->tried, 11);
@@ -168,7 +168,7 @@ TEST(CountingAllocator, RefusedBlockTellsWhatWasAlive) {
   EXPECT_FALSE(counter.take_refused());
 }
 
-TEST(CountingAllocator, OuterScopeRefusesWhatTheInnerOneWouldGive) {
+TEST(CountingAllocator, OuterLimitAppliesWithinAnInnerScope) {
   CountingAllocator outer;
   outer.set_limit(4096);
   const CountingAllocator inner;
@@ -179,7 +179,7 @@ TEST(CountingAllocator, OuterScopeRefusesWhatTheInnerOneWouldGive) {
   EXPECT_EQ(outer.live_bytes(), 0);
 }
 
-TEST(CountingAllocator, ManyThreadsKeepToTheLimit) {
+TEST(CountingAllocator, ManyThreadsStayWithinTheLimit) {
   CountingAllocator counter;
   counter.set_limit(256);
   std::atomic<int> refused = 0;
@@ -202,7 +202,7 @@ TEST(CountingAllocator, ManyThreadsKeepToTheLimit) {
   EXPECT_EQ(counter.refusals(), refused);
 }
 
-TEST(CountingAllocator, TheInnermostIsFound) {
+TEST(CountingAllocator, InnermostScopeIsFound) {
   EXPECT_EQ(CountingAllocator::innermost(), nullptr);
   const CountingAllocator outer;
   EXPECT_EQ(CountingAllocator::innermost(), &outer);

@@ -27,7 +27,7 @@ constexpr std::int64_t kMiB = 1 << 20;
 
 at::Tensor bytes(std::int64_t count) { return torch::empty({count}, torch::kByte); }
 
-/// Of the pool's addresses, as the kernel says.
+/// Returns the resident bytes of the pool's addresses, according to the kernel.
 std::int64_t resident(const CpuPool& pool) {
   std::ifstream maps("/proc/self/smaps");
   std::int64_t bytes = 0;
@@ -43,7 +43,7 @@ std::int64_t resident(const CpuPool& pool) {
   return bytes;
 }
 
-TEST(CpuPool, TensorsComeFromItWhileItLives) {
+TEST(CpuPool, TensorsUseItDuringItsLifetime) {
   at::Tensor inside;
   {
     const CpuPool pool;
@@ -58,7 +58,7 @@ TEST(CpuPool, TensorsComeFromItWhileItLives) {
   EXPECT_EQ(inside.sum().item<float>(), 1000) << "a tensor may outlive it";
 }
 
-TEST(CpuPool, WhatIsReservedIsAllThatIsResident) {
+TEST(CpuPool, ReservedBytesEqualResidentBytes) {
   CpuPool pool;
   std::mt19937 random(1);
   std::deque<at::Tensor> kept;
@@ -82,7 +82,7 @@ TEST(CpuPool, WhatIsReservedIsAllThatIsResident) {
   EXPECT_EQ(resident(pool), 0);
 }
 
-TEST(CpuPool, LimitRefusesAndGivesAgain) {
+TEST(CpuPool, RefusesBlocksAboveTheLimitAndRecovers) {
   CpuPool pool;
   pool.set_limit(8 * kMiB);
   at::Tensor half = bytes(4 * kMiB);
@@ -99,8 +99,8 @@ TEST(CpuPool, LimitRefusesAndGivesAgain) {
   EXPECT_EQ(bytes(6 * kMiB).numel(), 6 * kMiB);
 }
 
-TEST(CpuPool, SystemThatGivesNoMoreIsOutOfMemory) {
-  CpuPool pool(128 * kMiB);  // of addresses, which come to an end sooner than memory does
+TEST(CpuPool, RefusalByTheSystemIsOutOfMemory) {
+  CpuPool pool(128 * kMiB);  // address space, which is exhausted before memory is
   pool.set_limit(512 * kMiB);
   std::string message;
   try {
@@ -114,7 +114,7 @@ TEST(CpuPool, SystemThatGivesNoMoreIsOutOfMemory) {
   EXPECT_EQ(torch::ones({64 * kMiB}, torch::kByte).numel(), 64 * kMiB);
 }
 
-TEST(CpuPool, ThreadsMayFreeOneAnothersBlocks) {
+TEST(CpuPool, ThreadsMayFreeBlocksOfOthers) {
   CpuPool pool;
   const CountingAllocator counter;
   std::mutex mutex;
@@ -148,7 +148,7 @@ TEST(CpuPool, ThreadsMayFreeOneAnothersBlocks) {
   EXPECT_EQ(counter.live_bytes(), 0);
 }
 
-TEST(CpuPool, ThreadBesideAStepMovesNothingInIt) {
+TEST(CpuPool, ThreadOutsideAStepMovesNoBlockOfIt) {
   const CpuPool pool;
   const auto places = [&](bool is_disturbed) {
     std::vector<const void*> places;
@@ -167,7 +167,7 @@ TEST(CpuPool, ThreadBesideAStepMovesNothingInIt) {
   EXPECT_EQ(pool.reserved(Lane::kBeside), 5 * kMiB);
 }
 
-TEST(CpuPool, ChildOfAForkHasACopy) {
+TEST(CpuPool, ForkedChildHasACopy) {
   const CpuPool pool;
   const at::Tensor before = torch::ones({1000});
   const pid_t child = fork();
@@ -183,7 +183,7 @@ TEST(CpuPool, ChildOfAForkHasACopy) {
   EXPECT_EQ(before.sum().item<float>(), 1000);
 }
 
-TEST(CpuPool, ProcessWithFewAddressesGetsAShareOfThem) {
+TEST(CpuPool, LimitedAddressSpaceIsShared) {
   if (kIsSanitized) GTEST_SKIP() << "what a sanitizer takes is above any limit of addresses";
   const pid_t child =
       fork();  // a limit of addresses cannot be below what a sanitizer or a thread takes later
@@ -204,7 +204,7 @@ TEST(CpuPool, ProcessWithFewAddressesGetsAShareOfThem) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-TEST(CpuPool, CounterOnTopFindsItAndLimitsIt) {
+TEST(CpuPool, CountingAllocatorOnTopFindsAndLimitsIt) {
   CpuPool pool;
   CountingAllocator counter;
   EXPECT_EQ(counter.pool(), &pool);

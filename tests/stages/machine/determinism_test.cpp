@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// An operation that is never deterministic: which of two values lands at 0?
+/// An operation that is never deterministic: which of two values is written to index 0?
 void do_put() { torch::zeros(3).put_(torch::tensor({0, 0}), torch::tensor({1.0F, 2.0F})); }
 
 class Listener : public c10::WarningHandler {
@@ -36,7 +36,7 @@ class DeterminismTest : public testing::Test {
   c10::WarningUtils::WarningHandlerGuard guard_{&listener_};
 };
 
-TEST_F(DeterminismTest, StrictRefusesTheOperation) {
+TEST_F(DeterminismTest, StrictRejectsTheOperation) {
   const ScopedDeterminism strict(Determinism::kStrict, tell_);
   try {
     do_put();
@@ -47,7 +47,7 @@ TEST_F(DeterminismTest, StrictRefusesTheOperation) {
   EXPECT_THAT(reported_, IsEmpty());
 }
 
-TEST_F(DeterminismTest, WarnTellsEachOperationOnceAndLeavesOtherWarningsAlone) {
+TEST_F(DeterminismTest, WarnReportsEachOperationOnceAndKeepsOtherWarnings) {
   const ScopedDeterminism warn(Determinism::kWarn, tell_);
   do_put();
   do_put();
@@ -57,7 +57,7 @@ TEST_F(DeterminismTest, WarnTellsEachOperationOnceAndLeavesOtherWarningsAlone) {
   EXPECT_THAT(listener_.heard, ElementsAre(HasSubstr("it is raining")));
 }
 
-TEST_F(DeterminismTest, OffSaysNothing) {
+TEST_F(DeterminismTest, OffReportsNothing) {
   const ScopedDeterminism off(Determinism::kOff, tell_);
   do_put();
   EXPECT_FALSE(at::globalContext().deterministicCuDNN());
@@ -87,7 +87,7 @@ TEST_F(DeterminismTest, SettingsLastAsLongAsTheScope) {
   EXPECT_EQ(c10::WarningUtils::get_warning_handler(), &listener_);
 }
 
-/// CUBLAS_WORKSPACE_CONFIG as a test wants it, put back afterwards.
+/// Sets CUBLAS_WORKSPACE_CONFIG for a test, and restores it afterwards.
 class CublasTest : public testing::Test {
  protected:
   CublasTest() {
@@ -104,7 +104,7 @@ class CublasTest : public testing::Test {
   std::optional<std::string> before_;
 };
 
-TEST_F(CublasTest, IsSetWhereTheUserHasNotSetIt) {
+TEST_F(CublasTest, IsSetUnlessTheUserHasSetIt) {
   EXPECT_EQ(use_cublas_workspace(Determinism::kOff).set, std::nullopt);
   EXPECT_EQ(value(), "not set");
   EXPECT_EQ(use_cublas_workspace(Determinism::kStrict).set, ":4096:8");
@@ -113,7 +113,7 @@ TEST_F(CublasTest, IsSetWhereTheUserHasNotSetIt) {
   EXPECT_EQ(use_cublas_workspace(Determinism::kWarn).set, ":4096:8");
 }
 
-TEST_F(CublasTest, UsersDeterministicValueStays) {
+TEST_F(CublasTest, DeterministicUserValueIsKept) {
   for (const char* good : {":4096:8", ":16:8"}) {
     setenv(kName, good, 1);
     const CublasWorkspace used = use_cublas_workspace(Determinism::kStrict);
@@ -123,7 +123,7 @@ TEST_F(CublasTest, UsersDeterministicValueStays) {
   }
 }
 
-TEST_F(CublasTest, UsersOtherValueIsAnErrorOrAWarning) {
+TEST_F(CublasTest, OtherUserValueIsAnErrorOrAWarning) {
   setenv(kName, ":0:0", 1);
   const auto strict = use_cublas_workspace(Determinism::kStrict).complaint;
   ASSERT_TRUE(strict);

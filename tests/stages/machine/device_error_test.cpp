@@ -22,7 +22,7 @@ bool runs_out_of_memory(const Run& run) {
 
 TEST(DeviceError, OutOfMemoryIsDistinguishedFromOtherErrors) {
   EXPECT_TRUE(runs_out_of_memory(
-      [] { torch::empty({std::int64_t{1} << 50}, torch::kByte); }));  // the CPU's own
+      [] { torch::empty({std::int64_t{1} << 50}, torch::kByte); }));  // the CPU's own error
   EXPECT_TRUE(runs_out_of_memory([] {
     throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "full");
   }));
@@ -44,7 +44,7 @@ TEST(DeviceError, OutOfMemoryIsDistinguishedFromOtherErrors) {
   EXPECT_FALSE(runs_out_of_memory([] { throw std::runtime_error("can't allocate memory"); }));
 }
 
-TEST(DeviceError, LibraryThatSaysNothingOfMemoryIsBelievedWhereThereIsNone) {
+TEST(DeviceError, VagueLibraryErrorMeansOutOfMemoryIfNoneIsFree) {
   const at::Device gpu(at::kCUDA, 0);
   std::optional<std::int64_t> free = 0;
   int asked = 0;
@@ -82,7 +82,7 @@ TEST(DeviceError, LibraryThatSaysNothingOfMemoryIsBelievedWhereThereIsNone) {
   EXPECT_EQ(free_device_bytes(at::kCPU), std::nullopt);
 }
 
-TEST(DeviceError, LostDeviceIsKnownByItsCode) {
+TEST(DeviceError, LostDeviceIsRecognizedByItsCode) {
   const auto is_lost = [](int code) {
     return is_device_lost(
         c10::AcceleratorError({__func__, __FILE__, __LINE__}, code, "CUDA error"));

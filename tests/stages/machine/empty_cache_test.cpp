@@ -8,7 +8,7 @@
 namespace stages {
 namespace {
 
-TEST(EmptyCache, ReturnsWhatAPoolKeeps) {
+TEST(EmptyCache, ReturnsTheCachedBytesOfAPool) {
   const CpuPool pool;
   const CountingAllocator counter;
   EXPECT_TRUE(has_cache(at::kCPU));
@@ -21,7 +21,7 @@ TEST(EmptyCache, ReturnsWhatAPoolKeeps) {
   EXPECT_EQ(kept.sum().item<float>(), 1 << 20);
 }
 
-TEST(EmptyCache, WithoutAPoolThereIsNone) {
+TEST(EmptyCache, IsANoOpWithoutAPool) {
   EXPECT_FALSE(has_cache(at::kCPU));
   const CountingAllocator counter;
   EXPECT_FALSE(has_cache(at::kCPU)) << "it only counts";

@@ -13,27 +13,27 @@
 namespace stages {
 namespace {
 
-TEST(MemoryMeter, WhereNobodyCountsItIsTheResidentSet) {
+TEST(MemoryMeter, UsesTheResidentSetWithoutACounter) {
   MemoryMeter meter(c10::kCPU);
   meter.peak_since_last();
   const auto before = meter.in_use();
   {
     constexpr std::size_t kSize = 64 << 20;
     const auto block =
-        std::make_unique<volatile char[]>(kSize);  // volatile: the pages are to be touched
+        std::make_unique<volatile char[]>(kSize);  // volatile: the pages must be touched
     for (std::size_t i = 0; i < kSize; i += 4096) block[i] = 1;
   }
   EXPECT_GT(before, 0);
   EXPECT_GE(meter.peak_since_last(), before + (60 << 20));
 }
 
-TEST(MemoryMeter, BudgetIsNoMoreThanTheMachineHas) {
+TEST(MemoryMeter, BudgetIsAtMostTheMachineMemory) {
   const auto budget = MemoryMeter(c10::kCPU).budget();
   EXPECT_GT(budget, 0);
   EXPECT_LE(budget, kilobytes_field("/proc/meminfo", "MemTotal"));
 }
 
-TEST(MemoryMeter, FieldIsFoundByItsWholeName) {
+TEST(MemoryMeter, FieldIsFoundByItsFullName) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "status") << "VmHWMX:\t1 kB\nVmHWM:\t   12 kB\n";
   EXPECT_EQ(kilobytes_field(folder.path() / "status", "VmHWM"), 12 * 1024);
@@ -41,7 +41,7 @@ TEST(MemoryMeter, FieldIsFoundByItsWholeName) {
   EXPECT_EQ(kilobytes_field(folder.path() / "absent", "VmHWM"), 0);
 }
 
-TEST(MemoryMeter, OnACpuTensorsAreCountedExactly) {
+TEST(MemoryMeter, CountsTensorsExactlyOnACpu) {
   CountingAllocator counter;
   counter.set_limit(1 << 20);
   MemoryMeter meter(c10::kCPU);
@@ -58,7 +58,7 @@ TEST(MemoryMeter, OnACpuTensorsAreCountedExactly) {
   EXPECT_EQ(meter.peak_since_last(), 1000);
 }
 
-TEST(MemoryMeter, WhatAPoolReservesIsReserved) {
+TEST(MemoryMeter, ReportsTheReservedBytesOfAPool) {
   CpuPool pool;
   CountingAllocator counter;
   const MemoryMeter meter(c10::kCPU);
@@ -75,7 +75,7 @@ TEST(MemoryMeter, WhatAPoolReservesIsReserved) {
   EXPECT_EQ(meter.use().retries, 2);
 }
 
-TEST(MemoryMeter, EachHasAPeakOfItsOwn) {
+TEST(MemoryMeter, EachMeterHasItsOwnPeak) {
   const CountingAllocator counter;
   MemoryMeter node(c10::kCPU), step(c10::kCPU);
   torch::empty({100}, torch::kByte);

@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(PageSet, RangesThatTouchBecomeOne) {
+TEST(PageSet, TouchingRangesMerge) {
   PageSet set;
   set.add({10, 20});
   set.add({30, 40});
@@ -21,7 +21,7 @@ TEST(PageSet, RangesThatTouchBecomeOne) {
   EXPECT_EQ(set.bytes(), 30);
 }
 
-TEST(PageSet, WhatIsTakenOutOfTheMiddleLeavesBothEnds) {
+TEST(PageSet, RemovingTheMiddleLeavesBothEnds) {
   PageSet set;
   set.add({10, 40});
   set.remove({15, 35});
@@ -31,7 +31,7 @@ TEST(PageSet, WhatIsTakenOutOfTheMiddleLeavesBothEnds) {
   EXPECT_THAT(set.missing({12, 15}), IsEmpty());
 }
 
-TEST(PageSet, DoesWhatASetOfNumbersDoes) {
+TEST(PageSet, MatchesASetOfNumbers) {
   std::mt19937 random(5);
   PageSet set;
   std::set<std::int64_t> numbers;

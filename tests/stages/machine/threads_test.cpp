@@ -36,7 +36,7 @@ TEST_F(MachineTest, HyperThreadsOfOneCoreCountOnce) {
   EXPECT_EQ(physical_cores(std::vector{7, 8}, root_.path()), 2) << "unknown ones count each";
 }
 
-TEST_F(MachineTest, CgroupVersion2TakesTheTightestLimitAbove) {
+TEST_F(MachineTest, CgroupVersion2UsesTheTightestLimitAbove) {
   put("proc/self/cgroup", "0::/batch/job\n");
   put("sys/fs/cgroup/batch/job/cpu.max", "max 100000\n");
   put("sys/fs/cgroup/batch/cpu.max", "150000 100000\n");
@@ -48,7 +48,7 @@ TEST_F(MachineTest, CgroupVersion2TakesTheTightestLimitAbove) {
   EXPECT_EQ(cgroup_memory(root_.path()), 1 << 30);
 }
 
-TEST_F(MachineTest, CgroupVersion1KeepsItsControllersApart) {
+TEST_F(MachineTest, CgroupVersion1SeparatesItsControllers) {
   put("proc/self/cgroup", "4:memory:/box\n2:cpu,cpuacct:/\n");
   put("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "1048576\n");
   put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
@@ -58,7 +58,7 @@ TEST_F(MachineTest, CgroupVersion1KeepsItsControllersApart) {
   EXPECT_EQ(cgroup_memory(root_.path()), 1 << 20);
 }
 
-TEST_F(MachineTest, NoLimitIsNoLimit) {
+TEST_F(MachineTest, MissingLimitMeansUnlimited) {
   EXPECT_EQ(cgroup_cpus(root_.path()), std::nullopt);
   put("proc/self/cgroup", "2:cpu:/\n1:memory:/\n");
   put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
@@ -68,7 +68,7 @@ TEST_F(MachineTest, NoLimitIsNoLimit) {
   EXPECT_EQ(cgroup_memory(root_.path()), std::nullopt);
 }
 
-TEST(Threads, AutoIsOneAPhysicalCoreThatTheQuotaCanFeed) {
+TEST(Threads, AutoIsOnePerPhysicalCoreWithinTheQuota) {
   EXPECT_EQ(auto_threads(8, std::nullopt, nullptr), 8);
   EXPECT_EQ(auto_threads(8, 2.0, nullptr), 2);
   EXPECT_EQ(auto_threads(8, 1.5, nullptr), 2);
@@ -76,22 +76,21 @@ TEST(Threads, AutoIsOneAPhysicalCoreThatTheQuotaCanFeed) {
   EXPECT_EQ(auto_threads(0, std::nullopt, nullptr), 1);
 }
 
-TEST(Threads, UsersOwnWishWins) {
+TEST(Threads, VariableOfTheUserTakesPrecedence) {
   EXPECT_EQ(auto_threads(8, 2.0, "3"), 3);
   EXPECT_EQ(auto_threads(8, 2.0, "all"), 2);
   EXPECT_EQ(auto_threads(8, 2.0, "0"), 2);
 }
 
-TEST(Threads, WantedNumberIsUsed) {
+TEST(Threads, RequestedNumberIsUsed) {
   EXPECT_EQ(use_threads(1), 1);
   EXPECT_EQ(use_threads(2), 2);
   EXPECT_GE(use_threads(std::nullopt), 1);
 }
 
-TEST(Threads, ThisProcessMayRunSomewhere) { EXPECT_FALSE(allowed_cpus().empty()); }
+TEST(Threads, ProcessHasAtLeastOneCore) { EXPECT_FALSE(allowed_cpus().empty()); }
 
-/// While it lives, the process gets few more addresses, of which each thread needs some for its
-/// stack.
+/// Limits the address space of the process; each thread needs some of it for its stack.
 class FewAddresses {
  public:
   FewAddresses() {
@@ -108,7 +107,7 @@ class FewAddresses {
   rlimit before_{};
 };
 
-TEST(UseThreads, ThatTheSystemDoesNotStartAreRefusedBeforeLibTorchWaitsForThem) {
+TEST(UseThreads, UnstartableThreadsAreRejectedBeforeLibTorchWaits) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer has addresses of its own";
   EXPECT_EQ(threads_that_start(3), 3);
   EXPECT_EQ(threads_that_start(0), 0);

@@ -7,7 +7,7 @@
 namespace stages {
 namespace {
 
-/// What is said of these variables, a line each.
+/// Returns the diagnostics for these variables, one per line.
 std::string said_of(const std::map<std::string, std::string>& variables,
                     std::optional<int> threads = 2) {
   std::string text;
@@ -22,7 +22,7 @@ std::string said_of(const std::map<std::string, std::string>& variables,
   return text;
 }
 
-TEST(UserVariables, NumbersOfThreads) {
+TEST(UserVariables, ThreadCountsAreParsed) {
   EXPECT_EQ(threads_in("1"), 1);
   EXPECT_EQ(threads_in("1024"), 1024);
   EXPECT_EQ(threads_in("4,2"), 4);
@@ -31,7 +31,7 @@ TEST(UserVariables, NumbersOfThreads) {
     EXPECT_EQ(threads_in(none), std::nullopt) << none;
 }
 
-TEST(UserVariables, ThatAreObeyedAreNotSpokenOf) {
+TEST(UserVariables, RespectedVariablesAreNotReported) {
   EXPECT_EQ(said_of({}), "");
   EXPECT_EQ(said_of({{"OMP_NUM_THREADS", "2"}, {"MKL_NUM_THREADS", "2"}}), "");
   EXPECT_EQ(said_of({{"OMP_NUM_THREADS", "3"}}, std::nullopt), "");
@@ -42,7 +42,7 @@ TEST(UserVariables, ThatAreObeyedAreNotSpokenOf) {
   EXPECT_EQ(said_of({{"DNNL_MAX_CPU_ISA", "AVX512_CORE_BF16"}}), "");
 }
 
-TEST(UserVariables, ThatAreOverruledAreWarnedOf) {
+TEST(UserVariables, OverriddenVariablesCauseWarnings) {
   EXPECT_EQ(said_of({{"OMP_NUM_THREADS", "3"}}),
             "warning E0314: OMP_NUM_THREADS=3 is ignored: tensor operations use 2 threads; to use "
             "that number, set threads=3\n");
@@ -51,7 +51,7 @@ TEST(UserVariables, ThatAreOverruledAreWarnedOf) {
             "that number, set threads=4\n");
 }
 
-TEST(UserVariables, ThatMeanNothingAreErrorsAllAtOnce) {
+TEST(UserVariables, InvalidVariablesAreReportedTogether) {
   EXPECT_EQ(
       said_of({{"OMP_NUM_THREADS", "abc"},
                {"ONEDNN_MAX_CPU_ISA", "AVX3"},

@@ -21,17 +21,17 @@ TEST(MemoryPolicy, AutoLeavesTheMicroBatchOpen) {
   EXPECT_EQ(policy_of("{}")->micro_batch, std::nullopt);
 }
 
-TEST(MemoryPolicy, MicroBatchIsHandedOn) {
+TEST(MemoryPolicy, MicroBatchIsPassedOn) {
   EXPECT_EQ(policy_of(R"({"micro_batch": 24})")->micro_batch, 24);
 }
 
-TEST(MemoryPolicy, PrecisionIsHandedOn) {
+TEST(MemoryPolicy, PrecisionIsPassedOn) {
   EXPECT_EQ(policy_of("{}")->precision, Precision::kFp32);
   EXPECT_EQ(policy_of(R"({"precision": "bf16"})")->precision, Precision::kBf16);
   EXPECT_EQ(policy_of(R"({"precision": "fp16"})")->precision, Precision::kFp16);
 }
 
-TEST(MemoryPolicy, PrecisionByModuleIsHandedOn) {
+TEST(MemoryPolicy, PrecisionByModuleIsPassedOn) {
   EXPECT_EQ(
       policy_of(
           R"({"precision": {"default": "bf16", "model.head": "fp32", "model.blocks.*.mlp": "fp16"}})")
@@ -40,9 +40,9 @@ TEST(MemoryPolicy, PrecisionByModuleIsHandedOn) {
                    {{"model.head", Precision::kFp32}, {"model.blocks.*.mlp", Precision::kFp16}}));
 }
 
-TEST(MemoryPolicy, KnowsItsPlaceInTheRecipe) { EXPECT_EQ(policy_of("{}")->pointer, "/memory"); }
+TEST(MemoryPolicy, KnowsItsPointerInTheRecipe) { EXPECT_EQ(policy_of("{}")->pointer, "/memory"); }
 
-TEST(MemoryPolicy, Tf32AndLayoutAreHandedOn) {
+TEST(MemoryPolicy, Tf32AndLayoutArePassedOn) {
   EXPECT_FALSE(policy_of("{}")->tf32);
   EXPECT_EQ(policy_of("{}")->layout, std::nullopt);
   const auto policy = policy_of(R"({"tf32": true, "layout": "channels_last"})");
@@ -51,7 +51,7 @@ TEST(MemoryPolicy, Tf32AndLayoutAreHandedOn) {
   EXPECT_EQ(policy_of(R"({"layout": "contiguous"})")->layout, Layout::kContiguous);
 }
 
-TEST(MemoryPolicy, ActivationCheckpointingIsHandedOn) {
+TEST(MemoryPolicy, ActivationCheckpointingIsPassedOn) {
   EXPECT_EQ(policy_of("{}")->activation_checkpointing, ActivationCheckpointing{});
   EXPECT_EQ(policy_of(R"({"activation_checkpointing": "none"})")->activation_checkpointing,
             ActivationCheckpointing{});
@@ -62,7 +62,7 @@ TEST(MemoryPolicy, ActivationCheckpointingIsHandedOn) {
             (ActivationCheckpointing{.modules = {"model.blocks.*", "model.head"}}));
 }
 
-TEST(MemoryPolicy, TwoPassIsAWordOrYamlsBoolean) {
+TEST(MemoryPolicy, TwoPassIsAWordOrABoolean) {
   for (const char* off : {"{}", R"({"two_pass": "off"})", R"({"two_pass": false})"})
     EXPECT_FALSE(policy_of(off)->two_pass) << off;
   for (const char* on : {R"({"two_pass": "on"})", R"({"two_pass": true})"})
@@ -85,7 +85,7 @@ TEST(MemoryPolicy, BudgetMayBeAShareOfTheDevice) {
   EXPECT_EQ(policy_of("{}")->budget_share, std::nullopt);
 }
 
-TEST(MemoryPolicy, WhatIsAutoIsOpenWhereItMayBeChosen) {
+TEST(MemoryPolicy, AutoValuesAreOpenIfTheyMayBeChosen) {
   EXPECT_FALSE(policy_of("{}")->leaves_a_choice());
   EXPECT_FALSE(policy_of(R"({"allow": "bit"})")->leaves_a_choice())
       << "a micro-batch keeps not every bit";
@@ -115,7 +115,7 @@ TEST(MemoryPolicy, EmptyCacheCountsInSeveralUnits) {
             EmptyCacheEvery{.epochs = 3});
 }
 
-TEST(MemoryPolicy, AllocatorSettingsAreHandedOn) {
+TEST(MemoryPolicy, AllocatorSettingsArePassedOn) {
   EXPECT_EQ(policy_of("{}")->allocator, AllocatorSettings());
   EXPECT_EQ(
       policy_of(R"({"allocator": {"expandable_segments": true, "garbage_collection_threshold": 0.8,
@@ -133,7 +133,7 @@ TEST(MemoryPolicy, AllocatorSettingsAreHandedOn) {
                                .roundup_power2_divisions = {}}));
 }
 
-TEST(MemoryPolicy, WhatACpuHasNoUseForIsSaid) {
+TEST(MemoryPolicy, OptionsWithoutEffectOnACpuAreReported) {
   auto stage = created(kMemoryPolicy,
                        R"({"allocator": {"expandable_segments": true}, "empty_cache_every": 10})");
   ASSERT_TRUE(stage);
@@ -144,28 +144,28 @@ TEST(MemoryPolicy, WhatACpuHasNoUseForIsSaid) {
                                    "B): it configures the GPU allocator"));
 }
 
-TEST(MemoryPolicy, BudgetOfNothingIsRefused) {
+TEST(MemoryPolicy, ZeroBudgetIsRejected) {
   EXPECT_REFUSED(created(kMemoryPolicy, R"({"budget": "0GiB"})"), kOutOfRange, "/memory/budget",
                  "0 bytes");
 }
 
-TEST(MemoryPolicy, BudgetOfMoreThanTheDeviceOrOfNoneOfItIsRefused) {
+TEST(MemoryPolicy, BudgetShareMustBeWithinTheDevice) {
   for (const char* share : {"0%", "101%"})
     EXPECT_REFUSED(created(kMemoryPolicy, R"({"budget": ")" + std::string(share) + "\"}"),
                    kOutOfRange, "/memory/budget", share);
 }
 
-TEST(MemoryPolicy, BudgetThatIsNoSizeIsNotTakenForAuto) {
+TEST(MemoryPolicy, InvalidSizeIsNotTreatedAsAuto) {
   EXPECT_REFUSED(created(kMemoryPolicy, R"({"budget": "plenty"})"), kInternal, "/memory/budget",
                  "'plenty'");
 }
 
-TEST(MemoryPolicy, OptionOfALaterFormIsNotIgnored) {
+TEST(MemoryPolicy, OptionOfALaterVersionIsNotIgnored) {
   EXPECT_REFUSED(created(kMemoryPolicy, R"({"of_a_later_form": 2})"), kUnreadOption,
                  "/memory/of_a_later_form");
 }
 
-TEST(MemoryPolicy, RecoveryIsHandedOn) {
+TEST(MemoryPolicy, RecoveryIsPassedOn) {
   const RecoveryOptions standard = policy_of("{}")->recovery;
   EXPECT_EQ(standard.max_retries, 0);
   EXPECT_THAT(standard.on_oom, testing::ElementsAre(OnOom::kReplan, OnOom::kStop));
@@ -186,7 +186,7 @@ TEST(MemoryPolicy, RecoveryIsHandedOn) {
   EXPECT_TRUE(policy_of(R"({"on_oom_policy": "legacy", "max_retries": 3})")->recovery.halves_batch);
 }
 
-TEST(MemoryPolicy, RetriesAreCountedAndNeedReplan) {
+TEST(MemoryPolicy, RetriesAreLimitedAndNeedReplan) {
   const RecoveryOptions two = policy_of(R"({"max_retries": 2})")->recovery;
   EXPECT_TRUE(two.allows_retry(1));
   EXPECT_FALSE(two.allows_retry(2));
@@ -194,7 +194,7 @@ TEST(MemoryPolicy, RetriesAreCountedAndNeedReplan) {
       policy_of(R"({"max_retries": "auto", "on_oom": ["cpu", "stop"]})")->recovery.allows_retry(0));
 }
 
-TEST(MemoryPolicy, OrderThatCannotBeObeyedIsRefused) {
+TEST(MemoryPolicy, ImpossibleRecoveryIsRejected) {
   EXPECT_REFUSED(created(kMemoryPolicy, R"({"on_oom": ["stop", "cpu"]})"), kOptionConflict,
                  "/memory/on_oom", "'cpu'", "'stop'");
   EXPECT_REFUSED(created(kMemoryPolicy, R"({"on_oom": ["gpu", "replan"]})"), kOptionConflict,
@@ -203,7 +203,7 @@ TEST(MemoryPolicy, OrderThatCannotBeObeyedIsRefused) {
                  kOptionConflict, "/memory/max_retries", "max_retries: 3");
 }
 
-TEST(MemoryPolicy, WhatTheOptimizerDoesIsHandedOn) {
+TEST(MemoryPolicy, OptimizerOptionsArePassedOn) {
   const auto policy = policy_of("{}");
   EXPECT_FALSE(policy->offloads_optimizer || policy->offload_is_open);
   EXPECT_FALSE(policy->optimizer_in_backward || policy->in_backward_is_open);

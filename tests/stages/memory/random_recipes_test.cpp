@@ -1,5 +1,5 @@
-// Random small recipes under the budget that their plan asks for, and under less: what is accepted
-// never runs out of memory, and what is refused is refused by its bytes.
+// Runs random small recipes with the budget that their plan needs, and with less: accepted recipes
+// never run out of memory, and rejected ones report their bytes.
 
 #include <cmath>
 #include <cstdlib>
@@ -43,7 +43,7 @@ struct RandomLayer {
   bool normalises;
 };
 
-/// A convolution, normalised over the batch or with a bias, on whatever device.
+/// A convolution with batch normalization or a bias, on any device.
 struct RandomConvolution : torch::nn::Module {
   RandomConvolution(std::int64_t in, const RandomLayer& layer, at::Device device)
       : layer(layer), groups(in == layer.out ? layer.groups : 1) {
@@ -72,7 +72,7 @@ struct RandomConvolution : torch::nn::Module {
   at::Tensor weight, bias, scale, mean, variance;
 };
 
-/// Several of them and a classifier.
+/// Several convolutions and a classifier.
 class ConvolutionalModel final : public Model {
  public:
   explicit ConvolutionalModel(std::vector<RandomLayer> layers) : layers_(std::move(layers)) {}
@@ -110,7 +110,7 @@ class ConvolutionalModel final : public Model {
   const std::vector<RandomLayer> layers_;
 };
 
-/// A recipe, and how its stages outside the schemas are made.
+/// A recipe, with the options of its stages that have no schema.
 struct RandomRecipe {
   int threads = 1, items = 1;
   std::int64_t samples = 8, image_size = 32, classes = 3;
@@ -174,8 +174,8 @@ RandomRecipe random_recipe(Random& random) {
   return recipe;
 }
 
-/// The kinds that a recipe needs besides the worker's. Stages are made by functions without a
-/// state, so the recipe that they are for is told here.
+/// The kinds that a recipe needs in addition to the worker's. Stages are created by stateless
+/// functions, which find their recipe here.
 const RandomRecipe* making = nullptr;
 
 class NoiseOfRecipe final : public runner::Stage {
@@ -207,7 +207,7 @@ class ConvolutionsOfRecipe final : public runner::Stage {
 };
 const runner::StageKind kConvolutionsOfRecipe{"model.convolutions", ConvolutionsOfRecipe::create};
 
-/// The trainings of a foreach, then their evaluations, as compile() puts them.
+/// The trainings of a foreach, then their evaluations, in the order of compile().
 runner::Graph graph_of(const RandomRecipe& recipe, std::optional<std::string> budget) {
   Json memory = recipe.memory;
   if (budget) memory["budget"] = *budget;
@@ -238,7 +238,7 @@ runner::Graph graph_of(const RandomRecipe& recipe, std::optional<std::string> bu
   return graph;
 }
 
-/// "12.346MiB", the least in thousandths that holds so many.
+/// Returns a size such as "12.346MiB", rounded up to thousandths.
 std::string mebibytes(double bytes) {
   const auto thousandths = static_cast<std::int64_t>(std::ceil(bytes / (1 << 20) * 1000));
   std::string rest = std::to_string(thousandths % 1000);
@@ -246,7 +246,7 @@ std::string mebibytes(double bytes) {
   return std::to_string(thousandths / 1000) + "." + rest + "MiB";
 }
 
-/// A run of a recipe by the worker's allocator, in which every one begins with nothing reserved.
+/// A run of a recipe with the worker's allocator. Each run starts with no reserved memory.
 class RunOfRecipe {
  public:
   RunOfRecipe(const RandomRecipe& recipe, std::optional<std::string> budget)
@@ -260,7 +260,7 @@ class RunOfRecipe {
   WholeRun run;
 };
 
-/// A recipe in words.
+/// Describes a recipe.
 std::string text_of(const RandomRecipe& recipe, int seed) {
   std::string layers;
   for (const RandomLayer& one : recipe.layers) {
@@ -273,14 +273,14 @@ std::string text_of(const RandomRecipe& recipe, int seed) {
          recipe.train.dump();
 }
 
-/// RETORT_DEEP=1 tries 60, and a larger number so many.
+/// Tries 60 recipes with RETORT_DEEP=1; a larger value sets their number.
 int recipes() {
   const char* const deep = std::getenv("RETORT_DEEP");
   if (!deep) return 12;
   return std::atoi(deep) > 1 ? std::atoi(deep) : 60;
 }
 
-TEST(RandomRecipes, AcceptedNeverRunOutOfMemoryAndRefusedSayTheirBytes) {
+TEST(RandomRecipes, AcceptedRunsFitAndRejectedOnesReportTheirBytes) {
   const int before = at::get_num_threads();
   for (int seed = 0; seed < recipes(); ++seed) {
     Random random(static_cast<std::uint64_t>(seed));

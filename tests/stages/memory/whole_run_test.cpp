@@ -1,5 +1,5 @@
-// What the nodes of a whole run take, by the counting allocator, beside what the run was planned to
-// take.
+// Compares the memory that the nodes of a whole run use, by the counting allocator, with their
+// plans.
 
 #include <algorithm>
 #include <string>
@@ -35,7 +35,7 @@ class NoiseStage final : public runner::Stage {
 };
 const runner::StageKind kNoise{"data.noise", NoiseStage::create};
 
-/// Takes all networks together, as an ensemble does.
+/// Uses all networks together, as an ensemble does.
 class EnsembleStage final : public runner::Stage {
  public:
   static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader&) {
@@ -51,7 +51,7 @@ class EnsembleStage final : public runner::Stage {
 };
 const runner::StageKind kEnsemble{"evaluate.ensemble", EnsembleStage::create};
 
-/// Five trainings of a foreach and their evaluations, as compile() puts them: by stage.
+/// Five trainings of a foreach and their evaluations, grouped by stage, in the order of compile().
 runner::Graph five_items(const std::string& budget, bool as_ensemble) {
   runner::Graph graph{"test", 0, std::nullopt, "cpu", 1, {}};
   graph.nodes = {node("data", "data.noise"),
@@ -88,7 +88,7 @@ runner::Graph five_items(const std::string& budget, bool as_ensemble) {
   return graph;
 }
 
-/// Of the kinds above too.
+/// A run that also knows the kinds above.
 class RunOfItems final : public WholeRun {
  public:
   explicit RunOfItems(runner::Graph graph) : WholeRun(std::move(graph), {&kNoise, &kEnsemble}) {}
@@ -104,7 +104,7 @@ void expect_as_planned(const WholeRun& run) {
   }
 }
 
-TEST(WholeRun, EachItemIsEvaluatedAndFreedBeforeTheNextAndTakesWhatItWasPlannedTo) {
+TEST(WholeRun, ItemsAreEvaluatedAndFreedInTurnWithinTheirPlans) {
   RunOfItems run(five_items("auto", /*as_ensemble=*/false));
   ASSERT_TRUE(run.plan().empty());
   EXPECT_EQ(run.needed("train.5"), run.needed("train.1"));
@@ -115,7 +115,7 @@ TEST(WholeRun, EachItemIsEvaluatedAndFreedBeforeTheNextAndTakesWhatItWasPlannedT
   expect_as_planned(run);
 }
 
-TEST(WholeRun, WhatAnItemGivesDoesNotDependOnWhatRanBeforeIt) {
+TEST(WholeRun, ResultOfAnItemDoesNotDependOnEarlierItems) {
   const runner::Graph all = five_items("auto", /*as_ensemble=*/false);
   RunOfItems together(all);
   ASSERT_EQ(together.run(), runner::ExitCode::kDone);
@@ -128,7 +128,7 @@ TEST(WholeRun, WhatAnItemGivesDoesNotDependOnWhatRanBeforeIt) {
   EXPECT_EQ(single.metrics("evaluate.4"), expected);
 }
 
-TEST(WholeRun, NetworksThatStayAreCountedInEveryLaterPlan) {
+TEST(WholeRun, LaterPlansCountNetworksThatStayInMemory) {
   RunOfItems run(five_items("auto", /*as_ensemble=*/true));
   ASSERT_TRUE(run.plan().empty());
   EXPECT_GT(run.needed("train.5"), run.needed("train.1") * 3 / 2);
@@ -136,7 +136,7 @@ TEST(WholeRun, NetworksThatStayAreCountedInEveryLaterPlan) {
   expect_as_planned(run);
 }
 
-TEST(WholeRun, ABudgetThatTheLastItemWouldBreakIsRefusedBeforeTheFirst) {
+TEST(WholeRun, BudgetTooSmallForTheLastItemIsRejectedAtTheStart) {
   RunOfItems unlimited(five_items("auto", /*as_ensemble=*/true));
   unlimited.plan();
   const double mib = static_cast<double>(unlimited.needed("train.3")) / (1 << 20);

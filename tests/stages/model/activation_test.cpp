@@ -24,7 +24,7 @@ at::Tensor random(at::IntArrayRef shape, std::uint64_t seed = 1) {
   return 3 * torch::randn(shape, at::detail::createCPUGenerator(seed));
 }
 
-/// Of the sum of a function's results, each times its number in `dy`.
+/// Returns the gradient of the sum of a function's results, weighted by `dy`.
 at::Tensor gradient(const std::function<at::Tensor(const at::Tensor&)>& function,
                     const at::Tensor& x, const at::Tensor& dy) {
   const at::Tensor leaf = x.detach().requires_grad_(true);
@@ -35,7 +35,7 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(torch::kDouble) - b.to(torch::kDouble)).abs().max().item<double>();
 }
 
-TEST(ActivationTest, ActivationsAreTheirFormulas) {
+TEST(ActivationTest, ActivationsMatchTheirFormulas) {
   const std::pair<Activation, std::function<double(double)>> formulas[] = {
       {Activation::kQuickGelu, [](double x) { return x / (1 + std::exp(-1.702 * x)); }},
       {Activation::kGelu, [](double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); }},
@@ -49,7 +49,7 @@ TEST(ActivationTest, ActivationsAreTheirFormulas) {
   }
 }
 
-TEST(ActivationTest, QuickGeluHasTheBitsOfTorchsOperatorsOnOneThread) {
+TEST(ActivationTest, QuickGeluMatchesTorchBitForBitOnOneThread) {
   for (const std::int64_t count : {0, 1, 1000, 65536, 200003}) {
     for (const at::ScalarType type : kTypes) {
       const at::Tensor x = random({count}).to(type);
@@ -65,13 +65,13 @@ TEST(ActivationTest, QuickGeluHasTheBitsOfTorchsOperatorsOnOneThread) {
   }
 }
 
-TEST(ActivationTest, QuickGeluHasTheGradientOfTorchsOperators) {
+TEST(ActivationTest, QuickGeluGradientMatchesTorch) {
   const at::Tensor x = random({3, 70000}).to(torch::kDouble),
                    dy = random({3, 70000}, 2).to(torch::kDouble);
   const at::Tensor expected = gradient(by_operators, x, dy);
   EXPECT_LT(distance(gradient(quick_gelu, x, dy), expected), 1e-12);
-  // Each rounds to its type; where derivatives of neighbouring numbers differ, so do those of
-  // rounded products.
+  // Each rounds to its type, so where derivatives of adjacent numbers differ, rounded products
+  // differ too.
   EXPECT_LT(distance(gradient(quick_gelu, x.to(torch::kFloat), dy.to(torch::kFloat)), expected),
             1e-4);
   for (const at::ScalarType type : {torch::kBFloat16, torch::kHalf}) {
@@ -86,7 +86,7 @@ TEST(ActivationTest, QuickGeluHasTheGradientOfTorchsOperators) {
   }
 }
 
-TEST(ActivationTest, QuickGeluTakesTensorsThatLieOtherwiseInMemory) {
+TEST(ActivationTest, QuickGeluAcceptsAnyMemoryLayout) {
   const at::Tensor plain = random({4, 30, 20, 50}), dy = random({4, 30, 20, 50}, 2);
   const at::Tensor expected = quick_gelu(plain),
                    expected_gradient = gradient(quick_gelu, plain, dy);
@@ -102,7 +102,7 @@ TEST(ActivationTest, QuickGeluTakesTensorsThatLieOtherwiseInMemory) {
             1e-5);
 }
 
-TEST(ActivationTest, NothingButTheInputIsKept) {
+TEST(ActivationTest, OnlyTheInputIsSaved) {
   for (const auto& [word, activation] : kActivations) {
     const at::Tensor x = random({8}).requires_grad_(true);
     std::vector<const void*> kept;
@@ -113,14 +113,14 @@ TEST(ActivationTest, NothingButTheInputIsKept) {
   }
 }
 
-TEST(ActivationTest, AGradientOfQuickGelusGradientIsRefused) {
+TEST(ActivationTest, SecondDerivativeOfQuickGeluIsRejected) {
   const at::Tensor x = random({8}).requires_grad_(true);
   EXPECT_THROW(torch::autograd::grad({quick_gelu(x).sum()}, {x}, {}, /*retain_graph=*/true,
                                      /*create_graph=*/true),
                std::logic_error);
 }
 
-TEST(ActivationTest, OnTheMetaDeviceItHasTheTypeAndLayoutOfItsInput) {
+TEST(ActivationTest, MetaOutputHasTheTypeAndLayoutOfItsInput) {
   const at::Tensor x =
       torch::empty({2, 3, 4, 5}, at::TensorOptions(at::kMeta).dtype(torch::kBFloat16))
           .contiguous(torch::MemoryFormat::ChannelsLast);

@@ -45,7 +45,7 @@ std::vector<std::string> trained_names(const torch::nn::Module& network) {
   return names;
 }
 
-/// Numbers in place of the zeros that adapters begin with.
+/// Replaces the zeros with which adapters start.
 void move_adapters(const AdaptedClip& network) {
   const torch::NoGradGuard no_graph;
   for (const LoraLayer& layer : network.lora().layers)
@@ -56,7 +56,7 @@ runner::Diagnostics refusal_of(const Json& lora) {
   return refusals_of([&] { built(*adapted_clip(lora)); });
 }
 
-TEST(AdaptedClip, AdaptersOfBothTowersAndTheClassHeadAloneAreTrainedAndSaved) {
+TEST(AdaptedClip, OnlyAdaptersAndClassHeadAreTrainedAndSaved) {
   const auto network = built(*adapted_clip({{"targets", {"q_proj"}}, {"layers", {1}}}));
   const auto expected = UnorderedElementsAre(
       std::string(kImageLayer) + "lora_A.weight", std::string(kImageLayer) + "lora_B.weight",
@@ -66,11 +66,12 @@ TEST(AdaptedClip, AdaptersOfBothTowersAndTheClassHeadAloneAreTrainedAndSaved) {
   std::vector<std::string> saved;
   for (const auto& [name, tensor] : weights(*network)) saved.push_back(name);
   EXPECT_THAT(saved, expected);
-  EXPECT_EQ(network->base(), "random, seed 7");  // that of the model's stage, not of the training
+  EXPECT_EQ(network->base(),
+            "random, seed 7");  // the seed of the model's stage, not of the training
   EXPECT_THAT(network->notes, Contains(testing::StartsWith("trainable params: ")));
 }
 
-TEST(AdaptedClip, ATowerMayBeLeftWithoutAdapters) {
+TEST(AdaptedClip, TowerMayHaveNoAdapters) {
   const auto texts = built(
       *adapted_clip({{"targets", R"(text_model\..*\.(q|v)_proj)"}}, {{"class_head", "none"}}));
   for (const std::string& name : trained_names(*texts))
@@ -81,7 +82,7 @@ TEST(AdaptedClip, ATowerMayBeLeftWithoutAdapters) {
   EXPECT_THAT(trained_names(*images), testing::Not(Contains(testing::StartsWith("text_model."))));
 }
 
-TEST(AdaptedClip, BeginsAsTheClipItself) {
+TEST(AdaptedClip, StartsLikeTheClipModelItself) {
   const auto plain = model_of(kModelClip, Json::parse(kTinyClip));
   const auto with = adapted_clip(Json::object());
   const auto network = built(*with, 3);
@@ -95,7 +96,7 @@ TEST(AdaptedClip, BeginsAsTheClipItself) {
     EXPECT_TRUE(ours.at(name).equal(theirs.at(name))) << name;
 }
 
-TEST(AdaptedClip, OutlineTrainsWhatTheNetworkTrains) {
+TEST(AdaptedClip, OutlineHasTheTrainableParametersOfTheNetwork) {
   const auto model =
       adapted_clip({{"bias", "lora_only"}, {"modules_to_save", {"text_projection"}}});
   const auto network = built(*model), outline = std::dynamic_pointer_cast<AdaptedClip>(
@@ -106,7 +107,7 @@ TEST(AdaptedClip, OutlineTrainsWhatTheNetworkTrains) {
   EXPECT_FALSE(outline->is_base("text_projection.weight"));
 }
 
-TEST(AdaptedClip, OptionsThatNameNothingAreBlamed) {
+TEST(AdaptedClip, OptionsWithoutAMatchAreRejected) {
   EXPECT_REFUSED(refusal_of({{"targets", {"qproj"}}}), kOptionConflict, "/model/adapters/targets",
                  "'qproj'", "'q_proj'");
   EXPECT_REFUSED(refusal_of({{"adapter", "/nowhere"}}), kMissingWeights, "/model/adapters/adapter");
@@ -115,14 +116,14 @@ TEST(AdaptedClip, OptionsThatNameNothingAreBlamed) {
 class FirstAdapterTest : public testing::Test {
  protected:
   std::string folder() const { return (temporary_.path() / "adapter").string(); }
-  /// Saves the adapters of a model with these options and B unlike zero, by those names.
+  /// Saves the adapters of a model with these options and a nonzero B, with these names.
   NamedTensors save(const Json& lora, const ModuleNames& names, const AdapterBase& base) const {
     const auto network = built(*adapted_clip(lora), 3);
     move_adapters(*network);
     save_adapter(folder(), network->lora(), names, base);
     return adapter_tensors(network->lora(), module_names(WeightLayout::kClip));
   }
-  /// A model that begins from it has these numbers.
+  /// Expects a model that starts from it to have these numbers.
   void expect_taken(Json lora, const NamedTensors& expected) const {
     lora["adapter"] = folder();
     const auto network = built(*adapted_clip(lora), 4);
@@ -134,19 +135,19 @@ class FirstAdapterTest : public testing::Test {
   const TemporaryFolder temporary_;
 };
 
-TEST_F(FirstAdapterTest, OfBothTowersIsTaken) {
+TEST_F(FirstAdapterTest, AdapterOfBothTowersIsLoaded) {
   const Json lora = {{"targets", {"q_proj", "text_projection"}}};
   expect_taken(lora, save(lora, module_names(WeightLayout::kClip), whole_clip()));
   EXPECT_EQ(read_adapter(folder()).config.base_class, "CLIPModel");
 }
 
-TEST_F(FirstAdapterTest, OfTheTextTowerAloneIsTaken) {
+TEST_F(FirstAdapterTest, AdapterOfTheTextTowerIsLoaded) {
   const Json lora = {{"targets", R"(text_model\..*\.v_proj)"}};
   expect_taken(lora, save(lora, module_names(WeightLayout::kClip), whole_clip()));
 }
 
-/// As transformers 5 calls the layers of a CLIPTextModel, which are those of a CLIPVisionModel too.
-TEST_F(FirstAdapterTest, OfACLIPTextModelByItselfIsTaken) {
+/// The layer names of a CLIPTextModel in transformers 5, which a CLIPVisionModel has too.
+TEST_F(FirstAdapterTest, AdapterOfAClipTextModelIsLoaded) {
   const ModuleNames inner = [](std::string_view ours) -> std::optional<std::string> {
     if (!ours.starts_with("text_model.encoder.layers.")) return std::nullopt;
     return std::string(ours.substr(11));
@@ -159,7 +160,7 @@ TEST_F(FirstAdapterTest, OfACLIPTextModelByItselfIsTaken) {
   expect_taken(lora, tensors);
 }
 
-TEST_F(FirstAdapterTest, OfACLIPVisionModelIsTakenByEitherNames) {
+TEST_F(FirstAdapterTest, AdapterOfAClipVisionModelIsLoadedByBothNamings) {
   const Json lora = {{"targets", R"(vision_model\..*\.v_proj)"}};
   for (const WeightLayout layout : {WeightLayout::kClip, WeightLayout::kClipInner}) {
     const AdapterBase base = {"CLIPVisionModel", "transformers.models.clip.modeling_clip", {}};
@@ -168,13 +169,13 @@ TEST_F(FirstAdapterTest, OfACLIPVisionModelIsTakenByEitherNames) {
   }
 }
 
-TEST_F(FirstAdapterTest, OfOtherLayersIsRefused) {
+TEST_F(FirstAdapterTest, AdapterOfOtherLayersIsRejected) {
   save({{"targets", R"(text_model\..*\.v_proj)"}}, module_names(WeightLayout::kClip), whole_clip());
   EXPECT_REFUSED(refusal_of({{"targets", {"v_proj"}}, {"adapter", folder()}}), kDamagedWeights,
                  "/model/adapters/adapter", "'vision_model.encoder.layers.0.self_attn.v_proj'");
 }
 
-TEST_F(FirstAdapterTest, ItsHeadIsTakenWhereThereIsOne) {
+TEST_F(FirstAdapterTest, HeadIsLoadedIfThereIsOne) {
   const auto network = built(*adapted_clip(Json::object()), 3);
   const AdapterHead head = {torch::ones({3, 6}), torch::ones({3}), {"a", "b", "c"}};
   save_adapter(folder(), network->lora(), module_names(WeightLayout::kClip), whole_clip(), head);

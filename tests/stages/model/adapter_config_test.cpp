@@ -7,7 +7,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// The options of a config with these members besides peft_type and target_modules.
+/// Returns the options of a config with these members in addition to peft_type and target_modules.
 AdapterConfig config_with(const std::string& members) {
   return parse_adapter_config(R"({"peft_type": "LORA", "target_modules": ["q_proj"])" + members +
                               "}");
@@ -26,7 +26,7 @@ void expect_refused_with(const std::string& members, const std::string& why) {
   expect_refused(R"({"peft_type": "LORA", "target_modules": ["q_proj"])" + members + "}", why);
 }
 
-TEST(AdapterConfigTest, AbsentKeysTakePeftsDefaults) {
+TEST(AdapterConfigTest, MissingKeysHavePeftDefaults) {
   const LoraOptions options = config_with("").options;
   LoraOptions expected;
   expected.targets = std::vector<std::string>{"q_proj"};
@@ -62,7 +62,7 @@ TEST(AdapterConfigTest, EveryKeyIsRead) {
   EXPECT_THAT(config.notes, ElementsAre());
 }
 
-TEST(AdapterConfigTest, ItsOwnTextIsReadBackWithPatternsInOrder) {
+TEST(AdapterConfigTest, RoundTripKeepsThePatternOrder) {
   AdapterConfig config;
   config.options = {.rank = 4, .alpha = 0.75, .dropout = 0.25};
   config.options.targets = std::vector<std::string>{"v_proj", "q_proj"};
@@ -76,7 +76,7 @@ TEST(AdapterConfigTest, ItsOwnTextIsReadBackWithPatternsInOrder) {
   EXPECT_EQ(parse_adapter_config(to_text(config)).options, config.options);
 }
 
-TEST(AdapterConfigTest, TheTextIsPefts) {
+TEST(AdapterConfigTest, TextMatchesPeft) {
   AdapterConfig config;
   config.options = {.rank = 8, .alpha = 16, .dropout = 0.1};
   config.options.targets = std::vector<std::string>{"q_proj"};
@@ -110,7 +110,7 @@ TEST(AdapterConfigTest, TheTextIsPefts) {
 })");
 }
 
-TEST(AdapterConfigTest, VariantsAreRefusedByName) {
+TEST(AdapterConfigTest, UnsupportedVariantsAreRejectedByName) {
   const std::string only = ", but only LoRA and DoRA are supported";
   for (const std::string key : {"use_bdlora", "lora_bias", "use_qalora", "a_key_of_tomorrow"})
     expect_refused_with(", \"" + key + "\": true", "'" + key + "' is true" + only);
@@ -129,7 +129,7 @@ TEST(AdapterConfigTest, VariantsAreRefusedByName) {
       "convert the adapter to plain LoRA first");
 }
 
-TEST(AdapterConfigTest, WhatIsNotAConfigIsRefused) {
+TEST(AdapterConfigTest, InvalidConfigIsRejected) {
   expect_refused("{", "it is not JSON");
   expect_refused("[]", "it is not a mapping");
   expect_refused_with(", \"x\": " + std::string(1000000, '['), "it is nested too deeply");
@@ -156,7 +156,7 @@ TEST(AdapterConfigTest, WhatIsNotAConfigIsRefused) {
                  "is an expression");
 }
 
-TEST(AdapterConfigTest, ATransposedWeightIsNotedAsInPeft) {
+TEST(AdapterConfigTest, TransposedWeightsAreReportedAsInPeft) {
   EXPECT_THAT(
       config_with(R"(, "fan_in_fan_out": true)").notes,
       ElementsAre("fan_in_fan_out has no effect: no layer here stores its weight transposed"));

@@ -23,7 +23,7 @@ using List = std::vector<std::string>;
 const AdapterBase kBase = {"CLIPVisionModel", "transformers.models.clip.modeling_clip", {}};
 const std::string kFirst = "base_model.model.vision_model.encoder.layers.0.self_attn.q_proj.";
 
-/// A network with adapters that are not zero, on queries, and the biases of those.
+/// A network with nonzero adapters on queries, and their biases.
 struct Adapted {
   explicit Adapted(std::uint64_t seed = 5, std::int64_t rank = 2) : network(tiny_tower()) {
     LoraOptions options{.rank = rank, .alpha = 4};
@@ -56,7 +56,7 @@ class AdapterFolderTest : public testing::Test {
   const fs::path folder_ = temporary_.path() / "adapter";
 };
 
-TEST_F(AdapterFolderTest, WhatIsSavedIsReadBackAndSavedAgainAsTheSameBytes) {
+TEST_F(AdapterFolderTest, RoundTripKeepsTheBytes) {
   const Adapted one, other(6);
   save_adapter(folder_, one.lora, clip_names, kBase);
   const SavedAdapter saved = read_adapter(folder_);
@@ -69,7 +69,7 @@ TEST_F(AdapterFolderTest, WhatIsSavedIsReadBackAndSavedAgainAsTheSameBytes) {
     EXPECT_EQ(bytes(folder_ / file), bytes(temporary_.path() / "again" / file)) << file;
 }
 
-TEST_F(AdapterFolderTest, TheFileIsThatOfPeft) {
+TEST_F(AdapterFolderTest, FileMatchesPeft) {
   save_adapter(folder_, Adapted().lora, clip_names, kBase);
   const Safetensors file = read_safetensors(folder_ / "adapter_model.safetensors");
   EXPECT_EQ(file.metadata, (std::map<std::string, std::string>{{"format", "pt"}}));
@@ -81,7 +81,7 @@ TEST_F(AdapterFolderTest, TheFileIsThatOfPeft) {
                                  second + "lora_A.weight", second + "lora_B.weight"));
 }
 
-TEST_F(AdapterFolderTest, ItIsSavedByAnotherLibrarysNames) {
+TEST_F(AdapterFolderTest, CanBeSavedWithNamesOfAnotherLibrary) {
   const Adapted one, other(6);
   save_adapter(folder_, one.lora, inner_names, kBase);
   const SavedAdapter saved = read_adapter(folder_);
@@ -92,7 +92,7 @@ TEST_F(AdapterFolderTest, ItIsSavedByAnotherLibrarysNames) {
   expect_same_tensors(one.lora, other.lora);
 }
 
-TEST_F(AdapterFolderTest, OneNamedAdapterInTheFolderIsTaken) {
+TEST_F(AdapterFolderTest, OneNamedAdapterInTheFolderIsLoaded) {
   save_adapter(folder_ / "flowers", Adapted().lora, clip_names, kBase);
   EXPECT_EQ(read_adapter(folder_).folder, folder_ / "flowers");
   save_adapter(folder_ / "birds", Adapted().lora, clip_names, kBase);
@@ -102,7 +102,7 @@ TEST_F(AdapterFolderTest, OneNamedAdapterInTheFolderIsTaken) {
                  temporary_.path().string(), "adapter_config.json");
 }
 
-TEST_F(AdapterFolderTest, AHeadIsBesideTheAdapterWithItsClasses) {
+TEST_F(AdapterFolderTest, HeadIsSavedNextToTheAdapterWithItsClasses) {
   const AdapterHead head = {
       torch::arange(6, torch::kFloat32).view({3, 2}), torch::ones({3}), {"rose", "Veilchen", "ß"}};
   save_adapter(folder_, Adapted().lora, clip_names, kBase, head);
@@ -119,7 +119,7 @@ TEST_F(AdapterFolderTest, AHeadIsBesideTheAdapterWithItsClasses) {
                  "list of names");
 }
 
-TEST_F(AdapterFolderTest, AHeadForOrderedClassesSaysSo) {
+TEST_F(AdapterFolderTest, OrdinalHeadIsMarked) {
   const AdapterHead head = {
       torch::ones({2, 2}), torch::ones({2}), {"a", "b", "c"}, OrdinalHead::kCorn};
   save_adapter(folder_ / "next", Adapted().lora, clip_names, kBase, head);
@@ -136,7 +136,7 @@ TEST_F(AdapterFolderTest, AHeadForOrderedClassesSaysSo) {
                  "unknown head for ordered classes");
 }
 
-TEST_F(AdapterFolderTest, AHeadMayBeAModuleOfTheAdapter) {
+TEST_F(AdapterFolderTest, HeadMayBeAModuleOfTheAdapter) {
   const AdapterHead head = {
       torch::arange(6, torch::kFloat32).view({3, 2}), torch::ones({3}), {"a", "b", "c"}};
   save_adapter_with_head(folder_, Adapted().lora, inner_names, kBase, head);
@@ -157,7 +157,7 @@ TEST_F(AdapterFolderTest, AHeadMayBeAModuleOfTheAdapter) {
                  kOptionConflict, "", "head");
 }
 
-TEST_F(AdapterFolderTest, AllThatDoesNotFitIsListedAndNothingIsTaken) {
+TEST_F(AdapterFolderTest, AllMismatchesAreListedAndNothingIsLoaded) {
   const Adapted one;
   save_adapter(folder_, one.lora, clip_names, kBase);
   SavedAdapter saved = read_adapter(folder_);
@@ -179,14 +179,14 @@ TEST_F(AdapterFolderTest, AllThatDoesNotFitIsListedAndNothingIsTaken) {
   expect_same_tensors(one.lora, other.lora);
 }
 
-TEST_F(AdapterFolderTest, AdaptersOfAnotherRankOrScalingAreRefused) {
+TEST_F(AdapterFolderTest, AdaptersWithAnotherRankOrScalingAreRejected) {
   save_adapter(folder_, Adapted(5, 2).lora, clip_names, kBase);
   EXPECT_REFUSED(load_adapter(Adapted(5, 4).lora, read_adapter(folder_), clip_names),
                  kDamagedWeights, "/adapter", "'vision_model.encoder.layers.0.self_attn.q_proj'",
                  "rank 2 and scaling 2", "rank 4 and scaling 1");
 }
 
-TEST_F(AdapterFolderTest, TheTextTowersPartIsLeftOutAndSaidToBe) {
+TEST_F(AdapterFolderTest, TextTowerPartIsOmittedAndReported) {
   const Adapted one;
   save_adapter(folder_, one.lora, clip_names, kBase);
   SavedAdapter saved = read_adapter(folder_);
@@ -196,7 +196,7 @@ TEST_F(AdapterFolderTest, TheTextTowersPartIsLeftOutAndSaidToBe) {
                           "' is left out: this model has no CLIP text tower"));
 }
 
-TEST_F(AdapterFolderTest, AnAdapterForAnotherNetworkIsRefusedByAModulesName) {
+TEST_F(AdapterFolderTest, AdapterOfAnotherNetworkIsRejectedByModuleName) {
   const Adapted one;
   save_adapter(folder_, one.lora, clip_names, kBase);
   const std::vector<ModuleNames> libraries = {inner_names};
@@ -204,7 +204,7 @@ TEST_F(AdapterFolderTest, AnAdapterForAnotherNetworkIsRefusedByAModulesName) {
                  "/adapter", "'vision_model.encoder.layers.0.self_attn.q_proj'");
 }
 
-TEST_F(AdapterFolderTest, DamagedFoldersAreRefused) {
+TEST_F(AdapterFolderTest, DamagedFoldersAreRejected) {
   save_adapter(folder_, Adapted().lora, clip_names, kBase);
   write_text(folder_ / "adapter_config.json",
              R"({"peft_type": "LORA", "target_modules": ["q_proj"], "use_bdlora": true})");

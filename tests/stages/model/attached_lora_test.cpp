@@ -39,7 +39,7 @@ at::Tensor pixels() {
 
 at::Tensor logits(const ImageClassifier& network) { return network.forward(pixels()).at("logits"); }
 
-TEST(AttachedLora, OnlyTheAdaptersNeedAGradient) {
+TEST(AttachedLora, OnlyTheAdaptersRequireGrad) {
   const auto network = tiny_tower();
   const AttachedLora lora = attach_lora(*network, queries(), clip_names, kSeed);
   EXPECT_THAT(names_of(trained_parameters(*network)),
@@ -51,7 +51,7 @@ TEST(AttachedLora, OnlyTheAdaptersNeedAGradient) {
   EXPECT_EQ(lora.layers[0].layer->adapter()->scaling(), 2);
 }
 
-TEST(AttachedLora, TheFirstOutputIsTheNetworksOwnAndTheGradientReachesEveryAdapter) {
+TEST(AttachedLora, FirstOutputIsUnchangedAndEveryAdapterGetsAGradient) {
   const auto network = tiny_tower();
   const at::Tensor before = logits(*network);
   const AttachedLora lora = attach_lora(*network, queries(), clip_names, kSeed);
@@ -59,14 +59,14 @@ TEST(AttachedLora, TheFirstOutputIsTheNetworksOwnAndTheGradientReachesEveryAdapt
   EXPECT_TRUE(after.equal(before));
   after.square().sum().backward();
   for (const LoraLayer& layer : lora.layers) {
-    // As long as B is zero, so is the gradient of A.
+    // While B is zero, so is the gradient of A.
     EXPECT_GT(layer.layer->adapter()->b().grad().abs().min().item<double>(), 0) << layer.module;
     EXPECT_EQ(layer.layer->adapter()->a().grad().abs().max().item<double>(), 0) << layer.module;
     EXPECT_FALSE(layer.layer->weight.grad().defined()) << layer.module;
   }
 }
 
-TEST(AttachedLora, AnAdaptersFirstWeightsAreAFunctionOfTheSeedAndItsName) {
+TEST(AttachedLora, InitialWeightsDependOnTheSeedAndTheName) {
   LoraOptions options = queries();
   options.targets = List{"q_proj", "fc1"};
   const auto one = tiny_tower(), two = tiny_tower(), three = tiny_tower();
@@ -79,7 +79,7 @@ TEST(AttachedLora, AnAdaptersFirstWeightsAreAFunctionOfTheSeedAndItsName) {
   EXPECT_FALSE(first(alone).equal(alone.layers[1].layer->adapter()->a()));
 }
 
-TEST(AttachedLora, InitializationsHaveTheirSpread) {
+TEST(AttachedLora, InitializationsHaveTheirStandardDeviation) {
   const auto expect_spread = [](const at::Tensor& weight, double deviation) {
     EXPECT_NEAR(weight.std().item<double>(), deviation, deviation_error(deviation, weight.numel()));
   };
@@ -106,7 +106,7 @@ TEST(AttachedLora, InitializationsHaveTheirSpread) {
   expect_spread(random, 0.1 / std::sqrt(3.0));
 }
 
-TEST(AttachedLora, BiasesAreTrainedWhereTheOptionsSaySo) {
+TEST(AttachedLora, BiasesAreTrainedIfConfigured) {
   LoraOptions options = queries();
   options.bias = LoraBias::kAdapted;
   auto network = tiny_tower();
@@ -132,7 +132,7 @@ TEST(AttachedLora, BiasesAreTrainedWhereTheOptionsSaySo) {
   }
 }
 
-TEST(AttachedLora, ModulesToSaveAreTrainedAsAWhole) {
+TEST(AttachedLora, ModulesToSaveAreFullyTrained) {
   LoraOptions options = queries();
   options.modules_to_save = {"classifier"};
   const auto network = tiny_tower();
@@ -144,7 +144,7 @@ TEST(AttachedLora, ModulesToSaveAreTrainedAsAWhole) {
                  "/modules_to_save", "'classifer'");
 }
 
-TEST(AttachedLora, OptionsThatDoNotSuitChangeNothing) {
+TEST(AttachedLora, InvalidOptionsChangeNothing) {
   const auto network = tiny_tower();
   LoraOptions options = queries();
   options.targets = List{"qkv"};
@@ -152,7 +152,7 @@ TEST(AttachedLora, OptionsThatDoNotSuitChangeNothing) {
   for (const at::Tensor& parameter : network->parameters()) EXPECT_TRUE(parameter.requires_grad());
 }
 
-TEST(AttachedLora, OptionsKeepTheirMeaningUnderOtherNames) {
+TEST(AttachedLora, OptionsKeepTheirMeaningUnderOtherModuleNames) {
   LoraOptions options = queries();
   const auto network = tiny_tower();
   EXPECT_EQ(options_for(attach_lora(*network, options, clip_names, kSeed), inner_names), options);
@@ -167,7 +167,7 @@ TEST(AttachedLora, OptionsKeepTheirMeaningUnderOtherNames) {
   EXPECT_EQ(chosen_layers(lora, restated, inner_names), adapted_layers(lora));
 }
 
-TEST(AttachedLora, AMergedNetworkIsAPlainOne) {
+TEST(AttachedLora, MergedNetworkHasNoAdapters) {
   const auto network = tiny_tower();
   const List before = names_of(weights(*network));
   LoraOptions options = queries();
@@ -181,7 +181,7 @@ TEST(AttachedLora, AMergedNetworkIsAPlainOne) {
   EXPECT_LT((logits(*network) - adapted).abs().max().item<double>(), 1e-12);
 }
 
-TEST(AttachedLora, AMergeThatIsNotFiniteChangesNothing) {
+TEST(AttachedLora, NonFiniteMergeChangesNothing) {
   const auto network = tiny_tower();
   const AttachedLora lora = attach_lora(*network, queries(), clip_names, kSeed);
   const at::Tensor first = lora.layers[0].layer->weight.clone();
@@ -195,7 +195,7 @@ TEST(AttachedLora, AMergeThatIsNotFiniteChangesNothing) {
   EXPECT_TRUE(lora.layers[0].layer->weight.equal(first));
 }
 
-TEST(AttachedLora, AFrozenBaseMayBeHeldInHalfPrecision) {
+TEST(AttachedLora, FrozenBaseCanBeStoredInHalfPrecision) {
   const auto network = tiny_tower();
   network->to(torch::kFloat32);
   LoraOptions options = queries();
@@ -218,8 +218,9 @@ TEST(AttachedLora, AFrozenBaseMayBeHeldInHalfPrecision) {
   EXPECT_GT(lora.layers[0].layer->adapter()->b().grad().abs().max().item<double>(), 0);
 }
 
-TEST(AttachedLora, TheCountIsPefts) {
-  // CLIP ViT-L/14's tower with rank 8 on queries and values, as transformers and peft count it.
+TEST(AttachedLora, TrainableParameterCountMatchesPeft) {
+  // The tower of CLIP ViT-L/14 with rank 8 on queries and values, as transformers and peft count
+  // it.
   VisionTowerOptions tower;
   tower.block = {.hidden_size = 1024,
                  .intermediate_size = 4096,

@@ -55,7 +55,7 @@ std::int64_t numbers_of(const torch::nn::Module& module) {
   return count;
 }
 
-TEST(ClipNetwork, HasAsManyWeightsAsPublished) {
+TEST(ClipNetwork, HasThePublishedNumberOfWeights) {
   const at::TensorOptions meta = at::TensorOptions(at::kFloat).device(at::kMeta);
   const ClipNetwork of_32(published(32), meta), of_16(published(16), meta);
   EXPECT_EQ(numbers_of(of_32), 151'277'313);
@@ -65,7 +65,7 @@ TEST(ClipNetwork, HasAsManyWeightsAsPublished) {
   EXPECT_EQ(numbers_of(of_32.image_tower()), 87'456'000);
 }
 
-/// Random weights, and what they are in a file of OpenAI's or open_clip's form.
+/// Returns the weights as a file in the form of OpenAI or open_clip contains them.
 NamedTensors as_open_clip(const torch::nn::Module& network) {
   NamedTensors saved;
   std::map<std::string, std::vector<at::Tensor>> fused;
@@ -96,7 +96,7 @@ NamedTensors as_open_clip(const torch::nn::Module& network) {
   return saved;
 }
 
-TEST(ClipNetwork, TakesOpenClipsFormOfItsWeightsToTheBit) {
+TEST(ClipNetwork, LoadsOpenClipWeightsBitForBit) {
   ClipNetwork one(small()), other(small());
   initialize(one, {8, 2, 0.02, 1}, 3, [](std::string_view name) { return name != "logit_scale"; });
   initialize(other, {8, 2, 0.02, 1}, 4,
@@ -117,7 +117,7 @@ TEST(ClipNetwork, TakesOpenClipsFormOfItsWeightsToTheBit) {
   }
 }
 
-TEST(ClipNetwork, PositionIdsArePassedOverAndLayersThatItLacksAreNot) {
+TEST(ClipNetwork, PositionIdsAreIgnoredButUnknownLayersAreRejected) {
   ClipNetwork network(small());
   NamedTensors saved;
   for (const auto& item : network.named_parameters()) {

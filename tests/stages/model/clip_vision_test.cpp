@@ -51,9 +51,9 @@ runner::Diagnostics refusal(const Model& model, const DatasetDescription& data) 
   return refusals_of([&] { model.build(data, 1); });
 }
 
-TEST(ClipVision, DefaultsAreAWholeModel) { EXPECT_TRUE(create("")); }
+TEST(ClipVision, DefaultsAreComplete) { EXPECT_TRUE(create("")); }
 
-TEST(ClipVision, DefaultsAreHfsB32) {
+TEST(ClipVision, DefaultsMatchB32OfTransformers) {
   RecordingContext context;
   const auto made = std::static_pointer_cast<const ClipVision>(model("", context));
   DatasetDescription data = flowers(224, 224);
@@ -64,7 +64,7 @@ TEST(ClipVision, DefaultsAreHfsB32) {
   EXPECT_THAT(context.said, IsEmpty());
 }
 
-TEST(ClipVision, ProjectionThatNothingUsesIsSaidAndLeftOut) {
+TEST(ClipVision, UnusedProjectionIsReportedAndOmitted) {
   RecordingContext context;
   const auto made = model(std::string(kTiny) + R"(, "projection_dim": 8)", context);
   EXPECT_THAT(context.said,
@@ -73,7 +73,7 @@ TEST(ClipVision, ProjectionThatNothingUsesIsSaidAndLeftOut) {
   EXPECT_FALSE(made->build(flowers(), 1)->named_parameters().contains("visual_projection.weight"));
 }
 
-TEST(ClipVision, ForwardGivesLogitsAndFeaturesOfEachRow) {
+TEST(ClipVision, ForwardReturnsLogitsAndFeaturesPerRow) {
   const auto made = tiny();
   const auto network = made->build(flowers(), 1);
   const NamedTensors outputs = made->forward(*network, {{"image", torch::rand({5, 3, 8, 8})}});
@@ -94,7 +94,7 @@ TEST(ClipVision, ProjectedFeaturesAreAsWideAsTheProjection) {
   }
 }
 
-TEST(ClipVision, HiddenActivationIsObeyed) {
+TEST(ClipVision, HiddenActivationIsUsed) {
   const auto quick = tiny(R"("hidden_act": "quick_gelu", "initializer_factor": 3)");
   const auto exact = tiny(R"("hidden_act": "gelu", "initializer_factor": 3)");
   const NamedTensors inputs = {{"image", torch::ones({1, 3, 8, 8})}};
@@ -103,7 +103,7 @@ TEST(ClipVision, HiddenActivationIsObeyed) {
   EXPECT_GT((a - b).abs().max().item<double>(), 1e-4);
 }
 
-TEST(ClipVision, EpsilonIsObeyed) {
+TEST(ClipVision, EpsilonIsUsed) {
   const NamedTensors inputs = {{"image", torch::ones({1, 3, 8, 8})}};
   const auto usual = tiny(), large = tiny(R"("layer_norm_eps": 0.5)");
   const at::Tensor a = usual->forward(*usual->build(flowers(), 1), inputs).at("features");
@@ -111,7 +111,7 @@ TEST(ClipVision, EpsilonIsObeyed) {
   EXPECT_GT((a - b).abs().max().item<double>(), 1e-2);
 }
 
-TEST(ClipVision, SpreadOfTheFirstWeightsIsObeyed) {
+TEST(ClipVision, InitializerRangeIsUsed) {
   const auto weights = tiny(R"("initializer_range": 0.5, "initializer_factor": 4)")
                            ->build(flowers(), 1)
                            ->named_parameters();
@@ -124,7 +124,7 @@ TEST(ClipVision, SpreadOfTheFirstWeightsIsObeyed) {
   expect_spread("vision_model.encoder.layers.0.self_attn.out_proj.weight", 1);
 }
 
-TEST(ClipVision, BuildIsAFunctionOfTheSeed) {
+TEST(ClipVision, BuildDependsOnlyOnTheSeed) {
   const auto made = tiny();
   const auto a = made->build(flowers(), 5)->named_parameters(),
              b = made->build(flowers(), 5)->named_parameters();
@@ -151,40 +151,40 @@ TEST(ClipVision, EveryWeightGetsAGradient) {
     EXPECT_TRUE(item.value().grad().defined()) << item.key();
 }
 
-TEST(ClipVision, OutputsAreAsManyAsClasses) {
+TEST(ClipVision, OutputCountMatchesTheClasses) {
   const auto network = tiny(R"("num_classes": 3)")->build(flowers(), 1);
   EXPECT_EQ(network->named_parameters()["head.weight"].size(0), 3);
 }
 
-TEST(ClipVision, OtherThanAsManyOutputsAsClassesAreRefused) {
+TEST(ClipVision, OutputCountThatDiffersFromTheClassesIsRejected) {
   EXPECT_REFUSED(refusal(*tiny(R"("num_classes": 7)"), flowers()), kLabelOutOfRange,
                  "/model/num_classes", "7", "3 classes");
   EXPECT_REFUSED(refusal(*tiny(R"("num_classes": 2)"), flowers()), kLabelOutOfRange,
                  "/model/num_classes", "2", "3 classes");
 }
 
-TEST(ClipVision, DataWithoutClassesAreRefused) {
+TEST(ClipVision, DataWithoutClassesIsRejected) {
   DatasetDescription data = flowers();
   data.classes.clear();
   EXPECT_REFUSED(refusal(*tiny(), data), kLabelOutOfRange, "/model/num_classes", "no classes");
 }
 
-TEST(ClipVision, ImagesOfAnotherSizeAreRefused) {
+TEST(ClipVision, ImagesOfAnotherSizeAreRejected) {
   EXPECT_REFUSED(refusal(*tiny(R"("image_size": 12)"), flowers()), kOptionConflict,
                  "/model/image_size", "8 pixels", "expects 12");
 }
 
-TEST(ClipVision, ImagesThatAreNotWholePatchesAreRefused) {
+TEST(ClipVision, ImageSizeMustBeAMultipleOfThePatchSize) {
   EXPECT_REFUSED(refusal(*tiny(), flowers(10, 10)), kOptionConflict, "/model/patch_size", "size 10",
                  "patch_size 4");
 }
 
-TEST(ClipVision, OblongImagesAreRefused) {
+TEST(ClipVision, NonSquareImagesAreRejected) {
   EXPECT_REFUSED(refusal(*tiny(), flowers(8, 12)), kOptionConflict, "/model/image_size",
                  "8 pixels high and 12 wide");
 }
 
-TEST(ClipVision, DataWithoutImagesAreRefused) {
+TEST(ClipVision, DataWithoutImagesIsRejected) {
   DatasetDescription data = flowers();
   data.tensors.erase(data.tensors.begin());
   EXPECT_REFUSED(refusal(*tiny(), data), kOptionConflict, "/model", "three-channel images");

@@ -1,4 +1,4 @@
-// The kind model.cnn: a network by one word.
+// The kind model.cnn, which selects a network by name.
 
 #include <functional>
 
@@ -43,7 +43,7 @@ TEST(Cnn, EveryArchitectureClassifies) {
   }
 }
 
-TEST(Cnn, FrozenModulesAreThoseOfTheArchitecture) {
+TEST(Cnn, FrozenModulesMustExistInTheArchitecture) {
   EXPECT_REFUSED(what_is_refused([] {
                    model_of(kModelCnn, {{"architecture", "densenet121"}, {"frozen", {"layer1"}}});
                  }),
@@ -56,7 +56,7 @@ TEST(Cnn, FrozenModulesAreThoseOfTheArchitecture) {
   EXPECT_TRUE(network->named_parameters()["backbone.features.conv0.weight"].requires_grad());
 }
 
-TEST(Cnn, DropPathNeedsResidualBlocksThatAreTrained) {
+TEST(Cnn, DropPathNeedsTrainableResidualBlocks) {
   const auto create = [](const char* architecture, std::vector<std::string> frozen) {
     return what_is_refused([&] {
       model_of(kModelCnn,
@@ -69,7 +69,7 @@ TEST(Cnn, DropPathNeedsResidualBlocksThatAreTrained) {
   EXPECT_TRUE(create("resnet50", {"layer1", "layer2", "layer3"}).empty());
 }
 
-TEST(Cnn, ImagesThatAreTooSmallAreRefused) {
+TEST(Cnn, TooSmallImagesAreRejected) {
   const auto model = model_of(kModelCnn, {{"architecture", "densenet121"}});
   EXPECT_REFUSED(what_is_refused([&] { model->outline(photographs(28)); }), kOptionConflict,
                  "/model", "28 x 28", "29");

@@ -29,7 +29,7 @@ TEST(ConvNetwork, HasThePublishedSizes) {
   }
 }
 
-TEST(ConvNetwork, SaysTheShapeThatItGives) {
+TEST(ConvNetwork, ReportsItsOutputShape) {
   register_meta_kernels();
   const ConvNetwork network({.blocks = 5, .channels = 3}, at::kMeta);
   for (const std::int64_t size : {16, 17, 31, 32, 47, 84}) {
@@ -41,7 +41,7 @@ TEST(ConvNetwork, SaysTheShapeThatItGives) {
   EXPECT_FALSE(network.shape(84, 15));
 }
 
-/// A network whose weights are those of torch's layers in the same order, `stacked`.
+/// A network with the weights of torch's layers, `stacked`, in the same order.
 std::shared_ptr<ConvNetwork> like(const torch::nn::Module& stacked,
                                   BatchNormStatistics statistics) {
   auto network = std::make_shared<ConvNetwork>(
@@ -50,7 +50,7 @@ std::shared_ptr<ConvNetwork> like(const torch::nn::Module& stacked,
   const auto theirs = stacked.parameters();
   auto ours = network->parameters();
   for (std::size_t i = 0; i < ours.size(); ++i)
-    ours[i].copy_(theirs[i]);  // theirs has a classifier besides
+    ours[i].copy_(theirs[i]);  // theirs also has a classifier
   return network;
 }
 
@@ -58,11 +58,11 @@ at::Tensor images() {
   return torch::randn({5, 3, 36, 36}, at::detail::createCPUGenerator(4), at::kDouble);
 }
 
-/// Of the rounding of four layers of 9 x 8 products, which are normalised by the 5 x 36 x 36 pixels
-/// of a map at most.
+/// Bounds the rounding error of four layers of 9 x 8 products, which are normalized over at most
+/// the 5 x 36 x 36 pixels of a map.
 constexpr double kRounding = 4 * (9 * 8 + 5 * 36 * 36) * std::numeric_limits<double>::epsilon();
 
-/// What torch's layers give before the classifier.
+/// Returns the output of torch's layers before the classifier.
 at::Tensor stacked_maps(torch::nn::SequentialImpl& stacked, const at::Tensor& pixels) {
   constexpr std::ptrdiff_t kLayers = 16;
   torch::nn::SequentialImpl blocks;
@@ -71,7 +71,7 @@ at::Tensor stacked_maps(torch::nn::SequentialImpl& stacked, const at::Tensor& pi
   return blocks.forward(pixels);
 }
 
-TEST(ConvNetwork, IsTorchsLayersOneAfterAnother) {
+TEST(ConvNetwork, MatchesASequenceOfTorchLayers) {
   const auto stacked = conv4(8);
   stacked->to(at::kDouble);
   const auto network = like(*stacked, BatchNormStatistics::kCollected);
@@ -89,8 +89,8 @@ TEST(ConvNetwork, IsTorchsLayersOneAfterAnother) {
     largest = std::max(largest, theirs[i].grad().norm().item<double>());
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const double difference = (ours[i].grad() - theirs[i].grad()).norm().item<double>();
-    // What comes after it takes a bias of a convolution away again: its gradient is rounding of the
-    // others.
+    // The normalization after a convolution cancels its bias, so the gradient of the bias is only
+    // the rounding error of the others.
     EXPECT_LT(difference, kRounding * std::max(theirs[i].grad().norm().item<double>(), largest))
         << i;
   }
@@ -118,7 +118,7 @@ bool are_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& 
                             [](const at::Tensor& x, const at::Tensor& y) { return x.equal(y); });
 }
 
-TEST(ConvNetwork, StatisticsOfTheBatchAreUsedInEvalModeTooAndCollectedNever) {
+TEST(ConvNetwork, BatchStatisticsAreUsedInEvalModeTooAndNeverCollected) {
   const auto network = like(*conv4(8), BatchNormStatistics::kOfBatch);
   const torch::NoGradGuard no_graph;
   const auto before = copies(network->buffers());
@@ -129,7 +129,7 @@ TEST(ConvNetwork, StatisticsOfTheBatchAreUsedInEvalModeTooAndCollectedNever) {
   EXPECT_TRUE(are_equal(network->buffers(), before));
 }
 
-TEST(ConvNetwork, FixedStatisticsAreUsedInTrainingTooAndEachImageIsAlone) {
+TEST(ConvNetwork, FixedStatisticsAreUsedInTrainingTooAndKeepImagesIndependent) {
   const auto network = like(*conv4(8), BatchNormStatistics::kFixed);
   const torch::NoGradGuard no_graph;
   const auto before = copies(network->buffers());
@@ -144,7 +144,7 @@ TEST(ConvNetwork, FixedStatisticsAreUsedInTrainingTooAndEachImageIsAlone) {
   EXPECT_TRUE(are_equal(network->buffers(), before));
 }
 
-TEST(ConvNetwork, RecomputedBlocksLeaveTheSameGradientsAndStatistics) {
+TEST(ConvNetwork, RecomputedBlocksGiveTheSameGradientsAndStatistics) {
   const auto after = [](const ActivationCheckpointing& recomputed) {
     const auto network = like(*conv4(8), BatchNormStatistics::kCollected);
     const ScopedActivationCheckpointing scope(*network, recomputed);

@@ -21,7 +21,7 @@ at::Tensor random(at::IntArrayRef shape, std::uint64_t seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(seed));
 }
 
-/// With random numbers; those of a normalisation are above zero.
+/// Creates a layer with random numbers; those of a normalization are positive.
 template <typename Layer, typename... Arguments>
 std::shared_ptr<Layer> layer(const Arguments&... arguments) {
   const auto made = std::make_shared<Layer>(arguments..., at::TensorOptions());
@@ -48,8 +48,8 @@ const std::vector<ConvolutionSizes> kConvolutions = {
 
 enum class Of { kNumbers, kMagnitudes };
 
-/// The result, and the gradients of the input, the weight and the bias; of magnitudes, how much
-/// their products add up to without their signs.
+/// Returns the result and the gradients of the input, the weight and the bias. For magnitudes,
+/// returns the sums of the absolute values of the products.
 template <typename Function>
 Tensors with_gradients(const Function& function, const at::Tensor& x, const Convolution& like,
                        at::ScalarType type, Of what = Of::kNumbers) {
@@ -65,11 +65,12 @@ Tensors with_gradients(const Function& function, const at::Tensor& x, const Conv
   return result;
 }
 
-/// Of a sum: the channels of a 3 x 3 kernel and a bias, or the pixels of three padded maps.
+/// The most products in a sum: the channels of a 3 x 3 kernel and a bias, or the pixels of three
+/// padded maps.
 constexpr std::int64_t kMostProducts = 9 * 48 + 1;
 static_assert(kMostProducts > 3 * (7 + 2) * (5 + 2));
 
-TEST(ConvolutionTest, ComputesTorchsConvolutionInEitherLayout) {
+TEST(ConvolutionTest, MatchesTorchInBothLayouts) {
   for (const ConvolutionSizes& sizes : kConvolutions) {
     const auto convolution = layer<Convolution>(sizes);
     const auto ours = [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
@@ -97,7 +98,7 @@ TEST(ConvolutionTest, ComputesTorchsConvolutionInEitherLayout) {
   }
 }
 
-TEST(ConvolutionTest, APointwiseOneIsAProductWherePixelsLieTogether) {
+TEST(ConvolutionTest, PointwiseConvolutionIsAMatrixProductInChannelsLast) {
   const auto convolution = layer<Convolution>(kConvolutions[1]);
   const at::Tensor x = random({3, 24, 7, 5}, 1);
   const at::Tensor rows =
@@ -105,21 +106,21 @@ TEST(ConvolutionTest, APointwiseOneIsAProductWherePixelsLieTogether) {
   EXPECT_TRUE(convolution->forward(x.contiguous(kByPixel)).equal(rows.permute({0, 3, 1, 2})));
 }
 
-TEST(ConvolutionTest, AWeightThatLiesPixelByPixelGetsAGradientThatLiesSo) {
+TEST(ConvolutionTest, ChannelsLastWeightGetsAChannelsLastGradient) {
   const auto convolution = layer<Convolution>(kConvolutions[0]);
   convolution->weight.set_data(convolution->weight.contiguous(kByPixel));
   convolution->forward(random({3, 24, 7, 5}, 1).contiguous(kByPixel)).sum().backward();
   EXPECT_TRUE(convolution->weight.grad().is_contiguous(kByPixel));
 }
 
-TEST(ConvolutionTest, TakesHalfTypes) {
+TEST(ConvolutionTest, AcceptsHalfPrecision) {
   const auto convolution = layer<Convolution>(kConvolutions[1]);
   convolution->to(torch::kBFloat16);
   const at::Tensor x = random({3, 24, 7, 5}, 1).contiguous(kByPixel).to(torch::kBFloat16);
   EXPECT_EQ(convolution->forward(x).scalar_type(), torch::kBFloat16);
 }
 
-TEST(BatchNormTest, TheReluAfterItIsTorchsInEveryMode) {
+TEST(BatchNormTest, FusedReluMatchesTorchInEveryMode) {
   for (const auto statistics : {BatchNormStatistics::kCollected, BatchNormStatistics::kOfBatch,
                                 BatchNormStatistics::kFixed}) {
     for (const bool is_training : {true, false}) {
@@ -137,8 +138,8 @@ TEST(BatchNormTest, TheReluAfterItIsTorchsInEveryMode) {
   }
 }
 
-// Torch's own layer, which adds up float32 by threads, has other bits.
-TEST(BatchNormTest, CollectsAsTorchsOwnLayerDoes) {
+// Torch's own layer adds up float32 numbers per thread, so its bits differ.
+TEST(BatchNormTest, RunningStatisticsMatchTorch) {
   const auto norm = layer<BatchNorm>(std::int64_t{24}, BatchNormStatistics::kCollected);
   const at::Tensor x = random({3, 24, 7, 5}, 1).contiguous(kByPixel);
   at::Tensor mean = torch::zeros(24), var = torch::ones(24);

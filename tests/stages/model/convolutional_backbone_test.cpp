@@ -26,7 +26,7 @@ ConvolutionalBackbone architecture(std::string_view name) {
   throw std::invalid_argument(std::string(name));
 }
 
-/// Weights and buffers in the order of a state dict, as torch in Python has it.
+/// Weights and buffers in the order of a state dict of torch in Python.
 void walk(const torch::nn::Module& module, const std::string& prefix,
           const std::function<void(const std::string&, at::Tensor)>& see) {
   for (const auto& item : module.named_parameters(/*recurse=*/false))
@@ -38,7 +38,7 @@ void walk(const torch::nn::Module& module, const std::string& prefix,
 }
 
 TEST(ConvolutionalBackbone, HasThePublishedSizes) {
-  // timm's, less a classifier of 1000 classes.
+  // The counts of timm without its classifier of 1000 classes.
   struct Published {
     const char* name;
     std::int64_t parameters, features, first_layers = 0;
@@ -64,7 +64,7 @@ TEST(ConvolutionalBackbone, HasThePublishedSizes) {
   EXPECT_EQ(stages.at("layer4"), 16124288);
 }
 
-TEST(ConvolutionalBackbone, SaysTheShapeThatItGives) {
+TEST(ConvolutionalBackbone, ReportsItsOutputShape) {
   register_meta_kernels();
   for (const auto& [name, backbone] : convolutional_architectures()) {
     const auto network = make_backbone(shrunken_backbone(backbone), at::kMeta);
@@ -79,7 +79,7 @@ TEST(ConvolutionalBackbone, SaysTheShapeThatItGives) {
   }
 }
 
-TEST(ConvolutionalBackbone, GatesAreAsWideAsTimms) {
+TEST(ConvolutionalBackbone, GateWidthsMatchTimm) {
   for (const auto& [planes, squeezed] :
        std::vector<std::pair<std::int64_t, std::int64_t>>{{64, 16}, {56, 16}, {20, 8}}) {
     const auto network =
@@ -88,8 +88,8 @@ TEST(ConvolutionalBackbone, GatesAreAsWideAsTimms) {
   }
 }
 
-TEST(ConvolutionalBackbone, ComputesWhatTimmDoes) {
-  // In float64, so that what is left is timm's rounding alone, on any processor.
+TEST(ConvolutionalBackbone, OutputsMatchTimm) {
+  // In float64, so that only timm's rounding error remains, on any processor.
   const auto network = make_backbone(architecture("seresnext50_32x4d"), at::kDouble);
   const torch::NoGradGuard no_graph;
   std::int64_t number = 0;
@@ -110,7 +110,7 @@ TEST(ConvolutionalBackbone, ComputesWhatTimmDoes) {
   const at::Tensor pixels =
       (torch::arange(3 * 64 * 64, at::kDouble) * 0.01).sin().view({1, 3, 64, 64}).to(at::kFloat);
   const at::Tensor pooled = network->forward(pixels.to(at::kDouble)).mean({2, 3})[0];
-  // By timm aa4b5850, float32.
+  // Computed by timm aa4b5850 in float32.
   const at::Tensor first =
       torch::tensor({0.0, 0.8215623, 1.7463655, 0.0, 0.6046070, 2.0959136}, at::kFloat);
   EXPECT_LT((pooled.slice(0, 0, 6) - first).abs().max().item<double>(), 1e-4)
@@ -118,7 +118,7 @@ TEST(ConvolutionalBackbone, ComputesWhatTimmDoes) {
   EXPECT_NEAR(pooled.sum().item<double>(), 1604.438, 0.01);
 }
 
-TEST(ConvolutionalBackbone, WeightsAreDrawnAsTimmDrawsThem) {
+TEST(ConvolutionalBackbone, InitializationMatchesTimm) {
   const auto expect_spread = [](FeatureMaps& network, const char* name, double deviation) {
     const at::Tensor& weight = network.named_parameters()[name];
     EXPECT_NEAR(weight.std().item<double>(), deviation, deviation_error(deviation, weight.numel()))
@@ -154,13 +154,13 @@ TEST(ConvolutionalBackbone, WeightsAreDrawnAsTimmDrawsThem) {
   }
 }
 
-/// A small network after one forward and backward pass, with its blocks recomputed or not.
+/// Runs one forward and backward pass of a small network, with its blocks recomputed or not.
 std::shared_ptr<FeatureMaps> stepped(const ConvolutionalBackbone& backbone,
                                      std::optional<bool> updates_twice) {
   auto network = make_backbone(shrunken_backbone(backbone), at::kDouble);
   initialize_backbone(backbone, *network, 5);
   {
-    const torch::NoGradGuard no_graph;  // so that a branch counts
+    const torch::NoGradGuard no_graph;  // so that each branch has an effect
     for (const auto& item : network->named_parameters()) {
       if (item.key().ends_with("bn3.weight")) item.value().fill_(0.5);
     }
@@ -188,7 +188,7 @@ TEST(ConvolutionalBackbone, RecomputedBlocksGiveTheSameGradientAndCollectOnce) {
   }
 }
 
-TEST(ConvolutionalBackbone, TwiceIsTimmsAndMovesStatisticsOfBlocksFaster) {
+TEST(ConvolutionalBackbone, CollectingTwiceMatchesTimmAndMovesStatisticsFaster) {
   const ConvolutionalBackbone backbone = architecture("seresnext50_32x4d");
   const auto plain = stepped(backbone, std::nullopt)->named_buffers(),
              twice = stepped(backbone, true)->named_buffers();

@@ -1,5 +1,5 @@
-// What trainings of convolutional classifiers are planned to take, beside what is known of
-// SE-ResNeXt-50 and what small ones take.
+// Compares the planned memory of trainings of convolutional classifiers with known numbers for
+// SE-ResNeXt-50 and with the memory that small networks use.
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kGiB = std::int64_t{1} << 30;
 
-/// A training of one model by Adam.
+/// A training run of one model with Adam.
 struct ModelPlanning {
   ModelPlanning(std::shared_ptr<const Model> planned, std::int64_t image_size, std::int64_t batch)
       : model(std::move(planned)), data(2 * batch, image_size), step(*model) {
@@ -60,29 +60,29 @@ struct ModelPlanning {
   PlanningContext context;
 };
 
-/// GiB that tensors of the published pair network take at their peak.
+/// Returns the peak of live bytes of the published pair network, in GiB.
 double planned(std::int64_t image_size, std::int64_t batch, bool recomputes) {
   ModelPlanning planning(model_of(kModelSeResnext, Json::object()), image_size, batch);
   planning.policy.activation_checkpointing.blocks = recomputes;
   return static_cast<double>(planning.plan().live) / kGiB;
 }
 
-// The first two are what autograd has been measured to save in Python, with weights, gradients and
-// the state of Adam (0.40 GiB): 15.0 and 1.4 GiB. The peak of a step is beside that: a gradient of
-// a first block at a time, of 22 MiB an image at 299 pixels, and less than all of what was saved is
-// still there by then.
-TEST(MemoryOfSeResNeXt, OfTheOriginalsTrainingIsWhatRanOutOfMemory) {
+// The first two numbers are what autograd was measured to save in Python, including weights,
+// gradients and the state of Adam (0.40 GiB): 15.0 and 1.4 GiB. The peak of a step includes the
+// gradient of one early block at a time, 22 MiB per image at 299 pixels; by then, part of the saved
+// memory is free again.
+TEST(MemoryOfSeResNeXt, PlanOfTheOriginalTrainingMatchesMeasurements) {
   EXPECT_NEAR(planned(299, 64, /*recomputes=*/false), 15.0, 0.03 * 15);
 }
 
-TEST(MemoryOfSeResNeXt, OfTheOriginalsFlagsIsATenthOfThat) {
+TEST(MemoryOfSeResNeXt, PlanWithTheOriginalFlagsIsATenthOfThat) {
   EXPECT_NEAR(planned(224, 8, /*recomputes=*/false), 1.4, 0.05 * 1.4);
 }
 
-// What is kept and the largest block, 3.5 GiB with the 0.40, and beside that while a block of the
-// first stage goes backward four maps of its size: its output, computed again, and the gradients of
-// that and of both that were added.
-TEST(MemoryOfSeResNeXt, RecomputedBlocksTakeAThird) {
+// The saved inputs and the largest block need 3.5 GiB, including the 0.40. In the backward pass of
+// a block of the first stage, four more maps of its size exist: its recomputed output, the gradient
+// of that, and the two gradients that were added to it.
+TEST(MemoryOfSeResNeXt, PlanWithRecomputedBlocksIsAThird) {
   const double map = 64.0 * 256 * 75 * 75 * 4 / kGiB;
   EXPECT_NEAR(planned(299, 64, /*recomputes=*/true), 3.5 + 4 * map, 0.04 * 3.5);
 }
@@ -95,7 +95,7 @@ struct SmallCase {
   int ranks = 1;
 };
 
-/// Of which no kernel is larger than the images that it sees.
+/// At this size, no kernel is larger than its input.
 constexpr std::int64_t kSmallImages = 96;
 
 void PrintTo(const SmallCase& small, std::ostream* stream) { *stream << small.name; }
@@ -110,8 +110,8 @@ TEST_P(MemoryOfSmallNetworks, IsWithinThePlan) {
     const ScopedThreads some(threads);
     ModelPlanning planning(model_of(kind, small.options), kSmallImages, /*batch=*/4);
     planning.policy.activation_checkpointing.blocks = small.recomputes;
-    planning.context.facts.ranks = {.size = small.ranks};  // the first, without the others
-    constexpr double kMostAbove = 1.35;  // what is promised of the recipes' networks
+    planning.context.facts.ranks = {.size = small.ranks};  // only the first rank
+    constexpr double kMostAbove = 1.35;  // the bound that is promised for the networks of recipes
     expect_counted_as_planned(planning.measured(), planning.plan(), 1 / kMostAbove,
                               std::to_string(threads) + " threads");
   }

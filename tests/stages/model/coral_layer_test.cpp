@@ -21,7 +21,7 @@ TEST(CoralLayer, OutputsShareTheirWeights) {
   EXPECT_TRUE(torch::allclose(outputs - layer->bias, (outputs - layer->bias).narrow(1, 0, 1)));
 }
 
-TEST(CoralLayer, RepeatedWeightsAreAnOrdinaryLayer) {
+TEST(CoralLayer, RepeatedWeightsFormAnOrdinaryLayer) {
   const auto layer = layer_of(4, 3);
   const at::Tensor x = torch::randn({5, 4}), before = layer->forward(x);
   repeat_coral_weights(*layer);

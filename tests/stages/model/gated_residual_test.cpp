@@ -22,8 +22,8 @@ at::Tensor by_operators(const at::Tensor& maps, const at::Tensor& gate, const at
   return (maps * gate + added).relu();
 }
 
-/// Maps, a gate and what is added, of as many images; the pixels of a map are no multiple of
-/// anything.
+/// Maps, a gate and a shortcut for `images` images. The number of pixels is no multiple of a
+/// vector's width.
 Inputs inputs(std::int64_t images, std::int64_t channels = 24,
               at::ScalarType type = torch::kFloat) {
   at::Generator generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(images));
@@ -35,20 +35,20 @@ Inputs inputs(std::int64_t images, std::int64_t channels = 24,
   return {random(13, 7), random(1, 1).sigmoid(), random(13, 7)};
 }
 
-/// The gradients of all inputs, the result's being `dy`.
+/// Returns the gradients of all inputs, given that of the result, `dy`.
 Inputs gradients(at::Tensor (*function)(const at::Tensor&, const at::Tensor&, const at::Tensor&),
                  Inputs of, const at::Tensor& dy) {
   for (at::Tensor& one : of) one = one.detach().requires_grad_(true);
   return torch::autograd::grad({function(of[0], of[1], of[2])}, of, {dy});
 }
 
-/// The same in exact arithmetic, but for one rounding in 2^53.
+/// The same in exact arithmetic, except for rounding to 2^-53.
 Inputs exact_gradients(Inputs of, const at::Tensor& dy) {
   for (at::Tensor& one : of) one = one.to(torch::kDouble);
   return gradients(by_operators, of, dy.to(torch::kDouble));
 }
 
-/// Is `found`, by channel, what exact arithmetic sums over the pixels of a map?
+/// Checks whether `found` has, for each channel, the rounded sum over the pixels of a map.
 bool is_rounded_gate(const at::Tensor& found, const at::Tensor& exact, const Inputs& of,
                      const at::Tensor& dy) {
   const at::Tensor magnitudes =
@@ -60,7 +60,7 @@ at::Tensor slope_of(const Inputs& of) {
   return torch::randn_like(of[0], torch::kDouble).to(of[0].scalar_type());
 }
 
-TEST(GatedResidualTest, HasTheBitsOfTorchsOperators) {
+TEST(GatedResidualTest, MatchesTorchBitForBit) {
   for (const std::int64_t images : {0, 1, 3, 5}) {
     const Inputs of = inputs(images);
     const at::Tensor expected = by_operators(of[0], of[1], of[2]);
@@ -73,7 +73,7 @@ TEST(GatedResidualTest, HasTheBitsOfTorchsOperators) {
   }
 }
 
-TEST(GatedResidualTest, HasTheGradientsOfTorchsOperators) {
+TEST(GatedResidualTest, GradientsMatchTorch) {
   for (const std::int64_t images : {1, 3}) {
     const Inputs of = inputs(images);
     const at::Tensor dy = slope_of(of);
@@ -99,8 +99,8 @@ TEST(GatedResidualTest, GradientsDoNotDependOnTheThreads) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i].equal(expected[i])) << i;
 }
 
-// The last block's gradient comes from a mean over its pixels: one number for all of them.
-TEST(GatedResidualTest, TakesAGradientThatIsOneNumberForAllPixels) {
+// The last block's gradient comes from a mean over pixels: one number for all of them.
+TEST(GatedResidualTest, AcceptsAGradientExpandedOverAllPixels) {
   const Inputs of = inputs(2);
   const at::Tensor dy = torch::randn({2, 24, 1, 1}).expand_as(of[0]);
   const Inputs found = gradients(gated_residual, of, dy),
@@ -110,7 +110,7 @@ TEST(GatedResidualTest, TakesAGradientThatIsOneNumberForAllPixels) {
   EXPECT_TRUE(is_rounded_gate(found[1], exact_gradients(of, dy)[1], of, dy));
 }
 
-TEST(GatedResidualTest, TakesOtherLayoutsAndTypes) {
+TEST(GatedResidualTest, AcceptsOtherLayoutsAndTypes) {
   for (const at::ScalarType type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
     Inputs of = inputs(2, 24, type);
     for (at::Tensor& one : of) one = one.contiguous();
@@ -124,14 +124,14 @@ TEST(GatedResidualTest, TakesOtherLayoutsAndTypes) {
   }
 }
 
-TEST(GatedResidualTest, TakesAShortcutOfAnotherType) {
+TEST(GatedResidualTest, AcceptsAShortcutOfAnotherType) {
   const Inputs of = inputs(2);
   const at::Tensor narrow = of[0].to(torch::kBFloat16);
   EXPECT_TRUE(gated_residual(narrow, of[1], of[2]).equal(by_operators(narrow, of[1], of[2])));
   EXPECT_TRUE(gated_residual(of[0], of[1], narrow).equal(by_operators(of[0], of[1], narrow)));
 }
 
-TEST(GatedResidualTest, LetsThroughWhatIsNoNumber) {
+TEST(GatedResidualTest, PropagatesNaN) {
   Inputs of = inputs(1);
   of[0][0][3][5][2] = std::numeric_limits<float>::quiet_NaN();
   const at::Tensor y = gated_residual(of[0], of[1], of[2]);
@@ -139,7 +139,7 @@ TEST(GatedResidualTest, LetsThroughWhatIsNoNumber) {
   EXPECT_EQ(y.isnan().sum().item<std::int64_t>(), 1);
 }
 
-TEST(GatedResidualTest, KeepsTheMapsTheGateAndTheResult) {
+TEST(GatedResidualTest, SavesTheMapsTheGateAndTheResult) {
   Inputs of = inputs(2);
   for (at::Tensor& one : of) one.requires_grad_(true);
   std::vector<const void*> kept;
@@ -150,7 +150,7 @@ TEST(GatedResidualTest, KeepsTheMapsTheGateAndTheResult) {
             (std::vector{of[0].const_data_ptr(), of[1].const_data_ptr(), y.const_data_ptr()}));
 }
 
-TEST(GatedResidualTest, AGradientOfItsGradientIsRefused) {
+TEST(GatedResidualTest, SecondDerivativeIsRejected) {
   Inputs of = inputs(1);
   for (at::Tensor& one : of) one.requires_grad_(true);
   const at::Tensor y = gated_residual(of[0], of[1], of[2]).sum();

@@ -39,8 +39,8 @@ struct Sizes {
   }
 };
 
-/// Of rows that are a part, some parts and a piece of one; of one pixel, and of as many as the
-/// kernel is wide.
+/// Sizes with fewer rows than a chunk, several chunks, or several and a remainder; with maps of a
+/// single pixel, and maps as wide as the kernel.
 const std::vector<Sizes> kSizes = {
     {{1, 16, 1, 1}, 4, 1},  {{2, 32, 9, 7}, 4, 1},  {{3, 48, 3, 2}, 4, 1},
     {{5, 16, 8, 3}, 4, 1},  {{2, 32, 9, 7}, 4, 2},  {{1, 16, 1, 2}, 4, 2},
@@ -53,8 +53,8 @@ at::Tensor by_torch(const at::Tensor& maps, const at::Tensor& weight, std::int64
 
 enum class Of { kNumbers, kMagnitudes };
 
-/// The result, and the gradients of maps and weight; of magnitudes, how much their products add up
-/// to without signs.
+/// Returns the result and the gradients of maps and weight. For magnitudes, returns the sums of the
+/// absolute values of the products.
 template <typename Function>
 Tensors with_gradients(const Function& function, const Sizes& sizes, at::ScalarType type,
                        Of what = Of::kNumbers) {
@@ -69,13 +69,13 @@ Tensors with_gradients(const Function& function, const Sizes& sizes, at::ScalarT
   return result;
 }
 
-TEST(GroupedConvolutionTest, HasTheResultAndTheGradientsOfTorch) {
+TEST(GroupedConvolutionTest, ResultAndGradientsMatchTorch) {
   for (const Sizes& sizes : kSizes) {
     ASSERT_TRUE(can_convolve_groups(sizes.input(), sizes.weight(), sizes.stride)) << sizes.text();
     const Tensors expected = with_gradients(by_torch, sizes, torch::kDouble),
                   found = with_gradients(grouped_convolution, sizes, torch::kFloat),
                   magnitudes = with_gradients(by_torch, sizes, torch::kDouble, Of::kMagnitudes);
-    // Of a sum: the channels of a group's kernel, or the pixels of all maps.
+    // The number of terms of a sum: the channels of a group's kernel, or the pixels of all maps.
     const std::int64_t most_products =
         std::max(9 * sizes.of_group, sizes.maps[0] * sizes.maps[2] * sizes.maps[3]);
     for (std::size_t i = 0; i < found.size(); ++i) {
@@ -85,7 +85,7 @@ TEST(GroupedConvolutionTest, HasTheResultAndTheGradientsOfTorch) {
   }
 }
 
-TEST(GroupedConvolutionTest, NoBitOfTheWeightsGradientDependsOnTheThreads) {
+TEST(GroupedConvolutionTest, WeightGradientDoesNotDependOnTheThreads) {
   const auto gradient = [](const Sizes& sizes, int threads) {
     const ScopedThreads some(threads);
     return with_gradients(grouped_convolution, sizes, torch::kFloat)[2];
@@ -96,7 +96,7 @@ TEST(GroupedConvolutionTest, NoBitOfTheWeightsGradientDependsOnTheThreads) {
   }
 }
 
-TEST(GroupedConvolutionTest, TheGradientLiesAsTheWeightDoes) {
+TEST(GroupedConvolutionTest, GradientHasTheLayoutOfTheWeight) {
   const Sizes sizes = kSizes[1];
   const auto gradient = [&](at::MemoryFormat format) {
     const at::Tensor weight = sizes.weight().contiguous(format).requires_grad_(true);
@@ -110,7 +110,7 @@ TEST(GroupedConvolutionTest, TheGradientLiesAsTheWeightDoes) {
   EXPECT_TRUE(by_pixel.equal(by_row));
 }
 
-TEST(GroupedConvolutionTest, WhatNeedsNoGradientGetsNone) {
+TEST(GroupedConvolutionTest, OnlyTensorsThatRequireAGradientGetOne) {
   const at::Tensor maps = kSizes[1].input(), weight = kSizes[1].weight();
   for (const bool of_maps : {true, false}) {
     const at::Tensor x = maps.clone().requires_grad_(of_maps),
@@ -121,7 +121,7 @@ TEST(GroupedConvolutionTest, WhatNeedsNoGradientGetsNone) {
   }
 }
 
-TEST(GroupedConvolutionTest, APlanCountsTheOperationsOfTorch) {
+TEST(GroupedConvolutionTest, PlanCountsTheOperationsOfTorch) {
   register_meta_kernels();
   const auto flops = [](const auto& function, bool of_maps, bool of_weight) {
     const MemoryTrace trace({.threads = 2});
@@ -138,14 +138,14 @@ TEST(GroupedConvolutionTest, APlanCountsTheOperationsOfTorch) {
   }
 }
 
-TEST(GroupedConvolutionTest, AGradientOfItsGradientIsRefused) {
+TEST(GroupedConvolutionTest, SecondDerivativeIsRejected) {
   const at::Tensor maps = kSizes[1].input().requires_grad_(true);
   const at::Tensor y = grouped_convolution(maps, kSizes[1].weight(), 1).sum();
   EXPECT_THROW(torch::autograd::grad({y}, {maps}, {}, /*retain_graph=*/true, /*create_graph=*/true),
                std::logic_error);
 }
 
-TEST(GroupedConvolutionTest, TakesNarrowGroupsOfFloat32ThatLiePixelByPixel) {
+TEST(GroupedConvolutionTest, AcceptsOnlyNarrowFloat32GroupsInChannelsLast) {
   const at::Tensor maps = kSizes[1].input(), fours = kSizes[1].weight(),
                    eights = random({32, 8, 3, 3}, 2);
   EXPECT_TRUE(can_convolve_groups(maps, fours, 1));

@@ -12,14 +12,14 @@ DatasetDescription pair_of_grades() {
   return {.size = 8, .classes = {"mild", "severe"}, .pair_of = 5};
 }
 
-TEST(FittingClasses, PairHasOneLogitWhateverItIsChosenFrom) {
+TEST(FittingClasses, ClassPairHasOneLogitForAnyNumberOfClasses) {
   EXPECT_EQ(fitting_classes(pair_of_grades(), std::nullopt, "/model"), 1);
   EXPECT_EQ(fitting_classes(pair_of_grades(), 5, "/model"), 1);
   const DatasetDescription two{.size = 8, .classes = {"mild", "severe"}};
   EXPECT_EQ(fitting_classes(two, std::nullopt, "/model"), 2);
 }
 
-TEST(FittingClasses, NumberIsThatWhichThePairIsChosenFrom) {
+TEST(FittingClasses, ClassCountMatchesTheWholeDataset) {
   EXPECT_REFUSED(fitting_classes(pair_of_grades(), 2, "/model"), kLabelOutOfRange,
                  "/model/num_classes", "5 classes");
 }

@@ -45,13 +45,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Expected{"vision_model.encoder.layers.3.mlp.fc2.weight", 0.03125},
                     Expected{"visual_projection.weight", 0.08838834764831845}));
 
-TEST_P(Normal, HasHfsDeviationTimesTheFactor) {
+TEST_P(Normal, HasTheStandardDeviationOfTransformersTimesTheFactor) {
   const at::Tensor weight =
       network(3, /*factor=*/2)->named_parameters()[GetParam().name].to(torch::kFloat64);
   const double n = static_cast<double>(weight.numel()), deviation = 2 * GetParam().deviation;
   EXPECT_NEAR(weight.std().item<double>(), deviation, deviation_error(deviation, n));
   EXPECT_NEAR(weight.mean().item<double>(), 0, mean_error(deviation, n));
-  EXPECT_GT(weight.abs().max().item<double>(), 2 * deviation);  // as a uniform one would not
+  EXPECT_GT(weight.abs().max().item<double>(), 2 * deviation);  // excludes a uniform distribution
 }
 
 TEST(Initializer, NormsAreOneAndBiasesZero) {
@@ -71,7 +71,7 @@ TEST(Initializer, NormsAreOneAndBiasesZero) {
   EXPECT_EQ(zeros, 2 * kLayers + 2 + 6 * kLayers);
 }
 
-TEST(Initializer, HeadIsUniformWithinOneOverTheRootOfItsInputs) {
+TEST(Initializer, HeadIsUniformWithinOneOverTheSquareRootOfItsInputs) {
   const auto weights = network(3, /*factor=*/2)->named_parameters();
   for (const std::string name : {"head.weight", "head.bias"}) {
     const at::Tensor weight = weights[name].to(torch::kFloat64);
@@ -84,12 +84,12 @@ TEST(Initializer, HeadIsUniformWithinOneOverTheRootOfItsInputs) {
   }
 }
 
-TEST(Initializer, SameSeedSameBits) {
+TEST(Initializer, EqualSeedsGiveEqualBits) {
   const auto a = network(7)->named_parameters(), b = network(7)->named_parameters();
   for (const auto& item : a) EXPECT_TRUE(item.value().equal(b[item.key()])) << item.key();
 }
 
-TEST(Initializer, AnotherSeedChangesEveryDrawnWeight) {
+TEST(Initializer, AnotherSeedChangesEveryRandomWeight) {
   const auto a = network(7)->named_parameters(), b = network(8)->named_parameters();
   for (const auto& item : a) {
     const bool is_drawn = item.value().std().item<double>() > 0;
@@ -97,18 +97,18 @@ TEST(Initializer, AnotherSeedChangesEveryDrawnWeight) {
   }
 }
 
-TEST(Initializer, NoTwoWeightsShareTheirNumbers) {
+TEST(Initializer, WeightsDoNotRepeatRandomNumbers) {
   const auto weights = network(7)->named_parameters();
   const at::Tensor first = weights["vision_model.encoder.layers.0.self_attn.q_proj.weight"];
   EXPECT_FALSE(first.equal(weights["vision_model.encoder.layers.0.self_attn.k_proj.weight"]));
   EXPECT_FALSE(first.equal(weights["vision_model.encoder.layers.1.self_attn.q_proj.weight"]));
 }
 
-TEST(Initializer, AProjectionShiftsNoOtherWeight) {
+TEST(Initializer, ProjectionDoesNotChangeOtherWeights) {
   const auto with = network(7)->named_parameters(),
              without = network(7, 1, /*projected=*/false)->named_parameters();
   for (const auto& item : without) {
-    if (item.key().starts_with("head.")) continue;  // has another width
+    if (item.key().starts_with("head.")) continue;  // its width differs
     EXPECT_TRUE(item.value().equal(with[item.key()])) << item.key();
   }
 }

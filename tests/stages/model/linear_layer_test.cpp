@@ -24,7 +24,8 @@ at::Tensor noise(at::IntArrayRef shape, std::uint64_t seed, at::ScalarType type)
   return torch::randn(shape, at::detail::createCPUGenerator(seed), type).requires_grad_(true);
 }
 
-/// The result of a layer and the gradients of some function of it by all its inputs.
+/// Returns the result of a layer, and the gradients of a function of it with respect to all its
+/// inputs.
 Tensors linear_with_gradients(const Tensors& inputs,
                               const std::function<at::Tensor(const Tensors&)>& layer) {
   const at::Tensor y = layer(inputs);
@@ -54,7 +55,7 @@ const LayerShape kShapes[] = {
 
 double tolerance(at::ScalarType type) { return type == torch::kDouble ? 1e-13 : 1e-5; }
 
-TEST(LinearLayerTest, IsTorchsWithItsGradients) {
+TEST(LinearLayerTest, MatchesTorchIncludingGradients) {
   for (const at::ScalarType type : {torch::kDouble, torch::kFloat}) {
     for (const auto& [shape, out] : kShapes) {
       if (shape[0] == 0) continue;
@@ -76,7 +77,7 @@ TEST(LinearLayerTest, IsTorchsWithItsGradients) {
   }
 }
 
-TEST(LinearLayerTest, AnAdapterIsAddedWithItsGradients) {
+TEST(LinearLayerTest, AdapterIsAddedWithItsGradients) {
   for (const at::ScalarType type : {torch::kDouble, torch::kFloat}) {
     for (const auto& [shape, out] : kShapes) {
       if (shape[0] == 0) continue;
@@ -99,7 +100,7 @@ TEST(LinearLayerTest, AnAdapterIsAddedWithItsGradients) {
   }
 }
 
-TEST(LinearLayerTest, TakesRowsWithGapsBetweenThem) {
+TEST(LinearLayerTest, AcceptsRowsWithGaps) {
   const at::Tensor all = noise({40, 50, 768}, 1, torch::kFloat).detach();
   const at::Tensor weight = noise({768, 768}, 2, torch::kFloat).detach();
   const auto close = [&](const at::Tensor& x) {
@@ -112,7 +113,7 @@ TEST(LinearLayerTest, TakesRowsWithGapsBetweenThem) {
               at::IntArrayRef({0, 50, 768}));
 }
 
-TEST(LinearLayerTest, KeepsWhatTheGradientsNeedAndNoMore) {
+TEST(LinearLayerTest, SavesOnlyWhatTheGradientsNeed) {
   const at::Tensor x = noise({4, 8}, 1, torch::kFloat), weight = noise({5, 8}, 2, torch::kFloat);
   const auto kept = [](const at::Tensor& of, const at::Tensor& by) {
     std::vector<const void*> memory;
@@ -126,9 +127,9 @@ TEST(LinearLayerTest, KeepsWhatTheGradientsNeedAndNoMore) {
   EXPECT_TRUE(kept(x.detach(), weight.detach()).empty());
 }
 
-// The product of a large layer is oneDNN's on some processors; on all it is the same number from
-// run to run.
-TEST(LinearLayerTest, HasTheSameBitsEachTime) {
+// On some processors, oneDNN computes the product of a large layer. On all of them, the result is
+// the same in each run.
+TEST(LinearLayerTest, IsDeterministic) {
   const Tensors inputs = {noise({8, 50, 768}, 1, torch::kFloat),
                           noise({3072, 768}, 2, torch::kFloat), noise({3072}, 3, torch::kFloat)};
   const auto once = [&] {
@@ -139,8 +140,8 @@ TEST(LinearLayerTest, HasTheSameBitsEachTime) {
   for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(first[i].equal(second[i])) << i;
 }
 
-// Whoever multiplies: what its kernel takes for a while is part of the plan.
-TEST(LinearLayerTest, ItsMemoryIsPlanned) {
+// Whichever library multiplies, the plan includes the temporary memory of its kernel.
+TEST(LinearLayerTest, PlanCountsItsMemory) {
   register_meta_kernels();
   for (const auto& [in, out] :
        {std::pair<std::int64_t, std::int64_t>{768, 768}, {3072, 768}, {768, 3072}, {128, 512}}) {
@@ -169,7 +170,7 @@ TEST(LinearLayerTest, ItsMemoryIsPlanned) {
   }
 }
 
-TEST(LinearLayerTest, ScratchIsThatOfTheProcessorThatAPlanIsFor) {
+TEST(LinearLayerTest, PlannedScratchDependsOnTheProcessor) {
   register_meta_kernels();
   for (const bool multiplies : {true, false}) {
     Backend backend{.threads = 2};
@@ -188,7 +189,7 @@ TEST(LinearLayerTest, ScratchIsThatOfTheProcessorThatAPlanIsFor) {
   }
 }
 
-TEST(LinearLayerTest, ALargeProductIsOneDnnsOnProcessorsOfWhichThatIsSo) {
+TEST(LinearLayerTest, LargeProductUsesOneDnnOnSupportedProcessors) {
   const at::Tensor x = torch::empty({800, 768}, at::kMeta), few = x.slice(0, 0, 7),
                    weight = torch::empty({3072, 768}, at::kMeta);
   for (const bool multiplies : {true, false}) {
@@ -206,7 +207,7 @@ TEST(LinearLayerTest, ALargeProductIsOneDnnsOnProcessorsOfWhichThatIsSo) {
   EXPECT_FALSE(has_torch_product(few, weight));
 }
 
-TEST(LinearLayerTest, UnderAutocastItIsTorchs) {
+TEST(LinearLayerTest, MatchesTorchUnderAutocast) {
   const at::Tensor x = noise({4, 8}, 1, torch::kFloat), weight = noise({5, 8}, 2, torch::kFloat);
   const ScopedPrecision precision(Precision::kBf16, at::kCPU);
   EXPECT_EQ(linear_layer(x, weight, {}).scalar_type(), torch::kBFloat16);
@@ -214,7 +215,7 @@ TEST(LinearLayerTest, UnderAutocastItIsTorchs) {
   EXPECT_FALSE(has_torch_product(x, weight));
 }
 
-TEST(LinearLayerTest, AGradientOfTheGradientIsThatOfTheProduct) {
+TEST(LinearLayerTest, SecondDerivativeMatchesTheProduct) {
   const at::Tensor x = noise({4, 8}, 1, torch::kDouble), weight = noise({5, 8}, 2, torch::kDouble);
   const auto second = [&](const at::Tensor& y) {
     const at::Tensor dx = torch::autograd::grad({y.pow(3).sum()}, {x}, {}, /*retain_graph=*/true,

@@ -17,7 +17,7 @@ at::Tensor numbers(at::IntArrayRef shape, std::uint64_t seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(seed), torch::kFloat64);
 }
 
-/// A linear layer of 5 inputs and 4 outputs with an adapter of rank 2, its own weights frozen.
+/// A linear layer with 5 inputs and 4 outputs, frozen weights and an adapter of rank 2.
 struct AdaptedLinear {
   explicit AdaptedLinear(double dropout, at::ScalarType type = torch::kFloat64)
       : layer(std::make_shared<Linear>(5, 4, true, type)) {
@@ -43,7 +43,7 @@ void expect_close(const at::Tensor& actual, const at::Tensor& expected) {
   EXPECT_LT((actual - expected).abs().max().item<double>(), 1e-12);
 }
 
-TEST(LoraAdapterTest, OutputAndGradientsAreThoseOfTheFormulas) {
+TEST(LoraAdapterTest, OutputAndGradientsMatchTheFormulas) {
   const AdaptedLinear adapted(0);
   const at::Tensor x = numbers({3, 5}, 5).requires_grad_(), g = numbers({3, 4}, 6);
   const at::Tensor h = adapted.layer->forward(x);
@@ -57,7 +57,7 @@ TEST(LoraAdapterTest, OutputAndGradientsAreThoseOfTheFormulas) {
   EXPECT_FALSE(w.grad().defined());
 }
 
-TEST(LoraAdapterTest, DropoutIsOnTheAdaptersBranchAlone) {
+TEST(LoraAdapterTest, DropoutOnlyAffectsTheAdapterBranch) {
   const AdaptedLinear adapted(kProbability);
   const at::Tensor x = numbers({3, 5}, 5).requires_grad_(), g = numbers({3, 4}, 6);
   at::Tensor h;
@@ -87,7 +87,7 @@ TEST(LoraAdapterTest, NothingIsDroppedInEvaluation) {
   EXPECT_TRUE(adapted.layer->forward(x).equal(whole.layer->forward(x)));
 }
 
-TEST(LoraAdapterTest, WithAZeroBTheOutputIsTheLayersBitForBit) {
+TEST(LoraAdapterTest, ZeroBLeavesTheOutputUnchangedBitForBit) {
   for (const auto type : {torch::kFloat32, torch::kBFloat16, torch::kHalf}) {
     const AdaptedLinear adapted(0, type);
     {
@@ -100,7 +100,7 @@ TEST(LoraAdapterTest, WithAZeroBTheOutputIsTheLayersBitForBit) {
   }
 }
 
-TEST(LoraAdapterTest, AnAdapterOfAHalfLayerComputesInFloat32) {
+TEST(LoraAdapterTest, AdapterOfAHalfPrecisionLayerComputesInFloat32) {
   const AdaptedLinear adapted(0, torch::kBFloat16);
   EXPECT_EQ(adapted.a().scalar_type(), torch::kFloat32);
   const at::Tensor x = numbers({3, 5}, 5).to(torch::kBFloat16);
@@ -112,7 +112,7 @@ TEST(LoraAdapterTest, AnAdapterOfAHalfLayerComputesInFloat32) {
   EXPECT_TRUE(output.equal((own + added).to(torch::kBFloat16)));
 }
 
-TEST(LoraAdapterTest, AWeightHeldInHalfPrecisionIsWidenedForAWiderInput) {
+TEST(LoraAdapterTest, HalfPrecisionWeightIsWidenedForAWiderInput) {
   const AdaptedLinear adapted(0, torch::kBFloat16);
   adapted.layer->detach();
   const at::Tensor x = numbers({3, 5}, 5).to(torch::kFloat32);
@@ -121,7 +121,7 @@ TEST(LoraAdapterTest, AWeightHeldInHalfPrecisionIsWidenedForAWiderInput) {
   EXPECT_TRUE(adapted.layer->forward(x).equal(torch::linear(x, w, b)));
 }
 
-TEST(LoraAdapterTest, ItsWeightsBearTheLayersName) {
+TEST(LoraAdapterTest, WeightNamesStartWithTheLayerName) {
   const AdaptedLinear adapted(0.1);
   std::vector<std::string> names;
   for (const auto& item : adapted.layer->named_parameters()) names.push_back(item.key());
@@ -129,7 +129,7 @@ TEST(LoraAdapterTest, ItsWeightsBearTheLayersName) {
               testing::UnorderedElementsAre("weight", "bias", "lora_A.weight", "lora_B.weight"));
 }
 
-TEST(LoraAdapterTest, AMergedLayerGivesTheSameWithoutTheAdapter) {
+TEST(LoraAdapterTest, MergedLayerGivesTheSameWithoutTheAdapter) {
   const AdaptedLinear adapted(0);
   const at::Tensor x = numbers({3, 5}, 5);
   const at::Tensor expected = adapted.layer->forward(x).detach();
@@ -140,7 +140,7 @@ TEST(LoraAdapterTest, AMergedLayerGivesTheSameWithoutTheAdapter) {
   expect_close(merged, expected);
 }
 
-TEST(LoraAdapterTest, AHalfWeightIsMergedInFloat32) {
+TEST(LoraAdapterTest, HalfPrecisionWeightIsMergedInFloat32) {
   const AdaptedLinear adapted(0, torch::kBFloat16);
   const at::Tensor sum =
       adapted.layer->weight.to(torch::kFloat32) + kScaling * adapted.b().mm(adapted.a());
@@ -148,7 +148,7 @@ TEST(LoraAdapterTest, AHalfWeightIsMergedInFloat32) {
   EXPECT_TRUE(adapted.layer->weight.equal(sum.to(torch::kBFloat16)));
 }
 
-TEST(LoraAdapterTest, AMergeThatIsNotFiniteIsRefused) {
+TEST(LoraAdapterTest, NonFiniteMergeIsRejected) {
   const AdaptedLinear adapted(0, torch::kHalf);
   {
     const torch::NoGradGuard no_graph;
@@ -161,7 +161,7 @@ TEST(LoraAdapterTest, AMergeThatIsNotFiniteIsRefused) {
                   .requires_grad());  // the adapter still adds
 }
 
-TEST(LoraAdapterTest, OfAPatchEmbeddingItIsThatOfALayerOverPatches) {
+TEST(LoraAdapterTest, PatchEmbeddingMatchesALinearLayerOverPatches) {
   const auto layer = std::make_shared<PatchEmbedding>(2, 4, true, torch::kFloat64);
   const auto adapter = std::make_shared<LoraAdapter>(layer->weight, 3, kScaling, 0);
   const torch::NoGradGuard no_graph;
@@ -185,7 +185,7 @@ TEST(LoraAdapterTest, OfAPatchEmbeddingItIsThatOfALayerOverPatches) {
   expect_close(layer->forward(pixels), expected);
 }
 
-TEST(LoraAdapterTest, OfAConvolutionItMovesAsTheLayerDoes) {
+TEST(LoraAdapterTest, ConvolutionUsesTheStepsOfTheLayer) {
   const ConvolutionSteps steps{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}};
   const at::Tensor x = numbers({2, 3, 9, 9}, 1), weight = numbers({5, 3, 3, 3}, 2);
   const LoraAdapter adapter(weight, 2, kScaling, 0, steps);
@@ -198,11 +198,11 @@ TEST(LoraAdapterTest, OfAConvolutionItMovesAsTheLayerDoes) {
   expect_close(moved(weight) + adapter.forward(x), moved(weight + adapter.product()));
 }
 
-TEST(LoraAdapterTest, ARankBelowOneIsRefused) {
+TEST(LoraAdapterTest, RankBelowOneIsRejected) {
   EXPECT_THROW(LoraAdapter(torch::ones({4, 5}), 0, 1, 0), std::invalid_argument);
 }
 
-TEST(LoraAdapterTest, ALayerHasOneAdapter) {
+TEST(LoraAdapterTest, LayerHasOneAdapter) {
   const AdaptedLinear adapted(0);
   EXPECT_THROW(adapted.layer->attach(adapted.adapter), std::logic_error);
   adapted.layer->detach();

@@ -11,7 +11,7 @@ namespace {
 
 using List = std::vector<std::string>;
 
-/// Reads the options of model.lora that are an adapter's; `errors` are those at them.
+/// Reads the adapter options of model.lora and returns their errors in `errors`.
 LoraOptions read(const std::string& json, runner::Diagnostics* errors = nullptr) {
   const runner::Value value = stage_options("model/lora", json);
   runner::ConfigReader reader(value, "/model");
@@ -28,7 +28,7 @@ runner::Diagnostics errors_of(const std::string& json) {
   return read(json, &errors), errors;
 }
 
-TEST(LoraOptionsTest, TheDefaultsAreThePublishedOnes) {
+TEST(LoraOptionsTest, DefaultsMatchThePublishedOnes) {
   LoraOptions expected{.rank = 8, .alpha = 16, .dropout = 0.1};
   expected.targets = List{"q_proj"};
   EXPECT_EQ(read("{}"), expected);
@@ -53,18 +53,18 @@ TEST(LoraOptionsTest, EveryOptionIsRead) {
   EXPECT_EQ(options, expected);
 }
 
-TEST(LoraOptionsTest, LayersAreCountedWhateverComesBeforeThem) {
+TEST(LoraOptionsTest, LayersAreCountedUnderAnyPrefix) {
   EXPECT_EQ(read(R"({"layers": [1]})").layers_pattern, List{"[^.]*"});
 }
 
-TEST(LoraOptionsTest, WhatIsNotAnExpressionIsAnErrorAtItsOption) {
+TEST(LoraOptionsTest, InvalidExpressionIsAnErrorAtItsOption) {
   EXPECT_ALL_REFUSED(errors_of(R"({"targets": "a(", "exclude": "[", "rank_pattern": {"x(": 2}})"),
                      {kBadPattern, "/model/targets", {"'a('", "character 2"}},
                      {kBadPattern, "/model/exclude", {"'['", "character 1"}},
                      {kBadPattern, "/model/rank_pattern/x(", {"'x('", "character 2"}});
 }
 
-TEST(LoraOptionsTest, TheScalingIsAlphaOverRankOrItsRoot) {
+TEST(LoraOptionsTest, ScalingIsAlphaOverRankOrItsSquareRoot) {
   LoraOptions options;
   EXPECT_EQ(lora_scaling(options, 4, 8), 2);
   options.rank_stabilized = true;

@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Two blocks as timm or, with `first`, another library names them.
+/// Two blocks with the names of timm, or of another library if `first` is given.
 std::vector<TargetCandidate> two_blocks(const std::string& first = "encoder.layers.") {
   std::vector<TargetCandidate> candidates = {{"embeddings.patch_embedding", true}};
   for (const char* number : {"0", "1"}) {
@@ -39,7 +39,7 @@ LoraOptions targets(ModuleSelection selection) {
 
 using List = std::vector<std::string>;
 
-TEST(LoraTargetsTest, AnItemIsANameOrTheEndOfOneAfterADot) {
+TEST(LoraTargetsTest, ItemMatchesANameOrItsEndAfterADot) {
   EXPECT_THAT(chosen(targets(List{"q_proj", "head"}), two_blocks()),
               ElementsAre("encoder.layers.0.self_attn.q_proj", "encoder.layers.1.self_attn.q_proj",
                           "head"));
@@ -48,14 +48,14 @@ TEST(LoraTargetsTest, AnItemIsANameOrTheEndOfOneAfterADot) {
   EXPECT_THROW(chosen(targets(List{"_proj"}), two_blocks()), runner::StageError);
 }
 
-TEST(LoraTargetsTest, ATextMatchesTheWholeName) {
+TEST(LoraTargetsTest, TextMatchesTheWholeName) {
   EXPECT_THAT(
       chosen(targets(".*\\.layers\\.[02]\\.(self_attn\\.(q|k)_proj|mlp\\.fc1)"), two_blocks()),
       ElementsAre("encoder.layers.0.self_attn.q_proj", "encoder.layers.0.mlp.fc1"));
   EXPECT_THROW(chosen(targets("q_proj"), two_blocks()), runner::StageError);
 }
 
-TEST(LoraTargetsTest, ExcludedOnesGetNone) {
+TEST(LoraTargetsTest, ExcludedModulesGetNoAdapter) {
   LoraOptions options = targets(List{"q_proj", "fc1"});
   options.exclude = List{"layers.1.self_attn.q_proj"};
   EXPECT_THAT(chosen(options, two_blocks()),
@@ -66,7 +66,7 @@ TEST(LoraTargetsTest, ExcludedOnesGetNone) {
                                                          "encoder.layers.1.self_attn.q_proj"));
 }
 
-TEST(LoraTargetsTest, AModuleThatIsSavedAsAWholeGetsNone) {
+TEST(LoraTargetsTest, FullySavedModuleGetsNoAdapter) {
   LoraOptions options = targets(List{"q_proj", "head", "fc1"});
   options.modules_to_save = {"head", "mlp"};
   EXPECT_THAT(chosen(options, two_blocks()), ElementsAre("encoder.layers.0.self_attn.q_proj",
@@ -83,7 +83,7 @@ TEST(LoraTargetsTest, LayersAreNumbersAfterThePattern) {
   EXPECT_THROW(chosen(options, two_blocks()), runner::StageError);
 }
 
-TEST(LoraTargetsTest, WithoutAPatternANumberInTheSecondPlaceIsNoneAsInPeft) {
+TEST(LoraTargetsTest, NumberInSecondPositionNeedsAPatternAsInPeft) {
   LoraOptions options = targets(List{"q_proj"});
   options.layers = {1};
   EXPECT_THROW(chosen(options, two_blocks("blocks.")), runner::StageError);
@@ -91,7 +91,7 @@ TEST(LoraTargetsTest, WithoutAPatternANumberInTheSecondPlaceIsNoneAsInPeft) {
   EXPECT_THAT(chosen(options, two_blocks("blocks.")), ElementsAre("blocks.1.self_attn.q_proj"));
 }
 
-TEST(LoraTargetsTest, TheFirstPatternThatMatchesTheEndOfTheNameCounts) {
+TEST(LoraTargetsTest, FirstPatternThatMatchesTheEndOfTheNameCounts) {
   LoraOptions options = targets(List{"q_proj", "fc1"});
   options.rank = 4;
   options.alpha = 8;
@@ -104,7 +104,7 @@ TEST(LoraTargetsTest, TheFirstPatternThatMatchesTheEndOfTheNameCounts) {
                                    std::pair(4, 7.0)));
 }
 
-TEST(LoraTargetsTest, NoMatchNamesTheNearest) {
+TEST(LoraTargetsTest, MissingMatchSuggestsTheNearestName) {
   EXPECT_REFUSED(chosen(targets(List{"q_prj"}), two_blocks()), kOptionConflict, "/targets",
                  "'q_prj'", "'q_proj'");
   EXPECT_REFUSED(chosen(targets(List{"query"}), two_blocks()), kOptionConflict, "/targets",
@@ -113,25 +113,25 @@ TEST(LoraTargetsTest, NoMatchNamesTheNearest) {
                  "'embeddings.patch_embedding'");
 }
 
-TEST(LoraTargetsTest, WhatIsNotALayerIsRefusedByName) {
+TEST(LoraTargetsTest, NonLayerModulesAreRejectedByName) {
   EXPECT_REFUSED(chosen(targets(List{"layer_norm1"}), two_blocks()), kOptionConflict, "/targets",
                  "'encoder.layers.0.layer_norm1'", "'exclude'");
 }
 
-TEST(LoraTargetsTest, NothingLeftIsSaid) {
+TEST(LoraTargetsTest, EmptySelectionIsReported) {
   LoraOptions options = targets(List{"q_proj"});
   options.layers = {7};
   EXPECT_REFUSED(chosen(options, two_blocks()), kOptionConflict, "/targets", "2 layers",
                  "'exclude', 'layers' and 'modules_to_save'");
 }
 
-TEST(LoraTargetsTest, ItemsThatNameNothingAreListed) {
+TEST(LoraTargetsTest, ItemsWithoutAMatchAreListed) {
   EXPECT_THAT(unused_targets(targets(List{"query", "q_proj", "qkv"}), two_blocks()),
               ElementsAre("query", "qkv"));
   EXPECT_THAT(unused_targets(targets(".*q_proj"), two_blocks()), IsEmpty());
 }
 
-TEST(LoraTargetsTest, PatternsThatMatchNoLayerOfTheirsAreListed) {
+TEST(LoraTargetsTest, PatternsWithoutAMatchAreListed) {
   LoraOptions options = targets(List{"q_proj"});
   options.rank_pattern = {{"fc1", 2}, {"1.self_attn.q_proj", 3}};
   options.alpha_pattern = {{"q_prj", 5}};

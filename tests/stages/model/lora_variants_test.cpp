@@ -26,8 +26,8 @@ at::Tensor drawn(at::IntArrayRef shape, std::uint64_t seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(seed), torch::kFloat64);
 }
 
-/// A linear layer of 5 inputs and 4 outputs with an adapter of rank 2 that was moved from its
-/// start.
+/// A linear layer with 5 inputs, 4 outputs and an adapter of rank 2 whose weights differ from their
+/// initial values.
 struct MovedLinear {
   MovedLinear(LoraVariant variant, double dropout, bool is_moved = true)
       : layer(std::make_shared<Linear>(5, 4, true, torch::kFloat64)) {
@@ -60,7 +60,7 @@ void expect_near(const at::Tensor& actual, const at::Tensor& expected) {
   EXPECT_LT((actual - expected).abs().max().item<double>(), 1e-12);
 }
 
-/// Steps 7, 2 of the rows 10, 11, 12 of a layer by itself.
+/// Runs step 2 with seed 7 on the samples 10, 11 and 12.
 at::Tensor forward_in_training(const Linear& layer, const at::Tensor& x) {
   const ScopedDropout scope(const_cast<Linear&>(layer), {7, 2},
                             std::vector<std::int64_t>{10, 11, 12});
@@ -72,7 +72,7 @@ at::Tensor kept_factors() {
   return apply_dropout(mask, torch::ones({3, 5}, torch::kFloat64), torch::tensor({10, 11, 12}));
 }
 
-TEST(LoraVariants, DoraIsThatOfThePaperWithAConstantNorm) {
+TEST(LoraVariants, DoraMatchesThePaperWithAConstantNorm) {
   const MovedLinear dora(kDora, 0);
   const at::Tensor x = drawn({3, 5}, 7).requires_grad_(), g = drawn({3, 4}, 8);
   const at::Tensor h = dora.layer->forward(x);
@@ -96,7 +96,7 @@ TEST(LoraVariants, DoraIsThatOfThePaperWithAConstantNorm) {
     expect_near(gradients[i], parameters[i].grad());
 }
 
-TEST(LoraVariants, TheyStartFromTheUnchangedLayer) {
+TEST(LoraVariants, StartFromTheUnchangedLayer) {
   for (const LoraVariant variant : {kDora, kPissa, kBoth}) {
     const MovedLinear start(variant, 0, /*is_moved=*/false);
     const at::Tensor x = drawn({3, 5}, 7);
@@ -110,13 +110,13 @@ TEST(LoraVariants, PissaStartsWithTheBestApproximationOfTheWeight) {
   const MovedLinear start(kPissa, 0, /*is_moved=*/false);
   const at::Tensor all = torch::linalg_svdvals(start.layer->weight);
   const at::Tensor rest = start.layer->weight - kScale * start.start_b.mm(start.start_a);
-  // Eckart and Young: what the best approximation of rank 2 leaves.
+  // Eckart and Young: the error of the best approximation of rank 2.
   EXPECT_NEAR(rest.norm().item<double>(), all.slice(0, 2).norm().item<double>(), 1e-12);
   expect_near(start.start_a.norm(2, 1), (all.slice(0, 0, 2) / kScale).sqrt());
   expect_near(start.start_b.norm(2, 0), (all.slice(0, 0, 2) / kScale).sqrt());
 }
 
-TEST(LoraVariants, AMergedLayerGivesTheSame) {
+TEST(LoraVariants, MergedLayerGivesTheSame) {
   for (const LoraVariant variant : {kDora, kPissa, kBoth}) {
     const MovedLinear moved(variant, 0);
     const at::Tensor x = drawn({3, 5}, 7), expected = moved.layer->forward(x).detach();
@@ -127,7 +127,7 @@ TEST(LoraVariants, AMergedLayerGivesTheSame) {
 
 // peft computes W₀'(x) + (m - 1) W₀'(drop(x)) + m scaling B(A(drop(x))), with m = magnitude / norm
 // and W₀' without the bias, which is added once.
-TEST(LoraVariants, DropoutIsWherePeftHasIt) {
+TEST(LoraVariants, DropoutMatchesPeft) {
   for (const LoraVariant variant : {kDora, kPissa, kBoth}) {
     const MovedLinear moved(variant, kDropped);
     const at::Tensor x = drawn({3, 5}, 7), kept = x * kept_factors();
@@ -167,7 +167,7 @@ TEST(LoraVariants, DoraOfAPatchEmbeddingIsMerged) {
   expect_near(layer->forward(pixels), moved);
 }
 
-TEST(LoraVariants, AnOutputWithoutWeightsStaysFinite) {
+TEST(LoraVariants, ZeroWeightsGiveFiniteOutputs) {
   const auto layer = std::make_shared<Linear>(5, 4, false, torch::kFloat32);
   const auto adapter =
       std::make_shared<LoraAdapter>(layer->weight, 2, kScale, 0, std::nullopt, kDora);
@@ -206,7 +206,7 @@ struct VariantTower {
   AttachedLora lora;
 };
 
-TEST(LoraVariants, APrincipalAdapterIsSavedAsAPlainOneOfTwiceTheRank) {
+TEST(LoraVariants, PissaIsSavedAsPlainLoraOfTwiceTheRank) {
   for (const bool dora : {false, true}) {
     const VariantTower one(options_of(dora, LoraInitialization::kPrincipal));
     const torch::NoGradGuard no_graph;
@@ -227,7 +227,7 @@ TEST(LoraVariants, APrincipalAdapterIsSavedAsAPlainOneOfTwiceTheRank) {
   }
 }
 
-TEST(LoraVariants, MagnitudesHavePeftsNameAndAreRequiredOfAnAdapter) {
+TEST(LoraVariants, MagnitudesHaveThePeftNameAndAreRequired) {
   const VariantTower dora(options_of(true, LoraInitialization::kKaiming)),
       plain(options_of(false, LoraInitialization::kKaiming));
   EXPECT_TRUE(
@@ -242,7 +242,7 @@ TEST(LoraVariants, MagnitudesHavePeftsNameAndAreRequiredOfAnAdapter) {
                  kDamagedWeights, "/adapter", "has magnitudes (DoRA)", "set dora: true");
 }
 
-TEST(LoraVariants, PissaIsRefusedForConvolutionsAndTooHighRanks) {
+TEST(LoraVariants, PissaIsRejectedForConvolutionsAndTooHighRanks) {
   LoraOptions options = options_of(false, LoraInitialization::kPrincipal);
   const auto attach = [&] { attach_lora(*tiny_tower(), options, clip_names, 5); };
   options.rank = 1000;

@@ -17,8 +17,8 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 constexpr auto kByPixel = torch::MemoryFormat::ChannelsLast;
 
-/// Maps with some channels, a weight, a bias, and what has been collected; numbers of a channel are
-/// about `center`.
+/// Maps with some channels, a weight, a bias and running statistics; the numbers of a channel are
+/// close to `center`.
 struct Inputs {
   at::Tensor maps, weight, bias, running_mean, running_var;
 
@@ -38,7 +38,7 @@ Inputs inputs(at::IntArrayRef shape, double center = 0.5) {
           random(shape[1]), random(shape[1]).abs()};
 }
 
-/// Whose parts are of many pixels, of one, and of some that no number of theirs divides.
+/// Shapes whose chunks have many pixels, one pixel, or a number that does not divide the total.
 const std::vector<std::vector<std::int64_t>> kShapes = {
     {1, 3, 1, 2}, {2, 24, 61, 43}, {3, 1, 5, 7}, {2, 200, 23, 9}, {2, 40000, 1, 2}};
 
@@ -56,7 +56,7 @@ void expect_within(const at::Tensor& found, const at::Tensor& expected, double t
       << what;
 }
 
-/// Of maps, weight and bias.
+/// Returns the gradients of maps, weight and bias.
 template <typename Function>
 Tensors gradients(const Function& function, Inputs of, const at::Tensor& dy) {
   for (at::Tensor* one : {&of.maps, &of.weight, &of.bias}) one->requires_grad_(true);
@@ -68,7 +68,7 @@ at::Tensor slopes(const Inputs& of) {
   return torch::randn(of.maps.sizes(), generator).contiguous(kByPixel);
 }
 
-TEST(NormalizeBatchTest, ComputesAndCollectsAsTorchDoes) {
+TEST(NormalizeBatchTest, OutputsAndRunningStatisticsMatchTorch) {
   for (const auto& shape : kShapes) {
     for (const bool has_relu : {false, true}) {
       const Inputs of = inputs(shape), exact = of.to(torch::kDouble);
@@ -83,20 +83,20 @@ TEST(NormalizeBatchTest, ComputesAndCollectsAsTorchDoes) {
   }
 }
 
-TEST(NormalizeBatchTest, CollectsNothingWhereNothingIsKept) {
+TEST(NormalizeBatchTest, RunningStatisticsAreOptional) {
   const Inputs of = inputs({2, 24, 6, 4});
   EXPECT_TRUE(normalize_batch(of.maps, {of.weight, of.bias, {}, {}}, false)
                   .equal(normalize_batch(of.maps, of.tensors(), false)));
 }
 
-// A sum of squares less the square of the sum would leave nothing of this spread.
-TEST(NormalizeBatchTest, ASmallSpreadAboutALargeMeanIsKept) {
+// Subtracting the squared mean from the mean of squares would lose this variance completely.
+TEST(NormalizeBatchTest, SmallVarianceAroundALargeMeanIsPreserved) {
   const Inputs of = inputs({2, 24, 61, 43}, 3000);
   expect_within(normalize_batch(of.maps, of.tensors(), false),
                 by_torch(of.to(torch::kDouble), false), 1e-3, "");
 }
 
-TEST(NormalizeBatchTest, HasTheGradientsOfTorch) {
+TEST(NormalizeBatchTest, GradientsMatchTorch) {
   for (const auto& shape : kShapes) {
     for (const bool has_relu : {false, true}) {
       const Inputs of = inputs(shape);
@@ -115,7 +115,7 @@ TEST(NormalizeBatchTest, HasTheGradientsOfTorch) {
   }
 }
 
-TEST(NormalizeBatchTest, NoBitDependsOnTheThreads) {
+TEST(NormalizeBatchTest, ResultDoesNotDependOnTheThreads) {
   for (const auto& shape : kShapes) {
     const Inputs of = inputs(shape);
     const at::Tensor dy = slopes(of);
@@ -138,7 +138,7 @@ TEST(NormalizeBatchTest, NoBitDependsOnTheThreads) {
   }
 }
 
-TEST(NormalizeBatchTest, TakesAGradientThatIsOneNumberForAllPixels) {
+TEST(NormalizeBatchTest, AcceptsAGradientExpandedOverAllPixels) {
   const Inputs of = inputs({2, 24, 6, 4});
   const at::Tensor dy = torch::randn({2, 24, 1, 1}).expand_as(of.maps);
   const auto ours = [](const Inputs& in) { return normalize_batch(in.maps, in.tensors(), true); };
@@ -147,7 +147,7 @@ TEST(NormalizeBatchTest, TakesAGradientThatIsOneNumberForAllPixels) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i].equal(expected[i])) << i;
 }
 
-TEST(NormalizeBatchTest, MapsThatNeedNoGradientGetNone) {
+TEST(NormalizeBatchTest, MapsWithoutRequiresGradGetNoGradient) {
   Inputs of = inputs({2, 24, 6, 4});
   of.weight.requires_grad_(true);
   normalize_batch(of.maps, of.tensors(), true).sum().backward();
@@ -155,7 +155,7 @@ TEST(NormalizeBatchTest, MapsThatNeedNoGradientGetNone) {
   EXPECT_FALSE(of.maps.grad().defined());
 }
 
-TEST(NormalizeBatchTest, LetsThroughWhatIsNoNumber) {
+TEST(NormalizeBatchTest, PropagatesNaN) {
   const Inputs of = inputs({2, 24, 6, 4});
   of.maps[1][3][5][2] = std::numeric_limits<float>::quiet_NaN();
   const at::Tensor y = normalize_batch(of.maps, of.tensors(), true);
@@ -163,7 +163,7 @@ TEST(NormalizeBatchTest, LetsThroughWhatIsNoNumber) {
   EXPECT_EQ(y.isnan().sum().item<std::int64_t>(), 2 * 6 * 4);
 }
 
-TEST(NormalizeBatchTest, KeepsTheMapsAndNotTheResult) {
+TEST(NormalizeBatchTest, SavesTheMapsButNotTheResult) {
   Inputs of = inputs({2, 24, 6, 4});
   of.maps.requires_grad_(true);
   std::vector<const void*> kept;
@@ -175,7 +175,7 @@ TEST(NormalizeBatchTest, KeepsTheMapsAndNotTheResult) {
   EXPECT_NE(kept[1], y.const_data_ptr());
 }
 
-TEST(NormalizeBatchTest, AGradientOfItsGradientIsRefused) {
+TEST(NormalizeBatchTest, SecondDerivativeIsRejected) {
   Inputs of = inputs({2, 24, 6, 4});
   of.maps.requires_grad_(true);
   const at::Tensor y = normalize_batch(of.maps, of.tensors(), false).sum();
@@ -184,7 +184,7 @@ TEST(NormalizeBatchTest, AGradientOfItsGradientIsRefused) {
       std::logic_error);
 }
 
-TEST(NormalizeBatchTest, TakesMapsOfFloat32ThatLiePixelByPixel) {
+TEST(NormalizeBatchTest, AcceptsOnlyFloat32MapsInChannelsLast) {
   const Inputs of = inputs({2, 24, 6, 4});
   EXPECT_TRUE(can_normalize_batch(of.maps, of.weight));
   EXPECT_FALSE(can_normalize_batch(of.maps.contiguous(), of.weight));

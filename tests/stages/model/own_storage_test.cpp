@@ -1,4 +1,5 @@
-// A model makes many networks. What one of them trains or merges in place is no other's.
+// A model creates many networks. Training or merging one of them in place must not affect the
+// others.
 #include <map>
 #include <set>
 
@@ -21,7 +22,7 @@
 namespace stages {
 namespace {
 
-/// A kind of model and options that decide what is trained; `weights` stands for the file of a
+/// A kind of model with options that decide what is trained; `weights` stands for the file of a
 /// SavedTower.
 struct SharedModel {
   std::string name;
@@ -31,7 +32,7 @@ struct SharedModel {
   bool learns_from_episodes = false;
 };
 
-/// Two classes by two examples each, and four queries.
+/// Two classes with two examples each, and four queries.
 DatasetDescription small_episodes() {
   return {4,
           {{"image", {8, 3, 16, 16}, at::kFloat},
@@ -78,7 +79,7 @@ class NetworksOfOneModel : public testing::TestWithParam<SharedModel> {
   const std::shared_ptr<const Model> model_ = made(GetParam(), saved_);
 };
 
-TEST_P(NetworksOfOneModel, ShareNothingThatIsTrainedOrABuffer) {
+TEST_P(NetworksOfOneModel, ShareNoTrainedWeightsOrBuffers) {
   const auto network = build(), other = build();
   std::set<const void*> own, others = storages(*other);
   EXPECT_GT(weights(*network).size(), 0U);
@@ -91,7 +92,7 @@ TEST_P(NetworksOfOneModel, ShareNothingThatIsTrainedOrABuffer) {
     EXPECT_TRUE(own.contains(tensor.storage().data())) << name << " is trained and not saved";
 }
 
-TEST_P(NetworksOfOneModel, AreTheSameWhateverAnEarlierOneHasLearnt) {
+TEST_P(NetworksOfOneModel, AreNotAffectedByTrainingAnEarlierOne) {
   const auto network = build();
   const auto before = values(*network);
   const torch::NoGradGuard no_graph;
@@ -99,7 +100,7 @@ TEST_P(NetworksOfOneModel, AreTheSameWhateverAnEarlierOneHasLearnt) {
   expect_as_before(before);
 }
 
-TEST_P(NetworksOfOneModel, AreTheSameAfterAnEarlierOneHasMergedItsAdapters) {
+TEST_P(NetworksOfOneModel, AreNotAffectedByMergingAnEarlierOne) {
   const auto network = build();
   const auto before = values(*network);
   {
@@ -145,7 +146,7 @@ std::vector<SharedModel> every_model() {
 INSTANTIATE_TEST_SUITE_P(Every, NetworksOfOneModel, testing::ValuesIn(every_model()),
                          [](const auto& info) { return info.param.name; });
 
-TEST(NetworksOfEveryKind, AreAmongThese) {
+TEST(NetworksOfEveryKind, AreCovered) {
   std::set<std::string_view> shown;
   for (const SharedModel& model : every_model()) shown.insert(model.kind->name);
   for (const runner::StageKind* kind : all_kinds()) {
@@ -154,7 +155,7 @@ TEST(NetworksOfEveryKind, AreAmongThese) {
   }
 }
 
-TEST(NetworksOfAnAdapter, LeaveTheWeightsOfTheFileAsTheyAre) {
+TEST(NetworksOfAnAdapter, DoNotModifyTheLoadedWeights) {
   const SavedTower saved;
   const SharedModel plain = {"", &kModelLora, {{"bias", "all"}, {"backbone", small()}}};
   const auto model = made(plain, saved);

@@ -16,10 +16,10 @@ at::Tensor noise(at::IntArrayRef shape, std::uint64_t seed) {
       .requires_grad_(true);
 }
 
-TEST(PatchesTest, AreConvolvedAsTorchDoesWithItsGradients) {
+TEST(PatchesTest, ConvolutionMatchesTorchIncludingGradients) {
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
     for (const bool with_bias : {false, true}) {
-      for (const std::int64_t width : {12, 14}) {  // of 14 two columns are in no patch
+      for (const std::int64_t width : {12, 14}) {  // of 14 columns, two are in no patch
         const auto placed = [&](const at::Tensor& x) {
           return x.detach().contiguous(format).requires_grad_(true);
         };
@@ -42,7 +42,7 @@ TEST(PatchesTest, AreConvolvedAsTorchDoesWithItsGradients) {
   }
 }
 
-TEST(PatchesTest, NothingIsKeptButTheImages) {
+TEST(PatchesTest, OnlyTheImagesAreSaved) {
   const at::Tensor x = noise({2, 3, 8, 8}, 1).detach(), weight = noise({5, 3, 4, 4}, 2);
   std::vector<const void*> kept;
   const ScopedSavedTensors saved(

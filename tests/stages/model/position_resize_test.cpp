@@ -8,7 +8,7 @@ namespace {
 
 constexpr PositionResize kBoth[] = {PositionResize::kBicubic, PositionResize::kBicubicAntialias};
 
-TEST(PositionResize, ClassTokensIsNotTouched) {
+TEST(PositionResize, ClassTokenPositionIsUnchanged) {
   const at::Tensor positions = torch::arange(10 * 4).reshape({10, 4}) * -1.5F;
   for (const PositionResize how : kBoth) {
     for (const std::int64_t tokens : {5, 17, 50}) {
@@ -19,7 +19,7 @@ TEST(PositionResize, ClassTokensIsNotTouched) {
   }
 }
 
-TEST(PositionResize, RowsAndColumnsOfTheGridStaySo) {
+TEST(PositionResize, RowsAndColumnsAreNotSwapped) {
   // The first number of a patch is its row, the second its column.
   const at::Tensor side = torch::arange(3).to(at::kFloat);
   const at::Tensor grid = torch::stack({side.repeat_interleave(3), side.repeat({3})}, 1);
@@ -35,7 +35,7 @@ TEST(PositionResize, RowsAndColumnsOfTheGridStaySo) {
   }
 }
 
-TEST(PositionResize, AsManyTokensStayAsTheyAre) {
+TEST(PositionResize, EqualTokenCountKeepsThePositions) {
   const at::Tensor positions = torch::arange(20).reshape({5, 4}).to(at::kFloat);
   for (const PositionResize how : kBoth)
     EXPECT_TRUE(resize_positions(positions, 5, how).is_same(positions));

@@ -40,8 +40,8 @@ ImageClassifier random_network(const ImageClassifierOptions& options, std::uint6
   return network;
 }
 
-/// `network`'s weights by the names of a layout that keeps its projections as the network does;
-/// without its head.
+/// Returns the weights of `network` without its head, under the names of a layout that stores
+/// projections like the network.
 NamedTensors in_layout(const ImageClassifier& network, WeightLayout layout) {
   NamedTensors result;
   for (const auto& item : network.named_parameters()) {
@@ -57,7 +57,7 @@ at::Tensor features(const ImageClassifier& network) {
   return network.features(torch::linspace(-1, 1, 2 * 3 * 8 * 8).reshape({2, 3, 8, 8}));
 }
 
-TEST(Pretrained, SeparateProjectionsBecomeOneAndOneBecomesThree) {
+TEST(Pretrained, ProjectionsAreFusedAndSplit) {
   const ImageClassifier separate = random_network(small(false, false), 1);
   ImageClassifier fused = random_network(small(false, true), 2);
   const PretrainedReport joined =
@@ -72,7 +72,7 @@ TEST(Pretrained, SeparateProjectionsBecomeOneAndOneBecomesThree) {
   EXPECT_TRUE(torch::equal(features(back), features(separate)));
 }
 
-TEST(Pretrained, ProjectionOfOpenAiIsTransposed) {
+TEST(Pretrained, OpenAiProjectionIsTransposed) {
   const ImageClassifier from = random_network(small(true, true), 1);
   NamedTensors saved = in_layout(from, WeightLayout::kOpenClip);
   saved.set("visual.proj", saved.at("visual.proj").t().contiguous());
@@ -87,7 +87,7 @@ TEST(Pretrained, ProjectionOfOpenAiIsTransposed) {
             "transformer.resblocks.0.ln_1.weight; random: head.weight, head.bias");
 }
 
-TEST(Pretrained, EverythingThatDoesNotFitIsSaidAndNothingIsTaken) {
+TEST(Pretrained, AllMismatchesAreReportedAndNothingIsLoaded) {
   const ImageClassifier from = random_network(small(true, false), 1);
   NamedTensors saved;
   for (const auto& [name, tensor] : in_layout(from, WeightLayout::kClip)) {
@@ -106,14 +106,14 @@ TEST(Pretrained, EverythingThatDoesNotFitIsSaidAndNothingIsTaken) {
   EXPECT_TRUE(torch::equal(features(to), before));
 }
 
-TEST(Pretrained, NamesOfNoKnownModelAreRefused) {
+TEST(Pretrained, UnknownNamesAreRejected) {
   ImageClassifier to = random_network(small(true, false), 2);
   EXPECT_REFUSED(
       load_pretrained(to, {{"layer1.0.conv1.weight", torch::ones({2})}}, PositionResize::kBicubic),
       kDamagedWeights, "", "layer1.0.conv1.weight");
 }
 
-TEST(Pretrained, BiasOfTimmsProjectionCannotBeLost) {
+TEST(Pretrained, TimmProjectionBiasIsNotDroppedSilently) {
   const ImageClassifier from = random_network(small(true, true), 1);
   NamedTensors saved = in_layout(from, WeightLayout::kTimmClip);
   saved.set("head.bias", torch::zeros({6}));
@@ -140,7 +140,7 @@ TEST(Pretrained, PositionsOfAnotherImageSizeAreResized) {
       torch::allclose(after[5], before.slice(0, 1).mean(0), 1e-4, 1e-5));  // the middle of nine
 }
 
-/// A list of names and shapes that another library has, and what the tower of that model counts.
+/// A list of names and shapes in another library, and the parameter count of that model's tower.
 struct Listed {
   const char* file;
   std::int64_t hidden, inner, layers, heads, patch;
@@ -173,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-TEST_P(ListedNames, FindAllTheirPlaces) {
+TEST_P(ListedNames, AllMatch) {
   const auto keys =
       shared_data(std::string("cases/parity/fullsize/keys/") + GetParam().file + ".txt");
   RETORT_NEEDS_SHARED(keys);
@@ -213,7 +213,7 @@ TEST_P(ListedNames, FindAllTheirPlaces) {
   }
 }
 
-TEST(Pretrained, WhateverStandsBeforeAllNamesIsTakenOff) {
+TEST(Pretrained, CommonPrefixIsRemoved) {
   const ImageClassifier source = random_network(small(false, false), 1);
   for (const WeightLayout layout : {WeightLayout::kVit, WeightLayout::kVitInner}) {
     const NamedTensors saved = in_layout(source, layout);
@@ -231,7 +231,7 @@ TEST(Pretrained, WhateverStandsBeforeAllNamesIsTakenOff) {
   }
 }
 
-TEST(Pretrained, TwoModelsInOneFileAreRefusedByName) {
+TEST(Pretrained, TwoModelsInOneFileAreRejectedByName) {
   NamedTensors both;
   const ImageClassifier source = random_network(small(false, false), 1);
   for (const auto& [name, tensor] : in_layout(source, WeightLayout::kVitInner)) {
@@ -243,7 +243,7 @@ TEST(Pretrained, TwoModelsInOneFileAreRefusedByName) {
                  "'student.', 'teacher.'", "weights_entry=student");
 }
 
-TEST(Pretrained, IntegersWithoutAScaleAreRefused) {
+TEST(Pretrained, IntegersWithoutAScaleAreRejected) {
   ImageClassifier network = random_network(small(false, false), 2);
   NamedTensors saved = in_layout(network, WeightLayout::kVitInner);
   saved.set("layernorm.weight", saved.at("layernorm.weight").to(torch::kChar));
@@ -251,9 +251,9 @@ TEST(Pretrained, IntegersWithoutAScaleAreRefused) {
                  "'layernorm.weight'", "Char");
 }
 
-/// The published training of cars saves its CLIP below "clip.", inside "module." where it ran on
+/// The published training of cars saves its CLIP below "clip.", inside "module." if it ran on
 /// several GPUs, and its class head as "make_classifier".
-TEST(Pretrained, ACheckpointOfThePublishedTrainingIsTaken) {
+TEST(Pretrained, CheckpointOfThePublishedTrainingIsLoaded) {
   ClipOptions shape{.projection_dim = 6, .class_count = 3};
   shape.image = small(true, false).tower;
   shape.text.block = {8, 16, 2, Activation::kGelu, 1e-5};

@@ -36,36 +36,36 @@ class PublishedBaseTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(PublishedBaseTest, IsTheFolderThatTheLibrarySaved) {
+TEST_F(PublishedBaseTest, IsTheFolderSavedByTheLibrary) {
   save("model.safetensors", clip_);
   ASSERT_TRUE(base(path()));
   EXPECT_EQ(base(path())->name_or_path, path());
   EXPECT_EQ(base(path() + "/model.safetensors")->name_or_path, path());
 }
 
-TEST_F(PublishedBaseTest, RandomWeightsHaveNone) { EXPECT_FALSE(base(std::nullopt)); }
+TEST_F(PublishedBaseTest, RandomWeightsHaveNoPublishedBase) { EXPECT_FALSE(base(std::nullopt)); }
 
-TEST_F(PublishedBaseTest, AFileWithoutItsConfigIsNone) {
+TEST_F(PublishedBaseTest, FileWithoutAConfigIsNotABase) {
   save("model.safetensors", nullptr);
   EXPECT_FALSE(base(path()));
 }
 
-TEST_F(PublishedBaseTest, AFileThatTheLibraryDoesNotLookForIsNone) {
+TEST_F(PublishedBaseTest, FileWithAnUnusualNameIsNotABase) {
   save("other.safetensors", clip_);
   EXPECT_FALSE(base(path() + "/other.safetensors"));
 }
 
-TEST_F(PublishedBaseTest, AnotherLibrarysOrFamilysIsNone) {
+TEST_F(PublishedBaseTest, AnotherLibraryOrFamilyIsNotABase) {
   save("model.safetensors", clip_);
   EXPECT_FALSE(base(path(), WeightLayout::kVit5Inner));
   EXPECT_FALSE(base(path(), WeightLayout::kTimmClip));
 }
 
-TEST_F(PublishedBaseTest, OneForImagesOfAnotherSizeIsNone) {
+TEST_F(PublishedBaseTest, ConfigForAnotherImageSizeIsNotABase) {
   save("model.safetensors", {{"model_type", "clip_vision_model"}, {"image_size", 16}});
   EXPECT_FALSE(base(path()));
   save("model.safetensors",
-       {{"model_type", "clip_vision_model"}});  // 224, which it then leaves out
+       {{"model_type", "clip_vision_model"}});  // 224, the default, which is omitted
   EXPECT_FALSE(base(path()));
 }
 

@@ -1,5 +1,4 @@
-// The kind model.python, with a Python that is played by this test; tests/end_to_end/ has real
-// ones.
+// The kind model.python with a Python simulated by this test; tests/end_to_end/ uses real ones.
 
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>
@@ -20,7 +19,7 @@ using testing::ElementsAre;
 
 at::ScalarType weight_type = at::kFloat;
 
-/// Plays a Python whose network is one linear layer of three inputs, `fc`.
+/// Simulates a Python whose network is one linear layer of three inputs, `fc`.
 int play(const char* text) {
   const Json request = Json::parse(text);
   Json reply = Json::object();
@@ -74,27 +73,27 @@ class HostedPython : public testing::Test {
   }
 };
 
-TEST_F(HostedPython, NetworkHasPythonsWeightsForTheDatasClasses) {
+TEST_F(HostedPython, NetworkHasThePythonWeightsAndTheClassesOfTheData) {
   const auto network = model()->build(rows(), 1);
   EXPECT_THAT(network->named_parameters()["fc.weight"].sizes().vec(), ElementsAre(4, 3));
   EXPECT_TRUE(model()->outline(rows())->parameters().front().is_meta());
   EXPECT_FALSE(model()->mixes_samples());
 }
 
-TEST_F(HostedPython, DataWithoutTheInputIsRefused) {
+TEST_F(HostedPython, DataWithoutTheInputIsRejected) {
   DatasetDescription other = rows();
   other.tensors.front().name = "image";
   EXPECT_REFUSED(refusals_of([&] { model()->outline(other); }), kOptionConflict, "/model/input",
                  "no tensor 'row'");
 }
 
-TEST_F(HostedPython, HalfPrecisionParameterIsRefused) {
+TEST_F(HostedPython, HalfPrecisionParameterIsRejected) {
   weight_type = at::kHalf;
   EXPECT_REFUSED(refusals_of([] { model(); }), kStageFailed, "/model/entry",
                  "'fc.weight' is Half, not float32");
 }
 
-TEST_F(HostedPython, AdaptersAloneAreTrained) {
+TEST_F(HostedPython, OnlyAdaptersAreTrained) {
   const Json adapters = {{"adapters", {{"targets", {"fc"}}, {"rank", 2}}}};
   const auto network = model(adapters)->build(rows(), 1);
   EXPECT_THAT(trained(*network), ElementsAre("fc.lora_A.weight", "fc.lora_B.weight"));

@@ -24,16 +24,16 @@ std::int64_t parameters_of(std::int64_t depth, ResNetStem stem) {
 }
 
 TEST(ResNet, HasThePublishedSizes) {
-  // torchvision's 11,689,512 and 21,797,672 less a classifier of 512 to 1000.
+  // The counts of torchvision, 11,689,512 and 21,797,672, without the classifier of 512 to 1000.
   EXPECT_EQ(parameters_of(18, ResNetStem::kImageNet), 11689512 - 513000);
   EXPECT_EQ(parameters_of(34, ResNetStem::kImageNet), 21797672 - 513000);
-  // A stem of 5 x 5 is 4,608 numbers smaller.
+  // A stem of 5 x 5 has 4,608 fewer parameters.
   EXPECT_EQ(parameters_of(18, ResNetStem::kFeti), 11689512 - 513000 - 4608);
   EXPECT_NEAR(static_cast<double>(parameters_of(12, ResNetStem::kFeti)), 4.98e6, 5e3);
   EXPECT_NEAR(static_cast<double>(parameters_of(34, ResNetStem::kFeti)), 21.28e6, 5e3);
 }
 
-TEST(ResNet, FeaturesAreThePublishedOnes) {
+TEST(ResNet, FeaturesMatchThePublishedOnes) {
   const ResNet imagenet({.depth = 34}, at::kMeta),
       feti({.depth = 18, .stem = ResNetStem::kFeti}, at::kMeta);
   EXPECT_EQ(imagenet.shape(224, 224)->features(), 25088);
@@ -42,7 +42,7 @@ TEST(ResNet, FeaturesAreThePublishedOnes) {
   EXPECT_EQ(feti.shape(112, 112)->features(), 25088);
 }
 
-TEST(ResNet, SaysTheShapeThatItGives) {
+TEST(ResNet, ReportsItsOutputShape) {
   register_meta_kernels();
   for (const ResNetStem stem : {ResNetStem::kImageNet, ResNetStem::kFeti}) {
     const ResNet network({.depth = 12, .stem = stem, .width = 2, .pooled_size = 3}, at::kMeta);
@@ -59,7 +59,7 @@ TEST(ResNet, SaysTheShapeThatItGives) {
   EXPECT_TRUE(feti.shape(99, 99));
 }
 
-/// Torch's layers, and a network with their weights by the same names.
+/// Torch's layers, and a network with their weights under the same names.
 struct Pair {
   std::shared_ptr<ResNet18> theirs;
   std::shared_ptr<ResNet> ours;
@@ -80,14 +80,14 @@ at::Tensor images() {
   return torch::randn({3, 3, 64, 64}, at::detail::createCPUGenerator(4), at::kDouble);
 }
 
-/// Of the rounding of eighteen layers of at most 9 x 512 products.
+/// Bounds the rounding error of eighteen layers of at most 9 x 512 products.
 constexpr double kRounding = 18 * (9 * 512) * std::numeric_limits<double>::epsilon();
 
 at::Tensor classified(ResNet18& theirs, const at::Tensor& maps) {
   return theirs.named_children()["fc"]->as<torch::nn::LinearImpl>()->forward(maps.mean({2, 3}));
 }
 
-TEST(ResNet, IsTorchsLayersOneAfterAnother) {
+TEST(ResNet, MatchesASequenceOfTorchLayers) {
   const auto [theirs, ours] = pair(BatchNormStatistics::kCollected);
   const at::Tensor expected = theirs->forward(images()),
                    logits = classified(*theirs, ours->forward(images()));
@@ -121,7 +121,7 @@ TEST(ResNet, FetiPoolsEachSeventhOfItsLastMap) {
   EXPECT_LT((network.forward(pixels) - expected).abs().max().item<double>(), 1e-6);
 }
 
-TEST(ResNet, RecomputedBlocksLeaveTheSameGradientsAndStatistics) {
+TEST(ResNet, RecomputedBlocksGiveTheSameGradientsAndStatistics) {
   const auto after = [](const ActivationCheckpointing& recomputed) {
     const auto network = pair(BatchNormStatistics::kCollected).ours;
     const ScopedActivationCheckpointing scope(*network, recomputed);

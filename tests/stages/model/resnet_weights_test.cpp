@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr std::int64_t kNarrow = 2;  // channels: the names are those of the wide ones
+constexpr std::int64_t kNarrow = 2;  // channels; the names are the same as in wide networks
 
 std::shared_ptr<ResNet> narrow(std::int64_t depth, ResNetStem stem = ResNetStem::kImageNet) {
   auto network = std::make_shared<ResNet>(
@@ -26,8 +26,8 @@ std::shared_ptr<ResNet> narrow(std::int64_t depth, ResNetStem stem = ResNetStem:
   return network;
 }
 
-/// What torchvision saves of such a network, its classifier too, each name after `prefix`; numbers
-/// by `name`.
+/// Returns what torchvision saves of such a network, including its classifier. Each name follows
+/// `prefix`; each tensor has its own number.
 NamedTensors saved_by_torchvision(std::int64_t depth, const std::string& prefix = "") {
   const auto network = narrow(depth);
   NamedTensors saved;
@@ -41,7 +41,7 @@ NamedTensors saved_by_torchvision(std::int64_t depth, const std::string& prefix 
   return saved;
 }
 
-/// Reads a file as a model does.
+/// Reads a file like a model does.
 ResNetWeightsReport load(ResNet& network, const std::filesystem::path& file) {
   const SavedWeights shapes = read_saved_weights(file.string(), WeightContents::kShapes);
   ResNetPlaces places(network, shapes.tensors);
@@ -59,7 +59,8 @@ void expect_values(const ResNet& network, const NamedTensors& saved,
     EXPECT_TRUE(item.value().equal(saved.at(prefix + item.key()))) << item.key();
 }
 
-/// As torch.save writes a dict of tensors, or one at the key "state_dict" of a checkpoint.
+/// Writes a dict of tensors like torch.save, directly or under the key "state_dict" of a
+/// checkpoint.
 void write_pickle(const std::filesystem::path& path, const NamedTensors& tensors,
                   bool in_checkpoint) {
   c10::Dict<std::string, at::Tensor> dict;
@@ -84,7 +85,7 @@ TEST(ResNetWeights, AreReadFromSafetensors) {
   expect_values(*network, saved);
 }
 
-TEST(ResNetWeights, AreReadFromWhatTorchSaves) {
+TEST(ResNetWeights, AreReadFromTorchFiles) {
   const TemporaryFolder folder;
   const NamedTensors saved = saved_by_torchvision(34);
   write_pickle(folder / "r34.pth", saved, /*in_checkpoint=*/false);
@@ -94,9 +95,9 @@ TEST(ResNetWeights, AreReadFromWhatTorchSaves) {
   expect_values(*network, saved);
 }
 
-// tests/golden/torch_files.py has written it as torch did before 1.6, and as torchvision's first
-// files are.
-TEST(ResNetWeights, AreReadFromTheStreamOfAnOlderTorch) {
+// Written by tests/golden/torch_files.py in the format of torch before 1.6, which torchvision's
+// first files have.
+TEST(ResNetWeights, AreReadFromFilesOfOlderTorchVersions) {
   const std::filesystem::path files =
       std::filesystem::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files";
   const auto network = narrow(18);
@@ -106,7 +107,7 @@ TEST(ResNetWeights, AreReadFromTheStreamOfAnOlderTorch) {
                 read_saved_weights((files / "resnet_stream.safetensors").string()).tensors);
 }
 
-TEST(ResNetWeights, OfACheckpointAreFoundBelowItsKeyAndPrefix) {
+TEST(ResNetWeights, AreFoundBelowTheKeyAndPrefixOfACheckpoint) {
   const TemporaryFolder folder;
   NamedTensors saved = saved_by_torchvision(18, "module.resnet.");
   saved.set("module.film.weight", torch::ones({2}));
@@ -119,7 +120,7 @@ TEST(ResNetWeights, OfACheckpointAreFoundBelowItsKeyAndPrefix) {
   expect_values(*network, saved, "module.resnet.");
 }
 
-TEST(ResNetWeights, OfADeeperNetworkGiveAShallowerOneItsBlocks) {
+TEST(ResNetWeights, DeeperNetworkProvidesBlocksForAShallowerOne) {
   const NamedTensors saved = saved_by_torchvision(18);
   const ResNetPlaces places(*narrow(12), saved);
   EXPECT_EQ(places.report().text(12),
@@ -129,7 +130,7 @@ TEST(ResNetWeights, OfADeeperNetworkGiveAShallowerOneItsBlocks) {
             "layer2.1.bn2.bias and 30 more");
 }
 
-TEST(ResNetWeights, BlocksThatAreMissingAreNamedAndNothingIsTaken) {
+TEST(ResNetWeights, MissingBlocksAreReportedAndNothingIsLoaded) {
   const ResNetPlaces places(*narrow(34), saved_by_torchvision(18));
   EXPECT_EQ(places.report().misfits(),
             "80 tensors are missing from layer1.2, layer2.2, layer2.3, layer3.2, layer3.3, "
@@ -138,13 +139,13 @@ TEST(ResNetWeights, BlocksThatAreMissingAreNamedAndNothingIsTaken) {
   EXPECT_EQ(places.report().taken, 0);
 }
 
-TEST(ResNetWeights, AnotherStemIsOfAnotherShape) {
+TEST(ResNetWeights, AnotherStemHasAnotherShape) {
   const ResNetPlaces places(*narrow(18, ResNetStem::kFeti), saved_by_torchvision(18));
   EXPECT_EQ(places.report().misfits(),
             "1 have a different shape: conv1.weight [2, 3, 7, 7] for [2, 3, 5, 5]");
 }
 
-TEST(ResNetWeights, CountOfBatchesMayBeMissing) {
+TEST(ResNetWeights, BatchCountMayBeMissing) {
   NamedTensors old;
   for (const auto& [name, tensor] : saved_by_torchvision(18))
     if (!name.ends_with("num_batches_tracked")) old.set(name, tensor);
@@ -155,7 +156,7 @@ TEST(ResNetWeights, CountOfBatchesMayBeMissing) {
   EXPECT_EQ(network->named_buffers()["bn1.num_batches_tracked"].item<std::int64_t>(), 0);
 }
 
-TEST(ResNetWeights, OfAnotherModelAreAllMissing) {
+TEST(ResNetWeights, AllAreMissingInAnotherModel) {
   const ResNetPlaces places(*narrow(12), {{"visual.conv1.weight", torch::ones({2})}});
   EXPECT_THAT(places.report().unused, ElementsAre("visual.conv1.weight"));
   EXPECT_THAT(places.report().wrong_shape, IsEmpty());

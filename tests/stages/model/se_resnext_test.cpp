@@ -29,7 +29,7 @@ DatasetDescription photographs(std::int64_t size = 32,
           .classes = std::move(grades)};
 }
 
-/// A pair of five.
+/// Data of a pair of five classes.
 DatasetDescription pair_of_images() {
   DatasetDescription data = photographs(32, {"mild", "severe"});
   data.pair_of = 5;
@@ -55,14 +55,14 @@ NamedTensors some_images(std::int64_t count) {
   return {{"image", torch::arange(count * 3 * 32 * 32, at::kFloat).sin().view({count, 3, 32, 32})}};
 }
 
-/// What a network says outside training, of two images.
+/// Returns a network's output in evaluation mode for two images.
 at::Tensor logits_of(const Model& model, const DatasetDescription& data) {
   const auto network = model.build(data, 1);
   network->eval();
   return model.forward(*network, some_images(2)).at("logits");
 }
 
-/// One pass in training, of so many images.
+/// Runs one pass in training mode on `count` images.
 NamedTensors trained_on(const Model& model, torch::nn::Module& network, std::int64_t count) {
   network.train();
   const ScopedDropout dropout(network, {.seed = 1, .step = 0},
@@ -75,7 +75,7 @@ NamedTensors trained_on(const Model& model, torch::nn::Module& network, std::int
   return model.forward(network, some_images(count));
 }
 
-TEST(SeResNeXt, DefaultsAreThePublishedPairNetwork) {
+TEST(SeResNeXt, DefaultsMatchThePublishedPairNetwork) {
   const auto network = model_of(kModelSeResnext, Json::object())->outline(pair_of_images());
   std::int64_t parameters = 0;
   std::vector<std::string> head;
@@ -93,7 +93,7 @@ TEST(SeResNeXt, DefaultsAreThePublishedPairNetwork) {
   EXPECT_TRUE(network->named_parameters().contains("backbone.layer4.2.se.fc2.weight"));
 }
 
-TEST(SeResNeXt, HasALogitForEachClassAndOneForAPair) {
+TEST(SeResNeXt, HasOneLogitPerClassAndOneForAPair) {
   const auto model = model_of(kModelSeResnext, small());
   EXPECT_THAT(logits_of(*model, photographs()).sizes().vec(), ElementsAre(2, 3));
   const auto of_five = model_of(kModelSeResnext, small({{"num_classes", 5}}));
@@ -102,7 +102,7 @@ TEST(SeResNeXt, HasALogitForEachClassAndOneForAPair) {
                  "/model/num_classes", "5", "3 classes");
 }
 
-TEST(SeResNeXt, HeadIsReluBeforeNorm) {
+TEST(SeResNeXt, HeadAppliesReluBeforeNorm) {
   const auto model =
       model_of(kModelSeResnext, small({{"head", {{"widths", {4}}, {"dropout", 0}}}}));
   const auto network = model->build(photographs(), 1);
@@ -119,7 +119,7 @@ TEST(SeResNeXt, HeadIsReluBeforeNorm) {
   EXPECT_TRUE(torch::allclose(outputs.at("logits"), logits, 1e-5, 1e-6));
 }
 
-TEST(SeResNeXt, HalfOfTheDropoutComesBeforeTheLaterLayers) {
+TEST(SeResNeXt, LaterLayersHaveHalfTheDropout) {
   ClassifierHead head({.widths = {1, 1}, .dropout = 0.5}, 1, 1, at::kFloat);
   std::vector<std::string> layers;
   std::vector<double> kept;
@@ -142,7 +142,7 @@ TEST(SeResNeXt, HalfOfTheDropoutComesBeforeTheLaterLayers) {
   EXPECT_NEAR(kept[2], 15000, count_error(20000, 0.75));
 }
 
-TEST(SeResNeXt, HeadWithoutHiddenLayersIsOneLayer) {
+TEST(SeResNeXt, HeadWithoutHiddenLayersIsASingleLayer) {
   const auto model = model_of(kModelSeResnext, small({{"head", {{"widths", Json::array()}}}}));
   const auto network = model->build(photographs(), 1);
   EXPECT_TRUE(network->named_parameters().contains("classifier.1.weight"));
@@ -167,7 +167,7 @@ TEST(SeResNeXt, FrozenPartsKeepTheirWeightsAndStatistics) {
   }
 }
 
-TEST(SeResNeXt, BatchOfOneTrainsByCollectedStatistics) {
+TEST(SeResNeXt, BatchOfOneTrainsWithRunningStatistics) {
   const auto model = model_of(kModelSeResnext, small());
   const auto network = model->build(photographs(), 1);
   const at::Tensor before = values_of(*network, "classifier.3.running_var").clone();
@@ -186,7 +186,7 @@ TEST(SeResNeXt, BatchOfOneTrainsByCollectedStatistics) {
   EXPECT_EQ(values_of(*network, "classifier.3.num_batches_tracked").item<std::int64_t>(), 1);
 }
 
-TEST(SeResNeXt, WeightsAreTakenByNameAndTheirClassifierIsLeftOut) {
+TEST(SeResNeXt, WeightsAreLoadedByNameWithoutTheClassifier) {
   const TemporaryFolder folder;
   const auto random = model_of(kModelSeResnext, small());
   const auto first = random->build(photographs(), 1);
@@ -205,7 +205,7 @@ TEST(SeResNeXt, WeightsAreTakenByNameAndTheirClassifierIsLeftOut) {
               ElementsAre(HasSubstr("tensors under 'backbone.'; left out: classifier.1.bias")));
 }
 
-TEST(SeResNeXt, WeightsThatDoNotFitAreNamed) {
+TEST(SeResNeXt, MismatchedWeightsAreReported) {
   const TemporaryFolder folder;
   const auto random = model_of(kModelSeResnext, small());
   NamedTensors saved;
@@ -226,7 +226,7 @@ TEST(SeResNeXt, WeightsThatDoNotFitAreNamed) {
                  kDamagedWeights, "/model/weights", "Cadene", "legacy_seresnext50_32x4d");
 }
 
-TEST(SeResNeXt, DataWithoutPhotographsAreRefused) {
+TEST(SeResNeXt, DataWithoutImagesIsRejected) {
   const auto model = model_of(kModelSeResnext, small());
   DatasetDescription gray = photographs();
   gray.tensors[0].shape[0] = 1;

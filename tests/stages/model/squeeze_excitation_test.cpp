@@ -9,7 +9,7 @@
 namespace stages {
 namespace {
 
-TEST(SqueezeExcitationTest, HasTheGateAndTheGradientOfTorchsOperators) {
+TEST(SqueezeExcitationTest, GateAndGradientMatchTorch) {
   for (const bool is_silu : {false, true}) {
     SqueezeExcitation block({.channels = 6, .squeezed = 4},
                             {.squeeze = "a", .excite = "b", .is_silu = is_silu}, torch::kDouble);

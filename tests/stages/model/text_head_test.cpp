@@ -42,8 +42,8 @@ class TextHeadOf : public testing::Test {
     const at::Tensor logits = model->forward(*network, {{"image", pixels()}}).at("logits");
     const at::Tensor expected = clip_.zero_shot(pixels(), kTemplates);
     EXPECT_TRUE(torch::equal(logits.argmax(1), expected.argmax(1)));
-    // Both multiply the same embeddings of length 1; only the order of the factors differs: each of
-    // the products of a sum of `width` terms below the scale is rounded at most twice more.
+    // Both multiply the same embeddings of length 1, and only the order of the factors differs, so
+    // each product in a sum of `width` terms below the scale is rounded at most twice more.
     const double width = static_cast<double>(network->named_parameters()["head.weight"].size(1)),
                  scale = expected.abs().max().item<double>() + 1;
     EXPECT_LE((logits - expected).abs().max().item<double>(),
@@ -58,13 +58,11 @@ class TextHeadOf : public testing::Test {
   const SavedClip clip_;
 };
 
-TEST_F(TextHeadOf, FullStartsWithTheLogitsOfZeroShot) { expect_zero_shot(kModelFull); }
+TEST_F(TextHeadOf, FullFineTuningStartsWithZeroShotLogits) { expect_zero_shot(kModelFull); }
 
-TEST_F(TextHeadOf, LinearProbeStartsWithTheLogitsOfZeroShot) {
-  expect_zero_shot(kModelLinearProbe);
-}
+TEST_F(TextHeadOf, LinearProbeStartsWithZeroShotLogits) { expect_zero_shot(kModelLinearProbe); }
 
-TEST_F(TextHeadOf, TextTowerIsNoPartOfTheNetwork) {
+TEST_F(TextHeadOf, NetworkOmitsTheTextTower) {
   const auto model = model_of(kModelLinearProbe, options());
   const auto network = model->build(clip_.images().describe(), 3);
   for (const auto& item : network->named_parameters())
@@ -94,7 +92,7 @@ TEST_F(TextHeadOf, TemplatesChangeTheHead) {
   EXPECT_FALSE(torch::equal(head(options()), head(other)));
 }
 
-TEST_F(TextHeadOf, PlanSeesTheTextTowerOnTheMetaDevice) {
+TEST_F(TextHeadOf, PlanRunsTheTextTowerOnTheMetaDevice) {
   PlanningContext context;
   const runner::Outputs planned =
       stage_of(kModelFull, options())->plan(runner::Inputs({}), context).value();
@@ -103,7 +101,7 @@ TEST_F(TextHeadOf, PlanSeesTheTextTowerOnTheMetaDevice) {
   EXPECT_TRUE(network->named_parameters()["head.weight"].is_meta());
 }
 
-TEST_F(TextHeadOf, WhatHasNoTextTowerIsRefused) {
+TEST_F(TextHeadOf, ModelWithoutATextTowerIsRejected) {
   EXPECT_REFUSED(created(kModelFull, options({{"weights", nullptr}})), kOptionConflict,
                  "/model/head_start", "random weights");
   EXPECT_REFUSED(created(kModelFull, options({{"features", "projected"}})), kOptionConflict,
@@ -116,7 +114,7 @@ TEST_F(TextHeadOf, WhatHasNoTextTowerIsRefused) {
   EXPECT_REFUSED(created(kModelFull, bad), kOptionConflict, "/model/templates", "{name}");
 }
 
-TEST_F(TextHeadOf, MissingFilesNextToTheWeightsAreNamed) {
+TEST_F(TextHeadOf, MissingFilesNextToTheWeightsAreReported) {
   std::filesystem::remove(clip_.folder() / "merges.txt");
   EXPECT_REFUSED(refusal(options()), kMissingWeights, "/model/backbone/weights", "merges.txt");
   std::ofstream(clip_.folder() / "merges.txt") << "#version: 0.2\n";
@@ -126,7 +124,7 @@ TEST_F(TextHeadOf, MissingFilesNextToTheWeightsAreNamed) {
                  "'clip_vision_model', not a 'clip'");
 }
 
-TEST_F(TextHeadOf, OneOutputForTwoClassesIsRefused) {
+TEST_F(TextHeadOf, OneOutputForTwoClassesIsRejected) {
   DatasetDescription data = clip_.images().describe();
   data.pair_of = 3;
   data.classes = {"red", "blue"};

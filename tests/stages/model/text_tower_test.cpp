@@ -30,7 +30,7 @@ std::shared_ptr<TextTower> random_tower() {
   return tower;
 }
 
-TEST(TextTower, EndIsFoundByEitherRule) {
+TEST(TextTower, EndIsFoundByBothRules) {
   const at::Tensor texts = ids({{7, 1, 9, 9}, {7, 2, 3, 1}, {9, 9, 9, 9}});
   EXPECT_TRUE(end_places(texts, EndToken::kHighestId, 9)
                   .equal(torch::tensor(std::vector<std::int64_t>{2, 0, 0})));
@@ -38,7 +38,7 @@ TEST(TextTower, EndIsFoundByEitherRule) {
                   .equal(torch::tensor(std::vector<std::int64_t>{0, 2, 0})));
 }
 
-TEST(TextTower, WhatFollowsTheEndChangesNothing) {
+TEST(TextTower, TokensAfterTheEndAreIgnored) {
   const auto tower = random_tower();
   const torch::NoGradGuard no_graph;
   const at::Tensor expected = tower->forward(ids({{8, 1, 2, 9}}));
@@ -49,7 +49,7 @@ TEST(TextTower, WhatFollowsTheEndChangesNothing) {
   EXPECT_GT((tower->forward(ids({{8, 1, 3, 9}})) - expected).abs().max().item<double>(), 1e-6);
 }
 
-TEST(TextTower, TokenSeesNoLaterOne) {
+TEST(TextTower, AttentionIsCausal) {
   const auto tower = random_tower();
   const torch::NoGradGuard no_graph;
   const at::Tensor one = tower->last_hidden_state(ids({{8, 1, 2, 9}})),

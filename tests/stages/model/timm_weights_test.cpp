@@ -19,7 +19,7 @@ std::shared_ptr<FeatureMaps> small_network() {
                        at::kFloat);
 }
 
-/// What timm saves of such a network, each name after `prefix`.
+/// Returns what timm saves of such a network; each name follows `prefix`.
 NamedTensors saved_by_timm(const std::string& prefix = "", const std::string& head = "fc.") {
   const auto network = small_network();
   NamedTensors saved;
@@ -33,7 +33,7 @@ NamedTensors saved_by_timm(const std::string& prefix = "", const std::string& he
   return saved;
 }
 
-/// The file without some names, and with others renamed.
+/// Returns the file with some names removed or changed.
 NamedTensors changed(const NamedTensors& saved,
                      const std::function<std::string(const std::string&)>& rename) {
   NamedTensors result;
@@ -66,7 +66,7 @@ TEST(TimmWeights, AreReadFromSafetensors) {
     EXPECT_TRUE(item.value().equal(saved.at(item.key())));
 }
 
-TEST(TimmWeights, OfANetworkWithAHeadAreFoundBelowTheirPrefix) {
+TEST(TimmWeights, AreFoundBelowThePrefixOfANetworkWithAHead) {
   const TimmWeightsReport report = report_of(saved_by_timm("backbone.", "classifier.9."));
   EXPECT_EQ(report.text(),
             "118 tensors under 'backbone.'; left out: classifier.9.weight, classifier.9.bias");
@@ -80,7 +80,7 @@ TEST(TimmWeights, CountersMayBeMissing) {
   EXPECT_TRUE(report_of(without).fits());
 }
 
-TEST(TimmWeights, AnythingElseIsNamed) {
+TEST(TimmWeights, OtherNamesAreReported) {
   const auto rename = [](const std::string& from, const std::string& to) {
     return [=](const std::string& name) { return name == from ? to : name; };
   };
@@ -99,7 +99,7 @@ TEST(TimmWeights, AnythingElseIsNamed) {
             "1 with a different shape: conv1.weight [4, 3, 7, 7] for [2, 3, 7, 7]");
 }
 
-TEST(TimmWeights, CadenesNamesAreKnown) {
+TEST(TimmWeights, CadeneNamesAreRecognized) {
   const NamedTensors saved = changed(saved_by_timm(), [](const std::string& name) {
     if (name == "conv1.weight") return std::string("layer0.conv1.weight");
     const std::size_t gate = name.find(".se.");
@@ -110,7 +110,7 @@ TEST(TimmWeights, CadenesNamesAreKnown) {
   EXPECT_FALSE(report_of(saved_by_timm()).has_cadene_names);
 }
 
-TEST(TimmWeights, SeveralNetworksInOneFileAreRefused) {
+TEST(TimmWeights, SeveralNetworksInOneFileAreRejected) {
   NamedTensors saved =
       saved_by_timm("classifiers.a.pair_0_1.backbone.", "classifiers.a.pair_0_1.classifier.9.");
   for (const auto& [name, tensor] : saved_by_timm("classifiers.a.pair_0_2.backbone."))

@@ -49,16 +49,16 @@ void expect_the_same_logits(const ImageClassifierOptions& options) {
   }
 }
 
-TEST(TorchScript, ClipWithPooledFeatures) {
+TEST(TorchScript, ClipWithPooledFeaturesMatches) {
   expect_the_same_logits(clip_options(Feature::kPooled));
 }
-TEST(TorchScript, ClipWithProjectedFeatures) {
+TEST(TorchScript, ClipWithProjectedFeaturesMatches) {
   expect_the_same_logits(clip_options(Feature::kProjected));
 }
-TEST(TorchScript, ClipProjectedBeforeItsNorm) {
+TEST(TorchScript, ClipProjectedBeforeItsNormMatches) {
   expect_the_same_logits(clip_options(Feature::kProjectedBeforeNorm));
 }
-TEST(TorchScript, TimmsVit) { expect_the_same_logits(timms_vit_options()); }
+TEST(TorchScript, TimmVitMatches) { expect_the_same_logits(timms_vit_options()); }
 
 TEST(TorchScript, WeightsInHalfPrecisionAreWidened) {
   ImageClassifier network(clip_options(Feature::kPooled));

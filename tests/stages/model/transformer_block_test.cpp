@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-TEST(TransformerBlock, AttentionThatDropsNextToNothingIsThatOfEvaluation) {
+TEST(TransformerBlock, AttentionWithTinyDropoutMatchesEvaluation) {
   for (const auto& [fused, is_causal] :
        {std::pair(false, false), std::pair(true, false), std::pair(false, true)}) {
     const auto attention = std::make_shared<Attention>(BlockOptions{.hidden_size = 8,
@@ -44,8 +44,8 @@ BlockOptions small_block(bool fused, double dropout) {
           .fused_qkv = fused};
 }
 
-/// The first token that leaves the block and, after it, the gradients of a function of it by the
-/// input and all weights.
+/// Returns the block's output for the first token, then the gradients of a function of it with
+/// respect to the input and all weights.
 std::vector<at::Tensor> first_token_and_gradients(TransformerBlock& block, bool is_alone) {
   const at::Tensor x =
       torch::empty({3, 5, 8}, torch::kDouble).normal_(0, 1, at::detail::createCPUGenerator(9));
@@ -59,7 +59,7 @@ std::vector<at::Tensor> first_token_and_gradients(TransformerBlock& block, bool 
   return result;
 }
 
-TEST(TransformerBlock, TheFirstTokenAloneIsThatOfAll) {
+TEST(TransformerBlock, FirstTokenAloneMatchesTheFullOutput) {
   for (const bool fused : {false, true}) {
     for (const double dropout : {0.0, 0.4}) {
       const auto block = std::make_shared<TransformerBlock>(small_block(fused, dropout),
@@ -77,7 +77,7 @@ TEST(TransformerBlock, TheFirstTokenAloneIsThatOfAll) {
       for (std::size_t i = 0; i < alone.size(); ++i)
         EXPECT_TRUE(alone[i].allclose(of_all[i], 1e-10, 1e-10))
             << fused << " " << dropout << " " << i;
-      // Recomputed, it keeps its bits.
+      // Recomputation keeps its bits.
       const ScopedActivationCheckpointing recomputed(*block, {.blocks = true});
       const auto again = first_token_and_gradients(*block, true);
       for (std::size_t i = 0; i < alone.size(); ++i)

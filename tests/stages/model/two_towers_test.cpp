@@ -1,4 +1,4 @@
-// Two towers of Python, with a Python that is played by this test; tests/end_to_end/ has real ones.
+// Two Python towers, with a Python simulated by this test; tests/end_to_end/ uses real ones.
 
 #include "stages/model/two_towers.h"
 
@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using testing::Each;
 
-/// What the played Python says of its towers, and what they return.
+/// What the simulated Python reports about its towers, and what they return.
 struct Played {
   Json towers = {
       {"network", "Net"}, {"image", true}, {"text", true}, {"logit_scale", {{"name", "scale"}}}};
@@ -76,7 +76,7 @@ class HostedTowerPair : public testing::Test {
   }
 };
 
-TEST_F(HostedTowerPair, RowsGetLengthOneAndTheFactorIsAScalar) {
+TEST_F(HostedTowerPair, EmbeddingsAreNormalizedAndTheFactorIsAScalar) {
   const NamedTensors outputs = embedded(*model());
   EXPECT_TRUE(outputs.at("image_embeddings").equal(torch::full({2, 4}, 0.5)));
   EXPECT_TRUE(outputs.at("text_embeddings").equal(torch::full({3, 4}, 0.5)));
@@ -90,7 +90,7 @@ TEST_F(HostedTowerPair, FactorIsClampedToItsLimit) {
   EXPECT_EQ(network->named_parameters()["scale"].item<double>(), 2);
 }
 
-TEST_F(HostedTowerPair, TextsAreAsLongAsTheContextOrTheLongest) {
+TEST_F(HostedTowerPair, TextsArePaddedToTheContextOrTheLongest) {
   const auto lengths = [](const Json& tokenizer) {
     const auto made = model({{"tokenizer", tokenizer}});
     return dynamic_cast<const ImageTextModel&>(*made).tokenized({"one", "two and three"}).lengths;
@@ -99,7 +99,7 @@ TEST_F(HostedTowerPair, TextsAreAsLongAsTheContextOrTheLongest) {
   EXPECT_THAT(lengths({{"padding", "longest"}}), Each(testing::Lt(77)));
 }
 
-TEST_F(HostedTowerPair, EmbeddingsThatDoNotSuitAreRefused) {
+TEST_F(HostedTowerPair, InvalidEmbeddingsAreRejected) {
   played.texts = torch::ones({3, 5});
   EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/text", "of width 5");
   played.texts = torch::ones({3});
@@ -111,7 +111,7 @@ TEST_F(HostedTowerPair, EmbeddingsThatDoNotSuitAreRefused) {
   EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/image", "of type Long");
 }
 
-TEST_F(HostedTowerPair, WhatIsNotThereIsRefused) {
+TEST_F(HostedTowerPair, MissingPartsAreRejected) {
   played.towers["text"] = false;
   EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/text",
                  "the network (Net) has no method 'encode_text'");
@@ -121,13 +121,13 @@ TEST_F(HostedTowerPair, WhatIsNotThereIsRefused) {
                  "has no parameter 'logit_scale'");
 }
 
-TEST_F(HostedTowerPair, BiasIsAnOutputWhereItIsNamed) {
+TEST_F(HostedTowerPair, BiasIsAnOutputIfConfigured) {
   EXPECT_FALSE(embedded(*model()).contains("logit_bias"));
   played.towers["logit_bias"] = {{"name", "scale"}};
   EXPECT_EQ(embedded(*model({{"logit_bias", "bias"}})).at("logit_bias").item<double>(), 2.5);
 }
 
-TEST_F(HostedTowerPair, BiasThatIsNoParameterIsRefused) {
+TEST_F(HostedTowerPair, BiasMustBeAParameter) {
   played.towers["logit_bias"] = {{"instead", "of type float"}};
   EXPECT_REFUSED(refusals_of([] {
                    embedded(*model({{"logit_bias", "bias"}}));
@@ -136,18 +136,18 @@ TEST_F(HostedTowerPair, BiasThatIsNoParameterIsRefused) {
                  "'bias' of the network (Net) is of type float");
 }
 
-TEST_F(HostedTowerPair, FactorThatIsNoLogarithmIsRefused) {
+TEST_F(HostedTowerPair, FactorMustBeALogarithm) {
   for (const double scale : {std::numeric_limits<double>::quiet_NaN(), 14.3, -11.0}) {
     played.scale = torch::full({1}, scale);
     EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/logit_scale", "starts at");
   }
 }
 
-TEST(Vocabulary, TokenizerHasNoMoreTokensThanTheNetwork) {
+TEST(Vocabulary, TokenizerMustNotHaveMoreTokensThanTheNetwork) {
   TowerOptions options{.pointer = "/model/towers"};
   options.tokenizer.merges = "merges.txt";
   check_vocabulary(514, 514, options);
-  check_vocabulary(600, 514, options);  // a table with rows to spare
+  check_vocabulary(600, 514, options);  // a table with unused rows
   EXPECT_REFUSED(refusals_of([&] { check_vocabulary(513, 514, options); }), kOptionConflict,
                  "/model/towers/tokenizer/merges", "build the network for 514 tokens");
   options.tokenizer.merges.reset();

@@ -34,7 +34,7 @@ const KnownSize kB32 = {"b32", 768, 3072, 12, 12, 32, 512, 87456000};
 const KnownSize kB16 = {"b16", 768, 3072, 12, 12, 16, 512, 85799424};
 const KnownSize kL14 = {"l14", 1024, 4096, 24, 16, 14, 768, 303179776};
 
-/// The lines of HF's state dict that are ours, each after its number.
+/// The lines of the transformers state dict that belong to the tower, each after its number.
 std::vector<std::pair<std::int64_t, std::string>> vision_lines(const std::filesystem::path& keys) {
   std::ifstream file(keys);
   std::vector<std::pair<std::int64_t, std::string>> lines;
@@ -58,7 +58,7 @@ class KnownSizes : public testing::TestWithParam<KnownSize> {};
 INSTANTIATE_TEST_SUITE_P(OfClip, KnownSizes, testing::Values(kB32, kB16, kL14),
                          [](const auto& info) { return info.param.name; });
 
-TEST_P(KnownSizes, HaveTheNamesShapesAndOrderOfHf) {
+TEST_P(KnownSizes, NamesShapesAndOrderMatchTransformers) {
   const auto keys = shared_data("cases/parity/fullsize/keys/hf_clip__" + GetParam().name + ".txt");
   RETORT_NEEDS_SHARED(keys);
   const ImageClassifier network(options_of(GetParam()), torch::kMeta);
@@ -70,14 +70,14 @@ TEST_P(KnownSizes, HaveTheNamesShapesAndOrderOfHf) {
   EXPECT_EQ(ours, theirs);
 }
 
-TEST_P(KnownSizes, HaveTheParametersOfHf) {
+TEST_P(KnownSizes, ParameterCountsMatchTransformers) {
   const ImageClassifier network(options_of(GetParam()), torch::kMeta);
   std::int64_t count = 0;
   for (const at::Tensor& parameter : network.tower().parameters()) count += parameter.numel();
   EXPECT_EQ(count, GetParam().parameters);
 }
 
-TEST(VisionTower, SubmodulesAreFoundByTheirDottedNames) {
+TEST(VisionTower, SubmodulesAreFoundByDottedName) {
   const auto network = std::make_shared<ImageClassifier>(options_of(kB32), torch::kMeta);
   const auto modules = network->named_modules();
   const auto* queries = modules.find("vision_model.encoder.layers.11.self_attn.q_proj");
@@ -85,7 +85,7 @@ TEST(VisionTower, SubmodulesAreFoundByTheirDottedNames) {
   EXPECT_NE(std::dynamic_pointer_cast<Linear>(*queries), nullptr);
 }
 
-TEST(VisionTower, TheClassTokenAloneIsThatOfAllTokens) {
+TEST(VisionTower, ClassTokenAloneMatchesTheFullOutput) {
   const auto network = tiny_tower();
   const torch::NoGradGuard no_graph;
   const at::Tensor pixels =
@@ -96,7 +96,7 @@ TEST(VisionTower, TheClassTokenAloneIsThatOfAllTokens) {
   EXPECT_TRUE(network->forward(pixels).at("features").equal(tower.pool(alone)));
 }
 
-TEST(VisionTower, MovingToAnotherTypeMovesWhatItComputesWith) {
+TEST(VisionTower, ConversionToAnotherTypeChangesTheComputation) {
   ImageClassifierOptions options = options_of(kB32);
   options.tower = {{8, 16, 2, Activation::kGelu, 1e-5}, 2, 4, 8};
   options.projection_dim = 4;

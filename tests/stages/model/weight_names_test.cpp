@@ -5,7 +5,7 @@
 namespace stages {
 namespace {
 
-TEST(WeightNames, NumbersOfBlocksMayHaveSeveralDigits) {
+TEST(WeightNames, BlockNumbersMayHaveSeveralDigits) {
   for (const std::string number : {"0", "7", "10", "23", "104"}) {
     const std::string ours = "vision_model.encoder.layers." + number + ".mlp.fc1.weight";
     for (const auto& [layout, theirs] :
@@ -22,7 +22,7 @@ TEST(WeightNames, NumbersOfBlocksMayHaveSeveralDigits) {
   }
 }
 
-TEST(WeightNames, WhatHasNoNumberIsNoBlock) {
+TEST(WeightNames, BlockWithoutANumberIsNotRecognized) {
   for (const std::string block : {"", ".", "x.", "1", "1x.", "-1."})
     EXPECT_EQ(our_name(WeightLayout::kTimm, "blocks." + block + "mlp.fc1.weight"), std::nullopt)
         << block;

@@ -25,7 +25,7 @@ runner::Diagnostics refusal(std::vector<std::string> modules) {
   return refusal(*tiny_tower(), {.modules = std::move(modules)});
 }
 
-TEST(ActivationCheckpointing, NamesAreTakenOutOfTheNameOfTheStage) {
+TEST(ActivationCheckpointing, NamesAreRelativeToTheStage) {
   EXPECT_EQ(chosen({}), ActivationCheckpointing{});
   EXPECT_EQ(chosen({.blocks = true}), ActivationCheckpointing{.blocks = true});
   EXPECT_EQ(chosen({.modules = {"model.vision_model.encoder.layers.0",
@@ -36,7 +36,7 @@ TEST(ActivationCheckpointing, NamesAreTakenOutOfTheNameOfTheStage) {
             ActivationCheckpointing{.modules = {"vision_model.encoder.layers.1"}});
 }
 
-TEST(ActivationCheckpointing, UnknownModuleNamesTheNearest) {
+TEST(ActivationCheckpointing, UnknownModuleSuggestsTheNearest) {
   EXPECT_REFUSED(
       refusal({"model.vision_model.encoder.layers.0", "model.vision_model.encoder.layer.1"}),
       kUnknownKey, "/memory/activation_checkpointing/1", "'model.vision_model.encoder.layers.1'");
@@ -46,7 +46,7 @@ TEST(ActivationCheckpointing, UnknownModuleNamesTheNearest) {
                  "such as 'model.vision_model.encoder.layers.0'");
 }
 
-TEST(ActivationCheckpointing, ModuleThatKeepsItsActivationsNamesTheOneAroundIt) {
+TEST(ActivationCheckpointing, NonRecomputableModuleSuggestsItsParent) {
   EXPECT_REFUSED(refusal({"model.vision_model.encoder.layers.0.mlp.fc1"}), kUnknownKey,
                  "/memory/activation_checkpointing/0",
                  "name 'model.vision_model.encoder.layers.0.mlp'");
@@ -57,20 +57,20 @@ TEST(ActivationCheckpointing, ModuleThatKeepsItsActivationsNamesTheOneAroundIt) 
                  "'model.head'", "such as 'model.vision_model.encoder.layers.0'");
 }
 
-TEST(ActivationCheckpointing, ModuleOfBlocksNamesThem) {
+TEST(ActivationCheckpointing, ModuleOfBlocksSuggestsItsBlocks) {
   EXPECT_REFUSED(refusal({"model.vision_model.encoder.layers"}), kUnknownKey,
                  "/memory/activation_checkpointing/0",
                  "such as 'model.vision_model.encoder.layers.0'");
 }
 
-TEST(ActivationCheckpointing, NetworkWithoutSuchParts) {
+TEST(ActivationCheckpointing, NetworkWithoutRecomputableModulesIsRejected) {
   EXPECT_REFUSED(refusal(ListeningNetwork(), {.blocks = true}), kUnknownKey,
                  "/memory/activation_checkpointing", "no blocks", "activation_checkpointing: none");
   EXPECT_REFUSED(refusal(ListeningNetwork(), {.modules = {"model.head"}}), kUnknownKey,
                  "/memory/activation_checkpointing/0", "activation_checkpointing: none");
 }
 
-TEST(ActivationCheckpointing, RecordSaysAllOfIt) {
+TEST(ActivationCheckpointing, RecordIsComplete) {
   EXPECT_EQ(to_json(ActivationCheckpointing{}), "none");
   EXPECT_EQ(to_json(ActivationCheckpointing{.modules = {"a", "b.*"}}).dump(), R"(["a","b.*"])");
   EXPECT_EQ(to_json(ActivationCheckpointing{.blocks = true}), "block");

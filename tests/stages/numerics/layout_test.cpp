@@ -29,15 +29,15 @@ Layout chosen_layout(const torch::nn::Module& network, at::DeviceType device = a
   return choose_layout(count_layers(network), device, reduced);
 }
 
-TEST(Layout, NamesOfTheSchema) {
+TEST(Layout, NamesMatchTheSchema) {
   EXPECT_EQ(name(kContiguous), "contiguous");
   EXPECT_EQ(name(kChannelsLast), "channels_last");
 }
 
-TEST(Layout, WeightsMoveAndKeepTheirValuesAndTheirTensors) {
+TEST(Layout, WeightsChangeLayoutAndKeepTheirValuesAndTensors) {
   const auto network = conv4();
   const at::Tensor weight = network->parameters()[4],
-                   bias = network->parameters()[5];  // of the second convolution
+                   bias = network->parameters()[5];  // the bias of the second convolution
   ASSERT_EQ(weight.dim(), 4);
   const at::Tensor before = weight.detach().clone();
   set_layout(*network, kChannelsLast);
@@ -50,7 +50,7 @@ TEST(Layout, WeightsMoveAndKeepTheirValuesAndTheirTensors) {
   EXPECT_TRUE(weight.equal(before));
 }
 
-TEST(Layout, WhatLiesRightIsNotCopied) {
+TEST(Layout, TensorsAlreadyInTheLayoutAreNotCopied) {
   const auto network = conv4();
   const void* const data = network->parameters()[4].data_ptr();
   set_layout(*network, kContiguous);
@@ -62,7 +62,7 @@ TEST(Layout, WhatLiesRightIsNotCopied) {
   EXPECT_EQ(network->parameters()[4].data_ptr(), moved);
 }
 
-TEST(Layout, ImagesOfABatchMoveAndNothingElse) {
+TEST(Layout, OnlyImagesOfABatchChangeLayout) {
   const at::Tensor images = torch::randn({2, 3, 4, 4}), labels = torch::zeros(2, at::kLong);
   Batch batch(
       {{"image", images}, {"label", labels}, {"mask", torch::ones({2, 3, 4, 4}, at::kBool)}}, 2);
@@ -77,9 +77,9 @@ TEST(Layout, ImagesOfABatchMoveAndNothingElse) {
   EXPECT_TRUE(in_layout(batch, kContiguous)["image"].is_same(images));
 }
 
-TEST(Layout, ResultAndGradientAreTheSameNumbers) {
+TEST(Layout, ResultAndGradientAreEqual) {
   for (const auto& make : {&conv4, &grouped_bottlenecks, &patch_transformer}) {
-    const auto plain = make(8, 3), moved = make(8, 3);  // a seed makes them equal
+    const auto plain = make(8, 3), moved = make(8, 3);  // equal because of the seed
     const at::Tensor images = torch::randn({4, 3, 16, 16}, at::kDouble);
     plain->to(at::kDouble);
     moved->to(at::kDouble);
@@ -97,7 +97,7 @@ TEST(Layout, ResultAndGradientAreTheSameNumbers) {
   }
 }
 
-TEST(Layout, FileKnowsNothingOfItAndLoadingKeepsIt) {
+TEST(Layout, FilesDoNotDependOnItAndLoadingKeepsIt) {
   const TemporaryFolder folder;
   const auto network = conv4();
   write_safetensors(folder / "plain.safetensors", weights(*network));
@@ -113,30 +113,30 @@ TEST(Layout, FileKnowsNothingOfItAndLoadingKeepsIt) {
   EXPECT_TRUE(lies_channels_last(network->parameters()[4]));
 }
 
-TEST(LayoutRule, ConvolutionalNetworksAreChannelsLast) {
+TEST(LayoutRule, ConvolutionalNetworksUseChannelsLast) {
   EXPECT_EQ(chosen_layout(*conv4()), kChannelsLast);
   EXPECT_EQ(chosen_layout(*grouped_bottlenecks()), kChannelsLast);
 }
 
-TEST(LayoutRule, PatchEmbeddingIsNotAConvolution) {
+TEST(LayoutRule, PatchEmbeddingDoesNotCountAsAConvolution) {
   EXPECT_EQ(count_layers(*patch_transformer()).convolutions, 0);
   EXPECT_EQ(chosen_layout(*patch_transformer()), kContiguous);
 }
 
-TEST(LayoutRule, DepthwiseConvolutionIsNone) {
+TEST(LayoutRule, DepthwiseConvolutionDoesNotCount) {
   const torch::nn::Sequential network(
       torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3)),
       torch::nn::Conv2d(torch::nn::Conv2dOptions(8, 8, 3).groups(8)));
   EXPECT_EQ(chosen_layout(*network), kContiguous);
 }
 
-TEST(LayoutRule, FewConvolutionsBeforeATransformerDoNotDecide) {
+TEST(LayoutRule, FewConvolutionsBeforeATransformerDoNotCount) {
   EXPECT_EQ(choose_layout({.convolutions = 4, .all = 16}, at::kCPU, false), kChannelsLast);
   EXPECT_EQ(choose_layout({.convolutions = 4, .all = 17}, at::kCPU, false), kContiguous);
   EXPECT_EQ(choose_layout({}, at::kCPU, false), kContiguous);
 }
 
-TEST(LayoutRule, GpuGainsOnlyOnItsTensorCores) {
+TEST(LayoutRule, GpuUsesItOnlyOnTensorCores) {
   EXPECT_EQ(chosen_layout(*conv4(), at::kCUDA, /*reduced=*/false), kContiguous);
   EXPECT_EQ(chosen_layout(*conv4(), at::kCUDA, /*reduced=*/true), kChannelsLast);
 }

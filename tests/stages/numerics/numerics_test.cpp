@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre, testing::IsEmpty;
 using Json = nlohmann::ordered_json;
 
-TEST(Numerics, PolicyIsObeyedWithoutAWord) {
+TEST(Numerics, PolicyIsAppliedSilently) {
   NumericsOptions policy;
   policy.precision = {Precision::kBf16, {{"model.head", Precision::kFp32}}};
   policy.layout = Layout::kContiguous;
@@ -27,7 +27,7 @@ TEST(Numerics, PolicyIsObeyedWithoutAWord) {
   EXPECT_THAT(context.said, IsEmpty());
 }
 
-TEST(Numerics, RuleOfTheLayoutIsRecordedAndItsChoiceSaid) {
+TEST(Numerics, LayoutRuleIsRecordedAndItsChoiceReported) {
   RecordingContext context;
   const Numerics convolutions = choose_numerics({}, *conv4(), "model", context);
   EXPECT_EQ(convolutions.layout, Layout::kChannelsLast);
@@ -42,7 +42,7 @@ TEST(Numerics, RuleOfTheLayoutIsRecordedAndItsChoiceSaid) {
   EXPECT_THAT(context.said, IsEmpty());
 }
 
-TEST(Numerics, WhatHasNoEffectHereIsSaid) {
+TEST(Numerics, OptionsWithoutEffectAreReported) {
   NumericsOptions policy;
   policy.tf32 = true;
   policy.layout = Layout::kChannelsLast;
@@ -53,7 +53,7 @@ TEST(Numerics, WhatHasNoEffectHereIsSaid) {
                           "layout: channels_last has no effect: the network has no convolution"));
 }
 
-TEST(Numerics, UnknownModuleIsRefused) {
+TEST(Numerics, UnknownModuleIsRejected) {
   NumericsOptions policy;
   policy.pointer = "/memory";
   policy.precision = {Precision::kBf16, {{"model.haed", Precision::kFp32}}};
@@ -61,7 +61,7 @@ TEST(Numerics, UnknownModuleIsRefused) {
   EXPECT_THROW(choose_numerics(policy, ListeningNetwork(), "model", context), runner::StageError);
 }
 
-TEST(Numerics, RecordSaysAllOfIt) {
+TEST(Numerics, RecordIsComplete) {
   const Numerics plain;
   EXPECT_EQ(to_json(plain).dump(), R"({"precision":"fp32","tf32":false,"layout":"contiguous"})");
   const Numerics rich{

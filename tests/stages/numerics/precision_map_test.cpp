@@ -12,7 +12,7 @@ Precision precision_at(const PrecisionMap& map, std::string_view path) {
   return rule ? rule->precision : map.base;
 }
 
-TEST(PrecisionMap, RuleHoldsForAllWithinAModule) {
+TEST(PrecisionMap, RuleAppliesToAllSubmodules) {
   const PrecisionMap map(kBf16, {{"encoder.layers", kFp32}});
   EXPECT_EQ(precision_at(map, "encoder.layers"), kFp32);
   EXPECT_EQ(precision_at(map, "encoder.layers.0.mlp.fc1"), kFp32);
@@ -21,13 +21,13 @@ TEST(PrecisionMap, RuleHoldsForAllWithinAModule) {
   EXPECT_EQ(precision_at(map, ""), kBf16);
 }
 
-TEST(PrecisionMap, EmptyRuleIsTheWholeNetwork) {
+TEST(PrecisionMap, EmptyRuleAppliesToTheWholeNetwork) {
   const PrecisionMap map(kBf16, {{"", kFp32}});
   EXPECT_EQ(precision_at(map, ""), kFp32);
   EXPECT_EQ(precision_at(map, "head"), kFp32);
 }
 
-TEST(PrecisionMap, StarIsAnyOneName) {
+TEST(PrecisionMap, StarMatchesOneName) {
   const PrecisionMap map(kBf16, {{"layers.*.mlp", kFp32}, {"tower.*", kFp16}});
   EXPECT_EQ(precision_at(map, "layers.0.mlp"), kFp32);
   EXPECT_EQ(precision_at(map, "layers.11.mlp.fc1"), kFp32);
@@ -37,7 +37,7 @@ TEST(PrecisionMap, StarIsAnyOneName) {
   EXPECT_EQ(precision_at(map, "tower.embeddings.patch"), kFp16);
 }
 
-TEST(PrecisionMap, TheNearestNameWinsInAnyOrder) {
+TEST(PrecisionMap, NearestNameWinsInAnyOrder) {
   const std::vector<PrecisionRule> rules = {{"a", kFp32}, {"a.b", kBf16}, {"a.*.c", kFp16}};
   for (const PrecisionMap& map :
        {PrecisionMap(kFp32, rules), PrecisionMap(kFp32, {rules.rbegin(), rules.rend()})}) {
@@ -48,7 +48,7 @@ TEST(PrecisionMap, TheNearestNameWinsInAnyOrder) {
   }
 }
 
-TEST(PrecisionMap, NameIsNearerThanAStar) {
+TEST(PrecisionMap, NameWinsOverAStar) {
   const std::vector<PrecisionRule> rules = {{"*.b", kFp32}, {"a.*", kBf16}, {"*.*", kFp16}};
   for (const PrecisionMap& map :
        {PrecisionMap(kFp32, rules), PrecisionMap(kFp32, {rules.rbegin(), rules.rend()})}) {
@@ -58,13 +58,13 @@ TEST(PrecisionMap, NameIsNearerThanAStar) {
   }
 }
 
-TEST(PrecisionMap, UsesWhatAnyRuleSays) {
+TEST(PrecisionMap, UsesThePrecisionOfAnyRule) {
   EXPECT_TRUE(PrecisionMap(kFp16).uses(kFp16));
   EXPECT_TRUE(PrecisionMap(kBf16, {{"head", kFp16}}).uses(kFp16));
   EXPECT_FALSE(PrecisionMap(kBf16, {{"head", kFp32}}).uses(kFp16));
 }
 
-TEST(PrecisionMap, PatternNamesModulesOfItsOwnDepthOnly) {
+TEST(PrecisionMap, PatternMatchesModulesOfItsDepthOnly) {
   EXPECT_TRUE(names_module("a.*", "a.b"));
   EXPECT_FALSE(names_module("a.*", "a.b.c"));
   EXPECT_FALSE(names_module("a.*", "a"));

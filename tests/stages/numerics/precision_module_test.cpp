@@ -17,7 +17,7 @@ at::Tensor run(ListeningNetwork& network, const PrecisionMap& map) {
   return network.forward(torch::ones({5, 2}));
 }
 
-TEST(ScopedPrecisionMap, ModulesRunInTheirOwnFormat) {
+TEST(ScopedPrecisionMap, ModulesRunInTheirOwnPrecision) {
   ListeningNetwork network;
   run(network, {kBf16, {{"head", kFp32}}});
   EXPECT_THAT(network.formats(), ElementsAre(at::kBFloat16, at::kBFloat16, at::kFloat));
@@ -35,14 +35,14 @@ TEST(ScopedPrecisionMap, InputsOfAnFp32ModuleAreCast) {
   EXPECT_THAT(network.head->out, ElementsAre(at::kBFloat16));
 }
 
-TEST(ScopedPrecisionMap, BothHalvesNextToEachOther) {
+TEST(ScopedPrecisionMap, Fp16AndBf16CanBeMixed) {
   ListeningNetwork network;
   run(network, {kFp16, {{"trunk.second", kBf16}}});
   EXPECT_THAT(network.formats(), ElementsAre(at::kHalf, at::kBFloat16, at::kHalf));
   EXPECT_THAT(network.second->in, ElementsAre(at::kBFloat16));
 }
 
-TEST(ScopedPrecisionMap, WeightUsedInTwoFormatsIsCastTwice) {
+TEST(ScopedPrecisionMap, WeightUsedInTwoPrecisionsIsCastTwice) {
   ListeningNetwork network;
   const at::Tensor x = torch::ones({5, 4});
   const ScopedPrecisionMap modules(network, {kBf16, {{"trunk.second", kFp16}}}, at::kCPU);
@@ -53,7 +53,7 @@ TEST(ScopedPrecisionMap, WeightUsedInTwoFormatsIsCastTwice) {
   EXPECT_EQ(product(), at::kBFloat16);
 }
 
-TEST(ScopedPrecisionMap, GradientsAreInTheWeightsFormat) {
+TEST(ScopedPrecisionMap, GradientsHaveTheTypeOfTheWeights) {
   ListeningNetwork network;
   const at::Tensor sum =
       run(network, {kBf16, {{"trunk.second", kFp32}, {"head", kFp16}}}).to(at::kFloat).sum();
@@ -64,7 +64,7 @@ TEST(ScopedPrecisionMap, GradientsAreInTheWeightsFormat) {
   }
 }
 
-TEST(ScopedPrecisionMap, NothingStaysAfterwards) {
+TEST(ScopedPrecisionMap, NothingRemainsAfterwards) {
   ListeningNetwork network;
   const at::Tensor before = run(network, kFp32);
   run(network, {kFp16, {{"", kBf16}, {"head", kFp32}}});
@@ -72,7 +72,7 @@ TEST(ScopedPrecisionMap, NothingStaysAfterwards) {
   EXPECT_EQ(current_precision(at::kCPU), kFp32);
 }
 
-TEST(ScopedPrecisionMap, InnerScopeHoldsAndTheOuterComesBackAfterAThrow) {
+TEST(ScopedPrecisionMap, OuterScopeIsRestoredAfterAnException) {
   ListeningNetwork network;
   const ScopedPrecisionMap outer(network, {kFp32, {{"head", kBf16}}}, at::kCPU);
   try {
@@ -95,7 +95,7 @@ TEST(ScopedPrecisionMap, Float64AndIntegersAreLeftAlone) {
   EXPECT_EQ(own(torch::ones(2, at::kHalf)).scalar_type(), at::kFloat);
 }
 
-TEST(HasOwnPrecision, OfModulesThatAskForItAndOfWhatHoldsNothingElse) {
+TEST(HasOwnPrecision, IncludesParentsThatContainNothingElse) {
   const ListeningNetwork network;
   EXPECT_TRUE(has_own_precision(network));
   EXPECT_TRUE(has_own_precision(*network.head));

@@ -15,12 +15,12 @@ PrecisionMap rules(std::vector<PrecisionRule> rules, const std::string& name = "
   return rules_for(ListeningNetwork(), name, {kBf16, std::move(rules)}, "/memory");
 }
 
-/// What is said of one rule: its place, the message and the help.
+/// Returns the diagnostic for one rule: its pointer, message and help.
 runner::Diagnostics refusal_of_rule(const std::string& rule, const std::string& name = "model") {
   return refusals_of([&] { rules({{rule, kFp32}}, name); });
 }
 
-TEST(PrecisionRules, AreTakenOutOfTheNameOfTheStage) {
+TEST(PrecisionRules, AreRelativeToTheStage) {
   EXPECT_EQ(rules({}), PrecisionMap(kBf16));
   EXPECT_EQ(rules({{"model.head", kFp32}, {"model.trunk.*", kFp32}, {"model", kBf16}}),
             PrecisionMap(kBf16, {{"head", kFp32}, {"trunk.*", kFp32}, {"", kBf16}}));
@@ -28,14 +28,14 @@ TEST(PrecisionRules, AreTakenOutOfTheNameOfTheStage) {
   EXPECT_EQ(rules({{"*.head", kFp32}}), PrecisionMap(kBf16, {{"head", kFp32}}));
 }
 
-TEST(PrecisionRules, NameOfTheStageIsNearerThanAStar) {
+TEST(PrecisionRules, StageNameWinsOverAStar) {
   EXPECT_EQ(rules({{"model.head", kFp32}, {"*.head", kBf16}}),
             PrecisionMap(kBf16, {{"head", kFp32}}));
   EXPECT_EQ(rules({{"*.head", kBf16}, {"model.head", kFp32}}),
             PrecisionMap(kBf16, {{"head", kFp32}}));
 }
 
-TEST(PrecisionRules, UnknownModuleNamesTheNearest) {
+TEST(PrecisionRules, UnknownModuleSuggestsTheNearest) {
   EXPECT_REFUSED(refusal_of_rule("model.haed"), kUnknownKey, "/memory/precision/model.haed",
                  "'model.head'");
   EXPECT_REFUSED(refusal_of_rule("modle.head"), kUnknownKey, "/memory/precision/modle.head",
@@ -49,7 +49,7 @@ TEST(PrecisionRules, NameOfAnotherStageIsUnknown) {
                  "/memory/precision/model.head", "'student.head'");
 }
 
-TEST(PrecisionRules, ModuleWithoutAPrecisionOfItsOwnNamesTheOneAroundIt) {
+TEST(PrecisionRules, ModuleWithoutItsOwnPrecisionSuggestsItsParent) {
   EXPECT_REFUSED(refusal_of_rule("model.plain"), kUnknownKey, "/memory/precision/model.plain",
                  "'model.plain'", "name 'model'");
   EXPECT_REFUSED(refusal_of_rule("model.*"), kUnknownKey, "/memory/precision/model.*",
@@ -58,7 +58,7 @@ TEST(PrecisionRules, ModuleWithoutAPrecisionOfItsOwnNamesTheOneAroundIt) {
                  "'model.ignored'", "name 'model'");
 }
 
-TEST(PrecisionRules, NetworkOfTorchsOwnLayersTakesOnePrecision) {
+TEST(PrecisionRules, NetworkOfTorchLayersHasASinglePrecision) {
   const torch::nn::Sequential network(torch::nn::Linear(2, 2));
   EXPECT_REFUSED(rules_for(*network, "model", {kBf16, {{"model.0", kFp32}}}, "/memory"),
                  kUnknownKey, "/memory/precision/model.0", "'model.0'", "precision: bf16");

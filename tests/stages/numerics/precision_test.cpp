@@ -11,20 +11,20 @@ at::ScalarType type_of_product(Precision precision) {
   return torch::ones({2, 2}).mm(torch::ones({2, 2})).scalar_type();
 }
 
-TEST(Precision, NamesOfTheSchema) {
+TEST(Precision, NamesMatchTheSchema) {
   EXPECT_EQ(name(Precision::kFp32), "fp32");
   EXPECT_EQ(name(Precision::kBf16), "bf16");
   EXPECT_EQ(name(Precision::kFp16), "fp16");
 }
 
-TEST(ScopedPrecision, ProductsAreInTheFormat) {
+TEST(ScopedPrecision, ProductsUseThePrecision) {
   EXPECT_EQ(type_of_product(Precision::kFp32), torch::kFloat);
   EXPECT_EQ(type_of_product(Precision::kBf16), torch::kBFloat16);
   EXPECT_EQ(type_of_product(Precision::kFp16), torch::kHalf);
-  EXPECT_EQ(type_of_product(Precision::kFp32), torch::kFloat);  // nothing stays on
+  EXPECT_EQ(type_of_product(Precision::kFp32), torch::kFloat);  // no autocast remains on
 }
 
-TEST(ScopedPrecision, InnerScopeHoldsAndTheOuterComesBack) {
+TEST(ScopedPrecision, OuterScopeIsRestored) {
   const ScopedPrecision outer(Precision::kBf16, torch::kCPU);
   for (const Precision inner : {Precision::kFp32, Precision::kFp16, Precision::kBf16}) {
     {
@@ -37,11 +37,11 @@ TEST(ScopedPrecision, InnerScopeHoldsAndTheOuterComesBack) {
   }
 }
 
-TEST(ScopedPrecision, HalfWithinFullWithinTheOtherHalf) {
+TEST(ScopedPrecision, ScopesOfDifferentPrecisionsCanBeNested) {
   const at::Tensor weight = torch::ones({2, 2}, torch::requires_grad());
   const auto type = [&] {
     return weight.mm(weight).scalar_type();
-  };  // a weight, whose casts are kept
+  };  // a weight, whose casts are cached
   const ScopedPrecision outer(Precision::kBf16, torch::kCPU);
   EXPECT_EQ(type(), torch::kBFloat16);
   {
@@ -81,7 +81,7 @@ TEST(ScopedPrecision, LossIsInFloat32) {
             torch::kFloat);
 }
 
-TEST(ScopedPrecision, GradientsAreInTheWeightsFormat) {
+TEST(ScopedPrecision, GradientsHaveTheTypeOfTheWeights) {
   at::Tensor weight = torch::ones({3, 5}, torch::requires_grad());
   at::Tensor loss;
   {

@@ -13,7 +13,7 @@ Numerics numerics(Precision precision, Layout layout = Layout::kContiguous) {
   return {.precision = precision, .tf32 = false, .layout = layout, .layout_rule = {}};
 }
 
-TEST(PreparedNetwork, NetworkAndBatchLieInTheLayout) {
+TEST(PreparedNetwork, NetworkAndBatchHaveTheLayout) {
   const auto network = conv4();
   const PreparedNetwork prepared(*network, numerics(Precision::kFp32, Layout::kChannelsLast),
                                  at::kCPU);
@@ -24,7 +24,7 @@ TEST(PreparedNetwork, NetworkAndBatchLieInTheLayout) {
   EXPECT_TRUE(prepared.placed(batch)["image"].is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
-TEST(PreparedNetwork, ProductsAreInTf32AsLongAsItLives) {
+TEST(PreparedNetwork, ProductsUseTf32DuringItsLifetime) {
   const bool before = at::globalContext().allowTF32CuBLAS();
   const auto network = conv4();
   {
@@ -36,7 +36,7 @@ TEST(PreparedNetwork, ProductsAreInTf32AsLongAsItLives) {
   EXPECT_EQ(at::globalContext().allowTF32CuBLAS(), before);
 }
 
-TEST(ScopedInference, RunsInThePrecisionWithoutAGraphAndGivesTheModeBack) {
+TEST(ScopedInference, RunsInThePrecisionWithoutAGraphAndRestoresTheMode) {
   torch::nn::Linear layer(3, 3);
   layer->train();
   const PreparedNetwork prepared(*layer, numerics(Precision::kBf16), at::kCPU);

@@ -20,7 +20,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// A product, statistics over the batch, a mask of ours and one from torch's generator.
+/// A product, batch statistics, one of our dropout masks, and one from torch's generator.
 class Part final : public RecomputableModule {
  public:
   explicit Part(bool is_block = true, bool mixes = true) : is_block_(is_block), mixes_(mixes) {
@@ -32,7 +32,7 @@ class Part final : public RecomputableModule {
 
   torch::nn::Linear linear = nullptr;
   torch::nn::BatchNorm1d norm = nullptr;
-  mutable std::vector<bool> with_graph;  // of each time that it was computed
+  mutable std::vector<bool> with_graph;  // one entry per computation
   mutable std::function<void()> on_compute;
   bool draws = true;
 
@@ -51,7 +51,7 @@ class Part final : public RecomputableModule {
   std::shared_ptr<Dropout> dropout_;
 };
 
-/// first → blocks.0 → blocks.1 → last; last is no block.
+/// first → blocks.0 → blocks.1 → last, which is not a block.
 class Network final : public torch::nn::Module {
  public:
   Network() {
@@ -78,7 +78,7 @@ at::Tensor points(std::int64_t rows = 6) {
   return torch::randn({rows, 3}, at::detail::createCPUGenerator(2), torch::kDouble);
 }
 
-/// All that a step leaves: gradients, buffers, the state of torch's generator.
+/// Everything that a step leaves: gradients, buffers and the state of torch's generator.
 std::vector<at::Tensor> after_step(const ActivationCheckpointing& modules, int steps = 1) {
   Network network;
   torch::manual_seed(3);
@@ -99,8 +99,8 @@ bool equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
       a, b, [](const at::Tensor& one, const at::Tensor& other) { return one.equal(other); });
 }
 
-TEST(RecomputableModule, LeavesTheSameBits) {
-  for (const int steps : {1, 2}) {  // the second adds to gradients that are there
+TEST(RecomputableModule, GivesTheSameBits) {
+  for (const int steps : {1, 2}) {  // the second step adds to existing gradients
     const std::vector<at::Tensor> plain = after_step({}, steps);
     EXPECT_TRUE(equal(after_step({.blocks = true}, steps), plain)) << steps;
     EXPECT_TRUE(equal(after_step({.modules = {"blocks.1"}}, steps), plain)) << steps;
@@ -108,7 +108,7 @@ TEST(RecomputableModule, LeavesTheSameBits) {
   }
 }
 
-/// num_batches_tracked and the running statistics of the first block after a step.
+/// Returns num_batches_tracked and the running statistics of the first block after a step.
 std::vector<double> statistics(const ActivationCheckpointing& modules) {
   Network network;
   const ScopedActivationCheckpointing recomputed(network, modules);
@@ -118,7 +118,7 @@ std::vector<double> statistics(const ActivationCheckpointing& modules) {
   return {norm->num_batches_tracked.item<double>(), norm->running_mean.norm().item<double>()};
 }
 
-TEST(RecomputableModule, StatisticsMoveOnceOrAsOftenAsABlockIsComputed) {
+TEST(RecomputableModule, StatisticsAreUpdatedOnceOrPerComputation) {
   const std::vector<double> plain = statistics({}), once = statistics({.blocks = true}),
                             twice = statistics({.blocks = true, .updates_twice = true});
   EXPECT_EQ(once, plain);
@@ -127,7 +127,7 @@ TEST(RecomputableModule, StatisticsMoveOnceOrAsOftenAsABlockIsComputed) {
       << "a momentum of 0.1, twice towards the same mean";
 }
 
-TEST(RecomputableModule, OnlyWhatIsNamedIsComputedAgain) {
+TEST(RecomputableModule, OnlyNamedModulesAreRecomputed) {
   const auto times = [](const ActivationCheckpointing& modules) {
     Network network;
     const ScopedActivationCheckpointing recomputed(network, modules);
@@ -143,7 +143,7 @@ TEST(RecomputableModule, OnlyWhatIsNamedIsComputedAgain) {
   EXPECT_THAT(times({.modules = {"last"}}), ElementsAre(1, 1, 2));
 }
 
-TEST(RecomputableModule, FirstTimeIsWithoutAGraph) {
+TEST(RecomputableModule, FirstPassHasNoGraph) {
   Network network;
   const ScopedActivationCheckpointing recomputed(network, {.blocks = true});
   const ScopedDropout dropout(network, {7, 1}, {0, 1, 2, 3, 4, 5});
@@ -152,7 +152,7 @@ TEST(RecomputableModule, FirstTimeIsWithoutAGraph) {
   EXPECT_THAT(network.last->with_graph, ElementsAre(true));
 }
 
-TEST(RecomputableModule, InnerScopeHoldsAndTheOuterComesBackAfterAThrow) {
+TEST(RecomputableModule, OuterScopeIsRestoredAfterAnException) {
   Network network;
   const auto times = [&](int i) {
     const ScopedDropout dropout(network, {7, 1}, {0, 1, 2, 3, 4, 5});
@@ -175,7 +175,7 @@ TEST(RecomputableModule, InnerScopeHoldsAndTheOuterComesBackAfterAThrow) {
   EXPECT_EQ(times(0), 1);
 }
 
-TEST(RecomputableModule, NothingIsComputedAgainWhereNothingNeedsAGradient) {
+TEST(RecomputableModule, NothingIsRecomputedWithoutGradients) {
   Part part(/*is_block=*/true, /*mixes=*/false);
   part.to(torch::kDouble);
   const ScopedActivationCheckpointing recomputed(part, {.blocks = true});
@@ -189,10 +189,10 @@ TEST(RecomputableModule, NothingIsComputedAgainWhereNothingNeedsAGradient) {
   EXPECT_FALSE(part.forward(x).requires_grad());
   EXPECT_THAT(
       part.with_graph,
-      ElementsAre(false, true));  // the second as it was called, not as the first pass of two
+      ElementsAre(false, true));  // the second block as a single pass, not as the first of two
 }
 
-TEST(RecomputableModule, InputOrParametersAloneMayNeedAGradient) {
+TEST(RecomputableModule, WorksIfOnlyInputOrParametersRequireGrad) {
   const auto gradients = [](bool of_input, bool of_parameters, bool recompute) {
     torch::manual_seed(1);
     Part part;
@@ -220,7 +220,7 @@ TEST(RecomputableModule, InputOrParametersAloneMayNeedAGradient) {
         equal(gradients(of_input, of_parameters, true), gradients(of_input, of_parameters, false)));
 }
 
-TEST(RecomputableModule, ParameterThatTakesNoPartGetsNoGradient) {
+TEST(RecomputableModule, UnusedParameterGetsNoGradient) {
   Part part(/*is_block=*/true, /*mixes=*/false);
   part.to(torch::kDouble);
   const ScopedActivationCheckpointing recomputed(part, {.blocks = true});
@@ -230,7 +230,7 @@ TEST(RecomputableModule, ParameterThatTakesNoPartGetsNoGradient) {
   EXPECT_FALSE(part.norm->weight.grad().defined());
 }
 
-TEST(RecomputableModule, GradientsOfAWeightThatIsUsedOftenAddUpInTheSameOrder) {
+TEST(RecomputableModule, GradientsOfASharedWeightAreAddedInTheSameOrder) {
   const auto gradient = [](bool recompute) {
     torch::manual_seed(1);
     Part part;
@@ -251,7 +251,7 @@ TEST(RecomputableModule, GradientsOfAWeightThatIsUsedOftenAddUpInTheSameOrder) {
   EXPECT_TRUE(gradient(true).equal(gradient(false)));
 }
 
-TEST(RecomputableModule, PartWithinAPartIsComputedAgainWithinIt) {
+TEST(RecomputableModule, NestedModuleIsRecomputedWithinItsParent) {
   class Outer final : public RecomputableModule {
    public:
     Outer() { inner = register_module("inner", std::make_shared<Part>(false)); }
@@ -280,7 +280,7 @@ TEST(RecomputableModule, PartWithinAPartIsComputedAgainWithinIt) {
   EXPECT_TRUE(equal(gradient({"", "inner"}, 3), plain));
 }
 
-TEST(RecomputableModule, ActivationsAreNotKept) {
+TEST(RecomputableModule, ActivationsAreNotSaved) {
   const auto kept = [](bool recompute) {
     Network network;
     const ScopedActivationCheckpointing recomputed(network, {.blocks = recompute});
@@ -293,10 +293,10 @@ TEST(RecomputableModule, ActivationsAreNotKept) {
   };
   constexpr std::int64_t kActivation = 4096 * 4 * 8;
   EXPECT_GE(kept(false) - kept(true),
-            3 * kActivation);  // two of each block, but for what it needs to do so
+            3 * kActivation);  // two per block, except for temporary memory
 }
 
-TEST(RecomputableModule, ThrowInTheRecomputationPutsAllBack) {
+TEST(RecomputableModule, ExceptionDuringRecomputationRestoresEverything) {
   Network network;
   const ScopedActivationCheckpointing recomputed(network, {.blocks = true});
   const ScopedDropout dropout(network, {7, 1}, {0, 1, 2, 3, 4, 5});
@@ -312,7 +312,7 @@ TEST(RecomputableModule, ThrowInTheRecomputationPutsAllBack) {
   EXPECT_EQ(current_precision(at::kCPU), Precision::kFp32);
 }
 
-TEST(RecomputableModule, GradientOfAGradientIsRefused) {
+TEST(RecomputableModule, SecondDerivativeIsRejected) {
   Network network;
   const ScopedActivationCheckpointing recomputed(network, {.blocks = true});
   const ScopedDropout dropout(network, {7, 1}, {0, 1, 2, 3, 4, 5});
@@ -322,7 +322,7 @@ TEST(RecomputableModule, GradientOfAGradientIsRefused) {
       std::logic_error);
 }
 
-/// The gradient of the first block's weight, where the network runs in `map`.
+/// Returns the gradient of the first block's weight if the network runs in `map`.
 at::Tensor gradient_in(const PrecisionMap& map, const ActivationCheckpointing& modules,
                        bool weight_outside = false) {
   Network network;
@@ -343,7 +343,7 @@ at::Tensor gradient_in(const PrecisionMap& map, const ActivationCheckpointing& m
   return network.block(0).linear->weight.grad();
 }
 
-TEST(RecomputableModule, LowPrecisionIsThatOfTheForwardPass) {
+TEST(RecomputableModule, RecomputationUsesThePrecisionOfTheForwardPass) {
   const ActivationCheckpointing all{.modules = {"blocks.*", "last"}};
   const at::Tensor full = gradient_in(Precision::kFp32, {});
   for (const PrecisionMap& map :
@@ -356,13 +356,13 @@ TEST(RecomputableModule, LowPrecisionIsThatOfTheForwardPass) {
   }
 }
 
-TEST(RecomputableModule, HalfOfAWeightThatWasMadeWithoutAGraphIsNotUsedWithOne) {
+TEST(RecomputableModule, CastsMadeWithoutAGraphAreNotReusedWithOne) {
   const at::Tensor plain = gradient_in(Precision::kBf16, {}, true);
   EXPECT_GT(plain.abs().min().item<double>(), 0);
   EXPECT_TRUE(gradient_in(Precision::kBf16, {.blocks = true}, true).equal(plain));
 }
 
-/// Keeps the strides of what it is given.
+/// Records the strides of its input.
 class SeenStrides final : public RecomputableModule {
  public:
   SeenStrides() { weight = register_parameter("weight", torch::ones({1})); }
@@ -378,7 +378,7 @@ class SeenStrides final : public RecomputableModule {
   }
 };
 
-// Kernels choose by all strides, also by those of dimensions of size one.
+// Kernels choose by all strides, including those of dimensions of size one.
 TEST(RecomputableModule, InputKeepsItsStrides) {
   for (const std::vector<std::int64_t>& sizes :
        {std::vector<std::int64_t>{1, 6, 2, 3}, {1, 6, 1, 1}, {1, 1, 4, 4}, {3, 1, 2, 2}, {1, 4}}) {

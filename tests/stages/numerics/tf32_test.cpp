@@ -16,7 +16,7 @@ std::vector<bool> allowed() {
   return {is_tf32(Float32Op::MATMUL), is_tf32(Float32Op::CONV), is_tf32(Float32Op::RNN)};
 }
 
-TEST(ScopedTf32, HoldsForProductsAndConvolutionsAndEnds) {
+TEST(ScopedTf32, AppliesToProductsAndConvolutionsWithinTheScope) {
   const std::vector<bool> before = allowed();
   {
     const ScopedTf32 on(true);
@@ -30,7 +30,7 @@ TEST(ScopedTf32, HoldsForProductsAndConvolutionsAndEnds) {
   EXPECT_EQ(allowed(), before);
 }
 
-TEST(ScopedTf32, ComesBackAfterAThrow) {
+TEST(ScopedTf32, IsRestoredAfterAnException) {
   const std::vector<bool> before = allowed();
   try {
     const ScopedTf32 on(!before[1]);

@@ -1,4 +1,4 @@
-// Random trainings under the budget that their plan asks for: none runs out of memory.
+// Runs random trainings with the budget that their plan needs: none runs out of memory.
 
 #include <cstdlib>
 #include <random>
@@ -50,7 +50,7 @@ TowerTraining random_training(Random& random) {
   return training;
 }
 
-/// Two steps.
+/// Runs two steps.
 void run(const TowerTraining& training, at::Device device) {
   TowerRun tower(training, device);
   for (int step = 0; step < 2; ++step) tower.step();
@@ -64,7 +64,7 @@ std::int64_t planned_bytes(const TowerTraining& training, int threads) {
   return summarize(trace, 0, backend, {}).needed;
 }
 
-/// RETORT_DEEP=1 tries 100, and a larger number so many.
+/// Tries 100 trainings with RETORT_DEEP=1; a larger value sets their number.
 int trainings() {
   const char* const deep = std::getenv("RETORT_DEEP");
   if (!deep) return 40;

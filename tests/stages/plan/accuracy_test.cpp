@@ -1,5 +1,5 @@
-// What a plan says that a training takes, beside what the counting allocator measures on the CPU
-// and what the pool reserves for it.
+// Compares the planned memory of trainings with what the counting allocator measures on the CPU and
+// what the pool reserves.
 
 #include <algorithm>
 #include <cstdint>
@@ -124,13 +124,13 @@ runner::MemoryPlan plan_of(const Case& one) {
 struct Held {
   runner::MemoryPlan plan;
   Counted counted;
-  /// What is needed, by what is counted.
+  /// Returns the needed bytes divided by the counted bytes.
   double above() const {
     return static_cast<double>(plan.needed) / static_cast<double>(counted.reserved);
   }
 };
 
-/// Each case is run once.
+/// Runs each case once.
 const Held& held(const Case& one) {
   static std::map<std::string, Held> known;
   const auto found = known.find(one.training.name);
@@ -142,7 +142,7 @@ bool is_half(const Case& one) { return one.training.precision != PrecisionMap();
 
 class AccuracyTest : public testing::TestWithParam<Case> {};
 
-TEST_P(AccuracyTest, NoLessIsCountedThanItsTensorsAndNoMoreThanIsNeeded) {
+TEST_P(AccuracyTest, CountIsBetweenTheTensorsAndThePlan) {
   const Held& one = held(GetParam());
   EXPECT_GE(one.counted.live, one.plan.live);
   EXPECT_LE(one.counted.reserved, one.plan.needed);
@@ -151,9 +151,9 @@ TEST_P(AccuracyTest, NoLessIsCountedThanItsTensorsAndNoMoreThanIsNeeded) {
 INSTANTIATE_TEST_SUITE_P(Towers, AccuracyTest, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.training.name; });
 
-// Of towers so small a kernel may take a larger part than of those that recipes train
-// (tests/stages/model/convolutional_memory_test.cpp).
-TEST(Accuracy, LittleMoreIsNeededThanIsCounted) {
+// In towers this small, a kernel may use a larger part of the memory than in those that recipes
+// train (tests/stages/model/convolutional_memory_test.cpp).
+TEST(Accuracy, PlanIsLittleAboveTheCount) {
   std::vector<double> above;
   for (const Case& one : cases()) {
     if (!is_half(one)) above.push_back(held(one).above());
@@ -162,7 +162,7 @@ TEST(Accuracy, LittleMoreIsNeededThanIsCounted) {
   EXPECT_LT(above[above.size() / 2], 1.05);
 }
 
-// What would be seen if scratch by threads were forgotten.
+// Fails if the plan ignores the scratch memory of threads.
 TEST(Accuracy, MoreThreadsNeedMoreMemory) {
   const TowerTraining half{.batch = 2, .patch = 32, .precision = Precision::kBf16};
   const std::int64_t of_one = plan_of({half, 1}).needed, of_four = plan_of({half, 4}).needed;

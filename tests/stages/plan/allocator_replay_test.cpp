@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-TEST(AllocatorReplay, ASmallBlockTakesASegmentOfTwoMebibytes) {
+TEST(AllocatorReplay, SmallBlockGetsASegmentOfTwoMebibytes) {
   AllocatorReplay replay({});
   ASSERT_TRUE(replay.allocate(0, 100));
   EXPECT_EQ(replay.allocated(), 512);
@@ -25,14 +25,14 @@ TEST(AllocatorReplay, SmallBlocksShareASegment) {
   EXPECT_EQ(replay.reserved(), 4 * kMiB);
 }
 
-TEST(AllocatorReplay, PoolsAreApart) {
+TEST(AllocatorReplay, PoolsAreSeparate) {
   AllocatorReplay replay({});
   replay.allocate(0, 2 * kMiB);
   replay.allocate(1, 512);
   EXPECT_EQ(replay.reserved(), 22 * kMiB);
 }
 
-TEST(AllocatorReplay, AMiddlingBlockIsCutFromTwentyMebibytes) {
+TEST(AllocatorReplay, MediumBlockIsSplitFromTwentyMebibytes) {
   AllocatorReplay replay({});
   replay.allocate(0, 5 * kMiB);
   replay.allocate(1, 9 * kMiB);
@@ -42,7 +42,7 @@ TEST(AllocatorReplay, AMiddlingBlockIsCutFromTwentyMebibytes) {
   EXPECT_EQ(replay.reserved(), 40 * kMiB);
 }
 
-TEST(AllocatorReplay, ALargeBlockIsRoundedToTwoMebibytes) {
+TEST(AllocatorReplay, LargeBlockIsRoundedToTwoMebibytes) {
   AllocatorReplay replay({});
   replay.allocate(0, 12 * kMiB);
   EXPECT_EQ(replay.reserved(), 12 * kMiB);
@@ -50,14 +50,14 @@ TEST(AllocatorReplay, ALargeBlockIsRoundedToTwoMebibytes) {
   EXPECT_EQ(replay.reserved(), 26 * kMiB);
 }
 
-TEST(AllocatorReplay, ARestOfAMebibyteIsNotCutOff) {
+TEST(AllocatorReplay, RemainderOfAMebibyteIsNotSplitOff) {
   AllocatorReplay replay({});
   replay.allocate(0, 13 * kMiB);
   EXPECT_EQ(replay.reserved(), 14 * kMiB);
   EXPECT_EQ(replay.allocated(), 14 * kMiB);
 }
 
-TEST(AllocatorReplay, NeighboursMerge) {
+TEST(AllocatorReplay, NeighborsMerge) {
   AllocatorReplay replay({});
   for (std::size_t name = 0; name < 4; ++name) replay.allocate(name, 5 * kMiB);
   replay.free(1);
@@ -68,7 +68,7 @@ TEST(AllocatorReplay, NeighboursMerge) {
   EXPECT_EQ(replay.segments(), 1);
 }
 
-TEST(AllocatorReplay, WhatIsInUseBetweenThemKeepsBlocksApart) {
+TEST(AllocatorReplay, BlockInUsePreventsMerging) {
   AllocatorReplay replay({});
   for (std::size_t name = 0; name < 4; ++name) replay.allocate(name, 5 * kMiB);
   replay.free(1);
@@ -77,7 +77,7 @@ TEST(AllocatorReplay, WhatIsInUseBetweenThemKeepsBlocksApart) {
   EXPECT_EQ(replay.reserved(), 40 * kMiB);
 }
 
-TEST(AllocatorReplay, TheBestFitIsTaken) {
+TEST(AllocatorReplay, BestFitIsUsed) {
   AllocatorReplay replay({});
   replay.allocate(0, 30 * kMiB);
   replay.allocate(1, 24 * kMiB);
@@ -88,7 +88,7 @@ TEST(AllocatorReplay, TheBestFitIsTaken) {
   EXPECT_EQ(replay.reserved(), 54 * kMiB);
 }
 
-TEST(AllocatorReplay, WhatIsUnusedIsGivenBackBeforeItFails) {
+TEST(AllocatorReplay, UnusedSegmentsAreReturnedBeforeItFails) {
   AllocatorReplay replay({.limit = 40 * kMiB});
   replay.allocate(0, 30 * kMiB);
   replay.free(0);
@@ -105,7 +105,7 @@ TEST(AllocatorReplay, FailsBeyondItsLimit) {
   EXPECT_TRUE(replay.allocate(2, 10 * kMiB));
 }
 
-TEST(AllocatorReplay, AnExpandableSegmentGrows) {
+TEST(AllocatorReplay, ExpandableSegmentGrows) {
   AllocatorReplay replay({.expandable_segments = true});
   replay.allocate(0, 30 * kMiB);
   EXPECT_EQ(replay.reserved(), 40 * kMiB);
@@ -115,7 +115,7 @@ TEST(AllocatorReplay, AnExpandableSegmentGrows) {
   EXPECT_EQ(replay.segments(), 1);
 }
 
-TEST(AllocatorReplay, TheSameGrowthInSegmentsCostsBoth) {
+TEST(AllocatorReplay, FixedSegmentsNeedBothSizesForTheSameGrowth) {
   AllocatorReplay replay({});
   replay.allocate(0, 30 * kMiB);
   replay.free(0);
@@ -123,7 +123,7 @@ TEST(AllocatorReplay, TheSameGrowthInSegmentsCostsBoth) {
   EXPECT_EQ(replay.reserved(), 80 * kMiB);
 }
 
-TEST(AllocatorReplay, TheEndOfAnExpandableSegmentIsTheLastResort) {
+TEST(AllocatorReplay, EndOfAnExpandableSegmentIsUsedLast) {
   AllocatorReplay replay({.expandable_segments = true});
   replay.allocate(0, 12 * kMiB);
   replay.allocate(1, 2 * kMiB);  // 6 are left at the end
@@ -134,7 +134,7 @@ TEST(AllocatorReplay, TheEndOfAnExpandableSegmentIsTheLastResort) {
   EXPECT_EQ(replay.reserved(), 20 * kMiB);
 }
 
-TEST(AllocatorReplay, AnExpandableSegmentGivesItsEndBack) {
+TEST(AllocatorReplay, ExpandableSegmentReturnsItsEnd) {
   AllocatorReplay replay({.expandable_segments = true, .limit = 60 * kMiB});
   replay.allocate(0, 50 * kMiB);
   replay.free(0);
@@ -143,7 +143,7 @@ TEST(AllocatorReplay, AnExpandableSegmentGivesItsEndBack) {
   EXPECT_EQ(replay.retries(), 1);
 }
 
-TEST(AllocatorReplay, SizesMayBeRoundedToPartsOfPowersOfTwo) {
+TEST(AllocatorReplay, SizesCanBeRoundedToFractionsOfPowersOfTwo) {
   AllocatorReplay replay({.roundup_power2_divisions = 4});
   replay.allocate(0, 1200 * 1024);
   EXPECT_EQ(replay.allocated(), 1280 * 1024);
@@ -151,7 +151,7 @@ TEST(AllocatorReplay, SizesMayBeRoundedToPartsOfPowersOfTwo) {
   EXPECT_EQ(replay.allocated(), 1280 * 1024 + 2 * kMiB);
 }
 
-TEST(AllocatorReplay, LargeBlocksMayBeKeptWhole) {
+TEST(AllocatorReplay, SplittingOfLargeBlocksCanBeDisabled) {
   AllocatorReplay replay({.max_split_size = 20 * kMiB});
   replay.allocate(0, 30 * kMiB);
   replay.free(0);
@@ -159,7 +159,7 @@ TEST(AllocatorReplay, LargeBlocksMayBeKeptWhole) {
   EXPECT_EQ(replay.reserved(), 50 * kMiB);
 }
 
-TEST(AllocatorReplay, EmptyCacheGivesWholeSegmentsBack) {
+TEST(AllocatorReplay, EmptyCacheReturnsWholeSegments) {
   AllocatorReplay replay({});
   replay.allocate(0, 30 * kMiB);
   replay.allocate(1, 5 * kMiB);

@@ -1,4 +1,4 @@
-// Attention with masks is planned by the kernels that torch takes for them.
+// Attention with masks is planned with the kernels that torch chooses for it.
 
 #include <functional>
 #include <string>
@@ -29,7 +29,7 @@ struct MaskCase {
 
 void PrintTo(const MaskCase& one, std::ostream* stream) { *stream << one.name; }
 
-/// One forward and backward pass.
+/// Runs one forward and backward pass.
 void attend(const MaskCase& one, at::Device device) {
   const auto make = [&](at::IntArrayRef shape, at::ScalarType type = at::kFloat) {
     at::Tensor made = torch::empty(shape, at::TensorOptions(device).dtype(type));
@@ -49,8 +49,8 @@ void attend(const MaskCase& one, at::Device device) {
 
 class AttentionMaskTest : public testing::TestWithParam<MaskCase> {};
 
-// The CPU's kernel stores its result as its query is stored.
-TEST(Attention, ResultIsStoredAsTheCpuStoresIt) {
+// The CPU kernel's result has the layout of its query.
+TEST(Attention, ResultHasTheLayoutOfTheCpuKernel) {
   register_meta_kernels();
   for (const bool by_token : {false, true}) {
     const auto strides = [&](at::Device device) {

@@ -14,7 +14,7 @@ struct Profiles {
   StepProfile kept, recomputed;
 };
 
-/// A chain of blocks with activations of `bytes[i]`, an input of 1 byte, and a compute of
+/// A chain of blocks with activations of `bytes[i]`, inputs of 1 byte and a computation of
 /// `flops[i]`.
 Profiles chain(const std::vector<std::int64_t>& bytes, const std::vector<double>& flops) {
   Profiles chain;
@@ -34,31 +34,31 @@ Profiles chain(const std::vector<std::int64_t>& bytes, const std::vector<double>
   return chain;
 }
 
-TEST(BlockChoice, EverythingIsKeptWhereItFits) {
+TEST(BlockChoice, EverythingIsKeptIfItFits) {
   const Profiles three = chain({10, 10, 10}, {1, 1, 1});
   EXPECT_THAT(choose_blocks(three.kept, three.recomputed, 30, flops_of),
               testing::Optional(testing::Each(false)));
 }
 
-TEST(BlockChoice, CheapestIsRecomputed) {
+TEST(BlockChoice, CheapestBlockIsRecomputed) {
   const Profiles three = chain({10, 10, 10}, {3, 1, 2});
   EXPECT_THAT(choose_blocks(three.kept, three.recomputed, 25, flops_of),
               testing::Optional(testing::ElementsAre(false, true, false)));
 }
 
-TEST(BlockChoice, LastBlockIsNotRecomputedToSaveWhatItNeedsAnyway) {
+TEST(BlockChoice, LastBlockIsNotRecomputedWithoutASaving) {
   const Profiles two = chain({10, 10}, {5, 1});
   EXPECT_THAT(choose_blocks(two.kept, two.recomputed, 15, flops_of),
               testing::Optional(testing::ElementsAre(true, false)));
 }
 
-TEST(BlockChoice, WhatNothingHelpsIsSaid) {
+TEST(BlockChoice, ReturnsNothingIfNoChoiceFits) {
   const Profiles two = chain({10, 10}, {1, 1});
   EXPECT_EQ(choose_blocks(two.kept, two.recomputed, 10, flops_of), std::nullopt);
 }
 
-TEST(BlockChoice, WhatLiesBetweenBlocksAfterThemAndElsewhereIsNeededToo) {
-  Profiles two = chain({10, 10}, {1, 1});  // each holds nine more where it is kept
+TEST(BlockChoice, CountsMemoryBetweenAfterAndOutsideBlocks) {
+  Profiles two = chain({10, 10}, {1, 1});  // keeping one holds nine more bytes
   const auto needed = [&](bool first, bool second) {
     return bytes_needed(two.kept, two.recomputed, {first, second});
   };
@@ -76,16 +76,16 @@ TEST(BlockChoice, WhatLiesBetweenBlocksAfterThemAndElsewhereIsNeededToo) {
   EXPECT_EQ(choose_blocks(two.kept, two.recomputed, 199, flops_of), std::nullopt);
 }
 
-TEST(BlockChoice, WhatIsHeldIsRoundedUp) {
+TEST(BlockChoice, HeldBytesAreRoundedUp) {
   const Profiles two = chain({40960, 40961}, {1, 2});
-  const std::int64_t budget = 81920;  // in grains of ten bytes
+  const std::int64_t budget = 81920;  // in units of ten bytes
   ASSERT_EQ(bytes_needed(two.kept, two.recomputed, {false, false}), budget + 1);
   EXPECT_THAT(choose_blocks(two.kept, two.recomputed, budget, flops_of),
               testing::Optional(testing::ElementsAre(true, false)));
 }
 
-/// All subsets of a few blocks are tried.
-TEST(BlockChoice, NoSubsetThatFitsIsCheaper) {
+/// Tries all subsets of a few blocks.
+TEST(BlockChoice, NoFittingSubsetIsCheaper) {
   std::mt19937_64 random(3);
   const auto number = [&](std::int64_t most) {
     return static_cast<std::int64_t>(random() % most) + 1;

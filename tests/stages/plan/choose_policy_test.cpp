@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A training whose policy leaves everything open.
+/// A training run whose policy leaves everything open.
 struct OpenPlanning : TowerPlanning {
   explicit OpenPlanning(std::int64_t layers = 3) : TowerPlanning(layers) {
     policy.allow = Allow::kExact;
@@ -45,7 +45,7 @@ struct OpenPlanning : TowerPlanning {
                           .policy = policy},
                          context);
   }
-  /// The bytes of the whole batch at once.
+  /// Returns the bytes that the whole batch needs at once.
   std::int64_t whole() { return under(std::int64_t{1} << 40).plan.needed; }
 };
 
@@ -55,7 +55,7 @@ double seconds_of(const runner::MemoryPlan& plan) {
       {plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved}, backend);
 }
 
-TEST(ChoosePolicy, WholeBatchIsTakenWhereItFits) {
+TEST(ChoosePolicy, WholeBatchIsChosenIfItFits) {
   OpenPlanning planning;
   const PlannedStep planned = planning.under(std::int64_t{1} << 40);
   EXPECT_EQ(planned.policy.micro_batch, std::nullopt);
@@ -65,7 +65,7 @@ TEST(ChoosePolicy, WholeBatchIsTakenWhereItFits) {
   EXPECT_FALSE(planned.policy.leaves_a_choice() && planned.policy.two_pass_is_open);
 }
 
-TEST(ChoosePolicy, WholeBatchComesWithTheAlternativesOfOneThatIsWritten) {
+TEST(ChoosePolicy, WholeBatchHasTheAlternativesOfAWrittenPolicy) {
   OpenPlanning open;
   TowerPlanning written;
   open.context.asked.wants_alternatives = written.context.asked.wants_alternatives = true;
@@ -80,7 +80,7 @@ TEST(ChoosePolicy, WholeBatchComesWithTheAlternativesOfOneThatIsWritten) {
   EXPECT_GT(open.plan().alternatives.size(), 4U);
 }
 
-TEST(ChoosePolicy, NothingIsChosenThatIsNotAllowed) {
+TEST(ChoosePolicy, ChoosesOnlyWhatIsAllowed) {
   OpenPlanning planning;
   const std::int64_t whole = planning.whole();
   planning.policy.allow = Allow::kBit;
@@ -99,7 +99,7 @@ TEST(ChoosePolicy, NothingIsChosenThatIsNotAllowed) {
   EXPECT_EQ(cut.plan.choice->exactness, "exact");
 }
 
-TEST(ChoosePolicy, PartThatTheRecipeWritesStaysUnlessItIsTheLargest) {
+TEST(ChoosePolicy, MicroBatchOfTheRecipeIsKeptUnlessItIsAMaximum) {
   OpenPlanning planning;
   planning.policy.micro_batch = 8;
   EXPECT_EQ(planning.under(1000).policy.micro_batch, 8);
@@ -107,7 +107,7 @@ TEST(ChoosePolicy, PartThatTheRecipeWritesStaysUnlessItIsTheLargest) {
   EXPECT_LT(planning.under(1000).policy.micro_batch.value_or(16), 8);
 }
 
-TEST(ChoosePolicy, LayersThatMixSamplesAreNeverCut) {
+TEST(ChoosePolicy, BatchIsNeverSplitIfLayersMixSamples) {
   OpenPlanning planning;
   planning.step.mixes = true;
   const PlannedStep planned = planning.under(planning.whole() / 2);
@@ -115,7 +115,7 @@ TEST(ChoosePolicy, LayersThatMixSamplesAreNeverCut) {
   EXPECT_TRUE(planned.policy.activation_checkpointing.recomputes());
 }
 
-TEST(ChoosePolicy, TwoPassesThatTheRecipeWritesStayWithItsPart) {
+TEST(ChoosePolicy, TwoPassesOfTheRecipeAreKeptWithItsMicroBatch) {
   OpenPlanning planning;
   ClassifyingStep coupled(planning.model, Coupling::kWholeBatch);
   planning.policy.micro_batch = 4;
@@ -126,7 +126,7 @@ TEST(ChoosePolicy, TwoPassesThatTheRecipeWritesStayWithItsPart) {
   EXPECT_EQ(planned.policy.micro_batch, 4);
 }
 
-TEST(ChoosePolicy, LossOverTheWholeBatchIsCutInTwoPassesAlone) {
+TEST(ChoosePolicy, WholeBatchLossIsOnlySplitInTwoPasses) {
   OpenPlanning planning;
   ClassifyingStep coupled(planning.model, Coupling::kWholeBatch);
   planning.policy.checkpointing_is_open = false;
@@ -138,18 +138,18 @@ TEST(ChoosePolicy, LossOverTheWholeBatchIsCutInTwoPassesAlone) {
   EXPECT_TRUE(planned.plan.fits());
 }
 
-TEST(ChoosePolicy, LossOfSamplesNeedsNoSecondPass) {
+TEST(ChoosePolicy, PerSampleLossNeedsNoSecondPass) {
   OpenPlanning planning;
   planning.policy.checkpointing_is_open = false;
   EXPECT_FALSE(planning.under(planning.whole() / 2).policy.two_pass);
 }
 
-/// With so many threads, whose kernels' memory moves what the allocator loses.
+/// The parameter is the number of threads; their kernels' memory changes the fragmentation.
 class ChoosePolicyOnThreads : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(ChoosePolicy, ChoosePolicyOnThreads, testing::Values(1, 2, 8));
 
-/// All subsets of the blocks, under all micro-batches: what is chosen fits where anything does,
-/// takes hardly more time than the quickest, and splits the batch no further than needed.
+/// Compares with all subsets of the blocks and all micro-batches: the choice fits if any does, is
+/// hardly slower than the fastest, and splits the batch no further than needed.
 TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
   const ScopedThreads threads(GetParam());
   constexpr std::int64_t kLayers = 3;
@@ -198,7 +198,7 @@ TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
   EXPECT_LE(sum / count, 1.05);
 }
 
-TEST(ChoosePolicy, WhatIsChosenIsWhatTheTrainingNeeds) {
+TEST(ChoosePolicy, ChosenPlanMatchesTheTraining) {
   OpenPlanning planning;
   const std::int64_t whole = planning.whole(), least = planning.under(1000).plan.needed;
   for (const double share : {0.9, 0.5, 0.1}) {
@@ -210,7 +210,7 @@ TEST(ChoosePolicy, WhatIsChosenIsWhatTheTrainingNeeds) {
   }
 }
 
-TEST(ChoosePolicy, WhereNothingFitsTheLeastIsPlanned) {
+TEST(ChoosePolicy, PlansTheSmallestIfNothingFits) {
   OpenPlanning planning;
   const PlannedStep planned = planning.under(1000);
   EXPECT_FALSE(planned.plan.fits());
@@ -218,7 +218,7 @@ TEST(ChoosePolicy, WhereNothingFitsTheLeastIsPlanned) {
     EXPECT_TRUE(other.needed >= planned.plan.needed || other.exactness == "declared");
 }
 
-TEST(ChoosePolicy, WhereNothingFitsAChangeOfTheTrainingThatWouldIsNamed) {
+TEST(ChoosePolicy, SuggestsATrainingChangeIfNothingFits) {
   OpenPlanning planning;
   const std::int64_t least = planning.under(1000).plan.needed;
   const PlannedStep planned = planning.under(least - 1);
@@ -229,7 +229,7 @@ TEST(ChoosePolicy, WhereNothingFitsAChangeOfTheTrainingThatWouldIsNamed) {
   EXPECT_THAT(half->overrides, testing::Contains("memory.precision=bf16"));
 }
 
-TEST(ChoosePolicy, FloorOfTheMicroBatchHolds) {
+TEST(ChoosePolicy, MinimumMicroBatchIsRespected) {
   OpenPlanning planning;
   planning.policy.checkpointing_is_open = false;
   planning.policy.min_micro_batch = 5;
@@ -239,7 +239,7 @@ TEST(ChoosePolicy, FloorOfTheMicroBatchHolds) {
   EXPECT_THROW(planning.under(1000), runner::StageError);
 }
 
-TEST(ChoosePolicy, IsReplayedWhereItStillFits) {
+TEST(ChoosePolicy, IsReplayedIfItStillFits) {
   OpenPlanning planning;
   const std::int64_t whole = planning.whole();
   const PlannedStep first = planning.under(whole - 1);
@@ -261,8 +261,8 @@ TEST(ChoosePolicy, SameTrainingGetsTheSamePlan) {
   EXPECT_EQ(to_json(one.under(budget).plan), to_json(other.under(budget).plan));
 }
 
-/// One of which weights, gradients and state are most, also in a GPU's large segments, and in which
-/// the optimizer's ways alone are open.
+/// A training run dominated by weights, gradients and optimizer state, even with a GPU's large
+/// segments. Only the modes of the optimizer are open.
 struct OpenOptimizer : TowerPlanning {
   explicit OpenOptimizer(bool on_gpu) : TowerPlanning(4, {40, 32}, 512) {
     options.batch_size = 2;
@@ -286,7 +286,7 @@ struct OpenOptimizer : TowerPlanning {
   }
 };
 
-TEST(ChoosePolicy, OptimizerWorksOtherwiseWhereTheBudgetRequiresIt) {
+TEST(ChoosePolicy, OptimizerModeFollowsTheBudget) {
   OpenOptimizer planning(/*on_gpu=*/true);
   const std::int64_t whole = planning.needed(false, false),
                      in_backward = planning.needed(false, true),
@@ -311,7 +311,7 @@ TEST(ChoosePolicy, OptimizerWorksOtherwiseWhereTheBudgetRequiresIt) {
       testing::ElementsAre("memory.offload=optimizer", "memory.optimizer_in_backward=true"));
 }
 
-TEST(ChoosePolicy, OptimizerStaysOutOfTheBackwardPassWhereItMustNot) {
+TEST(ChoosePolicy, OptimizerInBackwardIsAvoidedIfNotAllowed) {
   OpenOptimizer planning(/*on_gpu=*/true);
   const std::int64_t tight = planning.needed(false, true);
   planning.policy.recovery.max_retries = 2;
@@ -326,7 +326,7 @@ TEST(ChoosePolicy, OptimizerStaysOutOfTheBackwardPassWhereItMustNot) {
   EXPECT_FALSE(planning.under(tight).policy.optimizer_in_backward);
 }
 
-TEST(ChoosePolicy, StateIsDividedAmongRanksWhereTheBudgetRequiresIt) {
+TEST(ChoosePolicy, StateIsShardedIfTheBudgetRequiresIt) {
   OpenOptimizer planning(/*on_gpu=*/false);
   planning.policy.offload_is_open = planning.policy.in_backward_is_open = false;
   planning.context.facts.ranks.size = 2;
@@ -355,7 +355,7 @@ TEST(ChoosePolicy, StateIsDividedAmongRanksWhereTheBudgetRequiresIt) {
       << "there is nobody to divide with";
 }
 
-TEST(ChoosePolicy, GradientsAreShardedWhereTheBudgetRequiresItAndLastBitsMayDiffer) {
+TEST(ChoosePolicy, GradientsAreShardedIfNeededAndRoundingMayDiffer) {
   OpenOptimizer planning(/*on_gpu=*/false);
   planning.policy.offload_is_open = planning.policy.in_backward_is_open = false;
   planning.policy.min_micro_batch = planning.options.batch_size;
@@ -384,7 +384,7 @@ TEST(ChoosePolicy, GradientsAreShardedWhereTheBudgetRequiresItAndLastBitsMayDiff
   EXPECT_EQ(planning.under(1 << 30).policy.sharding, Sharding::kNone) << "not known";
 }
 
-TEST(ChoosePolicy, DividedStateIsPlannedForTheRankThatHasMost) {
+TEST(ChoosePolicy, ShardedStateIsPlannedForTheLargestShard) {
   OpenOptimizer planning(/*on_gpu=*/false);
   planning.policy.offload_is_open = planning.policy.in_backward_is_open = false;
   planning.options.batch_size = 16;
@@ -401,7 +401,7 @@ TEST(ChoosePolicy, DividedStateIsPlannedForTheRankThatHasMost) {
     std::int64_t elsewhere = 0;
     const std::vector<int> owners = owners_of(bytes, ranks);
     for (std::size_t i = 0; i < bytes.size(); ++i) elsewhere += owners[i] == 0 ? 0 : bytes[i];
-    // Two moments of each parameter; the step counts and the room for messages are small.
+    // Two moments per parameter; the step counts and the buffers for messages are small.
     const std::int64_t saved = live(ranks, Sharding::kNone) - live(ranks, Sharding::kOptimizer);
     EXPECT_LE(saved, 2 * elsewhere + (1 << 20)) << ranks;
     EXPECT_GE(saved, 2 * elsewhere - kMessageBytes - (1 << 20)) << ranks;
@@ -416,7 +416,7 @@ TEST(ChoosePolicy, NothingIsOffloadedOnACpu) {
   EXPECT_TRUE(planned.policy.optimizer_in_backward);
 }
 
-TEST(ChoosePolicy, WaysOfTheOptimizerAreReplayed) {
+TEST(ChoosePolicy, OptimizerModesAreReplayed) {
   OpenOptimizer planning(/*on_gpu=*/true);
   const std::int64_t whole = planning.needed(false, false);
   const PlannedStep first = planning.under(planning.needed(true, true));
@@ -428,7 +428,7 @@ TEST(ChoosePolicy, WaysOfTheOptimizerAreReplayed) {
   EXPECT_FALSE(planning.under(2 * whole).policy.optimizer_in_backward) << "it is written now";
 }
 
-TEST(ChoosePolicy, MicroBatchesAreStillChosenWhereTheOptimizersWaysAreOpenToo) {
+TEST(ChoosePolicy, MicroBatchesAreStillChosenIfOptimizerModesAreOpen) {
   OpenPlanning planning;
   const std::int64_t least = planning.under(1).plan.needed;
   const PlannedStep before = planning.under(least);

@@ -1,4 +1,4 @@
-// Convolutions by the kernels of the processor that runs this, beside the bounds that hold for all.
+// Compares the convolution kernels of this processor with bounds that hold for all of them.
 
 #include "stages/plan/convolution_bound.h"
 
@@ -20,7 +20,7 @@
 namespace stages::meta {
 namespace {
 
-/// Of images and kernels in two dimensions: height and width.
+/// Height and width of images and kernels.
 using Pair = std::array<std::int64_t, 2>;
 
 struct Convolution {
@@ -58,7 +58,7 @@ class RandomConvolutions {
       one.image = pair({1, 2, 4, 5, 7, 8, 14, 20, 28, 56, 112}, {1, 3, 6, 8, 17, 40, 100});
       one.kernel = pair({1, 1, 2, 3, 3, 3, 4, 5, 7, 9, 16}, {1, 2, 3, 5, 11});
       one.stride = pair({1, 1, 1, 2, 2, 3, 4, one.kernel[0]}, {1, 2, 3, 5});
-      // Of other kernels that are dilated some of oneDNN 3.10 end in a fault.
+      // Some oneDNN 3.10 implementations of other dilated kernels crash.
       if (one.kernel[0] == one.kernel[1] && one.kernel[0] > 1)
         one.dilation = pair({1, 1, 1, 2, 3}, {1, 2, 5});
       for (const int side : {0, 1}) {
@@ -77,12 +77,12 @@ class RandomConvolutions {
   std::int64_t one_of(std::initializer_list<std::int64_t> choices) {
     return choices.begin()[engine_() % choices.size()];
   }
-  /// Of both sides the same, or in a third of the cases another width.
+  /// Returns equal sides, or another width in a third of the cases.
   Pair pair(std::initializer_list<std::int64_t> sides, std::initializer_list<std::int64_t> widths) {
     const std::int64_t side = one_of(sides);
     return {side, one_of({0, 0, 1}) > 0 ? one_of(widths) : side};
   }
-  /// One group, some, one for each channel, or one for each channel and several results of it.
+  /// Returns one group, some groups, one per channel, or one per channel with several outputs each.
   void group(Convolution& one) {
     switch (one_of({0, 0, 1, 2, 2, 3})) {
       case 1:
@@ -101,7 +101,7 @@ class RandomConvolutions {
         break;
     }
   }
-  /// To be computed in milliseconds.
+  /// Small enough to be computed in milliseconds.
   static bool is_small(const Convolution& one) {
     constexpr std::int64_t kMostProducts = 5'000'000, kMostPixels = 1'000'000,
                            kMostWeights = 1'000'000;
@@ -115,7 +115,7 @@ class RandomConvolutions {
   std::mt19937_64 engine_{1};
 };
 
-/// A convolution on a device, and a gradient of it.
+/// A convolution on a device, and one of its gradients.
 class Kernels {
  public:
   Kernels(const Convolution& one, at::Device device) : one_(one) {
@@ -145,7 +145,7 @@ class Kernels {
   at::Tensor x_, weight_, dy_;
 };
 
-TEST(ConvolutionBound, NoKernelTakesMore) {
+TEST(ConvolutionBound, NoKernelExceedsIt) {
   register_meta_kernels();
   const std::pair<const char*, std::function<void(const Kernels&)>> works[] = {
       {"result", [](const Kernels& kernels) { kernels.result(); }},
@@ -198,8 +198,8 @@ TEST(ConvolutionBound, EveryThreadMayUnfoldAnImage) {
   }
 }
 
-// As without AVX2; else kernels of the other family compute what networks have.
-TEST(ConvolutionBound, DirectKernelsHoldFewerWeights) {
+// A processor without AVX2 uses kernels of the other family for the convolutions of networks.
+TEST(ConvolutionBound, DirectKernelsStoreFewerWeights) {
   ConvolutionShape shape = three_by_three(8);
   const std::int64_t of_any = weight_gradient_scratch(shape);
   shape.unfolds_images = false;
@@ -211,8 +211,8 @@ TEST(ConvolutionBound, DirectKernelsHoldFewerWeights) {
       << "few processors have a direct kernel of these";
 }
 
-// What is asked of oneDNN by one small convolution, of another one.
-TEST(ConvolutionBound, OneConvolutionTellsOfOthers) {
+// A small convolution of another shape shows which kernels oneDNN uses.
+TEST(ConvolutionBound, OneConvolutionPredictsOthers) {
   const at::Tensor x = torch::zeros({4, 64, 14, 14}), dy = torch::zeros({4, 128, 14, 14}),
                    weight = torch::zeros({128, 64, 3, 3});
   const CountingAllocator counter;
@@ -233,7 +233,7 @@ TEST(ConvolutionBound, DirectKernelsPadChannelsToVectors) {
   EXPECT_EQ(blocked_input(shape), 8 * 3 * 14 * 14 * 4) << "pictures are read as they are";
 }
 
-TEST(ConvolutionBound, ImagesThatAreChannelsLastAreNotCopied) {
+TEST(ConvolutionBound, ChannelsLastImagesAreNotCopied) {
   EXPECT_EQ(blocked_input(three_by_three(1)), 0);
   EXPECT_EQ(blocked_result(three_by_three(1)), 0);
 }

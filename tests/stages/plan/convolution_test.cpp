@@ -1,4 +1,4 @@
-// Convolutions and what stands between them: what a plan says they take, and what the CPU's take.
+// Compares the planned memory of convolutions and the layers between them with that of the CPU.
 
 #include <functional>
 #include <string>
@@ -18,12 +18,12 @@
 namespace stages {
 namespace {
 
-/// Makes tensors on a device, runs a step with them and lets them go.
+/// Creates tensors on a device, runs a step with them and frees them.
 using Work = std::function<void(at::Device)>;
 
-/// What the second of two runs takes.
+/// Returns the memory of the second of two runs.
 std::int64_t counted(const Work& work) {
-  work(at::kCPU);  // what a kernel keeps is there from then on
+  work(at::kCPU);  // allocates what kernels cache
   const CountingAllocator counter;
   work(at::kCPU);
   return counter.peak_bytes();
@@ -37,7 +37,7 @@ runner::MemoryPlan plan_of(const Work& work, int threads) {
   return summarize(trace, 0, backend, {});
 }
 
-/// The most that is live at once, with what kernels may take.
+/// Returns the peak of live bytes, including the scratch memory of kernels.
 std::int64_t with_scratch(const Work& work) {
   register_meta_kernels();
   const MemoryTrace trace({.threads = 1, .model = {}});
@@ -45,7 +45,7 @@ std::int64_t with_scratch(const Work& work) {
   return peak_of(trace);
 }
 
-/// Holds a plan against what is counted, on whatever processor.
+/// Compares a plan with the counted memory, on any processor.
 void expect_as_planned(const Work& work, int threads, double share, const std::string& what) {
   const ScopedThreads some(threads);
   expect_counted_as_planned(counted(work), plan_of(work, threads), share, what);
@@ -81,14 +81,15 @@ Work step_of(const Layer& layer) {
 
 class ConvolutionTest : public testing::TestWithParam<Layer> {};
 
-// Of one convolution nearly all may be its kernel's: how much it takes is the kernel's to choose.
+// For a single convolution, nearly all of the memory may be the kernel's, and the amount is the
+// kernel's choice.
 TEST_P(ConvolutionTest, IsBounded) {
   for (const int threads : {1, 2, 4})
     expect_as_planned(step_of(GetParam()), threads, /*share=*/0,
                       std::to_string(threads) + " threads");
 }
 
-/// Of each type.
+/// Tests each type.
 std::vector<Layer> layers() {
   const Layer all[] = {{"of_three", 4, 64, 64, 14, 3, 1, 1},
                        {"of_three_last", 4, 64, 64, 14, 3, 1, 1, true},
@@ -123,7 +124,7 @@ std::vector<Layer> layers() {
 INSTANTIATE_TEST_SUITE_P(Layers, ConvolutionTest, testing::ValuesIn(layers()),
                          [](const auto& info) { return info.param.name; });
 
-/// Two blocks of convolution, normalisation, activation and pooling, the last two in either order,
+/// Two blocks of convolution, normalization, activation and pooling, the last two in either order,
 /// and a classifier.
 Work small_network(bool channels_last, bool pools_first = false) {
   return [channels_last, pools_first](at::Device device) {
@@ -163,9 +164,8 @@ TEST(ConvolutionalNetwork, IsBounded) {
   }
 }
 
-// Where nothing stands between the normalisation and the pooling, the peak is in the backward pass
-// of the former.
-TEST(ConvolutionalNetwork, SecondResultOfTheNormalisationIsCounted) {
+// If pooling directly follows the normalization, the peak is in the backward pass of the latter.
+TEST(ConvolutionalNetwork, SecondResultOfTheNormalizationIsCounted) {
   for (const bool channels_last : {false, true}) {
     const Work work = small_network(channels_last, /*pools_first=*/true);
     constexpr std::int64_t kMap = 8 * 32 * 32 * 32 * 4;
@@ -175,12 +175,12 @@ TEST(ConvolutionalNetwork, SecondResultOfTheNormalisationIsCounted) {
   }
 }
 
-/// Operators that recipes use besides those of towers: they run on Meta, forward and backward, and
-/// take what they do on the CPU.
-TEST(OtherOperators, TakeWhatTheCpusDo) {
+/// Operators of recipes other than those of towers: they run on Meta, forward and backward, and
+/// need the same memory as on the CPU.
+TEST(OtherOperators, NeedTheMemoryOfTheCpuKernels) {
   struct Operator {
     const char* name;
-    std::function<at::Tensor(const at::Tensor&)> run;  // of (64, 32)
+    std::function<at::Tensor(const at::Tensor&)> run;  // with an input of (64, 32)
   };
   const Operator operators[] = {
       {"relu", [](const at::Tensor& x) { return x.relu(); }},

@@ -1,5 +1,5 @@
-// What a plan adds for a GPU, held against what an H100 took (driver 580, LibTorch 2.11, cuDNN 9,
-// deterministic algorithms): each bound is at least that.
+// Compares the additional memory of a plan for a GPU with measurements on an H100 (driver 580,
+// LibTorch 2.11, cuDNN 9, deterministic algorithms): each bound is at least as large.
 
 #include "stages/plan/gpu_backend.h"
 
@@ -35,7 +35,7 @@ TEST(GpuBackend, CpuHasNoWorkspaces) {
   EXPECT_THAT(library_workspaces(trace), testing::IsEmpty());
 }
 
-TEST(GpuBackend, ContextIsWhatWasSeen) {
+TEST(GpuBackend, ContextMatchesMeasurements) {
   const GpuContext hopper = gpu_context("NVIDIA H100 80GB HBM3");
   EXPECT_GE(mib(hopper.in_all), 720);
   EXPECT_LE(mib(hopper.at_start), 532);
@@ -43,7 +43,7 @@ TEST(GpuBackend, ContextIsWhatWasSeen) {
   EXPECT_GT(gpu_context("").at_start, 0);
 }
 
-TEST(GpuScratch, SumOfColumns) {
+TEST(GpuScratch, ColumnSumsMatchMeasurements) {
   EXPECT_EQ(mib(meta::column_sum_scratch(12608, 3072, kH100)), 132);
   EXPECT_EQ(mib(meta::column_sum_scratch(12608, 4096, kH100)), 132);
   EXPECT_EQ(meta::column_sum_scratch(64, 1 << 20, kH100), 0) << "too few rows to divide";
@@ -56,7 +56,7 @@ struct MeasuredAttention {
   double mib;
 };
 
-TEST(GpuScratch, BackwardPassOfAttention) {
+TEST(GpuScratch, AttentionBackwardMatchesMeasurements) {
   constexpr std::int64_t kHeads = 12;
   const MeasuredAttention all[] = {
       {{64 * kHeads, 197, 64, false}, 48.62},  {{64 * kHeads, 50, 64, false}, 12.16},
@@ -104,9 +104,9 @@ struct MeasuredConvolution {
   double forward, of_input, of_weight;  // MiB
 };
 
-// The worst, by what they took and by its ratio to their tensors; and one of a training, from the
-// peak of all.
-TEST(GpuScratch, Convolutions) {
+// The worst cases, by their memory and by its ratio to their tensors, and one from a training run,
+// derived from its peak.
+TEST(GpuScratch, ConvolutionsMatchMeasurements) {
   const MeasuredConvolution all[] = {
       {convolution(16, 256, 56, 256, 3, 32, 2, false), 61.3, 61.3, 61.4},
       {convolution(16, 3, 224, 64, 7, 1, 2, false), 58.2, 62.2, 64.1},
@@ -142,7 +142,7 @@ TEST(GpuScratch, Convolutions) {
       << "nothing is copied that is in the order of pixels";
 }
 
-/// What the kernels of an operation may take in a trace for a GPU.
+/// Returns the scratch memory of the kernels of an operation in a trace for a GPU.
 std::int64_t traced_scratch(const std::function<void()>& operation) {
   register_meta_kernels();
   MemoryTrace trace({.device = at::kCUDA, .model = "NVIDIA H100 80GB"});

@@ -8,7 +8,8 @@
 namespace stages {
 namespace {
 
-/// Work that makes a tensor of each size, one while the one before it lives, and frees all.
+/// Work that creates a tensor of each size, each while the previous one is alive, and then frees
+/// them all.
 RecordedWork nested(const std::vector<std::int64_t>& sizes, Owner owner = Owner::kMeasured) {
   RecordedWork work;
   for (const std::int64_t size : sizes) {
@@ -20,20 +21,20 @@ RecordedWork nested(const std::vector<std::int64_t>& sizes, Owner owner = Owner:
   return work;
 }
 
-TEST(MeasuredWork, TensorGrowsAsItDidFromRunToRun) {
+TEST(MeasuredWork, TensorGrowthIsExtrapolated) {
   MeasuredWork work;
   for (const std::int64_t units : {1, 2, 3}) work.add(units, nested({100, 10 * units, 5 + units}));
   EXPECT_EQ(most_live(work.at(3)), 100 + 30 + 8);
   EXPECT_EQ(most_live(work.at(64)), 100 + 640 + 69);
 }
 
-TEST(MeasuredWork, TensorThatGrowsFasterThanTheSamplesGrowsWithTheirSquare) {
+TEST(MeasuredWork, SuperlinearTensorIsExtrapolatedQuadratically) {
   MeasuredWork work;
   for (const std::int64_t units : {1, 2, 3}) work.add(units, nested({4 * units * units}));
   EXPECT_EQ(most_live(work.at(30)), 4 * 30 * 30);
 }
 
-TEST(MeasuredWork, TensorThatStopsGrowingIsNotBelowItsLargest) {
+TEST(MeasuredWork, TensorThatStopsGrowingKeepsItsMaximum) {
   MeasuredWork work;
   work.add(1, nested({100}));
   work.add(2, nested({90}));
@@ -41,8 +42,8 @@ TEST(MeasuredWork, TensorThatStopsGrowingIsNotBelowItsLargest) {
   EXPECT_GE(most_live(work.at(10)), 100);
 }
 
-TEST(MeasuredWork, PeakMovesToAnotherPlaceWithMoreSamples) {
-  // At one sample the tensor that does not grow is at the peak, at many the other.
+TEST(MeasuredWork, PeakMovesWithMoreSamples) {
+  // With one sample, the constant tensor is at the peak; with many samples, the other one is.
   MeasuredWork work;
   for (const std::int64_t units : {1, 2}) {
     RecordedWork run;
@@ -57,7 +58,7 @@ TEST(MeasuredWork, PeakMovesToAnotherPlaceWithMoreSamples) {
   EXPECT_EQ(most_live(work.at(100)), 5000);
 }
 
-TEST(MeasuredWork, RunsThatDifferGrowAsAWholeWithoutTheirGradients) {
+TEST(MeasuredWork, DifferingRunsAreScaledWithoutTheirGradients) {
   MeasuredWork work;
   RecordedWork one = nested({10});
   one.events.push_back({1, true, StepPhase::kBackward, 0});
@@ -70,7 +71,7 @@ TEST(MeasuredWork, RunsThatDifferGrowAsAWholeWithoutTheirGradients) {
   EXPECT_EQ(most_live(work.at(100)), 1000 + 1250);
 }
 
-TEST(MeasuredWork, OneSampleMayTakeACourseOfItsOwn) {
+TEST(MeasuredWork, SingleSampleRunMayDiffer) {
   MeasuredWork work;
   work.add(1, nested({7}));
   for (const std::int64_t units : {2, 3, 4}) work.add(units, nested({100, 10 * units}));
@@ -79,7 +80,7 @@ TEST(MeasuredWork, OneSampleMayTakeACourseOfItsOwn) {
   EXPECT_EQ(work.allocations(8), (std::pair<double, double>(280, 2)));
 }
 
-TEST(MeasuredWork, OneRunAloneGrowsButForItsGradients) {
+TEST(MeasuredWork, SingleRunIsScaledExceptForItsGradients) {
   MeasuredWork work;
   work.add(2, nested({10}));
   EXPECT_EQ(most_live(work.at(6)), 30);
@@ -88,7 +89,7 @@ TEST(MeasuredWork, OneRunAloneGrowsButForItsGradients) {
   EXPECT_EQ(most_live(gradients.at(6)), 10);
 }
 
-TEST(MeasuredHistory, WhatWorkLeavesStays) {
+TEST(MeasuredHistory, LeftoverTensorsStayAlive) {
   MeasuredHistory history;
   history.keep({.bytes = 100, .owner = Owner::kParameter});
   RecordedWork leaves = nested({1000});

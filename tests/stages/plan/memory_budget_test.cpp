@@ -23,7 +23,7 @@ TEST(MemoryBudget, IsTheSmallerOfTheTwo) {
   EXPECT_EQ(memory_budget(policy, c10::kCPU), all / 2);
 }
 
-TEST(MemoryBudget, SaysWhoseItIs) {
+TEST(MemoryBudget, ReportsItsSource) {
   const runner::NamedBytes whole{"--budget", 1000};
   MemoryPolicy policy;
   policy.pointer = "/memory";
@@ -38,7 +38,7 @@ TEST(MemoryBudget, SaysWhoseItIs) {
   EXPECT_EQ(memory_budget(policy, std::nullopt), (runner::NamedBytes{"memory.budget", 499}));
 }
 
-TEST(MemoryBudget, ShareOfTheDeviceIsABudget) {
+TEST(MemoryBudget, BudgetCanBeAShareOfTheDevice) {
   const runner::NamedBytes whole{"the machine's memory", 1000};
   MemoryPolicy policy;
   policy.pointer = "/memory";
@@ -51,7 +51,7 @@ TEST(MemoryBudget, ShareOfTheDeviceIsABudget) {
             (runner::NamedBytes{"memory_fraction of the machine's memory", 500}));
 }
 
-TEST(MemoryBudget, SaysByHowMuchLessThereIsThanItAllows) {
+TEST(MemoryBudget, ReportsAvailableMemoryBelowTheBudget) {
   MemoryPolicy policy;
   policy.pointer = "/memory";
   policy.budget = 8LL << 30;
@@ -61,7 +61,7 @@ TEST(MemoryBudget, SaysByHowMuchLessThereIsThanItAllows) {
                           1LL << 30}));
 }
 
-TEST(HostMemory, IsTheControlGroupsWhereThatLeavesLess) {
+TEST(HostMemory, UsesTheControlGroupIfItIsSmaller) {
   const TemporaryFolder root;
   root.write("proc/meminfo", "MemTotal:       2097152 kB\nMemFree:  1 kB\n");
   EXPECT_EQ(host_memory(root.path()), (runner::NamedBytes{"the machine's memory", 2LL << 30}));
@@ -69,11 +69,11 @@ TEST(HostMemory, IsTheControlGroupsWhereThatLeavesLess) {
   root.write("sys/fs/cgroup/job/memory.max", "536870912\n");
   EXPECT_EQ(host_memory(root.path()),
             (runner::NamedBytes{"the control group's limit", 512LL << 20}));
-  root.write("sys/fs/cgroup/job/memory.max", "8589934592\n");  // more than there is
+  root.write("sys/fs/cgroup/job/memory.max", "8589934592\n");  // more than exists
   EXPECT_EQ(host_memory(root.path()), (runner::NamedBytes{"the machine's memory", 2LL << 30}));
 }
 
-TEST(HostMemory, IsAtMostThatOfTheRankThatHasLeast) {
+TEST(HostMemory, IsTheSmallestOverAllRanks) {
   const TemporaryFolder root;
   root.write("proc/meminfo", "MemTotal:       2097152 kB\n");
   limit_host_memory(4LL << 30);
@@ -85,7 +85,7 @@ TEST(HostMemory, IsAtMostThatOfTheRankThatHasLeast) {
   EXPECT_EQ(host_memory(root.path()).bytes, 2LL << 30);
 }
 
-TEST(ScopedMemoryBudget, EndsWithItsScopeAlsoByAThrow) {
+TEST(ScopedMemoryBudget, EndsWithItsScopeEvenAfterAnException) {
   CountingAllocator counter;
   counter.set_limit(1000);
   EXPECT_THROW(
@@ -98,7 +98,7 @@ TEST(ScopedMemoryBudget, EndsWithItsScopeAlsoByAThrow) {
   EXPECT_EQ(counter.limit(), 1000);
 }
 
-TEST(ScopedMemoryBudget, LimitsNothingWhereNobodyCounts) {
+TEST(ScopedMemoryBudget, DoesNothingWithoutACounter) {
   const ScopedMemoryBudget budget(1, c10::kCPU);
   torch::empty({100}, torch::kByte);
 }

@@ -23,7 +23,7 @@ using testing::IsEmpty;
 
 const at::TensorOptions kMetaFloat = at::TensorOptions(at::kMeta).dtype(at::kFloat);
 
-/// Each event as +bytes or -bytes.
+/// Returns each event as +bytes or -bytes.
 std::vector<std::int64_t> bytes(const MemoryTrace& trace) {
   std::vector<std::int64_t> result;
   for (const TraceEvent& event : trace.events())
@@ -43,7 +43,7 @@ class MemoryTraceTest : public testing::Test {
   MemoryTraceTest() { register_meta_kernels(); }
 };
 
-TEST_F(MemoryTraceTest, SeesBirthsAndDeaths) {
+TEST_F(MemoryTraceTest, RecordsBirthsAndDeaths) {
   const MemoryTrace trace({});
   at::Tensor first = torch::empty({4, 8}, kMetaFloat);
   const at::Tensor second = torch::empty({3}, kMetaFloat.dtype(at::kLong));
@@ -51,14 +51,14 @@ TEST_F(MemoryTraceTest, SeesBirthsAndDeaths) {
   EXPECT_THAT(bytes(trace), ElementsAre(128, 24, -128));
 }
 
-TEST_F(MemoryTraceTest, ViewsAreNoStorages) {
+TEST_F(MemoryTraceTest, ViewsAreNotStorages) {
   const MemoryTrace trace({});
   const at::Tensor x = torch::empty({4, 8}, kMetaFloat);
   const at::Tensor y = x.transpose(0, 1).slice(0, 2, 4).view({2, 2, 2});
   EXPECT_THAT(bytes(trace), ElementsAre(128));
 }
 
-TEST_F(MemoryTraceTest, AStorageMayOutliveIt) {
+TEST_F(MemoryTraceTest, StorageMayOutliveIt) {
   at::Tensor left;
   {
     const MemoryTrace trace({});
@@ -69,7 +69,7 @@ TEST_F(MemoryTraceTest, AStorageMayOutliveIt) {
   EXPECT_THAT(bytes(trace), IsEmpty());
 }
 
-TEST_F(MemoryTraceTest, AnOlderStorageMayDieInIt) {
+TEST_F(MemoryTraceTest, OlderStorageMayDieWithinIt) {
   at::Tensor older = torch::empty({4}, kMetaFloat);
   MemoryTrace trace({});
   trace.own(older, Owner::kInput, "older");
@@ -77,14 +77,14 @@ TEST_F(MemoryTraceTest, AnOlderStorageMayDieInIt) {
   EXPECT_THAT(bytes(trace), IsEmpty());
 }
 
-TEST_F(MemoryTraceTest, ASecondOneIsRefused) {
+TEST_F(MemoryTraceTest, SecondTraceIsRejected) {
   const MemoryTrace trace({});
   EXPECT_THROW(MemoryTrace({}), std::logic_error);
   const at::Tensor x = torch::empty({2}, kMetaFloat);
   EXPECT_THAT(bytes(trace), ElementsAre(8));
 }
 
-TEST_F(MemoryTraceTest, GrowthByResizeIsSeen) {
+TEST_F(MemoryTraceTest, ResizeIsRecorded) {
   const MemoryTrace trace({});
   at::Tensor x = torch::empty({2}, kMetaFloat);
   x.resize_({100});
@@ -92,7 +92,7 @@ TEST_F(MemoryTraceTest, GrowthByResizeIsSeen) {
   EXPECT_THAT(x.sizes(), ElementsAre(100));
 }
 
-TEST_F(MemoryTraceTest, NamesTheOutermostOperationAndItsShape) {
+TEST_F(MemoryTraceTest, RecordsTheOutermostOperationAndItsShape) {
   const MemoryTrace trace({});
   const at::Tensor x = torch::empty({2, 3, 8}, kMetaFloat),
                    weight = torch::empty({5, 8}, kMetaFloat), bias = torch::empty({5}, kMetaFloat);
@@ -103,7 +103,7 @@ TEST_F(MemoryTraceTest, NamesTheOutermostOperationAndItsShape) {
   EXPECT_EQ(last.dtype, at::kFloat);
 }
 
-TEST_F(MemoryTraceTest, TermOfTheLossNamesWhatItMakesAndWhatItsGradientTakes) {
+TEST_F(MemoryTraceTest, LossTermLabelsItsTensorsAndThoseOfItsGradient) {
   MemoryTrace trace({});
   const at::Tensor x = torch::empty({4, 8}, kMetaFloat).requires_grad_(true);
   at::Tensor loss;
@@ -126,7 +126,7 @@ TEST_F(MemoryTraceTest, TermOfTheLossNamesWhatItMakesAndWhatItsGradientTakes) {
   EXPECT_EQ(trace.storages().front().name, "");
 }
 
-TEST_F(MemoryTraceTest, KnowsThePhase) {
+TEST_F(MemoryTraceTest, RecordsThePhase) {
   MemoryTrace trace({});
   const ScopedPhase forward(StepPhase::kForward);
   at::Tensor x = torch::empty({2}, kMetaFloat);
@@ -137,7 +137,7 @@ TEST_F(MemoryTraceTest, KnowsThePhase) {
   EXPECT_EQ(trace.events()[1].phase, StepPhase::kBackward);
 }
 
-TEST_F(MemoryTraceTest, OwnCountsWheneverItIsSaid) {
+TEST_F(MemoryTraceTest, OwnerCanBeSetAtAnyTime) {
   MemoryTrace trace({});
   const at::Tensor weight = torch::empty({8, 8}, kMetaFloat).requires_grad_(true),
                    x = torch::empty({2, 8}, kMetaFloat);
@@ -150,9 +150,10 @@ TEST_F(MemoryTraceTest, OwnCountsWheneverItIsSaid) {
   EXPECT_EQ(storages[3].owner, Owner::kBuffer);
 }
 
-// Of sigmoid(x W + b) V: the product keeps x for W's gradient, the sigmoid its result, which is
-// also what the second product keeps; the parameters are kept too, but are no activations.
-TEST_F(MemoryTraceTest, SavedActivationsOfTwoLayersByHand) {
+// In sigmoid(x W + b) V, the first product saves x for W's gradient, and the sigmoid saves its
+// result, which the second product saves too. The parameters are also saved, but are not
+// activations.
+TEST_F(MemoryTraceTest, SavedActivationsOfTwoLayersMatchByHand) {
   MemoryTrace trace({});
   const auto parameter = [](at::IntArrayRef shape) {
     return torch::empty(shape, kMetaFloat).requires_grad_(true);
@@ -165,8 +166,8 @@ TEST_F(MemoryTraceTest, SavedActivationsOfTwoLayersByHand) {
   EXPECT_EQ(bytes_of(trace, Owner::kInput), 10 * 8 * 4);
 }
 
-// Softmax keeps its result, layer_norm its input and two statistics a row, gelu its input.
-TEST_F(MemoryTraceTest, SavedActivationsOfOtherLayersByHand) {
+// Softmax saves its result, layer_norm its input and two statistics per row, gelu its input.
+TEST_F(MemoryTraceTest, SavedActivationsOfOtherLayersMatchByHand) {
   const auto saved = [](const std::function<at::Tensor(const at::Tensor&)>& layer) {
     MemoryTrace trace({});
     const at::Tensor weight = torch::empty({8, 8}, kMetaFloat).requires_grad_(true);
@@ -182,7 +183,7 @@ TEST_F(MemoryTraceTest, SavedActivationsOfOtherLayersByHand) {
   EXPECT_EQ(saved([](const at::Tensor& x) { return x * 2; }), 0);
 }
 
-TEST_F(MemoryTraceTest, BackwardIsWithoutHooksAfterIt) {
+TEST_F(MemoryTraceTest, LeavesNoHooksInTheBackwardPass) {
   const at::Tensor weight = torch::rand({4, 4}).requires_grad_(true);
   { const MemoryTrace trace({}); }
   weight.mm(weight).sum().backward();
@@ -190,7 +191,7 @@ TEST_F(MemoryTraceTest, BackwardIsWithoutHooksAfterIt) {
       (weight.sum(0).unsqueeze(0) + weight.sum(1).unsqueeze(1)).t().detach()));
 }
 
-TEST_F(MemoryTraceTest, BackwardOfOtherDevicesIsTheSameInIt) {
+TEST_F(MemoryTraceTest, BackwardPassOnOtherDevicesIsUnchanged) {
   const MemoryTrace trace({});
   const at::Tensor weight = torch::rand({4, 4}).requires_grad_(true);
   weight.mm(weight).sum().backward();
@@ -198,7 +199,7 @@ TEST_F(MemoryTraceTest, BackwardOfOtherDevicesIsTheSameInIt) {
       (weight.sum(0).unsqueeze(0) + weight.sum(1).unsqueeze(1)).t().detach()));
 }
 
-TEST_F(MemoryTraceTest, SavedActivationsHaveTheirModulesPath) {
+TEST_F(MemoryTraceTest, SavedActivationsHaveTheirModulePath) {
   MemoryTrace trace({});
   TowerRun run({}, at::kMeta);
   const ScopedModuleNames names(*run.network, "model");
@@ -213,7 +214,7 @@ TEST_F(MemoryTraceTest, SavedActivationsHaveTheirModulesPath) {
   EXPECT_FALSE(paths.contains("layers"));
 }
 
-TEST_F(MemoryTraceTest, ASecondStepLeavesNothing) {
+TEST_F(MemoryTraceTest, SecondStepLeavesNothing) {
   const MemoryTrace trace({});
   TowerRun run({}, at::kMeta);
   const auto live = [&] {
@@ -226,9 +227,9 @@ TEST_F(MemoryTraceTest, ASecondStepLeavesNothing) {
   EXPECT_EQ(live(), after_first);
 }
 
-// What an operation runs within it is none of its own; a node of the backward pass is none, but all
-// that it runs is.
-TEST_F(MemoryTraceTest, CountsTheOperationsThatAreStarted) {
+// Nested operations do not count, and neither do nodes of the backward pass; the operations that
+// those nodes run do.
+TEST_F(MemoryTraceTest, CountsLaunchedOperations) {
   const MemoryTrace trace({});
   const at::Tensor x = torch::empty({10, 8}, kMetaFloat),
                    w = torch::empty({16, 8}, kMetaFloat).requires_grad_(true);
@@ -244,7 +245,7 @@ TEST_F(MemoryTraceTest, CountsTheOperationsThatAreStarted) {
   EXPECT_GE(started(), 3 + 1) << "of the function, and a product";
 }
 
-// Of (10, 8) by (8, 16): 2 · 10 · 8 · 16, and twice that backward.
+// A product of (10, 8) and (8, 16) has 2 · 10 · 8 · 16 flops, and the backward pass twice as many.
 TEST_F(MemoryTraceTest, CountsTheFlopsOfAProductAndItsGradients) {
   const MemoryTrace trace({});
   const at::Tensor x = torch::empty({10, 8}, kMetaFloat).requires_grad_(true),
@@ -255,7 +256,7 @@ TEST_F(MemoryTraceTest, CountsTheFlopsOfAProductAndItsGradients) {
   EXPECT_EQ(trace.flops(), 3 * 2560);
 }
 
-// A result of (2, 4, 6, 6), of which each number is a sum of 3 · 3 · 3 products.
+// The result has shape (2, 4, 6, 6), and each number is a sum of 3 · 3 · 3 products.
 TEST_F(MemoryTraceTest, CountsTheFlopsOfAConvolutionAndItsGradients) {
   const MemoryTrace trace({});
   const at::Tensor x = torch::empty({2, 3, 8, 8}, kMetaFloat).requires_grad_(true),
@@ -266,8 +267,8 @@ TEST_F(MemoryTraceTest, CountsTheFlopsOfAConvolutionAndItsGradients) {
   EXPECT_EQ(trace.flops(), 3 * 2 * 288 * 27);
 }
 
-// Five tokens of two heads of width 4: two products of (5, 4) by (4, 5) numbers a head, five of
-// them backward.
+// Five tokens and two heads of width 4: per head, two products of (5, 4) and (4, 5) in the forward
+// pass and five in the backward pass.
 TEST_F(MemoryTraceTest, CountsTheFlopsOfAttention) {
   const MemoryTrace trace({});
   const at::Tensor q = torch::empty({1, 2, 5, 4}, kMetaFloat).requires_grad_(true);
@@ -277,8 +278,8 @@ TEST_F(MemoryTraceTest, CountsTheFlopsOfAttention) {
   EXPECT_EQ(trace.flops(), (2 + 5) * 2 * 2 * 100);
 }
 
-// Of CPUs without a trace torch's plain form stays, which keeps the weights of tokens for tokens.
-TEST_F(MemoryTraceTest, AttentionIsTorchsOwnOutsideOfIt) {
+// Without a trace, CPUs use torch's plain implementation, which saves the attention weights.
+TEST_F(MemoryTraceTest, AttentionIsUnchangedOutsideOfIt) {
   const at::Tensor q = torch::empty({1, 2, 5, 4}, kMetaFloat).requires_grad_(true);
   EXPECT_EQ(torch::scaled_dot_product_attention(q, q, q).grad_fn()->name(), "UnsafeViewBackward0");
 }

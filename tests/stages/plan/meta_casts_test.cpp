@@ -23,7 +23,7 @@ class MetaAutocastTest : public testing::Test {
                    w = torch::empty({8, 8}, kMeta).requires_grad_(true);
 };
 
-TEST_F(MetaAutocastTest, ProductsRunInHalfTypes) {
+TEST_F(MetaAutocastTest, ProductsRunInHalfPrecision) {
   const ScopedPrecision precision(Precision::kBf16, kMeta);
   EXPECT_EQ(x.mm(w).scalar_type(), at::kBFloat16);
   EXPECT_EQ(torch::linear(x, w).scalar_type(), at::kBFloat16);
@@ -31,7 +31,7 @@ TEST_F(MetaAutocastTest, ProductsRunInHalfTypes) {
   EXPECT_EQ(current_precision(kMeta), Precision::kBf16);
 }
 
-TEST_F(MetaAutocastTest, ItEndsWithTheScope) {
+TEST_F(MetaAutocastTest, EndsWithTheScope) {
   {
     const ScopedPrecision precision(Precision::kFp16, kMeta);
     EXPECT_EQ(x.mm(w).scalar_type(), at::kHalf);
@@ -42,7 +42,7 @@ TEST_F(MetaAutocastTest, ItEndsWithTheScope) {
   EXPECT_EQ(current_precision(kMeta), Precision::kFp32);
 }
 
-TEST_F(MetaAutocastTest, DevicesHaveListsOfTheirOwn) {
+TEST_F(MetaAutocastTest, EachDeviceHasItsOwnLists) {
   const auto softmax_type = [&](at::DeviceType device) {
     const MemoryTrace trace({.device = device, .model = {}});
     const ScopedPrecision precision(Precision::kBf16, kMeta);
@@ -52,7 +52,7 @@ TEST_F(MetaAutocastTest, DevicesHaveListsOfTheirOwn) {
   EXPECT_EQ(softmax_type(at::kCUDA), at::kFloat);
 }
 
-TEST_F(MetaAutocastTest, TheListsOfCpusAreTorchs) {
+TEST_F(MetaAutocastTest, CpuListsMatchTorch) {
   const at::Tensor y = torch::rand({4, 8}), v = torch::rand({8, 8});
   const auto types = [](const at::Tensor& a, const at::Tensor& b) {
     const at::Tensor product = a.mm(b), labels = torch::zeros({4}, a.options().dtype(torch::kLong));
@@ -75,7 +75,7 @@ TEST_F(MetaAutocastTest, TheListsOfCpusAreTorchs) {
   EXPECT_EQ(types(x, w.detach()), expected);
 }
 
-TEST_F(MetaAutocastTest, AWeightIsCastOnceInAScope) {
+TEST_F(MetaAutocastTest, WeightIsCastOncePerScope) {
   MemoryTrace trace({});
   const at::Tensor weight = torch::empty({8, 8}, kMeta).requires_grad_(true),
                    input = torch::empty({4, 8}, kMeta);
@@ -92,8 +92,8 @@ TEST_F(MetaAutocastTest, AWeightIsCastOnceInAScope) {
   }
 }
 
-/// Addresses would give another order in each process, and with it another plan.
-TEST_F(MetaAutocastTest, CastsAreFreedInTheOrderInWhichTheyWereMade) {
+/// An order by address would differ between processes, and so would the plan.
+TEST_F(MetaAutocastTest, CastsAreFreedInOrderOfCreation) {
   MemoryTrace trace({});
   const at::Tensor input = torch::empty({4, 8}, kMeta);
   std::vector<at::Tensor> weights;
@@ -109,7 +109,7 @@ TEST_F(MetaAutocastTest, CastsAreFreedInTheOrderInWhichTheyWereMade) {
   EXPECT_TRUE(std::ranges::is_sorted(freed));
 }
 
-TEST_F(MetaAutocastTest, AFrozenWeightIsCastAtEachUse) {
+TEST_F(MetaAutocastTest, FrozenWeightIsCastAtEachUse) {
   MemoryTrace trace({});
   const at::Tensor weight = torch::empty({8, 8}, kMeta), input = torch::empty({4, 8}, kMeta);
   const ScopedPrecision precision(Precision::kBf16, kMeta);
@@ -119,7 +119,7 @@ TEST_F(MetaAutocastTest, AFrozenWeightIsCastAtEachUse) {
   EXPECT_EQ(trace.storages().size(), before + 6);
 }
 
-TEST_F(MetaAutocastTest, GradientsComeBackInFloat32) {
+TEST_F(MetaAutocastTest, GradientsAreInFloat32) {
   const at::Tensor leaf = torch::empty({8, 8}, kMeta).requires_grad_(true);
   at::Tensor loss;
   {
@@ -130,7 +130,7 @@ TEST_F(MetaAutocastTest, GradientsComeBackInFloat32) {
   EXPECT_EQ(leaf.grad().scalar_type(), at::kFloat);
 }
 
-TEST_F(MetaAutocastTest, ThePlanNamesTheCasts) {
+TEST_F(MetaAutocastTest, PlanListsTheCasts) {
   const Backend backend;
   MemoryTrace trace(backend);
   TowerRun run({.batch = 32, .precision = Precision::kBf16}, at::kMeta);
@@ -140,7 +140,7 @@ TEST_F(MetaAutocastTest, ThePlanNamesTheCasts) {
   EXPECT_TRUE(std::ranges::any_of(plan.terms, is_cache));
 }
 
-TEST_F(MetaAutocastTest, ATrainingTakesWhatIsPlanned) {
+TEST_F(MetaAutocastTest, TrainingMatchesThePlan) {
   const TowerTraining training{.batch = 4,
                                .image_size = 224,
                                .width = 96,
@@ -161,8 +161,8 @@ TEST_F(MetaAutocastTest, ATrainingTakesWhatIsPlanned) {
   const runner::MemoryPlan plan = summarize(trace, 0, backend, {});
   EXPECT_GE(counted, plan.live);
   EXPECT_LE(counted, plan.needed);
-  // Besides its tensors, and gaps between them, no more is needed than its patches or the largest
-  // product may take.
+  // Besides its tensors and the gaps between them, it needs at most its patches or the scratch
+  // memory of the largest product.
   constexpr std::int64_t kTokens = 4 * (14 * 14 + 1), kWidth = 96, kInner = 4 * kWidth;
   const meta::ConvolutionShape patches{.batch = 4,
                                        .in = 3,

@@ -15,7 +15,7 @@ DatasetDescription images() {
   return description;
 }
 
-TEST(MetaBatch, IsShapedAsDescribed) {
+TEST(MetaBatch, HasTheDescribedShape) {
   const Batch batch = meta_batch(images(), 5);
   EXPECT_EQ(batch.units(), 5);
   EXPECT_TRUE(batch["image"].is_meta());
@@ -34,7 +34,7 @@ runner::MemoryPlan with_read_ahead(const LoaderOptions& loader, std::int64_t uni
   return plan;
 }
 
-TEST(PlanTerms, ATermIsPredictedToo) {
+TEST(PlanTerms, TermsAreIncluded) {
   const runner::MemoryPlan plan = with_read_ahead({.workers = 3, .prefetch = 2}, 10);
   const std::int64_t bytes = (2 * 10 + 3) * kSampleBytes;
   EXPECT_EQ(plan.terms,
@@ -43,14 +43,14 @@ TEST(PlanTerms, ATermIsPredictedToo) {
   EXPECT_EQ(plan.needed, 1000 + bytes);
 }
 
-TEST(PlanTerms, NoMoreIsReadAheadThanThereIs) {
+TEST(PlanTerms, ReadAheadIsLimitedToTheSamples) {
   EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8}, 40).needed,
             1000 + (60 + 1) * kSampleBytes);
   EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8, .drop_last = true}, 40).needed,
             1000 + (40 + 1) * kSampleBytes);
 }
 
-TEST(PlanTerms, AnEpisodeThatIsReadHasAnImageBesideIt) {
+TEST(PlanTerms, ReadingAnEpisodeNeedsMemoryForOneMoreImage) {
   DatasetDescription episodes;
   episodes.size = 100;
   episodes.tensors = {{"image", {6, 3, 4, 4}, torch::kFloat},
@@ -63,7 +63,7 @@ TEST(PlanTerms, AnEpisodeThatIsReadHasAnImageBesideIt) {
   EXPECT_GE(bytes / 6, 4 * 48);
 }
 
-TEST(PlanTerms, WhatEarlierNodesKeepIsCountedBesideTheTerms) {
+TEST(PlanTerms, MemoryKeptByEarlierNodesIsAdded) {
   PlanningContext context;
   context.kept_by_others = {{"train.1.checkpoint", 700}, {"train.2.checkpoint", 300}};
   runner::MemoryPlan plan{.needed = 50};
@@ -73,7 +73,7 @@ TEST(PlanTerms, WhatEarlierNodesKeepIsCountedBesideTheTerms) {
   EXPECT_TRUE(plan.terms.empty());
 }
 
-TEST(PlanTerms, NothingIsReadAheadWithoutWorkersOrOnAGpu) {
+TEST(PlanTerms, NoReadAheadWithoutWorkersOrOnAGpu) {
   EXPECT_EQ(with_read_ahead({.workers = 0}, 10).needed, 1000);
   EXPECT_EQ(with_read_ahead({.workers = 3}, 10, at::kCUDA).terms.size(), 0u);
 }

@@ -8,7 +8,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A policy at its usual place.
+/// Returns a policy at its usual pointer.
 MemoryPolicy policy_at_memory() {
   MemoryPolicy policy;
   policy.pointer = "/memory";
@@ -17,11 +17,11 @@ MemoryPolicy policy_at_memory() {
 
 const CutBatch kBatch{.size = 64, .units = 60, .accumulated_by = ""};
 
-TEST(PolicyOverrides, NothingChangesWhereNothingDiffers) {
+TEST(PolicyOverrides, EqualPoliciesNeedNoOverrides) {
   EXPECT_THAT(overrides_between(policy_at_memory(), policy_at_memory(), kBatch), IsEmpty());
 }
 
-TEST(PolicyOverrides, EachDifferenceIsOneOption) {
+TEST(PolicyOverrides, EachDifferenceIsOneOverride) {
   MemoryPolicy to = policy_at_memory();
   to.micro_batch = 4;
   to.two_pass = true;
@@ -33,7 +33,7 @@ TEST(PolicyOverrides, EachDifferenceIsOneOption) {
                   "memory.activation_checkpointing=[model.a,model.b]", "memory.precision=bf16"));
 }
 
-TEST(PolicyOverrides, WhatIsWrittenIsTakenBack) {
+TEST(PolicyOverrides, SetOptionsAreReset) {
   MemoryPolicy from = policy_at_memory();
   from.two_pass = true;
   from.activation_checkpointing.blocks = true;
@@ -41,7 +41,7 @@ TEST(PolicyOverrides, WhatIsWrittenIsTakenBack) {
               ElementsAre("memory.two_pass=off", "memory.activation_checkpointing=none"));
 }
 
-TEST(PolicyOverrides, AccumulatedGradientsGiveWayToAMicroBatch) {
+TEST(PolicyOverrides, MicroBatchReplacesAccumulation) {
   MemoryPolicy to = policy_at_memory();
   to.micro_batch = 4;
   EXPECT_THAT(overrides_between(policy_at_memory(), to,

@@ -14,15 +14,15 @@
 namespace stages::meta {
 namespace {
 
-/// What a product takes beside its result.
+/// Returns the memory of a product beyond its result.
 std::int64_t counted(const std::function<at::Tensor()>& product) {
-  product();  // what the kernel keeps is there from then on
+  product();  // allocates what the kernel caches
   const CountingAllocator counter;
   const at::Tensor y = product();
   return counter.peak_bytes() - static_cast<std::int64_t>(y.nbytes());
 }
 
-// Few rows, few columns, a long sum, one that threads share, and of turned factors.
+// Few rows, few columns, a long sum, one divided among threads, and transposed factors.
 TEST(ProductBound, IsNeverExceeded) {
   const ProductShape shapes[] = {{.rows = 17, .inner = 512, .columns = 128},
                                  {.rows = 1, .inner = 4096, .columns = 1000},
@@ -42,7 +42,7 @@ TEST(ProductBound, IsNeverExceeded) {
                                 std::to_string(shape.columns) + ", " + std::to_string(threads) +
                                 " threads";
       for (const bool is_turned : {false, true}) {
-        if (!this_processor().bf16) break;  // torch's own loops take nothing
+        if (!this_processor().bf16) break;  // torch's own loops need no memory
         const auto make = [&](std::int64_t rows, std::int64_t columns, at::ScalarType type) {
           const at::TensorOptions options(type);
           return is_turned ? torch::zeros({shape.batch, columns, rows}, options).transpose(1, 2)
@@ -64,19 +64,19 @@ TEST(ProductBound, IsNeverExceeded) {
   }
 }
 
-TEST(ProductBound, EveryThreadHasItsOwn) {
+TEST(ProductBound, EveryThreadHasItsOwnScratch) {
   const ProductShape shape{.rows = 64, .inner = 4096, .columns = 8};
   EXPECT_GT(half_product_scratch(shape, 4), 3 * half_product_scratch(shape, 1));
   EXPECT_GT(float_product_scratch(shape, 4), 3 * float_product_scratch(shape, 1));
 }
 
-// Without instructions for a half type all of a result is added up in float32.
-TEST(ProductBound, HoldsSumsOfAWholeResult) {
+// Without instructions for a half-precision type, the whole result is accumulated in float32.
+TEST(ProductBound, CoversTheSumsOfAWholeResult) {
   const ProductShape shape{.rows = 10'000, .inner = 64, .columns = 1000};
   EXPECT_GE(half_product_scratch(shape, 1), 4 * 10'000 * 1000);
 }
 
-TEST(ProductBound, TinyOnesAreTorchsOwn) {
+TEST(ProductBound, TinyProductsAreComputedByTorch) {
   EXPECT_FALSE(takes_onednn(ProductShape{.rows = 16, .inner = 16, .columns = 16}));
   EXPECT_TRUE(takes_onednn(ProductShape{.rows = 16, .inner = 16, .columns = 17}));
 }

@@ -20,14 +20,14 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 struct Tried {
-  std::vector<std::int64_t> sizes;  // that were run at once
+  std::vector<std::int64_t> sizes;  // the sizes that were run
   std::string error;
 };
 
 class RowsAtOnceTest : public testing::Test {
  protected:
   RowsAtOnceTest() { policy_.recovery.max_retries.reset(); }
-  /// Runs `units` where no more than `fitting` go at once.
+  /// Runs `units` with memory for at most `fitting` at once.
   Tried run(std::int64_t units, std::int64_t fitting) {
     Tried tried;
     try {
@@ -45,12 +45,12 @@ class RowsAtOnceTest : public testing::Test {
   RowsAtOnce rows_{policy_, at::kCPU, "evaluation", context_};
 };
 
-TEST_F(RowsAtOnceTest, AllThatFitGoAtOnce) {
+TEST_F(RowsAtOnceTest, AllRunAtOnceIfTheyFit) {
   EXPECT_THAT(run(64, 64).sizes, ElementsAre(64));
   EXPECT_THAT(context_.said, IsEmpty());
 }
 
-TEST_F(RowsAtOnceTest, AreRepeatedAsTheyWereAndThenHalved) {
+TEST_F(RowsAtOnceTest, AreRetriedUnchangedThenHalved) {
   const Tried tried = run(64, 20);
   EXPECT_EQ(tried.error, "");
   EXPECT_THAT(tried.sizes, ElementsAre(64, 64, 32, 16));
@@ -64,19 +64,19 @@ TEST_F(RowsAtOnceTest, AreRepeatedAsTheyWereAndThenHalved) {
   EXPECT_EQ(context_.recoveries[2].to, "16 rows");
 }
 
-TEST_F(RowsAtOnceTest, WhatFitsHoldsForTheBatchesThatFollow) {
+TEST_F(RowsAtOnceTest, FittingSizeIsKeptForLaterBatches) {
   run(64, 20);
   EXPECT_THAT(run(64, 20).sizes, ElementsAre(16));
   EXPECT_THAT(run(10, 20).sizes, ElementsAre(10));
 }
 
-TEST_F(RowsAtOnceTest, GoDownToOneAndThenTheErrorIsTheCallers) {
+TEST_F(RowsAtOnceTest, AreHalvedDownToOneThenTheErrorIsThrown) {
   const Tried tried = run(5, 0);
   EXPECT_THAT(tried.sizes, ElementsAre(5, 5, 3, 2, 1));
   EXPECT_EQ(tried.error, std::bad_alloc().what());
 }
 
-TEST_F(RowsAtOnceTest, FloorIsObeyed) {
+TEST_F(RowsAtOnceTest, MinimumIsRespected) {
   policy_.min_micro_batch = 4;
   EXPECT_THAT(run(16, 0).sizes, ElementsAre(16, 16, 8, 4));
   EXPECT_THAT(run(3, 0).sizes, ElementsAre(3, 3)) << "fewer than the floor are not made more";
@@ -88,7 +88,7 @@ TEST_F(RowsAtOnceTest, RetriesAreCountedForEachBatch) {
   EXPECT_THAT(run(64, 16).sizes, ElementsAre(32, 32, 16));
 }
 
-TEST_F(RowsAtOnceTest, WithoutRetriesNothingIsRepeated) {
+TEST_F(RowsAtOnceTest, NothingIsRepeatedWithoutRetries) {
   policy_.recovery.max_retries = 0;
   EXPECT_THAT(run(64, 0).sizes, ElementsAre(64));
   EXPECT_THAT(context_.said, IsEmpty());
@@ -105,7 +105,7 @@ TEST_F(RowsAtOnceTest, OtherErrorsAreNotRepeated) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(RowsAtOnceTest, SaysWhatWasAskedFor) {
+TEST_F(RowsAtOnceTest, ReportsTheRequestedBytes) {
   CountingAllocator counter;
   counter.set_limit(1 << 20);
   bool was_refused = false;
@@ -125,7 +125,7 @@ TEST_F(RowsAtOnceTest, SaysWhatWasAskedFor) {
   EXPECT_FALSE(counter.take_refused()) << "it is forgotten";
 }
 
-TEST(DoWithRetry, DoesWorkOnceMore) {
+TEST(DoWithRetry, RepeatsTheWorkOnce) {
   MemoryPolicy policy;
   policy.recovery.max_retries = 1;
   RecordingContext context;
@@ -145,7 +145,7 @@ TEST(DoWithRetry, DoesWorkOnceMore) {
 
 const at::Device kGpu(at::kCUDA, 0);
 
-TEST(OtherDevices, AreThoseOfThePolicyInItsOrderButForItsOwn) {
+TEST(OtherDevices, FollowThePolicyInOrderWithoutItsOwn) {
   MemoryPolicy policy;
   EXPECT_THAT(other_devices(policy, kGpu), IsEmpty());
   policy.recovery.on_oom = {OnOom::kReplan, OnOom::kGpu, OnOom::kCpu, OnOom::kStop};
@@ -156,7 +156,7 @@ TEST(OtherDevices, AreThoseOfThePolicyInItsOrderButForItsOwn) {
   EXPECT_THAT(other_devices(policy, kGpu), ElementsAre("cpu", "gpu"));
 }
 
-TEST(OtherDevices, AreNamedByWhatIsThrown) {
+TEST(OtherDevices, AreListedInTheException) {
   MemoryPolicy policy;
   policy.recovery.on_oom = {OnOom::kReplan, OnOom::kCpu, OnOom::kStop};
   const auto run_out = [] { throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "full"); };

@@ -12,9 +12,9 @@ namespace {
 
 const at::TensorOptions kMetaFloat = at::TensorOptions(at::kMeta).dtype(at::kFloat);
 
-/// How often the work of ten parts of two rows and one of one row is done.
+/// Counts how often the work is done for ten parts of two rows and one of one row.
 struct Counted {
-  /// `grows`: the work leaves something that it does not give back.
+  /// `grows`: the work leaves a tensor that it does not free.
   explicit Counted(Repeated repeated = Repeated::kNoted, bool is_traced = true,
                    bool grows = false) {
     register_meta_kernels();
@@ -46,23 +46,23 @@ struct Counted {
   double flops = 0;
 };
 
-TEST(Repetition, LikePartsAreComputedTwiceAndTheLastOne) {
+TEST(Repetition, EqualPartsAreComputedTwiceAndTheLastOneToo) {
   const Counted noted, all(Repeated::kComputed);
   EXPECT_EQ(noted.computed, 3);
   EXPECT_EQ(all.computed, 11);
   EXPECT_EQ(noted.events, all.events);
   EXPECT_EQ(noted.operations, all.operations);
   EXPECT_EQ(noted.flops, all.flops);
-  EXPECT_EQ(noted.live, 36);  // the weight: what was kept has died
+  EXPECT_EQ(noted.live, 36);  // the weight: saved tensors are freed
   EXPECT_EQ(all.live, 36);
 }
 
-TEST(Repetition, WithoutATraceAllIsComputed) {
+TEST(Repetition, EverythingIsComputedWithoutATrace) {
   const Counted counted(Repeated::kNoted, false);
   EXPECT_EQ(counted.computed, 11);
 }
 
-TEST(Repetition, GivesTensorsOfTheSameShape) {
+TEST(Repetition, ReturnsTensorsOfTheSameShape) {
   register_meta_kernels();
   const MemoryTrace trace({});
   Repetition parts;
@@ -77,7 +77,7 @@ TEST(Repetition, GivesTensorsOfTheSameShape) {
   }
 }
 
-TEST(Repetition, WorkThatLeavesMoreThanItGivesBackIsComputed) {
+TEST(Repetition, WorkWithLeftoverTensorsIsComputed) {
   const Counted counted(Repeated::kNoted, true, /*grows=*/true);
   EXPECT_EQ(counted.computed, 11);
 }

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 
 bool everything(const MemoryPolicy&) { return true; }
 
-/// The sizes of the parts that follow one another until nothing does.
+/// Returns the sizes of successive micro-batches until there is no next plan.
 std::vector<std::int64_t> sizes_after(
     MemoryPolicy policy, std::int64_t units,
     const std::function<bool(const MemoryPolicy&)>& accepts = everything) {
@@ -31,31 +31,31 @@ TEST(NextPlan, HalvesTheBatchDownToOneSample) {
   EXPECT_THAT(sizes_after({}, 128), ElementsAre(64, 32, 16, 8, 4, 2, 1));
 }
 
-TEST(NextPlan, OddSizesAreRoundedUpSoThatThePartsDouble) {
+TEST(NextPlan, OddSizesAreRoundedUp) {
   EXPECT_THAT(sizes_after({}, 105), ElementsAre(53, 27, 14, 7, 4, 2, 1));
 }
 
-TEST(NextPlan, StopsAtTheFloorWhichIsReached) {
+TEST(NextPlan, StopsAtTheMinimum) {
   MemoryPolicy policy;
   policy.min_micro_batch = 5;
   EXPECT_THAT(sizes_after(policy, 32), ElementsAre(16, 8, 5));
 }
 
-TEST(NextPlan, FloorAboveTheBatchLeavesItWhole) {
+TEST(NextPlan, MinimumAboveTheBatchKeepsItWhole) {
   MemoryPolicy policy;
   policy.min_micro_batch = 64;
   EXPECT_THAT(sizes_after(policy, 32), ElementsAre());
 }
 
-TEST(NextPlan, BeginsAtTheMicroBatchOfTheRecipe) {
+TEST(NextPlan, StartsWithTheMicroBatchOfTheRecipe) {
   MemoryPolicy policy;
   policy.micro_batch = 12;
   EXPECT_THAT(sizes_after(policy, 32), ElementsAre(6, 3, 2, 1));
-  policy.micro_batch = 500;  // more than there are
+  policy.micro_batch = 500;  // more than the batch has
   EXPECT_THAT(sizes_after(policy, 8), ElementsAre(4, 2, 1));
 }
 
-TEST(NextPlan, BlocksAreRecomputedOnceTheFloorIsReachedAndThatIsAllowed) {
+TEST(NextPlan, BlocksAreRecomputedAtTheMinimumIfAllowed) {
   MemoryPolicy policy;
   policy.micro_batch = policy.min_micro_batch = 4;
   EXPECT_FALSE(next_plan(policy, 32, everything)) << "nothing that is not written is chosen";
@@ -69,7 +69,7 @@ TEST(NextPlan, BlocksAreRecomputedOnceTheFloorIsReachedAndThatIsAllowed) {
   }
 }
 
-TEST(NextPlan, WhereBitsAreToStayTheBatchIsNotCut) {
+TEST(NextPlan, BatchIsNotSplitIfBitsMustStay) {
   MemoryPolicy policy;
   policy.allow = Allow::kBit;
   const auto next = next_plan(policy, 32, everything);
@@ -78,7 +78,7 @@ TEST(NextPlan, WhereBitsAreToStayTheBatchIsNotCut) {
   EXPECT_TRUE(next->activation_checkpointing.blocks);
 }
 
-TEST(NextPlan, LossOverTheWholeBatchIsCutInTwoPassesWhereThatIsAllowed) {
+TEST(NextPlan, WholeBatchLossIsSplitInTwoPassesIfAllowed) {
   const auto accepts = [](const MemoryPolicy& policy) {
     return policy.two_pass || !policy.micro_batch;
   };
@@ -92,7 +92,7 @@ TEST(NextPlan, LossOverTheWholeBatchIsCutInTwoPassesWhereThatIsAllowed) {
   EXPECT_EQ(next_plan(*next, 32, accepts)->micro_batch, 8);
 }
 
-TEST(NextPlan, WhatCannotBeCutIsRecomputed) {
+TEST(NextPlan, UnsplittableBatchIsRecomputed) {
   MemoryPolicy policy;
   policy.allow = Allow::kExact;
   const auto next =
@@ -103,7 +103,7 @@ TEST(NextPlan, WhatCannotBeCutIsRecomputed) {
   EXPECT_TRUE(next->activation_checkpointing.blocks);
 }
 
-TEST(NextPlan, PartsOfABatchHaveNoOptimizerInTheirBackwardPass) {
+TEST(NextPlan, MicroBatchesDisableOptimizerInBackward) {
   MemoryPolicy policy;
   policy.optimizer_in_backward = true;
   EXPECT_FALSE(next_plan(policy, 8, everything)->optimizer_in_backward);
@@ -115,7 +115,7 @@ TEST(NextPlan, PartsOfABatchHaveNoOptimizerInTheirBackwardPass) {
 
 constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
 
-/// A training whose policy leaves everything open, and the search for its plan.
+/// A training run whose policy leaves everything open, and the search for its plan.
 struct SearchingAgain : TowerPlanning {
   explicit SearchingAgain(std::int64_t width = 64, std::int64_t pixels = 32)
       : TowerPlanning(3, {40, pixels}, width) {
@@ -144,7 +144,7 @@ bool is_same_way(const MemoryPolicy& one, const MemoryPolicy& other) {
          one.activation_checkpointing == other.activation_checkpointing;
 }
 
-TEST(SearchAgain, GivesTheWayThatAPlanWouldHaveChosenForWhatIsFree) {
+TEST(SearchAgain, ChoosesLikeAPlanForTheFreeMemory) {
   SearchingAgain training;
   const MemoryPolicy whole = training.whole();
   const std::int64_t free = training.needed(whole) * 6 / 10;
@@ -155,7 +155,7 @@ TEST(SearchAgain, GivesTheWayThatAPlanWouldHaveChosenForWhatIsFree) {
   EXPECT_FALSE(other->leaves_a_choice() && other->checkpointing_is_open) << "nothing is left open";
 }
 
-TEST(SearchAgain, WhereTheMemoryWasThereTheOtherWayNeedsClearlyLess) {
+TEST(SearchAgain, ChoosesMuchLessMemoryIfMemoryWasFree) {
   SearchingAgain training;
   const MemoryPolicy whole = training.whole();
   const auto other = training.replan()(whole, kPlenty);
@@ -164,7 +164,7 @@ TEST(SearchAgain, WhereTheMemoryWasThereTheOtherWayNeedsClearlyLess) {
             kShrunk * static_cast<double>(training.needed(whole)));
 }
 
-TEST(SearchAgain, EachWayNeedsLessThanTheOneBeforeUntilThereIsNone) {
+TEST(SearchAgain, EachChoiceNeedsLessMemoryUntilNoneIsLeft) {
   SearchingAgain training;
   const Replan replan = training.replan();
   MemoryPolicy way = training.whole();
@@ -179,7 +179,7 @@ TEST(SearchAgain, EachWayNeedsLessThanTheOneBeforeUntilThereIsNone) {
   EXPECT_EQ(way.micro_batch, 1) << "the least of all";
 }
 
-TEST(SearchAgain, StaysWithinWhatIsAllowed) {
+TEST(SearchAgain, StaysWithinTheAllowedChoices) {
   SearchingAgain training;
   training.policy.allow = Allow::kBit;
   const auto other = training.replan()(training.whole(), kPlenty);
@@ -188,8 +188,8 @@ TEST(SearchAgain, StaysWithinWhatIsAllowed) {
   EXPECT_TRUE(other->activation_checkpointing.recomputes());
 }
 
-TEST(SearchAgain, StateOfTheOptimizerStaysWhereItIs) {
-  SearchingAgain training(512, /*pixels=*/128);  // large for the pieces that a GPU is divided into
+TEST(SearchAgain, OptimizerStateIsNotMoved) {
+  SearchingAgain training(512, /*pixels=*/128);  // large compared with a GPU's segments
   training.context.facts.device = "cuda:0";
   training.context.asked.device_model = "NVIDIA L4";
   training.policy.allow = Allow::kBit;
@@ -207,7 +207,7 @@ TEST(SearchAgain, StateOfTheOptimizerStaysWhereItIs) {
   EXPECT_TRUE(other->offloads_optimizer);
 }
 
-TEST(SearchAgain, BudgetOfTheRecipeHolds) {
+TEST(SearchAgain, BudgetOfTheRecipeIsRespected) {
   SearchingAgain training;
   const MemoryPolicy whole = training.whole();
   training.policy.budget = training.needed(whole) * 6 / 10;
@@ -216,7 +216,7 @@ TEST(SearchAgain, BudgetOfTheRecipeHolds) {
   EXPECT_LE(training.needed(*other), *training.policy.budget);
 }
 
-TEST(SearchAgain, ThatRunsOutOfMemoryItselfFindsNothing) {
+TEST(SearchAgain, OutOfMemoryDuringTheSearchFindsNothing) {
   SearchingAgain training;
   PolicySearch search = training.search();
   const MemoryPolicy whole = training.whole();

@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-/// Has no memory for a sample so many times.
+/// Runs out of memory for a sample `failures` times.
 class GreedyDataset final : public Dataset {
  public:
   DatasetDescription describe() const override { return inner_.describe(); }
@@ -33,7 +33,7 @@ class GreedyDataset final : public Dataset {
 class RetriedLoaderTest : public testing::Test {
  protected:
   RetriedLoaderTest() { policy_.recovery.max_retries = 1; }
-  /// The indices of all batches, in order.
+  /// Returns the indices of all batches, in order.
   std::vector<std::int64_t> read() {
     RetriedLoader loader({data_, SampleOrder::sequential(10), 2}, policy_, context_);
     EXPECT_EQ(loader.batches(), 5);
@@ -51,23 +51,23 @@ class RetriedLoaderTest : public testing::Test {
   std::int64_t skipped_ = 0;
 };
 
-TEST_F(RetriedLoaderTest, ReadsOnWithTheBatchThatMemoryRanOutIn) {
+TEST_F(RetriedLoaderTest, ContinuesWithTheBatchThatRanOutOfMemory) {
   EXPECT_THAT(read(), testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_THAT(context_.said, testing::ElementsAre("reading a batch: out of memory: repeated"));
 }
 
-TEST_F(RetriedLoaderTest, CountsWhatBothHaveSkipped) {
+TEST_F(RetriedLoaderTest, CountsSkippedSamplesOfBothLoaders) {
   data_->inner_.skipped = {1, 8};
   EXPECT_THAT(read(), testing::ElementsAre(0, 2, 3, 4, 5, 6, 7, 9));
   EXPECT_EQ(skipped_, 2);
 }
 
-TEST_F(RetriedLoaderTest, SecondFailureOfABatchIsTheCallers) {
+TEST_F(RetriedLoaderTest, SecondFailureOfABatchIsThrown) {
   data_->failures = 2;
   EXPECT_THROW(read(), std::bad_alloc);
 }
 
-TEST_F(RetriedLoaderTest, WithoutRetriesTheFirstIs) {
+TEST_F(RetriedLoaderTest, FirstFailureIsThrownWithoutRetries) {
   policy_.recovery.max_retries = 0;
   EXPECT_THROW(read(), std::bad_alloc);
 }

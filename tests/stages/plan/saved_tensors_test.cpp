@@ -9,13 +9,13 @@
 namespace stages {
 namespace {
 
-TEST(SavedTensorsTest, AResultThatItsGraphKeepsGoesWithTheGraph) {
+TEST(SavedTensorsTest, ResultSavedByItsGraphIsFreedWithTheGraph) {
   const at::Tensor x = torch::ones({64}).requires_grad_(true);
   const CountingAllocator counter;
   std::int64_t shown = 0;
   {
     const ScopedSavedTensors saved([&](const at::Tensor&) { ++shown; });
-    const at::Tensor y = x.sigmoid();  // whose derivative is made of its result
+    const at::Tensor y = x.sigmoid();  // its derivative is computed from its result
   }
   EXPECT_EQ(shown, 1);
   EXPECT_EQ(counter.live_bytes(), 0);

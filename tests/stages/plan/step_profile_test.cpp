@@ -40,7 +40,7 @@ std::int64_t most(const StepProfile& profile) {
   return most;
 }
 
-TEST(StepProfile, KnowsTheBlocksInTheOrderInWhichTheyRun) {
+TEST(StepProfile, ListsBlocksInExecutionOrder) {
   const StepProfile profile = profiled({}).profile;
   ASSERT_EQ(profile.blocks.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(profile.blocks[i].path, kBlocks[i]);
@@ -57,39 +57,40 @@ TEST(StepProfile, CoversThePeak) {
   }
 }
 
-TEST(StepProfile, BlocksThatAreAlikeHoldAlmostTheSame) {
+TEST(StepProfile, EqualBlocksHoldAlmostTheSame) {
   const StepProfile profile = profiled({}).profile;
   const BlockProfile &first = profile.blocks[0], &second = profile.blocks[1],
                      &last = profile.blocks[2];
   EXPECT_NEAR(static_cast<double>(second.held) / static_cast<double>(first.held), 1, 0.2);
   EXPECT_NEAR(second.forward.flops / first.forward.flops, 1, 0.01);
-  // The last computes of most tokens but keys and values.
+  // The last block computes only keys and values for most tokens.
   EXPECT_LT(last.held, first.held);
   EXPECT_LT(last.forward.flops, first.forward.flops);
 }
 
-TEST(StepProfile, WhatBlocksHoldBeforeTheBackwardPassIsNoNeedOfOtherPhases) {
+TEST(StepProfile, BlockActivationsDoNotCountForOtherPhases) {
   const StepProfile kept = profiled({}).profile,
                     recomputed = profiled({.recomputes_blocks = true}).profile;
   ASSERT_GT(kept.blocks[0].held, 2 * recomputed.blocks[0].held);
   EXPECT_LT(kept.elsewhere - recomputed.elsewhere, kept.blocks[2].held / 2);
 }
 
-TEST(StepProfile, ABlockHoldsWhatTheLargestPartOfTheBatchLeavesInIt) {
+TEST(StepProfile, BlockHoldsTheActivationsOfTheLargestMicroBatch) {
   const auto held = [](TowerTraining training) {
     training.recomputes_blocks = true;
     return profiled(training).profile.blocks[1].held;
   };
-  EXPECT_EQ(held({.batch = 8, .micro_batch = 3}), held({.batch = 3}));  // parts of 3, 3 and 2
+  EXPECT_EQ(held({.batch = 8, .micro_batch = 3}),
+            held({.batch = 3}));  // micro-batches of 3, 3 and 2
 }
 
-TEST(StepProfile, AForwardPassWritesAtLeastWhatItKeeps) {
+TEST(StepProfile, ForwardPassWritesAtLeastWhatItSaves) {
   const BlockProfile block = profiled({}).profile.blocks[0];
   EXPECT_GE(block.forward.traffic, static_cast<double>(block.held));
   EXPECT_GT(block.forward.operations, 0);
 }
 
-TEST(StepProfile, AModuleIsInABlockByWholeNames) {
+TEST(StepProfile, ModuleMatchesABlockByWholeNames) {
   register_meta_kernels();
   const MemoryTrace trace({.device = at::kCPU, .threads = 2});
   TowerRun tower({.layers = 1}, at::kMeta);
@@ -99,7 +100,7 @@ TEST(StepProfile, AModuleIsInABlockByWholeNames) {
   EXPECT_EQ(profile(trace, 0, {"model.vision_model.encoder.layer"}).blocks.size(), 0U);
 }
 
-TEST(StepProfile, WhatKernelsMayTakeIsNeededToo) {
+TEST(StepProfile, KernelScratchIsIncluded) {
   const MemoryTrace trace({.device = at::kCPU, .threads = 2});
   {
     const ScopedPhase phase(StepPhase::kForward);
@@ -110,7 +111,7 @@ TEST(StepProfile, WhatKernelsMayTakeIsNeededToo) {
   EXPECT_THAT(profile(trace, 0, {}).between, testing::ElementsAre(6000));
 }
 
-TEST(StepProfile, WhatOtherPhasesNeedIsKnownToo) {
+TEST(StepProfile, OtherPhasesAreIncluded) {
   const MemoryTrace trace({.device = at::kCPU, .threads = 2});
   for (const std::int64_t bytes : {7000, 3000}) {
     const ScopedPhase phase(StepPhase::kOptimizer);
@@ -119,7 +120,7 @@ TEST(StepProfile, WhatOtherPhasesNeedIsKnownToo) {
   EXPECT_EQ(profile(trace, 0, {}).elsewhere, 7000);
 }
 
-TEST(StepProfile, RecomputedBlockHoldsItsInputAlone) {
+TEST(StepProfile, RecomputedBlockHoldsOnlyItsInput) {
   const TowerTraining training{.batch = 8, .image_size = 64, .patch = 16, .width = 64};
   const StepProfile profile = profiled({.batch = 8, .recomputes_blocks = true}).profile;
   const std::int64_t rows =

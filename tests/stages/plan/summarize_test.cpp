@@ -24,7 +24,7 @@ class SummarizeTest : public testing::Test {
   MemoryTrace trace{{}};
 };
 
-TEST_F(SummarizeTest, ThePeakAndWhoseItIs) {
+TEST_F(SummarizeTest, ReportsThePeakAndItsOwners) {
   const at::Tensor weight = bytes(100);
   trace.own(weight, Owner::kParameter, "weight");
   at::Tensor first = bytes(40);
@@ -45,7 +45,7 @@ TEST_F(SummarizeTest, ThePeakAndWhoseItIs) {
   EXPECT_THAT(plan.phases, ElementsAre(runner::PhaseMark{"forward", 2}));
 }
 
-TEST_F(SummarizeTest, WhatCameBeforeTheFirstEventCountsAsAlive) {
+TEST_F(SummarizeTest, OlderStoragesCountAsAlive) {
   at::Tensor early = bytes(1000);
   early.reset();
   const at::Tensor kept = bytes(10);
@@ -57,7 +57,7 @@ TEST_F(SummarizeTest, WhatCameBeforeTheFirstEventCountsAsAlive) {
   EXPECT_THAT(plan.largest, SizeIs(2));
 }
 
-TEST_F(SummarizeTest, WithoutFurtherEventsThePeakIsWhatIsThere) {
+TEST_F(SummarizeTest, PeakWithoutEventsIsTheLiveBytes) {
   const at::Tensor kept = bytes(10);
   const runner::MemoryPlan plan = summarize(trace, trace.events().size(), {}, {});
   EXPECT_EQ(plan.live, 10);
@@ -65,7 +65,7 @@ TEST_F(SummarizeTest, WithoutFurtherEventsThePeakIsWhatIsThere) {
   EXPECT_EQ(plan.peak_phase, "");
 }
 
-TEST_F(SummarizeTest, WhatWasThereAtFirstMayBeThePeak) {
+TEST_F(SummarizeTest, InitialBytesMayBeThePeak) {
   at::Tensor early = bytes(1000);
   const std::size_t first = trace.events().size();
   early.reset();
@@ -77,7 +77,7 @@ TEST_F(SummarizeTest, WhatWasThereAtFirstMayBeThePeak) {
   EXPECT_EQ(plan.largest[0].bytes, 1000);
 }
 
-TEST_F(SummarizeTest, TheTenLargestComeByTheirSize) {
+TEST_F(SummarizeTest, TenLargestAreSortedBySize) {
   std::vector<at::Tensor> kept;
   for (std::int64_t size = 1; size <= 12; ++size) kept.push_back(bytes(size * 7));
   trace.own(kept[11].view({12, 7}), Owner::kBuffer, "last");
@@ -92,7 +92,7 @@ TEST_F(SummarizeTest, TheTenLargestComeByTheirSize) {
   EXPECT_EQ(plan.largest[9].bytes, 21);
 }
 
-TEST_F(SummarizeTest, ALongCurveKeepsThePeak) {
+TEST_F(SummarizeTest, LongCurveKeepsThePeak) {
   for (int i = 0; i < 5000; ++i) bytes(i == 3333 ? 99 : 3);
   const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
   EXPECT_THAT(plan.curve, SizeIs(512));
@@ -100,7 +100,7 @@ TEST_F(SummarizeTest, ALongCurveKeepsThePeak) {
   EXPECT_EQ(plan.live, 99);
 }
 
-TEST_F(SummarizeTest, FlopsAreThoseOfTheStepAlone) {
+TEST_F(SummarizeTest, FlopsCountOnlyTheStep) {
   const at::Tensor x = torch::empty({10, 8}, at::kMeta), w = torch::empty({8, 16}, at::kMeta);
   at::Tensor y = x.mm(w);
   const std::size_t first = trace.events().size();
@@ -109,7 +109,7 @@ TEST_F(SummarizeTest, FlopsAreThoseOfTheStepAlone) {
   EXPECT_EQ(summarize(trace, first, {}, {}).flops, 2 * 2560);
 }
 
-TEST_F(SummarizeTest, AGpuReservesMore) {
+TEST_F(SummarizeTest, GpuReservesMore) {
   const at::Tensor kept = bytes(100);
   const Backend backend{.device = at::kCUDA, .model = "NVIDIA L4"};
   const runner::MemoryPlan plan = summarize(trace, 0, backend, {});
@@ -125,7 +125,7 @@ TEST_F(SummarizeTest, AGpuReservesMore) {
   EXPECT_EQ(plan.terms.back().bytes, (2 << 20) - 100);
 }
 
-TEST_F(SummarizeTest, OnACpuThePoolIsReplayed) {
+TEST_F(SummarizeTest, CpuPoolIsReplayed) {
   at::Tensor hole = bytes(8 << 20);
   const at::Tensor kept = bytes(4 << 20);
   hole.reset();
@@ -136,7 +136,7 @@ TEST_F(SummarizeTest, OnACpuThePoolIsReplayed) {
       << "the hole is too small for one and holds the other";
 }
 
-TEST_F(SummarizeTest, OnACpuASmallShareIsPlannedBesides) {
+TEST_F(SummarizeTest, CpuPlanHasASmallMargin) {
   const at::Tensor kept = bytes(8 << 20);
   const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
   ASSERT_FALSE(plan.terms.empty());
@@ -150,7 +150,7 @@ TEST_F(SummarizeTest, OnACpuASmallShareIsPlannedBesides) {
       << "kernels of half types are known less well";
 }
 
-TEST_F(SummarizeTest, WhatAKernelMayTakeIsPlannedWhereItRaisesThePeak) {
+TEST_F(SummarizeTest, KernelScratchIsPlannedIfItRaisesThePeak) {
   const auto plan_with = [&](std::int64_t bytes_beside) {
     const std::size_t first = trace.events().size();
     const at::Tensor x = torch::empty({8, 64, 14, 14}, at::TensorOptions(at::kMeta))
@@ -175,7 +175,7 @@ TEST_F(SummarizeTest, ExpandableSegmentsReserveLessForGrowingTensors) {
             summarize(trace, 0, backend, {.expandable_segments = false}).reserved);
 }
 
-TEST_F(SummarizeTest, TermsOfACpuAreNamed) {
+TEST_F(SummarizeTest, CpuTermsAreListed) {
   TowerRun run({.batch = 2}, at::kMeta);
   run.step();
   const runner::MemoryPlan plan = summarize(trace, 0, {.threads = 1}, {});
@@ -189,7 +189,7 @@ TEST_F(SummarizeTest, TermsOfACpuAreNamed) {
             plan.needed);
 }
 
-TEST_F(SummarizeTest, KernelsCountWhereTheyNeedTheMostWithTheTensorsOfThatTime) {
+TEST_F(SummarizeTest, KernelScratchCountsAtItsPeakTogetherWithLiveTensors) {
   const at::Tensor weight = bytes(1 << 20);
   { const at::Tensor other = bytes(3 << 20); }
   {

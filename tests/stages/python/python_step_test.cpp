@@ -28,18 +28,18 @@ struct MadeStep {
   FakePython python;
 };
 
-TEST(PythonStep, LossIsWhatPythonReturns) {
+TEST(PythonStep, LossIsTheReturnValue) {
   EXPECT_TRUE(MadeStep().loss().equal(torch::full({4}, 3.0)));
 }
 
-TEST(PythonStep, TensorOnAnotherDeviceIsRefused) {
+TEST(PythonStep, TensorOnAnotherDeviceIsRejected) {
   MadeStep made;
   made.python.loss = [](const NamedTensors&, const NamedTensors&) { return torch::zeros({4}); };
   EXPECT_REFUSED(made.loss(at::kMeta), kStageFailed, "", "loss() of my_step.py:Step returned",
                  "on cpu", "not on meta", "device=x.device");
 }
 
-TEST(PythonStep, AdviceOfTheHostIsPassedOn) {
+TEST(PythonStep, HostAdviceIsPassedOn) {
   MadeStep made;
   made.python.advice = "leave the draws out";
   made.python.loss = [](const NamedTensors&, const NamedTensors&) -> at::Tensor {
@@ -48,7 +48,7 @@ TEST(PythonStep, AdviceOfTheHostIsPassedOn) {
   EXPECT_REFUSED(made.loss(), kStageFailed, "", "it draws", "leave the draws out");
 }
 
-TEST(PythonStep, MemoryThatRunsOutInPythonIsNoFailureOfItsCode) {
+TEST(PythonStep, OutOfMemoryInPythonIsNotAFailureOfItsCode) {
   MadeStep made;
   made.python.loss = [](const NamedTensors&, const NamedTensors&) -> at::Tensor {
     TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: tried to allocate 1 GiB");
@@ -56,13 +56,13 @@ TEST(PythonStep, MemoryThatRunsOutInPythonIsNoFailureOfItsCode) {
   EXPECT_THROW(made.loss(), c10::OutOfMemoryError);
 }
 
-TEST(PythonStep, TensorsOfACallAreForgottenAfterIt) {
+TEST(PythonStep, TensorsOfACallAreReleasedAfterIt) {
   MadeStep made;
   made.loss();
   EXPECT_REFUSED(taken_from_python("batch:image"), kStageFailed, "", "'batch:image'");
 }
 
-TEST(PythonStep, WorkerWithoutPythonSaysSo) {
+TEST(PythonStep, WorkerWithoutPythonIsReported) {
   EXPECT_REFUSED(PythonStep("my_step.py:Step", nlohmann::ordered_json::object()), kStageFailed, "",
                  "without Python");
 }

@@ -14,7 +14,7 @@ constexpr DropoutMask kMask{.seed = 0x123456789abcdef0, .step = 7, .layer = 3, .
 
 at::Tensor ids(std::vector<std::int64_t> numbers) { return torch::tensor(numbers, torch::kLong); }
 
-/// What the header says, an element at a time.
+/// Follows the header's definition, one element at a time.
 at::Tensor one_by_one(const DropoutMask& mask, const at::Tensor& x, const at::Tensor& samples) {
   const at::Tensor flat = x.contiguous().view({x.size(0), -1}).to(torch::kDouble);
   at::Tensor result = torch::zeros_like(flat);
@@ -34,7 +34,7 @@ at::Tensor one_by_one(const DropoutMask& mask, const at::Tensor& x, const at::Te
   return result.to(torch::kFloat).to(x.scalar_type()).view(x.sizes());
 }
 
-TEST(ApplyDropout, EveryElementIsItsOwnWord) {
+TEST(ApplyDropout, EveryElementUsesItsOwnRandomWord) {
   torch::manual_seed(1);
   for (const DropoutUnit unit : {DropoutUnit::kElement, DropoutUnit::kSample}) {
     DropoutMask mask = kMask;
@@ -49,7 +49,7 @@ TEST(ApplyDropout, EveryElementIsItsOwnWord) {
   }
 }
 
-TEST(ApplyDropout, OperatorsGiveTheBitsOfTheLoop) {
+TEST(ApplyDropout, OperatorsMatchTheLoopBitForBit) {
   torch::manual_seed(2);
   for (const DropoutUnit unit : {DropoutUnit::kElement, DropoutUnit::kSample}) {
     DropoutMask mask = kMask;
@@ -72,7 +72,7 @@ TEST(ApplyDropout, EveryTypeDropsTheSameElements) {
     EXPECT_TRUE(apply_dropout(kMask, x.to(type), samples).ne(0).equal(kept)) << type;
 }
 
-TEST(ApplyDropout, ARowIsTheSameInAnyBatchAndAnyLayout) {
+TEST(ApplyDropout, RowIsTheSameInAnyBatchAndLayout) {
   torch::manual_seed(3);
   const at::Tensor x = torch::randn({7, 5, 6, 11}), samples = torch::randperm(7) + 100;
   const at::Tensor whole = apply_dropout(kMask, x, samples);
@@ -87,7 +87,8 @@ TEST(ApplyDropout, ARowIsTheSameInAnyBatchAndAnyLayout) {
   at::set_num_threads(threads);
 }
 
-/// How far the number of zeros of a million is from what is expected, in standard deviations.
+/// Returns how far the number of zeros among a million is from its expectation, in standard
+/// deviations.
 double deviation(const at::Tensor& y, double probability) {
   const auto count = static_cast<double>(y.numel());
   return (y.eq(0).sum().item<double>() - count * probability) /
@@ -108,7 +109,7 @@ TEST(ApplyDropout, RateIsTheProbability) {
   }
 }
 
-TEST(ApplyDropout, AnotherSeedStepLayerOrSampleIsAnotherIndependentMask) {
+TEST(ApplyDropout, MasksOfOtherSeedsStepsLayersAndSamplesAreIndependent) {
   const at::Tensor x = torch::ones({1, 1'000'000}), samples = ids({1});
   const auto dropped = [&](const DropoutMask& mask, const at::Tensor& sample) {
     return apply_dropout(mask, x, sample).eq(0);
@@ -122,12 +123,12 @@ TEST(ApplyDropout, AnotherSeedStepLayerOrSampleIsAnotherIndependentMask) {
   for (const at::Tensor& other :
        {dropped(seed, samples), dropped(high_seed, samples), dropped(step, samples),
         dropped(layer, samples), dropped(kMask, ids({2}))}) {
-    const at::Tensor both = first.logical_and(other).logical_not();  // "zero" where both drop
+    const at::Tensor both = first.logical_and(other).logical_not();  // zero if both drop it
     EXPECT_LT(std::abs(deviation(both.to(torch::kFloat), 0.09)), 4);
   }
 }
 
-TEST(ApplyDropout, NoneAndAllAreExact) {
+TEST(ApplyDropout, ProbabilitiesZeroAndOneAreExact) {
   const double infinity = std::numeric_limits<double>::infinity();
   const at::Tensor x =
       torch::tensor({1.0, -2.5, infinity, std::nan(""), 1e-300}, torch::kDouble).unsqueeze(0);
@@ -141,13 +142,13 @@ TEST(ApplyDropout, NoneAndAllAreExact) {
   EXPECT_TRUE(apply_dropout_by_operators(mask, x, ids({0})).equal(torch::zeros_like(x)));
 }
 
-TEST(ApplyDropout, NoRowsAreNoWorkAndMetaHasOnlyAShape) {
+TEST(ApplyDropout, EmptyAndMetaInputsGiveOnlyAShape) {
   EXPECT_EQ(apply_dropout(kMask, torch::ones({0, 3}), ids({})).sizes(), at::IntArrayRef({0, 3}));
   const at::Tensor meta = torch::ones({2, 3}, torch::kMeta);
   EXPECT_TRUE(apply_dropout(kMask, meta, ids({1, 2}).to(torch::kMeta)).is_meta());
 }
 
-TEST(ApplyDropout, WhatDoesNotFitIsRefused) {
+TEST(ApplyDropout, InvalidInputsAreRejected) {
   const auto message = [](const at::Tensor& x, const at::Tensor& samples) -> std::string {
     try {
       apply_dropout(kMask, x, samples);

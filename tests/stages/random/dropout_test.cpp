@@ -16,7 +16,7 @@ namespace {
 
 constexpr StepKey kKey{.seed = 11, .step = 5};
 
-/// Three layers of dropout, one of them a level lower, in training.
+/// Three dropout layers in training mode, one of them nested.
 struct Net : torch::nn::Module {
   explicit Net(double probability = 0.4) {
     first = register_module("first", std::make_shared<Dropout>(probability));
@@ -36,7 +36,7 @@ ScopedDropout scope(torch::nn::Module& net, std::vector<std::int64_t> samples, S
   return ScopedDropout(net, key, samples);
 }
 
-TEST(Dropout, GradientIsThatOfDifferences) {
+TEST(Dropout, GradientMatchesFiniteDifferences) {
   Net net;
   const auto dropout = scope(net, {3, 1, 2});
   torch::manual_seed(2);
@@ -57,7 +57,7 @@ TEST(Dropout, GradientIsThatOfDifferences) {
   EXPECT_GT(gradient.abs().max().item<double>(), 0.1);
 }
 
-TEST(Dropout, SecondGradientIsThere) {
+TEST(Dropout, SecondDerivativeIsSupported) {
   Net net;
   const auto dropout = scope(net, {3, 1, 2});
   torch::manual_seed(3);
@@ -74,13 +74,13 @@ TEST(Dropout, SecondGradientIsThere) {
   EXPECT_NEAR(second[1][2].item<double>(), slope.item<double>(), 1e-3);
 }
 
-TEST(Dropout, NothingIsKeptForTheBackward) {
+TEST(Dropout, NothingIsSavedForTheBackwardPass) {
   Net net;
   const auto dropout = scope(net, {3, 1});
   const at::Tensor x = torch::randn({2, 6000}).requires_grad_();
   const CountingAllocator counter;
   const at::Tensor y = net.first->forward(x * 1);
-  EXPECT_EQ(counter.live_bytes(), 4 * x.numel());  // y alone: neither its input nor a mask
+  EXPECT_EQ(counter.live_bytes(), 4 * x.numel());  // only y: neither its input nor a mask
   EXPECT_TRUE(torch::autograd::grad({y.sum()}, {x})[0].ne(0).equal(y.ne(0)));
 }
 
@@ -91,12 +91,12 @@ TEST(Dropout, TwoCallsAndARecomputationGiveTheSameBits) {
     const auto dropout = scope(net, {7, 8, 9, 2}, key);
     const at::Tensor first = net.forward(x);
     EXPECT_TRUE(net.forward(x).equal(first));
-    // The second layer alone, as activation checkpointing would run it again.
+    // Runs the second layer alone, like activation checkpointing.
     EXPECT_TRUE(net.second->forward(x).equal(net.second->forward(x)));
     return first;
   };
   const at::Tensor first = forward(kKey);
-  torch::rand(3);  // the global generator is another place now
+  torch::rand(3);  // advances the global generator
   EXPECT_TRUE(forward(kKey).equal(first));
   EXPECT_FALSE(forward({.seed = 11, .step = 6}).equal(first));
   EXPECT_FALSE(forward({.seed = 12, .step = 5}).equal(first));
@@ -109,7 +109,7 @@ TEST(Dropout, EachLayerHasItsOwnMask) {
   EXPECT_FALSE(net.first->forward(x).equal(net.second->forward(x)));
 }
 
-TEST(Dropout, OfSamplesKeepsOrDropsARowAsAWhole) {
+TEST(Dropout, SampleDropoutKeepsOrDropsWholeRows) {
   Net net;
   std::vector<std::int64_t> samples(100);
   for (std::int64_t i = 0; i < 100; ++i) samples[i] = i;
@@ -129,7 +129,7 @@ TEST(Dropout, EvaluationAndProbabilityZeroAreTheIdentity) {
   EXPECT_TRUE(net.first->forward(x).is_same(x));
 }
 
-TEST(Dropout, NothingIsNamedWhereNothingCanBeDropped) {
+TEST(Dropout, ScopeWithoutDropoutAllocatesNothing) {
   Net never(0);
   const CountingAllocator counter;
   const auto dropout = scope(never, {0, 1, 2});
@@ -153,7 +153,7 @@ TEST(Dropout, TrainingWithoutAScopeIsAnError) {
   EXPECT_THROW(net.forward(torch::ones({2, 6}, torch::kDouble)), std::logic_error);
 }
 
-TEST(Dropout, WhatCannotBeNamedIsRefused) {
+TEST(Dropout, InvalidRowNamesAreRejected) {
   Net net;
   EXPECT_THROW(Dropout(1.5), std::invalid_argument);
   EXPECT_THROW(Dropout(-0.1), std::invalid_argument);
@@ -165,7 +165,7 @@ TEST(Dropout, WhatCannotBeNamedIsRefused) {
   EXPECT_THROW(net.forward(torch::ones({2, 6}, torch::kDouble)), std::invalid_argument);
 }
 
-TEST(Dropout, DrawingSeedIsThatOfTheStepTheRowsAndTheInput) {
+TEST(Dropout, DrawingSeedDependsOnStepRowsAndInput) {
   Dropout layer(1);
   EXPECT_EQ(layer.drawing_seed(), std::nullopt);
   const auto seed = [&](const StepKey& key, const RowNames& rows, const char* input) {
@@ -183,7 +183,7 @@ TEST(Dropout, DrawingSeedIsThatOfTheStepTheRowsAndTheInput) {
             seed({7, 3}, {{"view", {4, 5}}, {"query", {7}}}, "query"));
 }
 
-TEST(ScopedInput, EachInputHasItsOwnMasksWhateverTheRowsOfOthers) {
+TEST(ScopedInput, EachInputHasItsOwnMasks) {
   Net net;
   const at::Tensor x = torch::ones({2, 50});
   const auto forward = [&](const char* input) {
@@ -203,7 +203,7 @@ TEST(ScopedInput, EachInputHasItsOwnMasksWhateverTheRowsOfOthers) {
   EXPECT_TRUE(forward("query")[0].equal(query[1]));
 }
 
-TEST(ScopedInput, ViewsOfTheSameSamplesAreDroppedApart) {
+TEST(ScopedInput, ViewsOfTheSameSamplesHaveTheirOwnMasks) {
   Net net;
   const at::Tensor x = torch::ones({2, 50});
   const auto dropout = scope(net, {4, 5});
@@ -241,7 +241,7 @@ TEST(ScopedInput, DoesNothingInEvaluation) {
   EXPECT_TRUE(net.first->forward(x).is_same(x));
 }
 
-TEST(DropoutNames, RunABlockAgainAfterItsScopes) {
+TEST(DropoutNames, AllowRecomputationAfterTheScope) {
   Net net;
   const at::Tensor x = torch::ones({2, 50});
   std::optional<DropoutNames> names;
@@ -262,7 +262,7 @@ TEST(DropoutNames, RunABlockAgainAfterItsScopes) {
   EXPECT_FALSE(other.equal(before));
 }
 
-TEST(ScopedDropout, InnerScopeRestoresTheOuterOnThrow) {
+TEST(ScopedDropout, OuterScopeIsRestoredAfterAnException) {
   Net net;
   const at::Tensor x = torch::randn({2, 6}, torch::kDouble);
   const auto outer = scope(net, {1, 2});

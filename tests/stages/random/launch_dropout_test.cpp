@@ -37,7 +37,7 @@ TYPED_TEST_SUITE(LaunchDropout, FloatTypes);
 
 constexpr DropoutMask kMask{.seed = 0x123456789abcdef0, .step = 7, .layer = 3, .probability = 0.3};
 
-/// Waves, and now and then a number that scaling makes infinite.
+/// Waves, with some numbers that become infinite when scaled.
 template <typename T>
 std::vector<T> inputs(std::size_t count) {
   std::vector<T> x(count);
@@ -53,7 +53,7 @@ std::vector<std::int64_t> sample_numbers(std::int64_t rows) {
   return samples;
 }
 
-/// The result of the CPU's loop.
+/// Returns the result of the CPU's loop.
 template <typename T>
 std::vector<T> looped(const DropoutMask& mask, std::vector<T> x,
                       std::vector<std::int64_t> samples) {
@@ -65,7 +65,7 @@ std::vector<T> looped(const DropoutMask& mask, std::vector<T> x,
   return {y.const_data_ptr<T>(), y.const_data_ptr<T>() + y.numel()};
 }
 
-/// Expects the kernel to write the bits of the CPU's loop, to another array and in place.
+/// Expects the kernel to write the bits of the CPU's loop, both to another array and in place.
 template <typename T>
 void expect_bits_of_loop(const DropoutMask& mask, std::int64_t rows, std::int64_t width) {
   const std::string name = std::to_string(rows) + " rows of " + std::to_string(width);
@@ -86,7 +86,7 @@ void expect_bits_of_loop(const DropoutMask& mask, std::int64_t rows, std::int64_
   EXPECT_TRUE(is_expected(x)) << name << ", in place";
 }
 
-TYPED_TEST(LaunchDropout, KernelGivesTheBitsOfTheLoopForEveryWidth) {
+TYPED_TEST(LaunchDropout, KernelMatchesTheLoopForEveryWidth) {
   for (const DropoutUnit unit : {DropoutUnit::kElement, DropoutUnit::kSample}) {
     DropoutMask mask = kMask;
     mask.unit = unit;
@@ -97,13 +97,13 @@ TYPED_TEST(LaunchDropout, KernelGivesTheBitsOfTheLoopForEveryWidth) {
 }
 
 // A block has 256 threads with four elements each.
-TYPED_TEST(LaunchDropout, KernelGivesTheBitsOfTheLoopAroundTheSizeOfABlock) {
+TYPED_TEST(LaunchDropout, KernelMatchesTheLoopAroundTheBlockSize) {
   for (const std::int64_t width : {1019, 1020, 1021, 1023, 1024, 1025, 1029})
     expect_bits_of_loop<TypeParam>(kMask, 1, width);
   for (const std::int64_t rows : {255, 256, 257}) expect_bits_of_loop<TypeParam>(kMask, rows, 3);
 }
 
-TYPED_TEST(LaunchDropout, ResultDependsNeitherOnTheOrderOfThreadsNorOnTheGrid) {
+TYPED_TEST(LaunchDropout, ResultDoesNotDependOnThreadOrderOrGrid) {
   for (const unsigned blocks : {1u, 2u, 3u, 100u}) {
     for (const Order order : {Order::kForward, Order::kBackward, Order::kShuffled}) {
       const ScopedSchedule schedule(
@@ -113,7 +113,7 @@ TYPED_TEST(LaunchDropout, ResultDependsNeitherOnTheOrderOfThreadsNorOnTheGrid) {
   }
 }
 
-TYPED_TEST(LaunchDropout, RareAndFrequentDropsAreThoseOfTheLoop) {
+TYPED_TEST(LaunchDropout, RareAndFrequentDropsMatchTheLoop) {
   for (const double probability : {0.0, 1e-9, 0.999}) {
     DropoutMask mask = kMask;
     mask.probability = probability;
@@ -121,7 +121,7 @@ TYPED_TEST(LaunchDropout, RareAndFrequentDropsAreThoseOfTheLoop) {
   }
 }
 
-TYPED_TEST(LaunchDropout, NoElementIsRefused) {
+TYPED_TEST(LaunchDropout, NoElementIsRejected) {
   EXPECT_THROW(launch_dropout(kMask, this->kFloatType, nullptr, nullptr, nullptr, 0, 5, nullptr),
                std::runtime_error);
 }

@@ -6,7 +6,7 @@ namespace stages {
 namespace {
 
 // Random123 1.14, tests/kat_vectors, "philox4x32 10".
-TEST(Philox, KnownAnswers) {
+TEST(Philox, MatchesKnownAnswers) {
   using testing::ElementsAre;
   EXPECT_THAT(philox({{0, 0, 0, 0}}, 0, 0).word,
               ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));

@@ -1,4 +1,4 @@
-// Networks with BatchNorm, trained by several ranks.
+// Trains networks with BatchNorm on several ranks.
 
 #include <atomic>
 #include <limits>
@@ -53,7 +53,7 @@ void make_float64(torch::nn::Module& network) {
   for (const at::Tensor& buffer : network.buffers()) convert(buffer);
 }
 
-/// The smallest model of an architecture, and the data it is for.
+/// The smallest model of an architecture, and its data.
 Shrunken shrunken(const std::string& architecture) {
   const DatasetDescription data = {
       .size = 12,
@@ -74,13 +74,13 @@ Batch images_for(const DatasetDescription& data, std::int64_t count) {
       count);
 }
 
-/// BatchNorm divides by variances that may be as small as its epsilon, which magnifies the last
-/// bits of the sums so much. What is wrong differs by far more.
+/// BatchNorm divides by standard deviations that can be as small as the root of its epsilon, which
+/// magnifies the rounding errors of sums. Errors in the code cause far larger differences.
 constexpr double kMagnifiedBits = 8 * std::numeric_limits<double>::epsilon() / kBatchNormEpsilon;
 
 class BatchNormOverRanks : public testing::TestWithParam<const char*> {};
 
-TEST_P(BatchNormOverRanks, IsThatOfTheWholeBatch) {
+TEST_P(BatchNormOverRanks, MatchesTheWholeBatch) {
   const Shrunken small = shrunken(GetParam());
   const auto make_net = [&] {
     auto network = small.model->build(small.data, 3);
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Models, BatchNormOverRanks,
                          testing::Values("resnet50", "se_resnext", "densenet121",
                                          "efficientnet_b2"));
 
-/// Points of a plane to four numbers, in float64.
+/// Maps points of a plane to four numbers, in float64.
 class NormedPoints final : public torch::nn::Module {
  public:
   NormedPoints()
@@ -126,7 +126,7 @@ class NormedPoints final : public torch::nn::Module {
   const std::shared_ptr<BatchNorm> norm_;
 };
 
-/// Two views of each point are to be alike, more than those of different ones.
+/// Trains two views of each point to be more similar than views of different points.
 class NormedPairsStep final : public TinyStep {
  public:
   NormedPairsStep() { coupling = Coupling::kWholeBatch; }
@@ -144,14 +144,14 @@ class NormedPairsStep final : public TinyStep {
   NamedTensors score(const NamedTensors&, const Batch&) const override { return {}; }
 };
 
-// With twelve ranks and ten pairs, two ranks have none of their own.
-TEST(BatchNormOfRanks, IsThatOfTheBatchUnderALossOverTheWholeBatch) {
+// With twelve ranks and ten pairs, two ranks have none.
+TEST(BatchNormOfRanks, MatchesTheWholeBatchWithAWholeBatchLoss) {
   expect_equal_to_one_rank(
       ten_pairs(), {}, [] { return std::make_shared<NormedPoints>(); },
       [](NormedPoints&) { return NormedPairsStep(); });
 }
 
-// With one image on each rank, channels_last.
+// Each rank has one image, in channels_last.
 TEST(BatchNormOfRanks, RecomputedBlocksOfOneImageHaveTheSameBits) {
   const DatasetDescription data = {
       .size = 12,
@@ -194,7 +194,7 @@ class NormedConvolution final : public RecomputableModule {
   const std::shared_ptr<BatchNorm> norm_;
 };
 
-/// Two of them, and BatchNorm of what they say of each sample.
+/// Two of these blocks, and BatchNorm of their output for each sample.
 class NormedNet final : public torch::nn::Module {
  public:
   NormedNet()
@@ -231,7 +231,7 @@ Batch small_images(std::int64_t count) {
       {{"image", torch::randn({count, 3, 5, 4})}, {"label", torch::randint(0, 3, {count})}}, count);
 }
 
-/// Refuses one block of memory that a thread asks for.
+/// Refuses one block of memory that a thread requests.
 class RefusingAllocator final : public c10::Allocator {
  public:
   RefusingAllocator() { c10::SetCPUAllocator(this); }
@@ -259,13 +259,13 @@ class RefusingAllocator final : public c10::Allocator {
 };
 thread_local int RefusingAllocator::until_refusal = 0;
 
-/// Two steps by ranks, in the second of which a block of one rank is refused; that step is then
-/// repeated, with blocks recomputed. Returns all weights and buffers of each rank, and whether a
-/// block was refused.
+/// Runs two steps on ranks. In the second, one rank is refused a block, and the step is repeated
+/// with blocks recomputed. Returns all weights and buffers of each rank, and whether a block was
+/// refused.
 struct AfterRefusal {
   std::vector<at::Tensor> states;
   bool was_refused = false;
-  bool is_past = false;  // the step asked for fewer blocks
+  bool is_past = false;  // the step requested fewer blocks
 };
 AfterRefusal two_steps(int ranks, const Batch& batch, int short_rank, int block) {
   AfterRefusal after;
@@ -309,10 +309,10 @@ AfterRefusal two_steps(int ranks, const Batch& batch, int short_rank, int block)
   return after;
 }
 
-TEST(BatchNormOfRanks, MemoryThatRunsOutAnywhereInAStepIsRecoveredByAll) {
+TEST(BatchNormOfRanks, OutOfMemoryAnywhereInAStepIsRecoveredByAll) {
   const RefusingAllocator refusing;
   constexpr int kStride = 3;
-  // Of two samples the share of the third rank does not count.
+  // With two samples, the share of the third rank does not count.
   for (const auto& [samples, ranks] : {std::pair{5, 2}, {2, 3}}) {
     const Batch batch = small_images(samples);
     const at::Tensor expected = two_steps(ranks, batch, /*short_rank=*/-1, 0).states.front();
@@ -325,7 +325,7 @@ TEST(BatchNormOfRanks, MemoryThatRunsOutAnywhereInAStepIsRecoveredByAll) {
         refused += after.was_refused;
         if (after.is_past) break;
       }
-      // Each layer asks for several, in both directions.
+      // Each layer requests several in both passes.
       EXPECT_GT(refused, 3 * 2) << samples << " " << short_rank;
     }
   }

@@ -17,7 +17,7 @@
 namespace stages {
 namespace {
 
-TEST(GradientSum, AddsWhatTheRanksHave) {
+TEST(GradientSum, AddsTheGradientsOfAllRanks) {
   run_as_ranks(3, [](const runner::RankOfRun& own) {
     std::vector<at::Tensor> parameters;
     for (const std::int64_t size : {2, 3, 4})
@@ -32,7 +32,7 @@ TEST(GradientSum, AddsWhatTheRanksHave) {
   });
 }
 
-TEST(GradientSum, TensorsLargerThanABucketAndOfOtherTypes) {
+TEST(GradientSum, AcceptsLargeTensorsAndSeveralTypes) {
   run_as_ranks(2, [](const runner::RankOfRun& own) {
     const std::int64_t large = kMessageBytes / 4 + 1;
     std::vector<at::Tensor> parameters;
@@ -51,7 +51,7 @@ TEST(GradientSum, TensorsLargerThanABucketAndOfOtherTypes) {
   });
 }
 
-/// Gives the parameters in `which` the gradient 1.
+/// Sets the gradients of the parameters in `which` to 1.
 void give_gradients(const std::vector<at::Tensor>& parameters, const std::vector<int>& which) {
   for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
   for (const int one : which) {
@@ -60,12 +60,12 @@ void give_gradients(const std::vector<at::Tensor>& parameters, const std::vector
   }
 }
 
-TEST(GradientSum, ParametersMayGetGradientsInOtherSteps) {
+TEST(GradientSum, GradientsMayBeMissingInSomeSteps) {
   run_as_ranks(2, [](const runner::RankOfRun& own) {
     std::vector<at::Tensor> parameters;
     for (int i = 0; i < 3; ++i) parameters.push_back(torch::zeros({4}).requires_grad_());
     GradientSum sum(own);
-    // Of each step: which parameters have gradients on rank 0 and on rank 1.
+    // For each step: which parameters have gradients on rank 0 and on rank 1.
     const std::vector<std::pair<std::vector<int>, std::vector<int>>> steps = {
         {{0, 1}, {0, 1}}, {{0, 1}, {0, 1}}, {{0}, {0, 1, 2}}, {{0, 1, 2}, {0, 1, 2}},
         {{2}, {2}},       {{}, {}},         {{}, {1}}};
@@ -86,7 +86,7 @@ TEST(GradientSum, ParametersMayGetGradientsInOtherSteps) {
   });
 }
 
-TEST(GradientSum, MemoryThatRunsOutChangesNothingOfTheNextStep) {
+TEST(GradientSum, OutOfMemoryDoesNotAffectTheNextStep) {
   run_as_ranks(2, [](const runner::RankOfRun& own) {
     const std::vector<at::Tensor> parameters = {torch::zeros({4}).requires_grad_(),
                                                 torch::zeros({4}).requires_grad_()};
@@ -111,7 +111,7 @@ TEST(GradientSum, MemoryThatRunsOutChangesNothingOfTheNextStep) {
   });
 }
 
-TEST(Ranks, SumsOverSamplesAreThoseOfOneRank) {
+TEST(Ranks, SumsOverSamplesMatchASingleRank) {
   for (const Drops drops : {Drops::kNothing, Drops::kAll}) {
     for (const std::int64_t micro_batch : {0, 2}) {
       expect_equal_to_one_rank(
@@ -130,7 +130,7 @@ TEST(Ranks, GroupsStayWhole) {
   }
 }
 
-TEST(Ranks, AContrastiveLossSeesTheWholeBatch) {
+TEST(Ranks, ContrastiveLossUsesTheWholeBatch) {
   for (const Drops drops : {Drops::kNothing, Drops::kAll}) {
     for (const bool encodes_temperature : {false, true}) {
       for (const StepPlan& plan : {StepPlan{}, StepPlan{.micro_batch = 2, .two_pass = true}}) {

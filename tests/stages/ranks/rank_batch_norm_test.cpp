@@ -21,12 +21,12 @@
 namespace stages {
 namespace {
 
-/// What a layer computes of some maps, and the gradients.
+/// The output of a layer for some maps, and the gradients.
 struct NormalizedMaps {
   at::Tensor y, dx, d_weight, d_bias, running_mean, running_var;
 };
 
-/// A layer's tensors, and the slopes of what it makes of maps.
+/// A layer's tensors, and the gradient of its output.
 struct LayerOnMaps {
   at::Tensor maps, slopes, weight, bias, running_mean, running_var;
 
@@ -77,8 +77,8 @@ at::Tensor fast_maps(const at::Tensor& maps, const BatchNormTensors& of,
   return normalize_batch(maps, of, /*has_relu=*/false, ranks);
 }
 
-/// Compares three ranks, of which the last has a share that does not count, with torch's layer in
-/// float64 on all that counts. `tolerance` is a part of the largest number that is added.
+/// Compares three ranks, the last of which has a share that does not count, with torch's layer in
+/// float64 on all shares that count. `tolerance` is relative to the largest number that is added.
 void expect_as_torch(const LayerOnMaps& layer, const Normalize& normalize, double tolerance) {
   const std::int64_t rows = layer.maps.size(0);
   const auto exact = [&](at::ScalarType type) {
@@ -111,7 +111,7 @@ void expect_as_torch(const LayerOnMaps& layer, const Normalize& normalize, doubl
         << what << " " << layer.maps.sizes() << " " << layer.maps.scalar_type();
   };
   near(torch::cat({found[0].y, found[1].y}), expected.y, "the result");
-  // Its terms may be much larger than their sum: of two numbers it is almost 0.
+  // Its terms may be much larger than their sum: for two numbers it is almost 0.
   const auto largest = [](const at::Tensor& one) { return one.abs().max().item<double>(); };
   const at::Tensor variances =
       wide.maps.transpose(0, 1).flatten(1).var(1, /*unbiased=*/false) + kBatchNormEpsilon;
@@ -128,7 +128,8 @@ void expect_as_torch(const LayerOnMaps& layer, const Normalize& normalize, doubl
   }
 }
 
-/// The most that sums of `count` numbers of a type may be off, and what is computed of them.
+/// Bounds the error of sums of `count` numbers of a type, and of results that are computed from
+/// them.
 double tolerance_of(const at::Tensor& maps) {
   const auto of_sum = static_cast<double>(maps.numel() / maps.size(1));
   return maps.scalar_type() == torch::kBFloat16 ? 2 * 0x1p-8
@@ -137,7 +138,7 @@ double tolerance_of(const at::Tensor& maps) {
              : 4 * of_sum * std::numeric_limits<double>::epsilon();
 }
 
-TEST(RankBatchNorm, ComputesAsTorchDoesOnTheBatchOfAllRanks) {
+TEST(RankBatchNorm, MatchesTorchOnTheBatchOfAllRanks) {
   for (const auto type : {torch::kDouble, torch::kFloat, torch::kBFloat16}) {
     for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{7, 3},
                                                    {4, 5, 6},
@@ -160,7 +161,7 @@ TEST(RankBatchNorm, KeepsTheLayoutOfMaps) {
                   .is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
-TEST(RankBatchNorm, TheFastOneDoesTheSame) {
+TEST(RankBatchNorm, FastKernelGivesTheSame) {
   for (const std::vector<std::int64_t>& shape :
        {std::vector<std::int64_t>{5, 3, 4, 2}, {3, 200, 23, 9}, {4, 24, 1, 2}}) {
     LayerOnMaps layer(shape, torch::kFloat);
@@ -213,7 +214,7 @@ TEST(RankBatchNorm, HasGradientsWithoutABias) {
   }
 }
 
-TEST(RankBatchNorm, TakesOverTorchsInAScope) {
+TEST(RankBatchNorm, ReplacesTorchWithinItsScope) {
   const LayerOnMaps layer({6, 3, 4}, torch::kDouble);
   const at::Tensor all = by_torch(layer.maps, {}, {});
   const at::Tensor instances =
@@ -235,7 +236,7 @@ TEST(RankBatchNorm, TakesOverTorchsInAScope) {
   });
 }
 
-TEST(RankBatchNorm, IsRefusedWhereItWasNotDeclared) {
+TEST(RankBatchNorm, IsRejectedUnlessDeclared) {
   const LayerOnMaps layer({6, 3, 4}, torch::kDouble);
   const ScopedRankStatistics statistics({.size = 2}, true, 6, /*is_declared=*/false);
   EXPECT_REFUSED(refusals_of([&] { by_torch(layer.maps, {}, {}); }), kOptionConflict,
@@ -244,7 +245,7 @@ TEST(RankBatchNorm, IsRefusedWhereItWasNotDeclared) {
   EXPECT_EQ(by_torch(weight, {}, {}).sizes(), weight.sizes()) << "as timm's StdConv2d does";
 }
 
-TEST(RankBatchNorm, HasNoGradientOfItsGradient) {
+TEST(RankBatchNorm, SecondDerivativeIsRejected) {
   const LayerOnMaps layer({6, 3}, torch::kDouble);
   const auto statistics =
       c10::make_intrusive<RankStatistics>(runner::RankOfRun{.size = 2}, true, 12);

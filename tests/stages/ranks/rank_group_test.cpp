@@ -28,7 +28,7 @@ TEST(RankGroup, EveryRankGetsTheSum) {
   }
 }
 
-TEST(RankGroup, OneRankGivesToTheOthers) {
+TEST(RankGroup, BroadcastReachesAllRanks) {
   run_as_ranks(3, [](const runner::RankOfRun& own) {
     RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
     for (const auto& [type, size] : {std::pair{at::kFloat, std::int64_t{1 << 20}},
@@ -46,8 +46,8 @@ TEST(RankGroup, OneRankGivesToTheOthers) {
   });
 }
 
-// Otherwise what a step frees may be there still when the next tensor is allocated.
-TEST(RankGroup, DoesNotKeepWhatItWasGiven) {
+// Otherwise, memory that a step frees might still be in use when the next tensor is allocated.
+TEST(RankGroup, DoesNotKeepItsArguments) {
   run_as_ranks(3, [](const runner::RankOfRun& own) {
     RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
     const at::Tensor tensor = torch::zeros({1 << 16});
@@ -75,7 +75,7 @@ TEST(RankGroup, RowsAreGatheredInTheOrderOfTheRanks) {
   });
 }
 
-TEST(RankGroup, MemoryThatRunsOutOnOneRunsOutOnAll) {
+TEST(RankGroup, OutOfMemoryOnOneRankReachesAll) {
   run_as_ranks(3, [](const runner::RankOfRun& own) {
     RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
     bool has_run = false;
@@ -93,7 +93,7 @@ TEST(RankGroup, MemoryThatRunsOutOnOneRunsOutOnAll) {
   });
 }
 
-TEST(RankGroup, MemoryThatRunsOutBeforeASumRunsOutOnAll) {
+TEST(RankGroup, OutOfMemoryBeforeASumReachesAll) {
   for (const int sums_before : {0, 1, 2}) {
     run_as_ranks(3, [&](const runner::RankOfRun& own) {
       RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
@@ -126,7 +126,7 @@ TEST(RankGroup, MemoryThatRunsOutBeforeASumRunsOutOnAll) {
   }
 }
 
-TEST(RankGroup, ARankThatThrowsEndsTheOthers) {
+TEST(RankGroup, ExceptionOnOneRankEndsTheOthers) {
   int lost = 0;
   std::mutex counting;
   try {
@@ -174,7 +174,7 @@ TEST(Share, DividesABatchAmongRanks) {
   }
 }
 
-TEST(Share, TheFirstRankHasTheLargest) {
+TEST(Share, FirstRankHasTheLargestShare) {
   for (int rank = 0; rank < 4; ++rank)
     EXPECT_EQ(share_of(10, 1, rank, 4).units(), rank < 2 ? 3 : 2);
   EXPECT_FALSE(share_of(2, 1, 3, 4).counts);

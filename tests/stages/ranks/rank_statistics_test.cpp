@@ -11,13 +11,13 @@
 namespace stages {
 namespace {
 
-/// The mean of each column and the sum of the squared distances from it.
+/// Returns the mean of each column and the sum of squared distances from it.
 at::Tensor moments_of(const at::Tensor& rows) {
   const at::Tensor means = rows.mean(0);
   return torch::stack({means, (rows - means).square().sum(0)});
 }
 
-/// Three ranks with seven, one and two rows each; the last share may not count.
+/// Runs three ranks with seven, one and two rows; the last share may not count.
 template <typename Work>
 void with_rows_of_three(bool last_counts, Work work) {
   torch::manual_seed(4);
@@ -31,7 +31,7 @@ void with_rows_of_three(bool last_counts, Work work) {
   });
 }
 
-TEST(RankStatistics, JoinsTheMomentsOfAllThatCount) {
+TEST(RankStatistics, JoinsMomentsOfAllCountedShares) {
   for (const bool last_counts : {true, false}) {
     std::vector<at::Tensor> joined(3);
     with_rows_of_three(last_counts, [&](const RankStatistics& statistics, const at::Tensor& own,
@@ -46,7 +46,7 @@ TEST(RankStatistics, JoinsTheMomentsOfAllThatCount) {
   }
 }
 
-TEST(RankStatistics, SlopesOfAShareThatDoesNotCountAreNothing) {
+TEST(RankStatistics, SlopesOfAnUncountedShareAreZero) {
   with_rows_of_three(/*last_counts=*/false,
                      [&](const RankStatistics& statistics, const at::Tensor& own,
                          const at::Tensor& all, int rank) {
@@ -57,7 +57,7 @@ TEST(RankStatistics, SlopesOfAShareThatDoesNotCountAreNothing) {
                      });
 }
 
-TEST(RankStatistics, ADryRunHasNoOtherRank) {
+TEST(RankStatistics, DryRunHasNoOtherRank) {
   const RankStatistics statistics({.rank = 0, .size = 4}, /*counts=*/true, /*units=*/8);
   const at::Tensor moments = moments_of(torch::randn({2, 3}, torch::kDouble));
   const at::Tensor before = moments.clone();
@@ -66,7 +66,7 @@ TEST(RankStatistics, ADryRunHasNoOtherRank) {
   EXPECT_TRUE(moments.equal(before));
 }
 
-TEST(RankStatistics, TheInnermostScopeOfAThreadCounts) {
+TEST(RankStatistics, InnermostScopeOfAThreadApplies) {
   EXPECT_FALSE(current_rank_statistics());
   {
     const ScopedRankStatistics outer({.size = 2}, true, 8);

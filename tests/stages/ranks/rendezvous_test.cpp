@@ -26,7 +26,8 @@ using Json = nlohmann::ordered_json;
 
 class Rendezvous : public testing::Test {
  protected:
-  // Groups in threads of one process: this switches a log of LibTorch off, which is not for them.
+  // The groups run in threads of one process, which a log of LibTorch does not support: this
+  // disables it.
   static void SetUpTestSuite() {
     run_as_ranks(1, [](const runner::RankOfRun&) {});
   }
@@ -34,8 +35,8 @@ class Rendezvous : public testing::Test {
   runner::Meeting meeting_ = {.host = "127.0.0.1", .port = free_port(), .job = "7", .seconds = 60};
   Json traits_ = {{"host", "here"}, {"libtorch", "2.11.0"}};
 
-  /// What a rank of `size` says of its meeting; empty: it has met the others and gone through
-  /// `then`.
+  /// Returns the error of a rank of `size` in its meeting, or an empty string if it has met the
+  /// others and completed `then`.
   std::string come(int rank, int size, const runner::Meeting& meeting, const Json& traits,
                    const std::function<void(RankGroup&)>& then = {}) {
     try {
@@ -48,7 +49,7 @@ class Rendezvous : public testing::Test {
     }
   }
 
-  /// All ranks of a meeting; `change` may make one differ.
+  /// Runs all ranks of a meeting; `change` may make one of them differ.
   std::vector<std::string> all(int size,
                                const std::function<void(int, runner::Meeting&, Json&)>& change = {},
                                const std::function<void(RankGroup&)>& then = {}) {
@@ -77,7 +78,7 @@ TEST_F(Rendezvous, RanksThatMeetAreConnected) {
   for (const std::string& text : said) EXPECT_EQ(text, "");
 }
 
-TEST_F(Rendezvous, AMachineThatVanishesIsNoticed) {
+TEST_F(Rendezvous, VanishedMachineIsDetected) {
   const std::set<int> before = open_connections();
   const auto said = all(2, {}, [&](RankGroup& group) {
     group.wait_for_all();
@@ -96,12 +97,12 @@ TEST_F(Rendezvous, AMachineThatVanishesIsNoticed) {
   EXPECT_EQ(said, std::vector<std::string>(2));
 }
 
-TEST_F(Rendezvous, OneThatIsMissingIsNamed) {
+TEST_F(Rendezvous, MissingRankIsReported) {
   meeting_.seconds = 1;
   std::vector<std::string> said(2);
   std::thread first([&] {
     runner::Meeting longer = meeting_;
-    longer.seconds = 3;  // it keeps the store until the other has looked
+    longer.seconds = 3;  // it keeps the store until the other one has read it
     said[0] = come(0, 4, longer, traits_);
   });
   said[1] = come(2, 4, meeting_, traits_);
@@ -112,7 +113,7 @@ TEST_F(Rendezvous, OneThatIsMissingIsNamed) {
   }
 }
 
-TEST_F(Rendezvous, ANumberIsTakenOnce) {
+TEST_F(Rendezvous, RankNumberMustBeUnique) {
   std::string said;
   const auto others = all(2, {}, [&](RankGroup& group) {
     if (group.rank() == 1) said = come(1, 2, meeting_, traits_);
@@ -122,7 +123,7 @@ TEST_F(Rendezvous, ANumberIsTakenOnce) {
   EXPECT_THAT(said, HasSubstr("rank 1 has already joined"));
 }
 
-TEST_F(Rendezvous, ARankOfAnotherJobIsRefused) {
+TEST_F(Rendezvous, RankOfAnotherJobIsRejected) {
   std::string said;
   const auto others = all(2, {}, [&](RankGroup& group) {
     runner::Meeting other = meeting_;
@@ -134,7 +135,7 @@ TEST_F(Rendezvous, ARankOfAnotherJobIsRefused) {
   EXPECT_THAT(said, AllOf(HasSubstr("'7'"), HasSubstr("'8'")));
 }
 
-TEST_F(Rendezvous, AllDifferencesAreNamedToAll) {
+TEST_F(Rendezvous, AllDifferencesAreReportedToAll) {
   const auto said = all(3, [](int rank, runner::Meeting&, Json& traits) {
     traits["host"] = "node" + std::to_string(rank);
     traits["recipe"] = {{"train", {{"epochs", rank == 2 ? 3 : 2}}}};
@@ -145,27 +146,27 @@ TEST_F(Rendezvous, AllDifferencesAreNamedToAll) {
                             HasSubstr("rank 2 on node2: recipe/train/epochs is 3, but 2")));
 }
 
-TEST_F(Rendezvous, APortThatIsTakenIsNamed) {
+TEST_F(Rendezvous, PortInUseIsReported) {
   const ListeningSocket other;
   meeting_.port = other.port;
   EXPECT_THAT(come(0, 2, meeting_, traits_),
               AllOf(HasSubstr("port " + std::to_string(other.port)), HasSubstr("is in use")));
 }
 
-TEST_F(Rendezvous, AHostThatDoesNotAnswerIsNamed) {
+TEST_F(Rendezvous, UnreachableHostIsReported) {
   meeting_.seconds = 1;
   EXPECT_THAT(come(1, 2, meeting_, traits_),
               AllOf(HasSubstr("rank 1"), HasSubstr("127.0.0.1:" + std::to_string(meeting_.port)),
                     HasSubstr("within 1 s")));
 }
 
-TEST_F(Rendezvous, AStopEndsTheWait) {
+TEST_F(Rendezvous, StopEndsTheWait) {
   bool stops = false;
   const auto asked = [&] { return std::exchange(stops, true); };
   EXPECT_THROW(meet_ranks({.rank = 0, .size = 2}, meeting_, traits_, asked), runner::Cancelled);
 }
 
-TEST_F(Rendezvous, WhatHasToBeTheSameIsCompared) {
+TEST_F(Rendezvous, RequiredTraitsAreCompared) {
   const auto said = all(3, {}, [](RankGroup& group) {
     group.require_same("the data", "5 samples");
     group.require_same("the data", group.rank() == 1 ? "6 samples" : "5 samples");
@@ -175,7 +176,7 @@ TEST_F(Rendezvous, WhatHasToBeTheSameIsCompared) {
   EXPECT_EQ(said[2], "");
 }
 
-TEST_F(Rendezvous, TheOthersLearnWhyARankHasEnded) {
+TEST_F(Rendezvous, OtherRanksLearnWhyARankEnded) {
   for (const int ending : {0, 2}) {
     meeting_.port = free_port();
     const auto said = all(3, {}, [&](RankGroup& group) {
@@ -190,7 +191,7 @@ TEST_F(Rendezvous, TheOthersLearnWhyARankHasEnded) {
   }
 }
 
-TEST(RankTraits, AllThatDiffersIsListed) {
+TEST(RankTraits, AllDifferencesAreListed) {
   const Json first = {{"a", 1}, {"b", {{"c", "x"}, {"d", {1, 2}}}}, {"host", "one"}};
   EXPECT_TRUE(differences(first, first).empty());
   const Json other = {{"a", 1}, {"b", {{"c", "y"}, {"d", {1}}}}, {"e", true}, {"host", "two"}};

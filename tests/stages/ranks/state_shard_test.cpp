@@ -12,7 +12,7 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 
-TEST(StateShard, LargestGoFirstAndRankZeroHasMost) {
+TEST(StateShard, LargestAreAssignedFirstAndRankZeroHasMost) {
   EXPECT_THAT(owners_of({10, 70, 20, 30}, 2), ElementsAre(1, 0, 1, 1));
   EXPECT_THAT(owners_of({10, 60, 40, 30}, 2), ElementsAre(0, 0, 1, 1)) << "70 bytes each";
   EXPECT_THAT(owners_of({5, 5, 5}, 1), Each(0));
@@ -23,9 +23,9 @@ TEST(StateShard, RanksWithoutParametersComeLast) {
   EXPECT_THAT(owners_of({8, 9}, 4), ElementsAre(1, 0));
 }
 
-// By Graham's bound for this rule, no rank has more than 4/3 of what the best division gives, which
-// is at least the largest parameter and the mean.
-TEST(StateShard, RanksHaveAboutTheSame) {
+// By Graham's bound for this rule, no rank has more than 4/3 of the optimum, which is at least the
+// largest parameter and the mean.
+TEST(StateShard, ShardsHaveSimilarSizes) {
   std::vector<std::int64_t> bytes;
   for (std::int64_t i = 1; i < 200; ++i) bytes.push_back(i * i % 97 + i);
   const std::int64_t all = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
@@ -40,7 +40,7 @@ TEST(StateShard, RanksHaveAboutTheSame) {
   }
 }
 
-TEST(StateShard, OfOneRankIsWhole) {
+TEST(StateShard, SingleRankHasEverything) {
   EXPECT_TRUE(StateShard{}.is_whole());
   EXPECT_TRUE(StateShard{}.keeps(7));
   const StateShard second{.rank = 1, .owners = {0, 1}};

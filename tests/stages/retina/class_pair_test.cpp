@@ -14,7 +14,7 @@ using testing::ElementsAre;
 
 runner::Diagnostics refusal(const std::function<void()>& work) { return refusals_of(work); }
 
-TEST(ClassPair, HasTheSamplesOfItsTwoClassesAlone) {
+TEST(ClassPair, HasOnlySamplesOfItsTwoClasses) {
   const ClassPair pair(std::make_shared<TinyDataset>(11, /*classes=*/4), {1, 3});
   EXPECT_THAT(pair.labels(), ElementsAre(0, 1, 0, 1, 0));
   EXPECT_EQ(pair.describe().size, 5);
@@ -28,13 +28,13 @@ TEST(ClassPair, HasTheSamplesOfItsTwoClassesAlone) {
   }
 }
 
-TEST(ClassPair, SecondClassIsTheOneThatIsNamedSecond) {
+TEST(ClassPair, ClassesKeepTheirOrder) {
   const ClassPair pair(std::make_shared<TinyDataset>(9), {2, 0});
   EXPECT_THAT(pair.describe().classes, ElementsAre("class2", "class0"));
   EXPECT_THAT(pair.labels(), ElementsAre(1, 0, 1, 0, 1, 0));
 }
 
-TEST(ClassPair, ClassIsChosenByNumberOrName) {
+TEST(ClassPair, ClassesAreChosenByNumberOrName) {
   const std::vector<std::string> classes = {"mild", "moderate", "severe"};
   EXPECT_EQ(chosen_class(std::int64_t{2}, classes), 2);
   EXPECT_EQ(chosen_class("moderate", classes), 1);
@@ -44,7 +44,7 @@ TEST(ClassPair, ClassIsChosenByNumberOrName) {
                  "'sever'");
 }
 
-TEST(ClassPair, ClassWithoutSamplesIsNamed) {
+TEST(ClassPair, ClassWithoutSamplesIsReported) {
   const auto data = std::make_shared<TinyDataset>(2);
   EXPECT_REFUSED(refusal([&] {
                    ClassPair(data, {0, 2});
@@ -61,14 +61,14 @@ TEST(ClassPair, ClassWithoutSamplesIsNamed) {
                  kLabelOutOfRange, "/classes", "in advance");
 }
 
-/// Is an incomplete last batch left out of 2 * `each` samples, where the loader says so?
+/// Checks whether an incomplete last batch of 2 * `each` samples is omitted if the loader says so.
 bool leaves_out(std::int64_t each, std::int64_t batch_size, bool drop_last) {
   const auto data = std::make_shared<TinyDataset>(3 * each);
   data->options.drop_last = drop_last;
   return ClassPair(data, {0, 1}, batch_size).loader().drop_last;
 }
 
-TEST(ClassPair, EpochNeverHasNoStep) {
+TEST(ClassPair, EpochHasAtLeastOneStep) {
   EXPECT_TRUE(leaves_out(10, 16, true));
   EXPECT_TRUE(leaves_out(8, 16, true));
   EXPECT_FALSE(leaves_out(7, 16, true));

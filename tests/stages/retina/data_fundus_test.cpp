@@ -26,7 +26,7 @@ class Fundus : public ImageStageTest {
   }
 };
 
-TEST_F(Fundus, IsDividedByGradeAndSeed) {
+TEST_F(Fundus, SplitDependsOnGradeAndSeed) {
   make_aptos();
   const auto first = run({{"layout", "aptos_2019"}, {"image_size", 8}});
   EXPECT_THAT(context_.said,
@@ -41,7 +41,7 @@ TEST_F(Fundus, IsDividedByGradeAndSeed) {
   EXPECT_NE(names(*part(again, "test")), names(*part(other, "test")));
 }
 
-TEST_F(Fundus, ThePublishedTestIsUsedInPlaceOfItsShare) {
+TEST_F(Fundus, PublishedTestPartReplacesTheTestShare) {
   make_eyepacs_2015(data(), {.classes = 5, .per_class = 20, .size = 16});
   const auto outputs = run({{"layout", "eyepacs_2015"},
                             {"split", {{"train", 0.4}, {"validation", 0.4}, {"test", 0.2}}}});
@@ -53,7 +53,7 @@ TEST_F(Fundus, ThePublishedTestIsUsedInPlaceOfItsShare) {
     EXPECT_THAT(name, testing::StartsWith("test/"));
 }
 
-TEST_F(Fundus, ACopyInAnotherPartStopsIsDroppedOrKept) {
+TEST_F(Fundus, CopyInAnotherPartIsRejectedDroppedOrKept) {
   make_fundus_folders(data(), {.classes = 5, .per_class = 6, .size = 16});
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/3/copy.jpg");
@@ -84,7 +84,7 @@ TEST_F(Fundus, CopiesWithinAPartAreOnlyCounted) {
                "with more than one grade"));
 }
 
-TEST_F(Fundus, APatientInTwoPublishedPartsIsTold) {
+TEST_F(Fundus, PatientInTwoPublishedPartsIsReported) {
   for (const char* const name :
        {"train/0/17_left.jpg", "test/1/17_right.jpg", "train/1/18_left.jpg"})
     folder_.add("data/" + std::string(name), name[6]);
@@ -96,7 +96,7 @@ TEST_F(Fundus, APatientInTwoPublishedPartsIsTold) {
           "images of 1 patient are in more than one part, so results may be too optimistic: 17"));
 }
 
-TEST_F(Fundus, WhoOnlyTestsNeedsNoPartForTraining) {
+TEST_F(Fundus, TestingNeedsNoTrainingPart) {
   const Json all_for_the_test = {{"split", {{"train", 0}, {"validation", 0}, {"test", 1}}}};
   for (const char* const name : {"data/0/a.jpg", "data/1/b.jpg"}) folder_.add(name, name[7]);
   context_.facts.wanted = {{"test"}};
@@ -109,7 +109,7 @@ TEST_F(Fundus, WhoOnlyTestsNeedsNoPartForTraining) {
   EXPECT_REFUSED(failure({}), kTooFewSamples, "/root", "train");
 }
 
-TEST_F(Fundus, HowManyPatientsAreKnownIsSaid) {
+TEST_F(Fundus, NumberOfKnownPatientsIsReported) {
   make_aptos();
   run({{"layout", "aptos_2019"}});
   EXPECT_THAT(
@@ -128,7 +128,7 @@ TEST_F(Fundus, EyesAndCopiesOfAPatientStayTogether) {
           grade + "/img" + number + "_rot90.jpg"})
       folder_.add("data/" + name, i);
   }
-  // Images of other folders that are called the same are other pictures.
+  // Images with the same name in other folders are different images.
   folder_.add("data/0/img1.jpg", 100);
   const auto outputs = run({{"duplicates", "keep"}});
   EXPECT_THAT(context_.said,
@@ -147,7 +147,7 @@ TEST_F(Fundus, EyesAndCopiesOfAPatientStayTogether) {
   for (const auto& [owner, its] : parts) EXPECT_EQ(its.size(), 1u) << owner;
 }
 
-TEST_F(Fundus, CopiesInPublishedPartsAreTold) {
+TEST_F(Fundus, CopiesInPublishedPartsAreReported) {
   for (const char* const name :
        {"train/0/a1.jpg", "test/0/a1_flip.jpg", "train/0/a2.jpg", "test/0/a2.jpg"})
     folder_.add("data/" + std::string(name), name[9] + name[1]);
@@ -156,7 +156,7 @@ TEST_F(Fundus, CopiesInPublishedPartsAreTold) {
                                       "results may be too optimistic: 'a1.jpg'"));
 }
 
-TEST_F(Fundus, APatternFindsPatients) {
+TEST_F(Fundus, PatternFindsPatients) {
   std::uint64_t seed = 0;
   for (const char* const name :
        {"0/anna-1.jpg", "1/anna-2.jpg", "0/ben-1.jpg", "1/carl-1.jpg", "0/dora-7.jpg"})
@@ -170,14 +170,14 @@ TEST_F(Fundus, APatternFindsPatients) {
   EXPECT_REFUSED(errors({{"patient", "((a+)+)+$"}}), kBadPattern, "/data/patient", "((a+)+)+$");
 }
 
-TEST_F(Fundus, APartWithAShareMustNotBeEmpty) {
+TEST_F(Fundus, PartWithAShareMustNotBeEmpty) {
   for (const char* const name : {"data/0/a.jpg", "data/0/b.jpg"}) folder_.add(name, name[7]);
   EXPECT_REFUSED(failure({}), kTooFewSamples, "/split", "validation");
   EXPECT_THAT(failure({{"split", {{"train", 0.5}, {"validation", 0}, {"test", 0.5}}}}),
               testing::IsEmpty());
 }
 
-TEST_F(Fundus, APhotographThatCannotBeReadIsNamed) {
+TEST_F(Fundus, UnreadableImageIsReported) {
   make_fundus_folders(data(), {.classes = 5, .per_class = 6, .size = 16});
   write_bytes(data() / "test/0/00001.jpg", {0xff, 0xd8, 0xff});
   const auto test = part(run({{"image_size", 8}}), "test");

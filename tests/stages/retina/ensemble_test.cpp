@@ -29,7 +29,7 @@ runner::Diagnostics refusal_of_ensemble(
 
 const auto kOne = std::make_shared<const TinyModel>(), kOther = std::make_shared<const TinyModel>();
 
-TEST(Ensemble, NetworksComeInTheOrderOfTheirClasses) {
+TEST(Ensemble, NetworksAreSortedByClass) {
   const Ensemble ensemble =
       make_ensemble({network(kOne, "moderate", "severe"), network(kOne, "severe", "mild"),
                      network(kOne, "mild", "moderate")},
@@ -42,7 +42,7 @@ TEST(Ensemble, NetworksComeInTheOrderOfTheirClasses) {
   EXPECT_TRUE(ensemble.members[1].is_turned);
 }
 
-/// A model that has a name.
+/// A model with a name.
 class CalledModel final : public Model, public NamedModel {
  public:
   explicit CalledModel(std::string name) : name_(std::move(name)) {}
@@ -61,7 +61,7 @@ class CalledModel final : public Model, public NamedModel {
   const std::string name_;
 };
 
-TEST(Ensemble, SetsAreCalledAsTheirModels) {
+TEST(Ensemble, SetsAreNamedAfterTheirModels) {
   std::vector<std::shared_ptr<const Checkpoint>> networks;
   const std::vector<std::shared_ptr<const Model>> models = {
       std::make_shared<CalledModel>("resnet50"), std::make_shared<CalledModel>("densenet121"), kOne,
@@ -75,7 +75,7 @@ TEST(Ensemble, SetsAreCalledAsTheirModels) {
               testing::ElementsAre("resnet50.0", "densenet121", "2", "resnet50.3"));
 }
 
-TEST(Ensemble, NetworksOfAnotherModelAreAnotherSet) {
+TEST(Ensemble, NetworksOfEachModelFormASet) {
   std::vector<std::shared_ptr<const Checkpoint>> networks;
   for (const auto& model : {kOne, kOther}) {
     networks.push_back(network(model, "mild", "moderate"));
@@ -90,14 +90,14 @@ TEST(Ensemble, NetworksOfAnotherModelAreAnotherSet) {
   EXPECT_REFUSED(refusal_of_ensemble(networks), kLabelOutOfRange, "", "'moderate-severe.1'");
 }
 
-TEST(Ensemble, MissingAndRepeatedPairsAreNamed) {
+TEST(Ensemble, MissingAndRepeatedPairsAreReported) {
   EXPECT_REFUSED(
       refusal_of_ensemble({network(kOne, "mild", "severe"), network(kOne, "severe", "mild")}),
       kLabelOutOfRange, "", "none for 'mild-moderate', 'moderate-severe'",
       "several for 'mild-severe'");
 }
 
-TEST(Ensemble, NetworkOfOtherClassesIsRefused) {
+TEST(Ensemble, NetworkForOtherClassesIsRejected) {
   EXPECT_REFUSED(refusal_of_ensemble({network(kOne, "mild", "awful")}), kLabelOutOfRange, "",
                  "'awful'");
   auto whole = std::make_shared<Checkpoint>();
@@ -105,7 +105,7 @@ TEST(Ensemble, NetworkOfOtherClassesIsRefused) {
   EXPECT_REFUSED(refusal_of_ensemble({whole}), kLabelOutOfRange, "", "3 classes");
 }
 
-TEST(Ensemble, AccuracyIsThatOfTheValidation) {
+TEST(Ensemble, AccuracyComesFromTheValidation) {
   auto known = std::make_shared<Checkpoint>(*network(kOne, "mild", "severe"));
   known->validation = {{"accuracy", 0.75}};
   const Ensemble ensemble = make_ensemble(

@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-/// A sample for each grade that is given, whose logits are 3 for what is predicted.
+/// One sample for each given grade; the logit of the predicted grade is 3.
 std::shared_ptr<NumberRows> graded(
     const std::vector<std::pair<std::int64_t, std::int64_t>>& grades_and_predictions) {
   std::vector<std::int64_t> grades;
@@ -59,7 +59,7 @@ struct GradingRun {
   RecordingContext context;
 };
 
-TEST(Grading, WeighsAMistakeByTheSquareOfItsGrades) {
+TEST(Grading, WeighsErrorsByTheSquaredDistance) {
   GradingRun run;
   const json record = run();
   EXPECT_EQ(record.at("confusion_matrix"), json::parse("[[2,0,0],[1,1,0],[1,0,1]]"));
@@ -84,7 +84,7 @@ TEST(Grading, EachSampleHasALine) {
   EXPECT_EQ(without.file("predictions.csv"), "");
 }
 
-TEST(Grading, CutPointsOfTheWeightsDecide) {
+TEST(Grading, StoredCutPointsAreUsed) {
   GradingRun run;
   // The expected grades are 0.14 for none, 1 for mild, and 1.86 for severe.
   run.network->validation = {{"cut_point/0", 0.1}, {"cut_point/1", 1.5}};
@@ -98,7 +98,7 @@ TEST(Grading, CutPointsOfTheWeightsDecide) {
   EXPECT_EQ(by_probability.at("confusion_matrix"), json::parse("[[2,0,0],[1,1,0],[1,0,1]]"));
 }
 
-TEST(Grading, TemperatureOfTheWeightsCalibratesProbabilities) {
+TEST(Grading, StoredTemperatureCalibratesProbabilities) {
   GradingRun run;
   run.network->validation = {{"temperature", 2.0}};
   const json record = run();
@@ -106,13 +106,13 @@ TEST(Grading, TemperatureOfTheWeightsCalibratesProbabilities) {
   EXPECT_LT(record.at("log_loss"), record.at("log_loss_uncalibrated"));
 }
 
-TEST(Grading, NetworkOfTwoClassesIsRefused) {
+TEST(Grading, NetworkOfTwoClassesIsRejected) {
   GradingRun run;
   run.network->pair_of = 3;
   EXPECT_REFUSED(run.refusal(), kOptionConflict, "", "a single logit");
 }
 
-TEST(Grading, GradeThatNobodyHasCannotBeReferable) {
+TEST(Grading, ReferableGradeMustExist) {
   GradingRun run;
   EXPECT_REFUSED(run.refusal(R"({"referable_from": 3})"), kOptionConflict, "/referable_from");
 }

@@ -25,7 +25,7 @@ using nlohmann::json;
 using testing::Contains;
 using testing::HasSubstr;
 
-/// A network whose logit is one of the numbers of its "image", and how many of them are alive.
+/// A network whose logit is one of the numbers of its "image". Counts how many of them are alive.
 struct Column : torch::nn::Module {
   explicit Column(std::int64_t column) : column(column) { ++alive; }
   Column(const Column&) = delete;
@@ -87,7 +87,7 @@ struct EnsembleRun {
     return text.str();
   }
 
-  /// Whose "image" is what the networks of 0-1, 0-2 and 1-2 are to say.
+  /// Data whose "image" is the outputs of the networks 0-1, 0-2 and 1-2.
   std::shared_ptr<NumberRows> test = std::make_shared<NumberRows>(
       torch::tensor({{-3.0, -2.0, 1.0}, {2.0, 0.5, -1.0}, {-1.0, 2.0, 3.0}, {-1.0, 2.0, -1.0}},
                     at::kFloat),
@@ -98,10 +98,10 @@ struct EnsembleRun {
   json record;
 };
 
-TEST(PairwiseEnsemble, VotesOfAllNetworksMakeThePrediction) {
+TEST(PairwiseEnsemble, PredictionCombinesTheVotesOfAllNetworks) {
   EnsembleRun run;
   run.run();
-  // The last row is a tie of all three: the most severe wins it, and is wrong.
+  // The last row is a tie of all three; the most severe grade wins it, and is wrong.
   EXPECT_EQ(run.record.at("top1"), 0.75);
   EXPECT_EQ(run.record.at("confusion_matrix"), json::parse("[[1,0,0],[0,1,1],[0,0,1]]"));
   EXPECT_EQ(run.record.at("tied"), 1);
@@ -114,7 +114,7 @@ TEST(PairwiseEnsemble, VotesOfAllNetworksMakeThePrediction) {
   EXPECT_THAT(run.file("pair_logits.csv"), HasSubstr("image1,b,2,0.5,-1\n"));
 }
 
-TEST(PairwiseEnsemble, EachModelIsMeasuredWithoutTheOthers) {
+TEST(PairwiseEnsemble, EachModelIsMeasuredSeparately) {
   EnsembleRun alone;
   alone.run();
   EXPECT_FALSE(alone.record.contains("models"));
@@ -123,7 +123,7 @@ TEST(PairwiseEnsemble, EachModelIsMeasuredWithoutTheOthers) {
   for (std::uint64_t i = 0; i < 3; ++i) {
     auto checkpoint = std::make_shared<Checkpoint>(*run.networks[i]);
     checkpoint->model = other;
-    // Of the other model the network of b and c says what that of a and c is to say.
+    // In the other model, the network of b and c outputs what the network of a and c should.
     checkpoint->load = [other, i] { return other->build({}, i == 2 ? 1 : i); };
     run.networks.push_back(std::move(checkpoint));
   }
@@ -135,7 +135,7 @@ TEST(PairwiseEnsemble, EachModelIsMeasuredWithoutTheOthers) {
   EXPECT_EQ(models.at(0).at("tied"), 1);
   EXPECT_EQ(models.at(0).at("quadratic_kappa"),
             alone.record.at("rules").at("majority").at("quadratic_kappa"));
-  // a; c, which wins b's votes too; c; c.
+  // a; c, which also wins the votes of b; c; c.
   EXPECT_EQ(models.at(1).at("set"), 1);
   EXPECT_EQ(models.at(1).at("accuracy"), 0.5);
   EXPECT_EQ(models.at(1).at("tied"), 0);
@@ -144,7 +144,7 @@ TEST(PairwiseEnsemble, EachModelIsMeasuredWithoutTheOthers) {
   EXPECT_EQ(run.context.values("evaluate/quadratic_kappa/1").size(), 1u);
 }
 
-TEST(PairwiseEnsemble, WhatHoldsForEveryNetworkIsSaidOnce) {
+TEST(PairwiseEnsemble, RemarkForAllNetworksIsReportedOnce) {
   EnsembleRun run;
   for (const auto& network : run.networks) network->transform = "resized to 8";
   run.run();
@@ -175,17 +175,17 @@ TEST(PairwiseEnsemble, EveryRuleIsMeasuredOnTheSameLogits) {
   EXPECT_EQ(one.record.at("decided_by"), "pairwise_coupling");
 }
 
-TEST(PairwiseEnsemble, TieBreakAndThresholdAreObeyed) {
+TEST(PairwiseEnsemble, TieBreakAndThresholdAreUsed) {
   EnsembleRun mild;
   mild.run(R"({"tie_break": "lowest"})");
   EXPECT_EQ(mild.record.at("confusion_matrix"), json::parse("[[1,0,0],[1,1,0],[0,0,1]]"));
   EnsembleRun sure;
-  sure.run(R"({"threshold": 0.7})");  // which 0.5 in favour of the third is not: 0.62
+  sure.run(R"({"threshold": 0.7})");  // the logit 0.5 for the third is 0.62
   EXPECT_EQ(sure.record.at("pairs").at(1).at("accuracy"), 1);
   EXPECT_THAT(sure.file("predictions.csv"), HasSubstr("image1,b,b,false"));
 }
 
-TEST(PairwiseEnsemble, SamplesThatItAbstainsFromAreCounted) {
+TEST(PairwiseEnsemble, AbstentionsAreCounted) {
   EnsembleRun run;
   run.run(R"({"abstain_below": 0.1})");
   EXPECT_EQ(run.record.at("abstained"), 1);
@@ -196,7 +196,7 @@ TEST(PairwiseEnsemble, SamplesThatItAbstainsFromAreCounted) {
                  "every sample");
 }
 
-TEST(PairwiseEnsemble, RuleThatNeedsAccuraciesIsLeftOutWithoutThem) {
+TEST(PairwiseEnsemble, RuleThatNeedsAccuraciesIsOmittedWithoutThem) {
   EnsembleRun run;
   run.networks[1]->validation.clear();
   run.run();
@@ -207,7 +207,7 @@ TEST(PairwiseEnsemble, RuleThatNeedsAccuraciesIsLeftOutWithoutThem) {
   EXPECT_REFUSED(run.error(R"({"decide_by": "accuracy_weighted"})"), kOptionConflict, "/decide_by");
 }
 
-TEST(PairwiseEnsemble, IsRefusedBeforeAnythingRuns) {
+TEST(PairwiseEnsemble, IsRejectedBeforeTheRun) {
   EnsembleRun run;
   PlanningContext planning;
   EXPECT_REFUSED(run.error(R"({"votes": ["seed_weighted"]})"), kOptionConflict, "/votes",
@@ -219,7 +219,7 @@ TEST(PairwiseEnsemble, IsRefusedBeforeAnythingRuns) {
   EXPECT_REFUSED(run.error(), kLabelOutOfRange, "", "'b-c'");
 }
 
-TEST(PairwiseEnsemble, PlanIsThatOfOneNetwork) {
+TEST(PairwiseEnsemble, PlanCoversOneNetwork) {
   EnsembleRun run;
   PlanningContext planning;
   const auto planned = run.stage("{}")->plan(run.inputs(), planning);

@@ -40,7 +40,7 @@ class FundusListTest : public testing::Test {
   DrawingFolder folder_;
 };
 
-TEST_F(FundusListTest, FoldersOfGradesInThreeParts) {
+TEST_F(FundusListTest, ReadsGradeFoldersInThreeParts) {
   for (const char* const name :
        {"train/0/b.jpg", "train/0/a.png", "train/4/17_left.jpeg", "val/1/x.jpg",
         "test/0/17_right.jpeg", "test/notes.txt", "train/0/notes.txt"})
@@ -58,7 +58,7 @@ TEST_F(FundusListTest, FoldersOfGradesInThreeParts) {
   EXPECT_EQ(list->not_taken.text(), "1 file ignored: 1 .txt");
 }
 
-TEST_F(FundusListTest, FoldersOfGradesAloneAreStillToBeDivided) {
+TEST_F(FundusListTest, GradeFoldersWithoutPartsAreUndivided) {
   write("0/a.png", "");
   write("3/a.png", "");
   const auto list = list_fundus(folder_.path(), FundusLayout::kClassFolders, false);
@@ -67,7 +67,7 @@ TEST_F(FundusListTest, FoldersOfGradesAloneAreStillToBeDivided) {
   EXPECT_THAT(grades(*list, Part::kTrain), ElementsAre(0, 3));
 }
 
-TEST_F(FundusListTest, FoldersThatAreNoGradeAreNamed) {
+TEST_F(FundusListTest, NonGradeFoldersAreReported) {
   for (const char* const name :
        {"train/0/a.png", "train/5/a.png", "val/mild/a.png", "validation/0/a.png"})
     write(name, "");
@@ -76,12 +76,12 @@ TEST_F(FundusListTest, FoldersThatAreNoGradeAreNamed) {
                      {kLabelOutOfRange, "", {"train/5", "val/mild"}});
 }
 
-TEST_F(FundusListTest, AFolderWithoutGradesOrParts) {
+TEST_F(FundusListTest, FolderWithoutGradesOrPartsIsRejected) {
   write("cats/a.png", "");
   EXPECT_REFUSED(errors(FundusLayout::kClassFolders), kMissingFolder, "", "'train'", "0 to 4");
 }
 
-TEST_F(FundusListTest, AnAptosTableInItsOrder) {
+TEST_F(FundusListTest, ReadsAnAptosTableInItsOrder) {
   write("train.csv", "id_code,diagnosis\r\nb2, 4\nA1,0\n");
   write("train_images/b2.png", "");
   write("train_images/A1.png", "");
@@ -94,7 +94,7 @@ TEST_F(FundusListTest, AnAptosTableInItsOrder) {
   EXPECT_EQ(list->annotations.size(), 64u);
 }
 
-TEST_F(FundusListTest, AccentsOfATableMayBeWrittenOtherwiseThanOnDisk) {
+TEST_F(FundusListTest, TableNamesMatchFilesInAnyUnicodeForm) {
   const std::string composed = "zo\xc3\xab", decomposed = "zoe\xcc\x88";
   write("train_images/" + composed + ".png", "");
   write("train.csv", "id_code,diagnosis\n" + decomposed + ",2\n");
@@ -105,7 +105,7 @@ TEST_F(FundusListTest, AccentsOfATableMayBeWrittenOtherwiseThanOnDisk) {
   EXPECT_REFUSED(errors(FundusLayout::kAptos2019), kBadAnnotations, "", "line 3", "twice");
 }
 
-TEST_F(FundusListTest, EveryFaultOfATableIsNamedWithItsLine) {
+TEST_F(FundusListTest, EveryErrorInATableIsReportedWithItsLine) {
   write("train.csv", "id_code,diagnosis\na,0\nb,5\nc,\n../d,1\na,2\nf,10\ne\n");
   write("train_images/a.png", "");
   EXPECT_ALL_REFUSED(
@@ -116,7 +116,7 @@ TEST_F(FundusListTest, EveryFaultOfATableIsNamedWithItsLine) {
       {kBadAnnotations, "", {"line 8", "1 fields"}});
 }
 
-TEST_F(FundusListTest, PhotographsThatAreNotThereAreNamedUpToTen) {
+TEST_F(FundusListTest, UpToTenMissingImagesAreListed) {
   std::string table = "id_code,diagnosis\nthere,1\n";
   for (int i = 0; i < 12; ++i) table += "m" + std::to_string(i) + ",0\n";
   write("train.csv", table);
@@ -126,7 +126,7 @@ TEST_F(FundusListTest, PhotographsThatAreNotThereAreNamedUpToTen) {
                  "'train_images/m9.png' (train.csv, line 12) and 2 more");
 }
 
-TEST_F(FundusListTest, ATableOfOtherColumnsOrWithoutRows) {
+TEST_F(FundusListTest, TableWithOtherColumnsOrWithoutRowsIsRejected) {
   write("train.csv", "id,level\na,1\n");
   EXPECT_ALL_REFUSED(errors(FundusLayout::kAptos2019),
                      {kBadAnnotations, "", {"line 1", "'id_code'", "'id', 'level'"}},
@@ -137,7 +137,7 @@ TEST_F(FundusListTest, ATableOfOtherColumnsOrWithoutRows) {
   EXPECT_REFUSED(errors(FundusLayout::kAptos2019), kBadAnnotations, "", "train.csv", "empty");
 }
 
-TEST_F(FundusListTest, EyepacsWithItsTest) {
+TEST_F(FundusListTest, ReadsEyepacsWithItsTestPart) {
   write("trainLabels.csv", "image,level\n10_left,0\n10_right,2\n");
   EXPECT_FALSE(has_published_test(folder_.path(), FundusLayout::kEyepacs2015));
   write("retinopathy_solution.csv", "image,level,Usage\n7_left,1,Private\n");
@@ -151,14 +151,14 @@ TEST_F(FundusListTest, EyepacsWithItsTest) {
   EXPECT_THAT(grades(*list, Part::kTrain), ElementsAre(0, 2));
 }
 
-TEST_F(FundusListTest, APatientOfBothTables) {
+TEST_F(FundusListTest, PatientInBothTablesIsRejected) {
   write("trainLabels.csv", "image,level\n10_left,0\n");
   write("retinopathy_solution.csv", "image,level,Usage\n7_left,1,Private\n10_right,1,Public\n");
   EXPECT_REFUSED(errors(FundusLayout::kEyepacs2015), kBadAnnotations, "", "line 3", "'10_right'",
                  "trainLabels.csv, line 2");
 }
 
-TEST_F(FundusListTest, BothEyesOfAPatientGoToOnePart) {
+TEST_F(FundusListTest, BothEyesOfAPatientAreInOnePart) {
   make_eyepacs_2015(folder_ / "made", {.classes = 5, .per_class = 40, .size = 16});
   auto list = list_fundus(folder_ / "made", FundusLayout::kEyepacs2015, false);
   ASSERT_TRUE(list);

@@ -17,7 +17,7 @@ GradeCounts counts(const std::vector<std::vector<std::int64_t>>& rows) {
   return counts;
 }
 
-/// The confusion of the published ensemble on 8,095 photographs, and what it says of it.
+/// The confusion matrix of the published ensemble on 8,095 images, and its published metrics.
 GradeCounts published() {
   return counts({{1619, 0, 0, 0, 0},
                  {12, 1375, 232, 0, 0},
@@ -52,7 +52,7 @@ TEST(GradeCounts, PublishedMatrixHasItsMeans) {
   EXPECT_EQ(numbers.at("sensitivity/4"), 1618.0 / 1619);
 }
 
-TEST(GradeCounts, ReferralDoesNotCareWhichGradeItIs) {
+TEST(GradeCounts, ReferralIgnoresTheExactGrade) {
   const GradeCounts mixed = counts({{5, 1, 2}, {0, 4, 0}, {1, 3, 6}});
   EXPECT_DOUBLE_EQ(*quality_of_referral(mixed, 1).sensitivity, 13.0 / 14);
   EXPECT_DOUBLE_EQ(*quality_of_referral(mixed, 1).specificity, 5.0 / 8);
@@ -60,7 +60,7 @@ TEST(GradeCounts, ReferralDoesNotCareWhichGradeItIs) {
   EXPECT_DOUBLE_EQ(*quality_of_referral(mixed, 2).specificity, 10.0 / 12);
 }
 
-TEST(GradeCounts, WhatIsNotDefinedIsLeftOut) {
+TEST(GradeCounts, UndefinedMetricsAreOmitted) {
   const GradeCounts one_grade = counts({{0, 0}, {0, 7}});
   EXPECT_FALSE(quadratic_kappa(one_grade));
   EXPECT_FALSE(quality_of_grade(one_grade, 0).sensitivity);
@@ -73,7 +73,7 @@ TEST(GradeCounts, WhatIsNotDefinedIsLeftOut) {
             "f1/a sensitivity/b precision/b f1/b ");
 }
 
-TEST(GradeCounts, DistanceCountsBySquares) {
+TEST(GradeCounts, KappaWeighsDistancesBySquares) {
   const GradeCounts near = counts({{8, 2, 0}, {0, 10, 0}, {0, 0, 10}}),
                     far = counts({{8, 0, 2}, {0, 10, 0}, {0, 0, 10}});
   EXPECT_GT(*quadratic_kappa(near), *quadratic_kappa(far));

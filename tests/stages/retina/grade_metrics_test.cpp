@@ -8,7 +8,7 @@
 namespace stages {
 namespace {
 
-/// Grades that are right four times of five, ranked by how sure they are.
+/// Grades that are correct four times out of five, ranked by confidence.
 GradedSamples some_grades(std::int64_t size = 200) {
   GradedSamples samples{.grades = {"mild", "moderate", "severe"}};
   for (std::int64_t i = 0; i < size; ++i) {
@@ -25,7 +25,7 @@ std::map<std::string, double> numbers(const Grading& grading) {
   return {grading.numbers.begin(), grading.numbers.end()};
 }
 
-TEST(GradeMetrics, AreaOfAGradeIsThatOfItsScores) {
+TEST(GradeMetrics, AreaOfAGradeUsesItsScores) {
   GradedSamples samples{.grades = {"no", "yes"}, .labels = {0, 0, 1, 1}, .predicted = {0, 0, 1, 1}};
   samples.scores = {0.9, 0.1, 0.6, 0.4, 0.65, 0.35, 0.2, 0.8};
   const auto area = numbers(grade(samples, {}, 1));
@@ -34,7 +34,7 @@ TEST(GradeMetrics, AreaOfAGradeIsThatOfItsScores) {
   EXPECT_DOUBLE_EQ(area.at("auc_weighted"), 0.75);
 }
 
-TEST(GradeMetrics, IntervalsAreAFunctionOfTheSeed) {
+TEST(GradeMetrics, IntervalsDependOnTheSeed) {
   const GradedSamples samples = some_grades();
   const GradingOptions options{.referable_from = 2, .bootstrap = 200};
   const Grading one = grade(samples, options, 7), same = grade(samples, options, 7),
@@ -50,21 +50,22 @@ TEST(GradeMetrics, IntervalsAreAFunctionOfTheSeed) {
   EXPECT_EQ(numbers(one), numbers(other));
 }
 
-// Of a share the percentiles of the draws are close to the quantiles of the binomial distribution.
-TEST(GradeMetrics, IntervalOfAnAccuracyIsThatOfAShare) {
+// For a proportion, the percentiles of the draws are close to the quantiles of the binomial
+// distribution.
+TEST(GradeMetrics, AccuracyIntervalMatchesTheBinomialOne) {
   const Grading grading = grade(some_grades(400), {.bootstrap = 2000}, 3);
   const auto& [low, high] = grading.intervals.at("accuracy");
   EXPECT_NEAR(low, 0.8 - 1.96 * 0.02, 0.005);
   EXPECT_NEAR(high, 0.8 + 1.96 * 0.02, 0.005);
 }
 
-TEST(GradeMetrics, WithoutDrawsThereAreNoIntervals) {
+TEST(GradeMetrics, IntervalsNeedDraws) {
   const Grading grading = grade(some_grades(), {}, 7);
   EXPECT_TRUE(grading.intervals.empty());
   EXPECT_FALSE(to_json(grading, {}).contains("intervals"));
 }
 
-TEST(GradeMetrics, RecordSaysWhetherTheTargetIsReached) {
+TEST(GradeMetrics, RecordShowsWhetherTheTargetIsReached) {
   const Grading grading = grade(some_grades(), {}, 7);
   const auto json = [&](double target) {
     return to_json(grading, {.target_accuracy = target}).at("target_accuracy");
@@ -75,7 +76,7 @@ TEST(GradeMetrics, RecordSaysWhetherTheTargetIsReached) {
   EXPECT_FALSE(to_json(grading, {}).contains("target_accuracy"));
 }
 
-TEST(GradeMetrics, HeadlineSaysWhatADoctorAsks) {
+TEST(GradeMetrics, HeadlineHasKappaSensitivityAndSpecificity) {
   GradedSamples samples{
       .grades = {"0", "1", "2"}, .labels = {0, 1, 2, 2}, .predicted = {0, 1, 2, 1}};
   samples.scores.assign(12, 0.3);

@@ -40,7 +40,7 @@ class ImageSurveyTest : public ImageStageTest {
   }
 };
 
-TEST_F(ImageSurveyTest, OfGoodDataFindsNothing) {
+TEST_F(ImageSurveyTest, FindsNothingInGoodData) {
   const ImageSurvey found = survey();
   EXPECT_THAT(found.counts[0], ElementsAre(4, 4, 4, 4, 4));
   EXPECT_THAT(found.counts[1], ElementsAre(1, 1, 1, 1, 1));
@@ -54,7 +54,7 @@ TEST_F(ImageSurveyTest, OfGoodDataFindsNothing) {
   EXPECT_EQ(found.without_patient, 30);
 }
 
-TEST_F(ImageSurveyTest, FindsCopiesAndPicturesSavedAgain) {
+TEST_F(ImageSurveyTest, FindsCopiesAndReencodedImages) {
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
   write_bytes(data() / "train/4/again.png",
               png_file(decode_image(file_bytes(data() / "val/4/00002.jpg"))));
@@ -66,7 +66,7 @@ TEST_F(ImageSurveyTest, FindsCopiesAndPicturesSavedAgain) {
   EXPECT_THAT(names(found.alike[0]), ElementsAre("train/4/again.png", "val/4/00002.jpg"));
 }
 
-TEST_F(ImageSurveyTest, FindsWhatCannotBeReadAndWhatIsNoRetina) {
+TEST_F(ImageSurveyTest, FindsUnreadableAndNonRetinaImages) {
   std::vector<std::uint8_t> half = file_bytes(data() / "train/1/00006.jpg");
   half.resize(half.size() / 2);
   write_bytes(data() / "train/1/00006.jpg", half);
@@ -86,7 +86,7 @@ TEST_F(ImageSurveyTest, FindsImagesWith16Bits) {
   EXPECT_THAT(names(survey().reduced), ElementsAre("val/3/deep.png"));
 }
 
-TEST_F(ImageSurveyTest, FindsPatientsOfTwoParts) {
+TEST_F(ImageSurveyTest, FindsPatientsInTwoParts) {
   for (const char* const name :
        {"train/0/17_left.jpg", "train/0/17_right.jpg", "test/1/18_left.jpg"})
     fs::copy_file(data() / "train/0/00003.jpg", data() / name);
@@ -98,7 +98,7 @@ TEST_F(ImageSurveyTest, FindsPatientsOfTwoParts) {
   EXPECT_THAT(found.shared, ElementsAre("18"));
 }
 
-TEST_F(ImageSurveyTest, AnyNumberOfThreadsFindsTheSame) {
+TEST_F(ImageSurveyTest, ResultDoesNotDependOnTheThreads) {
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
   for (const int threads : {1, 7, 100}) {
     const ImageSurvey found = survey({.threads = threads});

@@ -27,7 +27,7 @@ PairTable some_table() {
           .logits = {-2, -1, 0.5, 3, 0, -4, 1, 2, 0.1}};
 }
 
-TEST(PairTable, NetworkIsMeasuredOnItsOwnClasses) {
+TEST(PairTable, NetworksAreMeasuredOnTheirOwnClasses) {
   const PairQuality quality =
       pair_quality(some_table(), three_grades(), 1, {});  // a and c: -1 and 2
   EXPECT_EQ(quality.samples, 2);
@@ -70,7 +70,7 @@ TEST(PairTable, SamplesWithASmallMarginGetNoPrediction) {
               testing::HasSubstr("\nfour.png,c,,true,0,1,1,1,"));
 }
 
-TEST(PairTable, RecordNamesEveryPair) {
+TEST(PairTable, RecordListsEveryPair) {
   const nlohmann::json pairs = pairs_json(some_table(), three_grades(), {});
   ASSERT_EQ(pairs.size(), 3u);
   EXPECT_EQ(pairs[1], nlohmann::json::parse(

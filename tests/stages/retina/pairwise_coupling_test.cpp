@@ -17,15 +17,15 @@ std::vector<PairOpinion> opinions_of(const std::vector<double>& p) {
   return opinions;
 }
 
-TEST(PairwiseCoupling, OpinionsThatAgreeGiveBackTheirProbabilities) {
+TEST(PairwiseCoupling, ConsistentOpinionsRecoverTheirProbabilities) {
   const std::vector<double> p = {0.02, 0.13, 0.5, 0.05, 0.3};
   const std::vector<double> coupled = couple(opinions_of(p), 5);
   for (std::size_t i = 0; i < p.size(); ++i) EXPECT_NEAR(coupled[i], p[i], 1e-10) << i;
 }
 
-// At the result every class is expected to win as often as it does: the condition of the least
-// distance.
-TEST(PairwiseCoupling, EveryClassIsExpectedToWinAsOftenAsItDoes) {
+// At the solution, the expected wins of every class equal its actual wins: the condition of the
+// smallest distance.
+TEST(PairwiseCoupling, ExpectedWinsEqualActualWins) {
   const std::vector<PairOpinion> opinions = {{0, 1, 0.9},  {0, 2, 0.4},  {0, 3, 0.7},
                                              {1, 2, 0.35}, {1, 3, 0.05}, {2, 3, 0.8}};
   const std::vector<double> p = couple(opinions, 4);
@@ -43,7 +43,7 @@ TEST(PairwiseCoupling, EveryClassIsExpectedToWinAsOftenAsItDoes) {
   }
 }
 
-TEST(PairwiseCoupling, TwoSetsOfNetworksCountAsTheirMean) {
+TEST(PairwiseCoupling, TwoSetsOfNetworksAreAveraged) {
   std::vector<PairOpinion> twice = {{0, 1, 0.9}, {0, 2, 0.6}, {1, 2, 0.2},
                                     {0, 1, 0.7}, {0, 2, 0.2}, {1, 2, 0.4}};
   const std::vector<double> both = couple(twice, 3),

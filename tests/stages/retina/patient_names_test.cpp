@@ -15,7 +15,7 @@ std::string patient(const std::string& file) {
   return owner.is_patient ? owner.name : "none: " + owner.name;
 }
 
-TEST(PatientNames, ANumberBeforeAnEyeIsThePatient) {
+TEST(PatientNames, NumberBeforeAnEyeIsThePatient) {
   for (const char* const name :
        {"17_left.jpeg",
         "17_right",
@@ -45,7 +45,7 @@ TEST(PatientNames, ANumberBeforeAnEyeIsThePatient) {
   EXPECT_EQ(patient("0a17_left.png"), "0a17");
 }
 
-TEST(PatientNames, WhatOnlyLooksLikeAnEyeIsNone) {
+TEST(PatientNames, SimilarWordsAreNotEyes) {
   for (const char* const name : {"17_leftover.png", "_left.png", "fundus_left_001.png",
                                  "12_rot90.png", "12_lesion.png", "img12_method.png"})
     EXPECT_FALSE(PatientNames().of(name).is_patient) << name;
@@ -71,7 +71,7 @@ TEST(PatientNames, CopiesBelongToTheirOriginal) {
   belongs("20170413102628830_rot90.jpg", "20170413102628830");
 }
 
-TEST(PatientNames, PicturesThatAreNoCopiesStayApart) {
+TEST(PatientNames, DifferentImagesStaySeparate) {
   for (const char* const name :
        {"IDRiD_001", "img_12", "fundus_enhanced_0023", "image (1)", "1", "00001", "C0002422",
         "20060411_58550_0200_PP", "flip", "caf\xe9_1"})
@@ -79,7 +79,7 @@ TEST(PatientNames, PicturesThatAreNoCopiesStayApart) {
   EXPECT_EQ(patient("007-0004-000.jpg"), "none: 007-0004");
 }
 
-TEST(PatientNames, APatternSaysWhoThePatientIs) {
+TEST(PatientNames, PatternExtractsThePatient) {
   const PatientNames names("^([a-z]+)-");
   EXPECT_EQ(names.of("anna-1.png"), (DrawingOwner{"anna", true}));
   EXPECT_EQ(names.of("17_left.png"), (DrawingOwner{"17_left", false}));
@@ -88,7 +88,7 @@ TEST(PatientNames, APatternSaysWhoThePatientIs) {
   EXPECT_EQ(PatientNames("(\\d+)$").of("a_12.png"), (DrawingOwner{"12", true}));
 }
 
-TEST(PatientNames, APatternWithoutAGroupOrOfAnotherFormIsRefused) {
+TEST(PatientNames, PatternMustBeValidAndHaveAGroup) {
   try {
     const PatientNames names("\\d+");
     FAIL();
@@ -98,7 +98,7 @@ TEST(PatientNames, APatternWithoutAGroupOrOfAnotherFormIsRefused) {
   EXPECT_THROW(PatientNames("("), std::invalid_argument);
 }
 
-TEST(PatientNames, NoNameTakesLong) {
+TEST(PatientNames, LongNamesAreFast) {
   for (const std::string& piece : {"1", "a", "_", "1_", "_rot9", "rot_9_", "_aug1", "aug1_",
                                    "1_aug_1", "_original_", "-flip-"}) {
     std::string name;

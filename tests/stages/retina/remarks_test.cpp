@@ -23,7 +23,7 @@ class RetinaRemarks : public ImageStageTest {
  protected:
   RetinaRemarks() : ImageStageTest(kDataFundus) {
     make_fundus_folders(data(), {.classes = 5, .per_class = 10, .size = 64});
-    // In the place of photographs of the grades 1 and 3, and of one for validation.
+    // They replace images of the grades 1 and 3, and one for validation.
     std::uint64_t seed = 0;
     for (const char* name : {"train/1", "train/3", "val/3"}) {
       const auto file = *fs::directory_iterator(data() / name);
@@ -31,7 +31,7 @@ class RetinaRemarks : public ImageStageTest {
       write_bytes(file.path(), encode_png(64, 48, picture(64, 48, ++seed).pixels.data()));
     }
   }
-  /// Goes through a part as an epoch does.
+  /// Reads a part like an epoch does.
   static void read(const std::shared_ptr<const Dataset>& dataset) {
     Loader loader(dataset, dataset->epoch_order(/*seed=*/1, /*epoch=*/0), /*batch_size=*/4,
                   /*epoch=*/0);
@@ -47,7 +47,7 @@ class RetinaRemarks : public ImageStageTest {
   runner::Outputs outputs_;
 };
 
-TEST_F(RetinaRemarks, StrangersAreToldOnceAndCountedForWhoeverReadThem) {
+TEST_F(RetinaRemarks, UnusualImagesAreReportedOnceAndCounted) {
   for (const std::int64_t workers : {0, 3}) {
     const auto train = opened("train", workers);
     context_.metrics.clear();
@@ -65,7 +65,7 @@ TEST_F(RetinaRemarks, StrangersAreToldOnceAndCountedForWhoeverReadThem) {
   }
 }
 
-TEST_F(RetinaRemarks, APairTellsOfItsOwn) {
+TEST_F(RetinaRemarks, ClassPairReportsItsOwnImages) {
   const auto train = opened("train"), validation = part(outputs_, "validation");
   const auto pair = std::make_shared<ClassPair>(train, std::array<std::int64_t, 2>{2, 3});
   const auto balanced = std::make_shared<BalancedSamples>(pair);
@@ -85,7 +85,7 @@ TEST_F(RetinaRemarks, APairTellsOfItsOwn) {
   EXPECT_THAT(context_.values("data/strangers"), ElementsAre(2, 2));
 }
 
-TEST_F(RetinaRemarks, ASmokeRunSaysNothing) {
+TEST_F(RetinaRemarks, SmokeRunReportsNothing) {
   const auto train = opened("train");
   read(train);
   context_.facts.smoke = true;

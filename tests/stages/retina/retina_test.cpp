@@ -31,7 +31,7 @@ TEST(DrawRetina, IsRoundOnBlack) {
   EXPECT_GT(middle[1], middle[2]);
 }
 
-TEST(DrawRetina, BrightnessDoesNotTellTheGrade) {
+TEST(DrawRetina, BrightnessDoesNotRevealTheGrade) {
   constexpr int kEach = 40;
   std::array<double, 5> means{};
   double squares = 0, all = 0;
@@ -48,26 +48,26 @@ TEST(DrawRetina, BrightnessDoesNotTellTheGrade) {
   for (const double mean : means) EXPECT_LT(std::abs(mean - all), 0.5 * deviation);
 }
 
-TEST(DrawRetina, LesionsMakeEveryGradeAnotherPicture) {
+TEST(DrawRetina, LesionsMakeEveryGradeDifferent) {
   for (std::int64_t grade = 1; grade < 5; ++grade)
     EXPECT_NE(draw_retina(grade, 48, Random({7})).pixels,
               draw_retina(grade - 1, 48, Random({7})).pixels);
 }
 
-TEST(LooksLikeRetina, DrawnOnesDo) {
+TEST(LooksLikeRetina, DrawnRetinasDo) {
   for (std::uint64_t i = 0; i < 50; ++i)
     EXPECT_TRUE(looks_like_retina(draw_retina(static_cast<std::int64_t>(i % 5), 80, Random({i}))))
         << i;
 }
 
-TEST(LooksLikeRetina, AlsoWhereTheDiscIsCutOff) {
+TEST(LooksLikeRetina, TruncatedDiscsDo) {
   const Image whole = draw_retina(2, 100, Random({3}));
   Image cut = Image::unset(100, 70);
   std::copy_n(whole.row(15), cut.pixels.size(), cut.pixels.begin());
   EXPECT_TRUE(looks_like_retina(cut));
 }
 
-TEST(LooksLikeRetina, OtherPicturesDoNot) {
+TEST(LooksLikeRetina, OtherImagesDoNot) {
   EXPECT_FALSE(looks_like_retina(picture(64, 48, 1)));
   EXPECT_FALSE(looks_like_retina(Image(64, 64)));
   Image blue = draw_retina(0, 64, Random({1})), square(64, 64);
@@ -79,7 +79,7 @@ TEST(LooksLikeRetina, OtherPicturesDoNot) {
   EXPECT_FALSE(looks_like_retina(Image(1, 1)));
 }
 
-TEST(DrawRetina, HashOfOneThatIsSavedAgainIsNearAndOfAnotherFar) {
+TEST(DrawRetina, HashIsCloseAfterReencodingAndFarForOtherImages) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     const Image image = draw_retina(static_cast<std::int64_t>(i % 5), 200, Random({i}));
     const Image small = resize(image, 120, 120, Interpolation::kBicubic);

@@ -28,16 +28,16 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// The stage of these options, run on TinyDatasets of four classes.
+/// The stage with these options, run on TinyDatasets of four classes.
 struct BinaryRun {
   std::shared_ptr<TinyDataset> train = std::make_shared<TinyDataset>(40, 4),
                                validation = std::make_shared<TinyDataset>(20, 4);
   std::shared_ptr<TinyModel> model = std::make_shared<TinyModel>();
   std::shared_ptr<MemoryPolicy> policy = std::make_shared<MemoryPolicy>();
-  std::shared_ptr<Dataset> measured_on;  // in place of `validation`
+  std::shared_ptr<Dataset> measured_on;  // replaces `validation`
   RecordingContext context;
 
-  /// Trains all of the network's weights at one rate, since its head has no name.
+  /// Trains all weights of the network at one learning rate, since its head has no name.
   std::unique_ptr<runner::Stage> stage(nlohmann::ordered_json options) const {
     options["learning_rate_factors"] = {{"backbone", 1.0}};
     if (!options.contains("classes")) options["classes"] = {1, 3};
@@ -61,7 +61,7 @@ struct BinaryRun {
   }
 };
 
-TEST(Binary, LearnsToTellTwoClassesApartByOneLogit) {
+TEST(Binary, LearnsToSeparateTwoClassesWithOneLogit) {
   BinaryRun run;
   const auto checkpoint = run.run(R"({"epochs": 30, "batch_size": 8})");
   EXPECT_THAT(checkpoint->classes, ElementsAre("class1", "class3"));
@@ -83,7 +83,7 @@ TEST(Binary, LearnsToTellTwoClassesApartByOneLogit) {
   EXPECT_EQ(checkpoint->validation.at("auc"), 1);
 }
 
-TEST(Binary, StopsOnceTheAccuracyIsHighEnough) {
+TEST(Binary, StopsAtTheRequiredAccuracy) {
   BinaryRun run;
   run.run(R"({"epochs": 50, "batch_size": 8, "patience": null})");
   const std::size_t epochs = run.context.values("validation/accuracy").size();
@@ -96,7 +96,7 @@ TEST(Binary, StopsOnceTheAccuracyIsHighEnough) {
   EXPECT_EQ(on.context.values("validation/accuracy").size(), 50u);
 }
 
-/// Points of which two are said to be of the other class.
+/// Points, two of which have the wrong label.
 class Mislabelled final : public ForwardedDataset {
  public:
   Mislabelled() : ForwardedDataset(std::make_shared<TinyDataset>(20, 4)) {}
@@ -133,7 +133,7 @@ TEST(Binary, AreaIsMeasuredOverTheWholeValidation) {
   EXPECT_LT(area, 0.97);
 }
 
-TEST(Binary, SamplesOfAClassWeighAsTheRecipeSays) {
+TEST(Binary, ClassWeightsOfTheRecipeAreUsed) {
   const auto loss = [](const std::string& weights) {
     BinaryRun run;
     run.train = std::make_shared<TinyDataset>(8, 4);
@@ -149,7 +149,7 @@ TEST(Binary, SamplesOfAClassWeighAsTheRecipeSays) {
                  "2 numbers for 4 classes");
 }
 
-TEST(Binary, BalancedEpochsHaveAsManyOfBoth) {
+TEST(Binary, BalancedEpochsHaveEquallyManyOfBoth) {
   BinaryRun run;
   for (std::int64_t i = 0; i < 40; ++i) run.train->relabelled[i] = i < 30 ? 1 : 3;
   run.run(R"({"epochs": 2, "batch_size": 8, "sampling": "balanced", "stop_at_accuracy": null})");
@@ -162,7 +162,7 @@ TEST(Binary, BalancedEpochsHaveAsManyOfBoth) {
               testing::Contains(HasSubstr("sampling: balanced and class_weights: balanced both")));
 }
 
-TEST(Binary, APairsLastSampleIsLeftOutWhereLayersMixSamples) {
+TEST(Binary, LastSingleSampleIsOmittedIfLayersMixSamples) {
   BinaryRun run;
   run.model->mixes = true;
   run.train = std::make_shared<TinyDataset>(10, 4);  // three of class 1 and two of class 3
@@ -171,7 +171,7 @@ TEST(Binary, APairsLastSampleIsLeftOutWhereLayersMixSamples) {
   EXPECT_THAT(run.context.said, testing::Contains(HasSubstr("each epoch leaves out one sample")));
 }
 
-TEST(Binary, PairWithFewerSamplesThanABatchIsTrained) {
+TEST(Binary, PairSmallerThanABatchIsTrained) {
   BinaryRun run;
   run.train = std::make_shared<TinyDataset>(8, 4);
   run.train->options.drop_last = true;
@@ -179,7 +179,7 @@ TEST(Binary, PairWithFewerSamplesThanABatchIsTrained) {
   EXPECT_EQ(run.context.values("train/loss").size(), 3u);
 }
 
-TEST(Binary, ClassesAreGivenByNameToo) {
+TEST(Binary, ClassesMayBeGivenByName) {
   BinaryRun run, same;
   const auto named = run.run(R"({"epochs": 2, "classes": ["class1", "class3"]})")->opened();
   const auto numbered = same.run(R"({"epochs": 2})")->opened();
@@ -187,7 +187,7 @@ TEST(Binary, ClassesAreGivenByNameToo) {
     EXPECT_TRUE(weight.equal(weights(*numbered).at(name))) << name;
 }
 
-TEST(Binary, WhatCannotBeTrainedIsRefused) {
+TEST(Binary, UntrainablePairsAreRejected) {
   BinaryRun run;
   EXPECT_REFUSED(run.error(R"({"classes": [1, 4]})"), kLabelOutOfRange, "/classes", "class 4");
   EXPECT_REFUSED(run.error(R"({"classes": ["class1", 1]})"), kOptionConflict, "/classes",
@@ -196,13 +196,13 @@ TEST(Binary, WhatCannotBeTrainedIsRefused) {
   EXPECT_REFUSED(run.error(R"({"batch_size": 1})"), kOptionConflict, "/batch_size");
 }
 
-TEST(Binary, FocalLossIsRecordedByItsName) {
+TEST(Binary, FocalLossIsRecordedUnderItsName) {
   BinaryRun run;
   run.run(R"({"epochs": 1, "loss": {"kind": "focal"}, "log_every": 1})");
   EXPECT_EQ(run.context.values("train/loss").size(), 1u);
 }
 
-// What a pair leaves in memory is a few words, however large its network is.
+// A pair leaves only a few words in memory, however large its network is.
 TEST(Binary, TenPairsLeaveNoTensorBehind) {
   const CountingAllocator counter;
   std::vector<std::shared_ptr<const Checkpoint>> checkpoints;

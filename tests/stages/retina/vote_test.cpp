@@ -47,7 +47,7 @@ TEST(Vote, ProbabilityAtTheThresholdIsAVoteForTheFirst) {
   EXPECT_EQ(vote(VoteRule::kMajority, five_grades(), p, 5, {.threshold = 0.59}).winner, 4);
 }
 
-TEST(Vote, FiveWayTieGoesWhereTheRecipeSays) {
+TEST(Vote, TieBreakOfTheRecipeDecidesAFiveWayTie) {
   const Vote tied = by(VoteRule::kMajority, ring());
   EXPECT_THAT(tied.scores, ElementsAre(2, 2, 2, 2, 2));
   EXPECT_TRUE(tied.is_tied);
@@ -55,14 +55,14 @@ TEST(Vote, FiveWayTieGoesWhereTheRecipeSays) {
   EXPECT_EQ(tied.winner, 4);
   EXPECT_EQ(by(VoteRule::kMajority, ring(), TieBreak::kHighest).winner, 4);
   EXPECT_EQ(by(VoteRule::kMajority, ring(), TieBreak::kLowest).winner, 0);
-  // All sums of probabilities are the same too: the most severe.
+  // All sums of probabilities are equal too, so the most severe grade wins.
   EXPECT_EQ(by(VoteRule::kMajority, ring(), TieBreak::kProbabilitySum).winner, 4);
   std::vector<double> surer = ring();
-  surer[4] = 0.02;  // of 1 against 2
+  surer[4] = 0.02;  // the network of 1 and 2
   EXPECT_EQ(by(VoteRule::kMajority, surer, TieBreak::kProbabilitySum).winner, 1);
 }
 
-TEST(Vote, OfTheTablesOfTenVotes424AreTied) {
+TEST(Vote, TenVotesAreTiedIn424Of1024Tables) {
   int tied = 0, mildest = 0;
   for (int table = 0; table < 1024; ++table) {
     std::vector<double> p;
@@ -77,7 +77,7 @@ TEST(Vote, OfTheTablesOfTenVotes424AreTied) {
   EXPECT_EQ(mildest, 424);
 }
 
-TEST(Vote, SoftIsTheSumOfProbabilities) {
+TEST(Vote, SoftVoteSumsProbabilities) {
   const Vote one = by(VoteRule::kSoft, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.25});
   EXPECT_NEAR(one.scores[0], 0.9 + 0.8 + 0.7 + 0.6, 1e-12);
   EXPECT_NEAR(one.scores[1], 0.1 + 0.5 + 0.4 + 0.3, 1e-12);
@@ -88,7 +88,7 @@ TEST(Vote, SoftIsTheSumOfProbabilities) {
   EXPECT_NEAR(one.margin, (3.0 - 2.45) / 10, 1e-12);
 }
 
-TEST(Vote, NetworksCountByAccuracyOrByConfidence) {
+TEST(Vote, NetworksAreWeightedByAccuracyOrConfidence) {
   const std::vector<VotingPair> pairs = {{0, 1, 0.5}, {0, 2, 1.0}, {1, 2, 0.8}};
   const std::vector<double> p = {0.9, 0.4, 0.3};
   const Vote accuracy = vote(VoteRule::kAccuracyWeighted, pairs, p, 3, {});
@@ -108,21 +108,21 @@ TEST(Vote, NetworksOfSeveralModelsAreSummed) {
   EXPECT_THAT(one.scores, ElementsAre(1, 2, 3));
 }
 
-/// What the published rule adds to the score of a grade before it makes a softmax of them.
+/// Returns what the published rule adds to the score of a grade before the softmax.
 double published_difference(const Vote& vote, std::size_t grade, std::size_t other) {
   return std::log(vote.scores[grade]) - std::log(vote.scores[other]);
 }
 
-// The weight of grade 4 is 1.8, 2.7, 4.05, 6.075 in its four pairs, that of grade
-// 3 1.2, 1.44, 1.728, 2.0736: the boost is applied to what the last pair left.
+// The weight of grade 4 is 1.8, 2.7, 4.05, 6.075 in its four pairs, and that of grade 3 is 1.2,
+// 1.44, 1.728, 2.0736: the boost applies to the result of the previous pair.
 TEST(Vote, PublishedBoostsCompoundAlongThePairs) {
-  // Grade 0 wins all of its pairs, 4 only the pair with it, 3 the pair with 4: score 0.9, and means
-  // by those weights.
+  // Grade 0 wins all of its pairs, 4 only the one against 0, and 3 the one against 4: score 0.9,
+  // and means with these weights.
   std::vector<double> p = {0.1, 0.1, 0.1, 0.9, 0.5, 0.5, 0.1, 0.5, 0.1, 0.1};
   const Vote one = by(VoteRule::kSeedWeighted, p);
   const double four = (1.8 * 0.9 + 0.1 * (2.7 + 4.05 + 6.075)) / (1.8 + 2.7 + 4.05 + 6.075);
   const double three =
-      (1.2 * 0.1 + 2.0736 * 0.9) / (1.2 + 2.0736);  // who is undecided does not count
+      (1.2 * 0.1 + 2.0736 * 0.9) / (1.2 + 2.0736);  // undecided networks do not count
   const double zero = (3 * 0.9 + 0.1) / 4;
   EXPECT_NEAR(published_difference(one, 4, 0), four - zero, 1e-6);
   EXPECT_NEAR(published_difference(one, 3, 0), three - zero, 1e-6);
@@ -131,9 +131,9 @@ TEST(Vote, PublishedBoostsCompoundAlongThePairs) {
   EXPECT_NEAR(sum, 1, 1e-12);
 }
 
-TEST(Vote, PublishedAccuracyIsOnePercentOfItself) {
-  // Squared and in percent: 90 % is 8100 times 1.5, and so is no other number of its pairs but 8100
-  // to 3600.
+TEST(Vote, PublishedWeightIsTheSquaredAccuracyInPercent) {
+  // The weights are squared percentages: an accuracy of 90 % gives 8100, times 1.5. Only the ratio
+  // of 8100 to 3600 differs from the other pairs.
   std::vector<VotingPair> pairs = five_grades(0.9);
   pairs[0].accuracy = 0.6;
   const std::vector<double> p = {0.9, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1};
@@ -151,7 +151,7 @@ TEST(Vote, TemperatureDividesTheLogit) {
   EXPECT_EQ(pair_probability(1e6, {}), 1);
 }
 
-TEST(Vote, ScoresThatDifferByRoundingAreTied) {
+TEST(Vote, ScoresThatDifferOnlyByRoundingAreTied) {
   const std::vector<VotingPair> pairs = {{0, 1}, {0, 2}, {1, 2}};
   const Vote one = vote(VoteRule::kSoft, pairs, std::vector<double>{0.1 + 0.2, 0.3, 0.9}, 3, {});
   EXPECT_FALSE(one.is_tied);

@@ -18,7 +18,7 @@ TEST(Batch, PartOfSamplesIsAViewOfTheSameRows) {
   EXPECT_EQ(part["image"].storage().data(), batch["image"].storage().data());
 }
 
-TEST(Batch, PartOfGroupsKeepsEachTensorsOwnRows) {
+TEST(Batch, PartOfGroupsKeepsTheRowsOfEachTensor) {
   const Batch batch({{"support", torch::arange(3)}, {"query", torch::arange(9)}}, 3,
                     {{"support", {0, 1, 2, 3}}, {"query", {0, 2, 5, 9}}});
   const Batch part = batch.part(1, 3);
@@ -27,7 +27,7 @@ TEST(Batch, PartOfGroupsKeepsEachTensorsOwnRows) {
   EXPECT_TRUE(part.part(1, 2)["query"].equal(torch::tensor({5, 6, 7, 8})));
 }
 
-TEST(Batch, RowsOfUnitsAreThoseOfTheirTensor) {
+TEST(Batch, RowsOfUnitsDependOnTheTensor) {
   const Batch samples({{"image", torch::arange(8)}}, 8);
   EXPECT_EQ(samples.rows("image", 2, 5), std::pair(std::int64_t{2}, std::int64_t{5}));
   const Batch groups({{"support", torch::arange(3)}, {"query", torch::arange(9)}}, 3,
@@ -37,7 +37,7 @@ TEST(Batch, RowsOfUnitsAreThoseOfTheirTensor) {
   EXPECT_EQ(groups.part(1, 3).rows("query", 1, 2), std::pair(std::int64_t{3}, std::int64_t{7}));
 }
 
-TEST(Batch, RowsThatDoNotFitAreRefused) {
+TEST(Batch, MismatchedRowsAreRejected) {
   for (const std::int64_t units : {2, 4})
     EXPECT_THROW(Batch({{"label", torch::arange(3)}}, units), std::invalid_argument) << units;
   EXPECT_THROW(Batch({{"label", torch::arange(3)}}, 2, {{"label", {0, 1, 2}}}),
@@ -55,7 +55,7 @@ TEST(NamedTensors, UnknownNameListsTheKnownOnes) {
   }
 }
 
-TEST(Batch, AnotherTensorTakesThePlaceOfOne) {
+TEST(Batch, TensorCanBeReplaced) {
   Batch batch({{"image", torch::zeros({2, 3})}, {"label", torch::zeros(2)}}, 2);
   batch.indices = {4, 5};
   const Batch other = batch.with("image", torch::ones({2, 1}));

@@ -8,7 +8,7 @@
 namespace stages {
 namespace {
 
-/// Says its path within its forward.
+/// Records its path in forward().
 class Speaking final : public PrecisionModule {
  public:
   std::string forward() const {
@@ -29,19 +29,19 @@ class Family final : public PrecisionModule {
   std::shared_ptr<Speaking> child_;
 };
 
-TEST(ModuleScope, TheInnermostModuleRuns) {
+TEST(ModuleScope, ReportsTheInnermostModule) {
   const Family family;
   const ScopedModuleNames names(family, "model");
   EXPECT_EQ(family.forward(), "model.child in model");
   EXPECT_EQ(running_path(), "");
 }
 
-TEST(ModuleScope, WithoutNamesThereIsNoPath) {
+TEST(ModuleScope, PathIsEmptyWithoutNames) {
   const Family family;
   EXPECT_EQ(family.forward(), " in ");
 }
 
-TEST(ModuleScope, TheInnerNamesCount) {
+TEST(ModuleScope, InnerNamesApply) {
   const Family family;
   const ScopedModuleNames names(family, "model");
   {
@@ -51,7 +51,7 @@ TEST(ModuleScope, TheInnerNamesCount) {
   EXPECT_EQ(family.forward(), "model.child in model");
 }
 
-TEST(ModuleScope, AStrangerHasNoPath) {
+TEST(ModuleScope, UnnamedModuleHasNoPath) {
   const Family family, stranger;
   const ScopedModuleNames names(family, "model");
   EXPECT_EQ(stranger.forward(), " in ");

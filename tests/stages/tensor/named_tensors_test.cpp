@@ -9,7 +9,7 @@
 namespace stages {
 namespace {
 
-TEST(NamedTensors, WhatWasAskedForStaysWhenMoreIsSet) {
+TEST(NamedTensors, ReferencesStayValidWhenTensorsAreAdded) {
   NamedTensors tensors = {{"first", torch::ones({2, 3})}};
   const at::Tensor& first = tensors.at("first");
   for (int i = 0; i < 100; ++i) tensors.set("more" + std::to_string(i), torch::zeros({i + 1}));
@@ -19,7 +19,7 @@ TEST(NamedTensors, WhatWasAskedForStaysWhenMoreIsSet) {
   EXPECT_EQ(tensors.at("first").numel(), 1);
 }
 
-TEST(NamedTensors, UnknownNameNamesThoseThereAre) {
+TEST(NamedTensors, UnknownNameListsTheExistingNames) {
   const NamedTensors tensors = {{"image", torch::ones({1})}, {"label", torch::ones({1})}};
   try {
     tensors.at("labels");

@@ -13,7 +13,7 @@
 namespace stages {
 namespace {
 
-/// What work was called with, and the threads that called it.
+/// The arguments of the calls, and the threads that made them.
 struct Calls {
   std::set<std::pair<std::int64_t, std::int64_t>> parts;
   std::set<std::thread::id> threads;
@@ -41,7 +41,7 @@ void expect_all_of(std::int64_t count, const Calls& of) {
   EXPECT_EQ(next, count);
 }
 
-TEST(ParallelTest, EachThreadDoesItsPart) {
+TEST(ParallelTest, EachThreadRunsItsPart) {
   for (const int threads : {1, 2, 3}) {
     const ScopedThreads some(threads);
     for (const std::int64_t count : {3, 7, 1000}) {
@@ -63,7 +63,7 @@ TEST(ParallelTest, NoPartIsSmallerThanTheGrain) {
   }
 }
 
-TEST(ParallelTest, InsideAnotherOneItIsALoop) {
+TEST(ParallelTest, NestedCallIsALoop) {
   const ScopedThreads two(2);
   std::mutex mutex;
   parallel_for(2, 1, [&](std::int64_t, std::int64_t) {
@@ -74,7 +74,7 @@ TEST(ParallelTest, InsideAnotherOneItIsALoop) {
   });
 }
 
-TEST(ParallelTest, WhatIsThrownReachesTheCaller) {
+TEST(ParallelTest, ExceptionReachesTheCaller) {
   for (const int threads : {1, 2}) {
     const ScopedThreads some(threads);
     EXPECT_THROW(

@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-TEST(ScopedEval, GuardRestoresEachModulesModeOnThrow) {
+TEST(ScopedEval, ModeOfEachModuleIsRestoredAfterAnException) {
   torch::nn::Sequential network(torch::nn::Linear(2, 2), torch::nn::BatchNorm1d(2));
   network->train();
   network[1]->as<torch::nn::BatchNorm1dImpl>()->eval();  // frozen statistics

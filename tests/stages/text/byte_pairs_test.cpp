@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using Tokens = std::vector<std::int32_t>;
 
-/// Bytes are themselves, and 256 more at the end of a piece.
+/// Each byte is its own token, plus 256 at the end of a piece.
 ByteTokens byte_tokens() {
   ByteTokens bytes;
   std::iota(bytes.within.begin(), bytes.within.end(), 0);
@@ -26,12 +26,12 @@ Tokens encoded(const BytePairs& pairs, const std::string& piece) {
   return tokens;
 }
 
-TEST(BytePairs, JoinTheFirstPairOfTheirOrderEverywhereBeforeTheNext) {
+TEST(BytePairs, AreMergedInOrderOfTheirRank) {
   const BytePairs pairs(byte_tokens(), {{'b', 'c', 600}, {'a', 'b', 601}, {601, 'c', 602}});
   EXPECT_THAT(encoded(pairs, "abcabx"), ElementsAre('a', 600, 601, 256 + 'x'));
 }
 
-TEST(BytePairs, JoinFromTheLeftWhereTheyOverlap) {
+TEST(BytePairs, OverlappingPairsAreMergedFromTheLeft) {
   const BytePairs pairs(byte_tokens(), {{'a', 'a', 600}, {600, 600, 601}});
   EXPECT_THAT(encoded(pairs, "aaaab"), ElementsAre(601, 256 + 'b'));
   EXPECT_THAT(encoded(pairs, "aaab"), ElementsAre(600, 'a', 256 + 'b'));
@@ -39,7 +39,7 @@ TEST(BytePairs, JoinFromTheLeftWhereTheyOverlap) {
       << "the last byte of a piece is another token";
 }
 
-TEST(BytePairs, TakeAPieceOfManyBytes) {
+TEST(BytePairs, AcceptLongPieces) {
   std::vector<BytePair> doubled = {{'a', 'a', 600}};
   for (std::int32_t i = 600; i < 610; ++i) doubled.push_back({i, i, i + 1});
   const BytePairs pairs(byte_tokens(), doubled);

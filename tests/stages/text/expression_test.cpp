@@ -8,20 +8,20 @@
 namespace stages {
 namespace {
 
-TEST(ExpressionTest, TheWholeNameMustMatch) {
+TEST(ExpressionTest, WholeNameMustMatch) {
   const Expression expression(".*\\.(q|v)_proj");
   EXPECT_TRUE(expression.matches("encoder.layers.0.self_attn.q_proj"));
   EXPECT_FALSE(expression.matches("encoder.layers.0.self_attn.q_proj.weight"));
   EXPECT_FALSE(expression.matches("q_proj"));
 }
 
-TEST(ExpressionTest, AnAlternativeIsOneOfTheWhole) {
+TEST(ExpressionTest, AlternativesMustMatchTheWholeName) {
   const Expression expression("a|ab");
   EXPECT_TRUE(expression.matches("ab"));
   EXPECT_FALSE(expression.matches("abc"));
 }
 
-TEST(ExpressionTest, ItIsPythonsDialect) {
+TEST(ExpressionTest, UsesThePythonDialect) {
   EXPECT_TRUE(
       Expression("(?P<stem>blocks)\\.(?P<idx>\\d+)(?<!9)\\.(?i:QKV)").matches("blocks.3.qkv"));
   EXPECT_EQ(Expression("blocks\\.(?P<idx>\\d+)\\..*").capture("blocks.31.attn"), "31");
@@ -29,7 +29,7 @@ TEST(ExpressionTest, ItIsPythonsDialect) {
   EXPECT_EQ(Expression("blocks").capture("block"), std::nullopt);
 }
 
-TEST(ExpressionTest, WhatIsNoneSaysWhere) {
+TEST(ExpressionTest, InvalidExpressionReportsThePosition) {
   try {
     const Expression expression("a(b");
     FAIL();
@@ -39,7 +39,7 @@ TEST(ExpressionTest, WhatIsNoneSaysWhere) {
   EXPECT_THROW(Expression(std::string(5000, 'a')), std::invalid_argument);
 }
 
-TEST(ExpressionTest, ExponentialWorkIsCutShort) {
+TEST(ExpressionTest, ExponentialMatchingIsStopped) {
   const Expression expression("(a+)+(a+)+[bc]");
   EXPECT_REFUSED(expression.matches(std::string(60, 'a')), kBadPattern, "", "'(a+)+(a+)+[bc]'",
                  std::string(60, 'a'));

@@ -7,7 +7,7 @@
 namespace stages {
 namespace {
 
-/// The character's number and the bytes, "39 in 5"; "none".
+/// Returns the character's code point and the length in bytes, such as "39 in 5", or "none".
 std::string found(std::string_view text) {
   const auto entity = html_entity(text);
   if (!entity) return "none";
@@ -15,7 +15,7 @@ std::string found(std::string_view text) {
          std::to_string(entity->bytes);
 }
 
-TEST(HtmlEntity, IsAShortNameOrANumber) {
+TEST(HtmlEntity, ShortNamesAndNumbersAreRecognized) {
   EXPECT_EQ(found("&amp;&lt;"), "38 in 5");
   EXPECT_EQ(found("&lt;"), "60 in 4");
   EXPECT_EQ(found("&gt;"), "62 in 4");
@@ -27,7 +27,7 @@ TEST(HtmlEntity, IsAShortNameOrANumber) {
   EXPECT_EQ(found("&#32;"), "32 in 5");
 }
 
-TEST(HtmlEntity, OfAnotherKindIsNone) {
+TEST(HtmlEntity, OtherEntitiesAreNotRecognized) {
   for (const char* const text :
        {"",       "&",      "amp;",   "&amp",     "&AMP;",      "&eacute;",     "&#;",
         "&#x;",   "&#39",   "&#39 ;", "&#-1;",    "&#xg;",      "&#+39;",       "&#127;",
@@ -37,7 +37,7 @@ TEST(HtmlEntity, OfAnotherKindIsNone) {
   EXPECT_EQ(found("&#xC0;"), "192 in 6");
 }
 
-TEST(HtmlEntity, MayBeWhereTwoLettersFollow) {
+TEST(HtmlEntity, TwoCharactersDecideIfItMayBeAnEntity) {
   for (const char* const text : {"amp;", "lt", "gt5", "T1;", "#39;", "#"})
     EXPECT_TRUE(may_be_entity(text)) << text;
   for (const char* const text : {"", " b", "T", "T;", "T, x", "5;", "55", "\u00e9t"})

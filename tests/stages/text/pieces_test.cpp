@@ -27,7 +27,7 @@ std::string refusal(const std::string& text) {
   }
 }
 
-TEST(Pieces, AreWordsSingleNumbersAndTheRest) {
+TEST(Pieces, AreWordsSingleDigitsAndTheRest) {
   EXPECT_THAT(pieces("a photo, 2012 \u2014 tr\u00e8s \u65e5\u672c\u8a9e\u00b2\u00bd!!"),
               ElementsAre("a", "photo", ",", "2", "0", "1", "2", "\u2014", "tr\u00e8s",
                           "\u65e5\u672c\u8a9e", "\u00b2", "\u00bd", "!!"));
@@ -38,14 +38,14 @@ TEST(Pieces, AreWordsSingleNumbersAndTheRest) {
       << "a run goes on into what would begin a contraction";
 }
 
-TEST(Pieces, AreDividedByEverySpaceOfUnicode) {
+TEST(Pieces, AreSplitAtEveryUnicodeSpace) {
   EXPECT_THAT(pieces("a\u00a0b\u3000c\u2028d\u0085e\tf"),
               ElementsAre("a", "b", "c", "d", "e", "f"));
   EXPECT_THAT(pieces("a\u200bb\u180ec"), ElementsAre("a", "\u200b", "b", "\u180e", "c"))
       << "what has no width is no space";
 }
 
-TEST(Pieces, TakeAMarkWholeWhereItBeginsOne) {
+TEST(Pieces, SpecialTokenAtTheStartOfAPieceIsKeptWhole) {
   EXPECT_THAT(pieces("<|endoftext|>!"), ElementsAre("<|", "endoftext", "|>", "!"));
   EXPECT_THAT(pieces("!<|endoftext|>!"), ElementsAre("!<|", "endoftext", "|>!"));
   EXPECT_THAT(pieces("<|endoftext|>!", TextCleaning::kOpenai),
@@ -54,7 +54,7 @@ TEST(Pieces, TakeAMarkWholeWhereItBeginsOne) {
   EXPECT_THAT(pieces("<end_of_text>"), ElementsAre("<", "end", "_", "of", "_", "text", ">"));
 }
 
-TEST(CleanedText, IsComposedAndInLowerCase) {
+TEST(CleanedText, IsComposedAndLowercase) {
   EXPECT_EQ(cleaned("Citroe\u0308n \u212bNGSTR\u00d6M", TextCleaning::kTransformers),
             "citro\u00ebn \u00e5ngstr\u00f6m");
   EXPECT_EQ(cleaned("\u1112\u1161\u11ab", TextCleaning::kTransformers), "\ud55c");
@@ -63,7 +63,7 @@ TEST(CleanedText, IsComposedAndInLowerCase) {
   EXPECT_EQ(cleaned(std::string("a\0B", 3), TextCleaning::kTransformers), std::string("a\0b", 3));
 }
 
-TEST(CleanedText, OfOpenaiHasCharactersForEntities) {
+TEST(CleanedText, OpenAiCleaningDecodesEntities) {
   const auto openai = [](const std::string& text) { return cleaned(text, TextCleaning::kOpenai); };
   EXPECT_EQ(openai("Tom &amp; Jerry &lt;3 &gt; &quot;x&quot; it&apos;s it&#39;s it&#x27;s"),
             "tom & jerry <3 > \"x\" it's it's it's");
@@ -73,7 +73,7 @@ TEST(CleanedText, OfOpenaiHasCharactersForEntities) {
   EXPECT_EQ(cleaned("Tom &amp; Jerry", TextCleaning::kTransformers), "tom &amp; jerry");
 }
 
-TEST(CleanedText, OfOpenaiIsRefusedWhereItWouldBeRepaired) {
+TEST(CleanedText, OpenAiCleaningRejectsTextThatNeedsRepair) {
   for (const char* const text :
        {"A photo of a Citro\u00ebn DS5, \u0421 & so on\t\"50%\"", "GLASSES & HATS", "na\u00efve"})
     EXPECT_EQ(cleaned(text, TextCleaning::kOpenai), cleaned(text, TextCleaning::kTransformers))

@@ -13,8 +13,8 @@ namespace {
 using runner::ErrorCode;
 using testing::ElementsAre;
 
-// 'a' is token 64, 't' 83, 'c' 66; 320 and 339 are "a</w>" and "t</w>"; the merges are 512, 513,
-// 514, then the marks.
+// 'a' is token 64, 't' 83, 'c' 66; 320 and 339 are "a</w>" and "t</w>"; the merges are 512, 513 and
+// 514, followed by the special tokens.
 constexpr const char* kTinyMerges = "#version: 0.2\na t</w>\nc at</w>\nc a\n";
 
 class TinyTokenizer : public testing::Test {
@@ -35,18 +35,18 @@ class TinyTokenizer : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(TinyTokenizer, JoinsPairsInTheirOrder) {
+TEST_F(TinyTokenizer, MergesPairsInOrder) {
   EXPECT_THAT(tokens("cat at ca"), ElementsAre(515, 513, 512, 66, 320, 516));
   EXPECT_THAT(tokens("catt"), ElementsAre(515, 514, 83, 339, 516));
   EXPECT_EQ(tokenizer().size(), 517);
 }
 
-TEST_F(TinyTokenizer, AnEmptyTextIsItsFrame) {
+TEST_F(TinyTokenizer, EmptyTextHasOnlyStartAndEnd) {
   EXPECT_THAT(tokens(""), ElementsAre(515, 516));
   EXPECT_THAT(tokens(" \t\r\n\u2028 "), ElementsAre(515, 516));
 }
 
-TEST_F(TinyTokenizer, TakesMarksInATextAsItsCleaningDoes) {
+TEST_F(TinyTokenizer, SpecialTokensInATextFollowTheCleaning) {
   EXPECT_THAT(tokens("a<|endoftext|><|startoftext|>a"), ElementsAre(515, 320, 516, 515, 320, 516));
   EXPECT_THAT(tokens("<start_of_text>").size(), 17);
   EXPECT_THAT(tokens("a<start_of_text> <end_of_text>a", TextCleaning::kOpenai),
@@ -55,17 +55,17 @@ TEST_F(TinyTokenizer, TakesMarksInATextAsItsCleaningDoes) {
   EXPECT_THAT(tokens("<|<|endoftext|").size(), 16) << "what is nearly a mark is none";
 }
 
-TEST_F(TinyTokenizer, RefusesATextThatIsNotUtf8) {
+TEST_F(TinyTokenizer, RejectsNonUtf8Text) {
   EXPECT_REFUSED(tokenizer().encode("caf\xe9"), kBadAnnotations, "", "'caf?'", "byte 4");
 }
 
-TEST_F(TinyTokenizer, RefusesToRepairATextAsOpenai) {
+TEST_F(TinyTokenizer, RejectsTextThatOpenAiWouldRepair) {
   EXPECT_REFUSED(tokenizer(TextCleaning::kOpenai).encode("Tom &amp Jerry"), kBadAnnotations, "",
                  "'Tom &amp Jerry'", "U+0026", "cleaning: transformers");
   EXPECT_TRUE(tokenizer().encode("Tom &amp Jerry"));
 }
 
-TEST_F(TinyTokenizer, CutsWhatIsLongerThanTheContext) {
+TEST_F(TinyTokenizer, TruncatesTextToTheContext) {
   auto cat = tokens("cat cat a");
   EXPECT_FALSE(cut_tokens(cat, 5));
   EXPECT_THAT(cat, ElementsAre(515, 513, 513, 320, 516));
@@ -73,7 +73,7 @@ TEST_F(TinyTokenizer, CutsWhatIsLongerThanTheContext) {
   EXPECT_THAT(cat, ElementsAre(515, 513, 513, 516));
 }
 
-TEST_F(TinyTokenizer, NamesTheFileThatIsWrong) {
+TEST_F(TinyTokenizer, ReportsTheInvalidFile) {
   const auto merges = folder_.write("merges.txt", "#version: 0.2\na t</w>\nat\n");
   EXPECT_REFUSED(Tokenizer::read({.merges = merges}), kDamagedWeights, "/merges", merges.string(),
                  "line 3");
@@ -87,7 +87,7 @@ TEST_F(TinyTokenizer, NamesTheFileThatIsWrong) {
                  "none.txt");
 }
 
-TEST(PublishedTokenizer, GivesThePublishedTokens) {
+TEST(PublishedTokenizer, MatchesThePublishedTokens) {
   const auto merges = shared_data("data/clip/bpe_simple_vocab_16e6.txt.gz");
   RETORT_NEEDS_SHARED(merges);
   const auto tokenizer = Tokenizer::read({.merges = merges});

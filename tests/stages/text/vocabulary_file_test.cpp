@@ -31,7 +31,7 @@ TEST(VocabularyFile, IsReadPlainAndCompressed) {
   EXPECT_EQ(*read_vocabulary_file(gzipped(folder, text)), text);
 }
 
-TEST(VocabularyFile, IsRefusedWhereItIsNoneOrDamaged) {
+TEST(VocabularyFile, InvalidOrDamagedFileIsRejected) {
   const TemporaryFolder folder;
   EXPECT_REFUSED(refusal_of(folder / "none"), kMissingWeights, "", (folder / "none").string());
   EXPECT_REFUSED(refusal_of(folder.path()), kDamagedWeights, "", "not a file");
@@ -40,11 +40,11 @@ TEST(VocabularyFile, IsRefusedWhereItIsNoneOrDamaged) {
   EXPECT_REFUSED(refusal_of(folder.write("cut", bytes.substr(0, bytes.size() - 12))),
                  kDamagedWeights, "", "decompressed");
   std::string other = bytes;
-  other[other.size() - 6] ^= 1;  // of its check sum
+  other[other.size() - 6] ^= 1;  // in its checksum
   EXPECT_REFUSED(refusal_of(folder.write("other", other)), kDamagedWeights, "", "decompressed");
 }
 
-TEST(VocabularyFile, IsBoundedInBothForms) {
+TEST(VocabularyFile, SizeIsLimitedInBothForms) {
   const TemporaryFolder folder;
   EXPECT_REFUSED(refusal_of(folder.write("long", std::string(kMaxVocabularyBytes + 1, 'x'))),
                  kDamagedWeights, "", "16 MiB");

@@ -20,7 +20,7 @@ std::string problem(const Texts&... texts) {
   }
 }
 
-/// The tokens of these merges, each with its number in the published order.
+/// Returns the tokens of these merges, each with its number in the published order.
 nlohmann::json numbered(const std::vector<std::string>& joined) {
   std::vector<std::string> symbols, tokens;
   for (int c = 33; c <= 126; ++c) symbols.emplace_back(1, static_cast<char>(c));
@@ -41,7 +41,7 @@ nlohmann::json numbered(const std::vector<std::string>& joined) {
   return json;
 }
 
-TEST(VocabularyText, NumbersBytesThenMergesThenMarks) {
+TEST(VocabularyText, NumbersBytesThenMergesThenSpecialTokens) {
   const Vocabulary vocabulary = read_merges(kHead + "a b\r\nab c</w>\r\n");
   EXPECT_EQ(vocabulary.bytes.within['!'], 0);
   EXPECT_EQ(vocabulary.bytes.at_end['!'], 256);
@@ -60,7 +60,7 @@ TEST(VocabularyText, NumbersBytesThenMergesThenMarks) {
   EXPECT_EQ(vocabulary.size, 516);
 }
 
-TEST(VocabularyText, NamesTheLineThatIsWrong) {
+TEST(VocabularyText, ReportsTheInvalidLine) {
   EXPECT_EQ(problem(""), "it is empty");
   EXPECT_EQ(problem("a b\n"), "line 1: it is not the '#version' line that starts a list of merges");
   for (const char* const line : {"", "ab", "a  b", " b", "a ", "a b c"}) {
@@ -75,10 +75,10 @@ TEST(VocabularyText, NamesTheLineThatIsWrong) {
   EXPECT_EQ(problem(kHead + "a b\na \xff\n"), "it is not UTF-8 at byte 21");
 }
 
-TEST(VocabularyText, UsesAsManyPairsAsClipDoes) {
+TEST(VocabularyText, UsesAsManyPairsAsClip) {
   std::string merges = kHead;
   std::size_t pairs = 0;
-  // All pairs of bytes that are printable as they are, then of these and those at an end.
+  // All pairs of printable ASCII characters, then the same pairs at the end of a word.
   for (const char* const end : {"", "</w>"}) {
     for (int left = 33; left <= 126; ++left) {
       for (int right = 33; right <= 126; ++right, ++pairs)
@@ -86,7 +86,7 @@ TEST(VocabularyText, UsesAsManyPairsAsClipDoes) {
             std::string(1, static_cast<char>(left)) + " " + static_cast<char>(right) + end + "\n";
     }
   }
-  // And on with one more byte each, until there are more than are used.
+  // Then pairs with one more character each, until there are more than are used.
   for (int first = 33; pairs <= kUsedMerges; ++first) {
     for (int left = 33; left <= 126; ++left) {
       for (int right = 33; right <= 126; ++right, ++pairs)

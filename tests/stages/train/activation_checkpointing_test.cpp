@@ -1,5 +1,5 @@
-// That a gradient keeps its bits where parts of the network are computed again, however the batch
-// is cut, and takes less memory.
+// Checks that gradients keep their bits if parts of the network are recomputed, however the batch
+// is split, and that less memory is needed.
 
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -19,7 +19,7 @@ namespace {
 
 const ActivationCheckpointing kBlocks{.blocks = true};
 
-TEST(ActivationCheckpointing, GradientKeepsItsBits) {
+TEST(ActivationCheckpointing, GradientsKeepTheirBits) {
   const Batch batch = ten_samples();
   for (const Drops drops : kEveryDrop) {
     DroppingNet net(drops);
@@ -39,8 +39,8 @@ TEST(ActivationCheckpointing, GradientKeepsItsBits) {
   }
 }
 
-TEST(ActivationCheckpointing, GradientOfGroupsKeepsItsBits) {
-  const Batch batch = four_groups();  // two inputs that are dropped apart
+TEST(ActivationCheckpointing, GradientsOfGroupsKeepTheirBits) {
+  const Batch batch = four_groups();  // two inputs with their own dropout masks
   DroppingNet net(Drops::kAll);
   for (const bool two_pass : {false, true}) {
     for (const std::int64_t micro_batch : {0, 3}) {
@@ -53,7 +53,7 @@ TEST(ActivationCheckpointing, GradientOfGroupsKeepsItsBits) {
   }
 }
 
-/// Cross-entropy of an ImageClassifier's logits.
+/// Cross-entropy of the logits of an ImageClassifier.
 class TowerStep final : public TinyStep {
  public:
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
@@ -65,7 +65,7 @@ struct Tower {
   bool is_clip = true;
   bool drops = false;
   bool has_lora = false;
-  bool is_frozen = false;  // but for its head
+  bool is_frozen = false;  // except for its head
   at::ScalarType type = at::kFloat;
   std::int64_t width = 8, layers = 2, size = 8;
 };
@@ -155,7 +155,7 @@ TEST(ActivationCheckpointing, TowersKeepTheirBits) {
   }
 }
 
-TEST(ActivationCheckpointing, PeakIsThatOfOneBlock) {
+TEST(ActivationCheckpointing, PeakEqualsThatOfOneBlock) {
   const Tower one{.width = 32, .layers = 8, .size = 32};
   const auto network = network_of(one);
   const Batch batch = images(one, 8);

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A training whose monitored loss gets better with every epoch, or worse.
+/// A training run whose monitored loss gets better with every epoch, or worse.
 struct AveragedTraining : TinyTraining {
   explicit AveragedTraining(std::int64_t epochs = 2) {
     options.average_best = epochs;
@@ -25,13 +25,13 @@ struct AveragedTraining : TinyTraining {
   fs::path checkpoints() const { return runner::NodeLayout(context.facts.folder).checkpoints(); }
   Checkpoints opened() const { return Checkpoints(checkpoints(), {}); }
   bool has_average() const { return fs::exists(checkpoints() / "average"); }
-  /// The equal average of the weights of the two epochs with the lowest losses.
+  /// Returns the equal average of the weights of the two epochs with the lowest losses.
   NamedTensors expected() const {
     const std::vector<fs::path> best = opened().best(2);
     return interpolated_weights(read_checkpoint(best.at(0)).model,
                                 read_checkpoint(best.at(1)).model, 0.5);
   }
-  /// In the order of flat_weights(); a file has another order.
+  /// Follows the order of flat_weights(), which differs from that of a file.
   at::Tensor flat(const NamedTensors& tensors) const {
     std::vector<at::Tensor> all;
     for (const auto& [name, tensor] : weights(*network)) all.push_back(tensors.at(name).flatten());
@@ -39,9 +39,9 @@ struct AveragedTraining : TinyTraining {
   }
 };
 
-TEST(AverageBest, ResultIsTheAverageIfThatIsBetter) {
+TEST(AverageBest, ResultIsTheAverageIfItIsBetter) {
   AveragedTraining training;
-  // From epoch to epoch, such steps jump over the minimum that lies between them.
+  // Such steps jump over the minimum, which lies between the epochs.
   training.options.optimizer = adamw(0.5);
   training.options.epochs = 6;
   const TrainingResult result = training.run();
@@ -63,7 +63,7 @@ TEST(AverageBest, ResultIsTheAverageIfThatIsBetter) {
 
 TEST(AverageBest, BestEpochIsLoadedIfTheAverageIsWorse) {
   AveragedTraining training;
-  training.options.optimizer = adamw(1e-4);  // every epoch is better than the one before it
+  training.options.optimizer = adamw(1e-4);  // every epoch is better than the previous one
   const TrainingResult result = training.run();
   EXPECT_FALSE(training.has_average());
   EXPECT_EQ(result.epoch, 4);

@@ -28,7 +28,7 @@ std::vector<std::int64_t> indices(const SampleOrder& order) {
   return all;
 }
 
-TEST(BalancedSamples, AnEpochHasAsManyOfEveryClassAndAsManyInAll) {
+TEST(BalancedSamples, EpochHasEqualCountsOfClassesAndTheSameSize) {
   const BalancedSamples samples(unbalanced());
   const std::vector<std::int64_t> labels = samples.labels();
   std::map<std::int64_t, int> drawn;
@@ -43,7 +43,8 @@ TEST(BalancedSamples, AnEpochHasAsManyOfEveryClassAndAsManyInAll) {
     for (const auto& [label, count] : of_epoch)
       EXPECT_TRUE(count == 6 || count == 7) << label << " " << count;
   }
-  // 120 draws: 40 of each class. Of a class none is drawn twice more often than another.
+  // 120 draws: 40 of each class. Within a class, no sample is drawn more than once more often than
+  // another.
   std::map<std::int64_t, std::set<int>> counts;
   for (const auto& [index, count] : drawn)
     counts[labels[static_cast<std::size_t>(index)]].insert(count);
@@ -52,7 +53,7 @@ TEST(BalancedSamples, AnEpochHasAsManyOfEveryClassAndAsManyInAll) {
   EXPECT_THAT(counts[2], testing::ElementsAre(20));
 }
 
-TEST(BalancedSamples, ASampleThatIsDrawnAgainIsAnother) {
+TEST(BalancedSamples, RepeatedDrawsHaveTheirOwnIndices) {
   const BalancedSamples samples(unbalanced());
   const auto order = indices(samples.epoch_order(5, 3));
   EXPECT_EQ(std::set(order.begin(), order.end()).size(), order.size());
@@ -61,7 +62,7 @@ TEST(BalancedSamples, ASampleThatIsDrawnAgainIsAnother) {
   EXPECT_EQ(samples.sample(3, 18 + 20)->at("label").item<std::int64_t>(), 2);
 }
 
-/// Remembers for which epochs its samples were asked.
+/// Records the epochs for which its samples are requested.
 class Asked final : public ForwardedDataset {
  public:
   Asked() : ForwardedDataset(unbalanced()) {}
@@ -72,7 +73,7 @@ class Asked final : public ForwardedDataset {
   mutable std::set<std::pair<std::int64_t, std::int64_t>> seen;
 };
 
-TEST(BalancedSamples, NoDrawIsAugmentedAsAnother) {
+TEST(BalancedSamples, EveryDrawIsAugmentedDifferently) {
   const BalancedSamples samples(std::make_shared<Asked>());
   for (std::int64_t epoch = 0; epoch < 10; ++epoch) {
     for (const std::int64_t index : indices(samples.epoch_order(1, epoch)))
@@ -80,14 +81,14 @@ TEST(BalancedSamples, NoDrawIsAugmentedAsAnother) {
   }
 }
 
-TEST(BalancedSamples, OrderIsAFunctionOfSeedAndEpoch) {
+TEST(BalancedSamples, OrderDependsOnlyOnSeedAndEpoch) {
   const BalancedSamples samples(unbalanced()), again(unbalanced());
   EXPECT_EQ(indices(samples.epoch_order(5, 3)), indices(again.epoch_order(5, 3)));
   EXPECT_NE(indices(samples.epoch_order(5, 3)), indices(samples.epoch_order(5, 4)));
   EXPECT_NE(indices(samples.epoch_order(5, 3)), indices(samples.epoch_order(6, 3)));
 }
 
-TEST(BalancedSamples, CaptionsStay) {
+TEST(BalancedSamples, CaptionsAreKept) {
   const auto data = unbalanced();
   data->has_captions = true;
   const BalancedSamples samples(data);

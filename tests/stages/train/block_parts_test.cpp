@@ -24,7 +24,7 @@ TEST(BlockParts, DoNotOverlapAndAreAligned) {
   }
 }
 
-TEST(BlockParts, PartHasTheTensorsLayout) {
+TEST(BlockParts, PartHasTheLayoutOfTheTensor) {
   const at::Tensor image = torch::rand({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
   EXPECT_EQ(at::IntArrayRef(strides_of(part_like(image))), image.strides());
   EXPECT_EQ(strides_of({{2, 3}, at::kFloat}), (std::vector<std::int64_t>{3, 1}));

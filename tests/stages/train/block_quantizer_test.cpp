@@ -67,7 +67,7 @@ TEST(BlockQuantizer, EachNumberGetsTheNearestCode) {
   }
 }
 
-TEST(BlockQuantizer, CodesChangeHalfwayAndTheLowerIsTakenThere) {
+TEST(BlockQuantizer, CodesChangeAtMidpointsWhereTheLowerIsUsed) {
   for (const bool is_signed : {true, false}) {
     const auto map = dynamic_map(is_signed);
     for (std::size_t code = 0; code + 1 < map.size(); ++code) {

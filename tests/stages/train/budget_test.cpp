@@ -1,4 +1,4 @@
-// A training under a memory budget on the CPU.
+// A training run with a memory budget on the CPU.
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-/// What a training takes at most, from its beginning, in bytes; its weights are those of `network`.
+/// Returns the peak bytes of a training run from its beginning; its weights are those of `network`.
 std::int64_t peak_of(TinyTraining& training) {
   const CountingAllocator counter;
   training.run();
@@ -41,7 +41,7 @@ Tried under(std::int64_t budget) {
   return tried;
 }
 
-TEST(Budget, IsEnoughAtThePeakAndTooLittleAByteBelow) {
+TEST(Budget, SufficesAtThePeakButNotOneByteBelow) {
   TinyTraining free;
   free.train_data->options.workers = free.validation->options.workers = 0;
   const std::int64_t peak = peak_of(free);
@@ -62,7 +62,7 @@ TEST(Budget, IsEnoughAtThePeakAndTooLittleAByteBelow) {
   EXPECT_THAT(too_little.said, testing::Contains(testing::StartsWith("  allocated in ")));
 }
 
-TEST(Budget, OnAPoolWhatIsReservedIsHeldToIt) {
+TEST(Budget, LimitsTheReservedBytesOfAPool) {
   TinyTraining free;
   free.train_data->options.workers = free.validation->options.workers = 0;
   std::int64_t reserved = 0;

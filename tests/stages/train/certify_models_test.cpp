@@ -1,4 +1,4 @@
-// That models can be made small, and what their certificates say.
+// Checks that models can be shrunk, and what their certificates report.
 
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>
@@ -16,7 +16,7 @@
 namespace stages {
 namespace {
 
-/// One of each kind, of layers that are too wide to be compared by the way.
+/// One model of each kind, with layers that are too wide for a quick comparison.
 std::vector<std::pair<std::string, std::shared_ptr<const Model>>> models() {
   const Json wide =
       Json::parse(R"({"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 3,
@@ -33,7 +33,7 @@ std::vector<std::pair<std::string, std::shared_ptr<const Model>>> models() {
           {"adapters on timm's", model_of(kModelLora, {{"backbone", timm}, {"targets", {"qkv"}}})}};
 }
 
-/// Cross-entropy of a model's logits.
+/// Cross-entropy of the logits of a model.
 class ModelStep final : public TinyStep {
  public:
   explicit ModelStep(const Model& model) : model_(model) {}
@@ -82,7 +82,7 @@ TEST(Shrunken, HasTheSameModulesAndFewNumbers) {
   }
 }
 
-TEST(Certify, PoliciesHoldForEveryModel) {
+TEST(Certify, PoliciesAreCertifiedForEveryModel) {
   MemoryPolicy policy;
   policy.micro_batch = 24;
   policy.activation_checkpointing.blocks = true;
@@ -94,12 +94,12 @@ TEST(Certify, PoliciesHoldForEveryModel) {
       data.size = 100;
       const runner::Certificate cut = certified_model(step, *model, data, policy);
       EXPECT_TRUE(cut.holds()) << name << ": " << cut.refused << " " << cut.worst();
-      EXPECT_GT(cut.worst(), 0) << name;  // it has cut something
+      EXPECT_GT(cut.worst(), 0) << name;  // the batch was split
     }
   }
 }
 
-TEST(Certify, BlocksOfConvolutionalNetworksAreRecomputedToTheSameGradient) {
+TEST(Certify, RecomputedConvolutionalBlocksGiveTheSameGradient) {
   MemoryPolicy policy;
   policy.activation_checkpointing.blocks = true;
   DatasetDescription data = flowers(224);
@@ -115,7 +115,7 @@ TEST(Certify, BlocksOfConvolutionalNetworksAreRecomputedToTheSameGradient) {
   }
 }
 
-TEST(Certify, ModulesAreNamedAsInTheRecipe) {
+TEST(Certify, ModulesHaveTheirNamesInTheRecipe) {
   const auto model = models()[0].second;
   const ModelStep step(*model);
   MemoryPolicy policy;

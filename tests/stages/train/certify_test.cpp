@@ -22,7 +22,7 @@ Certificate compared(const TrainingStep& step, torch::nn::Module& network, const
   return compare_gradients(step, network, ten_samples(), plan, 7);
 }
 
-TEST(CompareGradients, WaysThatAreExactHold) {
+TEST(CompareGradients, ExactPlansPass) {
   for (const Drops drops : kEveryDrop) {
     for (const StepPlan& plan :
          {StepPlan{.micro_batch = 3}, StepPlan{.activation_checkpointing = kBlocks},
@@ -36,7 +36,7 @@ TEST(CompareGradients, WaysThatAreExactHold) {
   }
 }
 
-TEST(CompareGradients, SaysWhatItHasCompared) {
+TEST(CompareGradients, ReportsTheComparison) {
   DroppingNet net(Drops::kAll), dropping_nothing(Drops::kNothing);
   EXPECT_EQ(compared(DroppingStep(), net, {}).compared,
             "a repeated step against the whole batch of 10, with dropout");
@@ -54,7 +54,7 @@ TEST(CompareGradients, SaysWhatItHasCompared) {
             "whole batch of 10, with dropout");
 }
 
-TEST(CompareGradients, LeavesTheNetworkAsItWas) {
+TEST(CompareGradients, LeavesTheNetworkUnchanged) {
   DroppingNet net(Drops::kAll);
   const at::Tensor weight = net.parameters()[0].detach().clone();
   compared(DroppingStep(), net, {.micro_batch = 3});
@@ -62,7 +62,7 @@ TEST(CompareGradients, LeavesTheNetworkAsItWas) {
   for (const at::Tensor& parameter : net.parameters()) EXPECT_FALSE(parameter.grad().defined());
 }
 
-/// Weighs every micro-batch of a batch of ten, cut by four, as much as any other.
+/// Weighs every micro-batch of a batch of ten, split by four, equally.
 class MeanOfMeansStep final : public TinyStep {
  public:
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
@@ -75,7 +75,7 @@ class MeanOfMeansStep final : public TinyStep {
   }
 };
 
-TEST(CompareGradients, PlainMeanOfPartMeansFails) {
+TEST(CompareGradients, PlainMeanOfMicroBatchMeansFails) {
   DroppingNet net(Drops::kNothing);
   const Certificate certificate = compared(MeanOfMeansStep(), net, {.micro_batch = 4});
   EXPECT_FALSE(certificate.holds());
@@ -83,8 +83,7 @@ TEST(CompareGradients, PlainMeanOfPartMeansFails) {
   EXPECT_THAT(certificate.changed, ElementsAre("the loss"));
 }
 
-/// A product whose mask is another one in the backward pass, or that counts how often it was
-/// computed.
+/// A product whose mask differs in the backward pass, or that counts how often it was computed.
 class Unsteady final : public RecomputableModule {
  public:
   Unsteady(bool drops, bool counts) : drops_(drops), counts_(counts) {
@@ -115,7 +114,7 @@ class UnsteadyStep final : public TinyStep {
   }
 };
 
-TEST(CompareGradients, OtherMaskInTheRecomputationFails) {
+TEST(CompareGradients, DifferentMaskInTheRecomputationFails) {
   Unsteady network(true, false);
   const Certificate certificate =
       compared(UnsteadyStep(), network, {.activation_checkpointing = kBlocks});
@@ -123,7 +122,7 @@ TEST(CompareGradients, OtherMaskInTheRecomputationFails) {
   EXPECT_GT(certificate.worst(), 1e-3);
 }
 
-TEST(CompareGradients, BufferThatComesOutOtherwiseFails) {
+TEST(CompareGradients, DifferingBufferFails) {
   Unsteady network(false, true);
   const Certificate certificate = compared(UnsteadyStep(), network, {.micro_batch = 4});
   EXPECT_LT(certificate.worst(), Certificate::kLimit);
@@ -131,7 +130,7 @@ TEST(CompareGradients, BufferThatComesOutOtherwiseFails) {
   EXPECT_FALSE(certificate.holds());
 }
 
-/// TinyModel's, certified.
+/// Certifies TinyModel.
 Certificate certified(const MemoryPolicy& policy, Coupling coupling = Coupling::kPerSample,
                       const std::vector<ParameterGroupOptions>& groups = {}) {
   TinyStep step;
@@ -150,7 +149,7 @@ Certificate certified(const MemoryPolicy& policy, Coupling coupling = Coupling::
                  context);
 }
 
-TEST(Certify, ModelThatCannotBeMadeSmallIsComparedAsItIs) {
+TEST(Certify, UnshrinkableModelIsComparedAtFullSize) {
   MemoryPolicy policy;
   policy.micro_batch = 3;
   const Certificate certificate = certified(policy);
@@ -159,14 +158,14 @@ TEST(Certify, ModelThatCannotBeMadeSmallIsComparedAsItIs) {
             "micro_batch 2 against the whole batch of 5; the network has no dropout");
 }
 
-TEST(Certify, MicroBatchThatCutsNoBatchIsTheWholeBatch) {
+TEST(Certify, MicroBatchAboveTheBatchIsTheWholeBatch) {
   MemoryPolicy policy;
   policy.micro_batch = 8;
   EXPECT_EQ(certified(policy).compared,
             "a repeated step against the whole batch of 5; the network has no dropout");
 }
 
-TEST(Certify, PolicyThatIsNoneIsRefusedWithTheReason) {
+TEST(Certify, InvalidPolicyIsRejectedWithTheReason) {
   MemoryPolicy policy;
   policy.micro_batch = 3;
   const Certificate certificate = certified(policy, Coupling::kWholeBatch);
@@ -177,7 +176,7 @@ TEST(Certify, PolicyThatIsNoneIsRefusedWithTheReason) {
   EXPECT_THAT(certificate.parameters, IsEmpty());
 }
 
-TEST(Certify, WhatTheTrainingFreezesIsNotCompared) {
+TEST(Certify, FrozenParametersAreNotCompared) {
   MemoryPolicy policy;
   policy.micro_batch = 3;
   const std::size_t all = certified(policy).parameters.size();
@@ -190,14 +189,14 @@ TEST(Certify, WhatTheTrainingFreezesIsNotCompared) {
       "the pattern 'no_such' matches no parameter of the model");
 }
 
-TEST(Certify, TorchsGeneratorIsLeftAlone) {
+TEST(Certify, GeneratorOfTorchIsUnchanged) {
   torch::manual_seed(1);
   const at::Tensor before = at::detail::getDefaultCPUGenerator().get_state();
   certified({});
   EXPECT_TRUE(at::detail::getDefaultCPUGenerator().get_state().equal(before));
 }
 
-TEST(CompareGradients, OptimizerThatWorksOtherwiseLeavesTheSameBits) {
+TEST(CompareGradients, OptimizerModesGiveTheSameBits) {
   DroppingNet net(Drops::kAll);
   const at::Tensor weight = net.parameters()[0].detach().clone();
   const Certificate both =
@@ -209,7 +208,7 @@ TEST(CompareGradients, OptimizerThatWorksOtherwiseLeavesTheSameBits) {
   EXPECT_TRUE(net.parameters()[0].equal(weight)) << "the steps are taken back";
 }
 
-/// A product that is another one whenever it is computed.
+/// A product that differs each time it is computed.
 class Unlike final : public torch::nn::Module {
  public:
   Unlike() {
@@ -230,7 +229,7 @@ class UnlikeStep final : public TinyStep {
   mutable std::int64_t computed_ = 0;
 };
 
-TEST(CompareGradients, WeightsOfStepsThatDifferAreNamed) {
+TEST(CompareGradients, DifferingWeightsAreReported) {
   Unlike network;
   const Certificate certificate = compared(UnlikeStep(), network, {.optimizer_in_backward = true});
   EXPECT_FALSE(certificate.holds());

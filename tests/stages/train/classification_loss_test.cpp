@@ -12,7 +12,7 @@ at::Tensor numbers(std::vector<double> values) { return torch::tensor(values, at
 at::Tensor labels(std::vector<std::int64_t> values) { return torch::tensor(values); }
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
-TEST(ClassificationLoss, FocalFactorIsThatOfTheRightClass) {
+TEST(ClassificationLoss, FocalFactorUsesTheCorrectClass) {
   const ClassificationLoss loss{FocalFactor{2.5, 3}, 0.1};
   const double p = logistic(0.7);
   const double right = -(0.95 * std::log(p) + 0.05 * std::log(1 - p)) * 2.5 * std::pow(1 - p, 3);
@@ -22,7 +22,7 @@ TEST(ClassificationLoss, FocalFactorIsThatOfTheRightClass) {
 }
 
 // One logit is the difference of two.
-TEST(ClassificationLoss, PairIsTheLossOfTwoClasses) {
+TEST(ClassificationLoss, PairLossEqualsTheTwoClassLoss) {
   const at::Tensor one = numbers({0.7, -2.1, 0.3, 4.0}), truth = labels({1, 0, 0, 1}),
                    weights = numbers({0.5, 2});
   const at::Tensor two = torch::stack({torch::zeros_like(one), one}, 1);
@@ -44,7 +44,7 @@ TEST(ClassificationLoss, CrossEntropyKeepsItsBits) {
                   .equal(mixed_cross_entropy_sum(logits, truth, partners, share, 0)));
 }
 
-TEST(ClassificationLoss, MixtureIsTheSharesOfBothLosses) {
+TEST(ClassificationLoss, MixedLossIsTheWeightedSumOfBoth) {
   const ClassificationLoss focal{FocalFactor{2, 2}, 0};
   const at::Tensor logits = torch::tensor({{0.3, -0.8, 1.2}}, at::kDouble);
   const double first = classification_loss_sum(logits, labels({0}), focal).item<double>(),
@@ -55,7 +55,7 @@ TEST(ClassificationLoss, MixtureIsTheSharesOfBothLosses) {
   EXPECT_NEAR(mixed, 0.25 * first + 0.75 * second, 1e-12);
 }
 
-TEST(ClassificationLoss, GradientIsFiniteWhereAllIsCertain) {
+TEST(ClassificationLoss, GradientIsFiniteForCertainPredictions) {
   for (const double gamma : {0.0, 0.5, 3.0}) {
     const ClassificationLoss focal{FocalFactor{2, gamma}, 0};
     const at::Tensor one = torch::tensor({200.0F, -200.0F, 200.0F}).requires_grad_();

@@ -1,5 +1,6 @@
-// What holds for every option of train.supervised that changes what a step sees or leaves: the same
-// bits after a stop, and for any number of threads that read; the same gradient in micro-batches.
+// Checks the properties of every option of train.supervised that changes what a step reads or
+// produces: the same bits after a stop, and for any number of loader threads; the same gradient in
+// micro-batches.
 #include <algorithm>
 
 #include <gmock/gmock.h>
@@ -18,7 +19,7 @@
 namespace stages {
 namespace {
 
-/// A training on 30 samples, 18 of them of class 0, 9 of class 1 and 3 of class 2.
+/// A training run on 30 samples, 18 of class 0, 9 of class 1 and 3 of class 2.
 struct OptionRun {
   explicit OptionRun(std::string options) : options(std::move(options)) {
     for (std::int64_t i = 0; i < 30; ++i)
@@ -57,14 +58,14 @@ struct OptionRun {
 
 class ClassificationOption : public testing::TestWithParam<const char*> {};
 
-TEST_P(ClassificationOption, ChangesWhatIsTrained) {
+TEST_P(ClassificationOption, ChangesTheTraining) {
   OptionRun with(GetParam()), without(R"("label_smoothing": 0)");
   with.run();
   without.run();
   EXPECT_FALSE(with.flat().equal(without.flat()));
 }
 
-TEST_P(ClassificationOption, StoppedAndResumedEndsWithTheSameBits) {
+TEST_P(ClassificationOption, ResumingGivesTheSameBits) {
   OptionRun whole(GetParam());
   whole.run();
   for (const std::int64_t step : {1, 3, 6, 13}) {
@@ -98,7 +99,7 @@ TEST_P(ClassificationOption, MicroBatchesTrainTheSame) {
               whole.context.values("train/epoch_accuracy").back(), 1e-9);
 }
 
-TEST_P(ClassificationOption, ThreadsThatReadChangeNothing) {
+TEST_P(ClassificationOption, LoaderThreadsChangeNothing) {
   OptionRun alone(GetParam()), threads(GetParam());
   alone.run();
   threads.train->options.workers = 3;
@@ -115,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
                     R"("mixup": 0.4)", R"("mixup": 0.4, "label_smoothing": 0.1)"),
     [](const auto& info) { return "case_" + std::to_string(info.index); });
 
-TEST(ClassWeights, BalancedOnesAreScikitLearns) {
+TEST(ClassWeights, BalancedWeightsMatchScikitLearn) {
   // n / (classes * count): 30 / (3 * 18), 30 / (3 * 9), 30 / (3 * 3).
   OptionRun balanced(R"("class_weights": "balanced")"),
       listed(R"("class_weights": [0.55555555555555555, 1.1111111111111111, 3.3333333333333333])");
@@ -124,7 +125,7 @@ TEST(ClassWeights, BalancedOnesAreScikitLearns) {
   EXPECT_TRUE(balanced.flat().equal(listed.flat()));
 }
 
-TEST(ClassWeights, EqualOnesChangeNothing) {
+TEST(ClassWeights, EqualWeightsChangeNothing) {
   OptionRun weighted(R"("class_weights": [2, 2, 2])"), plain(R"("class_weights": "none")");
   weighted.run();
   plain.run();
@@ -133,7 +134,7 @@ TEST(ClassWeights, EqualOnesChangeNothing) {
               plain.context.values("train/epoch_loss").back(), 1e-6);
 }
 
-TEST(ClassWeights, BatchesThatWeighNothingTrainNothing) {
+TEST(ClassWeights, BatchesOfZeroWeightTrainNothing) {
   for (const char* options : {"", R"(, "label_smoothing": 0.1)", R"(, "loss": {"kind": "focal"})",
                               R"(, "label_smoothing": 0.1, "loss": {"kind": "focal"})"}) {
     OptionRun run(R"("class_weights": {"class1": 0, "class2": 0})" + std::string(options));
@@ -149,7 +150,7 @@ TEST(ClassWeights, BatchesThatWeighNothingTrainNothing) {
   }
 }
 
-TEST(ClassWeights, ThatDoNotSuitTheClassesAreRefused) {
+TEST(ClassWeights, InvalidWeightsAreRejected) {
   EXPECT_REFUSED(OptionRun(R"("class_weights": [1, 2])").run(), kOptionConflict, "/class_weights",
                  "2 numbers for 3 classes");
   EXPECT_REFUSED(OptionRun(R"("class_weights": {"clas1": 2})").run(), kOptionConflict,
@@ -171,7 +172,7 @@ TEST(ClassWeights, ThatDoNotSuitTheClassesAreRefused) {
   EXPECT_REFUSED(absent.run(), kOptionConflict, "/class_weights", "'class2'");
 }
 
-TEST(MixedSamples, AreNotValidated) {
+TEST(MixedSamples, AreNotUsedInValidation) {
   OptionRun mixed(R"("mixup": 1, "optimizer": {"kind": "sgd", "learning_rate": 1e-12})"),
       plain(R"("mixup": 0, "optimizer": {"kind": "sgd", "learning_rate": 1e-12})");
   mixed.run();
@@ -182,13 +183,13 @@ TEST(MixedSamples, AreNotValidated) {
               plain.context.values("validation/loss").back(), 1e-6);
 }
 
-TEST(MixedSamples, ThatCannotBeAreRefused) {
+TEST(MixedSamples, InvalidCombinationsAreRejected) {
   EXPECT_REFUSED(OptionRun(R"("cutmix": 1)").run(), kOptionConflict, "/cutmix", "mixup");
   EXPECT_REFUSED(OptionRun(R"("mixup": 1, "class_weights": "balanced")").run(), kOptionConflict,
                  "/train/class_weights", "mixup and cutmix");
 }
 
-TEST(Sampling, BalancedWithBalancedWeightsIsSaid) {
+TEST(Sampling, BalancedSamplingWithBalancedWeightsIsReported) {
   const auto says = [](const char* options) {
     OptionRun run(options);
     run.run();
@@ -203,7 +204,7 @@ TEST(Sampling, BalancedWithBalancedWeightsIsSaid) {
   EXPECT_EQ(says(R"("class_weights": "balanced")"), 0);
 }
 
-TEST(Patience, ThatKeepsTheLastWeightsIsSaid) {
+TEST(Patience, KeepingTheLastWeightsIsReported) {
   const auto said = [](const char* options) {
     OptionRun run(options);
     run.run();
@@ -220,7 +221,7 @@ TEST(Patience, ThatKeepsTheLastWeightsIsSaid) {
   EXPECT_EQ(said(R"("keep": "last")"), "");
 }
 
-TEST(Sampling, BalancedNeedsLabelsBeforehand) {
+TEST(Sampling, BalancedSamplingNeedsKnownLabels) {
   OptionRun run(R"("sampling": "balanced")");
   run.train->tells_labels = false;
   EXPECT_REFUSED(run.run(), kOptionConflict, "/sampling", "sampling: as_is");

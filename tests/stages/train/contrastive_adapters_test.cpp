@@ -1,5 +1,5 @@
-// train.contrastive of a CLIP with adapters: what a whole CLIP is tested for in
-// contrastive_test.cpp.
+// train.contrastive with adapters on a CLIP: the tests of contrastive_test.cpp, which trains a
+// whole CLIP.
 
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>
@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kOfTexts = R"(text_model\..*\.(q|v)_proj)";
 constexpr const char* kOfImages = R"(vision_model\..*\.(q|v)_proj)";
 
-/// A training of such adapters, without dropout.
+/// A training run of such adapters, without dropout.
 ContrastiveRun adapter_run(const Json& targets, const char* class_head = "linear") {
   ContrastiveRun training;
   Json model = Json::parse(kTinyClip);
@@ -38,7 +38,7 @@ std::map<std::string, at::Tensor> numbers_of(const torch::nn::Module& network) {
   return numbers;
 }
 
-TEST(ContrastiveAdapters, LearnWhichCaptionIsWhose) {
+TEST(ContrastiveAdapters, LearnToMatchImagesAndCaptions) {
   ContrastiveRun training =
       adapter_run({"q_proj", "v_proj", "fc1", "text_projection", "visual_projection"});
   training.options.update(Json::parse(
@@ -49,7 +49,7 @@ TEST(ContrastiveAdapters, LearnWhichCaptionIsWhose) {
   EXPECT_EQ(training.context.values("validation/accuracy").back(), 1);
 }
 
-TEST(ContrastiveAdapters, NothingElseIsMoved) {
+TEST(ContrastiveAdapters, OtherWeightsStayUnchanged) {
   for (const Json& targets : {Json{"q_proj", "v_proj"}, Json(kOfTexts), Json(kOfImages)}) {
     ContrastiveRun training = adapter_run(targets);
     const auto before = numbers_of(*training.model->build(training.train->describe(), 0));
@@ -61,8 +61,8 @@ TEST(ContrastiveAdapters, NothingElseIsMoved) {
   }
 }
 
-/// A tower without adapters has embeddings without a gradient, which is no reason to fail.
-TEST(ContrastiveAdapters, TwoPassesAndPartsGiveTheWholeBatchWhateverTowerIsTrained) {
+/// The embeddings of a tower without adapters have no gradient, which must not cause an error.
+TEST(ContrastiveAdapters, TwoPassesMatchTheWholeBatchForAnyTrainedTower) {
   for (const char* head : {"linear", "none"}) {
     for (const Json& targets : {Json{"q_proj", "v_proj"}, Json(kOfTexts), Json(kOfImages)}) {
       ContrastiveRun whole = adapter_run(targets, head), cut = adapter_run(targets, head);
@@ -74,7 +74,7 @@ TEST(ContrastiveAdapters, TwoPassesAndPartsGiveTheWholeBatchWhateverTowerIsTrain
   }
 }
 
-TEST(ContrastiveAdapters, EveryCutIsCertified) {
+TEST(ContrastiveAdapters, EverySplitIsCertified) {
   for (const Json& targets : {Json{"q_proj", "v_proj"}, Json(kOfTexts), Json(kOfImages)}) {
     ContrastiveRun training = adapter_run(targets);
     training.policy->micro_batch = 3;
@@ -94,7 +94,7 @@ std::int64_t bytes_of(const runner::MemoryPlan& plan, const std::string& owner) 
   return found == plan.owners.end() ? -1 : found->bytes;
 }
 
-TEST(ContrastiveAdapters, ThePlanHasGradientsAndStateOfTheAdaptersAlone) {
+TEST(ContrastiveAdapters, PlanHasGradientsAndStateOfOnlyTheAdapters) {
   ContrastiveRun all, adapters = adapter_run({"q_proj", "v_proj"});
   for (ContrastiveRun* one : {&all, &adapters})
     one->options["optimizer"] = Json::parse(R"({"kind": "adamw"})");
@@ -102,12 +102,12 @@ TEST(ContrastiveAdapters, ThePlanHasGradientsAndStateOfTheAdaptersAlone) {
   const auto trained = trained_parameters(*adapters.model->build(adapters.train->describe(), 0));
   std::int64_t bytes = 0;
   for (const auto& [name, tensor] : trained) bytes += static_cast<std::int64_t>(tensor.nbytes());
-  const auto steps = 4 * static_cast<std::int64_t>(trained.size());  // a float each
+  const auto steps = 4 * static_cast<std::int64_t>(trained.size());  // one float each
   EXPECT_EQ(bytes_of(*frozen->planned, "optimizer_state"), 2 * bytes + steps);
   EXPECT_LT(frozen->planned->needed, whole->planned->needed);
 }
 
-TEST(ContrastiveAdapters, AFactorOfOnePartAsksNothingOfPartsThatAreFrozen) {
+TEST(ContrastiveAdapters, FactorsMayOmitFrozenParts) {
   ContrastiveRun training = adapter_run(kOfImages);
   training.options["learning_rate_factors"] = {{"class_head", 10}};
   training.run();

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using Choice = runner::CheckpointSource::Choice;
 
-/// A training that is done, and another run that takes its weights.
+/// A finished training run, and another run that uses its weights.
 class EarlierWeightsFound : public testing::Test {
  protected:
   EarlierWeightsFound() {
@@ -36,7 +36,7 @@ class EarlierWeightsFound : public testing::Test {
   }
   std::filesystem::path folder() const { return before_.context.node().folder / "checkpoints"; }
 
-  /// Takes them over into a network of other weights.
+  /// Loads them into a network with other weights.
   TrainingResult take(const std::shared_ptr<torch::nn::Module>& network) {
     const auto trained = find_earlier_weights(before_.options, context_);
     if (!trained) throw std::logic_error("still to be trained");
@@ -71,12 +71,12 @@ class EarlierWeightsFound : public testing::Test {
   std::shared_ptr<torch::nn::Module> network_;
 };
 
-TEST_F(EarlierWeightsFound, NothingIsFoundWhereTheTrainingIsStillToBeDone) {
+TEST_F(EarlierWeightsFound, NothingIsFoundBeforeTheTraining) {
   context_.facts.trained.reset();
   EXPECT_FALSE(find_earlier_weights(before_.options, context_));
 }
 
-TEST_F(EarlierWeightsFound, AreThoseThatTheTrainingEndedWith) {
+TEST_F(EarlierWeightsFound, AreTheFinalWeightsOfTheTraining) {
   const TrainingResult taken = take();
   EXPECT_EQ(taken.step, result_.step);
   EXPECT_EQ(taken.epoch, result_.epoch);
@@ -87,13 +87,13 @@ TEST_F(EarlierWeightsFound, AreThoseThatTheTrainingEndedWith) {
   EXPECT_TRUE(std::filesystem::exists(context_.node().folder / "checkpoint.json"));
 }
 
-TEST_F(EarlierWeightsFound, KnowWhatDataTheyWereTrainedOn) {
+TEST_F(EarlierWeightsFound, DescribeTheirTrainingData) {
   const auto trained = find_earlier_weights(before_.options, context_);
   EXPECT_EQ(trained->data.classes, before_.train_data->describe().classes);
   EXPECT_EQ(trained->data.tensors.at(0).shape, (std::vector<std::int64_t>{2}));
 }
 
-TEST_F(EarlierWeightsFound, LatestAndACertainOneCanBeNamed) {
+TEST_F(EarlierWeightsFound, LatestOrASpecificCheckpointCanBeSelected) {
   context_.facts.trained->choice = Choice::kLatest;
   const TrainingResult latest = take();
   EXPECT_EQ(latest.step, 16);  // four epochs of four steps
@@ -102,7 +102,7 @@ TEST_F(EarlierWeightsFound, LatestAndACertainOneCanBeNamed) {
   EXPECT_EQ(take().file, first / "model.safetensors");
 }
 
-/// A file of a checkpoint, or one beside them that names it, with a way to spoil it.
+/// A file of a checkpoint, or a pointer to one, with a way to damage it.
 struct Spoilt {
   const char* file;
   const char* how;
@@ -119,7 +119,7 @@ std::vector<Spoilt> all_damage() {
   return all;
 }
 
-/// Everybody who reads weights refuses them where they are damaged, and takes no others.
+/// Everything that reads weights rejects damaged ones, and uses no others instead.
 class EveryReader : public EarlierWeightsFound, public testing::WithParamInterface<Spoilt> {
  protected:
   EveryReader() {
@@ -156,7 +156,7 @@ class EveryReader : public EarlierWeightsFound, public testing::WithParamInterfa
 };
 INSTANTIATE_TEST_SUITE_P(All, EveryReader, testing::ValuesIn(all_damage()));
 
-TEST_P(EveryReader, RefusesAndSaysHowToAskForOneThatIsWhole) {
+TEST_P(EveryReader, RejectsDamageAndSuggestsOtherCheckpoints) {
   for (const Choice choice : {Choice::kKept, Choice::kBest, Choice::kLatest}) {
     context_.facts.trained = {folder(), choice};
     if (!spoils(choice)) {
@@ -169,12 +169,12 @@ TEST_P(EveryReader, RefusesAndSaysHowToAskForOneThatIsWhole) {
   EXPECT_NO_THROW(take());
 }
 
-TEST_P(EveryReader, ReusesNothing) {
+TEST_P(EveryReader, DoesNotReuseDamagedWeights) {
   context_.facts.trained = {folder(), Choice::kKept, /*reused=*/true};
   EXPECT_EQ(find_earlier_weights(before_.options, context_).has_value(), !spoils(Choice::kKept));
 }
 
-TEST_P(EveryReader, StartsFromNothing) {
+TEST_P(EveryReader, DoesNotWarmStartFromDamagedWeights) {
   network_ = before_.step.model.build(before_.train_data->describe(), 99);
   if (!spoils(Choice::kBest)) return warm_start(*network_, folder(), context_);
   EXPECT_REFUSED(warm_start(*network_, folder(), context_), kDamagedWeights, "/warm_start",
@@ -197,7 +197,7 @@ TEST_P(EveryReader, ResumesToTheSameWeights) {
   EXPECT_NO_THROW(take());
 }
 
-TEST_F(EarlierWeightsFound, OnesToBeReusedAreTakenWholeOrNotAtAll) {
+TEST_F(EarlierWeightsFound, ReusedWeightsMustBeUndamaged) {
   context_.facts.trained->reused = true;
   EXPECT_EQ(take().step, result_.step);
   EXPECT_TRUE(has_the_trained_weights());
@@ -206,7 +206,7 @@ TEST_F(EarlierWeightsFound, OnesToBeReusedAreTakenWholeOrNotAtAll) {
   EXPECT_THAT(context_.said, testing::Contains(HasSubstr("not reused: ")));
 }
 
-TEST_F(EarlierWeightsFound, ReusedFolderWithoutACheckpointIsTrainedAgain) {
+TEST_F(EarlierWeightsFound, ReusedFolderWithoutACheckpointIsRetrained) {
   std::filesystem::remove_all(folder());
   context_.facts.trained->reused = true;
   EXPECT_FALSE(find_earlier_weights(before_.options, context_));
@@ -214,13 +214,13 @@ TEST_F(EarlierWeightsFound, ReusedFolderWithoutACheckpointIsTrainedAgain) {
               testing::Contains(HasSubstr("not reused: there is no checkpoint in ")));
 }
 
-TEST_F(EarlierWeightsFound, DamagedOneThatWasNamedIsAnError) {
+TEST_F(EarlierWeightsFound, SelectedDamagedCheckpointIsAnError) {
   damage(result_.file);
   context_.facts.trained = {result_.file.parent_path(), Choice::kThis};
   EXPECT_REFUSED(error(), kDamagedWeights, "", result_.file.parent_path().string());
 }
 
-TEST_F(EarlierWeightsFound, WithoutACheckpointThereIsAnError) {
+TEST_F(EarlierWeightsFound, MissingCheckpointIsAnError) {
   context_.facts.trained->folder = context_.node().folder / "none";
   EXPECT_REFUSED(error(), kNoCheckpoint, "", (context_.node().folder / "none").string());
 }
@@ -235,7 +235,7 @@ TEST_F(EarlierWeightsFound, BestNeedsAMeasurement) {
   EXPECT_EQ(take().step, 16);
 }
 
-TEST_F(EarlierWeightsFound, ThatDoNotSayWhatTheyWereTrainedOnAreRefused) {
+TEST_F(EarlierWeightsFound, WeightsWithoutADataDescriptionAreRejected) {
   const auto folder = context_.node().folder / "step-00000005";
   std::filesystem::create_directories(folder);
   write_checkpoint(folder, training_state(5), runner::disk());
@@ -243,14 +243,14 @@ TEST_F(EarlierWeightsFound, ThatDoNotSayWhatTheyWereTrainedOnAreRefused) {
   EXPECT_REFUSED(error(), kDamagedWeights, "", folder.string(), "'classes'");
 }
 
-TEST_F(EarlierWeightsFound, OfAnotherNetworkAreRefused) {
+TEST_F(EarlierWeightsFound, WeightsOfAnotherNetworkAreRejected) {
   const auto other =
       torch::nn::Sequential(torch::nn::Linear(2, 9), torch::nn::Tanh(), torch::nn::Linear(9, 3))
           .ptr();
   EXPECT_REFUSED(take(other), kChangedRun, "", "does not match");
 }
 
-/// A training that averages its weights, and another run that takes either kind.
+/// A training run that averages its weights, and another run that uses either kind.
 class EarlierAverage : public testing::TestWithParam<bool> {
  protected:
   EarlierAverage() {
@@ -281,12 +281,13 @@ class EarlierAverage : public testing::TestWithParam<bool> {
 };
 INSTANTIATE_TEST_SUITE_P(Result, EarlierAverage, testing::Bool());
 
-TEST_P(EarlierAverage, EitherKindOfWeightsCanBeTaken) {
+TEST_P(EarlierAverage, BothKindsOfWeightsCanBeUsed) {
   TinyTraining without;
   without.options.keep = Keep::kLast;
   without.run();
   const NamedTensors trained = taken(false);
-  EXPECT_TRUE(are_equal(trained, weights(*without.network)));  // an average changes no training
+  EXPECT_TRUE(
+      are_equal(trained, weights(*without.network)));  // averaging does not change the training
   EXPECT_EQ(record()["weights"], "trained");
   EXPECT_THAT(context_.said, ElementsAre(testing::StartsWith("the trained weights after step ")));
   const NamedTensors averaged = taken(true);
@@ -295,7 +296,7 @@ TEST_P(EarlierAverage, EitherKindOfWeightsCanBeTaken) {
   EXPECT_TRUE(are_equal(taken(std::nullopt), GetParam() ? averaged : trained));
 }
 
-TEST_F(EarlierWeightsFound, AverageThatWasNotKeptIsRefused) {
+TEST_F(EarlierWeightsFound, MissingAverageIsRejected) {
   context_.facts.trained->averaged = true;
   EXPECT_REFUSED(error(), kOptionConflict, "/ema", "no average");
   context_.facts.trained->averaged = false;

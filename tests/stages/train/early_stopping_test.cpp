@@ -35,7 +35,7 @@ TEST(EarlyStopping, PatienceCountsValidationsSinceTheBest) {
   EXPECT_TRUE(stopping.exhausted());
 }
 
-TEST(EarlyStopping, BetterOneBeginsTheWaitAnew) {
+TEST(EarlyStopping, ImprovementRestartsTheWait) {
   EarlyStopping stopping(/*higher_is_better=*/true, 2);
   for (const double value : {0.5, 0.4, 0.6, 0.5}) {
     stopping.observe(1, value);
@@ -45,7 +45,7 @@ TEST(EarlyStopping, BetterOneBeginsTheWaitAnew) {
   EXPECT_TRUE(stopping.exhausted());
 }
 
-TEST(EarlyStopping, NotANumberIsNeverBest) {
+TEST(EarlyStopping, NanIsNeverBest) {
   EarlyStopping stopping(/*higher_is_better=*/false, 2);
   EXPECT_FALSE(stopping.observe(1, std::nan("")));
   EXPECT_EQ(stopping.best_epoch(), std::nullopt);
@@ -54,7 +54,7 @@ TEST(EarlyStopping, NotANumberIsNeverBest) {
   EXPECT_TRUE(stopping.exhausted());
 }
 
-TEST(EarlyStopping, StateGoesOnWithTheWait) {
+TEST(EarlyStopping, RestoredStateContinuesTheWait) {
   for (const std::vector<double>& seen :
        std::vector<std::vector<double>>{{}, {std::nan("")}, {0.5, 0.25}, {0.5, 0.7}}) {
     EarlyStopping before(/*higher_is_better=*/false, 2), after(/*higher_is_better=*/false, 2);
@@ -71,7 +71,7 @@ TEST(EarlyStopping, StateGoesOnWithTheWait) {
   }
 }
 
-TEST(EarlyStopping, AnythingElseIsNoState) {
+TEST(EarlyStopping, InvalidStateIsRejected) {
   EarlyStopping stopping(/*higher_is_better=*/false, 2);
   for (const char* text :
        {"null", R"({"best_epoch": 1, "best": 0.5})",
@@ -80,7 +80,7 @@ TEST(EarlyStopping, AnythingElseIsNoState) {
     EXPECT_THROW(stopping.load_state(nlohmann::json::parse(text)), std::runtime_error) << text;
 }
 
-TEST(EarlyStopping, SmallerImprovementsThanTheMinimumAreBestButDoNotEndTheWait) {
+TEST(EarlyStopping, SmallImprovementsAreBestButDoNotResetTheWait) {
   EarlyStopping accuracy(/*higher_is_better=*/true, 2, /*minimum_improvement=*/0.25);
   EXPECT_TRUE(accuracy.observe(1, 0.5));
   EXPECT_TRUE(accuracy.observe(2, 0.75));
@@ -100,7 +100,7 @@ TEST(EarlyStopping, SmallImprovementsAddUp) {
   EXPECT_TRUE(loss.exhausted());
 }
 
-TEST(EarlyStopping, OlderStateHasNoOtherBest) {
+TEST(EarlyStopping, OlderStateUsesItsBestForBoth) {
   EarlyStopping stopping(/*higher_is_better=*/false, 2, /*minimum_improvement=*/0.25);
   stopping.load_state({{"best_epoch", 3}, {"best", 1.0}, {"waited", 1}});
   EXPECT_TRUE(stopping.observe(4, 0.9));

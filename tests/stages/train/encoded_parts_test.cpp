@@ -17,7 +17,7 @@ EncodedParts two_parts() {
   return parts;
 }
 
-TEST(EncodedParts, RowsAreJoinedAndAScalarIsThereOnce) {
+TEST(EncodedParts, RowsAreJoinedAndScalarsAreKeptOnce) {
   const NamedTensors joined = two_parts().join();
   EXPECT_TRUE(joined.at("query").equal(torch::arange(5)));
   EXPECT_TRUE(
@@ -26,7 +26,7 @@ TEST(EncodedParts, RowsAreJoinedAndAScalarIsThereOnce) {
   EXPECT_EQ(joined.size(), 3);
 }
 
-TEST(EncodedParts, WhatIsJoinedIsCutAsItWas) {
+TEST(EncodedParts, JoinedTensorsAreSplitAgain) {
   EncodedParts parts = two_parts();
   const NamedTensors joined = parts.join(), first = parts.cut(joined, 0),
                      second = parts.cut(joined, 1);

@@ -1,9 +1,8 @@
-// A grid of recipes and budgets, each planned and then trained under the budget for real: nothing
-// that is accepted runs out of memory, and no batch is cut further than such trainings show to be
-// needed. A training whose pool has to give unused blocks back to the kernel, time and again, to
-// stay under the budget is none that fits: to fetch them anew costs more than another part, and a
-// plan counts on none of it. Nor is one that needs what is planned for kernels, or the plan's
-// margin.
+// Plans a grid of recipes and budgets and runs each training with its budget: no accepted plan runs
+// out of memory, and no batch is split further than such runs show to be necessary. A run does not
+// count as fitting if its pool repeatedly has to return unused blocks to the kernel to stay within
+// the budget, since allocating them again costs more than another micro-batch, and a plan does not
+// rely on it. Nor does one that needs the memory planned for kernels, or the plan's margin.
 
 #include <algorithm>
 #include <cstdlib>
@@ -56,10 +55,10 @@ struct GridTraining : TowerPlanning {
   }
   struct Trial {
     std::int64_t refusals,
-        retries;  // blocks that were not given, or only after others had been returned
+        retries;  // blocks that were refused, or granted only after others had been returned
     bool fits() const { return refusals == 0 && retries == 0; }
   };
-  /// A training that may have so much.
+  /// A training run with a memory budget.
   Trial trial(MemoryPolicy way, std::int64_t budget) const {
     const CpuPool pool;
     const CountingAllocator counter;
@@ -75,8 +74,8 @@ struct GridTraining : TowerPlanning {
   }
 };
 
-/// The sizes of a part that differ in their number of parts, larger than `size`, the smallest
-/// first.
+/// Returns micro-batch sizes larger than `size` that give different numbers of micro-batches, in
+/// ascending order.
 std::vector<std::int64_t> larger_sizes(std::int64_t size, std::int64_t batch) {
   std::vector<std::int64_t> sizes;
   for (std::int64_t parts = (batch + size - 1) / size - 1; parts >= 1; --parts) {
@@ -86,7 +85,7 @@ std::vector<std::int64_t> larger_sizes(std::int64_t size, std::int64_t batch) {
   return sizes;
 }
 
-/// What is planned beyond the tensors and the gaps between them.
+/// Returns the planned bytes beyond the tensors and the gaps between them.
 std::int64_t spare(const runner::MemoryPlan& plan) {
   std::int64_t bytes = 0;
   for (const std::string_view name : {kMarginTerm, kKernelScratchTerm})
@@ -94,7 +93,7 @@ std::int64_t spare(const runner::MemoryPlan& plan) {
   return bytes;
 }
 
-/// RETORT_DEEP=1 makes the grid larger.
+/// RETORT_DEEP=1 enlarges the grid.
 bool is_deep() { return std::getenv("RETORT_DEEP") != nullptr; }
 
 std::vector<double> shares() {
@@ -114,7 +113,7 @@ std::vector<GridRecipe> recipes() {
   return all;
 }
 
-TEST(FitsFirstTime, WhatIsAcceptedRunsAndIsCutNoFurtherThanNeeded) {
+TEST(FitsFirstTime, AcceptedPlansFitAndSplitNoFurtherThanNeeded) {
   for (const GridRecipe& recipe : recipes()) {
     const ScopedThreads threads(recipe.threads);
     GridTraining training(recipe);

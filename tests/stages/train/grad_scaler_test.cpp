@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-TEST(GradScaler, SavedStateContinuesAsIfNeverInterrupted) {
+TEST(GradScaler, RestoredStateContinuesSeamlessly) {
   const GradScaler::Options options{.growth_interval = 3};
   GradScaler whole(options, at::Device(test_device())), resumed(options, at::Device(test_device()));
   const at::Tensor fine = torch::zeros({}, here()), overflow = torch::ones({}, here());
@@ -35,7 +35,7 @@ TEST(GradScaler, GradientIsDividedByTheScaleExactly) {
   EXPECT_TRUE(scaled[1].equal(gradient[1]));
 }
 
-TEST(GradScaler, GradientThatIsNotFiniteIsAnOverflow) {
+TEST(GradScaler, NonFiniteGradientIsAnOverflow) {
   const GradScaler scaler({}, at::Device(test_device()));
   for (const float value : {std::numeric_limits<float>::infinity(), std::nanf("")})
     EXPECT_EQ(scaler.unscale({torch::ones(3, here()), torch::tensor({1.0F, value}, here())})
@@ -45,7 +45,7 @@ TEST(GradScaler, GradientThatIsNotFiniteIsAnOverflow) {
   EXPECT_EQ(scaler.unscale({}).item<float>(), 0);
 }
 
-TEST(GradScaler, StateOfSomethingElseIsRefused) {
+TEST(GradScaler, InvalidStateIsRejected) {
   GradScaler scaler({}, at::Device(test_device()));
   EXPECT_THROW(scaler.load_state({{"scale", torch::ones({}, here())}}), std::invalid_argument);
   EXPECT_THROW(scaler.load_state({{"scale", torch::ones(2, here())},

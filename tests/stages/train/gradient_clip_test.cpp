@@ -26,7 +26,7 @@ TEST(GradientClip, ValueLimitsEachElement) {
 }
 
 TEST(GradientClip, AdaptiveLimitsEachRowByItsWeights) {
-  // Norms of weights 5 and 0, which counts as 1; a tenth of them is the limit.
+  // The norms of the weights are 5 and 0, which counts as 1; the limit is a tenth of them.
   const at::Tensor x =
       with_gradient(torch::tensor({3.0, 4.0, 0.0, 0.0}, here().dtype(torch::kDouble)).view({2, 2}),
                     torch::tensor({0.0, 2.0, 0.0, 2.0}, here().dtype(torch::kDouble)).view({2, 2}));
@@ -35,7 +35,7 @@ TEST(GradientClip, AdaptiveLimitsEachRowByItsWeights) {
   EXPECT_DOUBLE_EQ(x.grad()[1][1].item<double>(), 0.1);
 }
 
-TEST(GradientClip, AdaptiveLeavesShortGradientsBitForBit) {
+TEST(GradientClip, AdaptiveKeepsShortGradientsBitForBit) {
   const at::Tensor gradient = torch::full({3, 4}, 1e-9F, here());
   const at::Tensor x = with_gradient(torch::ones({3, 4}, here()), gradient);
   clip_each({x}, {.adaptive = AdaptiveClip{.factor = 0.01, .epsilon = 1e-9}});
@@ -71,13 +71,13 @@ TEST(GradientClip, LimitAppliesToTheGradientOfTheWholeBatch) {
   const at::Tensor before = whole.flat_weights();
   whole.run();
   parts.run();
-  // Weights below 1 are rounded to 2^-25 at most, before and after the step.
+  // Weights below 1 are rounded to at most 2^-25, before and after the step.
   constexpr double kRounding = 0x1p-24;
   for (const TinyTraining* one : {&whole, &parts})
     EXPECT_NEAR((one->flat_weights() - before).abs().max().item<double>(), 1e-3, kRounding);
 }
 
-TEST(GradientClip, LocalLimitsSuitStepsInBackward) {
+TEST(GradientClip, LocalLimitsWorkWithStepsInBackward) {
   for (const bool is_adaptive : {false, true}) {
     TinyTraining after, during;
     for (TinyTraining* one : {&after, &during}) {

@@ -35,7 +35,7 @@ TEST(GradientHistogram, ValuesAreInTheirBuckets) {
   EXPECT_THAT(buckets_of(counts_of(torch::zeros({0}))), IsEmpty());
 }
 
-TEST(GradientHistogram, EmptyBucketsInBetweenAreOne) {
+TEST(GradientHistogram, AdjacentEmptyBucketsAreMerged) {
   const auto buckets = buckets_of(counts_of(torch::tensor({-1.1F, 0.0F, 1.1F})));
   ASSERT_EQ(buckets.size(), 5u);
   for (std::size_t i = 1; i < buckets.size(); ++i) EXPECT_EQ(buckets[i].left, buckets[i - 1].right);
@@ -60,14 +60,14 @@ TEST(GradientHistogram, LayoutAndTypeDoNotMatter) {
   EXPECT_TRUE(counts_of(image.slice(3, 0, 5, 2)).equal(counts_of(image.slice(3, 0, 5, 2).clone())));
 }
 
-TEST(GradientHistogram, ADryRunNeedsNoValues) {
+TEST(GradientHistogram, DryRunNeedsNoValues) {
   const at::Tensor counts =
       torch::zeros({kHistogramBuckets}, torch::TensorOptions(torch::kLong).device(at::kMeta));
   EXPECT_NO_THROW(
       add_value_counts(torch::empty({3, 4}, counts.options().dtype(torch::kFloat)), counts));
 }
 
-/// The steps at which the histograms of `parameter` were recorded.
+/// Returns the steps at which the histograms of `parameter` were recorded.
 std::vector<std::int64_t> steps_of(const std::string& parameter, const TinyTraining& training) {
   std::vector<std::int64_t> steps;
   for (const auto& [name, buckets, step] : training.context.histograms)
@@ -75,7 +75,7 @@ std::vector<std::int64_t> steps_of(const std::string& parameter, const TinyTrain
   return steps;
 }
 
-TEST(GradientHistogram, TrainingRecordsEachGradientAndIsNotChanged) {
+TEST(GradientHistogram, RecordingEachGradientDoesNotChangeTheTraining) {
   for (const auto& change : std::vector<std::function<void(TinyTraining&)>>{
            [](TinyTraining&) {}, [](TinyTraining& one) { one.options.gradient_clip_norm = 0.1; },
            [](TinyTraining& one) { one.options.gradient_clip_value = 0.01; },
@@ -95,7 +95,7 @@ TEST(GradientHistogram, TrainingRecordsEachGradientAndIsNotChanged) {
   }
 }
 
-TEST(GradientHistogram, GradientIsThatBeforeClipping) {
+TEST(GradientHistogram, RecordsGradientsBeforeClipping) {
   TinyTraining clipped, free;
   for (TinyTraining* one : {&clipped, &free}) {
     one->options.epochs = 1;
@@ -108,7 +108,7 @@ TEST(GradientHistogram, GradientIsThatBeforeClipping) {
   EXPECT_EQ(clipped.context.histograms, free.context.histograms) << "of the first step";
 }
 
-TEST(GradientHistogram, AFrozenParameterHasNone) {
+TEST(GradientHistogram, FrozenParameterHasNoHistogram) {
   TinyTraining training;
   training.options.log_gradients_every = 1;
   training.options.parameter_groups = {{.name = "still", .match = {"0"}, .frozen = true}};
@@ -117,7 +117,7 @@ TEST(GradientHistogram, AFrozenParameterHasNone) {
   EXPECT_THAT(steps_of("2.weight", training), Not(IsEmpty()));
 }
 
-TEST(GradientHistogram, StepsInBackwardHaveNoGradientToCount) {
+TEST(GradientHistogram, StepsInBackwardRecordNoHistograms) {
   TinyTraining training;
   training.options.log_gradients_every = 1;
   training.policy.optimizer_in_backward = true;

@@ -26,7 +26,7 @@ TEST(Gradient, MicroBatchesAddUpToTheWholeBatch) {
   }
 }
 
-TEST(Gradient, MeanOfPartMeansWouldDiffer) {
+TEST(Gradient, MeanOfMicroBatchMeansWouldDiffer) {
   const DroppingStep step;
   const Batch batch = ten_samples();
   for (const Drops drops : kEveryDrop) {
@@ -35,14 +35,14 @@ TEST(Gradient, MeanOfPartMeansWouldDiffer) {
     for (const auto& [begin, end] : {std::pair(0, 4), std::pair(4, 8), std::pair(8, 10)}) {
       Batch part = batch.part(begin, end);
       for (std::int64_t place = begin; place < end; ++place)
-        part.indices.push_back(place);  // masks are not to blame
+        part.indices.push_back(place);  // excludes differences by masks
       wrong = wrong + gradient_of(step, net, part) / 3;
     }
     EXPECT_GT(distance(wrong, gradient_of(step, net, batch)), 1e-3) << static_cast<int>(drops);
   }
 }
 
-TEST(Gradient, WeightsOfSamplesDivide) {
+TEST(Gradient, SampleWeightsAreTheDivisor) {
   class WeightedStep final : public TinyStep {
    public:
     NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
@@ -67,7 +67,7 @@ TEST(Gradient, WeightsOfSamplesDivide) {
   EXPECT_GT(distance(gradient_of(DroppingStep(), net, batch), whole), 1e-2);
 }
 
-TEST(Gradient, DropoutIsAFunctionOfSeedStepAndSamples) {
+TEST(Gradient, DropoutDependsOnlyOnSeedStepAndSamples) {
   Batch batch = ten_samples();
   const auto gradient = [&](Drops drops, const StepKey& key, std::int64_t micro_batch = 0) {
     DroppingNet net(drops);
@@ -86,8 +86,8 @@ TEST(Gradient, DropoutIsAFunctionOfSeedStepAndSamples) {
   }
 }
 
-TEST(Gradient, DropoutByThePlaceInAMicroBatchWouldDiffer) {
-  const Batch batch = ten_samples();  // its samples are known by their places alone
+TEST(Gradient, DropoutByPositionInAMicroBatchWouldDiffer) {
+  const Batch batch = ten_samples();  // its samples are identified by position only
   DroppingNet net(Drops::kElements);
   at::Tensor wrong = torch::zeros({}, torch::kDouble);
   for (const auto& [begin, end] : {std::pair(0, 4), std::pair(4, 8), std::pair(8, 10)}) {
@@ -97,7 +97,7 @@ TEST(Gradient, DropoutByThePlaceInAMicroBatchWouldDiffer) {
   EXPECT_GT(distance(wrong, gradient_of(DroppingStep(), net, batch)), 1e-3);
 }
 
-/// Remembers how many samples each part had.
+/// Records how many samples each micro-batch had.
 class MixingStep final : public TinyStep {
  public:
   explicit MixingStep(bool mixes) : mixes_(mixes) {}
@@ -113,8 +113,8 @@ class MixingStep final : public TinyStep {
   const bool mixes_;
 };
 
-// BatchNorm cannot take a single sample; the parts count by their samples all the same.
-TEST(Gradient, LastPartOfOneSampleGetsAnotherWhereLayersMixThem) {
+// BatchNorm does not support a single sample; micro-batches are still weighted by their samples.
+TEST(Gradient, LastSingleSampleIsNotAloneIfLayersMixSamples) {
   const Batch batch = ten_samples();
   DroppingNet net(Drops::kNothing);
   const at::Tensor whole = gradient_of(DroppingStep(), net, batch);
@@ -131,7 +131,7 @@ TEST(Gradient, LastPartOfOneSampleGetsAnotherWhereLayersMixThem) {
   EXPECT_EQ(parts(true, 10), (Parts{10}));
 }
 
-TEST(Gradient, GroupsAreCutBetweenGroups) {
+TEST(Gradient, BatchesAreOnlySplitBetweenGroups) {
   const Batch batch = four_groups();
   const GroupStep step;
   for (const Drops drops : kEveryDrop) {
@@ -144,7 +144,7 @@ TEST(Gradient, GroupsAreCutBetweenGroups) {
   }
 }
 
-TEST(Gradient, DropoutInGroupsByThePlaceInAMicroBatchWouldDiffer) {
+TEST(Gradient, DropoutInGroupsByPositionInAMicroBatchWouldDiffer) {
   const Batch batch = four_groups();
   DroppingNet net(Drops::kElements);
   at::Tensor wrong = torch::zeros({}, torch::kDouble);
@@ -153,7 +153,7 @@ TEST(Gradient, DropoutInGroupsByThePlaceInAMicroBatchWouldDiffer) {
   EXPECT_GT(distance(wrong, gradient_of(GroupStep(), net, batch)), 1e-3);
 }
 
-TEST(Gradient, DropoutOfAGroupsRowsThatHaveNoNameIsAnError) {
+TEST(Gradient, DropoutInGroupsNeedsNamedRows) {
   GroupStep step;
   step.names_inputs = false;
   DroppingNet drops(Drops::kElements), drops_nothing(Drops::kNothing);

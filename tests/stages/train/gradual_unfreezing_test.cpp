@@ -10,12 +10,12 @@
 namespace stages {
 namespace {
 
-/// The weights called `name`.
+/// Returns the weights called `name`.
 at::Tensor weight_of(const TinyTraining& training, const std::string& name) {
   return weights(*training.network).at(name).detach().clone();
 }
 
-/// The name of the network's first parameter.
+/// Returns the name of the network's first parameter.
 std::string first_name(const TinyTraining& training) {
   return training.network->named_parameters()[0].key();
 }
@@ -48,7 +48,7 @@ TEST(GradualUnfreezing, GroupIsTrainedFromItsEpoch) {
   EXPECT_FALSE(weight_of(training, name).cpu().equal(before));
 }
 
-TEST(GradualUnfreezing, FirstStepOfALateGroupIsItsFirst) {
+TEST(GradualUnfreezing, LateGroupStartsWithAFirstStep) {
   at::Tensor x = torch::ones(3, torch::requires_grad()), y = torch::ones(3, torch::requires_grad());
   Optimizer optimizer(
       {{.name = "", .optimizer = kAdamW, .parameters = {{"x", x}}},
@@ -76,7 +76,7 @@ TEST(GradualUnfreezing, StepsInBackwardLeaveAFrozenGroupAlone) {
   EXPECT_TRUE(during.flat_weights().equal(after.flat_weights()));
 }
 
-TEST(GradualUnfreezing, NothingToTrainAtFirstIsRefused) {
+TEST(GradualUnfreezing, NothingToTrainAtTheStartIsRejected) {
   TinyTraining training;
   training.options.parameter_groups = {{.name = "all", .match = {"**"}, .frozen_epochs = 1}};
   EXPECT_REFUSED(divide_parameters(*training.network, kAdamW, training.options.parameter_groups),

@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-TEST(HostBlock, BeginsWithZerosAlike) {
+TEST(HostBlock, StartsWithZerosInTheSameLayout) {
   const at::Tensor image = torch::rand({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor row = torch::rand({7}, torch::kDouble),
                    gaps = torch::rand({4, 6}).slice(1, 0, 6, 2);
@@ -26,12 +26,12 @@ TEST(HostBlock, BeginsWithZerosAlike) {
             static_cast<std::int64_t>(image.nbytes() + row.nbytes() + 4 * 3 * sizeof(float)));
 }
 
-TEST(HostBlock, WhatWasWrittenThereIsPutBack) {
+TEST(HostBlock, ChangesAreWrittenBack) {
   const at::Tensor x = torch::rand({5}), y = torch::rand({3, 3}, torch::kDouble);
   HostBlock block({part_like(x), part_like(y)}, here().device());
   for (int round = 1; round <= 2; ++round) {
     const at::Tensor scratch =
-        torch::full({block.bytes() + 64}, 7, here().dtype(torch::kByte));  // of a larger one
+        torch::full({block.bytes() + 64}, 7, here().dtype(torch::kByte));  // larger than needed
     const std::vector<at::Tensor> brought = block.bring(scratch);
     brought[0].add_(x.to(here().device()));
     brought[1].add_(y.to(here().device()));
@@ -44,8 +44,8 @@ TEST(HostBlock, WhatWasWrittenThereIsPutBack) {
   }
 }
 
-TEST(HostBlock, IsNoMemoryOfTheDeviceInADryRun) {
-  onednn_unfolds_images();  // which a trace asks once, with tensors
+TEST(HostBlock, UsesNoDeviceMemoryInADryRun) {
+  onednn_unfolds_images();  // a trace calls this once, which allocates tensors
   const CountingAllocator counter;
   MemoryTrace trace({.device = at::kCUDA, .model = {}});
   const at::Tensor like = torch::empty({1000}, at::device(at::kMeta));

@@ -1,5 +1,5 @@
 // A batch that is shorter than the others counts by its samples: its gradient is divided by its own
-// size, and an epoch's loss weighs it by it.
+// size, and an epoch's loss weighs it by that size.
 
 #include <numeric>
 #include <set>
@@ -16,7 +16,7 @@
 namespace stages {
 namespace {
 
-/// One step of plain gradient descent, which shows the gradient's size as Adam would not.
+/// One step of plain gradient descent, which shows the size of the gradient, unlike Adam.
 TinyTraining one_step(std::int64_t samples, std::int64_t batch_size) {
   TinyTraining training;
   training.train_data = std::make_shared<TinyDataset>(samples);
@@ -33,7 +33,7 @@ TEST(LastBatch, GradientIsDividedByItsOwnSize) {
   EXPECT_LT(distance(short_batch.flat_weights(), full_batch.flat_weights()), 1e-7);
 }
 
-TEST(LastBatch, GradientInPartsOfUnequalSizeIsThatOfTheBatch) {
+TEST(LastBatch, GradientOfUnequalMicroBatchesMatchesTheBatch) {
   TinyTraining in_parts = one_step(6, 16), whole = one_step(6, 6);
   in_parts.policy.micro_batch = 4;
   in_parts.run();
@@ -54,7 +54,7 @@ TEST(LastBatch, LossOfAnEpochIsTheMeanOverItsSamples) {
   EXPECT_GT(std::abs(by_samples - by_batches), 1e-5);
 }
 
-/// A step of layers that mix samples, and how many samples each batch had.
+/// A step with layers that mix samples, which records how many samples each batch had.
 class MixingTinyStep final : public TinyStep {
  public:
   bool mixes_samples() const override { return true; }
@@ -67,7 +67,7 @@ class MixingTinyStep final : public TinyStep {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// The samples of each batch of two epochs.
+/// Returns the samples of each batch of two epochs.
 Sizes batches_of(std::int64_t samples, const std::set<std::int64_t>& skipped = {}) {
   TinyTraining training;
   const MixingTinyStep step;
@@ -79,7 +79,7 @@ Sizes batches_of(std::int64_t samples, const std::set<std::int64_t>& skipped = {
   return step.seen;
 }
 
-TEST(LastBatch, OfOneSampleIsLeftOutWhereLayersMixSamples) {
+TEST(LastBatch, SingleSampleIsOmittedIfLayersMixSamples) {
   EXPECT_EQ(batches_of(18), (Sizes{8, 8, 2, 8, 8, 2}));
   EXPECT_EQ(batches_of(17), (Sizes{8, 8, 8, 8}));
   const auto leaves_out = [](const TrainingStep& step, std::int64_t samples) {
@@ -91,8 +91,8 @@ TEST(LastBatch, OfOneSampleIsLeftOutWhereLayersMixSamples) {
   EXPECT_FALSE(leaves_out(TinyStep(), 17));
 }
 
-TEST(LastBatch, OfWhichOneSampleCanBeReadIsLeftOutLikewise) {
-  std::set<std::int64_t> all_but_one;  // of a batch of all
+TEST(LastBatch, BatchWithOneReadableSampleIsAlsoOmitted) {
+  std::set<std::int64_t> all_but_one;  // of a batch with all samples
   for (std::int64_t i = 1; i < 8; ++i) all_but_one.insert(i);
   TinyTraining training;
   const MixingTinyStep step;
@@ -109,7 +109,7 @@ TEST(LastBatch, OfWhichOneSampleCanBeReadIsLeftOutLikewise) {
           "samples of a batch (BatchNorm): 1"));
 }
 
-TEST(LastBatch, OneSampleMakesNoTrainingOfLayersThatMixThem) {
+TEST(LastBatch, DatasetOfOneSampleIsRejectedIfLayersMixSamples) {
   TinyTraining training;
   training.train_data = std::make_shared<TinyDataset>(1);
   EXPECT_REFUSED(

@@ -25,7 +25,7 @@ struct Block : RecomputableModule {
   at::Tensor compute(const at::Tensor& x) const override { return x; }
 };
 
-/// stem, blocks.0, between, blocks.1, norm and head, as they are registered.
+/// stem, blocks.0, between, blocks.1, norm and head, in order of registration.
 struct Tower : torch::nn::Module {
   explicit Tower(bool has_blocks = true) {
     register_module("stem", torch::nn::Linear(2, 2));
@@ -54,7 +54,7 @@ double rate_of(const ParameterGroup& group) {
   return std::visit([](const auto& one) { return one.learning_rate; }, group.optimizer);
 }
 
-/// The learning rate of each parameter.
+/// Returns the learning rate of each parameter.
 std::map<std::string, double> rates(const std::vector<ParameterGroup>& groups) {
   std::map<std::string, double> result;
   for (const ParameterGroup& group : groups) {
@@ -98,7 +98,7 @@ TEST(LayerDecay, MultipliesTheRatesOfParameterGroups) {
   EXPECT_FALSE(found.contains("head.weight")) << "frozen";
 }
 
-TEST(LayerDecay, WithoutItGroupsStayAsTheyAre) {
+TEST(LayerDecay, GroupsAreUnchangedWithoutIt) {
   Tower network;
   for (const std::optional<double> none : {std::optional<double>(), std::optional(1.0)}) {
     const auto groups = groups_of_training(network, options_with(none));
@@ -107,7 +107,7 @@ TEST(LayerDecay, WithoutItGroupsStayAsTheyAre) {
   }
 }
 
-TEST(LayerDecay, NetworkWithoutBlocksIsRefused) {
+TEST(LayerDecay, NetworkWithoutBlocksIsRejected) {
   Tower network(/*has_blocks=*/false);
   EXPECT_EQ(NetworkLayers(network).without_blocks(), "");
   EXPECT_REFUSED(groups_of_training(network, options_with(0.5)), kOptionConflict, "/layer_decay");
@@ -164,7 +164,7 @@ TEST(LayerDecay, TowersAreDividedSeparately) {
                                  "image/layer_0", "text/layer_1", "text/layer_0"));
 }
 
-TEST(LayerDecay, TowerWithoutBlocksIsRefused) {
+TEST(LayerDecay, TowerWithoutBlocksIsRejected) {
   Towers network(/*second_has_blocks=*/false);
   EXPECT_EQ(NetworkLayers(network, options_with_towers().towers).without_blocks(), "text");
   EXPECT_REFUSED(groups_of_training(network, options_with_towers()), kOptionConflict,

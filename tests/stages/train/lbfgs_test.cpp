@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-/// sum of scale · (x - 1)² / 2, whose curvatures are far apart.
+/// The sum of scale · (x - 1)² / 2, whose curvatures differ widely.
 class Bowl {
  public:
   explicit Bowl(std::int64_t size)
@@ -24,7 +24,7 @@ class Bowl {
   const at::Tensor scale_;
 };
 
-TEST(Lbfgs, FindsTheMinimumOfABowlOfUnlikeCurvatures) {
+TEST(Lbfgs, FindsTheMinimumOfAnIllConditionedQuadratic) {
   constexpr double kTolerance = 1e-8, kLeastCurvature = 0.01;
   const Minimum minimum = minimize(torch::zeros({30}, at::kDouble), Bowl(30),
                                    {.max_iterations = 1000, .tolerance = kTolerance});
@@ -32,21 +32,21 @@ TEST(Lbfgs, FindsTheMinimumOfABowlOfUnlikeCurvatures) {
   EXPECT_LE((minimum.x - 1).abs().max().item<double>(), kTolerance / kLeastCurvature);
 }
 
-TEST(Lbfgs, MinimumIsNotLeft) {
+TEST(Lbfgs, StaysAtTheMinimum) {
   const Minimum minimum = minimize(torch::ones({5}, at::kDouble), Bowl(5), {});
   EXPECT_EQ(minimum.iterations, 0);
   EXPECT_TRUE(torch::equal(minimum.x, torch::ones({5}, at::kDouble)));
 }
 
-TEST(Lbfgs, StopsWhereRoundingHidesADecrease) {
+TEST(Lbfgs, StopsWhenRoundingHidesADecrease) {
   const Minimum minimum =
       minimize(torch::zeros({5}, at::kDouble), Bowl(5), {.max_iterations = 100000, .tolerance = 0});
   EXPECT_LT(minimum.iterations, 1000);
 }
 
-// Its slope is at most 1 and hardly changes at first: a step that is far too short or far too long
-// is mended.
-TEST(Lbfgs, LineSearchMendsASlopeThatHardlyChanges) {
+// The slope is at most 1 and hardly changes at first: the line search must correct steps that are
+// far too short or far too long.
+TEST(Lbfgs, LineSearchHandlesANearlyConstantSlope) {
   const auto function = [](const at::Tensor& x, const at::Tensor& gradient) {
     gradient.copy_((x - 1000).mul(1e-3).tanh());
     return 1e3 * (x - 1000).mul(1e-3).cosh().log().sum().item<double>();
@@ -56,7 +56,7 @@ TEST(Lbfgs, LineSearchMendsASlopeThatHardlyChanges) {
   EXPECT_LE(minimum.largest_gradient, 1e-6);
 }
 
-TEST(Lbfgs, TakesNoMoreVectorsThanStated) {
+TEST(Lbfgs, UsesNoMoreVectorsThanStated) {
   constexpr std::int64_t kSize = 5000, kOfTheBowl = 2;
   const Bowl bowl(kSize);
   const at::Tensor start = torch::zeros({kSize}, at::kDouble);

@@ -5,8 +5,8 @@
 namespace stages {
 namespace {
 
-/// What is tried one after another until it gives up, or `most` times: "64", or "cuda:0@128" where
-/// the device changes.
+/// Returns successive attempts until it gives up, or `most` of them: "64", or "cuda:0@128" if the
+/// device changes.
 std::string sequence(const HalvingRetries::Options& options, std::string device = "cuda:3",
                      int most = 12) {
   HalvingRetries retries(options);
@@ -21,16 +21,16 @@ std::string sequence(const HalvingRetries::Options& options, std::string device 
   return text;
 }
 
-// The published handler itself gave these.
-TEST(HalvingRetries, DefaultsGrantTwoRetries) { EXPECT_EQ(sequence({128, 4, 3, 4}), "64 32 FAIL"); }
-TEST(HalvingRetries, FiveGrantFour) { EXPECT_EQ(sequence({128, 4, 5, 4}), "64 32 16 8 FAIL"); }
+// Recorded from the published handler.
+TEST(HalvingRetries, DefaultsAllowTwoRetries) { EXPECT_EQ(sequence({128, 4, 3, 4}), "64 32 FAIL"); }
+TEST(HalvingRetries, FiveAllowFour) { EXPECT_EQ(sequence({128, 4, 5, 4}), "64 32 16 8 FAIL"); }
 TEST(HalvingRetries, SevenReachTheNextGpu) {
   EXPECT_EQ(sequence({128, 4, 7, 4}), "64 32 16 8 4 cuda:0@128 FAIL");
 }
 TEST(HalvingRetries, SeveralGpusAreCycledAndTheCpuIsNeverReached) {
   EXPECT_EQ(sequence({32, 4, 12, 4}), "16 8 4 cuda:0@32 16 8 4 cuda:1@32 16 8 4 FAIL");
 }
-TEST(HalvingRetries, OneGpuIsFollowedByTheCpu) {
+TEST(HalvingRetries, CpuFollowsASingleGpu) {
   EXPECT_EQ(sequence({32, 4, 12, 1}, "cuda:0", 4), "16 8 4 cpu@32 ");
 }
 TEST(HalvingRetries, RetriesOnOtherDevicesCount) {

@@ -26,9 +26,9 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr std::int64_t kWidth = 6;  // of the features of small()
+constexpr std::int64_t kWidth = 6;  // the width of the features of small()
 
-/// Images of three species in turn, which nothing reads.
+/// Images of three species in turn, which are never read.
 class Flowers final : public Dataset {
  public:
   explicit Flowers(std::int64_t size) : size_(size) {}
@@ -47,7 +47,7 @@ class Flowers final : public Dataset {
   const std::int64_t size_;
 };
 
-/// Features of such images, around a point for each species.
+/// Features of such images, around one point per species.
 FeatureTable table_of(std::int64_t size, std::uint64_t seed) {
   torch::manual_seed(static_cast<std::int64_t>(seed));
   const at::Tensor labels = torch::arange(size).remainder(3);
@@ -90,7 +90,7 @@ class LogisticRegression : public testing::Test {
   RecordingContext context_;
 };
 
-TEST_F(LogisticRegression, HeadIsTheFitToAllDataWithTheChosenStrength) {
+TEST_F(LogisticRegression, HeadIsFittedToAllDataWithTheChosenStrength) {
   const auto checkpoint = run();
   const double chosen = measured().at("chosen");
   const FeatureTable train = table_of(90, 1), validation = table_of(60, 2);
@@ -116,7 +116,7 @@ TEST_F(LogisticRegression, ChosenStrengthHasTheBestRecordedAccuracy) {
   EXPECT_EQ(context_.values("search/accuracy").size(), all.size());
 }
 
-TEST_F(LogisticRegression, WithoutRefitValidationDataDoNotReachTheHead) {
+TEST_F(LogisticRegression, ValidationDataIsUnusedWithoutRefit) {
   const Json options = {{"l2_strength", 1}, {"refit", false}};
   const at::Tensor with = head(*run(options));
   validation_ = features_of(60, 77);
@@ -131,14 +131,14 @@ TEST_F(LogisticRegression, GivenStrengthNeedsNoValidationData) {
   EXPECT_THAT(refusal({{"l2_strength", 0.5}}), IsEmpty());
 }
 
-TEST_F(LogisticRegression, ResumedRunIsRepeatedFromItsStart) {
+TEST_F(LogisticRegression, ResumedRunStartsOver) {
   const at::Tensor whole = head(*run());
   context_.facts.resuming = true;
   EXPECT_TRUE(torch::equal(head(*run()), whole));
   EXPECT_EQ(context_.resumed_at, 0);
 }
 
-TEST_F(LogisticRegression, EarlierWeightsAreUsedInPlaceOfAFit) {
+TEST_F(LogisticRegression, EarlierWeightsReplaceTheFit) {
   const auto first = run();
   context_.facts.trained =
       runner::CheckpointSource{.folder = context_.node().folder / "checkpoints"};
@@ -148,7 +148,7 @@ TEST_F(LogisticRegression, EarlierWeightsAreUsedInPlaceOfAFit) {
   EXPECT_EQ(context_.metrics.size(), metrics);
 }
 
-TEST_F(LogisticRegression, WhatHasNoHeadOnFeaturesIsRefused) {
+TEST_F(LogisticRegression, ModelWithoutAHeadOnFeaturesIsRejected) {
   const auto features = std::exchange(train_, std::make_shared<Flowers>(90));
   EXPECT_REFUSED(refusal(), kOptionConflict, "", "no features");
   train_ = features;
@@ -156,7 +156,7 @@ TEST_F(LogisticRegression, WhatHasNoHeadOnFeaturesIsRefused) {
   EXPECT_REFUSED(refusal(), kOptionConflict, "", "'model' is not a linear head");
 }
 
-TEST_F(LogisticRegression, ReportsAFitThatHasNotConverged) {
+TEST_F(LogisticRegression, UnconvergedFitIsReported) {
   run({{"l2_strength", 1e-6}, {"max_steps", 2}});
   EXPECT_THAT(context_.said, Contains(HasSubstr("not converged after 2 steps")));
 }

@@ -1,4 +1,4 @@
-// Hundreds of steps take no more memory than a few do.
+// Hundreds of steps need no more memory than a few.
 
 #include <map>
 
@@ -15,13 +15,13 @@ namespace {
 constexpr std::int64_t kBatch = 8, kSteps = 220, kWarm = 20;
 constexpr std::int64_t kBetweenSaves = 7, kBetweenFaults = 19;
 
-/// What is in use when a step is reported: its gradients are there, its weights are not yet
-/// written.
+/// The memory in use when a step is reported: its gradients exist, but its weights are not written
+/// yet.
 struct Use {
   std::int64_t live = 0, reserved = 0;
 };
 
-/// One long epoch, in which checkpoints are saved and steps run out of memory.
+/// One long epoch that saves checkpoints and in which steps run out of memory.
 struct LongRun : TinyTraining {
   LongRun() {
     train_data = std::make_shared<TinyDataset>(kBatch * kSteps);
@@ -63,7 +63,7 @@ struct LongRun : TinyTraining {
   CountingAllocator* counter_ = nullptr;
 };
 
-/// Expects that no step after the first few finds more in use than they did, or less.
+/// Expects the memory in use to be the same at every step after the first few.
 void expect_no_growth(const LongRun& one) {
   ASSERT_EQ(one.uses.size(), static_cast<std::size_t>(kSteps));
   EXPECT_EQ(one.recovered, kSteps / kBetweenFaults);
@@ -94,7 +94,7 @@ TEST(LongRun, DoesNotGrowInMicroBatches) {
 TEST(LongRun, DoesNotGrowWithTheOptimizerInTheBackwardPass) {
   LongRun one;
   one.policy.optimizer_in_backward = true;
-  one.refused_blocks = 1;  // a fault after a weight is written would end it
+  one.refused_blocks = 1;  // a failure after a weight is written would end it
   one.measure();
   expect_no_growth(one);
 }

@@ -13,12 +13,12 @@
 namespace stages {
 namespace {
 
-TEST(Loss, CorrectCountTakesTheLargestLogit) {
+TEST(Loss, CorrectCountUsesTheLargestLogit) {
   const at::Tensor logits = torch::tensor({{1.0, 2.0, 0.0}, {5.0, 2.0, 0.0}, {0.0, 0.0, 1.0}});
   EXPECT_EQ(correct_count(logits, torch::tensor({1, 1, 2})).item<std::int64_t>(), 2);
 }
 
-TEST(Loss, ClassWeightsAreTorchs) {
+TEST(Loss, ClassWeightsMatchTorch) {
   const at::Tensor logits = torch::randn({6, 3}, at::detail::createCPUGenerator(3), torch::kDouble);
   const at::Tensor labels = torch::tensor({0, 1, 2, 2, 1, 0}),
                    weights = torch::tensor({0.5, 2.0, 0.25});
@@ -38,7 +38,7 @@ TEST(Loss, ClassWeightsAreTorchs) {
       -(2 * std::log(0.25) + 0.5 * std::log(0.75)), 1e-6);
 }
 
-TEST(Loss, SampleOfAClassThatWeighsNothingHasNoLossSmoothedOrNot) {
+TEST(Loss, SampleOfZeroWeightHasNoLossWithOrWithoutSmoothing) {
   const at::Tensor logits =
       torch::randn({3, 3}, at::detail::createCPUGenerator(3)).requires_grad_();
   const at::Tensor weights = torch::tensor({0.0, 1.0, 2.0});
@@ -54,7 +54,7 @@ TEST(Loss, SampleOfAClassThatWeighsNothingHasNoLossSmoothedOrNot) {
   }
 }
 
-TEST(Loss, OutputsBeyondTheClassesWeighOne) {
+TEST(Loss, OutputsBeyondTheClassesHaveWeightOne) {
   const at::Tensor logits = torch::randn({2, 4}, at::detail::createCPUGenerator(3));
   const at::Tensor labels = torch::tensor({1, 3});
   EXPECT_TRUE(
@@ -66,7 +66,7 @@ at::Tensor rows(std::int64_t n, std::int64_t d, at::ScalarType type = at::kDoubl
   return torch::randn({n, d}, at::detail::createCPUGenerator(4), type) + 0.5;
 }
 
-/// The value and the gradient by the embeddings.
+/// Returns the value and the gradient with respect to the embeddings.
 std::pair<at::Tensor, at::Tensor> value_and_gradient(const at::Tensor& embeddings,
                                                      CovarianceForm form) {
   const at::Tensor z = embeddings.detach().clone().requires_grad_();
@@ -75,7 +75,7 @@ std::pair<at::Tensor, at::Tensor> value_and_gradient(const at::Tensor& embedding
   return {loss.detach(), z.grad()};
 }
 
-TEST(CovarianceLoss, IsTheMeanSquareOfWhatTorchSaysBetweenDifferentFeatures) {
+TEST(CovarianceLoss, EqualsTheMeanSquaredOffDiagonalOfTorchCov) {
   const at::Tensor z = rows(7, 5);
   const at::Tensor covariance = torch::cov(z.t());
   double sum = 0;
@@ -96,7 +96,7 @@ TEST(CovarianceLoss, FormsAreEqualInExactArithmetic) {
   }
 }
 
-TEST(CovarianceLoss, PartsOfABatchWouldDiffer) {
+TEST(CovarianceLoss, MicroBatchesWouldDiffer) {
   const at::Tensor z = rows(24, 10);
   const at::Tensor whole = value_and_gradient(z, CovarianceForm::kGram).second;
   const at::Tensor parts =
@@ -111,7 +111,7 @@ std::int64_t peak(const at::Tensor& z, CovarianceForm form) {
   return counter.peak_bytes();
 }
 
-TEST(CovarianceLoss, DirectFormTakesFourMatricesAtLeastWhateverTheBatch) {
+TEST(CovarianceLoss, DirectFormNeedsFourMatricesForAnyBatch) {
   constexpr std::int64_t kWidth = 1024, kMatrix = kWidth * kWidth * 4;
   for (const std::int64_t n : {4, 32}) {
     EXPECT_GE(peak(rows(n, kWidth, at::kFloat), CovarianceForm::kDirect), 4 * kMatrix) << n;
@@ -119,12 +119,12 @@ TEST(CovarianceLoss, DirectFormTakesFourMatricesAtLeastWhateverTheBatch) {
   }
 }
 
-TEST(CovarianceLoss, GramFormOfTheFlattenedFeaturesOfAnEpisodeIsSmall) {
-  // 25 images, a ResNet-34's 512 x 7 x 7 features each, whose covariance alone is 2.35 GiB.
+TEST(CovarianceLoss, GramFormOfFlattenedEpisodeFeaturesIsSmall) {
+  // 25 images with the 512 x 7 x 7 features of a ResNet-34, whose covariance alone is 2.35 GiB.
   EXPECT_LT(peak(rows(25, 25088, at::kFloat), CovarianceForm::kGram), std::int64_t{50} << 20);
 }
 
-TEST(CovarianceLoss, OneRowOrFeatureHasNone) {
+TEST(CovarianceLoss, OneRowOrFeatureIsRejected) {
   for (const CovarianceForm form : {CovarianceForm::kDirect, CovarianceForm::kGram}) {
     EXPECT_THROW(covariance_loss(rows(1, 5), form), std::invalid_argument);
     EXPECT_THROW(covariance_loss(rows(5, 1), form), std::invalid_argument);

@@ -20,7 +20,7 @@ TEST(Means, LossesAreWeightedAndScoresCountSamples) {
   EXPECT_EQ(means.units, 4);
 }
 
-TEST(Means, UnknownNameIsNamed) { EXPECT_THROW(Means{}.at("accuracy"), std::out_of_range); }
+TEST(Means, UnknownNameIsReported) { EXPECT_THROW(Means{}.at("accuracy"), std::out_of_range); }
 
 }  // namespace
 }  // namespace stages

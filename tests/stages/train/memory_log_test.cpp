@@ -24,7 +24,7 @@ constexpr std::int64_t kMiB = 1 << 20;
 
 std::vector<std::int64_t> no_owners(std::int64_t live) { return {0, 0, 0, 0, live}; }
 
-TEST(MemoryLog, TellsAllocatedPeakAndBudget) {
+TEST(MemoryLog, ReportsAllocatedPeakAndBudget) {
   CountingAllocator counter;
   counter.set_limit(512 * kMiB);
   RecordingContext context;
@@ -57,7 +57,7 @@ TEST(MemoryLog, TellsAllocatedPeakAndBudget) {
   EXPECT_EQ(context.values("memory/reserved").size(), 3);
 }
 
-TEST(MemoryLog, LineThatIsLikeTheOneBeforeIsADetail) {
+TEST(MemoryLog, RepeatedLineIsLoggedAsADetail) {
   const CountingAllocator counter;
   RecordingContext context;
   const at::Tensor weights = torch::empty({64 * kMiB}, torch::kByte);
@@ -91,7 +91,7 @@ TEST(MemoryLog, PeakIsComparedWithThePlan) {
   EXPECT_THAT(context.values("memory/peak_by_plan"), ElementsAre(0.75));
 }
 
-TEST(MemoryLog, IsSilentWhereNobodyCounts) {
+TEST(MemoryLog, IsSilentWithoutACounter) {
   RecordingContext context;
   MemoryLog log(context, {c10::kCPU, 1, 1, {}}, no_owners);
   log.begin();
@@ -102,7 +102,7 @@ TEST(MemoryLog, IsSilentWhereNobodyCounts) {
   EXPECT_THAT(context.metrics, IsEmpty());
 }
 
-TEST(MemoryLog, CacheIsClearedByEachOfTheUnits) {
+TEST(MemoryLog, CacheIsClearedByEachUnit) {
   const CountingAllocator counter;
   RecordingContext context;
   std::vector<std::string> cleared;
@@ -136,7 +136,7 @@ TEST(MemoryLog, CacheIsClearedByEachOfTheUnits) {
                                          testing::EndsWith(", cache cleared 1 times"))));
 }
 
-TEST(MemoryLog, CacheOfACpuIsItsPool) {
+TEST(MemoryLog, CpuCacheIsItsPool) {
   const CpuPool pool;
   const CountingAllocator counter;
   RecordingContext context;
@@ -151,7 +151,7 @@ TEST(MemoryLog, CacheOfACpuIsItsPool) {
           testing::StartsWith("memory after clearing: allocated 0.062 GiB, reserved 0.063 GiB, ")));
 }
 
-TEST(MemoryLog, WithoutAPoolACpuHasNoCacheToClear) {
+TEST(MemoryLog, CpuWithoutAPoolHasNoCache) {
   const CountingAllocator counter;
   RecordingContext context;
   MemoryLog log(context, {c10::kCPU, 1, 1, {.epochs = 1}}, no_owners);
@@ -159,7 +159,7 @@ TEST(MemoryLog, WithoutAPoolACpuHasNoCacheToClear) {
   EXPECT_THAT(context.said, ElementsAre(Not(HasSubstr("clear"))));
 }
 
-/// Keeps a part of every batch, where a test asks for it.
+/// Keeps a part of every batch, where a test chooses.
 class LeakingStep final : public TinyStep {
  public:
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
@@ -200,8 +200,8 @@ TEST(MemoryLog, TrainingThatKeepsNothingDoesNotGrow) {
   EXPECT_THAT(growth_said(false, false), IsEmpty());
 }
 
-TEST(MemoryLog, LeakOfATrainingStepIsNobodysOwn) {
-  // Four batches of training and two of validation in an epoch.
+TEST(MemoryLog, LeakOfATrainingStepHasOwnerOther) {
+  // An epoch has four training batches and two validation batches.
   EXPECT_THAT(growth_said(true, false),
               ElementsAre("memory of owner 'other' grows by 23 KiB per epoch: something keeps "
                           "memory that it should release",
@@ -209,7 +209,7 @@ TEST(MemoryLog, LeakOfATrainingStepIsNobodysOwn) {
                           "memory that it should release"));
 }
 
-TEST(MemoryLog, LeakIntoABufferNamesIt) {
+TEST(MemoryLog, LeakIntoABufferReportsTheBuffer) {
   EXPECT_THAT(growth_said(false, true),
               Contains("memory of owner 'buffer' grows by 240 B per epoch: something keeps memory "
                        "that it should release"));
@@ -236,7 +236,7 @@ TEST(OwnedTensors, EachMemoryHasOneOwner) {
   EXPECT_THAT(bytes_by_owner(owned, 100), testing::ElementsAre(12, 12, 12, 20, 44));
 }
 
-TEST(OwnedTensors, WhatIsOwnedCanBeOlderThanTheCount) {
+TEST(OwnedTensors, MayBeOlderThanTheCounter) {
   EXPECT_THAT(bytes_by_owner(owned_tensors(Net(), {}), 10), testing::ElementsAre(12, 0, 0, 20, 0));
 }
 

@@ -33,14 +33,14 @@ TEST(Mixing, SharesAreDrawnFromTheBetaDistribution) {
       sum += share;
       squares += (share - 0.5) * (share - 0.5);
     }
-    // The squares lie between 0 and 1/4, so that they deviate by no more than 1/8.
+    // The squares are between 0 and 1/4, so their standard deviation is at most 1/8.
     const double variance = 1 / (4 * (2 * alpha + 1));
     EXPECT_NEAR(sum / kDraws, 0.5, mean_error(std::sqrt(variance), kDraws)) << alpha;
     EXPECT_NEAR(squares / kDraws, variance, mean_error(0.125, kDraws)) << alpha;
   }
 }
 
-TEST(Mixing, IsAFunctionOfSeedStepAndSample) {
+TEST(Mixing, DependsOnlyOnSeedStepAndSample) {
   const auto share = [](const StepKey& key, std::uint32_t name) {
     return draw_mixture({.mixup_alpha = 1}, key, name, 1, 1).share;
   };
@@ -50,7 +50,7 @@ TEST(Mixing, IsAFunctionOfSeedStepAndSample) {
   EXPECT_NE(share({1, 2}, 3), share({2, 2}, 3));
 }
 
-TEST(Mixing, MixupBlendsWithTheSampleBefore) {
+TEST(Mixing, MixupBlendsWithThePreviousSample) {
   const Batch batch = images(), result = mix_samples(batch, {.mixup_alpha = 1}, kKey);
   for (std::int64_t i = 0; i < 6; ++i) {
     const std::int64_t before = (i + 5) % 6;
@@ -66,7 +66,7 @@ TEST(Mixing, MixupBlendsWithTheSampleBefore) {
   EXPECT_EQ(result.indices, batch.indices);
 }
 
-TEST(Mixing, CutmixPutsInABoxAndCountsItsPixels) {
+TEST(Mixing, CutmixPastesABoxAndCountsItsPixels) {
   int with_box = 0;
   for (std::int64_t step = 1; step < 10; ++step) {
     const StepKey key{7, step};
@@ -91,14 +91,14 @@ TEST(Mixing, CutmixPutsInABoxAndCountsItsPixels) {
   EXPECT_GT(with_box, 30);
 }
 
-TEST(Mixing, OfBothEachIsTakenAsOften) {
+TEST(Mixing, BothMethodsAreChosenEquallyOften) {
   int boxes = 0;
   for (std::uint32_t name = 0; name < 2000; ++name)
     boxes += draw_mixture({.mixup_alpha = 1, .cutmix_alpha = 1}, kKey, name, 64, 64).box.height > 0;
   EXPECT_NEAR(boxes, 1000, count_error(2000, 0.5));
 }
 
-TEST(Mixing, OfASampleDoesNotDependOnWhatElseIsInItsBatch) {
+TEST(Mixing, MixingOfASampleDoesNotDependOnItsBatch) {
   const Batch batch = images();
   const Batch some = batch.part(0, 3), alone = mix_samples(some, {.mixup_alpha = 1}, kKey);
   EXPECT_TRUE(
@@ -116,7 +116,7 @@ TEST(Mixing, KeepsTheLayoutAndTheBatch) {
   EXPECT_TRUE(one["image"].allclose(images(1)["image"]));
 }
 
-TEST(Mixing, LossIsThatOfTheMixedTarget) {
+TEST(Mixing, LossEqualsCrossEntropyOfTheMixedTarget) {
   const at::Tensor logits = torch::randn({5, 4}, at::detail::createCPUGenerator(3), torch::kDouble);
   const at::Tensor labels = torch::tensor({0, 1, 2, 3, 1}),
                    partners = torch::tensor({3, 1, 0, 2, 2});

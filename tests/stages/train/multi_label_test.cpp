@@ -26,7 +26,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// The stage of these options, run on LabelPoints.
+/// The stage with these options, run on LabelPoints.
 struct MultiLabelRun {
   std::shared_ptr<Dataset> train = std::make_shared<LabelPoints>(40),
                            validation = std::make_shared<LabelPoints>(15);
@@ -49,7 +49,7 @@ struct MultiLabelRun {
 constexpr const char* kShort =
     R"({"epochs": 2, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})";
 
-TEST(MultiLabel, LearnsSeveralLabelsAtOnce) {
+TEST(MultiLabel, LearnsSeveralLabels) {
   MultiLabelRun training;
   const auto checkpoint = training.run(
       R"({"epochs": 30, "batch_size": 8, "optimizer": {"learning_rate": 0.05},
@@ -59,7 +59,7 @@ TEST(MultiLabel, LearnsSeveralLabelsAtOnce) {
   EXPECT_GT(precisions.back(), precisions.front());
 }
 
-TEST(MultiLabel, ThresholdsAreSavedWithTheWeightsAndAreNoMetrics) {
+TEST(MultiLabel, ThresholdsAreSavedWithTheWeightsButAreNotMetrics) {
   MultiLabelRun training;
   const auto checkpoint = training.run(kShort);
   EXPECT_THAT(thresholds_of(checkpoint->validation, 3), SizeIs(3));
@@ -84,7 +84,7 @@ TEST(MultiLabel, MicroBatchesChangeOnlyRounding) {
   }
 }
 
-TEST(MultiLabel, ThePlanCountsTheRowsOfAValidation) {
+TEST(MultiLabel, PlanCountsTheRowsOfAValidation) {
   const auto needed = [](std::int64_t size) {
     MultiLabelRun training;
     training.validation = std::make_shared<LabelPoints>(size);
@@ -92,11 +92,11 @@ TEST(MultiLabel, ThePlanCountsTheRowsOfAValidation) {
     stage_of(kTrainMultiLabel, kShort)->plan(training.inputs(), planning);
     return planning.planned.value().needed;
   };
-  // Logits and labels of three classes in float32, as rows of batches and together.
+  // Logits and labels of three classes in float32, as rows of batches and concatenated.
   EXPECT_EQ(needed(1008) - needed(1000), 8 * 2 * (3 + 3) * 4);
 }
 
-TEST(MultiLabel, AnUnknownMarkIsRefusedWithTheSample) {
+TEST(MultiLabel, UnknownMarkIsRejectedWithItsSample) {
   MultiLabelRun training;
   const auto points = std::make_shared<LabelPoints>(40);
   points->broken = 5;
@@ -104,20 +104,20 @@ TEST(MultiLabel, AnUnknownMarkIsRefusedWithTheSample) {
   EXPECT_REFUSED(training.run(kShort), kLabelOutOfRange, "", "neither 1");
 }
 
-TEST(MultiLabel, DataWithOneClassEachIsRefused) {
+TEST(MultiLabel, SingleLabelDataIsRejected) {
   MultiLabelRun training;
   training.train = std::make_shared<TinyDataset>(30);
   EXPECT_REFUSED(training.run(kShort), kOptionConflict, "", "one class per sample");
 }
 
-TEST(MultiLabel, OtherTrainingsRefuseItsData) {
+TEST(MultiLabel, OtherTrainingsRejectItsData) {
   const MultiLabelRun training;
   RecordingContext context;
   EXPECT_REFUSED(stage_of(kTrainSupervised, "{}")->run(training.inputs(), context), kOptionConflict,
                  "", "train.multi_label");
 }
 
-TEST(MultiLabel, ALabelThatNoTrainingSampleHasIsNamed) {
+TEST(MultiLabel, LabelWithoutTrainingSamplesIsReported) {
   MultiLabelRun training;
   const auto points = std::make_shared<LabelPoints>(40);
   points->has_no_labels = true;
@@ -126,17 +126,17 @@ TEST(MultiLabel, ALabelThatNoTrainingSampleHasIsNamed) {
   EXPECT_THAT(training.context.said, Contains(HasSubstr("'right', 'upper', 'middle'")));
 }
 
-TEST(MultiLabel, AValidationWithoutLabelsCannotChooseByPrecision) {
+TEST(MultiLabel, UnlabeledValidationCannotMonitorPrecision) {
   MultiLabelRun training;
   const auto points = std::make_shared<LabelPoints>(15);
   points->has_no_labels = true;
   training.validation = points;
   EXPECT_REFUSED(training.run(R"({"monitor": "mean_average_precision"})"), kTooFewSamples,
                  "/monitor");
-  training.run(kShort);  // by the loss it can
+  training.run(kShort);  // the loss can be monitored
 }
 
-TEST(PositiveWeights, BalancedDividesTheSamplesWithoutALabelByThoseWithIt) {
+TEST(PositiveWeights, BalancedIsNegativesDividedByPositives) {
   const LabelPoints points(40);
   const auto counts = points.label_counts();
   const at::Tensor weights = positive_weights(BalancedWeights{}, points);
@@ -168,7 +168,7 @@ TEST(MultiLabelLoss, SmoothingMovesBothTargetsToOneHalf) {
   EXPECT_DOUBLE_EQ(loss.item<double>(), wanted.item<double>());
 }
 
-TEST(MultiLabelLoss, GradientsAreFiniteAtTheEndsOfTheProbabilities) {
+TEST(MultiLabelLoss, GradientsAreFiniteForCertainPredictions) {
   const at::Tensor labels = torch::tensor({{1.0, 0.0, 1.0, 0.0}});
   for (const double gamma : {0.0, 0.5, 2.0}) {
     for (const MultiLabelLoss& loss :

@@ -18,7 +18,7 @@ const MuonOptions kMuon{.learning_rate = 0.1,
                         .beta2 = 0.99,
                         .epsilon = 1e-8};
 
-TEST(Muon, HeadsEmbeddingsAndVectorsAreForAdamW) {
+TEST(Muon, HeadsEmbeddingsAndVectorsUseAdamW) {
   const at::Tensor matrix = torch::ones({3, 4});
   EXPECT_TRUE(is_muon_matrix(kMuon, "blocks.0.attn.qkv.weight", matrix));
   EXPECT_TRUE(is_muon_matrix(kMuon, "blocks.0.mlp.fc1.weight", matrix));
@@ -30,13 +30,13 @@ TEST(Muon, HeadsEmbeddingsAndVectorsAreForAdamW) {
   EXPECT_FALSE(is_muon_matrix(kMuon, "patch_embed.proj.weight", torch::ones({3, 2, 3, 3})));
 }
 
-TEST(Muon, NamedParametersAreForAdamW) {
+TEST(Muon, SelectedParametersUseAdamW) {
   MuonOptions rule = kMuon;
   rule.adamw_for = {"stem"};
   EXPECT_FALSE(is_muon_matrix(rule, "stem.conv.weight", torch::ones({3, 2})));
 }
 
-TEST(Muon, MatrixHasOneTensorOfState) {
+TEST(Muon, MatrixHasOneStateTensor) {
   at::Tensor matrix = torch::ones({3, 4}, torch::requires_grad()),
              bias = torch::ones(3, torch::requires_grad());
   Optimizer optimizer(kMuon, {{"matrix", matrix}, {"bias", bias}});
@@ -48,7 +48,7 @@ TEST(Muon, MatrixHasOneTensorOfState) {
   EXPECT_TRUE(optimizer.state().contains("bias.age"));
 }
 
-TEST(Muon, KernelIsAMatrixOfOneRowPerOutput) {
+TEST(Muon, ConvolutionKernelIsAMatrixWithOneRowPerOutput) {
   at::Tensor kernel = torch::linspace(-1, 1, 54).view({3, 2, 3, 3}).requires_grad_(),
              matrix = kernel.detach().clone().view({3, 18}).requires_grad_();
   Optimizer one(kMuon, {{"x", kernel}}), other(kMuon, {{"x", matrix}});
@@ -61,7 +61,7 @@ TEST(Muon, KernelIsAMatrixOfOneRowPerOutput) {
   }
 }
 
-TEST(Muon, PatternThatMatchesNothingIsRefused) {
+TEST(Muon, PatternWithoutAMatchIsRejected) {
   MuonOptions rule = kMuon;
   rule.adamw_for = {"stemm"};
   const std::vector<ParameterGroup> groups = {
@@ -69,7 +69,7 @@ TEST(Muon, PatternThatMatchesNothingIsRefused) {
   EXPECT_REFUSED(check_muon(groups), kOptionConflict, "/optimizer/adamw_for", "'stemm'");
 }
 
-TEST(Muon, TrainingWithoutMatricesIsRefused) {
+TEST(Muon, TrainingWithoutMatricesIsRejected) {
   const std::vector<ParameterGroup> groups = {
       {.name = "", .optimizer = kMuon, .parameters = {{"head.weight", torch::ones({3, 2})}}}};
   EXPECT_REFUSED(check_muon(groups), kOptionConflict, "/optimizer", "none are trained");

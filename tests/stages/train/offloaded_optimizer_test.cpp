@@ -1,5 +1,5 @@
-// An optimizer whose state lies in the host's memory, on a CPU: there it is memory beside that of
-// the tensors, so that all is moved as on a GPU.
+// An optimizer with its state in host memory, tested on a CPU: there, host memory is separate from
+// that of the tensors, so that everything is copied as on a GPU.
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -27,7 +27,7 @@ void expect_same(const ManyParameters& one, const ManyParameters& other, const s
   }
 }
 
-TEST(OffloadedOptimizer, EveryRuleLeavesTheSameBits) {
+TEST(OffloadedOptimizer, EveryRuleGivesTheSameBits) {
   for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
     ManyParameters expected(kEveryRule[rule], Way::kOnDevice);
     expected.run(0, 9);
@@ -41,7 +41,7 @@ TEST(OffloadedOptimizer, EveryRuleLeavesTheSameBits) {
   }
 }
 
-TEST(OffloadedOptimizer, StateThatWasSavedOneWayContinuesTheOther) {
+TEST(OffloadedOptimizer, SavedStateContinuesInTheOtherMode) {
   for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
     ManyParameters whole(kEveryRule[rule], Way::kOnDevice);
     whole.run(0, 9);
@@ -60,7 +60,7 @@ TEST(OffloadedOptimizer, StateThatWasSavedOneWayContinuesTheOther) {
   }
 }
 
-TEST(OffloadedOptimizer, StateIsItsOwnAfterItWasLoaded) {
+TEST(OffloadedOptimizer, LoadedStateIsACopy) {
   ManyParameters one(adamw(0.1), Way::kOffloaded), other(adamw(0.1), Way::kOffloaded);
   one.run(0, 2);
   other.continue_as(one);
@@ -79,7 +79,7 @@ TEST(OffloadedOptimizer, StateOfTheWrongFormChangesNothing) {
   EXPECT_TRUE(training.optimizer.state().at("matrix.mean").equal(before));
 }
 
-/// AdamW on the Meta device: one parameter of 1000 numbers, and ten of 100.
+/// AdamW on the Meta device, with one parameter of 1000 numbers and ten of 100.
 struct CountedOptimizer {
   explicit CountedOptimizer(bool offloads) : optimizer(adamw(0.1), parameters(), offloads) {}
 
@@ -91,7 +91,8 @@ struct CountedOptimizer {
     }
     return named;
   }
-  /// The most that a step takes beside parameters, gradients and `live`, and what it leaves; bytes.
+  /// Returns the peak bytes of a step beyond parameters, gradients and `live`, and the bytes that
+  /// remain.
   std::pair<std::int64_t, std::int64_t> step(const MemoryTrace& trace) {
     for (const at::Tensor& one : all) one.mutable_grad() = torch::empty_like(one);
     const std::size_t first = trace.events().size();
@@ -113,7 +114,7 @@ struct CountedOptimizer {
   Optimizer optimizer;
 };
 
-TEST(OffloadedOptimizer, DeviceHoldsTheAgesAndForAStepTheLargestParametersState) {
+TEST(OffloadedOptimizer, DeviceHoldsStepCountsAndTheLargestStateDuringAStep) {
   register_meta_kernels();
   constexpr std::int64_t kAges = 11 * 4, kState = 2 * 2000 * 4, kLargest = 2 * 1000 * 4,
                          kRounding = 20 * 64;
@@ -134,7 +135,7 @@ TEST(OffloadedOptimizer, DeviceHoldsTheAgesAndForAStepTheLargestParametersState)
   EXPECT_EQ(grown, 0);
 }
 
-TEST(OffloadedOptimizer, SmallParametersAreBroughtTogether) {
+TEST(OffloadedOptimizer, SmallParametersAreCopiedTogether) {
   register_meta_kernels();
   MemoryTrace trace({.device = at::kCUDA, .model = {}});
   CountedOptimizer away(true);
@@ -148,8 +149,8 @@ TEST(OffloadedOptimizer, SmallParametersAreBroughtTogether) {
   const std::int64_t begun = trace.launches();
   there.step(trace);
   const std::int64_t of_gradients = 11, at_once = trace.launches() - begun - of_gradients;
-  // Of each piece a look at the whole of it and at its tensors, two copies, and the same update as
-  // of all at once.
+  // For each piece: a view of the whole and of its tensors, two copies, and the same update as for
+  // all at once.
   EXPECT_LE(offloaded - of_gradients, 3 * (at_once + 8) + 22);
 }
 

@@ -38,7 +38,7 @@ TEST(Optimizer, StepDoesNotAllocate) {
   EXPECT_EQ(x.data_ptr(), weights);
 }
 
-TEST(Optimizer, ParameterWithoutGradientIsLeftAlone) {
+TEST(Optimizer, ParameterWithoutGradientIsUnchanged) {
   at::Tensor x = torch::ones(3, here().requires_grad(true)),
              y = torch::ones(3, here().requires_grad(true));
   Optimizer optimizer(kAdamW, {{"x", x}, {"y", y}});
@@ -56,7 +56,7 @@ TEST(Optimizer, ParameterWithoutGradientIsLeftAlone) {
   EXPECT_EQ(optimizer.state().at("y.age").item<double>(), 1);
 }
 
-TEST(Optimizer, LateParameterFillsItsMomentumWithItsFirstGradient) {
+TEST(Optimizer, LateParameterStartsItsMomentumWithItsFirstGradient) {
   at::Tensor x = torch::zeros(1, here().requires_grad(true)),
              y = torch::zeros(1, here().requires_grad(true));
   Optimizer optimizer(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5},
@@ -133,7 +133,7 @@ TEST(Optimizer, EachGroupFollowsItsOwnRule) {
   }
 }
 
-TEST(Optimizer, SkipOfOneLeavesEverythingAsItWas) {
+TEST(Optimizer, SkippedStepChangesNothing) {
   for (const OptimizerOptions& options : kEveryRule) {
     at::Tensor x = torch::ones(40, here().requires_grad(true));
     x.mutable_grad() = torch::full(40, std::nan(""), here());
@@ -209,7 +209,7 @@ TEST(Optimizer, LaterSkippedStepLeavesNoTrace) {
   }
 }
 
-TEST(Optimizer, StateSavedAfterASkippedFirstStepGoesOnAsIfFresh) {
+TEST(Optimizer, StateSavedAfterASkippedFirstStepIsFresh) {
   at::Tensor x = torch::ones(1, here().requires_grad(true));
   const SgdOptions options{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5};
   Optimizer before(options, {{"x", x}}), after(options, {{"x", x}});
@@ -225,7 +225,7 @@ TEST(Optimizer, StateSavedAfterASkippedFirstStepGoesOnAsIfFresh) {
   EXPECT_FLOAT_EQ(after.state().at("x.momentum").item<float>(), 1.0F);  // not 0.5
 }
 
-TEST(Optimizer, StepsAtTheRatesOfItsOptionsUntilItIsGivenOthers) {
+TEST(Optimizer, UsesTheRatesOfItsOptionsByDefault) {
   at::Tensor x = torch::zeros(1, here().requires_grad(true));
   Optimizer optimizer(SgdOptions{.learning_rate = 0.5}, {{"x", x}});
   x.mutable_grad() = torch::ones(1, here());
@@ -238,7 +238,7 @@ TEST(Optimizer, StepsAtTheRatesOfItsOptionsUntilItIsGivenOthers) {
   EXPECT_FLOAT_EQ(x.item<float>(), -1.0F);
 }
 
-TEST(Optimizer, CycledMomentumReplacesItsOwn) {
+TEST(Optimizer, ScheduledMomentumReplacesItsOwn) {
   at::Tensor x = torch::ones(1, here().requires_grad(true));
   Optimizer optimizer(kAdamW, {{"x", x}});
   x.mutable_grad() = torch::ones(1, here());
@@ -248,7 +248,7 @@ TEST(Optimizer, CycledMomentumReplacesItsOwn) {
   EXPECT_FLOAT_EQ(optimizer.state().at("x.mean").item<float>(), 0.25F);
 }
 
-/// Two parameters, the second of which has its first gradient only at step 3, under an optimizer.
+/// Two parameters with an optimizer; the second gets its first gradient only at step 3.
 struct LateGradient {
   at::Tensor x = torch::linspace(-1, 1, 37, here()).requires_grad_(),
              y = torch::linspace(1, 2, 5, here()).requires_grad_();
@@ -265,7 +265,7 @@ struct LateGradient {
       optimizer.step({}, {}, scratch);
     }
   }
-  /// One that continues with a copy of everything.
+  /// Returns one that continues with a copy of everything.
   LateGradient continued() const {
     LateGradient other(options);
     const torch::NoGradGuard no_graph;
@@ -284,7 +284,7 @@ TEST(Optimizer, LoadedStateContinuesBitForBit) {
       whole.run(0, 8);
       part.run(0, saved);
       LateGradient rest = part.continued();
-      part.run(saved, 5);  // what was loaded is its own
+      part.run(saved, 5);  // the loaded state is a copy
       rest.run(saved, 8);
       EXPECT_TRUE(rest.x.equal(whole.x)) << rule << " saved after " << saved;
       EXPECT_TRUE(rest.y.equal(whole.y)) << rule << " saved after " << saved;
@@ -296,24 +296,24 @@ TEST(Optimizer, LoadedStateContinuesBitForBit) {
   }
 }
 
-TEST(Optimizer, StateBeforeTheFirstStepIsNone) {
-  // A momentum of zeros would be damped where the first gradient must replace it.
+TEST(Optimizer, StateIsEmptyBeforeTheFirstStep) {
+  // A momentum of zeros would be damped, but the first gradient must replace it.
   LateGradient saved(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5});
   saved.x.mutable_grad() = torch::ones(37, here());
   saved.optimizer.prepare();
   EXPECT_EQ(saved.optimizer.state().size(), 0);
 }
 
-TEST(Optimizer, LoadedStateReplacesWhatWasThere) {
+TEST(Optimizer, LoadedStateReplacesTheExistingState) {
   LateGradient one(kAdamW), other(kAdamW);
   one.run(0, 2);
   other.run(0, 5);
   other.optimizer.load_state(one.optimizer.state());
-  EXPECT_EQ(other.optimizer.state().size(), 3);  // y's is gone
+  EXPECT_EQ(other.optimizer.state().size(), 3);  // the state of y is gone
   EXPECT_EQ(other.optimizer.state().at("x.age").item<double>(), 2);
 }
 
-TEST(Optimizer, StateOfTheWrongFormIsRefusedAndChangesNothing) {
+TEST(Optimizer, StateOfTheWrongFormIsRejectedAndChangesNothing) {
   LateGradient training(kAdamW);
   training.run(0, 2);
   const NamedTensors good = training.optimizer.state();
@@ -357,7 +357,7 @@ TEST(GradientNorm, SmallGradientsAreNotScaled) {
   EXPECT_FLOAT_EQ(clip_divisor(norm, 2.0).item<float>(), (5.0F + 1e-6F) / 2.0F);
 }
 
-/// The errors of reading `json` as an optimizer.
+/// Returns the errors of reading `json` as an optimizer.
 runner::Diagnostics errors_of(const std::string& text) {
   const runner::Value value =
       stage_options("train/optimizer/" + json::parse(text)["kind"].get<std::string>(), text);

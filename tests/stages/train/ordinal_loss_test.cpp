@@ -27,7 +27,7 @@ at::Tensor three_outputs() {
   return torch::tensor({{0.5, -1.0, 2.0}, {1.5, 0.25, -0.5}}, at::kDouble);
 }
 
-TEST(OrdinalLoss, CoralAddsUpADecisionForEveryStep) {
+TEST(OrdinalLoss, CoralSumsOneDecisionPerThreshold) {
   const at::Tensor labels = torch::tensor({1, 3});
   const double wanted = entropy(0.5, true) + entropy(-1, false) + entropy(2, false) +
                         entropy(1.5, true) + entropy(0.25, true) + entropy(-0.5, true);
@@ -35,7 +35,7 @@ TEST(OrdinalLoss, CoralAddsUpADecisionForEveryStep) {
   EXPECT_EQ(ordinal_weight(labels, 4, OrdinalHead::kCoral), 2);
 }
 
-TEST(OrdinalLoss, ImportanceWeightsAreOfTheOutputs) {
+TEST(OrdinalLoss, ImportanceWeightsApplyToOutputs) {
   const at::Tensor labels = torch::tensor({1, 3});
   OrdinalLoss loss = kCoralLoss;
   loss.importance_weights = {2, 0, 1};
@@ -44,7 +44,7 @@ TEST(OrdinalLoss, ImportanceWeightsAreOfTheOutputs) {
   EXPECT_NEAR(ordinal_loss_sum(three_outputs(), labels, loss).item<double>(), wanted, 1e-14);
 }
 
-TEST(OrdinalLoss, CornTrainsAnOutputOnTheSamplesThatReachIt) {
+TEST(OrdinalLoss, CornTrainsEachOutputOnTheSamplesThatReachIt) {
   const at::Tensor labels = torch::tensor({1, 3});
   const double wanted = entropy(0.5, true) + entropy(-1, false) + entropy(1.5, true) +
                         entropy(0.25, true) + entropy(-0.5, true);
@@ -52,8 +52,8 @@ TEST(OrdinalLoss, CornTrainsAnOutputOnTheSamplesThatReachIt) {
   EXPECT_EQ(ordinal_weight(labels, 4, OrdinalHead::kCorn), 2 + 3);
 }
 
-// Sums and weights add up, so the loss of a batch does not depend on its micro-batches.
-TEST(OrdinalLoss, PartsOfABatchAddUpToTheBatch) {
+// Sums and weights are additive, so the loss of a batch does not depend on its micro-batches.
+TEST(OrdinalLoss, MicroBatchesAddUpToTheBatch) {
   const at::Tensor outputs = torch::randn({7, 3}, at::kDouble),
                    labels = torch::tensor({0, 3, 1, 0, 2, 3, 1});
   for (const OrdinalLoss& loss : {kCoralLoss, kCornLoss}) {
@@ -74,21 +74,21 @@ TEST(OrdinalLoss, CertainOutputsHaveFiniteGradients) {
   EXPECT_TRUE(outputs.grad().isfinite().all().item<bool>());
 }
 
-TEST(OrdinalLoss, NumbersInTheNamesGiveTheOrder) {
+TEST(OrdinalLoss, NumbersInTheClassNamesGiveTheOrder) {
   for (const ClassNames& names :
        {ClassNames{"0", "1", "2"}, ClassNames{"1", "2"}, ClassNames{"00", "01", "02"},
         ClassNames{"0_none", "1 mild", "2-severe"}})
     EXPECT_NO_THROW(check_order(kCornLoss, data_with(names))) << names[0];
 }
 
-TEST(OrdinalLoss, DataMayKnowTheOrder) {
+TEST(OrdinalLoss, DataMayDeclareTheOrder) {
   DatasetDescription grades = data_with({"No DR", "Mild NPDR", "PDR"});
   EXPECT_REFUSED(check_order(kCornLoss, grades), kOptionConflict, "/loss/order", "'No DR'");
   grades.has_order = true;
   EXPECT_NO_THROW(check_order(kCornLoss, grades));
 }
 
-TEST(OrdinalLoss, UnknownOrderIsRefused) {
+TEST(OrdinalLoss, UnknownOrderIsRejected) {
   EXPECT_REFUSED(check_order(kCornLoss, data_with({"mild", "none"})), kOptionConflict,
                  "/loss/order", "'mild'", "loss.order");
   EXPECT_REFUSED(check_order(kCornLoss, data_with({"0", "1.5"})), kOptionConflict, "/loss/order",
@@ -101,7 +101,7 @@ TEST(OrdinalLoss, UnknownOrderIsRefused) {
                  "/loss/order", "'11' and '9'", "ascending");
 }
 
-TEST(OrdinalLoss, GapIsRefusedUnlessTheClassesAreListed) {
+TEST(OrdinalLoss, GapIsRejectedUnlessTheClassesAreListed) {
   EXPECT_REFUSED(check_order(kCornLoss, data_with({"0", "1", "3"})), kOptionConflict, "/loss/order",
                  "no class between '1' and '3'");
   OrdinalLoss listed = kCornLoss;
@@ -109,7 +109,7 @@ TEST(OrdinalLoss, GapIsRefusedUnlessTheClassesAreListed) {
   EXPECT_NO_THROW(check_order(listed, data_with({"0", "1", "3"})));
 }
 
-TEST(OrdinalLoss, ListedOrderMustBeThatOfTheData) {
+TEST(OrdinalLoss, ListedOrderMustMatchTheData) {
   OrdinalLoss listed = kCoralLoss;
   listed.order = {"none", "mild", "severe"};
   EXPECT_NO_THROW(check_order(listed, data_with({"none", "mild", "severe"})));
@@ -124,7 +124,7 @@ TEST(OrdinalLoss, ListedOrderMustBeThatOfTheData) {
                  "twice");
 }
 
-TEST(OrdinalLoss, ImportanceWeightsMatchTheSteps) {
+TEST(OrdinalLoss, ImportanceWeightsMustMatchTheOutputs) {
   OrdinalLoss loss = kCoralLoss;
   loss.importance_weights = {1, 1, 1};
   EXPECT_REFUSED(check_order(loss, data_with({"0", "1", "2"})), kOptionConflict,
@@ -134,7 +134,7 @@ TEST(OrdinalLoss, ImportanceWeightsMatchTheSteps) {
                  "/loss/importance_weights", "all 0");
 }
 
-TEST(OrdinalLoss, OneClassIsRefused) {
+TEST(OrdinalLoss, OneClassIsRejected) {
   EXPECT_REFUSED(check_order(kCornLoss, data_with({"0"})), kOptionConflict, "/loss", "two or more");
 }
 

@@ -33,7 +33,7 @@ OutOfMemory example() {
           .cause = "out of memory: tried\nbacktrace"};
 }
 
-TEST(OutOfMemory, TableTellsOwnersAndPhases) {
+TEST(OutOfMemory, TableListsOwnersAndPhases) {
   EXPECT_THAT(live_table(example()),
               testing::ElementsAre("live when memory ran out in phase 'backward' of step 2: 61 "
                                    "MiB, and 4.0 MiB more were requested",
@@ -42,7 +42,7 @@ TEST(OutOfMemory, TableTellsOwnersAndPhases) {
                                    "  optimizer_state 16 MiB: head.weight.momentum 16 MiB"));
 }
 
-TEST(OutOfMemory, BetweenTwoStepsThereIsNoPhase) {
+TEST(OutOfMemory, PhaseIsOmittedBetweenSteps) {
   OutOfMemory what = example();
   what.refused->phase = what.refused->alive[3].phase = StepPhase::kIdle;
   EXPECT_EQ(live_table(what)[0],
@@ -50,7 +50,7 @@ TEST(OutOfMemory, BetweenTwoStepsThereIsNoPhase) {
   EXPECT_EQ(live_table(what)[4], "  allocated between steps 12 MiB: 1 of 12 MiB");
 }
 
-TEST(OutOfMemory, WhereNobodyCountedTheTableShowsWhatIsKept) {
+TEST(OutOfMemory, TableListsKeptTensorsWithoutACounter) {
   OutOfMemory what = example();
   what.refused.reset();
   EXPECT_THAT(live_table(what),
@@ -65,7 +65,7 @@ std::string in_words(const OutOfMemory& what) {
   return error.stage + error.option + ": " + error.what() + " | " + error.help;
 }
 
-TEST(OutOfMemory, BudgetOfTheRecipeIsBlamedAtItsPlace) {
+TEST(OutOfMemory, BudgetOfTheRecipeIsReportedAtItsPointer) {
   EXPECT_EQ(in_words(example()),
             "/memory/budget: out of memory in phase 'backward' of step 2: tried to allocate 4.0 "
             "MiB while 61 MiB of 64 MiB are in use | set memory.micro_batch below the batch of 64, "
@@ -73,7 +73,7 @@ TEST(OutOfMemory, BudgetOfTheRecipeIsBlamedAtItsPlace) {
             "bytes is the smallest budget that gets further");
 }
 
-TEST(OutOfMemory, MachineThatIsFullIsNotTheBudgetsFault) {
+TEST(OutOfMemory, FullMachineIsNotBlamedOnTheBudget) {
   OutOfMemory what = example();
   what.has_own_budget = false;
   what.micro_batch = 16;

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 constexpr AdamOptions kAdam{
     .learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01};
 
-/// tower.0 and tower.2, and head.
+/// A network of tower.0, tower.2 and head.
 struct TwoParts : torch::nn::Module {
   TwoParts() {
     register_module("tower", torch::nn::Sequential(torch::nn::Linear(2, 3), torch::nn::Tanh(),
@@ -74,7 +74,7 @@ TEST(ParameterGroups, FirstGroupThatMatchesWins) {
   EXPECT_EQ(std::get<AdamOptions>(groups[2].optimizer).weight_decay, 0.01);
 }
 
-TEST(ParameterGroups, ThoseOfNoGroupFollowTheOptimizer) {
+TEST(ParameterGroups, UngroupedParametersUseTheOptimizerOptions) {
   TwoParts network;
   const auto groups = divide_parameters(network, kAdam, {});
   ASSERT_EQ(groups.size(), 1);
@@ -85,7 +85,7 @@ TEST(ParameterGroups, ThoseOfNoGroupFollowTheOptimizer) {
   EXPECT_EQ(learning_rate(all[0].optimizer), 0.025);
 }
 
-TEST(ParameterGroups, FrozenOnesAskForNoGradientAndHaveNoState) {
+TEST(ParameterGroups, FrozenParametersHaveNoGradientAndNoState) {
   TwoParts network;
   const auto groups = divide_parameters(network, kAdam, {frozen({"tower"})});
   ASSERT_EQ(groups.size(), 1);
@@ -98,7 +98,7 @@ runner::Diagnostics refusal(const std::vector<ParameterGroupOptions>& groups,
   return refusals_of([&] { divide_parameters(network, kAdam, groups); });
 }
 
-TEST(ParameterGroups, PatternThatMatchesNothingNamesTheNearest) {
+TEST(ParameterGroups, PatternWithoutAMatchSuggestsTheNearest) {
   TwoParts network;
   EXPECT_REFUSED(refusal({group({"head"}), group({"tower.0.weight", "towr.**"})}, network),
                  kOptionConflict, "/parameter_groups/tower.0.weight", "'towr.**'", "'tower'");
@@ -106,22 +106,22 @@ TEST(ParameterGroups, PatternThatMatchesNothingNamesTheNearest) {
                  "/parameter_groups/tower.0.wieght", "'tower.0.weight'");
 }
 
-TEST(ParameterGroups, PatternOfWhichNothingIsLeftIsRefused) {
+TEST(ParameterGroups, PatternWithOnlyTakenMatchesIsRejected) {
   TwoParts network;
   EXPECT_REFUSED(refusal({frozen({"**.bias"}), group({"head.bias"})}, network), kOptionConflict,
                  "/parameter_groups/head.bias", "'head.bias'", "this group up");
   EXPECT_EQ(trained_parameters(network).size(), 6);  // nothing was frozen
 }
 
-TEST(ParameterGroups, GroupThatTheModelDoesNotTrainIsRefused) {
+TEST(ParameterGroups, GroupOfFrozenModelParametersIsRejected) {
   TwoParts network;
   for (at::Tensor& parameter : network.named_children()["head"]->parameters())
     parameter.set_requires_grad(false);
   EXPECT_REFUSED(refusal({group({"head"})}, network), kOptionConflict, "/parameter_groups/head");
-  EXPECT_TRUE(refusal({frozen({"head"})}, network).empty());  // it is frozen, as was asked for
+  EXPECT_TRUE(refusal({frozen({"head"})}, network).empty());  // it is frozen on request
 }
 
-TEST(ParameterGroups, NothingToTrainIsRefused) {
+TEST(ParameterGroups, NothingToTrainIsRejected) {
   TwoParts network;
   EXPECT_REFUSED(refusal({frozen({"tower", "head"})}, network), kOptionConflict,
                  "/parameter_groups", "frozen");
@@ -135,7 +135,8 @@ struct ReadGroups {
   runner::Diagnostics errors;
 };
 
-/// The two options that divide parameters, as a stage gets them from train.supervised's `options`.
+/// The two options that divide parameters, as a stage reads them from the options of
+/// train.supervised.
 ReadGroups read(const std::string& options) {
   static const auto schemas = runner::SchemaSet::load(runner::embedded_schemas());
   runner::Value value = runner::from_json(nlohmann::ordered_json::parse(options));
@@ -171,7 +172,7 @@ TEST(ParameterGroups, EveryOptionIsRead) {
   EXPECT_TRUE(read(R"({"kind": "train.supervised"})").groups.empty());
 }
 
-TEST(ParameterGroups, TwoOfOneNameAreRefused) {
+TEST(ParameterGroups, DuplicateNamesAreRejected) {
   const auto errors = read(R"({"kind": "train.supervised", "parameter_groups": [
       {"match": "a", "weight_decay": 0}, {"match": "b", "name": "0", "weight_decay": 0}]})")
                           .errors;
@@ -180,7 +181,7 @@ TEST(ParameterGroups, TwoOfOneNameAreRefused) {
   EXPECT_EQ(errors[0].pointer, "/train/parameter_groups/1/name");
 }
 
-TEST(ParameterGroups, FactorsAreShortForHeadAndBackbone) {
+TEST(ParameterGroups, FactorsAreShorthandForHeadAndBackboneGroups) {
   EXPECT_TRUE(
       read(R"({"kind": "train.supervised", "learning_rate_factors": {"head": 1}})").groups.empty());
   const ReadGroups done =
@@ -209,7 +210,7 @@ TEST(ParameterGroups, HeadMayBeCalledClassifier) {
   EXPECT_THAT(names(groups[1].parameters), ElementsAre("backbone.weight", "backbone.bias"));
 }
 
-TEST(ParameterGroups, FactorsOfAModelWithoutAHeadAreRefused) {
+TEST(ParameterGroups, FactorsForAModelWithoutAHeadAreRejected) {
   torch::nn::Sequential network{torch::nn::Linear(2, 3)};
   const auto groups =
       read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1}})").groups;
@@ -217,8 +218,7 @@ TEST(ParameterGroups, FactorsOfAModelWithoutAHeadAreRefused) {
                  "'head'");
 }
 
-/// A part that is all frozen asks for no factor of its own, and where another part's is written
-/// none is missed.
+/// A completely frozen part needs no factor, and if another part has one, none is missing.
 TEST(ParameterGroups, PartsWithoutAFactorMayBeFrozenOrMissing) {
   TwoParts network;
   for (const auto& item : network.named_parameters())

@@ -7,7 +7,7 @@
 namespace stages {
 namespace {
 
-TEST(ParameterPattern, NameIsAParameterOrAWholeModule) {
+TEST(ParameterPattern, NameMatchesAParameterOrAModule) {
   EXPECT_TRUE(matches_parameter("head.weight", "head.weight"));
   EXPECT_TRUE(matches_parameter("head.weight", "head"));
   EXPECT_TRUE(matches_parameter("tower.layers.0.mlp.bias", "tower.layers.0"));
@@ -17,7 +17,7 @@ TEST(ParameterPattern, NameIsAParameterOrAWholeModule) {
   EXPECT_FALSE(matches_parameter("tower.layers.10.bias", "tower.layers.1"));
 }
 
-TEST(ParameterPattern, StarStaysWithinAName) {
+TEST(ParameterPattern, StarMatchesWithinAName) {
   EXPECT_TRUE(matches_parameter("layers.10.bias", "layers.*.bias"));
   EXPECT_TRUE(matches_parameter("layers.10.bias", "layers.1*"));
   EXPECT_FALSE(matches_parameter("layers.10.mlp.bias", "layers.*.bias"));
@@ -26,7 +26,7 @@ TEST(ParameterPattern, StarStaysWithinAName) {
   EXPECT_FALSE(matches_parameter("block.norm1.weight", "*norm*.weight"));
 }
 
-TEST(ParameterPattern, TwoStarsPassDots) {
+TEST(ParameterPattern, TwoStarsMatchAcrossDots) {
   EXPECT_TRUE(matches_parameter("a.b.c.bias", "**.bias"));
   EXPECT_TRUE(matches_parameter("bias", "**.bias"));
   EXPECT_FALSE(matches_parameter("a.rebias", "**.bias"));
@@ -40,7 +40,7 @@ TEST(ParameterPattern, TwoStarsPassDots) {
   EXPECT_TRUE(matches_parameter("a.c.d.e", "**.c.**"));
 }
 
-TEST(ParameterPattern, ManyStarsTakeNoTime) {
+TEST(ParameterPattern, ManyStarsAreFast) {
   std::string pattern;
   for (int i = 0; i < 200; ++i) pattern += "**a*";
   EXPECT_FALSE(matches_parameter(std::string(1000, 'a') + "b", pattern + "c"));

@@ -24,31 +24,31 @@ std::int64_t bytes_of(const std::vector<runner::NamedBytes>& owners, const std::
   return found == owners.end() ? 0 : found->bytes;
 }
 
-TEST(PlanTraining, TheStateOfTheRandomGeneratorIsCounted) {
+TEST(PlanTraining, GeneratorStateIsCounted) {
   const auto bytes =
       static_cast<std::int64_t>(at::detail::getDefaultCPUGenerator().get_state().nbytes());
   EXPECT_EQ(bytes_of(TowerPlanning().plan().owners, "buffer"), bytes)
       << "the tower has no buffers of its own";
 }
 
-TEST(PlanTraining, PeakIsThatOfTheTraining) {
+TEST(PlanTraining, PeakEqualsThePeakOfTraining) {
   TowerPlanning planning;
   expect_counted_as_planned(planning.measured(), planning.plan(), 1 / 1.35);
 }
 
-TEST(PlanTraining, PeakWithAnAverageOfTheWeightsIsThatOfTheTraining) {
+TEST(PlanTraining, PeakWithAWeightAverageEqualsThePeakOfTraining) {
   TowerPlanning planning, without;
   const std::int64_t before = bytes_of(without.plan().owners, "optimizer_state");
   planning.options.average = WeightAverageOptions{.decay = 0.9};
   const runner::MemoryPlan plan = planning.plan();
-  // Adam keeps two copies of what is trained, the average is a third.
+  // Adam keeps two copies of the trained weights; the average is a third.
   EXPECT_NEAR(
       static_cast<double>(bytes_of(plan.owners, "optimizer_state")) / static_cast<double>(before),
       1.5, 0.01);
   expect_counted_as_planned(planning.measured(), plan, 1 / 1.35);
 }
 
-TEST(PlanTraining, PeakWithEveryOptimizerIsThatOfTheTraining) {
+TEST(PlanTraining, PeakWithEveryOptimizerEqualsThePeakOfTraining) {
   for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
     SCOPED_TRACE("rule " + std::to_string(rule));
     TowerPlanning planning;
@@ -57,7 +57,7 @@ TEST(PlanTraining, PeakWithEveryOptimizerIsThatOfTheTraining) {
   }
 }
 
-TEST(PlanTraining, PeakWithClippingOfEachGradientIsThatOfTheTraining) {
+TEST(PlanTraining, PeakWithGradientClippingEqualsThePeakOfTraining) {
   TowerPlanning by_value, adaptive;
   by_value.options.gradient_clip_value = 1e-3;
   expect_counted_as_planned(by_value.measured(), by_value.plan(), 1 / 1.35);
@@ -65,7 +65,7 @@ TEST(PlanTraining, PeakWithClippingOfEachGradientIsThatOfTheTraining) {
   expect_counted_as_planned(adaptive.measured(), adaptive.plan(), 1 / 1.35);
 }
 
-TEST(PlanTraining, HistogramsOfGradientsArePlanned) {
+TEST(PlanTraining, GradientHistogramsArePlanned) {
   TowerPlanning plain;
   plain.options.batch_size = 1;  // weights and gradients need more than activations
   const runner::MemoryPlan without = plain.plan();
@@ -80,20 +80,20 @@ TEST(PlanTraining, HistogramsOfGradientsArePlanned) {
   }
 }
 
-TEST(PlanTraining, GroupsThatAreFrozenAtFirstArePlannedAsTrained) {
+TEST(PlanTraining, InitiallyFrozenGroupsArePlannedAsTrained) {
   TowerPlanning all, late;
   const std::string first = all.model.build(all.data.describe(), 1)->named_parameters()[0].key();
   late.options.parameter_groups = {{.name = "late", .match = {first}, .frozen_epochs = 1}};
   EXPECT_EQ(late.plan().live, all.plan().live);
 }
 
-TEST(PlanTraining, PeakOfMixedSamplesIsThatOfTheTraining) {
+TEST(PlanTraining, PeakWithMixedSamplesEqualsThePeakOfTraining) {
   TowerPlanning planning;
   planning.step.mixing = {.mixup_alpha = 1, .cutmix_alpha = 1};
   expect_counted_as_planned(planning.measured(), planning.plan(), 1 / 1.35);
 }
 
-TEST(PlanTraining, MicroBatchesAreSaidToStartMoreOperations) {
+TEST(PlanTraining, PlanReportsMoreOperationsForMicroBatches) {
   TowerPlanning planning;
   planning.context.asked.wants_alternatives = true;
   const runner::MemoryPlan plan = planning.plan();
@@ -108,9 +108,8 @@ TEST(PlanTraining, MicroBatchesAreSaidToStartMoreOperations) {
   EXPECT_THAT(cost("memory.micro_batch=2"), testing::AllOf(testing::Gt(5.0), testing::Le(8.0)));
 }
 
-// What a step costs is that of the last one planned, whose optimizer has its state, and not of
-// those before it.
-TEST(PlanTraining, CostIsThatOfOneStep) {
+// The cost of a step is that of the last planned step, whose optimizer has its state.
+TEST(PlanTraining, CostCoversOneStep) {
   TowerPlanning whole(3, {32, 32}), with_rest(3, {40, 32});
   const runner::MemoryPlan two = whole.plan(), three = with_rest.plan();
   EXPECT_GT(two.traffic, 0);
@@ -119,9 +118,9 @@ TEST(PlanTraining, CostIsThatOfOneStep) {
   EXPECT_EQ(two.operations, three.operations);
 }
 
-// Forward, forward again and backward in place of forward and backward; the optimizer's operations
-// are the same.
-TEST(PlanTraining, RecomputedBlocksAreSaidToStartMoreOperations) {
+// A forward, a second forward and a backward pass, instead of one forward and one backward pass;
+// the operations of the optimizer are the same.
+TEST(PlanTraining, PlanReportsMoreOperationsForRecomputedBlocks) {
   TowerPlanning planning;
   const runner::MemoryPlan kept = planning.plan();
   planning.policy.activation_checkpointing = {.blocks = true};
@@ -131,13 +130,13 @@ TEST(PlanTraining, RecomputedBlocksAreSaidToStartMoreOperations) {
   EXPECT_THAT(ratio, testing::AllOf(testing::Gt(1.05), testing::Lt(1.5)));
 }
 
-TEST(PlanTraining, PeakOfMicroBatchesIsThatOfTheTraining) {
+TEST(PlanTraining, PeakWithMicroBatchesEqualsThePeakOfTraining) {
   TowerPlanning planning;
   planning.policy.micro_batch = 5;
   expect_counted_as_planned(planning.measured(), planning.plan(), 1 / 1.35);
 }
 
-TEST(PlanTraining, KnowsWhoseTheBytesAre) {
+TEST(PlanTraining, ReportsTheOwnersOfTheBytes) {
   TowerPlanning planning;
   const runner::MemoryPlan plan = planning.plan();
   std::int64_t parameters = 0;
@@ -145,7 +144,7 @@ TEST(PlanTraining, KnowsWhoseTheBytesAre) {
        planning.model.build(planning.data.describe(), 1)->parameters())
     parameters += static_cast<std::int64_t>(parameter.nbytes());
   EXPECT_EQ(bytes_of(plan.owners, "parameter"), parameters);
-  // Two moments of each, and its age.
+  // Two moments per parameter, and its step count.
   EXPECT_NEAR(static_cast<double>(bytes_of(plan.owners, "optimizer_state")),
               2.0 * static_cast<double>(parameters), 0.01 * static_cast<double>(parameters));
   EXPECT_GE(bytes_of(plan.owners, "input"), 16 * 3 * 32 * 32 * 4);
@@ -155,7 +154,7 @@ TEST(PlanTraining, KnowsWhoseTheBytesAre) {
   EXPECT_LE(plan.largest.size(), 10U);
 }
 
-TEST(PlanTraining, LargestTensorsHaveTheirModulesPath) {
+TEST(PlanTraining, LargestTensorsHaveTheirModulePath) {
   TowerPlanning planning;
   std::vector<std::string> names;
   for (const runner::AliveTensor& tensor : planning.plan().largest) {
@@ -165,7 +164,7 @@ TEST(PlanTraining, LargestTensorsHaveTheirModulesPath) {
   EXPECT_THAT(names, Each(testing::StartsWith("model.vision_model.")));
 }
 
-TEST(PlanTraining, ValidationAndTheBestWeightsAreCountedIn) {
+TEST(PlanTraining, ValidationAndTheBestWeightsAreCounted) {
   TowerPlanning planning;
   const DatasetDescription data = planning.data.describe();
   planning.options.keep = Keep::kBest;
@@ -183,7 +182,7 @@ TEST(PlanTraining, ValidationAndTheBestWeightsAreCountedIn) {
               testing::IsSupersetOf({"forward", "backward", "evaluate", "checkpoint load"}));
 }
 
-TEST(PlanTraining, AnythingThatDoesNotFitComesWithWhatDoes) {
+TEST(PlanTraining, PlanThatDoesNotFitSuggestsAlternatives) {
   TowerPlanning planning;
   const std::int64_t whole = planning.plan().needed;
   planning.context.asked.budget = {"a test", whole - 1};
@@ -195,13 +194,13 @@ TEST(PlanTraining, AnythingThatDoesNotFitComesWithWhatDoes) {
     return one.refused.empty() && one.needed < whole && one.overrides.at(0).starts_with(kOption);
   };
   ASSERT_TRUE(std::ranges::any_of(plan.alternatives, fits));
-  // The largest of all, which differs by processor.
+  // The largest of all, which depends on the processor.
   const std::string first = std::ranges::find_if(plan.alternatives, fits)->overrides.at(0);
   planning.policy.micro_batch = std::stoll(first.substr(kOption.size())) + 1;
   EXPECT_GE(planning.plan().needed, whole);
 }
 
-TEST(PlanTraining, NothingIsOfferedTwice) {
+TEST(PlanTraining, AlternativesAreNotRepeated) {
   for (const std::int64_t micro_batch : {0, 8, 4, 3}) {
     for (const std::int64_t budget : {std::int64_t{1} << 30, std::int64_t{1} << 20}) {
       TowerPlanning planning;
@@ -217,7 +216,7 @@ TEST(PlanTraining, NothingIsOfferedTwice) {
   }
 }
 
-TEST(PlanTraining, OptionsSayWhatTheySave) {
+TEST(PlanTraining, OptionsReportTheirSavings) {
   TowerPlanning planning;
   const std::int64_t whole = planning.plan().needed;
   planning.policy.micro_batch = 4;
@@ -232,20 +231,20 @@ TEST(PlanTraining, OptionsSayWhatTheySave) {
   EXPECT_EQ(plan.options[1].bytes, 0);
 }
 
-TEST(PlanTraining, CutThatWouldTrainSomethingElseIsRefused) {
+TEST(PlanTraining, SplitThatChangesTheTrainingIsRejected) {
   TowerPlanning planning;
   planning.step.mixes = true;
   planning.policy.micro_batch = 4;
   EXPECT_THROW(planning.plan(), runner::StageError);
 }
 
-TEST(PlanTraining, BatchesReadAheadAreCountedIn) {
+TEST(PlanTraining, BatchesReadAheadAreCounted) {
   TowerPlanning planning;
   const std::int64_t alone = planning.plan().needed;
   planning.data.options.workers = 2;
   planning.data.options.prefetch = 2;
   const std::int64_t sample = 3 * 32 * 32 * 4 + 8;
-  EXPECT_EQ(planning.plan().needed, alone + (24 + 2) * sample);  // of 40 samples 16 are computed
+  EXPECT_EQ(planning.plan().needed, alone + (24 + 2) * sample);  // 16 of 40 samples are computed
   planning.data.options.prefetch = 1;
   EXPECT_EQ(planning.plan().needed, alone + (16 + 2) * sample);
   TowerPlanning dropping;
@@ -255,7 +254,7 @@ TEST(PlanTraining, BatchesReadAheadAreCountedIn) {
   EXPECT_EQ(dropping.plan().needed, without_the_rest + (16 + 2) * sample);
 }
 
-TEST(PlanTraining, SmallestBudgetHolds) {
+TEST(PlanTraining, SmallestBudgetApplies) {
   TowerPlanning planning;
   planning.context.asked.budget = {"a test", 1000};
   planning.policy.memory_fraction = 0.5;
@@ -266,7 +265,7 @@ TEST(PlanTraining, SmallestBudgetHolds) {
   EXPECT_EQ(planning.plan().budget_from, "memory.budget");
 }
 
-/// What the CPU's pool has to reserve for the training itself.
+/// Returns the bytes that the CPU's pool reserves in the training itself.
 std::int64_t reserved_by_training(const TowerPlanning& planning) {
   const CpuPool pool;
   const CountingAllocator counter;
@@ -291,8 +290,8 @@ TEST(PlanTraining, ShorterBatchAtTheEndOfAnEpochIsCounted) {
   }
 }
 
-/// A tower of which a small batch is trained, with its blocks recomputed: weights, gradients and
-/// state are most of it.
+/// A tower that is trained on a small batch with recomputed blocks, so that weights, gradients and
+/// optimizer state dominate.
 struct MostlyWeights : TowerPlanning {
   explicit MostlyWeights(std::int64_t width = 64) : TowerPlanning(4, {40, 32}, width) {
     options.batch_size = 2;
@@ -307,7 +306,7 @@ std::int64_t weight_bytes(const TowerPlanning& planning) {
   return bytes;
 }
 
-TEST(PlanTraining, PeakWithTheOptimizerInTheBackwardPassIsThatOfTheTraining) {
+TEST(PlanTraining, PeakWithOptimizerInBackwardEqualsThePeakOfTraining) {
   MostlyWeights planning;
   const runner::MemoryPlan at_once = planning.plan();
   planning.policy.optimizer_in_backward = true;
@@ -343,7 +342,7 @@ TEST(PlanTraining, OffloadedStateIsNotOnTheGpu) {
   EXPECT_EQ(away.options[1].bytes, there.needed - away.needed);
 }
 
-TEST(PlanTraining, OffloadingSavesNothingOnACpuAndIsSaidToSaveNothing) {
+TEST(PlanTraining, OffloadingSavesNothingOnACpuWhichIsReported) {
   TowerPlanning planning;
   const runner::MemoryPlan before = planning.plan();
   planning.policy.offloads_optimizer = true;
@@ -355,8 +354,8 @@ TEST(PlanTraining, OffloadingSavesNothingOnACpuAndIsSaidToSaveNothing) {
                                                "the optimizer state is in host memory anyway"}));
 }
 
-TEST(PlanTraining, OtherWaysOfTheOptimizerAreAmongTheAlternatives) {
-  MostlyWeights planning(512);  // more than one of a GPU's segments
+TEST(PlanTraining, AlternativesIncludeOptimizerModes) {
+  MostlyWeights planning(512);  // larger than one of a GPU's segments
   planning.context.facts.device = "cuda:0";
   planning.context.asked.device_model = "NVIDIA L4";
   planning.context.asked.wants_alternatives = true;

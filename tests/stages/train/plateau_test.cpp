@@ -11,12 +11,12 @@ namespace {
 
 using nlohmann::json;
 
-/// What a learning rate is after so many reductions.
+/// Returns a learning rate after `reductions` reductions.
 double rate_after(const PlateauSchedule& schedule, double learning_rate, std::int64_t reductions) {
   return rates_at(schedule, learning_rate, {.reductions = reductions}).learning_rate;
 }
 
-/// The rate, first 1, after each of some losses.
+/// Returns the rate, initially 1, after each of some losses.
 std::vector<double> rates(const PlateauSchedule& schedule, const std::vector<double>& losses) {
   PlateauState state;
   std::vector<double> result;
@@ -27,30 +27,30 @@ std::vector<double> rates(const PlateauSchedule& schedule, const std::vector<dou
   return result;
 }
 
-TEST(Plateau, ThresholdIsAShareOfTheBest) {
+TEST(Plateau, ThresholdCanBeRelative) {
   const PlateauSchedule schedule{.factor = 0.5, .patience = 0, .threshold = 0.1};
   EXPECT_EQ(rates(schedule, {10, 9.1, 8.9, 8.9}), (std::vector<double>{1, 0.5, 0.5, 0.25}));
 }
 
-TEST(Plateau, ThresholdIsADifference) {
+TEST(Plateau, ThresholdCanBeAbsolute) {
   const PlateauSchedule schedule{.factor = 0.5, .patience = 0, .threshold = 0.1, .relative = false};
   EXPECT_EQ(rates(schedule, {10, 9.95, 9.8}), (std::vector<double>{1, 0.5, 0.5}));
 }
 
-TEST(Plateau, WhatIsNotFiniteIsNeverBetter) {
+TEST(Plateau, NonFiniteIsNeverBetter) {
   const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
   const PlateauSchedule schedule{.factor = 0.5, .patience = 1};
   EXPECT_EQ(rates(schedule, {nan, -infinity, 5, 4, nan, infinity}),
             (std::vector<double>{1, 0.5, 0.5, 0.5, 0.5, 0.25}));
 }
 
-TEST(Plateau, NothingCountsAsBadForAWhileAfterAReduction) {
+TEST(Plateau, CooldownFollowsAReduction) {
   const PlateauSchedule schedule{.factor = 0.5, .patience = 0, .cooldown = 2};
   EXPECT_EQ(rates(schedule, {9, 9, 9, 9, 9, 9, 9, 9}),
             (std::vector<double>{1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125}));
 }
 
-TEST(Plateau, NoRateRisesToTheFloor) {
+TEST(Plateau, MinimumDoesNotRaiseLowerRates) {
   const PlateauSchedule schedule{.factor = 0.5, .min_learning_rate = 0.3};
   EXPECT_EQ(rate_after(schedule, 1.0, 1), 0.5);
   EXPECT_EQ(rate_after(schedule, 1.0, 2), 0.3);
@@ -65,7 +65,7 @@ TEST(Plateau, StateKeepsEveryBit) {
   EXPECT_EQ(plateau_state_from_json(json::parse(to_json(state).dump())), state);
 }
 
-TEST(Plateau, WhatIsNotAStateIsRefused) {
+TEST(Plateau, InvalidStateIsRejected) {
   const auto refusal = [](const char* text) -> std::string {
     try {
       plateau_state_from_json(json::parse(text));

@@ -31,7 +31,7 @@ at::Tensor entropies(const Tensors& encoded, const Tensors& batch) {
   return at::cross_entropy_loss(encoded.at("logits"), batch.at("label"), {}, at::Reduction::None);
 }
 
-/// A training by a loss of fake Python.
+/// A training run with a fake Python loss.
 class PythonTraining : public testing::Test {
  protected:
   PythonTraining() { python_.loss = entropies; }
@@ -67,7 +67,7 @@ class PythonTraining : public testing::Test {
   RecordingContext context_;
 };
 
-TEST_F(PythonTraining, LossOfEachSampleTrainsAsOurOwnDoes) {
+TEST_F(PythonTraining, PerSampleLossTrainsLikeOurs) {
   run();
   RecordingContext ours;
   stage_of(kTrainSupervised, R"({"epochs": 2, "batch_size": 8})")->run(inputs(), ours);
@@ -87,7 +87,7 @@ TEST_F(PythonTraining, ScoresAreMeansOverSamples) {
   EXPECT_EQ(context_.values("validation/accuracy"), ours.values("validation/accuracy"));
 }
 
-TEST_F(PythonTraining, EncodeRunsANetworkOfOurs) {
+TEST_F(PythonTraining, EncodeRunsOurNetwork) {
   python_.encode = [](const Tensors& batch) -> Tensors {
     auto [names, outputs] = run_encoded_network({"image"}, {batch.at("image") * 2});
     EXPECT_EQ(names, std::vector<std::string>{"logits"});
@@ -98,7 +98,7 @@ TEST_F(PythonTraining, EncodeRunsANetworkOfOurs) {
   EXPECT_THAT(context_.values("validation/loss"), SizeIs(2));
 }
 
-TEST_F(PythonTraining, SamplesWithoutClassesTrain) {
+TEST_F(PythonTraining, SamplesWithoutClassesCanBeTrained) {
   /// Points, each with a number to estimate.
   class Estimated final : public Dataset {
    public:
@@ -112,7 +112,7 @@ TEST_F(PythonTraining, SamplesWithoutClassesTrain) {
     std::string sample_name(std::int64_t index) const override { return std::to_string(index); }
     LoaderOptions loader() const override { return {}; }
   };
-  /// A linear layer of one output.
+  /// A linear layer with one output.
   class OneOutput final : public Model {
    public:
     std::shared_ptr<torch::nn::Module> build(const DatasetDescription&,
@@ -143,11 +143,11 @@ TEST_F(PythonTraining, SamplesWithoutClassesTrain) {
   EXPECT_LT(losses[1], losses[0]);
 }
 
-TEST_F(PythonTraining, NetworkRunsWithinEncodeAlone) {
+TEST_F(PythonTraining, NetworkRunsOnlyWithinEncode) {
   EXPECT_THROW(run_encoded_network({"image"}, {torch::zeros({1, 2})}), c10::Error);
 }
 
-TEST_F(PythonTraining, LossOfAnotherShapeThanItsCouplingSaysIsRefused) {
+TEST_F(PythonTraining, LossShapeMustMatchItsCoupling) {
   python_.loss = [](const Tensors& encoded, const Tensors& batch) {
     return entropies(encoded, batch).mean();
   };
@@ -160,7 +160,7 @@ TEST_F(PythonTraining, LossOfAnotherShapeThanItsCouplingSaysIsRefused) {
                  "8 samples in groups of 4", "one number per group");
 }
 
-TEST_F(PythonTraining, LossThatCannotTrainIsRefused) {
+TEST_F(PythonTraining, UntrainableLossIsRejected) {
   python_.loss = [](const Tensors& encoded, const Tensors& batch) {
     return entropies(encoded, batch).detach();
   };
@@ -178,7 +178,7 @@ TEST_F(PythonTraining, LossThatCannotTrainIsRefused) {
                  "no tensor that has");
 }
 
-TEST_F(PythonTraining, ChangedBatchIsRefused) {
+TEST_F(PythonTraining, ChangedBatchIsRejected) {
   python_.loss = [](const Tensors& encoded, const Tensors& batch) {
     batch.at("image").add_(1);
     return entropies(encoded, batch);
@@ -186,7 +186,7 @@ TEST_F(PythonTraining, ChangedBatchIsRefused) {
   EXPECT_REFUSED(run(), kStageFailed, "/entry", "changes its argument 'image'", "x.add_(1)");
 }
 
-TEST_F(PythonTraining, MonitoredScoreMustBeThere) {
+TEST_F(PythonTraining, MonitoredScoreMustExist) {
   EXPECT_REFUSED(run(R"("coupling": "per_sample", "monitor": "mae")"), kOptionConflict, "/monitor",
                  "has no method score");
   python_.score = [](const Tensors& encoded, const Tensors& batch) -> Tensors {
@@ -196,7 +196,7 @@ TEST_F(PythonTraining, MonitoredScoreMustBeThere) {
                  "'mae'", "returned 'entropy'");
 }
 
-TEST_F(PythonTraining, ScoreThatCannotBeRecordedIsRefused) {
+TEST_F(PythonTraining, UnrecordableScoreIsRejected) {
   for (const std::string name : {"loss", "epoch_mean", "a/b", ""}) {
     python_.score = [&](const Tensors& encoded, const Tensors& batch) -> Tensors {
       return {{name, entropies(encoded, batch)}};
@@ -209,7 +209,7 @@ TEST_F(PythonTraining, ScoreThatCannotBeRecordedIsRefused) {
   EXPECT_REFUSED(run(), kStageFailed, "/entry", "shape [] as 'mean' for 8 samples");
 }
 
-TEST_F(PythonTraining, ScoresOfOtherNamesInALaterBatchAreRefused) {
+TEST_F(PythonTraining, DifferentScoreNamesInALaterBatchAreRejected) {
   int calls = 0;
   python_.score = [&](const Tensors& encoded, const Tensors& batch) -> Tensors {
     return {{++calls > 1 ? "late" : "early", entropies(encoded, batch)}};
@@ -217,7 +217,7 @@ TEST_F(PythonTraining, ScoresOfOtherNamesInALaterBatchAreRefused) {
   EXPECT_REFUSED(run(), kStageFailed, "/entry", "returned 'late' after 'early'");
 }
 
-TEST_F(PythonTraining, LowerScoreIsBetterWhereTheRecipeSaysSo) {
+TEST_F(PythonTraining, LowerScoreIsBetterIfConfigured) {
   validation_ = std::make_shared<TinyDataset>(12);
   int validations = 0;
   python_.score = [&](const Tensors& encoded, const Tensors& batch) -> Tensors {
@@ -243,7 +243,7 @@ TEST_F(PythonTraining, LowerScoreIsBetterWhereTheRecipeSaysSo) {
   EXPECT_EQ(epoch_kept("auto"), 3);
 }
 
-TEST_F(PythonTraining, TrueCouplingsAreCertified) {
+TEST_F(PythonTraining, CorrectCouplingsAreCertified) {
   const auto exact = [&](const std::string& more) {
     const runner::Certificate found = certificate(more);
     EXPECT_EQ(found.refused, "");
@@ -251,7 +251,7 @@ TEST_F(PythonTraining, TrueCouplingsAreCertified) {
     EXPECT_TRUE(found.changed.empty());
     return found.worst();
   };
-  // Although the plan leaves the batch whole: the recipe's word is not proof.
+  // The plan keeps the batch whole; still, the recipe's declaration is not a proof.
   EXPECT_LT(exact(R"("coupling": "per_sample")"), runner::Certificate::kLimit);
   const auto spread = [](const at::Tensor& losses) {
     return (losses - losses.mean()).square().mean();
@@ -274,7 +274,7 @@ TEST_F(PythonTraining, TrueCouplingsAreCertified) {
   EXPECT_LT(exact(R"("coupling": "whole_batch")"), runner::Certificate::kLimit);
 }
 
-TEST_F(PythonTraining, GroupsWeighByTheirSamples) {
+TEST_F(PythonTraining, GroupsAreWeightedBySamples) {
   run();
   const std::vector<double> of_samples = context_.values("validation/loss");
   python_.loss = [](const Tensors& encoded, const Tensors& batch) {
@@ -290,7 +290,7 @@ TEST_F(PythonTraining, GroupsWeighByTheirSamples) {
   EXPECT_NEAR(of_groups.values("validation/loss")[1], of_samples[1], 1e-5 * of_samples[1]);
 }
 
-TEST_F(PythonTraining, FalseCouplingIsFoundByTheCertificate) {
+TEST_F(PythonTraining, CertificateDetectsAFalseCoupling) {
   python_.loss = [](const Tensors& encoded, const Tensors& batch) {
     const at::Tensor losses = entropies(encoded, batch);
     return (losses - losses.mean()).square();
@@ -306,7 +306,7 @@ TEST_F(PythonTraining, LossInFloat32CannotBeCertified) {
               HasSubstr("computes in Float although its input is float64"));
 }
 
-TEST_F(PythonTraining, FailureOfPythonIsSaidAtItsEntry) {
+TEST_F(PythonTraining, PythonFailureIsReportedAtItsEntry) {
   python_.loss = [](const Tensors&, const Tensors&) -> at::Tensor {
     throw std::runtime_error("ValueError: no (my_step.py:7)");
   };
@@ -314,7 +314,7 @@ TEST_F(PythonTraining, FailureOfPythonIsSaidAtItsEntry) {
                  "Python's traceback");
 }
 
-TEST_F(PythonTraining, LabelOutsideTheClassesIsRefused) {
+TEST_F(PythonTraining, LabelOutsideTheClassesIsRejected) {
   train_->relabelled = {{3, 7}};
   EXPECT_REFUSED(run(), kLabelOutOfRange, "", "'point3'", "label 7", "3 classes");
 }

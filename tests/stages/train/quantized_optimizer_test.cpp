@@ -1,5 +1,5 @@
-// An optimizer with 8-bit state. offloaded_optimizer_test.cpp and sharded_optimizer_test.cpp test
-// it with every other way of keeping the state.
+// An optimizer with 8-bit state. offloaded_optimizer_test.cpp and sharded_optimizer_test.cpp
+// combine it with the other ways of storing the state.
 
 #include <stdexcept>
 
@@ -58,8 +58,8 @@ TEST(QuantizedOptimizer, StateHasAByteForEachElementAndAFloatForEachBlock) {
   }
 }
 
-/// After the first step from no state, the moments are those of the gradient.
-TEST(QuantizedOptimizer, FirstStepIsThatOfFullPrecision) {
+/// After the first step without a state, the moments are those of the gradient.
+TEST(QuantizedOptimizer, FirstStepMatchesFullPrecision) {
   for (const auto& [eight, full] :
        {std::pair<OptimizerOptions, OptimizerOptions>{adamw_8bit(0.1), adamw(0.1)},
         {SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .state_bits = 8},
@@ -76,7 +76,8 @@ TEST(QuantizedOptimizer, FirstStepIsThatOfFullPrecision) {
   }
 }
 
-/// A parameter of several chunks and its parts, which begin where blocks begin, are updated alike.
+/// A parameter of several chunks gets the same update as its parts, which begin at block
+/// boundaries.
 TEST(QuantizedOptimizer, ChunksDoNotMatter) {
   const std::int64_t size = 600'000, half = 256 * 1000;
   at::Tensor x = torch::linspace(-1, 1, size, here()).requires_grad_(),
@@ -159,7 +160,7 @@ TEST(QuantizedOptimizer, DryRunCountsCodesAndOneChunk) {
   EXPECT_LE(most - live, kChunk * (kBytesInChunk + 1));
 }
 
-TEST(QuantizedOptimizer, StateOfAnotherPrecisionIsRefused) {
+TEST(QuantizedOptimizer, StateOfAnotherPrecisionIsRejected) {
   at::Tensor x = torch::linspace(-1, 1, 5000, here()).requires_grad_(),
              y = x.detach().clone().requires_grad_();
   Optimizer eight(adamw_8bit(0.1), {{"x", x}}), full(adamw(0.1), {{"x", y}});
@@ -169,7 +170,7 @@ TEST(QuantizedOptimizer, StateOfAnotherPrecisionIsRefused) {
   EXPECT_THROW(full.load_state(eight.state()), std::invalid_argument);
 }
 
-TEST(With8bitState, RulesWithoutItHaveNone) {
+TEST(With8bitState, UnsupportedRulesReturnNothing) {
   EXPECT_EQ(with_8bit_state(adamw(0.1)), OptimizerOptions(adamw_8bit(0.1)));
   EXPECT_EQ(with_8bit_state(adamw_8bit(0.1)), std::nullopt);
   EXPECT_EQ(with_8bit_state(SgdOptions{.learning_rate = 0.1}), std::nullopt);

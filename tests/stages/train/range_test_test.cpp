@@ -13,7 +13,7 @@
 namespace stages {
 namespace {
 
-/// Shows losses to a test until it stops; returns their number.
+/// Passes losses to a test until it stops; returns their number.
 std::int64_t show(RangeTest& test, const std::vector<double>& losses) {
   std::int64_t step = 0;
   try {
@@ -26,7 +26,7 @@ std::int64_t show(RangeTest& test, const std::vector<double>& losses) {
   return step;
 }
 
-TEST(RangeTest, SmoothsAsFastaiDoes) {
+TEST(RangeTest, SmoothsLikeFastai) {
   RangeTest test({1e-3, 1, 4});
   show(test, {2, 1, 3});
   const auto points = test.answer().at("points");

@@ -24,7 +24,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// The stage of these options, run on TargetPoints.
+/// The stage with these options, run on TargetPoints.
 struct RegressionRun {
   std::shared_ptr<Dataset> train = std::make_shared<TargetPoints>(40),
                            validation = std::make_shared<TargetPoints>(15);
@@ -58,7 +58,7 @@ TEST(Regression, LearnsNumbersOfDifferentScales) {
   EXPECT_THAT(training.context.values("validation/rmse"), SizeIs(40));
 }
 
-TEST(Regression, TheStatisticsOfTheTrainingAreSavedWithTheWeights) {
+TEST(Regression, TargetStatisticsAreSavedWithTheWeights) {
   RegressionRun training;
   training.validation = nullptr;
   const auto checkpoint = training.run(kBrief);
@@ -84,7 +84,7 @@ TEST(Regression, MicroBatchesChangeOnlyRounding) {
   }
 }
 
-TEST(Regression, ThePlanCountsTheRowsOfAValidation) {
+TEST(Regression, PlanCountsTheRowsOfAValidation) {
   const auto needed = [](std::int64_t size) {
     RegressionRun training;
     training.validation = std::make_shared<TargetPoints>(size);
@@ -92,11 +92,11 @@ TEST(Regression, ThePlanCountsTheRowsOfAValidation) {
     stage_of(kTrainRegression, kBrief)->plan(training.inputs(), planning);
     return planning.planned.value().needed;
   };
-  // Predictions and targets of two targets in float64, as rows of batches and together.
+  // Predictions and targets of two targets in float64, as rows of batches and concatenated.
   EXPECT_EQ(needed(1008) - needed(1000), 8 * 2 * (2 + 2) * 8);
 }
 
-TEST(Regression, ATargetThatIsNotFiniteIsRefusedWithTheSample) {
+TEST(Regression, NonFiniteTargetIsRejectedWithItsSample) {
   RegressionRun training;
   const auto points = std::make_shared<TargetPoints>(40);
   points->broken = 5;
@@ -105,13 +105,13 @@ TEST(Regression, ATargetThatIsNotFiniteIsRefusedWithTheSample) {
   EXPECT_REFUSED(training.run(R"({"standardize": false})"), kBadAnnotations, "", "not finite");
 }
 
-TEST(Regression, ClassesAreRefused) {
+TEST(Regression, ClassesAreRejected) {
   RegressionRun training;
   training.train = std::make_shared<TinyDataset>(30);
   EXPECT_REFUSED(training.run(kBrief), kOptionConflict, "", "classes or labels");
 }
 
-TEST(Regression, OtherTrainingsRefuseItsData) {
+TEST(Regression, OtherTrainingsRejectItsData) {
   const RegressionRun training;
   RecordingContext context;
   EXPECT_REFUSED(stage_of(kTrainSupervised, "{}")->run(training.inputs(), context), kOptionConflict,
@@ -138,7 +138,7 @@ TEST(Regression, UnknownTargetsCannotBeStandardized) {
   EXPECT_REFUSED(training.run(kBrief), kOptionConflict, "/standardize", "standardize: false");
 }
 
-TEST(Regression, ValidationDataWithOtherTargetsAreRefused) {
+TEST(Regression, ValidationDataWithOtherTargetsIsRejected) {
   RegressionRun training;
   const auto points = std::make_shared<TargetPoints>(15);
   points->names = {"weight", "age"};

@@ -1,4 +1,5 @@
-// That a plan in which like micro-batches are noted is the one in which all are computed.
+// Checks that a plan that repeats the record of equal micro-batches equals one that computes all of
+// them.
 
 #include <optional>
 #include <vector>
@@ -31,7 +32,7 @@ std::shared_ptr<const Model> adapters() {
   return model_of(kModelLora, {{"backbone", backbone}, {"rank", 2}, {"dropout", 0.1}});
 }
 
-/// A convolution, and a classifier, with BatchNorm between them.
+/// A convolution, BatchNorm and a classifier.
 class NormalizedNetwork final : public torch::nn::Module {
  public:
   explicit NormalizedNetwork(const at::TensorOptions& options)
@@ -116,8 +117,8 @@ class RepeatedParts : public testing::Test {
     losses = step.losses;
     return result;
   }
-  /// The whole batch at once (0), micro-batches of as few as may be, some that leave a smaller last
-  /// part, and some that do not.
+  /// The whole batch at once (0), micro-batches as small as possible, some that leave a smaller
+  /// last one, and some that do not.
   void expect_the_same(const std::vector<int>& sizes = {0, 1, 3}) {
     for (int micro_batch : sizes) {
       if (model->mixes_samples() && micro_batch == 1) micro_batch = 2;
@@ -125,7 +126,7 @@ class RepeatedParts : public testing::Test {
           micro_batch > 0 ? std::optional<std::int64_t>(micro_batch) : std::nullopt;
       options.accumulated_micro_batch.reset();
       if (model->mixes_samples())
-        options.accumulated_micro_batch = policy.micro_batch;  // asked for by name
+        options.accumulated_micro_batch = policy.micro_batch;  // set explicitly
       for (const std::string& gpu : {"", "NVIDIA L4"}) {
         context.facts.device = gpu.empty() ? "cpu" : "cuda:0";
         context.asked.device_model = gpu;
@@ -134,8 +135,8 @@ class RepeatedParts : public testing::Test {
         EXPECT_EQ(noted.reserved, computed.reserved) << micro_batch << gpu;
         EXPECT_EQ(noted.flops, computed.flops) << micro_batch << gpu;
         EXPECT_EQ(noted.operations, computed.operations) << micro_batch << gpu;
-        // In which order autocast drops its casts depends on their addresses, and so does the curve
-        // between two peaks.
+        // The order in which autocast drops its casts depends on their addresses, and so does the
+        // curve between two peaks.
         if (policy.precision.base != Precision::kFp32) noted.curve = computed.curve = {};
         EXPECT_EQ(to_json(noted).dump(1), to_json(computed).dump(1)) << micro_batch << gpu;
       }
@@ -148,7 +149,7 @@ class RepeatedParts : public testing::Test {
   TrainerOptions options;
   MemoryPolicy policy;
   PlanningContext context;
-  int losses = 0;  // that the last plan took
+  int losses = 0;  // of the last plan
 };
 
 TEST_F(RepeatedParts, PlanIsTheSame) { expect_the_same({1, 3, 4, 5}); }
@@ -223,8 +224,8 @@ TEST_F(RepeatedParts, ThreePartsAreComputed) {
   plan(Repeated::kNoted);
   const int few = losses;
   plan(Repeated::kComputed);
-  // Three steps, one of them of the 8 samples that are left of 40, and a validation; and the same
-  // for the whole batch, by which the plan says what micro_batch saves. The third step is like the
+  // Three steps, one of which has the last 8 of 40 samples, and a validation; and the same for the
+  // whole batch, from which the plan derives what micro_batch saves. The third step equals the
   // first.
   EXPECT_EQ(few, (2 * 3 + 1) + (2 + 1));
   EXPECT_EQ(losses, (2 * 16 + 8 + 1) + (3 + 1));

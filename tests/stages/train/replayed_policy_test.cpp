@@ -1,4 +1,4 @@
-// What an earlier plan's step stands for, and whether the recipe still allows it.
+// Checks which policy an earlier plan's step describes, and whether the recipe still allows it.
 #include <stdexcept>
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// A policy that leaves all open.
+/// Returns a policy that leaves everything open.
 MemoryPolicy open_policy() {
   MemoryPolicy policy;
   policy.allow = Allow::kExact;
@@ -24,7 +24,7 @@ std::optional<MemoryPolicy> replayed(const StepPlan& step, const MemoryPolicy& w
   return replayed_policy(to_json(step), written, "model");
 }
 
-TEST(ReplayedPolicy, IsWhatTheStepStandsFor) {
+TEST(ReplayedPolicy, MatchesTheRecordedStep) {
   MemoryPolicy written = open_policy();
   written.activation_checkpointing.updates_twice = true;
   const auto policy = replayed({.micro_batch = 4,
@@ -41,37 +41,37 @@ TEST(ReplayedPolicy, IsWhatTheStepStandsFor) {
                (policy->two_pass_is_open || policy->checkpointing_is_open));
 }
 
-TEST(ReplayedPolicy, KnowsTheWholeBatchAndAllBlocks) {
+TEST(ReplayedPolicy, SupportsTheWholeBatchAndAllBlocks) {
   const auto policy = replayed({.activation_checkpointing = {.blocks = true}}, open_policy());
   ASSERT_TRUE(policy);
   EXPECT_EQ(policy->micro_batch, std::nullopt);
   EXPECT_TRUE(policy->activation_checkpointing.blocks);
 }
 
-TEST(ReplayedPolicy, WithoutAnEarlierStepThereIsNone) {
+TEST(ReplayedPolicy, IsEmptyWithoutAnEarlierStep) {
   EXPECT_FALSE(replayed_policy({}, open_policy(), "model"));
   EXPECT_FALSE(replayed_policy(nullptr, open_policy(), "model"));
 }
 
-TEST(ReplayedPolicy, WhatIsNoStepIsAnError) {
+TEST(ReplayedPolicy, InvalidStepIsAnError) {
   EXPECT_THROW(replayed_policy({{"micro_batch", -1}}, open_policy(), "model"), std::runtime_error);
   EXPECT_THROW(replayed_policy({{"micro_batch", 4}}, open_policy(), "model"), std::runtime_error);
 }
 
-TEST(ReplayedPolicy, BatchIsCutOnlyWhereThatIsAllowed) {
+TEST(ReplayedPolicy, BatchIsOnlySplitIfAllowed) {
   const StepPlan cut{.micro_batch = 4};
   MemoryPolicy written = open_policy();
   EXPECT_TRUE(replayed(cut, written));
   written.allow = Allow::kBit;
   EXPECT_FALSE(replayed(cut, written));
-  written.micro_batch = 4;  // by the recipe itself
+  written.micro_batch = 4;  // set by the recipe
   EXPECT_TRUE(replayed(cut, written));
   written.micro_batch = 8;
   written.allow = Allow::kExact;
   EXPECT_FALSE(replayed(cut, written));
 }
 
-TEST(ReplayedPolicy, AccumulatedPartMayBeSmallerAndNotLarger) {
+TEST(ReplayedPolicy, AccumulatedPartMayBeSmallerButNotLarger) {
   MemoryPolicy written = open_policy();
   written.micro_batch = 8;
   written.micro_batch_is_most = true;
@@ -80,14 +80,14 @@ TEST(ReplayedPolicy, AccumulatedPartMayBeSmallerAndNotLarger) {
   EXPECT_FALSE(replayed({.micro_batch = 16}, written));
 }
 
-TEST(ReplayedPolicy, FloorHolds) {
+TEST(ReplayedPolicy, MinimumIsRespected) {
   MemoryPolicy written = open_policy();
   written.min_micro_batch = 5;
   EXPECT_FALSE(replayed({.micro_batch = 4}, written));
   EXPECT_TRUE(replayed({.micro_batch = 5}, written));
 }
 
-TEST(ReplayedPolicy, PassesAndBlocksAreTheRecipesUnlessTheyAreOpen) {
+TEST(ReplayedPolicy, PassesAndBlocksFollowTheRecipeUnlessOpen) {
   MemoryPolicy written = open_policy();
   written.two_pass_is_open = false;
   EXPECT_FALSE(replayed({.micro_batch = 4, .two_pass = true}, written));

@@ -1,4 +1,4 @@
-// Steps 1 … k, a stop, and steps k + 1 … n give the same bits as n steps in one go.
+// Steps 1 … k, a stop, and steps k + 1 … n give the same bits as n steps without a stop.
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using Change = std::function<void(TinyTraining&)>;
 using Metric = std::tuple<std::string, double, std::int64_t>;
 
-/// What is left of a training.
+/// The results of a training run.
 struct Outcome {
   at::Tensor weights;
   std::int64_t epoch = 0, step = 0;
@@ -24,7 +24,7 @@ struct Outcome {
   std::vector<std::string> said;
 };
 
-/// The metrics without those of a GPU's memory, which depend on when the process began.
+/// The metrics without those of a GPU's memory, which depend on when the process started.
 std::vector<Metric> without_memory(std::vector<Metric> metrics) {
   std::erase_if(metrics, [](const Metric& one) { return std::get<0>(one).starts_with("memory/"); });
   return metrics;
@@ -52,7 +52,7 @@ Outcome resumed(const TinyTraining& before, const Change& change) {
   training.context.facts.resuming = true;
   std::filesystem::copy(before.context.node().folder, training.context.node().folder,
                         std::filesystem::copy_options::recursive);
-  torch::manual_seed(99);  // whatever a new process begins with
+  torch::manual_seed(99);  // a new process starts with any state
   const TrainingResult result = training.run();
   Outcome outcome{training.flat_weights(), result.epoch, result.step, {}, training.context.said};
   // What retort does with the record.
@@ -66,7 +66,7 @@ Outcome resumed(const TinyTraining& before, const Change& change) {
 
 struct Killed {};
 
-/// A training that is stopped, or killed, when it reports step `step` of a phase.
+/// A training run that is stopped, or killed, when it reports step `step` of a phase.
 void break_off(TinyTraining& training, const std::string& phase, std::int64_t step, bool kill) {
   training.context.on_progress = [&training, phase, step, kill](const runner::Progress& progress) {
     if (progress.phase != phase || progress.step != step) return;
@@ -141,8 +141,8 @@ std::vector<Case> every_case() {
       schedule("multi_step", MultiStepSchedule{.milestones = {1, 3}, .gamma = 0.5}),
       schedule("cosine_restarts", CosineRestartsSchedule{.first_period = 1, .period_factor = 2}),
       schedule("warmup_linear", WarmupLinearSchedule{.warmup_steps = 5, .warmup_fraction = {}}),
-      // Nothing is ever better by so much, so that the rate falls after each validation, or after
-      // each second one.
+      // No loss improves by that much, so the rate falls after each validation, or after every
+      // second one.
       schedule("plateau", PlateauSchedule{.factor = 0.5, .patience = 0, .threshold = 0.99}),
       schedule("plateau_with_patience",
                PlateauSchedule{.factor = 0.5, .patience = 1, .threshold = 0.99}),
@@ -205,11 +205,11 @@ INSTANTIATE_TEST_SUITE_P(Resume, EveryTraining, testing::ValuesIn(every_case()),
 
 const Change kAsItIs = [](TinyTraining&) {};
 
-TEST(Resume, AtEveryStep) {
+TEST(Resume, WorksAtEveryStep) {
   expect_the_same_when_stopped_at(kAsItIs, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
 }
 
-TEST(Resume, ValidationsWithoutABetterOneAreRemembered) {
+TEST(Resume, CountOfBadValidationsIsRestored) {
   const Change stuck = [](TinyTraining& training) {
     training.options.optimizer = SgdOptions{.learning_rate = 1e-30};
     training.options.epochs = 12;
@@ -221,7 +221,7 @@ TEST(Resume, ValidationsWithoutABetterOneAreRemembered) {
   expect_the_same_when_stopped_at(stuck, {6, 9, 17, 22});
 }
 
-TEST(Resume, StoppedInTheMidstOfAValidationItValidatesAgain) {
+TEST(Resume, StopDuringAValidationRepeatsIt) {
   const Change small = [](TinyTraining& training) { training.options.batch_size = 4; };
   const Outcome whole = in_one_go(small);
   for (const std::int64_t batch : {1, 2, 3}) {
@@ -232,7 +232,7 @@ TEST(Resume, StoppedInTheMidstOfAValidationItValidatesAgain) {
   }
 }
 
-TEST(Resume, KilledItContinuesFromTheLatestCheckpoint) {
+TEST(Resume, KilledTrainingContinuesFromTheLatestCheckpoint) {
   const Change often = [](TinyTraining& training) { training.options.checkpoint.every.steps = 3; };
   const Outcome whole = in_one_go(often);
   for (const std::int64_t step : {1, 2, 3, 4, 7, 8, 12, 13, 16}) {
@@ -259,7 +259,7 @@ TEST(Resume, SavingOnRequestChangesNothing) {
   EXPECT_EQ(training.context.flushes, 5);  // four epochs, and the request
 }
 
-TEST(Resume, FinishedTrainingGivesItsResultAgain) {
+TEST(Resume, FinishedTrainingReturnsItsResult) {
   for (const Keep keep : {Keep::kBest, Keep::kLast}) {
     const Change change = [keep](TinyTraining& training) { training.options.keep = keep; };
     TinyTraining finished;
@@ -279,7 +279,7 @@ TEST(Resume, FinishedTrainingGivesItsResultAgain) {
   }
 }
 
-TEST(Resume, DamagedCheckpointIsPassedOverAndSaid) {
+TEST(Resume, DamagedCheckpointIsSkippedAndReported) {
   const Change often = [](TinyTraining& training) {
     training.options.checkpoint.every.steps = 2;
     training.options.checkpoint.keep_last = 2;
@@ -297,7 +297,7 @@ TEST(Resume, DamagedCheckpointIsPassedOverAndSaid) {
   expect_same(outcome, in_one_go(often));
 }
 
-TEST(Resume, CheckpointOfAnotherTrainingIsRefused) {
+TEST(Resume, CheckpointOfAnotherTrainingIsRejected) {
   TinyTraining stopped;
   break_off(stopped, "train", 3, /*kill=*/false);
   TinyTraining other;
@@ -311,7 +311,7 @@ TEST(Resume, CheckpointOfAnotherTrainingIsRefused) {
   EXPECT_EQ(other.code, runner::ErrorCode::kChangedRun);
 }
 
-TEST(Resume, WithoutACheckpointItStartsOver) {
+TEST(Resume, StartsOverWithoutACheckpoint) {
   TinyTraining nothing;
   expect_same(resumed(nothing, kAsItIs), in_one_go(kAsItIs));
 }

@@ -24,7 +24,7 @@ OneCycleSchedule one_cycle(double pct_start) {
           .max_momentum = 0.95};
 }
 
-TEST(Schedule, ConstantStays) {
+TEST(Schedule, ConstantRateStaysConstant) {
   EXPECT_EQ(rates_at(ConstantSchedule{}, 0.25, {.step = 0, .steps = 10}).learning_rate, 0.25);
   EXPECT_EQ(rates_at(ConstantSchedule{}, 0.25, {.step = 9, .steps = 10}).learning_rate, 0.25);
 }
@@ -33,7 +33,7 @@ double at_epoch(const Schedule& schedule, std::int64_t epoch) {
   return rates_at(schedule, 1.0, {.step = 0, .steps = 1, .epoch = epoch}).learning_rate;
 }
 
-TEST(Schedule, EpochsNotStepsMoveWhatIsSaidInEpochs) {
+TEST(Schedule, EpochSchedulesFollowEpochsNotSteps) {
   const Schedule every[] = {StepSchedule{.step_size = 1, .gamma = 0.5},
                             MultiStepSchedule{.milestones = {1}, .gamma = 0.5},
                             ExponentialSchedule{0.5}, CosineRestartsSchedule{.first_period = 2}};
@@ -47,21 +47,21 @@ TEST(Schedule, EpochsNotStepsMoveWhatIsSaidInEpochs) {
   }
 }
 
-TEST(Schedule, EqualPeriodsRestartForEver) {
+TEST(Schedule, EqualPeriodsRestartForever) {
   const CosineRestartsSchedule schedule{.first_period = 3};
   EXPECT_EQ(at_epoch(schedule, 3), 1.0);
   EXPECT_DOUBLE_EQ(at_epoch(schedule, 1), 0.75);
   EXPECT_DOUBLE_EQ(at_epoch(schedule, 3 * 333'333 + 1), 0.75);
 }
 
-TEST(Schedule, WarmupLinearOfNoWarmupBeginsAtTheTop) {
+TEST(Schedule, WarmupLinearWithoutWarmupStartsAtTheTop) {
   const WarmupLinearSchedule schedule{.warmup_steps = 0, .warmup_fraction = {}};
   EXPECT_EQ(rates_at(schedule, 1.0, {.step = 0, .steps = 4}).learning_rate, 1.0);
   EXPECT_EQ(rates_at(schedule, 1.0, {.step = 3, .steps = 4}).learning_rate, 0.25);
 }
 
 // get_cosine_schedule_with_warmup: max(0, 0.5 (1 + cos(pi 2 num_cycles progress))).
-TEST(Schedule, CyclesOfACosineAreTransformers) {
+TEST(Schedule, CosineCyclesMatchTransformers) {
   for (const double cycles : {0.5, 0.25, 1.0, 1.5}) {
     const WarmupCosineSchedule schedule{.warmup_steps = 2, .num_cycles = cycles};
     for (std::int64_t step = 2; step < 12; ++step) {
@@ -72,7 +72,7 @@ TEST(Schedule, CyclesOfACosineAreTransformers) {
   }
 }
 
-TEST(Schedule, RateThatIsNeverReachedIsSaid) {
+TEST(Schedule, UnreachedRateIsReported) {
   EXPECT_EQ(unreached_rate(one_cycle(0.3), 0.001, 1),
             "the schedule never reaches the learning rate 0.001: the highest rate in the 1 step of "
             "training is 4e-09");
@@ -84,7 +84,7 @@ TEST(Schedule, RateThatIsNeverReachedIsSaid) {
   EXPECT_EQ(unreached_rate(ConstantSchedule{}, 0.5, 1), "");
 }
 
-TEST(Schedule, ShareOfTheStepsIsRoundedUpToWholeOnes) {
+TEST(Schedule, ShareOfTheStepsIsRoundedUp) {
   const Schedule every[] = {
       WarmupLinearSchedule{.warmup_steps = {}, .warmup_fraction = 0.25},
       WarmupCosineSchedule{
@@ -116,11 +116,11 @@ TEST(Schedule, OneCycleOfVeryFewStepsIsFinite) {
   }
 }
 
-TEST(Schedule, OneCycleWhoseRiseIsOneStepBeginsAtTheTop) {
+TEST(Schedule, OneCycleWithAOneStepRiseStartsAtTheTop) {
   EXPECT_EQ(rates_at(one_cycle(0.1), 1.0, {.step = 0, .steps = 10}).learning_rate, 1.0);
 }
 
-TEST(Schedule, WarmupLongerThanTheTrainingIsRefused) {
+TEST(Schedule, WarmupLongerThanTheTrainingIsRejected) {
   const WarmupCosineSchedule schedule{
       .warmup_steps = 100, .warmup_fraction = {}, .start_factor = 0, .min_learning_rate = 0};
   EXPECT_NO_THROW(check_length(schedule, 101));
@@ -128,7 +128,7 @@ TEST(Schedule, WarmupLongerThanTheTrainingIsRefused) {
                  "60");
 }
 
-TEST(Schedule, LinearWarmupLongerThanTheTrainingIsRefused) {
+TEST(Schedule, LinearWarmupLongerThanTheTrainingIsRejected) {
   EXPECT_NO_THROW(check_length(WarmupLinearSchedule{.warmup_steps = 9, .warmup_fraction = {}}, 10));
   EXPECT_THROW(check_length(WarmupLinearSchedule{.warmup_steps = 10, .warmup_fraction = {}}, 10),
                runner::StageError);
@@ -139,7 +139,7 @@ struct ReadSchedule {
   runner::Diagnostics errors;
 };
 
-/// `json` read as a schedule for a learning rate of 0.001.
+/// Reads `json` as a schedule for a learning rate of 0.001.
 ReadSchedule read(const std::string& json) {
   const auto kind = nlohmann::json::parse(json)["kind"].get<std::string>();
   const runner::Value value = stage_options("train/schedule/" + kind, json);
@@ -151,7 +151,7 @@ ReadSchedule read(const std::string& json) {
 }
 runner::Diagnostics errors_of(const std::string& json) { return read(json).errors; }
 
-TEST(Schedule, OptionsReachTheirSchedule) {
+TEST(Schedule, OptionsAreAppliedToTheirSchedule) {
   const auto restarts = std::get<CosineRestartsSchedule>(
       read(
           R"({"kind": "cosine_restarts", "first_period": 5, "period_factor": 3, "min_learning_rate": 1e-4})")
@@ -222,7 +222,7 @@ TEST(Schedule, CyclesEndAtTheLowestRate) {
   };
   EXPECT_DOUBLE_EQ(at(0), 1);
   EXPECT_DOUBLE_EQ(at(3), 0.5);  // the second cycle
-  EXPECT_DOUBLE_EQ(at(6), 0.3);  // half of it
+  EXPECT_DOUBLE_EQ(at(6), 0.3);  // halfway through it
   EXPECT_DOUBLE_EQ(at(9), 0.1);
   EXPECT_DOUBLE_EQ(at(1000), 0.1);
 }

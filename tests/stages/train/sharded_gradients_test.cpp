@@ -21,7 +21,7 @@ using testing::ElementsAre;
 
 constexpr std::int64_t kSmallBucket = 64;
 
-/// A scalar, a weight that is larger than a bucket, and others; of two types.
+/// A scalar, a weight larger than a bucket, and others, of two types.
 std::vector<at::Tensor> several_parameters() {
   std::vector<at::Tensor> all;
   const auto add = [&](std::vector<std::int64_t> shape, at::ScalarType type) {
@@ -35,7 +35,7 @@ std::vector<at::Tensor> several_parameters() {
   return all;
 }
 
-/// The sum of all elements of these parameters, each times `factor`.
+/// Returns the sum of all elements of these parameters, each times `factor`.
 at::Tensor sum_of(const std::vector<at::Tensor>& parameters, const std::vector<std::size_t>& which,
                   double factor) {
   at::Tensor sum = torch::zeros({}, torch::kDouble);
@@ -60,7 +60,7 @@ std::vector<bool> one_step(ShardedGradients& gradients, const runner::RankOfRun&
   return present;
 }
 
-/// Expects the gradients `expected` on their owners alone; 0: none on any rank.
+/// Expects the gradients `expected` only on their owners; 0: none on any rank.
 void expect_on_owners(const std::vector<at::Tensor>& parameters, const StateShard& shard,
                       const std::vector<double>& expected) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -88,7 +88,7 @@ TEST(ShardedGradients, EachOwnerHasTheSumOverPartsAndRanks) {
   }
 }
 
-TEST(ShardedGradients, ParametersThatOnlySomeRanksUse) {
+TEST(ShardedGradients, ParametersMayBeUsedBySomeRanksOnly) {
   run_as_ranks(2, [](const runner::RankOfRun& own) {
     const std::vector<at::Tensor> parameters = several_parameters();
     const StateShard shard = shard_of(parameters, own.rank, own.size);
@@ -103,7 +103,7 @@ TEST(ShardedGradients, ParametersThatOnlySomeRanksUse) {
   });
 }
 
-TEST(ShardedGradients, GradientsComputedInSeveralPiecesAreAddedUp) {
+TEST(ShardedGradients, GradientsComputedInSeveralPiecesAreAdded) {
   run_as_ranks(2, [](const runner::RankOfRun& own) {
     const std::vector<at::Tensor> parameters = several_parameters();
     const StateShard shard = shard_of(parameters, own.rank, own.size);
@@ -116,7 +116,7 @@ TEST(ShardedGradients, GradientsComputedInSeveralPiecesAreAddedUp) {
   });
 }
 
-TEST(ShardedGradients, WhatIsThereBeforeAPartIsAdded) {
+TEST(ShardedGradients, ExistingGradientsAreAdded) {
   run_as_ranks(2, [](const runner::RankOfRun& own) {
     const std::vector<at::Tensor> parameters = several_parameters();
     const StateShard shard = shard_of(parameters, own.rank, own.size);
@@ -130,7 +130,7 @@ TEST(ShardedGradients, WhatIsThereBeforeAPartIsAdded) {
   });
 }
 
-TEST(ShardedGradients, FewExistAtOnce) {
+TEST(ShardedGradients, FewGradientsExistAtOnce) {
   run_as_ranks(2, [](const runner::RankOfRun& own) {
     std::vector<at::Tensor> parameters;
     for (int i = 0; i < 12; ++i) parameters.push_back(torch::ones({8}).requires_grad_());
@@ -155,7 +155,7 @@ TEST(ShardedGradients, FewExistAtOnce) {
   });
 }
 
-TEST(ShardedGradients, MemoryThatRunsOutOnOneRankChangesNothingOfTheNextStep) {
+TEST(ShardedGradients, OutOfMemoryOnOneRankDoesNotAffectTheNextStep) {
   run_as_ranks(2, [](const runner::RankOfRun& own) {
     const std::vector<at::Tensor> parameters = several_parameters();
     const StateShard shard = shard_of(parameters, own.rank, own.size);
@@ -183,7 +183,7 @@ TEST(ShardedGradients, MemoryThatRunsOutOnOneRankChangesNothingOfTheNextStep) {
   });
 }
 
-TEST(ShardedGradients, HistogramsCountThoseOfAllRanks) {
+TEST(ShardedGradients, HistogramsCoverAllRanks) {
   run_as_ranks(2, [](const runner::RankOfRun& own) {
     const std::vector<at::Tensor> all = several_parameters();
     NamedTensors named;

@@ -1,4 +1,4 @@
-// An optimizer whose state is divided among ranks.
+// An optimizer whose state is sharded across ranks.
 
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@
 namespace stages {
 namespace {
 
-/// Ranks in one process: after each step every rank is given the parameters that others update.
+/// Ranks in one process: after each step, every rank receives the parameters that others update.
 class ShardedParameters {
  public:
   ShardedParameters(const OptimizerOptions& rule, int ranks) {
@@ -52,7 +52,7 @@ class ShardedParameters {
   const ManyParameters& operator[](std::size_t rank) const { return *ranks_[rank]; }
   std::size_t size() const { return ranks_.size(); }
 
-  /// What rank `rank` reads of a checkpoint: what it keeps, and the outlines of the rest.
+  /// Returns what rank `rank` reads from a checkpoint: its own state, and outlines of the rest.
   void continue_as(const ManyParameters& other, const NamedTensors& state) {
     const torch::NoGradGuard no_graph;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -67,7 +67,7 @@ class ShardedParameters {
     }
   }
 
-  /// The state that the ranks keep together.
+  /// Returns the state of all ranks combined.
   std::map<std::string, at::Tensor> state() const {
     std::map<std::string, at::Tensor> all;
     for (const auto& rank : ranks_) {
@@ -98,7 +98,7 @@ void expect_as_one(const ShardedParameters& all, const ManyParameters& one,
     EXPECT_TRUE(state.at(name).equal(tensor)) << what << ", " << name;
 }
 
-TEST(ShardedOptimizer, EveryRuleLeavesTheSameBits) {
+TEST(ShardedOptimizer, EveryRuleGivesTheSameBits) {
   for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
     ManyParameters one(kEveryRule[rule], Way::kOnDevice);
     one.run(0, 9);
@@ -110,7 +110,7 @@ TEST(ShardedOptimizer, EveryRuleLeavesTheSameBits) {
   }
 }
 
-TEST(ShardedOptimizer, KnowsWhatOthersKeep) {
+TEST(ShardedOptimizer, KnowsTheStateOfOtherRanks) {
   for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
     ShardedParameters all(kEveryRule[rule], 3);
     for (const std::int64_t step : {0, 1, 4, 5}) {  // step 4 is skipped
@@ -135,7 +135,7 @@ TEST(ShardedOptimizer, KnowsWhatOthersKeep) {
   }
 }
 
-TEST(ShardedOptimizer, NamesThatAreNoStateHaveNoKeeper) {
+TEST(ShardedOptimizer, UnknownStateNamesHaveNoKeeper) {
   const ShardedParameters all(adamw(0.1), 2);
   for (const char* const name : {"matrix", "matrix.momentum", "other.mean", "matrix.average", ""})
     EXPECT_EQ(all[0].optimizer.keeper_of(name), std::nullopt) << name;
@@ -159,7 +159,7 @@ TEST(ShardedOptimizer, ContinuesInAnyNumberOfRanks) {
   }
 }
 
-TEST(ShardedOptimizer, StateOfTheWrongFormIsRefusedOnEveryRank) {
+TEST(ShardedOptimizer, StateOfTheWrongFormIsRejectedOnEveryRank) {
   for (const int rank : {0, 1}) {
     ManyParameters own(adamw(0.1), Way::kOnDevice,
                        StateShard{.rank = rank, .owners = {0, 0, 0, 0, 0, 0, 0}});
@@ -171,7 +171,7 @@ TEST(ShardedOptimizer, StateOfTheWrongFormIsRefusedOnEveryRank) {
   }
 }
 
-/// The weights of a network after three steps that `ranks` ranks take, on each of them, and ones in
+/// Returns the weights of a network on each rank after three steps on `ranks` ranks, and ones in
 /// the shapes of the optimizer's state on all ranks.
 std::vector<NamedTensors> after_steps(const OptimizerOptions& rule, const StepPlan& plan, int ranks,
                                       const GradientClip& clip = {.norm = 0.5}) {
@@ -203,7 +203,7 @@ std::vector<NamedTensors> after_steps(const OptimizerOptions& rule, const StepPl
   return all;
 }
 
-TEST(ShardedOptimizer, RanksBringEachOtherTheWeights) {
+TEST(ShardedOptimizer, RanksExchangeUpdatedWeights) {
   for (const OptimizerOptions& rule : kEveryRule) {
     for (const int ranks : {2, 3}) {
       const NamedTensors expected = after_steps(rule, {}, ranks).front();
@@ -231,15 +231,15 @@ TEST(ShardedOptimizer, ShardedGradientsGiveAllRanksTheSameWeights) {
   }
 }
 
-/// All weights in a row.
+/// Returns all weights concatenated.
 at::Tensor joined(const NamedTensors& weights) {
   std::vector<at::Tensor> all;
   for (const auto& [name, weight] : weights) all.push_back(weight.flatten());
   return torch::cat(all);
 }
 
-TEST(ShardedOptimizer, ShardedGradientsGiveTheWeightsOfOneRank) {
-  // Linear in the gradient, so that in float64 another order of additions changes little.
+TEST(ShardedOptimizer, ShardedGradientsMatchASingleRank) {
+  // Linear in the gradient, so in float64 another order of additions changes little.
   const OptimizerOptions rule = SgdOptions{.learning_rate = 0.1, .momentum = 0.9};
   const at::Tensor expected = joined(after_steps(rule, {}, 1).front());
   for (const auto& [ranks, micro_batch] : {std::pair(2, 0), {3, 2}, {12, 1}}) {

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Trainings of one graph, which are planned one after the other.
+/// Trainings of one graph, planned one after another.
 struct SharedPlans {
   std::shared_ptr<Dataset> train = std::make_shared<TinyDataset>(42, 4),
                            validation = std::make_shared<TinyDataset>(20, 4);
@@ -28,7 +28,7 @@ struct SharedPlans {
 
   std::size_t count() { return context.shelf().of<SharedTraces>().count(); }
 
-  /// The plan of train.binary, as JSON; "refused: …" where it is.
+  /// Returns the plan of train.binary as JSON, or "refused: …" if it is rejected.
   std::string plan(Json options, PlanningContext& in) {
     options["learning_rate_factors"] = {{"backbone", 1.0}};
     options["optimizer"] = {{"learning_rate", 0.05}};
@@ -42,7 +42,7 @@ struct SharedPlans {
     }
     return to_json(*in.planned).dump();
   }
-  /// In the graph; it must say what a plan of this training alone says.
+  /// Plans within the graph, and expects the same plan as for this training alone.
   void expect_plan(const Json& options) {
     PlanningContext alone;
     alone.facts = context.facts;
@@ -65,12 +65,12 @@ TEST(SharedTraces, PairsOfOneModelAreTracedOnce) {
   plans.context.facts.seed = 7;
   plans.expect_plan(pair_of(1, 0));
   EXPECT_EQ(plans.count(), 1u);
-  plans.expect_plan(pair_of(0, 2));  // of 21: the last batch is another
+  plans.expect_plan(pair_of(0, 2));  // of 21: the last batch differs
   plans.expect_plan(pair_of(3, 1));  // likewise
   EXPECT_EQ(plans.count(), 2u);
 }
 
-TEST(SharedTraces, OtherStructuresAreTracedAnew) {
+TEST(SharedTraces, OtherStructuresAreTracedAgain) {
   SharedPlans plans;
   plans.expect_plan(pair_of(0, 1));
   plans.expect_plan(pair_of(0, 1, {{"batch_size", 4}}));
@@ -83,7 +83,7 @@ TEST(SharedTraces, OtherStructuresAreTracedAnew) {
   EXPECT_EQ(plans.count(), 4u);
   plans.expect_plan(pair_of(0, 1, {{"keep", "last"}}));
   EXPECT_EQ(plans.count(), 5u);
-  plans.validation = std::make_shared<TinyDataset>(12, 4);  // six of a pair, less than a batch
+  plans.validation = std::make_shared<TinyDataset>(12, 4);  // six per pair, less than a batch
   plans.expect_plan(pair_of(0, 1));
   EXPECT_EQ(plans.count(), 6u);
   const Json unmeasured =
@@ -104,10 +104,10 @@ TEST(SharedTraces, OtherStructuresAreTracedAnew) {
   EXPECT_EQ(plans.count(), 10u);
   plans.context.facts.resuming = true;
   plans.expect_plan(pair_of(0, 1));
-  EXPECT_EQ(plans.count(), 12u);  // in parts and, to say what these save, whole
+  EXPECT_EQ(plans.count(), 12u);  // in micro-batches, and whole to report the savings
 }
 
-TEST(SharedTraces, WhatOthersHoldAndWhatIsReadAheadIsEachNodesOwn) {
+TEST(SharedTraces, KeptMemoryAndReadAheadArePerNode) {
   SharedPlans plans;
   plans.expect_plan(pair_of(0, 1));
   const std::string before = plans.plan(pair_of(1, 0), plans.context);
@@ -117,7 +117,7 @@ TEST(SharedTraces, WhatOthersHoldAndWhatIsReadAheadIsEachNodesOwn) {
   EXPECT_EQ(plans.count(), 1u);
 }
 
-TEST(SharedTraces, WhatIsChosenIsSharedToo) {
+TEST(SharedTraces, ChosenPoliciesAreShared) {
   SharedPlans plans;
   plans.policy->allow = Allow::kExact;
   plans.policy->two_pass_is_open = plans.policy->checkpointing_is_open = true;
@@ -129,7 +129,7 @@ TEST(SharedTraces, WhatIsChosenIsSharedToo) {
   EXPECT_EQ(plans.count(), ways);
 }
 
-TEST(SharedTraces, ARefusalIsSharedAsItIs) {
+TEST(SharedTraces, RejectionsAreShared) {
   SharedTraces traces;
   TracedAs as;
   int asked = 0;

@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-/// Points of three classes that overlap.
+/// Points of three overlapping classes.
 struct Points {
   explicit Points(std::int64_t rows, at::ScalarType type = at::kDouble) {
     torch::manual_seed(3);
@@ -20,7 +20,7 @@ struct Points {
   at::Tensor features, labels;
 };
 
-/// The objective by torch's own cross-entropy.
+/// Returns the objective computed by torch's cross-entropy.
 at::Tensor objective(const Points& points, const at::Tensor& weight, const at::Tensor& bias,
                      double strength) {
   return torch::cross_entropy_loss(torch::linear(points.features, weight, bias), points.labels) +
@@ -45,7 +45,7 @@ TEST(SoftmaxFit, GradientOfTheObjectiveIsBelowTheTolerance) {
   EXPECT_LE(fit.largest_gradient, kTolerance);
 }
 
-TEST(SoftmaxFit, ALargerStrengthGivesSmallerWeights) {
+TEST(SoftmaxFit, LargerStrengthGivesSmallerWeights) {
   const Points points(60);
   const auto norm = [&](double strength) {
     return fit_softmax(points.features, points.labels, {.classes = 3, .l2_strength = strength})
@@ -56,7 +56,7 @@ TEST(SoftmaxFit, ALargerStrengthGivesSmallerWeights) {
   EXPECT_GT(norm(1), norm(100));
 }
 
-TEST(SoftmaxFit, StopsAfterTheMostIterations) {
+TEST(SoftmaxFit, StopsAfterTheMaximumOfIterations) {
   const Points points(60);
   const SoftmaxFit fit =
       fit_softmax(points.features, points.labels,
@@ -73,7 +73,7 @@ TEST(SoftmaxFit, RepeatsBitForBit) {
   EXPECT_TRUE(torch::equal(fit(), fit()));
 }
 
-TEST(SoftmaxFit, CallbackMayStopIt) {
+TEST(SoftmaxFit, CallbackCanStopIt) {
   const Points points(60);
   EXPECT_THROW(fit_softmax(points.features, points.labels, {.classes = 3},
                            [] { throw std::runtime_error("stop"); }),
@@ -87,7 +87,7 @@ TEST(SoftmaxFit, AccuracyCountsTheHighestLogit) {
   EXPECT_EQ(accuracy_of(fit, features, torch::tensor({0, 1, 1, 1}, at::kLong)), 0.75);
 }
 
-TEST(SoftmaxFit, TakesNoMoreMemoryThanPlanned) {
+TEST(SoftmaxFit, NeedsNoMoreMemoryThanPlanned) {
   for (const auto& [rows, width, classes] :
        {std::array<std::int64_t, 3>{30, 64, 3}, {6000, 8, 3}, {200, 500, 40}}) {
     torch::manual_seed(5);

@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-/// `correct` of `count` samples, measured.
+/// Measures `correct` of `count` samples as correct.
 StepNumbers measured(std::int64_t correct, std::int64_t count) {
   StepNumbers numbers(static_cast<double>(count), count);
   numbers.add(numbers.row(
@@ -21,7 +21,7 @@ StepNumbers measured(std::int64_t correct, std::int64_t count) {
   return numbers;
 }
 
-/// 33 of 49, whose batches are of `size` and have all that is right in the first of them.
+/// Returns the ratio for 33 of 49 samples in batches of `size`; the correct samples come first.
 double share_in_batches_of(std::int64_t size) {
   std::vector<StepNumbers> batches;
   std::int64_t left = 33;
@@ -33,12 +33,12 @@ double share_in_batches_of(std::int64_t size) {
   return StepNumbers::means(batches).at("accuracy");
 }
 
-TEST(StepNumbers, EqualCountsGiveEqualSharesHoweverTheyAreDividedAmongBatches) {
+TEST(StepNumbers, EqualCountsGiveEqualRatiosForAnyBatchSizes) {
   for (std::int64_t size = 1; size <= 49; ++size)
     EXPECT_EQ(share_in_batches_of(size), 33.0 / 49) << size;
 }
 
-TEST(StepNumbers, BatchesCountByTheirWeights) {
+TEST(StepNumbers, BatchesAreWeighted) {
   std::vector<StepNumbers> batches;
   batches.push_back(measured(1, 1));
   batches.push_back(measured(0, 3));

@@ -47,13 +47,13 @@ TEST(StepPlan, AutoIsTheWholeBatch) {
   EXPECT_EQ(parts({.micro_batch = 0}, 64), 1);
 }
 
-TEST(StepPlan, SamplesAndGroupsMayBeCut) {
+TEST(StepPlan, SamplesAndGroupsCanBeSplit) {
   EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, {}, {}).micro_batch, 24);
   EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerGroup), policy(24), 64, {}, {}).micro_batch, 24);
   EXPECT_EQ(parts({.micro_batch = 24}, 64), 3);
 }
 
-TEST(StepPlan, GroupsOfSamplesAreCutBetweenThemAlone) {
+TEST(StepPlan, GroupedBatchIsOnlySplitBetweenGroups) {
   const SomeStep step(Coupling::kPerGroup, false, /*samples_in_group=*/16);
   EXPECT_EQ(make_step_plan(step, policy(32), 64, {}, {}).micro_batch, 32);
   EXPECT_REFUSED(refusal(step, 24, 64), kOptionConflict, "/batch_size", "micro_batch 24",
@@ -63,7 +63,7 @@ TEST(StepPlan, GroupsOfSamplesAreCutBetweenThemAlone) {
   EXPECT_TRUE(make_step_plan(step, twice, 64, {}, {}).two_pass);
 }
 
-TEST(StepPlan, CoupledLossIsNotCut) {
+TEST(StepPlan, CoupledLossPreventsSplitting) {
   EXPECT_REFUSED(refusal(SomeStep(Coupling::kWholeBatch), 8, 64), kOptionConflict, "/batch_size",
                  "micro_batch 8", "'second'", "two_pass: on");
 }
@@ -79,7 +79,7 @@ runner::Diagnostics refused_over_ranks(const SomeStep& step, const MemoryPolicy&
   return refusals_of([&] { make_step_plan(step, policy, units, {}, {}, declares_cut, 3); });
 }
 
-TEST(StepPlan, RanksNeedLayersThatMixSamplesOverThem) {
+TEST(StepPlan, RanksNeedLayersThatMixSamplesAcrossRanks) {
   SomeStep mixes(Coupling::kPerSample, true);
   EXPECT_REFUSED(refused_over_ranks(mixes, policy({}), 12), kOptionConflict, "/device/count",
                  "device.count: 3", "BatchNorm");
@@ -101,7 +101,7 @@ TEST(StepPlan, RanksNeedLayersThatMixSamplesOverThem) {
               testing::IsEmpty());
 }
 
-TEST(StepPlan, LayersThatMixSamplesTakeNoSingleOne) {
+TEST(StepPlan, LayersThatMixSamplesNeedMoreThanOne) {
   const SomeStep mixes(Coupling::kPerSample, true);
   EXPECT_REFUSED(refused_single(mixes, {}, 1), kOptionConflict, "/batch_size", "BatchNorm");
   EXPECT_REFUSED(refused_single(mixes, 1, 8), kOptionConflict, "/batch_size", "BatchNorm");
@@ -110,12 +110,12 @@ TEST(StepPlan, LayersThatMixSamplesTakeNoSingleOne) {
   EXPECT_THAT(refused_single(SomeStep(Coupling::kPerSample), 1, 8), testing::IsEmpty());
 }
 
-TEST(StepPlan, LayersThatMixSamplesAreNotCut) {
+TEST(StepPlan, LayersThatMixSamplesPreventSplitting) {
   EXPECT_REFUSED(refusal(SomeStep(Coupling::kPerSample, true), 8, 64), kOptionConflict,
                  "/batch_size", "micro_batch 8", "BatchNorm", "activation_checkpointing: block");
 }
 
-TEST(StepPlan, TwoPassesCutACoupledLossButNoLayersThatMixSamples) {
+TEST(StepPlan, TwoPassesSplitACoupledLossButNotLayersThatMixSamples) {
   MemoryPolicy twice = policy(8);
   twice.two_pass = true;
   const StepPlan plan = make_step_plan(SomeStep(Coupling::kWholeBatch), twice, 64, {}, {});
@@ -127,7 +127,7 @@ TEST(StepPlan, TwoPassesCutACoupledLossButNoLayersThatMixSamples) {
                runner::StageError);
 }
 
-TEST(StepPlan, TwoPassesOfLayersThatMixSamplesAreRefusedAtTheirOption) {
+TEST(StepPlan, TwoPassesWithLayersThatMixSamplesAreRejected) {
   MemoryPolicy twice = policy({});
   twice.two_pass = true;
   twice.pointer = "/memory";
@@ -136,12 +136,12 @@ TEST(StepPlan, TwoPassesOfLayersThatMixSamplesAreRefusedAtTheirOption) {
                  "activation_checkpointing: block");
 }
 
-TEST(StepPlan, GroupsAreCutBetweenThemThoughLayersMixTheirSamples) {
+TEST(StepPlan, GroupsAreSplitEvenIfLayersMixTheirSamples) {
   EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerGroup, true), policy(24), 64, {}, {}).micro_batch,
             24);
 }
 
-TEST(StepPlan, LayersThatMixSamplesAreCutWhereTheRecipeSaysSo) {
+TEST(StepPlan, LayersThatMixSamplesAllowSplittingOnRequest) {
   EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample, true), policy(24), 64, {}, {}, true)
                 .micro_batch,
             24);
@@ -149,12 +149,12 @@ TEST(StepPlan, LayersThatMixSamplesAreCutWhereTheRecipeSaysSo) {
                runner::StageError);
 }
 
-TEST(StepPlan, MicroBatchThatCutsNothingIsAllowed) {
+TEST(StepPlan, MicroBatchOfTheWholeBatchIsAllowed) {
   EXPECT_THAT(refusal(SomeStep(Coupling::kWholeBatch, true), 64, 64), testing::IsEmpty());
   EXPECT_THAT(refusal(SomeStep(Coupling::kWholeBatch, true), 100, 64), testing::IsEmpty());
 }
 
-TEST(StepPlan, NumericsAreHandedOn) {
+TEST(StepPlan, NumericsArePassedOn) {
   const Numerics numerics{.precision = Precision::kBf16, .layout = Layout::kChannelsLast};
   EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, numerics, {}).numerics,
             numerics);
@@ -162,17 +162,17 @@ TEST(StepPlan, NumericsAreHandedOn) {
             numerics);
 }
 
-TEST(StepPlan, ActivationCheckpointingIsHandedOn) {
+TEST(StepPlan, ActivationCheckpointingIsPassedOn) {
   const ActivationCheckpointing blocks{.blocks = true};
   EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, {}, blocks)
                 .activation_checkpointing,
             blocks);
   EXPECT_EQ(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy({}), 64, {}, blocks)
                 .activation_checkpointing,
-            blocks);  // it cuts nothing
+            blocks);  // the micro-batch is the whole batch
 }
 
-TEST(StepPlan, RecordSaysAllOfIt) {
+TEST(StepPlan, RecordIsComplete) {
   const StepPlan plan{.micro_batch = 24,
                       .two_pass = true,
                       .numerics = {.precision = {Precision::kBf16, {{"head", Precision::kFp32}}},

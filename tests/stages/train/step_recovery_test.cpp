@@ -1,4 +1,4 @@
-// A training that runs out of memory under a budget, and what becomes of its plan.
+// A training run that runs out of memory within a budget, and the changes to its plan.
 #include "stages/train/step_recovery.h"
 
 #include <filesystem>
@@ -26,7 +26,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// A training without threads of its own, so that what it takes is the same each time.
+/// A training run without its own threads, so that its memory is the same each time.
 struct SteadyTraining : TinyTraining {
   SteadyTraining() {
     train_data = std::make_shared<TinyDataset>(240);
@@ -43,7 +43,7 @@ std::int64_t peak_under(std::optional<std::int64_t> micro_batch) {
   return counter.peak_bytes();
 }
 
-/// With a budget that only parts of a batch fit.
+/// A training run whose budget fits only micro-batches.
 struct ShortOfMemory : SteadyTraining {
   ShortOfMemory() {
     policy.budget = peak_under(32);
@@ -51,7 +51,7 @@ struct ShortOfMemory : SteadyTraining {
   }
 };
 
-TEST(StepRecovery, BudgetThatOnlyPartsFitTrainsInParts) {
+TEST(StepRecovery, BudgetBelowTheWholeBatchTrainsInMicroBatches) {
   SteadyTraining cut;
   ShortOfMemory short_of_memory;
   ASSERT_LT(*short_of_memory.policy.budget, peak_under(std::nullopt));
@@ -68,7 +68,7 @@ TEST(StepRecovery, BudgetThatOnlyPartsFitTrainsInParts) {
   EXPECT_GT(short_of_memory.context.recoveries[1].limit, 0);
 }
 
-/// Continues with a training that had to be split, and was stopped after step 6.
+/// Continues a training run whose batch had to be split, and that was stopped after step 6.
 void run_on_after_a_shortage(TinyTraining& resumed) {
   ShortOfMemory stopped;
   const CountingAllocator counter;
@@ -83,13 +83,13 @@ void run_on_after_a_shortage(TinyTraining& resumed) {
   EXPECT_THAT(resumed.context.said, Contains(StartsWith("resuming after step 6 of ")));
 }
 
-TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
+TEST(StepRecovery, ResumedTrainingKeepsThePlanInForce) {
   ShortOfMemory whole, resumed;
   {
     const CountingAllocator counter;
     whole.run();
   }
-  *resumed.policy.budget += 16 << 10;  // for what is read from the checkpoint
+  *resumed.policy.budget += 16 << 10;  // for the data read from the checkpoint
   run_on_after_a_shortage(resumed);
   EXPECT_TRUE(resumed.flat_weights().equal(whole.flat_weights()));
   EXPECT_THAT(resumed.context.said, Contains("continues with micro_batch 32 in place of the whole "
@@ -97,23 +97,23 @@ TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
   EXPECT_TRUE(resumed.context.recoveries.empty());
 }
 
-TEST(StepRecovery, PlanOfAnotherDeviceIsNotTakenUp) {
+TEST(StepRecovery, PlanOfAnotherDeviceIsIgnored) {
   SteadyTraining resumed;
   resumed.context.facts.restarts.has_moved = true;
   run_on_after_a_shortage(resumed);
   EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("continues with"))));
 }
 
-TEST(StepRecovery, PlanOfAnotherRecipeIsNotTakenUp) {
+TEST(StepRecovery, PlanOfAnotherRecipeIsIgnored) {
   SteadyTraining resumed;
   resumed.policy.micro_batch = 2;
   run_on_after_a_shortage(resumed);
   EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("continues with"))));
 }
 
-/// All that comes between the last step of an epoch and the first of the next: reading, measuring,
-/// saving.
-TEST(StepRecovery, ValidationIsRepeatedBitForBitWhereverMemoryRunsOut) {
+/// Covers everything between the last step of an epoch and the first of the next: reading,
+/// measuring, saving.
+TEST(StepRecovery, ValidationIsRepeatedBitForBitAfterOutOfMemory) {
   SteadyTraining undisturbed;
   undisturbed.options.epochs = 2;
   undisturbed.run();
@@ -138,7 +138,7 @@ TEST(StepRecovery, ValidationIsRepeatedBitForBitWhereverMemoryRunsOut) {
           << name << ", block " << block;
     if (!was_refused) break;
     ASSERT_LE(spoilt.context.recoveries.size(), 1)
-        << "block " << block;  // 0: what failed was not needed
+        << "block " << block;  // 0: the refused block was not needed
     said.insert(spoilt.context.said.begin(), spoilt.context.said.end());
   }
   EXPECT_THAT(said, Contains(AllOf(StartsWith("validation: out of memory"),
@@ -148,7 +148,7 @@ TEST(StepRecovery, ValidationIsRepeatedBitForBitWhereverMemoryRunsOut) {
   EXPECT_GT(block, 60);
 }
 
-/// A step's plan under a policy, without a network to look at.
+/// Recovery of a step under a policy, without a network.
 class Recovering : public testing::Test {
  protected:
   Recovering() {
@@ -165,7 +165,7 @@ class Recovering : public testing::Test {
     policy_.recovery.max_retries.reset();
   }
   StepRecovery recovery() { return {policy_, execution_, options_, context_}; }
-  /// Two failures of one step, and what the plan is then.
+  /// Fails a step twice, and returns the micro-batch of the plan afterwards.
   std::int64_t fail_twice(StepRecovery& recovery) {
     recovery.begin_step();
     EXPECT_TRUE(recovery.retries(1));
@@ -193,7 +193,7 @@ class Recovering : public testing::Test {
   std::int64_t free_ = 0;
 };
 
-TEST_F(Recovering, GoesBackOnceTheMemoryThatOthersTookIsFree) {
+TEST_F(Recovering, ReturnsOnceOthersFreeTheirMemory) {
   StepRecovery recovery = this->recovery();
   free_ = 600;
   EXPECT_EQ(fail_twice(recovery), 4);
@@ -209,7 +209,7 @@ TEST_F(Recovering, GoesBackOnceTheMemoryThatOthersTookIsFree) {
   EXPECT_EQ(context_.recoveries.back().cause, "memory is free again");
 }
 
-TEST_F(Recovering, NeverGoesBackToWhatFailedTwice) {
+TEST_F(Recovering, NeverReturnsToAPlanThatFailedTwice) {
   StepRecovery recovery = this->recovery();
   free_ = 600;
   fail_twice(recovery);
@@ -219,14 +219,14 @@ TEST_F(Recovering, NeverGoesBackToWhatFailedTwice) {
   EXPECT_EQ(after_steps(recovery, 100), 4);
 }
 
-TEST_F(Recovering, DoesNotGoBackWhereTheMemoryWasThere) {
+TEST_F(Recovering, DoesNotReturnIfMemoryWasFree) {
   StepRecovery recovery = this->recovery();
   free_ = 5000;  // the plan was wrong
   EXPECT_EQ(fail_twice(recovery), 4);
   EXPECT_EQ(after_steps(recovery, 100), 4);
 }
 
-TEST_F(Recovering, DoesNotGoBackWhereNothingWasPlanned) {
+TEST_F(Recovering, DoesNotReturnWithoutAPlan) {
   options_.planned.reset();
   StepRecovery recovery = this->recovery();
   EXPECT_EQ(fail_twice(recovery), 4);
@@ -234,7 +234,7 @@ TEST_F(Recovering, DoesNotGoBackWhereNothingWasPlanned) {
   EXPECT_EQ(after_steps(recovery, 100), 4);
 }
 
-TEST_F(Recovering, DoesNotGoBackAfterItsOwnBudgetRefused) {
+TEST_F(Recovering, DoesNotReturnAfterItsOwnBudgetWasExceeded) {
   StepRecovery recovery = this->recovery();
   CountingAllocator counter;
   counter.set_limit(100);
@@ -254,9 +254,9 @@ TEST_F(Recovering, DoesNotGoBackAfterItsOwnBudgetRefused) {
   EXPECT_EQ(after_steps(recovery, 100), 4);
 }
 
-TEST_F(Recovering, PlansThatFailedAreNotProposedAgain) {
+TEST_F(Recovering, FailedPlansAreNotProposedAgain) {
   options_.replan = [](const MemoryPolicy& failed, std::int64_t) {
-    MemoryPolicy next = failed;  // a planner that trusts its prediction more than what happened
+    MemoryPolicy next = failed;  // a planner that trusts its prediction more than the failure
     next.micro_batch = failed.micro_batch == 4 ? 2 : 4;
     return std::optional(next);
   };
@@ -267,7 +267,7 @@ TEST_F(Recovering, PlansThatFailedAreNotProposedAgain) {
   EXPECT_FALSE(recovery.retries(1)) << "there is nothing else";
 }
 
-TEST_F(Recovering, GoodStepsAreCountedAnewUnderEachPlan) {
+TEST_F(Recovering, SuccessfulStepsAreCountedPerPlan) {
   StepRecovery recovery = this->recovery();
   free_ = 600;
   EXPECT_EQ(fail_twice(recovery), 4);
@@ -288,7 +288,7 @@ TEST_F(Recovering, RetriesAreCountedForEachStep) {
   EXPECT_EQ(context_.said.back(), "step 2: out of memory: repeated unchanged, retry 1 of 2");
 }
 
-TEST_F(Recovering, MakesRoomBeforeItAsksWhatIsFree) {
+TEST_F(Recovering, EmptiesTheCacheBeforeMeasuringFreeMemory) {
   const CpuPool pool;
   const CountingAllocator counter;
   constexpr std::int64_t kUnused = 8 << 20;
@@ -307,7 +307,7 @@ TEST_F(Recovering, MakesRoomBeforeItAsksWhatIsFree) {
   EXPECT_LT(reserved, kUnused);
 }
 
-TEST_F(Recovering, AfterKillsALaterPlanIsTakenUpAndKept) {
+TEST_F(Recovering, UsesAndKeepsALaterPlanAfterKills) {
   StepRecovery recovery = this->recovery();
   recovery.go_on_after_kills(0);
   EXPECT_EQ(execution_.plan().micro_batch, 0);
@@ -324,12 +324,12 @@ TEST_F(Recovering, AfterKillsALaterPlanIsTakenUpAndKept) {
   EXPECT_EQ(after_steps(recovery, 100), 2);
 }
 
-TEST_F(Recovering, AfterMoreKillsThanThereArePlansTheRunEnds) {
+TEST_F(Recovering, RunEndsAfterMoreKillsThanPlans) {
   StepRecovery recovery = this->recovery();
   EXPECT_REFUSED(recovery.go_on_after_kills(4), kOutOfMemory, "", "micro_batch 1");  // 4, 2, 1
 }
 
-TEST_F(Recovering, CheckpointKnowsAllThatWasChanged) {
+TEST_F(Recovering, CheckpointRecordsAllChanges) {
   policy_.optimizer_in_backward = true;
   options_.replan = [](const MemoryPolicy& failed, std::int64_t) {
     MemoryPolicy next = failed;
@@ -372,7 +372,7 @@ TEST_F(Recovering, CheckpointKnowsAllThatWasChanged) {
   EXPECT_FALSE(resumed.retries(1)) << "the plan that the training began with has failed";
 }
 
-TEST_F(Recovering, ReplanIsToldWhatWasTaken) {
+TEST_F(Recovering, ReplanReceivesTheUsedBytes) {
   std::vector<std::int64_t> told;
   options_.replan = [&](const MemoryPolicy& failed, std::int64_t bytes) {
     told.push_back(bytes);

@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-TEST(StepSnapshot, PutsBuffersAndGeneratorBackAndDropsGradients) {
+TEST(StepSnapshot, RestoresBuffersAndGeneratorAndDropsGradients) {
   torch::manual_seed(1);
   torch::nn::Sequential network(torch::nn::Linear(2, 4), torch::nn::BatchNorm1d(4));
   network->to(at::Device(test_device()));

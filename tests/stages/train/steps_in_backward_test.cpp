@@ -18,7 +18,7 @@ namespace {
 
 using testing::Contains, testing::HasSubstr, testing::Not, testing::StartsWith;
 
-constexpr std::int64_t kMostBlocks = 1000;  // that a step asks for
+constexpr std::int64_t kMostBlocks = 1000;  // an upper bound of the blocks of a step
 
 const StepPlan kInBackward{.optimizer_in_backward = true};
 
@@ -28,7 +28,7 @@ NamedTensors copies_of(const torch::nn::Module& network) {
   return copies;
 }
 
-/// The weights of a DroppingNet after three steps.
+/// Returns the weights of a DroppingNet after three steps.
 NamedTensors after_three_steps(const OptimizerOptions& rule, const StepPlan& plan,
                                std::optional<WeightAverageOptions> average = {}) {
   DroppingNet network(Drops::kAll);
@@ -47,7 +47,7 @@ NamedTensors after_three_steps(const OptimizerOptions& rule, const StepPlan& pla
   return copies_of(network);
 }
 
-TEST(StepsInBackward, WeightsAreTheSameBitForBit) {
+TEST(StepsInBackward, WeightsAreEqualBitForBit) {
   constexpr OptimizerOptions kRules[] = {
       SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5}, kAdamW};
   for (const OptimizerOptions& rule : kRules) {
@@ -68,7 +68,7 @@ TEST(StepsInBackward, WeightsAreTheSameBitForBit) {
   }
 }
 
-TEST(StepsInBackward, AverageOfTheWeightsIsTheSameBitForBit) {
+TEST(StepsInBackward, WeightAverageIsEqualBitForBit) {
   constexpr WeightAverageOptions kAverage{.decay = 0.6};
   const NamedTensors expected = after_three_steps(kAdamW, {}, kAverage);
   const StepPlan plan{.offloads_optimizer = true, .optimizer_in_backward = true};
@@ -76,8 +76,8 @@ TEST(StepsInBackward, AverageOfTheWeightsIsTheSameBitForBit) {
     EXPECT_TRUE(weight.equal(expected.at(name))) << name;
 }
 
-/// Sixteen products one after another by square weights; in some of the nets two of them are by the
-/// same.
+/// Sixteen successive products with square weights; in some of the networks, two of them share a
+/// weight.
 class DeepNet : public torch::nn::Module {
  public:
   static constexpr std::int64_t kDepth = 16;
@@ -127,7 +127,7 @@ struct DeepRun {
   StepExecution execution;
 };
 
-TEST(StepsInBackward, WeightThatIsUsedTwiceIsSteppedOnceWithAllOfItsGradient) {
+TEST(StepsInBackward, SharedWeightIsUpdatedOnceWithItsWholeGradient) {
   DeepRun plain({}, true), in_backward(kInBackward, true);
   plain.run(3);
   in_backward.run(3);
@@ -137,8 +137,8 @@ TEST(StepsInBackward, WeightThatIsUsedTwiceIsSteppedOnceWithAllOfItsGradient) {
   EXPECT_FALSE(in_backward.execution.optimizer().state().contains("w3.age"));
 }
 
-TEST(StepsInBackward, GradientsAreNeverThereTogether) {
-  constexpr std::int64_t kWidth = 512, kWeight = kWidth * kWidth * 4;  // a mebibyte
+TEST(StepsInBackward, GradientsDoNotExistTogether) {
+  constexpr std::int64_t kWidth = 512, kWeight = kWidth * kWidth * 4;  // one mebibyte
   const auto peak_of_second_step = [](const StepPlan& plan) {
     CountingAllocator counter;
     DeepRun run(plan, /*shares=*/false, kWidth);
@@ -157,7 +157,7 @@ TEST(StepsInBackward, GradientsAreNeverThereTogether) {
   EXPECT_LE(peak_of_second_step(both), 6 * kWeight) << "two moments of one weight come and go";
 }
 
-TEST(StepsInBackward, LossThatIsNotFiniteWritesNothing) {
+TEST(StepsInBackward, NonFiniteLossWritesNothing) {
   for (const bool offloads : {false, true}) {
     StepPlan plan = kInBackward;
     plan.offloads_optimizer = offloads;
@@ -173,8 +173,8 @@ TEST(StepsInBackward, LossThatIsNotFiniteWritesNothing) {
   }
 }
 
-/// Refuses each block of the second step in turn, until none is asked for any more.
-TEST(StepsInBackward, WhatFailsBeforeAWeightIsWrittenCanBeUndoneAndIsSaidToBe) {
+/// Refuses each block of the second step in turn, until no more are requested.
+TEST(StepsInBackward, FailureBeforeTheFirstWriteCanBeUndone) {
   int undone = 0, half_written = 0;
   for (std::int64_t block = 1;; ++block) {
     ASSERT_LT(block, kMostBlocks);
@@ -193,7 +193,7 @@ TEST(StepsInBackward, WhatFailsBeforeAWeightIsWrittenCanBeUndoneAndIsSaidToBe) {
       is_same &= weight.equal(before.at(name));
     if (!is_same) EXPECT_TRUE(run.execution.is_half_written()) << block;
     ++(run.execution.is_half_written() ? half_written : undone);
-    // What failed leaves nothing behind that would step a weight.
+    // A failure leaves nothing behind that would update a weight.
     run.network.zero_grad();
     const at::Tensor weight = run.network.parameters()[0];
     run.step.encode(run.network, run.batch).at("logits").sum().backward();
@@ -211,7 +211,7 @@ struct TrainingInBackward : TinyTraining {
   }
 };
 
-TEST(StepsInBackward, TrainingIsTheSameBitForBit) {
+TEST(StepsInBackward, TrainingIsEqualBitForBit) {
   TinyTraining plain, other;
   for (TinyTraining* training : {&plain, &other}) {
     training->options.schedule = CosineSchedule{};
@@ -225,7 +225,7 @@ TEST(StepsInBackward, TrainingIsTheSameBitForBit) {
   EXPECT_EQ(other.context.values("validation/loss"), plain.context.values("validation/loss"));
 }
 
-TEST(StepsInBackward, BrokenSampleEndsTheTrainingAsWithout) {
+TEST(StepsInBackward, BrokenSampleEndsTheTrainingAsUsual) {
   const auto outcome = [](bool in_backward) {
     TinyTraining training;
     training.policy.optimizer_in_backward = in_backward;
@@ -239,7 +239,7 @@ TEST(StepsInBackward, BrokenSampleEndsTheTrainingAsWithout) {
   EXPECT_TRUE(other.second.equal(plain.second));
 }
 
-/// A training of which one block is refused, counted from the beginning of step 3.
+/// A training run of which one block is refused, counted from the beginning of step 3.
 struct Refused {
   explicit Refused(std::int64_t block) {
     training.policy.recovery.max_retries = 1;
@@ -288,7 +288,7 @@ runner::Diagnostics refusal_of_change(const std::function<void(TinyTraining&)>& 
   return refusals_of([&] { training.run(); });
 }
 
-TEST(StepsInBackward, WhatNeedsAllGradientsTogetherIsRefused) {
+TEST(StepsInBackward, OptionsThatNeedAllGradientsAreRejected) {
   const std::string always =
       "optimizer_in_backward steps each weight as soon as its own gradient is there, but ";
   EXPECT_REFUSED(refusal_of_change([](TinyTraining& one) { one.options.gradient_clip_norm = 1; }),
@@ -304,7 +304,7 @@ TEST(StepsInBackward, WhatNeedsAllGradientsTogetherIsRefused) {
       << "which does not split it";
 }
 
-TEST(StepsInBackward, OffloadingSaysThatItHasNoEffectOnACpu) {
+TEST(StepsInBackward, OffloadingReportsNoEffectOnACpu) {
   TinyTraining training, plain;
   training.policy.offloads_optimizer = true;
   training.run();

@@ -8,7 +8,8 @@
 namespace stages {
 namespace {
 
-/// What is measured, as exponents of ten, if the accuracy has one peak at `peak`.
+/// Returns the measured strengths, as exponents of ten, if the accuracy has a single peak at
+/// `peak`.
 std::vector<double> exponents_around(double peak, const StrengthRange& range = {}) {
   std::vector<double> exponents;
   for (const MeasuredStrength& one : search_strength(
@@ -17,7 +18,7 @@ std::vector<double> exponents_around(double peak, const StrengthRange& range = {
   return exponents;
 }
 
-TEST(StrengthSearch, HalvesTheIntervalAroundThePeakAsClipsAuthorsDo) {
+TEST(StrengthSearch, HalvesTheIntervalAroundThePeakLikeClip) {
   const std::vector<double> expected = {-6, -4,   -2,   0,     2,     4,      6,     -3,
                                         -1, -2.5, -1.5, -2.25, -1.75, -2.125, -1.875};
   EXPECT_THAT(exponents_around(-2.05), testing::Pointwise(testing::DoubleNear(1e-12), expected));
@@ -44,7 +45,7 @@ TEST(StrengthSearch, OneValueIsMeasuredOnce) {
               testing::ElementsAre(0));
 }
 
-TEST(StrengthSearch, OfEqualAccuraciesTheLargestStrengthIsBest) {
+TEST(StrengthSearch, LargestStrengthWinsAmongEqualAccuracies) {
   const auto measured = search_strength({}, [](double) { return 0.5; });
   EXPECT_EQ(best_of(measured).strength, 1e6);
 }

@@ -25,14 +25,14 @@
 namespace stages {
 namespace {
 
-/// The stage of these options, run on TinyDatasets.
+/// The stage with these options, run on TinyDatasets.
 struct SupervisedRun {
   std::shared_ptr<TinyDataset> train = std::make_shared<TinyDataset>(30),
                                validation = std::make_shared<TinyDataset>(12);
   std::shared_ptr<TinyModel> model = std::make_shared<TinyModel>();
   std::shared_ptr<MemoryPolicy> policy = std::make_shared<MemoryPolicy>();
-  std::shared_ptr<Model> greedy;    // in place of `model`
-  std::shared_ptr<Dataset> images;  // in place of `train`
+  std::shared_ptr<Model> greedy;    // replaces `model`
+  std::shared_ptr<Dataset> images;  // replaces `train`
   std::string model_stage = "model";
   RecordingContext context;
 
@@ -52,14 +52,14 @@ struct SupervisedRun {
     return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}})
         .get<Checkpoint>("checkpoint");
   }
-  /// What its plan is within `budget` bytes.
+  /// Returns its plan for a budget of `budget` bytes.
   runner::MemoryPlan plan(const std::string& options, std::int64_t budget) const {
     PlanningContext planning;
     planning.asked.budget = {"a test", budget};
     stage(options)->plan(inputs(), planning);
     return planning.planned.value();
   }
-  /// As a run does: planned, and then run.
+  /// Plans and then runs, as in a real run.
   void run_planned(const std::string& options) {
     PlanningContext planning;
     const auto both = stage(options);
@@ -68,7 +68,7 @@ struct SupervisedRun {
   }
 };
 
-TEST(Supervised, NamesTheStageOfTheModelAsTheRecipeDoes) {
+TEST(Supervised, UsesTheStageNameOfTheModel) {
   SupervisedRun supervised;
   supervised.model_stage = "student";
   EXPECT_EQ(supervised.run("{}")->model_stage, "student");
@@ -76,7 +76,7 @@ TEST(Supervised, NamesTheStageOfTheModelAsTheRecipeDoes) {
   EXPECT_REFUSED(supervised.run("{}"), kUnknownKey, "/precision/model.0", "'model.0'", "'student'");
 }
 
-TEST(Supervised, DataWithoutSamplesIsRefused) {
+TEST(Supervised, DataWithoutSamplesIsRejected) {
   SupervisedRun supervised;
   supervised.train = std::make_shared<TinyDataset>(0);
   EXPECT_REFUSED(supervised.run("{}"), kTooFewSamples, "");
@@ -84,7 +84,7 @@ TEST(Supervised, DataWithoutSamplesIsRefused) {
 
 TEST(Supervised, EveryOptionOfTheSchemaIsRead) { EXPECT_TRUE(created(kTrainSupervised, "{}")); }
 
-TEST(Supervised, GroupsOfParametersReachTheTraining) {
+TEST(Supervised, ParameterGroupsAreApplied) {
   SupervisedRun supervised;
   supervised.run(R"({"epochs": 1, "optimizer": {"learning_rate": 0.05}, "parameter_groups": [
       {"match": "0", "name": "first", "learning_rate": 0.5, "learning_rate_factor": null, "weight_decay": null,
@@ -95,7 +95,7 @@ TEST(Supervised, GroupsOfParametersReachTheTraining) {
                  "/learning_rate_factors/head", "'head'");
 }
 
-TEST(Supervised, WarmStartReachesTheTraining) {
+TEST(Supervised, WarmStartIsApplied) {
   SupervisedRun before, after;
   before.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
   after.run(R"({"epochs": 1, "optimizer": {"learning_rate": 1e-9}, "warm_start": ")" +
@@ -106,7 +106,7 @@ TEST(Supervised, WarmStartReachesTheTraining) {
                  "'nowhere'");
 }
 
-TEST(Supervised, WeightsThatItStartsFromArePartOfItsFingerprint) {
+TEST(Supervised, FingerprintIncludesTheWarmStartWeights) {
   const TemporaryFolder folder;
   const std::string file = folder.write("a.safetensors", "one");
   const std::string options = R"({"warm_start": ")" + file + "\"}";
@@ -119,7 +119,7 @@ TEST(Supervised, WeightsThatItStartsFromArePartOfItsFingerprint) {
   EXPECT_NE(before, "");
 }
 
-/// Another model that runs out of memory where `fails` says so.
+/// Wraps a model and runs out of memory if `fails` returns true.
 class GreedyModel final : public Model {
  public:
   GreedyModel(std::shared_ptr<const Model> inner, std::function<bool(const at::Tensor&)> fails)
@@ -143,12 +143,12 @@ class GreedyModel final : public Model {
   const std::shared_ptr<const Model> inner_;
 };
 
-TEST(Supervised, OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan) {
+TEST(Supervised, OutOfMemoryRepeatsThePlanSearch) {
   const auto with_failures = [](int failures) {
     SupervisedRun supervised;
     supervised.greedy = std::make_shared<GreedyModel>(
         std::make_shared<ClipVision>(planned_tower(4)),
-        [failures](const at::Tensor& image) mutable {  // dry runs apart
+        [failures](const at::Tensor& image) mutable {  // except in dry runs
           return !image.is_meta() && failures-- > 0;
         });
     supervised.images = std::make_shared<NoiseImages>(48, 32);
@@ -166,7 +166,7 @@ TEST(Supervised, OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan) {
   ASSERT_EQ(runner::choice_text(whole), "chosen: the whole batch at once");
   const runner::MemoryPlan less = failing.plan(
       kOptions, static_cast<std::int64_t>(kShrunk * static_cast<double>(whole.needed)));
-  // Half the batch, or all blocks recomputed, is what a recovery tries that does not search.
+  // A recovery without a search tries half the batch, or all blocks recomputed.
   ASSERT_EQ(less.step.at("micro_batch"), 0);
   const std::size_t recomputed = less.step.at("activation_checkpointing").size();
   ASSERT_TRUE(less.step.at("activation_checkpointing").is_array() && recomputed > 0);
@@ -182,7 +182,7 @@ TEST(Supervised, OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan) {
   EXPECT_EQ(failing.context.values("train/loss"), undisturbed.context.values("train/loss"));
 }
 
-TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
+TEST(Supervised, LegacyModeHalvesTheBatchSizeAndRestarts) {
   SupervisedRun supervised;
   supervised.validation = nullptr;
   std::int64_t fitting = 4;
@@ -215,7 +215,7 @@ TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
   EXPECT_EQ(gives_up.context.recoveries.size(), 2) << "one retry fewer than it says";
 }
 
-TEST(Supervised, PlateauReachesTheTraining) {
+TEST(Supervised, PlateauIsApplied) {
   SupervisedRun supervised;
   supervised.run(
       R"({"epochs": 3, "batch_size": 8, "optimizer": {"learning_rate": 0.05}, "log_every": 1,
@@ -225,14 +225,14 @@ TEST(Supervised, PlateauReachesTheTraining) {
   EXPECT_LT(rates.back(), 0.05);
 }
 
-TEST(Supervised, PlateauWithoutValidationDataIsRefused) {
+TEST(Supervised, PlateauWithoutValidationDataIsRejected) {
   SupervisedRun supervised;
   supervised.validation = nullptr;
   EXPECT_REFUSED(supervised.run(R"({"schedule": {"kind": "plateau"}})"), kOptionConflict,
                  "/schedule", "plateau");
 }
 
-TEST(Supervised, TrainsAModelAndHandsItOn) {
+TEST(Supervised, TrainsAModelAndPassesItOn) {
   SupervisedRun supervised;
   const auto checkpoint =
       supervised.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
@@ -246,7 +246,7 @@ TEST(Supervised, TrainsAModelAndHandsItOn) {
     EXPECT_TRUE(tensor.cpu().equal(file.tensors.at(name))) << name;
 }
 
-TEST(Supervised, HandsOnWhatHasBeenTrainedWithoutDataOrTraining) {
+TEST(Supervised, PassesOnTrainedWeightsWithoutDataOrTraining) {
   const std::string options =
       R"({"epochs": 3, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})";
   SupervisedRun before, after;
@@ -285,9 +285,9 @@ TEST(Supervised, AllOptimizersAndSchedulesTrain) {
   }
 }
 
-TEST(Supervised, AccumulationIsALargerBatchInParts) {
+TEST(Supervised, AccumulationMatchesALargerBatch) {
   SupervisedRun accumulated, whole;
-  // 30 samples: a step of 12, one of 12 and one of 6, whose gradient is divided by 6.
+  // 30 samples: steps of 12, 12 and 6; the gradient of the last is divided by 6.
   const auto in_parts = accumulated.run(
       R"({"epochs": 3, "batch_size": 4, "gradient_accumulation_steps": 3, "optimizer": {"learning_rate": 0.05}})");
   whole.policy->micro_batch = 4;
@@ -300,21 +300,21 @@ TEST(Supervised, AccumulationIsALargerBatchInParts) {
   EXPECT_THAT(accumulated.context.said, testing::Contains("Effective batch size: 12 (3 x 4)"));
 }
 
-TEST(Supervised, AccumulationBesideANumericMicroBatchIsRefused) {
+TEST(Supervised, AccumulationWithANumericMicroBatchIsRejected) {
   SupervisedRun supervised;
   supervised.policy->micro_batch = 4;
   EXPECT_REFUSED(supervised.run(R"({"gradient_accumulation_steps": 3})"), kOptionConflict,
                  "/gradient_accumulation_steps", "3", "micro_batch 4");
 }
 
-TEST(Supervised, AccumulationIsObeyedThoughLayersMixSamples) {
+TEST(Supervised, AccumulationIsAppliedEvenIfLayersMixSamples) {
   SupervisedRun supervised;
   supervised.model->mixes = true;
   EXPECT_NO_THROW(
       supervised.run(R"({"epochs": 1, "batch_size": 4, "gradient_accumulation_steps": 3})"));
 }
 
-TEST(Supervised, LabelSmoothingRaisesTheLossOfCertainty) {
+TEST(Supervised, LabelSmoothingRaisesTheLossOfCertainPredictions) {
   SupervisedRun plain, smoothed;
   plain.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
   smoothed.run(
@@ -323,7 +323,7 @@ TEST(Supervised, LabelSmoothingRaisesTheLossOfCertainty) {
             plain.context.values("train/epoch_loss").back() + 0.2);
 }
 
-TEST(Supervised, BestEpochMayBeThatOfTheHighestAccuracy) {
+TEST(Supervised, BestEpochMayHaveTheHighestAccuracy) {
   SupervisedRun supervised;
   const auto checkpoint = supervised.run(
       R"({"epochs": 6, "batch_size": 8, "monitor": "accuracy", "optimizer": {"learning_rate": 0.05}})");
@@ -354,7 +354,7 @@ TEST(Supervised, CalibrationNeedsValidationData) {
       kTooFewSamples, "/calibration", "validation data");
 }
 
-TEST(Supervised, SensitivityIsForTwoClasses) {
+TEST(Supervised, SensitivityNeedsTwoClasses) {
   SupervisedRun supervised;
   EXPECT_REFUSED(
       supervised.run(
@@ -362,20 +362,20 @@ TEST(Supervised, SensitivityIsForTwoClasses) {
       kOptionConflict, "/calibration/sensitivity", "two classes");
 }
 
-/// Classes that are known to ascend.
+/// Data whose classes are declared to be in ascending order.
 struct GradedRun : SupervisedRun {
   GradedRun() {
     for (const auto& part : {train, validation}) part->class_names = {"0", "1", "2"};
   }
 };
 
-/// Options of a training with CORN.
+/// Options of a training run with CORN.
 std::string corn(const std::string& more) {
   return R"({"loss": {"kind": "corn", "order": null}, "optimizer": {"learning_rate": 0.05}, )" +
          more + "}";
 }
 
-TEST(Supervised, OrdinalHeadIsInTheCheckpointAndLearns) {
+TEST(Supervised, OrdinalHeadIsSavedAndLearns) {
   GradedRun supervised;
   const auto checkpoint = supervised.run(corn(R"("epochs": 40, "batch_size": 8)"));
   EXPECT_EQ(checkpoint->ordinal, OrdinalHead::kCorn);
@@ -385,8 +385,8 @@ TEST(Supervised, OrdinalHeadIsInTheCheckpointAndLearns) {
   EXPECT_EQ(SupervisedRun().run("{}")->ordinal, OrdinalHead::kNone);
 }
 
-// The tasks of CORN have different numbers of samples in each micro-batch.
-TEST(Supervised, OrdinalLossIsDividedByTheOutputsOfTheWholeBatch) {
+// The binary tasks of CORN have different numbers of samples in each micro-batch.
+TEST(Supervised, OrdinalLossIsAveragedOverTheWholeBatch) {
   GradedRun whole, cut;
   cut.policy->micro_batch = 5;
   const std::string options = corn(R"("epochs": 1, "batch_size": 30)");
@@ -398,14 +398,14 @@ TEST(Supervised, OrdinalLossIsDividedByTheOutputsOfTheWholeBatch) {
               cut.context.values("validation/loss").front(), 1e-5);
 }
 
-TEST(Supervised, CalibrationOfAnOrdinalHeadIsOfItsClasses) {
+TEST(Supervised, OrdinalCalibrationUsesClassProbabilities) {
   GradedRun supervised;
   const auto checkpoint = supervised.run(
       corn(R"("calibration": {"temperature": true, "cut_points": true, "sensitivity": null})"));
   EXPECT_EQ(decision_of(*checkpoint).cut_points.size(), 2U);
 }
 
-TEST(Supervised, UnorderedClassesAndModelsWithoutAHeadAreRefused) {
+TEST(Supervised, UnorderedClassesAndModelsWithoutAHeadAreRejected) {
   SupervisedRun supervised;
   EXPECT_REFUSED(supervised.run(corn(R"("epochs": 1)")), kOptionConflict, "/loss/order",
                  "'class0'");
@@ -416,15 +416,15 @@ TEST(Supervised, UnorderedClassesAndModelsWithoutAHeadAreRefused) {
       kOptionConflict, "/loss/kind", "share their weights", "corn");
 }
 
-TEST(Supervised, LabelOutsideTheClassesIsNamed) {
+TEST(Supervised, LabelOutsideTheClassesIsReported) {
   SupervisedRun supervised;
   supervised.train->relabelled = {{4, 3}};
   EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "'point4'", "label 3", "3 classes");
-  supervised.train->relabelled = {{4, -100}};  // what torch would silently leave out
+  supervised.train->relabelled = {{4, -100}};  // which torch would silently ignore
   EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "'point4'", "label -100");
 }
 
-TEST(Supervised, ValidationOnOtherClassesIsRefusedBeforeTraining) {
+TEST(Supervised, ValidationOnOtherClassesIsRejectedBeforeTraining) {
   SupervisedRun supervised;
   supervised.validation = std::make_shared<TinyDataset>(12, 4);
   EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "'class3'");
@@ -434,13 +434,13 @@ TEST(Supervised, ValidationOnOtherClassesIsRefusedBeforeTraining) {
   EXPECT_TRUE(supervised.context.all_progress.empty());
 }
 
-TEST(Supervised, DataWithoutClassesIsRefused) {
+TEST(Supervised, DataWithoutClassesIsRejected) {
   SupervisedRun supervised;
   supervised.train = std::make_shared<TinyDataset>(12, 0);
   EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "no classes");
 }
 
-TEST(Supervised, ModelThatMixesSamplesIsNotCut) {
+TEST(Supervised, BatchIsNotSplitIfTheModelMixesSamples) {
   SupervisedRun supervised;
   supervised.model->mixes = true;
   supervised.policy->micro_batch = 4;

@@ -49,7 +49,7 @@ TEST(EqualAverage, IsTheMeanOfTheEpochs) {
   EXPECT_EQ(value(average.state(), "weight.average"), 5);
 }
 
-TEST(EqualAverage, TakesOverRunningStatistics) {
+TEST(EqualAverage, CopiesRunningStatistics) {
   Numbers network;
   WeightAverage average(network, kEqual);
   for (const int epoch : {1, 2}) {
@@ -77,7 +77,7 @@ TEST(EqualAverage, DoesNotFollowTheSteps) {
   EXPECT_EQ(value(average.state(), "weight.average"), 0);
 }
 
-TEST(EqualAverage, BeforeItsFirstEpochTheTrainedWeightsAreTheResult) {
+TEST(EqualAverage, ResultIsTheTrainedWeightsBeforeItsFirstEpoch) {
   Numbers network;
   WeightAverage average(network, kEqual);
   network.set(3);
@@ -87,7 +87,7 @@ TEST(EqualAverage, BeforeItsFirstEpochTheTrainedWeightsAreTheResult) {
   EXPECT_EQ(value(model, "weight"), 3);
 }
 
-TEST(EqualAverage, WhatIsSavedComesBack) {
+TEST(EqualAverage, SavedStateIsRestored) {
   for (const int epochs : {0, 2}) {
     Numbers network, other;
     WeightAverage average(network, kEqual), again(other, kEqual);
@@ -106,7 +106,7 @@ TEST(EqualAverage, WhatIsSavedComesBack) {
   }
 }
 
-TEST(Swa, TheScheduleStandsStillAndTheRateMoves) {
+TEST(Swa, ScheduleStopsAndTheRateAnneals) {
   const LearningRates rates(ExponentialSchedule{0.5}, {1, 0.5}, 80, false,
                             SwaSchedule{.first_epoch = 2,
                                         .first_step = 20,
@@ -123,7 +123,7 @@ TEST(Swa, TheScheduleStandsStillAndTheRateMoves) {
   EXPECT_THAT(second, ElementsAre(0.5, 0.25, 0.125, 0.25, 0.375, 0.375));
 }
 
-TEST(Swa, PlateausDoNotCountOnceTheScheduleStandsStill) {
+TEST(Swa, PlateausAreIgnoredAfterTheScheduleStops) {
   LearningRates rates(PlateauSchedule{.factor = 0.5, .patience = 0}, {1}, 80, false,
                       SwaSchedule{.first_epoch = 2, .factor = 2, .anneal_epochs = 100});
   rates.observe(1, 1);
@@ -133,7 +133,7 @@ TEST(Swa, PlateausDoNotCountOnceTheScheduleStandsStill) {
   EXPECT_EQ(rates.at(20, 2).front().learning_rate, before);
 }
 
-TEST(Swa, TheResultIsTheAverageOfTheLastEpochs) {
+TEST(Swa, ResultIsTheAverageOfTheLastEpochs) {
   const auto trained = [](std::int64_t epochs) {
     TinyTraining training;
     training.options.epochs = epochs;
@@ -155,7 +155,7 @@ TEST(Swa, TheResultIsTheAverageOfTheLastEpochs) {
 
 /// A training run whose network has BatchNorm.
 struct NormalizedTraining : TinyTraining {
-  /// TinyModel behind a BatchNorm of its two inputs.
+  /// TinyModel after a BatchNorm of its two inputs.
   struct Network : torch::nn::Module {
     explicit Network(std::shared_ptr<torch::nn::Module> rest)
         : norm(register_module("norm",
@@ -193,9 +193,9 @@ struct NormalizedTraining : TinyTraining {
   Step norm_step;
 };
 
-/// The layer sees the inputs themselves, so its statistics are known: the plain mean over the
-/// batches, which are of equal size here.
-TEST(Swa, RunningStatisticsAreRenewedByAPassOverTheTrainingData) {
+/// The layer's input is the data itself, so its statistics are known: the plain mean over the
+/// batches, which have equal sizes here.
+TEST(Swa, RunningStatisticsAreRecomputedOnTheTrainingData) {
   NormalizedTraining training;
   training.options.batch_size = 10;
   training.run();
@@ -203,11 +203,11 @@ TEST(Swa, RunningStatisticsAreRenewedByAPassOverTheTrainingData) {
   for (std::int64_t i = 0; i < 30; ++i)
     sum += training.train_data->sample(0, i)->at("image").to(at::kDouble);
   const at::Tensor found = training.network->named_buffers()["norm.running_mean"].cpu();
-  // Means of ten float32 numbers below 2 and three averages: less than 32 roundings.
+  // Means of ten float32 numbers below 2 and three averages: less than 32 rounding errors.
   EXPECT_LE((found - sum / 30).abs().max().item<double>(), 32 * 2 * std::ldexp(1.0, -24));
 }
 
-TEST(Swa, WithRunningStatisticsStoppedInThePassTheResumedRunEndsTheSame) {
+TEST(Swa, StopDuringTheStatisticsPassResumesToTheSameResult) {
   NormalizedTraining whole, stopped, resumed;
   whole.run();
   stopped.context.on_progress = [&](const runner::Progress& progress) {
@@ -222,7 +222,7 @@ TEST(Swa, WithRunningStatisticsStoppedInThePassTheResumedRunEndsTheSame) {
   EXPECT_TRUE(resumed.flat_weights().equal(whole.flat_weights()));
 }
 
-TEST(Swa, ThePassChangesNothingThatTrainingSees) {
+TEST(Swa, StatisticsPassDoesNotAffectTheTraining) {
   NormalizedTraining with, without;
   without.options.swa.reset();
   without.options.average.reset();
@@ -231,7 +231,7 @@ TEST(Swa, ThePassChangesNothingThatTrainingSees) {
   EXPECT_EQ(with.context.values("train/loss"), without.context.values("train/loss"));
 }
 
-TEST(Swa, AnAverageOverOtherEpochsIsRefused) {
+TEST(Swa, AverageOverOtherEpochsIsRejected) {
   const SwaOptions swa{.start = 5, .learning_rate = {}};
   EXPECT_NO_THROW(check_averaged(swa, 0, 3, 2));
   EXPECT_NO_THROW(check_averaged(swa, 2, 7, 0));

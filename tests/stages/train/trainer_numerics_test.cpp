@@ -1,4 +1,4 @@
-// That a training, its micro-batches and its validation run as the policy says.
+// Checks that a training run, its micro-batches and its validation follow the policy.
 
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>
@@ -22,7 +22,7 @@ namespace {
 
 using testing::Each, testing::IsEmpty, testing::SizeIs;
 
-/// Cross-entropy of what a network gives for "image". Remembers how the images came.
+/// Cross-entropy of a network's output for "image". Records the layout of the images.
 class ForwardStep final : public TrainingStep {
  public:
   using Forward = std::function<at::Tensor(torch::nn::Module&, const at::Tensor&)>;
@@ -48,7 +48,7 @@ class ForwardStep final : public TrainingStep {
   const Forward forward_;
 };
 
-/// TinyDataset's points as images of 16×16 pixels in which they set the colours.
+/// The points of TinyDataset as images of 16×16 pixels whose colors they set.
 class TinyImages final : public ForwardedDataset {
  public:
   TinyImages() : ForwardedDataset(std::make_shared<TinyDataset>(24)) {}
@@ -100,13 +100,13 @@ OneTraining convolving() {
       std::make_shared<TinyImages>());
 }
 
-TEST(TrainerNumerics, ModulesRunInTheirOwnFormatInTrainingAndValidation) {
+TEST(TrainerNumerics, ModulesUseTheirPrecisionInTrainingAndValidation) {
   OneTraining training = listening();
   training.policy.precision = {Precision::kBf16, {{"model.head", Precision::kFp32}}};
   training.policy.micro_batch = 3;
   ListeningNetwork network;
   training.run(network);
-  const std::size_t parts = 2 * (3 * 3 + 8);  // of each epoch's three batches and its validation
+  const std::size_t parts = 2 * (3 * 3 + 8);  // three batches per epoch, and its validation
   EXPECT_THAT(network.first->out, SizeIs(parts));
   EXPECT_THAT(network.first->out, Each(at::kBFloat16));
   EXPECT_THAT(network.head->out, SizeIs(parts));
@@ -114,7 +114,7 @@ TEST(TrainerNumerics, ModulesRunInTheirOwnFormatInTrainingAndValidation) {
   EXPECT_THAT(network.head->in, Each(at::kFloat));
 }
 
-TEST(TrainerNumerics, LossIsInFullPrecisionWhereTheRestIs) {
+TEST(TrainerNumerics, LossIsInFullPrecisionIfTheRestIs) {
   OneTraining training = listening();
   training.policy.precision = {Precision::kFp32, {{"model.head", Precision::kBf16}}};
   ListeningNetwork network;
@@ -141,7 +141,7 @@ TEST(TrainerNumerics, UnknownModuleStopsBeforeTheFirstStep) {
   EXPECT_THAT(network.first->out, IsEmpty());
 }
 
-TEST(TrainerNumerics, Tf32HoldsForTheTrainingAlone) {
+TEST(TrainerNumerics, Tf32AppliesOnlyDuringTheTraining) {
   OneTraining training = listening();
   training.policy.tf32 = true;
   ListeningNetwork network;
@@ -154,7 +154,7 @@ TEST(TrainerNumerics, Tf32HoldsForTheTrainingAlone) {
   EXPECT_THAT(other.step.tf32, Each(false));
 }
 
-TEST(TrainerNumerics, LayoutIsThatOfTheRuleAndChangesRoundingAlone) {
+TEST(TrainerNumerics, LayoutFollowsTheRuleAndOnlyChangesRounding) {
   at::Tensor result[2];
   for (const bool plain : {true, false}) {
     OneTraining training = convolving();
@@ -174,7 +174,7 @@ TEST(TrainerNumerics, LayoutIsThatOfTheRuleAndChangesRoundingAlone) {
       if (tensor.is_floating_point()) all.push_back(tensor.detach().flatten());
     }
     result[plain] = torch::cat(all);
-    // What was written is what was trained, in whatever order it lies.
+    // The file has the trained weights, whatever their layout in memory.
     for (const auto& [name, tensor] : read_safetensors(trained.file).tensors)
       EXPECT_EQ(tensor.sizes(), weights(*network).at(name).sizes());
   }

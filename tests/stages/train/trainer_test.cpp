@@ -40,7 +40,7 @@ class HugeGradients final : public TinyStep {
   mutable std::int64_t parts_ = 0;
 };
 
-TEST(Trainer, SameSeedGivesTheSameBitsAndAnotherSeedOthers) {
+TEST(Trainer, BitsDependOnTheSeed) {
   const auto trained = [](std::uint64_t seed) {
     TinyTraining training;
     training.context.facts.seed = seed;
@@ -52,7 +52,7 @@ TEST(Trainer, SameSeedGivesTheSameBitsAndAnotherSeedOthers) {
   EXPECT_FALSE(trained(2).equal(first));
 }
 
-TEST(Trainer, LearnsWhatCanBeLearnt) {
+TEST(Trainer, LearnsTheTask) {
   TinyTraining training;
   training.options.epochs = 20;
   training.run();
@@ -89,11 +89,11 @@ TEST(Trainer, OverflowInFp16SkipsTheWholeStepAndShrinksTheScale) {
   TinyTraining training;
   training.policy = {};
   training.policy.precision = Precision::kFp16;
-  training.policy.micro_batch = 3;  // one part that overflows spoils the batch
+  training.policy.micro_batch = 3;  // one overflow spoils the whole batch
   training.options.epochs = 1;
   training.options.gradient_clip_norm = 1.0;
   const at::Tensor before = training.flat_weights();
-  step.huge_parts = {1, 4};  // of the first and of the second batch
+  step.huge_parts = {1, 4};  // one in the first and one in the second batch
   train(step, *training.network, {training.train_data, nullptr}, training.options, training.policy,
         training.context);
   EXPECT_THAT(training.context.values("train/loss_scale"), ElementsAre(65536, 32768, 16384, 16384));
@@ -126,7 +126,7 @@ TEST(Trainer, MicroBatchesTrainTheSame) {
   EXPECT_LT(distance(cut.flat_weights(), whole.flat_weights()), 1e-4);
 }
 
-TEST(Trainer, CoupledLossIsNotCutBehindYourBack) {
+TEST(Trainer, CoupledLossIsNotSplitSilently) {
   TinyTraining training;
   training.step.coupling = Coupling::kWholeBatch;
   training.policy.micro_batch = 3;
@@ -173,7 +173,7 @@ TEST(Trainer, BrokenSampleStopsBeforeAnythingIsWritten) {
   EXPECT_TRUE(training.flat_weights().equal(before));
 }
 
-TEST(Trainer, BrokenMicroBatchIsNamedWithItsSamples) {
+TEST(Trainer, BrokenMicroBatchIsReportedWithItsSamples) {
   TinyTraining training;
   training.options.batch_size = 30;
   training.policy.micro_batch = 1;
@@ -184,7 +184,7 @@ TEST(Trainer, BrokenMicroBatchIsNamedWithItsSamples) {
           "the loss is not finite at step 1, in epoch 1, micro-batch [0-9]+ of 30, on 'point17'"));
 }
 
-TEST(Trainer, InfiniteGradientOfAFiniteLossIsNotWritten) {
+TEST(Trainer, InfiniteGradientOfAFiniteLossWritesNothing) {
   class SharpStep final : public TinyStep {
    public:
     NamedTensors loss(const NamedTensors& encoded, const Batch&) const override {
@@ -201,7 +201,7 @@ TEST(Trainer, InfiniteGradientOfAFiniteLossIsNotWritten) {
   EXPECT_TRUE(training.flat_weights().equal(before));
 }
 
-TEST(Trainer, LossOutOfAllProportionIsSaidOnceAnEpoch) {
+TEST(Trainer, DisproportionateLossIsReportedOncePerEpoch) {
   class LoudStep final : public TinyStep {
    public:
     NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
@@ -240,7 +240,7 @@ TEST(Trainer, ClippedStepsReportTheNormBeforeClipping) {
   EXPECT_NEAR((training.flat_weights() - before).norm().item<double>(), 1e-3, 1e-6);
 }
 
-TEST(Trainer, LongClipChangesNothing) {
+TEST(Trainer, LargeClippingLimitChangesNothing) {
   TinyTraining free, clipped;
   clipped.options.gradient_clip_norm = 1e6;
   free.run();
@@ -261,7 +261,7 @@ TEST(Trainer, ScheduleIsCountedInSteps) {
                                .learning_rate);
 }
 
-TEST(Trainer, ScheduleOfEpochsMovesOnceAnEpoch) {
+TEST(Trainer, EpochScheduleAdvancesOncePerEpoch) {
   TinyTraining training;
   training.options.epochs = 3;
   training.options.schedule = ExponentialSchedule{0.5};
@@ -271,7 +271,7 @@ TEST(Trainer, ScheduleOfEpochsMovesOnceAnEpoch) {
                           0.0125, 0.0125));
 }
 
-TEST(Trainer, DropLastLeavesOutTheIncompleteBatch) {
+TEST(Trainer, DropLastOmitsTheIncompleteBatch) {
   TinyTraining training;
   training.train_data->options.drop_last = true;
   training.run();
@@ -279,7 +279,7 @@ TEST(Trainer, DropLastLeavesOutTheIncompleteBatch) {
   EXPECT_EQ(training.context.steps("train/loss").back(), 12);
 }
 
-TEST(Trainer, TooFewSamplesForABatchAreSaidSo) {
+TEST(Trainer, TooFewSamplesForABatchAreRejected) {
   TinyTraining training;
   training.train_data = std::make_shared<TinyDataset>(5);
   training.train_data->options.drop_last = true;
@@ -304,7 +304,7 @@ TEST(Trainer, DataWithoutAReadableSampleIsAnError) {
   EXPECT_EQ(unvalidated.error(), "none of the validation samples could be read");
 }
 
-TEST(Trainer, SmokeIsTwoStepsAndTwoBatches) {
+TEST(Trainer, SmokeRunHasTwoStepsAndTwoBatches) {
   TinyTraining training;
   training.context.facts.smoke = true;
   training.options.batch_size = 2;
@@ -330,7 +330,7 @@ TEST(Trainer, CancelledRunStopsAfterTheStep) {
       std::filesystem::exists(training.context.node().folder / "checkpoints/step-00000003"));
 }
 
-/// Is told to stop after so many samples, while the next one is read.
+/// Cancels the run after some samples, while the next one is read.
 class StoppedReading final : public ForwardedDataset {
  public:
   StoppedReading(std::shared_ptr<const Dataset> inner, int samples)
@@ -345,7 +345,7 @@ class StoppedReading final : public ForwardedDataset {
   mutable int reads_ = 0;
 };
 
-TEST(Trainer, RunThatIsCancelledWhileSamplesAreReadSavesItsSteps) {
+TEST(Trainer, RunCancelledDuringReadingSavesItsSteps) {
   const auto saved = [](int training_samples, int validation_samples) {
     TinyTraining training;
     const auto data = std::make_shared<StoppedReading>(training.train_data, training_samples);
@@ -364,20 +364,20 @@ TEST(Trainer, RunThatIsCancelledWhileSamplesAreReadSavesItsSteps) {
   EXPECT_THAT(saved(100, 5), ElementsAre("step-00000004")) << "in the validation of the epoch";
 }
 
-TEST(Trainer, RunThatIsCancelledBeforeItsFirstStepSavesNothing) {
+TEST(Trainer, RunCancelledBeforeItsFirstStepSavesNothing) {
   TinyTraining training;
   training.context.is_cancelled = true;
   EXPECT_THROW(training.run(), runner::Cancelled);
   EXPECT_FALSE(std::filesystem::exists(training.context.node().folder / "checkpoints"));
 }
 
-TEST(Trainer, ValidationLeavesTheNetworkTraining) {
+TEST(Trainer, ValidationRestoresTrainingMode) {
   TinyTraining training;
   training.run();
   EXPECT_TRUE(training.network->is_training());
 }
 
-TEST(Trainer, ValidatesEverySoManyEpochsAndAtTheEnd) {
+TEST(Trainer, ValidatesAtTheIntervalAndAtTheEnd) {
   TinyTraining training;
   training.options.epochs = 5;
   training.options.validate_every = 2;
@@ -385,7 +385,7 @@ TEST(Trainer, ValidatesEverySoManyEpochsAndAtTheEnd) {
   EXPECT_THAT(training.context.steps("validation/loss"), ElementsAre(8, 16, 20));
 }
 
-/// A training whose validation loss is given: the trainer's own view of it is replaced epoch by
+/// A training run with given validation losses: they replace the trainer's own measurement in each
 /// epoch.
 class ScriptedStep final : public TinyStep {
  public:
@@ -428,7 +428,7 @@ TEST(Trainer, KeepsTheWeightsOfTheBestEpoch) {
   EXPECT_TRUE(best.flat_weights().equal(two_epochs.flat_weights()));
 }
 
-TEST(Trainer, KeepsTheLastWeightsWhenAsked) {
+TEST(Trainer, KeepsTheLastWeightsIfConfigured) {
   ScriptedTraining training;
   training.options.keep = Keep::kLast;
   const TrainingResult result = training.run_script({3, 1, 2, 2});
@@ -442,7 +442,7 @@ TEST(Trainer, KeepsTheLastWeightsWhenAsked) {
     EXPECT_TRUE(tensor.cpu().equal(last.tensors.at(name))) << name;
 }
 
-TEST(Trainer, StopsWhenPatienceIsOver) {
+TEST(Trainer, StopsWhenPatienceIsExhausted) {
   ScriptedTraining training;
   training.options.patience = 2;
   training.options.epochs = 9;
@@ -471,13 +471,13 @@ TEST(Trainer, PlateauOfTheValidationLowersTheRate) {
               ElementsAre(0.05, 0.05, 0.05, 0.05, 0.025, 0.025));
 }
 
-TEST(Trainer, PlateauFollowsTheMonitorsDirection) {
+TEST(Trainer, PlateauFollowsTheDirectionOfTheMonitor) {
   TinyTraining training;
   training.options.epochs = 5;
   training.options.batch_size = 30;
   training.options.monitor = "accuracy";
   training.options.higher_is_better = true;
-  training.options.optimizer = SgdOptions{.learning_rate = 1e-7};  // no accuracy moves
+  training.options.optimizer = SgdOptions{.learning_rate = 1e-7};  // the accuracy does not change
   training.options.schedule = PlateauSchedule{.factor = 0.5, .patience = 0};
   training.run();
   EXPECT_THAT(training.context.values("train/learning_rate"),
@@ -495,14 +495,14 @@ TEST(Trainer, PlateauCountsValidationsNotEpochs) {
               ElementsAre(0.05, 0.05, 0.05, 0.05, 0.025, 0.025));
 }
 
-TEST(Trainer, PlateauWithoutValidationIsRefused) {
+TEST(Trainer, PlateauWithoutValidationIsRejected) {
   TinyTraining training;
   training.validation = nullptr;
   training.options.schedule = PlateauSchedule{};
   EXPECT_REFUSED(training.run(), kOptionConflict, "/schedule", "plateau");
 }
 
-TEST(Trainer, GroupsOfParametersAreTrainedAtTheirOwnRates) {
+TEST(Trainer, ParameterGroupsHaveTheirOwnRates) {
   TinyTraining training;
   training.options.epochs = 1;
   training.options.batch_size = 30;
@@ -525,7 +525,7 @@ TEST(Trainer, GroupsOfParametersAreTrainedAtTheirOwnRates) {
     EXPECT_FALSE(before.at(name).cpu().equal(copies.at(name))) << name;
 }
 
-TEST(Trainer, WithoutValidationTheLastIsBest) {
+TEST(Trainer, LastEpochIsBestWithoutValidation) {
   TinyTraining training;
   training.validation = nullptr;
   const TrainingResult result = training.run();
@@ -535,15 +535,15 @@ TEST(Trainer, WithoutValidationTheLastIsBest) {
   EXPECT_EQ(read_safetensors(result.file).metadata.at("epoch"), "4");
 }
 
-TEST(Trainer, PatienceWithoutValidationIsRefused) {
+TEST(Trainer, PatienceWithoutValidationIsRejected) {
   TinyTraining training;
   training.validation = nullptr;
   training.options.patience = 3;
   EXPECT_REFUSED(training.run(), kOptionConflict, "/patience", "patience");
 }
 
-/// Blocks that each epoch's last step takes from where its numbers are shown, before it writes a
-/// weight, to the validation.
+/// Counts the blocks that each epoch allocates between the report of its last step, before a weight
+/// is written, and the validation.
 std::vector<std::int64_t> allocations_of_commits(const OptimizerOptions& optimizer,
                                                  Precision precision) {
   TinyTraining training;
@@ -565,7 +565,7 @@ std::vector<std::int64_t> allocations_of_commits(const OptimizerOptions& optimiz
   return result;
 }
 
-TEST(Trainer, CommitTakesNoMemory) {
+TEST(Trainer, CommitAllocatesNoMemory) {
   AdamOptions amsgrad = kAdamW;
   amsgrad.amsgrad = true;
   amsgrad.decoupled = false;
@@ -579,7 +579,7 @@ TEST(Trainer, CommitTakesNoMemory) {
   }
 }
 
-TEST(Trainer, GradientsAreGoneAfterTraining) {
+TEST(Trainer, GradientsAreFreedAfterTraining) {
   TinyTraining training;
   training.run();
   for (const auto& [name, parameter] : trained_parameters(*training.network))

@@ -23,7 +23,7 @@ StepRecord record(std::int64_t step) {
           .gradient_norm = 2.0};
 }
 
-TEST(TrainingLog, StepsAreRecordedNowAndThenAndAtTheEnd) {
+TEST(TrainingLog, StepsAreRecordedAtTheIntervalAndAtTheEnd) {
   RecordingContext context;
   TrainingLog log(context,
                   {.epochs = 1,
@@ -39,11 +39,11 @@ TEST(TrainingLog, StepsAreRecordedNowAndThenAndAtTheEnd) {
   EXPECT_THAT(context.steps("train/accuracy"), ElementsAre(1, 6, 11, 12));
   EXPECT_THAT(context.values("train/gradient_norm"), ElementsAre(2, 2, 2, 2));
   EXPECT_THAT(context.steps("train/learning_rate"), ElementsAre(1, 6, 11, 12));
-  EXPECT_TRUE(context.values("train/cross_entropy").empty());  // the only term is the loss
+  EXPECT_TRUE(context.values("train/cross_entropy").empty());  // the loss has a single term
   EXPECT_EQ(context.all_progress.size(), 12);
 }
 
-TEST(TrainingLog, ProgressSaysHowFastAndHowLongStill) {
+TEST(TrainingLog, ProgressShowsSpeedAndTimeLeft) {
   RecordingContext context;
   double now = 100;
   TrainingLog log(context,
@@ -71,7 +71,7 @@ TEST(TrainingLog, ProgressSaysHowFastAndHowLongStill) {
   EXPECT_EQ(progress.budget_bytes, 1000);
 }
 
-TEST(TrainingLog, EpochIsOneLine) {
+TEST(TrainingLog, EpochIsLoggedInOneLine) {
   RecordingContext context;
   double now = 0;
   TrainingLog log(context,
@@ -85,7 +85,7 @@ TEST(TrainingLog, EpochIsOneLine) {
   log.begin_epoch();
   now = 0.5;
   log.step(record(3));
-  now = 100;  // validation is not training
+  now = 100;  // validation does not count as training
   const Means training{.weight = 32,
                        .loss = 1.2345,
                        .terms = {{"cross_entropy", 1.2345}},
@@ -106,7 +106,7 @@ TEST(TrainingLog, EpochIsOneLine) {
   EXPECT_THAT(context.values("validation/accuracy"), ElementsAre(0.5));
 }
 
-TEST(TrainingLog, SeveralTermsAreMetricsEach) {
+TEST(TrainingLog, EachOfSeveralTermsIsAMetric) {
   RecordingContext context;
   TrainingLog log(context,
                   {.epochs = 1,
@@ -124,7 +124,7 @@ TEST(TrainingLog, SeveralTermsAreMetricsEach) {
   EXPECT_THAT(context.values("train/covariance"), ElementsAre(0.75));
 }
 
-TEST(EpochSoFar, ComesBackAsItWas) {
+TEST(EpochSoFar, RoundTripKeepsEverything) {
   EpochSoFar epoch;
   epoch.last = record(3);
   epoch.last.loss_scale = 1024;
@@ -138,7 +138,7 @@ TEST(EpochSoFar, ComesBackAsItWas) {
   EXPECT_EQ(back.last.loss_scale, 1024);
 }
 
-TEST(EpochSoFar, WhatIsNoneSaysWhere) {
+TEST(EpochSoFar, InvalidStateReportsThePosition) {
   const auto refusal = [](const auto& change) -> std::string {
     EpochSoFar epoch;
     epoch.last = record(3);
@@ -172,15 +172,15 @@ TEST(Throughput, IsUnknownBeforeASpanHasPassed) {
   EXPECT_EQ(throughput.per_second(), 0);
 }
 
-TEST(Throughput, CountsWhatWasDoneSinceTheFirstMark) {
+TEST(Throughput, CountsWorkSinceTheFirstMark) {
   Throughput throughput;
-  throughput.add(5.0, 100);  // done before: not counted
+  throughput.add(5.0, 100);  // done earlier: not counted
   throughput.add(6.0, 32);
   throughput.add(7.0, 16);
   EXPECT_DOUBLE_EQ(throughput.per_second(), 24.0);
 }
 
-TEST(Throughput, ForgetsWhatIsLongPast) {
+TEST(Throughput, ForgetsTheDistantPast) {
   Throughput throughput;
   for (int second = 0; second <= 100; ++second) throughput.add(second, second < 50 ? 1 : 10);
   EXPECT_DOUBLE_EQ(throughput.per_second(), 10.0);

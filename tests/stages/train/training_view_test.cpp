@@ -16,12 +16,12 @@
 namespace stages {
 namespace {
 
-/// How often the samples of a data set are read, by a training and otherwise.
+/// Counts how often the samples of a dataset are read, by training and otherwise.
 struct Reads {
   int by_training = 0, otherwise = 0;
 };
 
-/// A TinyDataset that knows who reads it.
+/// A TinyDataset that knows whether training reads it.
 class WatchfulDataset final : public ForwardedDataset, public AugmentedDataset {
  public:
   explicit WatchfulDataset(std::shared_ptr<Reads> reads, bool trains = false)
@@ -41,7 +41,7 @@ class WatchfulDataset final : public ForwardedDataset, public AugmentedDataset {
   const bool trains_;
 };
 
-/// Trains for one epoch on data that is validated on too.
+/// Trains for one epoch with validation on the same data.
 Reads reads_of(const runner::StageKind& kind, const std::string& options,
                const std::shared_ptr<Model>& model) {
   const auto stage = stage_of(kind, options);
@@ -58,7 +58,7 @@ Reads reads_of(const runner::StageKind& kind, const std::string& options,
   return *reads;
 }
 
-TEST(TrainingView, OnlyTheTrainingItselfReadsIt) {
+TEST(TrainingView, OnlyTrainingReadsIt) {
   const Reads supervised =
       reads_of(kTrainSupervised, R"({"epochs": 1})", std::make_shared<TinyModel>());
   EXPECT_EQ(supervised.by_training, 48);

@@ -34,7 +34,7 @@ using testing::ElementsAre;
 using testing::EndsWith;
 using testing::StartsWith;
 
-/// Two layers with dropout, and with BatchNorm where samples may be mixed; all of it is one block.
+/// Two layers with dropout, and with BatchNorm if samples may be mixed, in a single block.
 class SpoilingNet : public RecomputableModule {
  public:
   explicit SpoilingNet(bool batch_norm) {
@@ -58,7 +58,7 @@ class SpoilingNet : public RecomputableModule {
   std::shared_ptr<Dropout> dropout_;
 };
 
-/// All that a step may change, at one moment.
+/// Everything that a step may change, at one moment.
 struct State {
   NamedTensors weights;
   at::Tensor generator;
@@ -85,12 +85,12 @@ struct Case {
   bool two_pass = false;
   bool recompute = false;
   bool is_double = false;
-  bool is_tower = false;  ///< a larger network, in double
+  bool is_tower = false;  ///< a larger network, in float64
   OptimizerOptions optimizer = SgdOptions{.learning_rate = 0.1, .momentum = 0.9};
 };
 
-/// A training of two steps, in either of which something may go wrong. Its encoding takes noise
-/// from torch's generator, where it has not to be repeated.
+/// A training run of two steps, either of which may fail. Its encoding uses noise from torch's
+/// generator, unless noise must not be repeated.
 class SpoiltTraining final : public TinyStep {
  public:
   explicit SpoiltTraining(const Case& one) : one_(one), network(make_network(one)) {
@@ -100,7 +100,7 @@ class SpoiltTraining final : public TinyStep {
     options.batch_size = 8;
     options.optimizer = one.optimizer;
     if (!one.is_double && !one.is_tower)
-      options.gradient_clip_norm = 0.1;  // what scales gradients is a float32
+      options.gradient_clip_norm = 0.1;  // the factor for gradients is a float32
     options.monitor = "loss";
     policy.precision = one.precision;
     policy.micro_batch = one.micro_batch;
@@ -108,8 +108,7 @@ class SpoiltTraining final : public TinyStep {
     policy.activation_checkpointing.blocks = one.recompute;
     context.on_progress = [this](const runner::Progress&) {
       if (counter)
-        counter->refuse(
-            0);  // what follows is the commit, which asks for nothing, and the next batch
+        counter->refuse(0);  // then the commit, which allocates nothing, and the next batch
     };
     torch::manual_seed(9);
   }
@@ -165,14 +164,14 @@ class SpoiltTraining final : public TinyStep {
   int spoilt_step = 0;
   bool spoils_every_step = false;
   CountingAllocator* counter = nullptr;
-  std::int64_t refused = 0;  // the block of that step which is refused
+  std::int64_t refused = 0;  // the refused block of that step
   std::function<void()> on_loss;
   bool is_nan = false;
-  mutable std::optional<State> before;  // the spoilt step
-  mutable int parts_ = 0;               // encoded in this step
+  mutable std::optional<State> before;  // before the spoiled step
+  mutable int parts_ = 0;               // parts encoded in this step
 };
 
-/// What is live when the step `step` has been computed, before its weights are written.
+/// Returns the live bytes when the step `step` has been computed, before its weights are written.
 std::int64_t live_at(SpoiltTraining& training, int step, CountingAllocator& counter) {
   std::int64_t live = 0;
   training.context.on_progress =
@@ -184,15 +183,15 @@ std::int64_t live_at(SpoiltTraining& training, int step, CountingAllocator& coun
   return live;
 }
 
-/// Refuses each block of a step in turn; the step is run again and everything ends as if nothing
-/// had happened.
+/// Refuses each block of a step in turn. The step is replayed, and the result is the same as
+/// without a failure.
 void refuse_every_block(const Case& one, int spoilt_step, std::int64_t stride = 1) {
   SpoiltTraining undisturbed(one);
   std::int64_t base_line = 0;
   {
     CountingAllocator counter;
     undisturbed.counter = &counter;
-    undisturbed.spoilt_step = spoilt_step;  // and its state kept, but no block refused
+    undisturbed.spoilt_step = spoilt_step;  // its state is kept too, but no block is refused
     base_line = live_at(undisturbed, spoilt_step, counter);
   }
   const State expected = State::of(*undisturbed.network);
@@ -228,9 +227,9 @@ void refuse_every_block(const Case& one, int spoilt_step, std::int64_t stride = 
   EXPECT_GT(block, 60);
 }
 
-/// Refuses each block of a step in turn, and one of its repetition too: the step is computed in the
-/// next way, which ends at the same weights in exact arithmetic, or with `bits` at the very same.
-/// Both are in double.
+/// Refuses each block of a step in turn, and one of its replay too: the step is then computed in
+/// the next way, which gives the same weights in exact arithmetic, or with `bits` the same bits.
+/// Both are in float64.
 void refuse_every_block_twice(const Case& one, Allow allow, const std::string& way, bool bits,
                               std::int64_t stride = 1) {
   SpoiltTraining undisturbed(one);
@@ -238,7 +237,7 @@ void refuse_every_block_twice(const Case& one, Allow allow, const std::string& w
   {
     CountingAllocator counter;
     undisturbed.counter = &counter;
-    undisturbed.spoilt_step = 2;  // and its state kept, but no block refused
+    undisturbed.spoilt_step = 2;  // its state is kept too, but no block is refused
     undisturbed.run();
     base_line = counter.live_bytes();
   }
@@ -279,47 +278,47 @@ void refuse_every_block_twice(const Case& one, Allow allow, const std::string& w
 
 TEST(Transaction, StepThatRunsOutOfMemoryIsReplayedBitForBit) { refuse_every_block({}, 2); }
 
-TEST(Transaction, FirstStepOfAmsgradAndOfRulesWithoutFusedKernelsToo) {
+TEST(Transaction, FirstStepOfAmsgradAndUnfusedRulesIsReplayed) {
   for (const OptimizerOptions& rule : std::span(kEveryRule).subspan(6, 5))
     refuse_every_block({.precision = Precision::kFp16, .optimizer = rule}, 1);
 }
 
-TEST(Transaction, ReplayInFp16) { refuse_every_block({.precision = Precision::kFp16}, 2); }
+TEST(Transaction, ReplayWorksInFp16) { refuse_every_block({.precision = Precision::kFp16}, 2); }
 
-TEST(Transaction, ReplayInMicroBatches) {
+TEST(Transaction, ReplayWorksInMicroBatches) {
   refuse_every_block({.batch_norm = false, .micro_batch = 3}, 2);
 }
 
-TEST(Transaction, ReplayInTwoPasses) {
+TEST(Transaction, ReplayWorksInTwoPasses) {
   refuse_every_block(
       {.precision = Precision::kFp16, .batch_norm = false, .micro_batch = 3, .two_pass = true}, 2);
 }
 
-TEST(Transaction, ReplayWhereActivationsAreComputedAgain) {
+TEST(Transaction, ReplayWorksWithActivationCheckpointing) {
   refuse_every_block({.recompute = true}, 2);
 }
 
-TEST(Transaction, LargerNetworkIsReplayedBitForBitFromSomeOfItsBlocks) {
+TEST(Transaction, LargerNetworkIsReplayedBitForBit) {
   refuse_every_block({.batch_norm = false, .is_tower = true}, 2, 29);
 }
 
-TEST(Transaction, LastingFaultIsComputedInSmallerParts) {
+TEST(Transaction, LastingFaultSplitsTheBatch) {
   refuse_every_block_twice({.batch_norm = false, .is_double = true}, Allow::kNothing,
                            "micro_batch 4", /*bits=*/false);
 }
 
-TEST(Transaction, LastingFaultOfALargerNetworkToo) {
+TEST(Transaction, LastingFaultOfALargerNetworkSplitsTheBatch) {
   refuse_every_block_twice({.batch_norm = false, .is_tower = true}, Allow::kExact, "micro_batch 4",
                            /*bits=*/false, 31);
 }
 
-TEST(Transaction, LastingFaultOfLayersThatMixSamplesRecomputesBlocksBitForBit) {
+TEST(Transaction, LastingFaultOfMixingLayersRecomputesBlocksBitForBit) {
   refuse_every_block_twice({.batch_norm = true, .is_double = true}, Allow::kExact,
                            "the whole batch of 8, blocks recomputed", /*bits=*/true);
 }
 
-/// What the training throws after the first step; its weights, buffers and generator must be those
-/// before the second.
+/// Returns the error of the training after the first step; its weights, buffers and generator must
+/// be those before the second step.
 std::string error_in_second_step(SpoiltTraining& training) {
   training.spoilt_step = 2;
   std::string message = "nothing was thrown";
@@ -334,7 +333,7 @@ std::string error_in_second_step(SpoiltTraining& training) {
   return message;
 }
 
-/// The first `count` lines that the training said, but for the memory of a GPU at its start.
+/// Returns the first `count` lines of the training's log, without the GPU memory at its start.
 std::vector<std::string> said_first(const SpoiltTraining& training, std::size_t count) {
   std::vector<std::string> said = training.context.said;
   std::erase_if(said, [](const std::string& line) { return line.starts_with("memory at "); });
@@ -342,7 +341,7 @@ std::vector<std::string> said_first(const SpoiltTraining& training, std::size_t 
   return said;
 }
 
-TEST(Transaction, WithoutReplaysTheRunStops) {
+TEST(Transaction, RunStopsWithoutReplays) {
   SpoiltTraining training({});
   CountingAllocator counter;
   training.counter = &counter;
@@ -352,7 +351,7 @@ TEST(Transaction, WithoutReplaysTheRunStops) {
   EXPECT_TRUE(training.context.recoveries.empty());
 }
 
-TEST(Transaction, WhatWasDoneBeforeMemoryRanOutIsSaved) {
+TEST(Transaction, StepsBeforeOutOfMemoryAreSaved) {
   SpoiltTraining training({});
   training.on_loss = [] { throw std::bad_alloc(); };
   error_in_second_step(training);
@@ -367,7 +366,7 @@ TEST(Transaction, WhatWasDoneBeforeMemoryRanOutIsSaved) {
   }
 }
 
-TEST(Transaction, AnotherMistakeThanMemorySavesNothing) {
+TEST(Transaction, OtherErrorsSaveNothing) {
   SpoiltTraining training({});
   training.on_loss = [] { throw std::runtime_error("spoilt"); };
   error_in_second_step(training);
@@ -387,7 +386,7 @@ TEST(Transaction, LastingFaultEndsTheReplays) {
                           "kept from step to step when memory ran out at step 2"));
 }
 
-TEST(Transaction, WithoutALimitItIsRetriedDownToTheFloor) {
+TEST(Transaction, UnlimitedRetriesContinueDownToTheMinimum) {
   SpoiltTraining training({.batch_norm = false});
   training.policy.min_micro_batch = 2;
   training.policy.recovery.max_retries.reset();
@@ -403,7 +402,7 @@ TEST(Transaction, WithoutALimitItIsRetriedDownToTheFloor) {
           "kept from step to step when memory ran out at step 2"));
 }
 
-TEST(Transaction, PlanThatFailedIsNotReturnedToInTheNextStep) {
+TEST(Transaction, FailedPlanIsNotUsedInTheNextStep) {
   SpoiltTraining training({.batch_norm = false});
   training.policy.recovery.max_retries = 2;
   training.spoilt_step = 1;
@@ -426,7 +425,7 @@ TEST(Transaction, RetriesAreCountedForEachStep) {
   EXPECT_EQ(training.context.recoveries.size(), 2);
 }
 
-TEST(Transaction, WithoutReplanNothingIsRetried) {
+TEST(Transaction, NothingIsRetriedWithoutReplan) {
   SpoiltTraining training({.batch_norm = false});
   training.policy.recovery.max_retries.reset();
   training.policy.recovery.on_oom = {OnOom::kStop};
@@ -435,7 +434,7 @@ TEST(Transaction, WithoutReplanNothingIsRetried) {
   EXPECT_TRUE(training.context.recoveries.empty());
 }
 
-TEST(Transaction, OtherErrorsAreNotReplayedAndLeaveTheLastWholeStep) {
+TEST(Transaction, OtherErrorsAreNotReplayedAndKeepTheLastStep) {
   for (const auto& [one, message] :
        {std::pair(Case{}, "broken"), std::pair(Case{.precision = Precision::kFp16}, "broken"),
         std::pair(Case{.batch_norm = false, .micro_batch = 3}, "broken")}) {
@@ -449,7 +448,7 @@ TEST(Transaction, OtherErrorsAreNotReplayedAndLeaveTheLastWholeStep) {
   }
 }
 
-TEST(Transaction, LossThatIsNotFiniteLeavesTheLastWholeStep) {
+TEST(Transaction, NonFiniteLossKeepsTheLastStep) {
   SpoiltTraining training({});
   training.is_nan = true;
   EXPECT_THAT(error_in_second_step(training), StartsWith("the loss is not finite at step 2"));

@@ -16,7 +16,7 @@ StepPlan two_passes(std::int64_t micro_batch) {
   return {.micro_batch = micro_batch, .two_pass = true};
 }
 
-TEST(TwoPass, ContrastiveLossIsThatOfTheWholeBatch) {
+TEST(TwoPass, ContrastiveLossMatchesTheWholeBatch) {
   const Batch batch = ten_pairs();
   for (const Drops drops : kEveryDrop) {
     for (const bool encodes_temperature : {false, true}) {
@@ -43,7 +43,7 @@ TEST(TwoPass, AccumulatingAContrastiveLossWouldDiffer) {
         << micro_batch;
 }
 
-TEST(TwoPass, RandomNumbersThatAreNotReplayedWouldDiffer) {
+TEST(TwoPass, RandomNumbersWithoutReplayWouldDiffer) {
   DroppingNet net(Drops::kNothing, 6);
   ContrastiveStep step(net);
   step.uses_generator = true;
@@ -54,7 +54,7 @@ TEST(TwoPass, RandomNumbersThatAreNotReplayedWouldDiffer) {
   EXPECT_GT(distance(gradient(two_passes(4)), gradient({})), 1e-3);
 }
 
-TEST(TwoPass, LossOfSamplesIsTheSame) {
+TEST(TwoPass, PerSampleLossIsTheSame) {
   const Batch batch = ten_samples();
   for (const Drops drops : kEveryDrop) {
     DroppingNet net(drops);
@@ -85,7 +85,7 @@ TEST(TwoPass, ScaleIsAppliedOnce) {
   EXPECT_LT(distance(scaled / 1024, plain), 1e-12);
 }
 
-TEST(TwoPass, EmbeddingsOfAPartThatIsFrozenAreLeftAlone) {
+TEST(TwoPass, FrozenEmbeddingsAreUnchanged) {
   class HalfFrozen final : public TinyStep {
    public:
     NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
@@ -103,7 +103,7 @@ TEST(TwoPass, EmbeddingsOfAPartThatIsFrozenAreLeftAlone) {
   EXPECT_LT(distance(gradient_of(HalfFrozen(), net, ten_samples(), two_passes(4)), whole), 1e-12);
 }
 
-TEST(TwoPass, LowPrecisionIsThatOfTheWholeBatch) {
+TEST(TwoPass, LowPrecisionMatchesTheWholeBatch) {
   const auto gradient = [](Precision precision, bool two_pass) {
     DroppingNet net(Drops::kAll, 6);
     ContrastiveStep step(net);
@@ -126,7 +126,7 @@ TEST(TwoPass, LowPrecisionIsThatOfTheWholeBatch) {
   }
 }
 
-TEST(TwoPass, LossAndScoresAreThoseOfTheWholeBatch) {
+TEST(TwoPass, LossAndScoresMatchTheWholeBatch) {
   DroppingNet net(Drops::kAll, 6);
   const ContrastiveStep step(net);
   const auto means = [&](const StepPlan& plan) {
@@ -143,7 +143,7 @@ TEST(TwoPass, LossAndScoresAreThoseOfTheWholeBatch) {
   EXPECT_GT(std::abs(naive.loss - whole.loss), 1e-3);
 }
 
-/// Normalises the points of each unit among themselves, one unit after the other.
+/// Normalizes the points within each unit, one unit after another.
 class NormalisingStep final : public TinyStep {
  public:
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
@@ -155,7 +155,7 @@ class NormalisingStep final : public TinyStep {
   }
 };
 
-TEST(TwoPass, WhatLayersCollectIsCollectedOnce) {
+TEST(TwoPass, RunningStatisticsAreUpdatedOnce) {
   torch::nn::Module network;
   network.register_module("norm", torch::nn::BatchNorm1d(3));
   network.to(at::Device(test_device()), torch::kDouble);

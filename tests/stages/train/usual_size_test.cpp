@@ -21,7 +21,7 @@ TEST(UsualSize, SmallNumbersMayGrowAHundredfold) {
   EXPECT_TRUE(usual.observe(99));
 }
 
-TEST(UsualSize, JumpIsDisproportionateAndTeachesNothing) {
+TEST(UsualSize, JumpIsDisproportionateAndIgnored) {
   UsualSize usual(100);
   usual.observe(2);
   EXPECT_FALSE(usual.observe(-201));
@@ -37,7 +37,7 @@ TEST(UsualSize, GrowthFromStepToStepIsNoticed) {
   EXPECT_FALSE(is_usual);
 }
 
-TEST(UsualSize, FallingForLongIsForgottenByNothing) {
+TEST(UsualSize, LongDeclineDoesNotForgetLargerValues) {
   UsualSize usual(100);
   usual.observe(2.3);
   for (int step = 0; step < 1000; ++step) usual.observe(1e-4);

@@ -38,7 +38,7 @@ class OverGroups final : public TinyStep {
   }
 };
 
-TEST(ValidationOrder, SamplesThatAreComparedAreMixedAlwaysInTheSameWay) {
+TEST(ValidationOrder, ComparedSamplesHaveAFixedShuffledOrder) {
   const TinyStep over_batches = coupled(Coupling::kWholeBatch);
   const OverGroups over_groups;
   for (const TrainingStep* step :
@@ -47,7 +47,7 @@ TEST(ValidationOrder, SamplesThatAreComparedAreMixedAlwaysInTheSameWay) {
     EXPECT_NE(order, counted(60));
     EXPECT_TRUE(std::ranges::is_permutation(order, counted(60)));
     EXPECT_EQ(order, listed(validation_order(*step, 60)));
-    // Of six classes that lie one after another, a batch of twelve neighbours sees two.
+    // With six consecutive classes, a batch of twelve neighbors has only two.
     std::vector<std::int64_t> classes;
     for (std::size_t i = 0; i < 12; ++i) classes.push_back(order[i] / 10);
     std::ranges::sort(classes);
@@ -55,12 +55,12 @@ TEST(ValidationOrder, SamplesThatAreComparedAreMixedAlwaysInTheSameWay) {
   }
 }
 
-TEST(ValidationOrder, SamplesThatAreMeasuredByThemselvesStayAsTheyLie) {
+TEST(ValidationOrder, IndependentSamplesKeepTheirOrder) {
   for (const Coupling coupling : {Coupling::kPerSample, Coupling::kPerGroup})
     EXPECT_EQ(listed(validation_order(coupled(coupling), 60)), counted(60));
 }
 
-TEST(ValidationBatchSize, WhatIsComparedIsNotCut) {
+TEST(ValidationBatchSize, ComparedSamplesAreNotSplit) {
   const StepPlan whole, parts{.micro_batch = 4}, passes{.micro_batch = 4, .two_pass = true};
   for (const StepPlan& plan : {whole, parts, passes})
     EXPECT_EQ(validation_batch_size(OverGroups(), plan, 16), 16);

@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// A training that is done, in the folder of a node of a run.
+/// A finished training run, in the folder of a node of a run.
 class WarmStart : public testing::Test {
  protected:
   WarmStart() {
@@ -44,7 +44,7 @@ class WarmStart : public testing::Test {
   RecordingContext context_;
 };
 
-TEST_F(WarmStart, TakesAFileACheckpointANodeOrARun) {
+TEST_F(WarmStart, AcceptsAFileACheckpointANodeOrARun) {
   const fs::path checkpoints = run() / "nodes/train/checkpoints";
   std::string best;
   std::ifstream(checkpoints / "best") >> best;
@@ -56,14 +56,14 @@ TEST_F(WarmStart, TakesAFileACheckpointANodeOrARun) {
               HasSubstr("starts from the weights of '" + (checkpoints / best).string() + "'"));
 }
 
-TEST_F(WarmStart, ResumedTrainingKeepsItsOwn) {
+TEST_F(WarmStart, ResumedTrainingKeepsItsOwnWeights) {
   context_.facts.resuming = true;
-  EXPECT_TRUE(is_trained(*begun(run())));  // it has saved nothing yet
+  EXPECT_TRUE(is_trained(*begun(run())));  // nothing has been saved yet
   fs::copy(run() / "nodes/train", context_.node().folder, fs::copy_options::recursive);
   EXPECT_FALSE(is_trained(*begun(run())));
 }
 
-TEST_F(WarmStart, TakesTheBestIfAHigherMetricIsBetter) {
+TEST_F(WarmStart, UsesTheBestIfAHigherMetricIsBetter) {
   const fs::path folder = run() / "accurate";
   Checkpoints saved(folder, {.keep_last = 2, .keep_best = 1, .higher_is_better = true});
   TrainingState state;
@@ -79,7 +79,7 @@ TEST_F(WarmStart, TakesTheBestIfAHigherMetricIsBetter) {
   EXPECT_TRUE(is_trained(*begun(folder)));
 }
 
-TEST_F(WarmStart, SaysAllThatDoesNotFit) {
+TEST_F(WarmStart, ReportsAllMismatches) {
   const fs::path file = context_.node().folder / "other.safetensors";
   write_safetensors(
       file,
@@ -90,7 +90,7 @@ TEST_F(WarmStart, SaysAllThatDoesNotFit) {
       "[8, 3] for [8, 2])");
 }
 
-TEST_F(WarmStart, WhatIsNotATrainingIsRefused) {
+TEST_F(WarmStart, NonTrainingRunIsRejected) {
   EXPECT_REFUSED(error(run() / "x"), kMissingWeights, "/warm_start", (run() / "x").string());
   EXPECT_REFUSED(error(run() / "nodes"), kMissingWeights, "/warm_start",
                  (run() / "nodes").string());

@@ -60,7 +60,7 @@ TEST(WeightAverage, WarmsUp) {
   }
 }
 
-TEST(WeightAverage, TakesThePlaceOfTheWeightsForAWhileAndTakesNoMemory) {
+TEST(WeightAverage, ReplacesTheWeightsTemporarilyWithoutMemory) {
   Numbers network;
   WeightAverage average(network, {.decay = 0.9, .is_result = true});
   const torch::NoGradGuard no_graph;
@@ -79,7 +79,7 @@ TEST(WeightAverage, TakesThePlaceOfTheWeightsForAWhileAndTakesNoMemory) {
   EXPECT_NEAR(value(average.state(), "weight.average"), 0.1, 1e-7);
 }
 
-TEST(WeightAverage, WhatIsSavedComesBack) {
+TEST(WeightAverage, SavedStateIsRestored) {
   for (const bool is_result : {true, false}) {
     Numbers network, other;
     WeightAverage average(network, {.decay = 0.9, .is_result = is_result});
@@ -99,7 +99,7 @@ TEST(WeightAverage, WhatIsSavedComesBack) {
   }
 }
 
-TEST(WeightAverage, AsASideProductLeavesTheTrainingAlone) {
+TEST(WeightAverage, DoesNotAffectTheTrainingUnlessItIsTheResult) {
   TinyTraining with, without;
   with.options.average = {.decay = 0.9, .is_result = false};
   with.run();
@@ -109,7 +109,7 @@ TEST(WeightAverage, AsASideProductLeavesTheTrainingAlone) {
     EXPECT_EQ(with.context.values(name), without.context.values(name)) << name;
 }
 
-TEST(WeightAverage, IsWhatIsValidatedSavedAndHandedOn) {
+TEST(WeightAverage, IsValidatedSavedAndPassedOn) {
   for (const Keep keep : {Keep::kBest, Keep::kLast}) {
     TinyTraining with, without;
     with.options.average = {.decay = 0.9, .is_result = true};
@@ -125,7 +125,7 @@ TEST(WeightAverage, IsWhatIsValidatedSavedAndHandedOn) {
   }
 }
 
-TEST(WeightAverage, StoppedInAValidationTheWeightsAsTrainedAreSaved) {
+TEST(WeightAverage, StopDuringAValidationSavesTheTrainedWeights) {
   const auto average = [](TinyTraining& training) {
     training.options.average = {.decay = 0.9, .is_result = true};
   };

@@ -24,7 +24,7 @@ TEST(InterpolatedWeights, EndsAreExact) {
   }
 }
 
-TEST(InterpolatedWeights, OneOfNAveragesN) {
+TEST(InterpolatedWeights, OneOverNAveragesN) {
   NamedTensors mean = two(1, 10);
   mean = interpolated_weights(mean, two(3, 20), 1.0 / 2);
   mean = interpolated_weights(mean, two(8, 60), 1.0 / 3);
@@ -32,7 +32,7 @@ TEST(InterpolatedWeights, OneOfNAveragesN) {
   EXPECT_TRUE(torch::allclose(mean.at("b"), torch::full({1, 2}, 30.0)));
 }
 
-TEST(InterpolatedWeights, IntegersAreThoseOfTheFirst) {
+TEST(InterpolatedWeights, IntegersComeFromTheFirst) {
   EXPECT_EQ(interpolated_weights(two(3, 0), two(9, 0), 0.5).at("count").item<std::int64_t>(), 3);
 }
 
@@ -42,7 +42,7 @@ TEST(InterpolatedWeights, ArgumentsAreLeftAlone) {
   EXPECT_TRUE(torch::equal(from.at("a"), torch::ones({2})));
 }
 
-TEST(InterpolatedWeights, OtherNamesAndShapesAreRefused) {
+TEST(InterpolatedWeights, MismatchedNamesAndShapesAreRejected) {
   NamedTensors other = two(1, 1);
   other.set("a", torch::ones({3}));
   EXPECT_THROW(interpolated_weights(two(1, 1), other, 0.5), std::invalid_argument);

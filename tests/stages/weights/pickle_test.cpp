@@ -7,10 +7,10 @@ namespace {
 
 using namespace std::string_literals;
 
-/// A pickle of protocol 2 of these instructions.
+/// Returns a pickle of protocol 2 with these opcodes.
 std::string program(const std::string& code) { return "\x80\x02"s + code + '.'; }
 
-/// What reading `bytes` is refused with.
+/// Returns the error of reading `bytes`.
 std::string refusal(const std::string& bytes) {
   try {
     read_pickle(bytes);
@@ -27,7 +27,7 @@ const T& as(const PickledValue* value) {
   return std::get<T>(value->data);
 }
 
-/// A value as Python writes it; dictionaries of objects begin with "object".
+/// Returns a value in Python's notation; dictionaries of objects begin with "object".
 std::string text(const PickledValue* value) {
   struct Visitor {
     std::string operator()(std::monostate) const { return "None"; }
@@ -71,7 +71,7 @@ std::string read(const std::string& bytes) {
 
 const std::string kStorage = "(U\7storagectorch\nFloatStorage\nU\1kU\3cpuK\6tQ";
 
-TEST(Pickle, EveryProtocolOfPythonsIsRead) {
+TEST(Pickle, EveryPythonProtocolIsRead) {
   // pickle.dumps({"a": [1, -2, 300, 70000, 2**40, 2**70], "b": (None, True, False, 1.5, "é"), 3:
   // {}}, protocol)
   const std::string expected =
@@ -96,7 +96,7 @@ TEST(Pickle, EveryProtocolOfPythonsIsRead) {
       expected);
 }
 
-TEST(Pickle, OtherInstructionsOfPicklersAreUnderstood) {
+TEST(Pickle, OtherOpcodesAreSupported) {
   EXPECT_EQ(read(program("K\1K\2\x86K\3\x85K\4K\5K\6\x87\x87"s)), "[[1, 2], [3], [4, 5, 6]]");
   EXPECT_EQ(read(program("(K\1K\2l")), "[1, 2]");
   EXPECT_EQ(read(program("(U\1aK\2d")), "{'a': 2}");
@@ -112,7 +112,7 @@ TEST(Pickle, OtherInstructionsOfPicklersAreUnderstood) {
   EXPECT_EQ(read(program("\x8c\5torch\x8c\5int64\x93"s)), "torch.int64");
 }
 
-TEST(Pickle, ContainersOfTorchAreMadeWithoutIt) {
+TEST(Pickle, TorchContainersAreReadWithoutTorch) {
   EXPECT_EQ(read(program("ccollections\nOrderedDict\n)RU\1aK\1s")), "{'a': 1}");
   EXPECT_EQ(read(program("ccollections\nOrderedDict\n]]U\1aaK\1aa\x85R")), "{'a': 1}");
   EXPECT_EQ(read(program("ccollections\nOrderedDict\n)R}U\t_metadataK\1sb")), "{}");
@@ -122,7 +122,7 @@ TEST(Pickle, ContainersOfTorchAreMadeWithoutIt) {
   EXPECT_EQ(read(program("c__torch__.net\nNet\n)\x81}U\1aK\1sb")), "object{'a': 1}");
 }
 
-TEST(Pickle, WhatProgramsKeepBesideWeightsIsOpaque) {
+TEST(Pickle, OtherObjectsAreOpaque) {
   const std::string opaque[] = {
       "ccollections\nCounter\n}K\1K\2s\x85R",
       "c__builtin__\nset\n]K\1a\x85R",
@@ -146,7 +146,7 @@ TEST(Pickle, WhatProgramsKeepBesideWeightsIsOpaque) {
             "{'loss': [1]}");
 }
 
-TEST(Pickle, StorageIsKnownByItsKey) {
+TEST(Pickle, StorageIsIdentifiedByItsKey) {
   const std::string bytes = program(kStorage + kStorage + "\x86");
   const Pickle pickle = read_pickle(bytes);
   EXPECT_EQ(text(pickle.value), "[storage 0, storage 0]");
@@ -177,7 +177,7 @@ TEST(Pickle, TensorsOfEveryFormAreViewsOfTheirStorage) {
   }
 }
 
-TEST(Pickle, ViewOfAStorageMovesItsTensors) {
+TEST(Pickle, StorageViewShiftsItsTensors) {
   const std::string bytes = program(
       "ctorch._utils\n_rebuild_tensor\n((U\7storagectorch\nFloatStorage\nU\1kU\3cpuK\6("
       "U\1vK\2K\4ttQ"
@@ -185,7 +185,7 @@ TEST(Pickle, ViewOfAStorageMovesItsTensors) {
   EXPECT_EQ(read_pickle(bytes).tensors[0].offset, 3);
 }
 
-TEST(Pickle, AnyOtherNameIsForbidden) {
+TEST(Pickle, OtherGlobalsAreForbidden) {
   EXPECT_EQ(refusal(program("cos\nsystem\nU\1a\x85R")),
             "forbidden: loading it would run 'os.system'");
   EXPECT_EQ(refusal(program("\x8c\2os\x8c\6system\x93")),
@@ -199,7 +199,7 @@ TEST(Pickle, AnyOtherNameIsForbidden) {
   EXPECT_EQ(refusal(program("ca\x1b\x7f\nb\n")), "forbidden: loading it would run 'a??.b'");
 }
 
-TEST(Pickle, AllowedNameIsNotAFunctionOfAnythingElse) {
+TEST(Pickle, AllowedGlobalsCannotBeCalledArbitrarily) {
   EXPECT_EQ(refusal(program("ctorch\nfloat32\n)R")),
             "forbidden: loading it would run 'torch.float32'");
   EXPECT_EQ(refusal(program("ctorch\nFloatStorage\n)R")),
@@ -209,7 +209,7 @@ TEST(Pickle, AllowedNameIsNotAFunctionOfAnythingElse) {
             "forbidden: loading it would run '__torch__.net.Net'");
 }
 
-TEST(Pickle, ProgramThatGoesWrongIsRefused) {
+TEST(Pickle, InvalidProgramIsRejected) {
   const std::pair<std::string, const char*> programs[] = {
       {"", "its pickle ends early"},
       {"\x80\x01.", "its pickle has the unsupported protocol 1"},
@@ -239,7 +239,7 @@ TEST(Pickle, ProgramThatGoesWrongIsRefused) {
   for (const auto& [bytes, why] : programs) EXPECT_EQ(refusal(bytes), why);
 }
 
-TEST(Pickle, StorageThatContradictsItselfIsRefused) {
+TEST(Pickle, InconsistentStorageIsRejected) {
   const auto storage = [](const std::string& type, const std::string& count) {
     return "(U\7storagectorch\n" + type + "\nU\1kU\3cpu" + count + "tQ";
   };
@@ -257,7 +257,7 @@ TEST(Pickle, StorageThatContradictsItselfIsRefused) {
       "the storage 'k' appears in two forms");
 }
 
-TEST(Pickle, TensorOfSomethingElseIsRefused) {
+TEST(Pickle, InvalidTensorIsRejected) {
   const std::string start = "ctorch._utils\n_rebuild_tensor_v2\n(";
   EXPECT_EQ(refusal(program(start + "NK\0))\x89NtR"s)),
             "its pickle has something else in place of a storage");
@@ -277,13 +277,13 @@ TEST(Pickle, TensorOfSomethingElseIsRefused) {
             "it has a tensor of 65 dimensions");
 }
 
-TEST(Pickle, FewBytesDoNotMakeManyValues) {
+TEST(Pickle, FewBytesCannotCreateManyValues) {
   const std::string why = "its pickle creates more than 2000000 values";
   EXPECT_EQ(refusal("\x80\x02" + std::string(2'000'001, 'N')), why);
   EXPECT_EQ(refusal("\x80\x02" + std::string(2'000'001, '(')), why);
   EXPECT_EQ(refusal("\x80\x02N" + std::string(2'000'001, '2')), why);
   EXPECT_EQ(refusal("\x80\x02N" + std::string(2'000'001, '\x94')), why);
-  // Two objects that take over each other's attributes, over and over.
+  // Two objects that adopt each other's attributes, over and over.
   std::string doubling = "c__torch__.A\nA\n)\x81q\1c__torch__.A\nA\n)\x81q\2}U\1aK\1sb";
   for (int i = 0; i < 40; ++i) doubling += "h\1h\2b0h\2h\1b0";
   EXPECT_EQ(refusal(program(doubling)), why);

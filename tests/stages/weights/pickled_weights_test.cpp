@@ -18,7 +18,7 @@ std::string number(std::int64_t value) {
   return bytes;
 }
 
-/// What makes a tensor of a storage of 6 float32.
+/// Creates a tensor from a storage of 6 float32 numbers.
 std::string tensor(std::int64_t offset, const std::vector<std::int64_t>& sizes,
                    const std::vector<std::int64_t>& strides) {
   std::string code =
@@ -32,7 +32,7 @@ std::string tensor(std::int64_t offset, const std::vector<std::int64_t>& sizes,
   return code + "tR";
 }
 
-/// The names of the tensors of a pickle of these instructions, or what it is refused with.
+/// Returns the names of the tensors in a pickle with these opcodes, or the error.
 std::string names(const std::string& code, const std::string& entry = "") {
   const std::string bytes = "\x80\x02" + code + '.';
   const Pickle pickle = read_pickle(bytes);
@@ -48,7 +48,7 @@ std::string names(const std::string& code, const std::string& entry = "") {
   }
 }
 
-/// The one tensor of a dictionary, or what it is refused with.
+/// Returns the only tensor of a dictionary, or the error.
 std::string bounds(std::int64_t offset, const std::vector<std::int64_t>& sizes,
                    const std::vector<std::int64_t>& strides) {
   const std::string bytes = "\x80\x02}U\1w" + tensor(offset, sizes, strides) + "s.";
@@ -64,7 +64,7 @@ std::string bounds(std::int64_t offset, const std::vector<std::int64_t>& sizes,
 
 const std::string kTensor = tensor(0, {2}, {1});
 
-TEST(PickledWeights, ViewMustLieInItsStorage) {
+TEST(PickledWeights, ViewMustBeInsideItsStorage) {
   const std::string beyond = "the tensor 'w' extends beyond its storage";
   constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(bounds(0, {2, 3}, {3, 1}), "dense 6");
@@ -85,12 +85,12 @@ TEST(PickledWeights, ViewMustLieInItsStorage) {
   EXPECT_EQ(bounds(0, {2}, {1, 1}), "the tensor 'w' does not have as many strides as sizes");
 }
 
-TEST(PickledWeights, EmptyViewMayLieAnywhereAfterItsStorage) {
+TEST(PickledWeights, EmptyViewMayBeOutsideItsStorage) {
   EXPECT_EQ(bounds(0, {0, 7}, {7, 1}), "strided 0");
   EXPECT_EQ(bounds(6, {0}, {1}), "strided 0");
 }
 
-TEST(PickledWeights, RepeatedNumbersAreBounded) {
+TEST(PickledWeights, ExpandedTensorsAreLimited) {
   EXPECT_EQ(bounds(0, {250}, {0}), "strided 250");
   EXPECT_EQ(bounds(0, {251}, {0}),
             "the tensor 'w' repeats values until it is far larger than the file");
@@ -98,14 +98,14 @@ TEST(PickledWeights, RepeatedNumbersAreBounded) {
             "the tensor 'b' repeats values until it is far larger than the file");
 }
 
-TEST(PickledWeights, NamesAreTheKeysOnTheWay) {
+TEST(PickledWeights, NamesAreThePathOfKeys) {
   EXPECT_EQ(names("}(U\1b" + kTensor + "U\1a}U\1c" + kTensor + "sU\1l]" + kTensor + "aK\7}U\1d" +
                   kTensor + "su"),
             "7.d a.c b l.0");
   EXPECT_EQ(names("c__torch__.A\nA\n)\x81}U\5model}U\1w" + kTensor + "ssb"), "model.w");
 }
 
-TEST(PickledWeights, ModelOfACheckpointIsLookedInto) {
+TEST(PickledWeights, ModelInACheckpointIsFound) {
   const std::string state = "}U\1w" + kTensor + "s";
   const std::string other = "U\5other" + state;
   for (const char* key : {"model", "state_dict", "model_state_dict"}) {
@@ -115,13 +115,13 @@ TEST(PickledWeights, ModelOfACheckpointIsLookedInto) {
   EXPECT_EQ(names("}U\5model}(U\nstate_dict" + state + other + "us"), "model.state_dict: w");
 }
 
-TEST(PickledWeights, WhatOnlyHasTheNameOfAModelIsNone) {
+TEST(PickledWeights, OnlyTheNameOfAModelIsNotEnough) {
   EXPECT_EQ(names("}(U\5model}U\1aK\1sU\1w" + kTensor + "u"), "w");
   EXPECT_EQ(names("}(U\5modelNU\1w" + kTensor + "u"), "w");
   EXPECT_EQ(names("}U\5model" + kTensor + "s"), "model");
 }
 
-TEST(PickledWeights, OfSeveralModelsTheOneThatTimmTakesIsTaken) {
+TEST(PickledWeights, SeveralModelsAreChosenAsInTimm) {
   const std::string state = "}U\1w" + kTensor + "s";
   EXPECT_EQ(names("}(U\5model" + state + "U\nstate_dict" + state + "u"),
             "state_dict: w, not model");
@@ -131,7 +131,7 @@ TEST(PickledWeights, OfSeveralModelsTheOneThatTimmTakesIsTaken) {
             "model_ema: w, not model");
 }
 
-TEST(PickledWeights, EntryIsChosen) {
+TEST(PickledWeights, EntryCanBeSelected) {
   const std::string state = "}U\1w" + kTensor + "s";
   const std::string two =
       "}(U\nstate_dict" + state + "U\x0estate_dict_ema" + state + "U\1e}U\1f" + state + "su";
@@ -143,7 +143,7 @@ TEST(PickledWeights, EntryIsChosen) {
   EXPECT_EQ(names(flat, "teacher"), "state_dict.teacher: w");
 }
 
-TEST(PickledWeights, ModelsThatNothingTellsApartAreRefused) {
+TEST(PickledWeights, AmbiguousModelsAreRejected) {
   const std::string wrapped = "}U\x08module.w" + kTensor + "s", plain = "}U\1w" + kTensor + "s",
                     other = "}U\1h" + kTensor + "s";
   const std::string both = "}(U\7student" + wrapped + "U\7teacher" + plain + "U\1h" + other + "u";
@@ -152,13 +152,13 @@ TEST(PickledWeights, ModelsThatNothingTellsApartAreRefused) {
   EXPECT_EQ(names("}(U\10backbone" + plain + "U\4head" + other + "u"), "backbone.w head.h");
 }
 
-TEST(PickledWeights, RepeatedNameIsRefused) {
+TEST(PickledWeights, RepeatedNameIsRejected) {
   EXPECT_EQ(names("}(U\1a" + kTensor + "U\1a" + kTensor + "u"), "the tensor 'a' appears twice");
   EXPECT_EQ(names("}(U\3a.b" + kTensor + "U\1a}U\1b" + kTensor + "su"),
             "the tensor 'a.b' appears twice");
 }
 
-TEST(PickledWeights, KeyThatIsNotANameIsRefused) {
+TEST(PickledWeights, KeyThatIsNotANameIsRejected) {
   EXPECT_EQ(names("}U\1a}N" + kTensor + "ss"),
             "a key that leads to a tensor is not a name, under 'a'");
   EXPECT_EQ(names("}U\2\xc3\x28" + kTensor + "s"),
@@ -166,17 +166,17 @@ TEST(PickledWeights, KeyThatIsNotANameIsRefused) {
   EXPECT_EQ(names("}U\0"s + kTensor + "s"), "a key that leads to a tensor is not a name, under ''");
 }
 
-TEST(PickledWeights, WithoutATensorThereIsNothing) {
+TEST(PickledWeights, FileWithoutTensorsIsRejected) {
   EXPECT_EQ(names("}"), "it contains no tensors");
   EXPECT_EQ(names("]"), "it contains no dictionary of tensors");
   EXPECT_EQ(names(kTensor), "it contains no dictionary of tensors");
 }
 
-TEST(PickledWeights, DictionaryThatHoldsItselfIsRefused) {
+TEST(PickledWeights, RecursiveDictionaryIsRejected) {
   const std::string endless = "its dictionaries contain each other endlessly";
   EXPECT_EQ(names("}q\1U\1ah\1s"), endless);
   EXPECT_EQ(names("}q\1U\5modelh\1s"), endless);
-  // Four dictionaries, each a model in the one before a hundred times over.
+  // Four dictionaries, each of which contains the previous one a hundred times as a model.
   std::string models = "}q\0010"s;
   for (char i = 2; i < 6; ++i) {
     models += '(';
@@ -184,7 +184,7 @@ TEST(PickledWeights, DictionaryThatHoldsItselfIsRefused) {
     models += "dq"s + i + (i < 5 ? "0" : "");
   }
   EXPECT_EQ(names(models), endless);
-  // Each holds the next twice: 2^40 ways to the last.
+  // Each contains the next one twice: there are 2^40 paths to the last.
   std::string doubling = "}q\1";
   for (char i = 2; i < 42; ++i)
     doubling +=

@@ -39,7 +39,7 @@ class SafetensorsTest : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
   void put(const std::string& text) const { std::ofstream(file(), std::ios::binary) << text; }
-  /// A file of this header and so many bytes of data.
+  /// Writes a file with this header and `data` bytes of data.
   void put_header(const std::string& header, std::size_t data) const {
     put_header(header, data, header.size());
   }
@@ -55,7 +55,7 @@ class SafetensorsTest : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(SafetensorsTest, WhatIsWrittenIsReadBack) {
+TEST_F(SafetensorsTest, RoundTripKeepsEverything) {
   torch::manual_seed(0);
   NamedTensors tensors;
   for (const auto dtype :
@@ -76,7 +76,7 @@ TEST_F(SafetensorsTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(read.metadata.at("classes"), R"(["a","b\n"])");
 }
 
-TEST_F(SafetensorsTest, EveryTypeOfTheFormatThatLibTorchHasIsReadBack) {
+TEST_F(SafetensorsTest, EverySharedTypeSurvivesARoundTrip) {
   const std::pair<const char*, at::ScalarType> types[] = {{"BOOL", torch::kBool},
                                                           {"U8", torch::kByte},
                                                           {"I8", torch::kChar},
@@ -106,13 +106,13 @@ TEST_F(SafetensorsTest, EveryTypeOfTheFormatThatLibTorchHasIsReadBack) {
   }
 }
 
-TEST_F(SafetensorsTest, TypeThatTheFormatHasNoNameForIsNotWritten) {
+TEST_F(SafetensorsTest, UnsupportedTypeIsNotWritten) {
   EXPECT_REFUSED(write_safetensors(file(), {{"a", torch::ones(1, torch::kComplexDouble)}}),
                  kStageFailed, "", "'a'", "ComplexDouble");
   EXPECT_TRUE(fs::is_empty(folder_));
 }
 
-TEST_F(SafetensorsTest, LargestTypesComeFirstThenNamesAndTheDataIsAligned) {
+TEST_F(SafetensorsTest, SortsByTypeSizeThenNameAndAlignsTheData) {
   write_safetensors(file(),
                     {{"c", torch::zeros(1, torch::kHalf)},
                      {"b", torch::ones(1)},
@@ -134,13 +134,13 @@ TEST_F(SafetensorsTest, LargestTypesComeFirstThenNamesAndTheDataIsAligned) {
                                      18));
 }
 
-TEST_F(SafetensorsTest, FileOfNothingIsWhatTheFormatsOwnWriterMakes) {
+TEST_F(SafetensorsTest, EmptyFileMatchesTheReferenceWriter) {
   write_safetensors(file(), {});
   EXPECT_EQ(bytes(), std::string("\x08\0\0\0\0\0\0\0{}      ", 16));
   EXPECT_EQ(read_safetensors(file()).tensors.size(), 0);
 }
 
-TEST_F(SafetensorsTest, AdaptersThatPeftWroteAreWrittenAgainByteForByte) {
+TEST_F(SafetensorsTest, AdaptersOfPeftAreRewrittenByteForByte) {
   const auto folder = shared_data("cases/parity/lora");
   RETORT_NEEDS_SHARED(folder);
   int compared = 0;
@@ -155,7 +155,7 @@ TEST_F(SafetensorsTest, AdaptersThatPeftWroteAreWrittenAgainByteForByte) {
   EXPECT_GT(compared, 0);
 }
 
-TEST_F(SafetensorsTest, TensorsThatShareMemoryAreWrittenEachForItself) {
+TEST_F(SafetensorsTest, TensorsThatShareMemoryAreWrittenSeparately) {
   const at::Tensor all = torch::arange(6, torch::kFloat);
   write_safetensors(file(), {{"all", all}, {"part", all.slice(0, 1, 6, 2)}});
   const Safetensors read = read_safetensors(file());
@@ -163,7 +163,7 @@ TEST_F(SafetensorsTest, TensorsThatShareMemoryAreWrittenEachForItself) {
   EXPECT_FALSE(read.tensors.at("all").is_alias_of(read.tensors.at("part")));
 }
 
-TEST_F(SafetensorsTest, DataMayLieAtAnyAddress) {
+TEST_F(SafetensorsTest, DataMayBeUnaligned) {
   const std::string header =
       "{\"a\":"
       R"({"dtype":"F64","shape":[1],"data_offsets":[0,8]}})";
@@ -174,7 +174,7 @@ TEST_F(SafetensorsTest, DataMayLieAtAnyAddress) {
   EXPECT_EQ(read_safetensors(file()).tensors.at("a").item<double>(), 1.0);
 }
 
-TEST_F(SafetensorsTest, FailureAtAnyPointLeavesTheOldFileAndNoHalf) {
+TEST_F(SafetensorsTest, FailureAtAnyPointLeavesTheOldFileAndNoPartialOne) {
   write_safetensors(file(), {{"a", torch::ones(1)}});
   const std::string before = bytes();
   for (const char* point : {"create:1", "write:1", "write:2", "sync:1", "rename:1"}) {
@@ -193,14 +193,14 @@ TEST_F(SafetensorsTest, FailureAtAnyPointLeavesTheOldFileAndNoHalf) {
 TEST_F(SafetensorsTest, FailedWriteLeavesTheOldFile) {
   write_safetensors(file(), {{"a", torch::ones(1)}});
   const std::string before = bytes();
-  fs::create_directory(file().string() + ".part");  // in the way
+  fs::create_directory(file().string() + ".part");  // blocks the write
   std::ofstream(fs::path(file().string() + ".part") / "x");
   EXPECT_REFUSED(write_safetensors(file(), {{"a", torch::zeros(1)}}), kCannotCreate, "",
                  file().string());
   EXPECT_EQ(bytes(), before);
 }
 
-TEST_F(SafetensorsTest, WriteThatStopsHalfwayLeavesNothing) {
+TEST_F(SafetensorsTest, InterruptedWriteLeavesNothing) {
   write_safetensors(file(), {{"a", torch::ones(1)}});
   const std::string before = bytes();
   struct rlimit old = {};
@@ -230,18 +230,18 @@ TEST_F(SafetensorsTest, SymbolicLinkIsReplacedNotFollowed) {
   EXPECT_EQ(fs::file_size(folder_ / "other"), 8);
 }
 
-TEST_F(SafetensorsTest, LeftoverOfAnInterruptedWriteDoesNotHinder) {
+TEST_F(SafetensorsTest, LeftoverOfAnInterruptedWriteIsHarmless) {
   std::ofstream(file().string() + ".part") << "half";
   write_safetensors(file(), {{"a", torch::ones(1)}});
   EXPECT_TRUE(read_safetensors(file()).tensors.at("a").equal(torch::ones(1)));
   EXPECT_FALSE(fs::exists(file().string() + ".part"));
 }
 
-TEST_F(SafetensorsTest, MissingFileIsSaidSo) {
+TEST_F(SafetensorsTest, MissingFileIsReported) {
   EXPECT_REFUSED(read_safetensors(file()), kMissingWeights, "", file().string());
 }
 
-TEST_F(SafetensorsTest, FileWithoutAWholeHeaderIsRefused) {
+TEST_F(SafetensorsTest, TruncatedHeaderIsRejected) {
   put("");
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "0 bytes");
   put("1234567");
@@ -256,19 +256,19 @@ TEST_F(SafetensorsTest, FileWithoutAWholeHeaderIsRefused) {
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "18446744073709551615");
 }
 
-TEST_F(SafetensorsTest, FolderIsRefused) {
+TEST_F(SafetensorsTest, FolderIsRejected) {
   fs::create_directory(file());
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "regular file");
 }
 
-TEST_F(SafetensorsTest, HeaderThatIsNotJsonIsRefused) {
+TEST_F(SafetensorsTest, NonJsonHeaderIsRejected) {
   put_header("", 0);
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "begin with '{'");
   put_header("[]", 0);
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "begin with '{'");
   put_header("{\"a\":", 0);
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "not JSON");
-  put_header(std::string("{}\0\0\0\0\0\0", 8), 0);  // padded with what is not a space
+  put_header(std::string("{}\0\0\0\0\0\0", 8), 0);  // padding that is not spaces
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "not JSON");
   put_header(" {}", 0);
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "begin with '{'");
@@ -285,7 +285,7 @@ std::string entry(const std::string& shape, const std::string& offsets,
   return R"({"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
 }
 
-TEST_F(SafetensorsTest, RepeatedNameIsRefused) {
+TEST_F(SafetensorsTest, RepeatedNameIsRejected) {
   put_header("{\"a\":" + entry("[1]", "[0,4]") + ",\"a\":" + entry("[1]", "[4,8]") + "}", 8);
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "'a' appears twice");
   put_header(R"({"a":{"dtype":"F32","shape":[1],"shape":[2],"data_offsets":[0,4]}})", 4);
@@ -308,7 +308,7 @@ TEST_F(SafetensorsTest, DataMustBelongToExactlyOneTensor) {
   EXPECT_THAT(refusal(), testing::IsEmpty());
 }
 
-TEST_F(SafetensorsTest, ImpossibleTensorIsRefused) {
+TEST_F(SafetensorsTest, ImpossibleTensorIsRejected) {
   const auto refused = [&](const std::string& description) {
     put_header("{\"a\":" + description + "}", 4);
     return refusal();
@@ -340,7 +340,7 @@ TEST_F(SafetensorsTest, ImpossibleTensorIsRefused) {
   EXPECT_REFUSED(refused(entry(ones + "]", "[0,4]")), kDamagedWeights, "", "has 65 dimensions");
 }
 
-TEST_F(SafetensorsTest, TypesOfPartsOfAByteAreCountedAndNotRead) {
+TEST_F(SafetensorsTest, SubByteTypesAreCountedButNotRead) {
   const auto refused = [&](const char* type, const std::string& shape, int data) {
     put_header("{\"a\":" + entry(shape, "[0," + std::to_string(data) + "]", type) + "}", data);
     return refusal();
@@ -354,7 +354,7 @@ TEST_F(SafetensorsTest, TypesOfPartsOfAByteAreCountedAndNotRead) {
   EXPECT_REFUSED(refused("\"F6_E2M3\"", "[4]", 4), kDamagedWeights, "", "needs 3 bytes but has 4");
 }
 
-TEST_F(SafetensorsTest, BooleanThatIsNeitherIsRefused) {
+TEST_F(SafetensorsTest, InvalidBooleanIsRejected) {
   std::string header = "{\"a\":" + entry("[1]", "[0,1]", "\"BOOL\"") + "}";
   std::string prefix(8, '\0');
   prefix[0] = static_cast<char>(header.size());
@@ -362,7 +362,7 @@ TEST_F(SafetensorsTest, BooleanThatIsNeitherIsRefused) {
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "'a'", "true and false");
 }
 
-TEST_F(SafetensorsTest, MetadataMustBeTexts) {
+TEST_F(SafetensorsTest, MetadataMustBeStrings) {
   put_header(R"({"__metadata__":{"epoch":3}})", 0);
   EXPECT_REFUSED(refusal(), kDamagedWeights, "", "'epoch'");
   put_header(R"({"__metadata__":[]})", 0);
@@ -382,7 +382,7 @@ TEST_F(SafetensorsTest, ManySmallTensorsAreReadQuickly) {
   EXPECT_EQ(read_safetensors(file()).tensors.size(), 20000);
 }
 
-TEST_F(SafetensorsTest, PiecesOfATensorComeInOrderAndOthersArePassedOver) {
+TEST_F(SafetensorsTest, ChunksOfATensorComeInOrderAndOthersAreSkipped) {
   const at::Tensor large = torch::arange(700000).to(at::kFloat),
                    flags = torch::tensor({true, false});
   write_safetensors(file(),
@@ -405,7 +405,7 @@ TEST_F(SafetensorsTest, PiecesOfATensorComeInOrderAndOthersArePassedOver) {
   EXPECT_TRUE(read.equal(large));
 }
 
-TEST_F(SafetensorsTest, FileThatShrinksWhileItIsReadIsRefusedWithItsBytes) {
+TEST_F(SafetensorsTest, FileThatShrinksWhileReadingIsRejectedWithItsSize) {
   write_safetensors(file(), {{"a", torch::ones(1000)}, {"b", torch::ones(1000)}});
   const std::uintmax_t size = fs::file_size(file());
   EXPECT_REFUSED(

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using runner::ErrorCode;
 
-/// Files that torch.save has written (tests/golden/torch_files.py).
+/// Files written by torch.save (tests/golden/torch_files.py).
 fs::path golden(const std::string& name) {
   return fs::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files" / name;
 }
@@ -28,7 +28,7 @@ class SavedWeightsTest : public testing::Test {
     return refusals_of([&] { read_saved_weights(reference); });
   }
   std::string at(const std::string& name) const { return folder_ / name; }
-  /// Two shards, of `a` and `b` and of `c`, with their index.
+  /// Writes two shards, with `a` and `b` and with `c`, and their index.
   void write_shards(const std::string& map =
                         R"({"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors"})") {
     write_safetensors(at("1.safetensors"), {{"b", torch::ones(2)}, {"a", torch::zeros(1)}});
@@ -46,7 +46,7 @@ std::string names_of_weights(const SavedWeights& weights) {
   return text;
 }
 
-TEST(PlainWeightName, WrappersAreTakenOffWhereverTheyAre) {
+TEST(PlainWeightName, WrapperPrefixesAreRemovedEverywhere) {
   for (const char* name :
        {"layer.0.weight", "_orig_mod.layer.0.weight", "layer._orig_mod.0.weight",
         "_orig_mod._orig_mod.layer.0.weight", "layer.0._checkpoint_wrapped_module.weight",
@@ -55,7 +55,7 @@ TEST(PlainWeightName, WrappersAreTakenOffWhereverTheyAre) {
   EXPECT_EQ(plain_weight_name("my_orig_mod.weight"), "my_orig_mod.weight");
 }
 
-TEST(PlainWeightName, OldSpellingsOfDenseNetAreThoseOfToday) {
+TEST(PlainWeightName, OldDenseNetNamesAreModernized) {
   EXPECT_EQ(plain_weight_name("features.denseblock1.denselayer12.norm.1.running_mean"),
             "features.denseblock1.denselayer12.norm1.running_mean");
   EXPECT_EQ(plain_weight_name("features.denseblock1.denselayer1.conv.2.weight"),
@@ -63,7 +63,7 @@ TEST(PlainWeightName, OldSpellingsOfDenseNetAreThoseOfToday) {
   EXPECT_EQ(plain_weight_name("features.norm.1.weight"), "features.norm.1.weight");
 }
 
-TEST_F(SavedWeightsTest, NamesArePlainAndAPartOfThemMayBeChosen) {
+TEST_F(SavedWeightsTest, NamesArePlainAndAnEntryCanBeSelected) {
   write_safetensors(at("a.safetensors"), {{"student._orig_mod.w", torch::zeros(2)},
                                           {"teacher._orig_mod.w", torch::ones(2)}});
   EXPECT_EQ(names_of_weights(read_saved_weights(at("a.safetensors"))), "student.w teacher.w");
@@ -81,7 +81,7 @@ TEST_F(SavedWeightsTest, NamesArePlainAndAPartOfThemMayBeChosen) {
                  kOptionConflict, "", at("a.safetensors"), "'ema'");
 }
 
-TEST_F(SavedWeightsTest, SafetensorsFileIsReadWithTheConfigBesideIt) {
+TEST_F(SavedWeightsTest, SafetensorsFileIsReadWithTheConfigNextToIt) {
   write_safetensors(at("any.safetensors"),
                     {{"b", torch::ones({2}, torch::kHalf)}, {"a", torch::zeros({1, 3})}});
   folder_.write("config.json", R"({"hidden_size": 8})");
@@ -93,7 +93,7 @@ TEST_F(SavedWeightsTest, SafetensorsFileIsReadWithTheConfigBesideIt) {
   EXPECT_EQ(read.sha256, runner::sha256(folder_.read("any.safetensors")));
 }
 
-TEST_F(SavedWeightsTest, AllShardsComeIfTheyAreThoseOfTheDigest) {
+TEST_F(SavedWeightsTest, AllShardsAreReadIfTheyMatchTheDigest) {
   write_shards();
   const std::string sha256 = weights_sha256(at(""));
   std::string seen;
@@ -105,7 +105,7 @@ TEST_F(SavedWeightsTest, AllShardsComeIfTheyAreThoseOfTheDigest) {
   EXPECT_REFUSED(read_saved_weights(at(""), sha256, sink), kDamagedWeights, "", "has changed");
 }
 
-TEST_F(SavedWeightsTest, ShapesOfShardsAreReadWithoutNumbersOrDigest) {
+TEST_F(SavedWeightsTest, ShardShapesAreReadWithoutDataOrDigest) {
   write_shards();
   const SavedWeights read = read_saved_weights(at(""), WeightContents::kShapes);
   EXPECT_EQ(names_of_weights(read), "a b c");
@@ -114,19 +114,19 @@ TEST_F(SavedWeightsTest, ShapesOfShardsAreReadWithoutNumbersOrDigest) {
   EXPECT_EQ(read.sha256, "");
 }
 
-TEST_F(SavedWeightsTest, ContentAndNotTheNameSaysWhatAFileIs) {
+TEST_F(SavedWeightsTest, FileFormatIsDetectedByContent) {
   write_safetensors(at("a.bin"), {{"a", torch::ones(1)}});
   fs::copy_file(golden("state_stream.pth"), at("b.weights"));
   EXPECT_EQ(names_of_weights(read_saved_weights(at("a.bin"))), "a");
   EXPECT_EQ(read_saved_weights(at("b.weights")).tensors.size(), 7);
 }
 
-TEST_F(SavedWeightsTest, ModelOfACheckpointIsSaidToBeOne) {
+TEST_F(SavedWeightsTest, ModelInACheckpointIsReported) {
   EXPECT_EQ(read_saved_weights(golden("checkpoint.pth")).inside, "state_dict");
   EXPECT_EQ(read_saved_weights(golden("state.pth")).inside, "");
 }
 
-TEST_F(SavedWeightsTest, ConfigThatIsNotAnObjectIsRefused) {
+TEST_F(SavedWeightsTest, ConfigThatIsNotAnObjectIsRejected) {
   write_safetensors(at("a.safetensors"), {{"a", torch::ones(1)}});
   EXPECT_FALSE(read_saved_weights(at("a.safetensors")).config);
   const std::pair<const char*, const char*> configs[] = {
@@ -139,7 +139,7 @@ TEST_F(SavedWeightsTest, ConfigThatIsNotAnObjectIsRefused) {
   }
 }
 
-TEST_F(SavedWeightsTest, FolderOfAModelIsReadInTheOrderThatTransformersHas) {
+TEST_F(SavedWeightsTest, ModelFolderUsesTheFileOrderOfTransformers) {
   fs::copy_file(golden("state.pth"), at("open_clip_pytorch_model.bin"));
   EXPECT_EQ(find_weights(at("")), at("open_clip_pytorch_model.bin"));
   fs::copy_file(golden("state.pth"), at("pytorch_model.bin"));
@@ -151,7 +151,7 @@ TEST_F(SavedWeightsTest, FolderOfAModelIsReadInTheOrderThatTransformersHas) {
   EXPECT_EQ(names_of_weights(read_saved_weights(at(""))), "w");
 }
 
-TEST_F(SavedWeightsTest, AdapterIsReadWithItsOwnConfig) {
+TEST_F(SavedWeightsTest, AdapterIsReadWithItsConfig) {
   write_safetensors(at("adapter_model.safetensors"), {{"w", torch::ones(1)}});
   folder_.write("config.json", "{}");
   folder_.write("adapter_config.json", R"({"r": 8})");
@@ -162,7 +162,7 @@ TEST_F(SavedWeightsTest, AdapterIsReadWithItsOwnConfig) {
   EXPECT_EQ(read_saved_weights(at("")).where, at("adapter_model.bin"));
 }
 
-TEST_F(SavedWeightsTest, WhatIsNotThereIsMissing) {
+TEST_F(SavedWeightsTest, MissingPathIsReported) {
   EXPECT_REFUSED(refusal(at("none")), kMissingWeights, "", "/none'", "hf:ORG/NAME");
   fs::create_directory(at("folder"));
   EXPECT_REFUSED(refusal(at("folder")), kMissingWeights, "", "/folder'", "model.safetensors");
@@ -170,14 +170,14 @@ TEST_F(SavedWeightsTest, WhatIsNotThereIsMissing) {
   EXPECT_REFUSED(refusal(at("folder")), kMissingWeights, "", "folder/ViT-B-32.pt");
 }
 
-TEST_F(SavedWeightsTest, FolderOfAModelAndAnAdapterIsAmbiguous) {
+TEST_F(SavedWeightsTest, FolderWithAModelAndAnAdapterIsAmbiguous) {
   write_safetensors(at("model.safetensors"), {});
   write_safetensors(at("adapter_model.safetensors"), {});
   EXPECT_REFUSED(refusal(at(".")), kMissingWeights, "", "'model.safetensors'",
                  "'adapter_model.safetensors'");
 }
 
-TEST_F(SavedWeightsTest, FileOfSomethingElseIsRefused) {
+TEST_F(SavedWeightsTest, ForeignFileIsRejected) {
   folder_.write("a.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n");
   EXPECT_REFUSED(refusal(at("a.bin")), kDamagedWeights, "", "git lfs pull");
   folder_.write("a.bin", "<html>");
@@ -186,7 +186,7 @@ TEST_F(SavedWeightsTest, FileOfSomethingElseIsRefused) {
   EXPECT_REFUSED(refusal(at("a.safetensors")), kDamagedWeights, "", "/a.safetensors'", "6 bytes");
 }
 
-TEST_F(SavedWeightsTest, ShardsAreReadAsOne) {
+TEST_F(SavedWeightsTest, ShardsAreCombined) {
   write_shards();
   const SavedWeights read = read_saved_weights(at(""));
   EXPECT_EQ(names_of_weights(read), "a b c");
@@ -198,7 +198,7 @@ TEST_F(SavedWeightsTest, ShardsAreReadAsOne) {
   EXPECT_EQ(read_saved_weights(at("model.safetensors.index.json")).sha256, read.sha256);
 }
 
-TEST_F(SavedWeightsTest, ShardsOfTorchAreReadAsOne) {
+TEST_F(SavedWeightsTest, TorchShardsAreCombined) {
   fs::copy_file(golden("parameters.pth"), at("pytorch_model-00001-of-00002.bin"));
   fs::copy_file(golden("parts.pth"), at("pytorch_model-00002-of-00002.bin"));
   folder_.write("pytorch_model.bin.index.json", R"({"weight_map": {
@@ -209,7 +209,7 @@ TEST_F(SavedWeightsTest, ShardsOfTorchAreReadAsOne) {
             "frozen head.weight layers.0 layers.1 weight");
 }
 
-TEST_F(SavedWeightsTest, IndexMustSayWhatItsShardsHold) {
+TEST_F(SavedWeightsTest, IndexMustMatchItsShards) {
   const std::string start = "'@/model.safetensors.index.json' does not match its file ",
                     end = " | fetch or write the file again";
   write_shards(R"({"a": "1.safetensors", "c": "2.safetensors"})");
@@ -223,7 +223,7 @@ TEST_F(SavedWeightsTest, IndexMustSayWhatItsShardsHold) {
   EXPECT_REFUSED(refusal(at("")), kMissingWeights, "", "'3.safetensors'");
 }
 
-TEST_F(SavedWeightsTest, IndexThatIsNotSoundIsRefused) {
+TEST_F(SavedWeightsTest, InvalidIndexIsRejected) {
   const std::pair<const char*, const char*> indices[] = {
       {"", "it is not JSON"},
       {"[]", "it has no weight_map"},

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Files that torch.save has written, and what they hold (tests/golden/torch_files.py).
+/// Files written by torch.save, with their expected content (tests/golden/torch_files.py).
 fs::path golden_file(const std::string& name) {
   return fs::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files" / name;
 }
@@ -35,7 +35,7 @@ runner::Diagnostics refusal_of_file(const fs::path& path) {
 
 class TorchFiles : public testing::TestWithParam<const char*> {};
 
-TEST_P(TorchFiles, AreReadAsTorchReadsThem) {
+TEST_P(TorchFiles, MatchTorch) {
   const std::string name = GetParam();
   const TorchFile read = read_torch_file(golden_file(name + ".pth"));
   const NamedTensors expected = read_safetensors(golden_file(name + ".safetensors")).tensors;
@@ -54,7 +54,7 @@ TEST_P(TorchFiles, AreReadAsTorchReadsThem) {
   }
 }
 
-TEST_P(TorchFiles, ShapesAreReadWithoutNumbers) {
+TEST_P(TorchFiles, ShapesAreReadWithoutData) {
   const NamedTensors whole = read_torch_file(golden_file(std::string(GetParam()) + ".pth")).tensors;
   const NamedTensors shapes =
       read_torch_file(golden_file(std::string(GetParam()) + ".pth"), WeightContents::kShapes)
@@ -67,7 +67,7 @@ TEST_P(TorchFiles, ShapesAreReadWithoutNumbers) {
   }
 }
 
-TEST_P(TorchFiles, TensorsComeOneByOneAndOthersArePassedOver) {
+TEST_P(TorchFiles, TensorsComeOneByOneAndOthersAreSkipped) {
   const fs::path path = golden_file(std::string(GetParam()) + ".pth");
   const NamedTensors whole = read_torch_file(path).tensors;
   const std::string left_out = whole.begin()->first;
@@ -87,8 +87,8 @@ TEST_P(TorchFiles, TensorsComeOneByOneAndOthersArePassedOver) {
   }
 }
 
-// The stream is read storage by storage; of the zip archive libarchive has read ahead.
-TEST(TorchFile, OneThatShrinksWhileItIsReadIsRefusedWithItsBytes) {
+// The stream is read storage by storage; in a zip archive, libarchive has read ahead.
+TEST(TorchFile, FileThatShrinksWhileReadingIsRejectedWithItsSize) {
   const TemporaryFolder folder;
   const fs::path path = folder.write("a.pth", bytes_of(golden_file("checkpoint_stream.pth")));
   const std::uintmax_t size = fs::file_size(path);
@@ -115,14 +115,14 @@ INSTANTIATE_TEST_SUITE_P(, TorchFiles,
                                          "script", "resnet_stream"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(TorchFile, CheckpointSaysWhereItsModelStood) {
+TEST(TorchFile, CheckpointReportsThePathOfItsModel) {
   EXPECT_EQ(read_torch_file(golden_file("state.pth")).inside, "");
   EXPECT_EQ(read_torch_file(golden_file("checkpoint.pth")).inside, "state_dict");
   EXPECT_EQ(read_torch_file(golden_file("checkpoint_stream.pth")).inside, "model_state_dict");
   EXPECT_EQ(read_torch_file(golden_file("checkpoint_nested.pth")).inside, "model.state_dict");
 }
 
-TEST(TorchFile, CodeIsNamedAndNotRun) {
+TEST(TorchFile, CodeIsReportedButNotRun) {
   for (const char* name : {"command.bad", "command_stream.bad"}) {
     EXPECT_REFUSED(refusal_of_file(golden_file(name)), kDamagedWeights, "", "posix.system",
                    "state_dict");
@@ -131,7 +131,7 @@ TEST(TorchFile, CodeIsNamedAndNotRun) {
                  "torch.nn.modules.container.Sequential");
 }
 
-TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
+TEST(TorchFile, InconsistentArchiveIsRejected) {
   const std::pair<const char*, const char*> files[] = {
       {"big_endian.bad", "its values have the byte order 'big', not little"},
       {"compressed.bad",
@@ -148,7 +148,7 @@ TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
   }
 }
 
-TEST(TorchFile, TensorsClaimTogetherNoMoreThanTheFileHas) {
+TEST(TorchFile, TensorsCannotExceedTheFile) {
   const TemporaryFolder folder;
   std::string bytes = bytes_of(golden_file("state_stream.pth"));  // 1128 bytes
   for (const char* count : {"K\x06Ntq", "K\x02Ntq"})  // the first two storages have 200 floats each
@@ -159,7 +159,7 @@ TEST(TorchFile, TensorsClaimTogetherNoMoreThanTheFileHas) {
                  kDamagedWeights, "", "'347865088' has 2 elements, not 200");
 }
 
-TEST(TorchFile, FileThatIsCutOffAnywhereIsRefused) {
+TEST(TorchFile, TruncationAnywhereIsRejected) {
   const TemporaryFolder folder;
   for (const char* name : {"state.pth", "state_stream.pth", "views_stream.pth"}) {
     const fs::path cut = folder / name;
@@ -171,7 +171,7 @@ TEST(TorchFile, FileThatIsCutOffAnywhereIsRefused) {
   }
 }
 
-TEST(TorchFile, FlippedBitInNumbersOfAnArchiveIsFound) {
+TEST(TorchFile, FlippedBitInArchiveDataIsDetected) {
   const TemporaryFolder folder;
   std::string bytes = bytes_of(golden_file("state.pth"));
   const float first = -1;
@@ -183,7 +183,7 @@ TEST(TorchFile, FlippedBitInNumbersOfAnArchiveIsFound) {
                  "bad CRC");
 }
 
-TEST(TorchFile, ByteThatIsNotATruthValueIsRefused) {
+TEST(TorchFile, InvalidBooleanByteIsRejected) {
   const TemporaryFolder folder;
   std::string bytes = bytes_of(golden_file("types_stream.pth"));
   const std::size_t at = bytes.find(std::string("\5\0\0\0\0\0\0\0\0\1\1\0\1", 13));
@@ -195,7 +195,7 @@ TEST(TorchFile, ByteThatIsNotATruthValueIsRefused) {
   EXPECT_REFUSED(refusal_of_file(folder.write("a.pth", bytes)), kDamagedWeights, "", "torch.bool");
 }
 
-TEST(TorchFile, WhatTorchDidNotWriteIsRefused) {
+TEST(TorchFile, ForeignFileIsRejected) {
   const TemporaryFolder folder;
   EXPECT_REFUSED(refusal_of_file(folder.write("a", "")), kDamagedWeights, "", "ends early");
   EXPECT_REFUSED(refusal_of_file(folder.write("a", "\x80\x02}.")), kDamagedWeights, "", "pickle");
@@ -206,7 +206,7 @@ TEST(TorchFile, WhatTorchDidNotWriteIsRefused) {
   EXPECT_REFUSED(refusal_of_file(folder / "none"), kMissingWeights, "");
 }
 
-TEST(TorchFile, BothFormsAreKnownByTheirStart) {
+TEST(TorchFile, BothFormatsAreDetectedByTheirFirstBytes) {
   EXPECT_TRUE(is_torch_file(bytes_of(golden_file("state.pth"))));
   EXPECT_TRUE(is_torch_file(bytes_of(golden_file("state_stream.pth"))));
   EXPECT_FALSE(is_torch_file(bytes_of(golden_file("state.safetensors"))));

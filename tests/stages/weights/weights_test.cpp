@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-TEST(Weights, HoldParametersAndBuffers) {
+TEST(Weights, IncludeParametersAndBuffers) {
   torch::nn::Sequential network(torch::nn::Linear(2, 3), torch::nn::BatchNorm1d(3));
   network[0]->as<torch::nn::LinearImpl>()->bias.set_requires_grad(false);
   const NamedTensors all = weights(*network), trained = trained_parameters(*network);

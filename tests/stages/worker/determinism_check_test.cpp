@@ -20,7 +20,7 @@ namespace {
 using testing::ElementsAre;
 using Json = nlohmann::ordered_json;
 
-/// A backward that adds what it is told to the gradient of what it passed on.
+/// An identity whose backward pass adds `by` to the gradient.
 struct Disturbed : torch::autograd::Function<Disturbed> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
                             double by) {
@@ -33,8 +33,8 @@ struct Disturbed : torch::autograd::Function<Disturbed> {
   }
 };
 
-/// Of no use for the same bits: from some step on its gradient depends on how often it was used in
-/// this process.
+/// Not deterministic: from some step on, its gradient depends on how often it was used in this
+/// process.
 class UnsteadyStep final : public TinyStep {
  public:
   explicit UnsteadyStep(int from) : from_(from) {}
@@ -49,7 +49,7 @@ class UnsteadyStep final : public TinyStep {
   mutable int steps_ = 0;
 };
 
-/// What is seen of a training, by name of place.
+/// The checked tensors of a training run, by name.
 class Listing final : public StepObserver {
  public:
   std::int64_t steps() const override { return 2; }
@@ -59,8 +59,8 @@ class Listing final : public StepObserver {
   std::vector<std::string> seen;
 };
 
-/// Hands on what it sees as a node's that is called the same in every run, which a test's folders
-/// are not.
+/// Passes on the tensors under a node name that is the same in every run; the folders of a test
+/// differ.
 class AsTrain final : public StepObserver {
  public:
   explicit AsTrain(StepObserver& observer) : observer_(observer) {}
@@ -75,7 +75,7 @@ class AsTrain final : public StepObserver {
 
 class DeterminismCheckTest : public testing::Test {
  protected:
-  /// Trains for one of two runs; returns what its check says.
+  /// Trains in one of two runs; returns the result of its check.
   Json run(const TrainingStep& step, bool compare, std::int64_t steps = 3,
            std::int64_t limit = DeterminismCheck::kLimit) {
     const auto check = compare ? DeterminismCheck::comparing(folder_ / "tensors", steps)
@@ -104,13 +104,13 @@ class DeterminismCheckTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(DeterminismCheckTest, SameStepGivesTheSameTensors) {
-  // 2 of a batch, the loss and its term, 4 gradients, 4 weights after and before.
+TEST_F(DeterminismCheckTest, EqualStepsGiveEqualTensors) {
+  // 2 tensors of a batch, the loss and its term, 4 gradients, 4 weights after the step and before.
   EXPECT_EQ(run(TinyStep(), false).dump(), R"({"steps":3,"tensors":16,"difference":null})");
   EXPECT_EQ(run(TinyStep(), true).dump(), R"({"steps":3,"tensors":16,"difference":null})");
 }
 
-TEST_F(DeterminismCheckTest, FirstDifferingTensorIsNamed) {
+TEST_F(DeterminismCheckTest, FirstDifferingTensorIsReported) {
   run(UnsteadyStep(2), false);
   const Json difference = run(UnsteadyStep(2), true)["difference"];
   EXPECT_EQ(difference["node"], "train");
@@ -120,7 +120,7 @@ TEST_F(DeterminismCheckTest, FirstDifferingTensorIsNamed) {
   EXPECT_GT(difference["largest"].get<double>(), 0.0);
 }
 
-TEST_F(DeterminismCheckTest, StepsArePartOfWhatIsSeenInOrder) {
+TEST_F(DeterminismCheckTest, TensorsOfAStepAreListedInOrder) {
   Listing listing;
   train(TinyStep(), &listing, 0);
   ASSERT_EQ(listing.seen.size(), 4 + 2 * 12u);
@@ -133,7 +133,7 @@ TEST_F(DeterminismCheckTest, StepsArePartOfWhatIsSeenInOrder) {
   EXPECT_EQ(listing.seen[16], "batch2 image");
 }
 
-/// Two runs that each see one tensor.
+/// Two runs that each check one tensor.
 Json compared(const std::filesystem::path& file, const at::Tensor& first, const at::Tensor& second,
               std::int64_t limit = DeterminismCheck::kLimit) {
   const StepObserver::Place place{"train", 1, "loss"};
@@ -143,11 +143,11 @@ Json compared(const std::filesystem::path& file, const at::Tensor& first, const 
   const auto comparing = DeterminismCheck::comparing(file, 1);
   comparing->see(place, "x", second);
   comparing->see({"train", 2, "loss"}, "x",
-                 second);  // has no counterpart, and is not looked at after a difference
+                 second);  // has no counterpart, and is ignored after a difference
   return comparing->finish()["difference"];
 }
 
-TEST_F(DeterminismCheckTest, LargestDifferenceIsThatOfAllNumbers) {
+TEST_F(DeterminismCheckTest, LargestDifferenceCoversAllNumbers) {
   const auto largest = [&](const at::Tensor& a, const at::Tensor& b) {
     return compared(folder_ / "one", a, b)["largest"].dump();
   };
@@ -162,7 +162,7 @@ TEST_F(DeterminismCheckTest, LargestDifferenceIsThatOfAllNumbers) {
   EXPECT_EQ(largest(torch::tensor({infinity, 1.0}), torch::tensor({0.0, 1.0})), "\"inf\"");
 }
 
-TEST_F(DeterminismCheckTest, BeyondTheLimitOnlyTheSizeOfADifferenceIsUnknown) {
+TEST_F(DeterminismCheckTest, SizeOfADifferenceIsUnknownBeyondTheLimit) {
   const at::Tensor first = torch::tensor({1.0, 2.0}), second = torch::tensor({1.0, 3.0});
   EXPECT_EQ(compared(folder_ / "one", first, second, 8)["largest"], 1.0);
   EXPECT_EQ(compared(folder_ / "one", first, second, 7).dump(),

@@ -32,15 +32,15 @@ TEST(FeatureMapPicture, IsThePositivePartOfTheWeightedMaps) {
   EXPECT_EQ(one.sizes(), (std::vector<std::int64_t>{2, 2}));
   EXPECT_GE(one.min().item<float>(), 0);
   EXPECT_LE(one.max().item<float>(), 1);
-  // With one linear layer the weights of the maps are those of the layer: the sum of what is for
-  // and what is against it is the logit, but for the bias.
+  // With one linear layer, the weights of the maps are those of the layer: their positive and
+  // negative parts add up to the logit, except for the bias.
   const at::Tensor against = class_activation(*network, checkpoint, pixels, 1, -1);
   EXPECT_TRUE((one * against).eq(0).all().item<bool>());
   for (const auto& item : network->named_parameters())
     EXPECT_FALSE(item.value().grad().defined()) << item.key();
 }
 
-TEST(FeatureMapPicture, NetworkWithoutMapsIsRefused) {
+TEST(FeatureMapPicture, NetworkWithoutFeatureMapsIsRejected) {
   const TinyModel model;
   const auto network = model.build(two_grades(), 1);
   Checkpoint checkpoint;
@@ -49,7 +49,7 @@ TEST(FeatureMapPicture, NetworkWithoutMapsIsRefused) {
                  kOptionConflict, "", "'model'", "--explain");
 }
 
-TEST(FeatureMapPicture, LiesInRedOverThePhotograph) {
+TEST(FeatureMapPicture, IsOverlaidInRed) {
   ImageDatasetOptions transform;
   transform.mean = {0.5, 0.5, 0.5};
   transform.standard_deviation = {0.25, 0.25, 0.25};

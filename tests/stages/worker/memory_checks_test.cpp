@@ -11,8 +11,8 @@
 namespace stages {
 namespace {
 
-/// Their results by name. The two variables are left out: LibTorch looks at them once in a process,
-/// and other tests have let it.
+/// The results by name. The two environment variables are omitted: LibTorch reads them once per
+/// process, and other tests have caused that.
 std::map<std::string, MechanismCheck> checked(const Mechanisms& mechanisms = {}) {
   std::map<std::string, MechanismCheck> results;
   for (const MechanismCheck& check : check_mechanisms(mechanisms)) {
@@ -29,7 +29,7 @@ std::vector<std::string> failed(const std::map<std::string, MechanismCheck>& res
   return names;
 }
 
-TEST(MemoryChecks, AllPassWhereAllIsWell) {
+TEST(MemoryChecks, AllPassWithACountingAllocator) {
   const CountingAllocator counter;
   const auto results = checked();
   EXPECT_EQ(results.size(), 10);
@@ -47,14 +47,14 @@ TEST(MemoryChecks, AllPassOnAPool) {
   EXPECT_EQ(pool.limit(), std::nullopt);
 }
 
-TEST(MemoryChecks, NobodyCountsIsAFailureOfAll) {
+TEST(MemoryChecks, AllFailWithoutACounter) {
   for (const auto& [name, check] : checked()) {
     EXPECT_FALSE(check.passed) << name;
     EXPECT_EQ(check.found, "the tensors of this process are not counted");
   }
 }
 
-TEST(MemoryChecks, BudgetThatIsNotHeldIsFound) {
+TEST(MemoryChecks, IgnoredBudgetIsDetected) {
   CountingAllocator counter;
   EXPECT_THAT(failed(checked({.set_limit = [](std::optional<std::int64_t>) {}})),
               testing::ElementsAre("budget: 1 byte beyond a budget of 1.0 MiB is granted"));
@@ -65,7 +65,7 @@ TEST(MemoryChecks, BudgetThatIsNotHeldIsFound) {
               testing::ElementsAre("budget: 1.0 MiB is refused with a budget of 1.0 MiB"));
 }
 
-TEST(MemoryChecks, PeakOfSomethingEarlierIsFound) {
+TEST(MemoryChecks, StalePeakIsDetected) {
   const CountingAllocator counter;
   torch::empty({10000}, torch::kByte);
   EXPECT_THAT(failed(checked({.restart_peak = [] {}})),
@@ -73,13 +73,13 @@ TEST(MemoryChecks, PeakOfSomethingEarlierIsFound) {
                   testing::StartsWith("exact count: 4168 bytes were live, but the peak is ")));
 }
 
-TEST(MemoryChecks, StepThatIsNotRunAgainIsFound) {
+TEST(MemoryChecks, MissingRetryIsDetected) {
   const CountingAllocator counter;
   EXPECT_THAT(failed(checked({.replays = 0})),
               testing::ElementsAre(testing::StartsWith("replay: out of memory in phase '")));
 }
 
-TEST(MemoryChecks, GradientOfWrongWeightIsFound) {
+TEST(MemoryChecks, WrongGradientIsDetected) {
   const CountingAllocator counter;
   const auto wrong = [](const TrainingStep& step, const PreparedNetwork& network,
                         const Batch& batch, double weight, const StepPlan& plan, const StepKey& key,
@@ -94,7 +94,7 @@ TEST(MemoryChecks, GradientOfWrongWeightIsFound) {
                                    "the batch of 8: relative error 1.1e-01"));
 }
 
-TEST(MemoryChecks, SettingsThatDoNotTakeAreFound) {
+TEST(MemoryChecks, IneffectiveSettingsAreDetected) {
   const CountingAllocator counter;
   EXPECT_THAT(
       failed(checked(

@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// A tiny classifier of two kinds of pictures, trained for an epoch, and the request to predict by
+/// A tiny classifier of two kinds of images, trained for one epoch, and the request to predict with
 /// it.
 class Predict : public testing::Test {
  protected:
@@ -117,13 +117,13 @@ class Predict : public testing::Test {
   bool is_cancelled_ = false;
 };
 
-/// Of pictures that take 3 MiB each, more than the gaps in a GPU's segments.
+/// Uses images of 3 MiB each, more than the gaps in a GPU's segments.
 class PredictLarge : public Predict {
  protected:
   PredictLarge() : Predict("{}", 512) {}
 };
 
-TEST_F(PredictLarge, PlanTellsWhatAGpuMustHaveAndPredictsNothing) {
+TEST_F(PredictLarge, PlanReportsTheGpuMemoryWithoutPredicting) {
   const auto planned = [&](int batch_size, const std::string& flip = "none") {
     request_["batch_size"] = batch_size;
     request_["flip"] = flip;
@@ -143,7 +143,7 @@ TEST_F(PredictLarge, PlanTellsWhatAGpuMustHaveAndPredictsNothing) {
   EXPECT_TRUE(said_.empty());
 }
 
-TEST_F(Predict, SaysOfEveryPictureWhatTheNetworkSays) {
+TEST_F(Predict, PredictionsMatchTheNetwork) {
   const torch::NoGradGuard no_graph;
   for (std::int64_t index = 0; index < test_->describe().size; ++index) {
     request_["paths"] = {path("photos/" + test_->sample_name(index))};
@@ -167,7 +167,7 @@ class PredictInBf16 : public Predict {
  protected:
   PredictInBf16() : Predict(R"({"precision": "bf16"})") {}
 
-  /// The probability of the first class.
+  /// Returns the probability of the first class.
   double probability(const at::Tensor& image, Precision precision) const {
     const torch::NoGradGuard no_graph;
     const ScopedPrecision scope(precision, here().device());
@@ -179,7 +179,7 @@ class PredictInBf16 : public Predict {
   }
 };
 
-TEST_F(PredictInBf16, ComputesAsTheMemoryPolicyOfTheTrainingSays) {
+TEST_F(PredictInBf16, UsesTheMemoryPolicyOfTheTraining) {
   const at::Tensor image = test_->sample(0, 0)->at("image").unsqueeze(0).to(here().device());
   request_["paths"] = {path("photos/" + test_->sample_name(0))};
   predict();
@@ -192,7 +192,7 @@ TEST_F(PredictInBf16, ComputesAsTheMemoryPolicyOfTheTrainingSays) {
   EXPECT_GT(std::abs(predicted - probability(image, Precision::kFp32)), 1e-7);
 }
 
-TEST_F(Predict, GivesTheSameInAnyBatchesAndInOrder) {
+TEST_F(Predict, ResultsAreTheSameForAnyBatchSizeAndInOrder) {
   request_["batch_size"] = 1;
   predict();
   const std::vector<Json> one_by_one = items_;
@@ -209,13 +209,13 @@ TEST_F(Predict, GivesTheSameInAnyBatchesAndInOrder) {
   EXPECT_EQ(files().back(), "c1/7.jpg");
 }
 
-TEST_F(Predict, GivesNoMoreClassesThanAskedFor) {
+TEST_F(Predict, ReturnsAtMostTheRequestedClasses) {
   request_["top"] = 1;
   predict();
   EXPECT_EQ(items_.at(0)["classes"].size(), 1u);
 }
 
-TEST_F(Predict, NeedsNeitherTheTrainingDataNorWritesAnywhere) {
+TEST_F(Predict, NeedsNoTrainingDataAndWritesNoFiles) {
   fs::rename(pictures_ / "photos/c0", pictures_ / "elsewhere");
   fs::remove_all(pictures_ / "photos");
   request_["paths"] = {path("elsewhere")};
@@ -225,13 +225,13 @@ TEST_F(Predict, NeedsNeitherTheTrainingDataNorWritesAnywhere) {
   EXPECT_THAT(said_, ElementsAre(HasSubstr("the weights after step ")));
 }
 
-TEST_F(Predict, PictureThatCannotBeReadStopsIt) {
+TEST_F(Predict, UnreadableImageStopsIt) {
   std::ofstream(path("photos/c0/3.jpg")) << "broken";
   EXPECT_REFUSED(answer(), kUnsupportedImage, "", path("photos/c0/3.jpg"), "--skip-corrupt");
-  EXPECT_THAT(files(), ElementsAre("c0/0.jpg", "c0/1.jpg", "c0/2.jpg"));  // the batch before
+  EXPECT_THAT(files(), ElementsAre("c0/0.jpg", "c0/1.jpg", "c0/2.jpg"));  // the previous batch
 }
 
-TEST_F(Predict, PicturesThatCannotBeReadAreGivenInTheirPlaceWhereTheyAreSkipped) {
+TEST_F(Predict, SkippedImagesAreReportedInTheirPlace) {
   for (const char* name : {"c0/0.jpg", "c0/4.jpg", "c1/6.jpg", "c1/7.jpg"})
     std::ofstream(path("photos/") + name) << "broken";
   request_["skip_corrupt"] = true;
@@ -250,7 +250,7 @@ TEST_F(Predict, PicturesThatCannotBeReadAreGivenInTheirPlaceWhereTheyAreSkipped)
   }
 }
 
-TEST_F(Predict, AllOfThemUnreadableAreAllGiven) {
+TEST_F(Predict, OnlyUnreadableImagesAreAllReported) {
   fs::create_directories(pictures_ / "broken");
   for (const char* name : {"broken/a.jpg", "broken/b.jpg"}) std::ofstream(path(name)) << "broken";
   request_["skip_corrupt"] = true;
@@ -259,7 +259,7 @@ TEST_F(Predict, AllOfThemUnreadableAreAllGiven) {
   EXPECT_EQ(items_.size(), 2u);
 }
 
-TEST_F(Predict, CheckpointThatDoesNotSayWhatItsInputIsIsRefused) {
+TEST_F(Predict, CheckpointWithoutAnInputDescriptionIsRejected) {
   const fs::path folder = checkpoint_->file.parent_path();
   TrainingState state = read_checkpoint(folder);
   const auto rewritten = [&](const std::string& transform) {
@@ -273,14 +273,14 @@ TEST_F(Predict, CheckpointThatDoesNotSayWhatItsInputIsIsRefused) {
   EXPECT_REFUSED(rewritten(R"({"kind": "image"})"), kUnknownInput, "", "'image_size'");
 }
 
-TEST_F(Predict, NodeWithoutACheckpointIsRefused) {
+TEST_F(Predict, NodeWithoutACheckpointIsRejected) {
   for (const char* node : {"model", "nobody"}) {
     request_["node"] = node;
     EXPECT_REFUSED(answer(), kNoCheckpoint, "", std::string(node));
   }
 }
 
-TEST_F(Predict, RequestIsRefusedWithThePlaceOfWhatIsWrong) {
+TEST_F(Predict, InvalidRequestIsRejectedWithThePointer) {
   const auto refusal = [&](const char* key, const Json& value) -> std::string {
     const Json before = request_;
     request_[key] = value;
@@ -301,20 +301,20 @@ TEST_F(Predict, RequestIsRefusedWithThePlaceOfWhatIsWrong) {
   EXPECT_EQ(refusal("log", "info"), "the request has no 'node'");
 }
 
-TEST_F(Predict, AverageThatTheTrainingHasNotKeptIsRefused) {
+TEST_F(Predict, MissingAverageIsRejected) {
   request_["checkpoints"]["train"]["weights"] = "averaged";
   EXPECT_REFUSED(answer(), kOptionConflict, "/train/ema", "--weights averaged");
   request_["checkpoints"]["train"]["weights"] = "trained";
   EXPECT_EQ(predict().dump(), R"({"images":16,"failed":0})");
 }
 
-TEST_F(Predict, MissingPathIsReportedBeforeAnythingIsLoaded) {
+TEST_F(Predict, MissingPathIsReportedBeforeLoading) {
   request_["paths"] = {"no/such.jpg"};
   EXPECT_REFUSED(answer(), kMissingImage, "", "no/such.jpg");
   EXPECT_TRUE(said_.empty());
 }
 
-TEST_F(Predict, StopsWhenItIsToStop) {
+TEST_F(Predict, StopsOnRequest) {
   is_cancelled_ = true;
   EXPECT_THROW(predict(), runner::Cancelled);
 }

@@ -27,8 +27,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Json = nlohmann::ordered_json;
 
-/// Does n - 1 operations that are not deterministic. It is stopped with n = 0, with -1 once it has
-/// saved, with -2 when it continues from what an earlier process has saved.
+/// Runs n - 1 nondeterministic operations. With n = 0 it stops; with -1, after it has saved; with
+/// -2, when it continues from what an earlier process has saved.
 class SpeakingStage : public runner::Stage {
  public:
   explicit SpeakingStage(std::int64_t n) : n_(n) {}
@@ -69,7 +69,7 @@ const RequestKind kRequests[] = {{"twice", twice}};
 
 class WorkerTest : public testing::Test {
  protected:
-  /// Serves the lines of `requests` and splits what the worker says by line.
+  /// Serves the lines of `requests` and splits the worker's output into lines.
   runner::ExitCode serve(const std::string& requests, int signal = 0) {
     int in[2];
     EXPECT_EQ(pipe(in), 0);
@@ -78,7 +78,7 @@ class WorkerTest : public testing::Test {
     close(in[1]);
     return serve_from(in[0], signal);
   }
-  /// The same of what can be read from `in`, which it closes.
+  /// The same for the input that can be read from `in`, which it closes.
   runner::ExitCode serve_from(int in, int signal = 0) {
     int out[2];
     EXPECT_EQ(pipe(out), 0);
@@ -124,8 +124,8 @@ class WorkerTest : public testing::Test {
            "\n";
   }
 
-  /// What retort says once the run folder is made, and its answer to the flush of a node that is
-  /// finished.
+  /// Returns what retort sends once the run folder exists, and its acknowledgment of the flush of a
+  /// finished node.
   std::string go() const {
     std::filesystem::create_directory(folder_.path() / ".retort");
     return Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n" + R"({"flushed":true})" + "\n";
@@ -135,7 +135,7 @@ class WorkerTest : public testing::Test {
   std::vector<runner::Event> events_;
 };
 
-TEST_F(WorkerTest, DoesWithNondeterministicOperationsAsTheRecipeSays) {
+TEST_F(WorkerTest, NondeterministicOperationsFollowTheRecipe) {
   const std::string go = this->go();
   testing::internal::CaptureStderr();
   EXPECT_EQ(serve(run_request("cpu", "3") + go), runner::ExitCode::kRunFailed);
@@ -159,7 +159,7 @@ TEST_F(WorkerTest, DoesWithNondeterministicOperationsAsTheRecipeSays) {
   EXPECT_FALSE(at::globalContext().deterministicAlgorithms());
 }
 
-TEST_F(WorkerTest, CheckedRunSaysWhatItSaw) {
+TEST_F(WorkerTest, CheckedRunReportsItsTensors) {
   Json request = Json::parse(run_request("cpu", "1"));
   request["check"] = {{"steps", 3}, {"file", folder_.path() / "tensors"}, {"compare", false}};
   const std::string go = "\n" + this->go();
@@ -171,7 +171,7 @@ TEST_F(WorkerTest, CheckedRunSaysWhatItSaw) {
   EXPECT_THAT(told(), ElementsAre("E0708 : retort's request cannot be understood: its 'check'"));
 }
 
-TEST_F(WorkerTest, RunsAGraphWhenToldToGo) {
+TEST_F(WorkerTest, RunsAGraphAfterGo) {
   EXPECT_EQ(serve(run_request("cpu", "1") + go()), runner::ExitCode::kDone);
   EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke"));
   EXPECT_TRUE(std::filesystem::exists(folder_.path() / "nodes/a"));
@@ -180,7 +180,7 @@ TEST_F(WorkerTest, RunsAGraphWhenToldToGo) {
   EXPECT_EQ(hello.versions["libtorch"], "2.11.0");
 }
 
-TEST_F(WorkerTest, LogsAsMuchAsTheRequestWants) {
+TEST_F(WorkerTest, LogLevelFollowsTheRequest) {
   Json request = Json::parse(run_request("cpu", "1"));
   const std::string go = "\n" + this->go();
   const auto logged = [&](const std::string& level) {
@@ -208,7 +208,7 @@ TEST_F(WorkerTest, LogsAsMuchAsTheRequestWants) {
   EXPECT_GT(logged("trace").size(), 7u);
 }
 
-TEST_F(WorkerTest, RefusesAnUnknownLevelOfItsLog) {
+TEST_F(WorkerTest, UnknownLogLevelIsRejected) {
   Json request = Json::parse(run_request("cpu", "1"));
   for (const Json& level : {Json("loud"), Json(1)}) {
     request["log"] = level;
@@ -217,7 +217,7 @@ TEST_F(WorkerTest, RefusesAnUnknownLevelOfItsLog) {
   }
 }
 
-TEST_F(WorkerTest, StopsWhereNobodyAnswersItsFlush) {
+TEST_F(WorkerTest, StopsIfAFlushIsNotAcknowledged) {
   std::filesystem::create_directory(folder_.path() / ".retort");
   EXPECT_EQ(
       serve(run_request("cpu", "1") + Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n"),
@@ -225,39 +225,39 @@ TEST_F(WorkerTest, StopsWhereNobodyAnswersItsFlush) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "nodes/a/finished.json"));
 }
 
-TEST_F(WorkerTest, RunThatSomebodyElseIsAtWorkOnIsLeftAlone) {
+TEST_F(WorkerTest, RunLockedByAnotherProcessIsLeftAlone) {
   EXPECT_EQ(
       serve(run_request("cpu", "1") + Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n"),
       runner::ExitCode::kCannotWrite);
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "nodes"));
 }
 
-TEST_F(WorkerTest, ReportsAllMistakesInsteadOfReady) {
+TEST_F(WorkerTest, ReportsAllErrorsInsteadOfReady) {
   EXPECT_EQ(serve(run_request("cuda:99", "\"one\"")), runner::ExitCode::kDeviceUnavailable);
   ASSERT_EQ(told().size(), 2u);
   EXPECT_THAT(told()[0], HasSubstr("E0703 /device/select: device 'cuda:99' is not available: "));
   EXPECT_EQ(told()[1], "E0302 /a/n: 'n' must be an integer, not \"one\"");
 }
 
-TEST_F(WorkerTest, GoesQuietlyWhenRetortDoesNotSayGo) {
+TEST_F(WorkerTest, ExitsSilentlyWithoutGo) {
   EXPECT_EQ(serve(run_request("cpu", "1")), runner::ExitCode::kTerminated);
   EXPECT_THAT(told(), ElementsAre("ready"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
-TEST_F(WorkerTest, SignalEndsItWithItsOwnCode) {
+TEST_F(WorkerTest, SignalsHaveTheirOwnExitCodes) {
   EXPECT_EQ(serve(run_request("cpu", "1"), SIGINT), runner::ExitCode::kInterrupted);
   EXPECT_EQ(serve(run_request("cpu", "1"), SIGTERM), runner::ExitCode::kTerminated);
 }
 
-TEST_F(WorkerTest, StopIsAStopAfterASaveOnceANodeHasSaved) {
+TEST_F(WorkerTest, StopAfterASaveHasItsOwnExitCode) {
   EXPECT_EQ(serve(run_request("cpu", "0") + go()), runner::ExitCode::kTerminated);
   EXPECT_EQ(serve(run_request("cpu", "-1") + go()), runner::ExitCode::kStoppedAfterSave);
   EXPECT_EQ(serve(run_request("cpu", "-2") + go()), runner::ExitCode::kStoppedAfterSave);
   EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke"));
 }
 
-TEST_F(WorkerTest, StopOfARunThatHasFinishedANodeOnlyIsNoStopAfterASave) {
+TEST_F(WorkerTest, StopAfterAFinishedNodeIsNotAStopAfterASave) {
   Json request = Json::parse(run_request("cpu", "1"));
   Json stopped = request["graph"]["nodes"][0];
   stopped["id"] = "b";
@@ -273,7 +273,7 @@ TEST_F(WorkerTest, AnswersOtherRequests) {
   EXPECT_THAT(told(), ElementsAre("say computing", R"(answer {"twice":42})"));
 }
 
-TEST_F(WorkerTest, OtherRequestsFailLikeStages) {
+TEST_F(WorkerTest, FailuresOfOtherRequestsAreReportedLikeThoseOfStages) {
   EXPECT_EQ(serve(R"({"protocol":1,"request":"twice"})"
                   "\n"),
             runner::ExitCode::kUsage);
@@ -287,7 +287,7 @@ TEST_F(WorkerTest, OtherRequestsFailLikeStages) {
             runner::ExitCode::kTerminated);
 }
 
-TEST_F(WorkerTest, WhatIsNotARequestIsRefused) {
+TEST_F(WorkerTest, InvalidRequestIsRejected) {
   const std::string start = "E0708 : retort's request cannot be understood: ";
   const std::pair<std::string, std::string> cases[] = {
       {"nonsense\n", "not a JSON object"},
@@ -314,16 +314,16 @@ TEST_F(WorkerTest, WhatIsNotARequestIsRefused) {
   EXPECT_THAT(told(), ElementsAre("ready", start + "no folder to go to"));
 }
 
-TEST_F(WorkerTest, RequestWithoutAnEndIsRefused) {
+TEST_F(WorkerTest, RequestWithoutALineEndIsRejected) {
   const auto file = folder_.write("request", "");
-  std::filesystem::resize_file(file, (16 << 20) + (1 << 20));  // no line ends in it
+  std::filesystem::resize_file(file, (16 << 20) + (1 << 20));  // contains no line end
   EXPECT_EQ(serve_from(open(file.c_str(), O_RDONLY | O_CLOEXEC)), runner::ExitCode::kInternalError);
   EXPECT_THAT(
       told(),
       ElementsAre("E0708 : retort's request cannot be understood: a line of more than 16 MiB"));
 }
 
-TEST(RealWorker, StartedByHandExplainsItself) {
+TEST(RealWorker, ExplainsItselfIfStartedManually) {
   const auto program = runner::own_executable().parent_path() / "retort-worker";
   if (!std::filesystem::exists(program)) GTEST_SKIP() << "retort-worker is not built";
   for (const std::string arguments : {" --help", "", " --events-fd 77", " --events-fd x"}) {
@@ -335,9 +335,9 @@ TEST(RealWorker, StartedByHandExplainsItself) {
   }
 }
 
-// A handler's frame must not lie below the stack register, which a generated kernel may have
-// pointed into the heap.
-TEST(WorkerSignals, HandlersHaveAStackOfTheirOwn) {
+// A handler's frame must not be below the stack pointer, which a generated kernel may have set to
+// an address in the heap.
+TEST(WorkerSignals, HandlersHaveTheirOwnStack) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(
       {

@@ -17,51 +17,51 @@ set(files_on_the_cpu
 # and none of these tests:
 set(tests_on_the_cpu
     # plans of small networks, which differ by less than what CUDA itself takes
-    Contrastive.NeedsNoMoreMemoryForALargerBatchInTwoPasses
-    ContrastiveAdapters.ThePlanHasGradientsAndStateOfTheAdaptersAlone
-    Episodic.TwoFormsOfTheCovarianceAgreeAndDifferInMemory
-    EpisodicEvaluation.IsPlannedEpisodeByEpisode
-    PrototypeEvaluationTest.IsPlannedEpisodeByEpisode
-    Supervised.OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan
+    Contrastive.TwoPassMemoryDoesNotGrowWithTheBatch
+    ContrastiveAdapters.PlanHasGradientsAndStateOfOnlyTheAdapters
+    Episodic.CovarianceFormsAgreeAndDifferInMemory
+    EpisodicEvaluation.PlanCoversOneEpisodeAtATime
+    PrototypeEvaluationTest.PlanCoversOneEpisodeAtATime
+    Supervised.OutOfMemoryRepeatsThePlanSearch
     # terms of a plan for a CPU
-    Classification.LabelsAndCurvesOverAllSamplesArePlanned
-    FeaturesTest.WhatTheyHoldIsCountedWhereItIsPlannedFor
+    Classification.PlanCountsLabelsAndCurvesOfAllSamples
+    FeaturesTest.PlanCountsTheirMemory
     LogisticRegression.PlanCountsTheFit
     # a CPU's allocator counts or refuses blocks
-    MemoryLog.LeakOfATrainingStepIsNobodysOwn
-    StepsInBackward.GradientsAreNeverThereTogether
+    MemoryLog.LeakOfATrainingStepHasOwnerOther
+    StepsInBackward.GradientsDoNotExistTogether
     StepsInBackward.StepIsRepeatedUnlessAWeightIsWritten
-    StepsInBackward.WhatFailsBeforeAWeightIsWrittenCanBeUndoneAndIsSaidToBe
-    Transaction.FirstStepOfAmsgradAndOfRulesWithoutFusedKernelsToo
-    Transaction.LastingFaultIsComputedInSmallerParts
+    StepsInBackward.FailureBeforeTheFirstWriteCanBeUndone
+    Transaction.FirstStepOfAmsgradAndUnfusedRulesIsReplayed
+    Transaction.LastingFaultSplitsTheBatch
     Transaction.LastingFaultOf*
-    Transaction.LargerNetworkIsReplayedBitForBitFromSomeOfItsBlocks
+    Transaction.LargerNetworkIsReplayedBitForBit
     Transaction.Replay*
     Transaction.RetriesAreCountedForEachStep
     Transaction.StepThatRunsOutOfMemoryIsReplayedBitForBit
     # lines and layouts of a CPU
-    Classification.PolicyOfTheMemorySaysHowTheNetworkRuns
-    StepsInBackward.OffloadingSaysThatItHasNoEffectOnACpu
-    Trainer.SmokeIsTwoStepsAndTwoBatches
-    TrainerNumerics.LayoutIsThatOfTheRuleAndChangesRoundingAlone
+    Classification.MemoryPolicySetsHowTheNetworkRuns
+    StepsInBackward.OffloadingReportsNoEffectOnACpu
+    Trainer.SmokeRunHasTwoStepsAndTwoBatches
+    TrainerNumerics.LayoutFollowsTheRuleAndOnlyChangesRounding
     # steps that a GPU reports one later
-    Resume.CheckpointOfAnotherTrainingIsRefused
-    Resume.DamagedCheckpointIsPassedOverAndSaid
+    Resume.CheckpointOfAnotherTrainingIsRejected
+    Resume.DamagedCheckpointIsSkippedAndReported
     Resume/EveryTraining.ContinuesToTheSameBits/without_validation
     Trainer.CancelledRunStopsAfterTheStep
     # the same paths with more numbers, which take seconds
     ActivationCheckpointing.TowersKeepTheirBits
-    Contrastive.EqualCaptionsAreEqualHoweverTheyAreEncoded
+    Contrastive.EncodingOnceDoesNotChangeEqualCaptions
     Contrastive.LogitScaleStaysBelowItsLimit
-    Contrastive.SigmoidLossLearnsWhichCaptionIsWhose
-    Contrastive.SigmoidLossOfTheWholeBatchIsExactInTwoPasses
-    Contrastive.TwoPassesGiveTheWholeBatchAndAccumulationDoesNot
-    ContrastiveAdapters.LearnWhichCaptionIsWhose
-    GpuOffload.GpuHoldsNoneOfTheStateBetweenSteps
-    GpuOffload.WeightsAndStateAreTheSameBitForBit
-    OffloadedOptimizer.StateThatWasSavedOneWayContinuesTheOther
-    ShardedOptimizer.RanksBringEachOtherTheWeights
-    TwoPass.ContrastiveLossIsThatOfTheWholeBatch)
+    Contrastive.SigmoidLossLearnsToMatchImagesAndCaptions
+    Contrastive.TwoPassSigmoidLossMatchesTheWholeBatch
+    Contrastive.TwoPassesMatchTheWholeBatchButAccumulationDoesNot
+    ContrastiveAdapters.LearnToMatchImagesAndCaptions
+    GpuOffload.StateIsNotOnTheGpuBetweenSteps
+    GpuOffload.WeightsAndStateAreEqualBitForBit
+    OffloadedOptimizer.SavedStateContinuesInTheOtherMode
+    ShardedOptimizer.RanksExchangeUpdatedWeights
+    TwoPass.ContrastiveLossMatchesTheWholeBatch)
 
 list(JOIN files_on_the_cpu "|" files_on_the_cpu)
 set(files_on_the_cpu "^(${files_on_the_cpu})")
