@@ -31,6 +31,7 @@ std::vector<CaseKind> model_cases();
 std::vector<CaseKind> clip_cases();
 std::vector<CaseKind> fullsize_cases();
 std::vector<CaseKind> backbone_cases();
+std::vector<CaseKind> dinov2_cases();
 std::vector<CaseKind> drop_path_cases();
 std::vector<CaseKind> lora_cases();
 std::vector<CaseKind> lora_variant_cases();
