@@ -33,6 +33,7 @@ std::vector<CaseKind> fullsize_cases();
 std::vector<CaseKind> backbone_cases();
 std::vector<CaseKind> dinov2_cases();
 std::vector<CaseKind> drop_path_cases();
+std::vector<CaseKind> layer_decay_cases();
 std::vector<CaseKind> lora_cases();
 std::vector<CaseKind> lora_variant_cases();
 std::vector<CaseKind> image_cases();
