@@ -44,6 +44,7 @@ std::vector<CaseKind> loss_cases();
 std::vector<CaseKind> metric_cases();
 std::vector<CaseKind> tokenizer_cases();
 std::vector<CaseKind> picture_cases();
+std::vector<CaseKind> augmentation_cases();
 std::vector<CaseKind> retrieval_cases();
 std::vector<CaseKind> logistic_cases();
 
