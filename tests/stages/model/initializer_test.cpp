@@ -77,9 +77,9 @@ TEST(Initializer, ScalesOfDinov2AreOneAndItsRegisterTokensZero) {
   options.tower.block.layer_scale = true;
   options.tower.register_tokens = 2;
   options.num_classes = 3;
-  ImageClassifier dinov2(options);
-  initialize(dinov2, {kWidth, kLayers, 0.02, 1, InitializerRule::kVit}, 3);
-  const auto weights = dinov2.named_parameters();
+  ImageClassifier network_of_dinov2(options);
+  initialize(network_of_dinov2, {kWidth, kLayers, 0.02, 1, InitializerRule::kVit}, 3);
+  const auto weights = network_of_dinov2.named_parameters();
   const std::string block = "vision_model.encoder.layers.1.";
   EXPECT_TRUE(weights[block + "layer_scale2.lambda1"].eq(1).all().item<bool>());
   EXPECT_TRUE(weights["vision_model.embeddings.register_tokens"].eq(0).all().item<bool>());

@@ -141,7 +141,7 @@ TEST(Pretrained, PositionsOfAnotherImageSizeAreResized) {
       torch::allclose(after[5], before.slice(0, 1).mean(0), 1e-4, 1e-5));  // the middle of nine
 }
 
-ImageClassifierOptions dinov2(bool fused, std::int64_t registers) {
+ImageClassifierOptions small_dinov2(bool fused, std::int64_t registers) {
   ImageClassifierOptions options = small(false, fused);
   options.tower.block.layer_scale = true;
   options.tower.register_tokens = registers;
@@ -152,12 +152,12 @@ TEST(Pretrained, Dinov2IsReadAsItIsExported) {
   for (const std::int64_t registers : {0, 3}) {
     for (const WeightLayout layout : {WeightLayout::kDinov2, WeightLayout::kTimm}) {
       const bool is_of_timm = layout == WeightLayout::kTimm;
-      const ImageClassifier from = random_network(dinov2(is_of_timm, registers), 1);
+      const ImageClassifier from = random_network(small_dinov2(is_of_timm, registers), 1);
       const NamedTensors saved = exported(from, layout).tensors;
       EXPECT_EQ(layout_of(saved), layout);
       EXPECT_EQ(sizes_of_weights(saved).register_tokens,
                 registers > 0 ? std::optional(registers) : std::nullopt);
-      ImageClassifier to = random_network(dinov2(!is_of_timm, registers), 2);
+      ImageClassifier to = random_network(small_dinov2(!is_of_timm, registers), 2);
       const PretrainedReport report = load_pretrained(to, saved, PositionResize::kBicubic);
       ASSERT_TRUE(report.fits()) << report.misfits();
       EXPECT_EQ(report.text().find("resized"), std::string::npos) << report.text();
@@ -167,11 +167,11 @@ TEST(Pretrained, Dinov2IsReadAsItIsExported) {
 }
 
 TEST(Pretrained, OfDinov2sRegistersTimmKeepsNoPositionOfTheClassToken) {
-  const ImageClassifier from = random_network(dinov2(true, 3), 1);
+  const ImageClassifier from = random_network(small_dinov2(true, 3), 1);
   const NamedTensors saved = exported(from, WeightLayout::kTimm).tensors;
   EXPECT_EQ(saved.at("pos_embed").sizes(), at::IntArrayRef({1, 4, 8}));
   EXPECT_EQ(saved.at("reg_token").sizes(), at::IntArrayRef({1, 3, 8}));
-  ImageClassifierOptions larger = dinov2(true, 3);
+  ImageClassifierOptions larger = small_dinov2(true, 3);
   larger.tower.image_size = 12;
   ImageClassifier to = random_network(larger, 2);
   const PretrainedReport report = load_pretrained(to, saved, PositionResize::kBicubicAntialias);
@@ -184,11 +184,11 @@ TEST(Pretrained, OfDinov2sRegistersTimmKeepsNoPositionOfTheClassToken) {
 
 TEST(Pretrained, ScalesOfDinov2AreUnexpectedInAVit) {
   const NamedTensors saved =
-      exported(random_network(dinov2(false, 0), 1), WeightLayout::kDinov2).tensors;
+      exported(random_network(small_dinov2(false, 0), 1), WeightLayout::kDinov2).tensors;
   ImageClassifier vit = random_network(small(false, false), 2);
   EXPECT_THAT(load_pretrained(vit, saved, PositionResize::kBicubic).misfits(),
               HasSubstr("encoder.layer.0.layer_scale1.lambda1"));
-  ImageClassifier to = random_network(dinov2(false, 0), 2);
+  ImageClassifier to = random_network(small_dinov2(false, 0), 2);
   const NamedTensors plain = in_layout(random_network(small(false, false), 1), WeightLayout::kVit);
   EXPECT_THAT(load_pretrained(to, plain, PositionResize::kBicubic).misfits(),
               HasSubstr("4 missing (vision_model.encoder.layers.0.layer_scale1.lambda1"));
