@@ -17,8 +17,8 @@ struct TrainerOptions;
 /// The layers of a network, for learning rates that depend on depth, as in BEiT (Bao et al.,
 /// arXiv:2106.08254) and MAE (He et al., arXiv:2111.06377). Layer 0 contains everything registered
 /// before the first block, layer i + 1 contains block i and what follows it, and the last layer
-/// contains everything after the last block, such as a norm and the head. timm counts the norm after
-/// the last block of a ViT to that block.
+/// contains everything after the last block, such as a norm and the head. timm counts the norm
+/// after the last block of a ViT to that block.
 class NetworkLayers {
  public:
   explicit NetworkLayers(const torch::nn::Module& network);
