@@ -12,28 +12,13 @@
 
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/units.h"
+#include "stages/data/erasing.h"
 #include "stages/data/image.h"
 #include "stages/data/image_transform.h"
 #include "stages/data/image_writer.h"
-#include "stages/random/distributions.h"
 
 namespace stages {
 namespace {
-
-/// Replaces a rectangle of normalized pixels, (3, height, width).
-void erase(const Box& box, RandomErasing::Fill fill, Random& random, const at::Tensor& pixels) {
-  const at::Tensor part = pixels.narrow(1, box.top, box.height).narrow(2, box.left, box.width);
-  if (fill == RandomErasing::Fill::kMean) {
-    part.zero_();
-    return;
-  }
-  const auto uniform = [&random] { return random.uniform() + 0x1.0p-54; };
-  at::Tensor noise = torch::empty(part.sizes());
-  auto* const numbers = noise.mutable_data_ptr<float>();
-  for (std::int64_t i = 0; i < noise.numel(); ++i)
-    numbers[i] = static_cast<float>(draw_normal(uniform));
-  part.copy_(noise);
-}
 
 namespace fs = std::filesystem;
 using runner::ErrorCode;
@@ -321,7 +306,8 @@ void ImageDataset::write(const Image& image, bool mirrored, Use use,
   } else {
     normalization_.write(image, mirrored, to);
   }
-  if (drawn.erased) erase(*drawn.erased, last.erasing->fill, random, pixels);
+  if (drawn.erased)
+    erase(pixels, *drawn.erased, erasing_values(last.erasing->fill, *drawn.erased, random));
 }
 
 ImageDataset::Drawn ImageDataset::drawn(const ImageHeader& header, std::int64_t epoch,

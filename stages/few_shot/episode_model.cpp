@@ -58,7 +58,7 @@ std::string EpisodeBackbone::name() const {
 }
 
 EpisodeBackbone read_episode_backbone(ConfigReader& parent) {
-  if (refuse_backbone(parent, {"clip_vision", "vit"},
+  if (refuse_backbone(parent, {"clip_vision", "vit", "dinov2"},
                       "computes no feature maps, which this model needs",
                       "set the backbone's kind to conv or resnet"))
     return {};

@@ -19,10 +19,14 @@ namespace {
 constexpr std::array kLayouts = {WeightLayout::kClip,     WeightLayout::kClipInner,
                                  WeightLayout::kVit,      WeightLayout::kVit5,
                                  WeightLayout::kVitInner, WeightLayout::kVit5Inner,
+                                 WeightLayout::kDinov2,   WeightLayout::kDinov25,
                                  WeightLayout::kTimm,     WeightLayout::kTimmClip};
 
 constexpr const char* kClipLibrary = "transformers.models.clip.modeling_clip";
 constexpr const char* kVitLibrary = "transformers.models.vit.modeling_vit";
+constexpr const char* kDinov2Library = "transformers.models.dinov2.modeling_dinov2";
+constexpr const char* kDinov2WithRegistersLibrary =
+    "transformers.models.dinov2_with_registers.modeling_dinov2_with_registers";
 constexpr const char* kTimmLibrary = "timm.models.vision_transformer";
 
 }  // namespace
@@ -58,7 +62,8 @@ ModuleNames names_in_adapter(const SavedAdapter& adapter, const torch::nn::Modul
   return module_names(layout_of_adapter(adapter, network));
 }
 
-AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool is_projected) {
+AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool is_projected,
+                            bool has_registers) {
   const auto check = [&](const std::string& module) {
     if (library_name(layout, module)) return;
     throw runner::StageError(
@@ -78,6 +83,10 @@ AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool 
     case WeightLayout::kVitInner:
     case WeightLayout::kVit5Inner:
       return {"ViTModel", kVitLibrary, {}};
+    case WeightLayout::kDinov2:
+    case WeightLayout::kDinov25:
+      if (has_registers) return {"Dinov2WithRegistersModel", kDinov2WithRegistersLibrary, {}};
+      return {"Dinov2Model", kDinov2Library, {}};
     case WeightLayout::kTimm:
     case WeightLayout::kTimmClip:
       return {"VisionTransformer", kTimmLibrary, {}};

@@ -21,9 +21,10 @@ ModuleNames names_in_adapter(const SavedAdapter& adapter, const torch::nn::Modul
 WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Module& network);
 
 /// Returns the model that peft would have wrapped to save an adapter in that layout, with CLIP's
-/// projection if `is_projected`. Throws runner::StageError if the layout has no name for a layer of
-/// `lora`.
-AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool is_projected);
+/// projection if `is_projected` and DINOv2's register tokens if `has_registers`. Throws
+/// runner::StageError if the layout has no name for a layer of `lora`.
+AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool is_projected,
+                            bool has_registers = false);
 
 /// Returns the model that peft would have wrapped to save an adapter of both of CLIP's towers.
 AdapterBase whole_clip();

@@ -1,6 +1,7 @@
 #include "stages/model/backbone.h"
 
 #include <algorithm>
+#include <cassert>
 #include <sstream>
 #include <stdexcept>
 #include <vector>
@@ -81,15 +82,22 @@ class Comparison {
 }  // namespace
 
 WeightLayout BackboneConfig::layout() const {
-  if (family == BackboneFamily::kVit)
-    return has_timm_names ? WeightLayout::kTimm : WeightLayout::kVit;
-  return has_timm_names ? WeightLayout::kTimmClip : WeightLayout::kClip;
+  switch (family) {
+    case BackboneFamily::kClip:
+      return has_timm_names ? WeightLayout::kTimmClip : WeightLayout::kClip;
+    case BackboneFamily::kVit:
+      return has_timm_names ? WeightLayout::kTimm : WeightLayout::kVit;
+    case BackboneFamily::kDinov2:
+      return has_timm_names ? WeightLayout::kTimm : WeightLayout::kDinov2;
+  }
+  assert(false);
+  return {};
 }
 
 InitializerOptions BackboneConfig::initializer() const {
   constexpr double kRange = 0.02, kFactor = 1;  // the defaults of both libraries' configs
   return {tower.block.hidden_size, tower.num_hidden_layers, kRange, kFactor,
-          family == BackboneFamily::kVit ? InitializerRule::kVit : InitializerRule::kClip};
+          family == BackboneFamily::kClip ? InitializerRule::kClip : InitializerRule::kVit};
 }
 
 bool refuse_backbone(ConfigReader& parent, std::initializer_list<std::string_view> kinds,
@@ -105,13 +113,15 @@ bool refuse_backbone(ConfigReader& parent, std::initializer_list<std::string_vie
 
 BackboneConfig read_backbone(ConfigReader& parent) {
   if (refuse_backbone(parent, {"conv", "resnet"}, "is for models that learn from episodes",
-                      "set the backbone's kind to clip_vision or vit"))
+                      "set the backbone's kind to clip_vision, vit or dinov2"))
     return {};
   ConfigReader& reader = parent.section("backbone");
   BackboneConfig backbone;
   backbone.pointer = reader.pointer();
-  backbone.family = runner::choice<BackboneFamily>(
-      reader, "kind", {{"clip_vision", BackboneFamily::kClip}, {"vit", BackboneFamily::kVit}});
+  backbone.family = runner::choice<BackboneFamily>(reader, "kind",
+                                                   {{"clip_vision", BackboneFamily::kClip},
+                                                    {"vit", BackboneFamily::kVit},
+                                                    {"dinov2", BackboneFamily::kDinov2}});
   VisionTowerOptions& tower = backbone.tower;
   reader.read("weights", backbone.weights);
   reader.read("weights_entry", backbone.weights_entry);
@@ -139,12 +149,33 @@ BackboneConfig read_backbone(ConfigReader& parent) {
     reader.read("projection_dim", backbone.projection_dim);
     backbone.feature = runner::choice<Feature>(reader, "features", kFeatures);
   }
+  if (backbone.family == BackboneFamily::kDinov2)
+    reader.read("register_tokens", tower.register_tokens);
   tower.block.fused_qkv = backbone.has_timm_names;
-  tower.patch_bias = backbone.family == BackboneFamily::kVit;
+  tower.block.layer_scale = backbone.family == BackboneFamily::kDinov2;
+  tower.patch_bias = backbone.family != BackboneFamily::kClip;
   tower.norm_before_blocks = backbone.family == BackboneFamily::kClip;
   if (backbone.weights) check_weights(reader, *backbone.weights);
   return backbone;
 }
+
+namespace {
+
+/// The default of the family's config in transformers.
+double epsilon_of_random(BackboneFamily family) {
+  switch (family) {
+    case BackboneFamily::kClip:
+      return 1e-5;
+    case BackboneFamily::kVit:
+      return 1e-12;
+    case BackboneFamily::kDinov2:
+      return 1e-6;
+  }
+  assert(false);
+  return 0;
+}
+
+}  // namespace
 
 BackboneConfig resolved(BackboneConfig backbone,
                         const std::optional<runner::PretrainedConfig>& config) {
@@ -161,12 +192,13 @@ BackboneConfig resolved(BackboneConfig backbone,
   comparison.expect_equal("num_attention_heads", backbone.tower.block.num_attention_heads,
                           said.num_attention_heads);
   comparison.expect_equal("patch_size", backbone.tower.patch_size, said.patch_size);
+  comparison.expect_equal("register_tokens", backbone.tower.register_tokens, said.register_tokens);
   const bool is_clip = backbone.family == BackboneFamily::kClip;
   comparison.take("hidden_act", backbone.hidden_act, activation,
                   is_clip ? Activation::kQuickGelu : Activation::kGelu,
                   [](Activation value) { return name(value); });
   comparison.take("layer_norm_eps", backbone.layer_norm_eps, said.layer_norm_eps,
-                  is_clip ? 1e-5 : 1e-12, [](double value) { return value; });
+                  epsilon_of_random(backbone.family), [](double value) { return value; });
   comparison.finish();
   backbone.tower.block.hidden_act = *backbone.hidden_act;
   backbone.tower.block.layer_norm_eps = *backbone.layer_norm_eps;
@@ -185,6 +217,7 @@ std::string differing_sizes(const BackboneConfig& backbone, const runner::Pretra
   compare("intermediate_size", backbone.tower.block.intermediate_size, sizes.intermediate_size);
   compare("num_hidden_layers", backbone.tower.num_hidden_layers, sizes.num_hidden_layers);
   compare("patch_size", backbone.tower.patch_size, sizes.patch_size);
+  compare("register_tokens", backbone.tower.register_tokens, sizes.register_tokens);
   if (is_projected(backbone.feature))
     compare("projection_dim", backbone.projection_dim, sizes.projection_dim);
   return runner::join(texts, "; ");
@@ -246,7 +279,7 @@ std::optional<runner::PretrainedConfig> config_of_weights(
                          "' describes an unsupported model: " + error.what())
         .at("/weights")
         .in_stage(backbone.pointer)
-        .with_help("use weights of a CLIP or ViT model");
+        .with_help("use weights of a CLIP, ViT or DINOv2 model");
   }
 }
 

@@ -21,7 +21,7 @@ class ConfigReader;
 namespace stages {
 
 /// The family of vision transformers that a backbone belongs to.
-enum class BackboneFamily { kClip, kVit };
+enum class BackboneFamily { kClip, kVit, kDinov2 };
 
 /// If the backbone of `parent` is of one of these kinds, which belong to other models, adds an
 /// error to `parent` and returns true. `why` completes the sentence "a backbone 'vit' …".
@@ -80,7 +80,7 @@ SavedWeights shapes_of_weights(const BackboneConfig& backbone);
 std::string sha256_of_weights(const BackboneConfig& backbone);
 
 /// Parses the config next to the weights; nullopt if there is none. Throws if it does not describe
-/// a CLIP or ViT.
+/// a CLIP, ViT or DINOv2.
 std::optional<runner::PretrainedConfig> config_of_weights(
     const std::optional<nlohmann::json>& config, const BackboneConfig& backbone);
 

@@ -138,16 +138,17 @@ void FineTuned::check_base() const {
   places_in(network);
 }
 
-/// transformers renamed the layers of its ViT in version 5; targets may use the old or new names.
+/// transformers renamed the layers of its ViT and DINOv2 in version 5; targets may use the old or
+/// new names.
 AttachedLora FineTuned::attach(FineTunedClassifier& network, std::uint64_t seed) const {
   try {
     return attach_lora(network, *config_.lora, module_names(network.layout), seed);
   } catch (const StageError&) {
-    if (network.layout != WeightLayout::kVit) throw;
+    const WeightLayout renamed = since_version_5(network.layout);
+    if (renamed == network.layout) throw;
     try {
-      AttachedLora lora =
-          attach_lora(network, *config_.lora, module_names(WeightLayout::kVit5), seed);
-      network.layout = WeightLayout::kVit5;
+      AttachedLora lora = attach_lora(network, *config_.lora, module_names(renamed), seed);
+      network.layout = renamed;
       return lora;
     } catch (const StageError&) {
     }

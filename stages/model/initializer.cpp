@@ -26,6 +26,8 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
   if (name.starts_with("head.") || name.starts_with("class_head.")) {
     return {Distribution::Kind::kUniform, 1 / std::sqrt(static_cast<double>(head_inputs))};
   }
+  if (name.ends_with(".lambda1")) return {Distribution::Kind::kOne};
+  if (name.ends_with(".register_tokens")) return {Distribution::Kind::kZero};
   const bool is_norm = name.find("norm") != name.npos;
   if (options.rule == InitializerRule::kVit && !is_norm && !name.ends_with(".bias"))
     return normal(options.range);

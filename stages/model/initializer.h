@@ -16,8 +16,9 @@ namespace stages {
 /// The rule by which transformers initializes a tower's weights.
 enum class InitializerRule {
   kClip,  ///< CLIPPreTrainedModel
-  kVit,   ///< ViTPreTrainedModel: every weight, the class token and the positions are drawn from a
-          ///< normal distribution with standard deviation `range`
+  kVit,   ///< ViTPreTrainedModel and Dinov2PreTrainedModel: every weight, the class token and the
+          ///< positions are drawn from a normal distribution with standard deviation `range`; layer
+          ///< scales are 1 and register tokens 0
 };
 
 /// The options that determine the spread of a tower's initial weights.

@@ -42,6 +42,15 @@ at::Tensor LayerNorm::forward(const at::Tensor& input) const {
   return torch::layer_norm(x, weight.sizes(), widened(weight, x), widened(bias, x), epsilon_);
 }
 
+LayerScale::LayerScale(std::int64_t width, const at::TensorOptions& options)
+    : lambda1_(register_parameter("lambda1", torch::empty({width}, options))) {}
+
+at::Tensor LayerScale::forward(const at::Tensor& input) const {
+  const OwnPrecision own(*this);
+  const at::Tensor x = own(input);
+  return x * widened(lambda1_, x);
+}
+
 PatchEmbedding::PatchEmbedding(std::int64_t patch, std::int64_t width, bool with_bias,
                                const at::TensorOptions& options) {
   weight = register_parameter("weight", torch::empty({width, 3, patch, patch}, options));

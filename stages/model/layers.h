@@ -36,6 +36,16 @@ class LayerNorm : public PrecisionModule {
   const double epsilon_;
 };
 
+/// Multiplies each channel of the last dimension by its own weight, `lambda1` (width).
+class LayerScale : public PrecisionModule {
+ public:
+  LayerScale(std::int64_t width, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  at::Tensor lambda1_;
+};
+
 /// A convolution with a stride equal to its size. `weight` is (width, 3, patch, patch); `bias` is
 /// (width) or undefined.
 class PatchEmbedding : public AdaptableLayer {

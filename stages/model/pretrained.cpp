@@ -25,6 +25,10 @@ std::int64_t grid_side(std::int64_t tokens) {
   return side * side == tokens - 1 ? side : 0;
 }
 
+std::int64_t timms_grid_side(std::int64_t rows) {
+  return std::max(grid_side(rows), grid_side(rows + 1));
+}
+
 at::Tensor resize_positions(const at::Tensor& positions, std::int64_t tokens, PositionResize how) {
   const std::int64_t before = grid_side(positions.size(0)), after = grid_side(tokens),
                      width = positions.size(1);
@@ -66,10 +70,11 @@ constexpr std::array<std::string_view, 6> kNoWeights = {"input_resolution",
                                                         "text_model.embeddings.position_ids"};
 /// Tensors that whole models have in addition to a vision tower. A name that ends in '.' stands for
 /// all names that begin with it.
-constexpr std::array<std::string_view, 11> kOfOtherParts = {
+constexpr std::array<std::string_view, 13> kOfOtherParts = {
     "text_model.",          "text_projection.", "text_projection",  "logit_scale",
     "logit_bias",           "transformer.",     "token_embedding.", "ln_final.",
-    "positional_embedding", "vit.pooler.",      "pooler."};
+    "positional_embedding", "vit.pooler.",      "pooler.",          "mask_token",
+    "embeddings.mask_token"};
 constexpr std::array<std::string_view, 4> kOtherHeads = {"classifier.", "head.", "pre_logits.",
                                                          "make_classifier."};
 /// The name of the class head that accompanies CLIP in the published training code for Stanford
@@ -90,16 +95,18 @@ std::string listed_weights(const std::vector<std::string>& names) {
 enum class Fit { kNone, kSame, kResized };
 
 /// Returns kSame if the shapes differ at most in dimensions of size 1, and kResized if only the
-/// number of positions differs, which it records in `report`.
+/// number of positions differs; it records another grid in `report`.
 Fit fit_of(const std::string& name, const at::Tensor& weight, const at::Tensor& values,
            PretrainedReport& report) {
   const at::Tensor tensor = values.squeeze();
   if (values.sizes() == weight.sizes() || tensor.sizes() == weight.sizes()) return Fit::kSame;
-  const bool is_grid = name == kPositions && tensor.dim() == 2 &&
-                       tensor.size(1) == weight.size(1) && grid_side(tensor.size(0)) > 0;
-  if (!is_grid) return Fit::kNone;
-  report.positions_before = grid_side(tensor.size(0));
-  report.positions_after = grid_side(weight.size(0));
+  if (name != kPositions || tensor.dim() != 2 || tensor.size(1) != weight.size(1))
+    return Fit::kNone;
+  const std::int64_t before = report.layout == WeightLayout::kTimm ? timms_grid_side(tensor.size(0))
+                                                                   : grid_side(tensor.size(0)),
+                     after = grid_side(weight.size(0));
+  if (before == 0) return Fit::kNone;
+  if (before != after) report.positions_before = before, report.positions_after = after;
   return Fit::kResized;
 }
 
@@ -258,7 +265,8 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
         ErrorCode::kDamagedWeights,
         "the weights contain no vision tower with known names: " + listed_weights(names))
         .with_help(
-            "use weights of a CLIP or ViT model from transformers, timm, OpenAI or open_clip");
+            "use weights of a CLIP, ViT or DINOv2 model from transformers, timm, OpenAI or "
+            "open_clip");
   }
   report_.wrapper = *wrapper;
   const NamedTensors plain = unwrapped(saved, report_.wrapper);
@@ -377,7 +385,9 @@ void PretrainedPlaces::take(const WeightPiece& piece) {
       place.weight.detach().t().copy_(place.whole.view(place.weight.t().sizes()));
     } else {
       const auto type = at::promote_types(place.weight.scalar_type(), at::kFloat);
-      const at::Tensor positions = place.whole.view({-1, place.weight.size(1)}).to(type);
+      at::Tensor positions = place.whole.view({-1, place.weight.size(1)}).to(type);
+      if (grid_side(positions.size(0)) == 0)
+        positions = torch::cat({torch::zeros_like(positions.slice(0, 0, 1)), positions});
       place.weight.detach().copy_(resize_positions(positions, place.weight.size(0), resize_));
     }
     place.whole.reset();

@@ -31,6 +31,10 @@ at::Tensor resize_positions(const at::Tensor& positions, std::int64_t tokens, Po
 /// form a square.
 std::int64_t grid_side(std::int64_t tokens);
 
+/// Returns the side of the grid of `rows` position embeddings in timm's files: with register
+/// tokens, those of DINOv2 have none for the class token. 0 if they do not form a square.
+std::int64_t timms_grid_side(std::int64_t rows);
+
 /// A report on every tensor in a weights file and every weight of the network.
 struct PretrainedReport {
   WeightLayout layout = WeightLayout::kClip;
@@ -56,11 +60,11 @@ struct PretrainedReport {
 /// Loads a model from transformers, timm, OpenAI or open_clip, under any of the naming schemes in
 /// weight_names.h, into the tower and the projection of an ImageClassifier, into both towers of a
 /// ClipNetwork, or into a TextEncoder. Fused projections are split, separate ones joined, OpenAI's
-/// projections are transposed, position embeddings are resized, and values are converted to the
-/// weight's type. Heads and adapters are not loaded, except for a CLIP class head called
-/// make_classifier in the file. Prefixes that programs put before every name (wrapper_of()) are
-/// removed. Tensors are copied piece by piece; only the few that cannot be are first collected in
-/// memory:
+/// projections are transposed, position embeddings are resized (the class token's is 0 if the file
+/// has none), and values are converted to the weight's type. Heads and adapters are not loaded,
+/// except for a CLIP class head called make_classifier in the file. Prefixes that programs put
+/// before every name (wrapper_of()) are removed. Tensors are copied piece by piece; only the few
+/// that cannot be are first collected in memory:
 ///
 ///   PretrainedPlaces places(network, shapes, resize);
 ///   if (!places.report().fits()) refuse(places.report().misfits());

@@ -29,6 +29,8 @@ std::string config_word(const nlohmann::json& config, const char* key) {
 bool is_of_library(const nlohmann::json& config, WeightLayout layout) {
   if (is_fused(layout)) return config.contains("architecture");
   const std::string type = config_word(config, "model_type");
+  if (layout == WeightLayout::kDinov2 || layout == WeightLayout::kDinov25)
+    return type == "dinov2" || type == "dinov2_with_registers";
   const bool is_clip = layout == WeightLayout::kClip || layout == WeightLayout::kClipInner;
   return is_clip ? type == "clip" || type == "clip_vision_model" : type == "vit";
 }

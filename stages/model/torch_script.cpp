@@ -91,6 +91,10 @@ class ScriptWriter {
            layer + "_weight, self." + layer + "_bias, " + number(block_.layer_norm_eps) + ")";
   }
 
+  std::string scale(const std::string& layer) const {
+    return block_.layer_scale ? "self." + layer + "_lambda1 * " : "";
+  }
+
   std::string block_source() const {
     const std::string heads = std::to_string(block_.num_attention_heads),
                       width = std::to_string(block_.hidden_size / block_.num_attention_heads);
@@ -112,12 +116,12 @@ class ScriptWriter {
                 split("keys") + ", " + split("values") + ")");
     source.line("attended = attended.transpose(1, 2).reshape([x.size(0), x.size(1), " +
                 std::to_string(block_.hidden_size) + "])");
-    source.line("x = x + " + linear("attended", "self_attn_out_proj"));
+    source.line("x = x + " + scale("layer_scale1") + linear("attended", "self_attn_out_proj"));
     source.line("inner = " + linear(norm("x", "layer_norm2"), "mlp_fc1"));
     source.line(block_.hidden_act == Activation::kGelu
                     ? "inner = torch.gelu(inner)"
                     : "inner = inner * torch.sigmoid(1.702 * inner)");
-    source.line("return x + " + linear("inner", "mlp_fc2"));
+    source.line("return x + " + scale("layer_scale2") + linear("inner", "mlp_fc2"));
     return source.text();
   }
 
@@ -131,6 +135,12 @@ class ScriptWriter {
                 bias + ", [" + patch + ", " + patch + "]).flatten(2).transpose(1, 2)");
     source.line("token = " + embeddings + "class_embedding.expand([patches.size(0), 1, -1])");
     source.line("x = torch.cat([token, patches], 1) + " + embeddings + "position_embedding_weight");
+    if (options_.tower.register_tokens > 0) {
+      source.line("registers = " + embeddings +
+                  "register_tokens.expand([patches.size(0), -1, -1])");
+      source.line("tokens = torch.narrow(x, 1, 1, patches.size(1))");
+      source.line("x = torch.cat([torch.narrow(x, 1, 0, 1), registers, tokens], 1)");
+    }
     if (options_.tower.norm_before_blocks)
       source.line("x = " + norm("x", "vision_model_pre_layrnorm"));
     for (std::int64_t i = 0; i < options_.tower.num_hidden_layers; ++i) {

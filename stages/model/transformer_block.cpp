@@ -125,6 +125,11 @@ namespace {
 /// A module that computes nothing and only adds a level to the dotted names.
 class Level : public torch::nn::Module {};
 
+/// Returns the result of a branch, scaled if there is a layer scale.
+at::Tensor scaled_by(const std::shared_ptr<LayerScale>& scale, const at::Tensor& y) {
+  return scale ? scale->forward(y) : y;
+}
+
 /// Returns a view of the first of the tokens (n, tokens, width).
 at::Tensor first_token(const at::Tensor& tokens) { return tokens.narrow(1, 0, 1); }
 
@@ -228,23 +233,35 @@ TransformerBlock::TransformerBlock(const BlockOptions& block, double drop_path,
       path_of_attention_(register_module(
           "drop_path1", std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))),
       path_of_mlp_(register_module("drop_path2",
-                                   std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))) {}
+                                   std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))) {
+  if (!block.layer_scale) return;
+  const auto scale = [&](const char* name) {
+    return register_module(name, std::make_shared<LayerScale>(block.hidden_size, options));
+  };
+  scale_of_attention_ = scale("layer_scale1");
+  scale_of_mlp_ = scale("layer_scale2");
+}
 
 at::Tensor TransformerBlock::add_mlp(const at::Tensor& x) const {
-  return added_to(path_of_mlp_->forward(mlp_->forward(norm_before_mlp_->forward(x))), x);
+  return added_to(
+      path_of_mlp_->forward(scaled_by(scale_of_mlp_, mlp_->forward(norm_before_mlp_->forward(x)))),
+      x);
 }
 
 at::Tensor TransformerBlock::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  return add_mlp(added_to(
-      path_of_attention_->forward(attention_->forward(norm_before_attention_->forward(x))), x));
+  return add_mlp(
+      added_to(path_of_attention_->forward(scaled_by(
+                   scale_of_attention_, attention_->forward(norm_before_attention_->forward(x)))),
+               x));
 }
 
 at::Tensor TransformerBlock::compute_first(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  const at::Tensor seen = attention_->forward_first(norm_before_attention_->forward(x));
+  const at::Tensor seen =
+      scaled_by(scale_of_attention_, attention_->forward_first(norm_before_attention_->forward(x)));
   return add_mlp(added_to(path_of_attention_->forward(seen), first_token(x)));
 }
 

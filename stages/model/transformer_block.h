@@ -43,6 +43,7 @@ struct BlockOptions {
   double attention_dropout = 0;  ///< probability
   bool fused_qkv = false;        ///< queries, keys and values are one layer, as in timm
   bool is_causal = false;        ///< a token attends only to itself and the tokens before it
+  bool layer_scale = false;      ///< each branch's channels are scaled, as in DINOv2
 };
 
 /// Multi-head self-attention over the tokens of each row (Vaswani et al. 2017, arXiv:1706.03762).
@@ -89,9 +90,10 @@ class Mlp : public RecomputableModule {
   std::shared_ptr<Linear> first_, second_;
 };
 
-/// A transformer block: x += attention(norm(x)); x += mlp(norm(x)). In training, each addition is
-/// skipped with probability `drop_path` for each sample. Children: self_attn, layer_norm1, mlp,
-/// layer_norm2, drop_path1, drop_path2.
+/// A transformer block: x += attention(norm(x)); x += mlp(norm(x)). With layer_scale, each channel
+/// of what is added is multiplied by a weight (Touvron et al. 2021, arXiv:2103.17239). In training,
+/// each addition is skipped with probability `drop_path` for each sample. Children: self_attn,
+/// layer_norm1, mlp, layer_norm2, drop_path1, drop_path2 and, if used, layer_scale1, layer_scale2.
 class TransformerBlock : public RecomputableModule {
  public:
   TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options);
@@ -112,6 +114,7 @@ class TransformerBlock : public RecomputableModule {
   std::shared_ptr<Mlp> mlp_;
   std::shared_ptr<LayerNorm> norm_before_mlp_;
   std::shared_ptr<Dropout> path_of_attention_, path_of_mlp_;
+  std::shared_ptr<LayerScale> scale_of_attention_, scale_of_mlp_;  // null: none
 };
 
 /// Creates the blocks of a tower and registers them there under HF's names, encoder.layers.<i>. The

@@ -15,15 +15,24 @@ VisionEmbeddings::VisionEmbeddings(const VisionTowerOptions& tower,
       patches_(register_module("patch_embedding", std::make_shared<PatchEmbedding>(
                                                       tower.patch_size, tower.block.hidden_size,
                                                       tower.patch_bias, options))),
-      positions_(register_module(
-          "position_embedding",
-          std::make_shared<PositionEmbedding>(tower.tokens(), tower.block.hidden_size, options))) {}
+      positions_(register_module("position_embedding",
+                                 std::make_shared<PositionEmbedding>(
+                                     tower.positions(), tower.block.hidden_size, options))) {
+  if (tower.register_tokens > 0) {
+    register_tokens_ = register_parameter(
+        "register_tokens", torch::empty({tower.register_tokens, tower.block.hidden_size}, options));
+  }
+}
 
 at::Tensor VisionEmbeddings::forward(const at::Tensor& pixels) const {
   const OwnPrecision own(*this);
   const at::Tensor patches = patches_->forward(own(pixels));
   const at::Tensor class_token = class_embedding_.expand({patches.size(0), 1, -1});
-  return torch::cat({class_token, patches}, 1) + positions_->weight;
+  const at::Tensor x = torch::cat({class_token, patches}, 1) + positions_->weight;
+  if (!register_tokens_.defined()) return x;
+  return torch::cat({x.narrow(1, 0, 1), register_tokens_.expand({x.size(0), -1, -1}),
+                     x.narrow(1, 1, x.size(1) - 1)},
+                    1);
 }
 
 VisionTower::VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options) {

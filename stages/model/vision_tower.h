@@ -23,13 +23,17 @@ struct VisionTowerOptions {
   double drop_path = 0;            ///< of the last block; rises in equal steps from 0 at the first
   bool patch_bias = false;         ///< the patch convolution has a bias, as in ViT
   bool norm_before_blocks = true;  ///< a norm before the first block, as in CLIP
+  std::int64_t register_tokens = 0;  ///< after the class token and without a position, as in DINOv2
 
   /// Returns the number of patches of an image, plus one for the class token.
-  std::int64_t tokens() const { return (image_size / patch_size) * (image_size / patch_size) + 1; }
+  std::int64_t positions() const {
+    return (image_size / patch_size) * (image_size / patch_size) + 1;
+  }
 };
 
-/// A class token followed by the patches, plus a vector for each position. Children:
-/// patch_embedding and position_embedding, and the parameter class_embedding.
+/// A class token followed by the patches, plus a vector for each position, with the register tokens
+/// between them. Children: patch_embedding and position_embedding, and the parameters
+/// class_embedding and, if there are any, register_tokens (register_tokens, hidden_size).
 class VisionEmbeddings : public PrecisionModule {
  public:
   VisionEmbeddings(const VisionTowerOptions& tower, const at::TensorOptions& options);
@@ -37,17 +41,17 @@ class VisionEmbeddings : public PrecisionModule {
   at::Tensor forward(const at::Tensor& pixels) const;
 
  private:
-  at::Tensor class_embedding_;
+  at::Tensor class_embedding_, register_tokens_;  // the latter undefined: none
   std::shared_ptr<PatchEmbedding> patches_;
   std::shared_ptr<PositionEmbedding> positions_;
 };
 
 /// CLIP's vision transformer (Radford et al. 2021, arXiv:2103.00020) or, depending on the options,
-/// the original one (Dosovitskiy et al. 2020, arXiv:2010.11929). Both use the parameter names of
-/// HF's `vision_model`: embeddings.{class_embedding, patch_embedding.weight,
-/// position_embedding.weight}, pre_layrnorm, encoder.layers.<i>.{self_attn.{k,v,q,out}_proj,
-/// layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm. For the names that other libraries
-/// use, see weight_names.h.
+/// the original one (Dosovitskiy et al. 2020, arXiv:2010.11929) or DINOv2's (Oquab et al. 2023,
+/// arXiv:2304.07193). All use the parameter names of HF's `vision_model`:
+/// embeddings.{class_embedding, patch_embedding.weight, position_embedding.weight}, pre_layrnorm,
+/// encoder.layers.<i>.{self_attn.{k,v,q,out}_proj, layer_norm1, mlp.{fc1,fc2}, layer_norm2},
+/// post_layernorm. For the names that other libraries use, see weight_names.h.
 ///
 ///   const at::Tensor tokens = tower.forward(pixels);   // (n, tokens, hidden_size)
 ///   const at::Tensor pooled = tower.pool(tokens);      // (n, hidden_size)

@@ -78,16 +78,46 @@ constexpr std::array<Pair, 8> kVit5InBlock = {{{"self_attn.q_proj", "attention.q
                                                {"mlp.fc2", "mlp.fc2"}}};
 constexpr std::array<Pair, 1> kVitOutside = {{{"head", "classifier"}}};
 
-constexpr std::array<Pair, 5> kTimmAround = {
+constexpr std::array<Pair, 5> kDinov2Around = {
+    {{"vision_model.embeddings.class_embedding", "embeddings.cls_token"},
+     {"vision_model.embeddings.register_tokens", "embeddings.register_tokens"},
+     {"vision_model.embeddings.patch_embedding", "embeddings.patch_embeddings.projection"},
+     {"vision_model.embeddings.position_embedding.weight", "embeddings.position_embeddings"},
+     {"vision_model.post_layernorm", "layernorm"}}};
+constexpr std::array<Pair, 10> kDinov2InBlock = {{{"self_attn.q_proj", "attention.attention.query"},
+                                                  {"self_attn.k_proj", "attention.attention.key"},
+                                                  {"self_attn.v_proj", "attention.attention.value"},
+                                                  {"self_attn.out_proj", "attention.output.dense"},
+                                                  {"layer_norm1", "norm1"},
+                                                  {"layer_norm2", "norm2"},
+                                                  {"layer_scale1", "layer_scale1"},
+                                                  {"layer_scale2", "layer_scale2"},
+                                                  {"mlp.fc1", "mlp.fc1"},
+                                                  {"mlp.fc2", "mlp.fc2"}}};
+constexpr std::array<Pair, 10> kDinov25InBlock = {{{"self_attn.q_proj", "attention.q_proj"},
+                                                   {"self_attn.k_proj", "attention.k_proj"},
+                                                   {"self_attn.v_proj", "attention.v_proj"},
+                                                   {"self_attn.out_proj", "attention.o_proj"},
+                                                   {"layer_norm1", "norm1"},
+                                                   {"layer_norm2", "norm2"},
+                                                   {"layer_scale1", "layer_scale1"},
+                                                   {"layer_scale2", "layer_scale2"},
+                                                   {"mlp.fc1", "mlp.fc1"},
+                                                   {"mlp.fc2", "mlp.fc2"}}};
+
+constexpr std::array<Pair, 6> kTimmAround = {
     {{"vision_model.embeddings.class_embedding", "cls_token"},
+     {"vision_model.embeddings.register_tokens", "reg_token"},
      {"vision_model.embeddings.patch_embedding", "patch_embed.proj"},
      {"vision_model.embeddings.position_embedding.weight", "pos_embed"},
      {"vision_model.pre_layrnorm", "norm_pre"},
      {"vision_model.post_layernorm", "norm"}}};
-constexpr std::array<Pair, 6> kTimmInBlock = {{{"self_attn.qkv", "attn.qkv"},
+constexpr std::array<Pair, 8> kTimmInBlock = {{{"self_attn.qkv", "attn.qkv"},
                                                {"self_attn.out_proj", "attn.proj"},
                                                {"layer_norm1", "norm1"},
                                                {"layer_norm2", "norm2"},
+                                               {"layer_scale1.lambda1", "ls1.gamma"},
+                                               {"layer_scale2.lambda1", "ls2.gamma"},
                                                {"mlp.fc1", "mlp.fc1"},
                                                {"mlp.fc2", "mlp.fc2"}}};
 constexpr std::array<Pair, 1> kTimmOutside = {{{"head", "head"}}};
@@ -129,6 +159,10 @@ Names names(WeightLayout layout) {
       return {"vit.", "layers.", kVitAround, kVit5InBlock, kVitOutside};
     case WeightLayout::kVit5Inner:
       return {"", "layers.", kVitAround, kVit5InBlock, {}};
+    case WeightLayout::kDinov2:
+      return {"", "encoder.layer.", kDinov2Around, kDinov2InBlock, {}};
+    case WeightLayout::kDinov25:
+      return {"", "encoder.layer.", kDinov2Around, kDinov25InBlock, {}};
     case WeightLayout::kTimm:
       return {"", "blocks.", kTimmAround, kTimmInBlock, kTimmOutside};
     case WeightLayout::kTimmClip:
@@ -200,6 +234,9 @@ std::string_view name(WeightLayout layout) {
     case WeightLayout::kVit5:
     case WeightLayout::kVit5Inner:
       return "transformers' ViT";
+    case WeightLayout::kDinov2:
+    case WeightLayout::kDinov25:
+      return "transformers' DINOv2";
     case WeightLayout::kTimm:
       return "timm's ViT";
     case WeightLayout::kTimmClip:
@@ -242,6 +279,27 @@ bool is_fused(WeightLayout layout) {
          layout == WeightLayout::kOpenClip;
 }
 
+namespace {
+
+constexpr std::array<std::pair<WeightLayout, WeightLayout>, 3> kRenamed = {
+    {{WeightLayout::kVit, WeightLayout::kVit5},
+     {WeightLayout::kVitInner, WeightLayout::kVit5Inner},
+     {WeightLayout::kDinov2, WeightLayout::kDinov25}}};
+
+}  // namespace
+
+WeightLayout since_version_5(WeightLayout layout) {
+  const auto* const found =
+      std::ranges::find(kRenamed, layout, [](const auto& pair) { return pair.first; });
+  return found == kRenamed.end() ? layout : found->second;
+}
+
+WeightLayout in_files(WeightLayout layout) {
+  const auto* const found =
+      std::ranges::find(kRenamed, layout, [](const auto& pair) { return pair.second; });
+  return found == kRenamed.end() ? layout : found->first;
+}
+
 std::optional<WeightLayout> layout_of(const NamedTensors& saved) {
   // Checks the patches' weight and, if two layouts share it, a tensor that only one of them has.
   const auto has = [&](const char* name) { return saved.contains(name); };
@@ -252,6 +310,10 @@ std::optional<WeightLayout> layout_of(const NamedTensors& saved) {
     return has("norm_pre.weight") ? WeightLayout::kTimmClip : WeightLayout::kTimm;
   if (has("vit.embeddings.patch_embeddings.projection.weight")) {
     return has("vit.layers.0.attention.q_proj.weight") ? WeightLayout::kVit5 : WeightLayout::kVit;
+  }
+  if (has("encoder.layer.0.layer_scale1.lambda1")) {
+    return has("encoder.layer.0.attention.q_proj.weight") ? WeightLayout::kDinov25
+                                                          : WeightLayout::kDinov2;
   }
   if (has("embeddings.patch_embeddings.projection.weight")) {
     return has("layers.0.attention.q_proj.weight") ? WeightLayout::kVit5Inner
@@ -330,6 +392,7 @@ runner::PretrainedConfig sizes_of_weights(const NamedTensors& named) {
   sizes.hidden_size = size("vision_model.embeddings.patch_embedding.weight", 0);
   sizes.patch_size = size("vision_model.embeddings.patch_embedding.weight", -1);
   const std::string blocks = "vision_model.encoder.layers.";
+  sizes.register_tokens = size("vision_model.embeddings.register_tokens", -2);
   sizes.intermediate_size = size(blocks + "0.mlp.fc1.weight", 0);
   std::int64_t layers = 0;
   while (size(blocks + std::to_string(layers) + ".layer_norm1.weight", 0)) ++layers;

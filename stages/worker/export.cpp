@@ -63,6 +63,17 @@ void check_timm(const ImageClassifierOptions& options, WeightLayout layout) {
   }
 }
 
+/// Throws if transformers' config of DINOv2 cannot state the width of the MLP, which it gives as a
+/// whole multiple of hidden_size.
+void check_dinov2(const BlockOptions& block) {
+  if (block.intermediate_size % block.hidden_size == 0) return;
+  refuse_export(
+      "transformers' DINOv2 needs an intermediate_size that is a multiple of hidden_size " +
+          std::to_string(block.hidden_size) + ", but this model has " +
+          std::to_string(block.intermediate_size),
+      "export it with --torchscript");
+}
+
 /// Merges the adapters into the weights, converted to float32 because rounding would change the
 /// network.
 void merge_adapters(ImageClassifier& network) {
@@ -82,7 +93,7 @@ AdapterHead head_of(const ImageClassifier& network, const Checkpoint& checkpoint
 WeightLayout own_layout(const ImageClassifier& network) {
   const auto* tuned = dynamic_cast<const FineTunedClassifier*>(&network);
   if (!tuned) return WeightLayout::kClip;
-  return tuned->layout == WeightLayout::kVit5 ? WeightLayout::kVit : tuned->layout;
+  return in_files(tuned->layout);
 }
 
 bool is_vit(WeightLayout layout) {
@@ -93,11 +104,13 @@ bool is_vit(WeightLayout layout) {
 WeightLayout adapter_layout(const std::string& names, const ImageClassifier& network,
                             bool head_inside) {
   const WeightLayout own = own_layout(network);
+  const bool is_dinov2 = network.options().tower.block.layer_scale;
   if (names == "timm" || (names.empty() && is_fused(own)))
-    return is_vit(own) ? WeightLayout::kTimm : WeightLayout::kTimmClip;
+    return is_vit(own) || is_dinov2 ? WeightLayout::kTimm : WeightLayout::kTimmClip;
   const bool is_old = names == "transformers4";
   if (!names.empty() && names != "transformers" && !is_old)
     throw std::invalid_argument("there are no module names of '" + names + "'");
+  if (is_dinov2) return is_old ? WeightLayout::kDinov2 : WeightLayout::kDinov25;
   if (is_vit(own)) {
     if (head_inside) return is_old ? WeightLayout::kVit : WeightLayout::kVit5;
     return is_old ? WeightLayout::kVitInner : WeightLayout::kVit5Inner;
@@ -156,7 +169,8 @@ class Export {
     }
     const WeightLayout layout = adapter_layout(names, network_, head_inside);
     AdapterBase base =
-        base_of_adapter(*tuned->lora, layout, is_projected(network_.options().feature));
+        base_of_adapter(*tuned->lora, layout, is_projected(network_.options().feature),
+                        network_.options().tower.register_tokens > 0);
     const auto published = published_base(*tuned, layout);
     base.name_or_path = published
                             ? published->name_or_path
@@ -179,6 +193,7 @@ class Export {
   bool write_model(const fs::path& folder) const {
     const WeightLayout layout = own_layout(network_);
     if (is_fused(layout)) check_timm(network_.options(), layout);
+    if (layout == WeightLayout::kDinov2) check_dinov2(network_.options().tower.block);
     const ExportedModel model = exported(network_, layout);
     write_safetensors(folder / "model.safetensors", model.tensors, {{"format", "pt"}});
     Json config = exported_config(network_.options(), layout, output_names(checkpoint_));

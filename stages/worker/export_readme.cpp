@@ -32,6 +32,10 @@ bool is_clip(WeightLayout layout) {
          layout == WeightLayout::kTimmClip;
 }
 
+bool is_dinov2(WeightLayout layout) {
+  return layout == WeightLayout::kDinov2 || layout == WeightLayout::kDinov25;
+}
+
 bool is_timm(WeightLayout layout) {
   return layout == WeightLayout::kTimm || layout == WeightLayout::kTimmClip;
 }
@@ -102,7 +106,8 @@ Program program_of_transformers(const ExportReadme& readme) {
             {"model = AutoPeftModel.from_pretrained(folder" + head + ").eval()"},
             output};
   }
-  const std::string loader = !is_clip(readme.layout)        ? "AutoModelForImageClassification"
+  const std::string loader = is_dinov2(readme.layout)       ? "AutoModel"
+                             : !is_clip(readme.layout)      ? "AutoModelForImageClassification"
                              : is_projected(readme.feature) ? "CLIPVisionModelWithProjection"
                                                             : "AutoModel";
   return {{},

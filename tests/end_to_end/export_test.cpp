@@ -162,6 +162,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Backbone{"clip_zip", "clip", "libraries/clip.pt"},
                     Backbone{"clip_old_stream", "clip", "libraries/clip_old.pth"},
                     Backbone{"vit_folder", "vit", "libraries/vit"},
+                    Backbone{"dinov2_folder", "dinov2", "libraries/dinov2"},
                     Backbone{"timm_old_stream", "timm", "libraries/timm_old.pth"},
                     Backbone{"timm_wrapped", "timm", "libraries/timm.pth"}),
     [](const auto& info) { return info.param.name; });
@@ -173,9 +174,10 @@ TEST_P(DeepImport, WeightsRoundTrip) {
   const Ended written = other_libraries("write libraries", folder_.path());
   ASSERT_EQ(written.exit, 0) << written.err;
   const std::string& weights = GetParam().options;
-  const Backbone& shape = GetParam().library == "clip"  ? kClip
-                          : GetParam().library == "vit" ? kVit
-                                                        : kTimm;
+  const Backbone& shape = GetParam().library == "clip"     ? kClip
+                          : GetParam().library == "vit"    ? kVit
+                          : GetParam().library == "dinov2" ? kDinov2Registers
+                                                           : kTimm;
   const std::string more = "model.backbone.weights=" + weights +
                            (GetParam().library == "clip" ? " model.backbone.hidden_act=quick_gelu "
                                                            "model.backbone.layer_norm_eps=1e-5 "
@@ -193,7 +195,9 @@ TEST_P(DeepImport, WeightsRoundTrip) {
   EXPECT_EQ(compared.exit, 0) << compared.err;
 }
 
-INSTANTIATE_TEST_SUITE_P(Deep, DeepExport, testing::Values(kClip, kVit, kTimm),
+INSTANTIATE_TEST_SUITE_P(Deep, DeepExport,
+                         testing::Values(kClip, kVit, kTimm, kDinov2, kDinov2Registers,
+                                         kDinov2OfTimm),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(DeepExport, ReadmeProgramsPredictTheSame) {

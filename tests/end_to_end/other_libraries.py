@@ -38,7 +38,8 @@ def features(folder, image):
 def write(folder):
     import timm
     from peft import LoraConfig, get_peft_model
-    from transformers import CLIPVisionConfig, CLIPVisionModel, ViTConfig, ViTForImageClassification
+    from transformers import (CLIPVisionConfig, CLIPVisionModel, Dinov2WithRegistersConfig, Dinov2WithRegistersModel,
+                              ViTConfig, ViTForImageClassification)
     shape = dict(hidden_size=48, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, patch_size=8,
                  image_size=32)
     clip = CLIPVisionModel(CLIPVisionConfig(**shape))
@@ -47,6 +48,9 @@ def write(folder):
     torch.save(clip.state_dict(), f"{folder}/clip.pt")
     torch.save(clip.state_dict(), f"{folder}/clip_old.pth", _use_new_zipfile_serialization=False)
     ViTForImageClassification(ViTConfig(**shape, num_labels=3)).save_pretrained(f"{folder}/vit")
+    of_dinov2 = {key: value for key, value in shape.items() if key != "intermediate_size"}
+    Dinov2WithRegistersModel(Dinov2WithRegistersConfig(**of_dinov2, mlp_ratio=2, num_register_tokens=3)).save_pretrained(
+        f"{folder}/dinov2")
     vit = timm.create_model("vit_base_patch16_224", img_size=32, patch_size=8, embed_dim=48, depth=2, num_heads=4,
                             mlp_ratio=2, num_classes=5)
     torch.save(vit.state_dict(), f"{folder}/timm_old.pth", _use_new_zipfile_serialization=False)

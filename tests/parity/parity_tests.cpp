@@ -98,10 +98,11 @@ int main(int count, char** words) {
   testing::InitGoogleTest(&count, words);
   std::vector<CaseKind> kinds;
   for (const auto& of_file :
-       {model_cases(), clip_cases(), fullsize_cases(), backbone_cases(), drop_path_cases(),
-        lora_cases(), lora_variant_cases(), image_cases(), schedule_cases(), optimizer_cases(),
-        quantizer_cases(), loss_cases(), metric_cases(), tokenizer_cases(), picture_cases(),
-        retrieval_cases(), logistic_cases()})
+       {model_cases(),        clip_cases(),         fullsize_cases(),    backbone_cases(),
+        dinov2_cases(),       drop_path_cases(),    layer_decay_cases(), lora_cases(),
+        lora_variant_cases(), image_cases(),        schedule_cases(),    optimizer_cases(),
+        quantizer_cases(),    loss_cases(),         metric_cases(),      tokenizer_cases(),
+        picture_cases(),      augmentation_cases(), retrieval_cases(),   logistic_cases()})
     kinds.insert(kinds.end(), of_file.begin(), of_file.end());
   std::vector<fs::path> roots(words + 1, words + count);
   if (roots.empty()) {

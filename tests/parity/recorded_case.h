@@ -30,7 +30,9 @@ std::vector<CaseKind> model_cases();
 std::vector<CaseKind> clip_cases();
 std::vector<CaseKind> fullsize_cases();
 std::vector<CaseKind> backbone_cases();
+std::vector<CaseKind> dinov2_cases();
 std::vector<CaseKind> drop_path_cases();
+std::vector<CaseKind> layer_decay_cases();
 std::vector<CaseKind> lora_cases();
 std::vector<CaseKind> lora_variant_cases();
 std::vector<CaseKind> image_cases();
@@ -41,6 +43,7 @@ std::vector<CaseKind> loss_cases();
 std::vector<CaseKind> metric_cases();
 std::vector<CaseKind> tokenizer_cases();
 std::vector<CaseKind> picture_cases();
+std::vector<CaseKind> augmentation_cases();
 std::vector<CaseKind> retrieval_cases();
 std::vector<CaseKind> logistic_cases();
 

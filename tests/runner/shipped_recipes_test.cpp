@@ -74,6 +74,24 @@ TEST(ShippedRecipes, FineTuningNormalizesImagesAndAdaptsQueriesPerBackbone) {
             R"({"mean":[0.5,0.5,0.5],"std":[0.5,0.5,0.5]})");
 }
 
+TEST(ShippedRecipes, Dinov2GetsItsPicturesAndItsQueries) {
+  const auto option = [](const Graph& graph, const char* node, const char* key) {
+    const auto found = std::ranges::find(graph.nodes, node, &Node::id);
+    return found == graph.nodes.end() ? "" : to_json(*found->options.find(key)).dump();
+  };
+  const std::string normalize = R"({"mean":[0.485,0.456,0.406],"std":[0.229,0.224,0.225]})";
+  for (const std::string preset : {"dinov2_vits14", "dinov2_vitb14"}) {
+    const std::string backbone = "model/backbone=" + preset;
+    const Graph tuned = graph_of("finetune", {"model=lora", backbone});
+    EXPECT_EQ(option(tuned, "model", "targets"), R"(["query"])");
+    const Graph base = graph_of("few_shot_prototypes", {"data.root=photographs", backbone});
+    for (const Graph& graph : {tuned, base}) {
+      EXPECT_EQ(option(graph, "data", "normalize"), normalize);
+      EXPECT_EQ(option(graph, "data", "image_size"), "224");
+    }
+  }
+}
+
 TEST(ShippedRecipes, FullFineTuningHasItsOwnTrainingOptions) {
   const auto decay = [](const std::vector<std::string>& overrides) {
     const Graph graph = graph_of("finetune", overrides);

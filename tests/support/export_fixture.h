@@ -26,6 +26,12 @@ inline const std::string kShape =
 inline const Backbone kClip = {"clip", "clip", "model/backbone=tiny " + kShape};
 inline const Backbone kVit = {"vit", "vit", "model/backbone=vit_b16_hf " + kShape};
 inline const Backbone kTimm = {"timm", "timm", "model/backbone=vit_b16_timm " + kShape};
+inline const Backbone kDinov2 = {
+    "dinov2", "dinov2", "model/backbone=dinov2_vits14 model.backbone.image_size=auto " + kShape};
+inline const Backbone kDinov2Registers = {"dinov2_registers", "dinov2",
+                                          kDinov2.options + "model.backbone.register_tokens=3 "};
+inline const Backbone kDinov2OfTimm = {"dinov2_of_timm", "timm",
+                                       kDinov2Registers.options + "model.backbone.names=timm "};
 
 class Export : public testing::TestWithParam<Backbone> {
  protected:

@@ -43,6 +43,7 @@ std::vector<FromConfig> all_said(const PretrainedConfig& config) {
   add("num_attention_heads", config.num_attention_heads);
   add("patch_size", config.patch_size);
   add("projection_dim", config.projection_dim);
+  add("register_tokens", config.register_tokens);
   add("hidden_act", config.hidden_act);
   add("layer_norm_eps", config.layer_norm_eps);
   return result;
@@ -91,7 +92,7 @@ class Settling {
       fail(weights_, ErrorCode::kOptionConflict,
            "the config.json next to '" + reference_ +
                "' describes an unsupported model: " + error.what(),
-           "give weights of a CLIP or ViT model");
+           "give weights of a CLIP, ViT or DINOv2 model");
     }
     return std::move(errors_);
   }

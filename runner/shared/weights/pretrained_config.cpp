@@ -16,6 +16,7 @@ constexpr const char* kGelu = "gelu";
 constexpr const char* kQuickGelu = "quick_gelu";
 constexpr const char* kClipVision = "clip_vision";
 constexpr const char* kVit = "vit";
+constexpr const char* kDinov2 = "dinov2";
 
 template <typename T>
 void read(const json& from, const char* key, std::optional<T>& field) {
@@ -38,7 +39,7 @@ void refuse_unless(bool holds, const std::string& what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
-/// Both model families in transformers use these names.
+/// All model families in transformers use these names.
 PretrainedConfig of_transformers(const json& config) {
   PretrainedConfig result;
   read(config, "hidden_size", result.hidden_size);
@@ -67,6 +68,23 @@ void fill_in(PretrainedConfig& config, const char* kind, const char* activation,
   if (!config.layer_norm_eps) config.layer_norm_eps = epsilon;
 }
 
+/// Dinov2Config and Dinov2WithRegistersConfig have a ratio instead of the width of the MLP.
+PretrainedConfig of_dinov2(const json& config, bool has_registers) {
+  refuse_unless(config.value("use_swiglu_ffn", json(false)) == false,
+                "its MLP is gated ('use_swiglu_ffn')");
+  PretrainedConfig result = of_transformers(config);
+  fill_in(result, kDinov2, kGelu, 1e-6);
+  std::optional<double> ratio = 4.0;
+  read(config, "mlp_ratio", ratio);
+  constexpr std::int64_t kWidth = 768;
+  result.intermediate_size =
+      static_cast<std::int64_t>(static_cast<double>(result.hidden_size.value_or(kWidth)) * *ratio);
+  if (!result.patch_size) result.patch_size = has_registers ? 16 : 14;
+  result.register_tokens = has_registers ? 4 : 0;
+  if (has_registers) read(config, "num_register_tokens", result.register_tokens);
+  return result;
+}
+
 /// The width, depth and number of heads implied by a timm model name.
 struct TimmSize {
   std::string_view name;
@@ -78,7 +96,8 @@ constexpr std::array<TimmSize, 4> kTimmSizes = {
 PretrainedConfig of_timm(const json& config) {
   const std::string architecture = word_at(config, "architecture");
   static const std::regex kName(
-      R"(vit_(tiny|small|base|large)_patch(\d{1,4})(_clip)?(_quickgelu)?_(\d{1,4})(\..*)?)");
+      R"(vit_(tiny|small|base|large)_patch(\d{1,4})(?:(_clip)?(_quickgelu)?_(\d{1,4})|)"
+      R"((?:_reg(\d{1,3}))?(_dinov2))(\..*)?)");
   std::smatch match;
   refuse_unless(
       std::regex_match(architecture, match, kName),
@@ -92,9 +111,12 @@ PretrainedConfig of_timm(const json& config) {
     result.num_attention_heads = size.heads;
   }
   const bool is_clip = match[3].matched;
-  result.kind = is_clip ? kClipVision : kVit;
+  const bool is_dinov2 = match[7].matched;
+  result.kind = is_clip ? kClipVision : is_dinov2 ? kDinov2 : kVit;
   result.patch_size = std::stoll(match[2].str());
-  result.image_size = std::stoll(match[5].str());
+  constexpr std::int64_t kImageOfDinov2 = 518;
+  result.image_size = is_dinov2 ? kImageOfDinov2 : std::stoll(match[5].str());
+  if (is_dinov2) result.register_tokens = match[6].matched ? std::stoll(match[6].str()) : 0;
   result.hidden_act = match[4].matched ? kQuickGelu : kGelu;
   result.layer_norm_eps = is_clip ? 1e-5 : 1e-6;
   const json& arguments = config.contains("model_args") && config["model_args"].is_object()
@@ -105,6 +127,7 @@ PretrainedConfig of_timm(const json& config) {
   read(arguments, "num_heads", result.num_attention_heads);
   read(arguments, "patch_size", result.patch_size);
   read(arguments, "img_size", result.image_size);
+  if (is_dinov2) read(arguments, "reg_tokens", result.register_tokens);
   std::optional<double> ratio = 4.0;
   read(arguments, "mlp_ratio", ratio);
   result.intermediate_size =
@@ -153,6 +176,8 @@ PretrainedConfig pretrained_config(const json& config) {
     fill_in(result, kVit, kGelu, 1e-12);
     return result;
   }
+  if (type == "dinov2") return of_dinov2(config, /*has_registers=*/false);
+  if (type == "dinov2_with_registers") return of_dinov2(config, /*has_registers=*/true);
   if (type != "clip" && type != "clip_vision_model") return {};
   const bool is_whole = config.contains("vision_config") && config["vision_config"].is_object();
   PretrainedConfig result = of_transformers(is_whole ? config["vision_config"] : config);

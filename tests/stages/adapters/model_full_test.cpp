@@ -30,6 +30,11 @@ Json resnet(const Json& more = Json::object()) {
   return backbone;
 }
 
+Json of_dinov2() {
+  return Json::parse(R"({"kind": "dinov2", "hidden_size": 8, "intermediate_size": 16,
+      "num_hidden_layers": 2, "num_attention_heads": 2, "patch_size": 4, "register_tokens": 3})");
+}
+
 Json conv() { return {{"kind", "conv"}, {"channels", 4}}; }
 
 std::shared_ptr<const Model> full(const Json& backbone, Json options = Json::object()) {
@@ -44,7 +49,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create(const Json& backbone,
 }
 
 TEST(Full, EveryWeightOfEveryBackboneGetsAGradient) {
-  for (const Json& backbone : {small(), small({{"features", "pooled"}}), resnet(), conv()}) {
+  for (const Json& backbone :
+       {small(), small({{"features", "pooled"}}), of_dinov2(), resnet(), conv()}) {
     const auto model = full(backbone);
     const auto network = model->build(flowers(kPixels), 1);
     const at::Tensor logits = model->forward(*network, {{"image", pixels(kPixels)}}).at("logits");

@@ -118,5 +118,16 @@ TEST(Lora, VitTargetsAcceptBothNamingSchemesOfTransformers) {
                  "/model/targets");
 }
 
+TEST(Lora, TargetsOfDinov2MayBeNamedAsByEitherTransformers) {
+  const Json dinov2 = {{"kind", "dinov2"},         {"hidden_size", 8},
+                       {"intermediate_size", 16},  {"num_hidden_layers", 1},
+                       {"num_attention_heads", 2}, {"patch_size", 4}};
+  for (const char* target : {"attention.attention.query", "query", "attention.q_proj"}) {
+    const auto network = adapted({{"targets", {target}}}, dinov2)->build(flowers(), 1);
+    EXPECT_THAT(trained_names(*network),
+                testing::Contains("vision_model.encoder.layers.0.self_attn.q_proj.lora_A.weight"));
+  }
+}
+
 }  // namespace
 }  // namespace stages

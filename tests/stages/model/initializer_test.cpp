@@ -71,6 +71,21 @@ TEST(Initializer, NormsAreOneAndBiasesZero) {
   EXPECT_EQ(zeros, 2 * kLayers + 2 + 6 * kLayers);
 }
 
+TEST(Initializer, ScalesOfDinov2AreOneAndItsRegisterTokensZero) {
+  ImageClassifierOptions options;
+  options.tower = {{kWidth, 512, 4, Activation::kGelu, 1e-6}, kLayers, 12, 96};
+  options.tower.block.layer_scale = true;
+  options.tower.register_tokens = 2;
+  options.num_classes = 3;
+  ImageClassifier network_of_dinov2(options);
+  initialize(network_of_dinov2, {kWidth, kLayers, 0.02, 1, InitializerRule::kVit}, 3);
+  const auto weights = network_of_dinov2.named_parameters();
+  const std::string block = "vision_model.encoder.layers.1.";
+  EXPECT_TRUE(weights[block + "layer_scale2.lambda1"].eq(1).all().item<bool>());
+  EXPECT_TRUE(weights["vision_model.embeddings.register_tokens"].eq(0).all().item<bool>());
+  EXPECT_GT(weights["vision_model.embeddings.class_embedding"].abs().max().item<double>(), 0);
+}
+
 TEST(Initializer, HeadIsUniformWithinOneOverTheSquareRootOfItsInputs) {
   const auto weights = network(3, /*factor=*/2)->named_parameters();
   for (const std::string name : {"head.weight", "head.bias"}) {

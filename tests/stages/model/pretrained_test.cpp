@@ -9,6 +9,7 @@
 
 #include "runner/shared/stage/stage.h"
 #include "stages/model/clip_network.h"
+#include "stages/model/exported.h"
 #include "stages/model/vision_tower.h"
 #include "stages/weights/weights.h"
 #include "tests/support/refused.h"
@@ -138,6 +139,59 @@ TEST(Pretrained, PositionsOfAnotherImageSizeAreResized) {
   EXPECT_TRUE(torch::equal(after[0], before[0]));
   EXPECT_TRUE(
       torch::allclose(after[5], before.slice(0, 1).mean(0), 1e-4, 1e-5));  // the middle of nine
+}
+
+ImageClassifierOptions small_dinov2(bool fused, std::int64_t registers) {
+  ImageClassifierOptions options = small(false, fused);
+  options.tower.block.layer_scale = true;
+  options.tower.register_tokens = registers;
+  return options;
+}
+
+TEST(Pretrained, Dinov2IsReadAsItIsExported) {
+  for (const std::int64_t registers : {0, 3}) {
+    for (const WeightLayout layout : {WeightLayout::kDinov2, WeightLayout::kTimm}) {
+      const bool is_of_timm = layout == WeightLayout::kTimm;
+      const ImageClassifier from = random_network(small_dinov2(is_of_timm, registers), 1);
+      const NamedTensors saved = exported(from, layout).tensors;
+      EXPECT_EQ(layout_of(saved), layout);
+      EXPECT_EQ(sizes_of_weights(saved).register_tokens,
+                registers > 0 ? std::optional(registers) : std::nullopt);
+      ImageClassifier to = random_network(small_dinov2(!is_of_timm, registers), 2);
+      const PretrainedReport report = load_pretrained(to, saved, PositionResize::kBicubic);
+      ASSERT_TRUE(report.fits()) << report.misfits();
+      EXPECT_EQ(report.text().find("resized"), std::string::npos) << report.text();
+      EXPECT_TRUE(torch::allclose(features(to), features(from), 1e-4, 1e-5)) << registers;
+    }
+  }
+}
+
+TEST(Pretrained, OfDinov2sRegistersTimmKeepsNoPositionOfTheClassToken) {
+  const ImageClassifier from = random_network(small_dinov2(true, 3), 1);
+  const NamedTensors saved = exported(from, WeightLayout::kTimm).tensors;
+  EXPECT_EQ(saved.at("pos_embed").sizes(), at::IntArrayRef({1, 4, 8}));
+  EXPECT_EQ(saved.at("reg_token").sizes(), at::IntArrayRef({1, 3, 8}));
+  ImageClassifierOptions larger = small_dinov2(true, 3);
+  larger.tower.image_size = 12;
+  ImageClassifier to = random_network(larger, 2);
+  const PretrainedReport report = load_pretrained(to, saved, PositionResize::kBicubicAntialias);
+  ASSERT_TRUE(report.fits()) << report.misfits();
+  EXPECT_THAT(report.text(), HasSubstr("position embeddings resized from 2 x 2 to 3 x 3"));
+  const at::Tensor positions = weights(to).at("vision_model.embeddings.position_embedding.weight");
+  EXPECT_TRUE(positions[0].eq(0).all().item<bool>());
+  EXPECT_TRUE(torch::allclose(positions[5], saved.at("pos_embed")[0].mean(0), 1e-4, 1e-5));
+}
+
+TEST(Pretrained, ScalesOfDinov2AreUnexpectedInAVit) {
+  const NamedTensors saved =
+      exported(random_network(small_dinov2(false, 0), 1), WeightLayout::kDinov2).tensors;
+  ImageClassifier vit = random_network(small(false, false), 2);
+  EXPECT_THAT(load_pretrained(vit, saved, PositionResize::kBicubic).misfits(),
+              HasSubstr("encoder.layer.0.layer_scale1.lambda1"));
+  ImageClassifier to = random_network(small_dinov2(false, 0), 2);
+  const NamedTensors plain = in_layout(random_network(small(false, false), 1), WeightLayout::kVit);
+  EXPECT_THAT(load_pretrained(to, plain, PositionResize::kBicubic).misfits(),
+              HasSubstr("4 missing (vision_model.encoder.layers.0.layer_scale1.lambda1"));
 }
 
 /// A list of names and shapes in another library, and the parameter count of that model's tower.

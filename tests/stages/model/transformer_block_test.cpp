@@ -41,7 +41,35 @@ BlockOptions small_block(bool fused, double dropout) {
           .hidden_act = Activation::kGelu,
           .layer_norm_eps = 1e-5,
           .attention_dropout = dropout,
-          .fused_qkv = fused};
+          .fused_qkv = fused,
+          .layer_scale = dropout > 0};
+}
+
+TEST(TransformerBlock, LayerScalesMultiplyWhatIsAdded) {
+  BlockOptions options = small_block(false, 0);
+  const auto plain = std::make_shared<TransformerBlock>(options, 0, torch::kDouble);
+  options.layer_scale = true;
+  const auto scaled = std::make_shared<TransformerBlock>(options, 0, torch::kDouble);
+  const torch::NoGradGuard no_graph;
+  std::uint64_t seed = 0;
+  auto of_scaled = scaled->named_parameters();
+  for (const auto& item : plain->named_parameters()) {
+    item.value().normal_(0, 1, at::detail::createCPUGenerator(++seed));
+    of_scaled[item.key()].copy_(item.value());
+  }
+  const at::Tensor x =
+      torch::empty({3, 5, 8}, torch::kDouble).normal_(0, 1, at::detail::createCPUGenerator(9));
+  of_scaled["layer_scale1.lambda1"].fill_(1);
+  of_scaled["layer_scale2.lambda1"].fill_(1);
+  EXPECT_TRUE(torch::equal(scaled->forward(x), plain->forward(x)));
+  // Without its MLP, a block adds the attention alone.
+  of_scaled["layer_scale2.lambda1"].fill_(0);
+  const at::Tensor attended = scaled->forward(x) - x;
+  const at::Tensor scale = torch::arange(8, torch::kDouble);
+  of_scaled["layer_scale1.lambda1"].copy_(scale);
+  EXPECT_TRUE(torch::allclose(scaled->forward(x) - x, attended * scale, 1e-10, 1e-10));
+  of_scaled["layer_scale1.lambda1"].fill_(0);
+  EXPECT_TRUE(torch::equal(scaled->forward(x), x));
 }
 
 /// Returns the block's output for the first token, then the gradients of a function of it with

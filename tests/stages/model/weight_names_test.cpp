@@ -22,6 +22,27 @@ TEST(WeightNames, BlockNumbersMayHaveSeveralDigits) {
   }
 }
 
+TEST(WeightNames, ScalesOfDinov2HaveANameInEachLibrary) {
+  const std::string ours = "vision_model.encoder.layers.3.layer_scale2.lambda1";
+  for (const auto& [layout, theirs] :
+       {std::pair(WeightLayout::kDinov2, "encoder.layer.3.layer_scale2.lambda1"),
+        std::pair(WeightLayout::kDinov25, "encoder.layer.3.layer_scale2.lambda1"),
+        std::pair(WeightLayout::kTimm, "blocks.3.ls2.gamma")}) {
+    EXPECT_EQ(library_name(layout, ours), theirs);
+    EXPECT_EQ(our_name(layout, theirs), ours);
+  }
+  EXPECT_EQ(library_name(WeightLayout::kVit, ours), std::nullopt);
+}
+
+TEST(WeightNames, Version5OfTransformersRenamedVitAndDinov2) {
+  for (const auto& [before, since] : {std::pair(WeightLayout::kVit, WeightLayout::kVit5),
+                                      std::pair(WeightLayout::kDinov2, WeightLayout::kDinov25),
+                                      std::pair(WeightLayout::kTimm, WeightLayout::kTimm)}) {
+    EXPECT_EQ(since_version_5(before), since);
+    EXPECT_EQ(in_files(since), before);
+  }
+}
+
 TEST(WeightNames, BlockWithoutANumberIsNotRecognized) {
   for (const std::string block : {"", ".", "x.", "1", "1x.", "-1."})
     EXPECT_EQ(our_name(WeightLayout::kTimm, "blocks." + block + "mlp.fc1.weight"), std::nullopt)

@@ -21,16 +21,20 @@ std::vector<std::pair<std::string, std::shared_ptr<const Model>>> models() {
   const Json wide =
       Json::parse(R"({"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 3,
                                     "num_attention_heads": 12, "patch_size": 16, "projection_dim": 512})");
-  Json dropping = wide, backbone = wide, timm = wide;
+  Json dropping = wide, backbone = wide, timm = wide, dinov2 = wide;
   dropping.update(Json::parse(
       R"({"attention_dropout": 0.2, "drop_path": 0.3, "dropout": 0.1, "features": "projected"})"));
   backbone["features"] = "projected";
   timm.update(Json::parse(R"({"kind": "vit", "names": "timm"})"));
   timm.erase("projection_dim");
-  return {{"a tower", model_of(kModelClipVision, dropping)},
-          {"a head", model_of(kModelLinearProbe, {{"backbone", backbone}})},
-          {"adapters", model_of(kModelLora, {{"backbone", backbone}, {"rank", 16}})},
-          {"adapters on timm's", model_of(kModelLora, {{"backbone", timm}, {"targets", {"qkv"}}})}};
+  dinov2.update(Json::parse(R"({"kind": "dinov2", "register_tokens": 4})"));
+  dinov2.erase("projection_dim");
+  return {
+      {"a tower", model_of(kModelClipVision, dropping)},
+      {"a head", model_of(kModelLinearProbe, {{"backbone", backbone}})},
+      {"adapters", model_of(kModelLora, {{"backbone", backbone}, {"rank", 16}})},
+      {"adapters on DINOv2", model_of(kModelLora, {{"backbone", dinov2}, {"targets", {"query"}}})},
+      {"adapters on timm's", model_of(kModelLora, {{"backbone", timm}, {"targets", {"qkv"}}})}};
 }
 
 /// Cross-entropy of the logits of a model.

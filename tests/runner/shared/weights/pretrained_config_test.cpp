@@ -60,6 +60,42 @@ TEST(PretrainedConfig, TimmNamesGiveTheShape) {
             96);
 }
 
+TEST(PretrainedConfig, Dinov2HasARatioAndRegisterTokens) {
+  const auto plain = read(R"({"model_type": "dinov2", "hidden_size": 384, "mlp_ratio": 3,
+    "num_attention_heads": 6, "image_size": 518})");
+  EXPECT_EQ(plain.kind, "dinov2");
+  EXPECT_EQ(plain.intermediate_size, 1152);
+  EXPECT_EQ(plain.patch_size, 14);
+  EXPECT_EQ(plain.image_size, 518);
+  EXPECT_EQ(plain.register_tokens, 0);
+  EXPECT_EQ(plain.hidden_act, "gelu");
+  EXPECT_EQ(plain.layer_norm_eps, 1e-6);
+  const auto registers = read(R"({"model_type": "dinov2_with_registers", "patch_size": 14})");
+  EXPECT_EQ(registers.kind, "dinov2");
+  EXPECT_EQ(registers.intermediate_size, 3072);
+  EXPECT_EQ(registers.register_tokens, 4);
+  EXPECT_EQ(
+      read(R"({"model_type": "dinov2_with_registers", "num_register_tokens": 2})").register_tokens,
+      2);
+  EXPECT_EQ(refusal(R"({"model_type": "dinov2", "use_swiglu_ffn": true})"),
+            "its MLP is gated ('use_swiglu_ffn')");
+}
+
+TEST(PretrainedConfig, TimmsDinov2IsForImagesOf518Pixels) {
+  const auto plain = read(R"({"architecture": "vit_small_patch14_dinov2.lvd142m"})");
+  EXPECT_EQ(plain.kind, "dinov2");
+  EXPECT_EQ(plain.hidden_size, 384);
+  EXPECT_EQ(plain.num_attention_heads, 6);
+  EXPECT_EQ(plain.patch_size, 14);
+  EXPECT_EQ(plain.image_size, 518);
+  EXPECT_EQ(plain.register_tokens, 0);
+  const auto registers =
+      read(R"({"architecture": "vit_base_patch14_reg4_dinov2", "model_args": {"img_size": 224}})");
+  EXPECT_EQ(registers.register_tokens, 4);
+  EXPECT_EQ(registers.image_size, 224);
+  EXPECT_EQ(read(R"({"architecture": "vit_base_patch16_224"})").register_tokens, std::nullopt);
+}
+
 TEST(PretrainedConfig, OpenClipUsesGeluUnlessConfiguredDifferently) {
   EXPECT_EQ(read(R"({"model_cfg": {"embed_dim": 512, "vision_cfg": {"layers": 12, "width": 768}}})")
                 .hidden_act,
