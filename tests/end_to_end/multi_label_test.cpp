@@ -96,6 +96,15 @@ TEST_F(MultiLabelRuns, TwoRanksTrainTheSameModel) {
   EXPECT_NEAR(one["mean_average_precision"], two["mean_average_precision"], 1e-3);
 }
 
+TEST_F(MultiLabelRuns, CurvesOfTheLabelsAreDrawn) {
+  const Ended drawn = retort("analyze run --out drawn", folder_.path());
+  EXPECT_EQ(drawn.exit, 0) << drawn.err;
+  EXPECT_THAT(file_text(folder_ / "drawn/label_curves.svg"), HasSubstr("Precision by recall"));
+  const Ended reported = retort("report run --out report.html", folder_.path());
+  EXPECT_EQ(reported.exit, 0) << reported.err;
+  EXPECT_THAT(file_text(folder_ / "report.html"), HasSubstr("Precision, recall and ROC of"));
+}
+
 TEST_F(MultiLabelRuns, StagesForOneClassEachAreRefusedBeforeTheyRun) {
   const Ended ended =
       retort("validate multi_label data.root=photos train=from_scratch", folder_.path());
