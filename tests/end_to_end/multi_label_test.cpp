@@ -105,6 +105,22 @@ TEST_F(MultiLabelRuns, CurvesOfTheLabelsAreDrawn) {
   EXPECT_THAT(file_text(folder_ / "report.html"), HasSubstr("Precision, recall and ROC of"));
 }
 
+TEST_F(MultiLabelRuns, AComparisonTestsTheSubsetAccuracy) {
+  const Ended evaluated =
+      retort("evaluate run run.dir=strict evaluate.threshold=0.9", folder_.path());
+  EXPECT_EQ(evaluated.exit, 0) << evaluated.err;
+  const Ended ended = retort("compare run strict --paired --json", folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  const auto paired = nlohmann::json::parse(ended.out)["result"]["paired"][0];
+  const double difference =
+      json("strict/nodes/evaluate/metrics.json")["subset_accuracy"].get<double>() -
+      json("run/nodes/evaluate/metrics.json")["subset_accuracy"].get<double>();
+  EXPECT_NEAR(paired["subset_accuracy"]["difference"].get<double>(), difference, 1e-12);
+  const Ended drawn = retort("compare run strict --paired --out drawn_pair", folder_.path());
+  EXPECT_EQ(drawn.exit, 66);
+  EXPECT_THAT(drawn.err, HasSubstr("leave out --sort and --out"));
+}
+
 TEST_F(MultiLabelRuns, StagesForOneClassEachAreRefusedBeforeTheyRun) {
   const Ended ended =
       retort("validate multi_label data.root=photos train=from_scratch", folder_.path());

@@ -394,9 +394,10 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
   EXPECT_THAT(file_text(folder_ / "run/summary.json"), testing::HasSubstr("finished"));
   std::vector<std::string> verbs = kTextVerbs;
   verbs.insert(verbs.end(), {"resume run", "evaluate run run.dir=evaluated", "analyze evaluated"});
-  // A comparison draws and tests accuracies, which samples with any number of labels and numbers do
-  // not have.
-  const bool has_accuracy = GetParam() != "multi_label" && GetParam() != "regression";
+  // A comparison draws accuracies, which samples with any number of labels do not have, and tests
+  // whether samples are predicted correctly, which numbers are not.
+  const bool is_regression = GetParam() == "regression";
+  const bool has_accuracy = GetParam() != "multi_label" && !is_regression;
   if (has_accuracy) verbs.emplace_back("compare run evaluated --out drawn");
   if (is_few_shot()) {
     make_folders("five", 5, 3);
@@ -406,7 +407,7 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
     verbs.push_back("predict run " + picture());
     verbs.push_back("export run --merged --out exported --node " + training());
     const bool tests_two_sets = GetParam().ends_with("_external");  // with different samples
-    if (has_accuracy && !tests_two_sets)
+    if (!is_regression && !tests_two_sets)
       verbs.emplace_back(
           "compare run evaluated --paired");  // so few episodes would be too few to be tested
   }
@@ -418,7 +419,7 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
     EXPECT_NE(ended.out, "") << verb;
     EXPECT_THAT(ended.err, testing::Not(testing::HasSubstr("damaged"))) << verb;
   }
-  if (!has_accuracy) EXPECT_EQ(retort("compare run evaluated --paired", folder_.path()).exit, 66);
+  if (is_regression) EXPECT_EQ(retort("compare run evaluated --paired", folder_.path()).exit, 66);
   expect_damage_is_understood();
   EXPECT_EQ(retort("runs reset run --node " + training(), folder_.path()).exit, 0);
   EXPECT_EQ(retort("runs rm run --yes", folder_.path()).exit, 0);
