@@ -35,6 +35,20 @@ std::optional<double> average_precision(std::span<ScoredLabel> samples) {
   return sum / static_cast<double>(before);
 }
 
+std::optional<PrecisionRecallCurve> precision_recall_curve(std::span<ScoredLabel> samples) {
+  const auto all = static_cast<double>(std::ranges::count_if(samples, &ScoredLabel::is_positive));
+  if (all == 0) return std::nullopt;
+  PrecisionRecallCurve curve{.recall = {0}, .precision = {1}};
+  for_thresholds(samples, [&](double, std::int64_t accepted, std::int64_t positives) {
+    const auto hits = static_cast<double>(positives);
+    const double recall = hits / all;
+    if (recall == curve.recall.back()) return;
+    curve.recall.push_back(recall);
+    curve.precision.push_back(hits / static_cast<double>(accepted));
+  });
+  return curve;
+}
+
 std::optional<double> best_threshold(std::span<ScoredLabel> samples) {
   const std::int64_t all = std::ranges::count_if(samples, &ScoredLabel::is_positive);
   if (all == 0) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace stages {
 
@@ -16,6 +17,17 @@ struct ScoredLabel {
 /// recall, as scikit-learn's average_precision_score computes it: samples with equal scores are
 /// accepted together. Returns nullopt if no sample has the label. Sorts `samples`.
 std::optional<double> average_precision(std::span<ScoredLabel> samples);
+
+/// The highest precision at each recall that a threshold can give. Recall increases from 0, where
+/// the precision is 1 by definition, to 1.
+struct PrecisionRecallCurve {
+  std::vector<double> recall, precision;
+};
+
+/// Returns the curve of scikit-learn's precision_recall_curve without the thresholds that lower the
+/// precision at the same recall. The average precision is the area below its steps. Returns nullopt
+/// if no sample has the label. Sorts `samples`.
+std::optional<PrecisionRecallCurve> precision_recall_curve(std::span<ScoredLabel> samples);
 
 /// Returns the best threshold: accepting all samples with at least that score gives the highest F1,
 /// compared without rounding. The threshold is a sample's score; if several are best, it is the

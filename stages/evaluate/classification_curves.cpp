@@ -74,26 +74,30 @@ double true_positives_at(const RocCurve& curve, double share) {
          part * (curve.true_positives[right] - curve.true_positives[left]);
 }
 
-RocCurve thinned(const RocCurve& curve, std::size_t points) {
+std::vector<double> thinned(const std::vector<double>& coordinates, std::size_t points) {
   assert(points >= 2);
-  const std::size_t last = curve.false_positives.size() - 1;
-  if (last < points) return curve;
-  RocCurve result{{}, {}, curve.area};
-  for (std::size_t i = 0; i < points; ++i) {
-    const std::size_t at = i * last / (points - 1);
-    result.false_positives.push_back(curve.false_positives[at]);
-    result.true_positives.push_back(curve.true_positives[at]);
-  }
-  return result;
+  const std::size_t last = coordinates.size() - 1;
+  if (last < points) return coordinates;
+  std::vector<double> few;
+  for (std::size_t i = 0; i < points; ++i) few.push_back(coordinates[i * last / (points - 1)]);
+  return few;
+}
+
+RocCurve thinned(const RocCurve& curve, std::size_t points) {
+  return {thinned(curve.false_positives, points), thinned(curve.true_positives, points),
+          curve.area};
+}
+
+nlohmann::ordered_json to_json(const RocCurve& curve) {
+  const RocCurve shown = thinned(curve, kMostPoints);
+  return {{"auc", shown.area}, {"fpr", shown.false_positives}, {"tpr", shown.true_positives}};
 }
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kGrid = 100;       // number of intervals of the mean curve
-constexpr std::size_t kMostPoints = 400;  // maximum number of points written per curve
-constexpr std::size_t kMostCurves = 20;   // maximum number of classes for which curves are written
+constexpr std::int64_t kGrid = 100;  // number of intervals of the mean curve
 
 /// Returns the probability of each class for each sample. Does not use torch's softmax, which would
 /// rank equal probabilities by their last bit, which differs between processor types.
@@ -125,9 +129,7 @@ RocCurve mean_curve(const std::vector<std::optional<RocCurve>>& curves, double a
 }
 
 Json json_of(const std::optional<RocCurve>& curve) {
-  if (!curve) return nullptr;
-  const RocCurve shown = thinned(*curve, kMostPoints);
-  return {{"auc", shown.area}, {"fpr", shown.false_positives}, {"tpr", shown.true_positives}};
+  return curve ? to_json(*curve) : Json(nullptr);
 }
 
 Json json_of(const std::optional<double>& number) { return number ? Json(*number) : Json(nullptr); }

@@ -57,9 +57,19 @@ std::optional<RocCurve> roc_curve(std::vector<Detected> samples);
 /// points; the highest if there are several.
 double true_positives_at(const RocCurve& curve, double share);
 
+/// Returns at most `points` of the coordinates of a curve, evenly spaced, including the first and
+/// the last.
+std::vector<double> thinned(const std::vector<double>& coordinates, std::size_t points);
 /// Returns the curve reduced to at most `points` points, including the first and the last. `area`
 /// is still the area under the full curve.
 RocCurve thinned(const RocCurve& curve, std::size_t points);
+
+/// The largest number of points that curves.json contains for a curve, and of classes or labels
+/// whose curves it contains.
+inline constexpr std::size_t kMostPoints = 400, kMostCurves = 20;
+
+/// Returns {"auc", "fpr", "tpr"}, with at most kMostPoints points.
+nlohmann::ordered_json to_json(const RocCurve& curve);
 
 /// Measures how well a classifier's probabilities rank samples, and how well they are calibrated.
 struct ClassificationCurves {
@@ -100,9 +110,8 @@ std::int64_t curve_bytes(std::int64_t samples, std::int64_t classes);
 std::vector<std::pair<std::string, double>> summary(const ClassificationCurves& curves);
 
 /// Returns {"roc": {"auc_of_class", "auc_macro", "auc_micro", "macro", "micro", "classes"},
-/// "calibration": {"error", "bins"}}; "calibration" is null if it was not measured. A curve is
-/// {"auc", "fpr", "tpr"}, with at most 400 points. "classes" contains the curves by class name, for
-/// up to 20 classes.
+/// "calibration": {"error", "bins"}}; "calibration" is null if it was not measured. "classes"
+/// contains the curves by class name, if there are at most kMostCurves classes.
 nlohmann::ordered_json to_json(const ClassificationCurves& curves,
                                const std::vector<std::string>& classes);
 

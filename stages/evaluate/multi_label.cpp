@@ -18,6 +18,7 @@
 #include "stages/artifact/label_thresholds.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
+#include "stages/evaluate/label_curves.h"
 #include "stages/evaluate/multi_label_metrics.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
@@ -162,6 +163,10 @@ class MultiLabelStage final : public runner::Stage {
     const auto replace = nlohmann::ordered_json::error_handler_t::replace;
     runner::write_atomically(runner::NodeLayout(context.node().folder).metrics(),
                              json.dump(2, ' ', false, replace) + "\n");
+    const auto curves =
+        label_curves(tested.samples.logits, tested.samples.labels, metrics, tested.labels);
+    runner::write_atomically(runner::NodeLayout(context.node().folder).curves(),
+                             curves.dump(-1, ' ', false, replace) + "\n");
     runner::write_atomically(context.node().folder / "report.txt",
                              report_text(metrics, tested.labels));
     if (config_.csv) write_predictions(context.node().folder / "predictions.csv", tested);

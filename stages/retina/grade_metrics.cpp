@@ -91,6 +91,14 @@ std::optional<double> quadratic_kappa(const GradeCounts& counts) {
   return 1 - observed * static_cast<double>(counts.samples()) / expected;
 }
 
+double mean_absolute_error(const GradeCounts& counts) {
+  std::int64_t sum = 0;
+  for (std::int64_t truth = 0; truth < counts.grades(); ++truth)
+    for (std::int64_t predicted = 0; predicted < counts.grades(); ++predicted)
+      sum += std::abs(truth - predicted) * counts.count(truth, predicted);
+  return static_cast<double>(sum) / static_cast<double>(counts.samples());
+}
+
 DecisionQuality quality_of_grade(const GradeCounts& counts, std::int64_t grade) {
   return decision_quality(counts, [grade](std::int64_t other) { return other == grade; });
 }
@@ -124,6 +132,7 @@ NamedNumbers grade_numbers(const GradeCounts& counts, const std::vector<std::str
                           {"weighted_recall", weighted.recall},
                           {"weighted_f1", weighted.f1}};
   if (const auto kappa = quadratic_kappa(counts)) numbers.emplace_back("quadratic_kappa", *kappa);
+  numbers.emplace_back("mean_absolute_error", mean_absolute_error(counts));
   if (referable_from) {
     const DecisionQuality referral = quality_of_referral(counts, *referable_from);
     if (referral.sensitivity) numbers.emplace_back("referable_sensitivity", *referral.sensitivity);
@@ -260,14 +269,17 @@ nlohmann::ordered_json to_json(const Grading& grading, const GradingOptions& opt
 
 std::string headline(const Grading& grading) {
   const auto percent = [](double share) { return runner::decimal(100 * share, 1) + " %"; };
-  std::string text = "quadratic kappa ";
-  const double* kappa = find_number(grading, "quadratic_kappa");
-  text += kappa ? runner::decimal(*kappa, 4) : "not defined";
-  if (const auto interval = grading.intervals.find("quadratic_kappa");
-      interval != grading.intervals.end()) {
-    text += " (95 % interval " + runner::decimal(interval->second.low, 4) + "–" +
-            runner::decimal(interval->second.high, 4) + ")";
-  }
+  const auto with_interval = [&](const std::string& name) {
+    const double* value = find_number(grading, name);
+    const auto interval = grading.intervals.find(name);
+    std::string text = value ? runner::decimal(*value, 4) : "not defined";
+    if (interval != grading.intervals.end())
+      text += " (95 % interval " + runner::decimal(interval->second.low, 4) + "–" +
+              runner::decimal(interval->second.high, 4) + ")";
+    return text;
+  };
+  std::string text = "quadratic kappa " + with_interval("quadratic_kappa") +
+                     ", mean absolute error " + with_interval("mean_absolute_error");
   const double *sensitivity = find_number(grading, "referable_sensitivity"),
                *specificity = find_number(grading, "referable_specificity");
   if (sensitivity || specificity) text += ", referable: ";

@@ -58,6 +58,10 @@ class GradeCounts {
 /// predictions have the same grade.
 std::optional<double> quadratic_kappa(const GradeCounts& counts);
 
+/// Returns the mean absolute error in grades: how many grades a prediction is from the true grade,
+/// on average. There must be at least one sample.
+double mean_absolute_error(const GradeCounts& counts);
+
 /// The quality of a yes/no decision: sensitivity is the share of positives that are detected, and
 /// specificity the share of negatives that are not. Sensitivity is nullopt if there are no
 /// positives; specificity, if there are no negatives.
@@ -72,9 +76,10 @@ DecisionQuality quality_of_referral(const GradeCounts& counts, std::int64_t from
 using NamedNumbers = std::vector<std::pair<std::string, double>>;
 
 /// Returns the metrics that are defined, always in this order: accuracy, weighted_precision,
-/// weighted_recall, weighted_f1, quadratic_kappa, referable_sensitivity, referable_specificity, and
-/// for each grade sensitivity/NAME, specificity/NAME, precision/NAME and f1/NAME. Precision and F1
-/// match scikit-learn's with zero_division=0. There must be at least one sample.
+/// weighted_recall, weighted_f1, quadratic_kappa, mean_absolute_error, referable_sensitivity,
+/// referable_specificity, and for each grade sensitivity/NAME, specificity/NAME, precision/NAME and
+/// f1/NAME. Precision and F1 match scikit-learn's with zero_division=0. There must be at least one
+/// sample.
 NamedNumbers grade_numbers(const GradeCounts& counts, const std::vector<std::string>& names,
                            std::optional<std::int64_t> referable_from);
 
@@ -116,8 +121,8 @@ Grading grade(const GradedSamples& samples, const GradingOptions& options, std::
 /// they are set.
 nlohmann::ordered_json to_json(const Grading& grading, const GradingOptions& options);
 
-/// Returns "quadratic kappa 0.9880 (95 % interval 0.9860–0.9900), referable: 99.1 % sensitivity,
-/// 98.5 % specificity".
+/// Returns "quadratic kappa 0.9880 (95 % interval 0.9860–0.9900), mean absolute error 0.0480 (95 %
+/// interval 0.0410–0.0550), referable: 99.1 % sensitivity, 98.5 % specificity".
 std::string headline(const Grading& grading);
 
 struct GradeReportOptions {

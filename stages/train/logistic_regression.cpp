@@ -15,9 +15,11 @@
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
 #include "stages/plan/plan_forward.h"
+#include "stages/train/calibration.h"
 #include "stages/train/class_weights.h"
 #include "stages/train/earlier_weights.h"
 #include "stages/train/single_checkpoint.h"
@@ -40,6 +42,7 @@ struct RegressionOptions {
   std::int64_t max_iterations = 0;
   double tolerance = 0;
   at::ScalarType dtype = at::kDouble;
+  DecisionFit calibration;
 };
 
 /// The features of the training data, followed by those of the validation data.
@@ -146,6 +149,15 @@ class LogisticRegressionStage final : public runner::Stage {
                        "l2_strength is null, but there is no validation data to choose it with")
           .at("/l2_strength")
           .with_help("add a validation part to the data, or set l2_strength to a number");
+    check_calibration(options_.calibration, logits_for(data),
+                      has_validation ? validation.get() : nullptr);
+    if (options_.calibration.fits_anything() && options_.refits)
+      throw StageError(
+          ErrorCode::kOptionConflict,
+          "calibration needs data that the head is not fitted to, but with refit: true "
+          "it is also fitted to the validation data")
+          .at("/calibration")
+          .with_help("set refit: false, or remove the calibration");
   }
 
   void add_fit(runner::MemoryPlan& plan, const DatasetDescription& train,
@@ -157,6 +169,10 @@ class LogisticRegressionStage final : public runner::Stage {
     add_term(plan, {"features of the fit", rows * (width * bytes + kLabel),
                     "of training and validation, in the fit's number format"});
     add_term(plan, {"fit", softmax_fit_bytes(rows, width, classes, bytes), "L-BFGS"});
+    if (const std::int64_t calibrated = calibration_bytes(options_.calibration, classes);
+        calibrated > 0)
+      add_term(plan, {"calibration", calibrated * (rows - train.size),
+                      "logits and labels of all validation samples"});
     if (const std::int64_t held = validation ? validation->held().on_host : 0; held > 0)
       add_term(plan, {"validation data", held, "kept in memory"});
   }
@@ -279,6 +295,7 @@ class LogisticRegressionStage final : public runner::Stage {
           accuracy_of(result, rows.of_validation(rows.features), rows.of_validation(rows.labels));
       context.metric("validation/accuracy", share, 1);
       checkpoint.validation["accuracy"] = share;
+      if (options_.calibration.fits_anything()) calibrate(result, rows, checkpoint);
     }
     {
       const torch::NoGradGuard no_graph;
@@ -288,6 +305,14 @@ class LogisticRegressionStage final : public runner::Stage {
     }
     save_single(checkpoint, images, context);
     checkpoint.network->to(at::Device(context.node().device));
+  }
+
+  void calibrate(const SoftmaxFit& fit, const FeatureRows& rows, Checkpoint& checkpoint) const {
+    const at::Tensor logits =
+        torch::addmm(fit.bias, rows.of_validation(rows.features), fit.weight.t());
+    const FittedDecision decision = fitted_decision(
+        calibration_rows(logits, rows.of_validation(rows.labels)), options_.calibration);
+    for (const auto& [name, value] : named_numbers(decision)) checkpoint.validation[name] = value;
   }
 
   static void write(const runner::RunContext& context, const char* name,
@@ -319,6 +344,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_regression(runner::ConfigR
   reader.read("tolerance", options.tolerance);
   options.dtype = runner::choice<at::ScalarType>(reader, "dtype",
                                                  {{"fp64", at::kDouble}, {"fp32", at::kFloat}});
+  options.calibration = read_calibration(reader);
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(
       std::make_unique<LogisticRegressionStage>(std::move(options)));

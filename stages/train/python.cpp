@@ -16,9 +16,11 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/value/value.h"
+#include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
 #include "stages/python/python_step.h"
 #include "stages/train/balanced_samples.h"
+#include "stages/train/calibration.h"
 #include "stages/train/class_weights.h"
 #include "stages/train/training_kind.h"
 
@@ -35,6 +37,7 @@ struct PythonTrainingOptions {
   std::int64_t samples_in_group = 0;  ///< 0: the loss is not over groups
   std::string monitor;
   bool balances = false;
+  DecisionFit calibration;
 };
 
 std::string shape_text(const at::Tensor& tensor) {
@@ -129,6 +132,19 @@ class PythonTrainingStep final : public TrainingStep {
     });
   }
 
+  /// Returns the logits of each sample's classes and its label, (n, classes + 1) float32.
+  at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
+    if (!options_.calibration.fits_anything()) return {};
+    check_logits(encoded, part);
+    return calibration_rows(encoded.at("logits"), part["label"]);
+  }
+  std::int64_t bytes_kept_in_validation() const override {
+    return calibration_bytes(options_.calibration, classes_);
+  }
+  std::vector<std::pair<std::string, double>> saved_of_all(const at::Tensor& kept) const override {
+    return named_numbers(fitted_decision(kept, options_.calibration));
+  }
+
  private:
   template <typename Call>
   static NamedTensors in_entry(const Call& call) {
@@ -211,6 +227,20 @@ class PythonTrainingStep final : public TrainingStep {
     }
   }
 
+  void check_logits(const NamedTensors& encoded, const Batch& part) const {
+    const bool has_logits = part.tensors().contains("label") && encoded.contains("logits") &&
+                            encoded.at("logits").dim() == 2 &&
+                            encoded.at("logits").size(0) == part.units() &&
+                            encoded.at("logits").size(1) == classes_;
+    if (has_logits) return;
+    throw StageError(ErrorCode::kOptionConflict,
+                     "calibration needs an output 'logits' with " + std::to_string(classes_) +
+                         " numbers for each sample, one for each class, which the network does not "
+                         "return")
+        .at("/calibration")
+        .with_help("return it from the network or from encode, or remove the calibration");
+  }
+
   void check_score(const std::string& name, const at::Tensor& values, const Batch& part) const {
     const auto refuse = [&](const std::string& why, const std::string& help) {
       throw StageError(ErrorCode::kStageFailed, python_.named("score") + " " + why).with_help(help);
@@ -266,7 +296,10 @@ class PythonTrainingStep final : public TrainingStep {
 std::unique_ptr<TrainingStep> make_python_step(const PythonTrainingOptions& options,
                                                const Model& model, const TrainingData& data) {
   const std::size_t classes = data.train->describe().classes.size();
-  if (classes > 0) check_same_classes(*data.train, data.validation.get());
+  if (classes > 0 || options.calibration.fits_anything())
+    check_same_classes(*data.train, data.validation.get());
+  if (options.calibration.fits_anything()) check_one_class_each(*data.train);
+  check_calibration(options.calibration, static_cast<std::int64_t>(classes), data.validation.get());
   try {
     return std::make_unique<PythonTrainingStep>(model, options, classes);
   } catch (StageError& error) {
@@ -291,6 +324,7 @@ PythonTrainingOptions read_python_training_options(runner::ConfigReader& reader)
   options.balances =
       runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
   reader.read("monitor", options.monitor);
+  options.calibration = read_calibration(reader);
   return options;
 }
 

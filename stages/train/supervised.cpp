@@ -9,8 +9,8 @@
 #include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/ordinal_head.h"
-#include "stages/artifact/temperature.h"
 #include "stages/train/balanced_samples.h"
+#include "stages/train/calibration.h"
 #include "stages/train/class_weights.h"
 #include "stages/train/classification_loss.h"
 #include "stages/train/mixing.h"
@@ -110,16 +110,11 @@ class ClassificationStep final : public TrainingStep {
   /// Returns the logits of each sample's classes and its label, (n, classes + 1) float32.
   at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
     if (!options_.fit.fits_anything()) return {};
-    const at::Tensor logits =
-        class_logits(encoded.at("logits").detach(), options_.loss.head()).to(at::kFloat);
-    return torch::cat({logits, part["label"].to(logits.device(), at::kFloat).unsqueeze(1)}, 1);
+    return calibration_rows(class_logits(encoded.at("logits").detach(), options_.loss.head()),
+                            part["label"]);
   }
   std::int64_t bytes_kept_in_validation() const override {
-    if (!options_.fit.fits_anything()) return 0;
-    // The rows, plus all samples' logits in float64, which the fit copies.
-    return (classes_ + 1) * static_cast<std::int64_t>(sizeof(float)) +
-           2 * classes_ * static_cast<std::int64_t>(sizeof(double)) +
-           static_cast<std::int64_t>(sizeof(ScoredClass));
+    return calibration_bytes(options_.fit, classes_);
   }
   std::vector<std::pair<std::string, double>> saved_of_all(const at::Tensor& kept) const override {
     return named_numbers(fitted_decision(kept, options_.fit));
@@ -142,34 +137,6 @@ class ClassificationStep final : public TrainingStep {
   const ClassificationOptions options_;
   const at::Tensor class_weights_;  // undefined: all weights are 1
 };
-
-DecisionFit read_decision_fit(runner::ConfigReader& reader) {
-  DecisionFit fit;
-  reader.read("temperature", fit.temperature);
-  reader.read("cut_points", fit.cut_points);
-  reader.read("sensitivity", fit.sensitivity);
-  return fit;
-}
-
-void check_fit(const DecisionFit& fit, std::int64_t classes, const Dataset* validation) {
-  if (!fit.fits_anything()) return;
-  if (!validation) {
-    throw StageError(ErrorCode::kTooFewSamples,
-                     "calibration needs validation data, but there is none")
-        .at("/calibration")
-        .with_help(
-            "give the data a validation part, such as data.split={train: 0.7, validation: 0.1, "
-            "test: 0.2}, or remove the calibration");
-  }
-  constexpr std::int64_t kTwo = 2;
-  if (fit.sensitivity && classes != kTwo) {
-    throw StageError(
-        ErrorCode::kOptionConflict,
-        "calibration.sensitivity is for two classes, but the data has " + std::to_string(classes))
-        .at("/calibration/sensitivity")
-        .with_help("set calibration.sensitivity: null");
-  }
-}
 
 /// Throws if the classes have no known order, or if the model does not support the loss's head.
 void check_ordinal(const OrdinalLoss& loss, const Model& model, const DatasetDescription& train) {
@@ -201,7 +168,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
   options.balances =
       runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
   reader.read("monitor", options.monitor);
-  options.fit = read_decision_fit(reader.section("calibration"));
+  options.fit = read_calibration(reader);
   const auto make_step = [options](const Model& model, const TrainingData& data,
                                    const MemoryPolicy&) {
     check_one_class_each(*data.train);
@@ -215,7 +182,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
           .with_help("add a second class to the data, or set loss: {kind: cross_entropy}");
     }
     if (options.loss.ordinal) check_ordinal(*options.loss.ordinal, model, data.train->describe());
-    check_fit(options.fit, classes, data.validation.get());
+    check_calibration(options.fit, classes, data.validation.get());
     const at::Tensor class_weights = class_weights_of(options.class_weights, *data.train);
     if (options.monitor == "loss") check_weighted_validation(class_weights, data.validation.get());
     return std::make_unique<ClassificationStep>(model, classes, options, class_weights);

@@ -123,17 +123,25 @@ class Prediction {
     return asked_logits(checkpoint_, asked_, flip_, network.module(), placed.tensors()).cpu();
   }
 
-  /// For each image, draws where the network saw the predicted class.
+  /// For each image, draws where the network saw the predicted class, or what raised each number.
   void draw(const PreparedNetwork& network, const Batch& batch, const at::Tensor& logits) {
     runner::make_folders(explain_);
     for (std::int64_t row = 0; row < batch.units(); ++row) {
       const std::int64_t index = batch.indices[static_cast<std::size_t>(row)];
-      const std::int64_t label = asked_.decision.predicted(scores_of(logits, row));
       const at::Tensor pixels = network.placed(batch.part(row, row + 1)).tensors().at("image");
-      const at::Tensor activation = activation_of(network.module(), pixels, label);
-      write_activation(explain_, pictures_->sample_name(index), index, name_of(label), pixels,
-                       activation, transform_of(checkpoint_));
-      ++drawn_;
+      const auto add = [&](const std::string& what, const at::Tensor& activation) {
+        write_activation(explain_, pictures_->sample_name(index), index, what, pixels, activation,
+                         transform_of(checkpoint_));
+        ++drawn_;
+      };
+      if (!asked_.are_targets) {
+        const std::int64_t label = asked_.decision.predicted(scores_of(logits, row));
+        add(name_of(label), activation_of(network.module(), pixels, label));
+        continue;
+      }
+      for (std::int64_t target = 0; target < logits.size(1); ++target)
+        add(name_of(target),
+            class_activation(network.module(), checkpoint_, pixels, target, /*sign=*/1));
     }
   }
 
@@ -378,7 +386,7 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
     if (asked.thresholds.empty() && !asked.are_targets)
       asked.decision = asked_decision(checkpoint, context);
   }
-  if ((asked.are_numbers || asked.are_targets) && request.contains("explain"))
+  if (asked.are_numbers && request.contains("explain"))
     return runner::Diagnostic{ErrorCode::kUsage,
                               {},
                               "",

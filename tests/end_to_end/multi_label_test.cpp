@@ -98,6 +98,31 @@ TEST_F(MultiLabelRuns, TwoRanksTrainTheSameModel) {
   EXPECT_NEAR(one["mean_average_precision"], two["mean_average_precision"], 1e-3);
 }
 
+TEST_F(MultiLabelRuns, CurvesOfTheLabelsAreDrawn) {
+  const Ended drawn = retort("analyze run --out drawn", folder_.path());
+  EXPECT_EQ(drawn.exit, 0) << drawn.err;
+  EXPECT_THAT(file_text(folder_ / "drawn/label_curves.svg"), HasSubstr("Precision by recall"));
+  const Ended reported = retort("report run --out report.html", folder_.path());
+  EXPECT_EQ(reported.exit, 0) << reported.err;
+  EXPECT_THAT(file_text(folder_ / "report.html"), HasSubstr("Precision, recall and ROC of"));
+}
+
+TEST_F(MultiLabelRuns, AComparisonTestsTheSubsetAccuracy) {
+  const Ended evaluated =
+      retort("evaluate run run.dir=strict evaluate.threshold=0.9", folder_.path());
+  EXPECT_EQ(evaluated.exit, 0) << evaluated.err;
+  const Ended ended = retort("compare run strict --paired --json", folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  const auto paired = nlohmann::json::parse(ended.out)["result"]["paired"][0];
+  const double difference =
+      json("strict/nodes/evaluate/metrics.json")["subset_accuracy"].get<double>() -
+      json("run/nodes/evaluate/metrics.json")["subset_accuracy"].get<double>();
+  EXPECT_NEAR(paired["subset_accuracy"]["difference"].get<double>(), difference, 1e-12);
+  const Ended drawn = retort("compare run strict --paired --out drawn_pair", folder_.path());
+  EXPECT_EQ(drawn.exit, 66);
+  EXPECT_THAT(drawn.err, HasSubstr("leave out --sort and --out"));
+}
+
 TEST_F(MultiLabelRuns, ClassFoldersCanHoldTheLabels) {
   int number = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "photos")) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -111,6 +112,24 @@ TEST_F(RegressionRuns, SeveralTargetsArePredictedTogether) {
   EXPECT_EQ(json("two/nodes/evaluate/metrics.json")["per_target"][1]["target"], "other");
   const Ended predicted = retort("predict two photos --json", folder_.path());
   EXPECT_THAT(predicted.out, HasSubstr(R"("values":{"target":)"));
+}
+
+TEST_F(RegressionRuns, WhatRaisesEachNumberIsDrawn) {
+  const Ended trained = retort(
+      "run regression run.dir=maps model=mobilenetv2_100 model.weights=null "
+      "'data.target=[target,other]' " +
+          kSmall + " data.image_size=32 epochs=1",
+      folder_.path());
+  EXPECT_EQ(trained.exit, 0) << trained.err;
+  const Ended explained =
+      retort("predict maps photos/" + first_prediction()[0] + " --explain why", folder_.path());
+  EXPECT_EQ(explained.exit, 0) << explained.err;
+  std::vector<std::string> targets;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "why")) {
+    EXPECT_TRUE(file_text(entry.path()).starts_with("\x89PNG")) << entry.path();
+    targets.push_back(entry.path().stem().extension());
+  }
+  EXPECT_THAT(targets, testing::UnorderedElementsAre(".target", ".other"));
 }
 
 TEST_F(RegressionRuns, TwoRanksTrainTheSameModel) {

@@ -7,7 +7,8 @@
 multi_label_loss.json     torch's BCEWithLogitsLoss, torchvision's sigmoid_focal_loss and timm's AsymmetricLossMultiLabel, each as
                           the mean over samples and labels, and the gradients of the logits
 multi_label_scores.json   scikit-learn, on scores with ties and a label that no sample has; null means undefined. "threshold" is
-                          the one of precision_recall_curve with the highest F1, or the lowest of several
+                          the one of precision_recall_curve with the highest F1, or the lowest of several; "curve" is the
+                          highest precision at each recall of precision_recall_curve
 Each file can be written if only its own libraries are installed.
 """
 
@@ -84,6 +85,13 @@ def scores():
         f1 = 2 * precision * recall / numpy.maximum(precision + recall, 1e-300)
         return float(thresholds[numpy.argmax(f1[:-1].round(12))])
 
+    def curve(label):
+        highest = {}
+        for precision, recall in zip(*metrics.precision_recall_curve(y[:, label], x[:, label])[:2]):
+            highest[float(recall)] = max(float(precision), highest.get(float(recall), 0))
+        recalls = sorted(highest)
+        return {"recall": recalls, "precision": [highest[recall] for recall in recalls]}
+
     chosen = per_label(threshold)
     predicted = (probability >= numpy.array([0.5 if one is None else one for one in chosen])).astype(int)
     averages = {}
@@ -97,7 +105,7 @@ def scores():
             "average_precision": per_label(lambda label: float(metrics.average_precision_score(y[:, label], x[:, label]))),
             "mean_average_precision": float(metrics.average_precision_score(y[:, present], x[:, present], average="macro")),
             "auc": per_label(lambda label: float(metrics.roc_auc_score(y[:, label], x[:, label]))),
-            "threshold": chosen, "f1": f1.tolist(), "average": averages,
+            "curve": per_label(curve), "threshold": chosen, "f1": f1.tolist(), "average": averages,
             "hamming_loss": float(metrics.hamming_loss(y, predicted)),
             "subset_accuracy": float(metrics.accuracy_score(y, predicted))}
 

@@ -1,6 +1,7 @@
 // Classification metrics, compared with scikit-learn, on scores with ties and absent classes.
 
 #include "stages/artifact/class_scores.h"
+#include "stages/artifact/label_ranking.h"
 #include "stages/artifact/label_thresholds.h"
 #include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_metrics.h"
@@ -89,6 +90,8 @@ void expect_grades(const at::Tensor& logits, const RecordedCase& recorded) {
   expect_close(numbers.at("accuracy"), recorded.json.at("accuracy"), "accuracy");
   expect_close(numbers.at("quadratic_kappa"), recorded.json.at("kappa_quadratic"),
                "quadratic kappa");
+  if (const auto error = recorded.json.find("mean_absolute_error"); error != recorded.json.end())
+    expect_close(numbers.at("mean_absolute_error"), *error, "mean absolute error");
   for (const char* average : {"precision", "recall", "f1"}) {
     expect_close(numbers.at(std::string("weighted_") + average),
                  recorded.json.at("average").at("weighted").at(average), average);
@@ -151,6 +154,22 @@ void expect_share(const std::optional<double>& actual, const nlohmann::json& exp
   if (actual) expect_close(*actual, expected, what);
 }
 
+/// Compares the curve of the label in a column of `logits` and `labels`.
+void expect_precision_recall(const at::Tensor& logits, const at::Tensor& labels,
+                             const nlohmann::json& expected, const std::string& what) {
+  std::vector<ScoredLabel> samples;
+  for (std::int64_t row = 0; row < logits.size(0); ++row)
+    samples.push_back({logits[row].item<double>(), labels[row].item<double>() != 0});
+  const auto curve = precision_recall_curve(samples);
+  ASSERT_EQ(curve.has_value(), !expected.is_null()) << what;
+  if (!curve) return;
+  ASSERT_EQ(curve->recall.size(), expected.at("recall").size()) << what;
+  for (std::size_t i = 0; i < curve->recall.size(); ++i) {
+    expect_close(curve->recall[i], expected.at("recall").at(i), "recall" + what);
+    expect_close(curve->precision[i], expected.at("precision").at(i), "precision" + what);
+  }
+}
+
 void compare_multi_label_scores(const RecordedCase& recorded) {
   const at::Tensor logits = tensor_of(recorded.json.at("logits")).to(at::kFloat),
                    labels = tensor_of(recorded.json.at("truth"));
@@ -164,6 +183,9 @@ void compare_multi_label_scores(const RecordedCase& recorded) {
     expect_share(one.average_precision, recorded.json.at("average_precision").at(label),
                  "average precision" + name);
     expect_share(one.area, recorded.json.at("auc").at(label), "area" + name);
+    const auto column = static_cast<std::int64_t>(label);
+    expect_precision_recall(logits.select(1, column), labels.select(1, column),
+                            recorded.json.at("curve").at(label), name);
     const nlohmann::json& threshold = recorded.json.at("threshold").at(label);
     expect_close(one.threshold, threshold.is_null() ? 0.5 : threshold.get<double>(),
                  "threshold" + name);

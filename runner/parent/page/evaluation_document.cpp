@@ -11,6 +11,7 @@
 #include "runner/parent/registry/run_entry.h"
 #include "runner/parent/report/caption_similarity.h"
 #include "runner/parent/report/episode_pictures.h"
+#include "runner/parent/report/label_curves.h"
 #include "runner/parent/report/prediction_table.h"
 #include "runner/parent/report/recorded_evaluation.h"
 #include "runner/parent/report/target_predictions.h"
@@ -143,6 +144,9 @@ void add_evaluations(Document& document, const RunDetails& details, const RunRep
     document.section("Results of " + measures.title);
     if (measures.is_smoke) document.say("A smoke run: only some of the samples.");
     document.add(metrics_of(details, measures.node));
+    const auto curves = read_label_curves(details.run.folder, measures.node);
+    if (curves && !curves->curves.empty())
+      document.add(Figure{draw_label_curves(*curves, report.recipe)});
     const auto targets = read_target_predictions(details.run.folder, measures.node);
     if (targets && !targets->empty())
       document.add(Figure{draw_predictions(*targets, report.recipe)});

@@ -143,9 +143,16 @@ std::vector<std::string> accuracies_of(const Comparison& comparison) {
 }
 
 /// Adds the measures in `report` to `comparison`, as those of its next run.
-void add_measures(const RunReport& report, Comparison& comparison) {
+void add_measures(const RunReport& report, const std::string& recipe, Comparison& comparison) {
   const std::size_t run = comparison.folders.size();
   for (const RecordedMeasures& measures : report.measures) {
+    if (has_label_sets(measures)) {
+      Comparison::Row& row = comparison.multi_label.emplace_back();
+      row.folder = report.folder;
+      row.recipe = recipe;
+      row.evaluation.node = measures.node;
+      row.evaluation.title = measures.title;
+    }
     for (const auto& [metric, value] : measures.values) {
       const std::string name = measures.title + ": " + metric;
       auto found = std::ranges::find(comparison.measures, name, &Comparison::Measure::name);
@@ -219,7 +226,7 @@ Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sour
       comparison.rows.push_back({report->folder, text_at(*recipe, "name"), data_name(*recipe),
                                  report->seconds, evaluation, ""});
     }
-    add_measures(*report, comparison);
+    add_measures(*report, text_at(*recipe, "name"), comparison);
     comparison.folders.push_back(report->folder);
     comparison.remarks.push_back(report->remarks);
     recipes.push_back(*std::move(recipe));
@@ -232,7 +239,8 @@ Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sour
   }
   for (Comparison::Measure& measure : comparison.measures)
     measure.values.resize(comparison.folders.size());
-  name_rows(comparison.rows, evaluated_runs(runs));
+  for (std::vector<Comparison::Row>* rows : {&comparison.rows, &comparison.multi_label})
+    name_rows(*rows, evaluated_runs(runs));
   comparison.differences = recipe_differences(recipes);
   return comparison;
 }
@@ -246,9 +254,11 @@ Result<Comparison> only_node(Comparison comparison, const std::string& node) {
   for (const Comparison::Row& row : comparison.rows) add(row.evaluation.node);
   for (const Comparison::Measure& measure : comparison.measures)
     add(measure.name.substr(0, measure.name.find(": ")));
-  std::erase_if(comparison.rows, [&](const Comparison::Row& row) {
-    return row.evaluation.node != node && row.evaluation.title != node;
-  });
+  for (std::vector<Comparison::Row>* rows : {&comparison.rows, &comparison.multi_label}) {
+    std::erase_if(*rows, [&](const Comparison::Row& row) {
+      return row.evaluation.node != node && row.evaluation.title != node;
+    });
+  }
   std::erase_if(comparison.measures, [&](const Comparison::Measure& measure) {
     return !measure.name.starts_with(prefix);
   });

@@ -41,6 +41,9 @@ struct Comparison {
   /// Remarks for readers of the results, by run (Graph::remarks).
   std::vector<std::vector<std::string>> remarks;
   std::vector<Row> rows;  ///< evaluations with classes
+  /// Evaluations of samples with any number of labels, whose metrics are among `measures`. Only the
+  /// node and the title of their `evaluation` are set.
+  std::vector<Row> multi_label;
   std::vector<Measure> measures;
   std::vector<Field> differences;  ///< without name, run and aliases, which do not affect results
 };

@@ -198,7 +198,7 @@ PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run,
                                       std::span<const RecordedPrediction> base,
                                       std::uint64_t seed) {
   PairedClassifiers result{
-      .run = {}, .base = {}, .accuracy = {}, .mean_per_class = {}, .seed = seed};
+      .run = {}, .base = {}, .accuracy = {}, .mean_per_class = MetricGain{}, .seed = seed};
   std::map<std::string, std::uint32_t> numbers;
   std::vector<PairedSample> samples;
   for (std::size_t i = 0; i < run.size(); ++i) {
@@ -216,7 +216,7 @@ PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run,
   Gains gains(numbers.size());
   for (const PairedSample& sample : samples) gains.add(sample);
   result.accuracy.value = gains.accuracy();
-  result.mean_per_class.value = gains.mean_per_class();
+  result.mean_per_class->value = gains.mean_per_class();
   const auto size = std::ssize(samples);
   result.draws = bootstrap_draws(size);
   DrawnNumbers drawn(seed);
@@ -229,15 +229,17 @@ PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run,
     means.push_back(gains.mean_per_class());
   }
   take_interval(accuracies, result.accuracy);
-  take_interval(means, result.mean_per_class);
+  take_interval(means, *result.mean_per_class);
   return result;
 }
 
 Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comparison,
                                                           std::uint64_t seed) {
+  const bool has_classes = !comparison.rows.empty();
+  const auto& rows = has_classes ? comparison.rows : comparison.multi_label;
   std::vector<std::vector<RecordedPrediction>> all;
   Diagnostics errors;
-  for (const Comparison::Row& row : comparison.rows) {
+  for (const Comparison::Row& row : rows) {
     auto predictions = read_predictions(row.folder, row.evaluation.node);
     if (predictions && !predictions->empty()) {
       all.push_back(*std::move(predictions));
@@ -252,31 +254,39 @@ Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comp
     }
   }
   if (!errors.empty()) return errors;
-  const std::string& base = comparison.rows.front().title;
+  const std::string& base = rows.front().title;
   for (std::size_t i = 1; i < all.size(); ++i)
-    if (auto error = sample_mismatch(comparison.rows[i].title, all[i], base, all.front()))
+    if (auto error = sample_mismatch(rows[i].title, all[i], base, all.front()))
       errors.push_back(*std::move(error));
   if (!errors.empty()) return errors;
   std::vector<PairedClassifiers> pairs;
   for (std::size_t i = 1; i < all.size(); ++i) {
     pairs.push_back(compare_classifiers(all[i], all.front(), seed));
-    pairs.back().run = comparison.rows[i].title;
+    pairs.back().run = rows[i].title;
     pairs.back().base = base;
+    if (!has_classes) pairs.back().mean_per_class.reset();
   }
   return pairs;
 }
 
 std::string paired_text(const std::vector<PairedClassifiers>& pairs, const TextStyle& style) {
-  std::vector<std::vector<std::string>> rows = {{"on the same samples", "accuracy", "95 % interval",
-                                                 "per class", "95 % interval", "McNemar's p",
-                                                 "mid-p", "better", "worse", "equal"}};
+  std::vector<std::vector<std::string>> rows = {{"on the same samples"}};
+  const auto add = [](std::vector<std::string>& row, const std::vector<std::string>& cells) {
+    row.insert(row.end(), cells.begin(), cells.end());
+  };
+  const bool has_classes = !pairs.empty() && pairs.front().mean_per_class;
+  add(rows.front(), {has_classes ? "accuracy" : "subset accuracy", "95 % interval"});
+  if (has_classes) add(rows.front(), {"per class", "95 % interval"});
+  add(rows.front(), {"McNemar's p", "mid-p", "better", "worse", "equal"});
   for (const PairedClassifiers& one : pairs) {
     rows.push_back({shortened(one.run, 60) + " against " + shortened(one.base, 60),
-                    signed_points(one.accuracy.value), interval_text(one.accuracy),
-                    signed_points(one.mean_per_class.value), interval_text(one.mean_per_class),
-                    probability_text(one.p_value), probability_text(one.mid_p),
-                    std::to_string(one.better), std::to_string(one.worse),
-                    std::to_string(one.equal)});
+                    signed_points(one.accuracy.value), interval_text(one.accuracy)});
+    if (one.mean_per_class)
+      add(rows.back(),
+          {signed_points(one.mean_per_class->value), interval_text(*one.mean_per_class)});
+    add(rows.back(),
+        {probability_text(one.p_value), probability_text(one.mid_p), std::to_string(one.better),
+         std::to_string(one.worse), std::to_string(one.equal)});
   }
   return table_text(rows, style.table_width());
 }
@@ -284,17 +294,15 @@ std::string paired_text(const std::vector<PairedClassifiers>& pairs, const TextS
 nlohmann::ordered_json to_json(const std::vector<PairedClassifiers>& pairs) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const PairedClassifiers& one : pairs) {
-    json.push_back({{"run", one.run},
-                    {"base", one.base},
-                    {"better", one.better},
-                    {"worse", one.worse},
-                    {"equal", one.equal},
-                    {"p_value", one.p_value},
-                    {"mid_p", one.mid_p},
-                    {"accuracy", gain_json(one.accuracy)},
-                    {"mean_per_class", gain_json(one.mean_per_class)},
-                    {"draws", one.draws},
-                    {"seed", one.seed}});
+    nlohmann::ordered_json pair = {{"run", one.run},       {"base", one.base},
+                                   {"better", one.better}, {"worse", one.worse},
+                                   {"equal", one.equal},   {"p_value", one.p_value},
+                                   {"mid_p", one.mid_p}};
+    pair[one.mean_per_class ? "accuracy" : "subset_accuracy"] = gain_json(one.accuracy);
+    if (one.mean_per_class) pair["mean_per_class"] = gain_json(*one.mean_per_class);
+    pair["draws"] = one.draws;
+    pair["seed"] = one.seed;
+    json.push_back(std::move(pair));
   }
   return json;
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,11 +15,11 @@
 
 namespace runner {
 
-/// The prediction for one sample in an evaluation with classes.
+/// The prediction for one sample in an evaluation with classes, or with any number of labels.
 struct RecordedPrediction {
-  std::string name;  ///< the sample's name, such as its file name
-  std::string label;
-  bool is_right = false;
+  std::string name;       ///< the sample's name, such as its file name
+  std::string label;      ///< its class, or its labels, separated by |
+  bool is_right = false;  ///< the class, or all labels, are predicted correctly
 };
 
 /// Reads nodes/<node>/predictions.csv of a run's `folder`, written by an evaluation with the
@@ -44,8 +45,11 @@ struct PairedClassifiers {
   /// of `better` among the samples on which they differ; and its mid-p, which is less conservative
   /// (Fagerland, Lydersen and Laake, 2013).
   double p_value = 1, mid_p = 1;
-  MetricGain accuracy, mean_per_class;  ///< with percentile intervals from a paired bootstrap
-  std::int64_t draws = 0;               ///< number of bootstrap samples
+  /// With percentile intervals from a paired bootstrap. For samples with any number of labels,
+  /// `accuracy` is the subset accuracy, and there are no classes to take a mean over.
+  MetricGain accuracy;
+  std::optional<MetricGain> mean_per_class;
+  std::int64_t draws = 0;  ///< number of bootstrap samples
   std::uint64_t seed = 0;
 };
 
@@ -54,8 +58,9 @@ struct PairedClassifiers {
 PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run,
                                       std::span<const RecordedPrediction> base, std::uint64_t seed);
 
-/// Compares the predictions of every evaluation with those of the first. kOptionConflict if their
-/// samples or labels differ; also returns the errors of read_predictions().
+/// Compares the predictions of every evaluation with those of the first: the evaluations with
+/// classes or, if there are none, those with any number of labels. kOptionConflict if their samples
+/// or labels differ; also returns the errors of read_predictions().
 Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comparison,
                                                           std::uint64_t seed);
 
@@ -63,7 +68,8 @@ Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comp
 std::string paired_text(const std::vector<PairedClassifiers>& pairs, const TextStyle& style = {});
 
 /// Returns a list of {"run", "base", "better", "worse", "equal", "p_value", "mid_p", "accuracy",
-/// "mean_per_class", "draws", "seed"}, where the metrics are {"difference", "interval"}.
+/// "mean_per_class", "draws", "seed"}, where the metrics are {"difference", "interval"}. For any
+/// number of labels, "subset_accuracy" replaces both metrics.
 nlohmann::ordered_json to_json(const std::vector<PairedClassifiers>& pairs);
 
 }  // namespace runner

@@ -56,6 +56,7 @@ struct ClassCounts {
     if (sample.rank < of_rank.size()) of_rank[sample.rank] += times;
     const double apart = static_cast<double>(sample.label) - static_cast<double>(sample.predicted);
     squares += static_cast<double>(times) * apart * apart;
+    distances += static_cast<double>(times) * std::abs(apart);
     losses += static_cast<double>(times) * sample.loss;
   }
 
@@ -86,7 +87,7 @@ struct ClassCounts {
 
   std::vector<std::int64_t> support, predictions, correct, of_rank;
   std::int64_t samples = 0;
-  double squares = 0;  // sum of squared distances between label and prediction
+  double squares = 0, distances = 0;  // sums over the distances between label and prediction
   double losses = 0;
 };
 
@@ -141,7 +142,11 @@ class PooledClasses final : public PooledMeasure {
     for (const std::size_t k : ks_)
       if (k > 1 && k <= ranks_) all.emplace_back("top" + std::to_string(k), counts.top(k));
     add_class_means(counts, all);
-    if (has_grades_) all.emplace_back("quadratic_kappa", counts.kappa());
+    if (has_grades_) {
+      all.emplace_back("quadratic_kappa", counts.kappa());
+      all.emplace_back("mean_absolute_error",
+                       counts.distances / static_cast<double>(counts.samples));
+    }
     if (has_losses_)
       all.emplace_back("log_loss", counts.losses / static_cast<double>(counts.samples));
     if (!rankings_.empty()) all.emplace_back("auc_macro", area(times));

@@ -32,10 +32,11 @@ struct PooledMetrics {
 ///
 /// - classes or grades: top1; top<k> for the given `ks` that the tables have; mean_per_class, macro
 ///   and weighted precision, recall and f1, as scikit-learn defines them with zero_division=0;
-///   quadratic_kappa, for grades; log_loss, if all tables have the probability of each label; and
-///   auc_macro, the mean over classes of the area under the ROC curve of one class against the
-///   others, if all tables have the probability of each grade. A class that has no samples in a
-///   draw counts as it does in an evaluation (stages/evaluate/classification_metrics.h).
+///   quadratic_kappa and mean_absolute_error, for grades; log_loss, if all tables have the
+///   probability of each label; and auc_macro, the mean over classes of the area under the ROC
+///   curve of one class against the others, if all tables have the probability of each grade. A
+///   class that has no samples in a draw counts as it does in an evaluation
+///   (stages/evaluate/classification_metrics.h).
 /// - several labels: those of stages/evaluate/multi_label_metrics.h.
 /// - numbers: mae, rmse and r2, means over the targets, and those of each of several targets.
 ///

@@ -194,6 +194,11 @@ std::optional<RecordedMeasures> read_measures(const fs::path& folder, const std:
   return RecordedMeasures{.node = node, .title = node, .is_smoke = json["smoke"]};
 }
 
+bool has_label_sets(const RecordedMeasures& measures) {
+  return std::ranges::count(measures.values, std::string("evaluate/subset_accuracy"),
+                            &std::pair<std::string, double>::first) > 0;
+}
+
 std::vector<std::string> evaluated_nodes(const fs::path& folder) {
   const FileSystem& files = real_file_system();
   const RunLayout layout(folder);

@@ -91,6 +91,9 @@ struct RecordedMeasures {
   std::vector<std::pair<std::string, double>> values = {};
 };
 
+/// True for an evaluation of samples with any number of labels.
+bool has_label_sets(const RecordedMeasures& measures);
+
 /// Reads metrics.json and, if it exists, curves.json in nodes/<node>/ of a run's `folder`.
 /// On kDamagedRecord, the message names the file and says what is wrong with it.
 Result<RecordedEvaluation> read_evaluation(const std::filesystem::path& folder,

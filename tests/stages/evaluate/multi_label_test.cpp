@@ -104,6 +104,15 @@ TEST_F(MultiLabelEvaluation, PredictionsHaveLabelsAndProbabilities) {
   EXPECT_THAT(file("predictions.csv"), HasSubstr("\nimage2,red,red|blue,false,"));
 }
 
+TEST_F(MultiLabelEvaluation, CurvesAreWritten) {
+  const nlohmann::json metrics = run(rows()), curves = nlohmann::json::parse(file("curves.json"));
+  EXPECT_EQ(curves["labels"], 2);
+  EXPECT_EQ(curves["precision_recall"]["mean_average_precision"],
+            metrics["mean_average_precision"]);
+  EXPECT_EQ(curves["precision_recall"]["classes"].size(), 2);
+  EXPECT_EQ(curves["roc"]["classes"][0]["class"], "red");
+}
+
 TEST_F(MultiLabelEvaluation, TestSetMayHaveFewerLabelsInAnotherOrder) {
   checkpoint_->classes = {"green", "red", "blue"};
   const at::Tensor three = torch::cat({torch::full({4, 1}, 9.0f), logits()}, 1);

@@ -70,6 +70,9 @@ TEST(Grading, WeighsErrorsByTheSquaredDistance) {
   EXPECT_EQ(numbers.at("sensitivity/severe"), 0.5);
   EXPECT_EQ(numbers.at("specificity/none"), 0.5);
   EXPECT_EQ(run.context.values("evaluate/quadratic_kappa").size(), 1u);
+  EXPECT_EQ(numbers.at("mean_absolute_error"), (1 + 2) / 6.0);
+  EXPECT_TRUE(record.at("grading").at("intervals").contains("mean_absolute_error"));
+  EXPECT_EQ(run.context.values("evaluate/mean_absolute_error"), std::vector<double>{0.5});
 }
 
 TEST(Grading, EachSampleHasALine) {

@@ -69,8 +69,14 @@ TEST(GradeCounts, UndefinedMetricsAreOmitted) {
   std::string names;
   for (const auto& [name, value] : listed) names += name + " ";
   EXPECT_EQ(names,
-            "accuracy weighted_precision weighted_recall weighted_f1 specificity/a precision/a "
-            "f1/a sensitivity/b precision/b f1/b ");
+            "accuracy weighted_precision weighted_recall weighted_f1 mean_absolute_error "
+            "specificity/a precision/a f1/a sensitivity/b precision/b f1/b ");
+}
+
+TEST(GradeCounts, ErrorIsInGrades) {
+  EXPECT_DOUBLE_EQ(mean_absolute_error(counts({{5, 1, 2}, {0, 4, 0}, {1, 3, 6}})),
+                   (1 * 1 + 2 * 2 + 1 * 2 + 3 * 1) / 22.0);
+  EXPECT_EQ(mean_absolute_error(counts({{3, 0}, {0, 4}})), 0);
 }
 
 TEST(GradeCounts, KappaWeighsDistancesBySquares) {

@@ -6,10 +6,12 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
 #include "stages/data/features.h"
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
+#include "stages/train/calibration.h"
 #include "stages/train/softmax_fit.h"
 #include "stages/weights/weights.h"
 #include "tests/support/model_of.h"
@@ -123,6 +125,49 @@ TEST_F(LogisticRegression, ValidationDataIsUnusedWithoutRefit) {
   context_.facts.resuming = true;  // in the same folder
   EXPECT_TRUE(torch::equal(head(*run(options)), with));
   EXPECT_EQ(context_.values("validation/accuracy").size(), 2u);
+}
+
+/// Options of a fit whose probabilities are calibrated.
+Json calibrated(bool refits = false) {
+  return {{"l2_strength", 1},
+          {"refit", refits},
+          {"calibration", {{"temperature", true}, {"cut_points", true}, {"sensitivity", nullptr}}}};
+}
+
+TEST_F(LogisticRegression, CalibrationIsFittedToTheValidationData) {
+  const auto checkpoint = run(calibrated());
+  const FeatureTable validation = table_of(60, 2);
+  const NamedTensors fitted = weights(*checkpoint->network);
+  const at::Tensor logits =
+      torch::addmm(fitted.at("head.bias").cpu(), validation.tensors.at("features"),
+                   fitted.at("head.weight").cpu().t());
+  const FittedDecision wanted =
+      fitted_decision(calibration_rows(logits, validation.tensors.at("label")),
+                      {.temperature = true, .cut_points = true, .sensitivity = {}});
+  const FittedDecision decision = decision_of(*checkpoint);
+  EXPECT_NE(decision.temperature, 1);
+  // The head is rounded to float32.
+  EXPECT_NEAR(decision.temperature, wanted.temperature, 1e-3 * wanted.temperature);
+  EXPECT_EQ(decision.cut_points.size(), 2u);
+  context_.facts.resuming = true;  // in the same folder
+  EXPECT_EQ(decision_of(*run({{"l2_strength", 1}, {"refit", false}})).temperature, 1);
+}
+
+TEST_F(LogisticRegression, CalibrationNeedsDataThatTheHeadIsNotFittedTo) {
+  EXPECT_REFUSED(refusal(calibrated(/*refits=*/true)), kOptionConflict, "/calibration",
+                 "refit: true", "refit: false");
+  validation_ = nullptr;
+  EXPECT_REFUSED(refusal(calibrated()), kTooFewSamples, "/calibration", "validation data");
+}
+
+TEST_F(LogisticRegression, PlanCountsTheCalibration) {
+  PlanningContext context;
+  stage_of(kTrainLogisticRegression, calibrated())->plan(inputs(), context);
+  std::int64_t bytes = 0;
+  for (const runner::NamedBytes& term : context.planned.value().terms)
+    if (term.name == "calibration") bytes = term.bytes;
+  EXPECT_EQ(bytes, 60 * calibration_bytes({.temperature = true, .sensitivity = {}}, 3));
+  EXPECT_GT(bytes, 0);
 }
 
 TEST_F(LogisticRegression, GivenStrengthNeedsNoValidationData) {

@@ -9,6 +9,7 @@
 
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
 #include "stages/python/python_step.h"
@@ -85,6 +86,42 @@ TEST_F(PythonTraining, ScoresAreMeansOverSamples) {
   RecordingContext ours;
   stage_of(kTrainSupervised, R"({"epochs": 2, "batch_size": 8})")->run(inputs(), ours);
   EXPECT_EQ(context_.values("validation/accuracy"), ours.values("validation/accuracy"));
+}
+
+constexpr const char* kCalibration =
+    R"("calibration": {"temperature": true, "cut_points": false, "sensitivity": null})";
+
+TEST_F(PythonTraining, CalibrationIsThatOfOurOwnTraining) {
+  const auto decision = [&](const runner::StageKind& kind, const std::string& written) {
+    RecordingContext context;
+    const runner::Outputs outputs = stage_of(kind, written)->run(inputs(), context);
+    return decision_of(*runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}})
+                            .get<Checkpoint>("checkpoint"));
+  };
+  const double temperature =
+      decision(kTrainPython, options(std::string(R"("coupling": "per_sample", )") + kCalibration))
+          .temperature;
+  const double expected =
+      decision(kTrainSupervised,
+               std::string(R"({"epochs": 2, "batch_size": 8, )") + kCalibration + "}")
+          .temperature;
+  EXPECT_NE(temperature, 1);
+  EXPECT_NEAR(temperature, expected, 1e-3 * expected);
+  EXPECT_EQ(decision(kTrainPython, options()).temperature, 1);
+}
+
+TEST_F(PythonTraining, CalibrationNeedsLogits) {
+  python_.encode = [](const Tensors& batch) -> Tensors {
+    const auto [names, outputs] = run_encoded_network({"image"}, {batch.at("image")});
+    return {{"scores", outputs.front()}};
+  };
+  python_.loss = [](const Tensors& encoded, const Tensors& batch) {
+    return entropies({{"logits", encoded.at("scores")}}, batch);
+  };
+  const std::string more = std::string(R"("coupling": "per_sample", )") + kCalibration;
+  EXPECT_REFUSED(run(more), kOptionConflict, "/calibration", "'logits'");
+  validation_ = nullptr;
+  EXPECT_REFUSED(run(more), kTooFewSamples, "/calibration", "validation data");
 }
 
 TEST_F(PythonTraining, EncodeRunsOurNetwork) {

@@ -5,6 +5,7 @@
 #include "runner/parent/cli/command.h"
 #include "runner/parent/report/caption_similarity.h"
 #include "runner/parent/report/episode_pictures.h"
+#include "runner/parent/report/label_curves.h"
 #include "runner/parent/report/recorded_evaluation.h"
 #include "runner/parent/report/run_report.h"
 #include "runner/parent/report/target_predictions.h"
@@ -45,11 +46,22 @@ void draw(const RunReport& report, DrawingFolder& pictures) {
   }
 }
 
-/// Draws the predictions of numeric evaluations and the similarities of captions. Returns a warning
-/// for each damaged predictions file.
+/// Draws the predictions of numeric evaluations, the curves of labels and the similarities of
+/// captions. Returns a warning for each damaged file.
 Diagnostics draw_measures(const RunReport& report, DrawingFolder& pictures) {
   Diagnostics warnings;
+  const auto warn_of = [&](const Diagnostics& errors) {
+    for (Diagnostic warning : errors) {
+      warning.severity = Severity::kWarning;
+      warnings.push_back(std::move(warning));
+    }
+  };
   for (const RecordedMeasures& measures : report.measures) {
+    const auto curves = read_label_curves(report.folder, measures.node);
+    if (curves && !curves->curves.empty())
+      pictures.write(file_name("label_curves", measures.node, report.measures.size()),
+                     draw_label_curves(*curves, report.recipe).svg());
+    if (!curves) warn_of(curves.errors());
     const auto targets = read_target_predictions(report.folder, measures.node);
     if (targets && !targets->empty())
       pictures.write(file_name("predictions", measures.node, report.measures.size()),
@@ -57,11 +69,7 @@ Diagnostics draw_measures(const RunReport& report, DrawingFolder& pictures) {
     if (const auto similarity = read_similarity(report.folder, measures.node))
       pictures.write(file_name("similarity", measures.node, report.measures.size()),
                      draw_similarity(*similarity, report.recipe).svg());
-    if (targets) continue;
-    for (Diagnostic warning : targets.errors()) {
-      warning.severity = Severity::kWarning;
-      warnings.push_back(std::move(warning));
-    }
+    if (!targets) warn_of(targets.errors());
   }
   return warnings;
 }

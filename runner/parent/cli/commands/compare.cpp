@@ -75,13 +75,16 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
   if (comparison && !flags.node.empty()) comparison = only_node(*std::move(comparison), flags.node);
   if (!comparison) return report(console, comparison.errors());
   warn(console, warnings);
-  if (comparison->rows.empty() && (flags.paired || !flags.sort.empty() || !flags.out.empty())) {
+  const bool can_be_paired = !comparison->rows.empty() || comparison->multi_label.size() > 1;
+  if ((flags.paired && !can_be_paired) ||
+      (comparison->rows.empty() && (!flags.sort.empty() || !flags.out.empty()))) {
     return report(console, {{ErrorCode::kNoResults,
                              {},
                              "",
                              "none of the runs evaluated a classifier, so there is no accuracy to "
                              "sort by, test or draw",
-                             "leave out --sort, --paired and --out"}});
+                             can_be_paired ? "leave out --sort and --out"
+                                           : "leave out --sort, --paired and --out"}});
   }
   if (!flags.sort.empty()) sort_rows(*comparison, flags.sort);
   PairedTests tests;
@@ -134,7 +137,8 @@ Invocation declare_compare() {
   verb.add({.name = "--paired",
             .value = &flags->paired,
             .summary = "Test how each run differs from the first: classifiers sample by sample, "
-                       "with McNemar's test; few-shot models episode by episode"});
+                       "with McNemar's test, and multi-label models by whether all labels of a "
+                       "sample are right; few-shot models episode by episode"});
   verb.add({.name = "--seed",
             .value = &flags->seed,
             .summary = "With --paired: the random seed for the bootstrap intervals",

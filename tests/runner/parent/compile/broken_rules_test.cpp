@@ -58,6 +58,15 @@ std::vector<std::string> of_training(const std::string& rest) {
   return broken("train.supervised", "{" + rest + "}");
 }
 
+TEST(BrokenRules, AHeadIsNotCalibratedOnDataThatItIsFittedTo) {
+  const std::string options =
+      R"({"calibration": {"temperature": true, "cut_points": false, "sensitivity": null}, "refit": )";
+  EXPECT_THAT(broken("train.logistic_regression", options + "true}"),
+              ElementsAre("/train/calibration: calibration needs data that the head is not fitted "
+                          "to, but with refit: true it is also fitted to the validation data"));
+  EXPECT_THAT(broken("train.logistic_regression", options + "false}"), IsEmpty());
+}
+
 TEST(BrokenRules, MicroBatchOfOneHasNoNegatives) {
   const std::string options =
       R"({"gradient_accumulation_steps": 4, "loss": {"negatives": "micro_batch"}, "batch_size": )";

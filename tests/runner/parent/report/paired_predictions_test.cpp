@@ -67,7 +67,7 @@ TEST(PairedClassifiers, IntervalMatchesThePairedFormula) {
   const double error = std::sqrt((0.15 + 0.05 - 0.01) / 1000);
   EXPECT_NEAR(one.accuracy.low, 0.1 - 1.96 * error, 0.002);
   EXPECT_NEAR(one.accuracy.high, 0.1 + 1.96 * error, 0.002);
-  EXPECT_EQ(one.mean_per_class.low, one.accuracy.low) << "there is one class";
+  EXPECT_EQ(one.mean_per_class->low, one.accuracy.low) << "there is one class";
 }
 
 TEST(PairedClassifiers, SmallClassesCountEquallyInTheMeanPerClass) {
@@ -76,16 +76,16 @@ TEST(PairedClassifiers, SmallClassesCountEquallyInTheMeanPerClass) {
   add(run, base, "small", {0, 5, 0, 5});
   const PairedClassifiers one = compare_classifiers(run, base, 0);
   EXPECT_NEAR(one.accuracy.value, -5.0 / 110, 1e-12);
-  EXPECT_NEAR(one.mean_per_class.value, (-0.1 + 0.5) / 2, 1e-12);
-  EXPECT_LT(one.mean_per_class.low, one.mean_per_class.value);
+  EXPECT_NEAR(one.mean_per_class->value, (-0.1 + 0.5) / 2, 1e-12);
+  EXPECT_LT(one.mean_per_class->low, one.mean_per_class->value);
 }
 
 TEST(PairedClassifiers, SeedDecidesTheIntervals) {
   EXPECT_EQ(compared({60, 15, 5, 20}).accuracy.low, compared({60, 15, 5, 20}).accuracy.low);
   std::vector<RecordedPrediction> run, base;
   for (const char* label : {"a", "b", "c"}) add(run, base, label, {20, 7, 3, 9});
-  EXPECT_NE(compare_classifiers(run, base, 1).mean_per_class.low,
-            compare_classifiers(run, base, 2).mean_per_class.low);
+  EXPECT_NE(compare_classifiers(run, base, 1).mean_per_class->low,
+            compare_classifiers(run, base, 2).mean_per_class->low);
 }
 
 /// Runs with different predictions.
@@ -125,6 +125,27 @@ TEST_F(PairedRuns, SamplesArePairedByName) {
   EXPECT_EQ(to_json(*pairs)[0]["seed"], 7);
   EXPECT_THAT(paired_text(*pairs),
               HasSubstr("b against a          +50.00 %  +0.00 % to +100.00 %"));
+}
+
+TEST_F(PairedRuns, SetsOfLabelsAreRightAsAWhole) {
+  Comparison comparison;
+  comparison.multi_label = {
+      row("a",
+          "name,label,predicted,correct,p_red,p_blue\nx.jpg,red|blue,red,false,0.9,0.2\n"
+          "y.jpg,,,true,0.1,0.2\nz.jpg,red,red,true,0.9,0.1\n"),
+      row("b",
+          "name,label,predicted,correct,p_red,p_blue\nx.jpg,red|blue,red|blue,true,0.9,0.8\n"
+          "y.jpg,,,true,0.1,0.2\nz.jpg,red,red,true,0.9,0.1\n")};
+  const auto pairs = paired_classifiers(comparison, 7);
+  ASSERT_TRUE(pairs) << pairs.errors()[0].message;
+  EXPECT_EQ(pairs->front().better, 1);
+  EXPECT_EQ(pairs->front().equal, 2);
+  const nlohmann::json json = to_json(*pairs)[0];
+  EXPECT_DOUBLE_EQ(json["subset_accuracy"]["difference"], 1.0 / 3);
+  EXPECT_FALSE(json.contains("accuracy"));
+  EXPECT_FALSE(json.contains("mean_per_class")) << "sets of labels are no classes";
+  EXPECT_THAT(paired_text(*pairs),
+              testing::AllOf(HasSubstr("subset accuracy"), testing::Not(HasSubstr("per class"))));
 }
 
 TEST_F(PairedRuns, DifferentSamplesAreRejected) {

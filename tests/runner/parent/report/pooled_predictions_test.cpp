@@ -70,7 +70,7 @@ TEST_F(PooledPredictions, MissingTopKIsLeftOut) {
   EXPECT_FALSE(values(pooled_metrics(std::vector{table(kFirst)}, {4}, 0)).contains("top4"));
 }
 
-TEST_F(PooledPredictions, GradesHaveAKappa) {
+TEST_F(PooledPredictions, GradesHaveAKappaAndAnErrorInGrades) {
   // Labels 0, 1, 1, 2 and predictions 0, 1, 2, 0: the squared distances are 0, 0, 1 and 4. By
   // chance, each label is paired with each prediction.
   const PooledMetrics pooled = pooled_metrics(
@@ -79,6 +79,7 @@ TEST_F(PooledPredictions, GradesHaveAKappa) {
       {}, 0);
   const double by_chance = (0 + 1 + 4 + 0) + 2 * (1 + 0 + 1 + 1) + (4 + 1 + 0 + 4);
   EXPECT_NEAR(values(pooled).at("quadratic_kappa"), 1 - (0 + 0 + 1 + 4) * 4 / by_chance, 1e-15);
+  EXPECT_EQ(values(pooled).at("mean_absolute_error"), (0 + 0 + 1 + 2) / 4.0);
 }
 
 TEST_F(PooledPredictions, LossComesFromTheLabelProbabilities) {
