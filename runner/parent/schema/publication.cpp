@@ -32,7 +32,7 @@ std::pair<std::string, std::string> referred_to(const std::string& reference,
 }
 
 /// The lowercase words of `text`, each between two spaces. Other characters become spaces.
-std::string words(std::string_view text) {
+std::string spaced_words(std::string_view text) {
   std::string result = " ";
   for (const char c : text) {
     const char lower = static_cast<char>(static_cast<unsigned char>(c) | 0x20);
@@ -43,7 +43,7 @@ std::string words(std::string_view text) {
 
 /// True if `text` contains `word`, in any case, but not only as a part of another word.
 bool has_word(std::string_view text, std::string_view word) {
-  return words(text).find(words(word)) != std::string::npos;
+  return spaced_words(text).find(spaced_words(word)) != std::string::npos;
 }
 
 Json published_reference(const std::string& definition) {
