@@ -395,8 +395,8 @@ TEST_P(WholeEpoch, RunsWithAllClassesAndEveryVerbAcceptsIt) {
   EXPECT_THAT(file_text(folder_ / "run/summary.json"), testing::HasSubstr("finished"));
   std::vector<std::string> verbs = kTextVerbs;
   verbs.insert(verbs.end(), {"resume run", "evaluate run run.dir=evaluated", "analyze evaluated"});
-  // A comparison draws accuracies, which multi-label runs do not have, and tests whether samples are
-  // predicted correctly, which regression runs do not record.
+  // A comparison draws accuracies, which multi-label runs do not have, and tests whether samples
+  // are predicted correctly, which regression runs do not record.
   const bool is_regression = GetParam() == "regression";
   const bool has_accuracy = GetParam() != "multi_label" && !is_regression;
   if (has_accuracy) verbs.emplace_back("compare run evaluated --out drawn");
