@@ -32,7 +32,7 @@ std::string with_yaml_words(std::string python) {
 }
 
 bool is_container_in_text(const runner::Diagnostics& errors) {
-  return errors.front().message.find("cannot stand inside a text") != std::string::npos ||
+  return errors.front().message.find("cannot be inside a string") != std::string::npos ||
          errors.front().message.find("the default must be a string") != std::string::npos;
 }
 
