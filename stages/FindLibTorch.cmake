@@ -2,7 +2,7 @@
 # torch/ folder itself); by default, in the cache folder where scripts/setup puts it. The wheel's own
 # find_package(Torch) fails with CMake 3.25 and CUDA 13.
 #
-#   LibTorch::LibTorch    libtorch_cpu, libc10 and the headers; libtorch_cuda too where LIBTORCH_CUDA is true
+#   LibTorch::LibTorch    libtorch_cpu, libc10 and the headers; also libtorch_cuda if LIBTORCH_CUDA is true
 #   LIBTORCH_LIBRARY_DIR  the folder of these libraries
 #   LIBTORCH_VERSION, LIBTORCH_CUDA_VERSION   texts for --version
 set(RETORT_LIBTORCH "$ENV{RETORT_LIBTORCH}" CACHE PATH "Folder with the unpacked torch wheel; empty: the one in the cache")

@@ -3,7 +3,7 @@
 #
 #   new_stage_test.sh ROOT                       what it writes and what it rejects
 #   new_stage_test.sh --build ROOT BUILD         a kind of every family builds with the LibTorch of BUILD and passes its tests,
-#                                                and the new training and evaluation kinds can do what all others can
+#                                                and the new training and evaluation kinds work with every verb
 #   new_stage_test.sh --use BIN TRAIN EVALUATE   only the latter, with the programs in BIN and these two kinds
 set -euo pipefail
 
@@ -54,14 +54,14 @@ EOF
   "$retort" certify recipe.yaml || fail "$2 is not certified"
   "$retort" run recipe.yaml run.dir=whole -q || fail "$2 does not run"
   if RETORT_FAULT=retort-worker/step:3:kill_both "$retort" run recipe.yaml run.dir=killed -q; then
-    fail "the run of $2 was to be killed"
+    fail "the run of $2 should have been killed"
   fi
   "$retort" resume killed -q || fail "$2 does not resume"
-  cmp "$(best_weights whole)" "$(best_weights killed)" || fail "$2 was killed and resumed, and ends otherwise"
+  cmp "$(best_weights whole)" "$(best_weights killed)" || fail "$2 gives different weights after it is killed and resumed"
   "$retort" evaluate whole run.dir=again -q || fail "a model trained with $2 cannot be evaluated"
-  [ -n "$(evaluated whole)" ] || fail "$3 measures nothing"
-  [ "$(evaluated whole)" = "$(evaluated again)" ] || fail "$3 gives other numbers: $(evaluated whole; evaluated again)"
-  "$retort" predict whole photos --out predictions.csv || fail "nothing can be predicted with $2"
+  [ -n "$(evaluated whole)" ] || fail "$3 records no metrics"
+  [ "$(evaluated whole)" = "$(evaluated again)" ] || fail "$3 gives different metrics when repeated: $(evaluated whole; evaluated again)"
+  "$retort" predict whole photos --out predictions.csv || fail "a model trained with $2 cannot predict"
   [ "$(wc -l <predictions.csv)" -eq 21 ] || fail "predictions: $(cat predictions.csv)"
 }
 
@@ -114,7 +114,7 @@ if [ "$build" = no ]; then
   refused 73 model.zebra2 "model.zebra2 already exists: stages/stages.h has kModelZebra2"
   # A rule for one kind of training also applies to a new one.
   rules() { grep -oE '"allOf": .*' "schemas/train/$1.schema.json"; }
-  [ "$(rules novel_train)" = "$(rules supervised)" ] || fail "train.novel_train has other rules than train.supervised"
+  [ "$(rules novel_train)" = "$(rules supervised)" ] || fail "the rules of train.novel_train differ from those of train.supervised"
   if grep -riE 'novel' --include='*zebra*' --include='*aardvark*' --include='*middle*' --include='*thin*' stages schemas tests; then
     fail "the template's name is left over"
   fi
@@ -123,7 +123,7 @@ if [ "$build" = no ]; then
   [ "$declared" = "$listed" ] || fail "declared: $declared; listed: $listed"
   [ "$(wc -l <<<"$listed")" -ge ${#kinds[@]} ] || fail "listed: $listed"
   LC_ALL=C sort -c <<<"$listed" || fail "not sorted: $listed"
-  # new-stage keeps the structure of the tree, whatever it is.
+  # new-stage must preserve the structure of the tree.
   tests/layers_test.sh "$root" >/dev/null 2>&1 || { echo "skipped: the tree itself fails the test of layers" && exit 0; }
   tests/layers_test.sh . || fail "new-stage breaks the layers"
   exit 0

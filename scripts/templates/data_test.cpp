@@ -13,7 +13,7 @@ namespace {
 class DataNovel : public ImageStageTest {
  protected:
   DataNovel() : ImageStageTest(kDataNovel) {}
-  /// Ten images of each of two classes.
+  /// Adds ten images of each of two classes.
   void SetUp() override {
     std::string table;
     for (int i = 0; i < 20; ++i) {
@@ -26,11 +26,11 @@ class DataNovel : public ImageStageTest {
   void write_table(const std::string& text) { std::ofstream(data() / "images.csv") << text; }
 };
 
-TEST_F(DataNovel, UnknownOptionIsNotIgnored) {
+TEST_F(DataNovel, UnknownOptionIsRejected) {
   EXPECT_THAT(errors({{"rot", "data"}}), testing::Contains(testing::HasSubstr("/data/rot: ")));
 }
 
-TEST_F(DataNovel, SamplesAreAsDescribed) {
+TEST_F(DataNovel, SamplesMatchTheTable) {
   const auto train = part(run({{"image_size", 16}}), "train");
   EXPECT_EQ(train->describe().size, 16);
   EXPECT_THAT(train->describe().classes, testing::ElementsAre("rose", "tulip"));
@@ -41,7 +41,7 @@ TEST_F(DataNovel, SamplesAreAsDescribed) {
   }
 }
 
-TEST_F(DataNovel, SeedSaysWhatIsHeldOut) {
+TEST_F(DataNovel, SeedDeterminesTheTestPart) {
   const auto held_out = [&](std::uint64_t seed) {
     context_.facts.seed = seed;
     return names(*part(run(), "test"));
@@ -51,14 +51,14 @@ TEST_F(DataNovel, SeedSaysWhatIsHeldOut) {
   EXPECT_NE(held_out(1), held_out(2));
 }
 
-TEST_F(DataNovel, FaultsOfTheTableAreToldByLine) {
+TEST_F(DataNovel, InvalidLinesAreReportedByNumber) {
   write_table("photos/0.jpg,rose\n../secret.jpg,rose\nphotos/1.jpg\n");
   EXPECT_THAT(errors(), testing::ElementsAre(
                             testing::HasSubstr("images.csv', line 2: it does not have the form"),
                             testing::HasSubstr("images.csv', line 3: it does not have the form")));
 }
 
-TEST_F(DataNovel, FileThatIsNotThereIsTold) {
+TEST_F(DataNovel, MissingFileIsReported) {
   write_table("photos/0.jpg,rose\nphotos/gone.jpg,rose\n");
   EXPECT_THAT(errors(), testing::ElementsAre(testing::HasSubstr("1 of 2 images are not in")));
 }

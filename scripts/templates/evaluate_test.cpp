@@ -14,7 +14,7 @@
 namespace stages {
 namespace {
 
-TEST(EvaluateNovel, UnknownOptionIsNotIgnored) {
+TEST(EvaluateNovel, UnknownOptionIsRejected) {
   const runner::Value value = stage_options("evaluate/novel", R"({"batch": 3})");
   runner::ConfigReader reader(value, "/evaluate");
   const auto stage = kEvaluateNovel.create(reader);
@@ -22,14 +22,14 @@ TEST(EvaluateNovel, UnknownOptionIsNotIgnored) {
   EXPECT_EQ(stage.errors()[0].pointer, "/evaluate/batch");
 }
 
-TEST(EvaluateNovel, AccuracyIsTheShareOfRightAnswers) {
+TEST(EvaluateNovel, AccuracyIsTheShareOfCorrectPredictions) {
   const runner::Value value = stage_options("evaluate/novel", R"({"batch_size": 4})");
   runner::ConfigReader reader(value, "/evaluate");
   const auto stage = kEvaluateNovel.create(reader);
   ASSERT_TRUE(stage);
 
-  // A network that predicts class 0 for every point: correct for a third of the points, except two
-  // that now have another label.
+  // The network predicts class 0 for every point. That is correct for a third of the points, except
+  // for two whose labels are changed.
   const auto data = std::make_shared<TinyDataset>(12);
   data->labels = {{0, 1}, {3, 2}};
   const auto checkpoint = std::make_shared<Checkpoint>();

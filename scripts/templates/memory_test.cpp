@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-TEST(MemoryNovel, UnknownOptionIsNotIgnored) {
+TEST(MemoryNovel, UnknownOptionIsRejected) {
   const runner::Value value = stage_options("memory/novel", R"({"micro_bach": 3})");
   runner::ConfigReader reader(value, "/memory");
   const auto stage = kMemoryNovel.create(reader);
@@ -18,7 +18,7 @@ TEST(MemoryNovel, UnknownOptionIsNotIgnored) {
   EXPECT_EQ(stage.errors()[0].pointer, "/memory/micro_bach");
 }
 
-TEST(MemoryNovel, MicroBatchIsHandedOn) {
+TEST(MemoryNovel, PolicyHasTheConfiguredMicroBatch) {
   const runner::Value value = stage_options("memory/novel", R"({"micro_batch": 3})");
   runner::ConfigReader reader(value, "/memory");
   const auto stage = kMemoryNovel.create(reader);

@@ -22,7 +22,7 @@ std::shared_ptr<const Model> novel_model(const std::string& options = "{}") {
       .get<Model>("model");
 }
 
-TEST(ModelNovel, UnknownOptionIsNotIgnored) {
+TEST(ModelNovel, UnknownOptionIsRejected) {
   const runner::Value value = stage_options("model/novel", R"({"hiden_size": 3})");
   runner::ConfigReader reader(value, "/model");
   const auto stage = kModelNovel.create(reader);
@@ -30,7 +30,7 @@ TEST(ModelNovel, UnknownOptionIsNotIgnored) {
   EXPECT_EQ(stage.errors()[0].pointer, "/model/hiden_size");
 }
 
-TEST(ModelNovel, GivesALogitForEveryClass) {
+TEST(ModelNovel, ReturnsALogitForEachClass) {
   const auto model = novel_model(R"({"hidden_size": 5})");
   const auto network = model->build(TinyDataset(6, 4).describe(), 1);
   const at::Tensor logits = model->forward(*network, {{"image", torch::ones({3, 2})}}).at("logits");
@@ -38,7 +38,7 @@ TEST(ModelNovel, GivesALogitForEveryClass) {
   EXPECT_EQ(network->parameters()[0].size(0), 5);
 }
 
-TEST(ModelNovel, WeightsFollowFromTheSeed) {
+TEST(ModelNovel, SeedDeterminesTheWeights) {
   const DatasetDescription data = TinyDataset(6).describe();
   const auto first_weight = [&](std::uint64_t seed) {
     return novel_model()->build(data, seed)->parameters()[0];
@@ -47,7 +47,7 @@ TEST(ModelNovel, WeightsFollowFromTheSeed) {
   EXPECT_FALSE(first_weight(1).equal(first_weight(2)));
 }
 
-TEST(ModelNovel, OutlineIsTheSameNetworkWithoutValues) {
+TEST(ModelNovel, OutlineHasTheSameShapesWithoutValues) {
   const DatasetDescription data = TinyDataset(6).describe();
   const auto network = novel_model()->build(data, 1), outline = novel_model()->outline(data);
   const auto expected = network->named_parameters(), found = outline->named_parameters();

@@ -14,7 +14,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// How one batch becomes a loss.
+/// Computes the loss of a batch.
 class NovelStep final : public TrainingStep {
  public:
   NovelStep(const Model& model, std::int64_t classes, double temperature)

@@ -30,7 +30,7 @@ std::shared_ptr<const Checkpoint> train_novel(
   return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
 }
 
-TEST(TrainNovel, UnknownOptionIsNotIgnored) {
+TEST(TrainNovel, UnknownOptionIsRejected) {
   const runner::Value value = stage_options("train/novel", R"({"epoch": 3})");
   runner::ConfigReader reader(value, "/train");
   const auto stage = kTrainNovel.create(reader);
@@ -38,14 +38,14 @@ TEST(TrainNovel, UnknownOptionIsNotIgnored) {
   EXPECT_EQ(stage.errors()[0].pointer, "/train/epoch");
 }
 
-TEST(TrainNovel, TemperatureReachesTheLoss) {
+TEST(TrainNovel, TemperatureChangesTheLoss) {
   RecordingContext warm, cold;
   train_novel(R"({"epochs": 1})", warm);
   train_novel(R"({"epochs": 1, "temperature": 10})", cold);
   EXPECT_NE(warm.values("train/epoch_loss"), cold.values("train/epoch_loss"));
 }
 
-TEST(TrainNovel, LossFallsAndTheModelIsHandedOn) {
+TEST(TrainNovel, LossDecreasesAndTheCheckpointIsReturned) {
   RecordingContext context;
   const auto checkpoint = train_novel(R"({"epochs": 5, "batch_size": 10})", context);
   EXPECT_EQ(checkpoint->step, 15);
@@ -56,7 +56,7 @@ TEST(TrainNovel, LossFallsAndTheModelIsHandedOn) {
   EXPECT_LT(losses.back(), losses.front());
 }
 
-TEST(TrainNovel, LabelWithoutAClassStopsTheRun) {
+TEST(TrainNovel, LabelOutsideTheClassesIsRejected) {
   RecordingContext context;
   try {
     train_novel("{}", context, {{7, 3}});

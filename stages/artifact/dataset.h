@@ -177,8 +177,8 @@ class RemarkingDataset {
     /// The metric that counts them, such as "data/strangers"; empty: none.
     std::string metric = {};
   };
-  /// True if each sample must have been read for the remarks to be complete, so that in a run with
-  /// several ranks, the one that reports reads all samples in the first epoch.
+  /// True if the remarks are complete only after all samples have been read. In a run with several
+  /// ranks, the rank that reports them then reads all samples in the first epoch.
   virtual bool needs_every_sample() const = 0;
   /// Returns the remarks on the samples `indices`, one for each kind. Thread-safe.
   virtual std::vector<Remarks> take_remarks(std::span<const std::int64_t> indices) const = 0;

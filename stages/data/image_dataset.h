@@ -47,7 +47,8 @@ struct ImageDatasetOptions {
   std::function<void(std::int64_t index, const Image&)> look = {};
   /// Shared by all parts if there is a subject; otherwise null.
   std::shared_ptr<SubjectWatch> watch = {};
-  /// Which images have 16 bits per channel; shared by all parts. null: nobody asks.
+  /// Records which images have 16 bits per channel, shared by all parts; null: this is not
+  /// recorded.
   std::shared_ptr<ImageFindings> reduced = {};
   /// Stores cut images that do not fit in the cache; null: they are not stored.
   std::shared_ptr<ImageStore> store = {};
@@ -117,7 +118,8 @@ class ImageDataset : public Dataset,
   const std::vector<std::int64_t>& captions_of(const ImageFile& file) const {
     return list_->captions.of.at(static_cast<std::size_t>(file.facts));
   }
-  /// Adds the samples `indices` that `findings` names, and returns `remarks`.
+  /// Adds those of the samples `indices` that are unexpected according to `findings` to `remarks`,
+  /// and returns it.
   Remarks counted(Remarks remarks, ImageFindings& findings,
                   std::span<const std::int64_t> indices) const;
   /// Adds the image's label or labels to `sample`.

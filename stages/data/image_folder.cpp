@@ -50,7 +50,7 @@ ImageList with_names(ImageList list) {
   return list;
 }
 
-/// Reads how file names identify groups. `text` is set to the option's value.
+/// Reads the pattern by which file names identify groups. Sets `text` to the option's value.
 std::shared_ptr<const Expression> read_group_pattern(ConfigReader& reader,
                                                      std::optional<std::string>& text) {
   reader.read("group_pattern", text);
@@ -59,13 +59,13 @@ std::shared_ptr<const Expression> read_group_pattern(ConfigReader& reader,
     auto pattern = std::make_shared<const Expression>(*text, Expression::Extent::kAnyPart);
     if (pattern->has_groups()) return pattern;
     throw std::invalid_argument(
-        "it has no group: put the part that all images share in parentheses");
+        "it has no group: put the part that identifies the group in parentheses");
   } catch (const std::invalid_argument& error) {
     reader.fail(
         "group_pattern", runner::ErrorCode::kBadPattern,
         "'" + *text + "' is not a valid pattern for groups: " + error.what(),
-        "write a regular expression such as '^([^_]+)_': its first group, or the one called "
-        "group, matches what the images of a group have in common");
+        "write a regular expression such as '^([^_]+)_': its first capturing group, or the one "
+        "named 'group', must match the part that identifies the group");
     return nullptr;
   }
 }

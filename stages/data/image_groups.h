@@ -24,9 +24,8 @@ struct ImageGroup {
 std::vector<std::vector<ImageGroup>> groups_by_class(const std::vector<ImageFile>& files);
 
 /// Sets the group of each image: the text that `pattern` captures in its file name without folder
-/// and extension, in the group named "group" or, failing that, in the first one. Returns an error
-/// at
-/// "/group_pattern" if it captures nothing in some of the names, or takes too long.
+/// and extension, with its group named "group" or, if there is none, its first one. Returns an
+/// error at "/group_pattern" if it captures nothing in some of the names, or takes too long.
 runner::Diagnostics set_groups(ImageList& list, const Expression& pattern);
 
 /// Returns a note that names the groups with images in more than one part; nullopt if there are

@@ -14,7 +14,7 @@
 
 namespace stages {
 
-/// An image cut to size, and what is known about its file.
+/// An image cut to size, and facts about its file.
 struct StoredImage {
   KeptImage kept;
   bool is_unlike = false;    ///< the image does not look like the subject of its data set

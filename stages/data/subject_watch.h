@@ -26,9 +26,9 @@ struct ImageSubject {
 /// reported. The parts of a data set share one. Thread-safe.
 class ImageFindings {
  public:
-  /// Records what was found about an image that has been read; the first one counts.
+  /// Records whether an image that has been read is unexpected; only the first call for it counts.
   void note(Part part, std::int64_t index, bool is_unexpected);
-  /// Returns what was found about an image; nullopt if it has not been read.
+  /// Returns whether an image is unexpected; nullopt if it has not been read.
   std::optional<bool> known(Part part, std::int64_t index) const;
 
   enum class Seen { kNothingWrong, kUnexpected, kReported };
@@ -52,7 +52,7 @@ class SubjectWatch {
   /// Checks a decoded image unless it has already been checked. Returns true if the image does not
   /// look like the subject.
   bool see(Part part, std::int64_t index, const Image& picture);
-  /// The findings of this run, and of an earlier one about images that are not decoded again.
+  /// Returns the findings of this run, and of earlier runs for images that are not decoded again.
   ImageFindings& findings() { return findings_; }
 
  private:

@@ -10,8 +10,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns the keys that transformers' configs share. The model computes in
-/// float32, as Retort does, whatever type the weights are stored in.
+/// Returns the keys that transformers' configs share. The model computes in float32, as Retort
+/// does, whatever type the weights are stored in.
 Json transformers_config(const ImageClassifierOptions& options,
                          const std::vector<std::string>& classes) {
   const BlockOptions& block = options.tower.block;
@@ -53,8 +53,8 @@ Json vit_config(const ImageClassifierOptions& options, const std::vector<std::st
   return config;
 }
 
-/// Returns the config of a Dinov2Model, without a head: transformers' own head is for twice as many
-/// features.
+/// Returns the config of a Dinov2Model, without a head, because transformers' own head expects
+/// twice as many features.
 Json dinov2_config(const ImageClassifierOptions& options, const std::vector<std::string>& classes) {
   const std::int64_t registers = options.tower.register_tokens;
   const BlockOptions& block = options.tower.block;
@@ -119,7 +119,8 @@ ExportedModel exported(const ImageClassifier& network, WeightLayout layout) {
   ExportedModel result;
   result.has_head = has_classifier(layout);
   const bool has_registers = network.options().tower.register_tokens > 0;
-  // timm's DINOv2 with register tokens has positions for the patches alone.
+  // timm's DINOv2 with register tokens has position embeddings only for the patches, so the class
+  // token's is added to the token.
   const bool adds_position = has_registers && layout == WeightLayout::kTimm;
   const auto weights = network.named_parameters();
   for (const auto& item : weights) {
@@ -137,7 +138,7 @@ ExportedModel exported(const ImageClassifier& network, WeightLayout layout) {
     if (item.key() == "vision_model.embeddings.register_tokens") tensor = tensor.unsqueeze(0);
     result.tensors.set(*theirs, tensor.contiguous());
   }
-  // transformers' model with register tokens always has this one, which only its pretraining uses.
+  // transformers' model with register tokens always has this tensor, which only pretraining uses.
   if (has_registers && layout == WeightLayout::kDinov2)
     result.tensors.set("embeddings.mask_token",
                        torch::zeros({1, network.options().tower.block.hidden_size}));

@@ -95,7 +95,7 @@ std::string listed_weights(const std::vector<std::string>& names) {
 enum class Fit { kNone, kSame, kResized };
 
 /// Returns kSame if the shapes differ at most in dimensions of size 1, and kResized if only the
-/// number of positions differs; it records another grid in `report`.
+/// number of positions differs. Records the grids in `report` if they differ.
 Fit fit_of(const std::string& name, const at::Tensor& weight, const at::Tensor& values,
            PretrainedReport& report) {
   const at::Tensor tensor = values.squeeze();

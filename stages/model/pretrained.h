@@ -31,8 +31,8 @@ at::Tensor resize_positions(const at::Tensor& positions, std::int64_t tokens, Po
 /// form a square.
 std::int64_t grid_side(std::int64_t tokens);
 
-/// Returns the side of the grid of `rows` position embeddings in timm's files: with register
-/// tokens, those of DINOv2 have none for the class token. 0 if they do not form a square.
+/// Returns the side of the grid of `rows` position embeddings in timm's files; 0 if they do not
+/// form a square. Files of DINOv2 with register tokens have none for the class token.
 std::int64_t timms_grid_side(std::int64_t rows);
 
 /// A report on every tensor in a weights file and every weight of the network.

@@ -91,7 +91,7 @@ class Mlp : public RecomputableModule {
 };
 
 /// A transformer block: x += attention(norm(x)); x += mlp(norm(x)). With layer_scale, each channel
-/// of what is added is multiplied by a weight (Touvron et al. 2021, arXiv:2103.17239). In training,
+/// of both branches is multiplied by a weight (Touvron et al. 2021, arXiv:2103.17239). In training,
 /// each addition is skipped with probability `drop_path` for each sample. Children: self_attn,
 /// layer_norm1, mlp, layer_norm2, drop_path1, drop_path2 and, if used, layer_scale1, layer_scale2.
 class TransformerBlock : public RecomputableModule {

@@ -23,7 +23,7 @@ struct VisionTowerOptions {
   double drop_path = 0;            ///< of the last block; rises in equal steps from 0 at the first
   bool patch_bias = false;         ///< the patch convolution has a bias, as in ViT
   bool norm_before_blocks = true;  ///< a norm before the first block, as in CLIP
-  std::int64_t register_tokens = 0;  ///< after the class token and without a position, as in DINOv2
+  std::int64_t register_tokens = 0;  ///< after the class token, without positions, as in DINOv2
 
   /// Returns the number of patches of an image, plus one for the class token.
   std::int64_t positions() const {
@@ -31,8 +31,8 @@ struct VisionTowerOptions {
   }
 };
 
-/// A class token followed by the patches, plus a vector for each position, with the register tokens
-/// between them. Children: patch_embedding and position_embedding, and the parameters
+/// The class token, the register tokens and the patches; a vector for its position is added to the
+/// class token and each patch. Children: patch_embedding and position_embedding, and the parameters
 /// class_embedding and, if there are any, register_tokens (register_tokens, hidden_size).
 class VisionEmbeddings : public PrecisionModule {
  public:
@@ -41,7 +41,7 @@ class VisionEmbeddings : public PrecisionModule {
   at::Tensor forward(const at::Tensor& pixels) const;
 
  private:
-  at::Tensor class_embedding_, register_tokens_;  // the latter undefined: none
+  at::Tensor class_embedding_, register_tokens_;  // register tokens undefined: none
   std::shared_ptr<PatchEmbedding> patches_;
   std::shared_ptr<PositionEmbedding> positions_;
 };

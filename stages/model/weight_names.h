@@ -24,7 +24,7 @@ enum class WeightLayout {
   kDinov2,     ///< transformers, Dinov2Model and Dinov2WithRegistersModel in files:
                ///< encoder.layer.0.layer_scale1.lambda1
   kDinov25,    ///< the same from version 5 in memory: encoder.layer.0.attention.q_proj
-  kTimm,       ///< timm's vit_…, DINOv2's too: blocks.0.attn.qkv
+  kTimm,       ///< timm's vit_…, including DINOv2: blocks.0.attn.qkv
   kTimmClip,   ///< timm's vit_…_clip_…, with CLIP's projection as the head
   kOpenClip,   ///< OpenAI and open_clip: visual.transformer.resblocks.0.attn.in_proj_weight
 };
@@ -43,8 +43,8 @@ std::optional<std::string> library_name(WeightLayout layout, std::string_view ou
 /// none.
 std::optional<std::string> our_name(WeightLayout layout, std::string_view theirs);
 
-/// Returns the layout of the same model in memory since version 5 of transformers, and of a file.
-/// Both are `layout` itself if that version renamed nothing.
+/// Return the layout of the same model in memory since version 5 of transformers, and in files.
+/// Both return `layout` itself if that version renamed nothing.
 WeightLayout since_version_5(WeightLayout layout);
 WeightLayout in_files(WeightLayout layout);
 

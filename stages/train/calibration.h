@@ -16,8 +16,8 @@ namespace stages {
 /// Reads the option `calibration` of a training stage: what to fit on the validation data.
 DecisionFit read_calibration(runner::ConfigReader& reader);
 
-/// Throws runner::StageError if something is to be fitted, but there is no validation data, or if a
-/// sensitivity is to be reached for other than two classes.
+/// Throws runner::StageError if something is to be fitted without validation data, or if `fit` has
+/// a sensitivity and the number of classes is not two.
 void check_calibration(const DecisionFit& fit, std::int64_t classes, const Dataset* validation);
 
 /// Returns the rows that fitted_decision() takes: the logits (n, classes) of the samples' classes,

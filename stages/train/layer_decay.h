@@ -27,8 +27,8 @@ struct NetworkLayer {
 /// The layers of a network, for learning rates that depend on depth, as in BeiT (Bao et al.,
 /// arXiv:2106.08254) and MAE (He et al., arXiv:2111.06377). Layer 0 contains everything registered
 /// before the first block, layer i + 1 contains block i and what follows it, and the last layer
-/// contains everything after the last block, such as a norm and the head. timm counts the norm
-/// after the last block of a ViT to that block.
+/// contains everything after the last block, such as a norm and the head. timm includes the norm
+/// after the last block of a ViT in that block.
 ///
 /// Towers are divided separately, so that the last layer of each has the full learning rate.
 /// Parameters outside all towers, such as a logit scale, count as a last layer.

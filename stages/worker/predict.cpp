@@ -123,7 +123,7 @@ class Prediction {
     return asked_logits(checkpoint_, asked_, flip_, network.module(), placed.tensors()).cpu();
   }
 
-  /// For each image, draws where the network saw the predicted class, or what raised each number.
+  /// Draws which regions of each image support the predicted class, or raise each predicted number.
   void draw(const PreparedNetwork& network, const Batch& batch, const at::Tensor& logits) {
     runner::make_folders(explain_);
     for (std::int64_t row = 0; row < batch.units(); ++row) {

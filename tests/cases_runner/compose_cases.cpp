@@ -1,4 +1,4 @@
-// compose.jsonl: a config of the folder conf, overrides, and what Hydra composes from them.
+// compose.jsonl: a config in the folder conf, overrides, and how Hydra composes them.
 
 #include <algorithm>
 #include <fstream>
@@ -39,12 +39,12 @@ Json choices_of(const runner::Composition& composition) {
   return result;
 }
 
-/// Choices are a set: their order says nothing.
+/// Compares the choices regardless of their order.
 bool same_choices(const Json& ours, const Json& recorded) {
   return nlohmann::json::parse(ours.dump()) == nlohmann::json::parse(recorded.dump());
 }
 
-/// The config's defaults list holds overrides of other choices and nothing else.
+/// True if the config's defaults list contains only overrides of other choices.
 bool lists_only_overrides(const std::filesystem::path& config) {
   std::ifstream file(config);
   int overrides = 0;
@@ -57,19 +57,20 @@ bool lists_only_overrides(const std::filesystem::path& config) {
   return overrides > 0;
 }
 
-/// Why we compose what Hydra refuses, or refuse what it composes; empty: there is no reason to.
+/// Returns why Retort accepts what Hydra rejects, or rejects what Hydra accepts; empty if there is
+/// no known reason.
 std::string reason_to_differ(const Json& recorded, const std::filesystem::path& folder) {
   const auto overrides = recorded["overrides"].get<std::vector<std::string>>();
   if (lists_only_overrides(folder / "conf" / (recorded["config"].get<std::string>() + ".yaml")))
-    return "a primary config keeps its own content whatever its list holds";
+    return "a primary config keeps its own content whatever its defaults list contains";
   const auto any = [&](const auto& is_so) { return std::ranges::any_of(overrides, is_so); };
   if (!recorded["ok"] && any([](const std::string& text) { return text.ends_with("=null"); }))
-    return "group=null drops the choice of a group";
+    return "group=null removes the choice of a group";
   if (!recorded["ok"] && any([](const std::string& text) { return text.starts_with("++"); }))
     return "++group=option chooses an option";
   if (any([](const std::string& text) { return text.starts_with("~"); }))
     return recorded["ok"] ? "~group before +group=option replaces the choice"
-                          : "~group drops a list of options too";
+                          : "~group also removes a list of options";
   return "";
 }
 
@@ -83,9 +84,9 @@ Verdict check_compose(const Json& recorded, const std::filesystem::path& folder)
   if (!composed && !recorded["ok"]) return Verdict::same();
   std::string found;
   if (!composed) {
-    found = "refused: " + composed.errors().front().message;
+    found = "rejected: " + composed.errors().front().message;
   } else if (!recorded["ok"]) {
-    found = "should be refused: " + recorded["error"].get<std::string>();
+    found = "should be rejected: " + recorded["error"].get<std::string>();
   } else if (const auto raw = runner::from_json(recorded["raw"]);
              !same_data(composed->composition.unresolved, raw)) {
     found = "composes to " + to_json(composed->composition.unresolved).dump();

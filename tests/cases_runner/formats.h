@@ -5,13 +5,13 @@
 
 #include "tests/cases_runner/verdict.h"
 
-/// A case file's name and what checks its lines. One source file per format.
+/// The name of a case file and the function that checks its lines. Each format has a source file.
 struct Format {
   std::string_view file;
   CheckCase check;
 };
 
-/// In the order in which they are run.
+/// Returns the formats in the order in which they run.
 std::span<const Format> all_formats();
 
 Verdict check_parse(const nlohmann::ordered_json& recorded, const std::filesystem::path& folder);

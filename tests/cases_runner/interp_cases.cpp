@@ -1,4 +1,4 @@
-// interp.jsonl: a value `x` beside the keys of interp_base.yaml, and what OmegaConf resolves it to.
+// interp.jsonl: a value for the key `x` of interp_base.yaml, and what OmegaConf resolves it to.
 
 #include <fstream>
 #include <map>
@@ -22,7 +22,7 @@ std::optional<std::string> recorded_environment(const std::string& name) {
   return found == kVariables.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// `python` with the spellings of YAML.
+/// Returns `python` with YAML's spellings of True, False and None.
 std::string with_yaml_words(std::string python) {
   for (const auto& [from, to] : {std::pair{"True", "true"}, {"False", "false"}, {"None", "null"}}) {
     for (std::size_t at; (at = python.find(from)) != python.npos;)
@@ -32,7 +32,7 @@ std::string with_yaml_words(std::string python) {
 }
 
 bool is_container_in_text(const runner::Diagnostics& errors) {
-  return errors.front().message.find("cannot stand inside a text") != std::string::npos ||
+  return errors.front().message.find("cannot be inside a string") != std::string::npos ||
          errors.front().message.find("the default must be a string") != std::string::npos;
 }
 
@@ -52,20 +52,21 @@ Verdict check_interp(const nlohmann::ordered_json& recorded, const std::filesyst
   std::erase_if(errors,
                 [](const auto& found) { return found.severity == runner::Severity::kWarning; });
   const Value* x = resolved.find("x");
-  // A value that refers to ??? is ??? here; Hydra resolves so too, but refuses when it is read.
+  // A value that refers to ??? is ??? itself. Hydra also resolves it to ???, but raises an error
+  // when the value is read.
   const bool is_refused = !errors.empty() || is_mandatory(*x);
   if (!recorded["ok"])
-    return is_refused ? Verdict::same() : Verdict::different(text + ": gave " + describe(*x));
+    return is_refused ? Verdict::same() : Verdict::different(text + ": gives " + describe(*x));
   const auto& expected = recorded["value"];
   if (!errors.empty()) {
     if (expected.is_string() && is_container_in_text(errors)) {
-      return Verdict::known_difference("a list or mapping inside a text is refused");
+      return Verdict::known_difference("a list or mapping inside a string is rejected");
     }
-    return Verdict::different(text + ": refused: " + errors.front().message);
+    return Verdict::different(text + ": rejected: " + errors.front().message);
   }
   if (same_data(*x, runner::from_json(expected))) return Verdict::same();
   if (x->text() && expected.is_string() && *x->text() == with_yaml_words(expected)) {
-    return Verdict::known_difference("true, false and null keep these spellings inside a text");
+    return Verdict::known_difference("true, false and null keep these spellings inside a string");
   }
-  return Verdict::different(text + ": gave " + describe(*x) + " and not " + expected.dump());
+  return Verdict::different(text + ": gives " + describe(*x) + ", not " + expected.dump());
 }

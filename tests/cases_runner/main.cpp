@@ -1,7 +1,7 @@
-// Compares the reading and composing of recipes with recorded cases: cases_runner FOLDER. Prints a
-// line for each case that differs, the known differences with their reasons, the case files that it
-// has no format for, and a total. Ends with 1 when any case differs, with 66 where the folder holds
-// no case, and with 77 where there is no such folder. How to add a format: tests/cases/README.md.
+// Compares how Retort reads and composes recipes with recorded cases: cases_runner FOLDER. Prints a
+// line for each case that differs, the known differences with their reasons, the case files without
+// a format, and a total. The exit code is 1 if a case differs, 66 if the folder contains no cases,
+// and 77 if it does not exist. tests/cases/README.md explains how to add a format.
 
 #include <algorithm>
 #include <exception>
@@ -16,7 +16,7 @@
 namespace {
 
 constexpr int kNoCases = 66;
-constexpr int kSkipped = 77;  // what ctest takes for "skipped"
+constexpr int kSkipped = 77;  // ctest reports this code as skipped
 
 struct Tally {
   int same = 0, different = 0;
@@ -48,7 +48,7 @@ Tally run_file(const Format& format, const std::filesystem::path& folder) {
   return tally;
 }
 
-/// Names the case files of the folder that no format reads.
+/// Reports the case files in the folder that no format reads.
 void report_unknown_files(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string file = entry.path().filename().string();

@@ -1,4 +1,4 @@
-// parse.jsonl: one override, what Hydra reads from it, and how it writes it again.
+// parse.jsonl: an override, what Hydra parses from it, and how Hydra writes it back.
 
 #include "tests/cases_runner/formats.h"
 
@@ -93,27 +93,28 @@ bool has_json_or_list_function(const std::string& text) {
   return text.find("json_str") != text.npos || text.find("extend_list") != text.npos;
 }
 
-/// What we take and Hydra does not, by what the text holds.
+/// Returns why Retort accepts an override that Hydra rejects, judged by its text; empty if there is
+/// no known reason.
 std::string extension(const std::string& text, const Override& read) {
-  if (read.edit) return "append(), replace() and their like change what is there";
+  if (read.edit) return "append(), replace() and similar functions edit the existing value";
   if (read.sweep && read.sweep->kind == Sweep::Kind::kZip)
     return "zip() sweeps several keys at once";
   if (std::ranges::any_of(text, [](unsigned char c) { return c >= 0x80; }))
-    return "letters outside ASCII need no quotes";
+    return "non-ASCII letters need no quotes";
   if (text.find_first_of("#!&;<>^") != text.npos) return "# ! & ; < > ^ need no quotes";
   if (text.find('=') != text.rfind('=')) return "a later = needs no quotes";
   if (text.find_first_of("[") < text.find('=')) return "key[0] is key.0";
-  if (text.ends_with(' ') || text.ends_with('\t')) return "blanks may follow a closing quote";
+  if (text.ends_with(' ') || text.ends_with('\t')) return "whitespace may follow a closing quote";
   if (text.find("${") != text.npos) return "nested interpolations need no quotes";
   if (text.find('{') != text.npos && text.find_first_of("'\"") != text.npos)
     return "keys of mappings may be quoted";
   if (text.find(',') != text.npos && text.find(']') != text.npos)
-    return "a list may end in a comma";
+    return "a list may end with a comma";
   return "";
 }
 
-/// Holds `value` as we write it against Hydra's text. Hydra takes quotes off for good and escapes
-/// no # or ': what it writes may not be read back. There ours must.
+/// Compares how Retort and Hydra write `value`. Hydra drops quotes and does not escape # or ', so
+/// its text may not parse to the same value again. In that case, only Retort's text must.
 Verdict check_text(const Override& override, const Value& value, const std::string& recorded) {
   Override one = override;
   one.sweep.reset();
@@ -129,10 +130,11 @@ Verdict check_text(const Override& override, const Value& value, const std::stri
     return read && read->value && read->key == one.key && same_data(*read->value, value);
   };
   if (!reads_back(ours))
-    return Verdict::different("wrote " + written + ", which does not read back");
+    return Verdict::different("wrote " + written + ", which does not parse to the same value");
   if (!reads_back(hydras))
-    return Verdict::known_difference("a text that would not be read back is written in quotes");
-  return Verdict::different("wrote " + written + " and not " + expected);
+    return Verdict::known_difference(
+        "a string that would not parse to itself is written in quotes");
+  return Verdict::different("wrote " + written + ", not " + expected);
 }
 
 Verdict check_jobs(const Override& override, const Json& recorded) {
@@ -141,7 +143,7 @@ Verdict check_jobs(const Override& override, const Json& recorded) {
   if (sweep.kind == Sweep::Kind::kRange) {
     const auto numbers = runner::NumberRange::make(sweep);
     if (!numbers && recorded.contains("jobs"))
-      return Verdict::known_difference("a range without end is refused");
+      return Verdict::known_difference("an infinite range is rejected");
     if (!numbers) return Verdict::same();
     for (std::uint64_t i = 0; i < numbers->size(); ++i) values.push_back((*numbers)[i]);
   }
@@ -159,33 +161,34 @@ Verdict check_jobs(const Override& override, const Json& recorded) {
 
 Verdict check_refused(const std::string& text, const runner::Diagnostic& error,
                       const Json& recorded) {
-  if (recorded["key"] == "") return Verdict::known_difference("an empty key is refused");
+  if (recorded["key"] == "") return Verdict::known_difference("an empty key is rejected");
   if (error.code == runner::ErrorCode::kNestedSweep)
-    return Verdict::known_difference("a nested sweep is refused");
+    return Verdict::known_difference("a nested sweep is rejected");
   if (has_json_or_list_function(text))
     return Verdict::known_difference("json_str() and extend_list() are deprecated");
-  return Verdict::different("refused: " + error.message);
+  return Verdict::different("rejected: " + error.message);
 }
 
 Verdict check_accepted(const Override& read, const Json& recorded) {
-  if (read.kind != kind_of(recorded["type"])) return Verdict::different("another kind");
+  if (read.kind != kind_of(recorded["type"])) return Verdict::different("has a different kind");
   if (read.key != recorded["key"]) return Verdict::different("the key is " + read.key);
   const bool has_package = !recorded["package"].is_null();
   if (read.package.has_value() != has_package ||
       (has_package && *read.package != recorded["package"])) {
-    return Verdict::different("another package");
+    return Verdict::different("has a different package");
   }
   if (recorded["value_type"].is_null())
     return read.value ? Verdict::different("has a value") : Verdict::same();
   if (recorded["value_type"] != "ELEMENT") {
     if (!read.sweep || !same_sweep(*read.sweep, recorded["value"]))
-      return Verdict::different("another sweep");
+      return Verdict::different("has a different sweep");
     return check_jobs(read, recorded);
   }
   if (!read.value || !same(*read.value, recorded["value"])) {
     const bool is_shuffled = read.value_text.find("shuffle") != std::string::npos;
-    return is_shuffled ? Verdict::known_difference("lists are shuffled by another generator")
-                       : Verdict::different("another value");
+    return is_shuffled
+               ? Verdict::known_difference("lists are shuffled with a different random generator")
+               : Verdict::different("has a different value");
   }
   if (recorded.contains("canonical") && recorded["canonical"].is_string()) {
     return check_text(read, *read.value, recorded["canonical"]);

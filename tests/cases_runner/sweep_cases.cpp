@@ -1,5 +1,5 @@
-// sweep.jsonl: the overrides of a sweep of conf/config.yaml, and the overrides of each of its jobs,
-// in batches.
+// sweep.jsonl: the overrides of a sweep of conf/config.yaml, and the overrides of its jobs in
+// batches.
 
 #include <algorithm>
 
@@ -25,17 +25,17 @@ Json batches_of(const runner::TrialList& jobs, const Json& max_batch_size) {
   return batches;
 }
 
-/// Why Hydra's jobs are refused here; empty: there is no reason to.
+/// Returns why Retort rejects a sweep that Hydra accepts; empty if there is no known reason.
 std::string reason_to_refuse(const runner::Diagnostics& errors) {
   for (const runner::Diagnostic& error : errors) {
     if (error.message.find("twice") != std::string::npos)
-      return "a sweep is not overwritten in silence";
-    if (error.message.find("no values") != std::string::npos) return "an empty sweep is refused";
+      return "a sweep is not silently overwritten";
+    if (error.message.find("no values") != std::string::npos) return "an empty sweep is rejected";
   }
   return "";
 }
 
-/// The batches with `change` made to the text of each override.
+/// Returns the batches with `change` applied to the text of each override.
 template <typename Change>
 Json changed(Json batches, Change change) {
   for (Json& batch : batches) {
@@ -46,7 +46,7 @@ Json changed(Json batches, Change change) {
   return batches;
 }
 
-/// Why our jobs are others than Hydra's; empty: there is no reason to.
+/// Returns why Retort's jobs differ from Hydra's; empty if there is no known reason.
 std::string reason_to_differ(const Json& recorded, const Json& ours) {
   const auto deletion = [](std::string text) {
     if (text.starts_with("~") && text.ends_with("=null")) text.resize(text.size() - 5);
@@ -58,8 +58,8 @@ std::string reason_to_differ(const Json& recorded, const Json& ours) {
     return text;
   };
   if (changed(recorded, deletion) == changed(ours, deletion))
-    return "~key stays ~key, and does not become ~key=null";
-  if (changed(recorded, unquoted) == changed(ours, unquoted)) return "texts stay texts";
+    return "~key is not written as ~key=null";
+  if (changed(recorded, unquoted) == changed(ours, unquoted)) return "strings stay strings";
   return "";
 }
 
@@ -79,7 +79,7 @@ Verdict check_sweep(const Json& recorded, const std::filesystem::path& folder) {
     if (jobs && !recorded["ok"]) {
       const bool is_accepted = label.find_first_of("#!&;<>^") != std::string::npos;
       return is_accepted ? Verdict::known_difference("accepted: # ! & ; < > ^ need no quotes")
-                         : Verdict::different(label + ": should be refused");
+                         : Verdict::different(label + ": should be rejected");
     }
     if (jobs) {
       const Json batches = batches_of(*jobs, recorded["max_batch_size"]);
@@ -93,5 +93,5 @@ Verdict check_sweep(const Json& recorded, const std::filesystem::path& folder) {
   if (!recorded["ok"]) return Verdict::same();
   const std::string reason = reason_to_refuse(errors);
   if (!reason.empty()) return Verdict::known_difference(reason);
-  return Verdict::different(label + ": refused: " + errors.front().message);
+  return Verdict::different(label + ": rejected: " + errors.front().message);
 }

@@ -6,13 +6,13 @@
 
 #include <nlohmann/json.hpp>
 
-/// What became of one recorded case.
+/// The result of checking one recorded case.
 struct Verdict {
   enum class Kind {
-    kSame,             ///< we do what was recorded
-    kKnownDifference,  ///< we do something else on purpose; `text` is the reason, the same for all
-                       ///< cases of its sort
-    kDifferent,        ///< we do something else; `text` says what
+    kSame,             ///< Retort does what was recorded
+    kKnownDifference,  ///< Retort differs on purpose; `text` is the reason, the same for all such
+                       ///< cases
+    kDifferent,        ///< Retort differs; `text` describes how
   };
   Kind kind = Kind::kSame;
   std::string text = {};
@@ -24,7 +24,6 @@ struct Verdict {
   static Verdict different(std::string text) { return {Kind::kDifferent, std::move(text)}; }
 };
 
-/// Holds one line of a case file against this program. `folder` is where the file lies, for what it
-/// refers to.
+/// Checks one line of a case file. `folder` contains the file, and the files that it refers to.
 using CheckCase = Verdict (*)(const nlohmann::ordered_json& recorded,
                               const std::filesystem::path& folder);

@@ -6,15 +6,15 @@
 
 namespace {
 
-/// Why we refuse what Hydra takes; empty: there is no reason to.
+/// Returns why Retort rejects what Hydra accepts; empty if there is no known reason.
 std::string reason_to_refuse(const std::string& yaml, const runner::Diagnostics& errors) {
   const runner::ErrorCode code = errors.front().code;
   const bool is_python_type =
       yaml.find("!!binary") != yaml.npos || yaml.find("!!omap") != yaml.npos;
   if (code == runner::ErrorCode::kUnknownTag && is_python_type)
-    return "tags for Python's own types are refused";
+    return "tags for Python's own types are rejected";
   if (code == runner::ErrorCode::kDuplicateKey)
-    return "keys that look alike, as 1 and '1', are the same key";
+    return "keys that look alike, such as 1 and '1', are the same key";
   return "";
 }
 
@@ -24,17 +24,17 @@ Verdict check_yaml(const nlohmann::ordered_json& recorded, const std::filesystem
   const std::string yaml = recorded["yaml"];
   runner::Sources sources;
   const auto read = runner::read_yaml(sources.add("a.yaml", yaml));
-  // A recipe is a mapping; a scalar in its place is refused where the file is used.
+  // A recipe is a mapping; a scalar is rejected where the file is used.
   const bool is_scalar = read && !read->map() && !read->list();
   if (read && is_scalar)
-    return Verdict::known_difference("a document that is a single text is no mapping");
+    return Verdict::known_difference("a document that is a single scalar is not a mapping");
   if (!read && !recorded["ok"]) return Verdict::same();
   if (!read) {
     const std::string reason = reason_to_refuse(yaml, read.errors());
     if (!reason.empty()) return Verdict::known_difference(reason);
-    return Verdict::different(yaml + ": refused: " + read.errors().front().message);
+    return Verdict::different(yaml + ": rejected: " + read.errors().front().message);
   }
-  if (!recorded["ok"]) return Verdict::different(yaml + ": should be refused");
+  if (!recorded["ok"]) return Verdict::different(yaml + ": should be rejected");
   const std::string repr = runner::python_repr(*read);
   if (repr == recorded["repr"]) return Verdict::same();
   return Verdict::different(yaml + ": reads as " + repr + ", not as " +

@@ -98,7 +98,7 @@ TEST_F(MultiLabelRuns, TwoRanksTrainTheSameModel) {
   EXPECT_NEAR(one["mean_average_precision"], two["mean_average_precision"], 1e-3);
 }
 
-TEST_F(MultiLabelRuns, CurvesOfTheLabelsAreDrawn) {
+TEST_F(MultiLabelRuns, AnalyzeAndReportDrawLabelCurves) {
   const Ended drawn = retort("analyze run --out drawn", folder_.path());
   EXPECT_EQ(drawn.exit, 0) << drawn.err;
   EXPECT_THAT(file_text(folder_ / "drawn/label_curves.svg"), HasSubstr("Precision by recall"));
@@ -107,7 +107,7 @@ TEST_F(MultiLabelRuns, CurvesOfTheLabelsAreDrawn) {
   EXPECT_THAT(file_text(folder_ / "report.html"), HasSubstr("Precision, recall and ROC of"));
 }
 
-TEST_F(MultiLabelRuns, AComparisonTestsTheSubsetAccuracy) {
+TEST_F(MultiLabelRuns, CompareTestsTheSubsetAccuracy) {
   const Ended evaluated =
       retort("evaluate run run.dir=strict evaluate.threshold=0.9", folder_.path());
   EXPECT_EQ(evaluated.exit, 0) << evaluated.err;
@@ -123,7 +123,7 @@ TEST_F(MultiLabelRuns, AComparisonTestsTheSubsetAccuracy) {
   EXPECT_THAT(drawn.err, HasSubstr("leave out --sort and --out"));
 }
 
-TEST_F(MultiLabelRuns, ClassFoldersCanHoldTheLabels) {
+TEST_F(MultiLabelRuns, ClassFoldersCanProvideTheLabels) {
   int number = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "photos")) {
     if (entry.path().extension() != ".jpg") continue;

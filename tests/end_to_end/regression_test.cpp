@@ -114,7 +114,7 @@ TEST_F(RegressionRuns, SeveralTargetsArePredictedTogether) {
   EXPECT_THAT(predicted.out, HasSubstr(R"("values":{"target":)"));
 }
 
-TEST_F(RegressionRuns, WhatRaisesEachNumberIsDrawn) {
+TEST_F(RegressionRuns, PredictExplainsEachTarget) {
   const Ended trained = retort(
       "run regression run.dir=maps model=mobilenetv2_100 model.weights=null "
       "'data.target=[target,other]' " +

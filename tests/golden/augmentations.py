@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Records torchvision's operations of augmentation policies, its AugMix and its erasing, for tests/recorded.
+"""Records the results of torchvision's augmentation operations, AugMix and erasing, for tests/recorded.
 
     ~/.cache/retort/bench-python-2.11.0/bin/python tests/golden/augmentations.py tests/recorded
 
 Needs torch, torchvision (0.26), numpy and Pillow (12.0). Writes the files that it lists, and no others. Every image is
-image(), a function of its size. Of an operation's result the first 16 digits of its SHA-256 are recorded.
+image(), a function of its size. For each operation, the first 16 digits of the result's SHA-256 are recorded.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ OTHERS = {"Brightness": [0.9, -0.9, 0.27, 0.0], "Color": [0.9, -0.9, 0.27], "Con
           "GaussianBlur": [0.1, 0.5, 1.0, 1.7, 2.0, 9.3]}
 VERSIONS = {"torchvision": torchvision.__version__.split("+")[0], "pillow": PIL.__version__}
 
-# For AugMix: operation, index of its magnitude, and whether the magnitude is negative. Of these, torchvision's results are
+# For AugMix: operation, index of its magnitude, and whether the magnitude is negative. For these, torchvision's results equal
 # Pillow's bit for bit.
 EXACT = [
     ((23, 17), (0.375, [0.25, 0.5, 0.25]), [[("Posterize", 2, 0), ("Solarize", 1, 0)], [("TranslateX", 2, 1)],
@@ -40,7 +40,7 @@ EXACT = [
     ((32, 32), (0.1, [0.7, 0.3]), [[("Equalize", 0, 0)], [("TranslateX", 1, 0), ("Equalize", 0, 0), ("Posterize", 1, 0)]]),
     ((64, 9), (0.61, [0.2, 0.15, 0.65]), [[("Solarize", 2, 0)], [("TranslateX", 2, 0)], [("Posterize", 2, 0)]]),
 ]
-# Of these, both round differently.
+# For these, the two round differently.
 NEAR = [
     ((23, 17), (0.2, [0.3, 0.7]), [[("Brightness", 2, 0)], [("Contrast", 2, 1)]]),
     ((32, 32), (0.05, [0.4, 0.6]), [[("Color", 2, 1)], [("Sharpness", 2, 0)]]),
@@ -116,7 +116,7 @@ def mixture(size, shares, chains):
 
 
 def erasings():
-    """Of left, top, width and height: the corners, the whole image but a line, and one pixel."""
+    """Erases boxes of left, top, width and height: at corners, all but one line, and one pixel."""
     pixels = torch.linspace(-2, 2, 3 * 5 * 6).reshape(3, 5, 6)
     noise = torch.linspace(3, 4, 3 * 2 * 4).reshape(3, 2, 4)
     for left, top, width, height, fill in ((0, 0, 3, 2, None), (2, 1, 4, 4, None), (0, 0, 5, 4, None), (5, 4, 1, 1, None),

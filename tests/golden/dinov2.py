@@ -37,7 +37,7 @@ def hash_uniform(index, shape):
 
 
 def weight(number, name, shape):
-    """Scales and the weights of norms are around 1, all others around 0."""
+    """Returns values around 1 for scales and weights of norms, around 0 for all others."""
     around = 1 if name.endswith(("lambda1", "gamma")) or ("norm" in name and name.endswith("weight")) else 0
     return around + 0.5 * hash_uniform(number, shape)
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Adds what scikit-learn computes of grades to the recorded classifications.
+"""Adds scikit-learn's metrics of grades to the recorded classifications.
 
     python3 -m venv env && env/bin/pip install scikit-learn==1.9.1
     env/bin/python tests/golden/grades.py tests/recorded
 
-classification_*.json  "mean_absolute_error" of the predicted classes, taken as grades: a line after "kappa_quadratic"
+classification_*.json  "mean_absolute_error" of the predicted classes as grades, in a line after "kappa_quadratic"
 """
 
 import json

@@ -7,8 +7,8 @@
 multi_label_loss.json     torch's BCEWithLogitsLoss, torchvision's sigmoid_focal_loss and timm's AsymmetricLossMultiLabel, each as
                           the mean over samples and labels, and the gradients of the logits
 multi_label_scores.json   scikit-learn, on scores with ties and a label that no sample has; null means undefined. "threshold" is
-                          the one of precision_recall_curve with the highest F1, or the lowest of several; "curve" is the
-                          highest precision at each recall of precision_recall_curve
+                          the one in precision_recall_curve with the highest F1, the lowest if there are several; "curve" is
+                          the highest precision at each recall in precision_recall_curve
 Each file can be written if only its own libraries are installed.
 """
 

@@ -1,5 +1,5 @@
 // Operations of augmentation policies, mixtures of them, and erased rectangles, as torchvision
-// makes them: tests/golden/augmentations.py says how.
+// computes them. tests/golden/augmentations.py recorded them.
 
 #include <cstdlib>
 #include <map>
@@ -34,7 +34,7 @@ const std::map<std::string, Operation> kOperations = {{"Identity", Operation::kI
                                                       {"Greyscale", Operation::kGreyscale},
                                                       {"GaussianBlur", Operation::kGaussianBlur}};
 
-/// The image of that size, "23x17": gradients with a dark rectangle.
+/// Returns the image of a size such as "23x17": gradients with a dark rectangle.
 Image image_of_size(const std::string& size) {
   const std::size_t x = size.find('x');
   const int width = std::stoi(size), height = std::stoi(size.substr(x + 1));
@@ -61,7 +61,7 @@ std::string digest_of(const Image& image) {
 void compare_operations(const RecordedCase& recorded) {
   for (const auto& [size, operations] : recorded.json.at("sizes").items()) {
     const Image image = image_of_size(size);
-    ASSERT_EQ(digest_of(image), operations.at("Identity")[0][2]) << "another image";
+    ASSERT_EQ(digest_of(image), operations.at("Identity")[0][2]) << "the image differs";
     for (const auto& [name, cases] : operations.items()) {
       for (const auto& one : cases) {
         const auto neighbours = one[1] == "b" ? Neighbours::kBilinear : Neighbours::kNearest;
@@ -84,7 +84,7 @@ DrawnPolicy mixture_of(const nlohmann::json& json) {
   return drawn;
 }
 
-/// The largest difference between our mixture's pixels and torchvision's.
+/// Returns the largest difference between our mixture's pixels and torchvision's.
 int largest_difference(const nlohmann::json& json) {
   const Image made =
       with_policy(image_of_size(json.at("size")), mixture_of(json), Neighbours::kNearest);
@@ -97,15 +97,16 @@ int largest_difference(const nlohmann::json& json) {
   return largest;
 }
 
-/// torchvision's AugMix computes on tensors, also for Pillow's images; ours uses Pillow's
-/// operations. With magnitude m, either blends m times another image: its grey values differ by at
-/// most 1, and for the contrast its mean, of which Pillow rounds the grey values and then the mean,
-/// by 1.5. Either result is then rounded down, so an operation's results differ by at most 1.5 |m|
-/// + 1. Rounding down the sum of the chains adds less than 1.
+/// Returns the largest difference that rounding can cause. torchvision's AugMix computes on
+/// tensors, even for Pillow's images; ours uses Pillow's operations. With magnitude m, both blend
+/// the image with m times a second image. The gray values of these second images differ by at most
+/// 1; for contrast, their means differ by at most 1.5, since Pillow rounds the gray values and then
+/// the mean. Both results are then rounded down, so the results of an operation differ by at most
+/// 1.5 |m| + 1. Rounding down the sum of the chains adds less than 1.
 double tolerance_of(const DrawnPolicy& drawn) {
   double differs = 0;
   for (const OperationChain& chain : drawn.chains) {
-    EXPECT_EQ(chain.steps.size(), 1U) << "the bound is of one operation";
+    EXPECT_EQ(chain.steps.size(), 1U) << "the bound is for one operation";
     differs += chain.share * (1.5 * std::abs(chain.steps.at(0).magnitude) + 1);
   }
   return differs + 1;

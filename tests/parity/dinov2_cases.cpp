@@ -1,5 +1,5 @@
-// DINOv2 of transformers and timm, through the readers of their configs and weights:
-// tests/golden/dinov2.py says how they were recorded.
+// DINOv2 networks of transformers and timm, with their configs and weights as Retort reads them.
+// tests/golden/dinov2.py recorded them.
 
 #include <torch/types.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using namespace stages;
 
-/// Scales and the weights of norms are around 1, all others around 0.
+/// Returns values around 1 for scales and weights of norms, around 0 for all others.
 NamedTensors weights_of(const nlohmann::json& shapes, std::uint64_t seed) {
   NamedTensors result;
   for (std::size_t number = 0; number < shapes.size(); ++number) {
@@ -47,7 +47,7 @@ ImageClassifierOptions classifier_of(const runner::PretrainedConfig& config, boo
   return options;
 }
 
-/// The final norm of every token.
+/// Applies the final norm to every token.
 at::Tensor normed(const VisionTower& tower, const at::Tensor& last) {
   std::vector<at::Tensor> tokens;
   for (std::int64_t i = 0; i < last.size(1); ++i) tokens.push_back(tower.pool(last.slice(1, i)));
@@ -72,7 +72,7 @@ void compare(const RecordedCase& recorded) {
   ASSERT_TRUE(report.fits()) << report.misfits();
   ASSERT_EQ(report.positions_before > 0, config.image_size != side);
 
-  const bool is_resized = report.positions_before > 0;  // by the libraries in float32
+  const bool is_resized = report.positions_before > 0;  // in float32 by the libraries
   const double tolerance = is_resized ? 2e-6 : 1e-12;
   const at::Tensor pixels = hash_uniform(seed, kPixelStream, {2, 3, side, side});
   const at::Tensor tokens = tensor_of(recorded.json.at("tokens"));

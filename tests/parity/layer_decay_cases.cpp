@@ -1,5 +1,5 @@
-// Learning rates that fall with depth, as timm's param_groups_layer_decay() scales them:
-// tests/golden/layer_decay.py says how they were recorded.
+// Learning rates that fall toward the first layers, as timm's param_groups_layer_decay() scales
+// them. tests/golden/layer_decay.py recorded them.
 
 #include <map>
 
@@ -60,7 +60,8 @@ void compare(const RecordedCase& recorded) {
   for (const auto& [theirs, scale] : scales.items()) {
     const std::string ours = name_in_ours(architecture, theirs);
     ASSERT_TRUE(rates.contains(ours)) << theirs;
-    // The one difference: timm trains a ViT's last norm as the last block, and we as the head.
+    // The only difference: a ViT's last norm has the rate of the last block in timm, and of the
+    // head in Retort.
     const bool is_last_norm = theirs == "norm.weight" || theirs == "norm.bias";
     if (is_last_norm) EXPECT_EQ(scale.get<double>(), *options.layer_decay);
     expect_close(rates.at(ours), is_last_norm ? 1 : scale.get<double>(), theirs);

@@ -154,7 +154,7 @@ void expect_share(const std::optional<double>& actual, const nlohmann::json& exp
   if (actual) expect_close(*actual, expected, what);
 }
 
-/// Compares the curve of the label in a column of `logits` and `labels`.
+/// Compares the precision-recall curve of one label, given its logits and labels.
 void expect_precision_recall(const at::Tensor& logits, const at::Tensor& labels,
                              const nlohmann::json& expected, const std::string& what) {
   std::vector<ScoredLabel> samples;

@@ -74,7 +74,7 @@ TEST(ShippedRecipes, FineTuningNormalizesImagesAndAdaptsQueriesPerBackbone) {
             R"({"mean":[0.5,0.5,0.5],"std":[0.5,0.5,0.5]})");
 }
 
-TEST(ShippedRecipes, Dinov2GetsItsPicturesAndItsQueries) {
+TEST(ShippedRecipes, Dinov2SetsNormalizationSizeAndLoraTargets) {
   const auto option = [](const Graph& graph, const char* node, const char* key) {
     const auto found = std::ranges::find(graph.nodes, node, &Node::id);
     return found == graph.nodes.end() ? "" : to_json(*found->options.find(key)).dump();

@@ -105,8 +105,7 @@ class Findings {
                        "images that appear more than once, " + same + ", have") +
               " more than one class: " + named(of_several_classes(groups), several, text),
           "one of the classes is wrong: keep the correct one; if images can have several labels, "
-          "set "
-          "multi_label: true (data.image_folder) or labels (data.image_table)");
+          "set multi_label: true (data.image_folder) or labels (data.image_table)");
   }
 
   Diagnostics list;

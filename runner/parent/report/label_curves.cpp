@@ -102,10 +102,9 @@ Result<LabelCurves> read_label_curves(const std::filesystem::path& folder,
 Drawing draw_label_curves(const LabelCurves& curves, const std::string& name) {
   const std::size_t count = std::min(curves.curves.size(), kMostDrawnLabels);
   const std::string all = counted(static_cast<std::size_t>(curves.labels), "label");
-  const std::string which =
-      static_cast<std::int64_t>(count) == curves.labels
-          ? all
-          : "The " + std::to_string(count) + " of " + all + " that the most samples have";
+  const std::string which = static_cast<std::int64_t>(count) == curves.labels
+                                ? all
+                                : "The " + std::to_string(count) + " most frequent of " + all;
   Drawing drawing(840, 480 + 17 * static_cast<double>(count),
                   "Precision, recall and ROC of " + name, which);
   const Ticks shares = nice_ticks(0, 1, 8);

@@ -23,8 +23,8 @@ struct LabelCurve {
 
 /// The curves of a multi-label evaluation.
 struct LabelCurves {
-  std::int64_t labels = 0;         ///< number of labels of the test set
-  std::vector<LabelCurve> curves;  ///< of the labels that the most samples have, these first
+  std::int64_t labels = 0;         ///< number of labels in the test set
+  std::vector<LabelCurve> curves;  ///< of the most frequent labels, in descending order
 };
 
 /// Reads nodes/<node>/curves.json of a run's `folder`. Empty if there is no such file, or if the

@@ -46,7 +46,7 @@ struct PairedClassifiers {
   /// (Fagerland, Lydersen and Laake, 2013).
   double p_value = 1, mid_p = 1;
   /// With percentile intervals from a paired bootstrap. For samples with any number of labels,
-  /// `accuracy` is the subset accuracy, and there are no classes to take a mean over.
+  /// `accuracy` is the subset accuracy, and there is no mean per class.
   MetricGain accuracy;
   std::optional<MetricGain> mean_per_class;
   std::int64_t draws = 0;  ///< number of bootstrap samples

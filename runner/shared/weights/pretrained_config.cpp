@@ -68,7 +68,7 @@ void fill_in(PretrainedConfig& config, const char* kind, const char* activation,
   if (!config.layer_norm_eps) config.layer_norm_eps = epsilon;
 }
 
-/// Dinov2Config and Dinov2WithRegistersConfig have a ratio instead of the width of the MLP.
+/// Dinov2Config and Dinov2WithRegistersConfig specify the MLP's width as a ratio.
 PretrainedConfig of_dinov2(const json& config, bool has_registers) {
   refuse_unless(config.value("use_swiglu_ffn", json(false)) == false,
                 "its MLP is gated ('use_swiglu_ffn')");

@@ -271,7 +271,7 @@ class Networks:
 
 
 class Made:
-    """A network, and what is known about it."""
+    """A network that the worker has requested, with its hosted modules, towers and weights."""
 
     def __init__(self, network, request):
         self.network, self.classes = network, request.get("classes")

@@ -173,7 +173,7 @@ class DataSet:
         return []
 
     def found_groups(self):
-        """Returns the group of each sample as text, from the attribute or the column that the recipe names; empty if it names none."""
+        """Returns each sample's group as a string, from the attribute or column that the recipe names; empty if it names none."""
         if self.group is None:
             return []
         values = getattr(self.made, self.group, None)

@@ -67,7 +67,7 @@ TEST_F(Cub200, PartsAreDisjointAndTheTestSetIsUnchanged) {
   EXPECT_EQ(part(none, "train")->describe().size, 30);
 }
 
-TEST_F(Cub200, FoldsDivideTheTrainingImagesAndTheTestStays) {
+TEST_F(Cub200, FoldsDivideTheTrainingImagesAndKeepTheTestSet) {
   const auto whole = run({{"validation", 0.0}});
   std::set<std::string> validated;
   for (const int index : {0, 1, 2}) {

@@ -43,7 +43,7 @@ TEST_F(Flowers102, PartsOptionSelectsTheTrainingImages) {
   EXPECT_EQ(part(swapped, "train")->sample_name(0), part(both, "test")->sample_name(0));
 }
 
-TEST_F(Flowers102, FoldsDivideTheTrainingImagesWhateverTheSeed) {
+TEST_F(Flowers102, FoldsDivideTheTrainingImagesIndependentlyOfTheSeed) {
   const auto validated = [&] {
     const auto outputs =
         run({{"parts", "train_and_validation"}, {"folds", {{"count", 4}, {"index", 1}}}});

@@ -118,7 +118,7 @@ TEST(Lora, VitTargetsAcceptBothNamingSchemesOfTransformers) {
                  "/model/targets");
 }
 
-TEST(Lora, TargetsOfDinov2MayBeNamedAsByEitherTransformers) {
+TEST(Lora, Dinov2TargetsAcceptBothNamingSchemesOfTransformers) {
   const Json dinov2 = {{"kind", "dinov2"},         {"hidden_size", 8},
                        {"intermediate_size", 16},  {"num_hidden_layers", 1},
                        {"num_attention_heads", 2}, {"patch_size", 4}};

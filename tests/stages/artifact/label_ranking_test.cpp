@@ -21,7 +21,7 @@ TEST(AveragePrecision, IsUnknownWithoutPositives) {
   EXPECT_EQ(best_threshold(samples), std::nullopt);
 }
 
-TEST(PrecisionRecall, HasTheHighestPrecisionOfEachRecall) {
+TEST(PrecisionRecall, HasTheHighestPrecisionAtEachRecall) {
   std::vector<ScoredLabel> samples = {{0.5, true},  {0.9, true}, {0.5, false},
                                       {0.7, false}, {0.6, true}, {0.1, false}};
   // 0.7 and 0.1 accept no further positive; both samples with 0.5 are accepted together.

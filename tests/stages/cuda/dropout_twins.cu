@@ -14,7 +14,7 @@ void check(cudaError_t status) {
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
 }
 
-/// A copy in the memory of the GPU, freed with the object.
+/// A copy in the GPU's memory, freed with the object.
 class DeviceCopy {
  public:
   DeviceCopy(const void* host, std::size_t bytes) : bytes_(bytes) {
@@ -56,7 +56,7 @@ std::vector<unsigned char> bytes_of(const std::vector<T>& values) {
   return bytes;
 }
 
-/// Calls `use` with the waves in the type.
+/// Calls `use` with waves() of the given type.
 template <typename Use>
 std::vector<unsigned char> in_type(stages::FloatType type, std::size_t count, const Use& use) {
   switch (type) {

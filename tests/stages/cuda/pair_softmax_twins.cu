@@ -36,7 +36,7 @@ class Shared {
   T* data_ = nullptr;
 };
 
-/// The same in the memory of the CPU alone.
+/// Like Shared, but in the CPU's memory.
 template <typename T>
 class Own {
  public:

@@ -36,9 +36,9 @@ class DeviceFloats {
   void* data_ = nullptr;
 };
 
-// One block a row. Each thread sums its own columns, then halves are added until one number is
-// left. The products are rounded before they are added (no fused multiply-add), so that the CPU's
-// twin can do the same.
+// One block processes one row. Each thread sums its own columns; then the second half of the sums
+// is repeatedly added to the first until one number is left. The products are rounded before they
+// are added (no fused multiply-add), so that the CPU's twin can do the same.
 __global__ void squared_row_norms(const float* values, std::size_t width, float* norms) {
   __shared__ float partial[kThreads];
   const float* row = values + blockIdx.x * width;
@@ -83,8 +83,7 @@ std::vector<float> squared_row_norms_on_cpu(const std::vector<float>& values, st
     std::array<float, kThreads> partial{};
     for (std::size_t column = 0; column < width; ++column) {
       const float value = values[row * width + column];
-      const volatile float square =
-          value * value;  // volatile: rounded, whatever the compiler may fuse
+      const volatile float square = value * value;  // volatile: rounded, so that nothing is fused
       partial[column % kThreads] += square;
     }
     for (unsigned half = kThreads / 2; half > 0; half /= 2) {

@@ -25,7 +25,7 @@ class FolderLabels : public testing::Test {
     if (!list) return list;
     return with_folder_labels(*std::move(list));
   }
-  /// "cat/1.jpg: 0 1" of each image: its name and its labels.
+  /// Returns the name and labels of each image, such as "cat/1.jpg: 0 1".
   static std::vector<std::string> labelled(const ImageList& list, Part part) {
     std::vector<std::string> result;
     for (const ImageFile& image : list[part]) {
@@ -39,7 +39,7 @@ class FolderLabels : public testing::Test {
   DrawingFolder folder_;
 };
 
-TEST_F(FolderLabels, AnImageInSeveralFoldersIsOneSampleWithTheirLabels) {
+TEST_F(FolderLabels, ImageInSeveralFoldersIsOneSampleWithAllLabels) {
   add("cat/1.jpg", "one");
   add("dog/1.jpg", "one");
   add("dog/2.jpg", "two");
@@ -59,7 +59,7 @@ TEST_F(FolderLabels, AnImageInSeveralFoldersIsOneSampleWithTheirLabels) {
   EXPECT_THAT(list->notes, Contains("2 of 3 images are in more than one class folder"));
 }
 
-TEST_F(FolderLabels, FilesWithOneNameThatDifferAreRefusedByBothNames) {
+TEST_F(FolderLabels, DifferentFilesWithTheSameNameAreRejectedWithBothPaths) {
   add("cat/1.jpg", "one");
   add("cat/2.jpg", "two");
   add("cat/3.jpg", "three");
@@ -71,7 +71,7 @@ TEST_F(FolderLabels, FilesWithOneNameThatDifferAreRefusedByBothNames) {
                  "multi_label: false");
 }
 
-TEST_F(FolderLabels, OnlyFilesOfOnePartAreOneImage) {
+TEST_F(FolderLabels, FilesInDifferentPartsAreDifferentImages) {
   add("train/cat/1.jpg", "one");
   add("train/dog/2.jpg", "two");
   add("test/cat/2.jpg", "three");
@@ -83,7 +83,7 @@ TEST_F(FolderLabels, OnlyFilesOfOnePartAreOneImage) {
   EXPECT_THAT(labelled(*list, Part::kTest), ElementsAre("test/cat/2.jpg: 0 1"));
 }
 
-TEST_F(FolderLabels, TheExtensionIsPartOfTheName) {
+TEST_F(FolderLabels, ExtensionIsPartOfTheName) {
   add("cat/1.jpg", "one");
   add("dog/1.png", "one");
   const auto list = listed();
@@ -91,7 +91,7 @@ TEST_F(FolderLabels, TheExtensionIsPartOfTheName) {
   EXPECT_THAT(labelled(*list, Part::kTrain), ElementsAre("cat/1.jpg: 0", "dog/1.png: 1"));
 }
 
-TEST_F(FolderLabels, ALinkToTheFileIsTheSameImage) {
+TEST_F(FolderLabels, LinkToAFileIsTheSameImage) {
   add("cat/1.jpg", "one");
   add("dog/2.jpg", "two");
   std::filesystem::create_symlink("../cat/1.jpg", folder_ / "dog/1.jpg");

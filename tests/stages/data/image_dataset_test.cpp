@@ -300,7 +300,7 @@ TEST_F(KeptImagesTest, ImagesThatExceedMemoryAreKeptOnDiskForLaterRuns) {
   EXPECT_EQ(decoded_, 2);
 }
 
-TEST_F(KeptImagesTest, ThatAFileHas16BitsIsKnownOfStoredImagesToo) {
+TEST_F(KeptImagesTest, StoredImagesRecordWhetherTheirFilesHave16Bits) {
   const std::vector<std::uint16_t> gray(std::size_t{61} * 45, 0x80FF);
   write_bytes(folder_ / "a.png", encode_png(61, 45, gray.data(), PNG_FORMAT_LINEAR_Y));
   const std::vector<std::int64_t> all = {0};

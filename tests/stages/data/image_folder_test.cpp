@@ -110,7 +110,7 @@ TEST_F(ImageFolder, WebpIsReadAlongWithOtherFormats) {
   EXPECT_EQ(image(*train, 0, 10).sizes(), (std::vector<std::int64_t>{3, 16, 16}));
 }
 
-TEST_F(ImageFolder, ImagesWith16BitsAreReportedOnceAfterTheyHaveBeenRead) {
+TEST_F(ImageFolder, ImagesWith16BitsAreReportedOnceAfterReading) {
   add_photos();
   const std::vector<std::uint16_t> gray(256, 0x80FF);
   for (const char* const name : {"c0/deep.png", "c1/deep.png"})
@@ -412,7 +412,7 @@ TEST_F(ImageFolder, CaptionsDoNotChangePixels) {
     EXPECT_TRUE(image(*told, epoch, 2).equal(image(*plain, epoch, 2)));
 }
 
-TEST_F(ImageFolder, AnImageInSeveralFoldersHasTheirLabelsIfTheRecipeSaysSo) {
+TEST_F(ImageFolder, MultiLabelGivesAnImageTheLabelsOfAllItsFolders) {
   // 8 images in c0 alone, 6 in c1 alone, and 4 in both.
   for (int i = 0; i < 18; ++i) {
     const std::string name = std::to_string(100 + i) + ".jpg";
@@ -443,7 +443,7 @@ TEST_F(ImageFolder, AnImageInSeveralFoldersHasTheirLabelsIfTheRecipeSaysSo) {
   EXPECT_EQ(label_counts(*part(run(options), "validation")).at(1), 5);
 }
 
-TEST_F(ImageFolder, DifferentImagesWithTheNameOfAnotherAreRefusedWhereItIsOneImage) {
+TEST_F(ImageFolder, MultiLabelRejectsDifferentImagesWithTheSameName) {
   add_photos();
   EXPECT_REFUSED(errors(R"({"multi_label": true})"), kBadAnnotations, "/data/multi_label",
                  "'c0/100.jpg' and 'c1/100.jpg'");
@@ -487,7 +487,7 @@ TEST_F(ImageFolder, ImagesOfAGroupStayInOnePartAndOneFold) {
   EXPECT_EQ(validated, all);
 }
 
-TEST_F(ImageFolder, GroupsInTwoPublishedPartsAreTold) {
+TEST_F(ImageFolder, GroupsInTwoPublishedPartsAreReported) {
   for (const char* const name : {"train/c0/7_1.jpg", "train/c0/8_1.jpg", "test/c0/7_2.jpg"})
     folder_.add(std::string("data/") + name);
   run({{"image_size", 16}, {"group_pattern", "^(\\d+)_"}});
@@ -496,7 +496,7 @@ TEST_F(ImageFolder, GroupsInTwoPublishedPartsAreTold) {
                                 "too optimistic: '7'"));
 }
 
-TEST_F(ImageFolder, NamesInWhichThePatternFindsNoGroupAreListed) {
+TEST_F(ImageFolder, NamesWithoutAGroupAreListed) {
   add_photos();
   const auto with = [&](const char* pattern) { return errors({{"group_pattern", pattern}}); };
   EXPECT_REFUSED(with("^(10[1-9])"), kBadPattern, "/data/group_pattern",

@@ -234,7 +234,7 @@ TEST_F(PythonDataTest, SamplesOfAGroupStayTogether) {
   EXPECT_EQ(dynamic_cast<const GroupedSamples&>(*train(Json::object())).group_of(0), "");
 }
 
-TEST_F(PythonDataTest, GroupsThatAreMissingOrNoNamesAreRefused) {
+TEST_F(PythonDataTest, MissingAndInvalidGroupsAreRejected) {
   const auto with = [&](const std::string& patients) {
     write("\nNumbers.patients = " + patients + "\n");
     return refusals_of([&] { train({{"group", "patients"}}); });

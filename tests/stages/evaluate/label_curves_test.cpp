@@ -26,7 +26,7 @@ std::vector<std::string> names_of(const json& curves) {
   return names;
 }
 
-TEST(LabelCurves, HaveThePointsOfEachLabel) {
+TEST(LabelCurves, ContainThePointsOfEachLabel) {
   const json curves = curves_of(torch::tensor({{3.0, 0.0}, {2.0, 1.0}, {1.0, 2.0}}, at::kFloat),
                                 torch::tensor({{1, 0}, {0, 1}, {1, 1}}, at::kByte));
   EXPECT_EQ(curves["labels"], 2);
@@ -42,7 +42,7 @@ TEST(LabelCurves, HaveThePointsOfEachLabel) {
   EXPECT_TRUE(curves["calibration"].is_null());
 }
 
-TEST(LabelCurves, LabelsThatNoneOrAllSamplesHaveHaveNoRoc) {
+TEST(LabelCurves, LabelsOfNoOrAllSamplesHaveNoRoc) {
   const json curves = curves_of(torch::tensor({{1.0, 2.0, 0.5}, {2.0, 1.0, 1.5}}, at::kFloat),
                                 torch::tensor({{1, 0, 1}, {0, 0, 1}}, at::kByte));
   EXPECT_EQ(curves["labels"], 3);
@@ -50,14 +50,14 @@ TEST(LabelCurves, LabelsThatNoneOrAllSamplesHaveHaveNoRoc) {
   EXPECT_THAT(names_of(curves["precision_recall"]), testing::ElementsAre("label2", "label0"));
 }
 
-TEST(LabelCurves, LabelsThatAreNotInTheTestSetAreLeftOut) {
+TEST(LabelCurves, LabelsOutsideTheTestSetAreOmitted) {
   const json curves = curves_of(torch::tensor({{1.0, 2.0}, {2.0, 1.0}}, at::kFloat),
                                 torch::tensor({{1, 0}, {0, 1}}, at::kByte), {false, true});
   EXPECT_EQ(curves["labels"], 1);
   EXPECT_THAT(names_of(curves["precision_recall"]), testing::ElementsAre("label1"));
 }
 
-TEST(LabelCurves, ManyLabelsAreThoseThatTheMostSamplesHave) {
+TEST(LabelCurves, OnlyTheMostFrequentLabelsAreIncluded) {
   const std::int64_t width = 2 + static_cast<std::int64_t>(kMostCurves), samples = width + 1;
   at::Tensor labels = torch::zeros({samples, width}, at::kByte);
   for (std::int64_t label = 0; label < width; ++label)  // the last label is the most frequent
@@ -72,7 +72,7 @@ TEST(LabelCurves, ManyLabelsAreThoseThatTheMostSamplesHave) {
   EXPECT_EQ(names.back(), "label2");
 }
 
-TEST(LabelCurves, HaveFewPoints) {
+TEST(LabelCurves, NumberOfPointsIsLimited) {
   const std::int64_t samples = 3 * static_cast<std::int64_t>(kMostPoints);
   const at::Tensor logits = torch::arange(samples, at::kFloat).reshape({samples, 1}).contiguous();
   const json curves =

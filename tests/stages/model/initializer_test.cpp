@@ -71,7 +71,7 @@ TEST(Initializer, NormsAreOneAndBiasesZero) {
   EXPECT_EQ(zeros, 2 * kLayers + 2 + 6 * kLayers);
 }
 
-TEST(Initializer, ScalesOfDinov2AreOneAndItsRegisterTokensZero) {
+TEST(Initializer, LayerScalesAreOneAndRegisterTokensZero) {
   ImageClassifierOptions options;
   options.tower = {{kWidth, 512, 4, Activation::kGelu, 1e-6}, kLayers, 12, 96};
   options.tower.block.layer_scale = true;

@@ -148,7 +148,7 @@ ImageClassifierOptions small_dinov2(bool fused, std::int64_t registers) {
   return options;
 }
 
-TEST(Pretrained, Dinov2IsReadAsItIsExported) {
+TEST(Pretrained, ExportedDinov2RoundTrips) {
   for (const std::int64_t registers : {0, 3}) {
     for (const WeightLayout layout : {WeightLayout::kDinov2, WeightLayout::kTimm}) {
       const bool is_of_timm = layout == WeightLayout::kTimm;
@@ -166,7 +166,7 @@ TEST(Pretrained, Dinov2IsReadAsItIsExported) {
   }
 }
 
-TEST(Pretrained, OfDinov2sRegistersTimmKeepsNoPositionOfTheClassToken) {
+TEST(Pretrained, TimmDinov2WithRegistersHasNoClassTokenPosition) {
   const ImageClassifier from = random_network(small_dinov2(true, 3), 1);
   const NamedTensors saved = exported(from, WeightLayout::kTimm).tensors;
   EXPECT_EQ(saved.at("pos_embed").sizes(), at::IntArrayRef({1, 4, 8}));
@@ -182,7 +182,7 @@ TEST(Pretrained, OfDinov2sRegistersTimmKeepsNoPositionOfTheClassToken) {
   EXPECT_TRUE(torch::allclose(positions[5], saved.at("pos_embed")[0].mean(0), 1e-4, 1e-5));
 }
 
-TEST(Pretrained, ScalesOfDinov2AreUnexpectedInAVit) {
+TEST(Pretrained, UnexpectedAndMissingLayerScalesAreReported) {
   const NamedTensors saved =
       exported(random_network(small_dinov2(false, 0), 1), WeightLayout::kDinov2).tensors;
   ImageClassifier vit = random_network(small(false, false), 2);

@@ -45,7 +45,7 @@ BlockOptions small_block(bool fused, double dropout) {
           .layer_scale = dropout > 0};
 }
 
-TEST(TransformerBlock, LayerScalesMultiplyWhatIsAdded) {
+TEST(TransformerBlock, LayerScalesMultiplyBothBranches) {
   BlockOptions options = small_block(false, 0);
   const auto plain = std::make_shared<TransformerBlock>(options, 0, torch::kDouble);
   options.layer_scale = true;

@@ -22,7 +22,7 @@ TEST(WeightNames, BlockNumbersMayHaveSeveralDigits) {
   }
 }
 
-TEST(WeightNames, ScalesOfDinov2HaveANameInEachLibrary) {
+TEST(WeightNames, LayerScalesHaveANameInEachLibrary) {
   const std::string ours = "vision_model.encoder.layers.3.layer_scale2.lambda1";
   for (const auto& [layout, theirs] :
        {std::pair(WeightLayout::kDinov2, "encoder.layer.3.layer_scale2.lambda1"),
@@ -34,7 +34,7 @@ TEST(WeightNames, ScalesOfDinov2HaveANameInEachLibrary) {
   EXPECT_EQ(library_name(WeightLayout::kVit, ours), std::nullopt);
 }
 
-TEST(WeightNames, Version5OfTransformersRenamedVitAndDinov2) {
+TEST(WeightNames, TransformersVersion5RenamesVitAndDinov2) {
   for (const auto& [before, since] : {std::pair(WeightLayout::kVit, WeightLayout::kVit5),
                                       std::pair(WeightLayout::kDinov2, WeightLayout::kDinov25),
                                       std::pair(WeightLayout::kTimm, WeightLayout::kTimm)}) {

@@ -73,7 +73,7 @@ TEST(GradeCounts, UndefinedMetricsAreOmitted) {
             "specificity/a precision/a f1/a sensitivity/b precision/b f1/b ");
 }
 
-TEST(GradeCounts, ErrorIsInGrades) {
+TEST(GradeCounts, MeanAbsoluteErrorIsInGrades) {
   EXPECT_DOUBLE_EQ(mean_absolute_error(counts({{5, 1, 2}, {0, 4, 0}, {1, 3, 6}})),
                    (1 * 1 + 2 * 2 + 1 * 2 + 3 * 1) / 22.0);
   EXPECT_EQ(mean_absolute_error(counts({{3, 0}, {0, 4}})), 0);

@@ -1,5 +1,5 @@
-// The losses per sample, as `retort certify` compares them: the gradient of micro-batches with that
-// of the whole batch, in float64.
+// Checks per-sample losses as `retort certify` does: compares the gradient of micro-batches with
+// that of the whole batch, in float64.
 
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>
@@ -19,7 +19,7 @@
 namespace stages {
 namespace {
 
-/// Two layers, of which the last is the head that the data asks for.
+/// Two layers; the second is the head that the data requires.
 class HeadedNetwork final : public torch::nn::Module {
  public:
   HeadedNetwork(const DatasetDescription& data, const at::TensorOptions& options)
@@ -66,13 +66,13 @@ std::shared_ptr<Dataset> graded_points() {
 struct CertifiedLoss {
   std::string name;
   const runner::StageKind* kind;
-  std::string loss;  ///< its options
+  std::string loss;  ///< the options of the loss
   std::shared_ptr<Dataset> (*train)();
 };
 
 class CertifiedLosses : public testing::TestWithParam<CertifiedLoss> {};
 
-TEST_P(CertifiedLosses, MicroBatchesHaveTheGradientOfTheWholeBatch) {
+TEST_P(CertifiedLosses, MicroBatchesGiveTheGradientOfTheWholeBatch) {
   const CertifiedLoss& loss = GetParam();
   const auto policy = std::make_shared<MemoryPolicy>();
   policy->micro_batch = 3;

@@ -127,7 +127,7 @@ TEST_F(LogisticRegression, ValidationDataIsUnusedWithoutRefit) {
   EXPECT_EQ(context_.values("validation/accuracy").size(), 2u);
 }
 
-/// Options of a fit whose probabilities are calibrated.
+/// Returns options that calibrate the probabilities.
 Json calibrated(bool refits = false) {
   return {{"l2_strength", 1},
           {"refit", refits},
@@ -153,14 +153,14 @@ TEST_F(LogisticRegression, CalibrationIsFittedToTheValidationData) {
   EXPECT_EQ(decision_of(*run({{"l2_strength", 1}, {"refit", false}})).temperature, 1);
 }
 
-TEST_F(LogisticRegression, CalibrationNeedsDataThatTheHeadIsNotFittedTo) {
+TEST_F(LogisticRegression, CalibrationNeedsHeldOutValidationData) {
   EXPECT_REFUSED(refusal(calibrated(/*refits=*/true)), kOptionConflict, "/calibration",
                  "refit: true", "refit: false");
   validation_ = nullptr;
   EXPECT_REFUSED(refusal(calibrated()), kTooFewSamples, "/calibration", "validation data");
 }
 
-TEST_F(LogisticRegression, PlanCountsTheCalibration) {
+TEST_F(LogisticRegression, PlanIncludesTheCalibration) {
   PlanningContext context;
   stage_of(kTrainLogisticRegression, calibrated())->plan(inputs(), context);
   std::int64_t bytes = 0;

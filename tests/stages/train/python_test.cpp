@@ -91,7 +91,7 @@ TEST_F(PythonTraining, ScoresAreMeansOverSamples) {
 constexpr const char* kCalibration =
     R"("calibration": {"temperature": true, "cut_points": false, "sensitivity": null})";
 
-TEST_F(PythonTraining, CalibrationIsThatOfOurOwnTraining) {
+TEST_F(PythonTraining, CalibrationMatchesSupervisedTraining) {
   const auto decision = [&](const runner::StageKind& kind, const std::string& written) {
     RecordingContext context;
     const runner::Outputs outputs = stage_of(kind, written)->run(inputs(), context);

@@ -58,7 +58,7 @@ std::vector<std::string> of_training(const std::string& rest) {
   return broken("train.supervised", "{" + rest + "}");
 }
 
-TEST(BrokenRules, AHeadIsNotCalibratedOnDataThatItIsFittedTo) {
+TEST(BrokenRules, CalibrationWithRefitIsRejected) {
   const std::string options =
       R"({"calibration": {"temperature": true, "cut_points": false, "sensitivity": null}, "refit": )";
   EXPECT_THAT(broken("train.logistic_regression", options + "true}"),
@@ -135,7 +135,7 @@ TEST(BrokenRules, ImageSizeMustFitTheModel) {
       IsEmpty());
 }
 
-TEST(BrokenRules, ClassFoldersHaveLabelSetsIfTheStageWantsThem) {
+TEST(BrokenRules, MultiLabelFoldersRequireMatchingStagesAndOptions) {
   const std::string sets = R"({"root": "photos", "multi_label": true})",
                     classes = R"({"root": "photos"})", model = "model.clip_vision";
   EXPECT_THAT(of_sizes(sets, model, "{}", "train.multi_label"), IsEmpty());
@@ -160,7 +160,7 @@ TEST(BrokenRules, ClassFoldersHaveLabelSetsIfTheStageWantsThem) {
                   "generates have none"));
 }
 
-TEST(BrokenRules, FoldsDivideNoPublishedValidationSet) {
+TEST(BrokenRules, FoldsAreRejectedWithAPublishedValidationSet) {
   EXPECT_THAT(
       broken("data.flowers102", R"({"root": "x", "folds": {}})"),
       ElementsAre("/data/folds: folds divide the training images, but these parts include a "

@@ -194,7 +194,7 @@ TEST(NoEffect, OptionsWithoutValidationNameTheMissingData) {
                           "is no validation data"));
 }
 
-TEST(NoEffect, FoldsReplaceTheHeldOutValidation) {
+TEST(NoEffect, ValidationFractionHasNoEffectWithFolds) {
   const std::string train = kTower + "train: {kind: train.supervised, monitor: accuracy}\n";
   EXPECT_THAT(
       idle("data: {kind: data.cub200, root: x, validation: 0, split_seed: 3, folds: {}}\n" + train),

@@ -27,7 +27,7 @@ class LabelCurvesTest : public testing::Test {
     folder_.write("nodes/evaluate/curves.json", curves_.dump());
     return read_label_curves(folder_.path(), "evaluate");
   }
-  /// What is wrong with the file.
+  /// Returns the error message, from the file name on.
   std::string damage() {
     const auto result = read();
     if (result) return "read";
@@ -40,7 +40,7 @@ class LabelCurvesTest : public testing::Test {
   json curves_;
 };
 
-TEST_F(LabelCurvesTest, AreThoseOfTheFile) {
+TEST_F(LabelCurvesTest, CurvesAreReadFromTheFile) {
   const auto result = read();
   ASSERT_TRUE(result) << result.errors()[0].message;
   EXPECT_EQ(result->labels, 2);
@@ -55,7 +55,7 @@ TEST_F(LabelCurvesTest, AreThoseOfTheFile) {
   EXPECT_EQ(result->curves[1].precision_recall[1].y, 0.5);
 }
 
-TEST_F(LabelCurvesTest, OtherEvaluationsHaveNone) {
+TEST_F(LabelCurvesTest, OtherEvaluationsHaveNoCurves) {
   const auto missing = read_label_curves(folder_.path(), "evaluate");
   ASSERT_TRUE(missing);
   EXPECT_TRUE(missing->curves.empty());
@@ -65,7 +65,7 @@ TEST_F(LabelCurvesTest, OtherEvaluationsHaveNone) {
   EXPECT_TRUE(of_classes->curves.empty());
 }
 
-TEST_F(LabelCurvesTest, DamageIsNamed) {
+TEST_F(LabelCurvesTest, DamageIsDescribed) {
   const json whole = curves_;
   const auto with = [&](const char* pointer, const json& value) {
     curves_ = whole;
@@ -83,8 +83,8 @@ TEST_F(LabelCurvesTest, DamageIsNamed) {
   EXPECT_EQ(damage(), "curves.json' is damaged: it is not a JSON object");
 }
 
-/// Every field in turn is another kind of value: that is refused or understood, never a crash.
-TEST_F(LabelCurvesTest, NoDamageCrashes) {
+/// Gives each field in turn another kind of value, which must be rejected or accepted.
+TEST_F(LabelCurvesTest, DamagedFieldsDoNotCrash) {
   const json whole = curves_;
   const std::vector<json> others = {nullptr, -1, 0.5, "x", json::array(), json::object(), {1, 2}};
   for (const auto& [pointer, value] : whole.flatten().items()) {
@@ -98,7 +98,7 @@ TEST_F(LabelCurvesTest, NoDamageCrashes) {
   }
 }
 
-TEST_F(LabelCurvesTest, EachLabelIsNamedWithItsNumbers) {
+TEST_F(LabelCurvesTest, LegendListsEachLabelWithItsMetrics) {
   const std::string svg = draw_label_curves(*read(), "a <run>").svg();
   EXPECT_THAT(svg, HasSubstr(">Precision, recall and ROC of a &lt;run&gt;</title>"));
   EXPECT_THAT(svg, HasSubstr(">2 labels</desc>"));
@@ -115,14 +115,14 @@ TEST_F(LabelCurvesTest, PrecisionIsDrawnInSteps) {
               HasSubstr("<polyline class=\"line color-2\" points=\"70,56 70,221 400,221\"/>"));
 }
 
-TEST_F(LabelCurvesTest, ManyLabelsAreThoseThatTheMostSamplesHave) {
+TEST_F(LabelCurvesTest, OnlyTheMostFrequentLabelsAreDrawn) {
   LabelCurves curves = *read();
   curves.labels = 80;
   while (curves.curves.size() < 20) curves.curves.push_back(curves.curves[1]);
   curves.curves[7].label = "last drawn";
   curves.curves[8].label = "left out";
   const std::string svg = draw_label_curves(curves, "run").svg();
-  EXPECT_THAT(svg, HasSubstr(">The 8 of 80 labels that the most samples have</text>"));
+  EXPECT_THAT(svg, HasSubstr(">The 8 most frequent of 80 labels</text>"));
   EXPECT_THAT(svg, HasSubstr("last drawn"));
   EXPECT_THAT(svg, Not(HasSubstr("left out")));
 }

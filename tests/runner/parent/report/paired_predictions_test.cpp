@@ -127,7 +127,7 @@ TEST_F(PairedRuns, SamplesArePairedByName) {
               HasSubstr("b against a          +50.00 %  +0.00 % to +100.00 %"));
 }
 
-TEST_F(PairedRuns, SetsOfLabelsAreRightAsAWhole) {
+TEST_F(PairedRuns, LabelSetsAreComparedAsAWhole) {
   Comparison comparison;
   comparison.multi_label = {
       row("a",

@@ -70,7 +70,7 @@ TEST_F(PooledPredictions, MissingTopKIsLeftOut) {
   EXPECT_FALSE(values(pooled_metrics(std::vector{table(kFirst)}, {4}, 0)).contains("top4"));
 }
 
-TEST_F(PooledPredictions, GradesHaveAKappaAndAnErrorInGrades) {
+TEST_F(PooledPredictions, GradesHaveKappaAndMeanAbsoluteError) {
   // Labels 0, 1, 1, 2 and predictions 0, 1, 2, 0: the squared distances are 0, 0, 1 and 4. By
   // chance, each label is paired with each prediction.
   const PooledMetrics pooled = pooled_metrics(

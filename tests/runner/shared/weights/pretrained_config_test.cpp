@@ -60,7 +60,7 @@ TEST(PretrainedConfig, TimmNamesGiveTheShape) {
             96);
 }
 
-TEST(PretrainedConfig, Dinov2HasARatioAndRegisterTokens) {
+TEST(PretrainedConfig, Dinov2HasAnMlpRatioAndRegisterTokens) {
   const auto plain = read(R"({"model_type": "dinov2", "hidden_size": 384, "mlp_ratio": 3,
     "num_attention_heads": 6, "image_size": 518})");
   EXPECT_EQ(plain.kind, "dinov2");
@@ -81,7 +81,7 @@ TEST(PretrainedConfig, Dinov2HasARatioAndRegisterTokens) {
             "its MLP is gated ('use_swiglu_ffn')");
 }
 
-TEST(PretrainedConfig, TimmsDinov2IsForImagesOf518Pixels) {
+TEST(PretrainedConfig, TimmDinov2DefaultsTo518Pixels) {
   const auto plain = read(R"({"architecture": "vit_small_patch14_dinov2.lvd142m"})");
   EXPECT_EQ(plain.kind, "dinov2");
   EXPECT_EQ(plain.hidden_size, 384);
