@@ -85,6 +85,8 @@ TEST(HostileNames, EscapeSequencesReachNeitherTerminalNorReport) {
            "runs ls .",
            "runs show \"r$H\"",
            "analyze \"r$H\"",
+           "report \"r$H\" --out report.html",
+           "report \"r$H\" --format md",
            "resume \"r$H\"",
            "compare \"r$H\" run",
            "runs best . --metric evaluate/top1",
@@ -104,7 +106,8 @@ TEST(HostileNames, EscapeSequencesReachNeitherTerminalNorReport) {
   EXPECT_GT(named, 12) << "names are shown without their escape sequences";
   for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
     const std::string name = entry.path().filename();
-    if (name == "report.txt" || name == "log.txt" || name == "README.md" || name.ends_with(".svg"))
+    if (name == "report.txt" || name == "log.txt" || name == "README.md" ||
+        name.ends_with(".svg") || name.ends_with(".html"))
       expect_no_orders(file_text(entry.path()), entry.path());
   }
   if (shell("command -v script").exit != 0)

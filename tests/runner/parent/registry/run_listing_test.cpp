@@ -190,6 +190,15 @@ TEST_F(RunListingTest, IndexThatCannotBeStoredIsAWarning) {
   EXPECT_EQ(warnings_[0].severity, Severity::kWarning);
 }
 
+TEST_F(RunListingTest, IndexIsUsedAsItIsOnRequest) {
+  EXPECT_THAT(names(list()), ElementsAre("a", "b", "c"));
+  write_run(folder_, "outputs/d", "0.9", "model.lora");
+  const auto indexed = list_runs({.folders = {folder_ / "outputs"}, .as_indexed = true},
+                                 folder_ / "indexes", warnings_);
+  EXPECT_THAT(names(indexed), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(names(list()), ElementsAre("a", "b", "c", "d"));
+}
+
 TEST_F(RunListingTest, FolderNamedTwiceIsListedOnce) {
   const auto listing =
       list_runs({.folders = {folder_ / "outputs", folder_ / "outputs/"}}, "", warnings_);
