@@ -17,7 +17,7 @@ namespace {
 
 using stages::Owner;
 
-/// Records the owners of the tensors of the network and the optimizer.
+/// Sets the owner in `trace` of every tensor that belongs to the network or the optimizer.
 void own_all(stages::MemoryTrace& trace, torch::nn::Module& network,
              const stages::Optimizer& optimizer) {
   for (const auto& item : network.named_parameters()) {

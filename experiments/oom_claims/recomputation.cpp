@@ -18,8 +18,8 @@ namespace {
 
 const stages::StepPlan kEachBlock = {.activation_checkpointing = {.blocks = true}};
 
-/// Returns the distance of the gradient and BatchNorm's statistics from those of a step that keeps
-/// its activations.
+/// Returns how far the gradient and BatchNorm's statistics are from the results of a step that
+/// keeps its activations.
 double error_of_blocks() {
   const ClassificationStep step(/*mixes_samples=*/true);
   const stages::Batch batch = random_images(16);

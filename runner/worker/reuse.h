@@ -29,7 +29,7 @@ struct RunOptions;
 /// results nor offer theirs.
 class Reuse {
  public:
-  /// The origin of results that were copied into the folder of a node of this run.
+  /// The origin of results copied into the folder of a node of this run.
   struct Source {
     std::filesystem::path
         run;  ///< the folder of the run with the original results; this run if resumed

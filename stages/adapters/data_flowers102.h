@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// The published lists of Oxford Flowers 102 that are used for training, validation and testing.
+/// The published lists of Oxford Flowers 102 used for training, validation and testing.
 enum class FlowerParts : std::uint8_t {
   kPublished,           ///< trnid, valid and tstid
   kTrainAndValidation,  ///< trnid followed by valid, no validation list, and tstid

@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// Weights that were evaluated on the validation data.
+/// Weights evaluated on the validation data.
 struct Measured {
   std::vector<std::size_t> members;  ///< the indices of the averaged weights; the first is the best
   double alpha = 1;                  ///< of an interpolation

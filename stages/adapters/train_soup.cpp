@@ -62,7 +62,7 @@ void check_averages(const torch::nn::Module& network) {
              "use model.full or model.linear_probe");
 }
 
-/// Throws if `given` was trained on classes or pixels that differ from those of `data`.
+/// Throws if `given` was trained on other classes or pixels than those of `data`.
 void check_same_data(const GivenWeights& given, const DatasetDescription& data) {
   if (given.about.empty()) return;
   const DatasetDescription then = described_data(given.about);

@@ -31,7 +31,7 @@ struct FoundCheckpoint {
 /// Where training resumes.
 struct Continuation {
   std::optional<FoundCheckpoint> from;  ///< nullopt: from the beginning
-  std::vector<std::string> damaged;     ///< a line for each checkpoint that was skipped
+  std::vector<std::string> damaged;     ///< a line for each skipped checkpoint
 };
 
 /// The checkpoints of one training run, which are subfolders of one folder:

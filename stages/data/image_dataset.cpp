@@ -293,7 +293,7 @@ void ImageDataset::write(const Image& image, bool mirrored, Use use,
   const FinalAugment& last = options_.augment.last;
   float* const to = pixels.data_ptr<float>();
   if (!trains_ || last == FinalAugment()) return normalization_.write(image, mirrored, to);
-  constexpr std::uint64_t kFinal = 1;  // so that these draws differ from those of the cut
+  constexpr std::uint64_t kFinal = 1;  // so that these draws differ from the draws for the cut
   Random random({seed_, static_cast<std::uint64_t>(use.epoch),
                  static_cast<std::uint64_t>(use.index), kFinal});
   const DrawnFinal drawn = drawn_final(last, options_.image_size, random);

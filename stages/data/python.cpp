@@ -226,8 +226,8 @@ class PythonDataStage final : public runner::Stage {
     return division;
   }
 
-  /// Records the division. Throws if any part differs from that of the earlier run that this run
-  /// resumes, repeats or evaluates.
+  /// Records the division. Throws if any part differs from the part of the earlier run that
+  /// this run resumes, repeats or evaluates.
   void record(const MadeParts& parts, const ReaderPool& pool, runner::RunContext& context) const {
     const Division now = division_of(parts, pool, context);
     context.divided([now] { return to_gzip(now); });

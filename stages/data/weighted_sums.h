@@ -45,7 +45,7 @@ struct Span {
 
 /// The source range and the weights for each of several neighboring result pixels.
 struct Coefficients {
-  std::vector<Span> spans;  ///< begins and ends never decrease
+  std::vector<Span> spans;  ///< `begin` and `end` never decrease from one span to the next
   int most = 0;             ///< length of the longest span
   /// Distance from one span's values to the next span's; at least `most`.
   std::size_t stride = 0;
@@ -69,7 +69,7 @@ class SumsAlongRows {
 
   explicit SumsAlongRows(Coefficients coefficients);
 
-  /// The first source pixel that is read from a row.
+  /// The first source pixel read from a row.
   int first() const { return coefficients_.spans.front().begin; }
   int count() const { return coefficients_.spans.back().end - first(); }
 

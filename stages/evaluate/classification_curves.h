@@ -85,7 +85,7 @@ struct ClassificationCurves {
   Calibration calibration;  ///< of the predicted classes' probabilities
 };
 
-/// The largest number of (sample, class) pairs that are ranked together.
+/// The largest number of (sample, class) pairs ranked together.
 inline constexpr std::int64_t kMostPairs = 20'000'000;
 
 /// The default number of calibration bins.

@@ -31,7 +31,7 @@ struct MultiLabelMetrics {
   std::optional<double> macro_area;              ///< mean over the labels that have one
   ClassQuality micro;                            ///< over all (sample, label) pairs
   ClassQuality macro;                            ///< mean over labels
-  double hamming_loss = 0;     ///< share of (sample, label) pairs that are predicted incorrectly
+  double hamming_loss = 0;     ///< share of (sample, label) pairs predicted incorrectly
   double subset_accuracy = 0;  ///< share of samples whose labels are predicted exactly
   std::int64_t samples = 0;
 };

@@ -49,7 +49,7 @@ struct ClassifiedSamples {
   at::Tensor logits;
   /// (n) int64 on the CPU, in [0, classes). With Options::target, that tensor, (n, …).
   at::Tensor labels;
-  std::int64_t skipped = 0;  ///< number of unreadable samples that were skipped
+  std::int64_t skipped = 0;  ///< number of skipped unreadable samples
   /// The predicted class of each sample; empty: the class with the largest logit.
   std::vector<std::int64_t> predicted = {};
   /// Number of samples on which the network was trained or selected.

@@ -51,7 +51,7 @@ struct Download {
   std::string name = {};       ///< the name in messages; empty: the name of `file`
   std::optional<Checksum> checksum = {};
   std::int64_t bytes = 0;  ///< the published size; 0: unknown
-  /// Disk space in bytes that is needed after the download, for example to unpack the file.
+  /// Disk space in bytes needed after the download, for example to unpack the file.
   std::int64_t also_needs = 0;
   std::string token = {};       ///< sent only to the host of `url`
   std::string token_help = {};  ///< the advice if the server requires authentication

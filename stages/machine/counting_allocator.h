@@ -94,7 +94,7 @@ class CountingAllocator {
   /// call.
   std::optional<RefusedBlock> take_refused();
 
-  /// Sets the observer for all blocks, which is borrowed; null: none.
+  /// Sets the observer of all blocks, which is borrowed; null: none.
   void set_observer(BlockObserver* observer);
 
   /// For tests: refuses the `nth` allocation from now, counted from 1, with c10::OutOfMemoryError,

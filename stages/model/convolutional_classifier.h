@@ -29,7 +29,7 @@ struct ConvolutionalClassifierConfig {
   std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
   std::optional<std::string> weights_entry;  ///< the weights to read if the file has several
   std::string weights_option = "/weights";   ///< the `weights` option, below `pointer`
-  std::vector<std::string> frozen;           ///< paths of the backbone modules that are not trained
+  std::vector<std::string> frozen;           ///< paths of the backbone's frozen modules
   std::optional<std::int64_t> num_classes;   ///< nullopt: the number of the data's classes
   ClassifierHeadOptions head;
   HeadStart head_start = HeadStart::kUniform;

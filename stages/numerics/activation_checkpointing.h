@@ -18,7 +18,7 @@ struct ActivationCheckpointing {
   std::vector<std::string>
       modules;  ///< or recompute these: stage name and path in its network; * matches any one name
   /// If true, a recomputed BatchNorm updates its running statistics a second time, as in timm. If
-  /// false, the statistics equal those of a step without checkpointing.
+  /// false, the statistics are the same as without checkpointing.
   bool updates_twice = false;
   bool operator==(const ActivationCheckpointing&) const = default;
   bool recomputes() const { return blocks || !modules.empty(); }

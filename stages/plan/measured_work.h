@@ -22,10 +22,10 @@ class MeasuredWork {
   /// Adds a run. `units` must be larger than in the previous run.
   void add(std::int64_t units, RecordedWork work);
   bool empty() const { return runs_.empty(); }
-  /// Returns an upper bound for `units`, provided that memory does not depend on values. Call add()
-  /// at least once first.
+  /// Returns an upper bound for `units`, provided that memory does not depend on tensor values.
+  /// Call add() at least once first.
   RecordedWork at(std::int64_t units) const;
-  /// Returns the number of bytes that work on `units` allocates, and its number of allocations.
+  /// Returns how many bytes work on `units` allocates, and in how many allocations.
   std::pair<double, double> allocations(std::int64_t units) const;
 
  private:
@@ -33,7 +33,7 @@ class MeasuredWork {
     std::int64_t units;
     RecordedWork work;
   };
-  /// Returns the index of the first of the most recent runs with identical events.
+  /// Returns the lowest index such that all runs from there on have identical events.
   std::size_t first_alike() const;
 
   std::vector<Run> runs_;

@@ -20,12 +20,12 @@ namespace {
 
 thread_local ScopedOperations* operations_of_thread = nullptr;
 
-/// The prefix of the name of the engine's step for a node, as in
+/// The autograd engine names the evaluation of a node with this prefix, as in
 /// "autograd::engine::evaluate_function: AddmmBackward0".
 constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
 
-/// Returns the index of the first of the two factors among a product's arguments; 0 if the
-/// operation is not a product.
+/// Returns the position of a product's first factor among its arguments, counted from 1; 0 if the
+/// operation is not a product. The second factor follows the first.
 int first_factor(std::string_view name) {
   if (name == "aten::mm" || name == "aten::bmm" || name == "aten::mv" || name == "aten::dot")
     return 1;

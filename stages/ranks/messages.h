@@ -29,7 +29,7 @@ class Messages {
   void exchange(const std::function<void(const at::Tensor& message, int rank)>& send) const;
 
  private:
-  /// Tensors that are sent as one message.
+  /// Tensors sent as one message.
   struct Message {
     std::vector<at::Tensor> tensors;
     int rank = 0;

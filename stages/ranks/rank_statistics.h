@@ -30,11 +30,11 @@ class RankStatistics final : public torch::CustomClassHolder {
   /// Returns the number of units of the whole batch.
   std::int64_t units() const { return units_; }
   bool is_declared() const { return is_declared_; }
-  /// Replaces the moments of this rank with those of all ranks. `moments`, (2, channels) contiguous
-  /// float64, contains the mean of each channel and the sum of squared distances from it, for
-  /// `count` values. Returns the number of values on all ranks. All ranks get bitwise the same
-  /// result (Chan, Golub and LeVeque, 1979). Throws runner::StageError if the network was not known
-  /// to have such layers.
+  /// Replaces the moments of this rank's values with the moments of all ranks' values. `moments`,
+  /// (2, channels) contiguous float64, contains the mean of each channel and the sum of squared
+  /// distances from it, for `count` values. Returns the number of values on all ranks. All ranks
+  /// get bitwise the same result (Chan, Golub and LeVeque, 1979). Throws runner::StageError if the
+  /// network was not known to have such layers.
   double join_moments(const at::Tensor& moments, double count) const;
   /// Rethrows the error of join_moments(), if any, because Python code may have turned it into
   /// another exception.

@@ -62,7 +62,7 @@ std::optional<double> quadratic_kappa(const GradeCounts& counts);
 /// on average. There must be at least one sample.
 double mean_absolute_error(const GradeCounts& counts);
 
-/// The quality of a yes/no decision: sensitivity is the share of positives that are detected, and
+/// The quality of a yes/no decision: sensitivity is the share of positives detected, and
 /// specificity the share of negatives that are not. Sensitivity is nullopt if there are no
 /// positives; specificity, if there are no negatives.
 struct DecisionQuality {

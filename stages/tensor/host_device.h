@@ -1,6 +1,6 @@
 #pragma once
 
-/// Marks a function that is shared by a CPU loop and a GPU kernel.
+/// Marks a function shared by a CPU loop and a GPU kernel.
 #ifdef __CUDACC__
 #define RETORT_HOST_DEVICE __host__ __device__
 #else

@@ -147,7 +147,7 @@ class Accumulation {
 
   /// Layers that mix the samples of a part (BatchNorm) cannot process a last part with one sample,
   /// so the last part takes a second sample from the previous one. With several ranks, these layers
-  /// see more samples than those of the part.
+  /// also see samples outside the part.
   std::int64_t end_of_part(std::int64_t begin, std::int64_t size, std::int64_t last) const {
     const std::int64_t end = std::min(begin + size, last);
     if (!step_.mixes_samples() || mixes_over_ranks_ || last - end != 1) return end;

@@ -170,11 +170,11 @@ class Optimizer {
   /// Updates slots that are all in one group and have their state on the device.
   void update(const std::vector<Slot*>& slots, const at::Tensor& scratch,
               const std::optional<at::Tensor>& skip, const std::optional<at::Tensor>& divisor);
-  /// The same for slots whose moments are not quantized.
+  /// Does update() for slots whose moments are not quantized.
   void update_whole(const std::vector<Slot*>& slots, const at::Tensor& scratch,
                     const std::optional<at::Tensor>& skip,
                     const std::optional<at::Tensor>& divisor);
-  /// The same for a slot whose moments are quantized.
+  /// Does update() for a slot whose moments are quantized.
   void update_quantized(Slot& slot, const at::Tensor& scratch,
                         const std::optional<at::Tensor>& skip);
   /// `scratch` has `rule_bytes` bytes for the rule, followed by those for the piece.

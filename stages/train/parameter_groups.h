@@ -44,7 +44,7 @@ OptimizerOptions of_group(OptimizerOptions optimizer, const ParameterGroupOption
 struct NetworkPart {
   std::string_view name;                ///< name of the factor
   std::vector<std::string_view> match;  ///< patterns; at least one must match
-  bool is_tower = false;  ///< layer_decay counts its layers separately from those of other towers
+  bool is_tower = false;  ///< layer_decay counts its layers separately from other towers
   bool operator==(const NetworkPart&) const = default;
 };
 

@@ -66,7 +66,7 @@ class ShardedGradients {
     std::int64_t begin, count, numbers;
     bool is_last;  // of the parameter
   };
-  /// Rows that are sent as one message.
+  /// Rows sent as one message.
   struct Bucket {
     int owner;
     at::ScalarType type;

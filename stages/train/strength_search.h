@@ -16,7 +16,7 @@ struct StrengthRange {
   double at(std::int64_t index) const;
 };
 
-/// A strength, and the accuracy of the classifier that was fitted with it.
+/// A strength, and the accuracy of the classifier fitted with it.
 struct MeasuredStrength {
   double strength = 0, accuracy = 0;
   bool operator==(const MeasuredStrength&) const = default;

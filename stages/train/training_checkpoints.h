@@ -75,7 +75,7 @@ class TrainingCheckpoints {
   /// with the best validations (Wortsman et al. 2022, arXiv:2203.05482). Loads nothing and returns
   /// no epochs if fewer than two have been saved.
   BestEpochs load_average();
-  /// If `metric`, measured with the average of these epochs, is better than that of the best epoch,
+  /// If `metric`, measured with the average of these epochs, is better than in the best epoch,
   /// saves the network's weights as the average, which then becomes the best checkpoint. Reports
   /// which one is kept.
   void keep_better(const TrainingPosition& position, const BestEpochs& averaged, double metric,

@@ -12,7 +12,7 @@
 
 namespace stages {
 
-/// Observes one of two runs that are compared tensor by tensor. The first run writes its tensors to
+/// Observes one of two runs to be compared tensor by tensor. The first run writes its tensors to
 /// a file, and the second run compares its tensors with that file:
 ///
 ///   const auto check = DeterminismCheck::writing("tensors", 3);     check->finish();

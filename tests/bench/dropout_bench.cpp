@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kProbability = 0.1;
 
-/// An input as wide as those of a CLIP B/32 block.
+/// An input as wide as in a CLIP B/32 block.
 struct Input {
   std::string name;
   at::Tensor x;

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class WeightsAskedFor : public testing::Test {
+class RequestedWeights : public testing::Test {
  protected:
   void SetUp() override {
     if (!folder_.is_made()) {
@@ -46,7 +46,7 @@ class WeightsAskedFor : public testing::Test {
   std::string image_;
 };
 
-TEST_F(WeightsAskedFor, EvaluateUsesRequestedWeights) {
+TEST_F(RequestedWeights, EvaluateUsesRequestedWeights) {
   train_with_average();
   for (const char* which : {"averaged", "trained"}) {
     const Ended ended = retort(std::string("evaluate run --weights ") + which + " run.dir=" + which,
@@ -58,7 +58,7 @@ TEST_F(WeightsAskedFor, EvaluateUsesRequestedWeights) {
   EXPECT_EQ(log_loss("averaged"), log_loss("run"));
 }
 
-TEST_F(WeightsAskedFor, PredictUsesRequestedWeights) {
+TEST_F(RequestedWeights, PredictUsesRequestedWeights) {
   train_with_average();
   const auto predicted = [&](const std::string& flag) {
     const Ended ended = retort("predict run " + image_ + flag, folder_.path());
@@ -73,7 +73,7 @@ TEST_F(WeightsAskedFor, PredictUsesRequestedWeights) {
   EXPECT_EQ(averaged.out, predicted("").out);
 }
 
-TEST_F(WeightsAskedFor, ExportWritesRequestedWeights) {
+TEST_F(RequestedWeights, ExportWritesRequestedWeights) {
   train_with_average();
   const auto exported = [&](const std::string& out, const std::string& flag) {
     const Ended ended = retort("export run -q --out " + out + flag, folder_.path());
@@ -92,7 +92,7 @@ TEST_F(WeightsAskedFor, ExportWritesRequestedWeights) {
               HasSubstr("These are the weights as trained, not their average."));
 }
 
-TEST_F(WeightsAskedFor, DefaultToTrainedWhenResultIsTrained) {
+TEST_F(RequestedWeights, DefaultToTrainedWhenResultIsTrained) {
   train("run", "'train.ema={decay: 0.5, result: trained}'");
   ASSERT_EQ(retort("evaluate run --weights averaged run.dir=averaged", folder_.path()).exit, 0);
   ASSERT_EQ(retort("evaluate run --weights trained run.dir=trained", folder_.path()).exit, 0);
@@ -100,7 +100,7 @@ TEST_F(WeightsAskedFor, DefaultToTrainedWhenResultIsTrained) {
   EXPECT_EQ(log_loss("trained"), log_loss("run"));
 }
 
-TEST_F(WeightsAskedFor, AveragedWeightsAreRejectedWithoutAnAverage) {
+TEST_F(RequestedWeights, AveragedWeightsAreRejectedWithoutAnAverage) {
   train("run", "");
   const std::string recipe = file_text(folder_ / "run/.retort/recipe.yaml");
   const std::size_t at = recipe.find("\n  ema: null\n");

@@ -49,7 +49,7 @@ class Mlflow : public testing::Test {
                          command,
                      folder_.path());
   }
-  /// Checks that the run's results equal those of the run without a server, bit for bit.
+  /// Checks that the run's results are bit-identical to a run without a server.
   void expect_unharmed(const std::string& run) const {
     EXPECT_EQ(latest_weights(folder_ / run), latest_weights(folder_ / "untracked"));
     for (const char* file : {"nodes/evaluate/predictions.csv", "nodes/evaluate/metrics.json"}) {

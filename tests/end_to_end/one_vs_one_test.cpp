@@ -211,7 +211,7 @@ TEST_F(OneVsOne, AllNetworksPredictTogether) {
   EXPECT_EQ(std::ranges::count(csv.out, '\n'), 41);
   const Ended lines = retort("predict run photos --json", folder_.path());
   ASSERT_EQ(lines.exit, 0) << lines.err;
-  // Predictions for test images equal those of the evaluation.
+  // Predictions for test images are the same as in the evaluation.
   std::map<std::string, json> said;
   std::istringstream text(lines.out);
   for (std::string line; std::getline(text, line);) {

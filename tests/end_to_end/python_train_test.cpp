@@ -470,13 +470,13 @@ TEST_F(PythonTrain, CertifyDetectsAFalseCoupling) {
   EXPECT_THAT(certified.out + certified.err, HasSubstr("first.weight"));
 }
 
-TEST_F(PythonTrain, LossThatDependsOnValuesIsPlannedWithRealSteps) {
+TEST_F(PythonTrain, DataDependentLossIsPlannedWithRealSteps) {
   const Ended measured = run("train.entry=steps.py:Item train.epochs=1");
   EXPECT_EQ(measured.exit, 0) << measured.err;
   EXPECT_THAT(measured.err, HasSubstr("warning[E0717]: the plan of 'train' was measured"));
 }
 
-TEST_F(PythonTrain, StrictRejectsALossThatDependsOnValues) {
+TEST_F(PythonTrain, StrictRejectsADataDependentLoss) {
   const std::string of_item = refused("Item", "--strict");
   EXPECT_THAT(of_item, HasSubstr("item()"));
   EXPECT_THAT(of_item, HasSubstr("steps.py:"));

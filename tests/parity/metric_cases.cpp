@@ -74,7 +74,7 @@ void expect_curves(const ClassificationCurves& curves, const nlohmann::json& rec
   expect_close(curves.calibration.error, recorded.at("ece_15"), "calibration error");
 }
 
-/// The same predictions, evaluated as grades.
+/// Evaluates the predictions of `recorded` as grades.
 void expect_grades(const at::Tensor& logits, const RecordedCase& recorded) {
   GradedSamples samples;
   samples.labels = recorded.json.at("truth").get<std::vector<std::int64_t>>();

@@ -8,7 +8,7 @@
 
 namespace runner {
 
-/// Returns the worker request `name` for a CLIP model that was not trained by a run. `reference` is
+/// Returns the worker request `name` for a CLIP model that no run has trained. `reference` is
 /// a folder saved by transformers, with config.json, weights, merges.txt and
 /// preprocessor_config.json, or hf:ORG/NAME for such a folder in the Hub's cache. The graph has the
 /// node "model", and the request has `reference` under "model". `overrides` may change the device

@@ -103,8 +103,8 @@ class Compiler {
     }
   }
 
-  /// Returns the foreach of `stage`. An evaluation without its own foreach uses that of the
-  /// training stage that it evaluates. Null if there is none.
+  /// Returns the foreach of `stage`. An evaluation without its own foreach uses the foreach of
+  /// the training stage that it evaluates. Null if there is none.
   const Value* foreach_of(const StageSpec& stage) const {
     const Value* own = stage.options.find("foreach");
     if (own || family_of(stage.kind) != Family::kEvaluate) return own;

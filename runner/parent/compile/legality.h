@@ -24,11 +24,11 @@ std::optional<LossCoupling> declared_coupling(const SchemaSet& schemas, std::str
 bool declared_mixing(const SchemaSet& schemas, std::string_view kind);
 
 /// Returns an error, with the reason, for each option that would make the gradient of a training
-/// stage in `graph` differ from that of the whole batch: a split that its loss or its model's
-/// layers do not allow, two passes through layers that mix samples, or optimizer_in_backward where
-/// an update needs all gradients. Also reports micro-batches that would split nothing, and
-/// one-sample batches if the loss or the layers need more than one sample. Options left to the
-/// planner are not reported.
+/// stage in `graph` differ from the gradient of the whole batch: a split that its loss or its
+/// model's layers do not allow, two passes through layers that mix samples, or
+/// optimizer_in_backward where an update needs all gradients. Also reports micro-batches that would
+/// split nothing, and one-sample batches if the loss or the layers need more than one sample.
+/// Options left to the planner are not reported.
 Diagnostics illegal_batch_options(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

@@ -113,13 +113,12 @@ bool is_of_override(const Location& where) {
                           where.source->name.starts_with("sweep.params"));
 }
 
-/// The first value in `value` that was written by the user; null if everything in it is the
-/// default.
-const Value* written_in(const Value& value, const Value* fallback) {
+/// The first value in `value` that the user has set; null if everything in it is the default.
+const Value* set_in(const Value& value, const Value* fallback) {
   if (value.map()) {
     for (const Entry& entry : *value.map()) {
       const Value* const usual = fallback && fallback->map() ? fallback->find(entry.key) : nullptr;
-      if (const Value* const found = written_in(entry.value, usual)) return found;
+      if (const Value* const found = set_in(entry.value, usual)) return found;
     }
     return nullptr;
   }
@@ -198,8 +197,8 @@ Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
     for (const NamedSchema& option : mapping.schema.properties) {
       const auto& effects = effects_of(*option.schema);
       const Value* const value = effects.empty() ? nullptr : mapping.options.find(option.name);
-      const Value* const written = value ? written_in(*value, default_of(*option.schema)) : nullptr;
-      if (!written) continue;
+      const Value* const set = value ? set_in(*value, default_of(*option.schema)) : nullptr;
+      if (!set) continue;
       const auto missed = std::ranges::find_if(
           effects, [&](const Effect& effect) { return !has_effect(effect, mapping, graph); });
       if (missed == effects.end()) continue;
@@ -207,7 +206,7 @@ Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
       if (!seen.insert(pointer).second) continue;
       found.push_back(
           {ErrorCode::kOptionConflict,
-           written->where,
+           set->where,
            pointer,
            "'" + option.name + "' has no effect: " + filled_in(missed->why, mapping.look),
            "leave it out, or change what disables it",

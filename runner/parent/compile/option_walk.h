@@ -51,8 +51,8 @@ void visit_options_of(const Value& options, const SchemaNode& schema, const std:
 WiredOption wired_option(const Graph& graph, const Node& node, std::string_view path);
 
 /// Returns a warning, with the reason, for each option set by the user that has no effect according
-/// to the schema's x-effective-when, and for `python` in a recipe without Python code. In a file,
-/// an option set to its default counts as not written.
+/// to the schema's x-effective-when, and for `python` in a recipe without Python code. An option
+/// that a file sets to its default counts as not set.
 Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
                                    const SchemaSet& schemas);
 

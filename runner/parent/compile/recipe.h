@@ -14,13 +14,13 @@
 namespace runner {
 
 /// Fills in options of each backbone in `recipe`, which must be validated and have its defaults
-/// filled in. Options not written by the user get their values and locations from the config.json
-/// next to the weights; its text is added to `sources`. Returns an error for every written option
-/// that contradicts the config. Missing weights and weights without a config have no effect.
-/// Relative paths of weights are resolved against `folder`, or against the current folder if it is
-/// empty. If image_size of a data stage is auto or not written, it becomes the size on which all
-/// backbones agree. A backbone's size comes from its own option or else from its config; if no
-/// backbone has one, image_size becomes 224.
+/// filled in. Options not set by the user get their values and locations from the config.json
+/// next to the weights; its text is added to `sources`. Returns an error for every option
+/// that the user has set and that contradicts the config. Missing weights and weights without a
+/// config have no effect. Relative paths of weights are resolved against `folder`, or against the
+/// current folder if it is empty. If image_size of a data stage is auto or not set, it becomes the
+/// size on which all backbones agree. A backbone's size comes from its own option or else from its
+/// config; if no backbone has one, image_size becomes 224.
 Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
                                  const std::filesystem::path& folder = {});
 

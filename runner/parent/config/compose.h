@@ -45,7 +45,7 @@ struct Composition {
   /// True for a recipe, which has `schema:`; false for any other document, which is composed by
   /// Hydra's rules.
   bool has_schema = false;
-  DefaultsList defaults = {};  ///< the configs that were composed, and the chosen options
+  DefaultsList defaults = {};  ///< the composed configs and the chosen options
   /// The keys of each config, nested at its package, in merge order.
   std::vector<Value> layers = {};
   std::vector<Override> overrides = {};  ///< the overrides applied after merging

@@ -111,8 +111,12 @@ Result<NumberRange> NumberRange::make(const Sweep& range) {
   Wide units[3];
   for (int i = 0; i < 3; ++i) {
     const auto digits = in_units(numbers[i], exponent);
-    if (!digits)
-      return fail(*bounds[i], "the numbers in the range differ by more than 36 digits", "");
+    if (!digits) {
+      return fail(*bounds[i],
+                  "written with as many decimal places as the other numbers in the range, this "
+                  "number has more than 36 digits",
+                  "use fewer decimal places, or smaller numbers");
+    }
     units[i] = *digits;
   }
   result.start_ = units[0];

@@ -55,8 +55,8 @@ std::vector<Write> writes(std::span<const Value> layers, std::span<const Overrid
 std::string provenance_text(std::string_view key, const Value* value,
                             const std::optional<Value>& fallback, const std::vector<Write>& writes);
 
-/// Returns the same as JSON: {"key", "value", "default", "writes": [{"origin", "value" | "deleted"
-/// | "edited"}]}.
+/// Returns the same information as JSON: {"key", "value", "default", "writes": [{"origin", "value"
+/// | "deleted" | "edited"}]}.
 nlohmann::ordered_json provenance_json(std::string_view key, const Value* value,
                                        const std::optional<Value>& fallback,
                                        const std::vector<Write>& writes);
@@ -80,8 +80,8 @@ std::vector<Difference> differences(const Value& before, const Value& after);
 ///   - data.cache_mib: 512      # recipes/data/image_folder.yaml:8
 std::string differences_text(const std::vector<Difference>& differences);
 
-/// Returns the same as JSON: [{"key", "before", "after", "before_origin", "after_origin"}]. If a
-/// recipe lacks the key, the value and the origin for its side are left out.
+/// Returns the differences as JSON: [{"key", "before", "after", "before_origin", "after_origin"}].
+/// If a recipe lacks the key, the value and the origin for its side are left out.
 nlohmann::ordered_json differences_json(const std::vector<Difference>& differences);
 
 }  // namespace runner

@@ -35,11 +35,11 @@ struct DeviceWish {
   bool is_gpu() const { return select != "cpu"; }
 };
 
-/// Returns the wish for a run that needs a GPU other than those in `left`: `wish` without the
+/// Returns the request of a run that needs a GPU other than those in `left`: `wish` without the
 /// device that it names.
 DeviceWish wish_for_another(DeviceWish wish, std::vector<std::string> left);
 
-/// Reads the wish from a recipe that has been validated and has its defaults filled in.
+/// Reads the `device` section of a recipe that has been validated and has its defaults filled in.
 DeviceWish device_wish(const Value& recipe);
 
 /// The memory that a run needs, and the source of the number: "device.min_gpu_memory_mb", "the plan
@@ -57,7 +57,7 @@ bool has_room(const DeviceFacts& device, std::int64_t bytes);
 /// True if `bytes` would fit if no other process used the device.
 bool could_have_room(const DeviceFacts& device, std::int64_t bytes);
 
-/// The devices that a wish allows.
+/// The devices that a request allows.
 struct MeantDevices {
   std::vector<DeviceFacts> devices = {};
   /// The UUID of the device to prefer over others that have room; empty: none.

@@ -51,8 +51,8 @@ class DeviceSearch {
   DeviceSearch(const DeviceWish& wish, const NeedOf& need_of, const DeviceWorld& world,
                const LockFolder& folder);
 
-  /// Checks once, then waits if the wish allows it. kDeviceUnavailable, with a note on each device,
-  /// if no device could be taken.
+  /// Checks once, then waits if the request allows it. kDeviceUnavailable, with a note on each
+  /// device, if no device could be taken.
   Result<TakenDevice> run(const MeantDevices& first_look);
 
  private:

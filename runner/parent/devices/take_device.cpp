@@ -42,7 +42,7 @@ TakenDevice the_cpu(const DeviceWorld& world, const std::string& why) {
   return {.why = why};
 }
 
-/// Returns the result if the wish is for a GPU but no GPU can be used.
+/// Returns the result if the request is for a GPU but no GPU can be used.
 Result<TakenDevice> without_gpu(const DeviceWish& wish, const std::string& why,
                                 const std::string& help, const DeviceWorld& world) {
   if (wish.select == "auto") return the_cpu(world, why);
@@ -87,7 +87,7 @@ bool is_unknown_to_us(const DeviceWish& wish, const MachineLook& look) {
          (look.reading.has_driver || !wish.may_fall_back_to("cpu"));
 }
 
-/// True if the wish consists of more than the device's name.
+/// True if the request consists of more than the device's name.
 bool needs_check(const DeviceWish& wish) {
   return !wish.index() || wish.need || wish.wait || !wish.fallback.empty();
 }

@@ -58,14 +58,14 @@ struct TakenDevice {
 using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 
 /// Takes the best device that `wish` allows, has enough free memory and is not held by another of
-/// this user's runs. Waits for one if the wish says so: memory that others were using must be found
-/// free at two checks in a row, and runs are served in order of arrival. Prints what was chosen,
-/// and which processes it is waiting for.
+/// this user's runs. Waits for one if the request says so: memory that others were using must be
+/// found free at two checks in a row, and runs are served in order of arrival. Prints what was
+/// chosen, and which processes it is waiting for.
 ///
 /// "auto" means the CPU on a machine without a usable GPU. kDeviceUnavailable if no device is
-/// available and the wish allows no fallback; kCannotCreate if locks cannot be relied on. Calls
-/// `need_of` at most once, and never if the wish sets the memory itself. If a signal ends the wait,
-/// returns stopped_by() (diagnostic.h).
+/// available and the request allows no fallback; kCannotCreate if locks cannot be relied on. Calls
+/// `need_of` at most once, and never if the request sets the memory itself. If a signal ends the
+/// wait, returns stopped_by() (diagnostic.h).
 Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of,
                                 const DeviceWorld& world);
 

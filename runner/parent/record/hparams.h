@@ -24,8 +24,8 @@ Hparams overridden_options(const nlohmann::ordered_json& recipe,
                            const nlohmann::ordered_json& origins,
                            const std::vector<std::string>& typed);
 
-/// The same for the run in `run`, from its record: options that were overridden when the run was
-/// started or resumed.
+/// Returns the options that were overridden when the run in `run` was started or resumed, according
+/// to its record.
 Hparams overridden_options(const std::filesystem::path& run, const nlohmann::ordered_json& recipe);
 
 /// The options that the trials of a sweep vary, and the metrics with which TensorBoard compares

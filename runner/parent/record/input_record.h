@@ -81,7 +81,7 @@ struct RecordChange {
 
 /// Returns the differences between `before` and the environment.json `now` that affect a result:
 /// the build, the worker's versions, Python and its packages, the processor's model and instruction
-/// sets, device and threads, determinism, the recorded variables except that of a Slurm job, and
+/// sets, device and threads, determinism, the recorded variables except a Slurm job's, and
 /// the inputs. Except for variables, ignores anything that is in only one of the two. Records may
 /// come from a file with arbitrary contents.
 std::vector<RecordChange> environment_changes(const nlohmann::ordered_json& before,

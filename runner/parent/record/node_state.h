@@ -32,8 +32,8 @@ std::string_view name(NodeState::Progress progress);
 /// Reads the state of `node` from the run folder `run`. Damaged files count as missing.
 NodeState node_state(const std::filesystem::path& run, const std::string& node);
 
-/// Returns the nodes of `graph` that depend on the node `id`, directly or not, in the graph's
-/// order.
+/// Returns the nodes of `graph` that depend on the node `id`, directly or indirectly, in the
+/// graph's order.
 std::vector<std::string> nodes_after(const Graph& graph, const std::string& id);
 
 /// Removes the files of the node `id` of a run and marks the nodes that depend on it as unfinished,

@@ -56,7 +56,7 @@ class TensorBoardLog {
 };
 
 /// Writes the recorded run in `run` into the existing `folder`, as TensorBoardLog does. `options`:
-/// those of a trial; nullopt: the options that the user has overridden. Returns the files below
+/// a trial's options; nullopt: the options that the user has overridden. Returns the files below
 /// `folder`; empty if nothing was measured.
 std::vector<std::string> write_tensorboard(const std::filesystem::path& run,
                                            const std::filesystem::path& folder,

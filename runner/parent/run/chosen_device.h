@@ -29,7 +29,7 @@ WorkerCommand without_gpus(WorkerCommand worker);
 /// environment.json; only the first two keys unless `device` is a known GPU.
 nlohmann::ordered_json device_record(const DeviceWish& wish, const TakenDevice& device);
 
-/// Returns the device wish of a run that continues with an unchanged device option. Keeps the
+/// Returns the device request of a run that continues with an unchanged device option. Keeps the
 /// earlier choice, because the exact bits of the result depend on it: if a GPU was chosen, prefers
 /// that GPU and otherwise accepts another one, but never the CPU.
 DeviceWish wish_again(DeviceWish wish, const RecordedRun& run);

@@ -70,7 +70,7 @@ class Hooks {
   std::set<std::string> reused_;          // nodes with metrics from an earlier run
   std::optional<Validation> validation_;  // not complete yet
   std::deque<Call> waiting_;
-  std::int64_t skipped_ = 0;  // number of validations that were not reported
+  std::int64_t skipped_ = 0;  // number of validations not reported
   std::optional<Call> running_;
   std::optional<WorkerProcess> process_;
   std::chrono::steady_clock::time_point deadline_;

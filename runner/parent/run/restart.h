@@ -21,7 +21,7 @@ using TakeOtherGpu = std::function<Result<OwnDevice>()>;
 
 /// How a run continues after its worker exited before the run was finished.
 struct Restart {
-  /// The device taken, without a record if it is the CPU; nullopt: the same device.
+  /// The device taken, without a record if it is the CPU; nullopt: the device that the run had.
   std::optional<OwnDevice> device = {};
   Restarts restarts;       ///< sent to the next worker
   std::string node;        ///< the node that was running; empty: none

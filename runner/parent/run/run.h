@@ -35,7 +35,8 @@ struct RunRequest {
   bool smoke = false;
   bool strict = false;                ///< reject stages that cannot be planned without running them
   std::filesystem::path resume = {};  ///< the folder of a run to resume; empty: a new run
-  /// Training that the run in `source` has already done; empty: this run does all training.
+  /// Checkpoints of the training nodes that the run in `source` has finished; empty: this run does
+  /// its own training.
   CheckpointSources trained = {};
   std::filesystem::path source = {};
   /// The nodes that may reuse results of other runs.

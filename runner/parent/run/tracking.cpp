@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
 constexpr auto kTrackerPoll = 500ms;      // interval between checks on a running tracker
-constexpr auto kTrackerPollAtEnd = 20ms;  // the same, once only the tracker is being waited for
+constexpr auto kTrackerPollAtEnd = 20ms;  // likewise, once only the tracker is still running
 constexpr auto kTrackerGrace = 2s;        // on top of the tracker's own limit
 
 }  // namespace

@@ -56,8 +56,7 @@ struct Graph {
   std::string working_folder =
       {};                  ///< base of relative paths in options; empty: the current folder
   PythonCode python = {};  ///< the worker does not receive `entries`
-  /// Remarks for readers of the results (x-remark of the schemas). The worker does not receive
-  /// them.
+  /// Remarks shown with the results (`x-remark` in the schemas). The worker does not receive them.
   std::vector<std::string> remarks = {};
 };
 

@@ -18,8 +18,8 @@
 
 namespace runner {
 
-/// Compares the gradients of one way of computing a step with those of the whole batch at once, in
-/// float64 on small shapes.
+/// Compares the gradients from one way of computing a step with the gradients of the whole batch at
+/// once, in float64 on small shapes.
 struct Certificate {
   /// Gradients with an error below this are considered equal in exact arithmetic. Equal gradients
   /// stay below 1e-14; different ones exceed 1e-3.

@@ -50,7 +50,7 @@ class Inputs {
  public:
   using ByPort = std::map<std::string, std::vector<ArtifactPtr>, std::less<>>;
   using Sources = std::map<std::string, std::string, std::less<>>;
-  /// `sources` maps each port to the stage that is wired to it.
+  /// `sources` maps each port to the stage wired to it.
   explicit Inputs(ByPort by_port, Sources sources = {})
       : by_port_(std::move(by_port)), sources_(std::move(sources)) {}
 

@@ -37,7 +37,7 @@ struct Value {
   /// (runner/parent/config/secret.h).
   std::string secret_as = {};
   ScalarForm form = ScalarForm::kPlain;
-  bool is_default = false;  ///< not written by the user: filled in from a schema
+  bool is_default = false;  ///< not set by the user: filled in from a schema
 
   bool is_null() const { return std::holds_alternative<std::nullptr_t>(data); }
   const List* list() const { return std::get_if<List>(&data); }

@@ -70,7 +70,7 @@ std::vector<Batch> batches_of(const NumberedImages& data, std::int64_t batch_siz
   return all;
 }
 
-/// Expects each rank's batches to equal those of a single process, with only the images of its
+/// Expects each rank to get the same batches as a single process, with only the images of its
 /// share. Returns the samples that each rank has read, in ascending order.
 std::vector<std::vector<std::int64_t>> expect_divided(const DividedCase& given) {
   NumberedImages whole;

@@ -14,7 +14,7 @@ at::Tensor output_rows(std::vector<double> numbers, std::int64_t width) {
   return torch::tensor(numbers, at::kDouble).view({-1, width});
 }
 
-/// The softmax of the logits of the classes.
+/// The softmax of the class logits.
 at::Tensor probabilities(const at::Tensor& outputs, OrdinalHead head) {
   return class_logits(outputs, head).softmax(1);
 }

@@ -75,7 +75,7 @@ TEST(CaptionRows, MetaDeviceAssumesAllCaptionsDiffer) {
   EXPECT_TRUE(batch["tokens"].is_meta());
 }
 
-TEST(CaptionRows, MoreRowsBelongToTheFirstSample) {
+TEST(CaptionRows, ExtraRowsBelongToTheFirstSample) {
   const at::Tensor more = torch::ones({2, 3}, at::kLong);
   const Batch batch = CaptionRows(three_captions(), {}).arranged(batch_of({0, 1}), {}, more);
   EXPECT_EQ(batch.part(0, 1)["more_tokens"].size(0), 2);

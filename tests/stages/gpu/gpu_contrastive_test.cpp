@@ -1,5 +1,5 @@
-// Checks that the contrastive loss on a GPU, computed by its kernels, equals that of the CPU, and
-// that it needs no more memory than planned.
+// Checks that the GPU's kernels compute the same contrastive loss as the CPU, and need no more
+// memory than planned.
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -82,7 +82,7 @@ TEST(MemoryOfSeResNeXt, PlanWithTheOriginalFlagsIsATenthOfThat) {
 // The saved inputs and the largest block need 3.5 GiB, including the 0.40. In the backward pass of
 // a block of the first stage, four more maps of its size exist: its recomputed output, the gradient
 // of that, and the two gradients that were added to it.
-TEST(MemoryOfSeResNeXt, PlanWithRecomputedBlocksIsAThird) {
+TEST(MemoryOfSeResNeXt, PlanWithRecomputedBlocksNeedsAThird) {
   const double map = 64.0 * 256 * 75 * 75 * 4 / kGiB;
   EXPECT_NEAR(planned(299, 64, /*recomputes=*/true), 3.5 + 4 * map, 0.04 * 3.5);
 }

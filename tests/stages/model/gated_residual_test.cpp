@@ -35,7 +35,7 @@ Inputs inputs(std::int64_t images, std::int64_t channels = 24,
   return {random(13, 7), random(1, 1).sigmoid(), random(13, 7)};
 }
 
-/// Returns the gradients of all inputs, given that of the result, `dy`.
+/// Returns the gradients of all inputs, given the gradient of the result, `dy`.
 Inputs gradients(at::Tensor (*function)(const at::Tensor&, const at::Tensor&, const at::Tensor&),
                  Inputs of, const at::Tensor& dy) {
   for (at::Tensor& one : of) one = one.detach().requires_grad_(true);
@@ -89,7 +89,7 @@ TEST(GatedResidualTest, GradientsMatchTorch) {
   }
 }
 
-TEST(GatedResidualTest, GradientsDoNotDependOnTheThreads) {
+TEST(GatedResidualTest, GradientsDoNotDependOnTheThreadCount) {
   const Inputs of = inputs(3);
   const at::Tensor dy = slope_of(of);
   const ScopedThreads one(1);

@@ -85,7 +85,7 @@ TEST(GroupedConvolutionTest, ResultAndGradientsMatchTorch) {
   }
 }
 
-TEST(GroupedConvolutionTest, WeightGradientDoesNotDependOnTheThreads) {
+TEST(GroupedConvolutionTest, WeightGradientDoesNotDependOnTheThreadCount) {
   const auto gradient = [](const Sizes& sizes, int threads) {
     const ScopedThreads some(threads);
     return with_gradients(grouped_convolution, sizes, torch::kFloat)[2];

@@ -115,7 +115,7 @@ TEST(NormalizeBatchTest, GradientsMatchTorch) {
   }
 }
 
-TEST(NormalizeBatchTest, ResultDoesNotDependOnTheThreads) {
+TEST(NormalizeBatchTest, ResultDoesNotDependOnTheThreadCount) {
   for (const auto& shape : kShapes) {
     const Inputs of = inputs(shape);
     const at::Tensor dy = slopes(of);

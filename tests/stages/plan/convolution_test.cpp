@@ -1,4 +1,5 @@
-// Compares the planned memory of convolutions and the layers between them with that of the CPU.
+// Checks the planned memory of convolutions, and of the layers between them, against what the CPU
+// actually allocates.
 
 #include <functional>
 #include <string>

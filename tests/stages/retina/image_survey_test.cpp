@@ -98,7 +98,7 @@ TEST_F(ImageSurveyTest, FindsPatientsInTwoParts) {
   EXPECT_THAT(found.shared, ElementsAre("18"));
 }
 
-TEST_F(ImageSurveyTest, ResultDoesNotDependOnTheThreads) {
+TEST_F(ImageSurveyTest, ResultDoesNotDependOnTheThreadCount) {
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
   for (const int threads : {1, 7, 100}) {
     const ImageSurvey found = survey({.threads = threads});

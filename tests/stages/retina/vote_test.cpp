@@ -113,7 +113,7 @@ double published_difference(const Vote& vote, std::size_t grade, std::size_t oth
   return std::log(vote.scores[grade]) - std::log(vote.scores[other]);
 }
 
-// The weight of grade 4 is 1.8, 2.7, 4.05, 6.075 in its four pairs, and that of grade 3 is 1.2,
+// The weight of grade 4 is 1.8, 2.7, 4.05, 6.075 in its four pairs; the weight of grade 3 is 1.2,
 // 1.44, 1.728, 2.0736: the boost applies to the result of the previous pair.
 TEST(Vote, PublishedBoostsCompoundAlongThePairs) {
   // Grade 0 wins all of its pairs, 4 only the one against 0, and 3 the one against 4: score 0.9,

@@ -31,7 +31,7 @@ struct AveragedTraining : TinyTraining {
     return interpolated_weights(read_checkpoint(best.at(0)).model,
                                 read_checkpoint(best.at(1)).model, 0.5);
   }
-  /// Follows the order of flat_weights(), which differs from that of a file.
+  /// Follows the order of flat_weights(), which is not the order in a file.
   at::Tensor flat(const NamedTensors& tensors) const {
     std::vector<at::Tensor> all;
     for (const auto& [name, tensor] : weights(*network)) all.push_back(tensors.at(name).flatten());

@@ -1,5 +1,5 @@
-// An optimizer with its state in host memory, tested on a CPU: there, host memory is separate from
-// that of the tensors, so that everything is copied as on a GPU.
+// An optimizer with its state in host memory, tested on a CPU. The state has its own memory even
+// there, so everything is copied as on a GPU.
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

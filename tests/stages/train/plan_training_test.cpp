@@ -108,7 +108,7 @@ TEST(PlanTraining, PlanReportsMoreOperationsForMicroBatches) {
   EXPECT_THAT(cost("memory.micro_batch=2"), testing::AllOf(testing::Gt(5.0), testing::Le(8.0)));
 }
 
-// The cost of a step is that of the last planned step, whose optimizer has its state.
+// The cost of a step is the cost of the last planned step, whose optimizer has its state.
 TEST(PlanTraining, CostCoversOneStep) {
   TowerPlanning whole(3, {32, 32}), with_rest(3, {40, 32});
   const runner::MemoryPlan two = whole.plan(), three = with_rest.plan();
@@ -118,8 +118,8 @@ TEST(PlanTraining, CostCoversOneStep) {
   EXPECT_EQ(two.operations, three.operations);
 }
 
-// A forward, a second forward and a backward pass, instead of one forward and one backward pass;
-// the operations of the optimizer are the same.
+// A step with two forward passes and a backward pass, instead of one of each; recomputing does not
+// change the operations of the optimizer.
 TEST(PlanTraining, PlanReportsMoreOperationsForRecomputedBlocks) {
   TowerPlanning planning;
   const runner::MemoryPlan kept = planning.plan();

@@ -32,7 +32,7 @@ TEST(FeatureMapPicture, IsThePositivePartOfTheWeightedMaps) {
   EXPECT_EQ(one.sizes(), (std::vector<std::int64_t>{2, 2}));
   EXPECT_GE(one.min().item<float>(), 0);
   EXPECT_LE(one.max().item<float>(), 1);
-  // With one linear layer, the weights of the maps are those of the layer: their positive and
+  // With one linear layer, the maps have the layer's weights: their positive and
   // negative parts add up to the logit, except for the bias.
   const at::Tensor against = class_activation(*network, checkpoint, pixels, 1, -1);
   EXPECT_TRUE((one * against).eq(0).all().item<bool>());

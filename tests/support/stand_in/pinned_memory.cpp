@@ -14,7 +14,7 @@
 namespace stand_in {
 namespace {
 
-/// The same memory, without a share in its ownership.
+/// Returns a tensor on the memory of `host` that does not share its ownership.
 at::Tensor borrowed(const at::Tensor& host) {
   return at::from_blob(host.data_ptr(), host.sizes(), host.strides(), host.options());
 }

@@ -199,7 +199,7 @@ TEST_F(GraphTest, EvaluationInheritsTheForeachOfItsTraining) {
       testing::IsSupersetOf({"test.2", "vote"}));
 }
 
-TEST_F(GraphTest, SeveralForeachKeysMakeAProductWithTheLastFastest) {
+TEST_F(GraphTest, SeveralForeachKeysMakeAProductWithTheLastVaryingFastest) {
   EXPECT_THAT(ids(graph("data: {kind: data.one, foreach: {a: [1, 2], b: [x, 'y z']}}\n")),
               ElementsAre("data.1_x", "data.1_y_z", "data.2_x", "data.2_y_z"));
 }

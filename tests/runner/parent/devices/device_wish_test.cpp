@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using namespace std::chrono_literals;
 
-/// The wish of a recipe with this `device`.
+/// The device request of a recipe with this `device`.
 DeviceWish wish_in(const std::string& device) {
   Sources sources;
   const auto recipe =

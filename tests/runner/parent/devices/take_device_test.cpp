@@ -311,7 +311,7 @@ class TakeForRanksTest : public TakeDeviceTest {
   }
 };
 
-TEST_F(TakeForRanksTest, EachRankGetsAGpuOfItsOwn) {
+TEST_F(TakeForRanksTest, EachRankGetsItsOwnGpu) {
   machine_.gpu(80, 20);
   machine_.gpu(80, 70);
   machine_.gpu(80, 60);

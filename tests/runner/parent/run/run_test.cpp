@@ -156,7 +156,7 @@ TEST_F(RunTest, EarlyInterruptedResumeShowsHowToContinue) {
   EXPECT_EQ(results_.str(), "");
 }
 
-TEST_F(RunTest, ClockThatGoesBackIsHarmless) {
+TEST_F(RunTest, ClockThatMovesBackwardIsHarmless) {
   // Each reading of the clock is an hour before the previous one; a second run starts in the same
   // second as the first.
   const auto start = std::chrono::system_clock::from_time_t(1'800'000'000);

@@ -63,7 +63,7 @@ TEST_F(SuperviseTest, PassesTheRequestAndReturnsTheWorkersExit) {
   EXPECT_TRUE(ending.errors.empty());
 }
 
-TEST_F(SuperviseTest, WorkerLeadsAProcessGroupOfItsOwn) {
+TEST_F(SuperviseTest, WorkerLeadsItsOwnProcessGroup) {
   play({"hello", "group", "finished:0"});
   EXPECT_THAT(said_, ElementsAre("leads its group"));
 }

@@ -18,7 +18,7 @@ std::string completed(std::string_view schema, const std::string& json) {
   return errors.empty() ? to_json(value).dump() : told(errors).front();
 }
 
-TEST(SchemaDefaults, MissingKeysFollowWrittenOnesInTheOrderOfTheSchema) {
+TEST(SchemaDefaults, MissingKeysFollowPresentOnesInSchemaOrder) {
   EXPECT_EQ(
       completed(
           R"({"properties": {"a": {"default": 1}, "b": {"default": 2}, "c": {"default": [3]}, "d": {}}})",
@@ -26,7 +26,7 @@ TEST(SchemaDefaults, MissingKeysFollowWrittenOnesInTheOrderOfTheSchema) {
       R"({"b":0,"a":1,"c":[3]})");
 }
 
-TEST(SchemaDefaults, WrittenNullIsKept) {
+TEST(SchemaDefaults, ExplicitNullIsKept) {
   EXPECT_EQ(completed(R"({"properties": {"a": {"default": 1}}})", R"({"a": null})"),
             R"({"a":null})");
 }

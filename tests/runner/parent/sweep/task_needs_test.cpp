@@ -37,7 +37,7 @@ class TaskNeedsTest : public testing::Test {
   std::ostringstream err_;
 };
 
-TEST_F(TaskNeedsTest, WrittenNeedsAreRequested) {
+TEST_F(TaskNeedsTest, ExplicitNeedsAreRequested) {
   const TaskNeeds asked = needs({{"cores", 3}, {"gpus", 2}, {"memory", "2GiB"}}, 1);
   EXPECT_EQ(asked.cores, 3);
   EXPECT_EQ(asked.gpus, 2);

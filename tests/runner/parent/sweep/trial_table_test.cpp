@@ -75,7 +75,7 @@ TEST(TrialTable, FitsATerminalOfAnyHeight) {
   }
 }
 
-TEST(TrialTable, EarlyStoppedTrialIsOver) {
+TEST(TrialTable, EarlyStoppedTrialCountsAsFinished) {
   const TrialProgress stopped = trial(1, TrialState::kStopped, {.status = "interrupted"});
   EXPECT_TRUE(stopped.is_over());
   EXPECT_EQ(stopped.state(), "stopped");

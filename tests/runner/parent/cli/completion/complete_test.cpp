@@ -153,7 +153,7 @@ TEST_F(Complete, KeysDependingOnEarlierWords) {
               ElementsAre("train.optimizer.amsgrad="));
 }
 
-TEST_F(Complete, BrokenWordsBeforeAreIgnored) {
+TEST_F(Complete, BrokenEarlierWordsAreIgnored) {
   EXPECT_THAT(of_petals({"a=[", "nosuch=1", "data=nosuch", "gone=1", "lr=1",
                          "train/optimizer=adamw", "train.optimizer.am"}),
               ElementsAre("train.optimizer.amsgrad="));
@@ -163,7 +163,7 @@ TEST_F(Complete, BrokenFileAfterAWordIsIgnored) {
   EXPECT_THAT(of_petals({"data=broken", "train.opt"}), ElementsAre("train.optimizer."));
 }
 
-TEST_F(Complete, SweptWordBeforeCountsAsItsFirstValue) {
+TEST_F(Complete, EarlierSweepCountsAsItsFirstValue) {
   EXPECT_THAT(of_petals({"train/optimizer=adamw,sgd", "train.optimizer.am"}),
               ElementsAre("train.optimizer.amsgrad="));
 }
@@ -243,7 +243,7 @@ TEST_F(Complete, PathsOfFilesAndFolders) {
   EXPECT_THAT(of_petals({below + "p"}), ElementsAre(below + "petals.yaml", below + "plain.yaml"));
 }
 
-TEST_F(Complete, OnlyWrittenKeysWithoutASchema) {
+TEST_F(Complete, OnlyKeysOfTheRecipeWithoutASchema) {
   EXPECT_THAT(completed({"run", "plain", "f"}), ElementsAre("flag="));
   EXPECT_THAT(completed({"run", "plain", "flag="}), ElementsAre("flag=false", "flag=true"));
   EXPECT_THAT(completed({"run", "plain", "some."}), ElementsAre("some.where="));
