@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runner/parent/page/event_rows.h"
 #include "runner/parent/report/plan_text.h"
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/text/units.h"
@@ -55,7 +56,7 @@ std::pair<std::string, std::string> family_and_quantity(const std::string& metri
 /// Returns the quantity and the curve for a metric; nullopt if no curve shows it.
 std::optional<std::pair<std::string, Curve>> curve_of(const std::string& metric) {
   auto [family, quantity] = family_and_quantity(metric);
-  if (family == "memory" || family == "evaluate") return std::nullopt;
+  if (family == "memory" || family == "evaluate" || metric == kSkippedSteps) return std::nullopt;
   const bool is_of_epoch = family == "train" && quantity.starts_with("epoch_");
   if (is_of_epoch) quantity.erase(0, std::string_view("epoch_").size());
   std::string name = family == "train" ? "training" : family.empty() ? quantity : family;

@@ -9,12 +9,14 @@
 #include "runner/parent/config/yaml_writer.h"
 #include "runner/parent/page/curves.h"
 #include "runner/parent/page/evaluation_document.h"
+#include "runner/parent/page/event_rows.h"
 #include "runner/parent/page/graph_picture.h"
 #include "runner/parent/page/recipe_block.h"
 #include "runner/parent/registry/run_entry.h"
 #include "runner/parent/report/plan_text.h"
 #include "runner/parent/report/recorded_plan.h"
 #include "runner/shared/disk/file_digests.h"
+#include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/units.h"
@@ -65,32 +67,13 @@ void add_overview(Document& document, const RunDetails& details, const RunReport
   document.add(std::move(table));
 }
 
-/// Adds warnings, errors and recoveries; nothing if there were none.
-void add_events(Document& document, const RunDetails& details) {
-  std::vector<std::vector<std::string>> rows = {{"event", "node", "what happened"}};
-  const auto list = [&](const char* key) {
-    const auto found = details.summary.find(key);
-    return found != details.summary.end() && found->is_array() ? *found : Json::array();
-  };
-  for (const Json& one : list("diagnostics")) {
-    if (!one.is_object()) continue;
-    std::string what = field_text(one, "message");
-    if (const std::string help = field_text(one, "help"); !help.empty()) what += "; " + help;
-    rows.push_back({field_text(one, "severity") + " " + field_text(one, "code"),
-                    field_text(one, "pointer"), std::move(what)});
-  }
-  for (const Json& one : list("recoveries")) {
-    if (!one.is_object()) continue;
-    rows.push_back({"recovery", field_text(one, "node"),
-                    field_text(one, "cause") + ": " + field_text(one, "action")});
-  }
-  const RunLayout layout(details.run.folder);
-  std::error_code ignored;
-  for (int i = 1; std::filesystem::is_directory(layout.resume(i), ignored); ++i)
-    rows.push_back({"resume", "", "resumed, attempt " + std::to_string(i + 1)});
+/// Adds what happened during the run; nothing if all went as planned.
+void add_events(Document& document, const RunDetails& details, const RunReport& report) {
+  auto rows = event_rows(details, report);
   if (rows.size() == 1) return;
   document.section("Events");
-  document.add(Table{"Warnings, errors, recoveries and resumes", std::move(rows), false});
+  document.add(
+      Table{"Errors, warnings, recoveries, skipped steps and resumes", std::move(rows), false});
 }
 
 void add_trainings(Document& document, const RunReport& report) {
@@ -148,15 +131,45 @@ void add_plan(Document& document, const MemoryPlan& plan, const std::string& tit
   if (largest.rows.size() > 1) document.add(std::move(largest));
 }
 
-void add_plans(Document& document, const RunDetails& details, const RunReport& report) {
-  bool is_first = true;
-  std::size_t shown = 0;
+bool is_evaluation_node(const RunDetails& details, const std::string& node) {
+  const Value* const stage = details.recipe.find(node.substr(0, node.find('.')));
+  const Value* const kind = stage ? stage->find("kind") : nullptr;
+  return kind && kind->text() && family_of(*kind->text()) == Family::kEvaluate;
+}
+
+/// Returns the plans of some of the nodes, in order. Counts evaluations apart from other nodes, so
+/// that an ensemble does not hide the plan of its evaluation.
+std::vector<std::pair<std::string, MemoryPlan>> shown_plans(const RunDetails& details,
+                                                            std::size_t& left_out) {
+  std::vector<std::pair<std::string, MemoryPlan>> plans;
+  std::size_t evaluations = 0, others = 0;
   for (const RunDetails::Node& node : details.nodes) {
-    const auto plan = recorded_plan(details.run.folder, node.id);
-    if (!plan || shown++ >= kMostTrainings) continue;
-    if (std::exchange(is_first, false)) document.section("Memory plan");
-    add_plan(document, *plan, title_of(report, node.id));
+    auto plan = recorded_plan(details.run.folder, node.id);
+    if (!plan) continue;
+    std::size_t& shown = is_evaluation_node(details, node.id) ? evaluations : others;
+    if (shown++ < kMostTrainings) plans.emplace_back(node.id, *std::move(plan));
+    else ++left_out;
   }
+  return plans;
+}
+
+void add_plans(Document& document, const RunDetails& details, const RunReport& report) {
+  std::size_t left_out = 0;
+  const auto plans = shown_plans(details, left_out);
+  if (plans.empty()) return;
+  document.section("Memory plan");
+  for (const auto& [node, plan] : plans) add_plan(document, plan, title_of(report, node));
+  if (left_out > 0)
+    document.say("The plans of " + counted(left_out, "other node") +
+                 " are left out; `retort plan` shows all of them.");
+}
+
+/// Returns the status of a node. A run that ended without finishing leaves the recorded status as
+/// it was when it ended.
+std::string status_of_node(const RunDetails::Node& node, const std::string& status_of_run) {
+  if (status_of_run == "running") return node.status;
+  if (node.status == "running") return "not finished";
+  return node.status == "waiting" ? "not started" : node.status;
 }
 
 void add_stages(Document& document, const RunDetails& details) {
@@ -171,7 +184,7 @@ void add_stages(Document& document, const RunDetails& details) {
   }
   Table table{"Nodes", {{"node", "status", "time", "peak memory"}}, details.nodes.size() > 20};
   for (const RunDetails::Node& node : details.nodes) {
-    table.rows.push_back({node.id, node.status,
+    table.rows.push_back({node.id, status_of_node(node, details.run.status),
                           node.seconds > 0 ? duration_text(node.seconds) : "–",
                           node.peak_memory_bytes > 0 ? size_text(node.peak_memory_bytes) : "–"});
   }
@@ -192,7 +205,7 @@ Document run_document(const RunDetails& details, const RunReport& report) {
   document.title = report.recipe.empty() ? "Run" : report.recipe;
   document.section("Overview");
   add_overview(document, details, report);
-  add_events(document, details);
+  add_events(document, details, report);
   add_evaluations(document, details, report);
   add_trainings(document, report);
   add_plans(document, details, report);

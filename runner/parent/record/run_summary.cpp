@@ -103,6 +103,47 @@ std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path) {
   return all;
 }
 
+namespace {
+
+Diagnostics recorded_errors(const Json& attempt) {
+  Diagnostics errors;
+  if (!attempt.contains("diagnostics") || !attempt["diagnostics"].is_array()) return errors;
+  for (Json one : attempt["diagnostics"]) {
+    if (!one.is_object() || one.value("severity", Json()) != "error") continue;
+    one["event"] = "diagnostic";
+    one["notes"] = Json::array();
+    try {
+      errors.push_back(std::get<Reported>(event_from_line(one.dump())).diagnostic);
+    } catch (const std::runtime_error&) {
+      continue;  // skip an error in an edited file
+    }
+  }
+  return errors;
+}
+
+EarlierAttempt recorded_attempt(const Json& json) {
+  const Json status = json.value("status", Json());
+  EarlierAttempt attempt{.status = status.is_string() ? status.get<std::string>() : "",
+                         .errors = recorded_errors(json)};
+  if (attempt.status == name(RunStatus::kRunning)) attempt.status = "interrupted";
+  return attempt;
+}
+
+}  // namespace
+
+std::vector<EarlierAttempt> recorded_attempts(const std::filesystem::path& path) {
+  std::ifstream file = open_regular(path);
+  const Json json = parse_json<Json>(file);
+  std::vector<EarlierAttempt> attempts;
+  if (!json.is_object()) return attempts;
+  if (json.contains("earlier") && json["earlier"].is_array()) {
+    for (const Json& one : json["earlier"])
+      if (one.is_object()) attempts.push_back(recorded_attempt(one));
+  }
+  attempts.push_back(recorded_attempt(json));
+  return attempts;
+}
+
 RunSummary::RunSummary(const Graph& graph, std::string started, bool smoke)
     : recipe_(graph.recipe), started_(std::move(started)), remarks_(graph.remarks), smoke_(smoke) {
   for (const Node& node : graph.nodes) {
@@ -227,6 +268,11 @@ Json RunSummary::to_json() const {
     Json object = {{"node", one.node}};
     object.update(runner::to_json(one.recovery));
     json["recoveries"].push_back(std::move(object));
+  }
+  for (const auto& [status, errors] : earlier) {
+    Json list = Json::array();
+    for (const Diagnostic& error : errors) list.push_back(runner::to_json(error));
+    json["earlier"].push_back({{"status", status}, {"diagnostics", std::move(list)}});
   }
   json["diagnostics"] = Json::array();
   for (const Diagnostic& diagnostic : diagnostics_)

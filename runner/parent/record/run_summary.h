@@ -75,6 +75,15 @@ double started_at(const std::filesystem::path& folder);
 /// Returns the recoveries recorded in the summary.json at `path`; none if it cannot be read.
 std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path);
 
+/// How an attempt of a run ended that was resumed later.
+struct EarlierAttempt {
+  std::string status;  ///< as in the summary; "interrupted" if it was killed
+  Diagnostics errors;
+};
+/// Returns the attempts recorded in the summary.json at `path`, in order: those before it and the
+/// one that wrote it. Empty if it cannot be read.
+std::vector<EarlierAttempt> recorded_attempts(const std::filesystem::path& path);
+
 /// The contents of summary.json: how a run went, collected from its worker's events.
 class RunSummary {
  public:
@@ -97,6 +106,7 @@ class RunSummary {
   std::optional<ExitCode> exit;
   std::optional<int> signal;  ///< the signal that killed the worker
   double seconds = 0;         ///< working time over all attempts
+  std::vector<EarlierAttempt> earlier;  ///< the attempts before this one, in order
 
   const Diagnostics& diagnostics() const { return diagnostics_; }
   Diagnostics& diagnostics() { return diagnostics_; }

@@ -82,6 +82,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
     seconds_before_ = before.seconds;
     take_up_metrics(std::move(before));
     for (const Recovered& one : recorded_recoveries(RunLayout(path).summary())) summary_.see(one);
+    summary_.earlier = recorded_attempts(RunLayout(path).summary());
     log(LogLevel::kInfo, "", "resumed");
   } else {
     folder_.emplace(path, surroundings_.storage, LogOptions{.level = surroundings_.worker.log},

@@ -77,6 +77,12 @@ TEST(Curves, OneStepMakesNoCurve) {
   EXPECT_THAT(draw_curves("train", "train", lines), IsEmpty());
 }
 
+TEST(Curves, SkippedStepsAreNoCurve) {
+  const std::vector<MetricLine> lines = {at(1, "train/epoch_skipped_steps", 2),
+                                         at(2, "train/epoch_skipped_steps", 1)};
+  EXPECT_THAT(draw_curves("train", "train", lines), IsEmpty());
+}
+
 TEST(MemoryChart, ShowsThePlannedPeak) {
   std::vector<MetricLine> lines = {at(1, "memory/allocated", 1 << 20),
                                    at(2, "memory/allocated", 2 << 20),

@@ -306,6 +306,24 @@ TEST_F(RunTimeTest, KilledRunCountsUntilItsLastMetric) {
   EXPECT_EQ(node_seconds(), 11.5);
 }
 
+TEST_F(RunTimeTest, ResumedRunKeepsErrorsOfEarlierAttempts) {
+  run_script({"hello", "read", "ready", "read", kStarted, kMissing, "finished:66"});
+  EXPECT_FALSE(summary().contains("earlier"));
+  resume({"hello", "read", "ready", "read", kStarted, "finished:75"});
+  folder_.write("run/summary.json", first_summary_);  // as if it had been killed
+  resume({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"});
+  EXPECT_EQ(summary()["status"], "finished");
+  EXPECT_EQ(summary()["diagnostics"].size(), 0u);
+  const auto earlier = summary()["earlier"];
+  ASSERT_EQ(earlier.size(), 2u);
+  EXPECT_EQ(earlier[0]["status"], "failed");
+  ASSERT_EQ(earlier[0]["diagnostics"].size(), 1u);
+  EXPECT_EQ(earlier[0]["diagnostics"][0]["code"], "E0601");
+  EXPECT_EQ(earlier[0]["diagnostics"][0]["message"], "no folder 'nowhere'");
+  EXPECT_EQ(earlier[1]["status"], "interrupted");
+  EXPECT_EQ(earlier[1]["diagnostics"].size(), 0u);
+}
+
 TEST_F(RunTest, ChangedInputsOrCheckpointsPreventARestart) {
   allow_restarts();
   const std::vector<std::string> killed = {"hello",   "read",          "ready",    "read",
