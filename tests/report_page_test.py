@@ -5,7 +5,8 @@
 
 Makes runs and a sweep of the quick start, writes their reports, and opens these and the served pages at three widths, in
 light and dark mode: there must be no console messages, no external requests, nothing wider than the page, no missing charts,
-and no findings of axe-core. With END_TO_END_TESTS, also opens the report of each shipped recipe, once.
+no text in a chart that is cut or overlaps another, and no findings of axe-core. On paper, folded blocks must be open, and all
+text must have one size. With END_TO_END_TESTS, also opens the report of each shipped recipe.
 Skipped (77) without Chromium, or if this Python lacks playwright and axe-playwright-python.
 """
 
@@ -32,6 +33,30 @@ if not CHROMIUM:
 WIDTHS, SCHEMES = (400, 800, 1600), ("light", "dark")
 failures = []
 
+# Returns the texts of charts that are cut at an edge or lie on another text. The boxes of slanted texts say nothing.
+MISPLACED_TEXTS = """() => {
+  const found = [];
+  for (const chart of document.querySelectorAll('figure svg')) {
+    const title = chart.querySelector('title').textContent, edge = chart.getBoundingClientRect();
+    const texts = [...chart.querySelectorAll('text')].filter(one => one.textContent.trim());
+    const boxes = texts.map(one => one.getBoundingClientRect());
+    const isSlanted = texts.map(one => /rotate\\(-(45|35)/.test(one.getAttribute('transform') || ''));
+    texts.forEach((text, i) => {
+      const box = boxes[i];
+      if (box.left < edge.left - 0.5 || box.right > edge.right + 0.5 || box.top < edge.top - 0.5 || box.bottom > edge.bottom + 0.5)
+        found.push(`${title}: '${text.textContent}' is cut`);
+      for (let j = i + 1; j < texts.length && !isSlanted[i]; ++j) {
+        const other = boxes[j];
+        const width = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+        const height = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+        if (width > 1 && height > 2 && !isSlanted[j])
+          found.push(`${title}: '${text.textContent}' is on '${texts[j].textContent}'`);
+      }
+    });
+  }
+  return found;
+}"""
+
 
 def opened(browser, address, width=1600, scheme="light"):
     """Returns a page whose messages and requests are recorded; images of a report must be embedded."""
@@ -56,6 +81,8 @@ def look_at(browser, address, width, scheme, charts):
     empty = page.evaluate("[...document.images].filter(one => one.naturalWidth == 0).length")
     if empty:
         failures.append(f"{page.place}: {empty} images do not load")
+    for found in page.evaluate(MISPLACED_TEXTS):
+        failures.append(f"{page.place}: {found}")
     for found in Axe().run(page).response["violations"]:
         failures.append(f"{page.place}: axe: {found['id']}: {found['nodes'][0]['html'][:100]}")
     page.close()
@@ -65,6 +92,28 @@ def look_everywhere(browser, address, charts):
     for width in WIDTHS:
         for scheme in SCHEMES:
             look_at(browser, address, width, scheme, charts)
+
+
+def look_at_paper(browser, address):
+    """What is folded on the screen is open on paper, with a script and without, and folded again afterwards."""
+    page = opened(browser, address, 800, "dark")
+    closed = "document.querySelectorAll('details:not([open])').length"
+    folded = page.evaluate(closed)
+    page.evaluate(f"addEventListener('beforeprint', () => window.closedOnPaper = {closed})")
+    page.pdf(format="A4")
+    if folded == 0 or page.evaluate("window.closedOnPaper") != 0 or page.evaluate(closed) != folded:
+        failures.append(f"{page.place}: of {folded} folded blocks, {page.evaluate('window.closedOnPaper')} are closed on paper, {page.evaluate(closed)} afterwards")
+    page.emulate_media(media="print")
+    sizes = page.evaluate("[...new Set([...document.querySelectorAll('p, td, th, caption, summary, pre, figcaption')].map(one => getComputedStyle(one).fontSize))]")
+    if sizes != ["11px"]:
+        failures.append(f"{page.place}: the sizes of text on paper are {sizes}")
+    if page.evaluate("CSS.supports('selector(::details-content)')"):
+        hidden = page.evaluate("[...document.querySelectorAll('details')].filter(one => !one.lastElementChild.checkVisibility()).length")
+        if hidden:
+            failures.append(f"{page.place}: {hidden} folded blocks are not shown on paper without a script")
+    if page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)":
+        failures.append(f"{page.place}: the paper is not white")
+    page.close()
 
 
 def touch_curve(browser, address):
@@ -141,6 +190,7 @@ def main(retort, tests=None):
         for name, charts in (("run", 5), ("sweep", 1)):
             look_everywhere(browser, pathlib.Path(folder, name, "report.html").as_uri(), charts)
         touch_curve(browser, pathlib.Path(folder, "run", "report.html").as_uri())
+        look_at_paper(browser, pathlib.Path(folder, "run", "report.html").as_uri())
         with served(retort, folder) as address:
             look_at_served(browser, address)
             with started(retort, "run", "quickstart", "train.epochs=100000", "run.dir=live", cwd=folder, stderr=subprocess.DEVNULL) as run:
@@ -149,8 +199,8 @@ def main(retort, tests=None):
             reports = pathlib.Path(folder, "reports")
             reports.mkdir()
             subprocess.run([tests, "--gtest_filter=*/ShippedRun.RunsTwoSteps/*", "--gtest_brief=1"], env={**os.environ, "RETORT_REPORTS": reports}, check=True, capture_output=True)
-            for number, report in enumerate(sorted(reports.iterdir())):
-                look_at(browser, report.as_uri(), WIDTHS[number % 3], SCHEMES[number % 2], 1)
+            for report in sorted(reports.iterdir()):
+                look_everywhere(browser, report.as_uri(), 1)
         browser.close()
     print("\n".join(failures) or "reports are in order")
     return 1 if failures else 0

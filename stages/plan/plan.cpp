@@ -25,13 +25,15 @@ PlannedStep resolve_policy(const PolicySearch& search, const std::string& model_
   if (const auto earlier = replayed_policy(context.earlier_step(), search.written, model_stage)) {
     PlannedStep replayed{*earlier, search.trace(*earlier).plan};
     if (replayed.plan.needed <= search.budget) {
-      replayed.plan.choice = {
-          .overrides = overrides_between(search.written, *earlier, search.batch),
-          .exactness = "exact",
-          .summary = "as when the run started",
-          .whole = replayed.plan.needed,
-          .time_model = std::string(time_model_version()),
-          .is_replayed = true};
+      auto overrides = overrides_between(search.written, *earlier, search.batch);
+      const std::string summary =
+          overrides.empty() ? "the whole batch at once" : runner::override_text(overrides);
+      replayed.plan.choice = {.overrides = std::move(overrides),
+                              .exactness = "exact",
+                              .summary = summary,
+                              .whole = replayed.plan.needed,
+                              .time_model = std::string(time_model_version()),
+                              .is_replayed = true};
       return replayed;
     }
     PlannedStep anew = choose_policy(search);

@@ -54,7 +54,7 @@ TEST(Results, AreShownAndDrawnAndCompared) {
   const Ended compared = retort("compare a b --out comparison", folder.path());
   ASSERT_EQ(compared.exit, 0) << compared.err;
   EXPECT_THAT(compared.out, HasSubstr("train.epochs  2  1\n"));
-  EXPECT_THAT(file_text(folder / "comparison/model_comparison.svg"), HasSubstr(">a</text>"));
+  EXPECT_THAT(file_text(folder / "comparison/model_comparison.svg"), HasSubstr(">epochs=2</text>"));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ void add_differences(Document& document, const std::string& heading, const std::
                      const std::vector<Difference>& differences, bool is_folded) {
   document.section(heading);
   if (differences.empty()) document.say(none);
-  Table table{heading, {{"key", "A", "B"}}, is_folded};
+  Table table{is_folded ? "What differs" : heading, {{"key", "A", "B"}}, is_folded};
   for (const Difference& one : differences)
     table.rows.push_back({one.key, compared_cell(one.before), compared_cell(one.after)});
   document.add(std::move(table));
@@ -96,7 +96,8 @@ void add_curves(Document& document, const ComparedRun& a, const ComparedRun& b) 
 
 Document comparison_document(const ComparedRun& a, const ComparedRun& b,
                              const Comparison* results) {
-  const RunDifference difference = difference_of(a.details, b.details);
+  RunDifference difference = difference_of(a.details, b.details);
+  std::erase_if(difference.recipe, [](const Difference& one) { return !affects_results(one); });
   Document document{.title = "Two runs side by side", .blocks = {}};
   add_both_runs(document, a, b);
   add_differences(document, "Settings that differ", "The recipes are the same.", difference.recipe,

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runner/parent/page/event_rows.h"
+#include "runner/parent/registry/run_entry.h"
 #include "runner/parent/report/plan_text.h"
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/text/units.h"
@@ -95,12 +96,20 @@ std::string in_words(std::string name) {
   return name;
 }
 
-void draw_lines(Plot& plot, Drawing& drawing, const std::vector<Curve>& curves) {
+/// Returns whether a chart says what its curves are without a legend.
+bool needs_no_legend(const std::vector<Curve>& curves, const std::string& quantity) {
+  return curves.empty() || (curves.size() == 1 &&
+                            (curves.front().name == "training" || curves.front().name == quantity));
+}
+
+void draw_lines(Plot& plot, Drawing& drawing, const std::vector<Curve>& curves,
+                const std::string& quantity) {
   std::vector<LegendEntry> legend;
   for (const Curve& curve : curves) {
     plot.line(thinned(curve.points, kMostPoints), curve.color, curve.stroke, curve.name);
-    legend.push_back({curve.name, curve.color});
+    legend.push_back({curve.name, curve.color, false, curve.stroke});
   }
+  if (needs_no_legend(curves, quantity)) return;
   const double rows = static_cast<double>(legend.size());
   draw_legend(drawing, {kChartFrame.left, kChartHeight - 6 - 17 * (rows - 1)}, legend);
 }
@@ -114,9 +123,12 @@ Drawing draw(Quantity quantity, const std::string& title) {
       values.include(point.y);
     }
     if (curve.points.empty()) continue;
-    description += (description.empty() ? "" : "; ") + curve.name + ": from " +
-                   decimal(curve.points.front().y, 4) + " to " + decimal(curve.points.back().y, 4);
+    description += (description.empty() ? "" : "; ") + curve.name + ": ";
+    if (curve.points.size() > 1)
+      description += "from " + shown_number(curve.points.front().y) + " to ";
+    description += shown_number(curve.points.back().y);
   }
+  std::erase_if(quantity.curves, [](const Curve& curve) { return curve.points.empty(); });
   if (quantity.left_out > 0)
     description += "; non-finite values left out: " + std::to_string(quantity.left_out);
   const bool is_logarithmic = quantity.name.find("loss") != std::string::npos && values.low > 0 &&
@@ -137,7 +149,7 @@ Drawing draw(Quantity quantity, const std::string& title) {
       drawing, frame, {"step", whole_ticks(steps.low, steps.high, 8)},
       {is_logarithmic ? what + " (logarithmic)" : what, ticks, is_logarithmic},
       what + (quantity.left_out > 0 ? ", not finite: " + std::to_string(quantity.left_out) : ""));
-  draw_lines(plot, drawing, quantity.curves);
+  draw_lines(plot, drawing, quantity.curves, quantity.name);
   return drawing;
 }
 
@@ -219,10 +231,11 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
   const auto planned =
       by_plan > 0 && !peaks.empty() ? std::optional(peaks.back().y / by_plan) : std::nullopt;
   std::erase_if(curves, [](const Curve& curve) { return curve.points.empty(); });
-  if (curves.empty()) return {};
+  if (std::ranges::none_of(curves, [](const Curve& curve) { return curve.points.size() > 1; }))
+    return {};
   const std::string measured = size_text(static_cast<std::int64_t>(bytes.high));
   const std::string plan =
-      planned ? "planned peak, " + size_text(static_cast<std::int64_t>(*planned)) : "";
+      planned ? "planned peak of tensors, " + size_text(static_cast<std::int64_t>(*planned)) : "";
   if (planned) bytes.include(*planned);
   const ByteUnit unit = byte_unit_for(bytes.high);
   for (Curve& curve : curves)
@@ -233,7 +246,7 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
                   "measured over the steps; maximum: " + measured + (planned ? "; " + plan : ""));
   Plot plot(drawing, frame, {"step", whole_ticks(steps.low, steps.high, 8)},
             {unit.name, nice_ticks(0, bytes.high / unit.bytes, 7)}, "memory during training");
-  draw_lines(plot, drawing, curves);
+  draw_lines(plot, drawing, curves, "memory");
   if (planned) {
     plot.dashed({-HUGE_VAL, *planned / unit.bytes}, {HUGE_VAL, *planned / unit.bytes});
     const std::array<LegendEntry, 1> legend = {{{plan, 1, true}}};

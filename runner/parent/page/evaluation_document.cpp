@@ -1,12 +1,16 @@
 #include "runner/parent/page/evaluation_document.h"
 
 #include <algorithm>
-#include <cctype>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "runner/parent/page/capitalized.h"
 #include "runner/parent/record/recorded_example.h"
 #include "runner/parent/registry/run_entry.h"
 #include "runner/parent/report/caption_similarity.h"
@@ -33,11 +37,38 @@ std::string metric_words(const std::string& metric) {
   return words;
 }
 
+/// True if the metric is a fraction that reads best as a percentage, such as an accuracy.
+bool is_share(const std::string& metric, double value) {
+  constexpr std::array<std::string_view, 12> kShares = {
+      "top1",   "top5",           "accuracy",          "precision",   "recall",      "f1",
+      "chance", "mean_per_class", "calibration_error", "sensitivity", "specificity", "deviation"};
+  const std::size_t family = metric.find('/') + 1;
+  const std::string name = metric.substr(family, metric.find('/', family) - family);
+  const auto is_in = [&](std::string_view part) { return name.find(part) != name.npos; };
+  return value >= 0 && value <= 1 && std::ranges::any_of(kShares, is_in);
+}
+
+/// Returns "80.0 %" for an accuracy; four significant digits for other values.
+std::string metric_value(const std::string& metric, double value) {
+  if (is_share(metric, value)) return percent(value) + " %";
+  if (!std::isfinite(value) || std::trunc(value) == value) return shown_number(value);
+  std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
+                                 std::chars_format::general, 4)
+                       .ptr;
+  return {digits.data(), end};
+}
+
+/// Returns the metrics of an evaluation. Leaves out the interval of its accuracy, which stands
+/// above the table.
 Table metrics_of(const RunDetails& details, const std::string& node) {
+  constexpr std::array<std::string_view, 3> kEnds = {"evaluate/top1_low", "evaluate/top1_high",
+                                                     "evaluate/half_width"};
   Table table{"Metrics", {{"metric", "value"}}, false};
   for (const RunDetails::Metric& metric : details.metrics) {
-    if (metric.node == node && metric.name.starts_with("evaluate/"))
-      table.rows.push_back({metric_words(metric.name), shown_number(metric.value)});
+    if (metric.node == node && metric.name.starts_with("evaluate/") &&
+        std::ranges::find(kEnds, metric.name) == kEnds.end())
+      table.rows.push_back({metric_words(metric.name), metric_value(metric.name, metric.value)});
   }
   return table;
 }
@@ -102,9 +133,7 @@ std::vector<std::pair<std::string, Gallery>> examples_of(const RunDetails& detai
 
 void add_examples(Document& document, const RunDetails& details, const std::string& node) {
   for (auto& [group, gallery] : examples_of(details, node)) {
-    std::string heading = group.empty() ? "Examples" : group;
-    heading.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(heading.front())));
-    document.part(std::move(heading));
+    document.part(group.empty() ? "Examples" : capitalized(group));
     document.add(std::move(gallery));
   }
 }

@@ -43,8 +43,8 @@ void add_attempts(EventRows& rows, const nlohmann::ordered_json& summary) {
     if (!one.is_object()) continue;
     add_diagnostics(rows, one.value("diagnostics", nlohmann::ordered_json()),
                     ", attempt " + std::to_string(i + 1));
-    rows.push_back(
-        {"attempt", "", "attempt " + std::to_string(i + 1) + " ended: " + json_text(one, "status")});
+    rows.push_back({"attempt", "",
+                    "attempt " + std::to_string(i + 1) + " ended: " + json_text(one, "status")});
   }
 }
 

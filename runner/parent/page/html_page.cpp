@@ -32,7 +32,8 @@ form{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:end;margin:.6rem 0}l
 input,select,button{font:inherit;font-size:.9rem;max-width:100%;padding:.2rem .4rem;color:var(--ink);background:var(--raised);border:1px solid var(--faint);border-radius:4px}
 .links{margin:.6rem 0}#progress:not(:empty){padding:.3rem .6rem;background:var(--raised);border-left:3px solid var(--link);max-width:none}
 .tip{position:fixed;pointer-events:none;white-space:pre;padding:.2rem .5rem;font-size:.8rem;background:var(--raised);color:var(--ink);border:1px solid var(--rule);border-radius:4px}
-@media print{body{max-width:none;padding:0;font-size:11px}nav,form,.tip{display:none}figure,table{break-inside:avoid}.wide{overflow:visible}pre{white-space:pre-wrap}}
+@media print{body{max-width:none;padding:0;font-size:11px}nav,form,.tip{display:none}table,pre,figcaption{font-size:11px}figure,tr{break-inside:avoid}h2,h3,caption,summary{break-after:avoid}.wide,.charts .large{overflow:visible}.charts .large svg{min-width:0}pre{white-space:pre-wrap}
+details::details-content{display:block;content-visibility:visible;height:auto}summary{list-style:none;color:inherit}}
 )";
 
 constexpr double kLargestInColumn = 520;  // a wider chart gets a row of its own
@@ -88,6 +89,7 @@ class PageWriter {
 
  private:
   void write(const Heading& heading) {
+    heading_ = heading.text;
     const std::string tag = "h" + std::to_string(heading.level);
     std::string id;
     if (heading.level == 2) {
@@ -106,7 +108,7 @@ class PageWriter {
     if (table.rows.size() < 2) return;
     begin_wide(table.caption, table.is_folded);
     body_ += "<table>";
-    if (!table.is_folded && !table.caption.empty())
+    if (!table.is_folded && !table.caption.empty() && table.caption != heading_)
       body_ += "<caption>" + markup_text(table.caption) + "</caption>";
     const std::vector<bool> are_numbers = number_columns(table.rows);
     for (std::size_t row = 0; row < table.rows.size(); ++row) {
@@ -237,6 +239,7 @@ class PageWriter {
 
   const Document& document_;
   const Served* const served_;
+  std::string heading_;       // the last one
   std::string body_, group_;  // the class of the open group of figures; empty: none is open
   std::vector<std::pair<std::string, std::string>> sections_;  // id and text
   int charts_ = 0, areas_ = 0;

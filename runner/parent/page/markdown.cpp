@@ -18,6 +18,7 @@ struct MarkdownWriter {
   std::string text;
 
   void operator()(const Heading& heading) {
+    heading_ = heading.text;
     text += std::string(static_cast<std::size_t>(heading.level), '#') + " " +
             markdown_text(heading.text) + "\n\n";
   }
@@ -27,7 +28,7 @@ struct MarkdownWriter {
   void operator()(const Table& table) {
     if (table.rows.size() < 2) return;
     fold(table.caption, table.is_folded);
-    if (!table.is_folded && !table.caption.empty())
+    if (!table.is_folded && !table.caption.empty() && table.caption != heading_)
       text += "**" + markdown_text(table.caption) + "**\n\n";
     const std::vector<bool> are_numbers = number_columns(table.rows);
     for (std::size_t row = 0; row < table.rows.size(); ++row) {
@@ -60,17 +61,40 @@ struct MarkdownWriter {
   void operator()(const Gallery&) {}
 
  private:
+  std::string heading_;  // the last one
+
   void fold(const std::string& caption, bool is_folded) {
     if (is_folded) text += "<details><summary>" + markup_text(caption) + "</summary>\n\n";
   }
   void unfold(bool is_folded) { text += is_folded ? "\n</details>\n\n" : "\n"; }
 };
 
+/// True if Markdown shows nothing of the block.
+bool shows_nothing(const Block& block) {
+  if (const auto* table = std::get_if<Table>(&block)) return table->rows.size() < 2;
+  return std::holds_alternative<Form>(block) || std::holds_alternative<Figure>(block) ||
+         std::holds_alternative<Gallery>(block);
+}
+
+/// True if the block is a heading with nothing to show before the next one of its level.
+bool is_empty_section(const std::vector<Block>& blocks, std::size_t at) {
+  const auto* const heading = std::get_if<Heading>(&blocks[at]);
+  if (!heading) return false;
+  for (std::size_t i = at + 1; i < blocks.size(); ++i) {
+    const auto* const next = std::get_if<Heading>(&blocks[i]);
+    if (next && next->level <= heading->level) return true;
+    if (!next && !shows_nothing(blocks[i])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string markdown(const Document& document) {
-  MarkdownWriter writer{"# " + markdown_text(document.title) + "\n\n"};
-  for (const Block& block : document.blocks) std::visit(writer, block);
+  MarkdownWriter writer;
+  writer.text = "# " + markdown_text(document.title) + "\n\n";
+  for (std::size_t i = 0; i < document.blocks.size(); ++i)
+    if (!is_empty_section(document.blocks, i)) std::visit(writer, document.blocks[i]);
   writer.text.pop_back();  // the last empty line
   return writer.text;
 }

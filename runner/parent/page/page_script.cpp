@@ -62,6 +62,16 @@ function addFilters() {
 }
 addFilters();
 
+// On paper, everything is open.
+let closed = [];
+addEventListener('beforeprint', () => {
+  closed = [...document.querySelectorAll('details:not([open])')];
+  for (const one of closed) one.open = true;
+});
+addEventListener('afterprint', () => {
+  for (const one of closed) one.open = false;
+});
+
 const address = new URL(location.href);
 if (address.searchParams.has('token')) {
   address.searchParams.delete('token');

@@ -74,18 +74,35 @@ Coordinate of_key(const std::string& key, const std::vector<const TrialResult*>&
 double x_of(std::size_t axis) { return kLeft + kAcross * static_cast<double>(axis); }
 double y_of(double place) { return kAxisTop + (1 - place) * kAxisLength; }
 
+/// Returns the first and the last mark, and those between whose labels do not overlap others.
+std::vector<std::pair<double, std::string>> apart(
+    std::vector<std::pair<double, std::string>> marks) {
+  constexpr double kRow = 11;
+  if (marks.size() < 3) return marks;
+  std::ranges::sort(marks);
+  const double top = y_of(marks.back().first);
+  double last = y_of(marks.front().first);
+  const auto overlaps = [&](const auto& mark) {
+    const double y = y_of(mark.first);
+    if (last - y < kRow || y - top < kRow) return true;
+    last = y;
+    return false;
+  };
+  marks.erase(std::remove_if(marks.begin() + 1, marks.end() - 1, overlaps), marks.end() - 1);
+  return marks;
+}
+
 /// The labels are on the left or, for the last axis, on the right, where no line ends.
 void draw_axis(Drawing& drawing, const Coordinate& axis, std::size_t number, bool is_last) {
   const double x = x_of(number), side = is_last ? 1 : -1;
   drawing.line({x, kAxisTop}, {x, kAxisTop + kAxisLength}, "axis");
   drawing.text({x, kAxisTop - 14}, shortened(axis.name, 22), Align::kMiddle, "small");
-  double last = 1e9;  // below the axis; labels that would overlap are left out
-  for (const auto& [place, text] : axis.marks) {
-    const double y = y_of(place);
-    if (std::abs(last - y) < 11) continue;
+  for (const auto& [place, text] : apart(axis.marks)) {
+    const double y = y_of(place), width = Drawing::small_width(text);
     drawing.line({x + 4 * side, y}, {x, y}, "axis");
+    if (number > 0 && !is_last)  // on the lines of the trials
+      drawing.rectangle({x - 8 - width, y - 6}, width + 2, 12, "paper", 0.85);
     drawing.text({x + 7 * side, y + 4}, text, is_last ? Align::kStart : Align::kEnd, "small");
-    last = y;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/config/yaml_writer.h"
+#include "runner/parent/page/capitalized.h"
 #include "runner/parent/page/curves.h"
 #include "runner/parent/page/evaluation_document.h"
 #include "runner/parent/page/event_rows.h"
@@ -115,7 +116,7 @@ void add_plan(Document& document, const MemoryPlan& plan, const std::string& tit
   std::string text = "Needs " + size_text(plan.needed);
   if (plan.budget) text += " of " + size_text(*plan.budget) + " (" + plan.budget_from + ")";
   text += "; live bytes at the peak: " + size_text(plan.live) + ", in " + plan.peak_phase + ".";
-  if (plan.choice) text += " " + choice_text(plan) + ".";
+  if (plan.choice) text += " " + capitalized(choice_text(plan)) + ".";
   document.say(std::move(text));
   if (!plan.curve.empty()) document.add(Figure{draw_plan(plan, title)});
   Table owners{"Live bytes at the peak, by owner", {{"owner", "bytes"}}, false};
@@ -193,7 +194,7 @@ void add_stages(Document& document, const RunDetails& details) {
 
 void add_environment(Document& document, const RunDetails& details) {
   document.section("Environment");
-  Table table{"Environment", {{"key", "value"}}, true};
+  Table table{"Machine, versions and variables", {{"key", "value"}}, true};
   for (auto& row : environment_rows(details)) table.rows.push_back(std::move(row));
   document.add(std::move(table));
 }

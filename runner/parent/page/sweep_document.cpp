@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "runner/parent/page/capitalized.h"
+#include "runner/parent/page/mean_charts.h"
 #include "runner/parent/page/parallel_coordinates.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/units.h"
@@ -13,9 +15,10 @@ namespace {
 
 constexpr std::size_t kMostTrials = 1000;
 
-/// Returns the results with the best trials first; those without a value come last.
+/// Returns the results with the best trials first; those without a value come last. Trials of a
+/// cross-validation stay in order.
 SweepResults ranked(SweepResults results) {
-  if (!results.objective) return results;
+  if (!results.objective || !results.cross_validations.empty()) return results;
   const auto value = [&](const TrialResult& one) {
     const auto found = one.metrics.find(results.objective->metric);
     if (found == one.metrics.end() || !std::isfinite(found->second)) return HUGE_VAL;
@@ -26,7 +29,8 @@ SweepResults ranked(SweepResults results) {
 }
 
 Table trial_table(const SweepResults& results, const TrialAddress& address) {
-  Table table{"Trials, best first", trial_rows(results, kMostTrials), false};
+  Table table{results.cross_validations.empty() ? "Trials, best first" : "Trials",
+              trial_rows(results, kMostTrials), false};
   for (std::size_t row = 1; address && row < table.rows.size(); ++row)
     if (std::string place = address(results.trials[row - 1].trial.number); !place.empty())
       table.links[{row, 0}] = std::move(place);
@@ -50,23 +54,38 @@ void add_overview(Document& document, const std::filesystem::path& folder, const
     counts += (counts.empty() ? "" : ", ") + std::to_string(count) + " " + std::string(state);
   table.rows.push_back({"trials", counts});
   table.rows.push_back({"time of all trials", duration_text(seconds)});
-  if (const TrialResult* const best = results.best()) {
+  // Trials with different folds are not comparable.
+  if (const TrialResult* const best =
+          results.cross_validations.empty() ? results.best() : nullptr) {
     const std::string& metric = results.objective->metric;
     table.rows.push_back({"best by " + metric, "trial " + std::to_string(best->trial.number) +
                                                    own_settings(plan.trials, best->trial.number) +
                                                    ": " + decimal(best->metrics.at(metric), 4)});
   }
   document.add(std::move(table));
-  if (results.objective && results.objective->is_of_test)
+  if (results.objective && results.objective->is_of_test && results.cross_validations.empty())
     document.say("The trials are compared on test data, so " + results.objective->metric +
                  " of the best trial is too optimistic.");
 }
 
+/// Adds a table of means, and a chart for each key.
 void add_means(Document& document, const SweepResults& results, const std::string& heading,
                const std::string& title, const std::vector<TrialMean>& means) {
   if (means.empty()) return;
   document.section(heading);
+  for (Drawing& drawing : draw_means(means, *results.objective))
+    document.add(Figure{std::move(drawing)});
   document.add(Table{heading, mean_rows(title, results.objective->metric, means), false});
+}
+
+/// Returns the effects of all keys but the seed. Empty if a single key varies beside the seed: the
+/// means over seeds are the same.
+std::vector<TrialMean> effects_without_seeds(const SweepResults& results) {
+  std::vector<TrialMean> effects = results.effects();
+  std::erase_if(effects, [](const TrialMean& one) { return one.what.starts_with("seed="); });
+  const bool has_seeds = std::ranges::find(results.keys, "seed") != results.keys.end();
+  if (has_seeds && results.keys.size() <= 2) effects.clear();
+  return effects;
 }
 
 }  // namespace
@@ -77,8 +96,10 @@ Document sweep_document(const std::filesystem::path& folder, const SweepPlan& pl
   document.title = "Sweep of " + plan.recipe;
   add_overview(document, folder, plan, results);
   document.section("Trials");
-  for (Drawing& drawing : draw_parallel_coordinates(results))
-    document.add(Figure{std::move(drawing)});
+  if (results.cross_validations.empty()) {
+    for (Drawing& drawing : draw_parallel_coordinates(results))
+      document.add(Figure{std::move(drawing)});
+  }
   document.add(trial_table(ranked(results), address));
   if (results.trials.size() > kMostTrials)
     document.say("The table shows " + std::to_string(kMostTrials) + " of " +
@@ -88,10 +109,10 @@ Document sweep_document(const std::filesystem::path& folder, const SweepPlan& pl
                      (one.node.empty() ? "" : ", " + one.node) +
                      (one.settings.empty() ? "" : ", " + one.settings));
     document.add(Table{"Folds", fold_rows(one), false});
-    document.say(fold_remarks(one));
+    document.say(capitalized(fold_remarks(one)));
   }
   add_means(document, results, "Means over seeds", "settings", results.over_seeds());
-  add_means(document, results, "Effect of each setting", "setting", results.effects());
+  add_means(document, results, "Effect of each setting", "setting", effects_without_seeds(results));
   Table failed{"Trials that failed", {{"trial", "state", "reason"}}, false};
   for (const Trial& trial : plan.trials) {
     if (!trial.reason.empty())

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <span>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/svg/heat_map.h"
+#include "runner/parent/svg/plot.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/join.h"
 #include "runner/shared/text/units.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -27,6 +32,45 @@ std::vector<double> row_of(const nlohmann::ordered_json& json) {
     row.push_back(cosine);
   }
   return row;
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+/// Captions without the words that all of them begin or end with.
+struct DifferingWords {
+  std::vector<std::string> captions;
+  std::string shared;  // "a photo of a …, a type of car"; empty: none
+};
+
+DifferingWords differing_words(const std::vector<std::string>& captions) {
+  std::vector<std::vector<std::string>> all;
+  for (const std::string& caption : captions) all.push_back(words_of(caption));
+  std::size_t most = all.front().size();  // every caption keeps a word
+  for (const auto& words : all) most = std::min(most, words.size());
+  most = all.size() > 1 && most > 0 ? most - 1 : 0;
+  const auto is_shared = [&](const auto& word_of) {
+    return std::ranges::all_of(
+        all, [&](const auto& words) { return word_of(words) == word_of(all.front()); });
+  };
+  std::size_t first = 0, last = 0;
+  while (first < most && is_shared([&](const auto& words) { return words[first]; })) ++first;
+  while (first + last < most &&
+         is_shared([&](const auto& words) { return words[words.size() - 1 - last]; }))
+    ++last;
+  if (first + last == 0) return {captions, ""};
+  const auto joined = [](const auto& words, std::size_t begin, std::size_t end) {
+    return join(std::span(words).subspan(begin, end - begin), " ");
+  };
+  DifferingWords result;
+  for (const auto& words : all)
+    result.captions.push_back(joined(words, first, words.size() - last));
+  const auto& words = all.front();
+  result.shared = joined(words, 0, first) + (first > 0 ? " …" : "…") + (last > 0 ? " " : "") +
+                  joined(words, words.size() - last, words.size());
+  return result;
 }
 
 }  // namespace
@@ -57,13 +101,19 @@ Drawing draw_similarity(const CaptionSimilarity& similarity, const std::string& 
   }
   const std::size_t count = similarity.captions.size();
   const double cell = std::clamp(520.0 / static_cast<double>(count), 16.0, 72.0);
-  const double side = cell * static_cast<double>(count), left = 190, top = 50;
+  const DifferingWords words = differing_words(similarity.captions);
+  const double side = cell * static_cast<double>(count), top = words.shared.empty() ? 50 : 66;
+  const double left = std::max(HeatMap::room_left(words.captions) + 10, 40.0);
+  const std::string title = "Mean cosine of images (rows) and captions (columns)";
+  const std::string shared = words.shared.empty() ? "" : "captions: " + shortened(words.shared, 60);
+  const double width = std::max(left + side + 16 + HeatScale::kWidth, 480.0);
   Drawing drawing(
-      left + side + 30, top + side + 160, "Similarity of images and captions of " + name,
+      width, top + side + HeatMap::room_below(words.captions) + 10,
+      "Similarity of images and captions of " + name,
       "Mean cosine similarity between the images of each caption and each caption, from " +
           decimal(low, 2) + " to " + decimal(high, 2));
-  drawing.text({left + side / 2, 28}, "Mean cosine of images (rows) and captions (columns)",
-               Align::kMiddle, "title");
+  drawing.text({width / 2, 28}, title, Align::kMiddle, "title");
+  if (!shared.empty()) drawing.text({width / 2, 46}, shared, Align::kMiddle, "small");
   const HeatMap map(drawing, {left, top}, cell, count);
   for (std::size_t row = 0; row < count; ++row) {
     for (std::size_t column = 0; column < count; ++column) {
@@ -73,8 +123,10 @@ Drawing draw_similarity(const CaptionSimilarity& similarity, const std::string& 
                    similarity.captions[column] + "\": " + decimal(cosine, 3),
                cell < 40 ? "" : decimal(cosine, 2));
     }
-    map.name(row, similarity.captions[row]);
+    map.name(row, words.captions[row]);
   }
+  draw_heat_scale(drawing, {left + side + 16, top}, std::clamp(side, 60.0, 240.0),
+                  {decimal(low, 2), decimal(high, 2), "cosine"});
   return drawing;
 }
 

@@ -73,8 +73,7 @@ std::vector<Comparison::Field> recipe_differences(const std::vector<Value>& reci
   std::vector<std::vector<std::string>> paths;
   for (std::size_t i = 1; i < recipes.size(); ++i) {
     for (const Difference& difference : differences(recipes[0], recipes[i])) {
-      constexpr std::array<std::string_view, 3> kWithoutEffect = {"name", "run", "aliases"};
-      if (std::ranges::count(kWithoutEffect, difference.path.front()) > 0) continue;
+      if (!affects_results(difference)) continue;
       if (std::ranges::count(paths, difference.path)) continue;
       paths.push_back(difference.path);
       Comparison::Field field{difference.key, {}};
@@ -202,7 +201,45 @@ std::string measures_text(const Comparison& comparison, const TextStyle& style) 
   return table_text(rows, style.table_width());
 }
 
+/// Returns the last part of each key, or the whole key if another one ends in the same part.
+std::vector<std::string> short_keys(const std::vector<Comparison::Field>& fields) {
+  std::vector<std::string> keys;
+  for (const Comparison::Field& field : fields)
+    keys.push_back(field.key.substr(field.key.rfind('.') + 1));
+  const std::vector<std::string> last = keys;
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    if (std::ranges::count(last, last[i]) > 1) keys[i] = fields[i].key;
+  return keys;
+}
+
+/// Labels the rows with the settings that differ, if these tell all runs apart in a few words.
+void label_by_settings(Comparison& comparison) {
+  constexpr std::size_t kMostKeys = 3;
+  if (comparison.differences.empty() || comparison.differences.size() > kMostKeys) return;
+  const std::vector<std::string> keys = short_keys(comparison.differences);
+  std::vector<std::string> labels;  // by run
+  for (std::size_t run = 0; run < comparison.folders.size(); ++run) {
+    std::string label;
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      label += (i == 0 ? "" : ", ") + keys[i] + "=" + cell(comparison.differences[i].values[run]);
+    if (std::ranges::find(labels, label) != labels.end()) return;
+    labels.push_back(std::move(label));
+  }
+  for (Comparison::Row& row : comparison.rows) {
+    const auto run = std::ranges::find(comparison.folders, row.folder) - comparison.folders.begin();
+    const bool is_only =
+        std::ranges::count(comparison.rows, row.folder, &Comparison::Row::folder) == 1;
+    row.label =
+        labels[static_cast<std::size_t>(run)] + (is_only ? "" : ": " + row.evaluation.title);
+  }
+}
+
 }  // namespace
+
+bool affects_results(const Difference& difference) {
+  constexpr std::array<std::string_view, 3> kWithoutEffect = {"name", "run", "aliases"};
+  return std::ranges::count(kWithoutEffect, difference.path.front()) == 0;
+}
 
 Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources,
                                 Diagnostics& warnings) {
@@ -242,6 +279,7 @@ Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sour
   for (std::vector<Comparison::Row>* rows : {&comparison.rows, &comparison.multi_label})
     name_rows(*rows, evaluated_runs(runs));
   comparison.differences = recipe_differences(recipes);
+  label_by_settings(comparison);
   return comparison;
 }
 
@@ -338,33 +376,41 @@ Json to_json(const Comparison& comparison) {
 }
 
 Drawing draw_comparison(const Comparison& comparison) {
+  constexpr std::size_t kLongestLabel = 32;
+  constexpr double kAcross = 0.82, kDown = 0.58;  // of a label at 35 degrees
   const auto bars = static_cast<double>(comparison.rows.size());
   const double width = std::max(320.0, 90 * bars);
   std::string description = "Accuracy on the test samples";
-  for (const Comparison::Row& row : comparison.rows)
+  double widest = 0;
+  for (const Comparison::Row& row : comparison.rows) {
     description += "; " + row.label + " " + percent(row.evaluation.accuracy) + " %";
-  Drawing drawing(width + 200, 520,
+    widest = std::max(widest, Drawing::small_width(shortened(row.label, kLongestLabel)));
+  }
+  const double left = std::max(70.0, kAcross * widest - width / bars / 2 + 10),
+               below = 16 + kDown * widest;
+  Drawing drawing(left + width + 30, 56 + 300 + below + 30,
                   "Comparison of " + std::to_string(comparison.rows.size()) + " evaluations",
                   description);
   Ticks places;  // a bar's center is a whole number; its label is drawn below, slanted
   places.low = 0.4;
   places.high = bars + 0.6;
-  const Frame frame{140, 56, width, 300};
+  const Frame frame{left, 56, width, 300};
   Plot plot(drawing, frame, {"", places}, {"accuracy, %", nice_ticks(0, 100, 12)},
             "Accuracy on the test samples");
   for (std::size_t i = 0; i < comparison.rows.size(); ++i) {
     const Comparison::Row& row = comparison.rows[i];
     const double x = static_cast<double>(i) + 1, half = 0.32;
     const RecordedEvaluation& evaluation = row.evaluation;
-    plot.bar(x - half, x + half, 100 * evaluation.accuracy, static_cast<int>(i) + 1,
+    plot.bar(x - half, x + half, 100 * evaluation.accuracy, 1,
              row.label + ": " + percent(evaluation.accuracy) + " %");
     plot.interval(x, 100 * evaluation.low, 100 * evaluation.high);
     const Point top = plot.at(x, 100 * std::max(evaluation.accuracy, evaluation.high));
     drawing.text({top.x, top.y - 6}, percent(evaluation.accuracy) + " %", Align::kMiddle, "small");
-    drawing.text({top.x + 4, frame.top + frame.height + 16}, shortened(row.label, 32), Align::kEnd,
-                 "small", -35);
+    drawing.text({top.x + 4, frame.top + frame.height + 16}, shortened(row.label, kLongestLabel),
+                 Align::kEnd, "small", -35);
   }
-  drawing.text({10, 510}, "lines: 95 % interval (Wilson)", Align::kStart, "small");
+  drawing.text({10, frame.top + frame.height + below + 20}, "lines: 95 % interval (Wilson)",
+               Align::kStart, "small");
   return drawing;
 }
 

@@ -15,6 +15,8 @@
 
 namespace runner {
 
+struct Difference;
+
 /// The results of runs, and how their recipes differ.
 struct Comparison {
   /// An evaluation: a row in the table and a bar in the drawing.
@@ -22,8 +24,9 @@ struct Comparison {
     std::string folder, recipe, data;  ///< folder as given; names of the recipe and the data
     double seconds = 0;                ///< working time of the whole run; 0: unknown
     RecordedEvaluation evaluation;
-    /// The recipe's name, or the folder if several rows share the name; with the node if a run has
-    /// several evaluations.
+    /// The settings that differ, "epochs=5, seed=2", if there are few of them and no two runs share
+    /// them; otherwise the recipe's name, or the folder if several rows share the name. With the
+    /// node if a run has several evaluations.
     std::string label;
     std::string title = {};  ///< the folder, with the node if a run has several evaluations
   };
@@ -47,6 +50,9 @@ struct Comparison {
   std::vector<Measure> measures;
   std::vector<Field> differences;  ///< without name, run and aliases, which do not affect results
 };
+
+/// Returns whether results may depend on a setting that differs: not on name, run and aliases.
+bool affects_results(const Difference& difference);
 
 /// Compares at least two evaluated runs. The texts of the recipes are added to `sources`. Skips
 /// runs that were not evaluated, with a warning (kNoResults), or with an error if fewer than two

@@ -1,8 +1,10 @@
 #include "runner/parent/report/episode_pictures.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "runner/parent/svg/plot.h"
@@ -66,6 +68,12 @@ void draw_distribution(Drawing& drawing, const Distribution& shown, const std::s
   }
   for (const double end : {shown.low, shown.high})
     plot.dashed({100 * end, 0}, {100 * end, counts.high});
+  const std::array<Point, 2> mean = {{{100 * shown.mean, 0}, {100 * shown.mean, counts.high}}};
+  plot.line(mean, 1, Stroke::kInk);
+  const std::array<LegendEntry, 2> legend = {
+      {{"mean", 1, false, Stroke::kInk}, {"95 % interval of the mean", 1, true}}};
+  draw_legend(drawing, {70, 412}, std::span(legend).first(1));
+  draw_legend(drawing, {150, 412}, std::span(legend).last(1));
 }
 
 std::string of_mean(const Distribution& shown) {
@@ -82,7 +90,7 @@ Drawing draw_episodes(const RecordedEvaluation& evaluation, const std::string& n
       std::to_string(evaluation.episodes.size()) + " episodes, " + of_mean(shown);
   Drawing drawing(630, 430, "Accuracy of " + name + " by episode", title);
   draw_distribution(drawing, shown, "accuracy per episode, %", title, 1);
-  drawing.text({10, 420}, shortened(name, 90), Align::kStart, "small");
+  drawing.footer(shortened(name, 90));
   return drawing;
 }
 
@@ -98,7 +106,7 @@ Drawing draw_difference(const PairedDifference& difference) {
   draw_distribution(drawing, shown, "accuracy difference per episode, %",
                     std::to_string(difference.of_episodes.size()) + " episodes, " + of_mean(shown),
                     2);
-  drawing.text({10, 420}, shortened(what, 90), Align::kStart, "small");
+  drawing.footer(shortened(what, 90));
   return drawing;
 }
 

@@ -280,7 +280,7 @@ std::string certificate_text(const Certificate& certificate, const TextStyle& st
 
 namespace {
 
-constexpr double kPictureWidth = 760, kHeight = 400;
+constexpr double kPictureWidth = 760, kHeight = 386;
 constexpr Frame kFrame = {80, 50, 640, 260};
 
 /// Returns the points of a step curve, where each value lasts until the next.
@@ -294,10 +294,34 @@ std::vector<Point> steps(const std::vector<std::int64_t>& curve, double unit) {
   return points;
 }
 
-/// Draws the phases as bands in alternating shades, with their names where they fit.
+/// Writes the names of phases below the frame, each at the middle of its phase, in rows so that
+/// they do not overlap. A name may be longer than its phase.
+class PhaseNames {
+ public:
+  explicit PhaseNames(Drawing& drawing) : drawing_(drawing) {}
+
+  /// `middle` is in pixels. The phases must come in order.
+  void write(double middle, const std::string& name) {
+    constexpr double kGap = 6, kRowHeight = 13;
+    const double half = Drawing::small_width(name) / 2, right = kFrame.left + kFrame.width;
+    middle = std::clamp(middle, kFrame.left + half, std::max(right - half, kFrame.left + half));
+    const auto row = std::ranges::find_if(ends_, [&](double end) { return end < middle - half; });
+    if (row == ends_.end()) return;
+    *row = middle + half + kGap;
+    drawing_.text({middle, kFrame.top + kFrame.height + 15 +
+                               kRowHeight * static_cast<double>(row - ends_.begin())},
+                  name, Align::kMiddle, "small");
+  }
+
+ private:
+  Drawing& drawing_;
+  std::array<double, 3> ends_{};  // where the last name of each row ends
+};
+
+/// Draws the phases as bands in alternating shades, with their names.
 void draw_phases(Drawing& drawing, const MemoryPlan& plan) {
-  const double bottom = kFrame.top + kFrame.height,
-               per_point = kFrame.width / static_cast<double>(plan.curve.size());
+  const double per_point = kFrame.width / static_cast<double>(plan.curve.size());
+  PhaseNames names(drawing);
   for (std::size_t i = 0; i < plan.phases.size(); ++i) {
     const std::size_t begin = std::min(plan.phases[i].point, plan.curve.size());
     const std::size_t end = i + 1 < plan.phases.size()
@@ -308,9 +332,7 @@ void draw_phases(Drawing& drawing, const MemoryPlan& plan) {
     const double width = static_cast<double>(end - begin) * per_point;
     drawing.rectangle({left, kFrame.top}, width, kFrame.height, "heat", i % 2 == 0 ? 0.04 : 0.12,
                       plan.phases[i].phase);
-    const double letters = 7.0 * static_cast<double>(plan.phases[i].phase.size());
-    if (letters < width)
-      drawing.text({left + width / 2, bottom + 16}, plan.phases[i].phase, Align::kMiddle, "small");
+    names.write(left + width / 2, plan.phases[i].phase);
   }
 }
 
@@ -336,11 +358,9 @@ Drawing draw_plan(const MemoryPlan& plan, const std::string& name) {
   const std::int64_t top = shows_budget ? std::max(most, *plan.budget) : most;
   const ByteUnit unit = byte_unit_for(static_cast<double>(top));
   const double points = static_cast<double>(plan.curve.size());
-  Plot plot(
-      drawing, kFrame,
-      {"a step, operation by operation", {.low = 0, .high = points, .values = {}, .labels = {}}},
-      {unit.name, nice_ticks(0, std::max(1e-9, static_cast<double>(top) / unit.bytes), 8)},
-      plan.node + ": live " + size_text(most) + ", needs " + size_text(plan.needed));
+  Plot plot(drawing, kFrame, {"", {.low = 0, .high = points, .values = {}, .labels = {}}},
+            {unit.name, nice_ticks(0, std::max(1e-9, static_cast<double>(top) / unit.bytes), 8)},
+            plan.node + ": live " + size_text(most) + ", needs " + size_text(plan.needed));
   plot.line(steps(plan.curve, unit.bytes), 1, Stroke::kPlain);
   std::vector<LegendEntry> lines = {{"live bytes", 1}};
   if (shows_budget) {
@@ -348,8 +368,10 @@ Drawing draw_plan(const MemoryPlan& plan, const std::string& name) {
     plot.dashed({0, budget}, {points, budget});
     lines.push_back({"budget, " + size_text(*plan.budget), 1, true});
   }
-  draw_legend(drawing, {kFrame.left + kFrame.width - 140, kFrame.top + kFrame.height + 60}, lines);
-  drawing.text({10, kHeight - 10}, shortened(name, 60), Align::kStart, "small");
+  drawing.text({kFrame.left + kFrame.width / 2, kHeight - 22}, "a step, operation by operation",
+               Align::kMiddle, "text");
+  draw_legend(drawing, {kFrame.left + kFrame.width - 140, kHeight - 26}, lines);
+  drawing.footer(shortened(name, 60));
   return drawing;
 }
 

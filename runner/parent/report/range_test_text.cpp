@@ -102,20 +102,20 @@ Drawing draw_range_test(const Json& found, const std::string& name) {
   }
   const auto suggested = suggested_override(found);
   Drawing drawing(
-      560, 380, "Learning rate range test of " + name,
+      560, 362, "Learning rate range test of " + name,
       std::to_string(losses.size()) + " steps; suggestion: " + suggested.value_or("none"));
   Plot plot(drawing, {70, 56, 460, 260}, {"learning rate", rates},
             {"loss", nice_ticks(low, high, 8)}, "Loss by learning rate");
   plot.line(losses, 2, Stroke::kThin);
   plot.line(smoothed, 1, Stroke::kPlain);
-  std::vector<LegendEntry> lines = {{"smoothed", 1}, {"each step", 2}};
+  std::vector<LegendEntry> lines = {{"smoothed", 1}, {"each step", 2, false, Stroke::kThin}};
   if (suggested) {
     const double at = std::log10(found.at("suggestion").get<double>());
     plot.dashed({at, -HUGE_VAL}, {at, HUGE_VAL});
     lines.push_back({"suggestion", 0, true});
   }
   draw_legend(drawing, {90, 68}, lines);
-  drawing.text({10, 370}, shortened(name, 80), Align::kStart, "small");
+  drawing.footer(shortened(name, 80));
   return drawing;
 }
 

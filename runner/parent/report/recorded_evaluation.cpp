@@ -213,19 +213,6 @@ namespace {
 constexpr std::size_t kMostNames = 20;   // size of the largest matrix with class names
 constexpr std::size_t kMostCounts = 12;  // size of the largest matrix with counts
 
-/// Draws the legend for a matrix's colors, from `corner` down.
-void draw_scale(Drawing& drawing, Point corner, double height) {
-  constexpr int kParts = 20;
-  for (int i = 0; i < kParts; ++i) {
-    const double top = corner.y + height * i / kParts;
-    drawing.rectangle({corner.x, top}, 14, height / kParts, "heat", 1 - (i + 0.5) / kParts);
-  }
-  drawing.text({corner.x + 20, corner.y + 8}, "100 %", Align::kStart, "small");
-  drawing.text({corner.x + 20, corner.y + height}, "0 %", Align::kStart, "small");
-  drawing.text({corner.x + 58, corner.y + height / 2}, "fraction of the true class", Align::kMiddle,
-               "small", -90);
-}
-
 std::string times(std::int64_t count) {
   return count == 1 ? "once" : std::to_string(count) + " times";
 }
@@ -239,12 +226,16 @@ Drawing draw_confusion(const RecordedEvaluation& evaluation, const std::string& 
                           ? std::clamp(520.0 / static_cast<double>(classes), 26.0, 60.0)
                           : std::max(1.0, 620.0 / static_cast<double>(classes));
   const double side = cell * static_cast<double>(classes);
-  const double left = is_named ? 190 : 60, top = 50, below = is_named ? 160 : 46;
-  Drawing drawing(left + side + 90, top + side + below, "Confusion matrix of " + name,
+  std::vector<std::string> names;
+  for (const RecordedEvaluation::Class& one : evaluation.classes) names.push_back(one.name);
+  const double left = is_named ? HeatMap::room_left(names) + 34 : 60, top = 50,
+               below = is_named ? HeatMap::room_below(names) + 26 : 46;
+  Drawing drawing(left + side + 16 + HeatScale::kWidth, top + side + below,
+                  "Confusion matrix of " + name,
                   std::to_string(evaluation.samples) + " samples of " + std::to_string(classes) +
                       " classes, " + percent(evaluation.accuracy) +
                       " % correct; rows are true classes, columns are predicted classes");
-  drawing.text({left + side / 2, 28}, "Confusion matrix", Align::kMiddle, "title");
+  drawing.text({drawing.width() / 2, 28}, "Confusion matrix", Align::kMiddle, "title");
   const HeatMap map(drawing, {left, top}, cell, classes);
   for (std::size_t row = 0; row < classes; ++row) {
     const auto& counts = evaluation.confusion[row];
@@ -267,7 +258,8 @@ Drawing draw_confusion(const RecordedEvaluation& evaluation, const std::string& 
   drawing.line(border, "axis");
   drawing.text({left + side / 2, top + side + below - 10}, "predicted", Align::kMiddle, "text");
   drawing.text({is_named ? 18.0 : left - 14, top + side / 2}, "true", Align::kMiddle, "text", -90);
-  draw_scale(drawing, {left + side + 16, top}, std::min(side, 240.0));
+  draw_heat_scale(drawing, {left + side + 16, top}, std::min(side, 240.0),
+                  {"0 %", "100 %", "fraction of the true class"});
   return drawing;
 }
 
@@ -290,11 +282,15 @@ Drawing draw_roc(const RecordedEvaluation& evaluation, const std::string& name) 
     std::vector<Point> points;
     for (const auto& [rate, hits] : curve.points) points.push_back({rate, hits});
     plot.line(points, color, stroke);
-    lines.push_back({what + ", " + decimal(curve.area, 3), color});
+    lines.push_back({what + ", " + decimal(curve.area, 3), color, false, stroke});
   };
-  int color = 3;
-  for (const RecordedCurve& curve : evaluation.class_curves) {
-    draw(curve, shortened(curve.name, 30), color++, Stroke::kThin);
+  // Colors 1 and 2 are those of the means; the others are used again with another pattern.
+  constexpr std::array kPatterns = {Stroke::kThin, Stroke::kDash, Stroke::kDot, Stroke::kDashDot};
+  constexpr std::size_t kColors = 6;
+  for (std::size_t i = 0; i < evaluation.class_curves.size(); ++i) {
+    const RecordedCurve& curve = evaluation.class_curves[i];
+    draw(curve, shortened(curve.name, 30), static_cast<int>(i % kColors) + 3,
+         kPatterns[i / kColors % kPatterns.size()]);
   }
   if (evaluation.macro) draw(*evaluation.macro, "mean of the classes", 1, Stroke::kPlain);
   if (evaluation.micro) draw(*evaluation.micro, "all pairs of sample and class", 2, Stroke::kPlain);
@@ -308,7 +304,7 @@ Drawing draw_calibration(const RecordedEvaluation& evaluation, const std::string
   std::int64_t most = 0;
   for (const RecordedBin& bin : evaluation.bins) most = std::max(most, bin.count);
   Drawing drawing(
-      500, 600, "Calibration of " + name,
+      500, 580, "Calibration of " + name,
       "How often predictions are correct, by their probability; expected calibration error " +
           percent(*evaluation.calibration_error) + " %");
   const Ticks shares = nice_ticks(0, 1, 8);
@@ -328,7 +324,7 @@ Drawing draw_calibration(const RecordedEvaluation& evaluation, const std::string
     if (bin.count > 0)
       counts.bar(bin.low + 0.004, bin.high - 0.004, static_cast<double>(bin.count), 7, "");
   }
-  drawing.text({10, 590}, shortened(name, 70), Align::kStart, "small");
+  drawing.footer(shortened(name, 70));
   return drawing;
 }
 

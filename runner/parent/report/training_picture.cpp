@@ -61,7 +61,7 @@ Drawing draw_training(const TrainingHistory& history, const std::string& name) {
                             " epochs; training loss from " + ends(train, 3) + ", validation loss " +
                             ends(validation, 3);
   if (!accuracy.empty()) description += ", validation accuracy " + ends(accuracy, 1, " %");
-  Drawing drawing(accuracy.empty() ? 480 : 940, 380, "Training of " + name, description);
+  Drawing drawing(accuracy.empty() ? 480 : 940, 362, "Training of " + name, description);
 
   const auto last = static_cast<double>(history.epochs().size());
   const Axis epochs{"epoch", last == 1 ? whole_ticks(0, 2, 4) : whole_ticks(1, last, 10)};
@@ -76,11 +76,13 @@ Drawing draw_training(const TrainingHistory& history, const std::string& name) {
          "Validation accuracy")
         .line(accuracy, 2);
   }
-  drawing.text({10, 370}, shortened(name, 100), Align::kStart, "small");
+  drawing.footer(shortened(name, 100));
   return drawing;
 }
 
 namespace {
+
+constexpr double kTitleWidth = 380;
 
 struct MeanAccuracy {
   double sum = 0;
@@ -93,31 +95,46 @@ struct MeanAccuracy {
 Drawing draw_pairs(const RecordedEvaluation& evaluation, const std::string& name) {
   std::map<std::pair<std::size_t, std::size_t>, MeanAccuracy> cells;
   for (const auto& [first, second, samples, accuracy] : evaluation.pairs) {
-    if (!accuracy) continue;
+    if (!accuracy || first == second) continue;
     MeanAccuracy& mean = cells[std::minmax(first, second)];
     mean.sum += *accuracy;
     ++mean.networks;
     mean.samples = samples;
   }
-  const std::size_t classes = evaluation.classes.size();
-  const double cell = std::clamp(520.0 / static_cast<double>(classes), 16.0, 72.0);
-  const double side = cell * static_cast<double>(classes), left = 190, top = 50;
+  // Every pair is in one order, so the last class has no row, and the first class no column.
+  std::vector<std::string> rows, columns;
+  for (const RecordedEvaluation::Class& one : evaluation.classes) {
+    rows.push_back(one.name);
+    columns.push_back(one.name);
+  }
+  rows.pop_back();
+  columns.erase(columns.begin());
+  const double cell = std::clamp(520.0 / static_cast<double>(rows.size()), 16.0, 72.0);
+  const double side = cell * static_cast<double>(rows.size()), top = 50;
+  const std::string title = "Accuracy of the network of each class pair";
+  const double left =
+      std::max({HeatMap::room_left(rows), HeatMap::room_below(columns) - cell / 2, 10.0}) + 10;
+  const double width = std::max(left + side + 16 + HeatScale::kWidth, kTitleWidth);
   Drawing drawing(
-      left + side + 30, top + side + 160, "Class-pair matrix of " + name,
+      width, top + std::max(side, 120.0) + HeatMap::room_below(columns) + 10,
+      "Class-pair matrix of " + name,
       "How often the network of each class pair is correct on the test samples of its two classes");
-  drawing.text({left + side / 2, 28}, "Accuracy of the network of each class pair", Align::kMiddle,
-               "title");
-  const HeatMap map(drawing, {left, top}, cell, classes);
+  drawing.text({width / 2, 28}, title, Align::kMiddle, "title");
+  const HeatMap map(drawing, {left, top}, cell, rows.size());
   for (const auto& [pair, mean] : cells) {
     const auto& [first, second] = pair;
     // A pair at chance level is almost invisible; one that is always correct is fully colored.
-    map.cell(first, second, 2 * mean.value() - 1,
+    map.cell(first, second - 1, 2 * mean.value() - 1,
              evaluation.classes[first].name + " or " + evaluation.classes[second].name +
                  ": correct " + percent(mean.value()) + " % of " + std::to_string(mean.samples),
              cell < 40 ? "" : percent(mean.value()));
   }
-  for (std::size_t label = 0; label < classes; ++label)
-    map.name(label, evaluation.classes[label].name);
+  for (std::size_t place = 0; place < rows.size(); ++place) {
+    map.row_name(place, rows[place]);
+    map.column_name(place, columns[place]);
+  }
+  draw_heat_scale(drawing, {left + side + 16, top}, std::clamp(side, 100.0, 240.0),
+                  {"50 %", "100 %", "correct, %"});
   return drawing;
 }
 

@@ -90,6 +90,8 @@ std::string Drawing::style_sheet() {
          "svg .band{fill:#0072b2;fill-opacity:0.15}\n"
          "svg .line{fill:none;stroke-width:2;stroke-linejoin:round}"
          "svg .thin{fill:none;stroke-width:1}\n"
+         "svg .dash{stroke-dasharray:7 3}svg .dot{stroke-dasharray:2 3}"
+         "svg .dash-dot{stroke-dasharray:8 3 2 3}\n"
          "svg .dashed{fill:none;stroke:#6e7781;stroke-width:1.2;stroke-dasharray:5 4}\n"
          "svg .grid{stroke:#d8dee4;stroke-width:1}"
          "svg .axis{stroke:#57606a;stroke-width:1;fill:none}\n"
@@ -147,9 +149,14 @@ void Drawing::text(Point at, std::string_view text, Align align, std::string_vie
   body_ += ">" + markup_text(text) + "</text>\n";
 }
 
+double Drawing::small_width(std::string_view text) {
+  constexpr double kLetter = 6.3;
+  return kLetter * static_cast<double>(columns(printable(text)));
+}
+
 std::string Drawing::element(const std::string& title_id, const std::string& description_id,
-                             const std::string& head) const {
-  const std::string width = svg_number(width_), height = svg_number(height_);
+                             const std::string& head, double tall) const {
+  const std::string width = svg_number(width_), height = svg_number(tall);
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + width + " " + height +
          "\" width=\"" + width + "\" height=\"" + height + "\" role=\"img\" aria-labelledby=\"" +
          title_id + " " + description_id + "\"" + (scale_ ? scale_attribute(*scale_) : "") +
@@ -159,12 +166,18 @@ std::string Drawing::element(const std::string& title_id, const std::string& des
 }
 
 std::string Drawing::svg() const {
-  return element("title", "description", "<style>\n" + style_sheet() + "</style>\n");
+  const std::string style = "<style>\n" + style_sheet() + "</style>\n";
+  if (footer_.empty()) return element("title", "description", style, height_);
+  constexpr double kFooter = 24;
+  Drawing whole = *this;
+  whole.rectangle({0, height_}, width_, kFooter, "paper");
+  whole.text({10, height_ + kFooter - 10}, footer_, Align::kStart, "small");
+  return whole.element("title", "description", style, height_ + kFooter);
 }
 
 std::string Drawing::inlined(std::string_view id) const {
   const std::string prefix = markup_text(id);
-  return element(prefix + "-title", prefix + "-description", "");
+  return element(prefix + "-title", prefix + "-description", "", height_);
 }
 
 }  // namespace runner

@@ -30,8 +30,8 @@ enum class Align { kStart, kMiddle, kEnd };
 ///   picture.text({150, 20}, "Loss", Align::kMiddle, "title");
 ///
 /// Styles are the names in the style sheet: "line", "thin", "dashed", "grid", "axis", "mark",
-/// "small", "title", "inverse", "color-1" … "color-8" for lines, "fill-1" … "fill-8" for areas,
-/// "heat" for cells, "band", "paper", "ink".
+/// "small", "title", "inverse", "dash", "dot", "dash-dot", "color-1" … "color-8" for lines,
+/// "fill-1" … "fill-8" for areas, "heat" for cells, "band", "paper", "ink".
 class Drawing {
  public:
   /// `title` and `description` are for screen readers.
@@ -49,6 +49,10 @@ class Drawing {
   void text(Point at, std::string_view text, Align align, std::string_view style,
             double degrees = 0);
 
+  /// Sets a line of text, such as the name of a run, that a standalone file shows below the
+  /// drawing. A page says it elsewhere.
+  void footer(std::string_view text) { footer_ = text; }
+
   /// Records what range of data the drawing shows between two points, for use by a page's script.
   void scale(const Scale& scale) { scale_ = scale; }
 
@@ -62,13 +66,17 @@ class Drawing {
 
   double width() const { return width_; }  ///< in pixels
 
+  /// Returns an upper estimate of the width of small text, in pixels. The font depends on the
+  /// viewer.
+  static double small_width(std::string_view text);
+
  private:
   std::string element(const std::string& title_id, const std::string& description_id,
-                      const std::string& head) const;
+                      const std::string& head, double height) const;
 
   double width_, height_;
   std::optional<Scale> scale_;
-  std::string title_, description_, body_;
+  std::string title_, description_, body_, footer_;
 };
 
 /// Returns `text` escaped for SVG and HTML, in text or in an attribute with double quotes;

@@ -291,7 +291,7 @@ TableRows mean_rows(const std::string& title, const std::string& metric,
   for (const TrialMean& one : means) {
     rows.push_back({one.what.empty() ? "all" : one.what, std::to_string(one.trials),
                     four_digits(one.mean),
-                    one.half_interval ? "+- " + four_digits(*one.half_interval) : "–"});
+                    one.half_interval ? "± " + four_digits(*one.half_interval) : "–"});
   }
   return rows;
 }

@@ -5,13 +5,14 @@
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/compile/graph_drawing.h"
+#include "runner/parent/page/graph_picture.h"
 
 namespace runner {
 namespace {
 
 struct GraphFlags {
   NamedRecipe recipe;
-  std::string format;  ///< text, dot, mermaid or json
+  std::string format;  ///< text, dot, mermaid, svg or json
 };
 
 ExitCode draw_graph(const GraphFlags& flags, Console& console) {
@@ -24,10 +25,10 @@ ExitCode draw_graph(const GraphFlags& flags, Console& console) {
   const auto drawing = [&] {
     return flags.format == "dot"       ? draw_dot(graph)
            : flags.format == "mermaid" ? draw_mermaid(graph)
+           : flags.format == "svg"     ? draw_stages(graph).svg()
                                        : draw_text(graph);
   };
-  const bool is_drawn =
-      flags.format == "dot" || flags.format == "mermaid" || flags.format == "text";
+  const bool is_drawn = flags.format != "json";
   if (!console.json)
     console.out << (flags.format == "json" ? draw_json(graph).dump(2) + "\n" : drawing());
   else if (is_drawn)
@@ -42,9 +43,9 @@ Invocation declare_graph() {
   verb.add_recipe(flags->recipe);
   verb.add({.name = "--format",
             .value = &flags->format,
-            .summary = "text, dot, mermaid or json",
+            .summary = "text, dot, mermaid, svg or json",
             .type = "FORMAT",
-            .choices = {"text", "dot", "mermaid", "json"},
+            .choices = {"text", "dot", "mermaid", "svg", "json"},
             .assumed = "text"});
   verb.run = [flags](Console& console) { return draw_graph(*flags, console); };
   return verb;

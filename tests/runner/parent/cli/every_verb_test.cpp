@@ -99,6 +99,7 @@ std::vector<GoodLine> good_lines() {
       {"validate", "validate quickstart"},
       {"graph", "graph quickstart"},
       {"graph", "graph quickstart --format dot"},
+      {"graph", "graph quickstart --format svg"},
       {"config", "config show quickstart"},
       {"config", "config show quickstart --origin"},
       {"config", "config show quickstart --explain train.epochs"},

@@ -47,6 +47,18 @@ TEST(ComparisonDocument, MetricsAndCurvesAreSideBySide) {
   EXPECT_THAT(chart, testing::HasSubstr("class=\"thin color-2\" data-name=\"B: training\""));
 }
 
+TEST(ComparisonDocument, AliasesAreNoSettingsThatDiffer) {
+  const auto with = [](const std::string& folder, const std::string& alias, std::int64_t epochs) {
+    ComparedRun one = run(folder, 1, {});
+    one.details.recipe = from_json(
+        {{"name", folder}, {"aliases", {{"lr", alias}}}, {"train", {{"epochs", epochs}}}});
+    return one;
+  };
+  const Document document = comparison_document(with("a", "x", 1), with("b", "y", 2), nullptr);
+  EXPECT_THAT(blocks_of<Table>(document).at(1).rows,
+              ElementsAre(ElementsAre("key", "A", "B"), ElementsAre("train.epochs", "1", "2")));
+}
+
 TEST(ComparisonDocument, EqualRecipesAreReportedAsTheSame) {
   const Document document = comparison_document(run("a", 1, {}), run("b", 1, {}), nullptr);
   std::vector<std::string> said;

@@ -24,6 +24,12 @@ std::vector<Point> sawtooth(std::size_t count) {
   return points;
 }
 
+std::size_t times_in(const std::string& text, const std::string& part) {
+  std::size_t times = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++times;
+  return times;
+}
+
 TEST(Thinned, KeepsShortCurvesUnchanged) { EXPECT_THAT(thinned(sawtooth(10), 10), SizeIs(10)); }
 
 TEST(Thinned, KeepsEndsAndExtremesInOrder) {
@@ -47,11 +53,27 @@ TEST(Curves, OneChartForEachQuantity) {
   ASSERT_THAT(charts, SizeIs(3));
   const std::string loss = charts[0].svg();
   EXPECT_THAT(loss, HasSubstr(">loss of train[x]</title>"));
-  EXPECT_THAT(loss, HasSubstr("training: from 2.0000 to 1.0000; training, mean of the epoch: from "
-                              "1.5000 to 1.5000; validation: from 1.2500 to 1.2500</desc>"));
+  EXPECT_THAT(loss,
+              HasSubstr("training: from 2 to 1; training, mean of the epoch: 1.5; validation: "
+                        "1.25</desc>"));
   EXPECT_THAT(loss, Not(HasSubstr("logarithmic")));
   EXPECT_THAT(charts[1].svg(), HasSubstr(">accuracy of "));
   EXPECT_THAT(charts[2].svg(), HasSubstr(">learning rate of "));
+  // The values of one epoch are dots, in the chart and in the legend; each step has a thin line.
+  EXPECT_EQ(times_in(loss, "<circle class=\"fill-2\""), 2u);
+  EXPECT_EQ(times_in(loss, "<circle class=\"fill-3\""), 2u);
+  EXPECT_EQ(times_in(loss, "<polyline class=\"thin color-1\""), 2u);
+  for (const char* name : {">training</text>", ">validation</text>"})
+    EXPECT_EQ(times_in(loss, name), 1u);
+  // A chart of one curve needs no legend.
+  EXPECT_EQ(times_in(charts[2].svg(), ">training</text>"), 0u);
+}
+
+TEST(Curves, SmallNumbersAreDescribedWithTheirDigits) {
+  const std::vector<MetricLine> lines = {at(1, "train/learning_rate", 4e-5),
+                                         at(2, "train/learning_rate", 1.25e-6)};
+  EXPECT_THAT(draw_curves("train", "train", lines).at(0).svg(),
+              HasSubstr("training: from 4e-05 to 1.25e-06</desc>"));
 }
 
 TEST(Curves, LossOverManyPowersOfTenIsLogarithmic) {
@@ -91,10 +113,17 @@ TEST(MemoryChart, ShowsThePlannedPeak) {
   lines.push_back(at(2, "memory/peak_by_plan", 0.75));
   const std::vector<Drawing> charts = draw_memory("train", "train", lines);
   ASSERT_THAT(charts, SizeIs(1));
-  EXPECT_THAT(charts[0].svg(), HasSubstr(">planned peak, 4.0 MiB</text>"));
+  EXPECT_THAT(charts[0].svg(), HasSubstr(">planned peak of tensors, 4.0 MiB</text>"));
   EXPECT_THAT(charts[0].svg(), HasSubstr(">MiB</text>"));
-  EXPECT_THAT(charts[0].svg(), HasSubstr("maximum: 3.0 MiB; planned peak, 4.0 MiB</desc>"));
+  EXPECT_THAT(charts[0].svg(),
+              HasSubstr("maximum: 3.0 MiB; planned peak of tensors, 4.0 MiB</desc>"));
   EXPECT_THAT(draw_memory("other", "other", lines), IsEmpty());
+}
+
+TEST(MemoryChart, OneStepIsNoTimeline) {
+  const std::vector<MetricLine> lines = {at(1, "memory/allocated", 1 << 20),
+                                         at(1, "memory/peak", 3 << 20)};
+  EXPECT_THAT(draw_memory("train", "train", lines), IsEmpty());
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ TEST(HtmlPage, EscapesEveryText) {
   Document document{.title = kAttack, .blocks = {}};
   document.section(kAttack);
   document.say(kAttack);
-  document.add(Table{kAttack, {{kAttack}, {kAttack}}, false});
+  document.add(Table{std::string("table of ") + kAttack, {{kAttack}, {kAttack}}, false});
   document.add(CodeBlock{kAttack, kAttack, true});
   document.add(Figure{Drawing(10, 10, kAttack, kAttack)});
   document.add(Gallery{{{"jpeg", kAttack, {kAttack}}}});
@@ -96,6 +96,23 @@ TEST(HtmlPage, NumbersAreRightAligned) {
               HasSubstr("<thead><tr><th scope=\"col\">name</th><th scope=\"col\" "
                         "class=\"number\">value</th></tr></thead>\n<tbody><tr><td>a</td>"
                         "<td class=\"number\">1.5</td></tr>\n"));
+}
+
+TEST(HtmlPage, CaptionDoesNotRepeatTheHeading) {
+  Document document{.title = "run", .blocks = {}};
+  document.section("Metrics");
+  document.add(Table{"Metrics", {{"a"}, {"b"}}, false});
+  document.add(Table{"Others", {{"a"}, {"b"}}, false});
+  const std::string page = html_page(document);
+  EXPECT_THAT(page, Not(HasSubstr("<caption>Metrics")));
+  EXPECT_THAT(page, HasSubstr("aria-label=\"Metrics (1)\""));
+  EXPECT_THAT(page, HasSubstr("<caption>Others</caption>"));
+}
+
+TEST(HtmlPage, FoldedBlocksAreOpenOnPaper) {
+  const std::string page = html_page({.title = "run", .blocks = {}});
+  EXPECT_THAT(page, HasSubstr("details::details-content{display:block;content-visibility:visible"));
+  EXPECT_THAT(page, HasSubstr("addEventListener('beforeprint'"));
 }
 
 TEST(HtmlPage, CodeBlockKeepsItsLines) {

@@ -17,6 +17,34 @@ TEST(Markdown, IsReadableAsText) {
             "|\n\n<details><summary>recipe</summary>\n\n```\nlr: 0.1\n```\n\n</details>\n");
 }
 
+TEST(Markdown, HeadingsOfPicturesAloneAreLeftOut) {
+  Document document{.title = "run", .blocks = {}};
+  document.section("Results");
+  document.say("Two classes.");
+  document.part("Examples");
+  document.add(Gallery{{{"jpeg", "", {}}}});
+  document.section("Charts");
+  document.part("Loss");
+  document.add(Figure{Drawing(10, 10, "chart", "")});
+  document.part("Accuracy");
+  document.section("Empty");
+  document.add(Table{"", {{"heading"}}, false});
+  document.section("Recipe");
+  document.part("All of it");
+  document.say("a");
+  EXPECT_EQ(markdown(document),
+            "# run\n\n## Results\n\nTwo classes.\n\n## Recipe\n\n### All of it\n\na\n");
+}
+
+TEST(Markdown, CaptionDoesNotRepeatTheHeading) {
+  Document document{.title = "run", .blocks = {}};
+  document.section("Metrics");
+  document.add(Table{"Metrics", {{"a"}, {"b"}}, false});
+  document.add(Table{"Others", {{"a"}, {"b"}}, false});
+  EXPECT_EQ(markdown(document),
+            "# run\n\n## Metrics\n\n| a |\n|---|\n| b |\n\n**Others**\n\n| a |\n|---|\n| b |\n");
+}
+
 TEST(Markdown, SpecialCharactersAreEscaped) {
   Document document{.title = "<b>", .blocks = {}};
   document.say("a|b *c* `d` [e](f) # ~ @g $h$ _i_ \\ & !\nj");

@@ -51,6 +51,27 @@ TEST(ParallelCoordinates, WordsAreSpreadEvenly) {
   EXPECT_THAT(svg, HasSubstr(">adamw</text>"));
 }
 
+TEST(ParallelCoordinates, LowestAndHighestValuesAreLabelled) {
+  // The labels of 0.98 and 0.99 would overlap that of 1.
+  const std::string svg =
+      draw_parallel_coordinates(sweep({{"0.5", 0.1}, {"0.98", 0.2}, {"0.99", 0.3}, {"1", 0.4}}))
+          .at(0)
+          .svg();
+  EXPECT_THAT(svg, HasSubstr(">0.5</text>"));
+  EXPECT_THAT(svg, HasSubstr(">1</text>"));
+  EXPECT_EQ(occurrences_in(svg, ">0.98</text>") + occurrences_in(svg, ">0.99</text>"), 0u);
+}
+
+TEST(ParallelCoordinates, LabelsBetweenAxesHideTheLines) {
+  SweepResults results = sweep({{"0.1", 4}, {"0.2", 3}});
+  results.keys = {"train.lr", "train.optimizer.momentum_of_it"};
+  results.trials[0].settings["train.optimizer.momentum_of_it"] = "0.8";
+  results.trials[1].settings["train.optimizer.momentum_of_it"] = "0.9";
+  const std::string svg = draw_parallel_coordinates(results).at(0).svg();
+  EXPECT_EQ(occurrences_in(svg, "<rect class=\"paper\""), 3u) << "the drawing, and two labels";
+  EXPECT_THAT(svg, HasSubstr(">train.optim…ntum_of_it</text>")) << "a long key keeps its end";
+}
+
 TEST(ParallelCoordinates, NeedTwoTrialsWithAValue) {
   EXPECT_THAT(draw_parallel_coordinates(sweep({{"0.1", 4}})), IsEmpty());
   EXPECT_THAT(draw_parallel_coordinates(sweep({{"0.1", 4}, {"0.2", NAN}})), IsEmpty());

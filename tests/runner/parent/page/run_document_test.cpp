@@ -80,10 +80,10 @@ TEST_F(RunDocumentTest, WithoutEventsThereIsNoTableOfThem) {
 }
 
 TEST_F(RunDocumentTest, RecoverySaysWhereAndHow) {
-  nlohmann::ordered_json one = {{"node", "train"},         {"cause", "out of memory"},
-                                {"phase", "backward"},     {"step", 3},
-                                {"tried", 64 << 10},       {"taken", 2 << 20},
-                                {"limit", 4 << 20},        {"from", "the whole batch of 8"},
+  nlohmann::ordered_json one = {{"node", "train"},      {"cause", "out of memory"},
+                                {"phase", "backward"},  {"step", 3},
+                                {"tried", 64 << 10},    {"taken", 2 << 20},
+                                {"limit", 4 << 20},     {"from", "the whole batch of 8"},
                                 {"to", "micro_batch 4"}};
   nlohmann::ordered_json same = {{"node", "evaluate"}, {"cause", "killed"}, {"phase", ""},
                                  {"step", 0},          {"tried", 0},        {"taken", 0},
@@ -108,18 +108,18 @@ TEST_F(RunDocumentTest, ErrorsOfEarlierAttemptsAreListed) {
   nlohmann::ordered_json warning = error;
   warning["severity"] = "warning";
   warning["code"] = "E0716";
-  summary_["earlier"] = {{{"status", "worker died"}, {"diagnostics", {error}}}};
-  summary_["diagnostics"] = {warning};
+  const auto list = [](const auto& one) { return nlohmann::ordered_json::array({one}); };
+  summary_["earlier"] =
+      list(nlohmann::ordered_json{{"status", "worker died"}, {"diagnostics", list(error)}});
+  summary_["diagnostics"] = list(warning);
   folder_.write(".retort/resume-1/overrides.yaml", "[]\n");
-  EXPECT_THAT(
-      rows("event"),
-      ElementsAre(ElementsAre("event", "node", "what happened"),
-                  ElementsAre("error E0704, attempt 1", "/train",
-                              "the worker was killed; use a smaller batch"),
-                  ElementsAre("attempt", "", "attempt 1 ended: worker died"),
-                  ElementsAre("warning E0716", "/train",
-                              "the worker was killed; use a smaller batch"),
-                  ElementsAre("resume", "", "resumed, attempt 2")));
+  EXPECT_THAT(rows("event"), ElementsAre(ElementsAre("event", "node", "what happened"),
+                                         ElementsAre("error E0704, attempt 1", "/train",
+                                                     "the worker was killed; use a smaller batch"),
+                                         ElementsAre("attempt", "", "attempt 1 ended: worker died"),
+                                         ElementsAre("warning E0716", "/train",
+                                                     "the worker was killed; use a smaller batch"),
+                                         ElementsAre("resume", "", "resumed, attempt 2")));
 }
 
 TEST_F(RunDocumentTest, SkippedStepsAreEvents) {
@@ -141,10 +141,9 @@ TEST_F(RunDocumentTest, NodesOfAnEndedRunAreNotRunning) {
   summary_["nodes"][1]["status"] = "waiting";
   for (const char* status : {"worker died", "failed", "interrupted", "running"}) {
     summary_["status"] = status;  // nobody holds the folder, so it does not run anymore
-    EXPECT_THAT(rows("node"),
-                ElementsAre(ElementsAre("node", "status", "time", "peak memory"),
-                            ElementsAre("train", "not finished", "–", "–"),
-                            ElementsAre("evaluate", "not started", "–", "–")))
+    EXPECT_THAT(rows("node"), ElementsAre(ElementsAre("node", "status", "time", "peak memory"),
+                                          ElementsAre("train", "not finished", "–", "–"),
+                                          ElementsAre("evaluate", "not started", "–", "–")))
         << status;
   }
 }
@@ -172,6 +171,25 @@ TEST_F(RunDocumentTest, PlansOfManyTrainingsDoNotHideThatOfTheEvaluation) {
   EXPECT_THAT(text, Not(HasSubstr("\n### train.10\n")));
   EXPECT_THAT(text, HasSubstr("\n### evaluate\n"));
   EXPECT_THAT(text, HasSubstr("The plans of 2 other nodes are left out"));
+}
+
+TEST_F(RunDocumentTest, MetricsReadLikeTheSentenceAboveThem) {
+  write("nodes/evaluate/metrics.json",
+        R"({"top1": 0.8, "top1_interval": {"low": 0.7, "high": 0.9}, "mean_per_class": 0.8,
+      "log_loss": 0.5, "samples": 4, "smoke": false, "confusion_matrix": null, "per_class": []})");
+  const auto value = [](double number) {
+    return nlohmann::ordered_json{{"value", number}, {"step", 1}};
+  };
+  summary_["metrics"]["evaluate"] = {
+      {"evaluate/top1", value(0.8)},           {"evaluate/top1_low", value(0.7)},
+      {"evaluate/top1_high", value(0.9)},      {"evaluate/log_loss", value(0.9115984)},
+      {"evaluate/samples", value(80)},         {"evaluate/sensitivity/top grade", value(1)},
+      {"evaluate/auc/top1 grade", value(0.25)}};
+  EXPECT_THAT(
+      rows("metric"),
+      ElementsAre(ElementsAre("metric", "value"), ElementsAre("auc/top1 grade", "0.25"),
+                  ElementsAre("log loss", "0.9116"), ElementsAre("samples", "80"),
+                  ElementsAre("sensitivity/top grade", "100.0 %"), ElementsAre("top1", "80.0 %")));
 }
 
 TEST_F(RunDocumentTest, ExamplesAreImagesWithTheirPredictions) {

@@ -29,6 +29,26 @@ TEST_F(CaptionSimilarityTest, IsDrawnWithItsRange) {
               HasSubstr("images of &quot;a dog&quot;, text &quot;a &lt;b&gt; car&quot;: 0.200"));
 }
 
+TEST_F(CaptionSimilarityTest, LabelsAreTheWordsThatDiffer) {
+  const auto similarity = read(
+      R"({"captions": ["a photo of a AM General Hummer, a type of car", "a photo of a BMW M3, a type of car"],
+          "cosines": [[0.5, 0.1], [0.2, 0.75]]})");
+  ASSERT_TRUE(similarity);
+  const std::string svg = draw_similarity(*similarity, "clip").svg();
+  EXPECT_THAT(svg, HasSubstr(">AM General Hummer,</text>"));
+  EXPECT_THAT(svg, HasSubstr(">BMW M3,</text>"));
+  EXPECT_THAT(svg, HasSubstr(">captions: a photo of a … a type of car</text>"));
+  for (const char* text : {">0.10</text>", ">0.75</text>", ">cosine</text>"})
+    EXPECT_THAT(svg, HasSubstr(text));
+}
+
+TEST_F(CaptionSimilarityTest, CaptionsKeepAWord) {
+  const auto similarity =
+      read(R"({"captions": ["a dog", "a dog"], "cosines": [[0.5, 0.1], [0.2, 0.75]]})");
+  ASSERT_TRUE(similarity);
+  EXPECT_THAT(draw_similarity(*similarity, "clip").svg(), HasSubstr(">dog</text>"));
+}
+
 TEST_F(CaptionSimilarityTest, EqualCosinesAreDrawn) {
   const auto similarity = read(R"({"captions": ["a"], "cosines": [[0.5]]})");
   ASSERT_TRUE(similarity);

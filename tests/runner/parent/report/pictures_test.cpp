@@ -1,4 +1,6 @@
 #include <cmath>
+#include <regex>
+#include <set>
 
 #include <gmock/gmock.h>
 
@@ -99,6 +101,69 @@ TEST(RocPicture, NamesEachCurveWithItsArea) {
   EXPECT_THAT(svg, HasSubstr("<polyline class=\"line color-1\" points=\"70,416 250,56 430,56\"/>"));
 }
 
+TEST(RocPicture, TwentyClassesDiffer) {
+  RecordedEvaluation one = evaluation(20);
+  one.macro = {"", 0.875, {{0, 0}, {1, 1}}};
+  for (int i = 0; i < 20; ++i)
+    one.class_curves.push_back({"c" + std::to_string(i), 0.5, {{0, 0}, {1, 1}}});
+  const std::string svg = draw_roc(one, "run").svg();
+  std::set<std::string> styles;
+  static const std::regex line(R"re(<polyline class="([^"]*)" points="460,)re");  // in the legend
+  for (std::sregex_iterator at(svg.begin(), svg.end(), line), end; at != end; ++at)
+    EXPECT_TRUE(styles.insert((*at)[1]).second) << (*at)[1];
+  EXPECT_EQ(styles.size(), 22u) << "20 classes, their mean, and guessing";
+}
+
+TEST(PairPicture, HasACellForEachPairAndAScale) {
+  RecordedEvaluation one = evaluation(3);
+  one.pairs = {
+      {0, 1, 10, 0.75}, {2, 0, 8, 1.0}, {0, 2, 8, 0.5}, {1, 2, 6, std::nullopt}, {0, 0, 9, 0.5}};
+  const std::string svg = draw_pairs(one, "a <run>").svg();
+  EXPECT_THAT(svg, HasSubstr(">Class-pair matrix of a &lt;run&gt;</title>"));
+  EXPECT_THAT(svg,
+              HasSubstr("<title>class0&lt; or class1&lt;: correct 75.0 % of 10</title></rect>\n"));
+  EXPECT_THAT(svg, HasSubstr("<title>class0&lt; or class2&lt;: correct 75.0 % of 8</title>"))
+      << "the mean of two networks";
+  EXPECT_THAT(svg, Not(HasSubstr("class1&lt; or class2")));
+  // The last class has no row, and the first class no column.
+  EXPECT_EQ(count(svg, ">class0&lt;</text>"), 1u);
+  EXPECT_EQ(count(svg, ">class1&lt;</text>"), 2u);
+  EXPECT_EQ(count(svg, ">class2&lt;</text>"), 1u);
+  for (const char* text : {">50 %</text>", ">100 %</text>", ">correct, %</text>"})
+    EXPECT_THAT(svg, HasSubstr(text));
+}
+
+double height_in(const std::string& svg) {
+  static const std::regex height(R"re(<svg [^>]* height="([0-9.]+)")re");
+  std::smatch match;
+  return std::regex_search(svg, match, height) ? std::stod(match[1]) : 0;
+}
+
+TEST(Pictures, NeedNoMoreRoomThanTheirNames) {
+  RecordedEvaluation one = evaluation(3), other = evaluation(3);
+  one.pairs = other.pairs = {{0, 1, 10, 0.75}};
+  for (auto& shown : other.classes) shown.name = "a class with a long name";
+  EXPECT_LT(height_in(draw_confusion(one, "").svg()) + 50,
+            height_in(draw_confusion(other, "").svg()));
+  EXPECT_LT(height_in(draw_pairs(one, "").svg()) + 50, height_in(draw_pairs(other, "").svg()));
+  Comparison brief, wordy;
+  brief.rows = {{"a", "one", "flowers", 1, one, "one"}};
+  wordy.rows = {{"a", "one", "flowers", 1, one, "a label that has many letters"}};
+  EXPECT_LT(height_in(draw_comparison(brief).svg()) + 50, height_in(draw_comparison(wordy).svg()));
+}
+
+TEST(Pictures, NameOfTheRunIsOnlyInAFile) {
+  RecordedEvaluation one = evaluation(2);
+  one.calibration_error = 0.125;
+  one.bins = {{0.5, 1, 4, 0.8, 0.75}};
+  one.episodes = {0.5, 0.75};
+  for (const Drawing& drawing : {draw_training(history({2, 1}, {}), "my run"),
+                                 draw_calibration(one, "my run"), draw_episodes(one, "my run")}) {
+    EXPECT_THAT(drawing.svg(), HasSubstr(">my run</text>"));
+    EXPECT_THAT(drawing.inlined("id"), Not(HasSubstr(">my run</text>")));
+  }
+}
+
 TEST(CalibrationPicture, HasABarForEachNonEmptyBin) {
   RecordedEvaluation one = evaluation(2);
   one.calibration_error = 0.125;
@@ -117,7 +182,7 @@ TEST(ComparisonPicture, HasABarForEachEvaluation) {
   const std::string svg = draw_comparison(comparison).svg();
   EXPECT_THAT(svg, HasSubstr(">Comparison of 2 evaluations</title>"));
   EXPECT_THAT(svg, HasSubstr("Accuracy on the test samples; one 75.0 %; two 75.0 %</desc>"));
-  EXPECT_EQ(count(svg, "<rect class=\"fill-"), 2u);
+  EXPECT_EQ(count(svg, "<rect class=\"fill-1\""), 2u) << "a color for each would mean something";
   EXPECT_EQ(count(svg, "class=\"mark\""), 6u);
 }
 
@@ -134,6 +199,9 @@ TEST(EpisodePicture, CountsTheEpisodesOfEachAccuracy) {
   EXPECT_THAT(svg, HasSubstr("<title>1 episode at 80.0 %</title>"));
   EXPECT_EQ(count(svg, " at "), 4u);
   EXPECT_THAT(svg, HasSubstr("of a &lt;run&gt; by episode"));
+  EXPECT_THAT(svg, HasSubstr(">mean</text>"));
+  EXPECT_THAT(svg, HasSubstr(">95 % interval of the mean</text>"));
+  EXPECT_EQ(count(svg, "<polyline class=\"mark\""), 2u) << "the mean, and the line of its legend";
 }
 
 // Bar widths are whole multiples of 1/80: no bar covers more values than another.

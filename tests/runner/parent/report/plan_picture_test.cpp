@@ -53,6 +53,15 @@ TEST(PlanPicture, ShowsTheCurveAndNamesItsPhases) {
   EXPECT_THAT(svg, HasSubstr("fill-opacity=\"0.12\"><title>backward</title></rect>"));
 }
 
+TEST(PlanPicture, NamesNarrowPhasesToo) {
+  MemoryPlan plan = memory_plan();
+  plan.curve.assign(100, 1 << 20);
+  plan.phases = {{"forward", 0}, {"loss", 48}, {"backward", 50}, {"clip", 97}, {"optimizer", 99}};
+  const std::string svg = draw_plan(plan, "classify").svg();
+  for (const char* name : {"forward", "loss", "backward", "clip", "optimizer"})
+    EXPECT_THAT(svg, HasSubstr(">" + std::string(name) + "</text>"));
+}
+
 TEST(PlanPicture, DrawsANearbyBudget) {
   EXPECT_THAT(draw_plan(plan_that_does_not_fit(), "classify").svg(),
               HasSubstr(">budget, 1.00 GiB</text>"));

@@ -1,8 +1,11 @@
 #include "runner/parent/svg/drawing.h"
 
+#include <regex>
+
 #include <gmock/gmock.h>
 
 #include "runner/parent/svg/plot.h"
+#include "runner/shared/text/printable.h"
 
 namespace runner {
 namespace {
@@ -102,9 +105,80 @@ TEST_F(PlotTest, FewPointsAreMarkedAndManyAreNot) {
   EXPECT_THAT(other.svg(), Not(HasSubstr("<circle")));
 }
 
+/// Where the rotated name of the y axis is, and what it says.
+std::pair<double, std::string> axis_name(const std::string& svg) {
+  static const std::regex name(R"re(<text [^>]*x="([0-9.]+)"[^>]*rotate\(-90[^>]*>([^<]*)<)re");
+  std::smatch match;
+  return std::regex_search(svg, match, name) ? std::pair(std::stod(match[1]), match[2].str())
+                                             : std::pair(-1.0, std::string());
+}
+
+std::string plot_with(const std::vector<std::string>& labels, const std::string& name = "loss") {
+  Ticks ticks;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    ticks.values.push_back(static_cast<double>(i) / static_cast<double>(labels.size()));
+  ticks.labels = labels;
+  Drawing drawing(300, 200, "a", "b");
+  Plot(drawing, {70, 40, 200, 100}, {"x", nice_ticks(0, 1, 3)}, {name, ticks}, "Title");
+  return drawing.svg();
+}
+
+TEST(Plot, NameOfTheAxisIsBesideTheLongestLabel) {
+  EXPECT_EQ(axis_name(plot_with({"0", "1"})).first, 70 - 46);
+  const std::string svg = plot_with({"0", "0.123456"});
+  // The frame is narrower, so that the name stays in the drawing.
+  static const std::regex label(R"re(<text class="small" x="([0-9.]+)"[^>]*>0.123456<)re");
+  std::smatch match;
+  ASSERT_TRUE(std::regex_search(svg, match, label));
+  const double end = std::stod(match[1]);
+  EXPECT_LT(axis_name(svg).first, end - Drawing::small_width("0.123456"));
+  EXPECT_GE(axis_name(svg).first, 12);
+}
+
+TEST(Plot, NameOfTheAxisFitsTheDrawing) {
+  const std::string name(60, 'm');
+  EXPECT_LT(columns(axis_name(plot_with({"0", "1"}, name)).second), 30u);
+}
+
+TEST(Plot, SinglePointIsADot) {
+  for (const Stroke stroke : {Stroke::kMarked, Stroke::kPlain, Stroke::kThin}) {
+    Drawing drawing(300, 200, "a", "b");
+    const std::vector<Point> one = {{0.5, 0.5}};
+    Plot(drawing, {50, 40, 200, 100}, {"x", nice_ticks(0, 1, 3)}, {"y", nice_ticks(0, 1, 3)}, "")
+        .line(one, 1, stroke);
+    EXPECT_THAT(drawing.svg(), HasSubstr("<circle class=\"fill-1\""));
+  }
+}
+
+TEST(Legend, LinesLookLikeThoseOfThePlot) {
+  Drawing drawing(300, 200, "a", "b");
+  const std::vector<LegendEntry> entries = {{"one", 1, false, Stroke::kThin},
+                                            {"two", 2, false, Stroke::kMarked},
+                                            {"three", 3, true},
+                                            {"four", 4, false, Stroke::kDash}};
+  draw_legend(drawing, {0, 10}, entries);
+  const std::string svg = drawing.svg();
+  EXPECT_THAT(svg, HasSubstr("<polyline class=\"thin color-1\" points=\"0,10 22,10\"/>"));
+  EXPECT_THAT(svg, HasSubstr("<polyline class=\"line color-2\" points=\"0,27 22,27\"/>\n"
+                             "<circle class=\"fill-2\" cx=\"11\" cy=\"27\" r=\"3\"/>"));
+  EXPECT_THAT(svg, HasSubstr("<polyline class=\"dashed\" points=\"0,44 22,44\"/>"));
+  EXPECT_THAT(svg, HasSubstr("<polyline class=\"thin dash color-4\" points=\"0,61 22,61\"/>"));
+}
+
+TEST(Drawing, FooterIsInAFileAndNotInAPage) {
+  Drawing drawing(30, 20, "a", "b");
+  drawing.footer("<run>");
+  const std::string svg = drawing.svg();
+  EXPECT_THAT(svg, HasSubstr("viewBox=\"0 0 30 44\""));
+  EXPECT_THAT(svg, HasSubstr(">&lt;run&gt;</text>"));
+  EXPECT_THAT(drawing.inlined("id"), HasSubstr("viewBox=\"0 0 30 20\""));
+  EXPECT_THAT(drawing.inlined("id"), Not(HasSubstr("run")));
+}
+
 TEST(Plot, LongNamesEndInAnEllipsis) {
   EXPECT_EQ(shortened("rose", 4), "rose");
-  EXPECT_EQ(shortened("Gänseblümchen", 6), "Gänse…");
+  EXPECT_EQ(shortened("Gänseblümchen", 6), "Gän…en");
+  EXPECT_EQ(shortened("train.optimizer.learning_rate", 14), "train.o…g_rate");
 }
 
 }  // namespace

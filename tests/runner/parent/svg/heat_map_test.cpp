@@ -30,9 +30,34 @@ TEST_F(HeatMapTest, WeakCellStaysVisibleAndStrongOneHasInverseText) {
   EXPECT_THAT(drawing_.svg(), HasSubstr("small inverse\""));
 }
 
-TEST_F(HeatMapTest, LongNamesAreShortened) {
-  map_.name(1, "a name that has more than 24 characters");
-  EXPECT_THAT(drawing_.svg(), HasSubstr("a name that has more th…"));
+TEST_F(HeatMapTest, LongNamesLoseTheirMiddle) {
+  map_.name(1, "a name that has very many letters in it");
+  EXPECT_THAT(drawing_.svg(), HasSubstr(">a name that …tters in it</text>"));
+}
+
+TEST_F(HeatMapTest, RowsAndColumnsMayHaveDifferentNames) {
+  map_.row_name(0, "row");
+  map_.column_name(1, "column");
+  const std::string svg = drawing_.svg();
+  EXPECT_THAT(svg, HasSubstr("x=\"42\" y=\"34\" text-anchor=\"end\">row</text>"));
+  EXPECT_THAT(svg, HasSubstr("rotate(-45 113,104)\">column</text>"));
+}
+
+TEST(HeatMap, NamesNeedRoomForTheLongest) {
+  const std::vector<std::string> brief = {"a", "cat"}, mixed = {"a", "cat", "a dog with long ears"},
+                                 endless = {std::string(100, 'x')};
+  EXPECT_LT(HeatMap::room_left(brief), 40);
+  EXPECT_LT(HeatMap::room_left(brief), HeatMap::room_left(mixed));
+  EXPECT_LT(HeatMap::room_below(brief), HeatMap::room_below(mixed));
+  EXPECT_LT(HeatMap::room_left(endless), 190) << "it is shortened";
+  EXPECT_LT(HeatMap::room_below(endless), 160);
+}
+
+TEST(HeatScale, NamesBothEndsAndWhatTheyMean) {
+  Drawing drawing(200, 200, "a", "b");
+  draw_heat_scale(drawing, {10, 10}, 100, {"0.1", "0.9", "cosine"});
+  for (const char* text : {">0.1</text>", ">0.9</text>", ">cosine</text>"})
+    EXPECT_THAT(drawing.svg(), HasSubstr(text));
 }
 
 }  // namespace

@@ -15,7 +15,15 @@ TEST(Ticks, AreMultiplesOfOneTwoOrFive) {
   EXPECT_THAT(nice_ticks(0.13, 4.4, 6).labels, ElementsAre("0", "1", "2", "3", "4", "5"));
   EXPECT_THAT(nice_ticks(-37, 122, 8).labels, ElementsAre("-50", "0", "50", "100", "150"));
   EXPECT_THAT(nice_ticks(0.00012, 0.00031, 6).labels,
-              ElementsAre("0.00010", "0.00015", "0.00020", "0.00025", "0.00030", "0.00035"));
+              ElementsAre("1.0e-4", "1.5e-4", "2.0e-4", "2.5e-4", "3.0e-4", "3.5e-4"));
+}
+
+TEST(Ticks, OfSmallNumbersShareAPowerOfTen) {
+  EXPECT_THAT(nice_ticks(0, 4e-5, 6).labels, ElementsAre("0", "1e-5", "2e-5", "3e-5", "4e-5"));
+  EXPECT_THAT(nice_ticks(-2e-8, 1e-8, 4).labels, ElementsAre("-2e-8", "-1e-8", "0", "1e-8"));
+  EXPECT_THAT(nice_ticks(0, 0.004, 6).labels,
+              ElementsAre("0.000", "0.001", "0.002", "0.003", "0.004"));
+  EXPECT_THAT(power_ticks(-5, -3, 4).labels, ElementsAre("1e-5", "1e-4", "0.001"));
 }
 
 TEST(Ticks, AxisExtendsToTheOutermostTicks) {
