@@ -105,22 +105,22 @@ void remove_tree(const fs::path& path) {
 
 class DatasetFetching {
  public:
-  DatasetFetching(const PublishedDataset& dataset, const DatasetWish& wish,
+  DatasetFetching(const PublishedDataset& dataset, const DatasetRequest& request,
                   const FetchCallbacks& callbacks, const Patience& patience,
                   runner::Storage& storage)
       : dataset_(dataset),
-        wish_(wish),
+        request_(request),
         callbacks_(callbacks),
         patience_(patience),
         storage_(storage),
-        folder_(wish.root / dataset.folder),
-        work_(wish.root / ("." + std::string(dataset.folder) + ".fetch")) {}
+        folder_(request.root / dataset.folder),
+        work_(request.root / ("." + std::string(dataset.folder) + ".fetch")) {}
 
   FetchedDataset run() {
     if (is_whole(dataset_, folder_))
       return {.folder = folder_, .was_there = true, .files = files_below(folder_)};
     refuse_what_is_there();
-    make_folders(wish_.root);
+    make_folders(request_.root);
     make_folder(work_, storage_);
     const runner::FolderLock lock = take_lock();
     FetchedDataset fetched{.folder = folder_};
@@ -162,7 +162,7 @@ class DatasetFetching {
                 {},
                 "",
                 "another process{} is fetching " + std::string(dataset_.name) + " into '" +
-                    wish_.root.string() + "'",
+                    request_.root.string() + "'",
                 "wait for it, or choose another folder"});
     if (lock) return std::move(*lock);
     const runner::Diagnostic& why = lock.errors().front();
@@ -179,7 +179,7 @@ class DatasetFetching {
 
   /// Identifies the user's local copies by their checksums.
   void recognise_files() {
-    for (const fs::path& path : wish_.files) {
+    for (const fs::path& path : request_.files) {
       ByteProgress progress(callbacks_, "check " + path.filename().string(), 0, 0);
       const std::string sum =
           sum_of_file(path, {runner::DigestKind::kMd5, ""}, [&](std::int64_t bytes) {
@@ -217,7 +217,7 @@ class DatasetFetching {
 
   std::int64_t fetch(const PublishedFile& file) {
     if (given_.contains(file.name)) return 0;
-    std::string base = wish_.url.empty() ? std::string(file.url) : wish_.url;
+    std::string base = request_.url.empty() ? std::string(file.url) : request_.url;
     if (!base.ends_with('/')) base += '/';
     const Download what{.url = base + std::string(file.name),
                         .file = work_ / file.name,
@@ -268,7 +268,7 @@ class DatasetFetching {
   }
 
   const PublishedDataset& dataset_;
-  const DatasetWish& wish_;
+  const DatasetRequest& request_;
   const FetchCallbacks& callbacks_;
   const Patience& patience_;
   runner::Storage& storage_;
@@ -289,11 +289,11 @@ bool is_whole(const PublishedDataset& dataset, const fs::path& folder) {
   return has_form(dataset, folder) && files_below(folder / dataset.pictures) >= dataset.images;
 }
 
-FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWish& wish,
+FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetRequest& request,
                                const FetchCallbacks& callbacks, const Patience& patience,
                                runner::Storage& storage) {
   try {
-    return DatasetFetching(dataset, wish, callbacks, patience, storage).run();
+    return DatasetFetching(dataset, request, callbacks, patience, storage).run();
   } catch (const runner::WriteError& error) {  // replaces the error's advice, which is about runs
     throw StageError(error.code, error.what()).with_help("free up space, or choose another folder");
   }

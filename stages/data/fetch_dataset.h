@@ -44,7 +44,7 @@ const PublishedDataset* find_published(std::string_view name);
 /// True if `folder` contains the complete data set. Checks only file names and the number of files.
 bool is_whole(const PublishedDataset& dataset, const std::filesystem::path& folder);
 
-struct DatasetWish {
+struct DatasetRequest {
   std::filesystem::path root;  ///< the data set is stored in root/<its folder>
   /// Local copies of published files, identified by checksum; these are not downloaded.
   std::vector<std::filesystem::path> files = {};
@@ -63,7 +63,7 @@ struct FetchedDataset {
 /// existing data set is left unchanged. Throws runner::StageError like download() and unpack(), or
 /// with kFolderExists if the folder exists but does not contain the complete data set; also throws
 /// runner::Cancelled.
-FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWish& wish,
+FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetRequest& request,
                                const FetchCallbacks& callbacks, const Patience& patience = {},
                                runner::Storage& storage = runner::disk());
 

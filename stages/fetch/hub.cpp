@@ -69,21 +69,21 @@ struct Response {
 
 class HubFetching {
  public:
-  HubFetching(const HubWish& wish, const FetchCallbacks& callbacks, const Patience& patience,
+  HubFetching(const HubRequest& request, const FetchCallbacks& callbacks, const Patience& patience,
               runner::Storage& storage)
-      : wish_(wish),
+      : request_(request),
         callbacks_(callbacks),
         patience_(patience),
         storage_(storage),
-        endpoint_(endpoint_of(wish)),
+        endpoint_(endpoint_of(request)),
         token_(variable("HF_TOKEN")) {
-    std::string name = "models--" + wish.repository;
-    if (safe_parts(wish.repository).empty() || safe_parts(wish.revision).empty()) {
-      throw StageError(ErrorCode::kUsage, "'" + wish.repository + "@" + wish.revision +
+    std::string name = "models--" + request.repository;
+    if (safe_parts(request.repository).empty() || safe_parts(request.revision).empty()) {
+      throw StageError(ErrorCode::kUsage, "'" + request.repository + "@" + request.revision +
                                               "' is not the name of a model");
     }
     if (const std::size_t slash = name.find('/'); slash != name.npos) name.replace(slash, 1, "--");
-    home_ = (wish.cache.empty() ? runner::hub_cache() : wish.cache) / name;
+    home_ = (request.cache.empty() ? runner::hub_cache() : request.cache) / name;
   }
 
   HubSnapshot run() {
@@ -91,7 +91,7 @@ class HubFetching {
         !offline.empty() && offline != "0") {
       throw StageError(
           ErrorCode::kDownloadFailed,
-          "HF_HUB_OFFLINE=" + offline + " does not allow fetching '" + wish_.repository + "'")
+          "HF_HUB_OFFLINE=" + offline + " does not allow fetching '" + request_.repository + "'")
           .with_help("unset HF_HUB_OFFLINE to download");
     }
     ask_for_commit();
@@ -108,13 +108,13 @@ class HubFetching {
       snapshot.files.push_back(std::move(file));
     }
     link(snapshot.folder, links);
-    if (wish_.revision != commit_) write_ref();
+    if (request_.revision != commit_) write_ref();
     return snapshot;
   }
 
  private:
-  static std::string endpoint_of(const HubWish& wish) {
-    std::string endpoint = wish.endpoint.empty() ? variable("HF_ENDPOINT") : wish.endpoint;
+  static std::string endpoint_of(const HubRequest& request) {
+    std::string endpoint = request.endpoint.empty() ? variable("HF_ENDPOINT") : request.endpoint;
     if (endpoint.empty()) endpoint = kHub;
     while (endpoint.ends_with('/')) endpoint.pop_back();
     return endpoint;
@@ -172,12 +172,12 @@ class HubFetching {
 
   /// Resolves the revision to a commit, and selects the wanted files.
   void ask_for_commit() {
-    const std::string about = "'" + wish_.repository + "'";
-    const Response answer =
-        ask({.url = endpoint_ + "/api/models/" + runner::percent_encoded(wish_.repository, true) +
-                    "/revision/" + runner::percent_encoded(wish_.revision, false),
-             .token = token_},
-            about);
+    const std::string about = "'" + request_.repository + "'";
+    const Response answer = ask(
+        {.url = endpoint_ + "/api/models/" + runner::percent_encoded(request_.repository, true) +
+                "/revision/" + runner::percent_encoded(request_.revision, false),
+         .token = token_},
+        about);
     const json model = runner::parse_json<json>(answer.body);
     if (!model.is_object() || !model.contains("sha") || !model["sha"].is_string())
       not_understood("no commit");
@@ -191,7 +191,7 @@ class HubFetching {
           all.push_back(sibling["rfilename"]);
       }
     }
-    names_ = wish_.files.empty() ? wanted_files(all) : wish_.files;
+    names_ = request_.files.empty() ? wanted_files(all) : request_.files;
     for (const std::string& name : names_) {
       if (std::ranges::count(all, name) == 0) missing("'" + name + "'", all);
       if (safe_parts(name).empty()) not_understood("a file named '" + name + "'");
@@ -201,17 +201,17 @@ class HubFetching {
 
   [[noreturn]] void missing(const std::string& what, const std::vector<std::string>& all) const {
     constexpr std::size_t kShown = 20;
-    throw StageError(ErrorCode::kNotPublished, "'" + wish_.repository + "' has no " + what)
+    throw StageError(ErrorCode::kNotPublished, "'" + request_.repository + "' has no " + what)
         .with_help(all.empty() ? "it has no files" : "it has " + runner::listed(all, kShown));
   }
 
   runner::FolderLock take_lock() const {
-    auto lock =
-        runner::FolderLock::take(home_, {ErrorCode::kDownloadFailed,
-                                         {},
-                                         "",
-                                         "another process{} is fetching '" + wish_.repository + "'",
-                                         "wait until it has finished"});
+    auto lock = runner::FolderLock::take(
+        home_, {ErrorCode::kDownloadFailed,
+                {},
+                "",
+                "another process{} is fetching '" + request_.repository + "'",
+                "wait until it has finished"});
     if (lock) return std::move(*lock);
     const runner::Diagnostic& why = lock.errors().front();
     throw StageError(why.code, why.message).with_help(why.help);
@@ -219,7 +219,7 @@ class HubFetching {
 
   /// Downloads the file's blob unless it exists. Returns the blob's name.
   std::string fetch(HubFile& file, std::int64_t& received) {
-    const std::string url = endpoint_ + "/" + runner::percent_encoded(wish_.repository, true) +
+    const std::string url = endpoint_ + "/" + runner::percent_encoded(request_.repository, true) +
                             "/resolve/" + commit_ + "/" + runner::percent_encoded(file.name, true);
     // The Hub itself returns the file's ETag and size; the file may be on another host.
     const runner::HttpHeaders headers =
@@ -302,12 +302,12 @@ class HubFetching {
   }
 
   void write_ref() {
-    const fs::path ref = home_ / "refs" / wish_.revision;
+    const fs::path ref = home_ / "refs" / request_.revision;
     make_cache_folders(ref.parent_path());
     runner::write_atomically(ref, commit_, storage_);
   }
 
-  const HubWish& wish_;
+  const HubRequest& request_;
   const FetchCallbacks& callbacks_;
   const Patience& patience_;
   runner::Storage& storage_;
@@ -319,10 +319,10 @@ class HubFetching {
 
 }  // namespace
 
-HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks,
+HubSnapshot fetch_hub(const HubRequest& request, const FetchCallbacks& callbacks,
                       const Patience& patience, runner::Storage& storage) {
   try {
-    return HubFetching(wish, callbacks, patience, storage).run();
+    return HubFetching(request, callbacks, patience, storage).run();
   } catch (const runner::WriteError& error) {  // replaces the error's advice, which is about runs
     throw StageError(error.code, error.what())
         .with_help("free up space, or choose another location with HF_HUB_CACHE");

@@ -12,7 +12,7 @@
 namespace stages {
 
 /// A model to fetch from the Hugging Face Hub or a compatible server.
-struct HubWish {
+struct HubRequest {
   std::string repository;         ///< "openai/clip-vit-base-patch32", or "gpt2"
   std::string revision = "main";  ///< a branch, tag or commit
   /// Empty: the weights and the files that describe them (wanted_files()).
@@ -40,7 +40,7 @@ struct HubSnapshot {
 /// git checksum of every file. HF_TOKEN is sent only to the host and port of the endpoint. Throws
 /// runner::StageError like download(), kNotPublished if the model has no such files,
 /// kDownloadFailed if the server's response is malformed, and runner::Cancelled.
-HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks,
+HubSnapshot fetch_hub(const HubRequest& request, const FetchCallbacks& callbacks,
                       const Patience& patience = {}, runner::Storage& storage = runner::disk());
 
 /// Returns the files of a model that Retort uses: config.json, preprocessor_config.json, a

@@ -48,7 +48,7 @@ int physical_cores(std::span<const int> cpus, const std::filesystem::path& root)
 }
 
 int auto_threads(int cores, std::optional<double> quota, const char* omp_num_threads) {
-  if (const auto wish = threads_in(omp_num_threads ? omp_num_threads : "")) return *wish;
+  if (const auto request = threads_in(omp_num_threads ? omp_num_threads : "")) return *request;
   const double fed = quota ? std::ceil(*quota) : cores;
   return static_cast<int>(std::clamp(fed, 1.0, static_cast<double>(std::max(cores, 1))));
 }

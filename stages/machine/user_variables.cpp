@@ -84,17 +84,17 @@ runner::Diagnostics check_user_variables(std::optional<int> threads, const UserV
   for (const char* const name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
     const auto value = variable(name);
     if (!value || value->empty()) continue;
-    const auto wish = threads_in(*value);
-    if (!wish) {
+    const auto request = threads_in(*value);
+    if (!request) {
       found.push_back(
           unknown_value(name, *value, "not a number of threads", "a number from 1 to 1024"));
-    } else if (threads && *wish != *threads) {
+    } else if (threads && *request != *threads) {
       found.push_back({ErrorCode::kOptionConflict,
                        {},
                        "/threads",
                        std::string(name) + "=" + *value + " is ignored: tensor operations use " +
                            std::to_string(*threads) + (*threads == 1 ? " thread" : " threads"),
-                       "to use that number, set threads=" + std::to_string(*wish),
+                       "to use that number, set threads=" + std::to_string(*request),
                        {},
                        runner::Severity::kWarning});
     }

@@ -209,10 +209,10 @@ std::string numeric(const sockaddr* address, socklen_t size) {
 /// Returns the address of the interface through which this machine reaches `host`, which need not
 /// respond; empty if there is none.
 std::string interface_towards(const std::string& host) {
-  addrinfo wish{};
-  wish.ai_socktype = SOCK_DGRAM;
+  addrinfo request{};
+  request.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), "9", &wish, &found) != 0) return {};
+  if (getaddrinfo(host.c_str(), "9", &request, &found) != 0) return {};
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   for (const addrinfo* one = found; one; one = one->ai_next) {
     const runner::Descriptor socket(::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));

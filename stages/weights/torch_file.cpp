@@ -68,7 +68,7 @@ void read_at(int file, std::int64_t offset, std::span<char> place) {
 std::int64_t bytes_of(const PickledStorage& storage) { return storage.count * storage.type->bytes; }
 
 /// What to read from a file.
-struct TorchFileWish {
+struct TorchFileRequest {
   WeightContents contents = WeightContents::kNumbers;
   std::string entry;                 ///< empty: the default choice
   const WeightSink* sink = nullptr;  ///< borrowed
@@ -79,9 +79,10 @@ class TorchFileAssembly {
  public:
   /// The bytes of the pickle must outlive this object. `file_bytes` is the size of the file. If
   /// `wanted` has a sink, which is borrowed, tensors are passed to it and not kept.
-  TorchFileAssembly(std::string_view pickle, std::int64_t file_bytes, const TorchFileWish& wanted)
+  TorchFileAssembly(std::string_view pickle, std::int64_t file_bytes,
+                    const TorchFileRequest& wanted)
       : TorchFileAssembly(read_pickle(pickle), file_bytes, wanted) {}
-  TorchFileAssembly(Pickle pickle, std::int64_t file_bytes, const TorchFileWish& wanted)
+  TorchFileAssembly(Pickle pickle, std::int64_t file_bytes, const TorchFileRequest& wanted)
       : sink_(wanted.sink),
         pickle_(std::move(pickle)),
         found_(pickled_weights(pickle_, 4 * file_bytes + kSmall, wanted.entry)) {
@@ -219,7 +220,7 @@ std::int64_t stored_size(const std::map<std::string, StoredEntry>& entries,
   return entry->second.size;
 }
 
-TorchFile from_zip(int file, std::int64_t file_bytes, const TorchFileWish& wanted_of_file) {
+TorchFile from_zip(int file, std::int64_t file_bytes, const TorchFileRequest& wanted_of_file) {
   const std::map<std::string, StoredEntry> entries = list_zip(file);
   const std::string top = top_folder(entries);
   const auto text_at = [&](const std::string& name, std::size_t most) {
@@ -307,7 +308,7 @@ void check_stream_start(Pickles& pickles) {
   }
 }
 
-TorchFile from_stream(int file, std::int64_t file_bytes, const TorchFileWish& wanted_of_file) {
+TorchFile from_stream(int file, std::int64_t file_bytes, const TorchFileRequest& wanted_of_file) {
   std::string start(static_cast<std::size_t>(std::min<std::int64_t>(file_bytes, kLongestPickle)),
                     '\0');
   read_at(file, 0, start);
@@ -359,7 +360,7 @@ std::string shrinking(int file, std::int64_t size) {
          " bytes while being read";
 }
 
-TorchFile read(const std::filesystem::path& path, const TorchFileWish& wanted) {
+TorchFile read(const std::filesystem::path& path, const TorchFileRequest& wanted) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!file.is_open() || ::fstat(*file, &status) != 0) {

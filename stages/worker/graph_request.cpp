@@ -32,13 +32,13 @@ using runner::ExitCode;
 /// Reads the additional options of `doctor determinism`: {"steps", "file", "compare"}. Returns null
 /// if there are none.
 std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
-  const auto wish = request.find("check");
-  if (wish == request.end()) return nullptr;
+  const auto wanted = request.find("check");
+  if (wanted == request.end()) return nullptr;
   try {
-    const std::filesystem::path file = wish->at("file").get<std::string>();
-    const std::int64_t steps = wish->at("steps");
-    return wish->at("compare").get<bool>() ? DeterminismCheck::comparing(file, steps)
-                                           : DeterminismCheck::writing(file, steps);
+    const std::filesystem::path file = wanted->at("file").get<std::string>();
+    const std::int64_t steps = wanted->at("steps");
+    return wanted->at("compare").get<bool>() ? DeterminismCheck::comparing(file, steps)
+                                             : DeterminismCheck::writing(file, steps);
   } catch (const Json::exception&) {
     throw std::runtime_error("its 'check'");
   }
@@ -47,11 +47,11 @@ std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
 /// Reads the additional options of `lr-find`: {"first", "last", "steps"}. Returns null if there are
 /// none.
 std::unique_ptr<RangeTest> make_range_test(const Json& request) {
-  const auto wish = request.find("range_test");
-  if (wish == request.end()) return nullptr;
+  const auto wanted = request.find("range_test");
+  if (wanted == request.end()) return nullptr;
   try {
     return std::make_unique<RangeTest>(
-        RangeTestOptions{wish->at("first"), wish->at("last"), wish->at("steps")});
+        RangeTestOptions{wanted->at("first"), wanted->at("last"), wanted->at("steps")});
   } catch (const Json::exception&) {
     throw std::runtime_error("its 'range_test'");
   }

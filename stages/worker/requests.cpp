@@ -89,9 +89,9 @@ runner::Result<Json> answer_fetch_data(const Json& request, const RequestContext
   const PublishedDataset* dataset = find_published(what);
   if (!dataset)
     return runner::Diagnostic{runner::ErrorCode::kUsage, {}, "", "cannot fetch '" + what + "'", ""};
-  DatasetWish wish{.root = fields.text("root"), .url = fields.text("url")};
-  for (const std::string& file : fields.texts("files")) wish.files.emplace_back(file);
-  const FetchedDataset fetched = fetch_published(*dataset, wish, callbacks_of(context));
+  DatasetRequest wanted{.root = fields.text("root"), .url = fields.text("url")};
+  for (const std::string& file : fields.texts("files")) wanted.files.emplace_back(file);
+  const FetchedDataset fetched = fetch_published(*dataset, wanted, callbacks_of(context));
   return Json{{"folder", fetched.folder.string()},
               {"was_there", fetched.was_there},
               {"received_bytes", fetched.received},
@@ -101,12 +101,12 @@ runner::Result<Json> answer_fetch_data(const Json& request, const RequestContext
 runner::Result<Json> answer_fetch_model(const Json& request, const RequestContext& context) {
   const auto fields =
       request_fields(request, {"repository", "revision", "files", "cache", "endpoint"});
-  const HubWish wish{.repository = fields.text("repository"),
-                     .revision = fields.text("revision"),
-                     .files = fields.texts("files"),
-                     .cache = fields.text("cache"),
-                     .endpoint = fields.text("endpoint")};
-  const HubSnapshot snapshot = fetch_hub(wish, callbacks_of(context));
+  const HubRequest wanted{.repository = fields.text("repository"),
+                          .revision = fields.text("revision"),
+                          .files = fields.texts("files"),
+                          .cache = fields.text("cache"),
+                          .endpoint = fields.text("endpoint")};
+  const HubSnapshot snapshot = fetch_hub(wanted, callbacks_of(context));
   Json files = Json::array();
   for (const HubFile& file : snapshot.files)
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"was_there", file.was_there}});

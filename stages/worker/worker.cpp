@@ -199,9 +199,9 @@ void Worker::emit(const runner::Event& event) {
 
 /// Reads "log": the log level that retort wants; "info" if the field is missing.
 void Worker::start_log(const Json& request) {
-  const Json wish = request.value("log", Json("info"));
+  const Json wanted = request.value("log", Json("info"));
   const auto level =
-      wish.is_string() ? runner::log_level_named(wish.get<std::string>()) : std::nullopt;
+      wanted.is_string() ? runner::log_level_named(wanted.get<std::string>()) : std::nullopt;
   if (!level) throw std::runtime_error("its 'log'");
   log_ = runner::Log::to_receiver(*level, [this](const runner::LogLine& line) {
     emit(runner::Logged{line.level, std::string(line.node), std::string(line.text)});

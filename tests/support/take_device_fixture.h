@@ -11,12 +11,12 @@ namespace runner {
 class TakeDeviceTest : public testing::Test {
  protected:
   TakeDeviceTest() {
-    wish_.timeout = std::chrono::minutes(60);
-    wish_.interval = std::chrono::seconds(30);
+    request_.timeout = std::chrono::minutes(60);
+    request_.interval = std::chrono::seconds(30);
   }
 
   Result<TakenDevice> take(const NeedOf& need) {
-    return take_device(wish_, need, machine_.world(locks()));
+    return take_device(request_, need, machine_.world(locks()));
   }
   Result<TakenDevice> take(int gib) { return take(needing(gib)); }
   std::filesystem::path locks() const { return temporary_.path() / "locks"; }
@@ -37,7 +37,7 @@ class TakeDeviceTest : public testing::Test {
 
   TemporaryFolder temporary_;
   FakeMachine machine_;
-  DeviceWish wish_{.select = "auto"};
+  DeviceRequest request_{.select = "auto"};
 };
 
 }  // namespace runner

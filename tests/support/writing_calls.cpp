@@ -39,7 +39,7 @@ namespace fs = std::filesystem;
 
 thread_local bool is_inside = false;  // what is done here is not a call of the program's
 
-struct Wish {
+struct Request {
   std::string below, in;
   enum class Action { kNone, kCopy, kKill, kFail } action = Action::kNone;
   std::string program;
@@ -47,8 +47,8 @@ struct Wish {
   int error = 0;
 };
 
-Wish wish_from(const char* text) {
-  Wish wish;
+Request request_from(const char* text) {
+  Request request;
   std::string rest = text ? text : "";
   while (!rest.empty()) {
     const std::size_t end = rest.find(',');
@@ -57,22 +57,22 @@ Wish wish_from(const char* text) {
     const std::size_t colon = one.find(':');
     const std::string key = one.substr(0, colon),
                       value = colon == one.npos ? "" : one.substr(colon + 1);
-    if (key == "below") wish.below = value + "/";
-    if (key == "in") wish.in = value;
-    if (key == "copy") wish.action = Wish::Action::kCopy;
+    if (key == "below") request.below = value + "/";
+    if (key == "in") request.in = value;
+    if (key == "copy") request.action = Request::Action::kCopy;
     if (key != "kill" && key != "fail") continue;
-    wish.action = key == "kill" ? Wish::Action::kKill : Wish::Action::kFail;
-    wish.program = value.substr(0, value.find(':'));
+    request.action = key == "kill" ? Request::Action::kKill : Request::Action::kFail;
+    request.program = value.substr(0, value.find(':'));
     char* after = nullptr;
-    wish.call = std::strtol(value.c_str() + wish.program.size() + 1, &after, 10);
-    if (*after == ':') wish.error = std::atoi(after + 1);
+    request.call = std::strtol(value.c_str() + request.program.size() + 1, &after, 10);
+    if (*after == ':') request.error = std::atoi(after + 1);
   }
-  return wish;
+  return request;
 }
 
-const Wish& wish() {
-  static const Wish* const wish = new Wish(wish_from(std::getenv("WRITING_CALLS")));
-  return *wish;
+const Request& request() {
+  static const Request* const request = new Request(request_from(std::getenv("WRITING_CALLS")));
+  return *request;
 }
 
 template <typename Function>
@@ -106,7 +106,7 @@ class Call {
     if (!is_seen_) return;
     is_inside = true;
     const int error = errno;
-    lock_ = static_cast<int>(syscall(SYS_openat, AT_FDCWD, (wish().in + "/calls").c_str(),
+    lock_ = static_cast<int>(syscall(SYS_openat, AT_FDCWD, (request().in + "/calls").c_str(),
                                      O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     syscall(SYS_flock, lock_, LOCK_EX);
     static long counted = 0;
@@ -116,8 +116,8 @@ class Call {
                              std::to_string(own_) + " " + name_ + " " + path_ + "\n";
     syscall(SYS_write, lock_, line.data(), line.size());
     copy("");
-    is_struck_ =
-        own_ == wish().call && wish().program == program_invocation_short_name && is_first_strike();
+    is_struck_ = own_ == request().call && request().program == program_invocation_short_name &&
+                 is_first_strike();
     errno = error;
   }
   ~Call() {
@@ -133,27 +133,27 @@ class Call {
   /// True if it must fail, with errno set. The program may end here.
   bool fails() {
     if (!is_struck_) return false;
-    if (wish().action == Wish::Action::kKill) raise(SIGKILL);
-    errno = wish().error;
+    if (request().action == Request::Action::kKill) raise(SIGKILL);
+    errno = request().error;
     return true;
   }
   /// For a write of this many bytes: how many must be written first, after which half_done() is
   /// called.
   std::size_t half(std::size_t size) const {
-    const bool is_halved = is_seen_ && (wish().action == Wish::Action::kCopy ||
-                                        (is_struck_ && wish().action == Wish::Action::kKill));
+    const bool is_halved = is_seen_ && (request().action == Request::Action::kCopy ||
+                                        (is_struck_ && request().action == Request::Action::kKill));
     return is_halved ? size / 2 : 0;
   }
   void half_done() { copy("-half"); }
 
  private:
   static bool matters(const std::string& path, const std::string& other) {
-    if (wish().below.empty()) return false;
-    return path.starts_with(wish().below) || other.starts_with(wish().below);
+    if (request().below.empty()) return false;
+    return path.starts_with(request().below) || other.starts_with(request().below);
   }
   /// A restarted program counts again.
   static bool is_first_strike() {
-    const long file = syscall(SYS_openat, AT_FDCWD, (wish().in + "/struck").c_str(),
+    const long file = syscall(SYS_openat, AT_FDCWD, (request().in + "/struck").c_str(),
                               O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (file >= 0) syscall(SYS_close, file);
     return file >= 0;
@@ -167,13 +167,13 @@ class Call {
     return count;
   }
   void copy(const std::string& ending) const {
-    if (wish().action != Wish::Action::kCopy) return;
+    if (request().action != Request::Action::kCopy) return;
     char number[16];
     std::snprintf(number, sizeof number, "%06ld", number_);
     std::error_code error;
-    const fs::path to = wish().in + "/copies/" + number + ending;
+    const fs::path to = request().in + "/copies/" + number + ending;
     fs::create_directories(to, error);
-    fs::copy(wish().below, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks,
+    fs::copy(request().below, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks,
              error);
     if (error) std::fprintf(stderr, "writing_calls: cannot copy: %s\n", error.message().c_str());
   }

@@ -39,7 +39,7 @@ class FewestRanks {
       : search_(search), gpus_(std::move(gpus)), console_(console) {
     if (!search.gpu.empty()) most_ = kMostElsewhere;
     else if (!gpus_.empty()) most_ = static_cast<int>(gpus_.size());
-    else if (!device_wish(recipe).is_gpu()) most_ = kMostOnCpu;
+    else if (!device_request(recipe).is_gpu()) most_ = kMostOnCpu;
   }
 
   /// Doubles the number until the run fits, then bisects.
@@ -146,7 +146,7 @@ Result<PreparedRecipe> with_fewest_ranks(PreparedRecipe prepared, const RankSear
   std::vector<DeviceFacts> gpus;
   if (search.gpu.empty()) {
     Nvml nvml;
-    auto found = gpus_for_ranks(device_wish(recipe), device_world(nvml, console));
+    auto found = gpus_for_ranks(device_request(recipe), device_world(nvml, console));
     if (!found) return placed(found.errors(), recipe);
     gpus = *std::move(found);
   }

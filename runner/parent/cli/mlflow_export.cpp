@@ -158,8 +158,8 @@ ExitCode export_to_mlflow(const fs::path& folder, const std::string& address, Co
 
 Diagnostics refused_tracking(const std::vector<const Value*>& recipes) {
   const bool is_tracked = std::ranges::any_of(recipes, [](const Value* recipe) {
-    const Value* const wish = at_key(*recipe, "run.mlflow");
-    const auto* const flag = wish ? std::get_if<bool>(&wish->data) : nullptr;
+    const Value* const request = at_key(*recipe, "run.mlflow");
+    const auto* const flag = request ? std::get_if<bool>(&request->data) : nullptr;
     return flag && *flag;
   });
   if (!is_tracked) return {};

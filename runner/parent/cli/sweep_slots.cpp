@@ -79,7 +79,7 @@ Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schema
   const MemoryPlan* const largest = answer->largest_plan();
   if (largest) peak.bytes = largest->needed * request.graph.ranks;
   if (request.graph.device != "cpu")
-    peak.device = device_wish(resolved).index() ? recipe->device : "cuda";
+    peak.device = device_request(resolved).index() ? recipe->device : "cuda";
   else if (largest) peak.bytes += kProcesses * request.graph.ranks;
   return peak;
 }
@@ -97,7 +97,7 @@ std::int64_t threads_written(const PreparedSweep& sweep) {
 }
 
 /// Prints the lines about memory that is not counted, then one line with the number of slots.
-void say_slots(const SlotMemory& memory, const SlotWish& chosen, const std::string& threads,
+void say_slots(const SlotMemory& memory, const SlotRequest& chosen, const std::string& threads,
                const std::string& why, Console& console) {
   if (console.is_quiet()) return;
   for (const std::string& line : memory.uncounted()) console.err << line << '\n';
@@ -119,12 +119,12 @@ std::int64_t slots_for_threads(std::int64_t threads) {
   return std::max<std::int64_t>(1, cores / std::max<std::int64_t>(threads, 1));
 }
 
-Result<SlotWish> slot_wish(const std::string& text) {
-  if (text == "auto") return SlotWish{.is_auto = true};
+Result<SlotRequest> slot_request(const std::string& text) {
+  if (text == "auto") return SlotRequest{.is_auto = true};
   std::int64_t slots = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
   if (error == std::errc() && end == text.data() + text.size() && slots >= 1 && slots <= kMostSlots)
-    return SlotWish{.slots = slots};
+    return SlotRequest{.slots = slots};
   return Diagnostic{ErrorCode::kUsage,
                     {},
                     "",
@@ -140,16 +140,16 @@ SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const 
       gpus_for_trials());
 }
 
-Result<std::int64_t> choose_slots(const SlotMemory& memory, const SlotWish& wish,
+Result<std::int64_t> choose_slots(const SlotMemory& memory, const SlotRequest& request,
                                   std::int64_t threads, Console& console) {
-  if (wish.slots == 1 && !wish.is_auto) return 1;
-  SlotWish chosen = wish;
+  if (request.slots == 1 && !request.is_auto) return 1;
+  SlotRequest chosen = request;
   std::string why;
-  if (wish.is_auto) {
+  if (request.is_auto) {
     const std::int64_t most = slots_for_threads(threads);
     chosen.slots = memory.fitting(most);
     why = why_no_more(memory, chosen.slots, most);
-  } else if (Diagnostics errors = memory.check(wish.slots); !errors.empty()) {
+  } else if (Diagnostics errors = memory.check(request.slots); !errors.empty()) {
     return errors;
   }
   say_slots(memory, chosen, "", why, console);
@@ -157,17 +157,17 @@ Result<std::int64_t> choose_slots(const SlotMemory& memory, const SlotWish& wish
 }
 
 Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet& schemas,
-                                      const SlotWish& wish, const ReuseFlags& reuse,
+                                      const SlotRequest& request, const ReuseFlags& reuse,
                                       const LogFlags& log, Console& console) {
-  SlotWish tried = wish;
-  if (wish.is_auto) tried.slots = slots_for_threads(1);
+  SlotRequest tried = request;
+  if (request.is_auto) tried.slots = slots_for_threads(1);
   std::string why;
   while (true) {
     auto sweep = prepare_sweep(named, schemas, console.sources, tried.slots);
     if (!sweep) return sweep.errors();
-    if (!sweep->launcher.is_null() || (tried.slots == 1 && !wish.is_auto))
+    if (!sweep->launcher.is_null() || (tried.slots == 1 && !request.is_auto))
       return SweepInSlots{*std::move(sweep), tried.slots};
-    if (wish.is_auto) {  // threads: auto has become a share of the processor
+    if (request.is_auto) {  // threads: auto has become a share of the processor
       const auto most = std::min<std::int64_t>(std::ssize(sweep->jobs),
                                                slots_for_threads(threads_written(*sweep)));
       if (most < tried.slots) {
@@ -179,14 +179,14 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
     if (tried.slots > 1)
       for (const PreparedTrial& job : sweep->jobs) memory.add(job.number, job.recipe);
     const std::int64_t fitting = memory.fitting(tried.slots);
-    if (wish.is_auto && fitting < tried.slots) {
+    if (request.is_auto && fitting < tried.slots) {
       // With fewer trials at a time, each has more threads and thus a different plan.
       why = why_no_more(memory, fitting, tried.slots);
       tried.slots = fitting;
       continue;
     }
     if (Diagnostics errors = memory.check(tried.slots); !errors.empty()) return errors;
-    if (tried.slots > 1 || wish.is_auto) {
+    if (tried.slots > 1 || request.is_auto) {
       say_slots(memory, tried,
                 ", each with " + std::to_string(threads_of_slot(tried.slots)) +
                     " of the processor's threads where the recipe says threads: auto",

@@ -11,13 +11,13 @@
 namespace runner {
 
 /// The value of --slots: the number of trials that run at once, or auto.
-struct SlotWish {
+struct SlotRequest {
   std::int64_t slots = 1;
   bool is_auto = false;
 };
 
 /// Parses "4" or "auto"; fails with kUsage for anything else.
-Result<SlotWish> slot_wish(const std::string& text);
+Result<SlotRequest> slot_request(const std::string& text);
 
 /// Returns a SlotMemory for trials on this machine. To find out how much memory a trial needs, a
 /// worker plans its recipe, unless it neither trains nor evaluates. Borrows all arguments.
@@ -35,13 +35,13 @@ struct SweepInSlots {
 /// and by the processor's threads. Prints the outcome on one line. With one slot or on a cluster,
 /// nothing is planned.
 Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet& schemas,
-                                      const SlotWish& wish, const ReuseFlags& reuse,
+                                      const SlotRequest& request, const ReuseFlags& reuse,
                                       const LogFlags& log, Console& console);
 
 /// Returns how many trials run at once. Their recipes are final, and each uses at most `threads`
 /// threads. `memory` contains the trials that have yet to run. Fails if the requested number of
 /// trials does not fit.
-Result<std::int64_t> choose_slots(const SlotMemory& memory, const SlotWish& wish,
+Result<std::int64_t> choose_slots(const SlotMemory& memory, const SlotRequest& request,
                                   std::int64_t threads, Console& console);
 
 /// Returns how many trials with `threads` threads each can run at once on the processor; at least

@@ -193,9 +193,9 @@ Diagnostics placed(Diagnostics errors, const Value& recipe) {
 
 namespace {
 
-DeviceWish wish_of(const DeviceUse& use) {
-  DeviceWish wish = device_wish(use.recipe);
-  return use.run ? wish_again(std::move(wish), *use.run) : wish;
+DeviceRequest device_request_of(const DeviceUse& use) {
+  DeviceRequest request = device_request(use.recipe);
+  return use.run ? request_again(std::move(request), *use.run) : request;
 }
 
 }  // namespace
@@ -216,10 +216,10 @@ DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wai
 
 namespace {
 
-/// Reserves the device that `wish` selects. The record in the result reports `asked`, the device
+/// Reserves the device that `request` selects. The record in the result reports `asked`, the device
 /// selected by the recipe.
-Result<OwnDevice> taken_for(const DeviceUse& use, const DeviceWish& wish, const DeviceWish& asked,
-                            Console& console) {
+Result<OwnDevice> taken_for(const DeviceUse& use, const DeviceRequest& request,
+                            const DeviceRequest& asked, Console& console) {
   Nvml nvml;
   SignalWait wait;
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
@@ -236,9 +236,9 @@ Result<OwnDevice> taken_for(const DeviceUse& use, const DeviceWish& wish, const 
                          display);
   }
   const DeviceWorld world = device_world(nvml, console, &wait);
-  auto taken = take_device(wish, need, world);
+  auto taken = take_device(request, need, world);
   if (!taken) return placed(taken.errors(), use.recipe);
-  auto others = take_for_other_ranks(wish, *taken, use.ranks, need, world);
+  auto others = take_for_other_ranks(request, *taken, use.ranks, need, world);
   if (!others) return placed(others.errors(), use.recipe);
   nlohmann::ordered_json record = device_record(asked, *taken);
   for (const TakenDevice& other : *others)
@@ -249,8 +249,8 @@ Result<OwnDevice> taken_for(const DeviceUse& use, const DeviceWish& wish, const 
 }  // namespace
 
 Result<OwnDevice> take_own_device(const DeviceUse& use, Console& console) {
-  const DeviceWish wish = wish_of(use);
-  auto own = taken_for(use, wish, wish, console);
+  const DeviceRequest request = device_request_of(use);
+  auto own = taken_for(use, request, request, console);
   if (!own) return own;
   use.graph.device = own->taken.select;
   hand_over(own->taken, use.worker);
@@ -261,8 +261,8 @@ NextGpu next_gpu_for(const DeviceUse& use, Console& console) {
   return [use, &console](const std::vector<std::string>& left) -> Result<OwnDevice> {
     DeviceUse rest = use;
     rest.is_resumed = true;  // plan only the rest of the run
-    auto own =
-        taken_for(rest, wish_for_another(device_wish(use.recipe), left), wish_of(use), console);
+    auto own = taken_for(rest, request_for_another(device_request(use.recipe), left),
+                         device_request_of(use), console);
     if (own && !own->taken.device)
       return Diagnostic{ErrorCode::kDeviceUnavailable,
                         {},
@@ -275,7 +275,7 @@ NextGpu next_gpu_for(const DeviceUse& use, Console& console) {
 
 Result<TakenDevice> use_likely_device(const DeviceUse& use, Console& console) {
   Nvml nvml;
-  auto likely = likely_device(wish_of(use), device_world(nvml, console));
+  auto likely = likely_device(device_request_of(use), device_world(nvml, console));
   if (!likely) return placed(likely.errors(), use.recipe);
   use.graph.device = likely->select;
   hand_over(*likely, use.worker);

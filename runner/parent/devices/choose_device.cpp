@@ -31,35 +31,36 @@ std::vector<std::string> words_in(const Value& list) {
 
 }  // namespace
 
-bool DeviceWish::may_fall_back_to(std::string_view where) const {
+bool DeviceRequest::may_fall_back_to(std::string_view where) const {
   return std::ranges::count(fallback, where) > 0;
 }
 
-std::optional<int> DeviceWish::index() const {
+std::optional<int> DeviceRequest::index() const {
   if (!select.starts_with("cuda:")) return std::nullopt;
   return std::stoi(select.substr(5));
 }
 
-DeviceWish wish_for_another(DeviceWish wish, std::vector<std::string> left) {
-  wish.select = "cuda";
-  wish.fallback.clear();
-  wish.preferred.clear();
-  wish.left = std::move(left);
-  return wish;
+DeviceRequest request_for_another(DeviceRequest request, std::vector<std::string> left) {
+  request.select = "cuda";
+  request.fallback.clear();
+  request.preferred.clear();
+  request.left = std::move(left);
+  return request;
 }
 
-DeviceWish device_wish(const Value& recipe) {
+DeviceRequest device_request(const Value& recipe) {
   const Value& device = *recipe.find("device");
-  DeviceWish wish{.select = *device.find("select")->reveal(),
-                  .exclude = words_in(*device.find("exclude")),
-                  .wait = std::get<bool>(device.find("wait_for_gpu")->data),
-                  .fallback = words_in(*device.find("fallback"))};
+  DeviceRequest request{.select = *device.find("select")->reveal(),
+                        .exclude = words_in(*device.find("exclude")),
+                        .wait = std::get<bool>(device.find("wait_for_gpu")->data),
+                        .fallback = words_in(*device.find("fallback"))};
   if (const auto* megabytes = std::get_if<std::int64_t>(&device.find("min_gpu_memory_mb")->data))
-    wish.need = *megabytes << 20;
-  wish.timeout =
+    request.need = *megabytes << 20;
+  request.timeout =
       std::chrono::duration<double>(60 * number_in(*device.find("wait_timeout_minutes")));
-  wish.interval = std::chrono::duration<double>(number_in(*device.find("check_interval_seconds")));
-  return wish;
+  request.interval =
+      std::chrono::duration<double>(number_in(*device.find("check_interval_seconds")));
+  return request;
 }
 
 namespace {
@@ -97,21 +98,22 @@ bool could_have_room(const DeviceFacts& device, std::int64_t bytes) {
   return !device.total || *device.total - device.reserved.value_or(0) >= bytes;
 }
 
-Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& visible) {
-  MeantDevices found{.first_choice = wish.preferred};
-  const auto named = wish.index();
+Result<MeantDevices> candidates(const DeviceRequest& request, const VisibleDevices& visible) {
+  MeantDevices found{.first_choice = request.preferred};
+  const auto named = request.index();
   const auto count = static_cast<int>(visible.devices.size());
   if (named && *named < count && !visible.in_cuda_order && count > 1) {
     return no_such_gpu(
-        wish.select, "CUDA numbers GPUs starting with the fastest, in an order known only to CUDA",
+        request.select,
+        "CUDA numbers GPUs starting with the fastest, in an order known only to CUDA",
         "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or write device=auto");
   }
   const bool has_named = named && *named < count;
-  const auto gpu = std::ranges::find(wish.fallback, "gpu"),
-             cpu = std::ranges::find(wish.fallback, "cpu");
+  const auto gpu = std::ranges::find(request.fallback, "gpu"),
+             cpu = std::ranges::find(request.fallback, "cpu");
   const bool may_be_another = !named || gpu < cpu;
   if (named && !has_named && !(may_be_another && count > 0)) {
-    return no_such_gpu(wish.select, number_of_gpus(visible.devices.size()),
+    return no_such_gpu(request.select, number_of_gpus(visible.devices.size()),
                        "use one of those, or device=cpu");
   }
   if (has_named) {
@@ -121,16 +123,17 @@ Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& vi
   for (std::size_t i = 0; may_be_another && i < visible.devices.size(); ++i) {
     const DeviceFacts& device = visible.devices[i];
     const auto is_meant = [&](const std::string& entry) { return means(entry, device, i); };
-    if (is_too_old(device) || std::ranges::count(wish.left, device.uuid) > 0) continue;
-    if (std::ranges::any_of(wish.exclude, is_meant)) continue;
+    if (is_too_old(device) || std::ranges::count(request.left, device.uuid) > 0) continue;
+    if (std::ranges::any_of(request.exclude, is_meant)) continue;
     if (!has_named || static_cast<int>(i) != *named) found.devices.push_back(device);
   }
   return found;
 }
 
-std::vector<std::string> idle_exclusions(const DeviceWish& wish, const VisibleDevices& visible) {
+std::vector<std::string> idle_exclusions(const DeviceRequest& request,
+                                         const VisibleDevices& visible) {
   std::vector<std::string> lines;
-  for (const std::string& entry : wish.exclude) {
+  for (const std::string& entry : request.exclude) {
     bool is_there = false;
     for (std::size_t i = 0; i < visible.devices.size(); ++i)
       is_there = is_there || means(entry, visible.devices[i], i);

@@ -15,7 +15,7 @@
 namespace runner {
 
 /// The `device` section of a recipe: which device to compute on, and what to do if it is in use.
-struct DeviceWish {
+struct DeviceRequest {
   std::string select = "cpu";             ///< "auto", "cpu", "cuda" or "cuda:K"
   std::vector<std::string> exclude = {};  ///< indices among the visible GPUs, or UUIDs
   /// Bytes that must be free; nullopt: what the run's plan needs.
@@ -35,12 +35,12 @@ struct DeviceWish {
   bool is_gpu() const { return select != "cpu"; }
 };
 
-/// Returns the request of a run that needs a GPU other than those in `left`: `wish` without the
+/// Returns the request of a run that needs a GPU other than those in `left`: `request` without the
 /// device that it names.
-DeviceWish wish_for_another(DeviceWish wish, std::vector<std::string> left);
+DeviceRequest request_for_another(DeviceRequest request, std::vector<std::string> left);
 
 /// Reads the `device` section of a recipe that has been validated and has its defaults filled in.
-DeviceWish device_wish(const Value& recipe);
+DeviceRequest device_request(const Value& recipe);
 
 /// The memory that a run needs, and the source of the number: "device.min_gpu_memory_mb", "the plan
 /// of train".
@@ -64,14 +64,15 @@ struct MeantDevices {
   std::string first_choice = {};
 };
 
-/// Returns the devices that `wish` allows, without those that it excludes, those in its `left` and
-/// those that are too old. For cuda:K, returns that device and, if falling back to another GPU is
-/// allowed, all others. kDeviceUnavailable if cuda:K does not exist or cannot be identified; empty
-/// if no device is left.
-Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& visible);
+/// Returns the devices that `request` allows, without those that it excludes, those in its `left`
+/// and those that are too old. For cuda:K, returns that device and, if falling back to another GPU
+/// is allowed, all others. kDeviceUnavailable if cuda:K does not exist or cannot be identified;
+/// empty if no device is left.
+Result<MeantDevices> candidates(const DeviceRequest& request, const VisibleDevices& visible);
 /// Returns a line for each exclusion that matches no device: "device.exclude: no visible GPU is
 /// '7'".
-std::vector<std::string> idle_exclusions(const DeviceWish& wish, const VisibleDevices& visible);
+std::vector<std::string> idle_exclusions(const DeviceRequest& request,
+                                         const VisibleDevices& visible);
 
 /// Sorts the devices, best first: the preferred one, then by free memory (most first), utilization
 /// (lowest first) and index. Devices with unknown free memory come last.

@@ -120,16 +120,16 @@ class QueueTurn {
 
 }  // namespace
 
-DeviceSearch::DeviceSearch(const DeviceWish& wish, const NeedOf& need_of, const DeviceWorld& world,
-                           const LockFolder& folder)
-    : wish_(wish), need_of_(need_of), world_(world), folder_(folder) {
-  if (wish.need) need_ = {*wish.need, "device.min_gpu_memory_mb"};
+DeviceSearch::DeviceSearch(const DeviceRequest& request, const NeedOf& need_of,
+                           const DeviceWorld& world, const LockFolder& folder)
+    : request_(request), need_of_(need_of), world_(world), folder_(folder) {
+  if (request.need) need_ = {*request.need, "device.min_gpu_memory_mb"};
 }
 
 Result<TakenDevice> DeviceSearch::run(const MeantDevices& first_look) {
   candidates_ = first_look;
   if (auto found = attempt()) return *std::move(found);
-  if (!wish_.wait || is_hopeless()) return in_vain(/*has_waited=*/false);
+  if (!request_.wait || is_hopeless()) return in_vain(/*has_waited=*/false);
   return wait();
 }
 
@@ -140,7 +140,7 @@ std::optional<DeviceSearch::Held> DeviceSearch::pick() {
   taken_.clear();
   std::vector<Held> free;
   for (DeviceFacts& device : ranked(candidates_)) {
-    auto lock = wish_.index() && device.uuid == candidates_.first_choice
+    auto lock = request_.index() && device.uuid == candidates_.first_choice
                     ? DeviceLock::share(folder_, device.uuid)
                     : DeviceLock::take(folder_, device.uuid);
     if (lock) free.push_back({std::move(device), *std::move(lock)});
@@ -188,14 +188,14 @@ Result<TakenDevice> DeviceSearch::wait() {
   const auto length = [](std::chrono::duration<double> seconds) {
     return std::chrono::ceil<Clock::duration>(seconds);
   };
-  const auto start = world_.now(), deadline = start + length(wish_.timeout);
+  const auto start = world_.now(), deadline = start + length(request_.timeout);
   world_.say("device: waiting for a GPU" +
              (need_ ? " with " + bytes_text(need_->bytes) + " free" : std::string()) +
-             ", at most " + duration_text(wish_.timeout.count()));
+             ", at most " + duration_text(request_.timeout.count()));
   say_who_holds();
   std::optional<Held> seen;  // had room at the previous check
   for (auto now = world_.now(); now < deadline; now = world_.now()) {
-    if (const auto signal = world_.sleep(std::min(length(wish_.interval), deadline - now))) {
+    if (const auto signal = world_.sleep(std::min(length(request_.interval), deadline - now))) {
       const std::chrono::duration<double> waited = world_.now() - start;
       return stopped_by(*signal, "after waiting " + duration_text(waited.count()) + " for a GPU");
     }
@@ -227,7 +227,7 @@ Diagnostics DeviceSearch::look_again() {
   problems_ = reading.problems;
   const auto visible = visible_devices(reading, world_.variables);
   if (!visible) return visible.errors();
-  auto found = candidates(wish_, *visible);
+  auto found = candidates(request_, *visible);
   if (!found) return found.errors();
   if (found->devices.empty()) {
     Diagnostic gone{ErrorCode::kDeviceUnavailable,
@@ -278,15 +278,15 @@ DeviceWant DeviceSearch::want() const {
 }
 
 TakenDevice DeviceSearch::taken(Held held) const {
-  const bool is_named = wish_.index() && held.device.uuid == candidates_.first_choice;
+  const bool is_named = request_.index() && held.device.uuid == candidates_.first_choice;
   const bool is_preferred = !is_named && held.device.uuid == candidates_.first_choice;
-  TakenDevice taken{.select = is_named ? wish_.select : "cuda:0",
+  TakenDevice taken{.select = is_named ? request_.select : "cuda:0",
                     .device = std::move(held.device),
                     .is_only_visible = !is_named,
                     .lock = std::move(held.lock)};
-  taken.why = is_named                   ? "the recipe names it"
-              : is_preferred             ? "the run used it before"
-              : !wish_.preferred.empty() ? "the GPU that the run used before is not available"
+  taken.why = is_named                      ? "the recipe names it"
+              : is_preferred                ? "the run used it before"
+              : !request_.preferred.empty() ? "the GPU that the run used before is not available"
               : candidates_.devices.size() == 1 ? "it is the only one"
               : taken_.empty() && need_->bytes == 0
                   ? "it has the most free memory"

@@ -48,7 +48,7 @@ class DeviceTicket {
 /// devices. All arguments are borrowed.
 class DeviceSearch {
  public:
-  DeviceSearch(const DeviceWish& wish, const NeedOf& need_of, const DeviceWorld& world,
+  DeviceSearch(const DeviceRequest& request, const NeedOf& need_of, const DeviceWorld& world,
                const LockFolder& folder);
 
   /// Checks once, then waits if the request allows it. kDeviceUnavailable, with a note on each
@@ -73,7 +73,7 @@ class DeviceSearch {
   DeviceWant want() const;
   TakenDevice taken(Held held) const;
 
-  const DeviceWish& wish_;
+  const DeviceRequest& request_;
   const NeedOf& need_of_;
   const DeviceWorld& world_;
   const LockFolder& folder_;

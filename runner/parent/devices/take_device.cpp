@@ -29,11 +29,11 @@ int major_version(const std::string& version) {
   return major;
 }
 
-Diagnostic unusable(const DeviceWish& wish, const std::string& why, const std::string& help) {
+Diagnostic unusable(const DeviceRequest& request, const std::string& why, const std::string& help) {
   return {ErrorCode::kDeviceUnavailable,
           {},
           "/device/select",
-          "device '" + wish.select + "' is not available: " + why,
+          "device '" + request.select + "' is not available: " + why,
           help.empty() ? "use device=cpu; `retort doctor` shows what this machine has" : help};
 }
 
@@ -43,11 +43,11 @@ TakenDevice the_cpu(const DeviceWorld& world, const std::string& why) {
 }
 
 /// Returns the result if the request is for a GPU but no GPU can be used.
-Result<TakenDevice> without_gpu(const DeviceWish& wish, const std::string& why,
+Result<TakenDevice> without_gpu(const DeviceRequest& request, const std::string& why,
                                 const std::string& help, const DeviceWorld& world) {
-  if (wish.select == "auto") return the_cpu(world, why);
-  if (wish.may_fall_back_to("cpu")) return the_cpu(world, why + " (device.fallback)");
-  return unusable(wish, why, help);
+  if (request.select == "auto") return the_cpu(world, why);
+  if (request.may_fall_back_to("cpu")) return the_cpu(world, why + " (device.fallback)");
+  return unusable(request, why, help);
 }
 
 /// The devices visible to CUDA; if there are none, the reason.
@@ -80,23 +80,24 @@ Result<MachineLook> look_at_devices(const DeviceWorld& world) {
 
 /// True if only CUDA may know about the GPU, as on NVIDIA's small computers, which have CUDA but
 /// not NVML. Its name is then passed on as written, and the worker reports what is wrong with it.
-bool is_unknown_to_us(const DeviceWish& wish, const MachineLook& look) {
+bool is_unknown_to_us(const DeviceRequest& request, const MachineLook& look) {
   const bool cannot_be_asked =
       !look.reading.why_none.empty() && look.why_none == look.reading.why_none;
-  return wish.select != "auto" && cannot_be_asked &&
-         (look.reading.has_driver || !wish.may_fall_back_to("cpu"));
+  return request.select != "auto" && cannot_be_asked &&
+         (look.reading.has_driver || !request.may_fall_back_to("cpu"));
 }
 
 /// True if the request consists of more than the device's name.
-bool needs_check(const DeviceWish& wish) {
-  return !wish.index() || wish.need || wish.wait || !wish.fallback.empty();
+bool needs_check(const DeviceRequest& request) {
+  return !request.index() || request.need || request.wait || !request.fallback.empty();
 }
 
 /// Takes cuda:K, even if other runs compute there.
-TakenDevice as_named(const DeviceWish& wish, const MachineLook& look, const DeviceWorld& world) {
+TakenDevice as_named(const DeviceRequest& request, const MachineLook& look,
+                     const DeviceWorld& world) {
   TakenDevice taken{
-      .select = wish.select, .driver = look.reading.driver, .why = "the recipe names it"};
-  const auto place = static_cast<std::size_t>(*wish.index());
+      .select = request.select, .driver = look.reading.driver, .why = "the recipe names it"};
+  const auto place = static_cast<std::size_t>(*request.index());
   const bool is_known = look.visible.devices.size() == 1 || look.visible.in_cuda_order;
   if (!is_known || place >= look.visible.devices.size()) return taken;  // CUDA decides
   taken.device = look.visible.devices[place];
@@ -107,8 +108,8 @@ TakenDevice as_named(const DeviceWish& wish, const MachineLook& look, const Devi
   return taken;
 }
 
-std::string why_nothing_is_left(const DeviceWish& wish, const VisibleDevices& visible) {
-  if (!wish.left.empty()) return "the run has tried every GPU that it may use";
+std::string why_nothing_is_left(const DeviceRequest& request, const VisibleDevices& visible) {
+  if (!request.left.empty()) return "the run has tried every GPU that it may use";
   const bool all_are_old = std::ranges::all_of(visible.devices, is_too_old);
   return all_are_old
              ? "LibTorch does not run on GPUs as old as " + device_text(visible.devices.front())
@@ -127,34 +128,34 @@ std::string why_no_gpu(const DeviceReading& reading, const std::string& cuda) {
          std::to_string(reading.cuda % 1000 / 10) + ", but this LibTorch needs " + cuda;
 }
 
-Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of,
+Result<TakenDevice> take_device(const DeviceRequest& request, const NeedOf& need_of,
                                 const DeviceWorld& world) {
-  if (!wish.is_gpu()) return TakenDevice{};
+  if (!request.is_gpu()) return TakenDevice{};
   const auto look = look_at_devices(world);
-  if (!look && !needs_check(wish))
-    return TakenDevice{.select = wish.select, .why = "the recipe names it"};
+  if (!look && !needs_check(request))
+    return TakenDevice{.select = request.select, .why = "the recipe names it"};
   if (!look) return look.errors();
-  if (is_unknown_to_us(wish, *look)) {
+  if (is_unknown_to_us(request, *look)) {
     if (look->reading.has_driver)
-      world.say("device: " + wish.select + ", which could not be checked: " + look->why_none);
-    return TakenDevice{.select = wish.select, .why = look->why_none};
+      world.say("device: " + request.select + ", which could not be checked: " + look->why_none);
+    return TakenDevice{.select = request.select, .why = look->why_none};
   }
-  if (!look->why_none.empty()) return without_gpu(wish, look->why_none, look->help, world);
+  if (!look->why_none.empty()) return without_gpu(request, look->why_none, look->help, world);
   if (!look->visible.remark.empty()) world.say(look->visible.remark);
-  for (const std::string& line : idle_exclusions(wish, look->visible)) world.say(line);
-  if (!needs_check(wish)) return as_named(wish, *look, world);
-  const auto found = candidates(wish, look->visible);
-  if (!found && wish.may_fall_back_to("cpu"))
+  for (const std::string& line : idle_exclusions(request, look->visible)) world.say(line);
+  if (!needs_check(request)) return as_named(request, *look, world);
+  const auto found = candidates(request, look->visible);
+  if (!found && request.may_fall_back_to("cpu"))
     return the_cpu(world, found.errors().front().message + " (device.fallback)");
   if (!found) return found.errors();
   if (found->devices.empty())
-    return without_gpu(wish, why_nothing_is_left(wish, look->visible),
+    return without_gpu(request, why_nothing_is_left(request, look->visible),
                        "use device=cpu, or exclude fewer GPUs", world);
   const auto folder = LockFolder::open(world.lock_folder);
   if (!folder) return folder.errors();
-  auto taken = DeviceSearch(wish, need_of, world, *folder).run(*found);
+  auto taken = DeviceSearch(request, need_of, world, *folder).run(*found);
   if (taken) taken->driver = look->reading.driver;
-  else if (wish.may_fall_back_to("cpu") &&
+  else if (request.may_fall_back_to("cpu") &&
            taken.errors().front().code == ErrorCode::kDeviceUnavailable)
     return the_cpu(world, taken.errors().front().message + " (device.fallback)");
   return taken;
@@ -175,14 +176,14 @@ Diagnostics too_few(int ranks, std::size_t found, Diagnostics errors) {
 
 }  // namespace
 
-Result<std::vector<TakenDevice>> take_for_other_ranks(const DeviceWish& wish,
+Result<std::vector<TakenDevice>> take_for_other_ranks(const DeviceRequest& request,
                                                       const TakenDevice& first, int ranks,
                                                       const NeedOf& need_of,
                                                       const DeviceWorld& world) {
   std::vector<TakenDevice> others;
-  const bool is_shared = wish.index() && !wish.may_fall_back_to("gpu");
+  const bool is_shared = request.index() && !request.may_fall_back_to("gpu");
   if (!first.is_only_visible || is_shared) return others;
-  DeviceWish next = wish;
+  DeviceRequest next = request;
   next.select = "cuda";
   next.wait = false;
   next.fallback.clear();
@@ -196,19 +197,19 @@ Result<std::vector<TakenDevice>> take_for_other_ranks(const DeviceWish& wish,
   return others;
 }
 
-Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& world) {
-  if (!wish.is_gpu()) return TakenDevice{};
+Result<TakenDevice> likely_device(const DeviceRequest& request, const DeviceWorld& world) {
+  if (!request.is_gpu()) return TakenDevice{};
   const auto look = look_at_devices(world);
-  if (!look && wish.index())
-    return TakenDevice{.select = wish.select, .why = "the recipe names it"};
+  if (!look && request.index())
+    return TakenDevice{.select = request.select, .why = "the recipe names it"};
   if (!look) return look.errors();
-  if (is_unknown_to_us(wish, *look)) return TakenDevice{.select = wish.select};
-  if (!look->why_none.empty()) return without_gpu(wish, look->why_none, look->help, world);
-  if (wish.index()) return TakenDevice{.select = wish.select, .why = "the recipe names it"};
-  const auto found = candidates(wish, look->visible);
+  if (is_unknown_to_us(request, *look)) return TakenDevice{.select = request.select};
+  if (!look->why_none.empty()) return without_gpu(request, look->why_none, look->help, world);
+  if (request.index()) return TakenDevice{.select = request.select, .why = "the recipe names it"};
+  const auto found = candidates(request, look->visible);
   if (!found) return found.errors();
   if (found->devices.empty())
-    return without_gpu(wish, why_nothing_is_left(wish, look->visible),
+    return without_gpu(request, why_nothing_is_left(request, look->visible),
                        "use device=cpu, or exclude fewer GPUs", world);
   return TakenDevice{.select = "cuda:0",
                      .device = ranked(*found).front(),
@@ -217,13 +218,14 @@ Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& wor
                      .is_only_visible = true};
 }
 
-Result<std::vector<DeviceFacts>> gpus_for_ranks(const DeviceWish& wish, const DeviceWorld& world) {
+Result<std::vector<DeviceFacts>> gpus_for_ranks(const DeviceRequest& request,
+                                                const DeviceWorld& world) {
   std::vector<DeviceFacts> none;
-  if (!wish.is_gpu() || wish.index()) return none;
+  if (!request.is_gpu() || request.index()) return none;
   const auto look = look_at_devices(world);
   if (!look) return look.errors();
-  if (is_unknown_to_us(wish, *look) || !look->why_none.empty()) return none;
-  auto found = candidates(wish, look->visible);
+  if (is_unknown_to_us(request, *look) || !look->why_none.empty()) return none;
+  auto found = candidates(request, look->visible);
   if (!found) return found.errors();
   return ranked(*std::move(found));
 }

@@ -57,8 +57,8 @@ struct TakenDevice {
 /// end the search.
 using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 
-/// Takes the best device that `wish` allows, has enough free memory and is not held by another of
-/// this user's runs. Waits for one if the request says so: memory that others were using must be
+/// Takes the best device that `request` allows, has enough free memory and is not held by another
+/// of this user's runs. Waits for one if the request says so: memory that others were using must be
 /// found free at two checks in a row, and runs are served in order of arrival. Prints what was
 /// chosen, and which processes it is waiting for.
 ///
@@ -66,25 +66,26 @@ using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 /// available and the request allows no fallback; kCannotCreate if locks cannot be relied on. Calls
 /// `need_of` at most once, and never if the request sets the memory itself. If a signal ends the
 /// wait, returns stopped_by() (diagnostic.h).
-Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of,
+Result<TakenDevice> take_device(const DeviceRequest& request, const NeedOf& need_of,
                                 const DeviceWorld& world);
 
 /// Takes a GPU for each of the ranks 1, 2, ... of a run in which rank 0 has `first`. Returns an
 /// empty list if they use the same device as rank 0: the CPU, or a GPU named in the recipe. Does
 /// not wait, because two runs could wait for each other's GPUs. Returns kDeviceUnavailable at
 /// /device/count if there are too few.
-Result<std::vector<TakenDevice>> take_for_other_ranks(const DeviceWish& wish,
+Result<std::vector<TakenDevice>> take_for_other_ranks(const DeviceRequest& request,
                                                       const TakenDevice& first, int ranks,
                                                       const NeedOf& need_of,
                                                       const DeviceWorld& world);
 
 /// Returns the device that a run would get if no device were in use, without taking it. Used for
 /// plans.
-Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& world);
+Result<TakenDevice> likely_device(const DeviceRequest& request, const DeviceWorld& world);
 
 /// Returns the GPUs that the ranks of a run may get, the one with the most free memory first. Empty
 /// if all ranks use the same device, or if only CUDA knows the devices.
-Result<std::vector<DeviceFacts>> gpus_for_ranks(const DeviceWish& wish, const DeviceWorld& world);
+Result<std::vector<DeviceFacts>> gpus_for_ranks(const DeviceRequest& request,
+                                                const DeviceWorld& world);
 
 /// Returns why CUDA cannot compute on any device of `reading`; empty if it can. `cuda` is as in
 /// DeviceWorld.

@@ -33,11 +33,11 @@ fs::path on_path(const std::string& path, const std::string& name) {
   return {};
 }
 
-Diagnostic no_python(const Value* wish, const std::string& message, const std::string& help) {
+Diagnostic no_python(const Value* request, const std::string& message, const std::string& help) {
   Diagnostic error{ErrorCode::kNoPython, {}, "", message, help};
-  if (!wish) return error;
+  if (!request) return error;
   error.pointer = "/python";
-  error.where = wish->where;
+  error.where = request->where;
   return error;
 }
 
@@ -52,14 +52,14 @@ Variable process_variables() {
 
 Result<fs::path> find_interpreter(const Value& recipe, const fs::path& folder,
                                   const Variable& variable) {
-  const Value* const wish = recipe.find("python");
-  const std::string wanted = wish && wish->text() ? *wish->text() : "auto";
+  const Value* const request = recipe.find("python");
+  const std::string wanted = request && request->text() ? *request->text() : "auto";
   if (wanted != "auto") {
     const fs::path path = fs::absolute(folder / with_home(wanted)).lexically_normal();
     if (is_program(path)) return path;
     std::error_code error;
     const bool exists = fs::exists(path, error);
-    return no_python(wish,
+    return no_python(request,
                      "'" + wanted + "' is not a Python interpreter: " +
                          (exists ? "it is not an executable file" : "there is no such file"),
                      "python is a path, such as venv/bin/python or /usr/bin/python3, or auto");
@@ -67,7 +67,7 @@ Result<fs::path> find_interpreter(const Value& recipe, const fs::path& folder,
   if (const auto environment = variable("VIRTUAL_ENV"); environment && !environment->empty()) {
     const fs::path path = fs::path(*environment) / "bin" / "python";
     if (is_program(path)) return path;
-    return no_python(wish,
+    return no_python(request,
                      "the virtual environment '" + *environment + "' has no interpreter: '" +
                          path.string() + "' is not an executable file",
                      "create it again, leave it with `deactivate`, or name an interpreter with "
@@ -76,7 +76,7 @@ Result<fs::path> find_interpreter(const Value& recipe, const fs::path& folder,
   for (const char* name : {"python3", "python"}) {
     if (fs::path path = on_path(variable("PATH").value_or(""), name); !path.empty()) return path;
   }
-  return no_python(wish, "the recipe has Python code, but there is no python3 or python on PATH",
+  return no_python(request, "the recipe has Python code, but there is no python3 or python on PATH",
                    kNameOne);
 }
 

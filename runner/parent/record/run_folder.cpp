@@ -152,7 +152,8 @@ namespace fs = std::filesystem;
 /// Creates and claims a folder.
 class DatedFolder {
  public:
-  DatedFolder(const FolderWish& wish, Storage& storage) : wish_(wish), storage_(storage) {}
+  DatedFolder(const FolderRequest& request, Storage& storage)
+      : request_(request), storage_(storage) {}
 
   Result<fs::path> given(const fs::path& path) const {
     if (storage_.make_folder(path) == 0) return claim(path);
@@ -175,12 +176,12 @@ class DatedFolder {
 
   Diagnostic cannot_create(const fs::path& path, int error) const {
     Diagnostic diagnostic = write_diagnostic(path, error, ErrorCode::kCannotCreate);
-    if (!wish_.given.empty()) diagnostic.pointer = pointer();
+    if (!request_.given.empty()) diagnostic.pointer = pointer();
     return diagnostic;
   }
 
   std::string pointer() const {
-    std::string result = "/" + wish_.option;
+    std::string result = "/" + request_.option;
     std::ranges::replace(result, '.', '/');
     return result;
   }
@@ -189,7 +190,7 @@ class DatedFolder {
   /// Claims the empty folder `path`. If two processes find it empty, only one of them can create
   /// the mark.
   Result<fs::path> claim(const fs::path& path) const {
-    const fs::path mark = path / wish_.mark;
+    const fs::path mark = path / request_.mark;
     if (storage_.make_folder(mark) != 0)
       return errno == EEXIST ? taken(path) : cannot_create(mark, errno);
     // Makes the names of the folder and its mark survive a power failure.
@@ -199,27 +200,28 @@ class DatedFolder {
   }
 
   Result<fs::path> taken(const fs::path& path) const {
-    const bool is_ours = fs::exists(path / wish_.mark);
-    return Diagnostic{
-        ErrorCode::kRunFolderTaken,
-        {},
-        pointer(),
-        "'" + path.string() + "' " + (is_ours ? "already contains " + wish_.what : "is not empty"),
-        "choose another with " + wish_.option + ", or leave " + wish_.option +
-            " out for a fresh one"};
+    const bool is_ours = fs::exists(path / request_.mark);
+    return Diagnostic{ErrorCode::kRunFolderTaken,
+                      {},
+                      pointer(),
+                      "'" + path.string() + "' " +
+                          (is_ours ? "already contains " + request_.what : "is not empty"),
+                      "choose another with " + request_.option + ", or leave " + request_.option +
+                          " out for a fresh one"};
   }
 
-  const FolderWish& wish_;
+  const FolderRequest& request_;
   Storage& storage_;
 };
 
 }  // namespace
 
-Result<fs::path> create_dated_folder(const FolderWish& wish,
+Result<fs::path> create_dated_folder(const FolderRequest& request,
                                      std::chrono::system_clock::time_point now, Storage& storage) {
-  const DatedFolder folder(wish, storage);
-  const fs::path given = wish.given.empty() ? "" : (wish.base / wish.given).lexically_normal();
-  const fs::path day = wish.base / wish.below / local_time(now, "%Y-%m-%d");
+  const DatedFolder folder(request, storage);
+  const fs::path given =
+      request.given.empty() ? "" : (request.base / request.given).lexically_normal();
+  const fs::path day = request.base / request.below / local_time(now, "%Y-%m-%d");
   try {
     make_folders(given.empty() ? day : given.parent_path(), storage);
     return given.empty() ? folder.dated(day, local_time(now, "%H-%M-%S")) : folder.given(given);

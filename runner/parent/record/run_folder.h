@@ -93,7 +93,7 @@ class RunFolder {
 };
 
 /// Where to create the folder for a run or a sweep.
-struct FolderWish {
+struct FolderRequest {
   /// The requested folder; empty: `below`/<date>/<time> (local time; -1, -2 … if taken).
   std::string given;
   std::filesystem::path base;   ///< the folder that relative paths start from
@@ -105,7 +105,7 @@ struct FolderWish {
 
 /// Creates the folder, which must be absent or empty, and claims it, so that no two runs or sweeps
 /// ever share one. Fails with kRunFolderTaken, kCannotCreate or kDiskFull at the option.
-Result<std::filesystem::path> create_dated_folder(const FolderWish& wish,
+Result<std::filesystem::path> create_dated_folder(const FolderRequest& request,
                                                   std::chrono::system_clock::time_point now,
                                                   Storage& storage = disk());
 

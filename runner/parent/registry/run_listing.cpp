@@ -119,16 +119,16 @@ Diagnostic gone_runs(const fs::path& root, const std::vector<std::string>& gone)
 /// The runs of one root, from its updated index.
 class RootListing {
  public:
-  RootListing(const ListingWish& wish, fs::path root, const fs::path& indexes,
+  RootListing(const ListingRequest& request, fs::path root, const fs::path& indexes,
               Diagnostics& warnings)
-      : wish_(wish),
+      : request_(request),
         root_(std::move(root)),
         warnings_(warnings),
         index_(whole_root(root_), indexes, warnings) {}
 
   /// Updates the index, and adds its keys to `known`.
   void refresh(std::vector<IndexedKey>& known) {
-    if (wish_.anew) index_.clear();
+    if (request_.anew) index_.clear();
     const std::vector<IndexedKey> keys = whole([&] { return refreshed_keys(); });
     for (const IndexedKey& key : keys) {
       const auto is_same = [&](const IndexedKey& one) {
@@ -164,13 +164,13 @@ class RootListing {
   }
 
   std::vector<IndexedKey> refreshed_keys() {
-    if (wish_.as_indexed) return index_.keys();
+    if (request_.as_indexed) return index_.keys();
     const auto changes = index_.refresh([&](std::size_t runs) {
-      if (wish_.before_reading) wish_.before_reading(root_.string(), runs);
+      if (request_.before_reading) request_.before_reading(root_.string(), runs);
     });
     std::vector<IndexedKey> keys = index_.keys();
     if (!changes.gone.empty()) warnings_.push_back(gone_runs(root_, changes.gone));
-    if (changes.any() || wish_.anew) store();
+    if (changes.any() || request_.anew) store();
     return keys;
   }
 
@@ -203,7 +203,7 @@ class RootListing {
     }
   }
 
-  const ListingWish& wish_;
+  const ListingRequest& request_;
   const fs::path root_;
   Diagnostics& warnings_;
   RunIndex index_;
@@ -223,8 +223,8 @@ void name_sources(std::vector<ListedRun>& runs) {
     if (!run.entry.source.empty()) run.entry.source = shown[whole_root(run.entry.source)];
 }
 
-std::vector<fs::path> roots_of(const ListingWish& wish) {
-  if (!wish.folders.empty()) return wish.folders;
+std::vector<fs::path> roots_of(const ListingRequest& request) {
+  if (!request.folders.empty()) return request.folders;
   std::vector<fs::path> roots;
   std::error_code ignored;
   for (const fs::path& folder : {default_runs_folder(""), fs::path("multirun")})
@@ -234,17 +234,17 @@ std::vector<fs::path> roots_of(const ListingWish& wish) {
 
 }  // namespace
 
-Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes,
+Result<RunListing> list_runs(const ListingRequest& request, const fs::path& indexes,
                              Diagnostics& warnings) {
   std::deque<RootListing> roots;
   std::vector<IndexedKey> known;
   std::set<fs::path> listed_roots;
   Diagnostics errors;
-  for (const fs::path& root : roots_of(wish)) {
+  for (const fs::path& root : roots_of(request)) {
     std::error_code ignored;
     if (!listed_roots.insert(whole_root(root)).second) continue;
     if (fs::is_directory(root, ignored))
-      roots.emplace_back(wish, root, indexes, warnings).refresh(known);
+      roots.emplace_back(request, root, indexes, warnings).refresh(known);
     else
       errors.push_back({ErrorCode::kNoRun,
                         {},
@@ -254,7 +254,7 @@ Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes,
   }
   if (!errors.empty()) return errors;
   RunListing listing;
-  for (const std::vector<std::string>& some : {wish.filter.keys(), wish.keys}) {
+  for (const std::vector<std::string>& some : {request.filter.keys(), request.keys}) {
     for (const std::string& name : some) {
       auto key = known.empty() ? IndexedKey{false, name}
                                : key_meant(name, known);  // without runs there is nothing to report
@@ -270,7 +270,7 @@ Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes,
     for (std::size_t k = 0; k < listing.keys.size(); ++k)
       if (is_fact(listing.keys[k].name)) run.values[k] = fact(run, listing.keys[k].name);
   std::erase_if(listing.runs, [&](const ListedRun& run) {
-    return !wish.filter.takes(std::span(run.values).first(wish.filter.keys().size()));
+    return !request.filter.takes(std::span(run.values).first(request.filter.keys().size()));
   });
   for (const ListedRun& run : listing.runs) {
     if (!run.entry.problem.empty())

@@ -30,7 +30,7 @@ struct RunListing {
 };
 
 /// Which runs to list, and which values.
-struct ListingWish {
+struct ListingRequest {
   std::vector<std::filesystem::path>
       folders;  ///< folders that contain runs; if empty, outputs/ and multirun/, where they exist
   RunFilter filter = {};
@@ -47,7 +47,7 @@ struct ListingWish {
 /// (metrics_meant()). Warns about indexes that cannot be used or saved, and about runs that no
 /// longer exist or are damaged. Fails with kNoRun if a folder does not exist, and with kUsage for a
 /// key that no run has or that matches several metrics.
-Result<RunListing> list_runs(const ListingWish& wish, const std::filesystem::path& indexes,
+Result<RunListing> list_runs(const ListingRequest& request, const std::filesystem::path& indexes,
                              Diagnostics& warnings);
 
 /// Returns, in order, the keys by which runs in outputs/ and multirun/ can be sorted; for

@@ -35,8 +35,8 @@ std::string OwnDevice::text() const {
   return taken.device ? device_text(*taken.device) : taken.select;
 }
 
-nlohmann::ordered_json device_record(const DeviceWish& wish, const TakenDevice& device) {
-  nlohmann::ordered_json json = {{"asked", wish.select}, {"why", device.why}};
+nlohmann::ordered_json device_record(const DeviceRequest& request, const TakenDevice& device) {
+  nlohmann::ordered_json json = {{"asked", request.select}, {"why", device.why}};
   if (!device.device) return json;
   json["index"] = device.device->index;
   if (device.device->instance) json["instance"] = *device.device->instance;
@@ -47,17 +47,17 @@ nlohmann::ordered_json device_record(const DeviceWish& wish, const TakenDevice& 
   return json;
 }
 
-DeviceWish wish_again(DeviceWish wish, const RecordedRun& run) {
+DeviceRequest request_again(DeviceRequest request, const RecordedRun& run) {
   if (run.device == "cpu") {
-    wish.select = "cpu";
+    request.select = "cpu";
   } else if (!run.device_uuid.empty()) {
-    wish.select = "cuda";
-    wish.preferred = run.device_uuid;
-    std::erase(wish.fallback, "cpu");
+    request.select = "cuda";
+    request.preferred = run.device_uuid;
+    std::erase(request.fallback, "cpu");
   } else {
-    wish.select = run.device;
+    request.select = run.device;
   }
-  return wish;
+  return request;
 }
 
 namespace {

@@ -27,12 +27,12 @@ WorkerCommand without_gpus(WorkerCommand worker);
 
 /// Returns {"asked", "why", "index", "uuid", "name", "driver", "is_only_visible"} for a run's
 /// environment.json; only the first two keys unless `device` is a known GPU.
-nlohmann::ordered_json device_record(const DeviceWish& wish, const TakenDevice& device);
+nlohmann::ordered_json device_record(const DeviceRequest& request, const TakenDevice& device);
 
 /// Returns the device request of a run that continues with an unchanged device option. Keeps the
 /// earlier choice, because the exact bits of the result depend on it: if a GPU was chosen, prefers
 /// that GPU and otherwise accepts another one, but never the CPU.
-DeviceWish wish_again(DeviceWish wish, const RecordedRun& run);
+DeviceRequest request_again(DeviceRequest request, const RecordedRun& run);
 
 /// The device that a verb computes on.
 struct OwnDevice {

@@ -111,7 +111,7 @@ RunCatalog::~RunCatalog() {
 Result<std::shared_ptr<const Catalog>> RunCatalog::refresh() {
   const std::lock_guard reading(reading_);
   Diagnostics ignored;  // a damaged run is reported in its row
-  auto listing = list_runs(wish_, indexes_, ignored);
+  auto listing = list_runs(request_, indexes_, ignored);
   if (!listing) return listing.errors();
   auto catalog = std::make_shared<Catalog>();
   catalog->runs = std::move(listing->runs);
@@ -162,11 +162,11 @@ Result<std::set<std::string>> RunCatalog::matching(const std::string& filter) co
   Sources sources;
   auto parsed = RunFilter::parse(filter, sources);
   if (!parsed) return parsed.errors();
-  ListingWish wish = wish_;
-  wish.filter = *std::move(parsed);
-  wish.as_indexed = true;  // the catalog was just read
+  ListingRequest request = request_;
+  request.filter = *std::move(parsed);
+  request.as_indexed = true;  // the catalog was just read
   Diagnostics ignored;
-  const auto listing = list_runs(wish, indexes_, ignored);
+  const auto listing = list_runs(request, indexes_, ignored);
   if (!listing) return listing.errors();
   std::set<std::string> folders;
   for (const ListedRun& run : listing->runs) folders.insert(run.folder);

@@ -52,10 +52,10 @@ struct RunFacts {
 /// be called by several threads at once.
 class RunCatalog {
  public:
-  /// `wish` names the folders, and its callback is called before records are read; `indexes` is as
-  /// for list_runs().
-  RunCatalog(ListingWish wish, std::filesystem::path indexes)
-      : wish_(std::move(wish)), indexes_(std::move(indexes)) {}
+  /// `request` names the folders, and its callback is called before records are read; `indexes` is
+  /// as for list_runs().
+  RunCatalog(ListingRequest request, std::filesystem::path indexes)
+      : request_(std::move(request)), indexes_(std::move(indexes)) {}
   ~RunCatalog();
   RunCatalog(const RunCatalog&) = delete;
   RunCatalog& operator=(const RunCatalog&) = delete;
@@ -78,7 +78,7 @@ class RunCatalog {
     RunFacts facts;
   };
 
-  const ListingWish wish_;
+  const ListingRequest request_;
   const std::filesystem::path indexes_;
   std::mutex reading_;  // held while the folders are read
   std::mutex mutex_;    // protects the following members

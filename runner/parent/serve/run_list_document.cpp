@@ -83,28 +83,28 @@ ListRow row_of(const CatalogSweep& sweep, const Catalog& catalog) {
 }
 
 /// What a request's query asks for.
-struct ListWish {
+struct ListRequest {
   std::string text, state, recipe, sort;
   bool has_trials = false, is_falling = true;
   std::size_t page = 1;
 };
 
-ListWish list_wish_of(const PageRequest& request) {
-  ListWish wish{.text = request.field("text"),
-                .state = request.field("state"),
-                .recipe = request.field("recipe"),
-                .sort = request.field("sort"),
-                .has_trials = request.field("trials") == "listed"};
-  if (std::ranges::none_of(kSorted, [&](const auto& one) { return one.first == wish.sort; }))
-    wish.sort = kDefaultSort;
+ListRequest list_request_of(const PageRequest& request) {
+  ListRequest wanted{.text = request.field("text"),
+                     .state = request.field("state"),
+                     .recipe = request.field("recipe"),
+                     .sort = request.field("sort"),
+                     .has_trials = request.field("trials") == "listed"};
+  if (std::ranges::none_of(kSorted, [&](const auto& one) { return one.first == wanted.sort; }))
+    wanted.sort = kDefaultSort;
   const std::string order = request.field("order"), page = request.field("page");
-  wish.is_falling = order.empty() ? wish.sort == kDefaultSort : order == "down";
-  std::from_chars(page.data(), page.data() + page.size(), wish.page);
-  return wish;
+  wanted.is_falling = order.empty() ? wanted.sort == kDefaultSort : order == "down";
+  std::from_chars(page.data(), page.data() + page.size(), wanted.page);
+  return wanted;
 }
 
 /// Returns the address of another list, with the same choices except for those given.
-std::string address_of(const ListWish& wish, std::string_view sort, bool is_falling,
+std::string address_of(const ListRequest& wanted, std::string_view sort, bool is_falling,
                        std::size_t page) {
   std::string address = "/?";
   const auto add = [&](std::string_view name, std::string_view value) {
@@ -114,10 +114,10 @@ std::string address_of(const ListWish& wish, std::string_view sort, bool is_fall
           .append("=")
           .append(percent_encoded(value));
   };
-  add("text", wish.text);
-  add("state", wish.state);
-  add("recipe", wish.recipe);
-  add("trials", wish.has_trials ? "listed" : "");
+  add("text", wanted.text);
+  add("state", wanted.state);
+  add("recipe", wanted.recipe);
+  add("trials", wanted.has_trials ? "listed" : "");
   add("sort", sort);
   add("order", is_falling ? "down" : "up");
   add("page", page > 1 ? std::to_string(page) : "");
@@ -134,14 +134,14 @@ bool has_text(const ListRow& row, const std::string& text) {
 class RowChoice {
  public:
   /// `folders`: the runs that the text matches if it is a filter.
-  RowChoice(const Catalog& catalog, const ListWish& wish,
+  RowChoice(const Catalog& catalog, const ListRequest& wanted,
             const std::optional<std::set<std::string>>& folders)
-      : catalog_(catalog), wish_(wish), folders_(folders) {}
+      : catalog_(catalog), wanted_(wanted), folders_(folders) {}
 
   std::vector<ListRow> rows() const {
     std::vector<ListRow> rows;
     for (std::size_t i = 0; i < catalog_.runs.size(); ++i) {
-      if (catalog_.sweep_of[i] && !wish_.has_trials) continue;
+      if (catalog_.sweep_of[i] && !wanted_.has_trials) continue;
       ListRow row = row_of(catalog_.runs[i], catalog_.ids[i]);
       if (takes(row, {i})) rows.push_back(std::move(row));
     }
@@ -155,35 +155,36 @@ class RowChoice {
  private:
   /// A sweep is included if any of its trials has the state and matches the filter.
   bool takes(const ListRow& row, const std::vector<std::size_t>& runs) const {
-    if (!wish_.recipe.empty() && row.recipe != wish_.recipe) return false;
+    if (!wanted_.recipe.empty() && row.recipe != wanted_.recipe) return false;
     const auto is_wanted = [&](std::size_t place) {
       const ListedRun& run = catalog_.runs[place];
-      return (wish_.state.empty() || run.entry.status == wish_.state) &&
+      return (wanted_.state.empty() || run.entry.status == wanted_.state) &&
              (!folders_ || folders_->contains(run.folder));
     };
     if (std::ranges::none_of(runs, is_wanted)) return false;
-    return folders_ || wish_.text.empty() || has_text(row, wish_.text);
+    return folders_ || wanted_.text.empty() || has_text(row, wanted_.text);
   }
 
   const Catalog& catalog_;
-  const ListWish& wish_;
+  const ListRequest& wanted_;
   const std::optional<std::set<std::string>>& folders_;
 };
 
 /// Sorts by a column, best results first. Equal rows are sorted by name.
-void sort_list(std::vector<ListRow>& rows, const ListWish& wish) {
+void sort_list(std::vector<ListRow>& rows, const ListRequest& wanted) {
   const auto by = [&](const auto& key) {
     std::ranges::stable_sort(rows, [&](const ListRow& a, const ListRow& b) {
-      return wish.is_falling ? key(b) < key(a) : key(a) < key(b);
+      return wanted.is_falling ? key(b) < key(a) : key(a) < key(b);
     });
   };
   std::ranges::sort(rows, {}, &ListRow::name);
-  if (wish.sort == "run") by([](const ListRow& row) { return std::string_view(row.name); });
-  if (wish.sort == "recipe") by([](const ListRow& row) { return std::string_view(row.recipe); });
-  if (wish.sort == "state") by([](const ListRow& row) { return std::string_view(row.state); });
-  if (wish.sort == "started") by([](const ListRow& row) { return std::string_view(row.started); });
-  if (wish.sort == "time") by([](const ListRow& row) { return row.seconds; });
-  if (wish.sort != "result") return;
+  if (wanted.sort == "run") by([](const ListRow& row) { return std::string_view(row.name); });
+  if (wanted.sort == "recipe") by([](const ListRow& row) { return std::string_view(row.recipe); });
+  if (wanted.sort == "state") by([](const ListRow& row) { return std::string_view(row.state); });
+  if (wanted.sort == "started")
+    by([](const ListRow& row) { return std::string_view(row.started); });
+  if (wanted.sort == "time") by([](const ListRow& row) { return row.seconds; });
+  if (wanted.sort != "result") return;
   by([](const ListRow& row) {
     const bool is_absent = row.metric.empty() || std::isnan(row.value);
     const double rank = is_smaller_better(row.metric) ? row.value : -row.value;
@@ -211,14 +212,14 @@ std::vector<std::string> cells_of(const ListRow& row, RunCatalog& catalog) {
           row.run ? join(row.run->entry.tags, " ") : ""};
 }
 
-Table list_table_of(std::span<const ListRow> rows, const ListWish& wish, RunCatalog& catalog) {
+Table list_table_of(std::span<const ListRow> rows, const ListRequest& wanted, RunCatalog& catalog) {
   Table table{"Runs and sweeps", {{}}, false};
   for (const auto& [key, heading] : kSorted) {
-    const bool is_sorted = wish.sort == key;
-    const bool is_falling = is_sorted ? !wish.is_falling : key == kDefaultSort;
-    table.links[{0, table.rows[0].size()}] = address_of(wish, key, is_falling, 1);
+    const bool is_sorted = wanted.sort == key;
+    const bool is_falling = is_sorted ? !wanted.is_falling : key == kDefaultSort;
+    table.links[{0, table.rows[0].size()}] = address_of(wanted, key, is_falling, 1);
     table.rows[0].push_back(std::string(heading) +
-                            (is_sorted ? wish.is_falling ? " ▼" : " ▲" : ""));
+                            (is_sorted ? wanted.is_falling ? " ▼" : " ▲" : ""));
   }
   for (const char* heading : {"curve", "planned memory", "peak memory", "tags"})
     table.rows[0].emplace_back(heading);
@@ -241,35 +242,35 @@ std::vector<std::pair<std::string, std::string>> choices_of(const Catalog& catal
   return choices;
 }
 
-Form form_of(const Catalog& catalog, const ListWish& wish) {
+Form form_of(const Catalog& catalog, const ListRequest& wanted) {
   Form form{"/", {}, "Filter"};
-  form.fields = {{"text", "name, or filter such as accuracy>0.7", wish.text},
-                 {"state", "state", wish.state,
+  form.fields = {{"text", "name, or filter such as accuracy>0.7", wanted.text},
+                 {"state", "state", wanted.state,
                   choices_of(catalog, [](const RunEntry& entry) { return entry.status; })},
-                 {"recipe", "recipe", wish.recipe,
+                 {"recipe", "recipe", wanted.recipe,
                   choices_of(catalog, [](const RunEntry& entry) { return entry.recipe; })},
                  {"trials",
                   "trials",
-                  wish.has_trials ? "listed" : "",
+                  wanted.has_trials ? "listed" : "",
                   {{"", "in their sweeps"}, {"listed", "listed too"}}},
-                 {"sort", "", wish.sort},
-                 {"order", "", wish.is_falling ? "down" : "up"}};
+                 {"sort", "", wanted.sort},
+                 {"order", "", wanted.is_falling ? "down" : "up"}};
   return form;
 }
 
-Links pages_of(const ListWish& wish, std::size_t pages) {
+Links pages_of(const ListRequest& wanted, std::size_t pages) {
   Links links{"Pages", {}};
   const auto address = [&](std::size_t page) {
-    return address_of(wish, wish.sort, wish.is_falling, page);
+    return address_of(wanted, wanted.sort, wanted.is_falling, page);
   };
-  if (wish.page > 1) {
+  if (wanted.page > 1) {
     links.links.emplace_back("first", address(1));
-    links.links.emplace_back("previous", address(wish.page - 1));
+    links.links.emplace_back("previous", address(wanted.page - 1));
   }
-  links.links.emplace_back("page " + std::to_string(wish.page) + " of " + std::to_string(pages),
+  links.links.emplace_back("page " + std::to_string(wanted.page) + " of " + std::to_string(pages),
                            "");
-  if (wish.page < pages) {
-    links.links.emplace_back("next", address(wish.page + 1));
+  if (wanted.page < pages) {
+    links.links.emplace_back("next", address(wanted.page + 1));
     links.links.emplace_back("last", address(pages));
   }
   return links;
@@ -279,28 +280,28 @@ Links pages_of(const ListWish& wish, std::size_t pages) {
 
 Document run_list_document(RunCatalog& catalog, const PageRequest& request) {
   const auto contents = catalog.contents();
-  ListWish wish = list_wish_of(request);
+  ListRequest wanted = list_request_of(request);
   Document document{.title = "Runs", .blocks = {}};
-  document.add(form_of(*contents, wish));
+  document.add(form_of(*contents, wanted));
   std::optional<std::set<std::string>> folders;
-  if (looks_like_filter(wish.text)) {
-    auto matching = catalog.matching(wish.text);
+  if (looks_like_filter(wanted.text)) {
+    auto matching = catalog.matching(wanted.text);
     if (matching) folders = *std::move(matching);
     else document.say("The filter is not valid: " + matching.errors().front().message);
   }
-  std::vector<ListRow> rows = RowChoice(*contents, wish, folders).rows();
-  sort_list(rows, wish);
+  std::vector<ListRow> rows = RowChoice(*contents, wanted, folders).rows();
+  sort_list(rows, wanted);
   const std::size_t pages = std::max<std::size_t>(1, (rows.size() + kRowsOfPage - 1) / kRowsOfPage);
-  wish.page = std::clamp<std::size_t>(wish.page, 1, pages);
+  wanted.page = std::clamp<std::size_t>(wanted.page, 1, pages);
   document.say(
       counted(contents->runs.size(), "run") + ", " + counted(contents->sweeps.size(), "sweep") +
       "; " + counted(rows.size(), "row") + (rows.size() == 1 ? " matches." : " match.") +
       (contents->problem.empty() ? "" : " The folder cannot be read: " + contents->problem));
   const std::span<const ListRow> all = rows;
-  const std::size_t begin = (wish.page - 1) * kRowsOfPage;
-  document.add(
-      list_table_of(all.subspan(begin, std::min(kRowsOfPage, rows.size() - begin)), wish, catalog));
-  document.add(pages_of(wish, pages));
+  const std::size_t begin = (wanted.page - 1) * kRowsOfPage;
+  document.add(list_table_of(all.subspan(begin, std::min(kRowsOfPage, rows.size() - begin)), wanted,
+                             catalog));
+  document.add(pages_of(wanted, pages));
   return document;
 }
 

@@ -31,9 +31,9 @@ using testing::IsEmpty;
 /// A dataset of three images on its own server.
 class FetchDatasetTest : public testing::Test {
  protected:
-  FetchedDataset fetch(DatasetWish wish = {}, runner::Storage& storage = runner::disk()) {
-    if (wish.root.empty()) wish.root = folder_ / "data";
-    return fetch_published(dataset_, wish, listener_.callbacks(), listener_.patience(), storage);
+  FetchedDataset fetch(DatasetRequest request = {}, runner::Storage& storage = runner::disk()) {
+    if (request.root.empty()) request.root = folder_ / "data";
+    return fetch_published(dataset_, request, listener_.callbacks(), listener_.patience(), storage);
   }
   ServedReply answer(const SeenRequest& request) {
     if (request.target.ends_with("/pictures.tgz")) return served(request, archive_);

@@ -25,11 +25,11 @@ using testing::HasSubstr;
 
 class HubTest : public testing::Test {
  protected:
-  HubSnapshot fetch(HubWish wish = {}, runner::Storage& storage = runner::disk()) {
-    if (wish.repository.empty()) wish.repository = "org/tower";
-    wish.cache = folder_ / "hub";
-    wish.endpoint = hub_.url();
-    return fetch_hub(wish, listener_.callbacks(), listener_.patience(), storage);
+  HubSnapshot fetch(HubRequest request = {}, runner::Storage& storage = runner::disk()) {
+    if (request.repository.empty()) request.repository = "org/tower";
+    request.cache = folder_ / "hub";
+    request.endpoint = hub_.url();
+    return fetch_hub(request, listener_.callbacks(), listener_.patience(), storage);
   }
   fs::path home() const { return folder_ / "hub/models--org--tower"; }
   std::string read(const std::string& below) const {
@@ -127,8 +127,9 @@ TEST_F(HubTest, OfflineModeDownloadsNothing) {
 TEST_F(HubTest, ServerThatIsNotAHubIsRejected) {
   const auto failure = [](const std::string& body) {
     const HttpServer server([&](const SeenRequest&) { return ServedReply{.body = body}; });
-    const HubWish wish{.repository = "a/b", .cache = "no/such", .endpoint = server.url() + "/"};
-    return refusals_of([&] { fetch_hub(wish, {}); });
+    const HubRequest request{
+        .repository = "a/b", .cache = "no/such", .endpoint = server.url() + "/"};
+    return refusals_of([&] { fetch_hub(request, {}); });
   };
   EXPECT_REFUSED(failure("<html>"), kDownloadFailed, "", "no commit", "HF_ENDPOINT");
   EXPECT_REFUSED(failure(R"({"sha": "../.."})"), kDownloadFailed, "", "invalid commit");

@@ -119,10 +119,10 @@ std::string list_text(const DeviceList& list, const TextStyle& style) {
 }
 
 /// Implements `retort devices --best`: shows what `device: auto` would choose now.
-ExitCode show_best(const DeviceWish& wish, DeviceWorld world, Console& console) {
+ExitCode show_best(const DeviceRequest& request, DeviceWorld world, Console& console) {
   world.say = [](const std::string&) {};
   const auto best = take_device(
-      wish, [](const DeviceFacts&) { return Result<DeviceNeed>(DeviceNeed{}); }, world);
+      request, [](const DeviceFacts&) { return Result<DeviceNeed>(DeviceNeed{}); }, world);
   if (!best) return report(console, best.errors());
   if (console.json) {
     Json json = {{"select", best->select},
@@ -151,16 +151,16 @@ ExitCode show_devices(const DevicesFlags& flags, Console& console) {
   Nvml nvml;
   const DeviceWorld world = device_world(nvml, console);
   if (flags.best || !flags.need.empty()) {
-    DeviceWish wish{.select = "auto", .need = 0};
-    if (!flags.need.empty()) wish.need = bytes_from(flags.need);
-    if (!wish.need) {
+    DeviceRequest request{.select = "auto", .need = 0};
+    if (!flags.need.empty()) request.need = bytes_from(flags.need);
+    if (!request.need) {
       return report(console, {{ErrorCode::kUsage,
                                {},
                                "",
                                "--need is not a size: '" + printable(flags.need) + "'",
                                "write a size such as 8GiB, 512MiB or 8GB"}});
     }
-    return show_best(wish, world, console);
+    return show_best(request, world, console);
   }
   const auto list = list_devices(nvml, world);
   if (!list) return report(console, list.errors());

@@ -360,10 +360,10 @@ ExitCode tag_run(const RunsFlags& flags, Console& console) {
 }
 
 ExitCode reindex_runs(const RunsFlags& flags, Console& console) {
-  auto wish = listing_wish(flags, console);
-  if (!wish) return report(console, wish.errors());
+  auto request = listing_request(flags, console);
+  if (!request) return report(console, request.errors());
   const std::filesystem::path indexes = run_index_folder();
-  if (!wish->filter.keys().empty() || indexes.empty()) {
+  if (!request->filter.keys().empty() || indexes.empty()) {
     return report(
         console,
         {{ErrorCode::kUsage,
@@ -374,9 +374,9 @@ ExitCode reindex_runs(const RunsFlags& flags, Console& console) {
           indexes.empty() ? "set RETORT_CACHE to a folder; without one, `runs ls` reads every run"
                           : "leave the filter out: all runs in a folder are indexed"}});
   }
-  wish->anew = true;
+  request->anew = true;
   Diagnostics warnings;
-  const auto listing = list_runs(*wish, indexes, warnings);
+  const auto listing = list_runs(*request, indexes, warnings);
   if (!listing) return report(console, listing.errors());
   warn(console, warnings);
   const auto damaged = std::ranges::count_if(

@@ -41,7 +41,7 @@ ExitCode reindex_runs(const RunsFlags& flags, Console& console);
 /// Parses the words of ls, best and reindex: folders that contain runs, and at most one filter. A
 /// word is a filter if it is not a folder and contains a filter operator. A second or invalid
 /// filter is a kUsage error.
-Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console);
+Result<ListingRequest> listing_request(const RunsFlags& flags, Console& console);
 
 /// Returns a run's values for a key as JSON: a number or a string, null if there are none, or a
 /// list if there are several.

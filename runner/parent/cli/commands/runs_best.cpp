@@ -83,12 +83,12 @@ Diagnostic no_winner(const RunsFlags& flags, const std::string& metric) {
 /// Prints only the folder to standard output, to support `retort predict $(retort runs best)
 /// cat.jpg`.
 ExitCode show_best_run(const RunsFlags& flags, Console& console) {
-  auto wish = listing_wish(flags, console);
-  if (!wish) return report(console, wish.errors());
+  auto request = listing_request(flags, console);
+  if (!request) return report(console, request.errors());
   Diagnostics warnings;
   Contest contest{.metric = flags.metric};
   if (flags.metric.empty()) {
-    auto all = list_runs(*wish, run_index_folder(), warnings);
+    auto all = list_runs(*request, run_index_folder(), warnings);
     if (!all) return report(console, all.errors());
     std::erase_if(all->runs, [&](const ListedRun& run) { return !may_win(run, flags); });
     const auto found = contest_among(all->runs);
@@ -98,9 +98,10 @@ ExitCode show_best_run(const RunsFlags& flags, Console& console) {
     }
     contest = *found;
   }
-  wish->keys.push_back(contest.metric);
+  request->keys.push_back(contest.metric);
   Diagnostics repeated;
-  auto listing = list_runs(*wish, run_index_folder(), flags.metric.empty() ? repeated : warnings);
+  auto listing =
+      list_runs(*request, run_index_folder(), flags.metric.empty() ? repeated : warnings);
   if (!listing) return report(console, listing.errors());
   warn(console, warnings);
   const std::size_t at = listing->keys.size() - 1;

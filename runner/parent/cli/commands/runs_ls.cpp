@@ -125,35 +125,35 @@ Json values_json(const std::vector<RunValue>& values) {
   return list;
 }
 
-Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console) {
-  ListingWish wish;
+Result<ListingRequest> listing_request(const RunsFlags& flags, Console& console) {
+  ListingRequest request;
   std::string filter;
   for (const std::string& word : flags.words) {
     std::error_code ignored;
     if (std::filesystem::is_directory(word, ignored) || !looks_like_filter(word))
-      wish.folders.emplace_back(word);
+      request.folders.emplace_back(word);
     else if (!filter.empty()) return two_filters(word);
     else filter = word;
   }
   auto parsed = RunFilter::parse(filter, console.sources);
   if (!parsed) return parsed.errors();
-  wish.filter = *std::move(parsed);
+  request.filter = *std::move(parsed);
   if (!console.is_quiet() && !console.json) {
-    wish.before_reading = [&console](const std::string& folder, std::size_t runs) {
+    request.before_reading = [&console](const std::string& folder, std::size_t runs) {
       if (runs >= kMuch)
         console.err << "reading the records of " << runs << " runs in '" << printable(folder)
                     << "'\n";
     };
   }
-  return wish;
+  return request;
 }
 
 ExitCode list_recorded_runs(const RunsFlags& flags, Console& console) {
-  auto wish = listing_wish(flags, console);
-  if (!wish) return report(console, wish.errors());
-  if (!flags.sort.empty()) wish->keys.push_back(flags.sort);
+  auto request = listing_request(flags, console);
+  if (!request) return report(console, request.errors());
+  if (!flags.sort.empty()) request->keys.push_back(flags.sort);
   Diagnostics warnings;
-  auto listing = list_runs(*wish, run_index_folder(), warnings);
+  auto listing = list_runs(*request, run_index_folder(), warnings);
   if (!listing) return report(console, listing.errors());
   warn(console, warnings);
   if (!flags.sort.empty()) sort_runs(*listing, listing->keys.size() - 1, flags.is_reversed);

@@ -21,17 +21,17 @@ struct ServeFlags {
 ExitCode serve(const ServeFlags& flags, Console& console) {
   auto opened = HttpServer::open(static_cast<int>(flags.port));
   if (!opened) return report(console, opened.errors());
-  ListingWish wish;
-  if (!flags.folder.empty()) wish.folders.emplace_back(flags.folder);
+  ListingRequest request;
+  if (!flags.folder.empty()) request.folders.emplace_back(flags.folder);
   if (!console.is_quiet() && !console.json) {
-    wish.before_reading = [&console, is_first = true](const std::string& folder,
-                                                      std::size_t runs) mutable {
+    request.before_reading = [&console, is_first = true](const std::string& folder,
+                                                         std::size_t runs) mutable {
       if (std::exchange(is_first, false))
         console.err << "reading the records of " << runs << " runs in '" << printable(folder)
                     << "'\n";
     };
   }
-  RunCatalog catalog(std::move(wish), run_index_folder());
+  RunCatalog catalog(std::move(request), run_index_folder());
   if (const auto contents = catalog.refresh(); !contents) return report(console, contents.errors());
   SignalWait wait;  // before any thread starts, so that all others leave signals to this one
   const Site site(catalog, random_token(), opened->port());

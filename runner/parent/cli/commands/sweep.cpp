@@ -217,7 +217,7 @@ ExitCode task_of_sweep(const std::vector<std::string>& words, Console& console) 
 /// Implements `retort sweep`. Its actions, such as `sweep resume DIR`, are given in place of the
 /// recipe.
 ExitCode sweep(SweepFlags flags, Console& console) {
-  const auto slots = slot_wish(flags.slots_text);
+  const auto slots = slot_request(flags.slots_text);
   if (!slots) return report(console, slots.errors());
   flags.slots = *slots;
   const std::string& action = flags.recipe.name;

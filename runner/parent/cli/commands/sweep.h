@@ -16,7 +16,7 @@ struct SweepFlags {
   NamedRecipe recipe;
   bool dry_run = false;          ///< list the trials without starting them
   std::string slots_text = "1";  ///< the argument of --slots
-  SlotWish slots = {};           ///< `slots` parsed
+  SlotRequest slots = {};        ///< `slots` parsed
   std::int64_t retries = 0, time_out_minutes = 0;
   bool fail_fast = false;
   std::string

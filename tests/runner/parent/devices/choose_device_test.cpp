@@ -13,9 +13,9 @@ using testing::IsEmpty;
 
 class ChooseDeviceTest : public testing::Test {
  protected:
-  /// The indices of the devices that match `wish_`, best first.
+  /// The indices of the devices that match `request_`, best first.
   std::vector<int> order() {
-    const auto found = candidates(wish_, {.devices = machine_.now.devices});
+    const auto found = candidates(request_, {.devices = machine_.now.devices});
     if (!found) {
       error_ = found.errors().front().message;
       return {-1};
@@ -26,7 +26,7 @@ class ChooseDeviceTest : public testing::Test {
   }
 
   FakeMachine machine_;
-  DeviceWish wish_{.select = "auto"};
+  DeviceRequest request_{.select = "auto"};
   std::string error_;
 };
 
@@ -45,25 +45,25 @@ TEST_F(ChooseDeviceTest, GpuWithUnknownMemoryComesLast) {
 
 TEST_F(ChooseDeviceTest, ExcludesByIndexOrUuid) {
   for (int i = 0; i < 4; ++i) machine_.gpu(80, 80);
-  wish_.exclude = {"0", "GPU-cccccccc-0000", "9"};
+  request_.exclude = {"0", "GPU-cccccccc-0000", "9"};
   EXPECT_THAT(order(), ElementsAre(1, 3));
-  EXPECT_THAT(idle_exclusions(wish_, {.devices = machine_.now.devices}),
+  EXPECT_THAT(idle_exclusions(request_, {.devices = machine_.now.devices}),
               ElementsAre("device.exclude: no visible GPU is '9'"));
-  wish_.exclude = {"0", "1", "2", "3"};
+  request_.exclude = {"0", "1", "2", "3"};
   EXPECT_THAT(order(), IsEmpty());
 }
 
 TEST_F(ChooseDeviceTest, NamedGpuIsTheOnlyCandidateWithoutFallback) {
   for (const int free : {10, 70, 40}) machine_.gpu(80, free);
-  wish_.select = "cuda:2";
+  request_.select = "cuda:2";
   EXPECT_THAT(order(), ElementsAre(2));
-  wish_.fallback = {"cpu", "gpu"};  // the CPU comes first
+  request_.fallback = {"cpu", "gpu"};  // the CPU comes first
   EXPECT_THAT(order(), ElementsAre(2));
-  wish_.fallback = {"gpu", "cpu"};
+  request_.fallback = {"gpu", "cpu"};
   EXPECT_THAT(order(), ElementsAre(2, 1, 0));
-  wish_.select = "cuda:3";
+  request_.select = "cuda:3";
   EXPECT_THAT(order(), ElementsAre(1, 2, 0));
-  wish_.fallback.clear();
+  request_.fallback.clear();
   EXPECT_THAT(order(), ElementsAre(-1));
   EXPECT_EQ(error_, "device 'cuda:3' is not available: there are cuda:0 to cuda:2");
 }
@@ -71,8 +71,9 @@ TEST_F(ChooseDeviceTest, NamedGpuIsTheOnlyCandidateWithoutFallback) {
 TEST_F(ChooseDeviceTest, NamedGpuInUnknownCudaOrderIsRejected) {
   machine_.gpu(80, 80);
   machine_.gpu(15, 15, "NVIDIA T4");
-  wish_.select = "cuda:1";
-  const auto found = candidates(wish_, {.devices = machine_.now.devices, .in_cuda_order = false});
+  request_.select = "cuda:1";
+  const auto found =
+      candidates(request_, {.devices = machine_.now.devices, .in_cuda_order = false});
   ASSERT_FALSE(found);
   EXPECT_EQ(found.errors().front().message,
             "device 'cuda:1' is not available: CUDA numbers GPUs starting with the fastest, in an "

@@ -22,8 +22,8 @@ using DeviceSearchTest = TakeDeviceTest;
 
 TEST_F(DeviceSearchTest, WaitsUntilMemoryIsFreeInTwoConsecutiveChecks) {
   machine_.gpu(80, 2).holders = {{4711, FakeMachine::gib(78)}};
-  wish_.wait = true;
-  wish_.need = FakeMachine::gib(12);
+  request_.wait = true;
+  request_.need = FakeMachine::gib(12);
   int looks = 0;
   machine_.on_sleep = [&] {
     static constexpr int kFree[] = {2, 40, 3, 30, 50};  // freed, taken again, freed for good
@@ -44,8 +44,8 @@ TEST_F(DeviceSearchTest, WaitsUntilMemoryIsFreeInTwoConsecutiveChecks) {
 
 TEST_F(DeviceSearchTest, WaitEndsAtItsTimeout) {
   machine_.gpu(80, 2);
-  wish_.wait = true;
-  wish_.timeout = 100s;
+  request_.wait = true;
+  request_.timeout = 100s;
   const auto refused = take(12);
   EXPECT_EQ(
       told(refused),
@@ -58,8 +58,8 @@ TEST_F(DeviceSearchTest, WaitEndsAtItsTimeout) {
 
 TEST_F(DeviceSearchTest, SignalEndsAWait) {
   machine_.gpu(80, 2);
-  wish_.wait = true;
-  wish_.fallback = {"cpu"};
+  request_.wait = true;
+  request_.fallback = {"cpu"};
   machine_.on_sleep = [&] {
     machine_.signal = machine_.time.time_since_epoch() < 90s ? std::nullopt : std::optional(SIGINT);
   };
@@ -79,10 +79,10 @@ TEST_F(DeviceSearchTest, RunThatLeftAGpuTakesAnotherDespiteItsRecipe) {
   machine_.gpu(80, 80);
   machine_.gpu(80, 20);
   machine_.gpu(80, 40);
-  wish_.select = "cuda:0";
-  wish_.fallback = {"cpu"};
-  wish_.preferred = "GPU-aaaaaaaa-0000";
-  wish_ = wish_for_another(wish_, {"GPU-aaaaaaaa-0000"});
+  request_.select = "cuda:0";
+  request_.fallback = {"cpu"};
+  request_.preferred = "GPU-aaaaaaaa-0000";
+  request_ = request_for_another(request_, {"GPU-aaaaaaaa-0000"});
   const auto other = take(12);
   ASSERT_TRUE(other);
   EXPECT_EQ(other->device->index, 2);
@@ -93,15 +93,15 @@ TEST_F(DeviceSearchTest, RunThatLeftAGpuTakesAnotherDespiteItsRecipe) {
             "every GPU with enough memory is in use\nGPU 1 (NVIDIA A100 80GB): 20 GiB of 80 GiB "
             "free\nGPU 2 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours uses it")
       << "it falls back to memory.on_oom, not to device.fallback";
-  wish_.left = {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000", "GPU-cccccccc-0000"};
+  request_.left = {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000", "GPU-cccccccc-0000"};
   EXPECT_EQ(told(take(1)),
             "device 'cuda' is not available: the run has tried every GPU that it may use");
 }
 
 TEST_F(DeviceSearchTest, LastCheckOfAWaitCounts) {
   machine_.gpu(80, 2);
-  wish_.wait = true;
-  wish_.timeout = 45s;
+  request_.wait = true;
+  request_.timeout = 45s;
   machine_.on_sleep = [&] {
     if (machine_.time.time_since_epoch() == 45s)
       machine_.now.devices[0].free = FakeMachine::gib(40);
@@ -111,15 +111,15 @@ TEST_F(DeviceSearchTest, LastCheckOfAWaitCounts) {
 
 TEST_F(DeviceSearchTest, TimedOutWaitMayFallBack) {
   machine_.gpu(80, 2);
-  wish_.wait = true;
-  wish_.fallback = {"cpu"};
+  request_.wait = true;
+  request_.fallback = {"cpu"};
   EXPECT_EQ(told(take(12)), "taken: cpu");
   EXPECT_EQ(machine_.time.time_since_epoch(), 60min);
 }
 
 TEST_F(DeviceSearchTest, DeviceThatVanishesEndsTheWait) {
   machine_.gpu(80, 2);
-  wish_.wait = true;
+  request_.wait = true;
   machine_.on_sleep = [&] {
     machine_.now.devices.clear();
     machine_.now.problems = {
@@ -133,7 +133,7 @@ TEST_F(DeviceSearchTest, DeviceThatVanishesEndsTheWait) {
 TEST_F(DeviceSearchTest, WaitsForAnotherRunOfTheSameUser) {
   machine_.gpu(80, 80);
   auto other = take(12);
-  wish_.wait = true;
+  request_.wait = true;
   int looks = 0;
   machine_.on_sleep = [&] {
     if (++looks == 2) *other = TakenDevice{};
@@ -177,7 +177,7 @@ TEST_F(DeviceSearchTest, TicketForAnotherGpuIsIgnored) {
 TEST_F(DeviceSearchTest, WaitEndsOnceNoGpuCanSuffice) {
   machine_.gpu(80, 80);
   auto other = take(12);
-  wish_.wait = true;
+  request_.wait = true;
   machine_.on_sleep = [&] { *other = TakenDevice{}; };
   EXPECT_THAT(told(take(81)), HasSubstr("no GPU here has 81 GiB (the plan of train)\n"));
   EXPECT_EQ(machine_.time.time_since_epoch(), 2 * 30s);
@@ -186,16 +186,16 @@ TEST_F(DeviceSearchTest, WaitEndsOnceNoGpuCanSuffice) {
 TEST_F(DeviceSearchTest, PlannedWaitLeavesSmallGpusToOthers) {
   machine_.gpu(80, 40);
   auto other = take(12);
-  wish_.wait = true;
-  wish_.timeout = 150s;
+  request_.wait = true;
+  request_.timeout = 150s;
   std::vector<std::string> later;
   machine_.on_sleep = [&] {
     *other = TakenDevice{};
     FakeMachine same;
     same.gpu(80, 40);
-    DeviceWish wish = wish_;
-    wish.wait = false;
-    later.push_back(told(take_device(wish, needing(12), same.world(locks()))));
+    DeviceRequest request = request_;
+    request.wait = false;
+    later.push_back(told(take_device(request, needing(12), same.world(locks()))));
   };
   EXPECT_THAT(told(take(50)), HasSubstr("no GPU has 50 GiB (the plan of train) free after waiting "
                                         "for device.wait_timeout_minutes"));
@@ -215,15 +215,15 @@ TEST_F(DeviceSearchTest, TwentyRunsOnFourGpusNeverShareOneAndAllAreServed) {
     runs.emplace_back([&] {
       FakeMachine machine;
       for (int gpu = 0; gpu < 4; ++gpu) machine.gpu(80, 80);
-      DeviceWish wish = wish_;
-      wish.wait = true;
+      DeviceRequest request = request_;
+      request.wait = true;
       DeviceWorld world = machine.world(locks());
       world.sleep = [&](std::chrono::steady_clock::duration span) {
         machine.time += span / 1000;  // waits as long as necessary
         std::this_thread::sleep_for(1ms);
         return std::optional<int>();
       };
-      const auto taken = take_device(wish, needing(12), world);
+      const auto taken = take_device(request, needing(12), world);
       if (!taken) return;
       {
         const std::lock_guard lock(mutex);

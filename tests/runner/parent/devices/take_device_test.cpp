@@ -31,8 +31,8 @@ TEST_F(TakeDeviceTest, AutoTakesTheGpuWithTheMostFreeMemory) {
 
 TEST_F(TakeDeviceTest, AutoWithoutDriverUsesTheCpuAndReportsItOnce) {
   machine_.now = {.why_none = "this machine has no NVIDIA driver"};
-  wish_.wait = true;
-  wish_.fallback = {"gpu", "cpu"};
+  request_.wait = true;
+  request_.fallback = {"gpu", "cpu"};
   const auto taken = take(12);
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->select, "cpu");
@@ -43,10 +43,10 @@ TEST_F(TakeDeviceTest, AutoWithoutDriverUsesTheCpuAndReportsItOnce) {
 
 TEST_F(TakeDeviceTest, CudaWithoutDriverIsLeftToTheWorkerOrFallsBack) {
   machine_.now = {.why_none = "this machine has no NVIDIA driver"};
-  wish_.select = "cuda";
+  request_.select = "cuda";
   EXPECT_EQ(told(take(12)), "taken: cuda");  // the worker checks it; it may have CUDA without NVML
   EXPECT_THAT(machine_.said, IsEmpty());
-  wish_.fallback = {"cpu"};
+  request_.fallback = {"cpu"};
   EXPECT_EQ(told(take(12)), "taken: cpu");
   EXPECT_THAT(
       machine_.said,
@@ -56,11 +56,11 @@ TEST_F(TakeDeviceTest, CudaWithoutDriverIsLeftToTheWorkerOrFallsBack) {
 TEST_F(TakeDeviceTest, UnqueryableDriverLeavesTheChoiceToCuda) {
   machine_.now = {.why_none = "the NVIDIA driver cannot be queried: no such file",
                   .has_driver = true};
-  wish_.select = "cuda:1";
+  request_.select = "cuda:1";
   EXPECT_EQ(told(take(12)), "taken: cuda:1");
   EXPECT_THAT(machine_.said, ElementsAre("device: cuda:1, which could not be checked: the NVIDIA "
                                          "driver cannot be queried: no such file"));
-  wish_.select = "auto";
+  request_.select = "auto";
   EXPECT_EQ(told(take(12)), "taken: cpu");
 }
 
@@ -68,13 +68,13 @@ TEST_F(TakeDeviceTest, OldDriverIsReported) {
   machine_.gpu(80, 80);
   machine_.now.cuda = 12020;
   machine_.now.driver = "535.104.05";
-  wish_.select = "cuda";
+  request_.select = "cuda";
   const auto refused = take(12);
   EXPECT_EQ(told(refused),
             "device 'cuda' is not available: the NVIDIA driver 535.104.05 is too old: it supports "
             "CUDA up to 12.2, but this LibTorch needs 13.0");
   EXPECT_EQ(help(refused), "update the NVIDIA driver, or use device=cpu");
-  wish_.select = "auto";
+  request_.select = "auto";
   EXPECT_EQ(told(take(12)), "taken: cpu");
 }
 
@@ -97,7 +97,7 @@ TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
   EXPECT_THAT(
       machine_.said,
       ElementsAre("device: cpu, since CUDA_VISIBLE_DEVICES is empty, which hides all GPUs"));
-  wish_.select = "cuda";
+  request_.select = "cuda";
   machine_.variables.visible = "7,0";
   EXPECT_EQ(
       told(take(12)),
@@ -108,7 +108,7 @@ TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
 TEST_F(TakeDeviceTest, LostGpusAreReported) {
   machine_.now.problems = {
       "GPU 0: it is lost: it has fallen off the bus or failed; restart the machine"};
-  wish_.select = "cuda";
+  request_.select = "cuda";
   EXPECT_EQ(told(take(12)),
             "device 'cuda' is not available: no GPU can be used: GPU 0: it is lost: it has fallen "
             "off the bus or failed; restart the machine");
@@ -116,10 +116,10 @@ TEST_F(TakeDeviceTest, LostGpusAreReported) {
 
 TEST_F(TakeDeviceTest, ExcludingAllGpusActsAsIfThereWereNone) {
   machine_.gpu(80, 80);
-  wish_.exclude = {"0"};
+  request_.exclude = {"0"};
   EXPECT_EQ(told(take(12)), "taken: cpu");
   EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since device.exclude leaves no GPU"));
-  wish_.exclude = {"GPU-ffffffff-0000"};
+  request_.exclude = {"GPU-ffffffff-0000"};
   machine_.said.clear();
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
   EXPECT_EQ(machine_.said.front(), "device.exclude: no visible GPU is 'GPU-ffffffff-0000'");
@@ -127,7 +127,7 @@ TEST_F(TakeDeviceTest, ExcludingAllGpusActsAsIfThereWereNone) {
 
 TEST_F(TakeDeviceTest, GpusUnsupportedByLibTorchAreNotTaken) {
   machine_.gpu(80, 80, "NVIDIA Tesla V100").capability = 70;
-  wish_.select = "cuda";
+  request_.select = "cuda";
   EXPECT_EQ(
       told(take(12)),
       "device 'cuda' is not available: LibTorch does not run on GPUs as old as GPU 0 (NVIDIA Tesla "
@@ -140,9 +140,9 @@ TEST_F(TakeDeviceTest, NamedGpuInUnknownCudaOrderIsLeftToCuda) {
   machine_.gpu(80, 80);
   machine_.gpu(15, 15, "NVIDIA T4");
   machine_.variables.visible = "1";
-  wish_.select = "cuda:0";
+  request_.select = "cuda:0";
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
-  wish_.select = "auto";
+  request_.select = "auto";
   EXPECT_EQ(take(12).errors().front().help,
             "set CUDA_DEVICE_ORDER=PCI_BUS_ID to number GPUs as nvidia-smi does, or list UUIDs "
             "(`nvidia-smi -L`)");
@@ -150,21 +150,21 @@ TEST_F(TakeDeviceTest, NamedGpuInUnknownCudaOrderIsLeftToCuda) {
 
 TEST_F(TakeDeviceTest, MemoryFromTheRecipeNeedsNoPlan) {
   machine_.gpu(80, 20);
-  wish_.need = FakeMachine::gib(30);
+  request_.need = FakeMachine::gib(30);
   const NeedOf never = [](const DeviceFacts&) -> Result<DeviceNeed> {
     throw std::logic_error("asked for a plan");
   };
   EXPECT_EQ(told(take(never)),
             "no GPU has 30 GiB (device.min_gpu_memory_mb) free\n"
             "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
-  wish_.need = FakeMachine::gib(20);
+  request_.need = FakeMachine::gib(20);
   EXPECT_EQ(told(take(never)), "taken: cuda:0");
 }
 
 TEST_F(TakeDeviceTest, ErrorsOfThePlanEndTheSearch) {
   machine_.gpu(80, 80);
-  wish_.wait = true;
-  wish_.fallback = {"cpu"};
+  request_.wait = true;
+  request_.fallback = {"cpu"};
   const auto refused = take([](const DeviceFacts&) {
     return Result<DeviceNeed>(
         Diagnostic{ErrorCode::kMissingFolder, {}, "/data/root", "no folder 'x'", ""});
@@ -175,11 +175,11 @@ TEST_F(TakeDeviceTest, ErrorsOfThePlanEndTheSearch) {
 
 TEST_F(TakeDeviceTest, DoesNotWaitForMoreMemoryThanExists) {
   machine_.gpu(80, 20);
-  wish_.wait = true;
+  request_.wait = true;
   EXPECT_EQ(told(take(81)),
             "no GPU here has 81 GiB (the plan of train)\n"
             "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
-  wish_.fallback = {"cpu"};
+  request_.fallback = {"cpu"};
   EXPECT_EQ(told(take(81)), "taken: cpu");
   EXPECT_THAT(
       machine_.said,
@@ -189,7 +189,7 @@ TEST_F(TakeDeviceTest, DoesNotWaitForMoreMemoryThanExists) {
 
 TEST_F(TakeDeviceTest, MemoryReservedByTheDriverDoesNotCount) {
   machine_.gpu(80, 20).reserved = FakeMachine::gib(2);
-  wish_.wait = true;
+  request_.wait = true;
   EXPECT_EQ(told(take(79)),
             "no GPU here has 79 GiB (the plan of train)\n"
             "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
@@ -200,7 +200,7 @@ TEST_F(TakeDeviceTest, NamedGpuIsUsedEvenIfAnotherRunUsesIt) {
   machine_.gpu(80, 80);
   const auto other = take(0);  // has GPU 1
   machine_.said.clear();
-  wish_.select = "cuda:1";
+  request_.select = "cuda:1";
   const auto taken = take(12);
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->select, "cuda:1");
@@ -213,17 +213,17 @@ TEST_F(TakeDeviceTest, NamedGpuIsUsedEvenIfAnotherRunUsesIt) {
 TEST_F(TakeDeviceTest, AutoAvoidsNamedGpus) {
   machine_.gpu(80, 80);
   machine_.gpu(80, 20);
-  wish_.select = "cuda:0";
+  request_.select = "cuda:0";
   const auto named = take(12), shared = take(12);
-  wish_.select = "auto";
+  request_.select = "auto";
   EXPECT_EQ(take(12)->device->index, 1);
 }
 
 TEST_F(TakeDeviceTest, NamedGpuWithoutRoomFallsBackInOrder) {
   machine_.gpu(80, 1);
   machine_.gpu(80, 40);
-  wish_.select = "cuda:0";
-  wish_.fallback = {"gpu", "cpu"};
+  request_.select = "cuda:0";
+  request_.fallback = {"gpu", "cpu"};
   {
     const auto taken = take(12);
     ASSERT_TRUE(taken);
@@ -232,9 +232,9 @@ TEST_F(TakeDeviceTest, NamedGpuWithoutRoomFallsBackInOrder) {
     EXPECT_TRUE(taken->is_only_visible);
   }
   EXPECT_EQ(told(take(41)), "taken: cpu");
-  wish_.fallback = {"cpu", "gpu"};
+  request_.fallback = {"cpu", "gpu"};
   EXPECT_EQ(told(take(12)), "taken: cpu");
-  wish_.fallback = {"gpu"};
+  request_.fallback = {"gpu"};
   EXPECT_EQ(told(take(41)),
             "no GPU has 41 GiB (the plan of train) free\n"
             "GPU 0 (NVIDIA A100 80GB): 1.0 GiB of 80 GiB free\n"
@@ -244,8 +244,8 @@ TEST_F(TakeDeviceTest, NamedGpuWithoutRoomFallsBackInOrder) {
 TEST_F(TakeDeviceTest, NamedGpuWithRoomKeepsItsName) {
   machine_.gpu(80, 80);
   machine_.gpu(80, 40);
-  wish_.select = "cuda:1";
-  wish_.fallback = {"gpu"};
+  request_.select = "cuda:1";
+  request_.fallback = {"gpu"};
   const auto taken = take(12);
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->select, "cuda:1");
@@ -272,8 +272,8 @@ TEST_F(TakeDeviceTest, InstancesAreTakenOneByOne) {
 TEST_F(TakeDeviceTest, PreviousDeviceIsPreferred) {
   machine_.gpu(80, 80);
   machine_.gpu(80, 20);
-  wish_.select = "cuda";
-  wish_.preferred = "GPU-bbbbbbbb-0000";
+  request_.select = "cuda";
+  request_.preferred = "GPU-bbbbbbbb-0000";
   const auto again = take(12);
   EXPECT_EQ(again->device->index, 1);
   EXPECT_EQ(again->why, "the run used it before");
@@ -297,7 +297,8 @@ class TakeForRanksTest : public TakeDeviceTest {
   std::vector<std::string> taken(int ranks) {
     auto first = take(12);
     EXPECT_TRUE(first);
-    auto others = take_for_other_ranks(wish_, *first, ranks, needing(12), machine_.world(locks()));
+    auto others =
+        take_for_other_ranks(request_, *first, ranks, needing(12), machine_.world(locks()));
     if (!others) {
       EXPECT_EQ(others.errors().front().pointer, "/device/count");
       return {others.errors().front().message, others.errors().front().help};
@@ -316,14 +317,14 @@ TEST_F(TakeForRanksTest, EachRankGetsItsOwnGpu) {
   machine_.gpu(80, 70);
   machine_.gpu(80, 60);
   EXPECT_THAT(taken(3), ElementsAre("GPU-bbbbbbbb-0000", "GPU-cccccccc-0000", "GPU-aaaaaaaa-0000"));
-  wish_.exclude = {"1"};
+  request_.exclude = {"1"};
   EXPECT_THAT(taken(2), ElementsAre("GPU-cccccccc-0000", "GPU-aaaaaaaa-0000"));
 }
 
 TEST_F(TakeForRanksTest, ListedGpusAreTheOnesThatRanksTake) {
   const auto listed = [&] {
     std::vector<std::string> uuids;
-    const auto gpus = gpus_for_ranks(wish_, machine_.world(locks()));
+    const auto gpus = gpus_for_ranks(request_, machine_.world(locks()));
     EXPECT_TRUE(gpus);
     for (const DeviceFacts& gpu : *gpus) uuids.push_back(gpu.uuid);
     return uuids;
@@ -333,23 +334,23 @@ TEST_F(TakeForRanksTest, ListedGpusAreTheOnesThatRanksTake) {
   machine_.gpu(80, 70);
   machine_.gpu(80, 60);
   EXPECT_EQ(listed(), taken(3));
-  wish_.exclude = {"1"};
+  request_.exclude = {"1"};
   EXPECT_EQ(listed(), taken(2));
-  wish_.select = "cuda:0";
+  request_.select = "cuda:0";
   EXPECT_THAT(listed(), IsEmpty()) << "all ranks share it";
-  wish_.select = "cpu";
+  request_.select = "cpu";
   EXPECT_THAT(listed(), IsEmpty());
 }
 
 TEST_F(TakeForRanksTest, TooFewGpusAreReported) {
   machine_.gpu(80, 70);
   machine_.gpu(80, 8);
-  wish_.wait = true;
+  request_.wait = true;
   EXPECT_THAT(taken(2),
               ElementsAre("device.count is 2, and each rank needs its own GPU, but only 1 can be "
                           "used: no GPU has 12 GiB (the plan of train) free",
                           "set device.count: 1, or device.select: cpu"));
-  wish_.exclude = {"1"};
+  request_.exclude = {"1"};
   EXPECT_THAT(
       taken(2),
       ElementsAre("device.count is 2, and each rank needs its own GPU, but only 1 can be used",
@@ -360,9 +361,9 @@ TEST_F(TakeForRanksTest, TooFewGpusAreReported) {
 TEST_F(TakeForRanksTest, RanksShareAGpuThatTheRecipeNames) {
   machine_.gpu(80, 70);
   machine_.gpu(80, 70);
-  wish_.select = "cuda:1";
+  request_.select = "cuda:1";
   EXPECT_THAT(taken(2), ElementsAre("GPU-bbbbbbbb-0000"));
-  wish_.need = std::int64_t{1} << 30;  // so the named GPU is checked
+  request_.need = std::int64_t{1} << 30;  // so the named GPU is checked
   EXPECT_THAT(taken(2), ElementsAre("GPU-bbbbbbbb-0000"));
 }
 

@@ -20,16 +20,16 @@ class InterpreterTest : public testing::Test {
     fs::permissions(file, fs::perms::owner_all);
     return file.string();
   }
-  Result<fs::path> find(const std::string& wish = "") {
+  Result<fs::path> find(const std::string& request = "") {
     Value recipe{Value::Map{}, {}};
-    if (!wish.empty()) recipe.map()->push_back({"python", {}, {wish, {&source_, 4, 9}}});
+    if (!request.empty()) recipe.map()->push_back({"python", {}, {request, {&source_, 4, 9}}});
     return find_interpreter(recipe, folder_.path(), [this](const char* name) {
       const auto found = variables_.find(name);
       return found == variables_.end() ? std::nullopt : std::optional(found->second);
     });
   }
-  std::string found(const std::string& wish = "") {
-    const auto path = find(wish);
+  std::string found(const std::string& request = "") {
+    const auto path = find(request);
     return path ? path->string() : "error: " + path.errors().front().message;
   }
 

@@ -70,14 +70,14 @@ RecordedRun recorded_on(const std::string& device, const std::string& uuid) {
 }
 
 TEST(ChosenDevice, ResumedRunKeepsItsDevice) {
-  const DeviceWish wish{.select = "auto", .fallback = {"gpu", "cpu"}};
-  const DeviceWish on_cpu = wish_again(wish, recorded_on("cpu", ""));
+  const DeviceRequest request{.select = "auto", .fallback = {"gpu", "cpu"}};
+  const DeviceRequest on_cpu = request_again(request, recorded_on("cpu", ""));
   EXPECT_EQ(on_cpu.select, "cpu");
-  const DeviceWish on_gpu = wish_again(wish, recorded_on("cuda:0", "GPU-1"));
+  const DeviceRequest on_gpu = request_again(request, recorded_on("cuda:0", "GPU-1"));
   EXPECT_EQ(on_gpu.select, "cuda");
   EXPECT_EQ(on_gpu.preferred, "GPU-1");
   EXPECT_THAT(on_gpu.fallback, ElementsAre("gpu"));
-  EXPECT_EQ(wish_again(wish, recorded_on("cuda:1", "")).select, "cuda:1");
+  EXPECT_EQ(request_again(request, recorded_on("cuda:1", "")).select, "cuda:1");
 }
 
 Result<DeviceNeed> need(std::vector<std::string> acts, bool is_resumed = false) {
