@@ -104,8 +104,8 @@ class RunSummary {
 
   RunStatus status = RunStatus::kRunning;
   std::optional<ExitCode> exit;
-  std::optional<int> signal;  ///< the signal that killed the worker
-  double seconds = 0;         ///< working time over all attempts
+  std::optional<int> signal;            ///< the signal that killed the worker
+  double seconds = 0;                   ///< working time over all attempts
   std::vector<EarlierAttempt> earlier;  ///< the attempts before this one, in order
 
   const Diagnostics& diagnostics() const { return diagnostics_; }
