@@ -14,6 +14,7 @@ std::string record_text(const std::filesystem::path& path) {
 
 nlohmann::ordered_json record_from_yaml(const std::filesystem::path& path) {
   const SourceText text{path.string(), record_text(path)};
+  if (text.contents.empty()) return {};
   const auto value = read_yaml(text);
   return value ? to_json(*value) : nlohmann::ordered_json();
 }

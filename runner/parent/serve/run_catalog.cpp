@@ -158,15 +158,21 @@ void RunCatalog::keep_fresh() {
   });
 }
 
-Result<std::set<std::string>> RunCatalog::matching(const std::string& filter) const {
+Result<std::set<std::string>> RunCatalog::matching(const std::string& filter) {
   Sources sources;
   auto parsed = RunFilter::parse(filter, sources);
   if (!parsed) return parsed.errors();
   ListingRequest request = request_;
   request.filter = *std::move(parsed);
-  request.as_indexed = true;  // the catalog was just read
+  // The index has just been updated, unless it could not be saved.
+  request.as_indexed = true;
+  const std::size_t runs = contents()->runs.size();
   Diagnostics ignored;
-  const auto listing = list_runs(request, indexes_, ignored);
+  auto listing = list_runs(request, indexes_, ignored);
+  if (!listing || listing->all != runs) {
+    request.as_indexed = false;
+    listing = list_runs(request, indexes_, ignored);
+  }
   if (!listing) return listing.errors();
   std::set<std::string> folders;
   for (const ListedRun& run : listing->runs) folders.insert(run.folder);

@@ -67,7 +67,7 @@ class RunCatalog {
   /// Keeps rereading the folders as long as contents() was called within the last minute.
   void keep_fresh();
   /// Returns the folders of the runs that a filter matches (RunFilter), as of the last refresh.
-  Result<std::set<std::string>> matching(const std::string& filter) const;
+  Result<std::set<std::string>> matching(const std::string& filter);
   /// Reads the facts of a run, or returns those read before if its record has not changed.
   RunFacts facts(const ListedRun& run);
 

@@ -85,9 +85,9 @@ TEST_F(LabelCurvesTest, DamageIsDescribed) {
 
 /// Gives each field in turn another kind of value, which must be rejected or accepted.
 TEST_F(LabelCurvesTest, DamagedFieldsDoNotCrash) {
-  const json whole = curves_;
+  const json whole = curves_, flat = whole.flatten();
   const std::vector<json> others = {nullptr, -1, 0.5, "x", json::array(), json::object(), {1, 2}};
-  for (const auto& [pointer, value] : whole.flatten().items()) {
+  for (const auto& [pointer, value] : flat.items()) {
     for (std::string place = pointer; !place.empty(); place.resize(place.rfind('/'))) {
       for (const json& other : others) {
         curves_ = whole;
