@@ -28,7 +28,7 @@ ExitCode draw_graph(const GraphFlags& flags, Console& console) {
            : flags.format == "svg"     ? draw_stages(graph).svg()
                                        : draw_text(graph);
   };
-  const bool is_drawn = flags.format != "json";
+  const bool is_drawn = !flags.format.empty() && flags.format != "json";
   if (!console.json)
     console.out << (flags.format == "json" ? draw_json(graph).dump(2) + "\n" : drawing());
   else if (is_drawn)
