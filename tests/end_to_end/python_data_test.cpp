@@ -342,7 +342,7 @@ TEST_F(PythonData, ValueThatDiffersFromTheFirstSampleIsDescribed) {
       "class Two(list): classes = ['a', 'b', 'c']\n"
       "def say(sample):\n"
       "    first = {'image': np.zeros((3, 4, 5), 'float32'), 'label': 0}\n"
-      "    data = DataSet(Two([first, sample]), {'entry': '', 'names': None, 'classes': None})\n"
+      "    data = DataSet(Two([first, sample]), {'entry': '', 'names': None, 'classes': None, 'group': None})\n"
       "    data.expected = [item.spec() for item in data.items(0, 1)]\n"
       "    try: data.check(data.items(1, 1)); print('taken')\n"
       "    except BadSample as error: print(error, '-', error.help)\n";
