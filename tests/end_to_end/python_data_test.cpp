@@ -334,18 +334,18 @@ TEST_F(PythonData, ValueThatDiffersFromTheFirstSampleIsDescribed) {
       {"17", "it is of type int"},
       {"(1, 2)", "name them in their order: tensors: [image, label]"},
   };
-  std::string script =
-      "import sys; sys.path.insert(0, '" RETORT_SOURCE_DIR
-      "/stages/python')\n"
-      "import numpy as np, torch, PIL.Image\n"
-      "from retort_host.samples import BadSample, DataSet\n"
-      "class Two(list): classes = ['a', 'b', 'c']\n"
-      "def say(sample):\n"
-      "    first = {'image': np.zeros((3, 4, 5), 'float32'), 'label': 0}\n"
-      "    data = DataSet(Two([first, sample]), {'entry': '', 'names': None, 'classes': None, 'group': None})\n"
-      "    data.expected = [item.spec() for item in data.items(0, 1)]\n"
-      "    try: data.check(data.items(1, 1)); print('taken')\n"
-      "    except BadSample as error: print(error, '-', error.help)\n";
+  std::string script = "import sys; sys.path.insert(0, '" RETORT_SOURCE_DIR
+                       "/stages/python')\n"
+                       "import numpy as np, torch, PIL.Image\n"
+                       "from retort_host.samples import BadSample, DataSet\n"
+                       "class Two(list): classes = ['a', 'b', 'c']\n"
+                       "def say(sample):\n"
+                       "    first = {'image': np.zeros((3, 4, 5), 'float32'), 'label': 0}\n"
+                       "    request = dict.fromkeys(['names', 'classes', 'group'])\n"
+                       "    data = DataSet(Two([first, sample]), {'entry': '', **request})\n"
+                       "    data.expected = [item.spec() for item in data.items(0, 1)]\n"
+                       "    try: data.check(data.items(1, 1)); print('taken')\n"
+                       "    except BadSample as error: print(error, '-', error.help)\n";
   for (const auto& one : cases) script += "say(" + std::string(one.sample) + ")\n";
   folder_.write("say.py", script);
   const Ended said = run_shell("'" + torch_python()->string() + "' say.py", folder_.path());
