@@ -27,6 +27,7 @@ set(tests_on_the_cpu
     Classification.PlanCountsLabelsAndCurvesOfAllSamples
     FeaturesTest.PlanCountsTheirMemory
     LogisticRegression.PlanCountsTheFit
+    LogisticRegression.PlanIncludesTheCalibration
     # a CPU's allocator counts or refuses blocks
     MemoryLog.LeakOfATrainingStepHasOwnerOther
     StepsInBackward.GradientsDoNotExistTogether
