@@ -50,11 +50,12 @@ std::vector<std::string> shipped() {
 /// True if the recipe trains a network for each class pair.
 bool has_pairs_of(const std::string& recipe) {
   return recipe.starts_with("diabetic_retinopathy") && recipe != "diabetic_retinopathy_external" &&
-         recipe != "diabetic_retinopathy_ordinal";
+         recipe != "diabetic_retinopathy_ordinal" && recipe != "diabetic_retinopathy_timm";
 }
 
 bool is_of_python(const std::string& recipe) {
-  return recipe == "timm" || recipe == "torchvision" || recipe == "transformers";
+  return recipe == "timm" || recipe == "torchvision" || recipe == "transformers" ||
+         recipe == "diabetic_retinopathy_timm";
 }
 
 /// False for the recipe that evaluates a frozen network without training.
@@ -146,6 +147,10 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
   }
   bool is_of_retinas() const { return GetParam().starts_with("diabetic_retinopathy"); }
   std::string with_data() const {
+    if (is_of_python(GetParam()) && is_of_retinas()) {
+      return GetParam() + " data.root=retinas data.loader.workers=0 train.batch_size=8 " +
+             "vars.name=resnet18 vars.pretrained=false " + small_in_python(GetParam());
+    }
     if (is_of_retinas()) {
       return GetParam() +
              " data.root=retinas data.image_size=32 data.loader.workers=0 model.weights=null "

@@ -75,6 +75,7 @@ class CertifiedLosses : public testing::TestWithParam<CertifiedLoss> {};
 TEST_P(CertifiedLosses, MicroBatchesGiveTheGradientOfTheWholeBatch) {
   const CertifiedLoss& loss = GetParam();
   const auto policy = std::make_shared<MemoryPolicy>();
+  policy->pointer = "/memory";
   policy->micro_batch = 3;
   const runner::Inputs inputs({{"train", {loss.train()}},
                                {"model", {std::make_shared<HeadedModel>()}},
