@@ -288,6 +288,11 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
       const Ended made = retort(
           "data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
       EXPECT_EQ(made.exit, 0) << made.err;
+      if (is_of_python(recipe)) {
+        return "data.root=retinas data.loader.workers=0 train.batch_size=5 vars.name=resnet18 "
+               "vars.pretrained=false " +
+               small_in_python(recipe);
+      }
       return "data.root=retinas data.image_size=32 data.loader.workers=0 "
              "data.loader.drop_last=false model.weights=null "
              "'model.layers=[1,1,1,1]' train.batch_size=5 memory.precision=fp32 " +
