@@ -24,7 +24,7 @@ struct NetworkLayer {
   std::int64_t above = 0;   ///< number of layers between it and the output: 0 for the last
 };
 
-/// The layers of a network, for learning rates that depend on depth, as in BeiT (Bao et al.,
+/// The layers of a network, for learning rates that depend on depth, as in BEiT (Bao et al.,
 /// arXiv:2106.08254) and MAE (He et al., arXiv:2111.06377). Layer 0 contains everything registered
 /// before the first block, layer i + 1 contains block i and what follows it, and the last layer
 /// contains everything after the last block, such as a norm and the head. timm includes the norm

@@ -74,7 +74,7 @@ Coordinate of_key(const std::string& key, const std::vector<const TrialResult*>&
 double x_of(std::size_t axis) { return kLeft + kAcross * static_cast<double>(axis); }
 double y_of(double place) { return kAxisTop + (1 - place) * kAxisLength; }
 
-/// Returns the first and the last mark, and those between whose labels do not overlap others.
+/// Returns the first and the last mark, and each mark between them that leaves room for its label.
 std::vector<std::pair<double, std::string>> apart(
     std::vector<std::pair<double, std::string>> marks) {
   constexpr double kRow = 11;

@@ -78,8 +78,8 @@ void add_means(Document& document, const SweepResults& results, const std::strin
   document.add(Table{heading, mean_rows(title, results.objective->metric, means), false});
 }
 
-/// Returns the effects of all keys but the seed. Empty if a single key varies beside the seed: the
-/// means over seeds are the same.
+/// Returns the effects of all keys except the seed. Empty if only one other key varies: the means
+/// over seeds are the same.
 std::vector<TrialMean> effects_without_seeds(const SweepResults& results) {
   std::vector<TrialMean> effects = results.effects();
   std::erase_if(effects, [](const TrialMean& one) { return one.what.starts_with("seed="); });
