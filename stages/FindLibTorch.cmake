@@ -5,6 +5,7 @@
 #   LibTorch::LibTorch    libtorch_cpu, libc10 and the headers; also libtorch_cuda if LIBTORCH_CUDA is true
 #   LIBTORCH_LIBRARY_DIR  the folder of these libraries
 #   LIBTORCH_VERSION, LIBTORCH_CUDA_VERSION   texts for --version
+#   LIBTORCH_REQUIREMENT  what to install in Python, such as torch==2.11.*
 set(RETORT_LIBTORCH "$ENV{RETORT_LIBTORCH}" CACHE PATH "Folder with the unpacked torch wheel; empty: the one in the cache")
 set(root ${RETORT_LIBTORCH})
 if(NOT root)
@@ -12,9 +13,13 @@ if(NOT root)
   if(NOT cache)
     set(cache "$ENV{HOME}/.cache")
   endif()
+  set(version "$ENV{RETORT_TORCH_VERSION}")
+  if(NOT version)
+    file(STRINGS ${CMAKE_SOURCE_DIR}/scripts/libtorch/version version)
+  endif()
   foreach(part cpu cuda)
-    if(EXISTS ${cache}/retort/libtorch-2.11.0-${part}/torch)
-      set(root ${cache}/retort/libtorch-2.11.0-${part})
+    if(EXISTS ${cache}/retort/libtorch-${version}-${part}/torch)
+      set(root ${cache}/retort/libtorch-${version}-${part})
     endif()
   endforeach()
 endif()
@@ -29,6 +34,7 @@ endif()
 file(STRINGS ${root}/torch/include/torch/headeronly/version.h version REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
 list(TRANSFORM version REPLACE "[^0-9]" "")
 list(JOIN version "." LIBTORCH_VERSION)
+string(REGEX REPLACE "[0-9]+$" "*" LIBTORCH_REQUIREMENT "torch==${LIBTORCH_VERSION}")
 
 # libtorch_cuda works only if everything that it loads exists: without a GPU driver, scripts/setup omits most of it.
 set(LIBTORCH_CUDA ON)

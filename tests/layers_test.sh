@@ -226,7 +226,7 @@ readonly reveals="shared/value/value\.(h|cpp)\
 # External data, and data that must survive a power cut.
 check_trust() {
   forbid "what a script downloads is pinned by its SHA-256" "$(
-    grep -nvE '^(#.*|[a-z0-9-]+==[0-9.]+ --hash=sha256:[0-9a-f]{64})?$' scripts/libtorch-*.txt || true
+    grep -nvE '^(#.*|[a-z0-9-]+==[0-9.]+ --hash=sha256:[0-9a-f]{64})?$' scripts/libtorch/*-{cpu,cuda}.txt || true
     grep -nE 'pip.* download' scripts/setup >/dev/null && ! grep -q -e '--require-hashes' scripts/setup &&
       echo "scripts/setup: pip without --require-hashes"
     grep -rnE '(curl|wget)[^|]*https?://' scripts || true
@@ -352,7 +352,7 @@ self_test() {
   expect "no file is larger than 1 MB" <<<'head -c 1000001 /dev/zero >recipes/large.bin'
   expect "no path of one machine is in the tree" <<<'echo "root: /ho""me/me/photos" >>recipes/classify.yaml'
   by=check_trust
-  expect "what a script downloads is pinned by its SHA-256" <<<'echo "numpy==2.0.0" >>scripts/libtorch-cpu.txt'
+  expect "what a script downloads is pinned by its SHA-256" <<<'echo "numpy==2.0.0" >>scripts/libtorch/2.11.0-cpu.txt'
   expect "what a script downloads is pinned by its SHA-256" <<<'sed -i "s/ --require-hashes//" scripts/setup'
   expect "files are written through runner/shared/disk alone: it never follows links, and knows how to flush" \
     <<<'echo "void f() { std::ofstream(\"a\") << 1; }" >>runner/parent/report/data_survey.cpp'

@@ -30,7 +30,9 @@ diff -r once twice || fail "the same sources make different packages"
 wheel=$(echo once/*.whl)
 echo "$(du -k "$wheel" | cut -f1) KiB in $wheel"
 
-# Make torch 2.11 look as if pip had installed it.
+version=$(cd "$libtorch" && echo torch-*.dist-info | sed "s/torch-//; s/.dist-info//")
+wanted="torch==${version%.*}.*"
+# Make this torch look as if pip had installed it.
 packages=$(environment/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
 for part in "$libtorch"/torch "$libtorch"/nvidia "$libtorch"/torch-*.dist-info; do
   [ ! -e "$part" ] || ln -s "$part" "$packages/"
@@ -49,10 +51,10 @@ took=$((SECONDS - began))
 [ -e run/summary.json ] || fail "the run has left no record"
 echo "installed and trained in $took s"
 
-inside python - <<'PYTHON' || fail "pip installed an unexpected package"
-import base64, hashlib, importlib.metadata as metadata
+inside python - "$wanted" <<'PYTHON' || fail "pip installed an unexpected package"
+import base64, hashlib, importlib.metadata as metadata, sys
 retort = metadata.distribution("retort")
-assert retort.requires == ["torch==2.11.*"], retort.requires
+assert retort.requires == [sys.argv[1]], retort.requires
 for file in retort.files:
     if not file.hash:
         assert file.name in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json") or file.suffix == ".pyc", file
@@ -86,7 +88,7 @@ diff -r --exclude=__pycache__ "$scratch/unpacked/share/retort/python/retort" "$p
 cmp "$scratch/unpacked/bin/retort" "$scratch/environment/bin/retort" || fail "the archive holds another retort"
 
 # A Python network, in a new home without earlier runs.
-host=${RETORT_TORCH_PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/retort/bench-python-2.11.0/bin/python}
+host=${RETORT_TORCH_PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/retort/bench-python-$version/bin/python}
 if [ -x "$host" ] && site=$("$host" -c 'import sysconfig, timm; print(sysconfig.get_path("platlib"))' 2>/dev/null); then
   began=$SECONDS
   inside retort data make image_folder --out photos --classes 2 --per-class 10 --size 32 -q
@@ -101,7 +103,7 @@ rm "$packages/torch"
 code=0
 said=$(inside retort run quickstart run.dir=without 2>&1) || code=$?
 echo "without torch: $said"
-grep -qF "pip install 'torch==2.11.*'" <<<"$said" || fail "without torch it does not say what to install"
+grep -qF "pip install '$wanted'" <<<"$said" || fail "without torch it does not say what to install"
 [ "$code" -ne 0 ] || fail "without torch it ends with 0"
 
 inside pip --disable-pip-version-check uninstall --quiet --yes retort

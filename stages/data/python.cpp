@@ -72,8 +72,8 @@ std::string fold_text(const FoldOptions& folds) {
 std::string spec_text(const TensorSpec& spec) {
   std::vector<std::string> sizes;
   for (const std::int64_t size : spec.shape) sizes.push_back(std::to_string(size));
-  return spec.name + " " + c10::getDtypeNames(spec.dtype).first + " (" + runner::join(sizes, ", ") +
-         ")";
+  return spec.name + " " + std::string(c10::getDtypeNames(spec.dtype).first) + " (" +
+         runner::join(sizes, ", ") + ")";
 }
 
 class PythonDataStage final : public runner::Stage {

@@ -181,7 +181,7 @@ runner::MemoryPlan summarize(const RecordedWork& work, double flops, std::size_t
   return plan;
 }
 
-std::string_view backend_terms_version() { return "terms-3, LibTorch 2.11"; }
+std::string_view backend_terms_version() { return "terms-3, LibTorch " TORCH_VERSION; }
 
 std::vector<runner::NamedBytes> backend_terms(const Backend& backend) {
   if (backend.device != at::kCUDA) return {};

@@ -14,7 +14,7 @@ inline std::optional<std::filesystem::path> torch_python() {
   const char* const home = std::getenv("HOME");
   const std::filesystem::path folder =
       cache ? std::filesystem::path(cache) : std::filesystem::path(home ? home : ".") / ".cache";
-  const auto environment = folder / "retort/bench-python-2.11.0/bin/python";
+  const auto environment = folder / "retort/bench-python-" RETORT_LIBTORCH_VERSION "/bin/python";
   if (!std::filesystem::exists(environment)) return std::nullopt;
   return environment;
 }

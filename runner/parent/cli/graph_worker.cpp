@@ -55,7 +55,12 @@ Result<WorkerCommand> worker_for(Graph& graph, const Value& recipe, const Schema
   if (!host) return host.errors();
   auto worker = log.worker(*interpreter);
   if (!worker) return worker;
-  worker->arguments = {host->script.string(), "--library", host->library.string(), "--events-fd",
+  worker->arguments = {host->script.string(),
+                       "--library",
+                       host->library.string(),
+                       "--torch",
+                       RETORT_TORCH_REQUIREMENT,
+                       "--events-fd",
                        "3"};
   worker->is_hosted = true;
   worker->variables.emplace_back("PYTHONDONTWRITEBYTECODE=1");

@@ -232,7 +232,7 @@ class Supervision::Dialogue {
       if (end_->exit == kCannotLoad && !greeted_)
         error.help =
             "its libraries could not be loaded; in a virtual environment, run `pip install "
-            "'torch==2.11.*'`";
+            "'" RETORT_TORCH_REQUIREMENT "'`";
       return error;
     }
     error.message = "the worker was killed by signal " + std::to_string(end_->signal) + " (" +

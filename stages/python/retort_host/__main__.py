@@ -1,6 +1,6 @@
 """Hosts a worker of Retort in this Python: loads the worker's library, and creates and runs networks for it.
 
-retort starts this program: python3 retort_host/__main__.py --library libretort_worker.so --events-fd 3
+retort starts this program: python3 retort_host/__main__.py --library libretort_worker.so --torch torch==2.11.* --events-fd 3
 """
 
 import ctypes
@@ -50,12 +50,13 @@ def main():
     try:
         import torch
     except ImportError as error:
-        stop(f"{sys.executable} has no torch ({error}): install it there with pip install torch==2.11.*, or set "
+        stop(f"{sys.executable} has no torch ({error}): install it there with pip install {chosen['--torch']}, or set "
              "python: to an interpreter that has it")
     try:
         library = ctypes.CDLL(chosen["--library"])
     except OSError as error:
-        stop(f"torch {torch.__version__} in {sys.executable} does not work with this worker ({error}): install torch==2.11.*")
+        stop(f"torch {torch.__version__} in {sys.executable} does not work with this worker ({error}): "
+             f"install {chosen['--torch']}")
     library.retort_worker_torch.restype = ctypes.c_char_p
     built = library.retort_worker_torch().decode()
     if torch.__version__.split("+")[0] != built:

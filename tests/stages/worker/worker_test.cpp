@@ -177,7 +177,7 @@ TEST_F(WorkerTest, RunsAGraphAfterGo) {
   EXPECT_TRUE(std::filesystem::exists(folder_.path() / "nodes/a"));
   const auto& hello = std::get<runner::Hello>(events_.front());
   EXPECT_EQ(hello.build, runner::build_id());
-  EXPECT_EQ(hello.versions["libtorch"], "2.11.0");
+  EXPECT_EQ(hello.versions["libtorch"], RETORT_LIBTORCH_VERSION);
 }
 
 TEST_F(WorkerTest, LogLevelFollowsTheRequest) {

@@ -111,7 +111,7 @@ TEST_F(GraphWorkerTest, InterpreterHostsTheWorkerAndReceivesTrustedFiles) {
   EXPECT_EQ(ending->exit, ExitCode::kDone);
   EXPECT_EQ(output, (folder_ / "share/retort/python_host/retort_host/__main__.py").string() +
                         " --library " + (folder_ / "lib/libretort_worker.so").string() +
-                        " --events-fd 3 1\n");
+                        " --torch " RETORT_TORCH_REQUIREMENT " --events-fd 3 1\n");
   const auto request = nlohmann::json::parse(echoed);
   const std::string file = fs::canonical(folder_ / "my_net.py");
   const auto python = request["graph"]["python"];

@@ -892,7 +892,8 @@ TEST_F(RunTest, WorkerThatDiesBeforeTheStartWritesNothing) {
   EXPECT_EQ(err_.str(),
             "error[E0704]: the worker exited with code 127 before it had finished\n"
             "  help: its libraries could not be loaded; in a virtual environment, run `pip install "
-            "'torch==2.11.*'`\n"
+            "'" RETORT_TORCH_REQUIREMENT
+            "'`\n"
             "  note: it printed: cannot load libtorch\n");
   EXPECT_TRUE(wrote_nothing());
 }

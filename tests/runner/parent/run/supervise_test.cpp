@@ -150,7 +150,7 @@ TEST_F(SuperviseTest, MissingLibrariesSuggestPipInstall) {
   EXPECT_EQ(only_error(ending), "E0704: the worker exited with code 127 before it had finished");
   EXPECT_EQ(ending.errors[0].help,
             "its libraries could not be loaded; in a virtual environment, run `pip install "
-            "'torch==2.11.*'`");
+            "'" RETORT_TORCH_REQUIREMENT "'`");
   EXPECT_EQ(play({"hello", "read", "exit:127"}).errors[0].help, "") << "that one was loaded";
 }
 
