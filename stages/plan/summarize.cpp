@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <c10/core/ScalarType.h>
+#include <torch/version.h>
 
 #include "stages/machine/block_pool.h"
 #include "stages/plan/cpu_backend.h"
