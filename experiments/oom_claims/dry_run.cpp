@@ -55,7 +55,7 @@ void finish(DryRun& run, const stages::MemoryTrace& trace) {
 
 /// Calls `see(live, event)` after each event from `first` on.
 template <typename See>
-void replay(const DryRun& run, std::size_t first, See see) {
+void visit_events(const DryRun& run, std::size_t first, See see) {
   std::int64_t live = 0;
   for (std::size_t i = 0; i < run.events.size(); ++i) {
     const stages::TraceEvent& event = run.events[i];
@@ -106,7 +106,7 @@ DryRun recorded(const std::function<void(stages::MemoryTrace&)>& work) {
 
 std::int64_t peak(const DryRun& run, std::size_t first) {
   std::int64_t most = 0;
-  replay(run, first, [&](std::int64_t live, std::size_t) { most = std::max(most, live); });
+  visit_events(run, first, [&](std::int64_t live, std::size_t) { most = std::max(most, live); });
   return most;
 }
 
@@ -114,7 +114,7 @@ std::int64_t peak(const DryRun& run) { return peak(run, run.last_step()); }
 
 std::int64_t peak_in(const DryRun& run, stages::StepPhase phase) {
   std::int64_t most = 0;
-  replay(run, run.last_step(), [&](std::int64_t live, std::size_t event) {
+  visit_events(run, run.last_step(), [&](std::int64_t live, std::size_t event) {
     if (run.events[event].phase == phase) most = std::max(most, live);
   });
   return most;

@@ -47,7 +47,7 @@ Json changed(Json batches, Change change) {
 }
 
 /// Returns why Retort's jobs differ from Hydra's; empty if there is no known reason.
-std::string reason_to_differ(const Json& recorded, const Json& ours) {
+std::string reason_for_other_batches(const Json& recorded, const Json& ours) {
   const auto deletion = [](std::string text) {
     if (text.starts_with("~") && text.ends_with("=null")) text.resize(text.size() - 5);
     return text;
@@ -84,7 +84,7 @@ Verdict check_sweep(const Json& recorded, const std::filesystem::path& folder) {
     if (jobs) {
       const Json batches = batches_of(*jobs, recorded["max_batch_size"]);
       if (batches == recorded["batches"]) return Verdict::same();
-      const std::string reason = reason_to_differ(recorded["batches"], batches);
+      const std::string reason = reason_for_other_batches(recorded["batches"], batches);
       if (!reason.empty()) return Verdict::known_difference(reason);
       return Verdict::different(label + ": gives " + batches.dump());
     }

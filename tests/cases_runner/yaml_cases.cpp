@@ -7,7 +7,7 @@
 namespace {
 
 /// Returns why Retort rejects what Hydra accepts; empty if there is no known reason.
-std::string reason_to_refuse(const std::string& yaml, const runner::Diagnostics& errors) {
+std::string reason_to_refuse_yaml(const std::string& yaml, const runner::Diagnostics& errors) {
   const runner::ErrorCode code = errors.front().code;
   const bool is_python_type =
       yaml.find("!!binary") != yaml.npos || yaml.find("!!omap") != yaml.npos;
@@ -30,7 +30,7 @@ Verdict check_yaml(const nlohmann::ordered_json& recorded, const std::filesystem
     return Verdict::known_difference("a document that is a single scalar is not a mapping");
   if (!read && !recorded["ok"]) return Verdict::same();
   if (!read) {
-    const std::string reason = reason_to_refuse(yaml, read.errors());
+    const std::string reason = reason_to_refuse_yaml(yaml, read.errors());
     if (!reason.empty()) return Verdict::known_difference(reason);
     return Verdict::different(yaml + ": rejected: " + read.errors().front().message);
   }

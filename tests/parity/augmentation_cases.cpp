@@ -85,7 +85,7 @@ DrawnPolicy mixture_of(const nlohmann::json& json) {
 }
 
 /// Returns the largest difference between our mixture's pixels and torchvision's.
-int largest_difference(const nlohmann::json& json) {
+int largest_augmentation_difference(const nlohmann::json& json) {
   const Image made =
       with_policy(image_of_size(json.at("size")), mixture_of(json), Neighbours::kNearest);
   const std::string pixels = json.at("pixels");
@@ -103,7 +103,7 @@ int largest_difference(const nlohmann::json& json) {
 /// 1; for contrast, their means differ by at most 1.5, since Pillow rounds the gray values and then
 /// the mean. Both results are then rounded down, so the results of an operation differ by at most
 /// 1.5 |m| + 1. Rounding down the sum of the chains adds less than 1.
-double tolerance_of(const DrawnPolicy& drawn) {
+double tolerance_of_augmentation(const DrawnPolicy& drawn) {
   double differs = 0;
   for (const OperationChain& chain : drawn.chains) {
     EXPECT_EQ(chain.steps.size(), 1U) << "the bound is for one operation";
@@ -114,9 +114,10 @@ double tolerance_of(const DrawnPolicy& drawn) {
 
 void compare_mixtures(const RecordedCase& recorded) {
   for (const nlohmann::json& json : recorded.json.at("exact"))
-    EXPECT_EQ(largest_difference(json), 0) << json.at("chains");
+    EXPECT_EQ(largest_augmentation_difference(json), 0) << json.at("chains");
   for (const nlohmann::json& json : recorded.json.at("near"))
-    EXPECT_LT(largest_difference(json), tolerance_of(mixture_of(json))) << json.at("chains");
+    EXPECT_LT(largest_augmentation_difference(json), tolerance_of_augmentation(mixture_of(json)))
+        << json.at("chains");
 }
 
 void compare_erasings(const RecordedCase& recorded) {

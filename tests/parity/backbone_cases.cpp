@@ -32,8 +32,8 @@ std::shared_ptr<FeatureMaps> loaded_backbone(const std::string& name, const Name
 }
 
 /// Features, pooled features and logits of the given pixels.
-NamedTensors outputs_of(const FeatureMaps& network, const at::Tensor& pixels,
-                        const NamedTensors& saved) {
+NamedTensors outputs_of_backbone(const FeatureMaps& network, const at::Tensor& pixels,
+                                 const NamedTensors& saved) {
   const at::Tensor maps = network.forward(pixels);
   const at::Tensor pooled = maps.mean({2, 3});
   const std::string head = saved.contains("fc.weight") ? "fc." : "classifier.";
@@ -74,7 +74,7 @@ void compare_training(const nlohmann::json& train, FeatureMaps& network,
   }
 }
 
-void compare(const RecordedCase& recorded) {
+void compare_backbone(const RecordedCase& recorded) {
   const auto seed = recorded.json.at("seed").get<std::uint64_t>();
   const std::int64_t batch = recorded.json.at("batch"), size = recorded.json.at("size");
   const bool is_sine = recorded.json.at("rule") == "sine-2.2";
@@ -88,11 +88,11 @@ void compare(const RecordedCase& recorded) {
   network->eval();
   {
     const torch::NoGradGuard no_graph;
-    expect_outputs(expected.at("eval"), outputs_of(*network, pixels, saved));
+    expect_outputs(expected.at("eval"), outputs_of_backbone(*network, pixels, saved));
   }
   if (!expected.contains("train")) return;
   network->train();
-  compare_training(expected["train"], *network, outputs_of(*network, pixels, saved), seed);
+  compare_training(expected["train"], *network, outputs_of_backbone(*network, pixels, saved), seed);
 }
 
 }  // namespace
@@ -106,5 +106,5 @@ std::vector<CaseKind> backbone_cases() {
                     std::ranges::any_of(architectures,
                                         [&](const auto& item) { return item.first == model.name; });
            },
-           compare}};
+           compare_backbone}};
 }

@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 constexpr const char* kPositions = "vision_model.embeddings.position_embedding.weight";
 
 /// All outputs of our network, by the names in the records.
-RecordedTensors outputs_of(const ClipNetwork& network, const at::Tensor& pixels,
-                           const at::Tensor& ids) {
+RecordedTensors outputs_of_clip(const ClipNetwork& network, const at::Tensor& pixels,
+                                const at::Tensor& ids) {
   RecordedTensors result;
   const auto add_blocks = [&](const std::string& prefix, const auto& tower, at::Tensor x) {
     std::size_t i = 0;
@@ -56,7 +56,7 @@ at::Tensor gradient_of(const ClipNetwork& network, const NamedTensors& saved, We
   return before.grad();
 }
 
-void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::path& weights) {
+void compare_clip_in(at::ScalarType type, const RecordedCase& recorded, const fs::path& weights) {
   SCOPED_TRACE(weights.filename().string() + (type == at::kDouble ? " in float64" : " in float32"));
   const RecordedClip clip(recorded, weights, type);
   const ClipNetwork& network = *clip.network;
@@ -64,7 +64,7 @@ void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::pat
   EXPECT_EQ(clip.report.taken, static_cast<std::int64_t>(network.parameters().size()));
 
   Expectation expected(safetensors_fixture(recorded.path / "outputs.safetensors"), type);
-  const RecordedTensors outputs = outputs_of(network, clip.pixels, clip.ids);
+  const RecordedTensors outputs = outputs_of_clip(network, clip.pixels, clip.ids);
   for (const auto& [name, tensor] : outputs) {
     if (expected.has(name)) expected.expect_near(name, tensor);
   }
@@ -86,11 +86,11 @@ void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::pat
   }
 }
 
-void compare(const RecordedCase& recorded) {
+void compare_clip(const RecordedCase& recorded) {
   for (const char* file : {"model.safetensors", "openai.safetensors"}) {
     if (!fs::exists(recorded.path / file)) continue;
-    compare_in(at::kDouble, recorded, recorded.path / file);
-    compare_in(at::kFloat, recorded, recorded.path / file);
+    compare_clip_in(at::kDouble, recorded, recorded.path / file);
+    compare_clip_in(at::kFloat, recorded, recorded.path / file);
   }
 }
 
@@ -101,5 +101,5 @@ std::vector<CaseKind> clip_cases() {
            [](const RecordedCase& recorded) {
              return recorded.json.contains("family") && recorded.json["family"] == "clip";
            },
-           compare}};
+           compare_clip}};
 }

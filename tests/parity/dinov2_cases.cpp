@@ -54,7 +54,7 @@ at::Tensor normed(const VisionTower& tower, const at::Tensor& last) {
   return torch::stack(tokens, 1);
 }
 
-void compare(const RecordedCase& recorded) {
+void compare_dinov2(const RecordedCase& recorded) {
   const nlohmann::json& about = recorded.json.at("case");
   const std::uint64_t seed = about.at("seed");
   const std::int64_t side = about.at("image_size");
@@ -91,4 +91,4 @@ void compare(const RecordedCase& recorded) {
 
 }  // namespace
 
-std::vector<CaseKind> dinov2_cases() { return {number_kind("Dinov2", "dinov2", compare)}; }
+std::vector<CaseKind> dinov2_cases() { return {number_kind("Dinov2", "dinov2", compare_dinov2)}; }

@@ -66,7 +66,7 @@ void compare_block(RecomputableModule& block, bool has_gate, double probability)
   EXPECT_GT(kept_rows, 0);
 }
 
-void compare(const RecordedCase& recorded) {
+void compare_drop_path(const RecordedCase& recorded) {
   Arguments arguments(recorded, "create_model");
   const auto backbone = with_drop_path(
       shrunken_backbone(architecture_of(recorded.json.at("case").at("architecture"))),
@@ -93,4 +93,6 @@ void compare(const RecordedCase& recorded) {
 
 }  // namespace
 
-std::vector<CaseKind> drop_path_cases() { return {number_kind("DropPaths", "drop_path", compare)}; }
+std::vector<CaseKind> drop_path_cases() {
+  return {number_kind("DropPaths", "drop_path", compare_drop_path)};
+}

@@ -29,7 +29,7 @@ nlohmann::json config_of(const FullModel& model) {
   return config;
 }
 
-void compare(const RecordedCase& recorded) {
+void compare_fullsize(const RecordedCase& recorded) {
   const FullModel model = full_model(recorded);
   const auto seed = recorded.json.at("seed").get<std::uint64_t>();
   const NamedTensors saved = formula_weights(recorded);
@@ -122,5 +122,5 @@ std::vector<CaseKind> fullsize_cases() {
              return model.library == "hf_clip" || model.library == "hf_vit" ||
                     (model.library == "timm" && model.name.starts_with("vit_"));
            },
-           compare}};
+           compare_fullsize}};
 }

@@ -70,7 +70,7 @@ at::Tensor made(const std::string& name, const Image& image, const at::Tensor& e
   return {};
 }
 
-double largest_difference(const at::Tensor& a, const at::Tensor& b) {
+double largest_image_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(torch::kDouble) - b.to(torch::kDouble)).abs().max().item<double>();
 }
 
@@ -78,10 +78,10 @@ void expect_pixels(const Image& found, const at::Tensor& expected, double tolera
                    const std::string& what) {
   const at::Tensor bytes = bytes_of(found);
   ASSERT_EQ(bytes.sizes(), expected.sizes()) << what;
-  EXPECT_LE(largest_difference(bytes, expected), tolerance) << what;
+  EXPECT_LE(largest_image_difference(bytes, expected), tolerance) << what;
 }
 
-void compare(const RecordedCase& recorded) {
+void compare_image(const RecordedCase& recorded) {
   const fs::path jpeg = recorded.path / "input.jpg", png = recorded.path / "input.png";
   const fs::path numbers = recorded.path / "outputs.safetensors";
   const RecordedTensors outputs =
@@ -107,7 +107,7 @@ void compare(const RecordedCase& recorded) {
       continue;
     }
     ASSERT_EQ(actual.sizes(), expected.sizes()) << name;
-    EXPECT_LE(largest_difference(actual, expected),
+    EXPECT_LE(largest_image_difference(actual, expected),
               expected.scalar_type() == torch::kUInt8 ? 0 : 1e-5)
         << name;
   }
@@ -118,5 +118,5 @@ void compare(const RecordedCase& recorded) {
 std::vector<CaseKind> image_cases() {
   return {{"Images",
            [](const RecordedCase& recorded) { return fs::exists(recorded.path / "decoded.png"); },
-           compare}};
+           compare_image}};
 }

@@ -41,7 +41,7 @@ std::string name_in_ours(const std::string& architecture, const std::string& the
   return theirs.starts_with("fc.") ? "classifier.1." + theirs.substr(3) : "backbone." + theirs;
 }
 
-void compare(const RecordedCase& recorded) {
+void compare_layer_decay(const RecordedCase& recorded) {
   const std::string architecture = recorded.json.at("case").at("architecture");
   Arguments arguments(recorded, "param_groups_layer_decay");
   TrainerOptions options;
@@ -71,5 +71,5 @@ void compare(const RecordedCase& recorded) {
 }  // namespace
 
 std::vector<CaseKind> layer_decay_cases() {
-  return {number_kind("LayerDecays", "layer_decay", compare)};
+  return {number_kind("LayerDecays", "layer_decay", compare_layer_decay)};
 }

@@ -15,7 +15,7 @@ double number_of(const RecordedCase& recorded, const char* name) { return record
 //   lambda / n · |W_x - W_y|² <= (g - h) · (x - y)
 //
 // So the remaining gradients bound the distance between two solutions.
-void compare(const RecordedCase& recorded) {
+void compare_logistic(const RecordedCase& recorded) {
   const at::Tensor features = tensor_of(recorded.json.at("features")),
                    labels = integers_of(recorded.json.at("labels"));
   Arguments arguments(recorded, "LogisticRegression");
@@ -48,5 +48,5 @@ void compare(const RecordedCase& recorded) {
 }  // namespace
 
 std::vector<CaseKind> logistic_cases() {
-  return {number_kind("LogisticRegressions", "logistic_regression", compare)};
+  return {number_kind("LogisticRegressions", "logistic_regression", compare_logistic)};
 }

@@ -83,7 +83,7 @@ void expect_start(const RecordedCase& recorded, const LoraAdapter& adapter, doub
                  "magnitude", 2e-6);
 }
 
-void compare(const RecordedCase& recorded) {
+void compare_lora_variant(const RecordedCase& recorded) {
   const LoraOptions options = options_in(recorded);
   const double relative = tolerance(options);
   RecordedLayer network(recorded);
@@ -118,5 +118,5 @@ void compare(const RecordedCase& recorded) {
 }  // namespace
 
 std::vector<CaseKind> lora_variant_cases() {
-  return {number_kind("LoraVariants", "lora_variant", compare)};
+  return {number_kind("LoraVariants", "lora_variant", compare_lora_variant)};
 }

@@ -22,7 +22,7 @@ std::vector<at::Tensor> hidden_states(const VisionTower& tower, const at::Tensor
 
 /// All outputs of our network, by the names in the records, plus "scalar", whose gradients were
 /// recorded.
-RecordedTensors outputs_of(const RecordedTower& tower) {
+RecordedTensors outputs_of_model(const RecordedTower& tower) {
   const ImageClassifier& network = tower.network();
   const std::vector<at::Tensor> hidden = hidden_states(network.tower(), tower.pixels());
   const at::Tensor last = network.tower().forward(tower.pixels());
@@ -81,7 +81,7 @@ RecordedTensors outputs_of(const RecordedTower& tower) {
 
 /// Even in float64, timm resizes position embeddings in float32, and LibTorch's generic CPU kernels
 /// round the last bit differently from those used for recording.
-double tolerance_of(const RecordedCase& recorded, at::ScalarType type) {
+double tolerance_of_model(const RecordedCase& recorded, at::ScalarType type) {
   if (type != at::kDouble) return 1e-4;
   const bool is_resized =
       kind_of(recorded) == "timm" &&
@@ -89,12 +89,12 @@ double tolerance_of(const RecordedCase& recorded, at::ScalarType type) {
   return is_resized && at::get_cpu_capability() == "DEFAULT" ? 1e-6 : 1e-10;
 }
 
-void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::path& weights) {
+void compare_model_in(at::ScalarType type, const RecordedCase& recorded, const fs::path& weights) {
   SCOPED_TRACE(weights.filename().string() + (type == at::kDouble ? " in float64" : " in float32"));
   const RecordedTower tower(recorded, weights, type);
   Expectation expected(safetensors_fixture(recorded.path / "outputs.safetensors"), type,
-                       tolerance_of(recorded, type));
-  const RecordedTensors outputs = outputs_of(tower);
+                       tolerance_of_model(recorded, type));
+  const RecordedTensors outputs = outputs_of_model(tower);
   for (const auto& [name, tensor] : outputs) {
     if (expected.has(name)) expected.expect_near(name, tensor);
   }
@@ -115,11 +115,11 @@ void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::pat
   }
 }
 
-void compare(const RecordedCase& recorded) {
+void compare_model(const RecordedCase& recorded) {
   for (const char* file : {"model.safetensors", "openai.safetensors"}) {
     if (!fs::exists(recorded.path / file)) continue;
-    compare_in(at::kDouble, recorded, recorded.path / file);
-    compare_in(at::kFloat, recorded, recorded.path / file);
+    compare_model_in(at::kDouble, recorded, recorded.path / file);
+    compare_model_in(at::kFloat, recorded, recorded.path / file);
   }
 }
 
@@ -133,5 +133,5 @@ std::vector<CaseKind> model_cases() {
              return recorded.json.contains("family") && recorded.json["family"].is_string() &&
                     kFamilies.contains(recorded.json["family"].get<std::string>());
            },
-           compare}};
+           compare_model}};
 }

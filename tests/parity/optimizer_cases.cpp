@@ -111,7 +111,7 @@ void compare_optimizer(const RecordedCase& recorded) {
   }
 }
 
-void compare_clip(const RecordedCase& recorded) {
+void compare_clipping(const RecordedCase& recorded) {
   const std::string mode = recorded.json.at("case").at("mode");
   Arguments given(recorded, mode);
   GradientClip clip;
@@ -166,6 +166,6 @@ void compare_scaler(const RecordedCase& recorded) {
 
 std::vector<CaseKind> optimizer_cases() {
   return {number_kind("Optimizers", "optimizer", compare_optimizer),
-          number_kind("ClippedGradients", "clip", compare_clip),
+          number_kind("ClippedGradients", "clip", compare_clipping),
           number_kind("GradScalers", "scaler", compare_scaler)};
 }

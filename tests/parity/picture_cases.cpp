@@ -60,7 +60,7 @@ ImageChange recorded_change(const nlohmann::json& json) {
   return change;
 }
 
-void compare(const RecordedCase& recorded) {
+void compare_picture(const RecordedCase& recorded) {
   std::map<std::string, Image> pictures = {{"many_colors", of_many_colors()}};
   for (const nlohmann::json& json : recorded.json.at("pictures"))
     pictures[json.at("name")] = recorded_image(json);
@@ -77,5 +77,5 @@ void compare(const RecordedCase& recorded) {
 }  // namespace
 
 std::vector<CaseKind> picture_cases() {
-  return {number_kind("PictureChanges", "picture_changes", compare)};
+  return {number_kind("PictureChanges", "picture_changes", compare_picture)};
 }

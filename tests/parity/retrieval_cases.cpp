@@ -26,7 +26,7 @@ void expect_direction(const std::vector<std::int64_t>& ranks, const nlohmann::js
   }
 }
 
-void compare(const RecordedCase& recorded) {
+void compare_retrieval(const RecordedCase& recorded) {
   const at::Tensor scores = tensor_of(recorded.json.at("scores"));
   const at::Tensor axes = torch::eye(scores.size(0), at::kDouble);
   for (const std::int64_t tile : {4096, 5}) {
@@ -40,5 +40,5 @@ void compare(const RecordedCase& recorded) {
 }  // namespace
 
 std::vector<CaseKind> retrieval_cases() {
-  return {number_kind("Retrievals", "retrieval", compare)};
+  return {number_kind("Retrievals", "retrieval", compare_retrieval)};
 }

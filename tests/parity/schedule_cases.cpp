@@ -125,7 +125,7 @@ std::optional<Timed> timed(const std::string& name, Arguments& given, double lea
 
 /// Every step is an epoch. After each, a new schedule continues from the state that the previous
 /// one would have saved.
-void compare(const RecordedCase& recorded) {
+void compare_schedule(const RecordedCase& recorded) {
   const nlohmann::json& about = recorded.json.at("case");
   const nlohmann::json& rates = recorded.json.at("rates");
   const std::string name = about.at("schedule");
@@ -157,4 +157,6 @@ void compare(const RecordedCase& recorded) {
 
 }  // namespace
 
-std::vector<CaseKind> schedule_cases() { return {number_kind("Schedules", "schedule", compare)}; }
+std::vector<CaseKind> schedule_cases() {
+  return {number_kind("Schedules", "schedule", compare_schedule)};
+}

@@ -40,7 +40,7 @@ bool is_refused_or_as_recorded(const Tokenizer& tokenizer, const nlohmann::json&
   return false;
 }
 
-void compare(const RecordedCase& recorded) {
+void compare_tokenizer(const RecordedCase& recorded) {
   const fs::path published = shared_data("data/clip/bpe_simple_vocab_16e6.txt.gz");
   if (published.empty()) GTEST_SKIP() << "../shared/data/clip is not there";
   std::vector<TokenizerOptions> sources = {{.merges = published}};
@@ -68,4 +68,6 @@ void compare(const RecordedCase& recorded) {
 
 }  // namespace
 
-std::vector<CaseKind> tokenizer_cases() { return {{"Tokenizers", is_tokenizer_case, compare}}; }
+std::vector<CaseKind> tokenizer_cases() {
+  return {{"Tokenizers", is_tokenizer_case, compare_tokenizer}};
+}
