@@ -12,6 +12,7 @@
 #include <ATen/ops/sum_meta_dispatch.h>
 #include <torch/types.h>
 
+#include "stages/plan/libtorch_version.h"
 #include "stages/plan/memory_trace.h"
 
 namespace stages {
@@ -271,7 +272,7 @@ std::int64_t half_product_scratch(const ProductShape& shape, std::int64_t thread
 }
 
 std::int64_t float_product_scratch(const ProductShape& shape, std::int64_t threads) {
-  return threads * kFloat * kColumns * (shape.inner + 256) + kAligned;
+  return threads * kFloat * libtorch::kPackedColumns * (shape.inner + 256) + kAligned;
 }
 
 namespace {
@@ -337,9 +338,15 @@ Three group_norm(const Tensor& x, const Maybe&, const Maybe&, c10::SymInt n, c10
   return {at::empty_like(x), statistics(), statistics()};
 }
 
-Three group_norm_backward(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
-                          const Maybe& weight, c10::SymInt, c10::SymInt channels, c10::SymInt,
+Three group_norm_backward(const Tensor& gradient, const Tensor& x, const Tensor&, const Tensor&,
+                          const Maybe& weight, c10::SymInt n, c10::SymInt channels, c10::SymInt,
                           std::int64_t, std::array<bool, 3> wanted) {
+  Tensor copy, sums;
+  if (libtorch::kGroupNormCopiesGradient) {
+    const auto layout = on_cpu() ? x.suggest_memory_format() : at::MemoryFormat::Contiguous;
+    if (!gradient.is_contiguous(layout)) copy = scratch(gradient.sizes(), gradient.options());
+    sums = scratch({2, n.expect_int(), channels.expect_int()}, statistics_of(x));
+  }
   const auto options = weight && weight->defined() ? weight->options() : statistics_of(x);
   const auto affine = [&](bool is_wanted) {
     return is_wanted ? at::empty({channels.expect_int()}, options) : Tensor();
