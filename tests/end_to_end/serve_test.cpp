@@ -139,6 +139,23 @@ TEST_F(Serve, FollowsARunUntilItEnds) {
   EXPECT_THAT(follower.receive_all(), testing::EndsWith("event: end\ndata: interrupted\n\n"));
 }
 
+TEST_F(Serve, OpenListLearnsThatARunHasEnded) {
+  std::filesystem::remove_all(folder_ / "runs/live");
+  run_shell(std::string(kRetort) + classify +
+                "train.epochs=1000000 run.dir=runs/live >/dev/null 2>&1 & echo $! >live\n"
+                "until [ -s runs/live/metrics.jsonl ]; do sleep 0.05; done",
+            folder_.path());
+  const Serving serving(folder_.path());
+  HttpClient follower(serving.port());
+  follower.send("GET /events?seen=none HTTP/1.1\r\nHost: 127.0.0.1:" +
+                std::to_string(serving.port()) + serving.cookie() + "\r\n\r\n");
+  EXPECT_THAT(follower.receive_until("event: report\n"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(serving.get("/?state=running"), HasSubstr(">runs/live<"));
+  run_shell("kill -TERM $(cat live)", folder_.path());
+  EXPECT_THAT(follower.receive_until("event: report\n"), HasSubstr("event: report\n"));
+  EXPECT_THAT(serving.get("/?state=interrupted"), HasSubstr(">runs/live<"));
+}
+
 TEST_F(Serve, DamagedRunHasARowAndAPage) {
   run_shell(
       "mkdir -p damaged/runs && cp -r runs/*alert* damaged/runs/d && echo 'a: [' "

@@ -92,7 +92,7 @@ struct Document {
 /// The additional content of a page sent by a server.
 struct Served {
   std::string progress = {};  ///< a line about a run in progress
-  std::string events = {};    ///< the address of its events (run_events.h); empty: not in progress
+  std::string events = {};    ///< the address of the page's events; empty: it does not change
 };
 
 /// Returns the document as one HTML file without references to other files. It is readable without
@@ -107,7 +107,7 @@ std::string html_page(const Document& document, const Served& served);
 std::string page_policy(bool is_served);
 
 /// The script in every page. It shows the values of curves under the pointer, filters long tables,
-/// and follows a run in progress. All pages are readable without it.
+/// and updates a page that has events. All pages are readable without it.
 std::string_view page_script();
 
 /// Returns the document as GitHub Flavored Markdown, without charts and images.

@@ -45,20 +45,26 @@ document.addEventListener('pointermove', event => {
   tip.style.top = `${event.clientY + 16}px`;
 });
 
-// Adds a filter to each long table.
+// Hides the rows that do not contain what was typed above their table.
+function filterRows(label) {
+  const wanted = label.querySelector('input').value.toLowerCase();
+  for (const row of label.nextElementSibling?.tBodies?.[0]?.rows ?? [])
+    row.hidden = !row.textContent.toLowerCase().includes(wanted);
+}
+
+// Adds a filter to each long table that has none, and filters all rows.
 function addFilters() {
   for (const table of document.querySelectorAll('main table')) {
-    const rows = [...table.tBodies[0].rows];
-    if (rows.length < 25) continue;
+    if (table.tBodies[0].rows.length < 25 || table.previousElementSibling?.matches('.rows'))
+      continue;
     const label = document.createElement('label'), input = document.createElement('input');
+    label.className = 'rows';
     label.append('filter these rows', input);
     input.type = 'search';
-    input.addEventListener('input', () => {
-      const wanted = input.value.toLowerCase();
-      for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
-    });
+    input.addEventListener('input', () => filterRows(label));
     table.before(label);
   }
+  document.querySelectorAll('main .rows').forEach(filterRows);
 }
 addFilters();
 
@@ -78,7 +84,27 @@ if (address.searchParams.has('token')) {
   history.replaceState(null, '', address);
 }
 
-// For a run in progress: shows its progress, and reloads its report when it has changed.
+// True if the nodes, without those inside them, differ only in what the reader has opened or hidden.
+function isSame(node, fresh) {
+  const copy = node.cloneNode();
+  for (const name of ['open', 'hidden']) copy.removeAttribute?.(name);
+  return copy.isEqualNode(fresh.cloneNode());
+}
+
+// Makes the contents of a node equal to those of a newer one, and keeps what is the same: filters,
+// selections and open blocks stay as they are.
+function renew(node, fresh) {
+  const old = [...node.childNodes].filter(one => !one.matches?.('.rows'));
+  const wanted = [...fresh.childNodes];
+  wanted.forEach((one, i) => {
+    if (i >= old.length) node.append(one);
+    else if (!isSame(old[i], one)) old[i].replaceWith(one);
+    else if (!one.matches?.('form')) renew(old[i], one);
+  });
+  old.slice(wanted.length).forEach(one => one.remove());
+}
+
+// For a page with events: shows the progress of a run, and renews what has changed.
 const main = document.querySelector('main'), progress = document.getElementById('progress');
 let isLoading = false, hasChanged = false;
 async function reload() {
@@ -88,24 +114,36 @@ async function reload() {
   try {
     const reply = await fetch(location.href);
     const page = new DOMParser().parseFromString(await reply.text(), 'text/html');
-    const open = [...main.querySelectorAll('details')].map(one => one.open);
-    main.replaceChildren(...page.querySelector('main').childNodes);
-    main.querySelectorAll('details').forEach((one, i) => one.open = open[i] ?? false);
+    const fresh = page.querySelector('main');
+    renew(main, fresh);
     addFilters();
+    if (fresh.dataset.events) main.dataset.events = fresh.dataset.events;
+    else delete main.dataset.events;
+    follow();
   } finally {
     isLoading = false;
     if (hasChanged) reload();
   }
 }
-if (main.dataset.events) {
-  const events = new EventSource(main.dataset.events);
-  events.addEventListener('progress', event => progress.textContent = event.data);
-  events.addEventListener('report', reload);
-  events.addEventListener('end', () => {
-    events.close();
-    reload();
-  });
+
+// Hidden pages have no connection: a browser opens only six to a server.
+let events = null;
+function follow() {
+  if (document.hidden || !main.dataset.events) {
+    events?.close();
+    events = null;
+  } else if (!events || events.readyState === EventSource.CLOSED) {
+    events = new EventSource(main.dataset.events);
+    events.addEventListener('progress', event => progress.textContent = event.data);
+    events.addEventListener('report', reload);
+    events.addEventListener('end', () => {
+      delete main.dataset.events;
+      reload();
+    });
+  }
 }
+document.addEventListener('visibilitychange', follow);
+follow();
 })();
 )js";
 }

@@ -98,6 +98,12 @@ std::string run_value_text(const RunValue& value) {
   return {digits.data(), end};
 }
 
+double RunEntry::headline_value() const {
+  const auto found =
+      std::ranges::find(metrics, headline, [](const auto& one) { return one.first; });
+  return found == metrics.end() ? std::nan("") : found->second;
+}
+
 std::string shown_number(double value) {
   constexpr double kExact = 1e15;  // below this every whole number is exact
   if (std::trunc(value) == value && std::abs(value) < kExact) return decimal(value, 0);

@@ -45,6 +45,9 @@ struct RunEntry {
   std::string source = {};
   std::string trained_by = {};  ///< as in RunMetrics
   std::string monitor = {};     ///< as in RunMetrics; also empty if it has no value
+
+  double headline_value() const;  ///< of the most important metric; NaN if nothing was measured
+  friend bool operator==(const RunEntry&, const RunEntry&) = default;
 };
 
 /// Reads the record in `folder`, which has the mark of a run. Never fails: unreadable parts are

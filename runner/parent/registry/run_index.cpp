@@ -83,8 +83,6 @@ class RunWriter {
   }
 
   void write(const FoundRun& found, const RunEntry& entry) {
-    const auto headline =
-        std::ranges::find(entry.metrics, entry.headline, [](const auto& one) { return one.first; });
     run_.bind(0, found.folder)
         .bind(1, found.stamp)
         .bind(2, entry.recipe)
@@ -95,7 +93,7 @@ class RunWriter {
         .bind(7, std::int64_t{entry.smoke})
         .bind(8, joined_tags(entry.tags));
     run_.bind(9, entry.problem).bind(10, entry.headline);
-    run_.bind(11, headline == entry.metrics.end() ? std::nan("") : headline->second);
+    run_.bind(11, entry.headline_value());
     run_.bind(12, entry.source).bind(13, entry.trained_by).bind(14, entry.monitor);
     run_.step();
     const std::int64_t run = run_.integer(0);
@@ -352,10 +350,14 @@ class Scan {
     }
   }
 
-  static bool is_run(int folder, const std::string& name) {
+  bool is_run(int folder, const std::string& name) const {
     struct stat status {};
-    return ::fstatat(folder, RunLayout(name).mark().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+    return ::fstatat(folder, (name + "/" + mark_).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
            S_ISREG(status.st_mode);
+  }
+
+  static std::string resumed_with(int number) {
+    return (RunLayout("").resume(number) / RunRecord::kRecipe).string();
   }
 
   /// Returns the stamp of the run `name`; `status` is the status of its folder. The stamp depends
@@ -370,9 +372,10 @@ class Scan {
         stamp = (stamp ^ (number & 255)) * 1099511628211u;
     };
     add(static_cast<std::uint64_t>(time));
-    const auto look = [&](const std::filesystem::path& path) {
+    const auto look = [&](const std::string& path) {
       struct stat file {};
-      if (::fstatat(folder, path.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0) return false;
+      if (::fstatat(folder, (name + "/" + path).c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0)
+        return false;
       for (const std::uint64_t number :
            {std::uint64_t{file.st_ino}, static_cast<std::uint64_t>(file.st_size),
             static_cast<std::uint64_t>(time_of(file.st_mtim)),
@@ -380,12 +383,8 @@ class Scan {
         add(number);
       return true;
     };
-    const RunLayout layout(name);
-    for (const auto& path :
-         {layout.summary(), layout.tags(), layout.records(), layout.mark(),
-          layout.records() / RunRecord::kRecipe, layout.records() / RunRecord::kSource})
-      add(look(path));
-    for (int number = 1; look(layout.resume(number) / RunRecord::kRecipe); ++number) {
+    for (const std::string& path : files_) add(look(path));
+    for (int number = 1; look(resumed_with(number)); ++number) {
     }
     return stamp == 0 ? 1 : static_cast<std::int64_t>(stamp);
   }
@@ -401,6 +400,15 @@ class Scan {
 
   const std::unordered_map<std::string, std::int64_t>& known_;
   std::vector<FoundRun>& found_;
+  // Below a run's folder, as strings: joining paths would take half of the time of a scan.
+  const RunLayout layout_{""};
+  const std::string mark_ = layout_.mark().string();
+  const std::vector<std::string> files_ = {layout_.summary().string(),
+                                           layout_.tags().string(),
+                                           layout_.records().string(),
+                                           mark_,
+                                           (layout_.records() / RunRecord::kRecipe).string(),
+                                           (layout_.records() / RunRecord::kSource).string()};
   const std::int64_t now_ = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                 std::chrono::system_clock::now().time_since_epoch())
                                 .count();

@@ -178,8 +178,11 @@ class RootListing {
     std::vector<IndexedRun> rows = index_.runs();
     std::vector<ListedRun> runs;
     runs.reserve(rows.size());
+    std::string below = (root_ / "x").lexically_normal().string();
+    below.pop_back();
     for (IndexedRun& row : rows) {
-      const std::string folder = (root_ / row.folder).lexically_normal().string();
+      const std::string folder =
+          row.folder == "." ? (root_ / row.folder).lexically_normal().string() : below + row.folder;
       row.entry.status = status_now(
           folder, std::move(row.entry.status));  // may change without any change in the folder
       runs.push_back({folder, std::move(row.entry), row.headline});
@@ -281,6 +284,16 @@ Result<RunListing> list_runs(const ListingRequest& request, const fs::path& inde
                                            : "`retort runs show` shows what is left of it"));
   }
   return listing;
+}
+
+void read_again(ListedRun& run) {
+  RunEntry entry = read_entry(run.folder);
+  run.headline = entry.headline_value();
+  entry.status = status_now(run.folder, std::move(entry.status));
+  entry.source = std::move(run.entry.source);
+  entry.settings.clear();
+  entry.metrics.clear();
+  run.entry = std::move(entry);
 }
 
 std::vector<std::string> listed_keys(const fs::path& indexes) {

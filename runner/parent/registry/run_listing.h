@@ -50,6 +50,9 @@ struct ListingRequest {
 Result<RunListing> list_runs(const ListingRequest& request, const std::filesystem::path& indexes,
                              Diagnostics& warnings);
 
+/// Reads the record of a listed run again, and updates everything but its values.
+void read_again(ListedRun& run);
+
 /// Returns, in order, the keys by which runs in outputs/ and multirun/ can be sorted; for
 /// completion. Reads only the stored indexes.
 std::vector<std::string> listed_keys(const std::filesystem::path& indexes);

@@ -26,7 +26,8 @@ bool has_letter(std::string_view cell) {
 /// A column of a table as it is printed.
 struct TableColumn {
   std::size_t index = 0;  ///< within a row
-  std::size_t width = 0, least = 0;
+  std::size_t width = 0;
+  std::size_t least = 0;  // the width it can be made as narrow as
   bool is_right_aligned = false;
 };
 
@@ -55,28 +56,31 @@ bool stay_distinct(const TableRows& rows, std::size_t column, std::size_t width)
   return true;
 }
 
+/// Returns the columns with their full widths.
 std::vector<TableColumn> columns_of(const TableRows& rows) {
-  constexpr std::size_t kLeast = 12;
   const std::vector<bool> is_number = number_columns(rows);
   std::vector<TableColumn> result(is_number.size());
   for (std::size_t i = 0; i < result.size(); ++i) {
-    TableColumn& column = result[i];
-    column = {.index = i, .is_right_aligned = is_number[i]};
-    bool is_text = false;
-    for (const auto& row : rows) {
-      if (i >= row.size()) continue;
-      column.width = std::max(column.width, columns(row[i]));
-      is_text = is_text || (&row != rows.data() && has_letter(row[i]));
-    }
-    const std::size_t heading = i < rows.front().size() ? columns(rows.front()[i]) : 0;
-    column.least = is_number[i] || !is_text
-                       ? column.width
-                       : std::min(column.width, std::max(std::min(heading, 2 * kLeast), kLeast));
-    constexpr std::size_t kMore = 4;
-    while (column.least < column.width && !stay_distinct(rows, i, column.least))
-      column.least = std::min(column.width, column.least + kMore);
+    result[i] = {.index = i, .is_right_aligned = is_number[i]};
+    for (const auto& row : rows)
+      if (i < row.size()) result[i].width = std::max(result[i].width, columns(row[i]));
   }
   return result;
+}
+
+/// Returns how narrow a column can be made.
+std::size_t least_width(const TableRows& rows, const TableColumn& column) {
+  constexpr std::size_t kLeast = 12, kMore = 4;
+  const std::size_t i = column.index;
+  const bool is_text = std::ranges::any_of(rows.begin() + 1, rows.end(), [&](const auto& row) {
+    return i < row.size() && has_letter(row[i]);
+  });
+  if (column.is_right_aligned || !is_text) return column.width;
+  const std::size_t heading = i < rows.front().size() ? columns(rows.front()[i]) : 0;
+  std::size_t least = std::min(column.width, std::max(std::min(heading, 2 * kLeast), kLeast));
+  while (least < column.width && !stay_distinct(rows, i, least))
+    least = std::min(column.width, least + kMore);
+  return least;
 }
 
 std::size_t width_of(const std::vector<TableColumn>& block) {
@@ -160,7 +164,10 @@ std::vector<bool> number_columns(const TableRows& rows) {
 }
 
 std::string table_text(const TableRows& rows, std::size_t width) {
-  const std::vector<TableColumn> columns = columns_of(rows);
+  std::vector<TableColumn> columns = columns_of(rows);
+  if (width_of(columns) <= width) return block_text(rows, columns);
+  // Takes longer than all the rest, because it compares shortened cells.
+  for (TableColumn& column : columns) column.least = least_width(rows, column);
   std::string text;
   for (std::vector<TableColumn>& block : blocks_of(columns, width))
     text += (text.empty() ? "" : "\n") + block_text(rows, fitted(std::move(block), width));

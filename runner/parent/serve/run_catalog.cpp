@@ -21,6 +21,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::seconds kBetweenReads(2), kOldest(5), kOfVisit(60);
+constexpr std::chrono::milliseconds kPatienceOfRequest(50);
+constexpr int kRestPerReading = 10;  // times as long as a reading takes
+constexpr std::string_view kInProgress = "running";
 constexpr std::size_t kLargestListedFile = 16 << 20;
 constexpr std::size_t kWidestListedCurve = 16;  // columns
 constexpr std::size_t kDigitsOfId = 16;
@@ -35,13 +38,59 @@ void find_sweeps(Catalog& catalog) {
     const auto [found, is_new] = known.try_emplace(parent.string(), nullptr);
     std::error_code ignored;
     if (is_new && fs::is_regular_file(fs::symlink_status(SweepLayout(parent).journal(), ignored))) {
-      catalog.sweeps.push_back(
-          std::make_unique<CatalogSweep>(CatalogSweep{id_from(found->first), found->first, {}}));
-      found->second = catalog.sweeps.back().get();
+      auto sweep =
+          std::make_shared<CatalogSweep>(CatalogSweep{id_from(found->first), found->first, {}});
+      found->second = sweep.get();
+      catalog.sweeps.push_back(std::move(sweep));
     }
     catalog.sweep_of.push_back(found->second);
     if (found->second) found->second->trials.push_back(i);
   }
+}
+
+std::shared_ptr<Catalog> catalog_of(RunListing listing) {
+  auto catalog = std::make_shared<Catalog>();
+  catalog->runs = std::move(listing.runs);
+  std::ranges::sort(catalog->runs, {}, &ListedRun::folder);  // of several folders
+  for (const ListedRun& run : catalog->runs) {
+    catalog->ids.push_back(id_from(run.folder));
+    catalog->by_id.emplace(catalog->ids.back(), catalog->ids.size() - 1);
+  }
+  find_sweeps(*catalog);
+  return catalog;
+}
+
+std::shared_ptr<Catalog> catalog_with(std::string problem) {
+  auto catalog = std::make_shared<Catalog>();
+  catalog->problem = std::move(problem);
+  return catalog;
+}
+
+bool is_same_run(const ListedRun& a, const ListedRun& b) {
+  return a.folder == b.folder && a.entry == b.entry &&
+         (a.headline == b.headline || (std::isnan(a.headline) && std::isnan(b.headline)));
+}
+
+bool is_same_catalog(const Catalog& a, const Catalog& b) {
+  const auto is_same_sweep = [](const auto& one, const auto& other) {
+    return one->id == other->id && one->trials == other->trials;
+  };
+  return a.problem == b.problem && std::ranges::equal(a.runs, b.runs, is_same_run) &&
+         std::ranges::equal(a.sweeps, b.sweeps, is_same_sweep);
+}
+
+/// Reads the runs in progress again. Returns null if all of them are as in the catalog.
+std::shared_ptr<const Catalog> with_running_read(const Catalog& catalog) {
+  std::shared_ptr<Catalog> renewed;
+  for (std::size_t i = 0; i < catalog.runs.size(); ++i) {
+    if (catalog.runs[i].entry.status != kInProgress) continue;
+    ListedRun run = catalog.runs[i];
+    read_again(run);
+    if (is_same_run(run, catalog.runs[i])) continue;
+    if (!renewed) renewed = std::make_shared<Catalog>(catalog);
+    renewed->runs[i] = std::move(run);
+  }
+  return renewed;
 }
 
 std::int64_t peak_in(const fs::path& summary) {
@@ -110,52 +159,88 @@ RunCatalog::~RunCatalog() {
 
 Result<std::shared_ptr<const Catalog>> RunCatalog::refresh() {
   const std::lock_guard reading(reading_);
+  Clock::time_point begin = now_();
   Diagnostics ignored;  // a damaged run is reported in its row
   auto listing = list_runs(request_, indexes_, ignored);
-  if (!listing) return listing.errors();
-  auto catalog = std::make_shared<Catalog>();
-  catalog->runs = std::move(listing->runs);
-  std::ranges::sort(catalog->runs, {}, &ListedRun::folder);  // of several folders
-  for (const ListedRun& run : catalog->runs) {
-    catalog->ids.push_back(id_from(run.folder));
-    catalog->by_id.emplace(catalog->ids.back(), catalog->ids.size() - 1);
+  std::shared_ptr<const Catalog> catalog =
+      listing ? catalog_of(*std::move(listing)) : catalog_with(listing.errors().front().message);
+  std::unique_lock lock(mutex_);
+  if (checked_ > begin) {  // by a request, after this reading had begun
+    lock.unlock();
+    begin = now_();
+    if (auto renewed = with_running_read(*catalog)) catalog = std::move(renewed);
+    lock.lock();
   }
-  find_sweeps(*catalog);
-  const std::lock_guard lock(mutex_);
-  catalog_ = std::move(catalog);
-  read_ = Clock::now();
+  publish(std::move(catalog), begin);
+  if (!listing) return listing.errors();
   return catalog_;
 }
 
+/// Replaces the catalog if the new one differs. mutex_ is held.
+void RunCatalog::publish(std::shared_ptr<const Catalog> catalog, Clock::time_point read) {
+  if (!catalog_ || !is_same_catalog(*catalog_, *catalog)) catalog_ = std::move(catalog);
+  checked_ = std::max(checked_, read);
+  read_.notify_all();
+}
+
 std::shared_ptr<const Catalog> RunCatalog::contents() {
-  {
-    const std::lock_guard lock(mutex_);
-    visited_ = Clock::now();
-    if (catalog_ && visited_ - read_ < kOldest) return catalog_;
+  std::unique_lock lock(mutex_);
+  visited_ = now_();
+  if (catalog_ && *visited_ - checked_ < kOldest) {
+    wake_.notify_all();
+    return catalog_;
   }
-  if (auto fresh = refresh()) return *fresh;
-  else {
-    auto kept = std::make_shared<Catalog>();
-    kept->problem = fresh.errors().front().message;
-    return kept;
+  if (!catalog_ || !is_kept_) {
+    lock.unlock();
+    (void)refresh();
+    lock.lock();
+    return catalog_;
   }
+  wake_.notify_all();
+  const Clock::time_point before = checked_;
+  const auto is_read = [&] { return checked_ != before; };
+  if (now_() >= next_) read_.wait_for(lock, kPatienceOfRequest, is_read);
+  if (now_() - checked_ >= kOldest) check_running(lock);
+  return catalog_;
+}
+
+/// Updates the runs in progress. mutex_ is held, but not in the meantime.
+void RunCatalog::check_running(std::unique_lock<std::mutex>& lock) {
+  const auto known = catalog_;
+  const Clock::time_point begin = now_();
+  lock.unlock();
+  auto renewed = with_running_read(*known);
+  lock.lock();
+  if (catalog_ == known) publish(renewed ? std::move(renewed) : known, begin);
 }
 
 void RunCatalog::keep_fresh() {
-  keeper_ = std::jthread([this](const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    while (!stop.stop_requested()) {
-      wake_.wait_for(lock, stop, kBetweenReads, [] { return false; });
-      if (stop.stop_requested() || Clock::now() - visited_ > kOfVisit) continue;
-      lock.unlock();
-      try {
-        (void)refresh();
-      } catch (const std::exception&) {
-        // contents() tries again, and its page shows the error.
-      }
-      lock.lock();
+  {
+    const std::lock_guard lock(mutex_);
+    is_kept_ = true;
+  }
+  keeper_ = std::jthread([this](const std::stop_token& stop) { keep(stop); });
+}
+
+void RunCatalog::keep(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  const auto is_visited = [this] { return visited_ && now_() - *visited_ <= kOfVisit; };
+  while (wake_.wait(lock, stop, is_visited)) {
+    wake_.wait_for(lock, stop, next_ - now_(), [] { return false; });
+    if (stop.stop_requested()) return;
+    if (!is_visited()) continue;
+    lock.unlock();
+    const Clock::time_point begin = now_();
+    std::string problem;
+    try {
+      (void)refresh();
+    } catch (const std::exception& error) {
+      problem = error.what();
     }
-  });
+    lock.lock();
+    if (!problem.empty()) publish(catalog_with(problem), begin);
+    next_ = now_() + std::max<Clock::duration>(kBetweenReads, kRestPerReading * (now_() - begin));
+  }
 }
 
 Result<std::set<std::string>> RunCatalog::matching(const std::string& filter) {
@@ -182,7 +267,7 @@ Result<std::set<std::string>> RunCatalog::matching(const std::string& filter) {
 RunFacts RunCatalog::facts(const ListedRun& run) {
   const RunLayout layout(run.folder);
   const std::int64_t stamp = stamp_of(layout.summary());
-  const bool is_over = run.entry.status != "running" && stamp != 0;
+  const bool is_over = run.entry.status != kInProgress && stamp != 0;
   if (is_over) {
     const std::lock_guard lock(mutex_);
     const auto known = facts_.find(run.folder);

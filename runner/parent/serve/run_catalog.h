@@ -32,9 +32,9 @@ struct Catalog {
   std::vector<ListedRun> runs;                ///< sorted by folder
   std::vector<std::string> ids;               ///< of each run
   std::vector<const CatalogSweep*> sweep_of;  ///< of each run; null: it is not a trial
-  std::vector<std::unique_ptr<CatalogSweep>> sweeps;
+  std::vector<std::shared_ptr<const CatalogSweep>> sweeps;
   std::unordered_map<std::string, std::size_t> by_id;  ///< the index of a run in `runs`
-  std::string problem = {};  ///< why the folders can no longer be read; empty: they can
+  std::string problem = {};  ///< why the folders cannot be read; empty: they can
 
   const CatalogSweep* sweep(const std::string& id) const;  ///< null: there is none
   /// Returns the id of the run in `folder`; empty if there is none.
@@ -47,45 +47,64 @@ struct RunFacts {
   std::string curve = {};  ///< a training stage's validation metric over its epochs, as a sparkline
 };
 
-/// Keeps the catalog of some folders up to date. While somebody is viewing it, a thread rereads the
-/// folders every two seconds, so that pages with many runs do not have to wait. All functions may
-/// be called by several threads at once.
+/// Keeps the catalog of some folders up to date. While somebody is viewing it, a thread reads the
+/// folders again and again, so that requests do not have to wait: 10,000 runs take a third of a
+/// second. What a request gets is
+///
+/// - less than five seconds old for runs in progress: if the thread has not read them in that
+///   time, the request does. No run is shown as running for longer after it has ended.
+/// - as of the last reading for everything else, such as new runs. A reading begins two seconds
+///   after the previous one; later if readings would take more than a tenth of the time. The first
+///   request after a minute without any starts one and waits for it, but not for long.
+///
+/// All functions may be called by several threads at once.
 class RunCatalog {
  public:
+  using Clock = std::chrono::steady_clock;
+  using Now = std::function<Clock::time_point()>;
+
   /// `request` names the folders, and its callback is called before records are read; `indexes` is
   /// as for list_runs().
-  RunCatalog(ListingRequest request, std::filesystem::path indexes)
-      : request_(std::move(request)), indexes_(std::move(indexes)) {}
+  RunCatalog(ListingRequest request, std::filesystem::path indexes, Now now = Clock::now)
+      : request_(std::move(request)), indexes_(std::move(indexes)), now_(std::move(now)) {}
   ~RunCatalog();
   RunCatalog(const RunCatalog&) = delete;
   RunCatalog& operator=(const RunCatalog&) = delete;
 
-  /// Reads the folders. Fails like list_runs(), and then keeps the previous catalog.
+  /// Reads the folders. Fails like list_runs(); the catalog then contains only the problem.
   Result<std::shared_ptr<const Catalog>> refresh();
-  /// Returns the catalog, which is at most a few seconds old.
+  /// Returns the catalog. It is the same object as before unless something has changed. Reads the
+  /// folders if that has not been done yet, or if it is more than five seconds ago and nothing
+  /// keeps the catalog fresh.
   std::shared_ptr<const Catalog> contents();
-  /// Keeps rereading the folders as long as contents() was called within the last minute.
+  /// Keeps reading the folders as long as contents() was called within the last minute.
   void keep_fresh();
-  /// Returns the folders of the runs that a filter matches (RunFilter), as of the last refresh.
+  /// Returns the folders of the runs that a filter matches (RunFilter), as of the last reading.
   Result<std::set<std::string>> matching(const std::string& filter);
   /// Reads the facts of a run, or returns those read before if its record has not changed.
   RunFacts facts(const ListedRun& run);
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct KnownFacts {
     std::int64_t stamp = 0;
     RunFacts facts;
   };
+  void keep(const std::stop_token& stop);
+  void publish(std::shared_ptr<const Catalog> catalog, Clock::time_point read);
+  void check_running(std::unique_lock<std::mutex>& lock);
 
   const ListingRequest request_;
   const std::filesystem::path indexes_;
+  const Now now_;
   std::mutex reading_;  // held while the folders are read
   std::mutex mutex_;    // protects the following members
   std::shared_ptr<const Catalog> catalog_;
-  Clock::time_point read_ = {}, visited_ = {};
+  Clock::time_point checked_ = {};            // when the runs in progress were last read
+  Clock::time_point next_ = {};               // when the next reading begins
+  std::optional<Clock::time_point> visited_;  // when contents() was last called
+  bool is_kept_ = false;                      // keeper_ has started
   std::unordered_map<std::string, KnownFacts> facts_;
-  std::condition_variable_any wake_;
+  std::condition_variable_any wake_, read_;  // a visit; a reading
   std::jthread keeper_;
 };
 

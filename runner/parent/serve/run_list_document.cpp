@@ -105,8 +105,7 @@ ListRequest list_request_of(const PageRequest& request) {
 
 /// Returns the address of another list, with the same choices except for those given.
 std::string address_of(const ListRequest& wanted, std::string_view sort, bool is_falling,
-                       std::size_t page) {
-  std::string address = "/?";
+                       std::size_t page, std::string address = "/?") {
   const auto add = [&](std::string_view name, std::string_view value) {
     if (!value.empty())
       address.append(address.ends_with('?') ? "" : "&")
@@ -277,6 +276,11 @@ Links pages_of(const ListRequest& wanted, std::size_t pages) {
 }
 
 }  // namespace
+
+std::string run_list_events(const PageRequest& request) {
+  const ListRequest wanted = list_request_of(request);
+  return address_of(wanted, wanted.sort, wanted.is_falling, wanted.page, "/events?");
+}
 
 Document run_list_document(RunCatalog& catalog, const PageRequest& request) {
   const auto contents = catalog.contents();

@@ -15,4 +15,7 @@ namespace runner {
 ///   page    counted from 1
 Document run_list_document(RunCatalog& catalog, const PageRequest& request);
 
+/// Returns the address of the events of this list (page_events.h).
+std::string run_list_events(const PageRequest& request);
+
 }  // namespace runner

@@ -5,6 +5,7 @@
 
 #include "runner/parent/page/recorded_document.h"
 #include "runner/parent/report/run_progress.h"
+#include "runner/parent/serve/page_events.h"
 #include "runner/parent/serve/run_events.h"
 #include "runner/parent/serve/run_list_document.h"
 #include "runner/parent/sweep/sweep_journal.h"
@@ -14,9 +15,14 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kMostOffered = 100;  // maximum number of runs offered for comparison
+constexpr std::string_view kEventsPath = "/events";
 
 PageReply reply_of(const Document& document, int status = 200, const Served& served = {}) {
   return {.status = status, .body = html_page(document, served)};
+}
+
+PageReply stream_of(std::function<std::optional<std::string>()> events) {
+  return {.type = "text/event-stream", .events = std::move(events)};
 }
 
 PageReply message(int status, std::string title, std::string text) {
@@ -137,28 +143,36 @@ PageReply Site::answer(const PageRequest& request) const {
 }
 
 PageReply Site::page_at(const PageRequest& request) const {
-  const std::string& path = request.path;
-  if (path == "/") return reply_of(run_list_document(catalog_, request));
+  std::string path = request.path;
+  const bool has_events = path.ends_with(kEventsPath);
+  if (has_events) path.resize(path.size() - kEventsPath.size());
+  if (request.path == "/") return list_page(request);
+  if (request.path == kEventsPath) return stream_of(list_events(catalog_, request));
   const auto catalog = catalog_.contents();
-  if (path == "/compare") return comparison_page(*catalog, request);
-  constexpr std::string_view kRun = "/run/", kSweep = "/sweep/", kEvents = "/events";
+  if (request.path == "/compare") return comparison_page(*catalog, request);
+  constexpr std::string_view kRun = "/run/", kSweep = "/sweep/";
   if (path.starts_with(kSweep)) {
     const CatalogSweep* const sweep = catalog->sweep(path.substr(kSweep.size()));
-    return sweep ? sweep_page(*catalog, *sweep) : not_found();
+    if (!sweep) return not_found();
+    return has_events ? stream_of(sweep_events(catalog_, sweep->id, request.field("seen")))
+                      : sweep_page(*catalog, *sweep);
   }
   if (!path.starts_with(kRun)) return not_found();
-  std::string id = path.substr(kRun.size());
-  const bool has_events = id.ends_with(kEvents);
-  if (has_events) id.resize(id.size() - kEvents.size());
-  const auto place = catalog->by_id.find(id);
+  const auto place = catalog->by_id.find(path.substr(kRun.size()));
   if (place == catalog->by_id.end()) return not_found();
-  if (!has_events) return run_page(*catalog, place->second);
-  return {.type = "text/event-stream", .events = run_events(catalog->runs[place->second].folder)};
+  return has_events ? stream_of(run_events(catalog->runs[place->second].folder))
+                    : run_page(*catalog, place->second);
+}
+
+PageReply Site::list_page(const PageRequest& request) const {
+  const Document document = run_list_document(catalog_, request);
+  return reply_of(document, 200,
+                  {.events = run_list_events(request) + "&seen=" + page_version(document)});
 }
 
 PageReply Site::run_page(const Catalog& catalog, std::size_t place) const {
   const std::string& folder = catalog.runs[place].folder;
-  const std::string address = "/run/" + catalog.ids[place];
+  std::string address = "/run/" + catalog.ids[place];
   Sources sources;
   Diagnostics warnings;
   auto report = document_of_run(folder, sources, warnings);
@@ -173,10 +187,13 @@ PageReply Site::run_page(const Catalog& catalog, std::size_t place) const {
   add_warnings(document, warnings);
   const RunProgress progress = run_progress(folder);
   if (progress.status != "running") return reply_of(document);
-  return reply_of(document, 200, {.progress = run_line(progress), .events = address + "/events"});
+  return reply_of(document, 200,
+                  {.progress = run_line(progress), .events = address.append(kEventsPath)});
 }
 
 PageReply Site::sweep_page(const Catalog& catalog, const CatalogSweep& sweep) const {
+  const std::string address = "/sweep/" + sweep.id;
+  const std::string version = page_version(catalog, sweep);  // before the record is read
   Sources sources;
   const SweepLayout layout(sweep.folder);
   auto report = document_of_sweep(sweep.folder, sources, [&](std::uint64_t trial) {
@@ -185,8 +202,9 @@ PageReply Site::sweep_page(const Catalog& catalog, const CatalogSweep& sweep) co
   });
   Document document =
       report ? *std::move(report) : document_of_errors(sweep.folder, report.errors());
-  add_above(document, {Links{"Pages", {{"all runs", "/"}, {"reload", "/sweep/" + sweep.id}}}});
-  return reply_of(document);
+  add_above(document, {Links{"Pages", {{"all runs", "/"}, {"reload", address}}}});
+  return reply_of(document, 200,
+                  {.events = address + std::string(kEventsPath) + "?seen=" + version});
 }
 
 PageReply Site::comparison_page(const Catalog& catalog, const PageRequest& request) const {

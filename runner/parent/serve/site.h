@@ -10,9 +10,9 @@ namespace runner {
 /// The pages of `retort serve`: which request gets which page. Nothing is written, and only what
 /// the catalog lists is read.
 ///
-///   /                  the list of runs and sweeps (run_list_document.h)
+///   /                  the list of runs and sweeps (run_list_document.h); /events follows it
 ///   /run/ID            the report of a run; /run/ID/events follows it (run_events.h)
-///   /sweep/ID          the report of a sweep
+///   /sweep/ID          the report of a sweep; /sweep/ID/events follows it (page_events.h)
 ///   /compare?a=ID&b=ID two runs side by side
 ///
 /// Every request needs the token, either in the query or in the cookie that the first such request
@@ -34,6 +34,7 @@ class Site {
   bool is_host_known(const PageRequest& request) const;
   std::string cookie_name() const { return "retort-" + std::to_string(port_); }
   PageReply page_at(const PageRequest& request) const;
+  PageReply list_page(const PageRequest& request) const;
   PageReply run_page(const Catalog& catalog, std::size_t place) const;
   PageReply sweep_page(const Catalog& catalog, const CatalogSweep& sweep) const;
   PageReply comparison_page(const Catalog& catalog, const PageRequest& request) const;

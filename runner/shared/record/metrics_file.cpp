@@ -1,7 +1,9 @@
 #include "runner/shared/record/metrics_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
+#include <system_error>
 
 #include <nlohmann/json.hpp>
 
@@ -13,7 +15,93 @@
 namespace runner {
 using Json = nlohmann::ordered_json;
 
-std::optional<MetricLine> metric_line(const std::string& text) {
+namespace {
+
+/// Reads a line from left to right. Each function returns false, for any reason, if the rest of the
+/// line does not begin with what it reads.
+class PlainLine {
+ public:
+  explicit PlainLine(std::string_view line) : rest_(line) {}
+
+  bool skip(std::string_view text) {
+    if (!rest_.starts_with(text)) return false;
+    rest_.remove_prefix(text.size());
+    return true;
+  }
+  /// Reads up to the quote at the end; no escapes, and only ASCII.
+  bool text(std::string& value) {
+    const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+    const auto end = std::ranges::find_if_not(rest_, is_plain);
+    value.assign(rest_.begin(), end);
+    rest_.remove_prefix(value.size());
+    return skip("\"");
+  }
+  bool integer(std::int64_t& value) {
+    return length_of_number(/*is_whole=*/true) > 0 && converted(value);
+  }
+  bool number(double& value) {
+    const std::size_t length = length_of_number(/*is_whole=*/false);
+    return length > 0 && rest_.substr(0, length) != "-0" && converted(value);
+  }
+  bool is_at_end() const { return rest_.empty(); }
+
+ private:
+  std::size_t digits_at(std::size_t place) const {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    const std::string_view digits = rest_.substr(std::min(place, rest_.size()));
+    return static_cast<std::size_t>(std::ranges::find_if_not(digits, is_digit) - digits.begin());
+  }
+  bool has_at(std::size_t place, std::string_view any) const {
+    return place < rest_.size() && any.find(rest_[place]) != any.npos;
+  }
+
+  /// The length of the JSON number at the beginning; 0 if there is none. std::from_chars() also
+  /// accepts other numbers, such as "01", "1." and "inf".
+  std::size_t length_of_number(bool is_whole) const {
+    std::size_t end = has_at(0, "-");
+    const std::size_t whole = digits_at(end);
+    if (whole == 0 || (whole > 1 && rest_[end] == '0')) return 0;
+    end += whole;
+    if (is_whole) return has_at(end, ".eE") ? 0 : end;
+    if (has_at(end, ".")) {
+      const std::size_t digits = digits_at(end + 1);
+      if (digits == 0) return 0;
+      end += 1 + digits;
+    }
+    if (has_at(end, "eE")) {
+      end += 1 + has_at(end + 1, "+-");
+      const std::size_t digits = digits_at(end);
+      if (digits == 0) return 0;
+      end += digits;
+    }
+    return end;
+  }
+
+  template <typename Number>
+  bool converted(Number& value) {
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    return error == std::errc();
+  }
+
+  std::string_view rest_;
+};
+
+/// Parses a line exactly as append() writes it, which takes a tenth of the time of a JSON parser.
+/// nullopt for any other line, which may still be a metric: NaN, names with escapes, other spacing.
+std::optional<MetricLine> plain_metric_line(std::string_view text) {
+  MetricLine result;
+  auto& [metric, time] = result;
+  PlainLine line(text);
+  const bool is_plain = line.skip(R"({"node":")") && line.text(metric.node) &&
+                        line.skip(R"(,"name":")") && line.text(metric.name) &&
+                        line.skip(R"(,"value":)") && line.number(metric.value) &&
+                        line.skip(R"(,"step":)") && line.integer(metric.step) &&
+                        line.skip(R"(,"time":)") && line.number(time) && line.skip("}");
+  return is_plain && line.is_at_end() ? std::optional(std::move(result)) : std::nullopt;
+}
+
+std::optional<MetricLine> json_metric_line(const std::string& text) {
   const Json json = parse_json<Json>(text);
   try {
     const JsonFields<Json> fields(json, "a metric");
@@ -24,6 +112,13 @@ std::optional<MetricLine> metric_line(const std::string& text) {
   } catch (const std::runtime_error&) {
     return std::nullopt;
   }
+}
+
+}  // namespace
+
+std::optional<MetricLine> metric_line(const std::string& text) {
+  auto plain = plain_metric_line(text);
+  return plain ? plain : json_metric_line(text);
 }
 
 MetricsFile MetricsFile::make(std::filesystem::path path, Storage& storage) {

@@ -57,6 +57,16 @@ TEST_F(RunListingTest, ListsTheRunsThatMatchTheFilter) {
       IsEmpty());
 }
 
+TEST_F(RunListingTest, RunReadAgainIsAsInTheNextListing) {
+  auto run = list("", {"evaluate/top1"})->runs[0];
+  write_run(folder_, "outputs/a", "0.875", "model.lora", "failed");
+  const RunEntry before = run.entry;
+  read_again(run);
+  EXPECT_NE(run.entry, before);
+  EXPECT_EQ(run.entry, list()->runs[0].entry);
+  EXPECT_EQ(run.headline, 0.875);
+}
+
 TEST_F(RunListingTest, SortsMetricsBestFirstAndOtherKeysUpwards) {
   EXPECT_THAT(sorted("accuracy"), ElementsAre("b", "c", "a"));
   EXPECT_THAT(sorted("accuracy", true), ElementsAre("a", "c", "b"));

@@ -175,6 +175,22 @@ TEST(Site, RunInProgressIsFollowed) {
   EXPECT_THAT(*events.events(), testing::StartsWith("event: progress\n"));
 }
 
+TEST(Site, ListIsFollowedWithItsFilter) {
+  Served served;
+  write_run(served.folder(), "r");
+  PageRequest request = served.request("/");
+  request.query = {{"state", "finished"}, {"token", kToken}};
+  EXPECT_THAT(
+      served.answer(request).body,
+      testing::ContainsRegex("<main data-events=\"/events\\?state=finished&amp;sort=started&amp;"
+                             "order=down&amp;seen=[0-9a-f]+\">"));
+  const PageReply events = served.get("/events");
+  EXPECT_EQ(events.type, "text/event-stream");
+  ASSERT_TRUE(events.events);
+  EXPECT_THAT(*events.events(), HasSubstr("event: report\n")) << "it has not seen any version";
+  EXPECT_EQ(served.get("//events").status, 404);
+}
+
 TEST(Site, DamagedRunShowsItsProblem) {
   Served served;
   write_run(served.folder(), "r");
@@ -202,6 +218,10 @@ TEST(Site, SweepPageLinksToItsTrials) {
   EXPECT_THAT(served.get("/sweep/" + catalog->sweeps[0]->id).body,
               HasSubstr("<a href=\"/run/" + served.id("s/0") + "\">0</a>"));
   EXPECT_THAT(served.get("/run/" + served.id("s/0")).body, HasSubstr(">its sweep</a>"));
+  const std::string address = "/sweep/" + catalog->sweeps[0]->id;
+  EXPECT_THAT(served.get(address).body,
+              HasSubstr("<main data-events=\"" + address + "/events?seen="));
+  EXPECT_TRUE(served.get(address + "/events").events);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "runner/shared/record/metrics_file.h"
 
+#include <bit>
 #include <cmath>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -97,6 +99,60 @@ TEST_F(MetricsFileTest, DamagedLinesAreCountedExceptATruncatedOne) {
   EXPECT_EQ(metrics.lines.size(), 1u);
   EXPECT_EQ(metrics.damaged, 1u);
   EXPECT_TRUE(read_metrics(folder_.path() / "none").lines.empty());
+}
+
+/// Returns what is read from a line, with the bits of its numbers; "none" if it is not a metric.
+std::string all_read_from(const std::string& line) {
+  const auto read = metric_line(line);
+  if (!read) return "none";
+  const auto& [metric, time] = *read;
+  std::string all = metric.node + "|" + metric.name;
+  for (const double number : {metric.value, time})
+    all += "|" + std::to_string(std::bit_cast<std::uint64_t>(number));
+  return all + "|" + std::to_string(metric.step);
+}
+
+/// Expects that the line reads the same with a space after its first character, which leaves it to
+/// the JSON parser.
+void expect_read_as_json(const std::string& line) {
+  EXPECT_EQ(all_read_from(line), all_read_from(line.substr(0, 1) + " " +
+                                               line.substr(std::min<std::size_t>(1, line.size()))))
+      << line;
+}
+
+TEST(MetricLineTest, OddNumbersAreReadAsByAJsonParser) {
+  std::vector<std::string> numbers = {"", "1 ", " 1"};
+  std::istringstream words(
+      "0 1 -0 -0.0 -0e5 -7 0.1 1e5 1E-5 1e+5 2.5e-3 5e-324 1e-400 1e999 -1e999 "
+      "1.7976931348623157e308 0.30000000000000004 9007199254740993 9223372036854775807 "
+      "-9223372036854775808 9223372036854775808 18446744073709551615 18446744073709551616 "
+      "01 -01 00 1. 1.e5 .5 +1 1e 1e+ - 0x10 1f inf nan NaN Infinity null true "
+      "\"nan\" \"inf\" \"-inf\" \"1\" [1] {}");
+  for (std::string word; words >> word;) numbers.push_back(word);
+  for (const std::string& text : numbers) {
+    expect_read_as_json(R"({"node":"a","name":"x","value":)" + text + R"(,"step":3,"time":0.5})");
+    expect_read_as_json(R"({"node":"a","name":"x","value":2.5,"step":)" + text + R"(,"time":0.5})");
+    expect_read_as_json(R"({"node":"a","name":"x","value":2.5,"step":3,"time":)" + text + "}");
+  }
+}
+
+TEST(MetricLineTest, OddNamesAreReadAsByAJsonParser) {
+  for (const char* name : {"", "a b", "~", "\x7f", "\xc3\xa4", "\xff", "\t", R"(\")", R"(\\)",
+                           R"(\n)", R"(\u00e4)", R"(\q)", R"(")", R"(\)"}) {
+    const std::string text = name;
+    expect_read_as_json(R"({"node":")" + text + R"(","name":"x","value":1,"step":3,"time":0.5})");
+    expect_read_as_json(R"({"node":"a","name":")" + text + R"(","value":1,"step":3,"time":0.5})");
+  }
+}
+
+TEST(MetricLineTest, TruncatedAndExtendedLinesAreReadAsByAJsonParser) {
+  const std::string line = R"({"node":"a","name":"x","value":0.25,"step":31,"time":1.5e2})";
+  EXPECT_NE(all_read_from(line), "none");
+  for (std::size_t size = 1; size <= line.size(); ++size) expect_read_as_json(line.substr(0, size));
+  for (const char* more : {"\r", " ", "}", ",", "x"}) expect_read_as_json(line + more);
+  expect_read_as_json(R"({"node":"a","node":"b","name":"x","value":1,"step":3,"time":0.5})");
+  expect_read_as_json(R"({"node":"a","name":"x","value":1,"step":3,"time":0.5,"more":1})");
+  expect_read_as_json(R"({"node":"a","name":"x","step":3,"value":1,"time":0.5})");
 }
 
 TEST_F(MetricsFileTest, FailedRewindLeavesTheFileUnchanged) {
