@@ -198,7 +198,7 @@ def main(retort, tests=None):
         if tests:
             reports = pathlib.Path(folder, "reports")
             reports.mkdir()
-            subprocess.run([tests, "--gtest_filter=*/ShippedRun.RunsTwoSteps/*", "--gtest_brief=1"], env={**os.environ, "RETORT_REPORTS": reports}, check=True, capture_output=True)
+            subprocess.run([tests, "--gtest_filter=*/ShippedRun.*", "--gtest_brief=1"], env={**os.environ, "RETORT_REPORTS": reports}, check=True, capture_output=True)
             for report in sorted(reports.iterdir()):
                 look_everywhere(browser, report.as_uri(), 1)
         browser.close()

@@ -2,7 +2,10 @@
 // format: verbs that read records name the file and the remedy, or do without it.
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -51,6 +54,10 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
  protected:
   void SetUp() override {
     const RecordedFamily& family = GetParam();
+    if (fs::exists(folder_ / "whole")) {  // made by another test
+      ASSERT_EQ(shell("rm -rf run out; cp -r whole run").exit, 0);
+      return;
+    }
     ASSERT_EQ(shell("retort data make " + std::string(family.data) + " --out data -q").exit, 0);
     const std::string small = std::string(family.name) == "Contrastive" ? kSmallClip : "";
     const Ended ran =
@@ -101,19 +108,33 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
         << what;
   }
 
-  const TemporaryFolder folder_;
+  /// The folder of the family, which its tests share.
+  static const TemporaryFolder& folder_of(const std::string& family) {
+    static std::map<std::string, TemporaryFolder> folders;
+    return folders[family];
+  }
+
+  const TemporaryFolder& folder_ = folder_of(GetParam().name);
 };
+
+/// The verbs that read a file with a damage: all in the long tests, otherwise each in turn.
+bool is_read_by(std::size_t file, std::size_t damage, std::size_t verb, std::size_t verbs) {
+  static const bool is_deep = std::getenv("RETORT_DEEP") != nullptr;
+  return is_deep || (file + damage) % verbs == verb;
+}
 
 TEST_P(DamagedOutputs, AreHandledByVerbsThatReadRecords) {
   const std::vector<std::string> verbs = {"analyze run --out out", "compare run run --paired",
                                           "runs show run"};
   const std::vector<std::string> all = files();
   ASSERT_GT(all.size(), is_first() ? 25u : 2u);
-  for (const std::string& file : all) {
+  for (std::size_t number = 0; number < all.size(); ++number) {
+    const std::string& file = all[number];
     std::string commands;
     for (std::size_t damage = 0; damage < std::size(kDamages); ++damage) {
       commands += restored(file) + kDamages[damage] + "\n";
       for (std::size_t verb = 0; verb < verbs.size(); ++verb) {
+        if (!is_read_by(number, damage, verb, verbs.size())) continue;
         const std::string to = "said" + std::to_string(damage) + std::to_string(verb);
         commands += "rm -rf out; retort " + verbs[verb] + " >/dev/null 2>" + to + "; echo $? >" +
                     to + ".exit\n";
@@ -122,6 +143,7 @@ TEST_P(DamagedOutputs, AreHandledByVerbsThatReadRecords) {
     shell(commands + restored(file));
     for (std::size_t damage = 0; damage < std::size(kDamages); ++damage) {
       for (std::size_t verb = 0; verb < verbs.size(); ++verb) {
+        if (!is_read_by(number, damage, verb, verbs.size())) continue;
         const std::string to = "said" + std::to_string(damage) + std::to_string(verb);
         expect_understood(
             {std::stoi(file_text(folder_ / (to + ".exit"))), "", file_text(folder_ / to)},

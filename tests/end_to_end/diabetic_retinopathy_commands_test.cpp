@@ -1,37 +1,18 @@
-// Plans every command of the published retina grading in tests/cases/published_commands.case. A
+// Plans commands of the published retina grading in tests/cases/published_commands.case. A
 // command that can be planned can be run.
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/declared_metrics.h"
 #include "tests/support/program.h"
+#include "tests/support/published_commands.h"
 
 namespace {
-
-struct RetinaCommand {
-  std::string arguments;  ///< "diabetic_retinopathy data.root=photographs epochs=100"
-  bool is_refused = false;
-};
-
-std::vector<RetinaCommand> retina_commands() {
-  std::vector<RetinaCommand> commands;
-  std::size_t of_section = 0;
-  std::ifstream file(RETORT_SOURCE_DIR "/tests/cases/published_commands.case");
-  for (std::string line; std::getline(file, line);) {
-    const std::string start = "retort run ";
-    if (line.starts_with("=== ")) of_section = commands.size();
-    if (line.starts_with(start + "diabetic_retinopathy"))
-      commands.push_back({.arguments = line.substr(start.size())});
-    if (line != "--- errors") continue;
-    for (std::size_t i = of_section; i < commands.size(); ++i) commands[i].is_refused = true;
-  }
-  return commands;
-}
 
 TEST(RetinaCommands, ValidCommandsCanBePlanned) {
   const TemporaryFolder folder;
@@ -43,9 +24,9 @@ TEST(RetinaCommands, ValidCommandsCanBePlanned) {
   }
   // Other tests plan the network itself; its weights are not available here.
   const std::string small = " device=cpu model.weights=null data.image_size=32";
-  const std::vector<RetinaCommand> commands = retina_commands();
+  const std::vector<PublishedCommand> commands = published_commands("diabetic_retinopathy");
   EXPECT_GT(commands.size(), 12U);
-  for (const auto& [arguments, is_refused] : commands) {
+  for (const auto& [arguments, is_refused] : commands_to_plan(commands)) {
     const bool is_another = arguments.find("base_models=") != std::string::npos &&
                             arguments.find("base_models=seresnext50_32x4d") == std::string::npos;
     const Ended planned =
@@ -68,6 +49,8 @@ TEST(RetinaCommands, RunAndPredictPrintTheResearchNotice) {
       "data.image_size=32 data.loader.workers=0 --smoke run.dir=run",
       folder.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
+  expect_declared_metrics_in(folder / "run");
+  EXPECT_EQ(retort("report run -o report.html", folder.path()).exit, 0);
   const std::string notice = "For research only. This is not a medical device";
   EXPECT_THAT(ended.err, testing::HasSubstr("notice: " + notice));
   EXPECT_THAT(file_text(folder / "run/.retort/recipe.yaml"), testing::HasSubstr(notice));

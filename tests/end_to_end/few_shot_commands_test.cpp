@@ -1,7 +1,6 @@
-// Plans every command of the published few-shot program in tests/cases/published_commands.case, on
+// Plans commands of the published few-shot program in tests/cases/published_commands.case, on
 // data in the published formats. A command that can be planned can be run.
 
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -9,29 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/program.h"
+#include "tests/support/published_commands.h"
 
 namespace {
-
-struct PublishedCommand {
-  std::string arguments;  ///< "fsct method=FSCT_cosine"
-  bool is_refused = false;
-};
-
-/// The commands of the few-shot recipe and its presets.
-std::vector<PublishedCommand> few_shot_commands() {
-  std::vector<PublishedCommand> commands;
-  std::size_t of_section = 0;
-  std::ifstream file(RETORT_SOURCE_DIR "/tests/cases/published_commands.case");
-  for (std::string line; std::getline(file, line);) {
-    const std::string start = "retort run ";
-    if (line.starts_with("=== ")) of_section = commands.size();
-    if (line.starts_with(start + "fsct"))
-      commands.push_back({.arguments = line.substr(start.size())});
-    if (line != "--- errors") continue;
-    for (std::size_t i = of_section; i < commands.size(); ++i) commands[i].is_refused = true;
-  }
-  return commands;
-}
 
 TEST(FewShotCommands, ValidCommandsCanBePlanned) {
   const TemporaryFolder folder;
@@ -43,9 +22,9 @@ TEST(FewShotCommands, ValidCommandsCanBePlanned) {
                folder.path());
     ASSERT_EQ(ended.exit, 0) << ended.err;
   }
-  const std::vector<PublishedCommand> commands = few_shot_commands();
+  const std::vector<PublishedCommand> commands = published_commands("fsct");
   EXPECT_GT(commands.size(), 30U);
-  for (const auto& [arguments, is_refused] : commands) {
+  for (const auto& [arguments, is_refused] : commands_to_plan(commands)) {
     const bool has_weights = arguments.find("backbone=Conv") == arguments.npos;
     const Ended planned = retort(
         "plan " + arguments + " device=cpu" + (has_weights ? " model.backbone.weights=null" : ""),

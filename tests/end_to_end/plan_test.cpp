@@ -1,5 +1,6 @@
 // End-to-end tests of `retort plan`.
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 
@@ -39,43 +40,71 @@ class Plan : public testing::Test {
   std::int64_t needs(const std::string& more = "") {
     return answer(more).at("plans").at(0).at("needed");
   }
+  /// Checks that the alternatives to a plan need what it states. If there are more than `most`, it
+  /// checks `most` of them, evenly spaced; each takes a command.
+  void expect_stated_needs(const std::string& cut, std::size_t most) {
+    SCOPED_TRACE(cut);
+    json offered = answer(cut).at("plans").at(0).at("alternatives");
+    offered.erase(std::remove_if(offered.begin(), offered.end(),
+                                 [](const json& one) { return one.contains("refused"); }),
+                  offered.end());
+    EXPECT_GE(offered.size(), 4U);
+    const std::size_t step = std::max<std::size_t>(1, offered.size() / most);
+    for (std::size_t i = 0; i < offered.size(); i += step) {
+      std::string overrides = cut;
+      for (const json& override : offered[i].at("overrides"))
+        overrides += " " + override.get<std::string>();
+      EXPECT_EQ(needs(overrides), offered[i].at("needed")) << overrides;
+    }
+  }
+  void expect_no_cpu_in_the_plan_for(const std::string& asked, const std::string& named) {
+    const Ended planned = plan("--gpu '" + asked + "'");
+    EXPECT_EQ(planned.exit, 0) << asked << planned.err;
+    EXPECT_THAT(planned.out, HasSubstr(named)) << asked;
+    const std::string said = planned.out + planned.err;
+    for (const char* of_processor : {"thread", "avx", "AVX", "oneDNN", "onednn", "mkldnn", "MKL",
+                                     "brgemm", "jit", "CPU", "machine's memory"}) {
+      EXPECT_EQ(said.find(of_processor), std::string::npos) << asked << ": " << of_processor << '\n'
+                                                            << said;
+    }
+  }
   bool wrote_anything() const {
     return std::filesystem::exists(folder_ / "run") || std::filesystem::exists(folder_ / "outputs");
   }
   SharedFolder folder_;
 };
 
-TEST_F(Plan, ShowsTheNeedsOfEachNodeWithoutRunning) {
-  const Ended ended = plan();
-  EXPECT_EQ(ended.exit, 0) << ended.err;
+/// Every plan takes a second.
+class DeepPlan : public Plan {};
+
+TEST_F(Plan, ShowsAndDrawsTheNeedsOfEachNodeWithoutRunning) {
+  const Ended ended = plan("--svg curve.svg --detailed-exitcode");
+  EXPECT_EQ(ended.exit, 2) << "stages would run: " << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("train on cpu, "));
   EXPECT_THAT(ended.out, HasSubstr("peak in backward"));
   EXPECT_THAT(ended.out, HasSubstr("saved_activation"));
   EXPECT_THAT(ended.out, HasSubstr("model.vision_model.encoder.layers.0"));
   EXPECT_THAT(ended.out, HasSubstr("evaluate on cpu, "));
   EXPECT_THAT(ended.out, HasSubstr("fits: the run needs the most memory at train"));
+  EXPECT_THAT(file_text(folder_ / "curve.train.svg"), HasSubstr("<svg"));
   EXPECT_FALSE(wrote_anything());
 }
 
 TEST_F(Plan, SmallerMicroBatchesNeedLess) {
-  EXPECT_LT(needs("memory.micro_batch=2"), needs());
-  EXPECT_LT(needs("train.batch_size=2"), needs());
+  const std::int64_t whole = needs();
+  EXPECT_LT(needs("memory.micro_batch=2"), whole);
+  EXPECT_LT(needs("train.batch_size=2"), whole);
 }
 
 TEST_F(Plan, AlternativesNeedWhatThePlanStates) {
-  for (const std::string cut :
-       {"", "memory.micro_batch=4", "train.batch_size=4 train.gradient_accumulation_steps=2"}) {
-    SCOPED_TRACE(cut);
-    const json offered = answer(cut).at("plans").at(0).at("alternatives");
-    EXPECT_GE(offered.size(), 4U);
-    for (const json& one : offered) {
-      if (one.contains("refused")) continue;
-      std::string overrides = cut;
-      for (const json& override : one.at("overrides"))
-        overrides += " " + override.get<std::string>();
-      EXPECT_EQ(needs(overrides), one.at("needed")) << overrides;
-    }
-  }
+  expect_stated_needs("", 4);
+  expect_stated_needs("train.batch_size=4 train.gradient_accumulation_steps=2", 2);
+}
+
+TEST_F(DeepPlan, EveryAlternativeNeedsWhatThePlanStates) {
+  for (const char* const cut :
+       {"", "memory.micro_batch=4", "train.batch_size=4 train.gradient_accumulation_steps=2"})
+    expect_stated_needs(cut, 100);
 }
 
 TEST_F(Plan, ErrorSuggestsAnAlternativeThatFits) {
@@ -123,39 +152,19 @@ TEST_F(Plan, PlansForAnAbsentDeviceByName) {
 
 /// A plan for a GPU mentions neither the threads nor the kernels of this machine's CPU.
 TEST_F(Plan, PlanForAnAbsentGpuDoesNotMentionTheCpu) {
-  const std::vector<std::pair<std::string, std::string>> names = {{"V100", "V100"},
-                                                                  {"P100", "P100"},
-                                                                  {"T4", "NVIDIA T4"},
-                                                                  {"l4", "NVIDIA L4"},
-                                                                  {"A100 80GB", "NVIDIA A100 80GB"},
-                                                                  {"H200", "H200"},
-                                                                  {"rtx 4090", "RTX 4090"}};
-  for (const auto& [asked, named] : names) {
-    const Ended planned = plan("--gpu '" + asked + "'");
-    EXPECT_EQ(planned.exit, 0) << asked << planned.err;
-    EXPECT_THAT(planned.out, HasSubstr(named)) << asked;
-    for (const char* of_processor : {"thread", "avx", "AVX", "oneDNN", "onednn", "mkldnn", "MKL",
-                                     "brgemm", "jit", "CPU", "machine's memory"}) {
-      EXPECT_EQ(planned.out.find(of_processor), std::string::npos)
-          << asked << ": " << of_processor << '\n'
-          << planned.out;
-      EXPECT_EQ(planned.err.find(of_processor), std::string::npos)
-          << asked << ": " << of_processor << '\n'
-          << planned.err;
-    }
-  }
+  expect_no_cpu_in_the_plan_for("V100", "V100");
+  expect_no_cpu_in_the_plan_for("A100 80GB", "NVIDIA A100 80GB");
   const Ended unknown = plan("--gpu 'GTX 9999'");
   EXPECT_NE(unknown.exit, 0);
   EXPECT_THAT(unknown.err, HasSubstr("GTX 9999"));
 }
 
-TEST_F(Plan, DetailedExitCodeShowsThatStagesWouldRun) {
-  EXPECT_EQ(plan("--detailed-exitcode").exit, 2);
-}
-
-TEST_F(Plan, DrawsTheMemoryCurve) {
-  EXPECT_EQ(plan("--svg curve.svg").exit, 0);
-  EXPECT_THAT(file_text(folder_ / "curve.train.svg"), HasSubstr("<svg"));
+TEST_F(DeepPlan, PlanForOtherAbsentGpusDoesNotMentionTheCpu) {
+  expect_no_cpu_in_the_plan_for("P100", "P100");
+  expect_no_cpu_in_the_plan_for("T4", "NVIDIA T4");
+  expect_no_cpu_in_the_plan_for("l4", "NVIDIA L4");
+  expect_no_cpu_in_the_plan_for("H200", "H200");
+  expect_no_cpu_in_the_plan_for("rtx 4090", "RTX 4090");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
@@ -101,14 +102,6 @@ class HostedModel : public HostedRuns {
 /// Every command imports torch, which takes seconds.
 class DeepHostedModel : public HostedModel {};
 
-TEST_F(HostedModel, UntrustedHelperDoesNotRun) {
-  folder_.write("helper.py", "open('ran', 'w')\n");
-  const std::string error = failure(net("", "", "import helper\n"));
-  EXPECT_THAT(error, HasSubstr("the Python file 'helper.py' was never trusted"));
-  EXPECT_THAT(error, HasSubstr("retort trust helper.py"));
-  EXPECT_FALSE(fs::exists(folder_ / "ran"));
-}
-
 TEST_F(DeepHostedModel, UntrustedHelperIsRejectedEvenIfTheErrorIsCaught) {
   folder_.write("tools/__init__.py", "");
   folder_.write("tools/layers.py", "open('ran', 'w')\n");
@@ -119,14 +112,6 @@ TEST_F(DeepHostedModel, UntrustedHelperIsRejectedEvenIfTheErrorIsCaught) {
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
 }
 
-TEST_F(HostedModel, TrustedHelperAndPackageAreImported) {
-  trust("helper.py", "WIDTH = 4\n");
-  trust("tools/layers.py", "from helper import WIDTH\n");  // a folder without __init__.py
-  trust("my_net.py", net("", "", "import helper\nfrom tools.layers import WIDTH\n"));
-  const Ended run = train("train.epochs=1");
-  EXPECT_EQ(run.exit, 0) << run.err;
-}
-
 TEST_F(DeepHostedModel, FileEditedDuringTheRunDoesNotRun) {
   trust("late.py", "");
   const std::string error = failure(
@@ -135,7 +120,7 @@ TEST_F(DeepHostedModel, FileEditedDuringTheRunDoesNotRun) {
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
 }
 
-TEST_F(HostedModel, ModulesOfTheSameNameAreRejected) {
+TEST_F(DeepHostedModel, ModulesOfTheSameNameAreRejected) {
   trust("helper.py", "");
   trust("code/helper.py", "");
   trust("code/my_net.py", net("", "", "import helper\n"));
@@ -156,7 +141,8 @@ TEST_F(HostedModel, ModulesAreImportedFromTheRecipesFolder) {
                 ' ' + more);
   };
   EXPECT_THAT(run("run").err,
-              HasSubstr("the Python file 'sub/helper.py' was never trusted, or has changed"));
+              AllOf(HasSubstr("the Python file 'sub/helper.py' was never trusted, or has changed"),
+                    HasSubstr("retort trust sub/helper.py")));
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
   trust("sub/helper.py", "");
   ASSERT_EQ(run("run").exit, 0);
@@ -191,15 +177,16 @@ TEST_F(DeepHostedModel, TrialsAndResumedRunsImportFromTheRecipesFolder) {
 
 // Random numbers.
 
-TEST_F(HostedModel, OwnRandomNumbersAreDetectedAndReproducible) {
+TEST_F(HostedModel, OwnRandomNumbersAreDetectedAndTheSameInRecomputedBlocks) {
   trust("my_net.py", net("        x = F.dropout(x, 0.1, self.training)\n"));
-  const Ended run = train("", "one");
-  ASSERT_EQ(run.exit, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("the network draws random numbers on its own"));
-  EXPECT_THAT(run.err, HasSubstr("(my_net.py:"));
-  ASSERT_EQ(train("", "again").exit, 0);
-  EXPECT_FALSE(weights("one").empty());
-  EXPECT_TRUE(weights("one") == weights("again"));
+  const Ended kept = train("memory.activation_checkpointing=none", "kept");
+  ASSERT_EQ(kept.exit, 0) << kept.err;
+  EXPECT_THAT(kept.err, HasSubstr("the network draws random numbers on its own"));
+  EXPECT_THAT(kept.err, HasSubstr("(my_net.py:"));
+  const Ended again = train("memory.activation_checkpointing=block", "recomputed");
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_FALSE(weights("kept").empty());
+  EXPECT_TRUE(weights("kept") == weights("recomputed"));
 }
 
 TEST_F(DeepHostedModel, OwnRandomNumbersAreTheSameAfterAResume) {
@@ -213,7 +200,7 @@ TEST_F(DeepHostedModel, OwnRandomNumbersAreTheSameAfterAResume) {
   EXPECT_TRUE(weights("whole") == weights("run"));
 }
 
-TEST_F(HostedModel, DropoutInsideAttentionIsDetected) {
+TEST_F(HostedModel, DropoutInsideAttentionRulesOutMicroBatches) {
   const auto attending = [](const std::string& probability) {
     return net(
         "        x = self.mix(x.flatten(1, 2), x.flatten(1, 2), x.flatten(1, 2))[0]\n"
@@ -221,21 +208,14 @@ TEST_F(HostedModel, DropoutInsideAttentionIsDetected) {
         "        self.mix = nn.MultiheadAttention(16, 2, batch_first=True, dropout=" + probability +
             ")\n");
   };
+  const std::string parts = "train.epochs=1 memory.micro_batch=4";
   trust("my_net.py", attending("0.1"));
-  const Ended drawing = train("train.epochs=1", "drawing");
-  ASSERT_EQ(drawing.exit, 0) << drawing.err;
-  EXPECT_THAT(drawing.err, HasSubstr("the network draws random numbers on its own"));
+  const Ended drawing = train(parts);
+  EXPECT_EQ(drawing.exit, 78) << drawing.err;
+  EXPECT_THAT(drawing.err, HasSubstr("the network draws random numbers on its own: aten::"));
   trust("my_net.py", attending("0.0"));
-  const Ended still = train("train.epochs=1", "still");
-  ASSERT_EQ(still.exit, 0) << still.err;
-  EXPECT_THAT(still.err, Not(HasSubstr("the network draws random numbers on its own")));
-}
-
-TEST_F(HostedModel, MicroBatchesAreRejectedForOwnRandomNumbers) {
-  trust("my_net.py", net("        x = F.dropout(x, 0.1, self.training)\n"));
-  const Ended refused = train("memory.micro_batch=4");
-  EXPECT_EQ(refused.exit, 78) << refused.err;
-  EXPECT_THAT(refused.err, HasSubstr("the network draws random numbers on its own: aten::"));
+  const Ended still = train(parts);
+  EXPECT_EQ(still.exit, 0) << still.err;
 }
 
 TEST_F(HostedModel, RandomNumbersInEvaluationAreRejected) {
@@ -287,29 +267,76 @@ TEST_F(HostedModel, AlphaDropoutMatchesTorch) {
   EXPECT_EQ(same.exit, 0) << same.err;
 }
 
-// The record of the interpreter.
+// One run.
 
-TEST_F(HostedModel, PackagesAreRecordedAndChangesAreReported) {
-  const auto install = [&](const std::string& version) {
+/// Tests of one run, which the first of them makes. The network imports trusted files and writes
+/// the types of its blocks' outputs to the file `seen`; one block is in bf16 and has its own
+/// learning rate.
+class HostedModelRun : public HostedModel {
+ protected:
+  void SetUp() override {
+    HostedModel::SetUp();
+    if (IsSkipped() || fs::exists(folder_ / "run")) return;
+    trust("helper.py", "WIDTH = 4\n");
+    trust("tools/layers.py", "from helper import WIDTH\n");  // a folder without __init__.py
+    trust("my_net.py", net("", R"(
+        for number, block in enumerate(self.blocks):
+            block.conv.register_forward_hook(
+                lambda module, inputs, output, n=number: print(n, output.dtype, file=open('seen', 'a')))
+)",
+                           "import helper\nfrom tools.layers import WIDTH\n"));
+    install("1.0");
+    const Ended run = train(
+        "train.epochs=1 train.layer_decay=0.5 'model.blocks=[blocks.1]' "
+        "'memory.precision={default: fp32, model.blocks.1: bf16}'",
+        "run", site());
+    ASSERT_EQ(run.exit, 0) << run.err;
+    folder_.keep();
+  }
+  /// Installs a version of the package My_Layers, next to a damaged one.
+  void install(const std::string& version) const {
     fs::remove_all(folder_ / "site");
     folder_.write("site/my_layers-" + version + ".dist-info/METADATA",
                   "Metadata-Version: 2.1\nName: My_Layers\nVersion: " + version + "\n");
     folder_.write("site/broken-1.dist-info/METADATA", "Name: broken\nVersion: 1\n");
     folder_.write("site/broken-1.dist-info/direct_url.json", "{");
-  };
-  trust("my_net.py", net());
-  install("1.0");
-  const std::string site = "PYTHONPATH=" + (folder_ / "site").string();
-  ASSERT_EQ(train("train.epochs=1", "run", site).exit, 0);
+  }
+  std::string site() const { return "PYTHONPATH=" + (folder_ / "site").string(); }
+};
+
+TEST_F(HostedModelRun, PackagesAreRecordedAndChangesAreReported) {
   const json python = json::parse(file_text(folder_ / "run/.retort/environment.json")).at("python");
   EXPECT_EQ(python.at("packages").at("my-layers"), "1.0");
   EXPECT_TRUE(python.at("packages").contains("torch"));
   EXPECT_TRUE(python.at("version").is_string());
   install("1.1");
-  const Ended again = here("runs rerun run run.dir=again", site);
+  const Ended again = here("runs rerun run run.dir=again", site());
   EXPECT_EQ(again.exit, 0) << again.err;
   EXPECT_THAT(again.err, HasSubstr("the Python package my-layers was 1.0 and is now 1.1"));
   EXPECT_THAT(again.err, HasSubstr("the result may be different"));
+}
+
+TEST_F(HostedModelRun, BlockCanHaveItsOwnPrecision) {
+  const std::string seen = file_text(folder_ / "seen");
+  EXPECT_THAT(seen, HasSubstr("0 torch.float32"));
+  EXPECT_THAT(seen, HasSubstr("1 torch.bfloat16"));
+  EXPECT_THAT(seen, Not(HasSubstr("0 torch.bfloat16")));
+}
+
+TEST_F(HostedModelRun, LayerDecayCountsNamedBlocks) {
+  const std::string metrics = file_text(folder_ / "run/metrics.jsonl");
+  EXPECT_THAT(metrics, HasSubstr("train/learning_rate/layer_0"));
+  EXPECT_THAT(metrics, HasSubstr("train/learning_rate/layer_1"));
+  EXPECT_THAT(metrics, Not(HasSubstr("train/learning_rate/layer_2")));
+  const Ended unknown = train("'model.blocks=[block.*]'", "unknown");
+  EXPECT_EQ(unknown.exit, 78) << unknown.err;
+  EXPECT_THAT(unknown.err, HasSubstr("'block.*' matches no module of the network"));
+}
+
+TEST_F(HostedModelRun, PredictionIsExplainedOnTheLastConvolution) {
+  const Ended predicted = here("predict run photos --explain maps --top 1");
+  ASSERT_EQ(predicted.exit, 0) << predicted.err;
+  EXPECT_FALSE(fs::is_empty(folder_ / "maps"));
 }
 
 // Layers that mix the samples of a batch, with several ranks.
@@ -347,7 +374,7 @@ TEST_F(DeepHostedModel, AnyNumberOfRanksNormalizesOverTheWholeBatch) {
 }
 
 TEST_F(DeepHostedModel, RanksNormalizeLayersOfTimm) {
-  if (python("import timm").exit != 0) GTEST_SKIP() << "that Python has no package 'timm'";
+  if (!torch_python_has("timm")) GTEST_SKIP() << "that Python has no package 'timm'";
   for (const char* const model : {"resnet10t", "resnetv2_50"}) {
     trust("my_net.py", "import timm\n\n\ndef make(num_classes):\n    return timm.create_model('" +
                            std::string(model) + "', num_classes=num_classes)\n");
@@ -378,15 +405,6 @@ TEST_F(DeepHostedModel, CustomLayersThatMixSamplesAreRejectedWithSeveralRanks) {
 
 // Activation checkpointing and adapters.
 
-TEST_F(HostedModel, RecomputedBlocksGiveTheSameWeights) {
-  trust("my_net.py", net("        x = F.dropout(x, 0.1, self.training)\n"));
-  ASSERT_EQ(train("memory.activation_checkpointing=none", "kept").exit, 0);
-  const Ended again = train("memory.activation_checkpointing=block", "recomputed");
-  ASSERT_EQ(again.exit, 0) << again.err;
-  EXPECT_FALSE(weights("kept").empty());
-  EXPECT_TRUE(weights("kept") == weights("recomputed"));
-}
-
 TEST_F(HostedModel, RecomputedBlocksAreCertifiedAndNeedLessMemory) {
   trust("my_net.py", net());
   const auto planned = [&](const std::string& which) {
@@ -401,21 +419,6 @@ TEST_F(HostedModel, RecomputedBlocksAreCertifiedAndNeedLessMemory) {
   const Ended certified = here(
       "certify own.yaml memory.activation_checkpointing=block --json python=" + python_->string());
   EXPECT_EQ(certified.exit, 0) << certified.err << certified.out;
-}
-
-TEST_F(HostedModel, BlockCanHaveItsOwnPrecision) {
-  trust("my_net.py", net("", R"(
-        for number, block in enumerate(self.blocks):
-            block.conv.register_forward_hook(
-                lambda module, inputs, output, n=number: print(n, output.dtype, file=open('seen', 'a')))
-)"));
-  const Ended run =
-      train("train.epochs=1 'memory.precision={default: fp32, model.blocks.1: bf16}'");
-  ASSERT_EQ(run.exit, 0) << run.err;
-  const std::string seen = file_text(folder_ / "seen");
-  EXPECT_THAT(seen, HasSubstr("0 torch.float32"));
-  EXPECT_THAT(seen, HasSubstr("1 torch.bfloat16"));
-  EXPECT_THAT(seen, Not(HasSubstr("0 torch.bfloat16")));
 }
 
 TEST_F(HostedModel, BlockWithSeveralInputsIsNotRecomputed) {
@@ -438,19 +441,6 @@ class Pair(nn.Module):
   const Ended pair = train("'memory.activation_checkpointing=[model.pairs.0]'", "pair");
   EXPECT_EQ(pair.exit, 78) << pair.err;
   EXPECT_THAT(pair.err, HasSubstr("does not match any module that can be recomputed on its own"));
-}
-
-TEST_F(HostedModel, LayerDecayCountsNamedBlocks) {
-  trust("my_net.py", net());
-  const Ended run = train("train.epochs=1 train.layer_decay=0.5 'model.blocks=[blocks.1]'");
-  ASSERT_EQ(run.exit, 0) << run.err;
-  const std::string metrics = file_text(folder_ / "run/metrics.jsonl");
-  EXPECT_THAT(metrics, HasSubstr("train/learning_rate/layer_0"));
-  EXPECT_THAT(metrics, HasSubstr("train/learning_rate/layer_1"));
-  EXPECT_THAT(metrics, Not(HasSubstr("train/learning_rate/layer_2")));
-  const Ended unknown = train("'model.blocks=[block.*]'", "unknown");
-  EXPECT_EQ(unknown.exit, 78) << unknown.err;
-  EXPECT_THAT(unknown.err, HasSubstr("'block.*' matches no module of the network"));
 }
 
 TEST_F(HostedModel, AdaptersAreTrainedAndMergedOnExport) {
@@ -506,14 +496,6 @@ TEST_F(DeepHostedModel, AveragedAndFrozenNetworkCanBeExportedForAWarmStart) {
   EXPECT_EQ(warm.exit, 0) << warm.err;
 }
 
-TEST_F(HostedModel, PredictionIsExplainedOnTheLastConvolution) {
-  trust("my_net.py", net());
-  ASSERT_EQ(train("train.epochs=1").exit, 0);
-  const Ended predicted = here("predict run photos --explain maps --top 1");
-  ASSERT_EQ(predicted.exit, 0) << predicted.err;
-  EXPECT_FALSE(fs::is_empty(folder_ / "maps"));
-}
-
 TEST_F(HostedModel, PretrainedWeightsWithOtherNormalizationAreRejected) {
   trust("my_net.py", net("", R"(
         self.pretrained_cfg = {'input_size': (3, 16, 16), 'mean': (0.1, 0.2, 0.3), 'std': (1, 1, 1)}
@@ -533,11 +515,17 @@ TEST_F(HostedModel, PretrainedWeightsWithOtherNormalizationAreRejected) {
 
 // Networks that fail, or do something forbidden.
 
-TEST_F(HostedModel, ExceptionsAreReportedWithTheirLocation) {
+TEST_F(HostedModel, ExceptionsAreReportedWithTheirLocationAndTraceback) {
   const std::string raises = "raise ValueError('no luck')\n";
-  EXPECT_THAT(failure(net("", "        " + raises)), HasSubstr("ValueError: no luck ("));
-  EXPECT_THAT(failure(net("        if x.device.type != 'meta': " + raises)),
-              HasSubstr("ValueError: no luck ("));
+  EXPECT_THAT(failure(net("", "        " + raises)),
+              AllOf(HasSubstr("ValueError: no luck ("), HasSubstr("-v shows Python's traceback")));
+  const Ended shown = train("-v");
+  EXPECT_THAT(shown.err, HasSubstr("Traceback (most recent call last):\n  File \"" +
+                                   fs::canonical(folder_.path()).string()));
+  EXPECT_THAT(
+      failure(net("        if x.device.type != 'meta': " + raises)),
+      AllOf(HasSubstr("ValueError: no luck ("), HasSubstr("Python's traceback is in log.txt")));
+  EXPECT_THAT(file_text(folder_ / "run/log.txt"), HasSubstr("Traceback (most recent call last)"));
   EXPECT_THAT(failure(net("        x = Broken.apply(x * self.one)\n",
                           "        self.one = nn.Parameter(torch.ones(1))\n", R"(
 class Broken(torch.autograd.Function):
@@ -606,7 +594,7 @@ number = 3
 }
 
 TEST_F(HostedModel, MistypedLibraryModelSuggestsTheNearestName) {
-  if (python("import timm").exit != 0) GTEST_SKIP() << "that Python has no package 'timm'";
+  if (!torch_python_has("timm")) GTEST_SKIP() << "that Python has no package 'timm'";
   const Ended refused =
       train("model.entry=timm:create_model +model.arguments.model_name=resnet18x");
   EXPECT_THAT(refused.err, HasSubstr("did you mean 'resnet18'"));
@@ -617,17 +605,6 @@ TEST_F(HostedModel, MistypedLibraryModelSuggestsTheNearestName) {
   ASSERT_EQ(here("trust no_such_package").exit, 0);
   EXPECT_THAT(train("model.entry=no_such_package:make").err,
               HasSubstr("this Python has no module 'no_such_package'"));
-}
-
-TEST_F(HostedModel, ErrorSaysWhereTheTracebackIs) {
-  const std::string raises = "raise ValueError('no luck')\n";
-  EXPECT_THAT(failure(net("", "        " + raises)), HasSubstr("-v shows Python's traceback"));
-  const Ended shown = train("-v");
-  EXPECT_THAT(shown.err, HasSubstr("Traceback (most recent call last):\n  File \"" +
-                                   fs::canonical(folder_.path()).string()));
-  EXPECT_THAT(failure(net("        if x.device.type != 'meta': " + raises)),
-              HasSubstr("Python's traceback is in log.txt"));
-  EXPECT_THAT(file_text(folder_ / "run/log.txt"), HasSubstr("Traceback (most recent call last)"));
 }
 
 TEST_F(DeepHostedModel, InvalidOutputsAreReported) {

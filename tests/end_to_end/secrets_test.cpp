@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
+#include "tests/support/shared_folder.h"
 
 namespace {
 
@@ -17,14 +18,18 @@ using testing::Not;
 class LostSecret : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q",
-               folder_.path());
-    ASSERT_EQ(made.exit, 0) << made.err;
+    if (!folder_.is_made()) {
+      const Ended made =
+          retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q",
+                 folder_.path());
+      ASSERT_EQ(made.exit, 0) << made.err;
+      run("run classify epochs=1 run.dir=first ~evaluate");
+      if (HasFatalFailure()) return;
+      folder_.keep();
+    }
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / "photos")) {
       if (entry.path().extension() == ".jpg") image_ = entry.path().string();
     }
-    run("run classify epochs=1 run.dir=first ~evaluate");
   }
   void run(const std::string& command) {
     const Ended ended =
@@ -39,7 +44,7 @@ class LostSecret : public testing::Test {
         "'model.backbone.weights=${vars.secret_base}' epochs=1 run.dir=run");
     ASSERT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), Not(HasSubstr("hidden-base")));
   }
-  TemporaryFolder folder_;
+  SharedFolder folder_;
   std::string image_;
 };
 

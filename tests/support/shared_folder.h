@@ -10,7 +10,8 @@
 #include "tests/support/temporary_folder.h"
 
 /// A folder that the tests of a suite start from. The first test makes its contents and calls
-/// keep(); each later test of the same process gets these contents back, at the same path.
+/// keep(); each later test of the same process gets these contents back, at the same path. A test
+/// that calls keep() again adds to them.
 ///
 ///   void SetUp() override {
 ///     if (folder_.is_made()) return;

@@ -3,6 +3,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <string>
+
+#include "tests/support/program.h"
 
 // A Python interpreter with torch of the worker's version, for tests of code that Python hosts.
 
@@ -21,3 +24,14 @@ inline std::optional<std::filesystem::path> torch_python() {
 
 inline constexpr const char* kNoTorchPython =
     "no Python with torch: scripts/bench-python makes one, or RETORT_TORCH_PYTHON names one";
+
+/// True if torch_python() has a package, which is not imported.
+inline bool torch_python_has(const std::string& package) {
+  const auto python = torch_python();
+  return python && run_shell("'" + python->string() +
+                                 "' -c \"import importlib.util as util, sys; "
+                                 "sys.exit(util.find_spec('" +
+                                 package + "') is None)\"",
+                             ".")
+                           .exit == 0;
+}
