@@ -16,7 +16,7 @@ ActivationFolder::ActivationFolder(std::string folder, ImageDatasetOptions trans
 
 void ActivationFolder::write(const std::string& file, std::int64_t index, const std::string& what,
                              const at::Tensor& activation) {
-  const auto bytes = png_file(activation_picture(photograph(file, index), activation));
+  const auto bytes = png_file(activation_picture(image(file, index), activation));
   std::string name = std::filesystem::path(file).stem().string() + "." + std::to_string(index) +
                      "." + what + ".png";
   std::ranges::replace_if(
@@ -28,11 +28,11 @@ void ActivationFolder::write(const std::string& file, std::int64_t index, const 
   if (latest_->is_reduced) ++reduced_;
 }
 
-const SeenPhotograph& ActivationFolder::photograph(const std::string& file, std::int64_t index) {
+const SeenImage& ActivationFolder::image(const std::string& file, std::int64_t index) {
   if (latest_ && latest_index_ == index) return *latest_;
   latest_.reset();  // frees its memory first
   try {
-    latest_ = seen_photograph(file, transform_);
+    latest_ = seen_image(file, transform_);
   } catch (const ImageError& error) {
     throw runner::StageError(error.code, "image '" + file + "': " + error.what())
         .with_help("the file was read for its prediction: leave the images unchanged meanwhile");
@@ -44,7 +44,7 @@ const SeenPhotograph& ActivationFolder::photograph(const std::string& file, std:
 std::string ActivationFolder::remark() const {
   if (reduced_ == 0) return "";
   return std::to_string(reduced_) + " of " + std::to_string(written_) +
-         " heat maps are drawn over photographs reduced to " + std::to_string(kLongestDrawn) +
+         " heat maps are drawn over images reduced to " + std::to_string(kLongestDrawn) +
          " pixels on the longer side";
 }
 

@@ -97,11 +97,11 @@ at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkp
   return most > 0 ? activation / most : activation;
 }
 
-Image activation_picture(SeenPhotograph photograph, const at::Tensor& activation) {
+Image activation_picture(SeenImage image, const at::Tensor& activation) {
   constexpr double kMostRed = 0.6, kDimmed = 0.5;
   const at::Tensor map = activation.to(at::kCPU, at::kFloat).contiguous();
-  const Region& seen = photograph.seen;
-  Image& picture = photograph.picture;
+  const Region& seen = image.seen;
+  Image& picture = image.picture;
   for (int y = 0; y < picture.height; ++y) {
     const double down = (y + 0.5 - seen.top) / seen.height;
     std::uint8_t* value = picture.row(y);

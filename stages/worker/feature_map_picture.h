@@ -6,7 +6,7 @@
 
 #include "stages/artifact/model.h"
 #include "stages/data/image.h"
-#include "stages/data/seen_photograph.h"
+#include "stages/data/seen_image.h"
 
 namespace torch::nn {
 class Module;
@@ -27,9 +27,9 @@ void check_feature_maps(torch::nn::Module& network, const Checkpoint& checkpoint
 at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkpoint,
                             const at::Tensor& pixels, std::int64_t logit, double sign);
 
-/// Returns the photograph with the result of class_activation() in red over the part that the
+/// Returns the image with the result of class_activation() in red over the part that the
 /// network saw; the stronger the activation, the redder. The map is interpolated bilinearly. The
-/// rest of the photograph is dimmed to half its brightness.
-Image activation_picture(SeenPhotograph photograph, const at::Tensor& activation);
+/// rest of the image is dimmed to half its brightness.
+Image activation_picture(SeenImage image, const at::Tensor& activation);
 
 }  // namespace stages

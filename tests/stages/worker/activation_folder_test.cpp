@@ -29,7 +29,7 @@ class ActivationFolderTest : public testing::Test {
   ImageDatasetOptions transform_;
 };
 
-TEST_F(ActivationFolderTest, PictureHasTheSizeOfThePhotograph) {
+TEST_F(ActivationFolderTest, PictureHasTheSizeOfTheImage) {
   ActivationFolder maps(folder_ / "maps", transform_);
   EXPECT_FALSE(fs::exists(folder_ / "maps"));
   const std::string file = photo("one.jpg", 60, 40);
@@ -47,18 +47,18 @@ TEST_F(ActivationFolderTest, PictureHasTheSizeOfThePhotograph) {
   EXPECT_EQ(maps.remark(), "");
 }
 
-TEST_F(ActivationFolderTest, ReducedPhotographsAreReported) {
+TEST_F(ActivationFolderTest, ReducedImagesAreReported) {
   ActivationFolder maps(folder_ / "maps", transform_);
   maps.write(photo("large.jpg", 4096, 16), 0, "a", torch::zeros({2, 2}));
   maps.write(photo("small.jpg", 16, 16), 1, "a", torch::zeros({2, 2}));
   EXPECT_EQ(drawn("large.0.a.png").width, 2048);
   EXPECT_EQ(drawn("large.0.a.png").height, 8);
   EXPECT_EQ(maps.remark(),
-            "1 of 2 heat maps are drawn over photographs reduced to 2048 pixels on the longer "
+            "1 of 2 heat maps are drawn over images reduced to 2048 pixels on the longer "
             "side");
 }
 
-TEST_F(ActivationFolderTest, PhotographThatDisappearedIsNamed) {
+TEST_F(ActivationFolderTest, ImageThatDisappearedIsNamed) {
   ActivationFolder maps(folder_ / "maps", transform_);
   EXPECT_REFUSED(maps.write(folder_ / "gone.jpg", 0, "a", torch::zeros({2, 2})), kMissingImage, "",
                  "gone.jpg", "leave the images unchanged");

@@ -51,32 +51,31 @@ TEST(FeatureMapPicture, NetworkWithoutFeatureMapsIsRejected) {
                  kOptionConflict, "", "'model'", "--explain");
 }
 
-/// A gray photograph, and where the network saw it.
-SeenPhotograph gray_photograph(int width, int height, const Region& seen) {
-  SeenPhotograph photograph{.picture = Image(width, height), .seen = seen};
-  std::ranges::fill(photograph.picture.pixels, std::uint8_t{128});
-  return photograph;
+/// A gray image, and where the network saw it.
+SeenImage gray_image(int width, int height, const Region& seen) {
+  SeenImage image{.picture = Image(width, height), .seen = seen};
+  std::ranges::fill(image.picture.pixels, std::uint8_t{128});
+  return image;
 }
 
 TEST(FeatureMapPicture, IsOverlaidInRed) {
   const Region all{0, 0, 4, 4};
-  const Image plain = activation_picture(gray_photograph(4, 4, all), torch::zeros({2, 2}));
+  const Image plain = activation_picture(gray_image(4, 4, all), torch::zeros({2, 2}));
   for (std::size_t i = 0; i < plain.pixels.size(); ++i) EXPECT_EQ(plain.pixels[i], 128) << i;
-  const Image red = activation_picture(gray_photograph(4, 4, all), torch::ones({2, 2}));
+  const Image red = activation_picture(gray_image(4, 4, all), torch::ones({2, 2}));
   EXPECT_EQ(red.pixels[0], 204);  // 0.4 of 128, and 0.6 of 255
   EXPECT_EQ(red.pixels[1], 51);
   EXPECT_EQ(red.pixels[2], 51);
 }
 
 TEST(FeatureMapPicture, PartThatTheNetworkDidNotSeeIsDimmed) {
-  const Image picture =
-      activation_picture(gray_photograph(12, 6, {3, 0, 6, 6}), torch::zeros({2, 2}));
+  const Image picture = activation_picture(gray_image(12, 6, {3, 0, 6, 6}), torch::zeros({2, 2}));
   for (int x = 0; x < 12; ++x) EXPECT_EQ(picture.row(2)[3 * x], x < 3 || x >= 9 ? 64 : 128) << x;
 }
 
 TEST(FeatureMapPicture, MapIsInterpolatedBilinearly) {
   const at::Tensor map = torch::arange(12, at::kFloat).view({3, 4}) / 11;
-  const Image picture = activation_picture(gray_photograph(40, 60, {0, 0, 40, 60}), map);
+  const Image picture = activation_picture(gray_image(40, 60, {0, 0, 40, 60}), map);
   const at::Tensor heat =
       torch::upsample_bilinear2d(map.view({1, 1, 3, 4}), {60, 40}, /*align_corners=*/false)
           .view({60, 40});
@@ -90,11 +89,11 @@ TEST(FeatureMapPicture, MapIsInterpolatedBilinearly) {
   }
 }
 
-TEST(FeatureMapPicture, HotCellIsInItsPlaceInThePhotograph) {
+TEST(FeatureMapPicture, HotCellIsInItsPlaceInTheImage) {
   at::Tensor map = torch::zeros({4, 8});
   map[1][5] = 1;
   // The network saw 160 x 40 pixels at (20, 30): a cell is 20 pixels wide and 10 high.
-  const Image picture = activation_picture(gray_photograph(200, 100, {20, 30, 160, 40}), map);
+  const Image picture = activation_picture(gray_image(200, 100, {20, 30, 160, 40}), map);
   int reddest = 0, left = 200, right = 0, top = 100, bottom = 0;
   for (std::size_t i = 0; i < picture.pixels.size(); i += 3)
     reddest = std::max<int>(reddest, picture.pixels[i]);

@@ -1,4 +1,4 @@
-#include "stages/data/seen_photograph.h"
+#include "stages/data/seen_image.h"
 
 #include <algorithm>
 
@@ -31,7 +31,7 @@ Box bright_box(int width, int height, const IsBright& is_bright) {
   return {left, top, right - left, bottom - top};
 }
 
-/// A black photograph of a gray disc, like a retina's, that is not in its middle, with a hot spot
+/// A black image of a gray disc, like a retina's, that is not in its middle, with a hot spot
 /// in the disc, off its center.
 Image disc_with_spot(int width, int height) {
   Image image(width, height);
@@ -64,22 +64,22 @@ void expect_spot_in_its_place(const std::string& file, const ImageDatasetOptions
   const Box in_input = bright_box(kInput, kInput, [&](int x, int y) {
     return static_cast<double>(values[y * kInput + x]) > kBetween;
   });
-  const SeenPhotograph photograph = seen_photograph(file, transform);
-  const Image& picture = photograph.picture;
+  const SeenImage image = seen_image(file, transform);
+  const Image& picture = image.picture;
   const Box in_picture = bright_box(picture.width, picture.height, [&](int x, int y) {
     return picture.row(y)[3 * x] > 255 * kBetween;
   });
   ASSERT_GT(in_input.width, 0);
   ASSERT_GT(in_picture.width, 0);
   // Resampling moves an edge by less than a pixel of the input, so also the middle of two edges.
-  const double across = photograph.seen.width / kInput, down = photograph.seen.height / kInput;
-  EXPECT_NEAR(photograph.seen.left + (in_input.left + in_input.width / 2.0) * across,
+  const double across = image.seen.width / kInput, down = image.seen.height / kInput;
+  EXPECT_NEAR(image.seen.left + (in_input.left + in_input.width / 2.0) * across,
               in_picture.left + in_picture.width / 2.0, across);
-  EXPECT_NEAR(photograph.seen.top + (in_input.top + in_input.height / 2.0) * down,
+  EXPECT_NEAR(image.seen.top + (in_input.top + in_input.height / 2.0) * down,
               in_picture.top + in_picture.height / 2.0, down);
 }
 
-class SeenPhotographTest : public testing::Test {
+class SeenImageTest : public testing::Test {
  protected:
   std::string png(const Image& image) const {
     write_bytes(folder_ / "photo.png", png_file(image));
@@ -89,7 +89,7 @@ class SeenPhotographTest : public testing::Test {
   DrawingFolder folder_;
 };
 
-TEST_F(SeenPhotographTest, EveryTransformKeepsTheSpotInItsPlace) {
+TEST_F(SeenImageTest, EveryTransformKeepsTheSpotInItsPlace) {
   const std::array<ResizeOptions, 5> kinds = {{
       {},
       {.crop_fraction = 0.875},
@@ -109,38 +109,36 @@ TEST_F(SeenPhotographTest, EveryTransformKeepsTheSpotInItsPlace) {
   }
 }
 
-TEST_F(SeenPhotographTest, OrientationOfTheFileIsApplied) {
+TEST_F(SeenImageTest, OrientationOfTheFileIsApplied) {
   for (std::uint8_t orientation = 1; orientation <= 8; ++orientation) {
     SCOPED_TRACE(int{orientation});
     write_bytes(folder_ / "turned.jpg", with_exif(disc_with_spot(182, 121), orientation));
-    const SeenPhotograph photograph =
-        seen_photograph(folder_ / "turned.jpg", transform_to_input({}, false));
-    EXPECT_EQ(photograph.picture.width, orientation >= 5 ? 121 : 182);
+    const SeenImage image = seen_image(folder_ / "turned.jpg", transform_to_input({}, false));
+    EXPECT_EQ(image.picture.width, orientation >= 5 ? 121 : 182);
     for (const bool crops_to_disc : {false, true})
       expect_spot_in_its_place(folder_ / "turned.jpg",
                                transform_to_input({.crop_fraction = 0.875}, crops_to_disc));
   }
 }
 
-TEST_F(SeenPhotographTest, CenterCropOfALandscapeIsItsMiddleSquare) {
-  const SeenPhotograph photograph =
-      seen_photograph(png(Image(192, 96)), transform_to_input({}, false));
-  EXPECT_FALSE(photograph.is_reduced);
-  EXPECT_EQ(photograph.picture.width, 192);
-  EXPECT_EQ(photograph.seen.left, 48);
-  EXPECT_EQ(photograph.seen.top, 0);
-  EXPECT_EQ(photograph.seen.width, 96);
-  EXPECT_EQ(photograph.seen.height, 96);
+TEST_F(SeenImageTest, CenterCropOfALandscapeIsItsMiddleSquare) {
+  const SeenImage image = seen_image(png(Image(192, 96)), transform_to_input({}, false));
+  EXPECT_FALSE(image.is_reduced);
+  EXPECT_EQ(image.picture.width, 192);
+  EXPECT_EQ(image.seen.left, 48);
+  EXPECT_EQ(image.seen.top, 0);
+  EXPECT_EQ(image.seen.width, 96);
+  EXPECT_EQ(image.seen.height, 96);
 }
 
-TEST_F(SeenPhotographTest, LargePhotographIsReducedWithItsRegion) {
+TEST_F(SeenImageTest, LargeImageIsReducedWithItsRegion) {
   for (const char* name : {"large.png", "large.jpg"}) {
     const Image image = disc_with_spot(400, 300);
     write_bytes(folder_ / name,
                 std::string_view(name).ends_with("png") ? png_file(image) : encode_jpeg(image, 95));
     const ImageDatasetOptions transform = transform_to_input({}, false);
-    const SeenPhotograph whole = seen_photograph(folder_ / name, transform),
-                         reduced = seen_photograph(folder_ / name, transform, 100);
+    const SeenImage whole = seen_image(folder_ / name, transform),
+                    reduced = seen_image(folder_ / name, transform, 100);
     EXPECT_TRUE(reduced.is_reduced);
     EXPECT_EQ(reduced.picture.width, 100);
     EXPECT_EQ(reduced.picture.height, 75);
@@ -150,12 +148,12 @@ TEST_F(SeenPhotographTest, LargePhotographIsReducedWithItsRegion) {
   }
 }
 
-TEST_F(SeenPhotographTest, ShowsThePhotographBeforePreprocessing) {
+TEST_F(SeenImageTest, ShowsTheImageBeforePreprocessing) {
   ImageDatasetOptions transform = transform_to_input({}, true);
   transform.preprocessing.flatten_sharpen = FlattenSharpen{};
   transform.preprocessing.clahe = Clahe{};
   const Image image = disc_with_spot(182, 121);
-  EXPECT_EQ(seen_photograph(png(image), transform).picture.pixels, image.pixels);
+  EXPECT_EQ(seen_image(png(image), transform).picture.pixels, image.pixels);
 }
 
 }  // namespace

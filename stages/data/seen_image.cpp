@@ -1,4 +1,4 @@
-#include "stages/data/seen_photograph.h"
+#include "stages/data/seen_image.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,8 +29,8 @@ Region region_seen(const Box& used, const ImageDatasetOptions& transform) {
           cut.window.width * across, cut.window.height * down};
 }
 
-SeenPhotograph seen_photograph(const std::filesystem::path& path,
-                               const ImageDatasetOptions& transform, int longest) {
+SeenImage seen_image(const std::filesystem::path& path, const ImageDatasetOptions& transform,
+                     int longest) {
   const std::vector<std::uint8_t> file = read_image_file(path);
   const ImageHeader header = read_image_header(file);
   const int width = header.shown_width(), height = header.shown_height();
@@ -40,16 +40,15 @@ SeenPhotograph seen_photograph(const std::filesystem::path& path,
   const auto& crop = transform.preprocessing.crop_to_disc;
   // The disc is found as for a sample: in all pixels.
   const int eighths = crop ? 8 : smallest_eighths(file, header, drawn_width, drawn_height);
-  SeenPhotograph photograph{.picture = decode_image(file, eighths), .is_reduced = longer > longest};
-  const Box used = crop ? disc_box(photograph.picture, *crop) : Box{0, 0, width, height};
-  if (photograph.picture.width != drawn_width || photograph.picture.height != drawn_height)
-    photograph.picture =
-        resize(photograph.picture, drawn_width, drawn_height, Interpolation::kBilinear);
+  SeenImage image{.picture = decode_image(file, eighths), .is_reduced = longer > longest};
+  const Box used = crop ? disc_box(image.picture, *crop) : Box{0, 0, width, height};
+  if (image.picture.width != drawn_width || image.picture.height != drawn_height)
+    image.picture = resize(image.picture, drawn_width, drawn_height, Interpolation::kBilinear);
   const Region seen = region_seen(used, transform);
   const double across = static_cast<double>(drawn_width) / width,
                down = static_cast<double>(drawn_height) / height;
-  photograph.seen = {seen.left * across, seen.top * down, seen.width * across, seen.height * down};
-  return photograph;
+  image.seen = {seen.left * across, seen.top * down, seen.width * across, seen.height * down};
+  return image;
 }
 
 }  // namespace stages

@@ -16,20 +16,20 @@ struct Region {
 /// image. `used` is the box of the image that is resized and cropped: all of it, or its disc.
 Region region_seen(const Box& used, const ImageDatasetOptions& transform);
 
-/// The longest side of a photograph that is drawn, in pixels.
+/// The longest side of an image that is drawn, in pixels.
 inline constexpr int kLongestDrawn = 2048;
 
-/// A photograph, and the part of it that a network saw.
-struct SeenPhotograph {
+/// An image, and the part of it that a network saw.
+struct SeenImage {
   Image picture;            ///< upright, before any preprocessing
   Region seen;              ///< in pixels of `picture`
-  bool is_reduced = false;  ///< the photograph is larger than the picture
+  bool is_reduced = false;  ///< the image is larger than the picture
 };
 
-/// Reads a photograph and finds the part of it that `transform` keeps in evaluation. Its EXIF
+/// Reads an image and finds the part of it that `transform` keeps in evaluation. Its EXIF
 /// orientation is applied. If a side is longer than `longest` pixels, the picture is reduced to
 /// that. Needs at most as much memory as reading a sample at full size. Throws ImageError.
-SeenPhotograph seen_photograph(const std::filesystem::path& path,
-                               const ImageDatasetOptions& transform, int longest = kLongestDrawn);
+SeenImage seen_image(const std::filesystem::path& path, const ImageDatasetOptions& transform,
+                     int longest = kLongestDrawn);
 
 }  // namespace stages
