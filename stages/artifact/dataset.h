@@ -224,7 +224,15 @@ class ShownAsImages {
   /// and at most `side` pixels wide and high. Throws runner::StageError if the sample is
   /// unreadable. Thread-safe.
   virtual std::vector<std::uint8_t> jpeg_of(std::int64_t index, int side) const = 0;
+  /// False if the samples have no images after all, such as features of other data.
+  virtual bool shows_images() const { return true; }
 };
+
+/// Returns `data` as images; null if its samples cannot be shown.
+inline const ShownAsImages* shown_as_images(const Dataset& data) {
+  const auto* const shown = dynamic_cast<const ShownAsImages*>(&data);
+  return shown && shown->shows_images() ? shown : nullptr;
+}
 
 /// Implemented by a Dataset whose samples are files.
 class FilesOnDisk {

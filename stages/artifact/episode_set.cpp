@@ -142,6 +142,18 @@ std::vector<std::int64_t> EpisodeSet::classes(std::int64_t epoch, std::int64_t i
 }
 
 std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t index) const {
+  std::vector<std::int64_t> from(static_cast<std::size_t>(options_.shape.samples()));
+  return drawn(epoch, index, from);
+}
+
+std::vector<std::int64_t> EpisodeSet::source_samples(std::int64_t epoch, std::int64_t index) const {
+  std::vector<std::int64_t> from(static_cast<std::size_t>(options_.shape.samples()));
+  drawn(epoch, index, from);
+  return from;
+}
+
+NamedTensors EpisodeSet::drawn(std::int64_t epoch, std::int64_t index,
+                               std::vector<std::int64_t>& from) const {
   const EpisodeShape& shape = options_.shape;
   const std::uint64_t drawn_by = key(epoch, index);
   // Each episode uses a different source epoch, so a sample that is drawn twice is augmented in two
@@ -168,9 +180,11 @@ std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t 
       const std::int64_t at = samples[static_cast<std::size_t>(order[next])];
       const std::optional<NamedTensors> sample = source_->sample(source_epoch, at);
       if (!sample) continue;  // unreadable, and skipped as the recipe requests
-      put(*sample, taken < shape.shots
-                       ? way * shape.shots + taken
-                       : shape.supports() + way * shape.queries + taken - shape.shots);
+      const std::int64_t own = taken < shape.shots
+                                   ? way * shape.shots + taken
+                                   : shape.supports() + way * shape.queries + taken - shape.shots;
+      put(*sample, own);
+      from[static_cast<std::size_t>(own)] = at;
       ++taken;
     }
     if (taken < shape.per_class()) {

@@ -64,6 +64,10 @@ class EpisodeSet final : public Dataset {
 
   /// Returns the source labels of an episode's classes, in the episode's order.
   std::vector<std::int64_t> classes(std::int64_t epoch, std::int64_t index) const;
+  /// Returns the indices in source() of an episode's samples, in the order of "image". Reads the
+  /// samples, since unreadable ones are replaced. Throws like sample().
+  std::vector<std::int64_t> source_samples(std::int64_t epoch, std::int64_t index) const;
+  const Dataset& source() const { return *source_; }
   /// Returns a hash of everything that a draw depends on. Sets with the same episodes have the same
   /// hash, in any process.
   std::string fingerprint() const;
@@ -72,6 +76,9 @@ class EpisodeSet final : public Dataset {
   /// Returns the seed for all random choices of an episode.
   std::uint64_t key(std::int64_t epoch, std::int64_t index) const;
   std::vector<std::size_t> draw_classes(std::uint64_t key) const;
+  /// Draws an episode. Sets the elements of `from`, one for each sample of the episode, to their
+  /// indices in the source.
+  NamedTensors drawn(std::int64_t epoch, std::int64_t index, std::vector<std::int64_t>& from) const;
 
   const std::shared_ptr<const Dataset> source_;
   const Options options_;

@@ -32,7 +32,7 @@ std::optional<BrightRange> bright_range(const std::vector<std::int64_t>& bright,
 
 }  // namespace
 
-Image cropped_to_disc(Image image, const CropToDisc& crop) {
+Box disc_box(const Image& image, const CropToDisc& crop) {
   constexpr std::size_t kChannels = 3;
   const auto width = static_cast<std::size_t>(image.width),
              height = static_cast<std::size_t>(image.height);
@@ -50,8 +50,14 @@ Image cropped_to_disc(Image image, const CropToDisc& crop) {
   }
   const auto vertical = bright_range(rows, image.width),
              horizontal = bright_range(columns, image.height);
-  if (!vertical || !horizontal) return image;
-  return cropped(image, {horizontal->first, vertical->first, horizontal->count, vertical->count});
+  if (!vertical || !horizontal) return {0, 0, image.width, image.height};
+  return {horizontal->first, vertical->first, horizontal->count, vertical->count};
+}
+
+Image cropped_to_disc(Image image, const CropToDisc& crop) {
+  const Box box = disc_box(image, crop);
+  if (box == Box{0, 0, image.width, image.height}) return image;
+  return cropped(image, box);
 }
 
 }  // namespace stages

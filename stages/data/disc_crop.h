@@ -13,6 +13,9 @@ struct CropToDisc {
   bool operator==(const CropToDisc&) const = default;
 };
 
+/// Returns the box to which the image is cropped: all of it if no pixel is bright.
+Box disc_box(const Image& image, const CropToDisc& crop);
+
 /// Returns the cropped image, or `image` itself if no pixel is bright, as in a black image.
 Image cropped_to_disc(Image image, const CropToDisc& crop);
 

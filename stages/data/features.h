@@ -39,6 +39,7 @@ FeatureTable read_features(const std::filesystem::path& path, const DatasetDescr
 /// dataset (DatasetDescription::source).
 class FeatureDataset final : public Dataset,
                              public FilesOnDisk,
+                             public ShownAsImages,
                              public CountedLabels,
                              public KnownTargets,
                              public GroupedSamples {
@@ -56,6 +57,11 @@ class FeatureDataset final : public Dataset,
   std::filesystem::path root() const override {
     const auto* const files = dynamic_cast<const FilesOnDisk*>(source_.get());
     return files ? files->root() : std::filesystem::path();
+  }
+  /// Shows the images from which the features were computed.
+  bool shows_images() const override { return shown_as_images(*source_) != nullptr; }
+  std::vector<std::uint8_t> jpeg_of(std::int64_t index, int side) const override {
+    return shown_as_images(*source_)->jpeg_of(index, side);
   }
   /// The source's loader options, but without worker threads, since no files are read.
   LoaderOptions loader() const override;

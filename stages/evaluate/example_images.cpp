@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -70,7 +71,7 @@ std::map<std::string, std::int64_t> indices_of(const Dataset& dataset,
 
 void write_examples(const std::vector<ExampleImage>& examples, const Dataset& dataset,
                     const std::filesystem::path& folder) {
-  const auto* const shown = dynamic_cast<const ShownAsImages*>(&dataset);
+  const ShownAsImages* const shown = shown_as_images(dataset);
   if (!shown) return;
   const auto index_of = indices_of(dataset, examples);
   const std::filesystem::path out = runner::NodeLayout(folder).examples();
@@ -97,19 +98,36 @@ void write_examples(const std::vector<ExampleImage>& examples, const Dataset& da
       list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
+Extremes extremes(const std::vector<double>& values, std::int64_t count) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto most = std::min(order.size(), static_cast<std::size_t>(count));
+  Extremes found;
+  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t row) { return values[row]; });
+  found.largest.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(most));
+  order.erase(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(most));
+  std::ranges::sort(order);
+  std::ranges::stable_sort(order, {}, [&](std::size_t row) { return values[row]; });
+  order.resize(std::min(order.size(), most));
+  found.smallest = std::move(order);
+  return found;
+}
+
 void write_example_images(const ClassifiedSamples& samples, const std::vector<std::string>& classes,
                           const Dataset& dataset, std::int64_t count,
-                          const std::filesystem::path& folder) {
+                          const std::filesystem::path& folder, const MoreFacts& more) {
   if (count == 0) return;
   const std::vector<RankedPrediction> all = predictions_of(samples);
   std::vector<ExampleImage> examples;
   const auto add = [&](const std::string& group, bool is_right, bool is_confident) {
     for (const RankedPrediction& one : chosen(all, is_right, is_confident, count)) {
-      examples.push_back({group,
-                          samples.names[one.row],
-                          {{"label", classes[static_cast<std::size_t>(one.label)]},
-                           {"predicted", classes[static_cast<std::size_t>(one.predicted)]},
-                           {"probability", one.probability}}});
+      ExampleImage& example = examples.emplace_back(
+          ExampleImage{group,
+                       samples.names[one.row],
+                       {{"label", classes[static_cast<std::size_t>(one.label)]},
+                        {"predicted", classes[static_cast<std::size_t>(one.predicted)]},
+                        {"probability", one.probability}}});
+      if (more) example.facts.update(more(one.row));
     }
   };
   add("most confident wrong predictions", /*is_right=*/false, /*is_confident=*/true);

@@ -19,6 +19,7 @@
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/label_curves.h"
+#include "stages/evaluate/label_examples.h"
 #include "stages/evaluate/multi_label_metrics.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
@@ -34,15 +35,8 @@ struct MultiLabelConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
   std::optional<double> threshold;  // nullopt: as chosen in training
+  std::int64_t examples = 0;        // number of images in each group
   bool csv = false;
-};
-
-/// Test samples, their outputs and labels in the order of the trained labels, and thresholds.
-struct LabeledSamples {
-  ClassifiedSamples samples;  ///< logits (n, labels) float32, labels (n, labels) uint8
-  std::vector<std::string> labels;
-  std::vector<bool> present;  ///< empty: all
-  std::vector<double> thresholds;
 };
 
 /// Writes a line for each sample, without collecting the lines first.
@@ -53,21 +47,14 @@ void write_predictions(const std::filesystem::path& path, const LabeledSamples& 
   file.append(runner::csv_line(fields));
   const std::int64_t width = tested.samples.logits.size(1);
   const auto* const logits = tested.samples.logits.const_data_ptr<float>();
-  const auto* const marks = tested.samples.labels.const_data_ptr<std::uint8_t>();
   for (std::size_t row = 0; row < tested.samples.names.size(); ++row) {
-    std::vector<std::string> labels, predicted, probabilities;
-    const std::int64_t first = static_cast<std::int64_t>(row) * width;
-    for (std::int64_t i = 0; i < width; ++i) {
-      const auto label = static_cast<std::size_t>(i);
-      const auto logit = static_cast<double>(logits[first + i]);
-      probabilities.push_back(runner::csv_number(label_probability(logit)));
-      if (!tested.present.empty() && !tested.present[label]) continue;
-      if (marks[first + i] != 0) labels.push_back(tested.labels[label]);
-      if (is_predicted(logit, tested.thresholds[label])) predicted.push_back(tested.labels[label]);
-    }
+    const auto& [labels, predicted] = named_labels(tested, row);
     fields = {tested.samples.names[row], joined_labels(labels), joined_labels(predicted),
               labels == predicted ? "true" : "false"};
-    fields.insert(fields.end(), probabilities.begin(), probabilities.end());
+    const std::int64_t first = static_cast<std::int64_t>(row) * width;
+    for (std::int64_t label = 0; label < width; ++label)
+      fields.push_back(
+          runner::csv_number(label_probability(static_cast<double>(logits[first + label]))));
     file.append(runner::csv_line(fields));
   }
   file.commit();
@@ -107,6 +94,7 @@ class MultiLabelStage final : public runner::Stage {
     tested.thresholds = thresholds(checkpoint, context);
     const MultiLabelMetrics metrics = multi_label_metrics(
         tested.samples.logits, tested.samples.labels, tested.thresholds, tested.present);
+    write_label_examples(tested, network.test(), config_.examples, context.node().folder);
     return report(tested, metrics, checkpoint, context);
   }
 
@@ -198,6 +186,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_multi_label_evaluation(
     return multi_label_metric_bytes(samples) + samples * labels;  // and the labels, in order
   };
   runner::read_or_auto(reader, "threshold", config.threshold);
+  reader.read("examples", config.examples);
   reader.read("csv", config.csv);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<MultiLabelStage>(std::move(config)));

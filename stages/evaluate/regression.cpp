@@ -18,6 +18,7 @@
 #include "stages/artifact/targets.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/regression_metrics.h"
+#include "stages/evaluate/target_examples.h"
 #include "stages/evaluate/trained_images.h"
 
 namespace stages {
@@ -30,6 +31,7 @@ struct RegressionConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
   std::int64_t bootstrap = 0;
+  std::int64_t examples = 0;  // number of images in each group
   bool csv = false;
 };
 
@@ -89,6 +91,8 @@ class RegressionStage final : public runner::Stage {
         .targets = samples.labels.to(at::kDouble).contiguous()};
     const RegressionMetrics metrics =
         regression_metrics(tested, checkpoint.targets.mean, config_.bootstrap, context.node().seed);
+    write_target_examples(samples.names, tested, checkpoint.targets.standard_deviation,
+                          network.test(), config_.examples, context.node().folder);
     return report(samples, tested, metrics, checkpoint, context);
   }
 
@@ -179,6 +183,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_regression_evaluation(
   config.predictor.target = kTarget;
   config.predictor.metric_bytes = regression_metric_bytes;
   reader.read("bootstrap", config.bootstrap);
+  reader.read("examples", config.examples);
   reader.read("csv", config.csv);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<RegressionStage>(std::move(config)));

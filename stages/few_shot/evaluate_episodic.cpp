@@ -25,6 +25,7 @@
 #include "stages/evaluate/predictions_csv.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/trained_images.h"
+#include "stages/few_shot/episode_examples.h"
 
 namespace stages {
 namespace {
@@ -34,6 +35,7 @@ using runner::StageError;
 
 struct EpisodicTest {
   std::int64_t episodes = 0, seed = 0;
+  std::int64_t examples = 0;                         // number of images in each group
   std::optional<std::int64_t> ways, shots, queries;  // nullopt: as in training
   bool allow_trained = false;
   std::string pointer;
@@ -96,7 +98,7 @@ class EpisodicEvaluation final : public runner::Stage {
     const ClassifiedSamples samples = network.classify(context);
     return {{"metrics",
              record_episodes(samples.logits, samples.labels,
-                             dynamic_cast<const EpisodeSet&>(network.test()),
+                             dynamic_cast<const EpisodeSet&>(network.test()), test_.examples,
                              {{"epoch", checkpoint.epoch}, {"step", checkpoint.step}}, context)}};
   }
 
@@ -116,6 +118,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_episodic_evaluation(
   EpisodicTest test;
   reader.read("episodes", test.episodes);
   reader.read("seed", test.seed);
+  reader.read("examples", test.examples);
   reader.read("allow_trained", test.allow_trained);
   runner::read_or_auto(reader, "ways", test.ways);
   runner::read_or_auto(reader, "shots", test.shots);
@@ -236,7 +239,7 @@ std::string episodes_csv(const EpisodeMetrics& metrics,
 }
 
 std::shared_ptr<const Metrics> record_episodes(const at::Tensor& logits, const at::Tensor& labels,
-                                               const EpisodeSet& episodes,
+                                               const EpisodeSet& episodes, std::int64_t examples,
                                                nlohmann::ordered_json facts,
                                                runner::RunContext& context) {
   const DatasetDescription drawn = episodes.describe();
@@ -260,6 +263,8 @@ std::shared_ptr<const Metrics> record_episodes(const at::Tensor& logits, const a
     runner::write_atomically(context.node().folder / "confusion_matrix.csv",
                              confusion_csv(metrics.confusion, drawn.classes));
   }
+  write_episode_examples(logits, labels, metrics.accuracies, episodes, examples,
+                         context.node().folder);
 
   const auto numbers = std::make_shared<Metrics>();
   numbers->values = summary(metrics);

@@ -65,9 +65,10 @@ std::string episodes_csv(const EpisodeMetrics& metrics,
 /// Computes the metrics of the first episodes of `episodes` from their logits and labels, as in
 /// episode_metrics(). Writes metrics.json, which begins with `facts`, episodes.csv and, if there
 /// are few classes, confusion_matrix.csv; records the scalar metrics at step `facts["step"]`, and
-/// logs the headline. Returns the scalar metrics.
+/// logs the headline. Writes example images in groups of `examples` (write_episode_examples()).
+/// Returns the scalar metrics.
 std::shared_ptr<const Metrics> record_episodes(const at::Tensor& logits, const at::Tensor& labels,
-                                               const EpisodeSet& episodes,
+                                               const EpisodeSet& episodes, std::int64_t examples,
                                                nlohmann::ordered_json facts,
                                                runner::RunContext& context);
 

@@ -29,6 +29,7 @@ using runner::StageError;
 struct PrototypeTest {
   EpisodeShape shape;
   std::int64_t episodes = 0, seed = 0;
+  std::int64_t examples = 0;  // number of images in each group
   PrototypeRule rule;
 };
 
@@ -108,7 +109,7 @@ class PrototypeEvaluation final : public runner::Stage {
       context.progress(progress.after(index + 1, index + 1));
     }
     return {{"metrics", record_episodes(torch::cat(logits), torch::cat(labels), episodes,
-                                        {{"epoch", 0}, {"step", 0}}, context)}};
+                                        test_.examples, {{"epoch", 0}, {"step", 0}}, context)}};
   }
 
  private:
@@ -144,6 +145,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_prototype_evaluation(
   PrototypeTest test;
   reader.read("episodes", test.episodes);
   reader.read("seed", test.seed);
+  reader.read("examples", test.examples);
   reader.read("ways", test.shape.ways);
   reader.read("shots", test.shape.shots);
   reader.read("queries", test.shape.queries);

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 
 #include <torch/nn/module.h>
@@ -14,6 +16,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/results.h"
+#include "stages/evaluate/example_images.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/trained_images.h"
 #include "stages/retina/grade_metrics.h"
@@ -30,6 +33,7 @@ using runner::StageError;
 struct EnsembleConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
+  std::int64_t examples = 0;    // number of images in each group
   std::vector<VoteRule> rules;  // other than the deciding one
   Voting voting;
   GradeReportOptions reported;
@@ -65,6 +69,7 @@ struct EnsembleInputs {
 struct Decided {
   GradedSamples graded;
   ClassifiedSamples samples;
+  std::vector<std::size_t> rows = {};  // of the samples, in the table
 };
 
 Decided decided_samples(const PairTable& table, const Ensemble& ensemble,
@@ -75,6 +80,7 @@ Decided decided_samples(const PairTable& table, const Ensemble& ensemble,
   std::vector<double> logits;
   for (std::size_t row = 0; row < table.samples(); ++row) {
     if (decisions.abstains[row]) continue;
+    decided.rows.push_back(row);
     decided.samples.names.push_back(table.names[row]);
     decided.graded.labels.push_back(table.labels[row]);
     decided.graded.predicted.push_back(decisions.votes[row].winner);
@@ -90,6 +96,19 @@ Decided decided_samples(const PairTable& table, const Ensemble& ensemble,
   decided.samples.labels = torch::tensor(decided.graded.labels, at::kLong);
   decided.samples.predicted = decided.graded.predicted;
   return decided;
+}
+
+/// Returns the facts about the vote on a sample: {"votes": [{"class", "score"}], "tied"}, with the
+/// classes by decreasing score.
+Json votes_json(const Vote& vote, const Ensemble& ensemble) {
+  std::vector<std::size_t> order(ensemble.classes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater{},
+                           [&](std::size_t label) { return vote.scores[label]; });
+  Json votes = Json::array();
+  for (const std::size_t label : order)
+    votes.push_back({{"class", ensemble.classes[label]}, {"score", vote.scores[label]}});
+  return {{"votes", std::move(votes)}, {"tied", vote.is_tied}};
 }
 
 /// Returns the metrics of a rule; samples are ranked by its scores.
@@ -181,6 +200,9 @@ class PairwiseEnsembleStage final : public runner::Stage {
           .with_help("lower abstain_below, or set it to null");
     }
     decided.samples.skipped = skipped;
+    write_example_images(
+        decided.samples, ensemble.classes, *parts.test, config_.examples, context.node().folder,
+        [&](std::size_t row) { return votes_json(decisions.votes[decided.rows[row]], ensemble); });
     say_votes(decisions, table, context);
     Json besides = {{"decided_by", name(config_.voting.decides)},
                     {"tied", decisions.tied},
@@ -319,6 +341,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_ensemble(runner::ConfigRea
   EnsembleConfig config;
   reader.read("batch_size", config.predictor.batch_size);
   reader.read("allow_trained", config.allow_trained);
+  reader.read("examples", config.examples);
   config.predictor.flip = runner::choice<TestTimeFlip>(reader, "test_time_flip", kTestTimeFlips);
   config.predictor.pointer = reader.pointer();
   std::vector<std::string> votes;

@@ -11,7 +11,6 @@
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/loader.h"
@@ -23,6 +22,7 @@
 #include "stages/numerics/prepared_network.h"
 #include "stages/plan/plan_forward.h"
 #include "stages/retina/vote.h"
+#include "stages/worker/activation_folder.h"
 #include "stages/worker/feature_map_picture.h"
 #include "stages/worker/image_request.h"
 #include "stages/worker/network_of_run.h"
@@ -104,10 +104,7 @@ class EnsemblePrediction {
     }
     for (std::int64_t index = 0; index < images_; ++index) give(index);
     Json answer = {{"images", images_}, {"failed", failed_}};
-    if (!request_.explain.empty()) {
-      draw_reasons();
-      answer["pictures"] = drawn_;
-    }
+    if (!request_.explain.empty()) answer["pictures"] = draw_reasons();
     return answer;
   }
 
@@ -214,8 +211,9 @@ class EnsemblePrediction {
   }
 
   /// Draws, for every image, the activation maps of the networks that voted for the winning class.
-  void draw_reasons() {
-    runner::make_folders(request_.explain);
+  /// Returns the number of pictures.
+  std::int64_t draw_reasons() {
+    ActivationFolder maps(request_.explain, transform_);
     for (std::size_t i = 0; i < ensemble_.members.size(); ++i) {
       const EnsembleMember& member = ensemble_.members[i];
       const auto decides = [&](std::int64_t index) {
@@ -231,14 +229,16 @@ class EnsemblePrediction {
       go_through(i, [&](const PreparedNetwork& network, const Batch& batch) {
         for (std::int64_t row = 0; row < batch.units(); ++row) {
           const std::int64_t index = batch.indices[static_cast<std::size_t>(row)];
-          if (decides(index)) draw(network, batch, row, i);
+          if (decides(index)) draw(network, batch, row, i, maps);
         }
       });
     }
+    if (const std::string reduced = maps.remark(); !reduced.empty()) context_.say(reduced);
+    return maps.written();
   }
 
   void draw(const PreparedNetwork& network, const Batch& batch, std::int64_t row,
-            std::size_t member) {
+            std::size_t member, ActivationFolder& maps) const {
     const std::int64_t index = batch.indices[static_cast<std::size_t>(row)];
     const EnsembleMember& own = ensemble_.members[member];
     const bool for_second = winners_.at(index) == own.second;
@@ -246,9 +246,7 @@ class EnsemblePrediction {
     const at::Tensor pixels = network.placed(batch.part(row, row + 1)).tensors().at("image");
     const at::Tensor activation =
         class_activation(network.module(), checkpoint(member), pixels, /*logit=*/0, sign);
-    write_activation(request_.explain, pictures_->sample_name(index), index, ensemble_.name_of(own),
-                     pixels, activation, transform_);
-    ++drawn_;
+    maps.write(pictures_->sample_name(index), index, ensemble_.name_of(own), activation);
   }
 
   const Ensemble ensemble_;
@@ -262,7 +260,7 @@ class EnsemblePrediction {
   std::map<std::int64_t, std::vector<double>>
       logits_;                                    // by image: the logits of members' second classes
   std::map<std::int64_t, std::int64_t> winners_;  // by image
-  std::int64_t failed_ = 0, drawn_ = 0;
+  std::int64_t failed_ = 0;
 };
 
 Voting voting_of(const runner::Graph& graph, const std::string& id) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include <torch/autograd.h>
@@ -10,9 +9,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/data/image_writer.h"
 #include "stages/model/convolutional_classifier.h"
 #include "stages/model/hosted_network.h"
 
@@ -60,6 +57,25 @@ std::pair<at::Tensor, at::Tensor> maps_and_gradient(torch::nn::Module& network,
   return {maps, torch::autograd::grad({logits[0][logit] * sign}, {maps}).front()};
 }
 
+/// Returns the value of a contiguous float map (rows, columns) at a place, given as fractions of
+/// its width and height, by bilinear interpolation between the centers of its cells.
+double interpolated(const at::Tensor& map, double across, double down) {
+  const std::int64_t rows = map.size(0), columns = map.size(1);
+  const auto* const values = map.const_data_ptr<float>();
+  const double x = std::clamp(across * static_cast<double>(columns) - 0.5, 0.0,
+                              static_cast<double>(columns - 1)),
+               y = std::clamp(down * static_cast<double>(rows) - 0.5, 0.0,
+                              static_cast<double>(rows - 1));
+  const auto left = static_cast<std::int64_t>(x), top = static_cast<std::int64_t>(y);
+  const std::int64_t right = std::min(left + 1, columns - 1), bottom = std::min(top + 1, rows - 1);
+  const double part_right = x - static_cast<double>(left), part_down = y - static_cast<double>(top);
+  const auto between = [&](std::int64_t row) {
+    return (1 - part_right) * static_cast<double>(values[row * columns + left]) +
+           part_right * static_cast<double>(values[row * columns + right]);
+  };
+  return (1 - part_down) * between(top) + part_down * between(bottom);
+}
+
 /// Converts a number from 0 to 1 to a byte.
 std::uint8_t to_byte(double share) {
   return static_cast<std::uint8_t>(std::lround(255 * std::clamp(share, 0.0, 1.0)));
@@ -81,46 +97,24 @@ at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkp
   return most > 0 ? activation / most : activation;
 }
 
-Image activation_picture(const at::Tensor& pixels, const at::Tensor& activation,
-                         const ImageDatasetOptions& transform) {
-  const std::int64_t height = pixels.size(2), width = pixels.size(3);
-  const at::Tensor heat =
-      torch::upsample_bilinear2d(activation.unsqueeze(0).unsqueeze(0), {height, width},
-                                 /*align_corners=*/false)
-          .contiguous();
-  const at::Tensor seen = pixels.to(at::kCPU, at::kFloat).contiguous();
-  const auto* strengths = heat.const_data_ptr<float>();
-  const auto* values = seen.const_data_ptr<float>();
-  constexpr double kMostRed = 0.6;
-  Image picture(static_cast<int>(width), static_cast<int>(height));
-  for (std::int64_t y = 0; y < height; ++y) {
-    std::uint8_t* row = picture.row(static_cast<int>(y));
-    for (std::int64_t x = 0; x < width; ++x) {
-      const double red = kMostRed * static_cast<double>(strengths[y * width + x]);
-      for (std::size_t channel = 0; channel < 3; ++channel) {
-        const double value =
-            static_cast<double>(
-                values[(static_cast<std::int64_t>(channel) * height + y) * width + x]) *
-                transform.standard_deviation[channel] +
-            transform.mean[channel];
-        row[3 * x + static_cast<std::int64_t>(channel)] =
-            to_byte((1 - red) * value + (channel == 0 ? red : 0));
-      }
+Image activation_picture(SeenImage image, const at::Tensor& activation) {
+  constexpr double kMostRed = 0.6, kDimmed = 0.5;
+  const at::Tensor map = activation.to(at::kCPU, at::kFloat).contiguous();
+  const Region& seen = image.seen;
+  Image& picture = image.picture;
+  for (int y = 0; y < picture.height; ++y) {
+    const double down = (y + 0.5 - seen.top) / seen.height;
+    std::uint8_t* value = picture.row(y);
+    for (int x = 0; x < picture.width; ++x) {
+      const double across = (x + 0.5 - seen.left) / seen.width;
+      const bool is_seen = across >= 0 && across < 1 && down >= 0 && down < 1;
+      const double red = is_seen ? kMostRed * interpolated(map, across, down) : 0,
+                   kept = is_seen ? 1 - red : kDimmed;
+      for (int channel = 0; channel < 3; ++channel, ++value)
+        *value = to_byte(kept * *value / 255 + (channel == 0 ? red : 0));
     }
   }
-  return picture;
-}
-
-void write_activation(const std::string& folder, const std::string& file, std::int64_t index,
-                      const std::string& what, const at::Tensor& pixels,
-                      const at::Tensor& activation, const ImageDatasetOptions& transform) {
-  const auto bytes = png_file(activation_picture(pixels, activation, transform));
-  std::string name = std::filesystem::path(file).stem().string() + "." + std::to_string(index) +
-                     "." + what + ".png";
-  std::ranges::replace_if(
-      name, [](char letter) { return letter == '/' || letter == ' '; }, '_');
-  runner::write_atomically(std::filesystem::path(folder) / name,
-                           {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return std::move(picture);
 }
 
 }  // namespace stages

@@ -1,14 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "stages/artifact/model.h"
 #include "stages/data/image.h"
-#include "stages/data/image_dataset.h"
+#include "stages/data/seen_image.h"
 
 namespace torch::nn {
 class Module;
@@ -29,15 +27,9 @@ void check_feature_maps(torch::nn::Module& network, const Checkpoint& checkpoint
 at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkpoint,
                             const at::Tensor& pixels, std::int64_t logit, double sign);
 
-/// Returns the image as the network saw it, overlaid with the result of class_activation() in red;
-/// the stronger the activation, the redder.
-Image activation_picture(const at::Tensor& pixels, const at::Tensor& activation,
-                         const ImageDatasetOptions& transform);
-
-/// Writes the image from activation_picture() into `folder` as <name of the
-/// file>.<index>.<what>.png. Throws runner::WriteError.
-void write_activation(const std::string& folder, const std::string& file, std::int64_t index,
-                      const std::string& what, const at::Tensor& pixels,
-                      const at::Tensor& activation, const ImageDatasetOptions& transform);
+/// Returns the image with the result of class_activation() in red over the part that the
+/// network saw; the stronger the activation, the redder. The map is interpolated bilinearly. The
+/// rest of the image is dimmed to half its brightness.
+Image activation_picture(SeenImage image, const at::Tensor& activation);
 
 }  // namespace stages

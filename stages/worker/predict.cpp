@@ -1,13 +1,13 @@
 #include "stages/worker/predict.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
@@ -28,6 +28,7 @@
 #include "stages/plan/plan_forward.h"
 #include "stages/python/python_host.h"
 #include "stages/text/class_text.h"
+#include "stages/worker/activation_folder.h"
 #include "stages/worker/feature_map_picture.h"
 #include "stages/worker/image_request.h"
 #include "stages/worker/network_of_run.h"
@@ -78,19 +79,20 @@ at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked,
 class Prediction {
  public:
   Prediction(const Checkpoint& checkpoint, std::shared_ptr<const ImagesToPredict> pictures,
-             AskedClasses asked, std::int64_t top, TestTimeFlip flip, std::string explain,
+             AskedClasses asked, std::int64_t top, TestTimeFlip flip, const std::string& explain,
              const RequestContext& context)
       : checkpoint_(checkpoint),
         pictures_(std::move(pictures)),
         asked_(std::move(asked)),
         top_(top),
         flip_(flip),
-        explain_(std::move(explain)),
-        context_(context) {}
+        context_(context) {
+    if (!explain.empty()) maps_.emplace(explain, transform_of(checkpoint));
+  }
 
   Json run(std::int64_t batch_size, at::Device device) {
     const auto say = [&](std::string_view line) { context_.say(line); };
-    if (!explain_.empty()) check_feature_maps(*checkpoint_.network, checkpoint_);
+    if (maps_) check_feature_maps(*checkpoint_.network, checkpoint_);
     const PreparedNetwork network(*checkpoint_.network,
                                   choose_numerics(checkpoint_.numerics, *checkpoint_.network,
                                                   checkpoint_.model_stage, device, say),
@@ -104,14 +106,16 @@ class Prediction {
       if (!batch) break;
       const at::Tensor said = logits(network, *batch);
       give(*batch, said);
-      if (!explain_.empty()) draw(network, *batch, said);
+      if (maps_) draw(network, *batch, said);
       context_.progress(progress.after(next_, next_));
     }
     give_unreadable(images);
     report_unlike();
     Json answer = {{"images", images}, {"failed", failed_}};
     if (asked_.decision.temperature != 1) answer["temperature"] = asked_.decision.temperature;
-    if (!explain_.empty()) answer["pictures"] = drawn_;
+    if (!maps_) return answer;
+    answer["pictures"] = maps_->written();
+    if (const std::string reduced = maps_->remark(); !reduced.empty()) say(reduced);
     return answer;
   }
 
@@ -125,14 +129,11 @@ class Prediction {
 
   /// Draws which regions of each image support the predicted class, or raise each predicted number.
   void draw(const PreparedNetwork& network, const Batch& batch, const at::Tensor& logits) {
-    runner::make_folders(explain_);
     for (std::int64_t row = 0; row < batch.units(); ++row) {
       const std::int64_t index = batch.indices[static_cast<std::size_t>(row)];
       const at::Tensor pixels = network.placed(batch.part(row, row + 1)).tensors().at("image");
       const auto add = [&](const std::string& what, const at::Tensor& activation) {
-        write_activation(explain_, pictures_->sample_name(index), index, what, pixels, activation,
-                         transform_of(checkpoint_));
-        ++drawn_;
+        maps_->write(pictures_->sample_name(index), index, what, activation);
       };
       if (!asked_.are_targets) {
         const std::int64_t label = asked_.decision.predicted(scores_of(logits, row));
@@ -252,10 +253,10 @@ class Prediction {
   const AskedClasses asked_;
   const std::int64_t top_;
   const TestTimeFlip flip_;
-  const std::string explain_;  // the folder to draw into; empty to draw nothing
   const RequestContext& context_;
   std::int64_t next_ = 0;  // the first image that has not been reported yet
-  std::int64_t failed_ = 0, drawn_ = 0;
+  std::int64_t failed_ = 0;
+  std::optional<ActivationFolder> maps_;  // nullopt: none are drawn
 };
 
 /// Returns the bytes that the prediction needs on a GPU named `device_model`; 0 if unknown.

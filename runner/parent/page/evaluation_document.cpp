@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -52,11 +51,7 @@ bool is_share(const std::string& metric, double value) {
 std::string metric_value(const std::string& metric, double value) {
   if (is_share(metric, value)) return percent(value) + " %";
   if (!std::isfinite(value) || std::trunc(value) == value) return shown_number(value);
-  std::array<char, 32> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
-                                 std::chars_format::general, 4)
-                       .ptr;
-  return {digits.data(), end};
+  return significant(value, 4);
 }
 
 /// Returns the metrics of an evaluation. Leaves out the interval of its accuracy, which stands

@@ -1,5 +1,7 @@
 #include "runner/parent/record/recorded_example.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -8,6 +10,7 @@
 
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/join.h"
 #include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
@@ -19,22 +22,77 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestExampleList = 1 << 20, kLargestExample = 256 << 10;  // bytes
 constexpr std::size_t kMostExamples = 100;
+constexpr std::size_t kMostNamed = 10;  // classes, labels or targets named with an image
 
-/// Returns the text to show with an example image: about a classifier's prediction, or about the
-/// captions that a retrieval finds for it.
-std::vector<std::string> example_lines(const Json& example, const std::string& name) {
-  const JsonFields fields(example, "an example");
-  if (!example.contains("caption"))
-    return {fields.text("label") + " predicted as " + fields.text("predicted") + ", " +
-                percent(fields.number("probability")) + " %",
-            name};
-  std::vector<std::string> lines = {fields.text("caption") + ": rank " +
-                                    std::to_string(fields.integer("rank"))};
-  const auto nearest = example.find("nearest");
-  if (nearest != example.end() && nearest->is_array()) {
-    for (const auto& caption : *nearest)
-      if (caption.is_string()) lines.push_back("nearest: " + caption.get<std::string>());
+using Lines = std::vector<std::string>;
+
+/// A classifier's prediction. An ensemble adds the votes for the classes.
+Lines prediction_lines(const JsonFields<Json>& fields) {
+  Lines lines = {fields.text("label") + " predicted as " + fields.text("predicted") + ", " +
+                 percent(fields.number("probability")) + " %"};
+  if (!fields.has("votes")) return lines;
+  Lines votes;
+  for (const Json& one : fields.list("votes")) {
+    const JsonFields vote(one, "a vote");
+    votes.push_back(vote.text("class") + " " + significant(vote.number("score"), 4));
   }
+  lines.push_back((fields.flag("tied") ? "tied votes: " : "votes: ") + listed(votes, kMostNamed));
+  return lines;
+}
+
+/// The captions that a retrieval finds for an image.
+Lines caption_lines(const JsonFields<Json>& fields) {
+  Lines lines = {fields.text("caption") + ": rank " + std::to_string(fields.integer("rank"))};
+  if (!fields.has("nearest")) return lines;
+  for (const std::string& caption : fields.texts("nearest")) lines.push_back("nearest: " + caption);
+  return lines;
+}
+
+/// The labels of an image that can have any number of them.
+Lines label_lines(const JsonFields<Json>& fields) {
+  const Lines labels = fields.texts("labels"), predicted = fields.texts("predicted");
+  const auto without = [](const Lines& all, const Lines& others) {
+    Lines rest;
+    std::ranges::copy_if(all, std::back_inserter(rest), [&](const std::string& one) {
+      return std::ranges::find(others, one) == others.end();
+    });
+    return rest;
+  };
+  const auto list = [](const Lines& names) {
+    return names.empty() ? "none" : listed(names, kMostNamed);
+  };
+  Lines lines = {"true: " + list(labels), "predicted: " + list(predicted)};
+  if (const Lines missed = without(labels, predicted); !missed.empty())
+    lines.push_back("missed: " + list(missed));
+  if (const Lines wrong = without(predicted, labels); !wrong.empty())
+    lines.push_back("wrong: " + list(wrong));
+  lines.push_back("loss " + significant(fields.number("loss"), 4));
+  return lines;
+}
+
+/// The numbers predicted for an image.
+Lines target_lines(const JsonFields<Json>& fields) {
+  Lines lines;
+  for (const Json& one : fields.list("targets")) {
+    if (lines.size() == kMostNamed) break;
+    const JsonFields target(one, "a target");
+    lines.push_back(target.text("target") + " " + significant(target.number("value"), 4) +
+                    ", predicted " + significant(target.number("prediction"), 4));
+  }
+  return lines;
+}
+
+/// Returns the text to show with an example image, which depends on the kind of evaluation.
+Lines example_lines(const Json& example, const std::string& name) {
+  const JsonFields fields(example, "an example");
+  const auto lines_of = [&]() -> Lines {
+    if (fields.has("caption")) return caption_lines(fields);
+    if (fields.has("labels")) return label_lines(fields);
+    if (fields.has("targets")) return target_lines(fields);
+    if (fields.has("support_of")) return {"support of " + fields.text("support_of")};
+    return prediction_lines(fields);
+  };
+  Lines lines = lines_of();
   lines.push_back(name);
   return lines;
 }

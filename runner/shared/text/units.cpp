@@ -84,6 +84,12 @@ std::string decimal(double value, int places) {
 
 std::string percent(double share) { return decimal(100 * share, 1); }
 
+std::string significant(double value, int digits) {
+  std::array<char, 64> text;
+  std::snprintf(text.data(), text.size(), "%.*g", digits, value);
+  return text.data();
+}
+
 std::string duration_text(double seconds) {
   const auto total = std::isfinite(seconds) ? std::llround(std::clamp(seconds, 0.0, 3.6e9)) : 0;
   std::array<char, 32> text;

@@ -25,6 +25,9 @@ std::string decimal(double value, int places);
 /// Returns a fraction as a percentage, such as "83.3".
 std::string percent(double share);
 
+/// Formats a number with at most `digits` significant digits: "0.3333", "1.5e-09".
+std::string significant(double value, int digits);
+
 /// Returns a duration as hours, minutes and seconds, such as "0:01:23".
 std::string duration_text(double seconds);
 

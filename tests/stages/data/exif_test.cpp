@@ -6,40 +6,26 @@
 #include <zlib.h>
 
 #include "stages/data/image.h"
+#include "tests/support/exif_pictures.h"
 #include "tests/support/pictures.h"
 
 namespace stages {
 namespace {
 
-std::vector<std::uint8_t> block(bool big_endian, std::uint8_t orientation) {
-  if (big_endian)
-    return {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0};
-  return {'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0};
-}
-
-std::vector<std::uint8_t> with_exif(const Image& image, std::uint8_t orientation) {
-  auto file = encode_jpeg(image, 100);
-  std::vector<std::uint8_t> segment = {0xFF, 0xE1, 0, 0, 'E', 'x', 'i', 'f', 0, 0};
-  for (const std::uint8_t byte : block(orientation % 2 == 0, orientation)) segment.push_back(byte);
-  segment[3] = static_cast<std::uint8_t>(segment.size() - 2);
-  file.insert(file.begin() + 2, segment.begin(), segment.end());
-  return file;
-}
-
 TEST(Exif, ReadsTheOrientationInBothByteOrders) {
   for (std::uint8_t orientation = 1; orientation <= 8; ++orientation) {
-    EXPECT_EQ(exif_orientation(block(true, orientation)), orientation);
-    EXPECT_EQ(exif_orientation(block(false, orientation)), orientation);
+    EXPECT_EQ(exif_orientation(exif_block(true, orientation)), orientation);
+    EXPECT_EQ(exif_orientation(exif_block(false, orientation)), orientation);
   }
 }
 
 TEST(Exif, InvalidDataIsIgnored) {
   EXPECT_EQ(exif_orientation({}), 1);
-  EXPECT_EQ(exif_orientation(block(true, 9)), 1);
-  EXPECT_EQ(exif_orientation(block(true, 0)), 1);
-  auto cut = block(true, 6);
+  EXPECT_EQ(exif_orientation(exif_block(true, 9)), 1);
+  EXPECT_EQ(exif_orientation(exif_block(true, 0)), 1);
+  auto cut = exif_block(true, 6);
   for (; !cut.empty(); cut.pop_back()) EXPECT_EQ(exif_orientation(cut), cut.size() == 22 ? 6 : 1);
-  auto far = block(true, 6);
+  auto far = exif_block(true, 6);
   far[4] = far[5] = far[6] = 0xFF;  // the directory lies beyond the end
   EXPECT_EQ(exif_orientation(far), 1);
 }
@@ -76,7 +62,7 @@ TEST(Exif, EveryOrientationMovesTheCornerCorrectly) {
 TEST(Exif, ChunkInAPngIsFound) {
   auto file = encode_png(4, 2, picture(4, 2).pixels.data());
   std::vector<std::uint8_t> chunk = {0, 0, 0, 22, 'e', 'X', 'I', 'f'};
-  for (const std::uint8_t byte : block(true, 6)) chunk.push_back(byte);
+  for (const std::uint8_t byte : exif_block(true, 6)) chunk.push_back(byte);
   chunk.insert(chunk.end(), 4, 0);
   file.insert(file.begin() + 33, chunk.begin(), chunk.end());
   EXPECT_EQ(png_orientation(file), 6);
@@ -124,14 +110,14 @@ TEST(Exif, XmpIsUsedIfExifHasNoOrientation) {
     return "Exif\0\0"s + std::string(tiff.begin(), tiff.end());
   };
   const std::string xmp = "http://ns.adobe.com/xap/1.0/\0<x tiff:Orientation=\"6\"/>"s;
-  auto other = block(true, 1);
+  auto other = exif_block(true, 1);
   other[11] = 0x13;  // another tag
   EXPECT_EQ(jpeg_orientation(with_segments({xmp})), 6);
   EXPECT_EQ(jpeg_orientation(with_segments({exif(other), xmp})), 6);
-  EXPECT_EQ(jpeg_orientation(with_segments({exif(block(true, 3)), xmp})), 3);
-  EXPECT_EQ(jpeg_orientation(with_segments({xmp, exif(block(true, 1))})), 1);
-  EXPECT_EQ(jpeg_orientation(with_segments({exif(block(true, 9)), xmp})), 1);
-  EXPECT_EQ(jpeg_orientation(with_segments({"Exif\0\0"s + exif(block(true, 8))})), 8);
+  EXPECT_EQ(jpeg_orientation(with_segments({exif(exif_block(true, 3)), xmp})), 3);
+  EXPECT_EQ(jpeg_orientation(with_segments({xmp, exif(exif_block(true, 1))})), 1);
+  EXPECT_EQ(jpeg_orientation(with_segments({exif(exif_block(true, 9)), xmp})), 1);
+  EXPECT_EQ(jpeg_orientation(with_segments({"Exif\0\0"s + exif(exif_block(true, 8))})), 8);
 }
 
 TEST(Exif, PngTextsAreReadLikePillowDoes) {
@@ -144,7 +130,7 @@ TEST(Exif, PngTextsAreReadLikePillowDoes) {
     return png_orientation(file);
   };
   std::string profile = "\nexif\n      28\n457869660000";
-  for (const std::uint8_t byte : block(true, 6)) {
+  for (const std::uint8_t byte : exif_block(true, 6)) {
     char digits[3];
     std::snprintf(digits, sizeof digits, "%02x", byte);
     profile += digits;

@@ -66,6 +66,22 @@ TEST_F(ExampleImagesTest, UseTheDecisionOfTheEvaluation) {
   EXPECT_EQ(examples(1)[0].substr(0, 19), "most confident corr") << "nothing is wrong";
 }
 
+TEST_F(ExampleImagesTest, MoreFactsAreAboutTheSameRow) {
+  write_example_images(samples_, {"a", "b"}, dataset_, 1, folder_.path(), [](std::size_t row) {
+    return nlohmann::ordered_json{{"row", row}};
+  });
+  for (const auto& one : written_examples(folder_.path()))
+    EXPECT_EQ(one["name"], std::to_string(one["row"].get<int>()));
+}
+
+TEST(Extremes, AreTheLargestAndTheSmallestRows) {
+  const std::vector<double> values = {2, 5, 1, 5, 3, 1, 4};
+  EXPECT_THAT(extremes(values, 2).largest, ElementsAre(1, 3)) << "equal rows keep their order";
+  EXPECT_THAT(extremes(values, 2).smallest, ElementsAre(2, 5));
+  EXPECT_THAT(extremes(values, 4).largest, ElementsAre(1, 3, 6, 4));
+  EXPECT_THAT(extremes(values, 4).smallest, ElementsAre(2, 5, 0)) << "no row is in both";
+}
+
 TEST_F(ExampleImagesTest, AreNotWrittenIfDisabledOrWithoutImages) {
   write_example_images(samples_, {"a", "b"}, dataset_, 0, folder_.path());
   const TinyDataset numbers(6);

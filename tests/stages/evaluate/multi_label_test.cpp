@@ -14,6 +14,7 @@
 #include "tests/support/number_rows.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/refused.h"
+#include "tests/support/shown_dataset.h"
 #include "tests/support/stage_of.h"
 
 namespace stages {
@@ -85,6 +86,15 @@ TEST_F(MultiLabelEvaluation, DefaultThresholdIsOneHalf) {
   EXPECT_EQ(metrics["hamming_loss"], 2.0 / 8);
   EXPECT_EQ(metrics["subset_accuracy"], 0.5);
   EXPECT_THAT(context_.said, Contains(HasSubstr("no thresholds from validation data")));
+}
+
+TEST_F(MultiLabelEvaluation, ExamplesAreSaved) {
+  run(std::make_shared<ShownSamples>(rows()), R"({"examples": 1, "threshold": 0.5})");
+  const nlohmann::json examples = written_examples(context_.node().folder);
+  EXPECT_THAT(names_of_group(examples, "samples with the largest loss"),
+              testing::ElementsAre("image2"));
+  EXPECT_EQ(examples[0]["labels"], nlohmann::json::parse(R"(["red"])"));
+  EXPECT_EQ(examples[0]["predicted"], nlohmann::json::parse(R"(["red", "blue"])"));
 }
 
 TEST_F(MultiLabelEvaluation, TrainedThresholdsAreUsed) {

@@ -14,6 +14,7 @@
 #include "tests/support/number_rows.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/refused.h"
+#include "tests/support/shown_dataset.h"
 #include "tests/support/stage_of.h"
 
 namespace stages {
@@ -94,6 +95,14 @@ TEST_F(RegressionEvaluation, PredictionsHaveTargetAndResidual) {
   EXPECT_EQ(file("predictions.csv"),
             "name,target,prediction,residual\nimage0,22,20,2\nimage1,30,30,0\n"
             "image2,14,10,4\nimage3,25,25,0\n");
+}
+
+TEST_F(RegressionEvaluation, ExamplesAreSaved) {
+  run(std::make_shared<ShownSamples>(rows({22, 30, 14, 25})), R"({"bootstrap": 0, "examples": 1})");
+  const nlohmann::json examples = written_examples(context_.node().folder);
+  EXPECT_THAT(names_of_group(examples, "samples with the largest errors"),
+              testing::ElementsAre("image2"));
+  EXPECT_EQ(examples[0]["targets"][0]["prediction"], 10);
 }
 
 TEST_F(RegressionEvaluation, EqualTargetsHaveNoR2) {

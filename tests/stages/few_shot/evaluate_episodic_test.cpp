@@ -17,6 +17,7 @@
 #include "tests/support/prototype_model.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/refused.h"
+#include "tests/support/shown_dataset.h"
 #include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
 
@@ -56,6 +57,14 @@ class EpisodicEvaluation : public testing::Test {
   const std::shared_ptr<Checkpoint> checkpoint_ = std::make_shared<Checkpoint>();
   RecordingContext context_;
 };
+
+TEST_F(EpisodicEvaluation, SavesExampleImages) {
+  const auto shown = std::make_shared<ShownSamples>(data_);
+  stage(R"({"episodes": 4, "examples": 3})")
+      ->run(runner::Inputs({{"test", {shown}}, {"checkpoint", {checkpoint_}}}), context_);
+  EXPECT_THAT(names_of_group(written_examples(context_.node().folder), "support images"),
+              testing::SizeIs(3));
+}
 
 TEST_F(EpisodicEvaluation, MeasuresEveryEpisodeAndTheirMean) {
   const runner::Outputs outputs = run(R"({"episodes": 30})");

@@ -14,6 +14,7 @@
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/refused.h"
+#include "tests/support/shown_dataset.h"
 #include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
 
@@ -23,7 +24,7 @@ namespace {
 constexpr const char* kShape = R"("ways": 3, "shots": 2, "queries": 3)";
 
 /// Uses the points themselves as features.
-std::shared_ptr<const FeatureDataset> features_of(const std::shared_ptr<const TinyDataset>& data) {
+std::shared_ptr<const FeatureDataset> features_of(const std::shared_ptr<const Dataset>& data) {
   const std::int64_t size = data->describe().size;
   FeatureTable table{.present = torch::ones({size}, torch::kBool), .tensors = {}};
   table.tensors.set("features", torch::empty({size, 2}));
@@ -71,6 +72,15 @@ TEST_F(PrototypeEvaluationTest, EpisodesMatchThoseOfImagesWithTheSameSeed) {
   }
   EXPECT_THAT(context_.said.back(), testing::StartsWith("accuracy "));
   EXPECT_EQ(context_.values("evaluate/episode_accuracy").front(), metrics["top1"]);
+}
+
+TEST_F(PrototypeEvaluationTest, ImagesOfTheFeaturesAreShown) {
+  measured(R"("episodes": 4)", inputs_);
+  EXPECT_TRUE(written_examples(context_.node().folder).is_null()) << "points are not images";
+  const auto features = features_of(std::make_shared<ShownSamples>(points_));
+  measured(R"("episodes": 4)", runner::Inputs({{"test", {features}}}));
+  EXPECT_THAT(names_of_group(written_examples(context_.node().folder), "support images"),
+              testing::SizeIs(6));
 }
 
 TEST_F(PrototypeEvaluationTest, MeanOfTheBaseFeaturesIsSubtracted) {

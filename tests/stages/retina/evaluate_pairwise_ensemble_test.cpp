@@ -15,6 +15,7 @@
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/refused.h"
+#include "tests/support/shown_dataset.h"
 #include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
 
@@ -217,6 +218,39 @@ TEST(PairwiseEnsemble, IsRejectedBeforeTheRun) {
   run.networks.pop_back();
   EXPECT_THROW(run.stage("{}")->plan(run.inputs(), planning), runner::StageError);
   EXPECT_REFUSED(run.error(), kLabelOutOfRange, "", "'b-c'");
+}
+
+TEST(PairwiseEnsemble, ExamplesShowTheVotes) {
+  EnsembleRun run;
+  run.stage(R"({"examples": 2})")
+      ->run(runner::Inputs({{"test", {std::make_shared<ShownSamples>(run.test)}},
+                            {"checkpoint", {run.networks.begin(), run.networks.end()}}}),
+            run.context);
+  const json examples = written_examples(run.context.node().folder);
+  EXPECT_THAT(names_of_group(examples, "most confident wrong"), testing::ElementsAre("image3"));
+  EXPECT_THAT(names_of_group(examples, "most confident correct"), testing::SizeIs(2));
+  EXPECT_EQ(examples[0]["tied"], true);
+  EXPECT_EQ(examples[0]["votes"], json::parse(R"([{"class": "a", "score": 1},
+      {"class": "b", "score": 1}, {"class": "c", "score": 1}])"));
+}
+
+TEST(PairwiseEnsemble, ExamplesSkipSamplesWithoutAPrediction) {
+  EnsembleRun run;
+  run.test = std::make_shared<NumberRows>(
+      torch::tensor({{-1.0, 2.0, -1.0}, {-3.0, -2.0, 1.0}, {2.0, 0.5, -1.0}, {-1.0, 2.0, 3.0}},
+                    at::kFloat),
+      std::vector<std::int64_t>{1, 0, 1, 2}, std::vector<std::string>{"a", "b", "c"});
+  run.stage(R"({"examples": 8, "abstain_below": 0.2})")
+      ->run(runner::Inputs({{"test", {std::make_shared<ShownSamples>(run.test)}},
+                            {"checkpoint", {run.networks.begin(), run.networks.end()}}}),
+            run.context);
+  const json examples = written_examples(run.context.node().folder);
+  EXPECT_FALSE(examples.empty());
+  for (const auto& one : examples) {
+    EXPECT_NE(one["name"], "image0") << "its vote is tied";
+    EXPECT_EQ(one["votes"][0]["class"], one["predicted"]);
+    EXPECT_EQ(one["votes"][0]["score"], 2);
+  }
 }
 
 TEST(PairwiseEnsemble, PlanCoversOneNetwork) {

@@ -1,5 +1,7 @@
 #include "stages/worker/feature_map_picture.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
@@ -49,17 +51,61 @@ TEST(FeatureMapPicture, NetworkWithoutFeatureMapsIsRejected) {
                  kOptionConflict, "", "'model'", "--explain");
 }
 
+/// A gray image, and where the network saw it.
+SeenImage gray_image(int width, int height, const Region& seen) {
+  SeenImage image{.picture = Image(width, height), .seen = seen};
+  std::ranges::fill(image.picture.pixels, std::uint8_t{128});
+  return image;
+}
+
 TEST(FeatureMapPicture, IsOverlaidInRed) {
-  ImageDatasetOptions transform;
-  transform.mean = {0.5, 0.5, 0.5};
-  transform.standard_deviation = {0.25, 0.25, 0.25};
-  const at::Tensor pixels = torch::zeros({1, 3, 4, 4});
-  const Image plain = activation_picture(pixels, torch::zeros({2, 2}), transform);
+  const Region all{0, 0, 4, 4};
+  const Image plain = activation_picture(gray_image(4, 4, all), torch::zeros({2, 2}));
   for (std::size_t i = 0; i < plain.pixels.size(); ++i) EXPECT_EQ(plain.pixels[i], 128) << i;
-  const Image red = activation_picture(pixels, torch::ones({2, 2}), transform);
-  EXPECT_EQ(red.pixels[0], 204);  // 0.4 of 0.5, and 0.6
+  const Image red = activation_picture(gray_image(4, 4, all), torch::ones({2, 2}));
+  EXPECT_EQ(red.pixels[0], 204);  // 0.4 of 128, and 0.6 of 255
   EXPECT_EQ(red.pixels[1], 51);
   EXPECT_EQ(red.pixels[2], 51);
+}
+
+TEST(FeatureMapPicture, PartThatTheNetworkDidNotSeeIsDimmed) {
+  const Image picture = activation_picture(gray_image(12, 6, {3, 0, 6, 6}), torch::zeros({2, 2}));
+  for (int x = 0; x < 12; ++x) EXPECT_EQ(picture.row(2)[3 * x], x < 3 || x >= 9 ? 64 : 128) << x;
+}
+
+TEST(FeatureMapPicture, MapIsInterpolatedBilinearly) {
+  const at::Tensor map = torch::arange(12, at::kFloat).view({3, 4}) / 11;
+  const Image picture = activation_picture(gray_image(40, 60, {0, 0, 40, 60}), map);
+  const at::Tensor heat =
+      torch::upsample_bilinear2d(map.view({1, 1, 3, 4}), {60, 40}, /*align_corners=*/false)
+          .view({60, 40});
+  for (int y = 0; y < 60; ++y) {
+    for (int x = 0; x < 40; ++x) {
+      const double red = 0.6 * heat[y][x].item<double>();
+      // One value is computed in float32, so it may be rounded to the next byte.
+      EXPECT_NEAR(picture.row(y)[3 * x], (1 - red) * 128 + red * 255, 0.5 + 1e-3);
+      EXPECT_NEAR(picture.row(y)[3 * x + 1], (1 - red) * 128, 0.5 + 1e-3);
+    }
+  }
+}
+
+TEST(FeatureMapPicture, HotCellIsInItsPlaceInTheImage) {
+  at::Tensor map = torch::zeros({4, 8});
+  map[1][5] = 1;
+  // The network saw 160 x 40 pixels at (20, 30): a cell is 20 pixels wide and 10 high.
+  const Image picture = activation_picture(gray_image(200, 100, {20, 30, 160, 40}), map);
+  int reddest = 0, left = 200, right = 0, top = 100, bottom = 0;
+  for (std::size_t i = 0; i < picture.pixels.size(); i += 3)
+    reddest = std::max<int>(reddest, picture.pixels[i]);
+  for (int y = 0; y < 100; ++y) {
+    for (int x = 0; x < 200; ++x) {
+      if (picture.row(y)[3 * x] < reddest) continue;
+      left = std::min(left, x), right = std::max(right, x);
+      top = std::min(top, y), bottom = std::max(bottom, y);
+    }
+  }
+  EXPECT_EQ((left + right + 1) / 2, 130);  // 20 + 5.5 cells
+  EXPECT_EQ((top + bottom + 1) / 2, 45);   // 30 + 1.5 cells
 }
 
 }  // namespace

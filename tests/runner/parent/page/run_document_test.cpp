@@ -214,5 +214,40 @@ TEST_F(RunDocumentTest, ExamplesAreImagesWithTheirPredictions) {
   EXPECT_THAT(markdown(shown), HasSubstr("Top-1 accuracy 75.0 % (95 % interval 30.0–95.0 %)"));
 }
 
+TEST_F(RunDocumentTest, ExamplesOfEveryKindOfEvaluationHaveTheirOwnText) {
+  write("nodes/evaluate/metrics.json", R"({"mae": 1.5})");
+  std::string list;
+  const auto add = [&](const std::string& facts) {
+    list += std::string(list.empty() ? "[" : ", ") +
+            R"({"group": "all", "file": "1.jpg", "name": "a.jpg", )" + facts + "}";
+  };
+  add(R"("label": "b", "predicted": "c", "probability": 0.5, "tied": true,
+         "votes": [{"class": "c", "score": 2}, {"class": "b", "score": 0.33333}])");
+  add(R"("labels": ["sky", "sea"], "predicted": ["sea", "<b>"], "loss": 0.693147)");
+  add(R"("labels": [], "predicted": [], "loss": 0)");
+  add(R"("targets": [{"target": "age", "value": 31, "prediction": 35.16789}])");
+  add(R"("support_of": "cat")");
+  add(R"("labels": "sky", "predicted": [], "loss": 0)");  // damaged
+  write("nodes/evaluate/examples/1.jpg", "\xFF\xD8jpeg");
+  write("nodes/evaluate/examples/examples.json", list + "]");
+  const Document shown = document();
+  std::vector<std::vector<std::string>> lines;
+  for (const Block& block : shown.blocks) {
+    const auto* const gallery = std::get_if<Gallery>(&block);
+    for (std::size_t i = 0; gallery && i < gallery->photos.size(); ++i)
+      lines.push_back(gallery->photos[i].lines);
+  }
+  EXPECT_THAT(lines, ElementsAre(ElementsAre("b predicted as c, 50.0 %",
+                                             "tied votes: c 2, b 0.3333", "a.jpg"),
+                                 ElementsAre("true: sky, sea", "predicted: sea, <b>", "missed: sky",
+                                             "wrong: <b>", "loss 0.6931", "a.jpg"),
+                                 ElementsAre("true: none", "predicted: none", "loss 0", "a.jpg"),
+                                 ElementsAre("age 31, predicted 35.17", "a.jpg"),
+                                 ElementsAre("support of cat", "a.jpg")));
+  const std::string page = html_page(shown);
+  EXPECT_THAT(page, HasSubstr("wrong: &lt;b&gt;"));
+  EXPECT_THAT(page, Not(HasSubstr("wrong: <b>")));
+}
+
 }  // namespace
 }  // namespace runner
