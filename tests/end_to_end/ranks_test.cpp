@@ -388,6 +388,60 @@ TEST_F(Ranks, CertifyComparesBatchNormWithASingleRank) {
   }
 }
 
+constexpr const char* kSmall =
+    " quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
+    "model.num_hidden_layers=1 train.batch_size=9 device=cpu device.count=";
+
+TEST_F(Ranks, LearningRateIsFoundByAll) {
+  const auto losses = [&](const std::string& ranks) {
+    const Ended ended = retort("lr-find --steps 20 --json" + (kSmall + ranks), folder_.path());
+    std::vector<double> found;
+    for (const json& point : json::parse(ended.out).at("result").at("points"))
+      found.push_back(point.at("loss"));
+    return found;
+  };
+  const auto one = losses("1"), all = losses("3");
+  ASSERT_FALSE(one.empty());
+  EXPECT_NEAR(all.at(0), one.at(0), kReordered * std::abs(one[0]));
+  const Ended failed = run_shell("RETORT_FAULT=retort-worker-1/step:3:fail " RETORT_BINARY_DIR
+                                 "/bin/retort lr-find --steps 20" +
+                                     (kSmall + std::string("2")),
+                                 folder_.path());
+  EXPECT_EQ(failed.exit, 1);
+  EXPECT_THAT(failed.err, HasSubstr("rank 1: this step was set to fail"));
+}
+
+TEST_F(Ranks, DeterminismIsCheckedOnAll) {
+  const Ended ended =
+      retort("doctor determinism --steps 3" + (kSmall + std::string("2")), folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.out, testing::StartsWith("deterministic: 3 steps"));
+  const Ended failed = run_shell("RETORT_FAULT=retort-worker-1/step:2:fail " RETORT_BINARY_DIR
+                                 "/bin/retort doctor determinism" +
+                                     (kSmall + std::string("2")),
+                                 folder_.path());
+  EXPECT_EQ(failed.exit, 1);
+  EXPECT_THAT(failed.err, HasSubstr("rank 1: this step was set to fail"));
+}
+
+TEST_F(Ranks, AreForTraining) {
+  ASSERT_EQ(train("trained", 2).exit, 0);
+  for (const std::string count : {"3", "auto"}) {
+    for (const std::string verb :
+         {"predict trained photos", "embed trained photos --out e", "evaluate trained run.dir=e"}) {
+      const Ended ended = retort(verb + " device.count=" + count, folder_.path());
+      EXPECT_EQ(ended.exit, 78) << verb << ended.err;
+      EXPECT_THAT(ended.err, HasSubstr("device.count"));
+      EXPECT_FALSE(fs::exists(folder_ / "e"));
+    }
+  }
+  for (const std::string count : {"1", "2"})
+    EXPECT_EQ(
+        retort("evaluate trained device.count=" + count + " run.dir=of-" + count, folder_.path())
+            .exit,
+        0);
+}
+
 TEST_F(Ranks, DoNotWaitForAGpu) {
   const Ended ended = train("waits", 2, "device.select=auto device.wait_for_gpu=true");
   EXPECT_EQ(ended.exit, 78);
