@@ -204,7 +204,8 @@ Diagnostics Worker::GraphRequest::set_up(const runner::Result<c10::Device>& devi
 
 void Worker::GraphRequest::meet() {
   group_ = meet_ranks(ranks_, *meeting_, traits_of(graph_, worker_.versions_),
-                      [this] { return worker_.is_stopped(); });
+                      [this] { return worker_.is_stopped(); },
+                      std::chrono::seconds(graph_.collective_timeout));
   ranks_.peers = group_.get();
 }
 

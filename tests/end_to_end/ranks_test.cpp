@@ -141,6 +141,55 @@ TEST_F(Ranks, RunStopsWhenOneIsKilledAndCanBeResumed) {
   }
 }
 
+/// The process of a rank's worker, among the descendants of the process `retort`.
+pid_t worker_of(pid_t retort, int rank) {
+  const std::string own = std::to_string(retort);
+  std::istringstream workers(file_text("/proc/" + own + "/task/" + own + "/children"));
+  const std::string mark = "RETORT_RANK=" + std::to_string(rank);
+  for (pid_t worker = 0; workers >> worker;) {
+    const std::string variables = file_text("/proc/" + std::to_string(worker) + "/environ");
+    const bool is_other = variables.find("RETORT_RANK=") != variables.npos;
+    if (rank == 0 ? !is_other : variables.find(mark) != variables.npos) return worker;
+  }
+  return 0;
+}
+
+TEST_F(Ranks, RunEndsWhenOneDoesNotRespondAndCanBeResumed) {
+  for (const int silent : {0, 1}) {
+    const std::string name = "silent-" + std::to_string(silent);
+    auto all = std::async(std::launch::async, [&] {
+      return train(name, 3,
+                   "train.epochs=100000 device.collective_timeout_seconds=15 & echo $! >" + name +
+                       ".pid; wait $!");
+    });
+    const fs::path metrics = folder_ / (name + "/metrics.jsonl");
+    for (int i = 0; i < 3000 && (!fs::exists(metrics) || fs::file_size(metrics) == 0); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const pid_t worker = worker_of(std::stoi(file_text(folder_ / (name + ".pid"))), silent);
+    ASSERT_GT(worker, 0);
+    ASSERT_EQ(kill(worker, SIGSTOP), 0);
+    const Ended ended = all.get();
+    EXPECT_EQ(ended.exit, 1) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("rank " + std::to_string(silent) +
+                                     " has not responded for 15 s "
+                                     "(device.collective_timeout_seconds), and last took part in "
+                                     "step "));
+    EXPECT_THAT(ended.err, HasSubstr(" of 'train'"));
+    EXPECT_THAT(ended.err, HasSubstr("retort resume " + name));
+    EXPECT_NE(kill(worker, 0), 0) << "it has ended as well";
+    const auto steps = values(name, "train/loss").size();
+    const Ended resumed =
+        retort("resume " + name + " train.epochs=" + std::to_string(steps / 2 + 2), folder_.path());
+    EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  }
+}
+
+TEST_F(Ranks, TimeoutIsAtLeastASecond) {
+  const Ended ended = train("no-time", 2, "device.collective_timeout_seconds=0");
+  EXPECT_EQ(ended.exit, 78);
+  EXPECT_THAT(ended.err, HasSubstr("[/device/collective_timeout_seconds]"));
+}
+
 TEST_F(Ranks, FailureOfOneIsReportedAsTheReason) {
   const Ended ended = train("failed", 2, "", "retort-worker-1/step:2:fail");
   EXPECT_EQ(ended.exit, 1);
