@@ -460,6 +460,46 @@ TEST_F(Ranks, LearningRateIsFoundByAll) {
   EXPECT_THAT(failed.err, HasSubstr("rank 1: this step was set to fail"));
 }
 
+TEST_F(Ranks, FeaturesAreComputedOnceByAllTogether) {
+  const auto probe = [&](const std::string& name, int ranks, const std::string& more = "",
+                         const std::string& fault = "") {
+    return run_shell("RETORT_CACHE=$PWD/cache " + fault +
+                         " " RETORT_BINARY_DIR
+                         "/bin/retort run finetune data=image_folder model=linear_probe "
+                         "model/backbone=tiny model.backbone.num_hidden_layers=1 data.root=photos "
+                         "data.image_size=28 data.loader.workers=0 features.batch_size=4 threads=1 "
+                         "epochs=2 train.batch_size=8 device=cpu device.count=" +
+                         std::to_string(ranks) + " run.dir=" + name + ' ' + more,
+                     folder_.path());
+  };
+  const auto features = [&](const std::string& run, const std::string& part) {
+    return file_text(folder_ / (run + "/nodes/features/" + part + ".safetensors"));
+  };
+  for (const int ranks : {1, 3}) {
+    const Ended ended = probe("probe-" + std::to_string(ranks), ranks, "--no-reuse");
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+  }
+  for (const char* const part : {"train", "validation", "test"}) {
+    EXPECT_NE(features("probe-3", part), "");
+    EXPECT_TRUE(features("probe-3", part) == features("probe-1", part)) << part;
+    EXPECT_EQ(features("probe-3/ranks/1", part), "") << "only rank 0 writes them";
+  }
+  EXPECT_THAT(file_text(folder_ / "probe-3/log.txt"), HasSubstr("rank 1: train: "));
+
+  const Ended again = probe("probe-again", 3, "lr=0.02");
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("features: reused from"));
+  EXPECT_THAT(file_text(folder_ / "probe-again/log.txt"), Not(HasSubstr("rank 1: train: ")))
+      << "the other ranks read them";
+
+  for (const std::string event : {"3", "5", "7"}) {
+    const Ended killed = probe("probe-killed-" + event, 3, "--no-reuse memory.max_retries=0",
+                               "RETORT_FAULT=retort-worker-1/event:" + event + ":kill");
+    EXPECT_EQ(killed.exit, 1);
+    EXPECT_THAT(killed.err, HasSubstr("SIGKILL"));
+  }
+}
+
 TEST_F(Ranks, DeterminismIsCheckedOnAll) {
   const Ended ended =
       retort("doctor determinism --steps 3" + (kSmall + std::string("2")), folder_.path());
