@@ -223,10 +223,15 @@ ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   Diagnostics unread;
   const std::unique_ptr<Reuse> reuse = make_reuse(options, unread);
   Reuse* const shared = reuse.get();
+  std::vector<std::size_t> order = order_;
   const std::vector<bool> runs = as_first_decides(
-      nodes_to_run(graph_, keys_, options, shared, world_), graph_, options, world_);
+      nodes_to_run(graph_, keys_, options, shared, world_), graph_, order, options, world_);
   KeptArtifacts artifacts(graph_, options.trained, runs);
-  for (const std::size_t i : order_) {
+  if (options.ranks.size > 1) {
+    const KeptArtifacts of_all(graph_, options.trained, run_by_all(runs, graph_));
+    for (std::size_t i = 0; i < runs.size(); ++i) outputs_of_all_.push_back(of_all.wanted(i));
+  }
+  for (const std::size_t i : order) {
     if (world_.is_cancelled()) throw Cancelled{};
     const ExitCode exit = runs[i] ? run_node(i, artifacts, options, device, shared)
                                   : finish_without(i, options, shared);
@@ -354,6 +359,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     facts.folder = layout.folder();
     facts.observer = options.observer;
     facts.ranks.first_folder = RunLayout(options.record()).node(node.id).folder();
+    if (!outputs_of_all_.empty()) facts.ranks.outputs_of_all = outputs_of_all_[index];
     NodeContext context(std::move(facts), index, node.id, world_, reuse);
     make_folders(layout.folder());
     // If the run stops after this, the node is not finished.

@@ -138,6 +138,8 @@ class Executor {
   std::vector<std::unique_ptr<Stage>> stages_;  // by node
   DryRunOptions dry_;
   std::vector<DryNode> planned_;  // by node
+  // By node: the outputs that all ranks compute; empty if there is only one rank.
+  std::vector<std::set<std::string>> outputs_of_all_;
   LeftMemory left_memory_;
   std::set<std::string> warned_of_;  // pointers of stages with measured plans
   std::shared_ptr<PlanShelf> shelf_ = std::make_shared<PlanShelf>();

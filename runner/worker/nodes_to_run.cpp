@@ -1,9 +1,10 @@
 #include "runner/worker/nodes_to_run.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <optional>
-#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -43,23 +44,33 @@ std::vector<bool> nodes_to_run(const Graph& graph, std::span<const std::string> 
 }
 
 std::vector<bool> as_first_decides(std::vector<bool> runs, const Graph& graph,
-                                   const RunOptions& options, const ExecutorWorld& world) {
+                                   std::vector<std::size_t>& order, const RunOptions& options,
+                                   const ExecutorWorld& world) {
   if (options.ranks.size == 1) return runs;
   nlohmann::ordered_json own = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < runs.size(); ++i) {
+  for (const std::size_t i : order) {
     if (runs[i]) own.push_back(graph.nodes[i].id);
   }
   const std::string decided = world.text_of_first(own.dump());
   if (options.ranks.rank == 0) return runs;
-  const auto of_first = parse_json<nlohmann::ordered_json>(decided).get<std::set<std::string>>();
-  runs.assign(runs.size(), false);
-  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+  const auto of_first = parse_json<nlohmann::ordered_json>(decided).get<std::vector<std::string>>();
+  const auto place = [&](std::size_t i) {
+    return std::ranges::find(of_first, graph.nodes[i].id) - of_first.begin();
+  };
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i] = place(i) < std::ssize(of_first);
+  std::ranges::stable_sort(order, {}, place);  // the nodes that rank 0 does not run come last
+  return run_by_all(runs, graph);
+}
+
+std::vector<bool> run_by_all(const std::vector<bool>& runs, const Graph& graph) {
+  std::vector<bool> all(runs.size(), false);
+  for (std::size_t i = runs.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
-    if (family_of(node.kind) == Family::kTrain && of_first.contains(node.id)) runs[i] = true;
-    if (!runs[i]) continue;
-    for (const Edge& edge : node.inputs) runs[edge.from] = true;
+    if (runs[i] && family_of(node.kind) == Family::kTrain) all[i] = true;
+    if (!all[i]) continue;
+    for (const Edge& edge : node.inputs) all[edge.from] = true;
   }
-  return runs;
+  return all;
 }
 
 }  // namespace runner

@@ -16,10 +16,12 @@
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/loader.h"
 #include "stages/artifact/model.h"
+#include "stages/data/feature_shares.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/plan_forward.h"
 #include "stages/plan/recovery.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/weights/safetensors.h"
 
 namespace stages {
@@ -225,9 +227,11 @@ class Features final : public runner::Stage {
       return dataset;
     }
     const std::filesystem::path file = context.node().folder / (part + ".safetensors");
-    if (auto table = reused(file, description, context)) {
-      return std::make_shared<FeatureDataset>(dataset, *std::move(table));
-    }
+    RankGroup* const group = sharing_group(part, context);
+    auto table_of_earlier_run = reused(file, description, context);
+    if (group) share_reused(*group, table_of_earlier_run, part, description, context);
+    if (table_of_earlier_run)
+      return std::make_shared<FeatureDataset>(dataset, *std::move(table_of_earlier_run));
     if (!frozen) {
       frozen.emplace(*inputs.get<Model>("model"), inputs.source("model"),
                      inputs.get<Dataset>("train")->describe(), *inputs.get<MemoryPolicy>("memory"),
@@ -235,7 +239,8 @@ class Features final : public runner::Stage {
     }
     FeatureTable table =
         compute(part, dataset, *frozen, *inputs.get<MemoryPolicy>("memory"), context);
-    if (!context.node().smoke) write_features(file, table, description);
+    const bool is_written = !group || group->rank() == 0;
+    if (is_written && !context.node().smoke) write_features(file, table, description);
     const at::Tensor& features = table.tensors.at("features");
     context.say(part + ": " + thousands(features.size(0)) + " features of " +
                 thousands(features.numel() / features.size(0)) + " values, " +
@@ -256,6 +261,23 @@ class Features final : public runner::Stage {
     }
   }
 
+  /// Returns the group of the ranks that share the work on `part`; null if this rank works alone.
+  static RankGroup* sharing_group(const std::string& part, const RunContext& context) {
+    const runner::RankOfRun& ranks = context.node().ranks;
+    return ranks.outputs_of_all.contains(part) ? group_of(ranks) : nullptr;
+  }
+
+  /// Only rank 0 knows earlier runs: the other ranks read the file that it reuses.
+  static void share_reused(RankGroup& group, std::optional<FeatureTable>& table,
+                           const std::string& part, const DatasetDescription& description,
+                           const RunContext& context) {
+    constexpr const char* kReused = "reused";
+    const bool is_reused = group.text_of_first(table ? kReused : "") == kReused;
+    if (is_reused && !table)
+      table =
+          read_features(context.node().ranks.first_folder / (part + ".safetensors"), description);
+  }
+
   FeatureTable compute(const std::string& part, const std::shared_ptr<const Dataset>& dataset,
                        FrozenPart& frozen, const MemoryPolicy& policy, RunContext& context) const {
     const DatasetDescription description = dataset->describe();
@@ -265,9 +287,12 @@ class Features final : public runner::Stage {
                                   ? std::min(description.size, kSmokeBatches * batch_size)
                                   : description.size;
     FeatureTable table{.present = torch::zeros({rows}, at::kBool), .tensors = {}};
-    RetriedLoader loader({dataset, sequential_order(rows), batch_size}, policy, context);
+    RankGroup* const group = sharing_group(part, context);
+    const std::vector<RowRange> shares = shares_of_batches(rows, batch_size, group);
+    const RowRange own = shares[group ? static_cast<std::size_t>(group->rank()) : 0];
+    RetriedLoader loader({dataset, order_of(own), batch_size}, policy, context);
     const PassProgress progress(part, loader.batches());
-    for (std::int64_t done = 1;; ++done) {
+    for (std::int64_t done = 1; own.begin < own.end; ++done) {
       if (context.cancelled()) throw runner::Cancelled{};
       const std::optional<Batch> batch = loader.next();
       if (!batch) break;
@@ -275,20 +300,16 @@ class Features final : public runner::Stage {
       check_finite(features, *batch, *dataset);
       const at::Tensor at_rows = torch::tensor(batch->indices, at::kLong);
       const auto put = [&](const std::string& name, const at::Tensor& values, at::ScalarType type) {
-        if (!table.tensors.contains(name)) {
-          std::vector<std::int64_t> shape = values.sizes().vec();
-          shape[0] = rows;
-          table.tensors.set(name, torch::zeros(shape, type));
-        }
-        at::Tensor whole = table.tensors.at(name);
-        whole.index_copy_(0, at_rows, values.to(type));
+        add_column(table, name, values.sizes().slice(1), type);
+        table.tensors.at(name).index_copy_(0, at_rows, values.to(type));
       };
       put("features", features, config_.storage);
       for (const TensorSpec& spec : kept_with_features(description))
         put(spec.name, (*batch)[spec.name], spec.dtype);
       table.present.index_fill_(0, at_rows, true);
-      context.progress(progress.after(done, batch->indices.back() + 1));
+      context.progress(progress.after(done, batch->indices.back() + 1 - own.begin));
     }
+    if (group) exchange_rows(table, shares, description, config_.storage, *group);
     if (!table.tensors.contains("features")) {
       throw StageError(ErrorCode::kTooFewSamples, "no sample of '" + part + "' could be read");
     }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -15,21 +16,19 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "runner/shared/error/stage_error.h"
+#include "runner/shared/text/join.h"
 #include "stages/machine/device.h"
 #include "stages/ranks/messages.h"
 
 namespace stages {
 namespace {
 
-/// How long the other ranks wait for a rank that is, for example, reading files, saving or
-/// validating. If it exits, they notice immediately.
-constexpr auto kPatience = std::chrono::hours(2);
-
 /// How long an exiting rank waits for the other ranks to read the reason.
 constexpr auto kLastWord = std::chrono::seconds(2);
 
 std::string reason_of(int rank) { return "reason-" + std::to_string(rank); }
 std::string heard_by(int rank) { return "heard-" + std::to_string(rank); }
+std::string presence_of(int rank) { return "present-" + std::to_string(rank); }
 
 std::string first_line(const char* text) { return {text, std::strcspn(text, "\n")}; }
 
@@ -40,6 +39,10 @@ at::Tensor borrowed(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.options());
 }
 
+/// How long the ranks that have waited for one that does not respond wait for each other, to find
+/// out which one it is.
+constexpr auto kRollCall = std::chrono::seconds(3);
+
 /// Disables LibTorch's log of all process groups, which is not thread-safe. LibTorch reads the
 /// log's size once, when the first group is created.
 void switch_flight_recorder_off() {
@@ -47,14 +50,24 @@ void switch_flight_recorder_off() {
   static_cast<void>(is_off);
 }
 
+/// What a rank that has lost contact finds out about the others.
+struct RanksInStore {
+  std::string reason;       // why one of them has exited; may be empty
+  std::vector<int> silent;  // those that do not respond
+};
+
 }  // namespace
 
 RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store,
-                     const std::string& address)
-    : rank_(rank), size_(size), store_(std::move(store)), number_(torch::zeros({1}, torch::kLong)) {
-  store_->setTimeout(kPatience);
+                     const std::string& address, std::chrono::seconds timeout)
+    : rank_(rank),
+      size_(size),
+      timeout_(timeout),
+      store_(std::move(store)),
+      number_(torch::zeros({1}, torch::kLong)) {
+  store_->setTimeout(timeout);
   in_group([&] {
-    auto options = c10d::ProcessGroupGloo::Options::create(kPatience);
+    auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname(address)};
     backend_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank, size, options);
   });
@@ -87,28 +100,84 @@ void RankGroup::say_why(const std::string& reason) {
   }
 }
 
-runner::StageError RankGroup::lost(const std::exception& error) {
-  std::string message =
-      "rank " + std::to_string(rank_) + " has lost contact with another rank of the run: ";
-  std::string reason = first_line(error.what());
-  try {
-    for (int rank = 0; rank < size_; ++rank) {
-      if (rank == rank_ || !store_->check({reason_of(rank)})) continue;
-      reason = "rank " + std::to_string(rank) + ": " + store_->get_to_str(reason_of(rank));
+namespace {
+
+/// Returns what the store says about the ranks other than `own`. If this rank `has_waited` for one
+/// that may not respond, waits until the others have found the same.
+RanksInStore look_for_others(c10d::Store& store, int own, int size, bool has_waited) {
+  RanksInStore found;
+  store.set(presence_of(own), "");
+  const auto begin = std::chrono::steady_clock::now();
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == own) continue;
+    if (store.check({reason_of(rank)}))
+      found.reason = "rank " + std::to_string(rank) + ": " + store.get_to_str(reason_of(rank));
+    while (has_waited && !store.check({presence_of(rank)})) {
+      if (std::chrono::steady_clock::now() - begin > kRollCall) {
+        found.silent.push_back(rank);
+        break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
-    store_->set(heard_by(rank_), "");
-  } catch (const std::exception&) {  // rank 0, which serves the store, has exited without a reason
   }
-  return runner::StageError(runner::ErrorCode::kRankLost, message + reason)
+  store.set(heard_by(own), "");
+  return found;
+}
+
+/// Like look_for_others(), but does not wait for a store that does not respond. Rank 0 serves it,
+/// so rank 0 is then the silent one.
+RanksInStore ask_for_others(const c10::intrusive_ptr<c10d::Store>& store, int own, int size,
+                            bool has_waited) {
+  std::packaged_task<RanksInStore()> task(
+      [store, own, size, has_waited] { return look_for_others(*store, own, size, has_waited); });
+  std::future<RanksInStore> answer = task.get_future();
+  std::thread(std::move(task)).detach();  // ends with the process if the store never responds
+  if (answer.wait_for(2 * kRollCall) != std::future_status::ready) return {.silent = {0}};
+  try {
+    return answer.get();
+  } catch (const std::exception&) {  // rank 0, which serves the store, has exited without a reason
+    return {};
+  }
+}
+
+}  // namespace
+
+std::string RankGroup::silence_of(const std::vector<int>& ranks) const {
+  std::vector<std::string> numbers;
+  for (const int rank : ranks) numbers.push_back(std::to_string(rank));
+  const bool is_one = ranks.size() == 1;
+  return (is_one ? "rank " : "ranks ") + runner::join(numbers, ", ") + (is_one ? " has" : " have") +
+         " not responded for " + std::to_string(timeout_.count()) +
+         " s (device.collective_timeout_seconds), and last took part in " +
+         (reached_.empty() ? "the meeting of the ranks" : reached_);
+}
+
+runner::StageError RankGroup::lost(const std::exception& error, bool has_waited) {
+  const RanksInStore others = ask_for_others(store_, rank_, size_, has_waited);
+  if (others.reason.empty() && !others.silent.empty())
+    return runner::StageError(runner::ErrorCode::kRankLost,
+                              "rank " + std::to_string(rank_) + " has lost contact with another " +
+                                  "rank of the run: " + silence_of(others.silent))
+        .with_help(
+            "`retort resume` continues the run; if the rank was only busy, raise "
+            "device.collective_timeout_seconds");
+  return runner::StageError(runner::ErrorCode::kRankLost,
+                            "rank " + std::to_string(rank_) +
+                                " has lost contact with another rank of the run: " +
+                                (others.reason.empty() ? first_line(error.what()) : others.reason))
       .with_help("see the other rank's error; `retort resume` continues the run");
 }
 
 template <typename Call>
 void RankGroup::in_group(Call call) {
+  const auto begin = std::chrono::steady_clock::now();
   try {
     call();
   } catch (const std::exception& error) {
-    lost_ = std::make_exception_ptr(lost(error));
+    // If one rank gives up waiting, the others lose contact with it at once, a little earlier than
+    // they would have given up themselves.
+    const bool has_waited = 2 * (std::chrono::steady_clock::now() - begin) >= timeout_;
+    lost_ = std::make_exception_ptr(lost(error, has_waited));
     std::rethrow_exception(lost_);
   }
 }
@@ -158,6 +227,7 @@ std::int64_t RankGroup::largest(std::int64_t value) {
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::MAX;
   in_group([&] { backend_->allreduce(one, options)->wait(); });
+  reached_ = place_;
   return *number_.const_data_ptr<std::int64_t>();
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,15 +23,20 @@ class Store;
 
 namespace stages {
 
+/// How long a rank waits for another one by default, as in torch.distributed.
+inline constexpr std::chrono::seconds kCollectiveTimeout = std::chrono::minutes(30);
+
 /// Connects the ranks of a run, using PyTorch's process groups. All ranks must call the same
 /// functions in the same order. A call waits for the other ranks, and throws runner::StageError
-/// (kRankLost) if one of them has exited. The order of summation depends only on the number of
-/// ranks and the size, so all ranks get bitwise the same result, in every run.
+/// (kRankLost) if one of them has exited, or has not responded for the timeout. The order of
+/// summation depends only on the number of ranks and the size, so all ranks get bitwise the same
+/// result, in every run.
 class RankGroup final : public runner::Peers {
  public:
   /// Connects the ranks that share `store`, using Gloo. `address` is the address of the network
   /// interface through which the other ranks reach this one.
-  RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store, const std::string& address);
+  RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store, const std::string& address,
+            std::chrono::seconds timeout = kCollectiveTimeout);
   /// After say_why(), waits briefly so that the other ranks can read the reason.
   ~RankGroup() override;
 
@@ -50,6 +57,10 @@ class RankGroup final : public runner::Peers {
   std::int64_t largest(std::int64_t value);
   std::int64_t least(std::int64_t value) { return -largest(-value); }
   void wait_for_all() { largest(0); }
+
+  /// Says what the ranks do from now on, such as "step 3 of 'train'": the error about a rank that
+  /// does not respond says where it last took part.
+  void begin(std::string place) { place_ = std::move(place); }
 
   /// Tells the other ranks why this rank is about to exit. Their kRankLost includes the reason.
   void say_why(const std::string& reason);
@@ -98,12 +109,15 @@ class RankGroup final : public runner::Peers {
   template <typename Call>
   void on_host(const at::Tensor& tensor, bool is_given, bool is_taken, Call call);
   Gathered gather_on_host(const at::Tensor& rows);
-  runner::StageError lost(const std::exception& error);
+  runner::StageError lost(const std::exception& error, bool has_waited);
+  std::string silence_of(const std::vector<int>& ranks) const;
 
   const int rank_, size_;
+  const std::chrono::seconds timeout_;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Backend> backend_;
-  at::Tensor number_;  // for largest(), which must work when memory has run out
+  std::string place_, reached_;  // passed to begin(): the last, and the last that all took part in
+  at::Tensor number_;            // for largest(), which must work when memory has run out
   c10::Device device_ = c10::kCPU;
   at::Tensor buffer_;        // bytes through which a GPU's tensors are sent; undefined on a CPU
   bool is_told_ = false;     // within together(): all ranks know that memory has run out

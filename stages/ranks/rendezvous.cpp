@@ -333,8 +333,8 @@ std::vector<std::string> differences(const Json& first, const Json& own) {
 }
 
 std::unique_ptr<RankGroup> meet_ranks(const runner::RankOfRun& own, const runner::Meeting& meeting,
-                                      const Json& traits,
-                                      const std::function<bool()>& is_cancelled) {
+                                      const Json& traits, const std::function<bool()>& is_cancelled,
+                                      std::chrono::seconds timeout) {
   const Guest guest(own, meeting, is_cancelled);
   const std::set<int> older = open_connections();
   std::string address = first_address(meeting);
@@ -346,7 +346,7 @@ std::unique_ptr<RankGroup> meet_ranks(const runner::RankOfRun& own, const runner
   } catch (const c10::Error& error) {
     throw guest.lost_first(error.what_without_backtrace());
   }
-  auto group = std::make_unique<RankGroup>(own.rank, own.size, store, address);
+  auto group = std::make_unique<RankGroup>(own.rank, own.size, store, address, timeout);
   limit_silence(older);
   return group;
 }

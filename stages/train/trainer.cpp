@@ -97,7 +97,7 @@ class Training {
     } catch (const std::exception& error) {
       if (is_device_lost(error)) throw;  // nothing on the device can be restored
       pending_.undo_unwritten();
-      if (is_rank_lost(error)) save_what_is_done("another rank exited");
+      if (is_rank_lost(error)) save_what_is_done("another rank was lost");
       if (!is_out_of_memory(error, device_)) throw;
       const OutOfMemory what = look_at_out_of_memory(error, done_.steps + 1, step_, execution_,
                                                      options_.batch_size, policy_);
@@ -272,6 +272,7 @@ class Training {
   }
 
   void run_step(const Batch& batch) {
+    ranks_.begin_step(done_.steps + 1);
     fail_if_requested();
     refuse_bad_unit(step_, *data_.train, batch);
     if (observed_) observed_.show("batch", done_.steps + 1, batch.tensors());

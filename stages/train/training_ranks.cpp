@@ -40,6 +40,12 @@ PartialReading TrainingRanks::reading(bool is_first_epoch) const {
                          step_.reads_whole_batch() ? RowsOfOthers::kAll : RowsOfOthers::kSmall);
 }
 
+void TrainingRanks::begin_step(std::int64_t step) const {
+  if (RankGroup* const group = group_of(context_.node().ranks))
+    group->begin("step " + std::to_string(step) + " of '" +
+                 context_.node().folder.filename().string() + "'");
+}
+
 TrainingRanks::Request TrainingRanks::agreed(Request own) const {
   RankGroup* const group = group_of(context_.node().ranks);
   return group ? Request(group->largest(static_cast<std::int64_t>(own))) : own;

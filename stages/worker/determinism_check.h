@@ -30,6 +30,8 @@ class DeterminismCheck : public StepObserver {
                                                    std::int64_t steps, std::int64_t limit = kLimit);
   static std::unique_ptr<DeterminismCheck> comparing(const std::filesystem::path& file,
                                                      std::int64_t steps);
+  /// Creates the check for ranks other than rank 0, which only train as many steps as rank 0.
+  static std::unique_ptr<DeterminismCheck> following(std::int64_t steps);
 
   /// True once a difference has been found. Continuing is then pointless.
   virtual bool has_difference() const = 0;

@@ -30,13 +30,14 @@ using runner::ErrorCode;
 using runner::ExitCode;
 
 /// Reads the additional options of `doctor determinism`: {"steps", "file", "compare"}. Returns null
-/// if there are none.
-std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
+/// if there are none. Only rank 0 compares.
+std::unique_ptr<DeterminismCheck> make_check(const Json& request, int rank) {
   const auto wanted = request.find("check");
   if (wanted == request.end()) return nullptr;
   try {
     const std::filesystem::path file = wanted->at("file").get<std::string>();
     const std::int64_t steps = wanted->at("steps");
+    if (rank > 0) return DeterminismCheck::following(steps);
     return wanted->at("compare").get<bool>() ? DeterminismCheck::comparing(file, steps)
                                              : DeterminismCheck::writing(file, steps);
   } catch (const Json::exception&) {
@@ -137,7 +138,7 @@ Worker::GraphRequest::GraphRequest(Worker& worker, const Json& request)
       ranks_(ranks_in(request, graph_, is_plan_)),
       meeting_(meeting_in(request)),
       dry_(dry_run_options(request)),
-      check_(make_check(request)),
+      check_(make_check(request, ranks_.rank)),
       range_test_(make_range_test(request)),
       trained_(runner::checkpoint_sources_from_json(request.value("checkpoints", Json::object()))),
       restarts_(restarts_in(request)) {
@@ -203,7 +204,8 @@ Diagnostics Worker::GraphRequest::set_up(const runner::Result<c10::Device>& devi
 
 void Worker::GraphRequest::meet() {
   group_ = meet_ranks(ranks_, *meeting_, traits_of(graph_, worker_.versions_),
-                      [this] { return worker_.is_stopped(); });
+                      [this] { return worker_.is_stopped(); },
+                      std::chrono::seconds(graph_.collective_timeout));
   ranks_.peers = group_.get();
 }
 

@@ -152,8 +152,15 @@ TEST_F(LaunchedRanks, RejectOptionsThatContradictTheLauncher) {
                                HasSubstr("recipe/train/options/epochs is 3, but 2 on rank 0")));
   }
   ASSERT_EQ(retort(std::string(kTraining) + "alone", folder_.path()).exit, 0);
-  for (const std::string verb : {"sweep quickstart seed=1,2", "runs rerun alone"})
-    EXPECT_THAT(launch(2, verb), Each(Field(&Ended::exit, 64))) << verb;
+  for (const std::string verb :
+       {"sweep quickstart seed=1,2", "runs rerun alone", "evaluate alone run.dir=refused",
+        "predict alone photos", "embed alone photos --out refused", "export alone --out refused",
+        "plan quickstart", "certify quickstart", "lr-find quickstart"}) {
+    for (const Ended& one : launch(2, verb)) {
+      EXPECT_EQ(one.exit, 64) << verb;
+      EXPECT_THAT(one.err, HasSubstr("has started 2 processes, but `retort "));
+    }
+  }
   EXPECT_FALSE(fs::exists(folder_ / "refused")) << "no files are written";
 }
 

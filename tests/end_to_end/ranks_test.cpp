@@ -141,6 +141,55 @@ TEST_F(Ranks, RunStopsWhenOneIsKilledAndCanBeResumed) {
   }
 }
 
+/// The process of a rank's worker, among the descendants of the process `retort`.
+pid_t worker_of(pid_t retort, int rank) {
+  const std::string own = std::to_string(retort);
+  std::istringstream workers(file_text("/proc/" + own + "/task/" + own + "/children"));
+  const std::string mark = "RETORT_RANK=" + std::to_string(rank);
+  for (pid_t worker = 0; workers >> worker;) {
+    const std::string variables = file_text("/proc/" + std::to_string(worker) + "/environ");
+    const bool is_other = variables.find("RETORT_RANK=") != variables.npos;
+    if (rank == 0 ? !is_other : variables.find(mark) != variables.npos) return worker;
+  }
+  return 0;
+}
+
+TEST_F(Ranks, RunEndsWhenOneDoesNotRespondAndCanBeResumed) {
+  for (const int silent : {0, 1}) {
+    const std::string name = "silent-" + std::to_string(silent);
+    auto all = std::async(std::launch::async, [&] {
+      return train(name, 3,
+                   "train.epochs=100000 device.collective_timeout_seconds=15 & echo $! >" + name +
+                       ".pid; wait $!");
+    });
+    const fs::path metrics = folder_ / (name + "/metrics.jsonl");
+    for (int i = 0; i < 3000 && (!fs::exists(metrics) || fs::file_size(metrics) == 0); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const pid_t worker = worker_of(std::stoi(file_text(folder_ / (name + ".pid"))), silent);
+    ASSERT_GT(worker, 0);
+    ASSERT_EQ(kill(worker, SIGSTOP), 0);
+    const Ended ended = all.get();
+    EXPECT_EQ(ended.exit, 1) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("rank " + std::to_string(silent) +
+                                     " has not responded for 15 s "
+                                     "(device.collective_timeout_seconds), and last took part in "
+                                     "step "));
+    EXPECT_THAT(ended.err, HasSubstr(" of 'train'"));
+    EXPECT_THAT(ended.err, HasSubstr("retort resume " + name));
+    EXPECT_NE(kill(worker, 0), 0) << "it has ended as well";
+    const auto steps = values(name, "train/loss").size();
+    const Ended resumed =
+        retort("resume " + name + " train.epochs=" + std::to_string(steps / 2 + 2), folder_.path());
+    EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  }
+}
+
+TEST_F(Ranks, TimeoutIsAtLeastASecond) {
+  const Ended ended = train("no-time", 2, "device.collective_timeout_seconds=0");
+  EXPECT_EQ(ended.exit, 78);
+  EXPECT_THAT(ended.err, HasSubstr("[/device/collective_timeout_seconds]"));
+}
+
 TEST_F(Ranks, FailureOfOneIsReportedAsTheReason) {
   const Ended ended = train("failed", 2, "", "retort-worker-1/step:2:fail");
   EXPECT_EQ(ended.exit, 1);
@@ -386,6 +435,100 @@ TEST_F(Ranks, CertifyComparesBatchNormWithASingleRank) {
     EXPECT_EQ(ended.exit, 0) << ended.err << ended.out;
     EXPECT_THAT(ended.out, HasSubstr(std::string(ranks) + " ranks"));
   }
+}
+
+constexpr const char* kSmall =
+    " quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
+    "model.num_hidden_layers=1 train.batch_size=9 device=cpu device.count=";
+
+TEST_F(Ranks, LearningRateIsFoundByAll) {
+  const auto losses = [&](const std::string& ranks) {
+    const Ended ended = retort("lr-find --steps 20 --json" + (kSmall + ranks), folder_.path());
+    std::vector<double> found;
+    for (const json& point : json::parse(ended.out).at("result").at("points"))
+      found.push_back(point.at("loss"));
+    return found;
+  };
+  const auto one = losses("1"), all = losses("3");
+  ASSERT_FALSE(one.empty());
+  EXPECT_NEAR(all.at(0), one.at(0), kReordered * std::abs(one[0]));
+  const Ended failed = run_shell("RETORT_FAULT=retort-worker-1/step:3:fail " RETORT_BINARY_DIR
+                                 "/bin/retort lr-find --steps 20" +
+                                     (kSmall + std::string("2")),
+                                 folder_.path());
+  EXPECT_EQ(failed.exit, 1);
+  EXPECT_THAT(failed.err, HasSubstr("rank 1: this step was set to fail"));
+}
+
+TEST_F(Ranks, FeaturesAreComputedOnceByAllTogether) {
+  const auto probe = [&](const std::string& name, int ranks, const std::string& more = "",
+                         const std::string& fault = "") {
+    return run_shell("RETORT_CACHE=$PWD/cache " + fault +
+                         " " RETORT_BINARY_DIR
+                         "/bin/retort run finetune data=image_folder model=linear_probe "
+                         "model/backbone=tiny model.backbone.num_hidden_layers=1 data.root=photos "
+                         "data.image_size=28 data.loader.workers=0 features.batch_size=4 threads=1 "
+                         "epochs=2 train.batch_size=8 device=cpu device.count=" +
+                         std::to_string(ranks) + " run.dir=" + name + ' ' + more,
+                     folder_.path());
+  };
+  const auto features = [&](const std::string& run, const std::string& part) {
+    return file_text(folder_ / (run + "/nodes/features/" + part + ".safetensors"));
+  };
+  for (const int ranks : {1, 3}) {
+    const Ended ended = probe("probe-" + std::to_string(ranks), ranks, "--no-reuse");
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+  }
+  for (const char* const part : {"train", "validation", "test"}) {
+    EXPECT_NE(features("probe-3", part), "");
+    EXPECT_TRUE(features("probe-3", part) == features("probe-1", part)) << part;
+    EXPECT_EQ(features("probe-3/ranks/1", part), "") << "only rank 0 writes them";
+  }
+  EXPECT_THAT(file_text(folder_ / "probe-3/log.txt"), HasSubstr("rank 1: train: "));
+
+  const Ended again = probe("probe-again", 3, "lr=0.02");
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("features: reused from"));
+  EXPECT_THAT(file_text(folder_ / "probe-again/log.txt"), Not(HasSubstr("rank 1: train: ")))
+      << "the other ranks read them";
+
+  for (const std::string event : {"3", "5", "7"}) {
+    const Ended killed = probe("probe-killed-" + event, 3, "--no-reuse memory.max_retries=0",
+                               "RETORT_FAULT=retort-worker-1/event:" + event + ":kill");
+    EXPECT_EQ(killed.exit, 1);
+    EXPECT_THAT(killed.err, HasSubstr("SIGKILL"));
+  }
+}
+
+TEST_F(Ranks, DeterminismIsCheckedOnAll) {
+  const Ended ended =
+      retort("doctor determinism --steps 3" + (kSmall + std::string("2")), folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.out, testing::StartsWith("deterministic: 3 steps"));
+  const Ended failed = run_shell("RETORT_FAULT=retort-worker-1/step:2:fail " RETORT_BINARY_DIR
+                                 "/bin/retort doctor determinism" +
+                                     (kSmall + std::string("2")),
+                                 folder_.path());
+  EXPECT_EQ(failed.exit, 1);
+  EXPECT_THAT(failed.err, HasSubstr("rank 1: this step was set to fail"));
+}
+
+TEST_F(Ranks, AreForTraining) {
+  ASSERT_EQ(train("trained", 2).exit, 0);
+  for (const std::string count : {"3", "auto"}) {
+    for (const std::string verb :
+         {"predict trained photos", "embed trained photos --out e", "evaluate trained run.dir=e"}) {
+      const Ended ended = retort(verb + " device.count=" + count, folder_.path());
+      EXPECT_EQ(ended.exit, 78) << verb << ended.err;
+      EXPECT_THAT(ended.err, HasSubstr("device.count"));
+      EXPECT_FALSE(fs::exists(folder_ / "e"));
+    }
+  }
+  for (const std::string count : {"1", "2"})
+    EXPECT_EQ(
+        retort("evaluate trained device.count=" + count + " run.dir=of-" + count, folder_.path())
+            .exit,
+        0);
 }
 
 TEST_F(Ranks, DoNotWaitForAGpu) {

@@ -81,6 +81,9 @@ struct Invocation {
       "Results, errors and warnings as JSON on standard output";  ///< help text of --json
   const std::string* action =
       nullptr;  ///< the chosen action, if the verb has several, such as `config show`
+  /// True if the verb does its work in one process, so that under a launcher, such as torchrun,
+  /// every process would repeat it.
+  bool is_single = false;
   std::function<ExitCode(Console&)> run = {};
 
   void add(Parameter parameter) { parameters.push_back(std::move(parameter)); }

@@ -52,6 +52,16 @@ void quieten_other_ranks(const std::optional<LaunchedRank>& launched, Console& c
   if (launched && launched->rank > 0) console.verbosity = Verbosity::kQuiet;
 }
 
+Diagnostics refused_ranks(std::string_view verb, const Value& before, const Value& after) {
+  const Value& count = *at_key(after, kCount);
+  const std::int64_t ranks = ranks_of(after);
+  if ((ranks == 1 || ranks == ranks_of(before)) && !chooses_ranks(after)) return {};
+  return {{ErrorCode::kOptionConflict, count.where, "/device/count",
+           "`retort " + std::string(verb) + "` runs in one process, but device.count is " +
+               describe(count),
+           "leave out device.count: it is for training"}};
+}
+
 Diagnostics refused_under_launcher(std::string_view verb, const std::string& help) {
   const auto launched = launched_rank();
   if (!launched) return launched.errors();

@@ -22,6 +22,10 @@ Result<PreparedRecipe> prepare_recorded_launched(const std::optional<LaunchedRan
 /// Makes all ranks but rank 0 quiet, so that messages common to all ranks appear only once.
 void quieten_other_ranks(const std::optional<LaunchedRank>& launched, Console& console);
 
+/// For a verb that uses a trained network in one process: returns an error if its recipe `after`
+/// asks for several ranks, unless the recorded recipe `before` does as well.
+Diagnostics refused_ranks(std::string_view verb, const Value& before, const Value& after);
+
 /// Returns an error with `help` if a launcher has started several ranks, for a verb that allows
 /// only one process.
 Diagnostics refused_under_launcher(std::string_view verb, const std::string& help);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/protocol/event.h"
@@ -87,6 +88,9 @@ Result<WeightsRequest> model_request(std::string_view name, const std::string& r
   }
   const auto prepared = prepare_text(recipe.dump(), overrides, shipped_schemas(), sources);
   if (!prepared) return prepared.errors();
+  if (auto errors = refused_ranks(name, /*before=*/Value(), prepared->recipe.resolved);
+      !errors.empty())
+    return errors;
   return WeightsRequest{{{"protocol", kProtocolVersion},
                          {"request", name},
                          {"graph", to_json(prepared->graph)},

@@ -14,6 +14,7 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/command_line.h"
+#include "runner/parent/cli/launched.h"
 #include "runner/parent/compile/recipe.h"
 #include "runner/shared/error/system_limit.h"
 #include "runner/shared/text/printable.h"
@@ -49,6 +50,11 @@ ExitCode run_words(std::span<const std::string> words, Console& console) {
   console.verbosity = line.output.quiet     ? Verbosity::kQuiet
                       : line.output.verbose ? Verbosity::kVerbose
                                             : Verbosity::kNormal;
+  if (line.invocation.is_single) {
+    const Diagnostics errors =
+        refused_under_launcher(line.verb, "start it once, without the launcher");
+    if (!errors.empty()) return report(console, errors);
+  }
   return line.invocation.run(console);
 }
 

@@ -78,6 +78,7 @@ Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schema
   peak.unplanned = unplanned_part(request.graph, *answer);
   const MemoryPlan* const largest = answer->largest_plan();
   if (largest) peak.bytes = largest->needed * request.graph.ranks;
+  peak.gpus = static_cast<std::size_t>(request.graph.ranks);
   if (request.graph.device != "cpu")
     peak.device = device_request(resolved).index() ? recipe->device : "cuda";
   else if (largest) peak.bytes += kProcesses * request.graph.ranks;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command_line.h"
+#include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/config/secret.h"
 #include "runner/parent/devices/nvml.h"
@@ -154,6 +155,9 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
     return errors;
   const auto prepared = prepare_recorded(run->recipe, overrides, schemas, sources);
   if (!prepared) return prepared.errors();
+  if (auto errors = refused_ranks(name, before->recipe.resolved, prepared->recipe.resolved);
+      !errors.empty())
+    return errors;
   const auto trained = checkpoint_sources(*run, prepared->graph, source);
   if (!trained) return trained.errors();
   const std::string ensemble = name == "predict" && source.node.empty() && trained->size() > 1

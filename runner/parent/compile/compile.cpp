@@ -264,7 +264,8 @@ class Compiler {
                 .ranks = recipe_.ranks,
                 .nodes = {},
                 .recipe_hash = recipe_hash(recipe_.resolved),
-                .determinism = recipe_.determinism};
+                .determinism = recipe_.determinism,
+                .collective_timeout = recipe_.collective_timeout};
     std::vector<std::size_t> position(drafts_.size());
     for (const std::size_t i : order) {
       const Draft& draft = drafts_[i];

@@ -270,6 +270,8 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
   recipe.determinism = determinism_of(*valid.find("determinism"));
   recipe.device = std::get<std::string>(valid.find("device")->find("select")->data);
   recipe.ranks = static_cast<int>(ranks_of(valid));
+  recipe.collective_timeout =
+      std::get<std::int64_t>(valid.find("device")->find("collective_timeout_seconds")->data);
   const Value& waits = *valid.find("device")->find("wait_for_gpu");
   if (recipe.ranks > 1 && recipe.device != "cpu" && std::get<bool>(waits.data)) {
     return Diagnostic{ErrorCode::kOptionConflict, waits.where, "/device/wait_for_gpu",

@@ -38,14 +38,15 @@ struct Recipe {
   std::uint64_t seed = 0;
   std::optional<int> threads;  ///< nullopt for auto
   Determinism determinism = Determinism::kStrict;
-  int ranks = 1;                  ///< device.count
-  std::string device;             ///< "auto", "cpu", "cuda", "cuda:K"
-  std::string run_dir;            ///< empty: outputs/<date>/<time>
-  std::string only;               ///< run.only; empty: the whole graph
-  bool has_tensorboard = false;   ///< run.tensorboard
-  bool has_mlflow = false;        ///< run.mlflow
-  std::vector<StageSpec> stages;  ///< in the order written
-  Value resolved;                 ///< the whole recipe with defaults filled in, as recorded
+  int ranks = 1;                           ///< device.count
+  std::int64_t collective_timeout = 1800;  ///< device.collective_timeout_seconds
+  std::string device;                      ///< "auto", "cpu", "cuda", "cuda:K"
+  std::string run_dir;                     ///< empty: outputs/<date>/<time>
+  std::string only;                        ///< run.only; empty: the whole graph
+  bool has_tensorboard = false;            ///< run.tensorboard
+  bool has_mlflow = false;                 ///< run.mlflow
+  std::vector<StageSpec> stages;           ///< in the order written
+  Value resolved;  ///< the whole recipe with defaults filled in, as recorded
 };
 
 /// The hexadecimal SHA-256 of a resolved recipe as JSON with sorted keys, so key order does not

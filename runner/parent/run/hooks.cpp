@@ -6,6 +6,7 @@
 
 #include <poll.h>
 
+#include "runner/parent/run/launched_rank.h"
 #include "runner/parent/run/supervise.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/value/json_fields.h"
@@ -91,7 +92,11 @@ void Hooks::start_next() {
     waiting_.pop_front();
     last_output_.clear();
     deadline_ = clock_() + limit_;
-    std::vector<std::string> words = {"--"};  // what follows is not an option of env
+    // Only rank 0 has hooks, and a `retort` in one of them is not a rank of this run.
+    std::vector<std::string> words;
+    for (const std::string& variable : rank_variables())
+      words.insert(words.end(), {"-u", variable});
+    words.emplace_back("--");  // what follows is not an option of env
     words.insert(words.end(), running_->words.begin(), running_->words.end());
     auto started = WorkerProcess::start({.program = "/usr/bin/env", .arguments = std::move(words)});
     if (!started) {

@@ -146,6 +146,12 @@ std::optional<std::string> launcher_variable(const char* name) {
   return value && *value ? std::optional<std::string>(value) : std::nullopt;
 }
 
+std::vector<std::string> rank_variables() {
+  std::vector<std::string> variables;
+  for (const Names& names : kLaunchersOfRanks) variables.emplace_back(names.rank);
+  return variables;
+}
+
 std::string first_of_nodes(const std::string& nodes) {
   const std::size_t end = nodes.find_first_of(",[");
   std::string first = nodes.substr(0, end);

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/protocol/meeting.h"
@@ -38,6 +39,9 @@ std::optional<std::string> launcher_variable(const char* name);
 /// contradictory.
 Result<std::optional<LaunchedRank>> launched_rank(
     const LauncherVariable& variable = launcher_variable);
+
+/// Returns the variables with a rank in them: a process that has none of them is not a rank.
+std::vector<std::string> rank_variables();
 
 /// Returns the first machine in a Slurm node list: "node08" for "node[08-11,14],gpu3".
 std::string first_of_nodes(const std::string& nodes);

@@ -158,7 +158,7 @@ Conversation shown_conversation(ProgressDisplay& display, std::string name) {
 }
 
 WorkerReply reply_of_worker(const WorkerCommand& command, const nlohmann::ordered_json& request,
-                            const Conversation& conversation) {
+                            const Conversation& conversation, const OtherRanks& others) {
   WorkerReply reply;
   Conversation listening = conversation;
   listening.on_event = [&](const Event& event, WorkerProcess& process) {
@@ -167,7 +167,7 @@ WorkerReply reply_of_worker(const WorkerCommand& command, const nlohmann::ordere
       reply.diagnostics.push_back(reported->diagnostic);
     else if (conversation.on_event) conversation.on_event(event, process);
   };
-  const auto ending = supervise(command, request, std::move(listening));
+  const auto ending = supervise_ranks(command, request, std::move(listening), others);
   Diagnostics failures = ending ? ending->errors : ending.errors();
   if (ending && says_stopped(ending->exit))
     failures.push_back(stopped_by(ending->exit == ExitCode::kInterrupted ? SIGINT : SIGTERM));
@@ -182,8 +182,9 @@ WorkerReply reply_of_worker(const WorkerCommand& command, const nlohmann::ordere
 
 Result<nlohmann::ordered_json> ask_worker(const WorkerCommand& command,
                                           const nlohmann::ordered_json& request,
-                                          const Conversation& conversation) {
-  WorkerReply reply = reply_of_worker(command, request, conversation);
+                                          const Conversation& conversation,
+                                          const OtherRanks& others) {
+  WorkerReply reply = reply_of_worker(command, request, conversation, others);
   if (exit_code(reply.diagnostics) != ExitCode::kDone) return std::move(reply.diagnostics);
   return *std::move(reply.answer);
 }

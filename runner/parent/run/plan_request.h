@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/run/progress_display.h"
-#include "runner/parent/run/supervise.h"
+#include "runner/parent/run/supervise_ranks.h"
 #include "runner/parent/run/worker_process.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/graph/graph.h"
@@ -95,13 +95,14 @@ struct WorkerReply {
 
 /// Starts a worker and sends it a single request that is not a run; passes its other events to
 /// `on_event`. There is no answer if the worker could not be started, died, was stopped by a signal
-/// or did not send one.
+/// or did not send one. With `others`, several ranks answer together: the reply is rank 0's.
 WorkerReply reply_of_worker(const WorkerCommand& command, const nlohmann::ordered_json& request,
-                            const Conversation& conversation = {});
+                            const Conversation& conversation = {}, const OtherRanks& others = {});
 
 /// Like reply_of_worker(), but returns the diagnostics instead of the answer if any is an error.
 Result<nlohmann::ordered_json> ask_worker(const WorkerCommand& command,
                                           const nlohmann::ordered_json& request,
-                                          const Conversation& conversation = {});
+                                          const Conversation& conversation = {},
+                                          const OtherRanks& others = {});
 
 }  // namespace runner

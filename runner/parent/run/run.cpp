@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <ostream>
 
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/run/hooks.h"
 #include "runner/parent/run/live_record.h"
+#include "runner/parent/run/meeting_file.h"
 #include "runner/parent/run/mlflow_request.h"
 #include "runner/parent/run/other_rank.h"
 #include "runner/parent/run/restart.h"
@@ -75,10 +74,10 @@ class Run {
     // Receives signals while no worker is running; they are handled by the next wait.
     const SignalSource between_workers;
     for (std::optional<Restart> restart;;) {
-      if (ranks() > 1) meeting_ = new_meeting();
+      if (ranks() > 1) meeting_.emplace();
       const auto ending =
           supervise_ranks(worker_, worker_request(restart), conversation(), other_ranks());
-      if (!meeting_.empty()) ::unlink(meeting_.c_str());
+      meeting_.reset();
       if (!ending) return fail(ending.errors());
       output_.take_rest();
       // With a launcher, the other ranks exit along with this one, so the run cannot be restarted
@@ -153,17 +152,6 @@ class Run {
                 }};
   }
 
-  /// Returns a path on this machine that no run's workers have used, in memory if possible.
-  static std::filesystem::path new_meeting() {
-    constexpr const char* kInMemory = "/dev/shm";
-    std::error_code none;
-    const std::filesystem::path folder = access(kInMemory, W_OK) == 0
-                                             ? std::filesystem::path(kInMemory)
-                                             : std::filesystem::temp_directory_path(none);
-    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-    return folder / ("retort-" + std::to_string(getpid()) + "-" + std::to_string(now));
-  }
-
   Json go_message() const { return Json{{"go", {{"folder", record_.path().string()}}}}; }
 
   Json worker_request(const std::optional<Restart>& restart) const {
@@ -172,8 +160,8 @@ class Run {
     if (request_.launched) {
       request["rank"] = request_.launched->rank;
       request["meeting"] = to_json(request_.launched->meeting);
-    } else if (ranks() > 1) {
-      request["meeting"] = to_json(Meeting{.file = meeting_, .ranks_here = ranks()});
+    } else if (meeting_) {
+      request["meeting"] = to_json(Meeting{.file = meeting_->path(), .ranks_here = ranks()});
     }
     if (restart) request["folder"] = record_.path().string();
     if (!restart) return request;
@@ -434,7 +422,7 @@ class Run {
   ExitCode exit_ = ExitCode::kDone;
   Json versions_;  // versions of the worker's libraries
   bool has_saved_ = false;
-  std::filesystem::path meeting_;  // the file through which the ranks find each other
+  std::optional<MeetingFile> meeting_;  // while several ranks run
 };
 
 }  // namespace

@@ -88,9 +88,9 @@ class RanksOfRun {
     conversation.on_output = [&own](std::string_view text) { own.output.take(text); };
     conversation.on_event = [this, &own, rank](const Event& event, WorkerProcess& process) {
       if (const auto* reported = std::get_if<Reported>(&event)) {
-        if (reported->diagnostic.severity == Severity::kError &&
-            reported->diagnostic.code != ErrorCode::kRankLost)
-          own.errors.push_back(reported->diagnostic);
+        if (reported->diagnostic.severity != Severity::kError) return;
+        const bool is_lost = reported->diagnostic.code == ErrorCode::kRankLost;
+        (is_lost ? lost_by_others_ : own.errors).push_back(reported->diagnostic);
       } else if (const auto* said = std::get_if<Said>(&event)) {
         others_.on_line(rank, said->line);
       } else if (std::holds_alternative<Flush>(event)) {
@@ -157,6 +157,9 @@ class RanksOfRun {
         error.message = "rank " + std::to_string(i + 1) + ": " + error.message;
       return end;
     }
+    // Rank 0 was killed because it did not exit: the others say why they gave it up.
+    if (was_first_killed_ && !lost_by_others_.empty())
+      return {.exit = exit_code(lost_by_others_), .errors = {lost_by_others_.front()}};
     Ending end = *first_end_;
     end.errors.insert(end.errors.begin(), lost_.begin(), lost_.end());
     return end;
@@ -170,8 +173,8 @@ class RanksOfRun {
   std::vector<std::unique_ptr<Rank>> ranks_;  // ranks 1 and higher
   bool is_at_work_ = false;
   std::optional<Ending> first_end_;
-  // The errors that rank 0 reports about losing another rank.
-  Diagnostics lost_;
+  // The errors that rank 0 and the others report about losing another rank.
+  Diagnostics lost_, lost_by_others_;
   std::optional<Clock::time_point> deadline_;  // when all ranks must have exited
   bool has_killed_ = false;                    // the remaining ranks were killed
   bool was_first_killed_ = false;              // rank 0 was among the killed ranks

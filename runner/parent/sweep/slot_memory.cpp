@@ -65,8 +65,8 @@ void SlotMemory::add(std::uint64_t trial, const Value& recipe) {
   keys_[trial] = key;
 }
 
-bool SlotMemory::Load::fits(std::size_t gpus) const {
-  if (device == "cuda") return trials.size() <= gpus;
+bool SlotMemory::Load::fits(std::size_t there_are) const {
+  if (device == "cuda") return trials.size() < 2 || gpus <= there_are;
   return trials.size() < 2 || memory.bytes == 0 || bytes <= memory.bytes;
 }
 
@@ -79,13 +79,16 @@ std::vector<SlotMemory::Load> SlotMemory::loads(std::int64_t slots) const {
   }
   std::vector<Load> loads;
   for (auto& [device, peaks] : by_device) {
-    std::ranges::stable_sort(peaks, std::greater(),
-                             [](const auto& one) { return one.second->bytes; });
+    std::ranges::stable_sort(peaks, std::greater(), [&](const auto& one) {
+      const TrialPeak& peak = *one.second;
+      return device == "cuda" ? static_cast<std::int64_t>(peak.gpus) : peak.bytes;
+    });
     peaks.resize(std::min(peaks.size(), static_cast<std::size_t>(slots)));
     Load& load = loads.emplace_back(
         Load{.device = device, .memory = peaks.front().second->memory, .trials = {}});
     for (const auto& [trial, peak] : peaks) {
       load.bytes += peak->bytes;
+      load.gpus += peak->gpus;
       load.trials.push_back(trial);
       if (peak->memory.bytes < load.memory.bytes) load.memory = peak->memory;
     }
@@ -101,12 +104,16 @@ Diagnostics SlotMemory::check(std::int64_t slots) const {
   for (const Load& load : loads(slots)) {
     if (load.fits(gpus_)) continue;
     if (load.device == "cuda") {
-      errors.push_back({ErrorCode::kOutOfMemory,
-                        {},
-                        "/device",
-                        at_a_time(load.trials.size()) + " need a GPU each, and there are " +
-                            std::to_string(gpus_),
-                        fewer});
+      errors.push_back(
+          {ErrorCode::kOutOfMemory,
+           {},
+           "/device",
+           at_a_time(load.trials.size()) +
+               (load.gpus == load.trials.size()
+                    ? " need a GPU each"
+                    : " need " + std::to_string(load.gpus) + " GPUs together (device.count)") +
+               ", and there are " + std::to_string(gpus_),
+           fewer});
       continue;
     }
     const std::string where = load.device == "cpu" ? "" : " of " + load.device;
@@ -133,7 +140,9 @@ std::int64_t SlotMemory::fitting(std::int64_t most) const {
 std::string SlotMemory::text(std::int64_t slots) const {
   std::vector<std::string> parts;
   for (const Load& load : loads(slots)) {
-    if (load.device == "cuda") parts.emplace_back("each on its own GPU");
+    if (load.device == "cuda")
+      parts.emplace_back(load.gpus == load.trials.size() ? "each on its own GPU"
+                                                         : "each on its own GPUs");
     else if (load.memory.bytes > 0)
       parts.push_back("together they need at most " + size_text(load.bytes) + " of " +
                       memory_with_size(load.memory) +

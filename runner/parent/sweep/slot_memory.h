@@ -17,6 +17,7 @@ struct TrialPeak {
   /// "cpu"; "cuda:1", a GPU named in the recipe; or "cuda", a GPU not used by other trials.
   std::string device = "cpu";
   std::int64_t bytes = 0;
+  std::size_t gpus = 1;  ///< for "cuda": how many GPUs it uses, one for each rank
   /// The total memory of the device, {"the machine's memory", …}; 0 bytes: unknown.
   NamedBytes memory = {};
   /// The part of the trial that cannot be planned, and why; not included in `bytes`. May be empty.
@@ -25,7 +26,7 @@ struct TrialPeak {
 
 /// Checks whether the trials of a sweep that run at the same time on one machine fit together: the
 /// sum of their planned peaks must fit in each device's memory, and there must be a GPU for each
-/// trial that needs its own.
+/// rank of the trials that need their own.
 ///
 ///   SlotMemory memory(plan_of, gpus);
 ///   for (const PreparedTrial& trial : trials) memory.add(trial.number, trial.recipe);
@@ -56,13 +57,15 @@ class SlotMemory {
   std::vector<std::string> uncounted() const;
 
  private:
-  /// The up to `slots` trials on one device that need the most memory.
+  /// The up to `slots` trials on one device that need the most memory; for "cuda", those that need
+  /// the most GPUs.
   struct Load {
     std::string device;
     NamedBytes memory;
     std::int64_t bytes = 0;             ///< sum over `trials`
+    std::size_t gpus = 0;               ///< sum over `trials`
     std::vector<std::uint64_t> trials;  ///< in decreasing order of memory
-    bool fits(std::size_t gpus) const;
+    bool fits(std::size_t there_are) const;
   };
   std::vector<Load> loads(std::int64_t slots) const;
 

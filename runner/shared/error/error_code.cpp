@@ -180,10 +180,13 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "model.arguments.model_name=gemma4_vit_167m",
      "Avoid reading the values, for example with torch.where instead of a boolean mask; or plan on "
      "a machine with the device, without --strict."},
-    {kRankLost, ExitCode::kRunFailed, "a rank of the run has exited",
+    {kRankLost, ExitCode::kRunFailed, "a rank of the run has exited or does not respond",
      "The processes that train together (device.count) depend on each other: when one exits, the "
-     "others exit too. The error of the first one, or the signal that killed it, shows why.",
-     "one of two workers was killed", "Continue from the last checkpoint with retort resume."},
+     "others exit too. The error of the first one, or the signal that killed it, shows why. The "
+     "others also exit if one does not respond for device.collective_timeout_seconds.",
+     "one of two workers was killed",
+     "Continue from the last checkpoint with retort resume. If the rank was only busy, raise "
+     "device.collective_timeout_seconds."},
     {kNoMeeting, ExitCode::kDeviceUnavailable, "the ranks of a run cannot meet",
      "The processes started by a launcher (torchrun, srun, mpirun) find each other at MASTER_ADDR "
      "and MASTER_PORT. One of them did not connect, connected twice, belongs to another job, or "

@@ -94,7 +94,10 @@ Json to_json(const Graph& graph) {
                {"nodes", std::move(nodes)},
                {"recipe_hash", graph.recipe_hash},
                {"working_folder", graph.working_folder}};
-  if (graph.ranks > 1) json["ranks"] = graph.ranks;
+  if (graph.ranks > 1) {
+    json["ranks"] = graph.ranks;
+    json["collective_timeout"] = graph.collective_timeout;
+  }
   if (!graph.python.files.empty()) {
     json["python"] = {{"files", graph.python.files}, {"folders", graph.python.folders}};
   }
@@ -110,7 +113,10 @@ Graph graph_from_json(const Json& json) {
               .ranks = 1,
               .nodes = {},
               .recipe_hash = fields.text("recipe_hash")};
-  if (json.contains("ranks")) graph.ranks = static_cast<int>(fields.count("ranks"));
+  if (json.contains("ranks")) {
+    graph.ranks = static_cast<int>(fields.count("ranks"));
+    graph.collective_timeout = fields.count("collective_timeout");
+  }
   if (!fields.at("threads").is_null()) graph.threads = static_cast<int>(fields.integer("threads"));
   const auto determinism = determinism_named(fields.text("determinism"));
   if (!determinism) refuse("its determinism is unknown");

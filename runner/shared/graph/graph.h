@@ -53,6 +53,8 @@ struct Graph {
   std::vector<Node> nodes;
   std::string recipe_hash = {};  ///< hash of the resolved recipe; see recipe.h
   Determinism determinism = Determinism::kStrict;
+  /// How many seconds a rank waits for another one (device.collective_timeout_seconds).
+  std::int64_t collective_timeout = 1800;
   std::string working_folder =
       {};                  ///< base of relative paths in options; empty: the current folder
   PythonCode python = {};  ///< the worker does not receive `entries`

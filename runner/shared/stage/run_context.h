@@ -50,6 +50,8 @@ struct RankOfRun {
   /// This node's folder in rank 0, the only rank that saves checkpoints. In rank 0, the node's own
   /// folder.
   std::filesystem::path first_folder = {};
+  /// The outputs of this node that all ranks need. They can share the work on these.
+  std::set<std::string> outputs_of_all = {};
 };
 
 /// The checkpoint from which a training stage loads its weights instead of training them.

@@ -3,6 +3,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <chrono>
+#include <latch>
 #include <set>
 #include <string>
 #include <thread>
@@ -34,13 +36,15 @@ class Rendezvous : public testing::Test {
 
   runner::Meeting meeting_ = {.host = "127.0.0.1", .port = free_port(), .job = "7", .seconds = 60};
   Json traits_ = {{"host", "here"}, {"libtorch", "2.11.0"}};
+  std::chrono::seconds timeout_ = kCollectiveTimeout;
 
   /// Returns the error of a rank of `size` in its meeting, or an empty string if it has met the
   /// others and completed `then`.
   std::string come(int rank, int size, const runner::Meeting& meeting, const Json& traits,
                    const std::function<void(RankGroup&)>& then = {}) {
     try {
-      const auto group = meet_ranks({.rank = rank, .size = size}, meeting, traits);
+      const auto group = meet_ranks({.rank = rank, .size = size}, meeting, traits,
+                                    /*is_cancelled=*/[] { return false; }, timeout_);
       if (then) then(*group);
       return {};
     } catch (const runner::StageError& error) {
@@ -187,6 +191,34 @@ TEST_F(Rendezvous, OtherRanksLearnWhyARankEnded) {
       if (rank == ending) continue;
       EXPECT_THAT(said[static_cast<std::size_t>(rank)],
                   HasSubstr("rank " + std::to_string(ending) + ": its data are gone"));
+    }
+  }
+}
+
+TEST_F(Rendezvous, RankThatDoesNotRespondIsNamed) {
+  for (const int silent : {0, 1, 2}) {
+    meeting_.port = free_port();
+    timeout_ = std::chrono::seconds(5);
+    std::latch others_have_ended(2);
+    const auto said = all(3, {}, [&](RankGroup& group) {
+      group.begin("step 4 of 'train'");
+      group.wait_for_all();
+      if (group.rank() == silent) return others_have_ended.wait();
+      group.begin("step 5 of 'train'");
+      try {
+        group.wait_for_all();
+      } catch (const runner::StageError&) {
+        others_have_ended.count_down();
+        throw;
+      }
+    });
+    for (int rank = 0; rank < 3; ++rank) {
+      const std::string& own = said[static_cast<std::size_t>(rank)];
+      if (rank == silent) EXPECT_EQ(own, "");
+      else
+        EXPECT_THAT(own, HasSubstr("rank " + std::to_string(silent) +
+                                   " has not responded for 5 s (device.collective_timeout_seconds),"
+                                   " and last took part in step 4 of 'train'"));
     }
   }
 }

@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
+#include "runner/parent/cli/fewest_ranks.h"
 #include "runner/parent/cli/graph_worker.h"
+#include "runner/parent/cli/observed_run.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/scratch_folder.h"
 #include "runner/parent/cli/weights_source.h"
@@ -16,7 +18,6 @@
 #include "runner/parent/run/plan_request.h"
 #include "runner/shared/disk/installation.h"
 #include "runner/shared/disk/write_error.h"
-#include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/units.h"
 
 namespace runner {
@@ -197,42 +198,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Runs the first `steps` steps of every training node of `graph` in two new workers, one after the
-/// other, and compares every tensor of every step.
+/// Runs the first `steps` steps of every training node of `graph` twice, one run after the other,
+/// and compares every tensor of every step. The runs write only below `scratch`.
 ///
-/// Returns the second worker's answer, {"steps", "tensors", "difference"}, described in
+/// Returns the second answer, {"steps", "tensors", "difference"}, described in
 /// stages/worker/determinism_check.h. Fails with kNothingCompared if the graph has no training
-/// nodes. Errors from the runs have pointers into the recipe but no source locations. The runs
-/// write only below `scratch`.
+/// nodes. Errors from the runs have pointers into the recipe but no source locations.
 Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const WorkerCommand& worker,
-                               const std::filesystem::path& scratch, ProgressDisplay& display) {
+                               const OwnDevice& device, const std::filesystem::path& scratch,
+                               ProgressDisplay& display) {
   Json answer;
   for (const bool compare : {false, true}) {
     const std::string run = compare ? "run 2" : "run 1";
-    const std::filesystem::path folder = scratch / run;
-    std::error_code error;
-    std::filesystem::create_directories(RunLayout(folder).records(), error);
-    if (error) return write_diagnostic(folder, error.value(), ErrorCode::kCannotCreate);
-
-    Conversation conversation = shown_conversation(display);
-    conversation.on_event = [&, show = conversation.on_event](const Event& event,
-                                                              WorkerProcess& process) {
-      if (std::holds_alternative<Flush>(event)) process.send(Json{{"flushed", true}}.dump());
-      if (std::holds_alternative<Ready>(event))
-        process.send(Json{{"go", {{"folder", folder.string()}}}}.dump());
+    Conversation shown = shown_conversation(display);
+    shown.on_event = [&, show = shown.on_event](const Event& event, WorkerProcess& process) {
       if (const auto* at = std::get_if<NodeProgress>(&event))
         display.progress(run + " " + at->node, at->progress);
       else if (!std::holds_alternative<Said>(event)) show(event, process);
     };
-    const Json request = {
-        {"protocol", kProtocolVersion},
-        {"request", "run"},
-        {"graph", to_json(graph)},
+    const Json check = {
         {"smoke", true},
         {"check",
-         {{"steps", steps}, {"file", (scratch / "tensors").string()}, {"compare", compare}}},
-    };
-    auto given = ask_worker(worker, request, conversation);
+         {{"steps", steps}, {"file", (scratch / "tensors").string()}, {"compare", compare}}}};
+    auto given = run_observed({graph, worker, device, scratch / run, check}, shown);
     display.clear();
     if (!given) return given.errors();
     answer = *std::move(given);
@@ -275,20 +263,25 @@ ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, cons
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
+  prepared = with_fewest_ranks(*std::move(prepared),
+                               {.recipe = named, .log = log, .reuse = ReuseOptions::Which::kNone},
+                               console);
+  if (!prepared) return report(console, prepared.errors());
   auto worker = worker_for(prepared->graph, prepared->recipe.resolved, schemas, log);
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
   const auto device = take_own_device({.recipe = prepared->recipe.resolved,
                                        .graph = prepared->graph,
                                        .worker = *worker,
-                                       .reuse = ReuseOptions::Which::kNone},
+                                       .reuse = ReuseOptions::Which::kNone,
+                                       .ranks = prepared->graph.ranks},
                                       console);
   if (!device) return report(console, device.errors());
 
   const ScratchFolder scratch;
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
                           SecretTexts(prepared->recipe.resolved));
-  auto found = check_determinism(prepared->graph, steps, *worker, scratch.path(), display);
+  auto found = check_determinism(prepared->graph, steps, *worker, *device, scratch.path(), display);
   if (!found) return report(console, placed(found.errors(), prepared->recipe.resolved));
   if (console.json) print_result(console, "doctor_determinism/1", *found);
   else console.out << text_of(*found) << '\n';

@@ -183,6 +183,7 @@ ExitCode embed_images(const EmbedFlags& given, Console& console) {
 Invocation declare_embed() {
   const auto flags = std::make_shared<EmbedFlags>();
   Invocation verb;
+  verb.is_single = true;
   add_weights_source(verb, flags->weights, /*is_required=*/false);
   verb.add({.name = "paths",
             .value = &flags->paths,

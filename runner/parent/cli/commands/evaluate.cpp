@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
+#include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/reserved_keys.h"
 #include "runner/parent/cli/sweep_check.h"
@@ -136,6 +137,10 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
           check_change_of_trained(before->recipe.resolved, prepared->recipe.resolved);
       !errors.empty())
     return report(console, errors);
+  if (const auto errors =
+          refused_ranks("evaluate", before->recipe.resolved, prepared->recipe.resolved);
+      !errors.empty())
+    return report(console, errors);
   std::vector<std::string> overrides = flags.overrides;
   const EvaluatedData data = data_to_evaluate(before->recipe.resolved, prepared->recipe.resolved,
                                               overrides, prepared->graph.working_folder);
@@ -189,6 +194,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
 Invocation declare_evaluate() {
   const auto flags = std::make_shared<EvaluateFlags>();
   Invocation verb;
+  verb.is_single = true;
   add_weights_source(verb, flags->weights);
   add_reuse(verb, flags->reuse);
   add_log_level(verb, flags->log, LogPlace::kFile);

@@ -138,6 +138,7 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
 Invocation declare_export() {
   const auto flags = std::make_shared<ExportFlags>();
   Invocation verb;
+  verb.is_single = true;
   add_weights_source(verb, flags->weights);
   verb.add({.name = "overrides",
             .value = &flags->overrides,

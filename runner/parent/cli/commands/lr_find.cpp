@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
+#include "runner/parent/cli/fewest_ranks.h"
 #include "runner/parent/cli/graph_worker.h"
+#include "runner/parent/cli/observed_run.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/scratch_folder.h"
 #include "runner/parent/cli/weights_source.h"
@@ -14,7 +16,6 @@
 #include "runner/parent/report/range_test_text.h"
 #include "runner/parent/run/plan_request.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/finite_number.h"
 
 namespace runner {
@@ -26,6 +27,7 @@ struct LrFindFlags {
   NamedRecipe recipe;
   std::string first = "1e-7", last = "10";
   std::int64_t steps = 100;
+  std::int64_t ranks = 0;
   std::string out;
   LogFlags log;
 };
@@ -74,31 +76,6 @@ Diagnostics check_trains(const Graph& graph) {
        "name a recipe with a training stage"}};
 }
 
-/// Returns the worker's answer, described in stages/train/range_test.h. The run writes below
-/// `scratch`.
-Result<Json> test_range(const Graph& graph, const RangeOfRates& range, const WorkerCommand& worker,
-                        const std::filesystem::path& scratch, ProgressDisplay& display) {
-  std::error_code error;
-  std::filesystem::create_directories(RunLayout(scratch).records(), error);
-  if (error) return write_diagnostic(scratch, error.value(), ErrorCode::kCannotCreate);
-  Conversation conversation = shown_conversation(display);
-  conversation.on_event = [&, show = conversation.on_event](const Event& event,
-                                                            WorkerProcess& process) {
-    if (std::holds_alternative<Flush>(event)) process.send(Json{{"flushed", true}}.dump());
-    if (std::holds_alternative<Ready>(event))
-      process.send(Json{{"go", {{"folder", scratch.string()}}}}.dump());
-    show(event, process);
-  };
-  const Json request = {
-      {"protocol", kProtocolVersion},
-      {"request", "run"},
-      {"graph", to_json(graph)},
-      {"range_test", {{"first", range.first}, {"last", range.last}, {"steps", range.steps}}}};
-  auto found = ask_worker(worker, request, conversation);
-  display.clear();
-  return found;
-}
-
 ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {
   const auto range = range_of(flags);
   if (!range) return report(console, range.errors());
@@ -107,6 +84,10 @@ ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {
   if (!prepared) return report(console, prepared.errors());
   if (const Diagnostics errors = check_trains(prepared->graph); !errors.empty())
     return report(console, errors);
+  prepared = with_fewest_ranks(
+      *std::move(prepared),
+      {.recipe = flags.recipe, .log = flags.log, .reuse = ReuseOptions::Which::kNone}, console);
+  if (!prepared) return report(console, prepared.errors());
   auto worker = worker_for(prepared->graph, prepared->recipe.resolved, schemas, flags.log);
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
@@ -115,14 +96,19 @@ ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {
   const auto device = take_own_device({.recipe = prepared->recipe.resolved,
                                        .graph = prepared->graph,
                                        .worker = *worker,
-                                       .reuse = ReuseOptions::Which::kNone},
+                                       .reuse = ReuseOptions::Which::kNone,
+                                       .ranks = prepared->graph.ranks},
                                       console);
   if (!device) return report(console, device.errors());
 
   const ScratchFolder scratch;
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
                           SecretTexts(prepared->recipe.resolved));
-  auto found = test_range(prepared->graph, *range, *worker, scratch.path(), display);
+  const Json test = {
+      {"range_test", {{"first", range->first}, {"last", range->last}, {"steps", range->steps}}}};
+  auto found = run_observed({prepared->graph, *worker, *device, scratch.path(), test},
+                            shown_conversation(display));
+  display.clear();
   if (!found) return report(console, placed(found.errors(), prepared->recipe.resolved));
   if (found->at("points").empty())
     return report(console, {{ErrorCode::kLossNotFinite,
@@ -144,6 +130,7 @@ ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {
 Invocation declare_lr_find() {
   const auto flags = std::make_shared<LrFindFlags>();
   Invocation verb;
+  verb.is_single = true;
   verb.add_recipe(flags->recipe);
   verb.add({.name = "--min",
             .value = &flags->first,
@@ -161,6 +148,7 @@ Invocation declare_lr_find() {
             .type = "N",
             .range = {20, 100'000},
             .shows_default = true});
+  add_ranks(verb, "--devices", flags->ranks);
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "Plot the loss against the learning rate in this SVG file",

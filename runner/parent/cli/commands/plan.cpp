@@ -259,6 +259,7 @@ ExitCode certify(const PlanFlags& flags, Console& console) {
 Invocation declare_plan() {
   const auto flags = std::make_shared<PlanFlags>();
   Invocation verb;
+  verb.is_single = true;
   verb.add_recipe(flags->recipe);
   verb.add({.name = "--budget",
             .value = &flags->budget,
@@ -291,6 +292,7 @@ Invocation declare_plan() {
 Invocation declare_certify() {
   const auto flags = std::make_shared<PlanFlags>();
   Invocation verb;
+  verb.is_single = true;
   verb.add_recipe(flags->recipe);
   add_ranks(verb, "--ranks", flags->ranks);
   verb.add({.name = "--only",

@@ -279,6 +279,7 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
 Invocation declare_predict() {
   const auto flags = std::make_shared<PredictFlags>();
   Invocation verb;
+  verb.is_single = true;
   verb.json_summary =
       "JSON lines: one object per image as soon as its prediction is ready, then a final line with "
       "the errors";

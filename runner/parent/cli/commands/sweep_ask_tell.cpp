@@ -76,7 +76,8 @@ Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas
   const auto* const number = threads ? std::get_if<std::int64_t>(&threads->data) : nullptr;
   for (std::int64_t slot = 0; slot < most && most > 1; ++slot)
     memory.add(static_cast<std::uint64_t>(slot), base->jobs.front().recipe);
-  const auto slots = choose_slots(memory, flags.slots, number ? *number : 1, console);
+  const std::int64_t ranks = ranks_of(base->jobs.front().recipe);
+  const auto slots = choose_slots(memory, flags.slots, (number ? *number : 1) * ranks, console);
   if (!slots) return slots.errors();
   for (std::int64_t slot = 0; slot < most; ++slot) memory.forget(static_cast<std::uint64_t>(slot));
   flags.slots = {.slots = *slots};

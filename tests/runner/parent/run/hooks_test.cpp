@@ -49,6 +49,16 @@ class HooksTest : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
+TEST_F(HooksTest, CommandIsNotARankOfTheRun) {
+  setenv("RANK", "0", /*overwrite=*/1);
+  use({{"after_validation", {{"sh", "-c", "echo \"${RANK-none}\" >\"$0\"", folder_ / "said"}}}});
+  measure("validation/loss", 0.5, 2);
+  measure("train/loss", 2, 3);
+  wait();
+  unsetenv("RANK");
+  EXPECT_EQ(said(), "none\n");
+}
+
 TEST_F(HooksTest, ValidationIsReportedOnceItIsComplete) {
   use({{"after_validation", {telling()}}});
   measure("train/loss", 3, 1);

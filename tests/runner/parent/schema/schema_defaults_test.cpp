@@ -102,7 +102,8 @@ TEST(SchemaDefaults, RecipeIsCompleted) {
       R"({"schema":1,"train":{"kind":"train.fit","optimizer":{"learning_rate":1,"kind":"adam","betas":[0.9,0.999]},)"
       R"("epochs":10,"micro_batch":"auto"},"data":{"kind":"data.folder","root":"r","size":96},)"
       R"("name":"run","seed":0,"threads":"auto","determinism":"strict",)"
-      R"("device":{"select":"cpu","count":1,"exclude":[],"min_gpu_memory_mb":"auto",)"
+      R"("device":{"select":"cpu","count":1,"collective_timeout_seconds":1800,"exclude":[],)"
+      R"("min_gpu_memory_mb":"auto",)"
       R"("wait_for_gpu":false,)"
       R"("wait_timeout_minutes":60,"check_interval_seconds":30,"fallback":[]},"run":{"dir":null,"only":null,"tensorboard":false,"mlflow":false}})");
   EXPECT_EQ(value.find("train")->find("epochs")->where.line, 3);
@@ -136,7 +137,8 @@ TEST(SchemaDeclared, ReservedKeysHaveDefaults) {
   EXPECT_EQ(declared(kRecipe, {"seed"}), "0");
   EXPECT_EQ(
       declared(kRecipe, {"device"}),
-      R"({"select":"cpu","count":1,"exclude":[],"min_gpu_memory_mb":"auto",)"
+      R"({"select":"cpu","count":1,"collective_timeout_seconds":1800,"exclude":[],)"
+      R"("min_gpu_memory_mb":"auto",)"
       R"("wait_for_gpu":false,"wait_timeout_minutes":60,"check_interval_seconds":30,"fallback":[]})");
   EXPECT_EQ(declared(kRecipe, {"device", "select"}), R"("cpu")");
   EXPECT_EQ(declared(kRecipe, {"run", "dir"}), "null");

@@ -25,6 +25,8 @@ class SlotMemoryTest : public testing::Test {
     if (const Value* const need = recipe.find("need"))
       peak.bytes = std::get<std::int64_t>(need->data) * kGiB;
     if (const Value* const on = recipe.find("device")) peak.device = *on->text();
+    if (const Value* const ranks = recipe.find("ranks"))
+      peak.gpus = static_cast<std::size_t>(std::get<std::int64_t>(ranks->data));
     if (const Value* const open = recipe.find("open")) peak.unplanned = *open->text();
     return peak;
   }
@@ -90,6 +92,21 @@ TEST_F(SlotMemoryTest, EachTrialNeedsItsOwnGpuUnlessARecipeNamesOne) {
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0].message, "3 trials at a time need a GPU each, and there are 2");
   EXPECT_EQ(errors[0].help, "--slots 2 fits");
+}
+
+TEST_F(SlotMemoryTest, EachRankOfATrialNeedsItsOwnGpu) {
+  add(0, "{need: 12, device: cuda}");
+  add(1, "{need: 12, device: cuda}");
+  EXPECT_EQ(memory_.fitting(2), 2);
+  add(2, "{need: 1, device: cuda, ranks: 2}");
+  EXPECT_EQ(memory_.fitting(2), 1) << "the trial with two ranks may run beside another";
+  const Diagnostics errors = memory_.check(2);
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_EQ(errors[0].message,
+            "2 trials at a time need 3 GPUs together (device.count), and there are 2");
+  EXPECT_EQ(memory_.text(1), "each on its own GPUs");
+  memory_.forget(2);
+  EXPECT_EQ(memory_.fitting(2), 2);
 }
 
 TEST_F(SlotMemoryTest, TrialsOnANamedGpuShareIt) {
