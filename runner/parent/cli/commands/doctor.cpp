@@ -204,8 +204,9 @@ using Json = nlohmann::ordered_json;
 /// stages/worker/determinism_check.h. Fails with kNothingCompared if the graph has no training
 /// nodes. Errors from the runs have pointers into the recipe but no source locations. The runs
 /// write only below `scratch`.
-Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const WorkerCommand& worker,
-                               const std::filesystem::path& scratch, ProgressDisplay& display) {
+Result<Json> check_determinism(const Graph& graph, std::int64_t steps, bool strict,
+                               const WorkerCommand& worker, const std::filesystem::path& scratch,
+                               ProgressDisplay& display) {
   Json answer;
   for (const bool compare : {false, true}) {
     const std::string run = compare ? "run 2" : "run 1";
@@ -229,6 +230,7 @@ Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const Wor
         {"request", "run"},
         {"graph", to_json(graph)},
         {"smoke", true},
+        {"strict", strict},
         {"check",
          {{"steps", steps}, {"file", (scratch / "tensors").string()}, {"compare", compare}}},
     };
@@ -288,7 +290,8 @@ ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, cons
   const ScratchFolder scratch;
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
                           SecretTexts(prepared->recipe.resolved));
-  auto found = check_determinism(prepared->graph, steps, *worker, scratch.path(), display);
+  auto found =
+      check_determinism(prepared->graph, steps, named.strict, *worker, scratch.path(), display);
   if (!found) return report(console, placed(found.errors(), prepared->recipe.resolved));
   if (console.json) print_result(console, "doctor_determinism/1", *found);
   else console.out << text_of(*found) << '\n';

@@ -76,8 +76,9 @@ Diagnostics check_trains(const Graph& graph) {
 
 /// Returns the worker's answer, described in stages/train/range_test.h. The run writes below
 /// `scratch`.
-Result<Json> test_range(const Graph& graph, const RangeOfRates& range, const WorkerCommand& worker,
-                        const std::filesystem::path& scratch, ProgressDisplay& display) {
+Result<Json> test_range(const Graph& graph, const RangeOfRates& range, bool strict,
+                        const WorkerCommand& worker, const std::filesystem::path& scratch,
+                        ProgressDisplay& display) {
   std::error_code error;
   std::filesystem::create_directories(RunLayout(scratch).records(), error);
   if (error) return write_diagnostic(scratch, error.value(), ErrorCode::kCannotCreate);
@@ -93,6 +94,7 @@ Result<Json> test_range(const Graph& graph, const RangeOfRates& range, const Wor
       {"protocol", kProtocolVersion},
       {"request", "run"},
       {"graph", to_json(graph)},
+      {"strict", strict},
       {"range_test", {{"first", range.first}, {"last", range.last}, {"steps", range.steps}}}};
   auto found = ask_worker(worker, request, conversation);
   display.clear();
@@ -122,7 +124,8 @@ ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {
   const ScratchFolder scratch;
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
                           SecretTexts(prepared->recipe.resolved));
-  auto found = test_range(prepared->graph, *range, *worker, scratch.path(), display);
+  auto found =
+      test_range(prepared->graph, *range, flags.recipe.strict, *worker, scratch.path(), display);
   if (!found) return report(console, placed(found.errors(), prepared->recipe.resolved));
   if (found->at("points").empty())
     return report(console, {{ErrorCode::kLossNotFinite,
