@@ -12,6 +12,7 @@
 namespace {
 
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
@@ -479,7 +480,6 @@ print(sorted(network.state_dict()) == sorted(load_file('out/model.safetensors'))
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
 }
 
-TEST_F(HostedModel, AdapterOfALayerThatIsNotCalledIsRejected) {
 constexpr const char* kConvolutionAdapters =
     "'model.adapters={targets: [conv, stem], rank: 2, dropout: 0, modules_to_save: [fc]}'";
 
@@ -561,6 +561,7 @@ for name in theirs: assert torch.equal(theirs[name], ours[name]), name
   EXPECT_EQ(same.exit, 0) << same.err;
 }
 
+TEST_F(HostedModel, AdapterOfALayerThatIsNotCalledIsRejected) {
   trust("my_net.py", net("        x = F.linear(x, self.mix.weight)\n",
                          "        self.mix = nn.Linear(16, 16)\n"));
   const Ended run = train("'model.adapters={targets: [mix], modules_to_save: [fc]}'");
@@ -637,6 +638,9 @@ class Broken(torch.autograd.Function):
               HasSubstr("ValueError: no luck ("));
   EXPECT_THAT(failure(net("        raise SystemExit('leaving')\n")),
               HasSubstr("SystemExit: leaving"));
+  EXPECT_THAT(
+      failure(net("        sys.stdout.close(); sys.stderr.close(); " + raises, "", "import sys\n")),
+      HasSubstr("ValueError: no luck ("));
 }
 
 TEST_F(DeepHostedModel, InvalidEntriesAreReportedWithAdvice) {
@@ -741,6 +745,43 @@ TEST_F(DeepHostedModel, NetworkMayNotChangeItsInputOrItsWeights) {
               HasSubstr("has replaced its buffer 'mean'"));
   EXPECT_THAT(failure(net("        with torch.no_grad(): self.fc.weight.clamp_(-1, 1)\n")),
               HasSubstr("changes its parameters in its forward pass"));
+  EXPECT_THAT(failure(net("        self.fc.weight.data.clamp_(-1, 1)\n")),
+              ContainsRegex("changes its parameters in its forward pass, with aten::clamp_ "
+                            "\\(my_net.py:[0-9]+\\)"));
+}
+
+TEST_F(DeepHostedModel, RunResumesAfterCodeHasFailedInAStep) {
+  trust("my_net.py", net("        fail_once(self, x)\n", "", R"(
+import os
+import sys
+steps = []
+def fail_once(network, x):
+    if network.training and x.device.type != 'meta' and os.path.exists('fail'):
+        steps.append(1)
+        if len(steps) == 4: exec(open('fail').read())
+)"));
+  ASSERT_EQ(train("", "whole").exit, 0);
+  const struct {
+    const char *does, *says;
+  } cases[] = {
+      {"raise ValueError('no luck')", "ValueError: no luck"},
+      {"raise KeyboardInterrupt", "KeyboardInterrupt"},
+      {"sys.exit(0)", "SystemExit: 0"},
+      {"os._exit(0)", "the worker exited with code 0 before it had finished"},
+  };
+  for (const auto& [does, says] : cases) {
+    SCOPED_TRACE(does);
+    folder_.write("fail", does);
+    fs::remove_all(folder_ / "run");
+    const Ended failed = train();
+    EXPECT_EQ(failed.exit, 1) << failed.err;
+    EXPECT_THAT(failed.err, HasSubstr(says));
+    EXPECT_THAT(failed.err, HasSubstr("continue with `retort resume run`"));
+    fs::remove(folder_ / "fail");
+    const Ended resumed = here("resume run");
+    EXPECT_EQ(resumed.exit, 0) << resumed.err;
+    EXPECT_TRUE(weights("run") == weights("whole"));
+  }
 }
 
 TEST_F(DeepHostedModel, PrintsThreadsAndForksDoNotDisturbTheRun) {
