@@ -1,13 +1,16 @@
 #include "stages/model/hosted_network.h"
 
+#include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <torch/nn/module.h>
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/error/stage_error.h"
+#include "stages/model/adapter_folder.h"
 #include "stages/model/python_layer.h"
 
 namespace stages {
@@ -23,6 +26,9 @@ std::shared_ptr<torch::nn::Module> python_layer(const nlohmann::ordered_json& st
   return std::make_shared<PythonLayer>(std::move(of_convolution));
 }
 
+/// The names of modules in adapters, which are Python's own.
+std::optional<std::string> name_in_python(std::string_view name) { return std::string(name); }
+
 }  // namespace
 
 HostedNetwork::HostedNetwork(const nlohmann::ordered_json& request, bool draws,
@@ -35,11 +41,28 @@ HostedNetwork::HostedNetwork(const nlohmann::ordered_json& request, bool draws,
 }
 
 void HostedNetwork::attach(const LoraOptions& options, std::uint64_t seed) {
-  const auto as_in_python = [](std::string_view name) -> std::optional<std::string> {
-    return std::string(name);
-  };
-  lora_ = attach_lora(*this, options, as_in_python, seed);
+  lora_ = attach_lora(*this, options, name_in_python, seed);
   start_from_weights(*lora_);
+}
+
+std::vector<std::string> HostedNetwork::begin_from_adapter(const std::string& folder) {
+  try {
+    const SavedAdapter saved = read_adapter(folder);
+    const std::array<ModuleNames, 1> names = {name_in_python};
+    names_of_adapter(saved, *this, names);  // rejects an adapter for another network
+    std::vector<std::string> notes = load_adapter(*lora_, saved, name_in_python);
+    notes.push_back("starts from the adapter in '" + saved.folder.string() + "'");
+    return notes;
+  } catch (runner::StageError& error) {
+    throw std::move(error).at("/adapter");
+  }
+}
+
+void HostedNetwork::save_adapter_to(const std::filesystem::path& folder) const {
+  save_adapter(folder, *lora_, name_in_python,
+               {.base_class = python_class().at("name"),
+                .parent_library = python_class().at("module"),
+                .name_or_path = std::nullopt});
 }
 
 void HostedNetwork::check_adapters() const {

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -22,6 +25,12 @@ class HostedNetwork : public PythonNetwork {
   /// Attaches adapters. Throws runner::StageError like attach_lora().
   void attach(const LoraOptions& options, std::uint64_t seed);
   const std::optional<AttachedLora>& lora() const { return lora_; }
+  /// Loads the adapter in `folder`, in peft's format and with Python's names, into the attached
+  /// adapters. Returns notes on what was loaded. Throws runner::StageError at the `adapter` option
+  /// if the adapter does not fit; in that case nothing is changed.
+  std::vector<std::string> begin_from_adapter(const std::string& folder);
+  /// Writes the adapters into `folder` in peft's format, with Python's names.
+  void save_adapter_to(const std::filesystem::path& folder) const;
   /// Throws runner::StageError if the last forward pass did not call a layer that has an adapter,
   /// for example because the network used the layer's weight directly.
   void check_adapters() const;

@@ -38,6 +38,7 @@ struct PythonModelConfig {
   std::string input;                          ///< the sample tensor that the network receives
   std::optional<std::vector<std::string>> blocks;  ///< patterns; nullopt: found by their types
   std::optional<LoraOptions> lora;
+  std::optional<std::string> adapter;  ///< folder of an adapter to start from
   std::optional<TowerOptions> towers;  ///< nullopt: the network receives one tensor
 };
 
@@ -145,6 +146,7 @@ class PythonModel : public Model {
     }
     if (const auto* hosted = dynamic_cast<const HostedNetwork*>(&network); hosted && hosted->lora())
       add_notes(*hosted->lora(), network, lines);
+    lines.insert(lines.end(), adapter_notes_.begin(), adapter_notes_.end());
     return lines;
   }
 
@@ -260,6 +262,7 @@ class PythonModel : public Model {
   void attach(HostedNetwork& network, std::uint64_t seed) const {
     try {
       network.attach(*config_.lora, seed);
+      if (config_.adapter) adapter_notes_ = network.begin_from_adapter(*config_.adapter);
     } catch (StageError& error) {
       throw std::move(error).in_stage(config_.pointer + "/adapters");
     }
@@ -268,6 +271,7 @@ class PythonModel : public Model {
   const std::string mixing_layer_, lone_mixing_layer_;
   mutable PythonNetwork::Draws draws_;  // until they are known, each outline tries to find them
   mutable bool was_run_for_draws_ = false;
+  mutable std::vector<std::string> adapter_notes_;  // of the network made last
 };
 
 /// A network that embeds images and texts.
@@ -294,7 +298,7 @@ class PythonStage final : public runner::Stage {
   explicit PythonStage(PythonModelConfig config) : config_(std::move(config)) {}
 
   std::string fingerprint() const override {
-    std::string all;
+    std::string all = config_.adapter ? runner::digest_below(*config_.adapter) : "";
     if (!config_.towers) return all;
     const TokenizerOptions& files = config_.towers->tokenizer;
     for (const auto& file : {files.merges, files.vocabulary})
@@ -352,7 +356,13 @@ runner::Result<std::unique_ptr<runner::Stage>> create_python(runner::ConfigReade
         nlohmann::ordered_json(runner::to_json(*arguments, /*hide_secrets=*/true));
   }
   const runner::Value* const adapters = reader.raw("adapters");
-  if (adapters && !adapters->is_null()) config.lora = read_lora_options(reader.section("adapters"));
+  if (adapters && !adapters->is_null()) {
+    runner::ConfigReader& section = reader.section("adapters");
+    config.lora = read_lora_options(section);
+    section.read("adapter", config.adapter);
+    // The adapter replaces whatever the initialization would produce.
+    if (config.adapter) config.lora->initialization = LoraInitialization::kKaiming;
+  }
   const runner::Value* const towers = reader.raw("towers");
   if (towers && !towers->is_null()) {
     config.towers = read_tower_options(reader.section("towers"));

@@ -144,6 +144,7 @@ PythonNetwork::PythonNetwork(const Json& request, bool draws, const MakeHostedLa
   for (const auto& [name, ours] : made.at("state").items()) state_.emplace_back(name, ours);
   pretrained_ = std::make_shared<const Json>(made.at("pretrained"));
   towers_ = std::make_shared<const Json>(made.at("towers"));
+  class_ = std::make_shared<const Json>(made.at("class"));
   // Follows the order of Python's modules, which determines the numbers of the dropout layers.
   for (const Json& item : made.at("modules")) {
     const std::string path = item;

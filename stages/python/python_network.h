@@ -63,6 +63,9 @@ class PythonNetwork : public torch::nn::Module {
   /// "fixed"}; null if they are not pretrained or the network does not specify it.
   const nlohmann::ordered_json& pretrained() const { return *pretrained_; }
 
+  /// Returns the network's Python class, {"name", "module"}.
+  const nlohmann::ordered_json& python_class() const { return *class_; }
+
   /// Returns a layer that normalizes over the samples of a batch in training, such as "'norm'
   /// (BatchNorm2d)"; empty if there is none.
   const std::string& mixing_layer() const { return mixing_layer_; }
@@ -112,7 +115,7 @@ class PythonNetwork : public torch::nn::Module {
   const std::int64_t id_;
   std::string mixing_layer_, lone_mixing_layer_;
   std::vector<std::pair<std::string, std::string>> state_;
-  std::shared_ptr<const nlohmann::ordered_json> pretrained_, towers_;
+  std::shared_ptr<const nlohmann::ordered_json> pretrained_, towers_, class_;
   std::map<std::string, DropoutLayer, std::less<>> dropouts_;
   std::vector<std::pair<std::string, HostedModule*>> hosted_;  // modules in the tree
   std::shared_ptr<Dropout> draws_;  // holds the step and the samples; null if nothing is drawn

@@ -267,6 +267,9 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   const torch::NoGradGuard no_graph;
   repeat_coral_weights(*(*loaded)->network);
   if (hosted) {
+    if (!fields.text("names").empty() || fields.flag("head_inside"))
+      refuse_export("the adapter of a Python network has the network's own names",
+                    "leave out --names and --head-inside");
     export_hosted(folder.draft(), **loaded, *hosted, what);
   } else if (convolutional) {
     const auto& model = dynamic_cast<const ConvolutionalClassifier&>(*(*loaded)->model);

@@ -105,6 +105,14 @@ class MeasuredPlan : public testing::Test {
                          " own.yaml python=" + python_->string() + ' ' + more,
                      folder_.path());
   }
+  /// Runs a `retort` command on a run in this folder.
+  Ended recorded(const std::string& command) const {
+    return run_shell(
+        "export RETORT_CACHE=$PWD/cache XDG_CONFIG_HOME=$PWD/config; " RETORT_BINARY_DIR
+        "/bin/retort " +
+            command,
+        folder_.path());
+  }
   void trust(const std::string& code) const {
     folder_.write("my_net.py", code);
     ASSERT_EQ(run_shell("export XDG_CONFIG_HOME=$PWD/config; " RETORT_BINARY_DIR
@@ -189,6 +197,38 @@ TEST_F(MeasuredPlan, StrictRejectsItBeforeTheRun) {
   }
 }
 
+TEST_F(DeepMeasuredPlan, StrictRejectsItInEveryVerbThatPlansTheRecipe) {
+  for (const char* const command : {"certify", "lr-find", "doctor determinism"}) {
+    const Ended refused = here(std::string(command) + " --strict");
+    EXPECT_EQ(refused.exit, 1) << command << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("error[E0717]: planning needs real steps")) << command;
+  }
+}
+
+TEST_F(MeasuredPlan, StrictRejectsItInEveryTrialOfASweep) {
+  const Ended swept = here("sweep --strict", "sweep.dir=swept train.batch_size=8,12");
+  EXPECT_NE(swept.exit, 0) << swept.out;
+  EXPECT_THAT(swept.err, HasSubstr("error[E0717]: planning needs real steps"));
+  for (const char* const trial : {"swept/0", "swept/1"})
+    EXPECT_FALSE(fs::exists(folder_ / (trial + std::string("/summary.json")))) << trial;
+}
+
+TEST_F(DeepMeasuredPlan, StrictRejectsItInARecordedRun) {
+  ASSERT_EQ(train().exit, 0);
+  const Ended again = recorded("runs rerun run run.dir=again --strict");
+  EXPECT_EQ(again.exit, 1) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("error[E0717]: planning needs real steps"));
+  EXPECT_FALSE(fs::exists(folder_ / "again"));
+  const Ended evaluated = recorded("evaluate run run.dir=evaluated --strict");
+  EXPECT_EQ(evaluated.exit, 1) << evaluated.err;
+  EXPECT_THAT(evaluated.err, HasSubstr("error[E0717]: planning needs real steps"));
+  ASSERT_NE(train("memory.max_retries=0", "RETORT_FAULT=retort-worker/step:2:kill").exit, 0);
+  const Ended resumed = recorded("resume run --strict");
+  EXPECT_EQ(resumed.exit, 1) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("planning needs real steps"));
+  EXPECT_EQ(recorded("resume run").exit, 0) << "nothing that was saved is lost";
+}
+
 TEST_F(MeasuredPlan, NetworkThatSupportsADryRunIsNotMeasured) {
   trust(net_that(""));
   EXPECT_FALSE(planned("--strict")[0].contains("measured"));
@@ -264,10 +304,7 @@ TEST_F(MeasuredPlan, ResumedRunHasTheSameWeights) {
   const std::string whole = latest_weights(folder_ / "run");
   ASSERT_FALSE(whole.empty());
   ASSERT_NE(train(more + "memory.max_retries=0", "RETORT_FAULT=retort-worker/step:4:kill").exit, 0);
-  const Ended resumed =
-      run_shell("export RETORT_CACHE=$PWD/cache XDG_CONFIG_HOME=$PWD/config; " RETORT_BINARY_DIR
-                "/bin/retort resume run",
-                folder_.path());
+  const Ended resumed = recorded("resume run");
   ASSERT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_TRUE(latest_weights(folder_ / "run") == whole);
 }

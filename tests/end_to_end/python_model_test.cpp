@@ -13,6 +13,7 @@ namespace {
 
 using nlohmann::json;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
@@ -469,6 +470,87 @@ print(sorted(network.state_dict()) == sorted(load_file('out/model.safetensors'))
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
 }
 
+constexpr const char* kConvolutionAdapters =
+    "'model.adapters={targets: [conv, stem], rank: 2, dropout: 0, modules_to_save: [fc]}'";
+
+TEST_F(HostedModel, AdaptersAreExportedInPeftsFormat) {
+  trust("my_net.py",
+        net("        x = self.scale(x)\n", "        self.scale = nn.BatchNorm2d(3)\n"));
+  const Ended run = train(kConvolutionAdapters);
+  ASSERT_EQ(run.exit, 0) << run.err;
+  const Ended named = here("export run --adapter --names timm --out named");
+  EXPECT_THAT(named.err, HasSubstr("leave out --names and --head-inside"));
+  ASSERT_EQ(here("export run --out merged").exit, 0);
+  const Ended exported = here("export run --adapter --out adapter");
+  ASSERT_EQ(exported.exit, 0) << exported.err;
+  EXPECT_THAT(exported.out, HasSubstr("adapter/base/model.safetensors"));
+  const json config = json::parse(file_text(folder_ / "adapter/adapter_config.json"));
+  EXPECT_EQ(config["target_modules"], (json{"conv", "stem"}));
+  EXPECT_EQ(config["modules_to_save"], json{"fc"});
+  EXPECT_EQ(config["auto_mapping"],
+            (json{{"base_model_class", "Net"}, {"parent_library", "my_net"}}));
+  const Ended names = python(R"(
+from safetensors.torch import load_file
+for name, tensor in load_file('adapter/adapter_model.safetensors').items():
+    print(name, *tensor.shape)
+)");
+  for (const char* const line :
+       {"base_model.model.blocks.0.conv.lora_A.weight 2 4 3 3\n",
+        "base_model.model.blocks.1.conv.lora_B.weight 4 2 1 1\n",
+        "base_model.model.stem.lora_A.weight 2 3 4 4\n", "base_model.model.fc.weight 3 4\n"})
+    EXPECT_THAT(names.out, HasSubstr(line)) << names.err;
+  if (python("import peft").exit != 0) GTEST_SKIP() << "that Python has no package 'peft'";
+  // The README's program, and the merged network, on the same input.
+  const Ended same = python(R"(
+import json
+import re
+import torch
+from safetensors.torch import load_file
+def loaded(folder):
+    program = re.search('```python(.*?)```', open(f'{folder}/README.md').read(), re.DOTALL)[1]
+    names = {}
+    exec(program.replace('folder = "."', f'folder = "{folder}"'), names)
+    return names['network']
+torch.manual_seed(1)
+x = torch.rand(5, 3, 16, 16)
+adapted, merged = loaded('adapter')(x), loaded('merged')(x)
+torch.testing.assert_close(adapted, merged)
+base = load_file('adapter/base/model.safetensors')
+assert not torch.equal(base['stem.weight'], load_file('merged/model.safetensors')['stem.weight'])
+)");
+  EXPECT_EQ(same.exit, 0) << same.err;
+}
+
+TEST_F(HostedModel, TrainingStartsFromAnAdapterOfPeft) {
+  trust("my_net.py", net());
+  if (python("import peft").exit != 0) GTEST_SKIP() << "that Python has no package 'peft'";
+  const Ended saved = python(R"(
+import peft
+import torch
+import my_net
+torch.manual_seed(1)
+network = peft.get_peft_model(my_net.make(3), peft.LoraConfig(
+    r=2, lora_alpha=16, target_modules=['conv', 'stem'], modules_to_save=['fc'], init_lora_weights=False))
+network.save_pretrained('theirs')
+)");
+  ASSERT_EQ(saved.exit, 0) << saved.err;
+  // A rate that changes no float32 weight.
+  const Ended run = train(std::string(kConvolutionAdapters) +
+                          " +model.adapters.adapter=theirs train.epochs=1 "
+                          "train.optimizer.learning_rate=1e-30");
+  ASSERT_EQ(run.exit, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("starts from the adapter in 'theirs'"));
+  ASSERT_EQ(here("export run --adapter --out ours").exit, 0);
+  const Ended same = python(R"(
+import torch
+from safetensors.torch import load_file
+theirs, ours = (load_file(f'{folder}/adapter_model.safetensors') for folder in ('theirs', 'ours'))
+assert sorted(theirs) == sorted(ours), (sorted(theirs), sorted(ours))
+for name in theirs: assert torch.equal(theirs[name], ours[name]), name
+)");
+  EXPECT_EQ(same.exit, 0) << same.err;
+}
+
 TEST_F(HostedModel, AdapterOfALayerThatIsNotCalledIsRejected) {
   trust("my_net.py", net("        x = F.linear(x, self.mix.weight)\n",
                          "        self.mix = nn.Linear(16, 16)\n"));
@@ -544,6 +626,9 @@ class Broken(torch.autograd.Function):
               HasSubstr("ValueError: no luck ("));
   EXPECT_THAT(failure(net("        raise SystemExit('leaving')\n")),
               HasSubstr("SystemExit: leaving"));
+  EXPECT_THAT(
+      failure(net("        sys.stdout.close(); sys.stderr.close(); " + raises, "", "import sys\n")),
+      HasSubstr("ValueError: no luck ("));
 }
 
 TEST_F(DeepHostedModel, InvalidEntriesAreReportedWithAdvice) {
@@ -637,6 +722,43 @@ TEST_F(DeepHostedModel, NetworkMayNotChangeItsInputOrItsWeights) {
               HasSubstr("has replaced its buffer 'mean'"));
   EXPECT_THAT(failure(net("        with torch.no_grad(): self.fc.weight.clamp_(-1, 1)\n")),
               HasSubstr("changes its parameters in its forward pass"));
+  EXPECT_THAT(failure(net("        self.fc.weight.data.clamp_(-1, 1)\n")),
+              ContainsRegex("changes its parameters in its forward pass, with aten::clamp_ "
+                            "\\(my_net.py:[0-9]+\\)"));
+}
+
+TEST_F(DeepHostedModel, RunResumesAfterCodeHasFailedInAStep) {
+  trust("my_net.py", net("        fail_once(self, x)\n", "", R"(
+import os
+import sys
+steps = []
+def fail_once(network, x):
+    if network.training and x.device.type != 'meta' and os.path.exists('fail'):
+        steps.append(1)
+        if len(steps) == 4: exec(open('fail').read())
+)"));
+  ASSERT_EQ(train("", "whole").exit, 0);
+  const struct {
+    const char *does, *says;
+  } cases[] = {
+      {"raise ValueError('no luck')", "ValueError: no luck"},
+      {"raise KeyboardInterrupt", "KeyboardInterrupt"},
+      {"sys.exit(0)", "SystemExit: 0"},
+      {"os._exit(0)", "the worker exited with code 0 before it had finished"},
+  };
+  for (const auto& [does, says] : cases) {
+    SCOPED_TRACE(does);
+    folder_.write("fail", does);
+    fs::remove_all(folder_ / "run");
+    const Ended failed = train();
+    EXPECT_EQ(failed.exit, 1) << failed.err;
+    EXPECT_THAT(failed.err, HasSubstr(says));
+    EXPECT_THAT(failed.err, HasSubstr("continue with `retort resume run`"));
+    fs::remove(folder_ / "fail");
+    const Ended resumed = here("resume run");
+    EXPECT_EQ(resumed.exit, 0) << resumed.err;
+    EXPECT_TRUE(weights("run") == weights("whole"));
+  }
 }
 
 TEST_F(DeepHostedModel, PrintsThreadsAndForksDoNotDisturbTheRun) {

@@ -159,6 +159,12 @@ void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summa
             .excludes = all_summary.empty() ? "" : "--reuse"});
 }
 
+void add_strict(Invocation& verb, bool& strict) {
+  verb.add({.name = "--strict",
+            .value = &strict,
+            .summary = "Reject Python code that can be planned only by running real steps"});
+}
+
 void add_ranks(Invocation& verb, const std::string& flag, std::int64_t& ranks) {
   verb.add({.name = flag,
             .value = &ranks,

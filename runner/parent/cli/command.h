@@ -195,6 +195,9 @@ struct ReuseFlags {
 /// Adds --no-reuse and, if `all_summary` is not empty, --reuse with that help text.
 void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summary = "");
 
+/// Adds --strict to a verb that runs a recorded recipe. It concerns only the plans.
+void add_strict(Invocation& verb, bool& strict);
+
 /// Adds `flag`, shorthand for the override device.count=N. The number N is stored in `ranks`.
 void add_ranks(Invocation& verb, const std::string& flag, std::int64_t& ranks);
 

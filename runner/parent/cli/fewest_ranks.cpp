@@ -111,6 +111,7 @@ class FewestRanks {
                         .budget = std::nullopt,
                         .device_model = "",
                         .alternatives = false,
+                        .strict = search_.recipe.strict,
                         .reuse = search_.reuse,
                         .node_index = node_index_folder()};
     if (!gpus_.empty()) plan_on(gpus_[static_cast<std::size_t>(request.graph.ranks - 1)], request);

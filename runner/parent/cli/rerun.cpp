@@ -76,6 +76,10 @@ void add_rerun(Invocation& verb, RerunFlags& flags) {
             .value = &flags.force,
             .summary = "rerun, reproduce: run even if input files or versions of stage kinds "
                        "differ from the record"});
+  verb.add({.name = "--strict",
+            .value = &flags.strict,
+            .summary = "rerun, reproduce: reject Python code that can be planned only by running "
+                       "real steps"});
   add_log_level(verb, flags.log, LogPlace::kFile);
   add_grace(verb, flags.log);
 }
@@ -140,6 +144,7 @@ ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
       .graph = graph,
       .sources = console.sources,
       .smoke = run_.smoke,
+      .strict = flags_.strict,
       .reuse = flags_.reuse,
       .device = &*device,
       .inputs = input_paths(recipe, schemas, graph.working_folder),

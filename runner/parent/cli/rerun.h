@@ -16,13 +16,14 @@ struct RerunFlags {
   std::string run;                     ///< its folder
   std::vector<std::string> overrides;  ///< key=value
   bool force = false;                  ///< run even if the result could be entirely different
+  bool strict = false;                 ///< reject plans that need real steps
   ReuseOptions::Which reuse =
       ReuseOptions::Which::kCacheable;  ///< which nodes may reuse results of other runs
   LogFlags log;
 };
 
-/// Adds --force, --log-level and --grace to a verb that reruns a run. The verb itself adds the run
-/// and the overrides.
+/// Adds --force, --strict, --log-level and --grace to a verb that reruns a run. The verb itself
+/// adds the run and the overrides.
 void add_rerun(Invocation& verb, RerunFlags& flags);
 
 /// Starts a new run from the record of another, using its resolved recipe with the overrides, its

@@ -51,7 +51,8 @@ std::string unplanned_part(const Graph& graph, const PlanAnswer& answer) {
 }
 
 Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schemas,
-                                  const ReuseFlags& reuse, const LogFlags& log, Console& console) {
+                                  const ReuseFlags& reuse, bool strict, const LogFlags& log,
+                                  Console& console) {
   const auto recipe = make_recipe(resolved, schemas, &console.sources);
   if (!recipe) return recipe.errors();
   auto graph = compile(*recipe, schemas);
@@ -63,6 +64,7 @@ Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schema
                       .budget = std::nullopt,
                       .device_model = "",
                       .alternatives = false,
+                      .strict = strict,
                       .reuse = reuse.which(),
                       .node_index = node_index_folder()};
   const DeviceUse use{.recipe = recipe->resolved, .graph = request.graph, .worker = *worker};
@@ -134,10 +136,12 @@ Result<SlotRequest> slot_request(const std::string& text) {
                         ", or auto: as many trials at once as fit"};
 }
 
-SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const LogFlags& log,
-                       Console& console) {
+SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, bool strict,
+                       const LogFlags& log, Console& console) {
   return SlotMemory(
-      [&](const Value& recipe) { return needed_by_trial(recipe, schemas, reuse, log, console); },
+      [&, strict](const Value& recipe) {
+        return needed_by_trial(recipe, schemas, reuse, strict, log, console);
+      },
       gpus_for_trials());
 }
 
@@ -176,7 +180,7 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
         continue;
       }
     }
-    SlotMemory memory = slot_memory(schemas, reuse, log, console);
+    SlotMemory memory = slot_memory(schemas, reuse, named.strict, log, console);
     if (tried.slots > 1)
       for (const PreparedTrial& job : sweep->jobs) memory.add(job.number, job.recipe);
     const std::int64_t fitting = memory.fitting(tried.slots);

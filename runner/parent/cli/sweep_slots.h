@@ -20,9 +20,10 @@ struct SlotRequest {
 Result<SlotRequest> slot_request(const std::string& text);
 
 /// Returns a SlotMemory for trials on this machine. To find out how much memory a trial needs, a
-/// worker plans its recipe, unless it neither trains nor evaluates. Borrows all arguments.
-SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const LogFlags& log,
-                       Console& console);
+/// worker plans its recipe, unless it neither trains nor evaluates; with `strict`, without real
+/// steps. Borrows all arguments.
+SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, bool strict,
+                       const LogFlags& log, Console& console);
 
 /// A sweep that runs `slots` trials at once on this machine.
 struct SweepInSlots {

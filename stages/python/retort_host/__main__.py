@@ -13,7 +13,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[0] = os.path.dirname(HERE)
 from retort_host.entries import Entries
-from retort_host.failures import advice_for, last_line, print_traceback, say_where_backward_fails
+from retort_host.failures import advice_for, flush_output, last_line, print_traceback, say_where_backward_fails
 from retort_host.measures import Measures
 from retort_host.networks import Networks
 from retort_host.packages import packages
@@ -85,7 +85,6 @@ def main():
         except BaseException as error:  # including SystemExit and KeyboardInterrupt from the user's code
             if not isinstance(error, Refusal):
                 print_traceback(error)
-                sys.stderr.flush()
             reply, failed = reply_to(torch, error), 1
         if os.getpid() != process:
             os._exit(1)  # a process forked by the user's code must not become a second worker
@@ -99,8 +98,7 @@ def main():
 
     callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(answer)
     exit_code = library.retort_worker_serve(int(chosen["--events-fd"]), callback)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush_output()
     # Skip Python's own cleanup, since tensors of the network came from the worker's allocator.
     os._exit(exit_code)
 

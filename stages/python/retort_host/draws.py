@@ -32,7 +32,7 @@ def draws_of(torch, made, shape, tokens, device):
     network.train(True)
     try:
         for one in [shape] if shape else likely_shapes(network):
-            watch = watch_of(torch)
+            watch = watch_of(torch, made.weights)
             made.watch, before = watch, python_generators()
             try:
                 with watch, torch.random.fork_rng(devices=[]):
@@ -51,6 +51,9 @@ def draws_of(torch, made, shape, tokens, device):
             if python_generators() != before:
                 raise RuntimeError("the network draws random numbers with Python or numpy, which cannot be reproduced; "
                                    "draw with torch")
+            if watch.changed:
+                raise RuntimeError(f"the network changes its parameters in its forward pass, with {watch.changed}; "
+                                   "only the optimizer may change them")
             return {"draws": watch.found, "own_modules": watch.unsuitable, "token_rows": watch.token_rows}
     finally:
         network.train(was_training)
@@ -69,13 +72,15 @@ def likely_shapes(network):
             yield channels, size, size
 
 
-def watch_of(torch):
+def watch_of(torch, weights):
+    storages = {weight.untyped_storage()._cdata for weight in weights}
     copies = (torch.ops.aten._to_copy.default, torch.ops.aten.clone.default)
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
         def __init__(self):
             super().__init__()
             self.found, self.unsuitable = [], []
+            self.changed = None  # what changes a weight, and where; `weight.data` hides this from the weight's version
             self.tokens = []  # tensors with a text tower's tokens
             self.token_rows = None
 
@@ -83,12 +88,24 @@ def watch_of(torch):
             named = named or {}
             if torch.Tag.nondeterministic_seeded in operator.tags and draws(operator, inputs, named):
                 self.add(operator.name())
+            if operator._schema.is_mutable and self.changed is None and self.writes_weight(operator, inputs, named):
+                self.changed = self.located(operator.name())
             if operator is torch.ops.aten.embedding.default and self.are_tokens(inputs[1]):
                 self.token_rows = min(inputs[0].shape[0], self.token_rows or inputs[0].shape[0])
             output = operator(*inputs, **named)
             if operator in copies and self.are_tokens(inputs[0]):
                 self.tokens.append(output)
             return output
+
+        def writes_weight(self, operator, inputs, named):
+            for place, argument in enumerate(operator._schema.arguments):
+                if argument.alias_info is None or not argument.alias_info.is_write:
+                    continue
+                value = inputs[place] if place < len(inputs) else named.get(argument.name)
+                for tensor in value if isinstance(value, (list, tuple)) else [value]:
+                    if isinstance(tensor, torch.Tensor) and tensor.untyped_storage()._cdata in storages:
+                        return True
+            return False
 
         def are_tokens(self, tensor):
             return any(tensor.untyped_storage()._cdata == one.untyped_storage()._cdata for one in self.tokens)
@@ -105,12 +122,15 @@ def watch_of(torch):
             return output
 
         def add(self, what):
+            text = self.located(what)
+            if text not in self.found:
+                self.found.append(text)
+
+        def located(self, what):
             frames = [frame for frame in traceback.extract_stack() if os.path.dirname(frame.filename) != HERE]
             own = [frame for frame in frames if f"{os.sep}torch{os.sep}" not in frame.filename]
             place = (own or frames)[-1]
-            text = f"{what} ({os.path.basename(place.filename)}:{place.lineno})"
-            if text not in self.found:
-                self.found.append(text)
+            return f"{what} ({os.path.basename(place.filename)}:{place.lineno})"
 
     return Watch()
 

@@ -1,5 +1,6 @@
 """Describes in one line what failed in the user's code, and where."""
 
+import contextlib
 import os
 import sys
 import traceback
@@ -29,12 +30,21 @@ def advice_for(error):
     return str(getattr(error, "retort_advice", ""))
 
 
+def flush_output():
+    """Flushes standard output and standard error, which the user's code may have closed or replaced."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+
+
 def print_traceback(error):
     """Prints the traceback to standard error, without the first frames, which belong to this package."""
     calls = error.__traceback__
     while calls and os.path.dirname(calls.tb_frame.f_code.co_filename) == HERE:
         calls = calls.tb_next
-    traceback.print_exception(type(error), error, calls or error.__traceback__)
+    with contextlib.suppress(Exception):
+        traceback.print_exception(type(error), error, calls or error.__traceback__)
+    flush_output()
 
 
 def say_where_backward_fails(torch):
@@ -50,8 +60,7 @@ def say_where_backward_fails(torch):
         except (torch.OutOfMemoryError, MemoryError) as error:
             said = str(error)
         except BaseException as error:
-            traceback.print_exc()
-            sys.stderr.flush()
+            print_traceback(error)
             raise RuntimeError(last_line(error)) from error
         raise RuntimeError(OUT_OF_MEMORY + said)  # the worker recognizes this prefix
 

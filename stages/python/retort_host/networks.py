@@ -71,6 +71,7 @@ class Networks:
             "mixing_layer": mixing_layer(torch, network),
             "lone_mixing_layer": lone_mixing_layer(torch, network),
             "towers": towers,
+            "class": {"name": type(network).__name__, "module": type(network).__module__},
         }
 
     def make(self, make, request):

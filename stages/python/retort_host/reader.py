@@ -18,7 +18,7 @@ try:
 except ImportError:
     pass
 from retort_host.entries import Entries
-from retort_host.failures import last_line, print_traceback
+from retort_host.failures import flush_output, last_line, print_traceback
 from retort_host.refusal import Refusal
 from retort_host.samples import BadSample, DataSets
 
@@ -63,8 +63,7 @@ def main():
             failed, pieces = True, [json.dumps({"kind": "untrusted", "error": str(refused), "help": refused.retort_advice}).encode()]
         if os.getpid() != own:
             os._exit(0)  # a child forked by the user's code has returned here
-        sys.stdout.flush()
-        sys.stderr.flush()
+        flush_output()
         replies.write(struct.pack("<BQ", failed, sum(len(piece) for piece in pieces)))
         for piece in pieces:
             replies.write(piece)

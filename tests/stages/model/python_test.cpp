@@ -6,10 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/artifact/model.h"
+#include "stages/model/hosted_network.h"
 #include "stages/python/python_host.h"
 #include "stages/stages.h"
+#include "stages/weights/safetensors.h"
 #include "tests/support/model_of.h"
 #include "tests/support/refused.h"
+#include "tests/support/temporary_folder.h"
 
 namespace stages {
 namespace {
@@ -38,7 +41,8 @@ int play(const char* text) {
              {"pretrained", nullptr},
              {"mixing_layer", nullptr},
              {"lone_mixing_layer", nullptr},
-             {"towers", nullptr}};
+             {"towers", nullptr},
+             {"class", {{"name", "Net"}, {"module", "nets"}}}};
   } else if (request["do"] == "probe") {
     reply = {{"draws", Json::array()}, {"own_modules", Json::array()}, {"token_rows", nullptr}};
   }
@@ -100,6 +104,45 @@ TEST_F(HostedPython, OnlyAdaptersAreTrained) {
   const Json none = {{"adapters", {{"targets", {"head"}}}}};
   EXPECT_REFUSED(refusals_of([&] { model(none)->outline(rows()); }), kOptionConflict,
                  "/model/adapters/targets", "no layer is called 'head'");
+}
+
+Json adapters_of_fc(std::int64_t rank, const Json& folder = nullptr) {
+  return {{"adapters", {{"targets", {"fc"}}, {"rank", rank}, {"adapter", folder}}}};
+}
+
+TEST_F(HostedPython, AdapterIsSavedForPeftAndLoadedAgain) {
+  const TemporaryFolder folder;
+  const auto trained = model(adapters_of_fc(2))->build(rows(), 1);
+  trained->named_parameters()["fc.lora_B.weight"].data().fill_(0.25);
+  dynamic_cast<HostedNetwork&>(*trained).save_adapter_to(folder / "adapter");
+  const NamedTensors saved = read_safetensors(folder / "adapter/adapter_model.safetensors").tensors;
+  EXPECT_EQ(saved.size(), 2u);
+  EXPECT_THAT(saved.at("base_model.model.fc.lora_A.weight").sizes().vec(), ElementsAre(2, 3));
+  EXPECT_THAT(saved.at("base_model.model.fc.lora_B.weight").sizes().vec(), ElementsAre(4, 2));
+  const Json config = Json::parse(folder.read("adapter/adapter_config.json"));
+  EXPECT_EQ(config.at("peft_type"), "LORA");
+  EXPECT_EQ(config.at("target_modules"), Json({"fc"}));
+  EXPECT_EQ(config.at("auto_mapping"),
+            (Json{{"base_model_class", "Net"}, {"parent_library", "nets"}}));
+
+  const auto next = model(adapters_of_fc(2, (folder / "adapter").string()));
+  const auto network = next->build(rows(), /*seed=*/7);
+  for (const char* const name : {"fc.lora_A.weight", "fc.lora_B.weight"})
+    EXPECT_TRUE(at::equal(network->named_parameters()[name], trained->named_parameters()[name]))
+        << name;
+  EXPECT_THAT(next->notes(*network), testing::Contains(testing::StartsWith("starts from the "
+                                                                           "adapter in ")));
+}
+
+TEST_F(HostedPython, AdapterThatDoesNotFitIsRejectedInThePlan) {
+  const TemporaryFolder folder;
+  const auto trained = model(adapters_of_fc(2))->build(rows(), 1);
+  dynamic_cast<HostedNetwork&>(*trained).save_adapter_to(folder / "adapter");
+  const std::string place = (folder / "adapter").string();
+  EXPECT_REFUSED(refusals_of([&] { model(adapters_of_fc(3, place))->outline(rows()); }),
+                 kDamagedWeights, "/model/adapters/adapter", "'fc' has rank 2 and scaling");
+  EXPECT_REFUSED(refusals_of([&] { model(adapters_of_fc(2, place + "x"))->outline(rows()); }),
+                 kMissingWeights, "/model/adapters/adapter", "contains no adapter");
 }
 
 }  // namespace

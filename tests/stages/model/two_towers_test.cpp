@@ -36,10 +36,12 @@ int play_towers(const char* text) {
   if (request["do"] == "build") {
     const at::Device device(request["device"].get<std::string>());
     give_to_python("parameter:scale", played.scale.to(device));
-    reply = {{"modules", Json::array()},     {"parameters", {"scale"}}, {"buffers", Json::array()},
-             {"dropouts", Json::array()},    {"blocks", Json::array()}, {"layers", Json::object()},
-             {"state", Json::object()},      {"pretrained", nullptr},   {"mixing_layer", nullptr},
-             {"lone_mixing_layer", nullptr}, {"towers", played.towers}};
+    reply = {{"modules", Json::array()}, {"parameters", {"scale"}},
+             {"buffers", Json::array()}, {"dropouts", Json::array()},
+             {"blocks", Json::array()},  {"layers", Json::object()},
+             {"state", Json::object()},  {"pretrained", nullptr},
+             {"mixing_layer", nullptr},  {"lone_mixing_layer", nullptr},
+             {"towers", played.towers},  {"class", {{"name", "Clip"}, {"module", "nets"}}}};
   } else if (request["do"] == "probe") {
     reply = {{"draws", Json::array()}, {"own_modules", Json::array()}, {"token_rows", nullptr}};
   } else if (request["do"] == "forward") {

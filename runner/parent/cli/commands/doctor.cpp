@@ -204,9 +204,9 @@ using Json = nlohmann::ordered_json;
 /// Returns the second answer, {"steps", "tensors", "difference"}, described in
 /// stages/worker/determinism_check.h. Fails with kNothingCompared if the graph has no training
 /// nodes. Errors from the runs have pointers into the recipe but no source locations.
-Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const WorkerCommand& worker,
-                               const OwnDevice& device, const std::filesystem::path& scratch,
-                               ProgressDisplay& display) {
+Result<Json> check_determinism(const Graph& graph, std::int64_t steps, bool strict,
+                               const WorkerCommand& worker, const OwnDevice& device,
+                               const std::filesystem::path& scratch, ProgressDisplay& display) {
   Json answer;
   for (const bool compare : {false, true}) {
     const std::string run = compare ? "run 2" : "run 1";
@@ -218,6 +218,7 @@ Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const Wor
     };
     const Json check = {
         {"smoke", true},
+        {"strict", strict},
         {"check",
          {{"steps", steps}, {"file", (scratch / "tensors").string()}, {"compare", compare}}}};
     auto given = run_observed({graph, worker, device, scratch / run, check}, shown);
@@ -281,7 +282,8 @@ ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, cons
   const ScratchFolder scratch;
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
                           SecretTexts(prepared->recipe.resolved));
-  auto found = check_determinism(prepared->graph, steps, *worker, *device, scratch.path(), display);
+  auto found = check_determinism(prepared->graph, steps, named.strict, *worker, *device,
+                                 scratch.path(), display);
   if (!found) return report(console, placed(found.errors(), prepared->recipe.resolved));
   if (console.json) print_result(console, "doctor_determinism/1", *found);
   else console.out << text_of(*found) << '\n';

@@ -108,6 +108,7 @@ struct EvaluateFlags {
   LogFlags log;
   std::vector<std::string> overrides;
   bool force = false;  ///< evaluate even if the data or the record has changed
+  bool strict = false;
 };
 
 /// True if `change` can affect an evaluation. A change that affects only the last digits of
@@ -173,6 +174,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
       .recipe = prepared->recipe,
       .graph = graph,
       .sources = sources,
+      .strict = flags.strict,
       .trained = *std::move(trained),
       .source = run->folder,
       .reuse = flags.reuse.which(),
@@ -207,6 +209,7 @@ Invocation declare_evaluate() {
        .value = &flags->force,
        .summary =
            "Evaluate even if input files, versions of stage kinds or the record have changed"});
+  add_strict(verb, flags->strict);
   verb.run = [flags](Console& console) { return evaluate(*flags, console); };
   return verb;
 }

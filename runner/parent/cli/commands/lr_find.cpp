@@ -105,6 +105,7 @@ ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
                           SecretTexts(prepared->recipe.resolved));
   const Json test = {
+      {"strict", flags.recipe.strict},
       {"range_test", {{"first", range->first}, {"last", range->last}, {"steps", range->steps}}}};
   auto found = run_observed({prepared->graph, *worker, *device, scratch.path(), test},
                             shown_conversation(display));

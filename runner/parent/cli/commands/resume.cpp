@@ -37,6 +37,7 @@ struct ResumeFlags {
   ReuseFlags reuse;
   LogFlags log;
   bool force = false;  ///< accept changes; the result then matches neither recipe
+  bool strict = false;
 };
 
 /// Returns the summary of a finished run, with its folder.
@@ -166,6 +167,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
       .graph = prepared->graph,
       .sources = sources,
       .smoke = run->smoke,
+      .strict = flags.strict,
       .resume = run->folder,
       .reuse = flags.reuse.which(),
       .device = &*device,
@@ -202,6 +204,7 @@ Invocation declare_resume() {
             .summary = "Continue even if options, input files, versions of stage kinds or the "
                        "record have changed, or checkpoints belong to another run; the result then "
                        "matches neither the old nor the new recipe"});
+  add_strict(verb, flags->strict);
   verb.run = [flags](Console& console) { return resume(*flags, console); };
   return verb;
 }

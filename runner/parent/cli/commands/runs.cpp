@@ -196,6 +196,7 @@ Diagnostics misplaced(const RunsFlags& flags) {
       {"--remove", flags.removes, {"tag"}},
       {"--yes", flags.yes, {"rm"}},
       {"--force", flags.rerun.force, {"rerun", "reproduce"}},
+      {"--strict", flags.rerun.strict, {"rerun", "reproduce"}},
       {"--log-level", !flags.rerun.log.level.empty(), {"rerun", "reproduce"}},
       {"--tolerance", !flags.tolerance.empty(), {"reproduce"}},
   };

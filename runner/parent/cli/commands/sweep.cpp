@@ -119,7 +119,7 @@ Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const S
                                             Console& console) {
   if (flags.slots.slots == 1 && !flags.slots.is_auto) return 1;
   const SchemaSet& schemas = shipped_schemas();
-  SlotMemory memory = slot_memory(schemas, flags.reuse, flags.log, console);
+  SlotMemory memory = slot_memory(schemas, flags.reuse, flags.recipe.strict, flags.log, console);
   std::int64_t threads = 1;
   for (const Trial& trial : journal.trials()) {
     const bool is_over =

@@ -173,7 +173,7 @@ ExitCode begin_asking(SweepFlags flags, Console& console) {
   flags.recipe.name = flags.recipe.overrides.front();
   flags.recipe.overrides.erase(flags.recipe.overrides.begin());
   const SchemaSet& schemas = shipped_schemas();
-  SlotMemory memory = slot_memory(schemas, flags.reuse, flags.log, console);
+  SlotMemory memory = slot_memory(schemas, flags.reuse, flags.recipe.strict, flags.log, console);
   const auto base = base_of_trials(flags, schemas, memory, console);
   if (!base) return report(console, base.errors());
   auto metric = metric_of_trials(flags.metric, base->nodes, schemas);
@@ -222,7 +222,7 @@ ExitCode go_on_asking(SweepFlags flags, Console& console) {
   flags.recipe.name = journal->plan().recipe;
   flags.recipe.overrides = journal->plan().overrides;
   const SchemaSet& schemas = shipped_schemas();
-  SlotMemory memory = slot_memory(schemas, flags.reuse, flags.log, console);
+  SlotMemory memory = slot_memory(schemas, flags.reuse, flags.recipe.strict, flags.log, console);
   const auto base = base_of_trials(flags, schemas, memory, console);
   if (!base) return report(console, base.errors());
   auto metric = metric_of_trials(flags.metric, base->nodes, schemas);

@@ -50,6 +50,7 @@ TrialSurroundings trial_surroundings(const SweepFlags& flags, Console& console) 
   if (flags.log.grace_seconds != LogFlags().grace_seconds)
     surroundings.arguments.insert(surroundings.arguments.end(),
                                   {"--grace", std::to_string(flags.log.grace_seconds)});
+  if (flags.recipe.strict) surroundings.arguments.emplace_back("--strict");
   if (flags.reuse.none) surroundings.arguments.emplace_back("--no-reuse");
   if (flags.reuse.all) surroundings.run_arguments = {"--reuse"};
   if (flags.force) surroundings.resume_arguments = {"--force"};
