@@ -79,9 +79,10 @@ std::vector<SlotMemory::Load> SlotMemory::loads(std::int64_t slots) const {
   }
   std::vector<Load> loads;
   for (auto& [device, peaks] : by_device) {
-    std::ranges::stable_sort(peaks, std::greater(), [&](const auto& one) {
+    const bool counts_gpus = device == "cuda";
+    std::ranges::stable_sort(peaks, std::greater(), [counts_gpus](const auto& one) {
       const TrialPeak& peak = *one.second;
-      return device == "cuda" ? static_cast<std::int64_t>(peak.gpus) : peak.bytes;
+      return counts_gpus ? static_cast<std::int64_t>(peak.gpus) : peak.bytes;
     });
     peaks.resize(std::min(peaks.size(), static_cast<std::size_t>(slots)));
     Load& load = loads.emplace_back(
