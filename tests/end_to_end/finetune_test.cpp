@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,19 +41,29 @@ class FineTuning : public testing::Test {
             name + ' ' + more,
         folder_.path());
   }
+  /// Trains a kind of model as a run with its name, which tests share, unless that exists. Returns
+  /// what training printed.
+  const Ended& trained(const std::string& model) {
+    static std::map<std::string, Ended> ended;
+    if (!fs::exists(folder_ / model)) {
+      ended[model] = train(model, model);
+      folder_.keep();
+    }
+    return ended[model];
+  }
   std::string weights(const std::string& name) const { return latest_weights(folder_ / name); }
   SharedFolder folder_;
 };
 
 TEST_F(FineTuning, ResumedAdaptersAreBitIdentical) {
-  ASSERT_EQ(train("lora", "whole").exit, 0);
+  ASSERT_EQ(trained("lora").exit, 0);
   ASSERT_NE(train("lora", "run", "retort-worker/step:4:kill").exit, 0);
   const Ended gone_on = retort("resume run", folder_.path());
   ASSERT_EQ(gone_on.exit, 0) << gone_on.err;
-  EXPECT_FALSE(weights("whole").empty());
-  EXPECT_TRUE(weights("run") == weights("whole"));
+  EXPECT_FALSE(weights("lora").empty());
+  EXPECT_TRUE(weights("run") == weights("lora"));
   EXPECT_EQ(file_text(folder_ / "run/nodes/evaluate/predictions.csv"),
-            file_text(folder_ / "whole/nodes/evaluate/predictions.csv"));
+            file_text(folder_ / "lora/nodes/evaluate/predictions.csv"));
 }
 
 TEST_F(FineTuning, ResumedAdapterVariantsAreBitIdentical) {
@@ -85,22 +96,23 @@ TEST_F(FineTuning, ResumedFullTrainingIsBitIdentical) {
 }
 
 TEST_F(FineTuning, FullTrainingStartsFromALinearProbe) {
-  ASSERT_EQ(train("linear_probe", "probe").exit, 0);
-  const Ended tuned = train("full", "run", "", "train=one_epoch train.warm_start=probe");
+  ASSERT_EQ(trained("linear_probe").exit, 0);
+  const Ended tuned = train("full", "run", "", "train=one_epoch train.warm_start=linear_probe");
   ASSERT_EQ(tuned.exit, 0) << tuned.err;
   EXPECT_THAT(tuned.err, HasSubstr("the weights that the earlier run left frozen are "
                                    "taken from the backbone"));
-  const Ended other = train("full", "other", "", "train=one_epoch train.warm_start=probe seed=7");
+  const Ended other =
+      train("full", "other", "", "train=one_epoch train.warm_start=linear_probe seed=7");
   EXPECT_EQ(other.exit, 78) << other.err;
   EXPECT_THAT(other.err, HasSubstr("were trained on different frozen weights: 'random, seed "));
 }
 
 TEST_F(FineTuning, CheckpointHoldsOnlyTrainedWeights) {
-  const Ended trained = train("lora", "run");
-  ASSERT_EQ(trained.exit, 0) << trained.err;
-  EXPECT_THAT(trained.err, HasSubstr("train: trainable params: "));
-  EXPECT_THAT(trained.err, HasSubstr("Effective batch size: 16 (2 x 8)"));
-  const std::string file = weights("run");
+  const Ended& ended = trained("lora");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("train: trainable params: "));
+  EXPECT_THAT(ended.err, HasSubstr("Effective batch size: 16 (2 x 8)"));
+  const std::string file = weights("lora");
   EXPECT_THAT(file, HasSubstr("self_attn.q_proj.lora_B.weight"));
   EXPECT_THAT(file, HasSubstr("head.weight"));
   EXPECT_THAT(file, Not(HasSubstr("mlp.fc1.weight")));
@@ -108,9 +120,9 @@ TEST_F(FineTuning, CheckpointHoldsOnlyTrainedWeights) {
 }
 
 TEST_F(FineTuning, ResumeWithOtherFrozenWeightsIsRejected) {
-  ASSERT_EQ(train("lora", "donor").exit, 0);
+  ASSERT_EQ(trained("lora").exit, 0);
   ASSERT_EQ(train("lora", "other", "", "seed=7").exit, 0);
-  ASSERT_EQ(retort("export donor --merged --out base", folder_.path()).exit, 0);
+  ASSERT_EQ(retort("export lora --merged --out base", folder_.path()).exit, 0);
   ASSERT_EQ(retort("export other --merged --out another", folder_.path()).exit, 0);
   const Ended killed =
       train("lora", "run", "retort-worker/step:4:kill", "model.backbone.weights=base");
@@ -127,9 +139,10 @@ TEST_F(FineTuning, ResumeWithOtherFrozenWeightsIsRejected) {
 }
 
 TEST_F(FineTuning, HeadOnCachedFeaturesMatchesHeadOnImages) {
-  ASSERT_EQ(train("linear_probe", "cached").exit, 0);
+  ASSERT_EQ(trained("linear_probe").exit, 0);
   ASSERT_EQ(train("linear_probe", "plain", "", "features.cache=false").exit, 0);
-  const json cached = json::parse(file_text(folder_ / "cached/nodes/train/training_metrics.json")),
+  const json cached =
+                 json::parse(file_text(folder_ / "linear_probe/nodes/train/training_metrics.json")),
              plain = json::parse(file_text(folder_ / "plain/nodes/train/training_metrics.json"));
   ASSERT_EQ(cached["train_losses"].size(), 3u);
   for (std::size_t epoch = 0; epoch < 3; ++epoch) {
@@ -143,9 +156,9 @@ TEST_F(FineTuning, HeadOnCachedFeaturesMatchesHeadOnImages) {
 }
 
 TEST_F(FineTuning, FeaturesAreRecomputedForOtherWeights) {
-  ASSERT_EQ(train("linear_probe", "donor").exit, 0);
+  ASSERT_EQ(trained("linear_probe").exit, 0);
   ASSERT_EQ(train("linear_probe", "other", "", "seed=7").exit, 0);
-  ASSERT_EQ(retort("export donor --merged --out base", folder_.path()).exit, 0);
+  ASSERT_EQ(retort("export linear_probe --merged --out base", folder_.path()).exit, 0);
   ASSERT_EQ(retort("export other --merged --out another", folder_.path()).exit, 0);
   ASSERT_EQ(train("linear_probe", "first", "", "model.backbone.weights=base").exit, 0);
   EXPECT_THAT(train("linear_probe", "again", "", "model.backbone.weights=base").err,
@@ -157,13 +170,13 @@ TEST_F(FineTuning, FeaturesAreRecomputedForOtherWeights) {
 }
 
 TEST_F(FineTuning, RunCanBeEvaluatedAndCanPredict) {
-  ASSERT_EQ(train("linear_probe", "run").exit, 0);
-  const Ended evaluated = retort("evaluate run run.dir=evaluated", folder_.path());
+  ASSERT_EQ(trained("linear_probe").exit, 0);
+  const Ended evaluated = retort("evaluate linear_probe run.dir=evaluated", folder_.path());
   EXPECT_EQ(evaluated.exit, 0) << evaluated.err;
   EXPECT_EQ(file_text(folder_ / "evaluated/nodes/evaluate/predictions.csv"),
-            file_text(folder_ / "run/nodes/evaluate/predictions.csv"));
+            file_text(folder_ / "linear_probe/nodes/evaluate/predictions.csv"));
   const Ended predicted =
-      retort("predict run data/flowers-102/jpg/image_00001.jpg --top 1", folder_.path());
+      retort("predict linear_probe data/flowers-102/jpg/image_00001.jpg --top 1", folder_.path());
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
   EXPECT_THAT(predicted.out, HasSubstr("data/flowers-102/jpg/image_00001.jpg,"));
 }
