@@ -16,23 +16,26 @@ namespace {
 using testing::ElementsAre;
 using testing::SizeIs;
 
-constexpr std::int64_t kWays = 3, kShots = 2, kQueries = 3, kAll = kWays * kQueries;
+constexpr std::int64_t kDrawnWays = 3, kDrawnShots = 2, kDrawnQueries = 3,
+                       kDrawnInAll = kDrawnWays * kDrawnQueries;
 
 class EpisodeExamplesTest : public testing::Test {
  protected:
   EpisodeExamplesTest() {
     // In both episodes, all queries are correct, except for two of the second episode: its first
     // query, of way 0, is taken for way 2, and its last one, of way 2, for way 1.
-    const at::Tensor ways = torch::arange(kWays).repeat_interleave(kQueries);
+    const at::Tensor ways = torch::arange(kDrawnWays).repeat_interleave(kDrawnQueries);
     labels_ = ways.repeat({2});
-    logits_ = 3 * torch::one_hot(labels_, kWays).to(at::kFloat);
-    logits_[kAll] = torch::tensor({0.0, 0.0, 4.0});
-    logits_[2 * kAll - 1] = torch::tensor({0.0, 2.0, 0.0});
+    logits_ = 3 * torch::one_hot(labels_, kDrawnWays).to(at::kFloat);
+    logits_[kDrawnInAll] = torch::tensor({0.0, 0.0, 4.0});
+    logits_[2 * kDrawnInAll - 1] = torch::tensor({0.0, 2.0, 0.0});
   }
   EpisodeSet episodes(const std::shared_ptr<const Dataset>& source) const {
     return EpisodeSet(
         source,
-        {.shape = {.ways = kWays, .shots = kShots, .queries = kQueries}, .episodes = 2, .seed = 4},
+        {.shape = {.ways = kDrawnWays, .shots = kDrawnShots, .queries = kDrawnQueries},
+         .episodes = 2,
+         .seed = 4},
         "the test data");
   }
   nlohmann::json examples(const EpisodeSet& set, std::int64_t count) const {
@@ -51,9 +54,9 @@ TEST_F(EpisodeExamplesTest, QueriesAreThoseOfTheEpisodeWithTheLowestAccuracy) {
   const std::vector<std::int64_t> from = set.source_samples(0, 1), ways = set.classes(0, 1);
   const auto all = examples(set, 8);
   const auto name = [&](std::size_t place) { return points_->sample_name(from[place]); };
-  constexpr std::size_t kFirstQuery = kWays * kShots;
+  constexpr std::size_t kFirstQuery = kDrawnWays * kDrawnShots;
   EXPECT_THAT(names_of_group(all, "wrong queries of episode 1, which has the lowest accuracy"),
-              ElementsAre(name(kFirstQuery), name(kFirstQuery + kAll - 1)))
+              ElementsAre(name(kFirstQuery), name(kFirstQuery + kDrawnInAll - 1)))
       << "the most confident first";
   EXPECT_THAT(names_of_group(all, "correct queries of episode 1"), SizeIs(7));
   const auto class_of = [&](std::size_t way) {
@@ -68,7 +71,7 @@ TEST_F(EpisodeExamplesTest, SupportImagesOfConfusedClassesComeFirst) {
   const std::vector<std::int64_t> from = set.source_samples(0, 1);
   const auto name = [&](std::size_t place) { return points_->sample_name(from[place]); };
   EXPECT_THAT(names_of_group(examples(set, 2), "support images of episode 1"),
-              ElementsAre(name(0), name(2 * kShots)))
+              ElementsAre(name(0), name(2 * kDrawnShots)))
       << "one of way 0 and one of way 2";
   EXPECT_THAT(names_of_group(examples(set, 30), "support images of episode 1"),
               ElementsAre(name(0), name(1), name(4), name(5), name(2), name(3)));
