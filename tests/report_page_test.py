@@ -163,17 +163,23 @@ def look_at_served(browser, address):
 
 
 def follow_run(browser, address, run):
-    """An open page must show the progress and the end of a run."""
-    page = opened(browser, address)
-    link = page.locator("tr:has-text('running') td a")
-    while link.count() == 0 and run.poll() is None:
-        page.reload()
-    link.first.click()
+    """An open list must show that a run starts and ends, and keep what was typed; the run's page must show its progress."""
+    origin, token = address.split("/?")
+    listed = opened(browser, address)
+    typed = listed.locator("input[name=text]")
+    typed.fill("half a na")
+    link = listed.locator("tr:has-text('running') td a")
+    link.first.wait_for(timeout=120_000)
+    page = opened(browser, f"{origin}{link.first.get_attribute('href')}?{token}")
     page.locator("#progress", has_text="train").wait_for()
     page.locator("svg[data-scale]").first.wait_for(timeout=120_000)
     run.terminate()
     page.locator("#progress", has_text="interrupted").wait_for()
     page.close()
+    listed.locator("tr:has-text('interrupted')").first.wait_for()
+    if typed.input_value() != "half a na":
+        failures.append(f"{listed.place}: an update replaces the filter by {typed.input_value()!r}")
+    listed.close()
 
 
 def main(retort, tests=None):
