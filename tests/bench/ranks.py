@@ -1,4 +1,4 @@
-"""Training with two ranks, compared with one process with as many threads and with DistributedDataParallel."""
+"""Training with two ranks, compared with one process with as many threads and with DistributedDataParallel; the memory of ZeRO 1 and 2."""
 
 import json
 import os
@@ -78,22 +78,30 @@ memory: {{layout: contiguous}}
 
 # Name, network and batch size of each case.
 CASES = {"transformer of 4 blocks, 24 images": ("vit", 24), "4 million weights, 24 images": ("mlp", 24), "50 thousand weights, 8 images": ("small", 8)}
+SHARDED = "4 million weights, 24 images"
 RETORT, DDP, ALONE = f"{RANKS} ranks", f"{RANKS} of DDP", f"1 of {RANKS} threads"
 
 
-def retort(folder, network, batch, ranks, environment):
-    """Returns the median seconds between steps of the second epoch (images in memory) and the largest peak of a process in MiB."""
+def train(folder, network, batch, ranks, environment, *options):
+    """Returns the folder of a run and the largest peak of its processes in MiB."""
     run = Path(tempfile.mkdtemp(dir=folder))
     (folder / "recipe.yaml").write_text(RECIPE.format(network=network, side=SIDE, batch=batch))
     command = [str(ROOT / "build/bin/retort"), "run", "recipe.yaml", f"run.dir={run}", f"python={sys.executable}", "-q", "--no-reuse"]
-    process = subprocess.Popen([*command, "--devices", str(ranks), f"threads={RANKS // ranks}"], cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+    command += ["--devices", str(ranks), f"threads={RANKS // ranks}", *options]
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         sys.exit(f"bench: retort ended with {process.returncode}")
+    return run, usage.ru_maxrss / 1024
+
+
+def retort(folder, network, batch, ranks, environment):
+    """Returns the median seconds between steps of the second epoch (images in memory) and the largest peak of a process in MiB."""
+    run, peak = train(folder, network, batch, ranks, environment)
     lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     times = [line["time"] for line in lines if line["name"] == "train/loss"]
-    return statistics.median(after - before for before, after in zip(times[STEPS:], times[STEPS + 1 :])), usage.ru_maxrss / 1024
+    return statistics.median(after - before for before, after in zip(times[STEPS:], times[STEPS + 1 :])), peak
 
 
 def ddp(folder, network, batch, environment):
@@ -149,6 +157,35 @@ def loop(network, batch):
     torch.distributed.destroy_process_group()
 
 
+def prepare(folder, batch):
+    """Makes the networks and images of a case, and returns the environment to train in."""
+    environment = dict(os.environ, OMP_NUM_THREADS="1", XDG_CONFIG_HOME=str(folder / "config"))
+    (folder / "networks.py").write_text(NETWORKS)
+    subprocess.run([ROOT / "build/bin/retort", "trust", "networks.py", "-q"], cwd=folder, env=environment, check=True)
+    make = ["data", "make", "image_folder", "--out", "photos", "--classes", str(batch), "--per-class", str(STEPS), "--size", str(SIDE), "-q"]
+    subprocess.run([ROOT / "build/bin/retort", *make], cwd=folder, env=environment, check=True)
+    return environment
+
+
+def sharding(results):
+    """The live bytes of each rank with ZeRO 0, 1 and 2: planned, and counted during the run."""
+    network, batch = CASES[SHARDED]
+    rows = [("", "planned MB", "rank 0 counted", "rank 1 counted", "planned / larger")]
+    results["shards"] = {}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        environment = prepare(folder, batch)
+        for shard in ("none", "optimizer", "gradients"):
+            run, _ = train(folder, network, batch, RANKS, environment, f"memory.shard={shard}")
+            planned = json.loads((run / "nodes/train/plan.json").read_text())["live"]
+            nodes = [run / "nodes/train", run / "ranks/1/nodes/train"]
+            counted = [json.loads((node / "finished.json").read_text())["peak_memory_bytes"] for node in nodes]
+            rows.append((f"memory.shard={shard}", f"{planned / 1e6:.2f}", *[f"{size / 1e6:.2f}" for size in counted], f"{planned / max(counted):.4f}"))
+            results["shards"][shard] = {"planned": planned, "counted": counted}
+    print(f"\nTensor memory of {RANKS} ranks, {SHARDED}, with momentum")
+    table(rows)
+
+
 def ranks(arguments, results):
     sides = {
         RETORT: lambda *case: retort(*case[:-1], RANKS, case[-1]),
@@ -161,11 +198,7 @@ def ranks(arguments, results):
         found = {side: [] for side in sides}
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
-            environment = dict(os.environ, OMP_NUM_THREADS="1", XDG_CONFIG_HOME=str(folder / "config"))
-            (folder / "networks.py").write_text(NETWORKS)
-            subprocess.run([ROOT / "build/bin/retort", "trust", "networks.py", "-q"], cwd=folder, env=environment, check=True)
-            make = ["data", "make", "image_folder", "--out", "photos", "--classes", str(batch), "--per-class", str(STEPS), "--size", str(SIDE), "-q"]
-            subprocess.run([ROOT / "build/bin/retort", *make], cwd=folder, env=environment, check=True)
+            environment = prepare(folder, batch)
             for turn in range(arguments.blocks):
                 for side in sorted(sides, reverse=turn % 2 == 0):
                     found[side].append(sides[side](folder, network, batch, environment))
@@ -178,6 +211,7 @@ def ranks(arguments, results):
         results["ranks"][title] = {side: {"milliseconds": times[side], "mebibytes": peaks[side]} for side in sides}
     print(f"\nSteps of {RANKS} ranks of one thread: {arguments.blocks} trainings of {STEPS} steps each, in turns; the largest process")
     table(rows)
+    sharding(results)
 
 
 if __name__ == "__main__":

@@ -198,7 +198,7 @@ TEST_F(Rendezvous, OtherRanksLearnWhyARankEnded) {
 TEST_F(Rendezvous, RankThatDoesNotRespondIsNamed) {
   for (const int silent : {0, 1, 2}) {
     meeting_.port = free_port();
-    timeout_ = std::chrono::seconds(5);
+    timeout_ = std::chrono::seconds(2);
     std::latch others_have_ended(2);
     const auto said = all(3, {}, [&](RankGroup& group) {
       group.begin("step 4 of 'train'");
@@ -217,7 +217,7 @@ TEST_F(Rendezvous, RankThatDoesNotRespondIsNamed) {
       if (rank == silent) EXPECT_EQ(own, "");
       else
         EXPECT_THAT(own, HasSubstr("rank " + std::to_string(silent) +
-                                   " has not responded for 5 s (device.collective_timeout_seconds),"
+                                   " has not responded for 2 s (device.collective_timeout_seconds),"
                                    " and last took part in step 4 of 'train'"));
     }
   }
