@@ -203,9 +203,9 @@ Diagnostics Worker::GraphRequest::set_up(const runner::Result<c10::Device>& devi
 }
 
 void Worker::GraphRequest::meet() {
-  group_ = meet_ranks(ranks_, *meeting_, traits_of(graph_, worker_.versions_),
-                      [this] { return worker_.is_stopped(); },
-                      std::chrono::seconds(graph_.collective_timeout));
+  group_ = meet_ranks(
+      ranks_, *meeting_, traits_of(graph_, worker_.versions_),
+      [this] { return worker_.is_stopped(); }, std::chrono::seconds(graph_.collective_timeout));
   ranks_.peers = group_.get();
 }
 

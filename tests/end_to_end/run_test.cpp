@@ -278,8 +278,9 @@ TEST(Verbs, VersionNamesLibTorchAndCuda) {
   const TemporaryFolder folder;
   const Ended ended = retort("--version", folder.path());
   EXPECT_EQ(ended.exit, 0);
-  EXPECT_THAT(ended.out, testing::AllOf(HasSubstr("retort 0.1.0"), HasSubstr("LibTorch " RETORT_LIBTORCH_VERSION),
-                                        HasSubstr("CUDA")));
+  EXPECT_THAT(ended.out,
+              testing::AllOf(HasSubstr("retort 0.1.0"),
+                             HasSubstr("LibTorch " RETORT_LIBTORCH_VERSION), HasSubstr("CUDA")));
 }
 
 TEST(Verbs, DoNotWriteColorsToAFile) {

@@ -43,8 +43,9 @@ class Rendezvous : public testing::Test {
   std::string come(int rank, int size, const runner::Meeting& meeting, const Json& traits,
                    const std::function<void(RankGroup&)>& then = {}) {
     try {
-      const auto group = meet_ranks({.rank = rank, .size = size}, meeting, traits,
-                                    /*is_cancelled=*/[] { return false; }, timeout_);
+      const auto group = meet_ranks(
+          {.rank = rank, .size = size}, meeting, traits,
+          /*is_cancelled=*/[] { return false; }, timeout_);
       if (then) then(*group);
       return {};
     } catch (const runner::StageError& error) {
