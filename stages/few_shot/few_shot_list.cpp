@@ -27,9 +27,10 @@ using runner::Diagnostics;
 using runner::ErrorCode;
 
 constexpr std::size_t kNamedFiles = 10;
-constexpr const char* kListHelp = "correct the list, or write it again";
+constexpr const char* kListHelp = "correct the list, or regenerate it";
 constexpr const char* kMissingHelp =
-    "image paths are relative to the folder of their list: correct them, or put the images there";
+    "image paths are relative to the folder that contains the list file: correct the paths, "
+    "or move the images into that folder";
 constexpr std::array<const char*, 4> kImageFolders = {"", "images", "Dataset", "data"};
 
 fs::path normal_form(const fs::path& path) {

@@ -83,7 +83,7 @@ bool StepRecovery::retries(std::int64_t step) {
     if (!other) return false;
     ++failures(from);
     take(std::move(other->first), std::move(other->second));
-    how = "repeated with " + way(execution_.plan()) + " in place of " + way(from);
+    how = "repeated with " + way(execution_.plan()) + " instead of " + way(from);
   }
   ++retries_;
   const auto& most = policy_.recovery.max_retries;
@@ -104,7 +104,7 @@ void StepRecovery::end_step(std::int64_t step) {
   take(first_policy_, first_);
   report({.cause = "memory is free again", .step = step}, from,
          "step " + std::to_string(step) + ": memory is free again: " + way(first_) +
-             " in place of " + way(from) + " from the next step on");
+             " instead of " + way(from) + ", starting with the next step");
 }
 
 void StepRecovery::go_on_after_kills(std::int64_t plans) {
@@ -125,8 +125,8 @@ void StepRecovery::go_on_after_kills(std::int64_t plans) {
     take(std::move(other->first), std::move(other->second));
   }
   report({.cause = "killed"}, from,
-         "continues with " + way(execution_.plan()) + " in place of " + way(from) +
-             ", since workers using the latter were killed");
+         "continues with " + way(execution_.plan()) + " instead of " + way(from) +
+             ": workers that used " + way(from) + " were killed");
 }
 
 std::optional<std::pair<MemoryPolicy, StepPlan>> StepRecovery::next(std::int64_t bytes) const {
@@ -195,7 +195,7 @@ void StepRecovery::restore(const nlohmann::json& state) {
   StepPlan plan = options_.plan_under(policy);
   failures(first_) = kMostFailures;
   take(std::move(policy), std::move(plan));
-  context_.say("continues with " + way(execution_.plan()) + " in place of " + way(first_) +
+  context_.say("continues with " + way(execution_.plan()) + " instead of " + way(first_) +
                ", as chosen when memory ran out");
 }
 

@@ -393,8 +393,8 @@ class TrainingStage final : public runner::Stage {
         if (parts > 1) options.accumulated_micro_batch = policy.micro_batch = next->batch_size;
         const std::string from = "batch_size " + std::to_string(before),
                           to = "batch_size " + std::to_string(options.batch_size);
-        context.say("out of memory: " + to + " in place of " + std::to_string(before) +
-                    ", from the first epoch on, retry " + std::to_string(retries.count()));
+        context.say("out of memory: " + to + " instead of " + std::to_string(before) +
+                    ", starting with the first epoch, retry " + std::to_string(retries.count()));
         context.recovered({.cause = "out of memory", .from = from, .to = to});
         context.resumed(0, 0);  // this attempt keeps only the weights
         clear_after_out_of_memory(at::Device(device));

@@ -230,7 +230,7 @@ std::vector<std::string> remarks_on(const FittedDecision& decision) {
   if (decision.temperature != 1) {
     const std::string divided = decision.ordinal == OrdinalHead::kNone
                                     ? "The logits"
-                                    : "The logarithms of the class probabilities";
+                                    : "The log probabilities of the classes";
     remarks.push_back(divided +
                       " are divided by a temperature fitted on the validation data, so that the "
                       "probabilities are calibrated.");

@@ -221,7 +221,7 @@ class ComputedAlike : public testing::TestWithParam<Training> {
       const double most = way.keeps_bits ? 0 : kRounding * std::max(1.0, std::abs(value));
       EXPECT_LE(std::abs(found->second - value), most)
           << way.name << ": " << metric << " of " << node << " at step " << step << " is "
-          << found->second << " in place of " << value;
+          << found->second << " instead of " << value;
     }
     for (const auto& [key, value] : plain) {
       const std::string& node = std::get<0>(key);

@@ -71,14 +71,10 @@ TEST_F(Memory, LegacyPolicyRunsAPlanThatDoesNotFit) {
   EXPECT_EQ(ended.exit, 1);
   EXPECT_THAT(ended.err,
               HasSubstr(": too much, but it runs anyway (memory.on_oom_policy: legacy)\n"));
-  EXPECT_THAT(
-      ended.err,
-      HasSubstr(
-          "train: out of memory: batch_size 4 in place of 8, from the first epoch on, retry 1\n"));
-  EXPECT_THAT(
-      ended.err,
-      HasSubstr(
-          "train: out of memory: batch_size 2 in place of 4, from the first epoch on, retry 2\n"));
+  EXPECT_THAT(ended.err, HasSubstr("train: out of memory: batch_size 4 instead of 8, starting with "
+                                   "the first epoch, retry 1\n"));
+  EXPECT_THAT(ended.err, HasSubstr("train: out of memory: batch_size 2 instead of 4, starting with "
+                                   "the first epoch, retry 2\n"));
 }
 
 TEST_F(Memory, ResumedRunAcceptsAnotherBudgetThatItFits) {

@@ -217,7 +217,7 @@ TEST_F(PythonData, SingleDataSetIsSplitByClass) {
 
 TEST_F(DeepPythonData, SweepPoolsFolds) {
   EXPECT_THAT(run("alone", "'+data.folds={count: 3}'").err,
-              HasSubstr("folds divide a single data set, but split is null"));
+              HasSubstr("folds divide a single dataset, but split is null"));
   const Ended ended = trusted(
       "sweep recipe.yaml 'data.folds.index=range(0,3)' sweep.dir=sweep data.parts=null "
       "'+data.split={train: 0.5, validation: 0.25, test: 0.25}' '+data.folds={count: 3}' "

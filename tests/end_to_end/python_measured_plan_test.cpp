@@ -286,7 +286,7 @@ TEST_F(MeasuredPlan, StepThatNeedsMoreThanMeasuredIsRecovered) {
   const Ended run =
       train(more + "memory.max_retries=3 memory.budget=" + mebibytes(whole + (1 << 20)));
   EXPECT_EQ(run.exit, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("micro_batch 8 in place of the whole batch"));
+  EXPECT_THAT(run.err, HasSubstr("micro_batch 8 instead of the whole batch"));
   EXPECT_GE(summary()["recoveries"].size(), 2);
 }
 

@@ -242,8 +242,9 @@ TEST_F(Resume, RepeatedlyKilledWorkerTriesPlansThatNeedLess) {
       ended.err,
       HasSubstr("train: the worker was killed: continues from the last checkpoint, restart 1\n"));
   EXPECT_THAT(ended.err, HasSubstr("restart 2\n"));
-  EXPECT_THAT(ended.err, HasSubstr("train: continues with micro_batch 4 in place of the whole "
-                                   "batch of 8, since workers using the latter were killed"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("train: continues with micro_batch 4 instead of the whole batch of 8: "
+                        "workers that used the whole batch of 8 were killed"));
   EXPECT_THAT(ended.err, HasSubstr("error[E0706]: the worker was killed repeatedly, and no plan "
                                    "needs less memory than micro_batch 4"));
 }

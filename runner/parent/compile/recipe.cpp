@@ -171,10 +171,11 @@ void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnost
       else *size = said.front();
       continue;
     }
-    errors.push_back({ErrorCode::kOptionConflict, size->where, "/" + stage.key + "/image_size",
-                      "image_size is auto, but the networks' weights are for image sizes " +
-                          describe(said.front()) + " and of " + describe(*other) + " pixels",
-                      "set the size that they should all use"});
+    errors.push_back(
+        {ErrorCode::kOptionConflict, size->where, "/" + stage.key + "/image_size",
+         "image_size is auto, but the networks' weights expect different image sizes: " +
+             describe(said.front()) + " and " + describe(*other) + " pixels",
+         "set image_size to the size that all networks should use"});
     errors.back().notes = {{said.front().where, "one size"}, {other->where, "another size"}};
   }
 }

@@ -91,7 +91,7 @@ void divide(std::span<const Override> overrides, const ConfigFiles& configs,
     } else if (override.key.find('/') != std::string::npos && !is_map) {
       errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",
                         "there is no config group '" + override.key + "'",
-                        "to set a value, write dots in place of slashes"});
+                        "to set a value, write dots instead of slashes"});
     } else if (is_foreign_setting(override.key)) {
       errors.push_back(foreign_setting(override));
     } else {

@@ -92,7 +92,7 @@ Restart RestartRule::move_to(OwnDevice device, const Stranded& stranded,
   restart.recovery = stranded.incident;
   restart.recovery.from = from.empty() ? device_ : from;
   restart.recovery.to = name_;
-  restart.line = "continues on " + name_ + " in place of " + restart.recovery.from + ": " +
+  restart.line = "continues on " + name_ + " instead of " + restart.recovery.from + ": " +
                  stranded.error.message;
   if (device.taken.select == "cpu")
     restart.line += "; the CPU is slower, and its results differ in their last bits";

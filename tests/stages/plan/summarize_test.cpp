@@ -198,7 +198,7 @@ TEST_F(SummarizeTest, KernelScratchCountsAtItsPeakTogetherWithLiveTensors) {
   }
   const runner::MemoryPlan plan = summarize(trace, 0, {.threads = 1}, {});
   EXPECT_EQ(plan.live, 4 << 20);
-  EXPECT_EQ(plan.terms[1].bytes, 1 << 20) << "5 MiB with the weight, in place of 4";
+  EXPECT_EQ(plan.terms[1].bytes, 1 << 20) << "5 MiB with the weight, instead of 4";
 }
 
 TEST(BackendTerms, EachHasASource) {

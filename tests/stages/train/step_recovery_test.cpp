@@ -61,9 +61,9 @@ TEST(StepRecovery, BudgetBelowTheWholeBatchTrainsInMicroBatches) {
   short_of_memory.run();
   EXPECT_TRUE(short_of_memory.flat_weights().equal(cut.flat_weights()))
       << "the first step was repeated in parts";
-  EXPECT_THAT(short_of_memory.context.said,
-              Contains(EndsWith(
-                  "repeated with micro_batch 32 in place of the whole batch of 64, retry 2")));
+  EXPECT_THAT(
+      short_of_memory.context.said,
+      Contains(EndsWith("repeated with micro_batch 32 instead of the whole batch of 64, retry 2")));
   EXPECT_EQ(short_of_memory.context.recoveries.size(), 2) << "the plan stays";
   EXPECT_GT(short_of_memory.context.recoveries[1].limit, 0);
 }
@@ -92,7 +92,7 @@ TEST(StepRecovery, ResumedTrainingKeepsThePlanInForce) {
   *resumed.policy.budget += 16 << 10;  // for the data read from the checkpoint
   run_on_after_a_shortage(resumed);
   EXPECT_TRUE(resumed.flat_weights().equal(whole.flat_weights()));
-  EXPECT_THAT(resumed.context.said, Contains("continues with micro_batch 32 in place of the whole "
+  EXPECT_THAT(resumed.context.said, Contains("continues with micro_batch 32 instead of the whole "
                                              "batch of 64, as chosen when memory ran out"));
   EXPECT_TRUE(resumed.context.recoveries.empty());
 }
@@ -204,8 +204,8 @@ TEST_F(Recovering, ReturnsOnceOthersFreeTheirMemory) {
   EXPECT_EQ(after_steps(recovery, 2), 4) << "not at every step";
   EXPECT_EQ(after_steps(recovery, 1), 0);
   EXPECT_EQ(context_.said.back(),
-            "step 10: memory is free again: the whole batch of 8 in place of micro_batch 4 from "
-            "the next step on");
+            "step 10: memory is free again: the whole batch of 8 instead of micro_batch 4, "
+            "starting with the next step");
   EXPECT_EQ(context_.recoveries.back().cause, "memory is free again");
 }
 
@@ -315,8 +315,9 @@ TEST_F(Recovering, UsesAndKeepsALaterPlanAfterKills) {
   recovery.go_on_after_kills(2);
   EXPECT_EQ(execution_.plan().micro_batch, 2);
   EXPECT_EQ(recovery.policy().micro_batch, 2);
-  EXPECT_THAT(context_.said, ElementsAre("continues with micro_batch 2 in place of the whole batch "
-                                         "of 8, since workers using the latter were killed"));
+  EXPECT_THAT(context_.said,
+              ElementsAre("continues with micro_batch 2 instead of the whole batch of 8: "
+                          "workers that used the whole batch of 8 were killed"));
   ASSERT_EQ(context_.recoveries.size(), 1U);
   EXPECT_EQ(context_.recoveries[0].cause, "killed");
   EXPECT_EQ(context_.recoveries[0].to, "micro_batch 2");

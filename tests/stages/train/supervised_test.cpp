@@ -196,10 +196,11 @@ TEST(Supervised, LegacyModeHalvesTheBatchSizeAndRestarts) {
   EXPECT_THAT(supervised.context.said.front(),
               testing::HasSubstr("the batch itself is halved and training starts over from "
                                  "the current weights, which changes the training"));
-  EXPECT_THAT(supervised.context.said,
-              testing::IsSupersetOf(
-                  {"out of memory: batch_size 8 in place of 16, from the first epoch on, retry 1",
-                   "out of memory: batch_size 4 in place of 8, from the first epoch on, retry 2"}));
+  EXPECT_THAT(
+      supervised.context.said,
+      testing::IsSupersetOf(
+          {"out of memory: batch_size 8 instead of 16, starting with the first epoch, retry 1",
+           "out of memory: batch_size 4 instead of 8, starting with the first epoch, retry 2"}));
   EXPECT_EQ(supervised.context.steps("train/loss").back(), 8) << "30 samples, 4 at a time";
   EXPECT_EQ(supervised.context.resumed_at, 0) << "what the attempts have measured is dropped";
   ASSERT_EQ(supervised.context.recoveries.size(), 2);

@@ -381,7 +381,7 @@ TEST(Transaction, LastingFaultEndsTheReplays) {
   error_in_second_step(training);
   EXPECT_THAT(said_first(training, 3),
               ElementsAre("step 2: out of memory: repeated unchanged, retry 1 of 2",
-                          "step 2: out of memory: repeated with micro_batch 4 in place of the "
+                          "step 2: out of memory: repeated with micro_batch 4 instead of the "
                           "whole batch of 8, retry 2 of 2",
                           "kept from step to step when memory ran out at step 2"));
 }
@@ -396,9 +396,9 @@ TEST(Transaction, UnlimitedRetriesContinueDownToTheMinimum) {
       said_first(training, 4),
       ElementsAre(
           "step 2: out of memory: repeated unchanged, retry 1",
-          "step 2: out of memory: repeated with micro_batch 4 in place of the whole batch of 8, "
+          "step 2: out of memory: repeated with micro_batch 4 instead of the whole batch of 8, "
           "retry 2",
-          "step 2: out of memory: repeated with micro_batch 2 in place of micro_batch 4, retry 3",
+          "step 2: out of memory: repeated with micro_batch 2 instead of micro_batch 4, retry 3",
           "kept from step to step when memory ran out at step 2"));
 }
 

@@ -224,12 +224,12 @@ TEST(Pickle, InvalidProgramIsRejected) {
       {program("t"), "its pickle pops to a mark that does not exist"},
       {program("h\1"), "its pickle recalls a value that it never stored"},
       {program("Na"), "its pickle pops a value that does not exist"},
-      {program("NNa"), "its pickle has something else in place of a list"},
-      {program("NNNs"), "its pickle has something else in place of a dictionary"},
+      {program("NNa"), "its pickle has something else instead of a list"},
+      {program("NNNs"), "its pickle has something else instead of a dictionary"},
       {program("}(Nu"), "its pickle sets a key without a value"},
-      {program("NNR"), "its pickle has something else in place of a function"},
-      {program("NNb"), "its pickle has something else in place of a dictionary"},
-      {program("NNQ"), "its pickle has something else in place of a storage's name"},
+      {program("NNR"), "its pickle has something else instead of a function"},
+      {program("NNb"), "its pickle has something else instead of a dictionary"},
+      {program("NNQ"), "its pickle has something else instead of a storage's name"},
       {program("I1\n"), "its pickle has the code 0x49 at byte 2, which torch.save does not write"},
       {program("\x97"), "its pickle has the code 0x97 at byte 2, which torch.save does not write"},
       {program("X\xff\xff\xff\xff"), "its pickle ends early"},
@@ -260,13 +260,13 @@ TEST(Pickle, InconsistentStorageIsRejected) {
 TEST(Pickle, InvalidTensorIsRejected) {
   const std::string start = "ctorch._utils\n_rebuild_tensor_v2\n(";
   EXPECT_EQ(refusal(program(start + "NK\0))\x89NtR"s)),
-            "its pickle has something else in place of a storage");
+            "its pickle has something else instead of a storage");
   EXPECT_EQ(refusal(program(start + kStorage + "N))\x89NtR")),
-            "its pickle has something else in place of a tensor's offset");
+            "its pickle has something else instead of a tensor's offset");
   EXPECT_EQ(refusal(program(start + kStorage + "K\1N)\x89NtR")),
-            "its pickle has something else in place of a tensor's sizes");
+            "its pickle has something else instead of a tensor's sizes");
   EXPECT_EQ(refusal(program(start + kStorage + "K\1)\x88\x85\x89NtR")),
-            "its pickle has something else in place of a tensor's strides");
+            "its pickle has something else instead of a tensor's strides");
   EXPECT_EQ(refusal(program(start + kStorage + "tR")),
             "its pickle builds a tensor from too few or too many values");
   EXPECT_EQ(refusal(program(start + kStorage + "K\1))\x89N}U\4conj\x88stR")),

@@ -247,7 +247,7 @@ TEST_F(RestartRuleTest, StrandedNodeContinuesOnAnotherGpu) {
   EXPECT_EQ(restart->restarts.retries, 3);
   EXPECT_TRUE(restart->restarts.has_moved);
   EXPECT_EQ(restart->node, "train");
-  EXPECT_EQ(restart->line, "continues on GPU 1 (L4) in place of GPU 0 (L4): out of memory");
+  EXPECT_EQ(restart->line, "continues on GPU 1 (L4) instead of GPU 0 (L4): out of memory");
   EXPECT_EQ(restart->recovery, (Recovery{.cause = "out of memory",
                                          .step = 7,
                                          .tried = 40,
@@ -266,10 +266,9 @@ TEST_F(RestartRuleTest, NextFallbackIsUsedIfNoOtherGpuIsFree) {
   ASSERT_TRUE(restart->device);
   EXPECT_EQ(restart->device->taken.select, "cpu");
   EXPECT_EQ(restart->device->taken.why, "the memory of cuda:0 ran out");
-  EXPECT_EQ(
-      restart->line,
-      "continues on cpu in place of cuda:0: out of memory; the CPU is slower, and its results "
-      "differ in their last bits; no other GPU: every GPU with enough memory is in use");
+  EXPECT_EQ(restart->line,
+            "continues on cpu instead of cuda:0: out of memory; the CPU is slower, and its results "
+            "differ in their last bits; no other GPU: every GPU with enough memory is in use");
   EXPECT_EQ(restart->recovery.from, "cuda:0");
   EXPECT_EQ(restart->recovery.to, "cpu");
 }

@@ -598,7 +598,7 @@ TEST_F(RunTest, NextWorkerReceivesDeviceFolderAndRestarts) {
   EXPECT_THAT(err_.str(), HasSubstr(R"("resume":true,)"));
   EXPECT_THAT(err_.str(), HasSubstr(R"("folder":")" + (folder_.path() / "run").string() + '"'));
   EXPECT_THAT(err_.str(), HasSubstr(R"("restarts":{"plans":0,"retries":0,"has_moved":true})"));
-  EXPECT_THAT(err_.str(), HasSubstr("data: continues on cpu in place of cuda:0: out of memory; the "
+  EXPECT_THAT(err_.str(), HasSubstr("data: continues on cpu instead of cuda:0: out of memory; the "
                                     "CPU is slower, and its results differ in their last bits\n"));
   EXPECT_EQ(summary()["status"], "finished");
   EXPECT_EQ(nlohmann::json::parse(folder_.read("run/.retort/environment.json"))["device"], "cpu");
@@ -636,7 +636,7 @@ TEST_F(RunTest, StrandedRunReleasesItsGpuAndUsesAnother) {
   EXPECT_THAT(err_.str(), HasSubstr("CUDA_VISIBLE_DEVICES='GPU-0'"));
   EXPECT_THAT(err_.str(), HasSubstr("CUDA_VISIBLE_DEVICES='GPU-1'"));
   EXPECT_THAT(err_.str(),
-              HasSubstr("data: continues on GPU 1 (L4) in place of GPU 0 (L4): out of memory\n"));
+              HasSubstr("data: continues on GPU 1 (L4) instead of GPU 0 (L4): out of memory\n"));
   const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
   EXPECT_EQ(environment["device_choice"]["uuid"], "GPU-1");
   EXPECT_EQ(environment["variables"]["CUDA_VISIBLE_DEVICES"], "GPU-1");
@@ -667,7 +667,7 @@ TEST_F(RunTest, GpuIsHeldWhileItsRunIsAtWork) {
                         kStranded, "finished:80", "exit:80"}),
             ExitCode::kRunFailed);
   EXPECT_EQ(asked, 2);
-  EXPECT_THAT(err_.str(), HasSubstr("continues on cpu in place of GPU 1 (L4): out of memory"));
+  EXPECT_THAT(err_.str(), HasSubstr("continues on cpu instead of GPU 1 (L4): out of memory"));
   EXPECT_THAT(err_.str(), HasSubstr("no other GPU: there is none"));
   EXPECT_TRUE(DeviceLock::take(locks, "GPU-1")) << "the CPU needs no GPU";
 }
