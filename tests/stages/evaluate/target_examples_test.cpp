@@ -22,7 +22,7 @@ class TargetExamples : public testing::Test {
       .targets =
           torch::tensor({{20.0, 50.0}, {30.0, 60.0}, {40.0, 70.0}, {50.0, 80.0}}, at::kDouble)};
   const TemporaryFolder folder_;
-  const ShownDataset dataset_;
+  const ShownDataset dataset_{};
 };
 
 TEST_F(TargetExamples, AreThoseWithTheLargestAndTheSmallestErrors) {
