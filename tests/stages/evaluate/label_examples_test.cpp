@@ -23,7 +23,7 @@ class LabelExamples : public testing::Test {
   }
 
   const TemporaryFolder folder_;
-  const ShownDataset dataset_;
+  const ShownDataset dataset_{};
   LabeledSamples tested_{.labels = {"red", "blue"}, .thresholds = {0.5, 0.5}};
 };
 
