@@ -16,7 +16,7 @@ struct RequestKind;
 /// line in stages.cpp.
 std::span<const runner::StageKind* const> all_kinds();
 
-/// Returns all data sets that `retort data make` can create, sorted by name.
+/// Returns all datasets that `retort data make` can create, sorted by name.
 std::span<const MadeDataset> all_made_datasets();
 
 /// Returns the subjects that a data kind can require all of its images to show.

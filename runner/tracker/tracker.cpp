@@ -156,7 +156,7 @@ void Tracker::listen(std::chrono::milliseconds time) {
   if (limit_ > 0ms) deadline_ = Clock::now() + limit_;
 }
 
-/// Also notices, during a request, that the run has ended.
+/// Polled during requests, so it also checks whether the run has ended.
 bool Tracker::is_out_of_time() {
   if (!end_ && !input_.is_over()) listen(0ms);
   return (deadline_ && Clock::now() >= *deadline_) || (!end_ && input_.is_over());

@@ -12,7 +12,7 @@ namespace stages {
 /// Returns the mean of the grades 0, 1, … weighted by their probabilities.
 double expected_grade(std::span<const double> probabilities);
 
-/// Returns the number of cut points that are not above the expected grade.
+/// Returns the number of cut points that are at most the expected grade.
 std::int64_t grade_between(std::span<const double> cut_points, double expected);
 
 /// A sample's expected grade and its true grade.

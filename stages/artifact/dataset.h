@@ -150,10 +150,11 @@ class Dataset : public runner::Artifact {
   /// Returns the label of each sample, in order; empty if labels are not known without reading
   /// samples.
   virtual std::vector<std::int64_t> labels() const { return {}; }
-  /// Returns the caption that evaluation uses for each sample, in order; empty: no captions.
+  /// Returns the caption that evaluation uses for each sample, in order, or nothing if there are no
+  /// captions.
   virtual std::vector<std::int64_t> captions() const { return {}; }
   /// Returns, for each class, the captions that evaluation uses for its samples in any part of the
-  /// data, ascending and without duplicates. Empty: no captions.
+  /// data, ascending and without duplicates, or nothing if there are no captions.
   virtual std::vector<std::vector<std::int64_t>> captions_of_classes() const { return {}; }
   /// Returns the order in which training visits the samples in an epoch.
   virtual SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const {
@@ -199,7 +200,7 @@ class AugmentedDataset {
   virtual std::shared_ptr<const Dataset> for_training() const = 0;
 };
 
-/// Returns the dataset that training reads in place of `data`.
+/// Returns the dataset that training reads instead of `data`.
 inline std::shared_ptr<const Dataset> as_trained(const std::shared_ptr<const Dataset>& data) {
   const auto* augmented = dynamic_cast<const AugmentedDataset*>(data.get());
   return augmented ? augmented->for_training() : data;

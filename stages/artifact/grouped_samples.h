@@ -10,7 +10,7 @@ namespace stages {
 class GroupedSamples {
  public:
   virtual ~GroupedSamples() = default;
-  /// Returns the group of a sample; empty: it belongs to no group.
+  /// Returns the group of a sample, or an empty string if it has none.
   virtual std::string group_of(std::int64_t index) const = 0;
 };
 

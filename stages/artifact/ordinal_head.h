@@ -24,7 +24,7 @@ std::string_view name_of(OrdinalHead head);
 std::optional<OrdinalHead> ordinal_head_named(std::string_view name);
 
 /// Returns the logits of the classes (n, classes) for the outputs of a network with this head: the
-/// logarithms of the classes' probabilities, in float32 or wider, so that their softmax yields the
+/// log probabilities of the classes, in float32 or wider, so that their softmax yields the
 /// probabilities. Probabilities below the smallest normal number are raised to it. A row with an
 /// output that is not finite becomes NaN. Returns the outputs unchanged for kNone.
 ///

@@ -14,7 +14,7 @@ namespace stages {
 /// Facts about images that captions can mention.
 struct ImageFacts {
   std::vector<std::string> fields;  ///< "make", "model"
-  /// Each row has a text for every field; ImageFile::facts is the index of an image's row.
+  /// Each row has a string for every field; ImageFile::facts is the index of an image's row.
   std::vector<std::vector<std::string>> rows;
 };
 

@@ -234,7 +234,7 @@ class DatasetFetching {
     return given == given_.end() ? work_ / file.name : given->second;
   }
 
-  /// Unpacks and copies the data set's files into `draft`, an empty folder.
+  /// Unpacks and copies the dataset's files into `draft`, an empty folder.
   void lay_out(const fs::path& draft) {
     for (const PublishedFile& file : dataset_.files) {
       if (file.is_archive) {

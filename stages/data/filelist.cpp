@@ -23,7 +23,7 @@ constexpr std::size_t kMaxDepth = 100;  // of values under other keys
 constexpr std::array<std::string_view, 3> kFilelistKeys = {"label_names", "image_names",
                                                            "image_labels"};
 
-/// An iterator over a text that records how far it has advanced, since the JSON parser does not
+/// An iterator over a string that records how far it has advanced, since the JSON parser does not
 /// report the position of its events.
 class CountingIterator {
  public:

@@ -73,8 +73,8 @@ void read_split(runner::ConfigReader& reader, ImageSource& source);
 /// Reads the `folds` section; nullopt if it is null.
 std::optional<FoldOptions> read_folds(runner::ConfigReader& reader);
 
-/// Reads the `download` option. Returns a function that fetches the published data set `name` into
-/// `root`; empty if the option is off or the data set exists.
+/// Reads the `download` option. Returns a function that fetches the published dataset `name` into
+/// `root`; empty if the option is off or the dataset exists.
 std::function<void(runner::RunContext&)> read_download(runner::ConfigReader& reader,
                                                        std::string_view name,
                                                        const std::filesystem::path& root);

@@ -17,7 +17,7 @@ namespace stages {
 /// An image cut to size, and facts about its file.
 struct StoredImage {
   KeptImage kept;
-  bool is_unlike = false;    ///< the image does not look like the subject of its data set
+  bool is_unlike = false;    ///< the image does not look like the subject of its dataset
   bool had_16_bits = false;  ///< its file has 16 bits per channel
 };
 

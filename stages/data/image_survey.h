@@ -14,16 +14,16 @@
 
 namespace stages {
 
-/// An image of a data set.
+/// An image of a dataset.
 struct SurveyedImage {
   Part part = Part::kTrain;
-  std::string file;  ///< relative to the data set's root
+  std::string file;  ///< relative to the dataset's root
   std::int64_t label = 0;
   /// Identifies its label set, if an image can have any number of labels.
   std::int64_t label_set = 0;
 };
 
-/// Properties of a data set's images, determined without training.
+/// Properties of a dataset's images, determined without training.
 struct ImageSurvey {
   struct Unreadable {
     SurveyedImage picture;
@@ -43,11 +43,11 @@ struct ImageSurvey {
   /// Groups of images that look the same, with at least two different files each.
   std::vector<Group> alike;
   std::int64_t patients = 0;              ///< number of known patients
-  const ImageSubject* subject = nullptr;  ///< of the data set; null: none
+  const ImageSubject* subject = nullptr;  ///< of the dataset; null: none
   /// Number of file names that should identify a patient but do not.
   std::int64_t without_patient = 0;
   std::vector<std::string> shared;     ///< patients with images in more than one part
-  std::vector<SurveyedImage> unlike;   ///< images that do not look like the subject of the data set
+  std::vector<SurveyedImage> unlike;   ///< images that do not look like the subject of the dataset
   std::vector<SurveyedImage> reduced;  ///< images with 16 bits per channel (has_16_bits())
 };
 

@@ -48,7 +48,7 @@ struct PythonDataConfig {
   std::optional<std::int64_t> split_seed;  // nullopt: the run's seed
 };
 
-/// The data set that a part comes from, and the indices of its samples; nullopt: all samples.
+/// The dataset that a part comes from, and the indices of its samples; nullopt: all samples.
 struct PartOfData {
   std::size_t set = 0;
   std::optional<std::vector<std::int64_t>> numbers;
@@ -136,7 +136,7 @@ class PythonDataStage final : public runner::Stage {
     return parts;
   }
 
-  /// Divides the data set, by class if the labels of its samples are known.
+  /// Divides the dataset, by class if the labels of its samples are known.
   void divide(MadeParts& parts, const ReaderPool& pool, runner::RunContext& context) const {
     if (parts.empty()) return;
     const ReaderPool::Known& first = pool.known(parts.begin()->second.set);
@@ -187,7 +187,7 @@ class PythonDataStage final : public runner::Stage {
                               : context.node().seed;
   }
 
-  /// Throws if a data set with classes has no labels.
+  /// Throws if a dataset with classes has no labels.
   void check_labels(const MadeParts& parts, const ReaderPool& pool) const {
     for (const auto& [part, made] : parts) {
       const DatasetDescription& description = pool.known(made.set).description;

@@ -42,7 +42,7 @@ struct MakeCallbacks {
   runner::Storage* storage = &runner::disk();  ///< writes the images; borrowed
 };
 
-/// A kind of data set that `retort data make NAME` can generate.
+/// A kind of dataset that `retort data make NAME` can generate.
 struct MadeDataset {
   std::string_view name;
   void (*make)(const std::filesystem::path& folder, const MadeImages&, const MakeCallbacks&);

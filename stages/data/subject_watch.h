@@ -12,7 +12,7 @@
 
 namespace stages {
 
-/// The subject that all images of a data set should show, and a check for it. A data kind may
+/// The subject that all images of a dataset should show, and a check for it. A data kind may
 /// supply one; stages.cpp lists them all.
 struct ImageSubject {
   std::string_view name;  ///< in records: "house"
@@ -23,7 +23,7 @@ struct ImageSubject {
 };
 
 /// Tracks which of the images read so far are unexpected in some way, and which of these have been
-/// reported. The parts of a data set share one. Thread-safe.
+/// reported. The parts of a dataset share one. Thread-safe.
 class ImageFindings {
  public:
   /// Records whether an image that has been read is unexpected; only the first call for it counts.
@@ -43,7 +43,7 @@ class ImageFindings {
   std::map<Key, Seen> seen_;
 };
 
-/// Tracks which of the images read so far do not look like the subject of their data set.
+/// Tracks which of the images read so far do not look like the subject of their dataset.
 /// Thread-safe.
 class SubjectWatch {
  public:

@@ -86,7 +86,7 @@ struct ClassificationMetrics {
 
 /// Computes the metrics of `logits` (n, classes), finite and of any floating-point type, and
 /// `labels` (n) int64 in [0, classes), both on the CPU; n > 0. Ties go to the lower class. Values
-/// of `top_k` that are not below the number of classes are left out, since their accuracy is 1 by
+/// of `top_k` that are at least the number of classes are left out, since their accuracy is 1 by
 /// definition. Classes that are not `present` cannot occur and are left out of macro means; if
 /// `present` is empty, all classes count. `predicted`, if not empty, contains each sample's
 /// predicted class, which is used instead of the one with the largest logit.

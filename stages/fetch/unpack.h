@@ -65,7 +65,7 @@ Unpacked unpack(const std::filesystem::path& archive, const std::filesystem::pat
                 const FetchCallbacks& callbacks, runner::Storage& storage);
 
 /// Returns the components of a path in an archive, without "."; empty if the path is absolute, has
-/// "..", or contains bytes that no data set has in its file names.
+/// "..", or contains bytes that no dataset has in its file names.
 std::vector<std::string> safe_parts(std::string_view path);
 
 }  // namespace stages

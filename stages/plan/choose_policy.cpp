@@ -25,7 +25,7 @@ constexpr std::size_t kSizesWithBlocks =
     6;  // number of micro-batch sizes for which to search for a subset of blocks
 constexpr int kRefinements = 12;  // steps of that search
 
-/// One way of computing a step.
+/// A configuration in which a step can be computed.
 struct PolicyWay {
   std::int64_t micro_batch = 0;  // 0: the whole batch
   bool two_pass = false;
@@ -39,7 +39,7 @@ struct PolicyWay {
   }
 };
 
-/// A way and the result of its dry run.
+/// A configuration and the result of its dry run.
 struct Tried {
   PolicyWay way;
   std::optional<TracedPolicy> traced;  // nullopt: the policy is invalid
@@ -92,7 +92,7 @@ class WaySearch {
     }
   }
 
-  /// Returns the ways to run the optimizer, except the one set by the recipe.
+  /// Returns the configurations of the optimizer, except the one set by the recipe.
   std::vector<PolicyWay> optimizer_ways() const {
     if (written_.allow == Allow::kNothing) return {};
     const bool may_offload = written_.offload_is_open && search_.has_host;
@@ -115,8 +115,8 @@ class WaySearch {
     return ways;
   }
 
-  /// Returns the ways to shard. Sharded gradients are added up in another order, so their last bits
-  /// differ.
+  /// Returns the possible values of `shard`. Sharded gradients are added up in another order, so
+  /// their last bits differ.
   std::vector<Sharding> shardings() const {
     if (written_.allow == Allow::kExact) return {Sharding::kOptimizer, Sharding::kGradients};
     return {Sharding::kOptimizer};
@@ -139,7 +139,7 @@ class WaySearch {
     return written_.checkpointing_is_open && written_.allow != Allow::kNothing;
   }
 
-  /// Tries the ways with one pass or with two.
+  /// Tries the configurations with one pass or with two.
   void look(bool two_pass) {
     std::vector<std::int64_t> all = sizes();
     if (all.size() > 1 && (whole_.in_backward || !can_be_cut(two_pass))) all.resize(1);
@@ -160,7 +160,7 @@ class WaySearch {
       const Tried& tried = attempt(way(i, true));
       return tried.traced && without_loss(tried) <= search_.budget;
     });
-    first(true);  // a way that fits even with the allocator's gaps
+    first(true);  // a configuration that fits even with the allocator's gaps
     // Larger parts fit if fewer blocks are kept.
     const std::size_t count = kept - std::min(kept, recomputed),
                       looked_at = std::min(count, kSizesWithBlocks);
@@ -204,8 +204,8 @@ class WaySearch {
     const std::int64_t besides =
         without_loss(recomputed) -
         bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
-    // According to the calculation, ways of up to `low` bytes fit (0: none known), and ways of
-    // `high` bytes or more do not.
+    // According to the calculation, configurations of up to `low` bytes fit (0: none known), and
+    // configurations of `high` bytes or more do not.
     std::int64_t low = 0, high = search_.budget - besides + 1, bytes = high - 1;
     for (int i = 0; i < kRefinements && high - low > search_.budget / 1024; ++i) {
       const auto blocks = choose_blocks(without, with, bytes, search_.seconds);
@@ -234,8 +234,8 @@ class WaySearch {
     return plan.needed - (plan.reserved - plan.live);
   }
 
-  /// How to handle an error in one way of computing the step: note it, throw unless options
-  /// conflict, or always throw. A step that fails with the whole batch fails in every way, whereas
+  /// How to handle an error in one configuration: note it, throw unless options conflict, or
+  /// always throw. A step that fails with the whole batch fails in every configuration, whereas
   /// options may conflict in just one.
   enum class Illegal { kNoted, kConflictNoted, kThrown };
 
@@ -340,7 +340,7 @@ class WaySearch {
       list(policy_of(other.way), other.traced->plan, is_other_cut ? "exact" : "bit", result.plan);
     }
     if (!fits(tried)) list_half(result);
-    // Sorts the alternatives by cost; among ways with equal compute, the one with larger parts
+    // Sorts the alternatives by cost; among those with equal compute, the one with larger parts
     // comes first.
     std::ranges::stable_sort(result.plan.alternatives, {}, [](const runner::PlanAlternative& one) {
       return std::tuple(one.exactness == "declared", std::lround(20 * one.relative_flops),
@@ -376,8 +376,8 @@ class WaySearch {
 
   const PolicySearch& search_;
   const MemoryPolicy& written_;
-  PolicyWay as_written_;  // the other ways are compared with this one
-  PolicyWay whole_;       // settings shared by all ways of the current search
+  PolicyWay as_written_;  // the other configurations are compared with this one
+  PolicyWay whole_;       // settings shared by all configurations of the current search
   std::map<decltype(PolicyWay().key()), Tried> tried_;
 };
 

@@ -38,15 +38,15 @@ struct PlannedStep {
   runner::MemoryPlan plan;  ///< its memory plan, with the choice and the alternatives considered
 };
 
-/// Finds the fastest way to compute a step within the budget. It varies the options that the policy
-/// leaves open: micro-batches of any size down to min_micro_batch, two passes if the loss needs
-/// them, any subset of the network's blocks recomputed, the optimizer state sharded across the
-/// ranks or offloaded to host memory, and the optimizer step in the backward pass. The last three
-/// are considered only if the whole batch does not fit without them. The optimizer step is not
-/// moved into the backward pass if retries are allowed: a step that updates weights in its backward
-/// pass cannot be undone. The cost model (step_profile.h) predicts the time; if times are equal,
-/// the way that uses less memory wins. If nothing fits, the way that uses the least memory is
-/// chosen. The chosen way has always been traced.
+/// Finds the fastest configuration of a step within the budget. It varies the options that the
+/// policy leaves open: micro-batches of any size down to min_micro_batch, two passes if the loss
+/// needs them, any subset of the network's blocks recomputed, the optimizer state sharded across
+/// the ranks or offloaded to host memory, and the optimizer step in the backward pass. The last
+/// three are considered only if the whole batch does not fit without them. The optimizer step is
+/// not moved into the backward pass if retries are allowed: a step that updates weights in its
+/// backward pass cannot be undone. The cost model (step_profile.h) predicts the time; if times are
+/// equal, the configuration that uses less memory wins. If nothing fits, the one that uses the
+/// least memory is chosen. The chosen configuration has always been traced.
 PlannedStep choose_policy(const PolicySearch& search);
 
 /// Returns the policy that was chosen in an earlier plan. `step` is MemoryPlan::step of that plan,

@@ -150,7 +150,7 @@ Replan search_again(PolicySearch search) {
       if (other.plan.needed >= needed) return {};
       return std::move(other.policy);
     } catch (const runner::StageError&) {
-      return {};  // for example: the failed way halved a micro_batch that the recipe fixes
+      return {};  // for example: the failed one halved a micro_batch that the recipe fixes
     } catch (const std::exception& error) {
       if (!is_out_of_memory(error)) throw;
       return {};

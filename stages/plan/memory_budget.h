@@ -59,29 +59,31 @@ class [[nodiscard]] ScopedMemoryBudget {
   double share_before_ = 1;                   // on a GPU
 };
 
-/// Returns the next way to compute the same step that needs at most `bytes`, after `failed` did not
-/// fit; nullopt if there is none.
+/// Returns the next configuration of the same step that needs at most `bytes`, after `failed` did
+/// not fit; nullopt if there is none.
 using Replan =
     std::function<std::optional<MemoryPolicy>(const MemoryPolicy& failed, std::int64_t bytes)>;
 
-/// Returns the next way to try, without any prediction, for batches of at most `units`; nullopt if
-/// there is none. First it halves the micro-batch, rounding up, down to min_micro_batch, in two
-/// passes if the loss needs them; then it recomputes all blocks. Halving is not tried if `allow` is
-/// `bit`; two passes are tried only if it is `exact`, and recomputing only if it is not `nothing`.
-/// `accepts` returns true if a training run can follow a policy without changing what is trained.
+/// Returns the next configuration to try, without any prediction, for batches of at most `units`;
+/// nullopt if there is none. First it halves the micro-batch, rounding up, down to min_micro_batch,
+/// in two passes if the loss needs them; then it recomputes all blocks. Halving is not tried if
+/// `allow` is `bit`; two passes are tried only if it is `exact`, and recomputing only if it is not
+/// `nothing`. `accepts` returns true if a training run can follow a policy without changing what is
+/// trained.
 std::optional<MemoryPolicy> next_plan(const MemoryPolicy& failed, std::int64_t units,
                                       const std::function<bool(const MemoryPolicy&)>& accepts);
 
-/// A new way may need at most this fraction of the failed way's bytes.
+/// A new configuration may need at most this fraction of the failed configuration's bytes.
 inline constexpr double kShrunk = 0.85;
 
-/// Returns a Replan that repeats the search behind the failed way: it finds the fastest way that
-/// needs at most `bytes`, or less if the recipe's budget allows less. The failed way was predicted
-/// to fit, so either the prediction was wrong or other processes now use the memory. The new way
-/// therefore needs at most kShrunk times the bytes of the failed way, or is the way that needs the
-/// fewest; in any case it needs less than the failed way. The optimizer state stays where it was
-/// placed when training began. The Replan returns nullopt if there is no such way or if the search
-/// itself runs out of memory. References in `search` must stay valid.
+/// Returns a Replan that repeats the search behind the failed configuration: it finds the fastest
+/// configuration that needs at most `bytes`, or less if the recipe's budget allows less. The failed
+/// one was predicted to fit, so either the prediction was wrong or other processes now use the
+/// memory. The new one therefore needs at most kShrunk times the bytes of the failed one, or is the
+/// configuration that needs the fewest; in any case it needs less than the failed one. The
+/// optimizer state stays where it was placed when training began. The Replan returns nullopt if
+/// there is no such configuration or if the search itself runs out of memory. References in
+/// `search` must stay valid.
 Replan search_again(PolicySearch search);
 
 }  // namespace stages

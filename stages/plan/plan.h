@@ -19,7 +19,7 @@
 //   repetition.h                    traces equal parts of a batch once and repeats them
 //   summarize.h                     turns a trace into live, reserved and needed bytes
 //   memory_budget.h                 computes the budget for the needed bytes
-//   choose_policy.h                 chooses the fastest way that fits (time model: step_profile.h)
+//   choose_policy.h                 chooses the fastest configuration that fits (step_profile.h)
 //   plan_alternatives.h             lists the effects of options, and the alternatives
 //   real_steps.h, real_samples.h    run real steps if user code makes a dry run fail
 //   block_recording.h               records the memory of such steps
@@ -29,10 +29,10 @@
 namespace stages {
 
 /// Plans a step. `step` contains the recipe's policy and a function that traces the step under a
-/// policy; plan() sets its budget. If the policy leaves a choice, the fastest way that fits is
-/// chosen (choose_policy.h). A resumed run keeps its previous way if that fits. If the plan does
-/// not fit, or if the context requests it, alternatives are examined too. `model_stage` creates the
-/// network. Throws runner::StageError if the policy cannot be followed.
+/// policy; plan() sets its budget. If the policy leaves a choice, the fastest configuration that
+/// fits is chosen (choose_policy.h). A resumed run keeps its previous one if that fits. If the plan
+/// does not fit, or if the context requests it, alternatives are examined too. `model_stage`
+/// creates the network. Throws runner::StageError if the policy cannot be followed.
 PlannedStep plan(PolicySearch step, const std::string& model_stage, runner::PlanContext& context);
 
 }  // namespace stages

@@ -69,7 +69,7 @@ std::string option_text(const EmptyCacheEvery& every) {
   return "{" + units + "}";
 }
 
-/// One way to compute the step.
+/// A configuration in which the step can be computed.
 struct Alternative {
   std::int64_t micro_batch;  // 0: the whole batch
   bool blocks, two_pass;
@@ -79,12 +79,12 @@ struct Alternative {
   auto operator<=>(const Alternative&) const = default;
 };
 
-/// The plan of a way, or why there is none.
+/// The plan of an alternative, or why there is none.
 struct Outcome {
   std::int64_t needed = 0;
   double flops = 0;
   std::int64_t operations = 0;
-  std::string refused = {};  // why the way is impossible; empty: it is possible
+  std::string refused = {};  // why the alternative is impossible; empty: it is possible
 };
 
 class Alternatives {
@@ -112,7 +112,8 @@ class Alternatives {
       }
       consider_optimizer({policy_.micro_batch.value_or(0), blocks, policy_.two_pass});
     }
-    // Among ways with equal compute, within a few percent, the one with larger parts is faster.
+    // Among alternatives with equal compute, within a few percent, the one with larger parts is
+    // faster.
     const auto cost = [](const PlanAlternative& one) {
       return std::tuple(!one.refused.empty(), std::lround(20 * one.relative_flops), -one.needed);
     };
@@ -120,7 +121,7 @@ class Alternatives {
   }
 
  private:
-  /// Adds the other ways to run the optimizer, if they save memory.
+  /// Adds the alternatives that run the optimizer differently, if they save memory.
   void consider_optimizer(Alternative way) {
     constexpr Sharding kNone = Sharding::kNone;
     for (const auto& [offloads, sharding, in_backward] :
@@ -148,7 +149,7 @@ class Alternatives {
     return policy;
   }
 
-  /// Returns the outcome of a way. Each way is planned once.
+  /// Returns the outcome of an alternative. Each one is planned once.
   const Outcome& outcome(const Alternative& way) {
     const auto [entry, is_new] = outcomes_.try_emplace(way);
     Outcome& result = entry->second;
@@ -177,7 +178,7 @@ class Alternatives {
     return fitting;
   }
 
-  /// Adds a way unless it has been added before. Returns false if the way is impossible; it is
+  /// Adds an alternative unless it has been added before. Returns false if it is impossible; it is
   /// still listed.
   bool consider(const Alternative& way) {
     PlanAlternative alternative{.overrides = overrides_between(policy_, policy_of(way), batch_)};

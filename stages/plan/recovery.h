@@ -70,7 +70,7 @@ void do_with_retry(const MemoryPolicy& policy, c10::Device device, const std::st
 std::vector<std::string> other_devices(const MemoryPolicy& policy, c10::Device device);
 
 /// Runs `work`. If memory runs out and the policy allows other devices, throws a runner::StageError
-/// that names those devices in place of the original exception.
+/// that names those devices instead of the original exception.
 void run_or_go_elsewhere(const MemoryPolicy& policy, c10::Device device,
                          const std::function<void()>& work);
 

@@ -12,13 +12,13 @@
 
 namespace stages {
 
-/// A data set created by Python, or some of its samples. A sample depends only on the seed and its
-/// number, since these seed the generators of Python, numpy and torch. In the data set that
+/// A dataset created by Python, or some of its samples. A sample depends only on the seed and its
+/// number, since these seed the generators of Python, numpy and torch. In the dataset that
 /// for_training() returns, it also depends on the epoch, unless the recipe says that samples do not
 /// change.
 class PythonDataset final : public Dataset, public AugmentedDataset, public GroupedSamples {
  public:
-  /// Provides the samples `numbers` of the pool's data set `set`, in that order; if `numbers` is
+  /// Provides the samples `numbers` of the pool's dataset `set`, in that order; if `numbers` is
   /// nullopt, all samples.
   PythonDataset(std::shared_ptr<ReaderPool> pool, std::size_t set,
                 std::optional<std::vector<std::int64_t>> numbers);
@@ -29,7 +29,7 @@ class PythonDataset final : public Dataset, public AugmentedDataset, public Grou
     return pool_->sample_name(set_, number(index));
   }
   LoaderOptions loader() const override { return pool_->options().loader; }
-  /// Returns the labels if the data set knows them, from its `targets` or `labels` attribute or its
+  /// Returns the labels if the dataset knows them, from its `targets` or `labels` attribute or its
   /// "label" column; otherwise empty.
   std::vector<std::int64_t> labels() const override;
   std::string group_of(std::int64_t index) const override;

@@ -19,12 +19,12 @@
 
 namespace stages {
 
-/// A recipe's options for data sets created by Python.
+/// A recipe's options for datasets created by Python.
 struct PythonDataOptions {
   std::string stage;  ///< location in the recipe, "/data"
-  std::string entry;  ///< the code that creates a data set, "my_data.py:make"
+  std::string entry;  ///< the code that creates a dataset, "my_data.py:make"
   std::optional<std::vector<std::string>> tensors;  ///< the values that are used; nullopt: all
-  std::optional<std::vector<std::string>> classes;  ///< nullopt: the names in the data set
+  std::optional<std::vector<std::string>> classes;  ///< nullopt: the names in the dataset
   /// The attribute or column with the group of each sample; nullopt: there are no groups.
   std::optional<std::string> group;
   bool is_augmented = true;    ///< training samples may differ from epoch to epoch
@@ -33,26 +33,26 @@ struct PythonDataOptions {
   LoaderOptions loader;
 };
 
-/// The processes that read the samples of one stage's data sets. There is one for each thread that
+/// The processes that read the samples of one stage's datasets. There is one for each thread that
 /// may request samples at the same time: as many as loader workers, but at least one. Each process
-/// creates a data set when it first reads from it. Thread-safe.
+/// creates a dataset when it first reads from it. Thread-safe.
 class ReaderPool {
  public:
   /// `allowed` lists the files that may run (retort_host/entries.py). A value derived from `seed`
-  /// seeds all random number generators when a data set is created.
+  /// seeds all random number generators when a dataset is created.
   ReaderPool(PythonDataOptions options, ReaderProgram program, nlohmann::ordered_json allowed,
              std::uint64_t seed);
   ~ReaderPool();
 
-  /// What a data set reports about itself and its first sample.
+  /// What a dataset reports about itself and its first sample.
   struct Known {
     DatasetDescription description;
     std::vector<std::int64_t> labels;  ///< of all samples; empty if unknown
     std::vector<std::string> groups;   ///< of all samples; empty: there are none
     bool is_steady = true;             ///< the first sample is the same when read again
   };
-  /// Returns the number of the data set that Python creates with these keyword arguments; the same
-  /// arguments always give the same number. `name` identifies the data set in messages; empty if it
+  /// Returns the number of the dataset that Python creates with these keyword arguments; the same
+  /// arguments always give the same number. `name` identifies the dataset in messages; empty if it
   /// is the only one. Must not be called while samples are being read. Throws runner::StageError.
   std::size_t open(const nlohmann::ordered_json& arguments, const std::string& name);
   const Known& known(std::size_t set) const;
@@ -60,7 +60,7 @@ class ReaderPool {
   /// Reads a sample with the given `seed`. If the sample is bad, throws runner::StageError, or
   /// returns nullopt if such samples are skipped.
   std::optional<NamedTensors> read(std::size_t set, std::int64_t index, std::uint64_t seed);
-  /// Returns "sample 17", or "sample 17 of test" if the data set has a name.
+  /// Returns "sample 17", or "sample 17 of test" if the dataset has a name.
   std::string sample_name(std::size_t set, std::int64_t index) const;
 
   const PythonDataOptions& options() const { return options_; }

@@ -27,7 +27,7 @@ struct ReaderLost : std::runtime_error {
   std::string help;
 };
 
-/// A Python process that creates the user's data sets and reads their samples
+/// A Python process that creates the user's datasets and reads their samples
 /// (retort_host/reader.py). Replies have their own pipe; anything the process prints goes to this
 /// process's output. The process sees no GPU, computes with one thread, and hashes strings in the
 /// same way as all other readers. It is killed when this object is destroyed or this process exits.

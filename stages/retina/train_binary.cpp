@@ -144,7 +144,7 @@ TrainingData draw_pair(const TrainingData& data, const BinaryOptions& options) {
 }
 
 /// Returns the weights of the two classes. Listed weights contain a number for every class in the
-/// full data set.
+/// full dataset.
 at::Tensor pair_weights(const ClassWeights& weights, const Dataset& train, const ClassPair& pair) {
   const auto* listed = std::get_if<std::vector<double>>(&weights);
   if (!listed) return class_weights_of(weights, train);

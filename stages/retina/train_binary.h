@@ -54,7 +54,7 @@ class ClassPair final : public Dataset, public RemarkingDataset {
   bool needs_every_sample() const override;
   std::vector<Remarks> take_remarks(std::span<const std::int64_t> indices) const override;
 
-  /// The numbers of the two classes in the full data set, which has pair_of() classes.
+  /// The numbers of the two classes in the full dataset, which has pair_of() classes.
   const std::array<std::int64_t, 2>& pair() const { return pair_; }
   std::int64_t pair_of() const { return pair_of_; }
 

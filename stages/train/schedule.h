@@ -170,8 +170,8 @@ using Schedule =
                  StepSchedule, MultiStepSchedule, ExponentialSchedule, OneCycleSchedule,
                  PlateauSchedule, RangeSchedule>;
 /// The rates of the epochs averaged by stochastic weight averaging: torch's SWALR, stepped once
-/// per epoch. From the first such epoch on, the schedule is frozen, and the rate moves from its
-/// last value to `factor` times the learning rate.
+/// per epoch. Starting with the first such epoch, the schedule is frozen, and the rate moves from
+/// its last value to `factor` times the learning rate.
 struct SwaSchedule {
   std::int64_t first_epoch = 0, first_step = 0;  ///< of the averaged epochs, counted from 0
   double factor = 1;
@@ -231,7 +231,7 @@ class LearningRates {
  public:
   /// `learning_rates` are the learning rates of the groups, `steps` is the total number of steps.
   /// `higher_is_better`: the observed number improves as it rises. `swa`, if given, replaces the
-  /// schedule from its first epoch on.
+  /// schedule starting with its first epoch.
   LearningRates(Schedule schedule, std::vector<double> learning_rates, std::int64_t steps,
                 bool higher_is_better, std::optional<SwaSchedule> swa = {});
 

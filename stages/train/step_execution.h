@@ -129,8 +129,8 @@ class StepExecution {
   void commit(const Computed& computed);
 
   const StepPlan& plan() const { return plan_; }
-  /// Replaces the plan from the next step on, or from a retry of the same step. The new plan must
-  /// keep the numerics of the old plan, and what is offloaded or sharded.
+  /// Replaces the plan, starting with the next step or with a retry of the same step. The new plan
+  /// must keep the numerics of the old plan, and what is offloaded or sharded.
   void replace_plan(StepPlan plan);
   const PreparedNetwork& network() const { return network_; }
   Optimizer& optimizer() { return optimizer_; }

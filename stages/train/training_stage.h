@@ -28,7 +28,7 @@ class HalvingRetries {
     std::string device;  ///< "cuda:1" or "cpu"
     bool operator==(const Attempt&) const = default;
   };
-  /// Returns the next attempt after memory ran out on `device`; nullopt: give up.
+  /// Returns the next attempt after memory ran out on `device`, or nullopt to give up.
   std::optional<Attempt> after(const std::string& device);
 
   std::int64_t count() const { return count_; }

@@ -187,7 +187,7 @@ class Reader {
     }
   }
 
-  /// Opcodes that push a number, a text, or None.
+  /// Opcodes that push a number, a string, or None.
   bool push_literal(unsigned char code) {
     switch (code) {
       case 'N':

@@ -201,7 +201,7 @@ TEST_F(PythonData, PythonModelCanTrainOnIt) {
   EXPECT_NE(result("run"), Result());
 }
 
-TEST_F(PythonData, SingleDataSetIsSplitByClass) {
+TEST_F(PythonData, SingleDatasetIsSplitByClass) {
   const Ended ended =
       run("run", "data.parts=null '+data.split={train: 0.5, validation: 0.25, test: 0.25}'");
   ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -227,7 +227,7 @@ TEST_F(DeepPythonData, SweepPoolsFolds) {
   EXPECT_THAT(ended.out, HasSubstr("18")) << ended.out;
 }
 
-TEST_F(DeepPythonData, ChangedDataSetIsRejectedInEvaluation) {
+TEST_F(DeepPythonData, ChangedDatasetIsRejectedInEvaluation) {
   ASSERT_EQ(run("run", "data.parts=null '+data.split={}'").exit, 0);
   std::string text = folder_.read("my_data.py");
   text.replace(text.find("size=24"), 7, "size=30");
@@ -253,7 +253,7 @@ TEST_F(PythonData, PlanNeedsNoFolderAndValidateDoesNotRunCode) {
   EXPECT_TRUE(fs::exists(folder_ / "has_run"));
 }
 
-TEST_F(PythonData, UntrustedDataSetDoesNotRun) {
+TEST_F(PythonData, UntrustedDatasetDoesNotRun) {
   const Ended ended = retort("run recipe.yaml python=" + torch_python()->string(), folder_.path());
   EXPECT_THAT(ended.err, AllOf(HasSubstr("E0714"), HasSubstr("retort trust my_data.py")));
 }
@@ -297,7 +297,7 @@ TEST_F(DeepPythonData, LargeOutputDoesNotDisturbTheRun) {
   EXPECT_EQ(ended.exit, 0) << ended.err.substr(0, 2000);
 }
 
-TEST_F(DeepPythonData, ThreadsOfTheDataSetDoNotDisturbTheRun) {
+TEST_F(DeepPythonData, ThreadsOfTheDatasetDoNotDisturbTheRun) {
   write_data("threading.Thread(target=threading.Event().wait).start()");
   EXPECT_EQ(run("run").exit, 0);
 }
@@ -382,7 +382,7 @@ TEST_F(PythonData, PilImageMatchesToTensor) {
   EXPECT_EQ(same.exit, 0) << same.err;
 }
 
-TEST_F(PythonData, HuggingFaceLikeDataSetWithImagesCanBeTrainedOn) {
+TEST_F(PythonData, HuggingFaceLikeDatasetWithImagesCanBeTrainedOn) {
   folder_.write("my_data.py",
                 "import numpy, PIL.Image\n"
                 "class ClassLabel: names = ['a', 'b', 'c']\n"
@@ -403,7 +403,7 @@ TEST_F(PythonData, HuggingFaceLikeDataSetWithImagesCanBeTrainedOn) {
                     Not(HasSubstr("without regard"))));
 }
 
-TEST_F(PythonData, HuggingFaceDataSetCanBeTrainedOn) {
+TEST_F(PythonData, HuggingFaceDatasetCanBeTrainedOn) {
   if (!torch_python_has("datasets")) GTEST_SKIP() << "that Python has no package 'datasets'";
   folder_.write(
       "my_data.py",

@@ -712,7 +712,7 @@ TEST_F(HostedModel, NonFiniteLossIsReportedWithItsStep) {
   EXPECT_THAT(failure(net("        x = x * float('nan')\n")), HasSubstr("is not finite at step 1"));
 }
 
-TEST_F(DeepHostedModel, NetworkMayNotChangeItsInputOrItsWeights) {
+TEST_F(DeepHostedModel, NetworkMustNotChangeItsInputOrItsWeights) {
   EXPECT_THAT(failure(net("        x.mul_(2)\n")), HasSubstr("changes its input in place"));
   EXPECT_THAT(
       failure(net("        self.fc.weight = nn.Parameter(self.fc.weight.detach().clone())\n")),

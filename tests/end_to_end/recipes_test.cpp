@@ -445,7 +445,7 @@ INSTANTIATE_TEST_SUITE_P(DeepRecipes, WholeEpoch, testing::ValuesIn(kSlow), name
 INSTANTIATE_TEST_SUITE_P(DeepPresets, WholeEpoch, testing::ValuesIn(trained_presets()), name_of);
 
 /// Only the long tests run two steps of these: recipes that run a whole epoch, with presets that
-/// run on their data sets, and recipes with ten networks, of which one runs in
+/// run on their datasets, and recipes with ten networks, of which one runs in
 /// diabetic_retinopathy_commands_test.cpp.
 std::vector<std::string> run_otherwise() {
   std::vector<std::string> names = run_whole();

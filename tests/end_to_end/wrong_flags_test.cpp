@@ -90,7 +90,7 @@ class WrongFlags : public testing::Test {
 
   void make_run() { ASSERT_EQ(retort("run r.yaml run.dir=done -q", folder_.path()).exit, 0); }
 
-  /// Runs `command` with each of the values in place of {}, all in one shell, and returns the
+  /// Runs `command` with each of the values instead of {}, all in one shell, and returns the
   /// results.
   std::vector<Ended> ended_with(const std::string& command,
                                 const std::vector<std::string>& values) {
@@ -115,7 +115,7 @@ class WrongFlags : public testing::Test {
     return all;
   }
 
-  /// Checks `command` with each of the values in place of {}.
+  /// Checks `command` with each of the values instead of {}.
   void expect_refused_well(const std::string& command, const std::vector<std::string>& values) {
     const std::size_t place = command.find("{}");
     const std::size_t flag = command.rfind("--", place);

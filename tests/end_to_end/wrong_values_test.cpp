@@ -316,7 +316,7 @@ TEST_P(WrongValuesOfKinds, StringOptionsDoNotCauseInternalErrors) {
       }
     }
   }
-  // The remaining values are valid for some option: a part of a name, a text to print, a pattern
+  // The remaining values are valid for some option: a part of a name, a string to print, a pattern
   // that matches nothing.
   EXPECT_LE(stages.size(), all / 2) << stages.front().text;
 }

@@ -1,4 +1,4 @@
-// NVML read from a table, for tests of its callers: a library in place of libnvidia-ml.so.1. The
+// NVML read from a table, for tests of its callers: a library instead of libnvidia-ml.so.1. The
 // variable FAKE_NVML_TABLE names a JSON file, which is read each time the library is initialized:
 //
 //   {"driver": "580.82.07", "cuda": 13000, "init": 0, "devices": [{"uuid": "GPU-…", "name": "…",

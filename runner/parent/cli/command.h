@@ -75,7 +75,7 @@ struct Invocation {
   NamedRecipe* recipe =
       nullptr;  ///< set if the verb takes a recipe, which may be anywhere on the command line
   std::function<bool()> needs_recipe = [] { return true; };
-  std::vector<std::string> no_recipes = {};  ///< words accepted in place of a recipe: `show` in
+  std::vector<std::string> no_recipes = {};  ///< words accepted instead of a recipe: `show` in
                                              ///< `sweep show`
   std::string json_summary =
       "Results, errors and warnings as JSON on standard output";  ///< help text of --json

@@ -49,7 +49,7 @@ class StandardOutput final : public std::ostream {
   Buffer buffer_;
 };
 
-/// Opens /dev/null in place of each of the descriptors 0 to 2 that was closed when the program
+/// Opens /dev/null for each of the descriptors 0 to 2 that was closed when the program
 /// started, so that no file opened later gets one of these numbers. Reading from 0 and writing to 1
 /// and 2 still fail.
 void fill_missing_descriptors();

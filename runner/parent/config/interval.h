@@ -13,7 +13,7 @@ namespace runner {
 /// the machine's implementation of logarithms.
 class Interval {
  public:
-  /// Fails if a bound is not finite, end is not above start, a logarithmic interval does not start
+  /// Fails if a bound is not finite, end is at most start, a logarithmic interval does not start
   /// above 0, or a tag is unknown.
   static Result<Interval> make(const Sweep& interval);
 

@@ -69,12 +69,12 @@ class SecretTexts {
   std::vector<std::pair<std::string, std::string>> shown_;
 };
 
-/// True if `value` is what a record shows in place of a secret, so that the user must enter the
+/// True if `value` is what a record shows instead of a secret, so that the user must enter the
 /// secret again.
 bool is_lost_secret(const Value& value);
 
 /// Returns an error for each string in `options`, at `pointer` in the recipe, that a record shows
-/// as *** in place of a secret. The user must enter the secret again, since no record stores it.
+/// as *** instead of a secret. The user must enter the secret again, since no record stores it.
 Diagnostics lost_secrets(const Value& options, const std::string& pointer);
 
 /// Returns an error for each value at or below the dotted `keys` of a resolved recipe that is

@@ -21,8 +21,8 @@ bool is_program(const fs::path& path) {
   return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
 }
 
-/// Returns the program `name` in the folders of PATH; empty: none. Skips relative folders, because
-/// they depend on where retort was started.
+/// Returns the program `name` in the folders of PATH, or an empty path if there is none. Skips
+/// relative folders, because they depend on where retort was started.
 fs::path on_path(const std::string& path, const std::string& name) {
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find(':', begin), path.size());

@@ -42,7 +42,7 @@ class BestValidation {
   /// Returns the validation metrics of the weights that the stage outputs, by name: those of the
   /// best step, or of the last one.
   const std::map<std::string, double>& kept() const { return monitor_.keeps_best ? best_ : last_; }
-  /// Returns the step at which kept() was measured; 0: none.
+  /// Returns the step at which kept() was measured, or 0 if there is none.
   std::int64_t kept_step() const {
     return monitor_.keeps_best ? best_step_.value_or(0) : last_step_;
   }

@@ -37,7 +37,7 @@ class TensorBoardLog {
   /// values at these steps.
   void restart(const std::string& node, std::int64_t step, double time);
 
-  /// Begins a run: writes its options and its recipe, a text without secrets. Replaces what an
+  /// Begins a run: writes its options and its recipe, a string without secrets. Replaces what an
   /// earlier attempt has written about the whole run, since TensorBoard keeps the first of each.
   void begin(const Hparams& options, std::string_view recipe, double time);
   /// Ends a run: writes its summary, the content of summary.json.

@@ -64,7 +64,7 @@ class FollowedList {
   std::string version_;
 };
 
-/// Returns a text that changes when the file does.
+/// Returns a string that changes when the file does.
 std::string stamp_text(const std::filesystem::path& file) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0) return "";

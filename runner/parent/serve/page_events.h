@@ -10,7 +10,7 @@
 
 namespace runner {
 
-/// Returns a text that identifies the contents of a page, without its forms. A page contains its
+/// Returns a string that identifies the contents of a page, without its forms. A page contains its
 /// version in the address of its events, as `seen`, so that no change between the page and the
 /// first event is missed.
 std::string page_version(const Document& document);

@@ -47,7 +47,7 @@ bool is_same_secret(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-/// Returns a page that says what is wrong with a record, in place of its report.
+/// Returns a page that says what is wrong with a record, instead of its report.
 Document document_of_errors(const std::string& folder, const Diagnostics& errors) {
   Document document{.title = folder, .blocks = {}};
   document.say("The record cannot be shown.");

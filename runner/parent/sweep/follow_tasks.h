@@ -36,7 +36,8 @@ class TaskQueue {
   /// Returns the tasks of `submissions` that the scheduler still knows about; kClusterSilent if it
   /// does not respond.
   virtual Result<std::vector<QueuedTask>> look(std::span<const Submission> submissions) = 0;
-  /// Returns, in one word, what happened to a task that look() no longer returns; empty: unknown.
+  /// Returns, in one word, what happened to a task that look() no longer returns, or an empty
+  /// string if unknown.
   virtual std::string fate(const Submission& submission, std::size_t index) = 0;
   /// Makes all tasks of `submissions` save and exit; kClusterSilent if the scheduler does not
   /// respond.

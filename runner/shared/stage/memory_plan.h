@@ -142,7 +142,7 @@ std::string override_text(const std::vector<std::string>& overrides);
 /// Returns "(105, 64, 112, 112)".
 std::string shape_text(const std::vector<std::int64_t>& shape);
 
-/// Returns "layer1.0.conv1 (105, 64, 112, 112) float32, 321.6 MiB", with the owner in place of the
+/// Returns "layer1.0.conv1 (105, 64, 112, 112) float32, 321.6 MiB", with the owner instead of the
 /// name if the tensor has none.
 std::string tensor_text(const AliveTensor& tensor);
 

@@ -119,7 +119,7 @@ class Stage {
     return std::nullopt;
   }
   /// Returns a short text that identifies the inputs, other than options, that the stage found when
-  /// it was created: the files of a data set, the bytes of weights. Two stages with the same
+  /// it was created: the files of a dataset, the bytes of weights. Two stages with the same
   /// options and fingerprint behave the same. Empty if there are none. Called again after run(),
   /// which may have created those files.
   virtual std::string fingerprint() const { return {}; }

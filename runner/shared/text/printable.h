@@ -14,7 +14,7 @@ std::string printable(std::string_view text);
 /// written as \uXXXX.
 std::string printable_json(std::string_view json);
 
-/// Returns text from a file for use in a message: at most 80 characters, with '?' in place of each
+/// Returns text from a file for use in a message: at most 80 characters, with '?' instead of each
 /// byte that is not printable ASCII.
 std::string printable_ascii(std::string_view text);
 

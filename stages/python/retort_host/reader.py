@@ -1,4 +1,4 @@
-"""Reads samples of the user's data sets in a separate process, so that samples are read while the network computes.
+"""Reads samples of the user's datasets in a separate process, so that samples are read while the network computes.
 
 The worker starts this program: python3 retort_host/reader.py, with requests on descriptor 3, each a line of JSON, and replies on
 descriptor 4. Descriptor 5 is a pipe that closes when the worker ends, however it ends.

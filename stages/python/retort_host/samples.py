@@ -1,4 +1,4 @@
-"""Data sets created by the user's code, and their samples as bytes."""
+"""Datasets created by the user's code, and their samples as bytes."""
 
 import ctypes
 import random
@@ -11,7 +11,7 @@ MODES_OF_8_BITS = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX
 
 
 class BadSample(Exception):
-    """Raised for a sample or a data set that cannot be used. The kind is "sample", "label" or "data"."""
+    """Raised for a sample or a dataset that cannot be used. The kind is "sample", "label" or "data"."""
 
     def __init__(self, message, help, kind="sample"):
         super().__init__(message)
@@ -136,7 +136,7 @@ def as_integer(value):
 
 
 class DataSet:
-    """A map-style data set, its description and its samples."""
+    """A map-style dataset, its description and its samples."""
 
     def __init__(self, made, request):
         for method in ("__len__", "__getitem__"):
@@ -149,7 +149,7 @@ class DataSet:
         self.expected = request.get("expected")
 
     def found_classes(self):
-        """Returns the class names, which data sets of torchvision and Hugging Face provide; empty if there are none."""
+        """Returns the class names, which datasets of torchvision and Hugging Face provide; empty if there are none."""
         found = getattr(self.made, "classes", None)
         if found is None:
             try:
@@ -283,7 +283,7 @@ class DataSet:
 
 
 class DataSets:
-    """The data sets that the worker has requested, keyed by the numbers that it uses for them."""
+    """The datasets that the worker has requested, keyed by the numbers that it uses for them."""
 
     def __init__(self, entries):
         self.entries, self.opened = entries, {}

@@ -131,7 +131,7 @@ TEST(MatRecords, RoundTripKeepsRecords) {
 
 TEST(MatRecords, Utf16TextsBecomeUtf8) {
   std::string file = names_file();
-  // "Audi TT" has seven bytes; a text of three UTF-16 units replaces it.
+  // "Audi TT" has seven bytes; a string of three UTF-16 units replaces it.
   const std::size_t at = file.find(std::string("\x10\0\0\0\x07\0\0\0", 8) + "Audi TT");
   ASSERT_NE(at, file.npos);
   const std::string units("\x41\0\xe9\0\x3d\xd8", 6);

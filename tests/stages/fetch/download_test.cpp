@@ -261,7 +261,7 @@ TEST_F(DownloadTest, EmptyFileIsDownloaded) {
   EXPECT_THAT(names(), ElementsAre("data.bin"));
 }
 
-TEST_F(DownloadTest, LinkInPlaceOfThePartIsNotFollowed) {
+TEST_F(DownloadTest, LinkInsteadOfThePartIsNotFollowed) {
   const auto other = folder_.write("other", "mine");
   fs::create_symlink(other, part());
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });

@@ -34,7 +34,7 @@ struct DataFlags {
   std::string out;           ///< the folder to write to or fetch into
   std::int64_t classes = 0;  ///< make: number of classes; 0: usual_classes()
   std::int64_t per_class = 100, size = 64, seed = 0;  ///< make: --per-class, --size and --seed
-  std::vector<std::string> from_files;                ///< fetch: local copies of a data set's files
+  std::vector<std::string> from_files;                ///< fetch: local copies of a dataset's files
   std::vector<std::string> files;                     ///< fetch: the files of a model to fetch
   std::string url;  ///< fetch: the URL to download from; empty: the published one
   std::vector<std::string> overrides;  ///< check: key=value

@@ -9,15 +9,15 @@
 
 namespace runner {
 
-/// The data sets that `retort data make` can generate; stages/worker/requests.cpp generates them.
+/// The datasets that `retort data make` can generate; stages/worker/requests.cpp generates them.
 inline constexpr std::array<std::string_view, 8> kMakeableData = {
     "image_folder",  "flowers102", "cub200",       "mini_imagenet",
     "stanford_cars", "aptos_2019", "eyepacs_2015", "fundus_folders"};
-/// The data sets in kMakeableData that have grades instead of classes; each has five grades.
+/// The datasets in kMakeableData that have grades instead of classes; each has five grades.
 inline constexpr std::array<std::string_view, 3> kGradedData = {"aptos_2019", "eyepacs_2015",
                                                                 "fundus_folders"};
 
-/// The data sets that `retort data fetch` knows; stages/data/fetch_dataset.cpp has their URLs.
+/// The datasets that `retort data fetch` knows; stages/data/fetch_dataset.cpp has their URLs.
 inline constexpr std::array<std::string_view, 2> kFetchableData = {"cub200", "flowers102"};
 
 /// Implements `retort data check`: a worker inspects the images of each data stage of a recipe,

@@ -214,7 +214,7 @@ ExitCode task_of_sweep(const std::vector<std::string>& words, Console& console) 
   return code ? *code : report(console, code.errors());
 }
 
-/// Implements `retort sweep`. Its actions, such as `sweep resume DIR`, are given in place of the
+/// Implements `retort sweep`. Its actions, such as `sweep resume DIR`, are given instead of the
 /// recipe.
 ExitCode sweep(SweepFlags flags, Console& console) {
   const auto slots = slot_request(flags.slots_text);

@@ -1,4 +1,4 @@
-// A scalar, a list or null in place of a mapping, for each top-level key and each group that a
+// A scalar, a list or null instead of a mapping, for each top-level key and each group that a
 // recipe chooses: an error at the value says what is expected.
 
 #include <gmock/gmock.h>

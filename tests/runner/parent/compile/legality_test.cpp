@@ -108,7 +108,7 @@ TEST_F(LegalityTest, PerSampleLossMayBeSplit) {
   EXPECT_THAT(errors("plain", ", two_pass: on", "samples"), IsEmpty());
 }
 
-TEST_F(LegalityTest, WholeBatchLossMayNotBeSplit) {
+TEST_F(LegalityTest, WholeBatchLossCannotBeSplit) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "pairs"), ElementsAre(kCutsWhole));
 }
 
@@ -208,7 +208,7 @@ TEST_F(LegalityTest, OptimizerInBackwardCannotWaitForOtherGradients) {
               IsEmpty());
 }
 
-TEST_F(LegalityTest, BatchesOfLayersThatMixSamplesMayNotBeSplit) {
+TEST_F(LegalityTest, BatchesOfLayersThatMixSamplesCannotBeSplit) {
   EXPECT_THAT(
       errors("normed", ", micro_batch: 16", "samples"),
       ElementsAre("/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in "

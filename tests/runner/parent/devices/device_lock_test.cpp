@@ -113,7 +113,7 @@ TEST_F(DeviceLockTest, MalformedTicketIsIgnored) {
   EXPECT_THAT(DeviceTicket::wants_before(folder_, nullptr), IsEmpty());
 }
 
-TEST_F(DeviceLockTest, LinkInPlaceOfALockIsNotFollowed) {
+TEST_F(DeviceLockTest, LinkInsteadOfALockIsNotFollowed) {
   fs::create_symlink(temporary_.path() / "elsewhere", folder_.path() / "GPU-a.lock");
   EXPECT_FALSE(DeviceLock::take(folder_, "GPU-a"));
   EXPECT_FALSE(fs::exists(temporary_.path() / "elsewhere"));

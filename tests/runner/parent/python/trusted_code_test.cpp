@@ -91,7 +91,7 @@ TEST_F(TrustedCodeTest, DamagedListTrustsNothing) {
   EXPECT_EQ(refusal(R"({"schema": 1, "modules": {}})"), is_damaged + "it has no 'files'");
 }
 
-TEST_F(TrustedCodeTest, FolderInPlaceOfTheListCountsAsDamage) {
+TEST_F(TrustedCodeTest, FolderInsteadOfTheListCountsAsDamage) {
   fs::create_directories(file_);
   EXPECT_FALSE(TrustedCode::read(file_));
 }

@@ -27,7 +27,7 @@ class LabelCurvesTest : public testing::Test {
     folder_.write("nodes/evaluate/curves.json", curves_.dump());
     return read_label_curves(folder_.path(), "evaluate");
   }
-  /// Returns the error message, from the file name on.
+  /// Returns the error message, starting with the file name.
   std::string damage() {
     const auto result = read();
     if (result) return "read";

@@ -117,7 +117,7 @@ TEST(ChangeOfTrained, DataMetricsAndEnvironmentMayChange) {
               IsEmpty());
 }
 
-TEST(ChangeOfTrained, ModelTrainingAndSeedMayNotChange) {
+TEST(ChangeOfTrained, ModelTrainingAndSeedMustNotChange) {
   EXPECT_THAT(
       said_of_trained({"model.hidden_size=64", "train.epochs=9", "seed=77"}),
       testing::UnorderedElementsAre(

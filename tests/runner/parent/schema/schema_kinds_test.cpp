@@ -35,7 +35,7 @@ TEST(SchemaKinds, KindThatIsNotAStringIsRejected) {
               ElementsAre("E0302 /train/kind: expected a kind, got 3 (kinds: train.fit)"));
 }
 
-TEST(SchemaKinds, KindInPlaceOfItsMappingSuggestsTheMapping) {
+TEST(SchemaKinds, KindInsteadOfItsMappingSuggestsTheMapping) {
   EXPECT_THAT(recipe(R"("train": {"kind": "train.fit", "optimizer": "sgd"})"),
               ElementsAre("E0302 /train/optimizer: expected a mapping, got the string \"sgd\" "
                           "(write {kind: sgd})"));

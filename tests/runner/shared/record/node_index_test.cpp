@@ -42,7 +42,7 @@ TEST(NodeFiles, GivenFilesAreFlushed) {
   EXPECT_THAT(calls.flushed(), Contains(to.path().string()));
 }
 
-TEST(NodeFiles, LinkInPlaceOfAFileIsReplacedNotFollowed) {
+TEST(NodeFiles, LinkInsteadOfAFileIsReplacedNotFollowed) {
   const TemporaryFolder from, to;
   from.write("a.txt", "text");
   to.write("victim", "precious");

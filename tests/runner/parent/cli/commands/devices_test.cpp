@@ -1,4 +1,4 @@
-// `retort devices` as built, with a table of GPUs in place of the driver's library
+// `retort devices` as built, with a table of GPUs instead of the driver's library
 // (tests/support/fake_nvml.cpp).
 
 #include <gmock/gmock.h>
@@ -93,7 +93,7 @@ TEST_F(DevicesTest, BestPrintsOneWordForScripts) {
   EXPECT_THAT(ended.err, Not(HasSubstr("error")));
 }
 
-TEST_F(DevicesTest, NeedThatIsNotASizeIsRejected) {
+TEST_F(DevicesTest, InvalidNeedSizeIsRejected) {
   const Ended ended = devices("--need 12");
   EXPECT_EQ(ended.exit, 64);
   EXPECT_EQ(ended.err,
