@@ -5,7 +5,7 @@
 #include <torch/headeronly/version.h>
 
 /// What the supported versions of LibTorch do differently, as far as plans depend on it. Measured
-/// with the tests of stages/plan: 2.11.0 and 2.15.0.
+/// on CPUs with the tests of stages/plan: 2.11.0 and 2.15.0.
 namespace stages::libtorch {
 
 inline constexpr bool kIsLaterThan211 = TORCH_VERSION_MAJOR > 2 ||

@@ -68,7 +68,7 @@ struct ProductShape {
 bool takes_onednn(const ProductShape& shape);
 
 // Upper bounds, in bytes, for the memory that oneDNN allocates in addition to the factors and the
-// result, on any processor and in any version.
+// result, on any processor and in any supported version.
 
 /// For half-precision types: each thread packs blocks of both factors and accumulates in float32,
 /// or each thread that has a result accumulates all of it in float32.
