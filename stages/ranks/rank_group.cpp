@@ -106,21 +106,29 @@ namespace {
 /// that may not respond, waits until the others have found the same.
 RanksInStore look_for_others(c10d::Store& store, int own, int size, bool has_waited) {
   RanksInStore found;
-  store.set(presence_of(own), "");
-  const auto begin = std::chrono::steady_clock::now();
-  for (int rank = 0; rank < size; ++rank) {
-    if (rank == own) continue;
-    if (store.check({reason_of(rank)}))
-      found.reason = "rank " + std::to_string(rank) + ": " + store.get_to_str(reason_of(rank));
-    while (has_waited && !store.check({presence_of(rank)})) {
-      if (std::chrono::steady_clock::now() - begin > kRollCall) {
-        found.silent.push_back(rank);
-        break;
+  int awaited = -1;
+  try {
+    store.set(presence_of(own), "");
+    const auto begin = std::chrono::steady_clock::now();
+    for (int rank = 0; rank < size; ++rank) {
+      if (rank == own) continue;
+      if (store.check({reason_of(rank)}))
+        found.reason = "rank " + std::to_string(rank) + ": " + store.get_to_str(reason_of(rank));
+      awaited = has_waited ? rank : -1;
+      while (has_waited && !store.check({presence_of(rank)})) {
+        if (std::chrono::steady_clock::now() - begin > kRollCall) {
+          found.silent.push_back(rank);
+          break;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      awaited = -1;
     }
+    store.set(heard_by(own), "");
+  } catch (const std::exception&) {
+    // Rank 0, which serves the store, has exited, and has not found the awaited rank either.
+    if (awaited > 0) found.silent.push_back(awaited);
   }
-  store.set(heard_by(own), "");
   return found;
 }
 
