@@ -212,4 +212,4 @@ def main(retort, tests=None):
     return 1 if failures else 0
 
 
-sys.exit(main(*sys.argv[1:]))
+sys.exit(main(*map(os.path.abspath, sys.argv[1:])))
