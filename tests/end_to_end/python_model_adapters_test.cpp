@@ -203,4 +203,5 @@ TEST_F(AdaptedHostedModel, PretrainedWeightsWithOtherNormalizationAreRejected) {
           .exit,
       0);
 }
+
 }  // namespace

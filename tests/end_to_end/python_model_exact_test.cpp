@@ -169,4 +169,5 @@ TEST_F(DeepHostedModel, CustomLayersThatMixSamplesAreRejectedWithSeveralRanks) {
   trust("my_net.py", net("        x = F.instance_norm(x)\n"));
   EXPECT_EQ(here("certify own.yaml device.count=2 python=" + python_->string()).exit, 0);
 }
+
 }  // namespace

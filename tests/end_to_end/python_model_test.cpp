@@ -158,4 +158,5 @@ TEST_F(HostedModelRun, PredictionIsExplainedOnTheLastConvolution) {
   ASSERT_EQ(predicted.exit, 0) << predicted.err;
   EXPECT_FALSE(fs::is_empty(folder_ / "maps"));
 }
+
 }  // namespace

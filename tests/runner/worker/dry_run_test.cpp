@@ -227,5 +227,6 @@ TEST_F(DryRunTest, UnplannableNodeIsNotRun) {
   EXPECT_TRUE(executor->plan({}, {}, /*strict=*/true, "cpu").empty());
   EXPECT_EQ(executor->planned()[0].state, DryNode::State::kUnknown);
 }
+
 }  // namespace
 }  // namespace runner

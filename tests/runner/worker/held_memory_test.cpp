@@ -121,5 +121,6 @@ TEST_F(HeldTest, RecordedPlanNamesThePeakNodeOfTheRun) {
   EXPECT_EQ(plan.at("run_peak"),
             (nlohmann::json{{"node", "train.3"}, {"needed", 100}, {"held", 60}}));
 }
+
 }  // namespace
 }  // namespace runner

@@ -156,5 +156,6 @@ TEST(TrainerGradients, LargeClippingLimitChangesNothing) {
   clipped.run();
   EXPECT_TRUE(clipped.flat_weights().equal(free.flat_weights()));
 }
+
 }  // namespace
 }  // namespace stages

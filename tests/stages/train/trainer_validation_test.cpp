@@ -162,5 +162,6 @@ TEST(TrainerValidation, PatienceWithoutValidationIsRejected) {
   training.options.patience = 3;
   EXPECT_REFUSED(training.run(), kOptionConflict, "/patience", "patience");
 }
+
 }  // namespace
 }  // namespace stages

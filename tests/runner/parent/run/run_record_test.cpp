@@ -308,5 +308,6 @@ TEST_F(RunRecordTest, EvaluationRecordsTheSourceOfItsWeights) {
       nlohmann::json::parse(folder_.read("evaluation/.retort/source.json")).dump(),
       R"({"checkpoints":{"train":{"choice":"kept","folder":"/a/run/nodes/train/checkpoints"}},"run":"/a/run","schema":1})");
 }
+
 }  // namespace
 }  // namespace runner

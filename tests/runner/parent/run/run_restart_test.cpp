@@ -238,5 +238,6 @@ TEST_F(RunRestartTest, StrandedNodeWithoutADeviceIsAnError) {
   EXPECT_THAT(err_.str(), HasSubstr("help: use less"));
   EXPECT_EQ(summary()["exit"], 1);
 }
+
 }  // namespace
 }  // namespace runner

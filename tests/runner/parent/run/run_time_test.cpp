@@ -107,5 +107,6 @@ TEST_F(RunTimeTest, ResumedRunKeepsErrorsOfEarlierAttempts) {
   EXPECT_EQ(earlier[1]["status"], "interrupted");
   EXPECT_EQ(earlier[1]["diagnostics"].size(), 0u);
 }
+
 }  // namespace
 }  // namespace runner
