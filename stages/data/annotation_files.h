@@ -14,14 +14,14 @@
 
 namespace stages {
 
-/// Finds the folder of a published image set. Returns `root` if it contains a file or folder named
-/// `sign`; otherwise `root`/`inner` if that is a folder; otherwise nullopt.
+/// Finds the folder of a published image dataset. Returns `root` if it contains a file or folder
+/// named `sign`; otherwise `root`/`inner` if that is a folder; otherwise nullopt.
 std::optional<std::filesystem::path> published_folder(const std::filesystem::path& root,
                                                       const std::string& inner,
                                                       const std::string& sign);
 
-/// The annotation files of an image set. Reads each file as a whole, computes one digest of them
-/// all, and collects errors.
+/// The annotation files of an image dataset. Reads each file as a whole, computes one digest of
+/// them all, and collects errors.
 class AnnotationFiles {
  public:
   /// `help` is the advice shown with each error.

@@ -249,7 +249,7 @@ class DatasetFetching {
     if (is_whole(dataset_, draft)) return;
     throw StageError(ErrorCode::kBadArchive,
                      "the archive of " + std::string(dataset_.name) +
-                         " does not contain the complete data set: it should have " +
+                         " does not contain the complete dataset: it should have " +
                          std::to_string(dataset_.images) + " images but has " +
                          std::to_string(files_below(draft / dataset_.pictures)))
         .with_help("fetch it again; nothing was kept");

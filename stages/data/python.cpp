@@ -124,12 +124,12 @@ class PythonDataStage final : public runner::Stage {
       if (!opened.insert(parts[part].set).second) continue;
       const auto& known = pool.known(parts[part].set);
       if (known.description.size == 0) {
-        throw error(ErrorCode::kTooFewSamples, "the data set has no samples")
+        throw error(ErrorCode::kTooFewSamples, "the dataset has no samples")
             .with_help("its __len__ returns 0: correct the code that creates it");
       }
       if (!known.is_steady) {
         context.say(
-            "warning: sample 0 differs when it is read again with the same seeds: the data set "
+            "warning: sample 0 differs when it is read again with the same seeds: the dataset "
             "uses its own random number generator, so the run cannot be repeated bit for bit");
       }
     }
@@ -145,11 +145,11 @@ class PythonDataStage final : public runner::Stage {
       if (size == first.description.size && pool.known(made.set).labels == first.labels &&
           pool.known(made.set).groups == first.groups)
         continue;
-      throw error(ErrorCode::kOptionConflict, "split divides a single data set, but the one for '" +
+      throw error(ErrorCode::kOptionConflict, "split divides a single dataset, but the one for '" +
                                                   std::string(name(part)) +
                                                   "' has different samples, labels or groups")
           .at("/split")
-          .with_help("set split: null if each part has its own data set");
+          .with_help("set split: null if each part has its own dataset");
     }
     ImageList list;
     list.classes = first.description.classes;
@@ -174,7 +174,7 @@ class PythonDataStage final : public runner::Stage {
     }
     if (first.labels.empty() && !first.description.classes.empty())
       context.say(
-          "divided without regard to classes: the data set has no 'targets' or 'labels' with the "
+          "divided without regard to classes: the dataset has no 'targets' or 'labels' with the "
           "label of each sample");
     for (auto& [part, made] : parts) {
       made.numbers.emplace();
@@ -196,7 +196,7 @@ class PythonDataStage final : public runner::Stage {
           has_label_sets(description) || has_targets(description))
         continue;
       throw error(ErrorCode::kOptionConflict,
-                  "the data set has classes, but its samples have no 'label'")
+                  "the dataset has classes, but its samples have no 'label'")
           .with_help(
               "return each sample's class number as 'label' or, if a sample can have any number of "
               "classes, 'labels' with 1 or 0 for each class; to predict numbers, return 'target' "
@@ -243,14 +243,14 @@ class PythonDataStage final : public runner::Stage {
       if (before == earlier.parts.end() || classes == earlier.classes.end()) continue;
       if (before->second == samples && classes->second == now.classes.at(part)) continue;
       const std::string message =
-          "the data set has changed since the run began: '" + part + "' had " +
+          "the dataset has changed since the run began: '" + part + "' had " +
           std::to_string(before->second.size()) + " samples of " +
           std::to_string(classes->second.size()) + " classes, and now has " +
           std::to_string(samples.size()) + " of " + std::to_string(now.classes.at(part).size()) +
           (before->second.size() == samples.size() ? ", but not the same ones" : "");
       if (!context.node().accepts_changes)
         throw error(ErrorCode::kChangedRun, message)
-            .with_help("restore the data set, or add --force to use the changed one");
+            .with_help("restore the dataset, or add --force to use the changed one");
       context.say(message);
     }
   }

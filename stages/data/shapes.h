@@ -22,7 +22,7 @@ std::span<const std::string_view> shape_names();
 /// does not distinguish the shapes.
 Image draw_shape(std::size_t shape, int size, Random random);
 
-/// Parameters of a generated image set. Equal parameters produce equal bytes.
+/// Parameters of a generated image dataset. Equal parameters produce equal bytes.
 struct MadeImages {
   std::int64_t classes = 8;  ///< at most 24
   std::int64_t per_class = 100;

@@ -146,7 +146,7 @@ Json ReaderPool::asked(Reader& reader, const Json& request) const {
     return json;
   } catch (const ReaderLost& lost) {
     throw StageError(ErrorCode::kStageFailed,
-                     "the process that creates the data set " + std::string(lost.what()))
+                     "the process that creates the dataset " + std::string(lost.what()))
         .at("/entry")
         .in_stage(options_.stage)
         .with_help(lost.help);

@@ -109,7 +109,7 @@ void check_label_sets(const Dataset& data, const std::string& which) {
                        (data.describe().classes.empty() ? "no classes" : "one class per sample"))
       .with_help(
           "list the images and their labels in a CSV file (kind: data.image_table, labels: …), or "
-          "return 'labels' with 1 or 0 for each class from your own data set");
+          "return 'labels' with 1 or 0 for each class from your own dataset");
 }
 
 /// Returns the labels that no sample has, if that is known.

@@ -113,7 +113,7 @@ void check_targets(const Dataset& data, const std::string& which) {
                        (description.classes.empty() ? "none" : "classes or labels"))
       .with_help(
           "list the images and their numbers in a CSV file (kind: data.image_table, target: …), or "
-          "return 'target' with a number for each name in 'classes' from your own data set");
+          "return 'target' with a number for each name in 'classes' from your own dataset");
 }
 
 void check_same_targets(const TrainingData& data) {
@@ -142,7 +142,7 @@ TrainedTargets trained_targets(const Dataset& train, bool standardizes) {
                      "standardize needs the targets of all training samples, but the training data "
                      "does not provide them")
         .at("/standardize")
-        .with_help("set standardize: false, and let the data set standardize its targets");
+        .with_help("set standardize: false, and let the dataset standardize its targets");
   }
   TrainedTargets trained = target_statistics(targets);
   trained.are_standardized = standardizes;

@@ -1,12 +1,12 @@
 // End-to-end tests of temperatures, cut points and thresholds fitted on validation data.
 
-#include <csignal>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/killed_run.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
 
@@ -37,17 +37,7 @@ class CalibratedRuns : public testing::Test {
 };
 
 TEST_F(CalibratedRuns, ResumedRunHasTheSameTemperature) {
-  const std::string program = RETORT_BINARY_DIR "/bin/retort ";
-  const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:4:kill_both " + program +
-                                     "run classify run.dir=killed " + kSmall,
-                                 folder_.path());
-  EXPECT_EQ(killed.exit, 128 + SIGKILL) << killed.err;
-  const Ended resumed = retort("resume killed", folder_.path());
-  EXPECT_EQ(resumed.exit, 0) << resumed.err;
-  for (const char* file : {"predictions.csv", "metrics.json", "report.txt"})
-    EXPECT_EQ(file_text(folder_ / "killed/nodes/evaluate" / file),
-              file_text(folder_ / "run/nodes/evaluate" / file))
-        << file;
+  expect_same_evaluation_when_resumed(folder_.path(), "run", "classify " + kSmall);
 }
 
 TEST_F(CalibratedRuns, TestDataDoNotAffectTheTemperature) {

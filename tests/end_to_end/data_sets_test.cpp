@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <ostream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -93,6 +94,10 @@ INSTANTIATE_TEST_SUITE_P(All, DataSets, testing::Values("flowers102", "cub200", 
 struct MadeFor {
   std::string data, recipe;
 };
+
+void PrintTo(const MadeFor& made, std::ostream* out) {
+  *out << made.data << " for " << made.recipe;
+}
 
 class MadeData : public testing::TestWithParam<MadeFor> {};
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <ostream>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -24,6 +25,8 @@ constexpr const char* kTargets = "'model.targets=[q_proj,v_proj]' ";
 struct TrainedTwice {
   std::string name, overrides;
 };
+
+void PrintTo(const TrainedTwice& twice, std::ostream* out) { *out << twice.name; }
 
 class Foreach : public testing::TestWithParam<TrainedTwice> {
  protected:

@@ -1,6 +1,5 @@
 // End-to-end tests of multi-label training.
 
-#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/killed_run.h"
 #include "tests/support/label_table.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
@@ -41,17 +41,7 @@ class MultiLabelRuns : public testing::Test {
 };
 
 TEST_F(MultiLabelRuns, ResumedRunGivesTheSameResults) {
-  const std::string program = RETORT_BINARY_DIR "/bin/retort ";
-  const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:4:kill_both " + program +
-                                     "run multi_label run.dir=killed " + kSmall,
-                                 folder_.path());
-  EXPECT_EQ(killed.exit, 128 + SIGKILL) << killed.err;
-  const Ended resumed = retort("resume killed", folder_.path());
-  EXPECT_EQ(resumed.exit, 0) << resumed.err;
-  for (const char* file : {"predictions.csv", "metrics.json", "report.txt"})
-    EXPECT_EQ(file_text(folder_ / "killed/nodes/evaluate" / file),
-              file_text(folder_ / "run/nodes/evaluate" / file))
-        << file;
+  expect_same_evaluation_when_resumed(folder_.path(), "run", "multi_label " + kSmall);
 }
 
 TEST_F(MultiLabelRuns, PredictMatchesTheLabelsOfEvaluation) {

@@ -1,6 +1,5 @@
 // End-to-end tests of ordinal classifiers (CORAL, CORN).
 
-#include <csignal>
 #include <filesystem>
 #include <string>
 
@@ -8,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/killed_run.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
 
@@ -63,17 +63,8 @@ TEST_F(OrdinalRuns, EvaluationReportsKappaAndAllProbabilities) {
 }
 
 TEST_F(OrdinalRuns, ResumedRunGivesTheSameResults) {
-  const std::string program = RETORT_BINARY_DIR "/bin/retort ";
-  const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:3:kill_both " + program +
-                                     "run diabetic_retinopathy_ordinal run.dir=killed " + kSmall,
-                                 folder_.path());
-  EXPECT_EQ(killed.exit, 128 + SIGKILL) << killed.err;
-  const Ended resumed = retort("resume killed", folder_.path());
-  EXPECT_EQ(resumed.exit, 0) << resumed.err;
-  for (const char* file : {"predictions.csv", "metrics.json", "report.txt"})
-    EXPECT_EQ(file_text(folder_ / "killed/nodes/evaluate" / file),
-              file_text(folder_ / "corn/nodes/evaluate" / file))
-        << file;
+  expect_same_evaluation_when_resumed(folder_.path(), "corn",
+                                      "diabetic_retinopathy_ordinal " + kSmall, 3);
 }
 
 TEST_F(OrdinalRuns, PredictMatchesTheProbabilitiesOfEvaluation) {

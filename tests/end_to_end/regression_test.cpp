@@ -1,7 +1,6 @@
 // End-to-end tests of regression.
 
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -11,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/killed_run.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_folder.h"
 #include "tests/support/target_table.h"
@@ -54,17 +54,7 @@ class RegressionRuns : public testing::Test {
 };
 
 TEST_F(RegressionRuns, ResumedRunGivesTheSameResults) {
-  const std::string program = RETORT_BINARY_DIR "/bin/retort ";
-  const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:4:kill_both " + program +
-                                     "run regression run.dir=killed " + kSmall,
-                                 folder_.path());
-  EXPECT_EQ(killed.exit, 128 + SIGKILL) << killed.err;
-  const Ended resumed = retort("resume killed", folder_.path());
-  EXPECT_EQ(resumed.exit, 0) << resumed.err;
-  for (const char* file : {"predictions.csv", "metrics.json"})
-    EXPECT_EQ(file_text(folder_ / "killed/nodes/evaluate" / file),
-              file_text(folder_ / "run/nodes/evaluate" / file))
-        << file;
+  expect_same_evaluation_when_resumed(folder_.path(), "run", "regression " + kSmall);
 }
 
 TEST_F(RegressionRuns, PredictMatchesTheNumbersOfEvaluation) {

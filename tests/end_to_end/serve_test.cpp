@@ -80,6 +80,16 @@ class Serve : public testing::Test {
     ASSERT_EQ(made.exit, 0) << made.err;
     folder_.keep();
   }
+  /// Starts an endless run and waits for its first metrics.
+  void start_live_run() const {
+    std::filesystem::remove_all(folder_ / "runs/live");
+    run_shell(std::string(kRetort) + classify +
+                  "train.epochs=1000000 run.dir=runs/live >/dev/null 2>&1 & echo $! >live\n"
+                  "until [ -s runs/live/metrics.jsonl ]; do sleep 0.05; done",
+              folder_.path());
+  }
+  void stop_live_run() const { run_shell("kill -TERM $(cat live)", folder_.path()); }
+
   static constexpr const char* classify =
       " run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 ";
   SharedFolder folder_;
@@ -120,12 +130,7 @@ TEST_F(Serve, JsonAddressMatchesItsSchema) {
 }
 
 TEST_F(Serve, FollowsARunUntilItEnds) {
-  std::filesystem::remove_all(folder_ / "runs/live");
-  // The run stops when the test tells it to, wherever it has got to.
-  run_shell(std::string(kRetort) + classify +
-                "train.epochs=1000000 run.dir=runs/live >/dev/null 2>&1 & echo $! >live\n"
-                "until [ -s runs/live/metrics.jsonl ]; do sleep 0.05; done",
-            folder_.path());
+  start_live_run();
   const Serving serving(folder_.path());
   const std::string listed = serving.get("/?state=running");
   HttpClient follower(serving.port());
@@ -135,23 +140,19 @@ TEST_F(Serve, FollowsARunUntilItEnds) {
               AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("event: progress\ndata: running")));
   EXPECT_THAT(serving.get(run_address(listed)), HasSubstr("data-events="))
       << "while the stream is open";
-  run_shell("kill -TERM $(cat live)", folder_.path());
+  stop_live_run();
   EXPECT_THAT(follower.receive_all(), testing::EndsWith("event: end\ndata: interrupted\n\n"));
 }
 
 TEST_F(Serve, OpenListLearnsThatARunHasEnded) {
-  std::filesystem::remove_all(folder_ / "runs/live");
-  run_shell(std::string(kRetort) + classify +
-                "train.epochs=1000000 run.dir=runs/live >/dev/null 2>&1 & echo $! >live\n"
-                "until [ -s runs/live/metrics.jsonl ]; do sleep 0.05; done",
-            folder_.path());
+  start_live_run();
   const Serving serving(folder_.path());
   HttpClient follower(serving.port());
   follower.send("GET /events?seen=none HTTP/1.1\r\nHost: 127.0.0.1:" +
                 std::to_string(serving.port()) + serving.cookie() + "\r\n\r\n");
   EXPECT_THAT(follower.receive_until("event: report\n"), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(serving.get("/?state=running"), HasSubstr(">runs/live<"));
-  run_shell("kill -TERM $(cat live)", folder_.path());
+  stop_live_run();
   EXPECT_THAT(follower.receive_until("event: report\n"), HasSubstr("event: report\n"));
   EXPECT_THAT(serving.get("/?state=interrupted"), HasSubstr(">runs/live<"));
 }

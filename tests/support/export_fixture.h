@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <ostream>
 #include <sstream>
 #include <string>
 
@@ -18,6 +19,8 @@
 struct Backbone {
   std::string name, library, options;
 };
+
+inline void PrintTo(const Backbone& backbone, std::ostream* out) { *out << backbone.name; }
 
 inline const std::string kShape =
     "model.backbone.hidden_size=48 model.backbone.intermediate_size=96 "

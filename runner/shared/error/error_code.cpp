@@ -54,7 +54,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort data make image_folder --out photos    (twice)",
      "Choose another name, or remove the folder."},
     {kMissingAnnotations, ExitCode::kMissingInput, "an annotation file does not exist",
-     "An annotation file, which describes the images, is not in the data set's folder.",
+     "An annotation file, which describes the images, is not in the dataset's folder.",
      "data.root=data    (data/flowers-102 without setid.mat)",
      "Add it (it is published with the images), or correct data.root."},
     {kBadAnnotations, ExitCode::kBadData, "an annotation file is wrong",
@@ -93,7 +93,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Fetch it again; if that does not help, fetch it from another server."},
     {kBadArchive, ExitCode::kBadData, "an archive is damaged, or has unexpected contents",
      "An archive cannot be unpacked, or it contains a link, a device, a path that points outside "
-     "its folder, or far more than the data set.",
+     "its folder, or far more than the dataset.",
      "an archive that contains ../../.bashrc", "Fetch it again from its original location."},
     {kMissingFile, ExitCode::kMissingInput, "a file does not exist or cannot be read",
      "A file named on the command line or by an `entry` option does not exist or cannot be read.",

@@ -53,7 +53,7 @@ def item_of(name, value):
         return Item(name, "int64", (), struct.pack("<q", value))
     if isinstance(value, float):  # includes numpy.float64
         if value != value:
-            refuse_type(name, "NaN", "correct the data set: NaN values make the loss NaN")
+            refuse_type(name, "NaN", "correct the dataset: NaN values make the loss NaN")
         return Item(name, "float32", (), struct.pack("<f", value))
     if torch and isinstance(value, torch.Tensor):
         return of_tensor(torch, name, value)
@@ -79,7 +79,7 @@ def check_type(name, dtype, shape):
 
 def check_numbers(name, has_nan):
     if has_nan:
-        raise BadSample(f"its '{name}' contains NaN", "correct the data set: NaN values make the loss NaN")
+        raise BadSample(f"its '{name}' contains NaN", "correct the dataset: NaN values make the loss NaN")
 
 
 def of_tensor(torch, name, value):
@@ -142,7 +142,7 @@ class DataSet:
         for method in ("__len__", "__getitem__"):
             if not hasattr(made, method):
                 raise BadSample(f"{request['entry']} returned {type(made).__name__}, which has no {method}",
-                                "return a map-style data set, with __len__ and __getitem__", "data")
+                                "return a map-style dataset, with __len__ and __getitem__", "data")
         self.made, self.names, self.group = made, request["names"], request["group"]
         self.size = len(made)
         self.classes = request["classes"] if request["classes"] is not None else self.found_classes()
@@ -183,7 +183,7 @@ class DataSet:
             values = list(values)
         except TypeError:
             raise BadSample(f"it has no list '{self.group}' with the group of each sample",
-                            "give the data set this attribute or column, or set group: null", "data") from None
+                            "give the dataset this attribute or column, or set group: null", "data") from None
         if len(values) != self.size:
             raise BadSample(f"its '{self.group}' has {len(values)} values, but it has {self.size} samples",
                             "give each sample one group", "data")
@@ -297,7 +297,7 @@ class DataSets:
             return data.description(request["seed"])
         if data.size != request["size"]:
             raise BadSample(f"it has {data.size} samples in one process, but {request['size']} in another",
-                            "create the same data set each time", "data")
+                            "create the same dataset each time", "data")
         return {}
 
     def sample(self, request):
@@ -306,6 +306,6 @@ class DataSets:
         if data.classes and request.get("label") is not None:
             own = next((item for item in items if item.name == "label"), None)
             if own is not None and own.data != struct.pack("<q", request["label"]):
-                raise BadSample(f"its label is {struct.unpack('<q', own.data)[0]}, but the data set's list of labels "
+                raise BadSample(f"its label is {struct.unpack('<q', own.data)[0]}, but the dataset's list of labels "
                                 f"has {request['label']}", "correct one of them", "label")
         return [item.data for item in items]

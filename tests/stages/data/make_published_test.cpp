@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <ostream>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -15,6 +16,9 @@
 #include "tests/support/refused.h"
 
 namespace stages {
+
+inline void PrintTo(const MadeDataset& dataset, std::ostream* out) { *out << dataset.name; }
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -1,5 +1,6 @@
 #include "stages/data/weighted_sums.h"
 
+#include <ostream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -28,6 +29,10 @@ struct Recorded {
   int width, height, new_width, new_height;
   std::uint64_t bilinear, bicubic;
 };
+
+void PrintTo(const Recorded& size, std::ostream* out) {
+  *out << size.width << 'x' << size.height << " to " << size.new_width << 'x' << size.new_height;
+}
 
 // Checksums of Pillow 13.0.0's results for gradient(). The sizes cover both orders of the passes,
 // both directions, single pixels, and sides that keep their length.

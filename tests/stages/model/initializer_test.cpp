@@ -1,6 +1,7 @@
 #include "stages/model/initializer.h"
 
 #include <cmath>
+#include <ostream>
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
@@ -29,6 +30,8 @@ struct Expected {
   std::string name;
   double deviation;
 };
+
+void PrintTo(const Expected& expected, std::ostream* out) { *out << expected.name; }
 
 class Normal : public testing::TestWithParam<Expected> {};
 INSTANTIATE_TEST_SUITE_P(

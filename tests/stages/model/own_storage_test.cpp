@@ -1,6 +1,7 @@
 // A model creates many networks. Training or merging one of them in place must not affect the
 // others.
 #include <map>
+#include <ostream>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -31,6 +32,8 @@ struct SharedModel {
   bool has_weights = true;
   bool learns_from_episodes = false;
 };
+
+void PrintTo(const SharedModel& model, std::ostream* out) { *out << model.name; }
 
 /// Two classes with two examples each, and four queries.
 DatasetDescription small_episodes() {

@@ -1,6 +1,7 @@
 #include "stages/model/pretrained.h"
 
 #include <fstream>
+#include <ostream>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -201,6 +202,8 @@ struct Listed {
   bool is_clip;
   std::int64_t projection, tower_parameters;
 };
+
+void PrintTo(const Listed& listed, std::ostream* out) { *out << listed.file; }
 
 class ListedNames : public testing::TestWithParam<Listed> {};
 INSTANTIATE_TEST_SUITE_P(

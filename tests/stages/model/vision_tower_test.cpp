@@ -1,6 +1,7 @@
 #include "stages/model/vision_tower.h"
 
 #include <fstream>
+#include <ostream>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -17,6 +18,8 @@ struct KnownSize {
   std::string name;
   std::int64_t hidden, inner, layers, heads, patch, projection, parameters;
 };
+
+void PrintTo(const KnownSize& size, std::ostream* out) { *out << size.name; }
 
 ImageClassifierOptions options_of(const KnownSize& size) {
   ImageClassifierOptions options;

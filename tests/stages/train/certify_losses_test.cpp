@@ -1,6 +1,8 @@
 // Checks per-sample losses as `retort certify` does: compares the gradient of micro-batches with
 // that of the whole batch, in float64.
 
+#include <ostream>
+
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -69,6 +71,8 @@ struct CertifiedLoss {
   std::string loss;  ///< the options of the loss
   std::shared_ptr<Dataset> (*train)();
 };
+
+void PrintTo(const CertifiedLoss& loss, std::ostream* out) { *out << loss.name; }
 
 class CertifiedLosses : public testing::TestWithParam<CertifiedLoss> {};
 

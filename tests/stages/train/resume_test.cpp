@@ -1,5 +1,6 @@
 // Steps 1 … k, a stop, and steps k + 1 … n give the same bits as n steps without a stop.
 #include <fstream>
+#include <ostream>
 
 #include <gmock/gmock.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -93,6 +94,8 @@ struct Case {
   std::string name;
   Change change;
 };
+
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
 class EveryTraining : public testing::TestWithParam<Case> {};
 

@@ -113,7 +113,7 @@ Result<Json> request_for_model(const DataFlags& flags) {
     return misused("'" + flags.what + "' is not the name of a model", kForms);
   if (!is_path(revision, 8))
     return misused("'" + flags.what + "' has no valid revision after its @", kForms);
-  if (!flags.from_files.empty()) return misused("--from-file is for data sets", "leave it out");
+  if (!flags.from_files.empty()) return misused("--from-file is for datasets", "leave it out");
   return Json{{"protocol", kProtocolVersion}, {"request", "fetch_model"},
               {"repository", repository},     {"revision", revision},
               {"files", flags.files},         {"cache", flags.out},
@@ -127,7 +127,7 @@ Result<Json> request_for_dataset(const DataFlags& flags) {
     return misused("cannot fetch '" + flags.what + "'", near.empty() ? kForms : near);
   }
   if (!flags.files.empty())
-    return misused("--file is for models", "a data set is fetched as a whole: leave it out");
+    return misused("--file is for models", "a dataset is fetched as a whole: leave it out");
   return Json{{"protocol", kProtocolVersion}, {"request", "fetch_data"},
               {"what", flags.what},           {"root", flags.out.empty() ? "data" : flags.out},
               {"files", flags.from_files},    {"url", flags.url}};
@@ -249,7 +249,7 @@ Invocation declare_data() {
 
 const Command kDataCommand = {
     "data",
-    "Makes small data sets to experiment with, fetches published data and weights, and checks "
+    "Makes small datasets to experiment with, fetches published data and weights, and checks "
     "data.",
     "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1",
     declare_data};

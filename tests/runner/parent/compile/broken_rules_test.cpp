@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/prepare.h"
+#include "tests/support/broken_rules_fixture.h"
 #include "tests/support/schema_texts.h"
 
 namespace runner {
@@ -18,47 +19,7 @@ using testing::IsEmpty;
 using testing::Not;
 using Json = nlohmann::ordered_json;
 
-const SchemaSet& shipped() {
-  static const auto schemas = SchemaSet::load(embedded_schemas());
-  return *schemas;
-}
-
-/// A stage of `kind` with these options and defaults for the others.
-Node node_of(const std::string& kind, const std::string& options, const SchemaSet& schemas) {
-  Json json = Json::parse(options);
-  json["kind"] = kind;
-  Value value = from_json(json);
-  const Diagnostics errors = schemas.validate(value, schemas.kind(kind)->file);
-  EXPECT_THAT(errors, IsEmpty()) << errors.front().message;
-  Node node;
-  node.kind = kind;
-  node.options = std::move(value);
-  node.pointer = "/" + kind.substr(0, kind.find('.'));
-  return node;
-}
-
-/// "pointer: message" of each rule that the options break.
-std::vector<std::string> broken(const std::string& kind, const std::string& options,
-                                bool has_validation = true, const SchemaSet& schemas = shipped()) {
-  Graph graph;
-  graph.nodes.push_back(node_of(kind, options, schemas));
-  if (has_validation)
-    graph.nodes[0].inputs.push_back({"validation", 0, "validation", ArtifactType::kDataset});
-  std::vector<std::string> lines;
-  for (const Diagnostic& error : broken_rules(graph, schemas)) {
-    EXPECT_EQ(error.code, ErrorCode::kOptionConflict);
-    EXPECT_FALSE(error.help.empty());
-    lines.push_back(error.pointer + ": " + error.message);
-  }
-  return lines;
-}
-
-/// The rules that a supervised training with the options `rest` breaks.
-std::vector<std::string> of_training(const std::string& rest) {
-  return broken("train.supervised", "{" + rest + "}");
-}
-
-TEST(BrokenRules, CalibrationWithRefitIsRejected) {
+TEST_F(BrokenRules, CalibrationWithRefitIsRejected) {
   const std::string options =
       R"({"calibration": {"temperature": true, "cut_points": false, "sensitivity": null}, "refit": )";
   EXPECT_THAT(broken("train.logistic_regression", options + "true}"),
@@ -67,7 +28,7 @@ TEST(BrokenRules, CalibrationWithRefitIsRejected) {
   EXPECT_THAT(broken("train.logistic_regression", options + "false}"), IsEmpty());
 }
 
-TEST(BrokenRules, MicroBatchOfOneHasNoNegatives) {
+TEST_F(BrokenRules, MicroBatchOfOneHasNoNegatives) {
   const std::string options =
       R"({"gradient_accumulation_steps": 4, "loss": {"negatives": "micro_batch"}, "batch_size": )";
   EXPECT_THAT(broken("train.contrastive", options + "2}"), IsEmpty());
@@ -77,7 +38,7 @@ TEST(BrokenRules, MicroBatchOfOneHasNoNegatives) {
                           "with, and the loss is always 0"));
 }
 
-TEST(BrokenRules, DefaultsOfEveryKindBreakNoRules) {
+TEST_F(BrokenRules, DefaultsOfEveryKindBreakNoRules) {
   for (const Kind& kind : shipped().kinds()) {
     Value value = from_json(Json{{"kind", kind.name}});
     if (!shipped().validate(value, kind.file).empty()) continue;  // an option is required
@@ -85,7 +46,7 @@ TEST(BrokenRules, DefaultsOfEveryKindBreakNoRules) {
   }
 }
 
-TEST(BrokenRules, IndivisibleTowerSizesAreReportedTogether) {
+TEST_F(BrokenRules, IndivisibleTowerSizesAreReportedTogether) {
   EXPECT_THAT(
       broken("model.clip_vision",
              R"({"hidden_size": 770, "image_size": 225, "features": "projected"})"),
@@ -100,24 +61,7 @@ TEST(BrokenRules, IndivisibleTowerSizesAreReportedTogether) {
       ElementsAre("/model/backbone/image_size: image_size 100 is not a multiple of patch_size 16"));
 }
 
-/// "pointer: message" of each rule that a training of this model on these images breaks.
-std::vector<std::string> of_sizes(const std::string& data, const std::string& model_kind,
-                                  const std::string& model,
-                                  const std::string& training_kind = "train.supervised",
-                                  const SchemaSet& schemas = shipped()) {
-  Graph graph;
-  graph.nodes.push_back(node_of("data.image_folder", data, schemas));
-  graph.nodes.push_back(node_of(model_kind, model, schemas));
-  graph.nodes.push_back(node_of(training_kind, "{}", schemas));
-  graph.nodes[2].inputs = {{"train", 0, "train", ArtifactType::kDataset},
-                           {"model", 1, "model", ArtifactType::kModel}};
-  std::vector<std::string> lines;
-  for (const Diagnostic& error : broken_rules(graph, schemas))
-    lines.push_back(error.pointer + ": " + error.message);
-  return lines;
-}
-
-TEST(BrokenRules, ImageSizeMustFitTheModel) {
+TEST_F(BrokenRules, ImageSizeMustFitTheModel) {
   const std::string small = R"({"root": "photos", "image_size": 50})";
   EXPECT_THAT(
       of_sizes(small, "model.clip_vision", R"({"patch_size": 8})"),
@@ -135,7 +79,7 @@ TEST(BrokenRules, ImageSizeMustFitTheModel) {
       IsEmpty());
 }
 
-TEST(BrokenRules, MultiLabelFoldersRequireMatchingStagesAndOptions) {
+TEST_F(BrokenRules, MultiLabelFoldersRequireMatchingStagesAndOptions) {
   const std::string sets = R"({"root": "photos", "multi_label": true})",
                     classes = R"({"root": "photos"})", model = "model.clip_vision";
   EXPECT_THAT(of_sizes(sets, model, "{}", "train.multi_label"), IsEmpty());
@@ -160,7 +104,7 @@ TEST(BrokenRules, MultiLabelFoldersRequireMatchingStagesAndOptions) {
                   "generates have none"));
 }
 
-TEST(BrokenRules, FoldsAreRejectedWithAPublishedValidationSet) {
+TEST_F(BrokenRules, FoldsAreRejectedWithAPublishedValidationSet) {
   EXPECT_THAT(
       broken("data.flowers102", R"({"root": "x", "folds": {}})"),
       ElementsAre("/data/folds: folds divide the training images, but these parts include a "
@@ -170,7 +114,7 @@ TEST(BrokenRules, FoldsAreRejectedWithAPublishedValidationSet) {
       IsEmpty());
 }
 
-TEST(BrokenRules, AdaptersChooseLayersInOneWay) {
+TEST_F(BrokenRules, AdaptersChooseLayersInOneWay) {
   EXPECT_THAT(broken("model.lora", R"({"layers_pattern": "h"})"),
               ElementsAre("/model/layers_pattern: layers_pattern has no effect: layers is null"));
   EXPECT_THAT(
@@ -179,99 +123,7 @@ TEST(BrokenRules, AdaptersChooseLayersInOneWay) {
   EXPECT_THAT(broken("model.lora", R"({"layers": [1], "layers_pattern": "h"})"), IsEmpty());
 }
 
-TEST(BrokenRules, ScheduleMustFitTheOptimizer) {
-  const std::string above = " 0.01 is above the optimizer's learning_rate 0.001";
-  for (const std::string kind :
-       {R"("cosine")", R"("cosine_restarts", "first_period": 5)", R"("plateau")"}) {
-    EXPECT_THAT(of_training(R"("schedule": {"min_learning_rate": 0.01, "kind": )" + kind + "}"),
-                ElementsAre("/train/schedule/min_learning_rate: min_learning_rate" + above));
-  }
-  EXPECT_THAT(
-      of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "sgd"})"),
-      ElementsAre(
-          "/train/schedule/cycle_momentum: cycle_momentum needs an optimizer with momentum"));
-  EXPECT_THAT(
-      of_training(
-          R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "sgd", "momentum": 0.9})"),
-      IsEmpty());
-  EXPECT_THAT(of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "adam"})"),
-              IsEmpty());
-  EXPECT_THAT(
-      of_training(
-          R"("schedule": {"kind": "one_cycle", "three_phase": true, "pct_start": 0.6, "base_momentum": 0.96})"),
-      ElementsAre("/train/schedule/pct_start: pct_start 0.6 is above 0.5, but with "
-                  "three_phase the rise and the fall each take that fraction",
-                  "/train/schedule/base_momentum: base_momentum 0.96 is above max_momentum 0.95"));
-}
-
-TEST(BrokenRules, WarmUpIsSetExactlyOnce) {
-  for (const std::string kind : {"warmup_cosine", "warmup_linear"}) {
-    const std::string begin = R"("schedule": {"kind": ")" + kind + '"';
-    EXPECT_THAT(of_training(begin + R"(, "warmup_steps": 5, "warmup_fraction": 0.1})"),
-                ElementsAre("/train/schedule/warmup_steps: warmup_steps and warmup_fraction both "
-                            "set the length of the warm-up"));
-    EXPECT_THAT(
-        of_training(begin + "}"),
-        ElementsAre(
-            "/train/schedule/warmup_steps: neither warmup_steps nor warmup_fraction is set"));
-  }
-}
-
-TEST(BrokenRules, NesterovAndDampeningNeedMomentum) {
-  EXPECT_THAT(
-      of_training(R"("optimizer": {"kind": "sgd", "nesterov": true, "dampening": 0.5})"),
-      ElementsAre("/train/optimizer/nesterov: nesterov needs a momentum above 0 and no dampening",
-                  "/train/optimizer/dampening: dampening has no effect without momentum"));
-}
-
-TEST(BrokenRules, ParameterGroupsMustNotContradict) {
-  EXPECT_THAT(
-      of_training(
-          R"("parameter_groups": [{"match": "a", "learning_rate": 0.2, "learning_rate_factor": 0.1},
-                             {"match": "b", "frozen": true, "weight_decay": 0}, {"match": "c"}])"),
-      ElementsAre("/train/parameter_groups/0/learning_rate_factor: learning_rate and "
-                  "learning_rate_factor both set the group's learning rate",
-                  "/train/parameter_groups/1/frozen: a frozen group has no learning rate and no "
-                  "weight decay",
-                  "/train/parameter_groups/2/match: the group changes nothing for its parameters"));
-  const std::string low = ": the group's learning rate is below the schedule's min_learning_rate";
-  EXPECT_THAT(
-      of_training(
-          R"("schedule": {"kind": "cosine", "min_learning_rate": 0.0005}, "parameter_groups": [
-                             {"match": "a", "learning_rate_factor": 0.1}, {"match": "b", "learning_rate": 0.0004}])"),
-      ElementsAre("/train/parameter_groups/0/learning_rate_factor" + low,
-                  "/train/parameter_groups/1/learning_rate" + low));
-  EXPECT_THAT(of_training(R"("learning_rate_factors": {"backbone": 0.1},
-                             "parameter_groups": [{"match": "head", "frozen": true}])"),
-              ElementsAre("/train/learning_rate_factors: learning_rate_factors and "
-                          "parameter_groups both set learning rates of parts of the model"));
-  EXPECT_THAT(of_training(R"("schedule": {"kind": "cosine", "min_learning_rate": 0.0005},
-                             "learning_rate_factors": {"head": 2, "backbone": 0.1})"),
-              ElementsAre("/train/learning_rate_factors/backbone: the backbone's learning rate is "
-                          "below the schedule's min_learning_rate"));
-}
-
-TEST(BrokenRules, PatienceAndPlateauNeedValidation) {
-  EXPECT_THAT(
-      broken("train.supervised", R"({"patience": 3, "schedule": {"kind": "plateau"}})", false),
-      ElementsAre("/train/patience: patience needs validation data, but nothing is wired to the "
-                  "input 'validation'",
-                  "/train/schedule/kind: the schedule plateau needs validation data, but nothing "
-                  "is wired to the input 'validation'"));
-  for (const char* kind : {"train.supervised", "train.contrastive"}) {
-    EXPECT_THAT(broken(kind, R"({"patience": 3, "keep": "best"})", false),
-                ElementsAre("/train/patience: patience needs validation data, but nothing is wired "
-                            "to the input 'validation'",
-                            "/train/keep: keep: best needs validation data, but nothing is wired "
-                            "to the input 'validation'"))
-        << kind;
-    EXPECT_THAT(broken(kind, R"({"keep": "auto"})", false), IsEmpty()) << kind;
-  }
-  EXPECT_THAT(of_training(R"("patience": 3, "keep": "best", "schedule": {"kind": "plateau"})"),
-              IsEmpty());
-}
-
-TEST(BrokenRules, NewTrainingKindHasTheRulesOfTheShippedOne) {
+TEST_F(BrokenRules, NewTrainingKindHasTheRulesOfTheShippedOne) {
   std::ifstream file(RETORT_SOURCE_DIR "/scripts/templates/train.schema.json");
   const std::string text(std::istreambuf_iterator<char>(file), {});
   std::vector<SchemaFile> files(embedded_schemas().begin(), embedded_schemas().end());
@@ -298,7 +150,7 @@ TEST(BrokenRules, NewTrainingKindHasTheRulesOfTheShippedOne) {
   }
 }
 
-TEST(BrokenRules, ContradictorySplitsAndCropsAreReported) {
+TEST_F(BrokenRules, ContradictorySplitsAndCropsAreReported) {
   EXPECT_THAT(
       broken("data.image_folder", R"({"root": "x", "split": {"train": 0.9, "test": 0.2},
                                               "resize": {"shape": "square", "crop_fraction": 0.9},
@@ -322,7 +174,7 @@ TEST(BrokenRules, ContradictorySplitsAndCropsAreReported) {
               ElementsAre("/data/validation: validation: 1 leaves no images for training"));
 }
 
-TEST(BrokenRules, AllocatorDividesOnlyFixedSizeSegments) {
+TEST_F(BrokenRules, AllocatorDividesOnlyFixedSizeSegments) {
   EXPECT_THAT(
       broken("memory.policy",
              R"({"allocator": {"expandable_segments": true, "max_split_size_mb": 64}})"),
@@ -352,7 +204,7 @@ const std::string kEpisodes =
     "data: {kind: data.few_shot, root: x}\nmodel: {kind: model.few_shot_transformer}\n" + kPolicy;
 
 /// Errors that a worker would report but that the recipe's text already shows.
-TEST(BrokenRules, ErrorsInTheTextNeedNoWorker) {
+TEST_F(BrokenRules, ErrorsInTheTextNeedNoWorker) {
   EXPECT_THAT(wrong_with(kPhotos + kVision +
                          "train: {kind: train.supervised, mixup: 0.2, class_weights: {a: 2}}"),
               ElementsAre("/train/class_weights: class_weights apply to samples of one class, but "
@@ -419,14 +271,14 @@ TEST(BrokenRules, ErrorsInTheTextNeedNoWorker) {
           "/memory/on_oom: 'stop' comes first in on_oom: the actions after it are never reached"));
 }
 
-TEST(BrokenRules, NodesOfOneForeachReportAMistakeOnce) {
+TEST_F(BrokenRules, NodesOfOneForeachReportAMistakeOnce) {
   Graph graph;
   const Node node = node_of("model.clip_vision", R"({"hidden_size": 770})", shipped());
   graph.nodes = {node, node};
   EXPECT_EQ(broken_rules(graph, shipped()).size(), 1);
 }
 
-TEST(BrokenRules, UnreadableRuleIsAnErrorInItsSchema) {
+TEST_F(BrokenRules, UnreadableRuleIsAnErrorInItsSchema) {
   const SchemaTexts texts = schema_texts(
       {{"model/odd.schema.json",
         R"({"title": "model.odd", "description": "A test's.", "x-version": 1, "x-outputs": {"model": "model"},
@@ -439,31 +291,7 @@ TEST(BrokenRules, UnreadableRuleIsAnErrorInItsSchema) {
   EXPECT_EQ(schemas.errors()[0].pointer, "/x-rules");
 }
 
-TEST(BrokenRules, LayerDecayNeedsAScheduleWithoutAMinimum) {
-  EXPECT_THAT(of_training(R"("layer_decay": 0.75, "schedule": {"kind": "cosine"})"), IsEmpty());
-  EXPECT_THAT(of_training(R"("layer_decay": 0.75, "schedule": {"kind": "constant"})"), IsEmpty());
-  EXPECT_THAT(
-      of_training(
-          R"("layer_decay": 0.75, "schedule": {"kind": "cosine", "min_learning_rate": 1e-6})"),
-      ElementsAre("/train/layer_decay: layer_decay gives each layer its own learning rate, "
-                  "but the schedule's min_learning_rate is the same for all"));
-}
-
-TEST(BrokenRules, SwaIsTheOnlyAverageAndAveragesSomeEpochs) {
-  EXPECT_THAT(of_training(R"("swa": {})"), IsEmpty());
-  EXPECT_THAT(of_training(R"("epochs": 4, "swa": {"start": 3})"), IsEmpty());
-  EXPECT_THAT(of_training(R"("epochs": 4, "swa": {"start": 4})"),
-              ElementsAre("/train/swa/start: swa.start is 4, but training has only 4 epochs, so no "
-                          "weights would be averaged"));
-  EXPECT_THAT(of_training(R"("swa": {}, "ema": {})"),
-              ElementsAre("/train/swa: ema and swa both average the weights, and only one average "
-                          "can be the result"));
-  EXPECT_THAT(of_training(R"("swa": {}, "patience": 3)"),
-              ElementsAre("/train/swa: patience may stop training before the weights of its "
-                          "last epochs are averaged"));
-}
-
-TEST(BrokenRules, AutomaticAugmentationsExcludeEachOther) {
+TEST_F(BrokenRules, AutomaticAugmentationsExcludeEachOther) {
   const auto augmented = [](const std::string& augment) {
     return broken("data.image_folder", R"({"root": "x", "augment": {)" + augment + "}}");
   };
@@ -484,7 +312,7 @@ TEST(BrokenRules, AutomaticAugmentationsExcludeEachOther) {
                           "/data/augment/augmix: augmix is set together with three_augment"));
 }
 
-TEST(BrokenRules, ContradictoryAugmentationsAreReported) {
+TEST_F(BrokenRules, ContradictoryAugmentationsAreReported) {
   EXPECT_THAT(
       broken("data.image_folder", R"({"root": "x", "augment": {
                  "rand_augment": {"magnitude": 31},

@@ -1,0 +1,173 @@
+// End-to-end tests of Python networks with random numbers, and of layers that mix the samples of a
+// batch.
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/hosted_model.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+using ExactHostedModel = HostedModel;
+
+TEST_F(ExactHostedModel, OwnRandomNumbersAreDetectedAndTheSameInRecomputedBlocks) {
+  trust("my_net.py", net("        x = F.dropout(x, 0.1, self.training)\n"));
+  const Ended kept = train("memory.activation_checkpointing=none", "kept");
+  ASSERT_EQ(kept.exit, 0) << kept.err;
+  EXPECT_THAT(kept.err, HasSubstr("the network draws random numbers on its own"));
+  EXPECT_THAT(kept.err, HasSubstr("(my_net.py:"));
+  const Ended again = train("memory.activation_checkpointing=block", "recomputed");
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_FALSE(weights("kept").empty());
+  EXPECT_TRUE(weights("kept") == weights("recomputed"));
+}
+
+TEST_F(DeepHostedModel, OwnRandomNumbersAreTheSameAfterAResume) {
+  trust("my_net.py", net("        if self.training: x = x + 0.1 * torch.rand_like(x)\n"));
+  ASSERT_EQ(train("", "whole").exit, 0);
+  const Ended killed =
+      train("memory.max_retries=0", "run", "RETORT_FAULT=retort-worker/step:4:kill");
+  ASSERT_NE(killed.exit, 0);
+  const Ended resumed = here("resume run");
+  ASSERT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_TRUE(weights("whole") == weights("run"));
+}
+
+TEST_F(ExactHostedModel, DropoutInsideAttentionRulesOutMicroBatches) {
+  const auto attending = [](const std::string& probability) {
+    return net(
+        "        x = self.mix(x.flatten(1, 2), x.flatten(1, 2), x.flatten(1, 2))[0]\n"
+        "        return self.fc(x.mean(1)[:, :4])\n",
+        "        self.mix = nn.MultiheadAttention(16, 2, batch_first=True, dropout=" + probability +
+            ")\n");
+  };
+  const std::string parts = "train.epochs=1 memory.micro_batch=4";
+  trust("my_net.py", attending("0.1"));
+  const Ended drawing = train(parts);
+  EXPECT_EQ(drawing.exit, 78) << drawing.err;
+  EXPECT_THAT(drawing.err, HasSubstr("the network draws random numbers on its own: aten::"));
+  trust("my_net.py", attending("0.0"));
+  const Ended still = train(parts);
+  EXPECT_EQ(still.exit, 0) << still.err;
+}
+
+TEST_F(ExactHostedModel, RandomNumbersInEvaluationAreRejected) {
+  const std::string error = failure(net("        x = F.dropout(x, 0.1)\n"));
+  EXPECT_THAT(error, HasSubstr("the network draws random numbers in evaluation"));
+}
+
+TEST_F(ExactHostedModel, RandomNumbersFromPythonAreRejectedBeforeTheRun) {
+  const std::string error =
+      failure(net("        x = x * random.random()\n", "", "import random\n"));
+  EXPECT_THAT(error, HasSubstr("draws random numbers with Python or numpy"));
+  EXPECT_FALSE(fs::exists(folder_ / "run/nodes/train/checkpoints/latest"));
+}
+
+TEST_F(ExactHostedModel, ChannelDropoutIsTheSameInMicroBatches) {
+  trust("my_net.py", net());
+  const Ended certified =
+      here("certify own.yaml memory.micro_batch=3 --json python=" + python_->string());
+  EXPECT_EQ(certified.exit, 0) << certified.err << certified.out;
+  EXPECT_THAT(certified.out, HasSubstr("with dropout"));
+}
+
+TEST_F(DeepHostedModel, AlphaDropoutIsTheSameInMicroBatches) {
+  for (const char* layer : {"AlphaDropout", "FeatureAlphaDropout"}) {
+    trust("my_net.py", net("        x = self.alpha(x)\n",
+                           "        self.alpha = nn." + std::string(layer) + "(0.3)\n"));
+    const Ended certified =
+        here("certify own.yaml memory.micro_batch=3 --json python=" + python_->string());
+    EXPECT_EQ(certified.exit, 0) << layer << certified.err << certified.out;
+    const Ended run = train("train.epochs=1", layer);
+    ASSERT_EQ(run.exit, 0) << run.err;
+    EXPECT_THAT(run.err, Not(HasSubstr("draws random numbers on its own")));
+  }
+}
+
+TEST_F(ExactHostedModel, AlphaDropoutMatchesTorch) {
+  const Ended same =
+      python("import sys; sys.path.insert(0, '" RETORT_SOURCE_DIR
+             "/stages/python')\n"
+             "import torch\n"
+             "from retort_host.draws import alpha_dropout\n"
+             "torch.manual_seed(1)\n"
+             "x = torch.full((64, 8), 10.0)\n"
+             "for p in (0.1, 0.5):\n"
+             "    expected = torch.nn.functional.alpha_dropout(x, p, training=True)\n"
+             "    kept = expected > expected.mean()\n"
+             "    assert 0 < kept.float().mean() < 1\n"
+             "    torch.testing.assert_close(alpha_dropout(x, kept, p), expected)\n");
+  EXPECT_EQ(same.exit, 0) << same.err;
+}
+
+/// The network with BatchNorm in its blocks, and BatchNorm1d before its head.
+std::string normed_net(const std::string& norm = "nn.BatchNorm2d(width)",
+                       const std::string& before = "") {
+  std::string code = HostedModel::net("", "        self.last = nn.BatchNorm1d(width)\n", before);
+  const auto replace = [&](const std::string& old, const std::string& with) {
+    code.replace(code.find(old), old.size(), with);
+  };
+  replace("nn.GroupNorm(1, width)", norm);
+  replace("self.fc(x.mean((2, 3)))", "self.fc(self.last(x.mean((2, 3))))");
+  return code;
+}
+
+TEST_F(ExactHostedModel, RanksNormalizeOverTheWholeBatch) {
+  trust("my_net.py", normed_net("nn.BatchNorm2d(width)"));
+  expect_certified("2", "block");
+}
+
+TEST_F(DeepHostedModel, AnyNumberOfRanksNormalizesOverTheWholeBatch) {
+  for (const char* const norm : {"nn.BatchNorm2d(width)", "nn.SyncBatchNorm(width)"}) {
+    SCOPED_TRACE(norm);
+    trust("my_net.py", normed_net(norm));
+    for (const char* const ranks : {"2", "7"}) {
+      for (const char* const recomputed : {"none", "block"}) expect_certified(ranks, recomputed);
+    }
+  }
+  const Ended run = train("device.count=3", "ranks");
+  EXPECT_EQ(run.exit, 0) << run.err;
+  const Ended again = train("device.count=3 memory.activation_checkpointing=block", "ranks-again");
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_TRUE(weights("ranks-again") == weights("ranks")) << "reproducible bit for bit";
+}
+
+TEST_F(DeepHostedModel, RanksNormalizeLayersOfTimm) {
+  if (!torch_python_has("timm")) GTEST_SKIP() << "that Python has no package 'timm'";
+  for (const char* const model : {"resnet10t", "resnetv2_50"}) {
+    trust("my_net.py", "import timm\n\n\ndef make(num_classes):\n    return timm.create_model('" +
+                           std::string(model) + "', num_classes=num_classes)\n");
+    const Ended certified = here(
+        "certify own.yaml data.image_size=64 --json device.count=2 python=" + python_->string());
+    EXPECT_EQ(certified.exit, 0) << model << certified.err << certified.out;
+  }
+}
+
+TEST_F(DeepHostedModel, CustomLayersThatMixSamplesAreRejectedWithSeveralRanks) {
+  trust("my_net.py", normed_net("Own(width)",
+                                "\n\nclass Own(nn.BatchNorm2d):\n    def forward(self, x):\n"
+                                "        return x - x.mean((0, 2, 3), keepdim=True)\n"));
+  const std::string plan = "plan own.yaml device.count=2 python=" + python_->string();
+  const Ended by_itself = here(plan);
+  EXPECT_EQ(by_itself.exit, 78) << by_itself.err;
+  EXPECT_THAT(by_itself.err, HasSubstr("'blocks.0.norm' (Own) mixes the samples of a batch"));
+  EXPECT_THAT(by_itself.err, HasSubstr("[/device/count]"));
+
+  trust("my_net.py", net("        x = F.batch_norm(x, None, None, training=True)\n"));
+  const Ended by_function = here(plan);
+  EXPECT_NE(by_function.exit, 0);
+  EXPECT_THAT(by_function.err, HasSubstr("outside of a BatchNorm layer"));
+
+  trust("my_net.py", net("        x = F.instance_norm(x)\n"));
+  EXPECT_EQ(here("certify own.yaml device.count=2 python=" + python_->string()).exit, 0);
+}
+
+}  // namespace
