@@ -9,6 +9,7 @@
 
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/stage/config_reader.h"
+#include "runner/shared/value/value.h"
 #include "stages/model/layers.h"
 
 namespace stages {
@@ -50,7 +51,11 @@ TowerOptions read_tower_options(runner::ConfigReader& reader) {
   reader.read("logit_bias", options.logit_bias);
   reader.read("maximum_logit_scale", options.maximum_logit_scale);
   runner::ConfigReader& tokenizer = reader.section("tokenizer");
-  std::optional<std::string> merges, vocabulary;
+  std::optional<std::string> entry, merges, vocabulary;
+  tokenizer.read("entry", entry);
+  const runner::Value* const arguments = tokenizer.raw("arguments");
+  if (entry)
+    options.python_tokenizer = {*entry, Json(runner::to_json(*arguments, /*hide_secrets=*/false))};
   tokenizer.read("merges", merges);
   tokenizer.read("vocabulary", vocabulary);
   if (merges) options.tokenizer.merges = *merges;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include <ATen/core/Tensor.h>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "stages/model/caption_tokens.h"
 #include "stages/model/hosted_network.h"
@@ -18,12 +18,19 @@ class ConfigReader;
 
 namespace stages {
 
+/// A tokenizer that Python creates.
+struct PythonTokenizerOptions {
+  std::string entry;                 ///< "open_clip:get_tokenizer", "my_tokens.py:make"
+  nlohmann::ordered_json arguments;  ///< a mapping
+};
+
 /// The options in the `towers` section of model.python.
 struct TowerOptions {
   std::string pointer;                    ///< location in the recipe, "/model/towers"
   std::string image, text, logit_scale;   ///< Python names of two methods and a parameter
   std::optional<std::string> logit_bias;  ///< a parameter; nullopt: none
   std::optional<double> maximum_logit_scale;
+  std::optional<PythonTokenizerOptions> python_tokenizer;  ///< nullopt: CLIP's, as follows
   TokenizerOptions tokenizer;
   CaptionContext context;
   bool fills_context =
