@@ -58,6 +58,7 @@ nlohmann::ordered_json build_request(const PythonModelConfig& config, const char
     request["classes"] = classes;
     request["class_argument"] = *config.class_argument;
   }
+  if (config.towers && config.towers->class_head) request["classes"] = classes;
   if (config.blocks) request["blocks"] = *config.blocks;
   return request;
 }
@@ -68,6 +69,22 @@ std::shared_ptr<HostedNetwork> network_for(const PythonModelConfig& config,
   if (!config.towers)
     return std::make_shared<HostedNetwork>(request, draws, std::move(description));
   return std::make_shared<TwoTowers>(request, draws, std::move(description), *config.towers);
+}
+
+/// Rejects adapters if the class head would keep its initial values.
+void check_head_is_trained(const torch::nn::Module& network, const std::string& head) {
+  bool is_module = false;
+  for (const auto& item : network.named_parameters()) {
+    if (item.key() != head && !item.key().starts_with(head + ".")) continue;
+    if (item.value().requires_grad()) return;
+    is_module = true;
+  }
+  if (!is_module) return;
+  throw StageError(ErrorCode::kOptionConflict,
+                   "the class head '" + head + "' would keep its initial values, since adapters " +
+                       "freeze the network's own weights")
+      .at("/modules_to_save")
+      .with_help("add it to modules_to_save");
 }
 
 PythonNetwork::Draws draws_of(const HostedNetwork& network, const TowerTokenizer* tokenizer,
@@ -265,6 +282,8 @@ class PythonModel : public Model {
   void attach(HostedNetwork& network, std::uint64_t seed) const {
     try {
       network.attach(*config_.lora, seed);
+      if (config_.towers && config_.towers->class_head)
+        check_head_is_trained(network, *config_.towers->class_head);
       if (config_.adapter) adapter_notes_ = network.begin_from_adapter(*config_.adapter);
     } catch (StageError& error) {
       throw std::move(error).in_stage(config_.pointer + "/adapters");
@@ -285,7 +304,7 @@ class PythonTextModel final : public PythonModel, public ImageTextModel {
   TokenizedTexts tokenized(const std::vector<std::string>& texts) const override {
     return tokenizer_->tokenized(texts, known_tokens());
   }
-  bool has_class_head() const override { return false; }
+  bool has_class_head() const override { return config_.towers->class_head.has_value(); }
   void constrain(torch::nn::Module& network) const override {
     at::Tensor scale = dynamic_cast<TwoTowers&>(network).logit_scale().detach();
     const std::optional<double>& most = config_.towers->maximum_logit_scale;
@@ -360,7 +379,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_python(runner::ConfigReade
   const runner::Value* const towers = reader.raw("towers");
   if (towers && !towers->is_null()) {
     config.towers = read_tower_options(reader.section("towers"));
-    config.class_argument.reset();
+    if (!config.towers->class_head) config.class_argument.reset();
     config.input = "image";
   }
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;

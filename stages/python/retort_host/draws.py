@@ -41,6 +41,8 @@ def draws_of(torch, made, shape, tokens, device):
                     images = torch.zeros((SAMPLES, *one), device=device)
                     if made.towers:
                         outputs = [made.towers["image"](images)]
+                        if "class_head" in made.towers:
+                            outputs.append(made.towers["class_head"](made.embeddings_in(torch, "image", outputs[0])))
                         texts = torch.zeros((SAMPLES, tokens), dtype=torch.int64, device=device)
                         watch.tokens = [texts]
                         outputs.append(made.towers["text"](texts))
