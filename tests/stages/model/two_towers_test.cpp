@@ -40,7 +40,7 @@ int play_towers(const char* text) {
     const at::Device device(request["device"].get<std::string>());
     played.built = request;
     give_to_python("parameter:scale", played.scale.to(device));
-    Json names = {"scale"};
+    Json names = Json::array({"scale"});
     if (played.head.defined()) {
       names.push_back("classify.weight");
       give_to_python("parameter:classify.weight", played.head.to(device));
@@ -51,7 +51,7 @@ int play_towers(const char* text) {
       names.push_back("fc.weight");
       give_to_python("parameter:fc.weight", torch::zeros({4, 4}).to(device));
     }
-    reply = {{"modules", played.has_layer ? Json{"fc"} : Json::array()},
+    reply = {{"modules", played.has_layer ? Json::array({"fc"}) : Json::array()},
              {"parameters", names},
              {"buffers", Json::array()},
              {"dropouts", Json::array()},
@@ -186,7 +186,7 @@ TEST_F(HostedTowerPair, AdaptersMustTrainTheClassHead) {
   };
   EXPECT_REFUSED(made(Json::array()), kOptionConflict, "/model/adapters/modules_to_save",
                  "the class head 'classify' would keep its initial values");
-  EXPECT_TRUE(made({"classify"}).empty());
+  EXPECT_TRUE(made(Json::array({"classify"})).empty());
 }
 
 TEST_F(HostedTowerPair, BiasIsAnOutputIfConfigured) {
