@@ -8,6 +8,7 @@
 
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/text/join.h"
+#include "runner/shared/text/utf8.h"
 #include "runner/shared/weights/weights_file.h"
 
 namespace stages {
@@ -21,7 +22,31 @@ using runner::StageError;
 
 constexpr std::size_t kShownTexts = 10;
 
-/// Returns the first few texts in quotes: "'a cat', 'a dog' and 2 more".
+bool is_blank(const std::string& text) {
+  return text.find_first_not_of(" \t\r\n\f\v") == text.npos;
+}
+
+const char* are(const std::vector<std::string>& texts) {
+  return texts.size() == 1 ? " is " : " are ";
+}
+
+[[noreturn]] void refuse_captions(const std::vector<std::string>& which, const std::string& what,
+                                  const std::string& help) {
+  const bool is_one = which.size() == 1;
+  throw StageError(ErrorCode::kBadAnnotations,
+                   (is_one ? "a caption" : std::to_string(which.size()) + " captions") + what +
+                       ": " + quoted_texts(which))
+      .with_help(help);
+}
+
+void refuse_blank(const std::vector<std::string>& blank) {
+  if (blank.empty()) return;
+  refuse_captions(blank, are(blank) + std::string("empty"),
+                  "give each image a caption, or leave the image out");
+}
+
+}  // namespace
+
 std::string quoted_texts(const std::vector<std::string>& texts) {
   constexpr std::size_t kShownBytes = 80;
   std::vector<std::string> shown;
@@ -30,12 +55,6 @@ std::string quoted_texts(const std::vector<std::string>& texts) {
                     "'");
   return runner::listed(shown, kShownTexts);
 }
-
-bool is_blank(const std::string& text) {
-  return text.find_first_not_of(" \t\r\n\f\v") == text.npos;
-}
-
-}  // namespace
 
 std::shared_ptr<const Tokenizer> opened_tokenizer(const TokenizerOptions& options) {
   auto tokenizer = Tokenizer::read(options);
@@ -86,29 +105,28 @@ TokenizedTexts tokenized_captions(const std::vector<std::string>& texts, const T
     std::ranges::copy(*tokens, ids.begin() + static_cast<std::ptrdiff_t>(i * context));
     result.lengths.push_back(static_cast<std::int64_t>(tokens->size()));
   }
-  const auto refuse = [&](const std::vector<std::string>& which, const std::string& what,
-                          const std::string& help) {
-    const bool is_one = which.size() == 1;
-    throw StageError(ErrorCode::kBadAnnotations,
-                     (is_one ? "a caption" : std::to_string(which.size()) + " captions") + what +
-                         ": " + quoted_texts(which))
-        .with_help(help);
-  };
-  const auto are = [](const std::vector<std::string>& which) -> std::string {
-    return which.size() == 1 ? " is " : " are ";
-  };
-  if (!blank.empty())
-    refuse(blank, are(blank) + "empty", "give each image a caption, or leave the image out");
+  refuse_blank(blank);
   if (!damaged.empty())
-    refuse(damaged, " cannot be read (" + why_damaged + ")", "write captions in UTF-8");
+    refuse_captions(damaged, " cannot be read (" + why_damaged + ")", "write captions in UTF-8");
   if (!long_ones.empty() && !taken.cuts) {
-    refuse(long_ones,
-           are(long_ones) + "longer than the " + std::to_string(context) +
-               " tokens of the text tower's context",
-           "shorten them, or set " + taken.cutting_option + ": cut");
+    refuse_captions(long_ones,
+                    are(long_ones) + std::string("longer than the ") + std::to_string(context) +
+                        " tokens of the text tower's context",
+                    "shorten them, or set " + taken.cutting_option + ": cut");
   }
   result.ids = torch::tensor(ids).view({static_cast<std::int64_t>(texts.size()), taken.length});
   return result;
+}
+
+void check_readable(const std::vector<std::string>& texts) {
+  std::vector<std::string> blank, damaged;
+  for (const std::string& text : texts) {
+    if (is_blank(text)) blank.push_back(text);
+    else if (runner::invalid_utf8(text)) damaged.push_back(text);
+  }
+  refuse_blank(blank);
+  if (!damaged.empty())
+    refuse_captions(damaged, are(damaged) + std::string("not UTF-8"), "write captions in UTF-8");
 }
 
 }  // namespace stages

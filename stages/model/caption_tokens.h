@@ -35,4 +35,10 @@ struct CaptionContext {
 TokenizedTexts tokenized_captions(const std::vector<std::string>& texts, const Tokenizer& tokenizer,
                                   const CaptionContext& taken);
 
+/// Throws the same errors as tokenized_captions() for texts that are empty or not UTF-8.
+void check_readable(const std::vector<std::string>& texts);
+
+/// Returns the first few texts in quotes: "'a cat', 'a dog' and 2 more".
+std::string quoted_texts(const std::vector<std::string>& texts);
+
 }  // namespace stages

@@ -21,6 +21,7 @@
 #include "stages/model/hosted_network.h"
 #include "stages/model/lora_targets.h"
 #include "stages/model/named_blocks.h"
+#include "stages/model/tower_tokenizer.h"
 #include "stages/model/two_towers.h"
 
 namespace stages {
@@ -57,6 +58,7 @@ nlohmann::ordered_json build_request(const PythonModelConfig& config, const char
     request["classes"] = classes;
     request["class_argument"] = *config.class_argument;
   }
+  if (config.towers && config.towers->class_head) request["classes"] = classes;
   if (config.blocks) request["blocks"] = *config.blocks;
   return request;
 }
@@ -69,9 +71,25 @@ std::shared_ptr<HostedNetwork> network_for(const PythonModelConfig& config,
   return std::make_shared<TwoTowers>(request, draws, std::move(description), *config.towers);
 }
 
-PythonNetwork::Draws draws_of(const HostedNetwork& network, const PythonModelConfig& config,
+/// Rejects adapters if the class head would keep its initial values.
+void check_head_is_trained(const torch::nn::Module& network, const std::string& head) {
+  bool is_module = false;
+  for (const auto& item : network.named_parameters()) {
+    if (item.key() != head && !item.key().starts_with(head + ".")) continue;
+    if (item.value().requires_grad()) return;
+    is_module = true;
+  }
+  if (!is_module) return;
+  throw StageError(ErrorCode::kOptionConflict,
+                   "the class head '" + head + "' would keep its initial values, since adapters " +
+                       "freeze the network's own weights")
+      .at("/modules_to_save")
+      .with_help("add it to modules_to_save");
+}
+
+PythonNetwork::Draws draws_of(const HostedNetwork& network, const TowerTokenizer* tokenizer,
                               const std::vector<std::int64_t>& shape, const char* device) {
-  return network.find_draws(shape, config.towers ? config.towers->context.length : 0, device);
+  return network.find_draws(shape, tokenizer ? tokenizer->length() : 0, device);
 }
 
 /// The properties of a network that are known before it is created for its data.
@@ -84,7 +102,7 @@ class PythonModel : public Model {
  public:
   /// `tokenizer` is for the towers; it may be null if there are none.
   PythonModel(PythonModelConfig config, PythonTraits traits,
-              std::shared_ptr<const Tokenizer> tokenizer)
+              std::shared_ptr<const TowerTokenizer> tokenizer)
       : config_(std::move(config)),
         tokenizer_(std::move(tokenizer)),
         mixing_layer_(std::move(traits.mixing_layer)),
@@ -152,7 +170,10 @@ class PythonModel : public Model {
 
  protected:
   const PythonModelConfig config_;
-  const std::shared_ptr<const Tokenizer> tokenizer_;
+  const std::shared_ptr<const TowerTokenizer> tokenizer_;
+
+  /// The number of tokens for which the text tower has embeddings; nullopt if it is unknown.
+  std::optional<std::int64_t> known_tokens() const { return draws_.token_rows; }
 
  private:
   std::string drawing_places() const {
@@ -186,8 +207,7 @@ class PythonModel : public Model {
     }
     try {
       find_draws(device, seed, data, input->shape);
-      if (draws_.token_rows)
-        check_vocabulary(*draws_.token_rows, tokenizer_->size(), *config_.towers);
+      if (draws_.token_rows) tokenizer_->check(*draws_.token_rows);
       auto network = network_for(config_, request(device, seed, data), !draws_.places.empty(),
                                  description(data));
       if (config_.blocks)
@@ -208,8 +228,8 @@ class PythonModel : public Model {
     const bool is_real = std::string_view(device) != "meta";
     if (draws_.is_known || (is_real && was_run_for_draws_)) return;
     was_run_for_draws_ |= is_real;
-    draws_ = draws_of(*network_for(config_, request(device, seed, data), false, {}), config_, shape,
-                      device);
+    draws_ = draws_of(*network_for(config_, request(device, seed, data), false, {}),
+                      tokenizer_.get(), shape, device);
   }
 
   nlohmann::ordered_json request(const char* device, std::uint64_t seed,
@@ -262,6 +282,8 @@ class PythonModel : public Model {
   void attach(HostedNetwork& network, std::uint64_t seed) const {
     try {
       network.attach(*config_.lora, seed);
+      if (config_.towers && config_.towers->class_head)
+        check_head_is_trained(network, *config_.towers->class_head);
       if (config_.adapter) adapter_notes_ = network.begin_from_adapter(*config_.adapter);
     } catch (StageError& error) {
       throw std::move(error).in_stage(config_.pointer + "/adapters");
@@ -280,12 +302,9 @@ class PythonTextModel final : public PythonModel, public ImageTextModel {
   using PythonModel::PythonModel;
 
   TokenizedTexts tokenized(const std::vector<std::string>& texts) const override {
-    const TowerOptions& towers = *config_.towers;
-    TokenizedTexts result = tokenized_captions(texts, *tokenizer_, towers.context);
-    if (towers.fills_context) std::ranges::fill(result.lengths, towers.context.length);
-    return result;
+    return tokenizer_->tokenized(texts, known_tokens());
   }
-  bool has_class_head() const override { return false; }
+  bool has_class_head() const override { return config_.towers->class_head.has_value(); }
   void constrain(torch::nn::Module& network) const override {
     at::Tensor scale = dynamic_cast<TwoTowers&>(network).logit_scale().detach();
     const std::optional<double>& most = config_.towers->maximum_logit_scale;
@@ -308,14 +327,14 @@ class PythonStage final : public runner::Stage {
   bool uses_seed() const override { return false; }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
-    const std::shared_ptr<const Tokenizer> tokenizer = read_tokenizer(context);
+    const std::shared_ptr<const TowerTokenizer> tokenizer = made_tokenizer(context);
     try {
       const auto probe =
           network_for(config_, build_request(config_, "meta", 0, /*classes=*/2), false, {});
       const bool has_images = config_.input == "image";
       PythonTraits traits{
           probe->mixing_layer(), probe->lone_mixing_layer(),
-          has_images ? draws_of(*probe, config_, {}, "meta") : PythonNetwork::Draws()};
+          has_images ? draws_of(*probe, tokenizer.get(), {}, "meta") : PythonNetwork::Draws()};
       if (!tokenizer)
         return {{"model", std::make_shared<PythonModel>(config_, std::move(traits), nullptr)}};
       return {{"model", std::make_shared<PythonTextModel>(config_, std::move(traits), tokenizer)}};
@@ -327,17 +346,11 @@ class PythonStage final : public runner::Stage {
 
  private:
   /// Returns the tokenizer; null if the network does not take text as input.
-  std::shared_ptr<const Tokenizer> read_tokenizer(runner::RunContext& context) const {
+  std::shared_ptr<const TowerTokenizer> made_tokenizer(runner::RunContext& context) const {
     if (!config_.towers) return nullptr;
-    try {
-      auto tokenizer = opened_tokenizer(config_.towers->tokenizer);
-      if (!config_.towers->tokenizer.merges)
-        context.say("the tokenizer has no merges: every byte of a caption is one token, out of " +
-                    std::to_string(tokenizer->size()));
-      return tokenizer;
-    } catch (StageError& error) {
-      throw std::move(error).in_stage(config_.towers->pointer);
-    }
+    auto tokenizer = std::make_shared<const TowerTokenizer>(*config_.towers);
+    if (const std::string note = tokenizer->note(); !note.empty()) context.say(note);
+    return tokenizer;
   }
 
   const PythonModelConfig config_;
@@ -366,7 +379,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_python(runner::ConfigReade
   const runner::Value* const towers = reader.raw("towers");
   if (towers && !towers->is_null()) {
     config.towers = read_tower_options(reader.section("towers"));
-    config.class_argument.reset();
+    if (!config.towers->class_head) config.class_argument.reset();
     config.input = "image";
   }
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;

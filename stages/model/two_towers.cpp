@@ -9,6 +9,7 @@
 
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/stage/config_reader.h"
+#include "runner/shared/value/value.h"
 #include "stages/model/layers.h"
 
 namespace stages {
@@ -24,6 +25,7 @@ Json with_towers(Json request, const TowerOptions& options) {
   request["towers"] = {
       {"image", options.image}, {"text", options.text}, {"logit_scale", options.logit_scale}};
   if (options.logit_bias) request["towers"]["logit_bias"] = *options.logit_bias;
+  if (options.class_head) request["towers"]["class_head"] = *options.class_head;
   return request;
 }
 
@@ -48,9 +50,14 @@ TowerOptions read_tower_options(runner::ConfigReader& reader) {
   reader.read("text", options.text);
   reader.read("logit_scale", options.logit_scale);
   reader.read("logit_bias", options.logit_bias);
+  reader.read("class_head", options.class_head);
   reader.read("maximum_logit_scale", options.maximum_logit_scale);
   runner::ConfigReader& tokenizer = reader.section("tokenizer");
-  std::optional<std::string> merges, vocabulary;
+  std::optional<std::string> entry, merges, vocabulary;
+  tokenizer.read("entry", entry);
+  const runner::Value* const arguments = tokenizer.raw("arguments");
+  if (entry)
+    options.python_tokenizer = {*entry, Json(runner::to_json(*arguments, /*hide_secrets=*/false))};
   tokenizer.read("merges", merges);
   tokenizer.read("vocabulary", vocabulary);
   if (merges) options.tokenizer.merges = *merges;
@@ -80,6 +87,13 @@ TwoTowers::TwoTowers(const Json& request, bool draws, Json description, TowerOpt
   };
   need_method("image", options_.image, "image");
   need_method("text", options_.text, "tokens");
+  if (options_.class_head && !found.at("class_head")) {
+    throw refusal_of_towers(options_, "class_head",
+                            network + " has no module or method '" + *options_.class_head + "'")
+        .with_help("create it in the constructor, self." + *options_.class_head +
+                   " = nn.Linear(width, num_classes), or set towers.class_head to the module or "
+                   "method that turns image embeddings into logits");
+  }
   logit_scale_ =
       parameter("logit_scale", options_.logit_scale,
                 "create it in the constructor, as the logarithm of the factor that "
@@ -117,14 +131,28 @@ void TwoTowers::check_scale() const {
       .with_help("start at a value from -10 to 10: CLIP's is 2.6592, the logarithm of 1 / 0.07");
 }
 
-at::Tensor TwoTowers::embedded(const std::string& tower, const at::Tensor& input) {
-  at::Tensor output;
+at::Tensor TwoTowers::output_of(const std::string& tower, const at::Tensor& input) {
   try {
-    output = run_tower(tower, input);
+    return run_tower(tower, input);
   } catch (StageError& error) {
     if (!error.stage.empty()) throw;
     throw std::move(error).at('/' + tower).in_stage(options_.pointer);
   }
+}
+
+at::Tensor TwoTowers::classified(const at::Tensor& image_embeddings) {
+  const at::Tensor logits = output_of("class_head", image_embeddings);
+  if (logits.dim() == 2 && logits.is_floating_point()) return logits;
+  throw refusal_of_towers(options_, "class_head",
+                          "'" + *options_.class_head + "' returned logits of shape " +
+                              shape_of(logits) + " and type " +
+                              std::string(c10::toString(logits.scalar_type())))
+      .with_help("return a floating-point number for each image and class: (" +
+                 std::to_string(image_embeddings.size(0)) + ", classes)");
+}
+
+at::Tensor TwoTowers::embedded(const std::string& tower, const at::Tensor& input) {
+  const at::Tensor output = output_of(tower, input);
   const std::string method = "'" + (tower == "image" ? options_.image : options_.text) + "'";
   const auto refuse = [&](const std::string& message, const std::string& help) {
     throw refusal_of_towers(options_, tower, message).with_help(help);
@@ -151,8 +179,11 @@ at::Tensor TwoTowers::embedded(const std::string& tower, const at::Tensor& input
 
 NamedTensors TwoTowers::embed(const NamedTensors& inputs) {
   NamedTensors outputs;
-  if (inputs.contains("image"))
-    outputs.set("image_embeddings", embedded("image", inputs.at("image")));
+  if (inputs.contains("image")) {
+    const at::Tensor images = embedded("image", inputs.at("image"));
+    outputs.set("image_embeddings", images);
+    if (options_.class_head) outputs.set("logits", classified(images));
+  }
   if (inputs.contains("tokens"))
     outputs.set("text_embeddings", embedded("text", inputs.at("tokens")));
   outputs.set("logit_scale", logit_scale_.reshape({}));

@@ -244,7 +244,8 @@ std::pair<NamedTensors, at::Tensor> PythonNetwork::forward_with_maps(const at::T
 }
 
 at::Tensor PythonNetwork::run_tower(const std::string& tower, const at::Tensor& input) {
-  return run_forward(input, /*wants_maps=*/false, tower).first.at(tower + "_embeddings");
+  const std::string output = tower == "class_head" ? "logits" : tower + "_embeddings";
+  return run_forward(input, /*wants_maps=*/false, tower).first.at(output);
 }
 
 std::pair<NamedTensors, at::Tensor> PythonNetwork::run_forward(const at::Tensor& input,

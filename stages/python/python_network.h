@@ -93,8 +93,8 @@ class PythonNetwork : public torch::nn::Module {
   /// Returns what Python has determined about the towers named in the request; null if it names
   /// none.
   const nlohmann::ordered_json& towers() const { return *towers_; }
-  /// Returns the output of the "image" or "text" tower for its input. Throws the same errors as
-  /// forward().
+  /// Returns the output of the "image" or "text" tower for its input, or the logits of the
+  /// "class_head" for image embeddings. Throws the same errors as forward().
   at::Tensor run_tower(const std::string& tower, const at::Tensor& input);
 
  private:

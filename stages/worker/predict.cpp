@@ -324,7 +324,7 @@ runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::stri
   try {
     return std::make_shared<TextLabels>(checkpoint, texts);
   } catch (const StageError& error) {
-    if (labels.empty()) throw;
+    if (labels.empty() || error.code != ErrorCode::kBadAnnotations) throw;
     return runner::Diagnostic{ErrorCode::kUsage,
                               {},
                               "",

@@ -147,6 +147,19 @@ TEST_F(DeepHostedModel, NetworkMustNotChangeItsInputOrItsWeights) {
                             "\\(my_net.py:[0-9]+\\)"));
 }
 
+TEST_F(DeepHostedModel, BackwardPassMustNotChangeWeights) {
+  const auto hooked = [](const std::string& change) {
+    return net(
+        "", "        self.fc.weight.register_hook(lambda gradient: (" + change + ", None)[1])\n");
+  };
+  for (const char* change : {"self.fc.weight.data.mul_(0.5)", "self.fc.weight.detach().mul_(0.5)"})
+    EXPECT_THAT(failure(hooked(change)),
+                ContainsRegex("changes its parameters in its backward pass, with aten::mul_"
+                              ".*\\(my_net.py:[0-9]+\\)"));
+  trust("my_net.py", hooked("self.fc.weight.data.abs()"));
+  EXPECT_EQ(train("", "reads").exit, 0);
+}
+
 TEST_F(DeepHostedModel, RunResumesAfterCodeHasFailedInAStep) {
   trust("my_net.py", net("        fail_once(self, x)\n", "", R"(
 import os

@@ -81,7 +81,7 @@ Diagnostics untrusted_code(const Value& recipe, const SchemaSet& schemas, Source
       recipe.map() && std::ranges::any_of(*recipe.map(), [&](const Entry& entry) {
         const Value* const kind = entry.value.map() ? entry.value.find("kind") : nullptr;
         const Kind* const known = kind && kind->text() ? schemas.kind(*kind->text()) : nullptr;
-        return known && known->runs_python;
+        return known && known->runs_python();
       });
   if (!has_code) return {};
   const auto made = make_recipe(recipe, schemas, &sources);

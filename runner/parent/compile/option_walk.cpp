@@ -224,7 +224,7 @@ Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
   const Value* const python = resolved.find("python");
   const bool has_code = std::ranges::any_of(graph.nodes, [&](const Node& node) {
     const Kind* const kind = schemas.kind(node.kind);
-    return kind && kind->runs_python;
+    return kind && kind->runs_python();
   });
   if (python && !has_code)
     found.push_back({ErrorCode::kOptionConflict,

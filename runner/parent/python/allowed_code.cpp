@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -215,16 +216,26 @@ class CodeCheck {
   Diagnostics errors_;
 };
 
+/// Returns one digest for the code of a node's entries, in order; each may be empty.
+std::string joined_digest(const std::vector<std::string>& digests) {
+  if (digests.size() == 1) return digests.front();
+  std::string all;
+  for (const std::string& digest : digests) all += digest + "\n";
+  return all.size() == digests.size() ? "" : sha256(all);
+}
+
 }  // namespace
 
 Diagnostics allow_code(Graph& graph, const std::vector<PlacedEntry>& entries,
                        const CodeFolders& folders, const TrustedCode& trusted) {
   CodeCheck check(folders, trusted);
+  std::map<std::string, std::vector<std::string>> digests;  // by node
   for (const PlacedEntry& entry : entries) {
     const std::string digest = check.digest_of(entry);
-    for (const std::string& id : entry.nodes)
-      std::ranges::find(graph.nodes, id, &Node::id)->code = digest;
+    for (const std::string& id : entry.nodes) digests[id].push_back(digest);
   }
+  for (const auto& [id, of_node] : digests)
+    std::ranges::find(graph.nodes, id, &Node::id)->code = joined_digest(of_node);
   auto code = std::move(check).result();
   if (!code) return code.errors();
   graph.python = *std::move(code);

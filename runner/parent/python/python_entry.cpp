@@ -25,6 +25,17 @@ Diagnostic no_entry(const std::string& text, const std::string& why, const std::
       ErrorCode::kBadPattern, {}, "", "'" + text + "' does not refer to Python code: " + why, help};
 }
 
+/// Returns the option at a path such as "towers/tokenizer/entry"; null if there is none.
+const Value* option_below(const Value& options, std::string_view path) {
+  const Value* value = &options;
+  while (value && !path.empty()) {
+    const std::string_view name = path.substr(0, path.find('/'));
+    path.remove_prefix(std::min(path.size(), name.size() + 1));
+    value = value->map() ? value->find(name) : nullptr;
+  }
+  return value;
+}
+
 }  // namespace
 
 bool is_module_name(std::string_view text) { return are_dotted_names(text); }
@@ -52,14 +63,16 @@ std::vector<PlacedEntry> python_entries(const Graph& graph, const SchemaSet& sch
   std::vector<PlacedEntry> entries;
   for (const Node& node : graph.nodes) {
     const Kind* const kind = schemas.kind(node.kind);
-    const Value* const option = node.options.find("entry");
-    if (!kind || !kind->runs_python || !option || !option->text()) continue;
-    const std::string pointer = pointer_to(node.pointer, "entry");
-    const auto known = std::ranges::find_if(entries, [&](const PlacedEntry& one) {
-      return one.pointer == pointer && one.text == *option->text();
-    });
-    if (known != entries.end()) known->nodes.push_back(node.id);
-    else entries.push_back({*option->text(), pointer, option->where, {node.id}});
+    for (const std::string& path : kind ? kind->python_entries : std::vector<std::string>()) {
+      const Value* const option = option_below(node.options, path);
+      if (!option || !option->text()) continue;
+      const std::string pointer = node.pointer + "/" + path;
+      const auto known = std::ranges::find_if(entries, [&](const PlacedEntry& one) {
+        return one.pointer == pointer && one.text == *option->text();
+      });
+      if (known != entries.end()) known->nodes.push_back(node.id);
+      else entries.push_back({*option->text(), pointer, option->where, {node.id}});
+    }
   }
   return entries;
 }

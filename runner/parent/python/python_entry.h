@@ -31,13 +31,13 @@ bool is_module_name(std::string_view text);
 /// An entry and its location in the recipe.
 struct PlacedEntry {
   std::string text;
-  std::string pointer;  ///< "/model/entry"
+  std::string pointer;  ///< "/model/entry", "/model/towers/tokenizer/entry"
   Location where;
   std::vector<std::string> nodes;  ///< the ids of the nodes that run it
 };
 
-/// Returns the entries of the graph's nodes with kinds that run Python code (x-python), without
-/// duplicates, in node order.
+/// Returns the Python code that the graph's nodes name, in the options that their kinds list
+/// (x-python), without duplicates, in node order.
 std::vector<PlacedEntry> python_entries(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

@@ -55,6 +55,17 @@ std::vector<DeclaredMetric> read_metrics_of(const Json& document) {
   return metrics;
 }
 
+/// True if a mapping's schema has the option at a path such as "towers/tokenizer/entry".
+bool has_option(const Json& schema, std::string_view path) {
+  if (path.empty()) return true;
+  const std::string name(path.substr(0, path.find('/')));
+  const std::string_view rest = path.substr(std::min(path.size(), name.size() + 1));
+  if (const Json::json_pointer option("/properties/" + name); schema.contains(option))
+    return has_option(schema[option], rest);
+  return std::ranges::any_of(schema.value("anyOf", Json::array()),
+                             [&](const Json& one) { return has_option(one, path); });
+}
+
 }  // namespace
 
 /// A * matches any non-empty text; a # matches a number.
@@ -102,10 +113,10 @@ Kind read_kind(const std::string& path, const Json& document, Diagnostics& error
   kind.outputs = read_ports(path, "x-outputs", document, errors);
   kind.metrics = read_metrics_of(document);
   kind.cacheable = document.value("x-cacheable", false);
-  kind.runs_python = document.value("x-python", false);
-  const Json::json_pointer entry("/properties/entry/type");
-  if (kind.runs_python && (!document.contains(entry) || document[entry] != "string"))
-    fail("/x-python", "a kind with x-python needs an option 'entry' of type 'string'");
+  kind.python_entries = document.value("x-python", std::vector<std::string>());
+  for (const std::string& entry : kind.python_entries) {
+    if (!has_option(document, entry)) fail("/x-python", "there is no option '" + entry + "'");
+  }
   kind.file = path;
   return kind;
 }

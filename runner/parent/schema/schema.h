@@ -50,10 +50,13 @@ struct Kind {
   std::string summary;  ///< one line
   int version = 1;      ///< incremented when results change
   std::vector<Port> inputs, outputs;
-  bool cacheable = false;                    ///< x-cacheable: results are reused by default
-  bool runs_python = false;                  ///< x-python: its option `entry` names Python code
+  bool cacheable = false;  ///< x-cacheable: results are reused by default
+  /// x-python: the options that name Python code, "entry" or "towers/tokenizer/entry"; empty: none.
+  std::vector<std::string> python_entries = {};
   std::vector<DeclaredMetric> metrics = {};  ///< x-metrics
   std::string file;                          ///< "train/supervised.schema.json"
+
+  bool runs_python() const { return !python_entries.empty(); }
 };
 
 /// One schema file: its path below schemas/ and its text.

@@ -58,7 +58,7 @@ constexpr auto kRules = std::to_array<KeywordRule>({
     {"x-metrics", Keyword::kMetrics, Needs::kUniqueTexts},
     {"x-unit", Keyword::kUnit, Needs::kText},
     {"x-cacheable", Keyword::kCacheable, Needs::kFlag},
-    {"x-python", Keyword::kPython, Needs::kFlag},
+    {"x-python", Keyword::kPython, Needs::kUniqueTexts},
     {"x-coupling", Keyword::kCoupling, Needs::kCoupling},
     {"x-mixes-samples", Keyword::kMixesSamples, Needs::kFlag},
     {"x-spans-training", Keyword::kSpansTraining, Needs::kFlag},

@@ -39,7 +39,7 @@ struct Node {
   /// The options that affect the result, as stored in records (node_document.h); nullopt if all of
   /// them do.
   std::optional<Value> key_options = {};
-  std::string code = {};  ///< SHA-256 of the Python files named by its entry; empty: none
+  std::string code = {};  ///< SHA-256 of the Python files named by its entries; empty: none
 };
 
 /// A compiled recipe (compile.h). Its nodes are in a valid execution order: that of the recipe if

@@ -19,6 +19,7 @@ from retort_host.networks import Networks
 from retort_host.packages import packages
 from retort_host.refusal import Refusal, UntrustedCode
 from retort_host.steps import Steps
+from retort_host.tokenizers import Tokenizers
 
 NO_PYTHON_FOR_IT = 69
 
@@ -66,6 +67,7 @@ def main():
     entries = Entries()
     networks = Networks(torch, entries)
     steps = Steps(torch, entries, networks)
+    tokenizers = Tokenizers(torch, entries)
 
     def reader(request):
         return {"interpreter": sys.executable, "script": os.path.join(HERE, "reader.py"), "allowed": entries.allowed()}
@@ -75,6 +77,7 @@ def main():
                "set_up_cuda": networks.set_up_cuda, "run": networks.run, "forget": networks.forget, "release": networks.release,
                "make_step": steps.make, "release_step": steps.release, "encode": steps.encode, "loss": steps.loss,
                "score": steps.score,
+               "make_tokenizer": tokenizers.make, "release_tokenizer": tokenizers.release, "tokenize": tokenizers.tokenize,
                "measure": Measures(torch, entries).measure, "reader": reader}
     process = os.getpid()
 

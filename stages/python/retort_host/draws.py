@@ -1,11 +1,13 @@
 """Finds random draws in the user's code outside the dropout layers of a network."""
 
+import collections.abc
 import contextlib
 import os
 import random
 import sys
 import traceback
 
+from retort_host.failures import without_tracebacks
 from retort_host.refusal import Refusal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -38,12 +40,16 @@ def draws_of(torch, made, shape, tokens, device):
                 with watch, torch.random.fork_rng(devices=[]):
                     images = torch.zeros((SAMPLES, *one), device=device)
                     if made.towers:
-                        made.towers["image"](images)
+                        outputs = [made.towers["image"](images)]
+                        if "class_head" in made.towers:
+                            outputs.append(made.towers["class_head"](made.embeddings_in(torch, "image", outputs[0])))
                         texts = torch.zeros((SAMPLES, tokens), dtype=torch.int64, device=device)
                         watch.tokens = [texts]
-                        made.towers["text"](texts)
+                        outputs.append(made.towers["text"](texts))
                     else:
-                        network(images)
+                        outputs = network(images)
+                    watch.is_backward = True
+                    run_backward(torch, made.weights, outputs)
             except Exception:
                 continue  # the shape is wrong, or the network cannot run on Meta: the plan reports why
             finally:
@@ -52,12 +58,39 @@ def draws_of(torch, made, shape, tokens, device):
                 raise RuntimeError("the network draws random numbers with Python or numpy, which cannot be reproduced; "
                                    "draw with torch")
             if watch.changed:
-                raise RuntimeError(f"the network changes its parameters in its forward pass, with {watch.changed}; "
+                where = "backward" if watch.changed_backward else "forward"
+                raise RuntimeError(f"the network changes its parameters in its {where} pass, with {watch.changed}; "
                                    "only the optimizer may change them")
             return {"draws": watch.found, "own_modules": watch.unsuitable, "token_rows": watch.token_rows}
     finally:
         network.train(was_training)
     return {}
+
+
+def run_backward(torch, weights, outputs):
+    """Runs the backward pass of a network, with the hooks of the user's code, and restores the gradients. A pass that fails, for
+    example because it needs values, reveals nothing."""
+    found = [one for one in tensors_in(torch, outputs) if one.requires_grad]
+    if not found:
+        return
+    before = [weight.grad for weight in weights]
+    try:
+        with without_tracebacks():
+            sum(one.sum() for one in found).backward()
+    except Exception:
+        pass
+    finally:
+        for weight, gradient in zip(weights, before):
+            weight.grad = gradient
+
+
+def tensors_in(torch, outputs):
+    """Yields the tensors in the outputs of a network: a tensor, or nested lists and mappings of tensors."""
+    if isinstance(outputs, torch.Tensor):
+        yield outputs
+    elif isinstance(outputs, (list, tuple, collections.abc.Mapping)):
+        for one in outputs.values() if isinstance(outputs, collections.abc.Mapping) else outputs:
+            yield from tensors_in(torch, one)
 
 
 def likely_shapes(network):
@@ -81,6 +114,7 @@ def watch_of(torch, weights):
             super().__init__()
             self.found, self.unsuitable = [], []
             self.changed = None  # what changes a weight, and where; `weight.data` hides this from the weight's version
+            self.is_backward = self.changed_backward = False
             self.tokens = []  # tensors with a text tower's tokens
             self.token_rows = None
 
@@ -89,7 +123,7 @@ def watch_of(torch, weights):
             if torch.Tag.nondeterministic_seeded in operator.tags and draws(operator, inputs, named):
                 self.add(operator.name())
             if operator._schema.is_mutable and self.changed is None and self.writes_weight(operator, inputs, named):
-                self.changed = self.located(operator.name())
+                self.changed, self.changed_backward = self.located(operator.name()), self.is_backward
             if operator is torch.ops.aten.embedding.default and self.are_tokens(inputs[1]):
                 self.token_rows = min(inputs[0].shape[0], self.token_rows or inputs[0].shape[0])
             output = operator(*inputs, **named)

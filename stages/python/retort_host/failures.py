@@ -10,6 +10,7 @@ from retort_host.entries import advice_on_module
 HERE = os.path.dirname(os.path.abspath(__file__))
 LONGEST = 400
 OUT_OF_MEMORY = "retort_host: out of memory: "
+are_printed = True  # False inside without_tracebacks()
 
 
 def last_line(error):
@@ -37,8 +38,21 @@ def flush_output():
             stream.flush()
 
 
+@contextlib.contextmanager
+def without_tracebacks():
+    """Prints no tracebacks of the code inside, which is tried and may fail."""
+    global are_printed
+    before, are_printed = are_printed, False
+    try:
+        yield
+    finally:
+        are_printed = before
+
+
 def print_traceback(error):
     """Prints the traceback to standard error, without the first frames, which belong to this package."""
+    if not are_printed:
+        return
     calls = error.__traceback__
     while calls and os.path.dirname(calls.tb_frame.f_code.co_filename) == HERE:
         calls = calls.tb_next

@@ -219,7 +219,9 @@ class Networks:
         weights = made.weight_versions()
         maps = None
         try:
-            if request.get("tower"):
+            if request.get("tower") == "class_head":
+                outputs = made.logits(torch, inputs)
+            elif request.get("tower"):
                 outputs = made.embeddings(torch, request["tower"], inputs)
             elif request.get("maps"):
                 with FeatureMaps(torch, made.network) as found:
@@ -279,7 +281,7 @@ class Made:
         self.class_argument = request.get("class_argument")
         self.own = set(request.get("own_modules", []))  # dropout layers and blocks that only Python runs
         self.active, self.forwards = set(), {}  # the hosted modules that the worker runs; forward() of all
-        self.towers = {}  # the functions that embed images and texts
+        self.towers = {}  # the functions that embed images and texts and, as "class_head", one that classifies images
         self.watch, self.passes = None, 0
         self.tables = []  # (a module's parameters or buffers, the names that are not saved, the number of saved ones)
         self.held = []  # (such a table, a name in it, the tensor, "parameter 'fc.weight'")
@@ -294,10 +296,12 @@ class Made:
         self.weights = list(network.parameters())
 
     def find_towers(self, torch, wanted):
-        """Finds the functions that embed images and texts, and the wanted scalar parameters. Returns whether "image" and "text"
-        exist, and for "logit_scale" and "logit_bias" what find_scalar() returns."""
+        """Finds the functions that embed images and texts, the class head and the scalar parameters, if wanted. Returns whether
+        "image", "text" and "class_head" exist, and for "logit_scale" and "logit_bias" what find_scalar() returns."""
         found = {"network": type(self.network).__name__}
-        for tower in ("image", "text"):
+        for tower in ("image", "text", "class_head"):
+            if tower not in wanted:
+                continue
             method = attribute(self.network, wanted[tower])
             found[tower] = callable(method)
             self.towers[tower] = method
@@ -320,7 +324,6 @@ class Made:
 
     def embeddings(self, torch, tower, inputs):
         """Returns {"image_embeddings": one row per image} or {"text_embeddings": …}."""
-        name = tower + "_embeddings"
         try:
             output = self.towers[tower](inputs)
         except Exception as error:
@@ -329,6 +332,11 @@ class Made:
                                        "context_length, padding and merges must match the network; Python's traceback is in "
                                        "log.txt")
             raise
+        return {tower + "_embeddings": self.embeddings_in(torch, tower, output)}
+
+    def embeddings_in(self, torch, tower, output):
+        """Returns the tensor of embeddings in the output of a tower."""
+        name = tower + "_embeddings"
         pooled = getattr(output, "pooler_output", None)  # the output of get_image_features in transformers
         if isinstance(pooled, torch.Tensor):
             output = pooled
@@ -338,7 +346,14 @@ class Made:
             names = f" with {', '.join(map(repr, output))}" if isinstance(output, dict) else ""
             raise TypeError(f"the {tower} tower returned {type(output).__name__}{names}; it must return a tensor with one "
                             f"row per {tower}, or a mapping with '{name}'")
-        return {name: output}
+        return output
+
+    def logits(self, torch, embeddings):
+        """Returns {"logits": a row of class scores for each image embedding}."""
+        output = self.towers["class_head"](embeddings)
+        if not isinstance(output, torch.Tensor):
+            raise TypeError(f"the class head returned {type(output).__name__}; it must return a tensor of logits, one per class")
+        return {"logits": output}
 
     def generators_to_watch(self):
         """Returns the states of Python's and numpy's generators in the first passes and in some later ones, else None: reading them
@@ -360,10 +375,12 @@ class Made:
                 raise ValueError(f"the network returned logits of shape {tuple(logits.shape)} for "
                                  f"{inputs.shape[0]} samples")
             if self.classes is not None and logits.dim() == 2 and logits.shape[1] != self.classes:
-                raise Refusal(f"the network returned {logits.shape[1]} logits per sample, but the data needs "
-                              f"{self.classes}, one per class",
-                              f"set its last layer's size to the number of classes, which it receives as '{self.class_argument}'; "
+                advice = f"set its last layer's size to the number of classes, {self.classes}"
+                if self.class_argument:
+                    advice = (f"set its last layer's size to the number of classes, which it receives as '{self.class_argument}'; "
                               "class_argument: null is for networks with outputs that are not classes")
+                raise Refusal(f"the network returned {logits.shape[1]} logits per sample, but the data needs "
+                              f"{self.classes}, one per class", advice)
         self.check_weights()
 
     def check_weights(self):

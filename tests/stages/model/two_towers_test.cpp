@@ -28,6 +28,9 @@ struct Played {
       {"network", "Net"}, {"image", true}, {"text", true}, {"logit_scale", {{"name", "scale"}}}};
   at::Tensor scale = torch::full({1}, 2.5), images = torch::ones({2, 4}),
              texts = torch::ones({3, 4});
+  at::Tensor head = {};    ///< the class head's weight (classes, width)
+  bool has_layer = false;  ///< the network has a linear layer, `fc`
+  Json built = {};         ///< the last request for a network
 } played;
 
 int play_towers(const char* text) {
@@ -35,17 +38,40 @@ int play_towers(const char* text) {
   Json reply = Json::object();
   if (request["do"] == "build") {
     const at::Device device(request["device"].get<std::string>());
+    played.built = request;
     give_to_python("parameter:scale", played.scale.to(device));
-    reply = {{"modules", Json::array()}, {"parameters", {"scale"}},
-             {"buffers", Json::array()}, {"dropouts", Json::array()},
-             {"blocks", Json::array()},  {"layers", Json::object()},
-             {"state", Json::object()},  {"pretrained", nullptr},
-             {"mixing_layer", nullptr},  {"lone_mixing_layer", nullptr},
-             {"towers", played.towers},  {"class", {{"name", "Clip"}, {"module", "nets"}}}};
+    Json names = Json::array({"scale"});
+    if (played.head.defined()) {
+      names.push_back("classify.weight");
+      give_to_python("parameter:classify.weight", played.head.to(device));
+    }
+    Json layers = Json::object();
+    if (played.has_layer) {
+      layers["fc"] = Json::object();
+      names.push_back("fc.weight");
+      give_to_python("parameter:fc.weight", torch::zeros({4, 4}).to(device));
+    }
+    reply = {{"modules", played.has_layer ? Json::array({"fc"}) : Json::array()},
+             {"parameters", names},
+             {"buffers", Json::array()},
+             {"dropouts", Json::array()},
+             {"blocks", Json::array()},
+             {"layers", layers},
+             {"state", Json::object()},
+             {"pretrained", nullptr},
+             {"mixing_layer", nullptr},
+             {"lone_mixing_layer", nullptr},
+             {"towers", played.towers},
+             {"class", {{"name", "Clip"}, {"module", "nets"}}}};
   } else if (request["do"] == "probe") {
     reply = {{"draws", Json::array()}, {"own_modules", Json::array()}, {"token_rows", nullptr}};
   } else if (request["do"] == "forward") {
     const std::string tower = request["tower"];
+    if (tower == "class_head") {
+      give_to_python("output:logits", taken_from_python("input").matmul(played.head.t()));
+      reply_to_python_call(Json({{"outputs", {"logits"}}, {"has_maps", false}}).dump().c_str());
+      return 0;
+    }
     give_to_python("output:" + tower + "_embeddings",
                    tower == "image" ? played.images : played.texts);
     reply = {{"outputs", {tower + "_embeddings"}}, {"has_maps", false}};
@@ -121,6 +147,46 @@ TEST_F(HostedTowerPair, MissingPartsAreRejected) {
   played.towers["logit_scale"] = Json::object();
   EXPECT_REFUSED(refusal(), kOptionConflict, "/model/towers/logit_scale",
                  "has no parameter 'logit_scale'");
+}
+
+TEST_F(HostedTowerPair, ClassHeadClassifiesNormalizedEmbeddings) {
+  EXPECT_FALSE(embedded(*model()).contains("logits"));
+  played.towers["class_head"] = true;
+  played.head = torch::ones({2, 4});
+  const auto headed = model({{"class_head", "classify"}});
+  EXPECT_TRUE(dynamic_cast<const ImageTextModel&>(*headed).has_class_head());
+  EXPECT_TRUE(embedded(*headed).at("logits").equal(torch::full({2, 2}, 2.0)));
+  EXPECT_EQ(played.built.at("classes"), 2);
+  EXPECT_EQ(played.built.at("arguments").at("num_classes"), 2);
+}
+
+TEST_F(HostedTowerPair, InvalidClassHeadIsRejected) {
+  const auto headed = [] {
+    return refusals_of([] { embedded(*model({{"class_head", "classify"}})); });
+  };
+  played.towers["class_head"] = false;
+  EXPECT_REFUSED(headed(), kOptionConflict, "/model/towers/class_head",
+                 "the network (Net) has no module or method 'classify'");
+  played.towers["class_head"] = true;
+  played.head = torch::ones({4});
+  EXPECT_REFUSED(headed(), kOptionConflict, "/model/towers/class_head",
+                 "'classify' returned logits of shape (2) and type Float");
+}
+
+TEST_F(HostedTowerPair, AdaptersMustTrainTheClassHead) {
+  played.towers["class_head"] = true;
+  played.head = torch::ones({2, 4});
+  played.has_layer = true;
+  const Json adapters = {{"targets", {"fc"}}, {"rank", 2}};
+  const auto made = [&](const Json& saved) {
+    Json options = {
+        {"entry", "nets:make"}, {"towers", {{"class_head", "classify"}}}, {"adapters", adapters}};
+    options["adapters"]["modules_to_save"] = saved;
+    return refusals_of([&] { model_of(kModelPython, options)->build(images(), 1); });
+  };
+  EXPECT_REFUSED(made(Json::array()), kOptionConflict, "/model/adapters/modules_to_save",
+                 "the class head 'classify' would keep its initial values");
+  EXPECT_TRUE(made(Json::array({"classify"})).empty());
 }
 
 TEST_F(HostedTowerPair, BiasIsAnOutputIfConfigured) {

@@ -93,6 +93,43 @@ TEST_F(AllowedCodeTest, ChangedBytesChangeTheCodeOfTheNode) {
   EXPECT_NE(graph_.nodes[0].code, before);
 }
 
+TEST_F(AllowedCodeTest, NestedEntryMustBeTrustedToo) {
+  folder_.write("my_net.py", "a = 1\n");
+  folder_.write("my_tokens.py", "b = 1\n");
+  trust("my_net.py");
+  const auto allow_both = [&] {
+    graph_ = Graph();
+    graph_.nodes = {node_with_tokenizer("model", "my_net.py:make", "my_tokens.py:make", &source_)};
+    return allow_code(graph_, python_entries(graph_, schemas_), folders_, trusted_);
+  };
+  const Diagnostics errors = allow_both();
+  ASSERT_THAT(errors, SizeIs(1));
+  EXPECT_EQ(errors.front().pointer, "/model/tokenizer/entry");
+  EXPECT_EQ(errors.front().where.line, 4);
+  trust("my_tokens.py");
+  ASSERT_THAT(allow_both(), IsEmpty());
+  EXPECT_THAT(graph_.python.files, SizeIs(2));
+  EXPECT_TRUE(graph_.python.has_entry("/model/tokenizer/entry"));
+}
+
+TEST_F(AllowedCodeTest, ChangedBytesOfEitherEntryChangeTheCodeOfTheNode) {
+  const auto code = [&](const std::string& net, const std::string& tokens) {
+    folder_.write("my_net.py", net);
+    folder_.write("my_tokens.py", tokens);
+    trust("my_net.py");
+    trust("my_tokens.py");
+    graph_ = Graph();
+    graph_.nodes = {node_with_tokenizer("model", "my_net.py:make", "my_tokens.py:make")};
+    EXPECT_THAT(allow_code(graph_, python_entries(graph_, schemas_), folders_, trusted_),
+                IsEmpty());
+    return graph_.nodes[0].code;
+  };
+  const std::string before = code("a = 1\n", "b = 1\n");
+  EXPECT_NE(code("a = 2\n", "b = 1\n"), before);
+  EXPECT_NE(code("a = 1\n", "b = 2\n"), before);
+  EXPECT_EQ(code("a = 1\n", "b = 1\n"), before);
+}
+
 TEST_F(AllowedCodeTest, LinkToUntrustedFileIsUntrusted) {
   folder_.write("my_net.py", "a = 1\n");
   trust("my_net.py");

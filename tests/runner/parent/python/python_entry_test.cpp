@@ -78,5 +78,16 @@ TEST(PythonEntries, AreListedOnceForAllNodesOfAForeach) {
   EXPECT_THAT(entries[0].nodes, ElementsAre("model", "model.1"));
 }
 
+TEST(PythonEntries, IncludeNestedOptions) {
+  Graph graph;
+  graph.nodes = {node_with_tokenizer("model", "a.py:make", "b.py:tokenizer")};
+  const auto entries = python_entries(graph, python_schemas());
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[1].text, "b.py:tokenizer");
+  EXPECT_EQ(entries[1].pointer, "/model/tokenizer/entry");
+  EXPECT_EQ(entries[1].where.line, 4);
+  EXPECT_THAT(entries[1].nodes, ElementsAre("model"));
+}
+
 }  // namespace
 }  // namespace runner

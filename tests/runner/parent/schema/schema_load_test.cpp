@@ -145,16 +145,19 @@ TEST(SchemaLoad, KindHasPortsVersionAndSummary) {
 }
 
 TEST(SchemaLoad, KindThatRunsPythonHasAnEntry) {
-  EXPECT_TRUE(python_schemas().kind("model.code")->runs_python);
-  EXPECT_FALSE(python_schemas().kind("model.plain")->runs_python);
+  EXPECT_TRUE(python_schemas().kind("model.code")->runs_python());
+  EXPECT_FALSE(python_schemas().kind("model.plain")->runs_python());
   EXPECT_THAT(
       said(SchemaSet::load(schema_texts({{"model/code.schema.json",
                                           R"({"title": "model.code", "description": "Makes.",
-            "x-python": true, "type": "object", "additionalProperties": false,
-            "properties": {"kind": {"const": "model.code"}}})"}})
+            "x-python": ["entry", "tokenizer/entry"], "type": "object", "additionalProperties": false,
+            "properties": {"kind": {"const": "model.code"}, "entry": {"type": "string", "description": "Code."},
+              "tokenizer": {"anyOf": [{"const": null}, {"type": "object", "additionalProperties": false,
+                "properties": {"merges": {"type": "string", "description": "A file."}}}],
+                "description": "Reads texts."}}, "required": ["entry", "tokenizer"]})"}})
                                .files)),
-      ElementsAre("/x-python: schemas/model/code.schema.json: a kind with x-python needs an option "
-                  "'entry' of type 'string'"));
+      ElementsAre(
+          "/x-python: schemas/model/code.schema.json: there is no option 'tokenizer/entry'"));
 }
 
 TEST(SchemaLoad, KindsAreSortedWithoutSubKinds) {

@@ -19,10 +19,11 @@ TEST(QuotableLine, HidesTextAfterTheKeyOfASecret) {
 }
 
 TEST(QuotableLine, KeepsOtherText) {
-  for (const char* line : {"", "train.epochs=3", "a: ${oc.dict.keys:b}", "memory.two_pass=auto",
-                           "model.tokenizer=clip", "max_tokens: 77", "pad_token: 50256",
-                           "api_key: ${oc.env:API_KEY}", "password:", "token: null", "author: me",
-                           "key_size: 64", "vars: {password: {a: 1}}", "=", ":"})
+  for (const char* line :
+       {"", "train.epochs=3", "a: ${oc.dict.keys:b}", "memory.two_pass=auto",
+        "model.tokenizer=clip", "max_tokens: 77", "pad_token: 50256", "api_key: ${oc.env:API_KEY}",
+        "password:", "token: null", "author: me", "key_size: 64", "entry: my_tokens.py:make",
+        "vars: {password: {a: 1}}", "=", ":"})
     EXPECT_EQ(quotable_line(line), line);
 }
 
