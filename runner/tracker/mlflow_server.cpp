@@ -1,5 +1,6 @@
 #include "runner/tracker/mlflow_server.h"
 
+#include <chrono>
 #include <utility>
 
 #include "runner/shared/text/percent_encoding.h"
@@ -28,8 +29,8 @@ std::string text_member(const json& answer, const char* key) {
 
 }  // namespace
 
-MlflowServer::MlflowServer(MlflowAccess access, HttpSettings settings)
-    : access_(std::move(access)), settings_(std::move(settings)) {
+MlflowServer::MlflowServer(MlflowAccess access, HttpSettings settings, EndPatience* patience)
+    : access_(std::move(access)), settings_(std::move(settings)), patience_(patience) {
   while (access_.address.ends_with('/')) access_.address.pop_back();
   if (!access_.user.empty() && !access_.password.empty()) access_.token.clear();
 }
@@ -54,13 +55,16 @@ json MlflowServer::ask(HttpRequest request, std::string_view method) const {
   request.password = access_.password;
   std::string body;
   HttpReply reply;
+  if (patience_) patience_->ask(std::chrono::steady_clock::now());
   try {
     reply = send(request, settings_, [&](const HttpReply&, std::string_view bytes) {
       if (body.size() + bytes.size() > kLongestMlflowAnswer)
         throw TrackingError(access_.address + " sent a response that is too long", false);
       body += bytes;
     });
+    if (patience_) patience_->answered(true);
   } catch (const HttpError& error) {
+    if (patience_) patience_->answered(false);
     throw TrackingError(error.what(), error.is_passing);
   }
   if (reply.status != 200) refuse(reply, body, method);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/http/http.h"
+#include "runner/tracker/end_patience.h"
 
 namespace runner {
 
@@ -31,7 +32,8 @@ struct MlflowAccess {
 /// Cancelled.
 class MlflowServer {
  public:
-  MlflowServer(MlflowAccess access, HttpSettings settings);
+  /// `patience` is told about each request; borrowed, may be null.
+  MlflowServer(MlflowAccess access, HttpSettings settings, EndPatience* patience = nullptr);
 
   /// Calls a method, such as "runs/create", and returns its response, a JSON object.
   nlohmann::json post(std::string_view method, const nlohmann::json& arguments) const;
@@ -46,6 +48,7 @@ class MlflowServer {
 
   MlflowAccess access_;
   HttpSettings settings_;
+  EndPatience* const patience_;
 };
 
 }  // namespace runner

@@ -52,13 +52,17 @@ bool Tracker::operator()() {
   const JsonFields<json> fields(request, "the request");
   tries_ = static_cast<int>(fields.count("tries"));
   limit_ = std::chrono::seconds(fields.count("limit_seconds"));
+  patience_ =
+      EndPatience({.everything = limit_,
+                   .answer = std::chrono::milliseconds(fields.count("answer_milliseconds"))});
   const MlflowServer server({.address = fields.text("server"),
                              .token = variable_or_none("MLFLOW_TRACKING_TOKEN"),
                              .user = variable_or_none("MLFLOW_TRACKING_USERNAME"),
                              .password = variable_or_none("MLFLOW_TRACKING_PASSWORD")},
                             {.connect_seconds = 10,
                              .cancelled = [this] { return is_out_of_time(); },
-                             .longest = kLongestTrackerRequest});
+                             .longest = kLongestTrackerRequest},
+                            &patience_);
   const JsonFields<json> experiment(fields.object("experiment"), "the experiment");
   const json& sweep = fields.at("sweep");
   MlflowRun run(server, {.name = experiment.text("name"), .id = experiment.text("id")},
@@ -124,10 +128,7 @@ Tracker::Outcome Tracker::finish(MlflowRun& run) {
       break;
     }
   }
-  if (why.empty())
-    why = "the server did not accept everything within " +
-          std::to_string(std::chrono::duration_cast<std::chrono::seconds>(limit_).count()) +
-          " s after the end of the run";
+  if (why.empty()) why = why_out_of_time();
   if (!run.state().run.empty()) {
     try {
       run.save();
@@ -153,13 +154,25 @@ void Tracker::listen(std::chrono::milliseconds time) {
   const json message = parse_json<json>(*line);
   if (!message.is_object() || !message.contains("end") || !message["end"].is_object()) return;
   end_ = message["end"];
-  if (limit_ > 0ms) deadline_ = Clock::now() + limit_;
+  has_failed_ = false;
+  patience_.end(Clock::now());
 }
 
 /// Polled during requests, so it also checks whether the run has ended.
 bool Tracker::is_out_of_time() {
   if (!end_ && !input_.is_over()) listen(0ms);
-  return (deadline_ && Clock::now() >= *deadline_) || (!end_ && input_.is_over());
+  if (!end_) return input_.is_over();
+  const bool is_over = patience_.verdict(Clock::now()) != EndPatience::Verdict::kWait;
+  // Says so before libcurl gives up, which may take long while it resolves a name.
+  if (is_over) fail(why_out_of_time());
+  return is_over;
+}
+
+std::string Tracker::why_out_of_time() const {
+  if (patience_.verdict(Clock::now()) == EndPatience::Verdict::kSilent)
+    return "the server does not respond, and the run has ended";
+  return "the server did not accept everything within " + std::to_string(limit_.count()) +
+         " s after the end of the run";
 }
 
 void Tracker::fail(const std::string& why) {

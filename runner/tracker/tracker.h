@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/tracker/end_patience.h"
 #include "runner/tracker/mlflow_run.h"
 
 namespace runner {
@@ -25,16 +26,18 @@ class TrackerInput {
 /// per line. The first line of the input describes the run:
 ///
 ///   {"server", "experiment": {"name", "id"}, "run": RUN, "sweep": RUN or null, "tries",
-///    "limit_seconds"}
+///    "limit_seconds", "answer_milliseconds"}
 ///
 /// RUN: {"metrics", "state", "name", "began", "params", "tags", "prefixes"} (TrackedRun). The
 /// second line, {"end": {"status", "time"}}, comes when the run has ended. From then on, a request
-/// may fail `tries` - 1 times, and everything together may take `limit_seconds` (0: no limit).
+/// may fail `tries` - 1 times, everything together may take `limit_seconds`, and each response
+/// `answer_milliseconds` (EndPatience; limit_seconds 0: no limits).
 ///
-/// Responds with {"failed": text} once, as soon as the server rejects something or has not
-/// responded for half a minute, or at the end; or {"done": {"run_id", "experiment_id", "sent"}} at
-/// the end. Secrets come from MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_USERNAME and
-/// MLFLOW_TRACKING_PASSWORD and never appear in a line.
+/// Responds with {"failed": text} as soon as the server rejects something or has not responded for
+/// half a minute. At the end, responds with {"failed": text} if the server does not get everything,
+/// and otherwise with {"done": {"run_id", "experiment_id", "sent"}}. Secrets come from
+/// MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD and never appear in
+/// a line.
 class Tracker {
  public:
   using Answer = std::function<void(const nlohmann::json& line)>;
@@ -54,15 +57,16 @@ class Tracker {
   bool send_all(MlflowRun& run);
   void listen(std::chrono::milliseconds time);
   bool is_out_of_time();
+  std::string why_out_of_time() const;
   void fail(const std::string& why);
 
   TrackerInput& input_;
   const Answer answer_;
   std::optional<nlohmann::json> end_;  // how the run ended; nullopt: it is running
-  std::optional<Clock::time_point> deadline_;
-  std::chrono::milliseconds limit_{0};
+  EndPatience patience_;
+  std::chrono::seconds limit_{0};
   int tries_ = 1;
-  bool has_failed_ = false;
+  bool has_failed_ = false;  // and has said so
 };
 
 }  // namespace runner

@@ -24,8 +24,11 @@
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/numerics/running_statistics.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/train/given_weights.h"
 #include "stages/train/single_checkpoint.h"
+#include "stages/train/training_ranks.h"
+#include "stages/weights/tensor_digest.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -99,8 +102,7 @@ class SoupStage final : public runner::Stage {
                                       runner::PlanContext& context) override {
     const auto trained = find_earlier_weights(options_of_single(), context);
     const std::shared_ptr<Checkpoint> checkpoint = single_checkpoint(inputs, trained);
-    const DatasetDescription data =
-        trained ? trained->data : source_of(inputs.get<Dataset>("train")->describe());
+    const DatasetDescription data = trained ? trained->data : images_of(inputs);
     checkpoint->network = checkpoint->model->outline(data);
     if (trained) return runner::Outputs{{"checkpoint", checkpoint}};
     check_averages(*checkpoint->network);
@@ -123,34 +125,48 @@ class SoupStage final : public runner::Stage {
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const auto trained = find_earlier_weights(options_of_single(), context);
     const std::shared_ptr<Checkpoint> checkpoint = single_checkpoint(inputs, trained);
+    const bool is_reused = is_reused_by_first(trained, context.node().ranks);
     if (trained) reuse_single(*trained, *checkpoint, context);
+    else if (is_reused) checkpoint->network = checkpoint->model->outline(images_of(inputs));
     else make_soup(inputs, checkpoint, context);
     checkpoint->network->eval();
     return {{"checkpoint", checkpoint}};
   }
 
  private:
+  static DatasetDescription images_of(const runner::Inputs& inputs) {
+    return source_of(inputs.get<Dataset>("train")->describe());
+  }
+
+  /// The ranks of `group`, which may be null, divide the validation data.
   Predictor predictor(const runner::Inputs& inputs,
-                      const std::shared_ptr<const Checkpoint>& checkpoint) const {
+                      const std::shared_ptr<const Checkpoint>& checkpoint,
+                      RankGroup* group = nullptr) const {
+    Predictor::Options options = options_.predictor;
+    options.group = group;
     return Predictor(inputs.get<Dataset>("validation"), checkpoint,
-                     inputs.get<MemoryPolicy>("memory"), options_.predictor);
+                     inputs.get<MemoryPolicy>("memory"), std::move(options));
   }
 
   void make_soup(const runner::Inputs& inputs, const std::shared_ptr<Checkpoint>& checkpoint,
                  runner::RunContext& context) const {
-    begin_single(context);
-    const DatasetDescription data = source_of(inputs.get<Dataset>("train")->describe());
+    RankGroup* const group = group_of(context.node().ranks);
+    const bool is_first = context.node().ranks.rank == 0;  // only rank 0 records and saves
+    if (is_first) begin_single(context);
+    const DatasetDescription data = images_of(inputs);
     checkpoint->network = checkpoint->model->build(data, context.node().seed);
     torch::nn::Module& network = *checkpoint->network;
     check_averages(network);
-    for (const std::string& line : checkpoint->model->notes(network)) context.say(line);
+    for (const std::string& line : checkpoint->model->notes(network))
+      if (is_first) context.say(line);
     NamedTensors initial;
     for (const auto& [name, weight] : weights(network)) initial.set(name, weight.detach().clone());
     network.to(at::Device(context.node().device));
     network.eval();
-    for (std::size_t i = 0; i < options_.runs.size(); ++i) read(i, initial, network, data, context);
+    compare_data(group, *inputs.get<Dataset>("train"), inputs.get<Dataset>("validation").get());
+    check_runs(initial, network, data, context);
 
-    const Predictor measuring = predictor(inputs, checkpoint);
+    const Predictor measuring = predictor(inputs, checkpoint, group);
     const ScopedMemoryBudget budget = measuring.hold_budget(context);
     std::int64_t count = 0;
     const Ingredients from{
@@ -158,21 +174,34 @@ class SoupStage final : public runner::Stage {
         .read = [&](std::size_t i) { return read(i, initial, network, data, context); },
         .measure =
             [&](const NamedTensors& values, Measured& measured) {
+              ++count;
+              begin_part("measurement " + std::to_string(count), context);
               set_weights(network, values);
               const ClassifiedSamples samples = measuring.classify(context);
               const ClassificationMetrics metrics =
                   classification_metrics(samples.logits, samples.labels, {1});
               measured.accuracy = metrics.top1;
               measured.loss = metrics.log_loss;
-              record(measured, ++count, context);
+              if (is_first) record(measured, count, context);
             },
         .is_better =
             [&](const Measured& a, const Measured& b) {
               return options_.is_by_loss ? a.loss < b.loss : a.accuracy > b.accuracy;
             }};
     const Soup soup = made(initial, from);
+    if (!is_first) return;
     set_weights(network, soup.weights);
     finish(soup, *checkpoint, data, context);
+  }
+
+  /// Throws if the weights of a run cannot be averaged, or if a rank has read others.
+  void check_runs(const NamedTensors& initial, torch::nn::Module& network,
+                  const DatasetDescription& data, runner::RunContext& context) const {
+    RankGroup* const group = group_of(context.node().ranks);
+    for (std::size_t i = 0; i < options_.runs.size(); ++i) {
+      const NamedTensors given = read(i, initial, network, data, context);
+      if (group) group->require_same("'" + options_.runs[i] + "'", tensor_digest(given));
+    }
   }
 
   Soup made(const NamedTensors& initial, const Ingredients& from) const {

@@ -1,32 +1,12 @@
 #include "stages/data/feature_shares.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include <torch/types.h>
 
 #include "stages/ranks/rank_group.h"
 
 namespace stages {
-
-std::vector<RowRange> shares_of_batches(std::int64_t rows, std::int64_t batch_size,
-                                        const RankGroup* group) {
-  if (!group) return {{0, rows}};
-  std::vector<RowRange> shares;
-  const std::int64_t batches = (rows + batch_size - 1) / batch_size;
-  for (int rank = 0; rank < group->size(); ++rank) {
-    const Share share = share_of(batches, /*in_group=*/1, rank, group->size());
-    const std::int64_t begin = std::min(share.begin * batch_size, rows);
-    shares.push_back({begin, share.counts ? std::min(share.end * batch_size, rows) : begin});
-  }
-  return shares;
-}
-
-SampleOrder order_of(const RowRange& rows) {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(rows.end - rows.begin));
-  std::iota(indices.begin(), indices.end(), rows.begin);
-  return indices;
-}
 
 void add_column(FeatureTable& table, const std::string& name, at::IntArrayRef shape,
                 at::ScalarType type) {

@@ -11,13 +11,6 @@ namespace stages {
 
 class RankGroup;
 
-/// Divides `rows` among the ranks in whole batches, so that all batches are the same as with one
-/// rank. `group` is null if there is only one rank, which then has all rows.
-std::vector<RowRange> shares_of_batches(std::int64_t rows, std::int64_t batch_size,
-                                        const RankGroup* group);
-
-SampleOrder order_of(const RowRange& rows);
-
 /// Adds a tensor of zeros with rows of `shape`, unless the table has one with this name.
 void add_column(FeatureTable& table, const std::string& name, at::IntArrayRef shape,
                 at::ScalarType type);

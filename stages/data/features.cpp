@@ -8,11 +8,11 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/shared/disk/digest.h"
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/batch_shares.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/loader.h"
 #include "stages/artifact/model.h"
@@ -23,6 +23,7 @@
 #include "stages/plan/recovery.h"
 #include "stages/ranks/rank_group.h"
 #include "stages/weights/safetensors.h"
+#include "stages/weights/tensor_digest.h"
 
 namespace stages {
 namespace {
@@ -289,7 +290,7 @@ class Features final : public runner::Stage {
     FeatureTable table{.present = torch::zeros({rows}, at::kBool), .tensors = {}};
     RankGroup* const group = sharing_group(part, context);
     const std::vector<RowRange> shares = shares_of_batches(rows, batch_size, group);
-    const RowRange own = shares[group ? static_cast<std::size_t>(group->rank()) : 0];
+    const RowRange own = own_share_of_batches(rows, batch_size, group);
     RetriedLoader loader({dataset, order_of(own), batch_size}, policy, context);
     const PassProgress progress(part, loader.batches());
     for (std::int64_t done = 1; own.begin < own.end; ++done) {
@@ -325,18 +326,6 @@ extern const runner::StageKind kDataFeatures = {"data.features", Features::creat
 
 namespace {
 
-std::string digest(const NamedTensors& tensors) {
-  std::vector<NamedTensors::Item> sorted(tensors.begin(), tensors.end());
-  std::ranges::sort(sorted, {}, &NamedTensors::Item::first);
-  runner::Digest digest;
-  for (const auto& [name, tensor] : sorted) {
-    const at::Tensor bytes = tensor.contiguous();
-    digest.update(name + '\n');
-    digest.update({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()});
-  }
-  return digest.finish();
-}
-
 [[noreturn]] void damaged_table(const std::filesystem::path& path, const std::string& why) {
   throw runner::StageError(
       runner::ErrorCode::kDamagedWeights,
@@ -368,14 +357,14 @@ void write_features(const std::filesystem::path& path, const FeatureTable& table
   all.set("present", table.present);
   std::map<std::string, std::string> about = describe_data(data);
   about["format"] = "pt";
-  about["sha256"] = digest(all);
+  about["sha256"] = tensor_digest(all);
   write_safetensors(path, all, about);
 }
 
 FeatureTable read_features(const std::filesystem::path& path, const DatasetDescription& data) {
   const Safetensors file = read_safetensors(path);
   const auto recorded = file.metadata.find("sha256");
-  if (recorded == file.metadata.end() || recorded->second != digest(file.tensors)) {
+  if (recorded == file.metadata.end() || recorded->second != tensor_digest(file.tensors)) {
     damaged_table(path, "its digest does not match its values");
   }
   for (const auto& [key, text] : describe_data(data)) {

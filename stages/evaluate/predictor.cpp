@@ -9,6 +9,7 @@
 
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/batch_shares.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/artifact/grouped_samples.h"
 #include "stages/artifact/label_sets.h"
@@ -19,6 +20,8 @@
 #include "stages/plan/plan_forward.h"
 #include "stages/plan/recovery.h"
 #include "stages/python/python_host.h"
+#include "stages/ranks/gathered_rows.h"
+#include "stages/ranks/rank_group.h"
 
 namespace stages {
 
@@ -49,11 +52,13 @@ std::int64_t first_row(const at::Tensor& is_bad) {
   return is_bad.to(at::kByte).argmax().item<std::int64_t>();
 }
 
+/// Throws if the outputs of the samples `indices` or their labels are not valid.
 void check(const at::Tensor& logits, bool are_classes, const at::Tensor& labels,
-           const std::vector<std::string>& names) {
-  const std::int64_t rows_each = logits.size(0) / std::ssize(names);  // an episode has several rows
+           const std::vector<std::int64_t>& indices, const Dataset& test) {
+  // An episode has several rows.
+  const std::int64_t rows_each = logits.size(0) / std::ssize(indices);
   const auto name_of = [&](std::int64_t row) {
-    return names[static_cast<std::size_t>(row / rows_each)];
+    return test.sample_name(indices[static_cast<std::size_t>(row / rows_each)]);
   };
   const at::Tensor outside =
       are_classes ? labels.lt(0).logical_or(labels.ge(logits.size(1))) : at::Tensor();
@@ -229,6 +234,40 @@ ScopedMemoryBudget Predictor::hold_budget(const runner::RunContext& context) con
   return ScopedMemoryBudget(memory_budget(*policy_, device), device);
 }
 
+/// The results of this rank, by batch.
+struct Predictor::Outputs {
+  std::vector<std::int64_t> indices;  // of the samples, without skipped ones
+  std::vector<at::Tensor> logits, labels;
+  std::int64_t skipped = 0;
+};
+
+/// Joins the results of all ranks.
+ClassifiedSamples Predictor::classified(Outputs own) const {
+  const auto joined = [&](std::vector<at::Tensor>& parts) {
+    const at::Tensor rows = parts.empty() ? at::Tensor() : torch::cat(parts);
+    parts.clear();
+    return options_.group ? gathered_rows(rows, *options_.group) : rows;
+  };
+  ClassifiedSamples result{.names = {}, .logits = joined(own.logits), .labels = joined(own.labels)};
+  std::vector<at::Tensor> own_indices = {torch::tensor(own.indices, torch::kLong)};
+  const at::Tensor indices = joined(own_indices),
+                   skipped = torch::full({1}, own.skipped, torch::kLong);
+  if (options_.group) options_.group->sum(skipped);
+  result.skipped = skipped.item<std::int64_t>();
+  if (indices.numel() == 0) {
+    throw StageError(ErrorCode::kTooFewSamples, "the test set has no readable samples")
+        .with_help("add samples to the data stage, or raise the fraction for testing");
+  }
+  const auto* const groups = dynamic_cast<const GroupedSamples*>(test_.get());
+  const auto* const index = indices.const_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < indices.numel(); ++i) {
+    result.names.push_back(test_->sample_name(index[i]));
+    if (groups) result.groups.push_back(groups->group_of(index[i]));
+  }
+  if (std::ranges::all_of(result.groups, &std::string::empty)) result.groups.clear();
+  return result;
+}
+
 ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
   check_inputs(context);
   const torch::Device device{context.node().device};
@@ -241,25 +280,18 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
 
   std::int64_t samples = test_->describe().size;
   if (context.node().smoke) samples = std::min(samples, kBatchesOfSmoke * batch_size_);
-  RetriedLoader loader({test_, sequential_order(samples), batch_size_}, *policy_, context);
+  const RowRange own = own_share_of_batches(samples, batch_size_, options_.group);
+  RetriedLoader loader({test_, order_of(own), batch_size_}, *policy_, context);
   const PassProgress progress("evaluate", loader.batches());
   RowsAtOnce rows(*policy_, device, "evaluation", context);
   const auto episode = episode_shape(test_->describe());
   const std::int64_t samples_each = episode ? episode->samples() : 1;
 
-  const auto* const groups = dynamic_cast<const GroupedSamples*>(test_.get());
-  ClassifiedSamples result;
-  std::vector<at::Tensor> outputs, labels;
-  for (std::int64_t done = 1;; ++done) {
+  Outputs outputs;
+  for (std::int64_t done = 1; own.begin < own.end; ++done) {
     if (context.cancelled()) throw runner::Cancelled{};
     const std::optional<Batch> batch = loader.next();
     if (!batch) break;
-    const std::size_t first = result.names.size();
-    for (const std::int64_t index : batch->indices) {
-      result.names.push_back(test_->sample_name(index));
-      if (groups) result.groups.push_back(groups->group_of(index));
-    }
-
     const auto forward = [&](std::int64_t at_once) {
       std::vector<at::Tensor> parts;
       for (std::int64_t begin = 0; begin < batch->units(); begin += at_once) {
@@ -269,26 +301,19 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
         const ScopedInference inference(network);
         parts.push_back(logits(network.module(), placed.tensors()).cpu());
       }
-      outputs.push_back(parts.size() == 1 ? parts.front() : torch::cat(parts));
+      outputs.logits.push_back(parts.size() == 1 ? parts.front() : torch::cat(parts));
     };
     run_or_go_elsewhere(*policy_, device, [&] { rows.run(batch->units(), forward); });
-    labels.push_back(options_.target.empty() ? (*batch)["label"].to(at::kCPU, at::kLong).flatten()
-                                             : (*batch)[options_.target].to(at::kCPU));
-    check(outputs.back(), /*are_classes=*/!options_.outputs && options_.target.empty(),
-          labels.back(),
-          {result.names.begin() + static_cast<std::ptrdiff_t>(first), result.names.end()});
-    context.progress(
-        progress.after(done, static_cast<std::int64_t>(result.names.size()) * samples_each));
+    outputs.labels.push_back(options_.target.empty()
+                                 ? (*batch)["label"].to(at::kCPU, at::kLong).flatten()
+                                 : (*batch)[options_.target].to(at::kCPU));
+    check(outputs.logits.back(), /*are_classes=*/!options_.outputs && options_.target.empty(),
+          outputs.labels.back(), batch->indices, *test_);
+    outputs.indices.insert(outputs.indices.end(), batch->indices.begin(), batch->indices.end());
+    context.progress(progress.after(done, std::ssize(outputs.indices) * samples_each));
   }
-  result.skipped = loader.skipped();
-  if (outputs.empty()) {
-    throw StageError(ErrorCode::kTooFewSamples, "the test set has no readable samples")
-        .with_help("add samples to the data stage, or raise the fraction for testing");
-  }
-  if (std::ranges::all_of(result.groups, &std::string::empty)) result.groups.clear();
-  result.logits = torch::cat(outputs);
-  result.labels = torch::cat(labels);
-  return result;
+  outputs.skipped = loader.skipped();
+  return classified(std::move(outputs));
 }
 
 }  // namespace stages

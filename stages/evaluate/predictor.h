@@ -26,6 +26,8 @@ class RunContext;
 
 namespace stages {
 
+class RankGroup;
+
 /// The mirrored copies of an image that the network sees in addition to the image itself.
 enum class TestTimeFlip { kNone, kHorizontal, kVertical, kBoth };
 
@@ -91,6 +93,9 @@ class Predictor {
     /// Lines already reported by the predictors that share this set; they are not reported again.
     /// Null: this predictor reports all its lines.
     std::shared_ptr<std::set<std::string>> told = {};
+    /// The ranks that divide the samples, in whole batches; all of them then get the results of one
+    /// rank alone. Borrowed. Null: this rank computes everything.
+    RankGroup* group = nullptr;
   };
   /// Reads the test, checkpoint and memory ports; the memory port may be empty. Throws
   /// runner::StageError if the test set is empty, or if `flip` is set and the samples have no
@@ -125,7 +130,9 @@ class Predictor {
   ClassifiedSamples classify(runner::RunContext& context) const;
 
  private:
+  struct Outputs;
   void say(const std::string& line, runner::RunContext& context) const;
+  ClassifiedSamples classified(Outputs own) const;
   void check_inputs(runner::RunContext& context) const;
   at::Tensor logits(torch::nn::Module& network, const NamedTensors& inputs) const;
 

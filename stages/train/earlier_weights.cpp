@@ -12,6 +12,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
 #include "stages/checkpoint/checkpoint_folder.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/train/training_log.h"
 #include "stages/weights/weights.h"
 
@@ -136,6 +137,13 @@ std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options
   if (!weights) return std::nullopt;
   return weights->reused ? find_reused(*weights, options, context)
                          : read_earlier_weights(*weights, options);
+}
+
+bool is_reused_by_first(const std::optional<EarlierWeights>& trained,
+                        const runner::RankOfRun& ranks) {
+  constexpr const char* kReused = "reused";
+  RankGroup* const group = group_of(ranks);
+  return group ? group->text_of_first(trained ? kReused : "") == kReused : trained.has_value();
 }
 
 void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device) {

@@ -19,12 +19,16 @@
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
 #include "stages/plan/plan_forward.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/train/calibration.h"
 #include "stages/train/class_weights.h"
+#include "stages/train/divided_fits.h"
 #include "stages/train/earlier_weights.h"
+#include "stages/train/feature_rows.h"
 #include "stages/train/single_checkpoint.h"
 #include "stages/train/softmax_fit.h"
 #include "stages/train/strength_search.h"
+#include "stages/train/training_ranks.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -44,27 +48,6 @@ struct RegressionOptions {
   at::ScalarType dtype = at::kDouble;
   DecisionFit calibration;
 };
-
-/// The features of the training data, followed by those of the validation data.
-struct FeatureRows {
-  at::Tensor features, labels;
-  std::int64_t trained = 0;  // rows of the training data
-
-  at::Tensor of_training(const at::Tensor& rows) const { return rows.narrow(0, 0, trained); }
-  at::Tensor of_validation(const at::Tensor& rows) const {
-    return rows.narrow(0, trained, rows.size(0) - trained);
-  }
-};
-
-/// Returns the width of the data's features. Throws if it has none.
-std::int64_t feature_width(const DatasetDescription& data) {
-  const auto found = std::ranges::find(data.tensors, "features", &TensorSpec::name);
-  if (found != data.tensors.end() && found->shape.size() == 1) return found->shape[0];
-  throw StageError(ErrorCode::kOptionConflict,
-                   "the training data has no features, one row of numbers for each image")
-      .with_help(
-          "connect it to a data.features stage with cache: true, and do not augment the images");
-}
 
 /// Throws unless the network's only trainable part is a linear head on `width` features.
 void check_head(const torch::nn::Module& network, const std::string& model, std::int64_t width,
@@ -120,17 +103,27 @@ class LogisticRegressionStage final : public runner::Stage {
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const auto trained = find_earlier_weights(options_of_single(), context);
     const std::shared_ptr<Checkpoint> checkpoint = single_checkpoint(inputs, trained);
+    const runner::RankOfRun& ranks = context.node().ranks;
+    const bool is_reused = is_reused_by_first(trained, ranks);
+    if (!is_reused) check(inputs);
     if (trained) {
       reuse_single(*trained, *checkpoint, context);
-    } else {
-      check(inputs);
+    } else if (ranks.rank == 0) {
       fit_anew(inputs, *checkpoint, context);
+    } else {  // only rank 0 fits and saves the result, and evaluates it
+      if (!is_reused && !options_.l2_strength)
+        searched_strength(inputs, read_rows(inputs, context), context);
+      checkpoint->network = checkpoint->model->outline(images_of(inputs));
     }
     checkpoint->network->eval();
     return {{"checkpoint", checkpoint}};
   }
 
  private:
+  static DatasetDescription images_of(const runner::Inputs& inputs) {
+    return source_of(inputs.get<Dataset>("train")->describe());
+  }
+
   void check(const runner::Inputs& inputs) const {
     const auto train = inputs.get<Dataset>("train"),
                validation = inputs.find<Dataset>("validation");
@@ -177,84 +170,87 @@ class LogisticRegressionStage final : public runner::Stage {
       add_term(plan, {"validation data", held, "kept in memory"});
   }
 
-  /// Reads all features. Samples that the data skips are left out.
-  FeatureRows read_rows(const Dataset& train, const Dataset* validation,
-                        const runner::RunContext& context) const {
-    const DatasetDescription data = train.describe();
-    const std::int64_t classes = logits_for(data);
-    const std::int64_t all = data.size + (validation ? validation->describe().size : 0);
-    FeatureRows rows{.features = torch::empty({all, feature_width(data)}, options_.dtype),
-                     .labels = torch::empty({all}, at::kLong)};
-    std::int64_t count = 0;
-    const auto add = [&](const Dataset& dataset) {
-      for (std::int64_t index = 0, size = dataset.describe().size; index < size; ++index) {
-        if (context.cancelled()) throw runner::Cancelled{};
-        const std::optional<NamedTensors> sample = dataset.sample(/*epoch=*/0, index);
-        if (!sample) continue;
-        const auto label = sample->at("label").item<std::int64_t>();
-        if (label < 0 || label >= classes)
-          throw StageError(ErrorCode::kLabelOutOfRange,
-                           "'" + dataset.sample_name(index) + "' has the label " +
-                               std::to_string(label) + ", outside the " + std::to_string(classes) +
-                               " classes");
-        rows.features[count].copy_(sample->at("features"));
-        rows.labels[count++].fill_(label);
-      }
-    };
-    add(train);
-    rows.trained = count;
-    if (validation) add(*validation);
-    if (rows.trained == 0)
-      throw StageError(ErrorCode::kTooFewSamples, "no sample of the training data could be read");
-    rows.features = rows.features.narrow(0, 0, count);
-    rows.labels = rows.labels.narrow(0, 0, count);
-    return rows;
+  FeatureRows read_rows(const runner::Inputs& inputs, const runner::RunContext& context) const {
+    return read_feature_rows(*inputs.get<Dataset>("train"),
+                             inputs.find<Dataset>("validation").get(), options_.dtype, context);
   }
 
-  /// Fits a classifier, and tells the user if it has not converged.
   SoftmaxFit fit(const at::Tensor& features, const at::Tensor& labels, std::int64_t classes,
-                 double strength, runner::RunContext& context) const {
+                 double strength, const runner::RunContext& context) const {
     const std::int64_t most = context.node().smoke ? kSmokeIterations : options_.max_iterations;
-    const SoftmaxFit fit = fit_softmax(features, labels,
-                                       {.classes = classes,
-                                        .l2_strength = strength,
-                                        .max_iterations = most,
-                                        .tolerance = options_.tolerance},
-                                       [&] {
-                                         if (context.cancelled()) throw runner::Cancelled{};
-                                       });
-    if (fit.largest_gradient > options_.tolerance && !context.node().smoke)
-      context.say("l2_strength " + text_of(strength) + ": not converged after " +
-                  std::to_string(fit.iterations) + " steps: the gradient is " +
-                  text_of(fit.largest_gradient) + ", above the tolerance " +
-                  text_of(options_.tolerance));
-    return fit;
+    return fit_softmax(features, labels,
+                       {.classes = classes,
+                        .l2_strength = strength,
+                        .max_iterations = most,
+                        .tolerance = options_.tolerance},
+                       [&] {
+                         if (context.cancelled()) throw runner::Cancelled{};
+                       });
   }
 
-  /// Measures strengths on the validation data, records each, and returns the best.
-  double searched_strength(const FeatureRows& rows, std::int64_t classes,
+  /// Tells the user if a fit has not converged.
+  void check_converged(double strength, std::int64_t steps, double largest_gradient,
+                       runner::RunContext& context) const {
+    if (largest_gradient <= options_.tolerance || context.node().smoke) return;
+    context.say("l2_strength " + text_of(strength) + ": not converged after " +
+                std::to_string(steps) + " steps: the gradient is " + text_of(largest_gradient) +
+                ", above the tolerance " + text_of(options_.tolerance));
+  }
+
+  /// Measures strengths on the validation data, together with the other ranks, and returns the
+  /// best. Rank 0 records them.
+  double searched_strength(const runner::Inputs& inputs, const FeatureRows& rows,
                            runner::RunContext& context) const {
-    nlohmann::ordered_json measured = nlohmann::ordered_json::array();
-    const auto accuracy = [&](double strength) {
+    RankGroup* const group = group_of(context.node().ranks);
+    const auto train = inputs.get<Dataset>("train"),
+               validation = inputs.find<Dataset>("validation");
+    compare_data(group, *train, validation.get());
+    const std::int64_t classes = logits_for(train->describe());
+    std::vector<MeasuredFit> all;
+    std::int64_t rounds = 0, fits = 0;
+    const auto measured = [&](double strength) {
       const SoftmaxFit one = fit(rows.of_training(rows.features), rows.of_training(rows.labels),
                                  classes, strength, context);
-      const double share =
-          accuracy_of(one, rows.of_validation(rows.features), rows.of_validation(rows.labels));
-      const auto step = static_cast<std::int64_t>(measured.size()) + 1;
-      measured.push_back({{"l2_strength", strength},
-                          {"validation_accuracy", share},
-                          {"steps", one.iterations},
+      context.progress({.phase = "search", .step = ++fits});
+      return MeasuredFit{.strength = strength,
+                         .accuracy = accuracy_of(one, rows.of_validation(rows.features),
+                                                 rows.of_validation(rows.labels)),
+                         .steps = one.iterations,
+                         .largest_gradient = one.largest_gradient,
+                         .loss = one.loss};
+    };
+    const auto accuracies = [&](const std::vector<double>& strengths) {
+      begin_part("search round " + std::to_string(++rounds), context);
+      std::vector<double> result;
+      for (const MeasuredFit& one : divided_fits(strengths, group, measured)) {
+        result.push_back(one.accuracy);
+        all.push_back(one);
+        if (context.node().ranks.rank == 0) record(one, std::ssize(all), context);
+      }
+      return result;
+    };
+    const MeasuredStrength best = best_of(search_strength(options_.range, accuracies));
+    if (context.node().ranks.rank == 0) record_search(best, all, context);
+    return best.strength;
+  }
+
+  void record(const MeasuredFit& one, std::int64_t step, runner::RunContext& context) const {
+    check_converged(one.strength, one.steps, one.largest_gradient, context);
+    context.metric("search/l2_strength", one.strength, step);
+    context.metric("search/accuracy", one.accuracy, step);
+    context.detail("l2_strength " + text_of(one.strength) + ": accuracy " + text_of(one.accuracy) +
+                   ", " + std::to_string(one.steps) + " steps");
+  }
+
+  void record_search(const MeasuredStrength& best, const std::vector<MeasuredFit>& all,
+                     runner::RunContext& context) const {
+    nlohmann::ordered_json measured = nlohmann::ordered_json::array();
+    for (const MeasuredFit& one : all)
+      measured.push_back({{"l2_strength", one.strength},
+                          {"validation_accuracy", one.accuracy},
+                          {"steps", one.steps},
                           {"largest_gradient", one.largest_gradient},
                           {"loss", one.loss}});
-      context.metric("search/l2_strength", strength, step);
-      context.metric("search/accuracy", share, step);
-      context.progress({.phase = "search", .step = step});
-      context.detail("l2_strength " + text_of(strength) + ": accuracy " + text_of(share) + ", " +
-                     std::to_string(one.iterations) + " steps");
-      return share;
-    };
-    const std::vector<MeasuredStrength> all = search_strength(options_.range, accuracy);
-    const MeasuredStrength best = best_of(all);
     write(context, "l2_strengths.json", {{"chosen", best.strength}, {"measured", measured}});
     context.say("l2_strength " + text_of(best.strength) + " is the best of " +
                 std::to_string(all.size()) + ", with accuracy " + text_of(best.accuracy) +
@@ -263,26 +259,23 @@ class LogisticRegressionStage final : public runner::Stage {
     if (range.size() > 1 && (best.strength == range.least || best.strength == range.most))
       context.say(
           "it is at an end of the search range: lower search.smallest or raise search.largest");
-    return best.strength;
   }
 
   void fit_anew(const runner::Inputs& inputs, Checkpoint& checkpoint,
                 runner::RunContext& context) const {
     begin_single(context);
-    const auto train = inputs.get<Dataset>("train"),
-               validation = inputs.find<Dataset>("validation");
-    const DatasetDescription data = train->describe();
-    const DatasetDescription& images = source_of(data);
+    const DatasetDescription images = images_of(inputs);
     checkpoint.network = checkpoint.model->build(images, context.node().seed);
     for (const std::string& line : checkpoint.model->notes(*checkpoint.network)) context.say(line);
-    const std::int64_t classes = logits_for(data);
-    const FeatureRows rows = read_rows(*train, validation.get(), context);
+    const FeatureRows rows = read_rows(inputs, context);
     const double strength =
-        options_.l2_strength ? *options_.l2_strength : searched_strength(rows, classes, context);
+        options_.l2_strength ? *options_.l2_strength : searched_strength(inputs, rows, context);
     const bool is_refitted = options_.refits && rows.features.size(0) > rows.trained;
     const at::Tensor features = is_refitted ? rows.features : rows.of_training(rows.features),
                      labels = is_refitted ? rows.labels : rows.of_training(rows.labels);
+    const std::int64_t classes = logits_for(inputs.get<Dataset>("train")->describe());
     const SoftmaxFit result = fit(features, labels, classes, strength, context);
+    check_converged(strength, result.iterations, result.largest_gradient, context);
     context.say("fitted on " + std::to_string(features.size(0)) + " samples of the training" +
                 (is_refitted ? " and validation" : "") + " data in " +
                 std::to_string(result.iterations) + " steps: loss " + text_of(result.loss) +

@@ -27,7 +27,9 @@ class UntrainedStage final : public runner::Stage {
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const auto trained = find_earlier_weights(options_of_single(), context);
     const std::shared_ptr<Checkpoint> checkpoint = single_checkpoint(inputs, trained);
-    if (trained) {
+    if (context.node().ranks.rank > 0) {  // only rank 0 saves and evaluates
+      checkpoint->network = checkpoint->model->outline(data_of(inputs, trained));
+    } else if (trained) {
       reuse_single(*trained, *checkpoint, context);
     } else {
       begin_single(context);

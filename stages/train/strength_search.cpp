@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <map>
+#include <utility>
 
 namespace stages {
 namespace {
@@ -27,14 +29,22 @@ double StrengthRange::at(std::int64_t index) const {
 }
 
 std::vector<MeasuredStrength> search_strength(
-    const StrengthRange& range, const std::function<double(double strength)>& accuracy) {
+    const StrengthRange& range,
+    const std::function<std::vector<double>(const std::vector<double>& strengths)>& accuracies) {
   std::vector<MeasuredStrength> measured;
   std::map<std::int64_t, MeasuredStrength> by_index;
-  const auto measure = [&](std::int64_t index) {
-    if (index < 0 || index >= range.size() || by_index.contains(index)) return;
-    const double strength = range.at(index);
-    measured.push_back({strength, accuracy(strength)});
-    by_index[index] = measured.back();
+  const auto measure = [&](std::vector<std::int64_t> indices) {
+    std::erase_if(indices, [&](std::int64_t index) {
+      return index < 0 || index >= range.size() || by_index.contains(index);
+    });
+    if (indices.empty()) return;
+    std::vector<double> strengths;
+    for (const std::int64_t index : indices) strengths.push_back(range.at(index));
+    const std::vector<double> accuracy = accuracies(strengths);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      measured.push_back({strengths[i], accuracy[i]});
+      by_index[indices[i]] = measured.back();
+    }
   };
   const auto best = [&] {
     return std::ranges::max_element(by_index,
@@ -44,13 +54,14 @@ std::vector<MeasuredStrength> search_strength(
         ->first;
   };
   std::int64_t distance = kFirstDecades * range.per_decade;
-  for (std::int64_t index = 0; index < range.size(); index += distance) measure(index);
-  measure(range.size() - 1);
+  std::vector<std::int64_t> first;
+  for (std::int64_t index = 0; index + 1 < range.size(); index += distance) first.push_back(index);
+  first.push_back(range.size() - 1);
+  measure(std::move(first));
   while (distance > 1) {
     distance /= 2;
     const std::int64_t center = best();
-    measure(center - distance);
-    measure(center + distance);
+    measure({center - distance, center + distance});
   }
   return measured;
 }

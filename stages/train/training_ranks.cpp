@@ -25,10 +25,8 @@ std::string summary_of(const Dataset& data) {
 
 void TrainingRanks::compare(std::int64_t steps_done) const {
   RankGroup* const group = group_of(context_.node().ranks);
-  if (!group) return;
-  group->require_same("the training data", summary_of(*data_.train));
-  if (data_.validation) group->require_same("the validation data", summary_of(*data_.validation));
-  group->require_same("the checkpoints", "step " + std::to_string(steps_done));
+  compare_data(group, *data_.train, data_.validation.get());
+  if (group) group->require_same("the checkpoints", "step " + std::to_string(steps_done));
 }
 
 PartialReading TrainingRanks::reading(bool is_first_epoch) const {
@@ -41,9 +39,7 @@ PartialReading TrainingRanks::reading(bool is_first_epoch) const {
 }
 
 void TrainingRanks::begin_step(std::int64_t step) const {
-  if (RankGroup* const group = group_of(context_.node().ranks))
-    group->begin("step " + std::to_string(step) + " of '" +
-                 context_.node().folder.filename().string() + "'");
+  begin_part("step " + std::to_string(step), context_);
 }
 
 TrainingRanks::Request TrainingRanks::agreed(Request own) const {
@@ -59,6 +55,17 @@ void TrainingRanks::end_after_others() const {
     throw;
   }
   throw std::logic_error("a rank that was asked to stop continues");
+}
+
+void compare_data(RankGroup* group, const Dataset& train, const Dataset* validation) {
+  if (!group) return;
+  group->require_same("the training data", summary_of(train));
+  if (validation) group->require_same("the validation data", summary_of(*validation));
+}
+
+void begin_part(const std::string& part, const runner::RunContext& context) {
+  if (RankGroup* const group = group_of(context.node().ranks))
+    group->begin(part + " of '" + context.node().folder.filename().string() + "'");
 }
 
 bool is_rank_lost(const std::exception& error) {

@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <exception>
+#include <string>
 
 #include "runner/shared/stage/run_context.h"
 #include "stages/artifact/loader.h"
 #include "stages/train/trainer.h"
 
 namespace stages {
+
+class RankGroup;
 
 /// Lets the ranks of a training run agree on what to do. Does nothing if there is only one rank.
 class TrainingRanks {
@@ -41,6 +44,14 @@ class TrainingRanks {
   const TrainingData& data_;
   runner::RunContext& context_;
 };
+
+/// Checks that all ranks have the same samples; `validation` may be null. Throws like
+/// TrainingRanks::compare(). Does nothing if `group` is null.
+void compare_data(RankGroup* group, const Dataset& train, const Dataset* validation);
+
+/// Calls RankGroup::begin() for a part of this node, such as "step 3". Does nothing if there is
+/// only one rank.
+void begin_part(const std::string& part, const runner::RunContext& context);
 
 /// True if `error` means that another rank has exited.
 bool is_rank_lost(const std::exception& error);

@@ -84,6 +84,11 @@ class TrainingStage final : public runner::Stage {
     const Setup setup = set_up(inputs, trained, context.node().seed);
     Checkpoint& checkpoint = *setup.checkpoint;
     TrainingResult result;
+    const bool is_reused = is_reused_by_first(trained, context.node().ranks);
+    if (is_reused && !trained) {  // by rank 0, the only rank that evaluates
+      checkpoint.network = checkpoint.model->outline(setup.network_data);
+      return put_out(setup, result, trained);
+    }
     if (trained && kind_.lets_network_go) {
       result = report_earlier_weights(*trained, context);
       checkpoint.load = loader_of(checkpoint, setup.network_data, *context.node().trained, context);

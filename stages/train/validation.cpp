@@ -13,6 +13,7 @@
 #include "runner/shared/value/parse_json.h"
 #include "stages/plan/recovery.h"
 #include "stages/plan/repetition.h"
+#include "stages/ranks/gathered_rows.h"
 #include "stages/ranks/rank_group.h"
 #include "stages/train/step_plan.h"
 
@@ -67,20 +68,6 @@ Means over_all(const Means& own, RankGroup& group) {
   for (std::size_t i = 0; i < scores; ++i)
     all.scores.emplace_back(names[1][i].get<std::string>(), sum[2 + terms + i] / all.units);
   return all;
-}
-
-/// Returns the kept rows of all ranks; undefined if the step keeps none.
-at::Tensor gathered_rows(at::Tensor own, RankGroup& group) {
-  const auto wide = [](const at::Tensor& rows) { return rows.dim() < 2 ? 0 : rows.size(1); };
-  const std::int64_t width = group.largest(own.defined() ? wide(own) : -1);
-  if (width < 0) return {};
-  if (!own.defined()) {
-    const auto type = static_cast<at::ScalarType>(group.largest(-1));
-    own = width > 0 ? torch::empty({0, width}, type) : torch::empty({0}, type);
-  } else {
-    group.largest(static_cast<std::int64_t>(own.scalar_type()));
-  }
-  return group.gather(own).rows;
 }
 
 }  // namespace
@@ -156,7 +143,7 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network,
   if (group) means = over_all(means, *group);
   at::Tensor rows_kept =
       !kept.empty() && kept.front().defined() ? torch::cat(kept).cpu() : at::Tensor();
-  if (group) rows_kept = gathered_rows(std::move(rows_kept), *group);
+  if (group) rows_kept = gathered_rows(rows_kept, *group);
   if (rows_kept.defined()) {
     for (auto& score : step.scores_of_all(rows_kept)) means.scores.push_back(std::move(score));
     means.saved = step.saved_of_all(rows_kept);

@@ -115,8 +115,28 @@ TEST_F(Mlflow, UnresponsiveServerDoesNotAffectTheRun) {
   const Ended ended = train("silent", server.url());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(warnings(ended), 1u) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("within 5 s"));
+  EXPECT_THAT(ended.err, HasSubstr("the server does not respond, and the run has ended"));
+  EXPECT_THAT(ended.err, HasSubstr("/silent --mlflow " + server.url()));
   expect_unharmed("silent");
+  server.recover();
+  const Ended sent = shell("", "export silent --mlflow " + server.url());
+  EXPECT_EQ(sent.exit, 0) << sent.err;
+  ASSERT_EQ(server.runs().size(), 1u);
+  EXPECT_EQ(server.run().metrics.size(), lines("silent"));
+}
+
+TEST_F(Mlflow, ServerThatStallsDuringTheRunDoesNotAffectIt) {
+  FakeMlflow server;
+  server.fail("runs/log-batch", 0, /*is_done=*/true);
+  const Ended ended = train("stalled", server.url());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_EQ(warnings(ended), 1u) << ended.err;
+  expect_unharmed("stalled");
+  server.recover();
+  EXPECT_EQ(shell("", "export stalled --mlflow " + server.url()).exit, 0);
+  ASSERT_EQ(server.runs().size(), 1u);
+  EXPECT_EQ(server.run().metrics.size(), lines("stalled"));
+  EXPECT_EQ(server.run().status, "FINISHED");
 }
 
 TEST_F(Mlflow, UnreachableServerDoesNotAffectTheRun) {

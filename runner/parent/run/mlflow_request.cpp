@@ -79,7 +79,8 @@ Json whole_request(const MlflowTarget& target, Json run, Json sweep,
           {"run", std::move(run)},
           {"sweep", std::move(sweep)},
           {"tries", patience.tries},
-          {"limit_seconds", patience.limit_seconds}};
+          {"limit_seconds", patience.limit_seconds},
+          {"answer_milliseconds", patience.answer_milliseconds}};
 }
 
 std::string recipe_name(const Json& recipe) {

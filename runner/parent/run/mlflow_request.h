@@ -23,7 +23,9 @@ struct MlflowSubject {
 /// How persistently retort-tracker sends what is left after the end of a run.
 struct MlflowPatience {
   int tries = 1;
-  int limit_seconds = 5;  ///< 0: no limit
+  int limit_seconds = 5;  ///< 0: no limits
+  /// How long it waits for each response; four times less if there was none before.
+  int answer_milliseconds = 2000;
 };
 
 /// Returns the first line for retort-tracker (runner/tracker/tracker.h): the parameters are the

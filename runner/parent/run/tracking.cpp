@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kTrackerPoll = 500ms;      // interval between checks on a running tracker
 constexpr auto kTrackerPollAtEnd = 20ms;  // likewise, once only the tracker is still running
-constexpr auto kTrackerGrace = 2s;        // on top of the tracker's own limit
+constexpr auto kTrackerGrace = 500ms;     // for exiting, after it has failed or reached its limit
 
 }  // namespace
 
@@ -48,8 +48,10 @@ void Tracking::hear(const WorkerNews& news) {
     const Json answer = parse_json<Json>(line->text);
     if (!answer.is_object()) return;
     if (answer.contains("done")) done_ = answer["done"];
-    if (const auto failed = answer.find("failed"); failed != answer.end() && failed->is_string())
+    if (const auto failed = answer.find("failed"); failed != answer.end() && failed->is_string()) {
+      has_failed_ = true;
       warn(failed->get<std::string>());
+    }
   }
   const auto* exit = std::get_if<WorkerExit>(&news);
   if (!exit) return;
@@ -62,16 +64,19 @@ std::optional<Json> Tracking::end(const Json& line, std::chrono::seconds limit) 
   if (!process_) return std::nullopt;
   SignalSource signals;  // a signal ends the wait, but not this process
   process_->send(line.dump());
-  const auto start = std::chrono::steady_clock::now();
-  while (tick()) {
+  has_failed_ = false;
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> deadline;
+  if (limit > 0s) deadline = Clock::now() + limit + kTrackerGrace;
+  for (bool is_leaving = false; tick();) {
+    if (has_failed_ && !std::exchange(is_leaving, true)) deadline = Clock::now() + kTrackerGrace;
     pollfd asked{signals.descriptor(), POLLIN, 0};
     poll(&asked, 1, static_cast<int>(kTrackerPollAtEnd.count()));
     std::string why;
     for (std::optional<int> signal; (signal = signals.next());)
       if (*signal == SIGINT || *signal == SIGTERM || *signal == SIGHUP)
         why = "waiting for it was stopped by " + signal_name(*signal);
-    if (limit > 0s && std::chrono::steady_clock::now() - start > limit + kTrackerGrace)
-      why = "it did not accept everything in time";
+    if (deadline && Clock::now() > *deadline) why = "it did not accept everything in time";
     if (why.empty()) continue;
     process_.reset();
     warn(why);

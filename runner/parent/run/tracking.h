@@ -29,8 +29,9 @@ class Tracking {
   /// if there is no program.
   std::optional<std::chrono::milliseconds> tick();
   /// Sends the second line (mlflow_end()) and waits until everything has been sent, for at most
-  /// `limit` (0: no limit). SIGINT, SIGTERM and SIGHUP end the wait. Returns the program's answer,
-  /// "done"; nullopt if it has failed or was not started.
+  /// `limit` (0: no limit), and no longer if the program says that it cannot send the rest. SIGINT,
+  /// SIGTERM and SIGHUP end the wait. Returns the program's answer, "done"; nullopt if it has
+  /// failed or was not started.
   std::optional<nlohmann::ordered_json> end(const nlohmann::ordered_json& line,
                                             std::chrono::seconds limit);
 
@@ -43,6 +44,7 @@ class Tracking {
   std::optional<WorkerProcess> process_;
   std::optional<nlohmann::ordered_json> done_;
   bool was_started_ = false, has_warned_ = false;
+  bool has_failed_ = false;  // the program said so; while the run goes on, it may still recover
 };
 
 }  // namespace runner

@@ -16,13 +16,18 @@ namespace {
 
 constexpr int kMostRedirects = 10;
 constexpr std::size_t kMostHeaders = 1000;
+constexpr int kCancelPoll = 100;  // milliseconds
 
 struct CurlDeleter {
   void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
   void operator()(CURLU* url) const { curl_url_cleanup(url); }
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
+struct CurlMultiDeleter {  // CURLM may be the same type as CURL
+  void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
+};
 using Curl = std::unique_ptr<CURL, CurlDeleter>;
+using CurlMulti = std::unique_ptr<CURLM, CurlMultiDeleter>;
 using CurlUrl = std::unique_ptr<CURLU, CurlDeleter>;
 using CurlList = std::unique_ptr<curl_slist, CurlDeleter>;
 
@@ -143,6 +148,24 @@ CurlList header_list(const HttpRequest& request) {
   return CurlList(lines);
 }
 
+/// Does what curl_easy_perform() does, which asks only once a second whether to cancel.
+CURLcode perform(CURL* curl) {
+  const CurlMulti multi(curl_multi_init());
+  if (!multi || curl_multi_add_handle(multi.get(), curl) != CURLM_OK) return CURLE_FAILED_INIT;
+  CURLcode code = CURLE_OK;
+  CURLMcode state = CURLM_OK;
+  for (int running = 1; running > 0 && state == CURLM_OK;) {
+    state = curl_multi_perform(multi.get(), &running);
+    if (running > 0 && state == CURLM_OK)
+      state = curl_multi_poll(multi.get(), nullptr, 0, kCancelPoll, nullptr);
+  }
+  int left = 0;
+  for (const CURLMsg* message; (message = curl_multi_info_read(multi.get(), &left));)
+    if (message->msg == CURLMSG_DONE) code = message->data.result;
+  curl_multi_remove_handle(multi.get(), curl);
+  return state == CURLM_OK ? code : CURLE_FAILED_INIT;
+}
+
 /// Sends one request and stores the response in `reply`. Returns the target if the response is a
 /// redirect; otherwise an empty string.
 std::string send_once(const HttpRequest& request, const std::string& url, bool is_own_host,
@@ -181,7 +204,7 @@ std::string send_once(const HttpRequest& request, const std::string& url, bool i
     curl_easy_setopt(c, CURLOPT_POSTFIELDS, request.json->c_str());
   }
   if (is_own_host) set_identity(c, request);
-  const CURLcode code = curl_easy_perform(c);
+  const CURLcode code = perform(c);
   if (hop.thrown) std::rethrow_exception(hop.thrown);
   if (code == CURLE_ABORTED_BY_CALLBACK) throw Cancelled{};
   if (code != CURLE_OK) {

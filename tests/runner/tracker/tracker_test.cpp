@@ -52,7 +52,8 @@ class TrackerTest : public testing::Test {
               {"prefixes", {{"train", "train/"}}}}},
             {"sweep", nullptr},
             {"tries", tries},
-            {"limit_seconds", 5}};
+            {"limit_seconds", 5},
+            {"answer_milliseconds", 2000}};
   }
   bool track(const std::vector<json>& lines) {
     GivenLines input(lines);
@@ -94,6 +95,44 @@ TEST_F(TrackerTest, FailingServerIsRetriedAtALaterExport) {
   mlflow_.recover();
   EXPECT_TRUE(track({request(mlflow_.url()), ended()})) << "a later export";
   EXPECT_EQ(mlflow_.run().metrics.size(), 1u);
+}
+
+TEST_F(TrackerTest, SilentServerIsAskedNothingMore) {
+  mlflow_.fail("*", 0);
+  json impatient = request(mlflow_.url());
+  impatient["answer_milliseconds"] = 1;
+  EXPECT_FALSE(track({impatient, ended()}));
+  ASSERT_THAT(answers_, SizeIs(1));
+  EXPECT_EQ(answers_[0]["failed"], "the server does not respond, and the run has ended");
+  EXPECT_THAT(mlflow_.seen(), SizeIs(1)) << "the request that was waiting when the run ended";
+}
+
+TEST_F(TrackerTest, VanishedServerIsReportedOnce) {
+  std::string address;
+  { address = FakeMlflow().url(); }
+  EXPECT_FALSE(track({request(address), ended()}));
+  ASSERT_THAT(answers_, SizeIs(1));
+  EXPECT_THAT(answers_[0]["failed"].get<std::string>(), HasSubstr("Failed to connect"));
+}
+
+TEST_F(TrackerTest, FailingServerIsAskedOnceMoreAtTheEnd) {
+  mlflow_.fail("*", 500);
+  EXPECT_FALSE(track({request(mlflow_.url()), ended()}));
+  EXPECT_THAT(mlflow_.seen(), SizeIs(2)) << "once during the run, and once at its end";
+}
+
+TEST_F(TrackerTest, HalfSentRunIsCompletedByALaterExport) {
+  mlflow_.fail("runs/log-batch", 0, /*is_done=*/true);  // the answer is lost
+  json impatient = request(mlflow_.url());
+  impatient["answer_milliseconds"] = 1000;
+  EXPECT_FALSE(track({impatient, ended()}));
+  mlflow_.recover();
+  json patient = request(mlflow_.url());
+  patient["limit_seconds"] = 0;
+  EXPECT_TRUE(track({patient, ended()}));
+  ASSERT_THAT(mlflow_.runs(), SizeIs(1));
+  EXPECT_EQ(mlflow_.run().metrics.size(), 1u);
+  EXPECT_EQ(mlflow_.run().status, "FAILED") << "as the run ended";
 }
 
 TEST_F(TrackerTest, OtherServersAreRecognized) {

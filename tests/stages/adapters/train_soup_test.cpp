@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
@@ -8,6 +9,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/stages.h"
 #include "stages/weights/interpolated_weights.h"
 #include "stages/weights/safetensors.h"
@@ -21,6 +23,28 @@ namespace stages {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// A TinyModel whose networks are built one at a time, since the ranks of a test are threads that
+/// share LibTorch's random numbers.
+class BuiltInTurn final : public Model {
+ public:
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
+                                           std::uint64_t seed) const override {
+    const std::lock_guard lock(mutex_);
+    return tiny_.build(data, seed);
+  }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
+    return tiny_.outline(data);
+  }
+  NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
+    return tiny_.forward(network, inputs);
+  }
+  bool mixes_samples() const override { return tiny_.mixes_samples(); }
+
+ private:
+  const TinyModel tiny_;
+  mutable std::mutex mutex_;
+};
 
 /// Two trainings of TinyModel from one start, and a soup of them.
 class TrainSoup : public testing::Test {
@@ -61,7 +85,7 @@ class TrainSoup : public testing::Test {
       EXPECT_TRUE(torch::equal(weight.cpu(), b.at(name).cpu())) << name;
   }
   TinyTraining first_, second_;
-  std::shared_ptr<const Model> model_ = std::make_shared<TinyModel>();
+  std::shared_ptr<const Model> model_ = std::make_shared<BuiltInTurn>();
   std::shared_ptr<MemoryPolicy> policy_ = std::make_shared<MemoryPolicy>();
   RecordingContext context_;
 };
@@ -79,6 +103,53 @@ TEST_F(TrainSoup, GreedySoupIsAtLeastAsGoodAsEachRun) {
     EXPECT_GE(all.at("chosen").at("accuracy"), one.at("accuracy"));
   EXPECT_EQ(context_.values("validation/accuracy"),
             std::vector<double>{all.at("chosen").at("accuracy")});
+}
+
+TEST_F(TrainSoup, RanksGetTheBitsOfOne) {
+  for (Json options :
+       {both("greedy"), both("uniform"), Json{{"runs", {first()}}, {"method", "interpolation"}}}) {
+    options["batch_size"] = 5;  // three batches, the last of two samples
+    std::vector<NamedTensors> results;
+    std::vector<Json> tables;
+    for (const int ranks : {1, 2, 4}) {
+      std::vector<std::unique_ptr<RecordingContext>> contexts;
+      for (int i = 0; i < ranks; ++i) contexts.push_back(std::make_unique<RecordingContext>());
+      run_as_ranks(ranks, [&](const runner::RankOfRun& own) {
+        RecordingContext& context = *contexts[static_cast<std::size_t>(own.rank)];
+        context.facts.ranks = own;
+        context.facts.device = "cpu";
+        stage_of(kTrainSoup, options)->run(inputs(), context);
+      });
+      const std::filesystem::path folder = contexts[0]->node().folder;
+      results.push_back(
+          read_safetensors(folder / "checkpoints" / "step-00000001" / "model.safetensors").tensors);
+      tables.push_back(Json::parse(std::ifstream(folder / "soup.json")));
+      for (int i = 1; i < ranks; ++i) {
+        const RecordingContext& other = *contexts[static_cast<std::size_t>(i)];
+        EXPECT_TRUE(other.metrics.empty()) << "only rank 0 records";
+        EXPECT_TRUE(std::filesystem::is_empty(other.node().folder)) << "only rank 0 saves";
+        EXPECT_EQ(other.all_progress.empty(), i == 3) << "three batches are for three ranks";
+      }
+    }
+    for (std::size_t i = 1; i < results.size(); ++i) {
+      expect_equal(results[0], results[i]);
+      EXPECT_EQ(tables[0], tables[i]) << options;
+    }
+  }
+}
+
+TEST_F(TrainSoup, RanksWithOtherWeightsAreRejected) {
+  RecordingContext other;
+  EXPECT_THROW(run_as_ranks(2,
+                            [&](const runner::RankOfRun& own) {
+                              RecordingContext& context = own.rank == 0 ? context_ : other;
+                              context.facts.ranks = own;
+                              context.facts.device = "cpu";
+                              Json options = both("greedy");
+                              if (own.rank == 1) options["runs"] = {first(), first()};
+                              stage_of(kTrainSoup, options)->run(inputs(), context);
+                            }),
+               runner::StageError);
 }
 
 TEST_F(TrainSoup, InterpolationStartsFromTheModelWeights) {

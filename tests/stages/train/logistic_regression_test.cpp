@@ -10,6 +10,7 @@
 #include "stages/artifact/model.h"
 #include "stages/data/features.h"
 #include "stages/memory/policy.h"
+#include "stages/ranks/rank_group.h"
 #include "stages/stages.h"
 #include "stages/train/calibration.h"
 #include "stages/train/softmax_fit.h"
@@ -76,6 +77,25 @@ class LogisticRegression : public testing::Test {
     return std::static_pointer_cast<const Checkpoint>(
         stage->run(inputs(), context_).at("checkpoint"));
   }
+  /// What each rank of a run has reported and returned.
+  struct OnRanks {
+    std::vector<std::unique_ptr<RecordingContext>> contexts;
+    std::vector<std::shared_ptr<const Checkpoint>> results;
+  };
+  OnRanks run_on(int ranks, const Json& options = Json::object()) {
+    OnRanks all;
+    all.results.resize(static_cast<std::size_t>(ranks));
+    for (int i = 0; i < ranks; ++i) all.contexts.push_back(std::make_unique<RecordingContext>());
+    run_as_ranks(ranks, [&](const runner::RankOfRun& own) {
+      const auto index = static_cast<std::size_t>(own.rank);
+      RecordingContext& context = *all.contexts[index];
+      context.facts.ranks = own;
+      const auto stage = stage_of(kTrainLogisticRegression, options);
+      all.results[index] = std::static_pointer_cast<const Checkpoint>(
+          stage->run(inputs(), context).at("checkpoint"));
+    });
+    return all;
+  }
   runner::Diagnostics refusal(const Json& options = Json::object()) {
     return refusals_of([&] { run(options); });
   }
@@ -89,7 +109,7 @@ class LogisticRegression : public testing::Test {
   std::shared_ptr<const Dataset> train_ = features_of(90, 1), validation_ = features_of(60, 2);
   std::shared_ptr<const Model> model_ = model_of(kModelLinearProbe, {{"backbone", small()}});
   std::shared_ptr<MemoryPolicy> policy_ = std::make_shared<MemoryPolicy>();
-  RecordingContext context_;
+  RecordingContext context_, other_;
 };
 
 TEST_F(LogisticRegression, HeadIsFittedToAllDataWithTheChosenStrength) {
@@ -116,6 +136,55 @@ TEST_F(LogisticRegression, ChosenStrengthHasTheBestRecordedAccuracy) {
   }
   EXPECT_EQ(of_chosen, best);
   EXPECT_EQ(context_.values("search/accuracy").size(), all.size());
+}
+
+TEST_F(LogisticRegression, RanksGetTheBitsOfOne) {
+  const OnRanks one = run_on(1);
+  for (const int ranks : {2, 3}) {
+    const OnRanks all = run_on(ranks);
+    EXPECT_TRUE(torch::equal(head(*all.results[0]), head(*one.results[0]))) << ranks;
+    EXPECT_EQ(all.contexts[0]->metrics, one.contexts[0]->metrics) << ranks;
+    EXPECT_EQ(all.contexts[0]->said, one.contexts[0]->said) << ranks;
+  }
+}
+
+TEST_F(LogisticRegression, OnlyTheFirstRankRecordsAndSaves) {
+  std::size_t fits = 0;
+  const OnRanks all = run_on(3);
+  for (const auto& context : all.contexts) {
+    fits += context->all_progress.size();
+    if (context == all.contexts[0]) continue;
+    EXPECT_THAT(context->metrics, IsEmpty());
+    EXPECT_THAT(context->said, IsEmpty());
+    EXPECT_TRUE(std::filesystem::is_empty(context->node().folder));
+    EXPECT_GT(context->all_progress.size(), 1u) << "it has fitted some of the strengths";
+  }
+  EXPECT_EQ(fits, all.contexts[0]->values("search/accuracy").size()) << "none is fitted twice";
+  EXPECT_TRUE(head(*all.results[1]).is_meta());
+}
+
+TEST_F(LogisticRegression, GivenStrengthLeavesTheOtherRanksNothingToDo) {
+  const OnRanks all = run_on(2, {{"l2_strength", 1}});
+  EXPECT_FALSE(all.contexts[0]->values("train/loss").empty());
+  EXPECT_TRUE(std::filesystem::is_empty(all.contexts[1]->node().folder));
+  EXPECT_THAT(all.contexts[1]->all_progress, IsEmpty());
+}
+
+TEST_F(LogisticRegression, RanksWithOtherDataAreRejected) {
+  const auto theirs = features_of(91, 1);
+  EXPECT_THROW(run_as_ranks(2,
+                            [&](const runner::RankOfRun& own) {
+                              RecordingContext& context = own.rank == 0 ? context_ : other_;
+                              context.facts.ranks = own;
+                              runner::Inputs::ByPort ports = {
+                                  {"train", {own.rank == 0 ? train_ : theirs}},
+                                  {"validation", {validation_}},
+                                  {"model", {model_}},
+                                  {"memory", {policy_}}};
+                              stage_of(kTrainLogisticRegression, Json::object())
+                                  ->run(runner::Inputs(ports, {{"model", "model"}}), context);
+                            }),
+               runner::StageError);
 }
 
 TEST_F(LogisticRegression, ValidationDataIsUnusedWithoutRefit) {
@@ -191,6 +260,19 @@ TEST_F(LogisticRegression, EarlierWeightsReplaceTheFit) {
   const auto again = run();
   EXPECT_TRUE(torch::equal(head(*again), head(*first)));
   EXPECT_EQ(context_.metrics.size(), metrics);
+}
+
+TEST_F(LogisticRegression, ReusedResultLeavesTheOtherRanksNothingToDo) {
+  const auto first = run();
+  run_as_ranks(2, [&](const runner::RankOfRun& own) {
+    RecordingContext& context = own.rank == 0 ? context_ : other_;
+    context.facts.ranks = own;
+    if (own.rank == 0)
+      context.facts.trained =
+          runner::CheckpointSource{.folder = context.node().folder / "checkpoints", .reused = true};
+    stage_of(kTrainLogisticRegression, Json::object())->run(inputs(), context);
+  });
+  EXPECT_THAT(other_.all_progress, IsEmpty());
 }
 
 TEST_F(LogisticRegression, ModelWithoutAHeadOnFeaturesIsRejected) {

@@ -44,6 +44,16 @@ TEST_F(TrainNone, PassesOnAndSavesTheInitialWeights) {
   EXPECT_EQ(checkpoint->classes.size(), 3u);
 }
 
+TEST_F(TrainNone, OnlyTheFirstRankBuildsAndSaves) {
+  RecordingContext context;
+  context.facts.ranks = {.rank = 1, .size = 2};
+  const auto stage = stage_of(kTrainNone, nlohmann::ordered_json::object());
+  const auto checkpoint =
+      std::static_pointer_cast<const Checkpoint>(stage->run(inputs(), context).at("checkpoint"));
+  for (const auto& [name, weight] : weights(*checkpoint->network)) EXPECT_TRUE(weight.is_meta());
+  EXPECT_TRUE(std::filesystem::is_empty(context.node().folder));
+}
+
 TEST_F(TrainNone, PlansAnOutline) {
   PlanningContext context;
   const auto stage = stage_of(kTrainNone, nlohmann::ordered_json::object());

@@ -1,6 +1,8 @@
 #include "stages/train/strength_search.h"
 
 #include <cmath>
+#include <cstddef>
+#include <functional>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -8,12 +10,21 @@
 namespace stages {
 namespace {
 
+/// Measures each strength of a round on its own.
+auto each(const std::function<double(double strength)>& accuracy) {
+  return [accuracy](const std::vector<double>& strengths) {
+    std::vector<double> accuracies;
+    for (const double strength : strengths) accuracies.push_back(accuracy(strength));
+    return accuracies;
+  };
+}
+
 /// Returns the measured strengths, as exponents of ten, if the accuracy has a single peak at
 /// `peak`.
 std::vector<double> exponents_around(double peak, const StrengthRange& range = {}) {
   std::vector<double> exponents;
   for (const MeasuredStrength& one : search_strength(
-           range, [&](double strength) { return -std::abs(std::log10(strength) - peak); }))
+           range, each([&](double strength) { return -std::abs(std::log10(strength) - peak); })))
     exponents.push_back(std::log10(one.strength));
   return exponents;
 }
@@ -25,9 +36,18 @@ TEST(StrengthSearch, HalvesTheIntervalAroundThePeakLikeClip) {
 }
 
 TEST(StrengthSearch, FindsAPeakBetweenTheFirstValues) {
-  const auto measured =
-      search_strength({}, [](double strength) { return -std::abs(std::log10(strength) - 0.75); });
+  const auto measured = search_strength(
+      {}, each([](double strength) { return -std::abs(std::log10(strength) - 0.75); }));
   EXPECT_NEAR(std::log10(best_of(measured).strength), 0.75, 1e-12);
+}
+
+TEST(StrengthSearch, IndependentStrengthsAreMeasuredInOneRound) {
+  std::vector<std::size_t> rounds;
+  search_strength({}, [&](const std::vector<double>& strengths) {
+    rounds.push_back(strengths.size());
+    return std::vector<double>(strengths.begin(), strengths.end());  // the largest is the best
+  });
+  EXPECT_THAT(rounds, testing::ElementsAre(7, 1, 1, 1, 1));
 }
 
 TEST(StrengthSearch, StaysInTheRange) {
@@ -46,7 +66,7 @@ TEST(StrengthSearch, OneValueIsMeasuredOnce) {
 }
 
 TEST(StrengthSearch, LargestStrengthWinsAmongEqualAccuracies) {
-  const auto measured = search_strength({}, [](double) { return 0.5; });
+  const auto measured = search_strength({}, each([](double) { return 0.5; }));
   EXPECT_EQ(best_of(measured).strength, 1e6);
 }
 

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "stages/tensor/named_tensors.h"
+
+namespace stages {
+
+/// Returns the SHA-256 of the tensors' names and values, in hexadecimal, whatever their order. The
+/// tensors are on the CPU.
+std::string tensor_digest(const NamedTensors& tensors);
+
+}  // namespace stages
