@@ -12,6 +12,7 @@
 #include "runner/shared/error/stage_error.h"
 #include "stages/machine/device.h"
 #include "stages/plan/block_recording.h"
+#include "stages/plan/plan_forward.h"
 #include "stages/plan/real_samples.h"
 #include "stages/plan/real_steps.h"
 #include "stages/tensor/step_phase.h"
@@ -204,6 +205,20 @@ class RealSteps {
   std::int64_t number_ = 0;
 };
 
+/// Adds the buffers that batches of `units` are copied to (batch_buffers.h). Measured steps have
+/// none: their batches are smaller.
+void keep_batches(MeasuredHistory& history, const TrainingToPlan& training, std::int64_t units) {
+  const Batch batch = training.step.arrange(meta_batch(training.data, units), BatchUse::kTraining);
+  for (int buffer = 0; buffer < 2; ++buffer) {
+    for (const auto& [name, tensor] : batch.tensors())
+      history.keep({.bytes = static_cast<std::int64_t>(tensor.nbytes()),
+                    .owner = Owner::kInput,
+                    .name = name,
+                    .shape = tensor.sizes().vec(),
+                    .dtype = tensor.scalar_type()});
+  }
+}
+
 }  // namespace
 
 const MeasuredTraining::Way& MeasuredTraining::measured(const TrainingToPlan& training,
@@ -270,6 +285,7 @@ TracedPolicy MeasuredTraining::plan(const TrainingToPlan& training, const Memory
 
   MeasuredHistory history;
   for (const TracedStorage& storage : way.kept) history.keep(storage);
+  if (backend.device != at::kCPU) keep_batches(history, training, units);
   const auto add_step = [&](std::int64_t of_step) {
     const std::int64_t in_two_parts = std::min(of_step, 2 * part);
     const std::int64_t more = is_cut ? of_step - in_two_parts : 0;

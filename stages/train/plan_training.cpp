@@ -62,6 +62,7 @@ class TracedTraining {
         assemble_step(step_, *network_, training_.data.size, options_of_dry_run(training_.options),
                       policy_, at::kMeta, context_);
     own_network();
+    if (backend_.device != at::kCPU) copy_ahead(execution);
     std::size_t last_step = 0, end_of_step = 0;
     double flops = 0;             // per step
     std::int64_t operations = 0;  // per step
@@ -115,6 +116,20 @@ class TracedTraining {
       trace_.own(item.value(), Owner::kBuffer, in_network(item.key()));
   }
 
+  /// A batch of training samples in a GPU machine's host memory.
+  Batch batch_on_host(std::int64_t units) const {
+    const ScopedUntraced on_the_host;
+    return meta_batch(training_.data, units);
+  }
+
+  void copy_ahead(StepExecution& execution) {
+    BatchBuffers& batches = execution.copy_ahead(batch_on_host(units_of(training_)));
+    batches.allocate();
+    for (const NamedTensors& buffer : batches.buffers()) {
+      for (const auto& [name, tensor] : buffer) trace_.own(tensor, Owner::kInput, name);
+    }
+  }
+
   Batch make_batch(const DatasetDescription& data, std::int64_t units) {
     Batch batch = meta_batch(data, units);
     for (const auto& [name, tensor] : batch.tensors()) trace_.own(tensor, Owner::kInput, name);
@@ -122,7 +137,8 @@ class TracedTraining {
   }
 
   void make_step(StepExecution& execution, std::int64_t units, std::int64_t step) {
-    std::optional<Batch> batch = make_batch(training_.data, units);
+    const Batch batch =
+        backend_.device == at::kCPU ? make_batch(training_.data, units) : batch_on_host(units);
     const StepSnapshot before(*network_, at::kMeta);
     at::Tensor generators;
     if (backend_.device == at::kCPU) {
@@ -130,13 +146,11 @@ class TracedTraining {
           torch::empty({before.generator_bytes()}, at::TensorOptions(at::kByte).device(at::kMeta));
       trace_.own(generators, Owner::kBuffer, "the random number generator's state");
     }
-    StepExecution::Computed computed = execution.compute(*batch, {context_.node().seed, step});
+    StepExecution::Computed computed = execution.compute(batch, {context_.node().seed, step});
     for (const auto& item : network_->named_parameters()) {
       if (item.value().grad().defined())
         trace_.own(item.value().grad(), Owner::kGradient, in_network(item.key()));
     }
-    // With a GPU, the host keeps the original batch, and the copy is freed.
-    if (backend_.device != at::kCPU) batch.reset();
     execution.commit(computed);
     // With a GPU, the host reads them only after the next step was computed.
     if (backend_.device != at::kCPU) unread_ = std::move(computed.histograms);

@@ -106,6 +106,22 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
   if (plan_.shards_gradients()) sharded_.emplace(optimizer_.parameters(), shard_, ranks);
 }
 
+BatchBuffers& StepExecution::copy_ahead(const Batch& largest) {
+  return batches_.emplace(arranged(largest), network_.device());
+}
+
+/// Returns the batch to compute with, on the host.
+Batch StepExecution::arranged(const Batch& batch) const {
+  std::optional<ScopedUntraced> on_the_host;
+  if (network_.device().is_meta()) on_the_host.emplace();
+  return step_.arrange(batch, BatchUse::kTraining);
+}
+
+Batch StepExecution::on_device(const Batch& batch) {
+  if (batches_) return network_.placed(batches_->fill(arranged(batch)));
+  return network_.placed(step_.arrange(batch, BatchUse::kTraining));
+}
+
 NamedTensors StepExecution::with_average(NamedTensors state) const {
   if (!average_) return state;
   for (const auto& [name, tensor] : average_->state()) state.set(name, tensor);
@@ -137,7 +153,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   std::optional<Batch> prepared;
   const auto prepare = [&] {
     if (before_step) before_step();
-    prepared = step_.prepare(network_.placed(step_.arrange(batch, BatchUse::kTraining)), key);
+    prepared = step_.prepare(on_device(batch), key);
   };
   const auto accumulate = [&] {
     StepNumbers own =

@@ -16,6 +16,7 @@
 #include "stages/ranks/gradient_sum.h"
 #include "stages/ranks/messages.h"
 #include "stages/tensor/named_tensors.h"
+#include "stages/train/batch_buffers.h"
 #include "stages/train/gradient.h"
 #include "stages/train/gradient_clip.h"
 #include "stages/train/gradient_histogram.h"
@@ -101,6 +102,10 @@ class StepExecution {
                 at::Device device, std::optional<WeightAverageOptions> average = {},
                 const runner::RankOfRun& ranks = {}, std::int64_t histograms_every = 0);
 
+  /// From now on, copies each batch to the GPU while the GPU still computes the step before.
+  /// `largest` is a batch of the largest size, on the Meta device. compute() allocates the buffers.
+  BatchBuffers& copy_ahead(const Batch& largest);
+
   /// A step just before its weights are written.
   struct Computed {
     StepNumbers numbers;
@@ -147,6 +152,8 @@ class StepExecution {
   const GradScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
 
  private:
+  Batch arranged(const Batch& batch) const;
+  Batch on_device(const Batch& batch);
   NamedTensors with_average(NamedTensors state) const;
   Messages updated_weights(const std::vector<bool>& present) const;
   std::vector<bool> present_gradients();
@@ -166,6 +173,7 @@ class StepExecution {
   std::optional<ShardedGradients> sharded_;
   const std::int64_t histograms_every_;
   bool is_half_written_ = false;
+  std::optional<BatchBuffers> batches_;
 };
 
 /// Saves the state that computing a step may modify: torch's random number generators and the

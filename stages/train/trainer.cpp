@@ -13,6 +13,7 @@
 #include "stages/machine/device.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/plan/memory_budget.h"
+#include "stages/plan/plan_forward.h"
 #include "stages/plan/recovery.h"
 #include "stages/train/idle_options.h"
 #include "stages/train/memory_log.h"
@@ -87,6 +88,9 @@ class Training {
         checkpoints_({execution_, recovery_, learning_rates_, stopping_, pending_}, description_,
                      options, context) {
     step.describe(description_);
+    if (device_.is_cuda())
+      execution_.copy_ahead(
+          meta_batch(description_, std::min(options.batch_size, description_.size)));
     for (const std::string& line : idle_options(options, policy, execution_, planned_steps_))
       context.say(line);
   }

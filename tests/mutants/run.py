@@ -28,6 +28,7 @@ SOURCE = HERE.parent.parent
 PROGRAMS = {
     "runner_tests": ("tests/runner", ["runner_tests", "fake_worker", "retort"]),
     "stages_tests": ("tests/stages", ["stages_tests"]),
+    "stand_in_tests": ("tests/support/stand_in", ["stand_in_tests"]),
     "end_to_end_tests": ("tests/end_to_end", ["end_to_end_tests", "retort", "retort-worker", "unsteady_worker"]),
 }
 TEST_SECONDS = 120  # CPU time per mutant; exceeding it counts as detected

@@ -321,6 +321,15 @@ TEST(PlanTraining, PeakWithOptimizerInBackwardEqualsThePeakOfTraining) {
   EXPECT_EQ(plan.options[1].bytes, at_once.needed - plan.needed);
 }
 
+TEST(PlanTraining, GpuHoldsTheBatchOfTheStepAndTheNextOne) {
+  TowerPlanning planning;
+  planning.context.facts.device = "cuda:0";
+  planning.context.asked.device_model = "NVIDIA L4";
+  constexpr std::int64_t kOfImage = 3 * 32 * 32 * sizeof(float), kOfLabel = sizeof(std::int64_t);
+  EXPECT_EQ(bytes_of(planning.plan().owners, "input"),
+            2 * planning.options.batch_size * (kOfImage + kOfLabel));
+}
+
 TEST(PlanTraining, OffloadedStateIsNotOnTheGpu) {
   MostlyWeights planning;
   planning.context.facts.device = "cuda:0";

@@ -21,9 +21,9 @@ Counts counts() {
 
 Counts operator-(const Counts& later, const Counts& earlier) {
   Counts result;
-  for (const auto member :
-       {&Counts::launches, &Counts::copies_to_gpu, &Counts::bytes_to_gpu, &Counts::copies_to_host,
-        &Counts::bytes_to_host, &Counts::pageable_copies, &Counts::waits, &Counts::left_by_waits})
+  for (const auto member : {&Counts::launches, &Counts::copies_to_gpu, &Counts::bytes_to_gpu,
+                            &Counts::copies_ahead, &Counts::copies_to_host, &Counts::bytes_to_host,
+                            &Counts::pageable_copies, &Counts::waits, &Counts::left_by_waits})
     result.*member = later.*member - earlier.*member;
   for (const auto& [operation, launches] : later.launches_of) {
     const auto before = earlier.launches_of.find(operation);
@@ -45,6 +45,11 @@ void count_copy(bool is_to_host, bool is_pinned, std::int64_t bytes) {
   (is_to_host ? all().copies_to_host : all().copies_to_gpu) += 1;
   (is_to_host ? all().bytes_to_host : all().bytes_to_gpu) += bytes;
   all().pageable_copies += is_pinned ? 0 : 1;
+}
+
+void count_copy_ahead() {
+  const std::lock_guard guard(lock());
+  ++all().copies_ahead;
 }
 
 void count_wait(std::int64_t left) {

@@ -212,6 +212,9 @@ at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   const bool from_pinned = is_pinned(from);
   if (to.is_cpu() || from.is_cpu())
     count_copy(to.is_cpu(), from_pinned || is_pinned(to), static_cast<std::int64_t>(to.nbytes()));
+  const c10::Stream usual(c10::Stream::DEFAULT, device);
+  if (from.is_cpu() && !streams().is_before(streams().latest(usual), work.stream))
+    count_copy_ahead();
   if (non_blocking && is_pinned(to)) {
     at::Tensor numbers = at::empty_like(to);
     numbers.copy_(views.of(from, /*writes=*/false));

@@ -85,6 +85,12 @@ TEST(SteadyState, OnlyBatchesAreCopiedAndOnlyFromPinnedMemory) {
     EXPECT_EQ(of_steps(variant).pageable_copies, 0) << variant.name;
 }
 
+TEST(SteadyState, BatchesAreCopiedWhileTheGpuComputesTheStepBefore) {
+  constexpr std::int64_t kInputs = 2;
+  for (const Variant& variant : variants())
+    EXPECT_EQ(of_steps(variant).copies_ahead, kSteps * kInputs) << variant.name;
+}
+
 TEST(SteadyState, OneCopyPerStepBringsItsMetricsToTheHost) {
   for (const Variant& variant : variants())
     EXPECT_EQ(of_steps(variant).copies_to_host, kSteps) << variant.name;

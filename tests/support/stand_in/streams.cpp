@@ -163,7 +163,10 @@ void Streams::finish(const Clock& clock) {
   if (!waits) return;
   merge(host_, clock);
   std::int64_t left = 0;
-  for (const auto& [stream, known] : clocks_) left += known.at(stream) - host_[stream];
+  for (const auto& [stream, known] : clocks_) {
+    const auto own = known.find(stream);  // none if the stream has only waited
+    left += own == known.end() ? 0 : own->second - host_[stream];
+  }
   count_wait(left);
   std::vector<Task> finished;
   std::erase_if(tasks_, [&](Task& task) {
