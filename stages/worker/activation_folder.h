@@ -22,7 +22,7 @@ class ActivationFolder {
 
   /// Creates the folder if it is missing, and writes activation_picture() of the image at
   /// `file`, image `index` of the request, as <name of the file>.<index>.<what>.png. Throws
-  /// runner::StageError if the image cannot be read any more, and runner::WriteError.
+  /// runner::StageError if the image can no longer be read, and runner::WriteError.
   void write(const std::string& file, std::int64_t index, const std::string& what,
              const at::Tensor& activation);
 

@@ -62,7 +62,7 @@ std::string allocator_text(c10::Device device) {
   const auto* const counter = CountingAllocator::innermost();
   std::string text = "allocator: ";
   text += counter && counter->pool() ? "a pool, which keeps freed memory until the cache is emptied"
-                                     : "malloc, which returns freed memory when it chooses";
+                                     : "malloc, which may keep freed memory";
   if (device.is_cuda()) text += "; of the GPU: " + to_text(allocator_settings_in_force());
   for (const auto& [name, value] : allocator_variables()) text += ", " + name + "=" + value;
   return text;

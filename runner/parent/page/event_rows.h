@@ -12,9 +12,8 @@ namespace runner {
 /// The number of steps of an epoch that were skipped; shown among the events, not as a curve.
 inline constexpr std::string_view kSkippedSteps = "train/epoch_skipped_steps";
 
-/// Returns what happened during a run, for a table; the first row is the heading. It lists the
-/// errors of earlier attempts, the warnings and errors of the last one, recoveries, skipped steps
-/// and resumes.
+/// Returns the events of a run as rows of a table, with a header row: the errors of earlier
+/// attempts, the warnings and errors of the last one, recoveries, skipped steps and resumes.
 std::vector<std::vector<std::string>> event_rows(const RunDetails& details,
                                                  const RunReport& report);
 

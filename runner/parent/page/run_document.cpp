@@ -68,7 +68,7 @@ void add_overview(Document& document, const RunDetails& details, const RunReport
   document.add(std::move(table));
 }
 
-/// Adds what happened during the run; nothing if all went as planned.
+/// Adds a table of the events of the run, unless there are none.
 void add_events(Document& document, const RunDetails& details, const RunReport& report) {
   auto rows = event_rows(details, report);
   if (rows.size() == 1) return;

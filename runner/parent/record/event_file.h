@@ -29,7 +29,7 @@ class EventFile {
   NewFile file_;
 };
 
-/// Removes the event files that Retort has written into `folder`, except in its subfolders.
+/// Removes the event files that Retort wrote to `folder`, but not those in its subfolders.
 void remove_event_files(const std::filesystem::path& folder);
 
 /// Returns `message` as a TFRecord: its length and bytes, each with a masked CRC.

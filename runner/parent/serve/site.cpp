@@ -51,7 +51,7 @@ bool is_same_secret(std::string_view a, std::string_view b) {
 Document document_of_errors(const std::string& folder, const Diagnostics& errors) {
   Document document{.title = folder, .blocks = {}};
   document.say("The record cannot be shown.");
-  Table table{"What is wrong", {{"error", "what happened", "what to do"}}, false};
+  Table table{"Errors", {{"error", "what happened", "what to do"}}, false};
   for (const Diagnostic& one : errors)
     table.rows.push_back({name(one.code), one.message, one.help});
   document.add(std::move(table));
@@ -60,7 +60,7 @@ Document document_of_errors(const std::string& folder, const Diagnostics& errors
 
 void add_warnings(Document& document, const Diagnostics& warnings) {
   if (warnings.empty()) return;
-  Table table{"What cannot be shown", {{"warning", "what happened"}}, false};
+  Table table{"Warnings", {{"warning", "what happened"}}, false};
   for (const Diagnostic& one : warnings) table.rows.push_back({name(one.code), one.message});
   document.add(std::move(table));
 }

@@ -166,12 +166,12 @@ class SweepJournal {
 
 /// The layout of a sweep's folder, for all code that reads or writes it.
 ///
-///   sweep.jsonl             the journal: what the trials are, and how they went (SweepJournal)
+///   sweep.jsonl             the journal: the trials and their outcomes (SweepJournal)
 ///   recipes/3.yaml          the resolved recipe of trial 3, as it was when the sweep began
 ///   3/                      the run of trial 3
 ///   3.attempt-1/            an earlier run of trial 3 that could not be continued
-///   results.csv, results.json   the table at the end
-///   tensorboard/            what the trials vary, for TensorBoard (sweep_tensorboard.h)
+///   results.csv, results.json   the final table
+///   tensorboard/            hyperparameters and metrics for TensorBoard (sweep_tensorboard.h)
 ///   mlflow.json             what retort-tracker has sent to MLflow servers
 ///   out_of_fold.csv             the out-of-fold predictions of a cross-validation
 ///   report.html, report.md      the output of `retort report`

@@ -263,7 +263,7 @@ struct SizeColumn {
   std::function<std::string(const TrialResult&)> text;
 };
 
-/// Returns what the trials' networks cost, where this differs between them.
+/// Returns columns for the sizes of the trials' networks that differ between trials.
 std::vector<SizeColumn> size_columns(const SweepResults& results) {
   const auto trained = [](const TrialResult& one) -> std::string {
     for (const auto& [name, value] : one.metrics)

@@ -13,8 +13,8 @@ namespace runner {
 /// Returns the settings of the trial whose run is in `run`; empty if that is not a trial.
 Hparams hparams_of_trial(const std::filesystem::path& run);
 
-/// Returns what the trials vary, and the metrics that compare them: the objective, and the results
-/// of all evaluations.
+/// Returns the hyperparameters that differ between trials, and the metrics to compare: the
+/// objective and the results of all evaluations.
 HparamsExperiment experiment_of(const std::filesystem::path& sweep, const SweepPlan& plan,
                                 const SweepResults& results);
 

@@ -127,7 +127,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "images, or a device with more memory."},
     {kInterrupted, ExitCode::kInterrupted, "the run was interrupted",
      "The run was stopped by a signal.", "Ctrl-C",
-     "Look in the run folder for what was written before that."},
+     "The run folder contains everything written until then."},
     {kProtocol, ExitCode::kInternalError, "the worker sent an invalid message",
      "retort and retort-worker did not understand each other. This is a bug in Retort.",
      "a message cut in half",
@@ -155,7 +155,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Continue with retort resume. If it fails again at the same point, run it on another device."},
     {kTerminated, ExitCode::kTerminated, "the program was stopped by a signal",
      "Another program, or the system during a shutdown, asked Retort to exit.",
-     "kill, or a cluster's time limit", "Look in the run folder for what was written before that."},
+     "kill, or a cluster's time limit", "The run folder contains everything written until then."},
     {kUntrustedCode, ExitCode::kBadRecipe, "code is not trusted",
      "A recipe names Python code or hook commands that you have not allowed to run on this "
      "machine, or that have changed since you allowed them. Such code can do anything that you can "

@@ -173,7 +173,7 @@ TEST_F(DryRunTest, ResumedRunReusesItsPlans) {
     return executor->planned()[0].plan->step;
   };
   EXPECT_EQ(step({.resume = true, .resumed = folder_}), before.step);
-  EXPECT_TRUE(step({.resumed = folder_}).is_null()) << "it begins anew";
+  EXPECT_TRUE(step({.resumed = folder_}).is_null()) << "it does not resume";
   EXPECT_TRUE(step({.resume = true}).is_null());
   EXPECT_TRUE(events_.empty());
 }

@@ -83,7 +83,7 @@ class HeldTest : public ExecutorTest {
 TEST_F(HeldTest, EachNodeIsPlannedWithMemoryHeldByEarlierOnes) {
   const auto executor = gathered(100);
   EXPECT_THAT(needs(*executor), ElementsAre(40, 70, 100, 40))
-      << "its own inputs are a node's own matter";
+      << "a node's own inputs are not held by others";
   EXPECT_EQ(executor->planned()[2].plan->held,
             (std::vector<NamedBytes>{{"train.1.weights", 30}, {"train.2.weights", 30}}));
   EXPECT_EQ(largest_plan(executor->planned())->node, "train.3");

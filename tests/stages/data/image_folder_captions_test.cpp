@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include "tests/support/chance.h"
 #include "tests/support/image_folder_fixture.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/refused.h"

@@ -229,7 +229,7 @@ TEST_F(DividedAsBefore, NewImagesBelongToNoPart) {
       "use them");
   EXPECT_EQ(again->fingerprint(), fingerprint_) << "what follows from the same images is the same";
   record();
-  EXPECT_EQ(part_names(run(stage())), parts_) << "whoever continues with that run";
+  EXPECT_EQ(part_names(run(stage())), parts_) << "also in another process";
 }
 
 TEST_F(DividedAsBefore, NewClassKeepsLabelsAndCaptions) {

@@ -294,7 +294,7 @@ TEST_F(PythonDataTest, SampleThatRaisesIsReportedOrSkipped) {
   const auto data = train(Json::object());
   EXPECT_REFUSED(data->sample(0, 3), kStageFailed, "/data/entry", "sample 3",
                  "ValueError: no such picture");
-  EXPECT_TRUE(data->sample(0, 4)) << "its reader goes on";
+  EXPECT_TRUE(data->sample(0, 4)) << "its reader continues";
   EXPECT_EQ(train({{"on_corrupt", "skip"}})->sample(0, 3), std::nullopt);
 }
 

@@ -120,8 +120,8 @@ TEST_F(FewShot, CacheUsesOnlyWhatThePlansLeave) {
   const auto train = part(left, "train");
   std::filesystem::rename(data() / train->sample_name(0), data() / "moved.jpg");
   EXPECT_TRUE(image(*part(fixed, "train")).equal(fixed_before))
-      << "a limit that is written holds at once";
-  EXPECT_THROW(image(*train), runner::StageError) << "nobody has allowed it anything";
+      << "an explicit limit applies immediately";
+  EXPECT_THROW(image(*train), runner::StageError) << "the cache has no memory yet";
   std::filesystem::rename(data() / "moved.jpg", data() / train->sample_name(0));
   for (const auto& data : {train, part(fixed, "train")}) {
     keeper(*data).allow({.memory = kOne});

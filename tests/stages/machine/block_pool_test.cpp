@@ -123,7 +123,7 @@ TEST(BlockPool, ExhaustedAddressSpaceRefusesBlocks) {
   BlockPool pool(64 * kMebibyte);
   pool.set_limit(kMebibyte);
   EXPECT_EQ(pool.allocate(64 * kMebibyte), std::nullopt);
-  EXPECT_LE(pool.wanted_limit(), kMebibyte) << "a limit is not what is in the way";
+  EXPECT_LE(pool.wanted_limit(), kMebibyte) << "a larger limit would not help";
   pool.set_limit(std::nullopt);
   EXPECT_TRUE(pool.allocate(40 * kMebibyte));
 }

@@ -229,7 +229,7 @@ TEST(RankBatchNorm, ReplacesTorchWithinItsScope) {
                 tolerance_of(layer.maps));
       EXPECT_TRUE(torch::instance_norm(share(layer.maps), {}, {}, {}, {}, true, 0.1, 1e-5, false)
                       .equal(share(instances)))
-          << "a sample is normalised by itself";
+          << "each sample is normalized on its own";
     });
     const ScopedOwnStatistics alone;
     EXPECT_GT(distance(by_torch(share(layer.maps), {}, {}), share(all)), 1e-3);

@@ -59,7 +59,7 @@ TEST(CleanedText, IsComposedAndLowercase) {
             "citro\u00ebn \u00e5ngstr\u00f6m");
   EXPECT_EQ(cleaned("\u1112\u1161\u11ab", TextCleaning::kTransformers), "\ud55c");
   EXPECT_EQ(cleaned("\u03a3\u03a3 \u0130", TextCleaning::kTransformers), "\u03c3\u03c3 i\u0307")
-      << "each character by itself";
+      << "each character on its own";
   EXPECT_EQ(cleaned(std::string("a\0B", 3), TextCleaning::kTransformers), std::string("a\0b", 3));
 }
 

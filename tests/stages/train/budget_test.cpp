@@ -74,8 +74,7 @@ TEST(Budget, LimitsTheReservedBytesOfAPool) {
   const CpuPool pool;
   const Tried enough = under(reserved);
   EXPECT_EQ(enough.error, "");
-  EXPECT_TRUE(enough.weights.equal(free.flat_weights()))
-      << "neither a pool nor a budget changes a bit";
+  EXPECT_TRUE(enough.weights.equal(free.flat_weights())) << "a pool or a budget changes no bit";
   EXPECT_LE(pool.peak_reserved(), reserved);
   const Tried too_little = under(BlockPool::kPage);
   EXPECT_THAT(

@@ -57,7 +57,7 @@ TEST(HostBlock, UsesNoDeviceMemoryInADryRun) {
   block.put_back(scratch);
   ASSERT_EQ(trace.events().size(), before + 1);
   EXPECT_EQ(trace.storages()[trace.events()[before].storage].bytes, block.bytes());
-  EXPECT_EQ(counter.peak_bytes(), 0) << "nor of the machine";
+  EXPECT_EQ(counter.peak_bytes(), 0) << "no memory is allocated";
 }
 
 }  // namespace

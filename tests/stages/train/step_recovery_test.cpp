@@ -384,7 +384,7 @@ TEST_F(Recovering, ReplanReceivesTheUsedBytes) {
   free_ = 77;
   StepRecovery recovery = this->recovery();
   fail_twice(recovery);
-  EXPECT_THAT(told, ElementsAre(77)) << "nobody counted";
+  EXPECT_THAT(told, ElementsAre(77)) << "nothing was counted";
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST_F(RunRecordTest, PythonCodeIsPartOfTheRecord) {
   graph_.python.files = {
       {folder + "/helper.py", "56"}, {folder + "/net.py", "12"}, {folder + "/other/net.py", "34"}};
   is_hosted_ = true;
-  before_flush_ = [&] { folder_.write("net.py", "edited while the run is at work"); };
+  before_flush_ = [&] { folder_.write("net.py", "edited during the run"); };
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFlush, "read", kFinished,
                         "finished:0"}),
             ExitCode::kDone)
@@ -262,7 +262,7 @@ TEST_F(RunRecordTest, SecretsReachTheWorkerButNoRecord) {
   EXPECT_THAT(err_.str(), HasSubstr("fake: is told\n"));
   EXPECT_THAT(err_.str(), HasSubstr("data: making pictures in '${oc.env:API_KEY}'\n"));
   EXPECT_THAT(err_.str(), Not(HasSubstr("hunter2")))
-      << "a terminal's text is recorded too, by whoever redirects it";
+      << "terminal output may be redirected to a file";
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("making pictures in '${oc.env:API_KEY}'"));
   for (const auto& file : fs::recursive_directory_iterator(folder_.path())) {
     if (!file.is_regular_file()) continue;

@@ -150,7 +150,7 @@ TEST_F(RunRestartTest, StrandedRunReleasesItsGpuAndUsesAnother) {
   std::vector<std::string> left_then;
   next_gpu_ = [&](const std::vector<std::string>& left) -> Result<OwnDevice> {
     left_then = left;
-    EXPECT_TRUE(DeviceLock::take(locks, "GPU-0")) << "nobody waits for what is used no longer";
+    EXPECT_TRUE(DeviceLock::take(locks, "GPU-0")) << "the GPU was released";
     return held_gpu(1, locks);
   };
   run_script({"hello", "echo", "variable:CUDA_VISIBLE_DEVICES", "new|ready:cuda:0", "new|read",

@@ -118,7 +118,7 @@ TEST_F(RunTest, CommandsAtTheEndFindACompleteRecord) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"}),
             ExitCode::kDone);
   EXPECT_EQ(folder_.read("said"), "validation\nrun\nfailure\n")
-      << "neither of a run that was stopped, nor of an evaluation";
+      << "no command runs for a stopped run or an evaluation";
 }
 
 TEST_F(RunTest, MlflowWithoutAnAddressIsRejectedBeforeAnythingIsWritten) {

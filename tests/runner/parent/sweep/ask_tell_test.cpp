@@ -94,7 +94,7 @@ TEST_F(AskTellTest, AsksAsOftenAsNeededAndAcceptsAnswersInAnyOrder) {
   EXPECT_EQ(said(), R"({"tell":0,"trial":11,"state":"finished","value":4.0,"metrics":{"a":1}})"
                     "\n");
   sampler_->ended({.number = 3, .hash = "", .settings = {}});
-  EXPECT_EQ(said(), "") << "nobody has asked for it";
+  EXPECT_EQ(said(), "") << "it was not asked for";
 }
 
 TEST_F(AskTellTest, EarlyLinesAreQueued) {

@@ -153,7 +153,7 @@ TEST_F(FollowTasks, AnotherProcessContinuesTheSameArray) {
             ExitCode::kDone);
   EXPECT_THAT(submitted_, ElementsAre("sweep-1: 0 1 2"));
   EXPECT_THAT(states(*sweep), ElementsAre("finished", "finished", "finished"));
-  EXPECT_EQ(sweep->trials()[0].attempts, 1) << "what the journal had is not told to it again";
+  EXPECT_EQ(sweep->trials()[0].attempts, 1) << "trials from the journal are not reported again";
   EXPECT_EQ(sweep->trials()[0].seconds, 2);
   EXPECT_EQ(sweep->trials()[1].attempts, 2);
   EXPECT_EQ(sweep->trials()[1].seconds, 3);

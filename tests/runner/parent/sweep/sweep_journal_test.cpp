@@ -108,7 +108,7 @@ TEST_F(SweepJournalTest, EventsReadBack) {
   EXPECT_EQ(journal->plan().folder, "/work");
   const std::vector<Trial>& trials = journal->trials();
   ASSERT_EQ(trials.size(), 2u);
-  EXPECT_EQ(trials[0].state, TrialState::kInterrupted) << "nobody is at work on it any more";
+  EXPECT_EQ(trials[0].state, TrialState::kInterrupted) << "no process runs it any longer";
   EXPECT_EQ(trials[0].attempts, 1);
   EXPECT_EQ(trials[1].state, TrialState::kFinished);
   EXPECT_EQ(trials[1].attempts, 2);
@@ -180,7 +180,7 @@ TEST_F(SweepJournalTest, OnlyOneProcessMayWrite) {
   EXPECT_THAT(error.message, StartsWith("the sweep '" + folder_.path().string() +
                                         "' is running in another process (process " +
                                         std::to_string(getpid()) + " on '"));
-  EXPECT_TRUE(SweepJournal::read(folder_.path())) << "whoever looks needs no lock";
+  EXPECT_TRUE(SweepJournal::read(folder_.path())) << "reading needs no lock";
 }
 
 TEST_F(SweepJournalTest, DamagedJournalIsRejectedWithItsLine) {

@@ -171,7 +171,7 @@ TEST_F(LiveTrialsTest, OnlyShownRunsAreRead) {
     return numbers;
   };
   EXPECT_THAT(read(3), testing::ElementsAre(0, 7, 30));
-  EXPECT_THAT(read(0), testing::ElementsAre(7)) << "what is at work may have ended";
+  EXPECT_THAT(read(0), testing::ElementsAre(7)) << "a running trial may have ended";
   EXPECT_EQ(read(std::nullopt).size(), 40u);
 }
 

@@ -300,7 +300,7 @@ TEST_F(LeaseTest, LeaseExcludesOthersWithoutLocks) {
 TEST_F(LeaseTest, SurvivingWorkerExcludesOthersWithoutLocks) {
   WatchedCalls calls;
   calls.break_locks();
-  EXPECT_FALSE(FolderLock::join(folder_.path(), kBusy)) << "nobody has it";
+  EXPECT_FALSE(FolderLock::join(folder_.path(), kBusy)) << "no process holds it";
   Child holder([&] { return take(); });
   Child worker([&] {
     auto* own = new WatchedCalls;

@@ -42,11 +42,11 @@ TEST(StatusNow, UnlockedRunIsInterrupted) {
   {
     const auto mine = RunLock::take(folder.path());
     EXPECT_EQ(status_now(folder.path(), "running"), "running");
-    EXPECT_TRUE(RunLock::join(folder.path())) << "looking has taken nothing";
+    EXPECT_TRUE(RunLock::join(folder.path())) << "checking took no lock";
   }
   EXPECT_EQ(status_now(folder.path(), "running"), "interrupted");
   EXPECT_EQ(status_now(folder.path(), "failed"), "failed");
-  EXPECT_TRUE(RunLock::take(folder.path())) << "nor has it kept anything";
+  EXPECT_TRUE(RunLock::take(folder.path())) << "and it kept no lock";
 }
 
 TEST(StatusNow, IsTheRecordedStatusWithoutALock) {
