@@ -503,6 +503,36 @@ TEST_F(Ranks, FeaturesAreComputedOnceByAllTogether) {
   }
 }
 
+TEST_F(Ranks, TrainingWithoutStepsGivesTheSameBits) {
+  const auto probe = [&](const std::string& kind, int ranks, const std::string& name,
+                         const std::string& fault = "") {
+    return run_shell(
+        fault +
+            " " RETORT_BINARY_DIR
+            "/bin/retort run finetune data=image_folder model=linear_probe "
+            "model/backbone=tiny model.backbone.num_hidden_layers=1 data.root=photos "
+            "data.image_size=28 data.augment.random_resized_crop=null "
+            "data.augment.horizontal_flip=0 data.loader.workers=0 features.batch_size=4 threads=1 "
+            "device=cpu --no-reuse train=" +
+            kind + " device.count=" + std::to_string(ranks) + " run.dir=" + name,
+        folder_.path());
+  };
+  for (const std::string kind : {"logistic_regression", "none"}) {
+    for (const int ranks : {1, 2}) {
+      const Ended ended = probe(kind, ranks, kind + std::to_string(ranks));
+      ASSERT_EQ(ended.exit, 0) << ended.err;
+    }
+    EXPECT_TRUE(weights(kind + "2") == weights(kind + "1")) << kind;
+    EXPECT_EQ(values(kind + "2", "search/accuracy"), values(kind + "1", "search/accuracy"));
+    EXPECT_FALSE(fs::exists(folder_ / (kind + "2/ranks/1/nodes/train/checkpoints")))
+        << "only rank 0 saves";
+  }
+  const Ended killed =
+      probe("logistic_regression", 2, "probe-lost", "RETORT_FAULT=retort-worker-1/event:5:kill");
+  EXPECT_EQ(killed.exit, 1);
+  EXPECT_THAT(killed.err, HasSubstr("SIGKILL"));
+}
+
 TEST_F(Ranks, DeterminismIsCheckedOnAll) {
   const Ended ended =
       retort("doctor determinism --steps 2" + (kSmall + std::string("2")), folder_.path());

@@ -77,14 +77,6 @@ TEST_F(TrackingTest, ProgramThatHasFailedAtTheEndIsNotAwaited) {
   EXPECT_THAT(warnings_[0], HasSubstr("gone"));
 }
 
-TEST_F(TrackingTest, ProgramMayRecoverFromAFailureBeforeTheEnd) {
-  const auto done = track(
-      "echo '{\"failed\": \"gone\"}' >&3; read request; read end; sleep 1; "
-      "echo '{\"done\": {\"sent\": 3}}' >&3\n");
-  EXPECT_THAT(warnings_, SizeIs(1));
-  ASSERT_TRUE(done);
-}
-
 TEST_F(TrackingTest, SignalEndsTheWait) {
   EXPECT_FALSE(track("kill -TERM $PPID; exec sleep 60\n"));
   ASSERT_THAT(warnings_, SizeIs(1));
