@@ -14,7 +14,7 @@ std::string tensor_digest(const NamedTensors& tensors) {
   std::ranges::sort(sorted, {}, &NamedTensors::Item::first);
   runner::Digest digest;
   for (const auto& [name, tensor] : sorted) {
-    const at::Tensor bytes = tensor.contiguous();
+    const at::Tensor bytes = tensor.cpu().contiguous();
     digest.update(name + '\n');
     digest.update({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()});
   }

@@ -6,8 +6,7 @@
 
 namespace stages {
 
-/// Returns the SHA-256 of the tensors' names and values, in hexadecimal, whatever their order. The
-/// tensors are on the CPU.
+/// Returns the SHA-256 of the tensors' names and values, in hexadecimal, whatever their order.
 std::string tensor_digest(const NamedTensors& tensors);
 
 }  // namespace stages

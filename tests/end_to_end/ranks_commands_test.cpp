@@ -24,6 +24,14 @@ class RanksOfCommands : public Ranks {
       " quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
       "model.num_hidden_layers=1 train.batch_size=9 device=cpu device.count=";
 
+  /// The command of a small probe of features.
+  static inline const std::string kProbe =
+      " " RETORT_BINARY_DIR
+      "/bin/retort run finetune data=image_folder model=linear_probe model/backbone=tiny "
+      "model.backbone.num_hidden_layers=1 data.root=photos data.image_size=28 "
+      "data.augment.random_resized_crop=null data.augment.horizontal_flip=0 data.loader.workers=0 "
+      "features.batch_size=4 threads=1 device=cpu";
+
   void expect_error_of_rank_1(const std::string& command) {
     const Ended failed = with_fault("retort-worker-1/step:2:fail", command + kSmall + "2");
     EXPECT_EQ(failed.exit, 1);
@@ -49,14 +57,7 @@ TEST_F(RanksOfCommands, FeaturesAreComputedOnceByAllTogether) {
   const auto probe = [&](const std::string& name, int ranks, const std::string& more = "",
                          const std::string& fault = "") {
     return run_shell(
-        "RETORT_CACHE=$PWD/cache " + fault +
-            " " RETORT_BINARY_DIR
-            "/bin/retort run finetune data=image_folder model=linear_probe "
-            "model/backbone=tiny model.backbone.num_hidden_layers=1 data.root=photos "
-            "data.image_size=28 data.augment.random_resized_crop=null "
-            "data.augment.horizontal_flip=0 data.loader.workers=0 features.batch_size=4 threads=1 "
-            "epochs=2 train.batch_size=8 device=cpu device.count=" +
-            std::to_string(ranks) + " run.dir=" + name + ' ' + more,
+        "RETORT_CACHE=$PWD/cache " + fault + kProbe + " epochs=2 train.batch_size=8 device.count=" + std::to_string(ranks) + " run.dir=" + name + ' ' + more,
         folder_.path());
   };
   const auto features = [&](const std::string& run, const std::string& part) {
@@ -85,6 +86,29 @@ TEST_F(RanksOfCommands, FeaturesAreComputedOnceByAllTogether) {
     EXPECT_EQ(killed.exit, 1);
     EXPECT_THAT(killed.err, HasSubstr("SIGKILL"));
   }
+}
+
+TEST_F(RanksOfCommands, TrainingWithoutStepsGivesTheSameBits) {
+  const auto probe = [&](const std::string& kind, int ranks, const std::string& name,
+                         const std::string& fault = "") {
+    return run_shell(fault + kProbe + " --no-reuse train=" + kind +
+                         " device.count=" + std::to_string(ranks) + " run.dir=" + name,
+                     folder_.path());
+  };
+  for (const std::string kind : {"logistic_regression", "none"}) {
+    for (const int ranks : {1, 2}) {
+      const Ended ended = probe(kind, ranks, kind + std::to_string(ranks));
+      ASSERT_EQ(ended.exit, 0) << ended.err;
+    }
+    EXPECT_TRUE(weights(kind + "2") == weights(kind + "1")) << kind;
+    EXPECT_EQ(values(kind + "2", "search/accuracy"), values(kind + "1", "search/accuracy"));
+    EXPECT_FALSE(fs::exists(folder_ / (kind + "2/ranks/1/nodes/train/checkpoints")))
+        << "only rank 0 saves";
+  }
+  const Ended killed =
+      probe("logistic_regression", 2, "probe-lost", "RETORT_FAULT=retort-worker-1/event:5:kill");
+  EXPECT_EQ(killed.exit, 1);
+  EXPECT_THAT(killed.err, HasSubstr("SIGKILL"));
 }
 
 TEST_F(RanksOfCommands, DeterminismIsCheckedOnAll) {

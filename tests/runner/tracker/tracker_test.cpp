@@ -1,6 +1,7 @@
 #include "runner/tracker/tracker.h"
 
 #include <deque>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,6 +35,29 @@ class GivenLines final : public TrackerInput {
   std::deque<json> lines_;
 };
 
+/// A description of a run, which ends as soon as the server has received a request to `method`.
+class EndsAfterRequest final : public TrackerInput {
+ public:
+  EndsAfterRequest(const FakeMlflow& server, std::string method, json first, json end)
+      : server_(server),
+        method_(std::move(method)),
+        first_(std::move(first)),
+        end_(std::move(end)) {}
+  std::optional<std::string> next(std::chrono::milliseconds) override {
+    if (first_.is_object()) return std::exchange(first_, nullptr).dump();
+    for (const SeenRequest& request : server_.seen())
+      if (end_.is_object() && request.target.find(method_) != request.target.npos)
+        return std::exchange(end_, nullptr).dump();
+    return std::nullopt;
+  }
+  bool is_over() const override { return false; }
+
+ private:
+  const FakeMlflow& server_;
+  const std::string method_;
+  json first_, end_;
+};
+
 class TrackerTest : public testing::Test {
  protected:
   TrackerTest() {
@@ -57,6 +81,14 @@ class TrackerTest : public testing::Test {
   }
   bool track(const std::vector<json>& lines) {
     GivenLines input(lines);
+    answers_.clear();
+    return Tracker(input, [this](const json& line) { answers_.push_back(line); })();
+  }
+  /// The run ends while the server does not respond to a request to `method`.
+  bool track_until_silent(const std::string& method) {
+    json impatient = request(mlflow_.url());
+    impatient["answer_milliseconds"] = 1;
+    EndsAfterRequest input(mlflow_, method, impatient, ended());
     answers_.clear();
     return Tracker(input, [this](const json& line) { answers_.push_back(line); })();
   }
@@ -99,9 +131,7 @@ TEST_F(TrackerTest, FailingServerIsRetriedAtALaterExport) {
 
 TEST_F(TrackerTest, SilentServerIsAskedNothingMore) {
   mlflow_.fail("*", 0);
-  json impatient = request(mlflow_.url());
-  impatient["answer_milliseconds"] = 1;
-  EXPECT_FALSE(track({impatient, ended()}));
+  EXPECT_FALSE(track_until_silent("experiments/get-by-name"));
   ASSERT_THAT(answers_, SizeIs(1));
   EXPECT_EQ(answers_[0]["failed"], "the server does not respond, and the run has ended");
   EXPECT_THAT(mlflow_.seen(), SizeIs(1)) << "the request that was waiting when the run ended";
@@ -122,10 +152,8 @@ TEST_F(TrackerTest, FailingServerIsAskedOnceMoreAtTheEnd) {
 }
 
 TEST_F(TrackerTest, HalfSentRunIsCompletedByALaterExport) {
-  mlflow_.fail("runs/log-batch", 0, /*is_done=*/true);  // the answer is lost
-  json impatient = request(mlflow_.url());
-  impatient["answer_milliseconds"] = 1000;
-  EXPECT_FALSE(track({impatient, ended()}));
+  mlflow_.fail("runs/log-batch", 0, /*is_done=*/true);  // the response is lost
+  EXPECT_FALSE(track_until_silent("runs/log-batch"));
   mlflow_.recover();
   json patient = request(mlflow_.url());
   patient["limit_seconds"] = 0;

@@ -118,12 +118,11 @@ TEST_F(TrainSoup, RanksGetTheBitsOfOne) {
         RecordingContext& context = *contexts[static_cast<std::size_t>(own.rank)];
         context.facts.ranks = own;
         context.facts.device = "cpu";
-        stage_of(kTrainSoup, options)->run(inputs(), context);
+        const auto checkpoint = std::static_pointer_cast<const Checkpoint>(
+            stage_of(kTrainSoup, options)->run(inputs(), context).at("checkpoint"));
+        if (own.rank == 0) results.push_back(read_safetensors(checkpoint->file).tensors);
       });
-      const std::filesystem::path folder = contexts[0]->node().folder;
-      results.push_back(
-          read_safetensors(folder / "checkpoints" / "step-00000001" / "model.safetensors").tensors);
-      tables.push_back(Json::parse(std::ifstream(folder / "soup.json")));
+      tables.push_back(Json::parse(std::ifstream(contexts[0]->node().folder / "soup.json")));
       for (int i = 1; i < ranks; ++i) {
         const RecordingContext& other = *contexts[static_cast<std::size_t>(i)];
         EXPECT_TRUE(other.metrics.empty()) << "only rank 0 records";
@@ -140,13 +139,15 @@ TEST_F(TrainSoup, RanksGetTheBitsOfOne) {
 
 TEST_F(TrainSoup, RanksWithOtherWeightsAreRejected) {
   RecordingContext other;
+  const std::string third = (context_.node().folder / "third.safetensors").string();
+  write_safetensors(third, weights(*model_->build(first_.train_data->describe(), 9)));
   EXPECT_THROW(run_as_ranks(2,
                             [&](const runner::RankOfRun& own) {
                               RecordingContext& context = own.rank == 0 ? context_ : other;
                               context.facts.ranks = own;
                               context.facts.device = "cpu";
                               Json options = both("greedy");
-                              if (own.rank == 1) options["runs"] = {first(), first()};
+                              if (own.rank == 1) options["runs"] = {first(), third};
                               stage_of(kTrainSoup, options)->run(inputs(), context);
                             }),
                runner::StageError);
