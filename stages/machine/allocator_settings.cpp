@@ -85,6 +85,26 @@ void let_libtorch_read_its_variables() {
   }
 }
 
+/// Throws because a setting that another source has put in force conflicts with `settings`. Apart
+/// from variables, only an earlier memory policy can be that source: its settings stay in force
+/// until the process ends.
+[[noreturn]] void refuse_conflict(const AllocatorSettings& settings, std::int64_t max_split) {
+  const std::pair<std::string, std::string> segments("expandable_segments", "True"),
+      split("max_split_size_mb", std::to_string(max_split));
+  const auto& [key, value] = settings.expandable_segments ? split : segments;
+  std::string source = "another memory policy of this run", remedy = "set it in one policy only";
+  for (const AllocatorVariable& one : allocator_variables()) {
+    if (value_in(one.value, key) != value) continue;
+    source = one.name;
+    remedy = "unset " + one.name;
+  }
+  throw StageError(ErrorCode::kOptionConflict, "expandable_segments and max_split_size_mb " +
+                                                   split.second + " cannot be combined: " + source +
+                                                   " sets " + key)
+      .at("/allocator")
+      .with_help("set allocator.expandable_segments: false, or " + remedy);
+}
+
 /// Returns the common value of all entries; nullopt if they differ or mean no rounding.
 std::optional<std::int64_t> divisions(const std::vector<std::size_t>& list) {
   if (list.empty() || list.front() == 0 ||
@@ -145,14 +165,7 @@ std::vector<std::string> apply_settings(const AllocatorSettings& settings) {
 
   AllocatorSettings in_force = allocator_settings_in_force();
   if (in_force.expandable_segments && in_force.max_split_size_mb)
-    throw StageError(ErrorCode::kOptionConflict,
-                     "expandable_segments and max_split_size_mb " +
-                         std::to_string(*in_force.max_split_size_mb) +
-                         " cannot be combined, and one of them is set in the environment")
-        .at("/allocator")
-        .with_help(
-            "set allocator.expandable_segments: false, or unset PYTORCH_ALLOC_CONF and "
-            "PYTORCH_CUDA_ALLOC_CONF");
+    refuse_conflict(settings, *in_force.max_split_size_mb);
   // Only the settings in `wanted` are compared; false is LibTorch's default.
   if (!in_force.expandable_segments) in_force.expandable_segments = false;
   const auto found = pairs(in_force);

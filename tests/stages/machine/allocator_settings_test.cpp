@@ -89,12 +89,28 @@ TEST_F(AllocatorConf, LastOfTwoValuesOfAVariableCounts) {
 }
 
 TEST_F(AllocatorConf, ConflictingSettingsFromAnySourceAreRejected) {
+  const AllocatorSettings segments{.expandable_segments = true,
+                                   .max_split_size_mb = {},
+                                   .garbage_collection_threshold = {},
+                                   .roundup_power2_divisions = {}};
   c10::CachingAllocator::setAllocatorSettings("max_split_size_mb:128");
-  EXPECT_REFUSED(apply_settings({.expandable_segments = true,
-                                 .max_split_size_mb = {},
-                                 .garbage_collection_threshold = {},
-                                 .roundup_power2_divisions = {}}),
-                 kOptionConflict, "/allocator", "max_split_size_mb 128");
+  setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128", 1);
+  EXPECT_REFUSED(apply_settings(segments), kOptionConflict, "/allocator", "max_split_size_mb 128",
+                 "unset PYTORCH_CUDA_ALLOC_CONF");
+}
+
+TEST_F(AllocatorConf, ConflictBetweenTwoPoliciesIsNotBlamedOnTheEnvironment) {
+  AllocatorSettings split, segments;
+  split.max_split_size_mb = 256;
+  segments.expandable_segments = true;
+  setenv("PYTORCH_ALLOC_CONF", "max_split_size_mb:128", 1);  // the first policy overrides it
+  apply_settings(split);
+  EXPECT_REFUSED(apply_settings(segments), kOptionConflict, "/allocator", "max_split_size_mb 256",
+                 "another memory policy of this run sets max_split_size_mb");
+  c10::CachingAllocator::setAllocatorSettings("expandable_segments:False");
+  apply_settings(segments);
+  EXPECT_REFUSED(apply_settings(split), kOptionConflict, "/allocator", "max_split_size_mb 256",
+                 "another memory policy of this run sets expandable_segments");
 }
 
 TEST_F(AllocatorConf, SetVariablesAreFound) {
