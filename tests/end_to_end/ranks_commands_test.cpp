@@ -56,9 +56,10 @@ TEST_F(RanksOfCommands, LearningRateIsFoundByAll) {
 TEST_F(RanksOfCommands, FeaturesAreComputedOnceByAllTogether) {
   const auto probe = [&](const std::string& name, int ranks, const std::string& more = "",
                          const std::string& fault = "") {
-    return run_shell(
-        "RETORT_CACHE=$PWD/cache " + fault + kProbe + " epochs=2 train.batch_size=8 device.count=" + std::to_string(ranks) + " run.dir=" + name + ' ' + more,
-        folder_.path());
+    return run_shell("RETORT_CACHE=$PWD/cache " + fault + kProbe +
+                         " epochs=2 train.batch_size=8 device.count=" + std::to_string(ranks) +
+                         " run.dir=" + name + ' ' + more,
+                     folder_.path());
   };
   const auto features = [&](const std::string& run, const std::string& part) {
     return file_text(folder_ / (run + "/nodes/features/" + part + ".safetensors"));
