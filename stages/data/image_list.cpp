@@ -256,7 +256,7 @@ class FolderLister {
            (empty_.size() == 1 ? "a class has no images: " : "several classes have no images: ") +
                runner::listed(empty_, kListedFiles, "'") +
                (not_taken.empty() ? "" : "; " + not_taken),
-           "put " + std::string(runner::kImageEndings) + " files there, or remove the folder");
+           help_for_empty());
     }
     if (!unknown_.empty()) {
       const std::string train = "'" + part_folders_[Part::kTrain] + "'";
@@ -265,6 +265,14 @@ class FolderLister {
                runner::listed(unknown_, kListedFiles, "'"),
            "classes are identified by the names of the folders in " + train);
     }
+  }
+
+  /// If the only folder contains folders, it is probably the root itself.
+  std::string help_for_empty() const {
+    if (list_.classes.size() == 1 && list_.not_taken.has_folders())
+      return "if the folders in it are the classes, set root to '" +
+             (root_.path() / empty_.front()).string() + "'";
+    return "put " + std::string(runner::kImageEndings) + " files there, or remove the folder";
   }
 
   void fail(ErrorCode code, std::string message, std::string help) {

@@ -144,6 +144,22 @@ void ValidatorPass::check_combinations(const Value& value, const SchemaNode& sch
   }
 }
 
+namespace {
+
+/// Says what a mapping contains, if one of the alternatives is a mapping with known keys.
+std::string keys_of_mapping(const std::vector<const SchemaNode*>& alternatives) {
+  for (const SchemaNode* alternative : alternatives) {
+    const SchemaNode& part = followed(*alternative);
+    const auto keys = known_keys(part);
+    if (keys.empty()) continue;
+    return "write a mapping with these keys: " + joined(keys, 20) +
+           (part.required.empty() ? "; {} uses their default values" : "");
+  }
+  return "";
+}
+
+}  // namespace
+
 void ValidatorPass::no_alternative(const Value& value,
                                    const std::vector<const SchemaNode*>& alternatives,
                                    const ValidatorPlace& place, std::string_view unit) {
@@ -160,6 +176,7 @@ void ValidatorPass::no_alternative(const Value& value,
   for (const SchemaNode* part : alternatives) {
     if (help.empty()) help = part->description;
   }
+  if (help.empty()) help = keys_of_mapping(alternatives);
   std::string wanted;
   for (std::size_t i = 0; i < phrases.size(); ++i) {
     wanted += (i == 0 ? "" : i + 1 < phrases.size() ? ", " : ", or ") + phrases[i];

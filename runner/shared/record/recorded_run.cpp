@@ -60,6 +60,15 @@ std::string newest_run() {
   return "";
 }
 
+Diagnostic sweep_for_run(const fs::path& folder) {
+  return {ErrorCode::kNoRun,
+          {},
+          "",
+          "'" + folder.string() + "' is the folder of a sweep, not of a run",
+          "name the folder of a trial, such as '" + (folder / "0").string() +
+              "'; `retort report` and `retort runs ls` show the sweep"};
+}
+
 Diagnostic no_run(const std::string& what) {
   const std::string newest = newest_run();
   return {ErrorCode::kNoRun,
@@ -155,8 +164,10 @@ Result<RecordedRun> read_run(const fs::path& folder) {
   const FileSystem& files = real_file_system();
   if (!files.is_folder(folder)) return no_run("there is no folder '" + folder.string() + "'");
   const RunLayout layout(folder);
-  if (read_object(layout.mark()).value("schema", json()) != 1)
+  if (read_object(layout.mark()).value("schema", json()) != 1) {
+    if (files.is_file(folder / std::string(kSweepJournal))) return sweep_for_run(folder);
     return no_run("'" + folder.string() + "' is not the folder of a run");
+  }
   const std::vector<fs::path> records = whole_records(layout);
   if (records.empty()) {
     return Diagnostic{ErrorCode::kNoRun,

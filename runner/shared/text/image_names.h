@@ -36,6 +36,7 @@ class NotTaken {
   /// Lists only the images in unsupported formats: "3 .gif, 1 .tiff".
   std::string other_images() const;
   std::int64_t count_other_images() const;
+  bool has_folders() const { return folders_ > 0; }
 
  private:
   std::map<std::string, std::int64_t> endings_,

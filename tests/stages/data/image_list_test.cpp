@@ -163,6 +163,13 @@ TEST_F(ImageListTest, EveryEmptyClassIsListed) {
   EXPECT_REFUSED(errors(root()), kEmptyClass, "", "'b', 'c'", "1 .txt; 1 hidden");
 }
 
+TEST_F(ImageListTest, FolderOfTheClassFoldersIsNamedIfItIsTheOnlyOne) {
+  for (const char* const name : {"images/a/1.jpg", "images/b/1.jpg"}) touch(name);
+  EXPECT_REFUSED(errors(root()), kEmptyClass, "", "'images'", "set root to '", "/images'");
+  touch("more/1.jpg");
+  EXPECT_REFUSED(errors(root()), kEmptyClass, "", "'images'", "or remove the folder");
+}
+
 TEST_F(ImageListTest, ClassMissingFromTrainIsRejected) {
   for (const char* const name : {"train/a/1.jpg", "test/a/1.jpg", "test/z/1.jpg"}) touch(name);
   EXPECT_REFUSED(errors(root()), kLabelOutOfRange, "", "train", "test/z");

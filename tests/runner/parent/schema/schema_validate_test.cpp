@@ -188,6 +188,19 @@ TEST(SchemaValidate, AlternativeOfTheSameTypeReportsItsOwnError) {
       ElementsAre("E0302 /1: expected a string, got 1 (write it in quotes: \"1\")"));
 }
 
+TEST(SchemaValidate, KeysOfAMappingAreNamedIfItIsOneOfTheForms) {
+  const char* schema = R"({"oneOf": [{"type": "null"}, {"type": "object", "properties":
+      {"magnitude": {"type": "integer"}, "layers": {"type": "integer"}}}]})";
+  EXPECT_THAT(checked(schema, "9"),
+              ElementsAre("E0310 : expected null, or a mapping; got 9 (write a mapping with these "
+                          "keys: magnitude, layers; {} uses their default values)"));
+  EXPECT_THAT(checked(R"({"oneOf": [{"type": "null"}, {"type": "object", "required": ["p"],
+                      "properties": {"p": {"type": "number"}}}]})",
+                      "0.5"),
+              ElementsAre("E0310 : expected null, or a mapping; got 0.5 (write a mapping with "
+                          "these keys: p)"));
+}
+
 TEST(SchemaValidate, SeveralMatchesOfOneOfAreRejected) {
   EXPECT_THAT(checked(R"({"oneOf": [{"type": "integer"}, {"minimum": 2}]})", "3"),
               ElementsAre("E0310 : 3 matches several of the allowed forms"));

@@ -78,6 +78,8 @@ TEST_F(RecordedRunTest, LatestCompleteRecordCounts) {
 
 TEST_F(RecordedRunTest, FolderWithoutARunIsRejected) {
   EXPECT_THAT(error(), HasSubstr("E0806 '" + run().string() + "' is not the folder of a run"));
+  write("sweep.jsonl", "{}");
+  EXPECT_THAT(error(), HasSubstr("E0806 '" + run().string() + "' is the folder of a sweep"));
   fs::remove_all(run());
   EXPECT_THAT(error(), HasSubstr("E0806 there is no folder '"));
 }
