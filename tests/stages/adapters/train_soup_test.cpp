@@ -42,7 +42,7 @@ class BuiltInTurn final : public Model {
   bool mixes_samples() const override { return tiny_.mixes_samples(); }
 
  private:
-  const TinyModel tiny_;
+  const TinyModel tiny_{};
   mutable std::mutex mutex_;
 };
 
