@@ -116,9 +116,9 @@ TrainingState state_from_json(std::string_view text) {
 void write_checkpoint(const fs::path& folder, const TrainingState& state, runner::Storage& storage,
                       const BringTensor& bring) {
   json files;
-  files[kCheckpointModel] =
-      write_file(folder / kCheckpointModel, storage,
-                 [&](const Append& append) { put_safetensors(state.model, state.about, append); });
+  files[kCheckpointModel] = write_file(
+      folder / kCheckpointModel, storage,
+      [&](const Append& append) { put_safetensors(state.model, state.about, append, bring); });
   files[kCheckpointOptimizer] = write_file(
       folder / kCheckpointOptimizer, storage,
       [&](const Append& append) { put_safetensors(state.optimizer, {}, append, bring); });

@@ -16,10 +16,11 @@
 namespace stages {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Sharding>, 3> kShardings = {
+constexpr std::array<std::pair<std::string_view, Sharding>, 4> kShardings = {
     {{"none", Sharding::kNone},
      {"optimizer", Sharding::kOptimizer},
-     {"gradients", Sharding::kGradients}}};
+     {"gradients", Sharding::kGradients},
+     {"parameters", Sharding::kParameters}}};
 
 constexpr std::array<std::pair<std::string_view, OnOom>, 4> kOnOom = {{{"replan", OnOom::kReplan},
                                                                        {"gpu", OnOom::kGpu},
@@ -206,6 +207,7 @@ class Policy final : public runner::Stage {
                                                 {{"none", Sharding::kNone},
                                                  {"optimizer", Sharding::kOptimizer},
                                                  {"gradients", Sharding::kGradients},
+                                                 {"parameters", Sharding::kParameters},
                                                  {"auto", Sharding::kNone}});
     policy->shard_is_open = says_auto(reader, "shard");
     policy->optimizer_in_backward = read_switch(reader, "optimizer_in_backward");

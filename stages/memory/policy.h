@@ -50,11 +50,11 @@ enum class Allow { kNothing, kBit, kExact };
 /// equal in exact arithmetic.
 enum class LossForm { kDirect, kGram, kAuto };
 
-/// What is sharded across the ranks of a run, so that each keeps only a part of it: stages 1 and 2
+/// What is sharded across the ranks of a run, so that each keeps only a part of it: stages 1 to 3
 /// of ZeRO (Rajbhandari, Rasley, Ruwase and He, SC 2020). Each includes those before it.
-enum class Sharding { kNone, kOptimizer, kGradients };
+enum class Sharding { kNone, kOptimizer, kGradients, kParameters };
 
-/// Returns "none", "optimizer" or "gradients", as in a recipe.
+/// Returns "none", "optimizer", "gradients" or "parameters", as in a recipe.
 std::string_view name(Sharding sharding);
 /// The opposite of name(); nullopt if there is no such name.
 std::optional<Sharding> sharding_named(std::string_view name);

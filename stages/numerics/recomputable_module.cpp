@@ -122,11 +122,29 @@ void write(const Buffers& buffers) {
   for (const auto& [own, values] : buffers) own.variable_data().copy_(values);
 }
 
+/// While this object lives, passing weights, if there are any, have their values.
+class ScopedWeights {
+ public:
+  explicit ScopedWeights(PassingWeights* weights) : weights_(weights) {
+    if (weights_) weights_->gather();
+  }
+  ~ScopedWeights() {
+    if (weights_) weights_->release();
+  }
+  ScopedWeights(const ScopedWeights&) = delete;
+  ScopedWeights& operator=(const ScopedWeights&) = delete;
+
+ private:
+  PassingWeights* const weights_;
+};
+
 /// The state that compute() depends on, other than its input and the parameters, as it was in the
 /// forward pass.
 struct Conditions : torch::CustomClassHolder {
-  Conditions(torch::nn::Module& module, Compute compute, at::Device device, bool updates_twice)
+  Conditions(torch::nn::Module& module, Compute compute, at::Device device, bool updates_twice,
+             PassingWeights* weights)
       : module(module),
+        weights(weights),
         compute(std::move(compute)),
         device(device),
         precision(current_precision(device)),
@@ -134,6 +152,7 @@ struct Conditions : torch::CustomClassHolder {
         buffers(updates_twice ? Buffers() : copied(module)) {}
 
   torch::nn::Module& module;
+  PassingWeights* const weights;  // null: the module has its weights
   const Compute compute;
   const at::Device device;
   const Precision precision;
@@ -207,6 +226,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
     const std::size_t parameters = inputs.size();
     if (x.requires_grad()) inputs.insert(inputs.begin(), x);
 
+    const ScopedWeights weights(conditions.weights);
     const ScopedConditions as_before(conditions);
     const at::Tensor y = once_more(conditions, x);
     variable_list result(inputs.size());
@@ -243,14 +263,24 @@ class Recompute : public torch::autograd::Function<Recompute> {
 /// `compute` must not use any parameter, buffer or random layer outside `module`, nor capture
 /// anything that dies before the backward pass. If nothing needs a gradient, this is just
 /// compute(x). Second derivatives throw std::logic_error.
-at::Tensor recomputed(torch::nn::Module& module, bool updates_twice, const Compute& compute,
-                      const at::Tensor& x) {
+at::Tensor recomputed(torch::nn::Module& module, bool updates_twice, PassingWeights* weights,
+                      const Compute& compute, const at::Tensor& x) {
   if (!torch::GradMode::is_enabled()) return compute(x);
   const variable_list parameters = trained(module);
   if (parameters.empty() && !x.requires_grad()) return compute(x);
   return Recompute::apply(
       x, at::TensorList(parameters),
-      c10::make_intrusive<Conditions>(module, compute, x.device(), updates_twice));
+      c10::make_intrusive<Conditions>(module, compute, x.device(), updates_twice, weights));
+}
+
+/// Returns compute(x) for weights that are about to be released.
+at::Tensor without_graph(const torch::nn::Module& module, const Compute& compute,
+                         const at::Tensor& x) {
+  const bool has_graph =
+      torch::GradMode::is_enabled() && (x.requires_grad() || !trained(module).empty());
+  if (has_graph) throw std::logic_error("a module with passing weights must be recomputed");
+  const ScopedNoCastCache no_cache;
+  return compute(x);
 }
 
 }  // namespace
@@ -260,9 +290,12 @@ at::Tensor RecomputableModule::forward(const at::Tensor& x) const {
 }
 
 at::Tensor RecomputableModule::forward_of(const at::Tensor& x, const Compute& compute) const {
-  if (!recomputed_) return compute(x);
+  if (!recomputed_ && !weights_) return compute(x);
   const ScopedModule running(*this);  // attributes the kept input to this module
-  return recomputed(*recomputed_, updates_twice_, compute, x);
+  const ScopedWeights weights(weights_);
+  const bool has_no_graph = !recomputed_ || !torch::GradMode::is_enabled();
+  if (weights_ && has_no_graph) return without_graph(*this, compute, x);
+  return recomputed(*recomputed_, updates_twice_, weights_, compute, x);
 }
 
 ScopedActivationCheckpointing::ScopedActivationCheckpointing(

@@ -90,6 +90,15 @@ class [[nodiscard]] ScopedPrecisionMap {
 /// and every module in it with weights of its own is inside a PrecisionModule.
 bool has_own_precision(const torch::nn::Module& module);
 
+/// The weights of a module that have memory only while it runs. Between gather() and release(),
+/// which may be nested, they have their values.
+class PassingWeights {
+ public:
+  virtual ~PassingWeights() = default;
+  virtual void gather() = 0;
+  virtual void release() noexcept = 0;
+};
+
 /// A module that maps one tensor to one tensor. In the backward pass it can recompute its
 /// activations instead of keeping them:
 ///
@@ -112,6 +121,10 @@ class RecomputableModule : public PrecisionModule {
   virtual bool is_block() const { return false; }
   /// True if the innermost ScopedActivationCheckpointing recomputes this module.
   bool is_recomputed() const { return recomputed_ != nullptr; }
+  /// From now on, forward() and the backward pass gather the weights first, and release them at the
+  /// end; null: this module has its weights. A forward pass with a graph throws std::logic_error
+  /// unless it is recomputed: a graph must not keep such weights. `weights` is borrowed.
+  void run_with(PassingWeights* weights) { weights_ = weights; }
 
  protected:
   /// Like forward(), but for another function of `x` in this module. The function must satisfy the
@@ -125,6 +138,7 @@ class RecomputableModule : public PrecisionModule {
 
   RecomputableModule* recomputed_ = nullptr;  // `this` if the innermost scope recomputes it
   bool updates_twice_ = false;  // recomputing updates its buffers again; set by that scope
+  PassingWeights* weights_ = nullptr;
 };
 
 /// Tells the RecomputableModules that `modules` selects by their paths in the network to recompute

@@ -55,8 +55,10 @@ class WaySearch {
                     .recomputed = written_.activation_checkpointing,
                     .offloads = written_.offloads_optimizer,
                     .in_backward = written_.optimizer_in_backward,
-                    .sharding = written_.sharding},
-        whole_(as_written_) {}
+                    .sharding = written_.sharding} {
+    if (may_recompute() && search_.has_ranks) recompute_for(as_written_);
+    whole_ = as_written_;
+  }
 
   PlannedStep run() {
     // If the recipe sets micro_batch, a loss over the whole batch can only be computed in two
@@ -71,6 +73,9 @@ class WaySearch {
     look_at_passes();
     if (!fits_as_written) {
       for (const PolicyWay& other : optimizer_ways()) {
+        const bool is_last_resort =
+            other.sharding == Sharding::kParameters && written_.sharding != Sharding::kParameters;
+        if (is_last_resort && quickest_that_fits()) break;
         whole_ = other;
         look_at_passes();
       }
@@ -92,7 +97,15 @@ class WaySearch {
     }
   }
 
-  /// Returns the configurations of the optimizer, except the one set by the recipe.
+  /// Has the blocks recomputed if their parameters are to be sharded.
+  static void recompute_for(PolicyWay& way) {
+    if (way.sharding != Sharding::kParameters) return;
+    way.recomputed.blocks = true;
+    way.recomputed.modules.clear();
+  }
+
+  /// Returns the configurations of the optimizer, except the one set by the recipe. Those that
+  /// shard the parameters, which then have to be sent in every pass, come last.
   std::vector<PolicyWay> optimizer_ways() const {
     if (written_.allow == Allow::kNothing) return {};
     const bool may_offload = written_.offload_is_open && search_.has_host;
@@ -112,14 +125,20 @@ class WaySearch {
     if (may_offload) combine(&PolicyWay::offloads, std::array{true});
     if (may_shard) combine(&PolicyWay::sharding, shardings());
     ways.erase(ways.begin());
+    for (PolicyWay& way : ways) recompute_for(way);
+    std::stable_partition(ways.begin(), ways.end(), [](const PolicyWay& way) {
+      return way.sharding != Sharding::kParameters;
+    });
     return ways;
   }
 
   /// Returns the possible values of `shard`. Sharded gradients are added up in another order, so
   /// their last bits differ.
   std::vector<Sharding> shardings() const {
-    if (written_.allow == Allow::kExact) return {Sharding::kOptimizer, Sharding::kGradients};
-    return {Sharding::kOptimizer};
+    if (written_.allow != Allow::kExact) return {Sharding::kOptimizer};
+    const bool are_blocks_recomputed = may_recompute() || as_written_.recomputed.blocks;
+    if (!are_blocks_recomputed) return {Sharding::kOptimizer, Sharding::kGradients};
+    return {Sharding::kOptimizer, Sharding::kGradients, Sharding::kParameters};
   }
 
   /// Returns one part size for each number of parts, largest first; 0 is the whole batch.
@@ -155,7 +174,8 @@ class WaySearch {
                              [&](std::size_t i) { return fits(attempt(way(i, blocks))); });
     };
     const std::size_t kept = first(false);
-    if (kept == 0 || !may_recompute() || !attempt(way(0, true)).traced) return;
+    if (kept == 0 || !may_recompute() || whole_.recomputed.blocks) return;
+    if (!attempt(way(0, true)).traced) return;
     const std::size_t recomputed = first_that_fits(all.size(), [&](std::size_t i) {
       const Tried& tried = attempt(way(i, true));
       return tried.traced && without_loss(tried) <= search_.budget;
@@ -308,9 +328,10 @@ class WaySearch {
     if (tried.way.offloads && !written_.offloads_optimizer)
       text += ", the optimizer state in host memory";
     if (tried.way.sharding != written_.sharding) {
-      text += tried.way.sharding == Sharding::kGradients
-                  ? ", gradients and the optimizer state sharded across the ranks"
-                  : ", the optimizer state sharded across the ranks";
+      text += tried.way.sharding == Sharding::kParameters  ? ", parameters, gradients and"
+              : tried.way.sharding == Sharding::kGradients ? ", gradients and"
+                                                           : ",";
+      text += " the optimizer state sharded across the ranks";
     }
     const ActivationCheckpointing& recomputed = tried.way.recomputed;
     if (!may_recompute() || !recomputed.recomputes()) return text;
@@ -322,12 +343,10 @@ class WaySearch {
   PlannedStep chosen(const Tried& tried) {
     const Tried& whole = attempt(whole_);
     PlannedStep result{policy_of(tried.way), tried.traced->plan};
-    const bool is_cut = tried.way.micro_batch != written_.micro_batch.value_or(0);
     result.plan.choice = {
         .overrides = overrides_between(written_, result.policy, search_.batch),
-        .exactness = is_cut || tried.way.two_pass != written_.two_pass ||
-                             (tried.way.sharding != written_.sharding &&
-                              tried.way.sharding == Sharding::kGradients)
+        .exactness = tried.way.micro_batch != written_.micro_batch.value_or(0) ||
+                             tried.way.two_pass != written_.two_pass || adds_otherwise(tried.way)
                          ? "exact"
                          : "bit",
         .summary = summary(tried),
@@ -336,8 +355,9 @@ class WaySearch {
         .time_model = std::string(time_model_version())};
     for (const auto& [key, other] : tried_) {
       if (&other == &tried || !other.traced) continue;
-      const bool is_other_cut = other.way.micro_batch > 0 || other.way.two_pass;
-      list(policy_of(other.way), other.traced->plan, is_other_cut ? "exact" : "bit", result.plan);
+      const bool is_exact =
+          other.way.micro_batch > 0 || other.way.two_pass || adds_otherwise(other.way);
+      list(policy_of(other.way), other.traced->plan, is_exact ? "exact" : "bit", result.plan);
     }
     if (!fits(tried)) list_half(result);
     // Sorts the alternatives by cost; among those with equal compute, the one with larger parts
@@ -347,6 +367,11 @@ class WaySearch {
                         -one.needed);
     });
     return result;
+  }
+
+  /// True if gradients are added up in another order than as written.
+  bool adds_otherwise(const PolicyWay& way) const {
+    return way.sharding != written_.sharding && way.sharding >= Sharding::kGradients;
   }
 
   void list(const MemoryPolicy& policy, const MemoryPlan& other, const char* exactness,

@@ -40,9 +40,10 @@ struct PlannedStep {
 
 /// Finds the fastest configuration of a step within the budget. It varies the options that the
 /// policy leaves open: micro-batches of any size down to min_micro_batch, two passes if the loss
-/// needs them, any subset of the network's blocks recomputed, the optimizer state sharded across
-/// the ranks or offloaded to host memory, and the optimizer step in the backward pass. The last
-/// three are considered only if the whole batch does not fit without them. The optimizer step is
+/// needs them, any subset of the network's blocks recomputed, the optimizer state (and gradients,
+/// and parameters) sharded across the ranks or offloaded to host memory, and the optimizer step in
+/// the backward pass. The last three are considered only if the whole batch does not fit without
+/// them, and sharded parameters only if nothing else fits. The optimizer step is
 /// not moved into the backward pass if retries are allowed: a step that updates weights in its
 /// backward pass cannot be undone. The cost model (step_profile.h) predicts the time; if times are
 /// equal, the configuration that uses less memory wins. If nothing fits, the one that uses the

@@ -153,6 +153,10 @@ void mark_gradient(const at::Tensor& tensor) {
   if (living) living->own(tensor, Owner::kGradient, "");
 }
 
+void mark_parameters(const at::Tensor& tensor, const std::string& name) {
+  if (living) living->own(tensor, Owner::kParameter, name);
+}
+
 void mark_cast(const at::Tensor& tensor) {
   if (living) living->mark(tensor, &TracedStorage::is_cast);
 }

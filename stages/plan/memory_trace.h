@@ -154,6 +154,8 @@ void mark_scratch(const at::Tensor& tensor);
 /// Marks a tensor as the gradient of a parameter. Needed for gradients that are freed before the
 /// step ends.
 void mark_gradient(const at::Tensor& tensor);
+/// Marks a tensor as memory of parameters, which the trace calls `name`.
+void mark_parameters(const at::Tensor& tensor, const std::string& name);
 /// Marks the tensor as a cast of a weight that autocast caches.
 void mark_cast(const at::Tensor& tensor);
 

@@ -126,8 +126,10 @@ class Alternatives {
     constexpr Sharding kNone = Sharding::kNone;
     for (const auto& [offloads, sharding, in_backward] :
          {std::tuple(true, kNone, false), std::tuple(false, Sharding::kOptimizer, false),
-          std::tuple(false, Sharding::kGradients, false), std::tuple(false, kNone, true),
+          std::tuple(false, Sharding::kGradients, false),
+          std::tuple(false, Sharding::kParameters, false), std::tuple(false, kNone, true),
           std::tuple(true, kNone, true)}) {
+      if (sharding == Sharding::kParameters && !way.blocks) continue;
       way.offloads = offloads;
       way.sharding = sharding;
       way.in_backward = in_backward;
@@ -187,8 +189,8 @@ class Alternatives {
         std::ranges::find(plan_.alternatives, alternative.overrides, &PlanAlternative::overrides);
     if (listed != plan_.alternatives.end()) return listed->refused.empty();
     const bool is_cut = way.micro_batch > 0 || way.two_pass;
-    const bool is_sharded =
-        policy_of(way).sharding == Sharding::kGradients && policy_.sharding != Sharding::kGradients;
+    const Sharding sharding = policy_of(way).sharding;
+    const bool is_sharded = sharding >= Sharding::kGradients && sharding != policy_.sharding;
     alternative.exactness = is_cut || way.gram || is_sharded ? "exact" : "bit";
     const Outcome& other = outcome(way);
     alternative.refused = other.refused;

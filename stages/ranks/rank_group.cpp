@@ -326,6 +326,8 @@ namespace {
 
 /// Sent by a rank instead of its number when it runs out of memory.
 constexpr std::int64_t kOutOfMemory = INT64_MAX;
+/// Sent by a rank instead of its number when it asks for something.
+constexpr std::int64_t kQuestion = INT64_MAX - 1;
 
 [[noreturn]] void throw_out_of_memory() {
   C10_THROW_ERROR(OutOfMemoryError, "another rank of the run ran out of memory");
@@ -355,7 +357,7 @@ std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
     out_of_memory = std::current_exception();
   }
   if (is_told_) throw_out_of_memory();
-  const std::int64_t of_all = largest(own);
+  const std::int64_t of_all = largest_once_answered(own);
   if (out_of_memory) std::rethrow_exception(out_of_memory);
   if (of_all == kOutOfMemory) throw_out_of_memory();
   return of_all;
@@ -363,10 +365,36 @@ std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
 
 std::int64_t RankGroup::largest_in_work(std::int64_t value) {
   std::int64_t of_all = kOutOfMemory;
-  if (!is_told_) of_all = largest(value);
+  if (!is_told_) of_all = value == kQuestion ? largest(value) : largest_once_answered(value);
   is_told_ = of_all == kOutOfMemory;
   if (is_told_) throw_out_of_memory();
   return of_all;
+}
+
+/// Returns the largest number of all ranks once none of them asks for anything.
+std::int64_t RankGroup::largest_once_answered(std::int64_t value) {
+  for (;;) {
+    const std::int64_t of_all = largest(value);
+    if (of_all != kQuestion) return of_all;
+    answer(0);
+  }
+}
+
+void RankGroup::ask_in_work(std::int64_t what) {
+  largest_in_work(kQuestion);
+  answer(what);
+}
+
+void RankGroup::answer_rest() {
+  if (answer_) largest_once_answered(0);
+}
+
+/// Tells all ranks what each of them asks for, and answers.
+void RankGroup::answer(std::int64_t own) {
+  asked_.assign(static_cast<std::size_t>(size_), 0);
+  asked_[static_cast<std::size_t>(rank_)] = own;
+  sum(at::from_blob(asked_.data(), {size_}, torch::kLong));
+  answer_(asked_);
 }
 
 void RankGroup::sum_in_work(const at::Tensor& tensor) {

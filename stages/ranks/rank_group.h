@@ -103,12 +103,28 @@ class RankGroup final : public runner::Peers {
   /// Like sum_in_work() for the largest of the ranks' numbers, which must be >= 0.
   std::int64_t largest_in_work(std::int64_t value);
 
+  /// Answers what the ranks ask for: `asked[r]` is what rank r asks for; 0: nothing. It may call
+  /// send(), receive() and broadcast(), and must not allocate tensors.
+  using Answer = std::function<void(const std::vector<std::int64_t>& asked)>;
+  /// From now on, the ranks may ask each other in work, each at a different time: while a rank
+  /// waits for the others in a function with a name that ends in in_work, or at the end of its
+  /// work, it calls `answer`. All ranks must call this at the same point. Null: nothing is asked
+  /// anymore.
+  void answer_with(Answer answer) { answer_ = std::move(answer); }
+  /// Asks for `what`, which is > 0, and returns when the answers of all ranks have returned. May
+  /// also be used outside of together(), if answer_rest() follows.
+  void ask_in_work(std::int64_t what);
+  /// Answers until all ranks have called this.
+  void answer_rest();
+
  private:
   template <typename Call>
   void in_group(Call call);
   template <typename Call>
   void on_host(const at::Tensor& tensor, bool is_given, bool is_taken, Call call);
   Gathered gather_on_host(const at::Tensor& rows);
+  std::int64_t largest_once_answered(std::int64_t value);
+  void answer(std::int64_t own);
   runner::StageError lost(const std::exception& error, bool has_waited);
   std::string silence_of(const std::vector<int>& ranks) const;
 
@@ -119,7 +135,9 @@ class RankGroup final : public runner::Peers {
   std::string place_, reached_;  // passed to begin(): the last, and the last that all took part in
   at::Tensor number_;            // for largest(), which must work when memory has run out
   c10::Device device_ = c10::kCPU;
-  at::Tensor buffer_;        // bytes through which a GPU's tensors are sent; undefined on a CPU
+  at::Tensor buffer_;  // bytes through which a GPU's tensors are sent; undefined on a CPU
+  Answer answer_;      // null: nothing may be asked
+  std::vector<std::int64_t> asked_;
   bool is_told_ = false;     // within together(): all ranks know that memory has run out
   std::exception_ptr lost_;  // set once another rank has exited
   std::int64_t texts_ = 0;   // texts exchanged so far

@@ -64,8 +64,13 @@ Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& 
   GradientSum sum(ranks);
   std::vector<at::Tensor> parameters = network.parameters();
   std::optional<ShardedGradients> sharded;
+  std::optional<ShardedParameters> divided;
   if (plan.shards_gradients() && ranks.size > 1) {
-    sharded.emplace(parameters, shard_of(parameters, ranks.rank, ranks.size), ranks);
+    const StateShard shard = plan.shards_parameters()
+                                 ? shard_of_blocks(network, parameters, ranks.rank, ranks.size)
+                                 : shard_of(parameters, ranks.rank, ranks.size);
+    if (plan.shards_parameters()) divided.emplace(network, parameters, shard, ranks);
+    sharded.emplace(parameters, shard, ranks);
     parameters.clear();
   }
   StepNumbers numbers = accumulate_over_ranks(
@@ -75,6 +80,7 @@ Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& 
                                    {.ranks = ranks, .sharded = sharded ? &*sharded : nullptr});
       });
   if (sharded) together(ranks, [&] { sharded->finish(); });
+  if (divided) divided->join();
   numbers.fetch();
   Left left;
   for (const auto& [name, weight] : trained_parameters(network))
@@ -118,8 +124,10 @@ NamedTensors weights_after_steps(const TrainingStep& step, torch::nn::Module& ne
   const StepSnapshot buffers(network, at::kCPU);
   StepExecution execution(step, network, {{.name = "", .optimizer = kRule, .parameters = trained}},
                           plan, {}, at::kCPU, {}, ranks);
+  execution.divide_parameters();
   for (const std::int64_t number : {1, 2})
     execution.commit(execution.compute(batch, {seed, number}));
+  execution.join_parameters();
   NamedTensors after;
   const torch::NoGradGuard no_graph;
   auto old = before.begin();

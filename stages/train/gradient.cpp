@@ -109,6 +109,7 @@ class Accumulation {
       return NamedTensors();
     };
     for_each_part("seen", see_part, [](const NamedTensors&) {});
+    if (RankGroup* const group = group_of(ranks_)) group->answer_rest();
   }
 
  private:

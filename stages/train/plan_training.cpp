@@ -17,6 +17,7 @@
 #include "stages/plan/step_profile.h"
 #include "stages/plan/summarize.h"
 #include "stages/tensor/module_names.h"
+#include "stages/tensor/tensor_memory.h"
 #include "stages/train/gradient.h"
 #include "stages/train/schedule.h"
 #include "stages/train/step_execution.h"
@@ -62,6 +63,7 @@ class TracedTraining {
         assemble_step(step_, *network_, training_.data.size, options_of_dry_run(training_.options),
                       policy_, at::kMeta, context_);
     own_network();
+    execution.divide_parameters();
     if (backend_.device != at::kCPU) copy_ahead(execution);
     std::size_t last_step = 0, end_of_step = 0;
     double flops = 0;             // per step
@@ -181,33 +183,52 @@ class TracedTraining {
       measure(step_, execution.network(), make_batch(*training_.validation, units), plan);
   }
 
-  /// A checkpoint is written tensor by tensor, each in element order. The weights to keep are read
-  /// from disk while the current weights are still in memory.
-  void end(const StepExecution& execution) {
+  void end(StepExecution& execution) {
+    save(execution);
     {
-      const ScopedPhase phase(StepPhase::kCheckpointSave);
-      std::optional<Batch> next;  // already read when the ranks agree to save
-      if (execution.plan().shards_optimizer())
-        next = make_batch(training_.data, units_of(training_));
-      for (const NamedTensors& saved : {weights(*network_), execution.state_on_device()}) {
-        for (const auto& [name, tensor] : saved) tensor.detach().contiguous();
-      }
-      for (const at::Tensor& parameter : execution.optimizer().parameters_elsewhere())
-        torch::empty_like(parameter);  // received one at a time
-    }
-    const auto read = [&](const NamedTensors& saved, const std::string& from) {
-      std::vector<at::Tensor> tensors;
-      for (const auto& [name, tensor] : saved) {
-        tensors.push_back(torch::empty_like(tensor));
-        trace_.own(tensors.back(), Owner::kBuffer, in_network(name) + " of " + from);
-      }
-      return tensors;
-    };
-    if (context_.node().resuming && backend_.device == at::kCPU) {
       const ScopedPhase phase(StepPhase::kCheckpointLoad);
-      const auto model = read(weights(*network_), "the checkpoint");
-      read(execution.state(), "the checkpoint");
+      execution.join_parameters();
     }
+    resume(execution);
+    keep_weights();
+  }
+
+  /// A checkpoint is written tensor by tensor, each in element order. Tensors of other ranks are
+  /// received one at a time.
+  void save(const StepExecution& execution) {
+    const ScopedPhase phase(StepPhase::kCheckpointSave);
+    std::optional<Batch> next;  // already read when the ranks agree to save
+    if (execution.plan().shards_optimizer()) next = make_batch(training_.data, units_of(training_));
+    for (const NamedTensors& saved : {weights(*network_), execution.state_on_device()}) {
+      for (const auto& [name, tensor] : saved) {
+        if (has_memory(tensor)) tensor.detach().contiguous();
+        else torch::empty_like(tensor);
+      }
+    }
+    for (const at::Tensor& parameter : execution.optimizer().parameters_elsewhere())
+      torch::empty_like(parameter);
+  }
+
+  /// Allocates a copy of `saved`, as read from disk.
+  std::vector<at::Tensor> read(const NamedTensors& saved, const std::string& from) {
+    std::vector<at::Tensor> tensors;
+    for (const auto& [name, tensor] : saved) {
+      tensors.push_back(torch::empty_like(tensor));
+      trace_.own(tensors.back(), Owner::kBuffer, in_network(name) + " of " + from);
+    }
+    return tensors;
+  }
+
+  /// A training run is resumed before its parameters are divided.
+  void resume(const StepExecution& execution) {
+    if (!context_.node().resuming || backend_.device != at::kCPU) return;
+    const ScopedPhase phase(StepPhase::kCheckpointLoad);
+    const auto model = read(weights(*network_), "the checkpoint");
+    read(execution.state(), "the checkpoint");
+  }
+
+  /// The weights to keep are read from disk while the current weights are still in memory.
+  void keep_weights() {
     if (training_.options.keep == Keep::kLast || !training_.validation ||
         backend_.device != at::kCPU)
       return;

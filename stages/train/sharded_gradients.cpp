@@ -157,8 +157,9 @@ void ShardedGradients::send(const Bucket& bucket) {
       const auto part_of = [&rows](const at::Tensor& whole) {
         return whole.dim() > 0 ? whole.narrow(0, rows.begin, rows.count) : whole;
       };
-      use(rows, parameter, part_of,
-          message.narrow(0, begin, rows.numbers).view(part_of(parameter).sizes()));
+      std::vector<std::int64_t> shape = parameter.sizes().vec();  // it may have no memory
+      if (!shape.empty()) shape.front() = rows.count;
+      use(rows, parameter, part_of, message.narrow(0, begin, rows.numbers).view(shape));
       begin += rows.numbers;
     }
   };

@@ -12,6 +12,7 @@
 
 #include "runner/shared/stage/run_context.h"
 #include "stages/plan/memory_trace.h"
+#include "stages/python/hosted_module.h"
 #include "stages/ranks/rank_group.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/train/layer_decay.h"
@@ -71,14 +72,30 @@ at::Tensor is_broken(const at::Tensor& loss) {
 
 namespace {
 
-StateShard shard_under(const StepPlan& plan, const std::vector<ParameterGroup>& groups,
-                       const runner::RankOfRun& ranks) {
-  if (!plan.shards_optimizer()) return {};
+std::vector<at::Tensor> parameters_of(const std::vector<ParameterGroup>& groups) {
   std::vector<at::Tensor> parameters;
   for (const ParameterGroup& group : groups) {
     for (const auto& [name, tensor] : group.parameters) parameters.push_back(tensor);
   }
-  return shard_of(parameters, ranks.rank, ranks.size);
+  return parameters;
+}
+
+StateShard shard_under(const StepPlan& plan, const torch::nn::Module& network,
+                       const std::vector<ParameterGroup>& groups, const runner::RankOfRun& ranks) {
+  if (!plan.shards_optimizer()) return {};
+  const std::vector<at::Tensor> parameters = parameters_of(groups);
+  return plan.shards_parameters() ? shard_of_blocks(network, parameters, ranks.rank, ranks.size)
+                                  : shard_of(parameters, ranks.rank, ranks.size);
+}
+
+/// Returns a function that is true for the weights that only other ranks will have; null: none.
+std::function<bool(const at::Tensor&)> elsewhere_under(const StepPlan& plan,
+                                                       const torch::nn::Module& network,
+                                                       const std::vector<ParameterGroup>& groups,
+                                                       const StateShard& shard) {
+  if (!plan.shards_parameters()) return {};
+  return [elsewhere = parameters_elsewhere(network, parameters_of(groups), shard)](
+             const at::Tensor& weight) { return elsewhere.contains(weight.unsafeGetTensorImpl()); };
 }
 
 }  // namespace
@@ -96,13 +113,13 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
       plan_(std::move(plan)),
       network_(network, plan_.numerics, device),
       clip_(std::move(clip)),
-      shard_(shard_under(plan_, groups, ranks)),
+      shard_(shard_under(plan_, network, groups, ranks)),
       optimizer_(groups, plan_.offloads_optimizer, shard_),
       sum_(ranks),
       histograms_every_(histograms_every) {
   if (plan_.numerics.precision.uses(Precision::kFp16))
     scaler_.emplace(GradScaler::Options{}, device);
-  if (average) average_.emplace(network, *average);
+  if (average) average_.emplace(network, *average, elsewhere_under(plan_, network, groups, shard_));
   if (plan_.shards_gradients()) sharded_.emplace(optimizer_.parameters(), shard_, ranks);
 }
 
@@ -120,6 +137,27 @@ Batch StepExecution::arranged(const Batch& batch) const {
 Batch StepExecution::on_device(const Batch& batch) {
   if (batches_) return network_.placed(batches_->fill(arranged(batch)));
   return network_.placed(step_.arrange(batch, BatchUse::kTraining));
+}
+
+void StepExecution::divide_parameters() {
+  if (!plan_.shards_parameters()) return;
+  divided_.emplace(network_.module(), optimizer_.parameters(), shard_, ranks());
+}
+
+void StepExecution::join_parameters() {
+  if (!divided_) return;
+  divided_->join();
+  divided_.reset();
+}
+
+std::optional<int> StepExecution::owner_of_weight(std::string_view name) const {
+  if (!divided_) return {};
+  for (const std::string_view ending : {"", ".average", ".trained"}) {
+    if (!name.ends_with(ending)) continue;
+    const auto owner = divided_->owner_of(name.substr(0, name.size() - ending.size()));
+    if (owner) return owner;
+  }
+  return {};
 }
 
 NamedTensors StepExecution::with_average(NamedTensors state) const {
@@ -242,13 +280,15 @@ at::Tensor StepExecution::norm_of_all(const std::vector<at::Tensor>& gradients) 
   return square.sqrt().to(norm.scalar_type());
 }
 
-/// Returns the weights that an optimizer step changes, with the ranks that update them.
+/// Returns the weights that an optimizer step changes, with the ranks that update them; without
+/// those that only these ranks keep.
 Messages StepExecution::updated_weights(const std::vector<bool>& present) const {
   const std::vector<at::Tensor> parameters = optimizer_.parameters();
   std::vector<ToSend> weights;
   for (int rank = 0; rank < ranks().size; ++rank) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (shard_.owners[i] == rank && present[i]) weights.push_back({parameters[i], rank});
+      const bool is_sent = present[i] && !(divided_ && divided_->keeps_apart(parameters[i]));
+      if (shard_.owners[i] == rank && is_sent) weights.push_back({parameters[i], rank});
     }
   }
   return Messages(weights);
@@ -294,6 +334,30 @@ std::int64_t StepSnapshot::generator_bytes() const {
   return static_cast<std::int64_t>(bytes);
 }
 
+namespace {
+
+void check_sharded_parameters(const MemoryPolicy& policy, const torch::nn::Module& network,
+                              const TrainerOptions& options) {
+  const auto modules = network.modules();
+  const bool is_hosted = std::ranges::any_of(modules, [](const auto& module) {
+    return dynamic_cast<const HostedModule*>(module.get()) != nullptr;
+  });
+  if (is_hosted) {
+    refuse_sharded_parameters(policy, "does not support networks in Python code",
+                              "set shard: gradients");
+  }
+  if (options.average_best > 0) {
+    refuse_sharded_parameters(policy, "cannot average the weights of the best epochs",
+                              "set average_best: 0, or shard: gradients");
+  }
+  if (policy.recovery.halves_batch) {
+    refuse_sharded_parameters(policy, "cannot start over as on_oom_policy: legacy requires",
+                              "set on_oom_policy: exact, or shard: gradients");
+  }
+}
+
+}  // namespace
+
 StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
                     const torch::nn::Module& network, std::int64_t samples,
                     const TrainerOptions& options, Numerics numerics, int ranks) {
@@ -305,6 +369,8 @@ StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
     refuse_in_backward(policy, "log_gradients_every counts all gradients of a step together",
                        "set optimizer_in_backward: false, or log_gradients_every: 0");
   }
+  if (policy.sharding == Sharding::kParameters && ranks > 1)
+    check_sharded_parameters(policy, network, options);
   return make_step_plan(
       step, policy, std::min(options.batch_size, samples), std::move(numerics),
       activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "stages/train/gradient_histogram.h"
 #include "stages/train/optimizer.h"
 #include "stages/train/sharded_gradients.h"
+#include "stages/train/sharded_parameters.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/trainer_options.h"
 #include "stages/train/weight_average.h"
@@ -106,6 +108,16 @@ class StepExecution {
   /// `largest` is a batch of the largest size, on the Meta device. compute() allocates the buffers.
   BatchBuffers& copy_ahead(const Batch& largest);
 
+  /// If the plan shards the parameters, each rank keeps its part of them from now on. Call this
+  /// before the first step, when the weights and state() have been loaded.
+  void divide_parameters();
+  /// Gives every rank all parameters again, after the last step. All ranks must call this at the
+  /// same point.
+  void join_parameters();
+  /// Returns the rank that has the values of a weight or of its average, by its name in a
+  /// checkpoint; nullopt if all ranks have them.
+  std::optional<int> owner_of_weight(std::string_view name) const;
+
   /// A step just before its weights are written.
   struct Computed {
     StepNumbers numbers;
@@ -171,6 +183,7 @@ class StepExecution {
   std::optional<WeightAverage> average_;
   GradientSum sum_;
   std::optional<ShardedGradients> sharded_;
+  std::optional<ShardedParameters> divided_;
   const std::int64_t histograms_every_;
   bool is_half_written_ = false;
   std::optional<BatchBuffers> batches_;

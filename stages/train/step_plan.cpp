@@ -63,6 +63,14 @@ void refuse_in_backward(const MemoryPolicy& policy, const std::string& why,
       .with_help(help);
 }
 
+void refuse_sharded_parameters(const MemoryPolicy& policy, const std::string& why,
+                               const std::string& help) {
+  throw runner::StageError(runner::ErrorCode::kOptionConflict, "shard: parameters " + why)
+      .at("/shard")
+      .in_stage(policy.pointer)
+      .with_help(help);
+}
+
 namespace {
 
 /// Throws if a batch cannot be divided among ranks.
@@ -106,6 +114,12 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
                        "set precision: bf16, or optimizer_in_backward: false");
   }
   if (ranks > 1) refuse_ranks(step, policy, declares_cut, ranks);
+  if (plan.shards_parameters() && !plan.activation_checkpointing.blocks) {
+    refuse_sharded_parameters(policy,
+                              "frees the weights of a block after its forward pass, so the "
+                              "backward pass must compute the block again",
+                              "set activation_checkpointing: block, or shard: gradients");
+  }
   if (policy.two_pass && step.mixes_samples()) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
                              "two_pass would encode a batch in parts, but " + step.why_mixed())

@@ -39,6 +39,7 @@ struct StepPlan {
   bool operator==(const StepPlan&) const = default;
   bool shards_optimizer() const { return sharding >= Sharding::kOptimizer; }
   bool shards_gradients() const { return sharding >= Sharding::kGradients; }
+  bool shards_parameters() const { return sharding >= Sharding::kParameters; }
 };
 
 /// Returns the plan under `policy` for batches of at most `units`. Throws runner::StageError if
@@ -69,6 +70,10 @@ std::int64_t least_units(const TrainingStep& step);
 /// Throws runner::StageError for a policy with optimizer_in_backward, which `why` makes impossible.
 [[noreturn]] void refuse_in_backward(const MemoryPolicy& policy, const std::string& why,
                                      const std::string& help);
+
+/// Throws runner::StageError for a policy with sharded parameters, which `why` makes impossible.
+[[noreturn]] void refuse_sharded_parameters(const MemoryPolicy& policy, const std::string& why,
+                                            const std::string& help);
 
 /// Returns {"micro_batch", "two_pass", "activation_checkpointing"}, plus "offload", "shard" and
 /// "optimizer_in_backward" where enabled, and to_json(Numerics): a record of exactly how the steps

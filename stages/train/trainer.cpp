@@ -15,6 +15,7 @@
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/plan_forward.h"
 #include "stages/plan/recovery.h"
+#include "stages/tensor/tensor_memory.h"
 #include "stages/train/idle_options.h"
 #include "stages/train/memory_log.h"
 #include "stages/train/observed_training.h"
@@ -120,9 +121,10 @@ class Training {
  private:
   TrainingResult run_epochs() {
     if (context_.node().resuming && !options_.begins_anew) resume();
+    execution_.divide_parameters();
     ranks_.compare(done_.steps);
     recovery_.go_on_after_kills(context_.node().restarts.plans);
-    if (observed_) observed_.show("start", 0, weights(network_));
+    if (observed_) observed_.show("start", 0, own_weights());
     memory_.begin();
     while (done_.epochs < epochs_ && !stopping_.exhausted()) {
       run_epoch();
@@ -131,6 +133,15 @@ class Training {
     average_best();
     memory_.end(done_.steps);
     return checkpoints_.keep(done_);
+  }
+
+  /// Returns the weights that this rank has.
+  NamedTensors own_weights() const {
+    NamedTensors own;
+    for (const auto& [name, weight] : weights(network_)) {
+      if (has_memory(weight)) own.set(name, weight);
+    }
+    return own;
   }
 
   void measure_parameters() {
@@ -295,7 +306,7 @@ class Training {
     // From here on, nothing is allocated and nothing can fail.
     execution_.commit(computed);
     pending_.mark_written();
-    if (observed_) observed_.show("weights", done_.steps, weights(network_));
+    if (observed_) observed_.show("weights", done_.steps, own_weights());
     memory_.end_step(done_.steps);
     recovery_.end_step(done_.steps);
   }

@@ -96,10 +96,13 @@ NamedTensors TrainingCheckpoints::optimizer_state() const {
   return state;
 }
 
-/// On rank 0, returns a tensor of the state with its values, obtained from the rank that keeps it.
+/// On rank 0, returns a weight, or a tensor of the state, with its values, obtained from the rank
+/// that keeps it.
 at::Tensor TrainingCheckpoints::brought(const NamedTensors::Item& item) const {
   const runner::RankOfRun& ranks = context_.node().ranks;
-  const int keeper = parts_.execution.optimizer().keeper_of(item.first).value_or(0);
+  const std::optional<int> owner = parts_.execution.owner_of_weight(item.first);
+  const int keeper =
+      owner ? *owner : parts_.execution.optimizer().keeper_of(item.first).value_or(0);
   if (ranks.rank == 0 && keeper == 0) return bring_here(item);
   RankGroup* const group = group_of(ranks);
   if (ranks.rank == 0) {
@@ -111,12 +114,14 @@ at::Tensor TrainingCheckpoints::brought(const NamedTensors::Item& item) const {
   return {};
 }
 
-/// Sends this rank's part of the state, in the order in which rank 0 writes it.
+/// Sends this rank's part of the weights and the state, in the order in which rank 0 writes them.
 void TrainingCheckpoints::send_part() const {
   NamedTensors model = weights(network()), state = optimizer_state();
   if (const WeightAverage* average = parts_.execution.average()) average->save(model, state);
-  put_safetensors(
-      state, {}, [](std::string_view) {}, [this](const auto& item) { return brought(item); });
+  for (const NamedTensors& tensors : {model, state}) {
+    put_safetensors(
+        tensors, {}, [](std::string_view) {}, [this](const auto& item) { return brought(item); });
+  }
 }
 
 TrainingState TrainingCheckpoints::state(const TrainingPosition& position,
@@ -297,6 +302,7 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   if (RankGroup* const group = group_of(context_.node().ranks))
     group->wait_for_all();  // until rank 0 has saved
   std::optional<FoundCheckpoint> best;
+  bool has_best_to_load = false;
   try {
     if (options_.keep != Keep::kLast)
       retry("loading the best checkpoint",
@@ -308,11 +314,13 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   if (best) {
     result = {best->state.epoch, best->state.step, best->folder,
               validation_scores(best->state.about)};
-    if (averages || has_other_weights_ || best->state.step != position.steps)
-      set_weights(network(), best->state.model);
+    has_best_to_load = averages || has_other_weights_ || best->state.step != position.steps;
   } else if (averages) {
     average->swap();
   }
+  // By now, an average that is the result has replaced the weights on the ranks that keep it.
+  parts_.execution.join_parameters();
+  if (has_best_to_load) set_weights(network(), best->state.model);
   result.file /= "model.safetensors";
   return result;
 }

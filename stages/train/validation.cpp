@@ -134,12 +134,13 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network,
     refuse_bad_unit(step, *dataset, *batch);
     measured.push_back(measure(step, network, *batch, options.plan, &rows, &kept.emplace_back()));
   }
+  RankGroup* const group = group_of(options.ranks);
+  if (group) group->answer_rest();
   if (measured.empty() && options.ranks.rank == 0) {
     throw runner::StageError(runner::ErrorCode::kTooFewSamples,
                              "none of the validation samples could be read");
   }
   Means means = measured.empty() ? Means() : StepNumbers::means(measured);
-  RankGroup* const group = group_of(options.ranks);
   if (group) means = over_all(means, *group);
   at::Tensor rows_kept =
       !kept.empty() && kept.front().defined() ? torch::cat(kept).cpu() : at::Tensor();

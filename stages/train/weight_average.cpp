@@ -9,6 +9,7 @@
 #include <torch/utils.h>
 
 #include "runner/shared/stage/config_reader.h"
+#include "stages/tensor/tensor_memory.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -35,14 +36,20 @@ std::optional<WeightAverageOptions> read_weight_average(runner::ConfigReader& re
   return options;
 }
 
-WeightAverage::WeightAverage(const torch::nn::Module& network, WeightAverageOptions options)
+WeightAverage::WeightAverage(const torch::nn::Module& network, WeightAverageOptions options,
+                             const std::function<bool(const at::Tensor& weight)>& is_elsewhere)
     : options_(options) {
   const NamedTensors trained = trained_parameters(network);
   const auto buffers = network.named_buffers();
   const auto add = [&](const std::string& name, const at::Tensor& weight) {
     names_.push_back(name);
     weights_.push_back(weight);
-    averages_.push_back(weight.detach().clone());
+    if (is_elsewhere && is_elsewhere(weight)) {
+      averages_.push_back(torch::empty_like(weight.detach()));
+      free_memory(averages_.back());
+    } else {
+      averages_.push_back(weight.detach().clone());
+    }
   };
   const NamedTensors all = weights(network);
   for (const auto& [name, weight] : all)
@@ -53,12 +60,27 @@ WeightAverage::WeightAverage(const torch::nn::Module& network, WeightAverageOpti
       add(name, weight);
 }
 
+namespace {
+
+/// Returns the first `count` of `all` for which this rank has the average.
+std::vector<at::Tensor> averaged_here(const std::vector<at::Tensor>& all,
+                                      const std::vector<at::Tensor>& averages, std::size_t count) {
+  std::vector<at::Tensor> here;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (has_memory(averages[i])) here.push_back(all[i]);
+  }
+  return here;
+}
+
+}  // namespace
+
 void WeightAverage::include(std::int64_t epoch) {
   if (epoch <= epochs_) return;
   const torch::NoGradGuard no_graph;
-  const at::TensorList averages(averages_), now(weights_);
   const auto one_of = 1 / static_cast<double>(epoch);
-  if (trained_ > 0) at::_foreach_lerp_(averages.slice(0, trained_), now.slice(0, trained_), one_of);
+  const std::vector<at::Tensor> averages = averaged_here(averages_, averages_, trained_);
+  if (!averages.empty())
+    at::_foreach_lerp_(averages, averaged_here(weights_, averages_, trained_), one_of);
   for (std::size_t i = trained_; i < weights_.size(); ++i) averages_[i].copy_(weights_[i]);
   epochs_ = epoch;
 }
@@ -69,7 +91,10 @@ void WeightAverage::update(std::int64_t step) {
   const auto n = static_cast<double>(step);
   const double decay =
       options_.warmup ? std::min(options_.decay, (1 + n) / (10 + n)) : options_.decay;
-  if (!weights_.empty()) at::_foreach_lerp_(averages_, weights_, 1 - decay);
+  const std::size_t all = weights_.size();
+  const std::vector<at::Tensor> averages = averaged_here(averages_, averages_, all);
+  if (!averages.empty())
+    at::_foreach_lerp_(averages, averaged_here(weights_, averages_, all), 1 - decay);
 }
 
 void WeightAverage::swap() {
@@ -103,7 +128,8 @@ void WeightAverage::load(NamedTensors& model, NamedTensors& rest) {
     const std::string other = names_[i] + other_ending(options_);
     if (!model.contains(names_[i]) || !rest.contains(other))
       throw std::invalid_argument("the average of '" + names_[i] + "' is missing");
-    averages_[i].copy_(options_.is_result ? model.at(names_[i]) : rest.at(other));
+    if (has_memory(averages_[i]))
+      averages_[i].copy_(options_.is_result ? model.at(names_[i]) : rest.at(other));
     if (options_.is_result) model.set(names_[i], rest.at(other));
     std::erase_if(others, [&](const auto& item) { return item.first == other; });
   }

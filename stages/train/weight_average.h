@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,8 +42,10 @@ std::optional<WeightAverageOptions> read_weight_average(runner::ConfigReader& re
 /// trained weights are the result.
 class WeightAverage {
  public:
-  /// Shares the weights with the network, on any device.
-  WeightAverage(const torch::nn::Module& network, WeightAverageOptions options);
+  /// Shares the weights with the network, on any device. The averages of weights for which
+  /// `is_elsewhere` is true, which may be null, have no memory (tensor_memory.h).
+  WeightAverage(const torch::nn::Module& network, WeightAverageOptions options,
+                const std::function<bool(const at::Tensor& weight)>& is_elsewhere = {});
 
   /// Call this after step `step`, 1-based. Allocates nothing. An equal average does not change.
   void update(std::int64_t step);

@@ -1,7 +1,9 @@
-// End-to-end tests of optimizer state and gradients that are divided among ranks (memory.shard).
+// End-to-end tests of optimizer state, gradients and parameters that are divided among ranks
+// (memory.shard).
 
 #include <csignal>
 #include <filesystem>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +17,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
+namespace fs = std::filesystem;
 
 using ShardedRanks = Ranks;
 
@@ -74,6 +77,53 @@ TEST_F(ShardedRanks, ShardedGradientsAreReproducibleAndResumedInAnyNumber) {
   EXPECT_EQ(values("fewer", "train/loss").size(), 4);
 }
 
+TEST_F(ShardedRanks, ShardedParametersTrainValidateAndAreResumedInAnyNumber) {
+  const std::string plain =
+      "model.num_hidden_layers=3 train.ema.decay=0.9 train.gradient_clip_norm=1";
+  const std::string sharded =
+      plain + " memory.shard=parameters memory.activation_checkpointing=block memory.micro_batch=2";
+  const std::string once = " memory.max_retries=0";
+  ASSERT_EQ(train("one", 1, plain).exit, 0);
+  for (const std::string name : {"sharded", "again"}) {
+    const Ended ended = train(name, 2, sharded);
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+  }
+  EXPECT_TRUE(weights("sharded") == weights("again")) << "reproducible bit for bit";
+  for (const char* const metric : {"train/loss", "validation/loss"})
+    expect_reordered(values("sharded", metric), values("one", metric));
+  EXPECT_EQ(values("sharded", "evaluate/top1").size(), values("one", "evaluate/top1").size());
+  EXPECT_EQ(train("killed", 2, sharded + once, "retort-worker-1/step:3:kill").exit, 1);
+  ASSERT_EQ(retort("resume killed", folder_.path()).exit, 0);
+  EXPECT_TRUE(weights("killed") == weights("sharded"));
+  for (const std::string ranks : {"1", "3"}) {
+    const std::string name = "to-" + ranks;
+    EXPECT_EQ(train(name, 2, sharded + once, "retort-worker/step:3:kill").exit, 1);
+    const Ended resumed = retort("resume " + name + " --devices " + ranks, folder_.path());
+    ASSERT_EQ(resumed.exit, 0) << resumed.err;
+    EXPECT_EQ(values(name, "train/loss").size(), 4);
+  }
+}
+
+TEST_F(ShardedRanks, ShardedParametersNeedWhatIsPlanned) {
+  const std::string large =
+      "model.num_hidden_layers=6 model.hidden_size=256 model.intermediate_size=1024 "
+      "model.num_attention_heads=4 memory.activation_checkpointing=block memory.shard=";
+  std::map<std::string, std::int64_t> most;  // bytes in tensors, on any of the ranks
+  for (const std::string shard : {"gradients", "parameters"}) {
+    const Ended ended = train("large-" + shard, 2, large + shard);
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+    const fs::path run = folder_ / ("large-" + shard);
+    const json plan = json::parse(file_text(run / "nodes/train/plan.json"));
+    for (const char* const node : {"nodes/train", "ranks/1/nodes/train"}) {
+      const std::int64_t counted =
+          json::parse(file_text(run / node / "finished.json")).at("peak_memory_bytes");
+      most[shard] = std::max(most[shard], counted);
+    }
+    EXPECT_LE(most[shard], plan.at("needed").get<std::int64_t>()) << shard;
+  }
+  EXPECT_LT(most["parameters"], most["gradients"]);
+}
+
 TEST_F(ShardedRanks, AllSaveShardedStateWhenStopped) {
   Endless run =
       start_endless("stopped", 2, "memory.shard=optimizer train.checkpoint.every.steps=1000000");
@@ -96,13 +146,22 @@ TEST_F(ShardedRanks, ShardedStateIsPlannedAndCertified) {
   };
   EXPECT_LT(needed("memory.shard=optimizer"), needed(""));
   EXPECT_LT(needed("memory.shard=gradients"), needed("memory.shard=optimizer"));
-  for (const std::string what : {"optimizer", "gradients"}) {
+  const std::string blocks = "memory.activation_checkpointing=block memory.shard=";
+  EXPECT_LT(needed(blocks + "parameters"), needed(blocks + "gradients"));
+  for (const std::string what :
+       {"optimizer", "gradients", "parameters memory.activation_checkpointing=block"}) {
     const Ended certified = retort(
         "certify" + recipe + "memory.shard=" + what + " memory.micro_batch=2", folder_.path());
     EXPECT_EQ(certified.exit, 0) << certified.err;
     EXPECT_THAT(certified.out, HasSubstr("3 ranks"));
-    EXPECT_THAT(certified.out, HasSubstr("shard " + what));
+    EXPECT_THAT(certified.out, HasSubstr("shard " + what.substr(0, what.find(' '))));
   }
+  const Ended refused =
+      retort("plan" + recipe + "memory.shard=parameters memory.activation_checkpointing=none",
+             folder_.path());
+  EXPECT_EQ(refused.exit, 78) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("[/memory/shard]"));
+  EXPECT_THAT(refused.err, HasSubstr("set activation_checkpointing: block, or shard: gradients"));
   const Ended alone = train("alone-with-all", 1, "memory.shard=optimizer");
   EXPECT_EQ(alone.exit, 0);
   EXPECT_THAT(alone.err, HasSubstr("shard: optimizer has no effect: there is only one rank"));

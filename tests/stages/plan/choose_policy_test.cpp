@@ -384,6 +384,74 @@ TEST(ChoosePolicy, GradientsAreShardedIfNeededAndRoundingMayDiffer) {
   EXPECT_EQ(planning.under(1 << 30).policy.sharding, Sharding::kNone) << "not known";
 }
 
+TEST(ChoosePolicy, ParametersAreShardedIfNothingElseFits) {
+  OpenOptimizer planning(/*on_gpu=*/false);
+  planning.policy.offload_is_open = planning.policy.in_backward_is_open = false;
+  planning.policy.min_micro_batch = planning.options.batch_size;
+  planning.policy.allow = Allow::kExact;
+  planning.policy.activation_checkpointing = {};
+  planning.policy.checkpointing_is_open = true;
+  planning.context.facts.ranks.size = 2;
+  const auto needed = [&](Sharding sharding) {
+    OpenOptimizer written = planning;
+    written.policy.sharding = sharding;
+    written.policy.checkpointing_is_open = false;
+    written.policy.activation_checkpointing = {.blocks = true};
+    return written.plan().needed;
+  };
+  const std::int64_t gradients = needed(Sharding::kGradients),
+                     parameters = needed(Sharding::kParameters);
+  ASSERT_LT(parameters, gradients);
+  planning.policy.shard_is_open = true;
+  EXPECT_EQ(planning.under(gradients).policy.sharding, Sharding::kGradients);
+  const PlannedStep chosen = planning.under(parameters);
+  EXPECT_TRUE(chosen.plan.fits());
+  EXPECT_EQ(chosen.policy.sharding, Sharding::kParameters);
+  EXPECT_TRUE(chosen.policy.activation_checkpointing.blocks);
+  EXPECT_EQ(chosen.plan.choice->exactness, "exact");
+  EXPECT_THAT(chosen.plan.choice->overrides,
+              testing::UnorderedElementsAre("memory.activation_checkpointing=block",
+                                            "memory.shard=parameters"));
+  EXPECT_THAT(chosen.plan.choice->summary,
+              HasSubstr("parameters, gradients and the optimizer state sharded across the ranks"));
+  planning.context.earlier_step_again = chosen.plan.step;
+  EXPECT_EQ(planning.under(2 * gradients).policy.sharding, Sharding::kParameters)
+      << "as when the run started";
+
+  planning.context.earlier_step_again = {};
+  planning.policy.shard_is_open = false;
+  planning.policy.sharding = Sharding::kParameters;
+  EXPECT_TRUE(planning.under(1 << 30).policy.activation_checkpointing.blocks)
+      << "a graph must not keep sharded parameters";
+}
+
+/// The owner's parameters, and one block and all others whole.
+TEST(ChoosePolicy, ShardedParametersArePlannedWithOneGatheredBlock) {
+  OpenOptimizer planning(/*on_gpu=*/false);
+  planning.policy.offload_is_open = planning.policy.in_backward_is_open = false;
+  planning.options.optimizer = SgdOptions{.learning_rate = 0.1};  // no state
+  const auto live = [&](int ranks, Sharding sharding) {
+    planning.context.facts.ranks.size = ranks;
+    planning.policy.sharding = sharding;
+    return planning.plan().live;
+  };
+  std::int64_t in_blocks = 0, in_one = 0;
+  for (const auto& item : planning.model.outline(planning.data.describe())->named_parameters()) {
+    const auto bytes = static_cast<std::int64_t>(item.value().nbytes());
+    if (item.key().find(".layers.") != std::string::npos) in_blocks += bytes;
+    if (item.key().find(".layers.0.") != std::string::npos) in_one += bytes;
+  }
+  ASSERT_GT(in_one, 0);
+  for (const int ranks : {2, 4}) {
+    const std::int64_t saved =
+        live(ranks, Sharding::kGradients) - live(ranks, Sharding::kParameters);
+    const std::int64_t elsewhere = in_blocks - in_blocks / ranks;
+    EXPECT_NEAR(static_cast<double>(saved), static_cast<double>(elsewhere - in_one),
+                static_cast<double>(in_one) / 4)
+        << ranks;
+  }
+}
+
 TEST(ChoosePolicy, ShardedStateIsPlannedForTheLargestShard) {
   OpenOptimizer planning(/*on_gpu=*/false);
   planning.policy.offload_is_open = planning.policy.in_backward_is_open = false;

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -124,6 +125,46 @@ TEST(RankGroup, OutOfMemoryBeforeASumReachesAll) {
       }
     });
   }
+}
+
+TEST(RankGroup, QuestionsAreAnsweredWhereverTheOthersWait) {
+  run_as_ranks(3, [](const runner::RankOfRun& own) {
+    RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
+    std::vector<std::vector<std::int64_t>> seen;
+    group.answer_with([&seen](const std::vector<std::int64_t>& asked) { seen.push_back(asked); });
+    const at::Tensor sum = torch::ones({1});
+    group.together([&] {
+      if (own.rank == 1) group.ask_in_work(4);
+      group.sum_in_work(sum);
+      if (own.rank != 1) group.ask_in_work(5 + own.rank);
+      EXPECT_EQ(group.largest_in_work(own.rank), 2);
+      if (own.rank == 0) group.ask_in_work(8);
+    });
+    if (own.rank == 2) group.ask_in_work(9);
+    group.answer_rest();
+    EXPECT_EQ(sum.item<float>(), 3);
+    EXPECT_EQ(seen,
+              (std::vector<std::vector<std::int64_t>>{{0, 4, 0}, {5, 0, 7}, {8, 0, 0}, {0, 0, 9}}));
+    EXPECT_EQ(group.largest(own.rank), 2) << "nothing is left over";
+  });
+}
+
+TEST(RankGroup, QuestionOfOneRankEndsIfAnotherIsOutOfMemory) {
+  run_as_ranks(2, [](const runner::RankOfRun& own) {
+    RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
+    int answers = 0;
+    group.answer_with([&answers](const std::vector<std::int64_t>&) { ++answers; });
+    const auto work = [&](bool fails) {
+      group.together([&] {
+        TORCH_CHECK_WITH(OutOfMemoryError, own.rank != 0 || !fails, "no room");
+        group.ask_in_work(1);
+      });
+    };
+    EXPECT_THROW(work(true), c10::OutOfMemoryError);
+    EXPECT_EQ(answers, 0);
+    work(false);
+    EXPECT_EQ(answers, 1);
+  });
 }
 
 TEST(RankGroup, ExceptionOnOneRankEndsTheOthers) {
