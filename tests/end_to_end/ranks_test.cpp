@@ -321,8 +321,6 @@ TEST_F(Ranks, ShardedParametersTrainValidateAndAreResumedInAnyNumber) {
   }
 }
 
-/// The bytes that the tensors of a training may take at most in a run, by its plan, and the most
-/// that they took on any of two ranks.
 TEST_F(Ranks, ShardedParametersNeedWhatIsPlanned) {
   const std::string large =
       "model.num_hidden_layers=6 model.hidden_size=256 model.intermediate_size=1024 "
@@ -341,7 +339,6 @@ TEST_F(Ranks, ShardedParametersNeedWhatIsPlanned) {
     EXPECT_LE(most[shard], plan.at("needed").get<std::int64_t>()) << shard;
     EXPECT_GE(most[shard], plan.at("live").get<std::int64_t>() * 97 / 100) << shard;
   }
-  EXPECT_LT(most["parameters"], most["gradients"]);
 }
 
 TEST_F(Ranks, AllSaveShardedStateWhenStopped) {
@@ -371,7 +368,8 @@ TEST_F(Ranks, ShardedStateIsPlannedAndCertified) {
   };
   EXPECT_LT(needed("memory.shard=optimizer"), needed(""));
   EXPECT_LT(needed("memory.shard=gradients"), needed("memory.shard=optimizer"));
-  const std::string blocks = "memory.activation_checkpointing=block memory.shard=";
+  // Reading the best weights takes as much memory as the network on every rank.
+  const std::string blocks = "train.keep=last memory.activation_checkpointing=block memory.shard=";
   EXPECT_LT(needed(blocks + "parameters"), needed(blocks + "gradients"));
   for (const std::string what :
        {"optimizer", "gradients", "parameters memory.activation_checkpointing=block"}) {
