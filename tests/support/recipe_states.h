@@ -50,6 +50,7 @@ inline Words values_of(const SchemaNode& schema, int depth = 0) {
       values.push_back("[" + one + "," + one + "]");
     }
   }
+  if (node.properties.empty()) add(kObjectType, {"{x: 1}"});
   for (const NamedSchema& property : node.properties) {
     if (depth > 1) break;
     const Words inner = values_of(*property.schema, depth + 1);
@@ -138,7 +139,7 @@ inline std::string recipe_with(const Kind& kind) {
 /// Recipes with a kind: the one above, and another if the kind suits two sorts of models.
 inline Words recipes_with(const Kind& kind) {
   Words recipes = {recipe_with(kind)};
-  if (kind.name == "train.contrastive")
+  if (kind.name == "train.contrastive" || kind.name == "model.python")
     recipes.emplace_back(
         "data: {kind: data.cub200, root: x, caption: 'a {name}'}\n"
         "model: {kind: model.python, entry: 'a.py:b', towers: {}}\n"
@@ -178,7 +179,7 @@ inline Words looked_at(const std::string& condition, const std::vector<std::stri
 /// sets none.
 inline std::vector<Words> states(const std::string& condition, const Words& names) {
   static const std::regex kText("'([^']*)'");
-  Words values = {"null", "true", "false", "0", "1", "2", "x", "auto", "{}"};
+  Words values = {"null", "true", "false", "0", "1", "2", "x", "a.py:b", "auto", "{}"};
   for (std::sregex_iterator at(condition.begin(), condition.end(), kText), end; at != end; ++at)
     values.push_back((*at)[1]);
   std::vector<Words> alone, all = {{}};

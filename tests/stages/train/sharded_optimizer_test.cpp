@@ -25,9 +25,9 @@ namespace stages {
 namespace {
 
 /// Ranks in one process: after each step, every rank receives the parameters that others update.
-class ShardedParameters {
+class DividedOptimizer {
  public:
-  ShardedParameters(const OptimizerOptions& rule, int ranks) {
+  DividedOptimizer(const OptimizerOptions& rule, int ranks) {
     const ManyParameters one(rule, Way::kOnDevice);
     std::vector<std::int64_t> bytes;
     for (const at::Tensor& parameter : one.all)
@@ -86,7 +86,7 @@ class ShardedParameters {
   std::vector<std::unique_ptr<ManyParameters>> ranks_;
 };
 
-void expect_as_one(const ShardedParameters& all, const ManyParameters& one,
+void expect_as_one(const DividedOptimizer& all, const ManyParameters& one,
                    const std::string& what) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     for (std::size_t i = 0; i < one.all.size(); ++i)
@@ -103,7 +103,7 @@ TEST(ShardedOptimizer, EveryRuleGivesTheSameBits) {
     ManyParameters one(kEveryRule[rule], Way::kOnDevice);
     one.run(0, 9);
     for (const int ranks : {2, 3, 12}) {
-      ShardedParameters all(kEveryRule[rule], ranks);
+      DividedOptimizer all(kEveryRule[rule], ranks);
       all.run(0, 9);
       expect_as_one(all, one, "rule " + std::to_string(rule) + ", " + std::to_string(ranks));
     }
@@ -112,7 +112,7 @@ TEST(ShardedOptimizer, EveryRuleGivesTheSameBits) {
 
 TEST(ShardedOptimizer, KnowsTheStateOfOtherRanks) {
   for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
-    ShardedParameters all(kEveryRule[rule], 3);
+    DividedOptimizer all(kEveryRule[rule], 3);
     for (const std::int64_t step : {0, 1, 4, 5}) {  // step 4 is skipped
       all.run(step, step + 1);
       const auto state = all.state();
@@ -136,7 +136,7 @@ TEST(ShardedOptimizer, KnowsTheStateOfOtherRanks) {
 }
 
 TEST(ShardedOptimizer, UnknownStateNamesHaveNoKeeper) {
-  const ShardedParameters all(adamw(0.1), 2);
+  const DividedOptimizer all(adamw(0.1), 2);
   for (const char* const name : {"matrix", "matrix.momentum", "other.mean", "matrix.average", ""})
     EXPECT_EQ(all[0].optimizer.keeper_of(name), std::nullopt) << name;
   EXPECT_EQ(ManyParameters(adamw(0.1), Way::kOnDevice).optimizer.keeper_of("matrix.mean"), 0);
@@ -146,12 +146,12 @@ TEST(ShardedOptimizer, ContinuesInAnyNumberOfRanks) {
   for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
     ManyParameters whole(kEveryRule[rule], Way::kOnDevice);
     whole.run(0, 9);
-    ShardedParameters first(kEveryRule[rule], 3);
+    DividedOptimizer first(kEveryRule[rule], 3);
     first.run(0, 5);
     NamedTensors saved;
     for (const auto& [name, tensor] : first.state()) saved.set(name, tensor);
     for (const int ranks : {2, 3, 12}) {
-      ShardedParameters rest(kEveryRule[rule], ranks);
+      DividedOptimizer rest(kEveryRule[rule], ranks);
       rest.continue_as(first[0], saved);
       rest.run(5, 9);
       expect_as_one(rest, whole, "rule " + std::to_string(rule) + ", " + std::to_string(ranks));
