@@ -15,6 +15,7 @@
 #include "stages/ranks/rank_group.h"
 #include "stages/train/gradient.h"
 #include "stages/train/step_execution.h"
+#include "stages/train/step_snapshot.h"
 #include "stages/weights/weights.h"
 
 namespace stages {

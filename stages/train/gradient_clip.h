@@ -50,4 +50,12 @@ std::vector<at::Tensor> last_layer(const torch::nn::Module& network);
 /// the first dimension; a vector or a scalar is one unit.
 void clip_each(const std::vector<at::Tensor>& parameters, const GradientClip& clip);
 
+/// Returns the Euclidean norm of all gradients together, a scalar on their device. There must be at
+/// least one gradient.
+at::Tensor global_norm(at::TensorList gradients);
+
+/// Returns the divisor that limits gradients of norm `norm` to `limit`: max(1, (norm + 1e-6) /
+/// limit), the inverse of the factor in torch's clip_grad_norm_. A scalar on the norm's device.
+at::Tensor clip_divisor(const at::Tensor& norm, double limit);
+
 }  // namespace stages

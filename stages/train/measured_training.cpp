@@ -19,6 +19,7 @@
 #include "stages/train/plan_training.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/step_plan.h"
+#include "stages/train/step_snapshot.h"
 #include "stages/train/validation.h"
 #include "stages/weights/weights.h"
 

@@ -10,6 +10,7 @@
 #include "stages/train/schedule.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/step_plan.h"
+#include "stages/train/step_snapshot.h"
 #include "stages/train/training_log.h"
 
 namespace stages {

@@ -22,6 +22,7 @@
 #include "stages/train/schedule.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/step_plan.h"
+#include "stages/train/step_snapshot.h"
 #include "stages/train/validation.h"
 #include "stages/weights/weights.h"
 

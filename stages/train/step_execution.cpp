@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <memory>
-#include <stdexcept>
+#include <utility>
 
 #include <torch/autograd.h>
 #include <torch/nn/module.h>
@@ -19,58 +19,12 @@
 #include "stages/train/optimizer.h"
 
 namespace stages {
-
-GradScaler::GradScaler(Options options, at::Device device)
-    : options_(options),
-      scale_(torch::full({}, options.initial_scale,
-                         torch::TensorOptions(torch::kFloat).device(device))),
-      growth_tracker_(torch::zeros({}, torch::TensorOptions(torch::kInt).device(device))) {}
-
-at::Tensor GradScaler::unscale(const std::vector<at::Tensor>& gradients) const {
-  const torch::NoGradGuard no_graph;
-  at::Tensor overflow = torch::zeros({}, scale_.options());
-  // As in torch.amp, the reciprocal is computed in double, so dividing by a power of two is exact.
-  const at::Tensor inverse = scale_.to(torch::kDouble).reciprocal().to(torch::kFloat);
-  if (!gradients.empty())
-    at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow, inverse);
-  return overflow;
-}
-
-void GradScaler::update(const at::Tensor& overflow) {
-  const torch::NoGradGuard no_graph;
-  at::_amp_update_scale_(scale_, growth_tracker_, overflow, options_.growth_factor,
-                         options_.backoff_factor, options_.growth_interval);
-}
-
-NamedTensors GradScaler::state() const {
-  return {{"scale", scale_}, {"growth_tracker", growth_tracker_}};
-}
-
-void GradScaler::load_state(const NamedTensors& state) {
-  const torch::NoGradGuard no_graph;
-  for (auto& [name, tensor] : {std::pair<const char*, at::Tensor&>{"scale", scale_},
-                               {"growth_tracker", growth_tracker_}}) {
-    if (!state.contains(name) || state.at(name).numel() != 1 ||
-        state.at(name).scalar_type() != tensor.scalar_type())
-      throw std::invalid_argument(std::string("a scaler's state has no ") + name);
-    tensor.copy_(state.at(name).reshape({}));
-  }
-}
-
-at::Tensor global_norm(at::TensorList gradients) {
-  return torch::linalg_vector_norm(torch::stack(at::_foreach_norm(gradients, 2)), 2);
-}
-
 namespace {
 
 /// Returns 1 if the loss is not finite, otherwise 0.
 at::Tensor is_broken(const at::Tensor& loss) {
   return loss.detach().isfinite().logical_not().to(torch::kFloat);
 }
-
-}  // namespace
-
-namespace {
 
 std::vector<at::Tensor> parameters_of(const std::vector<ParameterGroup>& groups) {
   std::vector<at::Tensor> parameters;
@@ -99,10 +53,6 @@ std::function<bool(const at::Tensor&)> elsewhere_under(const StepPlan& plan,
 }
 
 }  // namespace
-
-at::Tensor clip_divisor(const at::Tensor& norm, double limit) {
-  return ((norm + 1e-6) / limit).clamp_min(1.0);
-}
 
 StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& network,
                              const std::vector<ParameterGroup>& groups, StepPlan plan,
@@ -313,25 +263,6 @@ void StepExecution::commit(const Computed& computed) {
   if (scaler_) scaler_->update(*computed.overflow);
   if (average_) average_->update(computed.step);
   network_.module().zero_grad();
-}
-
-StepSnapshot::StepSnapshot(torch::nn::Module& network, at::Device device)
-    : network_(&network), generators_(generator_states(device)) {
-  const torch::NoGradGuard no_graph;
-  for (const at::Tensor& buffer : network.buffers()) buffers_.emplace_back(buffer, buffer.clone());
-}
-
-void StepSnapshot::restore() const {
-  const torch::NoGradGuard no_graph;
-  network_->zero_grad();
-  for (const auto& [own, copy] : buffers_) own.copy_(copy);
-  set_generator_states(generators_);
-}
-
-std::int64_t StepSnapshot::generator_bytes() const {
-  std::size_t bytes = 0;
-  for (const auto& [device, state] : generators_) bytes += state.nbytes();
-  return static_cast<std::int64_t>(bytes);
 }
 
 namespace {

@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -13,11 +12,11 @@
 #include "runner/shared/stage/run_context.h"
 #include "stages/memory/policy.h"
 #include "stages/numerics/prepared_network.h"
-#include "stages/random/generator_state.h"
 #include "stages/ranks/gradient_sum.h"
 #include "stages/ranks/messages.h"
 #include "stages/tensor/named_tensors.h"
 #include "stages/train/batch_buffers.h"
+#include "stages/train/grad_scaler.h"
 #include "stages/train/gradient.h"
 #include "stages/train/gradient_clip.h"
 #include "stages/train/gradient_histogram.h"
@@ -29,57 +28,6 @@
 #include "stages/train/weight_average.h"
 
 namespace stages {
-
-/// Keeps fp16 gradients from underflowing. The loss is multiplied by a scale and the gradients are
-/// divided by it. If the gradients overflow, the step is skipped and the scale is reduced. The
-/// rule, its constants and its kernels are the same as in torch.amp.GradScaler. One scale applies
-/// to a whole batch, however it is split.
-///
-///   compute the gradient of loss * scaler.scale() for every micro-batch
-///   const at::Tensor overflow = scaler.unscale(gradients);
-///   step the optimizer, which does nothing if overflow is 1
-///   scaler.update(overflow);
-class GradScaler {
- public:
-  struct Options {
-    double initial_scale = 65536;
-    double growth_factor = 2;     ///< after growth_interval steps in a row without overflow
-    double backoff_factor = 0.5;  ///< after an overflow
-    std::int64_t growth_interval = 2000;
-  };
-
-  GradScaler(Options options, at::Device device);
-
-  /// A float32 scalar on the device.
-  const at::Tensor& scale() const { return scale_; }
-
-  /// Divides the gradients by the scale, in place. Returns 1 if any of them is not finite,
-  /// otherwise 0, as a float32 scalar on the device; the host need not wait for it. All gradients
-  /// must be on one device.
-  at::Tensor unscale(const std::vector<at::Tensor>& gradients) const;
-
-  /// Grows or shrinks the scale after a step; allocates nothing.
-  void update(const at::Tensor& overflow);
-
-  /// Returns "scale" and "growth_tracker", all state needed to continue as if never interrupted.
-  /// Shared, not copied.
-  NamedTensors state() const;
-  /// Loads a saved state. Throws std::invalid_argument if `state` is not the state of a scaler.
-  void load_state(const NamedTensors& state);
-
- private:
-  const Options options_;
-  at::Tensor scale_;           // float32
-  at::Tensor growth_tracker_;  // int32: steps in a row without overflow
-};
-
-/// Returns the Euclidean norm of all gradients together, a scalar on their device. There must be at
-/// least one gradient.
-at::Tensor global_norm(at::TensorList gradients);
-
-/// Returns the divisor that limits gradients of norm `norm` to `limit`: max(1, (norm + 1e-6) /
-/// limit), the inverse of the factor in torch's clip_grad_norm_. A scalar on the norm's device.
-at::Tensor clip_divisor(const at::Tensor& norm, double limit);
 
 /// Runs optimizer steps, each in two halves:
 ///
@@ -187,28 +135,6 @@ class StepExecution {
   const std::int64_t histograms_every_;
   bool is_half_written_ = false;
   std::optional<BatchBuffers> batches_;
-};
-
-/// Saves the state that computing a step may modify: torch's random number generators and the
-/// network's buffers (the running statistics of BatchNorm). Gradients are not saved, since there
-/// are none before a step.
-///
-///   const StepSnapshot before(network, device);
-///   try { compute(); } catch (...) { before.restore(); throw; }
-///
-/// The network must outlive this object and keep its buffers.
-class StepSnapshot {
- public:
-  StepSnapshot(torch::nn::Module& network, at::Device device);
-  /// Restores everything and drops the gradients.
-  void restore() const;
-  /// Returns the bytes of CPU memory that the generators' states use.
-  std::int64_t generator_bytes() const;
-
- private:
-  torch::nn::Module* network_;
-  GeneratorStates generators_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;  // the network's buffer and its copy
 };
 
 /// Returns the plan under `policy` for a training run with a network from options.model_stage that

@@ -1,4 +1,5 @@
 #include "stages/train/trainer.h"
+#include "stages/train/step_snapshot.h"
 
 #include <algorithm>
 #include <cmath>

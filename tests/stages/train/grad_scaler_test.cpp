@@ -1,4 +1,4 @@
-#include "stages/train/step_execution.h"
+#include "stages/train/grad_scaler.h"
 #include "tests/support/on_test_device.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "stages/train/step_execution.h"
+#include "stages/train/step_snapshot.h"
 
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
