@@ -23,6 +23,7 @@ bool UsualSize::observe(double number) {
 namespace {
 
 constexpr std::int64_t kMaxSkipped = 100;  // by then, the scale has shrunk by a factor of 2^100
+constexpr std::size_t kMaxPending = 100;
 
 }  // namespace
 
@@ -31,6 +32,7 @@ void PendingSteps::mark_written() {
 }
 
 void PendingSteps::flush(std::size_t allowed) {
+  if (steps_.size() <= allowed) return;
   while (steps_.size() > allowed) {
     PendingStep& step = steps_.front();
     const bool written = std::exchange(step.written, false);  // a step that is rejected here does
@@ -43,6 +45,14 @@ void PendingSteps::flush(std::size_t allowed) {
     record(step);
     steps_.pop_front();
   }
+  log_.progress(epoch_.last);
+}
+
+void PendingSteps::flush_due() {
+  if (steps_.size() < 2) return;
+  const PendingStep& previous = steps_[steps_.size() - 2];
+  if (log_.has_metrics(previous.place.step) || previous.histograms || steps_.size() > kMaxPending)
+    flush(1);
 }
 
 void PendingSteps::record(const PendingStep& step) {
@@ -76,9 +86,9 @@ void PendingSteps::begin_epoch() {
   has_said_disproportionate_ = false;
 }
 
-void PendingSteps::undo_unwritten() const {
+void PendingSteps::undo_unwritten(const StepSnapshot& before) const {
   const auto step = std::ranges::find(steps_, false, &PendingStep::written);
-  if (step != steps_.end()) step->before.restore();
+  if (step != steps_.end()) before.restore(step->generators);
 }
 
 void PendingSteps::restore(EpochSoFar epoch, std::int64_t skipped_in_a_row) {

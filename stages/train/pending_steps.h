@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stages/artifact/dataset.h"
+#include "stages/random/generator_state.h"
 #include "stages/train/schedule.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/step_plan.h"
@@ -40,18 +41,21 @@ struct PendingStep {
   StepPlace place;
   StepNumbers numbers;
   std::vector<Rates> rates;
-  StepSnapshot before;
+  GeneratorStates generators;  ///< before the step
   std::optional<GradientHistograms> histograms = {};
   bool written = false;  ///< committed, and not known to be skipped
 };
 
 /// The steps that have been computed but not yet recorded. On a CPU, a step is read before it is
-/// committed; on a GPU, one step later, so the host never waits for it:
+/// committed:
 ///
 ///   steps.add({…});
-///   steps.flush(1);  // all except the one just added
+///   steps.flush(0);
 ///   execution.commit(…);
 ///   steps.mark_written();
+///
+/// On a GPU, flush_due() is called instead. It reads no step before there is a use for its numbers,
+/// and then while the GPU computes the next one, so the GPU always has work.
 class PendingSteps {
  public:
   /// `data` provides sample names for errors; `groups` are the names of the optimizer's groups.
@@ -69,8 +73,13 @@ class PendingSteps {
   /// ones.
   void flush(std::size_t allowed);
 
-  /// Undoes the earliest step that has not changed the weights, and all later ones.
-  void undo_unwritten() const;
+  /// After add(): flushes all steps but the latest if the one before it has metrics (log_every) or
+  /// histograms, or if a hundred steps are pending.
+  void flush_due();
+
+  /// Undoes the earliest step that has not changed the weights, and all later ones. `before` was
+  /// saved before the latest step, with StepExecution::failed().
+  void undo_unwritten(const StepSnapshot& before) const;
 
   /// Returns the measurements of the recorded steps of this epoch.
   const EpochSoFar& epoch() const { return epoch_; }

@@ -79,6 +79,7 @@ class TracedTraining {
       operations = trace_.launches() - operations_before;
       end_of_step = events_so_far();
     }
+    before_.reset();
     if (training_.options.swa || training_.options.average_best > 0)
       renew_statistics(execution, step);
     if (training_.validation) validate_on_meta(execution);
@@ -142,11 +143,12 @@ class TracedTraining {
   void make_step(StepExecution& execution, std::int64_t units, std::int64_t step) {
     const Batch batch =
         backend_.device == at::kCPU ? make_batch(training_.data, units) : batch_on_host(units);
-    const StepSnapshot before(*network_, at::kMeta);
+    if (before_) before_->save(execution.failed());
+    else before_.emplace(*network_, at::kMeta);
     at::Tensor generators;
     if (backend_.device == at::kCPU) {
-      generators =
-          torch::empty({before.generator_bytes()}, at::TensorOptions(at::kByte).device(at::kMeta));
+      generators = torch::empty({before_->generator_bytes()},
+                                at::TensorOptions(at::kByte).device(at::kMeta));
       trace_.own(generators, Owner::kBuffer, "the random number generator's state");
     }
     StepExecution::Computed computed = execution.compute(batch, {context_.node().seed, step});
@@ -155,7 +157,7 @@ class TracedTraining {
         trace_.own(item.value().grad(), Owner::kGradient, in_network(item.key()));
     }
     execution.commit(computed);
-    // With a GPU, the host reads them only after the next step was computed.
+    // With a GPU, the host reads them only after the next step has been computed.
     if (backend_.device != at::kCPU) unread_ = std::move(computed.histograms);
     for (const auto& [name, tensor] : execution.state_on_device())
       trace_.own(tensor, Owner::kOptimizerState, in_network(name));
@@ -250,6 +252,7 @@ class TracedTraining {
   const TrainingStep& step_;
   const std::shared_ptr<torch::nn::Module> network_;
   const ScopedModuleNames names_;
+  std::optional<StepSnapshot> before_;        // the latest step
   std::optional<GradientHistograms> unread_;  // of the latest step
 };
 

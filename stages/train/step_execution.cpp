@@ -135,11 +135,15 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   is_half_written_ = false;
   std::optional<ScopedStepsInBackward> steps;
   const auto before_backward = [&](const at::Tensor& loss) {
-    if (plan_.optimizer_in_backward)
-      steps.emplace(optimizer_, is_broken(loss), clip_, is_half_written_);
+    if (!plan_.optimizer_in_backward) return;
+    const at::Tensor skip = is_broken(loss);
+    if (failed_.defined()) skip.clamp_min_(failed_);
+    steps.emplace(optimizer_, skip, clip_, is_half_written_);
   };
   std::optional<Batch> prepared;
   const auto prepare = [&] {
+    if (runs_ahead() && !failed_.defined())
+      failed_ = torch::zeros({}, at::TensorOptions(torch::kFloat).device(network_.device()));
     if (before_step) before_step();
     prepared = step_.prepare(on_device(batch), key);
   };
@@ -162,7 +166,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   at::Tensor scratch;
   std::vector<bool> present;
   std::vector<at::Tensor> gradients;
-  std::optional<at::Tensor> overflow, divisor;
+  std::optional<at::Tensor> overflow, divisor, skip;
   std::optional<Messages> updated;
   std::optional<GradientHistograms> histograms;
   together(ranks(), [&] {
@@ -195,17 +199,20 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
       numbers.set_gradient_norm(norm);
       divisor = clip_divisor(norm, *clip_.norm);
     }
+    skip = overflow;
+    if (runs_ahead()) {
+      failed_.clamp_min_(numbers.failed());
+      skip = overflow ? failed_.clamp_min(*overflow) : failed_.clone();
+    }
     numbers.fetch();
   });
-  // On a CPU, the numbers are checked before anything is written. On a GPU, that would make the
-  // host wait, so they are checked before the next step is committed; until then, the GPU itself
-  // leaves the weights unchanged if the numbers are not finite.
-  const bool host_looks = network_.device().is_cpu() || network_.device().is_meta();
-  std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
   return {std::move(numbers),    std::move(gradients), std::move(overflow), std::move(divisor),
           std::move(skip),       std::move(scratch),   std::move(updated),  key.step,
           std::move(histograms), std::move(present)};
 }
+
+/// True if the device computes later than the host, which does not wait to look at each step.
+bool StepExecution::runs_ahead() const { return network_.device().is_cuda() || batches_; }
 
 /// Returns for each parameter whether it has a gradient, on this rank or on the one that owns it.
 std::vector<bool> StepExecution::present_gradients() {

@@ -72,7 +72,7 @@ class StepExecution {
     std::vector<at::Tensor> gradients;
     std::optional<at::Tensor> overflow;  ///< 1 if the gradients overflowed; nullopt without scaling
     std::optional<at::Tensor> divisor;   ///< divides the gradients, for clipping
-    std::optional<at::Tensor> skip;      ///< 1: do not change the weights
+    std::optional<at::Tensor> skip;      ///< 1: do not change the weights; nullopt: change them
     at::Tensor scratch;                  ///< device memory for offloaded optimizer state
     std::optional<Messages> updated;     ///< the weights, if each rank updates only some
     std::int64_t step = 0;               ///< 1-based
@@ -88,6 +88,13 @@ class StepExecution {
                    const std::function<void()>& before_step = {});
   /// True if compute() failed after writing some of a step's weights.
   bool is_half_written() const { return is_half_written_; }
+  /// On a GPU, returns a float32 scalar there: 1 if a step so far has failed, that is, if its loss
+  /// or its gradient was not finite. From that step on, no step changes a weight, so the host may
+  /// find out later (PendingSteps). nullopt before the first step and on a CPU, where the host
+  /// looks at the numbers of each step before it commits the step.
+  std::optional<at::Tensor> failed() const {
+    return failed_.defined() ? std::optional(failed_) : std::nullopt;
+  }
   /// Steps the optimizer at its current rates (with optimizer_in_backward, compute() has already
   /// done so) and drops the gradients. With a sharded optimizer, the ranks exchange the updated
   /// weights, so this throws runner::StageError, kRankLost, if a rank has exited.
@@ -119,6 +126,7 @@ class StepExecution {
   std::vector<bool> present_gradients();
   at::Tensor norm_of_all(const std::vector<at::Tensor>& gradients) const;
   bool are_gradients_elsewhere() const;
+  bool runs_ahead() const;
   const runner::RankOfRun& ranks() const { return sum_.ranks(); }
 
   const TrainingStep& step_;
@@ -135,6 +143,7 @@ class StepExecution {
   const std::int64_t histograms_every_;
   bool is_half_written_ = false;
   std::optional<BatchBuffers> batches_;
+  at::Tensor failed_;  // undefined unless the device runs ahead of the host
 };
 
 /// Returns the plan under `policy` for a training run with a network from options.model_stage that

@@ -236,26 +236,36 @@ void StepNumbers::set_scaling(const at::Tensor& scale, const at::Tensor& overflo
   scaling_ = torch::stack({scale, overflow}).to(torch::kDouble);
 }
 
-void StepNumbers::fetch() {
-  std::vector<at::Tensor> all = rows_;
-  if (norm_.defined()) all.push_back(norm_);
-  if (scaling_.defined()) all.push_back(scaling_);
-  device_values_ = torch::cat(all);
-  if (device_values_.is_cpu() || device_values_.is_meta()) {
-    host_values_ = device_values_;
-    return;
+at::Tensor StepNumbers::failed() const {
+  const auto terms = static_cast<std::int64_t>(term_names_.size());
+  const at::Tensor losses = torch::stack(rows_).narrow(1, 0, terms);
+  at::Tensor failed = losses.isfinite().all().logical_not();
+  if (norm_.defined()) {
+    at::Tensor of_norm = norm_[0].isfinite().logical_not();
+    if (scaling_.defined()) of_norm = of_norm.logical_and(scaling_[1] == 0);
+    failed = failed.logical_or(of_norm);
   }
-  host_values_ = torch::empty(device_values_.sizes(),
-                              torch::TensorOptions(torch::kDouble).pinned_memory(true));
-  host_values_.copy_(device_values_, /*non_blocking=*/true);
-  const c10::impl::VirtualGuardImpl guard(device_values_.device().type());
-  copied_ = std::make_unique<c10::Event>(device_values_.device().type());
-  copied_->record(guard.getStream(device_values_.device()));
+  return failed.to(torch::kFloat);
 }
 
-at::Tensor StepNumbers::broken() const {
-  const at::Tensor broken = device_values_.isfinite().all().logical_not();
-  return (scaling_.defined() ? broken.logical_or(scaling_[1] > 0) : broken).to(torch::kFloat);
+void StepNumbers::fetch() {
+  std::vector<at::Tensor> all = std::exchange(rows_, {});
+  parts_ = all.size();
+  has_norm_ = norm_.defined();
+  has_scaling_ = scaling_.defined();
+  if (has_norm_) all.push_back(std::exchange(norm_, {}));
+  if (has_scaling_) all.push_back(std::exchange(scaling_, {}));
+  const at::Tensor values = torch::cat(all);
+  if (values.is_cpu() || values.is_meta()) {
+    host_values_ = values;
+    return;
+  }
+  host_values_ =
+      torch::empty(values.sizes(), torch::TensorOptions(torch::kDouble).pinned_memory(true));
+  host_values_.copy_(values, /*non_blocking=*/true);
+  const c10::impl::VirtualGuardImpl guard(values.device().type());
+  copied_ = std::make_unique<c10::Event>(values.device().type());
+  copied_->record(guard.getStream(values.device()));
 }
 
 void StepNumbers::wait() const {
@@ -265,7 +275,7 @@ void StepNumbers::wait() const {
 void StepNumbers::add_sums(std::vector<double>& sums) const {
   wait();
   const double* value = host_values_.const_data_ptr<double>();
-  for (std::size_t row = 0; row < rows_.size(); ++row) {
+  for (std::size_t part = 0; part < parts_; ++part) {
     for (double& sum : sums) sum += *value++;
   }
 }
@@ -295,21 +305,21 @@ double StepNumbers::value(std::int64_t index) const {
 }
 
 std::optional<double> StepNumbers::gradient_norm() const {
-  if (!norm_.defined() || skipped()) return {};
-  return value(scaling_.defined() ? -3 : -1);
+  if (!has_norm_ || skipped()) return {};
+  return value(has_scaling_ ? -3 : -1);
 }
 
 std::optional<double> StepNumbers::loss_scale() const {
-  return scaling_.defined() ? std::optional(value(-2)) : std::nullopt;
+  return has_scaling_ ? std::optional(value(-2)) : std::nullopt;
 }
 
-bool StepNumbers::skipped() const { return scaling_.defined() && value(-1) > 0; }
+bool StepNumbers::skipped() const { return has_scaling_ && value(-1) > 0; }
 
 std::optional<std::int64_t> StepNumbers::first_broken_part() const {
   wait();
   const double* row = host_values_.const_data_ptr<double>();
   const std::size_t width = term_names_.size() + score_names_.size();
-  for (std::size_t part = 0; part < rows_.size(); ++part, row += width) {
+  for (std::size_t part = 0; part < parts_; ++part, row += width) {
     for (std::size_t term = 0; term < term_names_.size(); ++term) {
       if (!std::isfinite(row[term])) return static_cast<std::int64_t>(part);
     }

@@ -92,7 +92,8 @@ StepPlan plan_of_numbers(StepPlan plan, int ranks);
 /// until the host needs them.
 ///
 /// Only means() and the functions declared after it make the host wait for a GPU. fetch() starts
-/// the copy, which has long finished if these functions are called a step later.
+/// the copy, which has long finished if these functions are called a step later. From then on, the
+/// numbers need no memory on a GPU.
 class StepNumbers {
  public:
   /// `weight` is the weight of the whole batch in the loss. `scored` is TrainingStep::scored() of
@@ -116,11 +117,11 @@ class StepNumbers {
   /// otherwise 0.
   void set_scaling(const at::Tensor& scale, const at::Tensor& overflow);
 
-  /// Starts the copy to the host. Call this once, after the last add().
+  /// Returns a float32 scalar on the device: 1 if refuse_not_finite() will throw for these numbers,
+  /// otherwise 0. Call this before fetch().
+  at::Tensor failed() const;
+  /// Starts the copy to the host. Call this once, after everything is set.
   void fetch();
-  /// Returns a float32 scalar on the device: 1 if the loss or the gradient is not finite, otherwise
-  /// 0. Call this after fetch().
-  at::Tensor broken() const;
 
   Means means() const { return means({this, 1}); }
   /// Returns the means over one or more batches measured by the same step. The sums are added
@@ -146,11 +147,14 @@ class StepNumbers {
 
   double weight_, scored_;
   std::vector<std::string> term_names_, score_names_;
+  // Until fetch():
   std::vector<at::Tensor> rows_;  // (terms + scores) float64 each
   at::Tensor norm_;               // (1) float64
   at::Tensor scaling_;            // (2) float64: scale, overflow
-  at::Tensor device_values_;      // the rows, then the norm, then the scaling
-  at::Tensor host_values_;
+  // From then on:
+  std::size_t parts_ = 0;
+  bool has_norm_ = false, has_scaling_ = false;
+  at::Tensor host_values_;              // the rows, then the norm, then the scaling
   std::unique_ptr<c10::Event> copied_;  // null if there is nothing to wait for
 };
 

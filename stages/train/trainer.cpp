@@ -102,7 +102,7 @@ class Training {
       return run_epochs();
     } catch (const std::exception& error) {
       if (is_device_lost(error)) throw;  // nothing on the device can be restored
-      pending_.undo_unwritten();
+      undo_unwritten();
       if (is_rank_lost(error)) save_what_is_done("another rank was lost");
       if (!is_out_of_memory(error, device_)) throw;
       const OutOfMemory what = look_at_out_of_memory(error, done_.steps + 1, step_, execution_,
@@ -114,7 +114,7 @@ class Training {
       throw out_of_memory_error(what).elsewhere(other_devices(policy_, device_),
                                                 std::move(incident));
     } catch (...) {
-      pending_.undo_unwritten();
+      undo_unwritten();
       throw;
     }
   }
@@ -157,9 +157,9 @@ class Training {
     log_.begin_epoch();
     std::int64_t left_out = 0;
     while (done_.steps < steps_) {
-      if (!is_state_divided()) heed_requests();
+      if (!is_state_divided()) handle_requests();
       const std::optional<Batch> batch = next_batch(loader);
-      if (is_state_divided()) heed_requests_of_all();
+      if (is_state_divided()) handle_requests_of_all();
       if (!batch) break;
       if (batch->units() < least_units(step_)) {
         left_out += batch->units();
@@ -171,6 +171,7 @@ class Training {
       is_whole_ = true;
     }
     pending_.flush(0);
+    before_.reset();
     log_.say_missing(loader.skipped(), left_out);
     if (pending_.epoch().means.weight > 0) return;
     throw StageError(ErrorCode::kTooFewSamples, "none of the training samples could be read");
@@ -191,19 +192,19 @@ class Training {
     try {
       return loader.next();
     } catch (const runner::Cancelled&) {
-      if (is_state_divided()) return {};  // heed_requests_of_all() stops
+      if (is_state_divided()) return {};  // handle_requests_of_all() stops
       stop();
     }
   }
 
   /// Handles requests to stop or save. Called between two steps.
-  void heed_requests() {
+  void handle_requests() {
     if (context_.cancelled()) stop();
     if (context_.take_save_request() || checkpoints_.is_due(done_)) checkpoints_.save(done_);
   }
 
   /// Each rank keeps a part of the state, so if one rank is asked to stop or save, all of them do.
-  void heed_requests_of_all() {
+  void handle_requests_of_all() {
     using Request = TrainingRanks::Request;
     const bool saves = context_.take_save_request() || checkpoints_.is_due(done_);
     const Request own = context_.cancelled() ? Request::kStop
@@ -293,15 +294,16 @@ class Training {
     refuse_bad_unit(step_, *data_.train, batch);
     if (observed_) observed_.show("batch", done_.steps + 1, batch.tensors());
     execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
-    auto [computed, before] = compute_with_retries(batch);
+    StepExecution::Computed computed = compute_with_retries(batch);
     is_whole_ = false;
     pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(),
                    plan_of_numbers(execution_.plan(), context_.node().ranks.size), batch.indices},
                   std::move(computed.numbers),
                   execution_.optimizer().rates(),
-                  std::move(before),
+                  before_->generators(),
                   std::move(computed.histograms)});
-    pending_.flush(device_.is_cpu() || observed_ ? 0 : 1);
+    if (device_.is_cpu() || observed_) pending_.flush(0);
+    else pending_.flush_due();
     if (observed_) observed_.show_gradient(done_.steps, pending_.epoch().last.means, network_);
 
     // From here on, nothing is allocated and nothing can fail.
@@ -313,29 +315,36 @@ class Training {
   }
 
   /// Runs the step's first half, and retries it when memory runs out, as often as the recovery
-  /// allows. Also returns the snapshot taken before the step.
-  std::pair<StepExecution::Computed, StepSnapshot> compute_with_retries(const Batch& batch) {
-    std::optional<StepSnapshot> before;
+  /// allows.
+  StepExecution::Computed compute_with_retries(const Batch& batch) {
+    bool is_saved = false;  // in before_
+    const auto save = [&] {
+      if (is_saved) return;
+      if (before_) before_->save(execution_.failed());
+      else before_.emplace(network_, device_);
+      is_saved = true;
+    };
     for (recovery_.begin_step();;) {
       try {
-        StepExecution::Computed computed = execution_.compute(
+        return execution_.compute(
             batch, {context_.node().seed, done_.steps + 1}, [this] { memory_.end_micro_batch(); },
-            [&] {
-              if (!before) before.emplace(network_, device_);
-            });
-        return {std::move(computed), std::move(*before)};
+            save);
       } catch (const std::exception& error) {
         if (is_device_lost(error)) throw;  // nothing on the device can be restored
-        if (before) before->restore();
+        if (is_saved) before_->restore();
         if (execution_.is_half_written()) give_up_half_written();
         else if (is_out_of_memory(error, device_) && recovery_.retries(done_.steps + 1)) continue;
         throw;
       } catch (...) {
-        if (before) before->restore();
+        if (is_saved) before_->restore();
         if (execution_.is_half_written()) give_up_half_written();
         throw;
       }
     }
+  }
+
+  void undo_unwritten() {
+    if (before_) pending_.undo_unwritten(*before_);
   }
 
   /// A step that optimizer_in_backward has half written can be neither repeated nor saved.
@@ -442,6 +451,7 @@ class Training {
   TrainingLog log_;
   MemoryLog memory_;
   PendingSteps pending_;
+  std::optional<StepSnapshot> before_;  // of the latest step; during an epoch
   TrainingCheckpoints checkpoints_;
   TrainingPosition done_;
   bool is_whole_ =

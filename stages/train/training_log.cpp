@@ -107,31 +107,40 @@ TrainingLog::TrainingLog(runner::RunContext& context, Options options, Clock clo
 void TrainingLog::begin_epoch() {
   epoch_began_ = trained_until_ = clock_();
   epoch_samples_ = 0;
+  new_samples_ = 0;
   throughput_.restart();
   throughput_.add(epoch_began_, 0);
 }
 
-void TrainingLog::step(const StepRecord& record) {
+void TrainingLog::progress(const StepRecord& latest) {
   trained_until_ = clock_();
-  const std::int64_t samples = record.samples * options_.samples_in_unit;
-  epoch_samples_ += samples;
-  throughput_.add(trained_until_, samples);
+  throughput_.add(trained_until_, std::exchange(new_samples_, 0));
 
   runner::Progress progress;
   progress.phase = "train";
-  progress.epoch = record.epoch;
+  progress.epoch = latest.epoch;
   progress.epochs = options_.epochs;
-  progress.step = record.step;
+  progress.step = latest.step;
   progress.steps = options_.steps;
   progress.samples_per_second = throughput_.per_second();
-  progress.loss = record.means.loss;
+  progress.loss = latest.means.loss;
   // Averages over all steps so far, so that reading, validating and saving are included.
   progress.seconds_left = (trained_until_ - began_) /
-                          static_cast<double>(record.step - first_step_) *
-                          static_cast<double>(options_.steps - record.step);
+                          static_cast<double>(latest.step - first_step_) *
+                          static_cast<double>(options_.steps - latest.step);
   show(std::move(progress));
+}
 
-  if ((record.step - 1) % options_.log_every != 0 && record.step != options_.steps) return;
+bool TrainingLog::has_metrics(std::int64_t step) const {
+  return (step - 1) % options_.log_every == 0 || step == options_.steps;
+}
+
+void TrainingLog::step(const StepRecord& record) {
+  const std::int64_t samples = record.samples * options_.samples_in_unit;
+  epoch_samples_ += samples;
+  new_samples_ += samples;
+
+  if (!has_metrics(record.step)) return;
   context_.metric("train/loss", record.means.loss, record.step);
   if (record.means.terms.size() > 1) {
     for (const auto& [name, value] : record.means.terms)

@@ -76,8 +76,8 @@ struct StepRecord {
       {};  ///< learning rates of the other groups, by name
 };
 
-/// Reports the progress of training to the run: progress at every step, metrics every few steps and
-/// at the end of an epoch, and one line per epoch for the user.
+/// Reports the progress of training to the run: progress whenever steps are known, metrics every
+/// few steps and at the end of an epoch, and one line per epoch for the user.
 class TrainingLog {
  public:
   /// Returns the seconds of a monotonic clock.
@@ -97,7 +97,13 @@ class TrainingLog {
   /// Training continues after `step`, which this log has not seen.
   void resume_after(std::int64_t step) { first_step_ = step; }
   void begin_epoch();
+  /// Records a step. The host may learn of several steps at once, the last of which is then passed
+  /// to progress().
   void step(const StepRecord& record);
+  /// Reports the progress up to `latest`, which is complete now.
+  void progress(const StepRecord& latest);
+  /// True if step() reports metrics of this step.
+  bool has_metrics(std::int64_t step) const;
   void gradients(const GradientHistograms& histograms, std::int64_t step);
   /// Prints a message for the user.
   void say(const std::string& line);
@@ -119,7 +125,8 @@ class TrainingLog {
   const double began_;
   double epoch_began_ = 0, trained_until_ = 0;
   std::int64_t epoch_samples_ = 0;
-  std::int64_t first_step_ = 0;  // steps completed before this log began
+  std::int64_t new_samples_ = 0;  // of the steps recorded since the last progress()
+  std::int64_t first_step_ = 0;   // steps completed before this log began
   Throughput throughput_;
 };
 

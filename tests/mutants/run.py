@@ -24,12 +24,12 @@ from mutant import read_mutants
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
-# The test programs, with the sources of each, and the targets that they need.
+# The test programs, with the folders of their sources, and the targets that they need.
 PROGRAMS = {
-    "runner_tests": ("tests/runner", ["runner_tests", "fake_worker", "retort"]),
-    "stages_tests": ("tests/stages", ["stages_tests"]),
-    "stand_in_tests": ("tests/support/stand_in", ["stand_in_tests"]),
-    "end_to_end_tests": ("tests/end_to_end", ["end_to_end_tests", "retort", "retort-worker", "unsteady_worker"]),
+    "runner_tests": (["tests/runner"], ["runner_tests", "fake_worker", "retort"]),
+    "stages_tests": (["tests/stages"], ["stages_tests"]),
+    "stand_in_tests": (["tests/support/stand_in", "tests/stages"], ["stand_in_tests"]),
+    "end_to_end_tests": (["tests/end_to_end"], ["end_to_end_tests", "retort", "retort-worker", "unsteady_worker"]),
 }
 TEST_SECONDS = 120  # CPU time per mutant; exceeding it counts as detected
 ALL_SECONDS = 3600  # CPU time for all tests that mutants name, without a mutant
@@ -55,10 +55,10 @@ def mutants_at(commit):
 # --- the check
 
 
-def tests_in(folder):
-    """Returns the names of all tests in a folder as in GoogleTest; parameterized ones up to the parameter."""
+def tests_in(folders):
+    """Returns the names of all tests in some folders as in GoogleTest; parameterized ones up to the parameter."""
     plain, suites, prefixes = set(), {}, {}
-    for path in sorted((SOURCE / folder).rglob("*_test.cpp")):
+    for path in sorted(path for folder in folders for path in (SOURCE / folder).rglob("*_test.cpp")):
         text = path.read_text()
         plain.update(f"{s}.{n}" for s, n in re.findall(r"^TEST(?:_F)?\(\s*(\w+),\s*(\w+)\)", text, flags=re.M))
         for suite, name in re.findall(r"^(?:TEST_P|TYPED_TEST)\(\s*(\w+),\s*(\w+)\)", text, flags=re.M):
@@ -215,6 +215,8 @@ class Bench:
         environment = {**os.environ, "GTEST_COLOR": "no", "RETORT_MUTANT": mutant}
         if self.jobs > 1:
             environment["OMP_NUM_THREADS"] = "1"
+        if program == "stand_in_tests":
+            environment["RETORT_TEST_DEVICE"] = "cuda:0"
         command = ["prlimit", f"--data={TEST_BYTES}", f"--cpu={seconds}", self.build / "bin" / program,
                    f"--gtest_filter={patterns}", "--gtest_brief=1"]
         try:

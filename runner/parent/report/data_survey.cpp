@@ -22,15 +22,15 @@ std::string counted_word(std::int64_t count, const std::string& one, const std::
   return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
-std::string file_text(const Json& picture) {
-  return "'" + printable(picture["file"].get<std::string>()) + "'";
+std::string file_text(const Json& image) {
+  return "'" + printable(image["file"].get<std::string>()) + "'";
 }
 
 /// Returns "'a.png' (train) = 'b.png' (test)".
 std::string group_text(const Json& group, const char* relation) {
   std::vector<std::string> files;
-  for (const Json& picture : group)
-    files.push_back(file_text(picture) + " (" + picture["part"].get<std::string>() + ")");
+  for (const Json& image : group)
+    files.push_back(file_text(image) + " (" + image["part"].get<std::string>() + ")");
   return join(files, relation);
 }
 
@@ -50,9 +50,9 @@ std::string named(const Json& list, std::int64_t count, const Show& show) {
 Json of_several_classes(const Json& groups) {
   Json found = {{"shown", Json::array()}};
   for (const Json& group : groups["shown"])
-    for (const Json& picture : group)
-      if (picture["class"] != group[0]["class"] ||
-          picture.value("label_set", 0) != group[0].value("label_set", 0)) {
+    for (const Json& image : group)
+      if (image["class"] != group[0]["class"] ||
+          image.value("label_set", 0) != group[0].value("label_set", 0)) {
         found["shown"].push_back(group);
         break;
       }
@@ -90,7 +90,7 @@ class Findings {
           within["shown"].begin() + std::min<std::ptrdiff_t>(across, std::ssize(within["shown"])));
       const auto names = [&](const Json& group) {
         std::vector<std::string> files;
-        for (const Json& picture : group) files.push_back(file_text(picture));
+        for (const Json& image : group) files.push_back(file_text(image));
         return join(files, relation);
       };
       add(Severity::kWarning, ErrorCode::kBadAnnotations,

@@ -1,12 +1,17 @@
 #include "stages/train/step_plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "runner/shared/error/stage_error.h"
 #include "tests/support/on_test_device.h"
+#include "tests/support/tiny_dataset.h"
 
 namespace stages {
 namespace {
@@ -47,6 +52,55 @@ TEST(StepNumbers, BatchesAreWeighted) {
   EXPECT_EQ(means.at("loss"), 0.5);
   EXPECT_EQ(means.weight, 4);
   EXPECT_EQ(means.units, 4);
+}
+
+/// Numbers of a step in two parts, before they are fetched.
+StepNumbers of_two_parts(double second_loss, double accuracy, std::optional<double> norm,
+                         std::optional<double> overflow) {
+  StepNumbers numbers(2, 2);
+  for (const double loss : {0.5, second_loss}) {
+    numbers.add(numbers.row({{"loss", torch::tensor(loss, here().dtype(at::kDouble))}},
+                            {{"accuracy", torch::tensor(accuracy, here().dtype(at::kDouble))}}));
+  }
+  if (norm) numbers.set_gradient_norm(torch::tensor(*norm, here().dtype(at::kFloat)));
+  if (overflow)
+    numbers.set_scaling(torch::tensor(2, here().dtype(at::kFloat)),
+                        torch::tensor(*overflow, here().dtype(at::kFloat)));
+  return numbers;
+}
+
+/// True if the device and the host agree that the step has failed. They must agree.
+bool fails(double second_loss, double accuracy, std::optional<double> norm,
+           std::optional<double> overflow) {
+  StepNumbers numbers = of_two_parts(second_loss, accuracy, norm, overflow);
+  const at::Tensor on_device = numbers.failed();
+  numbers.fetch();
+  bool is_refused = false;
+  try {
+    refuse_not_finite(numbers, {.epoch = 1, .step = 1}, TinyDataset(2));
+  } catch (const runner::StageError&) {
+    is_refused = true;
+  }
+  EXPECT_EQ(on_device.item<float>(), is_refused ? 1 : 0);
+  return is_refused;
+}
+
+TEST(StepNumbers, DeviceAndHostAgreeOnFailure) {
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  EXPECT_FALSE(fails(0.5, 1, {}, {}));
+  EXPECT_TRUE(fails(nan, 1, {}, {}));
+  EXPECT_TRUE(fails(infinity, 1, 1.0, 0.0));
+  EXPECT_TRUE(fails(0.5, 1, infinity, {}));
+  EXPECT_TRUE(fails(0.5, 1, nan, 0.0));
+  EXPECT_TRUE(fails(nan, 1, infinity, 1.0));
+}
+
+TEST(StepNumbers, OverflowIsNoFailure) {
+  EXPECT_FALSE(fails(0.5, 1, std::numeric_limits<double>::infinity(), 1.0));
+}
+
+TEST(StepNumbers, ScoreThatIsNotFiniteIsNoFailure) {
+  EXPECT_FALSE(fails(0.5, std::nan(""), 1, {}));
 }
 
 }  // namespace

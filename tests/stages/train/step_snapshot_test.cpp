@@ -1,5 +1,7 @@
 #include "stages/train/step_snapshot.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -33,6 +35,48 @@ TEST(StepSnapshot, RestoresBuffersAndGeneratorAndDropsGradients) {
     EXPECT_TRUE(network->parameters()[i].equal(parameters[i])) << i;
     EXPECT_FALSE(network->parameters()[i].grad().defined()) << i;
   }
+}
+
+/// A BatchNorm layer whose running statistics change with every pass.
+struct Normed {
+  torch::nn::BatchNorm1d norm{2};
+  Normed() { norm->to(at::Device(test_device())); }
+  void pass() { norm->forward(torch::rand({8, 2}, here()) + 1); }
+  at::Tensor mean() const { return norm->running_mean.clone(); }
+};
+
+TEST(StepSnapshot, SavesAgainInTheSameMemory) {
+  Normed one;
+  StepSnapshot before(*one.norm, at::Device(test_device()));
+  one.pass();
+  const at::Tensor mean = one.mean();
+  before.save();
+  one.pass();
+  EXPECT_FALSE(one.mean().equal(mean));
+  before.restore();
+  EXPECT_TRUE(one.mean().equal(mean));
+  EXPECT_EQ(one.norm->num_batches_tracked.item<std::int64_t>(), 1);
+}
+
+TEST(StepSnapshot, KeepsTheBuffersBeforeAFailedStep) {
+  Normed one;
+  const at::Tensor mean = one.mean();
+  StepSnapshot before(*one.norm, at::Device(test_device()));
+  const GeneratorStates generators = before.generators();
+  const at::Tensor drawn = torch::rand(3, here());
+  one.norm->running_mean.fill_(std::nan(""));
+  before.save(torch::ones({}, here()));
+  one.pass();
+  before.restore(generators);
+  EXPECT_TRUE(one.mean().equal(mean));
+  EXPECT_EQ(one.norm->num_batches_tracked.item<std::int64_t>(), 0);
+  EXPECT_TRUE(torch::rand(3, here()).equal(drawn));
+  one.pass();
+  before.save(torch::zeros({}, here()));
+  const at::Tensor renewed = one.mean();
+  one.pass();
+  before.restore();
+  EXPECT_TRUE(one.mean().equal(renewed));
 }
 
 }  // namespace

@@ -34,7 +34,10 @@ TEST(TrainingLog, StepsAreRecordedAtTheIntervalAndAtTheEnd) {
                    .memory_in_use = {}},
                   [] { return 0.0; });
   log.begin_epoch();
-  for (std::int64_t step = 1; step <= 12; ++step) log.step(record(step));
+  for (std::int64_t step = 1; step <= 12; ++step) {
+    log.step(record(step));
+    log.progress(record(step));
+  }
   EXPECT_THAT(context.steps("train/loss"), ElementsAre(1, 6, 11, 12));
   EXPECT_THAT(context.steps("train/accuracy"), ElementsAre(1, 6, 11, 12));
   EXPECT_THAT(context.values("train/gradient_norm"), ElementsAre(2, 2, 2, 2));
@@ -57,8 +60,10 @@ TEST(TrainingLog, ProgressShowsSpeedAndTimeLeft) {
   log.begin_epoch();
   now += 2;
   log.step(record(1));
+  log.progress(record(1));
   now += 2;
   log.step(record(2));
+  log.progress(record(2));
   const runner::Progress& progress = context.all_progress.back();
   EXPECT_EQ(progress.phase, "train");
   EXPECT_EQ(progress.step, 2);
@@ -69,6 +74,29 @@ TEST(TrainingLog, ProgressShowsSpeedAndTimeLeft) {
   EXPECT_DOUBLE_EQ(progress.loss, 0.5);
   EXPECT_EQ(progress.memory_bytes, 600);
   EXPECT_EQ(progress.budget_bytes, 1000);
+}
+
+TEST(TrainingLog, StepsThatBecomeKnownAtOnceAreOneReport) {
+  RecordingContext context;
+  double now = 100;
+  TrainingLog log(context,
+                  {.epochs = 1,
+                   .steps = 12,
+                   .log_every = 4,
+                   .unit = "images",
+                   .budget_bytes = 0,
+                   .memory_in_use = {}},
+                  [&] { return now; });
+  log.begin_epoch();
+  for (const std::int64_t last : {4, 8}) {
+    now += 2;
+    for (std::int64_t step = last - 3; step <= last; ++step) log.step(record(step));
+    log.progress(record(last));
+  }
+  ASSERT_EQ(context.all_progress.size(), 2);
+  EXPECT_EQ(context.all_progress.back().step, 8);
+  EXPECT_DOUBLE_EQ(context.all_progress.back().samples_per_second, 4 * 32 / 2);
+  EXPECT_DOUBLE_EQ(context.all_progress.back().seconds_left, 2);
 }
 
 TEST(TrainingLog, EpochIsLoggedInOneLine) {
@@ -85,6 +113,7 @@ TEST(TrainingLog, EpochIsLoggedInOneLine) {
   log.begin_epoch();
   now = 0.5;
   log.step(record(3));
+  log.progress(record(3));
   now = 100;  // validation does not count as training
   const Means training{.weight = 32,
                        .loss = 1.2345,

@@ -454,5 +454,22 @@ TEST(Transaction, NonFiniteLossKeepsTheLastStep) {
   EXPECT_THAT(error_in_second_step(training), StartsWith("the loss is not finite at step 2"));
 }
 
+TEST(Transaction, NonFiniteLossThatIsNoticedLaterKeepsTheLastStep) {
+  const auto check = [](const Case& one, bool in_backward) {
+    SpoiltTraining training(one);
+    training.data = std::make_shared<TinyDataset>(6 * 8);
+    training.data->options.workers = 0;
+    training.options.log_every = 1000;
+    training.policy.optimizer_in_backward = in_backward;
+    if (in_backward) training.options.gradient_clip_norm.reset();
+    training.is_nan = true;
+    EXPECT_THAT(error_in_second_step(training), StartsWith("the loss is not finite at step 2"));
+  };
+  check({}, false);
+  check({.precision = Precision::kFp16}, false);
+  check({.batch_norm = false, .micro_batch = 3}, false);
+  check({}, true);
+}
+
 }  // namespace
 }  // namespace stages

@@ -67,12 +67,28 @@ Counts of_steps(const Variant& variant) {
   return of_training(variant, 2 * kSteps) - shorter;
 }
 
-TEST(SteadyState, HostWaitsOncePerStepForThePreviousStep) {
+TEST(SteadyState, HostWaitsForNoStepWithoutMetrics) {
   for (const Variant& variant : variants()) {
-    const Counts steps = of_steps(variant);
-    EXPECT_EQ(steps.waits, kSteps) << variant.name;
-    EXPECT_GE(steps.left_by_waits, steps.launches)
-        << variant.name << ": while the host waits, the GPU has the work of a whole step";
+    if (variant.name != "logged") EXPECT_EQ(of_steps(variant).waits, 0) << variant.name;
+  }
+}
+
+/// The work of the steps of each variant if every `log_every`-th step has metrics.
+Counts of_steps_with_metrics(const Variant& variant, std::int64_t log_every) {
+  return of_steps({variant.name, [&](stages::TinyTraining& training) {
+                     variant.change(training);
+                     training.options.log_every = log_every;
+                   }});
+}
+
+TEST(SteadyState, HostWaitsForStepsWithMetricsWhileTheGpuHasWork) {
+  for (const Variant& variant : variants()) {
+    for (const std::int64_t log_every : {1, 4}) {
+      const Counts steps = of_steps_with_metrics(variant, log_every);
+      EXPECT_EQ(steps.waits, kSteps / log_every) << variant.name << ", every " << log_every;
+      EXPECT_GE(steps.left_by_waits, steps.launches / log_every)
+          << variant.name << ": while the host waits, the GPU has the work of a whole step";
+    }
   }
 }
 
