@@ -33,6 +33,7 @@ void PendingSteps::mark_written() {
 
 void PendingSteps::flush(std::size_t allowed) {
   if (steps_.size() <= allowed) return;
+  steps_[steps_.size() - allowed - 1].numbers.wait();  // by then, those of earlier steps have come
   while (steps_.size() > allowed) {
     PendingStep& step = steps_.front();
     const bool written = std::exchange(step.written, false);  // a step that is rejected here does

@@ -91,7 +91,7 @@ StepPlan plan_of_numbers(StepPlan plan, int ranks);
 /// The measurements of one batch: one row of sums for each micro-batch. They stay on the device
 /// until the host needs them.
 ///
-/// Only means() and the functions declared after it make the host wait for a GPU. fetch() starts
+/// Only wait() and the functions declared after it make the host wait for a GPU. fetch() starts
 /// the copy, which has long finished if these functions are called a step later. From then on, the
 /// numbers need no memory on a GPU.
 class StepNumbers {
@@ -123,6 +123,8 @@ class StepNumbers {
   /// Starts the copy to the host. Call this once, after everything is set.
   void fetch();
 
+  /// Waits until the host has the numbers.
+  void wait() const;
   Means means() const { return means({this, 1}); }
   /// Returns the means over one or more batches measured by the same step. The sums are added
   /// before dividing, so equal counts give equal shares, regardless of how the samples were divided
@@ -139,7 +141,6 @@ class StepNumbers {
   std::optional<std::int64_t> first_broken_part() const;
 
  private:
-  void wait() const;
   /// Adds up the rows in `sums`.
   void add_sums(std::vector<double>& sums) const;
   /// Returns value `index` of the host's copy; a negative index counts from the end.

@@ -20,6 +20,7 @@
 #include "stages/model/normalize_batch.h"
 #include "stages/numerics/recomputable_module.h"
 #include "stages/stages.h"
+#include "stages/train/step_snapshot.h"
 #include "stages/weights/weights.h"
 #include "tests/support/by_ranks.h"
 #include "tests/support/model_of.h"
