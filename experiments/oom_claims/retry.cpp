@@ -7,6 +7,7 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/step_execution.h"
+#include "stages/train/step_snapshot.h"
 
 namespace oom_claims {
 namespace {
