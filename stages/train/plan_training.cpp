@@ -157,6 +157,7 @@ class TracedTraining {
         trace_.own(item.value().grad(), Owner::kGradient, in_network(item.key()));
     }
     execution.commit(computed);
+    if (!execution.failed()) before_.reset();
     // With a GPU, the host reads them only after the next step has been computed.
     if (backend_.device != at::kCPU) unread_ = std::move(computed.histograms);
     for (const auto& [name, tensor] : execution.state_on_device())

@@ -242,8 +242,8 @@ at::Tensor StepNumbers::failed() const {
   at::Tensor failed = losses.isfinite().all().logical_not();
   if (norm_.defined()) {
     at::Tensor of_norm = norm_[0].isfinite().logical_not();
-    if (scaling_.defined()) of_norm = of_norm.logical_and(scaling_[1] == 0);
-    failed = failed.logical_or(of_norm);
+    if (scaling_.defined()) of_norm = of_norm.bitwise_and(scaling_[1] == 0);
+    failed = failed.bitwise_or(of_norm);
   }
   return failed.to(torch::kFloat);
 }

@@ -17,7 +17,8 @@ void StepSnapshot::save(const std::optional<at::Tensor>& failed) {
   const at::Tensor has_failed = failed ? failed->to(torch::kBool) : at::Tensor();
   generators_ = generator_states(device_);
   for (auto& [own, copy] : buffers_) {
-    if (failed) at::where_out(copy, has_failed, copy, own);
+    if (own.sizes() != copy.sizes() || own.device() != copy.device()) copy = own.clone();
+    else if (failed) at::where_out(copy, has_failed, copy, own);
     else copy.copy_(own);
   }
 }

@@ -304,6 +304,7 @@ class Training {
                   std::move(computed.histograms)});
     if (device_.is_cpu() || observed_) pending_.flush(0);
     else pending_.flush_due();
+    if (!execution_.failed()) before_.reset();  // the host has looked at this step
     if (observed_) observed_.show_gradient(done_.steps, pending_.epoch().last.means, network_);
 
     // From here on, nothing is allocated and nothing can fail.
