@@ -201,7 +201,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     }
     skip = overflow;
     if (runs_ahead()) {
-      failed_.clamp_min_(numbers.failed());
+      failed_.clamp_min_(numbers.failed(step_.terms().size()));
       skip = overflow ? failed_.clamp_min(*overflow) : failed_.clone();
     }
     numbers.fetch();

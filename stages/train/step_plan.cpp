@@ -236,9 +236,8 @@ void StepNumbers::set_scaling(const at::Tensor& scale, const at::Tensor& overflo
   scaling_ = torch::stack({scale, overflow}).to(torch::kDouble);
 }
 
-at::Tensor StepNumbers::failed() const {
-  const auto terms = static_cast<std::int64_t>(term_names_.size());
-  const at::Tensor losses = torch::stack(rows_).narrow(1, 0, terms);
+at::Tensor StepNumbers::failed(std::size_t terms) const {
+  const at::Tensor losses = torch::stack(rows_).narrow(1, 0, static_cast<std::int64_t>(terms));
   at::Tensor failed = losses.isfinite().all().logical_not();
   if (norm_.defined()) {
     at::Tensor of_norm = norm_[0].isfinite().logical_not();

@@ -73,7 +73,7 @@ StepNumbers of_two_parts(double second_loss, double accuracy, std::optional<doub
 bool fails(double second_loss, double accuracy, std::optional<double> norm,
            std::optional<double> overflow) {
   StepNumbers numbers = of_two_parts(second_loss, accuracy, norm, overflow);
-  const at::Tensor on_device = numbers.failed();
+  const at::Tensor on_device = numbers.failed(/*terms=*/1);
   numbers.fetch();
   bool is_refused = false;
   try {
