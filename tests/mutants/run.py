@@ -216,7 +216,7 @@ class Bench:
         if self.jobs > 1:
             environment["OMP_NUM_THREADS"] = "1"
         if program == "stand_in_tests":
-            environment["RETORT_TEST_DEVICE"] = "cuda:0"
+            environment["RETORT_TEST_DEVICE"] = "cuda:1"
         command = ["prlimit", f"--data={TEST_BYTES}", f"--cpu={seconds}", self.build / "bin" / program,
                    f"--gtest_filter={patterns}", "--gtest_brief=1"]
         try:

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
 
+#include "tests/support/test_device.h"
+
 namespace stages {
 
-inline const at::Device kGpu(at::kCUDA, 0);
+/// The first GPU, or the one that RETORT_TEST_DEVICE names.
+inline const at::Device kGpu(test_device() == "cpu" ? "cuda:0" : test_device());
 
 }  // namespace stages
 

@@ -50,12 +50,11 @@ TEST(GpuAttention, IsPlannedAsProductsWithoutAFusedKernel) {
 
 TEST(GpuAttention, NeedsNoMoreMemoryThanPlanned) {
   NEEDS_GPU();
-  const at::Device gpu(at::kCUDA, 0);
   for (const auto& [type, width] : kAll) {
-    MemoryMeter meter(gpu);
+    MemoryMeter meter(kGpu);
     meter.peak_since_last();
     const std::int64_t before = meter.in_use();
-    attend(gpu, type, width);
+    attend(kGpu, type, width);
     const std::int64_t scores =
         kHeads * kTokens * kTokens * static_cast<std::int64_t>(c10::elementSize(type));
     const bool has_scores = meter.peak_since_last() - before >= scores;

@@ -12,7 +12,7 @@ namespace stages {
 namespace {
 
 at::Tensor slope_on_gpu() {
-  const at::Tensor x = torch::ones({3}, at::device(at::Device(at::kCUDA, 0))).requires_grad_();
+  const at::Tensor x = torch::ones({3}, at::device(kGpu)).requires_grad_();
   (x * x).sum().backward();
   return x.grad().cpu();
 }

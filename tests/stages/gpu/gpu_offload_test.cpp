@@ -77,7 +77,7 @@ TEST(GpuOffload, StateIsNotOnTheGpuBetweenSteps) {
 /// A training of a tiny model on the GPU.
 at::Tensor weights_after(bool offloads, bool in_backward) {
   TinyTraining training;
-  training.context.facts.device = "cuda:0";
+  training.context.facts.device = kGpu.str();
   training.policy.offloads_optimizer = offloads;
   training.policy.optimizer_in_backward = in_backward;
   training.run();

@@ -9,6 +9,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
+#include "tests/support/stand_in/faults.h"
+
 namespace stand_in {
 namespace {
 
@@ -17,6 +19,7 @@ using c10::CachingDeviceAllocator::TraceEntry;
 
 constexpr std::size_t kGrain = 512, kSmall = 1 << 20, kSmallSegment = 2 << 20,
                       kMediumSegment = 20 << 20, kLarge = 10 << 20, kRounding = 2 << 20;
+constexpr std::size_t kPoisoned = 1 << 20;  // as much of a block holds NaN at first, or -1
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
 std::size_t rounded(std::size_t bytes) {
@@ -56,7 +59,8 @@ c10::DataPtr CardAllocator::allocate(std::size_t bytes) {
   is_initialized_ = true;
   const auto index = static_cast<std::size_t>(device.index());
   Card& card = cards_.at(index);
-  const int stream = static_cast<int>(streams().current(device).id());
+  streams().require(device);
+  const c10::Stream stream = streams().current(device);
   const std::size_t size = rounded(bytes);
   const bool is_small = size <= kSmall;
   const bool is_refused = until_refusal_ > 0 && --until_refusal_ == 0;
@@ -70,6 +74,7 @@ c10::DataPtr CardAllocator::allocate(std::size_t bytes) {
                      card.stats.reserved_bytes[kAll].current, " are reserved.");
   }
   split(card, *block, size);
+  std::memset(card.addresses.for_kernels(block->begin), 0xFF, std::min(size, kPoisoned));
   block->is_used = true;
   block->requested = bytes;
   card.stats.allocated_bytes[kAll].increase(block->size);
@@ -77,7 +82,7 @@ c10::DataPtr CardAllocator::allocate(std::size_t bytes) {
   return {block->begin, block->begin, &free, device};
 }
 
-CardAllocator::Block* CardAllocator::with_retry(Card& card, int stream, bool is_small,
+CardAllocator::Block* CardAllocator::with_retry(Card& card, c10::Stream stream, bool is_small,
                                                 std::size_t size) {
   if (Block* const block = new_segment(card, stream, is_small, size)) return block;
   ++card.stats.num_alloc_retries;
@@ -85,9 +90,9 @@ CardAllocator::Block* CardAllocator::with_retry(Card& card, int stream, bool is_
   return new_segment(card, stream, is_small, size);
 }
 
-CardAllocator::Block* CardAllocator::best_fit(Card& card, int stream, bool is_small,
+CardAllocator::Block* CardAllocator::best_fit(Card& card, c10::Stream stream, bool is_small,
                                               std::size_t size) {
-  Pool& pool = card.unused[{stream, is_small}];
+  Pool& pool = card.unused[{key_of(stream), is_small}];
   Block wanted;
   wanted.size = size;
   const auto found = pool.lower_bound(&wanted);
@@ -100,7 +105,7 @@ CardAllocator::Block* CardAllocator::best_fit(Card& card, int stream, bool is_sm
   return block;
 }
 
-CardAllocator::Block* CardAllocator::new_segment(Card& card, int stream, bool is_small,
+CardAllocator::Block* CardAllocator::new_segment(Card& card, c10::Stream stream, bool is_small,
                                                  std::size_t size) {
   const std::size_t bytes = segment_bytes(size);
   const auto reserved = static_cast<std::size_t>(card.stats.reserved_bytes[kAll].current);
@@ -129,7 +134,7 @@ void CardAllocator::split(Card& card, Block& block, std::size_t size) {
   if (other->after) other->after->before = other.get();
   block.after = other.get();
   block.size = size;
-  card.unused[{block.stream, block.is_small}].insert(other.get());
+  card.unused[{key_of(block.stream), block.is_small}].insert(other.get());
 }
 
 void CardAllocator::free(void* data) {
@@ -140,6 +145,10 @@ void CardAllocator::free(void* data) {
     Card& card = own.cards_[i];
     if (!card.addresses.contains(data)) continue;
     Block& block = *card.blocks.at(static_cast<char*>(data));
+    std::vector<int> others;
+    for (const c10::Stream stream : block.other_streams) others.push_back(key_of(stream));
+    if (!block.uses.are_before(key_of(block.stream), others))
+      report("memory is freed while another stream may use it, which no record_stream() named");
     card.stats.allocated_bytes[kAll].decrease(block.size);
     own.trace(TraceEntry::FREE_COMPLETED, i, block);
     // Work that other streams have begun so far may still use it.
@@ -157,16 +166,17 @@ void CardAllocator::release(Card& card, Block* block) {
   block->is_used = false;
   const auto take = [&](Block* neighbor) {
     const bool is_free = neighbor && !neighbor->is_used;
-    if (is_free) card.unused[{neighbor->stream, neighbor->is_small}].erase(neighbor);
+    if (is_free) card.unused[{key_of(neighbor->stream), neighbor->is_small}].erase(neighbor);
     return is_free;
   };
   if (take(block->before)) block = joined(card, block->before, block);
   if (take(block->after)) block = joined(card, block, block->after);
-  card.unused[{block->stream, block->is_small}].insert(block);
+  card.unused[{key_of(block->stream), block->is_small}].insert(block);
 }
 
 CardAllocator::Block* CardAllocator::joined(Card& card, Block* first, Block* second) {
   first->size += second->size;
+  first->uses.add(second->uses);
   first->after = second->after;
   if (first->after) first->after->before = first;
   card.blocks.erase(second->begin);
@@ -196,7 +206,7 @@ void CardAllocator::recordStream(const c10::DataPtr& data, c10::Stream stream) {
   const std::lock_guard guard(lock());
   for (Card& card : cards_) {
     const auto block = card.blocks.find(static_cast<char*>(data.get()));
-    if (block == card.blocks.end() || stream.id() == block->second->stream) continue;
+    if (block == card.blocks.end() || stream == block->second->stream) continue;
     auto& others = block->second->other_streams;
     if (std::ranges::find(others, stream) == others.end()) others.push_back(stream);
   }
@@ -215,6 +225,7 @@ void CardAllocator::resetPeakStats(c10::DeviceIndex device) {
 }
 
 std::pair<std::size_t, std::size_t> CardAllocator::getMemoryInfo(c10::DeviceIndex device) {
+  streams().require({c10::kCUDA, device});
   const auto reserved = getDeviceStats(device).reserved_bytes[kAll].current;
   return {kBytes - kContext - static_cast<std::size_t>(reserved), kBytes};
 }
@@ -226,6 +237,7 @@ double CardAllocator::share(c10::DeviceIndex device) const {
 
 void CardAllocator::set_share(double share, c10::DeviceIndex device) {
   TORCH_CHECK(is_initialized_, "the allocator is not initialized");
+  streams().require({c10::kCUDA, device});
   const std::lock_guard guard(lock());
   cards_.at(static_cast<std::size_t>(device)).share = share;
 }

@@ -61,7 +61,7 @@ class CardAllocator final : public c10::DeviceAllocator {
     char* begin = nullptr;
     std::size_t size = 0, requested = 0;
     bool is_used = false, is_small = false;
-    int stream = 0;
+    c10::Stream stream{c10::Stream::DEFAULT, c10::Device(c10::kCUDA, 0)};
     Block *before = nullptr, *after = nullptr;
     Uses uses;
     std::vector<c10::Stream> other_streams;  // from recordStream()
@@ -81,9 +81,9 @@ class CardAllocator final : public c10::DeviceAllocator {
   };
 
   static void free(void* data);
-  Block* best_fit(Card& card, int stream, bool is_small, std::size_t size);
-  Block* new_segment(Card& card, int stream, bool is_small, std::size_t size);
-  Block* with_retry(Card& card, int stream, bool is_small, std::size_t size);
+  Block* best_fit(Card& card, c10::Stream stream, bool is_small, std::size_t size);
+  Block* new_segment(Card& card, c10::Stream stream, bool is_small, std::size_t size);
+  Block* with_retry(Card& card, c10::Stream stream, bool is_small, std::size_t size);
   void split(Card& card, Block& block, std::size_t size);
   void release(Card& card, Block* block);
   Block* joined(Card& card, Block* first, Block* second);

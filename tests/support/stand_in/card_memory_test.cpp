@@ -8,12 +8,13 @@
 #include "stages/machine/memory_meter.h"
 #include "stages/plan/memory_budget.h"
 #include "tests/support/stand_in/card_allocator.h"
+#include "tests/support/test_device.h"
 #include "tests/support/tiny_training.h"
 
 namespace stand_in {
 namespace {
 
-const at::Device kCard(at::kCUDA, 0);
+const at::Device kCard(test_device());
 constexpr std::int64_t kMebibyte = 1 << 20, kLarge = 64 * kMebibyte;
 
 at::Tensor bytes(std::int64_t count) {
@@ -45,18 +46,18 @@ TEST(CardMemory, EmptyingTheCacheReturnsUnusedMemory) {
 
 TEST(CardMemory, BudgetIsALimitWhileItLives) {
   bytes(kMebibyte);
-  const double before = card_allocator().share(0);
+  const double before = card_allocator().share(kCard.index());
   {
     const stages::ScopedMemoryBudget budget(std::int64_t{2} << 30, kCard);
-    EXPECT_LT(card_allocator().share(0) * CardAllocator::kBytes, 2.0 * (1 << 30));
+    EXPECT_LT(card_allocator().share(kCard.index()) * CardAllocator::kBytes, 2.0 * (1 << 30));
     EXPECT_THROW(bytes(std::int64_t{2} << 30), c10::OutOfMemoryError);
   }
-  EXPECT_EQ(card_allocator().share(0), before);
+  EXPECT_EQ(card_allocator().share(kCard.index()), before);
 }
 
 /// A training on a GPU that empties the cache after every step, or never.
 stages::TinyTraining& trained(stages::TinyTraining& training, std::int64_t empties_every) {
-  training.context.facts.device = "cuda:0";
+  training.context.facts.device = test_device();
   training.policy.empty_cache_every.steps = empties_every;
   training.options.log_every = 1;
   training.options.epochs = 1;

@@ -17,6 +17,7 @@
 #include "tests/support/stand_in/card_allocator.h"
 #include "tests/support/stand_in/counts.h"
 #include "tests/support/stand_in/faults.h"
+#include "tests/support/test_device.h"
 #include "tests/support/tiny_training.h"
 
 namespace stand_in {
@@ -25,7 +26,7 @@ namespace {
 using stages::Batch;
 using stages::BatchBuffers;
 
-const at::Device kFirst(at::kCUDA, 0);
+const at::Device kCard(test_device());
 constexpr std::int64_t kRows = 4, kColumns = 100;
 
 /// A batch of pinned rows that are full of `value`.
@@ -37,7 +38,7 @@ Batch batch_of(std::int64_t value, std::int64_t rows = kRows) {
 }
 
 TEST(CopiedAhead, GpuOrdersCopiesAndStepsWithoutTheHost) {
-  BatchBuffers buffers(batch_of(0), kFirst);
+  BatchBuffers buffers(batch_of(0), kCard);
   constexpr int kSteps = 6, kInputs = 2;
   const Counts before = counts();
   std::vector<at::Tensor> sums;
@@ -57,18 +58,18 @@ TEST(CopiedAhead, GpuOrdersCopiesAndStepsWithoutTheHost) {
 TEST(CopiedAhead, FirstCopyWaitsForTheEarlierUserOfItsMemory) {
   constexpr std::int64_t kMany = 1 << 20;  // floats: the allocator gives the block to the buffer
   const auto many = [](at::TensorOptions options) { return at::ones({1, kMany}, options); };
-  many(at::device(kFirst)).add_(1);
-  BatchBuffers buffers(Batch({{"image", many({})}}, 1), kFirst);
+  many(at::device(kCard)).add_(1);
+  BatchBuffers buffers(Batch({{"image", many({})}}, 1), kCard);
   const Batch filled = buffers.fill(Batch({{"image", many({})}}, 1));
   EXPECT_EQ(filled["image"].sum().item<float>(), static_cast<float>(kMany));
 }
 
 TEST(CopiedAhead, PinnedBatchThatChangesTooEarlyIsDetected) {
-  BatchBuffers buffers(batch_of(0), kFirst);
+  BatchBuffers buffers(batch_of(0), kCard);
   const Batch given = batch_of(1);
   buffers.fill(given);
   given["image"].fill_(2);
-  c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(0);
+  c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(kCard.index());
   EXPECT_THAT(take_faults(),
               testing::ElementsAre(testing::HasSubstr("the host changed pinned memory")));
 }
@@ -90,7 +91,7 @@ struct Counted {
     options.epochs = 1;
     options.batch_size = kBatchOfImages;
     PlanningContext planning;
-    planning.facts.device = kFirst.str();
+    planning.facts.device = kCard.str();
     planned = stages::plan_training({.step = step,
                                      .model = step.model,
                                      .data = description,
@@ -101,10 +102,10 @@ struct Counted {
                                     planning)
                   .plan.live;
     RecordingContext running;
-    running.facts.device = kFirst.str();
+    running.facts.device = kCard.str();
     const auto network = step.model.build(description, 1);
-    const auto allocated = [] { return card_allocator().getDeviceStats(0).allocated_bytes[0]; };
-    card_allocator().resetPeakStats(0);
+    const auto allocated = [] { return card_allocator().getDeviceStats(kCard.index()).allocated_bytes[0]; };
+    card_allocator().resetPeakStats(kCard.index());
     const std::int64_t before = allocated().current;
     stages::train(step, *network, {data, nullptr}, options, {}, running);
     counted = allocated().peak - before;

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "tests/support/stand_in/card_allocator.h"
+#include "tests/support/stand_in/faults.h"
 
 namespace stand_in {
 
@@ -16,6 +17,7 @@ at::Tensor HostViews::of(const at::Tensor& tensor, bool writes) {
     const std::lock_guard guard(lock());
     if (Uses* const uses = card_allocator().uses_of(tensor.storage().data()))
       uses->add(work_, writes);
+    else if (tensor.storage().data()) report("a kernel uses memory that was freed");
   }
   for (View& view : views_) {
     if (view.of_gpu.unsafeGetTensorImpl() != tensor.unsafeGetTensorImpl()) continue;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/stand_in/card_allocator.h"
 #include "tests/support/stand_in/counts.h"
 #include "tests/support/stand_in/faults.h"
 
@@ -13,6 +14,8 @@ class FaultListener final : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo&) override { before_ = stand_in::counts(); }
   void OnTestEnd(const testing::TestInfo&) override {
     const stand_in::Counts here = stand_in::counts() - before_;
+    for (c10::DeviceIndex card = 0; card < stand_in::kCards; ++card)  // to see what has arrived
+      stand_in::streams().synchronize(c10::Device(c10::kCUDA, card));
     testing::Test::RecordProperty("launches", std::to_string(here.launches));
     for (const std::string& fault : stand_in::take_faults()) ADD_FAILURE() << fault;
   }

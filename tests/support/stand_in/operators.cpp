@@ -39,6 +39,11 @@ constexpr std::array<std::string_view, 6> kWaits = {
 constexpr std::array<std::string_view, 4> kTakesHostIndices = {
     "aten::index", "aten::index_put_", "aten::_index_put_impl_", "aten::index_out"};
 
+/// The beginnings of the names of operators that take no number of the host, even without
+/// dimensions.
+constexpr std::array<std::string_view, 5> kTakesNoNumber = {
+    "aten::_fused_", "aten::_amp_", "aten::index_select", "aten::gather", "aten::scatter"};
+
 /// One call of an operator.
 class Call {
  public:
@@ -51,11 +56,9 @@ class Call {
         views_(streams().launch(device_, operation.schema().name())) {}
 
   void run() {
-    const auto& arguments = operation_.schema().arguments();
     for (std::size_t i = 0; i < count_; ++i) {
       IValue& value = stack_[stack_.size() - count_ + i];
-      const auto* const alias = arguments[i].alias_info();
-      value = on_host(std::move(value), alias && alias->isWrite(), arguments[i]);
+      value = on_host(std::move(value), is_written(i), operation_.schema().arguments()[i]);
     }
     {
       const at::AutoDispatchBelowADInplaceOrView below;
@@ -73,16 +76,21 @@ class Call {
   }
 
  private:
+  bool is_written(std::size_t argument) const {
+    const auto* const alias = operation_.schema().arguments()[argument].alias_info();
+    return alias && alias->isWrite();
+  }
+
   template <typename Visit>
   void each_tensor(const Visit& visit) const {
     for (std::size_t i = 0; i < count_; ++i) {
       const IValue& value = stack_[stack_.size() - count_ + i];
-      if (value.isTensor()) visit(value.toTensor());
+      if (value.isTensor()) visit(value.toTensor(), is_written(i));
       if (value.isTensorList())
-        for (const at::Tensor& one : value.toTensorVector()) visit(one);
+        for (const at::Tensor& one : value.toTensorVector()) visit(one, is_written(i));
       if (!value.isList() || value.isTensorList()) continue;
       for (const IValue& one : value.toListRef())
-        if (one.isTensor()) visit(one.toTensor());
+        if (one.isTensor()) visit(one.toTensor(), is_written(i));
     }
   }
 
@@ -95,17 +103,18 @@ class Call {
                   "devices, ",
                   *device, " and ", tensor.device(), "! (in ", operation_.schema().name(), ")");
     };
-    each_tensor([&](const at::Tensor& tensor) {
+    each_tensor([&](const at::Tensor& tensor, bool) {
       if (!tensor.defined() || !tensor.is_cuda()) return;
       if (device && *device != tensor.device()) refuse(tensor);
       device = tensor.device();
     });
-    const bool takes_host =
-        std::ranges::count(kTakesHostIndices, std::string_view(operation_.schema().name())) > 0;
-    each_tensor([&](const at::Tensor& tensor) {
-      if (!device || !tensor.defined() || tensor.is_cuda() || tensor.dim() == 0 || takes_host)
-        return;
-      refuse(tensor);
+    const std::string_view name = operation_.schema().name();
+    const bool takes_host = std::ranges::count(kTakesHostIndices, name) > 0;
+    const bool takes_numbers =
+        std::ranges::none_of(kTakesNoNumber, [&](auto begin) { return name.starts_with(begin); });
+    each_tensor([&](const at::Tensor& tensor, bool writes) {
+      if (!device || !tensor.defined() || tensor.is_cuda() || takes_host) return;
+      if (tensor.dim() > 0 || writes || !takes_numbers) refuse(tensor);
     });
     for (std::size_t i = 0; i < count_; ++i) {
       const IValue& value = stack_[stack_.size() - count_ + i];
@@ -198,8 +207,18 @@ const at::Tensor& resize(const at::Tensor& self, c10::SymIntArrayRef size,
   return self;
 }
 
+/// Lets the current stream of `later` wait for that of `earlier`.
+void order_streams(c10::Device earlier, c10::Device later) {
+  void* event = nullptr;
+  streams().record(&event, streams().current(earlier));
+  streams().wait(event, streams().current(later));
+  Streams::destroy(event);
+}
+
 at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   if (to.numel() == 0) return to;
+  const bool is_between_cards = to.is_cuda() && from.is_cuda() && to.device() != from.device();
+  if (is_between_cards) order_streams(to.device(), from.device());
   const c10::Device device = from.is_cuda() ? from.device() : to.device();  // it queues the copy
   const c10::DeviceGuard guard(device);
   const Work work = streams().launch(device, "aten::copy_");
@@ -223,9 +242,11 @@ at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   }
   if (from_pinned) pinned.copied_from(from, work);
   views.of(to, /*writes=*/true).copy_(views.of(from, /*writes=*/false));
-  // The driver has read pageable memory before the call returns; it may still write to it.
-  if (!non_blocking && !(to.is_cuda() && from.is_cuda()))
+  // The driver has read or written pageable memory before the call returns.
+  const bool is_to_pageable = to.is_cpu() && !is_pinned(to);
+  if ((!non_blocking || is_to_pageable) && !(to.is_cuda() && from.is_cuda()))
     streams().synchronize(streams().current(device));
+  if (is_between_cards) order_streams(from.device(), to.device());
   return to;
 }
 

@@ -5,10 +5,13 @@
 #include <torch/types.h>
 
 #include "tests/support/stand_in/card_allocator.h"
+#include "tests/support/test_device.h"
 #include "tests/support/tiny_training.h"
 
 namespace stand_in {
 namespace {
+
+const at::Device kCard(test_device());
 
 /// A training of a few steps, any of which may be repeated.
 struct Repeatable : stages::TinyTraining {
@@ -26,18 +29,18 @@ struct Repeatable : stages::TinyTraining {
 };
 
 TEST(RefusedBlocks, TrainingMatchesTheCpuBitForBit) {
-  EXPECT_TRUE(Repeatable("cuda:0").weights().equal(Repeatable("cpu").weights()));
+  EXPECT_TRUE(Repeatable(test_device()).weights().equal(Repeatable("cpu").weights()));
 }
 
 TEST(RefusedBlocks, OnlyCauseARepetition) {
-  Repeatable whole("cuda:0");
+  Repeatable whole(test_device());
   const std::int64_t before = card_allocator().blocks_allocated();
   const at::Tensor expected = whole.weights();
   const std::int64_t blocks = card_allocator().blocks_allocated() - before;
   int recoveries = 0;
   for (std::int64_t nth = 1; nth < blocks; nth += 11) {
     SCOPED_TRACE(nth);
-    Repeatable training("cuda:0");
+    Repeatable training(test_device());
     card_allocator().refuse(nth);
     try {
       EXPECT_TRUE(training.weights().equal(expected));
@@ -52,9 +55,9 @@ TEST(RefusedBlocks, OnlyCauseARepetition) {
 }
 
 TEST(RefusedBlocks, MemoryIsFreeAfterTraining) {
-  const auto in_use = [] { return card_allocator().getDeviceStats(0).allocated_bytes[0].current; };
+  const auto in_use = [] { return card_allocator().getDeviceStats(kCard.index()).allocated_bytes[0].current; };
   const std::int64_t before = in_use();
-  Repeatable("cuda:0").weights();
+  Repeatable(test_device()).weights();
   EXPECT_EQ(in_use(), before);
 }
 

@@ -30,6 +30,8 @@ TEST(StandIn, TensorOnTheWrongDeviceIsRejected) {
   EXPECT_THROW(at::mm(at::ones({2, 2}, kGpu), at::ones({2, 2})), c10::Error);
   EXPECT_THROW(at::cat({ones(), at::ones({4})}), c10::Error);
   EXPECT_NO_THROW(ones() + at::scalar_tensor(2)) << "a number is passed to the kernel";
+  EXPECT_THROW(at::scalar_tensor(2).add_(at::ones({}, kGpu)), c10::Error) << "it is written";
+  EXPECT_THROW(at::index_select(ones(), 0, at::scalar_tensor(2, at::kLong)), c10::Error);
 }
 
 TEST(StandIn, HostReadIsDetected) {
@@ -100,6 +102,60 @@ TEST(StandIn, StreamThatWaitsForAnotherIsAccepted) {
   added.block(kGuard.getStream(kGpu));
   x.add_(1);
   EXPECT_EQ(x.sum().item<float>(), 12);
+}
+
+TEST(StandIn, FreedMemoryOfAnotherStreamIsDetected) {
+  const c10::Stream usual = kGuard.getStream(kGpu), other = kGuard.getNewStream(kGpu);
+  const auto use_beside = [&](const at::Tensor& x) {
+    c10::Event made(at::kCUDA);
+    made.record(usual);
+    made.block(other);
+    const c10::StreamGuard beside(other);
+    x.sum();
+  };
+  {
+    const at::Tensor x = ones();
+    use_beside(x);
+  }
+  EXPECT_THAT(take_faults(), ElementsAre(HasSubstr("memory is freed while another stream")));
+  {
+    const at::Tensor x = ones();
+    use_beside(x);
+    x.record_stream(other);
+  }
+  EXPECT_THAT(take_faults(), testing::IsEmpty());
+}
+
+TEST(StandIn, FreedMemoryIsNotUsed) {
+  at::Tensor x = ones();
+  const at::Tensor seen = at::from_blob(x.data_ptr(), {4}, x.options());
+  x.reset();
+  seen.sum();
+  EXPECT_THAT(take_faults(), ElementsAre(HasSubstr("memory that was freed")));
+}
+
+TEST(StandIn, NewMemoryHoldsNoNumbers) {
+  ones();
+  EXPECT_TRUE(at::empty({4}, kGpu).isnan().all().item<bool>());
+}
+
+TEST(StandIn, CopyBetweenCardsIsOrdered) {
+  const at::Tensor x = ones(), y = x.to(kOther);
+  y.add_(1);
+  x.copy_(y);
+  EXPECT_EQ(x.sum().item<float>(), 8);
+}
+
+TEST(StandIn, LostCardThrows) {
+  const at::Tensor x = ones();
+  streams().lose(kGpu, 2);
+  EXPECT_NO_THROW(x.add_(1));
+  EXPECT_THROW(x.add_(1), c10::AcceleratorError);
+  EXPECT_THROW(kGuard.synchronizeDevice(0), c10::AcceleratorError);
+  EXPECT_THROW(card_allocator().getMemoryInfo(0), c10::AcceleratorError);
+  EXPECT_NO_THROW(at::ones({4}, kOther));
+  streams().lose(kGpu, 0);
+  EXPECT_EQ(x.sum().item<float>(), 8);
 }
 
 TEST(StandIn, WorkIsUnfinishedUntilTheHostWaits) {

@@ -14,6 +14,7 @@
 #include "stages/weights/weights.h"
 #include "tests/support/optimizer_rules.h"
 #include "tests/support/stand_in/counts.h"
+#include "tests/support/test_device.h"
 #include "tests/support/tiny_training.h"
 
 namespace stand_in {
@@ -47,7 +48,7 @@ const std::vector<Variant>& variants() {
 
 Counts of_training(const Variant& variant, std::int64_t steps) {
   stages::TinyTraining training;
-  training.context.facts.device = "cuda:0";
+  training.context.facts.device = test_device();
   training.train_data = std::make_shared<TinyDataset>(steps * kBatch);
   training.train_data->options.workers = 0;
   training.validation = nullptr;
@@ -116,14 +117,14 @@ TEST(SteadyState, OneCopyPerStepBringsItsMetricsToTheHost) {
 struct ManyVectors : torch::nn::Module {
   explicit ManyVectors(int count) {
     for (int i = 0; i < count; ++i)
-      all.push_back(register_parameter("p" + std::to_string(i), at::ones({4}, "cuda:0")));
+      all.push_back(register_parameter("p" + std::to_string(i), at::ones({4}, at::Device(test_device()))));
   }
   std::vector<at::Tensor> all;
 };
 
 /// The launches of a second commit, after which a network of `count` parameters is averaged.
 std::int64_t launches_of_commit(const stages::OptimizerOptions& rule, int count) {
-  const at::Device device("cuda:0");
+  const at::Device device(test_device());
   ManyVectors network(count);
   stages::Optimizer optimizer(rule, stages::trained_parameters(network));
   optimizer.set_rates({{.learning_rate = 0.1, .momentum = {}}});

@@ -3,22 +3,20 @@
 #include <algorithm>
 #include <utility>
 
+#include <c10/util/Exception.h>
+
 #include "tests/support/stand_in/counts.h"
 #include "tests/support/stand_in/faults.h"
 
 namespace stand_in {
 namespace {
 
-constexpr int kMostStreams = 1000, kPolls = 3;
+constexpr int kMostStreams = 1000, kPolls = 3, kLaunchFailure = 719;  // of cudaError_t
 
 struct Event {
   Clock clock;
   int polls = 0;
 };
-
-int key_of(c10::Stream stream) {
-  return stream.device_index() * kMostStreams + static_cast<int>(stream.id());
-}
 
 void merge(Clock& into, const Clock& other) {
   for (const auto& [stream, number] : other) into[stream] = std::max(into[stream], number);
@@ -29,9 +27,19 @@ bool covers(const Clock& clock, const Work& work) {
   return work.number == 0 || (found != clock.end() && found->second >= work.number);
 }
 
+/// Throws if a GPU whose work an event waits for is lost.
+void require_all(const Event& event) {
+  for (const auto& [stream, number] : event.clock)
+    streams().require({c10::kCUDA, static_cast<c10::DeviceIndex>(stream / kMostStreams)});
+}
+
 thread_local std::map<int, c10::Stream> current_streams;  // by device
 
 }  // namespace
+
+int key_of(c10::Stream stream) {
+  return stream.device_index() * kMostStreams + static_cast<int>(stream.id());
+}
 
 std::recursive_mutex& lock() {
   static std::recursive_mutex mutex;
@@ -44,16 +52,30 @@ Streams& streams() {
 }
 
 void Uses::add(const Work& work, bool writes) {
-  bool waits = streams().is_before(written_, work.stream);
-  for (const auto& [stream, number] : read_)
-    waits = waits && (!writes || streams().is_before({stream, number}, work.stream));
-  if (!waits) report("a stream uses memory without waiting for the work of another stream on it");
+  const auto waits = [&](const auto& earlier) {
+    return streams().is_before({earlier.first, earlier.second}, work.stream);
+  };
+  if (!std::ranges::all_of(written_, waits) || (writes && !std::ranges::all_of(read_, waits)))
+    report("a stream uses memory without waiting for the work of another stream on it");
   if (writes) {
-    written_ = work;
+    written_ = {{work.stream, work.number}};
     read_.clear();
   } else {
     read_[work.stream] = work.number;
   }
+}
+
+void Uses::add(const Uses& other) {
+  merge(written_, other.written_);
+  merge(read_, other.read_);
+}
+
+bool Uses::are_before(int stream, const std::vector<int>& others) const {
+  const auto is_before = [&](const auto& use) {
+    return streams().is_before({use.first, use.second}, stream) ||
+           std::ranges::count(others, use.first) > 0;
+  };
+  return std::ranges::all_of(written_, is_before) && std::ranges::all_of(read_, is_before);
 }
 
 c10::Stream Streams::current(c10::Device device) const {
@@ -75,6 +97,11 @@ c10::Stream Streams::new_stream(c10::Device device) {
 
 Work Streams::launch(c10::Device device, const std::string& operation) {
   const std::lock_guard guard(lock());
+  if (const auto left = until_loss_.find(device.index()); left != until_loss_.end()) {
+    if (left->second > 0) --left->second;
+    else ++launches_after_loss_;
+  }
+  require(device);
   const int stream = key_of(current(device));
   Clock& clock = clocks_[stream];
   merge(clock, host_);
@@ -92,6 +119,7 @@ Work Streams::latest(c10::Stream stream) const {
 
 void Streams::record(void** event, c10::Stream stream) {
   const std::lock_guard guard(lock());
+  require(stream.device());
   if (!*event) *event = new Event;
   *static_cast<Event*>(*event) = {all_of(key_of(stream))};
 }
@@ -105,6 +133,7 @@ bool Streams::has_finished(void* event) {
   const std::lock_guard guard(lock());
   auto* const one = static_cast<Event*>(event);
   if (!one) return true;
+  require_all(*one);
   const bool is_known = std::ranges::all_of(one->clock, [&](const auto& work) {
     return covers(host_, {work.first, work.second});
   });
@@ -115,7 +144,9 @@ bool Streams::has_finished(void* event) {
 
 void Streams::synchronize(void* event) {
   const std::lock_guard guard(lock());
-  if (event) finish(static_cast<Event*>(event)->clock);
+  if (!event) return;
+  require_all(*static_cast<Event*>(event));
+  finish(static_cast<Event*>(event)->clock);
 }
 
 void Streams::destroy(void* event) { delete static_cast<Event*>(event); }
@@ -133,16 +164,38 @@ bool Streams::has_finished(c10::Stream stream) {
 
 void Streams::synchronize(c10::Stream stream) {
   const std::lock_guard guard(lock());
+  require(stream.device());
   finish(all_of(key_of(stream)));
 }
 
 void Streams::synchronize(c10::Device device) {
   const std::lock_guard guard(lock());
+  require(device);
   Clock all;
   for (const auto& [stream, clock] : clocks_) {
     if (stream / kMostStreams == device.index()) merge(all, clock);
   }
   finish(all);
+}
+
+void Streams::lose(c10::Device device, std::int64_t nth) {
+  const std::lock_guard guard(lock());
+  launches_after_loss_ = 0;
+  if (nth > 0) until_loss_[device.index()] = nth;
+  else until_loss_.erase(device.index());
+}
+
+std::int64_t Streams::launches_after_loss() const {
+  const std::lock_guard guard(lock());
+  return launches_after_loss_;
+}
+
+void Streams::require(c10::Device device) {
+  const std::lock_guard guard(lock());
+  const auto left = until_loss_.find(device.index());
+  if (left == until_loss_.end() || left->second > 0) return;
+  throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kLaunchFailure,
+                              "CUDA error: unspecified launch failure");
 }
 
 void Streams::when_finished(const Work& work, std::function<void()> task) {

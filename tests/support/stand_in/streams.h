@@ -31,16 +31,22 @@ class Uses {
   /// work on other streams that conflicts.
   void add(const Work& work, bool writes);
 
+  /// Adds the uses of memory that this memory is joined with.
+  void add(const Uses& other);
+
+  /// True if each use happens before what `stream` does next, or is of one of the streams `others`.
+  bool are_before(int stream, const std::vector<int>& others) const;
+
  private:
-  Work written_;
-  Clock read_;
+  Clock written_, read_;
 };
 
 /// Kernels run when they are launched, but what they computed counts as unfinished until the host
 /// has waited for it. So a mistake in waiting always shows, not only if a kernel is late:
 ///  - a copy to pinned memory arrives when the host waits; until then the memory holds garbage;
 ///  - memory from which a copy was begun must not change until the host waits;
-///  - work that uses memory must wait for work on other streams that wrote it.
+///  - work that uses memory must wait for work on other streams that wrote it;
+///  - memory must not be freed while other streams may use it, unless record_stream() named them.
 /// A stream or an event answers three times that it has not finished, then that it has.
 class Streams {
  public:
@@ -64,6 +70,14 @@ class Streams {
   void synchronize(c10::Stream stream);
   void synchronize(c10::Device device);
 
+  /// Makes a GPU fail at its `nth` launch from now, counted from 1, and at all uses that follow, as
+  /// after a fatal error of CUDA: they throw c10::AcceleratorError. 0: it works again.
+  void lose(c10::Device device, std::int64_t nth);
+  /// Returns how many launches were attempted after that one.
+  std::int64_t launches_after_loss() const;
+  /// Throws if the GPU is lost.
+  void require(c10::Device device);
+
   /// Calls `task` when the host has waited for `work`; the tasks of a stream are called in order.
   void when_finished(const Work& work, std::function<void()> task);
   /// True if `work` happens before what its stream does next; false while it may still run.
@@ -82,8 +96,13 @@ class Streams {
   std::map<int, int> polls_;
   std::vector<Task> tasks_;
   int streams_made_ = 0;
+  std::map<int, std::int64_t> until_loss_;  // launches, by device; 0: it is lost
+  std::int64_t launches_after_loss_ = 0;
 };
 
 Streams& streams();
+
+/// Returns the number of a stream, as clocks have it.
+int key_of(c10::Stream stream);
 
 }  // namespace stand_in
