@@ -38,6 +38,7 @@ TEST(GpuQueue, BatchIsCopiedWithoutWaiting) {
   ASSERT_TRUE(is_busy());
   const Batch sent = batch.to(kGpu);
   EXPECT_TRUE(is_busy());
+  EXPECT_EQ(sent["image"].device(), kGpu);
   EXPECT_TRUE(sent["image"].cpu().equal(batch["image"]));
   EXPECT_TRUE(sent["label"].cpu().equal(batch["label"]));
 }

@@ -8,6 +8,7 @@
 
 #include "stages/train/classification_loss.h"
 #include "tests/support/chance.h"
+#include "tests/support/on_test_device.h"
 
 namespace stages {
 namespace {
@@ -16,8 +17,9 @@ constexpr StepKey kKey{.seed = 5, .step = 3};
 
 Batch images(std::int64_t count = 6, std::int64_t height = 8, std::int64_t width = 12) {
   const at::Generator generator = at::detail::createCPUGenerator(2);
-  Batch batch({{"image", torch::randn({count, 3, height, width}, generator)},
-               {"label", torch::arange(count)}},
+  const at::Tensor pixels = torch::randn({count, 3, height, width}, generator);
+  Batch batch({{"image", pixels.to(here().device())},
+               {"label", torch::arange(count, here().dtype(at::kLong))}},
               count);
   for (std::int64_t i = 0; i < count; ++i) batch.indices.push_back(100 + 7 * i);
   return batch;
@@ -117,10 +119,12 @@ TEST(Mixing, KeepsTheLayoutAndTheBatch) {
 }
 
 TEST(Mixing, LossEqualsCrossEntropyOfTheMixedTarget) {
-  const at::Tensor logits = torch::randn({5, 4}, at::detail::createCPUGenerator(3), torch::kDouble);
-  const at::Tensor labels = torch::tensor({0, 1, 2, 3, 1}),
-                   partners = torch::tensor({3, 1, 0, 2, 2});
-  const at::Tensor share = torch::tensor({0.25, 0.5, 1.0, 0.0, 0.75}, torch::kDouble);
+  const at::TensorOptions indices = here().dtype(at::kLong), numbers = here().dtype(at::kDouble);
+  const at::Tensor logits =
+      torch::randn({5, 4}, at::detail::createCPUGenerator(3), torch::kDouble).to(here().device());
+  const at::Tensor labels = torch::tensor({0, 1, 2, 3, 1}, indices),
+                   partners = torch::tensor({3, 1, 0, 2, 2}, indices);
+  const at::Tensor share = torch::tensor({0.25, 0.5, 1.0, 0.0, 0.75}, numbers);
   const at::Tensor target = torch::one_hot(labels, 4) * share.unsqueeze(1) +
                             torch::one_hot(partners, 4) * (1 - share).unsqueeze(1);
   for (const double smoothing : {0.0, 0.1}) {

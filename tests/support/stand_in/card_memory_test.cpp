@@ -6,6 +6,7 @@
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"
+#include "stages/plan/block_recording.h"
 #include "stages/plan/memory_budget.h"
 #include "tests/support/stand_in/card_allocator.h"
 #include "tests/support/test_device.h"
@@ -14,7 +15,7 @@
 namespace stand_in {
 namespace {
 
-const at::Device kCard(test_device());
+const at::Device kCard(test_device()), kOther(at::kCUDA, kCard.index() == 0 ? 1 : 0);
 constexpr std::int64_t kMebibyte = 1 << 20, kLarge = 64 * kMebibyte;
 
 at::Tensor bytes(std::int64_t count) {
@@ -42,6 +43,22 @@ TEST(CardMemory, EmptyingTheCacheReturnsUnusedMemory) {
   EXPECT_EQ(reserved(), before + 3 * kLarge);
   stages::empty_cache(kCard);
   EXPECT_EQ(reserved(), before + kLarge);
+}
+
+TEST(CardMemory, FreeMemoryIsThatOfItsCard) {
+  const std::int64_t before = stages::device_memory(kCard).bytes;
+  const at::Tensor there = at::empty({kLarge}, kOther);
+  EXPECT_EQ(stages::device_memory(kCard).bytes, before);
+}
+
+TEST(CardMemory, BlocksOfItsCardAreRecorded) {
+  stages::BlockRecording recording(kCard);
+  const std::size_t place = recording.place();
+  bytes(kMebibyte);
+  at::empty({kMebibyte}, kOther);
+  const stages::RecordedWork work = recording.since(place);
+  ASSERT_EQ(work.storages.size(), 1);
+  EXPECT_EQ(work.storages[0].bytes, kMebibyte);
 }
 
 TEST(CardMemory, BudgetIsALimitWhileItLives) {

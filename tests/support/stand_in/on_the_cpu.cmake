@@ -11,7 +11,7 @@ set(files_on_the_cpu
     # files that compute nothing on a device
     adapters/data_ adapters/model_ contrastive/caption_rows contrastive/data_ contrastive/model_clip contrastive/pair_work
     contrastive/stanford_cars_list evaluate/trained_images few_shot/data_ few_shot/episode_model few_shot/few_shot_list
-    few_shot/model_ gpu/gpu_budget retina/data_ retina/fundus_list retina/image_survey retina/remarks train/early_stopping
+    few_shot/model_ retina/data_ retina/fundus_list retina/image_survey retina/remarks train/early_stopping
     train/training_log worker/feature_map_picture worker/worker)
 
 # and none of these tests:

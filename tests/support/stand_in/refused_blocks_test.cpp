@@ -54,6 +54,20 @@ TEST(RefusedBlocks, OnlyCauseARepetition) {
   EXPECT_GT(recoveries, 10);
 }
 
+TEST(RefusedBlocks, UnusedMemoryIsReturnedBeforeARepetition) {
+  constexpr std::int64_t kUnused = 64 << 20;
+  const auto reserved = [] {
+    return card_allocator().getDeviceStats(kCard.index()).reserved_bytes[0].current;
+  };
+  Repeatable training(test_device());
+  at::empty({kUnused}, at::device(kCard).dtype(at::kByte));
+  const std::int64_t before = reserved();
+  card_allocator().refuse(1);
+  training.run();
+  EXPECT_EQ(training.context.recoveries.size(), 1) << "the network was moved again";
+  EXPECT_LE(reserved(), before - kUnused);
+}
+
 TEST(RefusedBlocks, MemoryIsFreeAfterTraining) {
   const auto in_use = [] { return card_allocator().getDeviceStats(kCard.index()).allocated_bytes[0].current; };
   const std::int64_t before = in_use();

@@ -102,6 +102,13 @@ TEST(SteadyState, OnlyBatchesAreCopiedAndOnlyFromPinnedMemory) {
     EXPECT_EQ(of_steps(variant).pageable_copies, 0) << variant.name;
 }
 
+TEST(SteadyState, OffloadedStateIsCopiedFromAndToPinnedMemory) {
+  const Counts steps = of_steps(
+      {"offloaded", [](stages::TinyTraining& one) { one.policy.offloads_optimizer = true; }});
+  EXPECT_GT(steps.copies_to_host, kSteps) << "more than the metrics";
+  EXPECT_EQ(steps.pageable_copies, 0);
+}
+
 TEST(SteadyState, BatchesAreCopiedWhileTheGpuComputesTheStepBefore) {
   constexpr std::int64_t kInputs = 2;
   for (const Variant& variant : variants())
