@@ -66,6 +66,7 @@ TEST(Mixing, MixupBlendsWithThePreviousSample) {
     EXPECT_EQ(result["partner_label"][i].item<std::int64_t>(), before);
   }
   EXPECT_EQ(result.indices, batch.indices);
+  EXPECT_EQ(result["share"].device(), here().device());
 }
 
 TEST(Mixing, CutmixPastesABoxAndCountsItsPixels) {
