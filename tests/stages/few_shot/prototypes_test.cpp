@@ -3,39 +3,43 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "tests/support/on_test_device.h"
+
 namespace stages {
 namespace {
 
 // Two classes with two supports each, in a plane.
-const at::Tensor kSupports =
-    torch::tensor({{{3.0, 0.0}, {1.0, 0.0}}, {{0.0, 1.0}, {0.0, 5.0}}}, torch::kFloat);
-const at::Tensor kQueries = torch::tensor({{2.0, 2.5}, {4.0, 0.0}}, torch::kFloat);
+const at::Tensor kSupports = torch::tensor({{{3.0, 0.0}, {1.0, 0.0}}, {{0.0, 1.0}, {0.0, 5.0}}},
+                                           here().dtype(torch::kFloat));
+const at::Tensor kQueries = torch::tensor({{2.0, 2.5}, {4.0, 0.0}}, here().dtype(torch::kFloat));
 
 TEST(PrototypeLogits, EuclideanIsTheNegativeSquaredDistanceToTheMean) {
   const at::Tensor logits =
       prototype_logits(kSupports, kQueries, {.distance = PrototypeDistance::kEuclidean});
   // The means are (2, 0) and (0, 3).
-  EXPECT_TRUE(logits.equal(torch::tensor({{-6.25, -4.25}, {-4.0, -25.0}}, torch::kDouble)));
+  EXPECT_TRUE(
+      logits.equal(torch::tensor({{-6.25, -4.25}, {-4.0, -25.0}}, here().dtype(torch::kDouble))));
 }
 
 TEST(PrototypeLogits, CosineIgnoresLengths) {
   const PrototypeRule rule{.scale = 2};
   const at::Tensor logits = prototype_logits(kSupports, kQueries, rule);
   const double length = std::sqrt(2.0 * 2.0 + 2.5 * 2.5);
-  EXPECT_TRUE(
-      logits.allclose(torch::tensor({{4 / length, 5 / length}, {2.0, 0.0}}, torch::kDouble)));
+  EXPECT_TRUE(logits.allclose(
+      torch::tensor({{4 / length, 5 / length}, {2.0, 0.0}}, here().dtype(torch::kDouble))));
   EXPECT_TRUE(prototype_logits(kSupports * 7, kQueries * 0.5, rule).allclose(logits));
 }
 
 TEST(PrototypeLogits, CosineWeighsSupportsOfAnyLengthEqually) {
-  const at::Tensor supports = torch::tensor({{{100.0, 0.0}, {0.0, 1.0}}}, torch::kFloat);
+  const at::Tensor supports =
+      torch::tensor({{{100.0, 0.0}, {0.0, 1.0}}}, here().dtype(torch::kFloat));
   const at::Tensor logits =
-      prototype_logits(supports, torch::tensor({{1.0, 0.0}, {0.0, 1.0}}), {.scale = 1});
+      prototype_logits(supports, torch::tensor({{1.0, 0.0}, {0.0, 1.0}}, here()), {.scale = 1});
   EXPECT_TRUE(logits[0].equal(logits[1]));
 }
 
 TEST(PrototypeLogits, CenterIsSubtractedFirst) {
-  const at::Tensor center = torch::tensor({10.0, -4.0}, torch::kDouble);
+  const at::Tensor center = torch::tensor({10.0, -4.0}, here().dtype(torch::kDouble));
   for (const PrototypeDistance distance :
        {PrototypeDistance::kCosine, PrototypeDistance::kEuclidean}) {
     const at::Tensor plain = prototype_logits(kSupports, kQueries, {.distance = distance}),
@@ -46,8 +50,9 @@ TEST(PrototypeLogits, CenterIsSubtractedFirst) {
 }
 
 TEST(PrototypeLogits, FeatureMapsAreFlattenedAndZerosHaveNoDirection) {
-  const at::Tensor maps = kSupports.view({2, 2, 1, 2}), asked = torch::zeros({1, 1, 2});
-  EXPECT_TRUE(prototype_logits(maps, asked, {}).equal(torch::zeros({1, 2}, torch::kDouble)));
+  const at::Tensor maps = kSupports.view({2, 2, 1, 2}), asked = torch::zeros({1, 1, 2}, here());
+  EXPECT_TRUE(
+      prototype_logits(maps, asked, {}).equal(torch::zeros({1, 2}, here().dtype(torch::kDouble))));
 }
 
 }  // namespace

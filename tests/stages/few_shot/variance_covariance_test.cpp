@@ -11,6 +11,7 @@
 #include "stages/numerics/precision_map.h"
 #include "tests/support/distance.h"
 #include "tests/support/golden_episode.h"
+#include "tests/support/on_test_device.h"
 
 namespace stages {
 namespace {
@@ -19,7 +20,8 @@ constexpr CovarianceForm kForms[] = {CovarianceForm::kDirect, CovarianceForm::kG
 
 at::Tensor supports(std::int64_t ways, std::int64_t shots, std::int64_t width,
                     at::ScalarType type = at::kDouble) {
-  return 0.4 * torch::randn({ways, shots, width}, at::detail::createCPUGenerator(8), type);
+  return 0.4 * torch::randn({ways, shots, width}, at::detail::createCPUGenerator(8), type)
+                   .to(here().device());
 }
 
 TEST(SupportVariance, MatchesThePublishedValue) {
@@ -31,7 +33,8 @@ TEST(SupportVariance, MatchesThePublishedValue) {
 
 TEST(SupportVariance, CountsOnlyDeviationsBelowTheTarget) {
   // The biased standard deviations of two shots are half of their distances: 0.5 and 3.
-  const at::Tensor features = torch::tensor({{{0.0, -1.0}, {1.0, 5.0}}}, torch::kDouble);
+  const at::Tensor features =
+      torch::tensor({{{0.0, -1.0}, {1.0, 5.0}}}, here().dtype(torch::kDouble));
   EXPECT_DOUBLE_EQ(support_variance_loss(features, 1, Deviation::kBiased).item<double>(), 0.5 / 2);
   EXPECT_DOUBLE_EQ(support_variance_loss(features, 4, Deviation::kBiased).item<double>(),
                    (3.5 + 1) / 2);
@@ -56,7 +59,7 @@ TEST(SupportVariance, UnbiasedNeedsTwoShotsAndBiasedHasNoGradientForOne) {
 }
 
 TEST(SupportVariance, EqualImagesDoNotCauseNaN) {
-  const at::Tensor features = torch::ones({2, 3, 4}, torch::kDouble).requires_grad_();
+  const at::Tensor features = torch::ones({2, 3, 4}, here().dtype(torch::kDouble)).requires_grad_();
   support_variance_loss(features, 1, Deviation::kUnbiased).backward();
   EXPECT_TRUE(features.grad().eq(0).all().item<bool>());
 }

@@ -7,12 +7,16 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include "tests/support/on_test_device.h"
+
 namespace stages {
 namespace {
 
 constexpr DropoutMask kMask{.seed = 0x123456789abcdef0, .step = 7, .layer = 3, .probability = 0.3};
 
-at::Tensor ids(std::vector<std::int64_t> numbers) { return torch::tensor(numbers, torch::kLong); }
+at::Tensor ids(std::vector<std::int64_t> numbers) {
+  return torch::tensor(numbers, here().dtype(torch::kLong));
+}
 
 /// Follows the header's definition, one element at a time.
 at::Tensor one_by_one(const DropoutMask& mask, const at::Tensor& x, const at::Tensor& samples) {
@@ -41,7 +45,8 @@ TEST(ApplyDropout, EveryElementUsesItsOwnRandomWord) {
     mask.unit = unit;
     for (const at::ScalarType type : {torch::kFloat, torch::kHalf, torch::kBFloat16}) {
       for (const std::int64_t width : {1, 3, 4, 255, 256, 257}) {
-        const at::Tensor x = torch::randn({3, width}).to(type), samples = ids({5, 0xFFFFFFFF, 0});
+        const at::Tensor x = torch::randn({3, width}, here()).to(type),
+                         samples = ids({5, 0xFFFFFFFF, 0});
         EXPECT_TRUE(apply_dropout(mask, x, samples).equal(one_by_one(mask, x, samples)))
             << type << " " << width;
       }
@@ -56,7 +61,8 @@ TEST(ApplyDropout, OperatorsMatchTheLoopBitForBit) {
     mask.unit = unit;
     for (const at::ScalarType type :
          {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16}) {
-      const at::Tensor x = torch::randn({4, 3, 111}).to(type), samples = ids({9, 1, 0xFFFFFFFF, 9});
+      const at::Tensor x = torch::randn({4, 3, 111}, here()).to(type),
+                       samples = ids({9, 1, 0xFFFFFFFF, 9});
       const at::Tensor loop = apply_dropout(mask, x, samples);
       EXPECT_TRUE(apply_dropout_by_operators(mask, x, samples).equal(loop)) << type;
       EXPECT_EQ(loop.scalar_type(), type);
@@ -66,7 +72,7 @@ TEST(ApplyDropout, OperatorsMatchTheLoopBitForBit) {
 }
 
 TEST(ApplyDropout, EveryTypeDropsTheSameElements) {
-  const at::Tensor x = torch::ones({2, 1000}, torch::kDouble), samples = ids({4, 5});
+  const at::Tensor x = torch::ones({2, 1000}, here().dtype(torch::kDouble)), samples = ids({4, 5});
   const at::Tensor kept = apply_dropout(kMask, x, samples).ne(0);
   for (const at::ScalarType type : {torch::kFloat, torch::kHalf, torch::kBFloat16})
     EXPECT_TRUE(apply_dropout(kMask, x.to(type), samples).ne(0).equal(kept)) << type;
@@ -74,7 +80,8 @@ TEST(ApplyDropout, EveryTypeDropsTheSameElements) {
 
 TEST(ApplyDropout, RowIsTheSameInAnyBatchAndLayout) {
   torch::manual_seed(3);
-  const at::Tensor x = torch::randn({7, 5, 6, 11}), samples = torch::randperm(7) + 100;
+  const at::Tensor x = torch::randn({7, 5, 6, 11}, here()),
+                   samples = torch::randperm(7, here().dtype(at::kLong)) + 100;
   const at::Tensor whole = apply_dropout(kMask, x, samples);
   EXPECT_TRUE(apply_dropout(kMask, x.narrow(0, 4, 3), samples.narrow(0, 4, 3))
                   .equal(whole.narrow(0, 4, 3)));
@@ -96,7 +103,7 @@ double deviation(const at::Tensor& y, double probability) {
 }
 
 TEST(ApplyDropout, RateIsTheProbability) {
-  const at::Tensor x = torch::ones({1000, 1000}), samples = torch::arange(1000);
+  const at::Tensor x = torch::ones({1000, 1000}, here()), samples = torch::arange(1000, here());
   for (const double probability : {0.001, 0.1, 0.5, 0.9}) {
     DropoutMask mask = kMask;
     mask.probability = probability;
@@ -110,7 +117,7 @@ TEST(ApplyDropout, RateIsTheProbability) {
 }
 
 TEST(ApplyDropout, MasksOfOtherSeedsStepsLayersAndSamplesAreIndependent) {
-  const at::Tensor x = torch::ones({1, 1'000'000}), samples = ids({1});
+  const at::Tensor x = torch::ones({1, 1'000'000}, here()), samples = ids({1});
   const auto dropped = [&](const DropoutMask& mask, const at::Tensor& sample) {
     return apply_dropout(mask, x, sample).eq(0);
   };
@@ -131,7 +138,8 @@ TEST(ApplyDropout, MasksOfOtherSeedsStepsLayersAndSamplesAreIndependent) {
 TEST(ApplyDropout, ProbabilitiesZeroAndOneAreExact) {
   const double infinity = std::numeric_limits<double>::infinity();
   const at::Tensor x =
-      torch::tensor({1.0, -2.5, infinity, std::nan(""), 1e-300}, torch::kDouble).unsqueeze(0);
+      torch::tensor({1.0, -2.5, infinity, std::nan(""), 1e-300}, here().dtype(torch::kDouble))
+          .unsqueeze(0);
   DropoutMask mask = kMask;
   mask.probability = 0;
   const at::Tensor none = apply_dropout(mask, x, ids({0}));
@@ -143,7 +151,8 @@ TEST(ApplyDropout, ProbabilitiesZeroAndOneAreExact) {
 }
 
 TEST(ApplyDropout, EmptyAndMetaInputsGiveOnlyAShape) {
-  EXPECT_EQ(apply_dropout(kMask, torch::ones({0, 3}), ids({})).sizes(), at::IntArrayRef({0, 3}));
+  EXPECT_EQ(apply_dropout(kMask, torch::ones({0, 3}, here()), ids({})).sizes(),
+            at::IntArrayRef({0, 3}));
   const at::Tensor meta = torch::ones({2, 3}, torch::kMeta);
   EXPECT_TRUE(apply_dropout(kMask, meta, ids({1, 2}).to(torch::kMeta)).is_meta());
 }
@@ -157,11 +166,12 @@ TEST(ApplyDropout, InvalidInputsAreRejected) {
     }
     return "";
   };
-  EXPECT_EQ(message(torch::ones({2, 3}), ids({1})), "dropout: the input has 2 rows, for 1 samples");
-  EXPECT_EQ(message(torch::ones({}), ids({1})), "dropout: the input has no rows");
-  EXPECT_EQ(message(torch::ones({1, 3}, torch::kInt), ids({1})),
+  EXPECT_EQ(message(torch::ones({2, 3}, here()), ids({1})),
+            "dropout: the input has 2 rows, for 1 samples");
+  EXPECT_EQ(message(torch::ones({}, here()), ids({1})), "dropout: the input has no rows");
+  EXPECT_EQ(message(torch::ones({1, 3}, here().dtype(torch::kInt)), ids({1})),
             "dropout: the input's type is Int");
-  EXPECT_EQ(message(torch::ones({1, 3}), torch::ones(1)),
+  EXPECT_EQ(message(torch::ones({1, 3}, here()), torch::ones(1, here())),
             "dropout: the samples are not int64 on the input's device");
 }
 

@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "tests/support/on_test_device.h"
+
 namespace stages {
 namespace {
 
-at::Tensor numbers(std::vector<double> values) { return torch::tensor(values, at::kDouble); }
-at::Tensor labels(std::vector<std::int64_t> values) { return torch::tensor(values); }
+at::Tensor numbers(std::vector<double> values) {
+  return torch::tensor(values, here().dtype(at::kDouble));
+}
+at::Tensor labels(std::vector<std::int64_t> values) { return torch::tensor(values, here()); }
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 TEST(ClassificationLoss, FocalFactorUsesTheCorrectClass) {
@@ -36,17 +40,17 @@ TEST(ClassificationLoss, PairLossEqualsTheTwoClassLoss) {
 }
 
 TEST(ClassificationLoss, CrossEntropyKeepsItsBits) {
-  const at::Tensor logits = torch::randn({7, 4}), truth = labels({0, 1, 2, 3, 0, 1, 2});
+  const at::Tensor logits = torch::randn({7, 4}, here()), truth = labels({0, 1, 2, 3, 0, 1, 2});
   EXPECT_TRUE(classification_loss_sum(logits, truth, {std::nullopt, 0.1})
                   .equal(cross_entropy_sum(logits, truth, 0.1)));
-  const at::Tensor partners = labels({1, 1, 0, 2, 3, 1, 0}), share = torch::rand({7});
+  const at::Tensor partners = labels({1, 1, 0, 2, 3, 1, 0}), share = torch::rand({7}, here());
   EXPECT_TRUE(mixed_classification_loss_sum(logits, truth, partners, share, {})
                   .equal(mixed_cross_entropy_sum(logits, truth, partners, share, 0)));
 }
 
 TEST(ClassificationLoss, MixedLossIsTheWeightedSumOfBoth) {
   const ClassificationLoss focal{FocalFactor{2, 2}, 0};
-  const at::Tensor logits = torch::tensor({{0.3, -0.8, 1.2}}, at::kDouble);
+  const at::Tensor logits = torch::tensor({{0.3, -0.8, 1.2}}, here().dtype(at::kDouble));
   const double first = classification_loss_sum(logits, labels({0}), focal).item<double>(),
                second = classification_loss_sum(logits, labels({2}), focal).item<double>();
   const double mixed =
@@ -58,11 +62,11 @@ TEST(ClassificationLoss, MixedLossIsTheWeightedSumOfBoth) {
 TEST(ClassificationLoss, GradientIsFiniteForCertainPredictions) {
   for (const double gamma : {0.0, 0.5, 3.0}) {
     const ClassificationLoss focal{FocalFactor{2, gamma}, 0};
-    const at::Tensor one = torch::tensor({200.0F, -200.0F, 200.0F}).requires_grad_();
+    const at::Tensor one = torch::tensor({200.0F, -200.0F, 200.0F}, here()).requires_grad_();
     pair_loss_sum(one, labels({1, 0, 0}), focal).backward();
     EXPECT_TRUE(one.grad().isfinite().all().item<bool>()) << gamma;
     const at::Tensor several =
-        torch::tensor({{200.0F, 0.0F, -200.0F}, {0.0F, 200.0F, 0.0F}}).requires_grad_();
+        torch::tensor({{200.0F, 0.0F, -200.0F}, {0.0F, 200.0F, 0.0F}}, here()).requires_grad_();
     classification_loss_sum(several, labels({0, 0}), focal).backward();
     EXPECT_TRUE(several.grad().isfinite().all().item<bool>()) << gamma;
   }

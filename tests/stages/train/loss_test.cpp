@@ -9,19 +9,22 @@
 
 #include "stages/machine/counting_allocator.h"
 #include "tests/support/distance.h"
+#include "tests/support/on_test_device.h"
 
 namespace stages {
 namespace {
 
 TEST(Loss, CorrectCountUsesTheLargestLogit) {
-  const at::Tensor logits = torch::tensor({{1.0, 2.0, 0.0}, {5.0, 2.0, 0.0}, {0.0, 0.0, 1.0}});
-  EXPECT_EQ(correct_count(logits, torch::tensor({1, 1, 2})).item<std::int64_t>(), 2);
+  const at::Tensor logits =
+      torch::tensor({{1.0, 2.0, 0.0}, {5.0, 2.0, 0.0}, {0.0, 0.0, 1.0}}, here());
+  EXPECT_EQ(correct_count(logits, torch::tensor({1, 1, 2}, here())).item<std::int64_t>(), 2);
 }
 
 TEST(Loss, ClassWeightsMatchTorch) {
-  const at::Tensor logits = torch::randn({6, 3}, at::detail::createCPUGenerator(3), torch::kDouble);
-  const at::Tensor labels = torch::tensor({0, 1, 2, 2, 1, 0}),
-                   weights = torch::tensor({0.5, 2.0, 0.25});
+  const at::Tensor logits =
+      torch::randn({6, 3}, at::detail::createCPUGenerator(3), torch::kDouble).to(here().device());
+  const at::Tensor labels = torch::tensor({0, 1, 2, 2, 1, 0}, here()),
+                   weights = torch::tensor({0.5, 2.0, 0.25}, here());
   for (const double smoothing : {0.0, 0.2}) {
     const auto options = torch::nn::functional::CrossEntropyFuncOptions()
                              .weight(weights.to(torch::kDouble))
@@ -32,22 +35,24 @@ TEST(Loss, ClassWeightsMatchTorch) {
                 1e-7);
   }
   // By hand: -(2 log 0.25 + 0.5 log 0.75).
-  const at::Tensor even = torch::tensor({{0.75, 0.25}, {0.75, 0.25}}).log();
+  const at::Tensor even = torch::tensor({{0.75, 0.25}, {0.75, 0.25}}, here()).log();
   EXPECT_NEAR(
-      cross_entropy_sum(even, torch::tensor({1, 0}), 0, torch::tensor({0.5, 2.0})).item<double>(),
+      cross_entropy_sum(even, torch::tensor({1, 0}, here()), 0, torch::tensor({0.5, 2.0}, here()))
+          .item<double>(),
       -(2 * std::log(0.25) + 0.5 * std::log(0.75)), 1e-6);
 }
 
 TEST(Loss, SampleOfZeroWeightHasNoLossWithOrWithoutSmoothing) {
   const at::Tensor logits =
-      torch::randn({3, 3}, at::detail::createCPUGenerator(3)).requires_grad_();
-  const at::Tensor weights = torch::tensor({0.0, 1.0, 2.0});
+      torch::randn({3, 3}, at::detail::createCPUGenerator(3)).to(here().device()).requires_grad_();
+  const at::Tensor weights = torch::tensor({0.0, 1.0, 2.0}, here());
   for (const double smoothing : {0.0, 0.1}) {
-    const at::Tensor losses = cross_entropies(logits, torch::tensor({0, 1, 0}), smoothing, weights);
+    const at::Tensor losses =
+        cross_entropies(logits, torch::tensor({0, 1, 0}, here()), smoothing, weights);
     EXPECT_EQ(losses[0].item<double>(), 0);
     EXPECT_EQ(losses[2].item<double>(), 0);
     EXPECT_TRUE(losses[1].equal(
-        cross_entropies(logits.slice(0, 1, 2), torch::tensor({1}), smoothing, weights)[0]));
+        cross_entropies(logits.slice(0, 1, 2), torch::tensor({1}, here()), smoothing, weights)[0]));
     const at::Tensor gradient = torch::autograd::grad({losses.sum()}, {logits})[0];
     EXPECT_EQ(gradient[0].abs().max().item<double>(), 0);
     EXPECT_GT(gradient[1].abs().max().item<double>(), 0);
@@ -55,15 +60,16 @@ TEST(Loss, SampleOfZeroWeightHasNoLossWithOrWithoutSmoothing) {
 }
 
 TEST(Loss, OutputsBeyondTheClassesHaveWeightOne) {
-  const at::Tensor logits = torch::randn({2, 4}, at::detail::createCPUGenerator(3));
-  const at::Tensor labels = torch::tensor({1, 3});
-  EXPECT_TRUE(
-      cross_entropy_sum(logits, labels, 0.1, torch::tensor({0.5, 2.0}))
-          .equal(cross_entropy_sum(logits, labels, 0.1, torch::tensor({0.5, 2.0, 1.0, 1.0}))));
+  const at::Tensor logits =
+      torch::randn({2, 4}, at::detail::createCPUGenerator(3)).to(here().device());
+  const at::Tensor labels = torch::tensor({1, 3}, here());
+  EXPECT_TRUE(cross_entropy_sum(logits, labels, 0.1, torch::tensor({0.5, 2.0}, here()))
+                  .equal(cross_entropy_sum(logits, labels, 0.1,
+                                           torch::tensor({0.5, 2.0, 1.0, 1.0}, here()))));
 }
 
 at::Tensor rows(std::int64_t n, std::int64_t d, at::ScalarType type = at::kDouble) {
-  return torch::randn({n, d}, at::detail::createCPUGenerator(4), type) + 0.5;
+  return torch::randn({n, d}, at::detail::createCPUGenerator(4), type).to(here().device()) + 0.5;
 }
 
 /// Returns the value and the gradient with respect to the embeddings.

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include "stages/train/optimizer.h"
+#include "tests/support/on_test_device.h"
 #include "tests/support/refused.h"
 
 namespace stages {
@@ -19,26 +20,26 @@ const MuonOptions kMuon{.learning_rate = 0.1,
                         .epsilon = 1e-8};
 
 TEST(Muon, HeadsEmbeddingsAndVectorsUseAdamW) {
-  const at::Tensor matrix = torch::ones({3, 4});
+  const at::Tensor matrix = torch::ones({3, 4}, here());
   EXPECT_TRUE(is_muon_matrix(kMuon, "blocks.0.attn.qkv.weight", matrix));
   EXPECT_TRUE(is_muon_matrix(kMuon, "blocks.0.mlp.fc1.weight", matrix));
-  EXPECT_TRUE(is_muon_matrix(kMuon, "stem.conv.weight", torch::ones({3, 2, 3, 3})));
-  EXPECT_FALSE(is_muon_matrix(kMuon, "blocks.0.attn.qkv.bias", torch::ones(3)));
+  EXPECT_TRUE(is_muon_matrix(kMuon, "stem.conv.weight", torch::ones({3, 2, 3, 3}, here())));
+  EXPECT_FALSE(is_muon_matrix(kMuon, "blocks.0.attn.qkv.bias", torch::ones(3, here())));
   EXPECT_FALSE(is_muon_matrix(kMuon, "head.weight", matrix));
   EXPECT_FALSE(is_muon_matrix(kMuon, "fc.weight", matrix));
   EXPECT_FALSE(is_muon_matrix(kMuon, "text_model.embeddings.token_embedding.weight", matrix));
-  EXPECT_FALSE(is_muon_matrix(kMuon, "patch_embed.proj.weight", torch::ones({3, 2, 3, 3})));
+  EXPECT_FALSE(is_muon_matrix(kMuon, "patch_embed.proj.weight", torch::ones({3, 2, 3, 3}, here())));
 }
 
 TEST(Muon, SelectedParametersUseAdamW) {
   MuonOptions rule = kMuon;
   rule.adamw_for = {"stem"};
-  EXPECT_FALSE(is_muon_matrix(rule, "stem.conv.weight", torch::ones({3, 2})));
+  EXPECT_FALSE(is_muon_matrix(rule, "stem.conv.weight", torch::ones({3, 2}, here())));
 }
 
 TEST(Muon, MatrixHasOneStateTensor) {
-  at::Tensor matrix = torch::ones({3, 4}, torch::requires_grad()),
-             bias = torch::ones(3, torch::requires_grad());
+  at::Tensor matrix = torch::ones({3, 4}, here().requires_grad(true)),
+             bias = torch::ones(3, here().requires_grad(true));
   Optimizer optimizer(kMuon, {{"matrix", matrix}, {"bias", bias}});
   for (at::Tensor& parameter : std::vector{matrix, bias})
     parameter.mutable_grad() = torch::ones_like(parameter);
@@ -49,7 +50,7 @@ TEST(Muon, MatrixHasOneStateTensor) {
 }
 
 TEST(Muon, ConvolutionKernelIsAMatrixWithOneRowPerOutput) {
-  at::Tensor kernel = torch::linspace(-1, 1, 54).view({3, 2, 3, 3}).requires_grad_(),
+  at::Tensor kernel = torch::linspace(-1, 1, 54, here()).view({3, 2, 3, 3}).requires_grad_(),
              matrix = kernel.detach().clone().view({3, 18}).requires_grad_();
   Optimizer one(kMuon, {{"x", kernel}}), other(kMuon, {{"x", matrix}});
   for (int step = 0; step < 3; ++step) {
@@ -65,13 +66,17 @@ TEST(Muon, PatternWithoutAMatchIsRejected) {
   MuonOptions rule = kMuon;
   rule.adamw_for = {"stemm"};
   const std::vector<ParameterGroup> groups = {
-      {.name = "", .optimizer = rule, .parameters = {{"stem.weight", torch::ones({3, 2})}}}};
+      {.name = "",
+       .optimizer = rule,
+       .parameters = {{"stem.weight", torch::ones({3, 2}, here())}}}};
   EXPECT_REFUSED(check_muon(groups), kOptionConflict, "/optimizer/adamw_for", "'stemm'");
 }
 
 TEST(Muon, TrainingWithoutMatricesIsRejected) {
   const std::vector<ParameterGroup> groups = {
-      {.name = "", .optimizer = kMuon, .parameters = {{"head.weight", torch::ones({3, 2})}}}};
+      {.name = "",
+       .optimizer = kMuon,
+       .parameters = {{"head.weight", torch::ones({3, 2}, here())}}}};
   EXPECT_REFUSED(check_muon(groups), kOptionConflict, "/optimizer", "none are trained");
 }
 

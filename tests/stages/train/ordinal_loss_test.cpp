@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "tests/support/on_test_device.h"
 #include "tests/support/refused.h"
 
 namespace stages {
@@ -24,11 +25,11 @@ double entropy(double logit, bool is_above) {
 DatasetDescription data_with(ClassNames classes) { return {.classes = std::move(classes)}; }
 
 at::Tensor three_outputs() {
-  return torch::tensor({{0.5, -1.0, 2.0}, {1.5, 0.25, -0.5}}, at::kDouble);
+  return torch::tensor({{0.5, -1.0, 2.0}, {1.5, 0.25, -0.5}}, here().dtype(at::kDouble));
 }
 
 TEST(OrdinalLoss, CoralSumsOneDecisionPerThreshold) {
-  const at::Tensor labels = torch::tensor({1, 3});
+  const at::Tensor labels = torch::tensor({1, 3}, here());
   const double wanted = entropy(0.5, true) + entropy(-1, false) + entropy(2, false) +
                         entropy(1.5, true) + entropy(0.25, true) + entropy(-0.5, true);
   EXPECT_NEAR(ordinal_loss_sum(three_outputs(), labels, kCoralLoss).item<double>(), wanted, 1e-14);
@@ -36,7 +37,7 @@ TEST(OrdinalLoss, CoralSumsOneDecisionPerThreshold) {
 }
 
 TEST(OrdinalLoss, ImportanceWeightsApplyToOutputs) {
-  const at::Tensor labels = torch::tensor({1, 3});
+  const at::Tensor labels = torch::tensor({1, 3}, here());
   OrdinalLoss loss = kCoralLoss;
   loss.importance_weights = {2, 0, 1};
   const double wanted =
@@ -45,7 +46,7 @@ TEST(OrdinalLoss, ImportanceWeightsApplyToOutputs) {
 }
 
 TEST(OrdinalLoss, CornTrainsEachOutputOnTheSamplesThatReachIt) {
-  const at::Tensor labels = torch::tensor({1, 3});
+  const at::Tensor labels = torch::tensor({1, 3}, here());
   const double wanted = entropy(0.5, true) + entropy(-1, false) + entropy(1.5, true) +
                         entropy(0.25, true) + entropy(-0.5, true);
   EXPECT_NEAR(ordinal_loss_sum(three_outputs(), labels, kCornLoss).item<double>(), wanted, 1e-14);
@@ -54,8 +55,8 @@ TEST(OrdinalLoss, CornTrainsEachOutputOnTheSamplesThatReachIt) {
 
 // Sums and weights are additive, so the loss of a batch does not depend on its micro-batches.
 TEST(OrdinalLoss, MicroBatchesAddUpToTheBatch) {
-  const at::Tensor outputs = torch::randn({7, 3}, at::kDouble),
-                   labels = torch::tensor({0, 3, 1, 0, 2, 3, 1});
+  const at::Tensor outputs = torch::randn({7, 3}, here().dtype(at::kDouble)),
+                   labels = torch::tensor({0, 3, 1, 0, 2, 3, 1}, here());
   for (const OrdinalLoss& loss : {kCoralLoss, kCornLoss}) {
     double sum = 0, weight = 0;
     for (const auto& [begin, end] : {std::pair(0, 2), std::pair(2, 7)}) {
@@ -69,8 +70,8 @@ TEST(OrdinalLoss, MicroBatchesAddUpToTheBatch) {
 }
 
 TEST(OrdinalLoss, CertainOutputsHaveFiniteGradients) {
-  const at::Tensor outputs = torch::full({1, 3}, 200.0F).requires_grad_();
-  ordinal_loss_sum(outputs, torch::tensor({1}), kCornLoss).backward();
+  const at::Tensor outputs = torch::full({1, 3}, 200.0F, here()).requires_grad_();
+  ordinal_loss_sum(outputs, torch::tensor({1}, here()), kCornLoss).backward();
   EXPECT_TRUE(outputs.grad().isfinite().all().item<bool>());
 }
 

@@ -1,5 +1,5 @@
 # Which tests run on the stand-in for a GPU: those of these files whose fixtures take their device from test_device(),
-set(rooms_of_stand_in "^(adapters|contrastive|evaluate|few_shot|gpu|retina|train|worker)/|^data/features_")
+set(rooms_of_stand_in "^(adapters|contrastive|evaluate|few_shot|gpu|retina|train|worker)/|^data/features_|^random/apply_dropout_")
 
 # but no file of
 set(files_on_the_cpu
@@ -29,6 +29,8 @@ set(tests_on_the_cpu
     LogisticRegression.PlanCountsTheFit
     LogisticRegression.PlanIncludesTheCalibration
     # a CPU's allocator counts or refuses blocks
+    CovarianceLoss.DirectFormNeedsFourMatricesForAnyBatch
+    CovarianceLoss.GramFormOfFlattenedEpisodeFeaturesIsSmall
     MemoryLog.LeakOfATrainingStepHasOwnerOther
     StepsInBackward.GradientsDoNotExistTogether
     StepsInBackward.StepIsRepeatedUnlessAWeightIsWritten
