@@ -75,9 +75,9 @@ def histogram_accuracy(options, classes, division, histograms):
             chosen = draw.sample(range(len(histograms[name])), options.shots + options.queries)
             supports.append(histograms[name][chosen[: options.shots]].mean(axis=0))
             queries.append(histograms[name][chosen[options.shots :]])
-        centres = numpy.stack(supports)
+        centers = numpy.stack(supports)
         right = sum(
-            int((((own[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1) == way).sum())
+            int((((own[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1) == way).sum())
             for way, own in enumerate(queries))
         shares.append(right / (options.ways * options.queries))
     return 100 * statistics.fmean(shares)

@@ -73,13 +73,13 @@ def run(options, folder, seed, name):
     return right, metrics["grading"]["numbers"]["quadratic_kappa"]
 
 
-def colours(path):
+def colors(path):
     """Returns the means of red, green and blue within the disc, with their products."""
     pixels = numpy.asarray(Image.open(path).convert("RGB"), dtype=numpy.float64).reshape(-1, 3) / 255
     return with_products(pixels[pixels.sum(axis=1) > 0.15].mean(axis=0))
 
 
-def colours_and_contrasts(path):
+def colors_and_contrasts(path):
     """Returns the means and standard deviations of red, green and blue, with their products."""
     pixels = numpy.asarray(Image.open(path).convert("RGB"), dtype=numpy.float64).reshape(-1, 3) / 255
     pixels = pixels[pixels.sum(axis=1) > 0.15]
@@ -139,7 +139,7 @@ def main():
     for seed in options.seeds:
         folder = drawings(options, seed)
         pairs, kappa = run(options, folder, seed, "pairs")
-        simple = [by_regression(folder, numbers) for numbers in (colours, colours_and_contrasts)]
+        simple = [by_regression(folder, numbers) for numbers in (colors, colors_and_contrasts)]
         leaked, leaked_kappa = run(options, shuffled(folder, seed), seed, "leak")
         columns = [seed, wilson(pairs), f"{kappa:.2f}"]
         for right in simple:

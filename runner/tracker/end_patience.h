@@ -24,7 +24,7 @@ class EndPatience {
   explicit EndPatience(EndLimits limits = {}) : limits_(limits) {}
 
   /// Must be called when a request is sent, and with whether the server has responded. A request
-  /// that was cancelled remains without a response.
+  /// that was canceled remains without a response.
   void ask(Time now) { asked_ = now; }
   void answered(bool has_answered);
   /// Must be called once, when the run ends.

@@ -29,7 +29,7 @@ struct MlflowAccess {
 
 /// Sends requests to the REST API of MLflow, version 2.0
 /// (https://mlflow.org/docs/latest/rest-api.html). Both functions throw TrackingError and
-/// Cancelled.
+/// Canceled.
 class MlflowServer {
  public:
   /// `patience` is told about each request; borrowed, may be null.

@@ -86,7 +86,7 @@ class RetrievalEvaluation final : public runner::Stage {
     const ClassifiedSamples pairs = predictor.classify(context);
     const std::vector<at::Tensor> halves = pairs.logits.chunk(2, 1);
     const auto step = [&] {
-      if (context.cancelled()) throw runner::Cancelled{};
+      if (context.canceled()) throw runner::Canceled{};
     };
     const RetrievedPairs retrieved = retrieved_pairs(pairs, halves[0], halves[1], predictor.test());
     const RetrievalRanks ranks =

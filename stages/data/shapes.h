@@ -38,7 +38,7 @@ inline constexpr int kMadeQuality = 92;
 /// Callbacks for progress and cancellation; either may be empty.
 struct MakeCallbacks {
   std::function<void(std::int64_t done, std::int64_t all)> progress;  ///< images
-  std::function<bool()> cancelled;
+  std::function<bool()> canceled;
   runner::Storage* storage = &runner::disk();  ///< writes the images; borrowed
 };
 
@@ -52,8 +52,8 @@ struct MadeDataset {
 /// needs at least `fewest` images.
 void check(const MadeImages& images, std::int64_t fewest);
 
-/// Throws runner::Cancelled if cancellation is requested. Call it before each image.
-void check_cancelled(const MakeCallbacks& callbacks);
+/// Throws runner::Canceled if cancellation is requested. Call it before each image.
+void check_canceled(const MakeCallbacks& callbacks);
 
 /// Returns an integer padded with zeros: "00042" with 5 digits.
 std::string padded(std::int64_t number, int digits);

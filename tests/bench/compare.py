@@ -155,7 +155,7 @@ def preprocess(arguments, results):
                     times.setdefault(name, []).append(count / seconds)
     for program in programs:
         program.end()
-    print(f"\nRead, decode, resize to 224 pixels (bicubic), crop, normalise: {count} photographs, one core, {arguments.blocks} blocks")
+    print(f"\nRead, decode, resize to 224 pixels (bicubic), crop, normalize: {count} photographs, one core, {arguments.blocks} blocks")
     rows = [("", "images/s", "spread", "of PIL", "mean value")]
     peer = statistics.median(times["PIL"])
     for name, values in sorted(times.items(), key=lambda item: -statistics.median(item[1])):

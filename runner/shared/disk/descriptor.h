@@ -39,11 +39,11 @@ class Descriptor {
 class Turn {
  public:
   /// Creates `file` and waits for this process's turn. Calls `on_wait` once if another process has
-  /// the turn. Calls `is_cancelled` several times a second and returns nullopt once it returns
+  /// the turn. Calls `is_canceled` several times a second and returns nullopt once it returns
   /// true. Also returns nullopt if the file cannot be created or its file system does not support
   /// locks; each process then does the work itself.
   static std::optional<Turn> take(const std::filesystem::path& file,
-                                  const std::function<bool()>& is_cancelled,
+                                  const std::function<bool()>& is_canceled,
                                   const std::function<void()>& on_wait);
   Turn(Turn&&) noexcept = default;
   Turn& operator=(Turn&&) = delete;

@@ -128,7 +128,7 @@ TEST(AugmentPolicy, MagnitudesCoverTheirRange) {
 TEST(AugmentPolicy, MixtureIsTheWeightedSum) {
   const Image image = picture(8, 6);
   const OperationChain inverted{{{Operation::kInvert}}, 0.25F};
-  const Image mixed = with_policy(image, {{inverted, {{}, 0.25F}}, 0.5F}, Neighbours::kNearest);
+  const Image mixed = with_policy(image, {{inverted, {{}, 0.25F}}, 0.5F}, Neighbors::kNearest);
   for (std::size_t i = 0; i < mixed.pixels.size(); ++i) {
     const float sum = 0.75F * image.pixels[i] + 0.25F * static_cast<float>(255 - image.pixels[i]);
     EXPECT_EQ(mixed.pixels[i], static_cast<std::uint8_t>(sum)) << "exact in float32";

@@ -108,7 +108,7 @@ TEST_F(ImageDatasetTest, GeometryFirstAugmentsTheResizedImage) {
 TEST_F(ImageDatasetTest, FinalAugmentationsFollowTheCrop) {
   FinalAugment& last = options_.augment.last;
   last.policy = AugmentPolicy{.kind = AugmentPolicy::Kind::kRandAugment, .magnitude = 20};
-  last.greyscale = 0.5;
+  last.grayscale = 0.5;
   last.blur = RandomBlur{.probability = 0.5};
   for (const bool changes_before : {true, false}) {
     if (!changes_before) options_.augment = {.horizontal_flip = 0.5, .last = options_.augment.last};
@@ -128,7 +128,7 @@ TEST_F(ImageDatasetTest, FinalAugmentationsFollowTheCrop) {
       const at::Tensor bytes =
           (numbers.permute({1, 2, 0}) * 255).round().to(at::kByte).contiguous();
       std::copy_n(bytes.const_data_ptr<std::uint8_t>(), image.pixels.size(), image.pixels.data());
-      Image expected = with_policy(image, *drawn.policy, Neighbours::kNearest);
+      Image expected = with_policy(image, *drawn.policy, Neighbors::kNearest);
       for (const OperationAt& step : drawn.steps) expected = applied(std::move(expected), step);
       EXPECT_TRUE(image_of(*data, epoch).equal(pixels(expected))) << epoch;
       EXPECT_TRUE(image_of(*cached, epoch).equal(pixels(expected))) << epoch;

@@ -115,9 +115,9 @@ TEST_F(Classification, SmokeRunReadsTwoBatches) {
             true);
 }
 
-TEST_F(Classification, CancellingStopsBeforeTheNextBatch) {
-  context_.on_progress = [&](const runner::Progress&) { context_.is_cancelled = true; };
-  EXPECT_THROW(run(flowers(), R"({"batch_size": 1})"), runner::Cancelled);
+TEST_F(Classification, CancelingStopsBeforeTheNextBatch) {
+  context_.on_progress = [&](const runner::Progress&) { context_.is_canceled = true; };
+  EXPECT_THROW(run(flowers(), R"({"batch_size": 1})"), runner::Canceled);
   EXPECT_THAT(echo_->batches, ElementsAre(1));
   EXPECT_TRUE(std::filesystem::is_empty(context_.node().folder));
 }

@@ -302,9 +302,9 @@ TEST_F(LogisticRegression, PlanCountsTheFit) {
   EXPECT_EQ(fit, softmax_fit_bytes(150, kWidth, 3, 8));
 }
 
-TEST_F(LogisticRegression, StopsWhenTheRunIsCancelled) {
-  context_.is_cancelled = true;
-  EXPECT_THROW(run(), runner::Cancelled);
+TEST_F(LogisticRegression, StopsWhenTheRunIsCanceled) {
+  context_.is_canceled = true;
+  EXPECT_THROW(run(), runner::Canceled);
 }
 
 }  // namespace

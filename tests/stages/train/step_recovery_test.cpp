@@ -73,9 +73,9 @@ void run_on_after_a_shortage(TinyTraining& resumed) {
   ShortOfMemory stopped;
   const CountingAllocator counter;
   stopped.context.on_progress = [&](const runner::Progress& progress) {
-    stopped.context.is_cancelled = progress.step == 6;
+    stopped.context.is_canceled = progress.step == 6;
   };
-  EXPECT_THROW(stopped.run(), runner::Cancelled);
+  EXPECT_THROW(stopped.run(), runner::Canceled);
   resumed.context.facts.resuming = true;
   std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
                         std::filesystem::copy_options::recursive);

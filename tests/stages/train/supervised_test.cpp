@@ -419,9 +419,9 @@ TEST(Supervised, UnorderedClassesAndModelsWithoutAHeadAreRejected) {
 
 TEST(Supervised, LabelOutsideTheClassesIsReported) {
   SupervisedRun supervised;
-  supervised.train->relabelled = {{4, 3}};
+  supervised.train->relabeled = {{4, 3}};
   EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "'point4'", "label 3", "3 classes");
-  supervised.train->relabelled = {{4, -100}};  // which torch would silently ignore
+  supervised.train->relabeled = {{4, -100}};  // which torch would silently ignore
   EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "'point4'", "label -100");
 }
 

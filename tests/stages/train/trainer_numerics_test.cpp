@@ -59,10 +59,10 @@ class TinyImages final : public ForwardedDataset {
   }
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
     NamedTensors sample = *inner_->sample(epoch, index);
-    const at::Tensor colours = torch::cat({sample.at("image"), torch::ones(1)});
+    const at::Tensor colors = torch::cat({sample.at("image"), torch::ones(1)});
     const at::Tensor pattern =
         torch::sin(torch::arange(256, at::kFloat) * static_cast<double>(1 + index)).view({16, 16});
-    sample.set("image", colours.view({3, 1, 1}) * pattern);
+    sample.set("image", colors.view({3, 1, 1}) * pattern);
     return sample;
   }
 };

@@ -49,7 +49,7 @@ set(tests_on_the_cpu
     Resume.CheckpointOfAnotherTrainingIsRejected
     Resume.DamagedCheckpointIsSkippedAndReported
     Resume/EveryTraining.ContinuesToTheSameBits/without_validation
-    Trainer.CancelledRunStopsAfterTheStep
+    Trainer.CanceledRunStopsAfterTheStep
     # the same paths with more numbers, which take seconds
     ActivationCheckpointing.TowersKeepTheirBits
     Contrastive.EncodingOnceDoesNotChangeEqualCaptions

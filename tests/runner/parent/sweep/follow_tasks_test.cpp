@@ -88,7 +88,7 @@ class FollowTasks : public testing::Test, protected TaskQueue {
   }
   std::string fate(const Submission&, std::size_t) override { return fate_; }
   Diagnostics cancel(std::span<const Submission>) override {
-    is_cancelled_ = true;
+    is_canceled_ = true;
     queue_.clear();
     return {};
   }
@@ -100,7 +100,7 @@ class FollowTasks : public testing::Test, protected TaskQueue {
   std::optional<ErrorCode> refusal_;
   std::optional<int> signal_;
   std::string fate_;
-  bool is_silent_ = false, is_cancelled_ = false;
+  bool is_silent_ = false, is_canceled_ = false;
   int idle_ = 0;
 };
 
@@ -191,7 +191,7 @@ TEST_F(FollowTasks, TaskThatKeepsVanishingIsAbandoned) {
   EXPECT_THAT(err_.str(), testing::EndsWith("trial 0: its task is gone\n"));
 }
 
-TEST_F(FollowTasks, CancelledTaskWaitsForAnotherProcess) {
+TEST_F(FollowTasks, CanceledTaskWaitsForAnotherProcess) {
   auto sweep = journal(1);
   const auto cancel = [&] {
     for (QueuedTask& task : queue_) task.has_ended = true, task.state = "CANCELLED";
@@ -250,7 +250,7 @@ TEST_F(FollowTasks, FirstFailureCancelsAFailFastSweep) {
                     [] {}, [] {}, [] {}},
                    {.trials = {.fail_fast = true}}),
             ExitCode::kSomeTrialsFailed);
-  EXPECT_TRUE(is_cancelled_);
+  EXPECT_TRUE(is_canceled_);
   EXPECT_EQ(submitted_.size(), 1u);
 }
 

@@ -15,7 +15,7 @@ using testing::Not;
 
 constexpr char kTable[] = R"({"driver": "580.82.07", "cuda": 13000, "devices": [
   {"uuid": "GPU-aaaa", "name": "NVIDIA L4", "bus_id": "00000000:3B:00.0", "capability": [8, 9], "total": 24576,
-   "free": 2048, "reserved": 0, "utilisation": 97, "processes": [[4711, 20480]]},
+   "free": 2048, "reserved": 0, "utilization": 97, "processes": [[4711, 20480]]},
   {"uuid": "GPU-bbbb", "name": "NVIDIA L4", "total": 24576, "free": 20480, "reserved": 0},
   {"uuid": "GPU-cccc", "error": 15}]})";
 
@@ -61,7 +61,7 @@ TEST_F(DevicesTest, JsonHasEveryField) {
       result["devices"][0].dump(),
       R"({"bus_id":"00000000:3B:00.0","capability":"8.9","cuda":"cuda:0","free_bytes":2147483648,"index":0,)"
       R"("instance":null,"name":"NVIDIA L4","processes":[{"bytes":21474836480,"pid":4711}],"reserved_bytes":0,)"
-      R"("total_bytes":25769803776,"utilisation":97,"uuid":"GPU-aaaa","visible":true})");
+      R"("total_bytes":25769803776,"utilization":97,"uuid":"GPU-aaaa","visible":true})");
   EXPECT_EQ(result["devices"][1]["capability"], nullptr);
   EXPECT_EQ(result["problems"].size(), 1U);
 }
