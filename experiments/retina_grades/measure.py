@@ -107,7 +107,7 @@ def by_regression(folder, numbers):
 
 
 def wilson(right):
-    """Returns a share and its 95 % interval, in percent (Wilson, 1927)."""
+    """Returns a share and its 95% interval, in percent (Wilson, 1927)."""
     n, share, z = len(right), right.mean(), 1.96
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
@@ -115,7 +115,7 @@ def wilson(right):
 
 
 def lead(ours, theirs):
-    """Returns the difference of two shares on the same images and its 95 % bootstrap interval, in points."""
+    """Returns the difference of two shares on the same images and its 95% bootstrap interval, in points."""
     difference = ours.astype(float) - theirs
     draws = numpy.random.default_rng(0).integers(len(difference), size=(10000, len(difference)))
     low, high = numpy.percentile(difference[draws].mean(axis=1), [2.5, 97.5])

@@ -267,7 +267,7 @@ class SoupStage final : public runner::Stage {
 
   static std::string results(const Measured& measured) {
     char text[96];
-    std::snprintf(text, sizeof text, "validation accuracy %.2f %%, loss %.4g",
+    std::snprintf(text, sizeof text, "validation accuracy %.2f%%, loss %.4g",
                   100 * measured.accuracy, measured.loss);
     return text;
   }

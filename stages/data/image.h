@@ -18,7 +18,7 @@
 
 namespace stages {
 
-/// An allocator for pixels that leaves them uninitialized, since zeroing them costs a decoder 2 %
+/// An allocator for pixels that leaves them uninitialized, since zeroing them costs a decoder 2%
 /// of its time. The storage never starts at a multiple of 32 bytes. At such addresses libjpeg-turbo
 /// bypasses the caches when it writes, and reading the pixels back then waits for memory, which
 /// costs a seventh of the decoding and resizing time.

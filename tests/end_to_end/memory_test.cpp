@@ -50,7 +50,7 @@ TEST_F(Memory, RunSucceedsUnderABudgetThatItsPlanFills) {
   const std::string budget = std::to_string(needs + 0.01);
   const Ended ended = run("memory.budget=" + budget.substr(0, budget.find('.') + 3) + "MiB");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr(" % of the "));
+  EXPECT_THAT(ended.err, HasSubstr("% of the "));
 }
 
 TEST_F(Memory, LegacyPolicyRunsAPlanThatDoesNotFit) {

@@ -157,7 +157,7 @@ std::string state_text(const DeviceFacts& device) {
   if (device.total) text += " of " + bytes_text(*device.total);
   text += " free";
   if (device.utilization && *device.utilization > 0)
-    text += ", " + std::to_string(*device.utilization) + " % in use";
+    text += ", " + std::to_string(*device.utilization) + "% in use";
   const std::string holders = holders_text(device);
   return holders.empty() ? text : text + ", " + holders;
 }

@@ -67,13 +67,13 @@ TEST_F(Classification, SamplesPreparedDifferentlyFromTrainingAreReported) {
 
 TEST_F(Classification, ReportsTheResultNextToChance) {
   run(flowers(), R"({"top_k": [1, 2]})");
-  EXPECT_THAT(context_.said, ElementsAre("top-1 75.0 % (95 % interval 30.1–95.4 %), mean per class "
-                                         "83.3 %, chance 33.3 %, 4 images"));
+  EXPECT_THAT(context_.said, ElementsAre("top-1 75.0% (95% interval 30.1–95.4%), mean per class "
+                                         "83.3%, chance 33.3%, 4 images"));
 }
 
 TEST_F(Classification, ReportsOmittedTopK) {
   run(flowers());
-  EXPECT_EQ(context_.said.front(), "top-5 is left out: with 3 classes it is 100 % by definition");
+  EXPECT_EQ(context_.said.front(), "top-5 is left out: with 3 classes it is 100% by definition");
 }
 
 TEST_F(Classification, RunsInEvalModeWithoutAGraph) {

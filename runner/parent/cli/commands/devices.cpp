@@ -106,7 +106,7 @@ std::string list_text(const DeviceList& list, const TextStyle& style) {
                       : is_visible(device, list.visible) ? "?"
                                                          : "hidden",
                       known_bytes(device.free), known_bytes(device.total),
-                      device.utilization ? std::to_string(*device.utilization) + " %" : "-",
+                      device.utilization ? std::to_string(*device.utilization) + "%" : "-",
                       printable(device.name), printable(device.uuid), holders_text(device)});
     }
     text = table_text(rows, style.table_width());

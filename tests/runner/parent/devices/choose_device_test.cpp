@@ -88,7 +88,7 @@ TEST_F(ChooseDeviceTest, StateShowsMemoryUseAndHolders) {
   device.utilization = 97;
   device.holders = {{4711, FakeMachine::gib(60)}, {12, std::nullopt}};
   EXPECT_EQ(state_text(device),
-            "12 GiB of 80 GiB free, 97 % in use, process 4711 (60 GiB), process 12");
+            "12 GiB of 80 GiB free, 97% in use, process 4711 (60 GiB), process 12");
   EXPECT_EQ(state_text({}), "unknown memory free");
 }
 

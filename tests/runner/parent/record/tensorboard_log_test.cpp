@@ -122,7 +122,7 @@ TEST(TensorBoardLog, RecordCanBeWrittenAfterwards) {
 
   const auto shown = summaries_in(folder / "out" / files[1]);
   EXPECT_THAT(shown, testing::UnorderedElementsAre(Key("evaluate/top1"), Key("wrong/1")));
-  EXPECT_EQ(shown.at("wrong/1").message(9).at(3), "a predicted as b, 50.0 %  \na\\_b.jpg");
+  EXPECT_EQ(shown.at("wrong/1").message(9).at(3), "a predicted as b, 50.0%  \na\\_b.jpg");
 
   const auto whole = summaries_in(folder / "out" / files[0]);
   EXPECT_THAT(whole, testing::UnorderedElementsAre(Key("_hparams_/session_start_info"),

@@ -123,8 +123,7 @@ TEST_F(PairedRuns, SamplesArePairedByName) {
   EXPECT_EQ(pairs->front().better, 1);
   EXPECT_EQ(pairs->front().equal, 1);
   EXPECT_EQ(to_json(*pairs)[0]["seed"], 7);
-  EXPECT_THAT(paired_text(*pairs),
-              HasSubstr("b against a          +50.00 %  +0.00 % to +100.00 %"));
+  EXPECT_THAT(paired_text(*pairs), HasSubstr("b against a          +50.00%   +0.00% to +100.00%"));
 }
 
 TEST_F(PairedRuns, LabelSetsAreComparedAsAWhole) {

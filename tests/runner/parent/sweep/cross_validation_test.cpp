@@ -135,8 +135,8 @@ TEST_F(CrossValidationTest, TableHasFoldsMeanAndPooledMetrics) {
             "mean                                     0.5000\n"
             "SD                                       0.5000\n"
             "pooled                   6               0.5000\n"
-            "95 %                              0.1667–0.8333\n"
-            "95 % intervals: bootstrap of 6 samples, 10000 draws\n");
+            "95%                               0.1667–0.8333\n"
+            "95% intervals: bootstrap of 6 samples, 10000 draws\n");
 }
 
 TEST_F(CrossValidationTest, PredictionsAreInOneTable) {

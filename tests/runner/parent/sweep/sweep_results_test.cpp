@@ -183,8 +183,8 @@ TEST_F(SweepResultsTest, IsShownAsATable) {
             "no trial has been validated, so the choice is based on test data: evaluate/top1 is no "
             "longer a fair estimate for the best trial\n"
             "\n"
-            "over seeds  trials  mean evaluate/top1  95 %\n"
-            "all              1              0.7500     –\n");
+            "over seeds  trials  mean evaluate/top1  95%\n"
+            "all              1              0.7500    –\n");
   EXPECT_EQ(results_csv(results()),
             "trial,state,attempts,seconds,seed,evaluate/top1,train/loss\n"
             "0,failed,1,61,1,0.5,2\n"

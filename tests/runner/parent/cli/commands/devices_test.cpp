@@ -38,9 +38,9 @@ TEST_F(DevicesTest, ListsFreeMemoryAndHolders) {
   const Ended ended = devices();
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(ended.out.substr(0, ended.out.find("runs use the CPU")),
-            "GPU  cuda     free   total   use  name       UUID      held by\n"
-            "  0     0  2.0 GiB  24 GiB  97 %  NVIDIA L4  GPU-aaaa  process 4711 (20 GiB)\n"
-            "  1     1   20 GiB  24 GiB     -  NVIDIA L4  GPU-bbbb\n"
+            "GPU  cuda     free   total  use  name       UUID      held by\n"
+            "  0     0  2.0 GiB  24 GiB  97%  NVIDIA L4  GPU-aaaa  process 4711 (20 GiB)\n"
+            "  1     1   20 GiB  24 GiB    -  NVIDIA L4  GPU-bbbb\n"
             "GPU 2: it is lost: it has fallen off the bus or failed; restart the machine\n");
 }
 
