@@ -42,7 +42,7 @@ bool is_refused_or_as_recorded(const Tokenizer& tokenizer, const nlohmann::json&
 
 void compare_tokenizer(const RecordedCase& recorded) {
   const fs::path published = shared_data("data/clip/bpe_simple_vocab_16e6.txt.gz");
-  if (published.empty()) GTEST_SKIP() << "../shared/data/clip is not there";
+  if (published.empty()) GTEST_SKIP() << "../shared/data/clip does not exist";
   std::vector<TokenizerOptions> sources = {{.merges = published}};
   const fs::path merges = recorded.path.parent_path() / "merges.txt.gz";
   if (fs::exists(merges))

@@ -292,7 +292,7 @@ TEST_F(KeptImagesTest, ImagesThatExceedMemoryAreKeptOnDiskForLaterRuns) {
     EXPECT_EQ(decoded_, 1);
     const std::vector<std::int64_t> all = {0};
     EXPECT_EQ(data.take_remarks(all).front().count, 1)
-        << "it does not show its subject, by whomever it was decoded";
+        << "it does not show its subject, no matter which read decoded it";
   }
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "pictures"))
     if (entry.is_regular_file()) write_bytes(entry.path(), {1, 2, 3});

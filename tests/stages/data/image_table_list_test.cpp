@@ -133,7 +133,7 @@ TEST_F(ImageTableList, MissingTrainingImagesAreRejected) {
   table_.part = "part";
   write_table("image_path,make,part\na.jpg,Audi,test\n");
   const auto list = list_image_table(table_);
-  ASSERT_TRUE(list) << "who only tests needs none";
+  ASSERT_TRUE(list) << "an evaluation alone needs no training images";
   ASSERT_TRUE(list->no_train);
   EXPECT_EQ(list->no_train->pointer, "/part");
 }

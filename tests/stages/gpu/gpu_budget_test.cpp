@@ -35,7 +35,7 @@ TEST(GpuBudget, IsTheMemoryThatOthersLeaveFree) {
   const at::Tensor own = bytes(512 * kMiB);
   EXPECT_NEAR(static_cast<double>(device_memory(kGpu).bytes), static_cast<double>(before),
               64.0 * kMiB)
-      << "what this process holds is its own to use";
+      << "memory held by this process counts as available";
 }
 
 TEST(GpuBudget, OutOfMemoryIsRecognized) {

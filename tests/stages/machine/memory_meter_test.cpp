@@ -84,7 +84,7 @@ TEST(MemoryMeter, EachMeterHasItsOwnPeak) {
   EXPECT_EQ(step.peak_since_last(), 70);
   EXPECT_EQ(node.peak_since_last(), 100);
   EXPECT_EQ(node.peak_since_last(), 0);
-  EXPECT_EQ(counter.peak_bytes(), 100) << "no meter takes it away";
+  EXPECT_EQ(counter.peak_bytes(), 100) << "no meter resets it";
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ class FewAddresses {
 };
 
 TEST(UseThreads, UnstartableThreadsAreRejectedBeforeLibTorchWaits) {
-  if (kIsSanitized) GTEST_SKIP() << "a sanitizer has addresses of its own";
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer needs its own addresses";
   EXPECT_EQ(threads_that_start(3), 3);
   EXPECT_EQ(threads_that_start(0), 0);
   const int before = at::get_num_threads();

@@ -208,7 +208,7 @@ TEST(ConvolutionBound, DirectKernelsStoreFewerWeights) {
   const std::int64_t direct = weight_gradient_scratch(shape);
   shape.dilation = 2;
   EXPECT_GT(weight_gradient_scratch(shape), 2 * direct)
-      << "few processors have a direct kernel of these";
+      << "few processors have a direct kernel for dilated kernels";
 }
 
 // A small convolution of another shape shows which kernels oneDNN uses.

@@ -36,7 +36,7 @@ TEST_F(SummarizeTest, ReportsThePeakAndItsOwners) {
   const at::Tensor later = bytes(50);
   const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
   EXPECT_EQ(plan.live, 170);
-  EXPECT_EQ(plan.reserved, 4096) << "a page holds them";
+  EXPECT_EQ(plan.reserved, 4096) << "they fit in one page";
   EXPECT_EQ(plan.reserved, 4096);
   EXPECT_EQ(plan.peak_phase, "forward");
   EXPECT_EQ(plan.peak_operation, "aten::empty");
@@ -147,7 +147,7 @@ TEST_F(SummarizeTest, CpuPlanHasASmallMargin) {
   trace.own(half, Owner::kInput, "half");
   const runner::MemoryPlan of_halves = summarize(trace, 0, {}, {});
   EXPECT_EQ(of_halves.terms.front().bytes, of_halves.reserved / 100 + BlockPool::kSmall)
-      << "kernels of half types are known less well";
+      << "the bounds for half-precision kernels are less tight";
 }
 
 TEST_F(SummarizeTest, KernelScratchIsPlannedIfItRaisesThePeak) {

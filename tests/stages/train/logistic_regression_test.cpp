@@ -159,7 +159,8 @@ TEST_F(LogisticRegression, OnlyTheFirstRankRecordsAndSaves) {
     EXPECT_TRUE(std::filesystem::is_empty(context->node().folder));
     EXPECT_GT(context->all_progress.size(), 1u) << "it has fitted some of the strengths";
   }
-  EXPECT_EQ(fits, all.contexts[0]->values("search/accuracy").size()) << "none is fitted twice";
+  EXPECT_EQ(fits, all.contexts[0]->values("search/accuracy").size())
+      << "no strength is fitted twice";
   EXPECT_TRUE(head(*all.results[1]).is_meta());
 }
 

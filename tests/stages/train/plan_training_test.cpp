@@ -313,7 +313,7 @@ TEST(PlanTraining, PeakWithOptimizerInBackwardEqualsThePeakOfTraining) {
   const runner::MemoryPlan plan = planning.plan();
   expect_counted_as_planned(planning.measured(), plan, 1 / 1.35);
   EXPECT_GT(at_once.live - plan.live, weight_bytes(planning) * 6 / 10)
-      << "most gradients are gone when others come";
+      << "most gradients are freed before others exist";
   EXPECT_LT(bytes_of(plan.owners, "gradient"), bytes_of(at_once.owners, "gradient") / 2);
   EXPECT_EQ(plan.step.at("optimizer_in_backward"), true);
   ASSERT_EQ(plan.options.size(), 2U);

@@ -64,7 +64,7 @@ TEST(StepRecovery, BudgetBelowTheWholeBatchTrainsInMicroBatches) {
   EXPECT_THAT(
       short_of_memory.context.said,
       Contains(EndsWith("repeated with micro_batch 32 instead of the whole batch of 64, retry 2")));
-  EXPECT_EQ(short_of_memory.context.recoveries.size(), 2) << "the plan stays";
+  EXPECT_EQ(short_of_memory.context.recoveries.size(), 2) << "the plan stays the same";
   EXPECT_GT(short_of_memory.context.recoveries[1].limit, 0);
 }
 

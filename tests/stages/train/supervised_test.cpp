@@ -202,7 +202,7 @@ TEST(Supervised, LegacyModeHalvesTheBatchSizeAndRestarts) {
           {"out of memory: batch_size 8 instead of 16, starting with the first epoch, retry 1",
            "out of memory: batch_size 4 instead of 8, starting with the first epoch, retry 2"}));
   EXPECT_EQ(supervised.context.steps("train/loss").back(), 8) << "30 samples, 4 at a time";
-  EXPECT_EQ(supervised.context.resumed_at, 0) << "what the attempts have measured is dropped";
+  EXPECT_EQ(supervised.context.resumed_at, 0) << "metrics of the failed attempts are dropped";
   ASSERT_EQ(supervised.context.recoveries.size(), 2);
   EXPECT_EQ(supervised.context.recoveries[1].from, "batch_size 8");
   EXPECT_EQ(supervised.context.recoveries[1].to, "batch_size 4");

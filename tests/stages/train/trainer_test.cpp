@@ -214,7 +214,7 @@ TEST(Trainer, RunCanceledDuringReadingSavesItsSteps) {
     return names;
   };
   EXPECT_THAT(saved(16, 100), ElementsAre("step-00000002"));
-  EXPECT_THAT(saved(100, 5), ElementsAre("step-00000004")) << "in the validation of the epoch";
+  EXPECT_THAT(saved(100, 5), ElementsAre("step-00000004")) << "during the validation of the epoch";
 }
 
 TEST(Trainer, RunCanceledBeforeItsFirstStepSavesNothing) {

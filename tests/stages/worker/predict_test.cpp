@@ -136,9 +136,9 @@ TEST_F(PredictLarge, PlanReportsTheGpuMemoryWithoutPredicting) {
   const std::int64_t one = planned(1), all = planned(kPictures);
   EXPECT_GT(one, std::int64_t{100} << 20) << "CUDA itself";
   EXPECT_GT(all, one + (kPictures - 8) * kPicture) << "one is in a segment of 20 MiB";
-  EXPECT_EQ(planned(1000), all) << "there are not so many pictures";
+  EXPECT_EQ(planned(1000), all) << "there are not that many images";
   EXPECT_GT(planned(kPictures, "both"), all + kPictures / 2 * kPicture)
-      << "twice as many go through";
+      << "twice as many images are in memory";
   EXPECT_TRUE(items_.empty());
   EXPECT_TRUE(said_.empty());
 }

@@ -109,7 +109,7 @@ TEST(StandIn, WorkIsUnfinishedUntilTheHostWaits) {
   const at::Tensor x = ones();
   EXPECT_FALSE(kGuard.queryStream(stream));
   EXPECT_EQ(x[0].item<float>(), 1);
-  EXPECT_TRUE(kGuard.queryStream(stream)) << "a number on the host has been waited for";
+  EXPECT_TRUE(kGuard.queryStream(stream)) << "the host has waited for that number";
   x.add_(1);
   int asked = 0;
   while (!kGuard.queryStream(stream)) ++asked;

@@ -88,7 +88,7 @@ TEST_F(NvmlTest, GpuLostDuringTheQueryIsReported) {
   const DeviceReading reading =
       read(R"({"devices": [{"uuid": "GPU-1", "total": 100, "memory_error": 15},
       {"uuid": "GPU-2", "total": 100, "memory_error": 16}, {"uuid": "GPU-3", "total": 100, "memory_error": 4}]})");
-  ASSERT_EQ(reading.devices.size(), 1U) << "one that only keeps its memory to itself is there";
+  ASSERT_EQ(reading.devices.size(), 1U) << "a GPU that merely does not report its memory is listed";
   EXPECT_EQ(reading.devices[0].uuid, "GPU-3");
   EXPECT_EQ(reading.devices[0].total, std::nullopt);
   EXPECT_THAT(reading.problems,

@@ -142,7 +142,7 @@ TEST_F(PairedRuns, LabelSetsAreComparedAsAWhole) {
   const nlohmann::json json = to_json(*pairs)[0];
   EXPECT_DOUBLE_EQ(json["subset_accuracy"]["difference"], 1.0 / 3);
   EXPECT_FALSE(json.contains("accuracy"));
-  EXPECT_FALSE(json.contains("mean_per_class")) << "sets of labels are no classes";
+  EXPECT_FALSE(json.contains("mean_per_class")) << "label sets are not classes";
   EXPECT_THAT(paired_text(*pairs),
               testing::AllOf(HasSubstr("subset accuracy"), testing::Not(HasSubstr("per class"))));
 }

@@ -182,7 +182,7 @@ TEST(ComparisonPicture, HasABarForEachEvaluation) {
   const std::string svg = draw_comparison(comparison).svg();
   EXPECT_THAT(svg, HasSubstr(">Comparison of 2 evaluations</title>"));
   EXPECT_THAT(svg, HasSubstr("Accuracy on the test samples; one 75.0%; two 75.0%</desc>"));
-  EXPECT_EQ(count(svg, "<rect class=\"fill-1\""), 2u) << "a color for each would mean something";
+  EXPECT_EQ(count(svg, "<rect class=\"fill-1\""), 2u) << "different colors would suggest a meaning";
   EXPECT_EQ(count(svg, "class=\"mark\""), 6u);
 }
 

@@ -90,7 +90,7 @@ TEST_F(ProgressDisplayTest, TerminalShowsOneLiveLineAtMostTenTimesASecond) {
   EXPECT_NE(shown().find("step 41/400"), std::string::npos);
   now_ += 1s;
   EXPECT_EQ(display.tick(), std::nullopt);
-  EXPECT_EQ(shown(), "") << "nothing new, nothing drawn";
+  EXPECT_EQ(shown(), "") << "nothing is drawn if nothing is new";
 }
 
 TEST_F(ProgressDisplayTest, LiveLineIsShortenedToTheTerminal) {

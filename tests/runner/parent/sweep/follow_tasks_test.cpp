@@ -124,7 +124,7 @@ TEST_F(FollowTasks, AccountsAreCopiedToTheJournal) {
             "trial 1 finished in 0:00:02: 1 of 2\n"
             "trial 0 finished in 0:00:02: 2 of 2\n");
   EXPECT_EQ(follow(sweep, {}), ExitCode::kDone);
-  EXPECT_EQ(submitted_.size(), 1u) << "what has finished is not handed over again";
+  EXPECT_EQ(submitted_.size(), 1u) << "finished trials are not submitted again";
 }
 
 TEST_F(FollowTasks, AnotherProcessContinuesTheSameArray) {
@@ -200,7 +200,7 @@ TEST_F(FollowTasks, CanceledTaskWaitsForAnotherProcess) {
   EXPECT_THAT(err_.str(), testing::EndsWith("trial 0: its task is gone (CANCELLED)\n"));
   EXPECT_EQ(submitted_.size(), 1u);
   EXPECT_EQ(follow(sweep, {[] {}, [] {}, [] {}, [&] { finish(2, 0, 0); }}), ExitCode::kDone);
-  EXPECT_EQ(submitted_.size(), 2u) << "who asks for it to go on gets it";
+  EXPECT_EQ(submitted_.size(), 2u) << "an explicit request continues the trial";
 }
 
 TEST_F(FollowTasks, RequeuedTaskIsWaitedFor) {
@@ -271,7 +271,7 @@ TEST_F(FollowTasks, UnconfirmedSubmissionIsSearchedByItsName) {
   refusal_.reset();
   queue_ = {{.submission = "sweep-1", .index = 0, .state = "RUNNING"}};
   EXPECT_EQ(follow(sweep, {[] {}, [] {}, [] {}, [] {}, [&] { finish(1, 0, 0); }}), ExitCode::kDone);
-  EXPECT_THAT(submitted_, ElementsAre()) << "it had been handed over";
+  EXPECT_THAT(submitted_, ElementsAre()) << "it had been submitted before";
   EXPECT_THAT(err_.str(), HasSubstr("continuing with Slurm job 'sweep-1'\n"));
 }
 

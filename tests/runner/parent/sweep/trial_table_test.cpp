@@ -69,7 +69,7 @@ TEST(TrialTable, FitsATerminalOfAnyHeight) {
   for (std::size_t rows = 2; rows < 60; ++rows) {
     const std::string text = trials_text(trials, trials_on_terminal(rows));
     EXPECT_LT(std::ranges::count(text, '\n'), static_cast<int>(rows))
-        << "the cursor stands below it";
+        << "the cursor is on the line below";
     if (rows >= 4 && rows <= 53)
       EXPECT_EQ(std::ranges::count(text, '\n'), static_cast<int>(rows) - 1) << "none is left free";
   }

@@ -25,7 +25,7 @@ using testing::IsEmpty;
 void fill(NewFolder& folder) {
   folder.create("disc");
   folder.write("disc/a.txt", "one");
-  std::ofstream(folder.draft() / "other.txt") << "written by somebody else";
+  std::ofstream(folder.draft() / "other.txt") << "written by another program";
   folder.write("b.txt", "two");
 }
 
