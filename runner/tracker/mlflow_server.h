@@ -32,7 +32,7 @@ struct MlflowAccess {
 /// Canceled.
 class MlflowServer {
  public:
-  /// `patience` is told about each request; borrowed, may be null.
+  /// `patience` is notified of each request; borrowed, may be null.
   MlflowServer(MlflowAccess access, HttpSettings settings, EndPatience* patience = nullptr);
 
   /// Calls a method, such as "runs/create", and returns its response, a JSON object.

@@ -187,9 +187,9 @@ Image decode_webp(Bytes file);
 ImageHeader read_png_header(Bytes file);
 
 /// Decodes a PNG file without applying its orientation. Palettes are expanded, gray is copied to
-/// all channels, the alpha channel is dropped without compositing, and 16-bit samples are reduced
-/// to their high byte, as Pillow does for color (it clips gray values above 255 instead). Gamma and
-/// color profiles are ignored. Throws ImageError.
+/// all channels, and the alpha channel is dropped without compositing. Samples of 16 bits are
+/// reduced to their high byte, as Pillow does for color (it clips gray values above 255 instead).
+/// Gamma and color profiles are ignored. Throws ImageError.
 Image decode_png(Bytes file);
 
 }  // namespace stages

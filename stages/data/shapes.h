@@ -18,8 +18,8 @@ std::span<const std::string_view> shape_names();
 
 /// Draws shape number `shape` on an image of `size` x `size`; position, rotation and two colors
 /// come from `random`. The share of the image that a shape covers is drawn from the same range for
-/// all shapes, and each shape gets the lighter of two colors drawn in the same way, so color alone
-/// does not distinguish the shapes.
+/// all shapes. Each shape gets the lighter of two colors drawn in the same way. So neither size nor
+/// color alone distinguishes the shapes.
 Image draw_shape(std::size_t shape, int size, Random random);
 
 /// Parameters of a generated image dataset. Equal parameters produce equal bytes.

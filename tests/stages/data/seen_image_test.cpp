@@ -14,7 +14,7 @@ namespace stages {
 namespace {
 
 constexpr int kInput = 48;                        // the side of the network's input
-constexpr std::uint8_t kGray = 100, kSpot = 255;  // between them lies 178
+constexpr std::uint8_t kGray = 100, kSpot = 255;  // 178 is halfway between them
 constexpr double kBetween = 178.0 / 255;
 
 /// The box around the brightest pixels; `is_bright(x, y)` says which they are.

@@ -48,7 +48,7 @@ class ForwardStep final : public TrainingStep {
   const Forward forward_;
 };
 
-/// The points of TinyDataset as images of 16×16 pixels whose colors they set.
+/// The points of TinyDataset as images of 16×16 pixels; a point determines the color of its image.
 class TinyImages final : public ForwardedDataset {
  public:
   TinyImages() : ForwardedDataset(std::make_shared<TinyDataset>(24)) {}

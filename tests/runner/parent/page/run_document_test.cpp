@@ -140,7 +140,7 @@ TEST_F(RunDocumentTest, NodesOfAnEndedRunAreNotRunning) {
   summary_["nodes"][0]["status"] = "running";
   summary_["nodes"][1]["status"] = "waiting";
   for (const char* status : {"worker died", "failed", "interrupted", "running"}) {
-    summary_["status"] = status;  // nobody holds the folder, so it does not run anymore
+    summary_["status"] = status;  // no process holds the folder, so the run has ended
     EXPECT_THAT(rows("node"), ElementsAre(ElementsAre("node", "status", "time", "peak memory"),
                                           ElementsAre("train", "not finished", "–", "–"),
                                           ElementsAre("evaluate", "not started", "–", "–")))

@@ -77,7 +77,7 @@ TEST_F(SuperviseTest, WorkerInheritsOnlyItsOwnDescriptors) {
 }
 
 TEST_F(SuperviseTest, LargeOutputArrivesCompletely) {
-  // More than a pipe holds, in every direction: neither side may wait for the other.
+  // More than a pipe holds, in both directions: neither side may wait for the other.
   const Ending ending =
       play({"flood:300000", "hello", "flood:300000", "echo", "out:end", "finished:0"},
            {{"long", std::string(100'000, 'z')}});
