@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kContext = 77;
 
-/// Matches lists of texts with the tokens from transformers, which declare no kind.
+/// Matches lists of texts with the tokens from transformers; these cases declare no kind.
 bool is_tokenizer_case(const RecordedCase& recorded) {
   const auto cases = recorded.json.find("cases");
   return cases != recorded.json.end() && cases->is_array() && !cases->empty() &&

@@ -33,9 +33,8 @@ class Descriptor {
 };
 
 /// Ensures that only one process at a time creates a result that several processes may need. It
-/// locks a file next to the result (flock(2)). The lock is released when the process exits, for
-/// whatever reason. A caller that had to wait then checks whether another process has created the
-/// result.
+/// locks a file next to the result (flock(2)). The lock is released when the process exits, for any
+/// reason. A caller that had to wait then checks whether another process has created the result.
 class Turn {
  public:
   /// Creates `file` and waits for this process's turn. Calls `on_wait` once if another process has

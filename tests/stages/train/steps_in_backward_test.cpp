@@ -240,7 +240,7 @@ TEST(StepsInBackward, BrokenSampleEndsTheTrainingAsUsual) {
   EXPECT_TRUE(other.second.equal(plain.second));
 }
 
-/// A training run of which one block is refused, counted from the beginning of step 3.
+/// A training run in which one block is refused, counted from the beginning of step 3.
 struct Refused {
   explicit Refused(std::int64_t block) {
     training.policy.recovery.max_retries = 1;

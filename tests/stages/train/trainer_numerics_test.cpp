@@ -174,7 +174,7 @@ TEST(TrainerNumerics, LayoutFollowsTheRuleAndOnlyChangesRounding) {
       if (tensor.is_floating_point()) all.push_back(tensor.detach().flatten());
     }
     result[plain] = torch::cat(all);
-    // The file has the trained weights, whatever their layout in memory.
+    // The file has the trained weights, regardless of their layout in memory.
     for (const auto& [name, tensor] : read_safetensors(trained.file).tensors)
       EXPECT_EQ(tensor.sizes(), weights(*network).at(name).sizes());
   }
