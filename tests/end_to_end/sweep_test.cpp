@@ -231,7 +231,7 @@ TEST_F(Sweep, FailureIsReportedAndCounted) {
   const Ended whole = retort("sweep resume ../s --json", folder_ / "photos");
   EXPECT_EQ(whole.exit, 0) << whole.err;
   EXPECT_EQ(json::parse(whole.out)["result"]["trials"][1]["state"], "finished")
-      << "also from another folder";
+      << "from another folder, too";
 }
 
 TEST_F(Sweep, EverySeedIsTestedOnTheSameImages) {

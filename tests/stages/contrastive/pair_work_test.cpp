@@ -102,7 +102,7 @@ TEST(PairWork, GpuPlanHasNoQuadraticMemoryBesidesOneTile) {
     EXPECT_GE(planned_for_gpu(pairs, kTile), kTileBytes) << pairs;
     EXPECT_LE(planned_for_gpu(pairs, kTile), kTileBytes + pairs * kOfPair) << pairs;
   }
-  EXPECT_LT(planned_for_gpu(32, kTile), kTileBytes / 8) << "few pairs have a small tile";
+  EXPECT_LT(planned_for_gpu(32, kTile), kTileBytes / 8) << "a few pairs use a small tile";
 }
 
 TEST(PairWork, SecondDerivativeIsRejected) {

@@ -153,17 +153,17 @@ TEST_F(ImageDatasetTest, ErasesARectangleOfTheNormalizedImage) {
     const auto data = to_train_on();
     EXPECT_TRUE(data->describe().augmented);
     const at::Tensor erased = image_of(*data, 0);
-    EXPECT_TRUE(erased.equal(image_of(*data, 0))) << "a function of seed, epoch and index";
+    EXPECT_TRUE(erased.equal(image_of(*data, 0))) << "depends on seed, epoch and index";
     EXPECT_FALSE(erased.equal(image_of(*data, 1)));
     // Half of each side: 12 of 24 pixels.
     const at::Tensor differs = erased.ne(whole).any(0);
-    EXPECT_NEAR(differs.sum().item<std::int64_t>(), 144, 3) << "some values may happen to be equal";
+    EXPECT_NEAR(differs.sum().item<std::int64_t>(), 144, 3) << "some values may be equal by chance";
     const at::Tensor place = differs.nonzero();
     const at::Tensor size = std::get<0>(place.max(0)) - std::get<0>(place.min(0)) + 1;
     EXPECT_TRUE(size.equal(torch::tensor({12, 12}, at::kLong))) << size;
     const at::Tensor values = erased.masked_select(differs);
     if (fill == RandomErasing::Fill::kMean) EXPECT_TRUE(values.eq(0).all().item<bool>());
-    else EXPECT_LT(values.mean().abs().item<double>(), 5 / std::sqrt(432.0)) << "of 432 numbers";
+    else EXPECT_LT(values.mean().abs().item<double>(), 5 / std::sqrt(432.0)) << "with 432 numbers";
   }
 }
 

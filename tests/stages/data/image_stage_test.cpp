@@ -229,7 +229,7 @@ TEST_F(DividedAsBefore, NewImagesBelongToNoPart) {
       "use them");
   EXPECT_EQ(again->fingerprint(), fingerprint_) << "the same images have the same fingerprint";
   record();
-  EXPECT_EQ(part_names(run(stage())), parts_) << "also in another process";
+  EXPECT_EQ(part_names(run(stage())), parts_) << "in another process, too";
 }
 
 TEST_F(DividedAsBefore, NewClassKeepsLabelsAndCaptions) {

@@ -22,7 +22,7 @@ TEST(GpuBudget, AppliesBeforeTheGpuIsUsed) {
   {
     const ScopedMemoryBudget budget(1024 * kMiB, kGpu);
     EXPECT_NO_THROW(bytes(256 * kMiB));
-    EXPECT_THROW(bytes(1024 * kMiB), c10::OutOfMemoryError) << "the context counts too";
+    EXPECT_THROW(bytes(1024 * kMiB), c10::OutOfMemoryError) << "the context counts, too";
   }
   EXPECT_NO_THROW(bytes(1024 * kMiB));
 }
@@ -42,7 +42,7 @@ TEST(GpuBudget, OutOfMemoryIsRecognized) {
   NEEDS_GPU();
   try {
     bytes(std::int64_t{1} << 50);
-    FAIL() << "a pebibyte was given";
+    FAIL() << "a pebibyte was allocated";
   } catch (const std::exception& error) {
     EXPECT_TRUE(is_out_of_memory(error));
   }

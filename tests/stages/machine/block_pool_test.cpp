@@ -16,7 +16,7 @@ class CountedPages final : public Pages {
   bool take(AddressRange range) override {
     EXPECT_EQ(range.begin % kPage, 0);
     EXPECT_EQ(range.end % kPage, 0);
-    EXPECT_EQ(given.missing(range), std::vector{range}) << "nothing is taken twice";
+    EXPECT_EQ(given.missing(range), std::vector{range}) << "no page is taken twice";
     if (given.bytes() + range.bytes() > all) return false;
     given.add(range);
     return true;

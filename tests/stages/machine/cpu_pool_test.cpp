@@ -209,7 +209,7 @@ TEST(CpuPool, CountingAllocatorOnTopFindsAndLimitsIt) {
   CpuPool pool;
   CountingAllocator counter;
   EXPECT_EQ(counter.pool(), &pool);
-  EXPECT_EQ(CountingAllocator().pool(), &pool) << "through another counter";
+  EXPECT_EQ(CountingAllocator().pool(), &pool) << "by another counter";
   counter.set_limit(8 * kMiB);
   EXPECT_EQ(pool.limit(), 8 * kMiB);
   const at::Tensor kept = bytes(5 * kMiB);

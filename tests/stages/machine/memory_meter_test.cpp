@@ -70,7 +70,7 @@ TEST(MemoryMeter, ReportsTheReservedBytesOfAPool) {
   EXPECT_EQ(meter.use().reserved, pool.reserved());
   EXPECT_GT(meter.use().reserved, 6 << 20);
   EXPECT_EQ(meter.budget(), 8 << 20);
-  EXPECT_EQ(torch::empty({5 << 20}, torch::kByte).numel(), 5 << 20) << "the hole was given back";
+  EXPECT_EQ(torch::empty({5 << 20}, torch::kByte).numel(), 5 << 20) << "the hole was returned";
   EXPECT_THROW(torch::empty({7 << 20}, torch::kByte), c10::OutOfMemoryError);
   EXPECT_EQ(meter.use().retries, 2);
 }

@@ -504,7 +504,7 @@ TEST(ChoosePolicy, MicroBatchesAreStillChosenIfOptimizerModesAreOpen) {
   planning.policy.offload_is_open = planning.policy.in_backward_is_open = true;
   const PlannedStep after = planning.under(least);
   EXPECT_TRUE(after.plan.fits());
-  EXPECT_LE(seconds_of(after.plan), seconds_of(before.plan)) << "there is more to choose from";
+  EXPECT_LE(seconds_of(after.plan), seconds_of(before.plan)) << "there are more choices";
 }
 
 }  // namespace

@@ -230,7 +230,7 @@ TEST(ConvolutionBound, DirectKernelsPadChannelsToVectors) {
   EXPECT_EQ(blocked_input(shape), 8 * 32 * 14 * 14 * 4);
   EXPECT_GE(blocked_weight(shape), 32 * 32 * 9 * 4);
   shape.in = 3;
-  EXPECT_EQ(blocked_input(shape), 8 * 3 * 14 * 14 * 4) << "pictures are read as they are";
+  EXPECT_EQ(blocked_input(shape), 8 * 3 * 14 * 14 * 4) << "images are read unchanged";
 }
 
 TEST(ConvolutionBound, ChannelsLastImagesAreNotCopied) {

@@ -133,7 +133,7 @@ TEST_F(SummarizeTest, CpuPoolIsReplayed) {
   const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
   EXPECT_EQ(plan.live, 20 << 20);
   EXPECT_EQ(plan.reserved, (21 << 20) + 4096)
-      << "the hole is too small for one and holds the other";
+      << "the hole is too small for one block and fits the other";
 }
 
 TEST_F(SummarizeTest, CpuPlanHasASmallMargin) {
@@ -162,7 +162,7 @@ TEST_F(SummarizeTest, KernelScratchIsPlannedIfItRaisesThePeak) {
   };
   const runner::MemoryPlan alone = plan_with(0), beside_more = plan_with(64 << 20);
   EXPECT_EQ(alone.terms[1].name, kKernelScratchTerm);
-  EXPECT_GT(alone.terms[1].bytes, alone.reserved / 2) << "the copies of a direct kernel";
+  EXPECT_GT(alone.terms[1].bytes, alone.reserved / 2) << "copies made by a direct kernel";
   EXPECT_EQ(alone.needed,
             alone.live + alone.terms[0].bytes + alone.terms[1].bytes + alone.terms[2].bytes);
   EXPECT_LT(beside_more.terms[1].bytes, alone.terms[1].bytes) << "the peak is elsewhere";

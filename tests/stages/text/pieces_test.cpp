@@ -69,7 +69,7 @@ TEST(CleanedText, OpenAiCleaningDecodesEntities) {
             "tom & jerry <3 > \"x\" it's it's it's");
   EXPECT_EQ(openai("caf&#233; caf&#xE9; &#1071; &#00065;"), "caf\u00e9 caf\u00e9 \u044f a");
   EXPECT_EQ(openai("AT&amp;T, AT&T, R&D & H&M; &"), "at&t, at&t, r&d & h&m; &")
-      << "no name has one letter";
+      << "no name has a single letter";
   EXPECT_EQ(cleaned("Tom &amp; Jerry", TextCleaning::kTransformers), "tom &amp; jerry");
 }
 

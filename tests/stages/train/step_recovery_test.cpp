@@ -199,7 +199,7 @@ TEST_F(Recovering, ReturnsOnceOthersFreeTheirMemory) {
   EXPECT_EQ(fail_twice(recovery), 4);
   EXPECT_EQ(after_steps(recovery, 3), 4) << "it is not free yet";
   free_ = 1049;
-  EXPECT_EQ(after_steps(recovery, 3), 4) << "with some room";
+  EXPECT_EQ(after_steps(recovery, 3), 4) << "with some margin";
   free_ = 1051;
   EXPECT_EQ(after_steps(recovery, 2), 4) << "not at every step";
   EXPECT_EQ(after_steps(recovery, 1), 0);
@@ -370,7 +370,7 @@ TEST_F(Recovering, CheckpointRecordsAllChanges) {
   EXPECT_THAT(resumed.policy().activation_checkpointing.modules, ElementsAre("model.a"));
   resumed.begin_step();
   EXPECT_TRUE(resumed.retries(1));
-  EXPECT_FALSE(resumed.retries(1)) << "the plan that the training began with has failed";
+  EXPECT_FALSE(resumed.retries(1)) << "the first plan of the training has failed";
 }
 
 TEST_F(Recovering, ReplanReceivesTheUsedBytes) {

@@ -300,7 +300,7 @@ TEST(StepsInBackward, OptionsThatNeedAllGradientsAreRejected) {
       kOptionConflict, "/memory/optimizer_in_backward", "precision: bf16");
   EXPECT_THAT(refusal_of_change([](TinyTraining& one) { one.policy.micro_batch = 8; }),
               testing::IsEmpty())
-      << "which does not split it";
+      << "which does not split the batch";
 }
 
 TEST(StepsInBackward, OffloadingReportsNoEffectOnACpu) {

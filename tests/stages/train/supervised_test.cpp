@@ -213,7 +213,7 @@ TEST(Supervised, LegacyModeHalvesTheBatchSizeAndRestarts) {
   gives_up.greedy = greedy;
   gives_up.policy->recovery = {.max_retries = 3, .halves_batch = true};
   EXPECT_REFUSED(gives_up.run(R"({"batch_size": 16})"), kOutOfMemory, "", "step 1");
-  EXPECT_EQ(gives_up.context.recoveries.size(), 2) << "one retry fewer than it says";
+  EXPECT_EQ(gives_up.context.recoveries.size(), 2) << "one retry fewer than max_retries";
 }
 
 TEST(Supervised, PlateauIsApplied) {

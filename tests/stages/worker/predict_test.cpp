@@ -135,7 +135,7 @@ TEST_F(PredictLarge, PlanReportsTheGpuMemoryWithoutPredicting) {
   constexpr std::int64_t kPictures = 16, kPicture = 3 << 20;
   const std::int64_t one = planned(1), all = planned(kPictures);
   EXPECT_GT(one, std::int64_t{100} << 20) << "CUDA itself";
-  EXPECT_GT(all, one + (kPictures - 8) * kPicture) << "one is in a segment of 20 MiB";
+  EXPECT_GT(all, one + (kPictures - 8) * kPicture) << "one image is in a segment of 20 MiB";
   EXPECT_EQ(planned(1000), all) << "there are not that many images";
   EXPECT_GT(planned(kPictures, "both"), all + kPictures / 2 * kPicture)
       << "twice as many images are in memory";

@@ -139,7 +139,7 @@ TEST(StandIn, OperatorsModifyTheSameTensorsAsOnACpu) {
   EXPECT_TRUE(variance_there.cpu().equal(variance));
   at::Tensor sum = at::empty({0}, kGpu);
   at::sum_out(sum, there, at::IntArrayRef({0, 2}));
-  EXPECT_TRUE(sum.cpu().equal(x.sum(at::IntArrayRef({0, 2})))) << "a result that is resized";
+  EXPECT_TRUE(sum.cpu().equal(x.sum(at::IntArrayRef({0, 2})))) << "the result is resized";
   EXPECT_TRUE(there.transpose(0, 2).contiguous().cpu().equal(x.transpose(0, 2)));
 }
 

@@ -117,7 +117,7 @@ TEST_F(RunListingTest, ShortNameMustMatchOneMetric) {
                                                  "write the full name of the one you mean"));
   for (const std::string key : {"accuracy", "top1", "test_accuracy"}) {
     EXPECT_THAT(names(list(key + ">0")), ElementsAre("c"))
-        << "the accuracy of a validation is not that of a test";
+        << "validation accuracy is not test accuracy";
     EXPECT_EQ(list("", {key})->keys[0].name, "evaluate/top1");
   }
   EXPECT_THAT(names(list("chance=2")), ElementsAre("c"));

@@ -167,7 +167,7 @@ TEST_F(RestartRuleTest, LostDeviceWithoutProgressStops) {
   begin(rule, 0, 2);
   EXPECT_TRUE(rule.after(lost()));
   begin(rule, 10);
-  EXPECT_TRUE(rule.after(lost())) << "it began later than the one before";
+  EXPECT_TRUE(rule.after(lost())) << "it began later than the previous one";
   begin(rule, 10);
   EXPECT_FALSE(rule.after(lost()));
 }
@@ -205,7 +205,7 @@ TEST_F(RestartRuleTest, CpuKillsWithoutProgressContinueWithTheNextPlan) {
   }
   EXPECT_THAT(plans, testing::ElementsAre(0, 1, 2, 3));
   begin(rule, 10, 2, "cpu");
-  EXPECT_EQ(rule.after(killed())->restarts.plans, 0) << "the checkpoint knows the plan";
+  EXPECT_EQ(rule.after(killed())->restarts.plans, 0) << "the checkpoint contains the plan";
 }
 
 TEST_F(RestartRuleTest, GpuKillsWithoutProgressStop) {

@@ -151,7 +151,7 @@ TEST_F(SuperviseTest, MissingLibrariesSuggestPipInstall) {
   EXPECT_EQ(ending.errors[0].help,
             "its libraries could not be loaded; in a virtual environment, run `pip install "
             "'" RETORT_TORCH_REQUIREMENT "'`");
-  EXPECT_EQ(play({"hello", "read", "exit:127"}).errors[0].help, "") << "that one was loaded";
+  EXPECT_EQ(play({"hello", "read", "exit:127"}).errors[0].help, "") << "the libraries were loaded";
 }
 
 TEST_F(SuperviseTest, InterpreterThatEndsBeforeItsGreetingIsExplained) {

@@ -73,7 +73,7 @@ TEST_F(RunTrials, RunsEachTrialInTurn) {
   EXPECT_THAT(err_.str(), AllOf(HasSubstr("trial 0 started (seed=0)\n"),
                                 HasSubstr("trial 2 finished in 0:00:00: 3 of 3")));
   EXPECT_EQ(run(journal), ExitCode::kDone);
-  EXPECT_EQ(calls(), "0\n1\n2\n") << "what has finished is not run again";
+  EXPECT_EQ(calls(), "0\n1\n2\n") << "finished trials are not run again";
   EXPECT_THAT(err_.str(), HasSubstr("3 of 3 trials have finished"));
 }
 
@@ -214,7 +214,7 @@ TEST_F(RunTrials, SweepWithoutTheComparedMetricEndsWithAnError) {
       err_.str(),
       testing::EndsWith("error: no trial has measured 'accuracy', so none was compared or stopped "
                         "early; set sweep.asha.metric to a metric that they do measure\n"));
-  EXPECT_EQ(run(journal), ExitCode::kBadRecipe) << "also of nodes that finished before";
+  EXPECT_EQ(run(journal), ExitCode::kBadRecipe) << "including nodes that finished before";
 }
 
 TEST_F(RunTrials, UnfinishedSweepDoesNotReportMissingMetrics) {

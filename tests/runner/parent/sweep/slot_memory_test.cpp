@@ -81,7 +81,7 @@ TEST_F(SlotMemoryTest, TrialsThatDifferOnlyInSettingsIrrelevantToPlansShareOne) 
   add(3, "{seed: 2, need: 1, train: {batch_size: 2, optimizer: {learning_rate: 1}}}");
   EXPECT_EQ(plans_, 3);
   add(4, "{seed: 2, need: 1, train: {seed: 3, batch_size: 2, optimizer: {learning_rate: 1}}}");
-  EXPECT_EQ(plans_, 4) << "which is another seed";
+  EXPECT_EQ(plans_, 4) << "which is a different seed";
 }
 
 TEST_F(SlotMemoryTest, EachTrialNeedsItsOwnGpuUnlessARecipeNamesOne) {

@@ -64,7 +64,7 @@ TEST_F(TaskNeedsTest, RanksOfATrialShareItsMachines) {
       {{"cores", 4}, {"gpus", 0}, {"memory", "auto"}, {"nodes", 3}, {"ranks_per_node", 2}}, 1);
   EXPECT_EQ(asked.nodes, 3);
   EXPECT_EQ(asked.ranks_on_node, 2);
-  EXPECT_EQ(asked.memory_bytes, 2 * ((std::int64_t{1} << 30) + 1024)) << "of one machine";
+  EXPECT_EQ(asked.memory_bytes, 2 * ((std::int64_t{1} << 30) + 1024)) << "on one machine";
 }
 
 TEST_F(TaskNeedsTest, TrialOnAGpuGetsTheClustersMemory) {

@@ -301,7 +301,7 @@ TEST_F(LeaseTest, LeaseExcludesOthersWithoutLocks) {
 TEST_F(LeaseTest, SurvivingWorkerExcludesOthersWithoutLocks) {
   WatchedCalls calls;
   calls.break_locks();
-  EXPECT_FALSE(FolderLock::join(folder_.path(), kBusy)) << "no process holds it";
+  EXPECT_FALSE(FolderLock::join(folder_.path(), kBusy)) << "no process holds the lock";
   Child holder([&] { return take(); });
   Child worker([&] {
     auto* own = new WatchedCalls;

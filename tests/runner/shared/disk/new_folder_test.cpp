@@ -87,7 +87,7 @@ TEST(NewFolder, LeftoversOfAKilledProcessAreRemoved) {
   NewFolder made(folder / "shapes");
   EXPECT_FALSE(fs::exists(folder / (".shapes." + dead + ".part")));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 5)
-      << "four of others, and this one";
+      << "four folders of others, and this one";
 }
 
 TEST(NewFolder, LockedLeftoversAreKept) {
