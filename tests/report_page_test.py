@@ -33,7 +33,7 @@ if not CHROMIUM:
 WIDTHS, SCHEMES = (400, 800, 1600), ("light", "dark")
 failures = []
 
-# Returns the texts of charts that are cut at an edge or lie on another text. The boxes of slanted texts say nothing.
+# Returns the texts of charts that are cut at an edge or overlap another text. The bounding boxes of slanted texts are meaningless.
 MISPLACED_TEXTS = """() => {
   const found = [];
   for (const chart of document.querySelectorAll('figure svg')) {

@@ -219,7 +219,7 @@ def train_step(arguments, results):
         sides = {"retort": ours, "Python": peer}
         blocks = {name: [] for name in sides}
         for turn in range(arguments.blocks + 1):
-            # The first block warms up; then the sides take turns in going first.
+            # The first block warms up; then the sides alternate in going first.
             for name in sorted(sides, reverse=turn % 2 == 0):
                 blocks[name].append(sides[name].block(arguments.steps if turn else 2))
         for program in sides.values():
@@ -259,7 +259,7 @@ def episodes(arguments, results):
         sides["Python"] = Program([sys.executable, str(HERE / "episode_peer.py")], options, threads)
         blocks = {name: [] for name in sides}
         for turn in range(arguments.blocks + 1):
-            # The first block warms up; then the sides take turns in going first.
+            # The first block warms up; then the sides alternate in going first.
             for name in sorted(sides, reverse=turn % 2 == 0):
                 blocks[name].append(sides[name].block(arguments.steps if turn else 2))
         for program in sides.values():
