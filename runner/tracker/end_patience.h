@@ -30,7 +30,7 @@ class EndPatience {
   /// Must be called once, when the run ends.
   void end(Time now) { ended_ = now; }
 
-  /// Returns kWait if the tracker may go on, before the end always.
+  /// Returns kWait if the tracker may go on. Before the end of the run, it always may.
   Verdict verdict(Time now) const;
 
  private:

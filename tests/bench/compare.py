@@ -62,7 +62,7 @@ def compose(arguments, results):
     """Whole processes of Retort and Hydra on the same tree of config files."""
     tree = Path(arguments.configs).resolve()
     if not tree.is_dir():
-        sys.exit(f"bench: there is no folder of configs '{tree}': name one by --configs")
+        sys.exit(f"bench: there is no folder of configs '{tree}': name one with --configs")
     retort, recipe = str(ROOT / "build/bin/retort"), str(tree / "config.yaml")
     hydra = [sys.executable, str(HERE / "hydra_app.py"), "--config-dir", str(tree), "--config-name", "config"]
     sweep = [retort, "sweep", str(ROOT / "experiments/quickstart.yaml"), "--dry-run"]  # composed, validated, compiled

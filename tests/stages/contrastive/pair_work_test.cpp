@@ -95,7 +95,7 @@ std::int64_t planned_for_gpu(std::int64_t pairs, std::int64_t tile) {
   return peak;
 }
 
-TEST(PairWork, GpuPlanHasNoQuadraticMemoryBesidesOneTile) {
+TEST(PairWork, GpuPlanHasNoQuadraticMemoryExceptOneTile) {
   constexpr std::int64_t kTile = 256, kTileBytes = kTile * kTile * 4,
                          kOfPair = 100;  // width 4, and some numbers
   for (const std::int64_t pairs : {256, 512, 4096}) {
