@@ -165,7 +165,7 @@ class Recovering : public testing::Test {
     policy_.recovery.max_retries.reset();
   }
   StepRecovery recovery() { return {policy_, execution_, options_, context_}; }
-  /// Fails a step twice, and returns the micro-batch of the plan afterwards.
+  /// Fails a step twice, and returns the micro-batch of the plan afterward.
   std::int64_t fail_twice(StepRecovery& recovery) {
     recovery.begin_step();
     EXPECT_TRUE(recovery.retries(1));

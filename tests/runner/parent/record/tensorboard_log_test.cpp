@@ -106,7 +106,7 @@ void write_record(const TemporaryFolder& folder) {
   folder.write("run/nodes/secret.jpg", "\xFF\xD8\xFF");
 }
 
-TEST(TensorBoardLog, RecordCanBeWrittenAfterwards) {
+TEST(TensorBoardLog, RecordCanBeWrittenAfterward) {
   const TemporaryFolder folder;
   write_record(folder);
   const auto files = write_tensorboard(folder / "run", folder / "out");

@@ -67,7 +67,7 @@ TEST_F(RunListingTest, RunReadAgainIsAsInTheNextListing) {
   EXPECT_EQ(run.headline, 0.875);
 }
 
-TEST_F(RunListingTest, SortsMetricsBestFirstAndOtherKeysUpwards) {
+TEST_F(RunListingTest, SortsMetricsBestFirstAndOtherKeysUpward) {
   EXPECT_THAT(sorted("accuracy"), ElementsAre("b", "c", "a"));
   EXPECT_THAT(sorted("accuracy", true), ElementsAre("a", "c", "b"));
   EXPECT_THAT(sorted("model.kind"), ElementsAre("b", "a", "c"));
