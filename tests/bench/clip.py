@@ -13,7 +13,7 @@ from sides import Program, spread, table
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LARGEST_DIFFERENCE = 1e-3  # in the loss, between two sides that compute the same
-WORDS = ("oak", "river", "stone", "cloud", "harbour", "meadow", "copper", "lantern")
+WORDS = ("oak", "river", "stone", "cloud", "harbor", "meadow", "copper", "lantern")
 
 
 def model_of(arguments):
