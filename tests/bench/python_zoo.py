@@ -143,13 +143,17 @@ class Trial:
             said = [line for line in ran.stderr.splitlines() if "error" in line] or ran.stderr.splitlines() or ["nothing"]
             return {"fails": said[0][:300]}
         metrics = json.loads((self.folder / "run/summary.json").read_text())["metrics"]["train"]
+        plan = json.loads((self.folder / "run/nodes/train/plan.json").read_text())
+        memory = {
+            "counted of planned": metrics["memory/peak_by_plan"]["value"],
+            "tensors of planned": metrics["memory/peak"]["value"] / plan["live"],  # without what kernels may need
+        }
         if planned_alone:
-            return {"counted of planned": metrics["memory/peak_by_plan"]["value"]}
+            return memory
         killed = self.train("killed", RETORT_FAULT="retort-worker/step:1:kill")
         resumed = self.call("resume", "killed")
         ours, theirs = self.weights("run"), self.in_python()
-        return {
-            "counted of planned": metrics["memory/peak_by_plan"]["value"],
+        return memory | {
             "same as Python": same(ours, theirs),
             "distance": distance(ours, theirs),
             "same when resumed": killed.returncode != 0 and resumed.returncode == 0 and same(ours, self.weights("killed")),
@@ -240,10 +244,10 @@ def summarize(results):
     if compared:
         exact, resumed = (sum(one[key] for one in compared) for key in ("same as Python", "same when resumed"))
         print(f"of {len(compared)} compared, {exact} have the bits of Python, {resumed} the same bits when killed and resumed")
-    if through:
-        shares = [one["counted of planned"] for one in through]
-        print(f"counted of planned: median {statistics.median(shares):.3f}, least {min(shares):.3f}, most {max(shares):.3f}; "
-              f"{sum(share > 1 for share in shares)} above their plan")
+    for what in ("counted of planned", "tensors of planned") if through else ():
+        shares = [one[what] for one in through]
+        print(f"{what}: median {statistics.median(shares):.4f}, least {min(shares):.4f}, most {max(shares):.4f}; "
+              f"{sum(share > 1 for share in shares)} above 1")
     for one in results:
         if "fails" in one:
             print(f"{one['family']} ({one['architecture']}) fails: {one['fails']}")
