@@ -46,6 +46,7 @@ class Networks:
         dropouts = self.replace_dropouts(made, number)
         patterns = request.get("blocks")
         candidates = blocks(torch, network) if patterns is None else named_blocks(network, patterns)
+        made.blocks = candidates
         found = [path for path in candidates if path not in made.own]
         layers = adaptable_layers(torch, network)
         for path in found + list(layers):
@@ -201,7 +202,7 @@ class Networks:
             elif request.get("tower"):
                 outputs = made.embeddings(torch, request["tower"], inputs)
             elif request.get("maps"):
-                with FeatureMaps(torch, made.network) as found:
+                with FeatureMaps(torch, made.network, made.blocks, inputs.shape) as found:
                     outputs = made.network(inputs)
                 maps = found.maps
             else:
@@ -257,6 +258,7 @@ class Made:
         self.network, self.classes = network, request.get("classes")
         self.class_argument = request.get("class_argument")
         self.own = set(request.get("own_modules", []))  # dropout layers and blocks that only Python runs
+        self.blocks = []  # the paths of the repeated blocks
         self.active, self.forwards = set(), {}  # the hosted modules that the worker runs; forward() of all
         self.towers = {}  # the functions that embed images and texts and, as "class_head", one that classifies images
         self.watch, self.passes = None, 0
