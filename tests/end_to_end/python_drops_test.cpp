@@ -88,6 +88,37 @@ TEST_F(DeepDroppingHostedModel, LayersOfLibrariesDropTheSameInMicroBatches) {
   }
 }
 
+TEST_F(DeepDroppingHostedModel, NetworksOfLibrariesAreCertifiedWithTheirDropout) {
+  const struct {
+    const char *package, *makes;
+  } cases[] = {
+      {"timm",
+       "timm.create_model('vit_tiny_patch16_224', img_size=32, patch_size=8, depth=3, "
+       "num_classes=num_classes, patch_drop_rate=0.25, pos_drop_rate=0.1, proj_drop_rate=0.1, "
+       "drop_path_rate=0.2)"},
+      {"timm",
+       "timm.create_model('convnext_atto', num_classes=num_classes, drop_rate=0.1, "
+       "drop_path_rate=0.2)"},
+      {"torchvision", "torchvision.models.swin_t(num_classes=num_classes)"},
+      {"transformers",
+       "transformers.AutoModelForImageClassification.from_config(transformers.ConvNextConfig("
+       "hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1], drop_path_rate=0.3, image_size=32, "
+       "num_labels=num_classes))"},
+  };
+  for (const auto& [package, makes] : cases) {
+    if (!torch_python_has(package)) continue;
+    SCOPED_TRACE(makes);
+    trust("my_net.py", "import " + std::string(package) +
+                           "\n\n\ndef make(num_classes):\n    return " + makes + "\n");
+    const Ended certified =
+        here("certify own.yaml data.image_size=32 memory.micro_batch=3 --json python=" +
+             python_->string());
+    EXPECT_EQ(certified.exit, 0) << certified.err << certified.out;
+    EXPECT_THAT(certified.out, HasSubstr("with dropout"));
+    EXPECT_THAT(certified.err, Not(HasSubstr("draws random numbers on its own")));
+  }
+}
+
 TEST_F(DroppingHostedModel, AlphaDropoutMatchesTorch) {
   const Ended same = python_with_host(
       "from retort_host.drops import alpha_dropout\n"
