@@ -29,6 +29,7 @@
 #include "stages/train/training_log.h"
 #include "stages/train/training_ranks.h"
 #include "stages/train/validation.h"
+#include "stages/train/weights_watch.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -64,6 +65,7 @@ class Training {
                   recovery_options(step, network, description_.size, options, execution_, replan,
                                    context),
                   context),
+        watch_(network, options.model_stage),
         learning_rates_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_,
                         options.higher_is_better,
                         swa_schedule(options.swa, learning_rate(options.optimizer), planned_steps_,
@@ -125,6 +127,7 @@ class Training {
     execution_.divide_parameters();
     ranks_.compare(done_.steps);
     recovery_.go_on_after_kills(context_.node().restarts.plans);
+    watch_.remember(done_.steps);
     if (observed_) observed_.show("start", 0, own_weights());
     memory_.begin();
     while (done_.epochs < epochs_ && !stopping_.exhausted()) {
@@ -169,6 +172,7 @@ class Training {
       }
       done_.batches = loader.position();
       is_whole_ = true;
+      watch_.remember(done_.steps);
     }
     pending_.flush(0);
     before_.reset();
@@ -295,6 +299,8 @@ class Training {
     if (observed_) observed_.show("batch", done_.steps + 1, batch.tensors());
     execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
     StepExecution::Computed computed = compute_with_retries(batch);
+    // With optimizer_in_backward, the optimizer has already changed the weights.
+    if (!execution_.plan().optimizer_in_backward) watch_.check(done_.steps + 1);
     is_whole_ = false;
     pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(),
                    plan_of_numbers(execution_.plan(), context_.node().ranks.size), batch.indices},
@@ -446,6 +452,7 @@ class Training {
   const std::int64_t epochs_, steps_;  // to be run; fewer in a smoke run
   StepExecution execution_;
   StepRecovery recovery_;
+  WeightsWatch watch_;
   LearningRates learning_rates_;
   EarlyStopping stopping_;
   const MemoryMeter meter_;

@@ -160,6 +160,28 @@ TEST_F(DeepHostedModel, BackwardPassMustNotChangeWeights) {
   EXPECT_EQ(train("", "reads").exit, 0);
 }
 
+TEST_F(FailingHostedModel, ChangedWeightsAreDetectedInARealStep) {
+  EXPECT_THAT(
+      failure(net("        if not x.is_meta: self.fc.bias.data.add_(1)\n")),
+      AllOf(HasSubstr("Python code has changed the network's parameter 'fc.bias' by step 1, "
+                      "although only the optimizer may change parameters [/model/entry]"),
+            HasSubstr("look for code that writes to weight.data")));
+}
+
+TEST_F(DeepHostedModel, ChangedWeightsAreDetectedInALaterStep) {
+  const std::string count = R"(
+calls = []
+def later(network):
+    if not network.fc.weight.is_meta: calls.append(1)
+    if len(calls) > 10: network.fc.weight.data.mul_(0.999)
+)";
+  trust("my_net.py",
+        net("", "        self.fc.weight.register_hook(lambda gradient: later(self))\n", count));
+  const Ended run = train("train.epochs=64");
+  EXPECT_EQ(run.exit, 1) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("parameter 'fc.weight' by step 64"));
+}
+
 TEST_F(DeepHostedModel, RunResumesAfterCodeHasFailedInAStep) {
   trust("my_net.py", net("        fail_once(self, x)\n", "", R"(
 import os

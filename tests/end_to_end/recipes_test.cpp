@@ -79,7 +79,7 @@ std::string small_text_head(const std::string& recipe) {
 
 /// Options for a Python recipe; make_transformer_for() must have run.
 std::string small_in_python(const std::string& recipe) {
-  return std::string("data.image_size=32 ") + (recipe == "transformers" ? "vars.name=vit " : "") +
+  return std::string("data.image_size=32 ") + (recipe == "transformers" ? "name=vit " : "") +
          "python=" + torch_python().value_or("auto").string() + " ";
 }
 
@@ -147,7 +147,7 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
   std::string with_data() const {
     if (is_of_python(GetParam()) && is_of_retinas()) {
       return GetParam() + " data.root=retinas data.loader.workers=0 train.batch_size=8 " +
-             "vars.name=resnet18 vars.pretrained=false " + small_in_python(GetParam());
+             "name=resnet18 pretrained=false " + small_in_python(GetParam());
     }
     if (is_of_retinas()) {
       return GetParam() +
@@ -266,7 +266,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
           "data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
       EXPECT_EQ(made.exit, 0) << made.err;
       if (is_of_python(recipe)) {
-        return "data.root=retinas data.loader.workers=0 train.batch_size=5 vars.name=resnet18 "
+        return "data.root=retinas data.loader.workers=0 train.batch_size=5 name=resnet18 "
                "vars.pretrained=false " +
                small_in_python(recipe);
       }

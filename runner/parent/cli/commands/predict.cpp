@@ -327,7 +327,8 @@ Invocation declare_predict() {
             .type = "TEXT"});
   verb.add({.name = "--explain",
             .value = &flags->explain,
-            .summary = "For a convolutional network: draw a heat map of where it looked (Grad-CAM) "
+            .summary = "For a convolutional network, or a vision transformer in Python: draw a "
+                       "heat map of where it looked (Grad-CAM) "
                        "over each image at its own size, at most 2048 pixels on a side, and save "
                        "the result in this folder; what the network did not see is dimmed",
             .type = "DIR",
