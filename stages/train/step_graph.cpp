@@ -114,27 +114,29 @@ at::Tensor StepGraph::run(const Batch& part, double weight, StepNumbers& numbers
   }
   if (device_.is_meta())
     return torch::empty({width_}, at::TensorOptions(torch::kDouble).device(device_));
-  if (!graph_) record(part, weight, numbers, compute);
   const torch::NoGradGuard no_graph;
+  if (!part_) part_ = with_own_memory(part);
   for (const auto& [name, tensor] : part.tensors()) (*part_)[name].copy_(tensor);
+  if (!graph_) record(weight, numbers, compute);
   graph_->replay();
   numbers.set_names(names_);
   return row_.clone();
 }
 
-void StepGraph::record(const Batch& part, double weight, StepNumbers& numbers,
-                       const Compute& compute) {
+/// Returns a batch for numbers like those of `part`.
+Batch StepGraph::with_own_memory(const Batch& part) {
   empty_cache(device_);  // what the warm-up has left unused, the graph may need
   Batch own = part;
   own.indices.clear();
-  at::Tensor row;
+  for (const auto& [name, tensor] : part.tensors()) own = own.with(name, torch::empty_like(tensor));
+  return own;
+}
+
+void StepGraph::record(double weight, StepNumbers& numbers, const Compute& compute) {
   graph_ = gpu::capture(device_, [&] {
-    for (const auto& [name, tensor] : part.tensors())
-      own = own.with(name, torch::empty_like(tensor));
-    row = compute(own);
+    const torch::AutoGradMode with_graph(true);
+    row_ = compute(*part_);
   });
-  part_ = std::move(own);
-  row_ = std::move(row);
   weight_ = weight;
   names_ = numbers.names();
   ++recorded_;

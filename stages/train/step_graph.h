@@ -87,7 +87,8 @@ class StepGraph {
   Places places() const;
   std::int64_t units_of_part() const;
   bool is_like_recorded(const Batch& part, double weight) const;
-  void record(const Batch& part, double weight, StepNumbers& numbers, const Compute& compute);
+  Batch with_own_memory(const Batch& part);
+  void record(double weight, StepNumbers& numbers, const Compute& compute);
   void begin_in_dry_run(const Batch& batch);
 
   const torch::nn::Module& network_;
@@ -99,8 +100,8 @@ class StepGraph {
   std::vector<std::pair<at::Tensor, at::Tensor>> gradients_;  // parameters and their gradients
   // The recorded part:
   std::unique_ptr<gpu::Graph> graph_;
-  std::optional<Batch> part_;  // in the graph's memory
-  at::Tensor row_;             // likewise
+  std::optional<Batch> part_;  // what the graph reads
+  at::Tensor row_;             // in the graph's memory
   double weight_ = 0;
   StepNumbers::Names names_;
   std::int64_t recorded_ = 0;

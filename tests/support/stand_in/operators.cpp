@@ -52,13 +52,15 @@ class Call {
         views_(streams().launch(device_, operation.schema().name())) {}
 
   void run() {
+    refuse_host_arguments();
     const auto& arguments = operation_.schema().arguments();
     for (std::size_t i = 0; i < count_; ++i) {
       IValue& value = stack_[stack_.size() - count_ + i];
       const auto* const alias = arguments[i].alias_info();
       value = on_host(std::move(value), alias && alias->isWrite(), arguments[i]);
     }
-    const torch::jit::Stack given = arguments_if_recorded();
+    torch::jit::Stack given;
+    if (recording()) given.assign(stack_.end() - static_cast<std::ptrdiff_t>(count_), stack_.end());
     compute(operation_, stack_);
     const std::size_t count = operation_.schema().returns().size();
     bool waits = std::ranges::count(kWaits, operation_.schema().name()) > 0;
@@ -97,14 +99,12 @@ class Call {
     return all;
   }
 
-  /// Returns the arguments for running the kernel again; nothing if it is not recorded.
-  torch::jit::Stack arguments_if_recorded() const {
-    if (!recording()) return {};
-    each_tensor([&](const at::Tensor& tensor) {
+  /// Throws if the kernel is recorded and needs memory of the host, which may change.
+  void refuse_host_arguments() const {
+    each_tensor([](const at::Tensor& tensor) {
       if (tensor.defined() && tensor.is_cpu() && tensor.dim() > 0)
         refuse_while_recording("a kernel reads memory of the host");
     });
-    return {stack_.end() - static_cast<std::ptrdiff_t>(count_), stack_.end()};
   }
 
   template <typename Visit>
