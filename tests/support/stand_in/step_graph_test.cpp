@@ -11,6 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -23,6 +25,7 @@
 #include "tests/support/stand_in/card_allocator.h"
 #include "tests/support/stand_in/counts.h"
 #include "tests/support/tiny_training.h"
+#include "tests/support/tower_planning.h"
 
 namespace stand_in {
 namespace {
@@ -62,8 +65,6 @@ const std::vector<std::pair<std::string, Change>>& variants() {
          one.policy.precision.base = Precision::kFp16;
          one.policy.micro_batch = 4;
        }},
-      {"recomputed",
-       [](Replayed& one) { one.policy.activation_checkpointing.modules = {"model.0"}; }},
       {"clipped", [](Replayed& one) { one.options.gradient_clip_norm = 0.1; }},
       {"averaged",
        [](Replayed& one) { one.options.average = stages::WeightAverageOptions{.decay = 0.9}; }},
@@ -88,6 +89,64 @@ TEST(StepGraphs, DoNotChangeABit) {
     EXPECT_EQ(replayed.recorded(), 1) << name << ": once in a plan";
     EXPECT_EQ(computed.recorded(), 0) << name;
   }
+}
+
+at::Tensor weights_of(const torch::nn::Module& network) {
+  std::vector<at::Tensor> all;
+  for (const auto& [name, weight] : stages::weights(network))
+    all.push_back(weight.detach().flatten().to(at::kDouble).cpu());
+  return torch::cat(all);
+}
+
+TEST(StepGraphs, DoNotChangeABitOfATowerWithRecomputedBlocks) {
+  for (const bool is_half : {false, true}) {
+    std::vector<at::Tensor> weights;
+    for (const bool replays : {true, false}) {
+      stages::TowerPlanning tower(2, {20, 16}, 16);
+      tower.policy.cuda_graphs = replays;
+      tower.policy.activation_checkpointing.blocks = true;
+      if (is_half) tower.policy.precision.base = Precision::kBf16;
+      tower.options.batch_size = 8;
+      tower.options.epochs = 3;
+      RecordingContext context;
+      context.facts.device = "cuda:0";
+      const auto network = tower.model.build(tower.data.describe(), 1);
+      stages::train(tower.step, *network, {std::make_shared<NoiseImages>(tower.data), nullptr},
+                    tower.options, tower.policy, context);
+      weights.push_back(weights_of(*network));
+      EXPECT_EQ(std::ranges::count_if(context.said,
+                                      [](const std::string& line) {
+                                        return line.find("recorded a CUDA graph") != line.npos;
+                                      }),
+                replays ? 1 : 0);
+    }
+    EXPECT_TRUE(weights[0].equal(weights[1])) << is_half;
+  }
+}
+
+/// TinyStep on a network with BatchNorm.
+struct NormalizedStep final : TinyStep {
+  bool mixes_samples() const override { return true; }
+  static std::shared_ptr<torch::nn::Module> network() {
+    torch::manual_seed(7);
+    return torch::nn::Sequential(TinyLinear(2, 8, at::kCPU), torch::nn::BatchNorm1d(8),
+                                 torch::nn::Tanh(), TinyLinear(8, 3, at::kCPU))
+        .ptr();
+  }
+};
+
+TEST(StepGraphs, RunningStatisticsAreUpdatedOnceInAStep) {
+  std::vector<at::Tensor> weights;
+  for (const bool replays : {true, false}) {
+    Replayed training(replays);
+    const NormalizedStep step;
+    const auto network = NormalizedStep::network();
+    stages::train(step, *network, {training.train_data, training.validation}, training.options,
+                  training.policy, training.context);
+    weights.push_back(weights_of(*network));
+    EXPECT_EQ(training.recorded(), replays ? 1 : 0);
+  }
+  EXPECT_TRUE(weights[0].equal(weights[1]));
 }
 
 /// The launches and waits of eight steps in the middle of a training.
