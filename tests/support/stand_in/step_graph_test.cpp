@@ -368,5 +368,26 @@ TEST(StepGraphs, PlanIncludesTheirMemory) {
   }
 }
 
+TEST(StepGraphs, PlanIsChosenWithTheirMemory) {
+  stages::TowerPlanning tower(3, {512, 64}, 128);
+  tower.context.facts.device = "cuda:0";
+  tower.options.batch_size = 128;
+  tower.policy.cuda_graphs = true;
+  tower.context.asked.budget = {"a test", std::int64_t{64} << 30};
+  const std::int64_t needed = tower.plan().needed;
+  tower.policy.allow = stages::Allow::kExact;
+  tower.policy.checkpointing_is_open = tower.policy.in_backward_is_open =
+      tower.policy.two_pass_is_open = tower.policy.offload_is_open = true;
+  for (const std::int64_t tenths : {9, 7}) {
+    tower.context.asked.budget = {"a test", needed * tenths / 10};
+    const stages::PlannedStep planned = tower.planned();
+    EXPECT_LE(planned.plan.needed, needed * tenths / 10);
+    EXPECT_EQ(planned.plan.step.at("cuda_graphs"), true);
+    EXPECT_TRUE(planned.policy.micro_batch || planned.policy.activation_checkpointing.blocks ||
+                !planned.policy.activation_checkpointing.modules.empty());
+    EXPECT_FALSE(planned.policy.optimizer_in_backward || planned.policy.two_pass);
+  }
+}
+
 }  // namespace
 }  // namespace stand_in
