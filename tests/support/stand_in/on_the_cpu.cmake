@@ -5,7 +5,7 @@ set(rooms_of_stand_in "^(adapters|contrastive|evaluate|few_shot|gpu|retina|train
 set(files_on_the_cpu
     # plans for a CPU, counted by its allocator
     train/budget train/certify train/fits_first_time train/long_run train/plan_training train/repeated_parts
-    train/replayed_policy train/shared_traces
+    train/shared_traces
     # blocks that a CPU's allocator refuses (stand_in/refused_blocks_test.cpp refuses those of a GPU)
     train/out_of_memory train/step_recovery
     # files that compute nothing on a device

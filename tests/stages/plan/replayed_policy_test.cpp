@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "stages/plan/choose_policy.h"
+#include "stages/plan/replayed_policy.h"
 #include "stages/train/step_plan.h"
 
 namespace stages {
