@@ -83,7 +83,7 @@ TEST(Graphs, WaitingAndCopyingToTheHostAreRefused) {
                            std::function<void()>([&] { x.add_(at::ones({3}).to(kCard)); }),
                            std::function<void()>([&] { x.nonzero(); })})
     EXPECT_THROW(capture(kCard, work), c10::Error);
-  EXPECT_EQ(x.sum().item<float>(), 6) << "afterwards, everything is as before";
+  EXPECT_EQ(x.sum().item<float>(), 6) << "afterward, everything is as before";
 }
 
 TEST(Graphs, MemoryThatHasBeenFreedIsAFault) {

@@ -101,10 +101,13 @@ void HostViews::take_over_resized() {
     if (!has_new_memory && of_host.sizes() == of_gpu.sizes() &&
         of_host.strides() == of_gpu.strides())
       continue;
-    TORCH_CHECK(!recording(), "the stand-in records no kernel that resizes its results");
     if (has_new_memory) of_gpu.resize_(of_host.sizes());
     of_gpu.unsafeGetTensorImpl()->set_sizes_and_strides(of_host.sizes(), of_host.strides());
-    if (has_new_memory) HostViews(work_).of(of_gpu, /*writes=*/true).copy_(of_host);
+    if (!has_new_memory) continue;
+    const at::Tensor place = HostViews(work_).of(of_gpu, /*writes=*/true);
+    place.copy_(of_host);
+    if (Recording* const own = recording())
+      own->add([place, own_memory = of_host] { at::Tensor(place).copy_(own_memory); });
   }
 }
 

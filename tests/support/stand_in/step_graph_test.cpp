@@ -369,9 +369,9 @@ TEST(StepGraphs, PlanIncludesTheirMemory) {
 }
 
 TEST(StepGraphs, PlanIsChosenWithTheirMemory) {
-  stages::TowerPlanning tower(3, {512, 64}, 128);
+  stages::TowerPlanning tower(3, {8192, 64}, 128);
   tower.context.facts.device = "cuda:0";
-  tower.options.batch_size = 128;
+  tower.options.batch_size = 2048;
   tower.policy.cuda_graphs = true;
   tower.context.asked.budget = {"a test", std::int64_t{64} << 30};
   const std::int64_t needed = tower.plan().needed;
