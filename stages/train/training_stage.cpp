@@ -360,7 +360,7 @@ class TrainingStage final : public runner::Stage {
       if (error.code != ErrorCode::kLossNotFinite) throw;
       test.diverge();
     }
-    throw runner::Cancelled{};
+    throw runner::Canceled{};
   }
 
   /// Trains with on_oom_policy: legacy.

@@ -18,7 +18,7 @@ TEST(RankSpeed, MeasuresMessagesOfEverySize) {
     EXPECT_EQ(found.front().bytes, 8);
     EXPECT_EQ(found.back().bytes, kMessageBytes);
     for (const SumSpeed& sum : found) EXPECT_GT(sum.seconds, 0) << sum.bytes;
-    EXPECT_GT(found.back().seconds, found.front().seconds) << "the times are those of the sizes";
+    EXPECT_GT(found.back().seconds, found.front().seconds) << "the times match the sizes";
   }
 }
 

@@ -1,4 +1,4 @@
-# Which tests run on the stand-in for a GPU: those of these files whose fixtures take their device from test_device(),
+# The tests that run on the stand-in for a GPU: those of these files whose fixtures take their device from test_device(),
 set(rooms_of_stand_in "^(adapters|contrastive|evaluate|few_shot|gpu|retina|train|worker)/|^data/features_")
 
 # but no file of
@@ -49,7 +49,7 @@ set(tests_on_the_cpu
     Resume.CheckpointOfAnotherTrainingIsRejected
     Resume.DamagedCheckpointIsSkippedAndReported
     Resume/EveryTraining.ContinuesToTheSameBits/without_validation
-    Trainer.CancelledRunStopsAfterTheStep
+    Trainer.CanceledRunStopsAfterTheStep
     # the same paths with more numbers, which take seconds
     ActivationCheckpointing.TowersKeepTheirBits
     Contrastive.EncodingOnceDoesNotChangeEqualCaptions
