@@ -161,4 +161,10 @@ void mark_cast(const at::Tensor& tensor) {
   if (living) living->mark(tensor, &TracedStorage::is_cast);
 }
 
+void mark_pool(const at::Tensor& tensor) {
+  if (!living) return;
+  living->own(tensor, Owner::kBuffer, "the memory of the CUDA graph");
+  living->mark(tensor, &TracedStorage::is_pool);
+}
+
 }  // namespace stages

@@ -318,7 +318,16 @@ class Training {
     pending_.mark_written();
     if (observed_) observed_.show("weights", done_.steps, own_weights());
     memory_.end_step(done_.steps);
+    say_recorded();
     recovery_.end_step(done_.steps);
+  }
+
+  void say_recorded() {
+    const StepGraph* const graph = execution_.graph();
+    if (!graph || graph->recorded() == graphs_) return;
+    graphs_ = graph->recorded();
+    context_.say("step " + std::to_string(done_.steps) +
+                 ": recorded a CUDA graph, which is replayed from now on");
   }
 
   /// Runs the step's first half, and retries it when memory runs out, as often as the recovery
@@ -462,6 +471,7 @@ class Training {
   std::optional<StepSnapshot> before_;  // of the latest step; during an epoch
   TrainingCheckpoints checkpoints_;
   TrainingPosition done_;
+  std::int64_t graphs_ = 0;  // recorded so far
   bool is_whole_ =
       true;  // the weights belong to done_: no step or end of an epoch is half finished
 };

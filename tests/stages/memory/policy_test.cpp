@@ -210,6 +210,8 @@ TEST(MemoryPolicy, OptimizerOptionsArePassedOn) {
   EXPECT_TRUE(policy_of(R"({"offload": "optimizer"})")->offloads_optimizer);
   EXPECT_FALSE(policy_of(R"({"offload": "none"})")->offloads_optimizer);
   EXPECT_TRUE(policy_of(R"({"optimizer_in_backward": true})")->optimizer_in_backward);
+  EXPECT_FALSE(policy->cuda_graphs);
+  EXPECT_TRUE(policy_of(R"({"cuda_graphs": true})")->cuda_graphs);
   for (const char* open : {R"({"allow": "bit", "offload": "auto"})",
                            R"({"allow": "bit", "optimizer_in_backward": "auto"})"})
     EXPECT_TRUE(policy_of(open)->leaves_a_choice()) << open;

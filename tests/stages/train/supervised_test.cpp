@@ -21,6 +21,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_dataset.h"
 #include "tests/support/tower_planning.h"
+#include "tests/support/with_graphs.h"
 
 namespace stages {
 namespace {
@@ -447,6 +448,25 @@ TEST(Supervised, BatchIsNotSplitIfTheModelMixesSamples) {
   supervised.policy->micro_batch = 4;
   EXPECT_REFUSED(supervised.run("{}"), kOptionConflict, "/batch_size", "micro_batch 4",
                  "BatchNorm");
+}
+
+TEST(Supervised, CudaGraphsKeepTheBits) {
+  for (const char* more : {R"("mixup": 0.4)", R"("loss": {"kind": "focal"})"})
+    expect_same_bits_with_graphs<SupervisedRun>(R"({"epochs": 1, "batch_size": 8, )" +
+                                                std::string(more) + "}");
+}
+
+TEST(Supervised, CudaGraphsAreRefusedIfALossIsDividedByWeights) {
+  SupervisedRun weighted, corn;
+  for (SupervisedRun* one : {&weighted, &corn}) {
+    one->policy->pointer = "/memory";
+    one->policy->cuda_graphs = true;
+  }
+  corn.train->class_names = corn.validation->class_names = {"0", "1", "2"};
+  EXPECT_REFUSED(weighted.run(R"({"class_weights": [1, 2, 1]})"), kOptionConflict,
+                 "/memory/cuda_graphs", "class_weights");
+  EXPECT_REFUSED(corn.run(R"({"loss": {"kind": "corn"}})"), kOptionConflict, "/memory/cuda_graphs",
+                 "corn");
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ class Streams {
   c10::Stream exchange(c10::Stream stream);
   c10::Stream new_stream(c10::Device device);
 
-  /// Begins a piece of work of an operator on the current stream of `device`.
+  /// Begins a piece of work of an operator on the current stream of `device`; none, of number 0, if
+  /// the stream only records it.
   Work launch(c10::Device device, const std::string& operation);
   /// Returns the latest work of a stream.
   Work latest(c10::Stream stream) const;
