@@ -29,7 +29,7 @@ struct RecoveryOptions {
   std::optional<std::int64_t> max_retries = 0;
   std::vector<OnOom> on_oom = {OnOom::kReplan, OnOom::kStop};  ///< tried in this order
   bool halves_batch =
-      false;  ///< halve the batch itself, as a published program does (training_stage.h)
+      false;  ///< halve the batch itself, as a published program does (halving_retries.h)
 
   bool allows(OnOom what) const { return std::ranges::find(on_oom, what) != on_oom.end(); }
   /// True if a batch that has been retried `retries` times on this device may be retried again.

@@ -46,7 +46,7 @@ struct AttachedLora {
 };
 
 /// Attaches an adapter to each layer that the options select and initializes it as the options
-/// specify; each weight is a function of (seed, its name, its shape). Afterwards, the adapters and
+/// specify; each weight is a function of (seed, its name, its shape). Afterward, the adapters and
 /// their companions are the only parameters of the network that require gradients:
 ///
 ///   const auto names = [&](std::string_view ours) { return library_name(layout, ours); };

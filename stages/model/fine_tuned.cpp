@@ -35,7 +35,8 @@ bool is_of_head(std::string_view weight) { return weight.starts_with("head."); }
 
 bool is_of_base(std::string_view weight) { return !is_of_head(weight) && !is_of_adapter(weight); }
 
-/// Converts trained parameters to float32, whatever the type of the base. They have no values yet.
+/// Converts trained parameters to float32, regardless of the type of the base. They have no values
+/// yet.
 void widen_what_is_trained(const torch::nn::Module& network) {
   for (at::Tensor parameter : network.parameters()) {
     if (parameter.requires_grad() && parameter.scalar_type() != at::kFloat)

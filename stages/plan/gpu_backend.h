@@ -10,15 +10,15 @@
 #include "stages/plan/step_profile.h"
 #include "stages/plan/trace_history.h"
 
-// The GPU-specific part of a plan: allocator, memory outside of it, and speed.
+// The GPU-specific part of a plan: allocator, memory outside it, and speed.
 
 namespace stages {
 
 /// Returns the peak of the bytes reserved by LibTorch's caching allocator.
 std::int64_t reserved_on_gpu(const TraceHistory& history, const AllocatorSettings& settings);
 
-/// The GPU memory that a process uses outside of its allocator: CUDA's context, and kernels, which
-/// are loaded on first use.
+/// The GPU memory that a process uses outside its allocator: CUDA's context, and kernels, which are
+/// loaded on first use.
 struct GpuContext {
   std::int64_t at_start = 0;  ///< bytes before any kernel has run: a lower bound
   std::int64_t in_all = 0;    ///< bytes with all kernels loaded: an upper bound

@@ -70,7 +70,7 @@ class TracingAllocator final : public c10::Allocator {
   void copy_data(void*, const void*, std::size_t) const override {}
 };
 
-/// The allocator of the Meta device outside of a trace.
+/// The allocator of the Meta device outside a trace.
 c10::Allocator* ordinary = nullptr;
 
 }  // namespace

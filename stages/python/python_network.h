@@ -19,7 +19,7 @@
 namespace stages {
 
 /// Creates the module for a linear layer in Python (with null `steps`) or a convolution. The module
-/// must be a HostedModule; the layer's weights are registered with it afterwards.
+/// must be a HostedModule; the layer's weights are registered with it afterward.
 using MakeHostedLayer =
     std::function<std::shared_ptr<torch::nn::Module>(const nlohmann::ordered_json& steps)>;
 

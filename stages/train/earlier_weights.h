@@ -35,8 +35,8 @@ struct EarlierWeights {
 std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options,
                                                    runner::RunContext& context);
 
-/// With several ranks, tells all of them whether rank 0 reuses the result of an earlier run, of
-/// which only rank 0 knows. `trained` is what this rank has found.
+/// With several ranks, tells all of them whether rank 0 reuses the result of an earlier run, which
+/// only rank 0 knows. `trained` is what this rank has found.
 bool is_reused_by_first(const std::optional<EarlierWeights>& trained,
                         const runner::RankOfRun& ranks);
 

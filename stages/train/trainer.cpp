@@ -192,7 +192,7 @@ class Training {
   std::optional<Batch> next_batch(RetriedLoader& loader) {
     try {
       return loader.next();
-    } catch (const runner::Cancelled&) {
+    } catch (const runner::Canceled&) {
       if (is_state_divided()) return {};  // handle_requests_of_all() stops
       stop();
     }
@@ -200,7 +200,7 @@ class Training {
 
   /// Handles requests to stop or save. Called between two steps.
   void handle_requests() {
-    if (context_.cancelled()) stop();
+    if (context_.canceled()) stop();
     if (context_.take_save_request() || checkpoints_.is_due(done_)) checkpoints_.save(done_);
   }
 
@@ -208,9 +208,9 @@ class Training {
   void handle_requests_of_all() {
     using Request = TrainingRanks::Request;
     const bool saves = context_.take_save_request() || checkpoints_.is_due(done_);
-    const Request own = context_.cancelled() ? Request::kStop
-                        : saves              ? Request::kSave
-                                             : Request::kNothing;
+    const Request own = context_.canceled() ? Request::kStop
+                        : saves             ? Request::kSave
+                                            : Request::kNothing;
     const Request agreed = ranks_.agreed(own);
     if (agreed == Request::kSave) checkpoints_.save(done_);
     if (agreed != Request::kStop) return;
@@ -224,7 +224,7 @@ class Training {
 
   [[noreturn]] void stop() {
     if (done_.steps > 0) checkpoints_.save(done_);
-    throw runner::Cancelled{};
+    throw runner::Canceled{};
   }
 
   /// Saves after a failure in a step that has written nothing, or in a validation.
@@ -365,7 +365,7 @@ class Training {
     try {
       average_epoch({step_, execution_, done_.epochs - options_.swa->start + 1, loader, key,
                      context_, !is_state_divided()});
-    } catch (const runner::Cancelled&) {
+    } catch (const runner::Canceled&) {
       stop();
     }
   }
@@ -385,7 +385,7 @@ class Training {
         renew_statistics(
             {step_, execution_, /*number=*/1, loader, key, context_, !is_state_divided()});
         return validated(done_.epochs - 1);
-      } catch (const runner::Cancelled&) {
+      } catch (const runner::Canceled&) {
         stop();
       }
     }();
@@ -404,7 +404,7 @@ class Training {
     if (context_.node().smoke) options.batches = 2;
     RowsAtOnce rows(policy_, device_, "validation", context_);
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
-      if (context_.cancelled() && !is_state_divided()) throw runner::Cancelled{};
+      if (context_.canceled() && !is_state_divided()) throw runner::Canceled{};
       log_.validated_batch(epoch + 1, batch, batches);
     };
     return validate(step_, execution_.network(), data_.validation, options, rows);
@@ -416,7 +416,7 @@ class Training {
     std::optional<ScopedAverage> average(std::in_place, execution_.average());
     try {
       return validated(done_.epochs);
-    } catch (const runner::Cancelled&) {
+    } catch (const runner::Canceled&) {
       average.reset();  // the trained weights are saved, not the averages
       stop();
     }

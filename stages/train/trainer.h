@@ -39,7 +39,7 @@ struct TrainingResult {
 /// are also saved after an epoch with the best validation so far, at the end, when the context
 /// requests it, and at the step at which it cancels. If the context is resuming, training continues
 /// from the latest checkpoint: k steps, a stop and the remaining n - k steps give bitwise the same
-/// result as n steps. Throws runner::StageError, and runner::Cancelled if it was stopped.
+/// result as n steps. Throws runner::StageError, and runner::Canceled if it was stopped.
 TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
                      const TrainerOptions& options, const MemoryPolicy& policy,
                      runner::RunContext& context, const Replan& replan = {});

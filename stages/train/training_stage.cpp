@@ -1,12 +1,8 @@
-#include "stages/train/training_stage.h"
-#include "stages/train/layer_decay.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <torch/cuda.h>
@@ -28,6 +24,8 @@
 #include "stages/python/python_host.h"
 #include "stages/train/certify.h"
 #include "stages/train/earlier_weights.h"
+#include "stages/train/halving_retries.h"
+#include "stages/train/layer_decay.h"
 #include "stages/train/plan_training.h"
 #include "stages/train/range_test.h"
 #include "stages/train/sharded_network.h"
@@ -398,7 +396,7 @@ class TrainingStage final : public runner::Stage {
       if (error.code != ErrorCode::kLossNotFinite) throw;
       test.diverge();
     }
-    throw runner::Cancelled{};
+    throw runner::Canceled{};
   }
 
   /// Trains with on_oom_policy: legacy.
@@ -469,20 +467,6 @@ runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::Confi
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(
       std::make_unique<TrainingStage>(std::move(options), std::move(kind)));
-}
-
-std::optional<HalvingRetries::Attempt> HalvingRetries::after(const std::string& device) {
-  ++count_;
-  if (count_ >= options_.max_retries) return {};
-  if (batch_size_ > options_.min_batch_size) {
-    batch_size_ = std::max(options_.min_batch_size, batch_size_ / 2);
-    return Attempt{batch_size_, device};
-  }
-  batch_size_ = options_.batch_size;
-  constexpr std::string_view kGpu = "cuda:";
-  if (!device.starts_with(kGpu) || options_.gpus < 2) return Attempt{batch_size_, "cpu"};
-  const std::int64_t next = (std::stoll(device.substr(kGpu.size())) + 1) % options_.gpus;
-  return Attempt{batch_size_, std::string(kGpu) + std::to_string(next)};
 }
 
 }  // namespace stages

@@ -141,7 +141,7 @@ TEST_F(DeepHostedModel, AnyNumberOfRanksNormalizesOverTheWholeBatch) {
 }
 
 TEST_F(DeepHostedModel, RanksNormalizeLayersOfTimm) {
-  if (!torch_python_has("timm")) GTEST_SKIP() << "that Python has no package 'timm'";
+  if (!torch_python_has("timm")) GTEST_SKIP() << "this Python has no package 'timm'";
   for (const char* const model : {"resnet10t", "resnetv2_50"}) {
     trust("my_net.py", "import timm\n\n\ndef make(num_classes):\n    return timm.create_model('" +
                            std::string(model) + "', num_classes=num_classes)\n");

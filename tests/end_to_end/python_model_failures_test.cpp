@@ -99,7 +99,7 @@ number = 3
 }
 
 TEST_F(FailingHostedModel, MistypedLibraryModelSuggestsTheNearestName) {
-  if (!torch_python_has("timm")) GTEST_SKIP() << "that Python has no package 'timm'";
+  if (!torch_python_has("timm")) GTEST_SKIP() << "this Python has no package 'timm'";
   const Ended refused =
       train("model.entry=timm:create_model +model.arguments.model_name=resnet18x");
   EXPECT_THAT(refused.err, HasSubstr("did you mean 'resnet18'"));

@@ -215,7 +215,7 @@ const std::vector<std::string> kTextVerbs = {
     "runs ls .",         "runs best . --all",  "runs diff run run",     "runs status run",
     "runs tag run good", "watch run --once",   "runs status run --json"};
 
-/// Whether a verb succeeded, or reported that a record lacks what it needs.
+/// True if a verb succeeded, or reported that a record lacks what it needs.
 bool is_understood(const Ended& ended) {
   return ended.exit == 0 ||
          ((ended.exit == 64 || ended.exit == 65 || ended.exit == 66 || ended.exit == 78) &&
@@ -333,7 +333,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
     return "none";
   }
   /// Truncates each text file of the record in turn: no verb may report an internal error. Files
-  /// outside of nodes/ are alike for all recipes, so a process damages each of them once.
+  /// outside nodes/ are the same for all recipes, so a process damages each of them once.
   void expect_damage_is_understood() const {
     static std::set<std::string> damaged;
     std::vector<std::filesystem::path> files;

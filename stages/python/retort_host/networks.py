@@ -246,7 +246,7 @@ class Networks:
             learns = any(weight.requires_grad for weight in made.network.parameters())
             if learns and not any(one.requires_grad for one in outputs.values()):
                 raise Refusal("the network returned outputs that do not depend on its weights",
-                              "compute them with its layers, outside of torch.no_grad() and without .detach()")
+                              "compute them with its layers, outside torch.no_grad() and without .detach()")
         if inputs._version != version:
             raise RuntimeError("the network changes its input in place; it must create a new tensor")
         if made.weight_versions() != weights:

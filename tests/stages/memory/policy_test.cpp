@@ -88,7 +88,7 @@ TEST(MemoryPolicy, BudgetMayBeAShareOfTheDevice) {
 TEST(MemoryPolicy, AutoValuesAreOpenIfTheyMayBeChosen) {
   EXPECT_FALSE(policy_of("{}")->leaves_a_choice());
   EXPECT_FALSE(policy_of(R"({"allow": "bit"})")->leaves_a_choice())
-      << "a micro-batch keeps not every bit";
+      << "micro-batches do not keep every bit";
   EXPECT_TRUE(
       policy_of(R"({"allow": "bit", "activation_checkpointing": "auto"})")->leaves_a_choice());
   EXPECT_TRUE(policy_of(R"({"allow": "exact"})")->leaves_a_choice());

@@ -136,7 +136,7 @@ TEST(Dropout, ScopeWithoutDropoutAllocatesNothing) {
   EXPECT_EQ(counter.allocations(), 0);
   const at::Tensor x = torch::ones({2, 6});
   EXPECT_TRUE(never.first->forward(x).is_same(x))
-      << "another number of rows than names, and no error";
+      << "the numbers of rows and names differ, but there was no error";
 }
 
 TEST(Dropout, ProbabilityOneIsZeroWithAZeroGradient) {

@@ -46,7 +46,7 @@ class Rendezvous : public testing::Test {
     try {
       const auto group = meet_ranks(
           {.rank = rank, .size = size}, meeting, traits,
-          /*is_cancelled=*/[] { return false; }, timeout_);
+          /*is_canceled=*/[] { return false; }, timeout_);
       if (then) then(*group);
       return {};
     } catch (const runner::StageError& error) {
@@ -235,7 +235,7 @@ TEST_F(Rendezvous, UnreachableHostIsReported) {
 TEST_F(Rendezvous, StopEndsTheWait) {
   bool stops = false;
   const auto asked = [&] { return std::exchange(stops, true); };
-  EXPECT_THROW(meet_ranks({.rank = 0, .size = 2}, meeting_, traits_, asked), runner::Cancelled);
+  EXPECT_THROW(meet_ranks({.rank = 0, .size = 2}, meeting_, traits_, asked), runner::Canceled);
 }
 
 TEST_F(Rendezvous, RequiredTraitsAreCompared) {

@@ -15,8 +15,8 @@ class HostViews {
  public:
   explicit HostViews(Work work) : work_(work) {}
 
-  /// Returns the view of a tensor of a GPU, and `tensor` itself if it lies on the host or is
-  /// undefined. `writes` says whether the kernel changes it.
+  /// Returns the view of a tensor of a GPU, and `tensor` itself if it is on the host or undefined.
+  /// `writes` says whether the kernel changes it.
   at::Tensor of(const at::Tensor& tensor, bool writes);
 
   /// Returns what a kernel gave back as a tensor of `device`: for a view, the tensor that it views;

@@ -86,7 +86,7 @@ class Call {
     }
   }
 
-  /// Returns the GPU of the tensors. Throws as LibTorch does if not all of them lie there.
+  /// Returns the GPU of the tensors. Throws as LibTorch does if they are not all on the same GPU.
   c10::Device device_of_arguments() const {
     std::optional<c10::Device> device;
     const auto refuse = [&](const at::Tensor& tensor) {
