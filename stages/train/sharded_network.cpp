@@ -17,9 +17,9 @@ namespace stages {
 namespace {
 
 /// Returns the names of the parameters that only other ranks keep.
-std::set<std::string> weights_elsewhere(const Model& model, const DatasetDescription& data,
-                                        const TrainerOptions& options,
-                                        const runner::RankOfRun& ranks) {
+std::set<std::string> names_elsewhere(const Model& model, const DatasetDescription& data,
+                                      const TrainerOptions& options,
+                                      const runner::RankOfRun& ranks) {
   const ScopedUntraced outline_only;
   const auto outline = model.outline(data);
   std::vector<at::Tensor> trained;
@@ -46,7 +46,7 @@ std::shared_ptr<torch::nn::Module> built_for_rank(
     const MemoryPolicy& policy, const runner::RankOfRun& ranks,
     const std::function<std::shared_ptr<torch::nn::Module>()>& build) {
   if (!is_built_in_shards(model, policy, ranks)) return build();
-  const ScopedShardedBuild shard(weights_elsewhere(model, data, options, ranks));
+  const ScopedShardedBuild shard(names_elsewhere(model, data, options, ranks));
   return build();
 }
 
