@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/checkpoint_files.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
 #include "stages/checkpoint/checkpoint_folder.h"
@@ -182,18 +183,20 @@ void read_weights(const std::filesystem::path& folder, torch::nn::Module& networ
     refuse_other_model(folder, error);
   }
   const torch::NoGradGuard no_graph;
-  at::Tensor whole;  // of the current tensor
-  read_safetensors(folder / "model.safetensors",
-                   {.wants = [](const std::string&) { return true; },
-                    .take =
-                        [&](const WeightPiece& piece) {
-                          const at::Tensor& weight = own.at(piece.tensor);
-                          const std::int64_t end = piece.begin + piece.numbers.numel();
-                          if (piece.begin == 0)
-                            whole = torch::empty({weight.numel()}, piece.numbers.options());
-                          whole.slice(0, piece.begin, end).copy_(piece.numbers);
-                          if (end == weight.numel()) weight.copy_(whole.view(weight.sizes()));
-                        }});
+  at::Tensor whole;  // a tensor with another layout than the file's
+  const auto take = [&](const WeightPiece& piece) {
+    const at::Tensor weight = own.at(piece.tensor).detach();
+    const std::int64_t end = piece.begin + piece.numbers.numel();
+    if (weight.is_contiguous()) {
+      weight.view(-1).slice(0, piece.begin, end).copy_(piece.numbers);
+      return;
+    }
+    if (piece.begin == 0) whole = torch::empty({weight.numel()}, piece.numbers.options());
+    whole.slice(0, piece.begin, end).copy_(piece.numbers);
+    if (end == weight.numel()) weight.copy_(whole.view(weight.sizes()));
+  };
+  read_safetensors(folder / runner::kCheckpointModel,
+                   {.wants = [](const std::string&) { return true; }, .take = take});
 }
 
 TrainingResult report_earlier_weights(const EarlierWeights& trained, runner::RunContext& context) {

@@ -48,8 +48,8 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
 /// kChangedRun, if they do not match.
 void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device);
 
-/// Moves `network` to `device` and reads the weights of the checkpoint in `folder` into it, one
-/// tensor at a time. Throws runner::StageError: kDamagedWeights, or kChangedRun if they do not
+/// Moves `network` to `device` and reads the weights of the checkpoint in `folder` into it, piece
+/// by piece. Throws runner::StageError: kDamagedWeights, or kChangedRun if they do not
 /// match.
 void read_weights(const std::filesystem::path& folder, torch::nn::Module& network,
                   at::Device device);
