@@ -62,6 +62,8 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
 /// magnitudes, and the initial values of principal adapters (see LoraVariant). Call this once the
 /// network has its weights. Does nothing on the Meta device.
 void start_from_weights(const AttachedLora& lora);
+/// True if start_from_weights() reads weights, for adapters with these options.
+bool depends_on_weights(const LoraOptions& options);
 
 /// Returns the tensors of an adapter file under their names in that file, without
 /// "base_model.model.". They are the parameters themselves, not copies. `names` may belong to a

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -46,6 +47,12 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
 /// Moves `network` to `device` and loads the trained weights into it. Throws runner::StageError,
 /// kChangedRun, if they do not match.
 void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device);
+
+/// Moves `network` to `device` and reads the weights of the checkpoint in `folder` into it, piece
+/// by piece. Throws runner::StageError: kDamagedWeights, or kChangedRun if they do not
+/// match.
+void read_weights(const std::filesystem::path& folder, torch::nn::Module& network,
+                  at::Device device);
 
 /// Called instead of train() for a network that already has the trained weights or will get them
 /// later. Reports which weights they are, and records this in checkpoint.json in the node's folder.

@@ -20,6 +20,7 @@
 #include "stages/tensor/tensor_memory.h"
 #include "stages/train/gradient.h"
 #include "stages/train/schedule.h"
+#include "stages/train/sharded_network.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/step_snapshot.h"
@@ -64,7 +65,9 @@ class TracedTraining {
         workspaces_(library_workspaces(trace_)),
         own_step_(training.step_under ? training.step_under(policy) : nullptr),
         step_(own_step_ ? *own_step_ : training.step),
-        network_(training.model.outline(training.network_data)),
+        network_(built_for_rank(training.model, training.network_data, training.options, policy,
+                                context.node().ranks,
+                                [&] { return training.model.outline(training.network_data); })),
         names_(*network_, training.options.model_stage) {}
 
   TracedPolicy run() {
@@ -130,8 +133,10 @@ class TracedTraining {
   }
 
   void own_network() {
-    for (const auto& item : network_->named_parameters())
-      trace_.own(item.value(), Owner::kParameter, in_network(item.key()));
+    for (const auto& item : network_->named_parameters()) {
+      if (has_memory(item.value()))
+        trace_.own(item.value(), Owner::kParameter, in_network(item.key()));
+    }
     for (const auto& item : network_->named_buffers())
       trace_.own(item.value(), Owner::kBuffer, in_network(item.key()));
   }
@@ -205,12 +210,14 @@ class TracedTraining {
 
   void end(StepExecution& execution) {
     save(execution);
-    {
+    const bool is_built_whole =
+        !is_built_in_shards(training_.model, policy_, context_.node().ranks);
+    if (context_.node().resuming && is_built_whole) {
       const ScopedPhase phase(StepPhase::kCheckpointLoad);
       execution.join_parameters();
     }
     resume(execution);
-    keep_weights();
+    if (!execution.plan().shards_parameters()) keep_weights();
   }
 
   /// A checkpoint is written tensor by tensor, each in element order. Tensors of other ranks are
@@ -229,10 +236,11 @@ class TracedTraining {
       torch::empty_like(parameter);
   }
 
-  /// Allocates a copy of `saved`, as read from disk.
+  /// Allocates a copy of this rank's part of `saved`, as read from disk.
   std::vector<at::Tensor> read(const NamedTensors& saved, const std::string& from) {
     std::vector<at::Tensor> tensors;
     for (const auto& [name, tensor] : saved) {
+      if (!has_memory(tensor)) continue;
       tensors.push_back(torch::empty_like(tensor));
       trace_.own(tensors.back(), Owner::kBuffer, in_network(name) + " of " + from);
     }

@@ -22,6 +22,7 @@
 #include "stages/train/observed_training.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/plan_training.h"
+#include "stages/train/sharded_network.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/step_recovery.h"
@@ -485,7 +486,8 @@ TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const
   const at::Device device{context.node().device};
   const ScopedMemoryBudget budget(memory_budget(policy, device), device);
   run_or_go_elsewhere(policy, device, [&] {
-    do_with_retry(policy, device, "moving the network", context, [&] { network.to(device); });
+    do_with_retry(policy, device, "moving the network", context,
+                  [&] { move_network(network, device); });
   });
   return Training(step, network, data, options, policy, context, replan).run();
 }

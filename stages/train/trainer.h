@@ -21,7 +21,8 @@ struct TrainingResult {
 };
 
 /// Moves `network` to the run's device and trains it. Afterward, the network has the weights
-/// selected by options.keep.
+/// selected by options.keep. If the plan shards the parameters, only the result's file has those
+/// weights: the network's blocks have lost theirs. It may have been built in shards.
 ///
 /// This is the only training loop: no other code computes gradients or steps the optimizer.
 /// Gradients are freed after every step, which is faster than clearing them and adding to them, and
