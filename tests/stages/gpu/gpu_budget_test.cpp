@@ -22,7 +22,7 @@ TEST(GpuBudget, AppliesBeforeTheGpuIsUsed) {
   {
     const ScopedMemoryBudget budget(1024 * kMiB, kGpu);
     EXPECT_NO_THROW(bytes(256 * kMiB));
-    EXPECT_THROW(bytes(1024 * kMiB), c10::OutOfMemoryError) << "the context counts too";
+    EXPECT_THROW(bytes(1024 * kMiB), c10::OutOfMemoryError) << "the context counts, too";
   }
   EXPECT_NO_THROW(bytes(1024 * kMiB));
 }
@@ -35,14 +35,14 @@ TEST(GpuBudget, IsTheMemoryThatOthersLeaveFree) {
   const at::Tensor own = bytes(512 * kMiB);
   EXPECT_NEAR(static_cast<double>(device_memory(kGpu).bytes), static_cast<double>(before),
               64.0 * kMiB)
-      << "what this process holds is its own to use";
+      << "memory held by this process counts as available";
 }
 
 TEST(GpuBudget, OutOfMemoryIsRecognized) {
   NEEDS_GPU();
   try {
     bytes(std::int64_t{1} << 50);
-    FAIL() << "a pebibyte was given";
+    FAIL() << "a pebibyte was allocated";
   } catch (const std::exception& error) {
     EXPECT_TRUE(is_out_of_memory(error));
   }
