@@ -104,7 +104,9 @@ struct Counted {
     RecordingContext running;
     running.facts.device = kCard.str();
     const auto network = step.model.build(description, 1);
-    const auto allocated = [] { return card_allocator().getDeviceStats(kCard.index()).allocated_bytes[0]; };
+    const auto allocated = [] {
+      return card_allocator().getDeviceStats(kCard.index()).allocated_bytes[0];
+    };
     card_allocator().resetPeakStats(kCard.index());
     const std::int64_t before = allocated().current;
     stages::train(step, *network, {data, nullptr}, options, {}, running);

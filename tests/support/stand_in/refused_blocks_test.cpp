@@ -69,7 +69,9 @@ TEST(RefusedBlocks, UnusedMemoryIsReturnedBeforeARepetition) {
 }
 
 TEST(RefusedBlocks, MemoryIsFreeAfterTraining) {
-  const auto in_use = [] { return card_allocator().getDeviceStats(kCard.index()).allocated_bytes[0].current; };
+  const auto in_use = [] {
+    return card_allocator().getDeviceStats(kCard.index()).allocated_bytes[0].current;
+  };
   const std::int64_t before = in_use();
   Repeatable(test_device()).weights();
   EXPECT_EQ(in_use(), before);

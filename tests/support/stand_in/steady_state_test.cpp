@@ -124,7 +124,8 @@ TEST(SteadyState, OneCopyPerStepBringsItsMetricsToTheHost) {
 struct ManyVectors : torch::nn::Module {
   explicit ManyVectors(int count) {
     for (int i = 0; i < count; ++i)
-      all.push_back(register_parameter("p" + std::to_string(i), at::ones({4}, at::Device(test_device()))));
+      all.push_back(
+          register_parameter("p" + std::to_string(i), at::ones({4}, at::Device(test_device()))));
   }
   std::vector<at::Tensor> all;
 };
