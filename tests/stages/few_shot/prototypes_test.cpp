@@ -9,22 +9,22 @@ namespace {
 // Two classes with two supports each, in a plane.
 const at::Tensor kSupports =
     torch::tensor({{{3.0, 0.0}, {1.0, 0.0}}, {{0.0, 1.0}, {0.0, 5.0}}}, torch::kFloat);
-const at::Tensor kQueries = torch::tensor({{2.0, 2.5}, {4.0, 0.0}}, torch::kFloat);
+const at::Tensor kQueryPoints = torch::tensor({{2.0, 2.5}, {4.0, 0.0}}, torch::kFloat);
 
 TEST(PrototypeLogits, EuclideanIsTheNegativeSquaredDistanceToTheMean) {
   const at::Tensor logits =
-      prototype_logits(kSupports, kQueries, {.distance = PrototypeDistance::kEuclidean});
+      prototype_logits(kSupports, kQueryPoints, {.distance = PrototypeDistance::kEuclidean});
   // The means are (2, 0) and (0, 3).
   EXPECT_TRUE(logits.equal(torch::tensor({{-6.25, -4.25}, {-4.0, -25.0}}, torch::kDouble)));
 }
 
 TEST(PrototypeLogits, CosineIgnoresLengths) {
   const PrototypeRule rule{.scale = 2};
-  const at::Tensor logits = prototype_logits(kSupports, kQueries, rule);
+  const at::Tensor logits = prototype_logits(kSupports, kQueryPoints, rule);
   const double length = std::sqrt(2.0 * 2.0 + 2.5 * 2.5);
   EXPECT_TRUE(
       logits.allclose(torch::tensor({{4 / length, 5 / length}, {2.0, 0.0}}, torch::kDouble)));
-  EXPECT_TRUE(prototype_logits(kSupports * 7, kQueries * 0.5, rule).allclose(logits));
+  EXPECT_TRUE(prototype_logits(kSupports * 7, kQueryPoints * 0.5, rule).allclose(logits));
 }
 
 TEST(PrototypeLogits, CosineWeighsSupportsOfAnyLengthEqually) {
@@ -38,8 +38,8 @@ TEST(PrototypeLogits, CenterIsSubtractedFirst) {
   const at::Tensor center = torch::tensor({10.0, -4.0}, torch::kDouble);
   for (const PrototypeDistance distance :
        {PrototypeDistance::kCosine, PrototypeDistance::kEuclidean}) {
-    const at::Tensor plain = prototype_logits(kSupports, kQueries, {.distance = distance}),
-                     moved = prototype_logits(kSupports + center, kQueries + center,
+    const at::Tensor plain = prototype_logits(kSupports, kQueryPoints, {.distance = distance}),
+                     moved = prototype_logits(kSupports + center, kQueryPoints + center,
                                               {.distance = distance, .center = center});
     EXPECT_TRUE(moved.allclose(plain));
   }
