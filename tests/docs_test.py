@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks README.md and docs/ against the tree and the program.
 
-    docs_test.py links ROOT               links and file names are valid, every page is linked, README is short
+    docs_test.py links ROOT               links, file names and spelling are right, every page is linked, README is short
     docs_test.py commands ROOT RETORT     every command is run, or its command line is parsed and its recipe validated
 
 A fence says how the lines of its block are tested:
@@ -101,6 +101,7 @@ def check_links(root):
             fail(name, "no page links here")
     check_names_of_code(root, texts)
     check_words(texts)
+    check_spelling(root)
     check_glossary(root, texts.get("docs/glossary.md", ""))
     readme = texts["README.md"].rstrip("\n").split("\n")
     if len(readme) > README_LINES:
@@ -167,6 +168,28 @@ def check_words(texts):
                 fail(f"{name}:{number}", f"`{found.group()}`: say it in plain words")
             if not name.startswith("experiments/") and (found := re.search(r"\b(picture|photograph)s?\b", line, re.I)):
                 fail(f"{name}:{number}", f"`{found.group()}`: the glossary's word is image; what Retort draws is a drawing")
+
+
+BRITISH = re.compile(
+    r"(?:behavi|col|neighb|fav|hon|lab|harb)our|(?:cancel|label|model|signal|travel)l(?:ed|ing)|grey|catalogue"
+    r"|centred|\bcentre|artefact|\b(?:after|to|up|out)wards\b"
+    r"|(?:normal|initial|organ|util|optim|real|recogn|equal|random|minim|maxim|summar|general|quant|serial|synchron|token)"
+    r"is(?:e[ds]?|ing|ation)\b"
+)
+NOT_OURS = re.compile(r"aria-labelledby|CANCELLED|\"Greyscale\"")  # names of ARIA, of Slurm and of recorded cases
+
+
+def check_spelling(root):
+    """Code, schemas, recipes and pages must use American spelling."""
+    suffixes = {".cpp", ".h", ".cu", ".py", ".md", ".json", ".yaml", ".case", ".sh", ".cmake", ".txt"}
+    for folder in ("docs", "experiments", "recipes", "runner", "schemas", "scripts", "stages", "tests"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix not in suffixes or path.name == "docs_test.py" or {"recorded", "golden", "editor"} & set(path.parts):
+                continue
+            text = NOT_OURS.sub("", path.read_text(encoding="utf-8", errors="replace")).lower()
+            for found in BRITISH.finditer(text):
+                line = text.count("\n", 0, found.start()) + 1
+                fail(f"{path.relative_to(root)}:{line}", f"`{found.group()}` is not American spelling")
 
 
 # Commands

@@ -364,7 +364,7 @@ self_test() {
   expect "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" \
     <<<'echo "void f() { Sources sources; }" | sed "s/{ /{\n  /" >>runner/parent/cli/weights_source.cpp'
 
-  # A program that names another library: what names it here is only called so.
+  # A program that loads another library. The stand-in for readelf names that library.
   found=no
   for library in libtorch_cpu.so libcrypto.so.3 libstdc++.so.6; do
     readelf() { echo "0x1 (NEEDED) Shared library: [$library]"; }

@@ -33,7 +33,7 @@ if not CHROMIUM:
 WIDTHS, SCHEMES = (400, 800, 1600), ("light", "dark")
 failures = []
 
-# Returns the texts of charts that are cut at an edge or lie on another text. The boxes of slanted texts say nothing.
+# Returns the texts of charts that are cut at an edge or overlap another text. The bounding boxes of slanted texts are meaningless.
 MISPLACED_TEXTS = """() => {
   const found = [];
   for (const chart of document.querySelectorAll('figure svg')) {
@@ -95,14 +95,14 @@ def look_everywhere(browser, address, charts):
 
 
 def look_at_paper(browser, address):
-    """What is folded on the screen is open on paper, with a script and without, and folded again afterwards."""
+    """Blocks that are folded on the screen must be open on paper, with and without the script, and folded again afterward."""
     page = opened(browser, address, 800, "dark")
     closed = "document.querySelectorAll('details:not([open])').length"
     folded = page.evaluate(closed)
     page.evaluate(f"addEventListener('beforeprint', () => window.closedOnPaper = {closed})")
     page.pdf(format="A4")
     if folded == 0 or page.evaluate("window.closedOnPaper") != 0 or page.evaluate(closed) != folded:
-        failures.append(f"{page.place}: of {folded} folded blocks, {page.evaluate('window.closedOnPaper')} are closed on paper, {page.evaluate(closed)} afterwards")
+        failures.append(f"{page.place}: of {folded} folded blocks, {page.evaluate('window.closedOnPaper')} are closed on paper, {page.evaluate(closed)} afterward")
     page.emulate_media(media="print")
     sizes = page.evaluate("[...new Set([...document.querySelectorAll('p, td, th, caption, summary, pre, figcaption')].map(one => getComputedStyle(one).fontSize))]")
     if sizes != ["11px"]:

@@ -75,16 +75,16 @@ def histogram_accuracy(options, classes, division, histograms):
             chosen = draw.sample(range(len(histograms[name])), options.shots + options.queries)
             supports.append(histograms[name][chosen[: options.shots]].mean(axis=0))
             queries.append(histograms[name][chosen[options.shots :]])
-        centres = numpy.stack(supports)
+        centers = numpy.stack(supports)
         right = sum(
-            int((((own[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1) == way).sum())
+            int((((own[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1) == way).sum())
             for way, own in enumerate(queries))
         shares.append(right / (options.ways * options.queries))
     return 100 * statistics.fmean(shares)
 
 
 def interval(values):
-    """Returns the mean over divisions and half the width of its 95 % interval, by Student's t."""
+    """Returns the mean over divisions and half the width of its 95% interval, by Student's t."""
     quantiles = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 11: 2.201,
                  14: 2.145, 15: 2.131, 17: 2.110, 19: 2.093, 23: 2.069, 29: 2.045}
     degrees = len(values) - 1

@@ -20,7 +20,7 @@ std::string name(Verdict verdict) {
 std::vector<Claim> claims() {
   const std::string no_gpu = "needs two GPUs and their driver";
   return {
-      {1, "000, 001", "stepping the optimizer only every 4th batch saves 75 % of the memory",
+      {1, "000, 001", "stepping the optimizer only every 4th batch saves 75% of the memory",
        &late_step_saves_activations},
       {2, "000", "accumulating gradients saves memory for the optimizer state",
        &late_step_saves_optimizer_state},
@@ -41,7 +41,7 @@ std::vector<Claim> claims() {
       {11, "001", "mixed precision does not change the training", &half_precision_changes_nothing},
       {12, "002", "for CLIP, 8 batches of 16 are as good as one batch of 128",
        &small_contrastive_batches_are_equal},
-      {13, "002", "limiting the process to 95 % of the memory prevents out-of-memory errors",
+      {13, "002", "limiting the process to 95% of the memory prevents out-of-memory errors",
        &memory_fraction_prevents_failure},
       {14, "002", "clipping gradients is a memory optimization", &clipping_saves_memory},
       {15, "002, 003", "deleting a tensor frees its memory at once", &deleting_frees_at_once},
@@ -52,10 +52,10 @@ std::vector<Claim> claims() {
       {18, "003", "loss.item() leaks memory, and loss.detach().item() does not",
        &detaching_ends_a_leak},
       {19, "003",
-       "activation checkpointing saves 40 % of the activations and takes 15 to 20 % more time",
+       "activation checkpointing saves 40% of the activations and takes 15 to 20% more time",
        &checkpointing_saves_two_fifths},
       {20, "003", "a higher dropout rate saves some memory", &more_dropout_saves_memory},
-      {21, "003", "images of 192 instead of 224 pixels save 25 % of the memory",
+      {21, "003", "images of 192 instead of 224 pixels save 25% of the memory",
        &smaller_images_save_a_quarter},
       {22, "003", "3 batches of 6 can replace 2 batches of 8", &six_times_three_replaces_sixteen},
       {23, "003", "clearing the cache every 3 epochs prevents a failure in the 38th epoch",

@@ -86,7 +86,7 @@ Finding memory_fraction_prevents_failure() {
                  : whole && !limited ? Verdict::kRight
                                      : Verdict::kInPart,
       .measured = "ResNet-34, batch 105, on a device of " + size(device) + ": " + told(whole) +
-                  " with all of its memory, " + told(limited) + " with 95 %",
+                  " with all of its memory, " + told(limited) + " with 95%",
       .instead = "the limit makes the process fail earlier; it leaves memory for other processes"};
 }
 

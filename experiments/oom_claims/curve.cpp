@@ -60,7 +60,7 @@ Finding smaller_images_save_a_quarter() {
                     : activations > 0 ? Verdict::kInPart
                                       : Verdict::kWrong;
   finding.instead =
-      "activations are proportional to the area, which is 27 % smaller; weights, gradients and "
+      "activations are proportional to the area, which is 27% smaller; weights, gradients and "
       "optimizer state stay the same";
   return finding;
 }

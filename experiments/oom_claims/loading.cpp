@@ -13,9 +13,9 @@
 namespace oom_claims {
 namespace {
 
-class GreyImages final : public stages::Dataset {
+class GrayImages final : public stages::Dataset {
  public:
-  explicit GreyImages(stages::LoaderOptions options) : options_(options) {}
+  explicit GrayImages(stages::LoaderOptions options) : options_(options) {}
   stages::DatasetDescription describe() const override {
     return {128, {{"image", {3, 64, 64}, at::kFloat}}, {}};
   }
@@ -33,7 +33,7 @@ class GreyImages final : public stages::Dataset {
 
 Reading read_ahead(std::int64_t workers, std::int64_t prefetch) {
   const auto data =
-      std::make_shared<GreyImages>(stages::LoaderOptions{.workers = workers, .prefetch = prefetch});
+      std::make_shared<GrayImages>(stages::LoaderOptions{.workers = workers, .prefetch = prefetch});
   Reading reading;
   const stages::MemoryTrace trace({.device = at::kCUDA});
   stages::Loader loader(data, stages::sequential_order(128), 16, 0);

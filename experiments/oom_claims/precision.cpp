@@ -17,7 +17,7 @@ namespace {
 std::string vanishing(const at::Tensor& numbers, at::ScalarType type) {
   const std::int64_t before = numbers.count_nonzero().item<std::int64_t>();
   const std::int64_t after = numbers.to(type).count_nonzero().item<std::int64_t>();
-  return std::to_string(100 * (before - after) / before) + " %";
+  return std::to_string(100 * (before - after) / before) + "%";
 }
 
 }  // namespace

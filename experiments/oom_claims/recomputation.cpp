@@ -54,7 +54,7 @@ Finding checkpointing_saves_two_fifths() {
                         ", batch " + std::to_string(training.batch) + ": activations at the peak " +
                         change(alive, alive_again) + ", step " + size(peak(kept)) + " and " +
                         size(peak(again)) + " (" + change(peak(kept), peak(again)) +
-                        "), products +" + std::to_string(percent) + " %";
+                        "), products +" + std::to_string(percent) + "%";
   }
   finding.measured += "; relative difference of the gradient and of BatchNorm's statistics: " +
                       one_digit(error_of_blocks());

@@ -24,8 +24,8 @@ std::string size(std::int64_t bytes) {
 
 std::string change(std::int64_t before, std::int64_t now) {
   const double percent = 100.0 * static_cast<double>(now - before) / static_cast<double>(before);
-  if (now == before) return "+0 %";
-  return printed(std::abs(percent) < 10 ? "%+.1f %%" : "%+.0f %%", percent);
+  if (now == before) return "+0%";
+  return printed(std::abs(percent) < 10 ? "%+.1f%%" : "%+.0f%%", percent);
 }
 
 std::string one_digit(double error) {

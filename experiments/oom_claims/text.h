@@ -7,7 +7,7 @@ namespace oom_claims {
 
 /// Returns "3.25 GiB", "22.4 MiB", "4 B".
 std::string size(std::int64_t bytes);
-/// Returns "+31 %", "-0.3 %": the change from `before` to `now`.
+/// Returns "+31%", "-0.3%": the change from `before` to `now`.
 std::string change(std::int64_t before, std::int64_t now);
 /// Returns a relative error in float64, such as "2e-2". Rounding errors differ from processor to
 /// processor, so they are "below 1e-12".

@@ -73,13 +73,13 @@ def run(options, folder, seed, name):
     return right, metrics["grading"]["numbers"]["quadratic_kappa"]
 
 
-def colours(path):
+def colors(path):
     """Returns the means of red, green and blue within the disc, with their products."""
     pixels = numpy.asarray(Image.open(path).convert("RGB"), dtype=numpy.float64).reshape(-1, 3) / 255
     return with_products(pixels[pixels.sum(axis=1) > 0.15].mean(axis=0))
 
 
-def colours_and_contrasts(path):
+def colors_and_contrasts(path):
     """Returns the means and standard deviations of red, green and blue, with their products."""
     pixels = numpy.asarray(Image.open(path).convert("RGB"), dtype=numpy.float64).reshape(-1, 3) / 255
     pixels = pixels[pixels.sum(axis=1) > 0.15]
@@ -107,7 +107,7 @@ def by_regression(folder, numbers):
 
 
 def wilson(right):
-    """Returns a share and its 95 % interval, in percent (Wilson, 1927)."""
+    """Returns a share and its 95% interval, in percent (Wilson, 1927)."""
     n, share, z = len(right), right.mean(), 1.96
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
@@ -115,7 +115,7 @@ def wilson(right):
 
 
 def lead(ours, theirs):
-    """Returns the difference of two shares on the same images and its 95 % bootstrap interval, in points."""
+    """Returns the difference of two shares on the same images and its 95% bootstrap interval, in points."""
     difference = ours.astype(float) - theirs
     draws = numpy.random.default_rng(0).integers(len(difference), size=(10000, len(difference)))
     low, high = numpy.percentile(difference[draws].mean(axis=1), [2.5, 97.5])
@@ -139,7 +139,7 @@ def main():
     for seed in options.seeds:
         folder = drawings(options, seed)
         pairs, kappa = run(options, folder, seed, "pairs")
-        simple = [by_regression(folder, numbers) for numbers in (colours, colours_and_contrasts)]
+        simple = [by_regression(folder, numbers) for numbers in (colors, colors_and_contrasts)]
         leaked, leaked_kappa = run(options, shuffled(folder, seed), seed, "leak")
         columns = [seed, wilson(pairs), f"{kappa:.2f}"]
         for right in simple:

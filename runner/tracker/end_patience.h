@@ -24,13 +24,13 @@ class EndPatience {
   explicit EndPatience(EndLimits limits = {}) : limits_(limits) {}
 
   /// Must be called when a request is sent, and with whether the server has responded. A request
-  /// that was cancelled remains without a response.
+  /// that was canceled remains without a response.
   void ask(Time now) { asked_ = now; }
   void answered(bool has_answered);
   /// Must be called once, when the run ends.
   void end(Time now) { ended_ = now; }
 
-  /// Returns kWait if the tracker may go on, before the end always.
+  /// Returns kWait if the tracker may go on. Before the end of the run, it always may.
   Verdict verdict(Time now) const;
 
  private:

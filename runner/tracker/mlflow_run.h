@@ -32,7 +32,7 @@ struct TrackedExperiment {
 };
 
 /// A run of Retort on an MLflow server. After a TrackingError, any function can be called again and
-/// picks up where it left off, so nothing is sent twice. Functions also throw Cancelled and
+/// picks up where it left off, so nothing is sent twice. Functions also throw Canceled and
 /// WriteError.
 class MlflowRun {
  public:

@@ -29,10 +29,10 @@ struct MlflowAccess {
 
 /// Sends requests to the REST API of MLflow, version 2.0
 /// (https://mlflow.org/docs/latest/rest-api.html). Both functions throw TrackingError and
-/// Cancelled.
+/// Canceled.
 class MlflowServer {
  public:
-  /// `patience` is told about each request; borrowed, may be null.
+  /// `patience` is notified of each request; borrowed, may be null.
   MlflowServer(MlflowAccess access, HttpSettings settings, EndPatience* patience = nullptr);
 
   /// Calls a method, such as "runs/create", and returns its response, a JSON object.

@@ -60,7 +60,7 @@ bool Tracker::operator()() {
                              .user = variable_or_none("MLFLOW_TRACKING_USERNAME"),
                              .password = variable_or_none("MLFLOW_TRACKING_PASSWORD")},
                             {.connect_seconds = 10,
-                             .cancelled = [this] { return is_out_of_time(); },
+                             .canceled = [this] { return is_out_of_time(); },
                              .longest = kLongestTrackerRequest},
                             &patience_);
   const JsonFields<json> experiment(fields.object("experiment"), "the experiment");
@@ -99,7 +99,7 @@ Tracker::Outcome Tracker::follow(MlflowRun& run) {
     } catch (const WriteError& error) {
       fail(error.diagnostic().message);
       return Outcome::kFailed;
-    } catch (const Cancelled&) {
+    } catch (const Canceled&) {
       break;
     }
     listen(pause);
@@ -124,7 +124,7 @@ Tracker::Outcome Tracker::finish(MlflowRun& run) {
     } catch (const WriteError& error) {
       why = error.diagnostic().message;
       break;
-    } catch (const Cancelled&) {
+    } catch (const Canceled&) {
       break;
     }
   }

@@ -22,7 +22,7 @@ class TrackerInput {
   virtual bool is_over() const = 0;
 };
 
-/// Sends a run to an MLflow server, during the run or afterwards. The protocol is one JSON object
+/// Sends a run to an MLflow server, during the run or afterward. The protocol is one JSON object
 /// per line. The first line of the input describes the run:
 ///
 ///   {"server", "experiment": {"name", "id"}, "run": RUN, "sweep": RUN or null, "tries",

@@ -88,7 +88,7 @@ std::unique_ptr<Reuse> Executor::make_reuse(const RunOptions& options, Diagnosti
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     try {
       facts.push_back({stages_[i]->fingerprint(), stages_[i]->uses_seed()});
-    } catch (const Cancelled&) {
+    } catch (const Canceled&) {
       throw;
     } catch (...) {
       unread.push_back(stage_failure(graph_.nodes[i]));
@@ -149,7 +149,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
         continue;
       }
       if (reuse) reuse->note(i, {stages_[i]->fingerprint(), stages_[i]->uses_seed()});
-    } catch (const Cancelled&) {
+    } catch (const Canceled&) {
       throw;
     } catch (const StageError&) {
       // The stage reports the same errors when it runs, but a resumed or reused node may not run.
@@ -232,7 +232,7 @@ ExitCode Executor::run(const RunOptions& options, std::string_view device) {
     for (std::size_t i = 0; i < runs.size(); ++i) outputs_of_all_.push_back(of_all.wanted(i));
   }
   for (const std::size_t i : order) {
-    if (world_.is_cancelled()) throw Cancelled{};
+    if (world_.is_canceled()) throw Canceled{};
     const ExitCode exit = runs[i] ? run_node(i, artifacts, options, device, shared)
                                   : finish_without(i, options, shared);
     if (exit != ExitCode::kDone) return exit;
@@ -269,7 +269,7 @@ ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, 
         {.key = keys_[index], .reused_from = taken.run.string(), .reuse_key = reuse->key(index)});
     if (const auto trouble = reuse->enter(index, static_cast<std::int64_t>(taken.metrics.size())))
       world_.emit(Said{node.id, *trouble});
-  } catch (const Cancelled&) {
+  } catch (const Canceled&) {
     throw;
   } catch (...) {
     const Diagnostic error = stage_failure(node);
@@ -341,12 +341,12 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     // Try to reuse again, because data created by this run did not exist until now.
     const std::optional<Turn> turn =
         reuse ? reuse->take_in_turn(
-                    index, world_.is_cancelled,
+                    index, world_.is_canceled,
                     [&] {
                       world_.emit(Said{node.id, "waiting: another run is computing this node"});
                     })
               : std::nullopt;
-    if (world_.is_cancelled()) throw Cancelled{};
+    if (world_.is_canceled()) throw Canceled{};
     if (reuse && !reuse->taken(index)) {
       if (const auto why = reuse->why_anew(index))
         world_.emit(Said{node.id, "computed again: " + *why});
@@ -370,7 +370,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     artifacts.put(index, outputs);
     // On a signal, a stage may return early with incomplete outputs, which must not be used as
     // results.
-    if (world_.is_cancelled()) throw Cancelled{};
+    if (world_.is_canceled()) throw Canceled{};
     std::int64_t metrics = context.metrics();
     if (reuse) {
       reuse->note(index, {stage->fingerprint(), stage->uses_seed()});
@@ -389,7 +389,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     write_finished(layout.folder(), finished);
     if (const auto trouble = reuse ? reuse->enter(index, metrics) : std::nullopt)
       context.say(*trouble);
-  } catch (const Cancelled&) {
+  } catch (const Canceled&) {
     throw;
   } catch (const DoesNotFit& refused) {
     world_.emit(Reported{refused.error});

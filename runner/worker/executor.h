@@ -53,10 +53,10 @@ struct RunOptions {
   }
 };
 
-/// What an executor needs from its environment. `emit` and `is_cancelled` must not be empty.
+/// What an executor needs from its environment. `emit` and `is_canceled` must not be empty.
 struct ExecutorWorld {
   std::function<void(const Event&)> emit;
-  std::function<bool()> is_cancelled;
+  std::function<bool()> is_canceled;
   /// Writes a line to the log at debug level.
   std::function<void(const std::string& node, std::string_view line)> debug = [](const std::string&,
                                                                                  auto) {};
@@ -82,7 +82,7 @@ struct ExecutorWorld {
 /// finished node unless an unfinished node needs its outputs. A node is also skipped if its results
 /// are reused from another run (reuse.h). A node that an earlier run has trained receives no data,
 /// and nodes needed only for that data output nothing. Exceptions from stages are caught only here
-/// and turned into diagnostics, except for Cancelled, which is passed on.
+/// and turned into diagnostics, except for Canceled, which is passed on.
 class Executor {
  public:
   Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world);
@@ -104,7 +104,7 @@ class Executor {
 
   /// Runs the stages that create() created. Must be called only once. Returns the worker's exit
   /// code; by then, all errors have been emitted. If the run is canceled, run() and plan() throw
-  /// Cancelled and emit no error. If a node can continue on another device, emits Stranded and
+  /// Canceled and emit no error. If a node can continue on another device, emits Stranded and
   /// returns kNeedsAnotherDevice.
   ExitCode run(const RunOptions& options, std::string_view device);
 

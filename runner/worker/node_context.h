@@ -65,7 +65,7 @@ class NodeContext final : public RunContext {
     keep_division(NodeLayout(node_.folder), division);
   }
   void recovered(const Recovery& recovery) override { world_.emit(Recovered{id_, recovery}); }
-  bool cancelled() const override { return world_.is_cancelled(); }
+  bool canceled() const override { return world_.is_canceled(); }
   bool take_save_request() override { return world_.take_save_request(); }
   void resumed(std::int64_t metrics, std::int64_t step) override {
     metrics_ = metrics;
@@ -110,7 +110,7 @@ class DryContext final : public PlanContext {
   void progress(const Progress&) override {}
   void say(std::string_view line) override { said_.emplace_back(line); }
   void debug(std::string_view line) override { world_.debug(result_.node, line); }
-  bool cancelled() const override { return world_.is_cancelled(); }
+  bool canceled() const override { return world_.is_canceled(); }
   void plan(MemoryPlan plan) override {
     plan.node = result_.node;
     result_.plan = std::move(plan);

@@ -88,14 +88,13 @@ bool Reuse::take(std::size_t index, bool needed) {
   return node.taken.has_value();
 }
 
-std::optional<Turn> Reuse::take_in_turn(std::size_t index,
-                                        const std::function<bool()>& is_cancelled,
+std::optional<Turn> Reuse::take_in_turn(std::size_t index, const std::function<bool()>& is_canceled,
                                         const std::function<void()>& on_wait) {
   const std::string wanted = key(index);
   if (take(index, /*needed=*/true) || wanted.empty() || !index_ || !looks_for(index))
     return std::nullopt;
   const Node& node = graph_.nodes[index];
-  auto turn = Turn::take(index_->turn(node.kind, node.id, wanted), is_cancelled, on_wait);
+  auto turn = Turn::take(index_->turn(node.kind, node.id, wanted), is_canceled, on_wait);
   if (!turn) return turn;
   State& state = nodes_[index];
   const bool was_damaged = state.was_damaged;  // the entry has been removed by now

@@ -47,7 +47,7 @@ class Reuse {
   /// For a node with reusable results, waits until no other run is computing them, then tries
   /// take() once more, since another run may have finished the node. Returns the turn, which must
   /// be kept until enter(); nullopt if the results were reused or there is no need to wait.
-  std::optional<Turn> take_in_turn(std::size_t index, const std::function<bool()>& is_cancelled,
+  std::optional<Turn> take_in_turn(std::size_t index, const std::function<bool()>& is_canceled,
                                    const std::function<void()>& on_wait);
   /// Returns the run that take() would reuse, without changing anything.
   std::optional<std::filesystem::path> find(std::size_t index) const;

@@ -50,7 +50,7 @@ void make_flowers102(const std::filesystem::path& folder, const MadeImages& imag
     const std::int64_t label = classes[place];
     before[static_cast<std::size_t>(label)] = number;
     for (std::int64_t i = 0; i < images.per_class; ++i) {
-      check_cancelled(callbacks);
+      check_canceled(callbacks);
       const Random random({seed, static_cast<std::uint64_t>(label), static_cast<std::uint64_t>(i)});
       const Image image =
           draw_shape(static_cast<std::size_t>(label), static_cast<int>(images.size), random);
@@ -105,7 +105,7 @@ void make_cub200(const std::filesystem::path& folder, const MadeImages& images,
     classes += std::to_string(label + 1) + " " + below + "\n";
     const Permutation drawn(images.per_class, seed, label);
     for (std::int64_t i = 0; i < images.per_class; ++i) {
-      check_cancelled(callbacks);
+      check_canceled(callbacks);
       const BoxedImage picture = draw_boxed_shape(shape, static_cast<int>(images.size), seed,
                                                   static_cast<std::uint64_t>(i));
       const std::string path =

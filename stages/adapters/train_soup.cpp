@@ -219,7 +219,7 @@ class SoupStage final : public runner::Stage {
   /// Reads the weights of a run, after checking that they can be averaged with the others.
   NamedTensors read(std::size_t index, const NamedTensors& initial, torch::nn::Module& network,
                     const DatasetDescription& data, runner::RunContext& context) const {
-    if (context.cancelled()) throw runner::Cancelled{};
+    if (context.canceled()) throw runner::Canceled{};
     const fs::path path = options_.runs[index];
     try {
       GivenWeights given = read_given_weights(path, "runs");
@@ -267,7 +267,7 @@ class SoupStage final : public runner::Stage {
 
   static std::string results(const Measured& measured) {
     char text[96];
-    std::snprintf(text, sizeof text, "validation accuracy %.2f %%, loss %.4g",
+    std::snprintf(text, sizeof text, "validation accuracy %.2f%%, loss %.4g",
                   100 * measured.accuracy, measured.loss);
     return text;
   }

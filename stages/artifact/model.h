@@ -72,6 +72,10 @@ class Model : public runner::Artifact {
                                        const NamedTensors& /*inputs*/) const {
     return {};
   }
+
+  /// True if build() and outline() obey a ScopedShardedBuild. Otherwise the network is whole at
+  /// first on every rank.
+  virtual bool builds_in_shards() const { return false; }
 };
 
 /// Texts as token ids for a network.

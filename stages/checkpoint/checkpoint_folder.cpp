@@ -131,18 +131,22 @@ void write_checkpoint(const fs::path& folder, const TrainingState& state, runner
 }
 
 TrainingState read_checkpoint(const fs::path& folder, CheckpointPart part) {
-  const auto whole = [](const std::string&) { return WeightContents::kNumbers; };
-  return read_checkpoint(folder, part == CheckpointPart::kAll ? whole : ContentsOf());
+  const auto contents =
+      part == CheckpointPart::kShapes ? WeightContents::kShapes : WeightContents::kNumbers;
+  return read_checkpoint(
+      folder, [contents](const std::string&) { return contents; },
+      /*with_optimizer=*/part == CheckpointPart::kAll);
 }
 
-TrainingState read_checkpoint(const fs::path& folder, const ContentsOf& contents_of) {
+TrainingState read_checkpoint(const fs::path& folder, const ContentsOf& contents_of,
+                              bool with_optimizer) {
   check_checkpoint(folder);
   TrainingState state = read_state(folder);
   try {
-    Safetensors model = read_safetensors(folder / kCheckpointModel);
+    Safetensors model = read_safetensors(folder / kCheckpointModel, contents_of);
     state.model = std::move(model.tensors);
     state.about = std::move(model.metadata);
-    if (contents_of)
+    if (with_optimizer)
       state.optimizer = read_safetensors(folder / kCheckpointOptimizer, contents_of).tensors;
   } catch (const StageError& error) {
     damaged_checkpoint(folder, error.what());

@@ -67,15 +67,16 @@ void write_checkpoint(const std::filesystem::path& folder, const TrainingState& 
 enum class CheckpointPart {
   kAll,
   kWeights,  ///< everything but the optimizer's state; TrainingState::optimizer is empty
+  kShapes,   ///< like kWeights, but the weights are on the Meta device
 };
 
 /// Reads a checkpoint after checking every byte against its manifest.
 TrainingState read_checkpoint(const std::filesystem::path& folder,
                               CheckpointPart part = CheckpointPart::kAll);
 /// Reads a checkpoint after checking every byte against its manifest. `contents_of` decides for
-/// each tensor of the optimizer's state whether its values are read; if it is null, the
-/// optimizer's state is left out.
-TrainingState read_checkpoint(const std::filesystem::path& folder, const ContentsOf& contents_of);
+/// each tensor whether its values are read.
+TrainingState read_checkpoint(const std::filesystem::path& folder, const ContentsOf& contents_of,
+                              bool with_optimizer = true);
 
 /// Reads a checkpoint without its tensors; only the sizes of their files are checked.
 TrainingState read_checkpoint_state(const std::filesystem::path& folder);

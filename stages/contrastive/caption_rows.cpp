@@ -44,7 +44,7 @@ Distinct distinct(std::int64_t samples, const CaptionRowsOptions& options, auto 
 CaptionRows::CaptionRows(TokenizedTexts captions, const CaptionRowsOptions& options)
     : captions_(std::move(captions)), options_(options) {}
 
-Batch CaptionRows::arranged(const Batch& batch, const NamedTensors& besides,
+Batch CaptionRows::arranged(const Batch& batch, const NamedTensors& extra,
                             const at::Tensor& more) const {
   const at::Tensor numbers = batch["caption"].contiguous();
   const bool is_meta = numbers.is_meta();
@@ -78,7 +78,7 @@ Batch CaptionRows::arranged(const Batch& batch, const NamedTensors& besides,
   for (const auto& [name, tensor] : batch.tensors()) {
     if (name != "caption") add(name, tensor, each);
   }
-  for (const auto& [name, tensor] : besides) add(name, tensor, each);
+  for (const auto& [name, tensor] : extra) add(name, tensor, each);
   add("caption_row", is_meta ? numbers : torch::tensor(texts.rows), each);
   add("equal_caption", is_meta ? torch::empty_like(numbers) : torch::tensor(texts.first), each);
   add("tokens", tokens, texts.offsets);

@@ -27,10 +27,10 @@ class CaptionRows {
   /// "caption_row" (n), the row of each sample's caption in the whole batch; and "equal_caption"
   /// (n), the first row of an equal caption. Samples with equal captions have the same
   /// "equal_caption", even if their captions are not encoded as one row. Adds the tensors of
-  /// `besides`, which have one row per sample. If `more` is defined, adds it as "more_tokens"; the
+  /// `extra`, which have one row per sample. If `more` is defined, adds it as "more_tokens"; the
   /// first sample owns all of its rows. On the Meta device, the batch has as many different
   /// captions as possible.
-  Batch arranged(const Batch& batch, const NamedTensors& besides = {},
+  Batch arranged(const Batch& batch, const NamedTensors& extra = {},
                  const at::Tensor& more = {}) const;
   /// The number of captions that were longer than the network's context length.
   std::size_t cut_captions() const { return captions_.cut.size(); }

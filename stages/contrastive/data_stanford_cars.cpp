@@ -358,7 +358,7 @@ struct MadeCars {
   std::int64_t per_class = 0, first = 0;  // images per class; number of the first image of each
                                           // class
   MatRecords plain = {{"bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "fname"}, {}};
-  MatRecords labelled = {{"bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "fname"}, {}};
+  MatRecords labeled = {{"bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "fname"}, {}};
 
   void annotate(const Box& box, std::int64_t label, const std::string& name) {
     const std::vector<MatCell> edges = {std::int64_t{box.left + 1}, std::int64_t{box.top + 1},
@@ -366,9 +366,9 @@ struct MadeCars {
                                         std::int64_t{box.top + box.height}};
     plain.rows.push_back(edges);
     plain.rows.back().emplace_back(name);
-    labelled.rows.push_back(edges);
-    labelled.rows.back().emplace_back(label + 1);
-    labelled.rows.back().emplace_back(name);
+    labeled.rows.push_back(edges);
+    labeled.rows.back().emplace_back(label + 1);
+    labeled.rows.back().emplace_back(name);
   }
 };
 
@@ -396,7 +396,7 @@ void make_stanford_cars(const std::filesystem::path& folder, const MadeImages& i
     made.create(part.folder.substr(0, part.folder.size() - 1));
     const Permutation places(images.classes * part.per_class, seed, part.first);
     for (std::int64_t place = 0; place < places.size(); ++place) {
-      check_cancelled(callbacks);
+      check_canceled(callbacks);
       const std::int64_t label = places[place] / part.per_class,
                          index = part.first + places[place] % part.per_class;
       const BoxedImage picture =
@@ -414,9 +414,9 @@ void make_stanford_cars(const std::filesystem::path& folder, const MadeImages& i
   std::vector<std::string> names;
   for (std::int64_t label = 0; label < images.classes; ++label) names.push_back(model_name(label));
   made.write("devkit/cars_meta.mat", mat_texts_file("class_names", names));
-  made.write("devkit/cars_train_annos.mat", mat_records_file("annotations", parts[0].labelled));
+  made.write("devkit/cars_train_annos.mat", mat_records_file("annotations", parts[0].labeled));
   made.write("devkit/cars_test_annos.mat", mat_records_file("annotations", parts[1].plain));
-  made.write("cars_test_annos_withlabels.mat", mat_records_file("annotations", parts[1].labelled));
+  made.write("cars_test_annos_withlabels.mat", mat_records_file("annotations", parts[1].labeled));
   made.publish();
 }
 

@@ -86,7 +86,7 @@ class RetrievalEvaluation final : public runner::Stage {
     const ClassifiedSamples pairs = predictor.classify(context);
     const std::vector<at::Tensor> halves = pairs.logits.chunk(2, 1);
     const auto step = [&] {
-      if (context.cancelled()) throw runner::Cancelled{};
+      if (context.canceled()) throw runner::Canceled{};
     };
     const RetrievedPairs retrieved = retrieved_pairs(pairs, halves[0], halves[1], predictor.test());
     const RetrievalRanks ranks =
@@ -192,12 +192,12 @@ class RetrievalEvaluation final : public runner::Stage {
     values.emplace_back(prefix + "_median_rank", metrics.median_rank);
   }
 
-  /// Returns "recall at 1 23.1 %, recall at 5 60.0 %, median rank 4".
+  /// Returns "recall at 1 23.1%, recall at 5 60.0%, median rank 4".
   std::string headline(const RetrievalMetrics& metrics) const {
     std::string text;
     for (const auto& [k, share] : metrics.recall)
       text += (text.empty() ? "" : ", ") + std::string("recall at ") + std::to_string(k) + " " +
-              runner::percent(share) + " %";
+              runner::percent(share) + "%";
     return text + ", median rank " + std::to_string(static_cast<std::int64_t>(metrics.median_rank));
   }
 

@@ -66,9 +66,9 @@ at::Tensor ranks_of_own(const at::Tensor& products, const at::Tensor& are_candid
   return precedes.bitwise_and(are_candidates).sum(1, /*keepdim=*/true);
 }
 
-/// Returns, for each image, a logit per class from the templates, then the logits of the class head
-/// (if measured), then the number of captions of its class that rank ahead of its own (if
-/// measured). Texts are embedded once, when the first images arrive.
+/// Returns a row per image: a logit per class from the templates; the logits of the class head, if
+/// measured; and the number of captions of its class that rank ahead of its own, if measured. Texts
+/// are embedded once, when the first images arrive.
 class ImageVerdict {
  public:
   ImageVerdict(const ZeroShotConfig& config, const Dataset& test, const Checkpoint& checkpoint)

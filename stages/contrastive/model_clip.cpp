@@ -132,7 +132,7 @@ std::optional<ClipAdapterConfig> read_adapters(runner::ConfigReader& reader) {
   runner::ConfigReader& section = reader.section("adapters");
   ClipAdapterConfig config{.pointer = section.pointer(), .options = read_lora_options(section)};
   section.read("adapter", config.adapter);
-  // The adapter replaces whatever the initialization would produce.
+  // The adapter replaces the result of any initialization.
   if (config.adapter) config.options.initialization = LoraInitialization::kKaiming;
   return config;
 }

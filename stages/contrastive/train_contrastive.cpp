@@ -92,6 +92,10 @@ class ContrastiveStep final : public TrainingStep {
     return {};
   }
 
+  std::string why_not_replayed() const override {
+    return "batches have different numbers of texts, which train.contrastive embeds once each";
+  }
+
   /// Class weights apply to training only. The class loss is divided by the total weight of the
   /// whole batch, however the batch is split.
   Batch arrange(const Batch& batch, BatchUse use) const override {

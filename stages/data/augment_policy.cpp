@@ -21,7 +21,7 @@ struct Strength {
 
 /// A policy's operation space, in torchvision's order.
 struct Space {
-  float shear, right, down, rotation, colour;
+  float shear, right, down, rotation, color;
   float most_bits, fewest_bits;
 };
 
@@ -31,10 +31,10 @@ std::vector<Strength> strengths(const Space& space) {
           {Operation::kTranslateX, 0, space.right, true},
           {Operation::kTranslateY, 0, space.down, true},
           {Operation::kRotate, 0, space.rotation, true},
-          {Operation::kBrightness, 0, space.colour, true},
-          {Operation::kColor, 0, space.colour, true},
-          {Operation::kContrast, 0, space.colour, true},
-          {Operation::kSharpness, 0, space.colour, true},
+          {Operation::kBrightness, 0, space.color, true},
+          {Operation::kColor, 0, space.color, true},
+          {Operation::kContrast, 0, space.color, true},
+          {Operation::kSharpness, 0, space.color, true},
           {Operation::kPosterize, space.most_bits, space.fewest_bits},
           {Operation::kSolarize, 255, 0},
           {Operation::kAutoContrast},
@@ -42,7 +42,7 @@ std::vector<Strength> strengths(const Space& space) {
           {Operation::kIdentity}};
 }
 
-bool is_colour(Operation operation) {
+bool is_color(Operation operation) {
   return operation == Operation::kBrightness || operation == Operation::kColor ||
          operation == Operation::kContrast || operation == Operation::kSharpness;
 }
@@ -84,7 +84,7 @@ class PolicyDraw {
                       .right = static_cast<float>(150.0 / 331.0 * width_),
                       .down = static_cast<float>(150.0 / 331.0 * height_),
                       .rotation = 30,
-                      .colour = 0.9F,
+                      .color = 0.9F,
                       .most_bits = 8,
                       .fewest_bits = 4});
   }
@@ -110,7 +110,7 @@ class PolicyDraw {
                                                    .right = 32,
                                                    .down = 32,
                                                    .rotation = 135,
-                                                   .colour = 0.99F,
+                                                   .color = 0.99F,
                                                    .most_bits = 8,
                                                    .fewest_bits = 2});
     const std::int64_t bins = policy_.num_magnitude_bins;
@@ -125,12 +125,12 @@ class PolicyDraw {
                                              .right = static_cast<float>(width_ / 3),
                                              .down = static_cast<float>(height_ / 3),
                                              .rotation = 30,
-                                             .colour = 0.9F,
+                                             .color = 0.9F,
                                              .most_bits = 4,
                                              .fewest_bits = 0});
     space.pop_back();  // removes kIdentity, which AugMix does not use
     if (!policy_.all_ops)
-      std::erase_if(space, [](const Strength& of) { return is_colour(of.operation); });
+      std::erase_if(space, [](const Strength& of) { return is_color(of.operation); });
     const std::vector<double> halves = shares(2), widths = shares(policy_.mixture_width);
     DrawnPolicy drawn{.share_of_image = static_cast<float>(halves[0])};
     for (const double width : widths) {
@@ -161,7 +161,7 @@ class PolicyDraw {
     const double radius = random_.uniform(0.1, 2);
     switch (random_.below(3)) {
       case 0:
-        return {{Operation::kGreyscale}};
+        return {{Operation::kGrayscale}};
       case 1:
         return {{Operation::kSolarize, 128}};
       default:
@@ -214,8 +214,8 @@ std::vector<OperationAt> PolicyDraw::auto_augment() {
   return steps;
 }
 
-Image after(Image image, std::span<const OperationAt> steps, Neighbours neighbours) {
-  for (const OperationAt& step : steps) image = applied(std::move(image), step, neighbours);
+Image after(Image image, std::span<const OperationAt> steps, Neighbors neighbors) {
+  for (const OperationAt& step : steps) image = applied(std::move(image), step, neighbors);
   return image;
 }
 
@@ -232,14 +232,14 @@ DrawnPolicy drawn_policy(const AugmentPolicy& policy, int width, int height, Ran
   return PolicyDraw(policy, width, height, random).draw();
 }
 
-Image with_policy(const Image& image, const DrawnPolicy& drawn, Neighbours neighbours) {
+Image with_policy(const Image& image, const DrawnPolicy& drawn, Neighbors neighbors) {
   if (drawn.chains.size() == 1 && drawn.share_of_image == 0)
-    return after(image, drawn.chains.front().steps, neighbours);
+    return after(image, drawn.chains.front().steps, neighbors);
   std::vector<float> sums(image.pixels.size());
   for (std::size_t i = 0; i < sums.size(); ++i)
     sums[i] = drawn.share_of_image * static_cast<float>(image.pixels[i]);
   for (const OperationChain& chain : drawn.chains) {
-    const Image part = after(image, chain.steps, neighbours);
+    const Image part = after(image, chain.steps, neighbors);
     for (std::size_t i = 0; i < sums.size(); ++i)
       sums[i] += chain.share * static_cast<float>(part.pixels[i]);
   }

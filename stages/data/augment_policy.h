@@ -23,7 +23,7 @@ struct AugmentPolicy {
   std::optional<std::int64_t> chain_depth = {};  ///< nullopt: 1 to 3, drawn for each chain
   double alpha = 1;
   bool all_ops = true;
-  Neighbours neighbours = Neighbours::kNearest;
+  Neighbors neighbors = Neighbors::kNearest;
   bool operator==(const AugmentPolicy&) const = default;
 };
 
@@ -44,7 +44,7 @@ DrawnPolicy drawn_policy(const AugmentPolicy& policy, int width, int height, Ran
 
 /// Applies the drawn operations. Mixtures are summed in float32 and rounded down, as in
 /// torchvision's AugMix.
-Image with_policy(const Image& image, const DrawnPolicy& drawn, Neighbours neighbours);
+Image with_policy(const Image& image, const DrawnPolicy& drawn, Neighbors neighbors);
 
 /// Returns element `bin` of torch.linspace(low, high, bins), computed in float32, as in torch.
 double magnitude_of_bin(float low, float high, std::int64_t bin, std::int64_t bins);

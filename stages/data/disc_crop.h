@@ -6,7 +6,7 @@ namespace stages {
 
 /// Crops an image to the bright disc on its black background, as in Graham's EyePACS preprocessing
 /// (2015): a pixel is bright if the sum of its channels is above `threshold` times the image's mean
-/// sum. The result is the bounding box of the rows and columns in which at least 1 % of the pixels
+/// sum. The result is the bounding box of the rows and columns in which at least 1% of the pixels
 /// are bright, so stray bright pixels on the black background do not enlarge it.
 struct CropToDisc {
   double threshold = 0.1;

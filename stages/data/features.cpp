@@ -294,7 +294,7 @@ class Features final : public runner::Stage {
     RetriedLoader loader({dataset, order_of(own), batch_size}, policy, context);
     const PassProgress progress(part, loader.batches());
     for (std::int64_t done = 1; own.begin < own.end; ++done) {
-      if (context.cancelled()) throw runner::Cancelled{};
+      if (context.canceled()) throw runner::Canceled{};
       const std::optional<Batch> batch = loader.next();
       if (!batch) break;
       const at::Tensor features = frozen(*batch);

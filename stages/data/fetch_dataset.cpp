@@ -125,7 +125,7 @@ class DatasetFetching {
     const runner::FolderLock lock = take_lock();
     FetchedDataset fetched{.folder = folder_};
     try {
-      recognise_files();
+      recognize_files();
       announce();
       for (const PublishedFile& file : dataset_.files) fetched.received += fetch(file);
     } catch (...) {
@@ -178,12 +178,12 @@ class DatasetFetching {
   }
 
   /// Identifies the user's local copies by their checksums.
-  void recognise_files() {
+  void recognize_files() {
     for (const fs::path& path : request_.files) {
       ByteProgress progress(callbacks_, "check " + path.filename().string(), 0, 0);
       const std::string sum =
           sum_of_file(path, {runner::DigestKind::kMd5, ""}, [&](std::int64_t bytes) {
-            stop_if_cancelled(callbacks_);
+            stop_if_canceled(callbacks_);
             progress.at(bytes);
           });
       const auto file = std::ranges::find(dataset_.files, sum, &PublishedFile::md5);

@@ -62,7 +62,7 @@ struct FetchedDataset {
 /// then, partial data is kept in <root>/.<folder>.fetch, and the next call continues from there. An
 /// existing dataset is left unchanged. Throws runner::StageError like download() and unpack(), or
 /// with kFolderExists if the folder exists but does not contain the complete dataset; also throws
-/// runner::Cancelled.
+/// runner::Canceled.
 FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetRequest& request,
                                const FetchCallbacks& callbacks, const Patience& patience = {},
                                runner::Storage& storage = runner::disk());

@@ -18,7 +18,7 @@
 
 namespace stages {
 
-/// An allocator for pixels that leaves them uninitialized, since zeroing them costs a decoder 2 %
+/// An allocator for pixels that leaves them uninitialized, since zeroing them costs a decoder 2%
 /// of its time. The storage never starts at a multiple of 32 bytes. At such addresses libjpeg-turbo
 /// bypasses the caches when it writes, and reading the pixels back then waits for memory, which
 /// costs a seventh of the decoding and resizing time.
@@ -187,9 +187,9 @@ Image decode_webp(Bytes file);
 ImageHeader read_png_header(Bytes file);
 
 /// Decodes a PNG file without applying its orientation. Palettes are expanded, gray is copied to
-/// all channels, the alpha channel is dropped without compositing, and 16-bit samples are reduced
-/// to their high byte, as Pillow does for color (it clips gray values above 255 instead). Gamma and
-/// color profiles are ignored. Throws ImageError.
+/// all channels, and the alpha channel is dropped without compositing. Samples of 16 bits are
+/// reduced to their high byte, as Pillow does for color (it clips gray values above 255 instead).
+/// Gamma and color profiles are ignored. Throws ImageError.
 Image decode_png(Bytes file);
 
 }  // namespace stages

@@ -74,14 +74,14 @@ Image changed(Image image, const ImageChange& change) {
   if (change.is_mirrored) flip_columns(image);
   if (change.is_upside_down) flip_rows(image);
   for (const Adjustment adjustment : change.order) adjust(image, adjustment, change);
-  if (change.steps == ChangeOrder::kColoursFirst) image = placed_anew(std::move(image), change);
+  if (change.steps == ChangeOrder::kColorsFirst) image = placed_anew(std::move(image), change);
   return image;
 }
 
 namespace {
 
 /// ITU-R 601-2 luma, with weights in 65536ths.
-std::uint8_t grey_of(const std::uint8_t* pixel) {
+std::uint8_t gray_of(const std::uint8_t* pixel) {
   return static_cast<std::uint8_t>(
       (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16);
 }
@@ -151,7 +151,7 @@ void change_brightness(Image& image, double factor) { blend_with(image, 0, facto
 
 void change_contrast(Image& image, double factor) {
   std::uint64_t sum = 0;
-  for (std::size_t at = 0; at < image.pixels.size(); at += 3) sum += grey_of(&image.pixels[at]);
+  for (std::size_t at = 0; at < image.pixels.size(); at += 3) sum += gray_of(&image.pixels[at]);
   const double mean = static_cast<double>(sum) / static_cast<double>(image.pixels.size() / 3);
   blend_with(image, static_cast<std::uint8_t>(mean + 0.5), factor);
 }
@@ -159,9 +159,9 @@ void change_contrast(Image& image, double factor) {
 void change_saturation(Image& image, double factor) {
   for (std::size_t at = 0; at < image.pixels.size(); at += 3) {
     std::uint8_t* const pixel = &image.pixels[at];
-    const std::uint8_t grey = grey_of(pixel);
+    const std::uint8_t gray = gray_of(pixel);
     for (int channel = 0; channel < 3; ++channel)
-      pixel[channel] = blended(grey, pixel[channel], static_cast<float>(factor));
+      pixel[channel] = blended(gray, pixel[channel], static_cast<float>(factor));
   }
 }
 

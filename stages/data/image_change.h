@@ -10,16 +10,16 @@ namespace stages {
 
 enum class Adjustment { kBrightness, kContrast, kSaturation, kHue };
 
-/// The order of the changes. kColoursFirst: flips, color changes and affine transforms, in this
+/// The order of the changes. kColorsFirst: flips, color changes and affine transforms, in this
 /// order, before resizing (after resizing if the image is cropped at random). kPlacesFirst:
 /// rotation, affine transforms, flips and color changes, in this order, after resizing; the color
 /// changes then also apply to the black borders.
-enum class ChangeOrder { kColoursFirst, kPlacesFirst };
+enum class ChangeOrder { kColorsFirst, kPlacesFirst };
 
 /// The changes to one image in one epoch, other than cutting. Changes at their default values are
 /// not applied. If `hue` is set, the image is converted to HSV and back even for 0 turns.
 struct ImageChange {
-  ChangeOrder steps = ChangeOrder::kColoursFirst;
+  ChangeOrder steps = ChangeOrder::kColorsFirst;
   bool is_mirrored = false, is_upside_down = false;
   std::array<Adjustment, 4> order = {Adjustment::kBrightness, Adjustment::kContrast,
                                      Adjustment::kSaturation, Adjustment::kHue};

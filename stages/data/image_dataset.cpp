@@ -300,7 +300,7 @@ void ImageDataset::write(const Image& image, bool mirrored, Use use,
   if (drawn.changes_pixels()) {
     Image own = image;
     if (mirrored) flip_columns(own);
-    if (drawn.policy) own = with_policy(own, *drawn.policy, last.policy->neighbours);
+    if (drawn.policy) own = with_policy(own, *drawn.policy, last.policy->neighbors);
     for (const OperationAt& step : drawn.steps) own = applied(std::move(own), step);
     normalization_.write(own, /*mirrored=*/false, to);
   } else {

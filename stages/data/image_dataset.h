@@ -33,7 +33,7 @@ struct ImageDatasetOptions {
   int image_size = 224;
   ResizeOptions resize;
   AugmentOptions augment;  ///< for training only
-  ChangeOrder change_order = ChangeOrder::kColoursFirst;
+  ChangeOrder change_order = ChangeOrder::kColorsFirst;
   Preprocessing preprocessing;  ///< applied to every part; requires Decode::kExact
   /// Images that do not look like the subject are reported; null: no check.
   const ImageSubject* subject = nullptr;

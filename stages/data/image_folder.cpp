@@ -111,11 +111,11 @@ void make_in(const std::string& root, const MadeImages& images, runner::RunConte
   if (!folder.has_filename()) folder = folder.parent_path();  // `root` ends in a slash
   const auto turn = runner::Turn::take(
       folder.parent_path() / ("." + folder.filename().string() + ".turn"),
-      [&] { return context.cancelled(); },
+      [&] { return context.canceled(); },
       [&] {
         context.say("waiting for another run that is creating the images in '" + root + "'");
       });
-  if (context.cancelled()) throw runner::Cancelled{};
+  if (context.canceled()) throw runner::Canceled{};
   if (turn && fs::exists(root) && !differs(root, images)) return;
   context.say("creating " + std::to_string(images.count()) + " images in '" + root + "'");
   make_image_folder(root, images,
@@ -123,7 +123,7 @@ void make_in(const std::string& root, const MadeImages& images, runner::RunConte
                          [&](std::int64_t done, std::int64_t all) {
                            context.progress({.phase = "make data", .step = done, .steps = all});
                          },
-                     .cancelled = [&] { return context.cancelled(); }});
+                     .canceled = [&] { return context.canceled(); }});
 }
 
 runner::Result<std::unique_ptr<runner::Stage>> create_image_folder(ConfigReader& reader) {
@@ -188,7 +188,7 @@ void make_image_folder(const fs::path& folder, const MadeImages& images,
     const std::string below(shape_names()[shape]);
     made.create(below);
     for (std::int64_t i = 0; i < images.per_class; ++i) {
-      check_cancelled(callbacks);
+      check_canceled(callbacks);
       const Random random(
           {static_cast<std::uint64_t>(images.seed), shape, static_cast<std::uint64_t>(i)});
       made.write(

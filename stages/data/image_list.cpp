@@ -101,7 +101,7 @@ class FolderLister {
           ErrorCode::kTooFewSamples,
           {},
           "",
-          quoted(list_.root.string()) + " has no 'test' folder" + neighbours(),
+          quoted(list_.root.string()) + " has no 'test' folder" + neighbors(),
           "add a 'test' folder with one folder per class, or leave out the evaluation: ~evaluate"};
     }
     if (!part_folders_.contains(Part::kTrain)) {
@@ -120,7 +120,7 @@ class FolderLister {
   }
 
   /// Returns " next to 'train' and 'val'".
-  std::string neighbours() const {
+  std::string neighbors() const {
     std::vector<std::string> names;
     for (const auto& [part, folder] : part_folders_) names.push_back(quoted(folder));
     return " next to " + runner::join(names, " and ");

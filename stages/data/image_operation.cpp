@@ -88,7 +88,7 @@ void solarize(Image& image, double threshold) {
 
 /// Returns `image` after applying Pillow's SMOOTH filter; the pixels at the edges are unchanged.
 Image smoothed(const Image& image) {
-  constexpr float kEdge = 1.0F / 13, kCentre = 5.0F / 13;
+  constexpr float kEdge = 1.0F / 13, kCenter = 5.0F / 13;
   Image result = image;
   if (image.width < 3 || image.height < 3) return result;
   const int end = 3 * (image.width - 1);
@@ -96,14 +96,14 @@ Image smoothed(const Image& image) {
     const std::uint8_t *const above = image.row(y - 1), *const here = image.row(y),
                               *const below = image.row(y + 1);
     std::uint8_t* const to = result.row(y);
-    const auto three = [](const std::uint8_t* row, int x, float centre) {
-      return static_cast<float>(row[x - 3]) * kEdge + static_cast<float>(row[x]) * centre +
+    const auto three = [](const std::uint8_t* row, int x, float center) {
+      return static_cast<float>(row[x - 3]) * kEdge + static_cast<float>(row[x]) * center +
              static_cast<float>(row[x + 3]) * kEdge;
     };
     for (int x = 3; x < end; ++x) {
       float sum = 0.5F;
       sum += three(below, x, kEdge);
-      sum += three(here, x, kCentre);
+      sum += three(here, x, kCenter);
       sum += three(above, x, kEdge);
       to[x] = static_cast<std::uint8_t>(std::clamp(sum, 0.0F, 255.0F));
     }
@@ -205,9 +205,8 @@ Image moved_smoothly(const Image& image, const AffineMatrix& from) {
   return result;
 }
 
-Image moved_by(const Image& image, const AffineMatrix& from, Neighbours neighbours) {
-  return neighbours == Neighbours::kNearest ? transformed(image, from)
-                                            : moved_smoothly(image, from);
+Image moved_by(const Image& image, const AffineMatrix& from, Neighbors neighbors) {
+  return neighbors == Neighbors::kNearest ? transformed(image, from) : moved_smoothly(image, from);
 }
 
 /// Converts the angle to degrees and back, as torchvision does, to get the same rounding.
@@ -216,30 +215,30 @@ double tangent_in_degrees(double tangent) {
   return degrees * (std::numbers::pi / 180);
 }
 
-Image translated(const Image& image, int right, int down, Neighbours neighbours) {
+Image translated(const Image& image, int right, int down, Neighbors neighbors) {
   const double x = image.width * 0.5, y = image.height * 0.5;
-  return moved_by(image, {1, 0, (-x - right) + x, 0, 1, (-y - down) + y}, neighbours);
+  return moved_by(image, {1, 0, (-x - right) + x, 0, 1, (-y - down) + y}, neighbors);
 }
 
 }  // namespace
 
-Image applied(Image image, const OperationAt& step, Neighbours neighbours) {
+Image applied(Image image, const OperationAt& step, Neighbors neighbors) {
   const double magnitude = step.magnitude;
   switch (step.operation) {
     case Operation::kIdentity:
       return image;
     case Operation::kShearX:
-      return moved_by(image, {1, std::tan(tangent_in_degrees(magnitude)), 0, 0, 1, 0}, neighbours);
+      return moved_by(image, {1, std::tan(tangent_in_degrees(magnitude)), 0, 0, 1, 0}, neighbors);
     case Operation::kShearY: {
       const double angle = tangent_in_degrees(magnitude);
-      return moved_by(image, {1, 0, 0, std::sin(angle) / std::cos(angle), 1, 0}, neighbours);
+      return moved_by(image, {1, 0, 0, std::sin(angle) / std::cos(angle), 1, 0}, neighbors);
     }
     case Operation::kTranslateX:
-      return translated(image, static_cast<int>(magnitude), 0, neighbours);
+      return translated(image, static_cast<int>(magnitude), 0, neighbors);
     case Operation::kTranslateY:
-      return translated(image, 0, static_cast<int>(magnitude), neighbours);
+      return translated(image, 0, static_cast<int>(magnitude), neighbors);
     case Operation::kRotate:
-      return moved_by(image, rotation(image, magnitude), neighbours);
+      return moved_by(image, rotation(image, magnitude), neighbors);
     case Operation::kBrightness:
       change_brightness(image, 1 + magnitude);
       return image;
@@ -267,7 +266,7 @@ Image applied(Image image, const OperationAt& step, Neighbours neighbours) {
     case Operation::kInvert:
       map_values(image, [](int value) { return static_cast<std::uint8_t>(255 - value); });
       return image;
-    case Operation::kGreyscale:
+    case Operation::kGrayscale:
       change_saturation(image, 0);
       return image;
     case Operation::kGaussianBlur:

@@ -21,15 +21,15 @@ enum class Operation {
   kAutoContrast,
   kEqualize,
   kInvert,
-  kGreyscale,
+  kGrayscale,
   kGaussianBlur,
 };
 
 /// The source pixels from which a moved pixel is computed: the nearest one, or the four around it.
-enum class Neighbours { kNearest, kBilinear };
+enum class Neighbors { kNearest, kBilinear };
 
 /// An operation and its strength: kShearX and kShearY take the tangent of an angle; kTranslateX and
-/// kTranslateY pixels, rounded towards 0; kRotate degrees counterclockwise; kBrightness, kColor,
+/// kTranslateY pixels, rounded toward 0; kRotate degrees counterclockwise; kBrightness, kColor,
 /// kContrast and kSharpness the factor's difference from 1; kPosterize the bits to keep, 0 to 8;
 /// kSolarize the smallest value that is inverted; kGaussianBlur a radius in pixels. Other
 /// operations ignore the strength.
@@ -40,8 +40,8 @@ struct OperationAt {
 };
 
 /// Applies an operation. Pixels outside the image count as black. The result is bitwise equal to
-/// that of torchvision's _apply_op() on Pillow images; kGreyscale and kGaussianBlur are Pillow's
+/// that of torchvision's _apply_op() on Pillow images; kGrayscale and kGaussianBlur are Pillow's
 /// convert("L") and ImageFilter.GaussianBlur.
-Image applied(Image image, const OperationAt& step, Neighbours neighbours = Neighbours::kNearest);
+Image applied(Image image, const OperationAt& step, Neighbors neighbors = Neighbors::kNearest);
 
 }  // namespace stages

@@ -18,8 +18,8 @@ constexpr std::int64_t kUsualImageSize = 224;
 constexpr std::array<std::pair<std::string_view, OnCorrupt>, 2> kOnCorrupt = {
     {{"stop", OnCorrupt::kStop}, {"skip", OnCorrupt::kSkip}}};
 
-constexpr std::array<std::pair<std::string_view, Neighbours>, 2> kNeighbours = {
-    {{"nearest", Neighbours::kNearest}, {"bilinear", Neighbours::kBilinear}}};
+constexpr std::array<std::pair<std::string_view, Neighbors>, 2> kNeighbors = {
+    {{"nearest", Neighbors::kNearest}, {"bilinear", Neighbors::kBilinear}}};
 
 constexpr std::array<std::pair<std::string_view, RandomErasing::Fill>, 2> kFills = {
     {{"mean", RandomErasing::Fill::kMean}, {"noise", RandomErasing::Fill::kNoise}}};
@@ -67,7 +67,7 @@ std::optional<AugmentPolicy> read_policy(ConfigReader& augment) {
       reader->read("all_ops", policy.all_ops);
     }
     if (kind == Automatic::kAutoAugment) reader->raw("policy");  // only one exists so far
-    policy.neighbours = runner::choice<Neighbours>(*reader, "interpolation", kNeighbours);
+    policy.neighbors = runner::choice<Neighbors>(*reader, "interpolation", kNeighbors);
   }
   bool three = false;
   augment.read("three_augment", three);
@@ -77,7 +77,7 @@ std::optional<AugmentPolicy> read_policy(ConfigReader& augment) {
 
 void read_final_augment(ConfigReader& augment, FinalAugment& last) {
   last.policy = read_policy(augment);
-  augment.read("greyscale", last.greyscale);
+  augment.read("grayscale", last.grayscale);
   if (ConfigReader* blur = section_or_null(augment, "gaussian_blur")) {
     RandomBlur& random = last.blur.emplace();
     blur->read("probability", random.probability);

@@ -17,7 +17,7 @@ namespace stages {
 struct ImageOptions {
   std::string root;
   bool allow_outside = false;
-  std::optional<std::int64_t> cache_mib = 0;  ///< nullopt: whatever memory the plans leave free
+  std::optional<std::int64_t> cache_mib = 0;  ///< nullopt: all memory that the plans leave free
   bool cache_on_disk = false;
   ImageDatasetOptions images;
 };

@@ -61,7 +61,7 @@ runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader&
                                                            ImageOptions options,
                                                            ImageSource source);
 
-/// Returns the datasets for `lists`: one list per part, of which only that part is used. A list may
+/// Returns the datasets for `lists`: one list per part; only that part of it is used. A list may
 /// occur more than once. Without validation images there is no validation dataset.
 runner::Outputs image_datasets(
     const std::array<std::shared_ptr<const ImageList>, kSplitParts>& lists,

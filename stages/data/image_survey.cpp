@@ -25,7 +25,7 @@ namespace stages {
 namespace {
 
 constexpr int kSeenSide = 128;     // enough pixels to hash an image and to check its subject
-constexpr double kMostGrey = 1.5;  // the largest difference between similar thumbnails
+constexpr double kMostGray = 1.5;  // the largest difference between similar thumbnails
 constexpr auto kShownEvery = std::chrono::milliseconds(100);
 
 /// The data kept for each image.
@@ -109,7 +109,7 @@ std::vector<Seen> look_at_all(const std::vector<Task>& tasks, const SurveyOption
   std::unique_lock lock(mutex);
   while (!finished.wait_for(lock, kShownEvery, [&] { return left == 0; })) {
     lock.unlock();
-    if (options.cancelled && options.cancelled()) stops = true;
+    if (options.canceled && options.canceled()) stops = true;
     if (options.progress)
       options.progress(static_cast<std::int64_t>(done), static_cast<std::int64_t>(tasks.size()));
     lock.lock();
@@ -117,7 +117,7 @@ std::vector<Seen> look_at_all(const std::vector<Task>& tasks, const SurveyOption
   lock.unlock();
   threads.clear();
   if (failure) std::rethrow_exception(failure);
-  if (stops) throw runner::Cancelled{};
+  if (stops) throw runner::Canceled{};
   return seen;
 }
 
@@ -199,10 +199,10 @@ ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>
       hashes, options.most_bits,
       [&](std::size_t one, std::size_t other) {
         return mean_difference(seen[readable[one]].thumbnail, seen[readable[other]].thumbnail) <=
-               kMostGrey;
+               kMostGray;
       },
       [&] {
-        if (options.cancelled && options.cancelled()) throw runner::Cancelled{};
+        if (options.canceled && options.canceled()) throw runner::Canceled{};
       });
   for (std::vector<std::size_t> members : groups) {
     for (std::size_t& member : members) member = readable[member];

@@ -63,8 +63,8 @@ struct SurveyOptions {
   int most_bits = 20;
   int threads = 1;
   std::function<void(std::int64_t done, std::int64_t all)> progress =
-      {};                                ///< called in the calling thread
-  std::function<bool()> cancelled = {};  ///< return true to throw runner::Cancelled
+      {};                               ///< called in the calling thread
+  std::function<bool()> canceled = {};  ///< return true to throw runner::Canceled
 };
 
 /// Reads every image in `parts` once; no two of `parts` are the same part. A JPEG is decoded at an

@@ -23,11 +23,11 @@ struct ImagePaths {
 };
 
 /// Returns the image files to which `paths` refer. A file given directly counts as an image,
-/// whatever its name. A path to a folder stands for all files in and below it that are named like
-/// images, in supported formats or not (runner/shared/text/image_names.h), sorted. Hidden files and
-/// links to folders are left out. No file is opened. Reports all errors at once: a missing path, a
-/// folder that is unreadable or has no images, a link in a folder that is broken or points outside
-/// it.
+/// regardless of its name. A path to a folder stands for all files in and below it that are named
+/// like images, in supported formats or not (runner/shared/text/image_names.h), sorted. Hidden
+/// files and links to folders are left out. No file is opened. Reports all errors at once: a
+/// missing path, a folder that is unreadable or has no images, a link in a folder that is broken or
+/// points outside it.
 runner::Result<ImagePaths> list_images(const std::vector<std::string>& paths);
 
 /// Why an image could not be read.

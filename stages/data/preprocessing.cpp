@@ -33,10 +33,10 @@ cv::Mat stretched(const FlattenSharpen& step) {
 
 Image flattened(Image image, const FlattenSharpen& step) {
   const cv::Mat pixels = seen_by_opencv(image);
-  cv::Mat grey;
-  cv::cvtColor(pixels, grey, cv::COLOR_RGB2GRAY);
+  cv::Mat gray;
+  cv::cvtColor(pixels, gray, cv::COLOR_RGB2GRAY);
   cv::Mat sums;  // OpenCV rounds means differently for large and small kernels
-  cv::boxFilter(grey, sums, CV_32S, {step.kernel_size, step.kernel_size}, {-1, -1},
+  cv::boxFilter(gray, sums, CV_32S, {step.kernel_size, step.kernel_size}, {-1, -1},
                 /*normalize=*/false);
   const auto area =
       static_cast<unsigned>(step.kernel_size) * static_cast<unsigned>(step.kernel_size);
@@ -58,7 +58,7 @@ Image flattened(Image image, const FlattenSharpen& step) {
   return sharp;
 }
 
-Image equalised(Image image, const Clahe& step) {
+Image equalized(Image image, const Clahe& step) {
   const cv::Mat pixels = seen_by_opencv(image);
   cv::Mat lab, lightness;
   cv::cvtColor(pixels, lab, cv::COLOR_RGB2Lab);
@@ -76,7 +76,7 @@ Image preprocessed(Image image, const Preprocessing& steps) {
   [[maybe_unused]] static const bool has_no_threads = (cv::setNumThreads(0), true);
   if (steps.crop_to_disc) image = cropped_to_disc(std::move(image), *steps.crop_to_disc);
   if (steps.flatten_sharpen) image = flattened(std::move(image), *steps.flatten_sharpen);
-  if (steps.clahe) image = equalised(std::move(image), *steps.clahe);
+  if (steps.clahe) image = equalized(std::move(image), *steps.clahe);
   return image;
 }
 

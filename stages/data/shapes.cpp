@@ -183,8 +183,8 @@ void check(const MadeImages& images, std::int64_t fewest) {
   }
 }
 
-void check_cancelled(const MakeCallbacks& callbacks) {
-  if (callbacks.cancelled && callbacks.cancelled()) throw runner::Cancelled{};
+void check_canceled(const MakeCallbacks& callbacks) {
+  if (callbacks.canceled && callbacks.canceled()) throw runner::Canceled{};
 }
 
 std::string padded(std::int64_t number, int digits) {

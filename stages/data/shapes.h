@@ -18,8 +18,8 @@ std::span<const std::string_view> shape_names();
 
 /// Draws shape number `shape` on an image of `size` x `size`; position, rotation and two colors
 /// come from `random`. The share of the image that a shape covers is drawn from the same range for
-/// all shapes, and each shape gets the lighter of two colors drawn in the same way, so color alone
-/// does not distinguish the shapes.
+/// all shapes. Each shape gets the lighter of two colors drawn in the same way. So neither size nor
+/// color alone distinguishes the shapes.
 Image draw_shape(std::size_t shape, int size, Random random);
 
 /// Parameters of a generated image dataset. Equal parameters produce equal bytes.
@@ -38,7 +38,7 @@ inline constexpr int kMadeQuality = 92;
 /// Callbacks for progress and cancellation; either may be empty.
 struct MakeCallbacks {
   std::function<void(std::int64_t done, std::int64_t all)> progress;  ///< images
-  std::function<bool()> cancelled;
+  std::function<bool()> canceled;
   runner::Storage* storage = &runner::disk();  ///< writes the images; borrowed
 };
 
@@ -52,8 +52,8 @@ struct MadeDataset {
 /// needs at least `fewest` images.
 void check(const MadeImages& images, std::int64_t fewest);
 
-/// Throws runner::Cancelled if cancellation is requested. Call it before each image.
-void check_cancelled(const MakeCallbacks& callbacks);
+/// Throws runner::Canceled if cancellation is requested. Call it before each image.
+void check_canceled(const MakeCallbacks& callbacks);
 
 /// Returns an integer padded with zeros: "00042" with 5 digits.
 std::string padded(std::int64_t number, int digits);

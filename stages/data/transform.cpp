@@ -107,8 +107,8 @@ std::optional<Box> erased_box(const RandomErasing& erasing, int size, Random& ra
 DrawnFinal drawn_final(const FinalAugment& options, int size, Random& random) {
   DrawnFinal drawn;
   if (options.policy) drawn.policy = drawn_policy(*options.policy, size, size, random);
-  if (options.greyscale > 0 && random.uniform() < options.greyscale)
-    drawn.steps.push_back({Operation::kGreyscale});
+  if (options.grayscale > 0 && random.uniform() < options.grayscale)
+    drawn.steps.push_back({Operation::kGrayscale});
   if (options.blur && random.uniform() < options.blur->probability)
     drawn.steps.push_back({Operation::kGaussianBlur, random.uniform(options.blur->smallest_radius,
                                                                     options.blur->largest_radius)});

@@ -51,7 +51,7 @@ struct RandomBlur {
 /// normalization.
 struct FinalAugment {
   std::optional<AugmentPolicy> policy = {};
-  double greyscale = 0;  ///< probability
+  double grayscale = 0;  ///< probability
   std::optional<RandomBlur> blur = {};
   std::optional<RandomErasing> erasing = {};
   bool operator==(const FinalAugment&) const = default;

@@ -87,8 +87,8 @@ class SumsAlongRows {
   std::vector<Bytes> result_;
 };
 
-/// Computes row `at` of the result when resizing along columns, whatever the rows contain. `rows`
-/// are the source rows of its span, `bytes` bytes each.
+/// Computes row `at` of the result when resizing along columns, regardless of what the rows
+/// contain. `rows` are the source rows of its span, `bytes` bytes each.
 void add_rows(const Coefficients& coefficients, int at, const std::uint8_t* const* rows,
               std::size_t bytes, std::uint8_t* result);
 

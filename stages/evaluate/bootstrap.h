@@ -5,7 +5,7 @@
 
 namespace stages {
 
-/// A 95 % confidence interval.
+/// A 95% confidence interval.
 struct NumberInterval {
   double low = 0, high = 0;
 };

@@ -84,7 +84,7 @@ ClassQuality class_quality(const ConfusionMatrix& confusion, std::int64_t label)
 
 Interval wilson_interval(std::int64_t successes, std::int64_t trials) {
   assert(trials > 0);
-  constexpr double kQuantile = 1.959963984540054;  // quantile of the normal distribution at 97.5 %
+  constexpr double kQuantile = 1.959963984540054;  // quantile of the normal distribution at 97.5%
   const double n = static_cast<double>(trials), share = static_cast<double>(successes) / n;
   const double square = kQuantile * kQuantile;
   const double center = (share + square / (2 * n)) / (1 + square / n);
@@ -259,10 +259,10 @@ nlohmann::ordered_json to_json(const ClassificationMetrics& metrics,
 }
 
 std::string headline(const ClassificationMetrics& metrics) {
-  return "top-1 " + percent(metrics.top1) + " % (95 % interval " +
+  return "top-1 " + percent(metrics.top1) + "% (95% interval " +
          percent(metrics.top1_interval.low) + "–" + percent(metrics.top1_interval.high) +
-         " %), mean per class " + percent(metrics.mean_per_class) + " %, chance " +
-         percent(metrics.chance) + " %, " + std::to_string(metrics.confusion.samples()) + " images";
+         "%), mean per class " + percent(metrics.mean_per_class) + "%, chance " +
+         percent(metrics.chance) + "%, " + std::to_string(metrics.confusion.samples()) + " images";
 }
 
 namespace {
@@ -285,7 +285,7 @@ void say_left_out(const std::vector<std::int64_t>& top_k, std::int64_t classes,
   for (const std::int64_t k : top_k) {
     if (k < classes) continue;
     context.say("top-" + std::to_string(k) + " is left out: with " + std::to_string(classes) +
-                " classes it is 100 % by definition");
+                " classes it is 100% by definition");
   }
 }
 

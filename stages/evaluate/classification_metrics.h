@@ -62,7 +62,7 @@ struct Interval {
   double low = 0, high = 0;
 };
 
-/// Returns the 95 % confidence interval for a share observed as `successes` out of `trials` (Wilson
+/// Returns the 95% confidence interval for a share observed as `successes` out of `trials` (Wilson
 /// 1927, doi:10.1080/01621459.1927.10502953).
 Interval wilson_interval(std::int64_t successes, std::int64_t trials);
 
@@ -117,7 +117,7 @@ nlohmann::ordered_json to_json(const ConfusionMatrix& confusion);
 /// The largest number of classes for which a confusion matrix is written.
 inline constexpr std::int64_t kLargestMatrix = 2000;
 
-/// Returns "top-1 83.3 % (95 % interval 76.4–88.5 %), mean per class 81.9 %, chance 8.3 %, 144
+/// Returns "top-1 83.3% (95% interval 76.4–88.5%), mean per class 81.9%, chance 8.3%, 144
 /// images".
 std::string headline(const ClassificationMetrics& metrics);
 

@@ -189,11 +189,10 @@ std::string report_text(const MultiLabelMetrics& metrics, const std::vector<std:
 }
 
 std::string headline(const MultiLabelMetrics& metrics) {
-  return "mean average precision " + share_text(metrics.mean_average_precision) + " %, macro F1 " +
-         share_text(metrics.macro.f1) + " %, micro F1 " + share_text(metrics.micro.f1) +
-         " %, hamming loss " + share_text(metrics.hamming_loss) + " %, exactly right " +
-         share_text(metrics.subset_accuracy) + " %, " + std::to_string(metrics.samples) +
-         " samples";
+  return "mean average precision " + share_text(metrics.mean_average_precision) + "%, macro F1 " +
+         share_text(metrics.macro.f1) + "%, micro F1 " + share_text(metrics.micro.f1) +
+         "%, hamming loss " + share_text(metrics.hamming_loss) + "%, exactly right " +
+         share_text(metrics.subset_accuracy) + "%, " + std::to_string(metrics.samples) + " samples";
 }
 
 std::string joined_labels(const std::vector<std::string>& labels) {

@@ -61,8 +61,8 @@ nlohmann::ordered_json to_json(const MultiLabelMetrics& metrics,
 /// Returns a table with a row for each label and one for the means.
 std::string report_text(const MultiLabelMetrics& metrics, const std::vector<std::string>& labels);
 
-/// Returns "mean average precision 83.2 %, macro F1 71.0 %, micro F1 75.3 %, hamming loss 8.1 %,
-/// exactly right 52.0 %, 144 samples".
+/// Returns "mean average precision 83.2%, macro F1 71.0%, micro F1 75.3%, hamming loss 8.1%,
+/// exactly right 52.0%, 144 samples".
 std::string headline(const MultiLabelMetrics& metrics);
 
 /// Returns label names as one table field, separated by |.

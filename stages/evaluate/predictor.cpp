@@ -289,7 +289,7 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
 
   Outputs outputs;
   for (std::int64_t done = 1; own.begin < own.end; ++done) {
-    if (context.cancelled()) throw runner::Cancelled{};
+    if (context.canceled()) throw runner::Canceled{};
     const std::optional<Batch> batch = loader.next();
     if (!batch) break;
     const auto forward = [&](std::int64_t at_once) {

@@ -98,7 +98,7 @@ std::string headline(const RegressionMetrics& metrics) {
   const auto with_interval = [&](const std::string& name, double value) {
     const auto found = metrics.intervals.find(name);
     if (found == metrics.intervals.end()) return in_short(value);
-    return in_short(value) + " (95 % interval " + in_short(found->second.low) + "–" +
+    return in_short(value) + " (95% interval " + in_short(found->second.low) + "–" +
            in_short(found->second.high) + ")";
   };
   std::string text = "mean absolute error " + with_interval("mae", metrics.mean.mae);

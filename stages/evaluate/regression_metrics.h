@@ -30,7 +30,7 @@ struct RegressionMetrics {
   std::optional<TargetErrors> baseline;   ///< nullopt: the training means are unknown
   std::vector<TargetErrors> baseline_of;  ///< one per target; empty without a baseline
   std::int64_t draws = 0;                 ///< number of bootstrap draws
-  /// 95 % confidence intervals for "mae", "rmse" and "r2" from `draws` draws; empty without draws.
+  /// 95% confidence intervals for "mae", "rmse" and "r2" from `draws` draws; empty without draws.
   std::map<std::string, NumberInterval> intervals = {};
 };
 
@@ -56,7 +56,7 @@ std::vector<std::pair<std::string, double>> summary(const RegressionMetrics& met
 nlohmann::ordered_json to_json(const RegressionMetrics& metrics,
                                const std::vector<std::string>& names);
 
-/// Returns "mean absolute error 4.12 (95 % interval 3.80–4.44), …".
+/// Returns "mean absolute error 4.12 (95% interval 3.80–4.44), …".
 std::string headline(const RegressionMetrics& metrics);
 
 }  // namespace stages

@@ -14,8 +14,8 @@ namespace stages {
 const ImageTextModel& text_model_of(const Checkpoint& checkpoint);
 
 /// Returns the similarities (n, m) of image embeddings (n, width) and text embeddings (m, width) as
-/// logits. Computes them in float32 or wider, whatever the precision of the embeddings, so that
-/// rounding does not decide which text is nearest.
+/// logits. Computes them in float32 or wider, regardless of the precision of the embeddings, so
+/// that rounding does not decide which text is nearest.
 at::Tensor text_logits(const at::Tensor& images, const at::Tensor& texts,
                        const at::Tensor& logit_scale);
 

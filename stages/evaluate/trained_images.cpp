@@ -131,7 +131,7 @@ std::int64_t check_trained_images(const Dataset& test, bool allowed, runner::Run
   std::vector<bool> is_trained(names.size(), is_trained_part);
   for (TrainedImages& images : trained) {
     images.mark(root, names, is_trained, [&] {
-      if (context.cancelled()) throw runner::Cancelled{};
+      if (context.canceled()) throw runner::Canceled{};
     });
   }
   std::vector<std::string> found;

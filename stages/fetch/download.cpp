@@ -45,7 +45,7 @@ void wait_out(const std::string& why, double seconds, const Patience& patience,
   if (patience.wait) return patience.wait(seconds);
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) {
-    stop_if_cancelled(callbacks);
+    stop_if_canceled(callbacks);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 }
@@ -113,7 +113,7 @@ class Fetching {
     try {
       fetch();
       if (what_.checksum) check();
-    } catch (const runner::Cancelled&) {
+    } catch (const runner::Canceled&) {
       if (part_.bytes() > 0) say("stopped: " + kept());
       throw;
     }
@@ -172,7 +172,7 @@ class Fetching {
     runner::HttpReply reply;
     try {
       reply = runner::send(
-          request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
+          request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.canceled},
           [this](const runner::HttpReply& answer, std::string_view bytes) { take(answer, bytes); });
     } catch (const runner::HttpError& error) {
       if (error.is_passing) throw PassingFailure(error.what());
@@ -202,7 +202,7 @@ class Fetching {
 
   void take(const runner::HttpReply& reply, std::string_view bytes) {
     if (reply.status != 200 && reply.status != 206) return;  // the body of an error page
-    stop_if_cancelled(callbacks_);
+    stop_if_canceled(callbacks_);
     if (!has_begun_) begin(reply);
     part_.append(bytes);
     received_ += static_cast<std::int64_t>(bytes.size());
@@ -340,7 +340,7 @@ void check_sum(const fs::path& file, const std::string& name, const Checksum& ch
   const auto all = static_cast<std::int64_t>(fs::file_size(file, error));
   ByteProgress progress(callbacks, "check " + name, 0, error ? 0 : all);
   const std::string sum = sum_of_file(file, checksum, [&](std::int64_t bytes) {
-    stop_if_cancelled(callbacks);
+    stop_if_canceled(callbacks);
     progress.at(bytes);
   });
   if (sum == checksum.hex) return;

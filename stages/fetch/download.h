@@ -40,7 +40,7 @@ struct Patience {
 /// True for an HTTP status after which a retry may succeed.
 bool is_passing_status(int status);
 
-/// Reports "<why>; trying again in 4 s" and waits. Throws runner::Cancelled if cancelled.
+/// Reports "<why>; trying again in 4 s" and waits. Throws runner::Canceled if canceled.
 void wait_out(const std::string& why, double seconds, const Patience& patience,
               const FetchCallbacks& callbacks);
 
@@ -64,7 +64,7 @@ struct Download {
 /// starts over and reports this. Waits and retries after transient failures. An existing file with
 /// the correct checksum is accepted. Returns the number of bytes downloaded. Throws
 /// runner::StageError (kDownloadFailed, kNotPublished, kWrongChecksum, kDiskFull, kCannotCreate,
-/// kCannotWrite) and runner::Cancelled.
+/// kCannotWrite) and runner::Canceled.
 std::int64_t download(const Download& what, const FetchCallbacks& callbacks,
                       const Patience& patience = {}, runner::Storage& storage = runner::disk());
 

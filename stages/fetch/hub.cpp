@@ -135,7 +135,7 @@ class HubFetching {
       try {
         Response answer;
         answer.reply = runner::send(
-            request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
+            request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.canceled},
             [&](const runner::HttpReply&, std::string_view bytes) {
               if (answer.body.size() + bytes.size() > kLongestAnswer)
                 not_understood("the response is too long");

@@ -39,7 +39,7 @@ struct HubSnapshot {
 /// them in snapshots/<commit>/, and refs/<revision>, which is written last. Verifies the SHA-256 or
 /// git checksum of every file. HF_TOKEN is sent only to the host and port of the endpoint. Throws
 /// runner::StageError like download(), kNotPublished if the model has no such files,
-/// kDownloadFailed if the server's response is malformed, and runner::Cancelled.
+/// kDownloadFailed if the server's response is malformed, and runner::Canceled.
 HubSnapshot fetch_hub(const HubRequest& request, const FetchCallbacks& callbacks,
                       const Patience& patience = {}, runner::Storage& storage = runner::disk());
 

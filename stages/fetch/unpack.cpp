@@ -27,11 +27,11 @@ double seconds_now() {
 FetchCallbacks callbacks_of(runner::RunContext& context) {
   return {.progress = [&context](const runner::Progress& progress) { context.progress(progress); },
           .say = [&context](std::string_view line) { context.say(line); },
-          .cancelled = [&context] { return context.cancelled(); }};
+          .canceled = [&context] { return context.canceled(); }};
 }
 
-void stop_if_cancelled(const FetchCallbacks& callbacks) {
-  if (callbacks.cancelled && callbacks.cancelled()) throw runner::Cancelled{};
+void stop_if_canceled(const FetchCallbacks& callbacks) {
+  if (callbacks.canceled && callbacks.canceled()) throw runner::Canceled{};
 }
 
 ByteProgress::ByteProgress(const FetchCallbacks& callbacks, std::string phase, std::int64_t begin,
@@ -121,7 +121,7 @@ class Unpacking {
   }
 
   void take(archive* a, archive_entry* entry, ByteProgress& progress) {
-    stop_if_cancelled(callbacks_);
+    stop_if_canceled(callbacks_);
     const char* raw = archive_entry_pathname(entry);
     if (!raw) raw = archive_entry_pathname_utf8(entry);
     const std::string path = raw ? raw : "";
@@ -172,7 +172,7 @@ class Unpacking {
       unpacked_.bytes += size;
       if (unpacked_.bytes > limits_.bytes) refuse("more than " + runner::bytes_text(limits_.bytes));
       file.append({piece.data(), static_cast<std::size_t>(size)});
-      stop_if_cancelled(callbacks_);
+      stop_if_canceled(callbacks_);
       progress.at(archive_filter_bytes(a, -1));
     }
     ++unpacked_.files;

@@ -16,14 +16,14 @@ namespace stages {
 struct FetchCallbacks {
   std::function<void(const runner::Progress&)> progress;
   std::function<void(std::string_view line)> say;
-  std::function<bool()> cancelled;  ///< returns true to stop
+  std::function<bool()> canceled;  ///< returns true to stop
 };
 
 /// Returns callbacks that forward to `context`, which is borrowed.
 FetchCallbacks callbacks_of(runner::RunContext& context);
 
-/// Throws runner::Cancelled if cancellation is requested.
-void stop_if_cancelled(const FetchCallbacks& callbacks);
+/// Throws runner::Canceled if cancellation is requested.
+void stop_if_canceled(const FetchCallbacks& callbacks);
 
 /// Reports the progress of a phase at most ten times per second, with speed and remaining time.
 class ByteProgress {
@@ -59,7 +59,7 @@ struct Unpacked {
 /// link, a device, a duplicate file, or more than `limits` allow. The caller must then remove the
 /// files created so far. The contents of the archive's folder `inner` go to `folder` itself, as do
 /// the files next to `inner`. Throws runner::StageError (kBadArchive, kDiskFull, kCannotCreate,
-/// kCannotWrite) and runner::Cancelled.
+/// kCannotWrite) and runner::Canceled.
 Unpacked unpack(const std::filesystem::path& archive, const std::filesystem::path& folder,
                 const std::string& inner, const UnpackLimits& limits,
                 const FetchCallbacks& callbacks, runner::Storage& storage);

@@ -217,11 +217,11 @@ nlohmann::ordered_json to_json(const EpisodeMetrics& metrics,
 
 std::string headline(const EpisodeMetrics& metrics) {
   const auto percent = [](double share, int digits) {
-    return runner::decimal(100 * share, digits) + " %";
+    return runner::decimal(100 * share, digits) + "%";
   };
   return "accuracy " + percent(metrics.mean, 2) + " +- " + percent(metrics.half_width, 2) +
          " over " + std::to_string(metrics.accuracies.size()) +
-         " episodes (95 % interval), chance " + percent(metrics.chance, 1);
+         " episodes (95% interval), chance " + percent(metrics.chance, 1);
 }
 
 std::string episodes_csv(const EpisodeMetrics& metrics,

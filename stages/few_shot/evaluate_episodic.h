@@ -25,7 +25,7 @@ struct EpisodeMetrics {
   std::vector<double> accuracies;  ///< for each episode, the share of correctly classified queries
   double mean = 0;                 ///< of the accuracies
   double deviation = 0;            ///< their standard deviation, with divisor n
-  double half_width = 0;  ///< of the 95 % interval for the mean: 1.96 deviations / sqrt(episodes)
+  double half_width = 0;  ///< of the 95% interval for the mean: 1.96 deviations / sqrt(episodes)
   double chance = 0;      ///< the accuracy of guessing uniformly among an episode's classes
   ConfusionMatrix confusion{0};        ///< for all queries, over the dataset's classes
   std::vector<ClassQuality> of_class;  ///< one per class of the dataset; a query can only be
@@ -53,7 +53,7 @@ std::vector<std::pair<std::string, double>> summary(const EpisodeMetrics& metric
 nlohmann::ordered_json to_json(const EpisodeMetrics& metrics,
                                const std::vector<std::string>& classes);
 
-/// Returns "accuracy 60.38 % +- 0.66 % over 600 episodes (95 % interval), chance 20.0 %".
+/// Returns "accuracy 60.38% +- 0.66% over 600 episodes (95% interval), chance 20.0%".
 std::string headline(const EpisodeMetrics& metrics);
 
 /// Returns a table with one line per episode: episode,accuracy,classes. `classes` are the names by

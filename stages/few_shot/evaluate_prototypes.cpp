@@ -46,7 +46,7 @@ at::Tensor mean_features(const Dataset& data, const runner::RunContext& context)
   at::Tensor sum;
   std::int64_t count = 0;
   for (std::int64_t index = 0, size = data.describe().size; index < size; ++index) {
-    if (context.cancelled()) throw runner::Cancelled{};
+    if (context.canceled()) throw runner::Canceled{};
     const std::optional<NamedTensors> sample = data.sample(/*epoch=*/0, index);
     if (!sample) continue;
     const at::Tensor features = sample->at("features").flatten().to(at::kDouble);
@@ -102,7 +102,7 @@ class PrototypeEvaluation final : public runner::Stage {
     std::vector<at::Tensor> logits, labels;
     const PassProgress progress("evaluate", count);
     for (std::int64_t index = 0; index < count; ++index) {
-      if (context.cancelled()) throw runner::Cancelled{};
+      if (context.canceled()) throw runner::Canceled{};
       const NamedTensors episode = *episodes.sample(/*epoch=*/0, index);
       logits.push_back(logits_of(episode.at("features").to(device), rule).to(at::kCPU));
       labels.push_back(episode.at("label"));

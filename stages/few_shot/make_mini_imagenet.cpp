@@ -58,7 +58,7 @@ void make_mini_imagenet(const std::filesystem::path& folder, const MadeImages& i
       names.push_back(name);
       made.create("Dataset/" + name);
       for (std::int64_t image = 0; image < images.per_class; ++image) {
-        check_cancelled(callbacks);
+        check_canceled(callbacks);
         const std::string file = name + padded(image + 1, 8) + ".jpg",
                           path = "Dataset/" + name + "/" + file;
         const Random random(

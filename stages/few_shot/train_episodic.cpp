@@ -59,6 +59,8 @@ class EpisodicStep final : public TrainingStep {
   bool mixes_samples() const override { return model_.mixes_samples(); }
   std::string why_mixed() const override { return model_.why_mixed(); }
 
+  std::string why_not_replayed() const override { return {}; }
+
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     if (!loss_.runs_twice || !loss_.sees_features()) return model_.forward(network, part.tensors());
     const at::Tensor features = model_.forward(network, part.tensors()).at("support_features");

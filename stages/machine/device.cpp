@@ -156,7 +156,7 @@ bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
       dynamic_cast<const std::bad_alloc*>(&error))
     return true;
-  // CUDA ran out of memory outside of torch's allocator.
+  // CUDA ran out of memory outside torch's allocator.
   if (const auto* device = dynamic_cast<const c10::AcceleratorError*>(&error))
     return device->get_error_code() == kCudaMemoryAllocation;
   // A Python function in a backward pass ran out of memory; its exception arrives as text.

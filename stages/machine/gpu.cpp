@@ -6,7 +6,11 @@
 
 #ifdef RETORT_LIBTORCH_CUDA
 #include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 #endif
 
 namespace stages::gpu {
@@ -41,6 +45,48 @@ void track_allocations(
   c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker(std::move(tracker));
 }
 
+namespace {
+
+class CudaGraph final : public Graph {
+ public:
+  CudaGraph(c10::Device gpu, const std::function<void()>& queue) {
+    const c10::cuda::CUDAGuard on_gpu(gpu);
+    c10::cuda::device_synchronize();  // libraries that begin to use the new stream expect it idle
+    const c10::cuda::CUDAStreamGuard on_own_stream(
+        c10::cuda::getStreamFromPool(/*isHighPriority=*/false, gpu.index()));
+    const c10::MempoolId_t pool = at::cuda::graph_pool_handle();
+    // Other threads, such as those that read batches, may allocate pinned memory meanwhile.
+    graph_.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+    try {
+      queue();
+    } catch (...) {
+      abandon(gpu, pool);
+      throw;
+    }
+    graph_.capture_end();
+  }
+
+  void replay() override { graph_.replay(); }
+
+ private:
+  void abandon(c10::Device gpu, c10::MempoolId_t pool) {
+    try {
+      graph_.capture_end();
+    } catch (const c10::Error&) {  // what failed has ended the recording
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(gpu.index(), pool);
+      c10::cuda::CUDACachingAllocator::releasePool(gpu.index(), pool);
+    }
+  }
+
+  at::cuda::CUDAGraph graph_;
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> capture(c10::Device gpu, const std::function<void()>& queue) {
+  return std::make_unique<CudaGraph>(gpu, queue);
+}
+
 #else
 
 namespace {
@@ -59,6 +105,7 @@ void set_memory_share(double, c10::Device) { refuse(); }
 void track_allocations(std::function<void(const c10::CachingDeviceAllocator::TraceEntry&)>) {
   refuse();
 }
+std::unique_ptr<Graph> capture(c10::Device, const std::function<void()>&) { refuse(); }
 
 #endif
 

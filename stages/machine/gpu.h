@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -38,5 +39,21 @@ void set_memory_share(double share, c10::Device gpu);
 
 /// Calls `tracker` for every event of the allocator, on any thread, until the process ends.
 void track_allocations(std::function<void(const c10::CachingDeviceAllocator::TraceEntry&)> tracker);
+
+/// Work that a GPU has recorded and can run again, as one launch (a CUDA graph).
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  /// Queues the work on the current stream. It reads and writes the memory that it was recorded
+  /// with, whatever has become of the tensors there.
+  virtual void replay() = 0;
+};
+
+/// Records the work that `queue` queues on the current stream of `gpu`, and does not run it. Memory
+/// that `queue` allocates comes from a pool of the graph's own. It stays reserved until the graph
+/// is destroyed, even if it is freed earlier: a replay uses it again. A tensor that outlives
+/// `queue` is in the same place after each replay. `queue` may not wait for the GPU, or copy from
+/// or to the host. Throws what `queue` throws, and c10::Error if the work cannot be recorded.
+std::unique_ptr<Graph> capture(c10::Device gpu, const std::function<void()>& queue);
 
 }  // namespace stages::gpu

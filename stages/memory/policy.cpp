@@ -214,6 +214,7 @@ class Policy final : public runner::Stage {
     policy->in_backward_is_open = says_auto(reader, "optimizer_in_backward");
     policy->two_pass = read_switch(reader, "two_pass");
     policy->two_pass_is_open = says_auto(reader, "two_pass");
+    reader.read("cuda_graphs", policy->cuda_graphs);
     policy->loss_form = runner::choice<LossForm>(
         reader, "loss_form",
         {{"direct", LossForm::kDirect}, {"gram", LossForm::kGram}, {"auto", LossForm::kAuto}});

@@ -29,7 +29,7 @@ struct RecoveryOptions {
   std::optional<std::int64_t> max_retries = 0;
   std::vector<OnOom> on_oom = {OnOom::kReplan, OnOom::kStop};  ///< tried in this order
   bool halves_batch =
-      false;  ///< halve the batch itself, as a published program does (training_stage.h)
+      false;  ///< halve the batch itself, as a published program does (halving_retries.h)
 
   bool allows(OnOom what) const { return std::ranges::find(on_oom, what) != on_oom.end(); }
   /// True if a batch that has been retried `retries` times on this device may be retried again.
@@ -86,6 +86,7 @@ class MemoryPolicy : public runner::Artifact {
   bool shard_is_open = false;           ///< the plan chooses whether to shard
   bool optimizer_in_backward = false;   ///< update weights and free gradients in the backward pass
   bool in_backward_is_open = false;     ///< the plan chooses optimizer_in_backward
+  bool cuda_graphs = false;             ///< replay micro-batches from a CUDA graph
   LossForm loss_form = LossForm::kDirect;  ///< for a loss that has several forms
   std::optional<std::int64_t> budget;      ///< bytes; nullopt: all of the device's memory
   std::optional<double> budget_share;      ///< fraction of the device's memory, for a budget such

@@ -204,6 +204,10 @@ void start_from_weights(const AttachedLora& lora) {
   }
 }
 
+bool depends_on_weights(const LoraOptions& options) {
+  return options.dora || options.initialization == LoraInitialization::kPrincipal;
+}
+
 NamedTensors adapter_tensors(const AttachedLora& lora, const ModuleNames& names) {
   std::vector<NamedTensors::Item> tensors;
   for (const LoraLayer& layer : lora.layers) {

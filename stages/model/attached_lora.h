@@ -46,7 +46,7 @@ struct AttachedLora {
 };
 
 /// Attaches an adapter to each layer that the options select and initializes it as the options
-/// specify; each weight is a function of (seed, its name, its shape). Afterwards, the adapters and
+/// specify; each weight is a function of (seed, its name, its shape). Afterward, the adapters and
 /// their companions are the only parameters of the network that require gradients:
 ///
 ///   const auto names = [&](std::string_view ours) { return library_name(layout, ours); };
@@ -62,6 +62,8 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
 /// magnitudes, and the initial values of principal adapters (see LoraVariant). Call this once the
 /// network has its weights. Does nothing on the Meta device.
 void start_from_weights(const AttachedLora& lora);
+/// True if start_from_weights() reads weights, for adapters with these options.
+bool depends_on_weights(const LoraOptions& options);
 
 /// Returns the tensors of an adapter file under their names in that file, without
 /// "base_model.model.". They are the parameters themselves, not copies. `names` may belong to a

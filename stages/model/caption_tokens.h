@@ -16,8 +16,8 @@ namespace stages {
 /// /tokenizer/vocabulary.
 std::shared_ptr<const Tokenizer> opened_tokenizer(const TokenizerOptions& options);
 
-/// Returns the tokenizer's merges file, which lies next to the weights (saved_weights.h) under a
-/// name that libraries use; nullopt if there is none.
+/// Returns the tokenizer's merges file, which is next to the weights (saved_weights.h) under a name
+/// that libraries use; nullopt if there is none.
 std::optional<std::filesystem::path> merges_next_to(const std::string& weights);
 /// Like merges_next_to(), but throws runner::StageError (kMissingWeights) at /tokenizer/merges if
 /// there is no such file.

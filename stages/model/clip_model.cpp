@@ -14,6 +14,7 @@
 #include "stages/model/pretrained.h"
 #include "stages/model/vision_tower.h"
 #include "stages/model/weight_names.h"
+#include "stages/numerics/sharded_build.h"
 
 namespace stages {
 namespace {
@@ -143,9 +144,14 @@ std::string Clip::base_text(const ClipNetwork& network) const {
   return "sha256 " + saved_->sha256 + ", " + std::to_string(positions) + " positions";
 }
 
+bool Clip::builds_in_shards() const {
+  return !config_.lora || (!config_.lora->adapter && !depends_on_weights(config_.lora->options));
+}
+
 std::shared_ptr<torch::nn::Module> Clip::build(const DatasetDescription& data,
                                                std::uint64_t seed) const {
   auto network = make(data, seed, at::kCPU);
+  allocate_own_weights(*network);
   fill(*network, seed);
   constrain(*network);
   if (auto* adapted = dynamic_cast<AdaptedClip*>(network.get())) {
@@ -159,6 +165,7 @@ std::shared_ptr<torch::nn::Module> Clip::build(const DatasetDescription& data,
 
 std::shared_ptr<torch::nn::Module> Clip::outline(const DatasetDescription& data) const {
   const auto network = make(data, 0, at::kMeta);
+  allocate_own_weights(*network);
   if (auto* adapted = dynamic_cast<AdaptedClip*>(network.get())) {
     adapted->begin(*config_.lora);
     adapted->freeze("");

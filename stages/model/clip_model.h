@@ -46,6 +46,7 @@ class Clip : public Model, public ImageTextModel, public ShrinkableModel {
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return false; }
+  bool builds_in_shards() const override;
   void constrain(torch::nn::Module& network) const override;
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
   Shrunken shrunken(const DatasetDescription& data) const override;

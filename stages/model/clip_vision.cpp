@@ -13,6 +13,7 @@
 #include "stages/model/coral_layer.h"
 #include "stages/model/initializer.h"
 #include "stages/model/vision_tower.h"
+#include "stages/numerics/sharded_build.h"
 
 namespace stages {
 namespace {
@@ -77,9 +78,17 @@ ImageClassifierOptions ClipVision::fit(const DatasetDescription& data) const {
   return options;
 }
 
+std::shared_ptr<ImageClassifier> ClipVision::make(const DatasetDescription& data,
+                                                  c10::Device device) const {
+  auto network =
+      std::make_shared<ImageClassifier>(fit(data), at::TensorOptions(at::kFloat).device(device));
+  allocate_own_weights(*network);
+  return network;
+}
+
 std::shared_ptr<torch::nn::Module> ClipVision::build(const DatasetDescription& data,
                                                      std::uint64_t seed) const {
-  const auto network = std::make_shared<ImageClassifier>(fit(data), at::TensorOptions(at::kFloat));
+  const auto network = make(data, at::kCPU);
   initialize(*network,
              {config_.tower.block.hidden_size, config_.tower.num_hidden_layers,
               config_.initializer_range, config_.initializer_factor},
@@ -98,8 +107,7 @@ Shrunken ClipVision::shrunken(const DatasetDescription& data) const {
 }
 
 std::shared_ptr<torch::nn::Module> ClipVision::outline(const DatasetDescription& data) const {
-  return std::make_shared<ImageClassifier>(fit(data),
-                                           at::TensorOptions(at::kFloat).device(at::kMeta));
+  return make(data, at::kMeta);
 }
 
 NamedTensors ClipVision::forward(torch::nn::Module& network, const NamedTensors& inputs) const {

@@ -36,6 +36,7 @@ class ClipVision : public Model, public ShrinkableModel {
   /// Reads "image" (n, 3, size, size) and returns {"logits", "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return false; }
+  bool builds_in_shards() const override { return true; }
   bool has_ordinal_head(OrdinalHead /*head*/) const override { return true; }
   Shrunken shrunken(const DatasetDescription& data) const override;
 
@@ -44,6 +45,8 @@ class ClipVision : public Model, public ShrinkableModel {
   ImageClassifierOptions fit(const DatasetDescription& data) const;
 
  private:
+  std::shared_ptr<ImageClassifier> make(const DatasetDescription& data, c10::Device device) const;
+
   const ClipVisionConfig config_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// Returns the keys that transformers' configs share. The model computes in float32, as Retort
-/// does, whatever type the weights are stored in.
+/// does, regardless of the type of the stored weights.
 Json transformers_config(const ImageClassifierOptions& options,
                          const std::vector<std::string>& classes) {
   const BlockOptions& block = options.tower.block;

@@ -14,6 +14,7 @@
 #include "stages/model/text_head.h"
 #include "stages/model/vision_tower.h"
 #include "stages/model/weight_names.h"
+#include "stages/numerics/sharded_build.h"
 
 namespace stages {
 
@@ -34,7 +35,8 @@ bool is_of_head(std::string_view weight) { return weight.starts_with("head."); }
 
 bool is_of_base(std::string_view weight) { return !is_of_head(weight) && !is_of_adapter(weight); }
 
-/// Converts trained parameters to float32, whatever the type of the base. They have no values yet.
+/// Converts trained parameters to float32, regardless of the type of the base. They have no values
+/// yet.
 void widen_what_is_trained(const torch::nn::Module& network) {
   for (at::Tensor parameter : network.parameters()) {
     if (parameter.requires_grad() && parameter.scalar_type() != at::kFloat)
@@ -227,11 +229,18 @@ at::Tensor FineTuned::text_rows(const DatasetDescription& data, at::Device devic
   return device.is_meta() ? config_.text_head->outline(words) : config_.text_head->rows(words);
 }
 
+bool FineTuned::builds_in_shards() const {
+  const bool reads_weights =
+      config_.adapter || config_.text_head || (config_.lora && depends_on_weights(*config_.lora));
+  return !reads_weights;
+}
+
 std::shared_ptr<torch::nn::Module> FineTuned::built(const DatasetDescription& data,
                                                     std::uint64_t seed, HeadStart start) const {
   // Computed before the network is created, so that the text tower is gone by then.
   const at::Tensor rows = start == HeadStart::kZeroShot ? text_rows(data, at::kCPU) : at::Tensor();
   const auto network = make(data, seed, at::kCPU);
+  allocate_own_weights(*network);
   fill_base(*network);
   if (network->lora) start_from_weights(*network->lora);
   switch (start) {
@@ -272,6 +281,7 @@ std::shared_ptr<torch::nn::Module> FineTuned::outline(const DatasetDescription& 
 
 std::shared_ptr<torch::nn::Module> FineTuned::outline_frozen(const DatasetDescription& data) const {
   const auto network = make(data, 0, at::kMeta);
+  allocate_own_weights(*network);
   begin_from_adapter(*network);
   if (config_.trains_all) network->start_from("");
   else network->freeze("");

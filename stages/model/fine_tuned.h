@@ -105,6 +105,7 @@ class FineTuned : public Model, public ShrinkableModel {
   /// Throws like build() if the saved weights do not fit the backbone. Reads only their shapes.
   void check_base() const;
   bool mixes_samples() const override { return false; }
+  bool builds_in_shards() const override;
   bool has_ordinal_head(OrdinalHead /*head*/) const override { return true; }
   Shrunken shrunken(const DatasetDescription& data) const override;
   bool has_frozen_features() const override { return !config_.lora && !config_.trains_all; }

@@ -8,6 +8,7 @@
 #include <torch/utils.h>
 
 #include "runner/shared/stage/split_mix.h"
+#include "stages/tensor/tensor_memory.h"
 
 namespace stages {
 
@@ -78,7 +79,7 @@ void initialize(torch::nn::Module& network, const InitializerOptions& options, s
   if (!head) head = weights.find("class_head.weight");
   const std::int64_t head_inputs = head ? head->size(1) : 1;
   for (const auto& item : weights) {
-    if (wanted && !wanted(item.key())) continue;
+    if (!has_memory(item.value()) || (wanted && !wanted(item.key()))) continue;
     const bool is_narrow = item.value().scalar_type() != at::kFloat;
     const at::Tensor weight =
         is_narrow ? torch::empty_like(item.value(), at::kFloat) : item.value();

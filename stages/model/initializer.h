@@ -62,7 +62,7 @@ void draw_weight(const at::Tensor& weight, const Distribution& distribution, std
 /// Draws every weight of a network on the CPU from its initial_distribution(), in place and in any
 /// memory layout. A half-precision weight is rounded from float32 values. Each weight is a function
 /// of (seed, its name, its shape): it does not depend on other weights, and no global generator is
-/// used. Weights that are not `wanted` keep their values.
+/// used. Weights that are not `wanted` keep their values, and those without memory stay so.
 void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed,
                 const std::function<bool(std::string_view name)>& wanted = {});
 

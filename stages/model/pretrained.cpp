@@ -15,6 +15,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "stages/model/adaptable_layer.h"
+#include "stages/tensor/tensor_memory.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -344,6 +345,9 @@ void PretrainedPlaces::take_logit_bias(const at::Tensor& weight, Source& source)
 }
 
 WeightSink PretrainedPlaces::sink() {
+  const auto is_elsewhere = [](const at::Tensor& weight) { return !has_memory(weight); };
+  std::erase_if(zeros_, is_elsewhere);
+  std::erase_if(places_, [&](const Place& place) { return is_elsewhere(place.weight); });
   for (const at::Tensor& weight : zeros_) weight.detach().zero_();
   return {.wants =
               [this](const std::string& saved) {

@@ -58,8 +58,8 @@ struct PretrainedReport {
 };
 
 /// Loads a model from transformers, timm, OpenAI or open_clip, under any of the naming schemes in
-/// weight_names.h, into the tower and the projection of an ImageClassifier, into both towers of a
-/// ClipNetwork, or into a TextEncoder. Fused projections are split, separate ones joined, OpenAI's
+/// weight_names.h. The target is the tower and the projection of an ImageClassifier, both towers of
+/// a ClipNetwork, or a TextEncoder. Fused projections are split, separate ones joined, OpenAI's
 /// projections are transposed, position embeddings are resized (the class token's is 0 if the file
 /// has none), and values are converted to the weight's type. Heads and adapters are not loaded,
 /// except for a CLIP class head called make_classifier in the file. Prefixes that programs put
@@ -81,8 +81,8 @@ class PretrainedPlaces {
   ~PretrainedPlaces();
 
   const PretrainedReport& report() const { return report_; }
-  /// Returns a sink that writes the tensors it receives to the network. The report must satisfy
-  /// fits(), and this object must outlive the sink.
+  /// Returns a sink that writes the tensors it receives to the network; weights without memory stay
+  /// so. The report must satisfy fits(), and this object must outlive the sink.
   WeightSink sink();
 
  private:

@@ -373,7 +373,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_python(runner::ConfigReade
     runner::ConfigReader& section = reader.section("adapters");
     config.lora = read_lora_options(section);
     section.read("adapter", config.adapter);
-    // The adapter replaces whatever the initialization would produce.
+    // The adapter replaces the result of any initialization.
     if (config.adapter) config.lora->initialization = LoraInitialization::kKaiming;
   }
   const runner::Value* const towers = reader.raw("towers");

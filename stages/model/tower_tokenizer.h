@@ -25,7 +25,7 @@ class TowerTokenizer {
   TokenizedTexts tokenized(const std::vector<std::string>& texts,
                            std::optional<std::int64_t> known) const;
   /// Throws runner::StageError if CLIP's tokenizer does not suit a network with embeddings for
-  /// `known` tokens. Of a tokenizer that Python creates, tokenized() checks the tokens instead.
+  /// `known` tokens. If Python creates the tokenizer, tokenized() checks the tokens instead.
   void check(std::int64_t known) const;
 
   /// A number of tokens that a text may have: the context of CLIP's tokenizer, or the length of the

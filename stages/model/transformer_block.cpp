@@ -15,6 +15,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "stages/numerics/sharded_build.h"
 #include "stages/tensor/parallel.h"
 
 namespace stages {
@@ -279,7 +280,7 @@ std::vector<std::shared_ptr<TransformerBlock>> register_blocks(torch::nn::Module
   for (std::int64_t i = 0; i < count; ++i) {
     const double depth = i == 0 ? 0 : static_cast<double>(i) / static_cast<double>(count - 1);
     blocks.push_back(layers->register_module(
-        std::to_string(i), std::make_shared<TransformerBlock>(block, depth * drop_path, options)));
+        std::to_string(i), make_block<TransformerBlock>(block, depth * drop_path, options)));
   }
   return blocks;
 }

@@ -171,12 +171,12 @@ void AllocatorReplay::split(Block& block, std::int64_t size) {
   pool(block.is_small).insert(rest);
 }
 
-/// Merges `block`, which is in no pool, with `neighbour` if that is unused. Returns the result.
-AllocatorReplay::Block* AllocatorReplay::joined(Block* block, Block* neighbour) {
-  if (!neighbour || neighbour->is_used) return block;
-  pool(neighbour->is_small).erase(neighbour);
-  Block* const first = neighbour == block->before ? neighbour : block;
-  Block* const second = first == block ? neighbour : block;
+/// Merges `block`, which is in no pool, with `neighbor` if that is unused. Returns the result.
+AllocatorReplay::Block* AllocatorReplay::joined(Block* block, Block* neighbor) {
+  if (!neighbor || neighbor->is_used) return block;
+  pool(neighbor->is_small).erase(neighbor);
+  Block* const first = neighbor == block->before ? neighbor : block;
+  Block* const second = first == block ? neighbor : block;
   first->size += second->size;
   first->after = second->after;
   if (second->after) second->after->before = first;

@@ -86,7 +86,7 @@ class AllocatorReplay {
   bool reserve(std::int64_t bytes);
   bool is_split(const Block& block, std::int64_t size) const;
   void split(Block& block, std::int64_t size);
-  Block* joined(Block* block, Block* neighbour);
+  Block* joined(Block* block, Block* neighbor);
   Block* make(const Block& block);
   void give_back_end(bool is_small);
 

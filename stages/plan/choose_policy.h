@@ -2,10 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "runner/shared/stage/memory_plan.h"
 #include "stages/memory/policy.h"
@@ -49,12 +45,5 @@ struct PlannedStep {
 /// equal, the configuration that uses less memory wins. If nothing fits, the one that uses the
 /// least memory is chosen. The chosen configuration has always been traced.
 PlannedStep choose_policy(const PolicySearch& search);
-
-/// Returns the policy that was chosen in an earlier plan. `step` is MemoryPlan::step of that plan,
-/// for the network of `model_stage`. nullopt if `step` is empty or the written policy does not
-/// leave these choices open. Throws std::runtime_error if `step` is invalid.
-std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step,
-                                            const MemoryPolicy& written,
-                                            const std::string& model_stage);
 
 }  // namespace stages

@@ -7,8 +7,8 @@ namespace stages::meta {
 namespace {
 
 /// kVector: values in the widest vector. kBlock: channels in the widest block. kTile: values in a
-/// row of a tile for half-precision types. kColours: channels of an RGB image.
-constexpr std::int64_t kVector = 16, kBlock = 64, kTile = 32, kColours = 3;
+/// row of a tile for half-precision types. kColors: channels of an RGB image.
+constexpr std::int64_t kVector = 16, kBlock = 64, kTile = 32, kColors = 3;
 constexpr std::int64_t kSum = 4;  // bytes of a float32 sum
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -137,7 +137,7 @@ bool takes_onednn(const ConvolutionShape& shape) {
 std::int64_t blocked_input(const ConvolutionShape& shape) {
   if (!shape.may_be_copied()) return 0;
   // An RGB image is not padded unless it is treated as a matrix.
-  const bool is_image = shape.in == kColours && shape.groups == 1 && !shape.is_pointwise();
+  const bool is_image = shape.in == kColors && shape.groups == 1 && !shape.is_pointwise();
   return shape.batch * (is_image ? shape.in : in_vectors(shape.in)) * shape.in_area() *
          shape.element_bytes;
 }

@@ -1,24 +1,58 @@
 #include "stages/plan/gpu_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
 #include <torch/types.h>
 
 #include "stages/plan/allocator_replay.h"
+#include "stages/plan/recorder.h"
 
 namespace stages {
+namespace {
+
+constexpr std::int64_t kMebibyte = 1 << 20;
+
+/// The forward and the backward pass run on separate threads, each with its own cuBLAS handle. The
+/// size corresponds to CUBLAS_WORKSPACE_CONFIG=:4096:8, which a deterministic run sets, and which
+/// is the default on Hopper; without the variable, other GPUs use 8 MiB.
+constexpr std::array kWorkspaces = {std::pair("cuBLAS's workspace, forward", 32 * kMebibyte),
+                                    std::pair("cuBLAS's workspace, backward", 32 * kMebibyte),
+                                    std::pair("cuBLASLt's workspace", 1 * kMebibyte)};
+
+}  // namespace
 
 std::int64_t reserved_on_gpu(const TraceHistory& history, const AllocatorSettings& settings) {
   AllocatorReplay replay(rules_of(settings));
   for (std::size_t i = 0; i < history.events().size(); ++i) {
     const TraceEvent& event = history.events()[i];
+    if (event.is_birth && history.storage(i).is_pool) replay.empty_cache();
     if (event.is_birth) replay.allocate(event.storage, history.storage(i).bytes);
     else replay.free(event.storage);
   }
   return replay.peak_reserved();
+}
+
+std::int64_t pool_of_graph(std::size_t first_event, const std::vector<std::int64_t>& inputs) {
+  const MemoryTrace::Recorder* const recorder = living_recorder();
+  if (!recorder) return 0;
+  AllocatorReplay pool(AllocatorRules{});
+  const std::lock_guard lock(recorder->mutex);
+  std::size_t name = recorder->storages.size();
+  const auto allocate = [&](std::int64_t bytes) { pool.allocate(name++, bytes); };
+  for (const std::int64_t bytes : inputs) allocate(bytes);
+  // The libraries' workspaces belong to a stream, and the graph has been recorded on its own.
+  for (const auto& [what, bytes] : kWorkspaces) allocate(bytes);
+  for (std::size_t i = first_event; i < recorder->events.size(); ++i) {
+    const TraceEvent& event = recorder->events[i];
+    if (event.is_birth) pool.allocate(event.storage, recorder->storages[event.storage].bytes);
+    else pool.free(event.storage);
+  }
+  return pool.peak_reserved();
 }
 
 std::string operation_on_gpu(const std::string& operation) {
@@ -38,7 +72,6 @@ double seconds_on_gpu(const StepWork& work) {
 }
 
 GpuContext gpu_context(std::string model) {
-  constexpr std::int64_t kMebibyte = 1 << 20;
   std::ranges::transform(model, model.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   constexpr std::string_view kHopperAndBlackwell[] = {"h100",  "h200",  "h800",      "h20",
@@ -60,14 +93,8 @@ GpuContext gpu_context(std::string model) {
 
 std::vector<at::Tensor> library_workspaces(MemoryTrace& trace) {
   if (trace.backend().device != at::kCUDA) return {};
-  constexpr std::int64_t kMebibyte = 1 << 20;
-  // The forward and the backward pass run on separate threads, each with its own cuBLAS handle. The
-  // size corresponds to CUBLAS_WORKSPACE_CONFIG=:4096:8, which a deterministic run sets, and which
-  // is the default on Hopper; without the variable, other GPUs use 8 MiB.
   std::vector<at::Tensor> workspaces;
-  for (const auto& [name, bytes] : {std::pair("cuBLAS's workspace, forward", 32 * kMebibyte),
-                                    std::pair("cuBLAS's workspace, backward", 32 * kMebibyte),
-                                    std::pair("cuBLASLt's workspace", 1 * kMebibyte)}) {
+  for (const auto& [name, bytes] : kWorkspaces) {
     workspaces.push_back(at::empty({bytes}, at::TensorOptions(at::kByte).device(at::kMeta)));
     trace.own(workspaces.back(), Owner::kBuffer, name);
   }

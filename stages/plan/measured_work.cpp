@@ -139,17 +139,16 @@ void MeasuredHistory::pass(TracedStorage storage) {
   work_.events.push_back({number, false, phase, 0});
 }
 
-void MeasuredHistory::add(const RecordedWork& work, std::int64_t besides) {
+void MeasuredHistory::add(const RecordedWork& work, std::int64_t extra) {
   const std::size_t whole = work_.storages.size();
-  if (besides > 0)
-    keep({.bytes = besides, .owner = Owner::kInput, .name = "the rest of the batch"});
+  if (extra > 0) keep({.bytes = extra, .owner = Owner::kInput, .name = "the rest of the batch"});
   const std::size_t first = work_.storages.size();
   work_.storages.insert(work_.storages.end(), work.storages.begin(), work.storages.end());
   for (TraceEvent event : work.events) {
     event.storage += first;
     work_.events.push_back(event);
   }
-  if (besides > 0) work_.events.push_back({whole, false, StepPhase::kIdle, 0});
+  if (extra > 0) work_.events.push_back({whole, false, StepPhase::kIdle, 0});
 }
 
 runner::MemoryPlan MeasuredHistory::plan(std::size_t first_event, std::int64_t units,

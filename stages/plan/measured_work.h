@@ -54,9 +54,9 @@ class MeasuredHistory {
  public:
   /// Adds memory that stays live from now on.
   void keep(TracedStorage storage);
-  /// Adds `work`, with `besides` additional bytes live during it. Memory that `work` does not free
+  /// Adds `work`, with `extra` additional bytes live during it. Memory that `work` does not free
   /// stays live.
-  void add(const RecordedWork& work, std::int64_t besides = 0);
+  void add(const RecordedWork& work, std::int64_t extra = 0);
   /// Adds memory that is allocated and immediately freed.
   void pass(TracedStorage storage);
 

@@ -70,7 +70,7 @@ class TracingAllocator final : public c10::Allocator {
   void copy_data(void*, const void*, std::size_t) const override {}
 };
 
-/// The allocator of the Meta device outside of a trace.
+/// The allocator of the Meta device outside a trace.
 c10::Allocator* ordinary = nullptr;
 
 }  // namespace
@@ -159,6 +159,12 @@ void mark_parameters(const at::Tensor& tensor, const std::string& name) {
 
 void mark_cast(const at::Tensor& tensor) {
   if (living) living->mark(tensor, &TracedStorage::is_cast);
+}
+
+void mark_pool(const at::Tensor& tensor) {
+  if (!living) return;
+  living->own(tensor, Owner::kBuffer, "the memory of the CUDA graph");
+  living->mark(tensor, &TracedStorage::is_pool);
 }
 
 }  // namespace stages

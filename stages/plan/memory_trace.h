@@ -74,6 +74,8 @@ struct TracedStorage {
   bool is_scratch = false;  ///< memory that a kernel may allocate and frees when it returns;
                             ///< not a tensor of the program
   bool is_cast = false;     ///< a half-precision copy of a weight that autocast caches
+  bool is_pool = false;     ///< the memory of a CUDA graph, before whose birth unused segments are
+                            ///< returned to the device
   bool operator==(const TracedStorage&) const = default;
 };
 
@@ -158,5 +160,7 @@ void mark_gradient(const at::Tensor& tensor);
 void mark_parameters(const at::Tensor& tensor, const std::string& name);
 /// Marks the tensor as a cast of a weight that autocast caches.
 void mark_cast(const at::Tensor& tensor);
+/// Marks the tensor as all memory of a CUDA graph.
+void mark_pool(const at::Tensor& tensor);
 
 }  // namespace stages

@@ -5,6 +5,7 @@
 
 #include "runner/shared/stage/stage.h"
 #include "stages/plan/plan_alternatives.h"
+#include "stages/plan/replayed_policy.h"
 #include "stages/plan/step_profile.h"
 
 namespace stages {

@@ -91,7 +91,7 @@ void run_batches(const ForwardToPlan& forward, RealBatches& real, runner::PlanCo
     recording.own(item.value(), Owner::kBuffer, in_network(item.key()));
   const ScopedPhase phase(StepPhase::kEvaluate);
   const auto run = [&](std::int64_t units) {
-    if (context.cancelled()) throw runner::Cancelled{};
+    if (context.canceled()) throw runner::Canceled{};
     const std::size_t begin = recording.place();
     const Batch laid_out = prepared.placed(copied(samples.part(0, units)));
     for (const auto& [name, tensor] : laid_out.tensors())

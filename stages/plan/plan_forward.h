@@ -97,7 +97,7 @@ class UnseenPlan final : public runner::PlanContext {
   void metric(std::string_view, double, std::int64_t) override {}
   void progress(const runner::Progress&) override {}
   void say(std::string_view) override {}
-  bool cancelled() const override { return false; }
+  bool canceled() const override { return false; }
   void plan(runner::MemoryPlan) override {}
   void certify(runner::Certificate) override {}
 };

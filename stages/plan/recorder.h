@@ -49,7 +49,7 @@ class [[nodiscard]] ScopedOperations {
   ScopedOperations& operator=(const ScopedOperations&) = delete;
 
   /// Returns the outermost operation, such as "aten::linear", or in a backward pass its node, such
-  /// as "AddmmBackward0"; "" outside of any operation.
+  /// as "AddmmBackward0"; "" outside any operation.
   const std::string& current() const { return outermost_; }
   /// Returns running_purpose(), or in a backward pass the purpose of the forward operation of its
   /// node.
@@ -79,7 +79,7 @@ class [[nodiscard]] ScopedOperations {
   std::vector<Level> levels_;
   std::unordered_map<std::int64_t, std::string>
       purposes_;                 // by the sequence number that the next node will get
-  std::string purpose_of_node_;  // of the outermost node; empty outside of any
+  std::string purpose_of_node_;  // of the outermost node; empty outside any node
   std::size_t number_ = 0;
   std::int64_t launches_ = 0;
   double flops_ = 0;

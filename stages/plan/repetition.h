@@ -58,8 +58,8 @@ struct RecordedPart {
 /// from the second, since it allocates the gradients. Without a trace, every part is computed.
 ///
 /// With a Loop, a part is also not computed if the trace has recorded the same part of an earlier
-/// batch of the same size, and that part left only its results and gradients and changed nothing
-/// else. Allocations by an optimizer between two steps do not affect the steps.
+/// batch of the same size. That part must have left only its results and gradients, and changed
+/// nothing else. Allocations by an optimizer between two steps do not affect the steps.
 class Repetition {
  public:
   /// The loop of a step over the parts of its batch.

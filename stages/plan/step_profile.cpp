@@ -105,7 +105,7 @@ class ProfileWalk {
 
   void note(const TraceEvent& event, std::int64_t live, double flops, bool is_forward) {
     if (!current_) {
-      // The event is outside of all blocks, and `entered_` blocks have saved activations.
+      // The event is outside all blocks, and `entered_` blocks have saved activations.
       between_.resize(std::max(between_.size(), entered_ + 1));
       between_[entered_] = std::max(between_[entered_], live);
       return;

@@ -137,7 +137,8 @@ void clear_python_tensors() { passed().tensors.clear(); }
 TORCH_LIBRARY(retort, operators) {
   operators.def("give(str name) -> Tensor", &stages::given_tensor);
   operators.def("take(str name, Tensor tensor) -> ()", &stages::keep_taken);
-  operators.def("dropout(Tensor x, int network, str path) -> Tensor", &stages::drop_in_network);
+  operators.def("dropout(Tensor x, int network, str path, float? probability=None) -> Tensor",
+                &stages::drop_in_network);
   operators.def("run(Tensor x, int network, str path, int call) -> Tensor",
                 &stages::run_in_network);
   operators.def("shares_batch() -> bool", [] {

@@ -122,6 +122,11 @@ at::Tensor by_sample(const at::Tensor& x, std::int64_t samples) {
   return is_in_pieces ? x.reshape({samples, -1}) : x;
 }
 
+/// Drops all rows or none.
+at::Tensor drop_batch(const Dropout& dropout, const at::Tensor& x) {
+  return x * dropout.factor_of_all(x.options());
+}
+
 at::Tensor drop_channels(const Dropout& dropout, const at::Tensor& x) {
   const at::Tensor factors = dropout.forward(torch::ones({x.size(0), x.size(1)}, x.options()));
   std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
@@ -184,7 +189,7 @@ void PythonNetwork::add_dropouts(const Json& made) {
     auto dropout =
         std::make_shared<Dropout>(item.at("probability").get<double>(),
                                   unit == "sample" ? DropoutUnit::kSample : DropoutUnit::kElement);
-    dropouts_[path] = {dropout, unit == "channel"};
+    dropouts_[path] = {dropout, unit};
     add_module(*this, path, std::move(dropout));
   }
 }
@@ -297,14 +302,16 @@ PythonNetwork::Draws PythonNetwork::find_draws(const std::vector<std::int64_t>& 
   return draws;
 }
 
-at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path) {
+at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path,
+                           std::optional<double> probability) {
   const PythonNetwork& network = network_of(id);
   const auto found = network.dropouts_.find(path);
   TORCH_CHECK(found != network.dropouts_.end(), "the network has no dropout layer '", path, "'");
-  const auto& [dropout, of_channels] = found->second;
+  const auto& [dropout, unit] = found->second;
   if (!dropout->is_active()) return x;
-  if (of_channels) return drop_channels(*dropout, x);
-  return dropout->forward(by_sample(x, dropout->rows())).reshape(x.sizes());
+  if (unit == "channel") return drop_channels(*dropout, x);
+  if (unit == "batch") return drop_batch(*dropout, x);
+  return dropout->forward(by_sample(x, dropout->rows()), probability).reshape(x.sizes());
 }
 
 at::Tensor run_in_network(const at::Tensor& x, std::int64_t id, std::string path,

@@ -19,7 +19,7 @@
 namespace stages {
 
 /// Creates the module for a linear layer in Python (with null `steps`) or a convolution. The module
-/// must be a HostedModule; the layer's weights are registered with it afterwards.
+/// must be a HostedModule; the layer's weights are registered with it afterward.
 using MakeHostedLayer =
     std::function<std::shared_ptr<torch::nn::Module>(const nlohmann::ordered_json& steps)>;
 
@@ -98,12 +98,13 @@ class PythonNetwork : public torch::nn::Module {
   at::Tensor run_tower(const std::string& tower, const at::Tensor& input);
 
  private:
-  friend at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path);
+  friend at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path,
+                                    std::optional<double> probability);
   friend at::Tensor run_in_network(const at::Tensor& x, std::int64_t id, std::string path,
                                    std::int64_t call);
   struct DropoutLayer {
     std::shared_ptr<Dropout> dropout;
-    bool of_channels = false;
+    std::string unit;  ///< what is dropped: "element", "channel", "sample" or "batch"
   };
 
   void add_hosted(const std::string& path, std::shared_ptr<torch::nn::Module> module);
@@ -121,9 +122,11 @@ class PythonNetwork : public torch::nn::Module {
   std::shared_ptr<Dropout> draws_;  // holds the step and the samples; null if nothing is drawn
 };
 
-/// Implements the retort::dropout operator: applies the dropout layer at `path` of network `id`.
-/// The rows of `x` are samples, or the same number of pieces of each sample.
-at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path);
+/// Implements the retort::dropout operator: applies the dropout layer at `path` of network `id`,
+/// with its own probability or with another one. The rows of `x` are samples, or the same number of
+/// pieces of each sample.
+at::Tensor drop_in_network(const at::Tensor& x, std::int64_t id, std::string path,
+                           std::optional<double> probability);
 
 /// Implements the retort::run operator: runs the hosted module at `path` of network `id`. `call` is
 /// the number under which Python keeps the other arguments of the call.

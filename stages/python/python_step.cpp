@@ -23,7 +23,7 @@ std::int64_t next_step_id() {
   return ++last;
 }
 
-/// The function that retort::run_network runs; null outside of encode().
+/// The function that retort::run_network runs; null outside encode().
 const PythonStep::Forward*& running_forward() {
   static const PythonStep::Forward* one = nullptr;
   return one;

@@ -181,7 +181,7 @@ void ReaderProcess::wait_for_bytes() {
     if (ready == 0 && has_ended()) report_lost();
     const auto now = Clock::now();
     if (!stopped && is_to_stop()) stopped = now;
-    if (stopped && now - *stopped >= kGrace) throw runner::Cancelled{};
+    if (stopped && now - *stopped >= kGrace) throw runner::Canceled{};
     if (limit_ && now - asked_ >= *limit_)
       throw ReaderLost("did not answer within " + std::to_string(limit_->count()) + " s",
                        "raise loader.timeout, or find out what it is waiting for");

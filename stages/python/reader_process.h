@@ -51,7 +51,7 @@ class ReaderProcess {
     std::size_t bytes = 0;    ///< number of bytes to receive
   };
   /// Waits for the reply to the last request, for at most `limit` if it is set. This and receive()
-  /// throw ReaderLost. They throw runner::Cancelled if the worker must stop and the reader does not
+  /// throw ReaderLost. They throw runner::Canceled if the worker must stop and the reader does not
   /// answer soon.
   Reply reply(std::optional<std::chrono::seconds> limit);
   /// Receives the next bytes of the reply, within the same limit.

@@ -99,17 +99,30 @@ std::optional<std::uint64_t> Dropout::drawing_seed() const {
       .next();
 }
 
-at::Tensor Dropout::forward(const at::Tensor& x) const {
-  if (!is_active()) return x;
+/// Returns the mask of this layer. Throws if the step or the rows have no names.
+DropoutMask Dropout::mask(double probability, DropoutUnit unit) const {
   if (!names_) throw std::logic_error("dropout: no ScopedDropout sets the step and the samples");
   if (!names_->samples.defined())
     throw std::logic_error("dropout: no ScopedInput sets the input of these rows");
-  return Drop::apply(x, names_->samples,
-                     DropoutMask{.seed = names_->seed,
-                                 .step = static_cast<std::uint32_t>(names_->scope->key.step),
-                                 .layer = names_->layer,
-                                 .probability = probability_,
-                                 .unit = unit_});
+  return {.seed = names_->seed,
+          .step = static_cast<std::uint32_t>(names_->scope->key.step),
+          .layer = names_->layer,
+          .probability = probability,
+          .unit = unit};
+}
+
+at::Tensor Dropout::forward(const at::Tensor& x, std::optional<double> probability) const {
+  if (!is_active()) return x;
+  const DropoutMask drawn = mask(probability.value_or(probability_), unit_);
+  return Drop::apply(x, names_->samples, drawn);
+}
+
+at::Tensor Dropout::factor_of_all(const at::TensorOptions& options) const {
+  const at::Tensor one = torch::ones({1, 1}, options);
+  if (!is_active()) return one.squeeze();
+  const DropoutMask drawn = mask(probability_, DropoutUnit::kSample);
+  const at::Tensor first_sample = torch::zeros({1}, options.dtype(torch::kLong));
+  return Drop::apply(one, first_sample, drawn).squeeze();
 }
 
 Dropout::Saved Dropout::names_of(torch::nn::Module& module) {

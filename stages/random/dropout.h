@@ -40,8 +40,13 @@ class Dropout : public torch::nn::Module {
   explicit Dropout(double probability, DropoutUnit unit = DropoutUnit::kElement);
 
   /// `x` has one row per name in the scope. In training, throws std::logic_error if no scope names
-  /// the rows, and std::invalid_argument if the number of rows differs.
-  at::Tensor forward(const at::Tensor& x) const;
+  /// the rows, and std::invalid_argument if the number of rows differs. If `probability` is given,
+  /// units are dropped with that probability, provided that the layer's own is not 0.
+  at::Tensor forward(const at::Tensor& x, std::optional<double> probability = {}) const;
+  /// Returns a scalar for the rows of all samples, to drop them all or none: 0 with the layer's
+  /// probability, and otherwise 1 / (1 - probability). It depends only on the step and the layer's
+  /// position. Throws like forward().
+  at::Tensor factor_of_all(const at::TensorOptions& options) const;
   /// True if forward() is not the identity.
   bool is_active() const { return probability_ > 0 && is_training(); }
   /// Returns the number of rows named by the scope; 0 if there is no scope or an input must be
@@ -68,6 +73,7 @@ class Dropout : public torch::nn::Module {
     std::uint64_t digest = 0;
     at::Tensor samples;  // undefined until an input is named
   };
+  DropoutMask mask(double probability, DropoutUnit unit) const;
   using Saved = std::vector<std::pair<Dropout*, std::optional<Names>>>;
   static Saved names_of(torch::nn::Module& module);
   static void restore(Saved& saved);

@@ -57,7 +57,7 @@ at::Tensor moments_of(const at::Tensor& maps) {
   return moments;
 }
 
-void move_towards(const at::Tensor& collected, const at::Tensor& of_batch, double momentum) {
+void move_toward(const at::Tensor& collected, const at::Tensor& of_batch, double momentum) {
   collected.copy_(collected * (1 - momentum) + of_batch * momentum);
 }
 
@@ -74,8 +74,8 @@ class BatchNormOverRanks : public autograd::Function<BatchNormOverRanks> {
     const double count = ranks->join_moments(moments, own);
     const at::Tensor mean = moments[0], squares = moments[1];
     const at::Tensor inverse = (squares / count).add_(epsilon).rsqrt_();
-    if (has(running_mean)) move_towards(*running_mean, mean, momentum);
-    if (has(running_var)) move_towards(*running_var, squares / (count - 1), momentum);
+    if (has(running_mean)) move_toward(*running_mean, mean, momentum);
+    if (has(running_var)) move_toward(*running_var, squares / (count - 1), momentum);
     keep_ranks(*context, ranks, count);
     context->saved_data["has bias"] = has(bias);
     context->save_for_backward({maps, mean, inverse, weight.value_or(at::Tensor())});

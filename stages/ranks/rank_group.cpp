@@ -39,8 +39,8 @@ at::Tensor borrowed(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.options());
 }
 
-/// How long the ranks that have waited for one that does not respond wait for each other, to find
-/// out which one it is.
+/// If a rank does not respond, how long the other ranks wait for each other to find out which one
+/// it is.
 constexpr auto kRollCall = std::chrono::seconds(3);
 
 /// Disables LibTorch's log of all process groups, which is not thread-safe. LibTorch reads the

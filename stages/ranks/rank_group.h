@@ -112,7 +112,7 @@ class RankGroup final : public runner::Peers {
   /// anymore.
   void answer_with(Answer answer) { answer_ = std::move(answer); }
   /// Asks for `what`, which is > 0, and returns when the answers of all ranks have returned. May
-  /// also be used outside of together(), if answer_rest() follows.
+  /// also be used outside together(), if answer_rest() follows.
   void ask_in_work(std::int64_t what);
   /// Answers until all ranks have called this.
   void answer_rest();

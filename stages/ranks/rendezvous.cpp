@@ -56,10 +56,10 @@ std::string this_host() {
 class Guest {
  public:
   Guest(const runner::RankOfRun& own, const runner::Meeting& meeting,
-        const std::function<bool()>& is_cancelled)
+        const std::function<bool()>& is_canceled)
       : own_(own),
         meeting_(meeting),
-        is_cancelled_(is_cancelled),
+        is_canceled_(is_canceled),
         deadline_(Clock::now() + std::chrono::seconds(meeting.seconds)) {}
 
   Store connect() const {
@@ -140,9 +140,9 @@ class Guest {
 
   bool serves() const { return own_.rank == 0 && !meeting_.is_served; }
   bool is_over() const { return Clock::now() >= deadline_; }
-  /// Returns how long to wait before checking is_cancelled() again.
+  /// Returns how long to wait before checking is_canceled() again.
   std::chrono::milliseconds next_try() const {
-    if (is_cancelled_()) throw runner::Cancelled{};
+    if (is_canceled_()) throw runner::Canceled{};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
     return std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(1), kTry);
   }
@@ -197,7 +197,7 @@ class Guest {
 
   const runner::RankOfRun& own_;
   const runner::Meeting& meeting_;
-  const std::function<bool()>& is_cancelled_;
+  const std::function<bool()>& is_canceled_;
   const Clock::time_point deadline_;
 };
 
@@ -208,7 +208,7 @@ std::string numeric(const sockaddr* address, socklen_t size) {
 
 /// Returns the address of the interface through which this machine reaches `host`, which need not
 /// respond; empty if there is none.
-std::string interface_towards(const std::string& host) {
+std::string interface_toward(const std::string& host) {
   addrinfo request{};
   request.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
@@ -252,7 +252,7 @@ std::string first_address(const runner::Meeting& meeting) {
   if (!meeting.file.empty()) return kLoopback;
   if (const char* const name = std::getenv("GLOO_SOCKET_IFNAME"); name && *name)
     return address_of_interface(name);
-  return interface_towards(meeting.host);
+  return interface_toward(meeting.host);
 }
 
 /// Returns the address at which the other ranks reach this one. A machine's own name may resolve to
@@ -260,7 +260,7 @@ std::string first_address(const runner::Meeting& meeting) {
 std::string own_address(const Guest& guest, const Store& store, std::string own) {
   const std::vector<std::string> all = guest.exchange(store, "address-", own);
   const auto other = std::ranges::find_if_not(all, is_loopback);
-  if (is_loopback(own) && other != all.end()) own = interface_towards(*other);
+  if (is_loopback(own) && other != all.end()) own = interface_toward(*other);
   return own.empty() ? kLoopback : own;
 }
 
@@ -333,9 +333,9 @@ std::vector<std::string> differences(const Json& first, const Json& own) {
 }
 
 std::unique_ptr<RankGroup> meet_ranks(const runner::RankOfRun& own, const runner::Meeting& meeting,
-                                      const Json& traits, const std::function<bool()>& is_cancelled,
+                                      const Json& traits, const std::function<bool()>& is_canceled,
                                       std::chrono::seconds timeout) {
-  const Guest guest(own, meeting, is_cancelled);
+  const Guest guest(own, meeting, is_canceled);
   const std::set<int> older = open_connections();
   std::string address = first_address(meeting);
   const Store store = guest.connect();

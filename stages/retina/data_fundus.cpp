@@ -25,7 +25,7 @@ namespace {
 Preprocessing read_preprocessing(runner::ConfigReader& reader) {
   runner::ConfigReader &flatten = reader.section("flatten_sharpen"),
                        &clahe = reader.section("clahe"), &crop = reader.section("crop_to_disc");
-  bool flattens = false, equalises = false, crops = false;
+  bool flattens = false, equalizes = false, crops = false;
   CropToDisc cropping;
   crop.read("enabled", crops);
   crop.read("threshold", cropping.threshold);
@@ -37,19 +37,19 @@ Preprocessing read_preprocessing(runner::ConfigReader& reader) {
   flatten.read("contrast", flattening.contrast);
   flatten.read("sharpen", flattening.sharpen);
   flattening.kernel_size = static_cast<int>(kernel_size);
-  Clahe equalising;
+  Clahe equalizing;
   std::vector<std::int64_t> tiles;
-  clahe.read("enabled", equalises);
-  clahe.read("clip_limit", equalising.clip_limit);
+  clahe.read("enabled", equalizes);
+  clahe.read("clip_limit", equalizing.clip_limit);
   clahe.read("tiles", tiles);
   if (tiles.size() == 2) {
-    equalising.columns = static_cast<int>(tiles[0]);
-    equalising.rows = static_cast<int>(tiles[1]);
+    equalizing.columns = static_cast<int>(tiles[0]);
+    equalizing.rows = static_cast<int>(tiles[1]);
   }
   Preprocessing steps;
   if (crops) steps.crop_to_disc = cropping;
   if (flattens) steps.flatten_sharpen = flattening;
-  if (equalises) steps.clahe = equalising;
+  if (equalizes) steps.clahe = equalizing;
   return steps;
 }
 
@@ -255,7 +255,7 @@ void leave_out(ImageList& list, const std::vector<std::vector<ImagePlace>>& grou
 
 void check_copies(ImageList& list, Duplicates duplicates, runner::RunContext& context) {
   auto groups = identical_files(list, [&] {
-    if (context.cancelled()) throw runner::Cancelled{};
+    if (context.canceled()) throw runner::Canceled{};
   });
   const auto all = groups.size();
   const auto has_two_grades = [&](const std::vector<ImagePlace>& group) {

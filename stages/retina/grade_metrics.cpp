@@ -268,13 +268,13 @@ nlohmann::ordered_json to_json(const Grading& grading, const GradingOptions& opt
 }
 
 std::string headline(const Grading& grading) {
-  const auto percent = [](double share) { return runner::decimal(100 * share, 1) + " %"; };
+  const auto percent = [](double share) { return runner::decimal(100 * share, 1) + "%"; };
   const auto with_interval = [&](const std::string& name) {
     const double* value = find_number(grading, name);
     const auto interval = grading.intervals.find(name);
     std::string text = value ? runner::decimal(*value, 4) : "not defined";
     if (interval != grading.intervals.end())
-      text += " (95 % interval " + runner::decimal(interval->second.low, 4) + "–" +
+      text += " (95% interval " + runner::decimal(interval->second.low, 4) + "–" +
               runner::decimal(interval->second.high, 4) + ")";
     return text;
   };

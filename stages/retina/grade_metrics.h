@@ -109,7 +109,7 @@ struct Grading {
   GradeCounts counts{0};
   NamedNumbers numbers;
   std::map<std::string, NumberInterval>
-      intervals;  ///< 95 % confidence intervals by name: percentiles over the bootstrap draws
+      intervals;  ///< 95% confidence intervals by name: percentiles over the bootstrap draws
 };
 
 /// Computes the metrics; there must be at least one sample. The bootstrap repeatedly draws as many
@@ -121,8 +121,8 @@ Grading grade(const GradedSamples& samples, const GradingOptions& options, std::
 /// they are set.
 nlohmann::ordered_json to_json(const Grading& grading, const GradingOptions& options);
 
-/// Returns "quadratic kappa 0.9880 (95 % interval 0.9860–0.9900), mean absolute error 0.0480 (95 %
-/// interval 0.0410–0.0550), referable: 99.1 % sensitivity, 98.5 % specificity".
+/// Returns "quadratic kappa 0.9880 (95% interval 0.9860–0.9900), mean absolute error 0.0480 (95%
+/// interval 0.0410–0.0550), referable: 99.1% sensitivity, 98.5% specificity".
 std::string headline(const Grading& grading);
 
 struct GradeReportOptions {

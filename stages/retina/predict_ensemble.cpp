@@ -126,7 +126,7 @@ class EnsemblePrediction {
         *opened, choose_numerics(own.numerics, *opened, own.model_stage, device_, say), device_);
     Loader loader(pictures_, SampleOrder::sequential(images_), request_.batch_size, /*epoch=*/0);
     while (const std::optional<Batch> batch = loader.next()) {
-      if (context_.cancelled()) throw runner::Cancelled{};
+      if (context_.canceled()) throw runner::Canceled{};
       use(network, *batch);
     }
   }

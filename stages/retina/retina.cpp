@@ -153,7 +153,7 @@ class RetinaDrawing {
   }
 
   void add_vessels() {
-    const double inward = disc_.x < 0 ? 0 : std::numbers::pi;  // towards the macula
+    const double inward = disc_.x < 0 ? 0 : std::numbers::pi;  // toward the macula
     const double turn = disc_.x < 0 ? 1 : -1;
     for (const double side : {-1.0, 1.0}) {
       for (int pair = 0; pair < 2; ++pair) {
@@ -264,7 +264,7 @@ class RetinaMaker {
 
   /// Draws image number `index` of a grade.
   void photograph(const std::string& name, std::int64_t grade, std::int64_t index) {
-    check_cancelled(callbacks_);
+    check_canceled(callbacks_);
     const Image image = draw_retina(
         grade, static_cast<int>(images_.size),
         Random({seed(), static_cast<std::uint64_t>(grade), static_cast<std::uint64_t>(index)}));

@@ -53,6 +53,12 @@ class BinaryStep final : public TrainingStep {
     return "binary " + structure_of(options_.loss, class_weights_.defined());
   }
 
+  std::string why_not_replayed() const override {
+    return class_weights_.defined()
+               ? "class_weights divide the loss by the weights of the samples, which differ"
+               : "";
+  }
+
   std::vector<std::string> notes() const override {
     const bool is_twice =
         options_.balances && std::holds_alternative<BalancedWeights>(options_.class_weights);

@@ -27,6 +27,12 @@ void free_memory(const at::Tensor& tensor) {
   tensor.storage().set_nbytes(0);
 }
 
+at::Tensor without_memory(const at::Tensor& tensor, c10::Device device) {
+  const at::Tensor result = torch::empty({0}, tensor.options().device(device).requires_grad(false));
+  result.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides());
+  return result;
+}
+
 void allocate_memory(const at::Tensor& tensor) {
   const at::Tensor fresh = torch::empty_like(tensor.detach());
   exchange_memory(tensor, exchange_memory(fresh, c10::DataPtr(nullptr, tensor.device())));

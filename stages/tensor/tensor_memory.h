@@ -19,6 +19,8 @@ bool has_memory(const at::Tensor& tensor);
 c10::DataPtr exchange_memory(const at::Tensor& tensor, c10::DataPtr memory);
 
 void free_memory(const at::Tensor& tensor);
+/// Returns a tensor without memory that has the type, shape and strides of `tensor`.
+at::Tensor without_memory(const at::Tensor& tensor, c10::Device device);
 /// Gives the tensor memory, which is not initialized.
 void allocate_memory(const at::Tensor& tensor);
 

@@ -85,7 +85,7 @@ bool cut_tokens(std::vector<std::int32_t>& tokens, std::size_t length);
 /// Longer vocabulary files are rejected, compressed or not. CLIP's longest is 3 MB.
 inline constexpr std::size_t kMaxVocabularyBytes = std::size_t{16} << 20;
 
-/// Returns the text of a vocabulary file, which may be gzipped, whatever its name. Returns
+/// Returns the text of a vocabulary file, which may be gzipped, regardless of its name. Returns
 /// kMissingWeights if there is no such file, and kDamagedWeights if it is unreadable, damaged or
 /// too long.
 runner::Result<std::string> read_vocabulary_file(const std::filesystem::path& file);

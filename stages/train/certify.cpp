@@ -205,7 +205,7 @@ void make_float64(torch::nn::Module& network) {
   for (const at::Tensor& buffer : network.buffers()) convert(buffer);
 }
 
-void randomise(torch::nn::Module& network, at::Generator generator) {
+void randomize(torch::nn::Module& network, at::Generator generator) {
   const torch::NoGradGuard no_graph;
   for (const auto& item : network.named_parameters()) {
     at::Tensor weight = item.value();
@@ -340,7 +340,7 @@ Certificate certify(const TrainingToPlan& training, runner::PlanContext& context
       auto network = (shrinkable ? *small.model : training.model).build(network_data, seed);
       make_float64(*network);
       generator = at::detail::createCPUGenerator(seed);
-      randomise(*network, generator);
+      randomize(*network, generator);
       return network;
     };
     const auto network = build();

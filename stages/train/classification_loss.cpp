@@ -154,11 +154,11 @@ at::Tensor covariance_loss(const at::Tensor& embeddings, CovarianceForm form) {
   const auto pairs =
       static_cast<double>(embeddings.size(1)) * static_cast<double>(embeddings.size(1) - 1);
   const auto degrees = static_cast<double>(embeddings.size(0) - 1);
-  const at::Tensor centred = embeddings - embeddings.mean(0, /*keepdim=*/true);
+  const at::Tensor centered = embeddings - embeddings.mean(0, /*keepdim=*/true);
   const bool is_direct = form == CovarianceForm::kDirect;
   const at::Tensor product =
-      (is_direct ? centred.t().matmul(centred) : centred.matmul(centred.t())) / degrees;
-  const at::Tensor variances = is_direct ? product.diagonal() : centred.square().sum(0) / degrees;
+      (is_direct ? centered.t().matmul(centered) : centered.matmul(centered.t())) / degrees;
+  const at::Tensor variances = is_direct ? product.diagonal() : centered.square().sum(0) / degrees;
   return (product.square().sum() - variances.square().sum()) / pairs;
 }
 

@@ -9,11 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/checkpoint_files.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/ranks/rank_group.h"
 #include "stages/train/training_log.h"
+#include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -146,6 +148,18 @@ bool is_reused_by_first(const std::optional<EarlierWeights>& trained,
   return group ? group->text_of_first(trained ? kReused : "") == kReused : trained.has_value();
 }
 
+namespace {
+
+[[noreturn]] void refuse_other_model(const std::filesystem::path& folder,
+                                     const std::exception& error) {
+  throw StageError(ErrorCode::kChangedRun,
+                   "the checkpoint '" + folder.string() + "' does not match this model: " +
+                       std::string(error.what(), std::strcspn(error.what(), "\n")))
+      .with_help("evaluate the run without changing its model");
+}
+
+}  // namespace
+
 void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device) {
   const FoundCheckpoint& found = trained.checkpoint;
   check_base(network, found.state);
@@ -153,11 +167,36 @@ void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::
   try {
     set_weights(network, found.state.model);
   } catch (const std::exception& error) {
-    throw StageError(ErrorCode::kChangedRun,
-                     "the checkpoint '" + found.folder.string() + "' does not match this model: " +
-                         std::string(error.what(), std::strcspn(error.what(), "\n")))
-        .with_help("evaluate the run without changing its model");
+    refuse_other_model(found.folder, error);
   }
+}
+
+void read_weights(const std::filesystem::path& folder, torch::nn::Module& network,
+                  at::Device device) {
+  const TrainingState state = read_checkpoint(folder, CheckpointPart::kShapes);
+  check_base(network, state);
+  network.to(device);
+  const NamedTensors own = weights(network);
+  try {
+    check_weights(own, state.model);
+  } catch (const std::invalid_argument& error) {
+    refuse_other_model(folder, error);
+  }
+  const torch::NoGradGuard no_graph;
+  at::Tensor whole;  // a tensor with another layout than the file's
+  const auto take = [&](const WeightPiece& piece) {
+    const at::Tensor weight = own.at(piece.tensor).detach();
+    const std::int64_t end = piece.begin + piece.numbers.numel();
+    if (weight.is_contiguous()) {
+      weight.view(-1).slice(0, piece.begin, end).copy_(piece.numbers);
+      return;
+    }
+    if (piece.begin == 0) whole = torch::empty({weight.numel()}, piece.numbers.options());
+    whole.slice(0, piece.begin, end).copy_(piece.numbers);
+    if (end == weight.numel()) weight.copy_(whole.view(weight.sizes()));
+  };
+  read_safetensors(folder / runner::kCheckpointModel,
+                   {.wants = [](const std::string&) { return true; }, .take = take});
 }
 
 TrainingResult report_earlier_weights(const EarlierWeights& trained, runner::RunContext& context) {

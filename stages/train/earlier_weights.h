@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -34,8 +35,8 @@ struct EarlierWeights {
 std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options,
                                                    runner::RunContext& context);
 
-/// With several ranks, tells all of them whether rank 0 reuses the result of an earlier run, of
-/// which only rank 0 knows. `trained` is what this rank has found.
+/// With several ranks, tells all of them whether rank 0 reuses the result of an earlier run, which
+/// only rank 0 knows. `trained` is what this rank has found.
 bool is_reused_by_first(const std::optional<EarlierWeights>& trained,
                         const runner::RankOfRun& ranks);
 
@@ -46,6 +47,12 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
 /// Moves `network` to `device` and loads the trained weights into it. Throws runner::StageError,
 /// kChangedRun, if they do not match.
 void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device);
+
+/// Moves `network` to `device` and reads the weights of the checkpoint in `folder` into it, piece
+/// by piece. Throws runner::StageError: kDamagedWeights, or kChangedRun if they do not
+/// match.
+void read_weights(const std::filesystem::path& folder, torch::nn::Module& network,
+                  at::Device device);
 
 /// Called instead of train() for a network that already has the trained weights or will get them
 /// later. Reports which weights they are, and records this in checkpoint.json in the node's folder.

@@ -36,7 +36,7 @@ FeatureRows read_feature_rows(const Dataset& train, const Dataset* validation, a
   std::int64_t count = 0;
   const auto add = [&](const Dataset& dataset) {
     for (std::int64_t index = 0, size = dataset.describe().size; index < size; ++index) {
-      if (context.cancelled()) throw runner::Cancelled{};
+      if (context.canceled()) throw runner::Canceled{};
       const std::optional<NamedTensors> sample = dataset.sample(/*epoch=*/0, index);
       if (!sample) continue;
       const auto label = sample->at("label").item<std::int64_t>();

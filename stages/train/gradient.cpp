@@ -18,6 +18,7 @@
 #include "stages/tensor/loss_term.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/train/sharded_gradients.h"
+#include "stages/train/step_graph.h"
 #include "stages/train/validation.h"
 
 namespace stages {
@@ -179,7 +180,7 @@ class Accumulation {
   }
 
   void run_one_pass() {
-    const auto run = [&](const Batch& part) {
+    const auto compute = [&](const Batch& part) {
       Measured measured;
       {
         const ScopedPrecision precision(base(), part.device());
@@ -187,12 +188,18 @@ class Accumulation {
       }
       if (options_.before_backward) options_.before_backward(measured.loss);
       summed([&] { backward(share_.counts ? measured.loss : measured.loss * 0); });
-      return NamedTensors{{"sums", share_.counts ? measured.sums : measured.sums * 0}};
+      return share_.counts ? measured.sums : measured.sums * 0;
     };
-    for_each_part("one", run, [&](const NamedTensors& kept) {
-      numbers_.add(kept.at("sums"));
-      if (options_.after_micro_batch) options_.after_micro_batch();
-    });
+    StepGraph* const graph = options_.graph;
+    const auto run = [&](const Batch& part) {
+      return NamedTensors{
+          {"sums", graph ? graph->run(part, weight_, numbers_, compute) : compute(part)}};
+    };
+    for_each_part(graph && graph->replays() ? "replayed" : "one", run,
+                  [&](const NamedTensors& kept) {
+                    numbers_.add(kept.at("sums"));
+                    if (options_.after_micro_batch) options_.after_micro_batch();
+                  });
     sum_rest(parts_of(share_));
   }
 

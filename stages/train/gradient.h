@@ -15,6 +15,7 @@
 namespace stages {
 
 class ShardedGradients;
+class StepGraph;
 
 /// Options of accumulate_gradient().
 struct AccumulationOptions {
@@ -31,6 +32,9 @@ struct AccumulationOptions {
   runner::RankOfRun ranks = {};
   /// Sums the gradients over the ranks in the backward passes; null if it is not done there.
   ShardedGradients* sharded = nullptr;
+  /// Replays parts of the batch, in a step that it has begun; null: all are computed. There is then
+  /// only one rank, and only one pass.
+  StepGraph* graph = nullptr;
 };
 
 /// Adds the gradient of the mean loss of `batch` to every parameter's .grad. `batch` must come from

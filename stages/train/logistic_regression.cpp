@@ -184,7 +184,7 @@ class LogisticRegressionStage final : public runner::Stage {
                         .max_iterations = most,
                         .tolerance = options_.tolerance},
                        [&] {
-                         if (context.cancelled()) throw runner::Cancelled{};
+                         if (context.canceled()) throw runner::Canceled{};
                        });
   }
 

@@ -167,7 +167,7 @@ class RealSteps {
   }
 
   RecordedWork run(std::int64_t size, std::int64_t parts) {
-    if (context_.cancelled()) throw runner::Cancelled{};
+    if (context_.canceled()) throw runner::Canceled{};
     StepPlan plan = execution_.plan();
     plan.micro_batch = is_cut_ ? size : 0;
     execution_.replace_plan(std::move(plan));

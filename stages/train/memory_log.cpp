@@ -126,7 +126,7 @@ void MemoryLog::end(std::int64_t step) {
   char percent[32];
   std::snprintf(percent, sizeof percent, "%.1f", 100 * share);
   context_.say("memory peak: " + runner::size_text(peak_) + " in tensors, " + percent +
-               " % of the " + runner::size_text(*options_.planned_live) + " planned");
+               "% of the " + runner::size_text(*options_.planned_live) + " planned");
 }
 
 bool MemoryLog::is_silent() const {

@@ -13,6 +13,7 @@
 #include "stages/artifact/label_sets.h"
 #include "stages/artifact/label_thresholds.h"
 #include "stages/artifact/model.h"
+#include "stages/tensor/device_constant.h"
 #include "stages/train/class_weights.h"
 #include "stages/train/multi_label_loss.h"
 #include "stages/train/training_kind.h"
@@ -45,6 +46,8 @@ class MultiLabelStep final : public TrainingStep {
     return "multi_label " + structure_of(loss_);
   }
 
+  std::string why_not_replayed() const override { return {}; }
+
   std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
     const at::Tensor labels = batch[kLabelSet];
     const at::Tensor is_bad = labels.ne(0).logical_and(labels.ne(1)).any(1);
@@ -73,7 +76,7 @@ class MultiLabelStep final : public TrainingStep {
           .with_help("change the model, or the labels of the data");
     }
     return {{name_of(loss_), multi_label_loss_sum(encoded.at("logits"), part[kLabelSet], loss_,
-                                                  positive_weights_)}};
+                                                  positive_weights_.on(part.device()))}};
   }
   /// Returns each sample's logits and labels, (n, 2 labels) float32.
   at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
@@ -97,7 +100,7 @@ class MultiLabelStep final : public TrainingStep {
   const Model& model_;
   const std::int64_t labels_;
   const MultiLabelLoss loss_;
-  const at::Tensor positive_weights_;  // undefined: all are 1
+  const DeviceConstant positive_weights_;  // undefined: all are 1
   const std::vector<std::string> without_sample_;
 };
 

@@ -20,6 +20,7 @@
 #include "stages/tensor/tensor_memory.h"
 #include "stages/train/gradient.h"
 #include "stages/train/schedule.h"
+#include "stages/train/sharded_network.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/step_snapshot.h"
@@ -37,10 +38,18 @@ std::int64_t units_of(const TrainingToPlan& training) {
 /// Returns the sizes of the batches to trace. The last is a whole batch: by then the optimizer
 /// state is allocated, and the allocator has gaps from the shorter batch at the end of an epoch,
 /// whose tensors have different sizes.
-std::vector<std::int64_t> traced_batches(const TrainingToPlan& training) {
+///
+/// With CUDA graphs, these steps only warm up. Then come a step for which the graph is recorded,
+/// and batches of all sizes: a shorter one does not use the graph's memory.
+std::vector<std::int64_t> traced_batches(const TrainingToPlan& training,
+                                         const MemoryPolicy& policy) {
   const std::int64_t units = units_of(training),
                      rest = training.loader.drop_last ? 0 : training.data.size % units;
-  return rest > 0 ? std::vector{units, rest, units} : std::vector{units, units};
+  std::vector<std::int64_t> batches =
+      rest > 0 ? std::vector{units, rest, units} : std::vector{units, units};
+  if (policy.cuda_graphs) batches.push_back(units);
+  if (policy.cuda_graphs && rest > 0) batches.insert(batches.end(), {rest, units});
+  return batches;
 }
 
 /// Executes a training run on the Meta device under one policy.
@@ -56,7 +65,9 @@ class TracedTraining {
         workspaces_(library_workspaces(trace_)),
         own_step_(training.step_under ? training.step_under(policy) : nullptr),
         step_(own_step_ ? *own_step_ : training.step),
-        network_(training.model.outline(training.network_data)),
+        network_(built_for_rank(training.model, training.network_data, training.options, policy,
+                                context.node().ranks,
+                                [&] { return training.model.outline(training.network_data); })),
         names_(*network_, training.options.model_stage) {}
 
   TracedPolicy run() {
@@ -66,17 +77,20 @@ class TracedTraining {
     own_network();
     execution.divide_parameters();
     if (backend_.device != at::kCPU) copy_ahead(execution);
-    std::size_t last_step = 0, end_of_step = 0;
-    double flops = 0;             // per step
-    std::int64_t operations = 0;  // per step
+    std::size_t last_step = 0, end_of_step = 0;  // of those that compute their micro-batches
+    double flops = 0;                            // per step
+    std::int64_t operations = 0;                 // per step
     std::int64_t step = 0;
-    for (const std::int64_t size : traced_batches(training_)) {
-      last_step = events_so_far();
+    for (const std::int64_t size : traced_batches(training_, policy_)) {
+      const bool computes = !execution.graph() || !execution.graph()->replays();
+      const std::size_t before = events_so_far();
       const double flops_before = trace_.flops();
       const std::int64_t operations_before = trace_.launches();
       make_step(execution, size, ++step);
-      flops = trace_.flops() - flops_before;
       operations = trace_.launches() - operations_before;
+      if (!computes) continue;
+      last_step = before;
+      flops = trace_.flops() - flops_before;
       end_of_step = events_so_far();
     }
     before_.reset();
@@ -90,6 +104,11 @@ class TracedTraining {
     result.operations = operations;
     result.traffic = traffic(last_step, end_of_step);
     result.moved = 2 * static_cast<double>(execution.optimizer().offloaded_bytes());
+    if (const StepGraph* const graph = execution.graph()) {
+      result.terms.push_back({.name = "cuda_graph",
+                              .bytes = graph->pool_bytes(),
+                              .note = "in live: the graph's own memory, which no other work uses"});
+    }
     std::vector<std::string> blocks = blocks_of(*network_);
     for (std::string& path : blocks) path = in_network(path);
     return {std::move(result), profile(trace_, last_step, blocks)};
@@ -114,8 +133,10 @@ class TracedTraining {
   }
 
   void own_network() {
-    for (const auto& item : network_->named_parameters())
-      trace_.own(item.value(), Owner::kParameter, in_network(item.key()));
+    for (const auto& item : network_->named_parameters()) {
+      if (has_memory(item.value()))
+        trace_.own(item.value(), Owner::kParameter, in_network(item.key()));
+    }
     for (const auto& item : network_->named_buffers())
       trace_.own(item.value(), Owner::kBuffer, in_network(item.key()));
   }
@@ -189,12 +210,14 @@ class TracedTraining {
 
   void end(StepExecution& execution) {
     save(execution);
-    {
+    const bool is_built_whole =
+        !is_built_in_shards(training_.model, policy_, context_.node().ranks);
+    if (context_.node().resuming && is_built_whole) {
       const ScopedPhase phase(StepPhase::kCheckpointLoad);
       execution.join_parameters();
     }
     resume(execution);
-    keep_weights();
+    if (!execution.plan().shards_parameters()) keep_weights();
   }
 
   /// A checkpoint is written tensor by tensor, each in element order. Tensors of other ranks are
@@ -213,10 +236,11 @@ class TracedTraining {
       torch::empty_like(parameter);
   }
 
-  /// Allocates a copy of `saved`, as read from disk.
+  /// Allocates a copy of this rank's part of `saved`, as read from disk.
   std::vector<at::Tensor> read(const NamedTensors& saved, const std::string& from) {
     std::vector<at::Tensor> tensors;
     for (const auto& [name, tensor] : saved) {
+      if (!has_memory(tensor)) continue;
       tensors.push_back(torch::empty_like(tensor));
       trace_.own(tensors.back(), Owner::kBuffer, in_network(name) + " of " + from);
     }
@@ -294,7 +318,7 @@ TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
               .resumes = context.node().resuming,
               .data = training.data,
               .network_data = training.network_data,
-              .batches = traced_batches(training),
+              .batches = traced_batches(training, policy),
               .validation = {}};
   if (training.validation) {
     as.validation = *training.validation;
@@ -402,7 +426,7 @@ auto what_counts(const MemoryPolicy& policy) {
   const auto& [pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision, tf32,
                layout, two_pass, two_pass_is_open, activation_checkpointing, checkpointing_is_open,
                offloads_optimizer, offload_is_open, sharding, shard_is_open, optimizer_in_backward,
-               in_backward_is_open, loss_form, budget, budget_share, memory_fraction,
+               in_backward_is_open, cuda_graphs, loss_form, budget, budget_share, memory_fraction,
                empty_cache_every, allocator, recovery] = policy;
   static_cast<void>(std::tie(two_pass_is_open, checkpointing_is_open, offload_is_open,
                              shard_is_open, in_backward_is_open));  // choices
@@ -411,7 +435,7 @@ auto what_counts(const MemoryPolicy& policy) {
   static_cast<void>(recovery);                           // matters only if the plan was wrong
   return std::tie(pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision,
                   tf32, layout, two_pass, activation_checkpointing, offloads_optimizer, sharding,
-                  optimizer_in_backward, loss_form, empty_cache_every, allocator);
+                  optimizer_in_backward, cuda_graphs, loss_form, empty_cache_every, allocator);
 }
 
 }  // namespace

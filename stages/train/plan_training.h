@@ -29,7 +29,7 @@ struct TrainingToPlan {
   const DatasetDescription& network_data;  ///< the data that the network is built for
   const DatasetDescription* validation = nullptr;
   const Dataset* kept_data = nullptr;  ///< for counting the memory that the data keeps; null: none
-  const Dataset* kept_validation = nullptr;  ///< likewise for the validation data
+  const Dataset* kept_validation = nullptr;  ///< the same for the validation data
   LoaderOptions loader;
   const TrainerOptions& options;
   const MemoryPolicy& policy;

@@ -66,7 +66,7 @@ void RangeTest::see(const Place& place, std::string_view name, const at::Tensor&
   for (const Point& point : points_) least = std::min(least, point.smoothed);
   points_.push_back({place.step, rate_at(place.step), loss, smoothed});
   has_diverged_ |= points_.size() > 1 && smoothed > kDiverged * least;
-  if (has_diverged_ || place.step >= options_.steps) throw runner::Cancelled{};
+  if (has_diverged_ || place.step >= options_.steps) throw runner::Canceled{};
 }
 
 nlohmann::ordered_json RangeTest::answer() const {

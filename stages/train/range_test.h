@@ -24,14 +24,14 @@ struct RangeTestOptions {
 /// toward 0; the test ends early if the smoothed loss exceeds four times its minimum.
 ///
 ///   RangeTest test({1e-7, 10, 100});
-///   options.observer = &test;  // the run then throws runner::Cancelled
+///   options.observer = &test;  // the run then throws runner::Canceled
 ///   test.answer();
 class RangeTest final : public StepObserver {
  public:
   explicit RangeTest(RangeTestOptions options) : options_(options) {}
 
   std::int64_t steps() const override { return options_.steps; }
-  /// Records a loss. Throws runner::Cancelled after the last one.
+  /// Records a loss. Throws runner::Canceled after the last one.
   void see(const Place& place, std::string_view name, const at::Tensor& tensor) override;
 
   /// Returns `options` adapted to a test of the training stage at `pointer`, in which an epoch has

@@ -12,6 +12,7 @@
 #include "runner/shared/text/join.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/targets.h"
+#include "stages/tensor/device_constant.h"
 #include "stages/train/mixing.h"
 #include "stages/train/regression_loss.h"
 #include "stages/train/training_kind.h"
@@ -36,7 +37,12 @@ class RegressionStep final : public TrainingStep {
  public:
   RegressionStep(const Model& model, std::int64_t targets, const TargetOptions& options,
                  TrainedTargets trained)
-      : model_(model), targets_(targets), options_(options), trained_(std::move(trained)) {}
+      : model_(model),
+        targets_(targets),
+        options_(options),
+        trained_(std::move(trained)),
+        mean_(row_of(trained_.mean)),
+        deviation_(row_of(trained_.standard_deviation)) {}
 
   std::vector<LossTerm> terms() const override {
     return {{name_of(options_.loss), Coupling::kPerSample}};
@@ -51,6 +57,8 @@ class RegressionStep final : public TrainingStep {
     return "regression " + structure_of(options_.loss) +
            (trained_.are_standardized ? " standardized" : "");
   }
+
+  std::string why_not_replayed() const override { return {}; }
 
   std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
     const at::Tensor is_bad = batch[kTarget].isfinite().all(1).logical_not();
@@ -76,7 +84,7 @@ class RegressionStep final : public TrainingStep {
           .with_help("change the model, or the targets of the data");
     }
     return {{name_of(options_.loss),
-             regression_loss_sum(outputs, in_output_unit(part[kTarget], trained_), options_.loss)}};
+             regression_loss_sum(outputs, in_output_unit(part[kTarget]), options_.loss)}};
   }
   /// Returns each sample's predictions and targets in the targets' unit, (n, 2 targets) float64.
   at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
@@ -99,10 +107,21 @@ class RegressionStep final : public TrainingStep {
   }
 
  private:
+  /// Returns numbers of each target, (1, targets) float64.
+  static at::Tensor row_of(const std::vector<double>& numbers) {
+    return torch::tensor(numbers, torch::kDouble).unsqueeze(0);
+  }
+  /// Does the same as stages::in_output_unit(), without a copy to the device.
+  at::Tensor in_output_unit(const at::Tensor& targets) const {
+    if (!trained_.are_standardized) return targets;
+    return (targets - mean_.on(targets.device())) / deviation_.on(targets.device());
+  }
+
   const Model& model_;
   const std::int64_t targets_;
   const TargetOptions options_;
   const TrainedTargets trained_;
+  const DeviceConstant mean_, deviation_;
 };
 
 void check_targets(const Dataset& data, const std::string& which) {

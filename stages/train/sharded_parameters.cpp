@@ -57,7 +57,8 @@ std::vector<BlockOfNetwork> outermost_blocks(const torch::nn::Module& network) {
     blocks.push_back({path, block});
     for (const auto& item : block->named_parameters()) {
       const at::Tensor& parameter = item.value();
-      if (parameter.numel() == 0 || !fills_its_storage(parameter)) continue;
+      if (parameter.numel() == 0 || (has_memory(parameter) && !fills_its_storage(parameter)))
+        continue;
       if (uses.at(parameter.storage().unsafeGetStorageImpl()) > 1) continue;
       blocks.back().parameters.emplace_back(path + "." + item.key(), parameter);
     }
@@ -104,6 +105,30 @@ std::set<const c10::TensorImpl*> parameters_elsewhere(const torch::nn::Module& n
     if (of_blocks.contains(parameter) && !shard.keeps(i)) elsewhere.insert(parameter);
   }
   return elsewhere;
+}
+
+std::map<std::string, int> owners_in_blocks(const torch::nn::Module& network,
+                                            const std::vector<at::Tensor>& trained,
+                                            const StateShard& shard, int ranks) {
+  std::map<const void*, int> owners;
+  for (std::size_t i = 0; i < trained.size(); ++i)
+    owners.emplace(trained[i].unsafeGetTensorImpl(), shard.owners[i]);
+  const std::vector<BlockOfNetwork> blocks = outermost_blocks(network);
+  std::vector<at::Tensor> frozen;
+  for (const BlockOfNetwork& block : blocks) {
+    for (const auto& [name, parameter] : block.parameters) {
+      if (!owners.contains(parameter.unsafeGetTensorImpl())) frozen.push_back(parameter);
+    }
+  }
+  const StateShard rest = shard_of(frozen, shard.rank, ranks);
+  for (std::size_t i = 0; i < frozen.size(); ++i)
+    owners.emplace(frozen[i].unsafeGetTensorImpl(), rest.owners[i]);
+  std::map<std::string, int> by_name;
+  for (const BlockOfNetwork& block : blocks) {
+    for (const auto& [name, parameter] : block.parameters)
+      by_name.emplace(name, owners.at(parameter.unsafeGetTensorImpl()));
+  }
+  return by_name;
 }
 
 /// The parameters of one block.
@@ -224,24 +249,12 @@ ShardedParameters::ShardedParameters(torch::nn::Module& network,
                                      const std::vector<at::Tensor>& trained,
                                      const StateShard& shard, const runner::RankOfRun& ranks)
     : ranks_(ranks) {
-  std::map<const void*, int> owners;
-  for (std::size_t i = 0; i < trained.size(); ++i)
-    owners.emplace(trained[i].unsafeGetTensorImpl(), shard.owners[i]);
-  const std::vector<BlockOfNetwork> blocks = outermost_blocks(network);
-  std::vector<at::Tensor> frozen;
-  for (const BlockOfNetwork& block : blocks) {
-    for (const auto& [name, parameter] : block.parameters) {
-      if (!owners.contains(parameter.unsafeGetTensorImpl())) frozen.push_back(parameter);
-    }
-  }
-  const StateShard rest = shard_of(frozen, ranks.rank, ranks.size);
-  for (std::size_t i = 0; i < frozen.size(); ++i)
-    owners.emplace(frozen[i].unsafeGetTensorImpl(), rest.owners[i]);
-  for (const BlockOfNetwork& block : blocks) {
+  const std::map<std::string, int> owners = owners_in_blocks(network, trained, shard, ranks.size);
+  for (const BlockOfNetwork& block : outermost_blocks(network)) {
     if (block.parameters.empty()) continue;
     std::vector<Block::Weight> weights;
     for (const auto& [name, parameter] : block.parameters) {
-      weights.push_back({name, parameter, owners.at(parameter.unsafeGetTensorImpl())});
+      weights.push_back({name, parameter, owners.at(name)});
       apart_.insert(parameter.unsafeGetTensorImpl());
     }
     blocks_.push_back(std::make_unique<Block>(block.path, *block.module, std::move(weights), ranks,

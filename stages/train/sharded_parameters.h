@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -29,6 +30,13 @@ std::set<const c10::TensorImpl*> parameters_elsewhere(const torch::nn::Module& n
                                                       const std::vector<at::Tensor>& trained,
                                                       const StateShard& shard);
 
+/// Returns the rank that keeps each parameter in the blocks of a network, by name: the owner in
+/// `shard` of those in `trained`; the others are distributed evenly. Parameters that share memory
+/// with others stay on all ranks.
+std::map<std::string, int> owners_in_blocks(const torch::nn::Module& network,
+                                            const std::vector<at::Tensor>& trained,
+                                            const StateShard& shard, int ranks);
+
 /// Keeps each parameter in the blocks of a network on one rank only (stage 3 of ZeRO, see
 /// Sharding). A block has the values of its parameters while it runs, forward and backward:
 ///
@@ -50,8 +58,9 @@ std::set<const c10::TensorImpl*> parameters_elsewhere(const torch::nn::Module& n
 /// same memory.
 class ShardedParameters {
  public:
-  /// Divides the parameters, which have equal values on all ranks. `shard` has the owners of
-  /// `trained`, as returned by shard_of_blocks(). The network is borrowed.
+  /// Divides the parameters, which have equal values on all ranks, unless the network was built in
+  /// shards (sharded_network.h). `shard` has the owners of `trained`, as returned by
+  /// shard_of_blocks(). The network is borrowed.
   ShardedParameters(torch::nn::Module& network, const std::vector<at::Tensor>& trained,
                     const StateShard& shard, const runner::RankOfRun& ranks);
   /// Leaves the parameters without memory unless they are joined.

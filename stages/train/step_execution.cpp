@@ -71,6 +71,7 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
     scaler_.emplace(GradScaler::Options{}, device);
   if (average) average_.emplace(network, *average, elsewhere_under(plan_, network, groups, shard_));
   if (plan_.shards_gradients()) sharded_.emplace(optimizer_.parameters(), shard_, ranks);
+  if (plan_.graph_batch > 0 && !device.is_cpu()) graph_.emplace(network, device);
 }
 
 BatchBuffers& StepExecution::copy_ahead(const Batch& largest) {
@@ -126,6 +127,7 @@ void StepExecution::replace_plan(StepPlan plan) {
   assert(plan.numerics == plan_.numerics && plan.offloads_optimizer == plan_.offloads_optimizer &&
          plan.sharding == plan_.sharding);
   plan_ = std::move(plan);
+  if (graph_) graph_->forget();
 }
 
 StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey& key,
@@ -140,6 +142,8 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     if (failed_.defined()) skip.clamp_min_(failed_);
     steps.emplace(optimizer_, skip, clip_, is_half_written_);
   };
+  StepGraph* const graph = graph_ && plan_.graph_batch > 0 ? &*graph_ : nullptr;
+  StepGraph::Step replayed(graph, plan_);
   std::optional<Batch> prepared;
   const auto prepare = [&] {
     if (runs_ahead() && !failed_.defined())
@@ -148,13 +152,16 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     prepared = step_.prepare(on_device(batch), key);
   };
   const auto accumulate = [&] {
+    if (graph) graph->begin(*prepared);
     StepNumbers own =
         accumulate_gradient(step_, network_, *prepared, weight, plan_, key,
                             {.scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
                              .after_micro_batch = after_micro_batch,
                              .before_backward = before_backward,
                              .ranks = ranks(),
-                             .sharded = sharded_ ? &*sharded_ : nullptr});
+                             .sharded = sharded_ ? &*sharded_ : nullptr,
+                             .graph = graph});
+    if (graph) graph->end();
     prepared.reset();
     steps.reset();
     return own;
@@ -206,6 +213,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     }
     numbers.fetch();
   });
+  replayed.end();
   return {std::move(numbers),    std::move(gradients), std::move(overflow), std::move(divisor),
           std::move(skip),       std::move(scratch),   std::move(updated),  key.step,
           std::move(histograms), std::move(present)};
@@ -309,11 +317,15 @@ StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
   }
   if (policy.sharding == Sharding::kParameters && ranks > 1)
     check_sharded_parameters(policy, network, options);
-  return make_step_plan(
-      step, policy, std::min(options.batch_size, samples), std::move(numerics),
-      activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing,
-                                   policy.pointer),
-      /*declares_cut=*/policy.micro_batch == options.accumulated_micro_batch, ranks);
+  const std::int64_t units = std::min(options.batch_size, samples);
+  StepPlan plan =
+      make_step_plan(step, policy, units, std::move(numerics),
+                     activation_checkpointing_for(network, options.model_stage,
+                                                  policy.activation_checkpointing, policy.pointer),
+                     /*declares_cut=*/policy.micro_batch == options.accumulated_micro_batch, ranks);
+  check_cuda_graphs(policy, plan, step, network, ranks);
+  if (policy.cuda_graphs) plan.graph_batch = units;
+  return plan;
 }
 
 namespace {
@@ -340,8 +352,12 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
       plan_under(policy, step, network, samples, options,
                  choose_numerics(policy.numerics(), network, options.model_stage, context),
                  context.node().ranks.size);
-  // On a CPU, the state is already in host memory.
-  plan.offloads_optimizer &= !at::Device(context.node().device).is_cpu();
+  if (at::Device(context.node().device).is_cpu()) {
+    plan.offloads_optimizer = false;  // the state is already in host memory
+    if (plan.graph_batch > 0 && !context.node().restarts.has_moved)
+      refuse_cuda_graphs_on_cpu(policy);
+    plan.graph_batch = 0;
+  }
   runner::RankOfRun ranks = context.node().ranks;
   if (device.is_meta())
     ranks.peers = nullptr;  // the other ranks may trace at another time, or never

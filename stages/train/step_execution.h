@@ -23,6 +23,7 @@
 #include "stages/train/optimizer.h"
 #include "stages/train/sharded_gradients.h"
 #include "stages/train/sharded_parameters.h"
+#include "stages/train/step_graph.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/trainer_options.h"
 #include "stages/train/weight_average.h"
@@ -111,6 +112,8 @@ class StepExecution {
   NamedTensors state() const;
   /// Returns the part of state() that is on the device. Does not wait for a GPU.
   NamedTensors state_on_device() const;
+  /// Returns the graph that replays micro-batches; null if none does.
+  const StepGraph* graph() const { return graph_ ? &*graph_ : nullptr; }
   /// Returns the average of the weights; null if none is kept.
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }
   const WeightAverage* average() const { return average_ ? &*average_ : nullptr; }
@@ -140,6 +143,7 @@ class StepExecution {
   GradientSum sum_;
   std::optional<ShardedGradients> sharded_;
   std::optional<ShardedParameters> divided_;
+  std::optional<StepGraph> graph_;
   const std::int64_t histograms_every_;
   bool is_half_written_ = false;
   std::optional<BatchBuffers> batches_;

@@ -186,6 +186,7 @@ nlohmann::ordered_json to_json(const StepPlan& plan) {
   if (plan.offloads_optimizer) json["offload"] = "optimizer";
   if (plan.sharding != Sharding::kNone) json["shard"] = name(plan.sharding);
   if (plan.optimizer_in_backward) json["optimizer_in_backward"] = true;
+  if (plan.graph_batch > 0) json["cuda_graphs"] = true;
   json.update(to_json(plan.numerics));
   return json;
 }
@@ -208,14 +209,14 @@ StepNumbers& StepNumbers::operator=(StepNumbers&&) noexcept = default;
 
 at::Tensor StepNumbers::row(const NamedTensors& terms, const NamedTensors& scores) {
   std::vector<at::Tensor> row;
-  term_names_.clear();
-  score_names_.clear();
+  names_.terms.clear();
+  names_.scores.clear();
   for (const auto& [name, value] : terms) {
-    term_names_.push_back(name);
+    names_.terms.push_back(name);
     row.push_back(value.detach().to(torch::kDouble));
   }
   for (const auto& [name, value] : scores) {
-    score_names_.push_back(name);
+    names_.scores.push_back(name);
     row.push_back(value.detach().to(torch::kDouble));
   }
   return torch::stack(row);
@@ -281,18 +282,18 @@ void StepNumbers::add_sums(std::vector<double>& sums) const {
 
 Means StepNumbers::means(std::span<const StepNumbers> batches) {
   const StepNumbers& first = batches.front();
-  std::vector<double> sums(first.term_names_.size() + first.score_names_.size(), 0.0);
+  std::vector<double> sums(first.names_.terms.size() + first.names_.scores.size(), 0.0);
   Means means;
   for (const StepNumbers& batch : batches) {
-    assert(batch.term_names_ == first.term_names_ && batch.score_names_ == first.score_names_);
+    assert(batch.names_.terms == first.names_.terms && batch.names_.scores == first.names_.scores);
     batch.add_sums(sums);
     means.weight += batch.weight_;
     means.units += batch.scored_;
   }
   auto sum = sums.begin();
-  for (const std::string& name : first.term_names_)
+  for (const std::string& name : first.names_.terms)
     means.terms.emplace_back(name, *sum++ / means.weight);
-  for (const std::string& name : first.score_names_)
+  for (const std::string& name : first.names_.scores)
     means.scores.emplace_back(name, *sum++ / means.units);
   for (const auto& [name, mean] : means.terms) means.loss += mean;
   return means;
@@ -317,9 +318,9 @@ bool StepNumbers::skipped() const { return has_scaling_ && value(-1) > 0; }
 std::optional<std::int64_t> StepNumbers::first_broken_part() const {
   wait();
   const double* row = host_values_.const_data_ptr<double>();
-  const std::size_t width = term_names_.size() + score_names_.size();
+  const std::size_t width = names_.terms.size() + names_.scores.size();
   for (std::size_t part = 0; part < parts_; ++part, row += width) {
-    for (std::size_t term = 0; term < term_names_.size(); ++term) {
+    for (std::size_t term = 0; term < names_.terms.size(); ++term) {
       if (!std::isfinite(row[term])) return static_cast<std::int64_t>(part);
     }
   }

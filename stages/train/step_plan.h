@@ -36,6 +36,8 @@ struct StepPlan {
   bool offloads_optimizer = false;      ///< keep the optimizer state in host memory between steps
   Sharding sharding = Sharding::kNone;  ///< what each rank keeps only a part of
   bool optimizer_in_backward = false;   ///< update each parameter once its gradient is complete
+  std::int64_t graph_batch = 0;  ///< units of the batches whose micro-batches a CUDA graph replays;
+                                 ///< 0: none
   bool operator==(const StepPlan&) const = default;
   bool shards_optimizer() const { return sharding >= Sharding::kOptimizer; }
   bool shards_gradients() const { return sharding >= Sharding::kGradients; }
@@ -75,9 +77,9 @@ std::int64_t least_units(const TrainingStep& step);
 [[noreturn]] void refuse_sharded_parameters(const MemoryPolicy& policy, const std::string& why,
                                             const std::string& help);
 
-/// Returns {"micro_batch", "two_pass", "activation_checkpointing"}, plus "offload", "shard" and
-/// "optimizer_in_backward" where enabled, and to_json(Numerics): a record of exactly how the steps
-/// were run.
+/// Returns {"micro_batch", "two_pass", "activation_checkpointing"}, plus "offload", "shard",
+/// "optimizer_in_backward" and "cuda_graphs" where enabled, and to_json(Numerics): a record of
+/// exactly how the steps were run.
 nlohmann::ordered_json to_json(const StepPlan& plan);
 
 /// Returns the number of parts in the measurements of a batch of `units`: one for each micro-batch,
@@ -106,6 +108,13 @@ class StepNumbers {
   /// Returns one micro-batch's row of sums for add(), computed from the results of
   /// TrainingStep::loss and TrainingStep::score.
   at::Tensor row(const NamedTensors& terms, const NamedTensors& scores);
+  /// The names of the numbers in a row, which row() sets. A row that was computed in another way
+  /// needs the names of one computed by row().
+  struct Names {
+    std::vector<std::string> terms, scores;
+  };
+  const Names& names() const { return names_; }
+  void set_names(const Names& names) { names_ = names; }
   /// Adds the next micro-batch.
   void add(at::Tensor row);
   /// Joins all rows into a single part, and returns its sums so that those of other ranks can be
@@ -148,7 +157,7 @@ class StepNumbers {
   double value(std::int64_t index) const;
 
   double weight_, scored_;
-  std::vector<std::string> term_names_, score_names_;
+  Names names_;
   // Until fetch():
   std::vector<at::Tensor> rows_;  // (terms + scores) float64 each
   at::Tensor norm_;               // (1) float64

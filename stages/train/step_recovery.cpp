@@ -210,6 +210,7 @@ StepRecovery::Options recovery_options(const TrainingStep& step, const torch::nn
                                 context.node().ranks.size);
     other.offloads_optimizer = execution.plan().offloads_optimizer;
     other.sharding = execution.plan().sharding;
+    other.graph_batch = execution.plan().graph_batch;
     return other;
   };
   const auto accepts = [plan](const MemoryPolicy& policy) {

@@ -47,9 +47,9 @@ void fail_if_requested();
 ///
 /// The first retry computes the same batch under the same plan, since memory may be free again. The
 /// second retry uses the next plan, which then remains in use. Training returns to its first plan
-/// if another process had used the memory, that is, if the first plan would have fit on the device,
-/// less memory was free when it failed, and kGoodSteps steps have succeeded since. A plan that has
-/// failed twice is not tried again.
+/// if another process had used the memory: the first plan would have fit on the device, less memory
+/// was free when it failed, and kGoodSteps steps have succeeded since. A plan that has failed twice
+/// is not tried again.
 class StepRecovery {
  public:
   static constexpr std::int64_t kGoodSteps = 100;

@@ -52,6 +52,17 @@ class ClassificationStep final : public TrainingStep {
     return "supervised " + structure_of(options_.loss, class_weights_.defined());
   }
 
+  std::string why_not_replayed() const override {
+    if (class_weights_.defined())
+      return "class_weights divide the loss by the weights of the samples, which differ";
+    if (!options_.loss.ordinal) return {};
+    if (options_.loss.head() == OrdinalHead::kCorn)
+      return "the loss 'corn' is divided by the outputs that count, which differ";
+    return options_.loss.ordinal->importance_weights.empty()
+               ? ""
+               : "the loss 'coral' copies its importance_weights to the GPU in each step";
+  }
+
   std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
     const at::Tensor labels = batch["label"].contiguous();
     const auto* label = labels.const_data_ptr<std::int64_t>();

@@ -52,7 +52,7 @@ void renew_statistics(const EpochToAverage& epoch) {
   const PassProgress progress("renew statistics", epoch.samples.batches());
   std::int64_t batches = 0, samples = 0;
   while (const std::optional<Batch> batch = epoch.samples.next()) {
-    if (epoch.can_stop && epoch.context.cancelled()) throw runner::Cancelled{};
+    if (epoch.can_stop && epoch.context.canceled()) throw runner::Canceled{};
     if (batch->units() < least_units(epoch.step)) continue;
     const Batch placed = network.placed(epoch.step.arrange(*batch, BatchUse::kTraining));
     see_in_training(epoch.step, network, placed, epoch.execution.plan(), epoch.key,

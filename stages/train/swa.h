@@ -53,7 +53,7 @@ struct EpochToAverage {
 /// Includes the current weights in the average. If the network collects running statistics, they
 /// are recomputed for the average by a pass over the samples in training mode, with the training
 /// batch size: torch.optim.swa_utils.update_bn. Can be repeated if it fails or is stopped. Throws
-/// runner::Cancelled.
+/// runner::Canceled.
 void average_epoch(const EpochToAverage& epoch);
 
 /// Recomputes the running statistics for the network's current weights, if it collects any, as

@@ -22,6 +22,7 @@
 #include "stages/train/observed_training.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/plan_training.h"
+#include "stages/train/sharded_network.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/step_recovery.h"
@@ -29,6 +30,7 @@
 #include "stages/train/training_log.h"
 #include "stages/train/training_ranks.h"
 #include "stages/train/validation.h"
+#include "stages/train/weights_watch.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -64,6 +66,7 @@ class Training {
                   recovery_options(step, network, description_.size, options, execution_, replan,
                                    context),
                   context),
+        watch_(network, options.model_stage),
         learning_rates_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_,
                         options.higher_is_better,
                         swa_schedule(options.swa, learning_rate(options.optimizer), planned_steps_,
@@ -125,6 +128,7 @@ class Training {
     execution_.divide_parameters();
     ranks_.compare(done_.steps);
     recovery_.go_on_after_kills(context_.node().restarts.plans);
+    watch_.remember(done_.steps);
     if (observed_) observed_.show("start", 0, own_weights());
     memory_.begin();
     while (done_.epochs < epochs_ && !stopping_.exhausted()) {
@@ -169,6 +173,7 @@ class Training {
       }
       done_.batches = loader.position();
       is_whole_ = true;
+      watch_.remember(done_.steps);
     }
     pending_.flush(0);
     before_.reset();
@@ -191,7 +196,7 @@ class Training {
   std::optional<Batch> next_batch(RetriedLoader& loader) {
     try {
       return loader.next();
-    } catch (const runner::Cancelled&) {
+    } catch (const runner::Canceled&) {
       if (is_state_divided()) return {};  // handle_requests_of_all() stops
       stop();
     }
@@ -199,7 +204,7 @@ class Training {
 
   /// Handles requests to stop or save. Called between two steps.
   void handle_requests() {
-    if (context_.cancelled()) stop();
+    if (context_.canceled()) stop();
     if (context_.take_save_request() || checkpoints_.is_due(done_)) checkpoints_.save(done_);
   }
 
@@ -207,9 +212,9 @@ class Training {
   void handle_requests_of_all() {
     using Request = TrainingRanks::Request;
     const bool saves = context_.take_save_request() || checkpoints_.is_due(done_);
-    const Request own = context_.cancelled() ? Request::kStop
-                        : saves              ? Request::kSave
-                                             : Request::kNothing;
+    const Request own = context_.canceled() ? Request::kStop
+                        : saves             ? Request::kSave
+                                            : Request::kNothing;
     const Request agreed = ranks_.agreed(own);
     if (agreed == Request::kSave) checkpoints_.save(done_);
     if (agreed != Request::kStop) return;
@@ -223,7 +228,7 @@ class Training {
 
   [[noreturn]] void stop() {
     if (done_.steps > 0) checkpoints_.save(done_);
-    throw runner::Cancelled{};
+    throw runner::Canceled{};
   }
 
   /// Saves after a failure in a step that has written nothing, or in a validation.
@@ -295,6 +300,8 @@ class Training {
     if (observed_) observed_.show("batch", done_.steps + 1, batch.tensors());
     execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
     StepExecution::Computed computed = compute_with_retries(batch);
+    // With optimizer_in_backward, the optimizer has already changed the weights.
+    if (!execution_.plan().optimizer_in_backward) watch_.check(done_.steps + 1);
     is_whole_ = false;
     pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(),
                    plan_of_numbers(execution_.plan(), context_.node().ranks.size), batch.indices},
@@ -312,7 +319,16 @@ class Training {
     pending_.mark_written();
     if (observed_) observed_.show("weights", done_.steps, own_weights());
     memory_.end_step(done_.steps);
+    say_recorded();
     recovery_.end_step(done_.steps);
+  }
+
+  void say_recorded() {
+    const StepGraph* const graph = execution_.graph();
+    if (!graph || graph->recorded() == graphs_) return;
+    graphs_ = graph->recorded();
+    context_.say("step " + std::to_string(done_.steps) +
+                 ": recorded a CUDA graph, which is replayed from now on");
   }
 
   /// Runs the step's first half, and retries it when memory runs out, as often as the recovery
@@ -364,7 +380,7 @@ class Training {
     try {
       average_epoch({step_, execution_, done_.epochs - options_.swa->start + 1, loader, key,
                      context_, !is_state_divided()});
-    } catch (const runner::Cancelled&) {
+    } catch (const runner::Canceled&) {
       stop();
     }
   }
@@ -384,7 +400,7 @@ class Training {
         renew_statistics(
             {step_, execution_, /*number=*/1, loader, key, context_, !is_state_divided()});
         return validated(done_.epochs - 1);
-      } catch (const runner::Cancelled&) {
+      } catch (const runner::Canceled&) {
         stop();
       }
     }();
@@ -403,7 +419,7 @@ class Training {
     if (context_.node().smoke) options.batches = 2;
     RowsAtOnce rows(policy_, device_, "validation", context_);
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
-      if (context_.cancelled() && !is_state_divided()) throw runner::Cancelled{};
+      if (context_.canceled() && !is_state_divided()) throw runner::Canceled{};
       log_.validated_batch(epoch + 1, batch, batches);
     };
     return validate(step_, execution_.network(), data_.validation, options, rows);
@@ -415,7 +431,7 @@ class Training {
     std::optional<ScopedAverage> average(std::in_place, execution_.average());
     try {
       return validated(done_.epochs);
-    } catch (const runner::Cancelled&) {
+    } catch (const runner::Canceled&) {
       average.reset();  // the trained weights are saved, not the averages
       stop();
     }
@@ -446,6 +462,7 @@ class Training {
   const std::int64_t epochs_, steps_;  // to be run; fewer in a smoke run
   StepExecution execution_;
   StepRecovery recovery_;
+  WeightsWatch watch_;
   LearningRates learning_rates_;
   EarlyStopping stopping_;
   const MemoryMeter meter_;
@@ -455,6 +472,7 @@ class Training {
   std::optional<StepSnapshot> before_;  // of the latest step; during an epoch
   TrainingCheckpoints checkpoints_;
   TrainingPosition done_;
+  std::int64_t graphs_ = 0;  // recorded so far
   bool is_whole_ =
       true;  // the weights belong to done_: no step or end of an epoch is half finished
 };
@@ -468,7 +486,8 @@ TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const
   const at::Device device{context.node().device};
   const ScopedMemoryBudget budget(memory_budget(policy, device), device);
   run_or_go_elsewhere(policy, device, [&] {
-    do_with_retry(policy, device, "moving the network", context, [&] { network.to(device); });
+    do_with_retry(policy, device, "moving the network", context,
+                  [&] { move_network(network, device); });
   });
   return Training(step, network, data, options, policy, context, replan).run();
 }

@@ -17,6 +17,7 @@
 #include "stages/plan/recovery.h"
 #include "stages/random/generator_state.h"
 #include "stages/ranks/rank_group.h"
+#include "stages/tensor/tensor_memory.h"
 #include "stages/train/earlier_weights.h"
 #include "stages/train/training_log.h"
 #include "stages/weights/interpolated_weights.h"
@@ -157,15 +158,27 @@ TrainingState TrainingCheckpoints::state(const TrainingPosition& position,
   return state;
 }
 
+/// Returns the names in a checkpoint of the weights, and of their averages, without memory here.
+std::set<std::string> TrainingCheckpoints::weights_elsewhere() const {
+  std::set<std::string> names;
+  for (const auto& [name, weight] : weights(network())) {
+    if (has_memory(weight)) continue;
+    for (const char* const ending : {"", ".average", ".trained"}) names.insert(name + ending);
+  }
+  return names;
+}
+
 std::optional<TrainingPosition> TrainingCheckpoints::resume(std::int64_t epochs) {
   RankGroup* const group = group_of(context_.node().ranks);
   const bool is_first = context_.node().ranks.rank == 0;
   if (group && !is_first) group->wait_for_all();  // until rank 0 has moved damaged checkpoints away
   Continuation continuation;
-  const Optimizer& optimizer = parts_.execution.optimizer();
+  const std::set<std::string> elsewhere = weights_elsewhere();
   const auto contents_of = [&](const std::string& name) {
     const int own = context_.node().ranks.rank;
-    const bool is_elsewhere = is_state_divided() && optimizer.keeper_of(name).value_or(own) != own;
+    const bool is_elsewhere =
+        elsewhere.contains(name) ||
+        (is_state_divided() && parts_.execution.optimizer().keeper_of(name).value_or(own) != own);
     return is_elsewhere ? WeightContents::kShapes : WeightContents::kNumbers;
   };
   retry("loading a checkpoint", [&] { continuation = checkpoints_.load_to_continue(contents_of); });
@@ -301,12 +314,15 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   const bool averages = average && average->is_result();
   if (RankGroup* const group = group_of(context_.node().ranks))
     group->wait_for_all();  // until rank 0 has saved
+  const bool is_divided = parts_.execution.plan().shards_parameters();
   std::optional<FoundCheckpoint> best;
   bool has_best_to_load = false;
   try {
     if (options_.keep != Keep::kLast)
-      retry("loading the best checkpoint",
-            [&] { best = checkpoints_.load_best(CheckpointPart::kWeights); });
+      retry("loading the best checkpoint", [&] {
+        best =
+            checkpoints_.load_best(is_divided ? CheckpointPart::kShapes : CheckpointPart::kWeights);
+      });
   } catch (const runner::StageError& error) {
     throw runner::StageError(error.code, error.what()).with_help(checkpoints_.advice(""));
   }
@@ -315,12 +331,10 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
     result = {best->state.epoch, best->state.step, best->folder,
               validation_scores(best->state.about)};
     has_best_to_load = averages || has_other_weights_ || best->state.step != position.steps;
-  } else if (averages) {
+  } else if (averages && !is_divided) {
     average->swap();
   }
-  // By now, an average that is the result has replaced the weights on the ranks that keep it.
-  parts_.execution.join_parameters();
-  if (has_best_to_load) set_weights(network(), best->state.model);
+  if (has_best_to_load && !is_divided) set_weights(network(), best->state.model);
   result.file /= "model.safetensors";
   return result;
 }

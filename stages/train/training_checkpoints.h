@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,7 @@ class TrainingCheckpoints {
                    const Means& validation);
 
   /// Loads the weights that options.keep selects into the network, and returns which weights they
-  /// are.
+  /// are. Loads nothing if the parameters are sharded.
   TrainingResult keep(const TrainingPosition& position);
 
  private:
@@ -92,6 +93,7 @@ class TrainingCheckpoints {
   void save_average(const TrainingPosition& position, const BestEpochs& averaged, double metric,
                     const Means& validation);
   void save_for_all(const TrainingPosition& position, const std::optional<double>& metric);
+  std::set<std::string> weights_elsewhere() const;
   bool is_state_divided() const { return parts_.execution.plan().shards_optimizer(); }
   NamedTensors optimizer_state() const;
   at::Tensor brought(const NamedTensors::Item& item) const;

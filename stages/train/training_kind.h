@@ -158,6 +158,14 @@ class TrainingStep {
 
   /// Moves weights back into their allowed range after an optimizer step. Allocates nothing.
   virtual void constrain(torch::nn::Module& /*network*/) const {}
+
+  /// Returns the reason why a CUDA graph cannot replay encode(), loss() and score(); empty if it
+  /// can: their operations on parts with equal shapes are the same whatever the numbers in them,
+  /// none of them waits for the device or copies from or to the host, and weight() depends only on
+  /// the number of units.
+  virtual std::string why_not_replayed() const {
+    return "this kind of training may compute something else in each step";
+  }
 };
 
 /// The training data and the validation data; `validation` may be null.

@@ -62,12 +62,12 @@ using nlohmann::json;
   return text;
 }
 
-/// Returns a string such as "loss 1.234 accuracy 45.6 %".
+/// Returns a string such as "loss 1.234 accuracy 45.6%".
 std::string in_words(const Means& means) {
   std::string words = format("loss %.3f", means.loss);
   for (const auto& [name, value] : means.scores) {
     words += "  " + name +
-             (name == "accuracy" ? format(" %.1f %%", 100 * value) : format(" %.3f", value));
+             (name == "accuracy" ? format(" %.1f%%", 100 * value) : format(" %.3f", value));
   }
   return words;
 }

@@ -51,7 +51,7 @@ void TrainingRanks::end_after_others() const {
   try {
     if (RankGroup* const group = group_of(context_.node().ranks)) group->wait_for_all();
   } catch (const runner::StageError&) {
-    if (context_.cancelled()) throw runner::Cancelled{};
+    if (context_.canceled()) throw runner::Canceled{};
     throw;
   }
   throw std::logic_error("a rank that was asked to stop continues");

@@ -34,7 +34,7 @@ class TrainingRanks {
   enum class Request : std::int64_t { kNothing, kSave, kStop };
   /// Returns the largest of all ranks' requests.
   Request agreed(Request own) const;
-  /// Waits until the rank that was asked to stop has exited. Throws runner::Cancelled if this rank
+  /// Waits until the rank that was asked to stop has exited. Throws runner::Canceled if this rank
   /// was asked as well, since a launcher asks one rank after another; otherwise runner::StageError,
   /// kRankLost.
   [[noreturn]] void end_after_others() const;

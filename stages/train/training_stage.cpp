@@ -1,12 +1,8 @@
-#include "stages/train/training_stage.h"
-#include "stages/train/layer_decay.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <torch/cuda.h>
@@ -28,8 +24,11 @@
 #include "stages/python/python_host.h"
 #include "stages/train/certify.h"
 #include "stages/train/earlier_weights.h"
+#include "stages/train/halving_retries.h"
+#include "stages/train/layer_decay.h"
 #include "stages/train/plan_training.h"
 #include "stages/train/range_test.h"
+#include "stages/train/sharded_network.h"
 #include "stages/train/training_kind.h"
 #include "stages/train/warm_start.h"
 
@@ -94,18 +93,17 @@ class TrainingStage final : public runner::Stage {
       checkpoint.load = loader_of(checkpoint, setup.network_data, *context.node().trained, context);
       return put_out(setup, result, trained);
     }
-    do_with_retry(
-        *inputs.get<MemoryPolicy>("memory"), at::kCPU, "making the network", context, [&] {
-          checkpoint.network = checkpoint.model->build(setup.network_data, context.node().seed);
-          if (trained) result = load_earlier_weights(*trained, *checkpoint.network, context);
-        });
+    do_with_retry(*inputs.get<MemoryPolicy>("memory"), at::kCPU, "making the network", context,
+                  [&] {
+                    checkpoint.network = built_network(setup, inputs, context);
+                    if (trained)
+                      result = load_earlier_weights(*trained, *checkpoint.network, context);
+                  });
     if (!trained) result = train_anew(setup, inputs, context);
     checkpoint.network->eval();
-    if (kind_.lets_network_go) {
+    if (!trained && lets_network_go(inputs, context)) {
       checkpoint.network.reset();
-      const runner::CheckpointSource own{
-          .folder = runner::NodeLayout(context.node().folder).checkpoints()};
-      checkpoint.load = loader_of(checkpoint, setup.network_data, own, context);
+      checkpoint.load = loader_of(checkpoint, setup.network_data, result, context);
     }
     return put_out(setup, result, trained);
   }
@@ -116,10 +114,11 @@ class TrainingStage final : public runner::Stage {
     const Setup setup = set_up(inputs, trained, context.node().seed);
     if (!trained) plan_training_of(setup, inputs, context);
     const bool starts_warm = !trained && options_.warm_start && !context.node().resuming;
-    if (!kind_.lets_network_go || starts_warm || trained)
+    const bool is_let_go = trained ? kind_.lets_network_go : lets_network_go(inputs, context);
+    if (!is_let_go || starts_warm || trained)
       setup.checkpoint->network = setup.checkpoint->model->outline(setup.network_data);
     if (starts_warm) check_warm_start(*setup.checkpoint->network, *options_.warm_start, context);
-    if (kind_.lets_network_go) setup.checkpoint->network.reset();
+    if (is_let_go) setup.checkpoint->network.reset();
     return {{"checkpoint", setup.checkpoint}};
   }
 
@@ -189,6 +188,41 @@ class TrainingStage final : public runner::Stage {
     checkpoint.validation = result.validation;
     if (trained) checkpoint.weights = trained->weights;
     return {{"checkpoint", setup.checkpoint}};
+  }
+
+  /// Returns the policy that the plan chose, or else the recipe's.
+  MemoryPolicy chosen_policy(const runner::Inputs& inputs) const {
+    return planned_policy_.value_or(*inputs.get<MemoryPolicy>("memory"));
+  }
+
+  /// True if the network is freed after training. No rank has a whole network whose parameters
+  /// are sharded.
+  bool lets_network_go(const runner::Inputs& inputs, const runner::RunContext& context) const {
+    const bool shards_parameters =
+        chosen_policy(inputs).sharding == Sharding::kParameters && context.node().ranks.size > 1;
+    return kind_.lets_network_go || shards_parameters;
+  }
+
+  std::shared_ptr<torch::nn::Module> built_network(const Setup& setup, const runner::Inputs& inputs,
+                                                   const runner::RunContext& context) const {
+    const Model& model = *setup.checkpoint->model;
+    const auto build = [&] { return model.build(setup.network_data, context.node().seed); };
+    if (!setup.step) return build();  // for an earlier run's weights
+    return built_for_rank(model, setup.network_data, options_.trainer, chosen_policy(inputs),
+                          context.node().ranks, build);
+  }
+
+  /// Returns a function that rebuilds the network, with the weights that training kept.
+  static std::function<std::shared_ptr<torch::nn::Module>()> loader_of(
+      const Checkpoint& checkpoint, const DatasetDescription& data, const TrainingResult& result,
+      const runner::RunContext& context) {
+    return [model = checkpoint.model, data, folder = result.file.parent_path(),
+            seed = context.node().seed, device = context.node().device] {
+      auto network = model->build(data, seed);
+      read_weights(folder, *network, at::Device(device));
+      network->eval();
+      return network;
+    };
   }
 
   /// Returns a function that rebuilds the network, with the weights of `source`.
@@ -362,7 +396,7 @@ class TrainingStage final : public runner::Stage {
       if (error.code != ErrorCode::kLossNotFinite) throw;
       test.diverge();
     }
-    throw runner::Cancelled{};
+    throw runner::Canceled{};
   }
 
   /// Trains with on_oom_policy: legacy.
@@ -433,20 +467,6 @@ runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::Confi
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(
       std::make_unique<TrainingStage>(std::move(options), std::move(kind)));
-}
-
-std::optional<HalvingRetries::Attempt> HalvingRetries::after(const std::string& device) {
-  ++count_;
-  if (count_ >= options_.max_retries) return {};
-  if (batch_size_ > options_.min_batch_size) {
-    batch_size_ = std::max(options_.min_batch_size, batch_size_ / 2);
-    return Attempt{batch_size_, device};
-  }
-  batch_size_ = options_.batch_size;
-  constexpr std::string_view kGpu = "cuda:";
-  if (!device.starts_with(kGpu) || options_.gpus < 2) return Attempt{batch_size_, "cpu"};
-  const std::int64_t next = (std::stoll(device.substr(kGpu.size())) + 1) % options_.gpus;
-  return Attempt{batch_size_, std::string(kGpu) + std::to_string(next)};
 }
 
 }  // namespace stages

@@ -24,7 +24,7 @@ const ElementType* element_type(std::string_view name);
 /// Returns the type with a torch storage name such as "FloatStorage"; null if there is none.
 const ElementType* element_type_of_storage(std::string_view storage);
 
-/// A storage, of which tensors are views. The data is stored outside the pickle, under `key`.
+/// A storage; tensors are views of it. The data is stored outside the pickle, under `key`.
 struct PickledStorage {
   std::string_view key;
   const ElementType* type = nullptr;

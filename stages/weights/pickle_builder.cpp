@@ -147,7 +147,7 @@ PickledValue* PickleBuilder::call(const PickledValue* called, const PickledValue
   const auto& global = as<PickledGlobal>(called, "a function");
   const PickledValues& arguments = as<PickledList>(values, "a tuple").items;
   const std::string_view name = global.name;
-  // The pickle sets its items afterwards.
+  // The pickle sets its items afterward.
   if (global.module == "collections" && name == "defaultdict") return make(PickledMap());
   if (is_opaque(global)) return make(PickledOpaque());
   if (global.module == "collections") return ordered(arguments);

@@ -49,7 +49,7 @@ class PickleBuilder {
   void set_state(PickledValue* value, const PickledValue* state);
 
   /// Returns the Pickle with the result `value`, read from `length` bytes. The builder cannot be
-  /// used afterwards.
+  /// used afterward.
   Pickle finish(const PickledValue* value, std::size_t length);
 
   /// Returns `value` as a T. Throws "its pickle has something else instead of `what`" for other

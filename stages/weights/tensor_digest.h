@@ -6,7 +6,7 @@
 
 namespace stages {
 
-/// Returns the SHA-256 of the tensors' names and values, in hexadecimal, whatever their order.
+/// Returns the SHA-256 of the tensors' names and values, in hexadecimal, regardless of their order.
 std::string tensor_digest(const NamedTensors& tensors);
 
 }  // namespace stages

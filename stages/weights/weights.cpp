@@ -8,6 +8,7 @@
 
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/printable.h"
+#include "stages/tensor/tensor_memory.h"
 
 namespace stages {
 
@@ -35,8 +36,7 @@ NamedTensors trained_parameters(const torch::nn::Module& network) {
   return result;
 }
 
-void set_weights(torch::nn::Module& network, const NamedTensors& values) {
-  const NamedTensors own = weights(network);
+void check_weights(const NamedTensors& own, const NamedTensors& values) {
   for (const auto& [name, tensor] : values) {
     if (!own.contains(name))
       throw std::invalid_argument("the network has no weight '" + name + "'");
@@ -46,8 +46,15 @@ void set_weights(torch::nn::Module& network, const NamedTensors& values) {
   for (const auto& [name, tensor] : own) {
     if (!values.contains(name)) throw std::invalid_argument("the weight '" + name + "' is missing");
   }
+}
+
+void set_weights(torch::nn::Module& network, const NamedTensors& values) {
+  const NamedTensors own = weights(network);
+  check_weights(own, values);
   const torch::NoGradGuard no_graph;
-  for (const auto& [name, tensor] : own) tensor.copy_(values.at(name));
+  for (const auto& [name, tensor] : own) {
+    if (has_memory(tensor)) tensor.copy_(values.at(name));
+  }
 }
 
 void refuse_integers(const std::string& name, const at::Tensor& saved, const at::Tensor& weight) {

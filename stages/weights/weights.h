@@ -47,9 +47,13 @@ NamedTensors weights(const torch::nn::Module& network);
 /// Returns the trainable parameters, which are those that require gradients.
 NamedTensors trained_parameters(const torch::nn::Module& network);
 
-/// Copies `values` to the weights with the same names, across devices. Names and shapes must match
-/// the network's exactly. Otherwise throws std::invalid_argument with the first mismatch, before
-/// anything is copied.
+/// Throws std::invalid_argument with the first mismatch if `values` do not have exactly the names
+/// and shapes of `own`.
+void check_weights(const NamedTensors& own, const NamedTensors& values);
+
+/// Copies `values` to the weights with the same names, across devices; those without memory stay
+/// so. Names and shapes must match the network's exactly. Otherwise throws std::invalid_argument
+/// with the first mismatch, before anything is copied.
 void set_weights(torch::nn::Module& network, const NamedTensors& values);
 
 /// Throws runner::StageError if `saved` contains integers but `weight` contains floating-point

@@ -37,7 +37,7 @@ class CheckedContext final : public runner::RunContext {
   void metric(std::string_view, double, std::int64_t) override {}
   void progress(const runner::Progress& progress) override { request_.progress(progress); }
   void say(std::string_view) override {}
-  bool cancelled() const override { return request_.cancelled(); }
+  bool canceled() const override { return request_.canceled(); }
 
  private:
   const RequestContext& request_;
@@ -273,7 +273,7 @@ runner::Result<Json> answer_check_data(const Json& request, const RequestContext
   options.most_bits =
       static_cast<int>(std::clamp<std::int64_t>(fields.integer("distance"), 0, kMostBits));
   options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 16u));
-  options.cancelled = context.cancelled;
+  options.canceled = context.canceled;
   options.progress = [&](std::int64_t done, std::int64_t all) {
     runner::Progress progress;
     progress.phase = "check";

@@ -61,7 +61,7 @@ EmbeddedImages embed_all(const ImageRequest& opened,
   const PassProgress progress("embed", size);
   EmbeddedImages all;
   for (;;) {
-    if (context.cancelled()) throw runner::Cancelled{};
+    if (context.canceled()) throw runner::Canceled{};
     const std::optional<Batch> batch = loader.next();
     if (!batch) break;
     const ScopedInference inference(network);

@@ -71,7 +71,7 @@ class EmbeddingFiles {
     const PassProgress progress("neighbors", queries.size(0));
     return nearest_embeddings(queries, images_.rows, options_.neighbors, is_left_out,
                               [&](std::int64_t done) {
-                                if (context_.cancelled()) throw runner::Cancelled{};
+                                if (context_.canceled()) throw runner::Canceled{};
                                 context_.progress(progress.after(done, done));
                               });
   }

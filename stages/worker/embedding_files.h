@@ -28,7 +28,7 @@ struct LikenessOptions {
 /// Writes the folder `out` and returns the answer described in embed.h, without "weights".
 /// `queries` are the images to look for, and may be empty. If an error occurs, nothing is left
 /// behind. Throws WriteError if the folder exists (kFolderExists) or the disk is full, and
-/// runner::Cancelled.
+/// runner::Canceled.
 nlohmann::ordered_json write_embeddings(const EmbeddedImages& images, const EmbeddedImages& queries,
                                         const LikenessOptions& options,
                                         const std::filesystem::path& out,

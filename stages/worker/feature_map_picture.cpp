@@ -22,7 +22,8 @@ namespace {
                                "' has no feature maps to explain its predictions with")
       .with_help(
           "leave out --explain; it is for convolutional networks: model.se_resnext, model.cnn, and "
-          "those of model.python that end in convolutions");
+          "those of model.python that end in convolutions or in repeated blocks over an image's "
+          "tokens");
 }
 
 ConvolutionalClassifierNetwork& network_with_maps(torch::nn::Module& network,
@@ -43,7 +44,10 @@ std::pair<at::Tensor, at::Tensor> maps_and_gradient(torch::nn::Module& network,
     const auto [outputs, maps] = hosted->forward_with_maps(input);
     if (!maps.defined() || !outputs.contains("logits")) refuse_without_maps(checkpoint);
     const at::Tensor by_maps =
-        torch::autograd::grad({outputs.at("logits")[0][logit] * sign}, {maps}).front();
+        torch::autograd::grad({outputs.at("logits")[0][logit] * sign}, {maps}, {}, {},
+                              /*create_graph=*/false, /*allow_unused=*/true)
+            .front();
+    if (!by_maps.defined()) refuse_without_maps(checkpoint);
     return {maps.detach().to(at::kFloat), by_maps.to(at::kFloat)};
   }
   ConvolutionalClassifierNetwork& classifier = network_with_maps(network, checkpoint);

@@ -156,7 +156,7 @@ ExitCode Worker::GraphRequest::answer() {
   } catch (const runner::StageError& error) {
     say_why({error.code, {}, "", error.what(), ""});
     throw;
-  } catch (const runner::Cancelled&) {
+  } catch (const runner::Canceled&) {
     say_why({ErrorCode::kInterrupted, {}, "", "it was stopped", ""});
     throw;
   }
@@ -262,7 +262,7 @@ ExitCode Worker::GraphRequest::report(const Diagnostics& errors) {
 
 runner::ExecutorWorld Worker::GraphRequest::world() {
   return {.emit = [this](runner::Event event) { pass(std::move(event)); },
-          .is_cancelled = [this] { return worker_.is_stopped() || has_difference(); },
+          .is_canceled = [this] { return worker_.is_stopped() || has_difference(); },
           .debug =
               [this](const std::string& node, std::string_view line) {
                 worker_.log_.write({.level = runner::LogLevel::kDebug, .node = node, .text = line});
@@ -306,7 +306,7 @@ ExitCode Worker::GraphRequest::plan_and_run(c10::Device device) {
     worker_.log_.write(
         {.level = runner::LogLevel::kDebug, .node = node.node, .text = "plan: " + log_text(node)});
   }
-  if (worker_.is_stopped()) throw runner::Cancelled{};
+  if (worker_.is_stopped()) throw runner::Canceled{};
   if (is_plan_) worker_.emit(runner::Answer{plan_json(executor_->planned(), dry_, device)});
   if (is_plan_ || !unfit.empty()) return report(unfit);
   return run(device);
@@ -333,7 +333,7 @@ ExitCode Worker::GraphRequest::run(c10::Device device) {
   ExitCode exit = ExitCode::kDone;
   try {
     exit = executor_->run(options, device.str());
-  } catch (const runner::Cancelled&) {
+  } catch (const runner::Canceled&) {
     const bool is_tested = range_test_ && range_test_->has_begun();
     if (worker_.is_stopped() || !(has_difference() || is_tested)) throw;
   }

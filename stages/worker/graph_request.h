@@ -27,7 +27,7 @@ class Worker::GraphRequest {
   /// plan request.
   GraphRequest(Worker& worker, const nlohmann::ordered_json& request);
 
-  /// Answers the request and returns the exit code. Throws Cancelled if it is stopped, and
+  /// Answers the request and returns the exit code. Throws Canceled if it is stopped, and
   /// StageError if it fails.
   runner::ExitCode answer();
 

@@ -36,7 +36,7 @@ class LoadingContext final : public runner::RunContext {
   void metric(std::string_view, double, std::int64_t) override {}
   void progress(const runner::Progress& progress) override { request_.progress(progress); }
   void say(std::string_view line) override { request_.say(line); }
-  bool cancelled() const override { return request_.cancelled(); }
+  bool canceled() const override { return request_.canceled(); }
 
  private:
   const RequestContext& request_;

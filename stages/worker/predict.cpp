@@ -101,7 +101,7 @@ class Prediction {
     Loader loader(pictures_, SampleOrder::sequential(images), batch_size, /*epoch=*/0);
     const PassProgress progress("predict", images);
     for (;;) {
-      if (context_.cancelled()) throw runner::Cancelled{};
+      if (context_.canceled()) throw runner::Canceled{};
       const std::optional<Batch> batch = loader.next();
       if (!batch) break;
       const at::Tensor said = logits(network, *batch);

@@ -23,7 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 FetchCallbacks callbacks_of(const RequestContext& context) {
-  return {.progress = context.progress, .say = context.say, .cancelled = context.cancelled};
+  return {.progress = context.progress, .say = context.say, .canceled = context.canceled};
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ runner::Result<Json> answer_make_data(const Json& request, const RequestContext&
                           .size = fields.integer("size"),
                           .seed = fields.integer("seed")};
   MakeCallbacks callbacks;
-  callbacks.cancelled = context.cancelled;
+  callbacks.canceled = context.canceled;
   callbacks.progress = [&](std::int64_t done, std::int64_t all) {
     runner::Progress progress;
     progress.phase = "make";

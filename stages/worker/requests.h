@@ -17,7 +17,7 @@ namespace stages {
 struct RequestContext {
   std::function<void(const runner::Progress&)> progress;
   std::function<void(std::string_view line)> say;
-  std::function<bool()> cancelled;  ///< true if the code must stop by throwing runner::Cancelled
+  std::function<bool()> canceled;  ///< true if the code must stop by throwing runner::Canceled
   std::function<void(const nlohmann::ordered_json&)> item =
       {};  ///< emits one of many results as soon as it is available
 };

@@ -57,7 +57,7 @@ class QuietContext final : public runner::RunContext {
     if (on_step) on_step(progress.step);
   }
   void say(std::string_view) override {}
-  bool cancelled() const override { return false; }
+  bool canceled() const override { return false; }
 
   std::function<void(std::int64_t)> on_step;
 };

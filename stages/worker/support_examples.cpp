@@ -17,7 +17,7 @@ using runner::Diagnostic;
 using runner::ErrorCode;
 namespace fs = std::filesystem;
 
-/// Returns the images of each class, by class name. Images outside of class folders have an empty
+/// Returns the images of each class, by class name. Images outside class folders have an empty
 /// class name.
 std::map<std::string, std::vector<std::string>> by_class(const std::string& folder,
                                                          const std::vector<std::string>& files) {

@@ -100,7 +100,7 @@ ExitCode Worker::serve() {
   ExitCode exit;
   try {
     exit = answer(next_request());
-  } catch (const runner::Cancelled&) {
+  } catch (const runner::Canceled&) {
     // Without a signal, this means that retort has exited.
     exit =
         runner::exit_code_of_stop(signals_.stop != 0 ? signals_.stop.load() : SIGTERM, has_saved_);
@@ -219,7 +219,7 @@ void Worker::sync_metrics(const std::string& node) {
 
 Json Worker::next_request() { return next_line(/*despite_signals=*/false); }
 
-/// Returns the next line as JSON. Throws Cancelled at the end of the input, which means that the
+/// Returns the next line as JSON. Throws Canceled at the end of the input, which means that the
 /// client has exited, and also, unless `despite_signals`, when the work should stop.
 Json Worker::next_line(bool despite_signals) {
   std::size_t searched = 0;
@@ -238,7 +238,7 @@ Json Worker::next_line(bool despite_signals) {
     if (size == 0 || (size < 0 && errno != EINTR)) break;
     if (size > 0) unread_.append(piece, size);
   }
-  throw runner::Cancelled{};
+  throw runner::Canceled{};
 }
 
 }  // namespace stages

@@ -13,7 +13,7 @@ from sides import Program, spread, table
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LARGEST_DIFFERENCE = 1e-3  # in the loss, between two sides that compute the same
-WORDS = ("oak", "river", "stone", "cloud", "harbour", "meadow", "copper", "lantern")
+WORDS = ("oak", "river", "stone", "cloud", "harbor", "meadow", "copper", "lantern")
 
 
 def model_of(arguments):
@@ -51,7 +51,7 @@ def sides_of(arguments, case, folder, both):
 def measured(arguments, sides):
     blocks = {name: [] for name in sides}
     for turn in range(arguments.blocks + 1):
-        # The first block warms up; then the sides take turns in going first.
+        # The first block warms up; then the sides alternate in going first.
         for name in sorted(sides, reverse=turn % 2 == 0):
             blocks[name].append(sides[name].block(arguments.steps if turn else 1))
     for program in sides.values():

@@ -62,7 +62,7 @@ def compose(arguments, results):
     """Whole processes of Retort and Hydra on the same tree of config files."""
     tree = Path(arguments.configs).resolve()
     if not tree.is_dir():
-        sys.exit(f"bench: there is no folder of configs '{tree}': name one by --configs")
+        sys.exit(f"bench: there is no folder of configs '{tree}': name one with --configs")
     retort, recipe = str(ROOT / "build/bin/retort"), str(tree / "config.yaml")
     hydra = [sys.executable, str(HERE / "hydra_app.py"), "--config-dir", str(tree), "--config-name", "config"]
     sweep = [retort, "sweep", str(ROOT / "experiments/quickstart.yaml"), "--dry-run"]  # composed, validated, compiled
@@ -155,7 +155,7 @@ def preprocess(arguments, results):
                     times.setdefault(name, []).append(count / seconds)
     for program in programs:
         program.end()
-    print(f"\nRead, decode, resize to 224 pixels (bicubic), crop, normalise: {count} photographs, one core, {arguments.blocks} blocks")
+    print(f"\nRead, decode, resize to 224 pixels (bicubic), crop, normalize: {count} photographs, one core, {arguments.blocks} blocks")
     rows = [("", "images/s", "spread", "of PIL", "mean value")]
     peer = statistics.median(times["PIL"])
     for name, values in sorted(times.items(), key=lambda item: -statistics.median(item[1])):
@@ -219,7 +219,7 @@ def train_step(arguments, results):
         sides = {"retort": ours, "Python": peer}
         blocks = {name: [] for name in sides}
         for turn in range(arguments.blocks + 1):
-            # The first block warms up; then the sides take turns in going first.
+            # The first block warms up; then the sides alternate in going first.
             for name in sorted(sides, reverse=turn % 2 == 0):
                 blocks[name].append(sides[name].block(arguments.steps if turn else 2))
         for program in sides.values():
@@ -259,7 +259,7 @@ def episodes(arguments, results):
         sides["Python"] = Program([sys.executable, str(HERE / "episode_peer.py")], options, threads)
         blocks = {name: [] for name in sides}
         for turn in range(arguments.blocks + 1):
-            # The first block warms up; then the sides take turns in going first.
+            # The first block warms up; then the sides alternate in going first.
             for name in sorted(sides, reverse=turn % 2 == 0):
                 blocks[name].append(sides[name].block(arguments.steps if turn else 2))
         for program in sides.values():

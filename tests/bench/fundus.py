@@ -18,8 +18,8 @@ def clahe(image):
 
 
 def flatten_and_sharpen(image, kernel_size=30, brightness=20, contrast=2.0, sharpen=1.5):
-    grey, area = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), kernel_size * kernel_size
-    mean = (2 * cv2.boxFilter(grey, cv2.CV_32S, (kernel_size, kernel_size), normalize=False) + area) // (2 * area)
+    gray, area = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), kernel_size * kernel_size
+    mean = (2 * cv2.boxFilter(gray, cv2.CV_32S, (kernel_size, kernel_size), normalize=False) + area) // (2 * area)
     flat = numpy.clip(image - mean[:, :, None] + 128, 0, 255).astype(numpy.uint8)
     values = numpy.arange(256, dtype=numpy.float64)
     brighter = numpy.clip(values + brightness, 0, 255).astype(numpy.uint8)

@@ -1,7 +1,7 @@
 """Planned memory of the shipped recipes on this machine's CPU, compared with the memory that training uses.
 
-The promise: a plan is never below the counted bytes, on any processor and with any number of threads, and exceeds them by at most 5 % in
-the median over the recipes' networks, and by at most 35 %.
+The promise: a plan is never below the counted bytes, on any processor and with any number of threads, and exceeds them by at most 5% in
+the median over the recipes' networks, and by at most 35%.
 """
 
 import json

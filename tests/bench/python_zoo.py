@@ -1,16 +1,20 @@
 """Trains the smallest architecture of each timm family, created by Python in a Retort worker.
 
-    python_zoo.py RETORT [--device cuda:0] [--jobs N] [--out FOLDER] [--only FAMILY ...] [--planned]
+    python_zoo.py RETORT [--device cuda:0] [--jobs N] [--out FOLDER] [--only FAMILY ...] [--slice K/N] [--planned]
 
 This Python needs torch in the worker's version, and timm. For each family: a plan; two epochs of one step with four images;
 the same in plain Python from the same weights and batches; and a run that is killed after its first step and resumed.
 --planned only plans and trains once, and compares nothing.
+
+FOLDER/results has a file for each finished family, which later calls do not repeat: an interrupted call continues where it
+stopped, and calls with different slices can share the folder. Every call prints a summary of all results in the folder.
 """
 
 import argparse
 import concurrent.futures
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -106,7 +110,8 @@ def write_photos(folder, side):
 class Trial:
     def __init__(self, retort, out, device, name, side):
         self.retort, self.device, self.name, self.folder = retort, device, name, out / name
-        self.folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)  # of a call that was interrupted
+        self.folder.mkdir(parents=True)
         (self.folder / "recipe.yaml").write_text(
             RECIPE.format(seed=SEED, device=self.device, size=side, name=name, rate=RATE, momentum=MOMENTUM)
         )
@@ -132,19 +137,23 @@ class Trial:
 
     def measured(self, planned_alone):
         inputs = self.folder / "inputs"
-        inputs.mkdir(exist_ok=True)
+        inputs.mkdir()
         ran = self.train("run", ZOO_LOG=str(inputs))
         if ran.returncode != 0:
             said = [line for line in ran.stderr.splitlines() if "error" in line] or ran.stderr.splitlines() or ["nothing"]
             return {"fails": said[0][:300]}
         metrics = json.loads((self.folder / "run/summary.json").read_text())["metrics"]["train"]
+        plan = json.loads((self.folder / "run/nodes/train/plan.json").read_text())
+        memory = {
+            "counted of planned": metrics["memory/peak_by_plan"]["value"],
+            "tensors of planned": metrics["memory/peak"]["value"] / plan["live"],  # without what kernels may need
+        }
         if planned_alone:
-            return {"counted of planned": metrics["memory/peak_by_plan"]["value"]}
+            return memory
         killed = self.train("killed", RETORT_FAULT="retort-worker/step:1:kill")
         resumed = self.call("resume", "killed")
         ours, theirs = self.weights("run"), self.in_python()
-        return {
-            "counted of planned": metrics["memory/peak_by_plan"]["value"],
+        return memory | {
             "same as Python": same(ours, theirs),
             "distance": distance(ours, theirs),
             "same when resumed": killed.returncode != 0 and resumed.returncode == 0 and same(ours, self.weights("killed")),
@@ -157,7 +166,7 @@ def replay(device, name):
     torch.manual_seed(int(Path("inputs.seed").read_text()))
     sys.path.insert(0, "..")
     network = __import__("zoo_net").make(name, num_classes=2).to(device).train()
-    rule = torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM)
+    rule = torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM, fused=True)  # the kernel that the worker uses
     for file in sorted(Path("inputs").iterdir()):
         x = torch.load(file)
         labels = (x.mean((1, 2, 3)) > x.mean()).long()
@@ -188,7 +197,15 @@ def arguments():
     reader.add_argument("--jobs", type=int, default=1, help="families at a time (1)")
     reader.add_argument("--planned", action="store_true", help="train once, and compare nothing")
     reader.add_argument("--only", nargs="+", metavar="FAMILY")
+    reader.add_argument("--slice", type=slice_of, default=(1, 1), metavar="K/N", help="every Nth family, from the Kth on (1/1)")
     return reader.parse_args()
+
+
+def slice_of(text):
+    first, step = map(int, text.split("/"))
+    if not 1 <= first <= step:
+        raise ValueError(text)
+    return first, step
 
 
 def tried(chosen, out, family, name, side):
@@ -197,35 +214,69 @@ def tried(chosen, out, family, name, side):
         result = Trial(chosen.retort.resolve(), out, chosen.device, name, side).measured(chosen.planned)
     except (OSError, KeyError, TypeError, RuntimeError, subprocess.CalledProcessError) as error:
         result = {"fails": f"{type(error).__name__}: {error}"[:300]}
-    return {"family": family, "architecture": name, "seconds": round(time.time() - began, 1), **result}
+    result = {"family": family, "architecture": name, "device": chosen.device, "seconds": round(time.time() - began, 1), **result}
+    if "fails" not in result:
+        shutil.rmtree(out / name)
+    write(out / "results" / f"{family}.json", result)
+    return result
+
+
+def write(path, result):
+    """Writes the file at once, so that an interrupted call leaves no half of it."""
+    path.with_suffix(".new").write_text(json.dumps(result, indent=1))
+    path.with_suffix(".new").replace(path)
+
+
+def results_in(out):
+    return [json.loads(path.read_text()) for path in sorted((out / "results").glob("*.json"))]
+
+
+def is_done(chosen, result):
+    """Returns whether a result from an earlier call answers what this one asks."""
+    is_complete = chosen.planned or "fails" in result or "same as Python" in result
+    return result["device"] == chosen.device and is_complete
+
+
+def summarize(results):
+    through = [one for one in results if "fails" not in one]
+    compared = [one for one in through if "same as Python" in one]
+    print(f"{len(through)} of {len(results)} families train, in {sum(one['seconds'] for one in results) / 60:.0f} minutes")
+    if compared:
+        exact, resumed = (sum(one[key] for one in compared) for key in ("same as Python", "same when resumed"))
+        print(f"of {len(compared)} compared, {exact} have the bits of Python, {resumed} the same bits when killed and resumed")
+    for what in ("counted of planned", "tensors of planned") if through else ():
+        shares = [one[what] for one in through]
+        print(f"{what}: median {statistics.median(shares):.4f}, least {min(shares):.4f}, most {max(shares):.4f}; "
+              f"{sum(share > 1 for share in shares)} above 1")
+    for one in results:
+        if "fails" in one:
+            print(f"{one['family']} ({one['architecture']}) fails: {one['fails']}")
+        elif not one.get("same as Python", True):
+            print(f"{one['family']} ({one['architecture']}) differs from Python by {one['distance']:.1e} of its norm")
+        if not one.get("same when resumed", True):
+            print(f"{one['family']} ({one['architecture']}) differs when resumed")
+        if one.get("counted of planned", 0) > 1:
+            print(f"{one['family']} ({one['architecture']}) needs {one['counted of planned']:.3f} of its plan")
 
 
 def main():
     chosen = arguments()
     out = chosen.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
+    (out / "results").mkdir(parents=True, exist_ok=True)
     (out / "zoo_net.py").write_text(NETWORK)
-    wanted = {family: one for family, one in smallest().items() if not chosen.only or family in chosen.only}
+    first, step = chosen.slice
+    done = {result["family"] for result in results_in(out) if is_done(chosen, result)}
+    families = {family: one for family, one in smallest().items() if not chosen.only or family in chosen.only}
+    wanted = {family: families[family] for family in list(families)[first - 1 :: step] if family not in done}
     for side in {side for _, side in wanted.values()}:
         write_photos(out / f"photos-{side}", side)
     trust = dict(os.environ, XDG_CONFIG_HOME=str(out / "config"))
     subprocess.run([chosen.retort, "trust", out / "zoo_net.py", "-q"], env=trust, check=True)
-    results = []
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
         trials = [pool.submit(tried, chosen, out, family, *one) for family, one in wanted.items()]
         for trial in concurrent.futures.as_completed(trials):
-            results.append(trial.result())
-            print(json.dumps(results[-1]), flush=True)
-            (out / "zoo.json").write_text(json.dumps(sorted(results, key=lambda one: one["family"]), indent=1))
-    through = [one for one in results if "fails" not in one]
-    shares = [one["counted of planned"] for one in through]
-    exact = sum(one.get("same as Python", False) for one in through)
-    resumed = sum(one.get("same when resumed", False) for one in through)
-    print(f"{len(through)} of {len(results)} families train")
-    if not chosen.planned:
-        print(f"{exact} to the bits of Python, {resumed} to the same bits when killed and resumed")
-    if shares:
-        print(f"counted of planned: median {statistics.median(shares):.3f}, least {min(shares):.3f}, most {max(shares):.3f}")
+            print(json.dumps(trial.result()), flush=True)
+    summarize(results_in(out))
 
 
 if __name__ == "__main__":

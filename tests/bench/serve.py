@@ -62,7 +62,7 @@ def serve(arguments, results):
         times = {}
         for path in ASKED:
             times[path] = [1000 * seconds_of(int(port), cookie, path) for _ in range(10 * arguments.blocks)]
-            print(f"  {path:<28} median {statistics.median(times[path]):6.1f} ms, 95 % below {statistics.quantiles(times[path], n=20)[-1]:6.1f} ms")
+            print(f"  {path:<28} median {statistics.median(times[path]):6.1f} ms, 95% below {statistics.quantiles(times[path], n=20)[-1]:6.1f} ms")
         server.terminate()
         server.wait()
     results["serve"] = {"runs": RUNS, "first_seconds": first, "milliseconds": times}

@@ -152,7 +152,7 @@ int main(int, char** arguments) {
                         {"model", {model}},
                         {"memory", {policy_stage->run(runner::Inputs({}), context).at("memory")}}}),
         context);
-  } catch (const runner::Cancelled&) {
+  } catch (const runner::Canceled&) {
   }
   return 0;
 }

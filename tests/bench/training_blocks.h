@@ -49,7 +49,7 @@ class BlockContext final : public runner::RunContext {
 
   void progress(const runner::Progress&) override {}
   void say(std::string_view) override {}
-  bool cancelled() const override { return is_over_; }
+  bool canceled() const override { return is_over_; }
 
  private:
   std::vector<double> losses_, seconds_;

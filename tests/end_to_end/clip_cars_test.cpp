@@ -159,8 +159,8 @@ TEST_F(ClipCars, InvalidTextInputsAreRejectedBeforeTheRun) {
   expect_refused("model.tokenizer.context_length=20", 65,
                  "4 captions are longer than the 20 tokens of the text tower's context: 'a photo "
                  "of a AM General ");
-  expect_refused("'data.caption=\"a {colour} car\"'", 78,
-                 "names {colour}, but there is no such field");
+  expect_refused("'data.caption=\"a {color} car\"'", 78,
+                 "names {color}, but there is no such field");
   folder_.write("merges.txt", "#version\na b</w>\n");
   folder_.write("vocab.json", R"({"a": 0})");
   expect_refused("model.tokenizer.merges=merges.txt model.tokenizer.vocabulary=vocab.json", 65,

@@ -182,7 +182,7 @@ class CutOff : public testing::Test {
     EXPECT_EQ(ended.exit, 0) << ended.err;
     if (ended.exit == 0) expect_whole(whole);
   }
-  /// The results of an undisturbed run, whose calls() are known afterwards. With `action` "copy"
+  /// The results of an undisturbed run, whose calls() are known afterward. With `action` "copy"
   /// the folder is copied before each call.
   std::map<std::string, std::string> run_whole(const std::string& recipe, const std::string& action,
                                                const std::string& more = "") const {

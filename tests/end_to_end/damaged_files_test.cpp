@@ -101,8 +101,8 @@ class DamagedFiles : public testing::Test {
     std::ranges::sort(names);
     return names;
   }
-  /// Runs each of `verbs` on a copy of `run`, once per damage to `file`. Of verbs that start a
-  /// worker, only the long tests run each; otherwise they take turns.
+  /// Runs each of `verbs` on a copy of `run`, once per damage to `file`. Only the long tests run
+  /// every verb that starts a worker; otherwise these verbs take turns.
   template <typename Damages>
   static void expect_understood(const std::string& run, const std::string& file,
                                 const Damages& damages, const std::vector<std::string>& verbs) {

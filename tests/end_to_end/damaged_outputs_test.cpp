@@ -75,9 +75,9 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
         "retort() { timeout -k 5 60 " RETORT_BINARY_DIR "/bin/retort \"$@\"; }\n" + commands,
         folder_.path());
   }
-  /// The files to damage. Of several trainings of one kind, only those of the first. Files that
-  /// every run records are damaged only in the first family; in the others, only the results of
-  /// their own stages.
+  /// The files to damage. If there are several trainings of one kind, only the files of the first.
+  /// Files that every run records are damaged only in the first family; in the others, only the
+  /// results of their own stages.
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     std::string training;

@@ -243,7 +243,7 @@ TEST_P(DeepExport, AutoClassesLoadAModelTrainedFromScratch) {
 }
 
 TEST_P(DeepExport, PeftAdapterRoundTrips) {
-  if (GetParam().library != "clip") GTEST_SKIP() << "one layout shows it";
+  if (GetParam().library != "clip") GTEST_SKIP() << "one layout is enough";
   if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   fs::create_directory(folder_ / "libraries");
   ASSERT_EQ(other_libraries("write libraries", folder_.path()).exit, 0);

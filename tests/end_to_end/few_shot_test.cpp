@@ -52,7 +52,7 @@ TEST_F(FewShot, EvaluatesEpisodeByEpisode) {
   const Ended ended = run("run");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("evaluate: accuracy "));
-  EXPECT_THAT(ended.err, HasSubstr(" over 40 episodes (95 % interval), chance 33.3 %"));
+  EXPECT_THAT(ended.err, HasSubstr(" over 40 episodes (95% interval), chance 33.3%"));
   const json measured = metrics("run");
   EXPECT_EQ(measured["accuracies"].size(), 40u);
   EXPECT_EQ(measured["per_class"].size(), 3u);

@@ -111,7 +111,7 @@ TEST(HostileNames, EscapeSequencesReachNeitherTerminalNorReport) {
       expect_no_orders(file_text(entry.path()), entry.path());
   }
   if (shell("command -v script").exit != 0)
-    GTEST_SKIP() << "there is no script(1), which makes terminals";
+    GTEST_SKIP() << "script(1), which creates terminals, is not installed";
   for (const std::string& verb :
        {std::string("predict run photos"), "data check classify" + options}) {
     const Ended shown =

@@ -164,6 +164,20 @@ TEST_F(LaunchedRanks, RejectOptionsThatContradictTheLauncher) {
   EXPECT_FALSE(fs::exists(folder_ / "refused")) << "no files are written";
 }
 
+TEST_F(LaunchedRanks, RejectMachinesWithDifferentData) {
+  const Ended made =
+      retort("data make image_folder --out elsewhere/photos --classes 2 --per-class 9 --size 24 -q",
+             folder_.path());
+  ASSERT_EQ(made.exit, 0) << made.err;
+  const std::string training = kTraining + (folder_ / "different-data").string();
+  const auto said = launch({{training}, {training, "sh -c 'cd elsewhere && exec \"$0\" \"$@\"'"}});
+  for (const Ended& one : said) EXPECT_NE(one.exit, 0) << one.err;
+  EXPECT_THAT(said[1].err, AllOf(HasSubstr("error[E0719]"),
+                                 HasSubstr("rank 1 differs from rank 0 in the training data: "),
+                                 HasSubstr("all ranks must read the same files")));
+  EXPECT_THAT(said[0].err, HasSubstr("rank 1"));
+}
+
 TEST_F(LaunchedRanks, ReportRanksThatDoNotConnect) {
   const std::string at =
       "WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 RETORT_MEETING_SECONDS=1 MASTER_PORT=" +

@@ -22,7 +22,7 @@ TEST(Learning, QuickstartLearnsShapes) {
   const TemporaryFolder folder;
   const Ended ended = retort("run quickstart run.dir=run", folder.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.err, testing::HasSubstr("chance 12.5 %"));
+  EXPECT_THAT(ended.err, testing::HasSubstr("chance 12.5%"));
   EXPECT_THAT(ended.out, testing::HasSubstr("run"));
   EXPECT_GT(test_metrics(folder / "run")["top1"].get<double>(), 0.8);
 }

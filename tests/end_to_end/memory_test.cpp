@@ -50,7 +50,7 @@ TEST_F(Memory, RunSucceedsUnderABudgetThatItsPlanFills) {
   const std::string budget = std::to_string(needs + 0.01);
   const Ended ended = run("memory.budget=" + budget.substr(0, budget.find('.') + 3) + "MiB");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr(" % of the "));
+  EXPECT_THAT(ended.err, HasSubstr("% of the "));
 }
 
 TEST_F(Memory, LegacyPolicyRunsAPlanThatDoesNotFit) {
@@ -129,7 +129,7 @@ TEST_F(Memory, RerunUsesTheRecordedPlan) {
   ASSERT_EQ(run("memory=auto").exit, 0);
   const auto plan = [&](const char* run) { return folder_ / run / "nodes/train/plan.json"; };
   json recorded = json::parse(file_text(plan("run")));
-  ASSERT_EQ(recorded.at("step").at("micro_batch"), 0) << "all of a batch fits";
+  ASSERT_EQ(recorded.at("step").at("micro_batch"), 0) << "the whole batch fits";
   recorded["step"]["micro_batch"] = 4;  // as on a machine where it did not fit
   std::ofstream(plan("run")) << recorded;
   const Ended again = retort("runs rerun run run.dir=again", folder_.path());

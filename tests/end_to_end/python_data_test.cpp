@@ -378,7 +378,7 @@ TEST_F(PythonData, PilImageMatchesToTensor) {
                 "    assert bytes(item.data) == tensor.numpy().tobytes(), mode\n");
   const Ended same = run_shell("'" + torch_python()->string() + "' same.py", folder_.path());
   if (same.err.find("No module named 'torchvision'") != same.err.npos)
-    GTEST_SKIP() << "that Python has no package 'torchvision'";
+    GTEST_SKIP() << "this Python has no package 'torchvision'";
   EXPECT_EQ(same.exit, 0) << same.err;
 }
 
@@ -404,7 +404,7 @@ TEST_F(PythonData, HuggingFaceLikeDatasetWithImagesCanBeTrainedOn) {
 }
 
 TEST_F(PythonData, HuggingFaceDatasetCanBeTrainedOn) {
-  if (!torch_python_has("datasets")) GTEST_SKIP() << "that Python has no package 'datasets'";
+  if (!torch_python_has("datasets")) GTEST_SKIP() << "this Python has no package 'datasets'";
   folder_.write(
       "my_data.py",
       "import datasets, numpy\n"

@@ -226,7 +226,7 @@ TEST_F(DeepMeasuredPlan, StrictRejectsItInARecordedRun) {
   const Ended resumed = recorded("resume run --strict");
   EXPECT_EQ(resumed.exit, 1) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("planning needs real steps"));
-  EXPECT_EQ(recorded("resume run").exit, 0) << "nothing that was saved is lost";
+  EXPECT_EQ(recorded("resume run").exit, 0) << "saved results are not lost";
 }
 
 TEST_F(MeasuredPlan, NetworkThatSupportsADryRunIsNotMeasured) {

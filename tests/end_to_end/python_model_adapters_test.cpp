@@ -108,7 +108,7 @@ for name, tensor in load_file('adapter/adapter_model.safetensors').items():
         "base_model.model.blocks.1.conv.lora_B.weight 4 2 1 1\n",
         "base_model.model.stem.lora_A.weight 2 3 4 4\n", "base_model.model.fc.weight 3 4\n"})
     EXPECT_THAT(names.out, HasSubstr(line)) << names.err;
-  if (python("import peft").exit != 0) GTEST_SKIP() << "that Python has no package 'peft'";
+  if (python("import peft").exit != 0) GTEST_SKIP() << "this Python has no package 'peft'";
   // The README's program, and the merged network, on the same input.
   const Ended same = python(R"(
 import json
@@ -132,7 +132,7 @@ assert not torch.equal(base['stem.weight'], load_file('merged/model.safetensors'
 
 TEST_F(AdaptedHostedModel, TrainingStartsFromAnAdapterOfPeft) {
   trust("my_net.py", net());
-  if (python("import peft").exit != 0) GTEST_SKIP() << "that Python has no package 'peft'";
+  if (python("import peft").exit != 0) GTEST_SKIP() << "this Python has no package 'peft'";
   const Ended saved = python(R"(
 import peft
 import torch

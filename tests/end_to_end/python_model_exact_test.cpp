@@ -1,5 +1,5 @@
-// End-to-end tests of Python networks with random numbers, and of layers that mix the samples of a
-// batch.
+// End-to-end tests of Python networks that draw random numbers on their own, and of layers that mix
+// the samples of a batch.
 
 #include <filesystem>
 
@@ -71,43 +71,6 @@ TEST_F(ExactHostedModel, RandomNumbersFromPythonAreRejectedBeforeTheRun) {
   EXPECT_FALSE(fs::exists(folder_ / "run/nodes/train/checkpoints/latest"));
 }
 
-TEST_F(ExactHostedModel, ChannelDropoutIsTheSameInMicroBatches) {
-  trust("my_net.py", net());
-  const Ended certified =
-      here("certify own.yaml memory.micro_batch=3 --json python=" + python_->string());
-  EXPECT_EQ(certified.exit, 0) << certified.err << certified.out;
-  EXPECT_THAT(certified.out, HasSubstr("with dropout"));
-}
-
-TEST_F(DeepHostedModel, AlphaDropoutIsTheSameInMicroBatches) {
-  for (const char* layer : {"AlphaDropout", "FeatureAlphaDropout"}) {
-    trust("my_net.py", net("        x = self.alpha(x)\n",
-                           "        self.alpha = nn." + std::string(layer) + "(0.3)\n"));
-    const Ended certified =
-        here("certify own.yaml memory.micro_batch=3 --json python=" + python_->string());
-    EXPECT_EQ(certified.exit, 0) << layer << certified.err << certified.out;
-    const Ended run = train("train.epochs=1", layer);
-    ASSERT_EQ(run.exit, 0) << run.err;
-    EXPECT_THAT(run.err, Not(HasSubstr("draws random numbers on its own")));
-  }
-}
-
-TEST_F(ExactHostedModel, AlphaDropoutMatchesTorch) {
-  const Ended same =
-      python("import sys; sys.path.insert(0, '" RETORT_SOURCE_DIR
-             "/stages/python')\n"
-             "import torch\n"
-             "from retort_host.draws import alpha_dropout\n"
-             "torch.manual_seed(1)\n"
-             "x = torch.full((64, 8), 10.0)\n"
-             "for p in (0.1, 0.5):\n"
-             "    expected = torch.nn.functional.alpha_dropout(x, p, training=True)\n"
-             "    kept = expected > expected.mean()\n"
-             "    assert 0 < kept.float().mean() < 1\n"
-             "    torch.testing.assert_close(alpha_dropout(x, kept, p), expected)\n");
-  EXPECT_EQ(same.exit, 0) << same.err;
-}
-
 /// The network with BatchNorm in its blocks, and BatchNorm1d before its head.
 std::string normed_net(const std::string& norm = "nn.BatchNorm2d(width)",
                        const std::string& before = "") {
@@ -141,7 +104,7 @@ TEST_F(DeepHostedModel, AnyNumberOfRanksNormalizesOverTheWholeBatch) {
 }
 
 TEST_F(DeepHostedModel, RanksNormalizeLayersOfTimm) {
-  if (!torch_python_has("timm")) GTEST_SKIP() << "that Python has no package 'timm'";
+  if (!torch_python_has("timm")) GTEST_SKIP() << "this Python has no package 'timm'";
   for (const char* const model : {"resnet10t", "resnetv2_50"}) {
     trust("my_net.py", "import timm\n\n\ndef make(num_classes):\n    return timm.create_model('" +
                            std::string(model) + "', num_classes=num_classes)\n");

@@ -99,7 +99,7 @@ number = 3
 }
 
 TEST_F(FailingHostedModel, MistypedLibraryModelSuggestsTheNearestName) {
-  if (!torch_python_has("timm")) GTEST_SKIP() << "that Python has no package 'timm'";
+  if (!torch_python_has("timm")) GTEST_SKIP() << "this Python has no package 'timm'";
   const Ended refused =
       train("model.entry=timm:create_model +model.arguments.model_name=resnet18x");
   EXPECT_THAT(refused.err, HasSubstr("did you mean 'resnet18'"));
@@ -158,6 +158,28 @@ TEST_F(DeepHostedModel, BackwardPassMustNotChangeWeights) {
                               ".*\\(my_net.py:[0-9]+\\)"));
   trust("my_net.py", hooked("self.fc.weight.data.abs()"));
   EXPECT_EQ(train("", "reads").exit, 0);
+}
+
+TEST_F(FailingHostedModel, ChangedWeightsAreDetectedInARealStep) {
+  EXPECT_THAT(
+      failure(net("        if not x.is_meta: self.fc.bias.data.add_(1)\n")),
+      AllOf(HasSubstr("Python code has changed the network's parameter 'fc.bias' by step 1, "
+                      "although only the optimizer may change parameters [/model/entry]"),
+            HasSubstr("look for code that writes to weight.data")));
+}
+
+TEST_F(DeepHostedModel, ChangedWeightsAreDetectedInALaterStep) {
+  const std::string count = R"(
+calls = []
+def later(network):
+    if not network.fc.weight.is_meta: calls.append(1)
+    if len(calls) > 10: network.fc.weight.data.mul_(0.999)
+)";
+  trust("my_net.py",
+        net("", "        self.fc.weight.register_hook(lambda gradient: later(self))\n", count));
+  const Ended run = train("train.epochs=64");
+  EXPECT_EQ(run.exit, 1) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("parameter 'fc.weight' by step 64"));
 }
 
 TEST_F(DeepHostedModel, RunResumesAfterCodeHasFailedInAStep) {

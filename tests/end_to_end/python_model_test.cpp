@@ -153,6 +153,66 @@ TEST_F(HostedModelRun, LayerDecayCountsNamedBlocks) {
   EXPECT_THAT(unknown.err, HasSubstr("'block.*' matches no module of the network"));
 }
 
+TEST_F(HostedModel, PredictionIsExplainedOnTheTokensOfTheLastBlock) {
+  trust("my_net.py", R"(import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, num_classes, width=8):
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, 4, 4)
+        self.first = nn.Parameter(torch.zeros(1, 1, width))
+        self.blocks = nn.ModuleList(
+            [nn.TransformerEncoderLayer(width, 2, 16, dropout=0, batch_first=True) for _ in range(2)])
+        self.fc = nn.Linear(width, num_classes)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat((self.first.expand(len(x), -1, -1), x), dim=1)
+        for block in self.blocks:
+            x = block(x)
+        return self.fc(x[:, 0])
+
+
+def make(num_classes):
+    return Net(num_classes)
+)");
+  ASSERT_EQ(train("train.epochs=1").exit, 0);
+  const Ended predicted = here("predict run photos --explain maps --top 1");
+  ASSERT_EQ(predicted.exit, 0) << predicted.err;
+  EXPECT_FALSE(fs::is_empty(folder_ / "maps"));
+}
+
+TEST_F(DeepHostedModel, FeatureMapsOfVisionTransformersHaveTheShapeOfTheirTokens) {
+  if (!torch_python_has("timm")) GTEST_SKIP() << "that Python has no package 'timm'";
+  const Ended found = python(
+      "import sys; sys.path.insert(0, '" RETORT_SOURCE_DIR "/stages/python')\n" + std::string(R"(
+import timm
+import torch
+from retort_host.blocks import blocks
+from retort_host.maps import FeatureMaps
+
+for name, size, shape, depends in [
+        ("vit_tiny_patch16_224", (64, 160), (192, 4, 10), True), ("swin_tiny_patch4_window7_224", (224, 224), (768, 7, 7), True),
+        ("beit_base_patch16_224", (224, 224), (768, 14, 14), True), ("convnext_atto", (64, 64), (320, 2, 2), True),
+        ("pvt_v2_b0", (64, 64), (256, 2, 2), True), ("nest_tiny", (224, 224), None, None),
+        ("tnt_s_legacy_patch16_224", (224, 224), None, None)]:
+    options = {"img_size": size} if name.startswith("vit") else {}
+    network = timm.create_model(name, num_classes=3, **options).eval()
+    image = torch.rand(1, 3, *size, requires_grad=True)
+    expected = network(image)
+    with FeatureMaps(torch, network, blocks(torch, network), image.shape) as found:
+        logits = network(image)
+    assert torch.equal(logits, expected), name
+    assert (found.maps is None) == (shape is None), name
+    if shape:
+        assert found.maps.shape == (1, *shape), (name, found.maps.shape)
+        assert torch.autograd.grad(logits[0, 0], found.maps)[0].abs().sum() > 0, name
+)"));
+  EXPECT_EQ(found.exit, 0) << found.err;
+}
+
 TEST_F(HostedModelRun, PredictionIsExplainedOnTheLastConvolution) {
   const Ended predicted = here("predict run photos --explain maps --top 1");
   ASSERT_EQ(predicted.exit, 0) << predicted.err;

@@ -63,7 +63,7 @@ TEST_F(FaultyRanks, RunEndsWhenOneDoesNotRespondAndCanBeResumed) {
                                      "step "));
     EXPECT_THAT(ended.err, HasSubstr(" of 'train'"));
     EXPECT_THAT(ended.err, HasSubstr("retort resume " + name));
-    EXPECT_NE(kill(worker, 0), 0) << "it has also ended";
+    EXPECT_NE(kill(worker, 0), 0) << "it has ended, too";
     const auto steps = values(name, "train/loss").size();
     const Ended resumed =
         retort("resume " + name + " train.epochs=" + std::to_string(steps / 2 + 2), folder_.path());

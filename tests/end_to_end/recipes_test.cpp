@@ -79,7 +79,7 @@ std::string small_text_head(const std::string& recipe) {
 
 /// Options for a Python recipe; make_transformer_for() must have run.
 std::string small_in_python(const std::string& recipe) {
-  return std::string("data.image_size=32 ") + (recipe == "transformers" ? "vars.name=vit " : "") +
+  return std::string("data.image_size=32 ") + (recipe == "transformers" ? "name=vit " : "") +
          "python=" + torch_python().value_or("auto").string() + " ";
 }
 
@@ -147,7 +147,7 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
   std::string with_data() const {
     if (is_of_python(GetParam()) && is_of_retinas()) {
       return GetParam() + " data.root=retinas data.loader.workers=0 train.batch_size=8 " +
-             "vars.name=resnet18 vars.pretrained=false " + small_in_python(GetParam());
+             "name=resnet18 pretrained=false " + small_in_python(GetParam());
     }
     if (is_of_retinas()) {
       return GetParam() +
@@ -215,7 +215,7 @@ const std::vector<std::string> kTextVerbs = {
     "runs ls .",         "runs best . --all",  "runs diff run run",     "runs status run",
     "runs tag run good", "watch run --once",   "runs status run --json"};
 
-/// Whether a verb succeeded, or reported that a record lacks what it needs.
+/// True if a verb succeeded, or reported that a record lacks what it needs.
 bool is_understood(const Ended& ended) {
   return ended.exit == 0 ||
          ((ended.exit == 64 || ended.exit == 65 || ended.exit == 66 || ended.exit == 78) &&
@@ -266,7 +266,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
           "data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
       EXPECT_EQ(made.exit, 0) << made.err;
       if (is_of_python(recipe)) {
-        return "data.root=retinas data.loader.workers=0 train.batch_size=5 vars.name=resnet18 "
+        return "data.root=retinas data.loader.workers=0 train.batch_size=5 name=resnet18 "
                "vars.pretrained=false " +
                small_in_python(recipe);
       }
@@ -333,7 +333,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
     return "none";
   }
   /// Truncates each text file of the record in turn: no verb may report an internal error. Files
-  /// outside of nodes/ are alike for all recipes, so a process damages each of them once.
+  /// outside nodes/ are the same for all recipes, so a process damages each of them once.
   void expect_damage_is_understood() const {
     static std::set<std::string> damaged;
     std::vector<std::filesystem::path> files;

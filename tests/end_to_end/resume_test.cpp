@@ -87,14 +87,14 @@ class Resume : public testing::Test {
     }
   }
   /// True while any process of a run in this folder is alive.
-  bool somebody_is_at_work() const {
+  bool is_being_run() const {
     return run_shell(
                "pgrep -f '[r]etort-worker' | xargs -r -I{} readlink /proc/{}/cwd | grep -qxF "
                "\"$PWD\"",
                folder_.path())
                .exit == 0;
   }
-  /// Whether a training run reaches that many points.
+  /// True if a training run reaches that many points.
   bool has_point(const std::string& program, int point) {
     const bool is_there =
         train("probe", program + "/any:" + std::to_string(point) + ":kill").exit != 0;
@@ -125,15 +125,15 @@ class Resume : public testing::Test {
       const Ended ended = train(name, fault);
       if (ended.exit == 0) {
         if (!has_point(program, point)) break;
-        // What failed was optional, such as files that only later runs use.
+        // The failed call was optional, for files that only later runs use.
         expect_whole(name, whole());
         fs::remove_all(folder_ / name);
         if (HasFailure()) return;
         continue;
       }
       ++struck;
-      for (int wait = 0; somebody_is_at_work() && wait < 50; ++wait) usleep(20'000);
-      EXPECT_FALSE(somebody_is_at_work());
+      for (int wait = 0; is_being_run() && wait < 50; ++wait) usleep(20'000);
+      EXPECT_FALSE(is_being_run());
       Ended gone_on = resume(name);
       if (gone_on.exit == 66) {  // the record was incomplete, so there is nothing to lose
         EXPECT_FALSE(fs::exists(folder_ / (name + "/nodes")));
@@ -159,7 +159,7 @@ TEST_F(Resume, SurvivesKillingBothAtSomePoints) {
 }
 TEST_F(Resume, SurvivesAFullDiskAtSomePoints) { strike_every("retort-worker", "full", 23, 199); }
 
-/// Which of its allocations fails in a run; the long tests try several.
+/// The number of the allocation that fails in a run; the long tests try several.
 std::vector<int> failing_blocks() {
   return std::getenv("RETORT_DEEP") ? std::vector{400, 450, 600} : std::vector{450};
 }

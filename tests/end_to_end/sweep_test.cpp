@@ -105,7 +105,7 @@ TEST_F(Sweep, TrialsThatDoNotFitTogetherAreRejected) {
   meminfo >> word >> kibibytes;
   const std::int64_t slots =
       (kibibytes >> 10) / 100;  // the processes of a trial alone need more than that
-  if (slots > 1024) GTEST_SKIP() << "so many trials at a time cannot be asked for";
+  if (slots > 1024) GTEST_SKIP() << "that many slots cannot be requested";
   const std::string trials =
       "classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 'seed=range(0," +
       std::to_string(slots) + ")' sweep.dir=s ";
@@ -231,7 +231,7 @@ TEST_F(Sweep, FailureIsReportedAndCounted) {
   const Ended whole = retort("sweep resume ../s --json", folder_ / "photos");
   EXPECT_EQ(whole.exit, 0) << whole.err;
   EXPECT_EQ(json::parse(whole.out)["result"]["trials"][1]["state"], "finished")
-      << "also from another folder";
+      << "from another folder, too";
 }
 
 TEST_F(Sweep, EverySeedIsTestedOnTheSameImages) {

@@ -71,20 +71,21 @@ TEST_F(SystemLimits, TemporaryFolderIsNotNeeded) {
 TEST_F(SystemLimits, MissingProcIsHandled) {
   const std::string hidden = "mount -t tmpfs none /proc";
   if (run_shell("unshare -rm sh -c '" + hidden + "'", folder_.path()).exit != 0)
-    GTEST_SKIP() << "nothing may be mounted here";
+    GTEST_SKIP() << "cannot mount here";
   ended_well(hidden, "unshare -rm bash -c");
 }
 
 TEST_F(SystemLimits, ProcessLimitIsHandled) {
   if (geteuid() != 0 || run_shell("command -v setpriv", folder_.path()).exit != 0)
-    GTEST_SKIP() << "the number of processes limits other users alone, and only root becomes one";
+    GTEST_SKIP()
+        << "the process limit applies only to other users, and only root can switch to one";
   std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
   // Another user who can read LibTorch, wherever it is.
   const std::string other =
       "setpriv --reuid=54321 --regid=54321 --clear-groups --inh-caps=+dac_override "
       "--ambient-caps=+dac_override bash -c";
   if (run_shell(other + " true", folder_.path()).exit != 0)
-    GTEST_SKIP() << "no other user can be had here";
+    GTEST_SKIP() << "cannot run as another user here";
   for (const int limit : {0, 1, 2, 3, 4, 6})
     ended_well("ulimit -u " + std::to_string(limit), other);
 }

@@ -55,7 +55,7 @@ TEST_F(Watch, FollowsTheSweepOfAnotherProcessUntilItEnds) {
 
 TEST_F(Watch, RedrawsItsTableOnATerminal) {
   if (shell("command -v script").exit != 0)
-    GTEST_SKIP() << "there is no script(1), which makes terminals";
+    GTEST_SKIP() << "script(1), which creates terminals, is not installed";
   const Ended swept = shell("TERM=xterm script -qec \"" + classify("sweep") +
                             "seed=1,2 train.epochs=3 sweep.dir=s\" /dev/null");
   EXPECT_EQ(swept.exit, 0) << swept.out;

@@ -31,7 +31,7 @@ const std::map<std::string, Operation> kOperations = {{"Identity", Operation::kI
                                                       {"AutoContrast", Operation::kAutoContrast},
                                                       {"Equalize", Operation::kEqualize},
                                                       {"Invert", Operation::kInvert},
-                                                      {"Greyscale", Operation::kGreyscale},
+                                                      {"Greyscale", Operation::kGrayscale},
                                                       {"GaussianBlur", Operation::kGaussianBlur}};
 
 /// Returns the image of a size such as "23x17": gradients with a dark rectangle.
@@ -64,8 +64,8 @@ void compare_operations(const RecordedCase& recorded) {
     ASSERT_EQ(digest_of(image), operations.at("Identity")[0][2]) << "the image differs";
     for (const auto& [name, cases] : operations.items()) {
       for (const auto& one : cases) {
-        const auto neighbours = one[1] == "b" ? Neighbours::kBilinear : Neighbours::kNearest;
-        EXPECT_EQ(digest_of(applied(image, {kOperations.at(name), one[0]}, neighbours)), one[2])
+        const auto neighbors = one[1] == "b" ? Neighbors::kBilinear : Neighbors::kNearest;
+        EXPECT_EQ(digest_of(applied(image, {kOperations.at(name), one[0]}, neighbors)), one[2])
             << size << ' ' << name << ' ' << one;
       }
     }
@@ -87,7 +87,7 @@ DrawnPolicy mixture_of(const nlohmann::json& json) {
 /// Returns the largest difference between our mixture's pixels and torchvision's.
 int largest_augmentation_difference(const nlohmann::json& json) {
   const Image made =
-      with_policy(image_of_size(json.at("size")), mixture_of(json), Neighbours::kNearest);
+      with_policy(image_of_size(json.at("size")), mixture_of(json), Neighbors::kNearest);
   const std::string pixels = json.at("pixels");
   EXPECT_EQ(pixels.size(), 2 * made.pixels.size());
   int largest = 0;

@@ -38,7 +38,8 @@ RecordedCase base_of(const RecordedCase& recorded) {
   const std::string name = recorded.json.at("base");
   fs::path folder = recorded.path.parent_path().parent_path() / "models" / name;
   if (!fs::exists(folder)) folder = shared_data("cases/parity/models/" + name);
-  if (folder.empty()) throw std::runtime_error("the model '" + name + "' of the case is not there");
+  if (folder.empty())
+    throw std::runtime_error("the model '" + name + "' of the case does not exist");
   return {folder, json_file(folder / "case.json")};
 }
 

@@ -145,7 +145,7 @@ void compare_binary_scores(const RecordedCase& recorded) {
   ASSERT_FALSE(rates.empty());
   for (std::size_t i = 0; i < rates.size(); ++i)
     EXPECT_TRUE(is_on(*curve, rates[i], hits.at(i))) << rates[i] << " " << hits.at(i);
-  GTEST_SKIP() << "no code here computes average_precision, matthews and at_0.5";
+  GTEST_SKIP() << "average_precision, matthews and at_0.5 are not implemented";
 }
 
 void expect_share(const std::optional<double>& actual, const nlohmann::json& expected,

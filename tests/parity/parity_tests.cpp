@@ -30,7 +30,7 @@ class CaseTest : public testing::Test {
   const RecordedCase recorded_;
 };
 
-/// Whether a folder above `file`, at or below `root`, is a case that the file belongs to.
+/// True if the file belongs to a case: a folder above it, at or below `root`.
 bool is_part_of_a_case(const fs::path& file, const fs::path& root) {
   for (fs::path folder = file.parent_path();
        folder != root.parent_path() && folder.has_relative_path(); folder = folder.parent_path()) {
@@ -108,7 +108,7 @@ int main(int count, char** words) {
   if (roots.empty()) {
     const fs::path recorded = shared_data("cases/parity");
     if (recorded.empty()) {
-      std::puts("skipped: ../shared is not there");
+      std::puts("skipped: ../shared does not exist");
       return std::getenv("RETORT_REQUIRE_SHARED") ? 1 : 77;
     }
     roots.push_back(recorded);

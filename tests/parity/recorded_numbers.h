@@ -52,7 +52,7 @@ class Arguments {
   ~Arguments() {
     for (const auto& [name, value] : given_.items()) {
       if (!read_.contains(name))
-        ADD_FAILURE() << "no comparison knows the argument '" << name << "' of " << of_;
+        ADD_FAILURE() << "no comparison supports the argument '" << name << "' of " << of_;
     }
   }
 

@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kContext = 77;
 
-/// Matches lists of texts with the tokens from transformers, which declare no kind.
+/// Matches lists of texts with the tokens from transformers; these cases declare no kind.
 bool is_tokenizer_case(const RecordedCase& recorded) {
   const auto cases = recorded.json.find("cases");
   return cases != recorded.json.end() && cases->is_array() && !cases->empty() &&
@@ -42,7 +42,7 @@ bool is_refused_or_as_recorded(const Tokenizer& tokenizer, const nlohmann::json&
 
 void compare_tokenizer(const RecordedCase& recorded) {
   const fs::path published = shared_data("data/clip/bpe_simple_vocab_16e6.txt.gz");
-  if (published.empty()) GTEST_SKIP() << "../shared/data/clip is not there";
+  if (published.empty()) GTEST_SKIP() << "../shared/data/clip does not exist";
   std::vector<TokenizerOptions> sources = {{.merges = published}};
   const fs::path merges = recorded.path.parent_path() / "merges.txt.gz";
   if (fs::exists(merges))

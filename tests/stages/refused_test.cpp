@@ -6,7 +6,7 @@ namespace {
 runner::Result<int> list(bool fails) {
   if (!fails) return 1;
   return runner::Diagnostics{{runner::ErrorCode::kMissingFile, {}, "/root", "no 'a'", "make it"},
-                             {runner::ErrorCode::kEmptyClass, {}, "", "no images"}};
+                             {runner::ErrorCode::kEmptyClass, {}, "", "no images", ""}};
 }
 void throw_full() { throw runner::StageError(runner::ErrorCode::kDiskFull, "full").at("/to"); }
 

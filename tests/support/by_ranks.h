@@ -35,7 +35,7 @@ inline at::Tensor in_a_row(const std::vector<at::Tensor>& tensors) {
 /// buckets, and weights that are larger than a bucket.
 inline std::int64_t bucket_bytes(int ranks) { return ranks <= 3 ? 64 : 0; }
 
-/// Gives every rank all gradients; each gradient is on one rank before.
+/// Gives every rank all gradients; before the call, each gradient is on one rank.
 inline void put_together(const std::vector<at::Tensor>& parameters,
                          stages::ShardedGradients& sharded, const runner::RankOfRun& own) {
   stages::RankGroup& group = *stages::group_of(own);
@@ -101,9 +101,9 @@ void expect_equal_to_one_rank_as_planned(const stages::Batch& batch, const stage
     const auto all = by_ranks(size, batch, plan, make_net, make_step);
     for (const ComputedByRank& one : all) {
       EXPECT_LT(distance(one.gradient, whole.gradient), limit) << size << " " << plan.micro_batch;
-      EXPECT_TRUE(one.gradient.equal(all.front().gradient)) << "the ranks stay alike";
+      EXPECT_TRUE(one.gradient.equal(all.front().gradient)) << "all ranks have the same weights";
       if (whole.buffers.numel() > 0) EXPECT_LT(distance(one.buffers, whole.buffers), limit) << size;
-      EXPECT_TRUE(one.buffers.equal(all.front().buffers)) << "the ranks stay alike";
+      EXPECT_TRUE(one.buffers.equal(all.front().buffers)) << "all ranks have the same weights";
       EXPECT_NEAR(one.means.loss, whole.means.loss, 1e-12 * std::abs(whole.means.loss));
       EXPECT_EQ(one.means.units, whole.means.units);
       for (std::size_t i = 0; i < whole.means.scores.size(); ++i)

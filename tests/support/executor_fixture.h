@@ -60,7 +60,7 @@ class AddingStage : public Stage {
       throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
     if (act_ == "disk full") throw std::system_error(ENOSPC, std::generic_category(), "weights");
     if (act_ == "strange") throw 42;
-    if (act_ == "cancel") throw Cancelled{};
+    if (act_ == "cancel") throw Canceled{};
     if (act_ == "nothing") return {};
     if (const auto trained = context.node().trained)
       context.say("trained in " + trained->folder.string());
@@ -124,7 +124,7 @@ class ExecutorTest : public testing::Test {
   Executor executor(std::vector<Node> nodes) {
     return Executor({"test", 0, std::nullopt, "cpu", 1, std::move(nodes)}, kKinds,
                     {.emit = [this](const Event& e) { events_.push_back(e); },
-                     .is_cancelled = [this] { return cancelled_; },
+                     .is_canceled = [this] { return canceled_; },
                      .take_save_request = [] { return false; },
                      .sync_metrics = [this](const std::string&) { ++flushes_; },
                      .on_failure =
@@ -140,7 +140,7 @@ class ExecutorTest : public testing::Test {
     auto executor = std::make_unique<Executor>(
         Graph{"test", 0, std::nullopt, "cpu", 1, std::move(nodes)}, kinds,
         ExecutorWorld{.emit = [this](const Event& e) { events_.push_back(e); },
-                      .is_cancelled = [this] { return cancelled_; }});
+                      .is_canceled = [this] { return canceled_; }});
     EXPECT_TRUE(executor->create().empty());
     return executor;
   }
@@ -150,7 +150,7 @@ class ExecutorTest : public testing::Test {
     EXPECT_TRUE(made.create().empty());
     try {
       return made.run({.folder = folder_, .smoke = smoke, .resume = resume}, "cpu");
-    } catch (const Cancelled&) {
+    } catch (const Canceled&) {
       return std::nullopt;
     }
   }
@@ -172,7 +172,7 @@ class ExecutorTest : public testing::Test {
 
   std::filesystem::path folder_;
   std::vector<Event> events_;
-  bool cancelled_ = false;
+  bool canceled_ = false;
   std::vector<std::string> failed_;
   int flushes_ = 0;
   std::chrono::steady_clock::time_point now_;

@@ -30,7 +30,7 @@ struct FakeMachine : runner::DeviceSource {
                            .capability = 80,
                            .total = gib(total),
                            .free = gib(free),
-                           .utilisation = 0});
+                           .utilization = 0});
     return now.devices.back();
   }
 

@@ -3,7 +3,7 @@
 //
 //   {"driver": "580.82.07", "cuda": 13000, "init": 0, "devices": [{"uuid": "GPU-…", "name": "…",
 //   "bus_id": "…",
-//    "capability": [8, 0], "total": 81920, "free": 80000, "reserved": 500, "utilisation": 3,
+//    "capability": [8, 0], "total": 81920, "free": 80000, "reserved": 500, "utilization": 3,
 //    "processes": [[4711, 900]], "error": 0, "mig": [{"uuid": "MIG-…", …}]}]}
 //
 // Sizes are in MiB. Values that a device lacks are not supported; "error" is the answer to all
@@ -133,8 +133,8 @@ int nvmlDeviceGetMemoryInfo_v2(Device device, MemoryV2* memory) {
   return refused;
 }
 int nvmlDeviceGetUtilizationRates(Device device, Utilization* use) {
-  const int refused = answer(device, "utilisation");
-  if (!refused) use->gpu = of(device)["utilisation"];
+  const int refused = answer(device, "utilization");
+  if (!refused) use->gpu = of(device)["utilization"];
   return refused;
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, ProcessInfo* to) {

@@ -17,7 +17,7 @@ struct FetchListener {
   std::vector<std::string> said;
   std::vector<double> waits;
   std::vector<std::string> phases;
-  std::function<bool()> is_cancelled = [] { return false; };
+  std::function<bool()> is_canceled = [] { return false; };
 
   FetchCallbacks callbacks() {
     return {.progress =
@@ -26,7 +26,7 @@ struct FetchListener {
                     phases.push_back(progress.phase);
                 },
             .say = [this](std::string_view line) { said.emplace_back(line); },
-            .cancelled = [this] { return is_cancelled(); }};
+            .canceled = [this] { return is_canceled(); }};
   }
   Patience patience() {
     Patience patience;

@@ -13,7 +13,7 @@
 #include "tests/support/tiny_step.h"
 
 /// The gradients of all parameters after one batch on test_device(), concatenated; the network has
-/// none afterwards. Throws if a parameter got no gradient.
+/// none afterward. Throws if a parameter got no gradient.
 inline at::Tensor gradient_of(const stages::TrainingStep& step, torch::nn::Module& network,
                               const stages::Batch& batch, const stages::StepPlan& plan = {},
                               const stages::StepKey& key = {7, 1},

@@ -29,7 +29,7 @@ class HttpClient {
       bytes.remove_prefix(static_cast<std::size_t>(size));
     }
   }
-  /// Returns what the server sends until `text` has come or the connection ends.
+  /// Returns what the server sends until `text` has arrived or the connection ends.
   std::string receive_until(const std::string& text) {
     std::string all;
     char piece[4096];

@@ -10,7 +10,7 @@
 namespace stages {
 
 /// "1 jpg/image_00002.jpg" of each image: its label and its name.
-inline std::vector<std::string> labelled_names(const std::vector<ImageFile>& files) {
+inline std::vector<std::string> labeled_names(const std::vector<ImageFile>& files) {
   std::vector<std::string> names;
   for (const ImageFile& file : files) names.push_back(std::to_string(file.label) + " " + file.name);
   return names;

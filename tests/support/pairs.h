@@ -51,7 +51,7 @@ class ContrastiveStep final : public TinyStep {
   at::Tensor temperature;
   bool encodes_temperature =
       false;                    // as a scalar next to the embeddings; else loss() reads it itself
-  bool uses_generator = false;  // drops by torch's own generator, which no pass replays
+  bool uses_generator = false;  // dropout from torch's own generator, which is not replayed
 };
 
 /// Ten samples, each with a view near it.

@@ -17,7 +17,7 @@ class PlanningContext final : public runner::PlanContext {
   void metric(std::string_view, double, std::int64_t) override {}
   void progress(const runner::Progress&) override {}
   void say(std::string_view line) override { said.emplace_back(line); }
-  bool cancelled() const override { return false; }
+  bool canceled() const override { return false; }
   void plan(runner::MemoryPlan plan) override { planned = std::move(plan); }
   void certify(runner::Certificate certificate) override { certified = std::move(certificate); }
 

@@ -14,7 +14,7 @@
 #include "tests/support/forwarding_storage.h"
 
 /// The disk, which knows at every moment what a power cut would leave of `root`: bytes that were
-/// flushed, under names whose folder was flushed afterwards. Files that exist at the beginning
+/// flushed, under names whose folder was flushed afterward. Files that exist at the beginning
 /// survive; files in a folder that was created without this storage do not.
 ///
 ///   PowerCutStorage storage(folder.path());

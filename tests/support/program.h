@@ -23,7 +23,7 @@ struct Ended {
 };
 
 /// Runs a shell command in `folder` and waits for it. Its cache and its list of trusted code are
-/// removed afterwards, unless the command sets RETORT_CACHE or XDG_CONFIG_HOME itself.
+/// removed afterward, unless the command sets RETORT_CACHE or XDG_CONFIG_HOME itself.
 inline Ended run_shell(const std::string& command, const std::filesystem::path& folder) {
   const TemporaryFolder streams;
   const std::string line =

@@ -22,8 +22,8 @@
 /// Trains a small classifier with several ranks.
 class Ranks : public testing::Test {
  protected:
-  /// How much a float32 sum of some thousand terms may change when they are added in another order,
-  /// with a margin for the layers that it passes through.
+  /// How much a float32 sum of a few thousand terms may change when they are added in another
+  /// order, with a margin for the layers that it passes through.
   static constexpr double kFloatBits = 6e-8, kReordered = 4096 * kFloatBits;
 
   void SetUp() override {

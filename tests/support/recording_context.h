@@ -45,7 +45,7 @@ class RecordingContext final : public runner::RunContext {
   void detail(std::string_view line) override { details.emplace_back(line); }
   void divided(const std::function<std::string()>& of_samples) override { division = of_samples(); }
   void recovered(const runner::Recovery& recovery) override { recoveries.push_back(recovery); }
-  bool cancelled() const override { return is_cancelled; }
+  bool canceled() const override { return is_canceled; }
   bool take_save_request() override { return std::exchange(wants_save, false); }
   void resumed(std::int64_t count, std::int64_t /*step*/) override { resumed_at = count; }
   std::int64_t sync_metrics() override {
@@ -83,7 +83,7 @@ class RecordingContext final : public runner::RunContext {
   std::function<void(const runner::Progress&)> on_progress;
   std::function<void(std::string_view)> on_say;
   runner::NodeFacts& facts = node_;
-  bool is_cancelled = false, wants_save = false;
+  bool is_canceled = false, wants_save = false;
   std::optional<std::int64_t> resumed_at;  // the number of metrics after which it resumed
   int flushes = 0;
 

@@ -171,7 +171,7 @@ class ReuseTest : public testing::Test {
                                        << metric->name << R"(","value":)" << metric->value
                                        << R"(,"step":1,"time":0})" << std::endl;
                            },
-                       .is_cancelled = [] { return false; },
+                       .is_canceled = [] { return false; },
                        .sync_metrics = [&](const std::string&) { note_sync(folder_ / name); }});
     EXPECT_TRUE(executor.create().empty());
     RunOptions options{

@@ -16,8 +16,8 @@ inline std::filesystem::path shared_data(const std::string& below) {
 
 /// The first line of a test that reads them: skips it if they are absent, fails it if they are
 /// required.
-#define RETORT_NEEDS_SHARED(path)                                                 \
-  if ((path).empty()) {                                                           \
-    if (std::getenv("RETORT_REQUIRE_SHARED")) FAIL() << "../shared is not there"; \
-    GTEST_SKIP() << "../shared is not there";                                     \
+#define RETORT_NEEDS_SHARED(path)                                                   \
+  if ((path).empty()) {                                                             \
+    if (std::getenv("RETORT_REQUIRE_SHARED")) FAIL() << "../shared does not exist"; \
+    GTEST_SKIP() << "../shared does not exist";                                     \
   }

@@ -63,16 +63,16 @@ class TinyDataset final : public stages::Dataset {
     return has_captions ? labels() : std::vector<std::int64_t>{};
   }
 
-  std::vector<std::string> class_names;             // first ones; others: class0, class1 …
-  std::set<std::int64_t> skipped, broken;           // cannot be read; hold a NaN
-  std::map<std::int64_t, std::int64_t> relabelled;  // instead of index modulo classes
+  std::vector<std::string> class_names;            // first ones; others: class0, class1 …
+  std::set<std::int64_t> skipped, broken;          // cannot be read; hold a NaN
+  std::map<std::int64_t, std::int64_t> relabeled;  // instead of index modulo classes
   bool tells_labels = true;
   bool has_captions = false;  // a sample's caption is the name of its class
   stages::LoaderOptions options;
 
  private:
   std::int64_t label_of(std::int64_t index) const {
-    return relabelled.contains(index) ? relabelled.at(index) : index % classes_;
+    return relabeled.contains(index) ? relabeled.at(index) : index % classes_;
   }
 
   const std::int64_t size_, classes_;

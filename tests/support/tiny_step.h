@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "stages/train/classification_loss.h"
@@ -11,6 +12,7 @@ class TinyStep : public stages::TrainingStep {
  public:
   std::vector<stages::LossTerm> terms() const override { return {{"cross_entropy", coupling}}; }
   bool mixes_samples() const override { return false; }
+  std::string why_not_replayed() const override { return why_computed; }
   stages::NamedTensors encode(torch::nn::Module& network,
                               const stages::Batch& part) const override {
     return model.forward(network, part.tensors());
@@ -25,5 +27,6 @@ class TinyStep : public stages::TrainingStep {
   }
 
   TinyModel model;
+  std::string why_computed;  // in each step, not replayed from a CUDA graph
   stages::Coupling coupling = stages::Coupling::kPerSample;
 };

@@ -30,7 +30,7 @@ inline std::shared_ptr<stages::ImageClassifier> tiny_tower() {
   return network;
 }
 
-/// The names of transformers' CLIPVisionModel, version 4; the head is none of its modules.
+/// The names of transformers' CLIPVisionModel, version 4; the head is not one of its modules.
 inline std::optional<std::string> clip_names(std::string_view ours) {
   return ours.starts_with("vision_model.") ? std::optional<std::string>(ours) : std::nullopt;
 }

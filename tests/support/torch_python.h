@@ -25,7 +25,7 @@ inline std::optional<std::filesystem::path> torch_python() {
 inline constexpr const char* kNoTorchPython =
     "no Python with torch: scripts/bench-python makes one, or RETORT_TORCH_PYTHON names one";
 
-/// True if torch_python() has a package, which is not imported.
+/// True if torch_python() has a package. Does not import it.
 inline bool torch_python_has(const std::string& package) {
   const auto python = torch_python();
   return python && run_shell("'" + python->string() +

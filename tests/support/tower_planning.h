@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include <torch/nn/module.h>
@@ -41,6 +42,7 @@ class ClassifyingStep final : public TrainingStep {
   std::vector<LossTerm> terms() const override { return {{"cross_entropy", coupling_}}; }
   bool mixes_samples() const override { return mixes; }
   bool mixes_over_ranks() const override { return true; }
+  std::string why_not_replayed() const override { return {}; }
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     return model_.forward(network, part.tensors());
   }

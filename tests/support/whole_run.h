@@ -42,7 +42,7 @@ class WholeRun {
       : kinds_(std::move(kinds)),
         executor_(std::move(graph), with_the_workers(kinds_),
                   {.emit = [this](const runner::Event& event) { events_.push_back(event); },
-                   .is_cancelled = [] { return false; },
+                   .is_canceled = [] { return false; },
                    .measure_peak_live = [this] { return meter_.peak_since_last(); }}) {
     for (const runner::Diagnostic& error : executor_.create())
       ADD_FAILURE() << error.pointer << ": " << error.message;

@@ -37,7 +37,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-thread_local bool is_inside = false;  // what is done here is not a call of the program's
+thread_local bool is_inside = false;  // calls made here are not the program's own
 
 struct Request {
   std::string below, in;

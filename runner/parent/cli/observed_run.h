@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// A run without a record, of which a worker observes the training. Everything is borrowed.
+/// A run without a record; a worker observes its training. Everything is borrowed.
 struct ObservedRun {
   const Graph& graph;
   const WorkerCommand& worker;

@@ -98,10 +98,9 @@ std::string without_secrets(const std::string& typed);
 /// Like without_secrets(), for a typed override that an alias turned into `meant`: "login=***".
 std::string without_secrets(const Override& typed, std::span<const Override> meant);
 
-/// Returns a warning for each override that is entirely canceled by a later one, because the later
-/// one sets the same key under another name (such as an alias for several keys) or replaces or
-/// removes the mapping that contains the key. Typing the same key twice is not reported: the last
-/// value counts.
+/// Returns a warning for each override that a later one cancels entirely. The later one sets the
+/// same key under another name, such as an alias for several keys, or it replaces or removes the
+/// mapping that contains the key. Typing the same key twice is not reported: the last value counts.
 Diagnostics overruled_overrides(std::span<const Override> overrides);
 
 }  // namespace runner

@@ -145,7 +145,7 @@ std::vector<std::string> idle_exclusions(const DeviceRequest& request,
 std::vector<DeviceFacts> ranked(MeantDevices candidates) {
   const auto rank = [&](const DeviceFacts& device) {
     return std::tuple(device.uuid != candidates.first_choice, !device.free.has_value(),
-                      -device.free.value_or(0), device.utilisation.value_or(0), device.index,
+                      -device.free.value_or(0), device.utilization.value_or(0), device.index,
                       device.instance.value_or(0));
   };
   std::ranges::stable_sort(candidates.devices, {}, rank);
@@ -156,8 +156,8 @@ std::string state_text(const DeviceFacts& device) {
   std::string text = device.free ? bytes_text(*device.free) : "unknown memory";
   if (device.total) text += " of " + bytes_text(*device.total);
   text += " free";
-  if (device.utilisation && *device.utilisation > 0)
-    text += ", " + std::to_string(*device.utilisation) + " % in use";
+  if (device.utilization && *device.utilization > 0)
+    text += ", " + std::to_string(*device.utilization) + "% in use";
   const std::string holders = holders_text(device);
   return holders.empty() ? text : text + ", " + holders;
 }

@@ -78,7 +78,7 @@ std::vector<std::string> idle_exclusions(const DeviceRequest& request,
 /// (lowest first) and index. Devices with unknown free memory come last.
 std::vector<DeviceFacts> ranked(MeantDevices candidates);
 
-/// Returns "70.1 GiB of 79.2 GiB free, 12 % in use, process 4711 (9.0 GiB)".
+/// Returns "70.1 GiB of 79.2 GiB free, 12% in use, process 4711 (9.0 GiB)".
 std::string state_text(const DeviceFacts& device);
 
 /// Returns the error for a `need` that none of `candidates` has room for, now or ever. `taken`

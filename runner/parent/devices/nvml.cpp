@@ -40,7 +40,7 @@ Result<NvmlLibrary> NvmlLibrary::load(const std::string& name) {
   find_symbol(handle, "nvmlDeviceGetPciInfo_v3", library.pci);
   find_symbol(handle, "nvmlDeviceGetMemoryInfo", library.memory);
   find_symbol(handle, "nvmlDeviceGetMemoryInfo_v2", library.memory_v2);
-  find_symbol(handle, "nvmlDeviceGetUtilizationRates", library.utilisation);
+  find_symbol(handle, "nvmlDeviceGetUtilizationRates", library.utilization);
   find_symbol(handle, "nvmlDeviceGetComputeRunningProcesses_v3", library.compute_processes);
   find_symbol(handle, "nvmlDeviceGetGraphicsRunningProcesses_v3", library.graphics_processes);
   find_symbol(handle, "nvmlDeviceGetCudaComputeCapability", library.capability);
@@ -170,8 +170,8 @@ class NvmlReader {
     const nvml::Return answer = read_memory(handle, device);
     if (answer == nvml::kGpuIsLost || answer == nvml::kResetRequired) return answer;
     nvml::Utilization use{};
-    if (NvmlLibrary::call(library_.utilisation, handle, &use) == nvml::kSuccess)
-      device.utilisation = static_cast<int>(use.gpu);
+    if (NvmlLibrary::call(library_.utilization, handle, &use) == nvml::kSuccess)
+      device.utilization = static_cast<int>(use.gpu);
     std::map<std::int64_t, std::optional<std::int64_t>> holders;
     for (const auto function : {library_.compute_processes, library_.graphics_processes}) {
       for (const nvml::ProcessInfo& process : processes(function, handle)) {

@@ -77,7 +77,7 @@ class NvmlLibrary {
   int (*pci)(nvml::Device, nvml::PciInfo*) = nullptr;
   int (*memory)(nvml::Device, nvml::Memory*) = nullptr;
   int (*memory_v2)(nvml::Device, nvml::MemoryV2*) = nullptr;
-  int (*utilisation)(nvml::Device, nvml::Utilization*) = nullptr;
+  int (*utilization)(nvml::Device, nvml::Utilization*) = nullptr;
   int (*compute_processes)(nvml::Device, unsigned*, nvml::ProcessInfo*) = nullptr;
   int (*graphics_processes)(nvml::Device, unsigned*, nvml::ProcessInfo*) = nullptr;
   int (*capability)(nvml::Device, int*, int*) = nullptr;

@@ -30,7 +30,7 @@ struct DeviceFacts {
   std::optional<std::int64_t> total = {}, free = {},
                               reserved = {};  ///< bytes; reserved: by the driver
   /// Percentage of time during which kernels ran, over roughly the last second.
-  std::optional<int> utilisation = {};
+  std::optional<int> utilization = {};
   /// Processes that use its memory, if the driver reports them.
   std::vector<DeviceHolder> holders = {};
 };

@@ -47,9 +47,9 @@ bool is_share(const std::string& metric, double value) {
   return value >= 0 && value <= 1 && std::ranges::any_of(kShares, is_in);
 }
 
-/// Returns "80.0 %" for an accuracy; four significant digits for other values.
+/// Returns "80.0%" for an accuracy; four significant digits for other values.
 std::string metric_value(const std::string& metric, double value) {
-  if (is_share(metric, value)) return percent(value) + " %";
+  if (is_share(metric, value)) return percent(value) + "%";
   if (!std::isfinite(value) || std::trunc(value) == value) return shown_number(value);
   return significant(value, 4);
 }
@@ -144,8 +144,8 @@ void add_charts(Document& document, const RecordedEvaluation& evaluation, const 
 void add_evaluation(Document& document, const RunDetails& details,
                     const RecordedEvaluation& evaluation, const std::string& name) {
   document.section("Results of " + evaluation.title);
-  document.say("Top-1 accuracy " + percent(evaluation.accuracy) + " % (95 % interval " +
-               percent(evaluation.low) + "–" + percent(evaluation.high) + " %), " +
+  document.say("Top-1 accuracy " + percent(evaluation.accuracy) + "% (95% interval " +
+               percent(evaluation.low) + "–" + percent(evaluation.high) + "%), " +
                std::to_string(evaluation.samples) + " samples of " +
                std::to_string(evaluation.classes.size()) + " classes" +
                (evaluation.is_smoke ? "; a smoke run: only some of the samples." : "."));

@@ -29,8 +29,8 @@ struct Box {
   double middle() const { return top + height / 2; }
 };
 
-/// A line from one box to another. It passes each column in between at a height of its own, so that
-/// it crosses no box.
+/// A line from one box to another. It passes each column in between at its own height, so that it
+/// crosses no box.
 struct Route {
   std::size_t from, to;
   std::vector<double> heights;  // where it leaves, passes each column in between, and arrives

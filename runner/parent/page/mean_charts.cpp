@@ -68,7 +68,7 @@ Drawing draw_key(const KeyMeans& key, const Objective& objective) {
       plot.interval(x, mean - key.values[i].half(), mean + key.values[i].half());
     plot.line(std::vector<Point>{{x, mean}}, 1);
   }
-  drawing.text({70, kHeight - 8}, "dots: means of trials; lines: 95 % intervals", Align::kStart,
+  drawing.text({70, kHeight - 8}, "dots: means of trials; lines: 95% intervals", Align::kStart,
                "small");
   return drawing;
 }

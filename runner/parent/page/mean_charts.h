@@ -8,7 +8,7 @@
 
 namespace runner {
 
-/// Draws the means of trials with their 95 % intervals, one chart for each key that `what` names:
+/// Draws the means of trials with their 95% intervals, one chart for each key that `what` names:
 /// "train.epochs" for "train.epochs=5". Leaves out means with several keys, and charts with a
 /// single value or with more than 20.
 std::vector<Drawing> draw_means(std::span<const TrialMean> means, const Objective& objective);

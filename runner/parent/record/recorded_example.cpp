@@ -29,7 +29,7 @@ using Lines = std::vector<std::string>;
 /// A classifier's prediction. An ensemble adds the votes for the classes.
 Lines prediction_lines(const JsonFields<Json>& fields) {
   Lines lines = {fields.text("label") + " predicted as " + fields.text("predicted") + ", " +
-                 percent(fields.number("probability")) + " %"};
+                 percent(fields.number("probability")) + "%"};
   if (!fields.has("votes")) return lines;
   Lines votes;
   for (const Json& one : fields.list("votes")) {

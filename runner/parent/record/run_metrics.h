@@ -30,7 +30,7 @@ struct RunMetrics {
 /// Reads the metrics of the run in `folder`; none if it has no summary.
 RunMetrics metrics_of_run(const std::filesystem::path& folder);
 
-/// Reads the metrics in `summary`. Never fails, whatever `summary` contains.
+/// Reads the metrics in `summary`. Never fails, regardless of what `summary` contains.
 RunMetrics run_metrics(const nlohmann::ordered_json& summary);
 
 }  // namespace runner

@@ -75,7 +75,7 @@ double started_at(const std::filesystem::path& folder);
 /// Returns the recoveries recorded in the summary.json at `path`; none if it cannot be read.
 std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path);
 
-/// How an attempt of a run ended that was resumed later.
+/// The end of an attempt of a run that was resumed later.
 struct EarlierAttempt {
   std::string status;  ///< as in the summary; "interrupted" if it was killed
   Diagnostics errors;

@@ -20,7 +20,7 @@ class DrawnNumbers {
 /// samples, so that all draws together take only seconds.
 std::int64_t bootstrap_draws(std::int64_t samples);
 
-/// A 95 % confidence interval.
+/// A 95% confidence interval.
 struct BootstrapInterval {
   double low = 0, high = 0;
 };

@@ -20,8 +20,8 @@ struct CaptionSimilarity {
 std::optional<CaptionSimilarity> read_similarity(const std::filesystem::path& folder,
                                                  const std::string& node);
 
-/// Draws similarity.svg: rows are images by caption, columns are captions. A cell's color shows
-/// where it lies between the smallest and the largest cosine.
+/// Draws similarity.svg: rows are images by caption, columns are captions. A cell's color shows its
+/// position between the smallest and the largest cosine.
 Drawing draw_similarity(const CaptionSimilarity& similarity, const std::string& name);
 
 }  // namespace runner

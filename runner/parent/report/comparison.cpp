@@ -166,17 +166,17 @@ std::string rows_text(const Comparison& comparison, const TextStyle& style) {
   std::vector<std::vector<std::string>> rows = {{"run"}};
   const std::vector<std::string> accuracies = accuracies_of(comparison);
   for (const std::string& name : accuracies) rows.front().push_back(name);
-  for (const char* column : {"95 % interval", "evaluate/mean_per_class", "evaluate/log_loss",
+  for (const char* column : {"95% interval", "evaluate/mean_per_class", "evaluate/log_loss",
                              "samples", "recipe", "data", "time"})
     rows.front().emplace_back(column);
   for (const auto& [folder, recipe, data, seconds, evaluation, label, title] : comparison.rows) {
     rows.push_back({shortened(title, 60)});
     for (const std::string& name : accuracies)
-      rows.back().push_back(name == accuracy_of(evaluation) ? percent(evaluation.accuracy) + " %"
+      rows.back().push_back(name == accuracy_of(evaluation) ? percent(evaluation.accuracy) + "%"
                                                             : "–");
     for (std::string& cell : std::vector<std::string>{
-             percent(evaluation.low) + "–" + percent(evaluation.high) + " %",
-             percent(evaluation.mean_per_class) + " %", decimal(evaluation.loss, 4),
+             percent(evaluation.low) + "–" + percent(evaluation.high) + "%",
+             percent(evaluation.mean_per_class) + "%", decimal(evaluation.loss, 4),
              std::to_string(evaluation.samples), shortened(recipe, 60), shortened(data, 30),
              seconds > 0 ? duration_text(seconds) : "–"})
       rows.back().push_back(std::move(cell));
@@ -383,7 +383,7 @@ Drawing draw_comparison(const Comparison& comparison) {
   std::string description = "Accuracy on the test samples";
   double widest = 0;
   for (const Comparison::Row& row : comparison.rows) {
-    description += "; " + row.label + " " + percent(row.evaluation.accuracy) + " %";
+    description += "; " + row.label + " " + percent(row.evaluation.accuracy) + "%";
     widest = std::max(widest, Drawing::small_width(shortened(row.label, kLongestLabel)));
   }
   const double left = std::max(70.0, kAcross * widest - width / bars / 2 + 10),
@@ -402,14 +402,14 @@ Drawing draw_comparison(const Comparison& comparison) {
     const double x = static_cast<double>(i) + 1, half = 0.32;
     const RecordedEvaluation& evaluation = row.evaluation;
     plot.bar(x - half, x + half, 100 * evaluation.accuracy, 1,
-             row.label + ": " + percent(evaluation.accuracy) + " %");
+             row.label + ": " + percent(evaluation.accuracy) + "%");
     plot.interval(x, 100 * evaluation.low, 100 * evaluation.high);
     const Point top = plot.at(x, 100 * std::max(evaluation.accuracy, evaluation.high));
-    drawing.text({top.x, top.y - 6}, percent(evaluation.accuracy) + " %", Align::kMiddle, "small");
+    drawing.text({top.x, top.y - 6}, percent(evaluation.accuracy) + "%", Align::kMiddle, "small");
     drawing.text({top.x + 4, frame.top + frame.height + 16}, shortened(row.label, kLongestLabel),
                  Align::kEnd, "small", -35);
   }
-  drawing.text({10, frame.top + frame.height + below + 20}, "lines: 95 % interval (Wilson)",
+  drawing.text({10, frame.top + frame.height + below + 20}, "lines: 95% interval (Wilson)",
                Align::kStart, "small");
   return drawing;
 }

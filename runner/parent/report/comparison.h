@@ -73,7 +73,7 @@ std::string comparison_text(const Comparison& comparison, const TextStyle& style
 /// Returns {"runs": […], "measures": [{"name", "values"}], "differences": [{"key", "values"}]}.
 nlohmann::ordered_json to_json(const Comparison& comparison);
 
-/// Draws model_comparison.svg: a bar for the accuracy of each row, from 0 to 100 %, with its 95 %
+/// Draws model_comparison.svg: a bar for the accuracy of each row, from 0 to 100%, with its 95%
 /// confidence interval.
 Drawing draw_comparison(const Comparison& comparison);
 

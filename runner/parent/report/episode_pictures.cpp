@@ -44,10 +44,10 @@ struct Bars {
 
 std::string bar_tip(std::int64_t episodes, double middle) {
   return std::to_string(episodes) + (episodes == 1 ? " episode" : " episodes") + " at " +
-         percent(middle) + " %";
+         percent(middle) + "%";
 }
 
-/// The contents of one drawing: a value for each episode, the mean and its 95 % confidence
+/// The contents of one drawing: a value for each episode, the mean and its 95% confidence
 /// interval.
 struct Distribution {
   const std::vector<double>& values;
@@ -71,14 +71,14 @@ void draw_distribution(Drawing& drawing, const Distribution& shown, const std::s
   const std::array<Point, 2> mean = {{{100 * shown.mean, 0}, {100 * shown.mean, counts.high}}};
   plot.line(mean, 1, Stroke::kInk);
   const std::array<LegendEntry, 2> legend = {
-      {{"mean", 1, false, Stroke::kInk}, {"95 % interval of the mean", 1, true}}};
+      {{"mean", 1, false, Stroke::kInk}, {"95% interval of the mean", 1, true}}};
   draw_legend(drawing, {70, 412}, std::span(legend).first(1));
   draw_legend(drawing, {150, 412}, std::span(legend).last(1));
 }
 
 std::string of_mean(const Distribution& shown) {
-  return "mean " + percent(shown.mean) + " %, 95 % interval " + percent(shown.low) + " % to " +
-         percent(shown.high) + " %";
+  return "mean " + percent(shown.mean) + "%, 95% interval " + percent(shown.low) + "% to " +
+         percent(shown.high) + "%";
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ Diagnostics problems(const Comparison& comparison) {
 }
 
 std::string signed_percent(double share) {
-  return (share < 0 ? "" : "+") + decimal(100 * share, 2) + " %";
+  return (share < 0 ? "" : "+") + decimal(100 * share, 2) + "%";
 }
 
 std::string short_number(double value) {
@@ -89,7 +89,7 @@ Result<std::vector<PairedDifference>> paired_differences(const Comparison& compa
 
 std::string paired_text(const std::vector<PairedDifference>& differences, const TextStyle& style) {
   std::vector<std::vector<std::string>> rows = {
-      {"over the same episodes", "difference", "95 % interval", "p", "better", "worse", "equal"}};
+      {"over the same episodes", "difference", "95% interval", "p", "better", "worse", "equal"}};
   for (const PairedDifference& one : differences) {
     rows.push_back(
         {shortened(one.run, 60) + " against " + shortened(one.base, 60), signed_percent(one.mean),

@@ -16,7 +16,7 @@ namespace runner {
 struct PairedDifference {
   std::string run, base;     ///< the labels of the rows of the comparison
   double mean = 0;           ///< of run - base over the episodes
-  double low = 0, high = 0;  ///< 95 % confidence interval of the mean, +- 1.96 standard errors
+  double low = 0, high = 0;  ///< 95% confidence interval of the mean, +- 1.96 standard errors
   /// Two-sided probability of a mean at least this far from 0 if both models were equally good,
   /// according to the normal distribution.
   double p_value = 1;

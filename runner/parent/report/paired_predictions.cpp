@@ -176,7 +176,7 @@ std::optional<Diagnostic> sample_mismatch(const std::string& run,
 }
 
 std::string signed_points(double share) {
-  return (share < 0 ? "" : "+") + decimal(100 * share, 2) + " %";
+  return (share < 0 ? "" : "+") + decimal(100 * share, 2) + "%";
 }
 std::string interval_text(const MetricGain& gain) {
   return signed_points(gain.low) + " to " + signed_points(gain.high);
@@ -275,8 +275,8 @@ std::string paired_text(const std::vector<PairedClassifiers>& pairs, const TextS
     row.insert(row.end(), cells.begin(), cells.end());
   };
   const bool has_classes = !pairs.empty() && pairs.front().mean_per_class;
-  add(rows.front(), {has_classes ? "accuracy" : "subset accuracy", "95 % interval"});
-  if (has_classes) add(rows.front(), {"per class", "95 % interval"});
+  add(rows.front(), {has_classes ? "accuracy" : "subset accuracy", "95% interval"});
+  if (has_classes) add(rows.front(), {"per class", "95% interval"});
   add(rows.front(), {"McNemar's p", "mid-p", "better", "worse", "equal"});
   for (const PairedClassifiers& one : pairs) {
     rows.push_back({shortened(one.run, 60) + " against " + shortened(one.base, 60),

@@ -32,7 +32,7 @@ Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::
 /// The difference in a metric between two classifiers on the same samples.
 struct MetricGain {
   double value = 0;          ///< run - base, as a fraction
-  double low = 0, high = 0;  ///< 95 % confidence interval
+  double low = 0, high = 0;  ///< 95% confidence interval
 };
 
 /// How much better one classifier is than another on the same samples. A hard sample is hard for

@@ -10,7 +10,7 @@
 
 namespace runner {
 
-/// A metric over the samples of all tables, with its 95 % confidence interval.
+/// A metric over the samples of all tables, with its 95% confidence interval.
 struct PooledMetric {
   std::string name;  ///< "top1"
   double value = 0;

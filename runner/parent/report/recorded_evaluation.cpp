@@ -234,7 +234,7 @@ Drawing draw_confusion(const RecordedEvaluation& evaluation, const std::string& 
                   "Confusion matrix of " + name,
                   std::to_string(evaluation.samples) + " samples of " + std::to_string(classes) +
                       " classes, " + percent(evaluation.accuracy) +
-                      " % correct; rows are true classes, columns are predicted classes");
+                      "% correct; rows are true classes, columns are predicted classes");
   drawing.text({drawing.width() / 2, 28}, "Confusion matrix", Align::kMiddle, "title");
   const HeatMap map(drawing, {left, top}, cell, classes);
   for (std::size_t row = 0; row < classes; ++row) {
@@ -259,7 +259,7 @@ Drawing draw_confusion(const RecordedEvaluation& evaluation, const std::string& 
   drawing.text({left + side / 2, top + side + below - 10}, "predicted", Align::kMiddle, "text");
   drawing.text({is_named ? 18.0 : left - 14, top + side / 2}, "true", Align::kMiddle, "text", -90);
   draw_heat_scale(drawing, {left + side + 16, top}, std::min(side, 240.0),
-                  {"0 %", "100 %", "fraction of the true class"});
+                  {"0%", "100%", "fraction of the true class"});
   return drawing;
 }
 
@@ -306,15 +306,15 @@ Drawing draw_calibration(const RecordedEvaluation& evaluation, const std::string
   Drawing drawing(
       500, 580, "Calibration of " + name,
       "How often predictions are correct, by their probability; expected calibration error " +
-          percent(*evaluation.calibration_error) + " %");
+          percent(*evaluation.calibration_error) + "%");
   const Ticks shares = nice_ticks(0, 1, 8);
   Plot rights(drawing, {80, 56, 380, 300}, {"", shares}, {"fraction correct", shares},
-              "Calibration error " + percent(*evaluation.calibration_error) + " %");
+              "Calibration error " + percent(*evaluation.calibration_error) + "%");
   for (const RecordedBin& bin : evaluation.bins) {
     if (bin.count == 0) continue;
     rights.bar(bin.low + 0.004, bin.high - 0.004, bin.accuracy, 1,
                std::to_string(bin.count) + " predictions, mean probability " +
-                   percent(bin.confidence) + " %, correct " + percent(bin.accuracy) + " %");
+                   percent(bin.confidence) + "%, correct " + percent(bin.accuracy) + "%");
   }
   rights.dashed({0, 0}, {1, 1});
   Plot counts(

@@ -37,7 +37,7 @@ struct RecordedEvaluation {
     std::int64_t support = 0;
   };
   std::string node, title;                 ///< node id; display name, "evaluate[rate=0.001]"
-  double accuracy = 0, low = 0, high = 0;  ///< over all samples, with its 95 % confidence interval
+  double accuracy = 0, low = 0, high = 0;  ///< over all samples, with its 95% confidence interval
   double mean_per_class = 0, loss = 0;
   std::int64_t samples = 0;
   bool is_smoke = false;

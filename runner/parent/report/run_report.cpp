@@ -66,7 +66,7 @@ std::string validation_in_words(const TrainingHistory::Epoch& epoch, const BestV
   std::string text;
   if (epoch.validation_loss) text += "loss " + decimal(*epoch.validation_loss, 4);
   if (epoch.validation_accuracy)
-    text += (text.empty() ? "" : ", ") + ("accuracy " + percent(*epoch.validation_accuracy)) + " %";
+    text += (text.empty() ? "" : ", ") + ("accuracy " + percent(*epoch.validation_accuracy)) + "%";
   const std::string& metric = best.monitor().metric;
   const auto monitored = best.best_values().find(metric);
   if (metric != "validation/loss" && metric != "validation/accuracy" &&
@@ -119,9 +119,8 @@ std::string suspects_text(const RecordedEvaluation::Suspects& suspects) {
 
 std::string evaluation_text(const RecordedEvaluation& evaluation) {
   std::string text = printable(evaluation.title) + ": top-1 " + percent(evaluation.accuracy) +
-                     " % (95 % interval " + percent(evaluation.low) + "–" +
-                     percent(evaluation.high) + " %), mean per class " +
-                     percent(evaluation.mean_per_class) + " %, loss " +
+                     "% (95% interval " + percent(evaluation.low) + "–" + percent(evaluation.high) +
+                     "%), mean per class " + percent(evaluation.mean_per_class) + "%, loss " +
                      decimal(evaluation.loss, 4) + ", " + std::to_string(evaluation.samples) +
                      " samples of " + std::to_string(evaluation.classes.size()) + " classes\n";
   if (evaluation.is_smoke) text += "  a smoke run: only some of the samples\n";
@@ -135,18 +134,18 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
     text += "\n";
   }
   if (evaluation.calibration_error)
-    text += "  calibration error: " + percent(*evaluation.calibration_error) + " %\n";
+    text += "  calibration error: " + percent(*evaluation.calibration_error) + "%\n";
   for (const RecordedEvaluation::BaseModel& model : evaluation.models) {
     text += (&model == evaluation.models.data() ? "  base models alone: " : "; ") +
             printable(model.name);
-    text += model.accuracy ? " " + percent(*model.accuracy) + " %" : " abstains from all";
+    text += model.accuracy ? " " + percent(*model.accuracy) + "%" : " abstains from all";
     if (model.kappa) text += ", kappa " + decimal(*model.kappa, 4);
   }
   text += evaluation.models.empty() ? "" : "\n";
   const auto worst = worst_classes(evaluation);
   for (const Class& one : worst) {
     text += (&one == worst.data() ? "  hardest classes: " : ", ") + printable(one.name) + " " +
-            percent(one.recall) + " %";
+            percent(one.recall) + "%";
   }
   text += worst.empty() ? "" : "\n";
   const auto confused = most_confused(evaluation, kShown);

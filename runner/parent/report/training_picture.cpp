@@ -60,7 +60,7 @@ Drawing draw_training(const TrainingHistory& history, const std::string& name) {
   std::string description = std::to_string(history.epochs().size()) +
                             " epochs; training loss from " + ends(train, 3) + ", validation loss " +
                             ends(validation, 3);
-  if (!accuracy.empty()) description += ", validation accuracy " + ends(accuracy, 1, " %");
+  if (!accuracy.empty()) description += ", validation accuracy " + ends(accuracy, 1, "%");
   Drawing drawing(accuracy.empty() ? 480 : 940, 362, "Training of " + name, description);
 
   const auto last = static_cast<double>(history.epochs().size());
@@ -126,7 +126,7 @@ Drawing draw_pairs(const RecordedEvaluation& evaluation, const std::string& name
     // A pair at chance level is almost invisible; one that is always correct is fully colored.
     map.cell(first, second - 1, 2 * mean.value() - 1,
              evaluation.classes[first].name + " or " + evaluation.classes[second].name +
-                 ": correct " + percent(mean.value()) + " % of " + std::to_string(mean.samples),
+                 ": correct " + percent(mean.value()) + "% of " + std::to_string(mean.samples),
              cell < 40 ? "" : percent(mean.value()));
   }
   for (std::size_t place = 0; place < rows.size(); ++place) {
@@ -134,7 +134,7 @@ Drawing draw_pairs(const RecordedEvaluation& evaluation, const std::string& name
     map.column_name(place, columns[place]);
   }
   draw_heat_scale(drawing, {left + side + 16, top}, std::clamp(side, 100.0, 240.0),
-                  {"50 %", "100 %", "correct, %"});
+                  {"50%", "100%", "correct, %"});
   return drawing;
 }
 

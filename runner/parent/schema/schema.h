@@ -119,7 +119,7 @@ class SchemaSet final : public RecipeKeys {
   /// The folders with kinds of sub-mappings: {"model/backbone", "train/optimizer"}.
   std::vector<std::string> sub_kind_folders() const;
 
-  /// Whether a run of `recipe` may continue with a different value at `path`, according to the
+  /// Says whether a run of `recipe` may continue with a different value at `path`, according to the
   /// x-resume there or at its nearest ancestor.
   ResumeClass resume_class(const Value& recipe, Path path) const;
 

@@ -47,9 +47,9 @@ struct RunFacts {
   std::string curve = {};  ///< a training stage's validation metric over its epochs, as a sparkline
 };
 
-/// Keeps the catalog of some folders up to date. While somebody is viewing it, a thread reads the
-/// folders again and again, so that requests do not have to wait: 10,000 runs take a third of a
-/// second. What a request gets is
+/// Keeps the catalog of some folders up to date. While someone is viewing it, a thread keeps
+/// reading the folders, so that requests do not have to wait: 10,000 runs take a third of a second.
+/// What a request gets is
 ///
 /// - less than five seconds old for runs in progress: if the thread has not read them in that
 ///   time, the request does. No run is shown as running for longer after it has ended.

@@ -55,7 +55,7 @@ TableRows fold_rows(const CrossValidation& all) {
   if (!means.empty()) rows.insert(rows.end(), {std::move(mean_row), std::move(deviations)});
   if (!all.pooled) return rows;
   std::vector<std::string> pooled = {"pooled", "", "", std::to_string(all.pooled->samples)},
-                           intervals = {"95 %", "", "", ""};
+                           intervals = {"95%", "", "", ""};
   for (const FoldMean& mean : means) {
     const PooledMetric* const metric = pooled_metric(all, mean.metric);
     pooled.push_back(metric ? fold_number(metric->value) : "–");
@@ -69,7 +69,7 @@ TableRows fold_rows(const CrossValidation& all) {
 
 std::string fold_remarks(const CrossValidation& all) {
   if (all.pooled)
-    return "95 % intervals: bootstrap of " + std::to_string(all.pooled->groups) +
+    return "95% intervals: bootstrap of " + std::to_string(all.pooled->groups) +
            (all.pooled->has_groups ? " groups" : " samples") + ", " +
            std::to_string(all.pooled->draws) + " draws\n";
   const auto measured =

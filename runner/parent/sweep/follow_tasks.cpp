@@ -312,8 +312,8 @@ class Following {
       journal_.ended(number, TrialState::kInterrupted, 0, seconds, why);
       if (!trial.is_of_earlier) ++trial.losses;
     }
-    const bool is_cancelled = state.starts_with("CANCELLED") && !trial.is_of_earlier;
-    trial.is_given_up = is_stopping_ || is_cancelled || trial.losses > options_.resubmissions;
+    const bool is_canceled = state.starts_with("CANCELLED") && !trial.is_of_earlier;
+    trial.is_given_up = is_stopping_ || is_canceled || trial.losses > options_.resubmissions;
     trial.is_of_earlier = false;
     report("trial " + std::to_string(number) + ": " + why +
            (trial.is_given_up ? ""

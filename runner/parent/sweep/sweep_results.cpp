@@ -51,7 +51,7 @@ Objective chosen_objective(const std::vector<std::string>& metrics,
   return objective;
 }
 
-/// Returns the factor by which to multiply the standard error for a 95 % interval: Student's t for
+/// Returns the factor by which to multiply the standard error for a 95% interval: Student's t for
 /// that many degrees of freedom.
 double student_t(std::size_t freedom) {
   constexpr std::array<double, 30> kTable = {
@@ -287,7 +287,7 @@ std::vector<SizeColumn> size_columns(const SweepResults& results) {
 
 TableRows mean_rows(const std::string& title, const std::string& metric,
                     const std::vector<TrialMean>& means) {
-  TableRows rows = {{title, "trials", "mean " + metric, "95 %"}};
+  TableRows rows = {{title, "trials", "mean " + metric, "95%"}};
   for (const TrialMean& one : means) {
     rows.push_back({one.what.empty() ? "all" : one.what, std::to_string(one.trials),
                     four_digits(one.mean),

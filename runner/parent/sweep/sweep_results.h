@@ -42,7 +42,7 @@ struct TrialMean {
   std::string what;  ///< "train.epochs=5"
   std::size_t trials = 0;
   double mean = 0;
-  std::optional<double> half_interval;  ///< 95 %, by Student's t; nullopt for one trial
+  std::optional<double> half_interval;  ///< 95%, by Student's t; nullopt for one trial
 };
 
 /// The results of a sweep, read from the runs in its folder, so they do not depend on how many

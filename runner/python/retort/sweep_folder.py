@@ -40,7 +40,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Means:
-    """The mean of the objective over trials that share settings, with a 95 % interval."""
+    """The mean of the objective over trials that share settings, with a 95% interval."""
 
     settings: str
     trials: int

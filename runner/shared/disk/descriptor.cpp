@@ -34,12 +34,12 @@ bool is_still_there(const Descriptor& file, const std::filesystem::path& path) {
 }  // namespace
 
 std::optional<Turn> Turn::take(const std::filesystem::path& path,
-                               const std::function<bool()>& is_cancelled,
+                               const std::function<bool()>& is_canceled,
                                const std::function<void()>& on_wait) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   bool has_waited = false;
-  while (!is_cancelled()) {
+  while (!is_canceled()) {
     Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file.is_open()) return std::nullopt;
     const int trouble = lock_turn(file);

@@ -33,17 +33,16 @@ class Descriptor {
 };
 
 /// Ensures that only one process at a time creates a result that several processes may need. It
-/// locks a file next to the result (flock(2)). The lock is released when the process exits, for
-/// whatever reason. A caller that had to wait then checks whether another process has created the
-/// result.
+/// locks a file next to the result (flock(2)). The lock is released when the process exits, for any
+/// reason. A caller that had to wait then checks whether another process has created the result.
 class Turn {
  public:
   /// Creates `file` and waits for this process's turn. Calls `on_wait` once if another process has
-  /// the turn. Calls `is_cancelled` several times a second and returns nullopt once it returns
+  /// the turn. Calls `is_canceled` several times a second and returns nullopt once it returns
   /// true. Also returns nullopt if the file cannot be created or its file system does not support
   /// locks; each process then does the work itself.
   static std::optional<Turn> take(const std::filesystem::path& file,
-                                  const std::function<bool()>& is_cancelled,
+                                  const std::function<bool()>& is_canceled,
                                   const std::function<void()>& on_wait);
   Turn(Turn&&) noexcept = default;
   Turn& operator=(Turn&&) = delete;

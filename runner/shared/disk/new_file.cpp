@@ -110,8 +110,7 @@ void AtomicFiles::add(std::filesystem::path path, std::string_view text) {
   files_.push_back({std::move(path), std::move(file)});
   try {
     files_.back().file.append(text);
-  } catch (const WriteError&) {  // a half-written file is never published, whatever happens to the
-                                 // rest
+  } catch (const WriteError&) {  // a half-written file is never published, regardless of the others
     storage_->remove(files_.back().file.path());
     files_.pop_back();
     throw;

@@ -78,7 +78,7 @@ class AtomicFiles {
   /// Writes `text` next to `path`. Each path may be added only once. Throws WriteError, as does
   /// commit().
   void add(std::filesystem::path path, std::string_view text);
-  /// Renames the files in the order in which they were added. Afterwards, the names in `folders`
+  /// Renames the files in the order in which they were added. Afterward, the names in `folders`
   /// also survive a power cut.
   void commit(std::vector<std::filesystem::path> folders = {});
 

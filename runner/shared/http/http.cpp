@@ -97,7 +97,7 @@ std::size_t take_body(char* data, std::size_t, std::size_t size, void* pointer) 
 
 int look_for_cancel(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   const auto& hop = *static_cast<const Hop*>(pointer);
-  return hop.settings.cancelled && hop.settings.cancelled() ? 1 : 0;
+  return hop.settings.canceled && hop.settings.canceled() ? 1 : 0;
 }
 
 bool is_passing(CURLcode code) {
@@ -206,7 +206,7 @@ std::string send_once(const HttpRequest& request, const std::string& url, bool i
   if (is_own_host) set_identity(c, request);
   const CURLcode code = perform(c);
   if (hop.thrown) std::rethrow_exception(hop.thrown);
-  if (code == CURLE_ABORTED_BY_CALLBACK) throw Cancelled{};
+  if (code == CURLE_ABORTED_BY_CALLBACK) throw Canceled{};
   if (code != CURLE_OK) {
     throw HttpError(shown_url(url) + ": " + (*message ? message : curl_easy_strerror(code)),
                     is_passing(code));

@@ -39,7 +39,7 @@ struct HttpReply {
 struct HttpSettings {
   long connect_seconds = 30;
   long stall_seconds = 60;  ///< the longest time without receiving a byte
-  std::function<bool()> cancelled = {};
+  std::function<bool()> canceled = {};
   std::chrono::milliseconds longest{0};  ///< the longest time for an entire request; 0: no limit
 };
 
@@ -53,7 +53,7 @@ struct HttpError : std::runtime_error {
 /// Sends a request and follows redirects, at most ten and never from https: to http:. Passes the
 /// body of the final response to `on_body` in chunks; an exception from `on_body` aborts the
 /// transfer and is rethrown. Respects http_proxy, https_proxy, all_proxy and no_proxy, and uses the
-/// certificates in CURL_CA_BUNDLE or SSL_CERT_FILE. Throws HttpError and Cancelled.
+/// certificates in CURL_CA_BUNDLE or SSL_CERT_FILE. Throws HttpError and Canceled.
 HttpReply send(const HttpRequest& request, const HttpSettings& settings,
                const std::function<void(const HttpReply& reply, std::string_view bytes)>& on_body);
 

@@ -206,7 +206,7 @@ std::string choice_text(const MemoryPlan& plan) {
   const std::string now = size_text(plan.needed), whole = size_text(choice.whole);
   text += ": " + now + (now == whole ? ", the same as without it" : " instead of " + whole);
   const long percent = std::lround(100 * (choice.relative_time - 1));
-  text += percent >= 1 ? ", in about " + std::to_string(percent) + " % more time"
+  text += percent >= 1 ? ", in about " + std::to_string(percent) + "% more time"
                        : ", in about the same time";
   return text + (choice.exactness == "bit" ? "; every bit of the result stays the same"
                                            : "; equal in exact arithmetic");

@@ -126,7 +126,7 @@ MemoryPlan memory_plan_from_json(const nlohmann::ordered_json& json);
 /// is the part of it that is taken up by results needed by other nodes.
 nlohmann::ordered_json run_peak(const MemoryPlan& plan);
 
-/// Returns "chosen: micro_batch 26 (5 parts): 1.9 GiB instead of 6.4 GiB, in about 2 % more time;
+/// Returns "chosen: micro_batch 26 (5 parts): 1.9 GiB instead of 6.4 GiB, in about 2% more time;
 /// equal in exact arithmetic".
 std::string choice_text(const MemoryPlan& plan);
 

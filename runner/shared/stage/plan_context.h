@@ -93,7 +93,7 @@ struct DryRunOptions {
 };
 
 /// The environment of a stage in its dry run. There is no folder. Lines passed to say() are shown
-/// if the node runs afterwards.
+/// if the node runs afterward.
 class PlanContext : public RunContext {
  public:
   /// `shelf` is shared by all nodes of the graph; null if this node is planned on its own.

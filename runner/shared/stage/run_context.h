@@ -156,9 +156,9 @@ class RunContext {
   /// Records that the stage has recovered. The caller must also call say().
   virtual void recovered(const Recovery& /*recovery*/) {}
 
-  /// True once the run must stop. The stage then saves what it can, and returns or throws Cancelled
+  /// True once the run must stop. The stage then saves what it can, and returns or throws Canceled
   /// within one step.
-  virtual bool cancelled() const = 0;
+  virtual bool canceled() const = 0;
   /// Returns true once per request to save now and continue.
   virtual bool take_save_request() { return false; }
 
@@ -180,7 +180,7 @@ class RunContext {
   NodeFacts node_;
 };
 
-/// Thrown by a stage that stops because context.cancelled() returned true.
-struct Cancelled {};
+/// Thrown by a stage that stops because context.canceled() returned true.
+struct Canceled {};
 
 }  // namespace runner

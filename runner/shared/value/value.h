@@ -32,7 +32,7 @@ struct Value {
   using Map = std::vector<Entry>;  ///< in the order written; keys are unique
 
   std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, List, Map> data;
-  Location where;
+  Location where = {};
   /// The text shown in records and output instead of `data`; empty if the value is not a secret
   /// (runner/parent/config/secret.h).
   std::string secret_as = {};

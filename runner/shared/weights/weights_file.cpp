@@ -128,7 +128,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kHubPrefix = "hf:";
 
 struct HubModel {
-  std::string organisation, name;  ///< the oldest models have no organization
+  std::string organization, name;  ///< the oldest models have no organization
   std::string revision = "main";
 };
 
@@ -158,7 +158,7 @@ bool is_commit(std::string_view text) {
 
 std::string text(const HubModel& model) {
   const bool is_main = model.revision == HubModel().revision;
-  return std::string(kHubPrefix) + (model.organisation.empty() ? "" : model.organisation + '/') +
+  return std::string(kHubPrefix) + (model.organization.empty() ? "" : model.organization + '/') +
          model.name + (is_main ? "" : '@' + model.revision);
 }
 
@@ -173,9 +173,9 @@ HubModel parse(std::string_view reference) {
   const std::size_t slash = path.find('/');
   HubModel model;
   if (path.size() < rest.size()) model.revision = rest.substr(path.size() + 1);
-  if (slash != path.npos) model.organisation = path.substr(0, slash);
+  if (slash != path.npos) model.organization = path.substr(0, slash);
   model.name = path.substr(slash == path.npos ? 0 : slash + 1);
-  const bool is_named = (slash == path.npos || is_name(model.organisation)) && is_name(model.name);
+  const bool is_named = (slash == path.npos || is_name(model.organization)) && is_name(model.name);
   if (is_named && is_revision(model.revision)) return model;
   throw StageError(ErrorCode::kMissingWeights,
                    "'" + printable_ascii(reference) + "' is not the name of a model on the Hub")
@@ -210,7 +210,7 @@ fs::path hub_snapshot(std::string_view reference) {
   const fs::path cache = hub_cache();
   const fs::path folder =
       cache /
-      ("models--" + (model.organisation.empty() ? "" : model.organisation + "--") + model.name);
+      ("models--" + (model.organization.empty() ? "" : model.organization + "--") + model.name);
   std::error_code error;
   if (!fs::is_directory(folder, error))
     missing(model, text(model) + " is not in '" + cache.string() + "'");

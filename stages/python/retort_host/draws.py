@@ -11,7 +11,6 @@ from retort_host.failures import without_tracebacks
 from retort_host.refusal import Refusal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ALPHA = 1.7580993408473766  # minus the value of a dropped element, at which SELU saturates
 SAMPLES = 7  # a number that rarely divides the number of pieces of samples
 
 
@@ -184,13 +183,6 @@ def draws(operator, inputs, named):
             value = inputs[place] if place < len(inputs) else named.get("dropout_p", argument.default_value)
             return value > 0
     return True
-
-
-def alpha_dropout(x, kept, probability):
-    """Returns the result of torch.nn.AlphaDropout for `x` when only the elements `kept` are kept."""
-    a = ((1 - probability) * (1 + probability * ALPHA**2)) ** -0.5
-    kept = kept.to(x.dtype)
-    return x * (kept * a) + ((kept - 1) * (ALPHA * a) + ALPHA * a * probability)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,8 @@ import sys
 import threading
 
 from retort_host.blocks import adaptable_layers, blocks, named_blocks
-from retort_host.draws import alpha_dropout, draws_of, python_generators
+from retort_host.draws import draws_of, python_generators
+from retort_host.drops import replacement_of
 from retort_host.maps import FeatureMaps
 from retort_host.refusal import Refusal
 
@@ -45,6 +46,7 @@ class Networks:
         dropouts = self.replace_dropouts(made, number)
         patterns = request.get("blocks")
         candidates = blocks(torch, network) if patterns is None else named_blocks(network, patterns)
+        made.blocks = candidates
         found = [path for path in candidates if path not in made.own]
         layers = adaptable_layers(torch, network)
         for path in found + list(layers):
@@ -89,47 +91,23 @@ class Networks:
         return network.to(request["device"]) if isinstance(network, torch.nn.Module) else network
 
     def replace_dropouts(self, made, number):
-        """Replaces Dropout and DropPath by the worker's own dropout, with masks that depend only on seed, step and sample."""
-        nn = self.torch.nn
+        """Replaces layers that drop values by the worker's own dropout, with masks that depend only on seed, step and sample."""
         found = []
         for path, module in made.network.named_modules():
-            kind = type(module)
-            if kind is nn.Dropout:
-                probability, unit = module.p, "element"
-            elif kind in (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d):
-                probability, unit = module.p, "channel"
-            elif kind in (nn.AlphaDropout, nn.FeatureAlphaDropout) and module.p < 1:
-                probability, unit = module.p, "element" if kind is nn.AlphaDropout else "channel"
-            elif kind.__name__ == "DropPath" and hasattr(module, "drop_prob"):
-                probability, unit = module.drop_prob or 0.0, "sample"
-            elif kind.__name__ == "StochasticDepth" and getattr(module, "mode", "") == "row":
-                probability, unit = module.p, "sample"
-            else:
-                continue
-            if path in made.own:
-                continue
-            drop = self.dropped(made, number, path)
-            is_alpha = kind in (nn.AlphaDropout, nn.FeatureAlphaDropout)
-            module.forward = self.alpha_dropped(drop, module) if is_alpha else drop
-            found.append({"path": path, "probability": float(probability), "unit": unit})
+            replacement = None if path in made.own else replacement_of(self.torch, module)
+            if replacement is not None:
+                module.forward = replacement.forward(module, self.dropped(made, number, path))
+                found.append({"path": path, "probability": replacement.probability, "unit": replacement.unit})
         return found
 
     def dropped(self, made, number, path):
-        def forward(x):
+        def drop(x, probability=None):
             if made.watch is None:
-                return self.operators.dropout(x, number, path)
+                return self.operators.dropout(x, number, path, probability)
             made.watch.dropped(path, x)
             return x
 
-        return forward
-
-    def alpha_dropped(self, drop, module):
-        def forward(x):
-            if not module.training:
-                return x
-            return alpha_dropout(x, drop(self.torch.ones_like(x)) > 0, module.p)
-
-        return forward
+        return drop
 
     def probe(self, request):
         """Returns the random draws of a training forward pass on the given device, for samples of the given shape."""
@@ -224,7 +202,7 @@ class Networks:
             elif request.get("tower"):
                 outputs = made.embeddings(torch, request["tower"], inputs)
             elif request.get("maps"):
-                with FeatureMaps(torch, made.network) as found:
+                with FeatureMaps(torch, made.network, made.blocks, inputs.shape) as found:
                     outputs = made.network(inputs)
                 maps = found.maps
             else:
@@ -246,7 +224,7 @@ class Networks:
             learns = any(weight.requires_grad for weight in made.network.parameters())
             if learns and not any(one.requires_grad for one in outputs.values()):
                 raise Refusal("the network returned outputs that do not depend on its weights",
-                              "compute them with its layers, outside of torch.no_grad() and without .detach()")
+                              "compute them with its layers, outside torch.no_grad() and without .detach()")
         if inputs._version != version:
             raise RuntimeError("the network changes its input in place; it must create a new tensor")
         if made.weight_versions() != weights:
@@ -280,6 +258,7 @@ class Made:
         self.network, self.classes = network, request.get("classes")
         self.class_argument = request.get("class_argument")
         self.own = set(request.get("own_modules", []))  # dropout layers and blocks that only Python runs
+        self.blocks = []  # the paths of the repeated blocks
         self.active, self.forwards = set(), {}  # the hosted modules that the worker runs; forward() of all
         self.towers = {}  # the functions that embed images and texts and, as "class_head", one that classifies images
         self.watch, self.passes = None, 0

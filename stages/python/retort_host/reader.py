@@ -39,13 +39,13 @@ def main():
     own = os.getpid()
     requests, replies = os.fdopen(REQUESTS, "rb"), os.fdopen(REPLIES, "wb")
     entries = Entries()
-    data_sets = DataSets(entries)
+    datasets = DataSets(entries)
 
     def open_set(request):
         entries.allow(request["allowed"])
-        return [json.dumps(data_sets.open(request)).encode()]
+        return [json.dumps(datasets.open(request)).encode()]
 
-    actions = {"open": open_set, "sample": data_sets.sample}
+    actions = {"open": open_set, "sample": datasets.sample}
     for line in requests:
         failed = False
         try:

@@ -116,7 +116,7 @@ TEST_F(MlflowRunTest, ChangedValuesOfAResumedRunAreSent) {
   file_->rewind("train", 0);
   measure({0.7}, 30);
   send_all(resumed);
-  EXPECT_EQ(mlflow_.run().count("train/loss"), 3u) << "it may still measure the other one";
+  EXPECT_EQ(mlflow_.run().count("train/loss"), 3u) << "the node may still measure the other one";
   resumed.complete();
   send_all(resumed);
   EXPECT_EQ(mlflow_.run().count("train/loss"), 4u);

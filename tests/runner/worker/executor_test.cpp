@@ -179,11 +179,11 @@ TEST_F(ExecutorTest, MissingOptionalOutputIsAccepted) {
   EXPECT_EQ(run({node("a", 1, "nothing"), consumer}), ExitCode::kDone);
 }
 
-TEST_F(ExecutorTest, CancelledRunEndsWithoutAnError) {
+TEST_F(ExecutorTest, CanceledRunEndsWithoutAnError) {
   EXPECT_EQ(run({node("a", 1, "cancel"), node("b", 1)}), std::nullopt);
   EXPECT_TRUE(all<Reported>().empty());
   EXPECT_EQ(all<NodeStarted>().size(), 1u);
-  cancelled_ = true;
+  canceled_ = true;
   events_.clear();
   EXPECT_EQ(run({node("a", 1)}), std::nullopt);
   EXPECT_TRUE(events_.empty());
@@ -230,7 +230,7 @@ TEST_F(ExecutorTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
   Executor made(
       {"test", 0, std::nullopt, "cpu", 1, {node("a", 1)}}, kKinds,
       {.emit = [](const Event&) {},
-       .is_cancelled = [] { return false; },
+       .is_canceled = [] { return false; },
        .sync_metrics =
            [&](const std::string&) {
              was_finished.push_back(std::filesystem::exists(folder_ / "nodes/a/finished.json"));
@@ -243,17 +243,17 @@ TEST_F(ExecutorTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
 }
 
 TEST_F(ExecutorTest, StageThatReturnsAfterASignalHasNotFinished) {
-  bool is_cancelled = false;
+  bool is_canceled = false;
   Executor made({"test", 0, std::nullopt, "cpu", 1, {node("a", 1)}}, kKinds,
                 {.emit =
                      [&](const Event& event) {
-                       is_cancelled = is_cancelled || std::holds_alternative<Said>(event);
+                       is_canceled = is_canceled || std::holds_alternative<Said>(event);
                      },
-                 .is_cancelled = [&] { return is_cancelled; },
+                 .is_canceled = [&] { return is_canceled; },
                  .sync_metrics = [](const std::string&) {},
                  .measure_peak_live = [] { return 0; }});
   EXPECT_TRUE(made.create().empty());
-  EXPECT_THROW(made.run({.folder = folder_}, "cpu"), Cancelled);
+  EXPECT_THROW(made.run({.folder = folder_}, "cpu"), Canceled);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes/a/finished.json"));
 }
 

@@ -65,7 +65,7 @@ TEST_F(LeftMemoryTest, AlternativesCountTheirRemainingCache) {
   left_.share(nodes, "cpu");
   const auto& others = nodes[0].plan->alternatives;
   EXPECT_EQ(others[0].needed, 70 * kMib);
-  EXPECT_EQ(others[1].needed, 100 * kMib) << "the rest of it is kept on disk or read again";
+  EXPECT_EQ(others[1].needed, 100 * kMib) << "the rest is kept on disk or read again";
   EXPECT_EQ(others[2].needed, 120 * kMib);
 }
 

@@ -52,7 +52,7 @@ TEST_F(ReuseTest, RunsWithoutReuseDoNotWait) {
   EXPECT_THAT(run("b", chain(), Which::kNone),
               ElementsAre("source", "computed", "trained", "computed"));
   EXPECT_THAT(run("c", chain()), ElementsAre("source", "read", "trained", "computed"))
-      << "what is there is taken";
+      << "the existing result is reused";
 }
 
 TEST_F(ReuseTest, SecondRunReadsWhatTheFirstComputed) {

@@ -59,10 +59,10 @@ TEST_F(Cub200List, JoinsByNumberAndKeepsTheOrderOfTheImages) {
     EXPECT_EQ(found.root, inner_.empty() ? folder_.path() : folder_ / "CUB_200_2011");
     EXPECT_THAT(found.classes, ElementsAre("Black footed Albatross", "Least Auklet"));
     EXPECT_THAT(
-        labelled_names(found[Part::kTrain]),
+        labeled_names(found[Part::kTrain]),
         ElementsAre("1 images/002.Least_Auklet/b.jpg", "0 images/001.Black_footed_Albatross/z.jpg",
                     "1 images/002.Least_Auklet/a.jpg"));
-    EXPECT_THAT(labelled_names(found[Part::kTest]),
+    EXPECT_THAT(labeled_names(found[Part::kTest]),
                 ElementsAre("0 images/001.Black_footed_Albatross/a.jpg",
                             "1 images/002.Least_Auklet/c.JPG"));
     EXPECT_TRUE(found[Part::kValidation].empty());

@@ -153,16 +153,16 @@ TEST_F(BoxedCub200, BoxOutsideTheImageIsAnErrorWithTheFileName) {
 TEST_F(Cub200, GrayscaleFilesGetThreeEqualChannels) {
   const auto outputs =
       run({{"image_size", 16}, {"normalize", {{"mean", {0, 0, 0}}, {"std", {1, 1, 1}}}}});
-  int gray = 0, coloured = 0;
+  int gray = 0, colored = 0;
   for (const char* const port : {"train", "test"}) {
     const auto data = part(outputs, port);
     for (std::int64_t i = 0; i < data->describe().size; ++i) {
       const at::Tensor pixels = image(*data, 0, i);
-      (pixels[0].equal(pixels[1]) && pixels[1].equal(pixels[2]) ? gray : coloured) += 1;
+      (pixels[0].equal(pixels[1]) && pixels[1].equal(pixels[2]) ? gray : colored) += 1;
     }
   }
   EXPECT_GE(gray, 9);  // of twelve, three of which may be held out
-  EXPECT_GT(coloured, 30);
+  EXPECT_GT(colored, 30);
 }
 
 TEST_F(Cub200, CaptionsUseClassNames) {

@@ -74,11 +74,11 @@ TEST_F(Flowers102List, KeepsTheOrderOfTheListsAndCountsLabelsFromZero) {
     EXPECT_THAT(found.classes,
                 ElementsAre("pink primrose", "hard-leaved pocket orchid", "canterbury bells"));
     EXPECT_THAT(
-        labelled_names(found[Part::kTrain]),
+        labeled_names(found[Part::kTrain]),
         ElementsAre("0 jpg/image_00005.jpg", "2 jpg/image_00002.jpg", "1 jpg/image_00006.jpg"));
-    EXPECT_THAT(labelled_names(found[Part::kValidation]),
+    EXPECT_THAT(labeled_names(found[Part::kValidation]),
                 ElementsAre("1 jpg/image_00007.jpg", "2 jpg/image_00001.jpg"));
-    EXPECT_THAT(labelled_names(found[Part::kTest]),
+    EXPECT_THAT(labeled_names(found[Part::kTest]),
                 ElementsAre("0 jpg/image_00004.jpg", "2 jpg/image_00003.jpg"));
     fs::remove_all(folder_ / "jpg");
   }
@@ -87,15 +87,15 @@ TEST_F(Flowers102List, KeepsTheOrderOfTheListsAndCountsLabelsFromZero) {
 TEST_F(Flowers102List, PartsOptionReassignsTheSameLists) {
   write_set();
   const ImageList both = list(FlowerParts::kTrainAndValidation);
-  EXPECT_THAT(labelled_names(both[Part::kTrain]),
+  EXPECT_THAT(labeled_names(both[Part::kTrain]),
               ElementsAre("0 jpg/image_00005.jpg", "2 jpg/image_00002.jpg", "1 jpg/image_00006.jpg",
                           "1 jpg/image_00007.jpg", "2 jpg/image_00001.jpg"));
   EXPECT_TRUE(both[Part::kValidation].empty());
   EXPECT_EQ(both[Part::kTest].size(), 2u);
   const ImageList swapped = list(FlowerParts::kSwapped);
-  EXPECT_EQ(labelled_names(swapped[Part::kTrain]), labelled_names(both[Part::kTest]));
+  EXPECT_EQ(labeled_names(swapped[Part::kTrain]), labeled_names(both[Part::kTest]));
   EXPECT_EQ(swapped[Part::kValidation].size(), 2u);
-  EXPECT_EQ(labelled_names(swapped[Part::kTest]), labelled_names(list()[Part::kTrain]));
+  EXPECT_EQ(labeled_names(swapped[Part::kTest]), labeled_names(list()[Part::kTrain]));
 }
 
 TEST_F(Flowers102List, ClassNamesAreReadNextToTheLabelsOrFromTheRoot) {
@@ -203,8 +203,8 @@ TEST_F(Flowers102List, ReadsThePublishedSet) {
   EXPECT_EQ(found[Part::kTrain].size(), 1020u);
   EXPECT_EQ(found[Part::kValidation].size(), 1020u);
   EXPECT_EQ(found[Part::kTest].size(), 6149u);
-  EXPECT_EQ(labelled_names(found[Part::kTrain]).front(), "0 jpg/image_06765.jpg");
-  EXPECT_EQ(labelled_names(found[Part::kTest]).front(), "0 jpg/image_06734.jpg");
+  EXPECT_EQ(labeled_names(found[Part::kTrain]).front(), "0 jpg/image_06765.jpg");
+  EXPECT_EQ(labeled_names(found[Part::kTest]).front(), "0 jpg/image_06734.jpg");
   std::map<std::int64_t, std::array<int, kSplitParts>> counts;
   std::set<std::string> all;
   for (std::size_t part = 0; part < kSplitParts; ++part) {

@@ -21,7 +21,7 @@ TEST(MakeFlowers102, IsReadLikeThePublishedDataset) {
   std::int64_t last = 0;
   make_flowers102(
       folder.path() / "new/data", {.classes = 4, .per_class = 9, .size = 24, .seed = 1},
-      {.progress = [&](std::int64_t done, std::int64_t) { last = done; }, .cancelled = {}});
+      {.progress = [&](std::int64_t done, std::int64_t) { last = done; }, .canceled = {}});
   EXPECT_EQ(last, 36);
   const auto list = list_flowers102(folder / "new/data", FlowerParts::kPublished, false);
   ASSERT_TRUE(list) << list.errors().front().message;

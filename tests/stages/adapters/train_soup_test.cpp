@@ -127,7 +127,7 @@ TEST_F(TrainSoup, RanksGetTheBitsOfOne) {
         const RecordingContext& other = *contexts[static_cast<std::size_t>(i)];
         EXPECT_TRUE(other.metrics.empty()) << "only rank 0 records";
         EXPECT_TRUE(std::filesystem::is_empty(other.node().folder)) << "only rank 0 saves";
-        EXPECT_EQ(other.all_progress.empty(), i == 3) << "three batches are for three ranks";
+        EXPECT_EQ(other.all_progress.empty(), i == 3) << "three batches for three ranks";
       }
     }
     for (std::size_t i = 1; i < results.size(); ++i) {

@@ -30,7 +30,7 @@ std::string refusal(const std::string& key, const std::string& text) {
 
 TEST(DataDescription, RoundTripKeepsAllButTheSize) {
   About about = describe_data(pictures());
-  about["epoch"] = "3";  // a key that belongs to someone else
+  about["epoch"] = "3";  // a key that belongs to another part of the program
   const DatasetDescription back = described_data(about);
   EXPECT_EQ(back.size, 0);
   EXPECT_EQ(back.classes, pictures().classes);

@@ -122,7 +122,7 @@ TEST(DividedReading, SharesBeginBetweenGroups) {
 
 TEST(DividedReading, MoreRanksThanSamplesAreSupported) {
   const auto read = expect_divided({.ranks = 5});
-  EXPECT_THAT(read[3], testing::ElementsAre(3, 7, 10)) << "a unit that another one counts";
+  EXPECT_THAT(read[3], testing::ElementsAre(3, 7, 10)) << "a unit that another rank counts";
   EXPECT_THAT(read[4], testing::ElementsAre(3, 7, 10));
 }
 
@@ -137,7 +137,7 @@ TEST(DividedReading, SkippedSamplesShiftTheShares) {
     for (const std::set<std::int64_t>& skipped :
          {std::set<std::int64_t>{0}, {1, 2, 6}, {4, 5, 6, 7}, {0, 1, 2, 3, 8, 9, 10}}) {
       const auto read = expect_divided({.workers = workers, .skipped = skipped});
-      EXPECT_EQ(read[0].size() + read[1].size(), 11) << "each is read once";
+      EXPECT_EQ(read[0].size() + read[1].size(), 11) << "each sample is read once";
     }
   }
 }

@@ -80,7 +80,7 @@ TEST(EpisodeSet, SupportsComeClassByClassThenQueries) {
     ASSERT_EQ(drawn.size(), 18u);
     EXPECT_EQ(std::set(drawn.begin(), drawn.end()).size(), 18u) << "drawn twice";
     const std::vector<std::int64_t> classes = set.classes(3, index);
-    EXPECT_EQ(std::set(classes.begin(), classes.end()).size(), 3u) << "a class twice";
+    EXPECT_EQ(std::set(classes.begin(), classes.end()).size(), 3u) << "a class is listed twice";
     for (std::int64_t way = 0; way < 3; ++way) {
       const std::int64_t label = classes[static_cast<std::size_t>(way)];
       for (std::int64_t shot = 0; shot < 2; ++shot) {

@@ -127,16 +127,16 @@ TEST(Permutation, EveryPositionIsEquallyLikely) {
 TEST(Permutation, IsUniformAndIndependentOfNeighbors) {
   constexpr std::int64_t kSize = 10'000'019, kSamples = 200'000;
   const Permutation permutation(kSize, 11, 4);
-  std::vector<int> by_place(100), by_neighbour(100);
+  std::vector<int> by_place(100), by_neighbor(100);
   for (std::int64_t i = 0; i < kSamples; ++i) {
     const std::int64_t place = i * (kSize / kSamples);
     const std::int64_t value = permutation[place] * 10 / kSize,
                        next = permutation[place + 1] * 10 / kSize;
     ++by_place[static_cast<std::size_t>(place * 10 / kSize * 10 + value)];
-    ++by_neighbour[static_cast<std::size_t>(value * 10 + next)];
+    ++by_neighbor[static_cast<std::size_t>(value * 10 + next)];
   }
   for (const int count : by_place) EXPECT_NEAR(count, 2000, count_error(kSamples, 0.01));
-  for (const int count : by_neighbour) EXPECT_NEAR(count, 2000, count_error(kSamples, 0.01));
+  for (const int count : by_neighbor) EXPECT_NEAR(count, 2000, count_error(kSamples, 0.01));
 }
 
 }  // namespace

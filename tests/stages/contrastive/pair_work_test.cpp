@@ -95,14 +95,14 @@ std::int64_t planned_for_gpu(std::int64_t pairs, std::int64_t tile) {
   return peak;
 }
 
-TEST(PairWork, GpuPlanHasNoQuadraticMemoryBesidesOneTile) {
+TEST(PairWork, GpuPlanHasNoQuadraticMemoryExceptOneTile) {
   constexpr std::int64_t kTile = 256, kTileBytes = kTile * kTile * 4,
                          kOfPair = 100;  // width 4, and some numbers
   for (const std::int64_t pairs : {256, 512, 4096}) {
     EXPECT_GE(planned_for_gpu(pairs, kTile), kTileBytes) << pairs;
     EXPECT_LE(planned_for_gpu(pairs, kTile), kTileBytes + pairs * kOfPair) << pairs;
   }
-  EXPECT_LT(planned_for_gpu(32, kTile), kTileBytes / 8) << "few pairs have a small tile";
+  EXPECT_LT(planned_for_gpu(32, kTile), kTileBytes / 8) << "a few pairs use a small tile";
 }
 
 TEST(PairWork, SecondDerivativeIsRejected) {

@@ -109,7 +109,7 @@ TEST(RetrievalRanks, CanBeStoppedBetweenTiles) {
   steps = -100;
   EXPECT_THAT(retrieval_ranks(torch::eye(40), torch::eye(40), {}, 10, stop).image_to_text,
               testing::Each(0));
-  EXPECT_EQ(steps, -100 + 4 + 16) << "only squares with what may be found are computed twice";
+  EXPECT_EQ(steps, -100 + 4 + 16) << "only tiles that may contain a match are computed twice";
 }
 
 TEST(RetrievalMetrics, CountRanksFromOneAndRoundTheMedianDown) {

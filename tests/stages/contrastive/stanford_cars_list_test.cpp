@@ -84,9 +84,9 @@ TEST_F(StanfordCarsList, ReadsAnnotationsByFieldName) {
     EXPECT_EQ(found.root, inner_.empty() ? folder_.path() : folder_ / "stanford_cars");
     EXPECT_THAT(found.classes, ElementsAre("AM General Hummer SUV 2000", "Audi TT Hatchback 2011",
                                            "Audi TT RS Coupe 2012"));
-    EXPECT_THAT(labelled_names(found[Part::kTrain]),
+    EXPECT_THAT(labeled_names(found[Part::kTrain]),
                 ElementsAre("2 cars_train/1.jpg", "0 cars_train/2.jpg", "1 cars_train/3.jpg"));
-    EXPECT_THAT(labelled_names(found[Part::kTest]),
+    EXPECT_THAT(labeled_names(found[Part::kTest]),
                 ElementsAre("1 cars_test/1.jpg", "0 cars_test/2.jpg"));
     EXPECT_FALSE(found.no_test);
     fs::remove_all(folder_ / "devkit");
@@ -139,7 +139,7 @@ TEST_F(StanfordCarsList, MakerIsTheFirstWordOrTwo) {
   write_set();
   const ImageList found = list(CarLabels::kMake);
   EXPECT_THAT(found.classes, ElementsAre("AM General", "Audi"));
-  EXPECT_THAT(labelled_names(found[Part::kTrain]),
+  EXPECT_THAT(labeled_names(found[Part::kTrain]),
               ElementsAre("1 cars_train/1.jpg", "0 cars_train/2.jpg", "1 cars_train/3.jpg"));
 }
 

@@ -47,7 +47,7 @@ TEST(Contrastive, ModelWithoutAClassHeadLearnsFromCaptions) {
 TEST(Contrastive, ValidationPromptsUseClassWords) {
   ContrastiveRun training;
   training.options["monitor"] = "zero_shot_accuracy";
-  training.train->words = {"a colour", "a colour", "a colour"};
+  training.train->words = {"a color", "a color", "a color"};
   training.run();
   // Of equal texts, the first counts as nearest: it is right for a third of the images.
   EXPECT_THAT(training.context.values("validation/zero_shot_accuracy"), testing::Each(3.0 / 9));
@@ -306,9 +306,9 @@ TEST(Contrastive, FrozenEpochsTrainOnlyTheClassHead) {
 TEST(Contrastive, ClassWeightsUseFrequenciesOfTheWholeBatch) {
   ContrastiveRun training;
   training.train = std::make_shared<CaptionedImages>(
-      10, std::vector<std::string>{"red", "green", "blue", "grey"});
+      10, std::vector<std::string>{"red", "green", "blue", "gray"});
   training.validation = std::make_shared<CaptionedImages>(
-      4, std::vector<std::string>{"red", "green", "blue", "grey"});
+      4, std::vector<std::string>{"red", "green", "blue", "gray"});
   training.options["epochs"] = 1;
   training.options["batch_size"] = 3;
   const auto network =

@@ -72,7 +72,7 @@ TEST(AugmentPolicy, TrivialAugmentDrawsOneOperationOfAnyMagnitude) {
     EXPECT_EQ(std::fmod(degrees, 4.5), 0) << "one of 31 magnitudes";
   EXPECT_GT(different(found.at(Operation::kRotate)), 31U) << "in both directions";
   EXPECT_EQ(different(found.at(Operation::kPosterize)), 7U) << "2 to 8 bits";
-  EXPECT_EQ(*found.at(Operation::kTranslateY).rbegin(), 32) << "for images of any size";
+  EXPECT_EQ(*found.at(Operation::kTranslateY).rbegin(), 32) << "works for images of any size";
 }
 
 TEST(AugmentPolicy, AutoAugmentAppliesBothOfAPairWithTheirProbabilities) {
@@ -102,7 +102,7 @@ TEST(AugmentPolicy, AugMixSharesAddUpToOne) {
   }
   EXPECT_EQ(depths, (std::set<std::size_t>{1, 2, 3}));
   const auto all = magnitudes_of(policy);
-  EXPECT_EQ(all.size(), 13U) << "all but Identity";
+  EXPECT_EQ(all.size(), 13U) << "all except Identity";
   EXPECT_LE(different(all.at(Operation::kRotate)), 5U) << "severity 3: 0 and two more magnitudes";
   const auto few = magnitudes_of({.kind = Kind::kAugMix, .all_ops = false});
   EXPECT_EQ(few.size(), 9U);
@@ -128,7 +128,7 @@ TEST(AugmentPolicy, MagnitudesCoverTheirRange) {
 TEST(AugmentPolicy, MixtureIsTheWeightedSum) {
   const Image image = picture(8, 6);
   const OperationChain inverted{{{Operation::kInvert}}, 0.25F};
-  const Image mixed = with_policy(image, {{inverted, {{}, 0.25F}}, 0.5F}, Neighbours::kNearest);
+  const Image mixed = with_policy(image, {{inverted, {{}, 0.25F}}, 0.5F}, Neighbors::kNearest);
   for (std::size_t i = 0; i < mixed.pixels.size(); ++i) {
     const float sum = 0.75F * image.pixels[i] + 0.25F * static_cast<float>(255 - image.pixels[i]);
     EXPECT_EQ(mixed.pixels[i], static_cast<std::uint8_t>(sum)) << "exact in float32";

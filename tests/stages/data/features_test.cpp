@@ -273,9 +273,9 @@ TEST_F(FeaturesTest, UnusedPartIsNotComputed) {
   EXPECT_EQ(model_->computed, 37);
 }
 
-TEST_F(FeaturesTest, StopsWhenCancelled) {
-  context_.on_progress = [&](const runner::Progress&) { context_.is_cancelled = true; };
-  EXPECT_THROW(run_all(R"({"batch_size": 4})"), runner::Cancelled);
+TEST_F(FeaturesTest, StopsWhenCanceled) {
+  context_.on_progress = [&](const runner::Progress&) { context_.is_canceled = true; };
+  EXPECT_THROW(run_all(R"({"batch_size": 4})"), runner::Canceled);
   EXPECT_EQ(model_->computed, 4);
   EXPECT_FALSE(fs::exists(file("train")));
   EXPECT_EQ(context_.all_progress.at(0).phase, "train");

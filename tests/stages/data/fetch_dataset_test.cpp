@@ -165,10 +165,10 @@ TEST_F(FetchDatasetTest, SimultaneousDownloadsAreRejected) {
 }
 
 TEST_F(FetchDatasetTest, StopDuringUnpackingKeepsTheArchive) {
-  listener_.is_cancelled = [&] { return fs::exists(folder_ / "data/.toys.fetch/unpacked"); };
-  EXPECT_THROW(fetch(), runner::Cancelled);
+  listener_.is_canceled = [&] { return fs::exists(folder_ / "data/.toys.fetch/unpacked"); };
+  EXPECT_THROW(fetch(), runner::Canceled);
   EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
-  listener_.is_cancelled = [] { return false; };
+  listener_.is_canceled = [] { return false; };
   EXPECT_EQ(fetch().received, 0);
   expect_whole();
 }

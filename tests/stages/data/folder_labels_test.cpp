@@ -26,7 +26,7 @@ class FolderLabels : public testing::Test {
     return with_folder_labels(*std::move(list));
   }
   /// Returns the name and labels of each image, such as "cat/1.jpg: 0 1".
-  static std::vector<std::string> labelled(const ImageList& list, Part part) {
+  static std::vector<std::string> labeled(const ImageList& list, Part part) {
     std::vector<std::string> result;
     for (const ImageFile& image : list[part]) {
       std::string text = image.name + ":";
@@ -50,7 +50,7 @@ TEST_F(FolderLabels, ImageInSeveralFoldersIsOneSampleWithAllLabels) {
   ASSERT_TRUE(list);
   EXPECT_TRUE(list->has_label_sets);
   EXPECT_THAT(list->classes, ElementsAre("cat", "dog", "owl"));
-  EXPECT_THAT(labelled(*list, Part::kTrain),
+  EXPECT_THAT(labeled(*list, Part::kTrain),
               ElementsAre("cat/1.jpg: 0 1 2", "dog/2.jpg: 1 2", "owl/3.jpg: 2"));
   const std::vector<ImageFile>& images = (*list)[Part::kTrain];
   EXPECT_THAT(images[0].copies, ElementsAre("dog/1.jpg", "owl/1.jpg"));
@@ -78,9 +78,9 @@ TEST_F(FolderLabels, FilesInDifferentPartsAreDifferentImages) {
   add("test/dog/2.jpg", "three");
   const auto list = listed();
   ASSERT_TRUE(list);
-  EXPECT_THAT(labelled(*list, Part::kTrain),
+  EXPECT_THAT(labeled(*list, Part::kTrain),
               ElementsAre("train/cat/1.jpg: 0", "train/dog/2.jpg: 1"));
-  EXPECT_THAT(labelled(*list, Part::kTest), ElementsAre("test/cat/2.jpg: 0 1"));
+  EXPECT_THAT(labeled(*list, Part::kTest), ElementsAre("test/cat/2.jpg: 0 1"));
 }
 
 TEST_F(FolderLabels, ExtensionIsPartOfTheName) {
@@ -88,7 +88,7 @@ TEST_F(FolderLabels, ExtensionIsPartOfTheName) {
   add("dog/1.png", "one");
   const auto list = listed();
   ASSERT_TRUE(list);
-  EXPECT_THAT(labelled(*list, Part::kTrain), ElementsAre("cat/1.jpg: 0", "dog/1.png: 1"));
+  EXPECT_THAT(labeled(*list, Part::kTrain), ElementsAre("cat/1.jpg: 0", "dog/1.png: 1"));
 }
 
 TEST_F(FolderLabels, LinkToAFileIsTheSameImage) {
@@ -97,7 +97,7 @@ TEST_F(FolderLabels, LinkToAFileIsTheSameImage) {
   std::filesystem::create_symlink("../cat/1.jpg", folder_ / "dog/1.jpg");
   const auto list = listed();
   ASSERT_TRUE(list);
-  EXPECT_THAT(labelled(*list, Part::kTrain), ElementsAre("cat/1.jpg: 0 1", "dog/2.jpg: 1"));
+  EXPECT_THAT(labeled(*list, Part::kTrain), ElementsAre("cat/1.jpg: 0 1", "dog/2.jpg: 1"));
 }
 
 }  // namespace

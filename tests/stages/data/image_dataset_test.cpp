@@ -108,7 +108,7 @@ TEST_F(ImageDatasetTest, GeometryFirstAugmentsTheResizedImage) {
 TEST_F(ImageDatasetTest, FinalAugmentationsFollowTheCrop) {
   FinalAugment& last = options_.augment.last;
   last.policy = AugmentPolicy{.kind = AugmentPolicy::Kind::kRandAugment, .magnitude = 20};
-  last.greyscale = 0.5;
+  last.grayscale = 0.5;
   last.blur = RandomBlur{.probability = 0.5};
   for (const bool changes_before : {true, false}) {
     if (!changes_before) options_.augment = {.horizontal_flip = 0.5, .last = options_.augment.last};
@@ -128,7 +128,7 @@ TEST_F(ImageDatasetTest, FinalAugmentationsFollowTheCrop) {
       const at::Tensor bytes =
           (numbers.permute({1, 2, 0}) * 255).round().to(at::kByte).contiguous();
       std::copy_n(bytes.const_data_ptr<std::uint8_t>(), image.pixels.size(), image.pixels.data());
-      Image expected = with_policy(image, *drawn.policy, Neighbours::kNearest);
+      Image expected = with_policy(image, *drawn.policy, Neighbors::kNearest);
       for (const OperationAt& step : drawn.steps) expected = applied(std::move(expected), step);
       EXPECT_TRUE(image_of(*data, epoch).equal(pixels(expected))) << epoch;
       EXPECT_TRUE(image_of(*cached, epoch).equal(pixels(expected))) << epoch;
@@ -153,17 +153,17 @@ TEST_F(ImageDatasetTest, ErasesARectangleOfTheNormalizedImage) {
     const auto data = to_train_on();
     EXPECT_TRUE(data->describe().augmented);
     const at::Tensor erased = image_of(*data, 0);
-    EXPECT_TRUE(erased.equal(image_of(*data, 0))) << "a function of seed, epoch and index";
+    EXPECT_TRUE(erased.equal(image_of(*data, 0))) << "depends on seed, epoch and index";
     EXPECT_FALSE(erased.equal(image_of(*data, 1)));
     // Half of each side: 12 of 24 pixels.
     const at::Tensor differs = erased.ne(whole).any(0);
-    EXPECT_NEAR(differs.sum().item<std::int64_t>(), 144, 3) << "some values may happen to be equal";
+    EXPECT_NEAR(differs.sum().item<std::int64_t>(), 144, 3) << "some values may be equal by chance";
     const at::Tensor place = differs.nonzero();
     const at::Tensor size = std::get<0>(place.max(0)) - std::get<0>(place.min(0)) + 1;
     EXPECT_TRUE(size.equal(torch::tensor({12, 12}, at::kLong))) << size;
     const at::Tensor values = erased.masked_select(differs);
     if (fill == RandomErasing::Fill::kMean) EXPECT_TRUE(values.eq(0).all().item<bool>());
-    else EXPECT_LT(values.mean().abs().item<double>(), 5 / std::sqrt(432.0)) << "of 432 numbers";
+    else EXPECT_LT(values.mean().abs().item<double>(), 5 / std::sqrt(432.0)) << "with 432 numbers";
   }
 }
 
@@ -292,7 +292,7 @@ TEST_F(KeptImagesTest, ImagesThatExceedMemoryAreKeptOnDiskForLaterRuns) {
     EXPECT_EQ(decoded_, 1);
     const std::vector<std::int64_t> all = {0};
     EXPECT_EQ(data.take_remarks(all).front().count, 1)
-        << "it does not show its subject, by whomever it was decoded";
+        << "it does not show its subject, no matter which read decoded it";
   }
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "pictures"))
     if (entry.is_regular_file()) write_bytes(entry.path(), {1, 2, 3});

@@ -36,7 +36,7 @@ TEST_F(ImageFolderLabels, MultiLabelGivesAnImageTheLabelsOfAllItsFolders) {
   const auto train = part(outputs, "train"), test = part(outputs, "test");
   EXPECT_TRUE(has_label_sets(train->describe()));
   EXPECT_THAT(train->labels(), IsEmpty());
-  EXPECT_EQ(label_counts(*train).at(1), 5) << "by the rarest label of each image";
+  EXPECT_EQ(label_counts(*train).at(1), 5) << "split by the rarest label of each image";
   EXPECT_EQ(label_counts(*train).at(0) + label_counts(*test).at(0), 12);
   std::vector<std::int64_t> counts(2);
   for (std::int64_t i = 0; i < train->describe().size; ++i)

@@ -179,7 +179,7 @@ TEST_F(ImageListTest, TestWithoutTrainIsRejected) {
   touch("test/b/1.jpg");
   touch("validation/a/1.jpg");
   const auto list = list_images(root(), false);
-  ASSERT_TRUE(list) << "who only tests needs none";
+  ASSERT_TRUE(list) << "an evaluation alone needs no training images";
   ASSERT_TRUE(list->no_train);
   EXPECT_EQ(list->no_train->message,
             "'" + root() + "' has a folder for validation or test but no 'train' folder");
@@ -254,7 +254,7 @@ TEST_F(ImageListTest, FingerprintCoversNamesLabelsAndContents) {
   EXPECT_NE(longer, first);
   fs::last_write_time(folder_ / "a/1.jpg",
                       fs::file_time_type::clock::now() - std::chrono::hours(1));
-  EXPECT_EQ(now(), longer) << "it was only touched";
+  EXPECT_EQ(now(), longer) << "only its modification time has changed";
   const auto time = fs::last_write_time(folder_ / "a/1.jpg");
   write_bytes(folder_ / "a/1.jpg", {2});
   fs::last_write_time(folder_ / "a/1.jpg", time);

@@ -227,9 +227,9 @@ TEST_F(DividedAsBefore, NewImagesBelongToNoPart) {
       "7 images have been added since the run started, so no part contains them: 'rose/100.jpg', "
       "'rose/101.jpg', 'rose/102.jpg', 'rose/103.jpg', 'rose/104.jpg' and 2 more; a new run would "
       "use them");
-  EXPECT_EQ(again->fingerprint(), fingerprint_) << "what follows from the same images is the same";
+  EXPECT_EQ(again->fingerprint(), fingerprint_) << "the same images have the same fingerprint";
   record();
-  EXPECT_EQ(part_names(run(stage())), parts_) << "also in another process";
+  EXPECT_EQ(part_names(run(stage())), parts_) << "in another process, too";
 }
 
 TEST_F(DividedAsBefore, NewClassKeepsLabelsAndCaptions) {

@@ -104,7 +104,7 @@ TEST_F(ImageStoreTest, LeastRecentlyUsedEntryIsEvicted) {
   full->put(key('e'), made(5));
   EXPECT_EQ(there(), (std::set{'a', 'd', 'e'}));
   full->put(key('f'), made(6));
-  EXPECT_EQ(there(), (std::set{'a', 'd', 'e'})) << "what is used now stays";
+  EXPECT_EQ(there(), (std::set{'a', 'd', 'e'})) << "entries in use stay";
 }
 
 TEST_F(ImageStoreTest, KeyDependsOnContentBoxAndPreprocessing) {

@@ -56,7 +56,7 @@ TEST_F(ImageTableList, ListsTheImagesInTheOrderOfTheRows) {
   const ImageList found = list();
   EXPECT_EQ(found.root, folder_.path());
   EXPECT_THAT(found.classes, ElementsAre("Audi", "BMW"));
-  EXPECT_THAT(labelled_names(found[Part::kTrain]),
+  EXPECT_THAT(labeled_names(found[Part::kTrain]),
               ElementsAre("1 cars/b.jpg", "0 cars/a.jpg", "1 c.jpg"));
   EXPECT_FALSE(found.divided);
   EXPECT_FALSE(found.annotations.empty());
@@ -67,7 +67,7 @@ TEST_F(ImageTableList, SpacesAroundFieldsAreIgnoredAndWindowsPathsAccepted) {
   write_table("image_path , make\n./cars//a.jpg, Audi \n\"cars\\b.jpg\",Audi\n");
   write("cars/b.jpg", "");
   const ImageList found = list();
-  EXPECT_THAT(labelled_names(found[Part::kTrain]), ElementsAre("0 cars/a.jpg", "0 cars/b.jpg"));
+  EXPECT_THAT(labeled_names(found[Part::kTrain]), ElementsAre("0 cars/a.jpg", "0 cars/b.jpg"));
   EXPECT_THAT(found.classes, ElementsAre("Audi"));
 }
 
@@ -91,9 +91,9 @@ TEST_F(ImageTableList, PartColumnSplitsTheImages) {
       "train\n");
   const ImageList found = list();
   EXPECT_TRUE(found.divided);
-  EXPECT_THAT(labelled_names(found[Part::kTrain]), ElementsAre("1 b.jpg", "0 d.jpg"));
-  EXPECT_THAT(labelled_names(found[Part::kValidation]), ElementsAre("0 c.jpg"));
-  EXPECT_THAT(labelled_names(found[Part::kTest]), ElementsAre("0 a.jpg"));
+  EXPECT_THAT(labeled_names(found[Part::kTrain]), ElementsAre("1 b.jpg", "0 d.jpg"));
+  EXPECT_THAT(labeled_names(found[Part::kValidation]), ElementsAre("0 c.jpg"));
+  EXPECT_THAT(labeled_names(found[Part::kTest]), ElementsAre("0 a.jpg"));
 }
 
 TEST_F(ImageTableList, UnknownPartIsAnError) {
@@ -133,7 +133,7 @@ TEST_F(ImageTableList, MissingTrainingImagesAreRejected) {
   table_.part = "part";
   write_table("image_path,make,part\na.jpg,Audi,test\n");
   const auto list = list_image_table(table_);
-  ASSERT_TRUE(list) << "who only tests needs none";
+  ASSERT_TRUE(list) << "an evaluation alone needs no training images";
   ASSERT_TRUE(list->no_train);
   EXPECT_EQ(list->no_train->pointer, "/part");
 }
@@ -145,7 +145,7 @@ TEST_F(ImageTableList, SmallClassesAreOmittedAndCounted) {
   fs::remove(folder_ / "b.jpg");
   const ImageList found = list();
   EXPECT_THAT(found.classes, ElementsAre("Audi"));
-  EXPECT_THAT(labelled_names(found[Part::kTrain]), ElementsAre("0 a.jpg", "0 c.jpg"));
+  EXPECT_THAT(labeled_names(found[Part::kTrain]), ElementsAre("0 a.jpg", "0 c.jpg"));
   EXPECT_THAT(
       found.notes,
       ElementsAre("1 class with fewer than 2 images is left out, dropping 1 image: 'BMW' has 1"));
@@ -242,7 +242,7 @@ TEST_F(ImageTableList, PathsMatchFilesInAnyUnicodeForm) {
                       named = "a" + std::string(table) + "/" + table + ".jpg";
     write(there, "");
     write("data/table.csv", "image_path,make\n" + named + ",Audi\n");
-    EXPECT_THAT(labelled_names(list()[Part::kTrain]), ElementsAre("0 " + there));
+    EXPECT_THAT(labeled_names(list()[Part::kTrain]), ElementsAre("0 " + there));
     write("data/table.csv", "image_path,make\n" + there + ",Audi\n" + named + ",Audi\n");
     EXPECT_REFUSED(errors(), kBadAnnotations, "/table", "listed twice", "line 2");
     fs::remove_all(folder_ / ("a" + std::string(disk)));
@@ -254,7 +254,7 @@ TEST_F(ImageTableList, LabelsInDifferentUnicodeFormsAreOneClass) {
               kComposedName + "\nc.jpg,bar\n");
   const ImageList found = list();
   EXPECT_THAT(found.classes, ElementsAre("bar", kDecomposedName));
-  EXPECT_THAT(labelled_names(found[Part::kTrain]), ElementsAre("1 a.jpg", "1 b.jpg", "0 c.jpg"));
+  EXPECT_THAT(labeled_names(found[Part::kTrain]), ElementsAre("1 a.jpg", "1 b.jpg", "0 c.jpg"));
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ TEST_F(ImageTableStage, ImagesCanHaveAnyNumberOfLabels) {
   EXPECT_TRUE(has_label_sets(train->describe()));
   EXPECT_THAT(train->describe().classes, ElementsAre("old", "red"));
   EXPECT_THAT(train->labels(), testing::IsEmpty());
-  EXPECT_EQ(label_counts(*train).front(), 6) << "by the rarest label of each image";
+  EXPECT_EQ(label_counts(*train).front(), 6) << "split by the rarest label of each image";
   std::vector<std::int64_t> counts(2);
   for (std::int64_t i = 0; i < train->describe().size; ++i) {
     const NamedTensors sample = *train->sample(0, i);

@@ -77,7 +77,7 @@ TEST(ImageTransform, RoundTripKeepsPreprocessing) {
   EXPECT_FALSE(none.preprocessing.does_anything());
   EXPECT_EQ(none.subject, nullptr);
   EXPECT_EQ(transform_from_json(transform_json(of_moons())).subject, nullptr)
-      << "a subject that this build lacks";
+      << "this build does not know the subject";
 }
 
 TEST(ImageTransform, PreprocessingIsWrittenWithRecipeKeys) {

@@ -32,7 +32,7 @@ TEST(LabelRows, ImageIsSplitByItsRarestLabel) {
   const auto labeled = rows.number(list);
   std::vector<std::int64_t> rarest;
   for (const auto& one : labeled) rarest.push_back(one.rarest);
-  EXPECT_THAT(rarest, ElementsAre(0, 0, 0, 2, 0)) << "without labels: the most frequent one";
+  EXPECT_THAT(rarest, ElementsAre(0, 0, 0, 2, 0)) << "without labels, the most frequent one";
 }
 
 TEST(LabelRows, EmptyFieldMeansUnknownUnlessTheRecipeSaysNone) {
@@ -41,7 +41,7 @@ TEST(LabelRows, EmptyFieldMeansUnknownUnlessTheRecipeSaysNone) {
   LabelRows lenient({.column = "tags", .separator = "|", .may_be_empty = true});
   EXPECT_EQ(lenient.add({" "}), "");
   ImageList list;
-  EXPECT_THAT(lenient.number(list), IsEmpty()) << "no label at all";
+  EXPECT_THAT(lenient.number(list), IsEmpty()) << "without any label";
 }
 
 TEST(LabelRows, EmptyOrDuplicateLabelIsAnError) {

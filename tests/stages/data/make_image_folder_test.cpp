@@ -36,7 +36,7 @@ TEST(MakeImageFolder, MakesClassFoldersOfJpegs) {
                            last = done;
                            all = count;
                          },
-                     .cancelled = {}});
+                     .canceled = {}});
   const auto list = list_images(folder / "new/shapes", false);
   ASSERT_TRUE(list);
   EXPECT_THAT(list->classes,
@@ -93,10 +93,10 @@ TEST(MakeImageFolder, CancellationLeavesNothingBehind) {
   const DrawingFolder folder;
   std::int64_t made = 0;
   const MakeCallbacks callbacks{.progress = [&](std::int64_t done, std::int64_t) { made = done; },
-                                .cancelled = [&] { return made == 3; }};
+                                .canceled = [&] { return made == 3; }};
   EXPECT_THROW(
       make_image_folder(folder / "a", {.classes = 2, .per_class = 2, .size = 16}, callbacks),
-      runner::Cancelled);
+      runner::Canceled);
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
@@ -193,7 +193,7 @@ TEST(Shapes, ColorsAloneDoNotDistinguishThem) {
     const Drawn images = drawn(classes, 1000 / classes);
     const double accuracy =
         accuracy_of_linear_classifier(color_histogram(images), images.labels, classes);
-    RecordProperty("by_colour_" + std::to_string(classes), std::to_string(accuracy));
+    RecordProperty("by_color_" + std::to_string(classes), std::to_string(accuracy));
     EXPECT_LT(accuracy, 1.5 / static_cast<double>(classes));
   }
 }

@@ -52,10 +52,10 @@ TEST_P(MakePublished, FilesAreOnDiskBeforeTheyAreRenamed) {
 TEST_P(MakePublished, CancellationLeavesNothingBehind) {
   std::int64_t made = 0;
   const MakeCallbacks callbacks{.progress = [&](std::int64_t done, std::int64_t) { made = done; },
-                                .cancelled = [&] { return made == 3; }};
+                                .canceled = [&] { return made == 3; }};
   EXPECT_THROW(
       GetParam().make(folder_ / "a", {.classes = 3, .per_class = 4, .size = 16}, callbacks),
-      runner::Cancelled);
+      runner::Canceled);
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 

@@ -28,14 +28,14 @@ std::uint8_t pattern(int x, int y) {
   return static_cast<std::uint8_t>((3 * x + 5 * y + x * y % 17) & 255);
 }
 
-Image pattern_of(bool is_grey) {
+Image pattern_of(bool is_gray) {
   Image image(64, 64);
   for (int y = 0; y < 64; ++y) {
     for (int x = 0; x < 64; ++x) {
       std::uint8_t* const pixel = image.row(y) + 3 * x;
       pixel[0] = pattern(x, y);
-      pixel[1] = is_grey ? pixel[0] : pattern(x, (y + 57) % 64);
-      pixel[2] = is_grey ? pixel[0] : pattern((x + 53) % 64, y);
+      pixel[1] = is_gray ? pixel[0] : pattern(x, (y + 57) % 64);
+      pixel[2] = is_gray ? pixel[0] : pattern((x + 53) % 64, y);
     }
   }
   return image;
@@ -80,7 +80,7 @@ Image flattened_plainly(const Image& image, const FlattenSharpen& step) {
     return size == 1 ? 0 : place;
   };
   const auto byte = [](double value) { return static_cast<int>(std::clamp(value, 0.0, 255.0)); };
-  const auto grey = [&](int x, int y) {
+  const auto gray = [&](int x, int y) {
     const std::uint8_t* const p =
         image.row(mirrored(y, image.height)) + 3 * mirrored(x, image.width);
     return (p[0] * 9798 + p[1] * 19235 + p[2] * 3735 + (1 << 14)) >> 15;
@@ -92,7 +92,7 @@ Image flattened_plainly(const Image& image, const FlattenSharpen& step) {
       int total = 0;
       for (int dy = 0; dy < step.kernel_size; ++dy)
         for (int dx = 0; dx < step.kernel_size; ++dx)
-          total += grey(x - before + dx, y - before + dy);
+          total += gray(x - before + dx, y - before + dy);
       const int mean = (2 * total + area) / (2 * area);
       for (int c = 0; c < 3; ++c) {
         const int even = std::clamp(image.row(y)[3 * x + c] - mean + 128, 0, 255);
@@ -131,12 +131,12 @@ TEST(Preprocessing, FlattenAndSharpenMatchTheReference) {
 
 TEST(Preprocessing, FlattensBeforeEqualizing) {
   const Image image = picture(40, 30, 5);
-  const Preprocessing flatten{.flatten_sharpen = FlattenSharpen{}}, equalise{.clahe = Clahe{}},
+  const Preprocessing flatten{.flatten_sharpen = FlattenSharpen{}}, equalize{.clahe = Clahe{}},
       both{.flatten_sharpen = FlattenSharpen{}, .clahe = Clahe{}};
   EXPECT_EQ(preprocessed(image, both).pixels,
-            preprocessed(preprocessed(image, flatten), equalise).pixels);
+            preprocessed(preprocessed(image, flatten), equalize).pixels);
   EXPECT_NE(preprocessed(image, both).pixels,
-            preprocessed(preprocessed(image, equalise), flatten).pixels);
+            preprocessed(preprocessed(image, equalize), flatten).pixels);
 }
 
 TEST(Preprocessing, AcceptsImagesSmallerThanTilesAndKernels) {

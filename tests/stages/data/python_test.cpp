@@ -320,7 +320,7 @@ TEST_F(PythonDataTest, StopEndsTheWaitForASample) {
   write("\ndef trouble(index):\n    if index == 3: threading.Event().wait()\n");
   const auto data = train({{"loader", {{"timeout", nullptr}}}});
   set_stop([] { return true; });
-  EXPECT_THROW(data->sample(0, 3), runner::Cancelled);
+  EXPECT_THROW(data->sample(0, 3), runner::Canceled);
   set_stop({});
 }
 

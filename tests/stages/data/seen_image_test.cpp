@@ -14,7 +14,7 @@ namespace stages {
 namespace {
 
 constexpr int kInput = 48;                        // the side of the network's input
-constexpr std::uint8_t kGrey = 100, kSpot = 255;  // between them lies 178
+constexpr std::uint8_t kGray = 100, kSpot = 255;  // 178 is halfway between them
 constexpr double kBetween = 178.0 / 255;
 
 /// The box around the brightest pixels; `is_bright(x, y)` says which they are.
@@ -42,7 +42,7 @@ Image disc_with_spot(int width, int height) {
       const int across = x - middle, down = y - center;
       if (across * across + down * down > radius * radius) continue;
       const bool is_spot = across >= 10 && across < 22 && down >= -16 && down < -8;
-      std::fill_n(image.row(y) + 3 * x, 3, is_spot ? kSpot : kGrey);
+      std::fill_n(image.row(y) + 3 * x, 3, is_spot ? kSpot : kGray);
     }
   }
   return image;

@@ -259,9 +259,8 @@ TEST(ClassificationReport, HeadlineHasAConfidenceInterval) {
   const std::vector<std::int64_t> zeros(144, 0);
   at::Tensor logits = torch::zeros({144, 12});
   logits.slice(0, 120).select(1, 5).fill_(1);
-  EXPECT_EQ(
-      headline(classification_metrics(logits, torch::tensor(zeros), {})),
-      "top-1 83.3 % (95 % interval 76.4–88.5 %), mean per class 83.3 %, chance 8.3 %, 144 images");
+  EXPECT_EQ(headline(classification_metrics(logits, torch::tensor(zeros), {})),
+            "top-1 83.3% (95% interval 76.4–88.5%), mean per class 83.3%, chance 8.3%, 144 images");
 }
 
 TEST(ClassificationReport, JsonHasAllFieldsInOrder) {

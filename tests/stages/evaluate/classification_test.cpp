@@ -67,13 +67,13 @@ TEST_F(Classification, SamplesPreparedDifferentlyFromTrainingAreReported) {
 
 TEST_F(Classification, ReportsTheResultNextToChance) {
   run(flowers(), R"({"top_k": [1, 2]})");
-  EXPECT_THAT(context_.said, ElementsAre("top-1 75.0 % (95 % interval 30.1–95.4 %), mean per class "
-                                         "83.3 %, chance 33.3 %, 4 images"));
+  EXPECT_THAT(context_.said, ElementsAre("top-1 75.0% (95% interval 30.1–95.4%), mean per class "
+                                         "83.3%, chance 33.3%, 4 images"));
 }
 
 TEST_F(Classification, ReportsOmittedTopK) {
   run(flowers());
-  EXPECT_EQ(context_.said.front(), "top-5 is left out: with 3 classes it is 100 % by definition");
+  EXPECT_EQ(context_.said.front(), "top-5 is left out: with 3 classes it is 100% by definition");
 }
 
 TEST_F(Classification, RunsInEvalModeWithoutAGraph) {
@@ -115,9 +115,9 @@ TEST_F(Classification, SmokeRunReadsTwoBatches) {
             true);
 }
 
-TEST_F(Classification, CancellingStopsBeforeTheNextBatch) {
-  context_.on_progress = [&](const runner::Progress&) { context_.is_cancelled = true; };
-  EXPECT_THROW(run(flowers(), R"({"batch_size": 1})"), runner::Cancelled);
+TEST_F(Classification, CancelingStopsBeforeTheNextBatch) {
+  context_.on_progress = [&](const runner::Progress&) { context_.is_canceled = true; };
+  EXPECT_THROW(run(flowers(), R"({"batch_size": 1})"), runner::Canceled);
   EXPECT_THAT(echo_->batches, ElementsAre(1));
   EXPECT_TRUE(std::filesystem::is_empty(context_.node().folder));
 }

@@ -79,7 +79,7 @@ TEST(Extremes, AreTheLargestAndTheSmallestRows) {
   EXPECT_THAT(extremes(values, 2).largest, ElementsAre(1, 3)) << "equal rows keep their order";
   EXPECT_THAT(extremes(values, 2).smallest, ElementsAre(2, 5));
   EXPECT_THAT(extremes(values, 4).largest, ElementsAre(1, 3, 6, 4));
-  EXPECT_THAT(extremes(values, 4).smallest, ElementsAre(2, 5, 0)) << "no row is in both";
+  EXPECT_THAT(extremes(values, 4).smallest, ElementsAre(2, 5, 0)) << "no row is in both lists";
 }
 
 TEST_F(ExampleImagesTest, AreNotWrittenIfDisabledOrWithoutImages) {

@@ -152,7 +152,7 @@ TEST(MultiLabelMetrics, LabelWithoutPositivesHasNoRankingMetrics) {
   const MultiLabelMetrics metrics = multi_label_metrics(logits, labels, {0.5, 0.5});
   EXPECT_EQ(metrics.of_label[1].average_precision, std::nullopt);
   EXPECT_EQ(metrics.of_label[1].area, std::nullopt);
-  EXPECT_EQ(metrics.mean_average_precision, 1.0) << "the mean is over the others";
+  EXPECT_EQ(metrics.mean_average_precision, 1.0) << "the mean covers only the others";
   EXPECT_EQ(metrics.macro.f1, 0.5) << "as in scikit-learn with zero_division=0";
 }
 

@@ -94,8 +94,8 @@ TEST_F(DownloadTest, BrokenConnectionIsResumed) {
 
 TEST_F(DownloadTest, StoppedDownloadIsResumedNextTime) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
-  listener_.is_cancelled = [&] { return fs::exists(part()); };
-  EXPECT_THROW(fetch(server), runner::Cancelled);
+  listener_.is_canceled = [&] { return fs::exists(part()); };
+  EXPECT_THROW(fetch(server), runner::Canceled);
   const auto here = static_cast<std::int64_t>(fs::file_size(part()));
   EXPECT_GT(here, 0);
   EXPECT_LT(here, 300'000);
@@ -103,7 +103,7 @@ TEST_F(DownloadTest, StoppedDownloadIsResumedNextTime) {
                                        " of 293 KiB are kept in '" + part() +
                                        "', and the same command continues from there");
   EXPECT_FALSE(fs::exists(file_));
-  listener_.is_cancelled = [] { return false; };
+  listener_.is_canceled = [] { return false; };
   EXPECT_EQ(fetch(server), 300'000 - here);
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }

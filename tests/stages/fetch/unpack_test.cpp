@@ -110,9 +110,9 @@ TEST_F(UnpackTest, DamagedArchiveIsRejected) {
 TEST_F(UnpackTest, CancellationStops) {
   folder_.write("a.tgz", tar_archive({{.path = "a", .text = "x"}}));
   FetchCallbacks callbacks;
-  callbacks.cancelled = [] { return true; };
+  callbacks.canceled = [] { return true; };
   EXPECT_THROW(unpack(folder_ / "a.tgz", folder_ / "out", "", {}, callbacks, runner::disk()),
-               runner::Cancelled);
+               runner::Canceled);
 }
 
 TEST(SafeParts, AcceptsOnlyNames) {

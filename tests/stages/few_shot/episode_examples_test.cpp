@@ -72,7 +72,7 @@ TEST_F(EpisodeExamplesTest, SupportImagesOfConfusedClassesComeFirst) {
   const auto name = [&](std::size_t place) { return points_->sample_name(from[place]); };
   EXPECT_THAT(names_of_group(examples(set, 2), "support images of episode 1"),
               ElementsAre(name(0), name(2 * kDrawnShots)))
-      << "one of way 0 and one of way 2";
+      << "one query of way 0 and one of way 2";
   EXPECT_THAT(names_of_group(examples(set, 30), "support images of episode 1"),
               ElementsAre(name(0), name(1), name(4), name(5), name(2), name(3)));
 }

@@ -24,7 +24,7 @@ TEST(EpisodeMetrics, MeanAndItsIntervalAreOverEpisodes) {
   EXPECT_DOUBLE_EQ(metrics.half_width, 1.96 * 0.375 / std::sqrt(2.0));
   EXPECT_DOUBLE_EQ(metrics.chance, 0.5);
   EXPECT_EQ(headline(metrics),
-            "accuracy 62.50 % +- 51.97 % over 2 episodes (95 % interval), chance 50.0 %");
+            "accuracy 62.50% +- 51.97% over 2 episodes (95% interval), chance 50.0%");
 }
 
 TEST(EpisodeMetrics, ClassesComeFromTheData) {

@@ -187,9 +187,9 @@ TEST(EpisodeModel, DataWithoutEpisodesIsRejected) {
   uneven.tensors[0].shape[0] = 9;
   EXPECT_REFUSED(build_refusal(*few_shot(), uneven), kOptionConflict, "/model", "9 images",
                  "6 supports and 4 queries");
-  DatasetDescription grey = episodes();
-  grey.tensors[0].shape[1] = 1;
-  EXPECT_REFUSED(build_refusal(*few_shot(), grey), kOptionConflict, "/model",
+  DatasetDescription gray = episodes();
+  gray.tensors[0].shape[1] = 1;
+  EXPECT_REFUSED(build_refusal(*few_shot(), gray), kOptionConflict, "/model",
                  "three-channel images");
 }
 

@@ -48,7 +48,7 @@ class FewShotList : public testing::Test {
   }
   static std::vector<std::string> names(const std::array<FewShotPart, kSplitParts>& parts,
                                         Part part) {
-    return labelled_names(parts[static_cast<std::size_t>(part)].list[part]);
+    return labeled_names(parts[static_cast<std::size_t>(part)].list[part]);
   }
   static const std::vector<std::string>& classes(const std::array<FewShotPart, kSplitParts>& parts,
                                                  Part part) {

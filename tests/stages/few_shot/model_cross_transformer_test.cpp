@@ -34,7 +34,7 @@ TEST(CrossTransformer, AttentionChangesTheLogits) {
   const torch::NoGradGuard no_graph;
   const at::Tensor logits = softmax->forward(*network, inputs).at("logits");
   EXPECT_FALSE(torch::allclose(cosine->forward(*other, inputs).at("logits"), logits));
-  EXPECT_TRUE(logits.le(0).all().item<bool>()) << "they are negative distances";
+  EXPECT_TRUE(logits.le(0).all().item<bool>()) << "logits are negative distances";
 }
 
 TEST(CrossTransformer, WaysAndShotsMayDifferFromTheConfiguration) {

@@ -13,6 +13,7 @@
 #include "tests/support/refused.h"
 #include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
+#include "tests/support/with_graphs.h"
 
 namespace stages {
 namespace {
@@ -149,6 +150,11 @@ TEST(Episodic, TooFewClassesAreRejectedBeforeTheRun) {
   EpisodicRun training;
   training.validation = std::make_shared<TinyDataset>(40, 2);
   EXPECT_REFUSED(training.plan(""), kTooFewSamples, "/ways", "2 classes", "needs 3");
+}
+
+TEST(Episodic, CudaGraphsKeepTheBits) {
+  expect_same_bits_with_graphs<EpisodicRun>(
+      R"("epochs": 1, "episodes_per_step": 3, "loss": {"variance": 0.5, "covariance": 0.1})");
 }
 
 }  // namespace

@@ -43,8 +43,9 @@ constexpr Attention kAll[] = {{at::kFloat, 64}, {at::kFloat, 30},  {at::kHalf, 6
 TEST(GpuAttention, IsPlannedAsProductsWithoutAFusedKernel) {
   EXPECT_FALSE(is_planned_with_scores(at::kFloat, 64));
   EXPECT_FALSE(is_planned_with_scores(at::kHalf, 64));
-  EXPECT_TRUE(is_planned_with_scores(at::kDouble, 64)) << "no fused kernel is for float64";
-  EXPECT_TRUE(is_planned_with_scores(at::kHalf, 60)) << "60 halves are not whole words of 16 bytes";
+  EXPECT_TRUE(is_planned_with_scores(at::kDouble, 64)) << "no fused kernel supports float64";
+  EXPECT_TRUE(is_planned_with_scores(at::kHalf, 60))
+      << "the size of 60 halves is not a multiple of 16 bytes";
   EXPECT_TRUE(is_planned_with_scores(at::kFloat, 30));
 }
 

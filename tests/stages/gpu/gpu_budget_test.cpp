@@ -22,7 +22,7 @@ TEST(GpuBudget, AppliesBeforeTheGpuIsUsed) {
   {
     const ScopedMemoryBudget budget(1024 * kGpuMiB, kGpu);
     EXPECT_NO_THROW(gpu_bytes(256 * kGpuMiB));
-    EXPECT_THROW(gpu_bytes(1024 * kGpuMiB), c10::OutOfMemoryError) << "the context counts too";
+    EXPECT_THROW(gpu_bytes(1024 * kGpuMiB), c10::OutOfMemoryError) << "the context counts, too";
   }
   EXPECT_NO_THROW(gpu_bytes(1024 * kGpuMiB));
 }
@@ -35,14 +35,14 @@ TEST(GpuBudget, IsTheMemoryThatOthersLeaveFree) {
   const at::Tensor own = gpu_bytes(512 * kGpuMiB);
   EXPECT_NEAR(static_cast<double>(device_memory(kGpu).bytes), static_cast<double>(before),
               64.0 * kGpuMiB)
-      << "what this process holds is its own to use";
+      << "memory held by this process counts as available";
 }
 
 TEST(GpuBudget, OutOfMemoryIsRecognized) {
   NEEDS_GPU();
   try {
     gpu_bytes(std::int64_t{1} << 50);
-    FAIL() << "a pebibyte was given";
+    FAIL() << "a pebibyte was allocated";
   } catch (const std::exception& error) {
     EXPECT_TRUE(is_out_of_memory(error));
   }

@@ -96,7 +96,7 @@ TEST(GpuRanks, OutOfMemoryOnOneRankReachesAll) {
 // Each rank has its own GPU: torch runs the backward passes of a GPU in a single thread, in which
 // one rank would wait here for the other.
 TEST(GpuRanks, BatchNormMatchesTheWholeBatch) {
-  if (torch::cuda::device_count() < 2) GTEST_SKIP() << "there are no two GPUs";
+  if (torch::cuda::device_count() < 2) GTEST_SKIP() << "there is only one GPU";
   const std::int64_t rows = 5, channels = 4;
   const at::Tensor all = numbers_of(3, {rows, channels, 6, 7}, torch::kDouble);
   const at::Tensor slopes = numbers_of(4, all.sizes(), torch::kDouble);

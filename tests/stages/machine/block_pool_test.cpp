@@ -16,7 +16,7 @@ class CountedPages final : public Pages {
   bool take(AddressRange range) override {
     EXPECT_EQ(range.begin % kPage, 0);
     EXPECT_EQ(range.end % kPage, 0);
-    EXPECT_EQ(given.missing(range), std::vector{range}) << "nothing is taken twice";
+    EXPECT_EQ(given.missing(range), std::vector{range}) << "no page is taken twice";
     if (given.bytes() + range.bytes() > all) return false;
     given.add(range);
     return true;
@@ -35,7 +35,7 @@ TEST(BlockPool, ReservesThePagesOfABlock) {
   EXPECT_EQ(pool.allocated(), 128);
   EXPECT_EQ(pool.reserved(), kPage);
   pool.allocate(kPage);
-  EXPECT_EQ(pool.reserved(), 2 * kPage) << "the first has room left";
+  EXPECT_EQ(pool.reserved(), 2 * kPage) << "the first page has room left";
   pool.free(*a);
   EXPECT_EQ(pool.reserved(), 2 * kPage);
   EXPECT_EQ(pool.allocated(), kPage);
@@ -71,8 +71,8 @@ TEST(BlockPool, EmptyCacheReturnsOnlyPagesOfUnusedBlocks) {
   EXPECT_EQ(pool.reserved(), 2 * kMebibyte + 2 * kPage);
   for (const auto& used : {a, b})
     EXPECT_THAT(pages.given.missing({*used, *used + kMebibyte + 64}), testing::IsEmpty())
-        << "what is in use stays";
-  EXPECT_EQ(pool.allocate(kMebibyte), bottom) << "addresses are kept";
+        << "blocks in use stay";
+  EXPECT_EQ(pool.allocate(kMebibyte), bottom) << "the addresses are reused";
   EXPECT_EQ(pages.given.bytes(), pool.reserved());
 }
 
@@ -84,7 +84,7 @@ TEST(BlockPool, UnusedBlocksAreReturnedToStayWithinTheLimit) {
   pool.allocate(4 * kMebibyte);
   pool.free(*hole);
   EXPECT_EQ(pool.retries(), 0);
-  EXPECT_TRUE(pool.allocate(6 * kMebibyte)) << "the hole's pages serve elsewhere";
+  EXPECT_TRUE(pool.allocate(6 * kMebibyte)) << "the hole's pages are reused elsewhere";
   EXPECT_EQ(pool.retries(), 1);
   EXPECT_EQ(pool.reserved(), 10 * kMebibyte);
   EXPECT_EQ(pages.given.bytes(), 10 * kMebibyte);
@@ -101,7 +101,7 @@ TEST(BlockPool, LimitBelowTheReservedBytesReturnsPagesImmediately) {
   const auto unused = pool.allocate(8 * kMebibyte), used = pool.allocate(2 * kMebibyte);
   pool.free(*unused);
   pool.set_limit(kMebibyte);
-  EXPECT_EQ(pool.reserved(), 2 * kMebibyte) << "what is in use stays";
+  EXPECT_EQ(pool.reserved(), 2 * kMebibyte) << "blocks in use stay";
   EXPECT_EQ(pool.allocate(kMebibyte), std::nullopt);
   pool.free(*used);
   EXPECT_TRUE(pool.allocate(kMebibyte));
@@ -172,7 +172,7 @@ TEST(BlockPool, AnySequenceKeepsBlocksDisjointAndAllPages) {
         const auto address = pool.allocate(bytes);
         refused += !address;
         if (!address) continue;
-        ASSERT_EQ(unlimited.allocate(bytes), address) << "a limit moves no block";
+        ASSERT_EQ(unlimited.allocate(bytes), address) << "a limit moves no blocks";
         ASSERT_EQ(*address % BlockPool::kGrain, 0);
         const auto after = used.lower_bound(*address);
         if (after != used.end()) ASSERT_LE(*address + bytes, after->first);

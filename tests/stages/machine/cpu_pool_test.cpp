@@ -72,7 +72,8 @@ TEST(CpuPool, ReservedBytesEqualResidentBytes) {
     }
     if (i % 50 == 20) {
       EXPECT_LE(resident(pool), pool.reserved());
-      EXPECT_GE(resident(pool), pool.allocated() - 2 * kMiB) << "all that is kept was written";
+      EXPECT_GE(resident(pool), pool.allocated() - 2 * kMiB)
+          << "everything that is kept was written";
     }
   }
   kept.clear();
@@ -184,7 +185,7 @@ TEST(CpuPool, ForkedChildHasACopy) {
 }
 
 TEST(CpuPool, LimitedAddressSpaceIsShared) {
-  if (kIsSanitized) GTEST_SKIP() << "what a sanitizer takes is above any limit of addresses";
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer needs more address space than any limit allows";
   const pid_t child =
       fork();  // a limit of addresses cannot be below what a sanitizer or a thread takes later
   ASSERT_GE(child, 0);
@@ -208,7 +209,7 @@ TEST(CpuPool, CountingAllocatorOnTopFindsAndLimitsIt) {
   CpuPool pool;
   CountingAllocator counter;
   EXPECT_EQ(counter.pool(), &pool);
-  EXPECT_EQ(CountingAllocator().pool(), &pool) << "through another counter";
+  EXPECT_EQ(CountingAllocator().pool(), &pool) << "by another counter";
   counter.set_limit(8 * kMiB);
   EXPECT_EQ(pool.limit(), 8 * kMiB);
   const at::Tensor kept = bytes(5 * kMiB);

@@ -87,7 +87,7 @@ TEST_F(DeterminismTest, SettingsLastAsLongAsTheScope) {
   EXPECT_EQ(c10::WarningUtils::get_warning_handler(), &listener_);
 }
 
-/// Sets CUBLAS_WORKSPACE_CONFIG for a test, and restores it afterwards.
+/// Sets CUBLAS_WORKSPACE_CONFIG for a test, and restores it afterward.
 class CublasTest : public testing::Test {
  protected:
   CublasTest() {

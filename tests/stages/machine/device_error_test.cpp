@@ -78,7 +78,7 @@ TEST(DeviceError, VagueLibraryErrorMeansOutOfMemoryIfNoneIsFree) {
   EXPECT_TRUE(means_memory("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"));
   EXPECT_FALSE(
       means_memory("CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasSgemm(...)`"));
-  EXPECT_EQ(asked, 0) << "what is plain is not asked for";
+  EXPECT_EQ(asked, 0) << "the allocator is not queried for a clear error";
   EXPECT_EQ(free_device_bytes(at::kCPU), std::nullopt);
 }
 

@@ -17,14 +17,14 @@ TEST(EmptyCache, ReturnsTheCachedBytesOfAPool) {
   ASSERT_GT(pool.reserved(), 16 << 20);
   empty_cache(at::kCPU);
   EXPECT_LT(pool.reserved(), 16 << 20);
-  EXPECT_GE(pool.reserved(), 4 << 20) << "what is in use stays";
+  EXPECT_GE(pool.reserved(), 4 << 20) << "blocks in use stay";
   EXPECT_EQ(kept.sum().item<float>(), 1 << 20);
 }
 
 TEST(EmptyCache, IsANoOpWithoutAPool) {
   EXPECT_FALSE(has_cache(at::kCPU));
   const CountingAllocator counter;
-  EXPECT_FALSE(has_cache(at::kCPU)) << "it only counts";
+  EXPECT_FALSE(has_cache(at::kCPU)) << "it only counts bytes";
   empty_cache(at::kCPU);
 }
 

@@ -70,7 +70,7 @@ TEST(MemoryMeter, ReportsTheReservedBytesOfAPool) {
   EXPECT_EQ(meter.use().reserved, pool.reserved());
   EXPECT_GT(meter.use().reserved, 6 << 20);
   EXPECT_EQ(meter.budget(), 8 << 20);
-  EXPECT_EQ(torch::empty({5 << 20}, torch::kByte).numel(), 5 << 20) << "the hole was given back";
+  EXPECT_EQ(torch::empty({5 << 20}, torch::kByte).numel(), 5 << 20) << "the hole was returned";
   EXPECT_THROW(torch::empty({7 << 20}, torch::kByte), c10::OutOfMemoryError);
   EXPECT_EQ(meter.use().retries, 2);
 }
@@ -84,7 +84,7 @@ TEST(MemoryMeter, EachMeterHasItsOwnPeak) {
   EXPECT_EQ(step.peak_since_last(), 70);
   EXPECT_EQ(node.peak_since_last(), 100);
   EXPECT_EQ(node.peak_since_last(), 0);
-  EXPECT_EQ(counter.peak_bytes(), 100) << "no meter takes it away";
+  EXPECT_EQ(counter.peak_bytes(), 100) << "no meter resets it";
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ TEST_F(MachineTest, HyperThreadsOfOneCoreCountOnce) {
   }
   EXPECT_EQ(physical_cores(std::vector{0, 1, 2, 3}, root_.path()), 2);
   EXPECT_EQ(physical_cores(std::vector{0, 2}, root_.path()), 1);
-  EXPECT_EQ(physical_cores(std::vector{7, 8}, root_.path()), 2) << "unknown ones count each";
+  EXPECT_EQ(physical_cores(std::vector{7, 8}, root_.path()), 2)
+      << "each unknown processor counts as a core";
 }
 
 TEST_F(MachineTest, CgroupVersion2UsesTheTightestLimitAbove) {
@@ -108,7 +109,7 @@ class FewAddresses {
 };
 
 TEST(UseThreads, UnstartableThreadsAreRejectedBeforeLibTorchWaits) {
-  if (kIsSanitized) GTEST_SKIP() << "a sanitizer has addresses of its own";
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer needs its own addresses";
   EXPECT_EQ(threads_that_start(3), 3);
   EXPECT_EQ(threads_that_start(0), 0);
   const int before = at::get_num_threads();

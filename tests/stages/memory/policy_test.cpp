@@ -88,7 +88,7 @@ TEST(MemoryPolicy, BudgetMayBeAShareOfTheDevice) {
 TEST(MemoryPolicy, AutoValuesAreOpenIfTheyMayBeChosen) {
   EXPECT_FALSE(policy_of("{}")->leaves_a_choice());
   EXPECT_FALSE(policy_of(R"({"allow": "bit"})")->leaves_a_choice())
-      << "a micro-batch keeps not every bit";
+      << "micro-batches do not keep every bit";
   EXPECT_TRUE(
       policy_of(R"({"allow": "bit", "activation_checkpointing": "auto"})")->leaves_a_choice());
   EXPECT_TRUE(policy_of(R"({"allow": "exact"})")->leaves_a_choice());
@@ -210,6 +210,8 @@ TEST(MemoryPolicy, OptimizerOptionsArePassedOn) {
   EXPECT_TRUE(policy_of(R"({"offload": "optimizer"})")->offloads_optimizer);
   EXPECT_FALSE(policy_of(R"({"offload": "none"})")->offloads_optimizer);
   EXPECT_TRUE(policy_of(R"({"optimizer_in_backward": true})")->optimizer_in_backward);
+  EXPECT_FALSE(policy->cuda_graphs);
+  EXPECT_TRUE(policy_of(R"({"cuda_graphs": true})")->cuda_graphs);
   for (const char* open : {R"({"allow": "bit", "offload": "auto"})",
                            R"({"allow": "bit", "optimizer_in_backward": "auto"})"})
     EXPECT_TRUE(policy_of(open)->leaves_a_choice()) << open;

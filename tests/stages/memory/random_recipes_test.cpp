@@ -40,7 +40,7 @@ class Random {
 
 struct RandomLayer {
   std::int64_t out, kernel, stride, groups;
-  bool normalises;
+  bool normalizes;
 };
 
 /// A convolution with batch normalization or a bias, on any device.
@@ -54,15 +54,15 @@ struct RandomConvolution : torch::nn::Module {
     };
     weight = parameter("weight", {layer.out, in / groups, layer.kernel, layer.kernel});
     bias = parameter("bias", {layer.out});
-    if (!layer.normalises) return;
+    if (!layer.normalizes) return;
     scale = parameter("scale", {layer.out});
     mean = register_buffer("mean", torch::zeros({layer.out}, at::TensorOptions(device)));
     variance = register_buffer("variance", torch::ones({layer.out}, at::TensorOptions(device)));
   }
   at::Tensor forward(const at::Tensor& x) {
-    const at::Tensor y = torch::conv2d(x, weight, layer.normalises ? at::Tensor() : bias,
+    const at::Tensor y = torch::conv2d(x, weight, layer.normalizes ? at::Tensor() : bias,
                                        layer.stride, layer.kernel / 2, /*dilation=*/1, groups);
-    if (!layer.normalises) return y.relu();
+    if (!layer.normalizes) return y.relu();
     return torch::batch_norm(y, scale, bias, mean, variance, is_training(), 0.1, 1e-5,
                              /*cudnn_enabled=*/false)
         .relu();
@@ -90,7 +90,7 @@ class ConvolutionalModel final : public Model {
         {"logits", dynamic_cast<torch::nn::SequentialImpl&>(network).forward(inputs.at("image"))}};
   }
   bool mixes_samples() const override {
-    return std::ranges::any_of(layers_, &RandomLayer::normalises);
+    return std::ranges::any_of(layers_, &RandomLayer::normalizes);
   }
 
  private:
@@ -144,7 +144,7 @@ RandomRecipe random_recipe(Random& random) {
                     {"drop_path", random.one_of({0.0, 0.1})}};
   } else {
     recipe.image_size = random.one_of<std::int64_t>({16, 24, 32, 40, 64});
-    const bool normalises = random.one_of({true, false});
+    const bool normalizes = random.one_of({true, false});
     const auto layers = random.one_of({1, 2, 3, 4});
     for (int i = 0; i < layers; ++i) {
       const auto width = random.one_of<std::int64_t>({16, 20, 32, 48, 64});
@@ -154,9 +154,9 @@ RandomRecipe random_recipe(Random& random) {
            .kernel = random.one_of<std::int64_t>({1, 3, 3, 5, 7}),
            .stride = random.one_of<std::int64_t>({1, 1, 2}),
            .groups = is_grouped ? random.one_of<std::int64_t>({1, 4, width}) : 1,
-           .normalises = normalises});
+           .normalizes = normalizes});
     }
-    may_cut = !normalises;
+    may_cut = !normalizes;
   }
   recipe.memory = {{"precision", random.one_of<std::string>({"fp32", "fp32", "bf16"})},
                    {"layout", random.one_of<std::string>({"auto", "contiguous", "channels_last"})}};

@@ -22,7 +22,7 @@ at::Tensor by_operators(const at::Tensor& maps, const at::Tensor& gate, const at
   return (maps * gate + added).relu();
 }
 
-/// Maps, a gate and a shortcut for `images` images. The number of pixels is no multiple of a
+/// Maps, a gate and a shortcut for `images` images. The number of pixels is not a multiple of a
 /// vector's width.
 Inputs inputs(std::int64_t images, std::int64_t channels = 24,
               at::ScalarType type = torch::kFloat) {

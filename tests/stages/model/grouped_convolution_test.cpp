@@ -151,10 +151,10 @@ TEST(GroupedConvolutionTest, AcceptsOnlyNarrowFloat32GroupsInChannelsLast) {
                    eights = random_maps({32, 8, 3, 3}, 2);
   EXPECT_TRUE(can_convolve_groups(maps, fours, 1));
   EXPECT_TRUE(can_convolve_groups(maps, eights, 2));
-  EXPECT_FALSE(can_convolve_groups(maps, eights, 1)) << "oneDNN is quicker";
+  EXPECT_FALSE(can_convolve_groups(maps, eights, 1)) << "oneDNN is faster";
   EXPECT_FALSE(can_convolve_groups(maps, random_maps({32, 16, 3, 3}, 2), 2));
   EXPECT_FALSE(can_convolve_groups(maps, random_maps({64, 4, 3, 3}, 2), 1))
-      << "two results a channel";
+      << "two outputs per channel";
   EXPECT_FALSE(can_convolve_groups(maps, random_maps({32, 4, 5, 3}, 2), 1));
   EXPECT_FALSE(can_convolve_groups(maps, random_maps({32, 4, 3, 5}, 2), 1));
   EXPECT_FALSE(can_convolve_groups(random_maps({2, 24, 9, 7}, 1).contiguous(kChannelsLast),

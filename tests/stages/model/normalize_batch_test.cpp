@@ -170,7 +170,7 @@ TEST(NormalizeBatchTest, SavesTheMapsButNotTheResult) {
   const ScopedSavedTensors saved(
       [&kept](const at::Tensor& tensor) { kept.push_back(tensor.const_data_ptr()); });
   const at::Tensor y = normalize_batch(of.maps, of.tensors(), true);
-  ASSERT_EQ(kept.size(), 2) << "the maps and four numbers a channel";
+  ASSERT_EQ(kept.size(), 2) << "the maps, and four numbers per channel";
   EXPECT_EQ(kept[0], of.maps.const_data_ptr());
   EXPECT_NE(kept[1], y.const_data_ptr());
 }
@@ -192,7 +192,7 @@ TEST(NormalizeBatchTest, AcceptsOnlyFloat32MapsInChannelsLast) {
   EXPECT_FALSE(can_normalize_batch(of.maps, of.weight.to(torch::kDouble)));
   EXPECT_FALSE(can_normalize_batch(of.maps.select(2, 0).select(2, 0), of.weight));
   EXPECT_FALSE(can_normalize_batch(torch::ones({1, 24, 1, 1}), of.weight))
-      << "one number a channel has no spread";
+      << "a channel of one number has no variance";
   EXPECT_FALSE(can_normalize_batch(torch::ones({0, 24, 6, 4}), of.weight));
 }
 

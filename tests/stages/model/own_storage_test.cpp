@@ -89,7 +89,7 @@ TEST_P(NetworksOfOneModel, ShareNoTrainedWeightsOrBuffers) {
   for (const auto& [name, tensor] : weights(*network)) {
     EXPECT_FALSE(others.contains(tensor.storage().data())) << name;
     EXPECT_TRUE(own.insert(tensor.storage().data()).second)
-        << name << " lies in the memory of another weight";
+        << name << " shares memory with another weight";
   }
   for (const auto& [name, tensor] : trained_parameters(*network))
     EXPECT_TRUE(own.contains(tensor.storage().data())) << name << " is trained and not saved";

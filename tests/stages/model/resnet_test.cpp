@@ -55,7 +55,7 @@ TEST(ResNet, ReportsItsOutputShape) {
   }
   EXPECT_FALSE(ResNet({}, at::kMeta).shape(31, 224));
   const ResNet feti({.stem = ResNetStem::kFeti}, at::kMeta);
-  EXPECT_FALSE(feti.shape(98, 224)) << "its last map would be smaller than what it is pooled to";
+  EXPECT_FALSE(feti.shape(98, 224)) << "its last map would be smaller than the pooled size";
   EXPECT_TRUE(feti.shape(99, 99));
 }
 

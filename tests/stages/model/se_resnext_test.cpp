@@ -182,7 +182,7 @@ TEST(SeResNeXt, BatchOfOneTrainsWithRunningStatistics) {
   EXPECT_TRUE(values_of(*network, "classifier.3.running_var").equal(before));
   EXPECT_EQ(values_of(*network, "classifier.3.num_batches_tracked").item<std::int64_t>(), 0);
   EXPECT_EQ(values_of(*network, "backbone.bn1.num_batches_tracked").item<std::int64_t>(), 1)
-      << "of many pixels";
+      << "with many pixels";
   trained_on(*model, *network, 2);
   EXPECT_EQ(values_of(*network, "classifier.3.num_batches_tracked").item<std::int64_t>(), 1);
 }

@@ -64,7 +64,7 @@ TEST(ScopedPrecisionMap, GradientsHaveTheTypeOfTheWeights) {
   }
 }
 
-TEST(ScopedPrecisionMap, NothingRemainsAfterwards) {
+TEST(ScopedPrecisionMap, NothingRemainsAfterward) {
   ListeningNetwork network;
   const at::Tensor before = run(network, kFp32);
   run(network, {kFp16, {{"", kBf16}, {"head", kFp32}}});

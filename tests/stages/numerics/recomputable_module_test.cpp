@@ -124,7 +124,7 @@ TEST(RecomputableModule, StatisticsAreUpdatedOnceOrPerComputation) {
   EXPECT_EQ(once, plain);
   EXPECT_EQ(twice[0], 2);
   EXPECT_NEAR(twice[1] / plain[1], 1 + 0.9, 1e-9)
-      << "a momentum of 0.1, twice towards the same mean";
+      << "a momentum of 0.1, applied twice toward the same mean";
 }
 
 TEST(RecomputableModule, OnlyNamedModulesAreRecomputed) {

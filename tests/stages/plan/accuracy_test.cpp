@@ -167,7 +167,7 @@ TEST(Accuracy, MoreThreadsNeedMoreMemory) {
   const TowerTraining half{.batch = 2, .patch = 32, .precision = Precision::kBf16};
   const std::int64_t of_one = plan_of({half, 1}).needed, of_four = plan_of({half, 4}).needed;
   if (this_processor().bf16) EXPECT_GT(of_four, of_one);
-  else EXPECT_EQ(of_four, of_one) << "torch's own loops take nothing";
+  else EXPECT_EQ(of_four, of_one) << "torch's own loops need no memory";
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST(ChoosePolicy, ChoosesOnlyWhatIsAllowed) {
   EXPECT_EQ(bit.plan.choice->exactness, "bit");
   EXPECT_GT(bit.plan.choice->relative_time, 1);
   EXPECT_EQ(planning.under(1).policy.micro_batch, std::nullopt)
-      << "not even where nothing else is left";
+      << "even if there is no other choice";
   planning.policy.allow = Allow::kExact;
   planning.policy.checkpointing_is_open = false;
   const PlannedStep cut = planning.under(whole - 1);
@@ -316,7 +316,7 @@ TEST(ChoosePolicy, OptimizerInBackwardIsAvoidedIfNotAllowed) {
   const std::int64_t tight = planning.needed(false, true);
   planning.policy.recovery.max_retries = 2;
   EXPECT_FALSE(planning.under(tight).policy.optimizer_in_backward)
-      << "what failed could not be retried";
+      << "a failed step could not be retried";
   EXPECT_TRUE(planning.under(tight).policy.offloads_optimizer);
   planning.policy.recovery.max_retries = 0;
   planning.options.gradient_clip_norm = 1;
@@ -351,8 +351,7 @@ TEST(ChoosePolicy, StateIsShardedIfTheBudgetRequiresIt) {
   EXPECT_EQ(planning.under(2 * whole).policy.sharding, Sharding::kOptimizer)
       << "as when the run started";
   planning.context.facts.ranks.size = 1;
-  EXPECT_EQ(planning.under(divided).policy.sharding, Sharding::kNone)
-      << "there is nobody to divide with";
+  EXPECT_EQ(planning.under(divided).policy.sharding, Sharding::kNone) << "there is no other rank";
 }
 
 TEST(ChoosePolicy, GradientsAreShardedIfNeededAndRoundingMayDiffer) {
@@ -505,7 +504,7 @@ TEST(ChoosePolicy, MicroBatchesAreStillChosenIfOptimizerModesAreOpen) {
   planning.policy.offload_is_open = planning.policy.in_backward_is_open = true;
   const PlannedStep after = planning.under(least);
   EXPECT_TRUE(after.plan.fits());
-  EXPECT_LE(seconds_of(after.plan), seconds_of(before.plan)) << "there is more to choose from";
+  EXPECT_LE(seconds_of(after.plan), seconds_of(before.plan)) << "there are more choices";
 }
 
 }  // namespace

@@ -210,7 +210,7 @@ TEST(ConvolutionBound, DirectKernelsStoreFewerWeights) {
   const std::int64_t direct = weight_gradient_scratch(shape);
   shape.dilation = 2;
   EXPECT_GT(weight_gradient_scratch(shape), 2 * direct)
-      << "few processors have a direct kernel of these";
+      << "few processors have a direct kernel for dilated kernels";
 }
 
 // A small convolution of another shape shows which kernels oneDNN uses.
@@ -232,7 +232,7 @@ TEST(ConvolutionBound, DirectKernelsPadChannelsToVectors) {
   EXPECT_EQ(blocked_input(shape), 8 * 32 * 14 * 14 * 4);
   EXPECT_GE(blocked_weight(shape), 32 * 32 * 9 * 4);
   shape.in = 3;
-  EXPECT_EQ(blocked_input(shape), 8 * 3 * 14 * 14 * 4) << "pictures are read as they are";
+  EXPECT_EQ(blocked_input(shape), 8 * 3 * 14 * 14 * 4) << "images are read unchanged";
 }
 
 TEST(ConvolutionBound, ChannelsLastImagesAreNotCopied) {

@@ -172,7 +172,8 @@ TEST(ConvolutionalNetwork, SecondResultOfTheNormalizationIsCounted) {
     constexpr std::int64_t kMap = 8 * 32 * 32 * 32 * 4;
     const std::int64_t beyond = counted_bytes(work) - plan_of_work(work, 1).live;
     EXPECT_GE(beyond, 0) << (channels_last ? "last" : "contiguous");
-    EXPECT_LT(beyond, kMap) << "no map is forgotten" << (channels_last ? ", last" : ", contiguous");
+    EXPECT_LT(beyond, kMap) << "no map is missing from the plan"
+                            << (channels_last ? ", last" : ", contiguous");
   }
 }
 

@@ -139,7 +139,7 @@ TEST(GpuScratch, ConvolutionsMatchMeasurements) {
         << shape.in << " " << shape.out;
   }
   EXPECT_LT(mib(meta::gpu_forward_scratch(convolution(16, 256, 56, 256, 3, 1, 1, true, true))), 6)
-      << "nothing is copied that is in the order of pixels";
+      << "channels_last tensors are not copied";
 }
 
 /// Returns the scratch memory of the kernels of an operation in a trace for a GPU.
@@ -184,7 +184,7 @@ TEST(GpuScratch, IsTracedForBackwardPasses) {
               meta_tensor({32, 256, 56, 56}).index_select(0, index).sum().backward();
             })),
             98)
-      << "with the zeros that it is added to, half of what was taken";
+      << "half of the measured memory, including the zeros that it is added to";
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST(MeasuredHistory, LeftoverTensorsStayAlive) {
   leaves.events.pop_back();
   history.add(leaves);
   const std::size_t last = history.events();
-  history.add(nested({5000}), /*besides=*/7);
+  history.add(nested({5000}), /*extra=*/7);
   history.pass({.bytes = 20});
   const runner::MemoryPlan plan = history.plan(last, 4, {}, {});
   EXPECT_EQ(plan.live, 100 + 1000 + 5000 + 7);

@@ -238,7 +238,7 @@ TEST_F(MemoryTraceTest, CountsLaunchedOperations) {
   at::Tensor y = torch::linear(x, w);
   EXPECT_EQ(started(), 1);
   y = activate(Activation::kQuickGelu, y);
-  EXPECT_EQ(started(), 4) << "memory, and three operators that are one function of autograd";
+  EXPECT_EQ(started(), 4) << "memory, and three operators that share one autograd function";
   const at::Tensor dy = torch::empty_like(y);
   started();
   const at::Tensor dw = torch::autograd::grad({y}, {w}, {dy})[0];

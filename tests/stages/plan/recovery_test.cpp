@@ -79,7 +79,7 @@ TEST_F(RowsAtOnceTest, AreHalvedDownToOneThenTheErrorIsThrown) {
 TEST_F(RowsAtOnceTest, MinimumIsRespected) {
   policy_.min_micro_batch = 4;
   EXPECT_THAT(run(16, 0).sizes, ElementsAre(16, 16, 8, 4));
-  EXPECT_THAT(run(3, 0).sizes, ElementsAre(3, 3)) << "fewer than the floor are not made more";
+  EXPECT_THAT(run(3, 0).sizes, ElementsAre(3, 3)) << "a batch below the minimum stays as it is";
 }
 
 TEST_F(RowsAtOnceTest, RetriesAreCountedForEachBatch) {
@@ -122,7 +122,7 @@ TEST_F(RowsAtOnceTest, ReportsTheRequestedBytes) {
   EXPECT_EQ(context_.recoveries[0].tried, 1 << 20);
   EXPECT_EQ(context_.recoveries[0].taken, 512 << 10);
   EXPECT_EQ(context_.recoveries[0].limit, 1 << 20);
-  EXPECT_FALSE(counter.take_refused()) << "it is forgotten";
+  EXPECT_FALSE(counter.take_refused()) << "the refusal is forgotten";
 }
 
 TEST(DoWithRetry, RepeatsTheWorkOnce) {
@@ -151,7 +151,7 @@ TEST(OtherDevices, FollowThePolicyInOrderWithoutItsOwn) {
   policy.recovery.on_oom = {OnOom::kReplan, OnOom::kGpu, OnOom::kCpu, OnOom::kStop};
   EXPECT_THAT(other_devices(policy, kGpu), ElementsAre("gpu", "cpu"));
   EXPECT_THAT(other_devices(policy, at::kCPU), IsEmpty())
-      << "a run on the CPU does not go to a GPU";
+      << "a run on the CPU does not move to a GPU";
   policy.recovery.on_oom = {OnOom::kCpu, OnOom::kGpu};
   EXPECT_THAT(other_devices(policy, kGpu), ElementsAre("cpu", "gpu"));
 }
@@ -175,7 +175,7 @@ TEST(OtherDevices, AreListedInTheException) {
     run_or_go_elsewhere(policy, kGpu, [] { throw std::runtime_error("broken"); });
     ADD_FAILURE() << "nothing was thrown";
   } catch (const std::runtime_error& error) {
-    EXPECT_STREQ(error.what(), "broken") << "which no other device would mend";
+    EXPECT_STREQ(error.what(), "broken") << "another device would not help";
   }
 }
 

@@ -58,7 +58,7 @@ TEST(NextPlan, StartsWithTheMicroBatchOfTheRecipe) {
 TEST(NextPlan, BlocksAreRecomputedAtTheMinimumIfAllowed) {
   MemoryPolicy policy;
   policy.micro_batch = policy.min_micro_batch = 4;
-  EXPECT_FALSE(next_plan(policy, 32, everything)) << "nothing that is not written is chosen";
+  EXPECT_FALSE(next_plan(policy, 32, everything)) << "only values set in the policy are used";
   for (const Allow allow : {Allow::kBit, Allow::kExact}) {
     policy.allow = allow;
     const auto next = next_plan(policy, 32, everything);
@@ -176,7 +176,7 @@ TEST(SearchAgain, EachChoiceNeedsLessMemoryUntilNoneIsLeft) {
     ASSERT_LT(++count, 64);
   }
   EXPECT_GE(count, 2);
-  EXPECT_EQ(way.micro_batch, 1) << "the least of all";
+  EXPECT_EQ(way.micro_batch, 1) << "the smallest possible";
 }
 
 TEST(SearchAgain, StaysWithinTheAllowedChoices) {

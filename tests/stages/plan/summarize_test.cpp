@@ -36,7 +36,7 @@ TEST_F(SummarizeTest, ReportsThePeakAndItsOwners) {
   const at::Tensor later = bytes(50);
   const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
   EXPECT_EQ(plan.live, 170);
-  EXPECT_EQ(plan.reserved, 4096) << "a page holds them";
+  EXPECT_EQ(plan.reserved, 4096) << "they fit in one page";
   EXPECT_EQ(plan.reserved, 4096);
   EXPECT_EQ(plan.peak_phase, "forward");
   EXPECT_EQ(plan.peak_operation, "aten::empty");
@@ -133,7 +133,7 @@ TEST_F(SummarizeTest, CpuPoolIsReplayed) {
   const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
   EXPECT_EQ(plan.live, 20 << 20);
   EXPECT_EQ(plan.reserved, (21 << 20) + 4096)
-      << "the hole is too small for one and holds the other";
+      << "the hole is too small for one block and fits the other";
 }
 
 TEST_F(SummarizeTest, CpuPlanHasASmallMargin) {
@@ -147,7 +147,7 @@ TEST_F(SummarizeTest, CpuPlanHasASmallMargin) {
   trace.own(half, Owner::kInput, "half");
   const runner::MemoryPlan of_halves = summarize(trace, 0, {}, {});
   EXPECT_EQ(of_halves.terms.front().bytes, of_halves.reserved / 100 + BlockPool::kSmall)
-      << "kernels of half types are known less well";
+      << "the bounds for half-precision kernels are less tight";
 }
 
 TEST_F(SummarizeTest, KernelScratchIsPlannedIfItRaisesThePeak) {
@@ -162,7 +162,7 @@ TEST_F(SummarizeTest, KernelScratchIsPlannedIfItRaisesThePeak) {
   };
   const runner::MemoryPlan alone = plan_with(0), beside_more = plan_with(64 << 20);
   EXPECT_EQ(alone.terms[1].name, kKernelScratchTerm);
-  EXPECT_GT(alone.terms[1].bytes, alone.reserved / 2) << "the copies of a direct kernel";
+  EXPECT_GT(alone.terms[1].bytes, alone.reserved / 2) << "copies made by a direct kernel";
   EXPECT_EQ(alone.needed,
             alone.live + alone.terms[0].bytes + alone.terms[1].bytes + alone.terms[2].bytes);
   EXPECT_LT(beside_more.terms[1].bytes, alone.terms[1].bytes) << "the peak is elsewhere";

@@ -121,6 +121,37 @@ TEST(Dropout, SampleDropoutKeepsOrDropsWholeRows) {
   EXPECT_LT(dropped, 60);
 }
 
+TEST(Dropout, ProbabilityOfACallReplacesThatOfTheLayer) {
+  Net net, never(0);
+  const auto dropout = scope(net, {1});
+  const auto none = scope(never, {1});
+  const at::Tensor x = torch::ones({1, 1000});
+  const at::Tensor often = net.first->forward(x), seldom = net.first->forward(x, 0.01);
+  EXPECT_LT(seldom.eq(0).sum().item<std::int64_t>(), 50);
+  EXPECT_TRUE(seldom.ne(0).logical_or(often.eq(0)).all().item<bool>()) << "the same numbers";
+  EXPECT_TRUE(net.first->forward(x, 0.4).equal(often));
+  EXPECT_TRUE(never.first->forward(x, 0.4).is_same(x));
+}
+
+TEST(Dropout, FactorOfAllDependsOnlyOnTheStep) {
+  Net net;
+  const auto factor = [&](std::int64_t step, std::vector<std::int64_t> samples) {
+    const auto dropout = scope(net, std::move(samples), {.seed = 11, .step = step});
+    return net.path->factor_of_all(torch::dtype(torch::kDouble)).item<double>();
+  };
+  int dropped = 0;
+  for (std::int64_t step = 0; step < 200; ++step) {
+    const double here = factor(step, {3, 1, 2});
+    EXPECT_EQ(factor(step, {4}), here);
+    if (here == 0) ++dropped;
+    else EXPECT_DOUBLE_EQ(here, 1 / 0.6);
+  }
+  EXPECT_GT(dropped, 50);
+  EXPECT_LT(dropped, 110);
+  net.eval();
+  EXPECT_EQ(factor(0, {1}), 1);
+}
+
 TEST(Dropout, EvaluationAndProbabilityZeroAreTheIdentity) {
   Net net, never(0);
   const at::Tensor x = torch::randn({2, 6}, torch::kDouble);
@@ -136,7 +167,7 @@ TEST(Dropout, ScopeWithoutDropoutAllocatesNothing) {
   EXPECT_EQ(counter.allocations(), 0);
   const at::Tensor x = torch::ones({2, 6});
   EXPECT_TRUE(never.first->forward(x).is_same(x))
-      << "another number of rows than names, and no error";
+      << "the numbers of rows and names differ, but there was no error";
 }
 
 TEST(Dropout, ProbabilityOneIsZeroWithAZeroGradient) {

@@ -119,7 +119,7 @@ void expect_as_torch(const LayerOnMaps& layer, const Normalize& normalize, doubl
        largest(wide.slopes) * largest(wide.weight) * largest(variances.rsqrt()));
   near(found[0].d_weight + found[1].d_weight + found[2].d_weight, expected.d_weight, "d_weight");
   near(found[0].d_bias + found[1].d_bias + found[2].d_bias, expected.d_bias, "d_bias");
-  EXPECT_TRUE(found[2].dx.eq(0).all().item<bool>()) << "a share that does not count";
+  EXPECT_TRUE(found[2].dx.eq(0).all().item<bool>()) << "the share does not count";
   for (const NormalizedMaps& one : found) {
     near(one.running_mean, expected.running_mean, "the running mean");
     near(one.running_var, expected.running_var, "the running variance");

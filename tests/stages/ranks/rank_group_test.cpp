@@ -71,7 +71,7 @@ TEST(RankGroup, RowsAreGatheredInTheOrderOfTheRanks) {
     RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
     const auto gathered = group.gather(torch::full({2 - own.rank, 2}, own.rank, torch::kFloat));
     EXPECT_TRUE(gathered.rows.equal(torch::tensor({{0.F, 0.F}, {0.F, 0.F}, {1.F, 1.F}})))
-        << "the third rank has no row";
+        << "the third rank has no rows";
     EXPECT_EQ(gathered.own, own.rank == 0 ? 0 : own.rank == 1 ? 2 : 3);
   });
 }
@@ -185,7 +185,7 @@ TEST(RankGroup, ExceptionOnOneRankEndsTheOthers) {
         throw;
       }
     });
-    ADD_FAILURE() << "it is thrown";
+    ADD_FAILURE() << "the error is thrown";
   } catch (const std::runtime_error& error) {
     EXPECT_STREQ(error.what(), "its own reason");
   }

@@ -13,6 +13,7 @@
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "runner/shared/error/stage_error.h"
 #include "stages/ranks/silent_machine.h"
@@ -45,7 +46,7 @@ class Rendezvous : public testing::Test {
     try {
       const auto group = meet_ranks(
           {.rank = rank, .size = size}, meeting, traits,
-          /*is_cancelled=*/[] { return false; }, timeout_);
+          /*is_canceled=*/[] { return false; }, timeout_);
       if (then) then(*group);
       return {};
     } catch (const runner::StageError& error) {
@@ -140,6 +141,72 @@ TEST_F(Rendezvous, RankOfAnotherJobIsRejected) {
   EXPECT_THAT(said, AllOf(HasSubstr("'7'"), HasSubstr("'8'")));
 }
 
+/// A store as torchrun keeps it on its own port, which outlives the ranks.
+class StoreOfLauncher {
+ public:
+  explicit StoreOfLauncher(runner::Meeting& meeting) {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<std::uint16_t>(meeting.port);
+    options.isServer = true;
+    options.waitWorkers = false;
+    store_ = c10::make_intrusive<c10d::TCPStore>(meeting.host, options);
+    meeting.is_served = true;
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::TCPStore> store_;
+};
+
+TEST_F(Rendezvous, LateRankIsRejected) {
+  const StoreOfLauncher store(meeting_);
+  meeting_.seconds = 1;
+  std::vector<std::thread> early;
+  for (const int rank : {0, 1}) {
+    early.emplace_back([&, rank] {
+      EXPECT_THAT(come(rank, 3, meeting_, traits_), HasSubstr("rank 2 of 3 did not reach"));
+    });
+  }
+  for (std::thread& thread : early) thread.join();
+  EXPECT_THAT(come(2, 3, meeting_, traits_),
+              AllOf(HasSubstr("rank 2 has lost contact with rank 0 at 127.0.0.1:"),
+                    HasSubstr("before all ranks had joined")));
+}
+
+TEST_F(Rendezvous, LateRankFindsNobodyIfTheFirstHasExited) {
+  meeting_.seconds = 1;
+  EXPECT_THAT(come(0, 2, meeting_, traits_), HasSubstr("rank 1 of 2 did not reach"));
+  EXPECT_THAT(come(1, 2, meeting_, traits_),
+              AllOf(HasSubstr("rank 1 did not find rank 0"), HasSubstr("within 1 s")));
+}
+
+TEST_F(Rendezvous, RankOfAnEarlierStartDoesNotDisturbTheNextOne) {
+  const StoreOfLauncher store(meeting_);
+  runner::Meeting earlier = meeting_;
+  earlier.seconds = 1;
+  meeting_.job = "7, restart 1";
+  std::string said;
+  const auto others = all(2, {}, [&](RankGroup& group) {
+    if (group.rank() == 1) said = come(1, 2, earlier, traits_);
+    at::Tensor one = torch::ones({2});
+    group.sum(one);
+    EXPECT_TRUE(one.equal(torch::full({2}, 2)));
+  });
+  EXPECT_EQ(others, std::vector<std::string>(2));
+  EXPECT_THAT(said, HasSubstr("rank 0 of 2 did not reach"));
+}
+
+TEST_F(Rendezvous, FirstRankOfAnotherJobCannotTakeThePort) {
+  std::string said;
+  const auto others = all(2, {}, [&](RankGroup& group) {
+    runner::Meeting other = meeting_;
+    other.job = "6";
+    if (group.rank() == 1) said = come(0, 2, other, traits_);
+    group.wait_for_all();
+  });
+  EXPECT_EQ(others, std::vector<std::string>(2));
+  EXPECT_THAT(said, HasSubstr("is in use"));
+}
+
 TEST_F(Rendezvous, AllDifferencesAreReportedToAll) {
   const auto said = all(3, [](int rank, runner::Meeting&, Json& traits) {
     traits["host"] = "node" + std::to_string(rank);
@@ -168,7 +235,7 @@ TEST_F(Rendezvous, UnreachableHostIsReported) {
 TEST_F(Rendezvous, StopEndsTheWait) {
   bool stops = false;
   const auto asked = [&] { return std::exchange(stops, true); };
-  EXPECT_THROW(meet_ranks({.rank = 0, .size = 2}, meeting_, traits_, asked), runner::Cancelled);
+  EXPECT_THROW(meet_ranks({.rank = 0, .size = 2}, meeting_, traits_, asked), runner::Canceled);
 }
 
 TEST_F(Rendezvous, RequiredTraitsAreCompared) {

@@ -81,12 +81,12 @@ TEST(GradeMetrics, HeadlineHasKappaSensitivityAndSpecificity) {
       .grades = {"0", "1", "2"}, .labels = {0, 1, 2, 2}, .predicted = {0, 1, 2, 1}};
   samples.scores.assign(12, 0.3);
   EXPECT_EQ(headline(grade(samples, {.referable_from = 2}, 1)),
-            "quadratic kappa 0.8000, mean absolute error 0.2500, referable: 50.0 % sensitivity, "
-            "100.0 % specificity");
+            "quadratic kappa 0.8000, mean absolute error 0.2500, referable: 50.0% sensitivity, "
+            "100.0% specificity");
   EXPECT_EQ(headline(grade(samples, {}, 1)), "quadratic kappa 0.8000, mean absolute error 0.2500");
   samples = {.grades = {"0", "1"}, .labels = {1}, .predicted = {1}, .scores = {0, 1}};
   EXPECT_EQ(headline(grade(samples, {.bootstrap = 5}, 1)),
-            "quadratic kappa not defined, mean absolute error 0.0000 (95 % interval "
+            "quadratic kappa not defined, mean absolute error 0.0000 (95% interval "
             "0.0000–0.0000)");
 }
 

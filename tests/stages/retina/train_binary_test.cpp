@@ -97,9 +97,9 @@ TEST(Binary, StopsAtTheRequiredAccuracy) {
 }
 
 /// Points, two of which have the wrong label.
-class Mislabelled final : public ForwardedDataset {
+class Mislabeled final : public ForwardedDataset {
  public:
-  Mislabelled() : ForwardedDataset(std::make_shared<TinyDataset>(20, 4)) {}
+  Mislabeled() : ForwardedDataset(std::make_shared<TinyDataset>(20, 4)) {}
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
     auto sample = inner_->sample(epoch, index);
     sample->set("label", torch::tensor(labels()[static_cast<std::size_t>(index)]));
@@ -114,7 +114,7 @@ class Mislabelled final : public ForwardedDataset {
 
 TEST(Binary, AreaIsMeasuredOverTheWholeValidation) {
   BinaryRun run;
-  const auto wrong = std::make_shared<Mislabelled>();
+  const auto wrong = std::make_shared<Mislabeled>();
   run.measured_on = wrong;
   const auto checkpoint =
       run.run(R"({"epochs": 3, "batch_size": 4, "monitor": "auc", "keep": "last"})");
@@ -151,7 +151,7 @@ TEST(Binary, ClassWeightsOfTheRecipeAreUsed) {
 
 TEST(Binary, BalancedEpochsHaveEquallyManyOfBoth) {
   BinaryRun run;
-  for (std::int64_t i = 0; i < 40; ++i) run.train->relabelled[i] = i < 30 ? 1 : 3;
+  for (std::int64_t i = 0; i < 40; ++i) run.train->relabeled[i] = i < 30 ? 1 : 3;
   run.run(R"({"epochs": 2, "batch_size": 8, "sampling": "balanced", "stop_at_accuracy": null})");
   EXPECT_EQ(run.context.values("validation/accuracy").size(), 2u);
   EXPECT_THAT(run.context.said,

@@ -132,7 +132,7 @@ TEST(Vote, PublishedBoostsCompoundAlongThePairs) {
 }
 
 TEST(Vote, PublishedWeightIsTheSquaredAccuracyInPercent) {
-  // The weights are squared percentages: an accuracy of 90 % gives 8100, times 1.5. Only the ratio
+  // The weights are squared percentages: an accuracy of 90% gives 8100, times 1.5. Only the ratio
   // of 8100 to 3600 differs from the other pairs.
   std::vector<VotingPair> pairs = five_grades(0.9);
   pairs[0].accuracy = 0.6;

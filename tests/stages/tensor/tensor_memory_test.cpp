@@ -13,7 +13,7 @@ TEST(TensorMemory, TensorMayLoseItAndGetItBack) {
   EXPECT_TRUE(tensor.eq(0).all().item<bool>());
   free_memory(tensor);
   EXPECT_FALSE(has_memory(tensor));
-  EXPECT_FALSE(has_memory(same)) << "it shares the storage";
+  EXPECT_FALSE(has_memory(same)) << "they share the storage";
   EXPECT_EQ(tensor.sizes(), (std::vector<std::int64_t>{2, 3}));
   exchange_memory(tensor, std::move(own));
   EXPECT_TRUE(has_memory(tensor));

@@ -36,7 +36,7 @@ TEST(BytePairs, OverlappingPairsAreMergedFromTheLeft) {
   EXPECT_THAT(encoded(pairs, "aaaab"), ElementsAre(601, 256 + 'b'));
   EXPECT_THAT(encoded(pairs, "aaab"), ElementsAre(600, 'a', 256 + 'b'));
   EXPECT_THAT(encoded(pairs, "aaa"), ElementsAre(600, 256 + 'a'))
-      << "the last byte of a piece is another token";
+      << "the last byte of a piece is a different token";
 }
 
 TEST(BytePairs, AcceptLongPieces) {

@@ -33,7 +33,7 @@ TEST(HtmlEntity, OtherEntitiesAreNotRecognized) {
         "&#x;",   "&#39",   "&#39 ;", "&#-1;",    "&#xg;",      "&#+39;",       "&#127;",
         "&#150;", "&#160;", "&#191;", "&#xD800;", "&#x110000;", "&#000000039;", "&#99999999999;"})
     EXPECT_EQ(found(text), "none") << text;
-  EXPECT_EQ(found("&#55295;"), "55295 in 8") << "the last before the surrogates";
+  EXPECT_EQ(found("&#55295;"), "55295 in 8") << "the last code point before the surrogates";
   EXPECT_EQ(found("&#xC0;"), "192 in 6");
 }
 

@@ -35,14 +35,14 @@ TEST(Pieces, AreWordsSingleDigitsAndTheRest) {
       pieces("it's we'll they've '' 'x rock'n"),
       ElementsAre("it", "'s", "we", "'ll", "they", "'ve", "''", "'", "x", "rock", "'", "n"));
   EXPECT_THAT(pieces("!'s"), ElementsAre("!'", "s"))
-      << "a run goes on into what would begin a contraction";
+      << "a run of punctuation may include the start of a contraction";
 }
 
 TEST(Pieces, AreSplitAtEveryUnicodeSpace) {
   EXPECT_THAT(pieces("a\u00a0b\u3000c\u2028d\u0085e\tf"),
               ElementsAre("a", "b", "c", "d", "e", "f"));
   EXPECT_THAT(pieces("a\u200bb\u180ec"), ElementsAre("a", "\u200b", "b", "\u180e", "c"))
-      << "what has no width is no space";
+      << "characters without width are not spaces";
 }
 
 TEST(Pieces, SpecialTokenAtTheStartOfAPieceIsKeptWhole) {
@@ -69,7 +69,7 @@ TEST(CleanedText, OpenAiCleaningDecodesEntities) {
             "tom & jerry <3 > \"x\" it's it's it's");
   EXPECT_EQ(openai("caf&#233; caf&#xE9; &#1071; &#00065;"), "caf\u00e9 caf\u00e9 \u044f a");
   EXPECT_EQ(openai("AT&amp;T, AT&T, R&D & H&M; &"), "at&t, at&t, r&d & h&m; &")
-      << "no name has one letter";
+      << "no name has a single letter";
   EXPECT_EQ(cleaned("Tom &amp; Jerry", TextCleaning::kTransformers), "tom &amp; jerry");
 }
 
@@ -85,7 +85,8 @@ TEST(CleanedText, OpenAiCleaningRejectsTextThatNeedsRepair) {
   EXPECT_EQ(refusal("&#233;&#233;"), "U+00E9 in it may be part of a wrongly decoded character");
   EXPECT_EQ(refusal("R&ampD"), "U+0026 in it may begin an HTML entity")
       << "HTML reads it without a semicolon";
-  EXPECT_EQ(refusal("&amp;lt;"), "U+0026 in it may begin an HTML entity") << "one in another";
+  EXPECT_EQ(refusal("&amp;lt;"), "U+0026 in it may begin an HTML entity")
+      << "one entity inside another";
   EXPECT_EQ(refusal("&amp;#38;"), "U+0026 in it may begin an HTML entity");
   EXPECT_EQ(refusal("caf\u00c3\u00a9"), "U+00C3 in it may be replaced");
   EXPECT_EQ(refusal("\u0439\u0439"), "U+0439 in it may be part of a wrongly decoded character");

@@ -52,7 +52,7 @@ TEST_F(TinyTokenizer, SpecialTokensInATextFollowTheCleaning) {
   EXPECT_THAT(tokens("a<start_of_text> <end_of_text>a", TextCleaning::kOpenai),
               ElementsAre(515, 320, 515, 516, 320, 516));
   EXPECT_THAT(tokens("<|endoftext|>", TextCleaning::kOpenai).size(), 15);
-  EXPECT_THAT(tokens("<|<|endoftext|").size(), 16) << "what is nearly a mark is none";
+  EXPECT_THAT(tokens("<|<|endoftext|").size(), 16) << "similar text is not a special token";
 }
 
 TEST_F(TinyTokenizer, RejectsNonUtf8Text) {

@@ -47,7 +47,7 @@ TEST(VocabularyText, NumbersBytesThenMergesThenSpecialTokens) {
   EXPECT_EQ(vocabulary.bytes.at_end['!'], 256);
   EXPECT_EQ(vocabulary.bytes.within['a'], 64);
   EXPECT_EQ(vocabulary.bytes.within[161], 94)
-      << "the first byte after ASCII that stands for itself";
+      << "the first byte after ASCII that represents itself";
   EXPECT_EQ(vocabulary.bytes.within[255], 187);
   EXPECT_EQ(vocabulary.bytes.within[0], 188);
   EXPECT_EQ(vocabulary.bytes.within[173], 255);

@@ -18,7 +18,7 @@ using testing::Each;
 /// 20 samples: 14 of class 0, 4 of class 1 and 2 of class 2.
 std::shared_ptr<TinyDataset> unbalanced() {
   auto data = std::make_shared<TinyDataset>(20);
-  for (std::int64_t i = 0; i < 20; ++i) data->relabelled[i] = i < 14 ? 0 : i < 18 ? 1 : 2;
+  for (std::int64_t i = 0; i < 20; ++i) data->relabeled[i] = i < 14 ? 0 : i < 18 ? 1 : 2;
   return data;
 }
 

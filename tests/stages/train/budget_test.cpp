@@ -47,7 +47,7 @@ TEST(Budget, SufficesAtThePeakButNotOneByteBelow) {
   const std::int64_t peak = peak_of(free);
   const Tried enough = under(peak), too_little = under(peak - 1);
   EXPECT_EQ(enough.error, "");
-  EXPECT_TRUE(enough.weights.equal(free.flat_weights())) << "a budget changes no bit";
+  EXPECT_TRUE(enough.weights.equal(free.flat_weights())) << "a budget changes no bits";
   EXPECT_THAT(too_little.error,
               testing::MatchesRegex("out of memory in .*step [0-9]+: tried to allocate .* while "
                                     ".* of .* are in use"));
@@ -74,7 +74,7 @@ TEST(Budget, LimitsTheReservedBytesOfAPool) {
   const CpuPool pool;
   const Tried enough = under(reserved);
   EXPECT_EQ(enough.error, "");
-  EXPECT_TRUE(enough.weights.equal(free.flat_weights())) << "a pool or a budget changes no bit";
+  EXPECT_TRUE(enough.weights.equal(free.flat_weights())) << "a pool or a budget changes no bits";
   EXPECT_LE(pool.peak_reserved(), reserved);
   const Tried too_little = under(BlockPool::kPage);
   EXPECT_THAT(

@@ -206,7 +206,7 @@ TEST(CompareGradients, OptimizerModesGiveTheSameBits) {
   EXPECT_EQ(
       both.compared,
       "offload optimizer, optimizer_in_backward true against the whole batch of 10, with dropout");
-  EXPECT_TRUE(net.parameters()[0].equal(weight)) << "the steps are taken back";
+  EXPECT_TRUE(net.parameters()[0].equal(weight)) << "the steps are undone";
 }
 
 /// A product that differs each time it is computed.

@@ -22,8 +22,7 @@ namespace {
 /// A training run on 30 samples, 18 of class 0, 9 of class 1 and 3 of class 2.
 struct OptionRun {
   explicit OptionRun(std::string options) : options(std::move(options)) {
-    for (std::int64_t i = 0; i < 30; ++i)
-      train->relabelled[i] = i % 10 < 6 ? 0 : i % 10 < 9 ? 1 : 2;
+    for (std::int64_t i = 0; i < 30; ++i) train->relabeled[i] = i % 10 < 6 ? 0 : i % 10 < 9 ? 1 : 2;
   }
 
   void run() {
@@ -71,9 +70,9 @@ TEST_P(ClassificationOption, ResumingGivesTheSameBits) {
   for (const std::int64_t step : {1, 3, 6, 13}) {
     OptionRun stopped(GetParam()), resumed(GetParam());
     stopped.context.on_progress = [&](const runner::Progress& progress) {
-      if (progress.phase == "train" && progress.step == step) stopped.context.is_cancelled = true;
+      if (progress.phase == "train" && progress.step == step) stopped.context.is_canceled = true;
     };
-    EXPECT_THROW(stopped.run(), runner::Cancelled);
+    EXPECT_THROW(stopped.run(), runner::Canceled);
     std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
                           std::filesystem::copy_options::recursive);
     resumed.context.facts.resuming = true;
@@ -138,7 +137,7 @@ TEST(ClassWeights, BatchesOfZeroWeightTrainNothing) {
   for (const char* options : {"", R"(, "label_smoothing": 0.1)", R"(, "loss": {"kind": "focal"})",
                               R"(, "label_smoothing": 0.1, "loss": {"kind": "focal"})"}) {
     OptionRun run(R"("class_weights": {"class1": 0, "class2": 0})" + std::string(options));
-    for (std::int64_t i = 0; i < 30; ++i) run.train->relabelled[i] = i == 0 ? 0 : 1;
+    for (std::int64_t i = 0; i < 30; ++i) run.train->relabeled[i] = i == 0 ? 0 : 1;
     run.run();
     EXPECT_TRUE(run.flat().isfinite().all().item<bool>());
     for (const char* loss : {"train/loss", "train/epoch_loss", "validation/loss"})
@@ -158,17 +157,17 @@ TEST(ClassWeights, InvalidWeightsAreRejected) {
   EXPECT_REFUSED(OptionRun(R"("class_weights": [0, 0, 0])").run(), kOptionConflict,
                  "/class_weights", "all 0");
   OptionRun without_samples(R"("class_weights": {"class1": 0, "class2": 0})");
-  for (std::int64_t i = 0; i < 30; ++i) without_samples.train->relabelled[i] = 1 + i % 2;
+  for (std::int64_t i = 0; i < 30; ++i) without_samples.train->relabeled[i] = 1 + i % 2;
   EXPECT_REFUSED(without_samples.run(), kOptionConflict, "/class_weights", "training samples");
   OptionRun not_validated(R"("class_weights": {"class1": 0})");
-  for (std::int64_t i = 0; i < 12; ++i) not_validated.validation->relabelled[i] = 1;
+  for (std::int64_t i = 0; i < 12; ++i) not_validated.validation->relabeled[i] = 1;
   EXPECT_REFUSED(not_validated.run(), kOptionConflict, "/class_weights", "validation samples",
                  "monitor: accuracy");
   OptionRun by_accuracy(R"("class_weights": {"class1": 0}, "monitor": "accuracy")");
-  for (std::int64_t i = 0; i < 12; ++i) by_accuracy.validation->relabelled[i] = 1;
+  for (std::int64_t i = 0; i < 12; ++i) by_accuracy.validation->relabeled[i] = 1;
   EXPECT_NO_THROW(by_accuracy.run());
   OptionRun absent(R"("class_weights": "balanced")");
-  for (std::int64_t i = 0; i < 30; ++i) absent.train->relabelled[i] = i % 2;
+  for (std::int64_t i = 0; i < 30; ++i) absent.train->relabeled[i] = i % 2;
   EXPECT_REFUSED(absent.run(), kOptionConflict, "/class_weights", "'class2'");
 }
 

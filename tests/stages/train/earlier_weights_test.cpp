@@ -87,6 +87,24 @@ TEST_F(EarlierWeightsFound, AreTheFinalWeightsOfTheTraining) {
   EXPECT_TRUE(std::filesystem::exists(context_.node().folder / "checkpoint.json"));
 }
 
+TEST_F(EarlierWeightsFound, AreReadPieceByPieceIntoAnyLayout) {
+  const auto folder = result_.file.parent_path();
+  network_ = before_.step.model.build(before_.train_data->describe(), 99);
+  for (at::Tensor& weight : network_->parameters()) {
+    if (weight.dim() == 2) weight.set_data(weight.detach().t().contiguous().t());
+  }
+  read_weights(folder, *network_, at::kCPU);
+  EXPECT_TRUE(has_the_trained_weights());
+  const auto refused = [&](torch::nn::Module& network) {
+    return refusals_of([&] { read_weights(folder, network, at::kCPU); }).at(0);
+  };
+  torch::nn::Sequential other(torch::nn::Linear(2, 3));
+  EXPECT_EQ(refused(*other).code, ErrorCode::kChangedRun);
+  EXPECT_THAT(refused(*other).message, HasSubstr("does not match this model"));
+  damage(result_.file);
+  EXPECT_EQ(refused(*network_).code, ErrorCode::kDamagedWeights);
+}
+
 TEST_F(EarlierWeightsFound, DescribeTheirTrainingData) {
   const auto trained = find_earlier_weights(before_.options, context_);
   EXPECT_EQ(trained->data.classes, before_.train_data->describe().classes);

@@ -105,7 +105,7 @@ TEST(GradientHistogram, RecordsGradientsBeforeClipping) {
   clipped.run();
   free.run();
   ASSERT_FALSE(free.context.histograms.empty());
-  EXPECT_EQ(clipped.context.histograms, free.context.histograms) << "of the first step";
+  EXPECT_EQ(clipped.context.histograms, free.context.histograms) << "in the first step";
 }
 
 TEST(GradientHistogram, FrozenParameterHasNoHistogram) {

@@ -159,7 +159,8 @@ TEST_F(LogisticRegression, OnlyTheFirstRankRecordsAndSaves) {
     EXPECT_TRUE(std::filesystem::is_empty(context->node().folder));
     EXPECT_GT(context->all_progress.size(), 1u) << "it has fitted some of the strengths";
   }
-  EXPECT_EQ(fits, all.contexts[0]->values("search/accuracy").size()) << "none is fitted twice";
+  EXPECT_EQ(fits, all.contexts[0]->values("search/accuracy").size())
+      << "no strength is fitted twice";
   EXPECT_TRUE(head(*all.results[1]).is_meta());
 }
 
@@ -302,9 +303,9 @@ TEST_F(LogisticRegression, PlanCountsTheFit) {
   EXPECT_EQ(fit, softmax_fit_bytes(150, kWidth, 3, 8));
 }
 
-TEST_F(LogisticRegression, StopsWhenTheRunIsCancelled) {
-  context_.is_cancelled = true;
-  EXPECT_THROW(run(), runner::Cancelled);
+TEST_F(LogisticRegression, StopsWhenTheRunIsCanceled) {
+  context_.is_canceled = true;
+  EXPECT_THROW(run(), runner::Canceled);
 }
 
 }  // namespace

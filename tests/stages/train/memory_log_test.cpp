@@ -87,7 +87,7 @@ TEST(MemoryLog, PeakIsComparedWithThePlan) {
   log.end_epoch(1, 1);
   log.end(1);
   EXPECT_EQ(context.said.back(),
-            "memory peak: 96.0 MiB in tensors, 75.0 % of the 128.0 MiB planned");
+            "memory peak: 96.0 MiB in tensors, 75.0% of the 128.0 MiB planned");
   EXPECT_THAT(context.values("memory/peak_by_plan"), ElementsAre(0.75));
 }
 

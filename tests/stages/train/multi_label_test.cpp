@@ -16,6 +16,7 @@
 #include "tests/support/refused.h"
 #include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
+#include "tests/support/with_graphs.h"
 
 namespace stages {
 namespace {
@@ -180,6 +181,14 @@ TEST(MultiLabelLoss, GradientsAreFiniteForCertainPredictions) {
       EXPECT_TRUE(logits.grad().isfinite().all().item<bool>()) << name_of(loss) << " " << gamma;
     }
   }
+}
+
+TEST(MultiLabel, CudaGraphsKeepTheBits) {
+  for (const char* loss :
+       {R"("kind": "binary_cross_entropy", "pos_weight": [1, 2, 3])", R"("kind": "asymmetric")"})
+    expect_same_bits_with_graphs<MultiLabelRun>(
+        R"({"epochs": 1, "batch_size": 8, "optimizer": {"learning_rate": 0.05}, "loss": {)" +
+        std::string(loss) + "}}");
 }
 
 }  // namespace

@@ -313,7 +313,7 @@ TEST(PlanTraining, PeakWithOptimizerInBackwardEqualsThePeakOfTraining) {
   const runner::MemoryPlan plan = planning.plan();
   expect_counted_as_planned(planning.measured(), plan, 1 / 1.35);
   EXPECT_GT(at_once.live - plan.live, weight_bytes(planning) * 6 / 10)
-      << "most gradients are gone when others come";
+      << "most gradients are freed before others exist";
   EXPECT_LT(bytes_of(plan.owners, "gradient"), bytes_of(at_once.owners, "gradient") / 2);
   EXPECT_EQ(plan.step.at("optimizer_in_backward"), true);
   ASSERT_EQ(plan.options.size(), 2U);
@@ -340,10 +340,10 @@ TEST(PlanTraining, OffloadedStateIsNotOnTheGpu) {
   const std::int64_t weights = weight_bytes(planning);
   EXPECT_NEAR(static_cast<double>(bytes_of(there.owners, "optimizer_state")),
               2.0 * static_cast<double>(weights), 0.01 * static_cast<double>(weights));
-  EXPECT_LT(bytes_of(away.owners, "optimizer_state"), weights / 100) << "the ages alone";
+  EXPECT_LT(bytes_of(away.owners, "optimizer_state"), weights / 100) << "only the ages";
   EXPECT_GT(there.live - away.live, weights);
   EXPECT_NEAR(away.moved, 4.0 * static_cast<double>(weights), 0.02 * static_cast<double>(weights))
-      << "there and back";
+      << "in both directions";
   EXPECT_EQ(there.moved, 0);
   EXPECT_EQ(away.step.at("offload"), "optimizer");
   ASSERT_EQ(away.options.size(), 2U);
@@ -381,7 +381,8 @@ TEST(PlanTraining, AlternativesIncludeOptimizerModes) {
                           {"memory.offload=optimizer", "memory.optimizer_in_backward=true",
                            "memory.offload=optimizer memory.optimizer_in_backward=true"}));
   planning.options.gradient_clip_norm = 1;
-  EXPECT_THAT(ways(), Each(testing::Not(HasSubstr("optimizer_in_backward")))) << "which is refused";
+  EXPECT_THAT(ways(), Each(testing::Not(HasSubstr("optimizer_in_backward"))))
+      << "which is rejected";
 }
 
 }  // namespace

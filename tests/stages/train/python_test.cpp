@@ -352,7 +352,7 @@ TEST_F(PythonTraining, PythonFailureIsReportedAtItsEntry) {
 }
 
 TEST_F(PythonTraining, LabelOutsideTheClassesIsRejected) {
-  train_->relabelled = {{3, 7}};
+  train_->relabeled = {{3, 7}};
   EXPECT_REFUSED(run(), kLabelOutOfRange, "", "'point3'", "label 7", "3 classes");
 }
 

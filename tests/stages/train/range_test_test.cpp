@@ -21,7 +21,7 @@ std::int64_t show(RangeTest& test, const std::vector<double>& losses) {
       const NamedTensors seen = {{"loss", torch::tensor(loss, torch::kDouble)}};
       test.see({"train", ++step, "loss"}, "loss", seen.at("loss"));
     }
-  } catch (const runner::Cancelled&) {
+  } catch (const runner::Canceled&) {
   }
   return step;
 }
@@ -79,7 +79,7 @@ TEST(RangeTest, TrainsWithTheGrowingRateAndSavesNothing) {
   training.options = test.begin(training.options, "/train", /*epoch_steps=*/4);
   EXPECT_EQ(training.options.epochs, 3);
   training.validation = nullptr;
-  EXPECT_THROW(training.run(), runner::Cancelled);
+  EXPECT_THROW(training.run(), runner::Canceled);
   const std::vector<double> rates = training.context.values("train/learning_rate");
   ASSERT_EQ(rates.size(), 9);
   EXPECT_NEAR(rates.front(), 1e-6, 1e-18);

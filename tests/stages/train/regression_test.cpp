@@ -16,6 +16,7 @@
 #include "tests/support/stage_of.h"
 #include "tests/support/target_points.h"
 #include "tests/support/tiny_dataset.h"
+#include "tests/support/with_graphs.h"
 
 namespace stages {
 namespace {
@@ -154,6 +155,13 @@ TEST(Regression, CutMixMixesTargetsByArea) {
   const double pasted = mixed["image"][0].mean().item<double>();
   EXPECT_NEAR(mixed["target"][0].item<double>(), 10 + 10 * pasted, 1e-5);
   EXPECT_FALSE(mixed.tensors().contains("partner_label"));
+}
+
+TEST(Regression, CudaGraphsKeepTheBits) {
+  for (const char* more : {R"("standardize": true)", R"("mixup": 0.4, "loss": {"kind": "huber"})"})
+    expect_same_bits_with_graphs<RegressionRun>(
+        R"({"epochs": 1, "batch_size": 8, "optimizer": {"learning_rate": 0.05}, )" +
+        std::string(more) + "}");
 }
 
 }  // namespace

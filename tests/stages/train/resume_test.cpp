@@ -72,10 +72,10 @@ void break_off(TinyTraining& training, const std::string& phase, std::int64_t st
   training.context.on_progress = [&training, phase, step, kill](const runner::Progress& progress) {
     if (progress.phase != phase || progress.step != step) return;
     if (kill) throw Killed{};
-    training.context.is_cancelled = true;
+    training.context.is_canceled = true;
   };
   if (kill) EXPECT_THROW(training.run(), Killed);
-  else EXPECT_THROW(training.run(), runner::Cancelled);
+  else EXPECT_THROW(training.run(), runner::Canceled);
 }
 
 void expect_the_same_when_stopped_at(const Change& change,

@@ -115,7 +115,7 @@ void expect_trained_like_one(int size, const StepPlan& plan, const Prepare& prep
   const std::vector<at::Tensor> all = weights_of_ranks(size, plan, prepare);
   for (const at::Tensor& weights : all) {
     EXPECT_LT(distance(weights, one), 1e-12);
-    EXPECT_TRUE(weights.equal(all.front())) << "the ranks stay alike";
+    EXPECT_TRUE(weights.equal(all.front())) << "all ranks have the same weights";
   }
 }
 

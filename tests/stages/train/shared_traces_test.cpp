@@ -66,7 +66,7 @@ TEST(SharedTraces, PairsOfOneModelAreTracedOnce) {
   plans.expect_plan(pair_of(1, 0));
   EXPECT_EQ(plans.count(), 1u);
   plans.expect_plan(pair_of(0, 2));  // of 21: the last batch differs
-  plans.expect_plan(pair_of(3, 1));  // likewise
+  plans.expect_plan(pair_of(3, 1));  // the same
   EXPECT_EQ(plans.count(), 2u);
 }
 

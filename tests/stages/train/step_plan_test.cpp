@@ -86,7 +86,7 @@ TEST(StepPlan, RanksNeedLayersThatMixSamplesAcrossRanks) {
   mixes.over_ranks = true;
   EXPECT_THAT(refused_over_ranks(mixes, policy({}), 12), testing::IsEmpty());
   EXPECT_THAT(refused_over_ranks(mixes, policy(4), 12), testing::IsEmpty()) << "a whole share";
-  EXPECT_THAT(refused_over_ranks(mixes, policy({}), 2), testing::IsEmpty()) << "of a sample each";
+  EXPECT_THAT(refused_over_ranks(mixes, policy({}), 2), testing::IsEmpty()) << "one sample in each";
   EXPECT_REFUSED(refused_over_ranks(mixes, policy({}), 1), kOptionConflict, "/batch_size",
                  "BatchNorm");
   EXPECT_REFUSED(refused_over_ranks(mixes, policy(2), 12), kOptionConflict, "/batch_size",

@@ -64,7 +64,7 @@ TEST(StepRecovery, BudgetBelowTheWholeBatchTrainsInMicroBatches) {
   EXPECT_THAT(
       short_of_memory.context.said,
       Contains(EndsWith("repeated with micro_batch 32 instead of the whole batch of 64, retry 2")));
-  EXPECT_EQ(short_of_memory.context.recoveries.size(), 2) << "the plan stays";
+  EXPECT_EQ(short_of_memory.context.recoveries.size(), 2) << "the plan stays the same";
   EXPECT_GT(short_of_memory.context.recoveries[1].limit, 0);
 }
 
@@ -73,9 +73,9 @@ void run_on_after_a_shortage(TinyTraining& resumed) {
   ShortOfMemory stopped;
   const CountingAllocator counter;
   stopped.context.on_progress = [&](const runner::Progress& progress) {
-    stopped.context.is_cancelled = progress.step == 6;
+    stopped.context.is_canceled = progress.step == 6;
   };
-  EXPECT_THROW(stopped.run(), runner::Cancelled);
+  EXPECT_THROW(stopped.run(), runner::Canceled);
   resumed.context.facts.resuming = true;
   std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
                         std::filesystem::copy_options::recursive);
@@ -165,7 +165,7 @@ class Recovering : public testing::Test {
     policy_.recovery.max_retries.reset();
   }
   StepRecovery recovery() { return {policy_, execution_, options_, context_}; }
-  /// Fails a step twice, and returns the micro-batch of the plan afterwards.
+  /// Fails a step twice, and returns the micro-batch of the plan afterward.
   std::int64_t fail_twice(StepRecovery& recovery) {
     recovery.begin_step();
     EXPECT_TRUE(recovery.retries(1));
@@ -199,7 +199,7 @@ TEST_F(Recovering, ReturnsOnceOthersFreeTheirMemory) {
   EXPECT_EQ(fail_twice(recovery), 4);
   EXPECT_EQ(after_steps(recovery, 3), 4) << "it is not free yet";
   free_ = 1049;
-  EXPECT_EQ(after_steps(recovery, 3), 4) << "with some room";
+  EXPECT_EQ(after_steps(recovery, 3), 4) << "with some margin";
   free_ = 1051;
   EXPECT_EQ(after_steps(recovery, 2), 4) << "not at every step";
   EXPECT_EQ(after_steps(recovery, 1), 0);
@@ -370,7 +370,7 @@ TEST_F(Recovering, CheckpointRecordsAllChanges) {
   EXPECT_THAT(resumed.policy().activation_checkpointing.modules, ElementsAre("model.a"));
   resumed.begin_step();
   EXPECT_TRUE(resumed.retries(1));
-  EXPECT_FALSE(resumed.retries(1)) << "the plan that the training began with has failed";
+  EXPECT_FALSE(resumed.retries(1)) << "the first plan of the training has failed";
 }
 
 TEST_F(Recovering, ReplanReceivesTheUsedBytes) {

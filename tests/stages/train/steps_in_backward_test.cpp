@@ -154,7 +154,8 @@ TEST(StepsInBackward, GradientsDoNotExistTogether) {
   EXPECT_LE(peak_of_second_step(kInBackward), 4 * kWeight);
   StepPlan both = kInBackward;
   both.offloads_optimizer = true;
-  EXPECT_LE(peak_of_second_step(both), 6 * kWeight) << "two moments of one weight come and go";
+  EXPECT_LE(peak_of_second_step(both), 6 * kWeight)
+      << "only the two moments of one weight are on the device at a time";
 }
 
 TEST(StepsInBackward, NonFiniteLossWritesNothing) {
@@ -239,7 +240,7 @@ TEST(StepsInBackward, BrokenSampleEndsTheTrainingAsUsual) {
   EXPECT_TRUE(other.second.equal(plain.second));
 }
 
-/// A training run of which one block is refused, counted from the beginning of step 3.
+/// A training run in which one block is refused, counted from the beginning of step 3.
 struct Refused {
   explicit Refused(std::int64_t block) {
     training.policy.recovery.max_retries = 1;
@@ -289,8 +290,6 @@ runner::Diagnostics refusal_of_change(const std::function<void(TinyTraining&)>& 
 }
 
 TEST(StepsInBackward, OptionsThatNeedAllGradientsAreRejected) {
-  const std::string always =
-      "optimizer_in_backward steps each weight as soon as its own gradient is there, but ";
   EXPECT_REFUSED(refusal_of_change([](TinyTraining& one) { one.options.gradient_clip_norm = 1; }),
                  kOptionConflict, "/memory/optimizer_in_backward", "gradient_clip_norm: null");
   EXPECT_REFUSED(refusal_of_change([](TinyTraining& one) { one.policy.micro_batch = 3; }),
@@ -301,7 +300,7 @@ TEST(StepsInBackward, OptionsThatNeedAllGradientsAreRejected) {
       kOptionConflict, "/memory/optimizer_in_backward", "precision: bf16");
   EXPECT_THAT(refusal_of_change([](TinyTraining& one) { one.policy.micro_batch = 8; }),
               testing::IsEmpty())
-      << "which does not split it";
+      << "which does not split the batch";
 }
 
 TEST(StepsInBackward, OffloadingReportsNoEffectOnACpu) {

@@ -21,6 +21,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_dataset.h"
 #include "tests/support/tower_planning.h"
+#include "tests/support/with_graphs.h"
 
 namespace stages {
 namespace {
@@ -202,7 +203,7 @@ TEST(Supervised, LegacyModeHalvesTheBatchSizeAndRestarts) {
           {"out of memory: batch_size 8 instead of 16, starting with the first epoch, retry 1",
            "out of memory: batch_size 4 instead of 8, starting with the first epoch, retry 2"}));
   EXPECT_EQ(supervised.context.steps("train/loss").back(), 8) << "30 samples, 4 at a time";
-  EXPECT_EQ(supervised.context.resumed_at, 0) << "what the attempts have measured is dropped";
+  EXPECT_EQ(supervised.context.resumed_at, 0) << "metrics of the failed attempts are dropped";
   ASSERT_EQ(supervised.context.recoveries.size(), 2);
   EXPECT_EQ(supervised.context.recoveries[1].from, "batch_size 8");
   EXPECT_EQ(supervised.context.recoveries[1].to, "batch_size 4");
@@ -213,7 +214,7 @@ TEST(Supervised, LegacyModeHalvesTheBatchSizeAndRestarts) {
   gives_up.greedy = greedy;
   gives_up.policy->recovery = {.max_retries = 3, .halves_batch = true};
   EXPECT_REFUSED(gives_up.run(R"({"batch_size": 16})"), kOutOfMemory, "", "step 1");
-  EXPECT_EQ(gives_up.context.recoveries.size(), 2) << "one retry fewer than it says";
+  EXPECT_EQ(gives_up.context.recoveries.size(), 2) << "one retry fewer than max_retries";
 }
 
 TEST(Supervised, PlateauIsApplied) {
@@ -419,9 +420,9 @@ TEST(Supervised, UnorderedClassesAndModelsWithoutAHeadAreRejected) {
 
 TEST(Supervised, LabelOutsideTheClassesIsReported) {
   SupervisedRun supervised;
-  supervised.train->relabelled = {{4, 3}};
+  supervised.train->relabeled = {{4, 3}};
   EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "'point4'", "label 3", "3 classes");
-  supervised.train->relabelled = {{4, -100}};  // which torch would silently ignore
+  supervised.train->relabeled = {{4, -100}};  // which torch would silently ignore
   EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "'point4'", "label -100");
 }
 
@@ -447,6 +448,25 @@ TEST(Supervised, BatchIsNotSplitIfTheModelMixesSamples) {
   supervised.policy->micro_batch = 4;
   EXPECT_REFUSED(supervised.run("{}"), kOptionConflict, "/batch_size", "micro_batch 4",
                  "BatchNorm");
+}
+
+TEST(Supervised, CudaGraphsKeepTheBits) {
+  for (const char* more : {R"("mixup": 0.4)", R"("loss": {"kind": "focal"})"})
+    expect_same_bits_with_graphs<SupervisedRun>(R"({"epochs": 1, "batch_size": 8, )" +
+                                                std::string(more) + "}");
+}
+
+TEST(Supervised, CudaGraphsAreRefusedIfALossIsDividedByWeights) {
+  SupervisedRun weighted, corn;
+  for (SupervisedRun* one : {&weighted, &corn}) {
+    one->policy->pointer = "/memory";
+    one->policy->cuda_graphs = true;
+  }
+  corn.train->class_names = corn.validation->class_names = {"0", "1", "2"};
+  EXPECT_REFUSED(weighted.run(R"({"class_weights": [1, 2, 1]})"), kOptionConflict,
+                 "/memory/cuda_graphs", "class_weights");
+  EXPECT_REFUSED(corn.run(R"({"loss": {"kind": "corn"}})"), kOptionConflict, "/memory/cuda_graphs",
+                 "corn");
 }
 
 }  // namespace

@@ -212,9 +212,9 @@ TEST(Swa, StopDuringTheStatisticsPassResumesToTheSameResult) {
   whole.run();
   stopped.context.on_progress = [&](const runner::Progress& progress) {
     if (progress.phase == "renew statistics" && progress.step == 2)
-      stopped.context.is_cancelled = true;
+      stopped.context.is_canceled = true;
   };
-  EXPECT_THROW(stopped.run(), runner::Cancelled);
+  EXPECT_THROW(stopped.run(), runner::Canceled);
   std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
                         std::filesystem::copy_options::recursive);
   resumed.context.facts.resuming = true;

@@ -48,7 +48,7 @@ class ForwardStep final : public TrainingStep {
   const Forward forward_;
 };
 
-/// The points of TinyDataset as images of 16×16 pixels whose colors they set.
+/// The points of TinyDataset as images of 16×16 pixels; a point determines the color of its image.
 class TinyImages final : public ForwardedDataset {
  public:
   TinyImages() : ForwardedDataset(std::make_shared<TinyDataset>(24)) {}
@@ -59,10 +59,10 @@ class TinyImages final : public ForwardedDataset {
   }
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
     NamedTensors sample = *inner_->sample(epoch, index);
-    const at::Tensor colours = torch::cat({sample.at("image"), torch::ones(1)});
+    const at::Tensor colors = torch::cat({sample.at("image"), torch::ones(1)});
     const at::Tensor pattern =
         torch::sin(torch::arange(256, at::kFloat) * static_cast<double>(1 + index)).view({16, 16});
-    sample.set("image", colours.view({3, 1, 1}) * pattern);
+    sample.set("image", colors.view({3, 1, 1}) * pattern);
     return sample;
   }
 };
@@ -174,7 +174,7 @@ TEST(TrainerNumerics, LayoutFollowsTheRuleAndOnlyChangesRounding) {
       if (tensor.is_floating_point()) all.push_back(tensor.detach().flatten());
     }
     result[plain] = torch::cat(all);
-    // The file has the trained weights, whatever their layout in memory.
+    // The file has the trained weights, regardless of their layout in memory.
     for (const auto& [name, tensor] : read_safetensors(trained.file).tensors)
       EXPECT_EQ(tensor.sizes(), weights(*network).at(name).sizes());
   }

@@ -172,12 +172,12 @@ TEST(Trainer, SmokeRunHasTwoStepsAndTwoBatches) {
   EXPECT_TRUE(std::filesystem::exists(result.file));
 }
 
-TEST(Trainer, CancelledRunStopsAfterTheStep) {
+TEST(Trainer, CanceledRunStopsAfterTheStep) {
   TinyTraining training;
   training.context.on_progress = [&](const runner::Progress& progress) {
-    training.context.is_cancelled = progress.step == 3;
+    training.context.is_canceled = progress.step == 3;
   };
-  EXPECT_THROW(training.run(), runner::Cancelled);
+  EXPECT_THROW(training.run(), runner::Canceled);
   EXPECT_EQ(training.context.all_progress.back().step, 3);
   EXPECT_TRUE(
       std::filesystem::exists(training.context.node().folder / "checkpoints/step-00000003"));
@@ -189,7 +189,7 @@ class StoppedReading final : public ForwardedDataset {
   StoppedReading(std::shared_ptr<const Dataset> inner, int samples)
       : ForwardedDataset(std::move(inner)), samples_(samples) {}
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
-    if (++reads_ > samples_) throw runner::Cancelled{};
+    if (++reads_ > samples_) throw runner::Canceled{};
     return inner_->sample(epoch, index);
   }
 
@@ -198,7 +198,7 @@ class StoppedReading final : public ForwardedDataset {
   mutable int reads_ = 0;
 };
 
-TEST(Trainer, RunCancelledDuringReadingSavesItsSteps) {
+TEST(Trainer, RunCanceledDuringReadingSavesItsSteps) {
   const auto saved = [](int training_samples, int validation_samples) {
     TinyTraining training;
     const auto data = std::make_shared<StoppedReading>(training.train_data, training_samples);
@@ -206,7 +206,7 @@ TEST(Trainer, RunCancelledDuringReadingSavesItsSteps) {
         std::make_shared<StoppedReading>(training.validation, validation_samples);
     EXPECT_THROW(train(training.step, *training.network, {data, validation}, training.options,
                        training.policy, training.context),
-                 runner::Cancelled);
+                 runner::Canceled);
     const auto checkpoints = training.context.node().folder / "checkpoints";
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(checkpoints))
@@ -214,13 +214,13 @@ TEST(Trainer, RunCancelledDuringReadingSavesItsSteps) {
     return names;
   };
   EXPECT_THAT(saved(16, 100), ElementsAre("step-00000002"));
-  EXPECT_THAT(saved(100, 5), ElementsAre("step-00000004")) << "in the validation of the epoch";
+  EXPECT_THAT(saved(100, 5), ElementsAre("step-00000004")) << "during the validation of the epoch";
 }
 
-TEST(Trainer, RunCancelledBeforeItsFirstStepSavesNothing) {
+TEST(Trainer, RunCanceledBeforeItsFirstStepSavesNothing) {
   TinyTraining training;
-  training.context.is_cancelled = true;
-  EXPECT_THROW(training.run(), runner::Cancelled);
+  training.context.is_canceled = true;
+  EXPECT_THROW(training.run(), runner::Canceled);
   EXPECT_FALSE(std::filesystem::exists(training.context.node().folder / "checkpoints"));
 }
 

@@ -126,9 +126,9 @@ TEST(TrainingLog, EpochIsLoggedInOneLine) {
   EXPECT_THAT(
       context.said,
       ElementsAre(
-          "epoch 1/10  loss 1.234  accuracy 45.6 %  | validation loss 1.500  accuracy 50.0 %  | lr "
+          "epoch 1/10  loss 1.234  accuracy 45.6%  | validation loss 1.500  accuracy 50.0%  | lr "
           "3.0e-04  | 64 images/s",
-          "epoch 1/10  loss 1.234  accuracy 45.6 %  | lr 3.0e-04  | 64 images/s"));
+          "epoch 1/10  loss 1.234  accuracy 45.6%  | lr 3.0e-04  | 64 images/s"));
   EXPECT_THAT(context.values("train/epoch_loss"), ElementsAre(1.2345, 1.2345));
   EXPECT_THAT(context.values("train/epoch_accuracy"), ElementsAre(0.456, 0.456));
   EXPECT_THAT(context.values("validation/loss"), ElementsAre(1.5));

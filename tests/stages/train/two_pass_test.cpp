@@ -144,7 +144,7 @@ TEST(TwoPass, LossAndScoresMatchTheWholeBatch) {
 }
 
 /// Normalizes the points within each unit, one unit after another.
-class NormalisingStep final : public TinyStep {
+class NormalizingStep final : public TinyStep {
  public:
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     auto& norm = *network.named_children()["norm"]->as<torch::nn::BatchNorm1dImpl>();
@@ -164,7 +164,7 @@ TEST(TwoPass, RunningStatisticsAreUpdatedOnce) {
                     6);
   const auto collected = [&](const StepPlan& plan) {
     for (at::Tensor& buffer : network.buffers()) buffer.zero_();
-    const NormalisingStep step;
+    const NormalizingStep step;
     accumulate_gradient(step, {network, plan.numerics, at::Device(test_device())}, batch, 6, plan,
                         {7, 1}, {});
     std::vector<at::Tensor> buffers;

@@ -133,10 +133,10 @@ TEST(WeightAverage, StopDuringAValidationSavesTheTrainedWeights) {
   for (TinyTraining* training : {&whole, &stopped, &resumed}) average(*training);
   whole.run();
   stopped.context.on_progress = [&](const runner::Progress& progress) {
-    if (progress.phase == "validate" && progress.epoch == 2) stopped.context.is_cancelled = true;
+    if (progress.phase == "validate" && progress.epoch == 2) stopped.context.is_canceled = true;
   };
   stopped.options.batch_size = resumed.options.batch_size = whole.options.batch_size;
-  EXPECT_THROW(stopped.run(), runner::Cancelled);
+  EXPECT_THROW(stopped.run(), runner::Canceled);
   std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
                         std::filesystem::copy_options::recursive);
   resumed.context.facts.resuming = true;

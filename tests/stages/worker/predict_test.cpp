@@ -96,7 +96,7 @@ class Predict : public testing::Test {
     said_.clear();
     const RequestContext context{
         [](const runner::Progress&) {}, [&](std::string_view line) { said_.emplace_back(line); },
-        [&] { return is_cancelled_; }, [&](const Json& item) { items_.push_back(item); }};
+        [&] { return is_canceled_; }, [&](const Json& item) { items_.push_back(item); }};
     return answer_predict(request_, context);
   }
   std::vector<std::string> files() const {
@@ -114,7 +114,7 @@ class Predict : public testing::Test {
   Json request_;
   std::vector<Json> items_;
   std::vector<std::string> said_;
-  bool is_cancelled_ = false;
+  bool is_canceled_ = false;
 };
 
 /// Uses images of 3 MiB each, more than the gaps in a GPU's segments.
@@ -135,10 +135,10 @@ TEST_F(PredictLarge, PlanReportsTheGpuMemoryWithoutPredicting) {
   constexpr std::int64_t kPictures = 16, kPicture = 3 << 20;
   const std::int64_t one = planned(1), all = planned(kPictures);
   EXPECT_GT(one, std::int64_t{100} << 20) << "CUDA itself";
-  EXPECT_GT(all, one + (kPictures - 8) * kPicture) << "one is in a segment of 20 MiB";
-  EXPECT_EQ(planned(1000), all) << "there are not so many pictures";
+  EXPECT_GT(all, one + (kPictures - 8) * kPicture) << "one image is in a segment of 20 MiB";
+  EXPECT_EQ(planned(1000), all) << "there are not that many images";
   EXPECT_GT(planned(kPictures, "both"), all + kPictures / 2 * kPicture)
-      << "twice as many go through";
+      << "twice as many images are in memory";
   EXPECT_TRUE(items_.empty());
   EXPECT_TRUE(said_.empty());
 }
@@ -315,8 +315,8 @@ TEST_F(Predict, MissingPathIsReportedBeforeLoading) {
 }
 
 TEST_F(Predict, StopsOnRequest) {
-  is_cancelled_ = true;
-  EXPECT_THROW(predict(), runner::Cancelled);
+  is_canceled_ = true;
+  EXPECT_THROW(predict(), runner::Canceled);
 }
 
 }  // namespace

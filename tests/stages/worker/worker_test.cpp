@@ -37,7 +37,7 @@ class SpeakingStage : public runner::Stage {
     context.debug("what the stage chose");
     if (n_ == -1) context.sync_metrics();
     if (n_ == -2) context.resumed(0, 0);
-    if (n_ <= 0) throw runner::Cancelled{};
+    if (n_ <= 0) throw runner::Canceled{};
     for (std::int64_t i = 1; i < n_; ++i)
       torch::zeros(2).put_(torch::tensor({0, 0}), torch::ones(2));
     return {};
@@ -60,7 +60,7 @@ const runner::StageKind* const kKinds[] = {&kSpeaking};
 runner::Result<Json> twice(const Json& request, const RequestContext& context) {
   if (!request.contains("n"))
     throw runner::StageError(runner::ErrorCode::kUsage, "no n").at("/n").with_help("give one");
-  if (request["n"] == 0) throw runner::Cancelled{};
+  if (request["n"] == 0) throw runner::Canceled{};
   if (request["n"] < 0) throw std::runtime_error("negative\nException raised from here");
   context.say("computing");
   return Json{{"twice", request["n"].get<int>() * 2}};

@@ -42,8 +42,8 @@ bool Fiber::owns(const void* address) const {
   return offset >= 0 && offset < static_cast<std::ptrdiff_t>(kStackSize);
 }
 
-/// Runs one work after another. makecontext() passes numbers of 32 bits, here the two halves of the
-/// fiber's address.
+/// Runs one piece of work after another. makecontext() passes numbers of 32 bits, here the two
+/// halves of the fiber's address.
 void Fiber::enter(unsigned high, unsigned low) {
   auto* const self = reinterpret_cast<Fiber*>(std::uintptr_t{high} << 32 | low);
   for (;;) {

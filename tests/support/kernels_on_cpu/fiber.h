@@ -21,7 +21,7 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Prepares to run `work`, which must not throw. If the work before has not ended, its stack is
+  /// Prepares to run `work`, which must not throw. If the previous work has not ended, its stack is
   /// dropped without destroying the objects on it.
   void start(std::function<void()> work);
   /// Runs the work until it calls pause() or ends.

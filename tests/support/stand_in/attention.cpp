@@ -44,19 +44,16 @@ Attended attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor
   HostViews views(streams().launch(query.device(), "attention"));
   const at::AutoDispatchBelowADInplaceOrView below;
   const auto view = [&](const at::Tensor& x) { return views.of(x, /*writes=*/false); };
-  const auto [output, sums] = at::_scaled_dot_product_flash_attention_for_cpu(
-      view(query), view(key), view(value), dropout, is_causal,
-      mask ? std::optional(view(*mask)) : mask, scale);
+  const auto kernel = [=, q = view(query), k = view(key), v = view(value),
+                       m = mask ? std::optional(view(*mask)) : mask] {
+    const auto [output, sums] =
+        at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout, is_causal, m, scale);
+    return std::vector<at::Tensor>{output, sums};
+  };
+  const std::vector<at::Tensor> results = views.run(kernel, query.device());
   const auto none = [&] { return at::empty({0}, query.options().dtype(at::kLong)); };
-  return {views.on_device(output, query.device()),
-          views.on_device(sums, query.device()),
-          none(),
-          none(),
-          query.size(2),
-          key.size(2),
-          none(),
-          none(),
-          none()};
+  return {results[0],  results[1], none(), none(), query.size(2),
+          key.size(2), none(),     none(), none()};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attend_backward(
@@ -69,12 +66,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attend_backward(
   HostViews views(streams().launch(query.device(), "attention_backward"));
   const at::AutoDispatchBelowADInplaceOrView below;
   const auto view = [&](const at::Tensor& x) { return views.of(x, /*writes=*/false); };
-  const auto [of_query, of_key, of_value] =
-      at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          view(slopes), view(query), view(key), view(value), view(output), view(sums), dropout,
-          is_causal, mask.defined() ? std::optional(view(mask)) : std::nullopt, scale);
-  return {views.on_device(of_query, query.device()), views.on_device(of_key, query.device()),
-          views.on_device(of_value, query.device()), at::Tensor()};
+  const auto kernel = [=, d = view(slopes), q = view(query), k = view(key), v = view(value),
+                       o = view(output), s = view(sums),
+                       m = mask.defined() ? std::optional(view(mask)) : std::nullopt] {
+    const auto [of_query, of_key, of_value] =
+        at::_scaled_dot_product_flash_attention_for_cpu_backward(d, q, k, v, o, s, dropout,
+                                                                 is_causal, m, scale);
+    return std::vector<at::Tensor>{of_query, of_key, of_value};
+  };
+  const std::vector<at::Tensor> results = views.run(kernel, query.device());
+  return {results[0], results[1], results[2], at::Tensor()};
 }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {

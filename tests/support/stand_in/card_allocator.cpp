@@ -182,6 +182,7 @@ void CardAllocator::return_segments(Card& card) {
   for (c10::DeviceIndex i = 0; i < kCards; ++i)
     streams().synchronize(c10::Device(c10::kCUDA, i));  // the driver waits too
   for (auto& [key, pool] : card.unused) {
+    if (kept_.contains(key.first)) continue;
     std::erase_if(pool, [&](Block* block) {
       if (block->before || block->after) return false;
       card.stats.reserved_bytes[kAll].decrease(block->size);
@@ -262,12 +263,39 @@ const AddressSpace& CardAllocator::addresses(c10::DeviceIndex device) const {
   return cards_.at(static_cast<std::size_t>(device)).addresses;
 }
 
+void CardAllocator::keep(c10::Stream stream) {
+  const std::lock_guard guard(lock());
+  kept_.insert(static_cast<int>(stream.id()));
+}
+
+void CardAllocator::let_go(c10::Stream stream) {
+  const std::lock_guard guard(lock());
+  kept_.erase(static_cast<int>(stream.id()));
+}
+
+/// Returns the block at an address; null if the memory there has been returned.
+const CardAllocator::Block* CardAllocator::block_at(const Card& card, const void* data) {
+  auto* const at = static_cast<char*>(const_cast<void*>(data));
+  const auto after = card.blocks.upper_bound(at);
+  if (after == card.blocks.begin()) return nullptr;
+  const Block& block = *std::prev(after)->second;
+  return at < block.begin + block.size ? &block : nullptr;
+}
+
+int CardAllocator::stream_of(const void* data) const {
+  const std::lock_guard guard(lock());
+  for (const Card& card : cards_) {
+    const Block* const block = card.addresses.contains(data) ? block_at(card, data) : nullptr;
+    if (block) return block->stream;
+  }
+  return -1;
+}
+
 Uses* CardAllocator::uses_of(const void* data) {
   for (Card& card : cards_) {
     if (!card.addresses.contains(data)) continue;
-    auto* const at = static_cast<char*>(const_cast<void*>(data));
-    const auto block = std::prev(card.blocks.upper_bound(at));
-    return block->second->is_used ? &block->second->uses : nullptr;
+    const Block* const block = block_at(card, data);
+    return block && block->is_used ? const_cast<Uses*>(&block->uses) : nullptr;
   }
   return nullptr;
 }

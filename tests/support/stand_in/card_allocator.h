@@ -52,6 +52,13 @@ class CardAllocator final : public c10::DeviceAllocator {
   /// The bytes of each card, and how many of them a driver's context takes.
   static constexpr std::size_t kBytes = std::size_t{16} << 30, kContext = std::size_t{300} << 20;
 
+  /// Keeps the blocks that are allocated on a stream reserved, until it is let go.
+  void keep(c10::Stream stream);
+  void let_go(c10::Stream stream);
+  /// Returns the number of the stream on which the memory at an address was allocated, whether it
+  /// is used or not; -1 if there is no block.
+  int stream_of(const void* data) const;
+
   const AddressSpace& addresses(c10::DeviceIndex device) const;
   /// The uses of the block at an address; null if there is none.
   Uses* uses_of(const void* data);
@@ -85,6 +92,7 @@ class CardAllocator final : public c10::DeviceAllocator {
   Block* new_segment(Card& card, int stream, bool is_small, std::size_t size);
   Block* with_retry(Card& card, int stream, bool is_small, std::size_t size);
   void split(Card& card, Block& block, std::size_t size);
+  static const Block* block_at(const Card& card, const void* data);
   void release(Card& card, Block* block);
   Block* joined(Card& card, Block* first, Block* second);
   void return_segments(Card& card);
@@ -92,6 +100,7 @@ class CardAllocator final : public c10::DeviceAllocator {
              const Block& block);
 
   std::array<Card, kCards> cards_;
+  std::set<int> kept_;  // streams
   std::vector<Tracker> trackers_;
   bool is_initialized_ = false;
   std::int64_t until_refusal_ = 0, blocks_allocated_ = 0;

@@ -48,7 +48,7 @@ TEST(CopiedAhead, GpuOrdersCopiesAndStepsWithoutTheHost) {
   const Counts here = counts() - before;
   EXPECT_EQ(here.waits, 0);
   EXPECT_EQ(here.pageable_copies, 0);
-  EXPECT_EQ(here.copies_ahead, (kSteps - 1) * kInputs) << "all but those of the first batch";
+  EXPECT_EQ(here.copies_ahead, (kSteps - 1) * kInputs) << "all except those of the first batch";
   for (int step = 0; step < kSteps; ++step)
     EXPECT_EQ(sums[static_cast<std::size_t>(step)].item<double>(),
               static_cast<double>(step * kRows * (kColumns + 1)));

@@ -3,6 +3,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "tests/support/stand_in/card_allocator.h"
+#include "tests/support/stand_in/graphs.h"
 #include "tests/support/stand_in/streams.h"
 
 namespace stand_in {
@@ -49,15 +50,20 @@ struct CardGuard final : c10::impl::DeviceGuardImplInterface {
     streams().wait(event, stream);
   }
   bool queryEvent(void* event) const override { return streams().has_finished(event); }
-  void synchronizeEvent(void* event) const override { streams().synchronize(event); }
+  void synchronizeEvent(void* event) const override {
+    refuse_while_recording("cudaEventSynchronize");
+    streams().synchronize(event);
+  }
   c10::DeviceIndex deviceCount() const noexcept override { return kCards; }
   bool queryStream(const c10::Stream& stream) const override {
     return streams().has_finished(stream);
   }
   void synchronizeStream(const c10::Stream& stream) const override {
+    refuse_while_recording("cudaStreamSynchronize");
     streams().synchronize(stream);
   }
   void synchronizeDevice(c10::DeviceIndex index) const override {
+    refuse_while_recording("cudaDeviceSynchronize");
     streams().synchronize(c10::Device(c10::kCUDA, index < 0 ? current_card : index));
   }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {

@@ -6,13 +6,16 @@
 #include <torch/types.h>
 
 #include "tests/support/stand_in/card_allocator.h"
+#include "tests/support/stand_in/graphs.h"
 
 namespace stand_in {
 
 at::Tensor HostViews::of(const at::Tensor& tensor, bool writes) {
   if (!tensor.defined() || !tensor.is_cuda()) return tensor;
   TORCH_CHECK(!tensor.is_conj() && !tensor.is_neg(), "the stand-in knows no lazy conjugates");
-  {
+  if (Recording* const own = recording()) {
+    own->use(tensor.storage().data(), tensor.storage().nbytes(), writes);
+  } else {
     const std::lock_guard guard(lock());
     if (Uses* const uses = card_allocator().uses_of(tensor.storage().data()))
       uses->add(work_, writes);
@@ -58,6 +61,36 @@ at::Tensor HostViews::on_device(const at::Tensor& result, c10::Device device) {
   return copy;
 }
 
+std::vector<at::Tensor> HostViews::run(const Kernel& kernel, c10::Device device) {
+  const std::vector<at::Tensor> results = kernel();
+  std::vector<at::Tensor> on_gpu;
+  for (const at::Tensor& result : results) on_gpu.push_back(on_device(result, device));
+  record(kernel, results, on_gpu);
+  return on_gpu;
+}
+
+void HostViews::record(const Kernel& kernel, const std::vector<at::Tensor>& results,
+                       const std::vector<at::Tensor>& on_gpu) {
+  Recording* const own = recording();
+  if (!own) return;
+  std::vector<at::Tensor> places;  // undefined: the kernel has written to a view
+  for (std::size_t i = 0; i < results.size(); ++i)
+    places.push_back(is_view(results[i]) ? at::Tensor() : of(on_gpu[i], /*writes=*/true));
+  own->add([kernel, places = std::move(places)] {
+    const std::vector<at::Tensor> again = kernel();
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (places[i].defined()) at::Tensor(places[i]).copy_(again[i]);
+  });
+}
+
+bool HostViews::is_view(const at::Tensor& result) const {
+  return !result.defined() || result.is_cuda() ||
+         std::ranges::any_of(views_, [&](const View& view) {
+           return view.of_host.storage().unsafeGetStorageImpl() ==
+                  result.storage().unsafeGetStorageImpl();
+         });
+}
+
 void HostViews::take_over_resized() {
   for (std::size_t i = 0; i < views_.size(); ++i) {
     const auto [of_gpu, of_host, is_written] = views_[i];
@@ -70,7 +103,11 @@ void HostViews::take_over_resized() {
       continue;
     if (has_new_memory) of_gpu.resize_(of_host.sizes());
     of_gpu.unsafeGetTensorImpl()->set_sizes_and_strides(of_host.sizes(), of_host.strides());
-    if (has_new_memory) HostViews(work_).of(of_gpu, /*writes=*/true).copy_(of_host);
+    if (!has_new_memory) continue;
+    const at::Tensor place = HostViews(work_).of(of_gpu, /*writes=*/true);
+    place.copy_(of_host);
+    if (Recording* const own = recording())
+      own->add([place, own_memory = of_host] { at::Tensor(place).copy_(own_memory); });
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -15,13 +16,21 @@ class HostViews {
  public:
   explicit HostViews(Work work) : work_(work) {}
 
-  /// Returns the view of a tensor of a GPU, and `tensor` itself if it lies on the host or is
-  /// undefined. `writes` says whether the kernel changes it.
+  /// Returns the view of a tensor of a GPU, and `tensor` itself if it is on the host or undefined.
+  /// `writes` says whether the kernel changes it.
   at::Tensor of(const at::Tensor& tensor, bool writes);
 
   /// Returns what a kernel gave back as a tensor of `device`: for a view, the tensor that it views;
   /// otherwise a copy in new memory.
   at::Tensor on_device(const at::Tensor& result, c10::Device device);
+
+  /// Runs a kernel over views, and returns its results as tensors of `device`.
+  using Kernel = std::function<std::vector<at::Tensor>()>;
+  std::vector<at::Tensor> run(const Kernel& kernel, c10::Device device);
+  /// Has the recording of the stream, if there is one, run the kernel again. `results` are what it
+  /// gave back, `on_gpu` what on_device() made of them.
+  void record(const Kernel& kernel, const std::vector<at::Tensor>& results,
+              const std::vector<at::Tensor>& on_gpu);
 
   /// Gives the tensors whose views the kernel has resized the shapes and numbers of their views.
   void take_over_resized();
@@ -31,6 +40,7 @@ class HostViews {
     at::Tensor of_gpu, of_host;
     bool is_written = false;
   };
+  bool is_view(const at::Tensor& result) const;
   c10::Storage storage_of(const c10::Storage& storage);
 
   const Work work_;

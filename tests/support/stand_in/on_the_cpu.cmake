@@ -1,11 +1,11 @@
-# Which tests run on the stand-in for a GPU: those of these files whose fixtures take their device from test_device(),
+# The tests that run on the stand-in for a GPU: those of these files whose fixtures take their device from test_device(),
 set(rooms_of_stand_in "^(adapters|contrastive|evaluate|few_shot|gpu|retina|train|worker)/|^data/features_")
 
 # but no file of
 set(files_on_the_cpu
     # plans for a CPU, counted by its allocator
     train/budget train/certify train/fits_first_time train/long_run train/plan_training train/repeated_parts
-    train/replayed_policy train/shared_traces
+    train/shared_traces
     # blocks that a CPU's allocator refuses (stand_in/refused_blocks_test.cpp refuses those of a GPU)
     train/out_of_memory train/step_recovery
     # files that compute nothing on a device
@@ -49,7 +49,7 @@ set(tests_on_the_cpu
     Resume.CheckpointOfAnotherTrainingIsRejected
     Resume.DamagedCheckpointIsSkippedAndReported
     Resume/EveryTraining.ContinuesToTheSameBits/without_validation
-    Trainer.CancelledRunStopsAfterTheStep
+    Trainer.CanceledRunStopsAfterTheStep
     # the same paths with more numbers, which take seconds
     ActivationCheckpointing.TowersKeepTheirBits
     Contrastive.EncodingOnceDoesNotChangeEqualCaptions

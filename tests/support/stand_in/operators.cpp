@@ -21,6 +21,7 @@
 #include "tests/support/stand_in/card_allocator.h"
 #include "tests/support/stand_in/counts.h"
 #include "tests/support/stand_in/generator.h"
+#include "tests/support/stand_in/graphs.h"
 #include "tests/support/stand_in/host_views.h"
 #include "tests/support/stand_in/pinned_memory.h"
 #include "tests/support/stand_in/streams.h"
@@ -51,28 +52,61 @@ class Call {
         views_(streams().launch(device_, operation.schema().name())) {}
 
   void run() {
+    refuse_host_arguments();
     const auto& arguments = operation_.schema().arguments();
     for (std::size_t i = 0; i < count_; ++i) {
       IValue& value = stack_[stack_.size() - count_ + i];
       const auto* const alias = arguments[i].alias_info();
       value = on_host(std::move(value), alias && alias->isWrite(), arguments[i]);
     }
-    {
-      const at::AutoDispatchBelowADInplaceOrView below;
-      operation_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
-    }
-    const auto& returns = operation_.schema().returns();
+    torch::jit::Stack given;
+    if (recording()) given.assign(stack_.end() - static_cast<std::ptrdiff_t>(count_), stack_.end());
+    compute(operation_, stack_);
+    const std::size_t count = operation_.schema().returns().size();
     bool waits = std::ranges::count(kWaits, operation_.schema().name()) > 0;
-    for (std::size_t i = 0; i < returns.size(); ++i) {
-      IValue& value = stack_[stack_.size() - returns.size() + i];
+    const std::vector<at::Tensor> results = tensors(stack_, count);
+    for (std::size_t i = 0; i < count; ++i) {
+      IValue& value = stack_[stack_.size() - count + i];
       waits = waits || !(value.isTensor() || value.isTensorList() || value.isNone());
       value = on_device(std::move(value));
     }
+    const auto again = [operation = operation_, given, count] {
+      torch::jit::Stack stack = given;
+      compute(operation, stack);
+      return tensors(stack, count);
+    };
+    if (recording()) views_.record(again, results, tensors(stack_, count));
     views_.take_over_resized();
-    if (waits) streams().synchronize(streams().current(device_));
+    if (!waits) return;
+    refuse_while_recording(operation_.schema().name().c_str());
+    streams().synchronize(streams().current(device_));
   }
 
  private:
+  static void compute(const c10::OperatorHandle& operation, torch::jit::Stack& stack) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    operation.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+  }
+
+  /// Returns the tensors of the last `count` values, and of lists among them.
+  static std::vector<at::Tensor> tensors(const torch::jit::Stack& stack, std::size_t count) {
+    std::vector<at::Tensor> all;
+    for (std::size_t i = stack.size() - count; i < stack.size(); ++i) {
+      if (stack[i].isTensor()) all.push_back(stack[i].toTensor());
+      if (!stack[i].isTensorList()) continue;
+      for (const at::Tensor& one : stack[i].toTensorVector()) all.push_back(one);
+    }
+    return all;
+  }
+
+  /// Throws if the kernel is recorded and needs memory of the host, which may change.
+  void refuse_host_arguments() const {
+    each_tensor([](const at::Tensor& tensor) {
+      if (tensor.defined() && tensor.is_cpu() && tensor.dim() > 0)
+        refuse_while_recording("a kernel reads memory of the host");
+    });
+  }
+
   template <typename Visit>
   void each_tensor(const Visit& visit) const {
     for (std::size_t i = 0; i < count_; ++i) {
@@ -86,7 +120,7 @@ class Call {
     }
   }
 
-  /// Returns the GPU of the tensors. Throws as LibTorch does if not all of them lie there.
+  /// Returns the GPU of the tensors. Throws as LibTorch does if they are not all on the same GPU.
   c10::Device device_of_arguments() const {
     std::optional<c10::Device> device;
     const auto refuse = [&](const at::Tensor& tensor) {
@@ -210,6 +244,13 @@ at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
     return x.is_cpu() && pinned.contains(x.const_data_ptr());
   };
   const bool from_pinned = is_pinned(from);
+  if (Recording* const own = recording()) {
+    if (to.is_cpu() || from.is_cpu()) refuse_while_recording("a copy from or to the host");
+    own->add([host_to = views.of(to, /*writes=*/true), host_from = views.of(from, false)] {
+      at::Tensor(host_to).copy_(host_from);
+    });
+    return to;
+  }
   if (to.is_cpu() || from.is_cpu())
     count_copy(to.is_cpu(), from_pinned || is_pinned(to), static_cast<std::int64_t>(to.nbytes()));
   const c10::Stream usual(c10::Stream::DEFAULT, device);

@@ -24,9 +24,10 @@ at::Tensor forward(const at::Tensor& x, std::int64_t dim, bool half_to_float) {
   const c10::DeviceGuard guard(x.device());
   HostViews views(streams().launch(x.device(), "softmax"));
   const at::AutoDispatchBelowADInplaceOrView below;
-  const at::Tensor host = views.of(x, /*writes=*/false);
-  return views.on_device(kForward(half_to_float ? host.to(at::kFloat) : host, dim, false),
-                         x.device());
+  const auto kernel = [=, host = views.of(x, /*writes=*/false)]() -> std::vector<at::Tensor> {
+    return {kForward(half_to_float ? host.to(at::kFloat) : host, dim, false)};
+  };
+  return views.run(kernel, x.device()).front();
 }
 
 template <Backward kBackward>
@@ -35,10 +36,12 @@ at::Tensor backward(const at::Tensor& slopes, const at::Tensor& output, std::int
   const c10::DeviceGuard guard(slopes.device());
   HostViews views(streams().launch(slopes.device(), "softmax_backward"));
   const at::AutoDispatchBelowADInplaceOrView below;
-  const at::Tensor result =
-      kBackward(views.of(slopes, /*writes=*/false), views.of(output, /*writes=*/false), dim,
-                slopes.scalar_type());
-  return views.on_device(result.to(type), slopes.device());
+  const auto kernel = [=, host_slopes = views.of(slopes, /*writes=*/false),
+                       host_output = views.of(output, /*writes=*/false),
+                       own = slopes.scalar_type()]() -> std::vector<at::Tensor> {
+    return {kBackward(host_slopes, host_output, dim, own).to(type)};
+  };
+  return views.run(kernel, slopes.device()).front();
 }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {

@@ -109,7 +109,7 @@ TEST(StandIn, WorkIsUnfinishedUntilTheHostWaits) {
   const at::Tensor x = ones();
   EXPECT_FALSE(kGuard.queryStream(stream));
   EXPECT_EQ(x[0].item<float>(), 1);
-  EXPECT_TRUE(kGuard.queryStream(stream)) << "a number on the host has been waited for";
+  EXPECT_TRUE(kGuard.queryStream(stream)) << "the host has waited for that number";
   x.add_(1);
   int asked = 0;
   while (!kGuard.queryStream(stream)) ++asked;
@@ -139,7 +139,7 @@ TEST(StandIn, OperatorsModifyTheSameTensorsAsOnACpu) {
   EXPECT_TRUE(variance_there.cpu().equal(variance));
   at::Tensor sum = at::empty({0}, kGpu);
   at::sum_out(sum, there, at::IntArrayRef({0, 2}));
-  EXPECT_TRUE(sum.cpu().equal(x.sum(at::IntArrayRef({0, 2})))) << "a result that is resized";
+  EXPECT_TRUE(sum.cpu().equal(x.sum(at::IntArrayRef({0, 2})))) << "the result is resized";
   EXPECT_TRUE(there.transpose(0, 2).contiguous().cpu().equal(x.transpose(0, 2)));
 }
 

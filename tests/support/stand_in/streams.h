@@ -41,7 +41,7 @@ class Uses {
 ///  - a copy to pinned memory arrives when the host waits; until then the memory holds garbage;
 ///  - memory from which a copy was begun must not change until the host waits;
 ///  - work that uses memory must wait for work on other streams that wrote it.
-/// A stream or an event answers three times that it has not finished, then that it has.
+/// A stream or an event reports three times that it has not finished, then that it has.
 class Streams {
  public:
   c10::Stream current(c10::Device device) const;
@@ -49,7 +49,8 @@ class Streams {
   c10::Stream exchange(c10::Stream stream);
   c10::Stream new_stream(c10::Device device);
 
-  /// Begins a piece of work of an operator on the current stream of `device`.
+  /// Begins a piece of work of an operator on the current stream of `device`; none, of number 0, if
+  /// the stream only records it.
   Work launch(c10::Device device, const std::string& operation);
   /// Returns the latest work of a stream.
   Work latest(c10::Stream stream) const;

@@ -72,7 +72,7 @@ Json device_json(const DeviceFacts& device, const VisibleDevices& visible) {
           {"total_bytes", bytes_json(device.total)},
           {"free_bytes", bytes_json(device.free)},
           {"reserved_bytes", bytes_json(device.reserved)},
-          {"utilisation", device.utilisation ? Json(*device.utilisation) : Json()},
+          {"utilization", device.utilization ? Json(*device.utilization) : Json()},
           {"processes", std::move(holders)}};
 }
 
@@ -106,7 +106,7 @@ std::string list_text(const DeviceList& list, const TextStyle& style) {
                       : is_visible(device, list.visible) ? "?"
                                                          : "hidden",
                       known_bytes(device.free), known_bytes(device.total),
-                      device.utilisation ? std::to_string(*device.utilisation) + " %" : "-",
+                      device.utilization ? std::to_string(*device.utilization) + "%" : "-",
                       printable(device.name), printable(device.uuid), holders_text(device)});
     }
     text = table_text(rows, style.table_width());

@@ -18,7 +18,7 @@ struct EvaluatedData {
 
 /// Decides which images each data stage of `after`, the resolved recipe of the evaluation, uses.
 /// `before` is the resolved recipe of the training run. If a stage uses a different folder than the
-/// training run, the training split does not apply and the whole folder is evaluated, unless
+/// training run, the training split does not apply, and the whole folder is evaluated. Exceptions:
 /// `written` (the overrides that led to `after`) sets the split, or the folder or its table assigns
 /// images to parts. Relative paths are resolved against `working_folder`.
 EvaluatedData data_to_evaluate(const Value& before, const Value& after,

@@ -100,7 +100,7 @@ Diagnostics placed_for(const PredictFlags& flags, Diagnostics errors, const Valu
 
 /// Thrown if standard output can no longer be written to; the reason is reported when the program
 /// exits.
-struct NobodyReads : std::exception {};
+struct OutputClosed : std::exception {};
 
 /// Sends `request` to the worker and writes the predictions as they arrive.
 Result<Json> ask(const WorkerCommand& worker, const Json& request, const PredictFlags& flags,
@@ -141,7 +141,7 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
   if (!flags.out.empty()) file.emplace(flags.out);
   const auto append = [&](std::string_view text) {
     if (file) return file->append(text);
-    if (!(console.out << text << std::flush)) throw NobodyReads();
+    if (!(console.out << text << std::flush)) throw OutputClosed();
   };
   show_notice(recipe, console);
   PredictionOutput output(console.json ? PredictionFormat::kJsonLines
@@ -271,7 +271,7 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
     return predict(*worker, request->json, flags, console, request->recipe);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});
-  } catch (const NobodyReads&) {
+  } catch (const OutputClosed&) {
     return ExitCode::kCannotWrite;
   }
 }
@@ -327,7 +327,8 @@ Invocation declare_predict() {
             .type = "TEXT"});
   verb.add({.name = "--explain",
             .value = &flags->explain,
-            .summary = "For a convolutional network: draw a heat map of where it looked (Grad-CAM) "
+            .summary = "For a convolutional network, or a vision transformer in Python: draw a "
+                       "heat map of where it looked (Grad-CAM) "
                        "over each image at its own size, at most 2048 pixels on a side, and save "
                        "the result in this folder; what the network did not see is dimmed",
             .type = "DIR",

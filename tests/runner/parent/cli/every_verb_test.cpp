@@ -158,7 +158,7 @@ nlohmann::json last_document(const std::string& out) {
                                /*allow_exceptions=*/false);
 }
 
-/// A folder with a finished run, an unfinished run, and a run of which only the metrics are left.
+/// A folder with a finished run, an unfinished run, and a run with nothing left but its metrics.
 class RecordedRuns {
  public:
   RecordedRuns() {

@@ -19,7 +19,7 @@ namespace {
   return far[0] == 1;
 }
 
-/// The result of raise_stack_limit() in a process with these limits: 0 if there is room afterwards,
+/// The result of raise_stack_limit() in a process with these limits: 0 if there is room afterward,
 /// 1 if it reports that there is not.
 int outcome_with(rlim_t soft, rlim_t hard) {
   const pid_t child = fork();

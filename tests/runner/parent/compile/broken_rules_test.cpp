@@ -298,7 +298,7 @@ TEST_F(BrokenRules, AutomaticAugmentationsExcludeEachOther) {
   for (const std::string one :
        {R"("rand_augment": {})", R"("trivial_augment_wide": {})", R"("auto_augment": {})",
         R"("augmix": {})", R"("three_augment": true)",
-        R"("rand_augment": {}, "greyscale": 0.1, "gaussian_blur": {}, "random_erasing": {})"})
+        R"("rand_augment": {}, "grayscale": 0.1, "gaussian_blur": {}, "random_erasing": {})"})
     EXPECT_THAT(augmented(one), IsEmpty()) << one;
   EXPECT_THAT(augmented(R"("rand_augment": {}, "three_augment": true)"),
               ElementsAre("/data/augment/rand_augment: rand_augment is set together with another "

@@ -101,8 +101,8 @@ void expect_all_said(const Words& recipes, const std::string& root, const Schema
       for (std::size_t i = 0; i < recipes.size() && !found; ++i)
         found = is_said(recipes[i], option, effect, graphs[i]);
       EXPECT_TRUE(found) << dotted(option.path) << ": '" << effect.when
-                         << "' is broken by nothing that was tried in\n"
-                         << recipes.front() << "or what has no effect is not said there";
+                         << "' was not broken by any state that was tried:\n"
+                         << recipes.front() << "or the warning about no effect is missing";
     }
   }
 }

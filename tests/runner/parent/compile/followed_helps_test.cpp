@@ -80,7 +80,7 @@ bool has_rule(const std::set<std::string>& messages, const Rule& rule) {
       messages, [&](const std::string& message) { return message.starts_with(begin); });
 }
 
-/// True if the settings, written at some level from the rule's mapping outwards, fix the recipe and
+/// True if the settings, written at some level from the rule's mapping outward, fix the recipe and
 /// break no other rule.
 bool leads_on(const std::string& recipe, const Words& state, const PlacedRule& placed,
               const Words& settings) {

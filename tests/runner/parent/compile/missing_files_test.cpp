@@ -121,7 +121,7 @@ TEST_F(MissingFilesTest, OneOfSeveralListsIsEnough) {
           "E0611 /data/train: there is no file or folder 'set/base.json', nor 'set/base.txt'"));
   EXPECT_THAT(missing("data: {kind: data.few_shot, root: nowhere}"),
               ElementsAre("E0601 /data/root: there is no folder 'nowhere'"))
-      << "of the lists nothing can be said";
+      << "nothing can be checked about the lists";
 }
 
 TEST_F(MissingFilesTest, ItemsOfAForeachHaveTheirOwnFiles) {
@@ -158,7 +158,7 @@ TEST(MissingFiles, EveryOptionThatNamesAFileDeclaresWhatMustExist) {
   EXPECT_THAT(open, ElementsAre("recipe.schema.json/run/dir", "recipe.schema.json/sweep/dir",
                                 "sweep/launcher/kubernetes.schema.json/mount",
                                 "sweep/launcher/kubernetes.schema.json/program"))
-      << "these are made, or are on another machine";
+      << "these are created, or are on another machine";
   EXPECT_GE(declared.size(), 20u);
 }
 

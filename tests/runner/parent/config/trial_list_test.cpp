@@ -152,12 +152,12 @@ TEST_F(TrialListTest, SamplesDependOnTheSeedAndTheirKeys) {
   EXPECT_NE(drawn(6, sweep, 2), six);
   auto four = six;
   four.resize(4);
-  EXPECT_EQ(drawn(4, sweep, 1), four) << "the first are the same however many there are";
+  EXPECT_EQ(drawn(4, sweep, 1), four) << "the first draws do not depend on their number";
   const auto more = drawn(6, {"a=interval(0,1)", "b=range(0,9)", "c=interval(0,1)"}, 1);
   for (std::size_t i = 0; i < 6; ++i) EXPECT_THAT(more[i], testing::StartsWith(six[i] + " c="));
   for (const std::string& text : more)
     EXPECT_FALSE(std::regex_search(text, std::regex("a=([^ ]*) .* c=\\1$")))
-        << "keys draw alike: " << text;
+        << "two keys draw the same values: " << text;
 }
 
 TEST_F(TrialListTest, NoCombinationIsDrawnTwice) {

@@ -32,7 +32,7 @@ class ChooseDeviceTest : public testing::Test {
 
 TEST_F(ChooseDeviceTest, OrdersByFreeMemoryThenUseThenIndex) {
   for (const int free : {10, 40, 40, 70, 40}) machine_.gpu(80, free);
-  machine_.now.devices[1].utilisation = 90;
+  machine_.now.devices[1].utilization = 90;
   EXPECT_THAT(order(), ElementsAre(3, 2, 4, 1, 0));
 }
 
@@ -85,10 +85,10 @@ TEST_F(ChooseDeviceTest, NamedGpuInUnknownCudaOrderIsRejected) {
 
 TEST_F(ChooseDeviceTest, StateShowsMemoryUseAndHolders) {
   DeviceFacts& device = machine_.gpu(80, 12);
-  device.utilisation = 97;
+  device.utilization = 97;
   device.holders = {{4711, FakeMachine::gib(60)}, {12, std::nullopt}};
   EXPECT_EQ(state_text(device),
-            "12 GiB of 80 GiB free, 97 % in use, process 4711 (60 GiB), process 12");
+            "12 GiB of 80 GiB free, 97% in use, process 4711 (60 GiB), process 12");
   EXPECT_EQ(state_text({}), "unknown memory free");
 }
 

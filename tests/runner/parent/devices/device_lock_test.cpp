@@ -164,7 +164,7 @@ TEST_F(LockFolderTest, IsInTheRuntimeFolderIfThatExists) {
 }
 
 TEST_F(LockFolderTest, FolderOfAnotherUserIsRejected) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder to somebody else";
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder to another user";
   fs::create_directory(temporary_.path() / "locks");
   ASSERT_EQ(chown((temporary_.path() / "locks").c_str(), 12345, 0), 0);
   EXPECT_EQ(refusal(temporary_.path() / "locks"),

@@ -40,7 +40,7 @@ TEST(DeviceRequest, ReadsEveryKeyOfTheRecipe) {
       "true, wait_timeout_minutes: 1.5, check_interval_seconds: 0.5, fallback: [gpu, cpu]}");
   EXPECT_EQ(request.index(), 12);
   EXPECT_THAT(request.exclude, ElementsAre("3", "GPU-0b9d2a44-1"));
-  EXPECT_EQ(request.need, std::int64_t{6000} << 20) << "nvidia-smi's megabytes are of 2^20 bytes";
+  EXPECT_EQ(request.need, std::int64_t{6000} << 20) << "nvidia-smi's megabytes are 2^20 bytes";
   EXPECT_TRUE(request.wait);
   EXPECT_EQ(request.timeout, 90s);
   EXPECT_EQ(request.interval, 500ms);

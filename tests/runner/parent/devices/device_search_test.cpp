@@ -201,7 +201,7 @@ TEST_F(DeviceSearchTest, PlannedWaitLeavesSmallGpusToOthers) {
                                         "for device.wait_timeout_minutes"));
   ASSERT_EQ(later.size(), 5U);
   EXPECT_THAT(later.front(), HasSubstr("every GPU with enough memory is in use"))
-      << "it may be what the first waits for";
+      << "the first ticket may be waiting for it";
   EXPECT_EQ(later.back(), "taken: cuda:0");
 }
 

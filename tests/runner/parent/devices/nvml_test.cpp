@@ -35,7 +35,7 @@ class NvmlTest : public testing::Test {
 TEST_F(NvmlTest, ReportsEverythingFromTheDriver) {
   const DeviceReading reading = read(R"({"driver": "580.82.07", "cuda": 13000, "devices": [
       {"uuid": "GPU-1", "name": "NVIDIA L4", "bus_id": "00000000:3B:00.0", "capability": [8, 9], "total": 23034,
-       "free": 20000, "reserved": 480, "utilisation": 7, "processes": [[4711, 900], [12, null]],
+       "free": 20000, "reserved": 480, "utilization": 7, "processes": [[4711, 900], [12, null]],
        "graphics": [[4711, 950], [99, 5]]}]})");
   EXPECT_EQ(reading.why_none, "");
   EXPECT_EQ(reading.driver, "580.82.07");
@@ -53,7 +53,7 @@ TEST_F(NvmlTest, ReportsEverythingFromTheDriver) {
   EXPECT_EQ(device.total, 23034 * kMiB);
   EXPECT_EQ(device.free, 20000 * kMiB);
   EXPECT_EQ(device.reserved, 480 * kMiB);
-  EXPECT_EQ(device.utilisation, 7);
+  EXPECT_EQ(device.utilization, 7);
   EXPECT_THAT(device.holders,
               ElementsAre(DeviceHolder{12, std::nullopt}, DeviceHolder{99, 5 * kMiB},
                           DeviceHolder{4711, 950 * kMiB}));
@@ -65,7 +65,7 @@ TEST_F(NvmlTest, MissingValuesAreLeftOut) {
   ASSERT_EQ(reading.devices.size(), 2U);
   EXPECT_EQ(reading.devices[0].name, "");
   EXPECT_FALSE(reading.devices[0].total || reading.devices[0].free ||
-               reading.devices[0].utilisation);
+               reading.devices[0].utilization);
   EXPECT_EQ(reading.devices[1].free, 50 * kMiB);  // from the older query
   EXPECT_FALSE(reading.devices[1].reserved);
 }
@@ -88,7 +88,7 @@ TEST_F(NvmlTest, GpuLostDuringTheQueryIsReported) {
   const DeviceReading reading =
       read(R"({"devices": [{"uuid": "GPU-1", "total": 100, "memory_error": 15},
       {"uuid": "GPU-2", "total": 100, "memory_error": 16}, {"uuid": "GPU-3", "total": 100, "memory_error": 4}]})");
-  ASSERT_EQ(reading.devices.size(), 1U) << "one that only keeps its memory to itself is there";
+  ASSERT_EQ(reading.devices.size(), 1U) << "a GPU that merely does not report its memory is listed";
   EXPECT_EQ(reading.devices[0].uuid, "GPU-3");
   EXPECT_EQ(reading.devices[0].total, std::nullopt);
   EXPECT_THAT(reading.problems,

@@ -70,8 +70,8 @@ std::vector<std::vector<Point>> lines_in(const std::string& svg) {
   return lines;
 }
 
-/// Expects that no line is inside of a box, that all are horizontal or vertical, and that no two
-/// share a vertical part.
+/// Expects that no line is inside a box, that all are horizontal or vertical, and that no two share
+/// a vertical part.
 void expect_clear_lines(const Graph& graph) {
   const std::string svg = draw_stages(graph).svg();
   const auto boxes = boxes_in(svg);

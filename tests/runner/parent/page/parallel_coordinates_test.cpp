@@ -51,7 +51,7 @@ TEST(ParallelCoordinates, WordsAreSpreadEvenly) {
   EXPECT_THAT(svg, HasSubstr(">adamw</text>"));
 }
 
-TEST(ParallelCoordinates, LowestAndHighestValuesAreLabelled) {
+TEST(ParallelCoordinates, LowestAndHighestValuesAreLabeled) {
   // The labels of 0.98 and 0.99 would overlap that of 1.
   const std::string svg =
       draw_parallel_coordinates(sweep({{"0.5", 0.1}, {"0.98", 0.2}, {"0.99", 0.3}, {"1", 0.4}}))

@@ -140,7 +140,7 @@ TEST_F(RunDocumentTest, NodesOfAnEndedRunAreNotRunning) {
   summary_["nodes"][0]["status"] = "running";
   summary_["nodes"][1]["status"] = "waiting";
   for (const char* status : {"worker died", "failed", "interrupted", "running"}) {
-    summary_["status"] = status;  // nobody holds the folder, so it does not run anymore
+    summary_["status"] = status;  // no process holds the folder, so the run has ended
     EXPECT_THAT(rows("node"), ElementsAre(ElementsAre("node", "status", "time", "peak memory"),
                                           ElementsAre("train", "not finished", "–", "–"),
                                           ElementsAre("evaluate", "not started", "–", "–")))
@@ -189,7 +189,7 @@ TEST_F(RunDocumentTest, MetricsReadLikeTheSentenceAboveThem) {
       rows("metric"),
       ElementsAre(ElementsAre("metric", "value"), ElementsAre("auc/top1 grade", "0.25"),
                   ElementsAre("log loss", "0.9116"), ElementsAre("samples", "80"),
-                  ElementsAre("sensitivity/top grade", "100.0 %"), ElementsAre("top1", "80.0 %")));
+                  ElementsAre("sensitivity/top grade", "100.0%"), ElementsAre("top1", "80.0%")));
 }
 
 TEST_F(RunDocumentTest, ExamplesAreImagesWithTheirPredictions) {
@@ -209,9 +209,8 @@ TEST_F(RunDocumentTest, ExamplesAreImagesWithTheirPredictions) {
   ASSERT_THAT(galleries, SizeIs(1));
   ASSERT_THAT(galleries[0].photos, SizeIs(1));
   EXPECT_EQ(galleries[0].photos[0].jpeg, "\xFF\xD8jpeg");
-  EXPECT_THAT(galleries[0].photos[0].lines,
-              ElementsAre("rose predicted as tulip, 50.0 %", "a.jpg"));
-  EXPECT_THAT(markdown(shown), HasSubstr("Top-1 accuracy 75.0 % (95 % interval 30.0–95.0 %)"));
+  EXPECT_THAT(galleries[0].photos[0].lines, ElementsAre("rose predicted as tulip, 50.0%", "a.jpg"));
+  EXPECT_THAT(markdown(shown), HasSubstr("Top-1 accuracy 75.0% (95% interval 30.0–95.0%)"));
 }
 
 TEST_F(RunDocumentTest, ExamplesOfEveryKindOfEvaluationHaveTheirOwnText) {
@@ -237,8 +236,8 @@ TEST_F(RunDocumentTest, ExamplesOfEveryKindOfEvaluationHaveTheirOwnText) {
     for (std::size_t i = 0; gallery && i < gallery->photos.size(); ++i)
       lines.push_back(gallery->photos[i].lines);
   }
-  EXPECT_THAT(lines, ElementsAre(ElementsAre("b predicted as c, 50.0 %",
-                                             "tied votes: c 2, b 0.3333", "a.jpg"),
+  EXPECT_THAT(lines, ElementsAre(ElementsAre("b predicted as c, 50.0%", "tied votes: c 2, b 0.3333",
+                                             "a.jpg"),
                                  ElementsAre("true: sky, sea", "predicted: sea, <b>", "missed: sky",
                                              "wrong: <b>", "loss 0.6931", "a.jpg"),
                                  ElementsAre("true: none", "predicted: none", "loss 0", "a.jpg"),

@@ -52,7 +52,7 @@ TEST(SweepDocument, ListsTheBestTrialsFirst) {
                               "| 3 | failed | – | 0.2 | 2 | 0:01:00 |\n"));
   EXPECT_THAT(text, HasSubstr("## Means over seeds\n"));
   EXPECT_THAT(text, Not(HasSubstr("Effect of each setting"))) << "it is the mean over seeds";
-  EXPECT_THAT(text, Not(HasSubstr("**Means over seeds**"))) << "the heading says it";
+  EXPECT_THAT(text, Not(HasSubstr("**Means over seeds**"))) << "the heading already says so";
   EXPECT_THAT(text, testing::ContainsRegex("\\| train.lr=0.1 \\| 2 \\| 0.5000 \\| ± [0-9.]+ \\|"));
   EXPECT_THAT(text, HasSubstr("| 3 | failed | out of memory |\n"));
   EXPECT_THAT(text, Not(HasSubstr("too optimistic")));

@@ -23,7 +23,7 @@ TEST_F(PythonHostTest, LibraryIsNextToTheProgramOrInALibraryFolder) {
     const auto host = find_python_host(executable_);
     ASSERT_TRUE(host);
     EXPECT_EQ(host->script, script);
-    EXPECT_EQ(host->library, library) << "the nearer one comes first";
+    EXPECT_EQ(host->library, library) << "the nearer one takes precedence";
   }
 }
 

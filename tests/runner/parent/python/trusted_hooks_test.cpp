@@ -66,7 +66,7 @@ TEST_F(TrustedHooksTest, CommandsInOverridesNeedNoTrust) {
   const Value recipe = written(kRecipe, typed);
   const std::vector<Override> overrides = {*parse_override(typed)};
   EXPECT_THAT(untrusted_hooks(recipe, overrides, trusted_), IsEmpty());
-  EXPECT_THAT(untrusted_hooks(recipe, {}, trusted_), SizeIs(1)) << "a source that is no file";
+  EXPECT_THAT(untrusted_hooks(recipe, {}, trusted_), SizeIs(1)) << "the source is not a file";
 }
 
 TEST_F(TrustedHooksTest, RecipeWithoutCommandsNeedsNoTrust) {

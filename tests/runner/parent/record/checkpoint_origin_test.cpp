@@ -78,7 +78,7 @@ TEST_F(CheckpointOriginTest, AcceptedCheckpointsStayAccepted) {
   write_graph(".retort/resume-1", "h", accepted);
   EXPECT_THAT(foreign(), IsEmpty());
   save("train.a", "3", "other", 9);
-  EXPECT_EQ(foreign().size(), 1u) << "of that node alone";
+  EXPECT_EQ(foreign().size(), 1u) << "only of that node";
 }
 
 TEST_F(CheckpointOriginTest, ReusedTrainingHasNoForeignCheckpoints) {

@@ -36,7 +36,7 @@ TEST(RunMetrics, MetricsOfSeveralNodesHaveTheirNodesName) {
   EXPECT_THAT(metrics.values(),
               ElementsAre(Pair("a:validation/auc", 1), Pair("b:validation/auc", 2),
                           Pair("x", testing::IsNan())));
-  EXPECT_EQ(metrics.monitor, "") << "of which of them?";
+  EXPECT_EQ(metrics.monitor, "") << "the metric is ambiguous";
 }
 
 TEST(RunMetrics, DamagedSummaryGivesTheReadableMetrics) {

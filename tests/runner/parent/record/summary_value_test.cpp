@@ -18,7 +18,7 @@ TEST(SummaryValue, TextIsAScalarString) {
   const ProtobufFields value(text_value("recipe", "# a").bytes());
   EXPECT_EQ(plugin_of(value), "text");
   EXPECT_EQ(value.message(8).number(1), 7u) << "DT_STRING";
-  EXPECT_EQ(value.message(8).at(2), "") << "no dimension";
+  EXPECT_EQ(value.message(8).at(2), "") << "without a dimension";
   EXPECT_EQ(value.message(8).at(8), "# a");
 }
 

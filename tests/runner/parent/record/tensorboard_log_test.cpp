@@ -106,7 +106,7 @@ void write_record(const TemporaryFolder& folder) {
   folder.write("run/nodes/secret.jpg", "\xFF\xD8\xFF");
 }
 
-TEST(TensorBoardLog, RecordCanBeWrittenAfterwards) {
+TEST(TensorBoardLog, RecordCanBeWrittenAfterward) {
   const TemporaryFolder folder;
   write_record(folder);
   const auto files = write_tensorboard(folder / "run", folder / "out");
@@ -122,7 +122,7 @@ TEST(TensorBoardLog, RecordCanBeWrittenAfterwards) {
 
   const auto shown = summaries_in(folder / "out" / files[1]);
   EXPECT_THAT(shown, testing::UnorderedElementsAre(Key("evaluate/top1"), Key("wrong/1")));
-  EXPECT_EQ(shown.at("wrong/1").message(9).at(3), "a predicted as b, 50.0 %  \na\\_b.jpg");
+  EXPECT_EQ(shown.at("wrong/1").message(9).at(3), "a predicted as b, 50.0%  \na\\_b.jpg");
 
   const auto whole = summaries_in(folder / "out" / files[0]);
   EXPECT_THAT(whole, testing::UnorderedElementsAre(Key("_hparams_/session_start_info"),

@@ -120,7 +120,7 @@ TEST_F(TrainedRun, HasWeightsIfEachOfItsTrainingsSavedSome) {
   EXPECT_FALSE(has_weights(folder_.path())) << "it was killed before it began";
   std::ofstream(folder_.path() / ".retort/environment.json") << "{}";
   graph(R"({"id": "data", "kind": "data.image_folder"})");
-  EXPECT_FALSE(has_weights(folder_.path())) << "it trains nothing";
+  EXPECT_FALSE(has_weights(folder_.path())) << "it does not train anything";
   graph(
       R"({"id": "train.0", "kind": "train.binary"}, {"id": "train.1", "kind": "train.binary"}, 3, {"id": 4})");
   save("train.0");

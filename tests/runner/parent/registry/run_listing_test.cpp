@@ -67,7 +67,7 @@ TEST_F(RunListingTest, RunReadAgainIsAsInTheNextListing) {
   EXPECT_EQ(run.headline, 0.875);
 }
 
-TEST_F(RunListingTest, SortsMetricsBestFirstAndOtherKeysUpwards) {
+TEST_F(RunListingTest, SortsMetricsBestFirstAndOtherKeysUpward) {
   EXPECT_THAT(sorted("accuracy"), ElementsAre("b", "c", "a"));
   EXPECT_THAT(sorted("accuracy", true), ElementsAre("a", "c", "b"));
   EXPECT_THAT(sorted("model.kind"), ElementsAre("b", "a", "c"));
@@ -117,7 +117,7 @@ TEST_F(RunListingTest, ShortNameMustMatchOneMetric) {
                                                  "write the full name of the one you mean"));
   for (const std::string key : {"accuracy", "top1", "test_accuracy"}) {
     EXPECT_THAT(names(list(key + ">0")), ElementsAre("c"))
-        << "the accuracy of a validation is not that of a test";
+        << "validation accuracy is not test accuracy";
     EXPECT_EQ(list("", {key})->keys[0].name, "evaluate/top1");
   }
   EXPECT_THAT(names(list("chance=2")), ElementsAre("c"));

@@ -20,7 +20,7 @@ TEST(LiveText, ReplacesItsPreviousText) {
   out.str("");
   text.clear();
   text.clear();
-  EXPECT_EQ(out.str(), "\r\x1b[1A\x1b[J") << "what is away is not taken away again";
+  EXPECT_EQ(out.str(), "\r\x1b[1A\x1b[J") << "removed text is not removed again";
 }
 
 TEST(LiveText, LinesAreShortenedToTheTerminal) {

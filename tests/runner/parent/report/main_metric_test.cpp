@@ -24,7 +24,7 @@ TEST(MainMetric, NamesWithoutANodeTakePrecedence) {
   EXPECT_EQ(main_of({"a:evaluate/top1", "b:evaluate/top1", "train/loss"}), "a:evaluate/top1");
   EXPECT_EQ(main_of({"a:loss", "b:train/x"}), "b:train/x");
   EXPECT_EQ(main_of({"evaluate/balanced_accuracy", "train/accuracy"}), "evaluate/balanced_accuracy")
-      << "whose name only ends so";
+      << "its name merely has the same ending";
 }
 
 TEST(MainMetric, RunsAreChosenByAValidationIfThereIsOne) {

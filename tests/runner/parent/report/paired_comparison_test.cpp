@@ -43,8 +43,8 @@ TEST(PairedComparison, DifferencesArePerEpisode) {
   EXPECT_EQ(one.equal, 20);
   EXPECT_EQ(
       paired_text(*paired),
-      "over the same episodes  difference  95 % interval             p  better  worse  equal\n"
-      "b against a             +2.50 %     +1.72 % to +3.28 %  4.2e-10      20      0     20\n");
+      "over the same episodes  difference  95% interval            p  better  worse  equal\n"
+      "b against a             +2.50%      +1.72% to +3.28%  4.2e-10      20      0     20\n");
 }
 
 TEST(PairedComparison, EqualModelsDoNotDiffer) {

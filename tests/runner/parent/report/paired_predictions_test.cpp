@@ -123,8 +123,7 @@ TEST_F(PairedRuns, SamplesArePairedByName) {
   EXPECT_EQ(pairs->front().better, 1);
   EXPECT_EQ(pairs->front().equal, 1);
   EXPECT_EQ(to_json(*pairs)[0]["seed"], 7);
-  EXPECT_THAT(paired_text(*pairs),
-              HasSubstr("b against a          +50.00 %  +0.00 % to +100.00 %"));
+  EXPECT_THAT(paired_text(*pairs), HasSubstr("b against a          +50.00%   +0.00% to +100.00%"));
 }
 
 TEST_F(PairedRuns, LabelSetsAreComparedAsAWhole) {
@@ -143,7 +142,7 @@ TEST_F(PairedRuns, LabelSetsAreComparedAsAWhole) {
   const nlohmann::json json = to_json(*pairs)[0];
   EXPECT_DOUBLE_EQ(json["subset_accuracy"]["difference"], 1.0 / 3);
   EXPECT_FALSE(json.contains("accuracy"));
-  EXPECT_FALSE(json.contains("mean_per_class")) << "sets of labels are no classes";
+  EXPECT_FALSE(json.contains("mean_per_class")) << "label sets are not classes";
   EXPECT_THAT(paired_text(*pairs),
               testing::AllOf(HasSubstr("subset accuracy"), testing::Not(HasSubstr("per class"))));
 }

@@ -53,7 +53,7 @@ TEST(TrainingPicture, HasLossOnTheLeftAndAccuracyOnTheRight) {
   const std::string svg = draw_training(history({2, 1}, {0.25, 0.5}), "a <run>").svg();
   EXPECT_THAT(svg, HasSubstr(">Training of a &lt;run&gt;</title>"));
   EXPECT_THAT(svg, HasSubstr("2 epochs; training loss from 2.000 to 1.000, validation loss 2.500 "
-                             "to 1.500, validation accuracy 25.0 % to 50.0 %</desc>"));
+                             "to 1.500, validation accuracy 25.0% to 50.0%</desc>"));
   EXPECT_EQ(count(svg, "<polyline class=\"line "),
             5u);  // two losses, an accuracy and two lines of the legend
   EXPECT_THAT(svg, HasSubstr(">accuracy, %</text>"));
@@ -121,15 +121,15 @@ TEST(PairPicture, HasACellForEachPairAndAScale) {
   const std::string svg = draw_pairs(one, "a <run>").svg();
   EXPECT_THAT(svg, HasSubstr(">Class-pair matrix of a &lt;run&gt;</title>"));
   EXPECT_THAT(svg,
-              HasSubstr("<title>class0&lt; or class1&lt;: correct 75.0 % of 10</title></rect>\n"));
-  EXPECT_THAT(svg, HasSubstr("<title>class0&lt; or class2&lt;: correct 75.0 % of 8</title>"))
+              HasSubstr("<title>class0&lt; or class1&lt;: correct 75.0% of 10</title></rect>\n"));
+  EXPECT_THAT(svg, HasSubstr("<title>class0&lt; or class2&lt;: correct 75.0% of 8</title>"))
       << "the mean of two networks";
   EXPECT_THAT(svg, Not(HasSubstr("class1&lt; or class2")));
   // The last class has no row, and the first class no column.
   EXPECT_EQ(count(svg, ">class0&lt;</text>"), 1u);
   EXPECT_EQ(count(svg, ">class1&lt;</text>"), 2u);
   EXPECT_EQ(count(svg, ">class2&lt;</text>"), 1u);
-  for (const char* text : {">50 %</text>", ">100 %</text>", ">correct, %</text>"})
+  for (const char* text : {">50%</text>", ">100%</text>", ">correct, %</text>"})
     EXPECT_THAT(svg, HasSubstr(text));
 }
 
@@ -169,10 +169,10 @@ TEST(CalibrationPicture, HasABarForEachNonEmptyBin) {
   one.calibration_error = 0.125;
   one.bins = {{0, 0.5, 0, 0, 0}, {0.5, 1, 4, 0.8, 0.75}};
   const std::string svg = draw_calibration(one, "run").svg();
-  EXPECT_THAT(svg, HasSubstr("Calibration error 12.5 %"));
+  EXPECT_THAT(svg, HasSubstr("Calibration error 12.5%"));
   EXPECT_EQ(count(svg, "<rect class=\"fill-"), 2u);
   EXPECT_THAT(svg,
-              HasSubstr("<title>4 predictions, mean probability 80.0 %, correct 75.0 %</title>"));
+              HasSubstr("<title>4 predictions, mean probability 80.0%, correct 75.0%</title>"));
 }
 
 TEST(ComparisonPicture, HasABarForEachEvaluation) {
@@ -181,8 +181,8 @@ TEST(ComparisonPicture, HasABarForEachEvaluation) {
                      {"b", "two", "flowers", 1, evaluation(2), "two"}};
   const std::string svg = draw_comparison(comparison).svg();
   EXPECT_THAT(svg, HasSubstr(">Comparison of 2 evaluations</title>"));
-  EXPECT_THAT(svg, HasSubstr("Accuracy on the test samples; one 75.0 %; two 75.0 %</desc>"));
-  EXPECT_EQ(count(svg, "<rect class=\"fill-1\""), 2u) << "a color for each would mean something";
+  EXPECT_THAT(svg, HasSubstr("Accuracy on the test samples; one 75.0%; two 75.0%</desc>"));
+  EXPECT_EQ(count(svg, "<rect class=\"fill-1\""), 2u) << "different colors would suggest a meaning";
   EXPECT_EQ(count(svg, "class=\"mark\""), 6u);
 }
 
@@ -193,14 +193,14 @@ TEST(EpisodePicture, CountsTheEpisodesOfEachAccuracy) {
   one.high = 0.65;
   one.episodes = {0.5, 0.5, 0.6, 0.6, 0.60000001, 0.5, 0.8, 0.4};
   const std::string svg = draw_episodes(one, "a <run>").svg();
-  EXPECT_THAT(svg, HasSubstr(">8 episodes, mean 55.0 %, 95 % interval 45.0 % to 65.0 %</text>"));
-  EXPECT_THAT(svg, HasSubstr("<title>3 episodes at 50.0 %</title>"));
-  EXPECT_THAT(svg, HasSubstr("<title>3 episodes at 60.0 %</title>"));
-  EXPECT_THAT(svg, HasSubstr("<title>1 episode at 80.0 %</title>"));
+  EXPECT_THAT(svg, HasSubstr(">8 episodes, mean 55.0%, 95% interval 45.0% to 65.0%</text>"));
+  EXPECT_THAT(svg, HasSubstr("<title>3 episodes at 50.0%</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>3 episodes at 60.0%</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>1 episode at 80.0%</title>"));
   EXPECT_EQ(count(svg, " at "), 4u);
   EXPECT_THAT(svg, HasSubstr("of a &lt;run&gt; by episode"));
   EXPECT_THAT(svg, HasSubstr(">mean</text>"));
-  EXPECT_THAT(svg, HasSubstr(">95 % interval of the mean</text>"));
+  EXPECT_THAT(svg, HasSubstr(">95% interval of the mean</text>"));
   EXPECT_EQ(count(svg, "<polyline class=\"mark\""), 2u) << "the mean, and the line of its legend";
 }
 
@@ -216,7 +216,7 @@ TEST(EpisodePicture, EqualEpisodesMakeOneBar) {
   RecordedEvaluation one = evaluation(2);
   one.accuracy = one.low = one.high = 1;
   one.episodes = {1, 1, 1};
-  EXPECT_THAT(draw_episodes(one, "run").svg(), HasSubstr("<title>3 episodes at 100.0 %</title>"));
+  EXPECT_THAT(draw_episodes(one, "run").svg(), HasSubstr("<title>3 episodes at 100.0%</title>"));
 }
 
 TEST(EpisodePicture, DifferencesHaveABarAtZero) {
@@ -232,10 +232,9 @@ TEST(EpisodePicture, DifferencesHaveABarAtZero) {
   const std::string svg = draw_difference(one).svg();
   EXPECT_THAT(svg, HasSubstr("Accuracy difference, b against a"));
   EXPECT_THAT(
-      svg,
-      HasSubstr("mean 5.0 %, 95 % interval 1.0 % to 9.0 %; better in 2, worse in 1, equal in 1"));
-  EXPECT_THAT(svg, HasSubstr("<title>1 episode at 0.0 %</title>"));
-  EXPECT_THAT(svg, HasSubstr("<title>1 episode at -10.0 %</title>"));
+      svg, HasSubstr("mean 5.0%, 95% interval 1.0% to 9.0%; better in 2, worse in 1, equal in 1"));
+  EXPECT_THAT(svg, HasSubstr("<title>1 episode at 0.0%</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>1 episode at -10.0%</title>"));
 }
 
 }  // namespace

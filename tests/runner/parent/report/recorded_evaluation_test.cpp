@@ -76,7 +76,7 @@ TEST_F(RecordedEvaluationTest, BaseModelsAreListedOnlyForEnsembles) {
   EXPECT_THAT(
       report_text(report),
       HasSubstr(
-          "\n  base models alone: resnet50 75.0 %, kappa 0.8125; densenet121 abstains from all\n"));
+          "\n  base models alone: resnet50 75.0%, kappa 0.8125; densenet121 abstains from all\n"));
   EXPECT_EQ(to_json(report)["evaluations"][0]["base_models"].dump(),
             R"([{"model":"resnet50","accuracy":0.75,"quadratic_kappa":0.8125},)"
             R"({"model":"densenet121","accuracy":null,"quadratic_kappa":null}])");

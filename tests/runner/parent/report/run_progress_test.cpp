@@ -34,7 +34,7 @@ TEST_F(RunProgressTest, UnlockedRunIsInterrupted) {
   at_work_.reset();
   EXPECT_EQ(now().status, "interrupted");
   EXPECT_FALSE(now().seconds_left);
-  EXPECT_EQ(now().silent_seconds, 0) << "it is not at work";
+  EXPECT_EQ(now().silent_seconds, 0) << "it is not running";
 }
 
 TEST_F(RunProgressTest, MissingFolderHasNotBegun) {
@@ -65,7 +65,7 @@ TEST_F(RunProgressTest, TimeLeftFollowsFromTheEpochsSoFar) {
   const RunProgress run = now();
   EXPECT_EQ(run.epoch, 3);
   EXPECT_EQ(run.seconds_left, 8 * 5 - 1.5);
-  EXPECT_EQ(run.metric, "validation/accuracy") << "says more than a loss";
+  EXPECT_EQ(run.metric, "validation/accuracy") << "tells more than a loss";
 }
 
 TEST_F(RunProgressTest, FinishedRunShowsItsEvaluation) {
@@ -85,7 +85,7 @@ TEST_F(RunProgressTest, OnlyTheEndOfALongFileIsRead) {
   folder_.write("metrics.jsonl", text + metric("train/loss", 1, 5, 9) + "{\"node\":\"tra");
   const RunProgress run = now();
   EXPECT_EQ(run.metric, "train/loss");
-  EXPECT_EQ(run.value, 1) << "a line that is being written is left out";
+  EXPECT_EQ(run.value, 1) << "an incomplete line is ignored";
   EXPECT_EQ(run.step, 5);
 }
 

@@ -64,7 +64,7 @@ TEST_F(HooksTest, ValidationIsReportedOnceItIsComplete) {
   measure("train/loss", 3, 1);
   measure("validation/loss", 0.5, 2);
   measure("validation/accuracy", 0.25, 2);
-  EXPECT_FALSE(hooks_->tick()) << "more of it may come";
+  EXPECT_FALSE(hooks_->tick()) << "more metrics of the epoch may follow";
   measure("train/loss", 2, 3);
   EXPECT_TRUE(hooks_->tick());
   wait();

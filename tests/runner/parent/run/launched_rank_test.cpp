@@ -80,7 +80,7 @@ TEST(LaunchedRank, TorchrunVariablesAreRead) {
   EXPECT_EQ(own.meeting.seconds, 600);
   EXPECT_NE(right(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}})).meeting.job,
             own.meeting.job)
-      << "what an earlier start has left in the store is not ours";
+      << "data that an earlier start left in the store belongs to another job";
   EXPECT_FALSE(right(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", ""}})).meeting.is_served);
   EXPECT_EQ(right(with(kTorchrun, {{"RETORT_MEETING_SECONDS", "5"}})).meeting.seconds, 5);
 }
@@ -95,7 +95,7 @@ TEST(LaunchedRank, SrunVariablesAreRead) {
   EXPECT_EQ(own.meeting.cores, 6);
   const int port = own.meeting.port;
   EXPECT_GE(port, 1024);
-  EXPECT_LE(port, 32767) << "the system gives out the ports above";
+  EXPECT_LE(port, 32767) << "the system assigns the ports above";
   EXPECT_EQ(right(with(kSrun, {{"SLURM_PROCID", "0"}, {"SLURM_NODEID", "0"}})).meeting.port, port);
   EXPECT_EQ(right(with(kSrun, {{"SLURM_NODEID", "1"}})).meeting.ranks_here, 2);
   for (const Variables& other : {Variables{{"SLURM_STEP_ID", "1"}}, {{"SLURM_JOB_ID", "4712"}}}) {

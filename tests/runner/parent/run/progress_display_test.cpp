@@ -90,7 +90,7 @@ TEST_F(ProgressDisplayTest, TerminalShowsOneLiveLineAtMostTenTimesASecond) {
   EXPECT_NE(shown().find("step 41/400"), std::string::npos);
   now_ += 1s;
   EXPECT_EQ(display.tick(), std::nullopt);
-  EXPECT_EQ(shown(), "") << "nothing new, nothing drawn";
+  EXPECT_EQ(shown(), "") << "nothing is drawn if nothing is new";
 }
 
 TEST_F(ProgressDisplayTest, LiveLineIsShortenedToTheTerminal) {
@@ -113,8 +113,8 @@ TEST_F(ProgressDisplayTest, PrintedLineStaysAboveTheLiveLine) {
   display.progress("train", training(40));
   display.tick();
   shown();
-  display.say("train", "epoch 1: 83 %\x1b[2J");
-  EXPECT_EQ(shown(), "\r\x1b[Ktrain: epoch 1: 83 % [2J\n");
+  display.say("train", "epoch 1: 83%\x1b[2J");
+  EXPECT_EQ(shown(), "\r\x1b[Ktrain: epoch 1: 83% [2J\n");
   now_ += 1s;
   display.tick();
   EXPECT_EQ(shown(), "\r\x1b[K" + kLine);
@@ -156,8 +156,8 @@ TEST_F(ProgressDisplayTest, PrintsAPlainLineEveryTenSecondsWithoutATerminal) {
   now_ += 6s;
   EXPECT_EQ(display.tick(), std::nullopt);
   EXPECT_EQ(shown(), kLine + "\n");
-  display.say("train", "epoch 1: 83 %");
-  EXPECT_EQ(shown(), "train: epoch 1: 83 %\n");
+  display.say("train", "epoch 1: 83%");
+  EXPECT_EQ(shown(), "train: epoch 1: 83%\n");
   display.node_finished();
   EXPECT_EQ(shown(), "");
 }

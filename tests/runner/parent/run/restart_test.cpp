@@ -167,7 +167,7 @@ TEST_F(RestartRuleTest, LostDeviceWithoutProgressStops) {
   begin(rule, 0, 2);
   EXPECT_TRUE(rule.after(lost()));
   begin(rule, 10);
-  EXPECT_TRUE(rule.after(lost())) << "it began later than the one before";
+  EXPECT_TRUE(rule.after(lost())) << "it began later than the previous one";
   begin(rule, 10);
   EXPECT_FALSE(rule.after(lost()));
 }
@@ -205,7 +205,7 @@ TEST_F(RestartRuleTest, CpuKillsWithoutProgressContinueWithTheNextPlan) {
   }
   EXPECT_THAT(plans, testing::ElementsAre(0, 1, 2, 3));
   begin(rule, 10, 2, "cpu");
-  EXPECT_EQ(rule.after(killed())->restarts.plans, 0) << "the checkpoint knows the plan";
+  EXPECT_EQ(rule.after(killed())->restarts.plans, 0) << "the checkpoint contains the plan";
 }
 
 TEST_F(RestartRuleTest, GpuKillsWithoutProgressStop) {
@@ -213,7 +213,7 @@ TEST_F(RestartRuleTest, GpuKillsWithoutProgressStop) {
   begin(rule);
   EXPECT_TRUE(rule.after(killed()));
   begin(rule);
-  EXPECT_FALSE(rule.after(killed())) << "a smaller part takes no less of the host";
+  EXPECT_FALSE(rule.after(killed())) << "smaller micro-batches need as much host memory";
 }
 
 TEST_F(RestartRuleTest, OtherExitsAreFinal) {
@@ -329,7 +329,8 @@ TEST_F(RestartRuleTest, WorkerIsMarkedAsMovedUntilItSaves) {
   rule.see(stranded({"gpu"}));
   EXPECT_TRUE(rule.after(needs_another())->restarts.has_moved);
   begin(rule, 1, 1);
-  EXPECT_TRUE(rule.after(lost())->restarts.has_moved) << "what it began with is the other GPU's";
+  EXPECT_TRUE(rule.after(lost())->restarts.has_moved)
+      << "the plan that it began with is for the other GPU";
   begin(rule, 2, 2);  // the second save shows that the first is complete
   EXPECT_FALSE(rule.after(lost())->restarts.has_moved);
 }

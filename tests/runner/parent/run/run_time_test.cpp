@@ -70,7 +70,7 @@ TEST_F(RunTimeTest, ResumedRunIncludesAllAttempts) {
   EXPECT_EQ(summary()["seconds"], 30);
   EXPECT_EQ(node_seconds(), 31.5);
   resume({"hello", "read", "ready", "read", kFinished, "finished:0"});
-  EXPECT_EQ(node_seconds(), 31.5) << "it was reported again, but did not run again";
+  EXPECT_EQ(node_seconds(), 31.5) << "it is reported again, but did not run again";
 }
 
 TEST_F(RunTimeTest, KilledRunCountsUntilItsLastMetric) {

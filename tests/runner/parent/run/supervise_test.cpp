@@ -77,7 +77,7 @@ TEST_F(SuperviseTest, WorkerInheritsOnlyItsOwnDescriptors) {
 }
 
 TEST_F(SuperviseTest, LargeOutputArrivesCompletely) {
-  // More than a pipe holds, in every direction: neither side may wait for the other.
+  // More than a pipe holds, in both directions: neither side may wait for the other.
   const Ending ending =
       play({"flood:300000", "hello", "flood:300000", "echo", "out:end", "finished:0"},
            {{"long", std::string(100'000, 'z')}});
@@ -151,7 +151,7 @@ TEST_F(SuperviseTest, MissingLibrariesSuggestPipInstall) {
   EXPECT_EQ(ending.errors[0].help,
             "its libraries could not be loaded; in a virtual environment, run `pip install "
             "'" RETORT_TORCH_REQUIREMENT "'`");
-  EXPECT_EQ(play({"hello", "read", "exit:127"}).errors[0].help, "") << "that one was loaded";
+  EXPECT_EQ(play({"hello", "read", "exit:127"}).errors[0].help, "") << "the libraries were loaded";
 }
 
 TEST_F(SuperviseTest, InterpreterThatEndsBeforeItsGreetingIsExplained) {

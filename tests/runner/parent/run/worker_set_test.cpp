@@ -135,7 +135,7 @@ TEST(WorkerSet, BodyIsRunLikeAProgram) {
   EXPECT_EQ(ended.exit, 7);
   EXPECT_EQ(ended.printed,
             "word; open: 0 1 2 3; device GPU-1; leads its group, dies of SIGPIPE, hears SIGTERM\n");
-  EXPECT_EQ(getenv("CUDA_VISIBLE_DEVICES"), nullptr) << "its environment is its own";
+  EXPECT_EQ(getenv("CUDA_VISIBLE_DEVICES"), nullptr) << "it has its own environment";
 }
 
 // Another thread may be in the middle of anything, and in a copy of this process it would stay

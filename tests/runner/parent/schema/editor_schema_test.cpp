@@ -86,7 +86,8 @@ TEST(EditorSchema, EveryShippedFileFitsTheFormInItsFirstLine) {
       if (entry.path().extension() != ".yaml") continue;
       ++files;
       const std::string text = text_of(entry.path());
-      ASSERT_TRUE(text.starts_with(start)) << entry.path() << " begins with no form";
+      ASSERT_TRUE(text.starts_with(start))
+          << entry.path() << " does not name its form on its first line";
       const std::string named = text.substr(start.size(), text.find('\n') - start.size());
       const fs::path form = (entry.path().parent_path() / named).lexically_normal();
       ASSERT_TRUE(fs::exists(form)) << entry.path() << " names " << form;

@@ -55,7 +55,7 @@ TEST(PublishedSchema, SharedRulesOfKindsAreLeftOut) {
   EXPECT_FALSE(published->contains("allOf"));
   EXPECT_FALSE((*published)["definitions"].contains("training"));
   EXPECT_EQ((*published_schema(*schemas, "train.episodic"))["allOf"].size(), 1u)
-      << "which is no rule of ours";
+      << "this is not one of our own keywords";
 }
 
 TEST(PublishedSchema, UnitIsAddedToADescriptionWithoutIt) {

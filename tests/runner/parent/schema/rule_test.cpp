@@ -61,7 +61,7 @@ TEST(Rule, UnknownValuesBreakNoRules) {
        {"sizes.auto % heads == 0", "absent < 5", "none >= 3", "width / 0 == 1", "list == list",
         "not (absent < 5)", "absent < 5 and on", "absent < 5 or false"})
     EXPECT_TRUE(kept(condition)) << condition;
-  EXPECT_FALSE(kept("absent < 5 and false")) << "whatever the first is";
+  EXPECT_FALSE(kept("absent < 5 and false")) << "regardless of the first";
 }
 
 TEST(Rule, FunctionsAcceptOptionsThatAreNotNumbers) {

@@ -56,7 +56,7 @@ void check_references(const Json& json, const std::string& where) {
       EXPECT_TRUE(key == "$ref" || key == "description" || key == "default" || key == "x-unit" ||
                   key == "x-resume" || key == "x-file" || key == "x-effective-when" ||
                   key == "$comment")
-          << where << ": '" << key << "' beside $ref has no effect";
+          << where << ": '" << key << "' next to $ref has no effect";
     }
   }
   if (!json.is_structured()) return;

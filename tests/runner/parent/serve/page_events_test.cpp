@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kReport[] = "event: report\ndata: changed\n\n";
 
-/// A list or a sweep that somebody is looking at.
+/// A list or a sweep that is open in a browser.
 class PageEvents : public testing::Test {
  protected:
   using Events = std::function<std::optional<std::string>()>;
@@ -47,7 +47,7 @@ TEST_F(PageEvents, ListReportsARunThatEndsAndOneThatAppears) {
     write("a", "running");
     return RunLock::take(folder_ / "a");
   }();
-  ASSERT_TRUE(lock) << "or it counts as killed";
+  ASSERT_TRUE(lock) << "without a lock, the run counts as killed";
   const Events next = follow_list();
   EXPECT_EQ(next(), "") << "nothing has changed";
   write("a");

@@ -103,7 +103,7 @@ TEST_F(RunCatalogTest, RunIsNotShownAsRunningWhileReadingsTakeLong) {
   EXPECT_THAT(states(), ElementsAre("a running"));
   write("a", "finished");
   advance(6s);
-  EXPECT_THAT(states(), ElementsAre("a finished")) << "the reading has not ended yet";
+  EXPECT_THAT(states(), ElementsAre("a finished")) << "reading has not finished yet";
 }
 
 TEST_F(RunCatalogTest, FolderThatDisappearsIsAProblem) {

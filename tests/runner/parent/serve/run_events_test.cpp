@@ -21,7 +21,7 @@ TEST(RunEvents, RunIsFollowedUntilItEnds) {
   write_run(folder, "r", "0.5", "model.lora", "running");
   folder.write("r/metrics.jsonl", metric(1));
   const auto lock = RunLock::take(folder / "r");
-  ASSERT_TRUE(lock) << "or it counts as killed";
+  ASSERT_TRUE(lock) << "without a lock, the run counts as killed";
   const auto next = run_events(folder / "r");
   EXPECT_THAT(*next(), testing::StartsWith("event: progress\ndata: running  train  "));
   EXPECT_EQ(*next(), "") << "nothing has changed";

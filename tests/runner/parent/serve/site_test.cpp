@@ -187,7 +187,8 @@ TEST(Site, ListIsFollowedWithItsFilter) {
   const PageReply events = served.get("/events");
   EXPECT_EQ(events.type, "text/event-stream");
   ASSERT_TRUE(events.events);
-  EXPECT_THAT(*events.events(), HasSubstr("event: report\n")) << "it has not seen any version";
+  EXPECT_THAT(*events.events(), HasSubstr("event: report\n"))
+      << "the client has not seen any version";
   EXPECT_EQ(served.get("//events").status, 404);
 }
 

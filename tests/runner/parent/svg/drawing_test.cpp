@@ -123,7 +123,7 @@ std::string plot_with(const std::vector<std::string>& labels, const std::string&
   return drawing.svg();
 }
 
-TEST(Plot, NameOfTheAxisIsBesideTheLongestLabel) {
+TEST(Plot, NameOfTheAxisIsNextToTheLongestLabel) {
   EXPECT_EQ(axis_name(plot_with({"0", "1"})).first, 70 - 46);
   const std::string svg = plot_with({"0", "0.123456"});
   // The frame is narrower, so that the name stays in the drawing.

@@ -61,7 +61,7 @@ TEST_F(AskTellTest, FinishedTrialsAreReplayedOnResume) {
       said(),
       R"({"tell":0,"trial":0,"state":"finished","overrides":["x=1"],"value":0.0,"metrics":{"a":1}})"
       "\n")
-      << "and nothing of what is still to run, or was not asked for";
+      << "but not unfinished or unrequested trials";
   trials[1].state = TrialState::kFinished;
   sampler_->ended(trials[1]);
   EXPECT_EQ(
@@ -82,7 +82,7 @@ TEST_F(AskTellTest, AsksAsOftenAsNeededAndAcceptsAnswersInAnyOrder) {
   EXPECT_THAT(sampler_->take(2), IsEmpty());
   EXPECT_EQ(said(), "{\"ask\":0}\n{\"ask\":1}\n");
   EXPECT_THAT(sampler_->take(2), IsEmpty());
-  EXPECT_EQ(said(), "") << "both are open";
+  EXPECT_EQ(said(), "") << "both are undecided";
   answer("{\"ask\": 1, \"settings\": {\"x\": 1}}\n{\"ask\": 0, \"settings\"");
   EXPECT_THAT(sampler_->take(2), ElementsAre(10));
   answer(": {\"x\": 2}}\n");
@@ -135,7 +135,7 @@ TEST_F(AskTellTest, MalformedLinesAreReportedAndTheAskStaysOpen) {
 TEST_F(AskTellTest, EndOfInputEndsTheSampler) {
   answer("{\"ask\": 0, \"settings\": {}}");
   answers_.close();
-  EXPECT_THAT(sampler_->take(1), ElementsAre(10)) << "the last line may lack an end";
+  EXPECT_THAT(sampler_->take(1), ElementsAre(10)) << "the last line may lack a newline";
   sampler_->take(1);
   EXPECT_TRUE(sampler_->is_done());
 }

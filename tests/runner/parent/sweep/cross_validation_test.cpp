@@ -70,9 +70,9 @@ TEST_F(CrossValidationTest, FoldsAreSummarized) {
   const auto all = found();
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].node, "evaluate.fold");
-  EXPECT_EQ(all[0].settings, "") << "what all trials share says nothing";
+  EXPECT_EQ(all[0].settings, "") << "keys that all trials share are omitted";
   const std::vector<FoldMean> means = all[0].means();
-  ASSERT_EQ(means.size(), 1u) << "the number of samples is no quality";
+  ASSERT_EQ(means.size(), 1u) << "the number of samples is not a quality metric";
   EXPECT_EQ(means[0].metric, "evaluate/top1");
   EXPECT_EQ(means[0].mean, 0.5);
   EXPECT_EQ(means[0].deviation, 0.5);
@@ -135,8 +135,8 @@ TEST_F(CrossValidationTest, TableHasFoldsMeanAndPooledMetrics) {
             "mean                                     0.5000\n"
             "SD                                       0.5000\n"
             "pooled                   6               0.5000\n"
-            "95 %                              0.1667–0.8333\n"
-            "95 % intervals: bootstrap of 6 samples, 10000 draws\n");
+            "95%                               0.1667–0.8333\n"
+            "95% intervals: bootstrap of 6 samples, 10000 draws\n");
 }
 
 TEST_F(CrossValidationTest, PredictionsAreInOneTable) {

@@ -88,7 +88,7 @@ class FollowTasks : public testing::Test, protected TaskQueue {
   }
   std::string fate(const Submission&, std::size_t) override { return fate_; }
   Diagnostics cancel(std::span<const Submission>) override {
-    is_cancelled_ = true;
+    is_canceled_ = true;
     queue_.clear();
     return {};
   }
@@ -100,7 +100,7 @@ class FollowTasks : public testing::Test, protected TaskQueue {
   std::optional<ErrorCode> refusal_;
   std::optional<int> signal_;
   std::string fate_;
-  bool is_silent_ = false, is_cancelled_ = false;
+  bool is_silent_ = false, is_canceled_ = false;
   int idle_ = 0;
 };
 
@@ -124,7 +124,7 @@ TEST_F(FollowTasks, AccountsAreCopiedToTheJournal) {
             "trial 1 finished in 0:00:02: 1 of 2\n"
             "trial 0 finished in 0:00:02: 2 of 2\n");
   EXPECT_EQ(follow(sweep, {}), ExitCode::kDone);
-  EXPECT_EQ(submitted_.size(), 1u) << "what has finished is not handed over again";
+  EXPECT_EQ(submitted_.size(), 1u) << "finished trials are not submitted again";
 }
 
 TEST_F(FollowTasks, AnotherProcessContinuesTheSameArray) {
@@ -191,7 +191,7 @@ TEST_F(FollowTasks, TaskThatKeepsVanishingIsAbandoned) {
   EXPECT_THAT(err_.str(), testing::EndsWith("trial 0: its task is gone\n"));
 }
 
-TEST_F(FollowTasks, CancelledTaskWaitsForAnotherProcess) {
+TEST_F(FollowTasks, CanceledTaskWaitsForAnotherProcess) {
   auto sweep = journal(1);
   const auto cancel = [&] {
     for (QueuedTask& task : queue_) task.has_ended = true, task.state = "CANCELLED";
@@ -200,7 +200,7 @@ TEST_F(FollowTasks, CancelledTaskWaitsForAnotherProcess) {
   EXPECT_THAT(err_.str(), testing::EndsWith("trial 0: its task is gone (CANCELLED)\n"));
   EXPECT_EQ(submitted_.size(), 1u);
   EXPECT_EQ(follow(sweep, {[] {}, [] {}, [] {}, [&] { finish(2, 0, 0); }}), ExitCode::kDone);
-  EXPECT_EQ(submitted_.size(), 2u) << "who asks for it to go on gets it";
+  EXPECT_EQ(submitted_.size(), 2u) << "an explicit request continues the trial";
 }
 
 TEST_F(FollowTasks, RequeuedTaskIsWaitedFor) {
@@ -250,7 +250,7 @@ TEST_F(FollowTasks, FirstFailureCancelsAFailFastSweep) {
                     [] {}, [] {}, [] {}},
                    {.trials = {.fail_fast = true}}),
             ExitCode::kSomeTrialsFailed);
-  EXPECT_TRUE(is_cancelled_);
+  EXPECT_TRUE(is_canceled_);
   EXPECT_EQ(submitted_.size(), 1u);
 }
 
@@ -271,7 +271,7 @@ TEST_F(FollowTasks, UnconfirmedSubmissionIsSearchedByItsName) {
   refusal_.reset();
   queue_ = {{.submission = "sweep-1", .index = 0, .state = "RUNNING"}};
   EXPECT_EQ(follow(sweep, {[] {}, [] {}, [] {}, [] {}, [&] { finish(1, 0, 0); }}), ExitCode::kDone);
-  EXPECT_THAT(submitted_, ElementsAre()) << "it had been handed over";
+  EXPECT_THAT(submitted_, ElementsAre()) << "it had been submitted before";
   EXPECT_THAT(err_.str(), HasSubstr("continuing with Slurm job 'sweep-1'\n"));
 }
 

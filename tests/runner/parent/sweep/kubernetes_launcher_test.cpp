@@ -85,7 +85,7 @@ class KubernetesLauncherTest : public testing::Test {
     const ExitCode code =
         launcher->run(*journal_, {}, {.program = "retort", .err = err_, .out = &out_});
     EXPECT_EQ(launcher->has_results(), out_.str().empty())
-        << "a manifest stands alone on standard output";
+        << "a manifest is the only text on standard output";
     return code;
   }
   TemporaryFolder folder_;
@@ -98,7 +98,7 @@ TEST_F(KubernetesLauncherTest, PrintsTheManifestOnce) {
   EXPECT_THAT(out_.str(), testing::StartsWith("apiVersion: batch/v1\n"));
   EXPECT_EQ(out_.str(), folder_.read("launch/1/job.yaml"));
   EXPECT_EQ(run(folder_.path()), ExitCode::kStoppedAfterSave);
-  EXPECT_EQ(out_.str(), "") << "its pods may be at work";
+  EXPECT_EQ(out_.str(), "") << "its pods may be running";
   EXPECT_THAT(err_.str(), HasSubstr("1 trial has not ended yet\n"));
   folder_.write("0/summary.json", R"({"status": "finished"})");
   TaskAccount(folder_ / "launch/1/0.jsonl").add({.state = TrialState::kFinished});

@@ -31,7 +31,7 @@ TEST_F(MetricTailTest, FollowsAGrowingFile) {
   EXPECT_THAT(tail.values(), ElementsAre(0.5));
   const std::string next = line("other", "validation/accuracy", "0.75");
   add(next.substr(0, 30));
-  EXPECT_THAT(tail.values(), ElementsAre(0.5)) << "half a line is none";
+  EXPECT_THAT(tail.values(), ElementsAre(0.5)) << "an incomplete line does not count";
   add(next.substr(30) + "no json validation/accuracy\n");
   EXPECT_THAT(tail.values(), ElementsAre(0.5, 0.75));
 }

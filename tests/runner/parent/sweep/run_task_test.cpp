@@ -114,7 +114,7 @@ TEST_F(RunTask, KilledRunIsRetriedAFewTimes) {
   std::filesystem::remove_all(sweep() / "2");
   ASSERT_TRUE(run("kill -9 $$"));
   EXPECT_EQ(account().back(), "failed 137");
-  EXPECT_EQ(account().size(), 10u) << "three attempts more";
+  EXPECT_EQ(account().size(), 10u) << "three more attempts";
 }
 
 /// The trial itself sends the signal to this process, which is the task.
@@ -128,7 +128,7 @@ TEST_P(RunTaskSignal, MakesTheTrialSave) {
   EXPECT_EQ(*code, ExitCode::kStoppedAfterSave);
   EXPECT_THAT(account(), ElementsAre("running 0", "interrupted 75"));
   EXPECT_EQ(std::filesystem::exists(folder_ / "requeued"), GetParam() == std::string("USR1"))
-      << "only where its time is up";
+      << "only on the signal for its time limit";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RunTaskSignal, testing::Values("USR1", "TERM"));

@@ -73,7 +73,7 @@ TEST_F(RunTrials, RunsEachTrialInTurn) {
   EXPECT_THAT(err_.str(), AllOf(HasSubstr("trial 0 started (seed=0)\n"),
                                 HasSubstr("trial 2 finished in 0:00:00: 3 of 3")));
   EXPECT_EQ(run(journal), ExitCode::kDone);
-  EXPECT_EQ(calls(), "0\n1\n2\n") << "what has finished is not run again";
+  EXPECT_EQ(calls(), "0\n1\n2\n") << "finished trials are not run again";
   EXPECT_THAT(err_.str(), HasSubstr("3 of 3 trials have finished"));
 }
 
@@ -171,11 +171,11 @@ TEST_F(RunTrials, WorseTrialsAtARungStopEarly) {
   EXPECT_THAT(journal.trials()[2].rungs, ElementsAre(0.9, 0.4))
       << "of which the second was compared with 0.5";
   EXPECT_THAT(journal.trials()[3].rungs, ElementsAre(0.8))
-      << "whatever it has done until it heard of that";
+      << "it may reach any rung before it is stopped";
   EXPECT_THAT(err_.str(), HasSubstr("trial 1 stopped early: others are better: 2 of 4"));
   const std::string before = calls();
   EXPECT_EQ(run(journal), ExitCode::kDone);
-  EXPECT_EQ(calls(), before) << "what was stopped is done";
+  EXPECT_EQ(calls(), before) << "stopped trials are done";
 }
 
 /// Shell that measures one value of a metric and finishes.
@@ -191,7 +191,8 @@ TEST_F(RunTrials, TrialWithoutTheComparedMetricCausesAWarning) {
   SweepPlan with_asha = plan(3);
   with_asha.asha = {.metric = "accuracy", .first = 2, .factor = 3, .last = {}};
   auto journal = SweepJournal::make(sweep(), with_asha);
-  EXPECT_EQ(run(journal), ExitCode::kDone) << "one has given it, if before the first rung";
+  EXPECT_EQ(run(journal), ExitCode::kDone)
+      << "one trial has measured it, even if before the first rung";
   EXPECT_THAT(err_.str(), Not(HasSubstr("trial 0 never")));
   EXPECT_THAT(
       err_.str(),
@@ -213,7 +214,7 @@ TEST_F(RunTrials, SweepWithoutTheComparedMetricEndsWithAnError) {
       err_.str(),
       testing::EndsWith("error: no trial has measured 'accuracy', so none was compared or stopped "
                         "early; set sweep.asha.metric to a metric that they do measure\n"));
-  EXPECT_EQ(run(journal), ExitCode::kBadRecipe) << "also of those that finished before";
+  EXPECT_EQ(run(journal), ExitCode::kBadRecipe) << "including nodes that finished before";
 }
 
 TEST_F(RunTrials, UnfinishedSweepDoesNotReportMissingMetrics) {
@@ -239,7 +240,7 @@ TEST_F(RunTrials, ComparisonsOfAKilledSweepCount) {
   does(0, measures("0.5 0.5 0.5"));
   does(2, measures("0.3 0.3 0.3", kWaits));
   EXPECT_EQ(run(*journal), ExitCode::kDone);
-  EXPECT_EQ(calls(), "0\n2\n") << "trial 1 was worse and need not go on";
+  EXPECT_EQ(calls(), "0\n2\n") << "trial 1 was worse and did not continue";
   EXPECT_THAT(states(*journal), ElementsAre("finished", "stopped", "stopped"));
   EXPECT_THAT(journal->trials()[0].rungs, ElementsAre(0.5)) << "no rung is compared twice";
 }

@@ -69,7 +69,7 @@ TEST_F(SlotMemoryTest, EndedTrialNeedsNoMemory) {
   add(1, "need: 9");
   EXPECT_EQ(memory_.fitting(2), 1);
   memory_.forget(0);
-  EXPECT_EQ(memory_.fitting(2), 2) << "the other is alone with its plan";
+  EXPECT_EQ(memory_.fitting(2), 2) << "only the other trial has a plan";
 }
 
 TEST_F(SlotMemoryTest, TrialsThatDifferOnlyInSettingsIrrelevantToPlansShareOne) {
@@ -77,11 +77,11 @@ TEST_F(SlotMemoryTest, TrialsThatDifferOnlyInSettingsIrrelevantToPlansShareOne) 
   add(1, "{seed: 2, name: b, run: {dir: b}, need: 1, train: {optimizer: {learning_rate: 1}}}");
   EXPECT_EQ(plans_, 1);
   add(2, "{seed: 2, need: 1, train: {optimizer: {learning_rate: 0}}}");
-  EXPECT_EQ(plans_, 2) << "with 0 something may be left out";
+  EXPECT_EQ(plans_, 2) << "a rate of 0 may disable something";
   add(3, "{seed: 2, need: 1, train: {batch_size: 2, optimizer: {learning_rate: 1}}}");
   EXPECT_EQ(plans_, 3);
   add(4, "{seed: 2, need: 1, train: {seed: 3, batch_size: 2, optimizer: {learning_rate: 1}}}");
-  EXPECT_EQ(plans_, 4) << "which is another seed";
+  EXPECT_EQ(plans_, 4) << "which is a different seed";
 }
 
 TEST_F(SlotMemoryTest, EachTrialNeedsItsOwnGpuUnlessARecipeNamesOne) {
@@ -99,7 +99,8 @@ TEST_F(SlotMemoryTest, EachRankOfATrialNeedsItsOwnGpu) {
   add(1, "{need: 12, device: cuda}");
   EXPECT_EQ(memory_.fitting(2), 2);
   add(2, "{need: 1, device: cuda, ranks: 2}");
-  EXPECT_EQ(memory_.fitting(2), 1) << "the trial with two ranks may run beside another";
+  EXPECT_EQ(memory_.fitting(2), 1)
+      << "the trial with two ranks may run at the same time as another";
   const Diagnostics errors = memory_.check(2);
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0].message,

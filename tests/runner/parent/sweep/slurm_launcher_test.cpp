@@ -183,7 +183,7 @@ TEST_F(SlurmLauncherTest, QueueIsCheckedAfterSbatchTimesOut) {
                                         "squeue -h -r -t all -n retort-0a-1 -o %j|%K|%T\n"
                                         "squeue -h -r -t all -n retort-0a-1 -o %j|%K|%T\n"
                                         "sbatch"))
-      << "the queue is asked whether it has got the array";
+      << "checks whether the queue contains the array";
 }
 
 TEST_F(SlurmLauncherTest, UnreachableControllerIsNotARefusal) {

@@ -72,7 +72,7 @@ TEST_F(SweepJournalTest, UnflushedResultsAreDistrustedAfterAPowerCut) {
     }
   }
   EXPECT_EQ(SweepJournal::reopen(folder_.path())->trials()[1].state, TrialState::kFinished)
-      << "nothing went down";
+      << "no state went back to an earlier one";
   const std::string boot = SweepJournal::read(folder_.path())->boot;
   ASSERT_FALSE(boot.empty());
   std::string other = text();
@@ -108,7 +108,7 @@ TEST_F(SweepJournalTest, EventsReadBack) {
   EXPECT_EQ(journal->plan().folder, "/work");
   const std::vector<Trial>& trials = journal->trials();
   ASSERT_EQ(trials.size(), 2u);
-  EXPECT_EQ(trials[0].state, TrialState::kInterrupted) << "no process runs it any longer";
+  EXPECT_EQ(trials[0].state, TrialState::kInterrupted) << "its process no longer exists";
   EXPECT_EQ(trials[0].attempts, 1);
   EXPECT_EQ(trials[1].state, TrialState::kFinished);
   EXPECT_EQ(trials[1].attempts, 2);

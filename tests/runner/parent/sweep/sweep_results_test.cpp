@@ -56,7 +56,8 @@ TEST_F(SweepResultsTest, TrialsAreComparedByAnAccuracy) {
   add("2", "0.1", 0.75, 3);
   add("2", "0.2", 0.25, 4);
   const SweepResults all = results();
-  EXPECT_THAT(all.keys, ElementsAre("seed", "train.rate")) << "what all set alike says nothing";
+  EXPECT_THAT(all.keys, ElementsAre("seed", "train.rate"))
+      << "keys with the same value in all trials are omitted";
   EXPECT_THAT(all.metrics, ElementsAre("evaluate/top1", "train/loss"));
   EXPECT_EQ(all.objective->metric, "evaluate/top1");
   EXPECT_EQ(all.best()->trial.number, 1u) << "the first of equals";
@@ -113,7 +114,7 @@ TEST_F(SweepResultsTest, MonitoredMetricIsCompared) {
   validated(2, "validation/accuracy", 0.2, 2, 0.75);
   EXPECT_EQ(results().objective->metric, "validation/loss") << "which most of them monitor";
   EXPECT_EQ(results().best()->trial.number, 1u)
-      << "by the weights that it keeps, and not by the test";
+      << "the validation result of the kept weights decides, not the test result";
   EXPECT_THAT(results_text(results()),
               HasSubstr("\nbest: trial 1, validation/loss 1.0000\n\nover seeds"));
   validated(1, "validation/accuracy", 0.1, 1, 0.25);
@@ -183,8 +184,8 @@ TEST_F(SweepResultsTest, IsShownAsATable) {
             "no trial has been validated, so the choice is based on test data: evaluate/top1 is no "
             "longer a fair estimate for the best trial\n"
             "\n"
-            "over seeds  trials  mean evaluate/top1  95 %\n"
-            "all              1              0.7500     –\n");
+            "over seeds  trials  mean evaluate/top1  95%\n"
+            "all              1              0.7500    –\n");
   EXPECT_EQ(results_csv(results()),
             "trial,state,attempts,seconds,seed,evaluate/top1,train/loss\n"
             "0,failed,1,61,1,0.5,2\n"

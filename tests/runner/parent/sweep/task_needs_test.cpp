@@ -64,7 +64,7 @@ TEST_F(TaskNeedsTest, RanksOfATrialShareItsMachines) {
       {{"cores", 4}, {"gpus", 0}, {"memory", "auto"}, {"nodes", 3}, {"ranks_per_node", 2}}, 1);
   EXPECT_EQ(asked.nodes, 3);
   EXPECT_EQ(asked.ranks_on_node, 2);
-  EXPECT_EQ(asked.memory_bytes, 2 * ((std::int64_t{1} << 30) + 1024)) << "of one machine";
+  EXPECT_EQ(asked.memory_bytes, 2 * ((std::int64_t{1} << 30) + 1024)) << "on one machine";
 }
 
 TEST_F(TaskNeedsTest, TrialOnAGpuGetsTheClustersMemory) {
@@ -142,17 +142,17 @@ TEST(SettleTask, GivesEveryTrialEnough) {
   EXPECT_EQ(settings["gpus"], 1);
   settings = kAuto;
   complete_task(settings, {&two, &any});
-  EXPECT_EQ(settings["gpus"], 1) << "auto computes on a GPU where it is shown one";
+  EXPECT_EQ(settings["gpus"], 1) << "device: auto uses a GPU that it can see";
   settings = {{"cores", "auto"}, {"gpus", 0}};
   complete_task(settings, {&any});
-  EXPECT_EQ(settings["gpus"], 0) << "what is written is obeyed";
+  EXPECT_EQ(settings["gpus"], 0) << "explicit values take precedence";
   const Value many = recipe("threads: 1\ndevice: {count: 6}\n");
   settings = {{"cores", 1}, {"gpus", 0}, {"nodes", 2}, {"ranks_per_node", "auto"}};
   complete_task(settings, {&any, &many});
   EXPECT_EQ(settings["ranks_per_node"], 3);
   settings = {{"cores", 1}, {"gpus", 4}};
   complete_task(settings, {&six, &cuda});
-  EXPECT_EQ(settings["cores"], 1) << "what is written is obeyed";
+  EXPECT_EQ(settings["cores"], 1) << "explicit values take precedence";
   EXPECT_EQ(settings["gpus"], 4);
 }
 

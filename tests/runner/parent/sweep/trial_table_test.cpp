@@ -69,9 +69,10 @@ TEST(TrialTable, FitsATerminalOfAnyHeight) {
   for (std::size_t rows = 2; rows < 60; ++rows) {
     const std::string text = trials_text(trials, trials_on_terminal(rows));
     EXPECT_LT(std::ranges::count(text, '\n'), static_cast<int>(rows))
-        << "the cursor stands below it";
+        << "the cursor is on the line below";
     if (rows >= 4 && rows <= 53)
-      EXPECT_EQ(std::ranges::count(text, '\n'), static_cast<int>(rows) - 1) << "none is left free";
+      EXPECT_EQ(std::ranges::count(text, '\n'), static_cast<int>(rows) - 1)
+          << "no line is left free";
   }
 }
 
@@ -143,7 +144,7 @@ TEST_F(LiveTrialsTest, StayBelowPrintedLinesOnATerminal) {
     EXPECT_EQ(err_.str(), table);
     err_.str("");
     now_ += std::chrono::milliseconds(400);
-    EXPECT_EQ(live.tick(), std::chrono::milliseconds(600)) << "not before a second has passed";
+    EXPECT_EQ(live.tick(), std::chrono::milliseconds(600)) << "only after a second";
     EXPECT_EQ(err_.str(), "");
     live.say("trial 0 started");
     EXPECT_EQ(err_.str(), "\r\x1b[3A\x1b[Jtrial 0 started\n");

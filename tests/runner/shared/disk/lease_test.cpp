@@ -171,7 +171,7 @@ TEST_F(LeaseTest, SingleCheckFindsARecentRemoteHeartbeat) {
   EXPECT_EQ(Lease::is_at_work(folder_.path(), true), false);
 }
 
-// Processes that check at the same time as others, or slowly, must not win as well.
+// If several processes check at the same time, or slowly, only one may win.
 TEST_F(LeaseTest, OneOfSeveralConcurrentTakeoversWins) {
   for (int round = 0; round < 30; ++round) {
     for (const std::string& name : files()) fs::remove(folder_ / name);
@@ -251,7 +251,7 @@ TEST_F(LeaseTest, HolderBeatsAndNoticesALostLease) {
   fs::rename(folder_ / "written", folder_ / "lease.2");  // the holder never reads half of it
   EXPECT_THAT(lost.get_future().get(), StartsWith("process "));
   mine.lease.reset();
-  EXPECT_EQ(file_text(folder_ / "lease.2"), text) << "what another has is not given back";
+  EXPECT_EQ(file_text(folder_ / "lease.2"), text) << "the lease of another process is not released";
 }
 
 TEST_F(LeaseTest, ForkedHolderNeitherBeatsNorReleases) {
@@ -301,7 +301,7 @@ TEST_F(LeaseTest, LeaseExcludesOthersWithoutLocks) {
 TEST_F(LeaseTest, SurvivingWorkerExcludesOthersWithoutLocks) {
   WatchedCalls calls;
   calls.break_locks();
-  EXPECT_FALSE(FolderLock::join(folder_.path(), kBusy)) << "no process holds it";
+  EXPECT_FALSE(FolderLock::join(folder_.path(), kBusy)) << "no process holds the lock";
   Child holder([&] { return take(); });
   Child worker([&] {
     auto* own = new WatchedCalls;
@@ -313,7 +313,7 @@ TEST_F(LeaseTest, SurvivingWorkerExcludesOthersWithoutLocks) {
   holder.end();
   int looks = 0;
   EXPECT_FALSE(take([&] { ++looks; }).lease);
-  EXPECT_GT(looks, 10) << "it is on its way out, for all that is known";
+  EXPECT_GT(looks, 10) << "the process may still be exiting";
   worker.end();
   EXPECT_TRUE(take().lease);
 }

@@ -108,7 +108,7 @@ TEST(AtomicFile, DeviceIsRejectedAndKept) {
   const TemporaryFolder folder;
   const std::string path = folder / "null";
   if (mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0)
-    GTEST_SKIP() << "devices cannot be made here";
+    GTEST_SKIP() << "cannot create devices here";
   const std::string refused = "E0802 cannot write '" + path + "': it is a device, not a file";
   EXPECT_EQ(failure(path), refused);
   EXPECT_EQ(failure_of_several(path), refused);
@@ -206,7 +206,7 @@ TEST(AtomicFiles, FlushEachFolderOnce) {
   for (const char* name : {"a", "b", "c"}) files.add(folder / name, "new");
   files.commit({folder.path()});
   EXPECT_EQ(storage.calls, 3 * 5 + 1)
-      << "leftover, file, text, flush and name of each, then the folder";
+      << "for each file: leftover, file, text, flush and name; then the folder";
 }
 
 TEST(NewFile, SyncedTextSurvivesAPowerCut) {

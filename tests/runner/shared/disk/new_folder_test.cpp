@@ -25,7 +25,7 @@ using testing::IsEmpty;
 void fill(NewFolder& folder) {
   folder.create("disc");
   folder.write("disc/a.txt", "one");
-  std::ofstream(folder.draft() / "other.txt") << "written by somebody else";
+  std::ofstream(folder.draft() / "other.txt") << "written by another program";
   folder.write("b.txt", "two");
 }
 
@@ -87,7 +87,7 @@ TEST(NewFolder, LeftoversOfAKilledProcessAreRemoved) {
   NewFolder made(folder / "shapes");
   EXPECT_FALSE(fs::exists(folder / (".shapes." + dead + ".part")));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 5)
-      << "four of others, and this one";
+      << "four folders of others, and this one";
 }
 
 TEST(NewFolder, LockedLeftoversAreKept) {

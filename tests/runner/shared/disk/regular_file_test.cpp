@@ -25,7 +25,7 @@ TEST(RegularFile, OnlyRegularFilesAreOpened) {
        {folder / "none", folder.path(), folder / "loop", std::filesystem::path("/dev/null")})
     EXPECT_FALSE(open_regular(none)) << none;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_FALSE(open_regular(folder / "pipe")) << "it is not waited for";
+  EXPECT_FALSE(open_regular(folder / "pipe")) << "opening does not block";
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST(Turn, OnlyOneOfManyWorksAtATime) {
   EXPECT_EQ(most, 1);
 }
 
-TEST(Turn, CancelledWaitReturnsNoTurn) {
+TEST(Turn, CanceledWaitReturnsNoTurn) {
   const TemporaryFolder folder;
   const auto first = Turn::take(folder / "x", never, silent);
   int asked = 0;

@@ -135,7 +135,7 @@ TEST(Http, HttpsGoesThroughTheProxyByConnect) {
 
 TEST(Http, CancellationAndExceptionsPropagate) {
   const HttpServer server([](const SeenRequest&) { return ServedReply{.stalls = true}; });
-  EXPECT_THROW(got({.url = server.url("/a")}, {.cancelled = [] { return true; }}), Cancelled);
+  EXPECT_THROW(got({.url = server.url("/a")}, {.canceled = [] { return true; }}), Canceled);
   const HttpServer other([](const SeenRequest&) { return ServedReply{.body = "bytes"}; });
   EXPECT_THROW(send({.url = other.url("/a")}, {},
                     [](const HttpReply&, std::string_view) { throw std::logic_error("x"); }),

@@ -29,7 +29,7 @@ const char* const kEveryLine[] = {
     R"({"event":"progress","node":"train","phase":"train","epoch":1,"epochs":2,"step":3,"steps":4,"samples_per_second":5.5,"loss":0.25,"seconds_left":60.0,"memory_bytes":7,"budget_bytes":8,"bytes":9,"bytes_in_all":10,"bytes_per_second":11.5})",
     R"({"event":"metric","node":"train","name":"train/loss","value":0.5,"step":120})",
     R"({"event":"histogram","node":"train","name":"gradients/head.weight","buckets":[[-0.5,0.0,3],[0.0,0.25,1]],"step":120})",
-    R"({"event":"say","node":"train","line":"epoch 1: 83 %"})",
+    R"({"event":"say","node":"train","line":"epoch 1: 83%"})",
     R"({"event":"log","level":"debug","node":"train","line":"layout: contiguous"})",
     R"({"event":"recovered","node":"train","cause":"out of memory","phase":"backward","step":3,"tried":4,"taken":60,"limit":64,"from":"micro_batch 8","to":"micro_batch 4"})",
     R"({"event":"stranded","node":"train","to":["gpu","cpu"],"retries":2,"error":{"severity":"error","code":"E0706","message":"m","pointer":"/train","help":"h","notes":[]},"incident":{"cause":"out of memory","phase":"","step":3,"tried":4,"taken":5,"limit":6,"from":"","to":""}})",

@@ -46,7 +46,7 @@ TEST(StatusNow, UnlockedRunIsInterrupted) {
   }
   EXPECT_EQ(status_now(folder.path(), "running"), "interrupted");
   EXPECT_EQ(status_now(folder.path(), "failed"), "failed");
-  EXPECT_TRUE(RunLock::take(folder.path())) << "and it kept no lock";
+  EXPECT_TRUE(RunLock::take(folder.path())) << "and no lock was kept";
 }
 
 TEST(StatusNow, IsTheRecordedStatusWithoutALock) {

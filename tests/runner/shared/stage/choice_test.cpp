@@ -7,41 +7,40 @@
 namespace runner {
 namespace {
 
-enum class Colour { kNone, kRed, kBlue };
+enum class Color { kNone, kRed, kBlue };
 
 struct Read {
-  Colour colour;
+  Color color;
   Diagnostics errors;
 };
 
-Read read_colour(const char* json) {
+Read read_color(const char* json) {
   const Value config = from_json(nlohmann::ordered_json::parse(json));
   ConfigReader reader(config, "/paint");
-  const auto colour =
-      choice<Colour>(reader, "colour", {{"red", Colour::kRed}, {"blue", Colour::kBlue}});
-  return {colour, reader.finish()};
+  const auto color = choice<Color>(reader, "color", {{"red", Color::kRed}, {"blue", Color::kBlue}});
+  return {color, reader.finish()};
 }
 
 TEST(Choice, WordSelectsItsEntry) {
-  const Read blue = read_colour(R"({"colour": "blue"})");
-  EXPECT_EQ(blue.colour, Colour::kBlue);
+  const Read blue = read_color(R"({"color": "blue"})");
+  EXPECT_EQ(blue.color, Color::kBlue);
   EXPECT_TRUE(blue.errors.empty());
 }
 
 TEST(Choice, WordOutsideTheTableIsAnInternalError) {
-  const Read green = read_colour(R"({"colour": "green"})");
-  EXPECT_EQ(green.colour, Colour::kNone);
+  const Read green = read_color(R"({"color": "green"})");
+  EXPECT_EQ(green.color, Color::kNone);
   ASSERT_EQ(green.errors.size(), 1);
   EXPECT_EQ(green.errors[0].code, ErrorCode::kInternal);
-  EXPECT_EQ(green.errors[0].pointer, "/paint/colour");
+  EXPECT_EQ(green.errors[0].pointer, "/paint/color");
   EXPECT_EQ(green.errors[0].message,
-            "'colour' may be 'green' according to its schema, but no code handles it");
+            "'color' may be 'green' according to its schema, but no code handles it");
 }
 
 TEST(Choice, WrongTypeOrMissingKeyIsReportedOnce) {
-  for (const char* json : {R"({"colour": 3})", "{}"}) {
-    const Read none = read_colour(json);
-    EXPECT_EQ(none.colour, Colour::kNone);
+  for (const char* json : {R"({"color": 3})", "{}"}) {
+    const Read none = read_color(json);
+    EXPECT_EQ(none.color, Color::kNone);
     ASSERT_EQ(none.errors.size(), 1) << json;
     EXPECT_NE(none.errors[0].code, ErrorCode::kInternal);
   }

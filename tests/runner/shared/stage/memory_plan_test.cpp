@@ -60,7 +60,7 @@ TEST(MemoryPlan, RecordOfAnEarlierVersionIsRead) {
 TEST(ChoiceText, ShowsSavingsAndCosts) {
   MemoryPlan plan = chosen_plan();
   EXPECT_EQ(choice_text(plan),
-            "chosen: micro_batch 16 (4 parts): 1.25 GiB instead of 2.00 GiB, in about 7 % more "
+            "chosen: micro_batch 16 (4 parts): 1.25 GiB instead of 2.00 GiB, in about 7% more "
             "time; equal in exact arithmetic");
   plan.choice->exactness = "bit";
   plan.choice->relative_time = 1.004;
@@ -73,7 +73,7 @@ TEST(ChoiceText, EqualNumbersShowNoSavings) {
   MemoryPlan plan = chosen_plan();
   plan.choice->whole = plan.needed + 1;
   EXPECT_EQ(choice_text(plan),
-            "chosen: micro_batch 16 (4 parts): 1.25 GiB, the same as without it, in about 7 % more "
+            "chosen: micro_batch 16 (4 parts): 1.25 GiB, the same as without it, in about 7% more "
             "time; equal in exact arithmetic");
 }
 

@@ -15,7 +15,7 @@ using testing::Not;
 
 constexpr char kTable[] = R"({"driver": "580.82.07", "cuda": 13000, "devices": [
   {"uuid": "GPU-aaaa", "name": "NVIDIA L4", "bus_id": "00000000:3B:00.0", "capability": [8, 9], "total": 24576,
-   "free": 2048, "reserved": 0, "utilisation": 97, "processes": [[4711, 20480]]},
+   "free": 2048, "reserved": 0, "utilization": 97, "processes": [[4711, 20480]]},
   {"uuid": "GPU-bbbb", "name": "NVIDIA L4", "total": 24576, "free": 20480, "reserved": 0},
   {"uuid": "GPU-cccc", "error": 15}]})";
 
@@ -38,9 +38,9 @@ TEST_F(DevicesTest, ListsFreeMemoryAndHolders) {
   const Ended ended = devices();
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(ended.out.substr(0, ended.out.find("runs use the CPU")),
-            "GPU  cuda     free   total   use  name       UUID      held by\n"
-            "  0     0  2.0 GiB  24 GiB  97 %  NVIDIA L4  GPU-aaaa  process 4711 (20 GiB)\n"
-            "  1     1   20 GiB  24 GiB     -  NVIDIA L4  GPU-bbbb\n"
+            "GPU  cuda     free   total  use  name       UUID      held by\n"
+            "  0     0  2.0 GiB  24 GiB  97%  NVIDIA L4  GPU-aaaa  process 4711 (20 GiB)\n"
+            "  1     1   20 GiB  24 GiB    -  NVIDIA L4  GPU-bbbb\n"
             "GPU 2: it is lost: it has fallen off the bus or failed; restart the machine\n");
 }
 
@@ -61,7 +61,7 @@ TEST_F(DevicesTest, JsonHasEveryField) {
       result["devices"][0].dump(),
       R"({"bus_id":"00000000:3B:00.0","capability":"8.9","cuda":"cuda:0","free_bytes":2147483648,"index":0,)"
       R"("instance":null,"name":"NVIDIA L4","processes":[{"bytes":21474836480,"pid":4711}],"reserved_bytes":0,)"
-      R"("total_bytes":25769803776,"utilisation":97,"uuid":"GPU-aaaa","visible":true})");
+      R"("total_bytes":25769803776,"utilization":97,"uuid":"GPU-aaaa","visible":true})");
   EXPECT_EQ(result["devices"][1]["capability"], nullptr);
   EXPECT_EQ(result["problems"].size(), 1U);
 }

@@ -46,7 +46,7 @@ TEST_F(Init, NextStepWorksForEveryRecipeName) {
     EXPECT_THAT(next.out, HasSubstr(" is valid: ")) << name;
   }
   EXPECT_TRUE(std::filesystem::exists(folder_ / "mine.yaml"));
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "mine.yml")) << "its ending was good";
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "mine.yml")) << "its extension was valid";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path()))
     EXPECT_THAT(entry.path().string(), testing::Not(HasSubstr("a=b")));
 }

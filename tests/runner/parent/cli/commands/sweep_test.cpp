@@ -83,7 +83,7 @@ TEST(PreparedSweep, TrialsAreComparedBeforeTheShortestTrainingEnds) {
   ASSERT_TRUE(sweep) << sweep.errors().front().message;
   EXPECT_EQ(sweep->asha,
             (AshaOptions{.metric = "validation/accuracy", .first = 1, .factor = 4, .last = 8}))
-      << "what the training monitors";
+      << "the metric that the training monitors";
   const auto last = trained({"sweep.asha={metric:validation/loss,first:2,last:5}"});
   ASSERT_TRUE(last) << last.errors().front().message;
   EXPECT_EQ(last->asha,

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "stages/plan/choose_policy.h"
+#include "stages/plan/replayed_policy.h"
 #include "stages/train/step_plan.h"
 
 namespace stages {
@@ -36,7 +36,7 @@ TEST(ReplayedPolicy, MatchesTheRecordedStep) {
   EXPECT_TRUE(policy->two_pass);
   EXPECT_THAT(policy->activation_checkpointing.modules,
               ElementsAre("model.layers.0", "model.layers.2"));
-  EXPECT_TRUE(policy->activation_checkpointing.updates_twice) << "that is the recipe's";
+  EXPECT_TRUE(policy->activation_checkpointing.updates_twice) << "the recipe sets that option";
   EXPECT_FALSE(policy->leaves_a_choice() &&
                (policy->two_pass_is_open || policy->checkpointing_is_open));
 }

@@ -1,4 +1,4 @@
-#include "stages/train/training_stage.h"
+#include "stages/train/halving_retries.h"
 
 #include <gtest/gtest.h>
 
