@@ -139,7 +139,7 @@ cmake -G Ninja -S . -B build -DCMAKE_BUILD_TYPE=Release -DRETORT_CUDA=OFF -DRETO
   -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 cmake --build build --target stages_tests --target retort --target retort-worker
 for kind in "${kinds[@]}"; do
-  ctest --test-dir build --output-on-failure --no-tests=error -R "^stages/${kind/.//}_test"
+  ctest --test-dir build --output-on-failure --no-tests=error -R "^stages/${kind%%.*}/(.*[+])?${kind#*.}_test"
 done
 for kind in "${kinds[@]}"; do build/bin/retort stages | grep -F "$kind" || fail "retort does not know $kind"; done
 use "$copy/build/bin" train.novel_train evaluate.middle

@@ -39,7 +39,7 @@ const Value* find_dotted(const Value& value, const std::string& key) {
 
 /// The output of a rejected command; empty if the graph compiles, in which case `resolved` is the
 /// recipe.
-std::string refusal(const std::string& command, Value& resolved) {
+std::string refusal_of_command(const std::string& command, Value& resolved) {
   std::vector<std::string> typed = words(command);
   EXPECT_EQ(typed.at(0), "retort") << command;
   typed.erase(typed.begin());
@@ -85,12 +85,12 @@ TEST_P(PublishedCommand, HasItsCounterpart) {
   if (sections.contains("errors")) {
     Value ignored;
     ASSERT_EQ(commands.size(), 1U);
-    EXPECT_EQ(lines(refusal(commands[0], ignored)), lines(section("errors")));
+    EXPECT_EQ(lines(refusal_of_command(commands[0], ignored)), lines(section("errors")));
     return;
   }
   for (const std::string& command : commands) {
     Value resolved;
-    EXPECT_EQ(refusal(command, resolved), "") << command;
+    EXPECT_EQ(refusal_of_command(command, resolved), "") << command;
     Sources sources;
     const auto expected = read_yaml(sources.add("gives", section("gives")));
     ASSERT_TRUE(expected);

@@ -8,11 +8,11 @@ runner::Result<int> list(bool fails) {
   return runner::Diagnostics{{runner::ErrorCode::kMissingFile, {}, "/root", "no 'a'", "make it"},
                              {runner::ErrorCode::kEmptyClass, {}, "", "no images", ""}};
 }
-void run() { throw runner::StageError(runner::ErrorCode::kDiskFull, "full").at("/to"); }
+void throw_full() { throw runner::StageError(runner::ErrorCode::kDiskFull, "full").at("/to"); }
 
 TEST(Refused, CodePointerAndFactsOfEachErrorAreCompared) {
   EXPECT_ALL_REFUSED(list(true), {kMissingFile, "/root", {"'a'", "make"}}, {kEmptyClass, ""});
-  EXPECT_REFUSED(run(), kDiskFull, "/to");
+  EXPECT_REFUSED(throw_full(), kDiskFull, "/to");
   const auto is_refused = [](const std::vector<Refusal>& expected) {
     return static_cast<bool>(are_refused(refusals_of([] { return list(true); }), expected));
   };

@@ -34,6 +34,7 @@ class SharedFolder {
 
   std::filesystem::path path() const { return suite_ / "now"; }
   std::filesystem::path operator/(const std::string& name) const { return path() / name; }
+  std::string read(const std::string& name) const { return suite_.read("now/" + name); }
   /// Writes a file below the folder, making the folders on the way.
   std::filesystem::path write(const std::string& name, const std::string& text) const {
     return suite_.write("now/" + name, text);

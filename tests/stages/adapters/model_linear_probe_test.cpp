@@ -27,12 +27,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-runner::Result<std::unique_ptr<runner::Stage>> create(const Json& backbone) {
+runner::Result<std::unique_ptr<runner::Stage>> create_probe(const Json& backbone) {
   return created(kModelLinearProbe, Json{{"backbone", backbone}});
 }
 
 std::shared_ptr<const Model> model(const Json& backbone, std::uint64_t seed = 7) {
-  auto stage = create(backbone);
+  auto stage = create_probe(backbone);
   if (!stage) throw std::logic_error(stage.errors()[0].message);
   RecordingContext context;
   context.facts.seed = seed;
@@ -42,7 +42,7 @@ std::shared_ptr<const Model> model(const Json& backbone, std::uint64_t seed = 7)
 
 /// Returns "/model/backbone/weights: message" for the error that creating or building `model`
 /// throws.
-runner::Diagnostics refusal(const Json& backbone, std::int64_t size = 8) {
+runner::Diagnostics refusal_of_probe(const Json& backbone, std::int64_t size = 8) {
   return refusals_of([&] {
     model(backbone)->build({10, {{"image", {3, size, size}, at::kFloat}}, {"daisy", "rose"}}, 1);
   });
@@ -52,7 +52,7 @@ runner::Diagnostics refusal(const Json& backbone, std::int64_t size = 8) {
 runner::Diagnostics refusal_of_plan(const Json& backbone) {
   PlanningContext context;
   return refusals_of([&] {
-    const auto stage = create(backbone);
+    const auto stage = create_probe(backbone);
     (*stage)->plan(runner::Inputs({}), context);
   });
 }
@@ -110,25 +110,26 @@ TEST(LinearProbe, ActivationComesFromTheConfigAndIsNeverGuessed) {
   };
   EXPECT_FALSE(torch::equal(features(small({{"weights", quick.file()}})),
                             features(small({{"weights", exact.file()}}))));
-  EXPECT_REFUSED(refusal(small({{"weights", exact.file()}, {"hidden_act", "quick_gelu"}})),
+  EXPECT_REFUSED(refusal_of_probe(small({{"weights", exact.file()}, {"hidden_act", "quick_gelu"}})),
                  kOptionConflict, "/model/backbone/hidden_act", "quick_gelu", exact.file());
   exact.forget_config();
-  EXPECT_REFUSED(refusal(small({{"weights", exact.file()}})), kOptionConflict,
+  EXPECT_REFUSED(refusal_of_probe(small({{"weights", exact.file()}})), kOptionConflict,
                  "/model/backbone/hidden_act", exact.file());
-  EXPECT_THAT(
-      refusal(small({{"weights", exact.file()}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}})),
-      testing::IsEmpty());
+  EXPECT_THAT(refusal_of_probe(small(
+                  {{"weights", exact.file()}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}})),
+              testing::IsEmpty());
 }
 
 TEST(LinearProbe, ShapeThatContradictsTheConfigIsRejected) {
   const SavedTower saved;
-  EXPECT_REFUSED(refusal(small({{"weights", saved.file()}, {"hidden_size", 16}})), kOptionConflict,
-                 "/model/backbone/hidden_size", "16 in the recipe", "8", saved.file());
+  EXPECT_REFUSED(refusal_of_probe(small({{"weights", saved.file()}, {"hidden_size", 16}})),
+                 kOptionConflict, "/model/backbone/hidden_size", "16 in the recipe", "8",
+                 saved.file());
 }
 
 TEST(LinearProbe, MismatchedWeightsAreReported) {
   const SavedTower saved;
-  EXPECT_REFUSED(refusal(small({{"weights", saved.file()}, {"num_hidden_layers", 1}})),
+  EXPECT_REFUSED(refusal_of_probe(small({{"weights", saved.file()}, {"num_hidden_layers", 1}})),
                  kDamagedWeights, "/model/backbone/weights", saved.file(),
                  "num_hidden_layers is 1, but 2 in the weights");
 }
@@ -136,10 +137,10 @@ TEST(LinearProbe, MismatchedWeightsAreReported) {
 TEST(LinearProbe, EverySizeThatContradictsTheConfigIsReported) {
   const SavedTower saved;
   saved.change_config({{"num_hidden_layers", 2}, {"patch_size", 4}});
-  EXPECT_REFUSED(
-      refusal(small({{"weights", saved.file()}, {"hidden_size", 16}, {"num_hidden_layers", 1}})),
-      kOptionConflict, "/model/backbone/hidden_size", "hidden_size is 16", "but 8",
-      "num_hidden_layers is 1", "but 2");
+  EXPECT_REFUSED(refusal_of_probe(small(
+                     {{"weights", saved.file()}, {"hidden_size", 16}, {"num_hidden_layers", 1}})),
+                 kOptionConflict, "/model/backbone/hidden_size", "hidden_size is 16", "but 8",
+                 "num_hidden_layers is 1", "but 2");
 }
 
 TEST(LinearProbe, PlanChecksSizesOfWeightsWithoutAConfig) {
@@ -159,9 +160,9 @@ TEST(LinearProbe, PlanChecksSizesOfWeightsWithoutAConfig) {
 }
 
 TEST(LinearProbe, RecipeErrorsAreFoundBeforeTheRun) {
-  EXPECT_REFUSED(create(small({{"weights", "none.safetensors"}})), kMissingWeights,
+  EXPECT_REFUSED(create_probe(small({{"weights", "none.safetensors"}})), kMissingWeights,
                  "/model/backbone/weights");
-  EXPECT_TRUE(create(small()));
+  EXPECT_TRUE(create_probe(small()));
 }
 
 TEST(LinearProbe, VitHasNoProjectionAndItsOwnDefaults) {

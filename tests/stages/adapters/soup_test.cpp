@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::SizeIs;
 
 /// Weights of one number. The accuracy falls with the distance from a target.
-Ingredients numbers(std::vector<double> values, double target) {
+Ingredients ingredients_of(std::vector<double> values, double target) {
   return {
       .count = values.size(),
       .read =
@@ -30,7 +30,7 @@ Ingredients numbers(std::vector<double> values, double target) {
 double value(const Soup& soup) { return soup.weights.at("a").item<double>(); }
 
 TEST(Soup, UniformSoupAveragesAll) {
-  const Soup soup = uniform_soup(numbers({1, 2, 6}, 0));
+  const Soup soup = uniform_soup(ingredients_of({1, 2, 6}, 0));
   EXPECT_NEAR(value(soup), 3, 1e-12);
   ASSERT_THAT(soup.measured, SizeIs(1));
   EXPECT_THAT(soup.measured[0].members, ElementsAre(0, 1, 2));
@@ -38,26 +38,26 @@ TEST(Soup, UniformSoupAveragesAll) {
 
 TEST(Soup, GreedySoupKeepsMembersThatHelp) {
   // 0.5 is nearest to 0.25; with 0 it is exact; 9 makes it worse.
-  const Soup soup = greedy_soup(numbers({9, 0, 0.5}, 0.25));
+  const Soup soup = greedy_soup(ingredients_of({9, 0, 0.5}, 0.25));
   EXPECT_NEAR(value(soup), 0.25, 1e-12);
   EXPECT_THAT(soup.measured[soup.chosen].members, ElementsAre(1, 2));
   EXPECT_THAT(soup.measured, SizeIs(5));  // each alone, then two that were tried
 }
 
 TEST(Soup, GreedySoupKeepsTheBestIfNoMemberHelps) {
-  const Soup soup = greedy_soup(numbers({5, 1, 7}, 1));
+  const Soup soup = greedy_soup(ingredients_of({5, 1, 7}, 1));
   EXPECT_EQ(value(soup), 1);
   EXPECT_EQ(soup.chosen, 1u);
 }
 
 TEST(Soup, GreedySoupAddsMembersThatDoNoHarm) {
-  const Soup soup = greedy_soup(numbers({2, 2}, 0));
+  const Soup soup = greedy_soup(ingredients_of({2, 2}, 0));
   EXPECT_THAT(soup.measured[soup.chosen].members, ElementsAre(0, 1));
 }
 
 TEST(Soup, InterpolationUsesTheBestAlpha) {
   const NamedTensors initial = {{"a", torch::zeros({1}, at::kDouble)}};
-  const Soup soup = best_interpolation(initial, {0, 0.25, 0.5, 1}, numbers({8}, 4));
+  const Soup soup = best_interpolation(initial, {0, 0.25, 0.5, 1}, ingredients_of({8}, 4));
   EXPECT_EQ(value(soup), 4);
   EXPECT_EQ(soup.measured[soup.chosen].alpha, 0.5);
   EXPECT_THAT(soup.measured, SizeIs(4));
@@ -65,7 +65,7 @@ TEST(Soup, InterpolationUsesTheBestAlpha) {
 
 TEST(Soup, FirstOfEqualAlphasIsChosen) {
   const NamedTensors initial = {{"a", torch::zeros({1}, at::kDouble)}};
-  EXPECT_EQ(value(best_interpolation(initial, {0.25, 0.75}, numbers({8}, 4))), 2);
+  EXPECT_EQ(value(best_interpolation(initial, {0.25, 0.75}, ingredients_of({8}, 4))), 2);
 }
 
 }  // namespace

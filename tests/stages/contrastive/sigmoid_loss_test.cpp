@@ -48,7 +48,8 @@ std::vector<at::Tensor> sigmoid_as_written(const Arguments& of, const PairGroups
   });
 }
 
-std::vector<at::Tensor> in_tiles(const Arguments& of, const PairGroups& groups, std::int64_t tile) {
+std::vector<at::Tensor> sigmoid_in_tiles(const Arguments& of, const PairGroups& groups,
+                                         std::int64_t tile) {
   return derived(of, [&](const Arguments& x) {
     return sigmoid_loss(x.images, x.texts, x.scale, x.bias, groups, tile);
   });
@@ -59,7 +60,7 @@ TEST(SigmoidLoss, MatchesTheFormulaForEveryTile) {
   for (const PairGroups& groups : {PairGroups{}, classes()}) {
     const auto expected = sigmoid_as_written(of, groups);
     for (const std::int64_t tile : {1, 4, 13, 100})
-      expect_equal(in_tiles(of, groups, tile), expected);
+      expect_equal(sigmoid_in_tiles(of, groups, tile), expected);
   }
 }
 
@@ -74,7 +75,7 @@ TEST(SigmoidLoss, EqualsTheCrossEntropyOfASinglePair) {
 TEST(SigmoidLoss, LargeFactorsDoNotOverflow) {
   const at::Tensor x = unit_rows(5, 4, 3);
   const Arguments of{x, -x, torch::tensor(8.0, at::kDouble), torch::tensor(-10.0, at::kDouble)};
-  const auto actual = in_tiles(of, {}, 2);
+  const auto actual = sigmoid_in_tiles(of, {}, 2);
   for (const at::Tensor& one : actual) EXPECT_TRUE(one.isfinite().all().item<bool>());
   expect_equal(actual, sigmoid_as_written(of, {}));
 }

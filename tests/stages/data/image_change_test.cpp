@@ -21,7 +21,8 @@ const AugmentOptions kAll{.vertical_flip = 0.5,
                           .translation = 0.05,
                           .zoom = 0.6};
 
-ImageChange drawn(const AugmentOptions& augment, std::uint64_t key, bool is_mirrored = false) {
+ImageChange drawn_by_key(const AugmentOptions& augment, std::uint64_t key,
+                         bool is_mirrored = false) {
   Random random({key});
   return drawn_change(augment, is_mirrored, random);
 }
@@ -32,7 +33,7 @@ TEST(ImageChange, IsDrawnFromTheOptions) {
   std::set<std::array<Adjustment, 4>> orders;
   constexpr int kDraws = 3000;
   for (std::uint64_t key = 0; key < kDraws; ++key) {
-    const ImageChange change = drawn(kAll, key);
+    const ImageChange change = drawn_by_key(kAll, key);
     upside_down += change.is_upside_down;
     orders.insert(change.order);
     for (const auto& [name, value] : {std::pair{"brightness", change.brightness},
@@ -65,7 +66,7 @@ TEST(ImageChange, IsDrawnFromTheOptions) {
 }
 
 TEST(ImageChange, EmptyOptionsChangeNothing) {
-  ImageChange change = drawn({}, 5);
+  ImageChange change = drawn_by_key({}, 5);
   change.order = ImageChange{}.order;
   EXPECT_EQ(change, ImageChange{});
   const Image image = picture(13, 9);
@@ -76,11 +77,11 @@ TEST(ImageChange, OptionsAreDrawnIndependently) {
   AugmentOptions less = kAll;
   less.hue = less.rotation = less.vertical_flip = 0;
   for (std::uint64_t key = 0; key < 20; ++key) {
-    ImageChange all = drawn(kAll, key, true);
+    ImageChange all = drawn_by_key(kAll, key, true);
     all.hue.reset();
     all.rotation = 0;
     all.is_upside_down = false;
-    EXPECT_EQ(drawn(less, key, true), all);
+    EXPECT_EQ(drawn_by_key(less, key, true), all);
   }
 }
 

@@ -14,7 +14,7 @@
 namespace stages {
 namespace {
 
-using Groups = std::vector<std::vector<std::size_t>>;
+using HashGroups = std::vector<std::vector<std::size_t>>;
 
 ImageHash random_hash(Random& random) {
   return {random.next(), random.next(), random.next(), random.next()};
@@ -49,7 +49,7 @@ TEST(Alike, FindsEveryPair) {
   for (int i = 0; i < 300; ++i)
     hashes.push_back(with_bits_turned(hashes[static_cast<std::size_t>(i)], i % 20, random));
   for (const int most : {0, 1, 3, 8, 19}) {
-    const Groups groups = alike(hashes, most, kAnyPair);
+    const HashGroups groups = alike(hashes, most, kAnyPair);
     std::set<std::vector<std::size_t>> found(groups.begin(), groups.end());
     for (std::size_t i = 0; i < 300; ++i)
       EXPECT_EQ(found.contains({i, i + 300}), static_cast<int>(i % 20) <= most) << i << " " << most;
@@ -63,9 +63,9 @@ TEST(Alike, GroupsAreConnectedByPairs) {
   ImageHash second = first, third = first;
   second[0] ^= 0b111;
   third[0] ^= 0b111111;
-  EXPECT_EQ(alike(std::vector{first, far, third, second}, 3, kAnyPair), (Groups{{0, 2, 3}}));
-  EXPECT_EQ(alike(std::vector{first, far, third}, 3, kAnyPair), Groups{});
-  EXPECT_EQ(alike({}, 3, kAnyPair), Groups{});
+  EXPECT_EQ(alike(std::vector{first, far, third, second}, 3, kAnyPair), (HashGroups{{0, 2, 3}}));
+  EXPECT_EQ(alike(std::vector{first, far, third}, 3, kAnyPair), HashGroups{});
+  EXPECT_EQ(alike({}, 3, kAnyPair), HashGroups{});
 }
 
 TEST(Alike, UnconfirmedPairsAreDropped) {
@@ -74,9 +74,9 @@ TEST(Alike, UnconfirmedPairsAreDropped) {
   };
   ImageHash near{};
   near[3] = 1;
-  EXPECT_EQ(alike(std::vector{ImageHash{}, near, ImageHash{}}, 3, odd), Groups{});
+  EXPECT_EQ(alike(std::vector{ImageHash{}, near, ImageHash{}}, 3, odd), HashGroups{});
   EXPECT_EQ(alike(std::vector{ImageHash{~0u}, near, ImageHash{~0u}, ImageHash{}}, 3, odd),
-            (Groups{{1, 3}}));
+            (HashGroups{{1, 3}}));
 }
 
 TEST(Alike, ThousandEqualImagesAreComparedOnce) {

@@ -27,7 +27,7 @@ std::vector<std::uint8_t> extended_header(int width, int height) {
 }
 
 /// Returns a lossy file with another size in its header, which does not match its data.
-std::vector<std::uint8_t> with_size(std::vector<std::uint8_t> file, int width, int height) {
+std::vector<std::uint8_t> webp_with_size(std::vector<std::uint8_t> file, int width, int height) {
   for (const auto& [at, side] : {std::pair{26, width}, {28, height}}) {
     file[static_cast<std::size_t>(at)] = static_cast<std::uint8_t>(side);
     file[static_cast<std::size_t>(at) + 1] = static_cast<std::uint8_t>(side >> 8);
@@ -77,8 +77,8 @@ TEST(WebpReader, TruncatedFileIsCorrupt) {
 }
 
 TEST(WebpReader, HeaderWithTooManyPixelsIsRejected) {
-  EXPECT_REFUSED(image_faults(with_size(golden("lossy.webp"), 16'000, 12'000)), kImageTooLarge, "",
-                 "16000 x 12000", "178 million");
+  EXPECT_REFUSED(image_faults(webp_with_size(golden("lossy.webp"), 16'000, 12'000)), kImageTooLarge,
+                 "", "16000 x 12000", "178 million");
   EXPECT_FALSE(image_faults(extended_header(1 << 24, 1 << 24)).empty());
 }
 

@@ -16,7 +16,7 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kWays = 3, kShots = 2, kWidth = 4;
+constexpr std::int64_t kHeadWays = 3, kHeadShots = 2, kWidth = 4;
 
 FewShotHeadOptions small_head() {
   FewShotHeadOptions head;
@@ -42,7 +42,7 @@ FewShotHeadOptions cosine_head(ScoreNorm norm = ScoreNorm::kWay) {
 
 /// Creates the head in float64, with the weights that the authors' program was given.
 FewShotHead golden_head(const FewShotHeadOptions& options) {
-  FewShotHead head(options, {.ways = kWays, .shots = kShots, .queries = 6}, {kWidth, 1, 1},
+  FewShotHead head(options, {.ways = kHeadWays, .shots = kHeadShots, .queries = 6}, {kWidth, 1, 1},
                    torch::kDouble);
   struct Formula {
     const char* name;

@@ -11,8 +11,8 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kMiB = 1 << 20;
-at::Tensor bytes(std::int64_t count) {
+constexpr std::int64_t kGpuMiB = 1 << 20;
+at::Tensor gpu_bytes(std::int64_t count) {
   return torch::empty({count}, at::device(kGpu).dtype(torch::kByte));
 }
 
@@ -20,11 +20,11 @@ at::Tensor bytes(std::int64_t count) {
 TEST(GpuBudget, AppliesBeforeTheGpuIsUsed) {
   NEEDS_GPU();
   {
-    const ScopedMemoryBudget budget(1024 * kMiB, kGpu);
-    EXPECT_NO_THROW(bytes(256 * kMiB));
-    EXPECT_THROW(bytes(1024 * kMiB), c10::OutOfMemoryError) << "the context counts, too";
+    const ScopedMemoryBudget budget(1024 * kGpuMiB, kGpu);
+    EXPECT_NO_THROW(gpu_bytes(256 * kGpuMiB));
+    EXPECT_THROW(gpu_bytes(1024 * kGpuMiB), c10::OutOfMemoryError) << "the context counts, too";
   }
-  EXPECT_NO_THROW(bytes(1024 * kMiB));
+  EXPECT_NO_THROW(gpu_bytes(1024 * kGpuMiB));
 }
 
 TEST(GpuBudget, IsTheMemoryThatOthersLeaveFree) {
@@ -32,16 +32,16 @@ TEST(GpuBudget, IsTheMemoryThatOthersLeaveFree) {
   const std::int64_t before = device_memory(kGpu).bytes, all = MemoryMeter(kGpu).available();
   EXPECT_LE(before, all);
   EXPECT_EQ(device_memory(kGpu).name, "the GPU's free memory");
-  const at::Tensor own = bytes(512 * kMiB);
+  const at::Tensor own = gpu_bytes(512 * kGpuMiB);
   EXPECT_NEAR(static_cast<double>(device_memory(kGpu).bytes), static_cast<double>(before),
-              64.0 * kMiB)
+              64.0 * kGpuMiB)
       << "memory held by this process counts as available";
 }
 
 TEST(GpuBudget, OutOfMemoryIsRecognized) {
   NEEDS_GPU();
   try {
-    bytes(std::int64_t{1} << 50);
+    gpu_bytes(std::int64_t{1} << 50);
     FAIL() << "a pebibyte was allocated";
   } catch (const std::exception& error) {
     EXPECT_TRUE(is_out_of_memory(error));
@@ -55,7 +55,7 @@ TEST(GpuBudgetDeathTest, EndsQuietlyAfterAFatalError) {
   EXPECT_EXIT(
       {
         try {
-          const ScopedMemoryBudget budget(1024 * kMiB, kGpu);
+          const ScopedMemoryBudget budget(1024 * kGpuMiB, kGpu);
           const at::Tensor row = torch::zeros({4}, at::device(kGpu));
           row.index_select(0, torch::full({1}, 9, at::device(kGpu).dtype(torch::kLong))).cpu();
         } catch (const std::exception&) {

@@ -18,9 +18,9 @@ namespace {
 constexpr at::ScalarType kTypes[] = {torch::kFloat, torch::kDouble, torch::kBFloat16, torch::kHalf};
 
 at::Tensor quick_gelu(const at::Tensor& x) { return activate(Activation::kQuickGelu, x); }
-at::Tensor by_operators(const at::Tensor& x) { return x * torch::sigmoid(1.702 * x); }
+at::Tensor gelu_by_operators(const at::Tensor& x) { return x * torch::sigmoid(1.702 * x); }
 
-at::Tensor random(at::IntArrayRef shape, std::uint64_t seed = 1) {
+at::Tensor random_numbers(at::IntArrayRef shape, std::uint64_t seed = 1) {
   return 3 * torch::randn(shape, at::detail::createCPUGenerator(seed));
 }
 
@@ -52,10 +52,10 @@ TEST(ActivationTest, ActivationsMatchTheirFormulas) {
 TEST(ActivationTest, QuickGeluMatchesTorchBitForBitOnOneThread) {
   for (const std::int64_t count : {0, 1, 1000, 65536, 200003}) {
     for (const at::ScalarType type : kTypes) {
-      const at::Tensor x = random({count}).to(type);
+      const at::Tensor x = random_numbers({count}).to(type);
       const at::Tensor expected = [&x] {
         const ScopedThreads one(1);
-        return by_operators(x);
+        return gelu_by_operators(x);
       }();
       for (const int threads : {1, 2, 3}) {
         const ScopedThreads several(threads);
@@ -66,9 +66,9 @@ TEST(ActivationTest, QuickGeluMatchesTorchBitForBitOnOneThread) {
 }
 
 TEST(ActivationTest, QuickGeluGradientMatchesTorch) {
-  const at::Tensor x = random({3, 70000}).to(torch::kDouble),
-                   dy = random({3, 70000}, 2).to(torch::kDouble);
-  const at::Tensor expected = gradient(by_operators, x, dy);
+  const at::Tensor x = random_numbers({3, 70000}).to(torch::kDouble),
+                   dy = random_numbers({3, 70000}, 2).to(torch::kDouble);
+  const at::Tensor expected = gradient(gelu_by_operators, x, dy);
   EXPECT_LT(distance(gradient(quick_gelu, x, dy), expected), 1e-12);
   // Each rounds to its type, so where derivatives of adjacent numbers differ, rounded products
   // differ too.
@@ -77,17 +77,17 @@ TEST(ActivationTest, QuickGeluGradientMatchesTorch) {
   for (const at::ScalarType type : {torch::kBFloat16, torch::kHalf}) {
     const at::Tensor narrow = x.to(type), narrow_dy = dy.to(type);
     const at::Tensor exact =
-        gradient(by_operators, narrow.to(torch::kDouble), narrow_dy.to(torch::kDouble));
+        gradient(gelu_by_operators, narrow.to(torch::kDouble), narrow_dy.to(torch::kDouble));
     const at::Tensor ours = gradient(quick_gelu, narrow, narrow_dy);
     EXPECT_EQ(ours.scalar_type(), type);
     EXPECT_LT(distance(ours, exact),
-              1.1 * distance(gradient(by_operators, narrow, narrow_dy), exact))
+              1.1 * distance(gradient(gelu_by_operators, narrow, narrow_dy), exact))
         << type;
   }
 }
 
 TEST(ActivationTest, QuickGeluAcceptsAnyMemoryLayout) {
-  const at::Tensor plain = random({4, 30, 20, 50}), dy = random({4, 30, 20, 50}, 2);
+  const at::Tensor plain = random_numbers({4, 30, 20, 50}), dy = random_numbers({4, 30, 20, 50}, 2);
   const at::Tensor expected = quick_gelu(plain),
                    expected_gradient = gradient(quick_gelu, plain, dy);
   const at::Tensor last = plain.contiguous(torch::MemoryFormat::ChannelsLast);
@@ -104,7 +104,7 @@ TEST(ActivationTest, QuickGeluAcceptsAnyMemoryLayout) {
 
 TEST(ActivationTest, OnlyTheInputIsSaved) {
   for (const auto& [word, activation] : kActivations) {
-    const at::Tensor x = random({8}).requires_grad_(true);
+    const at::Tensor x = random_numbers({8}).requires_grad_(true);
     std::vector<const void*> kept;
     const ScopedSavedTensors saved(
         [&kept](const at::Tensor& tensor) { kept.push_back(tensor.const_data_ptr()); });
@@ -114,7 +114,7 @@ TEST(ActivationTest, OnlyTheInputIsSaved) {
 }
 
 TEST(ActivationTest, SecondDerivativeOfQuickGeluIsRejected) {
-  const at::Tensor x = random({8}).requires_grad_(true);
+  const at::Tensor x = random_numbers({8}).requires_grad_(true);
   EXPECT_THROW(torch::autograd::grad({quick_gelu(x).sum()}, {x}, {}, /*retain_graph=*/true,
                                      /*create_graph=*/true),
                std::logic_error);

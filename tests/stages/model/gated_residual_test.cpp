@@ -16,7 +16,7 @@ namespace stages {
 namespace {
 
 using Inputs = std::vector<at::Tensor>;
-constexpr auto kByPixel = torch::MemoryFormat::ChannelsLast;
+constexpr auto kByPosition = torch::MemoryFormat::ChannelsLast;
 
 at::Tensor by_operators(const at::Tensor& maps, const at::Tensor& gate, const at::Tensor& added) {
   return (maps * gate + added).relu();
@@ -29,7 +29,7 @@ Inputs inputs(std::int64_t images, std::int64_t channels = 24,
   at::Generator generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(images));
   const auto random = [&](std::int64_t height, std::int64_t width) {
     return torch::randn({images, channels, height, width}, generator, torch::kDouble)
-        .contiguous(kByPixel)
+        .contiguous(kByPosition)
         .to(type);
   };
   return {random(13, 7), random(1, 1).sigmoid(), random(13, 7)};
@@ -68,7 +68,7 @@ TEST(GatedResidualTest, MatchesTorchBitForBit) {
       const ScopedThreads some(threads);
       const at::Tensor y = gated_residual(of[0], of[1], of[2]);
       EXPECT_TRUE(y.equal(expected)) << images << " images, " << threads << " threads";
-      EXPECT_TRUE(y.is_contiguous(kByPixel));
+      EXPECT_TRUE(y.is_contiguous(kByPosition));
     }
   }
 }

@@ -23,7 +23,7 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 constexpr auto kChannelsLast = torch::MemoryFormat::ChannelsLast;
 
-at::Tensor random(at::IntArrayRef shape, std::uint64_t seed) {
+at::Tensor random_maps(at::IntArrayRef shape, std::uint64_t seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(seed));
 }
 
@@ -31,8 +31,8 @@ struct Sizes {
   std::vector<std::int64_t> maps;
   std::int64_t of_group, stride;
 
-  at::Tensor input() const { return random(maps, 1).contiguous(kChannelsLast); }
-  at::Tensor weight() const { return random({maps[1], of_group, 3, 3}, 2); }
+  at::Tensor input() const { return random_maps(maps, 1).contiguous(kChannelsLast); }
+  at::Tensor weight() const { return random_maps({maps[1], of_group, 3, 3}, 2); }
   std::string text() const {
     return std::to_string(maps[2]) + " by " + std::to_string(maps[3]) + ", stride " +
            std::to_string(stride);
@@ -51,20 +51,20 @@ at::Tensor by_torch(const at::Tensor& maps, const at::Tensor& weight, std::int64
                        maps.size(1) / weight.size(1));
 }
 
-enum class Of { kNumbers, kMagnitudes };
+enum class OfWhat { kNumbers, kMagnitudes };
 
 /// Returns the result and the gradients of maps and weight. For magnitudes, returns the sums of the
 /// absolute values of the products.
 template <typename Function>
-Tensors with_gradients(const Function& function, const Sizes& sizes, at::ScalarType type,
-                       Of what = Of::kNumbers) {
+Tensors grouped_with_gradients(const Function& function, const Sizes& sizes, at::ScalarType type,
+                               OfWhat what = OfWhat::kNumbers) {
   const auto given = [&](const at::Tensor& one) {
-    return (what == Of::kNumbers ? one : one.abs()).to(type);
+    return (what == OfWhat::kNumbers ? one : one.abs()).to(type);
   };
   const at::Tensor maps = given(sizes.input()).requires_grad_(true),
                    weight = given(sizes.weight()).requires_grad_(true);
   const at::Tensor y = function(maps, weight, sizes.stride);
-  Tensors result = torch::autograd::grad({y}, {maps, weight}, {given(random(y.sizes(), 3))});
+  Tensors result = torch::autograd::grad({y}, {maps, weight}, {given(random_maps(y.sizes(), 3))});
   result.insert(result.begin(), y.detach());
   return result;
 }
@@ -72,9 +72,10 @@ Tensors with_gradients(const Function& function, const Sizes& sizes, at::ScalarT
 TEST(GroupedConvolutionTest, ResultAndGradientsMatchTorch) {
   for (const Sizes& sizes : kSizes) {
     ASSERT_TRUE(can_convolve_groups(sizes.input(), sizes.weight(), sizes.stride)) << sizes.text();
-    const Tensors expected = with_gradients(by_torch, sizes, torch::kDouble),
-                  found = with_gradients(grouped_convolution, sizes, torch::kFloat),
-                  magnitudes = with_gradients(by_torch, sizes, torch::kDouble, Of::kMagnitudes);
+    const Tensors expected = grouped_with_gradients(by_torch, sizes, torch::kDouble),
+                  found = grouped_with_gradients(grouped_convolution, sizes, torch::kFloat),
+                  magnitudes =
+                      grouped_with_gradients(by_torch, sizes, torch::kDouble, OfWhat::kMagnitudes);
     // The number of terms of a sum: the channels of a group's kernel, or the pixels of all maps.
     const std::int64_t most_products =
         std::max(9 * sizes.of_group, sizes.maps[0] * sizes.maps[2] * sizes.maps[3]);
@@ -88,7 +89,7 @@ TEST(GroupedConvolutionTest, ResultAndGradientsMatchTorch) {
 TEST(GroupedConvolutionTest, WeightGradientDoesNotDependOnTheThreadCount) {
   const auto gradient = [](const Sizes& sizes, int threads) {
     const ScopedThreads some(threads);
-    return with_gradients(grouped_convolution, sizes, torch::kFloat)[2];
+    return grouped_with_gradients(grouped_convolution, sizes, torch::kFloat)[2];
   };
   for (const Sizes& sizes : kSizes) {
     for (const int threads : {2, 3})
@@ -147,16 +148,17 @@ TEST(GroupedConvolutionTest, SecondDerivativeIsRejected) {
 
 TEST(GroupedConvolutionTest, AcceptsOnlyNarrowFloat32GroupsInChannelsLast) {
   const at::Tensor maps = kSizes[1].input(), fours = kSizes[1].weight(),
-                   eights = random({32, 8, 3, 3}, 2);
+                   eights = random_maps({32, 8, 3, 3}, 2);
   EXPECT_TRUE(can_convolve_groups(maps, fours, 1));
   EXPECT_TRUE(can_convolve_groups(maps, eights, 2));
   EXPECT_FALSE(can_convolve_groups(maps, eights, 1)) << "oneDNN is faster";
-  EXPECT_FALSE(can_convolve_groups(maps, random({32, 16, 3, 3}, 2), 2));
-  EXPECT_FALSE(can_convolve_groups(maps, random({64, 4, 3, 3}, 2), 1)) << "two outputs per channel";
-  EXPECT_FALSE(can_convolve_groups(maps, random({32, 4, 5, 3}, 2), 1));
-  EXPECT_FALSE(can_convolve_groups(maps, random({32, 4, 3, 5}, 2), 1));
-  EXPECT_FALSE(can_convolve_groups(random({2, 24, 9, 7}, 1).contiguous(kChannelsLast),
-                                   random({24, 4, 3, 3}, 2), 1));
+  EXPECT_FALSE(can_convolve_groups(maps, random_maps({32, 16, 3, 3}, 2), 2));
+  EXPECT_FALSE(can_convolve_groups(maps, random_maps({64, 4, 3, 3}, 2), 1))
+      << "two outputs per channel";
+  EXPECT_FALSE(can_convolve_groups(maps, random_maps({32, 4, 5, 3}, 2), 1));
+  EXPECT_FALSE(can_convolve_groups(maps, random_maps({32, 4, 3, 5}, 2), 1));
+  EXPECT_FALSE(can_convolve_groups(random_maps({2, 24, 9, 7}, 1).contiguous(kChannelsLast),
+                                   random_maps({24, 4, 3, 3}, 2), 1));
   EXPECT_FALSE(can_convolve_groups(maps.contiguous(), fours, 1));
   EXPECT_FALSE(can_convolve_groups(maps.slice(0, 0, 0), fours, 1));
   EXPECT_FALSE(can_convolve_groups(maps.to(torch::kDouble), fours.to(torch::kDouble), 1));

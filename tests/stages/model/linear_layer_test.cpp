@@ -35,8 +35,8 @@ Tensors linear_with_gradients(const Tensors& inputs,
   return result;
 }
 
-void expect_close(const Tensors& ours, const Tensors& theirs, double relative,
-                  const std::string& what) {
+void expect_close_tensors(const Tensors& ours, const Tensors& theirs, double relative,
+                          const std::string& what) {
   ASSERT_EQ(ours.size(), theirs.size());
   for (std::size_t i = 0; i < ours.size(); ++i) {
     EXPECT_EQ(ours[i].sizes(), theirs[i].sizes());
@@ -61,18 +61,19 @@ TEST(LinearLayerTest, MatchesTorchIncludingGradients) {
       if (shape[0] == 0) continue;
       Tensors inputs = {noise(shape, 1, type), noise({out, shape.back()}, 2, type),
                         noise({out}, 3, type)};
-      expect_close(
+      expect_close_tensors(
           linear_with_gradients(
               inputs, [](const Tensors& in) { return linear_layer(in[0], in[1], in[2]); }),
           linear_with_gradients(
               inputs, [](const Tensors& in) { return torch::linear(in[0], in[1], in[2]); }),
           tolerance(type), "with a bias");
       inputs.pop_back();
-      expect_close(linear_with_gradients(
-                       inputs, [](const Tensors& in) { return linear_layer(in[0], in[1], {}); }),
-                   linear_with_gradients(
-                       inputs, [](const Tensors& in) { return torch::linear(in[0], in[1]); }),
-                   tolerance(type), "without one");
+      expect_close_tensors(
+          linear_with_gradients(inputs,
+                                [](const Tensors& in) { return linear_layer(in[0], in[1], {}); }),
+          linear_with_gradients(inputs,
+                                [](const Tensors& in) { return torch::linear(in[0], in[1]); }),
+          tolerance(type), "without one");
     }
   }
 }
@@ -85,7 +86,7 @@ TEST(LinearLayerTest, AdapterIsAddedWithItsGradients) {
       const Tensors inputs = {noise(shape, 1, type), noise({out, in}, 2, type),
                               noise({out}, 3, type), noise({2, in}, 4, type),
                               noise({out, 2}, 5, type)};
-      expect_close(
+      expect_close_tensors(
           linear_with_gradients(inputs,
                                 [](const Tensors& x) {
                                   return linear_layer(x[0], x[1], x[2], LowRank{x[3], x[4], 0.5});

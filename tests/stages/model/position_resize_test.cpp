@@ -6,11 +6,12 @@
 namespace stages {
 namespace {
 
-constexpr PositionResize kBoth[] = {PositionResize::kBicubic, PositionResize::kBicubicAntialias};
+constexpr PositionResize kBothResizes[] = {PositionResize::kBicubic,
+                                           PositionResize::kBicubicAntialias};
 
 TEST(PositionResize, ClassTokenPositionIsUnchanged) {
   const at::Tensor positions = torch::arange(10 * 4).reshape({10, 4}) * -1.5F;
-  for (const PositionResize how : kBoth) {
+  for (const PositionResize how : kBothResizes) {
     for (const std::int64_t tokens : {5, 17, 50}) {
       const at::Tensor resized = resize_positions(positions, tokens, how);
       EXPECT_EQ(resized.sizes().vec(), (std::vector<std::int64_t>{tokens, 4}));
@@ -24,7 +25,7 @@ TEST(PositionResize, RowsAndColumnsAreNotSwapped) {
   const at::Tensor side = torch::arange(3).to(at::kFloat);
   const at::Tensor grid = torch::stack({side.repeat_interleave(3), side.repeat({3})}, 1);
   const at::Tensor positions = torch::cat({torch::full({1, 2}, 9.0F), grid});
-  for (const PositionResize how : kBoth) {
+  for (const PositionResize how : kBothResizes) {
     const at::Tensor larger =
         resize_positions(positions, 1 + 36, how).slice(0, 1).reshape({6, 6, 2});
     const at::Tensor rows = larger.select(2, 0), columns = larger.select(2, 1);
@@ -37,7 +38,7 @@ TEST(PositionResize, RowsAndColumnsAreNotSwapped) {
 
 TEST(PositionResize, EqualTokenCountKeepsThePositions) {
   const at::Tensor positions = torch::arange(20).reshape({5, 4}).to(at::kFloat);
-  for (const PositionResize how : kBoth)
+  for (const PositionResize how : kBothResizes)
     EXPECT_TRUE(resize_positions(positions, 5, how).is_same(positions));
 }
 

@@ -36,7 +36,7 @@ DatasetDescription pair_of_images() {
   return data;
 }
 
-Json small(const Json& more = Json::object()) {
+Json small_se_resnext(const Json& more = Json::object()) {
   Json options = {{"layers", {1, 1, 1, 1}}, {"cardinality", 2}};
   options["head"] = {{"widths", {6, 5}}};
   options.update(more);
@@ -56,7 +56,7 @@ NamedTensors some_images(std::int64_t count) {
 }
 
 /// Returns a network's output in evaluation mode for two images.
-at::Tensor logits_of(const Model& model, const DatasetDescription& data) {
+at::Tensor evaluated_logits(const Model& model, const DatasetDescription& data) {
   const auto network = model.build(data, 1);
   network->eval();
   return model.forward(*network, some_images(2)).at("logits");
@@ -94,17 +94,17 @@ TEST(SeResNeXt, DefaultsMatchThePublishedPairNetwork) {
 }
 
 TEST(SeResNeXt, HasOneLogitPerClassAndOneForAPair) {
-  const auto model = model_of(kModelSeResnext, small());
-  EXPECT_THAT(logits_of(*model, photographs()).sizes().vec(), ElementsAre(2, 3));
-  const auto of_five = model_of(kModelSeResnext, small({{"num_classes", 5}}));
-  EXPECT_THAT(logits_of(*of_five, pair_of_images()).sizes().vec(), ElementsAre(2, 1));
+  const auto model = model_of(kModelSeResnext, small_se_resnext());
+  EXPECT_THAT(evaluated_logits(*model, photographs()).sizes().vec(), ElementsAre(2, 3));
+  const auto of_five = model_of(kModelSeResnext, small_se_resnext({{"num_classes", 5}}));
+  EXPECT_THAT(evaluated_logits(*of_five, pair_of_images()).sizes().vec(), ElementsAre(2, 1));
   EXPECT_REFUSED(what_is_refused([&] { of_five->build(photographs(), 1); }), kLabelOutOfRange,
                  "/model/num_classes", "5", "3 classes");
 }
 
 TEST(SeResNeXt, HeadAppliesReluBeforeNorm) {
   const auto model =
-      model_of(kModelSeResnext, small({{"head", {{"widths", {4}}, {"dropout", 0}}}}));
+      model_of(kModelSeResnext, small_se_resnext({{"head", {{"widths", {4}}, {"dropout", 0}}}}));
   const auto network = model->build(photographs(), 1);
   network->eval();
   values_of(*network, "classifier.3.running_mean").fill_(0.5);
@@ -143,14 +143,15 @@ TEST(SeResNeXt, LaterLayersHaveHalfTheDropout) {
 }
 
 TEST(SeResNeXt, HeadWithoutHiddenLayersIsASingleLayer) {
-  const auto model = model_of(kModelSeResnext, small({{"head", {{"widths", Json::array()}}}}));
+  const auto model =
+      model_of(kModelSeResnext, small_se_resnext({{"head", {{"widths", Json::array()}}}}));
   const auto network = model->build(photographs(), 1);
   EXPECT_TRUE(network->named_parameters().contains("classifier.1.weight"));
   EXPECT_FALSE(network->named_parameters().contains("classifier.3.weight"));
 }
 
 TEST(SeResNeXt, FrozenPartsKeepTheirWeightsAndStatistics) {
-  const auto model = model_of(kModelSeResnext, small({{"frozen", {"stem", "layer1"}}}));
+  const auto model = model_of(kModelSeResnext, small_se_resnext({{"frozen", {"stem", "layer1"}}}));
   const auto network = model->build(photographs(), 1);
   const at::Tensor stem = values_of(*network, "backbone.bn1.running_mean").clone();
   const at::Tensor first = values_of(*network, "backbone.layer1.0.bn2.running_var").clone();
@@ -168,7 +169,7 @@ TEST(SeResNeXt, FrozenPartsKeepTheirWeightsAndStatistics) {
 }
 
 TEST(SeResNeXt, BatchOfOneTrainsWithRunningStatistics) {
-  const auto model = model_of(kModelSeResnext, small());
+  const auto model = model_of(kModelSeResnext, small_se_resnext());
   const auto network = model->build(photographs(), 1);
   const at::Tensor before = values_of(*network, "classifier.3.running_var").clone();
   const at::Tensor logits = trained_on(*model, *network, 1).at("logits");
@@ -188,14 +189,14 @@ TEST(SeResNeXt, BatchOfOneTrainsWithRunningStatistics) {
 
 TEST(SeResNeXt, WeightsAreLoadedByNameWithoutTheClassifier) {
   const TemporaryFolder folder;
-  const auto random = model_of(kModelSeResnext, small());
+  const auto random = model_of(kModelSeResnext, small_se_resnext());
   const auto first = random->build(photographs(), 1);
   NamedTensors saved;
   for (const auto& item : first->named_parameters()) saved.set(item.key(), item.value().detach());
   for (const auto& item : first->named_buffers()) saved.set(item.key(), item.value());
   const std::string file = folder / "pair.safetensors";
   write_safetensors(file, saved);
-  const auto model = model_of(kModelSeResnext, small({{"weights", file}}));
+  const auto model = model_of(kModelSeResnext, small_se_resnext({{"weights", file}}));
   const auto network = model->build(photographs(), 2);
   for (const auto& [name, tensor] : saved) {
     if (name.starts_with("backbone.")) EXPECT_TRUE(values_of(*network, name).equal(tensor)) << name;
@@ -207,27 +208,29 @@ TEST(SeResNeXt, WeightsAreLoadedByNameWithoutTheClassifier) {
 
 TEST(SeResNeXt, MismatchedWeightsAreReported) {
   const TemporaryFolder folder;
-  const auto random = model_of(kModelSeResnext, small());
+  const auto random = model_of(kModelSeResnext, small_se_resnext());
   NamedTensors saved;
   for (const auto& item : random->build(photographs(), 1)->named_parameters()) {
     if (item.key() != "backbone.layer1.0.bn1.bias") saved.set(item.key(), item.value().detach());
   }
   write_safetensors(folder / "less.safetensors", saved);
-  EXPECT_REFUSED(what_is_refused([&] {
-                   model_of(kModelSeResnext, small({{"weights", folder / "less.safetensors"}}));
-                 }),
-                 kDamagedWeights, "/model/weights", "layer1.0.bn1.bias");
+  EXPECT_REFUSED(
+      what_is_refused([&] {
+        model_of(kModelSeResnext, small_se_resnext({{"weights", folder / "less.safetensors"}}));
+      }),
+      kDamagedWeights, "/model/weights", "layer1.0.bn1.bias");
   NamedTensors cadene;
   cadene.set("layer0.conv1.weight", torch::ones({64, 3, 7, 7}));
   write_safetensors(folder / "cadene.safetensors", cadene);
-  EXPECT_REFUSED(what_is_refused([&] {
-                   model_of(kModelSeResnext, small({{"weights", folder / "cadene.safetensors"}}));
-                 }),
-                 kDamagedWeights, "/model/weights", "Cadene", "legacy_seresnext50_32x4d");
+  EXPECT_REFUSED(
+      what_is_refused([&] {
+        model_of(kModelSeResnext, small_se_resnext({{"weights", folder / "cadene.safetensors"}}));
+      }),
+      kDamagedWeights, "/model/weights", "Cadene", "legacy_seresnext50_32x4d");
 }
 
 TEST(SeResNeXt, DataWithoutImagesIsRejected) {
-  const auto model = model_of(kModelSeResnext, small());
+  const auto model = model_of(kModelSeResnext, small_se_resnext());
   DatasetDescription gray = photographs();
   gray.tensors[0].shape[0] = 1;
   EXPECT_REFUSED(what_is_refused([&] { model->build(gray, 1); }), kOptionConflict, "/model",

@@ -21,7 +21,7 @@ struct KnownSize {
 
 void PrintTo(const KnownSize& size, std::ostream* out) { *out << size.name; }
 
-ImageClassifierOptions options_of(const KnownSize& size) {
+ImageClassifierOptions options_of_size(const KnownSize& size) {
   ImageClassifierOptions options;
   options.tower = {{size.hidden, size.inner, size.heads, Activation::kQuickGelu, 1e-5},
                    size.layers,
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(OfClip, KnownSizes, testing::Values(kB32, kB16, kL14),
 TEST_P(KnownSizes, NamesShapesAndOrderMatchTransformers) {
   const auto keys = shared_data("cases/parity/fullsize/keys/hf_clip__" + GetParam().name + ".txt");
   RETORT_NEEDS_SHARED(keys);
-  const ImageClassifier network(options_of(GetParam()), torch::kMeta);
+  const ImageClassifier network(options_of_size(GetParam()), torch::kMeta);
   std::vector<std::string> ours, theirs;
   for (const auto& item : network.named_parameters()) {
     if (!item.key().starts_with("head.")) ours.push_back(key_line(item.key(), item.value()));
@@ -74,14 +74,14 @@ TEST_P(KnownSizes, NamesShapesAndOrderMatchTransformers) {
 }
 
 TEST_P(KnownSizes, ParameterCountsMatchTransformers) {
-  const ImageClassifier network(options_of(GetParam()), torch::kMeta);
+  const ImageClassifier network(options_of_size(GetParam()), torch::kMeta);
   std::int64_t count = 0;
   for (const at::Tensor& parameter : network.tower().parameters()) count += parameter.numel();
   EXPECT_EQ(count, GetParam().parameters);
 }
 
 TEST(VisionTower, SubmodulesAreFoundByDottedName) {
-  const auto network = std::make_shared<ImageClassifier>(options_of(kB32), torch::kMeta);
+  const auto network = std::make_shared<ImageClassifier>(options_of_size(kB32), torch::kMeta);
   const auto modules = network->named_modules();
   const auto* queries = modules.find("vision_model.encoder.layers.11.self_attn.q_proj");
   ASSERT_NE(queries, nullptr);
@@ -100,7 +100,7 @@ TEST(VisionTower, ClassTokenAloneMatchesTheFullOutput) {
 }
 
 TEST(VisionTower, ConversionToAnotherTypeChangesTheComputation) {
-  ImageClassifierOptions options = options_of(kB32);
+  ImageClassifierOptions options = options_of_size(kB32);
   options.tower = {{8, 16, 2, Activation::kGelu, 1e-5}, 2, 4, 8};
   options.projection_dim = 4;
   ImageClassifier network(options);

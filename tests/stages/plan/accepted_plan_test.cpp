@@ -51,7 +51,7 @@ TowerTraining random_training(Random& random) {
 }
 
 /// Runs two steps.
-void run(const TowerTraining& training, at::Device device) {
+void run_two_steps(const TowerTraining& training, at::Device device) {
   TowerRun tower(training, device);
   for (int step = 0; step < 2; ++step) tower.step();
 }
@@ -60,7 +60,7 @@ std::int64_t planned_bytes(const TowerTraining& training, int threads) {
   register_meta_kernels();
   const Backend backend{.device = at::kCPU, .threads = threads, .model = {}};
   const MemoryTrace trace(backend);
-  run(training, at::kMeta);
+  run_two_steps(training, at::kMeta);
   return summarize(trace, 0, backend, {}).needed;
 }
 
@@ -82,7 +82,7 @@ TEST(AcceptedPlan, NeverRunsOutOfMemory) {
     const CpuPool pool;
     CountingAllocator counter;
     counter.set_limit(planned);
-    EXPECT_NO_THROW(run(training, at::kCPU))
+    EXPECT_NO_THROW(run_two_steps(training, at::kCPU))
         << "seed " << seed << ": patch " << training.patch << ", images of " << training.image_size
         << ", width " << training.width << ", batch " << training.batch << ", " << threads
         << " threads, planned " << planned;

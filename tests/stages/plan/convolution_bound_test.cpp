@@ -171,7 +171,9 @@ TEST(ConvolutionBound, NoKernelExceedsIt) {
   }
 }
 
-std::int64_t bytes(const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); }
+std::int64_t size_in_bytes(const at::Tensor& tensor) {
+  return static_cast<std::int64_t>(tensor.nbytes());
+}
 
 ConvolutionShape three_by_three(std::int64_t threads) {
   return {.batch = 8,
@@ -218,9 +220,9 @@ TEST(ConvolutionBound, OneConvolutionPredictsOthers) {
   const CountingAllocator counter;
   at::convolution_backward(dy, x, weight, {}, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1,
                            {false, true, false});
-  const std::int64_t without_copies = counter.peak_bytes() - bytes(x) - bytes(dy);
+  const std::int64_t without_copies = counter.peak_bytes() - size_in_bytes(x) - size_in_bytes(dy);
   const int threads = at::get_num_threads();
-  EXPECT_EQ(without_copies > (threads + 2) * bytes(weight), onednn_unfolds_images());
+  EXPECT_EQ(without_copies > (threads + 2) * size_in_bytes(weight), onednn_unfolds_images());
 }
 
 TEST(ConvolutionBound, DirectKernelsPadChannelsToVectors) {

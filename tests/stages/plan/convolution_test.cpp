@@ -23,14 +23,14 @@ namespace {
 using Work = std::function<void(at::Device)>;
 
 /// Returns the memory of the second of two runs.
-std::int64_t counted(const Work& work) {
+std::int64_t counted_bytes(const Work& work) {
   work(at::kCPU);  // allocates what kernels cache
   const CountingAllocator counter;
   work(at::kCPU);
   return counter.peak_bytes();
 }
 
-runner::MemoryPlan plan_of(const Work& work, int threads) {
+runner::MemoryPlan plan_of_work(const Work& work, int threads) {
   register_meta_kernels();
   const Backend backend{.threads = threads, .model = {}};
   const MemoryTrace trace(backend);
@@ -49,7 +49,7 @@ std::int64_t with_scratch(const Work& work) {
 /// Compares a plan with the counted memory, on any processor.
 void expect_as_planned(const Work& work, int threads, double share, const std::string& what) {
   const ScopedThreads some(threads);
-  expect_counted_as_planned(counted(work), plan_of(work, threads), share, what);
+  expect_counted_as_planned(counted_bytes(work), plan_of_work(work, threads), share, what);
 }
 
 struct Layer {
@@ -170,7 +170,7 @@ TEST(ConvolutionalNetwork, SecondResultOfTheNormalizationIsCounted) {
   for (const bool channels_last : {false, true}) {
     const Work work = small_network(channels_last, /*pools_first=*/true);
     constexpr std::int64_t kMap = 8 * 32 * 32 * 32 * 4;
-    const std::int64_t beyond = counted(work) - plan_of(work, 1).live;
+    const std::int64_t beyond = counted_bytes(work) - plan_of_work(work, 1).live;
     EXPECT_GE(beyond, 0) << (channels_last ? "last" : "contiguous");
     EXPECT_LT(beyond, kMap) << "no map is missing from the plan"
                             << (channels_last ? ", last" : ", contiguous");
@@ -219,8 +219,8 @@ TEST(OtherOperators, NeedTheMemoryOfTheCpuKernels) {
           torch::empty({64, 32}, at::TensorOptions(device)).requires_grad_(true);
       one.run(x + weight).sum().backward();
     };
-    EXPECT_NEAR(static_cast<double>(with_scratch(work)) / static_cast<double>(counted(work)), 1,
-                0.04)
+    EXPECT_NEAR(static_cast<double>(with_scratch(work)) / static_cast<double>(counted_bytes(work)),
+                1, 0.04)
         << one.name;
   }
 }

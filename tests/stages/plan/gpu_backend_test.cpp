@@ -15,10 +15,10 @@
 namespace stages {
 namespace {
 
-constexpr double kMiB = 1 << 20;
+constexpr double kMebibyte = 1 << 20;
 const meta::GpuKernels kH100 = meta::gpu_kernels("NVIDIA H100 80GB HBM3");
 
-double mib(std::int64_t bytes) { return static_cast<double>(bytes) / kMiB; }
+double mib(std::int64_t bytes) { return static_cast<double>(bytes) / kMebibyte; }
 
 TEST(GpuBackend, WorkspacesLiveAsLongAsTheyAreHeld) {
   register_meta_kernels();

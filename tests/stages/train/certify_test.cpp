@@ -16,7 +16,7 @@ namespace {
 using runner::Certificate;
 using testing::ElementsAre, testing::IsEmpty;
 
-const ActivationCheckpointing kBlocks{.blocks = true};
+const ActivationCheckpointing kRecomputedBlocks{.blocks = true};
 
 Certificate compared(const TrainingStep& step, torch::nn::Module& network, const StepPlan& plan) {
   return compare_gradients(step, network, ten_samples(), plan, 7);
@@ -25,8 +25,9 @@ Certificate compared(const TrainingStep& step, torch::nn::Module& network, const
 TEST(CompareGradients, ExactPlansPass) {
   for (const Drops drops : kEveryDrop) {
     for (const StepPlan& plan :
-         {StepPlan{.micro_batch = 3}, StepPlan{.activation_checkpointing = kBlocks},
-          StepPlan{.micro_batch = 4, .two_pass = true, .activation_checkpointing = kBlocks}}) {
+         {StepPlan{.micro_batch = 3}, StepPlan{.activation_checkpointing = kRecomputedBlocks},
+          StepPlan{
+              .micro_batch = 4, .two_pass = true, .activation_checkpointing = kRecomputedBlocks}}) {
       DroppingNet net(drops);
       const Certificate certificate = compared(DroppingStep(), net, plan);
       EXPECT_TRUE(certificate.holds()) << certificate.compared << ": " << certificate.worst();
@@ -41,7 +42,7 @@ TEST(CompareGradients, ReportsTheComparison) {
   EXPECT_EQ(compared(DroppingStep(), net, {}).compared,
             "a repeated step against the whole batch of 10, with dropout");
   EXPECT_EQ(compared(DroppingStep(), dropping_nothing,
-                     {.micro_batch = 3, .activation_checkpointing = kBlocks})
+                     {.micro_batch = 3, .activation_checkpointing = kRecomputedBlocks})
                 .compared,
             "micro_batch 3, activation_checkpointing block against the whole batch of 10; the "
             "network has no dropout");
@@ -117,7 +118,7 @@ class UnsteadyStep final : public TinyStep {
 TEST(CompareGradients, DifferentMaskInTheRecomputationFails) {
   Unsteady network(true, false);
   const Certificate certificate =
-      compared(UnsteadyStep(), network, {.activation_checkpointing = kBlocks});
+      compared(UnsteadyStep(), network, {.activation_checkpointing = kRecomputedBlocks});
   EXPECT_FALSE(certificate.holds());
   EXPECT_GT(certificate.worst(), 1e-3);
 }

@@ -17,7 +17,8 @@ double rate_after(const PlateauSchedule& schedule, double learning_rate, std::in
 }
 
 /// Returns the rate, initially 1, after each of some losses.
-std::vector<double> rates(const PlateauSchedule& schedule, const std::vector<double>& losses) {
+std::vector<double> rates_after(const PlateauSchedule& schedule,
+                                const std::vector<double>& losses) {
   PlateauState state;
   std::vector<double> result;
   for (const double loss : losses) {
@@ -29,24 +30,24 @@ std::vector<double> rates(const PlateauSchedule& schedule, const std::vector<dou
 
 TEST(Plateau, ThresholdCanBeRelative) {
   const PlateauSchedule schedule{.factor = 0.5, .patience = 0, .threshold = 0.1};
-  EXPECT_EQ(rates(schedule, {10, 9.1, 8.9, 8.9}), (std::vector<double>{1, 0.5, 0.5, 0.25}));
+  EXPECT_EQ(rates_after(schedule, {10, 9.1, 8.9, 8.9}), (std::vector<double>{1, 0.5, 0.5, 0.25}));
 }
 
 TEST(Plateau, ThresholdCanBeAbsolute) {
   const PlateauSchedule schedule{.factor = 0.5, .patience = 0, .threshold = 0.1, .relative = false};
-  EXPECT_EQ(rates(schedule, {10, 9.95, 9.8}), (std::vector<double>{1, 0.5, 0.5}));
+  EXPECT_EQ(rates_after(schedule, {10, 9.95, 9.8}), (std::vector<double>{1, 0.5, 0.5}));
 }
 
 TEST(Plateau, NonFiniteIsNeverBetter) {
   const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
   const PlateauSchedule schedule{.factor = 0.5, .patience = 1};
-  EXPECT_EQ(rates(schedule, {nan, -infinity, 5, 4, nan, infinity}),
+  EXPECT_EQ(rates_after(schedule, {nan, -infinity, 5, 4, nan, infinity}),
             (std::vector<double>{1, 0.5, 0.5, 0.5, 0.5, 0.25}));
 }
 
 TEST(Plateau, CooldownFollowsAReduction) {
   const PlateauSchedule schedule{.factor = 0.5, .patience = 0, .cooldown = 2};
-  EXPECT_EQ(rates(schedule, {9, 9, 9, 9, 9, 9, 9, 9}),
+  EXPECT_EQ(rates_after(schedule, {9, 9, 9, 9, 9, 9, 9, 9}),
             (std::vector<double>{1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125}));
 }
 

@@ -16,13 +16,13 @@
 namespace stages {
 namespace {
 
-constexpr Rates kTenth{.learning_rate = 0.1, .momentum = {}};
+constexpr Rates kTenthRate{.learning_rate = 0.1, .momentum = {}};
 
 void step(Optimizer& optimizer, at::Tensor parameter, const at::Tensor& gradient,
           const std::optional<at::Tensor>& skip = {}) {
   parameter.mutable_grad() = gradient.clone();
   const at::Tensor scratch = optimizer.prepare();
-  optimizer.set_rates({kTenth});
+  optimizer.set_rates({kTenthRate});
   optimizer.step(skip, {}, scratch);
 }
 

@@ -83,7 +83,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("_scaled_dot_product_fused_attention_overrideable_backward", &attend_backward);
 }
 
-[[maybe_unused]] const bool kIsRegistered = [] {
+[[maybe_unused]] const bool kAttentionIsRegistered = [] {
   at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&choose);
   return true;
 }();

@@ -36,7 +36,7 @@ class KilledProcess {
     }
     close(ends[1]);
     char ready;
-    EXPECT_EQ(read(ends[0], &ready, 1), 1);
+    EXPECT_EQ(::read(ends[0], &ready, 1), 1);
     close(ends[0]);
   }
   void kill() {

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-nlohmann::ordered_json settings(const std::string& mount) {
+nlohmann::ordered_json pod_settings(const std::string& mount) {
   return {{"kind", "kubernetes"}, {"image", "registry/retort:1"},
           {"program", "retort"},  {"claim", "lab-data"},
           {"mount", mount},       {"namespace", nullptr},
@@ -53,7 +53,7 @@ spec:
 )";
 
 TEST(KubernetesManifest, IsAnIndexedJob) {
-  auto asked = settings("/lab");
+  auto asked = pod_settings("/lab");
   asked["namespace"] = "vision";
   const std::string manifest = kubernetes_manifest(
       asked, {.cores = 4, .gpus = 1, .memory_bytes = std::int64_t{8} << 30},
@@ -81,7 +81,7 @@ class KubernetesLauncherTest : public testing::Test {
   ExitCode run(const std::string& mount) {
     err_.str("");
     out_.str("");
-    const auto launcher = kubernetes_launcher(settings(mount));
+    const auto launcher = kubernetes_launcher(pod_settings(mount));
     const ExitCode code =
         launcher->run(*journal_, {}, {.program = "retort", .err = err_, .out = &out_});
     EXPECT_EQ(launcher->has_results(), out_.str().empty())

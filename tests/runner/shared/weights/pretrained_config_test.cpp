@@ -10,7 +10,7 @@ using nlohmann::json;
 
 PretrainedConfig read(const char* text) { return pretrained_config(json::parse(text)); }
 
-std::string refusal(const char* text) {
+std::string refusal_of(const char* text) {
   try {
     read(text);
     return "";
@@ -77,7 +77,7 @@ TEST(PretrainedConfig, Dinov2HasAnMlpRatioAndRegisterTokens) {
   EXPECT_EQ(
       read(R"({"model_type": "dinov2_with_registers", "num_register_tokens": 2})").register_tokens,
       2);
-  EXPECT_EQ(refusal(R"({"model_type": "dinov2", "use_swiglu_ffn": true})"),
+  EXPECT_EQ(refusal_of(R"({"model_type": "dinov2", "use_swiglu_ffn": true})"),
             "its MLP is gated ('use_swiglu_ffn')");
 }
 
@@ -107,13 +107,13 @@ TEST(PretrainedConfig, OpenClipUsesGeluUnlessConfiguredDifferently) {
 }
 
 TEST(PretrainedConfig, UnsupportedModelsAreRejected) {
-  EXPECT_EQ(refusal(R"({"model_type": "vit", "hidden_act": "relu"})"),
+  EXPECT_EQ(refusal_of(R"({"model_type": "vit", "hidden_act": "relu"})"),
             "its 'hidden_act' is 'relu', but only gelu and quick_gelu are supported");
-  EXPECT_EQ(refusal(R"({"model_type": "vit", "hidden_size": -3})"),
+  EXPECT_EQ(refusal_of(R"({"model_type": "vit", "hidden_size": -3})"),
             "its 'hidden_size' is -3, not a positive number");
-  EXPECT_EQ(refusal(R"({"model_type": "vit", "qkv_bias": false})"),
+  EXPECT_EQ(refusal_of(R"({"model_type": "vit", "qkv_bias": false})"),
             "its attention has no bias ('qkv_bias')");
-  EXPECT_EQ(refusal(R"({"architecture": "resnet50"})"),
+  EXPECT_EQ(refusal_of(R"({"architecture": "resnet50"})"),
             "its 'architecture' is 'resnet50', but of timm's models only "
             "vit_{tiny,small,base,large}_patch… are supported");
 }
