@@ -14,7 +14,6 @@ namespace {
 using nlohmann::json;
 using testing::ContainsRegex;
 using testing::HasSubstr;
-using testing::MatchesRegex;
 using testing::Not;
 namespace fs = std::filesystem;
 
@@ -48,35 +47,6 @@ class Net(nn.Module):
 
 def make(num_classes, width=4):
     return Net(num_classes, width)
-)";
-
-/// Networks that write how many functions torch has compiled, or none without torch._dynamo.
-constexpr const char* kCompilingNetwork = R"(
-import sys
-
-import torch
-from torch import nn
-
-
-class Net(nn.Module):
-    def __init__(self, activation):
-        super().__init__()
-        self.body, self.head, self.activation = nn.Linear(3, 4), nn.Linear(4, 3), activation
-
-    def forward(self, x):
-        y = self.head(self.activation(self.body(x.mean((2, 3)))))
-        dynamo = sys.modules.get("torch._dynamo")
-        with open("compiled", "a") as file:
-            file.write(f"{dynamo.utils.counters['frames']['ok'] if dynamo else 'none'} ")
-        return y
-
-
-def plain(num_classes, width):
-    return Net(nn.functional.gelu)
-
-
-def compiled(num_classes, width):
-    return Net(torch.compile(nn.functional.gelu, backend="eager"))
 )";
 
 constexpr const char* kHostRecipe = R"(schema: 1
@@ -164,18 +134,6 @@ TEST_F(PythonTraining, NetworkCanBeTrainedAndTestedAndCanPredict) {
   EXPECT_THAT(run.err, HasSubstr("created in Python by my_net.py:make: "));
   const Ended predicted = here("predict run photos --top 1");
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
-}
-
-TEST_F(PythonTraining, OnlyCodeThatCompilesImportsTorchDynamo) {
-  trust("my_net.py", kCompilingNetwork);
-  const Ended plain = train("model.entry=my_net.py:plain", "plain");
-  ASSERT_EQ(plain.exit, 0) << plain.err;
-  EXPECT_THAT(folder_.read("compiled"), MatchesRegex("(none )+"));
-  fs::remove(folder_ / "compiled");
-  const Ended compiled = train("model.entry=my_net.py:compiled", "compiling");
-  ASSERT_EQ(compiled.exit, 0) << compiled.err;
-  EXPECT_THAT(folder_.read("compiled"), MatchesRegex("([0-9]+ )*[1-9][0-9]* "));
-  EXPECT_TRUE(weights("compiling") == weights("plain"));
 }
 
 TEST_F(PythonTraining, ResumedTrainingGivesTheSameWeights) {

@@ -14,7 +14,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[0] = os.path.dirname(HERE)
 from retort_host.entries import Entries
 from retort_host.failures import advice_for, flush_output, last_line, print_traceback, say_where_backward_fails
-from retort_host.late_dynamo import LateDynamo
 from retort_host.measures import Measures
 from retort_host.networks import Networks
 from retort_host.packages import packages
@@ -49,7 +48,6 @@ def reply_to(torch, error):
 
 def main():
     chosen = options()
-    sys.meta_path.insert(0, LateDynamo())
     try:
         import torch
     except ImportError as error:
