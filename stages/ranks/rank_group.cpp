@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <future>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -18,17 +17,11 @@
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/text/join.h"
 #include "stages/machine/device.h"
+#include "stages/ranks/lost_ranks.h"
 #include "stages/ranks/messages.h"
 
 namespace stages {
 namespace {
-
-/// How long an exiting rank waits for the other ranks to read the reason.
-constexpr auto kLastWord = std::chrono::seconds(2);
-
-std::string reason_of(int rank) { return "reason-" + std::to_string(rank); }
-std::string heard_by(int rank) { return "heard-" + std::to_string(rank); }
-std::string presence_of(int rank) { return "present-" + std::to_string(rank); }
 
 std::string first_line(const char* text) { return {text, std::strcspn(text, "\n")}; }
 
@@ -39,22 +32,12 @@ at::Tensor borrowed(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.options());
 }
 
-/// If a rank does not respond, how long the other ranks wait for each other to find out which one
-/// it is.
-constexpr auto kRollCall = std::chrono::seconds(3);
-
 /// Disables LibTorch's log of all process groups, which is not thread-safe. LibTorch reads the
 /// log's size once, when the first group is created.
 void switch_flight_recorder_off() {
   static const bool is_off = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1) == 0;
   static_cast<void>(is_off);
 }
-
-/// What a rank that has lost contact finds out about the others.
-struct RanksInStore {
-  std::string reason;       // why one of them has exited; may be empty
-  std::vector<int> silent;  // those that do not respond
-};
 
 }  // namespace
 
@@ -81,74 +64,17 @@ void RankGroup::use_gpu(c10::Device gpu) {
 RankGroup::~RankGroup() {
   if (!has_said_why_) return;
   backend_.reset();  // from now on the other ranks look for the reason
-  std::vector<std::string> heard;
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_) heard.push_back(heard_by(rank));
-  }
-  try {
-    store_->wait(heard, kLastWord);
-  } catch (const std::exception&) {  // the others have exited, or are not waiting
-  }
+  wait_until_heard(*store_, rank_, size_);
 }
 
 void RankGroup::say_why(const std::string& reason) {
   if (has_said_why_) return;
   try {
-    store_->set(reason_of(rank_), reason);
+    stages::say_why(*store_, rank_, reason);
     has_said_why_ = true;
   } catch (const std::exception&) {  // rank 0, which serves the store, has exited
   }
 }
-
-namespace {
-
-/// Returns what the store says about the ranks other than `own`. If this rank `has_waited` for one
-/// that may not respond, waits until the others have found the same.
-RanksInStore look_for_others(c10d::Store& store, int own, int size, bool has_waited) {
-  RanksInStore found;
-  int awaited = -1;
-  try {
-    store.set(presence_of(own), "");
-    const auto begin = std::chrono::steady_clock::now();
-    for (int rank = 0; rank < size; ++rank) {
-      if (rank == own) continue;
-      if (store.check({reason_of(rank)}))
-        found.reason = "rank " + std::to_string(rank) + ": " + store.get_to_str(reason_of(rank));
-      awaited = has_waited ? rank : -1;
-      while (has_waited && !store.check({presence_of(rank)})) {
-        if (std::chrono::steady_clock::now() - begin > kRollCall) {
-          found.silent.push_back(rank);
-          break;
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      }
-      awaited = -1;
-    }
-    store.set(heard_by(own), "");
-  } catch (const std::exception&) {
-    // Rank 0, which serves the store, has exited, and has not found the awaited rank either.
-    if (awaited > 0) found.silent.push_back(awaited);
-  }
-  return found;
-}
-
-/// Like look_for_others(), but does not wait for a store that does not respond. Rank 0 serves it,
-/// so rank 0 is then the silent one.
-RanksInStore ask_for_others(const c10::intrusive_ptr<c10d::Store>& store, int own, int size,
-                            bool has_waited) {
-  std::packaged_task<RanksInStore()> task(
-      [store, own, size, has_waited] { return look_for_others(*store, own, size, has_waited); });
-  std::future<RanksInStore> answer = task.get_future();
-  std::thread(std::move(task)).detach();  // ends with the process if the store never responds
-  if (answer.wait_for(2 * kRollCall) != std::future_status::ready) return {.silent = {0}};
-  try {
-    return answer.get();
-  } catch (const std::exception&) {  // rank 0, which serves the store, has exited without a reason
-    return {};
-  }
-}
-
-}  // namespace
 
 std::string RankGroup::silence_of(const std::vector<int>& ranks) const {
   std::vector<std::string> numbers;
@@ -161,7 +87,7 @@ std::string RankGroup::silence_of(const std::vector<int>& ranks) const {
 }
 
 runner::StageError RankGroup::lost(const std::exception& error, bool has_waited) {
-  const RanksInStore others = ask_for_others(store_, rank_, size_, has_waited);
+  const LostRanks others = find_lost_ranks(store_, rank_, size_, has_waited);
   if (others.reason.empty() && !others.silent.empty())
     return runner::StageError(runner::ErrorCode::kRankLost,
                               "rank " + std::to_string(rank_) + " has lost contact with another " +

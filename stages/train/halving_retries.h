@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "stages/train/trainer.h"
+
 namespace stages {
 
 /// Mimics how a published program handles out-of-memory errors (on_oom_policy: legacy), for
@@ -38,5 +40,10 @@ class HalvingRetries {
   std::int64_t batch_size_;
   std::int64_t count_;
 };
+
+/// Trains with on_oom_policy: legacy. Throws what train() throws, once the retries are used up.
+TrainingResult train_in_halves(const TrainingStep& step, torch::nn::Module& network,
+                               const TrainingData& data, TrainerOptions options,
+                               MemoryPolicy policy, runner::RunContext& context);
 
 }  // namespace stages

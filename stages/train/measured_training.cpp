@@ -17,6 +17,7 @@
 #include "stages/plan/real_steps.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/train/plan_training.h"
+#include "stages/train/shared_traces.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/step_snapshot.h"

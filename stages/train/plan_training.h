@@ -3,10 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
-#include <variant>
-#include <vector>
 
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/stage.h"
@@ -48,7 +44,7 @@ struct TrainingToPlan {
 /// policy leaves a choice, the fastest plan that fits is chosen (choose_policy.h); a resumed run
 /// keeps its previous plan if that fits. If the plan does not fit, or if the context requests it,
 /// equivalent alternatives are examined too. A training run whose dry run would equal that of an
-/// earlier one in the graph (SharedTraces) is not traced again. Micro-batches are computed until
+/// earlier one in the graph (shared_traces.h) is not traced again. Micro-batches are computed until
 /// they prove to be the same; from then on, the trace only repeats their records, which results in
 /// the same plan. Throws runner::StageError if train() would reject the options.
 PlannedStep plan_training(const TrainingToPlan& training, runner::PlanContext& context,
@@ -69,48 +65,5 @@ LoaderOptions training_loader(const Dataset& train, const TrainingStep& step,
 /// drops an incomplete last batch. Throws runner::StageError if an epoch has no batch, or if the
 /// schedule does not fit.
 std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOptions& options);
-
-/// Everything that affects the dry run of a training run. The seed and the class names have no
-/// effect; the number of samples matters only through the batch sizes.
-struct TracedAs {
-  std::shared_ptr<const Model> model;  ///< must be the same object
-  std::string step;                    ///< as returned by TrainingStep::structure()
-  TrainerOptions options;
-  MemoryPolicy policy;
-  Backend backend;
-  Repeated micro_batches = Repeated::kNoted;
-  bool resumes = false;
-  DatasetDescription data, network_data;
-  std::vector<std::int64_t> batches;  ///< all batch sizes that occur
-  /// The validation data and batch size; nullopt if there is no validation.
-  std::optional<DatasetDescription> validation;
-  std::int64_t validated = 0;
-};
-
-/// True if steps perform the same computation and need the same memory under both policies.
-bool is_computed_alike(const MemoryPolicy& one, const MemoryPolicy& other);
-
-/// True if both dry runs would have the same result, byte for byte.
-bool are_traced_alike(const TracedAs& one, const TracedAs& other);
-
-/// Caches the dry runs of a graph. Training runs of the same network, such as one for each class
-/// pair, usually have the same dry run.
-class SharedTraces {
- public:
-  /// Returns the result of `trace`, or the cached result of an earlier training run whose dry run
-  /// would be the same. If that one was refused, this one is refused too. Throws what `trace`
-  /// throws.
-  TracedPolicy of(const TracedAs& training, const std::function<TracedPolicy()>& trace);
-
-  /// The number of traced training runs.
-  std::size_t count() const { return known_.size(); }
-
- private:
-  struct Known {
-    TracedAs training;
-    std::variant<TracedPolicy, runner::StageError> result;
-  };
-  std::vector<Known> known_;
-};
 
 }  // namespace stages

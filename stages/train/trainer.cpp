@@ -1,5 +1,4 @@
 #include "stages/train/trainer.h"
-#include "stages/train/step_snapshot.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +15,6 @@
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/plan_forward.h"
 #include "stages/plan/recovery.h"
-#include "stages/tensor/tensor_memory.h"
 #include "stages/train/idle_options.h"
 #include "stages/train/memory_log.h"
 #include "stages/train/observed_training.h"
@@ -26,9 +24,11 @@
 #include "stages/train/step_execution.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/step_recovery.h"
+#include "stages/train/step_snapshot.h"
 #include "stages/train/training_checkpoints.h"
 #include "stages/train/training_log.h"
 #include "stages/train/training_ranks.h"
+#include "stages/train/training_requests.h"
 #include "stages/train/validation.h"
 #include "stages/train/weights_watch.h"
 #include "stages/weights/weights.h"
@@ -91,7 +91,8 @@ class Training {
             }),
         pending_(*data.train, execution_.optimizer().groups(), log_),
         checkpoints_({execution_, recovery_, learning_rates_, stopping_, pending_}, description_,
-                     options, context) {
+                     options, context),
+        requests_(execution_, ranks_, checkpoints_, context) {
     step.describe(description_);
     if (device_.is_cuda())
       execution_.copy_ahead(
@@ -106,14 +107,15 @@ class Training {
     } catch (const std::exception& error) {
       if (is_device_lost(error)) throw;  // nothing on the device can be restored
       undo_unwritten();
-      if (is_rank_lost(error)) save_what_is_done("another rank was lost");
+      if (is_rank_lost(error) && can_save())
+        requests_.save_after_failure(done_, "another rank was lost");
       if (!is_out_of_memory(error, device_)) throw;
       const OutOfMemory what = look_at_out_of_memory(error, done_.steps + 1, step_, execution_,
                                                      options_.batch_size, policy_);
       runner::Recovery incident = memory_incident(device_);
       incident.step = what.step;
       for (const std::string& line : live_table(what)) context_.say(line);
-      save_what_is_done("memory ran out");
+      if (can_save()) requests_.save_after_failure(done_, "memory ran out");
       throw out_of_memory_error(what).elsewhere(other_devices(policy_, device_),
                                                 std::move(incident));
     } catch (...) {
@@ -129,7 +131,7 @@ class Training {
     ranks_.compare(done_.steps);
     recovery_.go_on_after_kills(context_.node().restarts.plans);
     watch_.remember(done_.steps);
-    if (observed_) observed_.show("start", 0, own_weights());
+    if (observed_) observed_.show("start", 0, weights_with_memory(network_));
     memory_.begin();
     while (done_.epochs < epochs_ && !stopping_.exhausted()) {
       run_epoch();
@@ -138,15 +140,6 @@ class Training {
     average_best();
     memory_.end(done_.steps);
     return checkpoints_.keep(done_);
-  }
-
-  /// Returns the weights that this rank has.
-  NamedTensors own_weights() const {
-    NamedTensors own;
-    for (const auto& [name, weight] : weights(network_)) {
-      if (has_memory(weight)) own.set(name, weight);
-    }
-    return own;
   }
 
   void measure_parameters() {
@@ -161,9 +154,9 @@ class Training {
     log_.begin_epoch();
     std::int64_t left_out = 0;
     while (done_.steps < steps_) {
-      if (!is_state_divided()) handle_requests();
+      if (!requests_.are_of_all()) requests_.handle(done_);
       const std::optional<Batch> batch = next_batch(loader);
-      if (is_state_divided()) handle_requests_of_all();
+      if (requests_.are_of_all()) requests_.handle_of_all(done_);
       if (!batch) break;
       if (batch->units() < least_units(step_)) {
         left_out += batch->units();
@@ -197,57 +190,13 @@ class Training {
     try {
       return loader.next();
     } catch (const runner::Canceled&) {
-      if (is_state_divided()) return {};  // handle_requests_of_all() stops
-      stop();
+      if (requests_.are_of_all()) return {};  // handle_of_all() stops
+      requests_.stop(done_);
     }
   }
 
-  /// Handles requests to stop or save. Called between two steps.
-  void handle_requests() {
-    if (context_.canceled()) stop();
-    if (context_.take_save_request() || checkpoints_.is_due(done_)) checkpoints_.save(done_);
-  }
-
-  /// Each rank keeps a part of the state, so if one rank is asked to stop or save, all of them do.
-  void handle_requests_of_all() {
-    using Request = TrainingRanks::Request;
-    const bool saves = context_.take_save_request() || checkpoints_.is_due(done_);
-    const Request own = context_.canceled() ? Request::kStop
-                        : saves             ? Request::kSave
-                                            : Request::kNothing;
-    const Request agreed = ranks_.agreed(own);
-    if (agreed == Request::kSave) checkpoints_.save(done_);
-    if (agreed != Request::kStop) return;
-    if (own == Request::kStop) stop();
-    if (done_.steps > 0) checkpoints_.save(done_);
-    ranks_.end_after_others();
-  }
-
-  /// True if the ranks can only save together.
-  bool is_state_divided() const { return execution_.plan().shards_optimizer(); }
-
-  [[noreturn]] void stop() {
-    if (done_.steps > 0) checkpoints_.save(done_);
-    throw runner::Canceled{};
-  }
-
-  /// Saves after a failure in a step that has written nothing, or in a validation.
-  void save_what_is_done(const std::string& before_what) {
-    if (!is_whole_ || done_.steps == 0 || done_.epochs == epochs_) return;
-    if (is_state_divided()) {
-      context_.say("nothing is saved after " + before_what +
-                   ", since the optimizer state is sharded across the ranks: the run continues "
-                   "from its last checkpoint");
-      return;
-    }
-    try {
-      checkpoints_.save(done_);
-      context_.say("saved after step " + std::to_string(done_.steps) + ", the last step before " +
-                   before_what);
-    } catch (const std::exception& error) {
-      context_.say("cannot save after step " + std::to_string(done_.steps) + ": " + error.what());
-    }
-  }
+  /// True if the weights are those of a step to continue from, and there is one to save.
+  bool can_save() const { return is_whole_ && done_.steps > 0 && done_.epochs < epochs_; }
 
   /// Parameters that are not trained in this epoch get requires_grad false and keep their state.
   void choose_trained_part() {
@@ -317,7 +266,7 @@ class Training {
     // From here on, nothing is allocated and nothing can fail.
     execution_.commit(computed);
     pending_.mark_written();
-    if (observed_) observed_.show("weights", done_.steps, own_weights());
+    if (observed_) observed_.show("weights", done_.steps, weights_with_memory(network_));
     memory_.end_step(done_.steps);
     say_recorded();
     recovery_.end_step(done_.steps);
@@ -379,9 +328,9 @@ class Training {
     const StepKey key{context_.node().seed, done_.steps};
     try {
       average_epoch({step_, execution_, done_.epochs - options_.swa->start + 1, loader, key,
-                     context_, !is_state_divided()});
+                     context_, !requests_.are_of_all()});
     } catch (const runner::Canceled&) {
-      stop();
+      requests_.stop(done_);
     }
   }
 
@@ -398,10 +347,10 @@ class Training {
     const Means validation = [&] {
       try {
         renew_statistics(
-            {step_, execution_, /*number=*/1, loader, key, context_, !is_state_divided()});
+            {step_, execution_, /*number=*/1, loader, key, context_, !requests_.are_of_all()});
         return validated(done_.epochs - 1);
       } catch (const runner::Canceled&) {
-        stop();
+        requests_.stop(done_);
       }
     }();
     const double metric = validation.at(options_.monitor);
@@ -419,7 +368,7 @@ class Training {
     if (context_.node().smoke) options.batches = 2;
     RowsAtOnce rows(policy_, device_, "validation", context_);
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
-      if (context_.canceled() && !is_state_divided()) throw runner::Canceled{};
+      if (context_.canceled() && !requests_.are_of_all()) throw runner::Canceled{};
       log_.validated_batch(epoch + 1, batch, batches);
     };
     return validate(step_, execution_.network(), data_.validation, options, rows);
@@ -433,7 +382,7 @@ class Training {
       return validated(done_.epochs);
     } catch (const runner::Canceled&) {
       average.reset();  // the trained weights are saved, not the averages
-      stop();
+      requests_.stop(done_);
     }
   }
 
@@ -471,6 +420,7 @@ class Training {
   PendingSteps pending_;
   std::optional<StepSnapshot> before_;  // of the latest step; during an epoch
   TrainingCheckpoints checkpoints_;
+  TrainingRequests requests_;
   TrainingPosition done_;
   std::int64_t graphs_ = 0;  // recorded so far
   bool is_whole_ =

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include <torch/cuda.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
@@ -365,7 +364,8 @@ class TrainingStage final : public runner::Stage {
     }
     if (auto* test = dynamic_cast<RangeTest*>(context.node().observer))
       test_range(*test, setup, options, policy, context);
-    if (policy.recovery.halves_batch) return train_in_halves(setup, options, policy, context);
+    if (policy.recovery.halves_batch)
+      return train_in_halves(*setup.step, network, setup.data, options, policy, context);
     const bool was_chosen = planned_policy_ && policy.leaves_a_choice();
     if (!was_chosen)
       return train(*setup.step, network, setup.data, options, planned_policy_.value_or(policy),
@@ -397,48 +397,6 @@ class TrainingStage final : public runner::Stage {
       test.diverge();
     }
     throw runner::Canceled{};
-  }
-
-  /// Trains with on_oom_policy: legacy.
-  static TrainingResult train_in_halves(const Setup& setup, TrainerOptions options,
-                                        MemoryPolicy policy, runner::RunContext& context) {
-    context.say(
-        "on_oom_policy: legacy: when memory runs out, the batch itself is halved and training "
-        "starts over from the current weights, which changes the training");
-    const std::int64_t parts =
-        options.accumulated_micro_batch ? options.batch_size / *options.accumulated_micro_batch : 1;
-    const std::string& device = context.node().device;
-    HalvingRetries retries({.batch_size = options.batch_size / parts,
-                            .min_batch_size = policy.min_micro_batch,
-                            .max_retries = policy.recovery.max_retries.value_or(0),
-                            .gpus = static_cast<std::int64_t>(torch::cuda::device_count())},
-                           context.node().restarts.retries);
-    policy.recovery.max_retries = 0;  // no retries of the same batch
-    policy.recovery.on_oom = {OnOom::kStop};
-    options.begins_anew = true;
-    for (;;) {
-      std::filesystem::remove_all(runner::NodeLayout(context.node().folder).checkpoints());
-      try {
-        return train(*setup.step, *setup.checkpoint->network, setup.data, options, policy, context);
-      } catch (const StageError& error) {
-        const auto next =
-            error.code == ErrorCode::kOutOfMemory ? retries.after(device) : std::nullopt;
-        if (!next) throw;
-        if (next->device != device)
-          throw StageError(error.code, error.what())
-              .with_help(error.help)
-              .elsewhere({next->device == "cpu" ? "cpu" : "gpu"}, error.incident, retries.count());
-        const std::int64_t before = std::exchange(options.batch_size, next->batch_size * parts);
-        if (parts > 1) options.accumulated_micro_batch = policy.micro_batch = next->batch_size;
-        const std::string from = "batch_size " + std::to_string(before),
-                          to = "batch_size " + std::to_string(options.batch_size);
-        context.say("out of memory: " + to + " instead of " + std::to_string(before) +
-                    ", starting with the first epoch, retry " + std::to_string(retries.count()));
-        context.recovered({.cause = "out of memory", .from = from, .to = to});
-        context.resumed(0, 0);  // this attempt keeps only the weights
-        clear_after_out_of_memory(at::Device(device));
-      }
-    }
   }
 
   const TrainingOptions options_;

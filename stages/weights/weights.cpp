@@ -28,6 +28,14 @@ NamedTensors weights(const torch::nn::Module& network) {
   return result;
 }
 
+NamedTensors weights_with_memory(const torch::nn::Module& network) {
+  NamedTensors result;
+  for (const auto& [name, tensor] : weights(network)) {
+    if (has_memory(tensor)) result.set(name, tensor);
+  }
+  return result;
+}
+
 NamedTensors trained_parameters(const torch::nn::Module& network) {
   NamedTensors result;
   for (const auto& item : network.named_parameters()) {

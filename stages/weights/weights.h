@@ -44,6 +44,9 @@ std::string base_of(const torch::nn::Module& network);
 /// network's own tensors, not copies.
 NamedTensors weights(const torch::nn::Module& network);
 
+/// Returns the weights() that have memory: if parameters are sharded, those of this rank.
+NamedTensors weights_with_memory(const torch::nn::Module& network);
+
 /// Returns the trainable parameters, which are those that require gradients.
 NamedTensors trained_parameters(const torch::nn::Module& network);
 

@@ -56,8 +56,8 @@ class EarlierWeightsFound : public testing::Test {
   }
   bool has_the_trained_weights() const {
     const auto a = flat(*network_), b = flat(*before_.network);
-    return std::ranges::equal(a, b,
-                              [](const at::Tensor& x, const at::Tensor& y) { return x.equal(y); });
+    return std::ranges::equal(
+        a, b, [](const at::Tensor& x, const at::Tensor& y) { return x.cpu().equal(y.cpu()); });
   }
   static void damage(const std::filesystem::path& file) {
     std::fstream bytes(file, std::ios::binary | std::ios::in | std::ios::out);

@@ -1,4 +1,4 @@
-#include "stages/train/plan_training.h"
+#include "stages/train/shared_traces.h"
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
