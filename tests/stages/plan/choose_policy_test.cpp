@@ -14,6 +14,7 @@
 #include "stages/ranks/state_shard.h"
 #include "stages/weights/weights.h"
 #include "tests/support/counted_as_planned.h"
+#include "tests/support/refused.h"
 #include "tests/support/scoped_threads.h"
 #include "tests/support/tower_planning.h"
 
@@ -136,6 +137,13 @@ TEST(ChoosePolicy, WholeBatchLossIsOnlySplitInTwoPasses) {
   EXPECT_GT(planned.policy.micro_batch.value_or(0), 0);
   EXPECT_THAT(runner::choice_text(planned.plan), HasSubstr("two passes"));
   EXPECT_TRUE(planned.plan.fits());
+}
+
+TEST(ChoosePolicy, ConflictThatTwoPassesDoNotEndIsReported) {
+  OpenPlanning planning;
+  planning.step.mixes = true;  // so that two passes are impossible too
+  planning.policy.cuda_graphs = true;
+  EXPECT_REFUSED(planning.whole(), kOptionConflict, "/memory/cuda_graphs", "on the CPU");
 }
 
 TEST(ChoosePolicy, PerSampleLossNeedsNoSecondPass) {
