@@ -16,6 +16,7 @@ from pathlib import Path
 
 from clip import clip
 from hosted import hosted
+from launches import launches
 from peers import peers
 from plans import plans
 from ranks import ranks
@@ -516,7 +517,7 @@ def memory(arguments, results):
 
 
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "sweep": sweep, "preprocess": preprocess, "fundus": fundus, "train": train, "episodes": episodes, "clip": clip, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "plans": plans, "choice": choice, "peers": peers, "hosted": hosted, "ranks": ranks, "serve": serve}
+    benchmarks = {"startup": startup, "compose": compose, "sweep": sweep, "preprocess": preprocess, "fundus": fundus, "train": train, "episodes": episodes, "clip": clip, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "plans": plans, "launches": launches, "choice": choice, "peers": peers, "hosted": hosted, "ranks": ranks, "serve": serve}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort against its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")
