@@ -309,7 +309,7 @@ TEST_F(BadInput, PlanAndRunAgreeOnEnvironmentVariables) {
     EXPECT_THAT(run.err, HasSubstr("train: " + needs + " according to the plan")) << variable;
     EXPECT_THAT(run.err,
                 testing::ContainsRegex(
-                    "train: memory peak: .* in tensors, ([0-9]?[0-9][.][0-9]|100[.]0) % of"))
+                    "train: memory peak: .* in tensors, ([0-9]?[0-9][.][0-9]|100[.]0)% of"))
         << variable;
     if (variable.starts_with("OMP"))
       EXPECT_THAT(plan.out, testing::StartsWith("train on cpu, 3 threads\n"));
