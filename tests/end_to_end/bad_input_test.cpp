@@ -186,7 +186,7 @@ TEST_F(BadInput, CycleIsRejected) {
   EXPECT_THAT(ended.err, HasSubstr("error[E04"));
 }
 
-TEST_F(BadInput, FolderOfAnotherRunIsRejected) {
+TEST_F(BadInput, FolderFromAnotherRunIsRejected) {
   ASSERT_EQ(run("--smoke").exit, 0);
   const std::string before = file_text(folder_ / "run/summary.json");
   const Ended ended = run("--smoke");

@@ -74,7 +74,7 @@ TEST_F(DamagedReuse, DamagedEntryIsSkippedAndRemoved) {
   }
 }
 
-TEST_F(DamagedReuse, EntryOfAnotherNodeIsNotReused) {
+TEST_F(DamagedReuse, EntryFromAnotherNodeIsNotReused) {
   run("a", chain());
   const fs::path right = entry(), kept = folder_ / "kept";
   fs::copy_file(right, kept);

@@ -146,7 +146,7 @@ TEST_F(ReuseTest, SmokeRunNeitherReusesNorEntersNodes) {
               ElementsAre("source", "computed", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, ResultsOfOtherWeightsAreNeitherReusedNorEntered) {
+TEST_F(ReuseTest, ResultsFromOtherWeightsAreNeitherReusedNorEntered) {
   run("a", chain());
   checkpoints_ = {
       {"train", {folder_ / "a/nodes/train/checkpoints", CheckpointSource::Choice::kLatest}}};

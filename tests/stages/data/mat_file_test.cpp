@@ -54,7 +54,7 @@ std::string small_file() {
                              MatMatrix{"labels", 1, 5, {7, 300, 1, 0, 65535}}});
 }
 
-TEST(MatFile, ReadsFilesOfAnotherLibrary) {
+TEST(MatFile, ReadsFilesFromAnotherLibrary) {
   std::vector<std::int64_t> values(300);
   std::iota(values.begin(), values.end(), -20);
   for (const auto compression : {MAT_COMPRESSION_NONE, MAT_COMPRESSION_ZLIB}) {

@@ -169,7 +169,7 @@ TEST_F(FirstAdapterTest, AdapterOfAClipVisionModelIsLoadedByBothNamings) {
   }
 }
 
-TEST_F(FirstAdapterTest, AdapterOfOtherLayersIsRejected) {
+TEST_F(FirstAdapterTest, AdapterForOtherLayersIsRejected) {
   save({{"targets", R"(text_model\..*\.v_proj)"}}, module_names(WeightLayout::kClip), whole_clip());
   EXPECT_REFUSED(refusal_of({{"targets", {"v_proj"}}, {"adapter", folder()}}), kDamagedWeights,
                  "/model/adapters/adapter", "'vision_model.encoder.layers.0.self_attn.v_proj'");

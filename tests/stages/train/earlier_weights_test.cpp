@@ -261,7 +261,7 @@ TEST_F(EarlierWeightsFound, WeightsWithoutADataDescriptionAreRejected) {
   EXPECT_REFUSED(error(), kDamagedWeights, "", folder.string(), "'classes'");
 }
 
-TEST_F(EarlierWeightsFound, WeightsOfAnotherNetworkAreRejected) {
+TEST_F(EarlierWeightsFound, WeightsFromAnotherNetworkAreRejected) {
   const auto other =
       torch::nn::Sequential(torch::nn::Linear(2, 9), torch::nn::Tanh(), torch::nn::Linear(9, 3))
           .ptr();

@@ -31,12 +31,12 @@ TEST(PlanTraining, GeneratorStateIsCounted) {
       << "the tower has no buffers of its own";
 }
 
-TEST(PlanTraining, PeakEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakMatchesTraining) {
   TowerPlanning planning;
   expect_counted_as_planned(planning.measured(), planning.plan(), 1 / 1.35);
 }
 
-TEST(PlanTraining, PeakWithAWeightAverageEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakWithAWeightAverageMatchesTraining) {
   TowerPlanning planning, without;
   const std::int64_t before = bytes_of(without.plan().owners, "optimizer_state");
   planning.options.average = WeightAverageOptions{.decay = 0.9};
@@ -48,7 +48,7 @@ TEST(PlanTraining, PeakWithAWeightAverageEqualsThePeakOfTraining) {
   expect_counted_as_planned(planning.measured(), plan, 1 / 1.35);
 }
 
-TEST(PlanTraining, PeakWithEveryOptimizerEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakWithEveryOptimizerMatchesTraining) {
   for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
     SCOPED_TRACE("rule " + std::to_string(rule));
     TowerPlanning planning;
@@ -57,7 +57,7 @@ TEST(PlanTraining, PeakWithEveryOptimizerEqualsThePeakOfTraining) {
   }
 }
 
-TEST(PlanTraining, PeakWithGradientClippingEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakWithGradientClippingMatchesTraining) {
   TowerPlanning by_value, adaptive;
   by_value.options.gradient_clip_value = 1e-3;
   expect_counted_as_planned(by_value.measured(), by_value.plan(), 1 / 1.35);
@@ -87,7 +87,7 @@ TEST(PlanTraining, InitiallyFrozenGroupsArePlannedAsTrained) {
   EXPECT_EQ(late.plan().live, all.plan().live);
 }
 
-TEST(PlanTraining, PeakWithMixedSamplesEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakWithMixedSamplesMatchesTraining) {
   TowerPlanning planning;
   planning.step.mixing = {.mixup_alpha = 1, .cutmix_alpha = 1};
   expect_counted_as_planned(planning.measured(), planning.plan(), 1 / 1.35);
@@ -130,7 +130,7 @@ TEST(PlanTraining, PlanReportsMoreOperationsForRecomputedBlocks) {
   EXPECT_THAT(ratio, testing::AllOf(testing::Gt(1.05), testing::Lt(1.5)));
 }
 
-TEST(PlanTraining, PeakWithMicroBatchesEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakWithMicroBatchesMatchesTraining) {
   TowerPlanning planning;
   planning.policy.micro_batch = 5;
   expect_counted_as_planned(planning.measured(), planning.plan(), 1 / 1.35);
@@ -306,7 +306,7 @@ std::int64_t weight_bytes(const TowerPlanning& planning) {
   return bytes;
 }
 
-TEST(PlanTraining, PeakWithOptimizerInBackwardEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakWithOptimizerInBackwardMatchesTraining) {
   MostlyWeights planning;
   const runner::MemoryPlan at_once = planning.plan();
   planning.policy.optimizer_in_backward = true;

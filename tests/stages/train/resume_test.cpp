@@ -300,7 +300,7 @@ TEST(Resume, DamagedCheckpointIsSkippedAndReported) {
   expect_same(outcome, in_one_go(often));
 }
 
-TEST(Resume, CheckpointOfAnotherTrainingIsRejected) {
+TEST(Resume, CheckpointFromAnotherTrainingIsRejected) {
   TinyTraining stopped;
   break_off(stopped, "train", 3, /*kill=*/false);
   TinyTraining other;
