@@ -259,7 +259,7 @@ class LastSave {
   bool is_begun_ = false, is_over_ = false;
 };
 
-/// Those calls of LastSave that set the pointers to the checkpoint.
+/// Accepts the calls of LastSave that set the pointers to the checkpoint.
 class LastPointers {
  public:
   bool operator()(const Call& call) {

@@ -32,7 +32,7 @@ TEST_F(DamagedReuse, DamagedWeightsAreTrainedAgain) {
 TEST_F(DamagedReuse, IndexEntryOutsideTheNodesFolderIsIgnored) {
   run("a", chain());
   auto json = nlohmann::json::parse(std::ifstream(entry()));
-  // The same file, under a name that leads out of the node's folder.
+  // Names an existing file by a path that leads out of the node's folder.
   json["files"][1][0] = "../features/" + json["files"][1][0].get<std::string>();
   std::ofstream(entry()) << json;
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "computed", "trained", "computed"));

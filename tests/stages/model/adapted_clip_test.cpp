@@ -123,7 +123,7 @@ class FirstAdapterTest : public testing::Test {
     save_adapter(folder(), network->lora(), names, base);
     return adapter_tensors(network->lora(), module_names(WeightLayout::kClip));
   }
-  /// Expects a model that starts from it to have these numbers.
+  /// Expects a model that starts from the saved adapter to have these numbers.
   void expect_taken(Json lora, const NamedTensors& expected) const {
     lora["adapter"] = folder();
     const auto network = built(*adapted_clip(lora), 4);

@@ -103,7 +103,7 @@ TEST(PlanTraining, PlanReportsMoreOperationsForMicroBatches) {
                                          &runner::PlanAlternative::overrides);
     return found == plan.alternatives.end() ? 0 : found->relative_operations;
   };
-  // The optimizer's operations are not repeated.
+  // Micro-batches do not repeat the optimizer's operations.
   EXPECT_THAT(cost("memory.micro_batch=8"), testing::AllOf(testing::Gt(1.5), testing::Le(2.0)));
   EXPECT_THAT(cost("memory.micro_batch=2"), testing::AllOf(testing::Gt(5.0), testing::Le(8.0)));
 }
@@ -144,7 +144,7 @@ TEST(PlanTraining, ReportsTheOwnersOfTheBytes) {
        planning.model.build(planning.data.describe(), 1)->parameters())
     parameters += static_cast<std::int64_t>(parameter.nbytes());
   EXPECT_EQ(bytes_of(plan.owners, "parameter"), parameters);
-  // Two moments per parameter, and its step count.
+  // Adam stores two moments and a step count per parameter.
   EXPECT_NEAR(static_cast<double>(bytes_of(plan.owners, "optimizer_state")),
               2.0 * static_cast<double>(parameters), 0.01 * static_cast<double>(parameters));
   EXPECT_GE(bytes_of(plan.owners, "input"), 16 * 3 * 32 * 32 * 4);
@@ -194,7 +194,8 @@ TEST(PlanTraining, PlanThatDoesNotFitSuggestsAlternatives) {
     return one.refused.empty() && one.needed < whole && one.overrides.at(0).starts_with(kOption);
   };
   ASSERT_TRUE(std::ranges::any_of(plan.alternatives, fits));
-  // The largest of all, which depends on the processor.
+  // The first suggestion must be the largest micro-batch that fits: one more sample no longer fits.
+  // Its size depends on the processor.
   const std::string first = std::ranges::find_if(plan.alternatives, fits)->overrides.at(0);
   planning.policy.micro_batch = std::stoll(first.substr(kOption.size())) + 1;
   EXPECT_GE(planning.plan().needed, whole);
