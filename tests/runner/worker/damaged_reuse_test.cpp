@@ -46,7 +46,7 @@ TEST_F(DamagedReuse, DamagedFileIsNotReused) {
       said(),
       ElementsAre(
           "features: computed again: the results of an earlier run are missing or have changed"));
-  // With the same size and time, only the stage can detect the damage.
+  // If the size and time of a damaged file are unchanged, only the stage can detect the damage.
   const fs::path file = folder_ / "b/nodes/features/sum.safetensors";
   const auto time = fs::last_write_time(file);
   std::ofstream(file) << "xx";
