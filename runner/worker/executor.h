@@ -27,7 +27,7 @@ struct RunOptions {
   std::filesystem::path folder;  ///< the run folder; nodes write below its nodes/
   bool smoke = false;
   Observer* observer = nullptr;  ///< borrowed
-  /// Its `first_folder` is not used.
+  /// RankOfRun::first_folder is not used.
   RankOfRun ranks = {};
   /// For ranks other than 0: rank 0's run folder. If empty, `folder` is used.
   std::filesystem::path first_folder = {};

@@ -38,8 +38,8 @@ class ClassScores {
   double sum_ = 0;
 };
 
-/// Returns the scores in row `row` of `logits` (n, classes), on the CPU, of any floating-point
-/// type.
+/// Returns the scores in one row of `logits`, of shape (n, classes) and any floating-point type, on
+/// the CPU.
 ClassScores class_scores(const at::Tensor& logits, std::int64_t row);
 
 }  // namespace stages

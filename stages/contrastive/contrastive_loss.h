@@ -35,14 +35,14 @@ at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts,
                             const at::Tensor& logit_scale, const PairGroups& groups,
                             std::int64_t tile, PairWork work);
 
-/// Returns a suitable tile size for embeddings like `x`, (n, width), on their device. On a CPU,
-/// where larger tiles are faster, it is the largest power of two from 128 to 512 that needs no more
-/// memory than the embeddings and their gradients; 128 if none does.
+/// Returns a suitable tile size for embeddings like `x`, of shape (n, width), on their device. On a
+/// CPU, where larger tiles are faster, it is the largest power of two from 128 to 512 that needs no
+/// more memory than the embeddings and their gradients; 128 if none does.
 std::int64_t contrastive_tile(const at::Tensor& x);
 
 /// For each row of `queries` (n, width), finds the row of `candidates` (m, width) with the largest
-/// dot product; ties go to the first. Returns their indices, (n) int64; builds no autograd graph.
-/// Computes the products tile by tile.
+/// dot product; ties go to the first. Returns their indices as int64 of shape (n). Builds no
+/// autograd graph. Computes the products tile by tile.
 at::Tensor nearest(const at::Tensor& queries, const at::Tensor& candidates, std::int64_t tile);
 
 }  // namespace stages

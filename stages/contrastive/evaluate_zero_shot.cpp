@@ -37,8 +37,8 @@ struct ZeroShotConfig {
   bool measures_head = true, measures_within_class = false;
 };
 
-/// Returns which captions each class has, (classes, captions) bool, over all its samples, tested or
-/// not.
+/// Returns which captions each class has, as bool of shape (classes, captions), over all its
+/// samples, tested or not.
 at::Tensor captions_of_classes(const Dataset& test) {
   const DatasetDescription data = test.describe();
   const std::vector<std::vector<std::int64_t>> captions = test.captions_of_classes();

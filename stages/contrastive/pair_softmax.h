@@ -45,8 +45,8 @@ struct RightPairs {
   }
 };
 
-/// A tile of the products of all images with all texts, (rows, columns) in row-major order, and its
-/// first row and column. A similarity is `factor` times a product.
+/// A tile of the products of all images with all texts, of shape (rows, columns) in row-major
+/// order, and its first row and column. A similarity is `factor` times a product.
 template <typename T>
 struct PairTile {
   T* products;

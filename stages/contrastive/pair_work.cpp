@@ -65,7 +65,7 @@ at::Tensor of_tile_columns(const at::Tensor& x, const TileTensor& tile) {
   return x.narrow(0, tile.column, tile.products.size(1));
 }
 
-/// Returns the shares of a tile's texts as matches of its images, (rows, columns).
+/// Returns the shares of a tile's texts as matches of its images, of shape (rows, columns).
 at::Tensor tile_shares(const TileTensor& tile, const RightTensors& right) {
   const at::Tensor is_right = of_tile_rows(right.group, tile)
                                   .unsqueeze(1)

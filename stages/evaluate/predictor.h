@@ -46,10 +46,11 @@ at::Tensor flipped_mean(const NamedTensors& inputs, TestTimeFlip flip,
 /// A network's outputs for all samples of a dataset, in dataset order.
 struct ClassifiedSamples {
   std::vector<std::string> names;  ///< the names of the samples
-  /// The logits, (n, classes), on the CPU, in the network's type, all finite. For episodes, these
-  /// are the logits of their queries. With Options::outputs, the results of that function.
+  /// The logits of shape (n, classes) on the CPU, in the network's type, all finite. For episodes,
+  /// these are the logits of their queries. With Options::outputs, the results of that function.
   at::Tensor logits;
-  /// (n) int64 on the CPU, in [0, classes). With Options::target, that tensor, (n, …).
+  /// int64 of shape (n) on the CPU, in [0, classes). With Options::target, that tensor, of shape
+  /// (n, …).
   at::Tensor labels;
   std::int64_t skipped = 0;  ///< number of skipped unreadable samples
   /// The predicted class of each sample; empty: the class with the largest logit.

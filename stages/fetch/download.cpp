@@ -132,7 +132,7 @@ class Fetching {
            "', and the same command continues from there";
   }
 
-  /// Repeats attempts until the whole file has arrived.
+  /// Retries until the whole file has arrived, and gives up after too many consecutive failures.
   void fetch() {
     // Without a validator or checksum, the partial file may be the beginning of another file.
     if (part_.bytes() > 0 && part_.validator().empty() && !what_.checksum) part_.begin_anew();

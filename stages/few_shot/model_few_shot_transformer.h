@@ -220,8 +220,8 @@ class CrossHead : public EpisodeHead {
  private:
   /// Maps (n, features) to (n, width · positions).
   at::Tensor projected(const at::Tensor& features, const MapShape& map) const;
-  /// Returns the weight of each support for each query, (queries, ways, shots), for `queries`
-  /// (queries, d) and `supports` (ways, shots, d).
+  /// Returns the weight of each support for each query, of shape (queries, ways, shots). `queries`
+  /// has shape (queries, d), and `supports` (ways, shots, d).
   at::Tensor weights_of(const at::Tensor& queries, const at::Tensor& supports) const;
 
   const CrossHeadOptions options_;

@@ -41,14 +41,15 @@ struct ConvolutionSteps {
 
 /// A low-rank adapter (Hu et al. 2021, arXiv:2106.09685) for one layer: adds scaling ·
 /// B(A(drop(x))) to the layer's output for x. Children: lora_A, lora_B, and lora_dropout. For a
-/// linear layer A is (rank, in) and B is (out, rank). For a convolution A is a convolution with the
-/// same kernel size and steps, (rank, in, height, width), and B is a 1 x 1 convolution, (out, rank,
-/// 1, 1).
+/// linear layer, A has shape (rank, in) and B (out, rank). For a convolution, A is a convolution
+/// with the same kernel size and steps, of shape (rank, in, height, width), and B is a 1 x 1
+/// convolution, of shape (out, rank, 1, 1).
 ///
-/// If there is a magnitude, it is a child called lora_magnitude_vector, (out) or (1, out, 1, 1),
-/// and each output's weights are rescaled to that norm. As in the paper, no gradient flows through
-/// the norm of the weights. A principal adapter keeps the initial values of A and B as buffers and
-/// leaves the layer's weight unchanged: it adds scaling · (B·A - B₀·A₀), which is zero initially.
+/// If there is a magnitude, it is a child called lora_magnitude_vector, of shape (out) or (1, out,
+/// 1, 1), and each output's weights are rescaled to that norm. As in the paper, no gradient flows
+/// through the norm of the weights. A principal adapter keeps the initial values of A and B as
+/// buffers and leaves the layer's weight unchanged: it adds scaling · (B·A - B₀·A₀), which is zero
+/// initially.
 ///
 /// The adapter's weights are on the layer's device, in the layer's type or float32, whichever is
 /// wider: adapters of a half-precision layer are trained in float32. All require gradients.

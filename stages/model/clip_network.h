@@ -60,9 +60,9 @@ class TextTower : public PrecisionModule {
  public:
   explicit TextTower(const TextTowerOptions& tower, const at::TensorOptions& options = {});
 
-  /// Returns the vectors that represent the texts, (n, hidden_size), for their `ids` (n, tokens).
+  /// Maps the texts' `ids` of shape (n, tokens) to vectors of shape (n, hidden_size).
   at::Tensor forward(const at::Tensor& ids) const;
-  /// Returns the input of the first block, (n, tokens, hidden_size).
+  /// Returns the input of the first block, of shape (n, tokens, hidden_size).
   at::Tensor embed(const at::Tensor& ids) const { return embeddings_->forward(ids); }
   /// Returns the output of the last block, without the final norm.
   at::Tensor last_hidden_state(const at::Tensor& ids) const;

@@ -97,8 +97,8 @@ RETORT_FOR_EACH_PROCESSOR void add_rows_of_eights(const RowPair& rows, float* su
   add_rows<8>(rows, sums);
 }
 
-/// Adds up the parts of `sums`, (parts, kSide, kSide, channels of a group, channels), and writes
-/// the total to `gradient`.
+/// Adds up the parts of `sums`, of shape (parts, kSide, kSide, channels of a group, channels), and
+/// writes the total to `gradient`.
 void put_together(const at::Tensor& sums, const at::Tensor& gradient) {
   const std::int64_t parts = sums.size(0), of_part = sums[0].numel(), of_group = sums.size(3),
                      channels = sums.size(4);
@@ -298,8 +298,8 @@ std::shared_ptr<Convolution> pointwise(std::int64_t in, std::int64_t out,
       ConvolutionSizes{.in = in, .out = out, .size = 1, .has_bias = true}, options);
 }
 
-/// The mean of each channel, (n, channels, 1, 1). Its gradient is a view of one value per channel;
-/// torch's mean copies that value to every pixel.
+/// The mean of each channel, of shape (n, channels, 1, 1). Its gradient is a view of one value per
+/// channel; torch's mean copies that value to every pixel.
 class ChannelMeans : public torch::autograd::Function<ChannelMeans> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& maps) {

@@ -43,7 +43,7 @@ class ConvolutionalClassifierNetwork : public PrecisionModule {
                                  const at::TensorOptions& options);
   /// Maps pixels (n, 3, h, w) to {"logits": (n, outputs), "features": (n, channels)}.
   NamedTensors forward(const at::Tensor& pixels) const;
-  /// Returns the mean of each channel of the last map, (n, channels).
+  /// Returns the mean of each channel of the last map, of shape (n, channels).
   at::Tensor features(const at::Tensor& pixels) const;
 
   FeatureMaps& backbone() { return *backbone_; }

@@ -138,7 +138,7 @@ class PythonModel : public Model {
   /// Also true if the network draws random numbers on its own: like the statistics of BatchNorm,
   /// they depend on how a batch is split.
   bool mixes_samples() const override { return !mixing_layer_.empty() || !draws_.places.empty(); }
-  /// CORN needs no special last layer, so the network's own will do.
+  /// CORN needs no special last layer, so the network's own one is used.
   bool has_ordinal_head(OrdinalHead head) const override { return head == OrdinalHead::kCorn; }
   std::string why_mixed() const override {
     if (!mixing_layer_.empty() && lone_mixing_layer_.empty() && draws_.places.empty())

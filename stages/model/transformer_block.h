@@ -55,8 +55,8 @@ class Attention : public RecomputableModule {
  public:
   /// hidden_size of `block` must be a multiple of num_attention_heads.
   Attention(const BlockOptions& block, const at::TensorOptions& options);
-  /// Returns the result of forward() for the first token only, (n, 1, width). The attention must
-  /// not be causal.
+  /// Returns the result of forward() for the first token only, of shape (n, 1, width). The
+  /// attention must not be causal.
   at::Tensor forward_first(const at::Tensor& x) const;
 
  private:

@@ -63,16 +63,16 @@ class VisionTower : public PrecisionModule {
  public:
   explicit VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options = {});
 
-  /// Returns the input of the first block, (n, tokens, hidden_size), for `pixels` (n, 3,
-  /// image_size, image_size).
+  /// Returns the input of the first block, of shape (n, tokens, hidden_size). `pixels` has shape
+  /// (n, 3, image_size, image_size).
   at::Tensor embed(const at::Tensor& pixels) const;
-  /// Returns the output of the last block, without a final norm, (n, tokens, hidden_size).
+  /// Returns the last block's output of shape (n, tokens, hidden_size), without a final norm.
   at::Tensor forward(const at::Tensor& pixels) const;
-  /// Returns only the class token of forward()'s result, (n, 1, hidden_size). The last block does
-  /// not compute the other tokens.
+  /// Returns only the class token of forward()'s result, of shape (n, 1, hidden_size). The last
+  /// block does not compute the other tokens.
   at::Tensor forward_class_token(const at::Tensor& pixels) const;
-  /// Returns the class token after post_layernorm, (n, hidden_size), for a result of forward() or
-  /// forward_class_token().
+  /// Returns the class token after post_layernorm, of shape (n, hidden_size), for a result of
+  /// forward() or forward_class_token().
   at::Tensor pool(const at::Tensor& last_hidden_state) const;
 
   const std::vector<std::shared_ptr<TransformerBlock>>& blocks() const { return blocks_; }
@@ -141,9 +141,9 @@ class ImageClassifier : public PrecisionModule {
   /// Maps pixels (n, 3, image_size, image_size) to {"logits": (n, num_classes), "features": (n,
   /// feature_width())}. Dropout is not applied to the returned features.
   NamedTensors forward(const at::Tensor& pixels) const;
-  /// Returns only the features, (n, feature_width()), of `pixels`.
+  /// Returns only the features of `pixels`, of shape (n, feature_width()).
   at::Tensor features(const at::Tensor& pixels) const;
-  /// Returns the logits, (n, num_classes), for features returned by features().
+  /// Returns the logits of shape (n, num_classes) for features returned by features().
   at::Tensor classify(const at::Tensor& features) const;
   /// Returns only the feature, computed from the tower's last hidden state.
   at::Tensor feature(const at::Tensor& last_hidden_state) const;

@@ -178,7 +178,7 @@ class WaySearch {
       return tried.traced && without_loss(tried) <= search_.budget;
     });
     first(true);  // a configuration that fits even with the allocator's gaps
-    // Larger parts fit if fewer blocks are kept.
+    // If fewer blocks are kept, larger parts fit.
     const std::size_t count = kept - std::min(kept, recomputed),
                       looked_at = std::min(count, kSizesWithBlocks);
     for (std::size_t n = 0; n < looked_at; ++n) {

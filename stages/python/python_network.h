@@ -44,8 +44,8 @@ class PythonNetwork : public torch::nn::Module {
   /// random numbers outside dropout layers without `draws`.
   NamedTensors forward(const at::Tensor& input);
 
-  /// Also returns the last feature maps, (n, channels, height, width); undefined if the network has
-  /// none.
+  /// Also returns the last feature maps, of shape (n, channels, height, width); undefined if the
+  /// network has none.
   std::pair<NamedTensors, at::Tensor> forward_with_maps(const at::Tensor& input);
 
   /// Seeds torch's generators for a forward pass on this device. Call it before running Python's

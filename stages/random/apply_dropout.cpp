@@ -128,8 +128,8 @@ void run_kernel(FloatType type, const DropoutMask& mask, const at::Tensor& x,
 }
 #endif
 
-/// Returns the words of all elements of all rows, (rows, 4 · blocks) int64. Products of two 32-bit
-/// words wrap modulo 2^64, as int64 does.
+/// Returns the words of all elements of all rows, as int64 of shape (rows, 4 · blocks). Products of
+/// two 32-bit words wrap modulo 2^64, as int64 does.
 at::Tensor words_by_operators(const DropoutMask& mask, const at::Tensor& samples,
                               std::int64_t blocks) {
   constexpr std::int64_t kLow = 0xFFFFFFFF;

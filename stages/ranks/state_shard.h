@@ -25,7 +25,7 @@ struct StateShard {
 /// first rank gets the most.
 std::vector<int> owners_of(const std::vector<std::int64_t>& bytes, int ranks);
 
-/// Returns the part of rank `rank` of `ranks`.
+/// Returns the part that `rank`, one of `ranks` ranks, stores.
 StateShard shard_of(const std::vector<at::Tensor>& parameters, int rank, int ranks);
 
 }  // namespace stages

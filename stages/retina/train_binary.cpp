@@ -84,7 +84,7 @@ class BinaryStep final : public TrainingStep {
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
     return {{"accuracy", pair_logits(encoded).detach().gt(0).eq(part["label"]).sum()}};
   }
-  /// Returns each sample's logit and label, (n, 2).
+  /// Returns each sample's logit and label, of shape (n, 2).
   at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
     const at::Tensor logits = pair_logits(encoded).detach().to(at::kDouble);
     return torch::stack({logits, part["label"].to(logits.device(), at::kDouble)}, 1);

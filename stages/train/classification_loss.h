@@ -73,7 +73,7 @@ at::Tensor pair_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
                              double label_smoothing, const at::Tensor& class_weights = {});
 
-/// Returns the cross-entropy of each sample, (n).
+/// Returns the cross-entropy of each sample, of shape (n).
 at::Tensor cross_entropies(const at::Tensor& logits, const at::Tensor& labels,
                            double label_smoothing, const at::Tensor& class_weights = {});
 

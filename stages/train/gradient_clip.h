@@ -54,7 +54,7 @@ void clip_each(const std::vector<at::Tensor>& parameters, const GradientClip& cl
 /// least one gradient.
 at::Tensor global_norm(at::TensorList gradients);
 
-/// Returns the divisor that limits gradients of norm `norm` to `limit`: max(1, (norm + 1e-6) /
+/// Returns the divisor that limits gradients with this norm to `limit`: max(1, (norm + 1e-6) /
 /// limit), the inverse of the factor in torch's clip_grad_norm_. A scalar on the norm's device.
 at::Tensor clip_divisor(const at::Tensor& norm, double limit);
 

@@ -78,7 +78,7 @@ class MultiLabelStep final : public TrainingStep {
     return {{name_of(loss_), multi_label_loss_sum(encoded.at("logits"), part[kLabelSet], loss_,
                                                   positive_weights_.on(part.device()))}};
   }
-  /// Returns each sample's logits and labels, (n, 2 labels) float32.
+  /// Returns each sample's logits and labels, as float32 of shape (n, 2 labels).
   at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
     const at::Tensor logits = encoded.at("logits").detach().to(at::kFloat);
     return torch::cat({logits, part[kLabelSet].to(logits.device(), at::kFloat)}, 1);

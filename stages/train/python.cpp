@@ -132,7 +132,7 @@ class PythonTrainingStep final : public TrainingStep {
     });
   }
 
-  /// Returns the logits of each sample's classes and its label, (n, classes + 1) float32.
+  /// Returns the logits and the label of each sample, as float32 of shape (n, classes + 1).
   at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
     if (!options_.calibration.fits_anything()) return {};
     check_logits(encoded, part);

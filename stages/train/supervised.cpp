@@ -118,7 +118,7 @@ class ClassificationStep final : public TrainingStep {
                        : part["label"];
     return {{"accuracy", correct_count(encoded.at("logits"), label, options_.loss.head())}};
   }
-  /// Returns the logits of each sample's classes and its label, (n, classes + 1) float32.
+  /// Returns the logits and the label of each sample, as float32 of shape (n, classes + 1).
   at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
     if (!options_.fit.fits_anything()) return {};
     return calibration_rows(class_logits(encoded.at("logits").detach(), options_.loss.head()),

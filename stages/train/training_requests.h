@@ -20,10 +20,10 @@ class TrainingRequests {
   bool are_of_all() const { return execution_.plan().shards_optimizer(); }
 
   /// Saves if that is due or requested. Throws runner::Canceled, after saving, if the run is asked
-  /// to stop. Call this between two steps; not if they are_of_all().
+  /// to stop. Call this between two steps, unless are_of_all() is true.
   void handle(const TrainingPosition& done);
-  /// The same if they are_of_all(): each rank keeps a part of the state, so if one rank is asked to
-  /// stop or save, all of them do. Every rank calls this after the same step.
+  /// Like handle(), if are_of_all() is true: each rank keeps a part of the state, so if one rank is
+  /// asked to stop or save, all of them do. Every rank calls this after the same step.
   void handle_of_all(const TrainingPosition& done);
   /// Saves and throws runner::Canceled.
   [[noreturn]] void stop(const TrainingPosition& done);

@@ -72,7 +72,7 @@ class EncodedParts {
   /// keeps only their sizes.
   NamedTensors join();
 
-  /// Returns part `part` of tensors shaped like the joined ones, as views. Scalars belong to the
+  /// Returns one part of tensors shaped like the joined ones, as views. Scalars belong to the
   /// first part only; names missing from `joined` are missing from the result.
   NamedTensors cut(const NamedTensors& joined, std::size_t part) const;
 

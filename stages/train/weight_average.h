@@ -47,7 +47,8 @@ class WeightAverage {
   WeightAverage(const torch::nn::Module& network, WeightAverageOptions options,
                 const std::function<bool(const at::Tensor& weight)>& is_elsewhere = {});
 
-  /// Call this after step `step`, 1-based. Allocates nothing. An equal average does not change.
+  /// Call this after `step`, counted from 1. Allocates nothing. An equal average does not
+  /// change.
   void update(std::int64_t step);
   /// Adds the current weights to an equal average as its `epoch`-th epoch, 1-based. Does nothing if
   /// they are already included. Allocates nothing.

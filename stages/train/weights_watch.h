@@ -32,8 +32,8 @@ class WeightsWatch {
 
   /// Call this when the optimizer has written step `done`, counted from 1; 0: before the first.
   void remember(std::int64_t done);
-  /// Call this before the optimizer writes step `step`. Throws runner::StageError, kStageFailed,
-  /// with the name of a parameter that has changed since remember().
+  /// Call this before the optimizer writes the weights of `step`. Throws runner::StageError,
+  /// kStageFailed, with the name of a parameter that has changed since remember().
   void check(std::int64_t step);
 
  private:

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
 
-/// Returns the embeddings of the images in `inputs`, (n, width) float32.
+/// Returns the embeddings of the images in `inputs`, as float32 of shape (n, width).
 at::Tensor embedded(const Checkpoint& checkpoint, torch::nn::Module& network,
                     const NamedTensors& inputs) {
   const NamedTensors outputs = checkpoint.model->forward(network, {{"image", inputs.at("image")}});

@@ -144,7 +144,7 @@ TEST_F(BadInput, CorruptImagesCanBeSkipped) {
 }
 
 TEST_F(BadInput, OversizedImageIsRejectedByItsHeader) {
-  // A PNG header of 20000 x 10000 pixels and nothing after it.
+  // The file ends after a PNG header for 20000 x 10000 pixels.
   folder_.write(
       "photos/huge/a.png",
       std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x4e\x20\0\0\x27\x10\x08\x02\0\0\0", 29) +
@@ -186,7 +186,7 @@ TEST_F(BadInput, CycleIsRejected) {
   EXPECT_THAT(ended.err, HasSubstr("error[E04"));
 }
 
-TEST_F(BadInput, FolderOfAnotherRunIsRejected) {
+TEST_F(BadInput, FolderFromAnotherRunIsRejected) {
   ASSERT_EQ(run("--smoke").exit, 0);
   const std::string before = file_text(folder_ / "run/summary.json");
   const Ended ended = run("--smoke");

@@ -158,7 +158,7 @@ TEST_F(ChangedRecord, EditedRecipeIsReported) {
   EXPECT_THAT(again.err, HasSubstr("'whole/.retort/recipe.yaml' was edited"));
 }
 
-TEST_F(ChangedRecord, CheckpointOfAnotherRunIsRejected) {
+TEST_F(ChangedRecord, CheckpointFromAnotherRunIsRejected) {
   ASSERT_EQ(train("whole").exit, 0);
   ASSERT_EQ(train("other", "", "seed=7").exit, 0);
   train_to_the_third_step("run");

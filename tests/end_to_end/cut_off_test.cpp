@@ -108,7 +108,7 @@ class CutOff : public testing::Test {
            ",in:" + (folder_ / "seen").string() + "," + action +
            " LD_PRELOAD=" RETORT_WRITING_CALLS;
   }
-  /// The calls; of many consecutive writes to one file only the first, the middle and the last.
+  /// Returns the calls, but of many consecutive writes to a file only the first, middle and last.
   std::vector<Call> calls() const {
     std::vector<Call> all, calls;
     std::istringstream lines(file_text(folder_ / "seen/calls"));
@@ -147,7 +147,7 @@ class CutOff : public testing::Test {
       if (name == "summary.json") found[name] = json::parse(file_text(entry.path())).at("status");
       if (name.ends_with("finished.json")) found[name] = "is there";
     }
-    // By node, since the order of metrics from different nodes depends on timing.
+    // Groups metrics by node, since the order of those from different nodes depends on timing.
     std::map<std::string, std::string> measured;
     std::istringstream lines(found["metrics.jsonl"]);
     for (std::string line; std::getline(lines, line);) {
@@ -259,7 +259,7 @@ class LastSave {
   bool is_begun_ = false, is_over_ = false;
 };
 
-/// Those calls of LastSave that set the pointers to the checkpoint.
+/// Accepts the calls of LastSave that set the pointers to the checkpoint.
 class LastPointers {
  public:
   bool operator()(const Call& call) {

@@ -198,7 +198,7 @@ TEST_F(DataCheck, PredictionIsPreprocessedLikeTraining) {
   const Ended plain =
       retort("run eyes.yaml run.dir=plain data.clahe.enabled=false", folder_.path());
   ASSERT_EQ(plain.exit, 0) << plain.err;
-  // Predictions for test images with the run's checkpoint.
+  // Predicts test images with the run's checkpoint.
   const auto predicted = [&](const std::string& from) {
     return retort("predict " + from + " eyes/test/0 eyes/test/3 --top 5 -q", folder_.path());
   };

@@ -28,7 +28,7 @@ class FineTuning : public testing::Test {
     ASSERT_EQ(made.exit, 0) << made.err;
     folder_.keep();
   }
-  /// Six steps over three epochs, with a checkpoint after each step.
+  /// Trains for six steps over three epochs, with a checkpoint after each step.
   Ended train(const std::string& model, const std::string& name, const std::string& fault = "",
               const std::string& more = "") {
     return run_shell(

@@ -103,7 +103,7 @@ TEST_F(LaunchedRanks, StopWhenOneIsKilledAndCanBeResumed) {
   }
 }
 
-TEST_F(LaunchedRanks, ReportTheErrorOfAnotherRank) {
+TEST_F(LaunchedRanks, ReportTheErrorFromAnotherRank) {
   const auto ended =
       launch({{std::string(kTraining) + "failed"},
               {std::string(kTraining) + "failed", "RETORT_FAULT=retort-worker-1/step:2:fail"}});

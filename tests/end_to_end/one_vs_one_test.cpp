@@ -102,7 +102,7 @@ TEST_F(OneVsOne, TenNetworksVote) {
             file("whole/nodes/evaluate/pair_logits.csv"));
   EXPECT_EQ(file("again/nodes/evaluate/predictions.csv"),
             file("whole/nodes/evaluate/predictions.csv"));
-  // Another decision rule and another tie-break.
+  // An evaluation may use another decision rule and another tie-break.
   const Ended other =
       retort("evaluate whole run.dir=other evaluate.decide_by=soft evaluate.tie_break=lowest -q",
              folder_.path());
@@ -131,7 +131,7 @@ TEST_F(OneVsOne, EachPairTrainsIndependently) {
   EXPECT_EQ(different.size(), 10u);
 }
 
-// Trials train several networks at once, one each; the last trial reuses them all.
+// Each of several concurrent trials trains one network; the last trial reuses all networks.
 TEST_F(OneVsOne, TrialsOfASweepTrainPairs) {
   std::string nodes;
   for (const char* pair : {"0-1", "0-2", "0-3", "0-4", "1-2", "1-3", "1-4", "2-3", "2-4", "3-4"})

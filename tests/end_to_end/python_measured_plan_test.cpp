@@ -187,7 +187,7 @@ TEST_F(DeepMeasuredPlan, CodeThatNeedsValuesInAnyWayIsMeasuredAndLocated) {
   expect_measured("        x = x + torch.ones(16, 16, device='cpu')\n", "meta");
 }
 
-TEST_F(MeasuredPlan, StrictRejectsItBeforeTheRun) {
+TEST_F(MeasuredPlan, StrictRejectsMeasuringBeforeTheRun) {
   for (const char* const command : {"plan --strict", "run --strict"}) {
     const Ended refused = here(command, command[0] == 'r' ? "run.dir=strict" : "");
     EXPECT_EQ(refused.exit, 1) << refused.err;
@@ -197,7 +197,7 @@ TEST_F(MeasuredPlan, StrictRejectsItBeforeTheRun) {
   }
 }
 
-TEST_F(DeepMeasuredPlan, StrictRejectsItInEveryVerbThatPlansTheRecipe) {
+TEST_F(DeepMeasuredPlan, StrictRejectsMeasuringInEveryVerbThatPlans) {
   for (const char* const command : {"certify", "lr-find", "doctor determinism"}) {
     const Ended refused = here(std::string(command) + " --strict");
     EXPECT_EQ(refused.exit, 1) << command << refused.err;
@@ -205,7 +205,7 @@ TEST_F(DeepMeasuredPlan, StrictRejectsItInEveryVerbThatPlansTheRecipe) {
   }
 }
 
-TEST_F(MeasuredPlan, StrictRejectsItInEveryTrialOfASweep) {
+TEST_F(MeasuredPlan, StrictRejectsMeasuringInEveryTrialOfASweep) {
   const Ended swept = here("sweep --strict", "sweep.dir=swept train.batch_size=8,12");
   EXPECT_NE(swept.exit, 0) << swept.out;
   EXPECT_THAT(swept.err, HasSubstr("error[E0717]: planning needs real steps"));
@@ -213,7 +213,7 @@ TEST_F(MeasuredPlan, StrictRejectsItInEveryTrialOfASweep) {
     EXPECT_FALSE(fs::exists(folder_ / (trial + std::string("/summary.json")))) << trial;
 }
 
-TEST_F(DeepMeasuredPlan, StrictRejectsItInARecordedRun) {
+TEST_F(DeepMeasuredPlan, StrictRejectsMeasuringInARecordedRun) {
   ASSERT_EQ(train().exit, 0);
   const Ended again = recorded("runs rerun run run.dir=again --strict");
   EXPECT_EQ(again.exit, 1) << again.err;

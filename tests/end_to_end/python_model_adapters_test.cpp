@@ -109,7 +109,7 @@ for name, tensor in load_file('adapter/adapter_model.safetensors').items():
         "base_model.model.stem.lora_A.weight 2 3 4 4\n", "base_model.model.fc.weight 3 4\n"})
     EXPECT_THAT(names.out, HasSubstr(line)) << names.err;
   if (python("import peft").exit != 0) GTEST_SKIP() << "this Python has no package 'peft'";
-  // The README's program, and the merged network, on the same input.
+  // Runs the README's program and the merged network on the same input.
   const Ended same = python(R"(
 import json
 import re
@@ -143,7 +143,7 @@ network = peft.get_peft_model(my_net.make(3), peft.LoraConfig(
 network.save_pretrained('theirs')
 )");
   ASSERT_EQ(saved.exit, 0) << saved.err;
-  // A rate that changes no float32 weight.
+  // The learning rate is too small to change a float32 weight.
   const Ended run = train(std::string(kConvolutionAdapters) +
                           " +model.adapters.adapter=theirs train.epochs=1 "
                           "train.optimizer.learning_rate=1e-30");

@@ -41,7 +41,8 @@ class Broken(torch.autograd.Function):
 
 )")),
               HasSubstr("ValueError: no luck ("));
-  // Even though BatchNorm rules out other ways to compute a step, such as two passes.
+  // The error is also reported if BatchNorm rules out other ways to compute a step, such as two
+  // passes.
   EXPECT_THAT(failure(net("        " + raises, "        self.mix = nn.BatchNorm2d(3)\n")),
               HasSubstr("ValueError: no luck ("));
   EXPECT_THAT(failure(net("        raise SystemExit('leaving')\n")),

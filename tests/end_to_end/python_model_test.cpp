@@ -64,7 +64,7 @@ TEST_F(HostedModel, ModulesAreImportedFromTheRecipesFolder) {
   const Ended again = here("runs rerun ../run run.dir=../again", "", "elsewhere");
   EXPECT_EQ(again.exit, 0) << again.err;
   EXPECT_TRUE(weights("again") == weights("run"));
-  // A module as the entry, and not only as an import.
+  // A trusted module can be the entry, and not only an import.
   trust("sub/other_net.py", helped);
   EXPECT_EQ(run("module", "model.entry=other_net:make").exit, 0);
   EXPECT_THAT(run("file", "model.entry=other_net.py:make").err,

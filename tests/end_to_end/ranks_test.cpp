@@ -65,7 +65,7 @@ TEST_F(Ranks, PairsAreContrastedWithTheWholeBatch) {
   }
 }
 
-/// Added to the variance before BatchNorm divides by its square root.
+/// BatchNorm adds this to the variance before it divides by its square root.
 constexpr double kBatchNormEpsilon = 1e-5;
 
 constexpr const char* kNormed =

@@ -80,7 +80,7 @@ TEST_F(SystemLimits, ProcessLimitIsHandled) {
     GTEST_SKIP()
         << "the process limit applies only to other users, and only root can switch to one";
   std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
-  // Another user who can read LibTorch, wherever it is.
+  // Runs as another user who can read LibTorch, wherever it is.
   const std::string other =
       "setpriv --reuid=54321 --regid=54321 --clear-groups --inh-caps=+dac_override "
       "--ambient-caps=+dac_override bash -c";

@@ -20,7 +20,7 @@ inline void expect_close(double actual, double expected, const std::string& what
   EXPECT_NEAR(actual, expected, std::max(relative * std::abs(expected), floor)) << what;
 }
 
-/// The same for tensors, relative to the largest number in `expected`, or to 1 if all are smaller.
+/// Checks tensors, relative to the largest number in `expected`, or to 1 if all are smaller.
 inline void expect_close(const at::Tensor& actual, const at::Tensor& expected,
                          const std::string& what, double relative = 1e-12) {
   ASSERT_EQ(actual.sizes(), expected.sizes()) << what;

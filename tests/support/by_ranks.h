@@ -115,7 +115,7 @@ void expect_equal_to_one_rank_as_planned(const stages::Batch& batch, const stage
   }
 }
 
-/// The same, with and without sharded gradients.
+/// Calls expect_equal_to_one_rank_as_planned() with and without sharded gradients.
 template <typename MakeNet, typename MakeStep>
 void expect_equal_to_one_rank(const stages::Batch& batch, stages::StepPlan plan, MakeNet make_net,
                               MakeStep make_step, double limit = 1e-12) {

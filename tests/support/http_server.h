@@ -51,7 +51,7 @@ class HttpServer {
 
   explicit HttpServer(Handler handler)
       : handler_(std::move(handler)), socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    // Its clients must not use a proxy of this machine; a test that needs one sets it later.
+    // Clients of this server must not use a proxy; a test that needs one sets it later.
     for (const char* name : {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"})
       ::unsetenv(name);
     sockaddr_in address = {};

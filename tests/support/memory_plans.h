@@ -39,7 +39,7 @@ inline runner::MemoryPlan memory_plan() {
   return plan;
 }
 
-/// The same with a budget of 1 GiB: it does not fit, but a smaller micro-batch does.
+/// Returns memory_plan() with a budget of 1 GiB. It does not fit, but a smaller micro-batch does.
 inline runner::MemoryPlan plan_that_does_not_fit() {
   runner::MemoryPlan plan = memory_plan();
   plan.budget = 1 << 30;

@@ -52,7 +52,7 @@ class NumberRows final : public Dataset {
   const std::string called_;
 };
 
-/// Its logits are the "image". Records how it was run.
+/// A model that returns "image" as the logits, and records how it was run.
 class EchoModel final : public Model {
  public:
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription&,

@@ -109,7 +109,7 @@ inline runner::Value written(const std::string& json, const runner::SourceText& 
   return value;
 }
 
-/// The same without locations.
+/// A recipe written as JSON, without locations.
 inline runner::Value written(const std::string& json) {
   return runner::from_json(nlohmann::ordered_json::parse(json));
 }

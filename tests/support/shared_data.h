@@ -14,8 +14,8 @@ inline std::filesystem::path shared_data(const std::string& below) {
   return std::filesystem::exists(path) ? path : std::filesystem::path();
 }
 
-/// The first line of a test that reads them: skips it if they are absent, fails it if they are
-/// required.
+/// Must be the first line of a test that reads shared files: skips the test if they are absent, or
+/// fails it if they are required.
 #define RETORT_NEEDS_SHARED(path)                                                   \
   if ((path).empty()) {                                                             \
     if (std::getenv("RETORT_REQUIRE_SHARED")) FAIL() << "../shared does not exist"; \

@@ -25,7 +25,7 @@ inline runner::Result<std::unique_ptr<runner::Stage>> created(
   return kind.create(reader);
 }
 
-/// The same for valid options: throws their errors.
+/// Like created(), but for valid options: throws the errors of invalid ones.
 inline std::unique_ptr<runner::Stage> stage_of(
     const runner::StageKind& kind,
     const nlohmann::ordered_json& options = nlohmann::ordered_json::object()) {

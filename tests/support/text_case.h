@@ -15,7 +15,7 @@ struct TextCase {
   std::map<std::string, std::string> sections;
 };
 
-/// Printed in the list of tests.
+/// Prints the name of a case for the list of tests.
 inline void PrintTo(const TextCase& one, std::ostream* out) { *out << one.name; }
 
 /// Splits a file into its cases; the sections before the first are copied into each.

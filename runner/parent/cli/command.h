@@ -81,8 +81,8 @@ struct Invocation {
       "Results, errors and warnings as JSON on standard output";  ///< help text of --json
   const std::string* action =
       nullptr;  ///< the chosen action, if the verb has several, such as `config show`
-  /// True if the verb does its work in one process, so that under a launcher, such as torchrun,
-  /// every process would repeat it.
+  /// True if the verb does its work in one process. Under a launcher, such as torchrun, every
+  /// process would repeat it.
   bool is_single = false;
   std::function<ExitCode(Console&)> run = {};
 

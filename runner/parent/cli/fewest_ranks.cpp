@@ -128,7 +128,8 @@ class FewestRanks {
     return {{ErrorCode::kOutOfMemory, count.where, "/device/count",
              "device.count: auto: the run does not fit with any number of ranks up to " + most +
                  ": with " + most + ", " + less_->need,
-             "`retort plan` with device.count=" + most + " shows what would need less memory"}};
+             "run `retort plan` with device.count=" + most +
+                 " to see which options would reduce memory use"}};
   }
 
   const RankSearch& search_;

@@ -128,8 +128,8 @@ class SweepCheck {
         if (is_error) {
           add(ErrorCode::kChangedRun,
               "since trial " + std::to_string(trial.number) + " began, " + change.text,
-              "restore it, or add --force: trials from before and after the change cannot be "
-              "compared");
+              "restore it, or add --force, in which case trials from before and after the change "
+              "cannot be compared");
         } else {
           warn_of("since trial " + std::to_string(trial.number) + " began, " + change.text,
                   change.weight == Weight::kWhole

@@ -57,7 +57,7 @@ const std::int64_t* number(const Node& node, std::string_view option) {
   return value ? std::get_if<std::int64_t>(&value->data) : nullptr;
 }
 
-/// The node with an artifact of type `type` wired to `node`; null if there is none.
+/// The node with an artifact of this type wired to `node`; null if there is none.
 const Node* source(const Graph& graph, const Node& node, ArtifactType type) {
   const auto edge = std::ranges::find(node.inputs, type, &Edge::type);
   return edge == node.inputs.end() ? nullptr : &graph.nodes[edge->from];

@@ -41,7 +41,7 @@ std::string choice_key(const std::string& group, const std::string& package);
 /// The absolute package of `item` in the defaults list of a config with the package `parent`.
 std::string package_below(const std::string& parent, const DefaultsItem& item);
 
-/// Reads the `defaults` of `document`, a config in the group `group` ("" at the top). If `_self_`
+/// Reads the `defaults` of `document`, a config in `group` ("" at the top). If `_self_`
 /// is missing, adds it at the end. Errors are added to `errors`.
 std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const std::string& group,
                                         Diagnostics& errors);

@@ -37,7 +37,7 @@ struct Write {
   const Edit* edit = nullptr;  ///< borrowed from the override that edits the value: append(x)
 };
 
-/// Returns everything that set the key `key` ("train.epochs") or the mapping that contains it, in
+/// Returns everything that set `key` ("train.epochs") or the mapping that contains it, in
 /// order. `layers` are the parts of a composition as they were merged, and `overrides` were applied
 /// after them. The last write takes effect, but mappings are merged.
 std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides,

@@ -69,8 +69,8 @@ class SecretTexts {
   std::vector<std::pair<std::string, std::string>> shown_;
 };
 
-/// True if `value` is what a record shows instead of a secret, so that the user must enter the
-/// secret again.
+/// True if `value` is what a record shows instead of a secret; the user must then enter the secret
+/// again.
 bool is_lost_secret(const Value& value);
 
 /// Returns an error for each string in `options`, at `pointer` in the recipe, that a record shows

@@ -172,7 +172,8 @@ Diagnostic no_room(std::span<const DeviceFacts> candidates, const DeviceNeed& ne
   if (is_hopeless) {
     error.message = "no GPU here has " + bytes;
     error.help =
-        "`retort plan` shows what would need less memory; device.fallback=[cpu] allows the CPU";
+        "run `retort plan` to see which options would reduce memory use, or set "
+        "device.fallback=[cpu] to allow the CPU";
   } else {
     const bool any_room = std::ranges::any_of(
         candidates, [&](const DeviceFacts& device) { return has_room(device, need.bytes); });

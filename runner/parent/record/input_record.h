@@ -88,7 +88,7 @@ std::vector<RecordChange> environment_changes(const nlohmann::ordered_json& befo
                                               const nlohmann::ordered_json& now);
 
 /// Returns the nodes of `graph` with kinds that had a different version when the graph.json
-/// `before` was written, so that the same options now mean something else.
+/// `before` was written; the same options now mean something else.
 std::vector<RecordChange> kind_changes(const nlohmann::ordered_json& before, const Graph& graph);
 
 /// Returns [{"what", "text", "weight": "bits" | "unknown" | "whole"}].

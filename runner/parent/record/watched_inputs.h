@@ -21,8 +21,8 @@ class WatchedInputs {
   /// Inspects all inputs; must be called when the run begins.
   void look();
   /// Inspects the inputs that did not exist before and marks new ones as created by the run
-  /// ("made": true), so that they may be missing when the run is repeated. Returns true if there
-  /// are any new ones.
+  /// ("made": true); they may then be missing when the run is repeated. Returns true if there are
+  /// any new ones.
   bool look_for_made();
   /// Returns {"/data/root": …} in the form of input_record(); null before look(), or without
   /// inputs.

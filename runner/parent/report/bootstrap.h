@@ -16,8 +16,8 @@ class DrawnNumbers {
   std::uint64_t state_;
 };
 
-/// Returns the number of bootstrap draws for `samples` samples: 10,000, but fewer if there are many
-/// samples, so that all draws together take only seconds.
+/// Returns the number of bootstrap draws for this many samples: 10,000, but fewer for many samples,
+/// to keep the time for all draws within seconds.
 std::int64_t bootstrap_draws(std::int64_t samples);
 
 /// A 95% confidence interval.

@@ -76,8 +76,8 @@ Diagnostics check_change(const Value& before, const Value& after, bool force,
                                               "would have had different learning rates"
                                         : ""),
          refused ? "leave it unchanged, or start a new run"
-                 : "leave it unchanged, start a new run, or add --force: the result then matches "
-                   "neither the old nor the new recipe"});
+                 : "leave it unchanged, start a new run, or use --force, in which case the result "
+                   "matches neither the old nor the new recipe"});
   }
   return errors;
 }

@@ -25,8 +25,8 @@ std::string page_version(const Catalog& catalog, const CatalogSweep& sweep);
 /// RunCatalog::contents(). Borrows `catalog`.
 std::function<std::optional<std::string>()> list_events(RunCatalog& catalog, PageRequest request);
 
-/// The same for the sweep with that id: its journal or the record of one of its trials has changed.
-/// nullopt once the sweep is gone.
+/// Like list_events(), for the sweep with this id: reports changes to its journal or to the record
+/// of one of its trials. nullopt once the sweep is gone.
 std::function<std::optional<std::string>()> sweep_events(RunCatalog& catalog, std::string id,
                                                          std::string seen);
 

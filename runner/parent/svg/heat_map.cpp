@@ -66,7 +66,7 @@ void draw_heat_scale(Drawing& drawing, Point corner, double height, const HeatSc
   }
   drawing.text({corner.x + 20, corner.y + 8}, scale.highest, Align::kStart, "small");
   drawing.text({corner.x + 20, corner.y + height}, scale.lowest, Align::kStart, "small");
-  // Next to the values: if the scale is low, it is as long as the scale.
+  // A label that is longer than the scale begins at most 30 pixels above the scale.
   const double middle = std::max(height / 2, Drawing::small_width(scale.label) / 2 - 30);
   drawing.text({corner.x + 70, corner.y + middle}, scale.label, Align::kMiddle, "small", -90);
 }

@@ -117,7 +117,7 @@ struct NodeFacts {
   std::vector<TrainedData> trained_data =
       {};  ///< for an evaluation: the training data of the evaluated nodes
 
-  /// False if no node consumes the output `output`, so that this node may omit it.
+  /// False if no node consumes `output`; this node may then omit it.
   bool wants(const std::string& output) const { return !wanted || wanted->contains(output); }
 };
 

@@ -32,7 +32,7 @@ TEST_F(DamagedReuse, DamagedWeightsAreTrainedAgain) {
 TEST_F(DamagedReuse, IndexEntryOutsideTheNodesFolderIsIgnored) {
   run("a", chain());
   auto json = nlohmann::json::parse(std::ifstream(entry()));
-  // The same file, under a name that leads out of the node's folder.
+  // Names an existing file by a path that leads out of the node's folder.
   json["files"][1][0] = "../features/" + json["files"][1][0].get<std::string>();
   std::ofstream(entry()) << json;
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "computed", "trained", "computed"));
@@ -46,7 +46,7 @@ TEST_F(DamagedReuse, DamagedFileIsNotReused) {
       said(),
       ElementsAre(
           "features: computed again: the results of an earlier run are missing or have changed"));
-  // With the same size and time, only the stage can detect the damage.
+  // If the size and time of a damaged file are unchanged, only the stage can detect the damage.
   const fs::path file = folder_ / "b/nodes/features/sum.safetensors";
   const auto time = fs::last_write_time(file);
   std::ofstream(file) << "xx";
@@ -74,7 +74,7 @@ TEST_F(DamagedReuse, DamagedEntryIsSkippedAndRemoved) {
   }
 }
 
-TEST_F(DamagedReuse, EntryOfAnotherNodeIsNotReused) {
+TEST_F(DamagedReuse, EntryFromAnotherNodeIsNotReused) {
   run("a", chain());
   const fs::path right = entry(), kept = folder_ / "kept";
   fs::copy_file(right, kept);

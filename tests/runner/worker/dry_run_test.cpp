@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Plans to need `needs` of 100 bytes, and outputs a stand-in.
+/// A stage that plans to need `needs` bytes of a budget of 100, and outputs a stand-in.
 class PlannedStage : public Stage {
  public:
   static constexpr std::int64_t kMeasured = 77;

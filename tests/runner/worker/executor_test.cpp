@@ -214,7 +214,7 @@ TEST_F(ExecutorTest, FinishedNodeWithChangedOptionsIsRunAgain) {
     EXPECT_EQ(all<NodeStarted>().size(), runs);
     EXPECT_EQ(all<NodeFinished>().size(), 2u);
   }
-  // A damaged file, and one of a future version.
+  // A finished.json that is damaged or from a future version counts as unfinished.
   auto finished = nlohmann::json::parse(std::ifstream(folder_ / "nodes/b/finished.json"));
   finished["schema"] = 2;
   for (const std::string& text : {std::string("{"), finished.dump()}) {

@@ -26,7 +26,7 @@ TEST_F(ReuseTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
 
 TEST_F(ReuseTest, SecondRunWaitsForTheFirst) {
   run("a", chain());
-  // As if "a" still had to finish the features.
+  // Makes it look as if "a" had not finished the features yet.
   const fs::path finished = entry(), aside = folder_ / "aside";
   fs::rename(finished, aside);
   auto turn = turn_at(finished);
@@ -38,7 +38,7 @@ TEST_F(ReuseTest, SecondRunWaitsForTheFirst) {
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "read", "trained", "computed"));
   EXPECT_THAT(said(), ElementsAre("features: waiting: another run is computing this node",
                                   "features from a"));
-  // If the first run has failed, the second does the work.
+  // If the run that computes the features fails, the waiting run computes them.
   fs::remove(finished);
   auto other_turn = turn_at(finished);
   on_wait_ = [&] { other_turn.reset(); };
@@ -61,7 +61,7 @@ TEST_F(ReuseTest, SecondRunReadsWhatTheFirstComputed) {
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "read", "trained", "computed"));
   EXPECT_THAT(said(), ElementsAre("features from a"));
   EXPECT_THAT(metrics(), ElementsAre(11, 0.5, 103));
-  // Its record is self-contained, and the next run finds it.
+  // The record of "b" does not need "a", so "c" reuses the features from "b" once "a" is removed.
   EXPECT_EQ(folder_.read("b/nodes/features/notes/words.txt"), "how it went");
   EXPECT_EQ(fs::hard_link_count(folder_ / "b/nodes/features/sum.safetensors"), 2u);
   EXPECT_EQ(fs::hard_link_count(folder_ / "b/nodes/features/notes/words.txt"), 1u);
@@ -146,7 +146,7 @@ TEST_F(ReuseTest, SmokeRunNeitherReusesNorEntersNodes) {
               ElementsAre("source", "computed", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, ResultsOfOtherWeightsAreNeitherReusedNorEntered) {
+TEST_F(ReuseTest, ResultsFromOtherWeightsAreNeitherReusedNorEntered) {
   run("a", chain());
   checkpoints_ = {
       {"train", {folder_ / "a/nodes/train/checkpoints", CheckpointSource::Choice::kLatest}}};

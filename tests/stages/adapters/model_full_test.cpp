@@ -166,7 +166,7 @@ TEST(Full, StartsFromTheHeadOfALinearProbe) {
   }
 }
 
-TEST(Full, HeadOfAnotherBackboneIsRejected) {
+TEST(Full, HeadFromAnotherBackboneIsRejected) {
   const SavedTower saved;
   const ProbeToStartFrom probe(small());
   const auto network = full(small({{"weights", saved.file()}}))->build(flowers(), 9);

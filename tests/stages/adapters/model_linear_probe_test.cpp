@@ -48,7 +48,7 @@ runner::Diagnostics refusal_of_probe(const Json& backbone, std::int64_t size = 8
   });
 }
 
-/// The same for the error that planning the model's stage throws.
+/// Returns "/model/backbone/weights: message" for the error that planning the model's stage throws.
 runner::Diagnostics refusal_of_plan(const Json& backbone) {
   PlanningContext context;
   return refusals_of([&] {

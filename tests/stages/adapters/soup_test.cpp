@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::SizeIs;
 
-/// Weights of one number. The accuracy falls with the distance from a target.
+/// Returns ingredients with one weight each. The accuracy falls with its distance from `target`.
 Ingredients ingredients_of(std::vector<double> values, double target) {
   return {
       .count = values.size(),
@@ -37,7 +37,8 @@ TEST(Soup, UniformSoupAveragesAll) {
 }
 
 TEST(Soup, GreedySoupKeepsMembersThatHelp) {
-  // 0.5 is nearest to 0.25; with 0 it is exact; 9 makes it worse.
+  // The target is 0.25. 0.5 alone is closest; averaging in 0 hits it exactly; adding 9 makes it
+  // worse.
   const Soup soup = greedy_soup(ingredients_of({9, 0, 0.5}, 0.25));
   EXPECT_NEAR(value(soup), 0.25, 1e-12);
   EXPECT_THAT(soup.measured[soup.chosen].members, ElementsAre(1, 2));

@@ -61,7 +61,7 @@ struct DividedCase {
 
 std::vector<Batch> batches_of(const NumberedImages& data, std::int64_t batch_size,
                               PartialReading partial = {}) {
-  // Not owning: the test keeps it alive.
+  // Returns a pointer that does not own the dataset; the test keeps it alive.
   const std::shared_ptr<const Dataset> borrowed(std::shared_ptr<void>(), &data);
   Loader loader(borrowed, sequential_order(NumberedImages::kSize), batch_size, 0,
                 /*drop_last=*/false, 0, std::move(partial));

@@ -11,7 +11,7 @@ using testing::Optional;
 
 TEST(AveragePrecision, EqualScoresAreAcceptedTogether) {
   std::vector<ScoredLabel> samples = {{2, false}, {3, true}, {2, true}, {1, true}};
-  // Precision 1 at recall 1/3, 2/3 at 2/3, and 3/4 at 1.
+  // The precision is 1 at recall 1/3, 2/3 at recall 2/3, and 3/4 at recall 1.
   EXPECT_THAT(average_precision(samples), Optional(testing::DoubleEq((1 + 2.0 / 3 + 0.75) / 3)));
 }
 
@@ -24,7 +24,8 @@ TEST(AveragePrecision, IsUnknownWithoutPositives) {
 TEST(PrecisionRecall, HasTheHighestPrecisionAtEachRecall) {
   std::vector<ScoredLabel> samples = {{0.5, true},  {0.9, true}, {0.5, false},
                                       {0.7, false}, {0.6, true}, {0.1, false}};
-  // 0.7 and 0.1 accept no further positive; both samples with 0.5 are accepted together.
+  // The thresholds 0.7 and 0.1 accept no further positive sample, and 0.5 accepts two samples at
+  // once.
   const auto curve = precision_recall_curve(samples);
   ASSERT_TRUE(curve);
   EXPECT_THAT(curve->recall, testing::ElementsAre(0, 1.0 / 3, 2.0 / 3, 1));
@@ -52,7 +53,7 @@ TEST(BestThreshold, IsTheScoreWithTheHighestF1) {
 }
 
 TEST(BestThreshold, IsTheLowestOfEquallyGoodOnes) {
-  // F1 of 2 / 3 at 0.9 and again, 4 / 6, at 0.2.
+  // F1 is 2 / 3 at the threshold 0.9, and 4 / 6 at 0.2, which is equal.
   std::vector<ScoredLabel> samples = {{0.9, true}, {0.5, false}, {0.4, false}, {0.2, true}};
   EXPECT_THAT(best_threshold(samples), Optional(0.2));
 }

@@ -36,7 +36,7 @@ TEST(OrdinalHead, CornProbabilitiesAreProductsOfSigmoids) {
   EXPECT_TRUE(torch::allclose(probabilities(outputs, OrdinalHead::kCorn), wanted, 1e-14, 0));
 }
 
-// Biases that training has not ordered.
+// The biases of an untrained head need not be in order.
 TEST(OrdinalHead, CoralProbabilitiesAreNeverNegative) {
   const at::Tensor outputs = output_rows({-1, 2, 0.5, 0.5, 0.5, 0.5}, 3);
   const at::Tensor found = probabilities(outputs, OrdinalHead::kCoral);
@@ -49,7 +49,7 @@ TEST(OrdinalHead, CoralProbabilitiesAreNeverNegative) {
 TEST(OrdinalHead, PredictsTheNumberOfClassesProbablyExceeded) {
   const at::Tensor outputs = output_rows({3, 1, -1, -1, 2, 0.5, 1, 1, 1}, 3);
   EXPECT_TRUE(predicted_ranks(outputs, OrdinalHead::kCoral).equal(torch::tensor({2, 2, 3})));
-  // 0.953, 0.953 * 0.731, times 0.269; 0.269; 0.731, 0.534, 0.391
+  // P(class > k) per row: 0.953, 0.697, 0.187; 0.269, …; 0.731, 0.534, 0.391.
   EXPECT_TRUE(predicted_ranks(outputs, OrdinalHead::kCorn).equal(torch::tensor({2, 0, 2})));
   EXPECT_TRUE(predicted_ranks(outputs, OrdinalHead::kNone).equal(torch::tensor({0, 1, 0})));
 }

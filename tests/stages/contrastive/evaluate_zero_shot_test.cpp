@@ -155,7 +155,7 @@ class ModelsOfMakes final : public ForwardedDataset {
 };
 
 TEST_F(ZeroShot, WithinAClassImagesAreComparedWithEveryCaption) {
-  std::int64_t lost = 0;  // images whose nearest caption is one that no image has
+  std::int64_t lost = 0;  // images with a nearest caption that no image has
   for (std::int64_t absent = 0; absent < 3; ++absent) {
     data_ = std::make_shared<ModelsOfMakes>(absent);
     const nlohmann::json within =

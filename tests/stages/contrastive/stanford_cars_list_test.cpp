@@ -187,7 +187,7 @@ TEST_F(StanfordCarsList, MissingDevkitFilesAreReported) {
                      {kMissingAnnotations, "", {"devkit/cars_train_annos.mat"}});
 }
 
-TEST_F(StanfordCarsList, FileOfAnotherDevkitIsReported) {
+TEST_F(StanfordCarsList, FileFromAnotherDevkitIsReported) {
   write_set();
   write("devkit/cars_meta.mat", mat_texts_file("classes", std::vector<std::string>{"a"}));
   write("devkit/cars_train_annos.mat",

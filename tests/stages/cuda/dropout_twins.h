@@ -11,7 +11,7 @@ std::vector<unsigned char> dropout_on_gpu(const stages::DropoutMask& mask, stage
                                           const std::vector<std::int64_t>& samples,
                                           std::int64_t width);
 
-/// The same on the CPU, one element at a time.
+/// Computes the same bytes on the CPU, one element at a time.
 std::vector<unsigned char> dropout_on_cpu(const stages::DropoutMask& mask, stages::FloatType type,
                                           const std::vector<std::int64_t>& samples,
                                           std::int64_t width);

@@ -12,5 +12,5 @@ std::string no_gpu_because();
 /// depend on the GPU. Throws std::runtime_error with CUDA's message.
 std::vector<float> squared_row_norms_on_gpu(const std::vector<float>& values, std::size_t width);
 
-/// The same on the CPU, bit for bit.
+/// Computes the same norms on the CPU, bit for bit.
 std::vector<float> squared_row_norms_on_cpu(const std::vector<float>& values, std::size_t width);

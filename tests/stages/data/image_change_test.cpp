@@ -146,7 +146,7 @@ TEST(ImageChange, RotatesCounterclockwise) {
 }
 
 TEST(ImageChange, AcceptsVeryWideImages) {
-  // Positions in units of 1/65536 in 32 bits would end at 32767.
+  // If positions were 32-bit numbers in units of 1/65536, they would end at pixel 32767.
   const Image image = picture(40000, 2, 1);
   EXPECT_EQ(changed(image, {.rotation = 180}).row(0)[3 * 39999], image.row(1)[0]);
   const Image sheared = changed(image, {.shear = 1e-9});

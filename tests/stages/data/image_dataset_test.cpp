@@ -155,7 +155,7 @@ TEST_F(ImageDatasetTest, ErasesARectangleOfTheNormalizedImage) {
     const at::Tensor erased = image_of(*data, 0);
     EXPECT_TRUE(erased.equal(image_of(*data, 0))) << "depends on seed, epoch and index";
     EXPECT_FALSE(erased.equal(image_of(*data, 1)));
-    // Half of each side: 12 of 24 pixels.
+    // The erased part spans half of each side: 12 of 24 pixels.
     const at::Tensor differs = erased.ne(whole).any(0);
     EXPECT_NEAR(differs.sum().item<std::int64_t>(), 144, 3) << "some values may be equal by chance";
     const at::Tensor place = differs.nonzero();

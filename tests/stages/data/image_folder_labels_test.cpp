@@ -20,7 +20,7 @@ using testing::IsEmpty;
 using ImageFolderLabels = ImageFolder;
 
 TEST_F(ImageFolderLabels, MultiLabelGivesAnImageTheLabelsOfAllItsFolders) {
-  // 8 images in c0 alone, 6 in c1 alone, and 4 in both.
+  // Writes 8 images to c0 alone, 6 to c1 alone, and 4 to both.
   for (int i = 0; i < 18; ++i) {
     const std::string name = std::to_string(100 + i) + ".jpg";
     if (i < 12) folder_.add("data/c0/" + name, static_cast<std::uint64_t>(i));

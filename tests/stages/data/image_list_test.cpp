@@ -163,7 +163,7 @@ TEST_F(ImageListTest, EveryEmptyClassIsListed) {
   EXPECT_REFUSED(errors(root()), kEmptyClass, "", "'b', 'c'", "1 .txt; 1 hidden");
 }
 
-TEST_F(ImageListTest, FolderOfTheClassFoldersIsNamedIfItIsTheOnlyOne) {
+TEST_F(ImageListTest, OnlyFolderWithClassFoldersIsNamed) {
   for (const char* const name : {"images/a/1.jpg", "images/b/1.jpg"}) touch(name);
   EXPECT_REFUSED(errors(root()), kEmptyClass, "", "'images'", "set root to '", "/images'");
   touch("more/1.jpg");

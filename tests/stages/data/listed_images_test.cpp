@@ -48,7 +48,7 @@ TEST_F(ListedImagesTest, ClassesAreTheOccurringLabelsInOrder) {
 }
 
 TEST_F(ListedImagesTest, NamesMatchLabelsIfTheirCountsAreEqual) {
-  // CIFAR-FS does this: its last list numbers from 80.
+  // The labels in the last list of CIFAR-FS start at 80, for example.
   const ListedImages list = filelist(
       R"({"label_names": ["ant", "bee"], "image_names": ["a.jpg", "b.jpg"], "image_labels": [81, 80]})");
   EXPECT_THAT(list.classes, ElementsAre("ant", "bee"));

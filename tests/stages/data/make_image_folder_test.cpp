@@ -159,7 +159,7 @@ Drawn drawn(std::int64_t classes, std::int64_t per_class) {
   return result;
 }
 
-/// 16 bins per channel, and 4 x 4 x 4 bins of colors.
+/// Returns histograms of 16 bins per channel, and of 4 x 4 x 4 bins of colors.
 at::Tensor color_histogram(const Drawn& images) {
   const at::Tensor result =
       torch::zeros({static_cast<std::int64_t>(images.pictures.size()), 16 * 3 + 64});
@@ -175,7 +175,7 @@ at::Tensor color_histogram(const Drawn& images) {
   return result;
 }
 
-/// 16 x 16 mean brightness values, centered and with equal contrast.
+/// Returns 16 x 16 mean brightness values, centered and with equal contrast.
 at::Tensor thumbnails(const Drawn& images) {
   std::vector<at::Tensor> all;
   for (const Image& image : images.pictures) {

@@ -54,7 +54,7 @@ std::string small_file() {
                              MatMatrix{"labels", 1, 5, {7, 300, 1, 0, 65535}}});
 }
 
-TEST(MatFile, ReadsFilesOfAnotherLibrary) {
+TEST(MatFile, ReadsFilesFromAnotherLibrary) {
   std::vector<std::int64_t> values(300);
   std::iota(values.begin(), values.end(), -20);
   for (const auto compression : {MAT_COMPRESSION_NONE, MAT_COMPRESSION_ZLIB}) {
@@ -90,7 +90,7 @@ TEST(MatFile, ReadsSmallElements) {
     EXPECT_THAT(read({9, 8, 7, 6}), ElementsAre(9, 8, 7, 6));
     EXPECT_THAT(read({9, 8, 7, 6, 5}), ElementsAre(9, 8, 7, 6, 5));
   }
-  // Three bytes of numbers and a name of two bytes, stored in the tags themselves, as MATLAB does.
+  // Like MATLAB, stores three bytes of numbers and a name of two bytes in the tags themselves.
   std::string file = mat_file({});
   const auto word = [](std::uint32_t number) {
     std::string text;

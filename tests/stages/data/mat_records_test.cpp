@@ -68,7 +68,7 @@ matvar_t* matio_number(double number, int flags = 0) {
   return Mat_VarCreate(nullptr, MAT_C_DOUBLE, MAT_T_DOUBLE, 2, size, &number, flags);
 }
 
-TEST(MatRecords, ReadsFilesOfAnotherLibrary) {
+TEST(MatRecords, ReadsFilesFromAnotherLibrary) {
   for (const auto compression : {MAT_COMPRESSION_NONE, MAT_COMPRESSION_ZLIB}) {
     const std::string file = records_by_matio(compression, [] {
       const char* fields[] = {"fname", "class", "share"};
@@ -88,7 +88,7 @@ TEST(MatRecords, ReadsFilesOfAnotherLibrary) {
   }
 }
 
-TEST(MatRecords, ReadsTextsOfAnotherLibrary) {
+TEST(MatRecords, ReadsTextsFromAnotherLibrary) {
   for (const auto compression : {MAT_COMPRESSION_NONE, MAT_COMPRESSION_ZLIB}) {
     const std::string file = records_by_matio(compression, [] {
       matvar_t* cells[] = {matio_text("Audi TT"), matio_text("Ram C/V Cargo Van Minivan 2012")};

@@ -23,7 +23,7 @@ constexpr bool kTakes =
 static_assert(!kTakes<std::int64_t> && !kTakes<Part> && !kTakes<ImageFile> && !kTakes<std::string>);
 static_assert(kTakes<const Preprocessing&>);
 
-/// (3x + 5y + (xy mod 17)) mod 256, as specified for an image of 64 x 64.
+/// Returns (3x + 5y + (xy mod 17)) mod 256, as specified for an image of 64 x 64.
 std::uint8_t pattern(int x, int y) {
   return static_cast<std::uint8_t>((3 * x + 5 * y + x * y % 17) & 255);
 }

@@ -9,7 +9,7 @@ namespace stages {
 namespace {
 
 TEST(Transform, HalfPixelsAreRoundedDownOrToEven) {
-  // 13 pixels remain horizontally, 6.5 on each side; 15 are 7.5.
+  // Of 23 pixels, 13 are cut off, 6.5 on each side; of 25, 15 are cut off, 7.5 on each side.
   const ResizeOptions down{}, even{.crop_offset = CropOffset::kRound};
   EXPECT_EQ(evaluation_cut(23, 10, 10, down).window.left, 6);
   EXPECT_EQ(evaluation_cut(23, 10, 10, even).window.left, 6);
@@ -21,7 +21,7 @@ TEST(Transform, HalfPixelsAreRoundedDownOrToEven) {
 TEST(Transform, LongSideIsTruncatedToWholePixels) {
   const Cut cut = evaluation_cut(500, 333, 224, {});
   EXPECT_EQ(cut.height, 224);
-  EXPECT_EQ(cut.width, 336);  // 336.3
+  EXPECT_EQ(cut.width, 336);  // 336.3 before truncation
 }
 
 TEST(Transform, RandomCropsAreInsideTheImageAndHaveTheirArea) {

@@ -54,7 +54,7 @@ TEST(NearestEmbeddings, BlockwiseSearchMatchesAllSimilarities) {
     const auto& of_query = found[static_cast<std::size_t>(query)];
     ASSERT_EQ(of_query.size(), 3u);
     for (std::size_t i = 0; i < 3; ++i) {
-      // Both are sums of two products of numbers up to 1.
+      // Both similarities are sums of two products of numbers up to 1.
       constexpr double kRounding = 8 * std::numeric_limits<float>::epsilon();
       EXPECT_NEAR(of_query[i].similarity, best[query][static_cast<std::int64_t>(i)].item<double>(),
                   kRounding);

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 
 class TargetExamples : public testing::Test {
  protected:
-  /// Errors: 1 and 0, 0 and 5, 3 and 0, 0 and 0.
+  /// The errors of age and weight are 1 and 0, 0 and 5, 3 and 0, 0 and 0.
   const std::vector<std::string> names_ = {"0", "1", "2", "4"};
   const PredictedTargets tested_{
       .names = {"age", "weight"},

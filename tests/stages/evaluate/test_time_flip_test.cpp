@@ -23,7 +23,8 @@ double mean_of(TestTimeFlip flip) {
 }
 
 TEST(TestTimeFlip, IsTheMeanOverAnImageAndItsFlips) {
-  // The image 1 2 / 3 4 is weighed by 0 1 / 2 3; then 2 1 / 4 3, 3 4 / 1 2 and 4 3 / 2 1.
+  // The weights 0 1 / 2 3 are applied to the image 1 2 / 3 4, and to its flips 2 1 / 4 3,
+  // 3 4 / 1 2 and 4 3 / 2 1.
   EXPECT_EQ(mean_of(TestTimeFlip::kNone), 20);
   EXPECT_EQ(mean_of(TestTimeFlip::kHorizontal), (20 + 18) / 2.0);
   EXPECT_EQ(mean_of(TestTimeFlip::kVertical), (20 + 12) / 2.0);

@@ -88,7 +88,7 @@ TEST_F(UnpackTest, OversizedArchiveIsRejected) {
       unpacked({{.path = "a", .text = "x"}, {.path = "b", .text = "x"}, {.path = "c", .text = "x"}},
                {.entries = 2}),
       kBadArchive, "", "more than 2 files and folders");
-  // 64 MiB in 64 KiB
+  // The archive of about 64 KiB contains a file of 64 MiB.
   EXPECT_REFUSED(
       unpacked({{.path = "bomb", .text = std::string(64 << 20, '\0')}}, {.bytes = 1 << 20}),
       kBadArchive, "", "more than 1.0 MiB");

@@ -151,7 +151,7 @@ TEST_F(FewShotList, FirstExistingCandidateIsRead) {
   EXPECT_THAT(classes(parts, Part::kTrain), ElementsAre("a"));
 }
 
-TEST_F(FewShotList, EveryFormOfAGeneratedDatasetIsEquivalent) {
+TEST_F(FewShotList, AllFormsOfAGeneratedDatasetAreEquivalent) {
   make_mini_imagenet(root() / "made", {.classes = 8, .per_class = 3, .size = 8, .seed = 4});
   const auto lists = listed(source("made/base.json", "made/val.json", "made/novel.json"));
   const auto tables = listed(source("made/train.csv", "made/val.csv", "made/test.csv"));

@@ -31,7 +31,7 @@ TEST(MakeMiniImagenet, IsReadLikeThePublishedDataset) {
   const std::string& name = novel.classes[0];
   EXPECT_EQ(novel[Part::kTest][0].name, "Dataset/" + name + "/" + name + "00000001.jpg");
   EXPECT_EQ(read_image_header(file_bytes(novel.root / novel[Part::kTest][0].name)).width, 24);
-  // All images, for training before a test on other data.
+  // all.json lists all images, for training before a test on other data.
   source.candidates = {{{"all.json"}, {}, {"other"}}};
   folder.add("data/other/bird/1.jpg");
   const auto all = list_few_shot(source);

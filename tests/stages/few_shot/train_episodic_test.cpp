@@ -31,8 +31,8 @@ struct EpisodicRun {
   static constexpr const char* kShape =
       R"("ways": 3, "shots": 2, "queries": 3, "episodes": 12, "validation_episodes": 5)";
 
-  /// Adam divides by the gradient, which is only rounding noise if a bias moves all features
-  /// equally.
+  /// Not Adam, which divides by the gradient: if a bias moves all features equally, the gradient is
+  /// only rounding noise.
   std::string optimizer = R"({"kind": "sgd", "learning_rate": 0.05})";
 
   EpisodicRun() { policy->pointer = "/memory"; }

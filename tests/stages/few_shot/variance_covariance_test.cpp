@@ -89,7 +89,7 @@ TEST(SupportCovariance, FormsAreEqualInExactArithmetic) {
 }
 
 TEST(SupportCovariance, GramFormHasNoTensorOfFeaturesTimesFeatures) {
-  // The supports of a ResNet's episode: one such tensor would be 2.35 GiB.
+  // For the supports of a ResNet's episode, the covariance matrix alone would need 2.35 GiB.
   const at::Tensor features = supports(5, 5, 25088, at::kFloat);
   const CountingAllocator counter;
   covariance_and_gradient(features, CovarianceForm::kGram);

@@ -16,7 +16,7 @@ at::Tensor gpu_bytes(std::int64_t count) {
   return torch::empty({count}, at::device(kGpu).dtype(torch::kByte));
 }
 
-// This must be the first test of the file, so that nothing has used the GPU before it.
+// Must be the first test in this file, so that nothing has used the GPU before it.
 TEST(GpuBudget, AppliesBeforeTheGpuIsUsed) {
   NEEDS_GPU();
   {

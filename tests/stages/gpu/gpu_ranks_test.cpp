@@ -33,14 +33,14 @@ at::Tensor numbers_of(int rank, at::IntArrayRef shape, at::ScalarType type) {
 
 TEST(GpuRanks, SumsMatchTheCpuBitForBit) {
   NEEDS_GPU();
-  // The last one is larger than a message, and not a multiple of its size.
+  // The last size is larger than a message, and not a multiple of a message's size.
   for (const std::int64_t size : {std::int64_t{0}, std::int64_t{5}, kMessageBytes / 4 * 2 + 7}) {
     run_on_gpu(3, [&](RankGroup& group, const runner::RankOfRun& own) {
       at::Tensor here = numbers_of(own.rank, {size}, torch::kFloat);
       const at::Tensor there = here.to(kGpu);
       group.sum(there);
-      // Uses the chunks in which the GPU's numbers are sent, since the order of a sum depends on
-      // its size.
+      // Sums the chunks in which the GPU's numbers are sent, since the order of additions depends
+      // on the number of elements.
       for (std::int64_t begin = 0; begin < size; begin += kMessageBytes / 4)
         group.sum(here.narrow(0, begin, std::min(kMessageBytes / 4, size - begin)));
       EXPECT_TRUE(there.cpu().equal(here)) << size;
@@ -124,7 +124,7 @@ TEST(GpuRanks, BatchNormMatchesTheWholeBatch) {
     });
     const at::Tensor d_weight = own_weight.grad().contiguous();
     group.sum(d_weight);
-    // Sums of 210 numbers, a few of them one after another.
+    // Allows for the rounding of a few successive sums of 210 numbers.
     const double tolerance = 1e3 * std::numeric_limits<double>::epsilon();
     EXPECT_TRUE(own_y.cpu().allclose(share(y), tolerance, tolerance));
     EXPECT_TRUE(own_maps.grad().cpu().allclose(share(maps.grad()), tolerance, tolerance));

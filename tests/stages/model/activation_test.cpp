@@ -70,7 +70,7 @@ TEST(ActivationTest, QuickGeluGradientMatchesTorch) {
                    dy = random_numbers({3, 70000}, 2).to(torch::kDouble);
   const at::Tensor expected = gradient(gelu_by_operators, x, dy);
   EXPECT_LT(distance(gradient(quick_gelu, x, dy), expected), 1e-12);
-  // Each rounds to its type, so where derivatives of adjacent numbers differ, rounded products
+  // float32 rounds the inputs, so where the derivatives of adjacent numbers differ, the gradients
   // differ too.
   EXPECT_LT(distance(gradient(quick_gelu, x.to(torch::kFloat), dy.to(torch::kFloat)), expected),
             1e-4);

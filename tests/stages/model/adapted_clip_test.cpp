@@ -123,7 +123,7 @@ class FirstAdapterTest : public testing::Test {
     save_adapter(folder(), network->lora(), names, base);
     return adapter_tensors(network->lora(), module_names(WeightLayout::kClip));
   }
-  /// Expects a model that starts from it to have these numbers.
+  /// Expects a model that starts from the saved adapter to have these numbers.
   void expect_taken(Json lora, const NamedTensors& expected) const {
     lora["adapter"] = folder();
     const auto network = built(*adapted_clip(lora), 4);
@@ -169,7 +169,7 @@ TEST_F(FirstAdapterTest, AdapterOfAClipVisionModelIsLoadedByBothNamings) {
   }
 }
 
-TEST_F(FirstAdapterTest, AdapterOfOtherLayersIsRejected) {
+TEST_F(FirstAdapterTest, AdapterForOtherLayersIsRejected) {
   save({{"targets", R"(text_model\..*\.v_proj)"}}, module_names(WeightLayout::kClip), whole_clip());
   EXPECT_REFUSED(refusal_of({{"targets", {"v_proj"}}, {"adapter", folder()}}), kDamagedWeights,
                  "/model/adapters/adapter", "'vision_model.encoder.layers.0.self_attn.v_proj'");

@@ -81,7 +81,7 @@ TEST_F(AdapterFolderTest, FileMatchesPeft) {
                                  second + "lora_A.weight", second + "lora_B.weight"));
 }
 
-TEST_F(AdapterFolderTest, CanBeSavedWithNamesOfAnotherLibrary) {
+TEST_F(AdapterFolderTest, CanBeSavedWithNamesFromAnotherLibrary) {
   const Adapted one, other(6);
   save_adapter(folder_, one.lora, inner_names, kBase);
   const SavedAdapter saved = read_adapter(folder_);
@@ -196,7 +196,7 @@ TEST_F(AdapterFolderTest, TextTowerPartIsOmittedAndReported) {
                           "' is left out: this model has no CLIP text tower"));
 }
 
-TEST_F(AdapterFolderTest, AdapterOfAnotherNetworkIsRejectedByModuleName) {
+TEST_F(AdapterFolderTest, AdapterFromAnotherNetworkIsRejectedByModuleName) {
   const Adapted one;
   save_adapter(folder_, one.lora, clip_names, kBase);
   const std::vector<ModuleNames> libraries = {inner_names};

@@ -58,8 +58,8 @@ at::Tensor images() {
   return torch::randn({5, 3, 36, 36}, at::detail::createCPUGenerator(4), at::kDouble);
 }
 
-/// Bounds the rounding error of four layers of 9 x 8 products, which are normalized over at most
-/// the 5 x 36 x 36 pixels of a map.
+/// Bounds the rounding error of four layers. Each sums 9 x 8 products and is normalized over at
+/// most the 5 x 36 x 36 pixels of a map.
 constexpr double kRounding = 4 * (9 * 8 + 5 * 36 * 36) * std::numeric_limits<double>::epsilon();
 
 /// Returns the output of torch's layers before the classifier.

@@ -89,7 +89,7 @@ TEST(ConvolutionalBackbone, GateWidthsMatchTimm) {
 }
 
 TEST(ConvolutionalBackbone, OutputsMatchTimm) {
-  // In float64, so that only timm's rounding error remains, on any processor.
+  // Computes in float64, so that only timm's rounding error remains, on any processor.
   const auto network = make_backbone(architecture("seresnext50_32x4d"), at::kDouble);
   const torch::NoGradGuard no_graph;
   std::int64_t number = 0;
@@ -110,7 +110,7 @@ TEST(ConvolutionalBackbone, OutputsMatchTimm) {
   const at::Tensor pixels =
       (torch::arange(3 * 64 * 64, at::kDouble) * 0.01).sin().view({1, 3, 64, 64}).to(at::kFloat);
   const at::Tensor pooled = network->forward(pixels.to(at::kDouble)).mean({2, 3})[0];
-  // Computed by timm aa4b5850 in float32.
+  // The expected values were computed by timm aa4b5850 in float32.
   const at::Tensor first =
       torch::tensor({0.0, 0.8215623, 1.7463655, 0.0, 0.6046070, 2.0959136}, at::kFloat);
   EXPECT_LT((pooled.slice(0, 0, 6) - first).abs().max().item<double>(), 1e-4)

@@ -67,8 +67,8 @@ double planned(std::int64_t image_size, std::int64_t batch, bool recomputes) {
   return static_cast<double>(planning.plan().live) / kGiB;
 }
 
-// The first two numbers are what autograd was measured to save in Python, including weights,
-// gradients and the state of Adam (0.40 GiB): 15.0 and 1.4 GiB. The peak of a step includes the
+// 15.0 and 1.4 GiB, in the first two tests, are what autograd was measured to save in Python,
+// including weights, gradients and Adam's state (0.40 GiB). The peak of a step includes the
 // gradient of one early block at a time, 22 MiB per image at 299 pixels; by then, part of the saved
 // memory is free again.
 TEST(MemoryOfSeResNeXt, PlanOfTheOriginalTrainingMatchesMeasurements) {

@@ -42,7 +42,7 @@ Inputs gradients(at::Tensor (*function)(const at::Tensor&, const at::Tensor&, co
   return torch::autograd::grad({function(of[0], of[1], of[2])}, of, {dy});
 }
 
-/// The same in exact arithmetic, except for rounding to 2^-53.
+/// Returns the exact gradients, except for rounding to 2^-53.
 Inputs exact_gradients(Inputs of, const at::Tensor& dy) {
   for (at::Tensor& one : of) one = one.to(torch::kDouble);
   return gradients(by_operators, of, dy.to(torch::kDouble));
@@ -99,7 +99,7 @@ TEST(GatedResidualTest, GradientsDoNotDependOnTheThreadCount) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i].equal(expected[i])) << i;
 }
 
-// The last block's gradient comes from a mean over pixels: one number for all of them.
+// The gradient of the last block comes from a mean over pixels, so all pixels share one number.
 TEST(GatedResidualTest, AcceptsAGradientExpandedOverAllPixels) {
   const Inputs of = inputs(2);
   const at::Tensor dy = torch::randn({2, 24, 1, 1}).expand_as(of[0]);

@@ -173,7 +173,7 @@ TEST(LoraAdapterTest, PatchEmbeddingMatchesALinearLayerOverPatches) {
   adapter->b().copy_(numbers({4, 3, 1, 1}, 4));
   layer->attach(adapter);
   const at::Tensor pixels = numbers({2, 3, 4, 6}, 5);
-  // (n, patches, 12), each patch row by row.
+  // The patches have shape (n, patches, 12), each row by row.
   const at::Tensor patches = torch::nn::functional::unfold(
                                  pixels, torch::nn::functional::UnfoldFuncOptions({2, 2}).stride(2))
                                  .transpose(1, 2);

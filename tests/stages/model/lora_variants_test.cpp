@@ -110,7 +110,7 @@ TEST(LoraVariants, PissaStartsWithTheBestApproximationOfTheWeight) {
   const MovedLinear start(kPissa, 0, /*is_moved=*/false);
   const at::Tensor all = torch::linalg_svdvals(start.layer->weight);
   const at::Tensor rest = start.layer->weight - kScale * start.start_b.mm(start.start_a);
-  // Eckart and Young: the error of the best approximation of rank 2.
+  // By Eckart and Young's theorem, this is the error of the best approximation of rank 2.
   EXPECT_NEAR(rest.norm().item<double>(), all.slice(0, 2).norm().item<double>(), 1e-12);
   expect_near(start.start_a.norm(2, 1), (all.slice(0, 0, 2) / kScale).sqrt());
   expect_near(start.start_b.norm(2, 0), (all.slice(0, 0, 2) / kScale).sqrt());

@@ -21,7 +21,7 @@ TEST(PositionResize, ClassTokenPositionIsUnchanged) {
 }
 
 TEST(PositionResize, RowsAndColumnsAreNotSwapped) {
-  // The first number of a patch is its row, the second its column.
+  // Each patch's position is its row and its column.
   const at::Tensor side = torch::arange(3).to(at::kFloat);
   const at::Tensor grid = torch::stack({side.repeat_interleave(3), side.repeat({3})}, 1);
   const at::Tensor positions = torch::cat({torch::full({1, 2}, 9.0F), grid});

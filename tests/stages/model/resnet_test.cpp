@@ -24,7 +24,7 @@ std::int64_t parameters_of(std::int64_t depth, ResNetStem stem) {
 }
 
 TEST(ResNet, HasThePublishedSizes) {
-  // The counts of torchvision, 11,689,512 and 21,797,672, without the classifier of 512 to 1000.
+  // torchvision counts 11,689,512 and 21,797,672 parameters, including 513,000 of the classifier.
   EXPECT_EQ(parameters_of(18, ResNetStem::kImageNet), 11689512 - 513000);
   EXPECT_EQ(parameters_of(34, ResNetStem::kImageNet), 21797672 - 513000);
   // A stem of 5 x 5 has 4,608 fewer parameters.

@@ -95,8 +95,8 @@ TEST(ResNetWeights, AreReadFromTorchFiles) {
   expect_values(*network, saved);
 }
 
-// Written by tests/golden/torch_files.py in the format of torch before 1.6, which torchvision's
-// first files have.
+// The file was written by tests/golden/torch_files.py in the format of torch before 1.6, which
+// torchvision's first files have.
 TEST(ResNetWeights, AreReadFromFilesOfOlderTorchVersions) {
   const std::filesystem::path files =
       std::filesystem::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files";

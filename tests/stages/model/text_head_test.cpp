@@ -42,8 +42,8 @@ class TextHeadOf : public testing::Test {
     const at::Tensor logits = model->forward(*network, {{"image", pixels()}}).at("logits");
     const at::Tensor expected = clip_.zero_shot(pixels(), kTemplates);
     EXPECT_TRUE(torch::equal(logits.argmax(1), expected.argmax(1)));
-    // Both multiply the same embeddings of length 1, and only the order of the factors differs, so
-    // each product in a sum of `width` terms below the scale is rounded at most twice more.
+    // Both sides multiply the same embeddings of length 1, and only the order of the factors
+    // differs, so each of `width` products, all below the scale, is rounded at most twice more.
     const double width = static_cast<double>(network->named_parameters()["head.weight"].size(1)),
                  scale = expected.abs().max().item<double>() + 1;
     EXPECT_LE((logits - expected).abs().max().item<double>(),

@@ -44,7 +44,7 @@ TEST(PrecisionRules, UnknownModuleSuggestsTheNearest) {
                  "such as 'model.trunk'");
 }
 
-TEST(PrecisionRules, NameOfAnotherStageIsUnknown) {
+TEST(PrecisionRules, NameFromAnotherStageIsUnknown) {
   EXPECT_REFUSED(refusal_of_rule("model.head", "student"), kUnknownKey,
                  "/memory/precision/model.head", "'student.head'");
 }

@@ -33,7 +33,7 @@ struct OpenPlanning : TowerPlanning {
     context.asked.budget = {"a test", budget};
     return planned();
   }
-  /// The same for another step.
+  /// Plans another step with this budget.
   PlannedStep under(std::int64_t budget, const TrainingStep& other) {
     context.asked.budget = {"a test", budget};
     const DatasetDescription description = data.describe();
@@ -432,7 +432,7 @@ TEST(ChoosePolicy, ParametersAreShardedIfNothingElseFits) {
       << "a graph must not keep sharded parameters";
 }
 
-/// The owner's parameters, and one block and all others whole.
+// A rank keeps the parameters that it owns, one whole block, and all parameters outside blocks.
 TEST(ChoosePolicy, ShardedParametersArePlannedWithOneGatheredBlock) {
   OpenOptimizer planning(/*on_gpu=*/false);
   planning.policy.offload_is_open = planning.policy.in_backward_is_open = false;
@@ -476,7 +476,7 @@ TEST(ChoosePolicy, ShardedStateIsPlannedForTheLargestShard) {
     std::int64_t elsewhere = 0;
     const std::vector<int> owners = owners_of(bytes, ranks);
     for (std::size_t i = 0; i < bytes.size(); ++i) elsewhere += owners[i] == 0 ? 0 : bytes[i];
-    // Two moments per parameter; the step counts and the buffers for messages are small.
+    // Adam has two moments per parameter; the step counts and the buffers for messages are small.
     const std::int64_t saved = live(ranks, Sharding::kNone) - live(ranks, Sharding::kOptimizer);
     EXPECT_LE(saved, 2 * elsewhere + (1 << 20)) << ranks;
     EXPECT_GE(saved, 2 * elsewhere - kMessageBytes - (1 << 20)) << ranks;

@@ -104,8 +104,8 @@ struct MeasuredConvolution {
   double forward, of_input, of_weight;  // MiB
 };
 
-// The worst cases, by their memory and by its ratio to their tensors, and one from a training run,
-// derived from its peak.
+// Covers the measured convolutions that need the most memory, absolutely and relative to their
+// tensors, and one for which the memory was derived from the peak of a training run.
 TEST(GpuScratch, ConvolutionsMatchMeasurements) {
   const MeasuredConvolution all[] = {
       {convolution(16, 256, 56, 256, 3, 32, 2, false), 61.3, 61.3, 61.4},

@@ -161,8 +161,8 @@ TEST_F(MetaAutocastTest, TrainingMatchesThePlan) {
   const runner::MemoryPlan plan = summarize(trace, 0, backend, {});
   EXPECT_GE(counted, plan.live);
   EXPECT_LE(counted, plan.needed);
-  // In addition to its tensors and the gaps between them, it needs at most its patches or the
-  // scratch memory of the largest product.
+  // In addition to its tensors and the gaps between them, the tower needs at most its patches or
+  // the scratch memory of the largest product.
   constexpr std::int64_t kTokens = 4 * (14 * 14 + 1), kWidth = 96, kInner = 4 * kWidth;
   const meta::ConvolutionShape patches{.batch = 4,
                                        .in = 3,

@@ -22,7 +22,7 @@ std::int64_t counted(const std::function<at::Tensor()>& product) {
   return counter.peak_bytes() - static_cast<std::int64_t>(y.nbytes());
 }
 
-// Few rows, few columns, a long sum, one divided among threads, and transposed factors.
+// Covers few rows, few columns, long sums, sums divided among threads, and transposed factors.
 TEST(ProductBound, IsNeverExceeded) {
   const ProductShape shapes[] = {{.rows = 17, .inner = 512, .columns = 128},
                                  {.rows = 1, .inner = 4096, .columns = 1000},

@@ -5,7 +5,7 @@
 namespace stages {
 namespace {
 
-// Random123 1.14, tests/kat_vectors, "philox4x32 10".
+// The known answers are those for "philox4x32 10" in tests/kat_vectors of Random123 1.14.
 TEST(Philox, MatchesKnownAnswers) {
   using testing::ElementsAre;
   EXPECT_THAT(philox({{0, 0, 0, 0}}, 0, 0).word,

@@ -313,7 +313,7 @@ AfterRefusal two_steps(int ranks, const Batch& batch, int short_rank, int block)
 TEST(BatchNormOfRanks, OutOfMemoryAnywhereInAStepIsRecoveredByAll) {
   const RefusingAllocator refusing;
   constexpr int kStride = 3;
-  // With two samples, the share of the third rank does not count.
+  // If three ranks share two samples, the share of the third rank does not count.
   for (const auto& [samples, ranks] : {std::pair{5, 2}, {2, 3}}) {
     const Batch batch = small_images(samples);
     const at::Tensor expected = two_steps(ranks, batch, /*short_rank=*/-1, 0).states.front();
@@ -326,7 +326,7 @@ TEST(BatchNormOfRanks, OutOfMemoryAnywhereInAStepIsRecoveredByAll) {
         refused += after.was_refused;
         if (after.is_past) break;
       }
-      // Each layer requests several in both passes.
+      // Each layer requests several blocks in both passes.
       EXPECT_GT(refused, 3 * 2) << samples << " " << short_rank;
     }
   }

@@ -111,7 +111,8 @@ void expect_as_torch(const LayerOnMaps& layer, const Normalize& normalize, doubl
         << what << " " << layer.maps.sizes() << " " << layer.maps.scalar_type();
   };
   near(torch::cat({found[0].y, found[1].y}), expected.y, "the result");
-  // Its terms may be much larger than their sum: for two numbers it is almost 0.
+  // The terms of dx may be much larger than dx itself, which is almost 0 if a channel has only two
+  // numbers, so the tolerance is relative to the terms.
   const auto largest = [](const at::Tensor& one) { return one.abs().max().item<double>(); };
   const at::Tensor variances =
       wide.maps.transpose(0, 1).flatten(1).var(1, /*unbiased=*/false) + kBatchNormEpsilon;

@@ -47,7 +47,8 @@ TEST(RankGroup, BroadcastReachesAllRanks) {
   });
 }
 
-// Otherwise, memory that a step frees might still be in use when the next tensor is allocated.
+// If a group kept its arguments, memory that a step frees might still be in use when the next
+// tensor is allocated.
 TEST(RankGroup, DoesNotKeepItsArguments) {
   run_as_ranks(3, [](const runner::RankOfRun& own) {
     RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);

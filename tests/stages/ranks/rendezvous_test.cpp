@@ -129,7 +129,7 @@ TEST_F(Rendezvous, RankNumberMustBeUnique) {
   EXPECT_THAT(said, HasSubstr("rank 1 has already joined"));
 }
 
-TEST_F(Rendezvous, RankOfAnotherJobIsRejected) {
+TEST_F(Rendezvous, RankFromAnotherJobIsRejected) {
   std::string said;
   const auto others = all(2, {}, [&](RankGroup& group) {
     runner::Meeting other = meeting_;
@@ -195,7 +195,7 @@ TEST_F(Rendezvous, RankOfAnEarlierStartDoesNotDisturbTheNextOne) {
   EXPECT_THAT(said, HasSubstr("rank 0 of 2 did not reach"));
 }
 
-TEST_F(Rendezvous, FirstRankOfAnotherJobCannotTakeThePort) {
+TEST_F(Rendezvous, FirstRankFromAnotherJobCannotTakeThePort) {
   std::string said;
   const auto others = all(2, {}, [&](RankGroup& group) {
     runner::Meeting other = meeting_;

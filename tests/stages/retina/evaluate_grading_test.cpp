@@ -64,8 +64,8 @@ TEST(Grading, WeighsErrorsByTheSquaredDistance) {
   const json record = run();
   EXPECT_EQ(record.at("confusion_matrix"), json::parse("[[2,0,0],[1,1,0],[1,0,1]]"));
   const json numbers = record.at("grading").at("numbers");
-  // Observed (1 + 4) / 6 of a unit, expected (2·(1 + 4) + 2·(4 + 1) + 2·(16 + 1)) / 36: 1 - 30
-  // / 54.
+  // The mean squared distance is (1 + 4) / 6, and by chance
+  // (2·(1 + 4) + 2·(4 + 1) + 2·(16 + 1)) / 36, so kappa is 1 - 30 / 54.
   EXPECT_NEAR(numbers.at("quadratic_kappa").get<double>(), 1 - 30.0 / 54, 1e-12);
   EXPECT_EQ(numbers.at("sensitivity/severe"), 0.5);
   EXPECT_EQ(numbers.at("specificity/none"), 0.5);

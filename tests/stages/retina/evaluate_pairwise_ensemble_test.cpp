@@ -102,7 +102,7 @@ struct EnsembleRun {
 TEST(PairwiseEnsemble, PredictionCombinesTheVotesOfAllNetworks) {
   EnsembleRun run;
   run.run();
-  // The last row is a tie of all three; the most severe grade wins it, and is wrong.
+  // In the last row, all three grades tie. The most severe one wins, which is wrong.
   EXPECT_EQ(run.record.at("top1"), 0.75);
   EXPECT_EQ(run.record.at("confusion_matrix"), json::parse("[[1,0,0],[0,1,1],[0,0,1]]"));
   EXPECT_EQ(run.record.at("tied"), 1);
@@ -136,7 +136,7 @@ TEST(PairwiseEnsemble, EachModelIsMeasuredSeparately) {
   EXPECT_EQ(models.at(0).at("tied"), 1);
   EXPECT_EQ(models.at(0).at("quadratic_kappa"),
             alone.record.at("rules").at("majority").at("quadratic_kappa"));
-  // a; c, which also wins the votes of b; c; c.
+  // Model 1 predicts a, c, c, c: in the second row, c also wins the votes of b.
   EXPECT_EQ(models.at(1).at("set"), 1);
   EXPECT_EQ(models.at(1).at("accuracy"), 0.5);
   EXPECT_EQ(models.at(1).at("tied"), 0);

@@ -23,7 +23,7 @@ class RetinaRemarks : public ImageStageTest {
  protected:
   RetinaRemarks() : ImageStageTest(kDataFundus) {
     make_fundus_folders(data(), {.classes = 5, .per_class = 10, .size = 64});
-    // They replace images of the grades 1 and 3, and one for validation.
+    // Replaces two training images, of the grades 1 and 3, and one validation image.
     std::uint64_t seed = 0;
     for (const char* name : {"train/1", "train/3", "val/3"}) {
       const auto file = *fs::directory_iterator(data() / name);

@@ -31,7 +31,7 @@ std::vector<double> ring(double sure = 0.9) {
 }
 
 TEST(Vote, MajorityCountsTheWinsOfEveryGrade) {
-  // 4 beats all, 3 all but 4, and so on.
+  // Grade 4 beats all others, grade 3 all but 4, and so on.
   const Vote severe = by(VoteRule::kMajority, std::vector<double>(10, 0.9));
   EXPECT_THAT(severe.scores, ElementsAre(0, 1, 2, 3, 4));
   EXPECT_EQ(severe.winner, 4);

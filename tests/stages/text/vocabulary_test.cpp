@@ -78,7 +78,7 @@ TEST(VocabularyText, ReportsTheInvalidLine) {
 TEST(VocabularyText, UsesAsManyPairsAsClip) {
   std::string merges = kHead;
   std::size_t pairs = 0;
-  // All pairs of printable ASCII characters, then the same pairs at the end of a word.
+  // Adds all pairs of printable ASCII characters, then the same pairs at the end of a word.
   for (const char* const end : {"", "</w>"}) {
     for (int left = 33; left <= 126; ++left) {
       for (int right = 33; right <= 126; ++right, ++pairs)
@@ -86,7 +86,7 @@ TEST(VocabularyText, UsesAsManyPairsAsClip) {
             std::string(1, static_cast<char>(left)) + " " + static_cast<char>(right) + end + "\n";
     }
   }
-  // Then pairs with one more character each, until there are more than are used.
+  // Adds pairs with one more character each, until there are more than are used.
   for (int first = 33; pairs <= kUsedMerges; ++first) {
     for (int left = 33; left <= 126; ++left) {
       for (int right = 33; right <= 126; ++right, ++pairs)

@@ -41,7 +41,7 @@ struct AveragedTraining : TinyTraining {
 
 TEST(AverageBest, ResultIsTheAverageIfItIsBetter) {
   AveragedTraining training;
-  // Such steps jump over the minimum, which lies between the epochs.
+  // Steps this large jump over the minimum, which lies between the epochs.
   training.options.optimizer = adamw(0.5);
   training.options.epochs = 6;
   const TrainingResult result = training.run();

@@ -36,7 +36,7 @@ class EarlierWeightsFound : public testing::Test {
   }
   std::filesystem::path folder() const { return before_.context.node().folder / "checkpoints"; }
 
-  /// Loads them into a network with other weights.
+  /// Loads the earlier weights into a network with other weights.
   TrainingResult take(const std::shared_ptr<torch::nn::Module>& network) {
     const auto trained = find_earlier_weights(before_.options, context_);
     if (!trained) throw std::logic_error("still to be trained");
@@ -261,7 +261,7 @@ TEST_F(EarlierWeightsFound, WeightsWithoutADataDescriptionAreRejected) {
   EXPECT_REFUSED(error(), kDamagedWeights, "", folder.string(), "'classes'");
 }
 
-TEST_F(EarlierWeightsFound, WeightsOfAnotherNetworkAreRejected) {
+TEST_F(EarlierWeightsFound, WeightsFromAnotherNetworkAreRejected) {
   const auto other =
       torch::nn::Sequential(torch::nn::Linear(2, 9), torch::nn::Tanh(), torch::nn::Linear(9, 3))
           .ptr();

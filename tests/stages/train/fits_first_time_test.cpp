@@ -1,8 +1,8 @@
 // Plans a grid of recipes and budgets and runs each training with its budget: no accepted plan runs
 // out of memory, and no batch is split further than such runs show to be necessary. A run does not
-// count as fitting if its pool repeatedly has to return unused blocks to the kernel to stay within
-// the budget. Allocating them again costs more than another micro-batch, so plans do not rely on
-// it. Nor does one that needs the memory planned for kernels, or the plan's margin.
+// count as fitting if it needs the memory planned for kernels, or the plan's margin, or if its pool
+// repeatedly has to return unused blocks to the kernel to stay within the budget. Allocating them
+// again costs more than another micro-batch, so plans do not rely on it.
 
 #include <algorithm>
 #include <cstdlib>

@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-/// Returns the weights called `name`.
+/// Returns the weights named `name`.
 at::Tensor weight_of(const TinyTraining& training, const std::string& name) {
   return weights(*training.network).at(name).detach().clone();
 }

@@ -5,8 +5,8 @@
 namespace stages {
 namespace {
 
-/// Returns successive attempts until it gives up, or `most` of them: "64", or "cuda:0@128" if the
-/// device changes.
+/// Returns successive attempts until the rule gives up, or `most` of them: "64", or "cuda:0@128" if
+/// the device changes.
 std::string sequence(const HalvingRetries::Options& options, std::string device = "cuda:3",
                      int most = 12) {
   HalvingRetries retries(options);
@@ -21,7 +21,7 @@ std::string sequence(const HalvingRetries::Options& options, std::string device 
   return text;
 }
 
-// Recorded from the published handler.
+// The expected sequences were recorded from the published handler.
 TEST(HalvingRetries, DefaultsAllowTwoRetries) { EXPECT_EQ(sequence({128, 4, 3, 4}), "64 32 FAIL"); }
 TEST(HalvingRetries, FiveAllowFour) { EXPECT_EQ(sequence({128, 4, 5, 4}), "64 32 16 8 FAIL"); }
 TEST(HalvingRetries, SevenReachTheNextGpu) {

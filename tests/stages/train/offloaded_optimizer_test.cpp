@@ -143,14 +143,15 @@ TEST(OffloadedOptimizer, SmallParametersAreCopiedTogether) {
   const std::int64_t before = trace.launches();
   away.step(trace);
   const std::int64_t offloaded = trace.launches() - before;
-  // Three pieces: five small ones, the large one, five small ones.
+  // The state is offloaded in three pieces: five small parameters, the large one, and the other
+  // five small ones.
   CountedOptimizer there(false);
   there.step(trace);
   const std::int64_t begun = trace.launches();
   there.step(trace);
   const std::int64_t of_gradients = 11, at_once = trace.launches() - begun - of_gradients;
-  // For each piece: a view of the whole and of its tensors, two copies, and the same update as for
-  // all at once.
+  // Each piece needs a view of the whole and of its tensors, two copies, and the same update as
+  // for all parameters at once.
   EXPECT_LE(offloaded - of_gradients, 3 * (at_once + 8) + 22);
 }
 

@@ -265,7 +265,7 @@ struct LateGradient {
       optimizer.step({}, {}, scratch);
     }
   }
-  /// Returns one that continues with a copy of everything.
+  /// Returns a copy that continues with the same parameters and optimizer state.
   LateGradient continued() const {
     LateGradient other(options);
     const torch::NoGradGuard no_graph;
@@ -297,7 +297,7 @@ TEST(Optimizer, LoadedStateContinuesBitForBit) {
 }
 
 TEST(Optimizer, StateIsEmptyBeforeTheFirstStep) {
-  // A momentum of zeros would be damped, but the first gradient must replace it.
+  // SGD must start its momentum with the undamped first gradient, so there is no state of zeros.
   LateGradient saved(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5});
   saved.x.mutable_grad() = torch::ones(37, here());
   saved.optimizer.prepare();

@@ -31,12 +31,12 @@ TEST(PlanTraining, GeneratorStateIsCounted) {
       << "the tower has no buffers of its own";
 }
 
-TEST(PlanTraining, PeakEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakMatchesTraining) {
   TowerPlanning planning;
   expect_counted_as_planned(planning.measured(), planning.plan(), 1 / 1.35);
 }
 
-TEST(PlanTraining, PeakWithAWeightAverageEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakWithAWeightAverageMatchesTraining) {
   TowerPlanning planning, without;
   const std::int64_t before = bytes_of(without.plan().owners, "optimizer_state");
   planning.options.average = WeightAverageOptions{.decay = 0.9};
@@ -48,7 +48,7 @@ TEST(PlanTraining, PeakWithAWeightAverageEqualsThePeakOfTraining) {
   expect_counted_as_planned(planning.measured(), plan, 1 / 1.35);
 }
 
-TEST(PlanTraining, PeakWithEveryOptimizerEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakWithEveryOptimizerMatchesTraining) {
   for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
     SCOPED_TRACE("rule " + std::to_string(rule));
     TowerPlanning planning;
@@ -57,7 +57,7 @@ TEST(PlanTraining, PeakWithEveryOptimizerEqualsThePeakOfTraining) {
   }
 }
 
-TEST(PlanTraining, PeakWithGradientClippingEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakWithGradientClippingMatchesTraining) {
   TowerPlanning by_value, adaptive;
   by_value.options.gradient_clip_value = 1e-3;
   expect_counted_as_planned(by_value.measured(), by_value.plan(), 1 / 1.35);
@@ -87,7 +87,7 @@ TEST(PlanTraining, InitiallyFrozenGroupsArePlannedAsTrained) {
   EXPECT_EQ(late.plan().live, all.plan().live);
 }
 
-TEST(PlanTraining, PeakWithMixedSamplesEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakWithMixedSamplesMatchesTraining) {
   TowerPlanning planning;
   planning.step.mixing = {.mixup_alpha = 1, .cutmix_alpha = 1};
   expect_counted_as_planned(planning.measured(), planning.plan(), 1 / 1.35);
@@ -103,7 +103,7 @@ TEST(PlanTraining, PlanReportsMoreOperationsForMicroBatches) {
                                          &runner::PlanAlternative::overrides);
     return found == plan.alternatives.end() ? 0 : found->relative_operations;
   };
-  // The optimizer's operations are not repeated.
+  // Micro-batches do not repeat the optimizer's operations.
   EXPECT_THAT(cost("memory.micro_batch=8"), testing::AllOf(testing::Gt(1.5), testing::Le(2.0)));
   EXPECT_THAT(cost("memory.micro_batch=2"), testing::AllOf(testing::Gt(5.0), testing::Le(8.0)));
 }
@@ -130,7 +130,7 @@ TEST(PlanTraining, PlanReportsMoreOperationsForRecomputedBlocks) {
   EXPECT_THAT(ratio, testing::AllOf(testing::Gt(1.05), testing::Lt(1.5)));
 }
 
-TEST(PlanTraining, PeakWithMicroBatchesEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakWithMicroBatchesMatchesTraining) {
   TowerPlanning planning;
   planning.policy.micro_batch = 5;
   expect_counted_as_planned(planning.measured(), planning.plan(), 1 / 1.35);
@@ -144,7 +144,7 @@ TEST(PlanTraining, ReportsTheOwnersOfTheBytes) {
        planning.model.build(planning.data.describe(), 1)->parameters())
     parameters += static_cast<std::int64_t>(parameter.nbytes());
   EXPECT_EQ(bytes_of(plan.owners, "parameter"), parameters);
-  // Two moments per parameter, and its step count.
+  // Adam stores two moments and a step count per parameter.
   EXPECT_NEAR(static_cast<double>(bytes_of(plan.owners, "optimizer_state")),
               2.0 * static_cast<double>(parameters), 0.01 * static_cast<double>(parameters));
   EXPECT_GE(bytes_of(plan.owners, "input"), 16 * 3 * 32 * 32 * 4);
@@ -194,7 +194,8 @@ TEST(PlanTraining, PlanThatDoesNotFitSuggestsAlternatives) {
     return one.refused.empty() && one.needed < whole && one.overrides.at(0).starts_with(kOption);
   };
   ASSERT_TRUE(std::ranges::any_of(plan.alternatives, fits));
-  // The largest of all, which depends on the processor.
+  // The first suggestion must be the largest micro-batch that fits: one more sample no longer fits.
+  // Its size depends on the processor.
   const std::string first = std::ranges::find_if(plan.alternatives, fits)->overrides.at(0);
   planning.policy.micro_batch = std::stoll(first.substr(kOption.size())) + 1;
   EXPECT_GE(planning.plan().needed, whole);
@@ -306,7 +307,7 @@ std::int64_t weight_bytes(const TowerPlanning& planning) {
   return bytes;
 }
 
-TEST(PlanTraining, PeakWithOptimizerInBackwardEqualsThePeakOfTraining) {
+TEST(PlanTraining, PlannedPeakWithOptimizerInBackwardMatchesTraining) {
   MostlyWeights planning;
   const runner::MemoryPlan at_once = planning.plan();
   planning.policy.optimizer_in_backward = true;

@@ -117,8 +117,8 @@ class RepeatedParts : public testing::Test {
     losses = step.losses;
     return result;
   }
-  /// The whole batch at once (0), micro-batches as small as possible, some that leave a smaller
-  /// last one, and some that do not.
+  /// Compares the plans for micro-batches of these sizes; 0 is the whole batch. By default, one
+  /// size is the smallest possible, and one leaves a smaller last micro-batch.
   void expect_the_same(const std::vector<int>& sizes = {0, 1, 3}) {
     for (int micro_batch : sizes) {
       if (model->mixes_samples() && micro_batch == 1) micro_batch = 2;
@@ -224,9 +224,9 @@ TEST_F(RepeatedParts, ThreePartsAreComputed) {
   plan(Repeated::kNoted);
   const int few = losses;
   plan(Repeated::kComputed);
-  // Three steps, one of which has the last 8 of 40 samples, and a validation; and the same for the
-  // whole batch, from which the plan derives what micro_batch saves. The third step equals the
-  // first.
+  // The plan computes three steps, one of which has the last 8 of 40 samples, and a validation. It
+  // also computes them for the whole batch, to derive what micro_batch saves. The third step
+  // equals the first.
   EXPECT_EQ(few, (2 * 3 + 1) + (2 + 1));
   EXPECT_EQ(losses, (2 * 16 + 8 + 1) + (3 + 1));
 }

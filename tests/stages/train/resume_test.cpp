@@ -56,7 +56,7 @@ Outcome resumed(const TinyTraining& before, const Change& change) {
   torch::manual_seed(99);  // a new process starts with any state
   const TrainingResult result = training.run();
   Outcome outcome{training.flat_weights(), result.epoch, result.step, {}, training.context.said};
-  // What retort does with the record.
+  // Like retort, keeps only the metrics that were recorded before the checkpoint.
   const auto kept = before.context.metrics.begin();
   outcome.metrics.assign(kept, kept + training.context.resumed_at.value_or(0));
   outcome.metrics.insert(outcome.metrics.end(), training.context.metrics.begin(),
@@ -300,7 +300,7 @@ TEST(Resume, DamagedCheckpointIsSkippedAndReported) {
   expect_same(outcome, in_one_go(often));
 }
 
-TEST(Resume, CheckpointOfAnotherTrainingIsRejected) {
+TEST(Resume, CheckpointFromAnotherTrainingIsRejected) {
   TinyTraining stopped;
   break_off(stopped, "train", 3, /*kill=*/false);
   TinyTraining other;

@@ -60,7 +60,7 @@ TEST(Schedule, WarmupLinearWithoutWarmupStartsAtTheTop) {
   EXPECT_EQ(rates_at(schedule, 1.0, {.step = 3, .steps = 4}).learning_rate, 0.25);
 }
 
-// get_cosine_schedule_with_warmup: max(0, 0.5 (1 + cos(pi 2 num_cycles progress))).
+// get_cosine_schedule_with_warmup computes max(0, 0.5 (1 + cos(pi 2 num_cycles progress))).
 TEST(Schedule, CosineCyclesMatchTransformers) {
   for (const double cycles : {0.5, 0.25, 1.0, 1.5}) {
     const WarmupCosineSchedule schedule{.warmup_steps = 2, .num_cycles = cycles};

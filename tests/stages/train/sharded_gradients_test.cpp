@@ -138,7 +138,7 @@ TEST(ShardedGradients, FewGradientsExistAtOnce) {
     ShardedGradients gradients(parameters, shard, own, /*bucket_bytes=*/32);
     std::int64_t most = 0;
     one_step(gradients, own, 1, [&](int) {
-      // A chain, whose backward pass computes the gradients one after another.
+      // The backward pass of this chain computes the gradients one after another.
       at::Tensor x = torch::ones({8});
       for (const at::Tensor& parameter : parameters) {
         x = x * parameter;

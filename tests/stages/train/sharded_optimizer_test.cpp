@@ -52,7 +52,7 @@ class DividedOptimizer {
   const ManyParameters& operator[](std::size_t rank) const { return *ranks_[rank]; }
   std::size_t size() const { return ranks_.size(); }
 
-  /// Returns what rank `rank` reads from a checkpoint: its own state, and outlines of the rest.
+  /// Loads on each rank what it reads from a checkpoint: its own state, and outlines of the rest.
   void continue_as(const ManyParameters& other, const NamedTensors& state) {
     const torch::NoGradGuard no_graph;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -239,7 +239,7 @@ at::Tensor joined(const NamedTensors& weights) {
 }
 
 TEST(ShardedOptimizer, ShardedGradientsMatchASingleRank) {
-  // Linear in the gradient, so in float64 another order of additions changes little.
+  // SGD is linear in the gradient, so another order of additions changes little in float64.
   const OptimizerOptions rule = SgdOptions{.learning_rate = 0.1, .momentum = 0.9};
   const at::Tensor expected = joined(after_steps(rule, {}, 1).front());
   for (const auto& [ranks, micro_batch] : {std::pair(2, 0), {3, 2}, {12, 1}}) {

@@ -204,7 +204,7 @@ TEST(ShardedParameters, BlocksHaveTheirValuesOnlyWhileTheyRun) {
       execution.commit(execution.compute(five_images(), {7, number}));
       EXPECT_EQ(kept_parameters(*network).names, before) << number;
     }
-    // A graph must not keep such weights.
+    // A graph must not keep sharded weights.
     EXPECT_THROW(step.encode(*network, five_images()), std::logic_error);
   });
 }

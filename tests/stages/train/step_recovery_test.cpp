@@ -97,14 +97,14 @@ TEST(StepRecovery, ResumedTrainingKeepsThePlanInForce) {
   EXPECT_TRUE(resumed.context.recoveries.empty());
 }
 
-TEST(StepRecovery, PlanOfAnotherDeviceIsIgnored) {
+TEST(StepRecovery, PlanFromAnotherDeviceIsIgnored) {
   SteadyTraining resumed;
   resumed.context.facts.restarts.has_moved = true;
   run_on_after_a_shortage(resumed);
   EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("continues with"))));
 }
 
-TEST(StepRecovery, PlanOfAnotherRecipeIsIgnored) {
+TEST(StepRecovery, PlanFromAnotherRecipeIsIgnored) {
   SteadyTraining resumed;
   resumed.policy.micro_batch = 2;
   run_on_after_a_shortage(resumed);

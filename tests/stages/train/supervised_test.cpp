@@ -53,7 +53,7 @@ struct SupervisedRun {
     return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}})
         .get<Checkpoint>("checkpoint");
   }
-  /// Returns its plan for a budget of `budget` bytes.
+  /// Returns the stage's plan for a budget of `budget` bytes.
   runner::MemoryPlan plan(const std::string& options, std::int64_t budget) const {
     PlanningContext planning;
     planning.asked.budget = {"a test", budget};

@@ -203,7 +203,8 @@ TEST(Swa, RunningStatisticsAreRecomputedOnTheTrainingData) {
   for (std::int64_t i = 0; i < 30; ++i)
     sum += training.train_data->sample(0, i)->at("image").to(at::kDouble);
   const at::Tensor found = training.network->named_buffers()["norm.running_mean"].cpu();
-  // Means of ten float32 numbers below 2 and three averages: less than 32 rounding errors.
+  // The statistics are means of ten float32 numbers below 2, averaged over three batches, with
+  // fewer than 32 rounding errors.
   EXPECT_LE((found - sum / 30).abs().max().item<double>(), 32 * 2 * std::ldexp(1.0, -24));
 }
 

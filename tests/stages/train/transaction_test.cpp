@@ -229,7 +229,7 @@ void refuse_every_block(const Case& one, int spoilt_step, std::int64_t stride = 
 
 /// Refuses each block of a step in turn, and one of its replay too: the step is then computed in
 /// the next way, which gives the same weights in exact arithmetic, or with `bits` the same bits.
-/// Both are in float64.
+/// Both ways compute in float64.
 void refuse_every_block_twice(const Case& one, Allow allow, const std::string& way, bool bits,
                               std::int64_t stride = 1) {
   SpoiltTraining undisturbed(one);

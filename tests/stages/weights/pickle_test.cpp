@@ -283,7 +283,7 @@ TEST(Pickle, FewBytesCannotCreateManyValues) {
   EXPECT_EQ(refusal("\x80\x02" + std::string(2'000'001, '(')), why);
   EXPECT_EQ(refusal("\x80\x02N" + std::string(2'000'001, '2')), why);
   EXPECT_EQ(refusal("\x80\x02N" + std::string(2'000'001, '\x94')), why);
-  // Two objects that adopt each other's attributes, over and over.
+  // Two objects repeatedly adopt each other's attributes.
   std::string doubling = "c__torch__.A\nA\n)\x81q\1c__torch__.A\nA\n)\x81q\2}U\1aK\1sb";
   for (int i = 0; i < 40; ++i) doubling += "h\1h\2b0h\2h\1b0";
   EXPECT_EQ(refusal(program(doubling)), why);

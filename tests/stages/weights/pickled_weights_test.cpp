@@ -176,7 +176,7 @@ TEST(PickledWeights, RecursiveDictionaryIsRejected) {
   const std::string endless = "its dictionaries contain each other endlessly";
   EXPECT_EQ(names("}q\1U\1ah\1s"), endless);
   EXPECT_EQ(names("}q\1U\5modelh\1s"), endless);
-  // Four dictionaries, each of which contains the previous one a hundred times as a model.
+  // Each of four dictionaries contains the previous one a hundred times as a model.
   std::string models = "}q\0010"s;
   for (char i = 2; i < 6; ++i) {
     models += '(';
@@ -184,7 +184,7 @@ TEST(PickledWeights, RecursiveDictionaryIsRejected) {
     models += "dq"s + i + (i < 5 ? "0" : "");
   }
   EXPECT_EQ(names(models), endless);
-  // Each contains the next one twice: there are 2^40 paths to the last.
+  // Each dictionary contains the previous one twice, so 2^40 paths lead to the first.
   std::string doubling = "}q\1";
   for (char i = 2; i < 42; ++i)
     doubling +=

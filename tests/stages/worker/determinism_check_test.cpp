@@ -105,7 +105,8 @@ class DeterminismCheckTest : public testing::Test {
 };
 
 TEST_F(DeterminismCheckTest, EqualStepsGiveEqualTensors) {
-  // 2 tensors of a batch, the loss and its term, 4 gradients, 4 weights after the step and before.
+  // Each step has 2 tensors of a batch, the loss and its term, 4 gradients, and 4 weights after and
+  // before it.
   EXPECT_EQ(run(TinyStep(), false).dump(), R"({"steps":3,"tensors":16,"difference":null})");
   EXPECT_EQ(run(TinyStep(), true).dump(), R"({"steps":3,"tensors":16,"difference":null})");
 }

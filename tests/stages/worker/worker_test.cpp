@@ -78,7 +78,7 @@ class WorkerTest : public testing::Test {
     close(in[1]);
     return serve_from(in[0], signal);
   }
-  /// The same for the input that can be read from `in`, which it closes.
+  /// Serves the lines that can be read from `in`, which it closes.
   runner::ExitCode serve_from(int in, int signal = 0) {
     int out[2];
     EXPECT_EQ(pipe(out), 0);

@@ -44,7 +44,7 @@ class Grid {
   /// Runs blocks until a thread has a fault. Returns the fault; empty if there is none.
   std::string run();
 
-  // These are called by the running thread. If the access is a fault, see() does not return.
+  // The running thread calls wait() and see(). If the access is a fault, see() does not return.
   void wait(int line);
   void see(const Access& access);
 

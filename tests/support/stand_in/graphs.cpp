@@ -85,7 +85,8 @@ bool Recording::is_in_pool(const void* data) const {
 void Recording::use(const void* data, std::size_t bytes, bool writes) {
   if (!data || bytes == 0) return;
   uses_[data] = uses_[data] || writes;
-  // Also if it only reads: batch normalization does not declare that it writes its statistics.
+  // Also saves memory that is only read: batch normalization does not declare that it writes its
+  // statistics.
   if (before_.contains(data) || is_in_pool(data)) return;
   const auto* const now = static_cast<const char*>(for_kernels(stream_.device(), data));
   before_[data].assign(now, now + bytes);

@@ -48,7 +48,7 @@ set(tests_on_the_cpu
     Trainer.SmokeRunHasTwoStepsAndTwoBatches
     TrainerNumerics.LayoutFollowsTheRuleAndOnlyChangesRounding
     # steps that a GPU reports one later
-    Resume.CheckpointOfAnotherTrainingIsRejected
+    Resume.CheckpointFromAnotherTrainingIsRejected
     Resume.DamagedCheckpointIsSkippedAndReported
     Resume/EveryTraining.ContinuesToTheSameBits/without_validation
     Trainer.CanceledRunStopsAfterTheStep

@@ -203,7 +203,7 @@ struct RefusedStep final : TinyStep {
   mutable int steps = 0;
 };
 
-TEST(StepGraphs, LackOfMemoryWhileOneIsRecordedRepeatsTheStep) {
+TEST(StepGraphs, OutOfMemoryWhileRecordingRepeatsTheStep) {
   Replayed whole(true);
   whole.run();
   for (const std::int64_t block : {6, 12, 18, 24}) {

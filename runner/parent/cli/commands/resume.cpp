@@ -73,15 +73,16 @@ Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   Diagnostics found = foreign_checkpoints(run.folder, graph);
   for (Diagnostic& one : found)
     one.help = force ? "the run continues from it"
-                     : "remove it, or add --force: the run then continues from it";
+                     : "remove it, or use --force, in which case the run continues from it";
   if (is_recipe_edited(run)) {
     found.push_back({ErrorCode::kChangedRun,
                      {},
                      "",
                      edited_recipe_text(run),
                      force ? "the result matches neither the old nor the new recipe"
-                           : "restore the recipe and write changes as key=value, or add --force: "
-                             "the result then matches neither the old nor the new recipe"});
+                           : "restore the recipe and pass your changes on the command line as "
+                             "key=value, or use --force, in which case the result matches neither "
+                             "the old nor the new recipe"});
   }
   for (Diagnostic& one : found) one.severity = force ? Severity::kWarning : Severity::kError;
   return found;

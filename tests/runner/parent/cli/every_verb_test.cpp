@@ -318,7 +318,7 @@ TEST_P(EveryVerb, PrintsErrorsAsJson) {
 }
 
 TEST(EveryVerbTable, PrintsEveryDescribedShape) {
-  // An export to MLflow needs a server, and `serve` ends only by a signal.
+  // Not printed here: an export to MLflow needs a server, and `serve` ends only by a signal.
   std::set<std::string> printed = {"envelope.json", "export_mlflow.json", "serve.json"}, described;
   for (const auto& entry : std::filesystem::directory_iterator(RETORT_SOURCE_DIR "/schemas/output"))
     described.insert(entry.path().filename());

@@ -43,7 +43,7 @@ TEST(ApplyOverride, MappingThatReplacesALargeOneHasItsOwnKeys) {
   Sources sources;
   std::vector<Override> overrides;
   for (int i = 0; i < 80; ++i) {
-    // Each mapping has 40 keys, the second in another order.
+    // Both mappings have the same 40 keys, but in opposite orders.
     const std::string key = "+vars.k" + std::to_string(i < 40 ? i : 79 - i);
     overrides.push_back(*parse_override(sources.add("override", key + "=" + std::to_string(i))));
     if (i == 39) overrides.push_back(*parse_override(sources.add("override", "~vars")));

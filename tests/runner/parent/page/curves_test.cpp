@@ -59,7 +59,7 @@ TEST(Curves, OneChartForEachQuantity) {
   EXPECT_THAT(loss, Not(HasSubstr("logarithmic")));
   EXPECT_THAT(charts[1].svg(), HasSubstr(">accuracy of "));
   EXPECT_THAT(charts[2].svg(), HasSubstr(">learning rate of "));
-  // The values of one epoch are dots, in the chart and in the legend; each step has a thin line.
+  // Values of a single epoch are dots, in the chart and in the legend; steps are thin lines.
   EXPECT_EQ(times_in(loss, "<circle class=\"fill-2\""), 2u);
   EXPECT_EQ(times_in(loss, "<circle class=\"fill-3\""), 2u);
   EXPECT_EQ(times_in(loss, "<polyline class=\"thin color-1\""), 2u);

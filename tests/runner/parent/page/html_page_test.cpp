@@ -28,8 +28,8 @@ TEST(HtmlPage, EscapesEveryText) {
   const std::string page = html_page(document);
   EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
   EXPECT_THAT(page, Not(HasSubstr("\x1b")));
-  // Title twice; heading and its link; paragraph; caption, label and two cells; summary, label and
-  // text; title and description of the chart; two texts of the image.
+  // Counts the title twice; heading and its link; paragraph; caption, label and two cells; summary,
+  // label and text; title and description of the chart; two texts of the image.
   EXPECT_EQ(occurrences(page, kShown), 16u);
 }
 
@@ -55,8 +55,8 @@ TEST(HtmlPage, LinksAndFormsAreEscaped) {
                     kAttack});
   const std::string page = html_page(document, {.progress = kAttack, .events = kAttack});
   EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
-  // Cell and address; label, two texts and an address of the links; the form's address, name and
-  // value of three fields, two labels, value and text of a choice, button; progress and events.
+  // Counts cell and address; label, two texts and an address of the links; the form's address, name
+  // and value of three fields, two labels, value and text of a choice, button; progress and events.
   EXPECT_EQ(occurrences(page, kShown), 19u);
 }
 

@@ -32,7 +32,7 @@ TEST(ParallelCoordinates, ShowTheBestQuarterInColor) {
   ASSERT_THAT(drawings, SizeIs(1));
   const std::string svg = drawings[0].svg();
   EXPECT_EQ(occurrences_in(svg, "<polyline class=\"thin color-7\""), 3u);
-  // One trial, at the lower end of the loss, and the line in the legend.
+  // The best trial, which has the lowest loss, and the line in the legend are highlighted.
   EXPECT_EQ(occurrences_in(svg, "<polyline class=\"line color-2\""), 2u);
   EXPECT_THAT(svg, HasSubstr("<polyline class=\"line color-2\" points=\"80,133.33 230,280\"/>"));
   EXPECT_THAT(svg, HasSubstr(">0.3</text>"));

@@ -65,7 +65,7 @@ TEST_F(CheckpointOriginTest, OwnCheckpointsMatchTheRecordedRecipes) {
   EXPECT_THAT(foreign(), IsEmpty());
 }
 
-TEST_F(CheckpointOriginTest, CheckpointOfAnotherTrainingOfTheSameRecipeIsForeign) {
+TEST_F(CheckpointOriginTest, CheckpointFromAnotherTrainingOfTheSameRecipeIsForeign) {
   save("train.a", "1", "h", 2);
   EXPECT_THAT(foreign(), ElementsAre("nodes/train.a/checkpoints/step-00000001"));
 }

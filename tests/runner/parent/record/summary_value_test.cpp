@@ -23,7 +23,8 @@ TEST(SummaryValue, TextIsAScalarString) {
 }
 
 TEST(SummaryValue, ImageHasItsSizeAndBytes) {
-  // Start of image, an application segment of two bytes, a frame header of 3 rows and 5 columns.
+  // The bytes are the start of an image, an application segment of two bytes, and a frame header of
+  // 3 rows and 5 columns.
   using namespace std::string_literals;
   const std::string jpeg = "\xFF\xD8\xFF\xE0\x00\x02\xFF\xC0\x00\x0B\x08\x00\x03\x00\x05\x01"s;
   const ProtobufFields value(image_value("wrong/1", jpeg, "*a*").bytes());

@@ -182,7 +182,7 @@ TEST_F(RunIndexTest, DamagedRunIsListedWithItsProblem) {
   EXPECT_THAT(one.runs().at(0).entry.problem, HasSubstr("summary.json"));
 }
 
-TEST_F(RunIndexTest, IndexOfAnotherVersionIsRebuilt) {
+TEST_F(RunIndexTest, IndexFromAnotherVersionIsRebuilt) {
   write("a");
   refresh_and_save();
   const fs::path file = index().file();

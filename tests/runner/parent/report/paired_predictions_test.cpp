@@ -42,8 +42,8 @@ TEST(PairedClassifiers, ExactAndMidPValuesAreCorrect) {
   EXPECT_EQ(one.better, 8);
   EXPECT_EQ(one.worse, 2);
   EXPECT_EQ(one.equal, 35);
-  // 40 of 100, computed with Python's integers; and 3000 of 12000, a probability too small for a
-  // double.
+  // For 40 of 100, the value was computed with Python's integers. For 3000 of 12000, it is too
+  // small for a double.
   EXPECT_NEAR(compared({0, 40, 60, 0}).p_value, 0.056887933640, 1e-11);
   EXPECT_EQ(compared({0, 3000, 9000, 0}).p_value, 0);
   EXPECT_NEAR(compared({0, 1, 0, 0}).p_value, 1, 1e-15);
@@ -62,8 +62,8 @@ TEST(PairedClassifiers, EqualClassifiersDoNotDiffer) {
 TEST(PairedClassifiers, IntervalMatchesThePairedFormula) {
   const PairedClassifiers one = compared({600, 150, 50, 200});
   EXPECT_NEAR(one.accuracy.value, 0.1, 1e-12);
-  // The deviation of a difference that is 1, -1 or 0 with these shares, divided by the root of
-  // 1000.
+  // The standard error is the deviation of a difference that is 1, -1 or 0 with these shares,
+  // divided by the root of 1000.
   const double error = std::sqrt((0.15 + 0.05 - 0.01) / 1000);
   EXPECT_NEAR(one.accuracy.low, 0.1 - 1.96 * error, 0.002);
   EXPECT_NEAR(one.accuracy.high, 0.1 + 1.96 * error, 0.002);

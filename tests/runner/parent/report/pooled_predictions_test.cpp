@@ -62,7 +62,7 @@ TEST_F(PooledPredictions, MetricsAreOverAllTables) {
       {"weighted_recall", 0.5},
       {"weighted_f1", 0.4 * 4 / 7 + 0.2 * 2 / 6 + 0.4 * 4 / 7}};
   ASSERT_EQ(found.size(), expected.size());
-  // Sums of ten products of numbers below 1: at most ten roundings of 2^-53.
+  // The values are sums of ten products of numbers below 1, with at most ten roundings of 2^-53.
   for (const auto& [name, value] : expected) EXPECT_NEAR(found.at(name), value, 1e-15) << name;
 }
 
@@ -109,8 +109,9 @@ TEST_F(PooledPredictions, MultipleLabelsAreMeasuredSeparatelyAndTogether) {
             "5,a,,false,0.3,0.3\n")};
   const PooledMetrics pooled = pooled_metrics(tables, {}, 0);
   EXPECT_EQ(pooled.samples, 5);
-  // a: 3 samples have it, 2 are predicted to have it, 1 of them correctly; ab: 2, 2 and 2. In the
-  // ranking of a, the positives are first, third (with a negative of the same score) and last.
+  // 3 samples have label a, and 2 are predicted to have it, 1 of them correctly; for ab, these are
+  // 2, 2 and 2. In the ranking of a, the positives are first, third (with a negative of the same
+  // score) and last.
   const std::map<std::string, double> expected = {
       {"mean_average_precision", ((1 + 2.0 / 4 + 3.0 / 5) / 3 + 1) / 2},
       {"auc_macro", (2.5 / 6 + 1) / 2},
@@ -124,7 +125,7 @@ TEST_F(PooledPredictions, MultipleLabelsAreMeasuredSeparatelyAndTogether) {
       {"subset_accuracy", 2.0 / 5}};
   const std::map<std::string, double> found = values(pooled);
   ASSERT_EQ(found.size(), expected.size());
-  // Sums of at most ten numbers below 2: at most ten roundings of 2^-53.
+  // The values are sums of at most ten numbers below 2, with at most ten roundings of 2^-53.
   for (const auto& [name, value] : expected) EXPECT_NEAR(found.at(name), value, 2e-15) << name;
 }
 

@@ -154,7 +154,7 @@ TEST_F(HooksTest, NewValidationReplacesAWaitingOne) {
     measure("validation/loss", 0.5, step);
     measure("train/loss", 2, step);
   }
-  // The first command waits at the gate, which only it finds.
+  // Only the first command finds the gate and waits there, while steps 2 and 3 are reported.
   WorkerProcess opener = *WorkerProcess::start(
       {.program = "/bin/sh", .arguments = {"-c", ": >\"$0\"", folder_ / "gate"}});
   wait();

@@ -69,15 +69,15 @@ TEST_F(SuperviseTest, WorkerLeadsItsOwnProcessGroup) {
 }
 
 TEST_F(SuperviseTest, WorkerInheritsOnlyItsOwnDescriptors) {
-  // Left open as if by a shell or a library that does not close it when it starts a program; above
-  // 3, which the worker uses.
+  // Opens a descriptor above 3, which the worker uses, like a shell or a library that does not
+  // close it when it starts a program.
   const Descriptor left_open(fcntl(STDIN_FILENO, F_DUPFD, 4));
   play({"hello", "descriptors", "finished:0"});
   EXPECT_THAT(said_, ElementsAre("0 1 2 3"));
 }
 
 TEST_F(SuperviseTest, LargeOutputArrivesCompletely) {
-  // More than a pipe holds, in both directions: neither side may wait for the other.
+  // Sends more than a pipe holds, in both directions: neither side may wait for the other.
   const Ending ending =
       play({"flood:300000", "hello", "flood:300000", "echo", "out:end", "finished:0"},
            {{"long", std::string(100'000, 'z')}});

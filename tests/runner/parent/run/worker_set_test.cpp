@@ -60,7 +60,7 @@ std::string environment_of_a_worker(std::vector<std::string> variables = {}) {
   return worker ? end_of(workers).printed : worker.errors().at(0).message;
 }
 
-// Like the threads that a GPU's driver starts.
+// The older thread stands for those that a GPU's driver starts.
 TEST(WorkerSet, ExitIsSeenEvenIfAnOlderThreadGetsTheSignal) {
   std::promise<void> may_end;
   std::thread older([ended = may_end.get_future()] { ended.wait(); });
@@ -138,8 +138,8 @@ TEST(WorkerSet, BodyIsRunLikeAProgram) {
   EXPECT_EQ(getenv("CUDA_VISIBLE_DEVICES"), nullptr) << "it has its own environment";
 }
 
-// Another thread may be in the middle of anything, and in a copy of this process it would stay
-// there.
+// Another thread may hold a lock when this process is copied, and nothing would release it in the
+// copy.
 TEST(WorkerSet, ProgramIsRunInsteadOfABodyIfThereIsAnotherThread) {
   WorkerSet workers;
   std::promise<void> end;

@@ -68,7 +68,7 @@ TEST(SchemaLoad, CyclesAreRejected) {
   EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#"}}})"), IsEmpty());
 }
 
-TEST(SchemaLoad, UnreadOtherNamesAreRejected) {
+TEST(SchemaLoad, OtherNamesOutsideARecipeAreRejected) {
   constexpr auto kKey = R"({"properties": {"a": {"properties": {"b": {"x-other-names": ["c"]}}}}})";
   EXPECT_THAT(refused(kKey, "recipe.schema.json"), IsEmpty());
   EXPECT_THAT(refused(kKey), ElementsAre("/properties/a/properties/b/x-other-names: "

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// Debian's package json-schema-test-suite.
+/// Installed by Debian's json-schema-test-suite package.
 constexpr auto kSuite = "/usr/share/json-schema-test-suite/tests/draft7";
 
 constexpr int kTestsThatApply = 329;

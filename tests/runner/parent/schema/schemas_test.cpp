@@ -100,7 +100,7 @@ TEST(Schemas, EveryKindIsClosedAndVersioned) {
   }
 }
 
-/// Otherwise runs that differ only in their seed would be tested on different images.
+/// Runs that differ only in their seed must be tested on the same images.
 TEST(Schemas, SplitDoesNotDependOnTheSeedOfARun) {
   std::size_t divided = 0;
   for (const SchemaFile& file : embedded_schemas()) {

@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// For trials that reach the first rung with these values: true for each that stops.
+/// Returns, for trials that reach the first rung with these values, which of them stop.
 std::vector<bool> stopped(const std::vector<double>& values, bool is_smaller_better = false,
                           std::int64_t factor = 3) {
   Asha asha({.factor = factor, .last = {}}, is_smaller_better);

@@ -107,8 +107,8 @@ TEST_F(FileDigestsTest, OldestEntriesAreRemoved) {
   folder_.write("a", "one");
   ASSERT_EQ(count_read({"a"}), 1);
   const fs::path file = kept();
-  // The largest allowed number of entries, none of which is ours; the checksum covers everything
-  // before it.
+  // Fills the cache with as many foreign entries as are allowed. The checksum at its end covers
+  // everything before it.
   const std::string others(4096 * 48, '\1');
   Digest sum;
   sum.update("digests of files, 1\n" + others);
