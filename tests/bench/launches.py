@@ -23,12 +23,12 @@ TIMM = {
 
 
 def planned(line, cuda_graphs):
-    """Returns the operations of a step, or why it cannot be planned."""
+    """Returns the operations of a step, or why the options are refused."""
     options = ["--gpu", GPU, "--json", f"memory.cuda_graphs={str(cuda_graphs).lower()}"]
     ended = subprocess.run([ROOT / "build/bin/retort", "plan", *line.split(), *options], cwd=ROOT, capture_output=True, text=True)
     answer = {"errors": [], **json.loads(ended.stdout)}
     if answer["errors"]:
-        return "refused: " + answer["errors"][0]["message"].split(", but ")[-1]
+        return answer["errors"][0]["message"].split(", but ")[-1]
     return next(plan["operations"] for plan in answer["result"]["plans"] if plan["node"] == "train")
 
 
@@ -122,6 +122,10 @@ def launches(arguments, results):
         for name, line in networks(place, merges if merges.exists() else None).items():
             one = {"eager": planned(line, False), "replayed": planned(line, True), "pytorch": dispatched(name)}
             results["launches"][name] = one
-            rows.append((name, one["eager"], one["replayed"], one["pytorch"] or ""))
+            replayed = one["replayed"] if isinstance(one["replayed"], int) else "refused"
+            rows.append((name, one["eager"], replayed, one["pytorch"] or ""))
     print(f"\nOperations that a training step starts, planned for {GPU}")
     table(rows)
+    refused = {one["replayed"] for one in results["launches"].values() if isinstance(one["replayed"], str)}
+    for why in sorted(refused):
+        print(f"  refused: {why}")
