@@ -66,8 +66,8 @@ TEST_F(DeepDroppingHostedModel, LayersOfLibrariesDropTheSameInMicroBatches) {
       {"timm", "timm.layers.PatchDropout(0.3, 1)", patches},
       {"timm", "timm.layers.patch_dropout.PatchDropoutWithIndices(0.3, 1)",
        "        x, chosen = self.drop(x.flatten(2).transpose(1, 2))\n"
-       "        x = (x * (chosen.sum(1) * 1e-3)[:, None, None]).mean(1)[:, :, None, None]"
-       ".expand(-1, 3, 16, 16)\n"},
+       "        x = x if chosen is None else x * (chosen.sum(1) * 1e-3)[:, None, None]\n"
+       "        x = x.mean(1)[:, :, None, None].expand(-1, 3, 16, 16)\n"},
       {"torchvision", "torchvision.ops.StochasticDepth(0.3, 'row')", ""},
       {"torchvision", "torchvision.ops.DropBlock2d(0.3, 3)", ""},
       {"torchvision", "torchvision.ops.DropBlock3d(0.3, 3)",

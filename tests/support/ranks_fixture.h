@@ -68,6 +68,11 @@ class Ranks : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return {std::move(ended), std::stoi(file_text(folder_ / (name + ".pid")))};
   }
+  /// Waits until a training has saved its first checkpoint.
+  void wait_for_checkpoint(const std::string& name) const {
+    for (int i = 0; i < 3000 && latest_checkpoint(folder_ / name).empty(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
   std::string weights(const std::string& name) const { return latest_weights(folder_ / name); }
   nlohmann::json summary(const std::string& name) const {
     return nlohmann::json::parse(file_text(folder_ / (name + "/summary.json")));
