@@ -38,7 +38,7 @@ class [[nodiscard]] ScopedShardedBuild {
 /// Within a ScopedShardedBuild, frees the memory of a block's weights, which have no values yet.
 void free_in_sharded_build(const torch::nn::Module& block);
 
-/// Returns a new block whose weights have no values yet.
+/// Returns a new block. Its weights have no values yet.
 template <typename Block, typename... Arguments>
 std::shared_ptr<Block> make_block(Arguments&&... arguments) {
   auto block = std::make_shared<Block>(std::forward<Arguments>(arguments)...);

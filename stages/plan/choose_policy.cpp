@@ -58,7 +58,7 @@ class WaySearch {
 
   PlannedStep run() {
     // If the recipe sets micro_batch, a loss over the whole batch can only be computed in two
-    // passes.
+    // passes. A CUDA graph has one.
     const bool may_pass_twice =
         written_.two_pass_is_open && written_.micro_batch && !written_.cuda_graphs;
     if (!attempt(as_written_, may_pass_twice ? Illegal::kConflictNoted : Illegal::kThrown).traced) {

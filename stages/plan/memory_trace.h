@@ -74,8 +74,8 @@ struct TracedStorage {
   bool is_scratch = false;  ///< memory that a kernel may allocate and frees when it returns;
                             ///< not a tensor of the program
   bool is_cast = false;     ///< a half-precision copy of a weight that autocast caches
-  bool is_pool = false;     ///< the memory of a CUDA graph, before whose birth unused segments are
-                            ///< returned to the device
+  bool is_pool = false;     ///< the memory of a CUDA graph; unused segments are returned to
+                            ///< the device before it is allocated
   bool operator==(const TracedStorage&) const = default;
 };
 

@@ -36,7 +36,7 @@ struct StepPlan {
   bool offloads_optimizer = false;      ///< keep the optimizer state in host memory between steps
   Sharding sharding = Sharding::kNone;  ///< what each rank keeps only a part of
   bool optimizer_in_backward = false;   ///< update each parameter once its gradient is complete
-  std::int64_t graph_batch = 0;  ///< units of the batches whose micro-batches a CUDA graph replays;
+  std::int64_t graph_batch = 0;  ///< units of a batch that a CUDA graph computes, in micro-batches;
                                  ///< 0: none
   bool operator==(const StepPlan&) const = default;
   bool shards_optimizer() const { return sharding >= Sharding::kOptimizer; }

@@ -194,8 +194,7 @@ class TrainingStage final : public runner::Stage {
     return planned_policy_.value_or(*inputs.get<MemoryPolicy>("memory"));
   }
 
-  /// True if the network is freed after training. No rank has a whole network whose parameters
-  /// are sharded.
+  /// True if the network is freed after training. With sharded parameters, no rank has all of it.
   bool lets_network_go(const runner::Inputs& inputs, const runner::RunContext& context) const {
     const bool shards_parameters =
         chosen_policy(inputs).sharding == Sharding::kParameters && context.node().ranks.size > 1;
