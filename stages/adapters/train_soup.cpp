@@ -317,7 +317,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_soup(runner::ConfigReader&
     reader.fail("runs", ErrorCode::kOptionConflict,
                 "method: interpolation takes one run, but runs lists " +
                     std::to_string(options.runs.size()),
-                "name one run, or set method: greedy");
+                "specify one run, or set method: greedy");
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<SoupStage>(std::move(options)));
 }
