@@ -185,8 +185,8 @@ class ImageStage final : public runner::Stage {
     if (!kept) return images;
     keep_only(list, *kept);
     images = divided_as(list, *kept);
-    // A new division of the remaining images would equal the kept one, unless more than the set of
-    // images has changed.
+    // A new division of the remaining images equals the kept one, unless something other than the
+    // set of images has changed.
     const bool is_as_drawn =
         has_same_parts(*kept, division_of(drawn(list, context), list, drawn_by_));
     if (!is_as_drawn) kept_ = ", divided as " + runner::sha256(to_gzip(*kept));

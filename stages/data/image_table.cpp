@@ -25,7 +25,7 @@
 namespace stages {
 namespace {
 
-/// Returns the names of the columns with labels, for the record.
+/// Returns the names of the label columns, for the run's record.
 std::string labels_text(const ImageTable& table) {
   if (!table.targets.empty()) return "target '" + runner::join(table.targets, "', '") + "'";
   if (!table.labels) return "label '" + table.label + "'";

@@ -108,7 +108,7 @@ std::map<std::string, std::string> metadata_for(OrdinalHead ordinal) {
   return metadata;
 }
 
-/// Returns the head with these tensors of `file`, and the classes from classes.json next to it.
+/// Returns the head with these tensors from `file`, and the classes from classes.json next to it.
 AdapterHead checked_head(const fs::path& file, const at::Tensor& weight, const at::Tensor& bias,
                          OrdinalHead ordinal) {
   if (weight.dim() != 2 || bias.dim() != 1 || weight.size(0) != bias.size(0))

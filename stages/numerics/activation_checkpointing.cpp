@@ -36,7 +36,7 @@ class Choice {
            "set activation_checkpointing: none");
   }
 
-  /// Returns the path in the network for the name at index `number` of the recipe's list.
+  /// Returns the path in the network for the name at index `number` in the recipe's list.
   std::string path(std::size_t number, const std::string& written) const {
     const std::string place = "/" + std::to_string(number);
     const std::optional<std::string> path = path_in_network(written, name_);

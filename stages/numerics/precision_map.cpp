@@ -47,7 +47,7 @@ void set_on(c10::DeviceType type, bool is_on) {
   else at::autocast::set_autocast_enabled(type, is_on);
 }
 
-/// Drops casts for all devices, since torch counts the scopes of a thread for all devices together.
+/// Drops casts for all devices, since torch counts a thread's scopes across all devices.
 void forget_casts() {
   at::autocast::clear_cache();
   forget_meta_casts();
@@ -245,7 +245,7 @@ MetaAutocast meta_autocast() { return meta_autocast_of_thread(); }
 void set_meta_autocast(const MetaAutocast& autocast) {
   if (autocast.half != meta_autocast().half) forget_meta_casts();
   meta_autocast_of_thread() = autocast;
-  // No tensor has this key, so it is included for the whole thread.
+  // No tensor has this key itself, so it is included for the whole thread.
   c10::impl::tls_set_dispatch_key_excluded(kMetaAutocastKey, !autocast.enabled);
   c10::impl::tls_set_dispatch_key_included(kMetaAutocastKey, autocast.enabled);
 }

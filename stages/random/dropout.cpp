@@ -99,7 +99,8 @@ std::optional<std::uint64_t> Dropout::drawing_seed() const {
       .next();
 }
 
-/// Returns the mask of this layer. Throws if the step or the rows have no names.
+/// Returns the mask of this layer. Throws if no scope sets the step and the samples, or the input
+/// that the rows belong to.
 DropoutMask Dropout::mask(double probability, DropoutUnit unit) const {
   if (!names_) throw std::logic_error("dropout: no ScopedDropout sets the step and the samples");
   if (!names_->samples.defined())

@@ -17,9 +17,9 @@ struct ToSend {
   int rank = 0;
 };
 
-/// Combines many tensors into few messages: consecutive tensors of the same type and rank are sent
-/// together, up to kMessageBytes. The constructor allocates the memory, which all messages of a
-/// type share; exchange() allocates nothing.
+/// Combines many tensors into a few messages: consecutive tensors of the same type and rank are
+/// sent together, up to kMessageBytes. The constructor allocates the memory, which all messages of
+/// a type share; exchange() allocates nothing.
 class Messages {
  public:
   explicit Messages(const std::vector<ToSend>& tensors);

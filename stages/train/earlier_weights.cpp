@@ -183,7 +183,7 @@ void read_weights(const std::filesystem::path& folder, torch::nn::Module& networ
     refuse_other_model(folder, error);
   }
   const torch::NoGradGuard no_graph;
-  at::Tensor whole;  // a tensor with another layout than the file's
+  at::Tensor whole;  // a tensor with a different layout from the file's
   const auto take = [&](const WeightPiece& piece) {
     const at::Tensor weight = own.at(piece.tensor).detach();
     const std::int64_t end = piece.begin + piece.numbers.numel();

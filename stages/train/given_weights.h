@@ -27,8 +27,8 @@ struct GivenWeights {
 
 /// Reads the weights in `path`: a safetensors file, a checkpoint's folder, a folder of checkpoints,
 /// a node's folder, or the folder of a run with one training stage. If there are several
-/// checkpoints, uses the best one or, without validation, the latest. Error messages name `option`,
-/// the option with the path. Throws kMissingWeights or kDamagedWeights.
+/// checkpoints, uses the best one or, if none was validated, the latest. Error messages name
+/// `option`, the option with the path. Throws kMissingWeights or kDamagedWeights.
 GivenWeights read_given_weights(const std::filesystem::path& path, const std::string& option);
 
 /// Completes weights that were trained on top of frozen ones, such as a linear probe's head: takes

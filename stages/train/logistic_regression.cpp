@@ -188,7 +188,7 @@ class LogisticRegressionStage final : public runner::Stage {
                        });
   }
 
-  /// Tells the user if a fit has not converged.
+  /// Informs the user if a fit has not converged.
   void check_converged(double strength, std::int64_t steps, double largest_gradient,
                        runner::RunContext& context) const {
     if (largest_gradient <= options_.tolerance || context.node().smoke) return;

@@ -85,7 +85,7 @@ void ShardedGradients::divide(std::int64_t bucket_bytes) {
   }
 }
 
-/// Divides a parameter that is larger than a bucket. Its buckets have nothing else, so they are
+/// Divides a parameter that is larger than a bucket. Its buckets contain nothing else, so they are
 /// sent one after another.
 std::vector<ShardedGradients::Rows> ShardedGradients::rows_of(std::size_t parameter,
                                                               std::int64_t bucket_bytes) const {

@@ -56,8 +56,8 @@ void StepGraph::begin(const Batch& batch) {
   if (device_.is_meta() && is_whole_) begin_in_dry_run(batch);
 }
 
-/// Notes where the micro-batches begin in the trace, to find out what the graph needs. When a run
-/// would record the graph, allocates that.
+/// Notes where the micro-batches begin in the trace, to find out what the graph needs. At the step
+/// at which a run would record the graph, allocates that memory.
 void StepGraph::begin_in_dry_run(const Batch& batch) {
   if (replays()) {
     if (pool_.defined()) return;
@@ -123,9 +123,9 @@ at::Tensor StepGraph::run(const Batch& part, double weight, StepNumbers& numbers
   return row_.clone();
 }
 
-/// Returns a batch for numbers like those of `part`.
+/// Returns a batch with its own memory, for values like those of `part`.
 Batch StepGraph::with_own_memory(const Batch& part) {
-  empty_cache(device_);  // what the warm-up has left unused, the graph may need
+  empty_cache(device_);  // the graph may need what the warm-up has left unused
   Batch own = part;
   own.indices.clear();
   for (const auto& [name, tensor] : part.tensors()) own = own.with(name, torch::empty_like(tensor));

@@ -41,7 +41,7 @@ class StepGraph {
   /// Computes a part: adds to the gradients and returns a row of StepNumbers.
   using Compute = std::function<at::Tensor(const Batch& part)>;
 
-  /// `network`, on `device`, is borrowed. A GPU, or Meta for a dry run.
+  /// `network`, on `device`, is borrowed. `device` is a GPU, or Meta for a dry run.
   StepGraph(const torch::nn::Module& network, at::Device device);
 
   /// A step between its first micro-batch and the end of its computation. If it is destroyed before
@@ -95,18 +95,18 @@ class StepGraph {
   const at::Device device_;
   StepPlan plan_;
   int warmed_up_ = 0;      // whole steps
-  bool is_whole_ = false;  // the step's batch has the size of most
+  bool is_whole_ = false;  // the step's batch has the same size as most batches
   Places places_;
   std::vector<std::pair<at::Tensor, at::Tensor>> gradients_;  // parameters and their gradients
   // The recorded part:
   std::unique_ptr<gpu::Graph> graph_;
   std::optional<Batch> part_;  // what the graph reads
-  at::Tensor row_;             // in the graph's memory
+  at::Tensor row_;             // the result, in the graph's memory
   double weight_ = 0;
   StepNumbers::Names names_;
   std::int64_t recorded_ = 0;
   // In a dry run:
-  std::size_t first_event_ = 0;            // of the step's micro-batches
+  std::size_t first_event_ = 0;            // where the step's micro-batches begin
   std::vector<std::int64_t> input_bytes_;  // of a part
   std::int64_t width_ = 0;                 // of a row
   std::int64_t pool_bytes_ = 0;
@@ -116,7 +116,7 @@ class StepGraph {
 /// Throws runner::StageError: a CPU has no CUDA graphs.
 [[noreturn]] void refuse_cuda_graphs_on_cpu(const MemoryPolicy& policy);
 
-/// Throws runner::StageError if a policy asks for CUDA graphs that steps under `plan` cannot have.
+/// Throws runner::StageError if a policy requests CUDA graphs that steps under `plan` cannot use.
 /// The network is in training mode.
 void check_cuda_graphs(const MemoryPolicy& policy, const StepPlan& plan, const TrainingStep& step,
                        const torch::nn::Module& network, int ranks);

@@ -249,7 +249,7 @@ void Worker::GraphRequest::pass(runner::Event event) {
   worker_.emit(event);
 }
 
-/// Tells the other ranks why this rank is about to exit.
+/// Informs the other ranks why this rank is about to exit.
 void Worker::GraphRequest::say_why(const Diagnostic& error) {
   if (group_ && error.severity == runner::Severity::kError && error.code != ErrorCode::kRankLost)
     group_->say_why(error.message);

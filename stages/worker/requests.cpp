@@ -50,7 +50,7 @@ Json all_versions() {
   if (!has_python()) return all;
   try {
     all["python"] = call_python({{"do", "packages"}});
-  } catch (const runner::StageError&) {  // the record then lacks the packages
+  } catch (const runner::StageError&) {  // in this case, the record lacks the packages
   }
   return all;
 }

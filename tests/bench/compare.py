@@ -220,7 +220,7 @@ def train_step(arguments, results):
         sides = {"retort": ours, "Python": peer}
         blocks = {name: [] for name in sides}
         for turn in range(arguments.blocks + 1):
-            # The first block warms up; then the sides alternate in going first.
+            # The first block warms up; then the sides take turns going first.
             for name in sorted(sides, reverse=turn % 2 == 0):
                 blocks[name].append(sides[name].block(arguments.steps if turn else 2))
         for program in sides.values():
@@ -260,7 +260,7 @@ def episodes(arguments, results):
         sides["Python"] = Program([sys.executable, str(HERE / "episode_peer.py")], options, threads)
         blocks = {name: [] for name in sides}
         for turn in range(arguments.blocks + 1):
-            # The first block warms up; then the sides alternate in going first.
+            # The first block warms up; then the sides take turns going first.
             for name in sorted(sides, reverse=turn % 2 == 0):
                 blocks[name].append(sides[name].block(arguments.steps if turn else 2))
         for program in sides.values():
@@ -289,7 +289,7 @@ def recompute(arguments, results):
     sides, folders = {}, []
     for name, command in commands.items():
         for again in (False, True):
-            # Every peer starts from the weights that our program before it wrote.
+            # Every peer starts from the weights that our program wrote just before.
             if name == "retort":
                 folders.append(tempfile.TemporaryDirectory())
             options = step_options(arguments, folders[again].name, again)

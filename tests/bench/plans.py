@@ -16,7 +16,8 @@ from sides import table
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEDIAN, WORST = 1.05, 1.35
 THREADS = 2
-# For one network of each kind, also other numbers of threads and the kernels of other processors.
+# For one network of each kind, also with other numbers of threads and the kernels for other
+# processors.
 OTHER_THREADS = (1, 3)
 PROCESSORS = {"SSE4.1": {"ONEDNN_MAX_CPU_ISA": "SSE41"}, "AVX2": {"ONEDNN_MAX_CPU_ISA": "AVX2"}, "torch without vectors": {"ATEN_CPU_CAPABILITY": "default"}}
 FEW = ("tiny", "SE-ResNeXt-50", "MobileNetV2", "Conv4")

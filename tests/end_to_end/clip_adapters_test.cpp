@@ -128,7 +128,7 @@ TEST_F(ClipAdapters, ExportedModelPredictsWithoutItsRun) {
   expect_same(by_run, said("--model hf:org/tower", variables));
 }
 
-TEST_F(ClipAdapters, InvalidModelsAndArgumentsOfPredictAreRejected) {
+TEST_F(ClipAdapters, PredictRejectsInvalidModelsAndArguments) {
   ASSERT_EQ(train("run").exit, 0);
   ASSERT_EQ(retort("export run --merged --out merged -q", folder_.path()).exit, 0);
   const auto refused = [&](const std::string& words, int exit, const std::string& what,

@@ -271,7 +271,7 @@ class LastPointers {
   LastSave is_of_last_save_;
 };
 
-TEST_F(CutOff, LastCheckpointIsTheBest) {
+TEST_F(CutOff, BestCheckpointIsTheLastOne) {
   ASSERT_EQ(run("training.yaml").exit, 0);
   EXPECT_EQ(file_text(folder_ / "work/run/nodes/train/checkpoints/best"), "step-00000003\n");
   const auto first = results();
@@ -279,7 +279,7 @@ TEST_F(CutOff, LastCheckpointIsTheBest) {
   expect_whole(first);
 }
 
-TEST_F(CutOff, ResumesAfterAllProcessesAreKilledInTheLastSave) {
+TEST_F(CutOff, ResumesAfterAllProcessesAreKilledDuringTheLastSave) {
   kill_all_before("training.yaml", LastSave());
 }
 TEST_F(CutOff, WorkerKilledWhileSettingLastPointersIsRestarted) {
@@ -327,13 +327,13 @@ TEST_P(DeepCutOff, RestartsTheWorkerAfterItIsKilled) {
   strike("training.yaml", "kill", of("retort-worker"), "memory.max_retries=auto",
          /*goes_on_by_itself=*/true);
 }
-TEST_P(DeepCutOff, ResumesAfterCallsOfTheWorkerFail) {
+TEST_P(DeepCutOff, ResumesAfterSystemCallsOfTheWorkerFail) {
   strike("training.yaml", std::to_string(EIO), of("retort-worker"));
 }
 TEST_P(DeepCutOff, ResumesAfterTheWorkerFillsTheDisk) {
   strike("training.yaml", std::to_string(ENOSPC), of("retort-worker"));
 }
-TEST_P(DeepCutOff, ResumesAfterCallsOfRetortFail) {
+TEST_P(DeepCutOff, ResumesAfterSystemCallsOfRetortFail) {
   strike("training.yaml", std::to_string(EIO), of("retort"));
 }
 TEST_P(DeepCutOff, ResumesAfterRetortFillsTheDisk) {

@@ -154,7 +154,7 @@ TEST_P(DamagedOutputs, AreHandledByVerbsThatReadRecords) {
 }
 
 /// An analysis names the file that it cannot read, instead of drawing from a part of it.
-TEST_P(DamagedOutputs, AnalyzeNamesDamagedEvaluationFiles) {
+TEST_P(DamagedOutputs, AnalyzeReportsDamagedEvaluationFiles) {
   int refused = 0;
   for (const std::string& file : files()) {
     const fs::path name = fs::path(file).filename();

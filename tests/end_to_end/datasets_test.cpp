@@ -48,7 +48,7 @@ TEST_P(DataSets, CanBeTrainedOn) {
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
 }
 
-TEST_P(DataSets, ReportTheNumberOfImagesMade) {
+TEST_P(DataSets, ReportTheNumberOfGeneratedImages) {
   const Ended ended = make("--json");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(nlohmann::json::parse(ended.out)["result"],
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
       return info.param.data + "_" + info.param.recipe.substr(0, info.param.recipe.find(' '));
     });
 
-TEST(MadeDataTable, CoversEveryKindOfData) {
+TEST(MadeDataTable, CoversEveryDataKind) {
   const Ended refused = retort("data make nothing --out made", TemporaryFolder().path());
   for (const char* kind : {"image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars",
                            "aptos_2019", "eyepacs_2015", "fundus_folders"})

@@ -103,7 +103,7 @@ TEST_F(Embedded, NearestNeighborOfAQueryIsItsCopy) {
   EXPECT_EQ(result["neighbors"][0]["nearest"][0]["file"], "photos/copy_of_disc_3.jpg");
 }
 
-TEST_F(Embedded, DamagedImageIsAnErrorOrSkipped) {
+TEST_F(Embedded, DamagedImageIsReportedOrSkipped) {
   fs::create_directories(folder_ / "damaged");
   fs::copy_file(folder_ / "photos/disc/00001.jpg", folder_ / "damaged/a.jpg",
                 fs::copy_options::overwrite_existing);

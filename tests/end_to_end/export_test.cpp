@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(Deep, DeepExport,
                                          kDinov2OfTimm),
                          [](const auto& info) { return info.param.name; });
 
-TEST_P(DeepExport, ReadmeProgramsPredictTheSame) {
+TEST_P(DeepExport, ReadmeProgramsMakeTheSamePredictions) {
   if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   ASSERT_EQ(train(GetParam(), "linear_probe", "", "probe").exit, 0);
   expect_the_same_predictions("probe", "");

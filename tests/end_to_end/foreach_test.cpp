@@ -92,7 +92,7 @@ class Foreach : public testing::TestWithParam<TrainedTwice> {
   TemporaryFolder folder_;
 };
 
-TEST_P(Foreach, EachTrainingIsIndependent) {
+TEST_P(Foreach, EachTrainingRunIsIndependent) {
   const Ended both = run(GetParam().overrides + " run.dir=both");
   ASSERT_EQ(both.exit, 0) << both.err;
   ASSERT_EQ(nodes("both", "train").size(), 2U);

@@ -184,7 +184,7 @@ TEST_F(PythonData, ReaderEndsWhenTheRunIsKilled) {
   EXPECT_EQ(run_shell("flock --wait 20 lock true", folder_.path()).exit, 0);
 }
 
-TEST_F(PythonData, PythonModelCanTrainOnIt) {
+TEST_F(PythonData, PythonModelCanTrainOnPythonData) {
   folder_.write("my_net.py",
                 "import torch\n"
                 "def make(num_classes):\n"
@@ -237,7 +237,7 @@ TEST_F(DeepPythonData, ChangedDatasetIsRejectedInEvaluation) {
   EXPECT_THAT(changed.err, AllOf(HasSubstr("E0807"), HasSubstr("has changed since the run began")));
 }
 
-TEST_F(DeepPythonData, TuplesAreNamedByTheRecipe) {
+TEST_F(DeepPythonData, RecipeNamesTheTensorsOfATuple) {
   write_data("return np.full((3, 16, 16), index, dtype='float32'), index % 3");
   EXPECT_THAT(run("refused").err, HasSubstr("name them in their order: tensors: [image, label]"));
   const Ended ended = run("run", "'data.tensors=[image, label]'");
@@ -278,7 +278,7 @@ TEST_F(PythonData, SampleWithAnExceptionCanBeSkipped) {
   EXPECT_THAT(log("run"), HasSubstr("samples skipped because they cannot be read: 1"));
 }
 
-TEST_F(PythonData, ExceptionInTheEntryIsReported) {
+TEST_F(PythonData, ExceptionInTheEntryPointIsReported) {
   write_data("pass", "\ndef make(**arguments):\n    raise OSError('no disk')\n");
   const Ended ended = run("run");
   EXPECT_EQ(ended.exit, 1);
@@ -302,7 +302,7 @@ TEST_F(DeepPythonData, ThreadsOfTheDatasetDoNotDisturbTheRun) {
   EXPECT_EQ(run("run").exit, 0);
 }
 
-TEST_F(PythonData, ValueThatDiffersFromTheFirstSampleIsDescribed) {
+TEST_F(PythonData, SampleThatDiffersFromTheFirstOneIsDescribed) {
   const struct {
     const char* sample;
     const char* says;

@@ -151,7 +151,7 @@ TEST_F(PythonTraining, MicroBatchesGiveTheSameGradient) {
   ASSERT_EQ(certified.exit, 0) << certified.err << certified.out;
 }
 
-TEST_F(PythonTraining, TrainingNeedsNoMoreThanPlanned) {
+TEST_F(PythonTraining, TrainingNeedsNoMoreMemoryThanPlanned) {
   const Ended run = train("train.epochs=1");
   ASSERT_EQ(run.exit, 0) << run.err;
   const json metrics = json::parse(file_text(folder_ / "run/summary.json"))["metrics"]["train"];

@@ -191,11 +191,11 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
   TemporaryFolder folder_;
 };
 
-TEST_P(ShippedRecipe, ValidatesAndIsDrawn) { expect_valid_and_drawn(); }
+TEST_P(ShippedRecipe, IsValidAndCanBeDrawn) { expect_valid_and_drawn(); }
 
 class ShippedRun : public ShippedRecipe {};
 
-TEST_P(ShippedRun, ValidatesIsDrawnAndRunsTwoSteps) {
+TEST_P(ShippedRun, IsValidCanBeDrawnAndRunsTwoSteps) {
   expect_valid_and_drawn();
   if (is_of_python(GetParam()) && !torch_python()) GTEST_SKIP() << kNoTorchPython;
   const Ended ended = retort("run " + with_data() + " --smoke run.dir=run", folder_.path());
@@ -365,7 +365,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
   TemporaryFolder folder_;
 };
 
-TEST_P(WholeEpoch, RunsWithAllClassesAndEveryVerbAcceptsIt) {
+TEST_P(WholeEpoch, RunsWithAllClassesAndIsAcceptedByEveryVerb) {
   if (is_of_python(GetParam()) && !torch_python()) GTEST_SKIP() << kNoTorchPython;
   const std::string options = prepared();
   if (HasFatalFailure()) return;

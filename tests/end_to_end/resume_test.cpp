@@ -277,7 +277,9 @@ TEST_P(DeepResume, SurvivesAFullDiskOfTheWorkerAtEveryPoint) {
   strike_all("retort-worker", "full");
 }
 TEST_P(DeepResume, SurvivesAFullDiskOfRetortAtEveryPoint) { strike_all("retort", "full"); }
-TEST_P(DeepResume, SurvivesFailureOfAnyCallOfTheWorker) { strike_all("retort-worker", "fail"); }
+TEST_P(DeepResume, SurvivesFailureOfAnySystemCallInTheWorker) {
+  strike_all("retort-worker", "fail");
+}
 
 TEST_F(Resume, SignalSavesAndReportsHowToContinue) {
   const Ended stopped = run_shell(
@@ -320,7 +322,7 @@ TEST_F(Resume, DamagedCheckpointIsSkipped) {
   }
 }
 
-TEST_F(Resume, ChangesOfTheRecipeAreJudgedFieldByField) {
+TEST_F(Resume, RecipeChangesAreJudgedFieldByField) {
   ASSERT_NE(train("run", "retort-worker/step:3:kill").exit, 0);
   const Ended refused = resume("run", "train.epochs=3 model.hidden_size=32 data.loader.workers=0");
   EXPECT_EQ(refused.exit, 78);

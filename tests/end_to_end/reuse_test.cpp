@@ -96,7 +96,7 @@ TEST_F(Reuse, ResultsAreNotReusedByDefault) {
   EXPECT_THAT(run("c", "--reuse --no-reuse").err, HasSubstr("excludes"));
 }
 
-TEST_F(Reuse, ChangedFieldIsNamedAndCausesRecomputation) {
+TEST_F(Reuse, ChangedFieldIsReportedAndCausesRecomputation) {
   ASSERT_EQ(run("a").exit, 0);
   const Ended larger = run("b", "--reuse data.image_size=36");
   EXPECT_EQ(larger.exit, 0) << larger.err;

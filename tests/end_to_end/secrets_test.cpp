@@ -170,7 +170,7 @@ class PlantedSecret : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(PlantedSecret, StaysOutOfRecordsAndListsOfRuns) {
+TEST_F(PlantedSecret, StaysOutOfRecordsAndRunLists) {
   const std::string planted = "'+vars.password=" + std::string(kSecret) + "' '+vars.api_key=a" +
                               kSecret + "${seed}' '+vars.db_pass=" + kSecret +
                               "' '+vars.authorization=[" + kSecret + "]' '+vars.token=" + kReads +
@@ -279,7 +279,7 @@ TEST_F(PlantedSecret, StaysOutOfMessagesIfItIsInAUrl) {
     expect_nowhere(command);
 }
 
-TEST_F(PlantedSecret, StaysOutOfOutputIfItIsInAFolderOrItem) {
+TEST_F(PlantedSecret, StaysOutOfOutputIfItIsInAFolderOrForeachItem) {
   const std::string root = "'data.root=${oc.env:MY_ROOT_KEY}' ";
   ASSERT_EQ(shell("retort run " + base_ + "run.dir=run -q").exit, 0);
   const Ended evaluated = shell("retort evaluate run run.dir=evaluated " + root);

@@ -343,7 +343,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, WrongValuesOfKinds, testing::ValuesIn(all_kinds(
                            return name;
                          });
 
-TEST_F(WrongValues, PlanReportsAllErrorsThatNeedTheNetwork) {
+TEST_F(WrongValues, PlanReportsAllErrorsThatRequireTheNetwork) {
   const Json errors = told(
       "plan",
       "data: {kind: data.image_folder, root: photos, image_size: 32}\n"

@@ -74,7 +74,7 @@ std::string refusal_of_command(const std::string& command, Value& resolved) {
 
 class PublishedCommand : public testing::TestWithParam<TextCase> {};
 
-TEST_P(PublishedCommand, HasItsCounterpart) {
+TEST_P(PublishedCommand, HasACounterpart) {
   const auto& sections = GetParam().sections;
   const auto section = [&](const char* name) {
     return sections.contains(name) ? sections.at(name) : "";
@@ -131,7 +131,7 @@ std::set<std::string> written_commands(const std::filesystem::path& folder) {
   return commands;
 }
 
-TEST(PublishedCommands, AllCommandsOfTheWriteUpsAreCovered) {
+TEST(PublishedCommands, AllWriteUpCommandsAreCovered) {
   const auto folder = shared_data("sources");
   RETORT_NEEDS_SHARED(folder);
   std::set<std::string> known;

@@ -49,8 +49,8 @@ std::vector<FromConfig> all_said(const PretrainedConfig& config) {
   return result;
 }
 
-/// The location of the option in a config, or of the whole config if the value is derived from
-/// other keys.
+/// Returns the location of the option in a config, or of the whole config if the value is derived
+/// from other keys.
 Location place_in(const Value& config, std::string_view option) {
   for (const char* section : {"vision_config", "model_args", ""}) {
     const Value* in = *section ? config.find(section) : &config;
@@ -233,7 +233,8 @@ std::string notice_of(const Value& resolved) {
 
 namespace {
 
-/// Returns an error for each stage that counts gradients for TensorBoard although that is off.
+/// Returns an error for each stage that records gradient histograms for TensorBoard although
+/// run.tensorboard is false.
 Diagnostics unread_histograms(const Recipe& recipe) {
   Diagnostics errors;
   if (recipe.has_tensorboard) return errors;
@@ -303,7 +304,7 @@ namespace {
 
 bool begins_with_home(std::string_view path) { return path == "~" || path.starts_with("~/"); }
 
-/// The part of `path` that a shell would expand: "~anna", "$HOME"; empty if there is none.
+/// Returns the part of `path` that a shell would expand: "~anna", "$HOME"; empty if there is none.
 std::string_view shell_word(std::string_view path) {
   const std::string_view first = path.substr(0, path.find('/'));
   if (first.size() < 2) return "";

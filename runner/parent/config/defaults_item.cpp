@@ -37,7 +37,8 @@ void check_name(const std::string& name, const Location& where) {
 
 /// Removes "@package" from the end of `written` and stores it in `item`.
 void take_package(std::string& written, DefaultsItem& item, const Location& where) {
-  const std::size_t brace = written.rfind('}');  // the @ in ${db@backup} belongs to a choice
+  const std::size_t brace = written.rfind('}');  // the @ in ${db@backup} is part of the
+                                                 // interpolation
   const std::size_t at = written.find('@', brace == written.npos ? 0 : brace);
   if (at == written.npos) return;
   item.package = written.substr(at + 1);
@@ -52,8 +53,8 @@ void take_package(std::string& written, DefaultsItem& item, const Location& wher
   }
 }
 
-/// The name relative to the root. A leading slash makes it absolute; other names are relative to
-/// `group`, the group of the config that contains the list.
+/// Returns the name relative to the root. A leading slash makes it absolute; other names are
+/// relative to `group`, the group of the config that contains the list.
 std::string absolute(const std::string& name, const std::string& group) {
   if (name.starts_with('/')) return name.substr(1);
   return group.empty() ? name : group + "/" + name;
@@ -188,7 +189,8 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
   }
   const DefaultsItem* own = nullptr;
   bool override_seen = false;
-  items.reserve(defaults->list()->size() + 1);  // `own` points to an item, so items must not move
+  items.reserve(defaults->list()->size() + 1);  // `own` points to an item, so the items must not
+                                                // move
   for (const Value& value : *defaults->list()) {
     try {
       DefaultsItem item = read_item(value, group);

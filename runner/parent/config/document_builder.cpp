@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::string_view kCore = "tag:yaml.org,2002:";
 
-/// The start of `text`, in quotes.
+/// Returns the start of `text`, in quotes.
 std::string start_in_quotes(const std::string& text) {
   constexpr std::size_t kMaxShown =
-      60;  // longer texts are numbers, or truncated in messages anyway
+      60;  // longer strings are numbers, or are truncated in messages anyway
   return "'" + (text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text) + "'";
 }
 
@@ -33,7 +33,7 @@ constexpr std::size_t kMaxFound = 100;  // maximum number of errors, and of warn
 
 struct Size {
   std::size_t nodes = 1;
-  std::size_t bytes = 0;  ///< of keys and strings
+  std::size_t bytes = 0;  ///< total bytes of all keys and strings
   std::size_t depth = 0;  ///< of nested containers
 };
 

@@ -38,7 +38,7 @@ class InterpolationPass::Call final : public ResolverContext {
     const std::size_t before = pass_.found_.size();
     Resolved value = pass_.resolve_written(written, scope_);
     if (!is_secret_) return value;
-    if (pass_.found_.size() > before) {  // the messages quote the secret
+    if (pass_.found_.size() > before) {  // the messages would quote the secret
       pass_.found_.resize(before);
       fail(ErrorCode::kInterpolationSyntax, "its argument contains an invalid interpolation", "");
     }

@@ -30,15 +30,15 @@ void add_text(TextPieces& pieces, std::string_view text) {
   else pieces.emplace_back(std::string(text));
 }
 
-/// The number of backslashes directly before `at`, looking back no further than `start`.
+/// Returns the number of backslashes directly before `at`, looking back no further than `start`.
 std::size_t backslashes_before(std::string_view text, std::size_t at, std::size_t start) {
   std::size_t count = 0;
   while (at - count > start && text[at - count - 1] == '\\') ++count;
   return count;
 }
 
-/// A string in the override grammar with placeholders for interpolations, since that grammar cannot
-/// find where they end: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
+/// A string in the override grammar with placeholders for interpolations, because that grammar
+/// cannot determine where they end: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
 struct Template {
   std::string text;
   std::vector<std::string> interpolations;
@@ -219,8 +219,8 @@ class Reader {
     }
   }
 
-  /// Parses up to the end of the text. An argument ends at the next ',' or '}', without the spaces
-  /// around it.
+  /// Parses up to the end of the text. An argument ends at the next ',' or '}', and does not
+  /// include the spaces around it.
   Template value_template(int depth, bool is_argument) {
     Template result;
     const std::size_t start = at_;

@@ -13,7 +13,7 @@ namespace runner {
 namespace {
 
 constexpr int kDrawnDigits = 6;
-constexpr double kLargestExact = 9007199254740992.0;  // 2^53: up to here, integers are exact
+constexpr double kLargestExact = 9007199254740992.0;  // 2^53; integers up to this are exact
 
 std::optional<double> bound_of(const Value& value) {
   double number = 0;

@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-/// The item at `index`, counted from the end if negative; nullopt if there is none.
+/// Returns the item at `index`, counted from the end if negative; nullopt if there is none.
 std::optional<std::ptrdiff_t> item_at(const Value::List& list, std::int64_t index) {
   const std::ptrdiff_t size = std::ssize(list);
   if (index < -size || index >= size) return std::nullopt;
@@ -124,7 +124,7 @@ std::string with_dotted_indices(std::string_view key) {
   return result;
 }
 
-/// Stores the element in the member of the override for its kind.
+/// Stores the element in the override's member for elements of its kind.
 void take(Element element, Override& result) {
   if (Value* value = element.value()) {
     result.value = std::move(*value);

@@ -236,7 +236,7 @@ Nvml::Nvml(std::string library, std::filesystem::path driver)
     : name_(std::move(library)), driver_(std::move(driver)) {}
 
 DeviceReading Nvml::read() {
-  const BlockedSignals blocked;  // by the threads that NVML starts
+  const BlockedSignals blocked;  // the threads that NVML starts inherit this
   std::error_code ignored;
   DeviceReading reading{.has_driver = std::filesystem::exists(driver_, ignored)};
   if (!library_) {

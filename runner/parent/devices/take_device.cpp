@@ -50,7 +50,7 @@ Result<TakenDevice> without_gpu(const DeviceRequest& request, const std::string&
   return unusable(request, why, help);
 }
 
-/// The devices visible to CUDA; if there are none, the reason.
+/// The devices visible to CUDA; if there are none, the reason why.
 struct MachineLook {
   DeviceReading reading;
   VisibleDevices visible;
@@ -87,7 +87,7 @@ bool is_unknown_to_us(const DeviceRequest& request, const MachineLook& look) {
          (look.reading.has_driver || !request.may_fall_back_to("cpu"));
 }
 
-/// True if the request consists of more than the device's name.
+/// True if the request specifies more than the name of the device.
 bool needs_check(const DeviceRequest& request) {
   return !request.index() || request.need || request.wait || !request.fallback.empty();
 }

@@ -76,8 +76,8 @@ bool are_alike(const std::vector<const DeviceFacts*>& gpus) {
   });
 }
 
-/// Returns the only device with a UUID, or a UUID of its GPU, that begins with `text`, or null
-/// if there is none or more than one.
+/// Returns the only device with a UUID that begins with `text`, or the first device on the only GPU
+/// with such a UUID; null if there is none or more than one.
 const DeviceFacts* with_uuid(const std::vector<DeviceFacts>& devices, std::string_view text) {
   const bool is_instance = text.starts_with("MIG-");
   if (!is_instance && !text.starts_with("GPU-")) return nullptr;

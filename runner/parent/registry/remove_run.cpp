@@ -33,7 +33,7 @@ bool is_own_folder(const fs::path& path) {
   return fs::is_directory(fs::symlink_status(path, ignored));
 }
 
-/// The absolute path of the folder without a trailing slash.
+/// Returns the absolute path of the folder without a trailing slash.
 fs::path whole_path(const fs::path& folder) {
   const fs::path path = fs::absolute(folder).lexically_normal();
   return path.has_filename() ? path : path.parent_path();
@@ -84,7 +84,8 @@ Diagnostic refused(ErrorCode code, std::string message, std::string help) {
   return {code, {}, "", std::move(message), std::move(help)};
 }
 
-/// The error for the first path below `path`, or else `path` itself, that could not be removed.
+/// Returns the error for the first path below `path`, or else `path` itself, that could not be
+/// removed.
 Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
   fs::path stuck = path;
   std::error_code error;

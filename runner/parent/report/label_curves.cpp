@@ -69,8 +69,8 @@ LabelCurves label_curves_of(const Json& json) {
   return result;
 }
 
-/// Returns the corners of the steps whose area is the average precision: between two recalls, the
-/// precision is that of the higher one.
+/// Returns the points of the step curve with an area equal to the average precision. Between two
+/// recall values, the precision is that of the higher recall.
 std::vector<Point> step_corners(const std::vector<Point>& points) {
   std::vector<Point> steps;
   for (const Point& point : points) {

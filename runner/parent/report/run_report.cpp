@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 using Class = RecordedEvaluation::Class;
 
 constexpr std::size_t kLargestSummary = 64 << 20;
-constexpr std::size_t kShown = 5;  // number of classes and class pairs shown
+constexpr std::size_t kShown = 5;  // maximum number of classes and class pairs shown
 
 /// Returns the monitored metric of each training stage of the run, by node.
 std::map<std::string, BestValidation> monitored_trainings(const RecordedRun& run) {
@@ -102,7 +102,8 @@ std::string training_text(const std::string& title, const TrainingHistory& histo
   return text + "\n" + best_epoch_text(history, best);
 }
 
-/// Returns which labels are suspected to be wrong, and how reliable that is; empty if none are.
+/// Returns which labels are suspected to be wrong, and how reliable this finding is; empty if there
+/// are none.
 std::string suspects_text(const RecordedEvaluation::Suspects& suspects) {
   if (suspects.count == 0) return "";
   std::string text = "  suspected labels: " + std::to_string(suspects.count);

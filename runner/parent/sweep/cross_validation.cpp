@@ -201,7 +201,7 @@ CrossValidation cross_validation(const FoldedTrials& group, const std::string& n
   for (const auto& [fold, trial] : group.trials) {
     const bool is_known =
         std::ranges::find(result.folds, fold, &FoldResult::fold) != result.folds.end();
-    if (is_known) continue;  // another trial of the same recipe, with the same results
+    if (is_known) continue;  // another trial with the same recipe and the same results
     FoldResult& one = result.folds.emplace_back();
     one.fold = fold;
     one.trial = trial->number;

@@ -12,7 +12,7 @@ namespace {
 
 using enum ErrorCode;
 
-/// The rows for numbers starting with 05 or higher.
+/// The rows for error numbers that start with 05 or higher.
 constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kUsage, ExitCode::kUsage, "the command line is not valid",
      "A flag or a word on the command line is missing or unknown.", "retort run classify --smok",

@@ -28,7 +28,7 @@ constexpr std::uintmax_t kLargestManifest = 64 << 10;
 bool read_pieces(const fs::path& path, const std::function<void(std::string_view)>& append) {
   std::error_code error;
   if (!fs::is_regular_file(path, error))
-    return false;  // a pipe or a device could block, or never end
+    return false;  // reading a pipe or a device could block or never end
   std::ifstream file = open_regular(path, std::ios::binary);
   std::string piece(1 << 20, '\0');
   while (file) {

@@ -55,7 +55,7 @@ NodeFacts facts_of(std::size_t index, const Graph& graph, const RunOptions& opti
   return node_facts(index, graph, options, "cpu", {}, std::nullopt);
 }
 
-TEST(NodeFacts, EvaluationKnowsTheDataOfEarlierTrainings) {
+TEST(NodeFacts, EvaluationKnowsTheDataOfEarlierTrainingStages) {
   const Graph graph = features_graph("test");
   const NodeFacts facts = facts_of(kEvaluateNode, graph, {.folder = "run"});
   ASSERT_EQ(facts.trained_data.size(), 1u);
@@ -129,7 +129,7 @@ TEST(NodeFacts, EvaluationKnowsTheDataBehindWarmStarts) {
   EXPECT_EQ(facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data.size(), 2u);
 }
 
-TEST(NodeFacts, EvaluationKnowsTheDataBehindItsModelsWeights) {
+TEST(NodeFacts, EvaluationKnowsTheDataBehindTheModelWeights) {
   const TemporaryFolder place;
   record_run(place, "old", "none");
   place.write("old/export/best/config.json", "{}");
@@ -158,7 +158,7 @@ TEST(NodeFacts, UnreadableRunIsReported) {
   EXPECT_THAT(std::vector({found[0].folder, found[1].folder}), testing::Contains(place / "old"));
 }
 
-TEST(NodeFacts, SplitComesFromTheOwnRunOrTheEarlierOne) {
+TEST(NodeFacts, SplitComesFromThisRunOrTheEarlierOne) {
   const TemporaryFolder own, other;
   const Graph graph = features_graph("test");
   const RunOptions resumed{.folder = own.path(), .resume = true, .divisions = other.path()};

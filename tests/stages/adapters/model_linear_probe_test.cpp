@@ -165,7 +165,7 @@ TEST(LinearProbe, RecipeErrorsAreFoundBeforeTheRun) {
   EXPECT_TRUE(create_probe(small()));
 }
 
-TEST(LinearProbe, VitHasNoProjectionAndItsOwnDefaults) {
+TEST(LinearProbe, VitHasNoProjectionAndHasItsOwnDefaults) {
   const auto fine_tuned = model({{"kind", "vit"},
                                  {"hidden_size", 8},
                                  {"intermediate_size", 16},

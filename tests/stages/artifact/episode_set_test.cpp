@@ -72,7 +72,7 @@ TEST(EpisodeSet, ReadingAnEpisodeNeedsMemoryForOneMoreImage) {
   EXPECT_LE(counter.peak_bytes(), static_cast<std::int64_t>(bytes) + kImage);
 }
 
-TEST(EpisodeSet, SupportsComeClassByClassThenQueries) {
+TEST(EpisodeSet, SupportImagesAreOrderedByClassAndPrecedeQueries) {
   const EpisodeSet set = episodes();
   for (std::int64_t index = 0; index < 20; ++index) {
     const NamedTensors episode = *set.sample(3, index);

@@ -223,7 +223,7 @@ TEST(Loader, EndsEarlyWithoutHanging) {
   }
 }
 
-TEST(Loader, SampleOfAnotherShapeIsALogicError) {
+TEST(Loader, SampleWithADifferentShapeIsALogicError) {
   class Wrong : public FakeDataset {
    public:
     std::optional<NamedTensors> sample(std::int64_t, std::int64_t) const override {

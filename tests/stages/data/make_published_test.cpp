@@ -59,7 +59,7 @@ TEST_P(MakePublished, CancellationLeavesNothingBehind) {
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
-TEST_P(MakePublished, OverwritingAndImpossibleNumbersAreRejected) {
+TEST_P(MakePublished, OverwritingAndImpossibleCountsAreRejected) {
   folder_.add("a/mine.jpg");
   EXPECT_REFUSED(failure({.classes = 3, .per_class = 4, .size = 16}), kFolderExists, "/root");
   fs::remove_all(folder_ / "a");

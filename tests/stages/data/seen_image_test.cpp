@@ -109,7 +109,7 @@ TEST_F(SeenImageTest, EveryTransformKeepsTheSpotInItsPlace) {
   }
 }
 
-TEST_F(SeenImageTest, OrientationOfTheFileIsApplied) {
+TEST_F(SeenImageTest, ExifOrientationIsApplied) {
   for (std::uint8_t orientation = 1; orientation <= 8; ++orientation) {
     SCOPED_TRACE(int{orientation});
     write_bytes(folder_ / "turned.jpg", with_exif(disc_with_spot(182, 121), orientation));

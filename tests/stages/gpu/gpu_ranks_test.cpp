@@ -68,7 +68,7 @@ TEST(GpuRanks, BroadcastReachesAllRanks) {
   });
 }
 
-TEST(GpuRanks, RowsAreGatheredInTheOrderOfTheRanks) {
+TEST(GpuRanks, RowsAreGatheredInRankOrder) {
   NEEDS_GPU();
   run_on_gpu(3, [](RankGroup& group, const runner::RankOfRun& own) {
     const auto gathered =

@@ -26,7 +26,7 @@ class AllocatorConf : public testing::Test {
   }
 };
 
-TEST_F(AllocatorConf, IsWrittenInTheSyntaxOfLibTorch) {
+TEST_F(AllocatorConf, IsWrittenInLibTorchSyntax) {
   EXPECT_EQ(to_text({}), "");
   EXPECT_EQ(to_text({.expandable_segments = false,
                      .max_split_size_mb = 128,

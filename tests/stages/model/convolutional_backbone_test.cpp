@@ -177,7 +177,7 @@ std::shared_ptr<FeatureMaps> stepped(const ConvolutionalBackbone& backbone,
   return network;
 }
 
-TEST(ConvolutionalBackbone, RecomputedBlocksGiveTheSameGradientAndCollectOnce) {
+TEST(ConvolutionalBackbone, RecomputedBlocksGiveTheSameGradientAndCollectStatisticsOnce) {
   for (const auto& [name, backbone] : convolutional_architectures()) {
     const auto plain = stepped(backbone, std::nullopt), once = stepped(backbone, false);
     for (const auto& item : plain->named_parameters())

@@ -134,7 +134,7 @@ TEST_F(HostedPython, AdapterIsSavedForPeftAndLoadedAgain) {
                                                                            "adapter in ")));
 }
 
-TEST_F(HostedPython, AdapterThatDoesNotFitIsRejectedInThePlan) {
+TEST_F(HostedPython, AdapterThatDoesNotFitIsRejectedDuringPlanning) {
   const TemporaryFolder folder;
   const auto trained = model(adapters_of_fc(2))->build(rows(), 1);
   dynamic_cast<HostedNetwork&>(*trained).save_adapter_to(folder / "adapter");

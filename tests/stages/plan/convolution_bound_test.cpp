@@ -145,7 +145,7 @@ class Kernels {
   at::Tensor x_, weight_, dy_;
 };
 
-TEST(ConvolutionBound, NoKernelExceedsIt) {
+TEST(ConvolutionBound, NoKernelExceedsTheBound) {
   register_meta_kernels();
   const std::pair<const char*, std::function<void(const Kernels&)>> works[] = {
       {"result", [](const Kernels& kernels) { kernels.result(); }},

@@ -162,7 +162,7 @@ TEST(RankBatchNorm, KeepsTheLayoutOfMaps) {
                   .is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
-TEST(RankBatchNorm, FastKernelGivesTheSame) {
+TEST(RankBatchNorm, FastKernelGivesTheSameResult) {
   for (const std::vector<std::int64_t>& shape :
        {std::vector<std::int64_t>{5, 3, 4, 2}, {3, 200, 23, 9}, {4, 24, 1, 2}}) {
     LayerOnMaps layer(shape, torch::kFloat);

@@ -172,7 +172,7 @@ TEST_F(Rendezvous, LateRankIsRejected) {
                     HasSubstr("before all ranks had joined")));
 }
 
-TEST_F(Rendezvous, LateRankFindsNobodyIfTheFirstHasExited) {
+TEST_F(Rendezvous, LateRankFindsNoOtherRankIfTheFirstHasExited) {
   meeting_.seconds = 1;
   EXPECT_THAT(come(0, 2, meeting_, traits_), HasSubstr("rank 1 of 2 did not reach"));
   EXPECT_THAT(come(1, 2, meeting_, traits_),
@@ -263,7 +263,7 @@ TEST_F(Rendezvous, OtherRanksLearnWhyARankEnded) {
   }
 }
 
-TEST_F(Rendezvous, RankThatDoesNotRespondIsNamed) {
+TEST_F(Rendezvous, RankThatDoesNotRespondIsReported) {
   for (const int silent : {0, 1, 2}) {
     meeting_.port = free_port();
     timeout_ = std::chrono::seconds(2);

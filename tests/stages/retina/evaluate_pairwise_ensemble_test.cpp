@@ -145,7 +145,7 @@ TEST(PairwiseEnsemble, EachModelIsMeasuredSeparately) {
   EXPECT_EQ(run.context.values("evaluate/quadratic_kappa/1").size(), 1u);
 }
 
-TEST(PairwiseEnsemble, RemarkForAllNetworksIsReportedOnce) {
+TEST(PairwiseEnsemble, RemarkThatAppliesToAllNetworksIsReportedOnce) {
   EnsembleRun run;
   for (const auto& network : run.networks) network->transform = "resized to 8";
   run.run();
@@ -155,7 +155,7 @@ TEST(PairwiseEnsemble, RemarkForAllNetworksIsReportedOnce) {
   EXPECT_EQ(count, 1);
 }
 
-TEST(PairwiseEnsemble, OneNetworkIsInMemoryAtATime) {
+TEST(PairwiseEnsemble, OnlyOneNetworkIsInMemoryAtATime) {
   EnsembleRun run;
   run.run();
   EXPECT_EQ(Column::most, 1);
@@ -208,7 +208,7 @@ TEST(PairwiseEnsemble, RuleThatNeedsAccuraciesIsOmittedWithoutThem) {
   EXPECT_REFUSED(run.error(R"({"decide_by": "accuracy_weighted"})"), kOptionConflict, "/decide_by");
 }
 
-TEST(PairwiseEnsemble, IsRejectedBeforeTheRun) {
+TEST(PairwiseEnsemble, InvalidOptionsAreRejectedBeforeTheRun) {
   EnsembleRun run;
   PlanningContext planning;
   EXPECT_REFUSED(run.error(R"({"votes": ["seed_weighted"]})"), kOptionConflict, "/votes",

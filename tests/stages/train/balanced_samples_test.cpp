@@ -28,7 +28,7 @@ std::vector<std::int64_t> indices(const SampleOrder& order) {
   return all;
 }
 
-TEST(BalancedSamples, EpochHasEqualCountsOfClassesAndTheSameSize) {
+TEST(BalancedSamples, EpochHasEqualClassCountsAndTheSameSize) {
   const BalancedSamples samples(unbalanced());
   const std::vector<std::int64_t> labels = samples.labels();
   std::map<std::int64_t, int> drawn;

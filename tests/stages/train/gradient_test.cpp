@@ -114,7 +114,7 @@ class MixingStep final : public TinyStep {
 };
 
 // BatchNorm does not support a single sample; micro-batches are still weighted by their samples.
-TEST(Gradient, LastSingleSampleIsNotAloneIfLayersMixSamples) {
+TEST(Gradient, LastMicroBatchHasSeveralSamplesIfLayersMixSamples) {
   const Batch batch = ten_samples();
   DroppingNet net(Drops::kNothing);
   const at::Tensor whole = gradient_of(DroppingStep(), net, batch);

@@ -78,20 +78,20 @@ void expect_no_growth(const LongRun& one) {
   }
 }
 
-TEST(LongRun, DoesNotGrow) {
+TEST(LongRun, MemoryDoesNotGrow) {
   LongRun one;
   one.measure();
   expect_no_growth(one);
 }
 
-TEST(LongRun, DoesNotGrowInMicroBatches) {
+TEST(LongRun, MemoryDoesNotGrowInMicroBatches) {
   LongRun one;
   one.policy.micro_batch = 3;
   one.measure();
   expect_no_growth(one);
 }
 
-TEST(LongRun, DoesNotGrowWithTheOptimizerInTheBackwardPass) {
+TEST(LongRun, MemoryDoesNotGrowWithTheOptimizerInTheBackwardPass) {
   LongRun one;
   one.policy.optimizer_in_backward = true;
   one.refused_blocks = 1;  // a failure after a weight is written would end it

@@ -85,7 +85,7 @@ TEST(PendingSteps, AreAtMostAHundred) {
   EXPECT_THAT(training.reported(), ElementsAre(1, 101, 201));
 }
 
-TEST(PendingSteps, FailureNamesItsStepAndUndoesFromThere) {
+TEST(PendingSteps, FailureReportsItsStepAndUndoesThatStepAndLaterOnes) {
   torch::nn::Linear network(1, 1);
   const StepSnapshot before(*network, at::kCPU);
   RunningAhead training(5);

@@ -224,7 +224,7 @@ TEST(Resume, CountOfBadValidationsIsRestored) {
   expect_the_same_when_stopped_at(stuck, {6, 9, 17, 22});
 }
 
-TEST(Resume, StopDuringAValidationRepeatsIt) {
+TEST(Resume, InterruptedValidationIsRepeated) {
   const Change small = [](TinyTraining& training) { training.options.batch_size = 4; };
   const Outcome whole = in_one_go(small);
   for (const std::int64_t batch : {1, 2, 3}) {

@@ -70,7 +70,7 @@ TEST(SharedTraces, PairsOfOneModelAreTracedOnce) {
   EXPECT_EQ(plans.count(), 2u);
 }
 
-TEST(SharedTraces, OtherStructuresAreTracedAgain) {
+TEST(SharedTraces, DifferentStructuresAreTracedSeparately) {
   SharedPlans plans;
   plans.expect_plan(pair_of(0, 1));
   plans.expect_plan(pair_of(0, 1, {{"batch_size", 4}}));

@@ -193,7 +193,7 @@ class Recovering : public testing::Test {
   std::int64_t free_ = 0;
 };
 
-TEST_F(Recovering, ReturnsOnceOthersFreeTheirMemory) {
+TEST_F(Recovering, ReturnsToThePlanOnceOtherProcessesFreeMemory) {
   StepRecovery recovery = this->recovery();
   free_ = 600;
   EXPECT_EQ(fail_twice(recovery), 4);

@@ -67,7 +67,7 @@ class WatchedNetwork : public testing::Test {
   std::shared_ptr<PythonNetwork> network_;
 };
 
-TEST_F(WatchedNetwork, ChangeOfAnyNumberIsNoticed) {
+TEST_F(WatchedNetwork, ChangeToAnyElementIsDetected) {
   for (const auto& [name, place] : {std::pair<const char*, int>{"a", 0}, {"a", 2}, {"b", 7}}) {
     WeightsWatch watch(*network_, "net");
     watch.remember(4);

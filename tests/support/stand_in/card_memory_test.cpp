@@ -45,7 +45,7 @@ TEST(CardMemory, EmptyingTheCacheReturnsUnusedMemory) {
   EXPECT_EQ(reserved(), before + kLarge);
 }
 
-TEST(CardMemory, FreeMemoryIsThatOfItsCard) {
+TEST(CardMemory, FreeMemoryIsMeasuredPerCard) {
   const std::int64_t before = stages::device_memory(kCard).bytes;
   const at::Tensor there = at::empty({kLarge}, kOther);
   EXPECT_EQ(stages::device_memory(kCard).bytes, before);

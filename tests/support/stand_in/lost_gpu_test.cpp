@@ -32,7 +32,7 @@ struct Trained : stages::TinyTraining {
   }
 };
 
-TEST(LostGpu, EndsATrainingThatDoesNotUseItAgain) {
+TEST(LostGpu, EndsATrainingRunThatDoesNotUseItAgain) {
   const Counts before = counts();
   Trained().run();
   const std::int64_t launches = (counts() - before).launches;

@@ -109,7 +109,7 @@ TEST(SteadyState, OffloadedStateIsCopiedFromAndToPinnedMemory) {
   EXPECT_EQ(steps.pageable_copies, 0);
 }
 
-TEST(SteadyState, BatchesAreCopiedWhileTheGpuComputesTheStepBefore) {
+TEST(SteadyState, BatchesAreCopiedWhileTheGpuComputesThePreviousStep) {
   constexpr std::int64_t kInputs = 2;
   for (const Variant& variant : variants())
     EXPECT_EQ(of_steps(variant).copies_ahead, kSteps * kInputs) << variant.name;

@@ -89,8 +89,8 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
   return ExitCode::kDone;
 }
 
-/// True if `text` has at most `most_parts` parts separated by '/', each of letters, digits, '.',
-/// '_' and '-' and not starting with '.'.
+/// True if `text` has at most `most_parts` parts separated by '/'. Each part consists of letters,
+/// digits, '.', '_' and '-', and does not start with '.'.
 bool is_path(std::string_view text, std::size_t most_parts) {
   std::size_t parts = 0;
   while (true) {
@@ -263,7 +263,7 @@ bool says(const Value& options, std::string_view key, std::string_view word) {
   return value && value->says(word);
 }
 
-/// Returns which findings are tolerated by the node's options.
+/// Returns the findings that the node's options tolerate.
 SurveyTolerance tolerance_of(const Graph& graph, const std::string& id) {
   const auto node = std::ranges::find(graph.nodes, id, &Node::id);
   if (node == graph.nodes.end()) return {};

@@ -24,7 +24,7 @@ struct DevicesFlags {
 struct DeviceList {
   DeviceReading reading;
   VisibleDevices visible;
-  std::string why_none;  ///< why a run cannot use a GPU here; empty: it can
+  std::string why_none;  ///< why a run cannot use a GPU here; empty if it can
 };
 
 Result<DeviceList> list_devices(DeviceSource& source, const DeviceWorld& world) {

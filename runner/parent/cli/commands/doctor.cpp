@@ -201,7 +201,7 @@ using Json = nlohmann::ordered_json;
 /// Runs the first `steps` steps of every training node of `graph` twice, one run after the other,
 /// and compares every tensor of every step. The runs write only below `scratch`.
 ///
-/// Returns the second answer, {"steps", "tensors", "difference"}, described in
+/// Returns the answer of the second run, {"steps", "tensors", "difference"}, described in
 /// stages/worker/determinism_check.h. Fails with kNothingCompared if the graph has no training
 /// nodes. Errors from the runs have pointers into the recipe but no source locations.
 Result<Json> check_determinism(const Graph& graph, std::int64_t steps, bool strict,

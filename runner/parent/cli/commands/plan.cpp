@@ -29,9 +29,9 @@ using Json = nlohmann::ordered_json;
 struct PlanFlags {
   NamedRecipe recipe;
   std::string budget;              ///< a size to check the recipe against, "8GiB"
-  std::string gpu;                 ///< a GPU that is not in this machine, "NVIDIA L4"
+  std::string gpu;                 ///< a GPU that this machine does not have, "NVIDIA L4"
   std::string only;                ///< plan only this node and the nodes that it needs; empty: all
-  std::string svg;                 ///< the file to draw the live bytes to
+  std::string svg;                 ///< the file for the drawing of live bytes
   bool detailed_exitcode = false;  ///< exit with 2 if something would run
   std::int64_t ranks = 0;
   ReuseFlags reuse;
@@ -44,7 +44,7 @@ struct PlannedRecipe {
   Diagnostics errors;  ///< errors in the answer, such as a plan that does not fit, in source order
 };
 
-/// Returns a warning if the GPU that the plan is for does not support runs.
+/// Returns a warning if the GPU that the plan is for cannot be used for runs.
 Diagnostics too_old(const PlanRequest& request) {
   const auto model = device_model(request.device_model);
   if (request.device_model.empty() || !model || (*model)->capability >= kOldestCapability)

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMuch = 200;  // reading this many runs takes noticeable time
+constexpr std::size_t kMuch = 200;  // reading this many runs takes a noticeable amount of time
 
 /// Converts "2026-01-31T12:00:00+0000" to "2026-01-31 12:00:00".
 std::string shown_time(std::string text) {

@@ -34,7 +34,7 @@ Result<NamedCode> named_code(const std::string& word) {
   std::error_code error;
   std::string code = with_home(word);
   if (!fs::exists(code, error)) {
-    if (const auto entry = python_entry(code); entry)  // my_net.py:make, as in a recipe
+    if (const auto entry = python_entry(code); entry)  // my_net.py:make, as written in a recipe
       code = entry->file.empty() ? entry->module : entry->file;
   }
   const bool is_path = code.find('/') != code.npos || code.ends_with(".py");
@@ -47,7 +47,7 @@ Result<NamedCode> named_code(const std::string& word) {
                     "name a file, a folder of Python files, or a module such as timm"};
 }
 
-/// The code that was trusted or is no longer trusted, as lines and as JSON.
+/// The code that is now trusted, or no longer trusted, as lines and as JSON.
 struct TrustReport {
   Json files = Json::array(), modules = Json::array();
   std::vector<std::string> lines = {};

@@ -250,7 +250,7 @@ TEST_P(EveryVerb, Succeeds) {
   EXPECT_NE(ended.out, "");
 }
 
-TEST_P(EveryVerb, EndsWith74IfItsResultsCannotBeWritten) {
+TEST_P(EveryVerb, ExitsWith74IfItsResultsCannotBeWritten) {
   const Ended ended = run(" >/dev/full");
   EXPECT_EQ(ended.exit, 74) << ended.err;
   EXPECT_THAT(ended.err,
@@ -258,7 +258,7 @@ TEST_P(EveryVerb, EndsWith74IfItsResultsCannotBeWritten) {
                   "error[E0802]: cannot write to standard output: No space left on device\n"));
 }
 
-TEST_P(EveryVerb, EndsWith74WithoutStandardOutput) {
+TEST_P(EveryVerb, ExitsWith74WithoutStandardOutput) {
   const Ended ended = run(" >&-");
   EXPECT_EQ(ended.exit, 74) << ended.err;
   EXPECT_THAT(
@@ -266,7 +266,7 @@ TEST_P(EveryVerb, EndsWith74WithoutStandardOutput) {
       testing::EndsWith("error[E0802]: cannot write to standard output: Bad file descriptor\n"));
 }
 
-TEST_P(EveryVerb, EndsBySigpipeIfItsReaderIsGone) {
+TEST_P(EveryVerb, IsTerminatedBySigpipeIfItsReaderIsGone) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);

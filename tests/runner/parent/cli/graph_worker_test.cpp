@@ -157,7 +157,7 @@ TEST_F(GraphWorkerTest, InterpreterOfTheRecipeIsUsed) {
   EXPECT_EQ(worker()->program, folder_ / "other/python");
 }
 
-TEST_F(GraphWorkerTest, ModuleNextToTheRecipeIsNotTheInstalledOne) {
+TEST_F(GraphWorkerTest, ModuleNextToTheRecipeShadowsTheInstalledOne) {
   use("model.code", "timm:create_model");
   ASSERT_TRUE(worker());
   const SourceText source{folder_ / "recipes/a.yaml", ""};

@@ -203,7 +203,7 @@ std::vector<std::filesystem::path> sources_of_programs() {
   return files;
 }
 
-TEST(FollowedHelps, OptionsNamedInTextsAreDeclared) {
+TEST(FollowedHelps, OptionsMentionedInMessagesAreDeclared) {
   static const std::regex kOption(
       R"((?:^|[^A-Za-z0-9_./-])((?:data|model|memory|train|evaluate|device|run|sweep)(?:\.[a-z_][a-z_0-9]*)+)(?:=|: |[^A-Za-z0-9_./(*]|$))");
   static const std::set<std::string> kFiles = {"jsonl", "json",        "yaml", "svg", "txt",

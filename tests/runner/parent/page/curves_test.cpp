@@ -42,7 +42,7 @@ TEST(Thinned, KeepsEndsAndExtremesInOrder) {
   EXPECT_EQ(std::ranges::min(few, {}, &Point::y).y, 0);
 }
 
-TEST(Curves, OneChartForEachQuantity) {
+TEST(Curves, HaveOneChartForEachQuantity) {
   const std::vector<MetricLine> lines = {
       at(1, "train/loss", 2),          at(2, "train/loss", 1),
       at(1, "train/learning_rate", 3), at(2, "train/learning_rate", 4),
@@ -69,7 +69,7 @@ TEST(Curves, OneChartForEachQuantity) {
   EXPECT_EQ(times_in(charts[2].svg(), ">training</text>"), 0u);
 }
 
-TEST(Curves, SmallNumbersAreDescribedWithTheirDigits) {
+TEST(Curves, SmallNumbersKeepTheirDigitsInTheDescription) {
   const std::vector<MetricLine> lines = {at(1, "train/learning_rate", 4e-5),
                                          at(2, "train/learning_rate", 1.25e-6)};
   EXPECT_THAT(draw_curves("train", "train", lines).at(0).svg(),
@@ -99,7 +99,7 @@ TEST(Curves, OneStepMakesNoCurve) {
   EXPECT_THAT(draw_curves("train", "train", lines), IsEmpty());
 }
 
-TEST(Curves, SkippedStepsAreNoCurve) {
+TEST(Curves, SkippedStepsHaveNoCurve) {
   const std::vector<MetricLine> lines = {at(1, "train/epoch_skipped_steps", 2),
                                          at(2, "train/epoch_skipped_steps", 1)};
   EXPECT_THAT(draw_curves("train", "train", lines), IsEmpty());
@@ -120,7 +120,7 @@ TEST(MemoryChart, ShowsThePlannedPeak) {
   EXPECT_THAT(draw_memory("other", "other", lines), IsEmpty());
 }
 
-TEST(MemoryChart, OneStepIsNoTimeline) {
+TEST(MemoryChart, OneStepMakesNoTimeline) {
   const std::vector<MetricLine> lines = {at(1, "memory/allocated", 1 << 20),
                                          at(1, "memory/peak", 3 << 20)};
   EXPECT_THAT(draw_memory("train", "train", lines), IsEmpty());

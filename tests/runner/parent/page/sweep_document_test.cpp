@@ -76,7 +76,7 @@ SweepResults results_of_two_keys() {
   return results;
 }
 
-TEST(SweepDocument, EffectsAreDrawnWithoutSeeds) {
+TEST(SweepDocument, EffectChartsOmitSeeds) {
   const Document document = sweep_document("s", plan_of_sweep(), results_of_two_keys());
   std::vector<std::string> charts;
   for (const Block& block : document.blocks)
@@ -114,13 +114,13 @@ TEST(SweepDocument, SmallestLossIsBest) {
               HasSubstr("| 0 | finished | 0.2500 | 0.1 | 1 | 0:01:00 |\n| 2 |"));
 }
 
-TEST(SweepDocument, WarnsIfTestDataDecide) {
+TEST(SweepDocument, WarnsIfTrialsAreComparedOnTestData) {
   EXPECT_THAT(report("evaluate/top1", {"0.25", "0.75", "0.5"}),
               HasSubstr("compared on test data, so evaluate/top1 of the best trial is too "
                         "optimistic"));
 }
 
-TEST(SweepDocument, WithoutResultsListsTheTrials) {
+TEST(SweepDocument, ListsTheTrialsIfThereAreNoResults) {
   EXPECT_THAT(report("validation/loss", {}), HasSubstr("| 0 | finished | 0.1 | 1 | 0:01:00 |\n"));
 }
 

@@ -70,7 +70,7 @@ TEST(PairedClassifiers, IntervalMatchesThePairedFormula) {
   EXPECT_EQ(one.mean_per_class->low, one.accuracy.low) << "there is one class";
 }
 
-TEST(PairedClassifiers, SmallClassesCountEquallyInTheMeanPerClass) {
+TEST(PairedClassifiers, SmallClassesCountEquallyInThePerClassMean) {
   std::vector<RecordedPrediction> run, base;
   add(run, base, "large", {90, 0, 10, 0});
   add(run, base, "small", {0, 5, 0, 5});

@@ -140,7 +140,7 @@ TEST_F(RecordedEvaluationTest, EvaluationWithoutClassesIsNotDamaged) {
   }
 }
 
-TEST_F(RecordedEvaluationTest, TextThatIsNotJsonIsDamage) {
+TEST_F(RecordedEvaluationTest, NonJsonTextCountsAsDamage) {
   write("metrics.json", "{\"top1\": 0.");
   const auto result = read_evaluation(folder_.path(), "evaluate");
   ASSERT_FALSE(result);

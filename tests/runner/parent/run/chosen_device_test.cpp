@@ -95,7 +95,7 @@ std::string answering(const Json& plans) {
              Json{{"plans", plans}, {"certificates", Json::array()}, {"reuse", Json::array()}}});
 }
 
-TEST(PlannedNeed, IsTheLargestPlansNeed) {
+TEST(PlannedNeed, IsTheNeedOfTheLargestPlan) {
   const auto found =
       need({"hello", "read", answering(Json::array({to_json(memory_plan())})), "finished:0"});
   ASSERT_TRUE(found) << found.errors().front().message;

@@ -177,7 +177,7 @@ TEST_F(RunRestartTest, StrandedRunReleasesItsGpuAndUsesAnother) {
   EXPECT_EQ(recoveries[0]["cause"], "out of memory");
 }
 
-TEST_F(RunRestartTest, GpuIsHeldWhileItsRunIsAtWork) {
+TEST_F(RunRestartTest, GpuIsHeldWhileItsRunIsActive) {
   const LockFolder locks = *LockFolder::open(folder_.path() / "locks");
   device_ = held_gpu(0, locks);
   int asked = 0;

@@ -264,7 +264,7 @@ TEST_F(SuperviseTest, WorkThatFinishedDespiteASignalIsDone) {
   EXPECT_EQ(ending.exit, ExitCode::kDone);
 }
 
-TEST_F(SuperviseTest, ResizeOfTheTerminalIsReported) {
+TEST_F(SuperviseTest, TerminalResizeIsReported) {
   on_event_ = [&](const Event& event, WorkerProcess& worker) {
     if (std::holds_alternative<Ready>(event)) raise(SIGWINCH);
     worker.signal(SIGHUP);
@@ -273,7 +273,7 @@ TEST_F(SuperviseTest, ResizeOfTheTerminalIsReported) {
   EXPECT_EQ(resizes_, 1);
 }
 
-TEST_F(SuperviseTest, ExceptionOfAListenerStopsTheWorker) {
+TEST_F(SuperviseTest, ExceptionInAListenerStopsTheWorker) {
   on_event_ = [](const Event&, WorkerProcess&) { throw std::runtime_error("disk full"); };
   EXPECT_THROW(play({"hello", "read", "ready", "forever"}), std::runtime_error);
 }
@@ -414,7 +414,7 @@ TEST_F(SuperviseSeveralTest, EndOfOneWorkerMayStartAnother) {
   EXPECT_EQ(order_, "abc");
 }
 
-TEST_F(SuperviseSeveralTest, ExceptionOfAListenerStopsAll) {
+TEST_F(SuperviseSeveralTest, ExceptionInAListenerStopsAllWorkers) {
   std::string lock = testing::TempDir() + "worker-lock-XXXXXX";
   const int file = mkstemp(lock.data());
   {

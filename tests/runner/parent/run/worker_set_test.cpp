@@ -94,7 +94,7 @@ TEST(WorkerSet, ThreadsSleepUnlessTheUserSetsSpinning) {
   unsetenv("OMP_WAIT_POLICY");
 }
 
-TEST(WorkerSet, VariablesOfAWorkerReplaceOurs) {
+TEST(WorkerSet, WorkerVariablesReplaceInheritedOnes) {
   setenv("CUDA_VISIBLE_DEVICES", "0,1", 1);
   setenv("CUDA_VISIBLE_DEVICES_OF_OTHERS", "2", 1);
   const std::string all = "\n" + environment_of_a_worker({"CUDA_VISIBLE_DEVICES=GPU-1"});

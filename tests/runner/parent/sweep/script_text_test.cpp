@@ -118,7 +118,7 @@ TEST(YamlWord, IsReadBackFromAYamlFlow) {
     EXPECT_EQ(read_from_yaml("a: [{b: " + yaml_word(text) + ", c: 1}]\n", "a.0.b"), text);
 }
 
-TEST(SlurmScript, TextsCannotAddLines) {
+TEST(SlurmScript, StringsCannotAddLines) {
   const std::string plain =
       slurm_script(slurm_settings("a"), {}, {.number = 1, .name = "a", .trials = {0}}, "/a", "/b");
   for (const std::string& text : tricky_texts()) {
@@ -140,7 +140,7 @@ TEST(SlurmScript, TextsCannotAddLines) {
   }
 }
 
-TEST(KubernetesManifest, TextsCannotAddKeys) {
+TEST(KubernetesManifest, StringsCannotAddKeys) {
   for (const std::string& text : tricky_texts()) {
     const nlohmann::ordered_json settings = {
         {"image", text}, {"program", text}, {"claim", text},       {"namespace", text},

@@ -39,7 +39,7 @@ class SweepJournalTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(SweepJournalTest, ComparisonsReadBack) {
+TEST_F(SweepJournalTest, ComparisonsReadBackUnchanged) {
   SweepPlan plan = two_trials();
   plan.asha = {.metric = "loss", .first = 2, .factor = 4, .last = 9};
   plan.recipe_folder = "/recipes";
@@ -92,7 +92,7 @@ TEST_F(SweepJournalTest, UnflushedResultsAreDistrustedAfterAPowerCut) {
   EXPECT_EQ(SweepJournal::reopen(folder_.path())->trials()[1].state, TrialState::kFinished);
 }
 
-TEST_F(SweepJournalTest, EventsReadBack) {
+TEST_F(SweepJournalTest, EventsReadBackUnchanged) {
   {
     auto journal = SweepJournal::make(folder_.path(), two_trials());
     journal.started(1);

@@ -92,7 +92,7 @@ TEST(Http, HttpsIsNotRedirectedToHttp) {
   EXPECT_FALSE(is_followed("http://a/b", "ftp://a/b"));
 }
 
-TEST(Http, CutConnectionIsATemporaryFailure) {
+TEST(Http, DroppedConnectionIsATemporaryFailure) {
   const HttpServer server(
       [](const SeenRequest&) { return ServedReply{.body = "0123456789", .cut_after = 4}; });
   EXPECT_EQ(http_failure({.url = server.url("/a")}),

@@ -78,7 +78,7 @@ TEST_F(FinishedNodeTest, ReadsOlderRecordsWithoutDigests) {
   EXPECT_FALSE(read_finished(folder_.path()));
 }
 
-TEST_F(FinishedNodeTest, ReportsADamagedCheckpointThatIsNamed) {
+TEST_F(FinishedNodeTest, ReportsADamagedCheckpointThatAPointerNames) {
   fs::remove_all(folder_ / "checkpoints/step-00000001");  // no pointer names it
   EXPECT_EQ(missing(), "nothing");
   folder_.write("checkpoints/step-00000002/model.safetensors", "model.safetensorz");
