@@ -6,9 +6,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <numeric>
 #include <thread>
 #include <utility>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <torch/types.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -39,6 +43,18 @@ void switch_flight_recorder_off() {
   static_cast<void>(is_off);
 }
 
+/// Creates Gloo's device and its event loop, a thread of low priority: the loop polls a connection
+/// that another thread has locked, and must not take that thread's processor.
+auto device_at(const std::string& address) {
+  const auto create = [&address] {
+    constexpr int kLowPriority = 10;
+    // Applies to this thread and to those that it starts.
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLowPriority);
+    return c10d::ProcessGroupGloo::createDeviceForHostname(address);
+  };
+  return std::async(std::launch::async, create).get();
+}
+
 }  // namespace
 
 RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store,
@@ -51,7 +67,8 @@ RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store,
   store_->setTimeout(timeout);
   in_group([&] {
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-    options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname(address)};
+    options->threads = 1;  // one collective at a time
+    options->devices = {device_at(address)};
     backend_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank, size, options);
   });
 }
