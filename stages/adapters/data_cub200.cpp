@@ -176,7 +176,7 @@ class Lister {
         kImages, 2, "IMAGE PATH", [&](std::size_t line, std::int64_t number, const Words& words) {
           if (!is_image_path(words[1])) {
             files_.fault(kImages, line,
-                         "its path must name a " + std::string(runner::kImageEndings) +
+                         "its path must be that of a " + std::string(runner::kImageEndings) +
                              " file below images/");
             return;
           }

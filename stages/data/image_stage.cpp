@@ -213,7 +213,7 @@ class ImageStage final : public runner::Stage {
                 " for validation, " + count(Part::kTest) + " for test");
     if (source_.folds)
       context.say("the validation images are fold " + std::to_string(source_.folds->index) +
-                  " of " + std::to_string(source_.folds->count) + ", counted from 0");
+                  " of " + std::to_string(source_.folds->count) + ", counting from 0");
     for (const std::string& note : list->notes) context.say(note);
     report_missing("train", list->no_train, context);
     report_missing("test", list->no_test, context);

@@ -170,7 +170,7 @@ class PythonDataStage final : public runner::Stage {
       validation.clear();
       std::ranges::sort(train, {}, [](const ImageFile& one) { return std::stoll(one.name); });
       take_fold(list, *config_.folds, split_seed(context));
-      context.say("the validation samples are " + fold_text(*config_.folds) + ", counted from 0");
+      context.say("the validation samples are " + fold_text(*config_.folds) + ", counting from 0");
     }
     if (first.labels.empty() && !first.description.classes.empty())
       context.say(

@@ -114,7 +114,7 @@ class FewShotLister {
     else if (path.extension() == ".txt") part = named(path);
     else {
       fail(ErrorCode::kNotAllowedValue, "'" + path.string() + "' is not a readable list of images",
-           "name a filelist (.json), a split (.csv), a list of class names (.txt), or a folder of "
+           "use a filelist (.json), a split (.csv), a list of class names (.txt), or a folder of "
            "class folders");
     }
     part.place = *found;
@@ -305,7 +305,7 @@ class FewShotLister {
       if (!is_name) files.fault(file, number, "it cannot be the name of a folder");
       else if (const auto [first, is_new] = seen.emplace(compared_name(line), number); !is_new)
         files.fault(file, number,
-                    "line " + std::to_string(first->second) + " already names this class");
+                    "line " + std::to_string(first->second) + " already lists this class");
       else lines.emplace(line, number);
     });
     if (files.is_faultless() && lines.empty()) files.fault(file, "it lists no classes");

@@ -93,7 +93,7 @@ void let_libtorch_read_its_variables() {
   const std::pair<std::string, std::string> segments("expandable_segments", "True"),
       split("max_split_size_mb", std::to_string(max_split));
   const auto& [key, value] = settings.expandable_segments ? split : segments;
-  std::string source = "another memory policy of this run", remedy = "set it in one policy only";
+  std::string source = "another memory policy of this run", remedy = "set it in only one policy";
   for (const AllocatorVariable& one : allocator_variables()) {
     if (value_in(one.value, key) != value) continue;
     source = one.name;

@@ -98,7 +98,7 @@ OrdinalHead ordinal_in(const fs::path& file, const std::map<std::string, std::st
   const auto entry = metadata.find(kOrdinal);
   if (entry == metadata.end()) return OrdinalHead::kNone;
   const auto head = ordinal_head_named(entry->second);
-  if (!head) damaged_adapter(file, "its metadata name an unknown head for ordered classes");
+  if (!head) damaged_adapter(file, "its metadata contain an unknown head for ordered classes");
   return *head;
 }
 

@@ -63,7 +63,7 @@ class Choice {
       return !path.empty() && recomputable(entry.second) && names_module(path + ".*", entry.first);
     });
     if (within != modules_.end())
-      return "name a module inside it, such as '" + name_in_recipe(name_, within->first) + "'";
+      return "choose a module inside it, such as '" + name_in_recipe(name_, within->first) + "'";
     while (!path.empty()) {
       path.resize(path.find('.') == path.npos ? 0 : path.rfind('.'));
       const auto around = std::ranges::find_if(modules_, [&path](const auto& entry) {
@@ -75,7 +75,7 @@ class Choice {
     const std::vector<std::string> names = known();
     if (names.empty())
       return "no part of this network can be recomputed; set activation_checkpointing: none";
-    return "name a module by its stage and its path in the network, such as '" + names.front() +
+    return "specify a module by its stage and its path in the network, such as '" + names.front() +
            "'";
   }
 

@@ -188,7 +188,7 @@ std::string advice(const ModulesByPath& modules, const std::string& name, std::s
   }
   std::string help = runner::did_you_mean(rule, known);
   if (help.empty() && known.size() > 1) {
-    help = "name a module by its stage and its path in the network, such as '" + known[1] + "'";
+    help = "specify a module by its stage and its path in the network, such as '" + known[1] + "'";
   }
   refuse(rule, policy, "'" + rule + "' does not match any module in the network of '" + name + "'",
          help);
@@ -219,7 +219,7 @@ PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name
     if (!is_obeyed) {
       refuse(rule.modules, policy,
              "'" + rule.modules + "' does not match any module that can have its own precision",
-             "name the modules that contain them");
+             "choose the modules that contain them");
     }
     // "model.head" is more specific than "*.head"; both become "head" in the network.
     const auto same = std::ranges::find(map.rules, *path, &PrecisionRule::modules);

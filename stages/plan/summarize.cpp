@@ -111,7 +111,7 @@ runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStora
                                                static_cast<double>(planned));
   return {.name = std::string(kMarginTerm),
           .bytes = share + (is_gpu ? kGpuPieces : kMisplaced),
-          .note = "for gaps between tensors that differ from those in the plan"};
+          .note = "for gaps between tensors that may be larger than planned"};
 }
 
 /// Returns the term for memory that kernels may allocate. `more` is the amount that it adds to the

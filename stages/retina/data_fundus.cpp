@@ -209,7 +209,7 @@ void report_patients(const ImageList& list, runner::RunContext& context) {
   std::string text =
       patients == 0
           ? "patients: no file name identifies one, so images of one patient may be in two parts"
-          : "patients: " + std::to_string(patients) + ", identified by the names of " +
+          : "patients: " + std::to_string(patients) + ", identified from the names of " +
                 counted_of(named, "image");
   if (patients > 0 && unnamed > 0)
     text += "; " + std::to_string(unnamed) +

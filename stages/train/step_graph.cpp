@@ -148,7 +148,7 @@ namespace {
                          const std::string& help = "set cuda_graphs: false") {
   throw runner::StageError(
       runner::ErrorCode::kOptionConflict,
-      "cuda_graphs repeats the operations of a step without its code, but " + why)
+      "cuda_graphs replays the operations of a step without running its code, but " + why)
       .at("/cuda_graphs")
       .in_stage(policy.pointer)
       .with_help(help);
@@ -165,23 +165,24 @@ void check_cuda_graphs(const MemoryPolicy& policy, const StepPlan& plan, const T
                        const torch::nn::Module& network, int ranks) {
   if (!policy.cuda_graphs) return;
   if (ranks > 1)
-    refuse(policy, "several ranks exchange numbers within a step",
+    refuse(policy, "ranks exchange data within a step",
            "set cuda_graphs: false, or device.count: 1");
   if (plan.two_pass)
     refuse(policy,
            "two_pass computes the loss of the whole batch between two passes over its parts",
            "set cuda_graphs: false, or micro_batch to the size of the batch");
   if (plan.optimizer_in_backward)
-    refuse(policy, "optimizer_in_backward frees each gradient, and a graph needs them in one place",
+    refuse(policy,
+           "optimizer_in_backward frees each gradient, but a graph needs it at a fixed address",
            "set cuda_graphs: false, or optimizer_in_backward: false");
   if (const std::string why = step.why_not_replayed(); !why.empty()) refuse(policy, why);
   for (const auto& module : network.modules()) {
     if (dynamic_cast<const HostedModule*>(module.get()))
-      refuse(policy, "the network is Python code, which may do something else in each step");
+      refuse(policy, "the network is Python code, which may do something different in each step");
     const auto* const dropout = dynamic_cast<const Dropout*>(module.get());
     if (dropout && dropout->is_active())
       refuse(policy,
-             "dropout and drop_path draw other masks in each step, from numbers of the host",
+             "dropout and drop_path draw new masks in each step, from numbers computed on the host",
              "set cuda_graphs: false, or set dropout and drop_path to 0");
   }
 }

@@ -54,10 +54,12 @@ class ClassificationStep final : public TrainingStep {
 
   std::string why_not_replayed() const override {
     if (class_weights_.defined())
-      return "class_weights divide the loss by the weights of the samples, which differ";
+      return "class_weights divide the loss by the samples' weights, which differ from batch to "
+             "batch";
     if (!options_.loss.ordinal) return {};
     if (options_.loss.head() == OrdinalHead::kCorn)
-      return "the loss 'corn' is divided by the outputs that count, which differ";
+      return "the loss 'corn' is divided by the number of outputs that count, which differs from "
+             "batch to batch";
     return options_.loss.ordinal->importance_weights.empty()
                ? ""
                : "the loss 'coral' copies its importance_weights to the GPU in each step";

@@ -166,7 +166,7 @@ class TrainingStep {
   /// waits for the device or copies from or to the host, and weight() depends only on the number of
   /// units.
   virtual std::string why_not_replayed() const {
-    return "this kind of training may compute something else in each step";
+    return "this kind of training may compute something different in each step";
   }
 };
 

@@ -318,7 +318,7 @@ ExitCode Worker::GraphRequest::run(c10::Device device) {
   worker_.emit(runner::Ready{device.str(), threads_, variables});
   const Json go = worker_.next_request().value("go", Json());
   const Json folder = go.is_object() ? go.value("folder", Json()) : Json();
-  if (!folder.is_string()) return report({misunderstood("no folder to go to")});
+  if (!folder.is_string()) return report({misunderstood("it has no folder for the run")});
   const std::filesystem::path record =
       group_ ? group_->text_of_first(folder.get<std::string>()) : folder.get<std::string>();
   const std::filesystem::path own = folder_of_rank(record);

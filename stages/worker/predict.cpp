@@ -285,7 +285,7 @@ runner::Result<std::optional<SupportExamples>> support_of(const std::string& fol
   };
   if (trained && folder.empty()) {
     return refused("the network needs examples of each class, but there are none",
-                   "name a folder with one folder of images per class: --support FOLDER");
+                   "give a folder with one folder of images per class: --support FOLDER");
   }
   if (!trained && !folder.empty())
     return refused("--support is for few-shot models, but this network has its own classes",

@@ -450,7 +450,7 @@ def budget(arguments, results):
 
 
 def checkpoint(arguments, results):
-    """Saving and loading a training state, compared with writing and reading as many plain bytes; files were just written."""
+    """Saving and loading a training state, compared with writing and reading the same number of plain bytes; files were just written."""
     millions = 4 if arguments.tiny else 88
     with tempfile.TemporaryDirectory(dir=".") as folder:
         program = Program([str(ROOT / "build/bin/checkpoint_bench")], {"folder": str(Path(folder).resolve()), "millions": millions})
@@ -494,7 +494,7 @@ def weights(arguments, results):
 
 
 def memory(arguments, results):
-    """The peak memory of training: predicted by a dry run, counted by the allocator, and of the process, each in a fresh process."""
+    """The peak memory of training: predicted by a dry run, counted by the allocator, and used by the process, each in a fresh process."""
     tower = {"width": 96, "heads": 3, "layers": 2, "patch": 32, "image_size": 96} if arguments.tiny else {"width": 768, "heads": 12, "layers": 12, "patch": 16, "image_size": 224}
     plain = {"steps": 2, "batch": 8, "micro_batch": 0, "two_pass": False, "lora": False}
     ways = {"batch 8": {}, "batch 2": {"batch": 2}, "micro-batches of 2": {"micro_batch": 2}, "two passes, of 2": {"micro_batch": 2, "two_pass": True}, "adapters": {"lora": True}}

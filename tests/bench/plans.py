@@ -58,7 +58,7 @@ def networks(place, merges):
 
 
 def trained(line, folder, environment):
-    """Returns in bytes what training was planned to need, the part of it for kernels, and what was reserved."""
+    """Returns, in bytes, what the plan says training needs, the part of that for kernels, and what was reserved."""
     # Two steps. Images are neither prefetched nor cached: how many are in memory at the peak would be random.
     options = ["data.loader.workers=0", "data.cache_mib=0", "device=cpu", "--smoke", "--no-reuse", "-q", f"run.dir={folder}"]
     subprocess.run([ROOT / "build/bin/retort", "run", *line.split(), *options], cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)

@@ -71,7 +71,8 @@ TEST_F(ClipAdapters, CanBeTrainedResumedEvaluatedExportedAndReloaded) {
   const Ended ended = train("run", "model.adapters.rank=4");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("trainable params: "));
-  EXPECT_LT(weights("run").size(), 10'000);  // the two towers have over 190,000 bytes
+  EXPECT_LT(weights("run").size(), 10'000);  // the weights of the two towers take more than 190,000
+                                             // bytes
   const std::string killed =
       "model.adapters.rank=4 train.checkpoint.every.steps=1 memory.max_retries=0";
   ASSERT_NE(train("killed", killed, "retort-worker/step:3").exit, 0);

@@ -108,7 +108,7 @@ class CutOff : public testing::Test {
            ",in:" + (folder_ / "seen").string() + "," + action +
            " LD_PRELOAD=" RETORT_WRITING_CALLS;
   }
-  /// Returns the calls, but of many consecutive writes to a file only the first, middle and last.
+  /// Returns the calls, but only the first, middle and last of many consecutive writes to a file.
   std::vector<Call> calls() const {
     std::vector<Call> all, calls;
     std::istringstream lines(file_text(folder_ / "seen/calls"));
@@ -182,8 +182,8 @@ class CutOff : public testing::Test {
     EXPECT_EQ(ended.exit, 0) << ended.err;
     if (ended.exit == 0) expect_whole(whole);
   }
-  /// The results of an undisturbed run, whose calls() are known afterward. With `action` "copy"
-  /// the folder is copied before each call.
+  /// Returns the results of an undisturbed run; afterward, calls() returns its calls. With the
+  /// `action` "copy", the folder is copied before each call.
   std::map<std::string, std::string> run_whole(const std::string& recipe, const std::string& action,
                                                const std::string& more = "") const {
     const Ended ended = run(recipe, watched(action), more);

@@ -42,7 +42,7 @@ TEST_P(DataSets, CanBeTrainedOn) {
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(file_text(folder_ / "run/log.txt"), HasSubstr("3 classes; "));
   EXPECT_THAT(file_text(folder_ / "run/nodes/evaluate/predictions.csv"), HasSubstr(".jpg"));
-  // The record predicts even after the dataset is gone.
+  // The run can still predict after the dataset is gone.
   std::filesystem::rename(folder_ / "made", folder_ / "moved");
   const Ended predicted = retort("predict run moved -q", folder_.path());
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
@@ -89,7 +89,7 @@ TEST(CarListing, CanBeTrainedOnAsPublished) {
 INSTANTIATE_TEST_SUITE_P(All, DataSets, testing::Values("flowers102", "cub200", "stanford_cars"),
                          [](const auto& info) { return info.param; });
 
-/// Data that `data make` makes by default, and a recipe that trains on them with its own data
+/// Data that `data make` makes by default, and a recipe that trains on it with its own data
 /// options.
 struct MadeFor {
   std::string data, recipe;

@@ -1,4 +1,4 @@
-// End-to-end tests of two trainings in one run: each gives the same result as on its own.
+// End-to-end tests of two training nodes in one run: each gives the same result as on its own.
 
 #include <filesystem>
 #include <map>

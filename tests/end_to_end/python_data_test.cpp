@@ -121,7 +121,8 @@ class PythonData : public testing::Test {
     return {folder_.read(nodes + "train/checkpoints/" + best + "/model.safetensors"),
             folder_.read(nodes + "evaluate/predictions.csv")};
   }
-  /// Runs with this body of trouble(), which must fail with `exit`; returns the printed errors.
+  /// Runs with this body of trouble(), expects the run to fail with `exit`, and returns the printed
+  /// errors.
   std::string failure(const std::string& trouble, int exit, const std::string& more = "") {
     write_data(trouble);
     const Ended ended = run("run", more);
@@ -155,7 +156,8 @@ TEST_F(PythonData, AnyNumberOfWorkersGivesTheSameBits) {
 TEST_F(PythonData, RunInterruptedWithAHangingReaderResumesToTheSameBits) {
   draw_in_torch();
   ASSERT_EQ(run("whole").exit, 0);
-  // In the second epoch, the first read of sample 5 gets other random numbers than in the first.
+  // In the second epoch, the first read of sample 5 gets different random numbers than in the
+  // first.
   write_data(
       "if index == 5 and part == 'train' and os.path.exists('hang'):\n"
       "        SEEN.add(random.getstate())\n"

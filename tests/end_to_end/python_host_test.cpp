@@ -158,8 +158,8 @@ TEST_F(PythonTraining, TrainingNeedsNoMoreMemoryThanPlanned) {
   EXPECT_LE(metrics["memory/peak_by_plan"]["value"].get<double>(), 1.0);
 }
 
-/// A network with a function that requests more memory than exists, once before each of its
-/// allocations, starting with the call in WHEN.
+/// A network with a function that requests more memory than exists. It does so once before each of
+/// its allocations, starting with the call in WHEN.
 constexpr const char* kGreedy = R"(
 import torch
 from torch import nn

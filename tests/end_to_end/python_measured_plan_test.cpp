@@ -1,5 +1,5 @@
-// End-to-end tests of Python networks that need values, which a dry run does not have: their plans
-// are measured with real steps.
+// End-to-end tests of Python networks that need tensor values, which a dry run does not have: their
+// plans are measured by running real steps.
 
 #include <algorithm>
 #include <filesystem>

@@ -17,7 +17,8 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-/// Code of tokenizers whose tokens are bytes. `returned` is computed from the `rows` of 32 tokens.
+/// Code for tokenizers that use bytes as tokens. `returned` is computed from the `rows` of 32
+/// tokens.
 std::string tokenizer_code(const std::string& returned = "rows") {
   return R"(import random
 import numpy

@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 /// Commands other than `run`, with several ranks.
 class RanksOfCommands : public Ranks {
  protected:
-  /// The recipe of a small training; the number of ranks follows.
+  /// The recipe for a small training run; the number of ranks is appended to it.
   static inline const std::string kSmall =
       " quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
       "model.num_hidden_layers=1 train.batch_size=9 device=cpu device.count=";
 
-  /// The command of a small probe of features.
+  /// The command for a small linear probe.
   static inline const std::string kProbe =
       " " RETORT_BINARY_DIR
       "/bin/retort run finetune data=image_folder model=linear_probe model/backbone=tiny "

@@ -52,7 +52,7 @@ TEST_F(FaultyRanks, RunEndsWhenOneRankDoesNotRespondAndCanBeResumed) {
     const std::string name = "silent-" + std::to_string(silent);
     Endless run =
         start_endless(name, 3, "train.schedule.kind=constant device.collective_timeout_seconds=15");
-    wait_for_checkpoint(name);  // nothing to resume before
+    wait_for_checkpoint(name);  // before that, there is nothing to resume
     const pid_t worker = worker_of(run.retort, silent);
     ASSERT_GT(worker, 0);
     ASSERT_EQ(kill(worker, SIGSTOP), 0);

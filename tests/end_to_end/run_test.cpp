@@ -102,7 +102,7 @@ TEST_F(Run, RecordCanBeUsedFromAnyFolder) {
   const fs::path elsewhere = folder_ / "elsewhere";
   fs::create_directory(elsewhere);
   const std::string run = (folder_ / "a").string();
-  // The data stay in place, and the run gets its own folder here.
+  // The data stays in place, and the run gets its own folder here.
   const Ended again = retort("run " + run + "/.retort/recipe.yaml", elsewhere);
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_THAT(again.out, testing::StartsWith("outputs/"));

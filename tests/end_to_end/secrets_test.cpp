@@ -128,7 +128,8 @@ class PlantedSecret : public testing::Test {
   static constexpr char kSecret[] = "swordfish471108";
   static constexpr char kReads[] = "${oc.env:MY_TOKEN}";
   static constexpr char kDigits[] = "847261935";           // another, which looks like a number
-  static constexpr char kFolder[] = "photos/.././photos";  // the data's, with an unusual spelling
+  static constexpr char kFolder[] = "photos/.././photos";  // the data's folder, written in an
+                                                           // unusual way
 
   void SetUp() override {
     ASSERT_EQ(
@@ -370,7 +371,7 @@ TEST_F(PlantedSecret, StaysOutOfMessagesAboutAnyOption) {
     }
   }
   EXPECT_GT(recipes.size(), 300u);
-  // Recipes that reach a worker are passed to one.
+  // Recipes that are valid are also planned and run by a worker.
   for (std::size_t i = 0; i < recipes.size(); ++i) {
     for (const char* verb : {"config show --resolve", "graph", "graph --json"})
       commands += std::string("retort ") + verb + " " + recipes[i] + '\n';

@@ -20,7 +20,7 @@ using testing::StartsWith;
 
 constexpr char kRetort[] = RETORT_BINARY_DIR "/bin/retort";
 
-/// Serves a folder during its lifetime; a shell waits for the end of the server.
+/// Serves a folder during its lifetime; a shell waits until the server ends.
 class Serving {
  public:
   explicit Serving(const std::filesystem::path& folder) : folder_(folder) {

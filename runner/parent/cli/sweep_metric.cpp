@@ -126,7 +126,7 @@ Result<std::string> monitored_metric(const Graph& graph) {
             "of these trials has " +
                 std::to_string(metrics.size()) + " training nodes",
       metrics.empty() ? "leave sweep.asha out"
-                      : "name the metric: sweep.asha.metric=NODE:validation/loss"};
+                      : "choose the metric: sweep.asha.metric=NODE:validation/loss"};
 }
 
 }  // namespace runner

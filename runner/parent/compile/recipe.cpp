@@ -339,7 +339,7 @@ class HomePaths {
   void expand_text(std::string& text, const Value& value) {
     if (is_made() && is_address(text)) {
       fail(value.where, "'" + without_url_secrets(*value.text()) + "' is a URL, not a folder",
-           "name a folder on this machine, and copy it from there after the run");
+           "use a folder on this machine, and copy it from there after the run");
       return;
     }
     const bool has_mark = text.find('~') != text.npos || text.starts_with('$');

@@ -27,8 +27,8 @@ void check_name(const std::string& name, const Location& where) {
   for (std::string part; good && std::getline(parts, part, '/');)
     good = !part.empty() && part != "." && part != "..";
   if (!good)
-    bad_item(where, "'" + name + "' cannot name a config",
-             "a name is written a/b, without '..' or a file extension");
+    bad_item(where, "'" + name + "' is not a valid config name",
+             "write a name as a/b, without '..' or a file extension");
   if (name.ends_with(".yaml") || name.ends_with(".yml")) {
     bad_item(where, "'" + name + "' has an extension",
              "write '" + name.substr(0, name.rfind('.')) + "'");
@@ -49,7 +49,7 @@ void take_package(std::string& written, DefaultsItem& item, const Location& wher
   };
   if (std::ranges::any_of(item.package, is_bad)) {
     bad_item(where, "'" + item.package + "' is not a package",
-             "a package is written a.b.c, _here_ or _global_");
+             "write a package as a.b.c, _here_ or _global_");
   }
 }
 
@@ -131,7 +131,7 @@ DefaultsItem group_item(const Entry& entry, const std::string& group) {
   if (!item.has_package) item.package = dotted(without_slash(written));
   if (item.is_list && item.has_interpolation())
     bad_item(item.where, "a list of options cannot contain interpolations",
-             "name the options, or choose just one");
+             "list the options, or choose just one");
   return item;
 }
 
@@ -147,7 +147,7 @@ DefaultsItem read_item(const Value& value, const std::string& group) {
              "an item of a defaults list must be a name or group: option, not " + describe(value),
              "");
   if (value.map()->size() != 1)
-    bad_item(value.where, "an item of a defaults list names one group",
+    bad_item(value.where, "an item of a defaults list chooses from one group",
              "write one '- group: option' for each");
   return group_item(value.map()->front(), group);
 }

@@ -244,7 +244,7 @@ class Tree {
                            option.empty();
     if (leads_out) {
       return error(ErrorCode::kUnknownGroupOption, item.where,
-                   "'" + option + "' cannot name an option",
+                   "'" + option + "' is not a valid option name",
                    "options: " + join(files_.options(item.name), ", "));
     }
     add_config(node, item, item.name + "/" + option, parent_package, parent);

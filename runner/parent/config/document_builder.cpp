@@ -199,7 +199,7 @@ void DocumentBuilder::null(const Location& where, std::size_t anchor) {
 void DocumentBuilder::alias(const Location& where, std::size_t anchor) {
   const auto found = anchors_.find(anchor);
   if (found == anchors_.end()) {
-    stop(ErrorCode::kYamlSyntax, where, "the alias is inside the value that it names",
+    stop(ErrorCode::kYamlSyntax, where, "the alias is inside the value that it stands for",
          "remove the alias, or write the value instead");
   }
   const Size size = measure(found->second);

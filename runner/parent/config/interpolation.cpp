@@ -182,7 +182,7 @@ InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, co
       error(scope, ErrorCode::kInterpolationSyntax,
             quoted_reference(inner) + " is a " + std::string(type_name(*value)) +
                 " and cannot be inside a string",
-            "name one of its values");
+            "refer to one of its values instead");
       failed = true;
     } else {
       is_missing = is_missing || is_mandatory(*value);

@@ -29,7 +29,7 @@ class InterpolationPass::Call final : public ResolverContext {
       return {std::move(found.value), found.failed};
     } catch (const InterpolationSyntaxError&) {
       fail(ErrorCode::kInterpolationSyntax, "its argument is not a key",
-           "a key is written a.b, a[0], or .x for a key of this mapping");
+           "write a key as a.b or a[0], or as .x for a key of this mapping");
       return {.failed = true};
     }
   }

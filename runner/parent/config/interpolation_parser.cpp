@@ -174,7 +174,7 @@ class Reader {
     skip_blanks();
     if (!take('}'))
       fail(at_ < text_.size() ? "unexpected '" + std::string(1, peek()) + "'"
-                              : "a '${' without its '}'");
+                              : "a '${' has no matching '}'");
   }
 
   void key_parts(Interpolation& result, int depth) {
@@ -182,7 +182,7 @@ class Reader {
     while (true) {
       if (take('[')) {
         result.keys.push_back(key_part(depth));
-        if (!take(']')) fail("a '[' without its ']'");
+        if (!take(']')) fail("a '[' has no matching ']'");
       } else {
         result.keys.push_back(key_part(depth));
       }
@@ -198,7 +198,7 @@ class Reader {
     } else {
       std::size_t end = std::min(text_.find_first_of("\\{}()[]:. \t'\"", at_), text_.size());
       if (end > at_ && end < text_.size() && text_[end] == '{' && text_[end - 1] == '$') --end;
-      if (end == at_) fail(end == text_.size() ? "a '${' without its '}'" : "a key is missing");
+      if (end == at_) fail(end == text_.size() ? "a '${' has no matching '}'" : "a key is missing");
       pieces.emplace_back(std::string(text_.substr(at_, end - at_)));
       at_ = end;
     }
@@ -215,7 +215,7 @@ class Reader {
     while (true) {
       result.arguments.push_back(read(value_template(depth, true)));
       if (take('}')) return;
-      if (!take(',')) fail("a '${' without its '}'");
+      if (!take(',')) fail("a '${' has no matching '}'");
     }
   }
 

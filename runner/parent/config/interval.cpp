@@ -65,7 +65,7 @@ Result<Interval> Interval::make(const Sweep& interval) {
     return fail("a logarithmic interval starts at " + scalar_text(interval.start),
                 "start above 0, or leave tag(log,...) out");
   if (result.is_integer_ && std::max(std::abs(*start), std::abs(*stop)) > kLargestExact)
-    return fail("integers can be drawn up to 9007199254740992", "use smaller bounds");
+    return fail("integers up to 9007199254740992 can be drawn", "use smaller bounds");
   return result;
 }
 

@@ -404,8 +404,8 @@ Result<const DeviceModel*> device_model(std::string_view name) {
   return Diagnostic{ErrorCode::kUsage,
                     {},
                     "",
-                    "'" + std::string(name) + "' names several GPUs",
-                    "name one of them: " + join(names, ", ")};
+                    "'" + std::string(name) + "' matches several GPUs",
+                    "choose one of them: " + join(names, ", ")};
 }
 
 }  // namespace runner

@@ -284,7 +284,7 @@ TakenDevice DeviceSearch::taken(Held held) const {
                     .device = std::move(held.device),
                     .is_only_visible = !is_named,
                     .lock = std::move(held.lock)};
-  taken.why = is_named                      ? "the recipe names it"
+  taken.why = is_named                      ? "the recipe specifies it"
               : is_preferred                ? "the run used it before"
               : !request_.preferred.empty() ? "the GPU that the run used before is not available"
               : candidates_.devices.size() == 1 ? "it is the only one"

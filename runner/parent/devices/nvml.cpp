@@ -86,7 +86,7 @@ std::pair<std::string, std::string> why_not_begun(const NvmlLibrary& library, nv
   if (answer == nvml::kVersionMismatch)
     return {"the running NVIDIA driver is not the installed one", "restart the machine"};
   return {"the NVIDIA driver cannot be queried: " + library.words(answer),
-          "`nvidia-smi` may tell more"};
+          "`nvidia-smi` may show more"};
 }
 
 std::string problem_text(const NvmlLibrary& library, nvml::Return answer) {

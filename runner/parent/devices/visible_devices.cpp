@@ -145,7 +145,7 @@ Result<VisibleDevices> visible_devices(const DeviceReading& reading,
     const std::string why = entry.empty() ? "an entry is empty"
                             : !device     ? shown + " does not match any GPU of this machine"
                             : std::ranges::any_of(visible.devices, is_same)
-                                ? shown + " names a GPU for the second time"
+                                ? shown + " lists a GPU for the second time"
                                 : "";
     if (!why.empty()) {
       visible.remark = cut_short(list, why, is_first);

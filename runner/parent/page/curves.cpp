@@ -62,7 +62,7 @@ std::optional<std::pair<std::string, Curve>> curve_of(const std::string& metric)
   const bool is_of_epoch = family == "train" && quantity.starts_with("epoch_");
   if (is_of_epoch) quantity.erase(0, std::string_view("epoch_").size());
   std::string name = family == "train" ? "training" : family.empty() ? quantity : family;
-  if (is_of_epoch) name += ", mean of the epoch";
+  if (is_of_epoch) name += ", mean over the epoch";
   const int color = is_of_epoch ? 3 : family == "validation" ? 2 : 1;
   const Stroke stroke = is_of_epoch || family == "validation" ? Stroke::kMarked : Stroke::kThin;
   return std::pair{quantity, Curve{std::move(name), {}, color, stroke}};
@@ -236,7 +236,8 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
     return {};
   const std::string measured = size_text(static_cast<std::int64_t>(bytes.high));
   const std::string plan =
-      planned ? "planned peak of tensors, " + size_text(static_cast<std::int64_t>(*planned)) : "";
+      planned ? "planned peak of tensor memory, " + size_text(static_cast<std::int64_t>(*planned))
+              : "";
   if (planned) bytes.include(*planned);
   const ByteUnit unit = byte_unit_for(bytes.high);
   for (Curve& curve : curves)

@@ -145,11 +145,12 @@ void add_charts(Document& document, const RecordedEvaluation& evaluation, const 
 void add_evaluation(Document& document, const RunDetails& details,
                     const RecordedEvaluation& evaluation, const std::string& name) {
   document.section("Results of " + evaluation.title);
-  document.say("Top-1 accuracy " + percent(evaluation.accuracy) + "% (95% interval " +
-               percent(evaluation.low) + "–" + percent(evaluation.high) + "%), " +
-               std::to_string(evaluation.samples) + " samples of " +
-               std::to_string(evaluation.classes.size()) + " classes" +
-               (evaluation.is_smoke ? "; a smoke run: only some of the samples." : "."));
+  document.say(
+      "Top-1 accuracy " + percent(evaluation.accuracy) + "% (95% interval " +
+      percent(evaluation.low) + "–" + percent(evaluation.high) + "%), " +
+      std::to_string(evaluation.samples) + " samples of " +
+      std::to_string(evaluation.classes.size()) + " classes" +
+      (evaluation.is_smoke ? "; a smoke run: only some of the samples were evaluated." : "."));
   document.add(metrics_of(details, evaluation.node));
   add_charts(document, evaluation, name);
   if (Table confusions = confusions_of(evaluation); confusions.rows.size() > 1)
@@ -167,7 +168,7 @@ void add_evaluations(Document& document, const RunDetails& details, const RunRep
     add_evaluation(document, details, evaluation, report.recipe);
   for (const RecordedMeasures& measures : report.measures) {
     document.section("Results of " + measures.title);
-    if (measures.is_smoke) document.say("A smoke run: only some of the samples.");
+    if (measures.is_smoke) document.say("A smoke run: only some of the samples were evaluated.");
     document.add(metrics_of(details, measures.node));
     const auto curves = read_label_curves(details.run.folder, measures.node);
     if (curves && !curves->curves.empty())

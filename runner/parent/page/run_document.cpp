@@ -85,7 +85,7 @@ void add_trainings(Document& document, const RunReport& report) {
     const auto& [node, history] = report.trainings[i];
     const std::string title = title_of(report, node);
     if (i == kMostTrainings) {
-      document.say("Curves of the other " + std::to_string(report.trainings.size() - i) +
+      document.say("The curves of the other " + std::to_string(report.trainings.size() - i) +
                    " training stages are left out; `retort analyze " + report.folder +
                    "` draws all of them.");
       break;

@@ -103,19 +103,18 @@ Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
 Result<RemovableRun> removable_run(const fs::path& folder, Lease::Options options) {
   const std::string shown = "'" + folder.string() + "'";
   if (std::ranges::find(folder, fs::path("..")) != folder.end()) {
-    return refused(ErrorCode::kUsage, shown + " contains '..'",
-                   "name the folder of the run without it");
+    return refused(ErrorCode::kUsage, shown + " contains '..'", "give the run's folder without it");
   }
   const fs::path path = whole_path(folder);
   if (!is_present(path))
     return refused(ErrorCode::kNoRun, "there is no folder " + shown, "`retort runs ls` lists runs");
   if (!is_own_folder(path)) {
     return refused(ErrorCode::kNoRun, shown + " is a link or a file, not a folder",
-                   "name the folder of the run itself");
+                   "give the folder of the run itself");
   }
   if (!has_mark(path) && !is_rest_of_run(path)) {
     return refused(ErrorCode::kNoRun, shown + " has no record of a run, so it is not removed",
-                   "name the folders of runs, one by one: `retort runs ls` lists them");
+                   "give the folders of runs, one by one: `retort runs ls` lists them");
   }
   std::error_code ignored;
   fs::create_directory(RunLayout(path).records(),

@@ -254,7 +254,7 @@ Result<RunListing> list_runs(const ListingRequest& request, const fs::path& inde
                         {},
                         "",
                         "there is no folder '" + root.string() + "'",
-                        "name a folder that contains runs"});
+                        "give a folder that contains runs"});
   }
   if (!errors.empty()) return errors;
   RunListing listing;

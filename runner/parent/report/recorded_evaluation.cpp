@@ -50,10 +50,10 @@ std::vector<std::vector<std::int64_t>> matrix(const Json& json, std::size_t clas
   std::vector<std::vector<std::int64_t>> rows;
   if (json.is_null()) return rows;
   if (!json.is_array() || json.size() != classes)
-    throw Damage("'confusion_matrix' is not classes x classes");
+    throw Damage("'confusion_matrix' does not have the shape classes x classes");
   for (const Json& row : json) {
     if (!row.is_array() || row.size() != classes)
-      throw Damage("'confusion_matrix' is not classes x classes");
+      throw Damage("'confusion_matrix' does not have the shape classes x classes");
     rows.emplace_back();
     for (const Json& cell : row) rows.back().push_back(whole(cell, "a cell of 'confusion_matrix'"));
   }
@@ -126,7 +126,7 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
 RecordedCurve curve(const Fields& fields) {
   const Json &rates = fields.list("fpr"), &hits = fields.list("tpr");
   if (rates.size() != hits.size() || rates.size() < 2)
-    throw Damage("'fpr' and 'tpr' are not a curve");
+    throw Damage("'fpr' and 'tpr' do not form a curve");
   RecordedCurve result{fields.has("class") ? fields.text("class") : "", share(fields, "auc"), {}};
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const Json point = {{"fpr", rates[i]}, {"tpr", hits[i]}};

@@ -124,7 +124,7 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
                      "%), mean per class " + percent(evaluation.mean_per_class) + "%, loss " +
                      decimal(evaluation.loss, 4) + ", " + std::to_string(evaluation.samples) +
                      " samples of " + std::to_string(evaluation.classes.size()) + " classes\n";
-  if (evaluation.is_smoke) text += "  a smoke run: only some of the samples\n";
+  if (evaluation.is_smoke) text += "  a smoke run: only some of the samples were evaluated\n";
   if (evaluation.macro || evaluation.micro) {
     text += "  area under ROC: ";
     if (evaluation.macro) text += decimal(evaluation.macro->area, 4) + " mean of the classes";
@@ -160,8 +160,9 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
 
 /// Returns one line for each metric.
 std::string measures_text(const RecordedMeasures& measures) {
-  std::string text = printable(measures.title) +
-                     (measures.is_smoke ? ": a smoke run: only some of the samples\n" : ":\n");
+  std::string text =
+      printable(measures.title) +
+      (measures.is_smoke ? ": a smoke run: only some of the samples were evaluated\n" : ":\n");
   for (const auto& [name, value] : measures.values)
     text += "  " + printable(without_family(name)) + " " + decimal(value, 4) + "\n";
   return text;

@@ -80,7 +80,7 @@ NeedOf needed_by_prediction(const WorkerCommand& worker, const nlohmann::ordered
     if (!answer) return answer.errors();
     const auto needed = answer->find("needed");
     const bool is_known = needed != answer->end() && needed->is_number_integer() && *needed > 0;
-    return is_known ? DeviceNeed{*needed, "the plan of the prediction"} : DeviceNeed{};
+    return is_known ? DeviceNeed{*needed, "the plan for the prediction"} : DeviceNeed{};
   };
 }
 

@@ -179,8 +179,9 @@ void pool(CrossValidation& all) {
   if (pooled.samples == 0) {
     const bool is_empty =
         std::ranges::all_of(tables, [](const PredictionTable& one) { return one.rows.empty(); });
-    all.not_pooled = is_empty ? "there are no out-of-fold predictions"
-                              : "the predictions of all folds together determine no metrics";
+    all.not_pooled = is_empty
+                         ? "there are no out-of-fold predictions"
+                         : "no metrics can be computed from the predictions of all folds together";
     return;
   }
   for (PooledMetric& metric : pooled.metrics) metric.name = "evaluate/" + metric.name;

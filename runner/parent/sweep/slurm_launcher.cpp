@@ -58,7 +58,7 @@ Diagnostic damaged_launcher(const std::filesystem::path& path, const std::string
   return {ErrorCode::kDamagedRecord,
           {},
           "",
-          "'" + path.string() + "' does not name a launcher for the sweep's trials: " + why,
+          "'" + path.string() + "' does not describe a launcher for the sweep's trials: " + why,
           "write it as `retort explain sweep/launcher/slurm` describes"};
 }
 

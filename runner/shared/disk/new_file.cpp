@@ -34,7 +34,7 @@ std::filesystem::path no_device(std::filesystem::path path) {
                            : type == Type::fifo ? "pipe"
                                                 : "socket") +
                           ", not a file",
-                      "name a file, or redirect standard output"});
+                      "give a file, or redirect standard output"});
   return path;
 }
 

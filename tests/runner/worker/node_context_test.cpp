@@ -33,7 +33,7 @@ Edge weights_edge(std::size_t from) {
   return {"checkpoint", from, "checkpoint", ArtifactType::kCheckpoint};
 }
 
-/// Data whose features are used by two trainings, the second of which continues the first and is
+/// Data, its features, and two training nodes that use them; the second continues the first and is
 /// evaluated.
 Graph features_graph(const std::string& tested) {
   Graph graph;
@@ -100,7 +100,7 @@ Value option(const std::string& key, Value value) {
 }
 Value text_of(const std::string& text) { return {text, {}}; }
 
-/// Writes the record of a run of a training that starts from `warm_start`, on its own data.
+/// Writes the record of a training run that starts from `warm_start`, on its own data.
 void record_run(const TemporaryFolder& place, const std::string& run, const std::string& warm_start,
                 const std::vector<std::string>& trainings = {"train"}) {
   Graph graph{.working_folder = place.path().string()};

@@ -182,7 +182,8 @@ TEST(LinearProbe, VitHasNoProjectionAndHasItsOwnDefaults) {
             at::IntArrayRef({2, 3}));
 }
 
-/// Bytes in tensors after creating a model and a network of it, and the peak on the way.
+/// The bytes in tensors after creating a model and its network, and the peak while they are
+/// created.
 struct Taken {
   std::int64_t kept = 0, peak = 0, of_network = 0;
 };

@@ -46,7 +46,7 @@ class BuiltInTurn final : public Model {
   mutable std::mutex mutex_;
 };
 
-/// Two trainings of TinyModel from one start, and a soup of them.
+/// Two training nodes that train TinyModel from the same start, and a soup of their weights.
 class TrainSoup : public testing::Test {
  protected:
   TrainSoup() {

@@ -15,7 +15,7 @@
 namespace stages {
 namespace {
 
-/// Images of more than kSmallRow bytes; all numbers of an image are its sample's index plus 1.
+/// Images of more than kSmallRow bytes; all elements of an image are its sample's index plus 1.
 class NumberedImages : public Dataset {
  public:
   static constexpr std::int64_t kSize = 11;

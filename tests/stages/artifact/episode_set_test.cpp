@@ -17,8 +17,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-/// 60 samples of 6 classes: sample i is of class i modulo 6, and its number is its first
-/// coordinate.
+/// 60 samples of 6 classes: sample i is of class i modulo 6, and its first coordinate is i.
 class NumberedSamples final : public Dataset {
  public:
   DatasetDescription describe() const override {

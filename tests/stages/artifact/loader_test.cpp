@@ -16,7 +16,7 @@
 namespace stages {
 namespace {
 
-/// Samples of twelve numbers, computed from (epoch, index). Some are skipped, some are unreadable.
+/// Samples of twelve values, computed from (epoch, index). Some are skipped, some are unreadable.
 class FakeDataset : public Dataset {
  public:
   DatasetDescription describe() const override {

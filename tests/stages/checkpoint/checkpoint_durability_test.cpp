@@ -215,7 +215,7 @@ TEST_F(CheckpointDurability, FailureAtAnyPointLeavesTheOldCheckpointAndNoTempora
       const Names names = entries();
       const bool has_part = std::ranges::any_of(
           names, [](const std::string& name) { return name.ends_with(".part"); });
-      // The one call that fails may be the one that clears up.
+      // The one call that fails may be the one that cleans up.
       EXPECT_FALSE(action == Fault::Action::kFull && has_part) << "at " << point;
     }
     EXPECT_GT(failed, 15);

@@ -170,7 +170,7 @@ TEST_F(CheckpointsTest, DanglingPointerIsRejectedAndResetByResumedTraining) {
   Checkpoints saved = checkpoints({.keep_last = 2});
   for (int step = 1; step <= 2; ++step) saved.save(training_state(step, 1.0 / step));
   for (const char* name : {"latest", "best"}) {
-    const std::string wrong = "'" + (folder() / name).string() + "' does not name a checkpoint";
+    const std::string wrong = "'" + (folder() / name).string() + "' does not point to a checkpoint";
     for (const char* text :
          {"", "step-00000001", "../../elsewhere\n", "step-00000001\nstep-00000002\n", "missing"}) {
       base_.write(std::string("checkpoints/") + name, text);

@@ -56,8 +56,8 @@ TEST(RetrievalRanks, CountGreaterAndEarlierEqualSimilarities) {
 TEST(RetrievalRanks, CaptionWithSeveralImagesFindsAnyOfThem) {
   const RetrievalRanks ranks = ranks_of(scores({{0.1, 0.9}, {0.8, 0.3}, {0.7, 0.6}}), {0, 1, 0});
   EXPECT_THAT(ranks.image_to_text, ElementsAre(1, 1, 0));
-  EXPECT_THAT(ranks.text_to_image,
-              ElementsAre(1, 2));  // the first by the third image, after the second
+  EXPECT_THAT(ranks.text_to_image, ElementsAre(1, 2));  // the first text finds the third image,
+                                                        // which ranks after the second
 }
 
 TEST(RetrievalRanks, MatchTheDefinitionForEveryTile) {

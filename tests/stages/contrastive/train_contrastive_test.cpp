@@ -383,7 +383,7 @@ TEST(Contrastive, TwoPassMemoryDoesNotGrowWithTheBatch) {
     constexpr std::int64_t kOfPair = 3 * 8 * 8 * 4 + 8 * 3;  // image, label, caption and its row
     return plan.live - batch * kOfPair;
   };
-  // Only the embeddings of six numbers, the logits and their gradients grow with the batch.
+  // Only the embeddings, of six values each, the logits and their gradients grow with the batch.
   const std::int64_t small = peak(64), large = peak(512);
   EXPECT_LT(large - small, (512 - 64) * 600);
   EXPECT_LT(large - small, 512 * 512 * 4);

@@ -5,8 +5,8 @@
 
 #include "stages/random/launch_dropout.h"
 
-/// Computes launch_dropout() of waves, one row of `width` per sample, on the first GPU, and returns
-/// the bytes. Throws std::runtime_error with CUDA's message.
+/// Applies launch_dropout() to waves, with one row of `width` values per sample, on the first GPU,
+/// and returns the bytes. Throws std::runtime_error with CUDA's message.
 std::vector<unsigned char> dropout_on_gpu(const stages::DropoutMask& mask, stages::FloatType type,
                                           const std::vector<std::int64_t>& samples,
                                           std::int64_t width);

@@ -29,7 +29,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Points whose description a test chooses.
+/// Points with a description that a test chooses.
 class Points final : public Dataset, public AugmentedDataset {
  public:
   explicit Points(std::int64_t size) : points(size) {}

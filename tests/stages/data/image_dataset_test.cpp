@@ -66,7 +66,7 @@ at::Tensor image_of(const Dataset& data, std::int64_t epoch) {
   return data.sample(epoch, 0)->at("image");
 }
 
-/// What the dataset draws for its first image of `width` x `height`.
+/// What the dataset draws at random for its first image, of `width` x `height` pixels.
 std::pair<Cut, ImageChange> drawn_for(const ImageDatasetOptions& options, std::int64_t epoch,
                                       int width, int height) {
   Random random({kSeed, static_cast<std::uint64_t>(epoch), 0});

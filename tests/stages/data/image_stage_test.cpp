@@ -313,7 +313,7 @@ TEST_F(DividedAsBefore, FoldIsTheValidationPart) {
     EXPECT_EQ(parts.at("test"), whole.at("test"));
     validated.insert(validated.end(), parts.at("validation").begin(), parts.at("validation").end());
     EXPECT_THAT(context_.said, testing::Contains("the validation images are fold " +
-                                                 std::to_string(index) + " of 3, counted from 0"));
+                                                 std::to_string(index) + " of 3, counting from 0"));
   }
   EXPECT_THAT(validated, testing::UnorderedElementsAreArray(whole.at("train")));
 }

@@ -68,7 +68,7 @@ TEST_P(MakePublished, OverwritingAndImpossibleCountsAreRejected) {
                  "0 images of 64");
 }
 
-/// All makers except that of plain class folders, which has its own test.
+/// All makers except the one for plain class folders, which has its own test.
 std::vector<MadeDataset> published_datasets() {
   std::vector<MadeDataset> published;
   std::ranges::copy_if(all_made_datasets(), std::back_inserter(published),

@@ -22,7 +22,7 @@ class AllocatorConf : public testing::Test {
     unsetenv("PYTORCH_ALLOC_CONF");
     unsetenv("PYTORCH_CUDA_ALLOC_CONF");
     c10::CachingAllocator::setAllocatorSettings(
-        "expandable_segments:False");  // settings that are not named are reset
+        "expandable_segments:False");  // settings that are not given are reset
   }
 };
 

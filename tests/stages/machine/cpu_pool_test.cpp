@@ -186,8 +186,8 @@ TEST(CpuPool, ForkedChildHasACopy) {
 
 TEST(CpuPool, LimitedAddressSpaceIsShared) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer needs more address space than any limit allows";
-  const pid_t child =
-      fork();  // a limit of addresses cannot be below what a sanitizer or a thread takes later
+  const pid_t child = fork();  // a limit on the address space cannot be lower than what a sanitizer
+                               // or a thread needs later
   ASSERT_GE(child, 0);
   if (child == 0) {
     rlimit few{.rlim_cur = rlim_t{1} << 36, .rlim_max = rlim_t{1} << 36};

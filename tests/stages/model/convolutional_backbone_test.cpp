@@ -38,7 +38,7 @@ void walk(const torch::nn::Module& module, const std::string& prefix,
 }
 
 TEST(ConvolutionalBackbone, HasThePublishedSizes) {
-  // The counts of timm without its classifier of 1000 classes.
+  // timm's counts, without its classifier for 1000 classes.
   struct Published {
     const char* name;
     std::int64_t parameters, features, first_layers = 0;

@@ -1,4 +1,4 @@
-// Compares the planned memory of trainings of convolutional classifiers with known numbers for
+// Compares the planned memory for training convolutional classifiers with known values for
 // SE-ResNeXt-50 and with the memory that small networks use.
 
 #include <gmock/gmock.h>

@@ -22,7 +22,7 @@ using testing::ElementsAre;
 
 at::ScalarType weight_type = at::kFloat;
 
-/// Simulates a Python whose network is one linear layer of three inputs, `fc`.
+/// Simulates a Python with a network that is one linear layer with three inputs, `fc`.
 int play(const char* text) {
   const Json request = Json::parse(text);
   Json reply = Json::object();

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A Python whose tokenizer returns the number of bytes of each text, `length` times.
+/// A Python with a tokenizer that returns the number of bytes of each text, `length` times.
 struct Tokenizing {
   std::int64_t length = 4;
   std::string fails_at = {};            ///< the request that fails

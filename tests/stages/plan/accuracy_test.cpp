@@ -1,5 +1,5 @@
-// Compares the planned memory of trainings with what the counting allocator measures on the CPU and
-// what the pool reserves.
+// Compares the planned memory of training runs with what the counting allocator measures on the CPU
+// and what the pool reserves.
 
 #include <algorithm>
 #include <cstdint>

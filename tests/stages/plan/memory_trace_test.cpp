@@ -256,7 +256,7 @@ TEST_F(MemoryTraceTest, CountsTheFlopsOfAProductAndItsGradients) {
   EXPECT_EQ(trace.flops(), 3 * 2560);
 }
 
-// The result has shape (2, 4, 6, 6), and each number is a sum of 3 · 3 · 3 products.
+// The result has shape (2, 4, 6, 6), and each element is a sum of 3 · 3 · 3 products.
 TEST_F(MemoryTraceTest, CountsTheFlopsOfAConvolutionAndItsGradients) {
   const MemoryTrace trace({});
   const at::Tensor x = torch::empty({2, 3, 8, 8}, kMetaFloat).requires_grad_(true),

@@ -37,7 +37,7 @@ TYPED_TEST_SUITE(LaunchDropout, FloatTypes);
 
 constexpr DropoutMask kMask{.seed = 0x123456789abcdef0, .step = 7, .layer = 3, .probability = 0.3};
 
-/// Waves, with some numbers that become infinite when scaled.
+/// Waves, with some values that become infinite when scaled.
 template <typename T>
 std::vector<T> inputs(std::size_t count) {
   std::vector<T> x(count);

@@ -39,8 +39,8 @@ class Rendezvous : public testing::Test {
   Json traits_ = {{"host", "here"}, {"libtorch", "2.11.0"}};
   std::chrono::seconds timeout_ = kCollectiveTimeout;
 
-  /// Returns the error of a rank of `size` in its meeting, or an empty string if it has met the
-  /// others and completed `then`.
+  /// Returns the error of one of `size` ranks at its rendezvous, or an empty string if it has met
+  /// the others and completed `then`.
   std::string come(int rank, int size, const runner::Meeting& meeting, const Json& traits,
                    const std::function<void(RankGroup&)>& then = {}) {
     try {
@@ -55,7 +55,7 @@ class Rendezvous : public testing::Test {
     }
   }
 
-  /// Runs all ranks of a meeting; `change` may make one of them differ.
+  /// Runs all ranks of a rendezvous; `change` may make one of them differ.
   std::vector<std::string> all(int size,
                                const std::function<void(int, runner::Meeting&, Json&)>& change = {},
                                const std::function<void(RankGroup&)>& then = {}) {
@@ -141,7 +141,7 @@ TEST_F(Rendezvous, RankFromAnotherJobIsRejected) {
   EXPECT_THAT(said, AllOf(HasSubstr("'7'"), HasSubstr("'8'")));
 }
 
-/// A store as torchrun keeps it on its own port, which outlives the ranks.
+/// A store like the one that torchrun keeps on its own port, which outlives the ranks.
 class StoreOfLauncher {
  public:
   explicit StoreOfLauncher(runner::Meeting& meeting) {

@@ -23,7 +23,7 @@ TEST(PairwiseCoupling, ConsistentOpinionsRecoverTheirProbabilities) {
   for (std::size_t i = 0; i < p.size(); ++i) EXPECT_NEAR(coupled[i], p[i], 1e-10) << i;
 }
 
-// At the solution, the expected wins of every class equal its actual wins: the condition of the
+// At the solution, the expected wins of every class equal its actual wins: the condition for the
 // smallest distance.
 TEST(PairwiseCoupling, ExpectedWinsEqualActualWins) {
   const std::vector<PairOpinion> opinions = {{0, 1, 0.9},  {0, 2, 0.4},  {0, 3, 0.7},

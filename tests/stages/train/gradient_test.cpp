@@ -113,7 +113,8 @@ class MixingStep final : public TinyStep {
   const bool mixes_;
 };
 
-// BatchNorm does not support a single sample; micro-batches are still weighted by their samples.
+// BatchNorm does not support a single sample; micro-batches are still weighted by their numbers of
+// samples.
 TEST(Gradient, LastMicroBatchHasSeveralSamplesIfLayersMixSamples) {
   const Batch batch = ten_samples();
   DroppingNet net(Drops::kNothing);

@@ -1,5 +1,5 @@
-// A batch that is shorter than the others counts by its samples: its gradient is divided by its own
-// size, and an epoch's loss weighs it by that size.
+// A batch that is shorter than the others counts according to its size: its gradient is divided by
+// that size, and an epoch's loss weighs it by that size.
 
 #include <numeric>
 #include <set>

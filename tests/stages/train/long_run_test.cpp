@@ -15,8 +15,8 @@ namespace {
 constexpr std::int64_t kBatch = 8, kSteps = 220, kWarm = 20;
 constexpr std::int64_t kBetweenSaves = 7, kBetweenFaults = 19;
 
-/// The memory in use when a step is reported: its gradients exist, but its weights are not written
-/// yet.
+/// The memory in use when a step is reported: its gradients exist, but its weights have not been
+/// written yet.
 struct Use {
   std::int64_t live = 0, reserved = 0;
 };

@@ -159,7 +159,7 @@ TEST(MemoryLog, CpuWithoutAPoolHasNoCache) {
   EXPECT_THAT(context.said, ElementsAre(Not(HasSubstr("clear"))));
 }
 
-/// Keeps a part of every batch, where a test chooses.
+/// Keeps memory for every batch, in places that a test chooses.
 class LeakingStep final : public TinyStep {
  public:
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {

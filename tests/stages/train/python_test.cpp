@@ -136,7 +136,7 @@ TEST_F(PythonTraining, EncodeRunsTheBuiltInNetwork) {
 }
 
 TEST_F(PythonTraining, SamplesWithoutClassesCanBeTrained) {
-  /// Points, each with a number to estimate.
+  /// Points, each with a value to predict.
   class Estimated final : public Dataset {
    public:
     DatasetDescription describe() const override {

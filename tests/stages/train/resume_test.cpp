@@ -25,7 +25,7 @@ struct Outcome {
   std::vector<std::string> said;
 };
 
-/// The metrics without those of a GPU's memory, which depend on when the process started.
+/// The metrics without the GPU memory metrics, which depend on when the process started.
 std::vector<Metric> without_memory(std::vector<Metric> metrics) {
   std::erase_if(metrics, [](const Metric& one) { return std::get<0>(one).starts_with("memory/"); });
   return metrics;

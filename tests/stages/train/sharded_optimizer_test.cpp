@@ -1,4 +1,4 @@
-// An optimizer whose state is sharded across ranks.
+// Tests of an optimizer with its state sharded across ranks.
 
 #include <map>
 #include <memory>

@@ -43,7 +43,7 @@ std::int64_t peak_under(std::optional<std::int64_t> micro_batch) {
   return counter.peak_bytes();
 }
 
-/// A training run whose budget fits only micro-batches.
+/// A training run with a budget that is only large enough for micro-batches.
 struct ShortOfMemory : SteadyTraining {
   ShortOfMemory() {
     policy.budget = peak_under(32);

@@ -200,8 +200,8 @@ TEST(Supervised, LegacyModeHalvesTheBatchSizeAndRestarts) {
   EXPECT_THAT(
       supervised.context.said,
       testing::IsSupersetOf(
-          {"out of memory: batch_size 8 instead of 16, starting with the first epoch, retry 1",
-           "out of memory: batch_size 4 instead of 8, starting with the first epoch, retry 2"}));
+          {"out of memory: batch_size 8 instead of 16, restarting at the first epoch, retry 1",
+           "out of memory: batch_size 4 instead of 8, restarting at the first epoch, retry 2"}));
   EXPECT_EQ(supervised.context.steps("train/loss").back(), 8) << "30 samples, 4 at a time";
   EXPECT_EQ(supervised.context.resumed_at, 0) << "metrics of the failed attempts are dropped";
   ASSERT_EQ(supervised.context.recoveries.size(), 2);

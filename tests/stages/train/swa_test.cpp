@@ -21,7 +21,7 @@ using testing::ElementsAre;
 
 constexpr WeightAverageOptions kEqual{.is_equal = true};
 
-/// A weight of one number, and a running statistic.
+/// A weight with one element, and a running statistic.
 struct Numbers : torch::nn::Module {
   Numbers()
       : weight(register_parameter("weight", torch::zeros(1))),

@@ -15,7 +15,7 @@
 namespace stages {
 namespace {
 
-/// A weight of one number, a frozen one, and statistics.
+/// A weight with one element, a frozen one, and statistics.
 struct Numbers : torch::nn::Module {
   Numbers()
       : weight(register_parameter("weight", torch::zeros(1, here()))),

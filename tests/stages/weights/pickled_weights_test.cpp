@@ -18,7 +18,7 @@ std::string number(std::int64_t value) {
   return bytes;
 }
 
-/// Creates a tensor from a storage of 6 float32 numbers.
+/// Creates a tensor from a storage of 6 float32 values.
 std::string tensor(std::int64_t offset, const std::vector<std::int64_t>& sizes,
                    const std::vector<std::int64_t>& strides) {
   std::string code =

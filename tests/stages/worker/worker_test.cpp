@@ -309,7 +309,7 @@ TEST_F(WorkerTest, InvalidRequestIsRejected) {
     EXPECT_THAT(told(), ElementsAre(start + one.second));
   }
   serve(run_request("cpu", "1") + "{\"go\":{}}\n");
-  EXPECT_THAT(told(), ElementsAre("ready", start + "no folder to go to"));
+  EXPECT_THAT(told(), ElementsAre("ready", start + "it has no folder for the run"));
 }
 
 TEST_F(WorkerTest, RequestWithoutALineEndIsRejected) {

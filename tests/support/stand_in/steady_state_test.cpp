@@ -1,4 +1,4 @@
-// Counts the work that each step of a training requests from a GPU.
+// Counts the work that each step of a training run requests from a GPU.
 
 #include <functional>
 #include <string>
@@ -61,8 +61,8 @@ Counts of_training(const Variant& variant, std::int64_t steps) {
   return counts() - before;
 }
 
-/// The work of `kSteps` steps in the middle of a training: the difference between a longer and a
-/// shorter one.
+/// The work of `kSteps` steps in the middle of a training run: the difference between a longer and
+/// a shorter one.
 Counts of_steps(const Variant& variant) {
   const Counts shorter = of_training(variant, kSteps);
   return of_training(variant, 2 * kSteps) - shorter;

@@ -1,4 +1,4 @@
-// Trainings whose micro-batches are replayed from a CUDA graph.
+// Training runs with micro-batches that are replayed from a CUDA graph.
 
 #include "stages/train/step_graph.h"
 
@@ -149,7 +149,7 @@ TEST(StepGraphs, RunningStatisticsAreUpdatedOnceInAStep) {
   EXPECT_TRUE(weights[0].equal(weights[1]));
 }
 
-/// The launches and waits of eight steps in the middle of a training.
+/// The launches and waits of eight steps in the middle of a training run.
 Counts of_steps(bool replays, const Change& change) {
   const auto of_training = [&](std::int64_t steps) {
     Replayed training(replays);

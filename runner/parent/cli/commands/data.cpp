@@ -62,7 +62,7 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
   }
   if (flags.out.empty())
     return report(console, {misused("data make needs a folder to write to",
-                                    "name one that does not exist yet: --out DIR")});
+                                    "choose one that does not exist yet: --out DIR")});
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   const bool is_graded = std::ranges::count(kGradedData, flags.what) > 0;
@@ -127,7 +127,7 @@ Result<Json> request_for_dataset(const DataFlags& flags) {
     return misused("cannot fetch '" + flags.what + "'", near.empty() ? kForms : near);
   }
   if (!flags.files.empty())
-    return misused("--file is for models", "a dataset is fetched as a whole: leave it out");
+    return misused("--file is for models", "leave out --file: a dataset is fetched as a whole");
   return Json{{"protocol", kProtocolVersion}, {"request", "fetch_data"},
               {"what", flags.what},           {"root", flags.out.empty() ? "data" : flags.out},
               {"files", flags.from_files},    {"url", flags.url}};

@@ -232,7 +232,7 @@ Result<Json> check_determinism(const Graph& graph, std::int64_t steps, bool stri
       {},
       "",
       "nothing was compared: the recipe '" + graph.recipe + "' does not train anything",
-      "name a recipe with a training stage"};
+      "choose a recipe with a training stage"};
 }
 
 std::string count_of(std::int64_t count, const std::string& thing) {

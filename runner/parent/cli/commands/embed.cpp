@@ -72,7 +72,7 @@ Result<EmbedFlags> checked_flags(EmbedFlags flags) {
                          "give a cosine similarity, such as 0.95");
   }
   if (flags.out.empty())
-    return embed_misused("no folder given for the embeddings", "name a new folder: --out DIR");
+    return embed_misused("no folder given for the embeddings", "choose a new folder: --out DIR");
   return flags;
 }
 

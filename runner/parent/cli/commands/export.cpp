@@ -155,9 +155,8 @@ Invocation declare_export() {
             .summary = "The whole network as a TorchScript program, from pixels to logits"});
   verb.add({.name = "--tensorboard",
             .value = &flags->tensorboard,
-            .summary =
-                "Not the network but the run, or a sweep with all its runs, as event files of "
-                "TensorBoard"});
+            .summary = "Export the run instead of the network, or a sweep with all its runs, as "
+                       "TensorBoard event files"});
   verb.add({.name = "--mlflow",
             .value = &flags->mlflow,
             .summary = "Instead of the network, send the run, or a sweep with all its runs, to the "

@@ -241,7 +241,7 @@ ExitCode certify(const PlanFlags& flags, Console& console) {
                     {},
                     "",
                     "the recipe does not train anything, so there is no gradient to compare",
-                    "name a recipe with a training stage"}});
+                    "choose a recipe with a training stage"}});
   }
   const bool all_hold = std::ranges::all_of(certificates, &Certificate::holds);
   if (console.json) {
@@ -263,7 +263,7 @@ Invocation declare_plan() {
   verb.add_recipe(flags->recipe);
   verb.add({.name = "--budget",
             .value = &flags->budget,
-            .summary = "Check against this much memory: 8GiB, 512MiB, 8GB",
+            .summary = "Check against this much memory, such as 8GiB, 512MiB or 8GB",
             .type = "SIZE"});
   verb.add({.name = "--gpu",
             .value = &flags->gpu,

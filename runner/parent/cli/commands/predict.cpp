@@ -64,7 +64,7 @@ Result<PredictFlags> checked_flags(PredictFlags flags) {
   if (!source.run.empty() && read_run(source.run)) {
     return predict_misused(
         "both a run, '" + source.run + "', and --model '" + flags.model + "' are given",
-        "leave one of them out: each names the model to predict with");
+        "leave one of them out: each specifies the model to predict with");
   }
   for (const auto& [flag, value] : {std::pair("--checkpoint", &source.checkpoint),
                                     {"--weights", &source.weights},
@@ -179,7 +179,7 @@ Diagnostics of_no_ensemble(const Json& request) {
                       {},
                       "",
                       "--" + std::string(flag) + " does not work with an ensemble of networks",
-                      "leave it out, or name one of the training nodes: --node NODE"});
+                      "leave it out, or choose one of the training nodes: --node NODE"});
   }
   return errors;
 }

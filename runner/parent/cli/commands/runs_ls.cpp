@@ -112,7 +112,7 @@ Diagnostic two_filters(const std::string& second) {
           {},
           "",
           "'" + second + "' is a second filter",
-          "join filters with & in one quoted word: 'accuracy>0.7 & model.kind=lora'"};
+          "join filters with & in one quoted argument: 'accuracy>0.7 & model.kind=lora'"};
 }
 
 }  // namespace

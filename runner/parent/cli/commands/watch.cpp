@@ -74,7 +74,7 @@ Result<WatchedFolder> look_at(const std::filesystem::path& folder,
                     {},
                     "",
                     "'" + folder.string() + "' contains neither a run nor a sweep",
-                    "name the folder that `retort run` or `retort sweep` printed"};
+                    "give the folder that `retort run` or `retort sweep` printed"};
 }
 
 /// Returns the state as a line or a table of at most `rows` lines; a table wider than `width`

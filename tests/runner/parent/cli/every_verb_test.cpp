@@ -21,7 +21,7 @@ namespace {
 
 struct GoodLine {
   std::string verb, arguments;
-  std::string events = "";  ///< output of its worker before the last event, in shell words
+  std::string events = "";  ///< the worker's output before the last event, as shell words
 };
 
 void PrintTo(const GoodLine& line, std::ostream* out) { *out << "retort " << line.arguments; }
@@ -46,7 +46,7 @@ const std::string kSurvey =
 const std::string kLoss =
     R"({"event":"metric","node":"train","name":"train/epoch_loss","value":2.0,"step":4})";
 
-/// A recorded answer of a worker to `retort plan`.
+/// A worker's recorded answer to `retort plan`.
 std::string recorded_plan() {
   auto cases = read_cases(RETORT_SOURCE_DIR "/tests/cases/commands/plan.case");
   return nlohmann::ordered_json::parse(cases.front().sections["answer"]).dump();

@@ -20,7 +20,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 namespace fs = std::filesystem;
 
-/// An installation with the parts that host a worker, and an interpreter that plays a script.
+/// An installation with the parts that host a worker, and a stand-in for the interpreter that plays
+/// a script.
 class GraphWorkerTest : public testing::Test {
  protected:
   GraphWorkerTest() {

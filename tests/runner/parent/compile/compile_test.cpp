@@ -191,7 +191,8 @@ TEST_F(GraphTest, EvaluationInheritsTheForeachOfItsTrainingStage) {
   EXPECT_THAT(
       ids(graph(two + "test: {kind: evaluate.test, inputs: {checkpoint: more.checkpoint}}\n")),
       testing::Contains("test"));
-  // A foreach of its own takes precedence, and a stage that gathers the nodes stays single.
+  // A stage's own foreach takes precedence, and a stage that gathers the nodes remains a single
+  // node.
   EXPECT_THAT(
       ids(graph(
           rates +

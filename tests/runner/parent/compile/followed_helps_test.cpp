@@ -17,7 +17,8 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMostStates = 200;  // per recipe, in which a rule may be broken
+constexpr std::size_t kMostStates = 200;  // states per recipe that are searched for one that breaks
+                                          // a rule
 
 /// A rule of a schema, and the location of its mapping in a recipe.
 struct PlacedRule {
@@ -212,7 +213,7 @@ TEST(FollowedHelps, OptionsMentionedInMessagesAreDeclared) {
   std::size_t seen = 0;
   for (const auto& file : sources_of_programs()) {
     if (file.filename() == "error_code.cpp" || file.filename() == "recipe_errors.cpp")
-      continue;  // contain examples of mistakes
+      continue;  // these contain examples of mistakes
     for (const std::string& text : texts_of(file)) {
       if (text.find('.') == text.npos || text.find_first_of(" =") == text.npos)
         continue;  // a name, not a sentence

@@ -277,8 +277,8 @@ TEST(Coupling, UnknownValuesInASchemaAreRejected) {
   }
 }
 
-/// Every shipped training declares the samples that its loss depends on; tests/stages compares this
-/// with the C++ code.
+/// Every shipped kind of training declares the samples that its loss depends on; tests/stages
+/// compares this with the C++ code.
 TEST(Coupling, EveryShippedTrainingKindDeclaresIt) {
   const auto set = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(set);

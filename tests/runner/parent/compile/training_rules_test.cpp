@@ -1,4 +1,4 @@
-// The rules between the options of a training.
+// The rules about training options that depend on each other.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

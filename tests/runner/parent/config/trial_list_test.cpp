@@ -26,7 +26,7 @@ class TrialListTest : public testing::Test {
         {"data/cars.yaml", "{}"}};
   }
 
-  /// The jobs as texts, or the error messages.
+  /// The jobs as strings, or the error messages.
   std::vector<std::string> jobs(std::vector<std::string> overrides, std::uint64_t seed = 0) {
     return chosen(std::move(overrides), {.seed = seed, .samples = {}});
   }

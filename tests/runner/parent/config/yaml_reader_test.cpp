@@ -161,7 +161,7 @@ TEST(YamlReader, AliasesOfALongStringAreBounded) {
 
 TEST(YamlReader, AliasInsideItsOwnValueIsRejected) {
   EXPECT_THAT(read("a: &a [*a]\n"),
-              testing::HasSubstr("the alias is inside the value that it names"));
+              testing::HasSubstr("the alias is inside the value that it stands for"));
 }
 
 TEST(YamlReader, InvalidUtf8IsReportedWithItsByte) {

@@ -251,7 +251,7 @@ TEST_F(TakeDeviceTest, NamedGpuWithRoomKeepsItsName) {
   EXPECT_EQ(taken->select, "cuda:1");
   EXPECT_EQ(taken->device->index, 1);
   EXPECT_FALSE(taken->is_only_visible) << "then it would be cuda:0";
-  EXPECT_EQ(taken->why, "the recipe names it");
+  EXPECT_EQ(taken->why, "the recipe specifies it");
 }
 
 TEST_F(TakeDeviceTest, MigInstancesAreTakenOneByOne) {

@@ -54,7 +54,7 @@ TEST(Curves, HaveOneChartForEachQuantity) {
   const std::string loss = charts[0].svg();
   EXPECT_THAT(loss, HasSubstr(">loss of train[x]</title>"));
   EXPECT_THAT(loss,
-              HasSubstr("training: from 2 to 1; training, mean of the epoch: 1.5; validation: "
+              HasSubstr("training: from 2 to 1; training, mean over the epoch: 1.5; validation: "
                         "1.25</desc>"));
   EXPECT_THAT(loss, Not(HasSubstr("logarithmic")));
   EXPECT_THAT(charts[1].svg(), HasSubstr(">accuracy of "));
@@ -113,10 +113,10 @@ TEST(MemoryChart, ShowsThePlannedPeak) {
   lines.push_back(at(2, "memory/peak_by_plan", 0.75));
   const std::vector<Drawing> charts = draw_memory("train", "train", lines);
   ASSERT_THAT(charts, SizeIs(1));
-  EXPECT_THAT(charts[0].svg(), HasSubstr(">planned peak of tensors, 4.0 MiB</text>"));
+  EXPECT_THAT(charts[0].svg(), HasSubstr(">planned peak of tensor memory, 4.0 MiB</text>"));
   EXPECT_THAT(charts[0].svg(), HasSubstr(">MiB</text>"));
   EXPECT_THAT(charts[0].svg(),
-              HasSubstr("maximum: 3.0 MiB; planned peak of tensors, 4.0 MiB</desc>"));
+              HasSubstr("maximum: 3.0 MiB; planned peak of tensor memory, 4.0 MiB</desc>"));
   EXPECT_THAT(draw_memory("other", "other", lines), IsEmpty());
 }
 

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
 
-/// The record of a run with a training and an evaluation, and its document.
+/// The record of a run with a training node and an evaluation, and its document.
 class RunDocumentTest : public testing::Test {
  protected:
   RunDocumentTest() {

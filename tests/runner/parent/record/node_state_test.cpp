@@ -10,7 +10,7 @@ namespace {
 
 using Progress = NodeState::Progress;
 
-/// Trainings of two class pairs, an evaluation of both, and another node without inputs.
+/// Training nodes for two class pairs, an evaluation of both, and another node without inputs.
 Graph two_pairs() {
   Graph graph;
   for (const char* id : {"data", "train.0-1", "train.0-2", "evaluate", "other"})

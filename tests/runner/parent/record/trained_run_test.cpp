@@ -69,9 +69,10 @@ TEST_F(TrainedRun, FolderSelectsOneCheckpoint) {
             "folder, such as " +
                 one);
   add("train.1", "train.supervised");
-  EXPECT_EQ(error(one),
-            "E0501 --checkpoint names a single checkpoint, but the run has several training nodes: "
-            "'train', 'train.1' | --checkpoint best and --checkpoint latest apply to all of them");
+  EXPECT_EQ(
+      error(one),
+      "E0501 --checkpoint selects a single checkpoint, but the run has several training nodes: "
+      "'train', 'train.1' | --checkpoint best and --checkpoint latest apply to all of them");
 }
 
 TEST_F(TrainedRun, RunWithoutCheckpointsSuggestsResuming) {

@@ -45,7 +45,7 @@ TEST(RunFilter, ComparesNumbersAsNumbers) {
   EXPECT_FALSE(takes("accuracy>0.75"));
   EXPECT_TRUE(takes("accuracy>=.75"));
   EXPECT_TRUE(takes("accuracy<=7.5e-1"));
-  EXPECT_TRUE(takes("epochs>9"));  // as texts "10" < "9"
+  EXPECT_TRUE(takes("epochs>9"));  // as strings, "10" < "9"
   EXPECT_FALSE(takes("epochs<9"));
   EXPECT_TRUE(takes("epochs==10.0"));
   EXPECT_TRUE(takes("epochs!=11"));

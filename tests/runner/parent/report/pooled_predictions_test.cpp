@@ -214,7 +214,7 @@ TEST_F(PooledPredictions, DamagedTableIsReported) {
   for (const char* text :
        {"name,target,prediction\na,1,inf\n", "name,label,predicted,correct,p_a\n1,a,a,true,nan\n",
         "name,label,predicted,correct,p_a\n1,a,a,true,\n"})
-    EXPECT_REFUSED(errors(text), kDamagedRecord, "", "one of its numbers is not a number");
+    EXPECT_REFUSED(errors(text), kDamagedRecord, "", "one of its values is not a finite number");
 }
 
 TEST_F(PooledPredictions, MissingTableIsReported) {

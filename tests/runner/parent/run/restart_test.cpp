@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-/// A training under a memory policy, by default on a GPU.
+/// A training node with a memory policy, by default on a GPU.
 class RestartRuleTest : public testing::Test {
  protected:
   RestartRuleTest() {
@@ -88,7 +88,7 @@ TEST_F(RestartRuleTest, LostDeviceContinuesFromTheLastCheckpoint) {
   EXPECT_FALSE(restart->restarts.has_moved);
   EXPECT_EQ(restart->restarts.plans, 0);
   EXPECT_EQ(restart->line,
-            "the device 'cuda:0' failed: continues from the last checkpoint, restart 1");
+            "the device 'cuda:0' failed: continuing from the last checkpoint, restart 1");
   EXPECT_EQ(restart->recovery,
             (Recovery{.cause = "device lost", .from = "cuda:0", .to = "cuda:0"}));
   EXPECT_EQ(restart->node, "train");
@@ -101,7 +101,7 @@ TEST_F(RestartRuleTest, KilledWorkerContinuesFromTheLastCheckpoint) {
   const auto restart = rule.after(killed());
   ASSERT_TRUE(restart);
   EXPECT_EQ(restart->line,
-            "the worker was killed: continues from the last checkpoint, restart 1 of 3");
+            "the worker was killed: continuing from the last checkpoint, restart 1 of 3");
   EXPECT_EQ(restart->recovery.cause, "killed");
 }
 
@@ -200,7 +200,7 @@ TEST_F(RestartRuleTest, CpuKillsWithoutProgressContinueWithTheNextPlan) {
     plans.push_back(restart->restarts.plans);
     if (i == 1)
       EXPECT_EQ(restart->line,
-                "the worker was killed: continues from the last checkpoint, in a way that needs "
+                "the worker was killed: continuing from the last checkpoint, in a way that needs "
                 "less memory, restart 2");
   }
   EXPECT_THAT(plans, testing::ElementsAre(0, 1, 2, 3));

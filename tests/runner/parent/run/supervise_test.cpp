@@ -69,8 +69,8 @@ TEST_F(SuperviseTest, WorkerLeadsItsOwnProcessGroup) {
 }
 
 TEST_F(SuperviseTest, WorkerInheritsOnlyItsOwnDescriptors) {
-  // Opens a descriptor above 3, which the worker uses, like a shell or a library that does not
-  // close it when it starts a program.
+  // Opens a descriptor above 3, the one that the worker uses, like a shell or a library that does
+  // not close its own when it starts a program.
   const Descriptor left_open(fcntl(STDIN_FILENO, F_DUPFD, 4));
   play({"hello", "descriptors", "finished:0"});
   EXPECT_THAT(said_, ElementsAre("0 1 2 3"));
@@ -106,7 +106,7 @@ TEST_F(SuperviseTest, InvalidEventStopsTheWorker) {
   EXPECT_EQ(only_error(play({"ready", "forever"})), start + "its first event is not a hello");
   EXPECT_EQ(only_error(play({"hello", "hello", "forever"})), start + "a second hello");
   EXPECT_EQ(only_error(play({"hello", "finished:0", "ready", "forever"})),
-            start + "an event after the last");
+            start + "an event after its last one");
   EXPECT_EQ(only_error(play({"hello", "long:17000000", "finished:0"})),
             start + "a line of more than 16 MiB");
 }

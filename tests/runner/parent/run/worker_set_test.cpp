@@ -144,7 +144,8 @@ TEST(WorkerSet, ProgramIsRunInsteadOfABodyIfThereIsAnotherThread) {
   WorkerSet workers;
   std::promise<void> end;
   std::thread other(
-      [ended = end.get_future()] { ended.wait(); });  // after the set: it would take its signals
+      [ended = end.get_future()] { ended.wait(); });  // started after the set, or it would receive
+                                                      // the set's signals
   const auto worker =
       workers.start({.program = "/bin/echo", .arguments = {"a program"}, .body = say_what_i_am});
   ASSERT_TRUE(worker) << worker.errors().at(0).message;

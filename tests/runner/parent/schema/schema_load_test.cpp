@@ -62,9 +62,9 @@ TEST(SchemaLoad, CyclesAreRejected) {
   EXPECT_THAT(refused(R"({"$ref": "#"})"),
               ElementsAre(": schemas/a.schema.json: $ref refers to itself"));
   EXPECT_THAT(refused(R"({"allOf": [{"$ref": "#"}]})"),
-              ElementsAre(": schemas/a.schema.json: the schema refers to itself without end"));
+              ElementsAre(": schemas/a.schema.json: the schema refers to itself endlessly"));
   EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#", "default": {}}}})"),
-              ElementsAre(": schemas/a.schema.json: the schema refers to itself without end"));
+              ElementsAre(": schemas/a.schema.json: the schema refers to itself endlessly"));
   EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#"}}})"), IsEmpty());
 }
 

@@ -105,7 +105,7 @@ TEST_F(PlotTest, FewPointsAreMarkedAndManyAreNot) {
   EXPECT_THAT(other.svg(), Not(HasSubstr("<circle")));
 }
 
-/// Where the rotated name of the y axis is, and what it says.
+/// The x position of the y axis's rotated name, and its text.
 std::pair<double, std::string> axis_name(const std::string& svg) {
   static const std::regex name(R"re(<text [^>]*x="([0-9.]+)"[^>]*rotate\(-90[^>]*>([^<]*)<)re");
   std::smatch match;

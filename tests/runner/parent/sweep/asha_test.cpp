@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Returns, for trials that reach the first rung with these values, which of them stop.
+/// Returns which trials stop if they reach the first rung with these values.
 std::vector<bool> stopped(const std::vector<double>& values, bool is_smaller_better = false,
                           std::int64_t factor = 3) {
   Asha asha({.factor = factor, .last = {}}, is_smaller_better);

@@ -196,8 +196,8 @@ TEST_F(SweepJournalTest, DamagedJournalIsRejectedWithItsLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"[]", "line 2: a line is not a JSON object"},
       {"{}", "line 2: a line has no 'trial'"},
-      {R"({"trial":2,"state":"running"})", "line 2: a line does not name a trial"},
-      {R"({"trial":0,"state":"tired"})", "line 2: a line does not name a trial"},
+      {R"({"trial":2,"state":"running"})", "line 2: a line does not identify a trial"},
+      {R"({"trial":0,"state":"tired"})", "line 2: a line does not identify a trial"},
       {R"({"trial":-1,"state":"running"})", "line 2: a line has a 'trial' that is not a count"},
       {R"({"trial":0,"state":"failed"})", "line 2: a line has no 'exit'"},
   };

@@ -58,7 +58,7 @@ TEST(Http, TokenStaysWithItsHost) {
   ASSERT_EQ(server.seen().size(), 2u);
   EXPECT_EQ(server.seen()[0].header("authorization"), "Bearer hf_secret");
   EXPECT_EQ(server.seen()[1].header("authorization"), "Bearer hf_secret");
-  ASSERT_EQ(other.seen().size(), 1u);  // another port is another host
+  ASSERT_EQ(other.seen().size(), 1u);  // a different port counts as a different host
   EXPECT_EQ(other.seen()[0].header("authorization"), "");
 }
 

@@ -51,7 +51,7 @@ TEST_F(LogTest, LinesBelowTheLevelAreDropped) {
     Log log = Log::to_receiver(
         kept, [&](const LogLine& line) { heard += std::string(name(line.level)) + " "; });
     for (const LogLevel level : kLevels) {
-      if (level == LogLevel::kOff) continue;  // no line has it
+      if (level == LogLevel::kOff) continue;  // no line has this level
       EXPECT_EQ(log.takes(level), level >= kept);
       log.write({.level = level, .text = "x"});
       if (level >= kept) expected += std::string(name(level)) + " ";

@@ -46,7 +46,7 @@ evaluate: {kind: evaluate.classification}
     for (const Candidate& candidate : complete(words)) texts.push_back(candidate.text);
     return texts;
   }
-  /// The completions of a run of petals with these words.
+  /// The completions after `retort run petals` and these words.
   std::vector<std::string> of_petals(std::vector<std::string> words) {
     words.insert(words.begin(), {"run", "petals"});
     return completed(words);
