@@ -13,11 +13,10 @@
 #include "stages/plan/memory_trace.h"
 #include "stages/plan/recorder.h"
 #include "stages/python/hosted_module.h"
-#include "stages/random/dropout.h"
 
 namespace stages {
 
-StepGraph::StepGraph(const torch::nn::Module& network, at::Device device)
+StepGraph::StepGraph(torch::nn::Module& network, at::Device device)
     : network_(network), device_(device) {}
 
 StepGraph::Places StepGraph::places() const {
@@ -85,6 +84,7 @@ void StepGraph::end() {
 void StepGraph::forget() {
   graph_.reset();
   part_.reset();
+  dropout_.reset();
   row_.reset();
   pool_.reset();
   gradients_.clear();
@@ -115,15 +115,26 @@ at::Tensor StepGraph::run(const Batch& part, double weight, StepNumbers& numbers
   if (device_.is_meta())
     return torch::empty({width_}, at::TensorOptions(torch::kDouble).device(device_));
   const torch::NoGradGuard no_graph;
-  if (!part_) part_ = with_own_memory(part);
-  for (const auto& [name, tensor] : part.tensors()) (*part_)[name].copy_(tensor);
+  load(part);
   if (!graph_) record(weight, numbers, compute);
   graph_->replay();
   numbers.set_names(names_);
   return row_.clone();
 }
 
-/// Returns a batch with its own memory, for values like those of `part`.
+/// Copies what the graph reads to where it reads it: the part, and the step and the samples that
+/// the masks of dropout depend on. Those stay where the recorded part had them.
+void StepGraph::load(const Batch& part) {
+  const DropoutNames names(network_);
+  if (!part_) {
+    part_ = with_own_memory(part);
+    dropout_ = names;
+  }
+  for (const auto& [name, tensor] : part.tensors()) (*part_)[name].copy_(tensor);
+  dropout_->copy_from(names);
+}
+
+/// Returns a batch for numbers like those of `part`.
 Batch StepGraph::with_own_memory(const Batch& part) {
   empty_cache(device_);  // the graph may need what the warm-up has left unused
   Batch own = part;
@@ -178,12 +189,7 @@ void check_cuda_graphs(const MemoryPolicy& policy, const StepPlan& plan, const T
   if (const std::string why = step.why_not_replayed(); !why.empty()) refuse(policy, why);
   for (const auto& module : network.modules()) {
     if (dynamic_cast<const HostedModule*>(module.get()))
-      refuse(policy, "the network is Python code, which may do something different in each step");
-    const auto* const dropout = dynamic_cast<const Dropout*>(module.get());
-    if (dropout && dropout->is_active())
-      refuse(policy,
-             "dropout and drop_path draw new masks in each step, from numbers computed on the host",
-             "set cuda_graphs: false, or set dropout and drop_path to 0");
+      refuse(policy, "the network is Python code, which may do something else in each step");
   }
 }
 

@@ -12,6 +12,7 @@
 #include <c10/core/Device.h>
 
 #include "stages/machine/gpu.h"
+#include "stages/random/dropout.h"
 #include "stages/tensor/batch.h"
 #include "stages/train/step_plan.h"
 
@@ -41,8 +42,8 @@ class StepGraph {
   /// Computes a part: adds to the gradients and returns a row of StepNumbers.
   using Compute = std::function<at::Tensor(const Batch& part)>;
 
-  /// `network`, on `device`, is borrowed. `device` is a GPU, or Meta for a dry run.
-  StepGraph(const torch::nn::Module& network, at::Device device);
+  /// `network`, on `device`, is borrowed. A GPU, or Meta for a dry run.
+  StepGraph(torch::nn::Module& network, at::Device device);
 
   /// A step between its first micro-batch and the end of its computation. If it is destroyed before
   /// end(), the step has failed, and the graph and its memory are dropped.
@@ -66,7 +67,8 @@ class StepGraph {
   /// Begins the micro-batches of `batch`, which is on the device: attaches the gradients.
   void begin(const Batch& batch);
   /// Replays `part` if it is like the recorded one, and otherwise calls `compute`. `weight` is that
-  /// of the whole batch. Returns the row that `compute` returns.
+  /// of the whole batch. Dropout is in a scope for the rows of the part. Returns the row that
+  /// `compute` returns.
   at::Tensor run(const Batch& part, double weight, StepNumbers& numbers, const Compute& compute);
   /// Ends the micro-batches: keeps their gradients for the next step.
   void end();
@@ -88,10 +90,11 @@ class StepGraph {
   std::int64_t units_of_part() const;
   bool is_like_recorded(const Batch& part, double weight) const;
   Batch with_own_memory(const Batch& part);
+  void load(const Batch& part);
   void record(double weight, StepNumbers& numbers, const Compute& compute);
   void begin_in_dry_run(const Batch& batch);
 
-  const torch::nn::Module& network_;
+  torch::nn::Module& network_;
   const at::Device device_;
   StepPlan plan_;
   int warmed_up_ = 0;      // whole steps
@@ -100,8 +103,9 @@ class StepGraph {
   std::vector<std::pair<at::Tensor, at::Tensor>> gradients_;  // parameters and their gradients
   // The recorded part:
   std::unique_ptr<gpu::Graph> graph_;
-  std::optional<Batch> part_;  // what the graph reads
-  at::Tensor row_;             // the result, in the graph's memory
+  std::optional<Batch> part_;            // what the graph reads
+  std::optional<DropoutNames> dropout_;  // where it reads the names of the part's rows
+  at::Tensor row_;                       // in the graph's memory
   double weight_ = 0;
   StepNumbers::Names names_;
   std::int64_t recorded_ = 0;

@@ -67,9 +67,10 @@ TEST(LoraAdapterTest, DropoutOnlyAffectsTheAdapterBranch) {
     h.backward(g);
   }
   const torch::NoGradGuard no_graph;
-  const DropoutMask mask{.seed = 7, .step = 2, .layer = 0, .probability = kProbability};
+  const DropoutMask mask{.seed = 7, .layer = 0, .probability = kProbability};
   const at::Tensor factors =
-      apply_dropout(mask, torch::ones({3, 5}, torch::kFloat64), torch::tensor({10, 11, 12}));
+      apply_dropout(mask, torch::ones({3, 5}, torch::kFloat64),
+                    {torch::tensor(std::int64_t{2}), torch::tensor({10, 11, 12})});
   ASSERT_TRUE(factors.eq(0).any().item<bool>());
   ASSERT_FALSE(factors.eq(0).all().item<bool>());
   const at::Tensor a = adapted.a(), b = adapted.b(), w = adapted.layer->weight,

@@ -68,8 +68,9 @@ at::Tensor forward_in_training(const Linear& layer, const at::Tensor& x) {
 }
 
 at::Tensor kept_factors() {
-  const DropoutMask mask{.seed = 7, .step = 2, .layer = 0, .probability = kDropped};
-  return apply_dropout(mask, torch::ones({3, 5}, torch::kFloat64), torch::tensor({10, 11, 12}));
+  const DropoutMask mask{.seed = 7, .layer = 0, .probability = kDropped};
+  return apply_dropout(mask, torch::ones({3, 5}, torch::kFloat64),
+                       {torch::tensor(std::int64_t{2}), torch::tensor({10, 11, 12})});
 }
 
 TEST(LoraVariants, DoraMatchesThePaperWithAConstantNorm) {

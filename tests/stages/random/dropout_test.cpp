@@ -293,6 +293,26 @@ TEST(DropoutNames, AllowRecomputationAfterTheScope) {
   EXPECT_FALSE(other.equal(before));
 }
 
+TEST(DropoutNames, TakeOverStepAndSamplesOfALaterScope) {
+  Net net;
+  const at::Tensor x = torch::ones({2, 50});
+  const auto forward = [&](const char* input) {
+    const ScopedInput rows(net, input);
+    return net.forward(x);
+  };
+  std::optional<DropoutNames> kept;
+  for (const std::int64_t step : {5, 6, 7}) {
+    const RowNames rows = {{"query", {4, step}}, {"", {step, 9}}};
+    const ScopedDropout dropout(net, {.seed = 11, .step = step}, rows);
+    const at::Tensor query = forward("query"), other = forward("other");
+    if (!kept) kept.emplace(net);
+    else kept->copy_from(DropoutNames(net));
+    const ScopedDropout again(*kept);
+    EXPECT_TRUE(forward("query").equal(query)) << step;
+    EXPECT_TRUE(forward("other").equal(other)) << step;
+  }
+}
+
 TEST(ScopedDropout, OuterScopeIsRestoredAfterAnException) {
   Net net;
   const at::Tensor x = torch::randn({2, 6}, torch::kDouble);
