@@ -88,6 +88,7 @@ class EpisodeModel : public Model, public ShrinkableModel {
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   /// False: a sample is an episode, and the network processes episodes one after the other.
   bool mixes_samples() const override { return false; }
+  bool builds_in_shards() const override { return true; }
   Shrunken shrunken(const DatasetDescription& data) const override;
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
   /// True if the backbone is fixed. The frozen network's samples are single images.

@@ -16,6 +16,7 @@
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/value/parse_json.h"
+#include "stages/tensor/tensor_memory.h"
 #include "stages/weights/safetensors.h"
 #include "stages/weights/saved_weights.h"
 
@@ -362,7 +363,9 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
                     "use an unmodified adapter for this network; nothing was loaded from this one");
   }
   const torch::NoGradGuard no_graph;
-  for (const auto& [name, tensor] : own) tensor.copy_(saved.tensors.at(name));
+  for (const auto& [name, tensor] : own) {
+    if (has_memory(tensor)) tensor.copy_(saved.tensors.at(name));
+  }
   std::vector<std::string> notes = saved.config.notes;
   if (!misfits.of_text.empty()) {
     const std::size_t count = misfits.of_text.size();

@@ -11,6 +11,7 @@
 #include <torch/utils.h>
 
 #include "stages/model/linear_layer.h"
+#include "stages/numerics/sharded_build.h"
 #include "stages/tensor/parallel.h"
 
 namespace stages {
@@ -109,7 +110,7 @@ BottleneckNetwork::BottleneckNetwork(const BottleneckOptions& network,
       sizes.stride = stage > 0 && block == 0 ? 2 : 1;
       sizes.drop_path =
           network.drop_path * static_cast<double>(blocks_.size()) / static_cast<double>(last);
-      blocks_.push_back(std::make_shared<Bottleneck>(sizes, options));
+      blocks_.push_back(make_block<Bottleneck>(sizes, options));
       list->push_back(blocks_.back());
       in = sizes.out;
     }
@@ -367,7 +368,7 @@ InvertedResidualNetwork::InvertedResidualNetwork(const InvertedResidualOptions& 
     const InvertedResidualStage& stage = network.stages[number];
     const auto list = std::make_shared<torch::nn::ModuleListImpl>();
     for (std::int64_t block = 0; block < stage.blocks; ++block) {
-      blocks_.push_back(std::make_shared<InvertedResidual>(
+      blocks_.push_back(make_block<InvertedResidual>(
           InvertedResidualSizes{.in = in,
                                 .expansion = number == 0 ? 1 : network.expansion,
                                 .out = stage.out,

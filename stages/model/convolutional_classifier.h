@@ -73,6 +73,7 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
   /// Reads "image" and returns {"logits", "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return true; }
+  bool builds_in_shards() const override { return true; }
   bool mixes_over_ranks() const override { return true; }
   bool has_ordinal_head(OrdinalHead /*head*/) const override { return true; }
   Shrunken shrunken(const DatasetDescription& data) const override;

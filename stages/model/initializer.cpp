@@ -54,6 +54,7 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
 
 void draw_weight(const at::Tensor& weight, const Distribution& distribution, std::string_view name,
                  std::uint64_t seed) {
+  if (!has_memory(weight)) return;
   const torch::NoGradGuard no_graph;
   switch (distribution.kind) {
     case Distribution::Kind::kZero:

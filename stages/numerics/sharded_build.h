@@ -35,7 +35,19 @@ class [[nodiscard]] ScopedShardedBuild {
   friend void allocate_own_weights(const torch::nn::Module& network);
 };
 
-/// Within a ScopedShardedBuild, frees the memory for a block's weights, which have no values yet.
+/// While this object lives, networks that this thread builds are whole.
+class [[nodiscard]] ScopedWholeBuild {
+ public:
+  ScopedWholeBuild();
+  ~ScopedWholeBuild();
+  ScopedWholeBuild(const ScopedWholeBuild&) = delete;
+  ScopedWholeBuild& operator=(const ScopedWholeBuild&) = delete;
+
+ private:
+  const ScopedShardedBuild* const before_;
+};
+
+/// Within a ScopedShardedBuild, frees the memory of a block's weights, which have no values yet.
 void free_in_sharded_build(const torch::nn::Module& block);
 
 /// Returns a new block. Its weights have no values yet.

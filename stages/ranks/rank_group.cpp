@@ -401,7 +401,7 @@ RankGroup* group_of(const runner::RankOfRun& ranks) {
 
 Share share_of(std::int64_t units, std::int64_t in_group, int rank, int ranks) {
   const std::int64_t groups = std::max<std::int64_t>(units / in_group, 1);
-  if (rank >= groups) return {std::max<std::int64_t>(units - in_group, 0), units, /*counts=*/false};
+  if (rank >= groups) return {0, std::min(in_group, units), /*counts=*/false};
   const std::int64_t each = groups / ranks, more = groups % ranks;
   const auto begin_of = [&](std::int64_t which) {
     return (which * each + std::min<std::int64_t>(which, more)) * in_group;

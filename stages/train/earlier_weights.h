@@ -22,6 +22,8 @@ void check_base(const torch::nn::Module& network, const TrainingState& state);
 /// The weights from an earlier run and a description of the data they were trained on. The
 /// description's size is 0, since the data itself may no longer exist.
 struct EarlierWeights {
+  /// Its weights are on the Meta device, and are read when a network needs them, unless they are
+  /// the ones that the checkpoint keeps for a resumed run.
   FoundCheckpoint checkpoint;
   DatasetDescription data;
   std::string weights =
@@ -44,13 +46,12 @@ bool is_reused_by_first(const std::optional<EarlierWeights>& trained,
 EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
                                     const TrainerOptions& options);
 
-/// Moves `network` to `device` and loads the trained weights into it. Throws runner::StageError,
-/// kChangedRun, if they do not match.
-void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device);
+/// Moves `network` to `device` and loads the weights of the checkpoint into it; those on the Meta
+/// device are read from its folder, piece by piece. Throws runner::StageError: kDamagedWeights, or
+/// kChangedRun if they do not match.
+void put_weights(const FoundCheckpoint& found, torch::nn::Module& network, at::Device device);
 
-/// Moves `network` to `device` and reads the weights of the checkpoint in `folder` into it, piece
-/// by piece. Throws runner::StageError: kDamagedWeights, or kChangedRun if they do not
-/// match.
+/// Calls put_weights() with the weights of the checkpoint in `folder`.
 void read_weights(const std::filesystem::path& folder, torch::nn::Module& network,
                   at::Device device);
 

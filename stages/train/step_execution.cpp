@@ -11,6 +11,7 @@
 #include <torch/utils.h>
 
 #include "runner/shared/stage/run_context.h"
+#include "stages/numerics/running_statistics.h"
 #include "stages/plan/memory_trace.h"
 #include "stages/python/hosted_module.h"
 #include "stages/ranks/rank_group.h"
@@ -302,6 +303,24 @@ void check_sharded_parameters(const MemoryPolicy& policy, const torch::nn::Modul
   }
 }
 
+/// Throws if each rank would collect other running statistics than one process.
+void check_statistics_of_groups(const TrainingStep& step, const torch::nn::Module& network,
+                                int ranks) {
+  if (!is_over_groups(step) || !step.mixes_samples() ||
+      !running_statistics_of(network).has_unknown_layers)
+    return;
+  throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                           "device.count: " + std::to_string(ranks) +
+                               " divides the groups of a batch among that many processes, but "
+                               "BatchNorm layers in Python code collect running statistics over "
+                               "all groups")
+      .in_stage("/device")
+      .at("/count")
+      .with_help(
+          "use layers without running statistics (track_running_stats=False), or set "
+          "device.count: 1");
+}
+
 }  // namespace
 
 StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
@@ -317,6 +336,7 @@ StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
   }
   if (policy.sharding == Sharding::kParameters && ranks > 1)
     check_sharded_parameters(policy, network, options);
+  if (ranks > 1) check_statistics_of_groups(step, network, ranks);
   const std::int64_t units = std::min(options.batch_size, samples);
   StepPlan plan =
       make_step_plan(step, policy, units, std::move(numerics),

@@ -230,7 +230,7 @@ class TrainingStage final : public runner::Stage {
     return [model = checkpoint.model, data, source, options = options_.trainer,
             seed = context.node().seed, device = context.node().device] {
       auto network = model->build(data, seed);
-      put_weights(read_earlier_weights(source, options), *network, at::Device(device));
+      put_weights(read_earlier_weights(source, options).checkpoint, *network, at::Device(device));
       network->eval();
       return network;
     };

@@ -224,8 +224,8 @@ std::string verdict(const Certificate& certificate) {
       "the largest relative error of " + std::to_string(certificate.parameters.size()) +
       (certificate.parameters.size() == 1 ? " gradient is " : " gradients is ") +
       scientific(certificate.worst());
-  const std::string limit = scientific(Certificate::kLimit);
-  if (!(certificate.worst() < Certificate::kLimit))
+  const std::string limit = scientific(certificate.limit);
+  if (!(certificate.worst() < certificate.limit))
     return "FAIL  " + node + ": " + errors + ", not below " + limit;
   if (!certificate.changed.empty())
     return "FAIL  " + node + ": " + errors +

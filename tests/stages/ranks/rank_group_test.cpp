@@ -201,9 +201,9 @@ TEST(Share, DividesABatchAmongRanks) {
         for (int rank = 0; rank < ranks; ++rank) {
           const Share share = share_of(units, in_group, rank, ranks);
           ASSERT_GT(share.units(), 0);
+          ASSERT_EQ(share.begin % in_group, 0) << "groups are not split";
           if (!share.counts) continue;
           ASSERT_EQ(share.begin, end) << units << " " << in_group << " " << rank << "/" << ranks;
-          ASSERT_EQ(share.begin % in_group, 0);
           end = share.end;
           if (end == units && units % in_group != 0) continue;
           most = std::max(most, share.units());

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "stages/checkpoint/checkpoints.h"
+#include "stages/tensor/tensor_memory.h"
 #include "stages/weights/safetensors.h"
 #include "tests/support/refused.h"
 #include "tests/support/tiny_training.h"
@@ -54,6 +55,18 @@ TEST_F(WarmStart, AcceptsAFileACheckpointANodeOrARun) {
   }
   EXPECT_THAT(context_.said.back(),
               HasSubstr("starts from the weights of '" + (checkpoints / best).string() + "'"));
+}
+
+TEST_F(WarmStart, WeightsOfOtherRanksAreNotRead) {
+  auto network = before_.step.model.build(before_.train_data->describe(), 99);
+  const at::Tensor elsewhere = network->parameters().front();
+  free_memory(elsewhere);
+  warm_start(*network, run(), context_);
+  EXPECT_FALSE(has_memory(elsewhere));
+  allocate_memory(elsewhere);
+  const torch::NoGradGuard no_graph;
+  elsewhere.copy_(before_.network->parameters().front());
+  EXPECT_TRUE(is_trained(*network));
 }
 
 TEST_F(WarmStart, ResumedTrainingKeepsItsOwnWeights) {
