@@ -11,7 +11,7 @@ from retort_host.drops import replacement_of
 from retort_host.functions import Functions, call_name
 from retort_host.maps import FeatureMaps
 from retort_host.mixing import lone_mixing_layer, mixing_layer
-from retort_host.pixels import pretrained_of
+from retort_host.pixels import pixels_for, pretrained_of
 from retort_host.refusal import Refusal
 
 SIZES = re.compile(r"\b(sizes?|shapes?|dimensions?|height|width)\b", re.IGNORECASE)
@@ -31,12 +31,7 @@ class Networks:
 
     def build(self, request):
         torch = self.torch
-        make = self.entries.taking(request["entry"], request["arguments"], class_argument=request.get("class_argument"))
-        try:
-            network = self.make(make, request)
-        except (RuntimeError, TypeError, ValueError) as error:
-            advise_on_library(error, request)
-            raise
+        network = self.make(self.entry_of(request), request)
         if not isinstance(network, torch.nn.Module):
             returned = "nothing" if network is None else f"a {type(network).__name__}"
             raise Refusal(f"{request['entry']} returned {returned}, not a torch.nn.Module", "return the network")
@@ -79,9 +74,26 @@ class Networks:
             "class": {"name": type(network).__name__, "module": type(network).__module__},
         }
 
+    def entry_of(self, request):
+        return self.entries.taking(request["entry"], request["arguments"], class_argument=request.get("class_argument"))
+
+    def pixels(self, request):
+        """Returns how the images for a network must be prepared, as far as it says so."""
+        make = self.entry_of(request)
+        return pixels_for(request["entry"], make, request["arguments"],
+                          lambda: self.make(make, {**request, "device": "meta", "seed": 0}))
+
     def make(self, make, request):
-        """Returns the result of the entry. Code that cannot run on the Meta device, such as transformers' from_pretrained, runs
-        on the CPU, and its values are dropped."""
+        """Returns the result of the entry."""
+        try:
+            return self.make_on_device(make, request)
+        except (RuntimeError, TypeError, ValueError) as error:
+            advise_on_library(error, request)
+            raise
+
+    def make_on_device(self, make, request):
+        """Code that cannot run on the Meta device, such as transformers' from_pretrained, runs on the CPU, and its values are
+        dropped."""
         torch = self.torch
         torch.default_generator.manual_seed(request["seed"] & 0x7FFFFFFFFFFFFFFF)
         try:
