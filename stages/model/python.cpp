@@ -237,6 +237,10 @@ class PythonModel : public Model {
                                  const DatasetDescription& data) const {
     auto request = build_request(config_, device, seed, logits_for(data));
     request["own_modules"] = draws_.own_modules;
+    request["dropout_calls"] = nlohmann::ordered_json::array();
+    for (const auto& [path, number, probability] : draws_.dropout_calls)
+      request["dropout_calls"].push_back(
+          {{"path", path}, {"number", number}, {"probability", probability}});
     return request;
   }
 

@@ -299,6 +299,8 @@ PythonNetwork::Draws PythonNetwork::find_draws(const std::vector<std::int64_t>& 
   if (found.empty()) return {};
   Draws draws = {
       .is_known = true, .places = found.at("draws"), .own_modules = found.at("own_modules")};
+  for (const Json& call : found.at("dropout_calls"))
+    draws.dropout_calls.push_back({call.at("path"), call.at("number"), call.at("probability")});
   if (!found.at("token_rows").is_null()) draws.token_rows = found.at("token_rows");
   return draws;
 }

@@ -73,13 +73,23 @@ class PythonNetwork : public torch::nn::Module {
   /// the samples of other ranks; empty if there is none.
   const std::string& lone_mixing_layer() const { return lone_mixing_layer_; }
 
+  /// A call of a function that drops values, such as torch.nn.functional.dropout, in the forward
+  /// pass of the module at `path`.
+  struct DropoutCall {
+    std::string path;
+    std::int64_t number = 0;  ///< its position among the calls of one forward pass
+    double probability = 0;
+  };
+
   /// The random draws that a training forward pass makes outside Retort's dropout layers.
   struct Draws {
     bool is_known = false;                   ///< the network ran on the Meta device
     std::vector<std::string> places;         ///< "aten::bernoulli_ (my_net.py:12)"
     std::vector<std::string> own_modules;    ///< dropout layers with rows that are not samples, and
                                              ///< blocks that do not map one tensor to one tensor
-    std::optional<std::int64_t> token_rows;  ///< number of rows in a text tower's token embedding
+    std::vector<DropoutCall> dropout_calls;  ///< for "dropout_calls" of a request, which makes
+                                             ///< Retort compute them
+    std::optional<std::int64_t> token_rows;  ///< rows of a text tower's token embedding
   };
   /// Runs the network and returns its random draws. The network must already be on `device`, "meta"
   /// or "cpu". `shape` is the shape of a sample; if it is empty, common image sizes are tried.

@@ -173,8 +173,8 @@ class MeasuredPlan : public testing::Test {
 /// Every command imports torch, which takes seconds.
 class DeepMeasuredPlan : public MeasuredPlan {};
 
-TEST_F(MeasuredPlan, CodeThatReadsValuesOrDrawsRandomNumbersIsMeasuredAndLocated) {
-  const std::string draws = "        x = F.dropout(x, 0.1, self.training)\n";
+TEST_F(MeasuredPlan, CodeThatNeedsValuesOrDrawsIsMeasuredAndLocated) {
+  const std::string draws = "        x = F.dropout2d(x, 0.1, self.training)\n";
   EXPECT_THAT(
       expect_measured(kItem + draws, "item()"),
       AllOf(HasSubstr("the network draws random numbers on its own"), HasSubstr("(my_net.py:21)")));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/compile/compile.h"
+#include "runner/parent/compile/network_pixels.h"
 #include "runner/parent/compile/option_walk.h"
 #include "runner/parent/compile/recipe.h"
 #include "runner/parent/config/provenance.h"
@@ -273,6 +274,14 @@ Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe,
                       at_key(prepared->recipe.resolved, "device.count")->where, "/device/count",
                       "device.count: auto is for new runs, and this run already has a record",
                       "set a number, such as device.count=2"};
+  }
+  if (prepared && !named.overrides.empty()) {
+    Diagnostics errors;
+    for (const PixelOption& one : pixels_from_network(prepared->recipe.resolved))
+      errors.push_back({ErrorCode::kOptionConflict, one.value->where, one.pointer(),
+                        one.key() + ": auto is for new runs, and this run already has a record",
+                        "leave it out to keep the recorded value, or set another value"});
+    if (!errors.empty()) return errors;
   }
   if (!prepared || prepared->broken_rules.empty() || named.overrides.empty()) return prepared;
   named.overrides.clear();

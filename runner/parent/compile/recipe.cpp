@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runner/parent/compile/network_pixels.h"
 #include "runner/parent/config/secret.h"
 #include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/schema/schema.h"
@@ -157,13 +158,15 @@ class Settling {
 
 /// Fills in image_size in data stages that omit it or set it to auto. `said` contains the image
 /// sizes from the configs of the networks' weights: if they differ, adds an error instead; if there
-/// are none, uses the usual size.
+/// are none, uses the usual size, or leaves auto if a Python network determines the size.
 void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnostics& errors) {
+  const bool has_network = has_python_network(recipe);
   for (Entry& stage : *recipe.map()) {
     const Value* const kind = stage.value.map() ? stage.value.find("kind") : nullptr;
     if (!kind || !kind->text() || !kind->text()->starts_with("data.")) continue;
     Value* const size = stage.value.find("image_size");
     if (!size || !(size->is_default || size->says("auto"))) continue;
+    if (said.empty() && has_network && !size->is_default) continue;
     const auto other =
         std::ranges::find_if(said, [&](const Value& one) { return !same_data(one, said.front()); });
     if (other == said.end()) {
@@ -259,6 +262,7 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
       !errors.empty())
     return errors;
   if (auto errors = expand_home(valid, schemas); !errors.empty()) return errors;
+  if (auto errors = unknown_normalization(valid); !errors.empty()) return errors;
   if (sources) {
     if (auto errors = fill_in_from_weights(valid, schemas, *sources, folder); !errors.empty())
       return errors;

@@ -20,7 +20,8 @@ namespace runner {
 /// config have no effect. Relative paths of weights are resolved against `folder`, or against the
 /// current folder if it is empty. If image_size of a data stage is auto or not set, it becomes the
 /// size on which all backbones agree. A backbone's size comes from its own option or else from its
-/// config; if no backbone has one, image_size becomes 224.
+/// config; if no backbone has one, image_size becomes 224, except where pixels_from_network() asks
+/// a Python network (network_pixels.h).
 Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
                                  const std::filesystem::path& folder = {});
 

@@ -74,6 +74,7 @@ def main():
 
     actions = {"allow": entries.allow, "packages": packages,
                "build": networks.build, "train": networks.train, "forward": networks.forward, "probe": networks.probe,
+               "pixels": networks.pixels,
                "set_up_cuda": networks.set_up_cuda, "run": networks.run, "forget": networks.forget, "release": networks.release,
                "make_step": steps.make, "release_step": steps.release, "encode": steps.encode, "loss": steps.loss,
                "score": steps.score,

@@ -44,7 +44,10 @@ int play(const char* text) {
              {"towers", nullptr},
              {"class", {{"name", "Net"}, {"module", "nets"}}}};
   } else if (request["do"] == "probe") {
-    reply = {{"draws", Json::array()}, {"own_modules", Json::array()}, {"token_rows", nullptr}};
+    reply = {{"draws", Json::array()},
+             {"dropout_calls", Json::array()},
+             {"own_modules", Json::array()},
+             {"token_rows", nullptr}};
   }
   reply_to_python_call(reply.dump().c_str());
   return 0;

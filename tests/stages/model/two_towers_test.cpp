@@ -64,7 +64,10 @@ int play_towers(const char* text) {
              {"towers", played.towers},
              {"class", {{"name", "Clip"}, {"module", "nets"}}}};
   } else if (request["do"] == "probe") {
-    reply = {{"draws", Json::array()}, {"own_modules", Json::array()}, {"token_rows", nullptr}};
+    reply = {{"draws", Json::array()},
+             {"dropout_calls", Json::array()},
+             {"own_modules", Json::array()},
+             {"token_rows", nullptr}};
   } else if (request["do"] == "forward") {
     const std::string tower = request["tower"];
     if (tower == "class_head") {

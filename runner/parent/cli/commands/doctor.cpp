@@ -12,6 +12,7 @@
 #include "runner/parent/cli/observed_run.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/scratch_folder.h"
+#include "runner/parent/cli/settled_pixels.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/report/table_text.h"
@@ -258,11 +259,11 @@ std::string text_of(const Json& found) {
 
 }  // namespace
 
-ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, const LogFlags& log,
+ExitCode check_determinism_of(const NamedRecipe& recipe, std::int64_t steps, const LogFlags& log,
                               Console& console) {
-  Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
-  auto prepared = prepare(named, schemas, sources);
+  NamedRecipe named = recipe;
+  auto prepared = prepare_settled(named, /*launched=*/std::nullopt, log, console);
   if (!prepared) return report(console, prepared.errors());
   prepared = with_fewest_ranks(*std::move(prepared),
                                {.recipe = named, .log = log, .reuse = ReuseOptions::Which::kNone},

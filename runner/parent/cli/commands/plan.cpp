@@ -8,6 +8,7 @@
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/reserved_keys.h"
+#include "runner/parent/cli/settled_pixels.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/devices/choose_device.h"
 #include "runner/parent/report/plan_text.h"
@@ -62,12 +63,13 @@ Diagnostics too_old(const PlanRequest& request) {
 Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sources,
                           bool certify) {
   const SchemaSet& schemas = shipped_schemas();
-  auto prepared = prepare(flags.recipe, schemas, sources);
+  NamedRecipe named = flags.recipe;
+  auto prepared = prepare_settled(named, /*launched=*/std::nullopt, flags.log, console);
   if (!prepared) return prepared.errors();
   if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
     return errors;
   prepared = with_fewest_ranks(*std::move(prepared),
-                               {.recipe = flags.recipe,
+                               {.recipe = named,
                                 .log = flags.log,
                                 .reuse = flags.reuse.which(),
                                 .only = flags.only,

@@ -13,6 +13,7 @@
 #include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/reserved_keys.h"
+#include "runner/parent/cli/settled_pixels.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/run/precision_hint.h"
 #include "runner/parent/sweep/run_trials.h"
@@ -50,13 +51,14 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
                        console);
   Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
-  auto prepared = prepare_launched(*launched, flags.recipe, schemas, sources);
+  NamedRecipe named = flags.recipe;
+  auto prepared = prepare_settled(named, *launched, flags.log, console);
   if (!prepared) return report(console, prepared.errors());
   if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
     return report(console, errors);
   prepared = with_fewest_ranks(
       *std::move(prepared),
-      {.recipe = flags.recipe, .log = flags.log, .reuse = flags.reuse.which(), .only = flags.only},
+      {.recipe = named, .log = flags.log, .reuse = flags.reuse.which(), .only = flags.only},
       console);
   if (!prepared) return report(console, prepared.errors());
   if (!flags.only.empty()) {
