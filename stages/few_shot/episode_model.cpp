@@ -412,7 +412,7 @@ class EpisodeModelStage : public runner::Stage {
   }
 
   const EpisodeModelConfig config_;
-  mutable std::optional<std::string> sha256_;  // of the weights; computed once
+  mutable std::optional<std::string> sha256_;  // SHA-256 of the weights, computed once
 };
 
 }  // namespace

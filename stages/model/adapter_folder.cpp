@@ -99,7 +99,7 @@ OrdinalHead ordinal_in(const fs::path& file, const std::map<std::string, std::st
   const auto entry = metadata.find(kOrdinal);
   if (entry == metadata.end()) return OrdinalHead::kNone;
   const auto head = ordinal_head_named(entry->second);
-  if (!head) damaged_adapter(file, "its metadata name an unknown head for ordered classes");
+  if (!head) damaged_adapter(file, "its metadata contain an unknown head for ordered classes");
   return *head;
 }
 
@@ -109,7 +109,7 @@ std::map<std::string, std::string> metadata_for(OrdinalHead ordinal) {
   return metadata;
 }
 
-/// Returns the head with these tensors of `file`, and the classes from classes.json next to it.
+/// Returns the head with these tensors from `file`, and the classes from classes.json next to it.
 AdapterHead checked_head(const fs::path& file, const at::Tensor& weight, const at::Tensor& bias,
                          OrdinalHead ordinal) {
   if (weight.dim() != 2 || bias.dim() != 1 || weight.size(0) != bias.size(0))

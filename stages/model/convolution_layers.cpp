@@ -25,7 +25,7 @@ constexpr std::int64_t kSide = 3;  // of the kernel, which is padded by one
 /// Number of rows of the result that are summed in float32; their sums are added in float64.
 constexpr std::int64_t kRowsOfPart = 8;
 
-// Number of channels of a pixel that are computed at a time.
+// The number of channels per pixel that are computed at a time.
 constexpr std::int64_t kLanes = 16;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using LanesInMemory =

@@ -107,7 +107,7 @@ struct SqueezeExcitationStyle {
   bool is_silu = false;  ///< otherwise ReLU
 };
 
-/// The gate of a block: a number between 0 and 1 for each channel of each image. Children, with the
+/// The gate of a block: a value between 0 and 1 for each channel of each image. Children, with the
 /// style's names: two 1 x 1 convolutions with a bias.
 class SqueezeExcitation : public PrecisionModule {
  public:

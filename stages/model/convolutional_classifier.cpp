@@ -244,7 +244,7 @@ class ConvolutionalClassifierStage : public runner::Stage {
   }
 
   const ConvolutionalClassifierConfig config_;
-  mutable std::optional<std::string> sha256_;  // of the weights; computed once
+  mutable std::optional<std::string> sha256_;  // SHA-256 of the weights, computed once
 };
 
 }  // namespace

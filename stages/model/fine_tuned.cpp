@@ -274,7 +274,7 @@ std::shared_ptr<torch::nn::Module> FineTuned::build_frozen(const DatasetDescript
 }
 
 std::shared_ptr<torch::nn::Module> FineTuned::outline(const DatasetDescription& data) const {
-  text_rows(data, at::kMeta);  // plans count its memory
+  text_rows(data, at::kMeta);  // so that plans include its memory
   return outline_frozen(data);
 }
 

@@ -58,8 +58,8 @@ std::shared_ptr<Block> make_block(Arguments&&... arguments) {
   return block;
 }
 
-/// Within a ScopedShardedBuild, allocates this rank's weights of a network that has all of its
-/// modules, but no values yet, and frees the others.
+/// Within a ScopedShardedBuild, takes a network that has all of its modules but no values yet,
+/// allocates this rank's weights, and frees the others.
 void allocate_own_weights(const torch::nn::Module& network);
 
 }  // namespace stages

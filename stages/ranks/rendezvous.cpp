@@ -106,7 +106,7 @@ class Guest {
     throw missing(absent);
   }
 
-  /// Returns the texts that the ranks pass under this name, in rank order.
+  /// Returns the strings that the ranks pass under this name, in rank order.
   std::vector<std::string> exchange(const Store& store, const std::string& name,
                                     const std::string& own) const {
     store->set(name + std::to_string(own_.rank), own);
@@ -131,7 +131,7 @@ class Guest {
   }
 
  private:
-  /// Keeps rank 0 alive until all ranks have read the exchanged texts, since the texts may make it
+  /// Keeps rank 0 alive until all ranks have read the exchanged strings, since these may make it
   /// exit.
   void stay_for_others(const Store& store, const std::string& name) const {
     const auto read_by = [&](int rank) { return name + "read-" + std::to_string(rank); };
@@ -141,7 +141,7 @@ class Guest {
     for (int rank = 1; rank < own_.size; ++rank) all.push_back(read_by(rank));
     try {
       store->wait(all, kTry);
-    } catch (const c10::Error&) {  // a rank has exited, which the group will notice
+    } catch (const c10::Error&) {  // a rank has exited, which the process group will notice
     }
   }
 

@@ -53,7 +53,8 @@ using Networks = std::vector<std::shared_ptr<torch::nn::Module>>;
 
 /// The results of computing a step in one way.
 struct Left {
-  NamedTensors gradients;  // of all trained weights; zeros for those without one on this rank
+  NamedTensors gradients;  // gradients of all trained weights; zeros for weights without one on
+                           // this rank
   std::vector<std::pair<std::string, at::Tensor>> buffers;
   Means means;
 };
@@ -92,8 +93,8 @@ Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& 
   return left;
 }
 
-/// Has all ranks compute a step together, each with one of the equal `networks`, and returns the
-/// result of the first rank.
+/// Has all ranks compute a step together, each with one of the identical `networks`, and returns
+/// the result of the first rank.
 Left compute_together(const TrainingStep& step, const Networks& networks, const Batch& batch,
                       const StepPlan& plan, std::uint64_t seed) {
   std::vector<Left> left(networks.size());
@@ -327,7 +328,7 @@ Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& netwo
   }
   if (plan.shards_optimizer() && !of_ranks.empty()) {
     const std::vector<NamedTensors> all = weights_after_steps(step, of_ranks, batch, plan, seed);
-    // Sharded gradients are added up in another order, so only the ranks are compared.
+    // Sharded gradients are summed in a different order, so only the ranks are compared.
     const NamedTensors expected =
         plan.shards_gradients() ? all.front()
                                 : weights_after_steps(step, of_ranks, batch, at_once, seed).front();

@@ -30,19 +30,19 @@ struct EarlierWeights {
       {};  ///< "averaged" or "trained" if the run averaged its weights; otherwise empty
 };
 
-/// Returns the weights that NodeFacts::trained names; nullopt if this training still has to run.
-/// Throws runner::StageError: kNoCheckpoint, kDamagedWeights, or kOptionConflict if an average is
-/// requested but none was saved. If an earlier result would merely be reused, such an error is
-/// reported to context.not_reused() instead, and nullopt is returned.
+/// Returns the weights that NodeFacts::trained specifies; nullopt if the stage still has to be
+/// trained. Throws runner::StageError: kNoCheckpoint, kDamagedWeights, or kOptionConflict if an
+/// average is requested but none was saved. If an earlier result would merely be reused, such an
+/// error is reported to context.not_reused() instead, and nullopt is returned.
 std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options,
                                                    runner::RunContext& context);
 
-/// With several ranks, tells all of them whether rank 0 reuses the result of an earlier run, which
-/// only rank 0 knows. `trained` is what this rank has found.
+/// With several ranks, informs all of them whether rank 0 reuses the result of an earlier run,
+/// which only rank 0 knows. `trained` is what this rank has found.
 bool is_reused_by_first(const std::optional<EarlierWeights>& trained,
                         const runner::RankOfRun& ranks);
 
-/// Reads the weights of `source`. Throws like find_earlier_weights().
+/// Reads the weights from `source`. Throws like find_earlier_weights().
 EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
                                     const TrainerOptions& options);
 

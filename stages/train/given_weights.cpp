@@ -48,7 +48,7 @@ fs::path checkpoints_of(const fs::path& path) {
   for (const std::string& name : trainings) names += (names.empty() ? "" : ", ") + name;
   refuse(ErrorCode::kMissingWeights,
          "the run '" + path.string() + "' has several training stages: " + names,
-         "name the folder of one of them: " + run.node(trainings[0]).folder().string());
+         "give the folder of one of them: " + run.node(trainings[0]).folder().string());
 }
 
 /// Returns the checkpoint's folder if `path` is a checkpoint's folder or the weights in it;
@@ -94,7 +94,7 @@ GivenWeights read_given_weights(const fs::path& path, const std::string& option,
   std::error_code error;
   if (!fs::exists(path, error))
     refuse(ErrorCode::kMissingWeights, "there is no '" + path.string() + "'",
-           "name a run's folder or a safetensors file");
+           "give a run's folder or a safetensors file");
   const fs::path one = checkpoint_at(path);
   if (one.empty() && fs::is_regular_file(path, error))
     return {read_safetensors(path, contents).tensors, path};
@@ -105,7 +105,7 @@ GivenWeights read_given_weights(const fs::path& path, const std::string& option,
     auto found = folder.empty() ? std::nullopt : load_best_or_latest(checkpoints, part);
     if (!found) {
       refuse(ErrorCode::kMissingWeights, "'" + path.string() + "' contains no checkpoint",
-             "name a run with a trained model, a checkpoint's folder or a safetensors file");
+             "give a run with a trained model, a checkpoint's folder or a safetensors file");
     }
     return given_by(found->folder, std::move(found->state));
   } catch (const StageError& error) {

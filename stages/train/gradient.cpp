@@ -185,8 +185,8 @@ class Accumulation {
     part.end();
   }
 
-  /// After `parts` parts on this rank, joins in the sums of the ranks that have more. The first
-  /// rank has the most.
+  /// After `parts` parts on this rank, takes part in the sums of the ranks that have more parts.
+  /// The first rank has the most.
   void sum_rest(std::int64_t parts) const {
     for (const std::int64_t most = parts_of(share_of_rank(0)); options_.sharded && parts < most;
          ++parts)

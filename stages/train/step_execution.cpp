@@ -220,7 +220,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
           std::move(histograms), std::move(present)};
 }
 
-/// True if the device computes later than the host, which does not wait to look at each step.
+/// True if the device runs behind the host, which does not wait to check each step.
 bool StepExecution::runs_ahead() const { return network_.device().is_cuda() || batches_; }
 
 /// Returns for each parameter whether it has a gradient, on this rank or on the one that owns it.
@@ -246,7 +246,7 @@ at::Tensor StepExecution::norm_of_all(const std::vector<at::Tensor>& gradients) 
   return square.sqrt().to(norm.scalar_type());
 }
 
-/// Returns the weights that an optimizer step changes, with the ranks that update them; without
+/// Returns the weights that an optimizer step changes, with the ranks that update them, excluding
 /// those that only these ranks keep.
 Messages StepExecution::updated_weights(const std::vector<bool>& present) const {
   const std::vector<at::Tensor> parameters = optimizer_.parameters();

@@ -74,7 +74,7 @@ inline std::string small_text_head(const std::string& recipe) {
 
 /// Options for a Python recipe; make_transformer_for() must have run.
 inline std::string small_in_python(const std::string& recipe) {
-  return std::string("data.image_size=32 ") + (recipe == "transformers" ? "name=vit " : "") +
+  return std::string(recipe == "transformers" ? "name=vit " : "data.image_size=32 ") +
          "python=" + torch_python().value_or("auto").string() + " ";
 }
 
@@ -82,9 +82,13 @@ inline std::string small_in_python(const std::string& recipe) {
 inline void make_transformer_for(const std::string& recipe, const std::filesystem::path& folder) {
   if (recipe != "transformers" || !torch_python()) return;
   std::ofstream(folder / "make.py") << R"(
+import json
 from transformers import ViTConfig, ViTForImageClassification
 sizes = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
 ViTForImageClassification(ViTConfig(**sizes, image_size=32, patch_size=8)).save_pretrained('vit')
+half = [0.5, 0.5, 0.5]
+with open('vit/preprocessor_config.json', 'w') as file:
+    json.dump({'size': {'height': 32, 'width': 32}, 'image_mean': half, 'image_std': half}, file)
 )";
   const Ended made = run_shell(torch_python()->string() + " make.py && rm make.py", folder);
   ASSERT_EQ(made.exit, 0) << made.err;

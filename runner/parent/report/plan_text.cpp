@@ -20,7 +20,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::array<std::string_view, 8> kLetters = {"_", ".", "-", "=", "+", "*", "#", "@"};
 
-/// Returns the number of columns for `points` values.
+/// Returns the number of columns for a curve of `points` values.
 std::size_t columns_for(std::size_t points, const TextStyle& style) {
   return std::min(points, style.width);
 }
@@ -174,7 +174,7 @@ std::string options_text(const MemoryPlan& plan, const TextStyle& style) {
   return section("saved at the peak by the recipe's memory options", rows, style);
 }
 
-/// Returns how many bytes the alternative is below or above the budget.
+/// Returns by how many bytes the alternative is below or above the budget.
 std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
   if (!other.refused.empty()) return "refused: " + other.refused;
   if (!plan.budget) return "";

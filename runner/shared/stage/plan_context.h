@@ -113,8 +113,8 @@ class PlanContext : public RunContext {
   /// runs. Does not include the node's own inputs, which the node itself counts.
   const std::vector<NamedBytes>& held() const { return held_; }
 
-  /// How this node computed a step when its run first started, in the form of MemoryPlan::step;
-  /// null if it has not started.
+  /// Returns how this node computed a step when its run first started, in the form of
+  /// MemoryPlan::step; null if it has not started.
   const nlohmann::ordered_json& earlier_step() const { return earlier_step_; }
 
   /// Returns the state shared by the plans of the graph's nodes.

@@ -1,4 +1,4 @@
-// Networks of which each rank creates only its own weights.
+// Tests of networks for which each rank creates only its own weights.
 
 #include "stages/numerics/sharded_build.h"
 

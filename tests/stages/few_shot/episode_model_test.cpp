@@ -215,7 +215,7 @@ TEST(EpisodeModel, FrozenBackboneRunsWithoutAGraphAndIsNotSaved) {
   for (const auto& [name, tensor] : weights(*network))
     EXPECT_TRUE(name.starts_with("head.")) << name;
   EXPECT_EQ(base_of(*network), "random, seed 7");
-  // The backbone comes from the stage and does not depend on the seed of the training.
+  // The backbone comes from the stage and does not depend on the training seed.
   const char* const kFirst = "backbone.conv1.weight";
   EXPECT_TRUE(network->named_parameters()[kFirst].equal(other->named_parameters()[kFirst]));
   EXPECT_THAT(

@@ -67,7 +67,7 @@ TEST(RankGroup, DoesNotKeepItsArguments) {
   });
 }
 
-TEST(RankGroup, RowsAreGatheredInTheOrderOfTheRanks) {
+TEST(RankGroup, RowsAreGatheredInRankOrder) {
   run_as_ranks(3, [](const runner::RankOfRun& own) {
     RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
     const auto gathered = group.gather(torch::full({2 - own.rank, 2}, own.rank, torch::kFloat));
@@ -128,7 +128,7 @@ TEST(RankGroup, OutOfMemoryBeforeASumReachesAll) {
   }
 }
 
-TEST(RankGroup, QuestionsAreAnsweredWhereverTheOthersWait) {
+TEST(RankGroup, QuestionsAreAnsweredAtAnyPointWhereOtherRanksWait) {
   run_as_ranks(3, [](const runner::RankOfRun& own) {
     RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
     std::vector<std::vector<std::int64_t>> seen;

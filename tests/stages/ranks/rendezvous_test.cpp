@@ -40,8 +40,8 @@ class Rendezvous : public testing::Test {
   Json traits_ = {{"host", "here"}, {"libtorch", "2.11.0"}};
   std::chrono::seconds timeout_ = kCollectiveTimeout;
 
-  /// Returns the error of a rank of `size` in its meeting, or an empty string if it has met the
-  /// others and completed `then`.
+  /// Returns the error of one of `size` ranks at its rendezvous, or an empty string if it has met
+  /// the others and completed `then`.
   std::string come(int rank, int size, const runner::Meeting& meeting, const Json& traits,
                    const std::function<void(RankGroup&)>& then = {}) {
     try {
@@ -56,7 +56,7 @@ class Rendezvous : public testing::Test {
     }
   }
 
-  /// Runs all ranks of a meeting; `change` may make one of them differ.
+  /// Runs all ranks of a rendezvous; `change` may make one of them differ.
   std::vector<std::string> all(int size,
                                const std::function<void(int, runner::Meeting&, Json&)>& change = {},
                                const std::function<void(RankGroup&)>& then = {}) {
@@ -144,7 +144,7 @@ TEST_F(Rendezvous, RankFromAnotherJobIsRejected) {
   EXPECT_THAT(said, AllOf(HasSubstr("'7'"), HasSubstr("'8'")));
 }
 
-/// A store as torchrun keeps it on its own port, which outlives the ranks.
+/// A store like the one that torchrun keeps on its own port, which outlives the ranks.
 class StoreOfLauncher {
  public:
   explicit StoreOfLauncher(runner::Meeting& meeting) {
@@ -214,7 +214,7 @@ TEST_F(Rendezvous, RankThatStopsAfterItHasJoinedIsNamed) {
                                     "1 s"));
 }
 
-TEST_F(Rendezvous, LateRankFindsNobodyIfTheFirstHasExited) {
+TEST_F(Rendezvous, LateRankFindsNoOtherRankIfTheFirstHasExited) {
   meeting_.seconds = 1;
   EXPECT_THAT(come(0, 2, meeting_, traits_), HasSubstr("rank 1 of 2 did not reach"));
   EXPECT_THAT(come(1, 2, meeting_, traits_),
@@ -323,7 +323,7 @@ TEST_F(Rendezvous, OtherRanksLearnWhyARankEnded) {
   }
 }
 
-TEST_F(Rendezvous, RankThatDoesNotRespondIsNamed) {
+TEST_F(Rendezvous, RankThatDoesNotRespondIsReported) {
   for (const int silent : {0, 1, 2}) {
     meeting_.port = free_port();
     timeout_ = std::chrono::seconds(2);

@@ -76,7 +76,7 @@ TEST_F(WarmStart, ResumedTrainingKeepsItsOwnWeights) {
   EXPECT_FALSE(is_trained(*begun(run())));
 }
 
-TEST_F(WarmStart, UsesTheBestIfAHigherMetricIsBetter) {
+TEST_F(WarmStart, UsesTheBestCheckpointIfAHigherMetricIsBetter) {
   const fs::path folder = run() / "accurate";
   Checkpoints saved(folder, {.keep_last = 2, .keep_best = 1, .higher_is_better = true});
   TrainingState state;
