@@ -189,7 +189,7 @@ void check_cuda_graphs(const MemoryPolicy& policy, const StepPlan& plan, const T
   if (const std::string why = step.why_not_replayed(); !why.empty()) refuse(policy, why);
   for (const auto& module : network.modules()) {
     if (dynamic_cast<const HostedModule*>(module.get()))
-      refuse(policy, "the network is Python code, which may do something else in each step");
+      refuse(policy, "the network is Python code, which may behave differently in each step");
   }
 }
 

@@ -49,7 +49,7 @@ class StepGraph {
   /// end(), the step has failed, and the graph and its memory are dropped.
   class [[nodiscard]] Step {
    public:
-    /// `graph` is borrowed; null: does nothing.
+    /// `graph` is borrowed; if null, the step does nothing.
     Step(StepGraph* graph, const StepPlan& plan) : graph_(graph) {
       if (graph_) graph_->plan_ = plan;
     }
@@ -79,7 +79,7 @@ class StepGraph {
   bool replays() const { return warmed_up_ >= kWarmUp; }
   /// Returns how many times a graph was recorded.
   std::int64_t recorded() const { return recorded_; }
-  /// Returns, in a dry run, the bytes that the graph reserves for itself; 0 until the warm-up is
+  /// Returns, in a dry run, how many bytes the graph reserves for itself; 0 until the warm-up is
   /// over.
   std::int64_t pool_bytes() const { return pool_bytes_; }
 
