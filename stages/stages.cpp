@@ -13,6 +13,7 @@
 #include "stages/worker/embed.h"
 #include "stages/worker/export.h"
 #include "stages/worker/memory_checks.h"
+#include "stages/worker/network_pixels.h"
 #include "stages/worker/predict.h"
 #include "stages/worker/rank_speed.h"
 #include "stages/worker/requests.h"
@@ -101,6 +102,7 @@ std::span<const RequestKind> all_requests() {
       RequestKind{"fetch_data", answer_fetch_data},
       RequestKind{"fetch_model", answer_fetch_model},
       RequestKind{"make_data", answer_make_data},
+      RequestKind{"network_pixels", answer_network_pixels},
       RequestKind{"predict", answer_predict},
       RequestKind{"predict_ensemble", answer_predict_ensemble},
       RequestKind{"embed", answer_embed},

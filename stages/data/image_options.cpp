@@ -125,9 +125,12 @@ void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
 
   read_final_augment(augment, images.augment.last);
 
-  ConfigReader& normalize = reader.section("normalize");
-  read_three(normalize, "mean", images.mean);
-  read_three(normalize, "std", images.standard_deviation);
+  const runner::Value* const normalize = reader.raw("normalize");
+  if (normalize && normalize->map()) {  // auto only where pixels are not normalized: in data checks
+    ConfigReader& section = reader.section("normalize");
+    read_three(section, "mean", images.mean);
+    read_three(section, "std", images.standard_deviation);
+  }
 
   ConfigReader& loader = reader.section("loader");
   loader.read("workers", images.loader.workers);

@@ -279,9 +279,10 @@ std::pair<NamedTensors, at::Tensor> PythonNetwork::run_forward(const at::Tensor&
   clear_python_tensors();
   if (before.defined() && !before.equal(drawn())) {
     throw StageError(ErrorCode::kStageFailed,
-                     is_training() ? "the network makes random draws that the plan did not find"
-                                   : "the network draws random numbers in evaluation, so its "
-                                     "predictions cannot be repeated")
+                     is_training()
+                         ? "the network draws random numbers in places that the plan did not find"
+                         : "the network draws random numbers in evaluation, so its "
+                           "predictions cannot be repeated")
         .with_help(is_training()
                        ? "draw them in modules of type torch.nn.Dropout or DropPath, which Retort "
                          "replaces with masks determined by seed, step and sample"
@@ -298,6 +299,8 @@ PythonNetwork::Draws PythonNetwork::find_draws(const std::vector<std::int64_t>& 
   if (found.empty()) return {};
   Draws draws = {
       .is_known = true, .places = found.at("draws"), .own_modules = found.at("own_modules")};
+  for (const Json& call : found.at("dropout_calls"))
+    draws.dropout_calls.push_back({call.at("path"), call.at("number"), call.at("probability")});
   if (!found.at("token_rows").is_null()) draws.token_rows = found.at("token_rows");
   return draws;
 }

@@ -59,8 +59,8 @@ class PythonNetwork : public torch::nn::Module {
   /// Returns the names under which Python saves tensors, each with the name of the parameter or
   /// buffer here.
   const std::vector<std::pair<std::string, std::string>>& state() const { return state_; }
-  /// Returns the form of the input that the weights were trained on, {"input_size", "mean", "std",
-  /// "fixed"}; null if they are not pretrained or the network does not specify it.
+  /// Returns the format of the input that the weights were trained on, {"input_size", "mean",
+  /// "std", "fixed"}; null if they are not pretrained or the network does not specify it.
   const nlohmann::ordered_json& pretrained() const { return *pretrained_; }
 
   /// Returns the network's Python class, {"name", "module"}.
@@ -73,12 +73,22 @@ class PythonNetwork : public torch::nn::Module {
   /// the samples of other ranks; empty if there is none.
   const std::string& lone_mixing_layer() const { return lone_mixing_layer_; }
 
+  /// A call of a function that drops values, such as torch.nn.functional.dropout, in the forward
+  /// pass of the module at `path`.
+  struct DropoutCall {
+    std::string path;
+    std::int64_t number = 0;  ///< its position among the calls of one forward pass
+    double probability = 0;
+  };
+
   /// The random draws that a training forward pass makes outside Retort's dropout layers.
   struct Draws {
     bool is_known = false;                   ///< the network ran on the Meta device
     std::vector<std::string> places;         ///< "aten::bernoulli_ (my_net.py:12)"
     std::vector<std::string> own_modules;    ///< dropout layers with rows that are not samples, and
                                              ///< blocks that do not map one tensor to one tensor
+    std::vector<DropoutCall> dropout_calls;  ///< for "dropout_calls" of a request, which makes
+                                             ///< Retort compute them
     std::optional<std::int64_t> token_rows;  ///< rows of a text tower's token embedding
   };
   /// Runs the network and returns its random draws. The network must already be on `device`, "meta"
@@ -90,8 +100,8 @@ class PythonNetwork : public torch::nn::Module {
                    const char* device) const;
 
  protected:
-  /// Returns what Python has determined about the towers named in the request; null if it names
-  /// none.
+  /// Returns what Python has determined about the towers specified in the request; null if it
+  /// specifies none.
   const nlohmann::ordered_json& towers() const { return *towers_; }
   /// Returns the output of the "image" or "text" tower for its input, or the logits of the
   /// "class_head" for image embeddings. Throws the same errors as forward().

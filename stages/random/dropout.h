@@ -24,7 +24,7 @@ struct StepKey {
 };
 
 /// Numbers by which dropout identifies the rows of an encoding, one per row, from 0 to 2^32 - 1.
-/// The key is the name of the input that the rows belong to; the entry "" applies to all inputs
+/// Each key is the name of the input that the rows belong to; the entry "" applies to all inputs
 /// without an entry of their own.
 using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 

@@ -30,7 +30,7 @@ struct BinaryOptions {
   ClassificationLoss loss;
   ClassWeights class_weights;
   bool balances = false;
-  std::int64_t batch_size = 0;  // of an optimizer step
+  std::int64_t batch_size = 0;  // batch size of an optimizer step
   std::string monitor;
 };
 

@@ -55,8 +55,8 @@ void StepGraph::begin(const Batch& batch) {
   if (device_.is_meta() && is_whole_) begin_in_dry_run(batch);
 }
 
-/// Notes where the micro-batches begin in the trace, to find out what the graph needs. When a run
-/// would record the graph, allocates that.
+/// Notes where the micro-batches begin in the trace, to find out what the graph needs. At the step
+/// at which a run would record the graph, allocates that memory.
 void StepGraph::begin_in_dry_run(const Batch& batch) {
   if (replays()) {
     if (pool_.defined()) return;
@@ -142,7 +142,7 @@ void StepGraph::load(const Batch& part, const Weight& weight) {
 
 /// Returns a batch for numbers like those of `part`.
 Batch StepGraph::with_own_memory(const Batch& part) {
-  empty_cache(device_);  // what the warm-up has left unused, the graph may need
+  empty_cache(device_);  // the graph may need what the warm-up has left unused
   Batch own = part;
   own.indices.clear();
   for (const auto& [name, tensor] : part.tensors()) own = own.with(name, torch::empty_like(tensor));
@@ -164,7 +164,7 @@ namespace {
                          const std::string& help = "set cuda_graphs: false") {
   throw runner::StageError(
       runner::ErrorCode::kOptionConflict,
-      "cuda_graphs repeats the operations of a step without its code, but " + why)
+      "cuda_graphs replays the operations of a step without running its code, but " + why)
       .at("/cuda_graphs")
       .in_stage(policy.pointer)
       .with_help(help);
@@ -181,14 +181,15 @@ void check_cuda_graphs(const MemoryPolicy& policy, const StepPlan& plan, const T
                        const torch::nn::Module& network, int ranks) {
   if (!policy.cuda_graphs) return;
   if (ranks > 1)
-    refuse(policy, "several ranks exchange numbers within a step",
+    refuse(policy, "ranks exchange data within a step",
            "set cuda_graphs: false, or device.count: 1");
   if (plan.two_pass)
     refuse(policy,
            "two_pass computes the loss of the whole batch between two passes over its parts",
            "set cuda_graphs: false, or micro_batch to the size of the batch");
   if (plan.optimizer_in_backward)
-    refuse(policy, "optimizer_in_backward frees each gradient, and a graph needs them in one place",
+    refuse(policy,
+           "optimizer_in_backward frees each gradient, but a graph needs it at a fixed address",
            "set cuda_graphs: false, or optimizer_in_backward: false");
   if (const std::string why = step.why_not_replayed(); !why.empty()) refuse(policy, why);
   for (const auto& module : network.modules()) {

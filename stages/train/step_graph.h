@@ -108,7 +108,7 @@ class StepGraph {
   const at::Device device_;
   StepPlan plan_;
   int warmed_up_ = 0;      // whole steps
-  bool is_whole_ = false;  // the step's batch has the size of most
+  bool is_whole_ = false;  // the step's batch has the same size as most batches
   Places places_;
   std::vector<std::pair<at::Tensor, at::Tensor>> gradients_;  // parameters and their gradients
   // The recorded part:
@@ -120,7 +120,7 @@ class StepGraph {
   StepNumbers::Names names_;
   std::int64_t recorded_ = 0;
   // In a dry run:
-  std::size_t first_event_ = 0;            // of the step's micro-batches
+  std::size_t first_event_ = 0;            // where the step's micro-batches begin
   std::vector<std::int64_t> input_bytes_;  // of a part
   std::int64_t width_ = 0;                 // of a row
   std::int64_t pool_bytes_ = 0;
@@ -130,7 +130,7 @@ class StepGraph {
 /// Throws runner::StageError: a CPU has no CUDA graphs.
 [[noreturn]] void refuse_cuda_graphs_on_cpu(const MemoryPolicy& policy);
 
-/// Throws runner::StageError if a policy asks for CUDA graphs that steps under `plan` cannot have.
+/// Throws runner::StageError if a policy requests CUDA graphs that steps under `plan` cannot use.
 /// The network is in training mode.
 void check_cuda_graphs(const MemoryPolicy& policy, const StepPlan& plan, const TrainingStep& step,
                        const torch::nn::Module& network, int ranks);

@@ -104,7 +104,7 @@ class ClassificationStep final : public TrainingStep {
     if (options_.loss.ordinal && !labels.is_meta())
       return ordinal_weight(labels.cpu(), classes_, options_.loss.head());
     if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
-    constexpr double kLeast = 1e-30;  // avoids 0 / 0 if all samples of a batch weigh 0
+    constexpr double kLeast = 1e-30;  // avoids 0 / 0 if all samples of a batch have weight 0
     const at::Tensor weights = class_weights_.on_host().index_select(0, labels.cpu());
     return std::max(kLeast, weights.to(torch::kDouble).sum().item<double>());
   }

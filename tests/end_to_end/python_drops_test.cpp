@@ -48,7 +48,7 @@ TEST_F(DroppingHostedModel, WholeBatchIsDroppedOrKeptInMicroBatches) {
   expect_same_in_micro_batches("StochasticDepth");
 }
 
-TEST_F(DeepDroppingHostedModel, LayersOfLibrariesDropTheSameInMicroBatches) {
+TEST_F(DeepDroppingHostedModel, LibraryLayersDropTheSameValuesInMicroBatches) {
   const std::string patches =
       "        x = self.drop(x.flatten(2).transpose(1, 2)).mean(1)[:, :, None, None].expand(-1, 3, "
       "16, "
@@ -68,6 +68,13 @@ TEST_F(DeepDroppingHostedModel, LayersOfLibrariesDropTheSameInMicroBatches) {
        "        x, chosen = self.drop(x.flatten(2).transpose(1, 2))\n"
        "        x = x if chosen is None else x * (chosen.sum(1) * 1e-3)[:, None, None]\n"
        "        x = x.mean(1)[:, :, None, None].expand(-1, 3, 16, 16)\n"},
+      {"torch", "nn.Identity()",
+       "        x = F.dropout(x, 0.3, self.training)\n        x = F.dropout(x, 0.1) if "
+       "self.training else x\n"},
+      {"torch", "nn.MultiheadAttention(3, 3, dropout=0.3, batch_first=True)",
+       "        rows = x.flatten(2).transpose(1, 2)\n"
+       "        rows = self.drop(rows, rows, rows, need_weights=False)[0]\n"
+       "        x = x + self.drop(rows, rows, rows)[0].transpose(1, 2).view_as(x)\n"},
       {"torchvision", "torchvision.ops.StochasticDepth(0.3, 'row')", ""},
       {"torchvision", "torchvision.ops.DropBlock2d(0.3, 3)", ""},
       {"torchvision", "torchvision.ops.DropBlock3d(0.3, 3)",
@@ -88,14 +95,17 @@ TEST_F(DeepDroppingHostedModel, LayersOfLibrariesDropTheSameInMicroBatches) {
   }
 }
 
-TEST_F(DeepDroppingHostedModel, NetworksOfLibrariesAreCertifiedWithTheirDropout) {
+TEST_F(DeepDroppingHostedModel, LibraryNetworksAreCertifiedWithDropout) {
   const struct {
     const char *package, *makes;
   } cases[] = {
       {"timm",
        "timm.create_model('vit_tiny_patch16_224', img_size=32, patch_size=8, depth=3, "
        "num_classes=num_classes, patch_drop_rate=0.25, pos_drop_rate=0.1, proj_drop_rate=0.1, "
-       "drop_path_rate=0.2)"},
+       "attn_drop_rate=0.1, drop_path_rate=0.2)"},
+      {"timm",
+       "timm.create_model('resnet18', num_classes=num_classes, drop_rate=0.2, "
+       "norm_layer=timm.layers.GroupNorm1)"},
       {"timm",
        "timm.create_model('convnext_atto', num_classes=num_classes, drop_rate=0.1, "
        "drop_path_rate=0.2)"},
@@ -119,6 +129,43 @@ TEST_F(DeepDroppingHostedModel, NetworksOfLibrariesAreCertifiedWithTheirDropout)
   }
 }
 
+TEST_F(DroppingHostedModel, DropoutInCodeThatIsRecomputedOutsideAModuleIsLeftToTorch) {
+  trust(
+      "my_net.py",
+      net("        x = torch.utils.checkpoint.checkpoint(lambda x: F.dropout(x * self.scale, 0.3, "
+          "self.training), x, use_reentrant=False)\n",
+          "        self.scale = nn.Parameter(torch.ones(3, 1, 1))\n",
+          "import torch.utils.checkpoint\n"));
+  const Ended planned = here("plan own.yaml memory.micro_batch=4 python=" + python_->string());
+  EXPECT_EQ(planned.exit, 78) << planned.err;
+  EXPECT_THAT(planned.err, HasSubstr("the network draws random numbers on its own"));
+  EXPECT_THAT(planned.err, HasSubstr("dropout (my_net.py:"));
+}
+
+TEST_F(DroppingHostedModel, AttentionWithDropoutMatchesTorch) {
+  const Ended same = python_with_host(R"(
+from retort_host.functions import Functions
+
+functions, functional = Functions(torch), torch.nn.functional
+torch.manual_seed(1)
+mask = torch.rand(3, 1, 5, 6) > 0.4
+mask[0, 0, 0] = False  # a query without keys
+for heads, is_grouped in ((4, False), (2, True)):
+    query, key, value = torch.randn(3, 4, 5, 8), torch.randn(3, heads, 6, 8), torch.randn(3, heads, 6, 8)
+    for options in ({}, {"attn_mask": mask}, {"attn_mask": torch.randn(5, 6)}, {"is_causal": True}, {"scale": 0.3}):
+        class Attention(torch.nn.Module):
+            def forward(self, probability):
+                return functional.scaled_dot_product_attention(query, key, value, dropout_p=probability,
+                                                               enable_gqa=is_grouped, **options)
+
+        attention = Attention()
+        functions.track(attention, lambda number, x, probability: lambda weights, probability: weights * (1 + number))
+        torch.testing.assert_close(attention(0.5), attention(0.0))
+        assert functions.outside == 0
+)");
+  EXPECT_EQ(same.exit, 0) << same.err;
+}
+
 TEST_F(DroppingHostedModel, AlphaDropoutMatchesTorch) {
   const Ended same = python_with_host(
       "from retort_host.drops import alpha_dropout\n"
@@ -132,7 +179,7 @@ TEST_F(DroppingHostedModel, AlphaDropoutMatchesTorch) {
   EXPECT_EQ(same.exit, 0) << same.err;
 }
 
-TEST_F(DroppingHostedModel, DropBlockMatchesItsLibrariesForOneSample) {
+TEST_F(DroppingHostedModel, DropBlockMatchesTimmAndTorchvisionForOneSample) {
   if (!torch_python_has("timm")) GTEST_SKIP() << "that Python has no package 'timm'";
   const Ended same = python_with_host(R"(
 from timm.layers import DropBlock2d
@@ -167,7 +214,7 @@ for layer, x in [(DropBlock2d(0.2, 5), image), (DropBlock2d(0.2, 4), image), (Dr
   EXPECT_EQ(same.exit, 0) << same.err;
 }
 
-TEST_F(DroppingHostedModel, DroppedPatchesAreAsManyAsInTimm) {
+TEST_F(DroppingHostedModel, AsManyPatchesAreDroppedAsInTimm) {
   if (!torch_python_has("timm")) GTEST_SKIP() << "that Python has no package 'timm'";
   const Ended same = python_with_host(R"(
 from timm.layers.patch_dropout import PatchDropout, PatchDropoutWithIndices

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using ExactHostedModel = HostedModel;
 
 TEST_F(ExactHostedModel, OwnRandomNumbersAreDetectedAndTheSameInRecomputedBlocks) {
-  trust("my_net.py", net("        x = F.dropout(x, 0.1, self.training)\n"));
+  trust("my_net.py", net("        if self.training: x = x + 0.1 * torch.rand_like(x)\n"));
   const Ended kept = train("memory.activation_checkpointing=none", "kept");
   ASSERT_EQ(kept.exit, 0) << kept.err;
   EXPECT_THAT(kept.err, HasSubstr("the network draws random numbers on its own"));
@@ -30,7 +30,7 @@ TEST_F(ExactHostedModel, OwnRandomNumbersAreDetectedAndTheSameInRecomputedBlocks
   EXPECT_TRUE(weights("kept") == weights("recomputed"));
 }
 
-TEST_F(DeepHostedModel, OwnRandomNumbersAreTheSameAfterAResume) {
+TEST_F(DeepHostedModel, NetworkRandomNumbersAreTheSameAfterResuming) {
   trust("my_net.py", net("        if self.training: x = x + 0.1 * torch.rand_like(x)\n"));
   ASSERT_EQ(train("", "whole").exit, 0);
   const Ended killed =
@@ -41,22 +41,41 @@ TEST_F(DeepHostedModel, OwnRandomNumbersAreTheSameAfterAResume) {
   EXPECT_TRUE(weights("whole") == weights("run"));
 }
 
-TEST_F(ExactHostedModel, DropoutInsideAttentionRulesOutMicroBatches) {
-  const auto attending = [](const std::string& probability) {
-    return net(
-        "        x = self.mix(x.flatten(1, 2), x.flatten(1, 2), x.flatten(1, 2))[0]\n"
-        "        return self.fc(x.mean(1)[:, :4])\n",
-        "        self.mix = nn.MultiheadAttention(16, 2, batch_first=True, dropout=" + probability +
-            ")\n");
-  };
+TEST_F(ExactHostedModel, OwnRandomNumbersRuleOutMicroBatches) {
   const std::string parts = "train.epochs=1 memory.micro_batch=4";
-  trust("my_net.py", attending("0.1"));
+  trust("my_net.py", net("        x = F.dropout2d(x, 0.1, self.training)\n"));
   const Ended drawing = train(parts);
   EXPECT_EQ(drawing.exit, 78) << drawing.err;
   EXPECT_THAT(drawing.err, HasSubstr("the network draws random numbers on its own: aten::"));
-  trust("my_net.py", attending("0.0"));
+  trust("my_net.py", net("        x = F.dropout2d(x, 0.0, self.training)\n"));
   const Ended still = train(parts);
   EXPECT_EQ(still.exit, 0) << still.err;
+}
+
+TEST_F(ExactHostedModel, FunctionalDropoutIsTheSameInRecomputedBlocksAndAfterAResume) {
+  const auto attending = [](std::string code) {
+    const std::string old = "self.drop(F.gelu(self.norm(self.conv(x))))";
+    return code.replace(
+        code.find(old), old.size(),
+        "F.dropout(self.mixed(F.gelu(self.norm(self.conv(x)))), 0.2, self.training)");
+  };
+  trust("my_net.py", attending(net("", "", R"(
+def mixed(self, x):
+    rows = x.flatten(2).transpose(1, 2)
+    rows = F.scaled_dot_product_attention(rows, rows, rows, dropout_p=0.1 if self.training else 0)
+    return rows.transpose(1, 2).view_as(x)
+nn.Module.mixed = mixed
+)")));
+  const Ended kept = train("memory.activation_checkpointing=none", "kept");
+  ASSERT_EQ(kept.exit, 0) << kept.err;
+  EXPECT_THAT(kept.err, Not(HasSubstr("draws random numbers on its own")));
+  const Ended killed = train("memory.activation_checkpointing=block memory.max_retries=0", "run",
+                             "RETORT_FAULT=retort-worker/step:4:kill");
+  ASSERT_NE(killed.exit, 0);
+  const Ended resumed = here("resume run");
+  ASSERT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_FALSE(weights("kept").empty());
+  EXPECT_TRUE(weights("kept") == weights("run"));
 }
 
 TEST_F(ExactHostedModel, RandomNumbersInEvaluationAreRejected) {
@@ -103,7 +122,7 @@ TEST_F(DeepHostedModel, AnyNumberOfRanksNormalizesOverTheWholeBatch) {
   EXPECT_TRUE(weights("ranks-again") == weights("ranks")) << "reproducible bit for bit";
 }
 
-TEST_F(DeepHostedModel, RanksNormalizeLayersOfTimm) {
+TEST_F(DeepHostedModel, RanksSynchronizeTimmNormalizationLayers) {
   if (!torch_python_has("timm")) GTEST_SKIP() << "this Python has no package 'timm'";
   for (const char* const model : {"resnet10t", "resnetv2_50"}) {
     trust("my_net.py", "import timm\n\n\ndef make(num_classes):\n    return timm.create_model('" +

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/compile/compile.h"
+#include "runner/parent/compile/network_pixels.h"
 #include "runner/parent/compile/option_walk.h"
 #include "runner/parent/compile/recipe.h"
 #include "runner/parent/config/provenance.h"
@@ -21,8 +22,8 @@ namespace runner {
 
 const SchemaSet& shipped_schemas() {
   static const SchemaSet& schemas =
-      *new SchemaSet(SchemaSet::open(embedded_schemas()));  // never freed, because that would take
-                                                            // time
+      *new SchemaSet(SchemaSet::open(embedded_schemas()));  // never freed, because freeing it would
+                                                            // take time
   return schemas;
 }
 
@@ -105,9 +106,9 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
     value.data = std::filesystem::absolute(with_home(*text)).lexically_normal().string();
 }
 
-/// Returns the folder to which relative paths in a recorded recipe refer; empty if it is the
-/// current folder. Makes the paths typed on this command line absolute, since they refer to the
-/// current folder.
+/// Returns the folder against which relative paths in a recorded recipe are resolved; empty if it
+/// is the current folder. Makes the paths typed on this command line absolute, since they are
+/// relative to the current folder.
 std::filesystem::path resolve_paths(Value& recipe, const Composer& composer,
                                     const SchemaSet& schemas) {
   const auto folder = working_folder_of(composer.file());
@@ -120,7 +121,7 @@ std::filesystem::path resolve_paths(Value& recipe, const Composer& composer,
   return *folder;
 }
 
-/// A recipe, and the folder to which its relative paths refer; empty: the current one.
+/// A recipe, and the folder against which its relative paths are resolved; empty: the current one.
 struct PlacedRecipe {
   Recipe recipe;
   std::filesystem::path folder;
@@ -273,6 +274,14 @@ Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe,
                       at_key(prepared->recipe.resolved, "device.count")->where, "/device/count",
                       "device.count: auto is for new runs, and this run already has a record",
                       "set a number, such as device.count=2"};
+  }
+  if (prepared && !named.overrides.empty()) {
+    Diagnostics errors;
+    for (const PixelOption& one : pixels_from_network(prepared->recipe.resolved))
+      errors.push_back({ErrorCode::kOptionConflict, one.value->where, one.pointer(),
+                        one.key() + ": auto is for new runs, and this run already has a record",
+                        "leave it out to keep the recorded value, or set another value"});
+    if (!errors.empty()) return errors;
   }
   if (!prepared || prepared->broken_rules.empty() || named.overrides.empty()) return prepared;
   named.overrides.clear();

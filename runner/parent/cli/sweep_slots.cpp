@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/graph_worker.h"
+#include "runner/parent/cli/settled_pixels.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/compile/compile.h"
 #include "runner/parent/devices/choose_device.h"
@@ -21,8 +22,8 @@ namespace runner {
 namespace {
 
 constexpr std::int64_t kMostSlots = 1024;
-// Memory of retort and its worker that is neither in tensors nor shared with other processes:
-// measured at 68 MiB, plus images in flight.
+// Memory of retort and its worker that is neither used by tensors nor shared with other processes:
+// measured at 68 MiB, plus images being processed.
 constexpr std::int64_t kProcesses = std::int64_t{128} << 20;
 
 bool is_planned(const Node& node) {
@@ -53,10 +54,20 @@ std::string unplanned_part(const Graph& graph, const PlanAnswer& answer) {
 Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schemas,
                                   const ReuseFlags& reuse, bool strict, const LogFlags& log,
                                   Console& console) {
-  const auto recipe = make_recipe(resolved, schemas, &console.sources);
+  auto recipe = make_recipe(resolved, schemas, &console.sources);
   if (!recipe) return recipe.errors();
   auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
+  const auto pixels = settled_pixels(*recipe, *graph, log, console);
+  if (!pixels) return pixels.errors();
+  if (!pixels->empty()) {
+    for (const auto& [stage, option, value] : *pixels)
+      *recipe->resolved.find(stage)->find(option) = value;
+    recipe = make_recipe(std::move(recipe->resolved), schemas, &console.sources);
+    if (!recipe) return recipe.errors();
+    graph = compile(*recipe, schemas);
+    if (!graph) return graph.errors();
+  }
   if (std::ranges::none_of(graph->nodes, is_planned)) return TrialPeak{};
   auto worker = worker_for(*graph, recipe->resolved, schemas, log);
   if (!worker) return worker.errors();
@@ -172,7 +183,7 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
     if (!sweep) return sweep.errors();
     if (!sweep->launcher.is_null() || (tried.slots == 1 && !request.is_auto))
       return SweepInSlots{*std::move(sweep), tried.slots};
-    if (request.is_auto) {  // threads: auto has become a share of the processor
+    if (request.is_auto) {  // threads: auto has been replaced with a share of the processor
       const auto most = std::min<std::int64_t>(std::ssize(sweep->jobs),
                                                slots_for_threads(threads_written(*sweep)));
       if (most < tried.slots) {

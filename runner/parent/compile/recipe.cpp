@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runner/parent/compile/network_pixels.h"
 #include "runner/parent/config/secret.h"
 #include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/schema/schema.h"
@@ -49,8 +50,8 @@ std::vector<FromConfig> all_said(const PretrainedConfig& config) {
   return result;
 }
 
-/// The location of the option in a config, or of the whole config if the value is derived from
-/// other keys.
+/// Returns the location of the option in a config, or of the whole config if the value is derived
+/// from other keys.
 Location place_in(const Value& config, std::string_view option) {
   for (const char* section : {"vision_config", "model_args", ""}) {
     const Value* in = *section ? config.find(section) : &config;
@@ -157,13 +158,15 @@ class Settling {
 
 /// Fills in image_size in data stages that omit it or set it to auto. `said` contains the image
 /// sizes from the configs of the networks' weights: if they differ, adds an error instead; if there
-/// are none, uses the usual size.
+/// are none, uses the usual size, or leaves auto if a Python network determines the size.
 void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnostics& errors) {
+  const bool has_network = has_python_network(recipe);
   for (Entry& stage : *recipe.map()) {
     const Value* const kind = stage.value.map() ? stage.value.find("kind") : nullptr;
     if (!kind || !kind->text() || !kind->text()->starts_with("data.")) continue;
     Value* const size = stage.value.find("image_size");
     if (!size || !(size->is_default || size->says("auto"))) continue;
+    if (said.empty() && has_network && !size->is_default) continue;
     const auto other =
         std::ranges::find_if(said, [&](const Value& one) { return !same_data(one, said.front()); });
     if (other == said.end()) {
@@ -233,7 +236,8 @@ std::string notice_of(const Value& resolved) {
 
 namespace {
 
-/// Returns an error for each stage that counts gradients for TensorBoard although that is off.
+/// Returns an error for each stage that records gradient histograms for TensorBoard although
+/// run.tensorboard is false.
 Diagnostics unread_histograms(const Recipe& recipe) {
   Diagnostics errors;
   if (recipe.has_tensorboard) return errors;
@@ -258,6 +262,7 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
       !errors.empty())
     return errors;
   if (auto errors = expand_home(valid, schemas); !errors.empty()) return errors;
+  if (auto errors = unknown_normalization(valid); !errors.empty()) return errors;
   if (sources) {
     if (auto errors = fill_in_from_weights(valid, schemas, *sources, folder); !errors.empty())
       return errors;
@@ -303,7 +308,7 @@ namespace {
 
 bool begins_with_home(std::string_view path) { return path == "~" || path.starts_with("~/"); }
 
-/// The part of `path` that a shell would expand: "~anna", "$HOME"; empty if there is none.
+/// Returns the part of `path` that a shell would expand: "~anna", "$HOME"; empty if there is none.
 std::string_view shell_word(std::string_view path) {
   const std::string_view first = path.substr(0, path.find('/'));
   if (first.size() < 2) return "";
@@ -338,7 +343,7 @@ class HomePaths {
   void expand_text(std::string& text, const Value& value) {
     if (is_made() && is_address(text)) {
       fail(value.where, "'" + without_url_secrets(*value.text()) + "' is a URL, not a folder",
-           "name a folder on this machine, and copy it from there after the run");
+           "use a folder on this machine, and copy it from there after the run");
       return;
     }
     const bool has_mark = text.find('~') != text.npos || text.starts_with('$');

@@ -20,7 +20,8 @@ namespace runner {
 /// config have no effect. Relative paths of weights are resolved against `folder`, or against the
 /// current folder if it is empty. If image_size of a data stage is auto or not set, it becomes the
 /// size on which all backbones agree. A backbone's size comes from its own option or else from its
-/// config; if no backbone has one, image_size becomes 224.
+/// config; if no backbone has one, image_size becomes 224, except where pixels_from_network() asks
+/// a Python network (network_pixels.h).
 Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
                                  const std::filesystem::path& folder = {});
 
@@ -45,12 +46,12 @@ struct Recipe {
   std::string only;                        ///< run.only; empty: the whole graph
   bool has_tensorboard = false;            ///< run.tensorboard
   bool has_mlflow = false;                 ///< run.mlflow
-  std::vector<StageSpec> stages;           ///< in the order written
+  std::vector<StageSpec> stages;           ///< in the order in which the recipe lists them
   Value resolved;  ///< the whole recipe with defaults filled in, as recorded
 };
 
-/// The hexadecimal SHA-256 of a resolved recipe as JSON with sorted keys, so key order does not
-/// matter.
+/// Returns the hexadecimal SHA-256 of a resolved recipe as JSON with sorted keys, so key order does
+/// not matter.
 std::string recipe_hash(const Value& resolved);
 
 /// Makes a Recipe from `valid`, which must be validated and have all defaults filled in
@@ -61,11 +62,11 @@ std::string recipe_hash(const Value& resolved);
 Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sources = nullptr,
                            const std::filesystem::path& folder = {});
 
-/// The notice in a resolved recipe for anyone who uses its results; empty if there is none.
+/// Returns the notice in a resolved recipe for anyone who uses its results; empty if there is none.
 std::string notice_of(const Value& resolved);
 
-/// The number of processes that train together in a run of the recipe (device.count). Each of them
-/// uses the recipe's number of threads and the planned memory.
+/// Returns the number of processes that train together in a run of the recipe (device.count). Each
+/// of them uses the recipe's number of threads and the planned memory.
 std::int64_t ranks_of(const Value& resolved);
 /// True if that number is still to be chosen (device.count: auto); ranks_of() is then 1.
 bool chooses_ranks(const Value& resolved);

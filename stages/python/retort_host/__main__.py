@@ -74,6 +74,7 @@ def main():
 
     actions = {"allow": entries.allow, "packages": packages,
                "build": networks.build, "train": networks.train, "forward": networks.forward, "probe": networks.probe,
+               "pixels": networks.pixels,
                "set_up_cuda": networks.set_up_cuda, "run": networks.run, "forget": networks.forget, "release": networks.release,
                "make_step": steps.make, "release_step": steps.release, "encode": steps.encode, "loss": steps.loss,
                "score": steps.score,
@@ -102,7 +103,7 @@ def main():
     callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(answer)
     exit_code = library.retort_worker_serve(int(chosen["--events-fd"]), callback)
     flush_output()
-    # Skip Python's own cleanup, since tensors of the network came from the worker's allocator.
+    # Skip Python's own cleanup, since the network's tensors came from the worker's allocator.
     os._exit(exit_code)
 
 

@@ -24,13 +24,16 @@ def python_generators():
     return states
 
 
-def draws_of(torch, made, shape, tokens, device):
-    """Returns {"draws": what draws, and where; "own_modules": dropout layers with rows that are not samples, and blocks that
-    do not map one tensor to one; "token_rows": see below}, or {} if the network does not accept inputs of this shape. Without
-    a shape, common image shapes are tried. A network with towers gets `tokens` tokens per text; "token_rows" is then the
-    number of tokens for which it has embeddings, or None if that was not observed."""
+def draws_of(torch, made, functions, shape, tokens, device):
+    """Returns {"draws": what draws, and where; "dropout_calls": the calls of `functions` that the worker can compute;
+    "own_modules": dropout layers with rows that are not samples, and blocks that do not map one tensor to one; "token_rows": see
+    below}, or {} if the network does not accept inputs of this shape. Without a shape, common image shapes are tried. A network
+    with towers gets `tokens` tokens per text; "token_rows" is then the number of tokens for which it has embeddings, or None if
+    that was not observed."""
     network, was_training = made.network, made.network.training
     network.train(True)
+    for path, module in network.named_modules():
+        functions.track(module, lambda number, x, probability, path=path: made.watch.drop_of_call(path, number, x, probability))
     try:
         for one in [shape] if shape else likely_shapes(network):
             watch = watch_of(torch, made.weights)
@@ -47,8 +50,10 @@ def draws_of(torch, made, shape, tokens, device):
                         outputs.append(made.towers["text"](texts))
                     else:
                         outputs = network(images)
-                    watch.is_backward = True
+                    watch.is_backward, outside = True, functions.outside
                     run_backward(torch, made.weights, outputs)
+                    if functions.outside != outside:  # code outside a module was recomputed, which would draw differently
+                        watch.leave_calls()
             except Exception:
                 continue  # the shape is wrong, or the network cannot run on Meta: the plan reports why
             finally:
@@ -60,7 +65,8 @@ def draws_of(torch, made, shape, tokens, device):
                 where = "backward" if watch.changed_backward else "forward"
                 raise RuntimeError(f"the network changes its parameters in its {where} pass, with {watch.changed}; "
                                    "only the optimizer may change them")
-            return {"draws": watch.found, "own_modules": watch.unsuitable, "token_rows": watch.token_rows}
+            return {"draws": watch.found, "dropout_calls": watch.dropout_calls(), "own_modules": watch.unsuitable,
+                    "token_rows": watch.token_rows}
     finally:
         network.train(was_training)
     return {}
@@ -112,6 +118,7 @@ def watch_of(torch, weights):
         def __init__(self):
             super().__init__()
             self.found, self.unsuitable = [], []
+            self.calls = {}  # by path and number: the probability of a call that drops values, None if torch must draw, and where
             self.changed = None  # what changes a weight, and where; `weight.data` hides this from the weight's version
             self.is_backward = self.changed_backward = False
             self.tokens = []  # tensors with a text tower's tokens
@@ -147,6 +154,21 @@ def watch_of(torch, weights):
             if x.dim() == 0 or x.shape[0] % SAMPLES != 0:
                 self.unsuitable.append(path)
                 self.add(f"the dropout layer '{path}'")
+
+        def drop_of_call(self, path, number, x, probability):
+            is_suitable = x.dim() > 0 and x.shape[0] % SAMPLES == 0
+            if (path, number) not in self.calls or not is_suitable:
+                self.calls[path, number] = (probability if is_suitable else None, self.located("dropout"))
+            # Like dropout, the product keeps a tensor for the backward pass, so a recomputation cannot end before it.
+            return (lambda x, probability: x * torch.ones_like(x)) if is_suitable else None
+
+        def leave_calls(self):
+            self.found += [place for _, place in self.calls.values() if place not in self.found]
+            self.calls.clear()
+
+        def dropout_calls(self):
+            return [{"path": path, "number": number, "probability": probability}
+                    for (path, number), (probability, _) in self.calls.items() if probability is not None]
 
         def called(self, path, original, inputs, named):
             output = original(*inputs, **named)

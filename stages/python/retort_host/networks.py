@@ -8,7 +8,10 @@ import threading
 from retort_host.blocks import adaptable_layers, blocks, named_blocks
 from retort_host.draws import draws_of, python_generators
 from retort_host.drops import replacement_of
+from retort_host.functions import Functions, call_name
 from retort_host.maps import FeatureMaps
+from retort_host.mixing import lone_mixing_layer, mixing_layer
+from retort_host.pixels import pixels_for, pretrained_of
 from retort_host.refusal import Refusal
 
 SIZES = re.compile(r"\b(sizes?|shapes?|dimensions?|height|width)\b", re.IGNORECASE)
@@ -19,7 +22,7 @@ class Networks:
 
     def __init__(self, torch, entries):
         self.torch, self.entries, self.made = torch, entries, {}
-        self.operators = torch.ops.retort
+        self.operators, self.functions = torch.ops.retort, Functions(torch)
         self.calls, self.last_call = {}, 0  # by call: the arguments of a hosted module other than its input
         self.last_block = threading.local()  # `returned`: how the last block of this thread wraps its output, or None
         self.allows_single_numbers = False
@@ -28,12 +31,7 @@ class Networks:
 
     def build(self, request):
         torch = self.torch
-        make = self.entries.taking(request["entry"], request["arguments"], class_argument=request.get("class_argument"))
-        try:
-            network = self.make(make, request)
-        except (RuntimeError, TypeError, ValueError) as error:
-            advise_on_library(error, request)
-            raise
+        network = self.make(self.entry_of(request), request)
         if not isinstance(network, torch.nn.Module):
             returned = "nothing" if network is None else f"a {type(network).__name__}"
             raise Refusal(f"{request['entry']} returned {returned}, not a torch.nn.Module", "return the network")
@@ -43,7 +41,7 @@ class Networks:
                               "specify the layer's sizes, or have the function run the network once before returning it")
         number = request["network"]
         made = self.made[number] = Made(network, request)
-        dropouts = self.replace_dropouts(made, number)
+        dropouts = self.replace_dropouts(made, number) + self.replace_calls(made, number, request.get("dropout_calls", []))
         patterns = request.get("blocks")
         candidates = blocks(torch, network) if patterns is None else named_blocks(network, patterns)
         made.blocks = candidates
@@ -76,9 +74,26 @@ class Networks:
             "class": {"name": type(network).__name__, "module": type(network).__module__},
         }
 
+    def entry_of(self, request):
+        return self.entries.taking(request["entry"], request["arguments"], class_argument=request.get("class_argument"))
+
+    def pixels(self, request):
+        """Returns how the images for a network must be prepared, as far as it says so."""
+        make = self.entry_of(request)
+        return pixels_for(request["entry"], make, request["arguments"],
+                          lambda: self.make(make, {**request, "device": "meta", "seed": 0}))
+
     def make(self, make, request):
-        """Returns the result of the entry. Code that cannot run on the Meta device, such as transformers' from_pretrained, runs
-        on the CPU, and its values are dropped."""
+        """Returns the result of the entry."""
+        try:
+            return self.make_on_device(make, request)
+        except (RuntimeError, TypeError, ValueError) as error:
+            advise_on_library(error, request)
+            raise
+
+    def make_on_device(self, make, request):
+        """Code that cannot run on the Meta device, such as transformers' from_pretrained, runs on the CPU, and its values are
+        dropped."""
         torch = self.torch
         torch.default_generator.manual_seed(request["seed"] & 0x7FFFFFFFFFFFFFFF)
         try:
@@ -91,13 +106,24 @@ class Networks:
         return network.to(request["device"]) if isinstance(network, torch.nn.Module) else network
 
     def replace_dropouts(self, made, number):
-        """Replaces layers that drop values by the worker's own dropout, with masks that depend only on seed, step and sample."""
+        """Replaces layers that drop values with the worker's own dropout, with masks that depend only on seed, step and sample."""
         found = []
         for path, module in made.network.named_modules():
             replacement = None if path in made.own else replacement_of(self.torch, module)
             if replacement is not None:
                 module.forward = replacement.forward(module, self.dropped(made, number, path))
                 found.append({"path": path, "probability": replacement.probability, "unit": replacement.unit})
+        return found
+
+    def replace_calls(self, made, number, calls):
+        """Does the same for functions that drop values, which modules call."""
+        found, drops = [], {}
+        for call in calls:
+            name = call_name(call["path"], call["number"])
+            drops.setdefault(call["path"], {})[call["number"]] = self.dropped(made, number, name)
+            found.append({"path": name, "probability": call["probability"], "unit": "element"})
+        for path, of_module in drops.items():
+            self.functions.track(made.network.get_submodule(path), lambda nth, x, probability, drops=of_module: drops.get(nth))
         return found
 
     def dropped(self, made, number, path):
@@ -112,7 +138,7 @@ class Networks:
     def probe(self, request):
         """Returns the random draws of a training forward pass on the given device, for samples of the given shape."""
         made = self.made[request["network"]]
-        return draws_of(self.torch, made, request.get("shape"), request.get("tokens"), request["device"])
+        return draws_of(self.torch, made, self.functions, request.get("shape"), request.get("tokens"), request["device"])
 
     def hosted(self, made, number, path, original):
         """Returns a forward() that lets the worker recompute a module, or give it a number format or an adapter."""
@@ -396,43 +422,3 @@ def attribute(network, path):
     for name in path.split("."):
         network = getattr(network, name, None)
     return network
-
-
-# Layers of timm and of the inplace_abn package that use batch statistics but are not torch's BatchNorm.
-OTHER_MIXING_LAYERS = {"EvoNorm2dB0", "EvoNorm2dB1", "EvoNorm2dB2", "InplaceAbn", "ABN", "InPlaceABN", "InPlaceABNSync"}
-# The modules that define forward() of layers that call torch's batch_norm, which several ranks compute together.
-SHARED_FORWARDS = {"torch.nn.modules.batchnorm", "timm.layers.norm_act"}
-
-
-def mixing_layers(torch, network):
-    """Yields the layers that normalize over the samples of a batch, with their paths."""
-    for path, module in network.named_modules():
-        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) or type(module).__name__ in OTHER_MIXING_LAYERS:
-            yield path, module
-
-
-def mixing_layer(torch, network):
-    """Returns the first layer that normalizes over the samples of a batch, or None."""
-    for path, module in mixing_layers(torch, network):
-        return f"'{path}' ({type(module).__name__})"
-    return None
-
-
-def lone_mixing_layer(torch, network):
-    """Returns the first such layer that would only see the samples of one rank, or None."""
-    for path, module in mixing_layers(torch, network):
-        is_shared = type(module).forward.__module__ in SHARED_FORWARDS and "forward" not in vars(module)
-        if not is_shared or type(module).__name__ in OTHER_MIXING_LAYERS:
-            return f"'{path}' ({type(module).__name__})"
-    return None
-
-
-def pretrained_of(network, arguments):
-    """Returns the input for which timm's weights were trained, from the network's pretrained_cfg; None if unknown."""
-    config = getattr(network, "pretrained_cfg", None)
-    if not arguments.get("pretrained") or not isinstance(config, dict):
-        return None
-    known = {key: list(config[key]) for key in ("input_size", "mean", "std") if config.get(key)}
-    if len(known) < 3:
-        return None
-    return {**known, "fixed": bool(config.get("fixed_input_size")) and "img_size" not in arguments}

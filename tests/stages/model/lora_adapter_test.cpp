@@ -130,7 +130,7 @@ TEST(LoraAdapterTest, WeightNamesStartWithTheLayerName) {
               testing::UnorderedElementsAre("weight", "bias", "lora_A.weight", "lora_B.weight"));
 }
 
-TEST(LoraAdapterTest, MergedLayerGivesTheSameWithoutTheAdapter) {
+TEST(LoraAdapterTest, MergedLayerGivesTheSameOutputWithoutTheAdapter) {
   const AdaptedLinear adapted(0);
   const at::Tensor x = numbers({3, 5}, 5);
   const at::Tensor expected = adapted.layer->forward(x).detach();
@@ -186,7 +186,7 @@ TEST(LoraAdapterTest, PatchEmbeddingMatchesALinearLayerOverPatches) {
   expect_close(layer->forward(pixels), expected);
 }
 
-TEST(LoraAdapterTest, ConvolutionUsesTheStepsOfTheLayer) {
+TEST(LoraAdapterTest, ConvolutionUsesTheStridesAndPaddingOfTheLayer) {
   const ConvolutionSteps steps{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}};
   const at::Tensor x = numbers({2, 3, 9, 9}, 1), weight = numbers({5, 3, 3, 3}, 2);
   const LoraAdapter adapter(weight, 2, kScaling, 0, steps);

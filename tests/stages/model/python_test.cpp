@@ -22,7 +22,7 @@ using testing::ElementsAre;
 
 at::ScalarType weight_type = at::kFloat;
 
-/// Simulates a Python whose network is one linear layer of three inputs, `fc`.
+/// Simulates a Python with a network that is one linear layer with three inputs, `fc`.
 int play(const char* text) {
   const Json request = Json::parse(text);
   Json reply = Json::object();
@@ -44,7 +44,10 @@ int play(const char* text) {
              {"towers", nullptr},
              {"class", {{"name", "Net"}, {"module", "nets"}}}};
   } else if (request["do"] == "probe") {
-    reply = {{"draws", Json::array()}, {"own_modules", Json::array()}, {"token_rows", nullptr}};
+    reply = {{"draws", Json::array()},
+             {"dropout_calls", Json::array()},
+             {"own_modules", Json::array()},
+             {"token_rows", nullptr}};
   }
   reply_to_python_call(reply.dump().c_str());
   return 0;
@@ -134,7 +137,7 @@ TEST_F(HostedPython, AdapterIsSavedForPeftAndLoadedAgain) {
                                                                            "adapter in ")));
 }
 
-TEST_F(HostedPython, AdapterThatDoesNotFitIsRejectedInThePlan) {
+TEST_F(HostedPython, AdapterThatDoesNotFitIsRejectedDuringPlanning) {
   const TemporaryFolder folder;
   const auto trained = model(adapters_of_fc(2))->build(rows(), 1);
   dynamic_cast<HostedNetwork&>(*trained).save_adapter_to(folder / "adapter");

@@ -64,7 +64,10 @@ int play_towers(const char* text) {
              {"towers", played.towers},
              {"class", {{"name", "Clip"}, {"module", "nets"}}}};
   } else if (request["do"] == "probe") {
-    reply = {{"draws", Json::array()}, {"own_modules", Json::array()}, {"token_rows", nullptr}};
+    reply = {{"draws", Json::array()},
+             {"dropout_calls", Json::array()},
+             {"own_modules", Json::array()},
+             {"token_rows", nullptr}};
   } else if (request["do"] == "forward") {
     const std::string tower = request["tower"];
     if (tower == "class_head") {
@@ -118,7 +121,7 @@ TEST_F(HostedTowerPair, FactorIsClampedToItsLimit) {
   EXPECT_EQ(network->named_parameters()["scale"].item<double>(), 2);
 }
 
-TEST_F(HostedTowerPair, TextsArePaddedToTheContextOrTheLongest) {
+TEST_F(HostedTowerPair, CaptionsArePaddedToTheContextLengthOrTheLongestCaption) {
   const auto lengths = [](const Json& tokenizer) {
     const auto made = model({{"tokenizer", tokenizer}});
     return dynamic_cast<const ImageTextModel&>(*made).tokenized({"one", "two and three"}).lengths;

@@ -123,7 +123,7 @@ TEST(ApplyDropout, RateIsTheProbability) {
   }
 }
 
-TEST(ApplyDropout, MasksOfOtherSeedsStepsLayersAndSamplesAreIndependent) {
+TEST(ApplyDropout, MasksForDifferentSeedsStepsLayersAndSamplesAreIndependent) {
   const at::Tensor x = torch::ones({1, 1'000'000}, here()), samples = ids({1});
   const auto dropped = [&](const DropoutMask& mask, const at::Tensor& sample,
                            std::int64_t step = kStep) {

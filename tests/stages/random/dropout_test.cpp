@@ -121,7 +121,7 @@ TEST(Dropout, SampleDropoutKeepsOrDropsWholeRows) {
   EXPECT_LT(dropped, 60);
 }
 
-TEST(Dropout, ProbabilityOfACallReplacesThatOfTheLayer) {
+TEST(Dropout, ProbabilityOfACallOverridesThatOfTheLayer) {
   Net net, never(0);
   const auto dropout = scope(net, {1});
   const auto none = scope(never, {1});
@@ -133,7 +133,7 @@ TEST(Dropout, ProbabilityOfACallReplacesThatOfTheLayer) {
   EXPECT_TRUE(never.first->forward(x, 0.4).is_same(x));
 }
 
-TEST(Dropout, FactorOfAllDependsOnlyOnTheStep) {
+TEST(Dropout, SharedFactorDependsOnlyOnTheStep) {
   Net net;
   const auto factor = [&](std::int64_t step, std::vector<std::int64_t> samples) {
     const auto dropout = scope(net, std::move(samples), {.seed = 11, .step = step});

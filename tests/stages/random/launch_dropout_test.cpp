@@ -39,7 +39,7 @@ TYPED_TEST_SUITE(LaunchDropout, FloatTypes);
 constexpr DropoutMask kMask{.seed = 0x123456789abcdef0, .layer = 3, .probability = 0.3};
 constexpr std::int64_t kStep = 7;
 
-/// Waves, with some numbers that become infinite when scaled.
+/// Waves, with some values that become infinite when scaled.
 template <typename T>
 std::vector<T> inputs(std::size_t count) {
   std::vector<T> x(count);

@@ -113,7 +113,7 @@ class Mislabeled final : public ForwardedDataset {
   }
 };
 
-TEST(Binary, AreaIsMeasuredOverTheWholeValidation) {
+TEST(Binary, AreaIsMeasuredOverTheWholeValidationPart) {
   BinaryRun run;
   const auto wrong = std::make_shared<Mislabeled>();
   run.measured_on = wrong;
@@ -150,7 +150,7 @@ TEST(Binary, ClassWeightsOfTheRecipeAreUsed) {
                  "2 numbers for 4 classes");
 }
 
-TEST(Binary, BalancedEpochsHaveEquallyManyOfBoth) {
+TEST(Binary, BalancedEpochsContainBothClassesEquallyOften) {
   BinaryRun run;
   for (std::int64_t i = 0; i < 40; ++i) run.train->relabeled[i] = i < 30 ? 1 : 3;
   run.run(R"({"epochs": 2, "batch_size": 8, "sampling": "balanced", "stop_at_accuracy": null})");
@@ -204,7 +204,7 @@ TEST(Binary, FocalLossIsRecordedUnderItsName) {
 }
 
 // A pair leaves only a few words in memory, however large its network is.
-TEST(Binary, TenPairsLeaveNoTensorBehind) {
+TEST(Binary, TenPairsLeaveNoTensorsInMemory) {
   const CountingAllocator counter;
   std::vector<std::shared_ptr<const Checkpoint>> checkpoints;
   std::vector<std::int64_t> after;
@@ -220,7 +220,7 @@ TEST(Binary, TenPairsLeaveNoTensorBehind) {
   EXPECT_THAT(after, testing::Each(after.front()));
 }
 
-TEST(Binary, CudaGraphsKeepTheBits) {
+TEST(Binary, CudaGraphsGiveTheSameBits) {
   for (const char* weights : {R"("none")", "[1, 3, 1, 0.5]"})
     expect_same_bits_with_graphs<BinaryRun>(R"({"epochs": 3, "batch_size": 8, "class_weights": )" +
                                             std::string(weights) + "}");

@@ -1,4 +1,4 @@
-// Trainings whose micro-batches are replayed from a CUDA graph.
+// Training runs with micro-batches that are replayed from a CUDA graph.
 
 #include "stages/train/step_graph.h"
 
@@ -56,7 +56,7 @@ const std::vector<std::pair<std::string, Change>>& variants() {
   return all;
 }
 
-TEST(StepGraphs, DoNotChangeABit) {
+TEST(StepGraphs, DoNotChangeAnyBits) {
   for (const auto& [name, change] : variants()) {
     Replayed replayed(true), computed(false);
     change(replayed);
@@ -77,7 +77,7 @@ at::Tensor weights_of(const torch::nn::Module& network) {
   return torch::cat(all);
 }
 
-TEST(StepGraphs, DoNotChangeABitOfATowerWithRecomputedBlocks) {
+TEST(StepGraphs, DoNotChangeAnyBitsOfATowerWithRecomputedBlocks) {
   for (const bool is_half : {false, true}) {
     std::vector<at::Tensor> weights;
     for (const bool replays : {true, false}) {
@@ -211,7 +211,7 @@ TEST(StepGraphs, AreRecordedAgainIfAWeightHasMovedOrIsNoLongerTrained) {
   }
 }
 
-TEST(StepGraphs, OneThatIsNotRecordedChangesNothing) {
+TEST(StepGraphs, RunTooShortToRecordIsUnchanged) {
   Replayed shorter(true), computed(false);
   for (Replayed* one : {&shorter, &computed}) {
     one->train_data = std::make_shared<TinyDataset>(16);
@@ -295,7 +295,7 @@ struct WideStep final : TinyStep {
   WideModel wide;
 };
 
-TEST(StepGraphs, PlanIncludesTheirMemory) {
+TEST(StepGraphs, PlanIncludesTheMemoryOfGraphs) {
   const at::Device card(at::kCUDA, 0);
   for (const std::int64_t micro_batch : {64, 24}) {
     Replayed training;
@@ -341,7 +341,7 @@ TEST(StepGraphs, PlanIncludesTheirMemory) {
   }
 }
 
-TEST(StepGraphs, PlanIsChosenWithTheirMemory) {
+TEST(StepGraphs, PlanIsChosenWithTheMemoryOfGraphs) {
   stages::TowerPlanning tower(3, {8192, 64}, 128);
   tower.context.facts.device = "cuda:0";
   tower.options.batch_size = 2048;

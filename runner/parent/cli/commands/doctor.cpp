@@ -12,6 +12,7 @@
 #include "runner/parent/cli/observed_run.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/scratch_folder.h"
+#include "runner/parent/cli/settled_pixels.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/report/table_text.h"
@@ -201,7 +202,7 @@ using Json = nlohmann::ordered_json;
 /// Runs the first `steps` steps of every training node of `graph` twice, one run after the other,
 /// and compares every tensor of every step. The runs write only below `scratch`.
 ///
-/// Returns the second answer, {"steps", "tensors", "difference"}, described in
+/// Returns the answer of the second run, {"steps", "tensors", "difference"}, described in
 /// stages/worker/determinism_check.h. Fails with kNothingCompared if the graph has no training
 /// nodes. Errors from the runs have pointers into the recipe but no source locations.
 Result<Json> check_determinism(const Graph& graph, std::int64_t steps, bool strict,
@@ -232,7 +233,7 @@ Result<Json> check_determinism(const Graph& graph, std::int64_t steps, bool stri
       {},
       "",
       "nothing was compared: the recipe '" + graph.recipe + "' does not train anything",
-      "name a recipe with a training stage"};
+      "choose a recipe with a training stage"};
 }
 
 std::string count_of(std::int64_t count, const std::string& thing) {
@@ -258,11 +259,11 @@ std::string text_of(const Json& found) {
 
 }  // namespace
 
-ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, const LogFlags& log,
+ExitCode check_determinism_of(const NamedRecipe& recipe, std::int64_t steps, const LogFlags& log,
                               Console& console) {
-  Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
-  auto prepared = prepare(named, schemas, sources);
+  NamedRecipe named = recipe;
+  auto prepared = prepare_settled(named, /*launched=*/std::nullopt, log, console);
   if (!prepared) return report(console, prepared.errors());
   prepared = with_fewest_ranks(*std::move(prepared),
                                {.recipe = named, .log = log, .reuse = ReuseOptions::Which::kNone},

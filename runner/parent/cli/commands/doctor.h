@@ -8,7 +8,7 @@
 namespace runner {
 
 /// Runs the first `steps` steps of a recipe twice and compares every tensor.
-ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, const LogFlags& log,
+ExitCode check_determinism_of(const NamedRecipe& recipe, std::int64_t steps, const LogFlags& log,
                               Console& console);
 
 /// Checks the assumptions on which memory policies rely.

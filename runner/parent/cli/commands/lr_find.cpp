@@ -11,6 +11,7 @@
 #include "runner/parent/cli/observed_run.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/scratch_folder.h"
+#include "runner/parent/cli/settled_pixels.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/report/range_test_text.h"
@@ -73,20 +74,21 @@ Diagnostics check_trains(const Graph& graph) {
        {},
        "",
        "no learning rate can be found: the recipe '" + graph.recipe + "' does not train anything",
-       "name a recipe with a training stage"}};
+       "choose a recipe with a training stage"}};
 }
 
 ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {
   const auto range = range_of(flags);
   if (!range) return report(console, range.errors());
   const SchemaSet& schemas = shipped_schemas();
-  auto prepared = prepare(flags.recipe, schemas, console.sources);
+  NamedRecipe named = flags.recipe;
+  auto prepared = prepare_settled(named, /*launched=*/std::nullopt, flags.log, console);
   if (!prepared) return report(console, prepared.errors());
   if (const Diagnostics errors = check_trains(prepared->graph); !errors.empty())
     return report(console, errors);
   prepared = with_fewest_ranks(
       *std::move(prepared),
-      {.recipe = flags.recipe, .log = flags.log, .reuse = ReuseOptions::Which::kNone}, console);
+      {.recipe = named, .log = flags.log, .reuse = ReuseOptions::Which::kNone}, console);
   if (!prepared) return report(console, prepared.errors());
   auto worker = worker_for(prepared->graph, prepared->recipe.resolved, schemas, flags.log);
   if (!worker) return report(console, worker.errors());

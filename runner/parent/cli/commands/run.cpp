@@ -13,6 +13,7 @@
 #include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/reserved_keys.h"
+#include "runner/parent/cli/settled_pixels.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/run/precision_hint.h"
 #include "runner/parent/sweep/run_trials.h"
@@ -50,13 +51,14 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
                        console);
   Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
-  auto prepared = prepare_launched(*launched, flags.recipe, schemas, sources);
+  NamedRecipe named = flags.recipe;
+  auto prepared = prepare_settled(named, *launched, flags.log, console);
   if (!prepared) return report(console, prepared.errors());
   if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
     return report(console, errors);
   prepared = with_fewest_ranks(
       *std::move(prepared),
-      {.recipe = flags.recipe, .log = flags.log, .reuse = flags.reuse.which(), .only = flags.only},
+      {.recipe = named, .log = flags.log, .reuse = flags.reuse.which(), .only = flags.only},
       console);
   if (!prepared) return report(console, prepared.errors());
   if (!flags.only.empty()) {
@@ -96,7 +98,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
       .hparams =
           prepared->recipe.has_tensorboard ? hparams_of_trial(prepared->recipe.run_dir) : Hparams(),
       .launched = *launched};
-  LateStorage late(disk());  // for a trial: the sweep flushes several trials together
+  LateStorage late(disk());  // for a trial: the sweep flushes the files of several trials together
   const bool is_late = std::getenv(kFlushedBySweep) != nullptr;
   RunSurroundings here = surroundings(console, *worker, next_gpu_for(use, console),
                                       is_late ? static_cast<Storage&>(late) : disk());
