@@ -164,10 +164,14 @@ class TrainingStep {
   /// Returns the reason why a CUDA graph cannot replay encode(), loss() and score(); empty if it
   /// can: their operations on parts with equal shapes do not depend on the values, none of them
   /// waits for the device or copies from or to the host, and weight() depends only on the number of
-  /// units.
+  /// units, unless weighs_samples() is true.
   virtual std::string why_not_replayed() const {
     return "this kind of training may behave differently in each step";
   }
+
+  /// True if weight() depends on the values in a batch. The loss is then divided by a number in the
+  /// device's memory, which a CUDA graph reads in each step.
+  virtual bool weighs_samples() const { return false; }
 };
 
 /// The training data and the validation data; `validation` may be null.
