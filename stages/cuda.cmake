@@ -36,8 +36,8 @@ if(NOT CMAKE_CUDA_COMPILER)
 endif()
 
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  # Turing, A100, the consumer Ampere and Ada cards, H100. Newer GPUs translate the code for H100; LibTorch does not
-  # support older ones. Other nvcc versions may support other architectures.
+  # Turing, the A100, the consumer Ampere and Ada cards, H100. Newer GPUs translate the code for H100; LibTorch does
+  # not support older ones. Other nvcc versions may support other architectures.
   set(CMAKE_CUDA_ARCHITECTURES 75 80 86 89 90)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
   foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)

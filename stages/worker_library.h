@@ -1,7 +1,7 @@
 #pragma once
 
 // The functions that libretort_worker.so provides to the retort-worker program and to Python
-// (stages/python/retort_host). Python loads it if a recipe names Python code.
+// (stages/python/retort_host). Python loads it if a recipe uses Python code.
 
 extern "C" {
 
@@ -14,7 +14,7 @@ const char* retort_worker_torch();
 /// exit immediately.
 int retort_worker_serve(int events, int (*call)(const char* request));
 
-/// Passes the reply to a call, before the call returns. The text is copied.
+/// Passes the reply to a call, before the call returns. The string is copied.
 void retort_worker_reply(const char* reply);
 
 }  // extern "C"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the forms for editors with a validator that users have: every shipped file must fit the form named on its first
-# line, and the files in tests/cases/editor must be accepted or rejected as they say.
+# Checks the editor schemas with a validator that users have: every shipped file must match the schema named on its
+# first line, and the files in tests/cases/editor must be accepted or rejected as they specify.
 #
 #   editor_schema_test.sh ROOT
 set -euo pipefail
@@ -26,7 +26,7 @@ expect() {
   failed=yes
 }
 
-# One call for all files of a form, because starting Python is slow.
+# One call for all files of a schema, because starting Python is slow.
 find recipes experiments -name '*.yaml' | sort >"$files/shipped"
 while read -r file; do
   form=$(sed -n '1s/^# yaml-language-server: $schema=//p' "$file")

@@ -140,7 +140,7 @@ check_run_layout() {
 }
 
 check_texts() {
-  # A request of a page is answered, with its diagnostics, before its Sources end.
+  # A page's request is answered, with its diagnostics, before its Sources end.
   forbid "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" "$(
     code '^ *Sources [a-z]+(;|\{|\()' runner | but_not '^runner/parent/(cli/completion/complete\.cpp|registry/run_entry\.cpp|serve/(site|run_catalog)\.cpp|config/):'
   )"
@@ -214,8 +214,8 @@ check_files() {
   )"
 }
 
-# Code that acts on recipe texts that may be secrets: it resolves, checks and compiles them, and opens the files that
-# they name. All other code uses the displayed form instead (runner/shared/value/value.h).
+# Code that acts on recipe strings that may be secrets: it resolves, checks and compiles them, and opens the files
+# that they name. All other code uses the displayed form instead (runner/shared/value/value.h).
 readonly reveals="shared/value/value\.(h|cpp)\
 |parent/config/(defaults_item|interpolation|interpolation_lookup|interpolation_parser|resolvers|scalar|secret)\.(h|cpp)\
 |parent/schema/(rule|schema|validator|validator_containers|validator_scalars)\.cpp\

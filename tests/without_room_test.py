@@ -27,7 +27,7 @@ def paper_rooms():
 
 
 def copy_tree(folder):
-    """Copies the files that git knows."""
+    """Copies the files that git tracks."""
     listed = subprocess.check_output(["git", "-C", root, "ls-files", "-z"], text=True).split("\0")
     for name in filter(None, listed):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def copy_tree(folder):
 
 
 def remove_lines(path, is_removed):
-    """Removes lines of a file, which must have some."""
+    """Removes lines from a file; exits if there are none to remove."""
     lines = read(path).split("\n")
     kept = [line for line in lines if not is_removed(line)]
     if len(kept) == len(lines):
@@ -70,7 +70,7 @@ def remove_schemas(tree, kinds):
 
 
 def uses(text, kinds, gone):
-    """Whether a recipe or a group's config names one of the kinds, or a removed config."""
+    """Returns whether a recipe or a group's config uses one of the kinds, or a removed config."""
     if set(re.findall(r"\bkind: ([a-z0-9_.]+)", text)) & kinds:
         return True
     defaults = re.search(r"^defaults:\n((?:[ -].*\n)*)", text, re.M)

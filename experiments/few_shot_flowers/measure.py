@@ -84,7 +84,7 @@ def histogram_accuracy(options, classes, division, histograms):
 
 
 def interval(values):
-    """Returns the mean over divisions and half the width of its 95% interval, by Student's t."""
+    """Returns the mean over divisions and half the width of its 95% interval, from Student's t-distribution."""
     quantiles = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 11: 2.201,
                  14: 2.145, 15: 2.131, 17: 2.110, 19: 2.093, 23: 2.069, 29: 2.045}
     degrees = len(values) - 1

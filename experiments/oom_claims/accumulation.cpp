@@ -18,7 +18,8 @@ namespace {
 
 using stages::Owner;
 
-/// Returns the weights after `batches` batches of 8, with an optimizer step every `step_every`.
+/// Returns the weights after `batches` batches of 8, with an optimizer step after every
+/// `step_every` batches.
 at::Tensor trained(std::int64_t batches, std::int64_t step_every) {
   const auto network = double_network(small_tower());
   const ClassificationStep step;

@@ -14,7 +14,7 @@ std::shared_ptr<torch::nn::Module> two_towers();
 /// Returns a batch for these towers, with "image" and "caption".
 stages::Batch random_pairs(std::int64_t pairs);
 
-/// CLIP's loss: each image is compared with all captions of the batch, and each caption with all
+/// CLIP's loss: each image is compared with all captions in the batch, and each caption with all
 /// images.
 class ContrastiveStep final : public stages::TrainingStep {
  public:

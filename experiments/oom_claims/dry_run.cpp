@@ -39,7 +39,7 @@ stages::Batch images(std::int64_t number, std::int64_t side, stages::MemoryTrace
   return stages::Batch({{"image", std::move(images)}, {"label", std::move(labels)}}, number);
 }
 
-/// Stores the trace in `run`, without the scratch memory of kernels: only a bound for it is known.
+/// Stores the trace in `run`, without the kernels' scratch memory, for which only a bound is known.
 void finish(DryRun& run, const stages::MemoryTrace& trace) {
   run.storages = trace.storages();
   run.flops = trace.flops();

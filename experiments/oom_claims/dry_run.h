@@ -23,12 +23,13 @@ struct Training {
   std::vector<std::int64_t> batches = {};  ///< the batch size of each step, if they differ
 };
 
-/// The record of a dry run on the Meta device, with allocations as by the kernels of a GPU.
+/// The record of a dry run on the Meta device, with the allocations that a GPU's kernels would
+/// make.
 struct DryRun {
   std::vector<stages::TracedStorage> storages;
   std::vector<stages::TraceEvent> events;
   std::vector<std::size_t>
-      steps;         ///< the number of events at the start of each step and the end of the last
+      steps;  ///< the number of events at the start of each step and at the end of the last one
   double flops = 0;  ///< of all steps
 
   /// Returns the index of the last step's first event.

@@ -11,8 +11,8 @@
 
 namespace oom_claims {
 
-/// In float64, gradients that differ only by rounding have a distance below kEqual; different
-/// gradients have a distance above kAnother.
+/// In float64, the distance between two gradients is below kEqual if they differ only by rounding,
+/// and above kAnother if they are really different.
 inline constexpr double kEqual = 1e-12, kAnother = 1e-3;
 
 /// Returns a network in float64 on the CPU, in training mode, with random weights.
@@ -29,8 +29,8 @@ at::Tensor taken_gradient(torch::nn::Module& network);
 /// Returns the gradient of a batch, computed by the trainer's own code.
 at::Tensor gradient(const stages::TrainingStep& step, torch::nn::Module& network,
                     const stages::Batch& batch, const stages::StepPlan& plan = {});
-/// Returns the gradient of the sum of the mean losses of parts of `size` samples, each divided by
-/// the number of parts.
+/// Splits the batch into parts of `size` samples, and returns the gradient of the sum of their mean
+/// losses, each divided by the number of parts.
 at::Tensor summed_means(const stages::TrainingStep& step, torch::nn::Module& network,
                         const stages::Batch& batch, std::int64_t size);
 

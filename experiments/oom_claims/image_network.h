@@ -28,8 +28,8 @@ NetworkKind resnet34();
 NetworkKind resnet34_without_pooling();
 /// SE-ResNeXt-50, 32 groups of 4 channels (Hu et al. 2017, arXiv:1709.01507), with two classes.
 NetworkKind se_resnext50();
-/// ViT-B/16 for images of `side` x `side` pixels. If `lora_rank` is above 0, only LoRA adapters of
-/// queries and values and the head are trained.
+/// ViT-B/16 for images of `side` x `side` pixels. If `lora_rank` is above 0, only the head and the
+/// LoRA adapters for queries and values are trained.
 NetworkKind vit_b16(std::int64_t side = 224, std::int64_t lora_rank = 0);
 
 /// Two blocks of width 8 with dropout, for images of 8 x 8 pixels and three classes; rows do not

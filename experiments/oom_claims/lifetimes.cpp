@@ -24,8 +24,8 @@ std::int64_t live(const stages::MemoryTrace& trace) {
   return bytes;
 }
 
-/// Returns the growth of live bytes per batch if each loss is passed to `add`. With `trains`, each
-/// loss also runs a backward pass.
+/// Returns the growth of live bytes per batch if each loss is passed to `add`. If `trains` is set,
+/// also runs a backward pass from each loss.
 std::int64_t growth(bool trains, const std::function<void(const at::Tensor& loss)>& add) {
   const auto network = double_network(small_tower());
   const ClassificationStep step;

@@ -13,7 +13,7 @@
 namespace oom_claims {
 namespace {
 
-/// Returns the percentage of the numbers that become 0 in a narrower type.
+/// Returns the percentage of values that become 0 in a narrower type.
 std::string vanishing(const at::Tensor& numbers, at::ScalarType type) {
   const std::int64_t before = numbers.count_nonzero().item<std::int64_t>();
   const std::int64_t after = numbers.to(type).count_nonzero().item<std::int64_t>();
@@ -69,7 +69,7 @@ Finding half_precision_changes_nothing() {
               std::string("relative error of the gradient: float32 ") +
               (by_float < 1e-5 ? "below 1e-5" : magnitude(by_float)) + ", bf16 autocast about " +
               magnitude(by_half) + "; if the gradient is a hundred thousand times smaller, " +
-              vanishing(small, at::kHalf) + " of the numbers are 0 in fp16 without a scale, " +
+              vanishing(small, at::kHalf) + " of the values are 0 in fp16 without a scale, " +
               vanishing(small * 65536, at::kHalf) + " with a scale of 65536, " +
               vanishing(small, at::kBFloat16) + " in bf16",
           .instead =

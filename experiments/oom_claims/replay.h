@@ -11,10 +11,10 @@ namespace oom_claims {
 /// Events between the steps that affect the memory.
 struct Housekeeping {
   std::int64_t clear_every = 0;  ///< steps after which unused segments are released; 0: never
-  std::int64_t leak = 0;         ///< bytes that every step leaks, counted from the next step on
+  std::int64_t leak = 0;  ///< bytes that every step leaks; they are live from the next step on
 };
 
-/// The result of replaying a dry run by the rules of a GPU's caching allocator.
+/// The result of replaying a dry run according to the rules of a GPU's caching allocator.
 struct Replayed {
   std::int64_t peak_allocated = 0, peak_reserved = 0, segments = 0;
   std::optional<std::size_t> failed_step;  ///< the step that ran out of memory, 1-based
@@ -22,7 +22,8 @@ struct Replayed {
 Replayed replay(const DryRun& run, const stages::AllocatorRules& rules,
                 const Housekeeping& housekeeping = {});
 
-/// Returns the size in bytes, within 2 MiB, of the smallest device on which the run does not fail.
+/// Returns the size in bytes, to within 2 MiB, of the smallest device on which the run does not
+/// fail.
 std::int64_t smallest_device(const DryRun& run, stages::AllocatorRules rules,
                              const Housekeeping& housekeeping = {});
 

@@ -10,13 +10,13 @@
 namespace oom_claims {
 
 struct ResidualOptions {
-  std::vector<std::int64_t> blocks = {
-      3, 4, 6, 3};  ///< in each stage; from stage to stage, the width doubles and the area halves
+  std::vector<std::int64_t> blocks = {3, 4, 6, 3};  ///< per stage; from one stage to the next, the
+                                                    ///< width doubles and the area halves
   std::int64_t width = 64;
   std::int64_t stem_kernel = 7;
-  bool pools = true;  ///< after the stem, to half the width and height
-  bool bottleneck =
-      false;  ///< blocks of 1×1, grouped 3×3, 1×1 and a gate per channel; false: two 3×3
+  bool pools = true;        ///< after the stem, pools to half the width and height
+  bool bottleneck = false;  ///< each block is a 1×1, a grouped 3×3 and a 1×1 convolution with a
+                            ///< gate per channel; false: two 3×3 convolutions
   std::int64_t groups = 1;
   std::int64_t classes = 64;
 };

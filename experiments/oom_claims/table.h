@@ -6,9 +6,9 @@
 
 namespace oom_claims {
 
-/// Returns the heading of the Markdown table, two lines.
+/// Returns the two heading lines of the Markdown table.
 std::string table_heading();
-/// Measures a claim and returns its line of the table.
+/// Measures a claim and returns its line for the table.
 std::string table_line(const Claim& claim);
 /// Measures a claim and returns a paragraph about it for a terminal.
 std::string paragraph(const Claim& claim);

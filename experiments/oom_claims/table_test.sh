@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares the table in README.md with what oom_claims measures, each claim in a process of its own.
+# Compares the table in README.md with what oom_claims measures, each claim in its own process.
 #
 #   table_test.sh PROGRAM README            fails if a line differs
 #   table_test.sh PROGRAM README --write    writes the table

@@ -5,9 +5,9 @@
 
 namespace oom_claims {
 
-/// Returns "3.25 GiB", "22.4 MiB", "4 B".
+/// Returns a size such as "3.25 GiB", "22.4 MiB" or "4 B".
 std::string size(std::int64_t bytes);
-/// Returns "+31%", "-0.3%": the change from `before` to `now`.
+/// Returns the change from `before` to `now`, such as "+31%" or "-0.3%".
 std::string change(std::int64_t before, std::int64_t now);
 /// Returns a relative error in float64, such as "2e-2". Rounding errors differ from processor to
 /// processor, so they are "below 1e-12".

@@ -31,7 +31,7 @@ def main():
     begun = json.loads(retort.stdout.readline() or "{}")
     if "folder" not in begun:
         return retort.wait()
-    # The study maximizes: a value that is best if smallest, such as a loss, is negated.
+    # The study maximizes, so a value to be minimized, such as a loss, is negated.
     study = optuna.create_study(direction="maximize", study_name=begun["folder"], storage="sqlite:///optuna.db",
                                 load_if_exists=True)
     # With the same seed, a continued study would draw its first trials again.

@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr int kEvents = 3;  // the descriptor from which `retort` reads
+constexpr int kEvents = 3;  // the descriptor that `retort` reads from
 
 class StandardInput final : public runner::TrackerInput {
  public:

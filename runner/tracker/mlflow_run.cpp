@@ -193,7 +193,7 @@ std::string MlflowRun::sweep_run() const {
   return sweep.state().run;
 }
 
-/// Reads more of the file; after send_again(), starts at its beginning.
+/// Reads more of the file; after send_again(), starts again at its beginning.
 void MlflowRun::read() {
   while (!read_some()) {
   }

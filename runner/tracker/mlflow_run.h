@@ -47,7 +47,7 @@ class MlflowRun {
   /// there is currently nothing to send.
   bool send_next();
   /// Must be called when the file is complete and has been sent. If a run was resumed with other
-  /// options, metrics whose values have changed are then sent again.
+  /// options, metrics with changed values are then sent again.
   void complete();
   /// Records how the run ended: "FINISHED", "FAILED" or "KILLED".
   void end(const std::string& status, std::int64_t time);
@@ -62,7 +62,7 @@ class MlflowRun {
  private:
   struct Waiting {
     MetricLine line;
-    SentMetrics after;  // what its node has sent, once this line is sent
+    SentMetrics after;  // what the server has from its node once this line is sent
   };
   std::string experiment_id() const;
   void create();
@@ -85,7 +85,7 @@ class MlflowRun {
   bool was_recorded_, has_begun_ = false;
   LineTail tail_;
   std::map<std::string, SentMetrics> seen_;  // by node
-  std::vector<Waiting> waiting_;             // in the order of the file
+  std::vector<Waiting> waiting_;             // in file order
 };
 
 }  // namespace runner

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kBetweenTrackerReads = 1s;
 constexpr auto kLongestPause = 30s;    // maximum pause between two attempts
-constexpr auto kServerPatience = 30s;  // how long until a silent server is reported
+constexpr auto kServerPatience = 30s;  // time after which a silent server is reported
 constexpr auto kLongestTrackerRequest = 20s;
 
 std::map<std::string, std::string> texts_in(const json& object) {
@@ -78,8 +78,8 @@ bool Tracker::operator()() {
   return true;
 }
 
-/// Sends what the run measures until it ends. If the server does not respond, tries again, less and
-/// less often.
+/// Sends what the run measures until it ends. If the server does not respond, retries at increasing
+/// intervals.
 Tracker::Outcome Tracker::follow(MlflowRun& run) {
   std::chrono::milliseconds pause = kBetweenTrackerReads;
   auto answered = Clock::now();
@@ -163,7 +163,7 @@ bool Tracker::is_out_of_time() {
   if (!end_ && !input_.is_over()) listen(0ms);
   if (!end_) return input_.is_over();
   const bool is_over = patience_.verdict(Clock::now()) != EndPatience::Verdict::kWait;
-  // Says so before libcurl gives up, which may take long while it resolves a name.
+  // Reports this before libcurl gives up, which may take a long time while it resolves a name.
   if (is_over) fail(why_out_of_time());
   return is_over;
 }

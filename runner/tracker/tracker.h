@@ -66,7 +66,7 @@ class Tracker {
   EndPatience patience_;
   std::chrono::seconds limit_{0};
   int tries_ = 1;
-  bool has_failed_ = false;  // and has said so
+  bool has_failed_ = false;  // a failure has occurred and been reported
 };
 
 }  // namespace runner

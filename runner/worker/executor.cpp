@@ -379,7 +379,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
         metrics += static_cast<std::int64_t>(taken->metrics.size());
         finished.reused_from = taken->run.string();
       } else if (!taken) {
-        std::filesystem::remove(layout.reused());  // from an earlier attempt; no longer true
+        std::filesystem::remove(layout.reused());  // left by an earlier attempt; no longer true
       }
       finished.reuse_key = reuse->key(index);
     }

@@ -70,7 +70,7 @@ struct ExecutorWorld {
       [](const std::string&, const std::exception&) {};
   /// Returns the peak of live tensor bytes since the last call; 0 if unknown.
   std::function<std::int64_t()> measure_peak_live = [] { return 0; };
-  /// With several ranks: returns the text that rank 0 passed in.
+  /// With several ranks: returns the string that rank 0 passed in.
   std::function<std::string(const std::string& own)> text_of_first = [](const std::string& own) {
     return own;
   };
@@ -99,7 +99,7 @@ class Executor {
   /// planned.
   Diagnostics plan(const RunOptions& options, const DryRunOptions& dry, bool strict,
                    std::string_view device);
-  /// The results of plan(), in the order of the graph's nodes.
+  /// Returns the results of plan(), in the order of the graph's nodes.
   const std::vector<DryNode>& planned() const { return planned_; }
 
   /// Runs the stages that create() created. Must be called only once. Returns the worker's exit

@@ -148,7 +148,7 @@ std::int64_t LeftMemory::given() const {
   return sum;
 }
 
-/// Distributes at most `bytes` in all.
+/// Distributes at most `bytes` in total.
 void LeftMemory::give(std::int64_t bytes) {
   double wanted = 0;
   for (const Share& share : shares_) wanted += static_cast<double>(share.wanted);

@@ -73,7 +73,7 @@ class LeftMemory {
   /// Gives the recreated artifacts of node `index` their shares again.
   void renew(std::size_t index, const Outputs& outputs);
   /// Returns "550.0 MiB of the 812.0 MiB that this stage could use may be cached in memory", and
-  /// what is cached elsewhere; empty if node `index` could cache nothing.
+  /// describes what is cached elsewhere; empty if node `index` could cache nothing.
   std::vector<std::string> text(std::size_t index) const;
 
  private:

@@ -125,7 +125,7 @@ class DryContext final : public PlanContext {
   std::vector<std::string>& said() { return said_; }
   const std::function<std::string()>& division() const { return division_; }
   /// Sets earlier_step() from the plan in the file `recorded`, if it exists. If the file cannot be
-  /// read, tells the user.
+  /// read, informs the user.
   void replay(const std::filesystem::path& recorded);
 
  private:

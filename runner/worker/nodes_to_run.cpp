@@ -58,7 +58,7 @@ std::vector<bool> as_first_decides(std::vector<bool> runs, const Graph& graph,
     return std::ranges::find(of_first, graph.nodes[i].id) - of_first.begin();
   };
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i] = place(i) < std::ssize(of_first);
-  std::ranges::stable_sort(order, {}, place);  // the nodes that rank 0 does not run come last
+  std::ranges::stable_sort(order, {}, place);  // nodes that rank 0 does not run come last
   return run_by_all(runs, graph);
 }
 

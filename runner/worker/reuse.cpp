@@ -97,7 +97,7 @@ std::optional<Turn> Reuse::take_in_turn(std::size_t index, const std::function<b
   auto turn = Turn::take(index_->turn(node.kind, node.id, wanted), is_canceled, on_wait);
   if (!turn) return turn;
   State& state = nodes_[index];
-  const bool was_damaged = state.was_damaged;  // the entry has been removed by now
+  const bool was_damaged = state.was_damaged;  // the entry has since been removed
   state.tried.clear();
   if (take(index, /*needed=*/true)) turn.reset();
   state.was_damaged = state.was_damaged || was_damaged;

@@ -67,7 +67,7 @@ Words words_of(std::string_view line) {
   return words;
 }
 
-/// Parses all of `word` as a number; returns nullopt if it is not one.
+/// Parses the entire `word` as a number; returns nullopt if it is not one.
 template <typename T>
 std::optional<T> number_of(std::string_view word) {
   T number{};
@@ -85,7 +85,7 @@ std::string display_name(std::string_view name) {
   return result;
 }
 
-/// The facts about one image in the text files.
+/// What the text files say about one image.
 struct Bird {
   std::string path;
   std::optional<std::int64_t> class_number;
@@ -176,7 +176,7 @@ class Lister {
         kImages, 2, "IMAGE PATH", [&](std::size_t line, std::int64_t number, const Words& words) {
           if (!is_image_path(words[1])) {
             files_.fault(kImages, line,
-                         "its path must name a " + std::string(runner::kImageEndings) +
+                         "its path must be that of a " + std::string(runner::kImageEndings) +
                              " file below images/");
             return;
           }
@@ -260,7 +260,7 @@ class Lister {
             files_.fault(kBoxes, line, "its box is empty");
             return;
           }
-          // The result contains every pixel that the box covers, even partly.
+          // The result contains every pixel that the box covers at least partly.
           Box box{static_cast<int>(std::floor(left)), static_cast<int>(std::floor(top)), 0, 0};
           box.width = static_cast<int>(std::ceil(left + width)) - box.left;
           box.height = static_cast<int>(std::ceil(top + height)) - box.top;
@@ -271,7 +271,7 @@ class Lister {
   AnnotationFiles files_;
   std::map<std::int64_t, std::string> classes_;
   std::vector<Bird> birds_;            // in the order of images.txt
-  std::vector<std::int64_t> numbers_;  // the image numbers of birds_
+  std::vector<std::int64_t> numbers_;  // the image number of each element of birds_
   std::unordered_map<std::int64_t, std::size_t> places_;
 };
 

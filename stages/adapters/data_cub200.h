@@ -11,8 +11,8 @@ namespace stages {
 /// images/ with their class and published part, training or test, and with the bird's bounding box
 /// if `boxes` is set. The text files are joined by image number, and their lines may be in any
 /// order. Class names come from classes.txt, without their numbers and with spaces instead of
-/// underscores. All errors, including missing image files, are reported together; they name files
-/// and lines, but no location in the recipe.
+/// underscores. All errors, including missing image files, are reported together; they give files
+/// and line numbers, but no location in the recipe.
 runner::Result<ImageList> list_cub200(const std::filesystem::path& root, bool boxes,
                                       bool allow_outside);
 

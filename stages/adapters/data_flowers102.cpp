@@ -76,11 +76,11 @@ class Count {
 /// The contents of the files next to the images.
 class Annotations {
  public:
-  /// `inner` is their folder below the root, such as "flowers-102/".
+  /// `inner` is the path of their folder relative to the root, such as "flowers-102/".
   Annotations(const fs::path& root, std::string inner) : files_(root), inner_(std::move(inner)) {}
 
   std::vector<std::int64_t> labels;
-  std::vector<std::int64_t> training, validation, test;  // image numbers, counted from one
+  std::vector<std::int64_t> training, validation, test;  // image numbers, starting at 1
 
   void read() {
     if (const auto bytes = files_.read(labels_file_, kMaxMatBytes))
@@ -165,7 +165,7 @@ class Annotations {
       files_.fault(lists_file_, twice.text("image is listed twice", "images are listed twice"));
   }
 
-  /// Returns the first `count` names of the file.
+  /// Returns the first `count` names in the file.
   std::vector<std::string> names_of(const std::string& file, std::size_t count) {
     const auto bytes = files_.read(file, kMaxNamesBytes);
     if (!bytes) return {};

@@ -12,9 +12,9 @@ namespace stages {
 
 /// The published lists of Oxford Flowers 102 used for training, validation and testing.
 enum class FlowerParts : std::uint8_t {
-  kPublished,           ///< trnid, valid and tstid
-  kTrainAndValidation,  ///< trnid followed by valid, no validation list, and tstid
-  kSwapped,             ///< tstid, valid and trnid
+  kPublished,           ///< train on trnid, validate on valid, test on tstid
+  kTrainAndValidation,  ///< train on trnid followed by valid, do not validate, test on tstid
+  kSwapped,             ///< train on tstid, validate on valid, test on trnid
 };
 
 /// Lists Oxford Flowers 102 in root/ or root/flowers-102/, in the order of its lists. The images

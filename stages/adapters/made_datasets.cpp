@@ -18,7 +18,7 @@ namespace stages {
 namespace {
 
 constexpr std::int64_t kFewestFlowers = 3;  // one for each part
-constexpr std::int64_t kMost = 0xffff;      // the published lists use 16-bit numbers
+constexpr std::int64_t kMost = 0xffff;      // the published lists store 16-bit numbers
 
 MatMatrix row(const std::string& name, std::vector<std::int64_t> values) {
   const auto columns = static_cast<std::int64_t>(values.size());
@@ -43,7 +43,8 @@ void make_flowers102(const std::filesystem::path& folder, const MadeImages& imag
 
   std::vector<std::int64_t> labels(static_cast<std::size_t>(images.count()));
   std::vector<std::int64_t> before(
-      static_cast<std::size_t>(images.classes));  // image number before the first of each class
+      static_cast<std::size_t>(images.classes));  // the image number before each class's first
+                                                  // image
   const Permutation classes(images.classes, seed, 0);
   std::int64_t number = 0;
   for (std::int64_t place = 0; place < images.classes; ++place) {

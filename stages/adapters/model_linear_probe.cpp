@@ -48,7 +48,7 @@ class FineTunedStage : public runner::Stage {
     const auto merges = merges_next_to(*config_.backbone.weights);
     return all + (merges ? runner::digest_below(*merges) : "");
   }
-  /// True if the weights are random: the seed then determines them.
+  /// True if the weights are random and therefore depend on the seed.
   bool uses_seed() const override { return !config_.backbone.weights; }
 
   /// A plan reads only the shapes of the weights and the config next to them.
@@ -96,10 +96,10 @@ class FineTunedStage : public runner::Stage {
 
   const FineTunedConfig config_;
   mutable std::optional<std::string>
-      sha256_;  // of the weights; kept so that a large file is not read repeatedly
+      sha256_;  // SHA-256 of the weights, kept so that a large file is not read repeatedly
 };
 
-/// Reports why a backbone cannot have a head that starts from texts.
+/// Reports why a backbone cannot have a head that is initialized from texts.
 void check_text_start(runner::ConfigReader& reader, const BackboneConfig& backbone) {
   const auto refuse = [&](const char* option, const std::string& why, const std::string& help) {
     reader.fail(option, ErrorCode::kOptionConflict, why, help);

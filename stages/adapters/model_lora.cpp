@@ -9,7 +9,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_lora(runner::ConfigReader&
   FineTunedConfig config;
   config.lora = read_lora_options(reader);
   reader.read("adapter", config.adapter);
-  // The adapter replaces the result of any initialization.
+  // The adapter overwrites whatever values the initialization produces.
   if (config.adapter) config.lora->initialization = LoraInitialization::kKaiming;
   return fine_tuned_stage(reader, std::move(config));
 }

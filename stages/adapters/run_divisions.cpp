@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the divisions that the data stages below `nodes` have recorded.
+/// Returns the divisions recorded by the data stages below `nodes`.
 std::vector<Division> divisions_in(const fs::path& nodes) {
   std::vector<Division> found;
   std::error_code error;

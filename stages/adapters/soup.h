@@ -16,11 +16,11 @@ struct Measured {
   double accuracy = 0, loss = 0;
 };
 
-/// What a soup is made of: `count` sets of weights with the same shapes, and how they are compared.
+/// The ingredients of a soup: `count` sets of weights with equal shapes, and how to compare them.
 struct Ingredients {
   std::size_t count = 0;
-  /// Reads the weights with this index. They are read again each time, so that only a few are in
-  /// memory at once.
+  /// Reads the set of weights with this index. A set is read anew on each call, so that only a few
+  /// are in memory at once.
   std::function<NamedTensors(std::size_t index)> read;
   /// Evaluates weights on the validation data and fills in their accuracy and loss.
   std::function<void(const NamedTensors& weights, Measured& measured)> measure;

@@ -44,11 +44,11 @@ struct SoupOptions {
   std::vector<std::string> runs;
   SoupMethod method = SoupMethod::kGreedy;
   std::vector<double> alphas;
-  bool is_by_loss = false;  // chooses by the validation loss; false: by the accuracy
+  bool is_by_loss = false;  // true: choose by validation loss; false: by accuracy
   Predictor::Options predictor;
 };
 
-/// Throws if averages of the network's weights are not valid weights for it.
+/// Throws if averages of the network's weights would not be valid weights for it.
 void check_averages(const torch::nn::Module& network) {
   const auto refuse = [](const std::string& what, const std::string& help) {
     throw StageError(ErrorCode::kOptionConflict, "train.soup cannot average this model: " + what)
@@ -65,7 +65,7 @@ void check_averages(const torch::nn::Module& network) {
              "use model.full or model.linear_probe");
 }
 
-/// Throws if `given` was trained on other classes or pixels than those of `data`.
+/// Throws if `given` was trained on classes or pixels that differ from those of `data`.
 void check_same_data(const GivenWeights& given, const DatasetDescription& data) {
   if (given.about.empty()) return;
   const DatasetDescription then = described_data(given.about);
@@ -114,7 +114,7 @@ class SoupStage final : public runner::Stage {
       for (const auto& [name, weight] : weights(*checkpoint->network))
         bytes += static_cast<std::int64_t>(weight.nbytes());
       constexpr std::int64_t kCopies =
-          4;  // the initial or averaged weights, the next ones, their mean, one just read
+          4;  // the initial or averaged weights, the next weights, their mean, and a set just read
       add_term(planned.plan, {"weights to average", kCopies * bytes, "read from the runs"});
     }
     options_.predictor.batch_size = planned.batch_size;
@@ -194,7 +194,8 @@ class SoupStage final : public runner::Stage {
     finish(soup, *checkpoint, data, context);
   }
 
-  /// Throws if the weights of a run cannot be averaged, or if a rank has read others.
+  /// Throws if the weights of a run cannot be averaged, or if another rank has read different
+  /// weights.
   void check_runs(const NamedTensors& initial, torch::nn::Module& network,
                   const DatasetDescription& data, runner::RunContext& context) const {
     RankGroup* const group = group_of(context.node().ranks);
@@ -297,7 +298,7 @@ class SoupStage final : public runner::Stage {
     return {{"chosen", measured.at(soup.chosen)}, {"measured", measured}};
   }
 
-  SoupOptions options_;  // plan() reduces its batch size to what fits
+  SoupOptions options_;  // plan() reduces the batch size to what fits in memory
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create_soup(runner::ConfigReader& reader) {
@@ -316,7 +317,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_soup(runner::ConfigReader&
     reader.fail("runs", ErrorCode::kOptionConflict,
                 "method: interpolation takes one run, but runs lists " +
                     std::to_string(options.runs.size()),
-                "name one run, or set method: greedy");
+                "specify one run, or set method: greedy");
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<SoupStage>(std::move(options)));
 }

@@ -11,10 +11,11 @@ namespace {
 
 /// Sums over samples with the same expected grade.
 struct EqualGrades {
-  double expected = 0, count = 0, sum = 0, squares = 0;  // of their true grades
+  double expected = 0, count = 0, sum = 0, squares = 0;  // `sum` and `squares` are over the true
+                                                         // grades
 };
 
-/// The samples in the order of their expected grade, and ways to cut them.
+/// The samples in order of expected grade, and ways to divide them among the grades.
 class SortedGrades {
  public:
   SortedGrades(std::vector<ExpectedGrade> samples, std::int64_t grades)
@@ -32,7 +33,8 @@ class SortedGrades {
     }
   }
 
-  /// For each grade, the first group that gets it or a higher one. Grade 0 begins at 0.
+  /// For each grade, the first group that is assigned this grade or a higher one. Grade 0 begins at
+  /// group 0.
   using Starts = std::vector<std::size_t>;
 
   /// kappa = 1 - observed / expected.
@@ -51,14 +53,14 @@ class SortedGrades {
     return all;
   }
 
-  /// Returns the starts with the smallest observed - factor * expected disagreement.
+  /// Returns the starts that minimize observed - factor * expected disagreement.
   Starts best(double factor) const {
     struct Way {
       double cost = 0;
       Starts starts;
     };
-    // For each grade, the best way to assign grades up to this one to the groups so far, the last
-    // of which gets this grade.
+    // For each grade, the best way to assign the grades up to it to the groups so far, with this
+    // grade for the last group.
     std::vector<Way> ways(grades_, {0, Starts(grades_, groups_.size())});
     ways.front().starts.front() = 0;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
@@ -88,8 +90,8 @@ class SortedGrades {
   }
 
  private:
-  /// Returns the sum of the squared distances of the samples of `group` to `grade`, and what it
-  /// would be if grades and predictions were independent.
+  /// Returns the sum of the squared distances between the samples in `group` and `grade`, and its
+  /// expected value if grades and predictions were independent.
   Disagreement disagreement(const EqualGrades& group, double grade) const {
     const double square = group.count * grade * grade;
     return {group.squares - 2 * grade * group.sum + square,
@@ -124,7 +126,7 @@ std::int64_t grade_between(std::span<const double> cut_points, double expected) 
 
 std::vector<double> best_cut_points(std::vector<ExpectedGrade> samples, std::int64_t grades) {
   assert(!samples.empty() && grades > 0);
-  constexpr int kMostSteps = 100;  // far more than needed: it converges superlinearly
+  constexpr int kMostSteps = 100;  // far more steps than needed, since convergence is superlinear
   const SortedGrades sorted(std::move(samples), grades);
   double ratio = 1;  // 1 - kappa
   std::optional<SortedGrades::Starts> best;

@@ -6,7 +6,7 @@
 
 namespace stages {
 
-/// Cut points turn the expected grade of a sample into a grade: cut point i, counted from 0,
+/// Cut points turn the expected grade of a sample into a grade: cut point i (starting at 0)
 /// separates the grades up to i from those above. They are in ascending order.
 
 /// Returns the mean of the grades 0, 1, … weighted by their probabilities.

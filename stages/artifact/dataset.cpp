@@ -81,7 +81,7 @@ namespace {
 
 using nlohmann::json;
 
-// Limits that no real sample reaches. Larger values can only be meant to exhaust memory.
+// Limits that no real sample reaches; only an attempt to exhaust memory would exceed them.
 constexpr std::size_t kMaxTensors = 1000, kMaxDimensions = 16, kMaxName = 1000;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 31;
 constexpr std::size_t kMaxTransform = 64 << 10;

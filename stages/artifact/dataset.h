@@ -49,12 +49,12 @@ class SampleOrder {
   std::variant<Sequence, std::vector<std::int64_t>, Permutation> order_;
 };
 
-/// Shuffled orders of up to this many samples are stored as a list (80 MB).
+/// Shuffled orders of up to this many samples are stored as lists (at most 80 MB).
 inline constexpr std::int64_t kLongestListedOrder = 10'000'000;
 
 /// Returns 0 … size-1, shuffled as a function of (seed, epoch) alone. For up to kLongestListedOrder
-/// samples, a list is shuffled, so every order is equally likely. Longer orders are a Permutation,
-/// which needs no memory at any size.
+/// samples, a list is shuffled, so every order is equally likely. Longer orders are computed by a
+/// Permutation, which stores no list.
 SampleOrder shuffled_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
 
 /// Returns the order 0 … size-1.
@@ -67,7 +67,7 @@ struct TensorSpec {
   at::ScalarType dtype;
 };
 
-/// What a network that predicts numbers needs to know about its training samples
+/// What a network that predicts targets needs to know about its training samples
 /// (artifact/targets.h).
 struct TrainedTargets {
   std::vector<double> mean, standard_deviation;  ///< one for each target; empty: unknown
@@ -91,8 +91,8 @@ struct DatasetDescription {
   std::vector<std::string> captions = {};
   /// The class names as used in texts such as captions. If empty, `classes` is used.
   std::vector<std::string> class_words = {};
-  /// Above 0: `classes` are a class pair out of this many classes, and one logit, for the second
-  /// class, separates them. Checkpoints store this number along with the classes.
+  /// If above 0, `classes` is a class pair out of this many classes, separated by a single logit,
+  /// for the second class. Checkpoints store this number along with the classes.
   std::int64_t pair_of = 0;
   /// The head of a network that learns the order of `classes`, which are in ascending order. Set by
   /// training.
@@ -100,7 +100,7 @@ struct DatasetDescription {
   /// For features, the dataset from which they were computed. Models are built for that dataset,
   /// and checkpoints describe it.
   std::shared_ptr<const DatasetDescription> source = {};
-  /// For a network that predicts numbers, what it needs to know about the training samples. Set by
+  /// For a network that predicts targets, what it needs to know about the training samples. Set by
   /// training.
   TrainedTargets targets = {};
 };
@@ -140,10 +140,10 @@ class Dataset : public runner::Artifact {
   virtual DatasetDescription describe() const = 0;
   /// Returns the tensors of sample `index`. Throws runner::StageError if the sample is unreadable,
   /// or returns nullopt if the recipe skips such samples. Thread-safe. Allocates tensor memory only
-  /// for the returned tensors or, for an episode, one of its images, since plans count only that
+  /// for the returned tensors or, for an episode, one of its images, since plans reserve only that
   /// much for each reading thread (add_read_ahead()).
   virtual std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const = 0;
-  /// Returns the name of a sample for messages and records, for example its file below the root.
+  /// Returns the name of a sample for messages and records, such as its path relative to the root.
   virtual std::string sample_name(std::int64_t index) const = 0;
   virtual LoaderOptions loader() const = 0;
 
@@ -154,7 +154,7 @@ class Dataset : public runner::Artifact {
   /// captions.
   virtual std::vector<std::int64_t> captions() const { return {}; }
   /// Returns, for each class, the captions that evaluation uses for its samples in any part of the
-  /// data, ascending and without duplicates, or nothing if there are no captions.
+  /// data, in ascending order and without duplicates, or nothing if there are no captions.
   virtual std::vector<std::vector<std::int64_t>> captions_of_classes() const { return {}; }
   /// Returns the order in which training visits the samples in an epoch.
   virtual SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const {
@@ -181,7 +181,7 @@ class RemarkingDataset {
   /// True if the remarks are complete only after all samples have been read. In a run with several
   /// ranks, the rank that reports them then reads all samples in the first epoch.
   virtual bool needs_every_sample() const = 0;
-  /// Returns the remarks on the samples `indices`, one for each kind. Thread-safe.
+  /// Returns the remarks on the samples in `indices`, one for each kind. Thread-safe.
   virtual std::vector<Remarks> take_remarks(std::span<const std::int64_t> indices) const = 0;
 };
 
@@ -208,7 +208,7 @@ inline std::shared_ptr<const Dataset> as_trained(const std::shared_ptr<const Dat
 
 /// Describes the training data for the metadata of a weights file: "classes", "tensors" and
 /// "transform", "pair_of" for a class pair, "ordinal" for an ordinal head, "class_words" if texts
-/// name classes differently, and "targets" for a network that predicts numbers. Each entry is JSON.
+/// use other class names, and "targets" for a network that predicts targets. Each entry is JSON.
 /// The dataset's size is not included.
 std::map<std::string, std::string> describe_data(const DatasetDescription& data);
 
@@ -217,7 +217,7 @@ std::map<std::string, std::string> describe_data(const DatasetDescription& data)
 /// 'tensors' is not a list".
 DatasetDescription described_data(const std::map<std::string, std::string>& about);
 
-/// Implemented by a Dataset whose samples can be shown to people as images.
+/// Implemented by a Dataset that can show its samples as images.
 class ShownAsImages {
  public:
   virtual ~ShownAsImages() = default;
@@ -225,7 +225,7 @@ class ShownAsImages {
   /// and at most `side` pixels wide and high. Throws runner::StageError if the sample is
   /// unreadable. Thread-safe.
   virtual std::vector<std::uint8_t> jpeg_of(std::int64_t index, int side) const = 0;
-  /// False if the samples have no images after all, such as features of other data.
+  /// False if the samples have no images after all, as with features computed from other data.
   virtual bool shows_images() const { return true; }
 };
 
@@ -235,7 +235,7 @@ inline const ShownAsImages* shown_as_images(const Dataset& data) {
   return shown && shown->shows_images() ? shown : nullptr;
 }
 
-/// Implemented by a Dataset whose samples are files.
+/// Implemented by a Dataset in which each sample is a file.
 class FilesOnDisk {
  public:
   virtual ~FilesOnDisk() = default;

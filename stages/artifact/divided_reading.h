@@ -7,7 +7,7 @@
 
 namespace stages {
 
-/// How much of the batch rows computed by other ranks a rank needs.
+/// What a rank needs from the batch rows that other ranks read.
 enum class RowsOfOthers {
   kSmall,  ///< only tensors with at most kSmallRow bytes per row, such as labels; the rest are
            ///< zeros

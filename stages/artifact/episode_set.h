@@ -13,8 +13,8 @@ namespace stages {
 /// The size of an episode.
 struct EpisodeShape {
   std::int64_t ways = 5;      ///< classes
-  std::int64_t shots = 5;     ///< support samples of each class
-  std::int64_t queries = 16;  ///< query samples of each class
+  std::int64_t shots = 5;     ///< support samples per class
+  std::int64_t queries = 16;  ///< query samples per class
 
   std::int64_t per_class() const { return shots + queries; }
   std::int64_t supports() const { return ways * shots; }
@@ -76,8 +76,8 @@ class EpisodeSet final : public Dataset {
   /// Returns the seed for all random choices of an episode.
   std::uint64_t key(std::int64_t epoch, std::int64_t index) const;
   std::vector<std::size_t> draw_classes(std::uint64_t key) const;
-  /// Draws an episode. Sets the elements of `from`, one for each sample of the episode, to their
-  /// indices in the source.
+  /// Draws an episode: sets `from`, which has one element per sample of the episode, to the
+  /// samples' indices in the source.
   NamedTensors drawn(std::int64_t epoch, std::int64_t index, std::vector<std::int64_t>& from) const;
 
   const std::shared_ptr<const Dataset> source_;

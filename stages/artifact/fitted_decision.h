@@ -32,15 +32,16 @@ struct FittedDecision {
   double temperature = 1;  ///< divides the logits
   /// Cut points of the expected grade (cut_points.h); empty: none.
   std::vector<double> cut_points;
-  /// The second of two classes is predicted if its probability is at least this.
+  /// The second of two classes is predicted if its probability reaches this value.
   std::optional<double> threshold;
   OrdinalHead ordinal = OrdinalHead::kNone;  ///< of the network
 
   /// True if the predicted class may not be the most likely one.
   bool decides() const { return is_fitted() || ordinal != OrdinalHead::kNone; }
-  /// True if the predicted class follows from numbers that were chosen on validation data.
+  /// True if the predicted class depends on values that were chosen on validation data.
   bool is_fitted() const { return !cut_points.empty() || threshold.has_value(); }
-  /// Returns the predicted class. `scores` are of logits that have been divided by the temperature.
+  /// Returns the predicted class. `scores` must hold logits that have been divided by the
+  /// temperature.
   std::int64_t predicted(const ClassScores& scores) const;
 };
 
@@ -50,11 +51,11 @@ struct FittedDecision {
 /// second class.
 FittedDecision fitted_decision(const at::Tensor& rows, const DecisionFit& fit);
 
-/// Returns the decision's numbers under the names that checkpoints use. Checkpoints store them with
-/// the scores of the validation on which they were fitted.
+/// Returns the decision's values under the names used in checkpoints, which store them with the
+/// scores of the validation on which they were fitted.
 std::vector<std::pair<std::string, double>> named_numbers(const FittedDecision& decision);
 
-/// Returns the decision found among the validation numbers of a checkpoint with this many classes.
+/// Returns the decision stored among the validation scores of a checkpoint with this many classes.
 FittedDecision decision_of(const std::map<std::string, double>& validation, std::int64_t classes);
 /// Returns the decision for the classes of a checkpoint.
 FittedDecision decision_of(const Checkpoint& checkpoint);

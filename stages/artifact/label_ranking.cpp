@@ -8,7 +8,7 @@ namespace stages {
 namespace {
 
 /// Calls `accept(score, samples, positives)` for each distinct score, from the highest down, with
-/// the numbers of samples and of positives that have at least that score.
+/// the number of samples and the number of positives that have at least that score.
 void for_thresholds(std::span<ScoredLabel> samples,
                     const std::function<void(double, std::int64_t, std::int64_t)>& accept) {
   std::ranges::sort(samples, std::greater{}, &ScoredLabel::score);

@@ -18,7 +18,7 @@ struct ScoredLabel {
 /// accepted together. Returns nullopt if no sample has the label. Sorts `samples`.
 std::optional<double> average_precision(std::span<ScoredLabel> samples);
 
-/// The highest precision at each recall that a threshold can give. Recall increases from 0, where
+/// The highest precision at each recall that some threshold yields. Recall increases from 0, where
 /// the precision is 1 by definition, to 1.
 struct PrecisionRecallCurve {
   std::vector<double> recall, precision;
@@ -29,9 +29,9 @@ struct PrecisionRecallCurve {
 /// if no sample has the label. Sorts `samples`.
 std::optional<PrecisionRecallCurve> precision_recall_curve(std::span<ScoredLabel> samples);
 
-/// Returns the best threshold: accepting all samples with at least that score gives the highest F1,
-/// compared without rounding. The threshold is a sample's score; if several are best, it is the
-/// lowest of them. Returns nullopt if no sample has the label. Sorts `samples`.
+/// Returns the threshold with the highest F1 (compared without rounding) if all samples with at
+/// least that score are accepted. The threshold is the score of a sample; ties go to the lowest
+/// score. Returns nullopt if no sample has the label. Sorts `samples`.
 std::optional<double> best_threshold(std::span<ScoredLabel> samples);
 
 /// Returns a label's probability: the logistic function of its logit.

@@ -8,13 +8,13 @@
 
 namespace stages {
 
-/// The name of the tensor that holds a sample's classes if it can have any number of them, in which
-/// case they are called labels: (classes), with 1 for each label of the sample and 0 for all
-/// others. Such samples have no "label".
+/// The name of the tensor for samples that can have any number of classes, which are then called
+/// labels. Its shape is (classes), with 1 for each label of the sample and 0 for all other classes.
+/// Such samples have no "label".
 inline constexpr std::string_view kLabelSet = "labels";
 
-/// True if `tensors` describe samples that can have any number of the `classes` classes of their
-/// dataset.
+/// True if `tensors` describes samples that can have any number of their dataset's `classes`
+/// classes.
 bool has_label_sets(const std::vector<TensorSpec>& tensors, std::int64_t classes);
 bool has_label_sets(const DatasetDescription& data);
 

@@ -12,25 +12,25 @@
 
 namespace stages {
 
-/// A validation score that the `monitor` option can name.
+/// A validation score that the `monitor` option can select.
 inline constexpr std::string_view kMeanAveragePrecision = "mean_average_precision";
 
 /// A label is predicted at this probability or above, unless validation chose another threshold.
 inline constexpr double kUsualThreshold = 0.5;
 
-/// In these functions, `rows` (n, 2 labels), float32 on the CPU, contains the logits of each sample
-/// and then its labels, 1 or 0.
+/// In these functions, `rows` (n, 2 * labels), float32 on the CPU, contains the logits of each
+/// sample and then its labels, 1 or 0.
 
 /// Returns the mean of the labels' average precisions, ignoring labels that no sample has; nullopt
 /// if no sample has any label.
 std::optional<double> mean_average_precision(const at::Tensor& rows);
 
-/// Returns for each label the probability with the highest F1 (best_threshold()), or
+/// Returns, for each label, the probability threshold with the highest F1 (best_threshold()), or
 /// kUsualThreshold if no sample has the label.
 std::vector<double> chosen_thresholds(const at::Tensor& rows);
 
-/// Returns the thresholds under the names that checkpoints use. Checkpoints store them with the
-/// scores of the validation that chose them.
+/// Returns the thresholds under the names used in checkpoints, which store them with the scores of
+/// the validation that chose them.
 std::vector<std::pair<std::string, double>> named_thresholds(const std::vector<double>& thresholds);
 
 /// Returns the thresholds among the validation scores of a checkpoint; empty unless there is one

@@ -27,7 +27,7 @@ struct Assembly {
   std::vector<char> present;  // by row; 0: skipped
   // The next row that this rank reads, the end of its rows, and the number of unfinished ones.
   std::size_t taken = 0, end = 0, unfinished = 0;
-  std::exception_ptr error;  // of the first row that failed
+  std::exception_ptr error;  // the error of the first row that failed
   std::size_t error_row = 0;
 
   bool complete() const { return unfinished == 0; }

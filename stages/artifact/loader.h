@@ -23,7 +23,7 @@ struct RowRange {
 
 /// Lets a Loader read only some rows of each batch, while other ranks read the rest.
 struct PartialReading {
-  /// Returns which rows of a batch with `rows` rows to read. If null, all rows are read.
+  /// Returns the rows to read from a batch with `rows` rows. If null, all rows are read.
   std::function<RowRange(std::int64_t rows)> own;
   /// Fills in the other rows: in `tensors`, where they are zeros, and in `present`, one byte per
   /// row, 0 for a skipped sample. next() calls this once for each batch, in order.

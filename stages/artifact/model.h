@@ -73,8 +73,8 @@ class Model : public runner::Artifact {
     return {};
   }
 
-  /// True if build() and outline() obey a ScopedShardedBuild. Otherwise the network is whole at
-  /// first on every rank.
+  /// True if build() and outline() obey a ScopedShardedBuild. Otherwise, every rank first builds
+  /// the whole network.
   virtual bool builds_in_shards() const { return false; }
 };
 
@@ -99,7 +99,7 @@ class ImageTextModel {
   virtual bool has_class_head() const = 0;
 };
 
-/// A model with the same modules, names and dropout, but as small as possible, and data to match.
+/// A model with the same modules, names and dropout, but as small as possible, and matching data.
 /// Its weights are random; no file is read.
 struct Shrunken {
   std::shared_ptr<const Model> model;
@@ -138,12 +138,12 @@ class Checkpoint : public runner::Artifact {
   std::shared_ptr<torch::nn::Module> opened() const { return network ? network : load(); }
   std::shared_ptr<const Model> model;
   std::string model_stage;   ///< the model's stage, as named in memory.precision
-  NumericsOptions numerics;  ///< as used in training; predictions use the same
+  NumericsOptions numerics;  ///< as in training; also used for predictions
   std::vector<std::string> classes;
   std::vector<std::string> class_words;  ///< the class names as used in texts
   std::int64_t pair_of = 0;  ///< as in DatasetDescription; above 0, one logit separates two classes
   OrdinalHead ordinal = OrdinalHead::kNone;  ///< as in DatasetDescription
-  TrainedTargets targets;                    ///< for a network that predicts numbers
+  TrainedTargets targets;                    ///< for a network that predicts targets
   std::vector<TensorSpec> inputs;            ///< the tensors of its training samples
   std::string transform;                     ///< the transform of its training data
   std::int64_t epoch = 0, step = 0;          ///< when the weights were saved

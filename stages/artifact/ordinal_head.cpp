@@ -19,7 +19,7 @@ at::Tensor at_least_float32(const at::Tensor& outputs) {
 at::Tensor log_above(const at::Tensor& outputs) { return at::log_sigmoid(outputs).cumsum(1); }
 
 /// For the logits a >= b of two neighbors, the difference of their probabilities is sigmoid(a)
-/// sigmoid(-b) (1 - exp(b - a)), which loses no digits.
+/// sigmoid(-b) (1 - exp(b - a)), which avoids cancellation.
 at::Tensor coral_logits(const at::Tensor& outputs) {
   const at::Tensor sorted = std::get<0>(outputs.sort(/*dim=*/1, /*descending=*/true));
   const std::int64_t last = sorted.size(1) - 1;

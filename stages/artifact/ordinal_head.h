@@ -34,8 +34,8 @@ std::optional<OrdinalHead> ordinal_head_named(std::string_view name);
 at::Tensor class_logits(const at::Tensor& outputs, OrdinalHead head);
 
 /// Returns the predicted class of each row of the outputs, as int64 of shape (n): the number of
-/// classes k with P(class > k) > 0.5, as in coral-pytorch. For kNone, the class with the largest
-/// logit.
+/// classes k with P(class > k) > 0.5, as in coral-pytorch. For kNone, returns the class with the
+/// largest logit.
 at::Tensor predicted_ranks(const at::Tensor& outputs, OrdinalHead head);
 
 }  // namespace stages

@@ -26,7 +26,7 @@ class Predictions : public runner::Artifact {
   std::vector<std::string> classes;
 };
 
-/// Numbers by name, such as "top1".
+/// Metric values by name, such as "top1".
 class Metrics : public runner::Artifact {
  public:
   static constexpr auto kType = runner::ArtifactType::kMetrics;

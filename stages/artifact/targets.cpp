@@ -10,12 +10,12 @@
 namespace stages {
 namespace {
 
-/// Returns one number for each target, (1, targets), on the device of `like`.
+/// Returns a tensor of shape (1, targets), with one value per target, on the device of `like`.
 at::Tensor row_of(const std::vector<double>& numbers, const at::Tensor& like) {
   return send_to(like.device(), torch::tensor(numbers, torch::kDouble)).unsqueeze(0);
 }
 
-/// One target of all samples; the numbers of neighboring samples are `stride` apart.
+/// The values of one target for all samples; neighboring samples are `stride` elements apart.
 struct TargetColumn {
   const double *predictions, *targets;
   std::int64_t samples, stride;
@@ -72,7 +72,7 @@ at::Tensor known_targets(const Dataset& data) {
 
 TrainedTargets target_statistics(const at::Tensor& targets) {
   const at::Tensor mean = targets.mean(0);
-  // The mean of equal numbers can differ from them in the last bit.
+  // The mean of equal values can differ from them in the last bit.
   const at::Tensor varies = (targets != targets.slice(0, 0, 1)).any(0);
   const at::Tensor deviation = (targets - mean).square().mean(0).sqrt() * varies;
   TrainedTargets trained;

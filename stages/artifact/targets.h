@@ -12,13 +12,13 @@
 
 namespace stages {
 
-/// The name of the tensor with the numbers to predict for a sample, such as an age: (targets) of a
-/// floating-point type. DatasetDescription::classes are then the names of the targets. Such samples
-/// have no "label".
+/// The name of the tensor that holds the values to predict for a sample, such as an age. It has the
+/// shape (targets) and a floating-point type. DatasetDescription::classes then holds the names of
+/// the targets. Such samples have no "label".
 inline constexpr std::string_view kTarget = "target";
 
-/// True if samples described by these tensors, of a dataset with `names` class names, have numbers
-/// to predict.
+/// True if samples described by `tensors` have values to predict. `names` is the number of class
+/// names in their dataset.
 bool has_targets(const std::vector<TensorSpec>& tensors, std::int64_t names);
 bool has_targets(const DatasetDescription& data);
 
@@ -26,7 +26,7 @@ bool has_targets(const DatasetDescription& data);
 class KnownTargets {
  public:
   virtual ~KnownTargets() = default;
-  /// Returns the targets (samples, targets) float64 on the CPU; undefined if unknown.
+  /// Returns the targets as float64 of shape (samples, targets) on the CPU; undefined if unknown.
   virtual at::Tensor targets() const = 0;
 };
 
@@ -41,14 +41,14 @@ TrainedTargets target_statistics(const at::Tensor& targets);
 /// Returns `targets` (n, targets) in the unit of the network's outputs: standardized, if the
 /// network was trained that way. Double stays double; the result is on the device of `targets`.
 at::Tensor in_output_unit(const at::Tensor& targets, const TrainedTargets& trained);
-/// Returns the network's `outputs` (n, targets) in the unit of the targets, float64.
+/// Returns the network's `outputs` (n, targets) in the unit of the targets, as float64.
 at::Tensor in_target_unit(const at::Tensor& outputs, const TrainedTargets& trained);
 
 /// The errors of predictions, as scikit-learn's mean_absolute_error, root_mean_squared_error and
 /// r2_score define them.
 struct TargetErrors {
   double mae = 0, rmse = 0;
-  std::optional<double> r2;  ///< nullopt: all targets are equal, so it is undefined
+  std::optional<double> r2;  ///< nullopt if it is undefined because all targets are equal
 };
 
 /// Returns the errors of each target. `predictions` and `targets` are (n, targets) float64 on the
@@ -56,8 +56,8 @@ struct TargetErrors {
 /// counts once.
 std::vector<TargetErrors> target_errors(const at::Tensor& predictions, const at::Tensor& targets,
                                         std::span<const std::int32_t> times = {});
-/// Returns the means over the targets (scikit-learn's uniform_average); r2 is the mean of the
-/// defined ones.
+/// Returns the means over the targets (scikit-learn's uniform_average); for r2, the mean over the
+/// targets for which it is defined.
 TargetErrors mean_errors(const std::vector<TargetErrors>& of_targets);
 
 }  // namespace stages

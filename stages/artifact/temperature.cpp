@@ -16,7 +16,7 @@ LossSlope loss_slope(std::span<const ScoredClass> samples, double factor) {
   LossSlope slope;
   for (const auto& [scores, label] : samples) {
     const double largest = scores.logit(scores.predicted());
-    double sum = 0, mean = 0, square = 0;  // of the logits' distances to the largest
+    double sum = 0, mean = 0, square = 0;  // weighted sums over the logits minus the largest
     for (std::int64_t other = 0; other < scores.classes(); ++other) {
       const double logit = scores.logit(other) - largest, share = std::exp(factor * logit);
       sum += share;

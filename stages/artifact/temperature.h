@@ -7,7 +7,7 @@
 
 namespace stages {
 
-/// One sample whose class is known.
+/// One sample with a known class.
 struct ScoredClass {
   ClassScores scores;
   std::int64_t label = 0;

@@ -79,7 +79,7 @@ TrainingState read_state(const fs::path& folder) {
 }
 
 std::int64_t tensor_bytes(const NamedTensors& tensors) {
-  constexpr std::int64_t kHeader = 4096, kEntry = 256;  // of JSON, without tensor names
+  constexpr std::int64_t kHeader = 4096, kEntry = 256;  // bytes of JSON, without tensor names
   std::int64_t sum = kHeader;
   for (const auto& [name, tensor] : tensors) {
     sum += static_cast<std::int64_t>(tensor.nbytes() + 2 * name.size()) + kEntry;

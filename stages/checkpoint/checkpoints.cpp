@@ -100,8 +100,8 @@ std::optional<FoundCheckpoint> Checkpoints::load_latest(CheckpointPart part) con
   return load(kLatestCheckpoint, !list_checkpoints(folder_).empty(), part);
 }
 
-/// If a save was cut off, `best` may not name the best checkpoint yet. If the checkpoint that
-/// `best` names is damaged, the best one is unknown.
+/// If a save was cut off, `best` may not point to the best checkpoint yet. If the checkpoint that
+/// `best` points to is damaged, the best one is unknown.
 std::optional<FoundCheckpoint> Checkpoints::load_best(CheckpointPart part) const {
   if (auto average = load_average(part)) return average;
   const std::vector<Saved> all = saved();
@@ -180,8 +180,9 @@ bool Checkpoints::can_continue() const {
       .has_value();
 }
 
-/// Returns the checkpoint that `latest` names or, failing that, the newest one that `read` accepts.
-/// If the best checkpoint is damaged, returns one before it, so that training reaches it again.
+/// Returns the checkpoint that `latest` points to or, failing that, the newest one that `read`
+/// accepts. If the best checkpoint is damaged, returns one before it, so that training reaches it
+/// again.
 std::optional<CheckpointName> Checkpoints::find_to_continue(const Read& read,
                                                             std::vector<Damage>& damaged) const {
   std::vector<CheckpointName> names = list_checkpoints(folder_);
@@ -248,8 +249,8 @@ std::string Checkpoints::advice(const std::string& option) const {
   return text + (text.empty() ? "" : "; ") + "intact: " + whole + "; to use one: " + option + first;
 }
 
-/// Returns all checkpoints: first the checkpoints with a metric, from the best to the worst (oldest
-/// first if equal), then those without a metric.
+/// Returns all checkpoints: those with a metric, from the best to the worst (oldest first if
+/// equal), then those without one.
 std::vector<Checkpoints::Saved> Checkpoints::saved() const {
   std::vector<Saved> all;
   for (const CheckpointName& name : list_checkpoints(folder_)) {

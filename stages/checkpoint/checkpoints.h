@@ -51,15 +51,15 @@ class Checkpoints {
               runner::Storage& storage = runner::disk());
 
   /// Saves `state`, points `latest` to it and `best` to the checkpoint with the best metric (the
-  /// oldest if several are equal), and removes checkpoints that no pointer names and the options do
-  /// not keep. Returns the new folder. Throws runner::WriteError: kDiskFull, before anything is
+  /// oldest if several are equal), and removes the checkpoints that neither a pointer nor the
+  /// options keep. Returns the new folder. Throws runner::WriteError: kDiskFull, before anything is
   /// written, if there is not enough space; earlier checkpoints are kept. A failed removal is
   /// retried at the next save. `bring` is as in write_checkpoint().
   std::filesystem::path save(const TrainingState& state, const BringTensor& bring = bring_here);
 
-  /// Loads the checkpoint that `latest` names; returns nullopt if there are no checkpoints. Throws
-  /// runner::StageError (kDamagedWeights) if it is damaged: only a resumed training run may fall
-  /// back to another one.
+  /// Loads the checkpoint that `latest` points to; returns nullopt if there are no checkpoints.
+  /// Throws runner::StageError (kDamagedWeights) if it is damaged: only a resumed training run may
+  /// fall back to another one.
   std::optional<FoundCheckpoint> load_latest(CheckpointPart part = CheckpointPart::kAll) const;
   /// Returns the folders of the `count` checkpoints with the best metric, best first; fewer if
   /// fewer have been measured.
@@ -71,18 +71,18 @@ class Checkpoints {
   void remove_average();
 
   /// Loads the best checkpoint or the average; returns nullopt if no metric has been measured. This
-  /// is the checkpoint that `best` names, unless a save was cut off before it updated `best`.
+  /// is the checkpoint that `best` points to, unless a save was cut off before it updated `best`.
   /// Throws runner::StageError (kDamagedWeights) if it is damaged.
   std::optional<FoundCheckpoint> load_best(CheckpointPart part = CheckpointPart::kAll) const;
 
-  /// Loads the average or the checkpoint that `best` names, regardless of whether a higher metric
-  /// is better; returns nullopt if neither exists. Throws like load_best().
+  /// Loads the average or the checkpoint that `best` points to, regardless of whether a higher
+  /// metric is better; returns nullopt if neither exists. Throws like load_best().
   std::optional<FoundCheckpoint> load_named_best(CheckpointPart part = CheckpointPart::kAll) const;
 
-  /// Loads the checkpoint that `latest` names or, if that is damaged, the newest intact one. If the
-  /// checkpoint that `best` names is damaged, loads the newest one before it, so that training
-  /// reaches it again. Renames damaged checkpoints to damaged-step-00001234. Also completes the
-  /// cleanup of the last save, which may have been cut off. `contents_of` is as in
+  /// Loads the checkpoint that `latest` points to or, if that is damaged, the newest intact one. If
+  /// the checkpoint that `best` points to is damaged, loads the newest one before it, so that
+  /// training reaches it again. Renames damaged checkpoints to damaged-step-00001234. Also
+  /// completes the cleanup of the last save, which may have been cut off. `contents_of` is as in
   /// read_checkpoint().
   Continuation load_to_continue(const ContentsOf& contents_of = [](const std::string&) {
     return WeightContents::kNumbers;
@@ -90,7 +90,7 @@ class Checkpoints {
   /// True if load_to_continue() would find a checkpoint.
   bool can_continue() const;
 
-  /// Returns advice for a damaged checkpoint: resume the run, or name an intact checkpoint with
+  /// Returns advice for a damaged checkpoint: resume the run, or specify an intact checkpoint with
   /// `option`, such as "--checkpoint ", to which its folder is appended. `option` is empty if there
   /// is no such option.
   std::string advice(const std::string& option) const;

@@ -16,9 +16,9 @@ using Numbers = std::vector<std::int64_t>;
 /// The distinct captions of a batch. Equal captions are merged within groups of samples.
 struct Distinct {
   Numbers captions;  // in order of first occurrence
-  Numbers rows;      // of each sample, an index into `captions`
-  Numbers first;     // of each sample, the first row of an equal caption
-  Numbers offsets;   // of each sample's own rows, followed by the end
+  Numbers rows;      // for each sample, an index into `captions`
+  Numbers first;     // for each sample, the first row with an equal caption
+  Numbers offsets;   // where each sample's own rows begin, followed by the end
 };
 
 Distinct distinct(std::int64_t samples, const CaptionRowsOptions& options, auto caption_of) {

@@ -9,7 +9,7 @@
 namespace stages {
 
 struct CaptionRowsOptions {
-  bool trims = true;         ///< drop the padding beyond the longest text of a batch
+  bool trims = true;         ///< drop the padding beyond the longest text in a batch
   bool encodes_once = true;  ///< encode equal captions of a batch once, as one row
   std::int64_t within = 0;   ///< share rows only within groups of this many consecutive samples; 0:
                              ///< in the whole batch

@@ -8,7 +8,7 @@
 
 namespace stages {
 
-/// Defines which texts match an image: all texts of its group, with equal shares. Without groups,
+/// Defines which texts match an image: all texts in its group, with equal shares. Without groups,
 /// only its own text matches.
 struct PairGroups {
   at::Tensor of_pair =

@@ -104,7 +104,7 @@ class CarLister {
       files_.fault(devkit_ + kTrainAnnotations, "it has no images");
   }
 
-  /// Returns the path of the annotations' folder, relative to `root`.
+  /// Returns the path of the annotation folder, relative to `root`.
   static std::string devkit_in(const fs::path& root) {
     std::error_code error;
     for (const char* const folder : kDevkits)
@@ -120,8 +120,8 @@ class CarLister {
   }
 
  private:
-  /// Returns the path of the test images' annotations, in the root, in the devkit or next to it;
-  /// empty if there are none.
+  /// Returns the path of the annotations for the test images, in the root, in the devkit or next to
+  /// it; empty if there are none.
   std::string test_annotations() const {
     const std::string around = devkit_.substr(0, devkit_.rfind('/', devkit_.size() - 2) + 1);
     for (const std::string& folder :

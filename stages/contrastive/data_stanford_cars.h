@@ -28,8 +28,8 @@ std::optional<CarName> car_name(std::string_view name);
 /// Lists Stanford Cars in root/ or root/stanford_cars/, in the order of the annotations. The images
 /// are cars_train/00001.jpg, …, and cars_test/…, each possibly one folder deeper
 /// (cars_train/cars_train/). devkit/ contains cars_meta.mat and cars_train_annos.mat, with the
-/// annotations of the training images: `class`, counted from one, `fname` and, if `boxes` is set,
-/// bbox_x1, bbox_y1, bbox_x2 and bbox_y2, inclusive and counted from one.
+/// annotations of the training images: `class` (starting at one), `fname` and, if `boxes` is set,
+/// the inclusive pixel positions bbox_x1, bbox_y1, bbox_x2 and bbox_y2, which also start at one.
 /// cars_test_annos_withlabels.mat, next to devkit or in it, contains the same for the test images.
 /// Without it there are no test images, and `no_test` explains why. Captions can use {name},
 /// {make}, {model} and {year}. A smaller dataset in the same layout is also valid. All errors,

@@ -201,7 +201,7 @@ class RetrievalEvaluation final : public runner::Stage {
     return text + ", median rank " + std::to_string(static_cast<std::int64_t>(metrics.median_rank));
   }
 
-  RetrievalConfig config_;  // plan() reduces its batch size to what fits
+  RetrievalConfig config_;  // plan() reduces the batch size to what fits in memory
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create_retrieval(runner::ConfigReader& reader) {
@@ -250,8 +250,8 @@ class PairProducts {
                const std::function<void()>& step)
       : images_(images), texts_(texts), tile_(tile), step_(step) {}
 
-  /// Calls `use` with each square for which `is_wanted` is true and the square's products, in
-  /// row-major order.
+  /// Calls `use` with each square for which `is_wanted` returns true and with the square's
+  /// products, in row-major order.
   template <typename Wanted, typename Use>
   void for_squares(const Wanted& is_wanted, const Use& use) const {
     const std::int64_t images = images_.size(0), texts = texts_.size(0);

@@ -33,7 +33,7 @@ RetrievalRanks retrieval_ranks(const at::Tensor& images, const at::Tensor& texts
 struct RetrievalMetrics {
   double mean_rank = 0, median_rank = 0;
   std::map<std::int64_t, double>
-      recall;  ///< by k: the share of queries with a match among the first k
+      recall;  ///< for each k, the share of queries with a match among the first k
 };
 
 /// Summarizes one or more ranks, with the recall at each of `recall_at`.

@@ -37,7 +37,7 @@ struct ZeroShotConfig {
   bool measures_head = true, measures_within_class = false;
 };
 
-/// Returns which captions each class has, as bool of shape (classes, captions), over all its
+/// Returns a bool tensor (classes, captions) that marks the captions each class has over all its
 /// samples, tested or not.
 at::Tensor captions_of_classes(const Dataset& test) {
   const DatasetDescription data = test.describe();
@@ -217,8 +217,9 @@ class ZeroShotEvaluation final : public runner::Stage {
     return "class head: " + headline(metrics);
   }
 
-  /// Adds how often an image's own caption is the nearest in its class. This is measured over the
-  /// images that the class head or, if there is none, the templates classify correctly.
+  /// Adds the share of images for which their own caption is the nearest among the captions of
+  /// their class. Only images that the class head or, if there is none, the templates classify
+  /// correctly are counted.
   std::string add_within_class(const at::Tensor& outputs, const at::Tensor& head,
                                const std::vector<std::string>& tested,
                                Classified& classified) const {
@@ -249,7 +250,7 @@ class ZeroShotEvaluation final : public runner::Stage {
     return line + " of " + std::to_string(right) + " correctly classified images";
   }
 
-  ZeroShotConfig config_;  // plan() reduces its batch size to what fits
+  ZeroShotConfig config_;  // plan() reduces the batch size to what fits in memory
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create_zero_shot(runner::ConfigReader& reader) {

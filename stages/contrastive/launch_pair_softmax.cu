@@ -7,8 +7,8 @@
 namespace stages {
 namespace {
 
-constexpr int kThreads = 256;             // of a block that processes one row
-constexpr int kColumns = 32, kRows = 16;  // of threads in a block that processes kColumns columns
+constexpr int kThreads = 256;             // threads in a block that processes one row
+constexpr int kColumns = 32, kRows = 16;  // threads in a block that processes kColumns columns
 
 void check_launch() {
   const cudaError_t status = cudaGetLastError();
@@ -69,7 +69,8 @@ __global__ void __launch_bounds__(kThreads)
   sums.right[row] += all_right;
 }
 
-// Neighboring threads read neighboring columns; the threads of a column share its rows.
+// Neighboring threads read neighboring columns; the threads assigned to a column divide its rows
+// among them.
 template <typename T>
 __global__ void __launch_bounds__(kColumns* kRows) add_columns(PairTile<T> tile, PairSums<T> sums) {
   __shared__ T largest[kRows][kColumns], sum[kRows][kColumns];

@@ -17,7 +17,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// The tokenizer options. If they do not name a merges file, it is looked for next to the weights.
+/// The tokenizer options. If they do not specify a merges file, it is expected next to the weights.
 struct TokenizerFiles {
   std::optional<std::string> merges, vocabulary;
   TextCleaning cleaning = TextCleaning::kTransformers;
@@ -97,7 +97,7 @@ class ClipStage : public runner::Stage {
 
   const ClipConfig config_;
   const TokenizerFiles files_;
-  mutable std::optional<std::string> sha256_;  // of the weights; computed once
+  mutable std::optional<std::string> sha256_;  // SHA-256 of the weights, computed once
 };
 
 void read_block(runner::ConfigReader& reader, BlockOptions& block, std::int64_t& layers) {
@@ -132,7 +132,7 @@ std::optional<ClipAdapterConfig> read_adapters(runner::ConfigReader& reader) {
   runner::ConfigReader& section = reader.section("adapters");
   ClipAdapterConfig config{.pointer = section.pointer(), .options = read_lora_options(section)};
   section.read("adapter", config.adapter);
-  // The adapter replaces the result of any initialization.
+  // The adapter overwrites whatever values the initialization produces.
   if (config.adapter) config.options.initialization = LoraInitialization::kKaiming;
   return config;
 }

@@ -9,13 +9,13 @@ namespace stages {
 
 // The element-wise and row-wise computations of contrastive_loss(), between its matrix products.
 // They do not depend on torch, so CPU loops and GPU kernels can share them. T is float or double;
-// every number is of type T.
+// all values have type T.
 
-/// Computes log Σ exp(x) of numbers that arrive one by one or in chunks, without overflow. Starts
+/// Computes log Σ exp(x) over values that arrive one by one or in chunks, without overflow. Starts
 /// empty.
 template <typename T>
 struct RunningLogSum {
-  T largest = -INFINITY;  ///< largest number added so far
+  T largest = -INFINITY;  ///< largest value added so far
   T sum = 0;              ///< Σ exp(x − largest)
 
   RETORT_HOST_DEVICE void add(T x) { add(RunningLogSum{x, 1}); }
@@ -31,7 +31,7 @@ struct RunningLogSum {
   RETORT_HOST_DEVICE T value() const { return largest + std::log(sum); }
 };
 
-/// The texts that match an image, and their shares: all texts of its group.
+/// The texts that match an image (all texts in its group), and their shares.
 template <typename T>
 struct RightPairs {
   const std::int64_t* group =
@@ -58,7 +58,7 @@ struct PairTile {
   }
 };
 
-/// Running sums of each image (a row) and each text (a column).
+/// Running sums for each image (a row) and each text (a column).
 template <typename T>
 struct PairSums {
   T *row_largest, *row_sum, *column_largest, *column_sum;  ///< the members of their RunningLogSum
@@ -80,7 +80,8 @@ struct PairSums {
   }
 };
 
-/// The log Σ exp of each row and each column, and the other inputs and outputs of the gradient.
+/// The log Σ exp of each row and each column, and the other inputs and outputs of the gradient
+/// computation.
 template <typename T>
 struct PairGradient {
   const T *of_rows, *of_columns;

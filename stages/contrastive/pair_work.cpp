@@ -99,8 +99,8 @@ at::Tensor gradient_by_operators(const TileTensor& tile, const at::Tensor& facto
 
 }  // namespace
 
-// With kOperators, only log Σ exp is stored: it is the running sum's largest number, and the sum
-// is 1.
+// With kOperators, only log Σ exp is stored, as the largest value of a running sum that is always
+// 1.
 SumTensors::SumTensors(PairWork work, std::int64_t count, const at::TensorOptions& options)
     : row_largest(at::full({count}, -std::numeric_limits<double>::infinity(), options)),
       row_sum(at::full({count}, work == PairWork::kOperators ? 1 : 0, options)),

@@ -7,7 +7,7 @@
 namespace stages {
 
 // The tile operations of contrastive_loss(), and the structs of pair_softmax.h with tensors instead
-// of pointers. All numbers are float32 or float64, on the device of the products.
+// of pointers. All values are float32 or float64, on the device of the products.
 
 /// Which implementation to use. kOperators: torch operators, on any device. kLines: the code of
 /// pair_softmax.h, as GPU kernels or as a slow loop on the CPU; does nothing on the Meta device.

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kNearestCaptions = 3, kMostCaptions = 20;
 
-/// Returns the cosines of one image with texts (k, width), (k) float64. Converts a few texts at a
-/// time, since plans count no copy of them.
+/// Returns the cosines between one image and `texts` (k, width), as float64 of shape (k). Converts
+/// only a few texts at a time, since plans do not include a copy of all of them.
 at::Tensor cosines_of(const at::Tensor& image, const at::Tensor& texts) {
   constexpr std::int64_t kAtOnce = 256;
   const at::Tensor wide = image.to(at::kDouble),

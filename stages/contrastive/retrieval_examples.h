@@ -24,7 +24,7 @@ struct RetrievedPairs {
 
 /// Writes example images of a retrieval (write_examples()): up to `count` of the images that rank
 /// their own caption lowest, and up to `count` of those that rank it first, by decreasing cosine.
-/// Their facts are "caption", "rank", counted from 1, and "nearest", the three captions with the
+/// Their facts are "caption", "rank" (starting at 1) and "nearest", the three captions with the
 /// largest cosines. Writes nothing if `count` is 0.
 void write_retrieval_examples(const RetrievedPairs& pairs, const RetrievalRanks& ranks,
                               const Dataset& dataset, std::int64_t count,

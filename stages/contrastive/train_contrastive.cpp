@@ -31,7 +31,7 @@ enum class RightCaptions { kOwn, kEqual, kOfClass };
 struct ContrastiveOptions {
   double contrastive_weight = 1, class_weight = 1;
   RightCaptions right = RightCaptions::kOwn;
-  bool is_sigmoid = false;         ///< each image and caption is classified independently
+  bool is_sigmoid = false;         ///< each image-caption pair is classified independently
   bool asks_for_accuracy = false;  ///< the class head's accuracy decides which epoch is best
   bool asks_for_classes = false;   ///< validation measures zero-shot accuracy
   std::int64_t frozen_epochs = 0;
@@ -52,7 +52,7 @@ struct Classes {
   at::Tensor weights = {};       ///< (count), in training; undefined: all weights are 1
 };
 
-/// Symmetric InfoNCE (contrastive_loss.h) or the sigmoid loss (sigmoid_loss.h) of the pairs of a
+/// Symmetric InfoNCE (contrastive_loss.h) or the sigmoid loss (sigmoid_loss.h) for the pairs in a
 /// batch, plus the cross-entropy of the class head if the model has one. A unit is an image with
 /// its caption.
 class ContrastiveStep final : public TrainingStep {
@@ -250,8 +250,8 @@ class ContrastiveStep final : public TrainingStep {
     });
   }
 
-  /// Returns the number of images whose nearest caption, among those they are compared with, equals
-  /// their own.
+  /// Returns the number of images for which the nearest caption, among those they are compared
+  /// with, equals their own.
   at::Tensor recalled_count(const NamedTensors& encoded, const Batch& part) const {
     const torch::NoGradGuard no_graph;
     return sum_over_groups(encoded, part, [](const Compared& pairs) {
@@ -310,7 +310,7 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
   return options;
 }
 
-/// Returns weights for the class head's loss, by class frequency.
+/// Returns weights for the class head's loss, based on class frequency.
 at::Tensor balanced_class_weights(const Dataset& train) {
   try {
     return class_weights_of(BalancedWeights{}, train);

@@ -42,7 +42,7 @@ class AnnotationFiles {
   /// Adds an error: "'data/images.txt': `what`". After ten errors in one file, further ones are
   /// only counted.
   void fault(const std::string& name, const std::string& what);
-  /// Adds an error with a line number, counted from one: "'data/images.txt', line 3: `what`".
+  /// Adds an error with a line number (starting at one): "'data/images.txt', line 3: `what`".
   void fault(const std::string& name, std::size_t line, const std::string& what);
 
   bool is_faultless() const { return faults_.empty(); }

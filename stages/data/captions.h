@@ -43,7 +43,7 @@ class CaptionTemplate {
 struct Captions {
   /// The distinct captions; UTF-8 without control characters.
   std::vector<std::string> texts;
-  /// For each row of facts, the caption from each template, as an index into `texts`.
+  /// For each row of facts and each template, the index of the caption in `texts`.
   std::vector<std::vector<std::int64_t>> of;
 };
 

@@ -10,16 +10,16 @@
 
 namespace stages {
 
-/// Reads the records of a CSV text (RFC 4180) one by one. Fields are separated by commas, and
+/// Reads the records in a CSV string (RFC 4180) one by one. Fields are separated by commas, and
 /// quoted if they contain commas, quotes or line breaks; records end with "\n" or "\r\n". Empty
-/// lines are skipped. The text is borrowed.
+/// lines are skipped. The string is borrowed.
 class CsvRecords {
  public:
   explicit CsvRecords(std::string_view text) : rest_(text) {}
 
   /// Advances to the next record. Returns false at the end.
   bool next();
-  /// The line on which the current record begins, counted from one.
+  /// The line on which the current record begins; the first line is 1.
   std::size_t line() const { return line_; }
   /// False if a quote is never closed, or if a closing quote is followed by other text. In that
   /// case, the record consists of this line alone and has no fields.

@@ -9,7 +9,7 @@
 namespace stages {
 
 /// Returns the values that replace `box` in normalized pixels: a single 0, or standard normal
-/// numbers (3, height, width) drawn from `random`.
+/// values (3, height, width) drawn from `random`.
 at::Tensor erasing_values(RandomErasing::Fill fill, const Box& box, Random& random);
 
 /// Replaces `box` in the pixels (3, height, width) with `values`, which are broadcast to it.

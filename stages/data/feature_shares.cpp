@@ -18,8 +18,8 @@ void add_column(FeatureTable& table, const std::string& name, at::IntArrayRef sh
 
 namespace {
 
-/// Returns the shape of a sample's features, which a rank that has read none does not know; empty
-/// if no rank has read any.
+/// Returns the shape of a sample's features, even on a rank that has read none; returns an empty
+/// shape if no rank has read any.
 std::vector<std::int64_t> shape_on_any_rank(const FeatureTable& table, RankGroup& group) {
   constexpr std::int64_t kMostDimensions = 8;
   at::Tensor own = torch::zeros({1, kMostDimensions}, at::kLong);

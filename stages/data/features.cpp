@@ -268,7 +268,7 @@ class Features final : public runner::Stage {
     return ranks.outputs_of_all.contains(part) ? group_of(ranks) : nullptr;
   }
 
-  /// Only rank 0 knows earlier runs: the other ranks read the file that it reuses.
+  /// Only rank 0 knows about earlier runs; the other ranks read the file that it reuses.
   static void share_reused(RankGroup& group, std::optional<FeatureTable>& table,
                            const std::string& part, const DatasetDescription& description,
                            const RunContext& context) {
@@ -317,7 +317,7 @@ class Features final : public runner::Stage {
     return table;
   }
 
-  FeaturesConfig config_;  // plan() reduces the batch size to what fits
+  FeaturesConfig config_;  // plan() reduces the batch size to what fits in memory
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxClassNameBytes = 1000;
-constexpr std::size_t kMaxDepth = 100;  // of values under other keys
+constexpr std::size_t kMaxDepth = 100;  // for values under other keys
 constexpr std::array<std::string_view, 3> kFilelistKeys = {"label_names", "image_names",
                                                            "image_labels"};
 

@@ -36,7 +36,7 @@ std::string pair_text(const std::string& one, const std::string& other) {
 runner::Result<ImageList> with_folder_labels(ImageList list) {
   runner::FileDigests contents;
   std::vector<std::string> differing;
-  std::vector<std::vector<std::int64_t>> labels;  // of each image, in the order of the parts
+  std::vector<std::vector<std::int64_t>> labels;  // for each image, in the order of the parts
   for (std::vector<ImageFile>& part : list.parts) {
     const std::size_t before = labels.size();
     std::unordered_map<std::string, std::size_t> known;  // indices into `images`, by file name

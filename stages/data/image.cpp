@@ -124,7 +124,7 @@ std::string cause_of(int error) { return std::generic_category().message(error);
 
 enum class Format { kJpeg, kPng, kWebp };
 
-/// The first bytes of a file format; '?' matches any byte.
+/// The signature of a file format; '?' matches any byte.
 struct Signature {
   std::string_view start, format;
 };
@@ -308,7 +308,7 @@ void take(png_structp png, png_bytep to, std::size_t size) {
   rest = rest.subspan(size);
 }
 
-/// Reads everything before the pixels and requests 8-bit RGB. On failure returns false and sets
+/// Reads everything before the pixels and requests 8-bit RGB. On failure, returns false and sets
 /// `message`.
 bool open(PngDecoder& decoder) {
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, fail, ignore_warning);

@@ -119,12 +119,12 @@ Image oriented(Image image, int orientation);
 /// A cached image, decoded and possibly cut to size.
 struct KeptImage {
   std::shared_ptr<const Image> image;
-  int width = 0, height = 0;  ///< of the whole upright image
+  int width = 0, height = 0;  ///< dimensions of the whole upright image
 };
 
-/// Caches images from their first use until `limit_bytes` are used. Entries are never evicted to
-/// make room for new ones: with eviction, a pass over more images than fit would never hit the
-/// cache. Thread-safe.
+/// Caches images on first use until `limit_bytes` are used. Entries are never evicted to make room
+/// for new ones: with eviction, a pass over more images than fit would never hit the cache.
+/// Thread-safe.
 class ImageCache {
  public:
   /// An upper bound on an entry's size in bytes, not counting its pixels.
@@ -142,7 +142,7 @@ class ImageCache {
 
   std::int64_t most_bytes() const { return most_bytes_; }
   std::int64_t limit_bytes() const;
-  /// Sets the limit, and drops images that exceed it.
+  /// Sets the limit, and evicts images that no longer fit.
   void set_limit(std::int64_t bytes);
 
  private:

@@ -51,10 +51,10 @@ Image changed(Image image, const ImageChange& change);
 void change_brightness(Image& image, double factor);
 /// Multiplies each value's distance from the image's mean gray by `factor`.
 void change_contrast(Image& image, double factor);
-/// Multiplies each pixel's distance from its gray by `factor`.
+/// Multiplies each pixel's distance from its gray value by `factor`.
 void change_saturation(Image& image, double factor);
-/// Rotates the hue by `turns` full circles, -0.5 to 0.5, rounded to a 255th. Even if `turns` is 0,
-/// the image is converted to HSV and back, which rounds its values.
+/// Rotates the hue by `turns` full circles, -0.5 to 0.5, rounded to a multiple of 1/255. Even if
+/// `turns` is 0, the image is converted to HSV and back, which rounds its values.
 void change_hue(Image& image, double turns);
 
 /// Maps each point (x, y) of the result to its source: (m[0] x + m[1] y + m[2], m[3] x + m[4] y +

@@ -348,7 +348,7 @@ std::shared_ptr<const Image> ImageDataset::made(std::shared_ptr<const Image> ima
 
 std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t index,
                                                 bool& mirrored) const {
-  // An image may be cached as decoded at one of eight sizes, or as cut.
+  // An image may be cached in one of eight decoded sizes, or after it was cut.
   constexpr int kCut = 8;
   const auto key = [&](int form) {
     return static_cast<std::uint64_t>(index) * (kCut + 1) + static_cast<std::uint64_t>(form);

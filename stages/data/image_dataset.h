@@ -59,7 +59,7 @@ struct ImageDatasetOptions {
 bool has_one_cut(const ImageDatasetOptions& options, bool trains);
 
 /// Returns the number of bytes needed to cache all images of a part in the form in which they are
-/// reused. If whole images are cached, this is an estimate based on the headers of a few.
+/// reused. If whole images are cached, this is an estimate based on the headers of a few images.
 std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options,
                            bool trains);
 
@@ -118,8 +118,8 @@ class ImageDataset : public Dataset,
   const std::vector<std::int64_t>& captions_of(const ImageFile& file) const {
     return list_->captions.of.at(static_cast<std::size_t>(file.facts));
   }
-  /// Adds those of the samples `indices` that are unexpected according to `findings` to `remarks`,
-  /// and returns it.
+  /// Adds the samples in `indices` that are unexpected according to `findings` to `remarks`, and
+  /// returns `remarks`.
   Remarks counted(Remarks remarks, ImageFindings& findings,
                   std::span<const std::int64_t> indices) const;
   /// Adds the image's label or labels to `sample`.

@@ -65,7 +65,7 @@ std::vector<std::string> missing_files(const ImageList& list, bool allow_outside
 
 /// Adds errors for missing files of `list`, for broken links and, unless `allow_outside` is true,
 /// for links that point outside the root. Use it for lists that were not made by listing folders.
-/// Names at most `most` missing files; `help` is the advice shown with them.
+/// Lists at most `most` missing files; `help` is the advice shown with them.
 void check_files(
     const ImageList& list, bool allow_outside, runner::Diagnostics& errors,
     std::size_t most = kListedFiles,

@@ -42,7 +42,7 @@ std::optional<MadeImages> read_make(ConfigReader& reader) {
   return images;
 }
 
-/// Derives the name of each class in captions from its folder name.
+/// Derives the name that captions use for each class from its folder name.
 ImageList with_names(ImageList list) {
   for (const std::string& folder : list.classes)
     list.class_words.push_back(words_of_folder(folder));
@@ -70,7 +70,7 @@ std::shared_ptr<const Expression> read_group_pattern(ConfigReader& reader,
   }
 }
 
-/// How to list a root of class folders.
+/// How to list a root folder that contains class folders.
 struct FolderListing {
   std::string root;
   bool allow_outside = false, is_multi_label = false;

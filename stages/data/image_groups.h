@@ -23,12 +23,12 @@ struct ImageGroup {
 /// patient. The groups of a class are ordered by their first image.
 std::vector<std::vector<ImageGroup>> groups_by_class(const std::vector<ImageFile>& files);
 
-/// Sets the group of each image: the text that `pattern` captures in its file name without folder
-/// and extension, with its group named "group" or, if there is none, its first one. Returns an
-/// error at "/group_pattern" if it captures nothing in some of the names, or takes too long.
+/// Sets the group of each image to what `pattern` captures from its file name, without folder and
+/// extension: the capture group named "group" or, if there is none, the first one. Returns an error
+/// at "/group_pattern" if the pattern captures nothing from some of the names, or takes too long.
 runner::Diagnostics set_groups(ImageList& list, const Expression& pattern);
 
-/// Returns a note that names the groups with images in more than one part; nullopt if there are
+/// Returns a note that lists the groups with images in more than one part; nullopt if there are
 /// none.
 std::optional<std::string> shared_groups(const ImageList& list);
 

@@ -36,7 +36,7 @@ struct ImageFile {
   /// Its labels, if the list has label sets: an index into ImageList::label_sets. `label` is then
   /// the label by which a split divides the images.
   std::int64_t label_set = 0;
-  /// The numbers to predict for it, if the list has targets; `label` is then 0.
+  /// The values to predict for the image, if the list has targets; `label` is then 0.
   std::vector<double> targets = {};
   /// Other files of the same image, in the folders of its other labels (with_folder_labels()).
   std::vector<std::string> copies = {};
@@ -45,8 +45,9 @@ struct ImageFile {
 /// The image files below a root, and their annotations. Creating a list does not open any images.
 struct ImageList {
   std::filesystem::path root;
-  std::vector<std::string> classes;      ///< class names; a label is an index into this
-  std::vector<std::string> class_words;  ///< the class names as used in texts; empty: `classes`
+  std::vector<std::string> classes;      ///< class names; a label is an index into this list
+  std::vector<std::string> class_words;  ///< the class names as used in texts; if empty, `classes`
+                                         ///< is used
   bool has_order = false;  ///< true if the classes are known to be in ascending order, like grades
   std::array<std::vector<ImageFile>, kSplitParts> parts;  ///< in sample order
   /// SHA-256 of the annotation files; empty: the folders are the annotations.
@@ -63,7 +64,7 @@ struct ImageList {
   bool has_label_sets = false;
   /// The distinct sets of labels that occur, each in ascending order.
   std::vector<std::vector<std::int64_t>> label_sets = {};
-  /// True if each image has numbers to predict; `classes` are then the names of these targets.
+  /// True if each image has values to predict; `classes` then holds the names of these targets.
   bool has_targets = false;
 
   std::vector<ImageFile>& operator[](Part part) { return parts[static_cast<std::size_t>(part)]; }
@@ -91,8 +92,8 @@ runner::Result<ImageList> list_images(const std::filesystem::path& root, bool al
 
 /// Lists folder/CLASS/IMAGE, all in the first part, even if classes are called train or test. File
 /// names are relative to `folder`; links may point anywhere below `bounds`, which contains
-/// `folder`. If `only` names classes, other folders are not inspected, and missing classes are left
-/// out. Reports errors like list_images().
+/// `folder`. If `only` is not empty, only the classes in it are inspected, and those that are
+/// missing are left out. Reports errors like list_images().
 runner::Result<ImageList> list_class_folders(const std::filesystem::path& folder,
                                              const std::filesystem::path& bounds,
                                              bool allow_outside,

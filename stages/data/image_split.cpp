@@ -38,7 +38,7 @@ std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOpti
     std::int64_t& own = given[static_cast<std::size_t>(part)];
     if (own > 0 || wanted[static_cast<std::size_t>(part)] <= 0) continue;
     const auto richest = std::ranges::max_element(given);
-    // Training may get even the last image of the richest part; the other parts may not.
+    // The training part may take even the last image of the largest part; the other parts may not.
     if (*richest < (part == Part::kTrain ? 1 : 2)) continue;
     --*richest;
     ++own;

@@ -185,8 +185,8 @@ class ImageStage final : public runner::Stage {
     if (!kept) return images;
     keep_only(list, *kept);
     images = divided_as(list, *kept);
-    // A new division of the remaining images would equal the kept one, unless more than the set of
-    // images has changed.
+    // A new division of the remaining images equals the kept one, unless something other than the
+    // set of images has changed.
     const bool is_as_drawn =
         has_same_parts(*kept, division_of(drawn(list, context), list, drawn_by_));
     if (!is_as_drawn) kept_ = ", divided as " + runner::sha256(to_gzip(*kept));
@@ -213,7 +213,7 @@ class ImageStage final : public runner::Stage {
                 " for validation, " + count(Part::kTest) + " for test");
     if (source_.folds)
       context.say("the validation images are fold " + std::to_string(source_.folds->index) +
-                  " of " + std::to_string(source_.folds->count) + ", counted from 0");
+                  " of " + std::to_string(source_.folds->count) + ", counting from 0");
     for (const std::string& note : list->notes) context.say(note);
     report_missing("train", list->no_train, context);
     report_missing("test", list->no_test, context);

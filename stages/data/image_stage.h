@@ -29,7 +29,8 @@ struct ImageSource {
   /// Returns the list that `list` will return after `obtain`; empty if unknown, in which case the
   /// stage cannot be planned before the images exist.
   std::function<ImageList()> foresee = {};
-  /// How to divide the training images, unless folders already divide them; nullopt: not at all.
+  /// How to divide the training images, unless folders already divide them; nullopt: they are not
+  /// divided.
   std::optional<SplitOptions> split = {};
   std::optional<std::int64_t> split_seed = {};  ///< for split and folds; nullopt: the run's seed
   /// The fold that becomes the validation part; nullopt: the parts stay as divided.
@@ -61,8 +62,8 @@ runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader&
                                                            ImageOptions options,
                                                            ImageSource source);
 
-/// Returns the datasets for `lists`: one list per part; only that part of it is used. A list may
-/// occur more than once. Without validation images there is no validation dataset.
+/// Returns a dataset for each part, made from that part of its list in `lists`. A list may occur
+/// more than once. Without validation images, there is no validation dataset.
 runner::Outputs image_datasets(
     const std::array<std::shared_ptr<const ImageList>, kSplitParts>& lists,
     const ImageOptions& options, runner::RunContext& context);

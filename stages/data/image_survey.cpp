@@ -232,7 +232,7 @@ class Connections {
   }
   void connect(std::size_t one, std::size_t other) {
     const auto [first, last] =
-        std::minmax({head(one), head(other)});  // two copies: references would dangle
+        std::minmax({head(one), head(other)});  // copies, since references would dangle
     next_[last] = first;
   }
 

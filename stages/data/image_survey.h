@@ -54,7 +54,7 @@ struct ImageSurvey {
 /// True if the group has images from different parts.
 bool is_across(const ImageSurvey::Group& group);
 
-/// Options of a survey.
+/// Options for a survey.
 struct SurveyOptions {
   /// Images look the same if their hashes (image_hash()) differ in at most this many of 256 bits,
   /// and their thumbnails by at most 1.5 gray levels on average. In measurements on drawn images,

@@ -25,7 +25,7 @@
 namespace stages {
 namespace {
 
-/// Returns the names of the columns with labels, for the record.
+/// Returns the names of the label columns, for the run's record.
 std::string labels_text(const ImageTable& table) {
   if (!table.targets.empty()) return "target '" + runner::join(table.targets, "', '") + "'";
   if (!table.labels) return "label '" + table.label + "'";
@@ -233,7 +233,7 @@ class TableLister {
     if (!sets_.empty()) return;
     fail("/" + option_of_labels(), ErrorCode::kTooFewSamples,
          "no image in '" + table_.file.string() + "' has a label",
-         "name the columns that contain labels");
+         "list the columns that contain labels");
   }
 
   std::size_t column(const std::vector<std::string>& titles, const std::string& option,
@@ -258,7 +258,7 @@ class TableLister {
     if (table_.group) used.insert(*table_.group);
     for (const std::string& title : used) {
       if (std::ranges::count(titles, title) > 1)
-        files_.fault(name_, line, "it names the column " + in_quotes(title) + " twice");
+        files_.fault(name_, line, "it lists the column " + in_quotes(title) + " twice");
     }
   }
 

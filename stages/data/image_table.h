@@ -21,8 +21,7 @@ struct ImageTable {
   std::string image, label;  ///< the columns with image paths and class names
   /// The columns with labels, if an image can have any number of labels; `label` is then not used.
   std::optional<LabelColumns> labels = {};
-  /// The columns with the numbers to predict for each image; `label` and `labels` are then not
-  /// used.
+  /// The columns with the values to predict for each image; `label` and `labels` are then not used.
   std::vector<std::string> targets = {};
   /// The column with train, validation or test; nullopt: all images are for training.
   std::optional<std::string> part = {};

@@ -85,7 +85,7 @@ class Search {
     }
     fail(ErrorCode::kOutsideRoot,
          "the symlink '" + link.string() + "' points outside '" + root_.string() + "'",
-         "to include it, name the file itself");
+         "to include it, give the file itself");
     return false;
   }
 

@@ -35,7 +35,7 @@ bool starts_with(Bytes bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
-/// The orientation stored in a file's EXIF or XMP; nullopt: none. The number may be outside 1 to 8.
+/// The orientation stored in a file's EXIF or XMP; nullopt: none. The value may be outside 1 to 8.
 using Orientation = std::optional<int>;
 
 int in_range(Orientation orientation) {
@@ -277,7 +277,7 @@ void limit_scans(j_common_ptr state) {
   std::longjmp(decoder.failed, 1);
 }
 
-/// Starts decoding and reads the header. On failure returns false and sets `message`.
+/// Starts decoding and reads the header. On failure, returns false and sets `message`.
 bool open(Decoder& decoder, Bytes file) {
   decoder.state.err = jpeg_std_error(&decoder.errors);
   decoder.errors.error_exit = fail;
@@ -306,13 +306,13 @@ bool start(Decoder& decoder, int eighths) {
   return true;
 }
 
-/// Multiplies two numbers that represent fractions of 255, with rounding.
+/// Multiplies two values in units of 1/255, with rounding.
 std::uint8_t product(unsigned a, unsigned b) {
   return static_cast<std::uint8_t>((a * b + 127) / 255);
 }
 
-/// Converts one row of inverted CMYK to RGB: each channel is the white left over by its ink and
-/// black.
+/// Converts one row of inverted CMYK to RGB: each channel is the white that its ink and black
+/// leave.
 void add_inks(const std::uint8_t* inks, std::uint8_t* rgb, int width) {
   for (int x = 0; x < width; ++x, inks += 4, rgb += 3) {
     for (int channel = 0; channel < 3; ++channel) rgb[channel] = product(inks[channel], inks[3]);

@@ -23,7 +23,7 @@ Division division_of(const ImageList& divided, const ImageList& all, std::string
 bool has_same_parts(const Division& one, const Division& other);
 
 /// Returns the division that this node recorded in the run being resumed, repeated or evaluated
-/// (named by `context`), if it applies and differs from `now`. Returns nullopt if there is no
+/// (given by `context`), if it applies and differs from `now`. Returns nullopt if there is no
 /// record, if the record is for other images or options, or if the division is the same. Reports
 /// which images have been added since then. Throws runner::StageError if recorded images are
 /// missing (at /root), or if the resumed run has no record although it was divided `by_chance` (at

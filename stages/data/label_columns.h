@@ -22,13 +22,13 @@ struct LabelColumns {
   std::string separator;  ///< between two labels in `column`
   std::vector<std::string>
       columns;  ///< columns of 1 and 0, one per label and named after it, in label order
-  bool may_be_empty = false;  ///< an empty field of `column` means that the image has no labels
+  bool may_be_empty = false;  ///< an empty field in `column` means that the image has no labels
 
   /// The columns that are read.
   std::vector<std::string> titles() const { return column.empty() ? columns : std::vector{column}; }
 };
 
-/// Returns a table field in quotes, as messages show it.
+/// Returns a table field in quotes, for use in messages.
 std::string in_quotes(std::string_view text);
 /// Returns `field` without surrounding spaces.
 std::string_view without_spaces(std::string_view field);
@@ -45,12 +45,12 @@ LabelColumns read_label_columns(runner::ConfigReader& labels);
 /// The labels of an image.
 struct LabelsOfImage {
   std::int64_t set;     ///< index into ImageList::label_sets
-  std::int64_t rarest;  ///< the image's label that the fewest images have; without labels, the most
+  std::int64_t rarest;  ///< the image's rarest label; for an image without labels, the most
                         ///< frequent label overall
 };
 
-/// Makes `list` a list of label sets, given the labels of each image as indices into its classes.
-/// Returns them in the same order; empty if no image has any labels.
+/// Turns `list` into a list of label sets, given the labels of each image as indices into its
+/// classes. Returns the images' labels in the same order; empty if no image has any labels.
 std::vector<LabelsOfImage> add_label_sets(ImageList& list,
                                           std::vector<std::vector<std::int64_t>> images);
 

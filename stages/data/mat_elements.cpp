@@ -17,7 +17,7 @@
 namespace stages {
 namespace {
 
-constexpr std::uint32_t kComplex = 0x0800;  // a flag of an array
+constexpr std::uint32_t kComplex = 0x0800;  // flag in an array header
 constexpr std::size_t kMostDimensions = 32;
 
 [[noreturn]] void refuse_mat(const std::string& what) { throw std::invalid_argument(what); }
@@ -94,8 +94,8 @@ struct NumberType {
 template <typename T>
 constexpr NumberType kNumbers{sizeof(T), append_numbers<T>};
 
-/// Returns the type in which numbers are stored, which may be narrower than their array class;
-/// nullopt if it is not numeric.
+/// Returns the type in which an array's values are stored, which may be narrower than the array
+/// class; nullopt if it is not numeric.
 std::optional<NumberType> number_type(std::uint32_t type) {
   switch (type) {
     case kMatInt8:

@@ -46,15 +46,15 @@ MatRecords read_mat_records(std::string_view file, std::string_view name);
 // The following functions return an uncompressed version 5 MAT-file. Equal contents produce equal
 // bytes, since the header has no timestamp.
 
-/// Stores matrices of numbers from 0 to 65535, in the smallest class that can represent them.
+/// Stores matrices of integers from 0 to 65535, in the smallest class that can represent them.
 std::string mat_file(std::span<const MatMatrix> matrices);
 
 /// Stores UTF-8 strings as a cell array with one row.
 std::string mat_texts_file(const std::string& name, std::span<const std::string> texts);
 
-/// Stores records as a struct array with one row. Numbers from 0 to 65535 are stored as double,
-/// MATLAB's default class; a cell that is neither number nor string becomes an empty matrix. Field
-/// names may have at most 31 bytes.
+/// Stores records as a struct array with one row. Integers from 0 to 65535 are stored as double,
+/// MATLAB's default class; a cell that is neither an integer nor a string becomes an empty matrix.
+/// Field names may have at most 31 bytes.
 std::string mat_records_file(const std::string& name, const MatRecords& records);
 
 }  // namespace stages

@@ -14,8 +14,8 @@ class Normalization {
  public:
   Normalization(const std::array<double, 3>& mean, const std::array<double, 3>& standard_deviation);
 
-  /// Writes the channels one after another, 3 x height x width values in total; if `mirrored`, each
-  /// row from right to left.
+  /// Writes the channels one after another, 3 x height x width values in total; if `mirrored` is
+  /// set, writes each row from right to left.
   void write(const Image& image, bool mirrored, float* result) const;
 
  private:
@@ -24,7 +24,7 @@ class Normalization {
   void compute(const std::uint8_t* pixel, std::ptrdiff_t width, std::ptrdiff_t plane,
                float* to) const;
 
-  /// The mean of a channel, and 1 / deviation as a sum of two numbers.
+  /// The mean of a channel, and 1 / deviation as the sum of two values.
   struct Terms {
     float mean = 0, high = 0, low = 0;
   };

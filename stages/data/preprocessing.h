@@ -20,8 +20,8 @@ struct FlattenSharpen {
   bool operator==(const FlattenSharpen&) const = default;
 };
 
-/// Contrast-limited adaptive histogram equalization (Zuiderveld, Graphics Gems IV, 1994) of the
-/// lightness, L of 8-bit Lab, as in OpenCV.
+/// Contrast-limited adaptive histogram equalization (Zuiderveld, Graphics Gems IV, 1994) applied to
+/// the lightness (L of 8-bit Lab), as in OpenCV.
 struct Clahe {
   /// The limit of a tile's histogram bins, as a multiple of the mean bin; 0: no limit.
   double clip_limit = 3;

@@ -30,8 +30,8 @@ Json square(int size) { return {{"height", size}, {"width", size}}; }
                               " is supported");
 }
 
-/// Returns the length `key` of a size, which may be a mapping or a plain number; nullopt if it has
-/// none.
+/// Returns the side length stored under `key` in a size, which may be a mapping or a plain number;
+/// nullopt if there is none.
 std::optional<int> length_at(const nlohmann::json& size, const char* key) {
   constexpr std::int64_t kMost = 8192;
   const nlohmann::json& length = size.is_object() ? size.value(key, nlohmann::json()) : size;

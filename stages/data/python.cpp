@@ -42,9 +42,9 @@ struct PythonDataConfig {
   PythonDataOptions options;
   Json arguments = Json::object();
   std::string in_words;  // a description of the entry and arguments, without secrets
-  std::array<std::optional<Json>, kSplitParts> parts;  // additional arguments of each part
+  std::array<std::optional<Json>, kSplitParts> parts;  // additional arguments for each part
   std::optional<SplitOptions> split;
-  std::optional<FoldOptions> folds;        // of the training and validation samples of `split`
+  std::optional<FoldOptions> folds;        // for the training and validation samples of `split`
   std::optional<std::int64_t> split_seed;  // nullopt: the run's seed
 };
 
@@ -170,7 +170,7 @@ class PythonDataStage final : public runner::Stage {
       validation.clear();
       std::ranges::sort(train, {}, [](const ImageFile& one) { return std::stoll(one.name); });
       take_fold(list, *config_.folds, split_seed(context));
-      context.say("the validation samples are " + fold_text(*config_.folds) + ", counted from 0");
+      context.say("the validation samples are " + fold_text(*config_.folds) + ", counting from 0");
     }
     if (first.labels.empty() && !first.description.classes.empty())
       context.say(
@@ -226,8 +226,8 @@ class PythonDataStage final : public runner::Stage {
     return division;
   }
 
-  /// Records the division. Throws if any part differs from the part of the earlier run that
-  /// this run resumes, repeats or evaluates.
+  /// Records the division. Throws if any part differs from that of the earlier run that this run
+  /// resumes, repeats or evaluates.
   void record(const MadeParts& parts, const ReaderPool& pool, runner::RunContext& context) const {
     const Division now = division_of(parts, pool, context);
     context.divided([now] { return to_gzip(now); });

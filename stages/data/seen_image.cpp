@@ -13,7 +13,7 @@
 namespace stages {
 namespace {
 
-/// Returns the length of a side after the longer side of the image was reduced to `longest`.
+/// Returns the length of a side after the longer side of the image is reduced to `longest`.
 int reduced_side(int side, int longer, int longest) {
   if (longer <= longest) return side;
   return std::max(1, static_cast<int>(std::lround(static_cast<double>(side) * longest / longer)));
@@ -38,7 +38,7 @@ SeenImage seen_image(const std::filesystem::path& path, const ImageDatasetOption
   const int drawn_width = reduced_side(width, longer, longest),
             drawn_height = reduced_side(height, longer, longest);
   const auto& crop = transform.preprocessing.crop_to_disc;
-  // The disc is found as for a sample: in all pixels.
+  // As for a sample, the disc is searched for in all pixels.
   const int eighths = crop ? 8 : smallest_eighths(file, header, drawn_width, drawn_height);
   SeenImage image{.picture = decode_image(file, eighths), .is_reduced = longer > longest};
   const Box used = crop ? disc_box(image.picture, *crop) : Box{0, 0, width, height};

@@ -16,7 +16,7 @@ struct Region {
 /// image. `used` is the box of the image that is resized and cropped: all of it, or its disc.
 Region region_seen(const Box& used, const ImageDatasetOptions& transform);
 
-/// The longest side of an image that is drawn, in pixels.
+/// The maximum length of the longer side of a drawn image, in pixels.
 inline constexpr int kLongestDrawn = 2048;
 
 /// An image, and the part of it that a network saw.
@@ -28,7 +28,7 @@ struct SeenImage {
 
 /// Reads an image and finds the part of it that `transform` keeps in evaluation. Its EXIF
 /// orientation is applied. If a side is longer than `longest` pixels, the picture is reduced to
-/// that. Needs at most as much memory as reading a sample at full size. Throws ImageError.
+/// this length. Needs at most as much memory as reading a sample at full size. Throws ImageError.
 SeenImage seen_image(const std::filesystem::path& path, const ImageDatasetOptions& transform,
                      int longest = kLongestDrawn);
 

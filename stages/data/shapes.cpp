@@ -16,7 +16,7 @@ namespace {
 using std::abs, std::cos, std::max, std::min, std::sin;
 constexpr float kPi = std::numbers::pi_v<float>;
 
-/// A point of the image. The origin is the center, the edges are at -1 and 1, and y points down.
+/// A point in the image. The origin is the center, the edges are at -1 and 1, and y points down.
 struct Point {
   float x, y;
   float radius() const { return std::hypot(x, y); }

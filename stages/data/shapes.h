@@ -13,13 +13,14 @@
 
 namespace stages {
 
-/// The shapes that can be drawn, easiest to tell apart first: "stripes_horizontal", "disc", …
+/// The shapes that can be drawn, ordered from the easiest to distinguish: "stripes_horizontal",
+/// "disc", …
 std::span<const std::string_view> shape_names();
 
 /// Draws shape number `shape` on an image of `size` x `size`; position, rotation and two colors
 /// come from `random`. The share of the image that a shape covers is drawn from the same range for
-/// all shapes. Each shape gets the lighter of two colors drawn in the same way. So neither size nor
-/// color alone distinguishes the shapes.
+/// all shapes. Each shape gets the lighter of two colors drawn in the same way. Therefore, neither
+/// size nor color alone distinguishes the shapes.
 Image draw_shape(std::size_t shape, int size, Random random);
 
 /// Parameters of a generated image dataset. Equal parameters produce equal bytes.

@@ -36,7 +36,7 @@ struct RandomErasing {
   double probability = 0.25;
   double smallest_area = 0.02, largest_area = 0.33;      ///< as shares of the image's area
   double narrowest = 0.3, widest = 3.3;                  ///< height divided by width
-  enum class Fill { kMean, kNoise } fill = Fill::kMean;  ///< 0, or standard normal numbers
+  enum class Fill { kMean, kNoise } fill = Fill::kMean;  ///< 0, or standard normal values
   bool operator==(const RandomErasing&) const = default;
 };
 

@@ -91,8 +91,8 @@ Image resize(const Image& image, const Box& from, std::int64_t width, std::int64
     }
     return result;
   }
-  // A ring buffer of resized rows, large enough for the rows that one result row needs and those
-  // resized together with the last of them. Row y is at y modulo the number of rows.
+  // A ring buffer of resized rows, large enough for the rows that one result row needs and for the
+  // rows resized together with the last of them. Row y is at y modulo the number of rows.
   const int most = sums.most + SumsAlongRows::kRows, last = sums.spans.back().end;
   Image held = Image::unset(window.width, most);
   const auto place = [&](int y) { return held.row(y % most); };
@@ -139,7 +139,7 @@ double support_of(Interpolation interpolation) {
   return 0.0;
 }
 
-// Also compiles a function for processors that can process four numbers at once. AVX2 does not
+// Also compiles a function for processors that can process four values at once. AVX2 does not
 // include fused multiply-add, which rounds once and would change the bits.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 
@@ -196,7 +196,7 @@ Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t
     result.most = std::max(result.most, result.spans.back().count());
   }
 
-  // The number of doubles in a register. Numbers after a span's end are computed but not used.
+  // The number of doubles in a register. Values after a span's end are computed but not used.
   constexpr std::size_t kLanes = 4;
   result.stride = (static_cast<std::size_t>(result.most) + kLanes - 1) / kLanes * kLanes;
   result.values.resize(result.stride * result.spans.size());
@@ -255,7 +255,7 @@ RETORT_IN_EACH void turn(const std::uint8_t* const* rows, std::size_t at, Sixtee
   }
 }
 
-/// Converts bytes to numbers, and interleaves the rows: the bytes of all rows at one position
+/// Converts bytes to wider values, and interleaves the rows: the values at one position in all rows
 /// become adjacent.
 RETORT_FOR_EACH_PROCESSOR void widen(const std::uint8_t* const* rows, std::size_t bytes,
                                      SixteenNumbers* result) {

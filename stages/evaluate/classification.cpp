@@ -97,7 +97,7 @@ class ClassificationStage : public runner::Stage {
     return predictor;
   }
 
-  // plan() reduces the batch size to what fits.
+  // plan() reduces the batch size to what fits in memory
   ClassificationConfig config_;
 };
 

@@ -99,7 +99,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kGrid = 100;  // number of intervals of the mean curve
 
-/// Returns the probability of each class for each sample. Does not use torch's softmax, which would
+/// Returns the probability of each class for each sample. Does not use torch's softmax: it would
 /// rank equal probabilities by their last bit, which differs between processor types.
 std::vector<double> shares_of(const at::Tensor& logits) {
   std::vector<double> shares;

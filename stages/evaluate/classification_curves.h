@@ -57,15 +57,15 @@ std::optional<RocCurve> roc_curve(std::vector<Detected> samples);
 /// points; the highest if there are several.
 double true_positives_at(const RocCurve& curve, double share);
 
-/// Returns at most `points` of the coordinates of a curve, evenly spaced, including the first and
-/// the last.
+/// Returns at most `points` of a curve's coordinates, evenly spaced, including the first and the
+/// last.
 std::vector<double> thinned(const std::vector<double>& coordinates, std::size_t points);
 /// Returns the curve reduced to at most `points` points, including the first and the last. `area`
 /// is still the area under the full curve.
 RocCurve thinned(const RocCurve& curve, std::size_t points);
 
-/// The largest number of points that curves.json contains for a curve, and of classes or labels
-/// whose curves it contains.
+/// The maximum number of points per curve in curves.json, and the maximum number of classes or
+/// labels with curves in it.
 inline constexpr std::size_t kMostPoints = 400, kMostCurves = 20;
 
 /// Returns {"auc", "fpr", "tpr"}, with at most kMostPoints points.
@@ -82,7 +82,7 @@ struct ClassificationCurves {
   std::optional<RocCurve> macro;
   /// The curve over all (sample, class) pairs; nullopt if there are more than kMostPairs.
   std::optional<RocCurve> micro;
-  Calibration calibration;  ///< of the predicted classes' probabilities
+  Calibration calibration;  ///< for the probabilities of the predicted classes
 };
 
 /// The largest number of (sample, class) pairs ranked together.
@@ -91,9 +91,9 @@ inline constexpr std::int64_t kMostPairs = 20'000'000;
 /// The default number of calibration bins.
 inline constexpr std::int64_t kCalibrationBins = 15;
 
-/// Computes the curves of `logits` (n, classes), finite and of any floating-point type, and
-/// `labels` (n) int64 in [0, classes), both on the CPU; n > 0. If `bins` is 0, calibration is not
-/// measured. `predicted` is as in classification_metrics().
+/// Computes the curves for `logits` (n, classes), which are finite and of any floating-point type,
+/// and `labels` (n), int64 in [0, classes), both on the CPU; n > 0. If `bins` is 0, calibration is
+/// not measured. `predicted` is as in classification_metrics().
 ClassificationCurves classification_curves(const at::Tensor& logits, const at::Tensor& labels,
                                            std::int64_t bins = kCalibrationBins,
                                            const std::vector<std::int64_t>& predicted = {});

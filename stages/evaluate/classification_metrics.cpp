@@ -164,7 +164,7 @@ using runner::decimal;
 
 std::string percent(double share) { return decimal(100 * share, 1); }
 
-/// Returns the number of characters of a UTF-8 text: the bytes that are not continuation bytes.
+/// Returns the number of characters in a UTF-8 string: the bytes that are not continuation bytes.
 std::size_t characters(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0) != 0x80; }));
@@ -289,7 +289,7 @@ void say_left_out(const std::vector<std::int64_t>& top_k, std::int64_t classes,
   }
 }
 
-/// Writes suspected_labels.csv, reports its contents, and returns its member of metrics.json.
+/// Writes suspected_labels.csv, reports its contents, and returns the member for metrics.json.
 nlohmann::ordered_json report_suspected(const Classified& classified, runner::RunContext& context) {
   constexpr std::size_t kFirstSuspects = 5;
   const ClassifiedSamples& samples = classified.samples;

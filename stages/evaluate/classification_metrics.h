@@ -32,7 +32,7 @@ class ConfusionMatrix {
 
   std::int64_t classes() const { return static_cast<std::int64_t>(support_.size()); }
   std::int64_t count(std::int64_t truth, std::int64_t predicted) const;
-  /// The number of samples of the class.
+  /// The number of samples in the class.
   std::int64_t support(std::int64_t truth) const {
     return support_.at(static_cast<std::size_t>(truth));
   }
@@ -84,10 +84,10 @@ struct ClassificationMetrics {
   double chance = 0;    ///< expected top1 of uniform guessing
 };
 
-/// Computes the metrics of `logits` (n, classes), finite and of any floating-point type, and
-/// `labels` (n) int64 in [0, classes), both on the CPU; n > 0. Ties go to the lower class. Values
-/// of `top_k` that are at least the number of classes are left out, since their accuracy is 1 by
-/// definition. Classes that are not `present` cannot occur and are left out of macro means; if
+/// Computes the metrics for `logits` (n, classes), which are finite and of any floating-point type,
+/// and `labels` (n), int64 in [0, classes), both on the CPU; n > 0. Ties go to the lower class.
+/// Values of `top_k` that are at least the number of classes are left out, since their accuracy is
+/// 1 by definition. Classes that are not `present` cannot occur and are left out of macro means; if
 /// `present` is empty, all classes count. `predicted`, if not empty, contains each sample's
 /// predicted class, which is used instead of the one with the largest logit.
 ClassificationMetrics classification_metrics(const at::Tensor& logits, const at::Tensor& labels,

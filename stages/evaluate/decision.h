@@ -19,7 +19,7 @@ class RunContext;
 namespace stages {
 
 /// The decision that an evaluation uses: the one fitted on validation data and saved with the
-/// weights, or numbers from the recipe.
+/// weights, or values from the recipe.
 struct DecisionOptions {
   std::optional<double> temperature;  ///< nullopt: the fitted one
   std::optional<double> threshold;    ///< nullopt: the fitted one

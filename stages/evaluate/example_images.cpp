@@ -41,8 +41,8 @@ std::vector<RankedPrediction> predictions_of(const ClassifiedSamples& samples) {
   return all;
 }
 
-/// Returns up to `count` of the right or of the wrong predictions, most or least confident first.
-/// Equally confident ones keep their order.
+/// Returns up to `count` of the correct or of the wrong predictions, the most or the least
+/// confident first. Equally confident predictions keep their order.
 std::vector<RankedPrediction> chosen(std::vector<RankedPrediction> all, bool is_right,
                                      bool is_confident, std::int64_t count) {
   std::erase_if(

@@ -16,7 +16,7 @@ namespace stages {
 /// A sample to show in a report.
 struct ExampleImage {
   std::string group;             ///< the heading above it: "most confident wrong predictions"
-  std::string name;              ///< of the sample in its dataset
+  std::string name;              ///< the sample's name in its dataset
   nlohmann::ordered_json facts;  ///< what the report says about it, by key
 };
 
@@ -33,7 +33,7 @@ struct Extremes {
   std::vector<std::size_t> largest, smallest;
 };
 
-/// Returns up to `count` rows of each kind. Rows of equal value keep their order. If there are
+/// Returns up to `count` rows of each kind. Rows with equal values keep their order. If there are
 /// fewer than twice as many rows, the largest come first.
 Extremes extremes(const std::vector<double>& values, std::int64_t count);
 

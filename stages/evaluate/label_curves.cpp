@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-/// Returns the labels whose curves are written, the most frequent first.
+/// Returns the labels for which curves are written, most frequent first.
 std::vector<std::size_t> most_frequent_labels(const std::vector<LabelQuality>& labels) {
   std::vector<std::size_t> frequent;
   for (std::size_t label = 0; label < labels.size(); ++label)

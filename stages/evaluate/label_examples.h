@@ -10,8 +10,8 @@
 
 namespace stages {
 
-/// Test samples with any number of labels, their outputs and labels in the order of the trained
-/// labels, and thresholds.
+/// Test samples with any number of labels: their outputs, their labels in the order of the trained
+/// labels, and the thresholds.
 struct LabeledSamples {
   ClassifiedSamples samples;  ///< logits (n, labels) float32, labels (n, labels) uint8, contiguous
   std::vector<std::string> labels;

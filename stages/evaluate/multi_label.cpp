@@ -170,7 +170,7 @@ class MultiLabelStage final : public runner::Stage {
     return {{"metrics", numbers}};
   }
 
-  // plan() reduces the batch size to what fits.
+  // plan() reduces the batch size to what fits in memory
   MultiLabelConfig config_;
 };
 
@@ -183,7 +183,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_multi_label_evaluation(
   config.predictor.pointer = reader.pointer();
   config.predictor.target = kLabelSet;
   config.predictor.metric_bytes = [](std::int64_t samples, std::int64_t labels) {
-    return multi_label_metric_bytes(samples) + samples * labels;  // and the labels, in order
+    return multi_label_metric_bytes(samples) + samples * labels;  // plus the labels in the
+                                                                  // network's order
   };
   runner::read_or_auto(reader, "threshold", config.threshold);
   reader.read("examples", config.examples);

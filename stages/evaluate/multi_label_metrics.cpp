@@ -15,7 +15,7 @@
 namespace stages {
 namespace {
 
-/// Counts of predictions of one label, or of all.
+/// Counts of predictions for one label, or for all labels.
 struct FoundCounts {
   std::int64_t right = 0;  ///< samples with the label that are predicted to have it
   std::int64_t predicted = 0, support = 0;

@@ -20,7 +20,7 @@ struct LabelQuality {
   double threshold = 0;        ///< the lowest probability at which the label is predicted
   ClassQuality found;          ///< of the predictions at that threshold
   std::int64_t support = 0;    ///< number of samples with the label
-  bool is_present = true;      ///< false: the label is not one of the test set's
+  bool is_present = true;      ///< false: the test set does not have the label
 };
 
 /// Metrics for predictions of any number of labels per sample, as scikit-learn defines them with
@@ -32,7 +32,7 @@ struct MultiLabelMetrics {
   ClassQuality micro;                            ///< over all (sample, label) pairs
   ClassQuality macro;                            ///< mean over labels
   double hamming_loss = 0;     ///< share of (sample, label) pairs predicted incorrectly
-  double subset_accuracy = 0;  ///< share of samples whose labels are predicted exactly
+  double subset_accuracy = 0;  ///< share of samples with all labels predicted correctly
   std::int64_t samples = 0;
 };
 
@@ -40,9 +40,10 @@ struct MultiLabelMetrics {
 /// commands use this rule.
 bool is_predicted(double logit, double threshold);
 
-/// Computes the metrics of `logits` (n, labels) float32, finite, and `labels` (n, labels) uint8 of
-/// 0 and 1, both contiguous on the CPU; n > 0. `thresholds` contains a probability for each label.
-/// Labels that are not `present` are left out; if `present` is empty, all labels are used.
+/// Computes the metrics for `logits` (n, labels), finite float32 values, and `labels` (n, labels),
+/// uint8 values of 0 and 1, both contiguous on the CPU; n > 0. `thresholds` contains a probability
+/// for each label. Labels that are not `present` are left out; if `present` is empty, all labels
+/// are used.
 MultiLabelMetrics multi_label_metrics(const at::Tensor& logits, const at::Tensor& labels,
                                       const std::vector<double>& thresholds,
                                       const std::vector<bool>& present = {});

@@ -52,7 +52,7 @@ std::int64_t first_row(const at::Tensor& is_bad) {
   return is_bad.to(at::kByte).argmax().item<std::int64_t>();
 }
 
-/// Throws if the outputs of the samples `indices` or their labels are not valid.
+/// Throws if the outputs or the labels of the samples in `indices` are not valid.
 void check(const at::Tensor& logits, bool are_classes, const at::Tensor& labels,
            const std::vector<std::int64_t>& indices, const Dataset& test) {
   // An episode has several rows.
@@ -82,7 +82,8 @@ std::shared_ptr<const MemoryPolicy> policy_or_none(std::shared_ptr<const MemoryP
   return policy ? policy : std::make_shared<const MemoryPolicy>();
 }
 
-/// Adds the memory for computing metrics from all samples' logits, in addition to the logits.
+/// Adds the memory needed to compute metrics from all samples' logits, in addition to the logits
+/// themselves.
 void add_metrics(PlannedForward& planned, std::int64_t samples, bool calibrates) {
   constexpr auto kLabel = static_cast<std::int64_t>(sizeof(std::int64_t));
   const std::int64_t classes = planned.output.size(1);
@@ -114,8 +115,8 @@ void add_targets(PlannedForward& planned, const Predictor::Options& options,
                          "counted"});
 }
 
-/// Returns the shape of one sample. For an episode, the shape of one image, since its model checks
-/// the number of images.
+/// Returns the shape of one sample or, for an episode, of one image, since its model checks the
+/// number of images.
 std::vector<std::int64_t> sample_shape(const TensorSpec& spec, const DatasetDescription& test) {
   if (!episode_shape(test)) return spec.shape;
   if (spec.name == "label" || spec.name == "support") return {};
@@ -168,8 +169,8 @@ void Predictor::say(const std::string& line, runner::RunContext& context) const 
   if (!options_.told || options_.told->insert(line).second) context.say(line);
 }
 
-/// Throws if the network was trained on samples of a different shape. Reports it if the samples are
-/// preprocessed differently.
+/// Throws if the network was trained on samples of a different shape. Reports differences in
+/// preprocessing.
 void Predictor::check_inputs(runner::RunContext& context) const {
   const auto in_words = [](const std::vector<std::int64_t>& shape) {
     return nlohmann::json(shape).dump();
@@ -236,7 +237,7 @@ ScopedMemoryBudget Predictor::hold_budget(const runner::RunContext& context) con
 
 /// The results of this rank, by batch.
 struct Predictor::Outputs {
-  std::vector<std::int64_t> indices;  // of the samples, without skipped ones
+  std::vector<std::int64_t> indices;  // samples in the dataset, without skipped ones
   std::vector<at::Tensor> logits, labels;
   std::int64_t skipped = 0;
 };

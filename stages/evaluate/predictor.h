@@ -94,8 +94,8 @@ class Predictor {
     /// Lines already reported by the predictors that share this set; they are not reported again.
     /// Null: this predictor reports all its lines.
     std::shared_ptr<std::set<std::string>> told = {};
-    /// The ranks that divide the samples, in whole batches; all of them then get the results of one
-    /// rank alone. Borrowed. Null: this rank computes everything.
+    /// The ranks that divide the samples, in whole batches; each of them then gets the same results
+    /// as a single rank. Borrowed. Null: this rank computes everything.
     RankGroup* group = nullptr;
   };
   /// Reads the test, checkpoint and memory ports; the memory port may be empty. Throws

@@ -138,7 +138,8 @@ class PythonEvaluationStage final : public runner::Stage {
         .with_help("set target to a tensor that they have: " + runner::either(names, names.size()));
   }
 
-  /// Returns the output `name` as (samples, columns), regardless of the shape of a sample's output.
+  /// Returns the output `name` with shape (samples, columns), regardless of the shape of a sample's
+  /// output.
   static at::Tensor output_of(const NamedTensors& outputs, const std::string& name,
                               std::int64_t samples) {
     std::vector<std::string> names;
@@ -207,7 +208,7 @@ class PythonEvaluationStage final : public runner::Stage {
     return runner::listed(words, kShown);
   }
 
-  // plan() reduces the batch size to what fits.
+  // plan() reduces the batch size to what fits in memory
   PythonEvaluationConfig config_;
 };
 

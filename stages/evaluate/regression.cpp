@@ -169,7 +169,7 @@ class RegressionStage final : public runner::Stage {
     }
   }
 
-  // plan() reduces the batch size to what fits.
+  // plan() reduces the batch size to what fits in memory
   RegressionConfig config_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// A sample whose label is probably wrong.
+/// A sample with a label that is probably wrong.
 struct SuspectedLabel {
   std::int64_t row = 0;
   std::int64_t label = 0, suggested = 0;

@@ -84,7 +84,7 @@ std::string TestedClasses::absent_text() const {
   if (absent_.empty()) return "";
   return std::to_string(absent_.size()) + " of " + std::to_string(present_.size()) + " classes " +
          (absent_.size() == 1 ? "is" : "are") +
-         " absent from the test set, and so left out of all means over classes: " +
+         " absent from the test set, and so excluded from all means over classes: " +
          runner::listed(absent_, kListedClasses, "'");
 }
 

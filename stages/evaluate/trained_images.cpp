@@ -47,7 +47,7 @@ class TrainedImages {
     }
   }
 
-  /// Sets `marked` for the images `names` below `root` that are among these images. `look` is
+  /// Sets `marked` for those of the images `names` below `root` that are in this set. `look` is
   /// called before each file is inspected, and may throw.
   void mark(const std::string& root, const std::vector<std::string>& names,
             std::vector<bool>& marked, const std::function<void()>& look) {

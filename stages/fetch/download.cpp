@@ -224,7 +224,7 @@ class Fetching {
     const auto free = storage_.free_bytes(folder.empty() ? "." : folder);
     if (free && *free < kLeft)
       drop(ErrorCode::kDiskFull,
-           "the server does not announce the size of the file, and after " +
+           "the server did not state the size of the file, and after " +
                runner::bytes_text(part_.bytes()) + " the disk is nearly full",
            "free up space, or download the file by other means");
   }

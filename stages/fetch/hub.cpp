@@ -34,7 +34,8 @@ constexpr std::string_view kHub = "https://huggingface.co";
 constexpr std::size_t kLongestAnswer = 32 << 20;
 constexpr const char* kTokenHelp = "a private or gated model needs your token in HF_TOKEN";
 
-/// Returns an environment variable without surrounding whitespace; empty if it is not set.
+/// Returns the value of an environment variable without surrounding whitespace; empty if it is not
+/// set.
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   const std::string_view text = value ? value : "";
@@ -262,7 +263,7 @@ class HubFetching {
     return is_number ? std::stoll(text) : 0;
   }
 
-  /// Returns the ETag as a file name, without quotes and the prefix of weak ETags; empty if it is
+  /// Returns the ETag as a file name, without quotes or the prefix of weak ETags; empty if it is
   /// not a valid name.
   static std::string blob_name(std::string tag) {
     if (tag.starts_with("W/")) tag.erase(0, 2);

@@ -28,8 +28,8 @@ void stop_if_canceled(const FetchCallbacks& callbacks);
 /// Reports the progress of a phase at most ten times per second, with speed and remaining time.
 class ByteProgress {
  public:
-  /// `callbacks` is borrowed. `begin` is the number of bytes already done, `all` the total, or 0 if
-  /// that is unknown.
+  /// `callbacks` is borrowed. `begin` is the number of bytes already processed, `all` the total, or
+  /// 0 if that is unknown.
   ByteProgress(const FetchCallbacks& callbacks, std::string phase, std::int64_t begin,
                std::int64_t all);
   /// Reports that `done` bytes have been processed.

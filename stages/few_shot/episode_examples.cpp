@@ -15,9 +15,9 @@
 namespace stages {
 namespace {
 
-/// A query of an episode; its classes are ways of the episode.
+/// A query of an episode; its classes are indices of the episode's ways.
 struct AnsweredQuery {
-  std::size_t place = 0;  ///< among the queries of the episode
+  std::size_t place = 0;  ///< position among the queries of the episode
   std::int64_t label = 0, predicted = 0;
   double probability = 0;
 
@@ -39,7 +39,7 @@ std::vector<AnsweredQuery> answered_queries(const at::Tensor& logits, const at::
   return answered;
 }
 
-/// Returns all ways: first those that wrong queries belong to or are taken for.
+/// Returns all ways; those that wrong queries belong to or are mistaken for come first.
 std::vector<std::int64_t> ways_to_show(const std::vector<AnsweredQuery>& answered,
                                        std::int64_t ways) {
   std::vector<std::int64_t> order;
@@ -105,7 +105,7 @@ class EpisodeExamples {
 
   const Dataset& source_;
   const EpisodeShape shape_;
-  const std::vector<std::int64_t> from_;  // of each sample of the episode: its index in the source
+  const std::vector<std::int64_t> from_;  // for each sample of the episode, its index in the source
   const std::vector<std::int64_t> ways_;  // labels in the source
   const std::vector<std::string> classes_;
   const std::string title_;

@@ -20,6 +20,7 @@
 #include "stages/model/initializer.h"
 #include "stages/model/layers.h"
 #include "stages/model/resnet.h"
+#include "stages/numerics/sharded_build.h"
 #include "stages/weights/saved_weights.h"
 
 namespace stages {
@@ -248,6 +249,7 @@ void EpisodeModel::check_weights() const {
 std::shared_ptr<torch::nn::Module> EpisodeModel::build(const DatasetDescription& data,
                                                        std::uint64_t seed) const {
   auto network = make(data, at::kCPU);
+  allocate_own_weights(*network);
   initialize_head(*network, seed);
   if (std::string line = fill_backbone(network->backbone(), seed); !line.empty())
     network->notes.push_back(line);
@@ -255,7 +257,9 @@ std::shared_ptr<torch::nn::Module> EpisodeModel::build(const DatasetDescription&
 }
 
 std::shared_ptr<torch::nn::Module> EpisodeModel::outline(const DatasetDescription& data) const {
-  return make(data, at::kMeta);
+  auto network = make(data, at::kMeta);
+  allocate_own_weights(*network);
+  return network;
 }
 
 NamedTensors EpisodeModel::forward(torch::nn::Module& network, const NamedTensors& inputs) const {
@@ -324,7 +328,8 @@ class LayerInitializer {
       draw(linear->weight, "weight", uniform);
       draw(linear->bias, "bias", uniform);
     } else if (const auto* convolution = module.as<Convolution>()) {
-      const Distribution uniform = uniform_of_inputs(convolution->weight[0].numel());
+      const Distribution uniform =
+          uniform_of_inputs(convolution->weight.numel() / convolution->weight.size(0));
       draw(convolution->weight, "weight",
            rule_ == ConvolutionRule::kUniform ? uniform : normal_of(*convolution));
       draw(convolution->bias, "bias", uniform);
@@ -407,7 +412,7 @@ class EpisodeModelStage : public runner::Stage {
   }
 
   const EpisodeModelConfig config_;
-  mutable std::optional<std::string> sha256_;  // of the weights; computed once
+  mutable std::optional<std::string> sha256_;  // SHA-256 of the weights, computed once
 };
 
 }  // namespace

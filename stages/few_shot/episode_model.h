@@ -34,7 +34,8 @@ struct EpisodeBackbone {
   std::string pointer;  ///< location in the recipe, such as "/model/backbone", for errors in
                         ///< build(), which runs inside another stage
   std::variant<ConvNetworkOptions, ResNetOptions> network;
-  std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
+  std::optional<std::string> weights;  ///< reference to the weights (saved_weights.h); nullopt:
+                                       ///< random weights
   std::optional<std::string> weights_entry;  ///< the weights to read if the file has several
   bool is_trainable = true;
 
@@ -68,8 +69,8 @@ struct EpisodeModelConfig {
   std::variant<FewShotHeadOptions, CrossHeadOptions> head;
 };
 
-/// A model whose samples are episodes (stages/few_shot/model_few_shot_transformer.h). build()
-/// creates an EpisodeNetwork.
+/// A model with episodes as samples (stages/few_shot/model_few_shot_transformer.h). build() creates
+/// an EpisodeNetwork.
 class EpisodeModel : public Model, public ShrinkableModel {
  public:
   /// `saved` contains the shapes and the digest of the backbone's weights; each build() reads their
@@ -87,6 +88,7 @@ class EpisodeModel : public Model, public ShrinkableModel {
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   /// False: a sample is an episode, and the network processes episodes one after the other.
   bool mixes_samples() const override { return false; }
+  bool builds_in_shards() const override { return true; }
   Shrunken shrunken(const DatasetDescription& data) const override;
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
   /// True if the backbone is fixed. The frozen network's samples are single images.

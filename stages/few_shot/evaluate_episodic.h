@@ -25,7 +25,8 @@ struct EpisodeMetrics {
   std::vector<double> accuracies;  ///< for each episode, the share of correctly classified queries
   double mean = 0;                 ///< of the accuracies
   double deviation = 0;            ///< their standard deviation, with divisor n
-  double half_width = 0;  ///< of the 95% interval for the mean: 1.96 deviations / sqrt(episodes)
+  double half_width = 0;  ///< half the width of the 95% interval for the mean: 1.96 deviations /
+                          ///< sqrt(episodes)
   double chance = 0;      ///< the accuracy of guessing uniformly among an episode's classes
   ConfusionMatrix confusion{0};        ///< for all queries, over the dataset's classes
   std::vector<ClassQuality> of_class;  ///< one per class of the dataset; a query can only be
@@ -34,7 +35,7 @@ struct EpisodeMetrics {
   double mean_per_class = 0;           ///< mean recall over the same classes
   double log_loss = 0;                 ///< mean of -log p of the true class, in nats
 
-  Interval interval() const;  ///< of the mean, clamped to [0, 1]
+  Interval interval() const;  ///< for the mean, clamped to [0, 1]
 };
 
 /// Computes the metrics. `logits` (episodes * queries, ways) and `labels` (episodes * queries),
@@ -63,7 +64,7 @@ std::string episodes_csv(const EpisodeMetrics& metrics,
                          const std::vector<std::string>& classes);
 
 /// Computes the metrics of the first episodes of `episodes` from their logits and labels, as in
-/// episode_metrics(). Writes metrics.json, which begins with `facts`, episodes.csv and, if there
+/// episode_metrics(). Writes metrics.json (which begins with `facts`), episodes.csv and, if there
 /// are few classes, confusion_matrix.csv; records the scalar metrics at step `facts["step"]`, and
 /// logs the headline. Writes example images in groups of `examples` (write_episode_examples()).
 /// Returns the scalar metrics.

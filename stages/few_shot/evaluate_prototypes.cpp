@@ -41,7 +41,7 @@ void check_features(const DatasetDescription& data, const std::string& part) {
           "connect it to a data.features stage with cache: true, and do not augment the images");
 }
 
-/// Returns the mean of the features of all readable samples, (features) float64.
+/// Returns the mean of the features of all readable samples, as float64 of shape (features).
 at::Tensor mean_features(const Dataset& data, const runner::RunContext& context) {
   at::Tensor sum;
   std::int64_t count = 0;
@@ -58,7 +58,8 @@ at::Tensor mean_features(const Dataset& data, const runner::RunContext& context)
   return sum.div_(count);
 }
 
-/// Evaluates the features of a network that was not trained on episodes, by nearest class mean.
+/// Evaluates the features of a network that was not trained on episodes, using a nearest-class-mean
+/// classifier.
 class PrototypeEvaluation final : public runner::Stage {
  public:
   explicit PrototypeEvaluation(PrototypeTest test) : test_(std::move(test)) {}

@@ -39,7 +39,7 @@ fs::path normal_form(const fs::path& path) {
   return result.has_filename() ? result : result.parent_path();  // turns "a/" into "a"
 }
 
-/// Returns the classes at `positions` of a list of class folders, in name order.
+/// Returns the classes at `positions` in a list of class folders, which is in name order.
 ImageList with_classes(const ImageList& all, const std::set<std::size_t>& positions, Part part) {
   ImageList some{.root = all.root};
   std::map<std::int64_t, std::int64_t> labels;
@@ -114,7 +114,7 @@ class FewShotLister {
     else if (path.extension() == ".txt") part = named(path);
     else {
       fail(ErrorCode::kNotAllowedValue, "'" + path.string() + "' is not a readable list of images",
-           "name a filelist (.json), a split (.csv), a list of class names (.txt), or a folder of "
+           "use a filelist (.json), a split (.csv), a list of class names (.txt), or a folder of "
            "class folders");
     }
     part.place = *found;
@@ -152,7 +152,7 @@ class FewShotLister {
   }
 
   /// Finds the folder that contains the files of a table, and makes their paths absolute. It is the
-  /// first of folders_near() in which one of the files exists, directly or in its class's folder.
+  /// first of folders_near() that contains one of the files, directly or in its class's folder.
   void find_below(const fs::path& list, ListedImages& images) {
     const auto in_class = [&](std::size_t i) {
       return fs::path(images.classes[static_cast<std::size_t>(images.labels[i])]) / images.paths[i];
@@ -173,9 +173,9 @@ class FewShotLister {
       images.paths[i] = (folder / (has_classes ? in_class(i) : fs::path(images.paths[i]))).string();
   }
 
-  /// Returns the folders that may contain the images of a list that does not name a folder: the
-  /// list's folder, conventionally named folders in it, and the same for each parent folder up to
-  /// root.
+  /// Returns the folders that may contain the images of a list that does not specify a folder: the
+  /// list's own folder, conventionally named folders in it, and the same for each parent folder up
+  /// to root.
   std::vector<fs::path> folders_near(const fs::path& list) const {
     std::vector<fs::path> folders;
     const auto add = [&](const fs::path& base) {
@@ -247,7 +247,7 @@ class FewShotLister {
 
   // The following functions read folders of classes.
 
-  /// Lists the classes of a folder that belong to this part.
+  /// Lists the classes in a folder that belong to this part.
   FewShotPart divided(const fs::path& folder) {
     const ImageList* const all = class_folders(folder);
     if (!all) return {};
@@ -305,7 +305,7 @@ class FewShotLister {
       if (!is_name) files.fault(file, number, "it cannot be the name of a folder");
       else if (const auto [first, is_new] = seen.emplace(compared_name(line), number); !is_new)
         files.fault(file, number,
-                    "line " + std::to_string(first->second) + " already names this class");
+                    "line " + std::to_string(first->second) + " already lists this class");
       else lines.emplace(line, number);
     });
     if (files.is_faultless() && lines.empty()) files.fault(file, "it lists no classes");

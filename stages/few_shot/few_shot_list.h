@@ -21,19 +21,18 @@ enum class FolderClasses : std::uint8_t { kAll, kAlternating, kRandom };
 struct FewShotSource {
   std::filesystem::path root;
   bool allow_outside = false;
-  /// Paths below root; the first that exists is read. Each names a filelist (.json), a split
-  /// (.csv), a list of class names (.txt), or a folder of class folders. If none exists, the part
-  /// is missing.
+  /// Paths below root; the first that exists is read. Each is a filelist (.json), a split (.csv), a
+  /// list of class names (.txt), or a folder of class folders. If none exists, the part is missing.
   std::array<std::vector<std::string>, kSplitParts> candidates;
   FolderClasses classes = FolderClasses::kAll;
   std::uint64_t split_seed = 0;  ///< for kRandom
 };
 
-/// One part with its own classes. Labels count from 0, and all images are in the list's part of
-/// that name.
+/// One part with its own classes. Labels start at 0, and all images are in the list's part of that
+/// name.
 struct FewShotPart {
   ImageList list;
-  ImageList spare = {};  ///< classes in its folder that it does not use, but another part may use
+  ImageList spare = {};  ///< classes in its folder that it does not use but another part may
   bool is_named = true;  ///< false: the class names are just numbers, meaningless in other parts
   std::string place;     ///< what was read: "base.json", relative to root if it is below root
 };

@@ -18,6 +18,7 @@
 #include "runner/shared/text/join.h"
 #include "stages/few_shot/episode_model.h"
 #include "stages/numerics/precision_map.h"
+#include "stages/numerics/sharded_build.h"
 #include "stages/text/class_text.h"
 
 namespace stages {
@@ -340,8 +341,8 @@ FewShotHead::FewShotHead(const FewShotHeadOptions& head, const EpisodeImages& ep
       map_(map),
       attention_(register_module(
           "attention", std::make_shared<PairAttentionLayer>(map.features(), head, options))),
-      mlp_(register_module("mlp",
-                           std::make_shared<ResidualMlp>(map.features(), head.mlp_width, options))),
+      mlp_(
+          register_module("mlp", make_block<ResidualMlp>(map.features(), head.mlp_width, options))),
       score_(register_module("score",
                              std::make_shared<PairScore>(map.features(), head.score, options))) {
   if (!head.learned_prototypes) return;

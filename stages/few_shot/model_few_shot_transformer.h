@@ -63,8 +63,8 @@ class EpisodeNetwork : public PrecisionModule, public OnFrozenBase {
  public:
   EpisodeNetwork(std::shared_ptr<FeatureMaps> backbone, std::shared_ptr<EpisodeHead> head);
 
-  /// Returns the backbone's feature maps of images (n, 3, height, width), without an autograd graph
-  /// if the backbone is frozen.
+  /// Returns the backbone's feature maps for images (n, 3, height, width), without an autograd
+  /// graph if the backbone is frozen.
   at::Tensor maps_of(const at::Tensor& images) const;
 
   /// Reads "image" (episodes, supports + queries, 3, height, width), supports first and class by
@@ -149,7 +149,7 @@ class PairAttentionLayer : public PrecisionModule {
   const PairAttention attention_;
   const std::int64_t heads_;
   std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> in_, out_;  // null out_: the heads' output is the result
+  std::shared_ptr<Linear> in_, out_;  // if out_ is null, the heads' output is the result
 };
 
 /// Computes x + mlp(norm(x)).

@@ -102,7 +102,8 @@ class EpisodicStep final : public TrainingStep {
   std::int64_t scored(const Batch& batch) const override { return batch["label"].numel(); }
 
  private:
-  /// Returns the weighted sum over episodes of a term of the support features (ways, shots, width).
+  /// Returns a loss term of the support features (ways, shots, width), as a weighted sum over
+  /// episodes.
   template <typename Term>
   static at::Tensor sum_over_episodes(const NamedTensors& encoded, double weight,
                                       const Term& term) {

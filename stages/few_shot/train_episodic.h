@@ -11,10 +11,10 @@ namespace stages {
 // features (ways, shots, d), before prototypes are computed. Each is a differentiable scalar,
 // computed in float32 or wider regardless of autocast.
 
-/// How to estimate the standard deviation of a few numbers.
+/// How to estimate the standard deviation of a few values.
 enum class Deviation {
-  kUnbiased,  ///< divided by n - 1; undefined for one number
-  kBiased,    ///< divided by n; 0 for one number
+  kUnbiased,  ///< divided by n - 1; undefined for one value
+  kBiased,    ///< divided by n; 0 for one value
 };
 
 /// Penalizes features that vary too little within a class: returns the mean over classes and

@@ -23,7 +23,8 @@ using runner::StageError;
 std::string text_of(double number) {
   std::array<char, 32> text;
   const int size = std::snprintf(text.data(), text.size(), "%.17g", number);
-  for (int digits = 1; digits < 17; ++digits) {  // the shortest text that parses to the same number
+  for (int digits = 1; digits < 17; ++digits) {  // the shortest string that parses to the same
+                                                 // number
     std::array<char, 32> shorter;
     const int length = std::snprintf(shorter.data(), shorter.size(), "%.*g", digits, number);
     if (std::strtod(shorter.data(), nullptr) == number)
@@ -85,14 +86,14 @@ void let_libtorch_read_its_variables() {
   }
 }
 
-/// Throws because a setting that another source has put in force conflicts with `settings`. Apart
-/// from variables, only an earlier memory policy can be that source: its settings stay in force
-/// until the process ends.
+/// Throws because a setting from another source conflicts with `settings`. Apart from variables,
+/// that source can only be an earlier memory policy: its settings stay in force until the process
+/// ends.
 [[noreturn]] void refuse_conflict(const AllocatorSettings& settings, std::int64_t max_split) {
   const std::pair<std::string, std::string> segments("expandable_segments", "True"),
       split("max_split_size_mb", std::to_string(max_split));
   const auto& [key, value] = settings.expandable_segments ? split : segments;
-  std::string source = "another memory policy of this run", remedy = "set it in one policy only";
+  std::string source = "another memory policy of this run", remedy = "set it in only one policy";
   for (const AllocatorVariable& one : allocator_variables()) {
     if (value_in(one.value, key) != value) continue;
     source = one.name;
@@ -105,7 +106,7 @@ void let_libtorch_read_its_variables() {
       .with_help("set allocator.expandable_segments: false, or " + remedy);
 }
 
-/// Returns the common value of all entries; nullopt if they differ or mean no rounding.
+/// Returns the common value of all entries; nullopt if they differ or disable rounding.
 std::optional<std::int64_t> divisions(const std::vector<std::size_t>& list) {
   if (list.empty() || list.front() == 0 ||
       std::ranges::count(list, list.front()) != std::ssize(list))

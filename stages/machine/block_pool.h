@@ -98,7 +98,7 @@ class BlockPool {
   explicit BlockPool(std::int64_t addresses = std::int64_t{1} << 60, Pages* pages = nullptr);
 
   /// Returns the address of a new block; nullopt if the limit is too low, or if pages or addresses
-  /// have run out. Nothing changes then, except that unused pages may be returned.
+  /// have run out. In that case, nothing changes, except that unused pages may be returned.
   std::optional<std::int64_t> allocate(std::int64_t bytes, Lane lane = Lane::kStep);
   void free(std::int64_t address);
   void empty_cache();

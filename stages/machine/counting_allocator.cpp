@@ -54,7 +54,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
     leave(lock);
   }
 
-  /// Calls `work` under the lock.
+  /// Calls `work` while holding the lock.
   template <typename Work>
   auto locked(Work work) {
     const std::lock_guard lock(mutex_);
@@ -169,8 +169,8 @@ class CountingAllocator::Counter final : public c10::Allocator {
   }
 
   std::mutex mutex_;
-  std::optional<std::int64_t> limit_;        // bytes; unused if a pool has the limit
-  Head *first_ = nullptr, *last_ = nullptr;  // of the live blocks, oldest first
+  std::optional<std::int64_t> limit_;        // in bytes; not used if a pool enforces the limit
+  Head *first_ = nullptr, *last_ = nullptr;  // list of the live blocks, oldest first
   std::int64_t users_ = 1;
 };
 

@@ -97,8 +97,8 @@ class CountingAllocator {
   /// Sets the observer of all blocks, which is borrowed; null: none.
   void set_observer(BlockObserver* observer);
 
-  /// For tests: refuses the `nth` allocation from now, counted from 1, with c10::OutOfMemoryError,
-  /// once. 0: refuses none.
+  /// For tests: makes one allocation throw c10::OutOfMemoryError, the `nth` from now on (1 is the
+  /// next one). 0: none.
   void refuse(std::int64_t nth);
   /// True if the allocation selected by refuse() has not happened yet.
   bool will_refuse() const;

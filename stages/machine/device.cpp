@@ -25,7 +25,7 @@
 namespace stages {
 namespace {
 
-/// Returns K of "cuda:K", 0 for "cuda"; nullopt for anything else.
+/// Returns K for "cuda:K", 0 for "cuda"; nullopt for anything else.
 std::optional<int> gpu_number(std::string_view text) {
   if (text == "cuda") return 0;
   if (!text.starts_with("cuda:")) return std::nullopt;
@@ -159,7 +159,7 @@ bool is_out_of_memory(const std::exception& error) {
   // CUDA ran out of memory outside torch's allocator.
   if (const auto* device = dynamic_cast<const c10::AcceleratorError*>(&error))
     return device->get_error_code() == kCudaMemoryAllocation;
-  // A Python function in a backward pass ran out of memory; its exception arrives as text.
+  // A Python function in a backward pass ran out of memory; its exception arrives as a string.
   if (std::string_view(error.what()).find(kPythonsOutOfMemory) != std::string_view::npos)
     return true;
   // The CPU allocator and CUDA's libraries have no exception type of their own. If the driver does

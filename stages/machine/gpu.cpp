@@ -51,7 +51,8 @@ class CudaGraph final : public Graph {
  public:
   CudaGraph(c10::Device gpu, const std::function<void()>& queue) {
     const c10::cuda::CUDAGuard on_gpu(gpu);
-    c10::cuda::device_synchronize();  // libraries that begin to use the new stream expect it idle
+    c10::cuda::device_synchronize();  // libraries that begin to use the new stream expect it to be
+                                      // idle
     const c10::cuda::CUDAStreamGuard on_own_stream(
         c10::cuda::getStreamFromPool(/*isHighPriority=*/false, gpu.index()));
     const c10::MempoolId_t pool = at::cuda::graph_pool_handle();
@@ -72,7 +73,7 @@ class CudaGraph final : public Graph {
   void abandon(c10::Device gpu, c10::MempoolId_t pool) {
     try {
       graph_.capture_end();
-    } catch (const c10::Error&) {  // what failed has ended the recording
+    } catch (const c10::Error&) {  // the failure has already ended the recording
       c10::cuda::CUDACachingAllocator::endAllocateToPool(gpu.index(), pool);
       c10::cuda::CUDACachingAllocator::releasePool(gpu.index(), pool);
     }

@@ -11,7 +11,7 @@
 
 /// The functions that Retort needs from GPUs in addition to what torch offers for every kind of
 /// device. gpu.cpp implements them with LibTorch's CUDA support. A program that links another
-/// implementation gets other GPUs, like the tests in tests/support/stand_in.
+/// implementation uses other GPUs, as the tests in tests/support/stand_in do.
 namespace stages::gpu {
 
 /// A card, as its driver describes it.
@@ -29,10 +29,11 @@ bool is_supported();
 /// Throws c10::Error if there is no such GPU.
 Properties properties(c10::Device gpu);
 
-/// Returns the caching allocator of all GPUs. Its statistics of a GPU exist once it is initialized.
+/// Returns the caching allocator of all GPUs. Its statistics for a GPU exist once it is
+/// initialized.
 c10::DeviceAllocator& allocator();
 
-/// The share of a GPU's memory that the allocator may reserve. Setting it needs an initialized
+/// The share of a GPU's memory that the allocator may reserve. Setting it requires an initialized
 /// allocator. Throws c10::Error after a fatal error of the GPU.
 double memory_share(c10::Device gpu);
 void set_memory_share(double share, c10::Device gpu);

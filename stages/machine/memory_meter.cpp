@@ -46,7 +46,7 @@ std::int64_t take_cpu_peak() {
 
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
-/// False too for the GPU of a plan in a program that can use none.
+/// Also false for the GPU of a plan if this program does not support GPUs.
 bool is_gpu(c10::Device device) { return device.is_cuda() && gpu::is_supported(); }
 
 std::int64_t take_gpu_peak(c10::Device device) {

@@ -13,8 +13,8 @@ namespace stages {
 /// A device's memory use at one moment, in bytes.
 struct MemoryUse {
   std::int64_t allocated = 0;  ///< in live tensors
-  std::int64_t reserved = 0;   ///< by a GPU's caching allocator or the CpuPool;
-                               ///< without either, the resident set
+  std::int64_t reserved = 0;   ///< reserved by a GPU's caching allocator or the CpuPool; without
+                               ///< either, the resident set
   std::int64_t retries = 0;  ///< number of blocks that were refused, or succeeded only after unused
                              ///< blocks were returned
 };

@@ -173,7 +173,7 @@ AllocatorSettings allocator_settings(runner::ConfigReader& reader) {
   return settings;
 }
 
-/// Passes its options on; each training stage applies them to its own training.
+/// Passes its options on; each training stage applies them itself.
 class Policy final : public runner::Stage {
  public:
   static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {

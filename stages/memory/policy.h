@@ -51,12 +51,12 @@ enum class Allow { kNothing, kBit, kExact };
 enum class LossForm { kDirect, kGram, kAuto };
 
 /// What is sharded across the ranks of a run, so that each keeps only a part of it: stages 1 to 3
-/// of ZeRO (Rajbhandari, Rasley, Ruwase and He, SC 2020). Each includes those before it.
+/// of ZeRO (Rajbhandari, Rasley, Ruwase and He, SC 2020). Each stage includes the previous ones.
 enum class Sharding { kNone, kOptimizer, kGradients, kParameters };
 
 /// Returns "none", "optimizer", "gradients" or "parameters", as in a recipe.
 std::string_view name(Sharding sharding);
-/// The opposite of name(); nullopt if there is no such name.
+/// The inverse of name(); nullopt if there is no such name.
 std::optional<Sharding> sharding_named(std::string_view name);
 
 /// How a run may use memory. This is only data; the trainer and the planner act on it.
@@ -82,7 +82,7 @@ class MemoryPolicy : public runner::Artifact {
   bool offloads_optimizer =
       false;  ///< keep the optimizer's state in host memory, if the device has its own memory
   bool offload_is_open = false;         ///< the plan chooses whether to offload
-  Sharding sharding = Sharding::kNone;  ///< what each rank keeps only a part of
+  Sharding sharding = Sharding::kNone;  ///< what is sharded across the ranks
   bool shard_is_open = false;           ///< the plan chooses whether to shard
   bool optimizer_in_backward = false;   ///< update weights and free gradients in the backward pass
   bool in_backward_is_open = false;     ///< the plan chooses optimizer_in_backward

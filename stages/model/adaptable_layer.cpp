@@ -122,7 +122,7 @@ at::Tensor LoraAdapter::norms(const at::Tensor& layer_weight) const {
   const ScopedPrecision exact(Precision::kFp32, layer_weight.device());
   const LowRank both = factors();
   const at::Tensor weight = layer_weight.flatten(1).to(both.b.scalar_type());
-  // An output whose weights are all zero keeps them: 0 / 0 must not occur.
+  // If all weights of an output are zero, they stay zero: 0 / 0 must not occur.
   return torch::addmm(weight, both.b.flatten(1), both.a.flatten(1), 1, scaling_)
       .norm(2, 1)
       .clamp_min(std::numeric_limits<float>::min())
@@ -177,8 +177,8 @@ at::Tensor AdaptableLayer::adapted(const at::Tensor& x, const at::Tensor& output
   return sum.to(output.scalar_type());
 }
 
-/// With dropout, as in peft, only the change that the adapter makes to the layer is computed from
-/// the dropped input.
+/// With dropout, only the adapter's change to the layer is computed from the dropped input, as in
+/// peft.
 at::Tensor AdaptableLayer::adapted_with_magnitude(const at::Tensor& x,
                                                   const at::Tensor& output) const {
   const LoraAdapter& adapter = *adapter_;

@@ -21,7 +21,7 @@ class LoraFactor : public torch::nn::Module {
   /// Adds the buffer `start`, which holds the value from which training starts.
   void keep_start();
 
-  at::Tensor weight, start;  ///< of the same shape; `start` is undefined unless it is kept
+  at::Tensor weight, start;  ///< both have the same shape; `start` is undefined unless it is kept
 };
 
 /// An adapter's parts other than A and B.

@@ -16,6 +16,7 @@
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/value/parse_json.h"
+#include "stages/tensor/tensor_memory.h"
 #include "stages/weights/safetensors.h"
 #include "stages/weights/saved_weights.h"
 
@@ -98,7 +99,7 @@ OrdinalHead ordinal_in(const fs::path& file, const std::map<std::string, std::st
   const auto entry = metadata.find(kOrdinal);
   if (entry == metadata.end()) return OrdinalHead::kNone;
   const auto head = ordinal_head_named(entry->second);
-  if (!head) damaged_adapter(file, "its metadata name an unknown head for ordered classes");
+  if (!head) damaged_adapter(file, "its metadata contain an unknown head for ordered classes");
   return *head;
 }
 
@@ -108,7 +109,7 @@ std::map<std::string, std::string> metadata_for(OrdinalHead ordinal) {
   return metadata;
 }
 
-/// Returns the head with these tensors of `file`, and the classes from classes.json next to it.
+/// Returns the head with these tensors from `file`, and the classes from classes.json next to it.
 AdapterHead checked_head(const fs::path& file, const at::Tensor& weight, const at::Tensor& bias,
                          OrdinalHead ordinal) {
   if (weight.dim() != 2 || bias.dim() != 1 || weight.size(0) != bias.size(0))
@@ -362,7 +363,9 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
                     "use an unmodified adapter for this network; nothing was loaded from this one");
   }
   const torch::NoGradGuard no_graph;
-  for (const auto& [name, tensor] : own) tensor.copy_(saved.tensors.at(name));
+  for (const auto& [name, tensor] : own) {
+    if (has_memory(tensor)) tensor.copy_(saved.tensors.at(name));
+  }
   std::vector<std::string> notes = saved.config.notes;
   if (!misfits.of_text.empty()) {
     const std::size_t count = misfits.of_text.size();

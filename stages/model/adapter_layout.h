@@ -26,7 +26,7 @@ WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Mod
 AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool is_projected,
                             bool has_registers = false);
 
-/// Returns the model that peft would have wrapped to save an adapter of both of CLIP's towers.
+/// Returns the model that peft would have wrapped to save an adapter for both of CLIP's towers.
 AdapterBase whole_clip();
 
 /// The weights of an adapted network's classifier. They share the network's memory and are

@@ -62,7 +62,7 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
 /// magnitudes, and the initial values of principal adapters (see LoraVariant). Call this once the
 /// network has its weights. Does nothing on the Meta device.
 void start_from_weights(const AttachedLora& lora);
-/// True if start_from_weights() reads weights, for adapters with these options.
+/// True if start_from_weights() reads weights for adapters with these options.
 bool depends_on_weights(const LoraOptions& options);
 
 /// Returns the tensors of an adapter file under their names in that file, without
@@ -81,8 +81,8 @@ struct ChosenLayer {
 
 /// Returns the layers that have adapters.
 std::vector<ChosenLayer> adapted_layers(const AttachedLora& lora);
-/// Returns the layers to which `options`, written with the names of `names`, would attach adapters.
-/// Throws like attach_lora().
+/// Returns the layers to which `options`, written with the names from `names`, would attach
+/// adapters. Throws like attach_lora().
 std::vector<ChosenLayer> chosen_layers(const AttachedLora& lora, const LoraOptions& options,
                                        const ModuleNames& names);
 

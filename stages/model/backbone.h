@@ -33,7 +33,8 @@ struct BackboneConfig {
   std::string pointer;  ///< location in the recipe, such as "/model/backbone", for errors in
                         ///< build(), which runs inside another stage
   BackboneFamily family = BackboneFamily::kClip;
-  std::optional<std::string> weights;          ///< a reference (saved_weights.h); nullopt: random
+  std::optional<std::string> weights;  ///< reference to the weights (saved_weights.h); nullopt:
+                                       ///< random weights
   std::optional<std::string> weights_entry;    ///< the weights to read if the file has several
   VisionTowerOptions tower;                    ///< image_size is in the next field instead
   std::optional<std::int64_t> image_size;      ///< nullopt: the size of the data's images
@@ -70,7 +71,7 @@ std::string differing_sizes(const BackboneConfig& backbone, const runner::Pretra
 ImageClassifierOptions classifier_on(const BackboneConfig& backbone, const DatasetDescription& data,
                                      std::int64_t classes);
 
-// These functions read the weights to which a backbone's `weights` option refers; it must be set.
+// These functions read the weights that a backbone's `weights` option specifies; it must be set.
 // They throw runner::StageError at that option.
 
 /// Returns the shapes of the weights, without a digest, and the config next to them.

@@ -11,6 +11,7 @@
 #include <torch/utils.h>
 
 #include "stages/model/linear_layer.h"
+#include "stages/numerics/sharded_build.h"
 #include "stages/tensor/parallel.h"
 
 namespace stages {
@@ -109,7 +110,7 @@ BottleneckNetwork::BottleneckNetwork(const BottleneckOptions& network,
       sizes.stride = stage > 0 && block == 0 ? 2 : 1;
       sizes.drop_path =
           network.drop_path * static_cast<double>(blocks_.size()) / static_cast<double>(last);
-      blocks_.push_back(std::make_shared<Bottleneck>(sizes, options));
+      blocks_.push_back(make_block<Bottleneck>(sizes, options));
       list->push_back(blocks_.back());
       in = sizes.out;
     }
@@ -136,9 +137,9 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 constexpr at::MemoryFormat kByPixel = at::MemoryFormat::ChannelsLast;
-/// A gate's gradient is summed over parts of this many pixels, and the sums of an image's parts are
-/// then added up. This makes the result independent of the number of threads, and small terms are
-/// not lost in a large sum.
+/// A gate's gradient is summed over parts of this many pixels, and the sums for an image's parts
+/// are then added up. The result is therefore independent of the number of threads, and small terms
+/// are not lost in a large sum.
 constexpr std::int64_t kPixelsOfPart = 32;
 
 /// Divides channels_last maps (images, channels, h, w) into parts: ranges of pixels of one image.
@@ -147,7 +148,7 @@ class Parts {
   struct Part {
     std::int64_t image = 0, number = 0;  ///< the index of the image, and of the part among all
                                          ///< parts
-    std::int64_t first_pixel = 0, end_pixel = 0;  ///< among the pixels of all images
+    std::int64_t first_pixel = 0, end_pixel = 0;  ///< positions among the pixels of all images
   };
 
   explicit Parts(const at::Tensor& maps)
@@ -187,7 +188,7 @@ void add_gated_backward(const float* __restrict dy, const float* __restrict y,
                         float* __restrict dx, float* __restrict d_added, float* __restrict d_open,
                         std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) {
-    const float slope = dy[c], d = y[c] <= 0 ? 0 : slope;  // always reads dy: no branch
+    const float slope = dy[c], d = y[c] <= 0 ? 0 : slope;  // always reads dy, to avoid a branch
     d_added[c] = d;
     dx[c] = d * open[c];
     d_open[c] += d * x[c];
@@ -367,7 +368,7 @@ InvertedResidualNetwork::InvertedResidualNetwork(const InvertedResidualOptions& 
     const InvertedResidualStage& stage = network.stages[number];
     const auto list = std::make_shared<torch::nn::ModuleListImpl>();
     for (std::int64_t block = 0; block < stage.blocks; ++block) {
-      blocks_.push_back(std::make_shared<InvertedResidual>(
+      blocks_.push_back(make_block<InvertedResidual>(
           InvertedResidualSizes{.in = in,
                                 .expansion = number == 0 ? 1 : network.expansion,
                                 .out = stage.out,

@@ -15,12 +15,12 @@ namespace stages {
 /// A residual network of bottlenecks: ResNet-50 (He et al., 2015) or, with groups and gates,
 /// SE-ResNeXt-50 32x4d (Xie et al., 2017; Hu et al., 2018).
 struct BottleneckOptions {
-  std::array<std::int64_t, 4> layers = {3, 4, 6, 3};  ///< blocks of each stage
+  std::array<std::int64_t, 4> layers = {3, 4, 6, 3};  ///< blocks per stage
   std::int64_t cardinality = 1;                       ///< groups of the 3 x 3 convolution
-  std::int64_t base_width = 64;    ///< channels of a group, in a stage with 64 planes
+  std::int64_t base_width = 64;    ///< channels per group, in a stage with 64 planes
   std::int64_t squeeze_ratio = 0;  ///< a block's channels per channel of its gate; 0: no gates
-  std::int64_t planes = 64;        ///< of the first stage; each later stage doubles them
-  double drop_path = 0;            ///< of the last block; rises in equal steps from 0 at the first
+  std::int64_t planes = 64;        ///< in the first stage; doubled in each later stage
+  double drop_path = 0;            ///< for the last block; rises in equal steps from 0 at the first
 };
 
 /// The dimensions of one block.
@@ -62,7 +62,7 @@ class BottleneckNetwork : public FeatureMaps {
   std::optional<MapShape> shape(std::int64_t height, std::int64_t width) const override;
 
  private:
-  const std::int64_t channels_;  // of the last map
+  const std::int64_t channels_;  // channels of the last map
   std::shared_ptr<Convolution> conv1_;
   std::shared_ptr<BatchNorm> bn1_;
   std::vector<std::shared_ptr<Bottleneck>> blocks_;
@@ -75,7 +75,7 @@ class BottleneckNetwork : public FeatureMaps {
 /// double backward throws std::logic_error.
 at::Tensor gated_residual(const at::Tensor& maps, const at::Tensor& gate, const at::Tensor& added);
 
-/// One stage of a network of inverted residuals: blocks of the same shape, the first of which has
+/// One stage of an inverted residual network: blocks of the same shape, of which only the first has
 /// the stride.
 struct InvertedResidualStage {
   std::int64_t blocks = 1, size = 3, stride = 1, out = 0;
@@ -88,7 +88,7 @@ struct InvertedResidualOptions {
   std::int64_t stem = 32, head = 0;  ///< channels before the first stage, and after the last
   std::int64_t expansion = 6;        ///< factor by which a block widens its input
   bool is_efficient_net = false;     ///< with gates and SiLU; otherwise ReLU6
-  double drop_path = 0;  ///< of block i, counted from 0: drop_path · i / number of blocks
+  double drop_path = 0;  ///< block i (starting at 0) gets drop_path · i / number of blocks
 
   static InvertedResidualOptions mobile_net_v2();
   static InvertedResidualOptions efficient_net_b2();

@@ -80,7 +80,7 @@ fs::path merges_of(const std::string& weights) {
   throw StageError(ErrorCode::kMissingWeights,
                    "there is no merges.txt next to the weights '" + weights + "'")
       .at("/tokenizer/merges")
-      .with_help("download the tokenizer of the same model, or name its merges.txt");
+      .with_help("download the tokenizer of the same model, or specify its merges.txt");
 }
 
 TokenizedTexts tokenized_captions(const std::vector<std::string>& texts, const Tokenizer& tokenizer,

@@ -14,9 +14,9 @@ namespace stages {
 
 /// The `head` of schemas/model/se_resnext.
 struct ClassifierHeadOptions {
-  std::vector<std::int64_t> widths;  ///< of the hidden layers
+  std::vector<std::int64_t> widths;  ///< widths of the hidden layers
   double dropout = 0;                ///< before the first layer; half as much before later ones
-  OrdinalHead ordinal = OrdinalHead::kNone;  ///< of the last layer
+  OrdinalHead ordinal = OrdinalHead::kNone;  ///< kind of the last layer
 };
 
 /// A classification head: dropout, a linear layer, ReLU and BatchNorm for each width; then dropout

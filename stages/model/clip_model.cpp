@@ -145,7 +145,7 @@ std::string Clip::base_text(const ClipNetwork& network) const {
 }
 
 bool Clip::builds_in_shards() const {
-  return !config_.lora || (!config_.lora->adapter && !depends_on_weights(config_.lora->options));
+  return !config_.lora || !depends_on_weights(config_.lora->options);
 }
 
 std::shared_ptr<torch::nn::Module> Clip::build(const DatasetDescription& data,

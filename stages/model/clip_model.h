@@ -22,7 +22,7 @@ struct ClipConfig {
                          ///< its pointer equals `pointer`
   TextTowerOptions text;  ///< its vocabulary and tokens come from the tokenizer
   bool has_class_head = true;
-  std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
+  std::optional<std::int64_t> num_classes;  ///< nullopt: the number of classes in the data
   double logit_scale = 0;                   ///< initial value if the weights are random
   std::optional<double> maximum_logit_scale;
   std::optional<double> logit_bias;  ///< initial value if the weights have none; nullopt: no bias

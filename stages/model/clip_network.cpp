@@ -19,7 +19,7 @@ BlockOptions causal(BlockOptions block) {
   return block;
 }
 
-/// Returns the position of the first true in each row, or 0 if there is none.
+/// Returns the position of the first true value in each row, or 0 if there is none.
 at::Tensor first_true(const at::Tensor& mask) {
   const at::Tensor before =
       mask.to(at::kLong).cumsum(1).eq(0).sum(1);  // number of tokens before it

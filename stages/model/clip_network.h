@@ -29,7 +29,7 @@ struct TextTowerOptions {
   BlockOptions block;  ///< always causal, regardless of block.is_causal
   std::int64_t num_hidden_layers = 0;
   std::int64_t vocab_size = 0;
-  std::int64_t context_length = 0;  ///< tokens of the longest text
+  std::int64_t context_length = 0;  ///< number of tokens in the longest text
   EndToken end_token = EndToken::kHighestId;
   std::int64_t end_id = 0;  ///< id of the end-of-text token
 };
@@ -141,8 +141,8 @@ struct ClipAdapterConfig {
       adapter;  ///< a folder in peft's format to start from; nullopt: a new adapter
 };
 
-/// A CLIP model whose weights are frozen, except for the low-rank adapters in its towers and its
-/// class head.
+/// A CLIP model with frozen weights, except for the low-rank adapters in its towers and its class
+/// head.
 class AdaptedClip : public ClipNetwork, public FrozenBase {
  public:
   /// Initializes only the adapters, as a function of `seed`; on the Meta device, weights have no
@@ -151,14 +151,15 @@ class AdaptedClip : public ClipNetwork, public FrozenBase {
   AdaptedClip(const ClipOptions& clip, const ClipAdapterConfig& config, std::uint64_t seed,
               const at::TensorOptions& options = {});
 
-  /// Loads the adapter that `config` names, if any, and adds notes on options that have no effect.
-  /// Throws runner::StageError if the adapter does not fit.
+  /// Loads the adapter that `config` specifies, if any, and adds notes on options that have no
+  /// effect. Throws runner::StageError if the adapter does not fit.
   void begin(const ClipAdapterConfig& config);
   void freeze(std::string base) { FrozenBase::freeze(*this, std::move(base)); }
 
   const AttachedLora& lora() const { return lora_; }
 
-  std::optional<std::string> weights_reference;  ///< of its base weights; nullopt: random
+  std::optional<std::string> weights_reference;  ///< reference to the base weights; nullopt: they
+                                                 ///< are random
 
  private:
   AttachedLora lora_;

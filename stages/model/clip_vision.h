@@ -18,7 +18,7 @@ struct ClipVisionConfig {
   VisionTowerOptions tower;  ///< image_size is in the next field instead
   std::optional<std::int64_t> image_size;      ///< nullopt: the size of the data's images
   std::optional<std::int64_t> projection_dim;  ///< nullopt: no projection
-  std::optional<std::int64_t> num_classes;     ///< nullopt: the number of the data's classes
+  std::optional<std::int64_t> num_classes;     ///< nullopt: the number of classes in the data
   Feature feature = Feature::kPooled;
   double dropout = 0;
   double initializer_range = 0;
@@ -50,7 +50,7 @@ class ClipVision : public Model, public ShrinkableModel {
   const ClipVisionConfig config_;
 };
 
-// These functions check the data of models that cut square images into patches. They throw
+// These functions check the data for models that cut square images into patches. They throw
 // runner::StageError at an option below `pointer`.
 
 /// Returns the height and width of the data's images. The images must be square and have three

@@ -36,7 +36,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_cnn(runner::ConfigReader& 
   for (const std::string& path : config.frozen) {
     if (has_module(*backbone, path)) continue;
     reader.fail("frozen", ErrorCode::kOptionConflict, config.name + " has no module '" + path + "'",
-                "name modules of the backbone: " + parts_of(*backbone));
+                "choose modules of the backbone: " + parts_of(*backbone));
   }
   return convolutional_classifier_stage(reader, std::move(config));
 }

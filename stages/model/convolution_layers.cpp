@@ -25,7 +25,7 @@ constexpr std::int64_t kSide = 3;  // of the kernel, which is padded by one
 /// Number of rows of the result that are summed in float32; their sums are added in float64.
 constexpr std::int64_t kRowsOfPart = 8;
 
-// Number of channels of a pixel that are computed at a time.
+// The number of channels per pixel that are computed at a time.
 constexpr std::int64_t kLanes = 16;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using LanesInMemory =
@@ -265,6 +265,17 @@ void BatchNorm::start_averaging() {
 
 void BatchNorm::stop_averaging() { averaged_.reset(); }
 
+RunningNumbers BatchNorm::running() const {
+  return {{running_mean_, running_var_},
+          averaged_.value_or(tracked_),
+          averaged_ ? std::nullopt : std::optional(kBatchNormMomentum)};
+}
+
+void BatchNorm::count_batches(std::int64_t more) {
+  if (averaged_) *averaged_ += more;
+  else num_batches_tracked_.add_(more);
+}
+
 at::Tensor BatchNorm::compute(const at::Tensor& input, bool has_relu) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
@@ -274,7 +285,10 @@ at::Tensor BatchNorm::compute(const at::Tensor& input, bool has_relu) const {
       statistics_ == BatchNormStatistics::kCollected && is_training() && has_spread;
   const bool is_by_batch = collects || statistics_ == BatchNormStatistics::kOfBatch;
   const bool sees_collected = collects || !is_by_batch;
-  if (collects && !averaged_) num_batches_tracked_.add_(1);
+  if (collects && !averaged_) {
+    num_batches_tracked_.add_(1);
+    ++tracked_;
+  }
   BatchNormTensors tensors{weight, bias, sees_collected ? running_mean_ : at::Tensor(),
                            sees_collected ? running_var_ : at::Tensor()};
   if (collects && averaged_) tensors.momentum = 1.0 / static_cast<double>(++*averaged_);

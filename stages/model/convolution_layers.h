@@ -77,6 +77,8 @@ class BatchNorm : public PrecisionModule, public CollectingLayer {
   }
   void start_averaging() override;
   void stop_averaging() override;
+  RunningNumbers running() const override;
+  void count_batches(std::int64_t more) override;
 
   at::Tensor weight, bias;
 
@@ -86,6 +88,7 @@ class BatchNorm : public PrecisionModule, public CollectingLayer {
   at::Tensor running_mean_, running_var_, num_batches_tracked_;
   BatchNormStatistics statistics_;
   mutable std::optional<std::int64_t> averaged_;  // batches since start_averaging()
+  mutable std::int64_t tracked_ = 0;              // other batches, as counted by this object
 };
 
 /// Creates the stochastic depth of a residual block and registers it under timm's name, drop_path,
@@ -104,7 +107,7 @@ struct SqueezeExcitationStyle {
   bool is_silu = false;  ///< otherwise ReLU
 };
 
-/// The gate of a block: a number between 0 and 1 for each channel of each image. Children, with the
+/// The gate of a block: a value between 0 and 1 for each channel of each image. Children, with the
 /// style's names: two 1 x 1 convolutions with a bias.
 class SqueezeExcitation : public PrecisionModule {
  public:

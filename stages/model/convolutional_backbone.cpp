@@ -64,7 +64,8 @@ class BackboneInitializer {
   Distribution bias_rule(const Convolution& convolution) const {
     if (family_ != ConvolutionFamily::kResNet) return {Distribution::Kind::kZero};
     return {Distribution::Kind::kUniform,
-            1 / std::sqrt(static_cast<double>(convolution.weight[0].numel()))};
+            1 / std::sqrt(
+                    static_cast<double>(convolution.weight.numel() / convolution.weight.size(0)))};
   }
 
   const ConvolutionFamily family_;

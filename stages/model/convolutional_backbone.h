@@ -19,7 +19,7 @@ namespace stages {
 using ConvolutionalBackbone = std::variant<BottleneckOptions, DenseOptions, InvertedResidualOptions,
                                            ResNetOptions, ConvNetworkOptions>;
 
-/// Returns the architectures in the model.cnn schema, by timm's names.
+/// Returns timm's names for the architectures in the model.cnn schema.
 std::array<std::pair<std::string_view, ConvolutionalBackbone>, 5> convolutional_architectures();
 
 /// Creates the network with uninitialized weights.

@@ -17,6 +17,7 @@
 #include "stages/model/clip_vision.h"
 #include "stages/model/coral_layer.h"
 #include "stages/model/initializer.h"
+#include "stages/numerics/sharded_build.h"
 
 namespace stages {
 namespace {
@@ -143,6 +144,7 @@ std::shared_ptr<ConvolutionalClassifierNetwork> ConvolutionalClassifier::make(
 std::shared_ptr<torch::nn::Module> ConvolutionalClassifier::build(const DatasetDescription& data,
                                                                   std::uint64_t seed) const {
   const auto network = make(data, at::kCPU);
+  allocate_own_weights(*network);
   if (config_.head_start == HeadStart::kZero) network->head().make_zero();
   else network->head().initialize("classifier", seed);
   start_coral_biases(*network);
@@ -166,7 +168,9 @@ std::shared_ptr<torch::nn::Module> ConvolutionalClassifier::build(const DatasetD
 
 std::shared_ptr<torch::nn::Module> ConvolutionalClassifier::outline(
     const DatasetDescription& data) const {
-  return make(data, at::kMeta);
+  auto network = make(data, at::kMeta);
+  allocate_own_weights(*network);
+  return network;
 }
 
 void ConvolutionalClassifier::check_weights() const {
@@ -240,7 +244,7 @@ class ConvolutionalClassifierStage : public runner::Stage {
   }
 
   const ConvolutionalClassifierConfig config_;
-  mutable std::optional<std::string> sha256_;  // of the weights; computed once
+  mutable std::optional<std::string> sha256_;  // SHA-256 of the weights, computed once
 };
 
 }  // namespace

@@ -24,13 +24,14 @@ namespace stages {
 /// The options shared by model.se_resnext, model.cnn and, for convolutional backbones, model.full.
 struct ConvolutionalClassifierConfig {
   std::string pointer;  ///< location of the model's options in the recipe, "/model"
-  std::string name;     ///< of the backbone, in messages: "SE-ResNeXt", "densenet121"
+  std::string name;     ///< the backbone's name in messages: "SE-ResNeXt", "densenet121"
   ConvolutionalBackbone backbone;
-  std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
+  std::optional<std::string> weights;  ///< reference to the weights (saved_weights.h); nullopt:
+                                       ///< random weights
   std::optional<std::string> weights_entry;  ///< the weights to read if the file has several
   std::string weights_option = "/weights";   ///< the `weights` option, below `pointer`
   std::vector<std::string> frozen;           ///< paths of the backbone's frozen modules
-  std::optional<std::int64_t> num_classes;   ///< nullopt: the number of the data's classes
+  std::optional<std::int64_t> num_classes;   ///< nullopt: the number of classes in the data
   ClassifierHeadOptions head;
   HeadStart head_start = HeadStart::kUniform;
 };
@@ -72,6 +73,7 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
   /// Reads "image" and returns {"logits", "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return true; }
+  bool builds_in_shards() const override { return true; }
   bool mixes_over_ranks() const override { return true; }
   bool has_ordinal_head(OrdinalHead /*head*/) const override { return true; }
   Shrunken shrunken(const DatasetDescription& data) const override;

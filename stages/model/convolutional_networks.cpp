@@ -7,6 +7,8 @@
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/types.h>
 
+#include "stages/numerics/sharded_build.h"
+
 namespace stages {
 namespace {
 
@@ -89,9 +91,9 @@ DenseNetwork::DenseNetwork(const DenseOptions& network, const at::TensorOptions&
   std::int64_t channels = network.channels;
   for (std::size_t block = 0; block < network.layers.size(); ++block) {
     const std::string number = std::to_string(block + 1);
-    blocks_.push_back(add(
-        "denseblock" + number,
-        std::make_shared<DenseBlock>(channels, network.layers[block], network.growth, options)));
+    blocks_.push_back(
+        add("denseblock" + number,
+            make_block<DenseBlock>(channels, network.layers[block], network.growth, options)));
     channels += network.layers[block] * network.growth;
     if (block + 1 == network.layers.size()) break;
     transitions_.push_back(
@@ -149,9 +151,8 @@ ConvNetwork::ConvNetwork(const ConvNetworkOptions& network, const at::TensorOpti
     : channels_(network.channels) {
   const auto list = register_module("blocks", std::make_shared<torch::nn::ModuleListImpl>());
   for (std::int64_t block = 0; block < network.blocks; ++block) {
-    blocks_.push_back(std::make_shared<ConvBlock>(block == 0 ? 3 : channels_, channels_,
-                                                  block < kPoolingBlocks, network.statistics,
-                                                  options));
+    blocks_.push_back(make_block<ConvBlock>(block == 0 ? 3 : channels_, channels_,
+                                            block < kPoolingBlocks, network.statistics, options));
     list->push_back(blocks_.back());
   }
 }

@@ -32,7 +32,7 @@ class FeatureMaps : public PrecisionModule {
 struct DenseOptions {
   std::array<std::int64_t, 4> layers = {6, 12, 24, 16};  ///< of each block
   std::int64_t growth = 32;                              ///< channels that a layer adds
-  std::int64_t channels = 64;                            ///< before the first block
+  std::int64_t channels = 64;                            ///< channels before the first block
 };
 
 /// A block of layers, each of which reads the block's input and the outputs of all layers before
@@ -71,7 +71,7 @@ class DenseNetwork : public FeatureMaps {
   std::optional<MapShape> shape(std::int64_t height, std::int64_t width) const override;
 
  private:
-  std::int64_t channels_;  // of the last map
+  std::int64_t channels_;  // channels of the last map
   std::shared_ptr<Convolution> conv0_;
   std::shared_ptr<BatchNorm> norm0_, norm5_;
   std::vector<std::shared_ptr<DenseBlock>> blocks_;
@@ -84,7 +84,8 @@ struct ConvNetworkOptions {
   BatchNormStatistics statistics = BatchNormStatistics::kCollected;
 };
 
-/// A 3 x 3 convolution, BatchNorm, ReLU and, if `pools`, max-pooling by 2. Children: conv and norm.
+/// A 3 x 3 convolution, BatchNorm, ReLU and, if `pools` is set, max-pooling by 2. Children: conv
+/// and norm.
 class ConvBlock : public RecomputableModule {
  public:
   ConvBlock(std::int64_t in, std::int64_t out, bool pools, BatchNormStatistics statistics,
@@ -99,8 +100,8 @@ class ConvBlock : public RecomputableModule {
   const bool pools_;
 };
 
-/// The small network used in few-shot learning (Vinyals et al., 2016): blocks of the same width,
-/// the first four of which pool. Children: blocks.0, blocks.1 …
+/// The small network used in few-shot learning (Vinyals et al., 2016): blocks of the same width, of
+/// which the first four apply pooling. Children: blocks.0, blocks.1 …
 class ConvNetwork : public FeatureMaps {
  public:
   ConvNetwork(const ConvNetworkOptions& network, const at::TensorOptions& options);

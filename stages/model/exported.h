@@ -14,7 +14,7 @@ namespace stages {
 /// A tower and its head under a library's names, to be exported to files.
 struct ExportedModel {
   NamedTensors tensors;   ///< for model.safetensors
-  bool has_head = false;  ///< `tensors` include the head; otherwise the library's model has none
+  bool has_head = false;  ///< `tensors` includes the head; otherwise the library's model has none
 };
 
 /// Returns the weights of `network` under the names of `layout`; that library computes the same

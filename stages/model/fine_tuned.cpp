@@ -226,13 +226,12 @@ at::Tensor FineTuned::text_rows(const DatasetDescription& data, at::Device devic
         .with_help("set head_start: uniform");
   }
   const std::vector<std::string>& words = words_of(data);
+  const ScopedWholeBuild text_tower;
   return device.is_meta() ? config_.text_head->outline(words) : config_.text_head->rows(words);
 }
 
 bool FineTuned::builds_in_shards() const {
-  const bool reads_weights =
-      config_.adapter || config_.text_head || (config_.lora && depends_on_weights(*config_.lora));
-  return !reads_weights;
+  return !config_.lora || !depends_on_weights(*config_.lora);
 }
 
 std::shared_ptr<torch::nn::Module> FineTuned::built(const DatasetDescription& data,
@@ -275,7 +274,7 @@ std::shared_ptr<torch::nn::Module> FineTuned::build_frozen(const DatasetDescript
 }
 
 std::shared_ptr<torch::nn::Module> FineTuned::outline(const DatasetDescription& data) const {
-  text_rows(data, at::kMeta);  // plans count its memory
+  text_rows(data, at::kMeta);  // so that plans include its memory
   return outline_frozen(data);
 }
 

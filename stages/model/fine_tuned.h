@@ -40,11 +40,11 @@ class FrozenBase : public OnFrozenBase {
 struct FineTunedConfig {
   std::string pointer;  ///< location of the model's options in the recipe, "/model"
   BackboneConfig backbone;
-  std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
+  std::optional<std::int64_t> num_classes;  ///< nullopt: the number of classes in the data
   std::optional<LoraOptions> lora;          ///< nullopt: no adapters
   bool trains_all = false;                  ///< train the backbone too; `lora` is then not set
   HeadStart head_start = HeadStart::kUniform;
-  std::vector<std::string> templates;  ///< of the class captions; read if head_start is kZeroShot
+  std::vector<std::string> templates;  ///< for the class captions; read if head_start is kZeroShot
   std::shared_ptr<const TextHead> text_head;  ///< set if head_start is kZeroShot
   double dropout = 0;    ///< probability that a feature is dropped before the head, in training
   double drop_path = 0;  ///< as in VisionTowerOptions
@@ -71,7 +71,8 @@ class FineTunedClassifier : public ImageClassifier, public FrozenBase, public Fr
   std::vector<std::string> notes;                ///< where its weights come from
   WeightLayout layout = WeightLayout::kClip;     ///< the names by which its layers are selected and
                                                  ///< exported
-  std::optional<std::string> weights_reference;  ///< of the base weights; nullopt: random
+  std::optional<std::string> weights_reference;  ///< reference to the base weights; nullopt: they
+                                                 ///< are random
   std::optional<AttachedLora> lora;              ///< its adapters, if any
 
  private:
@@ -122,13 +123,13 @@ class FineTuned : public Model, public ShrinkableModel {
   /// Finds where the saved weights belong in `network`. Throws if they do not fit.
   std::unique_ptr<PretrainedPlaces> places_in(torch::nn::Module& network) const;
   void check_fit(const PretrainedReport& report) const;
-  /// Returns, on `device` (the CPU or Meta), the rows of a head that starts from texts; undefined
-  /// if the head starts in another way.
+  /// Returns, on `device` (the CPU or Meta), the rows of a head that is initialized from texts;
+  /// undefined if the head is initialized differently.
   at::Tensor text_rows(const DatasetDescription& data, at::Device device) const;
   std::shared_ptr<torch::nn::Module> built(const DatasetDescription& data, std::uint64_t seed,
                                            HeadStart start) const;
   AttachedLora attach(FineTunedClassifier& network, std::uint64_t seed) const;
-  /// Loads the adapter that the options name, if any, and adds notes on options that have no
+  /// Loads the adapter that the options specify, if any, and adds notes on options that have no
   /// effect.
   void begin_from_adapter(FineTunedClassifier& network) const;
   std::string base_text(const FineTunedClassifier& network) const;

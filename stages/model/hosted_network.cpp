@@ -26,7 +26,7 @@ std::shared_ptr<torch::nn::Module> python_layer(const nlohmann::ordered_json& st
   return std::make_shared<PythonLayer>(std::move(of_convolution));
 }
 
-/// The names of modules in adapters, which are Python's own.
+/// Adapters use Python's own names for modules.
 std::optional<std::string> name_in_python(std::string_view name) { return std::string(name); }
 
 }  // namespace

@@ -47,13 +47,14 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
   if (name == "visual_projection.weight" || name == "text_projection.weight")
     return normal(per_width);
   if (name.ends_with(".weight"))
-    return {Distribution::Kind::kOne};  // of a norm; other weights are handled above
+    return {Distribution::Kind::kOne};  // the weight of a norm; other weights are handled above
   assert(name.ends_with(".bias"));
   return {Distribution::Kind::kZero};
 }
 
 void draw_weight(const at::Tensor& weight, const Distribution& distribution, std::string_view name,
                  std::uint64_t seed) {
+  if (!has_memory(weight)) return;
   const torch::NoGradGuard no_graph;
   switch (distribution.kind) {
     case Distribution::Kind::kZero:

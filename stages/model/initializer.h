@@ -55,7 +55,7 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
 at::Generator weight_generator(std::string_view name, std::uint64_t seed);
 
 /// Draws the weight `name` of a network in place, as a function of the seed, the name and the
-/// shape. Autograd does not record this.
+/// shape. Autograd does not record this. A weight without memory stays so.
 void draw_weight(const at::Tensor& weight, const Distribution& distribution, std::string_view name,
                  std::uint64_t seed);
 

@@ -13,8 +13,8 @@ struct LowRank {
 };
 
 /// Returns x Wᵀ + b over the last dimension. The result and its gradients equal those of torch's
-/// linear in exact arithmetic. `weight` is (out, in); `bias` may be undefined. Saves only those of
-/// `x` and `weight` that the gradients need. An adapter's output is added in place, and so is its
+/// linear in exact arithmetic. `weight` is (out, in); `bias` may be undefined. Saves `x` and
+/// `weight` only if the gradients need them. An adapter's output is added in place, and so is its
 /// share of the gradient of `x`; with an adapter, double backward throws std::logic_error.
 ///
 /// On CPUs with Processor::onednn_multiplies, oneDNN computes large float32 products, except for

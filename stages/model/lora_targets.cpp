@@ -161,13 +161,13 @@ Expression end_of_name(const std::string& pattern) {
   return Expression("(?:.*\\.)?(?:" + pattern + ")");
 }
 
-/// The numbers that patterns assign to modules.
+/// The values that patterns assign to modules.
 template <typename T>
 class Patterns {
  public:
   explicit Patterns(const std::vector<std::pair<std::string, T>>& patterns) {
     for (const auto& [pattern, number] : patterns) {
-      const Expression alone(pattern);  // refuses ")(", which would be valid inside end_of_name()
+      const Expression alone(pattern);  // rejects ")(", which would be valid inside end_of_name()
       patterns_.emplace_back(end_of_name(pattern), number);
     }
   }

@@ -29,7 +29,7 @@ enum class LoraBias {
 enum class LoraInitialization {
   kKaiming,    ///< uniform within 1/sqrt(inputs) [true]
   kGaussian,   ///< normal with standard deviation 1/rank [gaussian]
-  kPrincipal,  ///< A and B are the weight's largest singular values and vectors, whose product is
+  kPrincipal,  ///< A and B are the weight's largest singular values and vectors; their product is
                ///< subtracted from the weight [pissa]
   kRandom,  ///< like kKaiming, but B is uniform within 1/sqrt(rank), so the adapter has an effect
             ///< from the start; for tests [false]
@@ -63,15 +63,15 @@ struct LoraOptions {
 /// Returns alpha/rank, or alpha/sqrt(rank) if the options are rank-stabilized.
 double lora_scaling(const LoraOptions& options, std::int64_t rank, double alpha);
 
-/// Returns the initialization for a shrunken network, whose layers may have fewer singular values
-/// than the rank.
+/// Returns the initialization for a shrunken network, since its layers may have fewer singular
+/// values than the rank.
 LoraInitialization initialization_of_shrunken(const LoraOptions& options);
 
 /// Reads the adapter options of model.lora. Reports invalid expressions as errors of `reader` at
 /// their options.
 LoraOptions read_lora_options(runner::ConfigReader& reader);
 
-/// A module that options may name.
+/// A module that options can select.
 struct TargetCandidate {
   std::string name;
   bool is_adaptable = false;  ///< a linear layer or patch embedding

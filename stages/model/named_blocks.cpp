@@ -40,12 +40,12 @@ class NamedBlocks {
       if (const std::string outer = outer_block(block); !outer.empty()) {
         return StageError(ErrorCode::kOptionConflict,
                           "block '" + block + "' is inside block '" + outer + "'")
-            .with_help("name modules that do not contain each other");
+            .with_help("choose modules that do not contain each other");
       }
       if (std::ranges::count(unsuitable_, block) > 0) {
         return StageError(ErrorCode::kOptionConflict,
                           "block '" + block + "' does not map one tensor to one tensor")
-            .with_help("name other modules, or set blocks: null");
+            .with_help("choose other modules, or set blocks: null");
       }
     }
     return {};

@@ -81,8 +81,8 @@ class PretrainedPlaces {
   ~PretrainedPlaces();
 
   const PretrainedReport& report() const { return report_; }
-  /// Returns a sink that writes the tensors it receives to the network; weights without memory stay
-  /// so. The report must satisfy fits(), and this object must outlive the sink.
+  /// Returns a sink that writes the tensors it receives to the network, but allocates no memory for
+  /// weights that have none. The report must satisfy fits(), and this object must outlive the sink.
   WeightSink sink();
 
  private:

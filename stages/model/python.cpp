@@ -37,7 +37,8 @@ struct PythonModelConfig {
   nlohmann::ordered_json shown_arguments = nlohmann::ordered_json::object();  ///< without secrets
   std::optional<std::string> class_argument;  ///< the argument that receives the number of classes
   std::string input;                          ///< the sample tensor that the network receives
-  std::optional<std::vector<std::string>> blocks;  ///< patterns; nullopt: found by their types
+  std::optional<std::vector<std::string>> blocks;  ///< patterns; nullopt: blocks are found by their
+                                                   ///< types
   std::optional<LoraOptions> lora;
   std::optional<std::string> adapter;  ///< folder of an adapter to start from
   std::optional<TowerOptions> towers;  ///< nullopt: the network receives one tensor
@@ -138,7 +139,7 @@ class PythonModel : public Model {
   /// Also true if the network draws random numbers on its own: like the statistics of BatchNorm,
   /// they depend on how a batch is split.
   bool mixes_samples() const override { return !mixing_layer_.empty() || !draws_.places.empty(); }
-  /// CORN needs no special last layer, so the network's own one is used.
+  /// CORN needs no special last layer, so the network's own last layer is used.
   bool has_ordinal_head(OrdinalHead head) const override { return head == OrdinalHead::kCorn; }
   std::string why_mixed() const override {
     if (!mixing_layer_.empty() && lone_mixing_layer_.empty() && draws_.places.empty())
@@ -297,7 +298,7 @@ class PythonModel : public Model {
   const std::string mixing_layer_, lone_mixing_layer_;
   mutable PythonNetwork::Draws draws_;  // until they are known, each outline tries to find them
   mutable bool was_run_for_draws_ = false;
-  mutable std::vector<std::string> adapter_notes_;  // of the network made last
+  mutable std::vector<std::string> adapter_notes_;  // for the most recently created network
 };
 
 /// A network that embeds images and texts.
@@ -377,7 +378,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_python(runner::ConfigReade
     runner::ConfigReader& section = reader.section("adapters");
     config.lora = read_lora_options(section);
     section.read("adapter", config.adapter);
-    // The adapter replaces the result of any initialization.
+    // The adapter overwrites whatever values the initialization produces.
     if (config.adapter) config.lora->initialization = LoraInitialization::kKaiming;
   }
   const runner::Value* const towers = reader.raw("towers");

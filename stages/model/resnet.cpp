@@ -12,6 +12,8 @@
 #include <torch/types.h>
 
 #include "runner/shared/text/join.h"
+#include "stages/numerics/sharded_build.h"
+#include "stages/tensor/tensor_memory.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -89,8 +91,8 @@ ResNet::ResNet(const ResNetOptions& network, const at::TensorOptions& options) :
     for (std::int64_t block = 0; block < blocks[stage]; ++block) {
       const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
       const double depth = static_cast<double>(blocks_.size()) / static_cast<double>(last);
-      blocks_.push_back(std::make_shared<BasicBlock>(in, out, stride, network.statistics,
-                                                     depth * network.drop_path, options));
+      blocks_.push_back(make_block<BasicBlock>(in, out, stride, network.statistics,
+                                               depth * network.drop_path, options));
       list->push_back(blocks_.back());
       in = out;
     }
@@ -183,6 +185,7 @@ ResNetPlaces::ResNetPlaces(ResNet& network, const NamedTensors& saved) {
 }
 
 WeightSink ResNetPlaces::sink() {
+  std::erase_if(places_, [](const auto& place) { return !has_memory(place.second); });
   return {.wants = [this](const std::string& name) { return places_.contains(name); },
           .take =
               [this](const WeightPiece& piece) {

@@ -26,9 +26,9 @@ struct ResNetOptions {
   std::int64_t depth = 18;  ///< 12, 18 or 34
   ResNetStem stem = ResNetStem::kImageNet;
   BatchNormStatistics statistics = BatchNormStatistics::kOfBatch;
-  std::int64_t width = 64;       ///< channels of the first stage; each later stage doubles them
+  std::int64_t width = 64;       ///< channels in the first stage; doubled in each later stage
   std::int64_t pooled_size = 7;  ///< height and width of kFeti's last map
-  double drop_path = 0;          ///< of the last block; rises in equal steps from 0 at the first
+  double drop_path = 0;          ///< for the last block; rises in equal steps from 0 at the first
 };
 
 /// A residual block: two 3 x 3 convolutions and a shortcut. In training, the convolutions are
@@ -44,7 +44,7 @@ class BasicBlock : public RecomputableModule {
  private:
   at::Tensor compute(const at::Tensor& x) const override;
 
-  std::shared_ptr<Convolution> conv1_, conv2_, shortcut_;  // null shortcut_: the input itself
+  std::shared_ptr<Convolution> conv1_, conv2_, shortcut_;  // if shortcut_ is null, the input itself
   std::shared_ptr<BatchNorm> bn1_, bn2_, shortcut_norm_;
   std::shared_ptr<Dropout> drop_path_;  // null: never skipped
 };
@@ -67,12 +67,13 @@ class ResNet : public FeatureMaps {
 
 /// A report on every tensor in a weights file and every weight of a ResNet.
 struct ResNetWeightsReport {
-  std::string prefix;  ///< before torchvision's names in the file: "module.resnet."; usually empty
+  std::string prefix;      ///< prefix of torchvision's names in the file: "module.resnet."; usually
+                           ///< empty
   std::int64_t taken = 0;  ///< weights and buffers of the network that have the file's values
   std::vector<std::string> missing;      ///< weights and buffers that the file lacks
   std::vector<std::string> wrong_shape;  ///< "conv1.weight [64, 3, 7, 7] for [64, 3, 5, 5]"
   std::vector<std::string> left_out;     ///< tensors of a classifier's head: fc.weight, fc.bias
-  std::vector<std::string> unused;       ///< all other tensors that match none of the network's
+  std::vector<std::string> unused;       ///< all other tensors; they match none of the network's
 
   bool fits() const { return missing.empty() && wrong_shape.empty(); }
   /// Returns "110 tensors of ResNet-18; left out: fc.bias and fc.weight; unmatched:

@@ -8,6 +8,7 @@
 #include <torch/nn/module.h>
 
 #include "runner/shared/text/join.h"
+#include "stages/tensor/tensor_memory.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -91,6 +92,7 @@ TimmWeightPlaces::TimmWeightPlaces(FeatureMaps& backbone, const NamedTensors& sa
 }
 
 WeightSink TimmWeightPlaces::sink() {
+  std::erase_if(places_, [](const auto& place) { return !has_memory(place.second); });
   return {.wants = [this](const std::string& name) { return places_.contains(name); },
           .take =
               [this](const WeightPiece& piece) {

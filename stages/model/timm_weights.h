@@ -13,12 +13,12 @@ namespace stages {
 
 /// A report on every tensor in a weights file and every weight of a backbone.
 struct TimmWeightsReport {
-  std::string prefix;      ///< before timm's names in the file: "backbone."; usually empty
+  std::string prefix;      ///< prefix of timm's names in the file: "backbone."; usually empty
   std::int64_t taken = 0;  ///< weights and buffers of the backbone that have the file's values
   std::vector<std::string> missing;      ///< weights and buffers that the file lacks
   std::vector<std::string> wrong_shape;  ///< "conv1.weight [64, 3, 7, 7] for [64, 3, 5, 5]"
   std::vector<std::string> left_out;     ///< tensors of a classifier: fc.weight, fc.bias
-  std::vector<std::string> unused;       ///< all other tensors that match none of the backbone's
+  std::vector<std::string> unused;       ///< all other tensors; they match none of the backbone's
   bool has_cadene_names = false;         ///< the file uses the names of another library, Cadene's
 
   bool fits() const { return missing.empty() && wrong_shape.empty() && unused.empty(); }

@@ -15,10 +15,10 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// Two texts of different lengths, so that a tokenizer that does not pad them is noticed.
+/// Two texts of different lengths, so that a tokenizer that does not pad them is detected.
 constexpr std::array kSampleTexts = {"a photo of a cat", "a photo of a cat on a red bicycle"};
 
-/// Runs `act`, and places its errors at the recipe's tokenizer unless they have a place.
+/// Runs `act`, and assigns its errors to the recipe's tokenizer unless they have a location.
 template <typename Act>
 auto at_tokenizer(const TowerOptions& options, const std::string& option, const Act& act) {
   try {

@@ -131,7 +131,7 @@ at::Tensor scaled_by(const std::shared_ptr<LayerScale>& scale, const at::Tensor&
   return scale ? scale->forward(y) : y;
 }
 
-/// Returns a view of the first of the tokens (n, tokens, width).
+/// Returns a view of the first token in tokens of shape (n, tokens, width).
 at::Tensor first_token(const at::Tensor& tokens) { return tokens.narrow(1, 0, 1); }
 
 /// Returns x + y. Overwrites `y` if it has the type of `x` and is not a view; no gradient needs it.

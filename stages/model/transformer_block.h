@@ -41,7 +41,7 @@ struct BlockOptions {
   Activation hidden_act = Activation::kQuickGelu;
   double layer_norm_eps = 0;
   double attention_dropout = 0;  ///< probability
-  bool fused_qkv = false;        ///< queries, keys and values are one layer, as in timm
+  bool fused_qkv = false;        ///< queries, keys and values share one layer, as in timm
   bool is_causal = false;        ///< a token attends only to itself and the tokens before it
   bool layer_scale = false;      ///< each branch's channels are scaled, as in DINOv2
 };
@@ -73,7 +73,7 @@ class Attention : public RecomputableModule {
   at::Tensor split_heads(const at::Tensor& y) const;
 
   std::shared_ptr<Linear> keys_, values_, queries_, fused_,
-      out_;  // fused_ instead of the first three
+      out_;  // fused_ replaces the first three
   std::shared_ptr<Dropout> dropout_;
 };
 
@@ -106,7 +106,7 @@ class TransformerBlock : public RecomputableModule {
  private:
   at::Tensor compute(const at::Tensor& x) const override;
   at::Tensor compute_first(const at::Tensor& x) const;
-  /// Computes the second half of the block; `x` already includes the attention.
+  /// Computes the second half of the block; `x` already includes the result of the attention.
   at::Tensor add_mlp(const at::Tensor& x) const;
 
   std::shared_ptr<Attention> attention_;

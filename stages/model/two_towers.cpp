@@ -199,11 +199,11 @@ void check_vocabulary(std::int64_t rows, std::int64_t size, const TowerOptions& 
       "the network has embeddings for " + std::to_string(rows) + " tokens, but the tokenizer" +
           (options.tokenizer.merges ? "" : " without merges (one token per byte)") + " has " +
           std::to_string(size))
-      .with_help(is_guess ? "name the merges of the tokenizer that the weights were trained with, "
-                            "or build the network for " +
+      .with_help(is_guess ? "specify the merges of the tokenizer that the weights were trained "
+                            "with, or build the network for " +
                                 std::to_string(size) + " tokens"
                           : "build the network for " + std::to_string(size) +
-                                " tokens, or name the merges of another tokenizer");
+                                " tokens, or specify the merges of another tokenizer");
 }
 
 }  // namespace stages

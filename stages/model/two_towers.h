@@ -31,11 +31,12 @@ struct TowerOptions {
   std::optional<std::string> logit_bias;  ///< a parameter; nullopt: none
   std::optional<std::string> class_head;  ///< a module or method; nullopt: none
   std::optional<double> maximum_logit_scale;
-  std::optional<PythonTokenizerOptions> python_tokenizer;  ///< nullopt: CLIP's, as follows
+  std::optional<PythonTokenizerOptions> python_tokenizer;  ///< nullopt: CLIP's, with the options
+                                                           ///< below
   TokenizerOptions tokenizer;
   CaptionContext context;
   bool fills_context =
-      true;  ///< pad texts to the context length, not to the longest text of a batch
+      true;  ///< pad texts to the context length, not to the longest text in a batch
 };
 
 TowerOptions read_tower_options(runner::ConfigReader& reader);
@@ -69,10 +70,10 @@ class TwoTowers : public HostedNetwork {
   const TowerOptions options_;
   at::Tensor logit_scale_;
   at::Tensor logit_bias_;                       // undefined if there is none
-  std::map<std::string, std::int64_t> widths_;  // of the embeddings, by tower
+  std::map<std::string, std::int64_t> widths_;  // width of the embeddings, by tower
 };
 
-/// Throws runner::StageError if a network with embeddings of `rows` tokens does not suit a
+/// Throws runner::StageError if a network with embeddings for `rows` tokens does not suit a
 /// tokenizer with `size` tokens.
 void check_vocabulary(std::int64_t rows, std::int64_t size, const TowerOptions& options);
 

@@ -20,7 +20,7 @@ struct VisionTowerOptions {
   std::int64_t num_hidden_layers = 0;
   std::int64_t patch_size = 0;
   std::int64_t image_size = 0;     ///< height and width in pixels, a multiple of patch_size
-  double drop_path = 0;            ///< of the last block; rises in equal steps from 0 at the first
+  double drop_path = 0;            ///< for the last block; rises in equal steps from 0 at the first
   bool patch_bias = false;         ///< the patch convolution has a bias, as in ViT
   bool norm_before_blocks = true;  ///< a norm before the first block, as in CLIP
   std::int64_t register_tokens = 0;  ///< after the class token, without positions, as in DINOv2
@@ -31,9 +31,10 @@ struct VisionTowerOptions {
   }
 };
 
-/// The class token, the register tokens and the patches; a vector for its position is added to the
-/// class token and each patch. Children: patch_embedding and position_embedding, and the parameters
-/// class_embedding and, if there are any, register_tokens (register_tokens, hidden_size).
+/// The tokens of an image: the class token, the register tokens and the patches. A vector for its
+/// position is added to the class token and to each patch. Children: patch_embedding and
+/// position_embedding, and the parameters class_embedding and, if there are any, register_tokens
+/// (register_tokens, hidden_size).
 class VisionEmbeddings : public PrecisionModule {
  public:
   VisionEmbeddings(const VisionTowerOptions& tower, const at::TensorOptions& options);
@@ -41,7 +42,8 @@ class VisionEmbeddings : public PrecisionModule {
   at::Tensor forward(const at::Tensor& pixels) const;
 
  private:
-  at::Tensor class_embedding_, register_tokens_;  // register tokens undefined: none
+  at::Tensor class_embedding_, register_tokens_;  // the register tokens are undefined if there are
+                                                  // none
   std::shared_ptr<PatchEmbedding> patches_;
   std::shared_ptr<PositionEmbedding> positions_;
 };
@@ -124,7 +126,7 @@ struct ImageClassifierOptions {
       0;  ///< probability that an element of the feature is dropped before the head, in training
   bool projection_bias = false;  ///< as in timm's CLIP, where the projection is a head
   OrdinalHead ordinal =
-      OrdinalHead::kNone;  ///< of the head; num_classes is the number of its outputs
+      OrdinalHead::kNone;  ///< kind of the head; num_classes is the number of its outputs
 
   std::int64_t feature_width() const {
     return is_projected(feature) ? *projection_dim : tower.block.hidden_size;

@@ -25,7 +25,7 @@ constexpr std::string_view kBlocks = "vision_model.encoder.layers.",
                            kTextBlocks = "text_model.encoder.layers.";
 
 struct Names {
-  std::string_view prefix;            ///< before all names except `outside` and the text tower's
+  std::string_view prefix;            ///< prefix of all names except `outside` and the text tower's
   std::string_view blocks;            ///< before the number of a block
   std::span<const Pair> around;       ///< outside the blocks
   std::span<const Pair> in_block;     ///< after the number of a block

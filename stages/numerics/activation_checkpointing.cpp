@@ -36,7 +36,7 @@ class Choice {
            "set activation_checkpointing: none");
   }
 
-  /// Returns the path in the network for the name at index `number` of the recipe's list.
+  /// Returns the path in the network for the name at index `number` in the recipe's list.
   std::string path(std::size_t number, const std::string& written) const {
     const std::string place = "/" + std::to_string(number);
     const std::optional<std::string> path = path_in_network(written, name_);
@@ -63,7 +63,7 @@ class Choice {
       return !path.empty() && recomputable(entry.second) && names_module(path + ".*", entry.first);
     });
     if (within != modules_.end())
-      return "name a module inside it, such as '" + name_in_recipe(name_, within->first) + "'";
+      return "choose a module inside it, such as '" + name_in_recipe(name_, within->first) + "'";
     while (!path.empty()) {
       path.resize(path.find('.') == path.npos ? 0 : path.rfind('.'));
       const auto around = std::ranges::find_if(modules_, [&path](const auto& entry) {
@@ -75,7 +75,7 @@ class Choice {
     const std::vector<std::string> names = known();
     if (names.empty())
       return "no part of this network can be recomputed; set activation_checkpointing: none";
-    return "name a module by its stage and its path in the network, such as '" + names.front() +
+    return "specify a module by its stage and its path in the network, such as '" + names.front() +
            "'";
   }
 

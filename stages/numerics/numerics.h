@@ -66,7 +66,7 @@ struct NumericsOptions {
 /// How a network computes, with all open choices of the recipe resolved. All code that runs a
 /// network follows these settings.
 struct Numerics {
-  PrecisionMap precision;  ///< its rules name paths in the network
+  PrecisionMap precision;  ///< its rules are paths in the network
   bool tf32 = false;
   Layout layout = Layout::kContiguous;
   std::string layout_rule;  ///< the rule that chose the layout, "layout-1"; empty if the recipe

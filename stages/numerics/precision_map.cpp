@@ -47,7 +47,7 @@ void set_on(c10::DeviceType type, bool is_on) {
   else at::autocast::set_autocast_enabled(type, is_on);
 }
 
-/// Drops casts for all devices, since torch counts the scopes of a thread for all devices together.
+/// Drops casts for all devices, since torch counts a thread's scopes across all devices.
 void forget_casts() {
   at::autocast::clear_cache();
   forget_meta_casts();
@@ -188,7 +188,7 @@ std::string advice(const ModulesByPath& modules, const std::string& name, std::s
   }
   std::string help = runner::did_you_mean(rule, known);
   if (help.empty() && known.size() > 1) {
-    help = "name a module by its stage and its path in the network, such as '" + known[1] + "'";
+    help = "specify a module by its stage and its path in the network, such as '" + known[1] + "'";
   }
   refuse(rule, policy, "'" + rule + "' does not match any module in the network of '" + name + "'",
          help);
@@ -219,7 +219,7 @@ PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name
     if (!is_obeyed) {
       refuse(rule.modules, policy,
              "'" + rule.modules + "' does not match any module that can have its own precision",
-             "name the modules that contain them");
+             "choose the modules that contain them");
     }
     // "model.head" is more specific than "*.head"; both become "head" in the network.
     const auto same = std::ranges::find(map.rules, *path, &PrecisionRule::modules);
@@ -245,7 +245,7 @@ MetaAutocast meta_autocast() { return meta_autocast_of_thread(); }
 void set_meta_autocast(const MetaAutocast& autocast) {
   if (autocast.half != meta_autocast().half) forget_meta_casts();
   meta_autocast_of_thread() = autocast;
-  // No tensor has this key, so it is included for the whole thread.
+  // No tensor has this key itself, so it is included for the whole thread.
   c10::impl::tls_set_dispatch_key_excluded(kMetaAutocastKey, !autocast.enabled);
   c10::impl::tls_set_dispatch_key_included(kMetaAutocastKey, autocast.enabled);
 }

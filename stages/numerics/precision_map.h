@@ -60,7 +60,7 @@ struct PrecisionRule {
   bool operator==(const PrecisionRule&) const = default;
 };
 
-/// The number format of each module of a network: `base`, except for modules named by a rule.
+/// The number format of each module of a network: `base`, except for modules selected by a rule.
 struct PrecisionMap {
   PrecisionMap(Precision base = Precision::kFp32, std::vector<PrecisionRule> rules = {})
       : base(base), rules(std::move(rules)) {}
@@ -91,7 +91,7 @@ PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name
 /// This thread's autocast state for the Meta device. Torch itself has none. The kernels of
 /// register_meta_kernels() do the casts. They follow the autocast rules of the device that the
 /// current trace simulates, since operator lists differ between devices, and cache casts of weights
-/// like autocast does.
+/// as autocast does.
 struct MetaAutocast {
   bool enabled = false;
   at::ScalarType half = at::kBFloat16;

@@ -40,7 +40,7 @@ class [[nodiscard]] PreparedNetwork {
   PreparedNetwork(torch::nn::Module& network, const Numerics& numerics, c10::Device device);
 
   torch::nn::Module& module() const { return network_; }
-  /// The number format of all modules not named by a rule.
+  /// The number format of all modules not selected by a rule.
   Precision precision() const { return numerics_.precision.base; }
   c10::Device device() const { return device_; }
   /// Returns the batch on the network's device and in its layout.

@@ -122,7 +122,7 @@ void write(const Buffers& buffers) {
   for (const auto& [own, values] : buffers) own.variable_data().copy_(values);
 }
 
-/// While this object lives, passing weights, if there are any, have their values.
+/// While this object lives, the PassingWeights, if any, are gathered.
 class ScopedWeights {
  public:
   explicit ScopedWeights(PassingWeights* weights) : weights_(weights) {

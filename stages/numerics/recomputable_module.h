@@ -90,8 +90,8 @@ class [[nodiscard]] ScopedPrecisionMap {
 /// and every module in it with weights of its own is inside a PrecisionModule.
 bool has_own_precision(const torch::nn::Module& module);
 
-/// The weights of a module that have memory only while it runs. Between gather() and release(),
-/// which may be nested, they have their values.
+/// The weights of a module that have memory only while it runs. They have values between gather()
+/// and release(), which may be nested.
 class PassingWeights {
  public:
   virtual ~PassingWeights() = default;

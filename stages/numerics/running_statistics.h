@@ -1,10 +1,24 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
 namespace torch::nn {
 class Module;
 }
 
 namespace stages {
+
+/// Running statistics r: a batch with the statistics s replaces them with (1 - m) r + m s.
+struct RunningNumbers {
+  std::vector<at::Tensor> statistics;  ///< shared with the layer
+  std::int64_t batches = 0;            ///< that they include, since start_averaging() or since the
+                                       ///< layer was made
+  std::optional<double> momentum;      ///< m; nullopt: a plain average, m = 1 / batches
+};
 
 /// A layer with running statistics over the samples that it sees in training, such as BatchNorm.
 class CollectingLayer {
@@ -17,6 +31,9 @@ class CollectingLayer {
   /// counted in num_batches_tracked.
   virtual void start_averaging() = 0;
   virtual void stop_averaging() = 0;
+  virtual RunningNumbers running() const = 0;
+  /// Counts more batches, which the running statistics already include.
+  virtual void count_batches(std::int64_t more) = 0;
 };
 
 /// How training affects the running statistics of a network.

@@ -16,6 +16,10 @@ ScopedShardedBuild::ScopedShardedBuild(std::set<std::string> elsewhere)
 
 ScopedShardedBuild::~ScopedShardedBuild() { innermost_build = before_; }
 
+ScopedWholeBuild::ScopedWholeBuild() : before_(std::exchange(innermost_build, nullptr)) {}
+
+ScopedWholeBuild::~ScopedWholeBuild() { innermost_build = before_; }
+
 void free_in_sharded_build(const torch::nn::Module& block) {
   if (!innermost_build) return;
   for (const at::Tensor& weight : block.parameters()) {

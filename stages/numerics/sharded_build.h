@@ -35,6 +35,18 @@ class [[nodiscard]] ScopedShardedBuild {
   friend void allocate_own_weights(const torch::nn::Module& network);
 };
 
+/// While this object lives, networks that this thread builds are whole.
+class [[nodiscard]] ScopedWholeBuild {
+ public:
+  ScopedWholeBuild();
+  ~ScopedWholeBuild();
+  ScopedWholeBuild(const ScopedWholeBuild&) = delete;
+  ScopedWholeBuild& operator=(const ScopedWholeBuild&) = delete;
+
+ private:
+  const ScopedShardedBuild* const before_;
+};
+
 /// Within a ScopedShardedBuild, frees the memory of a block's weights, which have no values yet.
 void free_in_sharded_build(const torch::nn::Module& block);
 
@@ -46,8 +58,8 @@ std::shared_ptr<Block> make_block(Arguments&&... arguments) {
   return block;
 }
 
-/// Within a ScopedShardedBuild, allocates this rank's weights of a network that has all of its
-/// modules, but no values yet, and frees the others.
+/// Within a ScopedShardedBuild, takes a network that has all of its modules but no values yet,
+/// allocates this rank's weights, and frees the others.
 void allocate_own_weights(const torch::nn::Module& network);
 
 }  // namespace stages

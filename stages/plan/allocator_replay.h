@@ -44,8 +44,8 @@ class AllocatorReplay {
   AllocatorReplay(const AllocatorReplay&) = delete;
   AllocatorReplay& operator=(const AllocatorReplay&) = delete;
 
-  /// Allocates a block under a name not used by any live block. Returns false if the device has no
-  /// more memory; then nothing changes except retries(). Allocating zero bytes creates no block.
+  /// Allocates a block under a name that no live block uses. Returns false if the device has no
+  /// memory left; in that case, only retries() changes. Allocating zero bytes creates no block.
   bool allocate(std::size_t name, std::int64_t bytes);
   /// Frees the block called `name`; does nothing if there is none.
   void free(std::size_t name);

@@ -50,7 +50,7 @@ class BlockRecording final : public BlockObserver {
   CountingAllocator* const counter_;  // null on a GPU
   mutable std::mutex mutex_;
   RecordedWork work_;
-  std::unordered_map<const void*, std::size_t> alive_;  // address to index of the storage
+  std::unordered_map<const void*, std::size_t> alive_;  // index of each storage by address
 };
 
 }  // namespace stages

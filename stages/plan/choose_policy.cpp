@@ -58,7 +58,7 @@ class WaySearch {
 
   PlannedStep run() {
     // If the recipe sets micro_batch, a loss over the whole batch can only be computed in two
-    // passes. A CUDA graph has one.
+    // passes. A CUDA graph supports only one.
     const bool may_pass_twice =
         written_.two_pass_is_open && written_.micro_batch && !written_.cuda_graphs;
     if (!attempt(as_written_, may_pass_twice ? Illegal::kConflictNoted : Illegal::kThrown).traced) {
@@ -94,15 +94,15 @@ class WaySearch {
     }
   }
 
-  /// Has the blocks recomputed if their parameters are to be sharded.
+  /// Enables recomputation of the blocks if their parameters are to be sharded.
   static void recompute_for(PolicyWay& way) {
     if (way.sharding != Sharding::kParameters) return;
     way.recomputed.blocks = true;
     way.recomputed.modules.clear();
   }
 
-  /// Returns the configurations of the optimizer, except the one set by the recipe. Those that
-  /// shard the parameters, which then have to be sent in every pass, come last.
+  /// Returns the optimizer configurations other than the recipe's own. Those that shard the
+  /// parameters, which must then be sent in every pass, come last.
   std::vector<PolicyWay> optimizer_ways() const {
     if (written_.allow == Allow::kNothing) return {};
     const bool may_offload = written_.offload_is_open && search_.has_host;
@@ -129,7 +129,7 @@ class WaySearch {
     return ways;
   }
 
-  /// Returns the possible values of `shard`. Sharded gradients are added up in another order, so
+  /// Returns the possible values of `shard`. Sharded gradients are summed in a different order, so
   /// their last bits differ.
   std::vector<Sharding> shardings() const {
     if (written_.allow != Allow::kExact) return {Sharding::kOptimizer};
@@ -187,7 +187,7 @@ class WaySearch {
     }
   }
 
-  /// Finds by bisection the first index below `count` at which `is_one` starts to hold; `count` if
+  /// Returns the first index below `count` for which `is_one` holds, found by bisection; `count` if
   /// there is none.
   template <typename Is>
   static std::size_t first_that_fits(std::size_t count, Is is_one) {
@@ -211,9 +211,9 @@ class WaySearch {
     return attempt(way).traced.has_value();
   }
 
-  /// Keeps as many blocks as fit, if not all of them do. Each choice calculated from the two
-  /// profiles is also traced: the calculation predicts live bytes but not the gaps in the
-  /// allocator, which may be largest if all blocks are recomputed.
+  /// If not all blocks fit, keeps as many as possible. Each choice calculated from the two profiles
+  /// is also traced: the calculation predicts live bytes but not the allocator's gaps, which may be
+  /// largest if all blocks are recomputed.
   void mix(const Tried& kept, const Tried& recomputed) {
     if (!kept.traced || !recomputed.traced) return;
     const StepProfile &without = kept.traced->profile, &with = recomputed.traced->profile;
@@ -251,8 +251,8 @@ class WaySearch {
     return plan.needed - (plan.reserved - plan.live);
   }
 
-  /// How to handle an error in one configuration: note it, throw unless options conflict, or
-  /// always throw. A step that fails with the whole batch fails in every configuration, whereas
+  /// How to handle an error in one configuration: record it, throw it unless options conflict, or
+  /// always throw it. A step that fails with the whole batch fails in every configuration, whereas
   /// options may conflict in just one.
   enum class Illegal { kNoted, kConflictNoted, kThrown };
 
@@ -366,7 +366,7 @@ class WaySearch {
     return result;
   }
 
-  /// True if gradients are added up in another order than as written.
+  /// True if gradients are summed in a different order than under the recipe's own policy.
   bool adds_otherwise(const PolicyWay& way) const {
     return way.sharding != written_.sharding && way.sharding >= Sharding::kGradients;
   }
@@ -383,8 +383,8 @@ class WaySearch {
                                          static_cast<double>(plan.operations))});
   }
 
-  /// Lists half precision if nothing fits without changing the training, since it is the smallest
-  /// change.
+  /// If nothing fits without changing what is trained, lists half precision, since it is the
+  /// smallest change.
   void list_half(PlannedStep& least) const {
     if (written_.precision.base != Precision::kFp32 || !written_.precision.rules.empty()) return;
     MemoryPolicy half = least.policy;

@@ -6,8 +6,8 @@
 namespace stages::meta {
 namespace {
 
-/// kVector: values in the widest vector. kBlock: channels in the widest block. kTile: values in a
-/// row of a tile for half-precision types. kColors: channels of an RGB image.
+/// kVector: values in the widest vector. kBlock: channels in the widest block. kTile: values in one
+/// row of a half-precision tile. kColors: channels of an RGB image.
 constexpr std::int64_t kVector = 16, kBlock = 64, kTile = 32, kColors = 3;
 constexpr std::int64_t kSum = 4;  // bytes of a float32 sum
 
@@ -29,7 +29,8 @@ std::int64_t padded_groups(const ConvolutionShape& shape) {
          shape.kernel();
 }
 
-/// Returns the padded channels of all groups for a product that sums over them, in blocks.
+/// Returns the number of channels in all groups, padded to blocks, for a product that sums over the
+/// channels.
 std::int64_t in_blocks(const ConvolutionShape& shape, std::int64_t channels) {
   if (is_depthwise(shape)) return in_vectors(channels);
   const std::int64_t each = channels / shape.groups;
@@ -37,7 +38,7 @@ std::int64_t in_blocks(const ConvolutionShape& shape, std::int64_t channels) {
          rounded_up(each, each < kBlock ? (shape.is_half() ? kTile : kVector) : kBlock);
 }
 
-/// Returns the pixels of an input image with `border` on each side.
+/// Returns the number of pixels in an input image with `border` on each side.
 std::int64_t bordered(const ConvolutionShape& shape, std::int64_t border) {
   return (shape.in_height + 2 * border) * (shape.in_width + 2 * border);
 }
@@ -63,9 +64,9 @@ std::int64_t unfolded(const ConvolutionShape& shape) {
          (shape.is_copied() ? 0 : shape.in / shape.groups * shape.in_area());
 }
 
-/// Returns the elements of the image that a thread may keep for its result, with its border and
-/// split by stride. An image with one channel is repeated once per kernel row, and each of its
-/// pixels once per kernel row as well.
+/// Returns the number of image elements that a thread may keep for its result, including the border
+/// and split by stride. An image with one channel is stored once per kernel row, and so is each of
+/// its pixels.
 std::int64_t read_image(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0) return 0;
   const bool is_single = shape.in == shape.groups && !is_depthwise(shape);
@@ -89,15 +90,15 @@ std::int64_t read_gradient(const ConvolutionShape& shape) {
   return in_blocks(shape, shape.out) * (shape.out_height + 2 * high) * (shape.out_width + 2 * wide);
 }
 
-/// Returns the bytes of lists of products, barriers, row buffers and, for half-precision types,
-/// tiles: those shared by all threads, plus those of each thread.
+/// Returns the bytes for lists of products, barriers, row buffers and, for half-precision types,
+/// tiles: those shared by all threads, plus those for each thread.
 std::int64_t lists(const ConvolutionShape& shape) {
   const std::int64_t tiles = shape.is_half() ? 16 << 10 : 0;
   return (32 << 10) + shape.threads * ((24 << 10) + tiles + 80 * shape.kernel());
 }
 
-/// Returns the bytes that the threads of a pointwise convolution with `channels` and `area` gather:
-/// the pixels of an image that a stride selects and, for half-precision types, the sums.
+/// Returns the bytes for what the threads of a pointwise convolution with `channels` and `area`
+/// gather: the pixels of an image that a stride selects and, for half-precision types, the sums.
 std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std::int64_t area) {
   if (!shape.is_pointwise()) return 0;
   const std::int64_t read =
@@ -112,8 +113,9 @@ std::int64_t larger(const ConvolutionShape& shape, std::int64_t direct, std::int
   return std::max(direct, unfolding - (shape.is_copied() ? copies : 0));
 }
 
-/// Returns the elements of half-precision images and result gradients that threads have transposed,
-/// with rows padded to tiles: one image per group, or more if several threads share a group.
+/// Returns the number of elements that threads transpose in half-precision images and result
+/// gradients, with rows padded to tiles: one image per group, or more if several threads share a
+/// group.
 std::int64_t turned_halves(const ConvolutionShape& shape) {
   const std::int64_t row = shape.stride *
                            rounded_up(divided_up(shape.in_width, shape.stride) + shape.padding + 2,

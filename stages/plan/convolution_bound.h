@@ -4,7 +4,7 @@
 
 namespace stages::meta {
 
-/// The properties of a two-dimensional convolution that determine the memory of its kernels.
+/// The properties of a two-dimensional convolution that determine how much memory its kernels need.
 struct ConvolutionShape {
   std::int64_t batch = 0, in = 0, out = 0, groups = 1;  ///< in, out: channels of all groups
   std::int64_t kernel_height = 0, kernel_width = 0;

@@ -24,7 +24,7 @@ std::int64_t reserved_by_pool(const TraceHistory& history) {
 }
 
 double seconds_on_cpu(const StepWork& work, int threads) {
-  constexpr double kFlops = 60e9, kBytes = 4e9;  // per second and thread
+  constexpr double kFlops = 60e9, kBytes = 4e9;  // rates per second and thread
   constexpr double kLaunch = 4e-6;               // seconds for each operation
   constexpr int kThreadsOfMemory = 4;            // a few threads saturate the memory bandwidth
   const int used = std::max(threads, 1);

@@ -45,7 +45,7 @@ std::int64_t pool_of_graph(std::size_t first_event, const std::vector<std::int64
   std::size_t name = recorder->storages.size();
   const auto allocate = [&](std::int64_t bytes) { pool.allocate(name++, bytes); };
   for (const std::int64_t bytes : inputs) allocate(bytes);
-  // The libraries' workspaces belong to a stream, and the graph has been recorded on its own.
+  // The libraries have one workspace per stream, and the graph was recorded on its own stream.
   for (const auto& [what, bytes] : kWorkspaces) allocate(bytes);
   for (std::size_t i = first_event; i < recorder->events.size(); ++i) {
     const TraceEvent& event = recorder->events[i];

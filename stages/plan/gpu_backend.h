@@ -27,12 +27,13 @@ struct GpuContext {
 /// Returns the context memory of the GPU called `model`, which may be empty.
 GpuContext gpu_context(std::string model);
 
-/// Returns cuBLAS's workspaces as tensors of `trace`. cuBLAS gets them from the GPU's allocator on
+/// Returns cuBLAS's workspaces as tensors in `trace`. cuBLAS gets them from the GPU's allocator on
 /// first use and keeps them; the trace keeps them as long as the result lives. Empty for a CPU.
 std::vector<at::Tensor> library_workspaces(MemoryTrace& trace);
 
 /// Returns the bytes that a CUDA graph reserves for itself if it repeats the work that the live
-/// trace has recorded since its event `first_event`, on `inputs` of these sizes; 0 without a trace.
+/// trace has recorded since its event `first_event`, on inputs of the sizes `inputs`; 0 without a
+/// trace.
 std::int64_t pool_of_graph(std::size_t first_event, const std::vector<std::int64_t>& inputs);
 
 /// Returns the name of a traced operation on a GPU. Attention is always traced with the CPU's

@@ -48,7 +48,8 @@ GpuKernels gpu_kernels(std::string model) {
 
 std::int64_t column_sum_scratch(std::int64_t rows, std::int64_t columns, const GpuKernels& gpu) {
   // A multiprocessor runs 16 blocks of at least 128 threads; each thread sums up to four
-  // neighboring columns. Rows are divided among blocks if each thread would read 256 or more.
+  // neighboring columns. Rows are divided among blocks if each thread would otherwise read 256 or
+  // more.
   constexpr std::int64_t kBlocks = 16, kWidth = 128, kHeight = 4, kFew = 16, kMany = 256;
   if (columns == 0 || rows < kHeight * kMany) return 0;
   const auto width = std::min<std::int64_t>(
@@ -83,8 +84,8 @@ std::int64_t embedding_backward_scratch(std::int64_t elements, std::int64_t indi
 
 namespace {
 
-/// Returns the bytes of copies of the images, the result and the weight with channels in groups of
-/// eight; 0 if they are already in this order.
+/// Returns the bytes needed to copy the images, the result and the weight to an order with channels
+/// in groups of eight; 0 if they are already in this order.
 std::int64_t copies(const ConvolutionShape& shape) {
   constexpr std::int64_t kChannels = 8;
   const std::int64_t in = padded_to(shape.in, kChannels), out = padded_to(shape.out, kChannels),

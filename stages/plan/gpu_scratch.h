@@ -7,7 +7,7 @@
 
 namespace stages::meta {
 
-/// The properties of a GPU that determine the memory of its kernels.
+/// The properties of a GPU that determine how much memory its kernels need.
 struct GpuKernels {
   std::int64_t multiprocessors = 0;
   bool has_flash = true;  ///< flash attention in half precision, since Ampere

@@ -12,20 +12,20 @@
 namespace stages {
 
 /// Predicts the memory of work on any number of samples from runs with a few samples. Work on more
-/// samples is assumed to do the same with larger tensors: each storage grows as it did from one run
-/// to the next, or with the square of the number of samples if it grew faster than linearly. Only
-/// the most recent runs with identical events count, since a single sample often takes a different
-/// path. If even the last two runs differ, the peak of all storages other than gradients is assumed
-/// to grow with the number of samples.
+/// samples is assumed to do the same things with larger tensors: each storage grows as it did from
+/// one run to the next, or with the square of the number of samples if it grew faster than
+/// linearly. Only the most recent runs with identical events count, since a single sample often
+/// takes a different path. If even the last two runs differ, the peak of all storages other than
+/// gradients is assumed to grow with the number of samples.
 class MeasuredWork {
  public:
   /// Adds a run. `units` must be larger than in the previous run.
   void add(std::int64_t units, RecordedWork work);
   bool empty() const { return runs_.empty(); }
-  /// Returns an upper bound for `units`, provided that memory does not depend on tensor values.
-  /// Call add() at least once first.
+  /// Returns an upper bound for work on `units` samples, provided that memory does not depend on
+  /// tensor values. Call add() at least once first.
   RecordedWork at(std::int64_t units) const;
-  /// Returns how many bytes work on `units` allocates, and in how many allocations.
+  /// Returns how many bytes the work on `units` samples allocates, and in how many allocations.
   std::pair<double, double> allocations(std::int64_t units) const;
 
  private:
@@ -63,7 +63,8 @@ class MeasuredHistory {
   std::size_t events() const { return work_.events.size(); }
 
   /// Returns the plan starting at event `first_event`, as from summarize(), plus a margin, since
-  /// other values may need more. `units` is the number of samples that are run at once.
+  /// other tensor values may need more memory. `units` is the number of samples that are run at
+  /// once.
   runner::MemoryPlan plan(std::size_t first_event, std::int64_t units, const Backend& backend,
                           const AllocatorSettings& settings) const;
 

@@ -92,7 +92,7 @@ ScopedMemoryBudget::ScopedMemoryBudget(std::int64_t bytes, c10::Device device) :
     }
   }
   if (device.is_cuda() && gpu::is_supported()) {
-    at::globalContext().lazyInitDevice(at::kCUDA);  // otherwise the allocator has no GPU
+    at::globalContext().lazyInitDevice(at::kCUDA);  // otherwise the allocator does not know the GPU
     const auto all = static_cast<double>(MemoryMeter(device).available());
     share_before_ = gpu::memory_share(device);
     const auto given = static_cast<double>(
@@ -150,7 +150,8 @@ Replan search_again(PolicySearch search) {
       if (other.plan.needed >= needed) return {};
       return std::move(other.policy);
     } catch (const runner::StageError&) {
-      return {};  // for example: the failed one halved a micro_batch that the recipe fixes
+      return {};  // for example, the failed configuration halved a micro_batch that is now fixed by
+                  // the recipe
     } catch (const std::exception& error) {
       if (!is_out_of_memory(error)) throw;
       return {};

@@ -15,13 +15,13 @@ namespace stages {
 
 class MemoryPolicy;
 
-/// Returns the total CPU memory that this process may use, named after what limits it: the machine,
-/// or a control group that allows less. `root` is / except in tests.
+/// Returns the total CPU memory that this process may use, labeled with what limits it: the
+/// machine, or a control group that allows less. `root` is / except in tests.
 runner::NamedBytes host_memory(const std::filesystem::path& root = "/");
 /// Divides host_memory() among `ranks` processes that share the machine; from now on it returns one
 /// process's share.
 void share_host_memory(int ranks);
-/// Limits host_memory() to `bytes` from now on. The ranks of a run make the same choices only if
+/// Limits host_memory() to `bytes` from now on: the ranks of a run make the same choices only if
 /// all of them plan for the rank with the least memory.
 void limit_host_memory(std::int64_t bytes);
 /// Returns the number of processes that share the machine's memory.
@@ -31,10 +31,10 @@ int host_memory_ranks();
 std::int64_t gpu_memory(c10::Device gpu, int ranks);
 /// Sets device_memory() of a GPU to the value that the ranks of a run have agreed on.
 void set_gpu_memory(std::int64_t bytes);
-/// Returns the total memory of `device`, named after its source.
+/// Returns the total memory of `device`, labeled with its source.
 runner::NamedBytes device_memory(c10::Device device);
 
-/// Returns the bytes of `whole` that may be used, named after what limits them: the smallest of
+/// Returns the bytes of `whole` that may be used, labeled with what limits them: the smallest of
 /// `whole`, the policy's share of it and the policy's budget; nullopt if there is no limit. A run
 /// is limited to these bytes, and its plan is compared with them.
 std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,

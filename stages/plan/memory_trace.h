@@ -13,7 +13,7 @@
 
 namespace stages {
 
-/// The properties of a CPU that determine the tensors of a step. The memory of kernels has bounds
+/// The properties of a CPU that determine the tensors of a step. The memory for kernels has bounds
 /// that apply to all CPUs (convolution_bound.h, meta_kernels.h).
 struct Processor {
   bool bf16 = true;   ///< oneDNN computes convolutions and products in bfloat16; otherwise torch's
@@ -50,7 +50,7 @@ std::string_view name(Owner owner);
 struct Backend {
   at::DeviceType device = at::kCPU;
   int threads = 1;         ///< CPU threads
-  std::string model = {};  ///< GPU model, "NVIDIA L4"; may be empty
+  std::string model = {};  ///< GPU model, such as "NVIDIA L4"; may be empty
   Processor processor = this_processor();
   bool unfolds_images = onednn_unfolds_images();  ///< on a CPU
   bool operator==(const Backend&) const = default;
@@ -83,7 +83,7 @@ struct TraceEvent {
   std::size_t storage;  ///< index into storages()
   bool is_birth;
   StepPhase phase;
-  double flops;  ///< of all operations started so far
+  double flops;  ///< total over all operations started so far
   bool operator==(const TraceEvent&) const = default;
 };
 
@@ -128,8 +128,8 @@ class MemoryTrace {
   const Backend& backend() const;
   std::vector<TracedStorage> storages() const;
   std::vector<TraceEvent> events() const;
-  double flops() const;           ///< operations computed so far
-  std::int64_t launches() const;  ///< operations started so far, except nested ones
+  double flops() const;           ///< number of operations completed so far
+  std::int64_t launches() const;  ///< number of operations started so far, not counting nested ones
 
   class Recorder;
 
@@ -156,11 +156,11 @@ void mark_scratch(const at::Tensor& tensor);
 /// Marks a tensor as the gradient of a parameter. Needed for gradients that are freed before the
 /// step ends.
 void mark_gradient(const at::Tensor& tensor);
-/// Marks a tensor as memory of parameters, which the trace calls `name`.
+/// Marks a tensor as memory for parameters, called `name` in the trace.
 void mark_parameters(const at::Tensor& tensor, const std::string& name);
 /// Marks the tensor as a cast of a weight that autocast caches.
 void mark_cast(const at::Tensor& tensor);
-/// Marks the tensor as all memory of a CUDA graph.
+/// Marks the tensor as the entire memory of a CUDA graph.
 void mark_pool(const at::Tensor& tensor);
 
 }  // namespace stages

@@ -22,7 +22,7 @@ Tensor token_major(const Tensor& like) {
       .transpose(1, 2);
 }
 
-/// How many queries and keys each thread of the CPU's kernel processes at once.
+/// The number of queries and of keys that each thread of the CPU kernel processes at once.
 struct Tile {
   std::int64_t queries, keys;
 };
@@ -114,7 +114,7 @@ Maybe added_mask(const Maybe& mask, const Tensor& q) {
   return at::where(*mask, 0.0, at::empty({}, q.options()));
 }
 
-/// On Meta, torch always computes attention by plain products, whereas the traced device has its
+/// On Meta, torch always computes attention with plain products, whereas the traced device has its
 /// own kernels. The choice is made above autograd so that the backward pass matches the chosen
 /// kernel.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,

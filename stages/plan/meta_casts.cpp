@@ -18,8 +18,8 @@
 namespace stages {
 namespace {
 
-// The operators that LibTorch 2.11's autocast casts on both device types, only on CPUs and only on
-// GPUs, limited to operators that networks use.
+// The operators that LibTorch 2.11's autocast casts: on both device types, only on CPUs, and only
+// on GPUs. Operators that networks do not use are left out.
 
 /// Operators that run in the half-precision type.
 constexpr std::array kHalfEverywhere = {"_convolution.deprecated",
@@ -232,7 +232,7 @@ void run_cast(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
     const std::size_t count = operation.schema().arguments().size();
     const auto arguments = torch::jit::last(*stack, count);
     const at::ScalarType to = type_for(*policy, arguments);
-    // In reverse order, as the compiler of LibTorch's binaries evaluates arguments.
+    // In reverse order, since the compiler that built LibTorch evaluates arguments in this order.
     for (std::size_t i = count; i-- > 0;)
       for_each_tensor(*(stack->end() - static_cast<std::ptrdiff_t>(count - i)),
                       [&](const at::Tensor& x) { return cast(x, to); });

@@ -74,7 +74,7 @@ bool takes_onednn(const ConvolutionShape& shape, const Tensor& x) {
   return onednn_computes(x.scalar_type()) && (is_half(x) || meta::takes_onednn(shape));
 }
 
-/// Temporary memory of a kernel, in elements of the type of `x` or in bytes.
+/// Temporary memory for a kernel, in elements of the type of `x` or in bytes.
 Tensor kernel_memory(std::int64_t elements, const Tensor& x) {
   return scratch({elements}, x.options());
 }
@@ -127,7 +127,7 @@ Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, co
   return dweight;
 }
 
-/// Returns the memory of the images as unfolded by torch's own kernels: all at once, or one after
+/// Returns the memory for the images unfolded by torch's own kernels: all at once, or one after
 /// another if the kernel is dilated.
 Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x) {
   if (shape.dilation > 1) return kernel_memory(shape.unfolded_elements(), x);
@@ -135,8 +135,8 @@ Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x) {
   return kernel_memory(shape.batch * shape.unfolded_elements(), x);
 }
 
-/// Returns the memory of the images that a backward pass unfolds; undefined if it unfolds none. The
-/// gradient of the images needs this matrix only if the kernel is dilated.
+/// Returns the memory for the images that a backward pass unfolds; undefined if it unfolds none.
+/// The gradient of the images needs this matrix only if the kernel is dilated.
 Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x,
                        const std::array<bool, 3>& wanted) {
   return wanted[1] || (wanted[0] && shape.dilation > 1) ? unfolded_images(shape, x) : Tensor();
@@ -176,7 +176,7 @@ Tensor convolution(const Tensor& input, const Tensor& kernel, const std::optiona
   return y;
 }
 
-/// Computes the gradients like a GPU, one after another.
+/// Computes the gradients one after another, as a GPU does.
 Three gpu_gradients(const std::optional<ConvolutionShape>& shape, const Tensor& x,
                     const Tensor& weight, const Tensor& dy, at::MemoryFormat format,
                     const std::array<bool, 3>& wanted) {

@@ -208,7 +208,7 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-/// Allocates the temporary memory of the CPU's products over the last two dimensions.
+/// Allocates the temporary memory for the CPU's products over the last two dimensions.
 void take_scratch(const Tensor& a, const Tensor& b) {
   if (!on_cpu() || !at::isReducedFloatingType(a.scalar_type()) || !onednn_computes(a.scalar_type()))
     return;
@@ -293,7 +293,8 @@ bool is_dense(const Tensor& x) {
   return x.is_contiguous() || x.is_contiguous(x.suggest_memory_format());
 }
 
-/// If its input is dense, the CPU's kernel allocates its result twice before freeing the first.
+/// If its input is dense, the CPU's kernel allocates its result a second time before freeing the
+/// first.
 Three batch_norm_backward(const Tensor& gradient, const Tensor& x, const Maybe& weight,
                           const Maybe&, const Maybe&, const Maybe&, const Maybe&, bool, double,
                           std::array<bool, 3> wanted) {

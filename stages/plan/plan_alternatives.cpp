@@ -74,12 +74,12 @@ struct Alternative {
   std::int64_t micro_batch;  // 0: the whole batch
   bool blocks, two_pass;
   bool gram = false;
-  bool offloads = false, in_backward = false;  // of the optimizer, in addition to the policy
+  bool offloads = false, in_backward = false;  // for the optimizer, in addition to the policy
   Sharding sharding = Sharding::kNone;         // at least
   auto operator<=>(const Alternative&) const = default;
 };
 
-/// The plan of an alternative, or why there is none.
+/// The plan for an alternative, or the reason why there is none.
 struct Outcome {
   std::int64_t needed = 0;
   double flops = 0;
@@ -151,7 +151,7 @@ class Alternatives {
     return policy;
   }
 
-  /// Returns the outcome of an alternative. Each one is planned once.
+  /// Returns the outcome of an alternative. Each one is planned only once.
   const Outcome& outcome(const Alternative& way) {
     const auto [entry, is_new] = outcomes_.try_emplace(way);
     Outcome& result = entry->second;
@@ -180,8 +180,8 @@ class Alternatives {
     return fitting;
   }
 
-  /// Adds an alternative unless it has been added before. Returns false if it is impossible; it is
-  /// still listed.
+  /// Adds an alternative unless it has been added before. Returns false if it is impossible; even
+  /// then, it is listed.
   bool consider(const Alternative& way) {
     PlanAlternative alternative{.overrides = overrides_between(policy_, policy_of(way), batch_)};
     if (alternative.overrides.empty()) return true;

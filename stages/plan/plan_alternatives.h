@@ -18,8 +18,8 @@ struct CutBatch {
   bool has_loss_forms = false;  ///< a term of the loss has several forms
 };
 
-/// Returns the name of an option, such as "memory.micro_batch", of the stage at `stage`, a location
-/// in the recipe such as "/memory".
+/// Returns the full name of an option of the stage at `stage`: for the recipe location "/memory", a
+/// name such as "memory.micro_batch".
 std::string option_of(const std::string& stage, const std::string& name);
 
 /// Returns "none", "block" or "[model.a,model.b]", as written in a recipe.
@@ -32,13 +32,13 @@ std::string option_text(const ActivationCheckpointing& checkpointing);
 std::vector<std::string> overrides_between(const MemoryPolicy& from, const MemoryPolicy& to,
                                            const CutBatch& batch);
 
-/// Returns the memory plan of a training step under another policy. Throws runner::StageError if
+/// Returns the memory plan for a training step under another policy. Throws runner::StageError if
 /// the policy cannot be followed.
 using PlanUnder = std::function<runner::MemoryPlan(const MemoryPolicy&)>;
 
-/// Adds to `plan`, the plan of `policy`, how each option with a non-default value in the recipe
-/// affects the peak. `written` is the recipe's policy; in `policy`, its open choices have been
-/// made.
+/// Adds to `plan`, the plan for `policy`, the effect on the peak of each option that the recipe
+/// sets to a non-default value. `written` is the recipe's policy; `policy` is the same with all
+/// open choices made.
 void add_option_effects(runner::MemoryPlan& plan, const MemoryPolicy& policy,
                         const MemoryPolicy& written, const CutBatch& batch, const PlanUnder& under);
 

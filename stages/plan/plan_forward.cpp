@@ -27,7 +27,7 @@
 namespace stages {
 namespace {
 
-/// The plan for consecutive batches of one size, without the memory of their results.
+/// The plan for consecutive batches of one size, without the memory for their results.
 struct OneSize {
   runner::MemoryPlan plan;
   at::Tensor output;  // on the Meta device
@@ -63,12 +63,12 @@ OneSize traced_size(const ForwardToPlan& forward, std::int64_t units,
   return {summarize(trace, 0, backend, forward.policy.allocator), output, numerics};
 }
 
-/// Real batches that were run on the device because the dry run failed.
+/// Real batches that were run on the device because the dry run had failed.
 struct RealBatches {
-  std::string why;  // the dry run's error; empty: it has not failed
+  std::string why;  // the dry run's error; empty if it has not failed
   MeasuredWork work;
   std::vector<TracedStorage> kept;  // live between batches
-  at::Tensor output;                // of the largest batch, on the Meta device
+  at::Tensor output;                // output for the largest batch, on the Meta device
   std::int64_t output_units = 0;
   Numerics numerics;
 };

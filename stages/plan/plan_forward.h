@@ -27,7 +27,7 @@ struct PlannedForward;
 struct ForwardToPlan {
   std::string name;  ///< name of the stage that creates the network
   const DatasetDescription& data;
-  const Dataset* dataset = nullptr;  ///< for counting the memory that it keeps; null: none
+  const Dataset* dataset = nullptr;  ///< to count the memory that it keeps; may be null
   LoaderOptions loader;
   std::int64_t batch_size;
   const MemoryPolicy& policy;
@@ -46,7 +46,7 @@ struct ForwardToPlan {
 
 struct PlannedForward {
   runner::MemoryPlan plan;
-  at::Tensor output;  ///< of one batch, on the Meta device: (min(batch_size, size), …)
+  at::Tensor output;  ///< for one batch, on the Meta device: (min(batch_size, size), …)
   std::int64_t batch_size =
       0;  ///< the size to use: smaller than requested if necessary and if the policy allows it
 };
@@ -65,7 +65,8 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results,
 /// values. Their indices are 0, 1, 2 …
 Batch meta_batch(const DatasetDescription& data, std::int64_t units);
 
-/// Returns the device that a plan is for: this machine's, or the GPU named by the plan's caller.
+/// Returns the device that a plan is for: this machine's, or the GPU specified by the plan's
+/// caller.
 Backend planned_backend(const runner::PlanContext& context);
 
 /// Adds a term to a `plan` from summarize(), in addition to the trace. After summarize(), only

@@ -18,7 +18,8 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-bool was_raised_by_user = false;  // by the last failed request to Python
+bool was_raised_by_user = false;  // whether user code raised the error of the last failed request
+                                  // to Python
 
 std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));

@@ -9,7 +9,7 @@
 #include "runner/shared/stage/plan_context.h"
 #include "stages/memory/policy.h"
 
-// Real steps for a plan, in case the user's Python code needs values, which the tensors of a dry
+// Real steps for a plan, in case the user's Python code needs values, which the tensors in a dry
 // run do not have.
 
 namespace stages {
@@ -24,7 +24,7 @@ void set_raised_by_user(bool was_raised);
 std::string why_not_dry();
 
 /// Throws runner::StageError, kMeasuredPlan, if no real step may be run for a plan: the plan is
-/// strict, or is for a GPU that this machine does not have. `why` is the error of the dry run.
+/// strict, or is for a GPU that this machine does not have. `why` is the dry run's error.
 void check_may_measure(const std::string& why, const runner::PlanContext& context);
 
 /// Runs `work`, real steps for a plan, within the plan's budget, and restores torch's random number

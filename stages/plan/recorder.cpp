@@ -24,8 +24,8 @@ thread_local ScopedOperations* operations_of_thread = nullptr;
 /// "autograd::engine::evaluate_function: AddmmBackward0".
 constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
 
-/// Returns the position of a product's first factor among its arguments, counted from 1; 0 if the
-/// operation is not a product. The second factor follows the first.
+/// Returns the 1-based position of a product's first factor among its arguments; 0 if the operation
+/// is not a product. The second factor follows the first.
 int first_factor(std::string_view name) {
   if (name == "aten::mm" || name == "aten::bmm" || name == "aten::mv" || name == "aten::dot")
     return 1;
@@ -173,8 +173,8 @@ class Shown final : public torch::autograd::SavedVariableHooks {
 /// In C++, such hooks can only be set through an engine.
 class ShowingEngine final : public torch::autograd::Engine {
  public:
-  /// LibTorch starts threads for GPUs once in a process, for the engine that is the first to run.
-  /// This engine needs its own, even if another one has run before.
+  /// LibTorch starts threads for GPUs once in a process, for the first engine that runs. This
+  /// engine needs its own threads, even if another engine has run before.
   ShowingEngine() {
     get_base_engine().initialize_device_threads_pool();
     start_device_threads();

@@ -78,8 +78,8 @@ class [[nodiscard]] ScopedOperations {
   std::string outermost_;
   std::vector<Level> levels_;
   std::unordered_map<std::int64_t, std::string>
-      purposes_;                 // by the sequence number that the next node will get
-  std::string purpose_of_node_;  // of the outermost node; empty outside any node
+      purposes_;                 // keyed by the sequence number that the next node will get
+  std::string purpose_of_node_;  // purpose of the outermost node; empty outside any node
   std::size_t number_ = 0;
   std::int64_t launches_ = 0;
   double flops_ = 0;
@@ -153,8 +153,8 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   double flops = 0;           // in addition to operations->flops()
   std::int64_t launches = 0;  // in addition to operations->launches()
   std::optional<ScopedOperations> operations;
-  /// Parts of batches (repetition.h), keyed by the name of their loop, the units of the batch, and
-  /// the units before the part.
+  /// Parts of batches (repetition.h), keyed by the name of their loop, the number of units in the
+  /// batch, and the number before the part.
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::shared_ptr<const RecordedPart>>
       parts;
 
@@ -174,8 +174,8 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   void sum_begins(const at::Tensor& gradient) override;
   void sum_ends(const at::Tensor& sum) override;
 
-  /// An addition of gradients by the engine. Other devices write the result over an operand that is
-  /// not used elsewhere; Meta never does, so the trace corrects for it.
+  /// An addition of gradients by the engine. Other devices overwrite an operand that is not used
+  /// elsewhere with the result; Meta never does, so the trace corrects for it.
   struct Sum {
     std::size_t part;
     std::optional<std::size_t> result = {};  // nullopt until it exists

@@ -38,7 +38,7 @@ void clear_after_out_of_memory(c10::Device device);
 ///     rows.run(batch.units(), [&](std::int64_t at_once) { encode(batch, at_once); });
 class RowsAtOnce {
  public:
-  /// `what` names the work in messages. All other arguments are borrowed.
+  /// `what` describes the work in messages. All other arguments are borrowed.
   RowsAtOnce(const MemoryPolicy& policy, c10::Device device, std::string what,
              runner::RunContext& context)
       : policy_(policy), device_(device), what_(std::move(what)), context_(context) {}
@@ -57,7 +57,7 @@ class RowsAtOnce {
   const c10::Device device_;
   const std::string what_;
   runner::RunContext& context_;
-  std::optional<std::int64_t> most_;  // that fit at once
+  std::optional<std::int64_t> most_;  // the largest number of units that fit at once
 };
 
 /// Runs `work`. If memory runs out and `policy` allows a retry, returns unused blocks and runs it

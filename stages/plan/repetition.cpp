@@ -13,8 +13,8 @@ namespace {
 
 using Recorder = MemoryTrace::Recorder;
 
-/// Describes a tensor that remains after a section that began at `begin`; nullopt if its storage is
-/// new but not among the survivors.
+/// Describes a tensor that remains after the section that began at `begin`; nullopt if its storage
+/// is new but not among the survivors.
 std::optional<RecordedPart::Left> left_by(const Recorder& recorder, const Recorder::Place& begin,
                                           const Recorder::Stretch& stretch, std::string name,
                                           const at::Tensor& tensor) {

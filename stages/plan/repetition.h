@@ -38,8 +38,8 @@ struct RecordedPart {
   std::int64_t size;
   MemoryTrace::Recorder::Stretch stretch;
   std::vector<Left> given;                              // the tensors that the part returned
-  std::vector<std::pair<std::size_t, Left>> gradients;  // that the part allocated, by parameter
-  std::vector<bool> had_gradient;                       // per parameter, when the part began
+  std::vector<std::pair<std::size_t, Left>> gradients;  // allocated by the part, by parameter
+  std::vector<bool> had_gradient;  // per parameter: whether it had a gradient when the part began
   std::vector<Described> described;
   bool is_repeatable = false;  // in another batch of the same size
   /// True if both parts have the same contents, regardless of their positions.
@@ -90,12 +90,12 @@ class Repetition {
   /// results and gradients, or frees an older one.
   std::optional<RecordedPart> part(const Recorder& recorder, Before before, std::int64_t size,
                                    const NamedTensors& given) const;
-  /// Notes which storages the part described differently, and whether the part can be repeated in
+  /// Records which storages the part describes differently, and whether the part can be repeated in
   /// another batch.
   void note_described(const Recorder& recorder, const Before& before, RecordedPart& part) const;
   /// True if a part that is about to begin is the same as `known`.
   bool is_same(const Before& now, const RecordedPart& known, std::int64_t size) const;
-  /// Appends a copy of `part` of an earlier batch.
+  /// Appends a copy of `part`, which belongs to an earlier batch.
   NamedTensors anew(Recorder& recorder, RecordedPart part);
   NamedTensors again(Recorder& recorder, const RecordedPart& part);
   /// Makes `now` the last part.

@@ -190,13 +190,14 @@ class Chain {
   const StepProfile& kept_;
   const StepProfile& recomputed_;
   std::vector<std::int64_t> extra_;             // of each block
-  std::vector<std::int64_t> all_extra_before_;  // before each block, if all are kept
+  std::vector<std::int64_t> all_extra_before_;  // extra bytes before each block, if all blocks are
+                                                // kept
 };
 
 /// Which of the first blocks to recompute.
 struct Recomputation {
   std::int64_t extra = 0;  // extra bytes that these blocks keep
-  double seconds = 0;      // the time of recomputing
+  double seconds = 0;      // the time for recomputing
   std::vector<bool> recomputed = {};
 };
 

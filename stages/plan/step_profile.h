@@ -12,7 +12,7 @@
 
 namespace stages {
 
-/// A step's work, in machine-independent numbers.
+/// A step's work, in machine-independent units.
 struct StepWork {
   double flops = 0;
   double traffic = 0;     ///< bytes written; each is read about once

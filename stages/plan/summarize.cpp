@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kLargest = 10;
 constexpr std::size_t kPoints = 512;
 
-/// Returns torch's Python name of a type, such as "float32".
+/// Returns torch's Python name for a type, such as "float32".
 std::string type_name(at::ScalarType type) {
   switch (type) {
     case at::kFloat:
@@ -97,8 +97,8 @@ void draw(const TraceHistory& history, runner::MemoryPlan& plan) {
 
 /// The margin as a fraction of the planned bytes: without and with half-precision types.
 constexpr double kShare = 0.005, kShareOfHalves = 0.01;
-/// Added to the margin: the largest small block, since small tensors may be placed differently from
-/// the plan; on a GPU, instead, two of the steps by which its allocator's segments grow.
+/// Added to the margin: on a CPU, the largest small block, since small tensors may be placed
+/// differently from the plan; on a GPU, two of the steps by which the allocator's segments grow.
 constexpr std::int64_t kMisplaced = BlockPool::kSmall, kGpuPieces = 2 * (20 << 20);
 
 /// Returns the safety margin: gaps depend on where tensors are placed, and kernels that use less
@@ -111,11 +111,11 @@ runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStora
                                                static_cast<double>(planned));
   return {.name = std::string(kMarginTerm),
           .bytes = share + (is_gpu ? kGpuPieces : kMisplaced),
-          .note = "for gaps between tensors that differ from those in the plan"};
+          .note = "for gaps between tensors that may be larger than planned"};
 }
 
-/// Returns the term for memory that kernels may allocate. `more` is what it adds to the peak of
-/// live bytes.
+/// Returns the term for memory that kernels may allocate. `more` is the amount that it adds to the
+/// peak of live bytes.
 runner::NamedBytes kernel_scratch(std::int64_t more, const Backend& backend) {
   const std::string threads =
       std::to_string(backend.threads) + (backend.threads == 1 ? " thread" : " threads");

@@ -59,8 +59,8 @@ class TraceHistory {
     return result;
   }
 
-  /// Returns the floating-point operations starting with the first event; `all` is their number in
-  /// the whole trace.
+  /// Returns the number of floating-point operations from the first event on; `all` is the number
+  /// in the whole trace.
   double flops(double all) const { return all - (first_ == 0 ? 0 : events_[first_ - 1].flops); }
 
  private:
@@ -68,7 +68,7 @@ class TraceHistory {
   std::vector<TraceEvent> events_;
   std::size_t first_ = 0;
   std::int64_t before_ = 0;
-  std::vector<std::int64_t> live_;  // after each event, starting with the first
+  std::vector<std::int64_t> live_;  // live bytes after each event, starting with the first
   std::optional<std::size_t> peak_;
 };
 

@@ -16,8 +16,8 @@ namespace stages {
 /// Handles a request. Returns 0 on success. Python replies by calling reply_to_python_call().
 using PythonCall = int (*)(const char* request);
 
-/// Sets the function that handles call_python() from now on. It is borrowed, and null if this
-/// worker has no Python.
+/// Sets the function that handles call_python() from now on. The function is borrowed; null means
+/// that this worker has no Python.
 void set_python(PythonCall call);
 bool has_python();
 void reply_to_python_call(const char* reply);

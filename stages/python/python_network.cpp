@@ -279,9 +279,10 @@ std::pair<NamedTensors, at::Tensor> PythonNetwork::run_forward(const at::Tensor&
   clear_python_tensors();
   if (before.defined() && !before.equal(drawn())) {
     throw StageError(ErrorCode::kStageFailed,
-                     is_training() ? "the network makes random draws that the plan did not find"
-                                   : "the network draws random numbers in evaluation, so its "
-                                     "predictions cannot be repeated")
+                     is_training()
+                         ? "the network draws random numbers in places that the plan did not find"
+                         : "the network draws random numbers in evaluation, so its "
+                           "predictions cannot be repeated")
         .with_help(is_training()
                        ? "draw them in modules of type torch.nn.Dropout or DropPath, which Retort "
                          "replaces with masks determined by seed, step and sample"

@@ -59,8 +59,8 @@ class PythonNetwork : public torch::nn::Module {
   /// Returns the names under which Python saves tensors, each with the name of the parameter or
   /// buffer here.
   const std::vector<std::pair<std::string, std::string>>& state() const { return state_; }
-  /// Returns the form of the input that the weights were trained on, {"input_size", "mean", "std",
-  /// "fixed"}; null if they are not pretrained or the network does not specify it.
+  /// Returns the format of the input that the weights were trained on, {"input_size", "mean",
+  /// "std", "fixed"}; null if they are not pretrained or the network does not specify it.
   const nlohmann::ordered_json& pretrained() const { return *pretrained_; }
 
   /// Returns the network's Python class, {"name", "module"}.
@@ -100,8 +100,8 @@ class PythonNetwork : public torch::nn::Module {
                    const char* device) const;
 
  protected:
-  /// Returns what Python has determined about the towers named in the request; null if it names
-  /// none.
+  /// Returns what Python has determined about the towers specified in the request; null if it
+  /// specifies none.
   const nlohmann::ordered_json& towers() const { return *towers_; }
   /// Returns the output of the "image" or "text" tower for its input, or the logits of the
   /// "class_head" for image embeddings. Throws the same errors as forward().

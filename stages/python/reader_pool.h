@@ -47,8 +47,8 @@ class ReaderPool {
   /// What a dataset reports about itself and its first sample.
   struct Known {
     DatasetDescription description;
-    std::vector<std::int64_t> labels;  ///< of all samples; empty if unknown
-    std::vector<std::string> groups;   ///< of all samples; empty: there are none
+    std::vector<std::int64_t> labels;  ///< labels of all samples; empty if unknown
+    std::vector<std::string> groups;   ///< groups of all samples; empty if there are none
     bool is_steady = true;             ///< the first sample is the same when read again
   };
   /// Returns the number of the dataset that Python creates with these keyword arguments; the same

@@ -28,8 +28,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRequests = 3, kReplies = 4, kWorker = 5;  // in the reader
 constexpr int kFirstFree = 10;  // pipe ends get higher numbers than those used in a reader
 constexpr int kTick = 100;      // milliseconds between checks for other events
-constexpr std::chrono::seconds kGrace{1};  // to finish the current sample when the run stops
-constexpr int kPipeBytes = 1 << 20;        // most image samples fit
+constexpr std::chrono::seconds kGrace{1};  // time to finish the current sample when the run stops
+constexpr int kPipeBytes = 1 << 20;        // large enough for most image samples
 
 void check_call(int error, const char* what) {
   if (error != 0) throw std::system_error(error, std::generic_category(), what);

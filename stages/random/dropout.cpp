@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -22,14 +23,14 @@ constexpr std::int64_t kMostElements = std::numeric_limits<std::uint32_t>::max()
 class Drop : public torch::autograd::Function<Drop> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& samples, const DropoutMask& mask) {
-    context->save_for_backward({samples});
+                            const at::Tensor& step, const at::Tensor& samples,
+                            const DropoutMask& mask) {
+    context->save_for_backward({step, samples});
     context->saved_data["seed"] = static_cast<std::int64_t>(mask.seed);
-    context->saved_data["step"] = static_cast<std::int64_t>(mask.step);
     context->saved_data["layer"] = static_cast<std::int64_t>(mask.layer);
     context->saved_data["probability"] = mask.probability;
     context->saved_data["each"] = mask.unit == DropoutUnit::kElement;
-    return apply_dropout(mask, x, samples);
+    return apply_dropout(mask, x, {step, samples});
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -37,11 +38,11 @@ class Drop : public torch::autograd::Function<Drop> {
     const auto& saved = context->saved_data;
     const DropoutMask mask{
         .seed = static_cast<std::uint64_t>(saved.at("seed").toInt()),
-        .step = static_cast<std::uint32_t>(saved.at("step").toInt()),
         .layer = static_cast<std::uint32_t>(saved.at("layer").toInt()),
         .probability = saved.at("probability").toDouble(),
         .unit = saved.at("each").toBool() ? DropoutUnit::kElement : DropoutUnit::kSample};
-    return {Drop::apply(gradients[0], context->get_saved_variables()[0], mask), {}, {}};
+    const torch::autograd::variable_list rows = context->get_saved_variables();
+    return {Drop::apply(gradients[0], rows[0], rows[1], mask), {}, {}, {}};
   }
 };
 
@@ -59,13 +60,17 @@ at::Device device_of(const torch::nn::Module& network) {
   return parameters.empty() ? at::Device(at::kCPU) : parameters.front().device();
 }
 
-at::Tensor numbers(const std::vector<std::int64_t>& samples, at::Device device) {
+/// Returns the step and the samples on the device, which get there in one copy.
+at::Tensor numbers_of(std::int64_t step, const std::vector<std::int64_t>& samples,
+                      at::Device device) {
+  std::vector<std::int64_t> numbers = {step};
   for (const std::int64_t sample : samples) {
     if (sample < 0 || sample > kMostElements)
       throw std::invalid_argument("dropout: sample " + std::to_string(sample) +
                                   " does not fit into 32 bits");
+    numbers.push_back(sample);
   }
-  return send_to(device, torch::tensor(samples, torch::kLong));
+  return send_to(device, torch::tensor(numbers, torch::kLong));
 }
 
 std::uint64_t digest_of(const std::vector<std::int64_t>& samples) {
@@ -88,41 +93,60 @@ Dropout::Dropout(double probability, DropoutUnit unit) : probability_(probabilit
     throw std::invalid_argument("dropout: the probability is not in [0, 1]");
 }
 
+Dropout::Rows::Rows(at::Tensor all, std::uint64_t digest)
+    : numbers(std::move(all)),
+      on_device{numbers.select(0, 0), numbers.narrow(0, 1, numbers.size(0) - 1)},
+      digest(digest) {}
+
+const Dropout::Rows* Dropout::Scope::rows_of(std::string_view input) const {
+  auto found = inputs.find(input);
+  if (found == inputs.end()) found = inputs.find("");
+  return found == inputs.end() ? nullptr : &found->second;
+}
+
+/// Returns the names of the rows that pass through now; null if they have none.
+const Dropout::Rows* Dropout::named_rows() const {
+  return names_ ? names_->scope->rows_of(names_->input) : nullptr;
+}
+
 std::int64_t Dropout::rows() const {
-  return names_ && names_->samples.defined() ? names_->samples.size(0) : 0;
+  const Rows* const named = named_rows();
+  return named ? named->on_device.samples.size(0) : 0;
 }
 
 std::optional<std::uint64_t> Dropout::drawing_seed() const {
-  if (!names_ || !names_->samples.defined()) return {};
+  const Rows* const named = named_rows();
+  if (!named) return {};
   return Random({names_->seed, static_cast<std::uint64_t>(names_->scope->key.step), names_->layer,
-                 names_->digest})
+                 named->digest})
       .next();
 }
 
-/// Returns the mask of this layer. Throws if the step or the rows have no names.
-DropoutMask Dropout::mask(double probability, DropoutUnit unit) const {
+/// Throws if the step or the rows have no names.
+const DropoutRows& Dropout::rows_on_device() const {
   if (!names_) throw std::logic_error("dropout: no ScopedDropout sets the step and the samples");
-  if (!names_->samples.defined())
-    throw std::logic_error("dropout: no ScopedInput sets the input of these rows");
-  return {.seed = names_->seed,
-          .step = static_cast<std::uint32_t>(names_->scope->key.step),
-          .layer = names_->layer,
-          .probability = probability,
-          .unit = unit};
+  const Rows* const named = named_rows();
+  if (!named) throw std::logic_error("dropout: no ScopedInput sets the input of these rows");
+  return named->on_device;
+}
+
+/// Returns the mask of this layer, which has names.
+DropoutMask Dropout::mask(double probability, DropoutUnit unit) const {
+  return {.seed = names_->seed, .layer = names_->layer, .probability = probability, .unit = unit};
 }
 
 at::Tensor Dropout::forward(const at::Tensor& x, std::optional<double> probability) const {
   if (!is_active()) return x;
-  const DropoutMask drawn = mask(probability.value_or(probability_), unit_);
-  return Drop::apply(x, names_->samples, drawn);
+  const auto& [step, samples] = rows_on_device();
+  return Drop::apply(x, step, samples, mask(probability.value_or(probability_), unit_));
 }
 
 at::Tensor Dropout::factor_of_all(const at::TensorOptions& options) const {
   const at::Tensor one = torch::ones({1, 1}, options);
   if (!is_active()) return one.squeeze();
-  const DropoutMask drawn = mask(probability_, DropoutUnit::kSample);
-  const at::Tensor first_sample = torch::zeros({1}, options.dtype(torch::kLong));
-  return Drop::apply(one, first_sample, drawn).squeeze();
+  const at::Tensor step = rows_on_device().step,
+                   first_sample = torch::zeros({1}, options.dtype(torch::kLong));
+  return Drop::apply(one, step, first_sample, mask(probability_, DropoutUnit::kSample)).squeeze();
 }
 
 Dropout::Saved Dropout::names_of(torch::nn::Module& module) {
@@ -138,6 +162,18 @@ void Dropout::restore(Saved& saved) {
     entry->first->names_ = std::move(entry->second);
 }
 
+void DropoutNames::copy_from(const DropoutNames& other) const {
+  const torch::NoGradGuard no_graph;
+  std::set<const Dropout::Scope*> copied;
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    const auto& own = names_[i].second;
+    if (!own || !copied.insert(own->scope.get()).second) continue;
+    const Dropout::Scope& given = *other.names_.at(i).second.value().scope;
+    for (const auto& [input, rows] : own->scope->inputs)
+      rows.numbers.copy_(given.inputs.at(input).numbers);
+  }
+}
+
 ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, const RowNames& rows) {
   Dropout::Saved before = Dropout::names_of(network);
   // Layers that never drop anything need no row names.
@@ -148,17 +184,12 @@ ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, con
                                 " does not fit into 32 bits");
   auto scope = std::make_shared<Dropout::Scope>();
   scope->key = key;
-  for (const auto& [input, names] : rows) {
-    scope->rows.emplace(input, numbers(names, device_of(network)));
-    scope->digests.emplace(input, digest_of(names));
-  }
-  const auto all = scope->rows.find("");
-  const bool names_all = all != scope->rows.end();
-  const at::Tensor samples = names_all ? all->second : at::Tensor();
-  const std::uint64_t digest = names_all ? scope->digests.at("") : 0;
+  for (const auto& [input, names] : rows)
+    scope->inputs.emplace(
+        input, Dropout::Rows(numbers_of(key.step, names, device_of(network)), digest_of(names)));
   before_ = std::move(before);
   for (std::uint32_t number = 0; const auto& entry : before_)
-    entry.first->names_ = Dropout::Names{scope, number++, key.seed, digest, samples};
+    entry.first->names_ = Dropout::Names{scope, number++, key.seed, ""};
 }
 
 ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key,
@@ -175,17 +206,14 @@ ScopedDropout::~ScopedDropout() { Dropout::restore(before_); }
 ScopedInput::ScopedInput(torch::nn::Module& network, std::string_view name) {
   Dropout::Saved before = Dropout::names_of(network);
   for (const auto& [layer, names] : before) {
-    if (names && !names->scope->rows.contains(name) && !names->scope->rows.contains(""))
+    if (names && !names->scope->rows_of(name))
       throw std::logic_error("dropout: the rows of the input '" + std::string(name) +
                              "' have no names");
   }
   before_ = std::move(before);
   for (const auto& [layer, names] : before_) {
     if (!names) continue;
-    const auto& rows = names->scope->rows;
-    const auto own = rows.find(name);
-    layer->names_->samples = own == rows.end() ? rows.find("")->second : own->second;
-    layer->names_->digest = names->scope->digests.at(own == rows.end() ? "" : std::string(name));
+    layer->names_->input = name;
     layer->names_->seed = seed_of_input(names->scope->key.seed, name);
   }
 }

@@ -12,6 +12,7 @@
 
 #include <torch/nn/module.h>
 
+#include "stages/random/apply_dropout.h"
 #include "stages/random/dropout_mask.h"
 
 namespace stages {
@@ -23,7 +24,7 @@ struct StepKey {
 };
 
 /// Numbers by which dropout identifies the rows of an encoding, one per row, from 0 to 2^32 - 1.
-/// The key is the name of the input that the rows belong to; the entry "" applies to all inputs
+/// Each key is the name of the input that the rows belong to; the entry "" applies to all inputs
 /// without an entry of their own.
 using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
@@ -34,7 +35,8 @@ using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 ///
 /// The mask depends only on the step and samples passed to a ScopedDropout and on the layer's
 /// position in its network (stages/random/dropout_mask.h). For the backward pass, only these are
-/// kept, and the mask is recomputed from them.
+/// kept, and the mask is recomputed from them. Step and samples are in the device's memory
+/// (DropoutRows), where a CUDA graph finds those of each replay.
 class Dropout : public torch::nn::Module {
  public:
   explicit Dropout(double probability, DropoutUnit unit = DropoutUnit::kElement);
@@ -53,27 +55,36 @@ class Dropout : public torch::nn::Module {
   /// named first.
   std::int64_t rows() const;
   /// Returns a number that depends only on the step, the row names and the layer's position, for
-  /// code that draws random numbers itself; nullopt if no scope names the rows.
+  /// code on the host that draws random numbers itself; nullopt if no scope names the rows.
   std::optional<std::uint64_t> drawing_seed() const;
 
  private:
   friend class DropoutNames;
   friend class ScopedDropout;
   friend class ScopedInput;
+  /// The names of an input's rows.
+  struct Rows {
+    explicit Rows(at::Tensor numbers, std::uint64_t digest = 0);
+    at::Tensor numbers;        // (1 + rows): the step, then the samples
+    DropoutRows on_device;     // views of the numbers
+    std::uint64_t digest = 0;  // of the samples
+  };
   /// The values that a ScopedDropout passes to all layers.
   struct Scope {
     StepKey key;
-    std::map<std::string, at::Tensor, std::less<>> rows;
-    std::map<std::string, std::uint64_t, std::less<>> digests;  // of the row names
+    std::map<std::string, Rows, std::less<>> inputs;
+    /// Null if the rows have no names.
+    const Rows* rows_of(std::string_view input) const;
   };
   struct Names {
     std::shared_ptr<const Scope> scope;
     std::uint32_t layer = 0;
     std::uint64_t seed = 0;  // the seed of the scope, modified by the input's name
-    std::uint64_t digest = 0;
-    at::Tensor samples;  // undefined until an input is named
+    std::string input;
   };
+  const Rows* named_rows() const;
   DropoutMask mask(double probability, DropoutUnit unit) const;
+  const DropoutRows& rows_on_device() const;
   using Saved = std::vector<std::pair<Dropout*, std::optional<Names>>>;
   static Saved names_of(torch::nn::Module& module);
   static void restore(Saved& saved);
@@ -88,10 +99,20 @@ class Dropout : public torch::nn::Module {
 ///
 ///   const DropoutNames names(block);  // in the forward pass
 ///   const ScopedDropout again(names);  // in the backward pass, around the recomputation
+///
+/// Or for work on a GPU that is recorded once and replayed for other steps (StepGraph): it reads
+/// step and samples where they were when it was recorded.
+///
+///   const DropoutNames recorded(network);       // when it is recorded
+///   recorded.copy_from(DropoutNames(network));  // in a later scope, before it is replayed
 class DropoutNames {
  public:
   /// `module` must outlive this object and keep its submodules.
   explicit DropoutNames(torch::nn::Module& module) : names_(Dropout::names_of(module)) {}
+
+  /// Replaces the step and the samples in the device's memory. `other` names the same inputs of the
+  /// same module and as many rows. drawing_seed(), which is for the host, does not change.
+  void copy_from(const DropoutNames& other) const;
 
  private:
   friend class ScopedDropout;

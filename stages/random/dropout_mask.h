@@ -9,13 +9,14 @@ namespace stages {
 /// The unit that is dropped or kept: an element of a sample, or the whole sample.
 enum class DropoutUnit { kElement, kSample };
 
-/// Decides which elements of its input a layer drops at a step, using a Philox word with the seed
-/// as key and (element / 4, sample, layer, step) as counter. Whether an element is dropped
-/// therefore does not depend on its neighbors, its type, its device or the order of computation.
-/// This header does not use LibTorch: the CPU loop and the GPU kernel share it.
+/// Decides which elements of its input a layer drops, using a Philox word with the seed as key and
+/// (element / 4, sample, layer, step) as counter. Whether an element is dropped therefore does not
+/// depend on its neighbors, its type, its device or the order of computation. Step and samples are
+/// not part of the mask: a kernel reads them from the device's memory, so that a CUDA graph can be
+/// replayed for others. This header does not use LibTorch: the CPU loop and the GPU kernel share
+/// it.
 struct DropoutMask {
   std::uint64_t seed = 0;
-  std::uint32_t step = 0;
   std::uint32_t layer = 0;
   double probability = 0;  ///< probability of dropping, 0 to 1
   DropoutUnit unit = DropoutUnit::kElement;
@@ -29,8 +30,9 @@ struct DropoutMask {
   /// The factor for kept elements, 1 / (1 - probability), which preserves the mean.
   RETORT_HOST_DEVICE double scale() const { return probability < 1 ? 1 / (1 - probability) : 0; }
 
-  /// Returns the words of elements 4 · block … 4 · block + 3 of a sample.
-  RETORT_HOST_DEVICE PhiloxWords words(std::uint32_t sample, std::uint32_t block) const {
+  /// Returns the words of elements 4 · block … 4 · block + 3 of a sample at a step.
+  RETORT_HOST_DEVICE PhiloxWords words(std::uint32_t step, std::uint32_t sample,
+                                       std::uint32_t block) const {
     return philox({{block, sample, layer, step}}, static_cast<std::uint32_t>(seed),
                   static_cast<std::uint32_t>(seed >> 32));
   }

@@ -19,8 +19,8 @@ GeneratorStates generator_states(c10::Device device);
 void set_generator_states(const GeneratorStates& states);
 
 /// Returns the states of LibTorch's own random number generators, for the CPU and, if it is not the
-/// CPU, for `device`: an object with hexadecimal strings by device type. No training step of Retort
-/// draws from them (random.h, philox.h), but a layer of LibTorch may.
+/// CPU, for `device`: an object with hexadecimal strings by device type. No Retort training step
+/// draws from them (random.h, philox.h), but a LibTorch layer may.
 nlohmann::json generator_state(c10::Device device);
 
 /// Restores the result of generator_state(). If `device` is not the CPU and has no entry in

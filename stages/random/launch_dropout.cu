@@ -24,16 +24,17 @@ __device__ __nv_bfloat16 scaled(__nv_bfloat16 x, double scale) {
 
 // Each thread computes the four words for four consecutive elements of a row.
 template <typename T>
-__global__ void apply(DropoutMask mask, const T* x, T* y, const std::int64_t* samples,
-                      std::int64_t rows, std::int64_t width) {
+__global__ void apply(DropoutMask mask, const T* x, T* y, const std::int64_t* step,
+                      const std::int64_t* samples, std::int64_t rows, std::int64_t width) {
   const std::int64_t blocks = (width + 3) / 4;  // per row
+  const auto number = static_cast<std::uint32_t>(*step);
   const std::uint64_t threshold = mask.threshold();
   const double scale = mask.scale();
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < rows * blocks;
        i += std::int64_t{gridDim.x} * kThreads) {
     const std::int64_t row = i / blocks, block = i % blocks;
     const bool each = mask.unit == DropoutUnit::kElement;
-    const PhiloxWords words = mask.words(static_cast<std::uint32_t>(samples[row]),
+    const PhiloxWords words = mask.words(number, static_cast<std::uint32_t>(samples[row]),
                                          each ? static_cast<std::uint32_t>(block) : 0);
     for (int j = 0; j < 4 && 4 * block + j < width; ++j) {
       const std::int64_t element = row * width + 4 * block + j;
@@ -43,12 +44,13 @@ __global__ void apply(DropoutMask mask, const T* x, T* y, const std::int64_t* sa
 }
 
 template <typename T>
-void launch(const DropoutMask& mask, const void* x, void* y, const std::int64_t* samples,
-            std::int64_t rows, std::int64_t width, cudaStream_t stream) {
+void launch(const DropoutMask& mask, const void* x, void* y, const std::int64_t* step,
+            const std::int64_t* samples, std::int64_t rows, std::int64_t width,
+            cudaStream_t stream) {
   const std::int64_t threads = rows * ((width + 3) / 4);
   const auto blocks =
       static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kMostBlocks));
-  apply<<<blocks, kThreads, 0, stream>>>(mask, static_cast<const T*>(x), static_cast<T*>(y),
+  apply<<<blocks, kThreads, 0, stream>>>(mask, static_cast<const T*>(x), static_cast<T*>(y), step,
                                          samples, rows, width);
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
@@ -57,18 +59,18 @@ void launch(const DropoutMask& mask, const void* x, void* y, const std::int64_t*
 }  // namespace
 
 void launch_dropout(const DropoutMask& mask, FloatType type, const void* x, void* y,
-                    const std::int64_t* samples, std::int64_t rows, std::int64_t width,
-                    void* stream) {
+                    const std::int64_t* step, const std::int64_t* samples, std::int64_t rows,
+                    std::int64_t width, void* stream) {
   auto* const cuda_stream = static_cast<cudaStream_t>(stream);
   switch (type) {
     case FloatType::kFloat32:
-      return launch<float>(mask, x, y, samples, rows, width, cuda_stream);
+      return launch<float>(mask, x, y, step, samples, rows, width, cuda_stream);
     case FloatType::kFloat64:
-      return launch<double>(mask, x, y, samples, rows, width, cuda_stream);
+      return launch<double>(mask, x, y, step, samples, rows, width, cuda_stream);
     case FloatType::kFloat16:
-      return launch<__half>(mask, x, y, samples, rows, width, cuda_stream);
+      return launch<__half>(mask, x, y, step, samples, rows, width, cuda_stream);
     case FloatType::kBFloat16:
-      return launch<__nv_bfloat16>(mask, x, y, samples, rows, width, cuda_stream);
+      return launch<__nv_bfloat16>(mask, x, y, step, samples, rows, width, cuda_stream);
   }
 }
 

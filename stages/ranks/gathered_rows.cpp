@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-/// The columns of what a rank tells about its rows; the sizes of a row follow.
+/// The columns in which a rank describes its rows; the sizes of a row follow.
 enum RowsColumn : std::int64_t { kHasRows, kRowCount, kRowType, kRowDimensions, kRowSizes };
 
 constexpr std::int64_t kMostRowDimensions = 8;

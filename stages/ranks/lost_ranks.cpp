@@ -20,7 +20,7 @@ constexpr auto kLastWord = std::chrono::seconds(2);
 constexpr auto kRollCall = std::chrono::seconds(3);
 
 /// Returns what the store says about the ranks other than `own`. If this rank `has_waited` for one
-/// that may not respond, waits until the others have found the same.
+/// that may not respond, waits until the others have noticed it too.
 LostRanks look_for_others(c10d::Store& store, int own, int size, bool has_waited) {
   LostRanks found;
   int awaited = -1;
@@ -43,7 +43,7 @@ LostRanks look_for_others(c10d::Store& store, int own, int size, bool has_waited
     }
     store.set(heard_by(own), "");
   } catch (const std::exception&) {
-    // Rank 0, which serves the store, has exited, and has not found the awaited rank either.
+    // Rank 0, which serves the store, has exited, and did not find the awaited rank either.
     if (awaited > 0) found.silent.push_back(awaited);
   }
   return found;

@@ -1,7 +1,9 @@
 #include "stages/ranks/messages.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
+#include <utility>
 
 #include <torch/types.h>
 
@@ -13,19 +15,22 @@ Messages::Messages(const std::vector<ToSend>& tensors) : messages_(divided(tenso
 
 std::vector<Messages::Message> Messages::divided(const std::vector<ToSend>& tensors) {
   std::vector<Message> messages;
-  std::int64_t bytes = 0;
+  std::map<std::pair<int, at::ScalarType>, std::size_t> open;  // the message to add to
   for (const auto& [tensor, rank] : tensors) {
     const auto size = static_cast<std::int64_t>(tensor.nbytes());
-    const bool fits = !messages.empty() && bytes + size <= kMessageBytes &&
-                      messages.back().rank == rank &&
-                      messages.back().tensors.front().scalar_type() == tensor.scalar_type();
-    if (!fits) {
-      messages.push_back({.rank = rank});
-      bytes = 0;
+    const bool is_alone = size >= kAloneBytes;  // on all ranks, whatever the layout on each
+    const auto key = std::pair(rank, tensor.scalar_type());
+    const auto found = open.find(key);
+    if (!is_alone && found != open.end()) {
+      Message& message = messages[found->second];
+      if (message.numbers * tensor.element_size() + size <= kMessageBytes) {
+        message.add(tensor);
+        continue;
+      }
     }
-    messages.back().tensors.push_back(tensor);
-    messages.back().numbers += tensor.numel();
-    bytes += size;
+    if (!is_alone) open[key] = messages.size();
+    messages.push_back({.rank = rank});
+    messages.back().add(tensor);
   }
   return messages;
 }

@@ -23,7 +23,7 @@ at::Tensor batch_norm_over_ranks(const at::Tensor& maps, const std::optional<at:
 /// Replaces PyTorch's batch_norm from now on: in training mode and within a ScopedRankStatistics,
 /// it calls batch_norm_over_ranks(). instance_norm, which calls batch_norm, is not affected. In a
 /// network not known to have BatchNorm, an input with a first dimension of 1, such as a weight to
-/// be normalized, is left to PyTorch instead of causing an error.
+/// be normalized, is passed to PyTorch instead of causing an error.
 void take_over_batch_norm();
 
 }  // namespace stages

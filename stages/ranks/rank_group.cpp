@@ -6,9 +6,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <numeric>
 #include <thread>
 #include <utility>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <torch/types.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -39,6 +43,18 @@ void switch_flight_recorder_off() {
   static_cast<void>(is_off);
 }
 
+/// Creates Gloo's device and its event loop, a thread of low priority: the loop polls a connection
+/// that another thread has locked, and must not take that thread's processor.
+auto device_at(const std::string& address) {
+  const auto create = [&address] {
+    constexpr int kLowPriority = 10;
+    // Applies to this thread and to those that it starts.
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLowPriority);
+    return c10d::ProcessGroupGloo::createDeviceForHostname(address);
+  };
+  return std::async(std::launch::async, create).get();
+}
+
 }  // namespace
 
 RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store,
@@ -51,7 +67,8 @@ RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store,
   store_->setTimeout(timeout);
   in_group([&] {
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-    options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname(address)};
+    options->threads = 1;  // one collective at a time
+    options->devices = {device_at(address)};
     backend_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank, size, options);
   });
 }
@@ -117,8 +134,8 @@ void RankGroup::in_group(Call call) {
 }
 
 /// Calls `call` with a tensor's values in host memory; a GPU tensor is passed through a buffer, in
-/// chunks. `is_given`: each chunk is copied to the host before the call. `is_taken`: it is copied
-/// back afterward.
+/// chunks. If `is_given`, each chunk is copied to the host before the call; if `is_taken`, it is
+/// copied back afterward.
 template <typename Call>
 void RankGroup::on_host(const at::Tensor& tensor, bool is_given, bool is_taken, Call call) {
   if (!tensor.is_cuda()) return in_group([&] { call(borrowed(tensor)); });
@@ -252,7 +269,7 @@ namespace {
 
 /// Sent by a rank instead of its number when it runs out of memory.
 constexpr std::int64_t kOutOfMemory = INT64_MAX;
-/// Sent by a rank instead of its number when it asks for something.
+/// Sent by a rank instead of its number when it has a request.
 constexpr std::int64_t kQuestion = INT64_MAX - 1;
 
 [[noreturn]] void throw_out_of_memory() {
@@ -277,7 +294,9 @@ std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
   try {
     own = work();
   } catch (const std::exception& error) {
-    if (lost_) std::rethrow_exception(lost_);  // rather than what Python code turned it into
+    if (lost_)
+      std::rethrow_exception(lost_);  // rethrows this rather than what Python code turned
+                                      // it into
     if (is_told_) throw_out_of_memory();
     if (!is_out_of_memory(error, device_)) throw;  // the other ranks notice that this rank exits
     out_of_memory = std::current_exception();
@@ -297,7 +316,7 @@ std::int64_t RankGroup::largest_in_work(std::int64_t value) {
   return of_all;
 }
 
-/// Returns the largest number of all ranks once none of them asks for anything.
+/// Returns the largest number of all ranks once none of them has a request.
 std::int64_t RankGroup::largest_once_answered(std::int64_t value) {
   for (;;) {
     const std::int64_t of_all = largest(value);
@@ -315,7 +334,7 @@ void RankGroup::answer_rest() {
   if (answer_) largest_once_answered(0);
 }
 
-/// Tells all ranks what each of them asks for, and answers.
+/// Shares every rank's request with all ranks, and answers the requests.
 void RankGroup::answer(std::int64_t own) {
   asked_.assign(static_cast<std::size_t>(size_), 0);
   asked_[static_cast<std::size_t>(rank_)] = own;
@@ -382,7 +401,7 @@ RankGroup* group_of(const runner::RankOfRun& ranks) {
 
 Share share_of(std::int64_t units, std::int64_t in_group, int rank, int ranks) {
   const std::int64_t groups = std::max<std::int64_t>(units / in_group, 1);
-  if (rank >= groups) return {std::max<std::int64_t>(units - in_group, 0), units, /*counts=*/false};
+  if (rank >= groups) return {0, std::min(in_group, units), /*counts=*/false};
   const std::int64_t each = groups / ranks, more = groups % ranks;
   const auto begin_of = [&](std::int64_t which) {
     return (which * each + std::min<std::int64_t>(which, more)) * in_group;

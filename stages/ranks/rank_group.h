@@ -48,9 +48,9 @@ class RankGroup final : public runner::Peers {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Returns the text passed by rank 0.
+  /// Returns the string passed by rank 0.
   std::string text_of_first(const std::string& own);
-  /// Throws runner::StageError (kNoMeeting) on each rank that passes a different text from rank
+  /// Throws runner::StageError (kNoMeeting) on each rank that passes a different string from rank
   /// 0's. `what` is the subject of the message, `help` its advice.
   void require_same(const std::string& what, const std::string& own,
                     const std::string& help = "all ranks must read the same files");
@@ -58,11 +58,11 @@ class RankGroup final : public runner::Peers {
   std::int64_t least(std::int64_t value) { return -largest(-value); }
   void wait_for_all() { largest(0); }
 
-  /// Says what the ranks do from now on, such as "step 3 of 'train'": the error about a rank that
-  /// does not respond says where it last took part.
+  /// Sets what the ranks do from now on, such as "step 3 of 'train'". If a rank does not respond,
+  /// the error says in what it last took part.
   void begin(std::string place) { place_ = std::move(place); }
 
-  /// Tells the other ranks why this rank is about to exit. Their kRankLost includes the reason.
+  /// Informs the other ranks why this rank is about to exit. Their kRankLost includes the reason.
   void say_why(const std::string& reason);
 
   // The tensors below are contiguous, on the CPU or on the GPU of use_gpu(). Only gather()
@@ -100,21 +100,21 @@ class RankGroup final : public runner::Peers {
   /// Like sum_in_work(), but only rank `to` gets the sum. On the other ranks, the values of the
   /// tensor are undefined afterward.
   void sum_to_in_work(const at::Tensor& tensor, int to);
-  /// Like sum_in_work() for the largest of the ranks' numbers, which must be >= 0.
+  /// Like sum_in_work(), but for the largest of the ranks' numbers, which must be >= 0.
   std::int64_t largest_in_work(std::int64_t value);
 
-  /// Answers what the ranks ask for: `asked[r]` is what rank r asks for; 0: nothing. It may call
-  /// send(), receive() and broadcast(), and must not allocate tensors.
+  /// Answers the ranks' requests: `asked[r]` is the request of rank r, or 0 if it has none. It may
+  /// call send(), receive() and broadcast(), and must not allocate tensors.
   using Answer = std::function<void(const std::vector<std::int64_t>& asked)>;
-  /// From now on, the ranks may ask each other in work, each at a different time: while a rank
-  /// waits for the others in a function with a name that ends in in_work, or at the end of its
-  /// work, it calls `answer`. All ranks must call this at the same point. Null: nothing is asked
-  /// anymore.
+  /// From now on, the ranks may send requests to each other during work, each at a different time:
+  /// while a rank waits for the others in a function with a name that ends in in_work, or at the
+  /// end of its work, it calls `answer`. All ranks must call this at the same point. Null: requests
+  /// are no longer possible.
   void answer_with(Answer answer) { answer_ = std::move(answer); }
-  /// Asks for `what`, which is > 0, and returns when the answers of all ranks have returned. May
-  /// also be used outside together(), if answer_rest() follows.
+  /// Sends the request `what`, which is > 0, and returns once `answer` has returned on all ranks.
+  /// May also be used outside together(), if answer_rest() follows.
   void ask_in_work(std::int64_t what);
-  /// Answers until all ranks have called this.
+  /// Answers requests until all ranks have called this.
   void answer_rest();
 
  private:
@@ -132,15 +132,16 @@ class RankGroup final : public runner::Peers {
   const std::chrono::seconds timeout_;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Backend> backend_;
-  std::string place_, reached_;  // passed to begin(): the last, and the last that all took part in
-  at::Tensor number_;            // for largest(), which must work when memory has run out
+  std::string place_, reached_;  // passed to begin(): the latest, and the latest in which all ranks
+                                 // took part
+  at::Tensor number_;            // used by largest(), which must work when memory has run out
   c10::Device device_ = c10::kCPU;
   at::Tensor buffer_;  // bytes through which a GPU's tensors are sent; undefined on a CPU
-  Answer answer_;      // null: nothing may be asked
+  Answer answer_;      // null: no requests are allowed
   std::vector<std::int64_t> asked_;
   bool is_told_ = false;     // within together(): all ranks know that memory has run out
   std::exception_ptr lost_;  // set once another rank has exited
-  std::int64_t texts_ = 0;   // texts exchanged so far
+  std::int64_t texts_ = 0;   // number of strings exchanged so far
   bool has_said_why_ = false;
 };
 
@@ -166,8 +167,8 @@ struct Share {
   std::int64_t units() const { return end - begin; }
 };
 
-/// Divides a batch as evenly as groups of `in_group` units allow. The first ranks get the larger
-/// shares.
+/// Divides a batch as evenly as possible without splitting groups of `in_group` units. The first
+/// ranks get the larger shares.
 Share share_of(std::int64_t units, std::int64_t in_group, int rank, int ranks);
 
 }  // namespace stages

@@ -27,7 +27,7 @@ class RankStatistics final : public torch::CustomClassHolder {
   RankStatistics(const runner::RankOfRun& ranks, bool counts, std::int64_t units,
                  bool is_declared = true);
 
-  /// Returns the number of units of the whole batch.
+  /// Returns the number of units in the whole batch.
   std::int64_t units() const { return units_; }
   bool is_declared() const { return is_declared_; }
   /// Replaces the moments of this rank's values with the moments of all ranks' values. `moments`,
@@ -40,8 +40,8 @@ class RankStatistics final : public torch::CustomClassHolder {
   /// another exception.
   void refuse_if_asked() const;
   /// Replaces a layer's sums over the gradients of this rank, contiguous float64, with the sums
-  /// over all ranks. On a rank whose share does not count, they become zeros, since the batch does
-  /// not depend on its values.
+  /// over all ranks. On a rank with a share that does not count, they become zeros, since the batch
+  /// does not depend on its values.
   void sum_slopes(const at::Tensor& sums) const;
 
  private:

@@ -1,9 +1,5 @@
 #include "stages/ranks/rendezvous.h"
 
-#include <ifaddrs.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,11 +14,11 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/protocol/event.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/value/parse_json.h"
+#include "stages/ranks/network_address.h"
 #include "stages/ranks/silent_machine.h"
 
 namespace stages {
@@ -52,6 +48,17 @@ std::string this_host() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "an unknown machine";
 }
 
+std::string this_process() { return "process " + std::to_string(getpid()) + " on " + this_host(); }
+
+// Keys in the store. The first two end with a rank's number.
+const std::string kSeat = "seat-";      ///< how many processes have joined as this rank
+const std::string kHolder = "holder-";  ///< the first of them, as in this_process()
+const std::string kGaveUp = "gave-up";  ///< which rank has given up waiting: "rank 0 waited 60 s"
+
+constexpr const char* kStartTogether =
+    "start all ranks with the same command at the same time; to wait longer, raise "
+    "RETORT_MEETING_SECONDS";
+
 /// A rank that is joining the meeting.
 class Guest {
  public:
@@ -71,7 +78,7 @@ class Guest {
     options.numWorkers = static_cast<std::size_t>(own_.size);
     options.waitWorkers = false;
     for (;;) {
-      options.timeout = next_try();
+      options.timeout = next_try(deadline_);
       try {
         const auto store = c10::make_intrusive<c10d::TCPStore>(meeting_.host, options);
         store->setTimeout(std::chrono::seconds(meeting_.seconds));
@@ -79,7 +86,8 @@ class Guest {
         const std::string prefix = meeting_.is_served ? "retort/" + meeting_.job : "retort";
         return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
       } catch (const c10::Error& error) {
-        if (serves() || is_over()) throw not_connected(error.what_without_backtrace());
+        if (serves() || Clock::now() >= deadline_)
+          throw not_connected(error.what_without_backtrace());
       }
     }
   }
@@ -87,28 +95,26 @@ class Guest {
   /// Announces this rank, and waits until all other ranks have announced themselves.
   void take_seat(const Store& store) const {
     check_job(store);
-    if (store->add(seat(own_.rank), 1) > 1)
-      throw no_meeting(
-          "rank " + std::to_string(own_.rank) + " has already joined at " + where() +
-              ": two processes have this RANK, or a process from an earlier start is still running",
-          "give every process its own RANK, and every start its own MASTER_PORT");
-    std::vector<std::string> all;
-    for (int rank = 0; rank < own_.size; ++rank) all.push_back(seat(rank));
-    for (;;) {
-      try {
-        return store->wait(all, next_try());
-      } catch (const c10::DistNetworkError&) {
-        throw;  // rank 0, which serves the store, has exited
-      } catch (const c10::Error&) {
-        if (is_over()) throw missing(store);
-      }
-    }
+    refuse_incomplete(store, "rank " + std::to_string(own_.rank) + " joined too late");
+    if (store->add(kSeat + std::to_string(own_.rank), 1) > 1) throw already_joined(store);
+    store->set(kHolder + std::to_string(own_.rank), this_process());
+    const std::vector<int> absent = wait_for_all(store, kSeat, deadline_);
+    if (absent.empty()) return;
+    store->set(kGaveUp, "rank " + std::to_string(own_.rank) + " waited " +
+                            std::to_string(meeting_.seconds) + " s");
+    throw missing(absent);
   }
 
-  /// Returns the texts that the ranks pass under this name, in rank order.
+  /// Returns the strings that the ranks pass under this name, in rank order.
   std::vector<std::string> exchange(const Store& store, const std::string& name,
                                     const std::string& own) const {
     store->set(name + std::to_string(own_.rank), own);
+    const auto deadline = Clock::now() + std::chrono::seconds(meeting_.seconds);
+    const std::vector<int> silent_ranks = wait_for_all(store, name, deadline);
+    if (!silent_ranks.empty()) {
+      refuse_incomplete(store, "not all ranks joined in time");
+      throw silent(silent_ranks);
+    }
     std::vector<std::string> all;
     for (int rank = 0; rank < own_.size; ++rank)
       all.push_back(store->get_to_str(name + std::to_string(rank)));
@@ -124,7 +130,7 @@ class Guest {
   }
 
  private:
-  /// Keeps rank 0 alive until all ranks have read the exchanged texts, since the texts may make it
+  /// Keeps rank 0 alive until all ranks have read the exchanged strings, since these may make it
   /// exit.
   void stay_for_others(const Store& store, const std::string& name) const {
     const auto read_by = [&](int rank) { return name + "read-" + std::to_string(rank); };
@@ -134,19 +140,48 @@ class Guest {
     for (int rank = 1; rank < own_.size; ++rank) all.push_back(read_by(rank));
     try {
       store->wait(all, kTry);
-    } catch (const c10::Error&) {  // a rank has exited, which the group will notice
+    } catch (const c10::Error&) {  // a rank has exited, which the process group will notice
     }
   }
 
   bool serves() const { return own_.rank == 0 && !meeting_.is_served; }
-  bool is_over() const { return Clock::now() >= deadline_; }
   /// Returns how long to wait before checking is_canceled() again.
-  std::chrono::milliseconds next_try() const {
+  std::chrono::milliseconds next_try(Clock::time_point deadline) const {
     if (is_canceled_()) throw runner::Canceled{};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     return std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(1), kTry);
   }
-  static std::string seat(int rank) { return "seat-" + std::to_string(rank); }
+
+  /// Waits until the store has the keys of all ranks that begin with `name`. Returns the ranks
+  /// without one when the time is over.
+  std::vector<int> wait_for_all(const Store& store, const std::string& name,
+                                Clock::time_point deadline) const {
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < own_.size; ++rank) keys.push_back(name + std::to_string(rank));
+    for (;;) {
+      try {
+        store->wait(keys, next_try(deadline));
+        return {};
+      } catch (const c10::DistNetworkError&) {
+        throw;  // rank 0, which serves the store, has exited
+      } catch (const c10::Error&) {
+        if (Clock::now() < deadline) continue;
+      }
+      std::vector<int> without;
+      for (int rank = 0; rank < own_.size; ++rank) {
+        if (!store->check({keys[static_cast<std::size_t>(rank)]})) without.push_back(rank);
+      }
+      return without;
+    }
+  }
+
+  /// Throws if a rank has given up waiting for the others, and has exited.
+  void refuse_incomplete(const Store& store, const std::string& what) const {
+    if (!store->check({kGaveUp})) return;
+    throw no_meeting(what + ": " + store->get_to_str(kGaveUp) + " for all " +
+                         std::to_string(own_.size) + " ranks at " + where() + ", and has exited",
+                     kStartTogether);
+  }
   std::string where() const {
     return meeting_.file.empty() ? address(meeting_) : "'" + meeting_.file.string() + "'";
   }
@@ -183,16 +218,40 @@ class Guest {
                        "MASTER_PORT");
   }
 
-  runner::StageError missing(const Store& store) const {
-    std::vector<std::string> absent;
-    for (int rank = 0; rank < own_.size; ++rank) {
-      if (!store->check({seat(rank)})) absent.push_back(std::to_string(rank));
+  runner::StageError already_joined(const Store& store) const {
+    std::string process = "another process";
+    try {
+      const std::string holder = kHolder + std::to_string(own_.rank);
+      store->wait({holder}, kTry);
+      process = store->get_to_str(holder);
+    } catch (const c10::Error&) {  // it has exited before it could say which process it is
     }
-    return no_meeting((absent.size() == 1 ? "rank " : "ranks ") + runner::listed(absent, 16) +
-                          " of " + std::to_string(own_.size) + " did not reach " + where() +
-                          " within " + std::to_string(meeting_.seconds) + " s",
-                      "start all ranks with the same command; to wait longer, raise "
-                      "RETORT_MEETING_SECONDS");
+    return no_meeting("rank " + std::to_string(own_.rank) + " has already joined at " + where() +
+                          " as " + process + ": two processes have this RANK, or " +
+                          (meeting_.is_served ? "an earlier command of this launch had it"
+                                              : "a process from an earlier start is still running"),
+                      meeting_.is_served
+                          ? "give every process its own RANK, and start one `retort` command per "
+                            "launch"
+                          : "give every process its own RANK, and every start its own MASTER_PORT");
+  }
+
+  runner::StageError missing(const std::vector<int>& ranks) const {
+    return no_meeting(named(ranks) + " of " + std::to_string(own_.size) + " did not reach " +
+                          where() + " within " + std::to_string(meeting_.seconds) + " s",
+                      kStartTogether);
+  }
+
+  runner::StageError silent(const std::vector<int>& ranks) const {
+    return no_meeting(named(ranks) + " joined at " + where() + ", but did not respond within " +
+                          std::to_string(meeting_.seconds) + " s",
+                      "see that rank's output: its process may have been killed or stopped");
+  }
+
+  static std::string named(const std::vector<int>& ranks) {
+    std::vector<std::string> numbers;
+    for (const int rank : ranks) numbers.push_back(std::to_string(rank));
+    return (ranks.size() == 1 ? "rank " : "ranks ") + runner::listed(numbers, 16);
   }
 
   const runner::RankOfRun& own_;
@@ -201,58 +260,17 @@ class Guest {
   const Clock::time_point deadline_;
 };
 
-std::string numeric(const sockaddr* address, socklen_t size) {
-  char text[NI_MAXHOST];
-  return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
-}
-
-/// Returns the address of the interface through which this machine reaches `host`, which need not
-/// respond; empty if there is none.
-std::string interface_toward(const std::string& host) {
-  addrinfo request{};
-  request.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), "9", &request, &found) != 0) return {};
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  for (const addrinfo* one = found; one; one = one->ai_next) {
-    const runner::Descriptor socket(::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    sockaddr_storage own{};
-    socklen_t size = sizeof own;
-    if (*socket < 0 || ::connect(*socket, one->ai_addr, one->ai_addrlen) != 0 ||
-        getsockname(*socket, reinterpret_cast<sockaddr*>(&own), &size) != 0)
-      continue;
-    return numeric(reinterpret_cast<sockaddr*>(&own), size);
-  }
-  return {};
-}
-
-/// Returns the IPv4 address of a network interface of this machine; throws if there is none.
-std::string address_of_interface(const std::string& name) {
-  ifaddrs* found = nullptr;
-  if (getifaddrs(&found) != 0) found = nullptr;
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(found, &freeifaddrs);
-  for (const ifaddrs* one = found; one; one = one->ifa_next) {
-    if (name == one->ifa_name && one->ifa_addr && one->ifa_addr->sa_family == AF_INET)
-      return numeric(one->ifa_addr, sizeof(sockaddr_in));
-  }
-  throw no_meeting(
-      "GLOO_SOCKET_IFNAME is '" + name +
-          "', but this machine has no network interface of that name with an IPv4 address",
-      "choose one that `ip address` lists");
-}
-
-bool is_loopback(const std::string& own) {
-  return own.empty() || own.starts_with("127.") || own == "::1";
-}
-
-constexpr const char* kLoopback = "127.0.0.1";
-
 /// Returns this machine's address, as chosen by the user or implied by rank 0's address.
 std::string first_address(const runner::Meeting& meeting) {
   if (!meeting.file.empty()) return kLoopback;
-  if (const char* const name = std::getenv("GLOO_SOCKET_IFNAME"); name && *name)
-    return address_of_interface(name);
-  return interface_toward(meeting.host);
+  const char* const name = std::getenv("GLOO_SOCKET_IFNAME");
+  if (!name || !*name) return interface_toward(meeting.host);
+  std::string found = address_of_interface(name);
+  if (!found.empty()) return found;
+  throw no_meeting(
+      "GLOO_SOCKET_IFNAME is '" + std::string(name) +
+          "', but this machine has no network interface of that name with an IPv4 address",
+      "choose one that `ip address` lists");
 }
 
 /// Returns the address at which the other ranks reach this one. A machine's own name may resolve to

@@ -29,7 +29,7 @@ std::vector<std::string> differences(const nlohmann::ordered_json& first,
 /// Waits until all ranks have joined, and connects them. Throws runner::StageError (kNoMeeting) if
 /// a rank is missing, joined twice, belongs to another job, or has different traits from rank 0;
 /// the message names the rank. Throws Canceled soon after `is_canceled` returns true. `timeout`
-/// is for the calls of the group.
+/// applies to the group's calls.
 std::unique_ptr<RankGroup> meet_ranks(
     const runner::RankOfRun& own, const runner::Meeting& meeting,
     const nlohmann::ordered_json& traits,

@@ -53,8 +53,8 @@ Preprocessing read_preprocessing(runner::ConfigReader& reader) {
   return steps;
 }
 
-/// Reads how file names identify patients: by the `patient` option, which is stored in `pattern`,
-/// or, without it, as in published datasets.
+/// Determines how file names identify patients: by the `patient` option, which is stored in
+/// `pattern`, or, without it, as in published datasets.
 std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& reader,
                                                        std::optional<std::string>& pattern) {
   reader.read("patient", pattern);
@@ -69,7 +69,7 @@ std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& rea
   }
 }
 
-/// Rejects a pattern that does not find a patient in any name.
+/// Rejects a pattern that finds no patient in any name.
 runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
   if (!list) return list;
   const std::string* name = nullptr;
@@ -165,7 +165,7 @@ std::string counts_by_grade(const ImageList& list) {
 /// Images that belong together.
 struct Owned {
   std::set<Part> parts;
-  std::set<std::string_view> names;  // of files, without folders
+  std::set<std::string_view> names;  // of files, without their folders
   std::size_t photographs = 0;
   bool is_patient = false;
 };
@@ -209,7 +209,7 @@ void report_patients(const ImageList& list, runner::RunContext& context) {
   std::string text =
       patients == 0
           ? "patients: no file name identifies one, so images of one patient may be in two parts"
-          : "patients: " + std::to_string(patients) + ", identified by the names of " +
+          : "patients: " + std::to_string(patients) + ", identified from the names of " +
                 counted_of(named, "image");
   if (patients > 0 && unnamed > 0)
     text += "; " + std::to_string(unnamed) +

@@ -31,7 +31,7 @@ struct GradingConfig {
   GradeReportOptions reported;
 };
 
-/// Returns a table with a line per sample: name,grade,prediction and the probability of every
+/// Returns a table with one line per sample: name,grade,prediction and the probability of every
 /// grade; then its group, if samples have groups.
 std::string grades_csv(const ClassifiedSamples& classified, const GradedSamples& samples) {
   const std::vector<std::string>& names = classified.names;

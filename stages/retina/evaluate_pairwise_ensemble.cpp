@@ -34,7 +34,7 @@ struct EnsembleConfig {
   Predictor::Options predictor;
   bool allow_trained = false;
   std::int64_t examples = 0;    // number of images in each group
-  std::vector<VoteRule> rules;  // other than the deciding one
+  std::vector<VoteRule> rules;  // the rules other than the deciding one
   Voting voting;
   GradeReportOptions reported;
 };
@@ -69,7 +69,7 @@ struct EnsembleInputs {
 struct Decided {
   GradedSamples graded;
   ClassifiedSamples samples;
-  std::vector<std::size_t> rows = {};  // of the samples, in the table
+  std::vector<std::size_t> rows = {};  // rows of the samples in the table
 };
 
 Decided decided_samples(const PairTable& table, const Ensemble& ensemble,

@@ -83,7 +83,7 @@ PatientNames::PatientNames(const std::optional<std::string>& pattern) {
       "([0-9a-f]{12})(?![0-9a-z]).*",                        // APTOS
       "(\\d{8}_\\d{4,5}_\\d{4}_pp|im\\d{6})(?![0-9a-z]).*",  // Messidor
       "(idrid_\\d+).*",
-      "(\\d{3}-\\d{4})-\\d{3}(?!\\d).*",  // DDR; the last number may be another image of the same
+      "(\\d{3}-\\d{4})-\\d{3}(?!\\d).*",  // DDR; the last number may distinguish images of the same
                                           // eye
       "(\\d{17})(?!\\d).*",               // DDR
   });

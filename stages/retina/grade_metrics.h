@@ -102,7 +102,7 @@ struct GradedSamples {
       scores;  ///< (samples, grades), row by row: the scores that rank the samples for each grade
 };
 
-/// The metrics of a grading: the numbers of grade_numbers(); auc/NAME for each grade that some
+/// The metrics of a grading: the numbers from grade_numbers(); auc/NAME for each grade that some
 /// samples have and others do not; and auc_weighted, the mean of these areas, weighted by the
 /// number of samples of each grade.
 struct Grading {

@@ -15,7 +15,7 @@ namespace stages {
 /// input.
 struct PairTable {
   std::vector<std::string> names;    ///< of the samples
-  std::vector<std::int64_t> labels;  ///< of each sample, among the ensemble's classes
+  std::vector<std::int64_t> labels;  ///< label of each sample, among the ensemble's classes
   std::vector<double>
       logits;  ///< (samples, members), row by row: each is the logit of the member's second class
   std::vector<std::string> groups = {};  ///< as in ClassifiedSamples
@@ -52,7 +52,7 @@ std::string pair_logits_csv(const PairTable& table, const Ensemble& ensemble);
 /// The decisions that an ensemble makes on every sample under one rule.
 struct Decisions {
   std::vector<Vote> votes;
-  std::vector<bool> abstains;  ///< true if the vote's margin is too small
+  std::vector<bool> abstains;  ///< true if the margin of the vote is too small
   std::int64_t tied = 0, abstained = 0;
 };
 Decisions decide(VoteRule rule, const PairTable& table, const Ensemble& ensemble,

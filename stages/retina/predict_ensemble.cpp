@@ -258,7 +258,7 @@ class EnsemblePrediction {
   const RequestContext& context_;
   const std::int64_t images_;
   std::map<std::int64_t, std::vector<double>>
-      logits_;                                    // by image: the logits of members' second classes
+      logits_;  // per image: the logits of the members' second classes
   std::map<std::int64_t, std::int64_t> winners_;  // by image
   std::int64_t failed_ = 0;
 };
@@ -271,7 +271,8 @@ Voting voting_of(const runner::Graph& graph, const std::string& id) {
   return read_voting(reader);
 }
 
-/// Returns the GPU memory that the first network needs; networks of the same model need the same.
+/// Returns the GPU memory that the first network needs; networks of the same model need the same
+/// amount.
 std::int64_t planned_bytes_of(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
                               const EnsembleRequest& request, const std::string& device_model) {
   return planned_bytes(checkpoint, pictures, request.batch_size, device_model,

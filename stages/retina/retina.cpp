@@ -108,7 +108,7 @@ class RetinaDrawing {
     }
   }
 
-  /// Tints a round spot that fades over the share `edge` of its radius.
+  /// Tints a round spot that fades out over the fraction `edge` of its radius.
   void tint(const Spot& spot, double radius, double edge, const Tint& color, double strength = 1) {
     const double x0 = middle_.x + spot.x * radius_, y0 = middle_.y + spot.y * radius_;
     const double r = std::max(radius * radius_, 0.6), fade = std::max(edge * r, 1.0);
@@ -362,10 +362,11 @@ namespace {
 
 constexpr int kLooks = 96;             // in each direction
 constexpr int kDark = 3 * 16;          // sum of red, green and blue
-constexpr double kFewestBright = 0.2;  // share of the image
+constexpr double kFewestBright = 0.2;  // fraction of the image
 constexpr double kRedOverGreen = 1.1, kRedOverBlue = 1.3;
 constexpr double kFewestInside = 0.6,
-                 kMostOutside = 0.4;  // bright shares of the disc, and of its surroundings
+                 kMostOutside = 0.4;  // fractions of bright pixels in the disc and in its
+                                      // surroundings
 
 }  // namespace
 

@@ -29,7 +29,7 @@ struct BinaryOptions {
   ClassificationLoss loss;
   ClassWeights class_weights;
   bool balances = false;
-  std::int64_t batch_size = 0;  // of an optimizer step
+  std::int64_t batch_size = 0;  // batch size of an optimizer step
   std::string monitor;
 };
 
@@ -54,9 +54,9 @@ class BinaryStep final : public TrainingStep {
   }
 
   std::string why_not_replayed() const override {
-    return class_weights_.defined()
-               ? "class_weights divide the loss by the weights of the samples, which differ"
-               : "";
+    return class_weights_.defined() ? "class_weights divide the loss by the samples' weights, "
+                                      "which differ from batch to batch"
+                                    : "";
   }
 
   std::vector<std::string> notes() const override {

@@ -64,7 +64,7 @@ struct VoteOptions {
 /// A network that separates two classes.
 struct VotingPair {
   std::int64_t first = 0, second = 0;
-  double accuracy = 1;  ///< on the validation data
+  double accuracy = 1;  ///< accuracy on the validation data
 };
 
 /// Returns the probability of a pair's second class.
@@ -75,8 +75,8 @@ struct Vote {
   std::vector<double> scores;  ///< by class
   std::int64_t winner = 0;
   bool is_tied = false;  ///< another class has the same score, up to rounding
-  double margin =
-      0;  ///< between the two best scores, as a share of the sum of all scores; 0 if tied
+  double margin = 0;  ///< difference between the two best scores, as a fraction of the sum of all
+                      ///< scores; 0 if tied
 };
 
 /// Combines the networks' outputs for one sample according to a rule. `probabilities` are the
@@ -115,7 +115,7 @@ struct EnsembleMember {
                second = 0;  ///< class numbers; the first is the lower one
   bool is_turned = false;   ///< its logit is for the first class: the network was trained with the
                             ///< classes swapped
-  std::size_t set = 0;      ///< index of its set: the networks of one model
+  std::size_t set = 0;      ///< index of its set, which contains the networks of one model
 };
 
 /// Two-class networks that jointly choose among all classes. Every model has one network per class

@@ -24,7 +24,7 @@ class DeviceConstant {
 
   bool defined() const { return on_host_.defined(); }
   const at::Tensor& on_host() const { return on_host_; }
-  /// Returns the tensor on `device`; undefined if it is.
+  /// Returns the tensor on `device`, or an undefined tensor if `on_host` is undefined.
   at::Tensor on(at::Device device) const {
     if (!defined() || !device.is_cuda()) return defined() ? on_host_.to(device) : on_host_;
     if (!on_gpu_.defined() || on_gpu_.device() != device) on_gpu_ = send_to(device, on_host_);

@@ -8,7 +8,7 @@
 
 namespace stages {
 
-/// Returns the name that texts use for the class in a folder with this name: '_' and '-' become
+/// Returns the name that texts use for the class in the folder with this name: '_' and '-' become
 /// spaces. Captions and text prompts for the class both use this name.
 std::string words_of_folder(std::string folder);
 

@@ -7,7 +7,7 @@
 
 namespace stages {
 
-/// A regular expression in the syntax of Python's `re`. Adapter folders and recipes name modules
+/// A regular expression in the syntax of Python's `re`. Adapter folders and recipes specify modules
 /// with such expressions, and recipes use them to find the patient in a file name. Uses PCRE2,
 /// which supports that syntax (named groups, look-behind, inline flags). Expressions are not
 /// trusted, so the work per match is limited. Not thread-safe.
@@ -32,8 +32,9 @@ class Expression {
 
   /// True if the expression has a group, numbered or named.
   bool has_groups() const;
-  /// Returns the text that the group named `group` captured, or the first group if none has that
-  /// name; empty if it captured nothing; nullopt if `name` does not match. Throws like matches().
+  /// Returns the text captured by the group named `group` or, if there is no such group, by the
+  /// first group; empty if it captured nothing; nullopt if `name` does not match. Throws like
+  /// matches().
   std::optional<std::string> capture_or_first(std::string_view name, const char* group) const;
 
  private:

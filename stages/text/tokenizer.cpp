@@ -170,7 +170,7 @@ Diagnostic bad_vocabulary(const std::filesystem::path& file, const std::string& 
 
 constexpr const char *kMerges = "/merges", *kVocabulary = "/vocabulary";  // the options
 
-/// Returns the first of `errors`, attributed to the option that names the file.
+/// Returns the first of `errors`, attributed to the option that specifies the file.
 Diagnostic about(const char* option, Diagnostics errors) {
   errors.front().pointer = option;
   return std::move(errors.front());

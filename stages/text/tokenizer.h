@@ -14,7 +14,7 @@
 
 namespace stages {
 
-/// How a text is cleaned before it is split: like transformers' tokenizer, or like OpenAI's and
+/// How a text is cleaned before it is split: as in transformers' tokenizer, or as in OpenAI's and
 /// open_clip's.
 enum class TextCleaning { kTransformers, kOpenai };
 
@@ -53,8 +53,8 @@ struct TokenizerOptions {
 /// Uses about a megabyte of memory. Immutable and thread-safe.
 class Tokenizer {
  public:
-  /// Reads the files of `options`. Returns kMissingWeights, or kDamagedWeights with the malformed
-  /// line, at "/merges" or "/vocabulary".
+  /// Reads the files specified in `options`. Returns kMissingWeights, or kDamagedWeights with the
+  /// malformed line, at "/merges" or "/vocabulary".
   static runner::Result<Tokenizer> read(const TokenizerOptions& options);
 
   /// Returns the tokens of `text` including the start and end tokens, without truncation. As in

@@ -160,7 +160,7 @@ class TokenList {
     }
   }
 
-  /// Adds the merge in `line`, which has this number.
+  /// Adds the merge in `line`, the line with this number.
   void merge(std::size_t number, std::string_view line) {
     const std::size_t gap = line.find(' ');
     if (gap == line.npos || gap == 0 || gap + 1 == line.size() ||

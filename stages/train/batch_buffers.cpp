@@ -12,7 +12,7 @@
 
 namespace stages {
 
-/// The stream of the copies, ordered with the stream that computes.
+/// The stream for the copies, synchronized with the stream that computes.
 class BatchBuffers::CopyStream {
  public:
   explicit CopyStream(at::Device device)
@@ -24,8 +24,8 @@ class BatchBuffers::CopyStream {
     earlier_.record(gpu_.getStream(device));  // the buffers' memory may just have been freed
   }
 
-  /// Queues the copies. They wait for what was queued before the previous call: the last work that
-  /// may use the buffer that they fill.
+  /// Queues the copies. They wait for the work queued before the previous call, which is the last
+  /// that may use the buffer to be filled.
   void copy(const std::vector<std::pair<at::Tensor, at::Tensor>>& from_to) {
     const c10::Stream computing = gpu_.getStream(device_);
     earlier_.block(stream_);

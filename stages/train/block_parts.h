@@ -14,7 +14,8 @@ struct BlockPart {
   std::vector<std::int64_t> strides = {};  ///< empty: contiguous
 };
 
-/// Returns a part with the tensor's shape, type and layout. A tensor with gaps becomes contiguous.
+/// Returns a part with the tensor's shape, type and layout. A tensor that is not dense becomes
+/// contiguous.
 BlockPart part_like(const at::Tensor& tensor);
 
 /// Returns the part's strides; computes them if the part is contiguous.

@@ -26,8 +26,8 @@ std::array<float, 256> dynamic_map(bool is_signed);
 /// Stores numbers as 8-bit codes, with one float32 per block: the block's largest absolute value
 /// (Dettmers et al., "8-bit Optimizers via Block-wise Quantization", 2022; bitsandbytes'
 /// quantize_blockwise()). A code stands for the value of dynamic_map() nearest to number / absmax,
-/// or for the lower of two equally near values. The absmax of a block of zeros is the smallest
-/// normal float32.
+/// or, if two values are equally near, for the lower one. The absmax of a block of zeros is the
+/// smallest normal float32.
 ///
 /// Results do not depend on the number of threads. Allocates nothing and never waits for a GPU. On
 /// the Meta device, computes nothing.
@@ -56,7 +56,7 @@ class BlockQuantizer {
                 const Scratch& scratch, const std::optional<at::Tensor>& skip) const;
 
  private:
-  at::Tensor values_;  // of the map, float32
+  at::Tensor values_;  // values of the map, float32
   at::Tensor bounds_;  // float32; a number above a bound gets a higher code; the last is infinite
   at::Tensor lowest_;  // for each upper half of a float32, the lowest code of a number that has it
 };

@@ -16,9 +16,9 @@ namespace stages {
 /// context's seed. The batch has five samples or, if a loss is computed over larger groups, one
 /// group and two more samples. If the policy splits the batch, each part has two samples or one
 /// group. Dropout is active, and frozen weights have no gradient. Number formats other than float64
-/// are not compared: they change the training and are used only on request. Nothing is modified,
+/// are not compared: they change what is trained and are used only on request. Nothing is modified,
 /// but weights are read if the model cannot be made small. If the policy is invalid for this
-/// training, `refused` is set in the result.
+/// training run, `refused` is set in the result.
 runner::Certificate certify(const TrainingToPlan& training, runner::PlanContext& context);
 
 /// Compares gradients like certify(), for one network. The network must be in float64, on the CPU
@@ -26,8 +26,8 @@ runner::Certificate certify(const TrainingToPlan& training, runner::PlanContext&
 /// lists every loss or buffer that differs. If the plan offloads or shards the optimizer or runs it
 /// in the backward pass, `changed` also lists each weight that differs in any bit after two steps
 /// of AdamW. AdamW's state is not quantized: quantization would turn differences in a gradient's
-/// last digits into differences of whole codes. `of_ranks` are networks equal to `network`, one for
-/// each of the ranks that then compute the step together (device.count).
+/// last digits into differences of whole codes. `of_ranks` are networks identical to `network`, one
+/// for each of the ranks that then compute the step together (device.count).
 runner::Certificate compare_gradients(
     const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const StepPlan& plan,
     std::uint64_t seed, const std::vector<std::shared_ptr<torch::nn::Module>>& of_ranks = {});

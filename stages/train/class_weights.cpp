@@ -150,14 +150,14 @@ using runner::StageError;
 void check_one_class_each(const Dataset& train) {
   if (has_targets(train.describe())) {
     throw StageError(ErrorCode::kOptionConflict,
-                     "this training needs one class for each sample, but the training data has "
-                     "numbers to predict")
+                     "this training stage needs one class for each sample, but the training data "
+                     "has numbers to predict")
         .with_help("train with train.regression");
   }
   if (!has_label_sets(train.describe())) return;
   throw StageError(ErrorCode::kOptionConflict,
-                   "this training needs one class for each sample, but the training data has any "
-                   "number of labels per sample")
+                   "this training stage needs one class for each sample, but the training data has "
+                   "any number of labels per sample")
       .with_help("train with train.multi_label");
 }
 

@@ -43,8 +43,9 @@ void check_weighted_validation(const at::Tensor& weights, const Dataset* validat
 /// one.
 void check_one_class_each(const Dataset& train);
 
-/// Throws runner::StageError if the training set has no classes, or if those of the validation set
-/// differ, or are in a different order. `validation` is null if there is no validation set.
+/// Throws runner::StageError if the training set has no classes, or if the validation set has
+/// different classes, or the same classes in a different order. `validation` is null if there is no
+/// validation set.
 void check_same_classes(const Dataset& train, const Dataset* validation);
 
 }  // namespace stages

@@ -83,8 +83,8 @@ at::Tensor mixed_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& l
                                    const at::Tensor& partners, const at::Tensor& share,
                                    double label_smoothing);
 
-/// Returns the number of samples whose label has the largest logit or, for an ordinal head, equals
-/// predicted_ranks(): a scalar without an autograd graph.
+/// Returns the number of samples for which the label has the largest logit or, for an ordinal head,
+/// equals predicted_ranks(): a scalar without an autograd graph.
 at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels,
                          OrdinalHead head = OrdinalHead::kNone);
 

@@ -9,7 +9,7 @@
 namespace stages {
 namespace {
 
-/// The numbers of a fit that ranks exchange. float64 holds any number of steps.
+/// The values of a fit that ranks exchange. float64 can represent any number of steps.
 enum FitColumn : std::size_t { kAccuracy, kSteps, kLargestGradient, kLoss, kFitColumns };
 
 }  // namespace

@@ -8,10 +8,10 @@ namespace stages {
 
 class RankGroup;
 
-/// A classifier fitted with one strength, in numbers.
+/// The measurements of a classifier that was fitted with one strength.
 struct MeasuredFit {
   double strength = 0;
-  double accuracy = 0;  ///< on the validation data
+  double accuracy = 0;  ///< accuracy on the validation data
   std::int64_t steps = 0;
   double largest_gradient = 0, loss = 0;
   bool operator==(const MeasuredFit&) const = default;

@@ -27,8 +27,8 @@ using ChoiceOfCheckpoint = runner::CheckpointSource::Choice;
 
 /// Returns the checkpoint that a training run selects according to `keep`.
 std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep keep) {
-  auto best = keep != Keep::kLast ? checkpoints.load_best(CheckpointPart::kWeights) : std::nullopt;
-  return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
+  auto best = keep != Keep::kLast ? checkpoints.load_best(CheckpointPart::kShapes) : std::nullopt;
+  return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kShapes);
 }
 
 std::optional<FoundCheckpoint> load(const runner::CheckpointSource& weights,
@@ -42,12 +42,12 @@ std::optional<FoundCheckpoint> load(const runner::CheckpointSource& weights,
       case ChoiceOfCheckpoint::kKept:
         return load_kept(checkpoints, options.keep);
       case ChoiceOfCheckpoint::kBest:
-        return checkpoints.load_best(CheckpointPart::kWeights);
+        return checkpoints.load_best(CheckpointPart::kShapes);
       case ChoiceOfCheckpoint::kLatest:
-        return checkpoints.load_latest(CheckpointPart::kWeights);
+        return checkpoints.load_latest(CheckpointPart::kShapes);
       case ChoiceOfCheckpoint::kThis:
         return FoundCheckpoint{weights.folder,
-                               read_checkpoint(weights.folder, CheckpointPart::kWeights)};
+                               read_checkpoint(weights.folder, CheckpointPart::kShapes)};
     }
   } catch (const StageError& error) {
     if (error.code != ErrorCode::kDamagedWeights) throw;
@@ -115,9 +115,11 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
   }
   try {
     DatasetDescription data = described_data(found->state.about);
-    if (averaged && *averaged != options.average->is_result)
-      take_other_weights(*options.average, found->state.model,
-                         read_checkpoint(found->folder).optimizer);
+    if (averaged && *averaged != options.average->is_result) {
+      TrainingState whole = read_checkpoint(found->folder);
+      take_other_weights(*options.average, whole.model, whole.optimizer);
+      found->state.model = std::move(whole.model);
+    }
     const char* const kind = !averaged ? "" : *averaged ? "averaged" : "trained";
     return EarlierWeights{*std::move(found), std::move(data), kind};
   } catch (const std::invalid_argument& error) {
@@ -160,43 +162,23 @@ namespace {
 
 }  // namespace
 
-void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device) {
-  const FoundCheckpoint& found = trained.checkpoint;
+void put_weights(const FoundCheckpoint& found, torch::nn::Module& network, at::Device device) {
   check_base(network, found.state);
   network.to(device);
+  const NamedTensors own = weights(network), &saved = found.state.model;
   try {
-    set_weights(network, found.state.model);
+    check_weights(own, saved);
+    const bool is_outline = saved.size() > 0 && saved.begin()->second.is_meta();
+    if (!is_outline) return set_weights(network, saved);
   } catch (const std::exception& error) {
     refuse_other_model(found.folder, error);
   }
+  read_safetensors_into(own, found.folder / runner::kCheckpointModel);
 }
 
 void read_weights(const std::filesystem::path& folder, torch::nn::Module& network,
                   at::Device device) {
-  const TrainingState state = read_checkpoint(folder, CheckpointPart::kShapes);
-  check_base(network, state);
-  network.to(device);
-  const NamedTensors own = weights(network);
-  try {
-    check_weights(own, state.model);
-  } catch (const std::invalid_argument& error) {
-    refuse_other_model(folder, error);
-  }
-  const torch::NoGradGuard no_graph;
-  at::Tensor whole;  // a tensor with another layout than the file's
-  const auto take = [&](const WeightPiece& piece) {
-    const at::Tensor weight = own.at(piece.tensor).detach();
-    const std::int64_t end = piece.begin + piece.numbers.numel();
-    if (weight.is_contiguous()) {
-      weight.view(-1).slice(0, piece.begin, end).copy_(piece.numbers);
-      return;
-    }
-    if (piece.begin == 0) whole = torch::empty({weight.numel()}, piece.numbers.options());
-    whole.slice(0, piece.begin, end).copy_(piece.numbers);
-    if (end == weight.numel()) weight.copy_(whole.view(weight.sizes()));
-  };
-  read_safetensors(folder / runner::kCheckpointModel,
-                   {.wants = [](const std::string&) { return true; }, .take = take});
+  put_weights({folder, read_checkpoint(folder, CheckpointPart::kShapes)}, network, device);
 }
 
 TrainingResult report_earlier_weights(const EarlierWeights& trained, runner::RunContext& context) {
@@ -219,7 +201,7 @@ TrainingResult report_earlier_weights(const EarlierWeights& trained, runner::Run
 
 TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Module& network,
                                     runner::RunContext& context) {
-  put_weights(trained, network, at::Device(context.node().device));
+  put_weights(trained.checkpoint, network, at::Device(context.node().device));
   return report_earlier_weights(trained, context);
 }
 

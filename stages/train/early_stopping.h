@@ -46,7 +46,7 @@ class EarlyStopping {
   const double minimum_improvement_;
   std::optional<std::int64_t> best_epoch_;
   double best_ = 0;
-  std::optional<std::int64_t> counted_epoch_;  // of the last improvement that counted
+  std::optional<std::int64_t> counted_epoch_;  // epoch of the last improvement that counted
   double counted_ = 0;                         // its value
   std::int64_t waited_ = 0;                    // validations since then, or since the start
   bool is_content_ = false;

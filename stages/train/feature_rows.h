@@ -26,8 +26,9 @@ struct FeatureRows {
 /// Returns the width of the data's features. Throws if it has none.
 std::int64_t feature_width(const DatasetDescription& data);
 
-/// Reads all features as numbers of `type`. Samples that the data skips are left out. `validation`
-/// may be null. Throws if a label is outside the classes, or if no training sample can be read.
+/// Reads all features as values of type `type`. Samples that the data skips are left out.
+/// `validation` may be null. Throws if a label is outside the classes, or if no training sample can
+/// be read.
 FeatureRows read_feature_rows(const Dataset& train, const Dataset* validation, at::ScalarType type,
                               const runner::RunContext& context);
 

@@ -12,7 +12,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/checkpoint/checkpoints.h"
-#include "stages/weights/safetensors.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 namespace {
@@ -48,7 +48,7 @@ fs::path checkpoints_of(const fs::path& path) {
   for (const std::string& name : trainings) names += (names.empty() ? "" : ", ") + name;
   refuse(ErrorCode::kMissingWeights,
          "the run '" + path.string() + "' has several training stages: " + names,
-         "name the folder of one of them: " + run.node(trainings[0]).folder().string());
+         "give the folder of one of them: " + run.node(trainings[0]).folder().string());
 }
 
 /// Returns the checkpoint's folder if `path` is a checkpoint's folder or the weights in it;
@@ -62,15 +62,17 @@ fs::path checkpoint_at(const fs::path& path) {
 }
 
 /// Returns the best checkpoint, or the latest if none was measured.
-std::optional<FoundCheckpoint> load_best_or_latest(const Checkpoints& checkpoints) {
-  auto best = checkpoints.load_named_best(CheckpointPart::kWeights);
-  return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
+std::optional<FoundCheckpoint> load_best_or_latest(const Checkpoints& checkpoints,
+                                                   CheckpointPart part) {
+  auto best = checkpoints.load_named_best(part);
+  return best ? std::move(best) : checkpoints.load_latest(part);
 }
 
 GivenWeights given_by(const fs::path& folder, TrainingState state) {
   const auto base = state.about.find("base");
   const std::string on = base == state.about.end() ? "" : base->second;
-  return {std::move(state.model), folder, on, std::move(state.about)};
+  return {std::move(state.model), folder / runner::kCheckpointModel, folder, on,
+          std::move(state.about)};
 }
 
 /// Returns ", 2 missing (a, b)", with the first few names; empty if there are none.
@@ -85,21 +87,25 @@ std::string counted_weights(const std::vector<std::string>& names, const std::st
 
 }  // namespace
 
-GivenWeights read_given_weights(const fs::path& path, const std::string& option) {
+GivenWeights read_given_weights(const fs::path& path, const std::string& option,
+                                WeightContents contents) {
+  const CheckpointPart part =
+      contents == WeightContents::kShapes ? CheckpointPart::kShapes : CheckpointPart::kWeights;
   std::error_code error;
   if (!fs::exists(path, error))
     refuse(ErrorCode::kMissingWeights, "there is no '" + path.string() + "'",
-           "name a run's folder or a safetensors file");
+           "give a run's folder or a safetensors file");
   const fs::path one = checkpoint_at(path);
-  if (one.empty() && fs::is_regular_file(path, error)) return {read_safetensors(path).tensors};
+  if (one.empty() && fs::is_regular_file(path, error))
+    return {read_safetensors(path, contents).tensors, path};
   const fs::path folder = one.empty() ? checkpoints_of(path) : one.parent_path();
   const Checkpoints checkpoints(folder, {});
   try {
-    if (!one.empty()) return given_by(one, read_checkpoint(one, CheckpointPart::kWeights));
-    auto found = folder.empty() ? std::nullopt : load_best_or_latest(checkpoints);
+    if (!one.empty()) return given_by(one, read_checkpoint(one, part));
+    auto found = folder.empty() ? std::nullopt : load_best_or_latest(checkpoints, part);
     if (!found) {
       refuse(ErrorCode::kMissingWeights, "'" + path.string() + "' contains no checkpoint",
-             "name a run with a trained model, a checkpoint's folder or a safetensors file");
+             "give a run with a trained model, a checkpoint's folder or a safetensors file");
     }
     return given_by(found->folder, std::move(found->state));
   } catch (const StageError& error) {

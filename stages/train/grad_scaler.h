@@ -23,7 +23,7 @@ class GradScaler {
  public:
   struct Options {
     double initial_scale = 65536;
-    double growth_factor = 2;     ///< after growth_interval steps in a row without overflow
+    double growth_factor = 2;     ///< applied after growth_interval steps in a row without overflow
     double backoff_factor = 0.5;  ///< after an overflow
     std::int64_t growth_interval = 2000;
   };

@@ -17,6 +17,7 @@
 #include "stages/ranks/rank_statistics.h"
 #include "stages/tensor/loss_term.h"
 #include "stages/tensor/step_phase.h"
+#include "stages/train/joined_statistics.h"
 #include "stages/train/sharded_gradients.h"
 #include "stages/train/step_graph.h"
 #include "stages/train/validation.h"
@@ -94,7 +95,9 @@ class Accumulation {
                                                    plan_.activation_checkpointing);
     std::optional<ScopedRankStatistics> statistics;
     share_statistics(statistics);
-    const bool is_cut = size_ < batch_.units(), meets_others = ranks_meet(step_, plan_, ranks_);
+    // The same for all ranks: the first one has the largest share.
+    const bool is_cut = size_in(share_of_rank(0)) < batch_.units(),
+               meets_others = ranks_meet(step_, plan_, ranks_);
     if (is_cut && (plan_.two_pass || meets_others)) run_two_passes();
     else if (meets_others) together(ranks_, [&] { run_one_pass(); });
     else run_one_pass();
@@ -105,11 +108,13 @@ class Accumulation {
     const torch::NoGradGuard no_graph;
     std::optional<ScopedRankStatistics> statistics;
     share_statistics(statistics);
+    remember_statistics();
     const auto see_part = [&](const Batch& part) {
       encode(part);
       return NamedTensors();
     };
     for_each_part("seen", see_part, [](const NamedTensors&) {});
+    join_statistics();
     if (RankGroup* const group = group_of(ranks_)) group->answer_rest();
   }
 
@@ -125,6 +130,15 @@ class Accumulation {
   void share_statistics(std::optional<ScopedRankStatistics>& statistics) const {
     if (ranks_.size > 1 && !is_over_groups(step_))
       statistics.emplace(ranks_, share_.counts, batch_.units(), /*is_declared=*/mixes_over_ranks_);
+  }
+
+  /// Layers that run on one group at a time collect only the statistics of their rank's groups.
+  void remember_statistics() {
+    if (ranks_.size > 1 && is_over_groups(step_))
+      collected_.emplace(network_.module(), ranks_, share_.counts);
+  }
+  void join_statistics() const {
+    if (collected_) collected_->join();
   }
 
   /// Runs the micro-batches one after another and calls `keep(run(part))` for each; during `run`,
@@ -171,8 +185,8 @@ class Accumulation {
     part.end();
   }
 
-  /// After `parts` parts on this rank, joins in the sums of the ranks that have more. The first
-  /// rank has the most.
+  /// After `parts` parts on this rank, takes part in the sums of the ranks that have more parts.
+  /// The first rank has the most.
   void sum_rest(std::int64_t parts) const {
     for (const std::int64_t most = parts_of(share_of_rank(0)); options_.sharded && parts < most;
          ++parts)
@@ -180,6 +194,7 @@ class Accumulation {
   }
 
   void run_one_pass() {
+    remember_statistics();
     const auto compute = [&](const Batch& part) {
       Measured measured;
       {
@@ -201,6 +216,7 @@ class Accumulation {
                     if (options_.after_micro_batch) options_.after_micro_batch();
                   });
     sum_rest(parts_of(share_));
+    join_statistics();
   }
 
   /// Gradient caching: Gao, Zhang, Han and Callan, "Scaling deep contrastive learning batch size
@@ -224,6 +240,7 @@ class Accumulation {
       for_each_part_of(share, "first", first_pass,
                        [&](NamedTensors encoded) { parts.add(std::move(encoded)); });
       before.put_back();
+      remember_statistics();
       own = parts.join();
     });
     const Gathered all = gathered(std::move(own));
@@ -233,6 +250,7 @@ class Accumulation {
       const bool computes = share_.counts || mixes_over_ranks_;
       if (computes) run_second_pass(parts, gradients);
       sum_rest(computes ? parts_of(share_) : 0);
+      join_statistics();
     });
   }
 
@@ -370,6 +388,7 @@ class Accumulation {
   const Share share_;        // the units that this rank computes
   const std::int64_t size_;  // units per micro-batch
   const bool mixes_over_ranks_;
+  std::optional<JoinedStatistics> collected_;
   const double weight_;
   StepNumbers numbers_;
 };

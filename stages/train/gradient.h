@@ -32,8 +32,8 @@ struct AccumulationOptions {
   runner::RankOfRun ranks = {};
   /// Sums the gradients over the ranks in the backward passes; null if it is not done there.
   ShardedGradients* sharded = nullptr;
-  /// Replays parts of the batch, in a step that it has begun; null: all are computed. There is then
-  /// only one rank, and only one pass.
+  /// Replays parts of the batch, in a step that it has begun. It requires a single rank and a
+  /// single pass. Null: all parts are computed.
   StepGraph* graph = nullptr;
 };
 

@@ -14,8 +14,8 @@ constexpr int kFirstPower = -40, kPerPower = 4;
 constexpr std::int64_t kPerSign = (kHistogramBuckets - 1) / 2;
 constexpr std::int64_t kHistogramChunk = 1 << 18;  // elements
 
-/// While this object lives, LibTorch may add in any order: the sum of integers is the same, and the
-/// ordered addition on a GPU would first sort them.
+/// While this object lives, LibTorch may add in any order: integer sums do not depend on the order,
+/// and the ordered addition on a GPU would sort the values first.
 class AnyOrder {
  public:
   AnyOrder() { set(false, false); }
@@ -31,7 +31,7 @@ class AnyOrder {
   const bool warns_ = at::globalContext().deterministicAlgorithmsWarnOnly();
 };
 
-/// Returns all elements in any order, without a copy if the tensor's memory has no gaps.
+/// Returns all elements in any order, without a copy if the tensor is dense.
 at::Tensor elements(const at::Tensor& tensor) {
   if (tensor.is_non_overlapping_and_dense())
     return tensor.as_strided({tensor.numel()}, {1}, tensor.storage_offset());
@@ -47,7 +47,8 @@ at::Tensor bucket_indices(const at::Tensor& values) {
   return place.to(torch::kLong).clamp_(0, kHistogramBuckets - 1);
 }
 
-/// Returns the lower bound of a bucket; for the number of buckets, the upper bound of the last.
+/// Returns the lower bound of a bucket or, for an index equal to the number of buckets, the upper
+/// bound of the last bucket.
 double left_of(std::int64_t bucket) {
   const auto bound = [](std::int64_t place) {
     return std::exp2(kFirstPower + static_cast<double>(place) / kPerPower);

@@ -26,12 +26,12 @@ void add_value_counts(const at::Tensor& tensor, const at::Tensor& counts);
 /// bucket. `counts` is on the CPU, as from add_value_counts().
 std::vector<runner::HistogramBucket> buckets_of(const at::Tensor& counts);
 
-/// Counts the gradients of a step, each parameter on its own.
+/// Counts the gradient values of a step, separately for each parameter.
 class GradientHistograms {
  public:
-  /// Counts the gradients that exist, which are all on one device; the host does not wait for the
-  /// result. With sharded gradients, they may exist on other ranks: `present` says which parameters
-  /// have one, and `sum` adds up counts over the ranks.
+  /// Counts the values of the gradients that exist, which are all on one device; the host does not
+  /// wait for the result. With sharded gradients, they may exist on other ranks: `present` says
+  /// which parameters have a gradient, and `sum` adds up counts over the ranks.
   explicit GradientHistograms(const NamedTensors& parameters, const std::vector<bool>& present = {},
                               const std::function<void(const at::Tensor& counts)>& sum = {});
 

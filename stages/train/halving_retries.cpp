@@ -61,7 +61,7 @@ TrainingResult train_in_halves(const TrainingStep& step, torch::nn::Module& netw
       const std::string from = "batch_size " + std::to_string(before),
                         to = "batch_size " + std::to_string(options.batch_size);
       context.say("out of memory: " + to + " instead of " + std::to_string(before) +
-                  ", starting with the first epoch, retry " + std::to_string(retries.count()));
+                  ", restarting at the first epoch, retry " + std::to_string(retries.count()));
       context.recovered({.cause = "out of memory", .from = from, .to = to});
       context.resumed(0, 0);  // this attempt keeps only the weights
       clear_after_out_of_memory(at::Device(device));

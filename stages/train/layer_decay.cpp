@@ -17,8 +17,8 @@
 namespace stages {
 namespace {
 
-/// Names the parameters of `group` that are in `layer`. Those in a tower's last layer keep the
-/// group's name.
+/// Returns the name for the parameters of `group` that are in `layer`. Those in a tower's last
+/// layer keep the group's name.
 std::string name_of_part(const std::string& group, const NetworkLayer& layer) {
   if (layer.above == 0) return group;
   std::string name = group.empty() ? "" : group + '/';

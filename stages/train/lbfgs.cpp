@@ -14,9 +14,9 @@
 namespace stages {
 namespace {
 
-constexpr double kDecrease = 1e-4, kFlatter = 0.9;  // of the strong Wolfe conditions
-constexpr int kEvaluations = 25;                    // of one line search
-constexpr double kGrowth = 4;                       // of a step that is too short
+constexpr double kDecrease = 1e-4, kFlatter = 0.9;  // constants of the strong Wolfe conditions
+constexpr int kEvaluations = 25;                    // maximum per line search
+constexpr double kGrowth = 4;                       // factor for a step that is too short
 
 double product(const at::Tensor& a, const at::Tensor& b) { return torch::dot(a, b).item<double>(); }
 double largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
@@ -41,8 +41,8 @@ double rounding_of(double value, at::ScalarType type) {
   return 4 * epsilon * std::abs(value);
 }
 
-/// Searches along `direction`, which descends with `slope` at `from`, for a point at which the
-/// strong Wolfe conditions hold. Returns nullopt if rounding errors hide it.
+/// Searches along `direction`, in which the function falls with `slope` at `from`, for a point that
+/// satisfies the strong Wolfe conditions. Returns nullopt if rounding errors hide such a point.
 std::optional<Evaluated> search_line(const Evaluated& from, const at::Tensor& direction,
                                      double slope, double step, const ConvexFunction& function) {
   const double slack = rounding_of(from.value, from.x.scalar_type());

@@ -59,7 +59,7 @@ void check_head(const torch::nn::Module& network, const std::string& model, std:
   if (has_head) return;
   throw StageError(ErrorCode::kOptionConflict,
                    "'" + model + "' is not a linear head on frozen features of " +
-                       std::to_string(width) + " values, as this training requires")
+                       std::to_string(width) + " values, as this training stage requires")
       .with_help("use model.linear_probe, or train this model with train.supervised");
 }
 
@@ -188,7 +188,7 @@ class LogisticRegressionStage final : public runner::Stage {
                        });
   }
 
-  /// Tells the user if a fit has not converged.
+  /// Informs the user if a fit has not converged.
   void check_converged(double strength, std::int64_t steps, double largest_gradient,
                        runner::RunContext& context) const {
     if (largest_gradient <= options_.tolerance || context.node().smoke) return;

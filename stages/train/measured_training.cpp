@@ -49,8 +49,8 @@ bool are_one_way(MemoryPolicy one, const MemoryPolicy& other) {
   return is_computed_alike(one, other);
 }
 
-/// True if `policy` computes like `written`, with or without recomputed blocks if that choice is
-/// open.
+/// True if `policy` computes a step like `written`, with or without recomputed blocks if that
+/// choice is open.
 bool is_offered(MemoryPolicy policy, const MemoryPolicy& written) {
   const bool recomputes_blocks =
       policy.activation_checkpointing == ActivationCheckpointing{.blocks = true};
@@ -89,12 +89,13 @@ class RealSteps {
   const StepExecution& execution() const { return execution_; }
   const torch::nn::Module& network() const { return *network_; }
 
-  /// Measures steps with parts of each size up to `most`; there may be enough memory only for some.
+  /// Measures steps with parts of each size up to `most`; there may be enough memory for only some
+  /// of them.
   MeasuredWork steps(std::int64_t most) {
     return of_sizes(most, [this](std::int64_t size) { return run(size, parts()); });
   }
 
-  /// Returns the bytes that each further unit of a split batch needs.
+  /// Returns the bytes that each additional unit of a split batch needs.
   std::int64_t per_unit_of_batch(const MeasuredWork& steps) {
     if (!is_cut_) return 0;
     std::int64_t more = 0;

@@ -17,8 +17,8 @@ namespace stages {
 struct TrainingToPlan;
 class StepExecution;
 
-/// Plans a training run whose Python code needs tensor values, which a dry run does not have. Runs
-/// real steps on the device, within the budget, on the first samples, up to four at once. The
+/// Plans a training run with Python code that needs tensor values, which a dry run does not have.
+/// Runs real steps on the device, within the budget, on the first samples, up to four at once. The
 /// memory for other micro-batches is extrapolated from the growth of each tensor. Each way to
 /// compute a step is measured once; the only ways offered are the recipe's own and recomputing
 /// blocks.

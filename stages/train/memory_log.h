@@ -114,14 +114,14 @@ struct OutOfMemory {
   std::vector<Owned> owned;
   std::int64_t micro_batch = 0;  ///< 0: the whole batch
   std::int64_t batch_size = 0;
-  bool can_be_cut = true;       ///< the batch can be split without changing the training
+  bool can_be_cut = true;       ///< the batch can be split without changing what is trained
   std::string policy;           ///< the policy's location in the recipe, "/memory"
   bool has_own_budget = false;  ///< the recipe sets budget or memory_fraction
   std::string cause;            ///< message of the exception
 };
 
 /// Returns a table of live tensors: one line for each owner with its largest tensors, and one for
-/// each phase with the sizes of the tensors allocated in it that have no owner.
+/// each phase, with the sizes of the tensors without an owner that were allocated in it.
 std::vector<std::string> live_table(const OutOfMemory& what);
 
 /// Collects the circumstances of step `step_number`, which ran out of memory with `error`.

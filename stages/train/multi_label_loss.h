@@ -47,9 +47,9 @@ std::string name_of(const MultiLabelLoss& loss);
 std::string structure_of(const MultiLabelLoss& loss);
 
 /// Returns the factors of `weights` for the labels of `train`, (labels) float32; undefined if all
-/// are 1. Balanced: the number of samples without a label divided by the number with it, as torch's
-/// documentation suggests. Throws runner::StageError at /loss/pos_weight if the weights do not
-/// match the labels, or if one of these numbers is unknown or 0.
+/// are 1. The balanced factor is the number of samples without a label divided by the number with
+/// it, as torch's documentation suggests. Throws runner::StageError at /loss/pos_weight if the
+/// weights do not match the labels, or if one of these numbers is unknown or 0.
 at::Tensor positive_weights(const ClassWeights& weights, const Dataset& train);
 
 /// Returns the loss of `logits` (n, labels) for `labels` (n, labels) of 0 and 1, any type: the sum

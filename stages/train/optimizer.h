@@ -22,7 +22,7 @@ namespace stages {
 
 /// Parameters that share one update rule and learning rate.
 struct ParameterGroup {
-  std::string name;  ///< for logs; empty if it is the only group
+  std::string name;  ///< used in logs; empty if it is the only group
   OptimizerOptions optimizer;
   NamedTensors parameters;
   std::int64_t frozen_epochs = 0;  ///< the group is not trained in this many epochs at the start
@@ -65,7 +65,7 @@ class Optimizer {
   /// the device memory that step() needs for offloaded state and for the rule; undefined if none.
   at::Tensor prepare();
 
-  /// Sets requires_grad for exactly the parameters trained in `epoch`, counted from 0: those with a
+  /// Sets requires_grad for exactly the parameters trained in the 0-based `epoch`: those with a
   /// `wanted` name, in groups that are no longer frozen. A step does not change any other
   /// parameter.
   void ask_for_gradients(std::int64_t epoch,
@@ -115,7 +115,8 @@ class Optimizer {
   NamedTensors state() const;
   /// Returns what state() returns on other ranks: names, types and shapes, on the Meta device.
   NamedTensors state_elsewhere() const;
-  /// Returns the parameters whose state is on other ranks, or will be once they have been updated.
+  /// Returns the parameters with state on other ranks, or that will have it there once they have
+  /// been updated.
   std::vector<at::Tensor> parameters_elsewhere() const;
   /// Returns the rank that keeps the state called `name`, or will keep it once the parameter has
   /// been updated; nullopt if there is no such state.
@@ -165,16 +166,16 @@ class Optimizer {
   void make_piece(std::vector<std::size_t> slots);
   /// Splits the pieces so that each slot has its own piece.
   void divide_pieces();
-  /// Returns the slots with a gradient whose state is on this rank.
+  /// Returns the slots that have a gradient and have their state on this rank.
   std::vector<Slot*> with_gradient(const std::vector<std::size_t>& slots);
   /// Updates slots that are all in one group and have their state on the device.
   void update(const std::vector<Slot*>& slots, const at::Tensor& scratch,
               const std::optional<at::Tensor>& skip, const std::optional<at::Tensor>& divisor);
-  /// Does update() for slots whose moments are not quantized.
+  /// Does update() for slots with unquantized moments.
   void update_whole(const std::vector<Slot*>& slots, const at::Tensor& scratch,
                     const std::optional<at::Tensor>& skip,
                     const std::optional<at::Tensor>& divisor);
-  /// Does update() for a slot whose moments are quantized.
+  /// Does update() for a slot with quantized moments.
   void update_quantized(Slot& slot, const at::Tensor& scratch,
                         const std::optional<at::Tensor>& skip);
   /// `scratch` has `rule_bytes` bytes for the rule, followed by those for the piece.
@@ -182,7 +183,7 @@ class Optimizer {
                     const std::optional<at::Tensor>& skip,
                     const std::optional<at::Tensor>& divisor);
   /// Returns the state of the updated slots that this rank keeps or, if `kept` is false, of all
-  /// other updated slots. `only_ages`: leaves out everything that can be offloaded.
+  /// other updated slots. If `only_ages`, leaves out everything that can be offloaded.
   NamedTensors state_of(bool only_ages, bool kept) const;
   /// Records a step, which `skip` may undo.
   static void take_step(Slot& slot, const std::optional<at::Tensor>& skip);
@@ -203,11 +204,11 @@ class Optimizer {
                    const std::optional<at::Tensor>& skip);
   /// Returns the bytes of scratch memory that the rule needs for these slots.
   std::int64_t rule_bytes(const std::vector<std::size_t>& slots) const;
-  /// Returns the bytes of scratch memory for updating this tensor, whose moments are not quantized.
+  /// Returns the bytes of scratch memory for updating this tensor, which has unquantized moments.
   static std::int64_t rule_bytes(const OptimizerOptions& rule, const at::Tensor& parameter,
                                  bool is_matrix);
-  /// Returns the scratch memory for one chunk of a slot whose moments are quantized, in addition to
-  /// what the rule needs for the chunk.
+  /// Returns the scratch memory for one chunk of a slot with quantized moments, in addition to what
+  /// the rule needs for the chunk.
   std::vector<BlockPart> chunk_parts(const Slot& slot, const at::Tensor& chunk) const;
   /// Returns the first chunk of the parameter, which is the largest.
   at::Tensor first_chunk(const Slot& slot) const;
@@ -217,14 +218,14 @@ class Optimizer {
 
   std::vector<std::string> names_;           // of each group
   std::vector<OptimizerOptions> options_;    // of each group
-  std::vector<Rates> rates_;                 // of each group, for the next step
+  std::vector<Rates> rates_;                 // per group, for the next step
   std::vector<std::int64_t> frozen_epochs_;  // of each group
   std::vector<Slot> slots_;
   bool offloads_ = false;
-  std::int64_t rule_bytes_ = 0;  // of the slot that needs the most
+  std::int64_t rule_bytes_ = 0;  // for the slot that needs the most
   const StateShard shard_;
-  std::optional<BlockQuantizer> signed_, unsigned_;  // if any moment is quantized
-  std::vector<Piece> pieces_;  // of all slots with allocated state, if offloaded
+  std::optional<BlockQuantizer> signed_, unsigned_;  // set if any moment is quantized
+  std::vector<Piece> pieces_;  // for all slots with allocated state, if offloaded
   at::Tensor first_skip_;      // skip flag of the latest step, if it was the first step for
                                // some parameter
   at::Tensor one_;  // increment of the step counts; with a number, torch would allocate memory

@@ -83,7 +83,7 @@ void Optimizer::update_quantized(Slot& slot, const at::Tensor& scratch,
     });
     const bool is_last = first + rows == count;
     const at::Tensor age = own[own.size() - moments.size() - 1];
-    // Every chunk counts the same step; the last one counts it for the parameter.
+    // Every chunk uses the same step count; the last one stores it for the parameter.
     if (slot.state.age.defined())
       chunk.state.age = is_last ? slot.state.age : age.copy_(slot.state.age);
     const std::int64_t used = bytes_of(needed);

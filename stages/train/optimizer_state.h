@@ -42,11 +42,11 @@ struct QuantizedMoment {
 };
 
 /// True if the moments of this parameter are quantized: the rule has 8-bit state, and the parameter
-/// has at least kSmallestQuantized elements with no gaps between them.
+/// is dense and has at least kSmallestQuantized elements.
 bool is_quantized(const OptimizerOptions& rule, const at::Tensor& parameter);
 
-/// Returns the tensors that the rule needs for this parameter. `is_matrix`: Muon orthogonalizes its
-/// updates.
+/// Returns the tensors that the rule needs for this parameter. `is_matrix` is true if Muon
+/// orthogonalizes its updates.
 std::vector<StatePart> state_parts(const OptimizerOptions& rule, const at::Tensor& parameter,
                                    bool is_matrix);
 

@@ -28,7 +28,7 @@ std::string named_classes(const std::vector<std::string>& classes) {
   return runner::listed(classes, kNamedOrdered, "'");
 }
 
-/// Returns the whole number that a name is or begins with, before a space or punctuation.
+/// Returns the whole number that a name consists of, or begins with before a space or punctuation.
 std::optional<std::int64_t> leading_number(const std::string& name) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);

@@ -280,8 +280,8 @@ class Positions {
   }
 
  private:
-  /// Skips tokens that may match nothing or nothing more: any star, but "**." only at the beginning
-  /// of a module's name.
+  /// Skips tokens that may match nothing, or nothing more: any star, but "**." only at the
+  /// beginning of a module's name.
   void pass_over(bool begins_module) {
     for (std::size_t i = 0; i < pattern_.size(); ++i) {
       if (!at_[i] || pattern_[i].kind == TokenKind::kCharacter) continue;

@@ -33,11 +33,12 @@ void PendingSteps::mark_written() {
 
 void PendingSteps::flush(std::size_t allowed) {
   if (steps_.size() <= allowed) return;
-  steps_[steps_.size() - allowed - 1].numbers.wait();  // by then, those of earlier steps have come
+  steps_[steps_.size() - allowed - 1].numbers.wait();  // by then, those of earlier steps have
+                                                       // arrived
   while (steps_.size() > allowed) {
     PendingStep& step = steps_.front();
     const bool written = std::exchange(step.written, false);  // a step that is rejected here does
-                                                              // not count as written
+                                                              // not count as having been written
     refuse_not_finite(step.numbers, step.place, data_);
     skipped_in_a_row_ = step.numbers.skipped() ? skipped_in_a_row_ + 1 : 0;
     if (skipped_in_a_row_ == kMaxSkipped)

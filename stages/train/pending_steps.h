@@ -43,7 +43,7 @@ struct PendingStep {
   std::vector<Rates> rates;
   GeneratorStates generators;  ///< before the step
   std::optional<GradientHistograms> histograms = {};
-  bool written = false;  ///< committed, and not known to be skipped
+  bool written = false;  ///< committed, and not known to have been skipped
 };
 
 /// The steps that have been computed but not yet recorded. On a CPU, a step is read before it is

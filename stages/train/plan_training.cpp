@@ -37,10 +37,10 @@ std::int64_t units_of(const TrainingToPlan& training) {
 
 /// Returns the sizes of the batches to trace. The last is a whole batch: by then the optimizer
 /// state is allocated, and the allocator has gaps from the shorter batch at the end of an epoch,
-/// whose tensors have different sizes.
+/// which has tensors of different sizes.
 ///
-/// With CUDA graphs, these steps only warm up. Then come a step for which the graph is recorded,
-/// and batches of all sizes: a shorter one does not use the graph's memory.
+/// With CUDA graphs, these steps only warm up. They are followed by a step for which the graph is
+/// recorded, and by batches of all sizes, since a shorter batch does not use the graph's memory.
 std::vector<std::int64_t> traced_batches(const TrainingToPlan& training,
                                          const MemoryPolicy& policy) {
   const std::int64_t units = units_of(training),
@@ -77,7 +77,7 @@ class TracedTraining {
     own_network();
     execution.divide_parameters();
     if (backend_.device != at::kCPU) copy_ahead(execution);
-    std::size_t last_step = 0, end_of_step = 0;  // of those that compute their micro-batches
+    std::size_t last_step = 0, end_of_step = 0;  // for steps that compute their micro-batches
     double flops = 0;                            // per step
     std::int64_t operations = 0;                 // per step
     std::int64_t step = 0;
@@ -185,7 +185,7 @@ class TracedTraining {
       trace_.own(tensor, Owner::kOptimizerState, in_network(name));
   }
 
-  /// Renews the running statistics of averaged weights, in the largest batches.
+  /// Recomputes the running statistics for averaged weights, in the largest batches.
   void renew_statistics(const StepExecution& execution, std::int64_t step) {
     if (!running_statistics_of(*network_).are_collected) return;
     const ScopedPhase phase(StepPhase::kEvaluate);
@@ -278,10 +278,10 @@ class TracedTraining {
   const std::shared_ptr<torch::nn::Module> network_;
   const ScopedModuleNames names_;
   std::optional<StepSnapshot> before_;        // the latest step
-  std::optional<GradientHistograms> unread_;  // of the latest step
+  std::optional<GradientHistograms> unread_;  // histograms of the latest step
 };
 
-/// Adds the memory for scores of a whole validation: the rows of all batches and their
+/// Adds the memory for the scores of a whole validation pass: the rows of all batches and their
 /// concatenation.
 void add_kept_in_validation(runner::MemoryPlan& plan, const TrainingToPlan& training) {
   const std::int64_t bytes = training.step.bytes_kept_in_validation();

@@ -24,14 +24,14 @@ struct TrainingToPlan {
   const DatasetDescription& data;          ///< the training data
   const DatasetDescription& network_data;  ///< the data that the network is built for
   const DatasetDescription* validation = nullptr;
-  const Dataset* kept_data = nullptr;  ///< for counting the memory that the data keeps; null: none
+  const Dataset* kept_data = nullptr;  ///< to count the memory that the data keeps; may be null
   const Dataset* kept_validation = nullptr;  ///< the same for the validation data
   LoaderOptions loader;
   const TrainerOptions& options;
   const MemoryPolicy& policy;
   /// Returns the step under another policy; null if the step is the same under every policy.
   std::function<std::unique_ptr<TrainingStep>(const MemoryPolicy&)> step_under = {};
-  /// `model`, if dry runs may be shared with other training runs that have the same model and a
+  /// The model, if dry runs may be shared with other training runs that have the same model and a
   /// step with equal structure(); null: not shared.
   std::shared_ptr<const Model> shared_model = {};
   /// Plans by running real steps if a dry run fails; null: the dry run's error is thrown.
@@ -43,10 +43,10 @@ struct TrainingToPlan {
 /// the shorter last batch of an epoch in between, a validation and the end of training. If the
 /// policy leaves a choice, the fastest plan that fits is chosen (choose_policy.h); a resumed run
 /// keeps its previous plan if that fits. If the plan does not fit, or if the context requests it,
-/// equivalent alternatives are examined too. A training run whose dry run would equal that of an
-/// earlier one in the graph (shared_traces.h) is not traced again. Micro-batches are computed until
-/// they prove to be the same; from then on, the trace only repeats their records, which results in
-/// the same plan. Throws runner::StageError if train() would reject the options.
+/// equivalent alternatives are examined too. A training run is not traced again if its dry run
+/// would equal that of an earlier one in the graph (shared_traces.h). Micro-batches are computed
+/// until they prove to be the same; from then on, the trace only repeats their records, which
+/// results in the same plan. Throws runner::StageError if train() would reject the options.
 PlannedStep plan_training(const TrainingToPlan& training, runner::PlanContext& context,
                           Repeated micro_batches = Repeated::kNoted);
 
@@ -61,7 +61,7 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
 LoaderOptions training_loader(const Dataset& train, const TrainingStep& step,
                               std::int64_t batch_size);
 
-/// Returns the number of optimizer steps for training on `size` samples. `drops_last`: an epoch
+/// Returns the number of optimizer steps for training on `size` samples. If `drops_last`, an epoch
 /// drops an incomplete last batch. Throws runner::StageError if an epoch has no batch, or if the
 /// schedule does not fit.
 std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOptions& options);

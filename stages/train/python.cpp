@@ -34,7 +34,7 @@ struct PythonTrainingOptions {
   std::string entry;  ///< "my_step.py:Step"
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
   Coupling coupling = Coupling::kPerSample;
-  std::int64_t samples_in_group = 0;  ///< 0: the loss is not over groups
+  std::int64_t samples_in_group = 0;  ///< 0: the loss is not computed over groups
   std::string monitor;
   bool balances = false;
   DecisionFit calibration;
@@ -72,7 +72,7 @@ class PythonTrainingStep final : public TrainingStep {
   bool declares_couplings() const override { return true; }
   bool reads_whole_batch() const override { return options_.coupling == Coupling::kWholeBatch; }
 
-  /// If labels name classes, a label outside their range is rejected: on a GPU, a loss that indexes
+  /// If labels are classes, a label outside their range is rejected: on a GPU, a loss that indexes
   /// logits with such a label would crash the process.
   std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
     if (classes_ == 0 || !batch.tensors().contains("label")) return {};

@@ -42,7 +42,7 @@ class RangeTest final : public StepObserver {
   /// Records that a loss was not finite.
   void diverge() { has_diverged_ = true; }
 
-  /// True if a training run has begun; the rest of the graph need not run then.
+  /// True if a training run has begun; in that case, the rest of the graph need not run.
   bool has_begun() const { return !pointer_.empty(); }
   /// Returns {"stage", "learning_rate", "batch_size", "diverged", "suggestion", "points": [{"step",
   /// "learning_rate", "loss", "smoothed_loss"}]}. "suggestion" is the learning rate at which the

@@ -108,7 +108,7 @@ class RegressionStep final : public TrainingStep {
   }
 
  private:
-  /// Returns numbers of each target, (1, targets) float64.
+  /// Returns one value per target as a row: (1, targets) float64.
   static at::Tensor row_of(const std::vector<double>& numbers) {
     return torch::tensor(numbers, torch::kDouble).unsqueeze(0);
   }
@@ -147,7 +147,7 @@ void check_same_targets(const TrainingData& data) {
       .with_help("give both the same targets in the same order");
 }
 
-/// Returns the first target for which all samples have the same number.
+/// Returns the first target for which all samples have the same value.
 std::optional<std::size_t> constant_target(const TrainedTargets& targets) {
   const auto found = std::ranges::find(targets.standard_deviation, 0.0);
   if (found == targets.standard_deviation.end()) return {};

@@ -46,7 +46,7 @@ class StepScalars {
 
  private:
   static constexpr int kFirstFree = 3;
-  std::vector<at::Tensor> wide_;     // float64: keep, two spare ones, the free ones
+  std::vector<at::Tensor> wide_;     // float64: keep, two for temporary use, and those for the rule
   std::vector<at::Tensor> narrow_;   // float32
   std::vector<at::Tensor> doubles_;  // float64, for room()
   at::Tensor keep_float_, skipped_, truth_;

@@ -46,7 +46,7 @@ concept HasWarmup = requires(const Schedule& schedule) {
   schedule.warmup_fraction;
 };
 
-/// Returns the warmup steps of a schedule that has them.
+/// Returns the number of warmup steps in a schedule that has a warmup.
 std::int64_t warmup_length(const auto& schedule, std::int64_t steps) {
   if (schedule.warmup_steps) return *schedule.warmup_steps;
   return static_cast<std::int64_t>(
@@ -77,7 +77,7 @@ Rates one_cycle(const OneCycleSchedule& schedule, double peak, double step, doub
   const Phase& phase = phases[current];
   const double length = phase.end - begin;
   const double progress =
-      length == 0 ? 1 : (step - begin) / length;  // a rise that takes one step starts at the top
+      length == 0 ? 1 : (step - begin) / length;  // a phase of length 0 starts at its end value
   const auto between = [&](double from, double to) {
     return schedule.anneal_strategy == Anneal::kLinear ? from + (to - from) * progress
                                                        : cosine(from, to, progress);

@@ -67,7 +67,8 @@ struct WarmupConstantSchedule {
 struct WarmupInverseSqrtSchedule {
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
-  std::optional<std::int64_t> timescale;  ///< steps; nullopt: the warmup's, or 10000 without one
+  std::optional<std::int64_t> timescale;  ///< steps; nullopt: as many as the warmup has, or 10000
+                                          ///< without a warmup
   bool operator==(const WarmupInverseSqrtSchedule&) const = default;
 };
 
@@ -101,7 +102,7 @@ struct CosineCyclesSchedule {
   std::int64_t cycle_limit = 1;   ///< number of cycles, after which the rate stays at its minimum
   double min_learning_rate = 0;
   std::int64_t warmup_epochs = 0;
-  double warmup_learning_rate = 0;  ///< in the first epoch of the warmup
+  double warmup_learning_rate = 0;  ///< the rate in the first epoch of the warmup
   bool warmup_prefix = false;       ///< the first cycle begins after the warmup
   double k_decay = 1;               ///< exponent of the progress within a cycle
   bool operator==(const CosineCyclesSchedule&) const = default;
@@ -158,7 +159,7 @@ struct PlateauSchedule {
 
 /// Grows exponentially over `length` steps, for a learning rate range test.
 struct RangeSchedule {
-  double first_factor = 1, last_factor = 1;  ///< of the learning rate
+  double first_factor = 1, last_factor = 1;  ///< factors for the learning rate
   std::int64_t length = 2;
   bool operator==(const RangeSchedule&) const = default;
 };
@@ -169,11 +170,11 @@ using Schedule =
                  WarmupInverseSqrtSchedule, WarmupLinearSchedule, WarmupPolynomialSchedule,
                  StepSchedule, MultiStepSchedule, ExponentialSchedule, OneCycleSchedule,
                  PlateauSchedule, RangeSchedule>;
-/// The rates of the epochs averaged by stochastic weight averaging: torch's SWALR, stepped once
-/// per epoch. Starting with the first such epoch, the schedule is frozen, and the rate moves from
-/// its last value to `factor` times the learning rate.
+/// The learning rates for the epochs averaged by stochastic weight averaging: torch's SWALR,
+/// stepped once per epoch. Starting with the first such epoch, the schedule is frozen, and the rate
+/// moves from its last value to `factor` times the learning rate.
 struct SwaSchedule {
-  std::int64_t first_epoch = 0, first_step = 0;  ///< of the averaged epochs, counted from 0
+  std::int64_t first_epoch = 0, first_step = 0;  ///< the first averaged epoch, 0-based
   double factor = 1;
   std::int64_t anneal_epochs = 0;  ///< number of epochs until that rate is reached
   Anneal anneal = Anneal::kCosine;
@@ -230,12 +231,12 @@ PlateauState plateau_state_from_json(const nlohmann::json& json);
 class LearningRates {
  public:
   /// `learning_rates` are the learning rates of the groups, `steps` is the total number of steps.
-  /// `higher_is_better`: the observed number improves as it rises. `swa`, if given, replaces the
+  /// If `higher_is_better`, a larger observed number is better. `swa`, if given, replaces the
   /// schedule starting with its first epoch.
   LearningRates(Schedule schedule, std::vector<double> learning_rates, std::int64_t steps,
                 bool higher_is_better, std::optional<SwaSchedule> swa = {});
 
-  /// Returns the rates of all groups; `step` and `epoch` count from 0.
+  /// Returns the rates of all groups; `step` and `epoch` are 0-based.
   std::vector<Rates> at(std::int64_t step, std::int64_t epoch) const;
 
   /// Records the monitored metric of the validation after `epochs` epochs, to detect plateaus. Does

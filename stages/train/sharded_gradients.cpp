@@ -47,7 +47,8 @@ ShardedGradients::ShardedGradients(std::vector<at::Tensor> parameters, StateShar
     : parameters_(std::move(parameters)),
       shard_(std::move(shard)),
       ranks_(ranks),
-      buckets_of_(parameters_.size()) {
+      buckets_of_(parameters_.size()),
+      had_(parameters_.size()) {
   divide(bucket_bytes > 0 ? bucket_bytes : default_bucket_bytes(parameters_, ranks.size));
   begin();
 }
@@ -84,7 +85,7 @@ void ShardedGradients::divide(std::int64_t bucket_bytes) {
   }
 }
 
-/// Divides a parameter that is larger than a bucket. Its buckets have nothing else, so they are
+/// Divides a parameter that is larger than a bucket. Its buckets contain nothing else, so they are
 /// sent one after another.
 std::vector<ShardedGradients::Rows> ShardedGradients::rows_of(std::size_t parameter,
                                                               std::int64_t bucket_bytes) const {
@@ -103,8 +104,10 @@ std::vector<ShardedGradients::Rows> ShardedGradients::rows_of(std::size_t parame
 }
 
 void ShardedGradients::begin() {
-  had_.assign(parameters_.size(), false);
-  filled_ = had_;
+  // A dry run does not repeat a part that it has traced, so that part's hooks set had_ only once.
+  const bool is_dry_run = !parameters_.empty() && parameters_.front().is_meta();
+  if (!is_dry_run) had_.assign(parameters_.size(), false);
+  filled_.assign(parameters_.size(), false);
 }
 
 ShardedGradients::Part::Part(ShardedGradients& gradients) : gradients_(gradients) {

@@ -86,14 +86,15 @@ class ShardedGradients {
   std::vector<Bucket> buckets_;                       // in the order in which they are sent
   std::vector<std::vector<std::size_t>> buckets_of_;  // of each parameter
   std::vector<bool> had_;     // parameters that got a gradient on this rank so far
-  std::vector<bool> filled_;  // parameters with a gradient of zeros for what other ranks have
+  std::vector<bool> filled_;  // parameters with a gradient that this rank created only to hold the
+                              // sums of other ranks
 
   // State of the current part:
-  std::map<at::ScalarType, at::Tensor> room_;  // for one message of each type
+  std::map<at::ScalarType, at::Tensor> room_;  // memory for one message of each type
   std::vector<bool> is_complete_;              // of each parameter
-  std::vector<std::int64_t> missing_;          // of each bucket: parameters that are not complete
-  std::size_t sent_ = 0;                       // buckets
-  bool is_late_ = false;                       // a gradient changed after it was sent
+  std::vector<std::int64_t> missing_;  // per bucket: number of parameters that are not complete
+  std::size_t sent_ = 0;               // buckets
+  bool is_late_ = false;               // a gradient changed after it was sent
 };
 
 }  // namespace stages

@@ -138,7 +138,7 @@ class ShardedParameters::Block final : public PassingWeights {
     std::string name;
     at::Tensor tensor;
     int owner;
-    std::int64_t begin = 0;  // in the gathered memory
+    std::int64_t begin = 0;  // position in the gathered memory
     c10::DataPtr own = {};   // the rank's own memory while the block is gathered
   };
 
@@ -187,7 +187,7 @@ class ShardedParameters::Block final : public PassingWeights {
     gathered_.reset();
   }
 
-  /// Has each owner send its part to all ranks, which have all asked for this block.
+  /// Has each owner send its part to all ranks, all of which have requested this block.
   void broadcast(RankGroup& group) {
     for (auto begin = weights_.begin(); begin != weights_.end();) {
       const auto end = std::ranges::find_if(
@@ -198,7 +198,7 @@ class ShardedParameters::Block final : public PassingWeights {
     }
   }
 
-  /// Has each owner send its weights to the rank `to`, which has asked for this block.
+  /// Has each owner send its weights to the rank `to`, which has requested this block.
   void send(RankGroup& group, int to) {
     for (const Weight& weight : weights_) {
       if (weight.owner == to) continue;

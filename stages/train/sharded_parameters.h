@@ -30,8 +30,8 @@ std::set<const c10::TensorImpl*> parameters_elsewhere(const torch::nn::Module& n
                                                       const std::vector<at::Tensor>& trained,
                                                       const StateShard& shard);
 
-/// Returns the rank that keeps each parameter in the blocks of a network, by name: the owner in
-/// `shard` of those in `trained`; the others are distributed evenly. Parameters that share memory
+/// Returns, by name, the rank that keeps each parameter in a network's blocks: for those in
+/// `trained`, the owner in `shard`; the others are distributed evenly. Parameters that share memory
 /// with others stay on all ranks.
 std::map<std::string, int> owners_in_blocks(const torch::nn::Module& network,
                                             const std::vector<at::Tensor>& trained,
@@ -82,7 +82,7 @@ class ShardedParameters {
 
   const runner::RankOfRun ranks_;
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::set<const c10::TensorImpl*> apart_;  // what only one rank has
+  std::set<const c10::TensorImpl*> apart_;  // the parameters that only one rank has
 };
 
 }  // namespace stages

@@ -46,8 +46,8 @@ bool are_traced_alike(const TracedAs& one, const TracedAs& other);
 /// pair, usually have the same dry run.
 class SharedTraces {
  public:
-  /// Returns the result of `trace`, or the cached result of an earlier training run whose dry run
-  /// would be the same. If that one was refused, this one is refused too. Throws what `trace`
+  /// Returns the result of `trace`, or the cached result of an earlier training run that would have
+  /// the same dry run. If that one was refused, this one is refused too. Throws what `trace`
   /// throws.
   TracedPolicy of(const TracedAs& training, const std::function<TracedPolicy()>& trace);
 

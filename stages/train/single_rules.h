@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// A step of one parameter, under a rule for which LibTorch has no fused kernel. It does not wait
+/// A step for one parameter, under a rule for which LibTorch has no fused kernel. It does not wait
 /// for a GPU and allocates nothing: `scratch` is its only memory. If the step is skipped, the
 /// gradient is zero, and nothing changes.
 struct SingleStep {
@@ -24,7 +24,7 @@ struct SingleStep {
 /// True for the rules that step_singly() supports, and for Muon's matrices.
 bool steps_singly(const OptimizerOptions& rule, bool is_matrix);
 
-/// Returns the scratch parts that a step of this parameter needs; none for rules with fused
+/// Returns the scratch parts that a step for this parameter needs; none for rules with fused
 /// kernels.
 std::vector<BlockPart> scratch_of(const OptimizerOptions& rule, const at::Tensor& parameter,
                                   bool is_matrix);

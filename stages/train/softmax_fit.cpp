@@ -10,7 +10,8 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kRowsAtOnce = 4096;  // of the features, which bounds the logits' memory
+constexpr std::int64_t kRowsAtOnce = 4096;  // rows of the features per chunk, which bounds the
+                                            // logits' memory
 
 /// The weights and the bias in one vector, as views.
 struct Head {

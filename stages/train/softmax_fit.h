@@ -37,7 +37,7 @@ SoftmaxFit fit_softmax(const at::Tensor& features, const at::Tensor& labels,
                        const SoftmaxFitOptions& options,
                        const std::function<void()>& before_evaluation = {});
 
-/// Returns the share of rows whose label has the highest logit.
+/// Returns the share of rows for which the label has the highest logit.
 double accuracy_of(const SoftmaxFit& fit, const at::Tensor& features, const at::Tensor& labels);
 
 /// Returns an upper bound on the bytes that fit_softmax() and accuracy_of() allocate for `rows`

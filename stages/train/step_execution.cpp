@@ -11,6 +11,7 @@
 #include <torch/utils.h>
 
 #include "runner/shared/stage/run_context.h"
+#include "stages/numerics/running_statistics.h"
 #include "stages/plan/memory_trace.h"
 #include "stages/python/hosted_module.h"
 #include "stages/ranks/rank_group.h"
@@ -219,7 +220,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
           std::move(histograms), std::move(present)};
 }
 
-/// True if the device computes later than the host, which does not wait to look at each step.
+/// True if the device runs behind the host, which does not wait to check each step.
 bool StepExecution::runs_ahead() const { return network_.device().is_cuda() || batches_; }
 
 /// Returns for each parameter whether it has a gradient, on this rank or on the one that owns it.
@@ -245,7 +246,7 @@ at::Tensor StepExecution::norm_of_all(const std::vector<at::Tensor>& gradients) 
   return square.sqrt().to(norm.scalar_type());
 }
 
-/// Returns the weights that an optimizer step changes, with the ranks that update them; without
+/// Returns the weights that an optimizer step changes, with the ranks that update them, excluding
 /// those that only these ranks keep.
 Messages StepExecution::updated_weights(const std::vector<bool>& present) const {
   const std::vector<at::Tensor> parameters = optimizer_.parameters();
@@ -302,6 +303,24 @@ void check_sharded_parameters(const MemoryPolicy& policy, const torch::nn::Modul
   }
 }
 
+/// Throws if each rank would collect other running statistics than one process.
+void check_statistics_of_groups(const TrainingStep& step, const torch::nn::Module& network,
+                                int ranks) {
+  if (!is_over_groups(step) || !step.mixes_samples() ||
+      !running_statistics_of(network).has_unknown_layers)
+    return;
+  throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                           "device.count: " + std::to_string(ranks) +
+                               " divides the groups of a batch among that many processes, but "
+                               "BatchNorm layers in Python code collect running statistics over "
+                               "all groups")
+      .in_stage("/device")
+      .at("/count")
+      .with_help(
+          "use layers without running statistics (track_running_stats=False), or set "
+          "device.count: 1");
+}
+
 }  // namespace
 
 StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
@@ -317,6 +336,7 @@ StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
   }
   if (policy.sharding == Sharding::kParameters && ranks > 1)
     check_sharded_parameters(policy, network, options);
+  if (ranks > 1) check_statistics_of_groups(step, network, ranks);
   const std::int64_t units = std::min(options.batch_size, samples);
   StepPlan plan =
       make_step_plan(step, policy, units, std::move(numerics),

@@ -47,13 +47,14 @@ class StepExecution {
   /// step computes this rank's share of the batch and the sums over all ranks. While this object
   /// lives, the network is prepared with the plan's numerics. In fp16, the loss is scaled. The
   /// constructor decides whether the optimizer is offloaded or sharded; that cannot change later.
-  /// `histograms_every`: steps between two steps that count their gradients; 0: none does.
+  /// `histograms_every` is the number of steps from one that counts its gradients to the next; 0:
+  /// none does.
   StepExecution(const TrainingStep& step, torch::nn::Module& network,
                 const std::vector<ParameterGroup>& groups, StepPlan plan, GradientClip clip,
                 at::Device device, std::optional<WeightAverageOptions> average = {},
                 const runner::RankOfRun& ranks = {}, std::int64_t histograms_every = 0);
 
-  /// From now on, copies each batch to the GPU while the GPU still computes the step before.
+  /// From now on, copies each batch to the GPU while the GPU still computes the previous step.
   /// `largest` is a batch of the largest size, on the Meta device. compute() allocates the buffers.
   BatchBuffers& copy_ahead(const Batch& largest);
 
@@ -103,7 +104,7 @@ class StepExecution {
 
   const StepPlan& plan() const { return plan_; }
   /// Replaces the plan, starting with the next step or with a retry of the same step. The new plan
-  /// must keep the numerics of the old plan, and what is offloaded or sharded.
+  /// must have the numerics of the old plan, and offload and shard the same things.
   void replace_plan(StepPlan plan);
   const PreparedNetwork& network() const { return network_; }
   Optimizer& optimizer() { return optimizer_; }

@@ -13,11 +13,10 @@
 #include "stages/plan/memory_trace.h"
 #include "stages/plan/recorder.h"
 #include "stages/python/hosted_module.h"
-#include "stages/random/dropout.h"
 
 namespace stages {
 
-StepGraph::StepGraph(const torch::nn::Module& network, at::Device device)
+StepGraph::StepGraph(torch::nn::Module& network, at::Device device)
     : network_(network), device_(device) {}
 
 StepGraph::Places StepGraph::places() const {
@@ -56,8 +55,8 @@ void StepGraph::begin(const Batch& batch) {
   if (device_.is_meta() && is_whole_) begin_in_dry_run(batch);
 }
 
-/// Notes where the micro-batches begin in the trace, to find out what the graph needs. When a run
-/// would record the graph, allocates that.
+/// Notes where the micro-batches begin in the trace, to find out what the graph needs. At the step
+/// at which a run would record the graph, allocates that memory.
 void StepGraph::begin_in_dry_run(const Batch& batch) {
   if (replays()) {
     if (pool_.defined()) return;
@@ -85,6 +84,7 @@ void StepGraph::end() {
 void StepGraph::forget() {
   graph_.reset();
   part_.reset();
+  dropout_.reset();
   row_.reset();
   pool_.reset();
   gradients_.clear();
@@ -115,17 +115,28 @@ at::Tensor StepGraph::run(const Batch& part, double weight, StepNumbers& numbers
   if (device_.is_meta())
     return torch::empty({width_}, at::TensorOptions(torch::kDouble).device(device_));
   const torch::NoGradGuard no_graph;
-  if (!part_) part_ = with_own_memory(part);
-  for (const auto& [name, tensor] : part.tensors()) (*part_)[name].copy_(tensor);
+  load(part);
   if (!graph_) record(weight, numbers, compute);
   graph_->replay();
   numbers.set_names(names_);
   return row_.clone();
 }
 
+/// Copies what the graph reads to where it reads it: the part, and the step and the samples that
+/// the masks of dropout depend on. Those stay where the recorded part had them.
+void StepGraph::load(const Batch& part) {
+  const DropoutNames names(network_);
+  if (!part_) {
+    part_ = with_own_memory(part);
+    dropout_ = names;
+  }
+  for (const auto& [name, tensor] : part.tensors()) (*part_)[name].copy_(tensor);
+  dropout_->copy_from(names);
+}
+
 /// Returns a batch for numbers like those of `part`.
 Batch StepGraph::with_own_memory(const Batch& part) {
-  empty_cache(device_);  // what the warm-up has left unused, the graph may need
+  empty_cache(device_);  // the graph may need what the warm-up has left unused
   Batch own = part;
   own.indices.clear();
   for (const auto& [name, tensor] : part.tensors()) own = own.with(name, torch::empty_like(tensor));
@@ -148,7 +159,7 @@ namespace {
                          const std::string& help = "set cuda_graphs: false") {
   throw runner::StageError(
       runner::ErrorCode::kOptionConflict,
-      "cuda_graphs repeats the operations of a step without its code, but " + why)
+      "cuda_graphs replays the operations of a step without running its code, but " + why)
       .at("/cuda_graphs")
       .in_stage(policy.pointer)
       .with_help(help);
@@ -165,24 +176,20 @@ void check_cuda_graphs(const MemoryPolicy& policy, const StepPlan& plan, const T
                        const torch::nn::Module& network, int ranks) {
   if (!policy.cuda_graphs) return;
   if (ranks > 1)
-    refuse(policy, "several ranks exchange numbers within a step",
+    refuse(policy, "ranks exchange data within a step",
            "set cuda_graphs: false, or device.count: 1");
   if (plan.two_pass)
     refuse(policy,
            "two_pass computes the loss of the whole batch between two passes over its parts",
            "set cuda_graphs: false, or micro_batch to the size of the batch");
   if (plan.optimizer_in_backward)
-    refuse(policy, "optimizer_in_backward frees each gradient, and a graph needs them in one place",
+    refuse(policy,
+           "optimizer_in_backward frees each gradient, but a graph needs it at a fixed address",
            "set cuda_graphs: false, or optimizer_in_backward: false");
   if (const std::string why = step.why_not_replayed(); !why.empty()) refuse(policy, why);
   for (const auto& module : network.modules()) {
     if (dynamic_cast<const HostedModule*>(module.get()))
       refuse(policy, "the network is Python code, which may do something else in each step");
-    const auto* const dropout = dynamic_cast<const Dropout*>(module.get());
-    if (dropout && dropout->is_active())
-      refuse(policy,
-             "dropout and drop_path draw other masks in each step, from numbers of the host",
-             "set cuda_graphs: false, or set dropout and drop_path to 0");
   }
 }
 

@@ -12,6 +12,7 @@
 #include <c10/core/Device.h>
 
 #include "stages/machine/gpu.h"
+#include "stages/random/dropout.h"
 #include "stages/tensor/batch.h"
 #include "stages/train/step_plan.h"
 
@@ -42,7 +43,7 @@ class StepGraph {
   using Compute = std::function<at::Tensor(const Batch& part)>;
 
   /// `network`, on `device`, is borrowed. A GPU, or Meta for a dry run.
-  StepGraph(const torch::nn::Module& network, at::Device device);
+  StepGraph(torch::nn::Module& network, at::Device device);
 
   /// A step between its first micro-batch and the end of its computation. If it is destroyed before
   /// end(), the step has failed, and the graph and its memory are dropped.
@@ -66,7 +67,8 @@ class StepGraph {
   /// Begins the micro-batches of `batch`, which is on the device: attaches the gradients.
   void begin(const Batch& batch);
   /// Replays `part` if it is like the recorded one, and otherwise calls `compute`. `weight` is that
-  /// of the whole batch. Returns the row that `compute` returns.
+  /// of the whole batch. Dropout is in a scope for the rows of the part. Returns the row that
+  /// `compute` returns.
   at::Tensor run(const Batch& part, double weight, StepNumbers& numbers, const Compute& compute);
   /// Ends the micro-batches: keeps their gradients for the next step.
   void end();
@@ -88,25 +90,27 @@ class StepGraph {
   std::int64_t units_of_part() const;
   bool is_like_recorded(const Batch& part, double weight) const;
   Batch with_own_memory(const Batch& part);
+  void load(const Batch& part);
   void record(double weight, StepNumbers& numbers, const Compute& compute);
   void begin_in_dry_run(const Batch& batch);
 
-  const torch::nn::Module& network_;
+  torch::nn::Module& network_;
   const at::Device device_;
   StepPlan plan_;
   int warmed_up_ = 0;      // whole steps
-  bool is_whole_ = false;  // the step's batch has the size of most
+  bool is_whole_ = false;  // the step's batch has the same size as most batches
   Places places_;
   std::vector<std::pair<at::Tensor, at::Tensor>> gradients_;  // parameters and their gradients
   // The recorded part:
   std::unique_ptr<gpu::Graph> graph_;
-  std::optional<Batch> part_;  // what the graph reads
-  at::Tensor row_;             // in the graph's memory
+  std::optional<Batch> part_;            // what the graph reads
+  std::optional<DropoutNames> dropout_;  // where it reads the names of the part's rows
+  at::Tensor row_;                       // in the graph's memory
   double weight_ = 0;
   StepNumbers::Names names_;
   std::int64_t recorded_ = 0;
   // In a dry run:
-  std::size_t first_event_ = 0;            // of the step's micro-batches
+  std::size_t first_event_ = 0;            // where the step's micro-batches begin
   std::vector<std::int64_t> input_bytes_;  // of a part
   std::int64_t width_ = 0;                 // of a row
   std::int64_t pool_bytes_ = 0;
@@ -116,7 +120,7 @@ class StepGraph {
 /// Throws runner::StageError: a CPU has no CUDA graphs.
 [[noreturn]] void refuse_cuda_graphs_on_cpu(const MemoryPolicy& policy);
 
-/// Throws runner::StageError if a policy asks for CUDA graphs that steps under `plan` cannot have.
+/// Throws runner::StageError if a policy requests CUDA graphs that steps under `plan` cannot use.
 /// The network is in training mode.
 void check_cuda_graphs(const MemoryPolicy& policy, const StepPlan& plan, const TrainingStep& step,
                        const torch::nn::Module& network, int ranks);

@@ -34,7 +34,7 @@ struct StepPlan {
   Numerics numerics = {};
   ActivationCheckpointing activation_checkpointing = {};  ///< module names are paths in the network
   bool offloads_optimizer = false;      ///< keep the optimizer state in host memory between steps
-  Sharding sharding = Sharding::kNone;  ///< what each rank keeps only a part of
+  Sharding sharding = Sharding::kNone;  ///< what is sharded across the ranks
   bool optimizer_in_backward = false;   ///< update each parameter once its gradient is complete
   std::int64_t graph_batch = 0;  ///< units of a batch that a CUDA graph computes, in micro-batches;
                                  ///< 0: none
@@ -69,7 +69,7 @@ bool mixes_batch(const TrainingStep& step);
 /// from: 2 if the network has layers that mix the samples of a batch.
 std::int64_t least_units(const TrainingStep& step);
 
-/// Throws runner::StageError for a policy with optimizer_in_backward, which `why` makes impossible.
+/// Throws runner::StageError because `why` makes the policy's optimizer_in_backward impossible.
 [[noreturn]] void refuse_in_backward(const MemoryPolicy& policy, const std::string& why,
                                      const std::string& help);
 
@@ -117,8 +117,8 @@ class StepNumbers {
   void set_names(const Names& names) { names_ = names; }
   /// Adds the next micro-batch.
   void add(at::Tensor row);
-  /// Joins all rows into a single part, and returns its sums so that those of other ranks can be
-  /// added.
+  /// Combines all rows into a single part, and returns its sums so that other ranks' sums can be
+  /// added to them.
   at::Tensor join();
   /// Sets the norm of the whole gradient before clipping.
   void set_gradient_norm(const at::Tensor& norm);

@@ -31,7 +31,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kMostPlans = 64;             // number of plans tried in turn
-constexpr std::int64_t kMostFailures = 2;  // of one plan, before giving up on it
+constexpr std::int64_t kMostFailures = 2;  // failures of one plan before giving up on it
 constexpr double kRoom = 1.05;             // a plan is used again if this multiple of its
                                            // needed bytes is free
 

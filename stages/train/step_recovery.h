@@ -84,7 +84,7 @@ class StepRecovery {
   /// Returns the current plan, for a checkpoint, and how it differs from the recipe's plan, if it
   /// does.
   nlohmann::ordered_json state() const;
-  /// Continues under the plan of a saved state. If the recipe has changed since, or the state is
+  /// Continues under the plan from a saved state. If the recipe has changed since, or the state is
   /// from another device, keeps the recipe's plan.
   void restore(const nlohmann::json& state);
 
@@ -103,7 +103,7 @@ class StepRecovery {
   const StepPlan first_;
   std::vector<std::pair<StepPlan, std::int64_t>>
       failures_;                      // number of times each plan has failed for good
-  std::int64_t retries_ = 0;          // of the current step
+  std::int64_t retries_ = 0;          // for the current step
   std::int64_t good_steps_ = 0;       // since the plan was changed
   bool was_taken_by_others_ = false;  // another process used the memory when the first plan failed
 };

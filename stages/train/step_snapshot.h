@@ -36,7 +36,7 @@ class StepSnapshot {
   const GeneratorStates& generators() const { return generators_; }
   /// Restores everything and drops the gradients.
   void restore() const { restore(generators_); }
-  /// Restores the generators to other states than those saved last.
+  /// Restores the generators to states other than the latest saved ones.
   void restore(const GeneratorStates& generators) const;
   /// Returns the bytes of CPU memory that the generators' states use.
   std::int64_t generator_bytes() const;

@@ -9,7 +9,7 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kFirstDecades = 2;  // between the first values
+constexpr std::int64_t kFirstDecades = 2;  // factor between the first values
 
 bool is_better(const MeasuredStrength& one, const MeasuredStrength& other) {
   if (one.accuracy != other.accuracy) return one.accuracy > other.accuracy;

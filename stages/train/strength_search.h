@@ -23,11 +23,11 @@ struct MeasuredStrength {
 };
 
 /// Searches a range as the CLIP authors did (Radford et al. 2021, arXiv:2103.00020, appendix A.3):
-/// it first measures values a factor of 100 apart, and the largest. Then it repeatedly halves the
-/// distance, and measures the two values at that distance from the best one so far, until they are
-/// its direct neighbors. If accuracies are equal, the larger strength is better. `accuracies`
-/// measures the strengths of one round, which do not depend on each other. Returns all measurements
-/// in order.
+/// it first measures values that are a factor of 100 apart, and the largest value. Then it
+/// repeatedly halves the distance, and measures the two values at that distance from the best one
+/// so far, until they are its direct neighbors. If accuracies are equal, the larger strength is
+/// better. `accuracies` measures the strengths of one round, which do not depend on each other.
+/// Returns all measurements in order.
 std::vector<MeasuredStrength> search_strength(
     const StrengthRange& range,
     const std::function<std::vector<double>(const std::vector<double>& strengths)>& accuracies);

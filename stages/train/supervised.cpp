@@ -54,10 +54,12 @@ class ClassificationStep final : public TrainingStep {
 
   std::string why_not_replayed() const override {
     if (class_weights_.defined())
-      return "class_weights divide the loss by the weights of the samples, which differ";
+      return "class_weights divide the loss by the samples' weights, which differ from batch to "
+             "batch";
     if (!options_.loss.ordinal) return {};
     if (options_.loss.head() == OrdinalHead::kCorn)
-      return "the loss 'corn' is divided by the outputs that count, which differ";
+      return "the loss 'corn' is divided by the number of outputs that count, which differs from "
+             "batch to batch";
     return options_.loss.ordinal->importance_weights.empty()
                ? ""
                : "the loss 'coral' copies its importance_weights to the GPU in each step";
@@ -106,7 +108,7 @@ class ClassificationStep final : public TrainingStep {
     if (options_.loss.ordinal && !labels.is_meta())
       return ordinal_weight(labels.cpu(), classes_, options_.loss.head());
     if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
-    constexpr double kLeast = 1e-30;  // avoids 0 / 0 if all samples of a batch weigh 0
+    constexpr double kLeast = 1e-30;  // avoids 0 / 0 if all samples of a batch have weight 0
     return std::max(
         kLeast,
         class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());

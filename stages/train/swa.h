@@ -39,13 +39,13 @@ std::optional<SwaOptions> read_swa(runner::ConfigReader& reader, std::int64_t ep
 std::optional<SwaSchedule> swa_schedule(const std::optional<SwaOptions>& swa, double learning_rate,
                                         std::int64_t steps, std::int64_t epochs);
 
-/// An epoch whose weights are to be averaged; everything is borrowed.
+/// An epoch to include in the average of the weights; everything is borrowed.
 struct EpochToAverage {
   const TrainingStep& step;
   StepExecution& execution;
-  std::int64_t number = 1;      ///< among the averaged epochs, 1-based
+  std::int64_t number = 1;      ///< position among the averaged epochs, 1-based
   RetriedLoader& samples;       ///< the training samples
-  const StepKey& key;           ///< of the epoch's last step
+  const StepKey& key;           ///< key of the epoch's last step
   runner::RunContext& context;  ///< reports progress and can stop the pass
   bool can_stop = true;
 };

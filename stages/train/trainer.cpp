@@ -195,7 +195,7 @@ class Training {
     }
   }
 
-  /// True if the weights are those of a step to continue from, and there is one to save.
+  /// True if training can continue from the current weights, and there is a step to save.
   bool can_save() const { return is_whole_ && done_.steps > 0 && done_.epochs < epochs_; }
 
   /// Parameters that are not trained in this epoch get requires_grad false and keep their state.
@@ -260,7 +260,7 @@ class Training {
                   std::move(computed.histograms)});
     if (device_.is_cpu() || observed_) pending_.flush(0);
     else pending_.flush_due();
-    if (!execution_.failed()) before_.reset();  // the host has looked at this step
+    if (!execution_.failed()) before_.reset();  // the host has checked this step
     if (observed_) observed_.show_gradient(done_.steps, pending_.epoch().last.means, network_);
 
     // From here on, nothing is allocated and nothing can fail.
@@ -321,7 +321,7 @@ class Training {
                  "undone: continue from the last checkpoint");
   }
 
-  /// Averages the weights of an epoch from swa.start on.
+  /// Includes an epoch's weights in the average, from swa.start on.
   void average() {
     if (!options_.swa || done_.epochs < options_.swa->start) return;
     RetriedLoader loader(pass_from(0), policy_, context_);
@@ -334,7 +334,8 @@ class Training {
     }
   }
 
-  /// Averages the weights of the best epochs. Keeps the average if it is better than each of them.
+  /// Averages the weights from the best epochs. Keeps the average if it is better than each of
+  /// them.
   void average_best() {
     if (options_.average_best == 0) return;
     const TrainingCheckpoints::BestEpochs best = checkpoints_.load_average();
@@ -358,7 +359,7 @@ class Training {
     checkpoints_.keep_better(done_, best, metric, validation);
   }
 
-  /// Measures the network's current weights on the validation data. `epoch` counts from 0.
+  /// Measures the network's current weights on the validation data. `epoch` is 0-based.
   Means validated(std::int64_t epoch) {
     ValidationOptions options;
     options.epoch = epoch;
@@ -408,7 +409,7 @@ class Training {
   DatasetDescription description_;
   const bool drops_last_;              // drop an incomplete last batch of an epoch
   const std::int64_t planned_steps_;   // the schedule's length
-  const std::int64_t epochs_, steps_;  // to be run; fewer in a smoke run
+  const std::int64_t epochs_, steps_;  // number to run; fewer in a smoke run
   StepExecution execution_;
   StepRecovery recovery_;
   WeightsWatch watch_;
@@ -418,7 +419,7 @@ class Training {
   TrainingLog log_;
   MemoryLog memory_;
   PendingSteps pending_;
-  std::optional<StepSnapshot> before_;  // of the latest step; during an epoch
+  std::optional<StepSnapshot> before_;  // set during an epoch: the state before the latest step
   TrainingCheckpoints checkpoints_;
   TrainingRequests requests_;
   TrainingPosition done_;

@@ -20,7 +20,7 @@ class ConfigReader;
 
 namespace stages {
 
-/// When to save training, other than at its end, at a stop and after a new best validation.
+/// When to save a training run, other than at its end, at a stop and after a new best validation.
 /// Whichever limit is reached first applies; nullopt: no such limit.
 struct SaveRule {
   std::optional<std::int64_t> steps, epochs;
@@ -85,16 +85,18 @@ struct TrainerOptions {
   OptimizerOptions optimizer;
   std::vector<ParameterGroupOptions>
       parameter_groups;               ///< parts of the model with their own optimizer options
-  std::optional<double> layer_decay;  ///< of the learning rate, from a layer to the one before it
-  std::vector<NetworkPart> towers;    ///< parts with layers of their own; none: one sequence
+  std::optional<double> layer_decay;  ///< factor for the learning rate from each layer to the one
+                                      ///< before it
+  std::vector<NetworkPart> towers;    ///< parts with their own layers; empty: a single sequence of
+                                      ///< layers
   Schedule schedule;
   PartTrainedFirst trained_first = {};
   std::optional<double> gradient_clip_norm;
   std::optional<double> gradient_clip_value;  ///< at most one of the three limits is set
   std::optional<AdaptiveClip> adaptive_gradient_clip;
   std::optional<WeightAverageOptions> average;  ///< average of the weights, by `ema` or `swa`
-  std::optional<SwaOptions> swa;                ///< when the weights are averaged, by `swa`
-  std::int64_t average_best = 0;                ///< epochs to average at the end; 0: none
+  std::optional<SwaOptions> swa;                ///< set by `swa`: when the weights are averaged
+  std::int64_t average_best = 0;                ///< number of epochs to average at the end; 0: none
   std::int64_t validate_every = 1;              ///< epochs; the last epoch is always validated
   std::optional<std::int64_t>
       patience;  ///< stop after this many consecutive validations without improvement
@@ -106,7 +108,7 @@ struct TrainerOptions {
   SaveOptions checkpoint;
   std::string accumulated_by;  ///< the stage with the gradient_accumulation_steps that split the
                                ///< batch, "/train"; empty: none
-  std::optional<std::int64_t> accumulated_micro_batch;  ///< the micro-batch that they declare
+  std::optional<std::int64_t> accumulated_micro_batch;  ///< the micro-batch size that they declare
   std::int64_t log_every = 1;                           ///< steps
   std::int64_t log_gradients_every = 0;  ///< steps between two histograms of a gradient; 0: none
   std::string model_stage =
@@ -128,7 +130,8 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
                                     const std::vector<NetworkPart>& parts,
                                     std::optional<bool> higher_is_better = {});
 
-/// Returns the options for a dry run, whose few steps do what any step of the training may do.
+/// Returns the options for a dry run, in which a few steps do everything that any step of the
+/// training run may do.
 TrainerOptions options_of_dry_run(TrainerOptions options);
 
 /// Returns messages for the user about option combinations with unexpected effects.

@@ -158,7 +158,7 @@ TrainingState TrainingCheckpoints::state(const TrainingPosition& position,
   return state;
 }
 
-/// Returns the names in a checkpoint of the weights, and of their averages, without memory here.
+/// Returns the checkpoint names of the weights without memory on this rank, and of their averages.
 std::set<std::string> TrainingCheckpoints::weights_elsewhere() const {
   std::set<std::string> names;
   for (const auto& [name, weight] : weights(network())) {
@@ -171,7 +171,9 @@ std::set<std::string> TrainingCheckpoints::weights_elsewhere() const {
 std::optional<TrainingPosition> TrainingCheckpoints::resume(std::int64_t epochs) {
   RankGroup* const group = group_of(context_.node().ranks);
   const bool is_first = context_.node().ranks.rank == 0;
-  if (group && !is_first) group->wait_for_all();  // until rank 0 has moved damaged checkpoints away
+  if (group && !is_first)
+    group->wait_for_all();  // waits until rank 0 has moved damaged
+                            // checkpoints away
   Continuation continuation;
   const std::set<std::string> elsewhere = weights_elsewhere();
   const auto contents_of = [&](const std::string& name) {
@@ -248,7 +250,7 @@ TrainingCheckpoints::BestEpochs TrainingCheckpoints::load_average() {
   BestEpochs best;
   NamedTensors mean;
   if (RankGroup* const group = group_of(context_.node().ranks))
-    group->wait_for_all();  // until rank 0 has saved
+    group->wait_for_all();  // waits until rank 0 has saved
   const std::vector<std::filesystem::path> folders = checkpoints_.best(options_.average_best);
   if (folders.size() < 2) return best;
   const auto include = [&](const std::filesystem::path& folder) {
@@ -313,7 +315,7 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   WeightAverage* const average = parts_.execution.average();
   const bool averages = average && average->is_result();
   if (RankGroup* const group = group_of(context_.node().ranks))
-    group->wait_for_all();  // until rank 0 has saved
+    group->wait_for_all();  // waits until rank 0 has saved
   const bool is_divided = parts_.execution.plan().shards_parameters();
   std::optional<FoundCheckpoint> best;
   bool has_best_to_load = false;

@@ -67,9 +67,9 @@ class TrainingCheckpoints {
   /// `epochs` epochs.
   std::optional<TrainingPosition> resume(std::int64_t epochs);
 
-  /// The weights of the best epochs.
+  /// The weights from the best epochs.
   struct BestEpochs {
-    std::vector<std::int64_t> epochs;  ///< from the best to the worst
+    std::vector<std::int64_t> epochs;  ///< sorted from the best to the worst
     double metric = 0;                 ///< of the best
   };
   /// Loads into the network the equal average of the weights from the options.average_best epochs

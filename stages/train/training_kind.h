@@ -40,7 +40,8 @@ struct LossTerm {
   std::string name;  ///< logged as train/<name>
   Coupling coupling;
   bool has_forms = false;             ///< the policy's loss_form selects the form
-  std::int64_t samples_in_group = 0;  ///< consecutive samples per group; 0: not over groups
+  std::int64_t samples_in_group = 0;  ///< consecutive samples per group; 0: not computed over
+                                      ///< groups
 };
 
 /// The reason why a batch cannot be used for training, and the first unit with that problem.
@@ -67,16 +68,16 @@ class TrainingStep {
   virtual std::vector<LossTerm> terms() const = 0;
 
   /// True if a layer's output for one row depends on other rows (train-mode BatchNorm). Splitting a
-  /// batch is then never exact, unless the whole loss is over groups: encode() then runs such
-  /// layers on one group after another.
+  /// batch is then never exact, unless the whole loss is computed over groups, in which case
+  /// encode() runs such layers on one group after another.
   virtual bool mixes_samples() const = 0;
   /// Returns the reason why mixes_samples() is true, as Model::why_mixed() does.
   virtual std::string why_mixed() const { return kMixingLayers; }
   /// True if layers that mix samples use the rows of all ranks, as in Model::mixes_over_ranks().
   virtual bool mixes_over_ranks() const { return false; }
 
-  /// True if the recipe declares the couplings of the terms, because they are computed by user
-  /// code. A certificate then splits a batch even if the plan does not.
+  /// True if the recipe declares how the terms couple samples, because user code computes them. A
+  /// certificate then splits a batch even if the plan does not.
   virtual bool declares_couplings() const { return false; }
 
   /// Returns a string that identifies everything a dry run of the step depends on, except its model
@@ -111,7 +112,7 @@ class TrainingStep {
   /// or the coupled loss times the batch's weight. The trainer divides by weight(whole batch).
   virtual NamedTensors loss(const NamedTensors& encoded, const Batch& part) const = 0;
 
-  /// Returns messages for the user about what the training will do.
+  /// Returns messages for the user about what the training run will do.
   virtual std::vector<std::string> notes() const { return {}; }
 
   /// Returns the denominator of the mean: the number of units, or the sum of their weights. Called
@@ -124,8 +125,9 @@ class TrainingStep {
     return {};
   }
 
-  /// Returns the number that a batch's scores are divided by: the number of its units, or of items
-  /// in them. A score is then a ratio of counts, which does not depend on how the batch is split.
+  /// Returns the number that a batch's scores are divided by: the number of its units, or the
+  /// number of items in them. A score is then a ratio of counts, which does not depend on how the
+  /// batch is split.
   virtual std::int64_t scored(const Batch& batch) const { return batch.units(); }
 
   /// Returns the data of each validation unit that scores_of_all() needs, rows first, without a
@@ -160,11 +162,11 @@ class TrainingStep {
   virtual void constrain(torch::nn::Module& /*network*/) const {}
 
   /// Returns the reason why a CUDA graph cannot replay encode(), loss() and score(); empty if it
-  /// can: their operations on parts with equal shapes are the same whatever the numbers in them,
-  /// none of them waits for the device or copies from or to the host, and weight() depends only on
-  /// the number of units.
+  /// can: their operations on parts with equal shapes do not depend on the values, none of them
+  /// waits for the device or copies from or to the host, and weight() depends only on the number of
+  /// units.
   virtual std::string why_not_replayed() const {
-    return "this kind of training may compute something else in each step";
+    return "this kind of training may compute something different in each step";
   }
 };
 
@@ -186,7 +188,7 @@ struct TrainingKind {
   std::function<std::unique_ptr<TrainingStep>(const Model& model, const TrainingData& data,
                                               const MemoryPolicy& policy)>
       make_step;
-  /// The scores of the step that the option `monitor` may name in addition to "loss". Higher is
+  /// The scores of the step that the option `monitor` may select in addition to "loss". Higher is
   /// better.
   std::vector<std::string_view> scores = {};
   /// Whether a higher value of the monitored score is better, if `monitor` may be any string;

@@ -237,7 +237,8 @@ EpochSoFar epoch_so_far_from_json(const json& json) {
                "last_step", "learning_rate", "loss_scale", "usual_loss"});
   EpochSoFar epoch;
   epoch.means.weight = fields.number("weight");
-  // Older checkpoints have no units: before samples had weights, they equaled the weight.
+  // Older checkpoints do not store the number of units: before samples had weights, it equaled the
+  // weight.
   epoch.means.units = json.contains("units") ? fields.number("units") : epoch.means.weight;
   epoch.means.loss = fields.number("loss");
   epoch.means.terms = named_numbers(fields, "terms");

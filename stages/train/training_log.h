@@ -35,7 +35,7 @@ struct Means {
   double loss = 0;
   Named terms;  ///< the terms add up to the loss
   Named scores;
-  Named saved = {};  ///< of a validation: saved with the weights, but not logged
+  Named saved = {};  ///< values from a validation that are saved with the weights but not logged
 
   /// Adds more samples, measured by the same step.
   void add(const Means& more);
@@ -67,7 +67,7 @@ class Throughput {
 struct StepRecord {
   std::int64_t epoch = 0, step = 0;  ///< 1-based; the step counts from the start of training
   std::int64_t samples = 0;
-  double learning_rate = 0;  ///< of the first parameter group
+  double learning_rate = 0;  ///< learning rate of the first parameter group
   Means means;
   std::optional<double> gradient_norm;
   std::optional<double> loss_scale = {};  ///< fp16 only
@@ -76,7 +76,7 @@ struct StepRecord {
       {};  ///< learning rates of the other groups, by name
 };
 
-/// Reports the progress of training to the run: progress whenever steps are known, metrics every
+/// Reports the progress of training to the run: progress whenever steps become known, metrics every
 /// few steps and at the end of an epoch, and one line per epoch for the user.
 class TrainingLog {
  public:
@@ -107,8 +107,8 @@ class TrainingLog {
   void gradients(const GradientHistograms& histograms, std::int64_t step);
   /// Prints a message for the user.
   void say(const std::string& line);
-  /// Reports the samples that this epoch lacks: `skipped` cannot be read, and `left_out` remain of
-  /// batches that are too small without the others.
+  /// Reports the samples missing from this epoch: `skipped` cannot be read, and `left_out` belong
+  /// to batches that are too small without those.
   void say_missing(std::int64_t skipped, std::int64_t left_out);
   void validated_batch(std::int64_t epoch, std::int64_t batch, std::int64_t batches);
   /// `last` is the last step of the epoch, `skipped` the number of its skipped steps. `validation`
@@ -125,7 +125,7 @@ class TrainingLog {
   const double began_;
   double epoch_began_ = 0, trained_until_ = 0;
   std::int64_t epoch_samples_ = 0;
-  std::int64_t new_samples_ = 0;  // of the steps recorded since the last progress()
+  std::int64_t new_samples_ = 0;  // samples in the steps recorded since the last progress()
   std::int64_t first_step_ = 0;   // steps completed before this log began
   Throughput throughput_;
 };
@@ -148,8 +148,8 @@ EpochSoFar epoch_so_far_from_json(const nlohmann::json& json);
 /// Returns JSON, {"loss": 0.25, "accuracy": 0.9, …}, omitting numbers that are not finite.
 std::string validation_text(const Means& validation);
 
-/// Returns the scores by name from "validation" in `about`, the texts saved with weights; empty if
-/// there are none that can be parsed.
+/// Returns the scores by name from "validation" in `about`, the strings saved with weights; empty
+/// if there are none that can be parsed.
 std::map<std::string, double> validation_scores(const std::map<std::string, std::string>& about);
 
 }  // namespace stages

@@ -54,7 +54,7 @@ void TrainingRanks::end_after_others() const {
     if (context_.canceled()) throw runner::Canceled{};
     throw;
   }
-  throw std::logic_error("a rank that was asked to stop continues");
+  throw std::logic_error("a rank continues although it was asked to stop");
 }
 
 void compare_data(RankGroup* group, const Dataset& train, const Dataset* validation) {

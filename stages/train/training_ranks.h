@@ -27,7 +27,7 @@ class TrainingRanks {
   /// remarks on all samples, so every sample is read if there may be any remarks.
   PartialReading reading(bool is_first_epoch) const;
 
-  /// Must be called when `step`, counted from 1, begins.
+  /// Must be called when `step` (1-based) begins.
   void begin_step(std::int64_t step) const;
 
   /// A request that a rank can receive between two steps.

@@ -28,7 +28,7 @@ class TrainingRequests {
   /// Saves and throws runner::Canceled.
   [[noreturn]] void stop(const TrainingPosition& done);
 
-  /// Saves after a failure in a step that has written nothing, or in a validation, and says so.
+  /// Saves after a failure in a step that has written nothing, or during validation, and says so.
   /// `before_what` names the failure.
   void save_after_failure(const TrainingPosition& done, const std::string& before_what);
 

@@ -83,7 +83,7 @@ class TrainingStage final : public runner::Stage {
     Checkpoint& checkpoint = *setup.checkpoint;
     TrainingResult result;
     const bool is_reused = is_reused_by_first(trained, context.node().ranks);
-    if (is_reused && !trained) {  // by rank 0, the only rank that evaluates
+    if (is_reused && !trained) {  // reused by rank 0, the only rank that evaluates
       checkpoint.network = checkpoint.model->outline(setup.network_data);
       return put_out(setup, result, trained);
     }
@@ -121,8 +121,8 @@ class TrainingStage final : public runner::Stage {
     return {{"checkpoint", setup.checkpoint}};
   }
 
-  /// Collects the other errors for which this training would be rejected, so that one mistake does
-  /// not hide another.
+  /// Collects the other errors for which this training stage would be rejected, so that one mistake
+  /// does not hide another.
   void look_for_others(runner::FoundErrors& found, const runner::Inputs& inputs,
                        runner::RunContext& context) const {
     TrainingData data{as_trained(inputs.get<Dataset>("train")), inputs.find<Dataset>("validation")};
@@ -223,21 +223,21 @@ class TrainingStage final : public runner::Stage {
     };
   }
 
-  /// Returns a function that rebuilds the network, with the weights of `source`.
+  /// Returns a function that rebuilds the network, with the weights from `source`.
   std::function<std::shared_ptr<torch::nn::Module>()> loader_of(
       const Checkpoint& checkpoint, const DatasetDescription& data,
       const runner::CheckpointSource& source, const runner::RunContext& context) const {
     return [model = checkpoint.model, data, source, options = options_.trainer,
             seed = context.node().seed, device = context.node().device] {
       auto network = model->build(data, seed);
-      put_weights(read_earlier_weights(source, options), *network, at::Device(device));
+      put_weights(read_earlier_weights(source, options).checkpoint, *network, at::Device(device));
       network->eval();
       return network;
     };
   }
 
   /// Returns the options and the policy in effect. With gradient_accumulation_steps, the recipe's
-  /// batch_size is the micro-batch, and a step uses that many of them.
+  /// batch_size is the size of a micro-batch, and a step uses as many of these as that option says.
   std::pair<TrainerOptions, MemoryPolicy> effective_options(const runner::Inputs& inputs,
                                                             runner::RunContext& context) const {
     TrainerOptions options = options_.trainer;
@@ -245,7 +245,7 @@ class TrainingStage final : public runner::Stage {
     options.model_stage = inputs.source("model");
     options.planned_live = planned_live_;
     options.planned_needed = planned_needed_;
-    // Like the published program, this chooses nothing before memory has run out.
+    // Like the published program, this makes no choices until memory has run out.
     if (policy.recovery.halves_batch) policy.allow = Allow::kNothing;
     const std::int64_t times = options_.gradient_accumulation_steps;
     if (times == 1) return {std::move(options), std::move(policy)};

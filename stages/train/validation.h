@@ -22,11 +22,11 @@ namespace stages {
 struct ValidationOptions {
   std::int64_t epoch = 0;                    ///< passed to the dataset
   std::int64_t batch_size = 1;               ///< batch size in training
-  StepPlan plan = {};                        ///< plan of the training steps
+  StepPlan plan = {};                        ///< plan for the training steps
   std::optional<std::int64_t> batches = {};  ///< maximum number of batches
   std::function<void(std::int64_t batch, std::int64_t batches)> before_batch =
       {};                        ///< called with each batch number, 1-based; may throw to stop
-  runner::RankOfRun ranks = {};  ///< ranks take turns; each gets the means over all
+  runner::RankOfRun ranks = {};  ///< ranks take turns; each gets the means over all of them
 };
 
 /// True if a sample's loss depends on other samples, either of the whole batch or of a group.

@@ -18,7 +18,7 @@ namespace {
 /// The key for the number of averaged epochs in a checkpoint.
 constexpr const char* kEpochs = "epochs.averaged";
 
-/// Returns the suffix that marks the weights in a checkpoint that are not the result.
+/// Returns the suffix that marks those weights in a checkpoint that are not the result of training.
 const char* other_ending(const WeightAverageOptions& options) {
   return options.is_result ? ".trained" : ".average";
 }

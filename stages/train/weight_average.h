@@ -42,13 +42,12 @@ std::optional<WeightAverageOptions> read_weight_average(runner::ConfigReader& re
 /// trained weights are the result.
 class WeightAverage {
  public:
-  /// Shares the weights with the network, on any device. The averages of weights for which
-  /// `is_elsewhere` is true, which may be null, have no memory (tensor_memory.h).
+  /// Shares the weights with the network, on any device. `is_elsewhere` may be null; averages of
+  /// weights for which it is true have no memory (tensor_memory.h).
   WeightAverage(const torch::nn::Module& network, WeightAverageOptions options,
                 const std::function<bool(const at::Tensor& weight)>& is_elsewhere = {});
 
-  /// Call this after `step`, counted from 1. Allocates nothing. An equal average does not
-  /// change.
+  /// Call this after `step` (1-based). Allocates nothing. An equal average does not change.
   void update(std::int64_t step);
   /// Adds the current weights to an equal average as its `epoch`-th epoch, 1-based. Does nothing if
   /// they are already included. Allocates nothing.

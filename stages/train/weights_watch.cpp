@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t kFirstSteps = 3, kStepsBetween = 64;
 
-/// Returns a number that differs if any single bit of the tensor does; 0 without memory.
+/// Returns a number that changes if any single bit of the tensor changes; 0 if the tensor has no
+/// memory.
 std::uint64_t digest_of(const at::Tensor& tensor) {
   if (!has_memory(tensor)) return 0;
   at::Tensor host = tensor.detach().to(at::kCPU);

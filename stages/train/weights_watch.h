@@ -27,10 +27,11 @@ namespace stages {
 /// possibly not at all. Networks without Python code are not watched.
 class WeightsWatch {
  public:
-  /// The network is borrowed. `model_stage` names the stage to which errors belong.
+  /// The network is borrowed. `model_stage` is the stage that errors are attributed to.
   WeightsWatch(const torch::nn::Module& network, std::string model_stage);
 
-  /// Call this when the optimizer has written step `done`, counted from 1; 0: before the first.
+  /// Call this when the optimizer has written step `done` (1-based), and with 0 before the first
+  /// step.
   void remember(std::int64_t done);
   /// Call this before the optimizer writes the weights of `step`. Throws runner::StageError,
   /// kStageFailed, with the name of a parameter that has changed since remember().
@@ -42,7 +43,7 @@ class WeightsWatch {
   struct Weight {
     std::string name;
     at::Tensor tensor;
-    std::uint64_t digest = 0;  ///< of the values when remember() was called
+    std::uint64_t digest = 0;  ///< digest of the values when remember() was called
   };
   const std::string model_stage_;
   std::vector<Weight> weights_;  // empty for a network without Python code

@@ -163,7 +163,7 @@ SavedModel model_in(const PickledMap& map, int wrappers, std::size_t& looks) {
   return {};
 }
 
-/// Returns the keys of the dictionaries of tensors in `map`.
+/// Returns the keys under which `map` has dictionaries of tensors.
 std::vector<std::string> entries_in(const PickledMap& map) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : map.entries) {

@@ -16,6 +16,7 @@
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/tensor/tensor_memory.h"
 #include "stages/weights/safetensors_header.h"
 
 namespace stages {
@@ -225,6 +226,26 @@ void read_safetensors(const std::filesystem::path& path, const WeightSink& sink)
       sink.take({entry.name, begin / width, numbers});
     }
   }
+}
+
+void read_safetensors_into(const NamedTensors& weights, const std::filesystem::path& path) {
+  const torch::NoGradGuard no_graph;
+  at::Tensor whole;  // of a weight with another layout than the file's
+  const auto take = [&](const WeightPiece& piece) {
+    const at::Tensor weight = weights.at(piece.tensor).detach();
+    const std::int64_t end = piece.begin + piece.numbers.numel();
+    if (weight.is_contiguous()) {
+      weight.view(-1).slice(0, piece.begin, end).copy_(piece.numbers);
+      return;
+    }
+    if (piece.begin == 0) whole = torch::empty({weight.numel()}, piece.numbers.options());
+    whole.slice(0, piece.begin, end).copy_(piece.numbers);
+    if (end == weight.numel()) weight.copy_(whole.view(weight.sizes()));
+  };
+  const auto wants = [&](const std::string& name) {
+    return weights.contains(name) && has_memory(weights.at(name));
+  };
+  read_safetensors(path, {.wants = wants, .take = take});
 }
 
 }  // namespace stages

@@ -56,8 +56,13 @@ Safetensors read_safetensors(const std::filesystem::path& path,
 /// Reads a safetensors file; `contents_of` decides for each tensor how much of it to read.
 using ContentsOf = std::function<WeightContents(const std::string& name)>;
 Safetensors read_safetensors(const std::filesystem::path& path, const ContentsOf& contents_of);
-/// Passes the tensors of a safetensors file to `sink` piece by piece, for files whose tensors do
-/// not all fit in memory at once.
+/// Passes the tensors of a safetensors file to `sink` piece by piece, for files with tensors that
+/// do not all fit in memory at once.
 void read_safetensors(const std::filesystem::path& path, const WeightSink& sink);
+
+/// Copies the tensors of a safetensors file to those of `weights` with the same names, on any
+/// device, piece by piece. Skips weights without memory (tensor_memory.h), and what only one of
+/// them has. The shapes must be equal.
+void read_safetensors_into(const NamedTensors& weights, const std::filesystem::path& path);
 
 }  // namespace stages

@@ -77,7 +77,7 @@ auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file,
   if (is_safetensors(path, start)) return read_safetensors_file();
   if (is_torch_file(start)) return read_file_of_torch();
   damaged_weights(path, "is neither a safetensors file nor one written by torch",
-                  "name a weights file, and compare its checksum with the published one");
+                  "give a weights file, and compare its checksum with the published one");
 }
 
 /// Returns the rest of `name` after the prefix `entry`; nullopt if it does not have that prefix.

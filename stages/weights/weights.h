@@ -54,9 +54,9 @@ NamedTensors trained_parameters(const torch::nn::Module& network);
 /// and shapes of `own`.
 void check_weights(const NamedTensors& own, const NamedTensors& values);
 
-/// Copies `values` to the weights with the same names, across devices; those without memory stay
-/// so. Names and shapes must match the network's exactly. Otherwise throws std::invalid_argument
-/// with the first mismatch, before anything is copied.
+/// Copies `values` to the weights with the same names, across devices; weights without memory stay
+/// without it. Names and shapes must match the network's exactly. Otherwise throws
+/// std::invalid_argument with the first mismatch, before anything is copied.
 void set_weights(torch::nn::Module& network, const NamedTensors& values);
 
 /// Throws runner::StageError if `saved` contains integers but `weight` contains floating-point

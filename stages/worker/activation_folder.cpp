@@ -35,7 +35,9 @@ const SeenImage& ActivationFolder::image(const std::string& file, std::int64_t i
     latest_ = seen_image(file, transform_);
   } catch (const ImageError& error) {
     throw runner::StageError(error.code, "image '" + file + "': " + error.what())
-        .with_help("the file was read for its prediction: leave the images unchanged meanwhile");
+        .with_help(
+            "the file could be read for its prediction: do not change the images while the command "
+            "runs");
   }
   latest_index_ = index;
   return *latest_;

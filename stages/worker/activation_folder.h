@@ -17,7 +17,7 @@ namespace stages {
 ///   folder.write("photos/a.jpg", 0, "daisy", class_activation(network, checkpoint, pixels, 3, 1));
 class ActivationFolder {
  public:
-  /// `transform` is how an image becomes the network's input.
+  /// `transform` turns an image into the network's input.
   ActivationFolder(std::string folder, ImageDatasetOptions transform);
 
   /// Creates the folder if it is missing, and writes activation_picture() of the image at

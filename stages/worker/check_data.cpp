@@ -198,7 +198,7 @@ bool is_of_folders(const runner::Node& node) {
 }
 
 /// Returns the folders below the root that contain images, directly or in subfolders, but no image
-/// of a part. Returns only the outermost folders, each with its number of images.
+/// that belongs to a part. Returns only the outermost folders, each with its number of images.
 std::map<std::string, std::int64_t> folders_not_taken(const ImageParts& parts) {
   const std::filesystem::path root = parts.front()->root();
   std::set<std::string> taken;  // folders with an image in a part, and their parent folders

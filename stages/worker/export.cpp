@@ -63,7 +63,7 @@ void check_timm(const ImageClassifierOptions& options, WeightLayout layout) {
   }
 }
 
-/// Throws if transformers' config of DINOv2 cannot describe the width of the MLP, which must be a
+/// Throws if transformers' config for DINOv2 cannot describe the width of the MLP, which must be a
 /// whole multiple of hidden_size.
 void check_dinov2(const BlockOptions& block) {
   if (block.intermediate_size % block.hidden_size == 0) return;

@@ -249,7 +249,7 @@ void Worker::GraphRequest::pass(runner::Event event) {
   worker_.emit(event);
 }
 
-/// Tells the other ranks why this rank is about to exit.
+/// Informs the other ranks why this rank is about to exit.
 void Worker::GraphRequest::say_why(const Diagnostic& error) {
   if (group_ && error.severity == runner::Severity::kError && error.code != ErrorCode::kRankLost)
     group_->say_why(error.message);
@@ -318,7 +318,7 @@ ExitCode Worker::GraphRequest::run(c10::Device device) {
   worker_.emit(runner::Ready{device.str(), threads_, variables});
   const Json go = worker_.next_request().value("go", Json());
   const Json folder = go.is_object() ? go.value("folder", Json()) : Json();
-  if (!folder.is_string()) return report({misunderstood("no folder to go to")});
+  if (!folder.is_string()) return report({misunderstood("it has no folder for the run")});
   const std::filesystem::path record =
       group_ ? group_->text_of_first(folder.get<std::string>()) : folder.get<std::string>();
   const std::filesystem::path own = folder_of_rank(record);

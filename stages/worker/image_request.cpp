@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns the network named by the request or, if there is none, the run's.
+/// Returns the network specified in the request or, if it specifies none, the run's.
 runner::Result<std::shared_ptr<const Checkpoint>> asked_network(const Json& request,
                                                                 const runner::Graph& graph,
                                                                 const std::string& device,

@@ -51,7 +51,8 @@ class Checks {
   }
 
   std::string variable(const char* name) const {
-    // LibTorch reads its variables once per process, so each variable is tried in its own process.
+    // LibTorch reads its environment variables once per process, so each variable is tried in its
+    // own process.
     const pid_t child = fork();
     if (child < 0) throw Failed("cannot start a process for this check");
     if (child == 0) {

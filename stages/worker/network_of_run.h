@@ -15,7 +15,7 @@
 namespace stages {
 
 /// Returns the checkpoint that node `id` of `graph` outputs, loaded from the weights that `trained`
-/// names. `graph` must contain the node and its inputs, except for data. Writes nothing. Throws
+/// specifies. `graph` must contain the node and its inputs, except for data. Writes nothing. Throws
 /// runner::StageError with the full pointer of the option at fault.
 runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(
     const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,

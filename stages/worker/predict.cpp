@@ -45,8 +45,8 @@ constexpr std::size_t kNamedUnlike = 10;
 
 /// The possible predictions for an image, if they are not the classes seen in training.
 struct AskedClasses {
-  std::optional<SupportExamples> examples = {};  ///< for a few-shot model
-  std::shared_ptr<TextLabels> texts = {};        ///< for CLIP; null if its class head predicts
+  std::optional<SupportExamples> examples = {};  ///< set for a few-shot model
+  std::shared_ptr<TextLabels> texts = {};        ///< set for CLIP, unless its class head predicts
   std::vector<std::string> names = {};           ///< empty for the classes seen in training
   /// The minimum probability for predicting each label, if an image can have any number of them;
   /// otherwise empty.
@@ -147,7 +147,8 @@ class Prediction {
   }
 
   /// Returns where the network saw the class. In a class pair, and with an ordinal head, an output
-  /// is evidence that the class is above another; the first class has only evidence against that.
+  /// is evidence that the class is above another; for the first class, there is only evidence
+  /// against that.
   at::Tensor activation_of(torch::nn::Module& network, const at::Tensor& pixels,
                            std::int64_t label) const {
     const bool are_above = checkpoint_.pair_of > 0 || checkpoint_.ordinal != OrdinalHead::kNone;
@@ -204,7 +205,7 @@ class Prediction {
     context_.item({{"file", file}, {"values", std::move(values)}});
   }
 
-  /// Emits the labels of an image, and the probabilities of the most likely ones.
+  /// Emits the labels for an image, and the probabilities of the most likely ones.
   void give_labels(const std::string& file, const at::Tensor& logits, std::int64_t row) const {
     const ClassScores scores = class_scores(logits, row);
     const at::Tensor own = logits[row].to(at::kDouble);
@@ -284,7 +285,7 @@ runner::Result<std::optional<SupportExamples>> support_of(const std::string& fol
   };
   if (trained && folder.empty()) {
     return refused("the network needs examples of each class, but there are none",
-                   "name a folder with one folder of images per class: --support FOLDER");
+                   "give a folder with one folder of images per class: --support FOLDER");
   }
   if (!trained && !folder.empty())
     return refused("--support is for few-shot models, but this network has its own classes",

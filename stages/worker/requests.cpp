@@ -50,7 +50,7 @@ Json all_versions() {
   if (!has_python()) return all;
   try {
     all["python"] = call_python({{"do", "packages"}});
-  } catch (const runner::StageError&) {  // the record then lacks the packages
+  } catch (const runner::StageError&) {  // in this case, the record lacks the packages
   }
   return all;
 }
@@ -77,8 +77,7 @@ runner::Result<Json> answer_make_data(const Json& request, const RequestContext&
   };
   const std::string folder = fields.text("out");
   const auto made = std::ranges::find(all_made_datasets(), fields.text("what"), &MadeDataset::name);
-  if (made == all_made_datasets().end())
-    throw std::invalid_argument("a dataset that cannot be created");
+  if (made == all_made_datasets().end()) throw std::invalid_argument("the dataset is unknown");
   made->make(folder, images, callbacks);
   return Json{{"folder", folder}, {"images", images.count()}};
 }

@@ -62,8 +62,8 @@ class SmallTraining {
   SmallTraining();
   ~SmallTraining();
 
-  /// Runs the two steps. Allocation number `refused` of the second step, counted from 1, fails; 0:
-  /// none fails. `on_step` is called once a step has been computed, before it changes a weight.
+  /// Runs the two steps. The `refused`-th allocation (1-based) of the second step fails; 0: none
+  /// fails. `on_step` is called once a step has been computed, before it changes a weight.
   void run(std::int64_t refused, std::int64_t replays,
            std::function<void(std::int64_t)> on_step = {});
   /// Returns all weights in one tensor.

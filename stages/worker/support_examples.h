@@ -24,7 +24,7 @@ class SupportExamples {
       : images_(std::move(images)), classes_(std::move(classes)), shots_(shots) {}
 
   const std::vector<std::string>& classes() const { return classes_; }
-  /// Returns an episode whose queries are the "image" tensor (n, 3, size, size) of `queries`.
+  /// Returns an episode that has the "image" tensor (n, 3, size, size) of `queries` as its queries.
   Batch asked_about(const Batch& queries) const;
 
  private:

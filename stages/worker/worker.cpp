@@ -50,7 +50,7 @@ void give_handlers_a_stack() {
   sigaltstack(&stack, nullptr);
 }
 
-/// Changes to the folder that relative paths in the graph's options refer to.
+/// Changes to the folder that relative paths in the graph's options are resolved against.
 void enter_working_folder(const Json& request) {
   const auto graph = request.find("graph");
   if (graph == request.end() || !graph->is_object()) return;
@@ -59,7 +59,7 @@ void enter_working_folder(const Json& request) {
   if (folder != "") std::filesystem::current_path(folder.get<std::string>());
 }
 
-/// Tells Python, if it hosts this worker, which user code the graph may run.
+/// Passes to Python, if it hosts this worker, which user code the graph may run.
 void allow_python(const Json& request) {
   const auto graph = request.find("graph");
   if (!has_python() || graph == request.end() || !graph->is_object()) return;

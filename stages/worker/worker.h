@@ -56,7 +56,7 @@ class Worker {
   std::span<const RequestKind> other_requests_;
   WorkerSignals& signals_;
   std::mutex emitting_;                // stages may emit from several threads
-  std::atomic<bool> is_deaf_ = false;  // the other end has closed the events
+  std::atomic<bool> is_deaf_ = false;  // the other end has closed the event stream
   bool has_saved_ = false;             // true if a stopped run can be resumed
   std::string unread_;
   nlohmann::ordered_json versions_;  // all_versions()

@@ -19,7 +19,7 @@ inline std::optional<int> next_block() {
   return std::stoi(line);
 }
 
-/// `answer`, with the current and peak resident memory.
+/// Prints `answer` with the current and the peak resident memory added.
 inline void report(nlohmann::json answer) {
   answer["resident_bytes"] = stages::kilobytes_field("/proc/self/status", "VmRSS");
   answer["peak_bytes"] = stages::kilobytes_field("/proc/self/status", "VmHWM");

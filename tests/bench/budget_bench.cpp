@@ -1,6 +1,6 @@
 // A training step on the CPU pool under a memory budget (stages/machine/cpu_pool.h,
-// counting_allocator.h), compared with malloc: glibc's default, and returning each large block to
-// the kernel at once.
+// counting_allocator.h), compared with malloc, both with glibc's defaults and with each large block
+// returned to the kernel at once.
 
 #include <malloc.h>
 #include <sys/resource.h>
@@ -49,7 +49,7 @@ class Step {
       nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
 };
 
-/// When blocks are returned to the kernel: at once, or by glibc's default.
+/// When blocks are returned to the kernel: at once, or when glibc does so by default.
 void set_thresholds(bool at_once) {
   mallopt(M_MMAP_THRESHOLD, at_once ? 128 << 10 : 32 << 20);
   mallopt(M_TRIM_THRESHOLD, at_once ? 16 << 20 : 64 << 20);

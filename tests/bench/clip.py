@@ -51,7 +51,7 @@ def sides_of(arguments, case, folder, both):
 def measured(arguments, sides):
     blocks = {name: [] for name in sides}
     for turn in range(arguments.blocks + 1):
-        # The first block warms up; then the sides alternate in going first.
+        # The first block warms up; then the sides take turns going first.
         for name in sorted(sides, reverse=turn % 2 == 0):
             blocks[name].append(sides[name].block(arguments.steps if turn else 1))
     for program in sides.values():

@@ -220,7 +220,7 @@ def train_step(arguments, results):
         sides = {"retort": ours, "Python": peer}
         blocks = {name: [] for name in sides}
         for turn in range(arguments.blocks + 1):
-            # The first block warms up; then the sides alternate in going first.
+            # The first block warms up; then the sides take turns going first.
             for name in sorted(sides, reverse=turn % 2 == 0):
                 blocks[name].append(sides[name].block(arguments.steps if turn else 2))
         for program in sides.values():
@@ -260,7 +260,7 @@ def episodes(arguments, results):
         sides["Python"] = Program([sys.executable, str(HERE / "episode_peer.py")], options, threads)
         blocks = {name: [] for name in sides}
         for turn in range(arguments.blocks + 1):
-            # The first block warms up; then the sides alternate in going first.
+            # The first block warms up; then the sides take turns going first.
             for name in sorted(sides, reverse=turn % 2 == 0):
                 blocks[name].append(sides[name].block(arguments.steps if turn else 2))
         for program in sides.values():
@@ -289,7 +289,7 @@ def recompute(arguments, results):
     sides, folders = {}, []
     for name, command in commands.items():
         for again in (False, True):
-            # Every peer starts from the weights that our program before it wrote.
+            # Every peer starts from the weights that our program wrote just before.
             if name == "retort":
                 folders.append(tempfile.TemporaryDirectory())
             options = step_options(arguments, folders[again].name, again)
@@ -450,7 +450,7 @@ def budget(arguments, results):
 
 
 def checkpoint(arguments, results):
-    """Saving and loading a training state, compared with writing and reading as many plain bytes; files were just written."""
+    """Saving and loading a training state, compared with writing and reading the same number of plain bytes; files were just written."""
     millions = 4 if arguments.tiny else 88
     with tempfile.TemporaryDirectory(dir=".") as folder:
         program = Program([str(ROOT / "build/bin/checkpoint_bench")], {"folder": str(Path(folder).resolve()), "millions": millions})
@@ -494,7 +494,7 @@ def weights(arguments, results):
 
 
 def memory(arguments, results):
-    """The peak memory of training: predicted by a dry run, counted by the allocator, and of the process, each in a fresh process."""
+    """The peak memory of training: predicted by a dry run, counted by the allocator, and used by the process, each in a fresh process."""
     tower = {"width": 96, "heads": 3, "layers": 2, "patch": 32, "image_size": 96} if arguments.tiny else {"width": 768, "heads": 12, "layers": 12, "patch": 16, "image_size": 224}
     plain = {"steps": 2, "batch": 8, "micro_batch": 0, "two_pass": False, "lora": False}
     ways = {"batch 8": {}, "batch 2": {"batch": 2}, "micro-batches of 2": {"micro_batch": 2}, "two passes, of 2": {"micro_batch": 2, "two_pass": True}, "adapters": {"lora": True}}

@@ -66,7 +66,7 @@ def memory():
 
 
 def measure_rank(rank, name, precision, store):
-    """Is one rank of DistributedDataParallel. Rank 0 prints the result of both."""
+    """Runs one rank of DistributedDataParallel. Rank 0 prints the result for both."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
     torch.manual_seed(0)
     network = torch.nn.parallel.DistributedDataParallel(Classifier(name).cuda().train())

@@ -54,7 +54,8 @@ std::int64_t reserved(const TowerTraining& training, int steps) {
   return pool.peak_reserved();
 }
 
-/// The peak growth of the process; what kernels allocate once is allocated before.
+/// Returns how much the process grows at its peak. What kernels allocate only once is allocated
+/// before.
 std::int64_t resident(const TowerTraining& training, int steps) {
   TowerTraining small = training;
   small.batch = small.layers = 1;

@@ -1,4 +1,4 @@
-"""Retort under a budget that the whole batch does not fit, compared with tools that look for a batch that does."""
+"""Retort under a budget that is too small for the whole batch, compared with tools that look for a batch that fits."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-// Training under a budget that the whole batch does not fit: from the plan to the first step, and
-// the gradient of that step. find_batch.py does the same with other tools, which look for a batch
-// that fits.
+// Training under a budget that is too small for the whole batch: from the plan to the first step,
+// and the gradient of that step. find_batch.py does the same with other tools, which look for a
+// batch that fits.
 
 #include <filesystem>
 #include <memory>
@@ -53,8 +53,8 @@ class PeersBench {
     labels_ = torch::arange(kBatches * batch_).remainder(classes);
   }
 
-  /// Writes the weights and the data for the peers, and prints the needs of the whole batch and of
-  /// the smallest way.
+  /// Writes the weights and the data for the peers, and returns how many bytes the whole batch
+  /// needs, and how many the smallest plan.
   nlohmann::json prepare(const std::filesystem::path& folder) {
     const auto network = model_.build(description_, 1);
     NamedTensors weights;
@@ -119,8 +119,8 @@ class PeersBench {
                   {"label", labels_.narrow(0, 0, batch_).clone()}},
                  batch_);
   }
-  /// The error of the first step's gradient in float64, relative to the gradient of the whole batch
-  /// at once: the largest of any parameter.
+  /// The largest error of any parameter's gradient in the first step, in float64 and relative to
+  /// the gradient of the whole batch at once.
   double error_of(const StepPlan& plan) const {
     const auto network = model_.build(description_, 1);
     network->to(torch::kDouble);

@@ -16,7 +16,8 @@ from sides import table
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEDIAN, WORST = 1.05, 1.35
 THREADS = 2
-# For one network of each kind, also other numbers of threads and the kernels of other processors.
+# For one network of each kind, also with other numbers of threads and the kernels for other
+# processors.
 OTHER_THREADS = (1, 3)
 PROCESSORS = {"SSE4.1": {"ONEDNN_MAX_CPU_ISA": "SSE41"}, "AVX2": {"ONEDNN_MAX_CPU_ISA": "AVX2"}, "torch without vectors": {"ATEN_CPU_CAPABILITY": "default"}}
 FEW = ("tiny", "SE-ResNeXt-50", "MobileNetV2", "Conv4")
@@ -57,7 +58,7 @@ def networks(place, merges):
 
 
 def trained(line, folder, environment):
-    """Returns in bytes what training was planned to need, the part of it for kernels, and what was reserved."""
+    """Returns, in bytes, what the plan says training needs, the part of that for kernels, and what was reserved."""
     # Two steps. Images are neither prefetched nor cached: how many are in memory at the peak would be random.
     options = ["data.loader.workers=0", "data.cache_mib=0", "device=cpu", "--smoke", "--no-reuse", "-q", f"run.dir={folder}"]
     subprocess.run([ROOT / "build/bin/retort", "run", *line.split(), *options], cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)

@@ -222,7 +222,7 @@ def tried(chosen, out, family, name, side):
 
 
 def write(path, result):
-    """Writes the file at once, so that an interrupted call leaves no half of it."""
+    """Replaces the file in one step, so that an interrupted call does not leave half of it."""
     path.with_suffix(".new").write_text(json.dumps(result, indent=1))
     path.with_suffix(".new").replace(path)
 

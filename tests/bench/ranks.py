@@ -196,7 +196,8 @@ def sharding(results):
             folder = Path(place)
             environment = prepare(folder, batch)
             run, _ = train(folder, network, batch, RANKS, environment, f"memory.shard={shard}", *options)
-            planned = json.loads((run / "nodes/train/plan.json").read_text())["live"]
+            plan = json.loads((run / "nodes/train/plan.json").read_text())
+            planned = plan["live"] + sum(term["bytes"] for term in plan["terms"] if term["name"] == "loader")
             nodes = [run / "nodes/train", run / "ranks/1/nodes/train"]
             counted = [json.loads((node / "finished.json").read_text())["peak_memory_bytes"] for node in nodes]
         rows.append((f"{title}, {shard}", f"{planned / 1e6:.2f}", *[f"{size / 1e6:.2f}" for size in counted], f"{planned / max(counted):.4f}"))

@@ -50,7 +50,8 @@ class RepeatedImages final : public stages::Dataset {
   const std::int64_t size_, side_, classes_;
 };
 
-/// The model given by `options`, including "kind", or the one that only this program has.
+/// Returns the model given by `options`, including "kind", or the ResNet that only this program
+/// has.
 std::shared_ptr<const stages::Model> model_of(Json options, const runner::SchemaSet& schemas,
                                               BlockContext& context) {
   const std::string kind = options.value("kind", std::string(stages::kModelClipVision.name));

@@ -14,7 +14,7 @@
 #include "stages/machine/cpu_pool.h"
 #include "tests/bench/blocks.h"
 
-/// Allocates tensors like the worker while it exists; must be created first.
+/// While it exists, tensors are allocated as in the worker; it must be created first.
 struct WorkerMemory {
   stages::CpuPool pool;
   stages::CountingAllocator counter;

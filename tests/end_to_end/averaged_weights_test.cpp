@@ -92,7 +92,7 @@ TEST_F(RequestedWeights, ExportWritesRequestedWeights) {
               HasSubstr("These are the weights as trained, not their average."));
 }
 
-TEST_F(RequestedWeights, DefaultToTrainedWhenResultIsTrained) {
+TEST_F(RequestedWeights, TrainedWeightsAreTheDefaultIfTheResultIsTrained) {
   train("run", "'train.ema={decay: 0.5, result: trained}'");
   ASSERT_EQ(retort("evaluate run --weights averaged run.dir=averaged", folder_.path()).exit, 0);
   ASSERT_EQ(retort("evaluate run --weights trained run.dir=trained", folder_.path()).exit, 0);

@@ -62,7 +62,7 @@ TEST_F(BadInput, UnknownKeyIsReportedWithItsLocation) {
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(BadInput, PrecisionOfUnknownModuleIsRejected) {
+TEST_F(BadInput, PrecisionForAnUnknownModuleIsRejected) {
   folder_.write("r.yaml", file_text(folder_ / "r.yaml") +
                               "memory:\n  precision:\n    default: bf16\n    model.haed: fp32\n");
   const Ended ended = run();
@@ -84,7 +84,7 @@ TEST_F(BadInput, UnknownPrecisionIsRejected) {
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(BadInput, ActivationCheckpointingOfUnknownModuleIsRejected) {
+TEST_F(BadInput, ActivationCheckpointingForAnUnknownModuleIsRejected) {
   folder_.write("r.yaml",
                 file_text(folder_ / "r.yaml") +
                     "memory:\n  activation_checkpointing: [model.vision_model.encoder.layer.0]\n");
@@ -125,7 +125,7 @@ TEST_F(BadInput, EmptyClassIsReported) {
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(BadInput, CorruptImageStopsTheRunAndIsNamed) {
+TEST_F(BadInput, CorruptImageStopsTheRunAndIsReported) {
   const auto image = first_image();
   std::filesystem::resize_file(image, 200);
   const Ended ended =
@@ -143,7 +143,7 @@ TEST_F(BadInput, CorruptImagesCanBeSkipped) {
   EXPECT_THAT(ended.err, HasSubstr("skipped"));
 }
 
-TEST_F(BadInput, OversizedImageIsRejectedByItsHeader) {
+TEST_F(BadInput, OversizedImageIsRejectedBasedOnItsHeader) {
   // The file ends after a PNG header for 20000 x 10000 pixels.
   folder_.write(
       "photos/huge/a.png",

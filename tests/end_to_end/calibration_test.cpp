@@ -40,7 +40,7 @@ TEST_F(CalibratedRuns, ResumedRunHasTheSameTemperature) {
   expect_same_evaluation_when_resumed(folder_.path(), "run", "classify " + kSmall);
 }
 
-TEST_F(CalibratedRuns, TestDataDoNotAffectTheTemperature) {
+TEST_F(CalibratedRuns, TestDataDoesNotAffectTheTemperature) {
   const Ended on_others = retort(
       "evaluate run run.dir=trained +evaluate.inputs.test=data.train evaluate.allow_trained=true",
       folder_.path());
@@ -54,7 +54,7 @@ TEST_F(CalibratedRuns, TestDataDoNotAffectTheTemperature) {
             json("run/nodes/evaluate/metrics.json")["log_loss_uncalibrated"]);
 }
 
-TEST_F(CalibratedRuns, PredictMatchesTheProbabilitiesOfEvaluation) {
+TEST_F(CalibratedRuns, PredictAndEvaluateGiveTheSameProbabilities) {
   const std::string predictions = file_text(folder_ / "run/nodes/evaluate/predictions.csv");
   const std::size_t line = predictions.find('\n') + 1, comma = predictions.find(',', line);
   const std::string image = predictions.substr(line, comma - line),
@@ -84,13 +84,13 @@ TEST_F(CalibratedRuns, CalibrationWithoutValidationDataIsRejected) {
   EXPECT_THAT(ended.err, HasSubstr("calibration needs validation data"));
 }
 
-TEST_F(CalibratedRuns, CalibrationOnTheTestedFoldIsRejected) {
+TEST_F(CalibratedRuns, CalibrationOnTheTestFoldIsRejected) {
   const Ended ended = retort("validate classify " + kSmall + " data.folds.count=3", folder_.path());
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("calibration would be fitted on the fold"));
 }
 
-TEST_F(CalibratedRuns, CutPointsNeedGrades) {
+TEST_F(CalibratedRuns, CutPointsRequireGrading) {
   const Ended ended =
       retort("validate classify " + kSmall + " train.calibration.cut_points=true", folder_.path());
   EXPECT_EQ(ended.exit, 78);

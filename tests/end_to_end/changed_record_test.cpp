@@ -79,7 +79,7 @@ class ChangedRecord : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(ChangedRecord, MissingImageStopsResume) {
+TEST_F(ChangedRecord, MissingImagePreventsResuming) {
   ASSERT_EQ(train("whole").exit, 0);
   train_to_the_third_step("run");
   const fs::path photo = photos(first_class()).front();
@@ -121,7 +121,7 @@ TEST_F(ChangedRecord, EvaluationUsesTheDataOfTheTrainingRun) {
   EXPECT_THAT(other.err, Not(HasSubstr("E0807")));
 }
 
-TEST_F(ChangedRecord, GeneratedDataAreCheckedAndMadeAgain) {
+TEST_F(ChangedRecord, GeneratedDataIsCheckedAndRegenerated) {
   const std::string make = "data.root=drawn '+data.make={classes: 2, per_class: 8, size: 16}'";
   train_to_the_third_step("run", make);
   fs::path one;
@@ -190,7 +190,7 @@ TEST_F(ChangedRecord, CheckpointFromAnotherRunIsRejected) {
   EXPECT_EQ(named.exit, 0) << named.err;
 }
 
-TEST_F(ChangedRecord, RepeatedResumesWithOtherOptionsCauseNoWarnings) {
+TEST_F(ChangedRecord, RepeatedResumesWithDifferentOptionsCauseNoWarnings) {
   const std::string schedule = "'train.schedule={kind: constant}'";
   train_to_the_third_step("run", schedule);
   for (const char* words : {"data.loader.workers=0", "train.epochs=3",
@@ -246,7 +246,7 @@ TEST_F(ChangedRecord, ImageChangedDuringTrainingFailsTheRunButKeepsItsWeights) {
   EXPECT_EQ(json::parse(file_text(folder_ / "run/summary.json"))["status"], "finished");
 }
 
-TEST_F(ChangedRecord, EditedRecipeOfATrialIsReported) {
+TEST_F(ChangedRecord, EditedTrialRecipeIsReported) {
   ASSERT_NE(
       run_shell("RETORT_FAULT=retort-worker/step:3:kill " RETORT_BINARY_DIR
                 "/bin/retort sweep r.yaml memory.max_retries=0 'seed=range(0,2)' sweep.dir=s -q",

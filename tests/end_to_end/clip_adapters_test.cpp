@@ -71,7 +71,8 @@ TEST_F(ClipAdapters, CanBeTrainedResumedEvaluatedExportedAndReloaded) {
   const Ended ended = train("run", "model.adapters.rank=4");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("trainable params: "));
-  EXPECT_LT(weights("run").size(), 10'000);  // the two towers have over 190,000 bytes
+  EXPECT_LT(weights("run").size(), 10'000);  // the weights of the two towers take more than 190,000
+                                             // bytes
   const std::string killed =
       "model.adapters.rank=4 train.checkpoint.every.steps=1 memory.max_retries=0";
   ASSERT_NE(train("killed", killed, "retort-worker/step:3").exit, 0);
@@ -128,7 +129,7 @@ TEST_F(ClipAdapters, ExportedModelPredictsWithoutItsRun) {
   expect_same(by_run, said("--model hf:org/tower", variables));
 }
 
-TEST_F(ClipAdapters, InvalidModelsAndArgumentsOfPredictAreRejected) {
+TEST_F(ClipAdapters, PredictRejectsInvalidModelsAndArguments) {
   ASSERT_EQ(train("run").exit, 0);
   ASSERT_EQ(retort("export run --merged --out merged -q", folder_.path()).exit, 0);
   const auto refused = [&](const std::string& words, int exit, const std::string& what,

@@ -63,7 +63,7 @@ TEST_F(ClipPlan, WholeBatchDoesNotFitAndEveryByteIsAttributed) {
   EXPECT_EQ(bytes, plan.at("needed"));
 }
 
-TEST_F(ClipPlan, ActivationCheckpointingMakesItFit) {
+TEST_F(ClipPlan, ActivationCheckpointingMakesTheWholeBatchFit) {
   const Ended ended = planned("memory.activation_checkpointing=block --json");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const json plan = training(ended);

@@ -35,9 +35,9 @@ struct Training {
 
 void PrintTo(const Training& training, std::ostream* out) { *out << training.name; }
 
-/// Two summation orders of n float32 numbers differ by at most n units in the last place of the sum
-/// of their magnitudes. The values here went through at most kSteps steps, each with kProducts
-/// products of kLength terms, forward and backward.
+/// Two sums of the same n float32 values in different orders differ by at most n units in the last
+/// place of the sum of their magnitudes. The values here went through at most kSteps steps, each
+/// with kProducts products of kLength terms, forward and backward.
 constexpr double kSteps = 15, kProducts = 40, kLength = 64;
 constexpr double kRounding =
     kSteps * 2 * kProducts * kLength * std::numeric_limits<float>::epsilon() / 2;
@@ -186,7 +186,7 @@ class ComputedAlike : public testing::TestWithParam<Training> {
     return measured;
   }
 
-  /// Unless a way keeps bits, predicted classes may differ too: they change abruptly where two
+  /// Unless a way keeps every bit, predicted classes may differ too: they change abruptly where two
   /// scores are almost equal. Metrics of predicted classes are compared only if nothing else was
   /// measured.
   static bool is_steady(const std::string& metric) {

@@ -45,7 +45,7 @@ class Convolutional : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Convolutional, ResumedTrainingIsBitIdenticalAndPredicts) {
+TEST_F(Convolutional, ResumedTrainingIsBitIdenticalAndCanPredict) {
   const std::string deep = "model.drop_path=0.3";
   const Ended whole = run("whole", deep);
   ASSERT_EQ(whole.exit, 0) << whole.err;
@@ -59,7 +59,7 @@ TEST_F(Convolutional, ResumedTrainingIsBitIdenticalAndPredicts) {
   EXPECT_THAT(predicted.out, HasSubstr("file,class_1,probability_1"));
 }
 
-TEST_F(Convolutional, PartsHaveTheirOwnLearningRates) {
+TEST_F(Convolutional, EachPartHasItsOwnLearningRate) {
   const Ended ended =
       run("parts", "train.learning_rate_factors.backbone=0.1 \"model.frozen=[stem,layer1]\"");
   EXPECT_EQ(ended.exit, 0) << ended.err;

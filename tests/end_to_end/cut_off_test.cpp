@@ -108,7 +108,7 @@ class CutOff : public testing::Test {
            ",in:" + (folder_ / "seen").string() + "," + action +
            " LD_PRELOAD=" RETORT_WRITING_CALLS;
   }
-  /// Returns the calls, but of many consecutive writes to a file only the first, middle and last.
+  /// Returns the calls, but only the first, middle and last of many consecutive writes to a file.
   std::vector<Call> calls() const {
     std::vector<Call> all, calls;
     std::istringstream lines(file_text(folder_ / "seen/calls"));
@@ -182,8 +182,8 @@ class CutOff : public testing::Test {
     EXPECT_EQ(ended.exit, 0) << ended.err;
     if (ended.exit == 0) expect_whole(whole);
   }
-  /// The results of an undisturbed run, whose calls() are known afterward. With `action` "copy"
-  /// the folder is copied before each call.
+  /// Returns the results of an undisturbed run; afterward, calls() returns its calls. With the
+  /// `action` "copy", the folder is copied before each call.
   std::map<std::string, std::string> run_whole(const std::string& recipe, const std::string& action,
                                                const std::string& more = "") const {
     const Ended ended = run(recipe, watched(action), more);
@@ -271,7 +271,7 @@ class LastPointers {
   LastSave is_of_last_save_;
 };
 
-TEST_F(CutOff, LastCheckpointIsTheBest) {
+TEST_F(CutOff, BestCheckpointIsTheLastOne) {
   ASSERT_EQ(run("training.yaml").exit, 0);
   EXPECT_EQ(file_text(folder_ / "work/run/nodes/train/checkpoints/best"), "step-00000003\n");
   const auto first = results();
@@ -279,7 +279,7 @@ TEST_F(CutOff, LastCheckpointIsTheBest) {
   expect_whole(first);
 }
 
-TEST_F(CutOff, ResumesAfterAllProcessesAreKilledInTheLastSave) {
+TEST_F(CutOff, ResumesAfterAllProcessesAreKilledDuringTheLastSave) {
   kill_all_before("training.yaml", LastSave());
 }
 TEST_F(CutOff, WorkerKilledWhileSettingLastPointersIsRestarted) {
@@ -327,13 +327,13 @@ TEST_P(DeepCutOff, RestartsTheWorkerAfterItIsKilled) {
   strike("training.yaml", "kill", of("retort-worker"), "memory.max_retries=auto",
          /*goes_on_by_itself=*/true);
 }
-TEST_P(DeepCutOff, ResumesAfterCallsOfTheWorkerFail) {
+TEST_P(DeepCutOff, ResumesAfterSystemCallsOfTheWorkerFail) {
   strike("training.yaml", std::to_string(EIO), of("retort-worker"));
 }
 TEST_P(DeepCutOff, ResumesAfterTheWorkerFillsTheDisk) {
   strike("training.yaml", std::to_string(ENOSPC), of("retort-worker"));
 }
-TEST_P(DeepCutOff, ResumesAfterCallsOfRetortFail) {
+TEST_P(DeepCutOff, ResumesAfterSystemCallsOfRetortFail) {
   strike("training.yaml", std::to_string(EIO), of("retort"));
 }
 TEST_P(DeepCutOff, ResumesAfterRetortFillsTheDisk) {

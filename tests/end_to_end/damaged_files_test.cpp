@@ -131,7 +131,7 @@ class DamagedFiles : public testing::Test {
 std::unique_ptr<TemporaryFolder> DamagedFiles::folder_;
 std::size_t DamagedFiles::turn_ = 0;
 
-TEST_F(DamagedFiles, NonRegularFilesAreHandledByVerbsThatReadRecords) {
+TEST_F(DamagedFiles, VerbsThatReadRecordsHandleNonRegularFiles) {
   const std::vector<std::string> files = files_of("whole");
   EXPECT_GT(files.size(), 20u);
   for (const std::string& file : files) {
@@ -235,7 +235,7 @@ TEST_F(DamagedFiles, FullDiskLeavesNoPartialRecordFiles) {
   }
 }
 
-TEST_F(DamagedFiles, NextDataMakeRemovesTheDraftOfAKilledOne) {
+TEST_F(DamagedFiles, DataMakeRemovesTheDraftOfAKilledDataMake) {
   fs::create_directories(*folder_ / "drafts");
   fs::create_directory(*folder_ / "watch");
   const std::string make =

@@ -1,5 +1,6 @@
-// For every file recorded by a run of each family of recipes, truncated, altered or of another
-// format: verbs that read records name the file and the remedy, or do without it.
+// End-to-end tests of damaged outputs: every file recorded by a run of each family of recipes is
+// truncated, altered or replaced by a file in another format. Verbs that read records report the
+// file and the remedy, or do without the file.
 
 #include <algorithm>
 #include <cstdlib>
@@ -43,8 +44,8 @@ const RecordedFamily kRecordedFamilies[] = {
 
 void PrintTo(const RecordedFamily& family, std::ostream* out) { *out << family.name; }
 
-/// Ways to damage a file: truncate it to half, change some bytes, replace it by an image or by a
-/// table of three columns.
+/// Ways to damage a file: truncate it to half, change some bytes, or replace it with an image or
+/// with a table of three columns.
 constexpr const char* kDamages[] = {
     "head -c $(($(wc -c <\"$1\") / 2)) \"$1\" >part; cat part >\"$1\"",
     "tr '0123e' '.1x:\"' <\"$1\" >part; cat part >\"$1\"",
@@ -75,7 +76,7 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
         "retort() { timeout -k 5 60 " RETORT_BINARY_DIR "/bin/retort \"$@\"; }\n" + commands,
         folder_.path());
   }
-  /// The files to damage. If there are several trainings of one kind, only the files of the first.
+  /// The files to damage. If several training nodes are of one kind, only the files of the first.
   /// Files that every run records are damaged only in the first family; in the others, only the
   /// results of their own stages.
   std::vector<std::string> files() const {
@@ -117,7 +118,8 @@ class DamagedOutputs : public testing::TestWithParam<RecordedFamily> {
   const TemporaryFolder& folder_ = folder_of(GetParam().name);
 };
 
-/// The verbs that read a file with a damage: all in the long tests, otherwise each in turn.
+/// Returns whether a verb is run on a file with this damage. The long tests run every verb; the
+/// others take the verbs in turn.
 bool is_read_by(std::size_t file, std::size_t damage, std::size_t verb, std::size_t verbs) {
   static const bool is_deep = std::getenv("RETORT_DEEP") != nullptr;
   return is_deep || (file + damage) % verbs == verb;
@@ -153,8 +155,9 @@ TEST_P(DamagedOutputs, AreHandledByVerbsThatReadRecords) {
   }
 }
 
-/// An analysis names the file that it cannot read, instead of drawing from a part of it.
-TEST_P(DamagedOutputs, AnalyzeNamesDamagedEvaluationFiles) {
+/// `retort analyze` reports the file that it cannot read, instead of drawing only a part of the
+/// run.
+TEST_P(DamagedOutputs, AnalyzeReportsDamagedEvaluationFiles) {
   int refused = 0;
   for (const std::string& file : files()) {
     const fs::path name = fs::path(file).filename();

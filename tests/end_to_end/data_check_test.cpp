@@ -132,7 +132,7 @@ TEST_F(DataCheck, CachedImagesGiveTheSameWeights) {
     EXPECT_EQ(weights(name), expected) << name;
 }
 
-TEST_F(DataCheck, UnreadableImageIsNamed) {
+TEST_F(DataCheck, UnreadableImageIsReported) {
   std::ofstream(folder_ / "eyes/val/0/broken.png") << "no picture";
   const Ended ended = check();
   EXPECT_EQ(ended.exit, 65);
@@ -168,7 +168,7 @@ TEST_F(DataCheck, ReportsAllProblemsAtOnce) {
                 "'test/1/copy.jpg'"));
 }
 
-TEST_F(DataCheck, ImageFoldersOutsideEveryPartAreNamed) {
+TEST_F(DataCheck, ImageFoldersOutsideEveryPartAreReported) {
   fs::create_directories(folder_ / "eyes/holdout/0/deeper");
   fs::create_directories(folder_ / "eyes/train/1/more");
   fs::create_directories(folder_ / "eyes/papers");
@@ -182,7 +182,7 @@ TEST_F(DataCheck, ImageFoldersOutsideEveryPartAreNamed) {
                                    "'holdout' (2), 'train/1/more' (1)"));
 }
 
-TEST_F(DataCheck, NeedsARecipeWithData) {
+TEST_F(DataCheck, RequiresARecipeWithData) {
   EXPECT_EQ(retort("data check nosuch", folder_.path()).exit, 66);
   const Ended made = retort("data make image_folder seed=3 --out a", folder_.path());
   EXPECT_EQ(made.exit, 64);
@@ -208,7 +208,7 @@ TEST_F(DataCheck, PredictionIsPreprocessedLikeTraining) {
   EXPECT_THAT(both.err, Not(HasSubstr("retina")));
 }
 
-TEST_F(DataCheck, PredictionOfNonRetinaImagesCausesAWarning) {
+TEST_F(DataCheck, PredictWarnsAboutNonRetinaImages) {
   ASSERT_EQ(retort("run eyes.yaml run.dir=run --smoke -q", folder_.path()).exit, 0);
   ASSERT_EQ(retort("data make image_folder --out shapes --per-class 1 --classes 2 --size 32 -q",
                    folder_.path())

@@ -42,13 +42,13 @@ TEST_P(DataSets, CanBeTrainedOn) {
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(file_text(folder_ / "run/log.txt"), HasSubstr("3 classes; "));
   EXPECT_THAT(file_text(folder_ / "run/nodes/evaluate/predictions.csv"), HasSubstr(".jpg"));
-  // The record predicts even after the dataset is gone.
+  // The run can still predict after the dataset is gone.
   std::filesystem::rename(folder_ / "made", folder_ / "moved");
   const Ended predicted = retort("predict run moved -q", folder_.path());
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
 }
 
-TEST_P(DataSets, ReportTheNumberOfImagesMade) {
+TEST_P(DataSets, ReportTheNumberOfGeneratedImages) {
   const Ended ended = make("--json");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(nlohmann::json::parse(ended.out)["result"],
@@ -89,7 +89,7 @@ TEST(CarListing, CanBeTrainedOnAsPublished) {
 INSTANTIATE_TEST_SUITE_P(All, DataSets, testing::Values("flowers102", "cub200", "stanford_cars"),
                          [](const auto& info) { return info.param; });
 
-/// Data that `data make` makes by default, and a recipe that trains on them with its own data
+/// Data that `data make` makes by default, and a recipe that trains on it with its own data
 /// options.
 struct MadeFor {
   std::string data, recipe;
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
       return info.param.data + "_" + info.param.recipe.substr(0, info.param.recipe.find(' '));
     });
 
-TEST(MadeDataTable, CoversEveryKindOfData) {
+TEST(MadeDataTable, CoversEveryDataKind) {
   const Ended refused = retort("data make nothing --out made", TemporaryFolder().path());
   for (const char* kind : {"image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars",
                            "aptos_2019", "eyepacs_2015", "fundus_folders"})

@@ -23,7 +23,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// Returns the numbers of a .npy file of float32, after its header.
+/// Returns the values in a .npy file of float32, which follow its header.
 std::vector<float> numbers_of(const std::string& npy) {
   const std::size_t header =
       10 + static_cast<unsigned char>(npy[8]) + 256 * static_cast<unsigned char>(npy[9]);
@@ -103,7 +103,7 @@ TEST_F(Embedded, NearestNeighborOfAQueryIsItsCopy) {
   EXPECT_EQ(result["neighbors"][0]["nearest"][0]["file"], "photos/copy_of_disc_3.jpg");
 }
 
-TEST_F(Embedded, DamagedImageIsAnErrorOrSkipped) {
+TEST_F(Embedded, DamagedImageIsReportedOrSkipped) {
   fs::create_directories(folder_ / "damaged");
   fs::copy_file(folder_ / "photos/disc/00001.jpg", folder_ / "damaged/a.jpg",
                 fs::copy_options::overwrite_existing);
@@ -125,7 +125,7 @@ TEST_F(Embedded, InvalidArgumentsAreRejected) {
     EXPECT_NE(ended.exit, 0) << words;
     return ended.err;
   };
-  EXPECT_THAT(refusal("run photos"), HasSubstr("name a new folder: --out DIR"));
+  EXPECT_THAT(refusal("run photos"), HasSubstr("choose a new folder: --out DIR"));
   EXPECT_THAT(refusal("run --out o"), HasSubstr("no image given"));
   EXPECT_THAT(refusal("photos/disc/00001.jpg --out o"), HasSubstr("no model given"));
   EXPECT_THAT(refusal("run photos --out photos"), HasSubstr("photos"));

@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Backbone{"mobilenetv2_100", "timm", "mobilenetv2_100"}),
     [](const auto& info) { return info.param.name; });
 
-TEST_P(DeepConvolutionalExport, TimmAndTheReadmeProgramPredictTheSame) {
+TEST_P(DeepConvolutionalExport, TimmAndTheReadmeProgramMakeTheSamePredictions) {
   if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   const Ended trained = retort(
       "run classify data.root=photos data.image_size=64 data.loader.workers=0 epochs=1 "

@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Backbone{"timm_wrapped", "timm", "libraries/timm.pth"}),
     [](const auto& info) { return info.param.name; });
 
-// Import and export again: the weights of another library return bit for bit.
+// Import and export again: the other library's weights come back bit for bit.
 TEST_P(DeepImport, WeightsRoundTrip) {
   if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   fs::create_directory(folder_ / "libraries");
@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(Deep, DeepExport,
                                          kDinov2OfTimm),
                          [](const auto& info) { return info.param.name; });
 
-TEST_P(DeepExport, ReadmeProgramsPredictTheSame) {
+TEST_P(DeepExport, ReadmeProgramsMakeTheSamePredictions) {
   if (!torch_python()) GTEST_SKIP() << kNoTorchPython;
   ASSERT_EQ(train(GetParam(), "linear_probe", "", "probe").exit, 0);
   expect_the_same_predictions("probe", "");
@@ -211,7 +211,7 @@ TEST_P(DeepExport, ReadmeProgramsPredictTheSame) {
   expect_the_same_predictions("run", "--adapter");
   if (GetParam().library == "vit")
     expect_the_same_predictions("run", "--adapter --head-inside --out head_inside");
-  // On a base that was exported before, with the layer names of its config.
+  // Trains on a base that was exported before, with the layer names from its config.
   const Ended trained =
       train(GetParam(), "lora", "model.backbone.weights=probe/export/train-merged", "on_base");
   ASSERT_EQ(trained.exit, 0) << trained.err;

@@ -42,7 +42,7 @@ class ExternalTestSet : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(ExternalTestSet, UsesTheCalibrationOfTheOwnValidationPart) {
+TEST_F(ExternalTestSet, UsesTheCalibrationFromTheRunsValidationPart) {
   const auto own = metrics("run/nodes/evaluate"), external = metrics("run/nodes/evaluate_external");
   EXPECT_EQ(own["temperature"], external["temperature"]);
   EXPECT_EQ(own["cut_points"], external["cut_points"]);
@@ -62,7 +62,7 @@ TEST_F(ExternalTestSet, EvaluateGivesTheSameResultForAFinishedRun) {
             metrics("run/nodes/evaluate_external")["confusion_matrix"]);
 }
 
-TEST_F(ExternalTestSet, IsPlannedAndPreprocessedLikeTheOwnData) {
+TEST_F(ExternalTestSet, IsPlannedAndPreprocessedLikeTheRunsOwnData) {
   const Ended ended = retort("plan diabetic_retinopathy_external " + kSmallEyes, folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("evaluate_external"));
@@ -99,7 +99,7 @@ TEST_F(ExternalTestSet, CompareSelectsOneOfTwoEvaluations) {
   EXPECT_THAT(none.err, HasSubstr("name one of 'evaluate', 'evaluate_external'"));
 }
 
-TEST_F(ExternalTestSet, SuspectedLabelsAreShown) {
+TEST_F(ExternalTestSet, AnalyzeShowsSuspectedLabels) {
   const Ended ended = retort("analyze run --json", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("\"suspected_labels\""));

@@ -34,7 +34,7 @@ class FewShotData : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(FewShotData, RecipeValidatesAndIsDrawn) {
+TEST_F(FewShotData, RecipeIsValidAndCanBeDrawn) {
   const Ended validated = retort("validate few.yaml", folder_.path());
   EXPECT_EQ(validated.exit, 0) << validated.err;
   EXPECT_EQ(validated.out, "few is valid: 4 stages, 4 nodes\n");

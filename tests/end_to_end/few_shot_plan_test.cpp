@@ -109,7 +109,7 @@ TEST_F(FewShotPlan, DirectFormTakesMostOfTheMemory) {
   EXPECT_NEAR(needs(twice) - needs(gram), 3.1, 0.2);  // the activations of 105 images
 }
 
-TEST_F(FewShotPlan, FourEpisodesPerStepNeedAsMuchAsOne) {
+TEST_F(FewShotPlan, FourEpisodesPerStepNeedAsMuchMemoryAsOne) {
   const json one = training(planned("memory.micro_batch=1 --json")),
              four = training(planned("train.episodes_per_step=4 memory.micro_batch=1 --json"));
   EXPECT_NEAR(needs(four), needs(one), 0.3);

@@ -111,7 +111,7 @@ TEST_F(FewShot, PredictsFromAFewExamplesPerClass) {
   EXPECT_THAT(loose.err, HasSubstr("is not in a class folder"));
 }
 
-TEST_F(FewShot, TestOnTrainingClassesIsNotAugmented) {
+TEST_F(FewShot, TestPartWithTrainingClassesIsNotAugmented) {
   ASSERT_EQ(run("trained", "train_aug=1 split=base").exit, 0);
   const Ended plain = retort(
       "evaluate trained data.augment.random_resized_crop=null data.augment.horizontal_flip=0 "

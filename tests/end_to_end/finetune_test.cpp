@@ -41,8 +41,8 @@ class FineTuning : public testing::Test {
             name + ' ' + more,
         folder_.path());
   }
-  /// Trains a kind of model as a run with its name, which tests share, unless that exists. Returns
-  /// what training printed.
+  /// Trains a kind of model in a run with its name, which tests share, unless that run exists.
+  /// Returns what training printed.
   const Ended& trained(const std::string& model) {
     static std::map<std::string, Ended> ended;
     if (!fs::exists(folder_ / model)) {
@@ -119,7 +119,7 @@ TEST_F(FineTuning, CheckpointHoldsOnlyTrainedWeights) {
   EXPECT_LT(file.size(), 100'000u);
 }
 
-TEST_F(FineTuning, ResumeWithOtherFrozenWeightsIsRejected) {
+TEST_F(FineTuning, ResumingWithDifferentFrozenWeightsIsRejected) {
   ASSERT_EQ(trained("lora").exit, 0);
   ASSERT_EQ(train("lora", "other", "", "seed=7").exit, 0);
   ASSERT_EQ(retort("export lora --merged --out base", folder_.path()).exit, 0);
@@ -155,7 +155,7 @@ TEST_F(FineTuning, HeadOnCachedFeaturesMatchesHeadOnImages) {
               HasSubstr("features: computed again: data.image_size was 28 and is now 42"));
 }
 
-TEST_F(FineTuning, FeaturesAreRecomputedForOtherWeights) {
+TEST_F(FineTuning, FeaturesAreRecomputedForDifferentWeights) {
   ASSERT_EQ(trained("linear_probe").exit, 0);
   ASSERT_EQ(train("linear_probe", "other", "", "seed=7").exit, 0);
   ASSERT_EQ(retort("export linear_probe --merged --out base", folder_.path()).exit, 0);

@@ -72,7 +72,7 @@ TEST_F(Folds, SweepPredictsEachImageOnce) {
   EXPECT_EQ(first_column(file_text(folder_ / "whole/out_of_fold.csv")).size(), 16u);
 }
 
-TEST_F(Folds, ResumedSweepPredictsTheSame) {
+TEST_F(Folds, ResumedSweepGivesTheSamePredictions) {
   ASSERT_EQ(sweep("whole", "-q").exit, 0);
   run_shell(std::string(RETORT_BINARY_DIR) + "/bin/retort sweep " + arguments("cut") +
                 "-q & sweep=$!\nfor i in $(seq 600); do grep -q '\"trial\":1,' cut/sweep.jsonl "
@@ -100,7 +100,7 @@ TEST_F(Folds, RunWithoutATestPartEvaluatesTheFold) {
   EXPECT_EQ(predicted("r", "evaluate").size(), 4u);
 }
 
-TEST_F(Folds, EvaluationOnOtherDataHasNoFold) {
+TEST_F(Folds, EvaluationOnOtherDataIgnoresTheFold) {
   ASSERT_EQ(sweep("trained", "-q").exit, 0);
   ASSERT_EQ(
       retort("data make image_folder --out others --classes 2 --per-class 3 --size 32 --seed 9 -q",

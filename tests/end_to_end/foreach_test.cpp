@@ -1,4 +1,4 @@
-// End-to-end tests of two trainings in one run: each gives the same result as on its own.
+// End-to-end tests of two training nodes in one run: each gives the same result as on its own.
 
 #include <filesystem>
 #include <map>
@@ -92,7 +92,7 @@ class Foreach : public testing::TestWithParam<TrainedTwice> {
   TemporaryFolder folder_;
 };
 
-TEST_P(Foreach, EachTrainingIsIndependent) {
+TEST_P(Foreach, EachTrainingRunIsIndependent) {
   const Ended both = run(GetParam().overrides + " run.dir=both");
   ASSERT_EQ(both.exit, 0) << both.err;
   ASSERT_EQ(nodes("both", "train").size(), 2U);

@@ -73,7 +73,7 @@ class LaunchedRanks : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(LaunchedRanks, TrainLikeRanksOfOneProgram) {
+TEST_F(LaunchedRanks, TrainLikeRanksStartedByOneProcess) {
   ASSERT_EQ(retort(std::string(kTraining) + "own device.count=2", folder_.path()).exit, 0);
   const auto ended = launch(2, std::string(kTraining) + "launched");
   for (const Ended& one : ended) EXPECT_EQ(one.exit, 0) << one.err;

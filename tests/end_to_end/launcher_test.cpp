@@ -33,7 +33,7 @@ class LaunchedSweep : public testing::Test {
             dir + " " + more,
         folder_.path());
   }
-  /// The results without values that differ from run to run.
+  /// The results without the values that differ from run to run.
   json results(const std::string& dir) const {
     json all = json::parse(file_text(folder_ / (dir + "/results.json")));
     all.erase("folder");

@@ -39,7 +39,7 @@ std::vector<double> values_of(const std::filesystem::path& run, const std::strin
 }
 
 /// Labels are smoothed here; batches of two often contain only the class of weight 0.
-TEST(Learning, ClassOfWeightZeroDoesNotSpoilTraining) {
+TEST(Learning, ClassWithZeroWeightDoesNotSpoilTraining) {
   const TemporaryFolder folder;
   ASSERT_EQ(retort("data make image_folder --out photos --classes 3 --per-class 10 --size 16 -q",
                    folder.path())

@@ -70,8 +70,7 @@ TEST_F(WithoutLocks, OnlyOneOfTwoConcurrentResumesRuns) {
   const Ended both = shell(
       "for i in 1 2; do { retort resume run -q; echo $? >exit$i; } & done; wait; sort exit1 exit2 "
       ">exits; true");
-  // The second process finds the first one at work or, if it starts late, that nothing is left to
-  // do.
+  // The second process finds the first one at work or, if it starts late, finds nothing left to do.
   const std::string exits = file_text(folder_ / "exits");
   EXPECT_TRUE(exits == "0\n69\n" ||
               (exits == "0\n0\n" && !fs::exists(folder_ / "run/.retort/resume-2")))

@@ -39,7 +39,7 @@ class Memory : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Memory, RunSucceedsUnderABudgetThatItsPlanFills) {
+TEST_F(Memory, RunSucceedsWithABudgetJustAboveItsPlannedNeed) {
   const json plan =
       json::parse(retort("plan quickstart data.root=photos data.make=null data.image_size=16 "
                          "model.patch_size=8 model.num_hidden_layers=1 train.batch_size=8 --json",
@@ -77,7 +77,7 @@ TEST_F(Memory, LegacyPolicyRunsAPlanThatDoesNotFit) {
                                    "the first epoch, retry 2\n"));
 }
 
-TEST_F(Memory, ResumedRunAcceptsAnotherBudgetThatItFits) {
+TEST_F(Memory, ResumedRunAcceptsAnotherBudgetIfItFits) {
   ASSERT_EQ(run("memory.budget=512MiB").exit, 0);
   const auto finished = file_text(folder_ / "run/nodes/train/finished.json");
   const Ended raised = retort("resume run memory.budget=1GiB", folder_.path());

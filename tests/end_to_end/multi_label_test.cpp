@@ -44,7 +44,7 @@ TEST_F(MultiLabelRuns, ResumedRunGivesTheSameResults) {
   expect_same_evaluation_when_resumed(folder_.path(), "run", "multi_label " + kSmall);
 }
 
-TEST_F(MultiLabelRuns, PredictMatchesTheLabelsOfEvaluation) {
+TEST_F(MultiLabelRuns, PredictAndEvaluateGiveTheSameLabels) {
   const std::string predictions = file_text(folder_ / "run/nodes/evaluate/predictions.csv");
   const std::size_t line = predictions.find('\n') + 1, comma = predictions.find(',', line);
   const std::string image = predictions.substr(line, comma - line);
@@ -57,7 +57,7 @@ TEST_F(MultiLabelRuns, PredictMatchesTheLabelsOfEvaluation) {
   EXPECT_THAT(ended.out, HasSubstr(image + "," + predicted + ","));
 }
 
-TEST_F(MultiLabelRuns, TestDataDoNotAffectTheThresholds) {
+TEST_F(MultiLabelRuns, TestDataDoesNotAffectTheThresholds) {
   const Ended on_others = retort(
       "evaluate run run.dir=trained +evaluate.inputs.test=data.train evaluate.allow_trained=true",
       folder_.path());
@@ -69,7 +69,7 @@ TEST_F(MultiLabelRuns, TestDataDoNotAffectTheThresholds) {
     EXPECT_EQ(ours[label]["threshold"], theirs[label]["threshold"]);
 }
 
-TEST_F(MultiLabelRuns, ExportHasTheThresholds) {
+TEST_F(MultiLabelRuns, ExportContainsTheThresholds) {
   const Ended ended = retort("export run --out exported", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const auto labels = json("run/nodes/evaluate/metrics.json")["per_label"];

@@ -23,7 +23,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// Tests of a run of ten networks, `whole`, which they share.
+/// Tests that share a run of ten networks, `whole`.
 class OneVsOne : public testing::Test {
  protected:
   void SetUp() override {

@@ -77,7 +77,7 @@ TEST_F(OptimizerState, PlanCountsAQuarterOfTheState) {
   EXPECT_LT(less, all);
 }
 
-TEST_F(OptimizerState, PlanThatDoesNotFitSuggestsIt) {
+TEST_F(OptimizerState, PlanThatDoesNotFitSuggests8BitState) {
   const std::string large = "memory=as_written model.hidden_size=512 train.batch_size=1 ";
   const auto [state, needed] = planned(large);
   const auto budget = static_cast<std::int64_t>(needed - state / 4) >> 20;
@@ -87,7 +87,7 @@ TEST_F(OptimizerState, PlanThatDoesNotFitSuggestsIt) {
   EXPECT_THAT(ended.err + ended.out, HasSubstr("train.optimizer.state_bits=8"));
 }
 
-TEST_F(OptimizerState, ReportsNoEffectWithoutLargeWeights) {
+TEST_F(OptimizerState, EightBitStateWithoutLargeWeightsCausesAWarning) {
   const Ended ended =
       train("small", std::string(k8Bits) + "model.hidden_size=16 model.intermediate_size=32");
   EXPECT_EQ(ended.exit, 0) << ended.err;

@@ -67,7 +67,7 @@ TEST_F(OrdinalRuns, ResumedRunGivesTheSameResults) {
                                       "diabetic_retinopathy_ordinal " + kSmall, 3);
 }
 
-TEST_F(OrdinalRuns, PredictMatchesTheProbabilitiesOfEvaluation) {
+TEST_F(OrdinalRuns, PredictAndEvaluateGiveTheSameProbabilities) {
   const std::string predictions = file_text(folder_ / "coral/nodes/evaluate/predictions.csv");
   const std::size_t line = predictions.find('\n') + 1, comma = predictions.find(',', line);
   const std::string image = predictions.substr(line, comma - line);

@@ -40,8 +40,8 @@ class Plan : public testing::Test {
   std::int64_t needs(const std::string& more = "") {
     return answer(more).at("plans").at(0).at("needed");
   }
-  /// Checks that the alternatives to a plan need what it states. If there are more than `most`, it
-  /// checks `most` of them, evenly spaced; each takes a command.
+  /// Checks that each alternative in a plan needs as much memory as the plan states. Of more than
+  /// `most` alternatives, checks only `most`, evenly spaced, since each takes a command.
   void expect_stated_needs(const std::string& cut, std::size_t most) {
     SCOPED_TRACE(cut);
     json offered = answer(cut).at("plans").at(0).at("alternatives");
@@ -77,7 +77,7 @@ class Plan : public testing::Test {
 /// Every plan takes a second.
 class DeepPlan : public Plan {};
 
-TEST_F(Plan, ShowsAndDrawsTheNeedsOfEachNodeWithoutRunning) {
+TEST_F(Plan, ShowsAndDrawsTheMemoryOfEachNodeWithoutRunning) {
   const Ended ended = plan("--svg curve.svg --detailed-exitcode");
   EXPECT_EQ(ended.exit, 2) << "stages would run: " << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("train on cpu, "));
@@ -90,18 +90,18 @@ TEST_F(Plan, ShowsAndDrawsTheNeedsOfEachNodeWithoutRunning) {
   EXPECT_FALSE(wrote_anything());
 }
 
-TEST_F(Plan, SmallerMicroBatchesNeedLess) {
+TEST_F(Plan, SmallerMicroBatchesNeedLessMemory) {
   const std::int64_t whole = needs();
   EXPECT_LT(needs("memory.micro_batch=2"), whole);
   EXPECT_LT(needs("train.batch_size=2"), whole);
 }
 
-TEST_F(Plan, AlternativesNeedWhatThePlanStates) {
+TEST_F(Plan, AlternativesNeedTheMemoryThatThePlanStates) {
   expect_stated_needs("", 4);
   expect_stated_needs("train.batch_size=4 train.gradient_accumulation_steps=2", 2);
 }
 
-TEST_F(DeepPlan, EveryAlternativeNeedsWhatThePlanStates) {
+TEST_F(DeepPlan, EveryAlternativeNeedsTheMemoryThatThePlanStates) {
   for (const char* const cut :
        {"", "memory.micro_batch=4", "train.batch_size=4 train.gradient_accumulation_steps=2"})
     expect_stated_needs(cut, 100);

@@ -188,7 +188,7 @@ TEST_F(Trained, ResumeRecreatesMissingFilesOfAFinishedRun) {
   }
 }
 
-TEST_F(Trained, CopyOfTheRunPredictsLikeTheEvaluationWithoutItsData) {
+TEST_F(Trained, CopiedRunMatchesTheEvaluationWithoutItsData) {
   fs::rename(folder_ / "run", folder_ / "copy");
   fs::rename(folder_ / "photos", folder_ / "pictures");
   const auto before = all_of("copy");

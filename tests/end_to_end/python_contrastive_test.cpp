@@ -127,7 +127,7 @@ TEST_F(DeepHostedTowers, LearningRateOfATowerIsSetByParameterNames) {
   EXPECT_EQ(run.exit, 0) << run.err;
 }
 
-TEST_F(DeepHostedTowers, MethodsAndParameterCanHaveOtherNames) {
+TEST_F(DeepHostedTowers, MethodsAndTheLogitScaleCanHaveOtherNames) {
   const std::string methods = R"(
     def images_of(self, image):
         return {"image_embeddings": self.encode_image(image)}
@@ -145,7 +145,7 @@ TEST_F(DeepHostedTowers, MethodsAndParameterCanHaveOtherNames) {
   EXPECT_EQ(run.exit, 0) << run.err;
 }
 
-TEST_F(DeepHostedTowers, TextsArePaddedToContextLengthOrToTheLongest) {
+TEST_F(DeepHostedTowers, CaptionsArePaddedToTheContextLengthOrTheLongestCaption) {
   const std::string prints =
       "        print(tuple(tokens.shape)[1:], file=open('seen', 'a')) if not tokens.is_meta else "
       "0\n";
@@ -192,7 +192,7 @@ TEST_F(DeepHostedTowers, MismatchedTokenizerIsRejected) {
                     HasSubstr("context_length, padding and merges must match the network")));
 }
 
-TEST_F(DeepHostedTowers, MissingMethodsAndParametersAreNamed) {
+TEST_F(DeepHostedTowers, MissingMethodsAndParametersAreReported) {
   const std::string image = refusal(towers_code(), "+model.towers.image=encode_photo");
   EXPECT_THAT(image, HasSubstr("the network (Clip) has no method 'encode_photo'"));
   EXPECT_THAT(image, HasSubstr("[/model/towers/image]"));
@@ -207,7 +207,7 @@ TEST_F(DeepHostedTowers, MissingMethodsAndParametersAreNamed) {
   EXPECT_THAT(scale("nn.Parameter(torch.tensor(14.3))"), HasSubstr("starts at 14.3"));
 }
 
-TEST_F(DeepHostedTowers, WrongEmbeddingsAreNamed) {
+TEST_F(DeepHostedTowers, InvalidEmbeddingsAreReported) {
   const auto images = [&](const std::string& expression) {
     return refusal(towers_code({.of_image = "        return " + expression + "\n"}));
   };

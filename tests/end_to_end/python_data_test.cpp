@@ -121,7 +121,8 @@ class PythonData : public testing::Test {
     return {folder_.read(nodes + "train/checkpoints/" + best + "/model.safetensors"),
             folder_.read(nodes + "evaluate/predictions.csv")};
   }
-  /// Runs with this body of trouble(), which must fail with `exit`; returns the printed errors.
+  /// Runs with this body of trouble(), expects the run to fail with `exit`, and returns the printed
+  /// errors.
   std::string failure(const std::string& trouble, int exit, const std::string& more = "") {
     write_data(trouble);
     const Ended ended = run("run", more);
@@ -155,7 +156,8 @@ TEST_F(PythonData, AnyNumberOfWorkersGivesTheSameBits) {
 TEST_F(PythonData, RunInterruptedWithAHangingReaderResumesToTheSameBits) {
   draw_in_torch();
   ASSERT_EQ(run("whole").exit, 0);
-  // In the second epoch, the first read of sample 5 gets other random numbers than in the first.
+  // In the second epoch, the first read of sample 5 gets different random numbers than in the
+  // first.
   write_data(
       "if index == 5 and part == 'train' and os.path.exists('hang'):\n"
       "        SEEN.add(random.getstate())\n"
@@ -184,7 +186,7 @@ TEST_F(PythonData, ReaderEndsWhenTheRunIsKilled) {
   EXPECT_EQ(run_shell("flock --wait 20 lock true", folder_.path()).exit, 0);
 }
 
-TEST_F(PythonData, PythonModelCanTrainOnIt) {
+TEST_F(PythonData, PythonModelCanTrainOnPythonData) {
   folder_.write("my_net.py",
                 "import torch\n"
                 "def make(num_classes):\n"
@@ -237,7 +239,7 @@ TEST_F(DeepPythonData, ChangedDatasetIsRejectedInEvaluation) {
   EXPECT_THAT(changed.err, AllOf(HasSubstr("E0807"), HasSubstr("has changed since the run began")));
 }
 
-TEST_F(DeepPythonData, TuplesAreNamedByTheRecipe) {
+TEST_F(DeepPythonData, RecipeNamesTheTensorsOfATuple) {
   write_data("return np.full((3, 16, 16), index, dtype='float32'), index % 3");
   EXPECT_THAT(run("refused").err, HasSubstr("name them in their order: tensors: [image, label]"));
   const Ended ended = run("run", "'data.tensors=[image, label]'");
@@ -278,7 +280,7 @@ TEST_F(PythonData, SampleWithAnExceptionCanBeSkipped) {
   EXPECT_THAT(log("run"), HasSubstr("samples skipped because they cannot be read: 1"));
 }
 
-TEST_F(PythonData, ExceptionInTheEntryIsReported) {
+TEST_F(PythonData, ExceptionInTheEntryPointIsReported) {
   write_data("pass", "\ndef make(**arguments):\n    raise OSError('no disk')\n");
   const Ended ended = run("run");
   EXPECT_EQ(ended.exit, 1);
@@ -302,7 +304,7 @@ TEST_F(DeepPythonData, ThreadsOfTheDatasetDoNotDisturbTheRun) {
   EXPECT_EQ(run("run").exit, 0);
 }
 
-TEST_F(PythonData, ValueThatDiffersFromTheFirstSampleIsDescribed) {
+TEST_F(PythonData, SampleThatDiffersFromTheFirstOneIsDescribed) {
   const struct {
     const char* sample;
     const char* says;

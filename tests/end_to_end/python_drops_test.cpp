@@ -48,7 +48,7 @@ TEST_F(DroppingHostedModel, WholeBatchIsDroppedOrKeptInMicroBatches) {
   expect_same_in_micro_batches("StochasticDepth");
 }
 
-TEST_F(DeepDroppingHostedModel, LayersOfLibrariesDropTheSameInMicroBatches) {
+TEST_F(DeepDroppingHostedModel, LibraryLayersDropTheSameValuesInMicroBatches) {
   const std::string patches =
       "        x = self.drop(x.flatten(2).transpose(1, 2)).mean(1)[:, :, None, None].expand(-1, 3, "
       "16, "
@@ -95,7 +95,7 @@ TEST_F(DeepDroppingHostedModel, LayersOfLibrariesDropTheSameInMicroBatches) {
   }
 }
 
-TEST_F(DeepDroppingHostedModel, NetworksOfLibrariesAreCertifiedWithTheirDropout) {
+TEST_F(DeepDroppingHostedModel, LibraryNetworksAreCertifiedWithDropout) {
   const struct {
     const char *package, *makes;
   } cases[] = {
@@ -179,7 +179,7 @@ TEST_F(DroppingHostedModel, AlphaDropoutMatchesTorch) {
   EXPECT_EQ(same.exit, 0) << same.err;
 }
 
-TEST_F(DroppingHostedModel, DropBlockMatchesItsLibrariesForOneSample) {
+TEST_F(DroppingHostedModel, DropBlockMatchesTimmAndTorchvisionForOneSample) {
   if (!torch_python_has("timm")) GTEST_SKIP() << "that Python has no package 'timm'";
   const Ended same = python_with_host(R"(
 from timm.layers import DropBlock2d
@@ -214,7 +214,7 @@ for layer, x in [(DropBlock2d(0.2, 5), image), (DropBlock2d(0.2, 4), image), (Dr
   EXPECT_EQ(same.exit, 0) << same.err;
 }
 
-TEST_F(DroppingHostedModel, DroppedPatchesAreAsManyAsInTimm) {
+TEST_F(DroppingHostedModel, AsManyPatchesAreDroppedAsInTimm) {
   if (!torch_python_has("timm")) GTEST_SKIP() << "that Python has no package 'timm'";
   const Ended same = python_with_host(R"(
 from timm.layers.patch_dropout import PatchDropout, PatchDropoutWithIndices

@@ -151,15 +151,15 @@ TEST_F(PythonTraining, MicroBatchesGiveTheSameGradient) {
   ASSERT_EQ(certified.exit, 0) << certified.err << certified.out;
 }
 
-TEST_F(PythonTraining, TrainingNeedsNoMoreThanPlanned) {
+TEST_F(PythonTraining, TrainingNeedsNoMoreMemoryThanPlanned) {
   const Ended run = train("train.epochs=1");
   ASSERT_EQ(run.exit, 0) << run.err;
   const json metrics = json::parse(file_text(folder_ / "run/summary.json"))["metrics"]["train"];
   EXPECT_LE(metrics["memory/peak_by_plan"]["value"].get<double>(), 1.0);
 }
 
-/// A network with a function that requests more memory than exists, once before each of its
-/// allocations, starting with the call in WHEN.
+/// A network with a function that requests more memory than exists. It does so once before each of
+/// its allocations, starting with the call in WHEN.
 constexpr const char* kGreedy = R"(
 import torch
 from torch import nn

@@ -1,5 +1,5 @@
-// End-to-end tests of Python networks that need values, which a dry run does not have: their plans
-// are measured with real steps.
+// End-to-end tests of Python networks that need tensor values, which a dry run does not have: their
+// plans are measured by running real steps.
 
 #include <algorithm>
 #include <filesystem>
@@ -180,7 +180,7 @@ TEST_F(MeasuredPlan, CodeThatNeedsValuesOrDrawsIsMeasuredAndLocated) {
       AllOf(HasSubstr("the network draws random numbers on its own"), HasSubstr("(my_net.py:21)")));
 }
 
-TEST_F(DeepMeasuredPlan, CodeThatNeedsValuesInAnyWayIsMeasuredAndLocated) {
+TEST_F(DeepMeasuredPlan, CodeThatReadsValuesInAnyWayIsMeasuredAndLocated) {
   expect_measured("        x = x * 2 if x.mean() > 0 else x\n", "item()");
   expect_measured("        x = x + x[x > 0].sum()\n", "nonzero");
   expect_measured("        x = x + torch.from_numpy(x.detach().numpy() * 1)\n", "meta");
@@ -237,9 +237,11 @@ TEST_F(MeasuredPlan, NetworkThatSupportsADryRunIsNotMeasured) {
 constexpr const char* kInParts =
     "train.batch_size=16 memory.micro_batch=5 +model.arguments.width=40";
 
-TEST_F(MeasuredPlan, TrainingNeedsNoMoreThanPlanned) { expect_no_more_than_planned(kInParts); }
+TEST_F(MeasuredPlan, TrainingNeedsNoMoreMemoryThanPlanned) {
+  expect_no_more_than_planned(kInParts);
+}
 
-TEST_F(DeepMeasuredPlan, TrainingOnAnyCpuNeedsNoMoreThanPlanned) {
+TEST_F(DeepMeasuredPlan, TrainingOnAnyCpuNeedsNoMoreMemoryThanPlanned) {
   for (const char* const variables :
        {"ATEN_CPU_CAPABILITY=default", "ATEN_CPU_CAPABILITY=avx2", ""}) {
     for (const char* const more : {"train.batch_size=3", "train.batch_size=21", kInParts,
@@ -277,7 +279,7 @@ TEST_F(MeasuredPlan, AbsentGpuIsRejected) {
   EXPECT_THAT(refused.err, HasSubstr("my_net.py:20)"));
 }
 
-TEST_F(MeasuredPlan, StepThatNeedsMoreThanMeasuredIsRecovered) {
+TEST_F(MeasuredPlan, RunRecoversFromAStepThatNeedsMoreThanMeasured) {
   trust(net_that(
       "        if x.mean().item() < 9 and self.training and self.calls > 12 and len(x) > 8:\n"
       "            x = x + torch.zeros(64, *x.shape).sum(0)\n"));

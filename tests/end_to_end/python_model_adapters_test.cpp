@@ -82,7 +82,7 @@ print(sorted(network.state_dict()) == sorted(load_file('out/model.safetensors'))
 constexpr const char* kConvolutionAdapters =
     "'model.adapters={targets: [conv, stem], rank: 2, dropout: 0, modules_to_save: [fc]}'";
 
-TEST_F(AdaptedHostedModel, AdaptersAreExportedInPeftsFormat) {
+TEST_F(AdaptedHostedModel, AdaptersAreExportedInPeftFormat) {
   trust("my_net.py",
         net("        x = self.scale(x)\n", "        self.scale = nn.BatchNorm2d(3)\n"));
   const Ended run = train(kConvolutionAdapters);
@@ -130,7 +130,7 @@ assert not torch.equal(base['stem.weight'], load_file('merged/model.safetensors'
   EXPECT_EQ(same.exit, 0) << same.err;
 }
 
-TEST_F(AdaptedHostedModel, TrainingStartsFromAnAdapterOfPeft) {
+TEST_F(AdaptedHostedModel, TrainingStartsFromAPeftAdapter) {
   trust("my_net.py", net());
   if (python("import peft").exit != 0) GTEST_SKIP() << "this Python has no package 'peft'";
   const Ended saved = python(R"(
@@ -160,7 +160,7 @@ for name in theirs: assert torch.equal(theirs[name], ours[name]), name
   EXPECT_EQ(same.exit, 0) << same.err;
 }
 
-TEST_F(AdaptedHostedModel, AdapterOfALayerThatIsNotCalledIsRejected) {
+TEST_F(AdaptedHostedModel, AdapterForALayerThatIsNotCalledIsRejected) {
   trust("my_net.py", net("        x = F.linear(x, self.mix.weight)\n",
                          "        self.mix = nn.Linear(16, 16)\n"));
   const Ended run = train("'model.adapters={targets: [mix], modules_to_save: [fc]}'");
@@ -187,7 +187,7 @@ TEST_F(DeepHostedModel, AveragedAndFrozenNetworkCanBeExportedForAWarmStart) {
   EXPECT_EQ(warm.exit, 0) << warm.err;
 }
 
-TEST_F(AdaptedHostedModel, PretrainedWeightsWithOtherNormalizationAreRejected) {
+TEST_F(AdaptedHostedModel, PretrainedWeightsWithDifferentNormalizationAreRejected) {
   trust("my_net.py", net("", R"(
         self.pretrained_cfg = {'input_size': (3, 16, 16), 'mean': (0.1, 0.2, 0.3), 'std': (1, 1, 1)}
 )") + "\n\ndef pretrained(num_classes, pretrained):\n    return Net(num_classes)\n");

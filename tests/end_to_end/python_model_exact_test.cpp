@@ -30,7 +30,7 @@ TEST_F(ExactHostedModel, OwnRandomNumbersAreDetectedAndTheSameInRecomputedBlocks
   EXPECT_TRUE(weights("kept") == weights("recomputed"));
 }
 
-TEST_F(DeepHostedModel, OwnRandomNumbersAreTheSameAfterAResume) {
+TEST_F(DeepHostedModel, NetworkRandomNumbersAreTheSameAfterResuming) {
   trust("my_net.py", net("        if self.training: x = x + 0.1 * torch.rand_like(x)\n"));
   ASSERT_EQ(train("", "whole").exit, 0);
   const Ended killed =
@@ -122,7 +122,7 @@ TEST_F(DeepHostedModel, AnyNumberOfRanksNormalizesOverTheWholeBatch) {
   EXPECT_TRUE(weights("ranks-again") == weights("ranks")) << "reproducible bit for bit";
 }
 
-TEST_F(DeepHostedModel, RanksNormalizeLayersOfTimm) {
+TEST_F(DeepHostedModel, RanksSynchronizeTimmNormalizationLayers) {
   if (!torch_python_has("timm")) GTEST_SKIP() << "this Python has no package 'timm'";
   for (const char* const model : {"resnet10t", "resnetv2_50"}) {
     trust("my_net.py", "import timm\n\n\ndef make(num_classes):\n    return timm.create_model('" +

@@ -34,7 +34,7 @@ TEST_F(DeepHostedModel, FileEditedDuringTheRunDoesNotRun) {
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
 }
 
-TEST_F(DeepHostedModel, ModulesOfTheSameNameAreRejected) {
+TEST_F(DeepHostedModel, ModulesWithTheSameNameAreRejected) {
   trust("helper.py", "");
   trust("code/helper.py", "");
   trust("code/my_net.py", net("", "", "import helper\n"));

@@ -17,7 +17,8 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-/// Code of tokenizers whose tokens are bytes. `returned` is computed from the `rows` of 32 tokens.
+/// Code for tokenizers that use bytes as tokens. `returned` is computed from the `rows` of 32
+/// tokens.
 std::string tokenizer_code(const std::string& returned = "rows") {
   return R"(import random
 import numpy
@@ -86,7 +87,7 @@ TEST_F(TokenizerInPython, NetworkIsTrainedEvaluatedAndResumedWithItsTokens) {
   }
 }
 
-TEST_F(TokenizerInPython, ItsCodeMustBeTrustedAndIsRecorded) {
+TEST_F(TokenizerInPython, TokenizerCodeMustBeTrustedAndIsRecorded) {
   folder_.write("my_tokens.py", tokenizer_code() + "# changed\n");
   const Ended refused = train(kOption, "refused");
   EXPECT_EQ(refused.exit, 78) << refused.err;
@@ -102,7 +103,7 @@ TEST_F(TokenizerInPython, ItsCodeMustBeTrustedAndIsRecorded) {
   EXPECT_THAT(changed.err, AllOf(HasSubstr("E0807"), HasSubstr("my_tokens.py")));
 }
 
-TEST_F(TokenizerInPython, OptionsOfClipsTokenizerAreRejected) {
+TEST_F(TokenizerInPython, ClipTokenizerOptionsAreRejected) {
   folder_.write("merges.txt", "");
   const Ended run = train(kOption + std::string(" model.towers.tokenizer.merges=merges.txt "
                                                 "model.towers.tokenizer.cleaning=openai"),
@@ -130,7 +131,7 @@ TEST_F(DeepTokenizerInPython, TokensMayHaveAnyFormThatLibrariesReturn) {
   }
 }
 
-TEST_F(DeepTokenizerInPython, WrongTokensAreNamed) {
+TEST_F(DeepTokenizerInPython, InvalidTokensAreReported) {
   const auto refused = [&](const std::string& returned) { return tokenizer_refusal(returned); };
   EXPECT_THAT(refused("{}['word']"),
               AllOf(HasSubstr("KeyError: 'word' ("), HasSubstr("my_tokens.py:"),
@@ -165,7 +166,7 @@ class ClassHeadOfTowers : public HostedTowers {
 
 class DeepClassHeadOfTowers : public ClassHeadOfTowers {};
 
-TEST_F(ClassHeadOfTowers, IsTrainedMeasuredAndPredicts) {
+TEST_F(ClassHeadOfTowers, CanBeTrainedAndEvaluatedAndCanPredict) {
   trust(headed());
   const Ended run = train(kHead + std::string(" train.monitor=accuracy train.frozen_epochs=1"));
   ASSERT_EQ(run.exit, 0) << run.err;
@@ -181,7 +182,7 @@ TEST_F(ClassHeadOfTowers, IsTrainedMeasuredAndPredicts) {
   EXPECT_EQ(evaluated.exit, 0) << evaluated.err;
 }
 
-TEST_F(DeepClassHeadOfTowers, IsTrainedWithoutTextsBySupervisedTraining) {
+TEST_F(DeepClassHeadOfTowers, SupervisedTrainingNeedsNoCaptions) {
   trust(headed());
   folder_.write("supervised.yaml", R"(schema: 1
 name: supervised
@@ -197,7 +198,7 @@ evaluate: {kind: evaluate.classification}
   EXPECT_EQ(run.exit, 0) << run.err;
 }
 
-TEST_F(DeepClassHeadOfTowers, WrongHeadIsNamed) {
+TEST_F(DeepClassHeadOfTowers, InvalidHeadIsReported) {
   const std::string options = kHead + std::string(" train.monitor=accuracy");
   EXPECT_THAT(refusal(headed("None"), options),
               AllOf(HasSubstr("has no module or method 'class_head'"),
@@ -215,7 +216,7 @@ TEST_F(DeepClassHeadOfTowers, WrongHeadIsNamed) {
                     HasSubstr("[/model/adapters/modules_to_save]")));
 }
 
-TEST_F(ClassHeadOfTowers, OptionsThatNeedItAreRejectedWithoutIt) {
+TEST_F(ClassHeadOfTowers, OptionsThatNeedAClassHeadAreRejectedWithoutOne) {
   trust(towers_code());
   const Ended run = train(
       "train.frozen_epochs=1 train.monitor=accuracy "

@@ -53,7 +53,7 @@ TEST_F(PythonTrainErrors, FailureOfALossIsReportedWithItsLine) {
   EXPECT_THAT(refused("Nothing"), HasSubstr("loss() of steps.py:Nothing returned nothing"));
 }
 
-TEST_F(PythonTrainErrors, MistypedNameInALossListsTheExistingNames) {
+TEST_F(PythonTrainErrors, ErrorForAMistypedNameInALossListsTheExistingNames) {
   EXPECT_THAT(refused("Mistyped"), HasSubstr("encoded has 'logits'; batch has 'image', 'label'"));
 }
 

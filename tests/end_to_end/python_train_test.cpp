@@ -64,7 +64,7 @@ TEST_F(PythonTrain, RegressionLearnsWithALossAndAMetricInPython) {
   EXPECT_EQ(with_trust("export run --out exported").exit, 0);
 }
 
-TEST_F(PythonTrain, TargetsOfPythonDataAreLearned) {
+TEST_F(PythonTrain, TargetsFromPythonDataAreLearned) {
   const Ended certified = with_trust("certify points.yaml");
   EXPECT_EQ(certified.exit, 0) << certified.out << certified.err;
   const Ended ended = run("", "points.yaml");
@@ -114,7 +114,7 @@ TEST_F(PythonTrain, BuiltInNetworkTrainsWithAPythonEncode) {
   EXPECT_EQ(ended.exit, 0) << ended.err;
 }
 
-TEST_F(PythonTrain, EncodeDoesNotChangeRandomNumbersOfTheNetwork) {
+TEST_F(PythonTrain, EncodeDoesNotAffectTheRandomNumbersOfTheNetwork) {
   const auto losses = [&](const std::string& name, const std::string& step) {
     const Ended ended = with_trust(
         "run r.yaml model.entry=nets.py:noisy train.entry=steps.py:" + step + " run.dir=" + name);

@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 /// Commands other than `run`, with several ranks.
 class RanksOfCommands : public Ranks {
  protected:
-  /// The recipe of a small training; the number of ranks follows.
+  /// The recipe for a small training run; the number of ranks is appended to it.
   static inline const std::string kSmall =
       " quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
       "model.num_hidden_layers=1 train.batch_size=9 device=cpu device.count=";
 
-  /// The command of a small probe of features.
+  /// The command for a small linear probe.
   static inline const std::string kProbe =
       " " RETORT_BINARY_DIR
       "/bin/retort run finetune data=image_folder model=linear_probe model/backbone=tiny "
@@ -39,7 +39,7 @@ class RanksOfCommands : public Ranks {
   }
 };
 
-TEST_F(RanksOfCommands, LearningRateIsFoundByAll) {
+TEST_F(RanksOfCommands, FindTheLearningRateTogether) {
   const auto losses = [&](const std::string& ranks) {
     const Ended ended = retort("lr-find --steps 20 --json" + kSmall + ranks, folder_.path());
     std::vector<double> found;
@@ -53,7 +53,7 @@ TEST_F(RanksOfCommands, LearningRateIsFoundByAll) {
   expect_error_of_rank_1("lr-find --steps 20");
 }
 
-TEST_F(RanksOfCommands, FeaturesAreComputedOnceByAllTogether) {
+TEST_F(RanksOfCommands, ComputeTheFeaturesOnceTogether) {
   const auto probe = [&](const std::string& name, int ranks, const std::string& more = "",
                          const std::string& fault = "") {
     return run_shell("RETORT_CACHE=$PWD/cache " + fault + kProbe +
@@ -113,14 +113,14 @@ TEST_F(RanksOfCommands, TrainingWithoutStepsGivesTheSameBits) {
   EXPECT_THAT(killed.err, HasSubstr("SIGKILL"));
 }
 
-TEST_F(RanksOfCommands, DeterminismIsCheckedOnAll) {
+TEST_F(RanksOfCommands, AreAllCheckedForDeterminism) {
   const Ended ended = retort("doctor determinism --steps 2" + kSmall + "2", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, testing::StartsWith("deterministic: 2 steps"));
   expect_error_of_rank_1("doctor determinism");
 }
 
-TEST_F(RanksOfCommands, AreForTraining) {
+TEST_F(RanksOfCommands, AreRejectedByVerbsThatDoNotTrain) {
   ASSERT_EQ(train("trained", 2).exit, 0);
   for (const std::string count : {"3", "auto"}) {
     for (const std::string verb :
@@ -147,7 +147,7 @@ TEST_F(RanksOfCommands, DoNotWaitForAGpu) {
   EXPECT_FALSE(fs::exists(folder_ / "waits"));
 }
 
-TEST_F(RanksOfCommands, AutoChoosesTheFewestThatFit) {
+TEST_F(RanksOfCommands, AutoChoosesTheFewestRanksThatFit) {
   const std::string recipe =
       " quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
       "model.num_hidden_layers=1 train.epochs=1 device=cpu memory.shard=gradients ";
@@ -201,9 +201,9 @@ TEST_F(RanksOfCommands, AutoIsRejectedWhereItCannotChoose) {
   EXPECT_THAT(resumed.err, HasSubstr("this run already has a record"));
 }
 
-TEST_F(RanksOfCommands, AreAtLeastOne) { EXPECT_EQ(train("none", 0).exit, 78); }
+TEST_F(RanksOfCommands, MustBeAtLeastOne) { EXPECT_EQ(train("none", 0).exit, 78); }
 
-TEST_F(RanksOfCommands, CertifyComparesThemWithASingleRank) {
+TEST_F(RanksOfCommands, CertifyComparesRanksWithASingleRank) {
   const Ended ended = retort(
       "certify quickstart data.root=photos data.make=null data.image_size=16 "
       "model.patch_size=8 device.count=3",
@@ -212,7 +212,7 @@ TEST_F(RanksOfCommands, CertifyComparesThemWithASingleRank) {
   EXPECT_THAT(ended.out, HasSubstr("3 ranks"));
 }
 
-TEST_F(RanksOfCommands, DoctorMeasuresThem) {
+TEST_F(RanksOfCommands, DoctorMeasuresRanks) {
   const Ended ended = retort("doctor ranks --devices 3", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, testing::StartsWith("3 ranks on this machine\n"));

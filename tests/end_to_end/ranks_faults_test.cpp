@@ -17,7 +17,7 @@ using testing::Not;
 
 using FaultyRanks = Ranks;
 
-TEST_F(FaultyRanks, RunStopsWhenOneIsKilledAndCanBeResumed) {
+TEST_F(FaultyRanks, RunStopsWhenOneRankIsKilledAndCanBeResumed) {
   ASSERT_EQ(train("whole", 2).exit, 0);
   for (const std::string worker : {"retort-worker", "retort-worker-1"}) {
     const std::string name = "killed-" + worker;
@@ -47,12 +47,12 @@ pid_t worker_of(pid_t retort, int rank) {
   return 0;
 }
 
-TEST_F(FaultyRanks, RunEndsWhenOneDoesNotRespondAndCanBeResumed) {
+TEST_F(FaultyRanks, RunEndsWhenOneRankDoesNotRespondAndCanBeResumed) {
   for (const int silent : {0, 1}) {
     const std::string name = "silent-" + std::to_string(silent);
     Endless run =
         start_endless(name, 3, "train.schedule.kind=constant device.collective_timeout_seconds=15");
-    wait_for_checkpoint(name);  // nothing to resume before
+    wait_for_checkpoint(name);  // before that, there is nothing to resume
     const pid_t worker = worker_of(run.retort, silent);
     ASSERT_GT(worker, 0);
     ASSERT_EQ(kill(worker, SIGSTOP), 0);
@@ -72,20 +72,20 @@ TEST_F(FaultyRanks, RunEndsWhenOneDoesNotRespondAndCanBeResumed) {
   }
 }
 
-TEST_F(FaultyRanks, TimeoutIsAtLeastASecond) {
+TEST_F(FaultyRanks, TimeoutBelowOneSecondIsRejected) {
   const Ended ended = train("no-time", 2, "device.collective_timeout_seconds=0");
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("[/device/collective_timeout_seconds]"));
 }
 
-TEST_F(FaultyRanks, FailureOfOneIsReportedAsTheReason) {
+TEST_F(FaultyRanks, FailureOfOneRankIsReportedAsTheReason) {
   const Ended ended = train("failed", 2, "", "retort-worker-1/step:2:fail");
   EXPECT_EQ(ended.exit, 1);
   EXPECT_THAT(ended.err, HasSubstr("rank 1: "));
   EXPECT_THAT(ended.err, HasSubstr("this step was set to fail"));
 }
 
-TEST_F(FaultyRanks, AllRecoverWhenOneRunsOutOfMemory) {
+TEST_F(FaultyRanks, AllRecoverWhenOneRankRunsOutOfMemory) {
   ASSERT_EQ(train("enough", 2).exit, 0);
   int recovered = 0;
   for (int block = 120; block < 900; block += 65) {
@@ -104,7 +104,7 @@ TEST_F(FaultyRanks, AllRecoverWhenOneRunsOutOfMemory) {
   EXPECT_GT(recovered, 3);
 }
 
-TEST_F(FaultyRanks, CanBeResumedInAnotherNumber) {
+TEST_F(FaultyRanks, RunCanBeResumedOnAnotherNumberOfRanks) {
   ASSERT_EQ(train("alone", 1).exit, 0);
   EXPECT_EQ(train("more", 3, "memory.max_retries=0", "retort-worker/step:3:kill").exit, 1);
   const Ended resumed = retort("resume more device.count=1", folder_.path());

@@ -37,7 +37,7 @@ TEST_F(ShardedRanks, ShardedStateGivesTheSameBits) {
   }
 }
 
-TEST_F(ShardedRanks, ShardedStateIsResumedInAnyNumber) {
+TEST_F(ShardedRanks, ShardedStateCanBeResumedOnAnyNumberOfRanks) {
   const std::string divided = "memory.shard=optimizer memory.max_retries=0";
   ASSERT_EQ(train("undivided", 2).exit, 0);
   for (const std::string worker : {"retort-worker", "retort-worker-1"}) {
@@ -57,7 +57,7 @@ TEST_F(ShardedRanks, ShardedStateIsResumedInAnyNumber) {
   }
 }
 
-TEST_F(ShardedRanks, ShardedGradientsAreReproducibleAndResumedInAnyNumber) {
+TEST_F(ShardedRanks, ShardedGradientsAreReproducibleAndResumeOnAnyNumberOfRanks) {
   const std::string sharded =
       "memory.shard=gradients train.ema.decay=0.9 train.gradient_clip_norm=1 "
       "train.log_gradients_every=2 run.tensorboard=true";
@@ -78,7 +78,7 @@ TEST_F(ShardedRanks, ShardedGradientsAreReproducibleAndResumedInAnyNumber) {
   EXPECT_EQ(values("fewer", "train/loss").size(), 4);
 }
 
-TEST_F(ShardedRanks, ShardedParametersTrainValidateAndAreResumedInAnyNumber) {
+TEST_F(ShardedRanks, ShardedParametersTrainValidateAndResumeOnAnyNumberOfRanks) {
   const std::string plain =
       "model.num_hidden_layers=3 train.ema.decay=0.9 train.gradient_clip_norm=1";
   const std::string sharded =
@@ -105,7 +105,7 @@ TEST_F(ShardedRanks, ShardedParametersTrainValidateAndAreResumedInAnyNumber) {
   }
 }
 
-TEST_F(ShardedRanks, NeedWhatIsPlanned) {
+TEST_F(ShardedRanks, NeedThePlannedMemory) {
   const std::string large =
       "model.num_hidden_layers=6 model.hidden_size=256 model.intermediate_size=1024 "
       "model.num_attention_heads=4 memory.activation_checkpointing=block memory.shard=";
@@ -130,7 +130,7 @@ TEST_F(ShardedRanks, NeedWhatIsPlanned) {
   EXPECT_LT(planned["parameters"], planned["gradients"]);
 }
 
-TEST_F(ShardedRanks, NoRankEverHasAllParameters) {
+TEST_F(ShardedRanks, NoRankEverHoldsAllParameters) {
   const std::string large =
       "model.num_hidden_layers=12 model.hidden_size=256 model.intermediate_size=1024 "
       "model.num_attention_heads=4 memory.activation_checkpointing=block memory.shard=parameters "
@@ -169,7 +169,7 @@ TEST_F(ShardedRanks, EvaluateTheSameWeightsAsOneProcess) {
 
 using DeepShardedRanks = Ranks;
 
-TEST_F(DeepShardedRanks, ParametersAreRecoveredWhenOneRunsOutOfMemory) {
+TEST_F(DeepShardedRanks, ParametersAreRecoveredWhenOneRankRunsOutOfMemory) {
   const std::string sharded =
       "model.num_hidden_layers=3 memory.shard=parameters memory.activation_checkpointing=block";
   ASSERT_EQ(train("enough", 2, sharded).exit, 0);
@@ -221,7 +221,7 @@ TEST_F(DeepShardedRanks, ParametersSurviveAKillAnywhere) {
   EXPECT_GT(killed, 15);
 }
 
-TEST_F(ShardedRanks, AllSaveShardedStateWhenStopped) {
+TEST_F(ShardedRanks, AllRanksSaveShardedStateWhenStopped) {
   Endless run =
       start_endless("stopped", 2, "memory.shard=optimizer train.checkpoint.every.steps=1000000");
   ASSERT_EQ(kill(run.retort, SIGTERM), 0);

@@ -195,11 +195,11 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
   TemporaryFolder folder_;
 };
 
-TEST_P(ShippedRecipe, ValidatesAndIsDrawn) { expect_valid_and_drawn(); }
+TEST_P(ShippedRecipe, IsValidAndCanBeDrawn) { expect_valid_and_drawn(); }
 
 class ShippedRun : public ShippedRecipe {};
 
-TEST_P(ShippedRun, ValidatesIsDrawnAndRunsTwoSteps) {
+TEST_P(ShippedRun, IsValidCanBeDrawnAndRunsTwoSteps) {
   expect_valid_and_drawn();
   if (is_of_python(GetParam()) && !torch_python()) GTEST_SKIP() << kNoTorchPython;
   const Ended ended = retort("run " + with_data() + " --smoke run.dir=run", folder_.path());
@@ -337,7 +337,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
     return "none";
   }
   /// Truncates each text file of the record in turn: no verb may report an internal error. Files
-  /// outside nodes/ are the same for all recipes, so a process damages each of them once.
+  /// outside nodes/ are the same for all recipes, so each process damages them only once.
   void expect_damage_is_understood() const {
     static std::set<std::string> damaged;
     std::vector<std::filesystem::path> files;
@@ -369,7 +369,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
   TemporaryFolder folder_;
 };
 
-TEST_P(WholeEpoch, RunsWithAllClassesAndEveryVerbAcceptsIt) {
+TEST_P(WholeEpoch, RunsWithAllClassesAndIsAcceptedByEveryVerb) {
   if (is_of_python(GetParam()) && !torch_python()) GTEST_SKIP() << kNoTorchPython;
   const std::string options = prepared();
   if (HasFatalFailure()) return;
@@ -435,21 +435,21 @@ std::vector<std::string> without(std::vector<std::string> names,
   return names;
 }
 
-/// Ten networks, or Python libraries that take seconds to import: only the long tests run whole
-/// epochs of them.
+/// Recipes with ten networks, or with Python libraries that take seconds to import: only the long
+/// tests run them for whole epochs.
 const std::vector<std::string> kSlow = {"diabetic_retinopathy", "timm", "torchvision",
                                         "transformers"};
 
 std::vector<std::string> run_whole() { return without(names_in("recipes"), kSlow); }
 
-/// Presets do what their recipes do with other settings, so only the long tests run whole epochs of
-/// them.
+/// Presets do what their recipes do with other settings, so only the long tests run them for whole
+/// epochs.
 INSTANTIATE_TEST_SUITE_P(Recipes, WholeEpoch, testing::ValuesIn(run_whole()), name_of);
 INSTANTIATE_TEST_SUITE_P(DeepRecipes, WholeEpoch, testing::ValuesIn(kSlow), name_of);
 INSTANTIATE_TEST_SUITE_P(DeepPresets, WholeEpoch, testing::ValuesIn(trained_presets()), name_of);
 
-/// Only the long tests run two steps of these: recipes that run a whole epoch, with presets that
-/// run on their datasets, and recipes with ten networks, of which one runs in
+/// Only the long tests run these recipes for two steps: those that are also run for a whole epoch,
+/// with the presets for their datasets, and those with ten networks, one of which is run in
 /// diabetic_retinopathy_commands_test.cpp.
 std::vector<std::string> run_otherwise() {
   std::vector<std::string> names = run_whole();

@@ -57,7 +57,7 @@ TEST_F(RegressionRuns, ResumedRunGivesTheSameResults) {
   expect_same_evaluation_when_resumed(folder_.path(), "run", "regression " + kSmall);
 }
 
-TEST_F(RegressionRuns, PredictMatchesTheNumbersOfEvaluation) {
+TEST_F(RegressionRuns, PredictAndEvaluateGiveTheSameValues) {
   const std::vector<std::string> row = first_prediction();
   ASSERT_EQ(row.size(), 4u);
   const Ended ended = retort("predict run photos/" + row[0], folder_.path());
@@ -86,7 +86,7 @@ TEST_F(RegressionRuns, AnalyzeDrawsPredictionsAndResiduals) {
   EXPECT_THAT(file_text(folder_ / "drawn/predictions.svg"), HasSubstr("residuals"));
 }
 
-TEST_F(RegressionRuns, ExportHasScaleAndOffset) {
+TEST_F(RegressionRuns, ExportContainsScaleAndOffset) {
   const Ended ended = retort("export run --out exported", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const nlohmann::json targets = json("exported/targets.json");

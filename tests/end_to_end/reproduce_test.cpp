@@ -59,7 +59,7 @@ TEST_F(Reproduce, RecordSufficesForTheSameBits) {
   EXPECT_EQ(environment("b")["inputs"], environment("a")["inputs"]);
 }
 
-TEST_F(Reproduce, OtherThreadsCauseAWarning) {
+TEST_F(Reproduce, DifferentNumberOfThreadsCausesAWarning) {
   const Ended again = runs("reproduce a run.dir=b threads=2 --tolerance 0.01");
   EXPECT_THAT(again.err, HasSubstr("warning[E0807]: the number of threads was 1 and is now 2\n"));
   EXPECT_THAT(again.exit, testing::AnyOf(0, 2)) << again.out << again.err;
@@ -125,7 +125,7 @@ TEST_F(Reproduce, UnsuitableRecordsAreRejected) {
   EXPECT_FALSE(fs::exists(folder_ / "outputs"));
 }
 
-TEST_F(Reproduce, RunResumedWithOtherOptionsIsRejected) {
+TEST_F(Reproduce, RunResumedWithDifferentOptionsIsRejected) {
   ASSERT_EQ(retort("resume a train.epochs=3 --force -q", folder_.path()).exit, 0);
   const Ended refused = runs("reproduce a");
   EXPECT_EQ(refused.exit, 78);

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(Results, AreShownAndDrawnAndCompared) {
+TEST(Results, AreShownDrawnAndCompared) {
   const TemporaryFolder folder;
   const auto json = [&](const std::string& file) {
     return nlohmann::json::parse(file_text(folder / file));

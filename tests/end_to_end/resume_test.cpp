@@ -101,7 +101,7 @@ class Resume : public testing::Test {
     fs::remove_all(folder_ / "probe");
     return is_there;
   }
-  /// The result of an uninterrupted run with these options, which one test of the process makes.
+  /// Returns the result of an uninterrupted run with these options; each process runs it only once.
   const Result& whole(const std::string& more = "") {
     static std::map<std::string, Result> results;
     const auto [found, is_new] = results.try_emplace(more);
@@ -169,7 +169,7 @@ TEST_F(Resume, OutOfMemoryCostsAtMostOneStep) {
     SCOPED_TRACE(block);
     const Ended ended =
         train("run", "retort-worker/alloc:" + std::to_string(block) + ":fail",
-              "train.checkpoint.every.steps=null");  // only the failure of a step saves
+              "train.checkpoint.every.steps=null");  // the run saves only when a step fails
     EXPECT_EQ(ended.exit, 1);
     EXPECT_THAT(ended.err, HasSubstr("error[E0706]: out of memory"));
     EXPECT_THAT(ended.err, HasSubstr("the last step before memory ran out"));
@@ -201,10 +201,10 @@ TEST_F(Resume, OutOfMemoryCostsNothingWithRetries) {
 TEST_F(Resume, RestartedWorkerGivesTheSameBits) {
   for (const auto& [action, line] :
        {std::pair("kill",
-                  "train: the worker was killed: continues from the last checkpoint, restart 1\n"),
+                  "train: the worker was killed: continuing from the last checkpoint, restart 1\n"),
         std::pair(
             "lose",
-            "train: the device 'cpu' failed: continues from the last checkpoint, restart 1\n")}) {
+            "train: the device 'cpu' failed: continuing from the last checkpoint, restart 1\n")}) {
     SCOPED_TRACE(action);
     const Ended ended = train("run", std::string("retort-worker/step:3:") + action, kRetries);
     EXPECT_EQ(ended.exit, 0) << ended.err;
@@ -216,7 +216,7 @@ TEST_F(Resume, RestartedWorkerGivesTheSameBits) {
 }
 
 TEST_F(Resume, RobustPolicyRecoversFromAFailedAllocation) {
-  // An option that the planner set on its own, so it may change it.
+  // The planner chose this option's value on its own, so it may change it.
   const std::string robust =
       "memory=robust memory.activation_checkpointing=none memory.max_retries=3 ";
   const Ended ended = train("run", "retort-worker/alloc:450:fail", robust);
@@ -240,7 +240,7 @@ TEST_F(Resume, RepeatedlyKilledWorkerTriesPlansThatNeedLess) {
   EXPECT_EQ(ended.exit, 1);
   EXPECT_THAT(
       ended.err,
-      HasSubstr("train: the worker was killed: continues from the last checkpoint, restart 1\n"));
+      HasSubstr("train: the worker was killed: continuing from the last checkpoint, restart 1\n"));
   EXPECT_THAT(ended.err, HasSubstr("restart 2\n"));
   EXPECT_THAT(ended.err,
               HasSubstr("train: continues with micro_batch 4 instead of the whole batch of 8: "
@@ -277,7 +277,9 @@ TEST_P(DeepResume, SurvivesAFullDiskOfTheWorkerAtEveryPoint) {
   strike_all("retort-worker", "full");
 }
 TEST_P(DeepResume, SurvivesAFullDiskOfRetortAtEveryPoint) { strike_all("retort", "full"); }
-TEST_P(DeepResume, SurvivesFailureOfAnyCallOfTheWorker) { strike_all("retort-worker", "fail"); }
+TEST_P(DeepResume, SurvivesFailureOfAnySystemCallInTheWorker) {
+  strike_all("retort-worker", "fail");
+}
 
 TEST_F(Resume, SignalSavesAndReportsHowToContinue) {
   const Ended stopped = run_shell(
@@ -320,7 +322,7 @@ TEST_F(Resume, DamagedCheckpointIsSkipped) {
   }
 }
 
-TEST_F(Resume, ChangesOfTheRecipeAreJudgedFieldByField) {
+TEST_F(Resume, RecipeChangesAreJudgedFieldByField) {
   ASSERT_NE(train("run", "retort-worker/step:3:kill").exit, 0);
   const Ended refused = resume("run", "train.epochs=3 model.hidden_size=32 data.loader.workers=0");
   EXPECT_EQ(refused.exit, 78);

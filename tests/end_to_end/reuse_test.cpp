@@ -48,7 +48,7 @@ class Reuse : public testing::Test {
   nlohmann::json summary(const std::string& name) {
     return nlohmann::json::parse(file_text(folder_ / name / "summary.json"));
   }
-  /// The metrics without those of memory, which depend on how early the loader reads each batch.
+  /// The metrics without the memory metrics, which depend on how early the loader reads each batch.
   nlohmann::json metrics(const std::string& name) {
     nlohmann::json metrics = summary(name)["metrics"];
     auto& train = metrics["train"];
@@ -96,7 +96,7 @@ TEST_F(Reuse, ResultsAreNotReusedByDefault) {
   EXPECT_THAT(run("c", "--reuse --no-reuse").err, HasSubstr("excludes"));
 }
 
-TEST_F(Reuse, ChangedFieldIsNamedAndCausesRecomputation) {
+TEST_F(Reuse, ChangedFieldIsReportedAndCausesRecomputation) {
   ASSERT_EQ(run("a").exit, 0);
   const Ended larger = run("b", "--reuse data.image_size=36");
   EXPECT_EQ(larger.exit, 0) << larger.err;

@@ -38,7 +38,7 @@ class Run : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Run, LeavesTheWholeRecord) {
+TEST_F(Run, LeavesACompleteRecord) {
   const Ended ended = train("run");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   for (const char* file : {".retort/config.yaml", ".retort/overrides.yaml", ".retort/recipe.yaml",
@@ -78,7 +78,7 @@ TEST_F(Run, AutoWithoutAGpuSelectsTheCpuAndReportsItOnce) {
   EXPECT_THAT(fallen_back.err, HasSubstr(" (device.fallback)\n"));
 }
 
-TEST_F(Run, SameSeedGivesSameBitsWithAnyLoader) {
+TEST_F(Run, SameSeedGivesTheSameBitsWithAnyLoader) {
   ASSERT_EQ(train("a").exit, 0);
   ASSERT_EQ(train("b", "data.loader.workers=0 data.cache_mib=0").exit, 0);
   ASSERT_EQ(train("c", "data.loader.workers=8 data.loader.prefetch=1").exit, 0);
@@ -102,7 +102,7 @@ TEST_F(Run, RecordCanBeUsedFromAnyFolder) {
   const fs::path elsewhere = folder_ / "elsewhere";
   fs::create_directory(elsewhere);
   const std::string run = (folder_ / "a").string();
-  // The data stay in place, and the run gets its own folder here.
+  // The data stays in place, and the run gets its own folder here.
   const Ended again = retort("run " + run + "/.retort/recipe.yaml", elsewhere);
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_THAT(again.out, testing::StartsWith("outputs/"));
@@ -127,7 +127,7 @@ TEST_F(Run, RecordCanBeUsedFromAnyFolder) {
             0);
 }
 
-TEST_F(Run, MicroBatchesGiveTheSameTrainingUpToRounding) {
+TEST_F(Run, MicroBatchesGiveTheSameLossUpToRounding) {
   ASSERT_EQ(train("a").exit, 0);
   ASSERT_EQ(train("b", "memory.micro_batch=3").exit, 0);
   const auto loss = [&](const std::string& run) {
@@ -228,7 +228,7 @@ TEST_F(Run, TypedSecretsStayOutOfEveryRecord) {
   }
 }
 
-TEST_F(Run, OnlyRunsWhatIsNeeded) {
+TEST_F(Run, OnlyRunsNoOtherNodes) {
   const Ended ended =
       retort("run classify data.root=photos data.image_size=24 --smoke --only train run.dir=run",
              folder_.path());
@@ -251,7 +251,7 @@ TEST(Init, WritesAValidRecipeWithoutOverwriting) {
   EXPECT_EQ(file_text(folder / "mine.yaml"), before);
 }
 
-TEST(DataMake, SameSeedGivesSameImagesWithoutOverwriting) {
+TEST(DataMake, SameSeedGivesTheSameImagesWithoutOverwriting) {
   const TemporaryFolder folder;
   const std::string make =
       "data make image_folder --classes 3 --per-class 2 --size 32 -q --seed 9 --out ";

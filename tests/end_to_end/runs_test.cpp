@@ -103,7 +103,7 @@ TEST_F(Runs, AreListedShownComparedTaggedAndRemoved) {
   EXPECT_THAT(runs("reindex").out, testing::StartsWith("1 run in the index: "));
 }
 
-TEST_F(Runs, BestHasWeightsAndIsChosenByValidation) {
+TEST_F(Runs, BestRunHasWeightsAndIsChosenByValidation) {
   ASSERT_EQ(retort("run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
                    "train.epochs=1 data.split.validation=0 run.dir=plain/a -q",
                    folder_.path())

@@ -128,7 +128,8 @@ class PlantedSecret : public testing::Test {
   static constexpr char kSecret[] = "swordfish471108";
   static constexpr char kReads[] = "${oc.env:MY_TOKEN}";
   static constexpr char kDigits[] = "847261935";           // another, which looks like a number
-  static constexpr char kFolder[] = "photos/.././photos";  // the data's, with an unusual spelling
+  static constexpr char kFolder[] = "photos/.././photos";  // the data's folder, written in an
+                                                           // unusual way
 
   void SetUp() override {
     ASSERT_EQ(
@@ -170,7 +171,7 @@ class PlantedSecret : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(PlantedSecret, StaysOutOfRecordsAndListsOfRuns) {
+TEST_F(PlantedSecret, StaysOutOfRecordsAndRunLists) {
   const std::string planted = "'+vars.password=" + std::string(kSecret) + "' '+vars.api_key=a" +
                               kSecret + "${seed}' '+vars.db_pass=" + kSecret +
                               "' '+vars.authorization=[" + kSecret + "]' '+vars.token=" + kReads +
@@ -279,7 +280,7 @@ TEST_F(PlantedSecret, StaysOutOfMessagesIfItIsInAUrl) {
     expect_nowhere(command);
 }
 
-TEST_F(PlantedSecret, StaysOutOfOutputIfItIsInAFolderOrItem) {
+TEST_F(PlantedSecret, StaysOutOfOutputIfItIsInAFolderOrForeachItem) {
   const std::string root = "'data.root=${oc.env:MY_ROOT_KEY}' ";
   ASSERT_EQ(shell("retort run " + base_ + "run.dir=run -q").exit, 0);
   const Ended evaluated = shell("retort evaluate run run.dir=evaluated " + root);
@@ -370,7 +371,7 @@ TEST_F(PlantedSecret, StaysOutOfMessagesAboutAnyOption) {
     }
   }
   EXPECT_GT(recipes.size(), 300u);
-  // Recipes that reach a worker are passed to one.
+  // Recipes that are valid are also planned and run by a worker.
   for (std::size_t i = 0; i < recipes.size(); ++i) {
     for (const char* verb : {"config show --resolve", "graph", "graph --json"})
       commands += std::string("retort ") + verb + " " + recipes[i] + '\n';

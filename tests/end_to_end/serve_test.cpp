@@ -20,7 +20,7 @@ using testing::StartsWith;
 
 constexpr char kRetort[] = RETORT_BINARY_DIR "/bin/retort";
 
-/// Serves a folder during its lifetime; a shell waits for the end of the server.
+/// Serves a folder during its lifetime; a shell waits until the server ends.
 class Serving {
  public:
   explicit Serving(const std::filesystem::path& folder) : folder_(folder) {
@@ -118,7 +118,7 @@ TEST_F(Serve, ShowsReportsOnlyToTheOwner) {
               StartsWith("HTTP/1.1 405 "));
 }
 
-TEST_F(Serve, JsonAddressMatchesItsSchema) {
+TEST_F(Serve, JsonOutputMatchesItsSchema) {
   const Ended ended =
       run_shell(std::string(kRetort) +
                     " serve runs --port 0 --json >shown & server=$!\n"
@@ -144,7 +144,7 @@ TEST_F(Serve, FollowsARunUntilItEnds) {
   EXPECT_THAT(follower.receive_all(), testing::EndsWith("event: end\ndata: interrupted\n\n"));
 }
 
-TEST_F(Serve, OpenListLearnsThatARunHasEnded) {
+TEST_F(Serve, OpenListIsUpdatedWhenARunEnds) {
   start_live_run();
   const Serving serving(folder_.path());
   HttpClient follower(serving.port());
@@ -169,7 +169,7 @@ TEST_F(Serve, DamagedRunHasARowAndAPage) {
               AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("The record cannot be shown.")));
 }
 
-TEST_F(Serve, SignalsStopIt) {
+TEST_F(Serve, StopsOnSignals) {
   // Shells make background programs ignore SIGINT.
   const auto ended_by = [&](const std::string& signal) {
     return run_shell("rm -f address; env --default-signal=INT " + std::string(kRetort) +

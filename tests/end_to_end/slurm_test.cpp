@@ -111,7 +111,7 @@ TEST_F(DeepSlurm, TwentyTrialsFinishOnceAlthoughTwoAreKilled) {
   EXPECT_TRUE(weights("s", 7) == weights("here", 1));
 }
 
-TEST_F(DeepSlurm, TaskOutOfTimeSavesAndIsRequeued) {
+TEST_F(DeepSlurm, TaskThatRunsOutOfTimeSavesAndIsRequeued) {
   const Ended ended = shell(std::string(kProcessesOf) + sweep("1", "train.epochs=20") +
                             " & sweep=$!\n" + "processes_of 0; kill -USR1 $task\nwait $sweep");
   ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -142,7 +142,7 @@ TEST_F(DeepSlurm, MissingPartitionIsRejected) {
 
 /// Two tasks of one Slurm step are the ranks of one run. When one is killed, the job is requeued
 /// and continues.
-TEST_F(DeepSlurm, JobOfTwoRanksIsRequeuedWhenOneIsKilled) {
+TEST_F(DeepSlurm, JobWithTwoRanksIsRequeuedWhenOneIsKilled) {
   const std::string training =
       "run quickstart threads=1 train.epochs=2 train.checkpoint.every.steps=1 run.dir=";
   const Ended own = shell(RETORT_BINARY_DIR "/bin/retort " + training + "own device.count=2 -q");

@@ -52,7 +52,7 @@ class Sweep : public testing::Test {
     }
     return ended;
   }
-  /// The results without values that differ from run to run.
+  /// The results without the values that differ from run to run.
   json results(const std::string& dir, const std::string& command = "") const {
     json all = command.empty() ? json::parse(file_text(folder_ / (dir + "/results.json")))
                                : json::parse(retort(command, folder_.path()).out)["result"];
@@ -60,7 +60,7 @@ class Sweep : public testing::Test {
     for (json& trial : all["trials"]) {
       trial.erase("seconds");
       trial.erase("attempts");
-      trial.erase("overrides");      // which contain its folder
+      trial.erase("overrides");      // these contain its folder
       trial.erase("planned_bytes");  // planned only for the remaining work after a resume
       for (auto metric = trial["metrics"].begin(); metric != trial["metrics"].end();)
         metric = metric.key().starts_with("memory/") ? trial["metrics"].erase(metric)

@@ -57,7 +57,7 @@ class SystemLimits : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(SystemLimits, FewOpenFilesAreHandled) {
+TEST_F(SystemLimits, LowOpenFileLimitIsHandled) {
   for (const int limit : {4, 6, 8, 11, 14, 18}) ended_well("ulimit -n " + std::to_string(limit));
 }
 

@@ -72,7 +72,7 @@ TEST_F(Watch, FolderWithoutRunsIsRejected) {
   EXPECT_EQ(refused.exit, 66);
   EXPECT_EQ(refused.err,
             "error[E0806]: 'photos' contains neither a run nor a sweep\n"
-            "  help: name the folder that `retort run` or `retort sweep` printed\n");
+            "  help: give the folder that `retort run` or `retort sweep` printed\n");
 }
 
 TEST_F(Watch, SignalStopsOnlyTheWatcher) {

@@ -15,8 +15,8 @@ using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::ordered_json;
 
-/// Text that names nothing or is special in a shell, numbers out of range, and values of every
-/// other type.
+/// Strings that refer to nothing or are special in a shell, numbers out of range, and values of
+/// every other type.
 const Json kWrongSettings = {"",
                              " ",
                              "nope/",

@@ -29,7 +29,7 @@ struct Wrong {
   std::string text;   ///< the stage, as one line of YAML
 };
 
-/// Text that names nothing: missing, unreadable or unsuitable files, and others.
+/// Strings that refer to nothing, such as missing, unreadable or unsuitable files.
 const std::vector<std::string> kWrong = {"",
                                          " ",
                                          "nope",
@@ -164,14 +164,14 @@ Surroundings surroundings_of(const std::string& kind) {
   return {};
 }
 
-/// A JSON pointer to an option that accepts text, and the settings that it depends on: the kind of
-/// the mapping that contains it.
+/// A JSON pointer to an option that accepts a string, and the settings that it depends on: the kind
+/// of the mapping that contains it.
 struct TextOption {
   std::string pointer;
   Json around = Json::object();
 };
 
-/// Collects the text options of a schema printed by `retort schema`.
+/// Collects the string options of a schema printed by `retort schema`.
 class TextOptions {
  public:
   explicit TextOptions(const Json& document) : document_(document) {
@@ -343,7 +343,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, WrongValuesOfKinds, testing::ValuesIn(all_kinds(
                            return name;
                          });
 
-TEST_F(WrongValues, PlanReportsAllErrorsThatNeedTheNetwork) {
+TEST_F(WrongValues, PlanReportsAllErrorsThatRequireTheNetwork) {
   const Json errors = told(
       "plan",
       "data: {kind: data.image_folder, root: photos, image_size: 32}\n"

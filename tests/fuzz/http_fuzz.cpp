@@ -9,7 +9,7 @@ using namespace runner;
 
 namespace {
 
-/// Returns a request that reads as this one.
+/// Returns the text of a request that is read as this one.
 std::string written(const PageRequest& request) {
   std::string head = request.method + " " + request.path;
   for (const auto& [name, value] : request.query)

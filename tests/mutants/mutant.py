@@ -65,7 +65,7 @@ def closing(text, begin):
 
 
 def changed_condition(old, new):
-    """If `new` differs from `old` only in a condition, returns its begin and end in `old`, and the other condition."""
+    """If `new` differs from `old` only in a condition, returns its start and end in `old`, and the other condition."""
     head = re.match(r"(?:\}?\s*else\s+)?(?:if|while)\s*\(", old)
     if not head or not new.startswith(head[0]) or ";" in old[head.end() : closing(old, head.end() - 1)]:
         return None

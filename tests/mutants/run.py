@@ -312,14 +312,14 @@ def main():
     parser.add_argument("--list", action="store_true", help="list the mutants")
     parser.add_argument("--check", action="store_true", help="check that each applies and names tests; builds nothing")
     parser.add_argument("--only", metavar="NAME", action="append",
-                        help="those whose name, 'room: what', has this in it; several times: those of any")
+                        help="only those with this in their name, 'room: what'; can be given several times")
     parser.add_argument("--half", choices=("runner", "stages"), help="only those of one half")
     parser.add_argument("--since", metavar="COMMIT", help="only those that are new or changed since a commit")
     parser.add_argument("--place", type=pathlib.Path, default=SOURCE / "build-mutants",
-                        help="the folder of the copy, which holds its build too")
+                        help="the folder for the copy and its build")
     parser.add_argument("--resume", action="store_true", help="skip mutants already tried with the same tree")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count(),
-                        help="jobs of a build, and mutants that are tested at a time (default: one for each processor)")
+                        help="the number of build jobs, and of mutants tested at a time (default: one for each processor)")
     arguments = parser.parse_args()
     everyone = read_mutants(mutants_here())
     mutants = [m for m in everyone if any(name in m.title for name in arguments.only or [""]) and

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPositions = "vision_model.embeddings.position_embedding.weight";
 
-/// All outputs of our network, by the names in the records.
+/// All outputs of our network, by their names in the records.
 RecordedTensors outputs_of_clip(const ClipNetwork& network, const at::Tensor& pixels,
                                 const at::Tensor& ids) {
   RecordedTensors result;

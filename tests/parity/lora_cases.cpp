@@ -43,8 +43,8 @@ RecordedCase base_of(const RecordedCase& recorded) {
   return {folder, json_file(folder / "case.json")};
 }
 
-/// A recorded model, loaded into our network. `outputs` computes the final outputs by the names in
-/// the records; what no part of the network computes comes from `part` of `expected`.
+/// A recorded model, loaded into our network. `outputs` computes the final outputs, by their names
+/// in the records; those that no part of the network computes come from `part` of `expected`.
 struct RecordedNetwork {
   std::shared_ptr<torch::nn::Module> module;
   std::function<RecordedTensors(const Expectation& expected, const std::string& part)> outputs;
@@ -171,7 +171,8 @@ void expect_saved_as_read(const RecordedCase& recorded, const SavedAdapter& save
   if (loaded.network.has_text) EXPECT_EQ(again.base_class, saved.config.base_class);
 }
 
-/// The options with a mistake that records name; nullopt if the mistake is unknown here.
+/// The options with a mistake made as the records describe it; nullopt if the mistake is unknown
+/// here.
 std::optional<LoraOptions> mistaken(LoraOptions options, const std::string& mistake) {
   if (mistake == "alpha 4") options.alpha = 4;
   else if (mistake == "use_rslora ignored") options.rank_stabilized = false;

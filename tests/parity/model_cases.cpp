@@ -20,7 +20,7 @@ std::vector<at::Tensor> hidden_states(const VisionTower& tower, const at::Tensor
   return states;
 }
 
-/// All outputs of our network, by the names in the records, plus "scalar", whose gradients were
+/// All outputs of our network, by their names in the records, plus "scalar", whose gradients were
 /// recorded.
 RecordedTensors outputs_of_model(const RecordedTower& tower) {
   const ImageClassifier& network = tower.network();

@@ -78,8 +78,8 @@ class Expectation {
   bool has(const std::string& name) const { return tensors_.contains(key(name)); }
   at::Tensor operator[](const std::string& name) const { return tensors_.at(key(name)); }
   /// Checks that the largest difference from `actual` is within the tolerance times the largest
-  /// number: by default 1e-10 in float64 and 1e-4 in float32. Numbers below 1 are compared
-  /// absolutely, since what is zero in exact arithmetic is only rounding error.
+  /// value: by default 1e-10 in float64 and 1e-4 in float32. If the largest value is below 1, the
+  /// difference itself is compared, since what is zero in exact arithmetic is only rounding error.
   void expect_near(const std::string& name, const at::Tensor& actual);
   /// The names recorded in this precision that have not been compared.
   std::vector<std::string> uncompared() const;

@@ -1,5 +1,4 @@
-// Every command of the published trainings has its literal counterpart:
-// tests/cases/published_commands.case.
+// Every published training command has a literal counterpart: tests/cases/published_commands.case.
 
 #include <fstream>
 #include <set>
@@ -47,7 +46,7 @@ std::string refusal_of_command(const std::string& command, Value& resolved) {
   std::ostringstream said;
   const auto print_all = [&](Diagnostics errors) {
     for (Diagnostic& error : errors) {
-      error.notes.clear();  // they name lines of the recipe, which move
+      error.notes.clear();  // they refer to lines of the recipe, which move
       print(said, error);
     }
     std::string text = said.str();  // file names may be absolute or relative
@@ -74,7 +73,7 @@ std::string refusal_of_command(const std::string& command, Value& resolved) {
 
 class PublishedCommand : public testing::TestWithParam<TextCase> {};
 
-TEST_P(PublishedCommand, HasItsCounterpart) {
+TEST_P(PublishedCommand, HasACounterpart) {
   const auto& sections = GetParam().sections;
   const auto section = [&](const char* name) {
     return sections.contains(name) ? sections.at(name) : "";
@@ -131,7 +130,7 @@ std::set<std::string> written_commands(const std::filesystem::path& folder) {
   return commands;
 }
 
-TEST(PublishedCommands, AllCommandsOfTheWriteUpsAreCovered) {
+TEST(PublishedCommands, AllWriteUpCommandsAreCovered) {
   const auto folder = shared_data("sources");
   RETORT_NEEDS_SHARED(folder);
   std::set<std::string> known;

@@ -12,7 +12,7 @@
 
 namespace runner {
 
-/// Tests of the rules between the options of the shipped kinds.
+/// Tests of the rules about options of the shipped kinds that depend on each other.
 class BrokenRules : public testing::Test {
  protected:
   static const SchemaSet& shipped() {
@@ -52,12 +52,12 @@ class BrokenRules : public testing::Test {
     return lines;
   }
 
-  /// The rules that a supervised training with these options breaks.
+  /// The rules that a supervised training stage with these options breaks.
   static std::vector<std::string> of_training(const std::string& options) {
     return broken("train.supervised", "{" + options + "}");
   }
 
-  /// "pointer: message" of each rule that a training of this model on these images breaks.
+  /// "pointer: message" of each rule that training this model on these images breaks.
   static std::vector<std::string> of_sizes(const std::string& data, const std::string& model_kind,
                                            const std::string& model,
                                            const std::string& training_kind = "train.supervised",

@@ -89,9 +89,9 @@ std::vector<ComputedByRank> by_ranks(int size, const stages::Batch& batch,
   return all;
 }
 
-/// 2, 3 and, unless gradients are sharded, 12 ranks compute under `plan` what one rank computes
-/// from the whole batch, in float64, and the same bits every time. Gradients and buffers may differ
-/// by `limit`, relative to their size.
+/// Expects 2, 3 and, unless gradients are sharded, 12 ranks to compute under `plan` what one rank
+/// computes from the whole batch, in float64, and to get the same bits every time. Gradients and
+/// buffers may differ by `limit`, relative to their size.
 template <typename MakeNet, typename MakeStep>
 void expect_equal_to_one_rank_as_planned(const stages::Batch& batch, const stages::StepPlan& plan,
                                          MakeNet make_net, MakeStep make_step, double limit) {

@@ -58,7 +58,7 @@ class CaptionedImages final : public Dataset {
   }
 
   std::string caption = "a photo of a ";
-  std::vector<std::string> words = {};  ///< the names of the classes in texts
+  std::vector<std::string> words = {};  ///< the class names as used in captions
 
  private:
   static constexpr std::int64_t kSide = 8;

@@ -7,12 +7,12 @@
 
 inline constexpr double kDeviations = 5;
 
-/// The error of the number of `draws` that have a property of probability `share`.
+/// The error of the number of draws, out of `draws`, that have a property with probability `share`.
 inline double count_error(double draws, double share) {
   return kDeviations * std::sqrt(draws * share * (1 - share));
 }
 
-/// The error of the mean of `draws` numbers with this standard deviation.
+/// The error of the mean of `draws` random values with this standard deviation.
 inline double mean_error(double deviation, double draws) {
   return kDeviations * deviation / std::sqrt(draws);
 }

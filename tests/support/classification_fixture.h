@@ -30,10 +30,10 @@
 
 namespace stages {
 
-/// Evaluates a network that returns the first two numbers of a sample as logits.
+/// Evaluates a network that returns the first two values of a sample as logits.
 class Classification : public testing::Test {
  protected:
-  /// Runs a ListeningNetwork on the first two numbers of the "image".
+  /// Runs a ListeningNetwork on the first two values of the "image".
   class ListeningModel final : public Model {
    public:
     std::shared_ptr<torch::nn::Module> build(const DatasetDescription&,

@@ -26,7 +26,7 @@ inline runner::Result<std::unique_ptr<runner::Stage>> contrastive_stage(
   return created(kTrainContrastive, options);
 }
 
-/// A contrastive training with some options, run on CaptionedImages.
+/// A contrastive training run with some options, on CaptionedImages.
 struct ContrastiveRun {
   std::shared_ptr<CaptionedImages> train = std::make_shared<CaptionedImages>(23),
                                    validation = std::make_shared<CaptionedImages>(9);

@@ -13,7 +13,7 @@
 #include <torch/nn/modules/pooling.h>
 #include <torch/types.h>
 
-// Small networks of torch's own layers in the shapes that decide about memory layout. Each takes
+// Small networks of torch's own layers, with shapes that determine the memory layout. Each takes
 // (n, 3, h, w).
 
 /// Four 3×3 convolutions with normalization, and pooling after each (few-shot learning's Conv4).

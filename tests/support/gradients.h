@@ -35,7 +35,7 @@ enum class Drops { kNothing, kElements, kSamples, kAttention, kAll };
 constexpr Drops kEveryDrop[] = {Drops::kNothing, Drops::kElements, Drops::kSamples,
                                 Drops::kAttention, Drops::kAll};
 
-/// Maps points in a plane to `width` numbers, with a transformer block over three tokens; float64.
+/// Maps points in a plane to `width` values, with a transformer block over three tokens; float64.
 class DroppingNet : public torch::nn::Module {
  public:
   explicit DroppingNet(Drops drops, std::int64_t width = 3) {
@@ -89,7 +89,7 @@ inline stages::Batch ten_samples() {
       10);
 }
 
-/// Four groups of one support each and of two, three, one and five queries.
+/// Four groups with one support each, and with two, three, one and five queries.
 inline stages::Batch four_groups() {
   torch::manual_seed(6);
   return stages::Batch({{"support", torch::randn({4, 2}, torch::kDouble)},

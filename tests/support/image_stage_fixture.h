@@ -51,7 +51,7 @@ class ImageStageTest : public testing::Test {
                                   : std::static_pointer_cast<const stages::Dataset>(found->second);
   }
 
-  /// The training data as a training uses them.
+  /// The training data as a training stage uses it.
   static std::shared_ptr<const stages::Dataset> to_train_on(const runner::Outputs& outputs) {
     return stages::as_trained(part(outputs, "train"));
   }

@@ -14,7 +14,8 @@
 
 namespace stages {
 
-/// Samples whose "image" is a row of numbers. The name of sample i is `called` followed by i.
+/// Samples that each have a row of values as "image". The name of sample i is `called` followed by
+/// i.
 class NumberRows final : public Dataset {
  public:
   NumberRows(at::Tensor rows, std::vector<std::int64_t> labels, std::vector<std::string> classes,

@@ -50,12 +50,12 @@ class Ranks : public testing::Test {
     const std::string variable = fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ';
     return run_shell(variable + RETORT_BINARY_DIR "/bin/retort " + arguments, folder_.path());
   }
-  /// A training that runs until it is stopped.
+  /// A training run that continues until it is stopped.
   struct Endless {
     std::future<Ended> ended;
     pid_t retort;  ///< its process
   };
-  /// Starts an endless training and waits for its first metrics.
+  /// Starts an endless training run and waits for its first metrics.
   Endless start_endless(const std::string& name, int ranks, const std::string& more) {
     auto ended = std::async(std::launch::async, [=, this] {
       return train(name, ranks,
@@ -68,7 +68,7 @@ class Ranks : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return {std::move(ended), std::stoi(file_text(folder_ / (name + ".pid")))};
   }
-  /// Waits until a training has saved its first checkpoint.
+  /// Waits until a training run has saved its first checkpoint.
   void wait_for_checkpoint(const std::string& name) const {
     for (int i = 0; i < 3000 && latest_checkpoint(folder_ / name).empty(); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));

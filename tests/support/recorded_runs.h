@@ -22,8 +22,8 @@ inline void write_run(const TemporaryFolder& folder, const std::string& run,
                    top1 + R"(, "step": 4}}}})");
 }
 
-/// The entry in summary.json of a training that was validated: the metric that chooses its weights,
-/// and the metrics of these weights.
+/// The entry in summary.json for a training node with validation: the metric that chooses its
+/// weights, and the metrics of these weights.
 inline std::string kept_of(const std::string& monitor, const std::string& value,
                            const std::string& kind = "train.supervised") {
   return R"("kept": {"train": {"kind": ")" + kind + R"(", "monitor": ")" + monitor +

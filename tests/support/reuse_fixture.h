@@ -94,7 +94,7 @@ class ReuseTest : public testing::Test {
     const std::int64_t plus_;
   };
 
-  /// A training, as far as reuse is concerned.
+  /// A training node, as far as reuse is concerned.
   class Training : public Stage {
    public:
     explicit Training(std::int64_t) {}

@@ -5,7 +5,7 @@
 
 #include <torch/types.h>
 
-// How far rounding may change a number, regardless of the order in which a processor's kernels add
+// How far rounding may change a value, regardless of the order in which a processor's kernels add
 // (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1).
 
 /// The rounding error of a sum of `terms` products, relative to the sum of their magnitudes. A

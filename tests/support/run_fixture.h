@@ -19,7 +19,7 @@
 
 namespace runner {
 
-/// Runs a recipe of one stage whose worker is a script.
+/// Runs a recipe with one stage, and with a script as its worker.
 class RunTest : public testing::Test {
  protected:
   static inline const std::string kStarted = R"(line:{"event":"node_started","node":"data"})";

@@ -21,7 +21,7 @@ inline constexpr const char* kSmallClip =
     "num_hidden_layers: 2, "
     "num_attention_heads: 2}' ";
 
-/// The largest difference between a number of one safetensors file and its counterpart in another
+/// The largest difference between a value in one safetensors file and its counterpart in another
 /// file of the same float32 tensors.
 inline double most_different(const std::filesystem::path& one, const std::filesystem::path& other) {
   // The metadata about the training, including the last digits of its losses, is not a tensor.

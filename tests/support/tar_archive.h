@@ -15,7 +15,7 @@ struct TarEntry {
   int mode = 0644;
 };
 
-/// A tar archive packed by gzip, whose names are written as they are.
+/// A tar archive compressed with gzip, with names written as they are.
 inline std::string tar_archive(const std::vector<TarEntry>& entries) {
   std::string bytes(std::size_t{4} << 20, '\0');
   std::size_t used = 0;

@@ -11,7 +11,7 @@
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/targets.h"
 
-/// Points in a plane with two numbers to predict: far from 0, and on different scales.
+/// Points in a plane with two values to predict: far from 0, and on different scales.
 class TargetPoints final : public stages::Dataset, public stages::KnownTargets {
  public:
   explicit TargetPoints(std::int64_t size) : size_(size) {}

@@ -27,7 +27,7 @@ inline TrainerOptions tiny_options() {
   return options;
 }
 
-/// One training of TinyModel, assembled from parts that a test may change first.
+/// A training run of TinyModel, assembled from parts that a test may change first.
 struct TinyTraining {
   std::shared_ptr<TinyDataset> train_data = std::make_shared<TinyDataset>(30),
                                validation = std::make_shared<TinyDataset>(12);

@@ -60,7 +60,7 @@ class ClassifyingStep final : public TrainingStep {
   const Coupling coupling_;
 };
 
-/// A training of a small tower that can be planned and run.
+/// A training run of a small tower that can be planned and run.
 struct TowerPlanning {
   explicit TowerPlanning(std::int64_t layers = 3, NoiseImages images = {40, 32},
                          std::int64_t width = 64)

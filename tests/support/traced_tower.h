@@ -19,7 +19,7 @@
 #include "stages/train/optimizer.h"
 #include "stages/train/step_execution.h"
 
-/// A training of a vision tower, as small or large as its numbers say.
+/// A training run of a vision tower, as small or large as its fields say.
 struct TowerTraining {
   std::string name;
   std::int64_t batch = 8, image_size = 64, patch = 16, width = 64, heads = 4, layers = 2,
@@ -55,7 +55,7 @@ class TowerStep final : public stages::TrainingStep {
   }
 };
 
-/// Runs such a training on the CPU, or on the Meta device.
+/// Runs such a training run on the CPU, or on the Meta device.
 class TowerRun {
  public:
   TowerRun(const TowerTraining& training, at::Device device)

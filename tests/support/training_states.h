@@ -7,7 +7,7 @@
 
 #include "stages/checkpoint/checkpoint_folder.h"
 
-/// A small training after `step` steps: everything in it depends on `step`.
+/// A small training run after `step` steps: everything in it depends on `step`.
 inline stages::TrainingState training_state(std::int64_t step, std::optional<double> metric = {}) {
   stages::TrainingState state;
   const auto number = static_cast<double>(step);

@@ -1,5 +1,5 @@
-// A worker whose data.image_folder is not deterministic: it changes one number of the third
-// training image that is read, differently in each process.
+// A worker whose data.image_folder is not deterministic: it changes one value of the third training
+// image that is read, differently in each process.
 #include <unistd.h>
 
 #include <atomic>

@@ -18,7 +18,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_device.h"
 
-/// A node of a graph as compile() makes it, by its kind's schema.
+/// A node of a graph as compile() makes it, according to its kind's schema.
 inline runner::Node node(const std::string& id, const std::string& kind,
                          const std::string& options = "") {
   runner::Node made{id, id.substr(0, id.find('.')), kind, {}, "/" + id.substr(0, id.find('.')), {},

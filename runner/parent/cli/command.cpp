@@ -170,7 +170,7 @@ void add_ranks(Invocation& verb, const std::string& flag, std::int64_t& ranks) {
             .value = &ranks,
             .summary = "Train with this many processes; short for device.count=N",
             .type = "N",
-            .range = {1, 1'000'000},  // the schema sets the real limit
+            .range = {1, 1'000'000},  // the schema enforces the real limit
             .key = "device.count"});
 }
 

@@ -22,7 +22,7 @@ namespace runner {
 struct NamedRecipe {
   std::string name = {};  ///< a recipe's name or file
   std::string config_name =
-      {};  ///< the value of --config-name; parse_command_line() moves it to `name`
+      {};  ///< the value of --config-name; parse_command_line() stores it in `name`
   std::vector<std::string> overrides = {};  ///< key=value, as typed
   std::string config_path = {};  ///< folder to search for recipes, instead of the working directory
   std::vector<std::string> config_dirs =
@@ -51,7 +51,7 @@ struct Parameter {
   Range range = {0, INT64_MAX};           ///< allowed numbers
   bool required = false;
   bool is_written = false;     ///< the verb writes this file or folder, so a URL is an error
-  bool once_each = false;      ///< for a list: each use of the flag adds one value
+  bool once_each = false;      ///< a list flag adds one value each time it is used
   bool shows_default = false;  ///< help shows the default
   std::string assumed = {};    ///< the default that help shows, if not the initial value
   std::string excludes = {};   ///< a flag that cannot be combined with this one
@@ -70,7 +70,7 @@ struct Parameter {
 ///   verb.add({.name = "--format", .value = &options->format, .summary = "text or dot"});
 ///   verb.run = [options](Console& console) { return draw(*options, console); };
 struct Invocation {
-  std::vector<Parameter> parameters = {};         ///< in the order of `retort VERB --help`
+  std::vector<Parameter> parameters = {};         ///< listed in the order of `retort VERB --help`
   std::vector<std::string>* overrides = nullptr;  ///< where overrides are stored; null: not allowed
   NamedRecipe* recipe =
       nullptr;  ///< set if the verb takes a recipe, which may be anywhere on the command line
@@ -129,7 +129,7 @@ extern const Command kDoctorCommand;
 extern const Command kTrustCommand;
 extern const Command kCompletionCommand;
 
-/// All verbs, in the order of `retort --help`.
+/// Returns all verbs, in the order of `retort --help`.
 std::span<const Command* const> all_commands();
 /// Returns the verb called `name`, or nullptr if there is none.
 const Command* find_command(std::string_view name);
@@ -195,7 +195,7 @@ struct ReuseFlags {
 /// Adds --no-reuse and, if `all_summary` is not empty, --reuse with that help text.
 void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summary = "");
 
-/// Adds --strict to a verb that runs a recorded recipe. It concerns only the plans.
+/// Adds --strict to a verb that runs a recorded recipe. The flag affects only the plans.
 void add_strict(Invocation& verb, bool& strict);
 
 /// Adds `flag`, shorthand for the override device.count=N. The number N is stored in `ranks`.

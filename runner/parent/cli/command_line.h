@@ -31,8 +31,8 @@ struct HelpText {
   NamedRecipe about = {};  ///< the recipe given along with a verb's --help; empty name: none
 };
 
-/// Parses the words after the program's name. Flags and overrides may come in any order. An unknown
-/// verb or flag is an error that suggests the nearest name.
+/// Parses the words after the program's name. Flags and overrides may come in any order. For an
+/// unknown verb or flag, the error suggests the closest name.
 Result<std::variant<ParsedLine, HelpText>> parse_command_line(std::span<const std::string> words);
 
 /// True if `word` is an override rather than the name or file of a recipe.

@@ -63,7 +63,8 @@ void fill_missing_descriptors() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF)
       open("/dev/null",
-           descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // takes the lowest free number
+           descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // open() returns the lowest free
+                                                               // descriptor
   }
 }
 

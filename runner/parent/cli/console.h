@@ -64,7 +64,7 @@ struct Console {
   bool json_lines = false;  ///< with `json`: print every document on one line
   /// With `json`: the warnings so far, printed together with the results.
   std::shared_ptr<nlohmann::ordered_json> warnings = {};
-  TextStyle style = {};  ///< what `out` can show
+  TextStyle style = {};  ///< the style that `out` supports
   Sources sources = {};  ///< the texts read by the verb; diagnostics point into them
 
   bool is_quiet() const { return verbosity == Verbosity::kQuiet; }
@@ -94,8 +94,8 @@ ExitCode finish(Console& console, StandardOutput& standard, ExitCode code);
 /// Prints warnings to `err`, unless quiet. With `json`, keeps them until the results are printed.
 void warn(Console& console, const Diagnostics& warnings);
 
-/// Returns lease options that print warnings to `console` while the program waits for the lease.
-/// Borrows `console`.
+/// Returns lease options with which the program prints warnings to `console` while it waits for the
+/// lease. Borrows `console`.
 Lease::Options with_warnings(Console& console);
 
 }  // namespace runner

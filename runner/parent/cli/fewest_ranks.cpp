@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMostOnCpu = 8, kMostElsewhere = 64;
 
-/// The recipe with a number of ranks, and what its plan says.
+/// The recipe with a given number of ranks, and the result of its plan.
 struct TriedRanks {
   PreparedRecipe prepared;
   bool fits;
@@ -75,7 +75,8 @@ class FewestRanks {
   /// There is nothing to choose, so nothing is planned.
   Result<PreparedRecipe> only_one() {
     if (!console_.is_quiet())
-      console_.err << "device.count: auto is 1: there is one device for all ranks" << std::endl;
+      console_.err << "device.count: auto becomes 1: there is only one device for all ranks"
+                   << std::endl;
     return prepare_for(1);
   }
 
@@ -136,7 +137,8 @@ class FewestRanks {
   const std::vector<DeviceFacts> gpus_;  // the best first
   Console& console_;
   int most_ = 1;
-  std::optional<TriedRanks> enough_, less_;  // the fewest that fit, the most that do not
+  std::optional<TriedRanks> enough_, less_;  // the smallest number that fits, and the largest that
+                                             // does not
 };
 
 }  // namespace

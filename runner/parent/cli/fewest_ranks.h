@@ -9,14 +9,14 @@
 
 namespace runner {
 
-/// What the number of ranks is chosen for. The reference members are borrowed.
+/// The parameters of a search for the number of ranks. The reference members are borrowed.
 struct RankSearch {
   const NamedRecipe& recipe;
   const LogFlags& log;
   ReuseOptions::Which reuse;
   std::string only = {};    ///< only this node and the nodes that it needs; empty: all
   std::string budget = {};  ///< the memory of each rank, "8GiB"; empty: that of its device
-  std::string gpu = {};     ///< a GPU that is not in this machine, "NVIDIA L4"
+  std::string gpu = {};     ///< a GPU that this machine does not have, "NVIDIA L4"
 };
 
 /// Prepares the recipe again with the smallest number of ranks with which every node fits, as if

@@ -13,7 +13,7 @@ namespace runner {
 struct ObservedRun {
   const Graph& graph;
   const WorkerCommand& worker;
-  const OwnDevice& device;               ///< also has the devices of the other ranks
+  const OwnDevice& device;               ///< also contains the devices of the other ranks
   const std::filesystem::path& folder;   ///< the run writes only below this folder
   const nlohmann::ordered_json& wanted;  ///< additional members of the request, such as "check"
 };

@@ -22,8 +22,8 @@ namespace runner {
 
 const SchemaSet& shipped_schemas() {
   static const SchemaSet& schemas =
-      *new SchemaSet(SchemaSet::open(embedded_schemas()));  // never freed, because that would take
-                                                            // time
+      *new SchemaSet(SchemaSet::open(embedded_schemas()));  // never freed, because freeing it would
+                                                            // take time
   return schemas;
 }
 
@@ -106,9 +106,9 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
     value.data = std::filesystem::absolute(with_home(*text)).lexically_normal().string();
 }
 
-/// Returns the folder to which relative paths in a recorded recipe refer; empty if it is the
-/// current folder. Makes the paths typed on this command line absolute, since they refer to the
-/// current folder.
+/// Returns the folder against which relative paths in a recorded recipe are resolved; empty if it
+/// is the current folder. Makes the paths typed on this command line absolute, since they are
+/// relative to the current folder.
 std::filesystem::path resolve_paths(Value& recipe, const Composer& composer,
                                     const SchemaSet& schemas) {
   const auto folder = working_folder_of(composer.file());
@@ -121,7 +121,7 @@ std::filesystem::path resolve_paths(Value& recipe, const Composer& composer,
   return *folder;
 }
 
-/// A recipe, and the folder to which its relative paths refer; empty: the current one.
+/// A recipe, and the folder against which its relative paths are resolved; empty: the current one.
 struct PlacedRecipe {
   Recipe recipe;
   std::filesystem::path folder;

@@ -45,9 +45,9 @@ struct PreparedRecipe {
   Recipe recipe;
   Graph graph;
   Diagnostics broken_rules =
-      {};  ///< for a recorded recipe: the rules of this version that it breaks
+      {};  ///< for a recorded recipe: the rules of this version that the recipe breaks
 };
-/// Prepares the recipe that the command line names. Breaking a rule is an error.
+/// Prepares the recipe given on the command line. Breaking a rule is an error.
 Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schemas,
                                Sources& sources);
 

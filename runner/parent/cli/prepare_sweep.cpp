@@ -151,7 +151,7 @@ Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
   const Value* sweep = job.unresolved.find("sweep");
   const Value* expected = first.unresolved.find("sweep");
   if (!sweep && !expected) return {};
-  // NaN is not equal to itself as data, but it is as JSON.
+  // NaN values are never equal as data, but they are equal as JSON.
   if (sweep && expected && (same_data(*sweep, *expected) || to_json(*sweep) == to_json(*expected)))
     return {};
   return {{ErrorCode::kBadSweep, (sweep ? sweep : expected)->where, "/sweep",
@@ -285,7 +285,7 @@ Diagnostics prepare_trial(Composer& composer, const SchemaSet& schemas, const Co
     sweep.launcher = *given;
   const auto cores = cores_of_task(job.recipe);
   const std::int64_t nodes = nodes_of_task(job.recipe);
-  erase(&job.recipe, "sweep");  // a trial is not itself a sweep
+  erase(&job.recipe, "sweep");  // a trial is not a sweep itself
   if (const Value* hooks = job.recipe.find("hooks")) {
     warnings.push_back({ErrorCode::kOptionConflict,
                         hooks->where,
@@ -309,7 +309,7 @@ Value without_labels(Value recipe) {
 
 void warn_of_repeats(const std::vector<PreparedTrial>& jobs, Diagnostics& warnings) {
   std::multimap<std::string, const PreparedTrial*>
-      unlike;  // by hash, which does not depend on secrets
+      unlike;  // grouped by hash, which does not depend on secrets
   std::size_t repeats = 0;
   std::string example;
   for (const PreparedTrial& job : jobs) {

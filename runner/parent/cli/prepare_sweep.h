@@ -19,9 +19,9 @@ namespace runner {
 
 /// One trial of a sweep: a resolved recipe that is never re-parsed from text.
 struct PreparedTrial {
-  std::uint64_t number;             ///< counted from 0, in the order of the whole sweep
+  std::uint64_t number;             ///< zero-based index in the order of the whole sweep
   std::vector<Override> overrides;  ///< the overrides that set it apart from other trials
-  Value recipe;                     ///< validated, with all defaults filled in
+  Value recipe;                     ///< validated, and with all defaults filled in
   std::string hash;  ///< SHA-256 of `recipe` as JSON with its keys sorted, in hexadecimal
 };
 

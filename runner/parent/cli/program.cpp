@@ -36,7 +36,7 @@ std::vector<std::string> with_homes(std::vector<std::string> words) {
 
 ExitCode run_words(std::span<const std::string> words, Console& console) {
   if (!words.empty() && words[0] == "__complete") return complete_words(words.subspan(1), console);
-  console.json = std::ranges::count(words, "--json") > 0;  // also for errors in the words
+  console.json = std::ranges::count(words, "--json") > 0;  // also applies to errors in the words
   if (const Diagnostics errors = check_texts(words); !errors.empty())
     return report(console, errors);
   const auto parsed = parse_command_line(words);

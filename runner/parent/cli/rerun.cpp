@@ -84,7 +84,7 @@ void add_rerun(Invocation& verb, RerunFlags& flags) {
   add_grace(verb, flags.log);
 }
 
-/// `recipe` is the recipe of the new run, `old_recipe` the recorded one.
+/// `recipe` is the recipe of the new run, and `old_recipe` is the recorded one.
 Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph,
                                     const Value& old_recipe, const Value& recipe) {
   changes_ = changes_since_record(run_, environment, graph, old_recipe, recipe);

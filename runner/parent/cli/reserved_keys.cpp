@@ -36,10 +36,9 @@ Diagnostics run_folder_of_trial(const Value& recipe) {
   if (!dir || !dir->text()) return {};
   const Value* const of_sweep = at_key(recipe, "sweep.dir");
   if (!is_typed(dir->where) && of_sweep && of_sweep->text()) return {};
-  return {
-      {ErrorCode::kBadSweep, dir->where, "/run/dir",
-       "run.dir is the folder of a single run, but each trial of a sweep has its own",
-       "name the folder of the sweep, which contains all its trials: sweep.dir=" + *dir->text()}};
+  return {{ErrorCode::kBadSweep, dir->where, "/run/dir",
+           "run.dir is the folder of a single run, but each trial of a sweep has its own",
+           "set the sweep's folder, which contains all its trials: sweep.dir=" + *dir->text()}};
 }
 
 Diagnostics sweep_keys_of_single_run(const Composition& composition) {

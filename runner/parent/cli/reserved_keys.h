@@ -8,7 +8,7 @@
 
 namespace runner {
 
-// Some verbs do not use certain top-level keys of a recipe; overriding such a key is an error.
+// Some verbs ignore certain top-level keys of a recipe; overriding such a key is an error.
 
 /// Returns an error if a trial sets run.dir, since its folder is below the sweep's folder. A file
 /// may set both run.dir, for a single run, and sweep.dir.

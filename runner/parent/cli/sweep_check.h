@@ -36,8 +36,9 @@ std::vector<RecordChange> changes_since_record(const RecordedRun& run,
                                                const Graph& graph, const Value& old_recipe,
                                                const Value& recipe);
 
-/// Returns a kChangedRun for each change: an error if the change may alter the whole result and
-/// `force` is not set, else a warning. Also warns if the record of `run` does not list its inputs.
+/// Returns a kChangedRun diagnostic for each change: an error if the change may alter the whole
+/// result and `force` is not set, else a warning. Also warns if the record of `run` does not list
+/// its inputs.
 Diagnostics reported_changes(const std::vector<RecordChange>& changes, const RecordedRun& run,
                              const nlohmann::ordered_json& environment, bool force);
 

@@ -49,7 +49,7 @@ std::vector<std::string> metrics_of_trial(const NodesOfTrial& nodes, const Schem
   return names;
 }
 
-/// Returns the metrics of one trial that `wanted` may refer to.
+/// Returns the metrics of one trial that match `wanted`.
 std::vector<std::string> meant_in_trial(const std::string& wanted, const NodesOfTrial& nodes,
                                         const SchemaSet& schemas, Compared compared) {
   std::vector<std::string> meant =
@@ -126,7 +126,7 @@ Result<std::string> monitored_metric(const Graph& graph) {
             "of these trials has " +
                 std::to_string(metrics.size()) + " training nodes",
       metrics.empty() ? "leave sweep.asha out"
-                      : "name the metric: sweep.asha.metric=NODE:validation/loss"};
+                      : "choose the metric: sweep.asha.metric=NODE:validation/loss"};
 }
 
 }  // namespace runner

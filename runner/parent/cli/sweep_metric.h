@@ -17,10 +17,10 @@ using TrialNodes = std::set<std::vector<std::pair<std::string, std::string>>>;
 /// Returns the nodes of one trial.
 TrialNodes::value_type nodes_of_trial(const Graph& graph);
 
-/// When a metric is used to compare trials.
+/// At which point a metric is used to compare trials.
 enum class Compared { kAtTheEnd, kWhileTraining };
 
-/// Returns the full name of the metric that `wanted` refers to; "auto" is returned unchanged. Fails
+/// Returns the full name of the metric that `wanted` specifies; "auto" is returned unchanged. Fails
 /// with kUsage if the name is ambiguous or if, according to the schemas, no trial records such a
 /// metric; the help suggests the closest name or lists the available ones.
 Result<std::string> metric_of_trials(const std::string& wanted, const TrialNodes& trials,

@@ -22,8 +22,8 @@ namespace runner {
 namespace {
 
 constexpr std::int64_t kMostSlots = 1024;
-// Memory of retort and its worker that is neither in tensors nor shared with other processes:
-// measured at 68 MiB, plus images in flight.
+// Memory of retort and its worker that is neither used by tensors nor shared with other processes:
+// measured at 68 MiB, plus images being processed.
 constexpr std::int64_t kProcesses = std::int64_t{128} << 20;
 
 bool is_planned(const Node& node) {
@@ -183,7 +183,7 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
     if (!sweep) return sweep.errors();
     if (!sweep->launcher.is_null() || (tried.slots == 1 && !request.is_auto))
       return SweepInSlots{*std::move(sweep), tried.slots};
-    if (request.is_auto) {  // threads: auto has become a share of the processor
+    if (request.is_auto) {  // threads: auto has been replaced with a share of the processor
       const auto most = std::min<std::int64_t>(std::ssize(sweep->jobs),
                                                slots_for_threads(threads_written(*sweep)));
       if (most < tried.slots) {

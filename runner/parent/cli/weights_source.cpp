@@ -53,7 +53,7 @@ Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph
   });
   if (Diagnostics errors = foreign_checkpoints(run.folder, graph); !is_named && !errors.empty()) {
     for (Diagnostic& error : errors)
-      error.help = "remove it, or name the checkpoint to use: --checkpoint FOLDER";
+      error.help = "remove it, or specify the checkpoint to use: --checkpoint FOLDER";
     return errors;
   }
   if (source.weights.empty()) return trained;

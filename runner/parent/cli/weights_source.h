@@ -39,7 +39,7 @@ void add_weights_node(Invocation& verb, WeightsSource& source);
 Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph& graph,
                                              const WeightsSource& source);
 
-/// A worker request about a trained network.
+/// A worker request that concerns a trained network.
 struct WeightsRequest {
   /// {"protocol", "request", "graph", "node", "checkpoints"}
   nlohmann::ordered_json json;
@@ -87,13 +87,14 @@ DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wai
 /// The use for which a device is chosen.
 struct DeviceUse {
   const Value& recipe;               ///< resolved; only its device section is used
-  Graph& graph;                      ///< its `device` is set
-  WorkerCommand& worker;             ///< its environment variables are set
-  const RecordedRun* run = nullptr;  ///< the recorded run whose device to use; null: a new run
+  Graph& graph;                      ///< the call sets its `device`
+  WorkerCommand& worker;             ///< the call sets its environment variables
+  const RecordedRun* run = nullptr;  ///< the recorded run to take the device from; null: a new run
   bool is_resumed = false;           ///< part of the run is already done
   CheckpointSources trained = {};    ///< training nodes that are not part of the graph
   std::optional<ReuseOptions::Which> reuse =
-      {};  ///< for a run, which is planned to determine the memory needed; nullopt: not a run
+      {};  ///< the nodes of a run, which is planned to determine the memory needed; nullopt: not a
+           ///< run
   NeedOf need = {};  ///< for anything other than a run, the memory needed; empty: unknown
   int ranks = 1;     ///< workers that train together, all started by this process
 };

@@ -161,7 +161,7 @@ class Compiler {
   }
 
   /// For data with folds, adds a node for each evaluation of the test part. The new node evaluates
-  /// the fold in the same way, which yields the out-of-fold predictions.
+  /// the fold in the same way, which produces the out-of-fold predictions.
   void add_evaluations_of_folds() {
     const std::size_t written = drafts_.size();
     for (std::size_t i = 0; i < written; ++i) {
@@ -195,9 +195,9 @@ class Compiler {
     wires_.push_back(std::move(wires));
   }
 
-  /// Returns the fold's output port of the stage that outputs `source`, if `source` is the test
-  /// part of data with folds, or is derived from one through at most `steps` stages; otherwise
-  /// null. Stages may depend on each other in a cycle, which is reported later.
+  /// Returns the fold's output port on the stage that outputs `source`; null unless `source` is the
+  /// test part of data with folds, or is derived from such a part through at most `steps` stages.
+  /// Stages may depend on each other in a cycle, which is reported later.
   const Port* fold_beside(const Source& source, std::size_t steps) const {
     const Draft& draft = drafts_[source.draft];
     if (source.port->type != ArtifactType::kDataset || source.port->name != "test") return nullptr;
@@ -344,7 +344,7 @@ Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas) {
 
 Diagnostics broken_rules(const Graph& graph, const SchemaSet& schemas) {
   Diagnostics errors;
-  std::set<std::string> seen;  // nodes of one foreach share their errors
+  std::set<std::string> seen;  // nodes of one foreach have the same errors
   const auto add = [&](const Rule& rule, const OptionMapping& mapping) {
     const bool is_elsewhere = rule.at.starts_with(kInputsPrefix);
     const WiredOption of_input =

@@ -12,14 +12,14 @@ namespace runner {
 /// Compiles a recipe into a graph: expands foreach, wires ports by type and name, and sorts the
 /// nodes. Returns all errors at once, in source order, each with its line: unwired, ambiguous and
 /// mistyped ports, cycles, and ${item.KEY} for a key that foreach lacks. If the graph is otherwise
-/// valid, also returns the rules that it breaks. The result is the part named by run.only.
+/// valid, also returns the rules that it breaks. The result is the part selected by run.only.
 Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas);
 
 /// Like compile(), but does not check the rules and returns the whole graph. For recorded recipes,
 /// which may have been run by an earlier version with fewer rules.
 Result<Graph> compile_recorded(const Recipe& recipe, const SchemaSet& schemas);
 
-/// Returns the part of the recipe's `graph` named by run.only; the whole graph if it is null.
+/// Returns the part of the recipe's `graph` selected by run.only; the whole graph if it is null.
 Result<Graph> part_to_run(Graph graph, const Recipe& recipe);
 
 /// Returns violations of rules between options: the x-rules of schemas (broken_rules()), and memory
@@ -32,7 +32,7 @@ Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas);
 std::optional<Value> key_options(const Node& node, const Value& recipe, const SchemaSet& schemas);
 
 /// Returns an error for each x-rule broken by the options of the nodes, at the option named by the
-/// rule. Rules refer to options of the mapping described by their schema, or to other options as
+/// rule. Rules can use options of the mapping that their schema describes, or other options as
 /// explained in OptionMapping (option_walk.h).
 Diagnostics broken_rules(const Graph& graph, const SchemaSet& schemas);
 

@@ -7,7 +7,7 @@
 namespace runner {
 namespace {
 
-/// The label of an edge: "train", or "validation → train" if the names differ.
+/// Returns the label of an edge: "train", or "validation → train" if the names differ.
 std::string ports(const Edge& edge) {
   return edge.output == edge.input ? edge.input : edge.output + " → " + edge.input;
 }
@@ -17,7 +17,7 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-/// `text` in double quotes, in a form that both DOT and mermaid parse.
+/// Returns `text` in double quotes, in a form that both DOT and mermaid parse.
 std::string in_double_quotes(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) result += c == '"' ? "'" : std::string(1, c);

@@ -24,8 +24,8 @@ std::optional<LossCoupling> coupling_named(const Json& json) {
   return static_cast<LossCoupling>(found - kCouplingNames.begin());
 }
 
-/// Searches for x-coupling in `schema`, which describes `value`, and in the schemas below it.
-/// Stores the strongest coupling in `most`.
+/// Searches for x-coupling in `schema`, which describes `value`, and in its subschemas. Stores the
+/// strongest coupling in `most`.
 void look(const SchemaSet& schemas, const Json& schema, const Value& value,
           std::optional<LossCoupling>& most) {
   if (!schema.is_object()) return;
@@ -57,7 +57,7 @@ const std::int64_t* number(const Node& node, std::string_view option) {
   return value ? std::get_if<std::int64_t>(&value->data) : nullptr;
 }
 
-/// The node with an artifact of this type wired to `node`; null if there is none.
+/// Returns the node that provides the artifact of this type wired to `node`; null if there is none.
 const Node* source(const Graph& graph, const Node& node, ArtifactType type) {
   const auto edge = std::ranges::find(node.inputs, type, &Edge::type);
   return edge == node.inputs.end() ? nullptr : &graph.nodes[edge->from];

@@ -29,8 +29,8 @@ class NamedFiles {
  public:
   NamedFiles(const Graph& graph, const Node& node) : folder_(graph.working_folder), node_(node) {}
 
-  /// Returns what is wrong, according to `rule`, with the path in `option`; nullopt if nothing is.
-  /// If `option` is a list of paths, checks the first one that exists.
+  /// Checks the path in `option` against `rule`; returns what is wrong with it, or nullopt. If
+  /// `option` is a list of paths, checks the first one that exists.
   std::optional<Diagnostic> fault(const FileRule& rule, const Value& option,
                                   const OptionMapping& mapping) const {
     std::vector<std::string> paths;
@@ -115,7 +115,7 @@ class NamedFiles {
 
 Diagnostics missing_files(const Graph& graph, const SchemaSet& schemas) {
   Diagnostics errors;
-  std::set<std::string> seen;  // nodes of one foreach share their options
+  std::set<std::string> seen;  // nodes of one foreach have the same options
   visit_options(graph, schemas, [&](const OptionMapping& mapping) {
     for (const NamedSchema& property : mapping.schema.properties) {
       const Value* const option = mapping.options.find(property.name);

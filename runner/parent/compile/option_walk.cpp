@@ -71,7 +71,7 @@ class OptionWalk {
   const std::function<void(const OptionMapping&)>& visit_;
   const Node* node_ = nullptr;
   mutable std::map<std::string, Value> kinds_;  // by their names
-  std::vector<const Value*> mappings_;          // from the stage's options to the current mapping
+  std::vector<const Value*> mappings_;  // from the stage's options down to the current mapping
 };
 
 }  // namespace
@@ -113,7 +113,8 @@ bool is_of_override(const Location& where) {
                           where.source->name.starts_with("sweep.params"));
 }
 
-/// The first value in `value` that the user has set; null if everything in it is the default.
+/// Returns the first value in `value` that the user has set; null if everything in it is the
+/// default.
 const Value* set_in(const Value& value, const Value* fallback) {
   if (value.map()) {
     for (const Entry& entry : *value.map()) {
@@ -136,9 +137,9 @@ bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
       node.inputs, [&](const Edge& edge) { return &graph.nodes[edge.from] == &producer; });
 }
 
-/// True if a data.image_folder stage has a validation part: it has folds; or its root contains
-/// folders for the parts, including one for validation; or its root does not contain such folders
-/// or cannot be read, and split.validation is above 0.
+/// True if a data.image_folder stage has a validation part. It has one if it has folds; if its root
+/// contains folders for the parts, including one for validation; or if its root does not contain
+/// such folders or cannot be read, and split.validation is above 0.
 bool has_validation(const Node& node) {
   const Value* const root = at_key(node.options, "root");
   bool has_parts = false, has_its_folder = false;
@@ -192,7 +193,7 @@ bool has_effect(const Effect& effect, const OptionMapping& mapping, const Graph&
 Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
                                    const SchemaSet& schemas) {
   Diagnostics found;
-  std::set<std::string> seen;  // nodes of one foreach share their options
+  std::set<std::string> seen;  // nodes of one foreach have the same options
   const auto see = [&](const OptionMapping& mapping) {
     for (const NamedSchema& option : mapping.schema.properties) {
       const auto& effects = effects_of(*option.schema);

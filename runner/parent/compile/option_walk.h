@@ -47,7 +47,7 @@ void visit_options(const Graph& graph, const SchemaSet& schemas,
 void visit_options_of(const Value& options, const SchemaNode& schema, const std::string& pointer,
                       const std::function<void(const OptionMapping&)>& visit);
 
-/// Returns the option that `path`, which begins with kInputsPrefix, refers to from `node`.
+/// Returns the option to which `path`, which begins with kInputsPrefix, leads from `node`.
 WiredOption wired_option(const Graph& graph, const Node& node, std::string_view path);
 
 /// Returns a warning, with the reason, for each option set by the user that has no effect according

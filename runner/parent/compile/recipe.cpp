@@ -50,8 +50,8 @@ std::vector<FromConfig> all_said(const PretrainedConfig& config) {
   return result;
 }
 
-/// The location of the option in a config, or of the whole config if the value is derived from
-/// other keys.
+/// Returns the location of the option in a config, or of the whole config if the value is derived
+/// from other keys.
 Location place_in(const Value& config, std::string_view option) {
   for (const char* section : {"vision_config", "model_args", ""}) {
     const Value* in = *section ? config.find(section) : &config;
@@ -236,7 +236,8 @@ std::string notice_of(const Value& resolved) {
 
 namespace {
 
-/// Returns an error for each stage that counts gradients for TensorBoard although that is off.
+/// Returns an error for each stage that records gradient histograms for TensorBoard although
+/// run.tensorboard is false.
 Diagnostics unread_histograms(const Recipe& recipe) {
   Diagnostics errors;
   if (recipe.has_tensorboard) return errors;
@@ -307,7 +308,7 @@ namespace {
 
 bool begins_with_home(std::string_view path) { return path == "~" || path.starts_with("~/"); }
 
-/// The part of `path` that a shell would expand: "~anna", "$HOME"; empty if there is none.
+/// Returns the part of `path` that a shell would expand: "~anna", "$HOME"; empty if there is none.
 std::string_view shell_word(std::string_view path) {
   const std::string_view first = path.substr(0, path.find('/'));
   if (first.size() < 2) return "";
@@ -342,7 +343,7 @@ class HomePaths {
   void expand_text(std::string& text, const Value& value) {
     if (is_made() && is_address(text)) {
       fail(value.where, "'" + without_url_secrets(*value.text()) + "' is a URL, not a folder",
-           "name a folder on this machine, and copy it from there after the run");
+           "use a folder on this machine, and copy it from there after the run");
       return;
     }
     const bool has_mark = text.find('~') != text.npos || text.starts_with('$');

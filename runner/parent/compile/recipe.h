@@ -46,12 +46,12 @@ struct Recipe {
   std::string only;                        ///< run.only; empty: the whole graph
   bool has_tensorboard = false;            ///< run.tensorboard
   bool has_mlflow = false;                 ///< run.mlflow
-  std::vector<StageSpec> stages;           ///< in the order written
+  std::vector<StageSpec> stages;           ///< in the order in which the recipe lists them
   Value resolved;  ///< the whole recipe with defaults filled in, as recorded
 };
 
-/// The hexadecimal SHA-256 of a resolved recipe as JSON with sorted keys, so key order does not
-/// matter.
+/// Returns the hexadecimal SHA-256 of a resolved recipe as JSON with sorted keys, so key order does
+/// not matter.
 std::string recipe_hash(const Value& resolved);
 
 /// Makes a Recipe from `valid`, which must be validated and have all defaults filled in
@@ -62,11 +62,11 @@ std::string recipe_hash(const Value& resolved);
 Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sources = nullptr,
                            const std::filesystem::path& folder = {});
 
-/// The notice in a resolved recipe for anyone who uses its results; empty if there is none.
+/// Returns the notice in a resolved recipe for anyone who uses its results; empty if there is none.
 std::string notice_of(const Value& resolved);
 
-/// The number of processes that train together in a run of the recipe (device.count). Each of them
-/// uses the recipe's number of threads and the planned memory.
+/// Returns the number of processes that train together in a run of the recipe (device.count). Each
+/// of them uses the recipe's number of threads and the planned memory.
 std::int64_t ranks_of(const Value& resolved);
 /// True if that number is still to be chosen (device.count: auto); ranks_of() is then 1.
 bool chooses_ranks(const Value& resolved);

@@ -13,8 +13,8 @@ namespace runner {
 /// One combination of a stage's foreach values, in the order of the keys: {("pair", [0, 1])}.
 using ForeachItem = std::vector<std::pair<std::string, Value>>;
 
-/// The number of items in `foreach`, which may be null. If there are more than `limit`, returns
-/// some number above `limit`.
+/// Returns the number of items in `foreach`, which may be null. If there are more than `limit`,
+/// returns some number above `limit`.
 std::size_t item_count(const Value* foreach, std::size_t limit);
 
 /// Returns all items of `foreach`: the product of its lists, with the last key varying fastest. If

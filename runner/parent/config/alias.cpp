@@ -13,8 +13,8 @@
 namespace runner {
 namespace {
 
-/// In an alias's mapping of values, the entry for all values not listed in the mapping; it names
-/// the target key.
+/// In an alias's mapping of values, the entry for all values that the mapping does not list; its
+/// value is the target key.
 constexpr std::string_view kAnyOther = "any";
 /// In an alias's mapping of values, the entry for a list: the key that receives the list, followed
 /// by further overrides, as in [vars.models, model=several].
@@ -192,7 +192,7 @@ Result<std::vector<Override>> meant_by_each(const Override& override, const Alia
   return std::vector<Override>{std::move(result)};
 }
 
-/// The longest alias that is a dotted prefix of `key`; null if there is none.
+/// Returns the longest alias that is a dotted prefix of `key`; null if there is none.
 const Alias* covering(const std::string& key, std::span<const Alias> aliases) {
   const Alias* longest = nullptr;
   for (const Alias& alias : aliases) {
@@ -204,8 +204,8 @@ const Alias* covering(const std::string& key, std::span<const Alias> aliases) {
   return longest;
 }
 
-/// The error for `override`, which `alias` declares to be an option of the original program that
-/// has no equivalent here.
+/// Returns the error for `override`, which `alias` declares to be an option of the original program
+/// that has no equivalent here.
 Diagnostic foreign_option(const Override& override, const Alias& alias) {
   return {
       ErrorCode::kForeignOption,
@@ -216,7 +216,7 @@ Diagnostic foreign_option(const Override& override, const Alias& alias) {
       {{alias.where, "the recipe declares this here"}}};
 }
 
-/// Returns the overrides that `override` stands for. `override` must not be a zip().
+/// Returns the overrides that `override` stands for. `override` must not be a sweep with zip().
 Result<std::vector<Override>> meant_by(const Override& override, std::span<const Alias> aliases) {
   const Alias* alias = covering(override.key, aliases);
   if (!alias) return std::vector<Override>{override};

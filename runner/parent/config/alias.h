@@ -15,7 +15,7 @@ struct Alias {
   /// The keys that the alias stands for; with `cases`, the key for all other values.
   std::vector<std::string> targets;
   /// Overrides for one value of the alias: mixed_precision: {"true": [memory.precision=fp16]}.
-  /// `any: key` names the key that receives all other values.
+  /// `any: key` specifies the key that receives all other values.
   struct Case {
     std::string value;
     std::vector<std::string> overrides;

@@ -26,7 +26,7 @@ std::vector<std::string> split(std::string key) {
   }
 }
 
-/// The list item with the index `key`; null if `key` is not an index or is out of range.
+/// Returns the list item with the index `key`; null if `key` is not an index or is out of range.
 Value* item(Value::List& list, const std::string& key) {
   std::size_t index = list.size();
   const auto result = std::from_chars(key.data(), key.data() + key.size(), index);
@@ -71,7 +71,7 @@ class Application {
     for (std::size_t i = 0; i < parts; ++i) result = pointer_to(result, path_[i]);
     return result;
   }
-  /// The override as it would be typed with the prefix of `kind`, with aliases replaced.
+  /// Returns the override as it would be typed with the prefix of `kind`, with aliases replaced.
   std::string with(OverrideKind kind) const {
     return std::string(prefix(kind)) + override_.key + "=" + override_.value_text;
   }
@@ -111,8 +111,8 @@ class Application {
     return value;
   }
 
-  /// The keys declared in the mapping at `path` and the aliases below it, so that a misspelled
-  /// alias gets the right suggestion.
+  /// Returns the keys declared in the mapping at `path` and the aliases below it, so that a
+  /// misspelled alias gets the right suggestion.
   std::vector<std::string> known_keys(RecipeKeys::Path path) const {
     std::vector<std::string> known = keys_.declared_keys(recipe_, path);
     std::string prefix;
@@ -182,7 +182,7 @@ class Application {
     error(code, found + 1, unknown(found), std::move(help));
   }
 
-  /// Advice on what to write instead of `path_[found]`, which the schema does not accept.
+  /// Returns advice on what to write instead of `path_[found]`, which the schema does not accept.
   std::string other_place(std::size_t found, const std::vector<std::string>& declared) const {
     if (found == 0 && !override_.value_text.empty())
       return "for your own values: +vars." + override_.key + "=" + override_.value_text;
@@ -194,8 +194,8 @@ class Application {
     return "unknown key '" + path_[found] + "'" + (found ? " in '" + dotted(found) + "'" : "");
   }
 
-  /// Advice to use the command that lists the keys of `parent`, the value at the first `found` keys
-  /// of the path. Empty if `parent` is not in a stage with a kind.
+  /// Returns advice to use the command that lists the keys of `parent`, the value at the first
+  /// `found` keys of the path. Empty if `parent` is not in a stage with a kind.
   std::string where_listed(const Value& parent, std::size_t found) const {
     const Value* stage = found > 0 ? recipe_.find(path_[0]) : nullptr;
     const Value* kind = stage ? stage->find("kind") : nullptr;
@@ -210,8 +210,8 @@ class Application {
     return "`retort explain " + name + "` lists its keys";
   }
 
-  /// The paths below `parent` that end in the key `path_[found]`, such as train.lr for lr. Empty if
-  /// there are more than a few.
+  /// Returns the paths below `parent` that end in the key `path_[found]`, such as train.lr for lr.
+  /// Empty if there are more than a few.
   std::vector<std::string> keys_below(const Value& parent, std::size_t found) const {
     constexpr std::size_t kMaxPlaces = 3;
     std::vector<std::string> at(path_.begin(), path_.begin() + static_cast<std::ptrdiff_t>(found));

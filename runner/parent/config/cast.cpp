@@ -20,7 +20,7 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(start, text.find_last_not_of(kBlanks) + 1 - start);
 }
 
-/// `text` without the '_' between digits; nullopt if a '_' is not between two digits.
+/// Returns `text` without the '_' between digits; nullopt if a '_' is not between two digits.
 std::optional<std::string> without_separators(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -223,7 +223,7 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
                                 const RecipeKeys& schemas, Sources& sources) {
   Composer composer(std::move(request), schemas, sources);
   const ComposeRequest& asked = composer.request_;
-  constexpr std::size_t kMostOverrides = 10'000;  // applying each one searches all keys
+  constexpr std::size_t kMostOverrides = 10'000;  // applying an override searches all keys
   if (asked.overrides.size() > kMostOverrides) {
     return Diagnostic{ErrorCode::kUsage,
                       {},

@@ -12,7 +12,7 @@ using std::filesystem::path;
 constexpr std::size_t kMaxFileSize = 4u << 20;
 constexpr std::size_t kMaxHeader = 512;  // number of bytes searched for "# @package"
 
-/// The package named by a comment in the leading lines; nullopt if there is none.
+/// Returns the package named by a comment in the leading lines; nullopt if there is none.
 std::optional<std::string> package_header(std::string_view text) {
   text = text.substr(0, kMaxHeader);
   while (text.starts_with('#') || text.starts_with('\n') || text.starts_with('\r')) {

@@ -29,15 +29,15 @@ class ConfigFiles {
   ConfigFiles(const FileSystem& files, std::vector<std::filesystem::path> folders, Sources& sources)
       : files_(files), folders_(std::move(folders)), sources_(sources) {}
 
-  /// The file of a config; nullopt if no folder contains it.
+  /// Returns the file of a config; nullopt if no folder contains it.
   std::optional<std::filesystem::path> find(const std::string& name) const;
   bool is_group(const std::string& name) const;
-  /// Every group, sorted: "data", "model", "model/backbone".
+  /// Returns every group, sorted: "data", "model", "model/backbone".
   std::vector<std::string> groups() const;
   /// The folders searched for configs, nearest first.
   const std::vector<std::filesystem::path>& folders() const { return folders_; }
   bool has_folder(const std::filesystem::path& folder) const { return files_.is_folder(folder); }
-  /// Names of the configs in a group, sorted; "" is the top level.
+  /// Returns the names of the configs in a group, sorted; "" is the top level.
   std::vector<std::string> options(const std::string& group) const;
 
   /// Reads a file, or returns the document from an earlier call; the pointer stays valid. Null if

@@ -27,8 +27,8 @@ void check_name(const std::string& name, const Location& where) {
   for (std::string part; good && std::getline(parts, part, '/');)
     good = !part.empty() && part != "." && part != "..";
   if (!good)
-    bad_item(where, "'" + name + "' cannot name a config",
-             "a name is written a/b, without '..' or a file extension");
+    bad_item(where, "'" + name + "' is not a valid config name",
+             "write a name as a/b, without '..' or a file extension");
   if (name.ends_with(".yaml") || name.ends_with(".yml")) {
     bad_item(where, "'" + name + "' has an extension",
              "write '" + name.substr(0, name.rfind('.')) + "'");
@@ -37,7 +37,8 @@ void check_name(const std::string& name, const Location& where) {
 
 /// Removes "@package" from the end of `written` and stores it in `item`.
 void take_package(std::string& written, DefaultsItem& item, const Location& where) {
-  const std::size_t brace = written.rfind('}');  // the @ in ${db@backup} belongs to a choice
+  const std::size_t brace = written.rfind('}');  // the @ in ${db@backup} is part of the
+                                                 // interpolation
   const std::size_t at = written.find('@', brace == written.npos ? 0 : brace);
   if (at == written.npos) return;
   item.package = written.substr(at + 1);
@@ -48,12 +49,12 @@ void take_package(std::string& written, DefaultsItem& item, const Location& wher
   };
   if (std::ranges::any_of(item.package, is_bad)) {
     bad_item(where, "'" + item.package + "' is not a package",
-             "a package is written a.b.c, _here_ or _global_");
+             "write a package as a.b.c, _here_ or _global_");
   }
 }
 
-/// The name relative to the root. A leading slash makes it absolute; other names are relative to
-/// `group`, the group of the config that contains the list.
+/// Returns the name relative to the root. A leading slash makes it absolute; other names are
+/// relative to `group`, the group of the config that contains the list.
 std::string absolute(const std::string& name, const std::string& group) {
   if (name.starts_with('/')) return name.substr(1);
   return group.empty() ? name : group + "/" + name;
@@ -130,7 +131,7 @@ DefaultsItem group_item(const Entry& entry, const std::string& group) {
   if (!item.has_package) item.package = dotted(without_slash(written));
   if (item.is_list && item.has_interpolation())
     bad_item(item.where, "a list of options cannot contain interpolations",
-             "name the options, or choose just one");
+             "list the options, or choose just one");
   return item;
 }
 
@@ -146,7 +147,7 @@ DefaultsItem read_item(const Value& value, const std::string& group) {
              "an item of a defaults list must be a name or group: option, not " + describe(value),
              "");
   if (value.map()->size() != 1)
-    bad_item(value.where, "an item of a defaults list names one group",
+    bad_item(value.where, "an item of a defaults list chooses from one group",
              "write one '- group: option' for each");
   return group_item(value.map()->front(), group);
 }
@@ -188,7 +189,8 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
   }
   const DefaultsItem* own = nullptr;
   bool override_seen = false;
-  items.reserve(defaults->list()->size() + 1);  // `own` points to an item, so items must not move
+  items.reserve(defaults->list()->size() + 1);  // `own` points to an item, so the items must not
+                                                // move
   for (const Value& value : *defaults->list()) {
     try {
       DefaultsItem item = read_item(value, group);

@@ -25,7 +25,8 @@ struct DefaultsItem {
                              ///< after @
   bool has_package = false;  ///< written with @, so it overrides the option's "# @package" header
   std::vector<std::string> options = {};  ///< chosen for a group: usually one; none for null
-  bool is_list = false;    ///< the options are a list, even of one: ${group} cannot refer to them
+  bool is_list = false;    ///< the options are a list, possibly with only one item, so ${group}
+                           ///< cannot refer to them
   bool mandatory = false;  ///< ???: the user must choose
   bool optional = false;   ///< a missing config is skipped
   Location where = {};     ///< the location of the option, or of the whole item
@@ -38,7 +39,8 @@ struct DefaultsItem {
 /// group's own, @ and the absolute package.
 std::string choice_key(const std::string& group, const std::string& package);
 
-/// The absolute package of `item` in the defaults list of a config with the package `parent`.
+/// Returns the absolute package of `item` in the defaults list of a config with the package
+/// `parent`.
 std::string package_below(const std::string& parent, const DefaultsItem& item);
 
 /// Reads the `defaults` of `document`, a config in `group` ("" at the top). If `_self_`
@@ -57,7 +59,7 @@ bool is_mandatory(const Value& value);
 /// True if `value` is a string with `${`, so its final value is known only after resolving.
 bool is_interpolation(const Value& value);
 
-/// The error for merging a list with a mapping: `over` cannot replace `base`.
+/// Returns the error for merging a list with a mapping: `over` cannot replace `base`.
 Diagnostic container_clash(const Value& base, const Value& over, const std::string& pointer);
 
 }  // namespace runner

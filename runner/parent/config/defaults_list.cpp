@@ -27,7 +27,7 @@ struct ListNode {
   std::string text;
   std::optional<ConfigPart> part;       // set for _self_
   std::optional<DefaultsItem> waiting;  // an item with ${group}
-  std::string package, parent, group;   // of the list that contains `waiting`
+  std::string package, parent, group;   // from the list that contains `waiting`
   std::vector<std::unique_ptr<ListNode>> children;
 };
 
@@ -216,7 +216,7 @@ class Tree {
                  const std::string& parent) {
     const std::string key = choice_key(item.name, package_below(parent_package, item));
     const bool is_addition =
-        item.is_list && item.from_command_line;  // in addition to what the group already has
+        item.is_list && item.from_command_line;  // adds to what the group already has
     if (!is_addition) {
       const auto [first, is_new] = chosen_.try_emplace(key, item);
       if (!is_new) return chosen_twice(key, item, first->second);
@@ -244,7 +244,7 @@ class Tree {
                            option.empty();
     if (leads_out) {
       return error(ErrorCode::kUnknownGroupOption, item.where,
-                   "'" + option + "' cannot name an option",
+                   "'" + option + "' is not a valid option name",
                    "options: " + join(files_.options(item.name), ", "));
     }
     add_config(node, item, item.name + "/" + option, parent_package, parent);
@@ -332,7 +332,7 @@ class Tree {
   std::vector<const ConfigDocument*> open_;     // being visited, outermost first
   std::vector<ListNode*> waiting_;
   bool in_waiting_ = false;
-  Location item_where_;  // of the item that included the current config
+  Location item_where_;  // the location of the item that included the current config
   std::size_t visited_ = 0;
   Diagnostics errors_;
 };

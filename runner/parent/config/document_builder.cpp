@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::string_view kCore = "tag:yaml.org,2002:";
 
-/// The start of `text`, in quotes.
+/// Returns the start of `text`, in quotes.
 std::string start_in_quotes(const std::string& text) {
   constexpr std::size_t kMaxShown =
-      60;  // longer texts are numbers, or truncated in messages anyway
+      60;  // longer strings are numbers, or are truncated in messages anyway
   return "'" + (text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text) + "'";
 }
 
@@ -33,7 +33,7 @@ constexpr std::size_t kMaxFound = 100;  // maximum number of errors, and of warn
 
 struct Size {
   std::size_t nodes = 1;
-  std::size_t bytes = 0;  ///< of keys and strings
+  std::size_t bytes = 0;  ///< total bytes of all keys and strings
   std::size_t depth = 0;  ///< of nested containers
 };
 
@@ -199,7 +199,7 @@ void DocumentBuilder::null(const Location& where, std::size_t anchor) {
 void DocumentBuilder::alias(const Location& where, std::size_t anchor) {
   const auto found = anchors_.find(anchor);
   if (found == anchors_.end()) {
-    stop(ErrorCode::kYamlSyntax, where, "the alias is inside the value that it names",
+    stop(ErrorCode::kYamlSyntax, where, "the alias is inside the value that it stands for",
          "remove the alias, or write the value instead");
   }
   const Size size = measure(found->second);

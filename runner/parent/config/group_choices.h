@@ -52,7 +52,7 @@ class GroupChoices {
   std::map<std::string, Choice> choices_;
 };
 
-/// The options named by the value of an override; none for null.
+/// Returns the options named by the value of an override; none for null.
 std::vector<std::string> chosen_options(const Value& value);
 
 }  // namespace runner

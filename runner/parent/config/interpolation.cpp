@@ -17,8 +17,8 @@ constexpr std::string_view kAliases = "aliases";
 /// Marks `result`, the resolved value of `written`, as a secret if `written` is one (secret.h).
 std::optional<Value> as_secret_as(const Value& written, std::optional<Value> result) {
   if (!result || written.secret_as.empty()) return result;
-  // If records show the interpolation as written, its target needs no mark except in strings, which
-  // may come from the environment.
+  // If records show the interpolation as written, only the strings in its target need the mark,
+  // because they may come from the environment.
   const bool shows_itself = written.says(written.secret_as);
   for_all(*result, [&](Value& part) {
     if (!shows_itself || part.text()) part.secret_as = written.secret_as;
@@ -86,7 +86,7 @@ InterpolationPass::Resolved InterpolationPass::resolve_within(const Scope& scope
   Value result{nullptr, value.where};
   const auto resolve_child = [&](const Value& below, std::string key) {
     if (!scope.parent && key == kAliases)
-      return below;  // override texts; they are resolved where they are used
+      return below;  // strings with overrides; they are resolved where they are used
     Resolved resolved = resolve({&below, std::move(key), &scope});
     failed = failed || !resolved;
     return resolved ? *std::move(resolved) : Value{nullptr, below.where};
@@ -109,7 +109,7 @@ InterpolationPass::Resolved InterpolationPass::resolve_within(const Scope& scope
 
 const Value* InterpolationPass::remembered(const Scope& scope) {
   const auto [entry, is_new] = memos_.try_emplace(scope.value);
-  Memo& memo = entry->second;  // the reference stays valid when others are added
+  Memo& memo = entry->second;  // the reference remains valid when other entries are added
   if (is_new) {
     active_.push_back(&scope);
     memo.value = resolve_text(*scope.value, scope);
@@ -161,7 +161,7 @@ InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, co
   constexpr std::size_t kMaxText = 1u << 20;
   Value result{std::string(), scope.value->where};
   std::string& text = std::get<std::string>(result.data);
-  std::string reread;  // text that compile() will parse again, for ${item.x}
+  std::string reread;  // a string that compile() will parse again, for ${item.x}
   bool is_read_again = false;
   const auto add = [&](const std::string& part, bool has_item) {
     text += part;
@@ -182,7 +182,7 @@ InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, co
       error(scope, ErrorCode::kInterpolationSyntax,
             quoted_reference(inner) + " is a " + std::string(type_name(*value)) +
                 " and cannot be inside a string",
-            "name one of its values");
+            "refer to one of its values instead");
       failed = true;
     } else {
       is_missing = is_missing || is_mandatory(*value);

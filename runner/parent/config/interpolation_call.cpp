@@ -29,7 +29,7 @@ class InterpolationPass::Call final : public ResolverContext {
       return {std::move(found.value), found.failed};
     } catch (const InterpolationSyntaxError&) {
       fail(ErrorCode::kInterpolationSyntax, "its argument is not a key",
-           "a key is written a.b, a[0], or .x for a key of this mapping");
+           "write a key as a.b or a[0], or as .x for a key of this mapping");
       return {.failed = true};
     }
   }
@@ -38,7 +38,7 @@ class InterpolationPass::Call final : public ResolverContext {
     const std::size_t before = pass_.found_.size();
     Resolved value = pass_.resolve_written(written, scope_);
     if (!is_secret_) return value;
-    if (pass_.found_.size() > before) {  // the messages quote the secret
+    if (pass_.found_.size() > before) {  // the messages would quote the secret
       pass_.found_.resize(before);
       fail(ErrorCode::kInterpolationSyntax, "its argument contains an invalid interpolation", "");
     }

@@ -10,8 +10,10 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kFewEntries = 32;  // up to this many, searching beats building an index
-constexpr std::size_t kMaxCompared = 1'000'000;  // names to compare for "did you mean"
+constexpr std::size_t kFewEntries = 32;  // up to this many entries, a linear search beats building
+                                         // an index
+constexpr std::size_t kMaxCompared = 1'000'000;  // maximum number of names to compare for "did you
+                                                 // mean"
 
 }  // namespace
 

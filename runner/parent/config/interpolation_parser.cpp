@@ -30,15 +30,15 @@ void add_text(TextPieces& pieces, std::string_view text) {
   else pieces.emplace_back(std::string(text));
 }
 
-/// The number of backslashes directly before `at`, looking back no further than `start`.
+/// Returns the number of backslashes directly before `at`, looking back no further than `start`.
 std::size_t backslashes_before(std::string_view text, std::size_t at, std::size_t start) {
   std::size_t count = 0;
   while (at - count > start && text[at - count - 1] == '\\') ++count;
   return count;
 }
 
-/// A string in the override grammar with placeholders for interpolations, since that grammar cannot
-/// find where they end: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
+/// A string in the override grammar with placeholders for interpolations, because that grammar
+/// cannot determine where they end: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
 struct Template {
   std::string text;
   std::vector<std::string> interpolations;
@@ -174,7 +174,7 @@ class Reader {
     skip_blanks();
     if (!take('}'))
       fail(at_ < text_.size() ? "unexpected '" + std::string(1, peek()) + "'"
-                              : "a '${' without its '}'");
+                              : "a '${' has no matching '}'");
   }
 
   void key_parts(Interpolation& result, int depth) {
@@ -182,7 +182,7 @@ class Reader {
     while (true) {
       if (take('[')) {
         result.keys.push_back(key_part(depth));
-        if (!take(']')) fail("a '[' without its ']'");
+        if (!take(']')) fail("a '[' has no matching ']'");
       } else {
         result.keys.push_back(key_part(depth));
       }
@@ -198,7 +198,7 @@ class Reader {
     } else {
       std::size_t end = std::min(text_.find_first_of("\\{}()[]:. \t'\"", at_), text_.size());
       if (end > at_ && end < text_.size() && text_[end] == '{' && text_[end - 1] == '$') --end;
-      if (end == at_) fail(end == text_.size() ? "a '${' without its '}'" : "a key is missing");
+      if (end == at_) fail(end == text_.size() ? "a '${' has no matching '}'" : "a key is missing");
       pieces.emplace_back(std::string(text_.substr(at_, end - at_)));
       at_ = end;
     }
@@ -215,12 +215,12 @@ class Reader {
     while (true) {
       result.arguments.push_back(read(value_template(depth, true)));
       if (take('}')) return;
-      if (!take(',')) fail("a '${' without its '}'");
+      if (!take(',')) fail("a '${' has no matching '}'");
     }
   }
 
-  /// Parses up to the end of the text. An argument ends at the next ',' or '}', without the spaces
-  /// around it.
+  /// Parses up to the end of the text. An argument ends at the next ',' or '}', and does not
+  /// include the spaces around it.
   Template value_template(int depth, bool is_argument) {
     Template result;
     const std::size_t start = at_;

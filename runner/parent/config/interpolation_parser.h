@@ -28,7 +28,7 @@ struct Interpolation {
   int dots = 0;                  ///< leading dots of a relative key; 0: a key from the root
   std::vector<TextPieces> keys;  ///< a, b and c of ${a.b.c}; each may contain interpolations
   std::string resolver;          ///< "oc.env" of ${oc.env:HOME}; empty for a key
-  std::vector<Value> arguments;  ///< of a resolver, as parse_written_value() reads them
+  std::vector<Value> arguments;  ///< the resolver's arguments, as read by parse_written_value()
 };
 
 /// An error in an interpolation, with advice.
@@ -55,7 +55,8 @@ bool is_item(const Interpolation& interpolation);
 /// Calls `change` for `value` and for each value in it, at any depth.
 void for_all(Value& value, const std::function<void(Value&)>& change);
 
-/// The cost of copying `value`: the number of values in it, plus some extra for long strings.
+/// Returns the cost of copying `value`: the number of values in it, plus some extra for long
+/// strings.
 std::size_t copy_cost(const Value& value);
 
 /// Formats an interpolation for a message.
@@ -76,12 +77,12 @@ struct Scope {
   const Scope* parent;  ///< null for the root
 };
 
-/// The keys from the root to `scope`.
+/// Returns the keys from the root to `scope`.
 std::vector<std::string> path_of(const Scope& scope);
 
-/// The path from the root to `scope` as "a.b.0".
+/// Returns the path from the root to `scope` as "a.b.0".
 std::string dotted_path(const Scope& scope);
-/// The path from the root to `scope` as an RFC 6901 pointer.
+/// Returns the path from the root to `scope` as an RFC 6901 pointer.
 std::string pointer_of(const Scope& scope);
 
 /// Finds a child of a mapping by key, or of a list by index; negative indices count from the end.
@@ -121,7 +122,7 @@ class InterpolationPass {
   struct Found {
     Resolved value = {};
     bool failed = false;
-    bool is_secret = false;  ///< part of the key was a secret, or the target is inside one
+    bool is_secret = false;  ///< part of the key was a secret, or the target is inside a secret
     const Value* parent = nullptr;
     std::string missing_key = {};
   };
@@ -141,7 +142,8 @@ class InterpolationPass {
   Resolved join(const TextPieces& pieces, const Scope& scope, const std::string& written);
   Resolved evaluate(const Interpolation& interpolation, const Scope& scope);
   /// Reports an error and returns true if the pieces contain ${item.x}, which is not known yet. The
-  /// message says that ${item.x} cannot `use`, such as "be the argument of a resolver".
+  /// message says that ${item.x} cannot do what `use` describes, such as "be the argument of a
+  /// resolver".
   bool refuses_item(const TextPieces& pieces, const Scope& scope, const std::string& use);
   /// Resolves the interpolations in the strings of `written`, which is not part of the document. A
   /// quoted string stays a string.

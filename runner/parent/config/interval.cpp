@@ -13,7 +13,7 @@ namespace runner {
 namespace {
 
 constexpr int kDrawnDigits = 6;
-constexpr double kLargestExact = 9007199254740992.0;  // 2^53: up to here, integers are exact
+constexpr double kLargestExact = 9007199254740992.0;  // 2^53; integers up to this are exact
 
 std::optional<double> bound_of(const Value& value) {
   double number = 0;
@@ -65,7 +65,7 @@ Result<Interval> Interval::make(const Sweep& interval) {
     return fail("a logarithmic interval starts at " + scalar_text(interval.start),
                 "start above 0, or leave tag(log,...) out");
   if (result.is_integer_ && std::max(std::abs(*start), std::abs(*stop)) > kLargestExact)
-    return fail("integers can be drawn up to 9007199254740992", "use smaller bounds");
+    return fail("integers up to 9007199254740992 can be drawn", "use smaller bounds");
   return result;
 }
 

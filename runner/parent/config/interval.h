@@ -17,9 +17,9 @@ class Interval {
   /// above 0, or a tag is unknown.
   static Result<Interval> make(const Sweep& interval);
 
-  /// The number of values; for real numbers, the maximum of the type.
+  /// Returns the number of values; for real numbers, the maximum of the type.
   std::uint64_t size() const;
-  /// The value selected by the 64 random bits `draw`.
+  /// Returns the value selected by the 64 random bits `draw`.
   Value at(std::uint64_t draw) const;
 
  private:

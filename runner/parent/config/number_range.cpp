@@ -13,7 +13,7 @@ namespace runner {
 namespace {
 
 using Wide = __int128;
-constexpr int kMaxDigits = 36;  // the sum of two such numbers also fits
+constexpr int kMaxDigits = 36;  // small enough that the sum of two such numbers also fits
 
 /// The number digits · 10^exponent.
 struct Decimal {
@@ -52,7 +52,7 @@ std::optional<Decimal> read_decimal(std::string_view text) {
   return result;
 }
 
-/// The digits of `number` in units of 10^exponent; nullopt if there are too many.
+/// Returns the digits of `number` in units of 10^exponent; nullopt if there are too many.
 std::optional<Wide> in_units(const Decimal& number, int exponent) {
   Wide digits = number.digits, limit = 1;
   for (int i = 0; i < kMaxDigits; ++i) limit *= 10;

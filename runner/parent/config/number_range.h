@@ -16,7 +16,7 @@ class NumberRange {
   /// unit.
   static Result<NumberRange> make(const Sweep& range);
 
-  /// The number of values; the maximum of the type if there are more.
+  /// Returns the number of values; the maximum of the type if there are more.
   std::uint64_t size() const { return size_; }
   /// Returns the number at `index`, which must be below size().
   Value operator[](std::uint64_t index) const;

@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-/// The item at `index`, counted from the end if negative; nullopt if there is none.
+/// Returns the item at `index`, counted from the end if negative; nullopt if there is none.
 std::optional<std::ptrdiff_t> item_at(const Value::List& list, std::int64_t index) {
   const std::ptrdiff_t size = std::ssize(list);
   if (index < -size || index >= size) return std::nullopt;
@@ -23,7 +23,7 @@ EditProblem no_item(const Value::List& list, std::int64_t index) {
   return {"has no item " + std::to_string(index),
           list.empty() ? "it is empty"
                        : "it has " + size + (list.size() == 1 ? " item" : " items") +
-                             ", counted from 0, or from the end as -1 to -" + size};
+                             "; indices start at 0, or count from the end as -1 to -" + size};
 }
 
 std::optional<EditProblem> remove_values(Value::List& list, const Edit& edit) {
@@ -124,7 +124,7 @@ std::string with_dotted_indices(std::string_view key) {
   return result;
 }
 
-/// Stores the element in the member of the override for its kind.
+/// Stores the element in the override's member for elements of its kind.
 void take(Element element, Override& result) {
   if (Value* value = element.value()) {
     result.value = std::move(*value);
@@ -169,7 +169,7 @@ void read_override_key(const SourceText& source, std::size_t start, std::size_t 
     result.package_where = places.at(package + 1);
     if (!result.package->empty() && !is_dotted(*result.package)) {
       fail_override(result.package_where, "'" + *result.package + "' is not a package",
-                    "a package is written a.b.c");
+                    "write a package as a.b.c");
     }
   }
   if (key.empty()) fail_override(result.key_where, "the override has no key", "write key=value");
@@ -189,7 +189,7 @@ void read_override_key(const SourceText& source, std::size_t start, std::size_t 
   const bool has_index = key.find('[') != key.npos;
   fail_override(result.key_where, "'" + std::string(key) + "' is not a key",
                 has_index ? "write an index with a dot: layers.0"
-                          : "a key is written a.b.c, a config group a/b");
+                          : "write a key as a.b.c, and a config group as a/b");
 }
 
 std::size_t override_key_length(std::string_view text) {

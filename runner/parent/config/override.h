@@ -19,7 +19,7 @@ namespace runner {
 struct Edit {
   enum class Kind { kAppend, kPrepend, kInsert, kRemoveAt, kRemoveValue, kReplace };
   Kind kind = Kind::kAppend;
-  std::int64_t index = 0;          ///< for kInsert and kRemoveAt; negative: from the end
+  std::int64_t index = 0;  ///< the index for kInsert and kRemoveAt; negative: counted from the end
   std::vector<Value> values = {};  ///< the values to add or remove; exactly one for kReplace
 };
 
@@ -86,7 +86,7 @@ struct Override {
   Location where = {};              ///< the whole override
 };
 
-/// The prefix of a kind in messages: "", "+", "++" or "~".
+/// The prefix of an override kind, as shown in messages: "", "+", "++" or "~".
 std::string_view prefix(OverrideKind kind);
 
 /// Parses `source`, one override in Hydra's grammar with extensions (override_value.h). Rejects an
@@ -99,11 +99,11 @@ Result<Override> parse_override(const SourceText& source);
 void read_override_key(const SourceText& source, std::size_t start, std::size_t end,
                        Override& result);
 
-/// The number of bytes at the start of `text` that can belong to a key, including `+` and
+/// Returns the number of bytes at the start of `text` that can belong to a key, including `+` and
 /// `@package`; for lookahead.
 std::size_t override_key_length(std::string_view text);
 
-/// The error for an override with several values when a single run is requested.
+/// Returns the error for an override with several values when a single run is requested.
 Diagnostic needs_multirun(const Override& override);
 
 /// Formats `value` as Hydra does in an override: no spaces, True and False, 1e-05, backslashes

@@ -52,7 +52,7 @@ std::string described(const Element& element) {
 /// The arguments of a call by parameter name; missing ones are null.
 class Parameters {
  public:
-  /// Unnamed arguments are assigned to `names` in this order, never to `only_named`.
+  /// Unnamed arguments are assigned to `names` in the order given, but never to `only_named`.
   Parameters(FunctionCall& call, std::initializer_list<std::string_view> names,
              std::initializer_list<std::string_view> only_named = {})
       : call_(call) {
@@ -257,7 +257,7 @@ void sort_values(std::vector<Value>& values, bool reverse) {
   });
 }
 
-/// Reverses `range` unless it already runs in the requested direction.
+/// Reverses `range` unless it is already in the requested direction.
 void sort_range(Sweep& range, bool reverse) {
   const auto direction = compare(range.step, {std::int64_t{0}, {}});
   if ((*direction > 0) != reverse) return;

@@ -14,7 +14,7 @@ std::size_t blank_length(std::string_view text) {
   return std::ranges::find_if_not(text, is_blank) - text.begin();
 }
 
-/// The length of [0-9](_?[0-9])* at the start of `text`.
+/// Returns the length of [0-9](_?[0-9])* at the start of `text`.
 std::size_t digits_length(std::string_view text) {
   std::size_t size = 0;
   while (is_digit(at(text, size))) {
@@ -71,8 +71,8 @@ std::size_t escape_length(std::string_view text) {
   return size;
 }
 
-/// The length of the quoted text at the start of `text`; 0 if there is none. It ends at the first
-/// identical quote after an even number of backslashes.
+/// Returns the length of the quoted text at the start of `text`; 0 if there is none. It ends at the
+/// first identical quote after an even number of backslashes.
 std::size_t quoted_length(std::string_view text) {
   const char quote = at(text, 0);
   if (quote != '\'' && quote != '"') return 0;
@@ -84,8 +84,8 @@ std::size_t quoted_length(std::string_view text) {
   return 0;
 }
 
-/// The length of the punctuation at the start of `text`, including the spaces around it; 0 if there
-/// is none.
+/// Returns the length of the punctuation at the start of `text`, including the spaces around it; 0
+/// if there is none.
 std::size_t punctuation_length(std::string_view text, TokenKind& kind) {
   constexpr std::string_view kMarks = "(,)[]{}:=";
   const std::size_t before = blank_length(text);

@@ -48,7 +48,7 @@ class OverrideLexer {
   OverrideLexer(std::string_view text, std::size_t start, OverrideGrammar grammar);
 
   const Token& token() const { return token_; }
-  /// The token after this one.
+  /// Returns the token after this one.
   Token following() const { return read(token_.end()); }
   void advance() { token_ = read(token_.end()); }
   /// Continues at `offset`.
@@ -67,8 +67,8 @@ class OverrideLexer {
 /// True if `text` is an identifier, [A-Za-z_][A-Za-z0-9_-]*.
 bool is_identifier(std::string_view text);
 
-/// The length of the unsigned integer at the start of `text`; 0 if there is none. An integer is 0,
-/// or digits without a leading zero and with single '_' between them.
+/// Returns the length of the unsigned integer at the start of `text`; 0 if there is none. An
+/// integer is 0, or digits without a leading zero and with single '_' between them.
 std::size_t integer_length(std::string_view text);
 
 }  // namespace runner

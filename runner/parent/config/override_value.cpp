@@ -42,7 +42,7 @@ std::string unquoted(std::string_view quoted) {
   return result.append(backslashes / 2, '\\');
 }
 
-/// The value of a single token.
+/// Returns the value of a single token.
 Value typed(const Token& token, Location where) {
   std::string digits(token.text);
   switch (token.kind) {
@@ -82,7 +82,7 @@ KeyType typed_key(const Value& key) {
   return KeyType::kString;
 }
 
-/// Finds entries of a mapping by key. As in Python, 1, 1.0 and true are the same key; so are keys
+/// Finds entries of a mapping by key. As in Python, 1, 1.0 and true are the same key, as are keys
 /// with the same text.
 class KeyIndex {
  public:
@@ -319,7 +319,7 @@ class Parser {
   }
 
   /// Parses unquoted text without the spaces around it. A single token has a type; several tokens
-  /// are a string.
+  /// form a string.
   Value text(bool is_key, bool takes_equal) {
     if (kind() == TokenKind::kBlank) lexer_.advance();
     const Token first = token();

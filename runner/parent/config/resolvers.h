@@ -36,7 +36,7 @@ class ResolverContext {
   virtual void fail(ErrorCode code, const std::string& message, const std::string& help) = 0;
   virtual void warn(ErrorCode code, const std::string& message, const std::string& help) = 0;
 
-  /// `text` in quotes for a message; "its argument" if it came from a secret.
+  /// Returns `text` in quotes for a message; "its argument" if it came from a secret.
   virtual std::string shown(const Value& text) const = 0;
 
  protected:

@@ -48,8 +48,8 @@ class BigInteger {
   std::vector<std::uint64_t> limbs_;
 };
 
-/// The decimal digits, without leading zeros, of the number that `steps` produce starting from
-/// zero; it may be of any size.
+/// Returns the decimal digits, without leading zeros, of the number that `steps` produce starting
+/// from zero; it may be of any size.
 std::string decimal_digits(std::span<const NumberStep> steps) {
   constexpr std::uint64_t kMaxFactor = 1u << 24;  // several steps are combined up to this factor
   BigInteger number;
@@ -79,7 +79,7 @@ bool one_of(std::string_view text, std::initializer_list<std::string_view> words
   return std::ranges::find(words, text) != words.end();
 }
 
-/// Reads text from left to right.
+/// Reads a string from left to right.
 struct Cursor {
   std::string_view rest;
 
@@ -116,7 +116,7 @@ std::string without_underscores(std::string_view text) {
   return result;
 }
 
-/// The base of the integer `text`, 60 for sexagesimal; 0 if it is not an integer.
+/// Returns the base of the integer `text`, 60 for sexagesimal; 0 if it is not an integer.
 int integer_base(std::string_view text) {
   Cursor cursor{text};
   cursor.take_sign();
@@ -133,7 +133,7 @@ int integer_base(std::string_view text) {
   return cursor.take_sexagesimal() && cursor.done() ? 60 : 0;
 }
 
-/// The value of a:b:c in base 60; the last part may have a fraction.
+/// Returns the value of a:b:c in base 60; the last part may have a fraction.
 double sexagesimal(std::string_view digits) {
   double total = 0;
   while (true) {
@@ -144,7 +144,8 @@ double sexagesimal(std::string_view digits) {
   }
 }
 
-/// The steps that parse digits in `base`: one per digit or, in base 60, one per part after a colon.
+/// Returns the steps that parse digits in `base`: one per digit or, in base 60, one per part after
+/// a colon.
 std::vector<NumberStep> steps_of(std::string_view digits, int base) {
   std::vector<NumberStep> steps;
   const std::size_t colon = std::min(digits.find(':'), digits.size());

@@ -24,12 +24,12 @@ struct PlainScalar {
 /// characters.
 std::optional<PlainScalar> plain_scalar(std::string_view text);
 
-/// Parses `[+-]digits[.digits][e[+-]digits]` without separators. If out of the range of double, the
-/// result is infinite or zero.
+/// Parses `[+-]digits[.digits][e[+-]digits]` without separators. If the number is out of the range
+/// of double, the result is infinite or zero.
 double parse_double(std::string_view text);
 
-/// The shortest text that parses to `number`, formatted as in Python: "1.0", "1e-05", "1e+20",
-/// "inf", "nan".
+/// Returns the shortest text that parses to `number`, formatted as in Python: "1.0", "1e-05",
+/// "1e+20", "inf", "nan".
 std::string float_text(double number);
 
 /// Returns `scalar` as it appears inside a longer string: null, true, 3, 0.5 or the string itself.

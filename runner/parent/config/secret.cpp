@@ -37,7 +37,8 @@ std::string shown_for(const std::string& text) {
   return is_empty || (standby.starts_with("${") && shown_for(standby) == standby) ? text : kMask;
 }
 
-/// `key` without the prefix of a sweep's values: "vars.api_key" for "sweep.params.+vars.api_key".
+/// Returns `key` without the prefix of a sweep's values: "vars.api_key" for
+/// "sweep.params.+vars.api_key".
 std::string_view without_sweep(std::string_view key) {
   constexpr std::string_view kParams = "sweep.params.";
   if (!key.starts_with(kParams)) return key;
@@ -74,7 +75,7 @@ bool hide_at(const std::string& key, Value& value) {
   return found;
 }
 
-/// The environment variables with secret names that the interpolations in `text` read.
+/// Returns the environment variables with secret names that the interpolations in `text` read.
 std::vector<std::string> variables_read_by(const std::string& text) {
   constexpr std::string_view kRead = "${oc.env:";
   std::vector<std::string> names;
@@ -243,13 +244,13 @@ bool replaces_all(const Override& override) {
   return sets_value(override) || (override.kind == OverrideKind::kDelete && !override.value);
 }
 
-/// The override as typed, with its secrets hidden.
+/// Returns the override as typed, with its secrets hidden.
 std::string as_typed(const Override& override) {
   return without_secrets(override.where.source ? override.where.source->contents
                                                : override_text(override));
 }
 
-/// The key with its package, so that the same key in another package is a different one.
+/// Returns the key with its package, so that the same key in another package is a different one.
 std::string full_key(const Override& override, std::string_view key) {
   return std::string(key) + (override.package ? "@" + *override.package : "");
 }

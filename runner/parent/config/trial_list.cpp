@@ -27,15 +27,15 @@ struct BadSweep {
   throw BadSweep{{ErrorCode::kBadSweep, where, "", std::move(message), std::move(help)}};
 }
 
-/// The text before the '=' as it was typed: "+a", "db@source".
+/// Returns the text before the '=' as it was typed: "+a", "db@source".
 std::string key_text(const Override& override) {
   std::string text = std::string(prefix(override.kind)) + override.key;
   if (override.package) text += "@" + *override.package;
   return text;
 }
 
-/// The key set by an override, without its prefix: a=1 and ++a=2 have the same target. Deletions
-/// keep their prefix, since ~a and +a=1,2 are not duplicates.
+/// Returns the key set by an override, without its prefix: a=1 and ++a=2 have the same target.
+/// Deletions keep their prefix, since ~a and +a=1,2 are not duplicates.
 std::string target_of(const Override& override) {
   return override.kind == OverrideKind::kDelete
              ? key_text(override)
@@ -90,7 +90,7 @@ std::vector<Value> options_of(const Override& override, const ConfigFiles& confi
   return values;
 }
 
-/// The values of a sweep, in order.
+/// Returns the values of a sweep, in order.
 std::vector<Value> values_of(const Override& override, const ConfigFiles& configs) {
   const Sweep& sweep = *override.sweep;
   switch (sweep.kind) {
@@ -107,8 +107,8 @@ std::vector<Value> values_of(const Override& override, const ConfigFiles& config
   }
 }
 
-/// The overrides that a trial may get for `override`: the override itself, or one row for each
-/// value of its sweep.
+/// Returns the overrides that a trial may get for `override`: the override itself, or one row for
+/// each value of its sweep.
 std::vector<std::vector<Override>> rows_of(const Override& override, const ConfigFiles& configs,
                                            std::uint64_t seed) {
   if (!override.sweep) return {{override}};
@@ -117,7 +117,7 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
     std::vector<Value> values = values_of(override, configs);
     if (values.size() > TrialList::kMaxTrials)
       bad_trial(override.sweep->where, too_many(), "sweep over fewer values at a time");
-    Override one_value = override;  // copied for each value, so the whole sweep is left out
+    Override one_value = override;  // copied for each value, so it omits the sweep itself
     one_value.sweep.reset();
     one_value.value_text.clear();
     for (Value& value : values) {
@@ -149,14 +149,14 @@ Result<TrialList> TrialList::make(std::span<const Override> overrides, const Con
   TrialList list;
   Diagnostics errors;
   std::map<std::string, std::size_t> place_of;   // the dimensions of single values, by key_text()
-  std::map<std::string, std::size_t> target_at;  // the first dimension that sets a target
+  std::map<std::string, std::size_t> target_at;  // the first dimension that sets each target
   for (const Override& override : overrides) {
     try {
       Dimension dimension{{}, override.sweep.has_value(), override.where};
       dimension.is_drawn = choice.samples && dimension.is_sweep && override.key != "seed";
       if (dimension.is_drawn && override.sweep->kind == Sweep::Kind::kInterval) {
         dimension.interval = override;
-        dimension.values = {{override}};  // names the target until values are drawn
+        dimension.values = {{override}};  // identifies the target until values are drawn
       } else {
         dimension.values = rows_of(override, configs, choice.seed);
       }
@@ -297,8 +297,8 @@ std::u32string characters(std::string_view text) {
   return result;
 }
 
-/// The position of the ']' that closes the set opened at `open`; npos if it is not closed. A ']'
-/// that comes first is a member.
+/// Returns the position of the ']' that closes the set opened at `open`; npos if it is not closed.
+/// A ']' that comes first is a member.
 std::size_t end_of_set(std::u32string_view pattern, std::size_t open) {
   std::size_t at = open + 1;
   if (at < pattern.size() && pattern[at] == '!') ++at;
@@ -319,8 +319,8 @@ bool is_in_set(char32_t character, std::u32string_view members) {
   return is_member != is_negated;
 }
 
-/// The length of the pattern's element at `at`, which is not '*', if it matches `character`;
-/// otherwise 0.
+/// Returns the length of the pattern's element at `at`, which is not '*', if it matches
+/// `character`; otherwise 0.
 std::size_t length_of_match(char32_t character, std::u32string_view pattern, std::size_t at) {
   if (pattern[at] == '?') return 1;
   const std::size_t end = pattern[at] == '[' ? end_of_set(pattern, at) : pattern.npos;

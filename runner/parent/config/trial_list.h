@@ -17,7 +17,7 @@ namespace runner {
 /// How the trials of a sweep are chosen from the values of its keys.
 struct TrialChoice {
   std::uint64_t seed = 0;                ///< seed for shuffling and drawing
-  std::optional<std::uint64_t> samples;  ///< how many to draw, at least 1; nullopt: all
+  std::optional<std::uint64_t> samples;  ///< number of samples to draw, at least 1; nullopt: all
 };
 
 /// The trials of a sweep: every combination of the values of its dimensions, the last dimension

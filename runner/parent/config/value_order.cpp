@@ -9,8 +9,8 @@ namespace {
 
 bool is_big(const Value& value) { return value.form == ScalarForm::kBigInteger; }
 
-/// The value of a number or boolean; nullopt for other values. A long double represents every
-/// 64-bit integer exactly.
+/// Returns the value of a number or boolean; nullopt for other values. A long double represents
+/// every 64-bit integer exactly.
 std::optional<long double> number(const Value& value) {
   if (const auto* flag = std::get_if<bool>(&value.data)) return *flag;
   if (const auto* integer = std::get_if<std::int64_t>(&value.data)) return *integer;

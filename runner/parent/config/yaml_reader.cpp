@@ -68,8 +68,8 @@ class Events : public YAML::EventHandler {
   DocumentBuilder& builder_;
 };
 
-/// The offset of the first control character; nullopt if there is none. yaml-cpp would treat byte 4
-/// as the end of the file, and misparses others.
+/// Returns the offset of the first control character; nullopt if there is none. yaml-cpp would
+/// treat byte 4 as the end of the file, and misparses others.
 std::optional<std::size_t> control_character(std::string_view text) {
   const auto is_control = [](unsigned char c) {
     return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
@@ -79,9 +79,9 @@ std::optional<std::size_t> control_character(std::string_view text) {
   return found - text.begin();
 }
 
-/// The offset of a bracket that is nested far deeper than we accept; nullopt if there is none. This
-/// is checked first because yaml-cpp's scanner would store all open brackets. Brackets in comments
-/// and strings are counted too, so the limit is generous.
+/// Returns the offset of a bracket that is nested far deeper than we accept; nullopt if there is
+/// none. This is checked first because yaml-cpp's scanner would store all open brackets. Brackets
+/// in comments and strings are counted too, so the limit is generous.
 std::optional<std::size_t> hopeless_nesting(std::string_view text) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -80,7 +80,8 @@ std::string key_as_yaml(const Entry& entry) {
   return entry.key;
 }
 
-/// The text of `value` after "key:" or "-" on the same line; nullopt for a non-empty container.
+/// Returns the text of `value` after "key:" or "-" on the same line; nullopt for a non-empty
+/// container.
 std::optional<std::string> inline_text(const Value& value) {
   if (!value.secret_as.empty()) return string_text(value.secret_as);
   if (value.form == ScalarForm::kBigInteger) return scalar_text(value);

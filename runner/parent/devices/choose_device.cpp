@@ -73,8 +73,8 @@ Diagnostic no_such_gpu(const std::string& select, const std::string& why, std::s
           std::move(help)};
 }
 
-/// True if `entry` of device.exclude refers to the device, which is number `place` among the
-/// visible ones.
+/// True if `entry` of device.exclude refers to the device, which has the index `place` among the
+/// visible devices.
 bool means(const std::string& entry, const DeviceFacts& device, std::size_t place) {
   return entry == std::to_string(place) || entry == device.uuid || entry == device.gpu_uuid;
 }
@@ -199,7 +199,10 @@ namespace {
 constexpr std::int64_t gib(double size) {
   return static_cast<std::int64_t>(size * (1 << 30));
 }  // bytes as reported
-constexpr std::int64_t gb(std::int64_t size) { return size * 1'000'000'000; }  // of a data sheet
+constexpr std::int64_t gb(std::int64_t size) {
+  return size * 1'000'000'000;
+}  // bytes as stated on
+   // a data sheet
 
 constexpr std::string_view kGeForce =
     "https://www.nvidia.com/en-us/geforce/graphics-cards/compare/";
@@ -207,7 +210,8 @@ constexpr std::string_view kP100 = "https://www.nvidia.com/en-us/data-center/tes
 constexpr std::string_view kMig =
     "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html";
 constexpr std::string_view kL40 =
-    "https://github.com/QwenLM/Qwen3-VL/issues/2097";  // the L40S has the same memory
+    "https://github.com/QwenLM/Qwen3-VL/issues/2097";  // a report from an L40S, which has the same
+                                                       // memory
 
 constexpr std::array kModels = {
     DeviceModel{"NVIDIA P100", gb(16), "Pascal", 60, kP100},
@@ -400,8 +404,8 @@ Result<const DeviceModel*> device_model(std::string_view name) {
   return Diagnostic{ErrorCode::kUsage,
                     {},
                     "",
-                    "'" + std::string(name) + "' names several GPUs",
-                    "name one of them: " + join(names, ", ")};
+                    "'" + std::string(name) + "' matches several GPUs",
+                    "choose one of them: " + join(names, ", ")};
 }
 
 }  // namespace runner

@@ -35,8 +35,8 @@ struct DeviceRequest {
   bool is_gpu() const { return select != "cpu"; }
 };
 
-/// Returns the request of a run that needs a GPU other than those in `left`: `request` without the
-/// device that it names.
+/// Returns the request of a run that needs a GPU other than those in `left`: `request` without its
+/// choice of a specific device.
 DeviceRequest request_for_another(DeviceRequest request, std::vector<std::string> left);
 
 /// Reads the `device` section of a recipe that has been validated and has its defaults filled in.
@@ -81,7 +81,7 @@ std::vector<DeviceFacts> ranked(MeantDevices candidates);
 /// Returns "70.1 GiB of 79.2 GiB free, 12% in use, process 4711 (9.0 GiB)".
 std::string state_text(const DeviceFacts& device);
 
-/// Returns the error for a `need` that none of `candidates` has room for, now or ever. `taken`
+/// Returns the error for a `need` for which none of `candidates` has room, now or ever. `taken`
 /// contains the UUIDs of devices held by this user's other runs. The notes describe each device.
 Diagnostic no_room(std::span<const DeviceFacts> candidates, const DeviceNeed& need,
                    std::span<const std::string> taken, bool has_waited);

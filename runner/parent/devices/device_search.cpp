@@ -44,7 +44,7 @@ std::string contents_of(const Descriptor& file) {
   return contents;
 }
 
-/// Returns false if the want could not be written completely.
+/// Returns false if the DeviceWant could not be written completely.
 bool write_want(const Descriptor& file, const DeviceWant& want) {
   const std::string text = Json{{"bytes", want.bytes}, {"devices", want.devices}}.dump();
   return ::pwrite(*file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
@@ -66,7 +66,7 @@ std::optional<DeviceWant> want_from(const std::string& text) {
 DeviceTicket::DeviceTicket(const LockFolder& folder, const DeviceWant& want) : folder_(folder) {
   const std::string name = next_ticket_name(), draft = "new-" + name;
   file_ = folder.file(draft);
-  // Other processes see the ticket only when it is locked and complete.
+  // Other processes see the ticket only once it is locked and complete.
   const bool is_whole = try_lock(file_) && write_want(file_, want);
   if (is_whole && folder.rename(draft, kPrefix + name)) name_ = kPrefix + name;
   else folder.remove(draft);
@@ -162,7 +162,7 @@ std::optional<DeviceSearch::Held> DeviceSearch::pick() {
   return std::move(*mine);
 }
 
-/// Takes a device if one is available now; nullopt: none is.
+/// Takes a device if one is available now; otherwise returns nullopt.
 std::optional<Result<TakenDevice>> DeviceSearch::attempt() {
   auto held = pick();
   if (!held) return std::nullopt;
@@ -193,7 +193,7 @@ Result<TakenDevice> DeviceSearch::wait() {
              (need_ ? " with " + bytes_text(need_->bytes) + " free" : std::string()) +
              ", at most " + duration_text(request_.timeout.count()));
   say_who_holds();
-  std::optional<Held> seen;  // had room at the previous check
+  std::optional<Held> seen;  // the device had room at the previous check
   for (auto now = world_.now(); now < deadline; now = world_.now()) {
     if (const auto signal = world_.sleep(std::min(length(request_.interval), deadline - now))) {
       const std::chrono::duration<double> waited = world_.now() - start;
@@ -244,7 +244,7 @@ Diagnostics DeviceSearch::look_again() {
 }
 
 void DeviceSearch::say_who_holds() {
-  std::string who;  // without byte counts, which change constantly
+  std::string who;  // excludes byte counts, which change constantly
   for (const DeviceFacts& device : candidates_.devices) {
     who += device.uuid + (std::ranges::count(taken_, device.uuid) ? "*" : "");
     for (const DeviceHolder& holder : device.holders) who += ' ' + std::to_string(holder.pid);
@@ -284,7 +284,7 @@ TakenDevice DeviceSearch::taken(Held held) const {
                     .device = std::move(held.device),
                     .is_only_visible = !is_named,
                     .lock = std::move(held.lock)};
-  taken.why = is_named                      ? "the recipe names it"
+  taken.why = is_named                      ? "the recipe specifies it"
               : is_preferred                ? "the run used it before"
               : !request_.preferred.empty() ? "the GPU that the run used before is not available"
               : candidates_.devices.size() == 1 ? "it is the only one"

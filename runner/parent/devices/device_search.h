@@ -56,7 +56,7 @@ class DeviceSearch {
   Result<TakenDevice> run(const MeantDevices& first_look);
 
  private:
-  /// A device with room that no other run holds.
+  /// A device that has room and that no other run holds.
   struct Held {
     DeviceFacts device;
     DeviceLock lock;

@@ -86,7 +86,7 @@ std::pair<std::string, std::string> why_not_begun(const NvmlLibrary& library, nv
   if (answer == nvml::kVersionMismatch)
     return {"the running NVIDIA driver is not the installed one", "restart the machine"};
   return {"the NVIDIA driver cannot be queried: " + library.words(answer),
-          "`nvidia-smi` may tell more"};
+          "`nvidia-smi` may show more"};
 }
 
 std::string problem_text(const NvmlLibrary& library, nvml::Return answer) {
@@ -236,7 +236,7 @@ Nvml::Nvml(std::string library, std::filesystem::path driver)
     : name_(std::move(library)), driver_(std::move(driver)) {}
 
 DeviceReading Nvml::read() {
-  const BlockedSignals blocked;  // by the threads that NVML starts
+  const BlockedSignals blocked;  // the threads that NVML starts inherit this
   std::error_code ignored;
   DeviceReading reading{.has_driver = std::filesystem::exists(driver_, ignored)};
   if (!library_) {

@@ -89,7 +89,7 @@ class NvmlLibrary {
   static nvml::Return call(int (*function)(Parameters...), Arguments... arguments) {
     return function ? static_cast<nvml::Return>(function(arguments...)) : nvml::kFunctionNotFound;
   }
-  /// Returns NVML's text for a return code: "Insufficient Permissions".
+  /// Returns NVML's message for a return code: "Insufficient Permissions".
   std::string words(nvml::Return answer) const;
 
  private:

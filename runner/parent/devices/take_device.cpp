@@ -50,7 +50,7 @@ Result<TakenDevice> without_gpu(const DeviceRequest& request, const std::string&
   return unusable(request, why, help);
 }
 
-/// The devices visible to CUDA; if there are none, the reason.
+/// The devices visible to CUDA; if there are none, the reason why.
 struct MachineLook {
   DeviceReading reading;
   VisibleDevices visible;
@@ -87,7 +87,7 @@ bool is_unknown_to_us(const DeviceRequest& request, const MachineLook& look) {
          (look.reading.has_driver || !request.may_fall_back_to("cpu"));
 }
 
-/// True if the request consists of more than the device's name.
+/// True if the request specifies more than the name of the device.
 bool needs_check(const DeviceRequest& request) {
   return !request.index() || request.need || request.wait || !request.fallback.empty();
 }
@@ -96,7 +96,7 @@ bool needs_check(const DeviceRequest& request) {
 TakenDevice as_named(const DeviceRequest& request, const MachineLook& look,
                      const DeviceWorld& world) {
   TakenDevice taken{
-      .select = request.select, .driver = look.reading.driver, .why = "the recipe names it"};
+      .select = request.select, .driver = look.reading.driver, .why = "the recipe specifies it"};
   const auto place = static_cast<std::size_t>(*request.index());
   const bool is_known = look.visible.devices.size() == 1 || look.visible.in_cuda_order;
   if (!is_known || place >= look.visible.devices.size()) return taken;  // CUDA decides
@@ -133,7 +133,7 @@ Result<TakenDevice> take_device(const DeviceRequest& request, const NeedOf& need
   if (!request.is_gpu()) return TakenDevice{};
   const auto look = look_at_devices(world);
   if (!look && !needs_check(request))
-    return TakenDevice{.select = request.select, .why = "the recipe names it"};
+    return TakenDevice{.select = request.select, .why = "the recipe specifies it"};
   if (!look) return look.errors();
   if (is_unknown_to_us(request, *look)) {
     if (look->reading.has_driver)
@@ -201,11 +201,12 @@ Result<TakenDevice> likely_device(const DeviceRequest& request, const DeviceWorl
   if (!request.is_gpu()) return TakenDevice{};
   const auto look = look_at_devices(world);
   if (!look && request.index())
-    return TakenDevice{.select = request.select, .why = "the recipe names it"};
+    return TakenDevice{.select = request.select, .why = "the recipe specifies it"};
   if (!look) return look.errors();
   if (is_unknown_to_us(request, *look)) return TakenDevice{.select = request.select};
   if (!look->why_none.empty()) return without_gpu(request, look->why_none, look->help, world);
-  if (request.index()) return TakenDevice{.select = request.select, .why = "the recipe names it"};
+  if (request.index())
+    return TakenDevice{.select = request.select, .why = "the recipe specifies it"};
   const auto found = candidates(request, look->visible);
   if (!found) return found.errors();
   if (found->devices.empty())

@@ -14,14 +14,14 @@
 
 namespace runner {
 
-/// Keeps this user's other runs off a device for the object's lifetime, with flock(2) on the file
-/// DEVICE.lock of a LockFolder. If the process dies, the kernel releases the lock.
+/// Keeps this user's other runs from using a device for the object's lifetime, with flock(2) on the
+/// file DEVICE.lock of a LockFolder. If the process dies, the kernel releases the lock.
 class DeviceLock {
  public:
   /// Does not wait; nullopt if another run holds the device `uuid`, exclusively or shared.
   static std::optional<DeviceLock> take(const LockFolder& folder, const std::string& uuid);
-  /// Shares the device with other runs, for a device that is named in the recipe and used even if
-  /// other runs are using it. nullopt if another run holds it exclusively.
+  /// Shares the device with other runs. Used for a device that the recipe specifies, even if other
+  /// runs are using it. nullopt if another run holds it exclusively.
   static std::optional<DeviceLock> share(const LockFolder& folder, const std::string& uuid);
 
  private:
@@ -45,7 +45,8 @@ struct DeviceWorld {
 /// The device that a run computes on, held for the object's lifetime.
 struct TakenDevice {
   std::string select = "cpu";              ///< the worker's name for it: "cpu", "cuda:0"
-  std::optional<DeviceFacts> device = {};  ///< nullopt: the CPU, or a device known only to CUDA
+  std::optional<DeviceFacts> device = {};  ///< nullopt for the CPU, or for a device known only to
+                                           ///< CUDA
   std::string driver = {};                 ///< driver version
   std::string why = {};                    ///< "it has the most free memory"
   /// The worker sees no other device: CUDA_VISIBLE_DEVICES is set to its UUID.

@@ -76,8 +76,8 @@ bool are_alike(const std::vector<const DeviceFacts*>& gpus) {
   });
 }
 
-/// Returns the only device with a UUID, or a UUID of its GPU, that begins with `text`, or null
-/// if there is none or more than one.
+/// Returns the only device with a UUID that begins with `text`, or the first device on the only GPU
+/// with such a UUID; null if there is none or more than one.
 const DeviceFacts* with_uuid(const std::vector<DeviceFacts>& devices, std::string_view text) {
   const bool is_instance = text.starts_with("MIG-");
   if (!is_instance && !text.starts_with("GPU-")) return nullptr;
@@ -145,7 +145,7 @@ Result<VisibleDevices> visible_devices(const DeviceReading& reading,
     const std::string why = entry.empty() ? "an entry is empty"
                             : !device     ? shown + " does not match any GPU of this machine"
                             : std::ranges::any_of(visible.devices, is_same)
-                                ? shown + " names a GPU for the second time"
+                                ? shown + " lists a GPU for the second time"
                                 : "";
     if (!why.empty()) {
       visible.remark = cut_short(list, why, is_first);

@@ -46,7 +46,7 @@ std::string holders_text(const DeviceFacts& device);
 struct DeviceReading {
   std::string driver = {};  ///< driver version, "580.82.07"; empty: unknown
   int cuda = 0;  ///< newest CUDA version supported by the driver, 13000 for 13.0; 0: unknown
-  std::vector<DeviceFacts> devices = {};   ///< by index, then instance
+  std::vector<DeviceFacts> devices = {};   ///< sorted by index, then by instance
   std::vector<std::string> problems = {};  ///< GPUs that cannot be used, and why: "GPU 3: …"
   /// Why the driver could not be queried at all; `devices` is then empty.
   std::string why_none = {};

@@ -14,7 +14,7 @@ namespace runner {
 struct OtherName {
   std::string mapping;  ///< the top-level key of the recipe that contains it: "device"
   std::string other;    ///< "gpu_wait_timeout_minutes"
-  std::string own;      ///< its name here: "wait_timeout_minutes"
+  std::string own;      ///< the name of the key in Retort: "wait_timeout_minutes"
 };
 
 /// The schema information needed to compose a recipe; implemented by SchemaSet. Composing (config/)
@@ -42,7 +42,7 @@ class RecipeKeys {
   /// the key: {"sgd"} for train.optimizer.momentum with adamw. For help messages.
   virtual std::vector<std::string> other_kinds(const Value& recipe, Path path) const = 0;
 
-  /// Returns the other names of all keys.
+  /// Returns the alternative names of all keys.
   virtual std::vector<OtherName> other_names() const = 0;
 
   /// Checks a resolved recipe and, if it is valid, fills in all defaults. Returns all errors at

@@ -15,10 +15,11 @@ constexpr std::string_view kWandb =
 constexpr std::string_view kTrackio =
     "write run.tensorboard=true; trackio.import_tf_events(\"RUN/tensorboard\", project=...) then "
     "imports the run";
-constexpr std::string_view kMlflow = "write run.mlflow=true; MLFLOW_TRACKING_URI names the server";
+constexpr std::string_view kMlflow =
+    "write run.mlflow=true, and set MLFLOW_TRACKING_URI to the server's address";
 constexpr std::string_view kTensorBoard = "write run.tensorboard=true";
 constexpr std::string_view kAnyService =
-    "write run.tensorboard=true and import its files by `wandb sync` or Trackio, or "
+    "write run.tensorboard=true and import its files with `wandb sync` or Trackio, or write "
     "run.mlflow=true";
 
 constexpr std::array kServiceKeys = {

@@ -21,8 +21,9 @@ namespace {
 constexpr std::size_t kMostPoints = 600;  // points per line: more than a chart has pixels
 constexpr double kChartWidth = 480, kChartHeight = 320;
 constexpr Frame kChartFrame{70, 44, 385, 200};
-constexpr double kLossRatio = 50;        // from this ratio of extremes, a loss axis is logarithmic
-constexpr double kLargestDrawn = 1e100;  // larger values are treated like infinite ones
+constexpr double kLossRatio = 50;  // a loss axis is logarithmic if its extremes differ by at least
+                                   // this factor
+constexpr double kLargestDrawn = 1e100;  // larger values are treated as infinite
 
 /// A line of a chart.
 struct Curve {
@@ -47,7 +48,7 @@ struct Range {
   }
 };
 
-/// The family and the quantity of a recorded metric: "train" and "loss" for "train/loss".
+/// Returns the family and the quantity of a recorded metric: "train" and "loss" for "train/loss".
 std::pair<std::string, std::string> family_and_quantity(const std::string& metric) {
   const std::size_t slash = metric.find('/');
   if (slash == metric.npos) return {"", metric};
@@ -61,7 +62,7 @@ std::optional<std::pair<std::string, Curve>> curve_of(const std::string& metric)
   const bool is_of_epoch = family == "train" && quantity.starts_with("epoch_");
   if (is_of_epoch) quantity.erase(0, std::string_view("epoch_").size());
   std::string name = family == "train" ? "training" : family.empty() ? quantity : family;
-  if (is_of_epoch) name += ", mean of the epoch";
+  if (is_of_epoch) name += ", mean over the epoch";
   const int color = is_of_epoch ? 3 : family == "validation" ? 2 : 1;
   const Stroke stroke = is_of_epoch || family == "validation" ? Stroke::kMarked : Stroke::kThin;
   return std::pair{quantity, Curve{std::move(name), {}, color, stroke}};
@@ -213,7 +214,7 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
   constexpr std::array<std::string_view, 3> kShown = {"memory/allocated", "memory/reserved",
                                                       "memory/peak"};
   std::vector<Curve> curves = {{"allocated", {}, 1}, {"reserved", {}, 2}, {"peak", {}, 3}};
-  double by_plan = 0;  // the peak, as a fraction of what the plan predicted
+  double by_plan = 0;  // ratio of the peak to the plan's prediction
   Range steps, bytes;
   bytes.include(0);
   for (const MetricLine& line : lines) {
@@ -235,7 +236,8 @@ std::vector<Drawing> draw_memory(const std::string& node, const std::string& tit
     return {};
   const std::string measured = size_text(static_cast<std::int64_t>(bytes.high));
   const std::string plan =
-      planned ? "planned peak of tensors, " + size_text(static_cast<std::int64_t>(*planned)) : "";
+      planned ? "planned peak of tensor memory, " + size_text(static_cast<std::int64_t>(*planned))
+              : "";
   if (planned) bytes.include(*planned);
   const ByteUnit unit = byte_unit_for(bytes.high);
   for (Curve& curve : curves)

@@ -26,8 +26,9 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kMostWrong = 20;     // wrong predictions shown
-constexpr std::size_t kMostOpenRows = 20;  // rows in the table of classes; a longer one is folded
-constexpr std::size_t kMostConfused = 10;  // pairs of classes shown
+constexpr std::size_t kMostOpenRows = 20;  // maximum number of rows in the table of classes before
+                                           // it is folded
+constexpr std::size_t kMostConfused = 10;  // maximum number of class pairs shown
 
 /// "mean per class" for "evaluate/mean_per_class".
 std::string metric_words(const std::string& metric) {
@@ -54,7 +55,7 @@ std::string metric_value(const std::string& metric, double value) {
   return significant(value, 4);
 }
 
-/// Returns the metrics of an evaluation. Leaves out the interval of its accuracy, which stands
+/// Returns the metrics of an evaluation. Leaves out the interval of its accuracy, which is shown
 /// above the table.
 Table metrics_of(const RunDetails& details, const std::string& node) {
   constexpr std::array<std::string_view, 3> kEnds = {"evaluate/top1_low", "evaluate/top1_high",
@@ -88,7 +89,7 @@ Table confusions_of(const RecordedEvaluation& evaluation) {
   return table;
 }
 
-/// The wrong predictions with the highest probability; only a heading if there are none.
+/// Returns the wrong predictions with the highest probability; only a heading if there are none.
 Table most_wrong(const RunDetails& details, const std::string& node) {
   Table table{"Most confident wrong predictions",
               {{"sample", "true class", "predicted as", "probability, %"}},
@@ -144,11 +145,12 @@ void add_charts(Document& document, const RecordedEvaluation& evaluation, const 
 void add_evaluation(Document& document, const RunDetails& details,
                     const RecordedEvaluation& evaluation, const std::string& name) {
   document.section("Results of " + evaluation.title);
-  document.say("Top-1 accuracy " + percent(evaluation.accuracy) + "% (95% interval " +
-               percent(evaluation.low) + "–" + percent(evaluation.high) + "%), " +
-               std::to_string(evaluation.samples) + " samples of " +
-               std::to_string(evaluation.classes.size()) + " classes" +
-               (evaluation.is_smoke ? "; a smoke run: only some of the samples." : "."));
+  document.say(
+      "Top-1 accuracy " + percent(evaluation.accuracy) + "% (95% interval " +
+      percent(evaluation.low) + "–" + percent(evaluation.high) + "%), " +
+      std::to_string(evaluation.samples) + " samples of " +
+      std::to_string(evaluation.classes.size()) + " classes" +
+      (evaluation.is_smoke ? "; a smoke run: only some of the samples were evaluated." : "."));
   document.add(metrics_of(details, evaluation.node));
   add_charts(document, evaluation, name);
   if (Table confusions = confusions_of(evaluation); confusions.rows.size() > 1)
@@ -166,7 +168,7 @@ void add_evaluations(Document& document, const RunDetails& details, const RunRep
     add_evaluation(document, details, evaluation, report.recipe);
   for (const RecordedMeasures& measures : report.measures) {
     document.section("Results of " + measures.title);
-    if (measures.is_smoke) document.say("A smoke run: only some of the samples.");
+    if (measures.is_smoke) document.say("A smoke run: only some of the samples were evaluated.");
     document.add(metrics_of(details, measures.node));
     const auto curves = read_label_curves(details.run.folder, measures.node);
     if (curves && !curves->curves.empty())

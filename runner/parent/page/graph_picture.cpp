@@ -15,7 +15,7 @@ namespace runner {
 namespace {
 
 constexpr double kBoxWidth = 170, kBoxHeight = 44, kGapAcross = 46, kGapDown = 18, kMargin = 12;
-constexpr double kLane = 9;  // between two parallel lines
+constexpr double kLane = 9;  // distance between two parallel lines
 
 /// A stage, with all its nodes.
 struct Box {
@@ -23,17 +23,18 @@ struct Box {
   std::size_t nodes = 0;
   std::size_t column = 0;                // length of the longest path from a stage without inputs
   std::set<std::size_t> inputs = {};     // indices of other boxes
-  std::vector<std::size_t> routes = {};  // those that begin here
+  std::vector<std::size_t> routes = {};  // the routes that begin at this box
   double top = 0, height = kBoxHeight;
 
   double middle() const { return top + height / 2; }
 };
 
 /// A line from one box to another. It passes each column in between at its own height, so that it
-/// crosses no box.
+/// does not cross any box.
 struct Route {
   std::size_t from, to;
-  std::vector<double> heights;  // where it leaves, passes each column in between, and arrives
+  std::vector<double> heights;  // the heights at which it leaves, passes each column in between,
+                                // and arrives
 };
 
 /// Returns the stages, ordered so that inputs come first.
@@ -55,7 +56,7 @@ std::vector<Box> boxes_of(const Graph& graph) {
   return boxes;
 }
 
-/// The places of boxes and lines.
+/// The positions of boxes and lines.
 class Layout {
  public:
   explicit Layout(std::vector<Box> boxes) : boxes_(std::move(boxes)) {
@@ -69,15 +70,15 @@ class Layout {
   double width() const { return lefts_.back() + kBoxWidth + kMargin; }
   double height() const { return tallest_ + 2 * kMargin; }
   Point corner(const Box& box) const { return {lefts_[box.column], box.top}; }
-  /// The corners of each line.
+  /// The points of each line.
   std::vector<std::vector<Point>> lines() const;
 
  private:
   /// A box, or a line that passes the column.
   struct Item {
     bool is_box;
-    std::size_t index;  // of a box or of a route
-    double near = 0;    // the height of what is connected to it in the column before
+    std::size_t index;  // index of a box or of a route
+    double near = 0;    // mean height of the items connected to it in the previous column
   };
   /// A line between two columns that does not stay at the same height.
   struct Bend {
@@ -95,7 +96,8 @@ class Layout {
   std::vector<Box> boxes_;
   std::vector<Route> routes_;
   std::vector<double> lefts_;                                    // of each column
-  std::map<std::pair<std::size_t, std::size_t>, double> lanes_;  // by column before it and route
+  std::map<std::pair<std::size_t, std::size_t>, double> lanes_;  // keyed by the column before the
+                                                                 // lane and by route
   double tallest_ = 0;
 };
 
@@ -159,7 +161,7 @@ void Layout::place_columns() {
   }
 }
 
-/// Gives each line its own place at the boxes where it leaves and arrives.
+/// Assigns each line its own position on the boxes where it begins and ends.
 void Layout::place_ports() {
   for (std::size_t i = 0; i < boxes_.size(); ++i) {
     std::vector<Route*> leaving, arriving;
@@ -205,7 +207,7 @@ std::vector<Layout::Bend> Layout::bends_after(std::size_t column) const {
   return bends;
 }
 
-/// Gives each bend its own place between the columns.
+/// Assigns each bend its own position between the columns.
 void Layout::place_lanes() {
   std::size_t columns = 0;
   for (const Box& box : boxes_) columns = std::max(columns, box.column + 1);

@@ -76,7 +76,7 @@ bool shows_nothing(const Block& block) {
          std::holds_alternative<Gallery>(block);
 }
 
-/// True if the block is a heading with nothing to show before the next one of its level.
+/// True if the block is a heading with no visible content before the next heading at its level.
 bool is_empty_section(const std::vector<Block>& blocks, std::size_t at) {
   const auto* const heading = std::get_if<Heading>(&blocks[at]);
   if (!heading) return false;

@@ -15,12 +15,13 @@ namespace {
 
 constexpr double kAxisTop = 60, kAxisLength = 220, kAcross = 150, kLeft = 80, kBottom = 40;
 constexpr double kAxisRatio = 50;
-constexpr std::size_t kMostMarks = 12;  // labels of one axis
+constexpr std::size_t kMostMarks = 12;  // maximum number of labels on an axis
 
 /// A vertical axis: what it stands for, its labels, and where each trial crosses it.
 struct Coordinate {
   std::string name;
-  std::vector<std::pair<double, std::string>> marks = {};  // from 0, the lower end, to 1
+  std::vector<std::pair<double, std::string>> marks = {};  // positions from 0, the lower end, to 1,
+                                                           // and labels
   std::vector<double> places = {};                         // one for each trial
 };
 
@@ -100,7 +101,7 @@ void draw_axis(Drawing& drawing, const Coordinate& axis, std::size_t number, boo
   for (const auto& [place, text] : apart(axis.marks)) {
     const double y = y_of(place), width = Drawing::small_width(text);
     drawing.line({x + 4 * side, y}, {x, y}, "axis");
-    if (number > 0 && !is_last)  // on the lines of the trials
+    if (number > 0 && !is_last)  // the label covers lines of the trials
       drawing.rectangle({x - 8 - width, y - 6}, width + 2, 12, "paper", 0.85);
     drawing.text({x + 7 * side, y + 4}, text, is_last ? Align::kStart : Align::kEnd, "small");
   }
@@ -123,7 +124,7 @@ std::vector<Drawing> draw_parallel_coordinates(const SweepResults& results) {
   for (const std::string& key : results.keys) axes.push_back(of_key(key, trials));
   axes.push_back(of_numbers(metric, values));
 
-  std::vector<std::size_t> order(trials.size());  // best trials last, so drawn on top
+  std::vector<std::size_t> order(trials.size());  // the best trials are drawn last, and thus on top
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return results.objective->is_smaller_better ? values[a] > values[b] : values[a] < values[b];

@@ -40,7 +40,7 @@ Result<Document> document_of_sweep(const std::filesystem::path& folder, Sources&
 
 Result<Document> document_of_comparison(const std::filesystem::path& first,
                                         const std::filesystem::path& second, Sources& sources) {
-  Diagnostics warnings;  // each run's own page has them
+  Diagnostics warnings;  // they are on each run's own page
   const auto a = read_compared(first, sources, warnings);
   if (!a) return a.errors();
   const auto b = read_compared(second, sources, warnings);

@@ -29,7 +29,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestGraphFile = 16 << 20;
-constexpr std::size_t kMostTrainings = 10;  // shown with curves; an ensemble may have hundreds
+constexpr std::size_t kMostTrainings = 10;  // maximum number of training nodes shown with curves;
+                                            // an ensemble may have hundreds
 
 std::string title_of(const RunReport& report, const std::string& node) {
   const auto found = report.titles.find(node);
@@ -84,7 +85,7 @@ void add_trainings(Document& document, const RunReport& report) {
     const auto& [node, history] = report.trainings[i];
     const std::string title = title_of(report, node);
     if (i == kMostTrainings) {
-      document.say("Curves of the other " + std::to_string(report.trainings.size() - i) +
+      document.say("The curves of the other " + std::to_string(report.trainings.size() - i) +
                    " training stages are left out; `retort analyze " + report.folder +
                    "` draws all of them.");
       break;
@@ -138,8 +139,8 @@ bool is_evaluation_node(const RunDetails& details, const std::string& node) {
   return kind && kind->text() && family_of(*kind->text()) == Family::kEvaluate;
 }
 
-/// Returns the plans of some of the nodes, in order. Counts evaluations apart from other nodes, so
-/// that an ensemble does not hide the plan of its evaluation.
+/// Returns the plans of some of the nodes, in order. Counts evaluations separately from other
+/// nodes, so that an ensemble does not hide the plan of its evaluation.
 std::vector<std::pair<std::string, MemoryPlan>> shown_plans(const RunDetails& details,
                                                             std::size_t& left_out) {
   std::vector<std::pair<std::string, MemoryPlan>> plans;

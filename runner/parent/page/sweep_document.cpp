@@ -53,7 +53,7 @@ void add_overview(Document& document, const std::filesystem::path& folder, const
   for (const auto& [state, count] : states)
     counts += (counts.empty() ? "" : ", ") + std::to_string(count) + " " + std::string(state);
   table.rows.push_back({"trials", counts});
-  table.rows.push_back({"time of all trials", duration_text(seconds)});
+  table.rows.push_back({"total time of all trials", duration_text(seconds)});
   // Trials with different folds are not comparable.
   if (const TrialResult* const best =
           results.cross_validations.empty() ? results.best() : nullptr) {

@@ -67,7 +67,8 @@ class CodeCheck {
   CodeCheck(const CodeFolders& folders, const TrustedCode& trusted)
       : folders_(folders), trusted_(trusted) {}
 
-  /// Checks an entry. Returns a SHA-256 of all the files that it names; empty if it names none.
+  /// Checks an entry. Returns a SHA-256 of all the files that it specifies; empty if it specifies
+  /// none.
   std::string digest_of(const PlacedEntry& placed) {
     placed_ = &placed;
     const std::size_t before = code_.entries.size();

@@ -14,7 +14,7 @@ namespace runner {
 /// The folders searched for a recipe's code.
 struct CodeFolders {
   std::filesystem::path working;  ///< base of relative files; empty: the current folder
-  std::filesystem::path recipe;   ///< of the recipe's file; empty: the current folder
+  std::filesystem::path recipe;   ///< the folder of the recipe's file; empty: the current folder
 };
 
 /// Adds to `graph` the code named by its `entries`, if the user has trusted all of it: each file

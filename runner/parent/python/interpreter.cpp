@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kNameOne =
-    "activate the virtual environment that has torch, or name its interpreter: "
+    "activate the virtual environment that has torch, or choose its interpreter: "
     "python=venv/bin/python";
 
 bool is_program(const fs::path& path) {
@@ -67,11 +67,11 @@ Result<fs::path> find_interpreter(const Value& recipe, const fs::path& folder,
   if (const auto environment = variable("VIRTUAL_ENV"); environment && !environment->empty()) {
     const fs::path path = fs::path(*environment) / "bin" / "python";
     if (is_program(path)) return path;
-    return no_python(request,
-                     "the virtual environment '" + *environment + "' has no interpreter: '" +
-                         path.string() + "' is not an executable file",
-                     "create it again, leave it with `deactivate`, or name an interpreter with "
-                     "python=…");
+    return no_python(
+        request,
+        "the virtual environment '" + *environment + "' has no interpreter: '" + path.string() +
+            "' is not an executable file",
+        "create it again, leave it with `deactivate`, or choose an interpreter with python=…");
   }
   for (const char* name : {"python3", "python"}) {
     if (fs::path path = on_path(variable("PATH").value_or(""), name); !path.empty()) return path;

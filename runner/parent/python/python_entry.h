@@ -14,8 +14,8 @@ namespace runner {
 ///
 ///   timm:create_model    my_net.py:make    nets/my_net.py:Net.small
 struct PythonEntry {
-  std::string module;     ///< "timm.models"; empty: the entry names a file
-  std::string file;       ///< "nets/my_net.py", as written; empty: the entry names a module
+  std::string module;     ///< "timm.models"; empty if the entry specifies a file
+  std::string file;       ///< "nets/my_net.py", as written; empty if the entry specifies a module
   std::string attribute;  ///< "create_model", "Net.small"
 
   /// Returns the top-level package of the module: "timm".

@@ -26,7 +26,7 @@ constexpr const char* kAccepted = "accepted";
 /// Identifies the training run that saved a checkpoint.
 struct CheckpointOrigin {
   std::string recipe_hash;
-  std::uint64_t seed = 0;  // of the node; differs between the nodes of a recipe
+  std::uint64_t seed = 0;  // the node's seed; differs between the nodes of a recipe
   auto operator<=>(const CheckpointOrigin&) const = default;
 };
 using Origins = std::map<std::string, std::set<CheckpointOrigin>>;  // by node
@@ -47,7 +47,7 @@ std::optional<CheckpointOrigin> origin_of(const Json& recipe_hash, const Json& s
   return CheckpointOrigin{recipe_hash.get<std::string>(), seed.get<std::uint64_t>()};
 }
 
-/// Adds the origins that a graph.json names or has accepted.
+/// Adds the origins that a graph.json contains or has accepted.
 void add_origins_in(const Json& graph, Origins& known) {
   for (const Json& node : member_of(graph, "nodes")) {
     const Json id = member_of(node, "id");

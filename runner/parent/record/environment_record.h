@@ -16,8 +16,8 @@ bool is_recorded_variable(std::string_view name);
 
 /// Returns the properties and settings of this machine that affect results: build, the worker's
 /// `versions`, operating system, CPU, cores, instruction sets, memory, and the recorded variables
-/// of `environment` (in the form of environ(7)). Contains no host or user names. `proc` is /proc
-/// except in tests.
+/// of `environment` (in the form of environ(7)). Contains neither host names nor user names. `proc`
+/// is /proc except in tests.
 nlohmann::ordered_json environment_record(const nlohmann::ordered_json& versions,
                                           const char* const* environment,
                                           const std::filesystem::path& proc = "/proc");

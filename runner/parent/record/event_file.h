@@ -10,12 +10,13 @@
 
 namespace runner {
 
-/// An event file of TensorBoard: TFRecords with tensorflow.Event messages
+/// A TensorBoard event file: TFRecords with tensorflow.Event messages
 /// (tensorflow/core/util/event.proto). All functions throw WriteError.
 class EventFile {
  public:
   /// Creates a new file in `folder`, which exists. TensorBoard reads it after the files that are
-  /// already there. `time`: of its first event, in seconds since 1970. `storage` is borrowed.
+  /// already there. `time` is when its first event occurred, in seconds since 1970. `storage` is
+  /// borrowed.
   EventFile(const std::filesystem::path& folder, double time, Storage& storage);
 
   /// Appends a value (summary_value.h) that was measured at `step`.

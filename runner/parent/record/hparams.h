@@ -12,8 +12,8 @@
 
 namespace runner {
 
-/// The options that a run is compared by, as the plugin hparams of TensorBoard shows them: values
-/// by key, such as {"train.epochs", "5"}. A value that is a number, true or false is sent as one.
+/// The options by which runs are compared, as shown by TensorBoard's hparams plugin: values by key,
+/// such as {"train.epochs", "5"}. A value that is a number, true or false is sent with that type.
 using Hparams = std::map<std::string, std::string>;
 
 /// Returns the options that the user has overridden: those of `recipe` (resolved, without secrets)

@@ -76,7 +76,8 @@ struct RecordChange {
   Weight weight = Weight::kBits;
   std::string what;     ///< "build", "threads", "input /data/root"
   std::string text;     ///< "the build was 0.1.0-ab and is now 0.1.0-cd"
-  std::string pointer;  ///< into the recipe; empty: not about an option
+  std::string pointer;  ///< JSON pointer into the recipe; empty if the change does not concern an
+                        ///< option
 };
 
 /// Returns the differences between `before` and the environment.json `now` that affect a result:

@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the state of the checkpoint that the file `pointer` names; null if it cannot be read.
+/// Returns the state of the checkpoint to which the file `pointer` points; null if it cannot be
+/// read.
 nlohmann::json pointed_state(const fs::path& checkpoints, const char* pointer) {
   constexpr std::size_t kLargest = 64 << 20;
   const auto name = pointed_to(checkpoints / pointer);

@@ -16,11 +16,11 @@ struct NodeState {
   enum class Progress {
     kDone,     ///< it has finished, and all its files exist
     kPartial,  ///< it has saved a checkpoint and continues from there
-    kMissing,  ///< it starts from the beginning
+    kMissing,  ///< it has to start from the beginning
   };
   Progress progress = Progress::kMissing;
   std::string missing = {};                     ///< why a finished node does not count as done
-  std::optional<std::int64_t> epoch = {};       ///< for training: epochs done in the latest
+  std::optional<std::int64_t> epoch = {};       ///< for a training node: epochs done in the latest
                                                 ///< checkpoint
   std::optional<std::int64_t> best_epoch = {};  ///< epochs done in the best checkpoint
   std::optional<double> best = {};              ///< the monitored metric at that checkpoint

@@ -22,11 +22,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestExampleList = 1 << 20, kLargestExample = 256 << 10;  // bytes
 constexpr std::size_t kMostExamples = 100;
-constexpr std::size_t kMostNamed = 10;  // classes, labels or targets named with an image
+constexpr std::size_t kMostNamed = 10;  // maximum number of classes, labels or targets shown with
+                                        // an image
 
 using Lines = std::vector<std::string>;
 
-/// A classifier's prediction. An ensemble adds the votes for the classes.
+/// Returns the lines for a classifier's prediction. For an ensemble, adds the votes for the
+/// classes.
 Lines prediction_lines(const JsonFields<Json>& fields) {
   Lines lines = {fields.text("label") + " predicted as " + fields.text("predicted") + ", " +
                  percent(fields.number("probability")) + "%"};
@@ -40,7 +42,7 @@ Lines prediction_lines(const JsonFields<Json>& fields) {
   return lines;
 }
 
-/// The captions that a retrieval finds for an image.
+/// Returns the lines for the captions that a retrieval finds for an image.
 Lines caption_lines(const JsonFields<Json>& fields) {
   Lines lines = {fields.text("caption") + ": rank " + std::to_string(fields.integer("rank"))};
   if (!fields.has("nearest")) return lines;
@@ -48,7 +50,7 @@ Lines caption_lines(const JsonFields<Json>& fields) {
   return lines;
 }
 
-/// The labels of an image that can have any number of them.
+/// Returns the lines for the labels of an image that can have any number of them.
 Lines label_lines(const JsonFields<Json>& fields) {
   const Lines labels = fields.texts("labels"), predicted = fields.texts("predicted");
   const auto without = [](const Lines& all, const Lines& others) {
@@ -70,7 +72,7 @@ Lines label_lines(const JsonFields<Json>& fields) {
   return lines;
 }
 
-/// The numbers predicted for an image.
+/// Returns the lines for the values predicted for an image.
 Lines target_lines(const JsonFields<Json>& fields) {
   Lines lines;
   for (const Json& one : fields.list("targets")) {
@@ -97,7 +99,8 @@ Lines example_lines(const Json& example, const std::string& name) {
   return lines;
 }
 
-/// Throws std::runtime_error if the entry is damaged; nullopt if its file is missing or no JPEG.
+/// Returns nullopt if the file of the entry is missing or is not a JPEG file. Throws
+/// std::runtime_error if the entry is damaged.
 std::optional<RecordedExample> recorded_example(const std::filesystem::path& folder,
                                                 const Json& json) {
   const JsonFields fields(json, "an example");

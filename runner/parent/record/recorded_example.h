@@ -9,7 +9,7 @@ namespace runner {
 /// An example image of an evaluation, from its examples/ (stages/evaluate/example_images.h).
 struct RecordedExample {
   std::string group;               ///< "most confident wrong predictions"
-  std::string name;                ///< of the sample in its dataset
+  std::string name;                ///< the sample's name in its dataset
   std::string jpeg;                ///< the whole file
   std::vector<std::string> lines;  ///< the text to show with it
 };

@@ -207,7 +207,7 @@ class DatedFolder {
                       "'" + path.string() + "' " +
                           (is_ours ? "already contains " + request_.what : "is not empty"),
                       "choose another with " + request_.option + ", or leave " + request_.option +
-                          " out for a fresh one"};
+                          " out to get a new one"};
   }
 
   const FolderRequest& request_;

@@ -47,7 +47,7 @@ Log continued_log(const std::filesystem::path& path, Storage& storage, LogOption
 class RunFolder {
  public:
   /// Begins the record of a new run in a `folder` from create_run_folder(). `storage` is borrowed.
-  /// Records reach the disk immediately or, with kTogether, when commit() is called; this halves
+  /// Records reach the disk immediately or, with kTogether, when commit() is called, which halves
   /// the cost.
   enum class Records { kAtOnce, kTogether };
   explicit RunFolder(std::filesystem::path folder, Storage& storage = disk(), LogOptions log = {},
@@ -96,7 +96,7 @@ class RunFolder {
 struct FolderRequest {
   /// The requested folder; empty: `below`/<date>/<time> (local time; -1, -2 … if taken).
   std::string given;
-  std::filesystem::path base;   ///< the folder that relative paths start from
+  std::filesystem::path base;   ///< the folder against which relative paths are resolved
   std::filesystem::path below;  ///< the parent of dated folders, "outputs"
   std::string option;           ///< the option that sets `given`, "run.dir"
   std::filesystem::path mark;   ///< the subfolder that claims the folder, ".retort"

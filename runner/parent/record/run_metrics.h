@@ -17,7 +17,7 @@ struct RunMetrics {
     double value = 0;
     std::int64_t step = 0;
   };
-  std::map<std::string, std::map<std::string, Value>> nodes = {};  ///< by node and name
+  std::map<std::string, std::map<std::string, Value>> nodes = {};  ///< keyed by node and by name
 
   /// Describes the run's only training stage; empty if there is none or if there are several.
   std::string trained_by = {};  ///< its kind, "train.supervised"

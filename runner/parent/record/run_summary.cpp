@@ -97,7 +97,7 @@ std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path) {
     try {
       all.push_back(std::get<Recovered>(event_from_line(one.dump())));
     } catch (const std::runtime_error&) {
-      continue;  // skip a recovery in an edited file
+      continue;  // skip an invalid recovery; the file may have been edited
     }
   }
   return all;
@@ -115,7 +115,7 @@ Diagnostics recorded_errors(const Json& attempt) {
     try {
       errors.push_back(std::get<Reported>(event_from_line(one.dump())).diagnostic);
     } catch (const std::runtime_error&) {
-      continue;  // skip an error in an edited file
+      continue;  // skip an invalid error; the file may have been edited
     }
   }
   return errors;
@@ -206,7 +206,7 @@ void RunSummary::add_earlier(const std::string& id, double earlier) {
 }
 
 std::string RunSummary::recovered_text() const {
-  std::vector<std::pair<std::string, int>> counts;  // by cause, in order of first occurrence
+  std::vector<std::pair<std::string, int>> counts;  // counts by cause, in order of first occurrence
   int all = 0;
   for (const Recovered& one : recovered_) {
     if (one.recovery.cause == "memory is free again") continue;

@@ -22,7 +22,7 @@ struct Monitor {
   bool keeps_best = true;  ///< outputs the weights of the best validation instead of the last ones
 };
 
-/// Reads the options of a training stage; nullopt if they do not name a metric.
+/// Reads the options of a training stage; nullopt if they do not specify a metric.
 std::optional<Monitor> monitor_of(const Value& options);
 
 /// Follows the metrics of a training stage. Finds the step at which the monitored metric was best,
@@ -62,9 +62,9 @@ std::string_view name(RunStatus status);
 
 /// The total working time of a run over all attempts, as recorded in its files.
 struct WorkedTime {
-  double seconds = 0;                        ///< for a killed run, until its last measurement
-  bool is_killed = false;                    ///< killed, or still running
-  std::map<std::string, double> nodes = {};  ///< by id, as in the summary
+  double seconds = 0;      ///< for a killed run, the time until its last measurement
+  bool is_killed = false;  ///< killed, or still running
+  std::map<std::string, double> nodes = {};  ///< seconds by node id, as in the summary
 };
 WorkedTime worked_time(const std::filesystem::path& folder);
 
@@ -116,7 +116,7 @@ class RunSummary {
   struct NodeState {
     std::string id;
     std::string status;  // "waiting", "running", "finished"
-    double seconds = 0;  // of all finished attempts together
+    double seconds = 0;  // total over all finished attempts
     std::int64_t peak_memory_bytes = 0;
     std::string reused_from = {};      // the folder of a run
     std::optional<double> began = {};  // start of its current work, by RunSummary::seconds
@@ -126,7 +126,7 @@ class RunSummary {
     double value;
     std::int64_t step;
   };
-  /// A training node whose options name the metric that selects its weights.
+  /// A training node with options that specify the metric for selecting its weights.
   struct Training {
     std::string node, kind;
     BestValidation best;

@@ -9,22 +9,23 @@
 
 namespace runner {
 
-// Values of a tensorflow.Summary (tensorboard/compat/proto/summary.proto), as the plugins of
-// TensorBoard read them. A tag is the name of a chart; its part before the first "/" groups charts.
+// Values of a tensorflow.Summary (tensorboard/compat/proto/summary.proto), in the formats that
+// TensorBoard's plugins read. A tag is the name of a chart; its part before the first "/" groups
+// charts.
 
 ProtobufMessage scalar_value(std::string_view tag, double value);
 
-/// For the plugin text, which shows Markdown.
+/// For the text plugin, which shows Markdown.
 ProtobufMessage text_value(std::string_view tag, std::string_view markdown);
 
-/// For the plugin images. `jpeg` is the whole file; `description` is Markdown.
+/// For the images plugin. `jpeg` is the whole file; `description` is Markdown.
 ProtobufMessage image_value(std::string_view tag, std::string_view jpeg,
                             std::string_view description);
 
-/// For the plugin histograms. The buckets are in ascending order.
+/// For the histograms plugin. The buckets are in ascending order.
 ProtobufMessage histogram_value(std::string_view tag, std::span<const HistogramBucket> buckets);
 
-/// For the plugin hparams, which reads only `content`.
+/// For the hparams plugin, which reads only `content`.
 ProtobufMessage hparams_value(std::string_view tag, const ProtobufMessage& content);
 
 /// Returns Markdown that shows `text` as it is, each line indented.

@@ -106,12 +106,12 @@ void TensorBoardLog::end(const Json& summary, double time) {
 
 namespace {
 
-/// A node of a damaged record could be a path that leads elsewhere.
+/// A node name in a damaged record could be a path that leads elsewhere.
 bool is_file_name(const std::string& node) {
   return !node.empty() && node != "." && node != ".." && node.find('/') == std::string::npos;
 }
 
-/// Writes what concerns the whole run in `run`.
+/// Writes the data that concerns the run in `run` as a whole.
 void write_whole_run(const fs::path& run, const std::optional<Hparams>& options, double start,
                      TensorBoardLog& log) {
   const auto record = read_run(run);

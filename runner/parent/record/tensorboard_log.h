@@ -18,10 +18,10 @@
 
 namespace runner {
 
-/// Writes a run as event files of TensorBoard: below `folder`, one subfolder for each node, which
+/// Writes a run as TensorBoard event files: below `folder`, one subfolder for each node, which
 /// TensorBoard shows as a run. A tag is the recorded name of a metric or histogram, such as
-/// "train/loss". The folder itself has what concerns the whole run: its options, recipe and
-/// summary. All functions throw WriteError or std::filesystem::filesystem_error. Times are in
+/// "train/loss". The folder itself contains the data for the run as a whole: its options, recipe
+/// and summary. All functions throw WriteError or std::filesystem::filesystem_error. Times are in
 /// seconds since 1970.
 class TensorBoardLog {
  public:
@@ -33,8 +33,8 @@ class TensorBoardLog {
   void histogram(const NodeHistogram& histogram, double time);
   /// Writes the example images that an evaluation has left in `folder`, its own folder.
   void examples(const std::string& node, const std::filesystem::path& folder, double time);
-  /// Call before a node measures its steps from `step` on again: TensorBoard then drops the earlier
-  /// values at these steps.
+  /// Must be called before a node measures its steps from `step` on again, so that TensorBoard
+  /// drops the earlier values at these steps.
   void restart(const std::string& node, std::int64_t step, double time);
 
   /// Begins a run: writes its options and its recipe, a string without secrets. Replaces what an
@@ -47,7 +47,7 @@ class TensorBoardLog {
   std::vector<std::string> files() const;
 
  private:
-  /// `node`: empty for the run as a whole.
+  /// `node` is empty for the run as a whole.
   EventFile& file_of(const std::string& node, double time);
 
   std::filesystem::path folder_;
@@ -55,9 +55,9 @@ class TensorBoardLog {
   std::map<std::string, EventFile> files_;  // by node
 };
 
-/// Writes the recorded run in `run` into the existing `folder`, as TensorBoardLog does. `options`:
-/// a trial's options; nullopt: the options that the user has overridden. Returns the files below
-/// `folder`; empty if nothing was measured.
+/// Writes the recorded run in `run` into the existing `folder`, as TensorBoardLog does. `options`
+/// are a trial's options; nullopt for the options that the user has overridden. Returns the files
+/// below `folder`; empty if nothing was measured.
 std::vector<std::string> write_tensorboard(const std::filesystem::path& run,
                                            const std::filesystem::path& folder,
                                            const std::optional<Hparams>& options = {});

@@ -20,7 +20,7 @@ struct FreeBytes {
 };
 using DatabaseBytes = std::unique_ptr<unsigned char, FreeBytes>;
 
-/// The URI of `file`. It declares the file immutable, so SQLite uses no locks or journal.
+/// Returns the URI of `file`. It declares the file immutable, so SQLite uses no locks or journal.
 std::string uri_of(const std::filesystem::path& file) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string uri = "file:";
@@ -70,7 +70,8 @@ Statement& Statement::bind(int parameter, double value) {
 }
 
 Statement& Statement::bind(int parameter, std::string_view text) {
-  const char* const begin = text.data() ? text.data() : "";  // a null pointer would be NULL
+  const char* const begin = text.data() ? text.data() : "";  // a null pointer would be bound as
+                                                             // NULL
   check(sqlite3_bind_text64(statement_.get(), parameter + 1, begin, text.size(), SQLITE_TRANSIENT,
                             SQLITE_UTF8));
   return *this;

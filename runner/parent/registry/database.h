@@ -64,7 +64,7 @@ class Database {
 
   Statement prepare(const std::string& sql) { return Statement(database_.get(), sql); }
   void run(const std::string& sql);
-  /// The bytes to write to a file; valid until the next use of the database.
+  /// Returns the bytes to write to a file; valid until the next use of the database.
   std::string_view bytes();
 
  private:

@@ -33,7 +33,7 @@ bool is_own_folder(const fs::path& path) {
   return fs::is_directory(fs::symlink_status(path, ignored));
 }
 
-/// The absolute path of the folder without a trailing slash.
+/// Returns the absolute path of the folder without a trailing slash.
 fs::path whole_path(const fs::path& folder) {
   const fs::path path = fs::absolute(folder).lexically_normal();
   return path.has_filename() ? path : path.parent_path();
@@ -84,7 +84,8 @@ Diagnostic refused(ErrorCode code, std::string message, std::string help) {
   return {code, {}, "", std::move(message), std::move(help)};
 }
 
-/// The error for the first path below `path`, or else `path` itself, that could not be removed.
+/// Returns the error for the first path below `path`, or else `path` itself, that could not be
+/// removed.
 Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
   fs::path stuck = path;
   std::error_code error;
@@ -102,19 +103,18 @@ Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
 Result<RemovableRun> removable_run(const fs::path& folder, Lease::Options options) {
   const std::string shown = "'" + folder.string() + "'";
   if (std::ranges::find(folder, fs::path("..")) != folder.end()) {
-    return refused(ErrorCode::kUsage, shown + " contains '..'",
-                   "name the folder of the run without it");
+    return refused(ErrorCode::kUsage, shown + " contains '..'", "give the run's folder without it");
   }
   const fs::path path = whole_path(folder);
   if (!is_present(path))
     return refused(ErrorCode::kNoRun, "there is no folder " + shown, "`retort runs ls` lists runs");
   if (!is_own_folder(path)) {
     return refused(ErrorCode::kNoRun, shown + " is a link or a file, not a folder",
-                   "name the folder of the run itself");
+                   "give the folder of the run itself");
   }
   if (!has_mark(path) && !is_rest_of_run(path)) {
     return refused(ErrorCode::kNoRun, shown + " has no record of a run, so it is not removed",
-                   "name the folders of runs, one by one: `retort runs ls` lists them");
+                   "give the folders of runs, one by one: `retort runs ls` lists them");
   }
   std::error_code ignored;
   fs::create_directory(RunLayout(path).records(),

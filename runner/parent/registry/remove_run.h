@@ -15,7 +15,7 @@ namespace runner {
 /// working on it during the object's lifetime.
 struct RemovableRun {
   std::filesystem::path folder;  ///< as the user named it
-  std::uintmax_t bytes = 0;      ///< of the files that would be removed
+  std::uintmax_t bytes = 0;      ///< total size of the files that would be removed
   RunLock lock;
 };
 

@@ -19,7 +19,7 @@ constexpr std::size_t kWidestCurve = 24;  // columns
 
 struct NamedValues {
   std::string node, name;
-  std::vector<double> values;  // finite ones, by step
+  std::vector<double> values;  // finite values only, by step
 };
 
 std::vector<NamedValues> values_in(const std::filesystem::path& folder) {

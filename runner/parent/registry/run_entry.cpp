@@ -105,7 +105,7 @@ double RunEntry::headline_value() const {
 }
 
 std::string shown_number(double value) {
-  constexpr double kExact = 1e15;  // below this every whole number is exact
+  constexpr double kExact = 1e15;  // every whole number below this is exact
   if (std::trunc(value) == value && std::abs(value) < kExact) return decimal(value, 0);
   std::array<char, 32> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
@@ -160,7 +160,7 @@ bool wait_for_lock(const Descriptor& folder) {
   using namespace std::chrono_literals;
   for (int tries = 0; tries < 100; ++tries) {
     if (try_lock(folder) || errno != EWOULDBLOCK)
-      return true;  // on a file system without locks, no process can hold one
+      return true;  // on a file system without locks, no process can hold the folder
     std::this_thread::sleep_for(20ms);
   }
   return false;

@@ -46,7 +46,8 @@ struct RunEntry {
   std::string trained_by = {};  ///< as in RunMetrics
   std::string monitor = {};     ///< as in RunMetrics; also empty if it has no value
 
-  double headline_value() const;  ///< of the most important metric; NaN if nothing was measured
+  double headline_value() const;  ///< value of the most important metric; NaN if nothing was
+                                  ///< measured
   friend bool operator==(const RunEntry&, const RunEntry&) = default;
 };
 

@@ -25,11 +25,11 @@ namespace runner {
 /// run does not have is false, as is every comparison with NaN except !=.
 class RunFilter {
  public:
-  /// Parses a filter; an empty text matches every run. Fails with kUsage at the position of the
+  /// Parses a filter; an empty string matches every run. Fails with kUsage at the position of the
   /// syntax error.
   static Result<RunFilter> parse(const std::string& text, Sources& sources);
 
-  /// The keys that the filter reads, each once.
+  /// Returns the keys that the filter reads, each once.
   const std::vector<std::string>& keys() const { return keys_; }
   /// True if the filter matches a run. `values` contains the run's values for each of keys(): none,
   /// one or several (such as tags), any of which may match.
@@ -41,8 +41,8 @@ class RunFilter {
   enum class Form { kAll, kAny, kNot, kComparison };
   struct Term {
     Form form = Form::kAll;
-    std::vector<Term> parts = {};  ///< for kAll, kAny and kNot
-    std::size_t key = 0;           ///< for a comparison: the index in keys_
+    std::vector<Term> parts = {};  ///< the operands of kAll, kAny and kNot
+    std::size_t key = 0;           ///< for a comparison: the index of its key in keys_
     Sign sign = Sign::kEqual;
     std::string text = {};
     std::optional<double> number = {};  ///< the number in `text`, if it is one and not quoted

@@ -18,7 +18,7 @@ namespace runner {
 struct IndexedRun {
   std::int64_t id = 0;  ///< its row in the index
   std::string folder;   ///< below the root; "." for the root itself
-  RunEntry entry;       ///< without settings and metrics
+  RunEntry entry;       ///< the entry without settings and metrics
   double headline = 0;  ///< the value of entry.headline
 };
 
@@ -64,7 +64,7 @@ class RunIndex {
   std::vector<IndexedKey> keys();
   /// Returns the id and the value of each run that has the key, sorted by id.
   std::vector<std::pair<std::int64_t, RunValue>> values(const IndexedKey& key);
-  /// The index file; empty if it is not stored.
+  /// Returns the index file; empty if it is not stored.
   const std::filesystem::path& file() const { return file_; }
 
  private:
@@ -76,7 +76,7 @@ class RunIndex {
   bool is_stored_ = false;  // database_ is the file itself and cannot be changed
 };
 
-/// The folder with this user's run indexes: runs/ next to the index of finished nodes
+/// Returns the folder with this user's run indexes: runs/ next to the index of finished nodes
 /// (node_index.h). Empty if there is none.
 std::filesystem::path run_index_folder();
 

@@ -81,7 +81,7 @@ Diagnostic ambiguous_key(const std::string& key, const std::vector<std::string>&
           "write the full name of the one you mean"};
 }
 
-/// Finds what `name` refers to among the keys of all indexes: a fact, a recipe key, or one metric.
+/// Finds what `name` means among the keys of all indexes: a fact, a recipe key, or one metric.
 Result<IndexedKey> key_meant(const std::string& name, const std::vector<IndexedKey>& known) {
   if (is_fact(name)) return IndexedKey{false, name};
   std::vector<std::string> metrics, all;
@@ -151,7 +151,8 @@ class RootListing {
   auto whole(const Read& read) -> decltype(read()) {
     try {
       return read();
-    } catch (const DatabaseError& error) {  // in part of the index that had not been read yet
+    } catch (const DatabaseError& error) {  // damage in part of the index that had not been read
+                                            // yet
       warnings_.push_back(warning(ErrorCode::kDamagedRecord,
                                   "the index of the runs in '" + root_.string() + "' is damaged (" +
                                       error.what() + ") and will be rebuilt: '" +
@@ -253,7 +254,7 @@ Result<RunListing> list_runs(const ListingRequest& request, const fs::path& inde
                         {},
                         "",
                         "there is no folder '" + root.string() + "'",
-                        "name a folder that contains runs"});
+                        "give a folder that contains runs"});
   }
   if (!errors.empty()) return errors;
   RunListing listing;
@@ -327,7 +328,8 @@ void sort_runs(RunListing& listing, std::size_t at, bool is_reversed) {
 void group_evaluations(RunListing& listing) {
   std::set<std::string> folders;
   for (const ListedRun& run : listing.runs) folders.insert(run.folder);
-  std::map<std::string, std::vector<ListedRun>> evaluations;  // by the run that they evaluated
+  std::map<std::string, std::vector<ListedRun>> evaluations;  // grouped by the run that they
+                                                              // evaluated
   std::vector<ListedRun> others;
   for (ListedRun& run : listing.runs) {
     const bool is_grouped = folders.contains(run.entry.source) && run.entry.source != run.folder;

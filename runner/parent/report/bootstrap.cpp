@@ -16,7 +16,8 @@ std::size_t DrawnNumbers::below(std::uint64_t limit) {
 
 std::int64_t bootstrap_draws(std::int64_t samples) {
   constexpr std::int64_t kDraws = 10'000, kLeastDraws = 1'000;
-  constexpr std::int64_t kMostDrawnSamples = 500'000'000;  // over all draws; takes seconds
+  constexpr std::int64_t kMostDrawnSamples = 500'000'000;  // total over all draws; takes a few
+                                                           // seconds
   return std::clamp(kMostDrawnSamples / samples, kLeastDraws, kDraws);
 }
 

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kLargestSimilarities = 1 << 20;  // bytes
 constexpr std::size_t kMostCaptions = 100;
 
-/// Reads a row of finite numbers; empty if it is not one.
+/// Reads a row of finite numbers; empty if it contains anything else.
 std::vector<double> row_of(const nlohmann::ordered_json& json) {
   std::vector<double> row;
   if (!json.is_array()) return row;
@@ -39,7 +39,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
-/// Captions without the words that all of them begin or end with.
+/// The captions without the words at the beginning or end that all of them share.
 struct DifferingWords {
   std::vector<std::string> captions;
   std::string shared;  // "a photo of a …, a type of car"; empty: none
@@ -48,7 +48,7 @@ struct DifferingWords {
 DifferingWords differing_words(const std::vector<std::string>& captions) {
   std::vector<std::vector<std::string>> all;
   for (const std::string& caption : captions) all.push_back(words_of(caption));
-  std::size_t most = all.front().size();  // every caption keeps a word
+  std::size_t most = all.front().size();  // every caption keeps at least one word
   for (const auto& words : all) most = std::min(most, words.size());
   most = all.size() > 1 && most > 0 ? most - 1 : 0;
   const auto is_shared = [&](const auto& word_of) {

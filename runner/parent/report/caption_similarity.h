@@ -13,7 +13,8 @@ namespace runner {
 /// recorded by a retrieval evaluation (similarity.json).
 struct CaptionSimilarity {
   std::vector<std::string> captions;
-  std::vector<std::vector<double>> cosines;  ///< by the images' caption, then by text; square
+  std::vector<std::vector<double>> cosines;  ///< square matrix: one row for the images of each
+                                             ///< caption, one column for each text
 };
 
 /// Reads the similarities of the evaluated node; nullopt if there are none, or the file is damaged.

@@ -88,7 +88,7 @@ std::vector<Comparison::Field> recipe_differences(const std::vector<Value>& reci
 }
 
 /// Maps the folder of each evaluation in `runs` to the folder of the run that it evaluated. If that
-/// run is also in `runs`, its folder is written the way it is there.
+/// run is also in `runs`, its folder is written as it is there.
 std::map<std::string, std::string> evaluated_runs(std::span<const RecordedRun> runs) {
   const auto whole = [](const std::filesystem::path& folder) {
     return std::filesystem::absolute(folder / "").lexically_normal();
@@ -212,7 +212,8 @@ std::vector<std::string> short_keys(const std::vector<Comparison::Field>& fields
   return keys;
 }
 
-/// Labels the rows with the settings that differ, if these tell all runs apart in a few words.
+/// Labels the rows with the settings that differ, if a few words are enough to distinguish all
+/// runs.
 void label_by_settings(Comparison& comparison) {
   constexpr std::size_t kMostKeys = 3;
   if (comparison.differences.empty() || comparison.differences.size() > kMostKeys) return;
@@ -377,7 +378,7 @@ Json to_json(const Comparison& comparison) {
 
 Drawing draw_comparison(const Comparison& comparison) {
   constexpr std::size_t kLongestLabel = 32;
-  constexpr double kAcross = 0.82, kDown = 0.58;  // of a label at 35 degrees
+  constexpr double kAcross = 0.82, kDown = 0.58;  // projections of a label slanted at 35 degrees
   const auto bars = static_cast<double>(comparison.rows.size());
   const double width = std::max(320.0, 90 * bars);
   std::string description = "Accuracy on the test samples";
@@ -391,7 +392,7 @@ Drawing draw_comparison(const Comparison& comparison) {
   Drawing drawing(left + width + 30, 56 + 300 + below + 30,
                   "Comparison of " + std::to_string(comparison.rows.size()) + " evaluations",
                   description);
-  Ticks places;  // a bar's center is a whole number; its label is drawn below, slanted
+  Ticks places;  // a bar's center is a whole number; its label is slanted and drawn below it
   places.low = 0.4;
   places.high = bars + 0.6;
   const Frame frame{left, 56, width, 300};

@@ -17,7 +17,7 @@ namespace runner {
 
 struct Difference;
 
-/// The results of runs, and how their recipes differ.
+/// The results of several runs, and the differences between their recipes.
 struct Comparison {
   /// An evaluation: a row in the table and a bar in the drawing.
   struct Row {
@@ -25,15 +25,16 @@ struct Comparison {
     double seconds = 0;                ///< working time of the whole run; 0: unknown
     RecordedEvaluation evaluation;
     /// The settings that differ, "epochs=5, seed=2", if there are few of them and no two runs share
-    /// them; otherwise the recipe's name, or the folder if several rows share the name. With the
-    /// node if a run has several evaluations.
+    /// them; otherwise the recipe's name, or the folder if several rows share the name. Includes
+    /// the node if a run has several evaluations.
     std::string label;
     std::string title = {};  ///< the folder, with the node if a run has several evaluations
   };
   /// A key with different values in the recipes.
   struct Field {
     std::string key;
-    std::vector<std::optional<Value>> values;  ///< by run; nullopt if the recipe lacks the key
+    std::vector<std::optional<Value>> values;  ///< indexed by run; nullopt if the recipe lacks the
+                                               ///< key
   };
   /// A metric of evaluations without classes.
   struct Measure {
@@ -48,10 +49,10 @@ struct Comparison {
   /// node and the title of their `evaluation` are set.
   std::vector<Row> multi_label;
   std::vector<Measure> measures;
-  std::vector<Field> differences;  ///< without name, run and aliases, which do not affect results
+  std::vector<Field> differences;  ///< excludes name, run and aliases, which do not affect results
 };
 
-/// Returns whether results may depend on a setting that differs: not on name, run and aliases.
+/// True if results may depend on a setting that differs; name, run and aliases do not affect them.
 bool affects_results(const Difference& difference);
 
 /// Compares at least two evaluated runs. The texts of the recipes are added to `sources`. Skips

@@ -31,7 +31,7 @@ double fraction_of(const Json& json, const std::string& key) {
 std::vector<Point> points_of(const Fields& fields, const std::string& x, const std::string& y) {
   const Json &across = fields.list(x), &up = fields.list(y);
   if (across.size() != up.size() || across.size() < 2)
-    throw std::runtime_error("'" + x + "' and '" + y + "' are not a curve");
+    throw std::runtime_error("'" + x + "' and '" + y + "' do not form a curve");
   std::vector<Point> points;
   for (std::size_t i = 0; i < across.size(); ++i)
     points.push_back({fraction_of(across[i], x), fraction_of(up[i], y)});
@@ -69,8 +69,8 @@ LabelCurves label_curves_of(const Json& json) {
   return result;
 }
 
-/// Returns the corners of the steps whose area is the average precision: between two recalls, the
-/// precision is that of the higher one.
+/// Returns the points of the step curve with an area equal to the average precision. Between two
+/// recall values, the precision is that of the higher recall.
 std::vector<Point> step_corners(const std::vector<Point>& points) {
   std::vector<Point> steps;
   for (const Point& point : points) {

@@ -25,8 +25,8 @@ std::string_view without_node(std::string_view metric) {
   return colon == metric.npos ? metric : metric.substr(colon + 1);
 }
 
-/// Returns the first of `names` for which `is_meant` is true; null if there is none. First tries
-/// the names as they are, then without their nodes.
+/// Returns the first of `names` for which `is_meant` is true; null if there is none. Tries the
+/// names as they are first, then without their nodes.
 const std::string* first_of(std::span<const std::string> names, const auto& is_meant) {
   const auto whole = std::ranges::find_if(names, is_meant);
   if (whole != names.end()) return &*whole;

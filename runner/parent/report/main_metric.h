@@ -14,9 +14,9 @@ bool is_smaller_better(const std::string& metric);
 /// such a metric, its test result is no longer an unbiased estimate.
 bool is_of_test(const std::string& metric);
 
-/// Returns the full names among `names` that `wanted` may refer to: `wanted` itself, or those that
-/// end in "/wanted", with the node if several nodes measure it. "accuracy", "top1" and
-/// "test_accuracy" refer only to "evaluate/top1".
+/// Returns the full names among `names` that `wanted` may mean: `wanted` itself, or those that end
+/// in "/wanted", with the node if several nodes measure it. "accuracy", "top1" and "test_accuracy"
+/// refer only to "evaluate/top1".
 std::vector<std::string> metrics_meant(const std::string& wanted,
                                        std::span<const std::string> names);
 

@@ -15,7 +15,7 @@ namespace runner {
 /// for both models, so the differences vary less than the accuracies.
 struct PairedDifference {
   std::string run, base;     ///< the labels of the rows of the comparison
-  double mean = 0;           ///< of run - base over the episodes
+  double mean = 0;           ///< mean of run - base over the episodes
   double low = 0, high = 0;  ///< 95% confidence interval of the mean, +- 1.96 standard errors
   /// Two-sided probability of a mean at least this far from 0 if both models were equally good,
   /// according to the normal distribution.

@@ -80,7 +80,7 @@ Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::
 
 namespace {
 
-/// A sample in the form the bootstrap needs.
+/// A sample in the form needed by the bootstrap.
 struct PairedSample {
   std::uint32_t label;  ///< the label's number
   std::int8_t gain;     ///< 1: only `run` is right; -1: only `base`
@@ -95,8 +95,8 @@ Tosses tosses(std::int64_t count, std::int64_t heads) {
   const auto n = static_cast<double>(count), k = static_cast<double>(heads);
   const double exactly = std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) -
                                   n * std::log(2.0));
-  // `heads` is at most half of `count`, so each term is smaller than the one before, by a growing
-  // factor.
+  // `heads` is at most half of `count`, so each term is smaller than the previous one, by an
+  // increasing factor.
   double term = exactly, sum = exactly;
   for (double i = k; i > 0 && term > sum * 1e-17; --i) {
     term *= i / (n - i + 1);

@@ -42,11 +42,11 @@ struct PairedClassifiers {
   /// Numbers of samples that only `run` gets right, only `base`, or both or neither.
   std::int64_t better = 0, worse = 0, equal = 0;
   /// McNemar's test of equal error rates, two-sided and exact, based on the binomial distribution
-  /// of `better` among the samples on which they differ; and its mid-p, which is less conservative
-  /// (Fagerland, Lydersen and Laake, 2013).
+  /// of `better` among the samples on which they differ; and its mid-p value, which is less
+  /// conservative (Fagerland, Lydersen and Laake, 2013).
   double p_value = 1, mid_p = 1;
-  /// With percentile intervals from a paired bootstrap. For samples with any number of labels,
-  /// `accuracy` is the subset accuracy, and there is no mean per class.
+  /// The differences, with percentile intervals from a paired bootstrap. For samples with any
+  /// number of labels, `accuracy` is the subset accuracy, and there is no mean per class.
   MetricGain accuracy;
   std::optional<MetricGain> mean_per_class;
   std::int64_t draws = 0;  ///< number of bootstrap samples

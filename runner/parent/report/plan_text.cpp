@@ -20,7 +20,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::array<std::string_view, 8> kLetters = {"_", ".", "-", "=", "+", "*", "#", "@"};
 
-/// Returns the number of columns for `points` values.
+/// Returns the number of columns for a curve of `points` values.
 std::size_t columns_for(std::size_t points, const TextStyle& style) {
   return std::min(points, style.width);
 }
@@ -174,7 +174,7 @@ std::string options_text(const MemoryPlan& plan, const TextStyle& style) {
   return section("saved at the peak by the recipe's memory options", rows, style);
 }
 
-/// Returns how many bytes the alternative is below or above the budget.
+/// Returns by how many bytes the alternative is below or above the budget.
 std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
   if (!other.refused.empty()) return "refused: " + other.refused;
   if (!plan.budget) return "";
@@ -224,8 +224,8 @@ std::string verdict(const Certificate& certificate) {
       "the largest relative error of " + std::to_string(certificate.parameters.size()) +
       (certificate.parameters.size() == 1 ? " gradient is " : " gradients is ") +
       scientific(certificate.worst());
-  const std::string limit = scientific(Certificate::kLimit);
-  if (!(certificate.worst() < Certificate::kLimit))
+  const std::string limit = scientific(certificate.limit);
+  if (!(certificate.worst() < certificate.limit))
     return "FAIL  " + node + ": " + errors + ", not below " + limit;
   if (!certificate.changed.empty())
     return "FAIL  " + node + ": " + errors +

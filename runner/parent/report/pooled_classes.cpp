@@ -9,10 +9,10 @@
 namespace runner {
 namespace {
 
-/// A sample in the form the bootstrap needs.
+/// A sample in the form needed by the bootstrap.
 struct PooledSample {
   std::uint32_t label = 0, predicted = 0;  // numbers of classes
-  std::uint32_t rank = 0;                  // how many classes rank above the label
+  std::uint32_t rank = 0;                  // number of classes that rank above the label
   double loss = 0;                         // minus the logarithm of the label's probability
 };
 
@@ -185,7 +185,7 @@ class PooledClasses final : public PooledMeasure {
   std::size_t ranks_, classes_ = 0;
   bool has_grades_ = false, has_losses_ = true;
   std::vector<PooledSample> samples_;
-  std::vector<PooledRanking> rankings_;  // by grade; empty without their probabilities
+  std::vector<PooledRanking> rankings_;  // rankings by grade; empty without their probabilities
 };
 
 }  // namespace

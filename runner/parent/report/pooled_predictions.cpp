@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-/// Samples by number, in the groups that the bootstrap draws.
+/// Sample numbers, in the groups that the bootstrap draws.
 struct SampleGroups {
   std::vector<std::vector<std::size_t>> groups;
   bool has_names = false;  // some samples belong to a named group

@@ -20,7 +20,8 @@ struct PooledMetric {
 /// Metrics over the samples of several tables.
 struct PooledMetrics {
   std::int64_t samples = 0;
-  std::int64_t groups = 0;  ///< what the bootstrap draws: groups, and samples without one
+  std::int64_t groups = 0;  ///< number of units that the bootstrap draws: groups, and samples
+                            ///< without a group
   bool has_groups = false;  ///< some samples have a group
   std::int64_t draws = 0;   ///< number of bootstrap samples
   std::uint64_t seed = 0;

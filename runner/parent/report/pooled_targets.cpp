@@ -5,7 +5,7 @@
 namespace runner {
 namespace {
 
-/// The errors of one target, and those of all if there are several.
+/// The errors for one target, and over all targets if there are several.
 struct PooledErrors {
   double mae = 0, rmse = 0;
   std::optional<double> r2;
@@ -17,7 +17,7 @@ struct PooledErrors {
   }
 };
 
-/// The errors of predicted numbers, as defined in stages/artifact/targets.h.
+/// The errors of predicted values, as defined in stages/artifact/targets.h.
 class PooledTargets final : public PooledMeasure {
  public:
   explicit PooledTargets(std::span<const PooledRow> rows) {

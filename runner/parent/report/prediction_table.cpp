@@ -97,7 +97,7 @@ PredictionTable prediction_table_from(std::string_view text) {
                                std::to_string(table.columns.size()));
     for (const std::size_t place : numbers)
       if (!std::isfinite(number_of_field((*row)[place])))
-        throw std::runtime_error("one of its numbers is not a number");
+        throw std::runtime_error("one of its values is not a finite number");
     table.rows.push_back(*std::move(row));
   }
   return table;

@@ -12,9 +12,9 @@ namespace runner {
 
 /// The predictions.csv of an evaluation: one row per sample.
 struct PredictionTable {
-  /// A number to predict, with the positions of its columns.
+  /// A predicted target, with the positions of its columns.
   struct Target {
-    std::string name;  ///< empty if it is the only one
+    std::string name;  ///< empty if it is the only target
     std::size_t truth = 0, predicted = 0;
   };
   /// One of several labels that a sample may have, with the position of its probability.
@@ -40,7 +40,8 @@ struct PredictionTable {
   /// by "|", and all probabilities are finite.
   std::vector<Label> labels;
 
-  std::vector<Target> targets;  ///< for an evaluation of numbers; all of their fields are finite
+  std::vector<Target> targets;  ///< targets of an evaluation of predicted values; all of their
+                                ///< fields are finite
 };
 
 /// Reads nodes/<node>/predictions.csv of a run's `folder`. kNoResults if there is no such file,

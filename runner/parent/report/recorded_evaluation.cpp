@@ -24,7 +24,7 @@ using Fields = JsonFields<Json>;
 
 constexpr std::size_t kLargestResults = 256 << 20;
 
-using Damage = std::runtime_error;  // what is wrong with a file
+using Damage = std::runtime_error;  // its message says what is wrong with a file
 
 /// Returns the fields of an object in a file.
 Fields fields_of(const Json& json) { return {json, "it"}; }
@@ -50,10 +50,10 @@ std::vector<std::vector<std::int64_t>> matrix(const Json& json, std::size_t clas
   std::vector<std::vector<std::int64_t>> rows;
   if (json.is_null()) return rows;
   if (!json.is_array() || json.size() != classes)
-    throw Damage("'confusion_matrix' is not classes x classes");
+    throw Damage("'confusion_matrix' does not have the shape classes x classes");
   for (const Json& row : json) {
     if (!row.is_array() || row.size() != classes)
-      throw Damage("'confusion_matrix' is not classes x classes");
+      throw Damage("'confusion_matrix' does not have the shape classes x classes");
     rows.emplace_back();
     for (const Json& cell : row) rows.back().push_back(whole(cell, "a cell of 'confusion_matrix'"));
   }
@@ -126,7 +126,7 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
 RecordedCurve curve(const Fields& fields) {
   const Json &rates = fields.list("fpr"), &hits = fields.list("tpr");
   if (rates.size() != hits.size() || rates.size() < 2)
-    throw Damage("'fpr' and 'tpr' are not a curve");
+    throw Damage("'fpr' and 'tpr' do not form a curve");
   RecordedCurve result{fields.has("class") ? fields.text("class") : "", share(fields, "auc"), {}};
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const Json point = {{"fpr", rates[i]}, {"tpr", hits[i]}};
@@ -141,7 +141,7 @@ void take_curves(const Json& json, RecordedEvaluation& result) {
   if (!roc.at("micro").is_null()) result.micro = curve(fields_of(roc, "micro"));
   for (const Json& one : roc.list("classes")) result.class_curves.push_back(curve(fields_of(one)));
   result.has_curves = true;
-  if (fields.at("calibration").is_null()) return;  // it was not requested
+  if (fields.at("calibration").is_null()) return;  // no calibration was requested
   const Fields calibration = fields_of(fields, "calibration");
   result.calibration_error = share(calibration, "error");
   for (const Json& item : calibration.list("bins")) {
@@ -210,8 +210,8 @@ std::vector<std::string> evaluated_nodes(const fs::path& folder) {
 
 namespace {
 
-constexpr std::size_t kMostNames = 20;   // size of the largest matrix with class names
-constexpr std::size_t kMostCounts = 12;  // size of the largest matrix with counts
+constexpr std::size_t kMostNames = 20;   // maximum size of a matrix drawn with class names
+constexpr std::size_t kMostCounts = 12;  // maximum size of a matrix drawn with counts
 
 std::string times(std::int64_t count) {
   return count == 1 ? "once" : std::to_string(count) + " times";
@@ -284,7 +284,8 @@ Drawing draw_roc(const RecordedEvaluation& evaluation, const std::string& name) 
     plot.line(points, color, stroke);
     lines.push_back({what + ", " + decimal(curve.area, 3), color, false, stroke});
   };
-  // Colors 1 and 2 are those of the means; the others are used again with another pattern.
+  // Colors 1 and 2 are those of the means; the other colors are reused with a different line
+  // pattern.
   constexpr std::array kPatterns = {Stroke::kThin, Stroke::kDash, Stroke::kDot, Stroke::kDashDot};
   constexpr std::size_t kColors = 6;
   for (std::size_t i = 0; i < evaluation.class_curves.size(); ++i) {

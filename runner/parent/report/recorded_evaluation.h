@@ -15,7 +15,7 @@ namespace runner {
 /// A ROC curve of an evaluation: for each threshold, the fractions of negatives and of positives
 /// with scores at or above it.
 struct RecordedCurve {
-  std::string name;  ///< of the class; empty for a mean over classes
+  std::string name;  ///< name of the class; empty for a mean over classes
   double area = 0;
   /// Rates of false and true positives, both from 0 to 1.
   std::vector<std::pair<double, double>> points;
@@ -65,7 +65,7 @@ struct RecordedEvaluation {
   };
   std::vector<BaseModel> models;
 
-  /// Samples whose labels are suspected to be wrong.
+  /// Samples with labels that are suspected to be wrong.
   struct Suspects {
     struct One {
       std::string name, label, suggested;
@@ -94,8 +94,8 @@ struct RecordedMeasures {
 /// True for an evaluation of samples with any number of labels.
 bool has_label_sets(const RecordedMeasures& measures);
 
-/// Reads metrics.json and, if it exists, curves.json in nodes/<node>/ of a run's `folder`.
-/// On kDamagedRecord, the message names the file and says what is wrong with it.
+/// Reads metrics.json and, if it exists, curves.json in nodes/<node>/ of a run's `folder`. On
+/// kDamagedRecord, the message contains the file's name and says what is wrong with it.
 Result<RecordedEvaluation> read_evaluation(const std::filesystem::path& folder,
                                            const std::string& node);
 

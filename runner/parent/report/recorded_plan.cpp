@@ -23,7 +23,7 @@ std::optional<MemoryPlan> recorded_plan(const std::filesystem::path& run, const 
 }
 
 std::optional<std::int64_t> planned_bytes_of(const std::filesystem::path& run) {
-  constexpr std::int64_t kMost = 16 << 20;  // bytes of a plan.json
+  constexpr std::int64_t kMost = 16 << 20;  // maximum number of bytes of a plan.json
   const RunLayout layout(run);
   std::optional<std::int64_t> most;
   for (const std::string& node : real_file_system().list(layout.nodes())) {

@@ -100,8 +100,8 @@ void compare_metrics(const fs::path& before, const fs::path& now, Reproduction& 
                    })->second;
 }
 
-/// Returns the result files of a run, by display name. For checkpoints, only the weights that a
-/// pointer such as "best" names.
+/// Returns the result files of a run, by display name. For checkpoints, includes only the weights
+/// that a pointer such as "best" refers to.
 std::map<std::string, fs::path> results_of(const fs::path& run) {
   std::map<std::string, fs::path> files;
   std::error_code error;

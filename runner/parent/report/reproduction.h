@@ -13,8 +13,8 @@ namespace runner {
 
 /// How a run compares with the run that it was meant to reproduce.
 enum class Verdict {
-  kIdentical,        ///< every metric, weight and result is identical bit for bit
-  kWithinTolerance,  ///< every metric is within the tolerance of the record's; some bits differ
+  kIdentical,        ///< every metric, weight and result is bit-for-bit identical
+  kWithinTolerance,  ///< every metric is within tolerance of the recorded one; some bits differ
   kDifferent,
 };
 
@@ -30,16 +30,16 @@ struct MetricDifference {
   double relative = 0;
 };
 
-/// The comparison of a run with the run that it was started from.
+/// The comparison of a run with the run from which it was started.
 struct Reproduction {
   Verdict verdict = Verdict::kIdentical;
   double tolerance = 0;                     ///< allowed relative difference of a metric
   std::size_t metrics = 0, files = 0;       ///< number of compared metrics and files
-  std::optional<MetricDifference> first;    ///< in the order of measurement
+  std::optional<MetricDifference> first;    ///< the first difference in the order of measurement
   std::optional<MetricDifference> largest;  ///< by relative size; the first if several are equal
   /// Files that differ, or that only one run has: "train/checkpoints/best/model.safetensors".
   std::vector<std::string> other_files;
-  std::vector<std::string> other_plans;  ///< nodes whose steps were computed differently
+  std::vector<std::string> other_plans;  ///< nodes with steps that were computed differently
 };
 
 /// Compares the run in `now` with the run in `before`: the metrics of every step except memory, the

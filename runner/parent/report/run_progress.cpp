@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kTail = 64 << 10;  // bytes at the end of metrics.jsonl: a few hundred
+constexpr std::int64_t kTail = 64 << 10;  // bytes read from the end of metrics.jsonl: a few hundred
                                           // measurements
 
 Json json_in(const fs::path& path) {

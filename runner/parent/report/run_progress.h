@@ -20,8 +20,9 @@ struct RunProgress {
   std::string metric;
   double value = 0;                    ///< the value of `metric`
   std::int64_t memory_bytes = 0;       ///< peak memory of tensors; 0: not measured
-  std::optional<double> seconds_left;  ///< of the training stage, estimated from its epochs so far
-  double silent_seconds = 0;           ///< since the last measurement; 0 if it is not running
+  std::optional<double> seconds_left;  ///< estimated time left for the training stage, based on its
+                                       ///< epochs so far
+  double silent_seconds = 0;  ///< time since the last measurement; 0 if the run is not running
 };
 
 /// Reads the progress of the run in that folder. How much of metrics.jsonl is read does not depend

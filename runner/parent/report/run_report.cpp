@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 using Class = RecordedEvaluation::Class;
 
 constexpr std::size_t kLargestSummary = 64 << 20;
-constexpr std::size_t kShown = 5;  // number of classes and class pairs shown
+constexpr std::size_t kShown = 5;  // maximum number of classes and class pairs shown
 
 /// Returns the monitored metric of each training stage of the run, by node.
 std::map<std::string, BestValidation> monitored_trainings(const RecordedRun& run) {
@@ -102,7 +102,8 @@ std::string training_text(const std::string& title, const TrainingHistory& histo
   return text + "\n" + best_epoch_text(history, best);
 }
 
-/// Returns which labels are suspected to be wrong, and how reliable that is; empty if none are.
+/// Returns which labels are suspected to be wrong, and how reliable this finding is; empty if there
+/// are none.
 std::string suspects_text(const RecordedEvaluation::Suspects& suspects) {
   if (suspects.count == 0) return "";
   std::string text = "  suspected labels: " + std::to_string(suspects.count);
@@ -123,7 +124,7 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
                      "%), mean per class " + percent(evaluation.mean_per_class) + "%, loss " +
                      decimal(evaluation.loss, 4) + ", " + std::to_string(evaluation.samples) +
                      " samples of " + std::to_string(evaluation.classes.size()) + " classes\n";
-  if (evaluation.is_smoke) text += "  a smoke run: only some of the samples\n";
+  if (evaluation.is_smoke) text += "  a smoke run: only some of the samples were evaluated\n";
   if (evaluation.macro || evaluation.micro) {
     text += "  area under ROC: ";
     if (evaluation.macro) text += decimal(evaluation.macro->area, 4) + " mean of the classes";
@@ -159,8 +160,9 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
 
 /// Returns one line for each metric.
 std::string measures_text(const RecordedMeasures& measures) {
-  std::string text = printable(measures.title) +
-                     (measures.is_smoke ? ": a smoke run: only some of the samples\n" : ":\n");
+  std::string text =
+      printable(measures.title) +
+      (measures.is_smoke ? ": a smoke run: only some of the samples were evaluated\n" : ":\n");
   for (const auto& [name, value] : measures.values)
     text += "  " + printable(without_family(name)) + " " + decimal(value, 4) + "\n";
   return text;

@@ -27,7 +27,7 @@ bool has_letter(std::string_view cell) {
 struct TableColumn {
   std::size_t index = 0;  ///< within a row
   std::size_t width = 0;
-  std::size_t least = 0;  // the width it can be made as narrow as
+  std::size_t least = 0;  // the smallest width to which it can be reduced
   bool is_right_aligned = false;
 };
 
@@ -47,7 +47,7 @@ std::vector<std::string> wrapped(const std::string& cell, std::size_t width) {
 
 /// True if cells of the column that differ still differ when they are `width` columns wide.
 bool stay_distinct(const TableRows& rows, std::size_t column, std::size_t width) {
-  std::map<std::vector<std::string>, std::string> seen;  // cells by their lines
+  std::map<std::vector<std::string>, std::string> seen;  // maps the lines of each cell to the cell
   for (const auto& row : rows) {
     if (column >= row.size()) continue;
     const auto [known, is_new] = seen.try_emplace(wrapped(row[column], width), row[column]);
@@ -68,7 +68,7 @@ std::vector<TableColumn> columns_of(const TableRows& rows) {
   return result;
 }
 
-/// Returns how narrow a column can be made.
+/// Returns the minimum width of a column.
 std::size_t least_width(const TableRows& rows, const TableColumn& column) {
   constexpr std::size_t kLeast = 12, kMore = 4;
   const std::size_t i = column.index;
@@ -89,7 +89,7 @@ std::size_t width_of(const std::vector<TableColumn>& block) {
   return sum - std::min(sum, kGap);
 }
 
-/// Divides the columns among tables that can be made to fit; each includes the first column.
+/// Divides the columns among tables that can be made narrow enough; each includes the first column.
 std::vector<std::vector<TableColumn>> blocks_of(const std::vector<TableColumn>& columns,
                                                 std::size_t width) {
   std::vector<std::vector<TableColumn>> blocks;

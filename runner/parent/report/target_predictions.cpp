@@ -34,7 +34,7 @@ void draw_target(Drawing& drawing, const TargetPredictions& one, double top) {
   const Ticks shared = ticks_of(numbers), horizontal = ticks_of(predictions);
   const std::string title = one.target.empty() ? "" : shortened(one.target, 30) + ": ";
   Plot values(drawing, {70, top + 40, 330, 330}, {"true", shared}, {"predicted", shared},
-              title + "predicted by true numbers");
+              title + "predicted against true values");
   values.dashed({shared.low, shared.low}, {shared.high, shared.high});
   for (const auto& [truth, predicted] : pairs)
     drawing.circle(values.at(truth, predicted), 2.5, "fill-1");
@@ -68,7 +68,7 @@ Drawing draw_predictions(const std::vector<TargetPredictions>& targets, const st
   const std::size_t count = std::min(targets.size(), kMostDrawnTargets);
   Drawing drawing(840, kHeight * static_cast<double>(count) + 20, "Predictions of " + name,
                   std::to_string(targets.front().pairs.size()) +
-                      " samples: predicted by true numbers, and residuals by predictions");
+                      " samples: predicted against true values, and residuals against predictions");
   for (std::size_t i = 0; i < count; ++i)
     draw_target(drawing, targets[i], kHeight * static_cast<double>(i));
   return drawing;

@@ -17,7 +17,7 @@ namespace {
 
 using Epoch = TrainingHistory::Epoch;
 
-constexpr double kLargestRatio = 1e100;  // not drawn if larger, infinite or NaN
+constexpr double kLargestRatio = 1e100;  // larger values, infinity and NaN are not drawn
 
 template <typename ValueOf>
 std::vector<Point> points(const TrainingHistory& history, const ValueOf& value_of) {
@@ -101,7 +101,8 @@ Drawing draw_pairs(const RecordedEvaluation& evaluation, const std::string& name
     ++mean.networks;
     mean.samples = samples;
   }
-  // Every pair is in one order, so the last class has no row, and the first class no column.
+  // Each pair appears in only one order, so the last class has no row, and the first class has no
+  // column.
   std::vector<std::string> rows, columns;
   for (const RecordedEvaluation::Class& one : evaluation.classes) {
     rows.push_back(one.name);

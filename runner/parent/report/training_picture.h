@@ -14,7 +14,7 @@ namespace runner {
 
 /// Draws training_curves.svg: the training and validation loss by epoch on the left, the validation
 /// accuracy in % on the right. If there are no accuracies, draws only the loss. `name` is the run's
-/// name. Skips numbers that are not finite. There must be at least one epoch.
+/// name. Skips values that are not finite. There must be at least one epoch.
 Drawing draw_training(const TrainingHistory& history, const std::string& name);
 
 /// Draws a color matrix that shows how well the network of each class pair

@@ -80,7 +80,7 @@ NeedOf needed_by_prediction(const WorkerCommand& worker, const nlohmann::ordered
     if (!answer) return answer.errors();
     const auto needed = answer->find("needed");
     const bool is_known = needed != answer->end() && needed->is_number_integer() && *needed > 0;
-    return is_known ? DeviceNeed{*needed, "the plan of the prediction"} : DeviceNeed{};
+    return is_known ? DeviceNeed{*needed, "the plan for the prediction"} : DeviceNeed{};
   };
 }
 
@@ -104,8 +104,8 @@ NeedOf needed_by_run(const RunToPlan& run, ProgressDisplay& display) {
     plan_on(device, request);
     const auto answer = ask_for_plan(without_gpus(run.worker), request, display);
     if (!answer) return answer.errors();
-    // The search handles plans that do not fit, and plans that require real steps are made later,
-    // on the GPU. Any other error would also end the run.
+    // The search handles plans that do not fit; plans that require real steps are made later, on
+    // the GPU. Any other error would also end the run.
     Diagnostics errors = answer->diagnostics;
     std::erase_if(errors, [](const Diagnostic& one) {
       return one.severity != Severity::kError || one.code == ErrorCode::kOutOfMemory ||

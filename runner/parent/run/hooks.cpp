@@ -96,7 +96,7 @@ void Hooks::start_next() {
     std::vector<std::string> words;
     for (const std::string& variable : rank_variables())
       words.insert(words.end(), {"-u", variable});
-    words.emplace_back("--");  // what follows is not an option of env
+    words.emplace_back("--");  // env does not interpret what follows as options
     words.insert(words.end(), running_->words.begin(), running_->words.end());
     auto started = WorkerProcess::start({.program = "/usr/bin/env", .arguments = std::move(words)});
     if (!started) {

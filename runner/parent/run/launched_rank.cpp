@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-constexpr int kMostRanks = 4096;  // as in the schema of device.count
+constexpr int kMostRanks = 4096;  // the same limit as in the schema of device.count
 
 /// Range of ports from which to choose one by job number, below the ports that systems assign
 /// automatically.

@@ -386,7 +386,7 @@ Diagnostics LiveRecord::look_at_inputs_again() {
                        {},
                        change.pointer,
                        what + ": files were added during the run",
-                       "they were not read by the run",
+                       "the run did not read them",
                        {},
                        Severity::kWarning});
       continue;

@@ -44,7 +44,7 @@ class LiveRecord {
   void open(const Ready& ready, const nlohmann::ordered_json& versions,
             const std::function<void(const Diagnostic&)>& report);
   bool is_open() const { return folder_.has_value(); }
-  /// The run's folder; empty if the run is new and not open yet.
+  /// Returns the run's folder; empty if the run is new and not open yet.
   std::filesystem::path path() const;
   /// Returns path() as shown to the user.
   std::string folder() const { return shown_folder(path()); }

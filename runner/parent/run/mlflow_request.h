@@ -20,7 +20,7 @@ struct MlflowSubject {
   double began = 0;                                        ///< seconds since 1970
 };
 
-/// How persistently retort-tracker sends what is left after the end of a run.
+/// How persistently retort-tracker tries to send the remaining data after the end of a run.
 struct MlflowPatience {
   int tries = 1;
   int limit_seconds = 5;  ///< 0: no limits

@@ -8,13 +8,13 @@
 
 namespace runner {
 
-/// The MLflow server that runs are sent to. Its token, user name and password stay in the
+/// The MLflow server to which runs are sent. Its token, user name and password stay in the
 /// environment, where retort-tracker reads them.
 struct MlflowTarget {
   std::string server;  ///< its address
   /// At most one is set; neither: MLflow's experiment "Default".
   std::string experiment_name = {}, experiment_id = {};
-  std::filesystem::path tracker = {};  ///< the program that does the sending
+  std::filesystem::path tracker = {};  ///< the program that sends the runs
 };
 
 /// Returns the target named by MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and

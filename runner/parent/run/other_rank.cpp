@@ -45,7 +45,7 @@ class OtherRank {
     try {
       supervision_.run();
       output_.take_rest();
-    } catch (const WriteError& error) {  // from writing the log
+    } catch (const WriteError& error) {  // writing the log failed
       return fail({error.diagnostic()});
     }
     return conclude();
@@ -146,7 +146,7 @@ class OtherRank {
   Diagnostics errors_;
   Ending ending_;
   std::optional<int> stop_signal_;
-  std::optional<Clock::time_point> deadline_;  // for the worker, after a signal
+  std::optional<Clock::time_point> deadline_;  // deadline for the worker after a signal
 };
 
 }  // namespace

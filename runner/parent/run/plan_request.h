@@ -53,8 +53,8 @@ struct NodeReuse {
 
 /// A worker's answer to a PlanRequest.
 struct PlanAnswer {
-  std::vector<MemoryPlan> plans;          ///< for the nodes that train or evaluate, in order
-  std::vector<Certificate> certificates;  ///< for the same nodes, in order
+  std::vector<MemoryPlan> plans;          ///< plans of the nodes that train or evaluate, in order
+  std::vector<Certificate> certificates;  ///< certificates of the same nodes, in order
   std::vector<NodeReuse> reuse;           ///< for all nodes, in order
   /// The total memory of the device: {"the machine's memory", …}; nullopt for a device that is not
   /// in this machine.

@@ -19,7 +19,8 @@ struct DisplayOptions {
   bool is_terminal = false;
   bool color = false;  ///< never set if NO_COLOR is set
   Verbosity verbosity = Verbosity::kNormal;
-  std::function<TerminalSize()> size = [] { return TerminalSize{}; };  ///< of the terminal now
+  std::function<TerminalSize()> size = [] { return TerminalSize{}; };  ///< returns the terminal's
+                                                                       ///< current size
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
@@ -45,7 +46,7 @@ class ProgressDisplay {
   void node_finished();
   /// Erases the live line so that other output can be written; the next tick() draws it again.
   void clear();
-  /// Must be called when the terminal's size has changed.
+  /// Must be called after the terminal's size has changed.
   void resize();
   /// Draws the progress if it is due. Returns the time until the next call; nullopt if there is
   /// nothing to show.
@@ -60,7 +61,7 @@ class ProgressDisplay {
   const DisplayOptions options_;
   const SecretTexts secrets_;
   std::string node_;
-  std::optional<Progress> latest_;  // of the running node
+  std::optional<Progress> latest_;  // progress of the running node
   bool is_stale_ = false;           // latest_ is not shown yet
   bool is_drawn_ = false;           // the terminal shows a live line
   std::chrono::steady_clock::time_point last_draw_;

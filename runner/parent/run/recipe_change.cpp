@@ -34,8 +34,8 @@ bool has_stage(const Value& recipe, const std::string& key, Family family) {
   return kind && kind->text() && family_of(*kind->text()) == family;
 }
 
-/// Returns the schedule kind of the training stage with its `epochs` at `path`, if its learning
-/// rates depend on the number of epochs; otherwise "".
+/// Returns the schedule's kind for the training stage that has its `epochs` at `path`, if its
+/// learning rates depend on the number of epochs; otherwise "".
 std::string schedule_over(const Value& recipe, const std::vector<std::string>& path,
                           const SchemaSet& schemas) {
   if (path.size() != 2 || path[1] != "epochs" || !has_stage(recipe, path[0], Family::kTrain))

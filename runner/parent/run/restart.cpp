@@ -117,7 +117,7 @@ std::optional<Restart> RestartRule::repeat(bool is_lost) {
                             (said.max_retries ? " of " + std::to_string(*said.max_retries) : "");
   restart.line =
       (is_lost ? "the device '" + here() + "' failed" : std::string("the worker was killed")) +
-      ": continues from the last checkpoint" +
+      ": continuing from the last checkpoint" +
       (is_stuck ? ", in a way that needs less memory" : "") + count;
   restart.recovery = {.cause = is_lost ? "device lost" : "killed", .from = here(), .to = here()};
   return restart;

@@ -25,7 +25,7 @@ struct Restart {
   std::optional<OwnDevice> device = {};
   Restarts restarts;       ///< sent to the next worker
   std::string node;        ///< the node that was running; empty: none
-  std::string line = {};   ///< shown to the user
+  std::string line = {};   ///< the line shown to the user
   Recovery recovery = {};  ///< to be added to the run's record
 };
 
@@ -45,7 +45,7 @@ struct Restart {
 class RestartRule {
  public:
   /// `graph` is borrowed; `other_gpu` may be empty. `device` is the device's name as shown to the
-  /// user, OwnDevice::text(); if empty, the worker's name for it is used.
+  /// user (OwnDevice::text()); if empty, the worker's name for the device is used.
   RestartRule(const Graph& graph, TakeOtherGpu other_gpu, std::string device = "");
 
   /// Must be called with every event from the worker.

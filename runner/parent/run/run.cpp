@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const Value kNoRecipe;  // for a run without hooks
+const Value kNoRecipe;  // the recipe of a run without hooks
 
 /// One run, from the worker's hello to the summary.
 class Run {
@@ -411,7 +411,7 @@ class Run {
   ProgressDisplay display_;
   RunSummary summary_;
   LiveRecord record_;
-  WorkerCommand worker_;                // for the device that the run is on
+  WorkerCommand worker_;                // set up for the device that the run is on
   std::optional<OwnDevice> moved_to_;   // nullopt: still on its first device
   std::vector<std::string> left_ = {};  // UUIDs of the GPUs used before
   RestartRule restarts_;

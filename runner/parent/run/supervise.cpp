@@ -157,7 +157,7 @@ class Supervision::Dialogue {
     const auto* hello = std::get_if<Hello>(&*event);
     if (!greeted_ && !hello) return give_up(protocol_error("its first event is not a hello"));
     if (greeted_ && hello) return give_up(protocol_error("a second hello"));
-    if (finished_) return give_up(protocol_error("an event after the last"));
+    if (finished_) return give_up(protocol_error("an event after its last one"));
     if (hello) return greet(*hello);
     const auto* finished = std::get_if<Finished>(&*event);
     if (!finished) return conversation_.on_event(*event, worker_);

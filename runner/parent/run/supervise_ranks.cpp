@@ -157,7 +157,7 @@ class RanksOfRun {
         error.message = "rank " + std::to_string(i + 1) + ": " + error.message;
       return end;
     }
-    // Rank 0 was killed because it did not exit: the others say why they gave it up.
+    // Rank 0 was killed because it did not exit; the other ranks report why they gave up on it.
     if (was_first_killed_ && !lost_by_others_.empty())
       return {.exit = exit_code(lost_by_others_), .errors = {lost_by_others_.front()}};
     Ending end = *first_end_;

@@ -23,7 +23,7 @@ struct OtherRanks {
 /// Like supervise(), for a graph with several ranks: starts a worker for each rank. Signals go only
 /// to rank 0, since it does the saving; when rank 0 exits, the others exit too. If another rank
 /// fails or is killed, returns that rank's ending, because rank 0 reports only that it lost the
-/// rank. A rank that the others have given up, because it does not respond, is killed.
+/// rank. A rank that the others have given up on because it does not respond is killed.
 Result<Ending> supervise_ranks(const WorkerCommand& command, const nlohmann::ordered_json& request,
                                Conversation first, const OtherRanks& others);
 

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kTrackerPoll = 500ms;      // interval between checks on a running tracker
 constexpr auto kTrackerPollAtEnd = 20ms;  // the same, once only the tracker is still running
-constexpr auto kTrackerGrace = 500ms;     // for exiting, after it has failed or reached its limit
+constexpr auto kTrackerGrace = 500ms;     // time to exit after it has failed or reached its limit
 
 }  // namespace
 

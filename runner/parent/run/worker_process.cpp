@@ -151,7 +151,7 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
   if (child == 0) {
     int error = prepare_child(parent, *requests.read, *output.write, *events.write);
     if (error == 0 && is_copied) {
-      close_inherited(0);  // the closed pipe tells the parent that the child has started
+      close_inherited(0);  // when the pipe closes, the parent knows that the child has started
       environ = const_cast<char**>(environment.data());
       _exit(command.body(command.arguments));
     }
@@ -377,7 +377,7 @@ bool WorkerSet::wait(int milliseconds) {
   const int ready = poll(watched.data(), watched.size(), milliseconds);
   if (ready < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "poll");
   if (ready <= 0) return ready < 0;
-  if (watched.front().revents) read_signals();  // they came before a worker's exit
+  if (watched.front().revents) read_signals();  // the signals came before a worker's exit
   WorkerProcess::Watched own;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     std::copy_n(watched.begin() + 1 + static_cast<std::ptrdiff_t>(i * own.size()), own.size(),

@@ -68,7 +68,7 @@ bool has_option(const Json& schema, std::string_view path) {
 
 }  // namespace
 
-/// A * matches any non-empty text; a # matches a number.
+/// A * matches any non-empty string; a # matches a number.
 bool DeclaredMetric::covers(std::string_view metric) const {
   const std::size_t open = name.find_first_of("*#");
   if (open == name.npos) return metric == name;

@@ -14,7 +14,8 @@ namespace runner {
 Kind read_kind(const std::string& path, const nlohmann::ordered_json& document,
                Diagnostics& errors);
 
-/// The title required for a schema at `path`: "train.supervised", "train/optimizer/adam", "recipe".
+/// Returns the title required for a schema at `path`: "train.supervised", "train/optimizer/adam",
+/// "recipe".
 std::string title_of(const std::string& path);
 
 /// True if the schema at `path` declares a kind of stage: it is directly in a top-level folder, its

@@ -28,10 +28,10 @@ struct Option {
   bool required = false;
 };
 
-/// The values accepted by the option, with their unit: "an integer of at least 1 (epochs)".
+/// Returns the values accepted by the option, with their unit: "an integer of at least 1 (epochs)".
 std::string takes_phrase(const Option& option);
 
-/// The option's default, as it would be written in a recipe; empty if there is none.
+/// Returns the option's default, as it would be written in a recipe; empty if there is none.
 std::string default_text(const Option& option);
 
 /// Returns every option declared by the schemas, in their order: first the options for the whole
@@ -42,23 +42,24 @@ std::vector<Option> all_options(const SchemaSet& schemas);
 /// relative to its mapping.
 std::vector<Option> options_of(const SchemaSet& schemas, std::string_view kind);
 
-/// The ports of a kind: one line for its inputs and one for its outputs, if any.
+/// Returns the ports of a kind: one line for its inputs and one for its outputs, if any.
 std::string ports_text(const Kind& kind, const std::string& margin);
 
 /// Returns the kind as JSON: {"name", "family", "summary", "version", "inputs": [...], "outputs":
 /// [...], "cacheable"}.
 nlohmann::ordered_json kind_json(const Kind& kind);
 
-/// The output of `retort stages`: every kind with its summary and ports, grouped by family.
+/// Returns the output of `retort stages`: every kind with its summary and ports, grouped by family.
 std::string stages_text(const SchemaSet& schemas);
 
-/// The output of `retort stages --json`: {"kinds": [{"name", "family", "summary", "version",
-/// "inputs": [{"name", "type", "optional", "many"}], "outputs": [{"name", "type"}], "cacheable"}]}.
+/// Returns the output of `retort stages --json`: {"kinds": [{"name", "family", "summary",
+/// "version", "inputs": [{"name", "type", "optional", "many"}], "outputs": [{"name", "type"}],
+/// "cacheable"}]}.
 nlohmann::ordered_json stages_json(const SchemaSet& schemas);
 
-/// The output of `retort stages --format md`: every kind and option as Markdown, with one section
-/// per family. "# recipe" lists the options of a whole recipe, and "# sweep" the options for
-/// starting the trials of a sweep.
+/// Returns the output of `retort stages --format md`: every kind and option as Markdown, with one
+/// section per family. "# recipe" lists the options of a whole recipe, and "# sweep" the options
+/// for starting the trials of a sweep.
 std::string kinds_markdown(const SchemaSet& schemas);
 
 }  // namespace runner

@@ -16,14 +16,14 @@ std::string stem_of(const std::string& path) {
   return path.substr(0, path.size() - kPublishedEnding.size());
 }
 
-/// A name for the definition of a kind: "train.optimizer.adam".
+/// Returns a name for the definition of a kind: "train.optimizer.adam".
 std::string definition_of(const std::string& path) {
   std::string name = stem_of(path);
   std::ranges::replace(name, '/', '.');
   return name;
 }
 
-/// The file that a reference in `file` refers to, and the pointer into it.
+/// Returns the file that a reference in `file` points to, and the pointer into that file.
 std::pair<std::string, std::string> referred_to(const std::string& reference,
                                                 const std::string& file) {
   const auto hash = std::min(reference.find('#'), reference.size());
@@ -31,7 +31,7 @@ std::pair<std::string, std::string> referred_to(const std::string& reference,
           reference.substr(std::min(hash + 1, reference.size()))};
 }
 
-/// The lowercase words of `text`, each between two spaces. Other characters become spaces.
+/// Returns the lowercase words of `text`, each between two spaces. Other characters become spaces.
 std::string spaced_words(std::string_view text) {
   std::string result = " ";
   for (const char c : text) {
@@ -65,7 +65,7 @@ Json Publication::stage(const std::string& path) {
   return result;
 }
 
-/// The schema with references made local and our own keywords replaced or omitted.
+/// Returns the schema with references made local and our own keywords replaced or omitted.
 Json Publication::published(const Json& schema, const std::string& file) {
   if (!schema.is_object()) return schema;
   Json result = Json::object();
@@ -173,7 +173,7 @@ std::vector<std::string> Publication::files_in(const std::string& folder) const 
 
 void Publication::define(const std::string& name, const std::function<Json()>& make) {
   if (definitions_.contains(name)) return;
-  definitions_[name] = nullptr;  // a schema may refer back to itself
+  definitions_[name] = nullptr;  // a schema may contain a reference back to itself
   Json made = make();
   definitions_[name] = std::move(made);
 }

@@ -26,15 +26,16 @@ class Publication {
   Publication(const SchemaSet& schemas, Mappings mappings)
       : schemas_(schemas), mappings_(mappings) {}
 
-  /// The schema of the file at a path below schemas/, such as "train/optimizer/adam.schema.json".
+  /// Returns the schema of the file at a path below schemas/, such as
+  /// "train/optimizer/adam.schema.json".
   Json file(const std::string& path);
 
-  /// A stage's options together with the keys common to all stages.
+  /// Returns a stage's options together with the keys common to all stages.
   Json stage(const std::string& path);
 
-  /// The schema for a mapping with a `kind` from `folder` ("*": any stage; "train": that family).
-  /// `of_file` makes the definition of one kind from the path of its file; by default that is
-  /// stage() or file().
+  /// Returns the schema for a mapping with a `kind` from `folder` ("*": any stage; "train": that
+  /// family). `of_file` makes the definition of one kind from the path of its file; by default that
+  /// is stage() or file().
   Json choice(const std::string& folder, const std::string& preferred,
               const std::function<Json(const std::string& path)>& of_file = {});
 

@@ -69,7 +69,7 @@ void loosen(Json& value) {
   const bool is_choice = value.contains("anyOf");
   const bool is_listed = value.contains("enum") || value.contains("const");
   if (!value.contains("type") && !is_choice && !is_listed)
-    return;  // accepts anything, or refers to a definition
+    return;  // accepts anything, or is a reference to a definition
   if (value.contains("type") && !is_choice && !is_listed) {
     Json types = value["type"].is_array() ? value["type"] : Json::array({value["type"]});
     const bool takes_strings = std::ranges::count(types, Json("string")) > 0;
@@ -95,7 +95,7 @@ void loosen(Json& value) {
   value = std::move(notes);
 }
 
-/// The defaults list of a file.
+/// Returns the defaults list of a file.
 Json defaults_list() {
   return Json::parse(R"json({
     "type": "array",
@@ -141,7 +141,7 @@ Json recipe_form(Publication& publication, const SchemaSet& schemas) {
   return form;
 }
 
-/// The schema for a file of `group`: a mapping with one of its kinds.
+/// Returns the schema for a file of `group`: a mapping with one of its kinds.
 Json group_form(Publication& publication, const std::string& group) {
   Json form = {{"title", group},
                {"description", "The keys that a file in recipes/" + group + " may contain."}};

@@ -12,17 +12,17 @@
 
 namespace runner {
 
-/// The output of `retort schema [KIND]`: a single draft-07 document that needs no other file and
-/// uses none of our keywords. For a kind of stage, it describes its options and the keys common to
-/// all stages; for a kind of sub-mapping ("train/optimizer/adam"), its options; for "recipe", a
-/// composed recipe with any of the kinds. Any other name is a kUnknownKind error that lists the
-/// closest name, or all names.
+/// Returns the output of `retort schema [KIND]`: a single draft-07 document that needs no other
+/// file and uses none of our keywords. For a kind of stage, it describes its options and the keys
+/// common to all stages; for a kind of sub-mapping ("train/optimizer/adam"), its options; for
+/// "recipe", a composed recipe with any of the kinds. Any other name is a kUnknownKind error that
+/// lists the closest name, or all names.
 Result<nlohmann::ordered_json> published_schema(const SchemaSet& schemas, std::string_view name);
 
-/// The output of `retort schema --editor [GROUP]`: what one file may contain, as written. "recipe"
-/// describes recipes; a group ("train", "model/backbone") describes its options. Editors check
-/// files before composition, so anything may be an interpolation or ???, nothing is required, and a
-/// mapping with its kind set elsewhere must match one of the kinds.
+/// Returns the output of `retort schema --editor [GROUP]`: what one file may contain, as written.
+/// "recipe" describes recipes; a group ("train", "model/backbone") describes its options. Editors
+/// check files before composition, so anything may be an interpolation or ???, nothing is required,
+/// and a mapping with its kind set elsewhere must match one of the kinds.
 Result<nlohmann::ordered_json> editor_schema(const SchemaSet& schemas, std::string_view group);
 
 /// Returns the names that editor_schema() accepts: "recipe", the families, and the folders of kinds

@@ -38,7 +38,7 @@ Operand operand_of(const Value* value) {
   return Container();
 }
 
-/// The smallest number of a list; unknown if there is none.
+/// Returns the smallest number in a list; unknown if there is none.
 Operand least_of(const Value* value) {
   std::optional<double> least;
   for (const Value& item : value && value->list() ? *value->list() : Value::List()) {
@@ -185,7 +185,8 @@ class Condition {
     return size_of(option);
   }
 
-  /// True if no two items of the list, in "groups.name", have the same text under the last key.
+  /// True if no two items of the list in "groups.name" have the same string under the last key,
+  /// "name".
   bool items_differ(std::string_view path) const {
     const std::size_t dot = path.rfind('.');
     if (dot == path.npos)
@@ -199,7 +200,7 @@ class Condition {
     return true;
   }
 
-  /// The truth value of an operand; unknown if it is not a boolean.
+  /// Returns the truth value of an operand; unknown if it is not a boolean.
   Truth truth(const Operand& operand) const {
     if (!operand) return std::nullopt;
     if (const auto* flag = std::get_if<bool>(&*operand)) return *flag;

@@ -61,8 +61,8 @@ std::optional<decltype(Value::data)> number_in(const std::string& text) {
 bool read_environment_numbers(Value& root, const Diagnostics& errors) {
   bool is_changed = false;
   for (const Diagnostic& error : errors) {
-    auto& value =
-        const_cast<Value&>(nearest(root, error.pointer));  // of `root`, which may be modified
+    auto& value = const_cast<Value&>(nearest(root, error.pointer));  // a value in `root`, which may
+                                                                     // be modified
     if (!value.reveal() || value.form != ScalarForm::kEnvironment) continue;
     const auto number = number_in(*value.reveal());
     if (!number) continue;
@@ -77,7 +77,7 @@ bool read_environment_numbers(Value& root, const Diagnostics& errors) {
 
 struct SchemaSet::Store {
   SchemaReader schemas;
-  std::map<std::string, Kind, std::less<>> kinds_by_name;  // those requested so far
+  std::map<std::string, Kind, std::less<>> kinds_by_name;  // the kinds requested so far
   std::vector<Kind> kinds;                                 // all, once requested
 
   /// Returns the kind of stage declared by a file; errors are added to the reader's.

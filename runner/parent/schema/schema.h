@@ -65,7 +65,8 @@ struct SchemaFile {
   std::string_view text;
 };
 
-/// The schemas built into this program, sorted by path. Generated from schemas/ at build time.
+/// Returns the schemas built into this program, sorted by path. Generated from schemas/ at build
+/// time.
 std::span<const SchemaFile> embedded_schemas();
 
 /// The contract between recipes and stages: all schemas, checked on loading.
@@ -108,22 +109,23 @@ class SchemaSet final : public RecipeKeys {
   /// Calls `visit` for each mapping with x-config in its schema. `recipe` must be validated.
   void visit_configured(Value& recipe, const VisitConfigured& visit) const;
 
-  /// All kinds of stages, sorted by name. Excludes kinds of sub-mappings, such as a backbone.
+  /// Returns all kinds of stages, sorted by name. Excludes kinds of sub-mappings, such as a
+  /// backbone.
   std::span<const Kind> kinds() const;
   const Kind* kind(std::string_view name) const;
-  /// The name of the kind closest to `name`, for "did you mean"; empty if none is close.
+  /// Returns the name of the kind closest to `name`, for "did you mean"; empty if none is close.
   std::string nearest_kind(std::string_view name) const;
 
-  /// The kinds of sub-mappings in a folder: {"adam", "adamw", "sgd"} for "train/optimizer".
+  /// Returns the kinds of sub-mappings in a folder: {"adam", "adamw", "sgd"} for "train/optimizer".
   std::vector<std::string> sub_kinds(std::string_view folder) const;
-  /// The folders with kinds of sub-mappings: {"model/backbone", "train/optimizer"}.
+  /// Returns the folders with kinds of sub-mappings: {"model/backbone", "train/optimizer"}.
   std::vector<std::string> sub_kind_folders() const;
 
   /// Says whether a run of `recipe` may continue with a different value at `path`, according to the
   /// x-resume there or at its nearest ancestor.
   ResumeClass resume_class(const Value& recipe, Path path) const;
 
-  /// The possible values at `path` of `recipe`, if they can be listed; for completion.
+  /// Returns the possible values at `path` of `recipe`, if they can be listed; for completion.
   KeyChoices choices(const Value& recipe, Path path) const;
 
   /// Returns the schema of a kind, or of a file by its path without the extension: "recipe",

@@ -21,7 +21,7 @@ std::vector<SchemaCircle> circles_in(const std::deque<SchemaNode>& nodes) {
     Visit& state = visits[&node];
     if (state == Visit::kDone) return;
     if (state == Visit::kOpen) {
-      circles.push_back({&node, "the schema refers to itself without end"});
+      circles.push_back({&node, "the schema refers to itself endlessly"});
       return;
     }
     state = Visit::kOpen;

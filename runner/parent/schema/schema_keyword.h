@@ -97,7 +97,7 @@ struct KeywordRule {
   Needs needs;
 };
 
-/// The rule for a keyword; null if the keyword is not supported.
+/// Returns the rule for a keyword; null if the keyword is not supported.
 const KeywordRule* keyword_rule(std::string_view name);
 
 /// True if `json` has the required form. Subschemas, expressions and ports are checked by their
@@ -107,7 +107,7 @@ bool fits(Needs needs, const nlohmann::ordered_json& json);
 /// Describes the required form: "a list of different strings".
 std::string_view phrase(Needs needs);
 
-/// The JsonType named `name`, such as "integer"; 0 if there is none.
+/// Returns the JsonType named `name`, such as "integer"; 0 if there is none.
 unsigned type_bit(std::string_view name);
 
 }  // namespace runner

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::size_t kMaxExpression = 1000;  // in bytes; std::regex compiles recursively
 
-/// The length in bytes indicated by the first byte of a character; 1 for a byte that cannot start a
-/// character.
+/// Returns the length in bytes indicated by the first byte of a character; 1 for a byte that cannot
+/// start a character.
 std::size_t announced_length(unsigned char first) {
   if (first >= 0xF0 && first < 0xF8) return 4;
   if (first >= 0xE0 && first < 0xF0) return 3;

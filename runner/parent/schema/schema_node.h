@@ -36,7 +36,8 @@ class Pattern {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-/// The number of characters in UTF-8 text; a byte that belongs to no character counts as one.
+/// Returns the number of characters in UTF-8 text; a byte that belongs to no character counts as
+/// one.
 std::size_t character_count(std::string_view text);
 
 /// The types of draft-07; a set of types is their sum. Every integer is also a number.
@@ -83,7 +84,7 @@ struct SchemaNode {
   std::string_view file;  ///< "train/supervised.schema.json"; borrowed from the SchemaSet
   std::string pointer;    ///< its location in the file, "/properties/epochs"
 
-  std::optional<bool> verdict;  ///< for a schema that is just true or false
+  std::optional<bool> verdict;  ///< set for a schema that is just true or false
   std::optional<std::string> reference;
   /// The target of $ref. Among the keywords next to $ref, only description, default, unit, resume,
   /// effective and file_rule count.
@@ -107,12 +108,12 @@ struct SchemaNode {
   std::optional<std::size_t> min_length, max_length;
   std::optional<Pattern> pattern;
 
-  std::vector<const SchemaNode*> first_items;  ///< items written as a list
+  std::vector<const SchemaNode*> first_items;  ///< set if the schema lists its items one by one
   const SchemaNode* items = nullptr;
   std::optional<std::size_t> min_items, max_items;
   bool unique_items = false;
 
-  std::vector<NamedSchema> properties;  ///< in the order of the file
+  std::vector<NamedSchema> properties;  ///< in the order in which the file lists them
   std::vector<PatternSchema> pattern_properties;
   const SchemaNode* additional_properties = nullptr;
   const SchemaNode* property_names = nullptr;
@@ -132,23 +133,23 @@ struct SchemaNode {
   const SchemaNode* kind(std::string_view name) const;
 };
 
-/// The node that $ref ultimately leads to; `node` itself if it has no $ref.
+/// Returns the node that $ref ultimately leads to; `node` itself if it has no $ref.
 const SchemaNode& followed(const SchemaNode& node);
 
-/// The default of the node, or of the node it refers to; null if there is none.
+/// Returns the default of the node, or of the node it refers to; null if there is none.
 const Value* default_of(const SchemaNode& node);
 
-/// The description of the node, or of the node it refers to.
+/// Returns the description of the node, or of the node it refers to.
 const std::string& description_of(const SchemaNode& node);
 
-/// The x-file of the node, or of the node it refers to; null if there is none.
+/// Returns the x-file of the node, or of the node it refers to; null if there is none.
 const FileRule* file_rule_of(const SchemaNode& node);
 
-/// The x-effective-when of the node, or of the node it refers to; empty if there is none.
+/// Returns the x-effective-when of the node, or of the node it refers to; empty if there is none.
 const std::vector<Effect>& effects_of(const SchemaNode& node);
 
-/// The schema of the kind that `mapping` names, or of the default kind; null if there is no such
-/// kind.
+/// Returns the schema of the kind that `mapping` names, or of the default kind; null if there is no
+/// such kind.
 const SchemaNode* kind_of(const SchemaNode& node, const Value& mapping);
 
 /// The possible values of a key, if they can be listed.

@@ -11,7 +11,7 @@ namespace {
 
 const Value kNoSchema{};
 
-/// The default of a key with `schema`. `nested` is its value in the default of an enclosing
+/// Returns the default of a key with `schema`. `nested` is its value in the default of an enclosing
 /// mapping, which takes precedence; null if there is none.
 std::optional<Value> default_at(const SchemaNode& schema, const Value* nested) {
   const Value* given = nested ? nested : default_of(schema);
@@ -107,7 +107,7 @@ void collect_other_kinds(const SchemaNode& node, const Value* value,
     collect_other_kinds(*schema.additional_properties, below, rest, kinds);
 }
 
-/// The resume class of the node, or of the node it refers to; `above` if it has none.
+/// Returns the resume class of the node, or of the node it refers to; `above` if it has none.
 ResumeClass class_of(const SchemaNode& node, ResumeClass above) {
   for (const SchemaNode* at = &node; at; at = at->target) {
     if (at->resume) return *at->resume;

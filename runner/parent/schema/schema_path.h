@@ -15,8 +15,8 @@ namespace runner {
 std::optional<Value> declared_default(const SchemaNode& schema, const Value& value,
                                       std::span<const std::string> path);
 
-/// The keys that `schema` declares for the mapping at `path` below `value`; empty if it declares
-/// none.
+/// Returns the keys that `schema` declares for the mapping at `path` below `value`; empty if it
+/// declares none.
 std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& value,
                                        std::span<const std::string> path);
 

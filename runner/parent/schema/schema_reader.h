@@ -32,7 +32,7 @@ class SchemaReader {
   /// Reads all files, resolves $ref and x-kinds, and rejects cycles.
   void read_all();
 
-  /// The paths of all files, sorted.
+  /// Returns the paths of all files, sorted.
   std::vector<std::string_view> paths() const;
   /// Returns the contents of a file; null if there is no such file. Throws std::logic_error if the
   /// file had not been read yet and is invalid.
@@ -41,7 +41,7 @@ class SchemaReader {
   /// does.
   SchemaNode* at(std::string_view address);
 
-  std::deque<SchemaNode> nodes;  ///< of the files read so far; a deque keeps addresses stable
+  std::deque<SchemaNode> nodes;  ///< nodes of the files read so far; a deque keeps addresses stable
   Diagnostics errors;
 
  private:
@@ -69,9 +69,9 @@ class SchemaReader {
   void fail(std::string_view file, std::string pointer, const std::string& message,
             std::string help = "");
 
-  std::map<std::string, std::string_view, std::less<>> texts_;  // of all files, by path
+  std::map<std::string, std::string_view, std::less<>> texts_;  // texts of all files, by path
   std::map<std::string_view, Document, std::less<>>
-      documents_;              // of the files read so far, by the path in texts_
+      documents_;              // documents of the files read so far, by the path in texts_
   std::size_t connected_ = 0;  // the number of nodes that connect() has finished
 };
 

@@ -28,7 +28,8 @@ void sort_as_found(Diagnostics& errors) {
   });
 }
 
-/// The alternatives that expect the type of `value`, except those that list their allowed values.
+/// Returns the alternatives that expect the type of `value`, except those that list their allowed
+/// values.
 std::vector<const SchemaNode*> of_same_type(const std::vector<const SchemaNode*>& alternatives,
                                             const Value& value) {
   std::vector<const SchemaNode*> result;

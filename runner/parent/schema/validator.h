@@ -25,8 +25,8 @@ bool has_items(const SchemaNode& schema, const Value& mapping);
 /// chain is turned into a JSON pointer only when an error is reported.
 struct ValidatorPlace {
   const ValidatorPlace* above = nullptr;
-  std::string_view key = {};              ///< for an entry of a mapping
-  std::optional<std::size_t> index = {};  ///< for an item of a list
+  std::string_view key = {};              ///< set for an entry of a mapping
+  std::optional<std::size_t> index = {};  ///< set for an item of a list
   const Location* key_where = nullptr;
   bool items = false;  ///< true inside a stage with foreach
   int depth = 0;
@@ -80,13 +80,13 @@ class ValidatorPass {
   const SchemaNode* chosen_ = nullptr;
 };
 
-/// The JsonTypes of `value`: an integer is also a number, and 1.0 is also an integer.
+/// Returns the JsonTypes of `value`: an integer is also a number, and 1.0 is also an integer.
 unsigned types_of(const Value& value);
 
-/// The strings among the allowed values, for "did you mean".
+/// Returns the strings among the allowed values, for "did you mean".
 std::vector<std::string> allowed_texts(const SchemaNode& schema);
 
-/// The keys that `schema` declares by name.
+/// Returns the keys that `schema` declares by name.
 std::vector<std::string> known_keys(const SchemaNode& schema);
 
 }  // namespace runner

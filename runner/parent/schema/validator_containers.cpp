@@ -12,7 +12,7 @@
 namespace runner {
 namespace {
 
-/// `text` prefixed with its length, so that concatenated strings are unambiguous.
+/// Returns `text` prefixed with its length, so that concatenated strings are unambiguous.
 std::string with_length(const std::string& text) {
   return std::to_string(text.size()) + '"' + text;
 }

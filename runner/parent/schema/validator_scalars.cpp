@@ -40,7 +40,8 @@ bool is_multiple(const Value& value, const Value& of) {
   return std::abs(rest) <= 2 * std::numeric_limits<double>::epsilon() * std::abs(number);
 }
 
-/// The suggested replacement if only the type of `value` is wrong, such as 3 for "3"; else empty.
+/// Returns the suggested replacement if only the type of `value` is wrong, such as 3 for "3"; else
+/// empty.
 std::string retyped(const Value& value, unsigned types) {
   if (!value.secret_as.empty()) return "";
   if (value.text()) {

@@ -11,14 +11,14 @@ constexpr std::string_view kLineEnd = "\r\n";
 
 bool is_letter_or_digit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
-/// A character of a method or of a header's name.
+/// True for a character allowed in a method or in the name of a header.
 bool is_token(char c) {
   return is_letter_or_digit(c) || std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string::npos;
 }
 
 bool may_be_in_target(char c) { return c > ' ' && c < 127; }
 
-/// A character of a header's value.
+/// True for a character allowed in the value of a header.
 bool is_value(char c) {
   const auto code = static_cast<unsigned char>(c);
   return c == '\t' || (code >= ' ' && code != 127);
@@ -78,7 +78,7 @@ bool read_header(std::string_view line, PageRequest& request) {
   const auto [known, is_new] = request.headers.emplace(name, value);
   if (is_new) return true;
   if (name == "cookie") known->second.append("; ").append(value);
-  return name != "host";  // of other headers, the first counts
+  return name != "host";  // for other headers, the first one counts
 }
 
 std::string_view reason(int status) {

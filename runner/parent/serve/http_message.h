@@ -16,7 +16,7 @@ struct PageRequest {
   std::string method;                          ///< "GET"
   std::string path;                            ///< as sent, without the query: "/run/0a1b"
   std::map<std::string, std::string> query;    ///< decoded; if a name is repeated, its first value
-  std::map<std::string, std::string> headers;  ///< by name in lower case
+  std::map<std::string, std::string> headers;  ///< keyed by lower-case name
 
   /// Returns the value of a query field; empty if there is none.
   std::string field(const std::string& name) const;

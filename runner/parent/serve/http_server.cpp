@@ -22,7 +22,8 @@ using std::chrono::milliseconds;
 constexpr int kThreads = 32, kMostStreams = 16;
 constexpr std::size_t kLargestHead = 16 << 10;
 constexpr milliseconds kForRequest(10'000), kForReply(30'000), kBetweenEvents(1000);
-constexpr int kQuietEvents = 15;  // then a line is sent to check that the client is still there
+constexpr int kQuietEvents = 15;  // after this many, a line is sent to check that the client is
+                                  // still there
 
 Diagnostic no_port(int port, int error) {
   const std::string name = port == 0 ? "no port" : "port " + std::to_string(port);
@@ -136,7 +137,9 @@ void HttpServer::start(Handler handler) {
 
 void HttpServer::stop() {
   const std::uint64_t one = 1;
-  if (end_.is_open() && ::write(*end_, &one, sizeof one) < 0) return;  // it is already readable
+  if (end_.is_open() && ::write(*end_, &one, sizeof one) < 0)
+    return;  // the descriptor is already
+             // readable
   threads_.clear();
 }
 

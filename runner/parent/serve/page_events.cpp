@@ -60,7 +60,7 @@ class FollowedList {
   RunCatalog& catalog_;
   const PageRequest request_;
   FollowedPage page_;
-  std::shared_ptr<const Catalog> contents_;  // that version_ was made from
+  std::shared_ptr<const Catalog> contents_;  // the catalog from which version_ was computed
   std::string version_;
 };
 

@@ -22,7 +22,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::seconds kBetweenReads(2), kOldest(5), kOfVisit(60);
 constexpr std::chrono::milliseconds kPatienceOfRequest(50);
-constexpr int kRestPerReading = 10;  // times as long as a reading takes
+constexpr int kRestPerReading = 10;  // pause after a reading, as a multiple of the time that it
+                                     // took
 constexpr std::string_view kInProgress = "running";
 constexpr std::size_t kLargestListedFile = 16 << 20;
 constexpr std::size_t kWidestListedCurve = 16;  // columns
@@ -32,7 +33,7 @@ std::string id_from(const std::string& folder) { return sha256(folder).substr(0,
 
 /// Finds the sweeps that trials in the catalog belong to, from the folders above the runs.
 void find_sweeps(Catalog& catalog) {
-  std::map<std::string, CatalogSweep*> known;  // by folder; null: not a sweep
+  std::map<std::string, CatalogSweep*> known;  // sweeps by folder; null: not a sweep
   for (std::size_t i = 0; i < catalog.runs.size(); ++i) {
     const fs::path parent = fs::path(catalog.runs[i].folder).parent_path();
     const auto [found, is_new] = known.try_emplace(parent.string(), nullptr);
@@ -105,7 +106,7 @@ std::int64_t peak_in(const fs::path& summary) {
   return peak;
 }
 
-/// The finite numbers in a list of a training node's metrics.
+/// Returns the finite numbers in a list of a training node's metrics.
 std::vector<double> numbers_in(const Json& history, const char* name) {
   std::vector<double> numbers;
   const Json list = history.is_object() ? history.value(name, Json()) : Json();
@@ -165,7 +166,7 @@ Result<std::shared_ptr<const Catalog>> RunCatalog::refresh() {
   std::shared_ptr<const Catalog> catalog =
       listing ? catalog_of(*std::move(listing)) : catalog_with(listing.errors().front().message);
   std::unique_lock lock(mutex_);
-  if (checked_ > begin) {  // by a request, after this reading had begun
+  if (checked_ > begin) {  // a request has read them since this reading began
     lock.unlock();
     begin = now_();
     if (auto renewed = with_running_read(*catalog)) catalog = std::move(renewed);
@@ -176,7 +177,7 @@ Result<std::shared_ptr<const Catalog>> RunCatalog::refresh() {
   return catalog_;
 }
 
-/// Replaces the catalog if the new one differs. mutex_ is held.
+/// Replaces the catalog if the new one differs. Must be called with mutex_ held.
 void RunCatalog::publish(std::shared_ptr<const Catalog> catalog, Clock::time_point read) {
   if (!catalog_ || !is_same_catalog(*catalog_, *catalog)) catalog_ = std::move(catalog);
   checked_ = std::max(checked_, read);
@@ -204,7 +205,7 @@ std::shared_ptr<const Catalog> RunCatalog::contents() {
   return catalog_;
 }
 
-/// Updates the runs in progress. mutex_ is held, but not in the meantime.
+/// Updates the runs in progress. Must be called with mutex_ held; releases it in the meantime.
 void RunCatalog::check_running(std::unique_lock<std::mutex>& lock) {
   const auto known = catalog_;
   const Clock::time_point begin = now_();

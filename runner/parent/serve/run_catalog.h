@@ -31,7 +31,8 @@ struct CatalogSweep {
 struct Catalog {
   std::vector<ListedRun> runs;                ///< sorted by folder
   std::vector<std::string> ids;               ///< of each run
-  std::vector<const CatalogSweep*> sweep_of;  ///< of each run; null: it is not a trial
+  std::vector<const CatalogSweep*> sweep_of;  ///< the sweep of each run; null if the run is not a
+                                              ///< trial
   std::vector<std::shared_ptr<const CatalogSweep>> sweeps;
   std::unordered_map<std::string, std::size_t> by_id;  ///< the index of a run in `runs`
   std::string problem = {};  ///< why the folders cannot be read; empty: they can
@@ -41,7 +42,7 @@ struct Catalog {
   std::string id_of(const std::string& folder) const;
 };
 
-/// What a list shows about a run in addition to its entry.
+/// What a list shows for a run in addition to its entry.
 struct RunFacts {
   std::int64_t planned_bytes = 0, peak_bytes = 0;  ///< 0: unknown
   std::string curve = {};  ///< a training stage's validation metric over its epochs, as a sparkline
@@ -63,8 +64,8 @@ class RunCatalog {
   using Clock = std::chrono::steady_clock;
   using Now = std::function<Clock::time_point()>;
 
-  /// `request` names the folders, and its callback is called before records are read; `indexes` is
-  /// as for list_runs().
+  /// `request` specifies the folders, and its callback is called before records are read; `indexes`
+  /// is as for list_runs().
   RunCatalog(ListingRequest request, std::filesystem::path indexes, Now now = Clock::now)
       : request_(std::move(request)), indexes_(std::move(indexes)), now_(std::move(now)) {}
   ~RunCatalog();
@@ -104,7 +105,7 @@ class RunCatalog {
   std::optional<Clock::time_point> visited_;  // when contents() was last called
   bool is_kept_ = false;                      // keeper_ has started
   std::unordered_map<std::string, KnownFacts> facts_;
-  std::condition_variable_any wake_, read_;  // a visit; a reading
+  std::condition_variable_any wake_, read_;  // notified of a visit, and of a completed reading
   std::jthread keeper_;
 };
 

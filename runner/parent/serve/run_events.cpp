@@ -42,7 +42,8 @@ class FollowedRun {
   }
 
  private:
-  /// The size of the run's metrics, which grows until the run is resumed from an earlier step.
+  /// Returns the size of the run's metrics, which grows until the run is resumed from an earlier
+  /// step.
   std::uintmax_t measured() const {
     std::error_code none;
     const std::uintmax_t size = std::filesystem::file_size(RunLayout(folder_).metrics(), none);

@@ -82,7 +82,7 @@ ListRow row_of(const CatalogSweep& sweep, const Catalog& catalog) {
   return row;
 }
 
-/// What a request's query asks for.
+/// The list that a request's query selects.
 struct ListRequest {
   std::string text, state, recipe, sort;
   bool has_trials = false, is_falling = true;
@@ -132,7 +132,7 @@ bool has_text(const ListRow& row, const std::string& text) {
 /// Chooses the rows of a list.
 class RowChoice {
  public:
-  /// `folders`: the runs that the text matches if it is a filter.
+  /// `folders` contains the runs that the text matches if it is a filter.
   RowChoice(const Catalog& catalog, const ListRequest& wanted,
             const std::optional<std::set<std::string>>& folders)
       : catalog_(catalog), wanted_(wanted), folders_(folders) {}

@@ -65,7 +65,7 @@ void add_warnings(Document& document, const Diagnostics& warnings) {
   document.add(std::move(table));
 }
 
-/// Puts the links and the form of a page above its report.
+/// Puts the links and the form for a page above its report.
 void add_above(Document& document, std::vector<Block> blocks) {
   document.blocks.insert(document.blocks.begin(), std::make_move_iterator(blocks.begin()),
                          std::make_move_iterator(blocks.end()));
@@ -94,7 +94,7 @@ Form comparison_form(const Catalog& catalog, std::size_t place) {
 
 std::string random_token() {
   constexpr std::string_view kDigits = "0123456789abcdef";
-  std::random_device random;  // glibc reads from the kernel
+  std::random_device random;  // glibc's implementation reads from the kernel
   std::string token;
   for (int i = 0; i < 32; ++i) token += kDigits[random() % 16];
   return token;

@@ -27,7 +27,7 @@ class Site {
 
   /// May be called by several threads at once. Errors become pages.
   PageReply answer(const PageRequest& request) const;
-  /// The address to open first.
+  /// Returns the address to open first.
   std::string address() const;
 
  private:

@@ -10,8 +10,8 @@
 namespace runner {
 namespace {
 
-/// Colors that color-blind users can tell apart too (Okabe and Ito, 2008); the second of each pair
-/// is lighter, for a dark background.
+/// Colors that color-blind users can also distinguish (Okabe and Ito, 2008); the second of each
+/// pair is lighter, for a dark background.
 constexpr std::array<std::array<const char*, 2>, 8> kColors = {{{"#0072b2", "#5cb8f0"},
                                                                 {"#d55e00", "#ff9147"},
                                                                 {"#009e73", "#3fd4a8"},

@@ -45,12 +45,12 @@ class Drawing {
   /// `opacity` is from 0 to 1; `tip` is the tooltip and may be empty.
   void rectangle(Point corner, double width, double height, std::string_view style,
                  double opacity = 1, std::string_view tip = "");
-  /// `degrees`: clockwise rotation about `at`.
+  /// `degrees` is the clockwise rotation around `at`.
   void text(Point at, std::string_view text, Align align, std::string_view style,
             double degrees = 0);
 
   /// Sets a line of text, such as the name of a run, that a standalone file shows below the
-  /// drawing. A page says it elsewhere.
+  /// drawing. A page shows it elsewhere.
   void footer(std::string_view text) { footer_ = text; }
 
   /// Records what range of data the drawing shows between two points, for use by a page's script.

@@ -9,7 +9,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kNameLength = 24;
-constexpr double kNameGap = 8, kNameDrop = 14;  // between the cells and the names
+constexpr double kNameGap = 8, kNameDrop = 14;  // distance between the cells and the names
 
 double widest_name(std::span<const std::string> names) {
   double widest = 0;

@@ -42,7 +42,8 @@ int exponent_of(double value) {
   return static_cast<int>(std::floor(std::log10(std::abs(value)) + kRounding));
 }
 
-/// `exponent` is that of the distance between two ticks, `largest` that of the largest value.
+/// `exponent` is the exponent of the distance between two ticks, and `largest` that of the largest
+/// value.
 std::string label(double value, int exponent, int largest) {
   std::array<char, 64> text;
   if (largest <= -4 && largest - exponent < 9) {

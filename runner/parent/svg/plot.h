@@ -35,7 +35,7 @@ Ticks power_ticks(double low, double high, int most);
 struct Axis {
   std::string label;
   Ticks ticks;
-  bool is_logarithmic = false;  ///< its values are log10 of the data
+  bool is_logarithmic = false;  ///< the values are log10 of the data
 };
 
 /// The rectangle between the axes of a plot; axis labels are outside it.
@@ -85,7 +85,7 @@ struct LegendEntry {
   Stroke stroke = Stroke::kPlain;
 };
 
-/// Draws the lines and their names one below another, starting at `at`.
+/// Draws the lines and their names one below the other, starting at `at`.
 void draw_legend(Drawing& drawing, Point at, std::span<const LegendEntry> entries);
 
 /// Returns `text` with its middle replaced by "…" if it has more than `max_length` characters.

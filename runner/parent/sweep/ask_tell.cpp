@@ -18,7 +18,7 @@ constexpr std::size_t kLongestAnswer = 1 << 20;
 void AskTell::go_on(const std::vector<Trial>& trials,
                     const std::function<bool(const Trial&)>& is_over) {
   for (const Trial& trial : trials) {
-    if (!trial.ask) continue;  // only possible if the journal was edited
+    if (!trial.ask) continue;  // possible only if the journal was edited
     ask_of_trial_[trial.number] = *trial.ask;
     answered_before_.insert(*trial.ask);
     trials_of_before_.insert(trial.number);

@@ -47,8 +47,8 @@ class AskTell final : public TrialSource {
   AskTell(int input, std::ostream& output, Add add, Measured measured)
       : input_(input), output_(output), add_(std::move(add)), measured_(std::move(measured)) {}
 
-  /// Must be called first when a sweep is continued. `trials` are the trials so far. Tells the
-  /// sampler about each one for which `is_over` is true.
+  /// Must be called first when a sweep is continued. `trials` are the trials so far. Reports each
+  /// one for which `is_over` is true to the sampler.
   void go_on(const std::vector<Trial>& trials, const std::function<bool(const Trial&)>& is_over);
 
   std::vector<std::uint64_t> take(std::size_t wanted) override;
@@ -66,8 +66,8 @@ class AskTell final : public TrialSource {
   const Measured measured_;
   std::string unread_;
   std::uint64_t next_ask_ = 0;
-  std::set<std::uint64_t> asked_;                        // asks without an answer
-  std::set<std::uint64_t> answered_before_;              // asks answered by an earlier process
+  std::set<std::uint64_t> asked_;            // asks that have not been answered
+  std::set<std::uint64_t> answered_before_;  // asks that an earlier process has answered
   std::map<std::uint64_t, std::uint64_t> ask_of_trial_;  // by trial number
   std::set<std::uint64_t> trials_of_before_;
   bool is_done_ = false;

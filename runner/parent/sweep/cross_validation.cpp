@@ -179,8 +179,9 @@ void pool(CrossValidation& all) {
   if (pooled.samples == 0) {
     const bool is_empty =
         std::ranges::all_of(tables, [](const PredictionTable& one) { return one.rows.empty(); });
-    all.not_pooled = is_empty ? "there are no out-of-fold predictions"
-                              : "the predictions of all folds together determine no metrics";
+    all.not_pooled = is_empty
+                         ? "there are no out-of-fold predictions"
+                         : "no metrics can be computed from the predictions of all folds together";
     return;
   }
   for (PooledMetric& metric : pooled.metrics) metric.name = "evaluate/" + metric.name;
@@ -201,7 +202,7 @@ CrossValidation cross_validation(const FoldedTrials& group, const std::string& n
   for (const auto& [fold, trial] : group.trials) {
     const bool is_known =
         std::ranges::find(result.folds, fold, &FoldResult::fold) != result.folds.end();
-    if (is_known) continue;  // another trial of the same recipe, with the same results
+    if (is_known) continue;  // another trial with the same recipe and the same results
     FoldResult& one = result.folds.emplace_back();
     one.fold = fold;
     one.trial = trial->number;

@@ -39,7 +39,7 @@ struct CrossValidation {
   std::string settings;  ///< what distinguishes them from other trials of the sweep; may be empty
   std::string node;      ///< the node that evaluates the fold; empty: none
   std::int64_t count = 0;
-  std::vector<FoldResult> folds;  ///< those with a trial, in order
+  std::vector<FoldResult> folds;  ///< the folds that have a trial, in order
   std::optional<PooledMetrics> pooled;
   std::string not_pooled;  ///< why `pooled` is missing, as a clause; else empty
 

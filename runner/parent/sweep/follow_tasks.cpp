@@ -29,7 +29,7 @@ struct FollowedTrial {
   bool is_active = false;      ///< its task may still report something
   bool is_given_up = false;    ///< this process will not submit it again
   bool is_of_earlier = false;  ///< another process has submitted the task
-  std::size_t lines = 0;       ///< number of lines of its account that are already in the journal
+  std::size_t lines = 0;       ///< number of lines from its account that are already in the journal
   int misses = 0, losses = 0, failures = 0;
 };
 

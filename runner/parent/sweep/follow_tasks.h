@@ -46,7 +46,7 @@ class TaskQueue {
 
 /// How to follow the tasks of a cluster.
 struct FollowOptions {
-  std::string prefix;                         ///< of submission names; unique to this sweep
+  std::string prefix;                         ///< prefix of submission names; unique to this sweep
   std::chrono::milliseconds look{10000};      ///< interval between queries of the queue
   std::chrono::milliseconds patience{60000};  ///< how long the scheduler may go without responding
   int resubmissions = 3;                      ///< limit for a trial that loses tasks without saving

@@ -154,7 +154,7 @@ class TaskAtWork {
   const std::uint64_t trial_;
   const TaskPlace& place_;
   TaskAccount& account_;
-  WorkerSet workers_;  // while it exists, signals arrive only through it
+  WorkerSet workers_;  // while this object exists, signals arrive only through it
   LastLines said_;
   std::optional<int> stopped_by_;
   bool is_to_be_queued_ = false, is_out_of_time_ = false;

@@ -307,7 +307,7 @@ class TrialPool {
   }
 
   std::string settings_of(std::uint64_t number) const {
-    std::vector<std::string> own;  // without the settings that all trials share
+    std::vector<std::string> own;  // excludes the settings that all trials share
     for (const std::string& setting : journal_.trials()[number].settings)
       if (uses_.at(setting) < journal_.trials().size()) own.push_back(setting);
     return own.empty() ? "" : " (" + join(own, " ") + ")";

@@ -64,7 +64,7 @@ class SlotMemory {
     NamedBytes memory;
     std::int64_t bytes = 0;             ///< sum over `trials`
     std::size_t gpus = 0;               ///< sum over `trials`
-    std::vector<std::uint64_t> trials;  ///< in decreasing order of memory
+    std::vector<std::uint64_t> trials;  ///< trials in decreasing order of memory
     bool fits(std::size_t there_are) const;
   };
   std::vector<Load> loads(std::int64_t slots) const;

@@ -58,7 +58,7 @@ Diagnostic damaged_launcher(const std::filesystem::path& path, const std::string
   return {ErrorCode::kDamagedRecord,
           {},
           "",
-          "'" + path.string() + "' does not name a launcher for the sweep's trials: " + why,
+          "'" + path.string() + "' does not describe a launcher for the sweep's trials: " + why,
           "write it as `retort explain sweep/launcher/slurm` describes"};
 }
 
@@ -191,7 +191,7 @@ class SlurmQueue : public TaskQueue {
       if (index.empty() ||
           !std::ranges::all_of(index, [](char letter) { return letter >= '0' && letter <= '9'; }) ||
           index.size() > 9)
-        continue;  // the line is a warning
+        continue;  // the line is a warning, not a task
       task.index = std::stoul(index);
       task.has_ended = is_ended(task.state);
       tasks.push_back(std::move(task));
@@ -205,7 +205,7 @@ class SlurmQueue : public TaskQueue {
         commands_.run({"sacct", "-n", "-P", "-X", "-j",
                        submission.job + "_" + std::to_string(index), "-o", "State"},
                       patience_);
-    if (outcome.is_silent || outcome.exit != 0) return "";  // many clusters have no accounting
+    if (outcome.is_silent || outcome.exit != 0) return "";  // many clusters do not use accounting
     return last_line(outcome.said);
   }
 

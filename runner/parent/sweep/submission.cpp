@@ -34,7 +34,7 @@ Submission submission_from(const nlohmann::json& json) {
   for (const std::int64_t count : fields.integers("attempts_before"))
     result.attempts_before.push_back(static_cast<int>(count));
   if (result.attempts_before.size() != result.trials.size())
-    fields.fail("attempts_before", "a list as long as trials");
+    fields.fail("attempts_before", "a list as long as 'trials'");
   return result;
 }
 

@@ -36,14 +36,14 @@ class LaunchLayout {
 /// Trials submitted to a cluster together: task N runs trials[N]. A submission is recorded before
 /// it is made, so it can always be found again.
 struct Submission {
-  int number = 0;                      ///< counted from 1
-  std::string name;                    ///< unique among jobs; identifies it to the scheduler
-  std::string job = {};                ///< the scheduler's number for it; empty: unknown
-  bool is_refused = false;             ///< the scheduler rejected it
-  std::vector<std::uint64_t> trials;   ///< trial numbers
-  std::vector<int> attempts_before;    ///< of each trial, according to the journal
-  std::int64_t time_out_minutes = 0;   ///< limit per attempt; 0: none
-  std::vector<std::string> arguments;  ///< additional arguments of each trial
+  int number = 0;                     ///< counted from 1
+  std::string name;                   ///< unique among jobs; identifies it to the scheduler
+  std::string job = {};               ///< the scheduler's number for it; empty: unknown
+  bool is_refused = false;            ///< the scheduler rejected it
+  std::vector<std::uint64_t> trials;  ///< trial numbers
+  std::vector<int> attempts_before;  ///< number of attempts of each trial, according to the journal
+  std::int64_t time_out_minutes = 0;               ///< limit per attempt; 0: none
+  std::vector<std::string> arguments;              ///< additional arguments of each trial
   std::vector<std::string> run_arguments = {};     ///< additional arguments of new trials
   std::vector<std::string> resume_arguments = {};  ///< additional arguments of resumed trials
 };

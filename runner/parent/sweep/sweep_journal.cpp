@@ -200,7 +200,7 @@ void see_event(const std::string& line, SweepPlan& plan) {
     return add_rung(plan, number, fields.number("rung"));
   const auto state = trial_state_named(fields.text("state"));
   if (number >= plan.trials.size() || !state)
-    throw std::runtime_error("a line does not name a trial");
+    throw std::runtime_error("a line does not identify a trial");
   Trial& trial = plan.trials[number];
   trial.state = *state;
   if (*state == TrialState::kRunning) {
@@ -231,7 +231,7 @@ Result<ReadJournal> read_journal(const fs::path& folder) {
                       {},
                       "",
                       "'" + folder.string() + "' contains no sweep",
-                      "name the folder that `retort sweep` printed; it contains sweep.jsonl"};
+                      "give the folder that `retort sweep` printed; it contains sweep.jsonl"};
   }
   ReadJournal journal;
   std::size_t number = 0;

@@ -73,7 +73,7 @@ struct Trial {
   std::string hash;                   ///< hash of its resolved recipe
   std::vector<std::string> settings;  ///< its overrides, "train.epochs=5", without secrets
   TrialState state = TrialState::kWaiting;
-  int attempts = 0;       ///< how many times it was started
+  int attempts = 0;       ///< number of times it was started
   int exit = 0;           ///< exit code of its last attempt
   double seconds = 0;     ///< total of all attempts that have ended
   bool is_open = false;   ///< it is not known how its last attempt ended
@@ -112,7 +112,7 @@ struct SweepPlan {
   std::vector<std::uint64_t> unflushed = {};  ///< trials that have ended since the last flush
   /// Values at which trials were compared, in the order of the comparisons.
   std::vector<RungValue> rungs = {};
-  std::filesystem::path recipe_folder = {};  ///< of the recipe's own file; empty: unknown
+  std::filesystem::path recipe_folder = {};  ///< folder of the recipe's own file; empty: unknown
 };
 
 /// The journal of a sweep, sweep.jsonl: a line that defines the sweep, then a line for each event

@@ -59,7 +59,8 @@ double student_t(std::size_t freedom) {
       2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
       2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
   if (freedom <= kTable.size()) return kTable[freedom - 1];
-  // Cornish-Fisher expansion around the normal's 1.95996; accurate to 1e-3 from here on.
+  // Cornish-Fisher expansion around the normal quantile 1.95996; accurate to 1e-3 for this many
+  // degrees of freedom and more.
   constexpr double z = 1.959964;
   const auto n = static_cast<double>(freedom);
   return z + (z * z * z + z) / (4 * n);

@@ -19,8 +19,8 @@ namespace runner {
 /// A trial and its metrics.
 struct TrialResult {
   Trial trial;
-  std::map<std::string, std::string> settings;     ///< by key, without the override prefixes
-  std::map<std::string, double> metrics;           ///< by name: RunMetrics::values()
+  std::map<std::string, std::string> settings;  ///< settings by key, without the override prefixes
+  std::map<std::string, double> metrics;        ///< by name: RunMetrics::values()
   std::optional<std::int64_t> planned_bytes = {};  ///< planned_bytes_of() its run
 };
 
@@ -52,7 +52,7 @@ struct SweepResults {
   std::vector<std::string> metrics;    ///< metrics of any trial, evaluation metrics first
   std::optional<Objective> objective;  ///< nullopt: nothing was measured
   std::vector<TrialResult> trials;
-  std::vector<CrossValidation> cross_validations = {};  ///< if folds.index is swept
+  std::vector<CrossValidation> cross_validations = {};  ///< read if folds.index is swept
 
   /// Returns the trial with the best value, the first if several are equal; nullptr if none has a
   /// value.

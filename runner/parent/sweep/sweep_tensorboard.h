@@ -10,7 +10,7 @@
 
 namespace runner {
 
-/// Returns the settings of the trial whose run is in `run`; empty if that is not a trial.
+/// Returns the settings of the trial with its run in `run`; empty if that is not a trial.
 Hparams hparams_of_trial(const std::filesystem::path& run);
 
 /// Returns the hyperparameters that differ between trials, and the metrics to compare: the
@@ -23,9 +23,9 @@ HparamsExperiment experiment_of(const std::filesystem::path& sweep, const SweepP
 void write_experiment(const std::filesystem::path& sweep, const SweepPlan& plan,
                       const SweepResults& results);
 
-/// Writes a sweep and all its recorded trials into the existing `folder` as event files of
-/// TensorBoard: each trial in a subfolder with its number. Returns the files below `folder`; empty
-/// if nothing was measured. Throws WriteError or std::filesystem::filesystem_error.
+/// Writes a sweep and all its recorded trials into the existing `folder` as TensorBoard event
+/// files, each trial in a subfolder with its number. Returns the files below `folder`; empty if
+/// nothing was measured. Throws WriteError or std::filesystem::filesystem_error.
 std::vector<std::string> write_sweep_tensorboard(const std::filesystem::path& sweep,
                                                  const SweepPlan& plan,
                                                  const std::filesystem::path& folder);

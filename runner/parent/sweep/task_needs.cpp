@@ -100,7 +100,7 @@ std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe,
   return json[bytes].get<std::int64_t>();
 }
 
-/// Returns the number of cores used by a recipe's threads on each of `nodes` machines.
+/// Returns the number of cores that a recipe's threads use on each of `nodes` machines.
 std::int64_t cores_by_threads(const Value& recipe, std::int64_t nodes) {
   const auto* const threads = integer_at(recipe, "threads");
   return threads ? *threads * std::max<std::int64_t>(1, ranks_of(recipe) / nodes) : kAssumedCores;

@@ -22,7 +22,7 @@ class ClusterCommands {
  public:
   struct Outcome {
     int exit = -1;           ///< 128 + signal if a signal killed it; -1: it could not be started
-    bool is_silent = false;  ///< it did not finish in time and was killed
+    bool is_silent = false;  ///< the command did not finish in time and was killed
     std::string said;        ///< the command's stdout and stderr
   };
   /// Runs a program, found on PATH, with its arguments, waiting at most `patience`.

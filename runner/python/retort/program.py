@@ -35,7 +35,8 @@ def find_program() -> str:
         if found := shutil.which(chosen):
             return found
         raise ProgramError(f"the RETORT variable is {chosen!r}, which is not a program")
-    # The folder with bin/ above lib/python3.x/site-packages/retort or share/retort/python/retort, or that of pip --target.
+    # The folder that contains bin/ above lib/python3.x/site-packages/retort or share/retort/python/retort, or the folder
+    # of pip --target.
     above = pathlib.Path(__file__).parents
     for prefix in (above[min(4, len(above) - 1)], above[1], pathlib.Path(sys.prefix)):
         if os.access(prefix / "bin/retort", os.X_OK):

@@ -34,7 +34,7 @@ struct Fault {
                 ///< written
   };
   Point point = Point::kAny;
-  std::int64_t count = 1;  ///< the call at which the fault occurs, counted from 1
+  std::int64_t count = 1;  ///< the call at which the fault occurs (1-based)
   Action action = Action::kKill;
 };
 
@@ -84,8 +84,8 @@ enum class Milestone { kStep, kEvent };
 /// defined in storage.cpp, the only file that knows whether faults are enabled.
 std::optional<Fault::Action> reach(Milestone milestone);
 
-/// Returns the number, counted from 1, of the CPU tensor allocation that RETORT_FAULT makes fail; 0
-/// if none.
+/// Returns the 1-based number of the CPU tensor allocation that RETORT_FAULT causes to fail; 0 if
+/// none.
 std::int64_t allocation_to_refuse();
 
 }  // namespace runner

@@ -208,7 +208,7 @@ class DiskFiles : public FileSystem {
  public:
   std::optional<std::string> read(const std::filesystem::path& path,
                                   std::size_t limit) const override {
-    if (!is_file(path)) return std::nullopt;  // a pipe or a device could block, or never end
+    if (!is_file(path)) return std::nullopt;  // reading a pipe or a device could block or never end
     std::ifstream stream(path, std::ios::binary);
     if (!stream) return std::nullopt;
     std::string text;

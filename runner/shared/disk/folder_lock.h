@@ -17,9 +17,9 @@ namespace runner {
 class FolderLock {
  public:
   /// Takes the lock on `folder`. If another process holds it, returns the error `busy`, with {} in
-  /// its texts replaced by the holder, if known. Waits briefly for a killed holder that is still
-  /// exiting, and longer for heartbeats from a holder on another machine. kCannotWrite if neither a
-  /// lock nor a lease is possible.
+  /// its texts replaced by the holder, if it is known. Waits briefly for a killed holder that is
+  /// still exiting, and longer for heartbeats from a holder on another machine. kCannotWrite if
+  /// neither a lock nor a lease is possible.
   static Result<FolderLock> take(const std::filesystem::path& folder, const Diagnostic& busy,
                                  Lease::Options options = {});
   /// Joins the holder's lock, for a process that works for the holder. No other process can take

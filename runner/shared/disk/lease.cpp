@@ -153,7 +153,7 @@ std::string lease_text(const fs::path& path) {
   return text;
 }
 
-/// True if the holder's process is alive; nullopt if this process cannot tell.
+/// True if the holder's process is alive; nullopt if this process cannot determine that.
 std::optional<bool> is_alive(const Holder& holder) {
   if (!holder.is_held) return false;
   static const Holder us = ourselves();
@@ -298,7 +298,7 @@ class Lease::Beating {
                          !fs::exists(path_of_lease(folder_, number_ + 1), ignored);
     if (is_ours) write();
     const Numbered other = is_ours ? Numbered{} : newest_lease(folder_);
-    if (other.number <= number_) return true;  // also if all leases were removed
+    if (other.number <= number_) return true;  // also true if all leases were removed
     const std::string by = shown_holder(holder_in(lease_text(other.path)));
     if (options_.on_lost) options_.on_lost(by);
     else

@@ -10,10 +10,10 @@
 
 namespace runner {
 
-/// A file that names the process working in a folder, which several machines may share. The file
-/// `lease.7` is the seventh lease taken. The one with the largest number is the current lease and
-/// is never removed. Only one process can create the file with the next number; it then holds the
-/// lease, and writes a heartbeat to it every few seconds.
+/// A file that identifies the process working in a folder, which several machines may share. The
+/// file `lease.7` is the seventh lease taken. The one with the largest number is the current lease
+/// and is never removed. Only one process can create the file with the next number; it then holds
+/// the lease, and writes a heartbeat to it every few seconds.
 ///
 /// If the holder runs on this system, which has not rebooted since, and its processes are visible
 /// here, the process itself is checked. Any other holder is presumed gone once `looks` consecutive

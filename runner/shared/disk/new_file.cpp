@@ -34,7 +34,7 @@ std::filesystem::path no_device(std::filesystem::path path) {
                            : type == Type::fifo ? "pipe"
                                                 : "socket") +
                           ", not a file",
-                      "name a file, or redirect standard output"});
+                      "give a file, or redirect standard output"});
   return path;
 }
 
@@ -199,7 +199,8 @@ MadeTree tree_of(const fs::path& root) {
   std::error_code error;
   for (fs::recursive_directory_iterator entry(root, error), end; !error && entry != end;
        entry.increment(error)) {
-    const fs::file_type type = entry->symlink_status(error).type();  // a link is only a name
+    const fs::file_type type = entry->symlink_status(error).type();  // a link consists only of a
+                                                                     // name
     if (type == fs::file_type::directory) tree.folders.push_back(entry->path());
     if (type == fs::file_type::regular) tree.files.push_back(entry->path());
   }

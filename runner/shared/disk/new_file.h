@@ -115,7 +115,7 @@ void make_folders(const std::filesystem::path& folder, Storage& storage = disk()
 class NewFolder {
  public:
   /// Fills the folder next to its final location; parent folders need not exist yet. Errors point
-  /// to `option`, the stage option that sets the folder; empty if there is none.
+  /// to `option`, the stage option that sets the folder; it is empty if there is none.
   explicit NewFolder(const std::filesystem::path& folder, Storage& storage = disk(),
                      std::string option = "");
   /// Fills the folder in `draft`, which must be on the same disk. Later processes recognize a

@@ -37,8 +37,8 @@ class LateStorage final : public Storage {
  private:
   Storage& storage_;
   bool is_resolved_ = false;
-  std::set<std::filesystem::path> files_, folders_;  // to be flushed; for folders, the names
-                                                     // in them
+  std::set<std::filesystem::path> files_, folders_;  // what must still be flushed; for folders, the
+                                                     // names in them
 };
 
 /// A file or folder could not be written: kDiskFull, kCannotCreate or kCannotWrite. If a stage

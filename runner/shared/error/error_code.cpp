@@ -12,11 +12,11 @@ namespace {
 
 using enum ErrorCode;
 
-/// The rows for numbers starting with 05 or higher.
+/// The rows for error numbers that start with 05 or higher.
 constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kUsage, ExitCode::kUsage, "the command line is not valid",
-     "A flag or a word on the command line is missing or unknown.", "retort run classify --smok",
-     "retort VERB --help shows how it is used."},
+     "A flag or an argument on the command line is missing or unknown.",
+     "retort run classify --smok", "retort VERB --help shows how it is used."},
     {kUnknownVerb, ExitCode::kUsage, "no such verb", "The first word is not a verb.",
      "retort rnu classify", "retort --help lists the verbs."},
 
@@ -45,7 +45,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Copy the files, or set data.allow_outside=true if the link is intended."},
     {kTooFewSamples, ExitCode::kBadData, "there are too few samples",
      "A part of the data has no samples, or fewer than are needed.",
-     "data.split.test=0.001 of 200 images", "Give that part more images, or use a smaller batch."},
+     "data.split.test=0.001 with 200 images",
+     "Give that part more images, or use a smaller batch."},
     {kUnsupportedImage, ExitCode::kBadData, "a file is not an image that can be read",
      "A file is not JPEG, PNG or WebP, or cannot be converted to RGB.", "a TIFF named photo.jpg",
      "Convert it; data.on_corrupt=skip skips such files and counts them."},
@@ -96,7 +97,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "its folder, or far more than the dataset.",
      "an archive that contains ../../.bashrc", "Fetch it again from its original location."},
     {kMissingFile, ExitCode::kMissingInput, "a file does not exist or cannot be read",
-     "A file named on the command line or by an `entry` option does not exist or cannot be read.",
+     "A file given on the command line or in an `entry` option does not exist or cannot be read.",
      "retort data fetch cub200 --from-file no/such.tgz",
      "Correct the path: it is relative to the working directory."},
 
@@ -157,16 +158,15 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Another program, or the system during a shutdown, asked Retort to exit.",
      "kill, or a cluster's time limit", "The run folder contains everything written until then."},
     {kUntrustedCode, ExitCode::kBadRecipe, "code is not trusted",
-     "A recipe names Python code or hook commands that you have not allowed to run on this "
-     "machine, or that have changed since you allowed them. Such code can do anything that you can "
-     "do.",
+     "A recipe uses Python code or hook commands that you have not allowed to run on this machine, "
+     "or that have changed since you allowed them. Such code can do anything that you can do.",
      "model.entry=my_net.py:make    (a file that was just downloaded)",
      "Read it, then allow it: retort trust my_net.py. retort trust --list shows what is allowed."},
     {kNoPython, ExitCode::kDeviceUnavailable, "Python cannot host the worker",
-     "A recipe names Python code, but there is no Python interpreter, or it has no torch, or a "
+     "A recipe uses Python code, but there is no Python interpreter, or it has no torch, or a "
      "version of torch other than the one that Retort was built for.",
      "python=venv/bin/python    (an environment without torch)",
-     "Install torch into that environment, or name another interpreter with python=…."},
+     "Install torch into that environment, or choose another interpreter with python=…."},
     {kHookFailed, ExitCode::kRunFailed, "a hook command failed",
      "A command in the recipe's hooks could not be started, exited with an error, or took longer "
      "than hooks.timeout_seconds. The run itself continues.",
@@ -236,7 +236,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kNoRun, ExitCode::kMissingInput, "the folder does not contain a run",
      "The folder was not created by `retort run`: it has no .retort/run.json, or its record "
      "cannot be read.",
-     "retort resume photos", "Name the folder that `retort run` printed."},
+     "retort resume photos", "Give the folder that `retort run` printed."},
     {kChangedRun, ExitCode::kBadRecipe, "a change prevents a run from being continued or repeated",
      "A run cannot be resumed with the new value of an option, because the value is incompatible "
      "with its saved state or because no single recipe would describe the result. Or a run cannot "
@@ -272,7 +272,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kBadSchema, ExitCode::kInternalError,
      "a schema uses a keyword or a form that is not supported",
      "A file in schemas/ breaks the rules of schemas/README.md. Only a changed schema causes this.",
-     "an option without a description", "Correct the schema at the location named."},
+     "an option without a description", "Correct the schema at the given location."},
 });
 
 }  // namespace

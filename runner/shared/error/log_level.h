@@ -21,7 +21,7 @@ std::optional<LogLevel> log_level_named(std::string_view name);
 enum class Verbosity {
   kQuiet,    ///< nothing but results and errors
   kNormal,   ///< progress, and lines from stages
-  kVerbose,  ///< also the worker's output
+  kVerbose,  ///< everything above, and the worker's output
 };
 
 }  // namespace runner

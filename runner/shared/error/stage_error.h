@@ -44,8 +44,8 @@ struct StageError : std::runtime_error {
     help = std::move(advice);
     return std::move(*this);
   }
-  /// Names the devices to try next ("gpu" for another GPU, or "cpu") after the incident `what` and
-  /// `times` retries. The node has saved its state, so it can continue there.
+  /// Specifies the devices to try next ("gpu" for another GPU, or "cpu") after the incident `what`
+  /// and `times` retries. The node has saved its state, so it can continue there.
   StageError elsewhere(std::vector<std::string> devices, Recovery what, std::int64_t times = 0) && {
     other_devices = std::move(devices);
     incident = std::move(what);

@@ -9,7 +9,7 @@
 namespace runner {
 
 /// Explains why a system call failed with `code`, if a limit of this process or its container was
-/// the cause: which limit was reached, and how to raise it. `doing` names what was attempted, such
+/// the cause: which limit was reached, and how to raise it. `doing` says what was attempted, such
 /// as "fork". Returns nullopt if `code` does not indicate a limit.
 std::optional<Diagnostic> limit_reached(const std::error_code& code, const std::string& doing);
 

@@ -29,7 +29,7 @@ struct Node {
   std::string id;  ///< "train" or "train.0-1"; a valid file name
   std::string stage;
   std::string kind;
-  Value options;        ///< with ${item.*} filled in, and without kind, name, inputs and foreach
+  Value options;        ///< with ${item.*} filled in; excludes kind, name, inputs and foreach
   std::string pointer;  ///< the stage's location in the recipe, "/train"
   std::vector<Edge> inputs;
   std::uint64_t seed = 0;

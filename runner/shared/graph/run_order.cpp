@@ -11,8 +11,8 @@
 namespace runner {
 namespace {
 
-/// The relative amount of memory needed by an artifact of this type: most for a checkpoint (a
-/// network), less for samples in memory, least for rows of scores.
+/// Returns the relative amount of memory needed by an artifact of this type: most for a checkpoint
+/// (a network), less for samples in memory, least for rows of scores.
 int weight_in_memory(ArtifactType type) {
   switch (type) {
     case ArtifactType::kCheckpoint:
@@ -133,7 +133,7 @@ class RunOrdering {
   std::vector<std::vector<std::size_t>> made_, taken_;  // output indices, by node
   std::vector<bool> is_goal_, is_done_;                 // by node
   std::vector<std::size_t>
-      seen_;  // by output: number of its consumers among the nodes considered; otherwise 0
+      seen_;  // for each output, the number of consumers among the nodes considered; otherwise 0
   std::vector<std::size_t> order_;
 };
 

@@ -115,7 +115,7 @@ bool is_passing(CURLcode code) {
     case CURLE_HTTP2_STREAM:
       return true;
     default:
-      return false;  // there are about a hundred other codes
+      return false;  // there are about a hundred other status codes
   }
 }
 

@@ -43,7 +43,8 @@ struct HttpSettings {
   std::chrono::milliseconds longest{0};  ///< the longest time for an entire request; 0: no limit
 };
 
-/// Thrown if a request does not get a complete response. `is_passing`: a retry may succeed.
+/// Thrown if a request does not get a complete response. `is_passing` is true if a retry may
+/// succeed.
 struct HttpError : std::runtime_error {
   HttpError(const std::string& what, bool is_passing)
       : std::runtime_error(what), is_passing(is_passing) {}

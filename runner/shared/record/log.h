@@ -15,7 +15,7 @@ struct LogLine {
   LogLevel level = LogLevel::kInfo;
   std::string_view node = {};  ///< the node that logs the line; empty: the run as a whole
   std::string_view text = {};
-  double seconds = 0;  ///< since the start of the run
+  double seconds = 0;  ///< time since the start of the run
 };
 
 /// The log of a program. Each program has a log and passes it to the code that logs: retort's log

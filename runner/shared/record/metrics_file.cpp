@@ -55,8 +55,8 @@ class PlainLine {
     return place < rest_.size() && any.find(rest_[place]) != any.npos;
   }
 
-  /// The length of the JSON number at the beginning; 0 if there is none. std::from_chars() also
-  /// accepts other numbers, such as "01", "1." and "inf".
+  /// Returns the length of the JSON number at the beginning; 0 if there is none. std::from_chars()
+  /// also accepts other numbers, such as "01", "1." and "inf".
   std::size_t length_of_number(bool is_whole) const {
     std::size_t end = has_at(0, "-");
     const std::size_t whole = digits_at(end);

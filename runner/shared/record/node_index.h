@@ -85,7 +85,7 @@ std::filesystem::path node_index_folder();
 /// The contents of finished.json, which a node writes to its folder once all its metrics are on
 /// disk. A resumed run need not run such a node again.
 struct FinishedNode {
-  std::string key;  ///< from node_keys() of the node's graph
+  std::string key;  ///< computed by node_keys() from the node's graph
   double seconds = 0;
   std::int64_t peak_memory_bytes = 0;  ///< 0: unknown
   std::string reused_from = {};  ///< the run folder that these results come from; empty: this run

@@ -65,7 +65,7 @@ Diagnostic sweep_for_run(const fs::path& folder) {
           {},
           "",
           "'" + folder.string() + "' is the folder of a sweep, not of a run",
-          "name the folder of a trial, such as '" + (folder / "0").string() +
+          "give the folder of a trial, such as '" + (folder / "0").string() +
               "'; `retort report` and `retort runs ls` show the sweep"};
 }
 
@@ -75,7 +75,7 @@ Diagnostic no_run(const std::string& what) {
           {},
           "",
           what,
-          newest.empty() ? "name a folder created by `retort run`"
+          newest.empty() ? "give a folder created by `retort run`"
                          : "the newest run here is '" + newest + "'"};
 }
 
@@ -224,7 +224,7 @@ Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const 
         {},
         "",
         "'" + run.folder.string() + "' is an evaluation and has no weights of its own",
-        "name the run that it evaluated: " + run.source};
+        "give the run that it evaluated: " + run.source};
   }
   const bool is_folder = !which.empty() && which != "best" && which != "latest";
   const WeightsChoice choice = which == "best"     ? WeightsChoice::kBest
@@ -253,7 +253,7 @@ Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const 
         ErrorCode::kUsage,
         {},
         "",
-        "--checkpoint names a single checkpoint, but the run has several training nodes: " +
+        "--checkpoint selects a single checkpoint, but the run has several training nodes: " +
             ids_of(trained),
         "--checkpoint best and --checkpoint latest apply to all of them"};
   }

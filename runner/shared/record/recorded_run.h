@@ -22,7 +22,7 @@ struct RecordedRun {
   std::string device;  ///< the device used by the run, "cpu" or "cuda:0"
   std::string device_uuid = {};  ///< the GPU's UUID, if no other GPU was visible to the worker
   int threads = 0;               ///< number of threads for tensor operations
-  std::string source = {};       ///< for an evaluation: the folder of the run with the weights
+  std::string source = {};       ///< for an evaluation: the folder of the run that has the weights
   std::string
       status;  ///< from summary.json: "running" if the run was killed; empty if there is no summary
   bool smoke = false;                      ///< true for a smoke run
@@ -94,7 +94,7 @@ class RunLock {
 
 /// Returns the current status of a run with the status `recorded` in its summary: "interrupted"
 /// instead of "running" if the lock is free, which means that the run was killed. If the file
-/// system cannot tell whether the lock is free, returns `recorded`.
+/// system cannot determine whether the lock is free, returns `recorded`.
 std::string status_now(const std::filesystem::path& run_folder, std::string recorded);
 
 }  // namespace runner

@@ -28,7 +28,7 @@ constexpr std::uintmax_t kLargestManifest = 64 << 10;
 bool read_pieces(const fs::path& path, const std::function<void(std::string_view)>& append) {
   std::error_code error;
   if (!fs::is_regular_file(path, error))
-    return false;  // a pipe or a device could block, or never end
+    return false;  // reading a pipe or a device could block or never end
   std::ifstream file = open_regular(path, std::ios::binary);
   std::string piece(1 << 20, '\0');
   while (file) {
@@ -66,7 +66,7 @@ json read_manifest(const fs::path& folder) {
   }
   for (const char* name : kFiles) {
     if (!files->contains(name))
-      damaged_checkpoint(folder, std::string("manifest.json does not name ") + name);
+      damaged_checkpoint(folder, std::string("manifest.json does not list ") + name);
     const json& file = (*files)[name];
     if (!file.is_object() || file.size() != 2 || !file.contains("size") ||
         !file["size"].is_number_unsigned() || !file.contains("sha256") ||
@@ -185,7 +185,7 @@ std::optional<CheckpointName> pointed_to(const fs::path& pointer) {
 }
 
 std::string no_checkpoint_named(const fs::path& pointer) {
-  return "'" + pointer.string() + "' does not name a checkpoint";
+  return "'" + pointer.string() + "' does not point to a checkpoint";
 }
 
 }  // namespace runner

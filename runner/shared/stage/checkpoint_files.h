@@ -28,7 +28,7 @@ void check_checkpoint(const std::filesystem::path& folder, CheckedFiles files = 
 [[noreturn]] void damaged_checkpoint(const std::filesystem::path& folder, const std::string& why);
 
 /// Describes the damage found in the checkpoints in `folder`, one line each. The `latest` file must
-/// name an intact checkpoint, and so must `best` if it exists.
+/// point to an intact checkpoint, and so must `best` if it exists.
 std::vector<std::string> damaged_checkpoints(const std::filesystem::path& folder);
 
 /// The name of a checkpoint's folder: "step-00001234", or "step-00001234-1" if that step was saved

@@ -71,7 +71,8 @@ struct OptionEffect {
   bool operator==(const OptionEffect&) const = default;
 };
 
-/// The name of the term for caches: memory that the plans leave free and that artifacts may use.
+/// The name of the plan term for caches: memory that the plans leave free and that artifacts may
+/// use.
 inline constexpr std::string_view kCacheTerm = "cache";
 
 /// The result of a node's dry run: the memory that the node needs at its peak, how it is used, and

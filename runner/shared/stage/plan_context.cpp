@@ -15,7 +15,7 @@ Json to_json(const Certificate& certificate) {
           {"compared", certificate.compared},
           {"holds", certificate.holds()},
           {"worst", number_json(certificate.worst())},
-          {"limit", Certificate::kLimit},
+          {"limit", certificate.limit},
           {"parameters", std::move(parameters)},
           {"changed", certificate.changed},
           {"refused", certificate.refused}};
@@ -35,6 +35,7 @@ Certificate certificate_from_json(const Json& json) {
   }
   certificate.changed = fields.texts("changed");
   certificate.refused = fields.text("refused");
+  certificate.limit = fields.number("limit");
   return certificate;
 }
 

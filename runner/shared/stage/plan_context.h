@@ -24,6 +24,9 @@ struct Certificate {
   /// Gradients with an error below this are considered equal in exact arithmetic. Equal gradients
   /// stay below 1e-14; different ones exceed 1e-3.
   static constexpr double kLimit = 1e-12;
+  /// The same for ranks whose layers normalize by the whole batch (BatchNorm): such layers divide
+  /// by standard deviations down to the root of 1e-5, one after another, which magnifies rounding.
+  static constexpr double kLimitOfNormed = 1e-9;
 
   struct Parameter {
     std::string name;
@@ -38,6 +41,7 @@ struct Certificate {
   std::vector<Parameter> parameters;  ///< all trained parameters, in the network's order
   std::vector<std::string> changed;   ///< what else differs: "buffer running_mean"; must be empty
   std::string refused;                ///< why nothing was computed; empty if it was
+  double limit = kLimit;              ///< the limit that applies
 
   /// Returns the largest error; NaN if any error is NaN.
   double worst() const {
@@ -49,7 +53,7 @@ struct Certificate {
     return worst;
   }
   bool holds() const {
-    return refused.empty() && changed.empty() && !parameters.empty() && worst() < kLimit;
+    return refused.empty() && changed.empty() && !parameters.empty() && worst() < limit;
   }
   bool operator==(const Certificate&) const = default;
 };
@@ -109,8 +113,8 @@ class PlanContext : public RunContext {
   /// runs. Does not include the node's own inputs, which the node itself counts.
   const std::vector<NamedBytes>& held() const { return held_; }
 
-  /// How this node computed a step when its run first started, in the form of MemoryPlan::step;
-  /// null if it has not started.
+  /// Returns how this node computed a step when its run first started, in the form of
+  /// MemoryPlan::step; null if it has not started.
   const nlohmann::ordered_json& earlier_step() const { return earlier_step_; }
 
   /// Returns the state shared by the plans of the graph's nodes.

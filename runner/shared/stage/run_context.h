@@ -25,7 +25,7 @@ struct Progress {
   std::int64_t memory_bytes = 0;  ///< tensor memory in use now
   std::int64_t budget_bytes = 0;  ///< the limit for tensor memory
 
-  std::int64_t bytes = 0, bytes_in_all = 0;  ///< of a file being downloaded or read
+  std::int64_t bytes = 0, bytes_in_all = 0;  ///< bytes of a file being downloaded or read
   double bytes_per_second = 0;
 };
 
@@ -57,7 +57,8 @@ struct RankOfRun {
 /// The checkpoint from which a training stage loads its weights instead of training them.
 struct CheckpointSource {
   enum class Choice { kKept, kBest, kLatest, kThis };
-  std::filesystem::path folder;   ///< of the node's checkpoints; for kThis, of that checkpoint
+  std::filesystem::path folder;   ///< folder of the node's checkpoints; for kThis, of that
+                                  ///< checkpoint
   Choice choice = Choice::kKept;  ///< kKept: as the stage's own options specify
   bool reused = false;  ///< a copy in the node's own folder; if damaged, it is removed and the node
                         ///< retrained
@@ -113,7 +114,7 @@ struct NodeFacts {
   /// For a data stage: the folder of this node in the run that is resumed, repeated or evaluated.
   /// The node divides its samples the same way. Empty if there is no such run.
   std::filesystem::path earlier = {};
-  bool accepts_changes = false;  ///< --force: report changes since then but accept them
+  bool accepts_changes = false;  ///< with --force: report changes since then, but accept them
   std::vector<TrainedData> trained_data =
       {};  ///< for an evaluation: the training data of the evaluated nodes
 

@@ -49,7 +49,7 @@ struct RunRecord {
   static constexpr std::string_view kMark =
       "run.json";  ///< marks the folder of a run; not for a resume
   static constexpr std::string_view kSource =
-      "source.json";  ///< for an evaluation: the run with the weights
+      "source.json";  ///< for an evaluation: the run that has the weights
   static constexpr std::string_view kConfig = "config.yaml";  ///< as composed; not for a resume
   static constexpr std::string_view kOverrides = "overrides.yaml";  ///< the overrides as typed
   static constexpr std::string_view kRecipe = "recipe.yaml";        ///< the resolved recipe

@@ -26,8 +26,9 @@ std::optional<ArtifactType> artifact_type(std::string_view name);
 
 /// The bytes that an artifact occupies while it exists.
 struct HeldMemory {
-  std::int64_t on_device = 0;  ///< in the memory of the run's device
-  std::int64_t on_host = 0;    ///< in host memory; with device "cpu" that is the device's memory
+  std::int64_t on_device = 0;  ///< bytes in the memory of the run's device
+  std::int64_t on_host = 0;    ///< bytes in host memory, which is the device's memory if the device
+                               ///< is "cpu"
 };
 
 /// A stage's output, used by other stages. Immutable once produced; freed when the last consumer
@@ -118,8 +119,8 @@ class Stage {
   virtual std::optional<Outputs> plan(const Inputs& /*inputs*/, PlanContext& /*context*/) {
     return std::nullopt;
   }
-  /// Returns a short text that identifies the inputs, other than options, that the stage found when
-  /// it was created: the files of a dataset, the bytes of weights. Two stages with the same
+  /// Returns a short string that identifies the inputs, other than options, that the stage found
+  /// when it was created: the files of a dataset, the bytes of weights. Two stages with the same
   /// options and fingerprint behave the same. Empty if there are none. Called again after run(),
   /// which may have created those files.
   virtual std::string fingerprint() const { return {}; }

@@ -8,7 +8,7 @@
 
 namespace runner {
 
-/// Parses a whole text such as "1e-3"; nullopt if it is not a number, or not a finite one.
+/// Parses a complete string such as "1e-3"; nullopt if it is not a number, or is not finite.
 inline std::optional<double> finite_number(std::string_view text) {
   double number = 0;
   const char* const end = text.data() + text.size();

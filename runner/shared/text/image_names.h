@@ -40,7 +40,7 @@ class NotTaken {
 
  private:
   std::map<std::string, std::int64_t> endings_,
-      other_images_;  // in lower case, with the dot; "" for no extension
+      other_images_;  // by extension in lower case, with the dot; "" for no extension
   std::int64_t hidden_files_ = 0, folders_ = 0, hidden_folders_ = 0;
 };
 

@@ -11,7 +11,7 @@ namespace runner {
 std::string join(std::span<const std::string> parts, std::string_view separator);
 
 /// Returns "a, b and 3 more": the first `most` names, each enclosed in `quote`, and the number of
-/// remaining names.
+/// names left out.
 std::string listed(std::span<const std::string> names, std::size_t most,
                    std::string_view quote = "");
 

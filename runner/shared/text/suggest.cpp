@@ -69,7 +69,7 @@ std::string nearest_name(std::string_view word, std::span<const std::string> can
     const bool is_near = (edits <= 2 && 2 * edits <= word.size()) || similarity >= 0.6 ||
                          is_short_for(word, candidate);
     const double score =
-        1.0 / (1 + edits) + similarity / 1000;  // fewest edits first, then similarity
+        1.0 / (1 + edits) + similarity / 1000;  // fewest edits first, then highest similarity
     if (is_near && score > best_score) {
       best = candidate;
       best_score = score;

@@ -6,7 +6,7 @@
 
 namespace runner {
 
-/// True if `word` consists of the first letters of the words of `name`: "lr" for "learning_rate".
+/// True if `word` consists of the initials of the words in `name`: "lr" for "learning_rate".
 bool is_short_for(std::string_view word, std::string_view name);
 
 /// Returns the candidate closest to `word`, or "" if none is close. Close means a

@@ -21,7 +21,8 @@ std::size_t dimension(unsigned short reported, const char* name, std::size_t usu
 }
 
 bool is_utf8_locale() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first that is set counts
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first one that is set takes
+                                                             // effect
     const char* value = std::getenv(name);
     if (!value || !*value) continue;
     std::string locale = value;

@@ -16,7 +16,7 @@ std::size_t character_length(std::string_view text) {
   if (lead >= 0xC2 && lead <= 0xDF) return continues(1) ? 2 : 0;
   if (lead >= 0xE0 && lead <= 0xEF) {
     const unsigned low = lead == 0xE0 ? 0xA0 : 0x80;   // overlong if lower
-    const unsigned high = lead == 0xED ? 0x9F : 0xBF;  // a surrogate if higher
+    const unsigned high = lead == 0xED ? 0x9F : 0xBF;  // higher values are surrogates
     return continues(1, low, high) && continues(2) ? 3 : 0;
   }
   if (lead >= 0xF0 && lead <= 0xF4) {

@@ -37,7 +37,8 @@ class JsonFields {
   std::int64_t integer(std::string_view key) const;
   std::int64_t count(std::string_view key) const;  ///< an integer >= 0
   std::uint64_t seed(std::string_view key) const;  ///< a 64-bit unsigned integer
-  double number(std::string_view key) const;       ///< or "nan", "inf", "-inf" (number_json())
+  double number(std::string_view key) const;       ///< a number, or "nan", "inf" or "-inf"
+                                                   ///< (number_json())
   const Json& list(std::string_view key) const;
   std::vector<std::string> texts(std::string_view key) const;
   std::vector<std::int64_t> integers(std::string_view key) const;

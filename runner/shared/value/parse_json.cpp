@@ -37,7 +37,7 @@ Json parse_json(std::string_view text) {
 template <typename Json>
 Json parse_json(std::istream& file) {
   std::ostringstream text;
-  text << file.rdbuf();  // for a folder, the text remains empty
+  text << file.rdbuf();  // if the path is a folder, the text remains empty
   return parse_json<Json>(std::string_view(text.view()));
 }
 

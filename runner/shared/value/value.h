@@ -17,11 +17,10 @@ struct Entry;
 /// How a scalar was written, where that matters for writing it back.
 enum class ScalarForm {
   kPlain,
-  kSingleQuoted,  ///< on a command line
-  kDoubleQuoted,  ///< on a command line
+  kSingleQuoted,  ///< single quotes on a command line
+  kDoubleQuoted,  ///< double quotes on a command line
   kBigInteger,    ///< `data` contains the digits of an integer that needs more than 64 bits
-  kEnvironment,   ///< the text of an environment variable; a number if the schema expects
-                  ///< one
+  kEnvironment,   ///< the string in an environment variable; a number if the schema expects one
 };
 
 /// A node of a recipe, which remembers where it was written. Overrides and composition move Values
@@ -29,7 +28,7 @@ enum class ScalarForm {
 /// file or on the command line.
 struct Value {
   using List = std::vector<Value>;
-  using Map = std::vector<Entry>;  ///< in the order written; keys are unique
+  using Map = std::vector<Entry>;  ///< in the order in which they were written; keys are unique
 
   std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, List, Map> data;
   Location where = {};
@@ -44,15 +43,15 @@ struct Value {
   List* list() { return std::get_if<List>(&data); }
   const Map* map() const { return std::get_if<Map>(&data); }
   Map* map() { return std::get_if<Map>(&data); }
-  /// Returns the text, or null if the value is not a string. For a secret, returns `secret_as`
+  /// Returns the string, or null if the value is not a string. For a secret, returns `secret_as`
   /// instead.
   const std::string* text() const {
     const std::string* const text = reveal();
     return text && !secret_as.empty() ? &secret_as : text;
   }
-  /// True if the text is `word`. Compares the actual text of a secret, without revealing it.
+  /// True if the string is `word`. Compares the actual text of a secret, without revealing it.
   bool says(std::string_view word) const { return reveal() && *reveal() == word; }
-  /// Returns the actual text, even of a secret; null if the value is not a string. Only for code
+  /// Returns the actual string, even of a secret; null if the value is not a string. Only for code
   /// that uses the text without showing or storing it; tests/layers_test.sh lists the callers.
   const std::string* reveal() const { return std::get_if<std::string>(&data); }
 

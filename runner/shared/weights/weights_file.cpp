@@ -61,13 +61,13 @@ fs::path find_in(const fs::path& folder) {
     throw StageError(ErrorCode::kMissingWeights,
                      "'" + folder.string() + "' contains a model, '" + model.filename().string() +
                          "', and an adapter, '" + adapter.filename().string() + "'")
-        .with_help("name the one that you mean");
+        .with_help("specify the one that you mean");
   }
   if (!model.empty() || !adapter.empty()) return model.empty() ? adapter : model;
   const std::vector<std::string> others = other_weights(folder);
   throw StageError(ErrorCode::kMissingWeights,
                    "'" + folder.string() + "' contains no model.safetensors")
-      .with_help(others.empty() ? "name a folder with a saved model or adapter, or a weights file"
+      .with_help(others.empty() ? "give a folder with a saved model or adapter, or a weights file"
                                 : "name the file: " + (folder / others.front()).string());
 }
 
@@ -79,7 +79,7 @@ std::string how_to_get(const fs::path& missing) {
   const std::string hub = is_named && name.starts_with("clip-vit-") ? "hf:openai/" + name
                           : is_named && name.ends_with("_in1k")     ? "hf:timm/" + name
                                                                     : "hf:ORG/NAME";
-  return "name a weights file, a folder with a saved model, or " + hub +
+  return "give a weights file, a folder with a saved model, or " + hub +
          ", which `retort data fetch " + hub + "` fetches";
 }
 

@@ -30,8 +30,8 @@ struct ConfigBeside {
 /// StageError (kDamagedWeights) if the config is not a JSON object.
 std::optional<ConfigBeside> config_next_to(const std::filesystem::path& weights);
 
-/// True if `text` names a model on the Hugging Face Hub: "hf:ORG/NAME" or "hf:ORG/NAME@REVISION".
-/// The revision is a branch, a tag or a commit.
+/// True if `text` specifies a model on the Hugging Face Hub: "hf:ORG/NAME" or
+/// "hf:ORG/NAME@REVISION". The revision is a branch, a tag or a commit.
 bool is_hub_reference(std::string_view text);
 
 /// Returns $HF_HUB_CACHE or, failing that, $HF_HOME/hub or huggingface/hub under $XDG_CACHE_HOME or

@@ -1,1 +1,1 @@
-"""Hosts a worker of Retort in the user's Python."""
+"""Hosts a Retort worker in the user's Python."""

@@ -103,7 +103,7 @@ def main():
     callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(answer)
     exit_code = library.retort_worker_serve(int(chosen["--events-fd"]), callback)
     flush_output()
-    # Skip Python's own cleanup, since tensors of the network came from the worker's allocator.
+    # Skip Python's own cleanup, since the network's tensors came from the worker's allocator.
     os._exit(exit_code)
 
 

@@ -1,4 +1,4 @@
-"""Finds the code that recipes name, and runs only code that the user has trusted."""
+"""Finds the code that recipes refer to, and runs only code that the user has trusted."""
 
 import difflib
 import hashlib

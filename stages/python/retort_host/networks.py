@@ -106,7 +106,7 @@ class Networks:
         return network.to(request["device"]) if isinstance(network, torch.nn.Module) else network
 
     def replace_dropouts(self, made, number):
-        """Replaces layers that drop values by the worker's own dropout, with masks that depend only on seed, step and sample."""
+        """Replaces layers that drop values with the worker's own dropout, with masks that depend only on seed, step and sample."""
         found = []
         for path, module in made.network.named_modules():
             replacement = None if path in made.own else replacement_of(self.torch, module)

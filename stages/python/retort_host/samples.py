@@ -173,7 +173,7 @@ class DataSet:
         return []
 
     def found_groups(self):
-        """Returns each sample's group as a string, from the attribute or column that the recipe names; empty if it names none."""
+        """Returns each sample's group as a string, from the attribute or column set in the recipe; empty if none is set."""
         if self.group is None:
             return []
         values = getattr(self.made, self.group, None)

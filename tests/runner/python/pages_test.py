@@ -26,7 +26,8 @@ class Pages(unittest.TestCase):
                 exec(compile(code, f"{name}, code {at}", "exec"), names)
 
     def test_page_runs(self):
-        # `photos`, a folder with a folder of images for each class, stands for the reader's own.
+        # `photos`, a folder with a folder of images for each class, stands for the reader's own
+        # images.
         words = ["make", "image_folder", "--out", "photos", "--classes", "3", "--per-class", "20", "--size", "32"]
         subprocess.run([os.environ["RETORT"], "data", *words], cwd=self.folder("python.md"), check=True, capture_output=True)
         text = (ROOT / "docs/python.md").read_text(encoding="utf-8")

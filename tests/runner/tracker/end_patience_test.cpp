@@ -19,7 +19,7 @@ TEST(EndPatience, RunIsFollowedWithoutLimits) {
   EXPECT_EQ(following.verdict(at(1'000'000)), Verdict::kWait);
 }
 
-TEST(EndPatience, RequestCountsFromBeforeTheEnd) {
+TEST(EndPatience, PatienceForARequestStartsBeforeTheEnd) {
   EndPatience silent = patience();
   silent.ask(at(0));
   silent.end(at(1900));
@@ -34,7 +34,7 @@ TEST(EndPatience, SilentServerDoesNotDelayTheEnd) {
   EXPECT_EQ(silent.verdict(at(10'000)), Verdict::kSilent);
 }
 
-TEST(EndPatience, ServerThatWasSilentBeforeGetsAQuarter) {
+TEST(EndPatience, ServerThatWasSilentBeforeGetsAQuarterOfTheLimit) {
   EndPatience silent = patience();
   silent.ask(at(0));
   silent.answered(false);

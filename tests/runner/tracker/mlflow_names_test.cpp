@@ -6,7 +6,7 @@
 namespace runner {
 namespace {
 
-TEST(MlflowNames, OurNamesAreKept) {
+TEST(MlflowNames, MetricAndOptionNamesAreKept) {
   for (const char* name : {"train/loss", "train.optimizer.learning_rate", "a b", "_-9"})
     EXPECT_EQ(mlflow_name(name), name);
 }
@@ -22,7 +22,7 @@ TEST(MlflowNames, PathsAreNormalized) {
   EXPECT_EQ(mlflow_name(""), "_");
 }
 
-TEST(MlflowNames, LongNamesStayDifferent) {
+TEST(MlflowNames, LongNamesStayDistinct) {
   const std::string name(300, 'a');
   EXPECT_EQ(mlflow_name(name).size(), 250u);
   EXPECT_NE(mlflow_name(name), mlflow_name(name + "b"));

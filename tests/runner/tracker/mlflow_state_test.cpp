@@ -30,7 +30,7 @@ TEST_F(MlflowStateTest, EachServerHasItsOwnState) {
   EXPECT_FALSE(read_mlflow_state(path(), "http://c"));
 }
 
-TEST_F(MlflowStateTest, DamagedFileHasNoState) {
+TEST_F(MlflowStateTest, DamagedFileIsIgnored) {
   EXPECT_FALSE(read_mlflow_state(path(), "http://a"));
   std::ofstream(path()) << R"({"schema": 1, "runs": [{"server": 5}]})";
   EXPECT_FALSE(read_mlflow_state(path(), "http://a"));

@@ -129,7 +129,7 @@ TEST_F(TrackerTest, FailingServerIsRetriedAtALaterExport) {
   EXPECT_EQ(mlflow_.run().metrics.size(), 1u);
 }
 
-TEST_F(TrackerTest, SilentServerIsAskedNothingMore) {
+TEST_F(TrackerTest, SilentServerGetsNoMoreRequests) {
   mlflow_.fail("*", 0);
   EXPECT_FALSE(track_until_silent("experiments/get-by-name"));
   ASSERT_THAT(answers_, SizeIs(1));
@@ -145,7 +145,7 @@ TEST_F(TrackerTest, VanishedServerIsReportedOnce) {
   EXPECT_THAT(answers_[0]["failed"].get<std::string>(), HasSubstr("Failed to connect"));
 }
 
-TEST_F(TrackerTest, FailingServerIsAskedOnceMoreAtTheEnd) {
+TEST_F(TrackerTest, FailingServerGetsOneMoreRequestAtTheEnd) {
   mlflow_.fail("*", 500);
   EXPECT_FALSE(track({request(mlflow_.url()), ended()}));
   EXPECT_THAT(mlflow_.seen(), SizeIs(2)) << "once during the run, and once at its end";
@@ -163,7 +163,7 @@ TEST_F(TrackerTest, HalfSentRunIsCompletedByALaterExport) {
   EXPECT_EQ(mlflow_.run().status, "FAILED") << "as the run ended";
 }
 
-TEST_F(TrackerTest, OtherServersAreRecognized) {
+TEST_F(TrackerTest, ServersOtherThanMlflowAreRecognized) {
   const HttpServer other([](const SeenRequest&) { return ServedReply{.body = "<html>"}; });
   EXPECT_FALSE(track({request(other.url()), ended()}));
   EXPECT_EQ(answers_.at(0)["failed"], other.url() + " does not respond like an MLflow server");
@@ -175,7 +175,7 @@ TEST_F(TrackerTest, OtherServersAreRecognized) {
               HasSubstr("a redirect to https://mlflow.test/"));
 }
 
-TEST_F(TrackerTest, EndsWithItsParent) {
+TEST_F(TrackerTest, EndsWithItsParentProcess) {
   EXPECT_FALSE(track({request(mlflow_.url())}));
   EXPECT_THAT(answers_, testing::IsEmpty());
 }

@@ -39,7 +39,7 @@ TEST_F(ExecutorTest, PassesArtifactsAndFreesThemAfterTheirLastConsumer) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes/d/sum"));
 }
 
-TEST_F(ExecutorTest, NodeKnowsThatItHasBeenTrained) {
+TEST_F(ExecutorTest, NodeKnowsWhetherItHasBeenTrained) {
   Executor made = executor({node("a", 1), node("b.0", 1)});
   EXPECT_TRUE(made.create().empty());
   made.run(
@@ -105,12 +105,12 @@ TEST_F(ExecutorTest, NodeThatMayContinueOnAnotherDeviceIsStranded) {
   EXPECT_EQ(stranded->error.help, "use less");
 }
 
-TEST_F(ExecutorTest, NodeErrorsArePassedToTheWorld) {
+TEST_F(ExecutorTest, NodeErrorsArePassedToTheFailureCallback) {
   run({node("a", 1, "torch oom")});
   EXPECT_THAT(failed_, ElementsAre("a: CUDA out of memory. Tried to allocate 2.00 GiB"));
 }
 
-TEST_F(ExecutorTest, ErrorOfOneItemNamesIt) {
+TEST_F(ExecutorTest, ErrorInAForeachItemNamesTheItem) {
   run({node("data.0-1", 1, "stage error")});
   EXPECT_EQ(only_error(), "E0601 /data/root: data.0-1: no folder 'x' | make it");
 }

@@ -66,7 +66,7 @@ class HeldTest : public ExecutorTest {
     static const StageKind* const kinds[] = {&kHolding};
     return created(std::move(nodes), kinds);
   }
-  /// Three trainings whose weights a fourth node gathers, under `budget`.
+  /// Three training nodes under `budget`, and a fourth node that gathers their weights.
   std::unique_ptr<Executor> gathered(std::int64_t budget) {
     return made({holding("train.1", budget), holding("train.2", budget), holding("train.3", budget),
                  holding("vote", budget, {0, 1, 2})});

@@ -13,7 +13,7 @@ Edge dataset(const std::string& input, std::size_t from, const std::string& outp
   return {input, from, output, ArtifactType::kDataset};
 }
 
-/// Data, features of them, a training on the features, and its evaluation.
+/// Data, its features, a training node that uses the features, and its evaluation.
 Graph of_features() {
   Graph graph;
   const auto add = [&](const char* id, const char* kind, std::vector<Edge> inputs) {

@@ -33,7 +33,7 @@ Edge weights_edge(std::size_t from) {
   return {"checkpoint", from, "checkpoint", ArtifactType::kCheckpoint};
 }
 
-/// Data whose features are used by two trainings, the second of which continues the first and is
+/// Data, its features, and two training nodes that use them; the second continues the first and is
 /// evaluated.
 Graph features_graph(const std::string& tested) {
   Graph graph;
@@ -55,7 +55,7 @@ NodeFacts facts_of(std::size_t index, const Graph& graph, const RunOptions& opti
   return node_facts(index, graph, options, "cpu", {}, std::nullopt);
 }
 
-TEST(NodeFacts, EvaluationKnowsTheDataOfEarlierTrainings) {
+TEST(NodeFacts, EvaluationKnowsTheDataOfEarlierTrainingStages) {
   const Graph graph = features_graph("test");
   const NodeFacts facts = facts_of(kEvaluateNode, graph, {.folder = "run"});
   ASSERT_EQ(facts.trained_data.size(), 1u);
@@ -100,7 +100,7 @@ Value option(const std::string& key, Value value) {
 }
 Value text_of(const std::string& text) { return {text, {}}; }
 
-/// Writes the record of a run of a training that starts from `warm_start`, on its own data.
+/// Writes the record of a training run that starts from `warm_start`, on its own data.
 void record_run(const TemporaryFolder& place, const std::string& run, const std::string& warm_start,
                 const std::vector<std::string>& trainings = {"train"}) {
   Graph graph{.working_folder = place.path().string()};
@@ -129,7 +129,7 @@ TEST(NodeFacts, EvaluationKnowsTheDataBehindWarmStarts) {
   EXPECT_EQ(facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data.size(), 2u);
 }
 
-TEST(NodeFacts, EvaluationKnowsTheDataBehindItsModelsWeights) {
+TEST(NodeFacts, EvaluationKnowsTheDataBehindTheModelWeights) {
   const TemporaryFolder place;
   record_run(place, "old", "none");
   place.write("old/export/best/config.json", "{}");
@@ -158,7 +158,7 @@ TEST(NodeFacts, UnreadableRunIsReported) {
   EXPECT_THAT(std::vector({found[0].folder, found[1].folder}), testing::Contains(place / "old"));
 }
 
-TEST(NodeFacts, SplitComesFromTheOwnRunOrTheEarlierOne) {
+TEST(NodeFacts, SplitComesFromThisRunOrTheEarlierOne) {
   const TemporaryFolder own, other;
   const Graph graph = features_graph("test");
   const RunOptions resumed{.folder = own.path(), .resume = true, .divisions = other.path()};

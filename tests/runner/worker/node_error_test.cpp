@@ -39,7 +39,7 @@ TEST(Refusal, RefusedAlternativesAreNotSuggested) {
   EXPECT_EQ(help(plan), "memory.activation_checkpointing=block memory.two_pass=on fits: 512.0 MiB");
 }
 
-TEST(Refusal, MarksAlternativesThatChangeTheTraining) {
+TEST(Refusal, MarksAlternativesThatChangeTraining) {
   MemoryPlan plan = plan_that_does_not_fit();
   plan.alternatives = {{{"memory.precision=bf16"}, "declared", 900 * kMiB, 1}};
   EXPECT_EQ(help(plan), "memory.precision=bf16 fits: 900.0 MiB, and changes the training");

@@ -189,7 +189,7 @@ TEST_F(ReuseTest, ResumedRunReportsReusedNodesAgain) {
   EXPECT_THAT(said(), ElementsAre("features from a", "train from a", "test from a"));
 }
 
-TEST_F(ReuseTest, DataAreNotComputedForAFinishedTraining) {
+TEST_F(ReuseTest, DataIsNotComputedForAFinishedTrainingStage) {
   std::vector<Node> nodes = {kept_node("data", "test.source", 1),
                              kept_node("train", "train.test", 0, {0})};
   nodes[1].inputs[0].type = ArtifactType::kDataset;

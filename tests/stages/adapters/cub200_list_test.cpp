@@ -158,7 +158,7 @@ TEST_F(Cub200List, PathsMustStayBelowTheRootAndNameImages) {
   EXPECT_TRUE(are_refused(found, expected));
 }
 
-TEST_F(Cub200List, ManyErrorsOfAFileAreCounted) {
+TEST_F(Cub200List, ManyErrorsInAFileAreCounted) {
   write_set();
   std::string lines;
   for (int i = 0; i < 40; ++i) lines += "x\n";

@@ -84,7 +84,7 @@ TEST_F(Cub200, FoldsDivideTheTrainingImagesAndKeepTheTestSet) {
       (*create({{"validation", 0.0}, {"split_seed", nullptr}, {"folds", folds}}))->uses_seed());
 }
 
-TEST_F(Cub200, SeedUseAndFingerprintFollowOptionsAndFiles) {
+TEST_F(Cub200, SeedUseAndFingerprintDependOnOptionsAndFiles) {
   EXPECT_FALSE((*create())->uses_seed());
   EXPECT_TRUE((*create({{"split_seed", nullptr}}))->uses_seed());
   EXPECT_FALSE((*create({{"validation", 0.0}}))->uses_seed());

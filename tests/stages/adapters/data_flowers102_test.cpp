@@ -69,7 +69,7 @@ TEST_F(Flowers102, AcceptsImageOptions) {
   EXPECT_FALSE(part(run({{"on_corrupt", "skip"}}), "train")->sample(0, 0));
 }
 
-TEST_F(Flowers102, SeedUseAndFingerprintFollowOptionsAndFiles) {
+TEST_F(Flowers102, SeedUseAndFingerprintDependOnOptionsAndFiles) {
   const auto plain = create(), augmented = create({{"augment", {{"horizontal_flip", 0.5}}}});
   EXPECT_FALSE((*plain)->uses_seed());
   EXPECT_TRUE((*augmented)->uses_seed());

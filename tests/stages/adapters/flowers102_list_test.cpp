@@ -121,7 +121,7 @@ TEST_F(Flowers102List, FolderWithoutTheDatasetIsRejected) {
                      {kMissingAnnotations, "", {"setid.mat"}});
 }
 
-TEST_F(Flowers102List, WrongLabelsAndNumbersAreCounted) {
+TEST_F(Flowers102List, InvalidLabelsAndImageNumbersAreCounted) {
   write_labels({3, 0, 103, 1});
   write_lists({1}, {}, {});
   EXPECT_REFUSED(errors(), kBadAnnotations, "", "imagelabels.mat", "2 labels", "1 to 102",
@@ -189,7 +189,7 @@ TEST_F(Flowers102List, FingerprintDependsOnEveryFile) {
   EXPECT_TRUE(seen.insert(fingerprint(list(FlowerParts::kSwapped))).second);
 }
 
-TEST_F(Flowers102List, ReadsThePublishedSet) {
+TEST_F(Flowers102List, ReadsThePublishedDataset) {
   const fs::path published = shared_data("data/flowers102-metadata");
   RETORT_NEEDS_SHARED(published);
   write("imagelabels.mat", file_text(published / "imagelabels.mat"));

@@ -66,7 +66,7 @@ TEST(Full, CheckpointIncludesTheBackbone) {
   EXPECT_EQ(base_of(*network), "");
 }
 
-TEST(Full, StartsLikeALinearProbeWithTheSameSeed) {
+TEST(Full, StartsWithTheLogitsOfALinearProbeWithTheSameSeed) {
   const SavedTower saved;
   const Json options = {{"backbone", small({{"weights", saved.file()}})}};
   const auto whole = model_of(kModelFull, options), probe = model_of(kModelLinearProbe, options);
@@ -102,7 +102,7 @@ TEST(Full, DropPathAndDropoutReachTheNetwork) {
   EXPECT_FALSE(modules.contains("backbone.layer1.0.drop_path"));
 }
 
-TEST(Full, OptionsThatTheBackboneCannotFollowAreRejected) {
+TEST(Full, OptionsThatTheBackboneDoesNotSupportAreRejected) {
   EXPECT_REFUSED(create(resnet({{"trainable", false}})), kOptionConflict,
                  "/model/backbone/trainable", "trains all weights");
   EXPECT_REFUSED(create(resnet({{"batch_norm", "batch"}})), kOptionConflict,

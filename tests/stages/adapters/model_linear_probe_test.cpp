@@ -165,7 +165,7 @@ TEST(LinearProbe, RecipeErrorsAreFoundBeforeTheRun) {
   EXPECT_TRUE(create_probe(small()));
 }
 
-TEST(LinearProbe, VitHasNoProjectionAndItsOwnDefaults) {
+TEST(LinearProbe, VitHasNoProjectionAndHasItsOwnDefaults) {
   const auto fine_tuned = model({{"kind", "vit"},
                                  {"hidden_size", 8},
                                  {"intermediate_size", 16},
@@ -182,7 +182,8 @@ TEST(LinearProbe, VitHasNoProjectionAndItsOwnDefaults) {
             at::IntArrayRef({2, 3}));
 }
 
-/// Bytes in tensors after creating a model and a network of it, and the peak on the way.
+/// The bytes in tensors after creating a model and its network, and the peak while they are
+/// created.
 struct Taken {
   std::int64_t kept = 0, peak = 0, of_network = 0;
 };

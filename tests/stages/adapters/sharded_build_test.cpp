@@ -1,63 +1,39 @@
-// Networks of which each rank creates only its own weights.
+// Tests of networks for which each rank creates only its own weights.
 
 #include "stages/numerics/sharded_build.h"
 
-#include <map>
+#include <memory>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
+#include "stages/model/adapter_folder.h"
+#include "stages/model/adapter_layout.h"
+#include "stages/model/convolutional_classifier.h"
+#include "stages/model/fine_tuned.h"
 #include "stages/stages.h"
 #include "stages/tensor/tensor_memory.h"
 #include "stages/train/sharded_network.h"
+#include "stages/weights/safetensors.h"
+#include "stages/weights/weights.h"
 #include "tests/support/model_of.h"
+#include "tests/support/parts_of_whole.h"
+#include "tests/support/saved_clip.h"
 #include "tests/support/saved_tower.h"
 #include "tests/support/small_backbone.h"
+#include "tests/support/temporary_folder.h"
 
 namespace stages {
 namespace {
 
-MemoryPolicy sharded_policy() {
-  MemoryPolicy policy;
-  policy.sharding = Sharding::kParameters;
-  return policy;
-}
-
 using Network = std::shared_ptr<torch::nn::Module>;
 
-Network of_rank(const Model& model, int rank, int ranks, bool is_outline = false) {
-  const DatasetDescription data = flowers();
-  return built_for_rank(
-      model, data, TrainerOptions(), sharded_policy(), {.rank = rank, .size = ranks},
-      [&] { return is_outline ? model.outline(data) : model.build(data, /*seed=*/3); });
-}
-
-bool is_in_block(const std::string& name) { return name.find(".layers.") != name.npos; }
-
-/// Checks the ranks' networks against the whole one: each has the same values where it has any, and
-/// every weight of a block is on one rank only.
-void expect_parts_of_whole(const Model& model, int ranks) {
-  ASSERT_TRUE(model.builds_in_shards());
-  const Network whole = model.build(flowers(), /*seed=*/3);
-  std::map<std::string, int> keepers;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const Network part = of_rank(model, rank, ranks), outline = of_rank(model, rank, ranks, true);
-    const auto expected = whole->named_parameters(), planned = outline->named_parameters();
-    for (const auto& item : part->named_parameters()) {
-      const at::Tensor& of_whole = expected[item.key()];
-      EXPECT_EQ(item.value().requires_grad(), of_whole.requires_grad()) << item.key();
-      EXPECT_EQ(item.value().sizes(), of_whole.sizes()) << item.key();
-      EXPECT_EQ(has_memory(item.value()), has_memory(planned[item.key()])) << item.key();
-      if (!has_memory(item.value())) continue;
-      ++keepers[item.key()];
-      EXPECT_TRUE(item.value().equal(of_whole)) << item.key();
-    }
-  }
-  ASSERT_EQ(keepers.size(), whole->named_parameters().size());
-  for (const auto& [name, count] : keepers) EXPECT_EQ(count, is_in_block(name) ? 1 : ranks) << name;
+Network of_rank(const Model& model, int rank, int ranks) {
+  return network_of_rank(model, flowers(), rank, ranks);
 }
 
 TEST(ShardedBuild, RanksCreatePartsOfTheSameNetwork) {
@@ -66,16 +42,64 @@ TEST(ShardedBuild, RanksCreatePartsOfTheSameNetwork) {
   const Json random = {{"backbone", small()}}, narrow = {{"backbone", small({{"dtype", "bf16"}})}};
   for (const int ranks : {2, 3}) {
     for (const Json& options : {given, random}) {
-      expect_parts_of_whole(*model_of(kModelFull, options), ranks);
-      expect_parts_of_whole(*model_of(kModelLinearProbe, options), ranks);
-      expect_parts_of_whole(*model_of(kModelLora, options), ranks);
+      expect_parts_of_whole(*model_of(kModelFull, options), flowers(), ranks);
+      expect_parts_of_whole(*model_of(kModelLinearProbe, options), flowers(), ranks);
+      expect_parts_of_whole(*model_of(kModelLora, options), flowers(), ranks);
     }
-    expect_parts_of_whole(*model_of(kModelLora, narrow), ranks);
+    expect_parts_of_whole(*model_of(kModelLora, narrow), flowers(), ranks);
     expect_parts_of_whole(*model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8,
         "intermediate_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2,
         "patch_size": 4})")),
-                          ranks);
+                          flowers(), ranks);
   }
+}
+
+TEST(ShardedBuild, RanksCreatePartsThatStartFromTextsOrAdapters) {
+  const SavedClip saved;
+  expect_parts_of_whole(*model_of(kModelFull, {{"backbone", saved.backbone()},
+                                               {"head_start", "zero_shot"},
+                                               {"templates", {"a photo of a {name}."}}}),
+                        saved.images().describe(), 2);
+  const TemporaryFolder folder;
+  const Json options = {{"backbone", small()}, {"rank", 2}};
+  const Network other = model_of(kModelLora, options)->build(flowers(), /*seed=*/9);
+  const torch::NoGradGuard no_graph;
+  for (at::Tensor& weight : other->parameters()) weight.normal_();
+  const auto& adapted = dynamic_cast<const FineTunedClassifier&>(*other);
+  save_adapter(folder / "adapter", *adapted.lora, module_names(adapted.layout),
+               {"CLIPVisionModel", "", {}});
+  Json from_adapter = options;
+  from_adapter["adapter"] = (folder / "adapter").string();
+  expect_parts_of_whole(*model_of(kModelLora, from_adapter), flowers(), 2);
+}
+
+TEST(ShardedBuild, RanksCreatePartsOfConvolutionalNetworks) {
+  DatasetDescription data = flowers(64);
+  for (const auto& [name, backbone] : convolutional_architectures()) {
+    const ConvolutionalClassifier random(
+        {.name = std::string(name), .backbone = shrunken_backbone(backbone)}, nullptr);
+    for (const int ranks : {2, 3}) expect_parts_of_whole(random, data, ranks);
+  }
+}
+
+TEST(ShardedBuild, RanksReadPartsOfConvolutionalNetworks) {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "model.safetensors").string();
+  ConvolutionalClassifierConfig config{.name = "resnet50",
+                                       .backbone = shrunken_backbone(BottleneckOptions{})};
+  const DatasetDescription data = flowers(64);
+  const Network other = ConvolutionalClassifier(config, nullptr).build(data, /*seed=*/9);
+  NamedTensors tensors;
+  for (const auto& [name, weight] : weights(*other)) {
+    constexpr std::string_view kBackbone = "backbone.";
+    if (name.starts_with(kBackbone)) tensors.set(name.substr(kBackbone.size()), weight.detach());
+  }
+  write_safetensors(file, tensors);
+  config.weights = file;
+  const auto saved =
+      std::make_shared<SavedWeights>(read_saved_weights(file, WeightContents::kShapes));
+  saved->sha256 = weights_sha256(file);
+  expect_parts_of_whole(ConvolutionalClassifier(config, saved), data, 2);
 }
 
 TEST(ShardedBuild, AdaptersThatStartFromWeightsAreWholeAtFirst) {

@@ -46,7 +46,7 @@ class BuiltInTurn final : public Model {
   mutable std::mutex mutex_;
 };
 
-/// Two trainings of TinyModel from one start, and a soup of them.
+/// Two training nodes that train TinyModel from the same start, and a soup of their weights.
 class TrainSoup : public testing::Test {
  protected:
   TrainSoup() {
@@ -105,7 +105,7 @@ TEST_F(TrainSoup, GreedySoupIsAtLeastAsGoodAsEachRun) {
             std::vector<double>{all.at("chosen").at("accuracy")});
 }
 
-TEST_F(TrainSoup, RanksGetTheBitsOfOne) {
+TEST_F(TrainSoup, RanksGiveTheSameBitsAsOneProcess) {
   for (Json options :
        {both("greedy"), both("uniform"), Json{{"runs", {first()}}, {"method", "interpolation"}}}) {
     options["batch_size"] = 5;  // three batches, the last of two samples
@@ -137,7 +137,7 @@ TEST_F(TrainSoup, RanksGetTheBitsOfOne) {
   }
 }
 
-TEST_F(TrainSoup, RanksWithOtherWeightsAreRejected) {
+TEST_F(TrainSoup, RanksWithDifferentWeightsAreRejected) {
   RecordingContext other;
   const std::string third = (context_.node().folder / "third.safetensors").string();
   write_safetensors(third, weights(*model_->build(first_.train_data->describe(), 9)));
@@ -181,7 +181,7 @@ TEST_F(TrainSoup, MismatchedShapesAreRejectedByName) {
   EXPECT_REFUSED(run(both("greedy")), kOptionConflict, "/runs/1", second(), name);
 }
 
-TEST_F(TrainSoup, OtherClassesAreRejected) {
+TEST_F(TrainSoup, DifferentClassesAreRejected) {
   TinyTraining renamed;
   renamed.train_data->class_names = {"a", "b", "c"};
   renamed.run();

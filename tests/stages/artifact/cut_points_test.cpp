@@ -29,7 +29,7 @@ TEST(CutPoints, SampleAtACutPointHasTheHigherGrade) {
   EXPECT_EQ(grade_between(cuts, 2.5), 3);
 }
 
-TEST(CutPoints, SeparateSeparableGrades) {
+TEST(CutPoints, SeparateGradesThatCanBeSeparated) {
   EXPECT_THAT(best_cut_points({{0.25, 0}, {0.5, 0}, {1, 1}, {0.75, 1}, {1.25, 2}}, 3),
               ElementsAre(DoubleEq(0.625), DoubleEq(1.125)));
 }

@@ -15,7 +15,7 @@
 namespace stages {
 namespace {
 
-/// Images of more than kSmallRow bytes; all numbers of an image are its sample's index plus 1.
+/// Images of more than kSmallRow bytes; all elements of an image are its sample's index plus 1.
 class NumberedImages : public Dataset {
  public:
   static constexpr std::int64_t kSize = 11;
@@ -24,7 +24,7 @@ class NumberedImages : public Dataset {
     return {.size = kSize,
             .tensors = {{"image", {3, 20, 20}, at::kFloat},
                         {"label", {}, at::kLong},
-                        {"target", {2}, at::kFloat}},
+                        {"target", {targets}, at::kFloat}},
             .classes = {}};
   }
   std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
@@ -37,7 +37,7 @@ class NumberedImages : public Dataset {
       throw runner::StageError(runner::ErrorCode::kCorruptImage, sample_name(index));
     return NamedTensors{{"image", torch::full({3, 20, 20}, static_cast<double>(index + 1))},
                         {"label", torch::scalar_tensor(index * 10, at::kLong)},
-                        {"target", torch::full({2}, -0.0 - static_cast<double>(index))}};
+                        {"target", torch::full({targets}, -0.0 - static_cast<double>(index))}};
   }
   std::string sample_name(std::int64_t index) const override {
     return "sample " + std::to_string(index);
@@ -45,7 +45,7 @@ class NumberedImages : public Dataset {
   LoaderOptions loader() const override { return {.workers = workers}; }
 
   std::set<std::int64_t> skipped, broken;
-  std::int64_t workers = 0;
+  std::int64_t workers = 0, targets = 2;
   mutable std::vector<std::int64_t> read;
 
  private:
@@ -57,6 +57,7 @@ struct DividedCase {
   std::int64_t in_group = 1, workers = 0, batch_size = 4;
   RowsOfOthers needed = RowsOfOthers::kSmall;
   std::set<std::int64_t> skipped = {};
+  std::int64_t targets = 2;
 };
 
 std::vector<Batch> batches_of(const NumberedImages& data, std::int64_t batch_size,
@@ -75,11 +76,13 @@ std::vector<Batch> batches_of(const NumberedImages& data, std::int64_t batch_siz
 std::vector<std::vector<std::int64_t>> expect_divided(const DividedCase& given) {
   NumberedImages whole;
   whole.skipped = given.skipped;
+  whole.targets = given.targets;
   const std::vector<Batch> expected = batches_of(whole, given.batch_size);
   std::vector<NumberedImages> data(static_cast<std::size_t>(given.ranks));
   run_as_ranks(given.ranks, [&](const runner::RankOfRun& own) {
     NumberedImages& images = data[static_cast<std::size_t>(own.rank)];
     images.skipped = given.skipped;
+    images.targets = given.targets;
     images.workers = given.workers;
     const std::vector<Batch> batches =
         batches_of(images, given.batch_size, divided_reading(own, given.in_group, given.needed));
@@ -129,6 +132,11 @@ TEST(DividedReading, MoreRanksThanSamplesAreSupported) {
 TEST(DividedReading, AllRowsAreReadIfNeeded) {
   const auto read = expect_divided({.ranks = 3, .needed = RowsOfOthers::kAll});
   EXPECT_THAT(read[2], testing::ElementsAre(3, 7, 10));
+}
+
+TEST(DividedReading, SmallRowsOfALargeBatchAreRead) {
+  const auto read = expect_divided({.batch_size = 11, .targets = 1000});
+  EXPECT_THAT(read[1], testing::ElementsAre(6, 7, 8, 9, 10));
 }
 
 // The samples that are left in the batch are redistributed.

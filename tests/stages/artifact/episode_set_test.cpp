@@ -17,8 +17,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-/// 60 samples of 6 classes: sample i is of class i modulo 6, and its number is its first
-/// coordinate.
+/// 60 samples of 6 classes: sample i is of class i modulo 6, and its first coordinate is i.
 class NumberedSamples final : public Dataset {
  public:
   DatasetDescription describe() const override {
@@ -72,7 +71,7 @@ TEST(EpisodeSet, ReadingAnEpisodeNeedsMemoryForOneMoreImage) {
   EXPECT_LE(counter.peak_bytes(), static_cast<std::int64_t>(bytes) + kImage);
 }
 
-TEST(EpisodeSet, SupportsComeClassByClassThenQueries) {
+TEST(EpisodeSet, SupportImagesAreOrderedByClassAndPrecedeQueries) {
   const EpisodeSet set = episodes();
   for (std::int64_t index = 0; index < 20; ++index) {
     const NamedTensors episode = *set.sample(3, index);

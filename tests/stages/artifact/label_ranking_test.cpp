@@ -52,7 +52,7 @@ TEST(BestThreshold, IsTheScoreWithTheHighestF1) {
   EXPECT_THAT(best_threshold(samples), Optional(0.7));  // F1 of 4 / 5
 }
 
-TEST(BestThreshold, IsTheLowestOfEquallyGoodOnes) {
+TEST(BestThreshold, IsTheLowestOfEquallyGoodThresholds) {
   // F1 is 2 / 3 at the threshold 0.9, and 4 / 6 at 0.2, which is equal.
   std::vector<ScoredLabel> samples = {{0.9, true}, {0.5, false}, {0.4, false}, {0.2, true}};
   EXPECT_THAT(best_threshold(samples), Optional(0.2));

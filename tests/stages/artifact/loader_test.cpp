@@ -16,7 +16,7 @@
 namespace stages {
 namespace {
 
-/// Samples of twelve numbers, computed from (epoch, index). Some are skipped, some are unreadable.
+/// Samples of twelve values, computed from (epoch, index). Some are skipped, some are unreadable.
 class FakeDataset : public Dataset {
  public:
   DatasetDescription describe() const override {
@@ -223,7 +223,7 @@ TEST(Loader, EndsEarlyWithoutHanging) {
   }
 }
 
-TEST(Loader, SampleOfAnotherShapeIsALogicError) {
+TEST(Loader, SampleWithADifferentShapeIsALogicError) {
   class Wrong : public FakeDataset {
    public:
     std::optional<NamedTensors> sample(std::int64_t, std::int64_t) const override {

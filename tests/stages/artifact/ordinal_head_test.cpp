@@ -46,7 +46,7 @@ TEST(OrdinalHead, CoralProbabilitiesAreNeverNegative) {
   EXPECT_LT(found[1][1].item<double>(), 1e-30);
 }
 
-TEST(OrdinalHead, PredictsTheNumberOfClassesProbablyExceeded) {
+TEST(OrdinalHead, PredictsTheNumberOfClassesThatAreProbablyExceeded) {
   const at::Tensor outputs = output_rows({3, 1, -1, -1, 2, 0.5, 1, 1, 1}, 3);
   EXPECT_TRUE(predicted_ranks(outputs, OrdinalHead::kCoral).equal(torch::tensor({2, 2, 3})));
   // P(class > k) per row: 0.953, 0.697, 0.187; 0.269, …; 0.731, 0.534, 0.391.

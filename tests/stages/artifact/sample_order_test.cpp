@@ -104,7 +104,7 @@ TEST(Permutation, PositionsCanBeReadInAnyOrder) {
   EXPECT_EQ(forwards, backwards);
 }
 
-TEST(Permutation, EpochsAndSeedsDiffer) {
+TEST(Permutation, DiffersBetweenEpochsAndSeeds) {
   const Permutation a(1000, 1, 0), b(1000, 1, 1), c(1000, 2, 0);
   int as_b = 0, as_c = 0;
   for (std::int64_t place = 0; place < 1000; ++place) {

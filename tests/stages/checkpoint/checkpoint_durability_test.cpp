@@ -80,7 +80,7 @@ int signal_of_child(Body body) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-TEST_F(CheckpointDurability, KillAtAnyPointLeavesTheOldOrNewCheckpointWhole) {
+TEST_F(CheckpointDurability, KillAtAnyPointLeavesTheOldOrNewCheckpointIntact) {
   const CheckpointOptions options{.keep_last = 1};
   std::int64_t points = 0, old_ones = 0;
   for (bool was_killed = true; was_killed; ++points) {
@@ -146,7 +146,7 @@ TEST_F(CheckpointDurability, ResumedTrainingFinishesAnInterruptedLastSave) {
   }
 }
 
-TEST_F(CheckpointDurability, KillDuringTheFirstSaveLeavesNoneOrTheNewCheckpoint) {
+TEST_F(CheckpointDurability, KillDuringTheFirstSaveLeavesNoCheckpointOrTheNewOne) {
   for (std::int64_t point = 1;; ++point) {
     fs::remove_all(folder());
     const int signal = signal_of_child([&] {
@@ -165,7 +165,7 @@ TEST_F(CheckpointDurability, KillDuringTheFirstSaveLeavesNoneOrTheNewCheckpoint)
   }
 }
 
-TEST_F(CheckpointDurability, PowerCutAtAnyPointLeavesTheOldOrNewCheckpointWhole) {
+TEST_F(CheckpointDurability, PowerCutAtAnyPointLeavesTheOldOrNewCheckpointIntact) {
   checkpoints().save(training_state(1, 0.5));
   PowerCutStorage storage(base_.path());
   bool is_done = false;
@@ -194,7 +194,7 @@ TEST_F(CheckpointDurability, FirstCheckpointAndItsFolderSurviveAPowerCut) {
   expect_same(found->state, training_state(1, 0.5));
 }
 
-TEST_F(CheckpointDurability, FailureAtAnyPointLeavesTheOldOneAndNoTemporaryFile) {
+TEST_F(CheckpointDurability, FailureAtAnyPointLeavesTheOldCheckpointAndNoTemporaryFile) {
   for (const Fault::Action action : {Fault::Action::kFail, Fault::Action::kFull}) {
     int failed = 0;
     for (std::int64_t point = 1; point <= 60; ++point) {
@@ -215,7 +215,7 @@ TEST_F(CheckpointDurability, FailureAtAnyPointLeavesTheOldOneAndNoTemporaryFile)
       const Names names = entries();
       const bool has_part = std::ranges::any_of(
           names, [](const std::string& name) { return name.ends_with(".part"); });
-      // The one call that fails may be the one that clears up.
+      // The one call that fails may be the one that cleans up.
       EXPECT_FALSE(action == Fault::Action::kFull && has_part) << "at " << point;
     }
     EXPECT_GT(failed, 15);

@@ -29,7 +29,7 @@ class CheckpointFolderTest : public testing::Test {
   runner::Diagnostics refusal() const {
     return refusals_of([&] { read_checkpoint(folder_.path()); });
   }
-  /// Returns why the checkpoint is rejected after `change` to its manifest.
+  /// Returns why the checkpoint is rejected after `change` has been applied to its manifest.
   template <typename Change>
   runner::Diagnostics refusal_of_manifest(Change change) const {
     const std::string before = folder_.read("manifest.json");

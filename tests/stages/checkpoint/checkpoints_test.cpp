@@ -20,7 +20,7 @@ using testing::AllOf;
 using testing::EndsWith;
 using testing::StartsWith;
 
-TEST_F(CheckpointsTest, AverageIsTheBestUntilItIsRemoved) {
+TEST_F(CheckpointsTest, AverageIsBestUntilItIsRemoved) {
   Checkpoints all = checkpoints({.keep_last = 3, .keep_best = 2});
   for (const std::int64_t step : {10, 20, 30})
     all.save(training_state(step, 1.0 / static_cast<double>(step)));
@@ -60,7 +60,7 @@ TEST_F(CheckpointsTest, FilesAreOnDiskBeforeTheyAreRenamed) {
   EXPECT_EQ(storage.early, Names());
 }
 
-TEST_F(CheckpointsTest, OldestOfEquallyGoodIsTheBest) {
+TEST_F(CheckpointsTest, OldestOfEquallyGoodCheckpointsIsBest) {
   Checkpoints saved = checkpoints({.keep_last = 9});
   saved.save(training_state(1));
   EXPECT_EQ(pointer("best"), "");
@@ -82,7 +82,7 @@ TEST_F(CheckpointsTest, OnlyTheNewestAndTheBestAreKept) {
                               "step-00000007"}));
 }
 
-TEST_F(CheckpointsTest, CheckpointNamedByAPointerIsNeverRemoved) {
+TEST_F(CheckpointsTest, CheckpointWithAPointerIsNeverRemoved) {
   Checkpoints saved = checkpoints({.keep_last = 1, .keep_best = 0});
   saved.save(training_state(1, 0.1));
   for (int step = 2; step <= 4; ++step) saved.save(training_state(step, 0.5));
@@ -93,7 +93,7 @@ TEST_F(CheckpointsTest, CheckpointNamedByAPointerIsNeverRemoved) {
             (Names{"best", "latest", "step-00000001", "step-00000003", "step-00000004"}));
 }
 
-TEST_F(CheckpointsTest, SavingAStepAgainDoesNotTouchTheFirst) {
+TEST_F(CheckpointsTest, SavingAStepAgainDoesNotChangeTheFirstSave) {
   Checkpoints saved = checkpoints({.keep_last = 2});
   saved.save(training_state(5));
   EXPECT_EQ(saved.save(training_state(5, 0.5)), folder() / "step-00000005-1");
@@ -122,7 +122,7 @@ TEST_F(CheckpointsTest, OnlyResumedTrainingSkipsADamagedCheckpoint) {
   EXPECT_EQ(pointer("latest"), "step-00000002\n");
 }
 
-TEST_F(CheckpointsTest, TrainingGoesBackBeforeADamagedBestCheckpoint) {
+TEST_F(CheckpointsTest, TrainingResumesBeforeADamagedBestCheckpoint) {
   const double metrics[] = {0.5, 0.4, 0.1, 0.9};
   for (const std::int64_t kept : {9, 1}) {
     fs::remove_all(folder());
@@ -170,7 +170,7 @@ TEST_F(CheckpointsTest, DanglingPointerIsRejectedAndResetByResumedTraining) {
   Checkpoints saved = checkpoints({.keep_last = 2});
   for (int step = 1; step <= 2; ++step) saved.save(training_state(step, 1.0 / step));
   for (const char* name : {"latest", "best"}) {
-    const std::string wrong = "'" + (folder() / name).string() + "' does not name a checkpoint";
+    const std::string wrong = "'" + (folder() / name).string() + "' does not point to a checkpoint";
     for (const char* text :
          {"", "step-00000001", "../../elsewhere\n", "step-00000001\nstep-00000002\n", "missing"}) {
       base_.write(std::string("checkpoints/") + name, text);

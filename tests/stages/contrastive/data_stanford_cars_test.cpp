@@ -51,7 +51,7 @@ TEST_F(StanfordCars, HeldOutImagesDependOnlyOnTheSeed) {
   EXPECT_NE(held(43), first);
 }
 
-TEST_F(StanfordCars, CaptionsNameMakerModelAndYearByDefault) {
+TEST_F(StanfordCars, CaptionsContainMakerModelAndYearByDefault) {
   const auto outputs = run({{"image_size", 8}});
   const auto test = part(outputs, "test");
   EXPECT_THAT(test->describe().captions,
@@ -71,7 +71,7 @@ TEST_F(StanfordCars, ClassesThatShareACaptionAreCounted) {
                                                "such as 'a AM General'"));
 }
 
-TEST_F(StanfordCars, MakerLabelsKeepTheCaptionsOfModels) {
+TEST_F(StanfordCars, MakerLabelsKeepTheModelCaptions) {
   const auto outputs =
       run({{"image_size", 8}, {"labels", "make"}, {"caption", {"a {name}", "the {year} {make}"}}});
   const auto train = part(outputs, "train");

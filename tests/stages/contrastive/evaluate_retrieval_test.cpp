@@ -73,7 +73,7 @@ TEST_F(Retrieval, IsPlanned) {
   EXPECT_GT(planning.planned.value().needed, 0);
 }
 
-TEST_F(Retrieval, ModelMustReadTexts) {
+TEST_F(Retrieval, ModelMustHaveATextTower) {
   checkpoint_->model =
       model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8, "intermediate_size": 16,
       "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4})"));

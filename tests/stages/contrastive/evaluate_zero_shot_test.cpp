@@ -202,7 +202,7 @@ TEST_F(ZeroShot, NeedsNoMoreMemoryThanPlanned) {
   }
 }
 
-TEST_F(ZeroShot, TemplateWithoutANameAndModelWithoutTextAreRejected) {
+TEST_F(ZeroShot, TemplateWithoutANameAndModelWithoutATextTowerAreRejected) {
   EXPECT_REFUSED(created(kEvaluateZeroShot, R"({"templates": ["a photo"]})"), kOptionConflict,
                  "/evaluate/templates", "\'a photo\'");
   checkpoint_->model =

@@ -39,7 +39,7 @@ TEST(Clip, EveryByteIsATokenWithoutMerges) {
   EXPECT_EQ(texts.ids[1][31].item<std::int64_t>(), end);
 }
 
-TEST(Clip, BlankAndLongTextsAreRejectedByName) {
+TEST(Clip, BlankAndLongCaptionsAreRejectedAndQuoted) {
   const auto model = tiny_clip();
   const auto message_of = [&](const std::vector<std::string>& texts) -> std::string {
     try {

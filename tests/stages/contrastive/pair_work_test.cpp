@@ -66,7 +66,8 @@ TEST(PairWork, LargeFactorsDoNotOverflow) {
     expect_equal(worked(x, -x, scale, {}, 2, work), as_written(x, -x, scale, {}));
 }
 
-// If pairs are separated well, the loss is small, and must not be the difference of two large sums.
+// If pairs are separated well, the loss is small, and must not be computed as the difference of two
+// large sums.
 TEST(PairWork, SmallLossKeepsItsPrecisionInFloat32) {
   const at::Tensor images = unit_rows(64, 8, 4), scale = torch::tensor(4.6052, at::kDouble);
   const double expected = as_written(images, images, scale, {})[0].item<double>();
@@ -97,7 +98,7 @@ std::int64_t planned_for_gpu(std::int64_t pairs, std::int64_t tile) {
 
 TEST(PairWork, GpuPlanHasNoQuadraticMemoryExceptOneTile) {
   constexpr std::int64_t kTile = 256, kTileBytes = kTile * kTile * 4,
-                         kOfPair = 100;  // width 4, and some numbers
+                         kOfPair = 100;  // a width of 4, and a few other values
   for (const std::int64_t pairs : {256, 512, 4096}) {
     EXPECT_GE(planned_for_gpu(pairs, kTile), kTileBytes) << pairs;
     EXPECT_LE(planned_for_gpu(pairs, kTile), kTileBytes + pairs * kOfPair) << pairs;

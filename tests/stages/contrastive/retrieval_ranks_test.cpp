@@ -53,11 +53,11 @@ TEST(RetrievalRanks, CountGreaterAndEarlierEqualSimilarities) {
   EXPECT_THAT(ranks.text_to_image, ElementsAre(0, 1, 1));
 }
 
-TEST(RetrievalRanks, TextWithSeveralImagesFindsAnyOfThem) {
+TEST(RetrievalRanks, CaptionWithSeveralImagesFindsAnyOfThem) {
   const RetrievalRanks ranks = ranks_of(scores({{0.1, 0.9}, {0.8, 0.3}, {0.7, 0.6}}), {0, 1, 0});
   EXPECT_THAT(ranks.image_to_text, ElementsAre(1, 1, 0));
-  EXPECT_THAT(ranks.text_to_image,
-              ElementsAre(1, 2));  // the first by the third image, after the second
+  EXPECT_THAT(ranks.text_to_image, ElementsAre(1, 2));  // the first text finds the third image,
+                                                        // which ranks after the second
 }
 
 TEST(RetrievalRanks, MatchTheDefinitionForEveryTile) {
@@ -79,7 +79,7 @@ TEST(RetrievalRanks, MatchTheDefinitionForEveryTile) {
   }
 }
 
-TEST(RetrievalRanks, EqualTextsTieAtAnyPosition) {
+TEST(RetrievalRanks, EqualCaptionsTieAtAnyPosition) {
   torch::manual_seed(5);
   constexpr std::int64_t kPairs = 150;
   const auto unit = [](const at::Tensor& rows) { return rows / rows.norm(2, 1, true); };

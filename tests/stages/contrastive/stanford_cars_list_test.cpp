@@ -135,7 +135,7 @@ TEST_F(StanfordCarsList, MissingTestLabelsLeaveTheRestAndAreExplained) {
                   "or test on the validation images: evaluate.inputs: {test: data.validation}"));
 }
 
-TEST_F(StanfordCarsList, MakerIsTheFirstWordOrTwo) {
+TEST_F(StanfordCarsList, MakerIsTheFirstOneOrTwoWords) {
   write_set();
   const ImageList found = list(CarLabels::kMake);
   EXPECT_THAT(found.classes, ElementsAre("AM General", "Audi"));
@@ -264,7 +264,7 @@ TEST_F(PublishedCars, ImagesMustExist) {
                  kMissingImage, "", "8144 of 8144 images", "'cars_train/00001.jpg', ");
 }
 
-TEST_F(PublishedCars, HaveThePublishedNumbers) {
+TEST_F(PublishedCars, HaveThePublishedCounts) {
   RETORT_NEEDS_SHARED(devkit_);
   // The test annotations are published without classes, so the test adds some.
   MatRecords test = read_mat_records(folder_.read("devkit/cars_test_annos.mat"), "annotations");

@@ -156,7 +156,7 @@ TEST(Contrastive, AccumulationReportsThatTheLossDiffers) {
 }
 
 /// Parts of another size would compare other pairs, so they compute a different loss.
-TEST(Contrastive, AlternativesKeepThePartsThatAreComparedWithin) {
+TEST(Contrastive, AlternativesKeepTheGroupsThatAreComparedSeparately) {
   for (const char* negatives : {"micro_batch", "batch"}) {
     ContrastiveRun training;
     training.options["batch_size"] = 4;
@@ -175,7 +175,7 @@ TEST(Contrastive, AlternativesKeepThePartsThatAreComparedWithin) {
   }
 }
 
-TEST(Contrastive, PlanRejectsWarmupLongerThanTheTraining) {
+TEST(Contrastive, PlanRejectsWarmupLongerThanTraining) {
   ContrastiveRun training;
   training.options["schedule"] = {{"kind", "warmup_cosine"}, {"warmup_steps", 6}};
   EXPECT_REFUSED(training.plan(), kOptionConflict, "/schedule/warmup_steps", "6 steps");
@@ -244,7 +244,7 @@ TEST(Contrastive, EncodingOnceDoesNotChangeEqualCaptions) {
   }
 }
 
-TEST(Contrastive, SeparatelyComparedGroupsAreMeasuredThatWayInTwoPasses) {
+TEST(Contrastive, SeparatelyComparedGroupsGiveTheSameResultInTwoPasses) {
   ContrastiveRun one_pass, two_passes;
   for (ContrastiveRun* one : {&one_pass, &two_passes}) {
     one->options["loss"] = {{"negatives", "micro_batch"}};
@@ -383,7 +383,7 @@ TEST(Contrastive, TwoPassMemoryDoesNotGrowWithTheBatch) {
     constexpr std::int64_t kOfPair = 3 * 8 * 8 * 4 + 8 * 3;  // image, label, caption and its row
     return plan.live - batch * kOfPair;
   };
-  // Only the embeddings of six numbers, the logits and their gradients grow with the batch.
+  // Only the embeddings, of six values each, the logits and their gradients grow with the batch.
   const std::int64_t small = peak(64), large = peak(512);
   EXPECT_LT(large - small, (512 - 64) * 600);
   EXPECT_LT(large - small, 512 * 512 * 4);

@@ -75,13 +75,16 @@ std::vector<unsigned char> in_type(stages::FloatType type, std::size_t count, co
 }  // namespace
 
 std::vector<unsigned char> dropout_on_gpu(const stages::DropoutMask& mask, stages::FloatType type,
+                                          std::int64_t step,
                                           const std::vector<std::int64_t>& samples,
                                           std::int64_t width) {
   const auto rows = static_cast<std::int64_t>(samples.size());
   return in_type(type, samples.size() * static_cast<std::size_t>(width), [&](const auto& x) {
     const DeviceCopy in_place(x.data(), x.size() * sizeof x[0]);
     const DeviceCopy numbers(samples.data(), samples.size() * sizeof samples[0]);
+    const DeviceCopy at_step(&step, sizeof step);
     stages::launch_dropout(mask, type, in_place.data(), in_place.data(),
+                           static_cast<const std::int64_t*>(at_step.data()),
                            static_cast<const std::int64_t*>(numbers.data()), rows, width, nullptr);
     check(cudaDeviceSynchronize());
     return in_place.bytes();
@@ -89,6 +92,7 @@ std::vector<unsigned char> dropout_on_gpu(const stages::DropoutMask& mask, stage
 }
 
 std::vector<unsigned char> dropout_on_cpu(const stages::DropoutMask& mask, stages::FloatType type,
+                                          std::int64_t step,
                                           const std::vector<std::int64_t>& samples,
                                           std::int64_t width) {
   return in_type(type, samples.size() * static_cast<std::size_t>(width), [&](auto x) {
@@ -96,8 +100,9 @@ std::vector<unsigned char> dropout_on_cpu(const stages::DropoutMask& mask, stage
       const std::size_t element = i % static_cast<std::size_t>(width),
                         row = i / static_cast<std::size_t>(width);
       const std::size_t drawn = mask.unit == stages::DropoutUnit::kElement ? element : 0;
-      const stages::PhiloxWords words = mask.words(static_cast<std::uint32_t>(samples[row]),
-                                                   static_cast<std::uint32_t>(drawn / 4));
+      const stages::PhiloxWords words =
+          mask.words(static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(samples[row]),
+                     static_cast<std::uint32_t>(drawn / 4));
       using Wide = decltype(wide(x[i]));
       x[i] = words.word[drawn % 4] < mask.threshold()
                  ? 0.0f

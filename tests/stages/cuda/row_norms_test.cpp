@@ -1,4 +1,4 @@
-// The product uses no kernel of this folder: this test keeps the rules that build kernels alive.
+// The product uses no kernel from this folder; this test keeps the build rules for kernels working.
 
 #include "tests/stages/cuda/row_norms.h"
 

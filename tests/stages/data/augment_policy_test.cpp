@@ -37,7 +37,7 @@ std::size_t different(const std::multiset<double>& magnitudes) {
   return std::set<double>(magnitudes.begin(), magnitudes.end()).size();
 }
 
-TEST(AugmentPolicy, RandAugmentHasOneMagnitudeInBothDirections) {
+TEST(AugmentPolicy, RandAugmentUsesOneMagnitudeInBothDirections) {
   const auto found = magnitudes_of({.kind = Kind::kRandAugment, .num_ops = 3, .magnitude = 15});
   EXPECT_EQ(found.size(), 14U);
   for (const auto& [operation, magnitudes] : found) {
@@ -75,7 +75,7 @@ TEST(AugmentPolicy, TrivialAugmentDrawsOneOperationOfAnyMagnitude) {
   EXPECT_EQ(*found.at(Operation::kTranslateY).rbegin(), 32) << "works for images of any size";
 }
 
-TEST(AugmentPolicy, AutoAugmentAppliesBothOfAPairWithTheirProbabilities) {
+TEST(AugmentPolicy, AutoAugmentAppliesBothOperationsOfAPairWithTheirProbabilities) {
   const AugmentPolicy policy{.kind = Kind::kAutoAugment};
   const auto found = magnitudes_of(policy);
   // Of 25 pairs, two begin with Invert with probability 0.6, and one ends with it with probability

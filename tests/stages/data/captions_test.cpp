@@ -37,7 +37,7 @@ runner::Diagnostics refusals(const std::string& json, const std::vector<std::str
   return reader.finish();
 }
 
-TEST(CaptionTemplate, FillsItsFieldsInTheOrderOfTheText) {
+TEST(CaptionTemplate, FillsItsFieldsInTemplateOrder) {
   const CaptionTemplate one("a {model} by {make}, a {make}");
   EXPECT_THAT(one.fields(), ElementsAre("model", "make", "make"));
   EXPECT_EQ(one.filled(std::vector<std::string_view>{"TT", "Audi", "Audi"}),
@@ -50,7 +50,7 @@ TEST(CaptionTemplate, DoubledBracesAreLiteral) {
   EXPECT_EQ(one.filled(std::vector<std::string_view>{"Audi"}), "{Audi} {}");
 }
 
-TEST(CaptionTemplate, TemplateWithoutFieldsIsItsText) {
+TEST(CaptionTemplate, TemplateWithoutFieldsIsUsedAsIs) {
   EXPECT_EQ(CaptionTemplate("a car").filled({}), "a car");
 }
 

@@ -71,7 +71,7 @@ TEST_F(CsvTableTest, EmptyLinesAreSkipped) {
   EXPECT_EQ(header_line_, 3u);
 }
 
-TEST_F(CsvTableTest, RowsOfAnotherLengthAreErrors) {
+TEST_F(CsvTableTest, RowsWithADifferentNumberOfFieldsAreErrors) {
   EXPECT_THAT(rows("a,b\n1\n1,2\n1,2,3\n"), ElementsAre("3: 1|2"));
   EXPECT_ALL_REFUSED(faults_, {kBadAnnotations, "", {"line 2", "1 fields"}},
                      {kBadAnnotations, "", {"line 4", "3 fields"}});

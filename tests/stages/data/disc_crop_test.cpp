@@ -32,13 +32,13 @@ TEST(DiscCrop, TruncatedDiscKeepsItsSides) {
   EXPECT_EQ(cropped.height, 20);
 }
 
-TEST(DiscCrop, SingleBrightPixelsDoNotEnlargeIt) {
+TEST(DiscCrop, SingleBrightPixelsDoNotEnlargeTheCrop) {
   Image image = disc(300, 200, 150, 100, 50);
   image.pixels[0] = 255;
   EXPECT_EQ(cropped_to_disc(image, {}).width, 99);
 }
 
-TEST(DiscCrop, DarkNoiseIsNotPartOfIt) {
+TEST(DiscCrop, DarkNoiseIsExcluded) {
   Image image = disc(60, 40, 30, 18, 10);
   for (std::uint8_t& value : image.pixels) value = std::max<std::uint8_t>(value, 1);
   EXPECT_EQ(cropped_to_disc(image, {}).width, 21);

@@ -59,7 +59,7 @@ TEST(Exif, EveryOrientationMovesTheCornerCorrectly) {
   }
 }
 
-TEST(Exif, ChunkInAPngIsFound) {
+TEST(Exif, ExifChunkInAPngIsFound) {
   auto file = encode_png(4, 2, picture(4, 2).pixels.data());
   std::vector<std::uint8_t> chunk = {0, 0, 0, 22, 'e', 'X', 'I', 'f'};
   for (const std::uint8_t byte : exif_block(true, 6)) chunk.push_back(byte);
@@ -120,7 +120,7 @@ TEST(Exif, XmpIsUsedIfExifHasNoOrientation) {
   EXPECT_EQ(jpeg_orientation(with_segments({"Exif\0\0"s + exif(exif_block(true, 8))})), 8);
 }
 
-TEST(Exif, PngTextsAreReadLikePillowDoes) {
+TEST(Exif, PngTextChunksAreReadAsByPillow) {
   using namespace std::string_literals;
   const auto with = [](const std::string& name, const std::string& data) {
     auto file = encode_png(4, 2, picture(4, 2).pixels.data());

@@ -29,7 +29,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Points whose description a test chooses.
+/// Points with a description that a test chooses.
 class Points final : public Dataset, public AugmentedDataset {
  public:
   explicit Points(std::int64_t size) : points(size) {}
@@ -194,7 +194,7 @@ TEST_F(FeaturesTest, DamagedFileIsRecomputed) {
   EXPECT_THAT(context_.said, Contains(HasSubstr("not reused: ")));
 }
 
-TEST_F(FeaturesTest, FileForOtherDataIsRecomputed) {
+TEST_F(FeaturesTest, FileForDifferentDataIsRecomputed) {
   run_all();
   context_.facts.reuses = true;
   test_ = std::make_shared<Points>(8);
@@ -314,7 +314,7 @@ std::shared_ptr<const Checkpoint> trained_on(std::shared_ptr<const Dataset> data
   return std::static_pointer_cast<const Checkpoint>(outputs.at("checkpoint"));
 }
 
-TEST_F(FeaturesTest, TrainingOnThemMatchesTrainingOnImages) {
+TEST_F(FeaturesTest, TrainingOnFeaturesMatchesTrainingOnImages) {
   RecordingContext images_context, features_context;
   const auto features = run("train", R"({"batch_size": 8})");
   model_->computed = 0;
@@ -335,7 +335,7 @@ TEST_F(FeaturesTest, TrainingOnThemMatchesTrainingOnImages) {
             read_safetensors(on_images->file).metadata.at("tensors"));
 }
 
-TEST_F(FeaturesTest, EvaluationOnThemMatchesEvaluationOnImages) {
+TEST_F(FeaturesTest, EvaluationOnFeaturesMatchesEvaluationOnImages) {
   RecordingContext training, on_features, on_images;
   const auto features = run("test");
   const auto checkpoint = trained_on(train_, model_, training);

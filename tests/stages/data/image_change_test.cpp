@@ -27,7 +27,7 @@ ImageChange drawn_by_key(const AugmentOptions& augment, std::uint64_t key,
   return drawn_change(augment, is_mirrored, random);
 }
 
-TEST(ImageChange, IsDrawnFromTheOptions) {
+TEST(ImageChange, IsDrawnFromTheConfiguredRanges) {
   std::map<std::string, std::pair<double, double>> ranges;
   int upside_down = 0;
   std::set<std::array<Adjustment, 4>> orders;

@@ -66,7 +66,7 @@ at::Tensor image_of(const Dataset& data, std::int64_t epoch) {
   return data.sample(epoch, 0)->at("image");
 }
 
-/// What the dataset draws for its first image of `width` x `height`.
+/// What the dataset draws at random for its first image, of `width` x `height` pixels.
 std::pair<Cut, ImageChange> drawn_for(const ImageDatasetOptions& options, std::int64_t epoch,
                                       int width, int height) {
   Random random({kSeed, static_cast<std::uint64_t>(epoch), 0});
@@ -139,7 +139,7 @@ TEST_F(ImageDatasetTest, FinalAugmentationsFollowTheCrop) {
   EXPECT_TRUE(image_of(dataset(), 3).equal(image_of(dataset(), 4))) << "not in evaluation";
 }
 
-TEST_F(ImageDatasetTest, ErasesARectangleOfTheNormalizedImage) {
+TEST_F(ImageDatasetTest, ErasesARectangleInTheNormalizedImage) {
   options_.augment = {};
   options_.mean = {0.2, 0.3, 0.4};
   const at::Tensor whole = image_of(*to_train_on(), 0);
@@ -193,7 +193,7 @@ TEST_F(ImageDatasetTest, AugmentsOnlyTheBoxOfAnImage) {
   }
 }
 
-TEST_F(ImageDatasetTest, AugmentationsVaryByEpochAndMatchWithTheCache) {
+TEST_F(ImageDatasetTest, AugmentationsVaryByEpochAndDoNotDependOnTheCache) {
   const auto cache = std::make_shared<ImageCache>(1 << 20);
   const auto data = to_train_on(), cached = to_train_on({}, cache);
   EXPECT_FALSE(image_of(*data, 0).equal(image_of(*data, 1)));
@@ -254,7 +254,7 @@ TEST_F(KeptImagesTest, ImageSmallerThanItsCropIsKeptUnchanged) {
   EXPECT_EQ(decoded_, 1 + 3);
 }
 
-TEST_F(KeptImagesTest, PlanMatchesTheirMemory) {
+TEST_F(KeptImagesTest, PlanMatchesTheMemoryOfKeptImages) {
   auto list = std::make_shared<ImageList>();
   list->root = folder_.path();
   (*list)[Part::kTrain] = {{"a.png", 0, {}}, {"a.png", 0, {}}};

@@ -72,7 +72,7 @@ TEST_F(ImageFolder, IgnoredFilesAreReported) {
                                          "3 files ignored: 2 .txt, 1 .svg; 1 hidden folder"));
 }
 
-TEST_F(ImageFolder, UnsupportedFormatsFollowOnCorrupt) {
+TEST_F(ImageFolder, OnCorruptAppliesToUnsupportedFormats) {
   add_photos();
   write_bytes(data() / "c0/a.gif", {});
   write_bytes(data() / "c1/b.TIFF", {});
@@ -210,7 +210,7 @@ TEST_F(ImageFolder, CorruptImageStopsTheRunWithItsName) {
                  "on_corrupt: skip");
 }
 
-TEST_F(ImageFolder, OnlyCorruptImagesCanBeSkippedMissingOnesNever) {
+TEST_F(ImageFolder, CorruptImagesCanBeSkippedButMissingOnesCannot) {
   add_photos();
   write_bytes(folder_ / "data/c0/100.jpg", {});
   fs::remove(folder_ / "data/c0/101.jpg");
@@ -222,11 +222,11 @@ TEST_F(ImageFolder, OnlyCorruptImagesCanBeSkippedMissingOnesNever) {
   EXPECT_REFUSED(train->sample(0, 1), kMissingImage, "/data/root", "'c0/101.jpg'");
 }
 
-TEST_F(ImageFolder, MissingFolderIsAnErrorAtItsOption) {
+TEST_F(ImageFolder, MissingFolderIsReportedAtItsOption) {
   EXPECT_REFUSED(errors(R"({"root": "gone"})"), kMissingFolder, "/data/root", "gone");
 }
 
-TEST_F(ImageFolder, CreatesMissingImagesOnceAndRejectsOtherNumbers) {
+TEST_F(ImageFolder, CreatesMissingImagesOnceAndRejectsDifferentCounts) {
   const std::string options =
       R"({"image_size": 16, "make": {"classes": 2, "per_class": 5, "size": 16}})";
   EXPECT_EQ(part(run(options), "train")->describe().size, 8);

@@ -90,7 +90,7 @@ TEST(Folds, ClassesAreSpreadEvenly) {
   }
 }
 
-TEST(Folds, PatientIsInOneFold) {
+TEST(Folds, EachPatientIsInOneFold) {
   std::map<std::string, std::set<std::int64_t>> folds_of;
   std::map<std::string, int> times;
   for (std::int64_t index = 0; index < 5; ++index) {

@@ -52,7 +52,7 @@ TEST_F(ImageListTest, ClassesAndFilesAreSortedByByte) {
             "searched; 1 hidden folder");
 }
 
-TEST_F(ImageListTest, PartsKeepTheLabelsOfTrain) {
+TEST_F(ImageListTest, AllPartsUseTheLabelsOfTheTrainPart) {
   for (const char* const name : {"train/a/1.jpg", "train/b/1.jpg", "test/b/2.jpg", "more/a/3.jpg"})
     touch(name);
   const auto list = list_images(root(), false);
@@ -163,7 +163,7 @@ TEST_F(ImageListTest, EveryEmptyClassIsListed) {
   EXPECT_REFUSED(errors(root()), kEmptyClass, "", "'b', 'c'", "1 .txt; 1 hidden");
 }
 
-TEST_F(ImageListTest, OnlyFolderWithClassFoldersIsNamed) {
+TEST_F(ImageListTest, OnlyFolderWithClassFoldersIsSuggestedAsRoot) {
   for (const char* const name : {"images/a/1.jpg", "images/b/1.jpg"}) touch(name);
   EXPECT_REFUSED(errors(root()), kEmptyClass, "", "'images'", "set root to '", "/images'");
   touch("more/1.jpg");
@@ -175,7 +175,7 @@ TEST_F(ImageListTest, ClassMissingFromTrainIsRejected) {
   EXPECT_REFUSED(errors(root()), kLabelOutOfRange, "", "train", "test/z");
 }
 
-TEST_F(ImageListTest, TestWithoutTrainIsRejected) {
+TEST_F(ImageListTest, TestPartWithoutATrainPartIsRejected) {
   touch("test/b/1.jpg");
   touch("validation/a/1.jpg");
   const auto list = list_images(root(), false);
@@ -264,7 +264,7 @@ TEST_F(ImageListTest, FingerprintCoversNamesLabelsAndContents) {
   EXPECT_NE(now(), other_bytes);
 }
 
-TEST(Split, SharesBelowOneLeaveImagesUnused) {
+TEST(Split, SharesThatSumToLessThanOneLeaveImagesUnused) {
   ImageList list = flat_list({100});
   split(list, {.train = 0.29, .validation = 0.1, .test = 0.11}, 1);
   EXPECT_THAT(counts(list, Part::kTrain), ElementsAre(29));

@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(ImageRoot, LinksMustStayInsideAfterResolvingAll) {
+TEST(ImageRoot, FullyResolvedLinksMustStayInside) {
   const TemporaryFolder folder;
   for (const char* file : {"data/a.jpg", "data/sub/b.jpg", "data2/c.jpg", "d.jpg"})
     folder.write(file, "picture");

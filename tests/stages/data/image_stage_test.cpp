@@ -87,7 +87,7 @@ TEST_F(ImageStageOf, PlanningDownloadsNothing) {
   EXPECT_EQ(lists_, 0);
 }
 
-TEST_F(ImageStageOf, ForeseenImagesArePlanned) {
+TEST_F(ImageStageOf, ImagesToDownloadArePlanned) {
   ImageSource foreseen = absent();
   foreseen.foresee = [this] { return roses(); };
   const auto stage = made(std::move(foreseen));
@@ -136,7 +136,7 @@ TEST_F(ImageStageOf, SplitsOnlyUndividedFolders) {
   EXPECT_FALSE(run(*made(halved)).contains("validation"));
 }
 
-TEST_F(ImageStageOf, SeedIsUsedOnlyIfItSplits) {
+TEST_F(ImageStageOf, SeedIsUsedOnlyIfTheStageSplits) {
   has_data_ = true;
   ImageSource one = source();
   EXPECT_FALSE((*made(one))->uses_seed());
@@ -255,7 +255,7 @@ TEST_F(DividedAsBefore, MissingImageIsReported) {
   EXPECT_NE(again->fingerprint(), fingerprint_);
 }
 
-TEST_F(DividedAsBefore, OtherSharesOrSeedCauseANewSplitAndAReport) {
+TEST_F(DividedAsBefore, DifferentSharesOrSeedCauseANewSplitAndAReport) {
   train();
   add("rose/100");
   seed_ = 4;
@@ -267,7 +267,7 @@ TEST_F(DividedAsBefore, OtherSharesOrSeedCauseANewSplitAndAReport) {
                          "0.3 with seed 3; this run uses shares 0.5, 0.2, 0.3 with seed 4"));
 }
 
-TEST_F(DividedAsBefore, OtherImagesInAnotherFolderGetANewSplit) {
+TEST_F(DividedAsBefore, DifferentImagesInAnotherFolderGetANewSplit) {
   train();
   const DrawingFolder elsewhere;
   root_ = elsewhere.path().string();
@@ -275,7 +275,7 @@ TEST_F(DividedAsBefore, OtherImagesInAnotherFolderGetANewSplit) {
   EXPECT_NO_THROW(run(stage()));
 }
 
-TEST_F(DividedAsBefore, CopyOfTheFolderGetsTheSameSplit) {
+TEST_F(DividedAsBefore, CopiedFolderGetsTheSameSplit) {
   train();
   const DrawingFolder copy;
   std::filesystem::copy(folder_.path(), copy.path(), std::filesystem::copy_options::recursive);
@@ -313,7 +313,7 @@ TEST_F(DividedAsBefore, FoldIsTheValidationPart) {
     EXPECT_EQ(parts.at("test"), whole.at("test"));
     validated.insert(validated.end(), parts.at("validation").begin(), parts.at("validation").end());
     EXPECT_THAT(context_.said, testing::Contains("the validation images are fold " +
-                                                 std::to_string(index) + " of 3, counted from 0"));
+                                                 std::to_string(index) + " of 3, counting from 0"));
   }
   EXPECT_THAT(validated, testing::UnorderedElementsAreArray(whole.at("train")));
 }
@@ -365,7 +365,7 @@ TEST(Download, NothingIsDownloadedByDefault) {
   EXPECT_FALSE(fetcher(false));
 }
 
-TEST_F(ImageStageOf, ErrorsOfTheListPointToItsOption) {
+TEST_F(ImageStageOf, ErrorsInTheListPointToItsOption) {
   ImageSource one = source();
   one.list = []() -> runner::Result<ImageList> {
     return runner::Diagnostic{runner::ErrorCode::kMissingFolder, {}, "/table", "no table", ""};
@@ -373,7 +373,7 @@ TEST_F(ImageStageOf, ErrorsOfTheListPointToItsOption) {
   EXPECT_EQ(made(one).errors().front().pointer, "/data/table");
 }
 
-TEST_F(ImageStageOf, NotesOfTheListAreReported) {
+TEST_F(ImageStageOf, NotesAboutTheListAreReported) {
   ImageSource one = source();
   one.list = [this]() -> runner::Result<ImageList> {
     ImageList list = roses();

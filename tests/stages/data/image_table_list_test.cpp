@@ -63,7 +63,7 @@ TEST_F(ImageTableList, ListsTheImagesInTheOrderOfTheRows) {
   EXPECT_THAT(found.notes, IsEmpty());
 }
 
-TEST_F(ImageTableList, SpacesAroundFieldsAreIgnoredAndWindowsPathsAccepted) {
+TEST_F(ImageTableList, SpacesAroundFieldsAreIgnoredAndWindowsPathsAreAccepted) {
   write_table("image_path , make\n./cars//a.jpg, Audi \n\"cars\\b.jpg\",Audi\n");
   write("cars/b.jpg", "");
   const ImageList found = list();
@@ -186,7 +186,7 @@ TEST_F(ImageTableList, EmptyFieldsAreErrorsAtTheirLines) {
                      {kBadAnnotations, "/table", {"line 4: ''"}});
 }
 
-TEST_F(ImageTableList, PathsOutOfTheRootAreErrors) {
+TEST_F(ImageTableList, PathsOutsideTheRootAreErrors) {
   write_table("image_path,make\n../a.jpg,Audi\n/b.jpg,BMW\nc.txt,BMW\nd/../e.jpg,BMW\n");
   EXPECT_ALL_REFUSED(errors(), {kBadAnnotations, "/table", {"line 2: '../a.jpg'"}},
                      {kBadAnnotations, "/table", {"line 3: '/b.jpg'"}},

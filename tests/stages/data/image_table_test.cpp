@@ -114,7 +114,7 @@ TEST_F(ImageTableStage, ImagesCanHaveAnyNumberOfLabels) {
   EXPECT_EQ(counts, label_counts(*train));
 }
 
-TEST_F(ImageTableStage, ImagesCanHaveNumbersToPredict) {
+TEST_F(ImageTableStage, ImagesCanHaveNumericTargets) {
   const Json options = listing({{"label", nullptr},
                                 {"target", {"index", "year"}},
                                 {"minimum_per_class", 1},

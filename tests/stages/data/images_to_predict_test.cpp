@@ -85,7 +85,7 @@ TEST_F(ImageParts, AreReadAsInEvaluation) {
   EXPECT_EQ(pictures.sample_name(0), path("c/1.jpg"));
 }
 
-TEST_F(ImageParts, UnreadableImageStopsOrIsReportedOnce) {
+TEST_F(ImageParts, UnreadableImageIsAnErrorOrIsReportedOnce) {
   folder_.add("1.jpg");
   std::ofstream(path("2.jpg")) << "no image";
   const std::vector<std::string> files = {path("1.jpg"), path("2.jpg")};

@@ -188,7 +188,7 @@ at::Tensor thumbnails(const Drawn& images) {
   return (brightness - brightness.mean(1, true)) / brightness.std(1, true, true);
 }
 
-TEST(Shapes, ColorsAloneDoNotDistinguishThem) {
+TEST(Shapes, ColorsAloneDoNotDistinguishClasses) {
   for (const std::int64_t classes : {8, 24}) {
     const Drawn images = drawn(classes, 1000 / classes);
     const double accuracy =
@@ -198,7 +198,7 @@ TEST(Shapes, ColorsAloneDoNotDistinguishThem) {
   }
 }
 
-TEST(Shapes, ShapeDistinguishesThem) {
+TEST(Shapes, ShapesDistinguishClasses) {
   const Drawn images = drawn(24, 40);
   EXPECT_GT(accuracy_of_linear_classifier(thumbnails(images), images.labels, 24), 0.8);
 }

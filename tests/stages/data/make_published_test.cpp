@@ -59,7 +59,7 @@ TEST_P(MakePublished, CancellationLeavesNothingBehind) {
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
-TEST_P(MakePublished, OverwritingAndImpossibleNumbersAreRejected) {
+TEST_P(MakePublished, OverwritingAndImpossibleCountsAreRejected) {
   folder_.add("a/mine.jpg");
   EXPECT_REFUSED(failure({.classes = 3, .per_class = 4, .size = 16}), kFolderExists, "/root");
   fs::remove_all(folder_ / "a");
@@ -68,7 +68,7 @@ TEST_P(MakePublished, OverwritingAndImpossibleNumbersAreRejected) {
                  "0 images of 64");
 }
 
-/// All makers except that of plain class folders, which has its own test.
+/// All makers except the one for plain class folders, which has its own test.
 std::vector<MadeDataset> published_datasets() {
   std::vector<MadeDataset> published;
   std::ranges::copy_if(all_made_datasets(), std::back_inserter(published),

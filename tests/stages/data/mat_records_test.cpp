@@ -88,7 +88,7 @@ TEST(MatRecords, ReadsFilesFromAnotherLibrary) {
   }
 }
 
-TEST(MatRecords, ReadsTextsFromAnotherLibrary) {
+TEST(MatRecords, ReadsStringsFromAnotherLibrary) {
   for (const auto compression : {MAT_COMPRESSION_NONE, MAT_COMPRESSION_ZLIB}) {
     const std::string file = records_by_matio(compression, [] {
       matvar_t* cells[] = {matio_text("Audi TT"), matio_text("Ram C/V Cargo Van Minivan 2012")};
@@ -129,7 +129,7 @@ TEST(MatRecords, RoundTripKeepsRecords) {
               ElementsAre("Audi TT", "", "BMW Série 3"));
 }
 
-TEST(MatRecords, Utf16TextsBecomeUtf8) {
+TEST(MatRecords, Utf16StringsBecomeUtf8) {
   std::string file = names_file();
   // "Audi TT" has seven bytes; a string of three UTF-16 units replaces it.
   const std::size_t at = file.find(std::string("\x10\0\0\0\x07\0\0\0", 8) + "Audi TT");

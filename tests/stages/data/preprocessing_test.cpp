@@ -152,7 +152,7 @@ TEST(Preprocessing, DefaultOptionsChangeNothing) {
   EXPECT_EQ(preprocessed(picture(9, 7), {}).pixels, picture(9, 7).pixels);
 }
 
-TEST(Preprocessing, IsTheSameInManyThreads) {
+TEST(Preprocessing, GivesTheSameResultInManyThreads) {
   const Preprocessing steps{.flatten_sharpen = FlattenSharpen{}, .clahe = Clahe{}};
   const Image expected = preprocessed(picture(120, 90), steps);
   std::array<Image, 4> made;

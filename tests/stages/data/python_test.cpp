@@ -158,7 +158,7 @@ TEST_F(PythonDataTest, OnlyTrainingSamplesChangeWithTheEpoch) {
   EXPECT_EQ(numbers_of(still, 0), numbers_of(still, 1));
 }
 
-TEST_F(PythonDataTest, AnotherSeedGivesOtherNumbers) {
+TEST_F(PythonDataTest, AnotherSeedGivesDifferentNumbers) {
   const auto before = numbers_of(train(Json::object()), 0);
   context_.facts.seed = 2;
   EXPECT_NE(numbers_of(train(Json::object()), 0), before);
@@ -324,7 +324,7 @@ TEST_F(PythonDataTest, StopEndsTheWaitForASample) {
   set_stop({});
 }
 
-TEST_F(PythonDataTest, ForkInASampleGivesOneReply) {
+TEST_F(PythonDataTest, ForkInASampleCausesOnlyOneReply) {
   write("\ndef trouble(index):\n    os.fork()\n");
   const auto data = train(Json::object());
   for (const std::int64_t index : {1, 2, 3})
@@ -340,7 +340,7 @@ TEST_F(PythonDataTest, DatasetThatDiffersBetweenProcessesIsRejected) {
   EXPECT_REFUSED(data->sample(0, 4), kStageFailed, "/data/entry", "samples in one process");
 }
 
-TEST_F(PythonDataTest, OwnRandomGeneratorIsReported) {
+TEST_F(PythonDataTest, RandomGeneratorOwnedByTheDatasetIsReported) {
   write(
       "\nown = random.Random()\nNumbers.__getitem__ = lambda self, index: {'label': 0, 'x': "
       "own.random()}\n");

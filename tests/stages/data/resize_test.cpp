@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Recorded{60, 120, 30, 59, 0xA19FE082FE2186D3, 0x75EF1930C7945AC5},
                     Recorded{60, 120, 30, 60, 0xACC06078D53DFA81, 0xCC530C659E805DAC}));
 
-TEST(Resize, WindowEqualsThatPartOfTheWhole) {
+TEST(Resize, WindowEqualsTheSamePartOfTheWholeImage) {
   const Image image = picture(61, 47);
   const Box from{5, 3, 40, 41}, window{7, 11, 13, 9};
   for (const Interpolation mode : kBoth) {

@@ -31,8 +31,8 @@ Box bright_box(int width, int height, const IsBright& is_bright) {
   return {left, top, right - left, bottom - top};
 }
 
-/// A black image of a gray disc, like a retina's, that is not in its middle, with a hot spot
-/// in the disc, off its center.
+/// A black image with a gray disc, like a retina's, that is off center, and with a hot spot off the
+/// center of the disc.
 Image disc_with_spot(int width, int height) {
   Image image(width, height);
   const int radius = std::min(width, height) * 2 / 5, middle = width / 2 + 5,
@@ -71,7 +71,8 @@ void expect_spot_in_its_place(const std::string& file, const ImageDatasetOptions
   });
   ASSERT_GT(in_input.width, 0);
   ASSERT_GT(in_picture.width, 0);
-  // Resampling moves an edge by less than a pixel of the input, so also the middle of two edges.
+  // Resampling moves an edge by less than a pixel of the input, and so also the midpoint between
+  // two edges.
   const double across = image.seen.width / kInput, down = image.seen.height / kInput;
   EXPECT_NEAR(image.seen.left + (in_input.left + in_input.width / 2.0) * across,
               in_picture.left + in_picture.width / 2.0, across);
@@ -109,7 +110,7 @@ TEST_F(SeenImageTest, EveryTransformKeepsTheSpotInItsPlace) {
   }
 }
 
-TEST_F(SeenImageTest, OrientationOfTheFileIsApplied) {
+TEST_F(SeenImageTest, ExifOrientationIsApplied) {
   for (std::uint8_t orientation = 1; orientation <= 8; ++orientation) {
     SCOPED_TRACE(int{orientation});
     write_bytes(folder_ / "turned.jpg", with_exif(disc_with_spot(182, 121), orientation));

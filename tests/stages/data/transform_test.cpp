@@ -24,7 +24,7 @@ TEST(Transform, LongSideIsTruncatedToWholePixels) {
   EXPECT_EQ(cut.width, 336);  // 336.3 before truncation
 }
 
-TEST(Transform, RandomCropsAreInsideTheImageAndHaveTheirArea) {
+TEST(Transform, RandomCropsStayInsideTheImageAndWithinTheAreaRange) {
   const AugmentOptions augment{.random_resized_crop =
                                    RandomResizedCrop{.smallest_area = 0.3, .largest_area = 0.6}};
   std::set<int> lefts;

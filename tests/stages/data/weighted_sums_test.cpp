@@ -19,7 +19,7 @@ std::vector<std::uint8_t> some_bytes(std::size_t count, unsigned seed) {
   return bytes;
 }
 
-/// Computes one sum by the definition; byte(i) is the span's i-th neighbor.
+/// Computes one sum according to the definition; byte(i) is the span's i-th neighbor.
 std::uint8_t sum_of(const Coefficients& coefficients, std::size_t at, const auto& byte) {
   std::int64_t sum = std::int64_t{1} << (kCoefficientBits - 1);
   for (int i = 0; i < coefficients.spans[at].count(); ++i)

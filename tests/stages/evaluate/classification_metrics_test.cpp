@@ -163,7 +163,7 @@ TEST(ClassificationCurves, SamplesOfEqualProbabilityAreOneStepOfTheCurve) {
   EXPECT_THAT(curves.of_class[0]->false_positives, ElementsAre(0, 1));
 }
 
-TEST(EvaluationResults, LastOfTwoClassesWithOneNameIsReported) {
+TEST(EvaluationResults, LastOfTwoClassesWithTheSameNameIsReported) {
   const auto metrics = classification_metrics(matrix({{3, 0, 0}, {0, 3, 0}, {0, 3, 0}, {0, 0, 3}}),
                                               torch::tensor({0, 1, 2, 2}), {});
   const auto report = report_dict(metrics, {"cup", "bowl", "cup"});

@@ -35,7 +35,7 @@ TEST_F(ClassificationOutputs, MetricsAreRecordedInOrderAtTheCheckpointStep) {
               ElementsAre("samples", "auc_macro", "auc_micro", "calibration_error"));
 }
 
-TEST_F(ClassificationOutputs, PredictionsAreProbabilitiesByName) {
+TEST_F(ClassificationOutputs, PredictionsAreProbabilitiesByClassName) {
   const auto outputs = run(flowers());
   const auto predictions = std::static_pointer_cast<const Predictions>(outputs.at("predictions"));
   EXPECT_THAT(predictions->names, ElementsAre("image0", "image1", "image2", "image3"));

@@ -51,7 +51,7 @@ TEST_F(Classification, MemoryPolicySetsHowTheNetworkRuns) {
   EXPECT_THAT(network->formats(), ElementsAre(at::kFloat, at::kFloat, at::kFloat));
 }
 
-TEST_F(Classification, SamplesWithAnotherShapeThanInTrainingAreRejected) {
+TEST_F(Classification, SamplesWithADifferentShapeThanInTrainingAreRejected) {
   checkpoint_->inputs = {{"image", {4}, at::kFloat}};
   EXPECT_REFUSED(refusal(flowers()), kOptionConflict, "", "[3]", "[4]");
 }
@@ -65,7 +65,7 @@ TEST_F(Classification, SamplesPreparedDifferentlyFromTrainingAreReported) {
           "the test set is preprocessed differently from the training data:  now, {} then"));
 }
 
-TEST_F(Classification, ReportsTheResultNextToChance) {
+TEST_F(Classification, ReportsTheResultNextToTheChanceLevel) {
   run(flowers(), R"({"top_k": [1, 2]})");
   EXPECT_THAT(context_.said, ElementsAre("top-1 75.0% (95% interval 30.1–95.4%), mean per class "
                                          "83.3%, chance 33.3%, 4 images"));

@@ -29,7 +29,7 @@ TEST(Csv, PredictionsListTheGroups) {
   EXPECT_THAT(text, testing::EndsWith(",a,b,\n"));
 }
 
-TEST(Csv, PredictionsStopAtTheFifthBest) {
+TEST(Csv, PredictionsListAtMostFiveClasses) {
   const ClassifiedSamples samples{
       {"x"}, torch::arange(7).reshape({1, 7}).to(torch::kFloat), torch::tensor({0}), 0};
   const std::string text = predictions_csv(samples, {"a", "b", "c", "d", "e", "f", "g"});

@@ -66,7 +66,7 @@ TEST_F(ExampleImagesTest, UseTheDecisionOfTheEvaluation) {
   EXPECT_EQ(examples(1)[0].substr(0, 19), "most confident corr") << "nothing is wrong";
 }
 
-TEST_F(ExampleImagesTest, MoreFactsAreAboutTheSameRow) {
+TEST_F(ExampleImagesTest, AdditionalFactsDescribeTheSameRow) {
   write_example_images(samples_, {"a", "b"}, dataset_, 1, folder_.path(), [](std::size_t row) {
     return nlohmann::ordered_json{{"row", row}};
   });

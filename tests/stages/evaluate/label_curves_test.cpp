@@ -42,7 +42,7 @@ TEST(LabelCurves, ContainThePointsOfEachLabel) {
   EXPECT_TRUE(curves["calibration"].is_null());
 }
 
-TEST(LabelCurves, LabelsOfNoOrAllSamplesHaveNoRoc) {
+TEST(LabelCurves, LabelsWithOnlyPositivesOrOnlyNegativesHaveNoRocCurve) {
   const json curves = curves_of(torch::tensor({{1.0, 2.0, 0.5}, {2.0, 1.0, 1.5}}, at::kFloat),
                                 torch::tensor({{1, 0, 1}, {0, 0, 1}}, at::kByte));
   EXPECT_EQ(curves["labels"], 3);

@@ -42,7 +42,7 @@ TEST_F(LabelExamples, ShowLabelsPredictionAndLoss) {
   EXPECT_NEAR(first["loss"].get<double>(), 4 + std::log1p(std::exp(-4.0)), 1e-12);
 }
 
-TEST_F(LabelExamples, LabelsThatTheTestDataLacksDoNotCount) {
+TEST_F(LabelExamples, LabelsMissingFromTheTestDataDoNotCount) {
   tested_.present = {true, false};
   write_label_examples(tested_, dataset_, 1, folder_.path());
   const auto examples = written_examples(folder_.path());

@@ -23,7 +23,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-/// Labeled samples whose logits are their "image".
+/// Labeled samples that contain their logits as "image".
 class MarkedRows final : public Dataset {
  public:
   MarkedRows(at::Tensor rows, at::Tensor labels, std::vector<std::string> classes)

@@ -30,7 +30,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
 
-/// The points of TinyDataset, each with two numbers to estimate.
+/// The points of TinyDataset, each with two values to predict.
 class Measured final : public Dataset {
  public:
   DatasetDescription describe() const override {

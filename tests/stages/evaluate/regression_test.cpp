@@ -23,7 +23,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-/// Samples with targets whose outputs are their "image".
+/// Samples with targets that contain their outputs as "image".
 class NumberedRows final : public Dataset {
  public:
   NumberedRows(at::Tensor rows, at::Tensor targets, std::vector<std::string> names)

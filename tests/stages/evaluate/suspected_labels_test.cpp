@@ -42,7 +42,7 @@ TEST(SuspectedLabels, ClassWithoutSamplesIsNeverSuggested) {
               SizeIs(0));
 }
 
-TEST(SuspectedLabels, TableListsThem) {
+TEST(SuspectedLabels, AreListedInATable) {
   const ClassifiedSamples samples{{"a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg"}, kLogits, kLabels};
   EXPECT_THAT(suspected_labels_csv(suspected_labels(kLogits, kLabels), samples, {"cat", "dog"}),
               testing::MatchesRegex(

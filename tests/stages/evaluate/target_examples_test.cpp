@@ -32,7 +32,7 @@ TEST_F(TargetExamples, AreThoseWithTheLargestAndTheSmallestErrors) {
   EXPECT_THAT(names_of_group(examples, "samples with the smallest errors"), ElementsAre("4", "0"));
 }
 
-TEST_F(TargetExamples, ErrorsOfDifferentUnitsAreScaled) {
+TEST_F(TargetExamples, ErrorsInDifferentUnitsAreScaled) {
   write_target_examples(names_, tested_, {1, 10}, dataset_, 1, folder_.path());
   EXPECT_THAT(names_of_group(written_examples(folder_.path()), "samples with the largest errors"),
               ElementsAre("2"))

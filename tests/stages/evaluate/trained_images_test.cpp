@@ -106,7 +106,7 @@ TEST_F(TrainedImagesTest, CopyIsRecognizedByNameAndSizeEvenIfTheFolderIsGone) {
                  "1 of the 2", "'0.jpg'");
 }
 
-TEST_F(TrainedImagesTest, OtherImageWithTheSameNameAndSizeIsDifferent) {
+TEST_F(TrainedImagesTest, DifferentImageWithTheSameNameAndSizeIsNotRecognized) {
   const DrawingFolder other;
   std::vector<std::uint8_t> bytes = file_bytes(root_ / "1.jpg");
   bytes[bytes.size() / 2] ^= 1;
@@ -114,7 +114,7 @@ TEST_F(TrainedImagesTest, OtherImageWithTheSameNameAndSizeIsDifferent) {
   EXPECT_THAT(refusal(other.path(), {"1.jpg"}), testing::IsEmpty());
 }
 
-TEST_F(TrainedImagesTest, FewMatchingNamesAndSizesAreNotAMovedFolder) {
+TEST_F(TrainedImagesTest, FewMatchingNamesAndSizesDoNotIndicateAMovedFolder) {
   const DrawingFolder other;
   for (int i = 0; i < 5; ++i) other.add(std::to_string(i) + ".jpg", 99, 31 + i, 17);
   fs::copy_file(root_ / "5.jpg", other / "5.jpg");

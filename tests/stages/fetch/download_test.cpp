@@ -124,7 +124,7 @@ TEST_F(DownloadTest, ServerWithoutRangesRestartsAndIsReported) {
             "starting over");
 }
 
-TEST_F(DownloadTest, ChangedFileRestarts) {
+TEST_F(DownloadTest, ChangedFileRestartsTheDownload) {
   int requests = 0;
   const HttpServer server([&](const SeenRequest& request) {
     if (requests++ > 0) return served(request, bytes_, "\"v2\"");
@@ -137,7 +137,7 @@ TEST_F(DownloadTest, ChangedFileRestarts) {
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }
 
-TEST_F(DownloadTest, ChecksumDetectsThePartOfAnotherFile) {
+TEST_F(DownloadTest, ChecksumDetectsAPartFromAnotherFile) {
   folder_.write("data.bin.part", std::string(100'000, 'x'));
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   EXPECT_EQ(fetch(server), 500'000);
@@ -152,7 +152,7 @@ TEST_F(DownloadTest, CompletePartNeedsNoDownload) {
   EXPECT_THAT(names(), ElementsAre("data.bin"));
 }
 
-TEST_F(DownloadTest, TooLongPartRestarts) {
+TEST_F(DownloadTest, OversizedPartRestartsTheDownload) {
   folder_.write("data.bin.part", bytes_ + "more");
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   fetch(server);

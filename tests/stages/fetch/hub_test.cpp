@@ -149,7 +149,7 @@ TEST_F(HubTest, NamesOutsideTheCacheAreRejected) {
   EXPECT_REFUSED(fetch(), kDownloadFailed, "", "config.json");
 }
 
-TEST_F(HubTest, LinkedModelFolderIsNotWritten) {
+TEST_F(HubTest, LinkedModelFolderIsNotWrittenTo) {
   const TemporaryFolder elsewhere;
   fs::create_directories(home().parent_path());
   fs::create_directory_symlink(elsewhere.path(), home());

@@ -107,7 +107,7 @@ TEST_F(UnpackTest, DamagedArchiveIsRejected) {
   }
 }
 
-TEST_F(UnpackTest, CancellationStops) {
+TEST_F(UnpackTest, CancellationStopsUnpacking) {
   folder_.write("a.tgz", tar_archive({{.path = "a", .text = "x"}}));
   FetchCallbacks callbacks;
   callbacks.canceled = [] { return true; };

@@ -49,7 +49,7 @@ class EpisodeExamplesTest : public testing::Test {
   at::Tensor logits_, labels_;
 };
 
-TEST_F(EpisodeExamplesTest, QueriesAreThoseOfTheEpisodeWithTheLowestAccuracy) {
+TEST_F(EpisodeExamplesTest, QueriesComeFromTheEpisodeWithTheLowestAccuracy) {
   const EpisodeSet set = episodes(shown_);
   const std::vector<std::int64_t> from = set.source_samples(0, 1), ways = set.classes(0, 1);
   const auto all = examples(set, 8);
@@ -77,7 +77,7 @@ TEST_F(EpisodeExamplesTest, SupportImagesOfConfusedClassesComeFirst) {
               ElementsAre(name(0), name(1), name(4), name(5), name(2), name(3)));
 }
 
-TEST_F(EpisodeExamplesTest, SamplesAreThoseOfTheEpisode) {
+TEST_F(EpisodeExamplesTest, SamplesComeFromTheEpisode) {
   points_->skipped = {0, 1, 2, 3};  // replaced by other samples of their classes
   const EpisodeSet set = episodes(shown_);
   for (std::int64_t index = 0; index < 2; ++index) {

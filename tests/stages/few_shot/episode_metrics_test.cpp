@@ -16,7 +16,7 @@ EpisodeMetrics two_episodes() {
   return episode_metrics(torch::one_hot(predicted, 2).to(at::kFloat), labels, {{0, 2}, {2, 1}}, 4);
 }
 
-TEST(EpisodeMetrics, MeanAndItsIntervalAreOverEpisodes) {
+TEST(EpisodeMetrics, MeanAndItsIntervalAreComputedOverEpisodes) {
   const EpisodeMetrics metrics = two_episodes();
   EXPECT_THAT(metrics.accuracies, testing::ElementsAre(1.0, 0.25));
   EXPECT_DOUBLE_EQ(metrics.mean, 0.625);

@@ -14,6 +14,7 @@
 #include "tests/support/chance.h"
 #include "tests/support/episodes.h"
 #include "tests/support/model_of.h"
+#include "tests/support/parts_of_whole.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/refused.h"
 #include "tests/support/scoped_threads.h"
@@ -214,7 +215,7 @@ TEST(EpisodeModel, FrozenBackboneRunsWithoutAGraphAndIsNotSaved) {
   for (const auto& [name, tensor] : weights(*network))
     EXPECT_TRUE(name.starts_with("head.")) << name;
   EXPECT_EQ(base_of(*network), "random, seed 7");
-  // The backbone comes from the stage and does not depend on the seed of the training.
+  // The backbone comes from the stage and does not depend on the training seed.
   const char* const kFirst = "backbone.conv1.weight";
   EXPECT_TRUE(network->named_parameters()[kFirst].equal(other->named_parameters()[kFirst]));
   EXPECT_THAT(
@@ -359,6 +360,14 @@ TEST(EpisodeModel, SplittingBetweenEpisodesIsExactInEveryForm) {
       EXPECT_TRUE(cut.holds()) << name << " two_pass " << two_pass << ": " << cut.refused << " "
                                << cut.worst() << " " << testing::PrintToString(cut.changed);
     }
+  }
+}
+
+TEST(EpisodeModel, RanksCreatePartsOfTheSameNetwork) {
+  const Json trained = {{"kind", "resnet"}, {"depth", 12}, {"trainable", true}};
+  for (const auto& model : {few_shot(), few_shot(trained)}) {
+    const Shrunken small = dynamic_cast<const ShrinkableModel&>(*model).shrunken(episodes());
+    for (const int ranks : {2, 3}) expect_parts_of_whole(*small.model, small.data, ranks);
   }
 }
 

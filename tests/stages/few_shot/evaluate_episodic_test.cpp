@@ -113,7 +113,7 @@ TEST_F(EpisodicEvaluation, PlanCoversOneEpisodeAtATime) {
   ASSERT_TRUE(few.planned && many.planned);
   EXPECT_EQ(few.planned->live, many.planned->live);
   EXPECT_LT(few.planned->needed,
-            many.planned->needed);  // by the results that are kept of each episode
+            many.planned->needed);  // by the results kept for each episode
 }
 
 TEST_F(EpisodicEvaluation, TrainedClassesAreReported) {

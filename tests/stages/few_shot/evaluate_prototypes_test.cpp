@@ -102,7 +102,7 @@ TEST_F(PrototypeEvaluationTest, PlanCoversOneEpisodeAtATime) {
   ASSERT_TRUE(few.planned && many.planned);
   EXPECT_EQ(few.planned->live, many.planned->live);
   EXPECT_LT(few.planned->needed,
-            many.planned->needed);  // by the results that are kept of each episode
+            many.planned->needed);  // by the results kept for each episode
 }
 
 TEST_F(PrototypeEvaluationTest, ImagesAreRejected) {

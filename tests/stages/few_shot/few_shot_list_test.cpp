@@ -172,7 +172,7 @@ TEST_F(FewShotList, AllFormsOfAGeneratedDatasetAreEquivalent) {
   EXPECT_THAT(names(listed(folder), Part::kTrain), SizeIs(12));
 }
 
-TEST_F(FewShotList, AlternatingMatchesTheSplitOfBirds) {
+TEST_F(FewShotList, AlternatingSplitMatchesTheBirdSplit) {
   for (int i = 1; i <= 200; ++i) {
     char name[64];
     std::snprintf(name, sizeof name, "CUB_200_2011/images/%03d.Bird_%d/1.jpg", i, i);
@@ -205,7 +205,7 @@ TEST_F(FewShotList, RandomSplitDependsOnItsSeed) {
   EXPECT_NE(names(first, Part::kTrain), names(other, Part::kTrain));
 }
 
-TEST_F(FewShotList, AddingAClassMovesFewOfARandomSplit) {
+TEST_F(FewShotList, AddingAClassMovesFewClassesOfARandomSplit) {
   for (const char name : std::string("bcdefghijkl")) write(std::string(1, name) + "/1.jpg");
   FewShotSource drawn = source(".", ".", ".");
   drawn.classes = FolderClasses::kRandom;

@@ -56,7 +56,7 @@ at::Tensor logits_with(const Json& more) {
   return model->forward(*network, episode_inputs(episodes(), 1)).at("logits");
 }
 
-TEST(FewShotTransformer, EachOptionOfItsComputationChangesTheLogits) {
+TEST(FewShotTransformer, EachComputationOptionChangesTheLogits) {
   const at::Tensor logits = logits_with(Json::object());
   EXPECT_TRUE(logits_with(Json::object()).equal(logits));
   EXPECT_LT((logits_with({{"score", {{"scale", 6.0}}}}) - 3 * logits).abs().max().item<double>(),

@@ -34,7 +34,7 @@ TEST(PrototypeLogits, CosineIgnoresLengths) {
   EXPECT_TRUE(prototype_logits(two_supports() * 7, two_queries() * 0.5, rule).allclose(logits));
 }
 
-TEST(PrototypeLogits, CosineWeighsSupportsOfAnyLengthEqually) {
+TEST(PrototypeLogits, CosineWeighsSupportVectorsOfAnyLengthEqually) {
   const at::Tensor supports =
       torch::tensor({{{100.0, 0.0}, {0.0, 1.0}}}, here().dtype(torch::kFloat));
   const at::Tensor logits =
@@ -54,7 +54,7 @@ TEST(PrototypeLogits, CenterIsSubtractedFirst) {
   }
 }
 
-TEST(PrototypeLogits, FeatureMapsAreFlattenedAndZerosHaveNoDirection) {
+TEST(PrototypeLogits, FeatureMapsAreFlattenedAndZeroVectorsHaveNoDirection) {
   const at::Tensor maps = two_supports().view({2, 2, 1, 2}),
                    asked = torch::zeros({1, 1, 2}, here());
   EXPECT_TRUE(

@@ -133,7 +133,7 @@ TEST(Episodic, LegacyModeRunsTheBackboneTwice) {
   EXPECT_EQ(without.model->forwards, once.model->forwards);
 }
 
-TEST(Episodic, EpisodesDependOnTheSeedOfTheRun) {
+TEST(Episodic, EpisodesDependOnTheRunSeed) {
   EpisodicRun one, same, other;
   other.context.facts.seed = 2;
   const at::Tensor first = flat_weights(*one.run());
@@ -152,7 +152,7 @@ TEST(Episodic, TooFewClassesAreRejectedBeforeTheRun) {
   EXPECT_REFUSED(training.plan(""), kTooFewSamples, "/ways", "2 classes", "needs 3");
 }
 
-TEST(Episodic, CudaGraphsKeepTheBits) {
+TEST(Episodic, CudaGraphsGiveTheSameBits) {
   expect_same_bits_with_graphs<EpisodicRun>(
       R"("epochs": 1, "episodes_per_step": 3, "loss": {"variance": 0.5, "covariance": 0.1})");
 }

@@ -88,7 +88,7 @@ TEST(SupportCovariance, FormsAreEqualInExactArithmetic) {
   }
 }
 
-TEST(SupportCovariance, GramFormHasNoTensorOfFeaturesTimesFeatures) {
+TEST(SupportCovariance, GramFormHasNoFeaturesByFeaturesTensor) {
   // For the supports of a ResNet's episode, the covariance matrix alone would need 2.35 GiB.
   const at::Tensor features = supports(5, 5, 25088, at::kFloat);
   const CountingAllocator counter;
@@ -96,7 +96,7 @@ TEST(SupportCovariance, GramFormHasNoTensorOfFeaturesTimesFeatures) {
   EXPECT_LT(counter.peak_bytes(), std::int64_t{50} << 20);
 }
 
-TEST(SupportTerms, AreInFloat32UnderAutocast) {
+TEST(SupportTerms, AreComputedInFloat32UnderAutocast) {
   const at::Tensor features = supports(3, 4, 6, at::kFloat);
   const auto terms = [](const at::Tensor& z) {
     return torch::stack({support_variance_loss(z, 1, Deviation::kUnbiased),

@@ -1,4 +1,4 @@
-// An optimizer on a GPU whose state is in host memory.
+// Tests of an optimizer on a GPU with its state in host memory.
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -74,7 +74,7 @@ TEST(GpuOffload, StateIsNotOnTheGpuBetweenSteps) {
   EXPECT_LE(held(true), 1 << 16);
 }
 
-/// A training of a tiny model on the GPU.
+/// A training run of a tiny model on the GPU.
 at::Tensor weights_after(bool offloads, bool in_backward) {
   TinyTraining training;
   training.context.facts.device = kGpu.str();

@@ -39,8 +39,8 @@ TEST(GpuRanks, SumsMatchTheCpuBitForBit) {
       at::Tensor here = numbers_of(own.rank, {size}, torch::kFloat);
       const at::Tensor there = here.to(kGpu);
       group.sum(there);
-      // Sums the chunks in which the GPU's numbers are sent, since the order of additions depends
-      // on the number of elements.
+      // Sums the chunks in which the GPU's values are sent, since the order of additions depends on
+      // the number of elements.
       for (std::int64_t begin = 0; begin < size; begin += kMessageBytes / 4)
         group.sum(here.narrow(0, begin, std::min(kMessageBytes / 4, size - begin)));
       EXPECT_TRUE(there.cpu().equal(here)) << size;
@@ -68,7 +68,7 @@ TEST(GpuRanks, BroadcastReachesAllRanks) {
   });
 }
 
-TEST(GpuRanks, RowsAreGatheredInTheOrderOfTheRanks) {
+TEST(GpuRanks, RowsAreGatheredInRankOrder) {
   NEEDS_GPU();
   run_on_gpu(3, [](RankGroup& group, const runner::RankOfRun& own) {
     const auto gathered =

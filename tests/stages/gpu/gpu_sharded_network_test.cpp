@@ -1,4 +1,4 @@
-// Checks networks on a GPU of which each rank has only its own weights.
+// Checks sharded networks on a GPU: each rank has only its own weights.
 
 #include <vector>
 

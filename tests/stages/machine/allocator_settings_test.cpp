@@ -22,11 +22,11 @@ class AllocatorConf : public testing::Test {
     unsetenv("PYTORCH_ALLOC_CONF");
     unsetenv("PYTORCH_CUDA_ALLOC_CONF");
     c10::CachingAllocator::setAllocatorSettings(
-        "expandable_segments:False");  // settings that are not named are reset
+        "expandable_segments:False");  // settings that are not given are reset
   }
 };
 
-TEST_F(AllocatorConf, IsWrittenInTheSyntaxOfLibTorch) {
+TEST_F(AllocatorConf, IsWrittenInLibTorchSyntax) {
   EXPECT_EQ(to_text({}), "");
   EXPECT_EQ(to_text({.expandable_segments = false,
                      .max_split_size_mb = 128,

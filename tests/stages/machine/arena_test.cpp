@@ -44,7 +44,7 @@ TEST(Arena, FreedBlockMergesWithBothNeighbors) {
   EXPECT_EQ(arena.allocate(61), std::nullopt);
 }
 
-/// Follows the list of blocks in use alone: every gap between two is an unused block.
+/// Uses only the list of blocks in use: every gap between two of them is an unused block.
 class NaiveArena {
  public:
   explicit NaiveArena(std::int64_t end) : end_(end) {}

@@ -107,7 +107,7 @@ TEST(BlockPool, LimitBelowTheReservedBytesReturnsPagesImmediately) {
   EXPECT_TRUE(pool.allocate(kMebibyte));
 }
 
-TEST(BlockPool, SystemOutOfMemoryIsALimitToo) {
+TEST(BlockPool, SystemOutOfMemoryAlsoActsAsALimit) {
   CountedPages pages;
   pages.all = 8 * kMebibyte;
   BlockPool pool(std::int64_t{1} << 40, &pages);
@@ -128,7 +128,7 @@ TEST(BlockPool, ExhaustedAddressSpaceRefusesBlocks) {
   EXPECT_TRUE(pool.allocate(40 * kMebibyte));
 }
 
-TEST(BlockPool, AllocationsOutsideAStepMoveNoBlockOfIt) {
+TEST(BlockPool, AllocationsOutsideAStepMoveNoneOfItsBlocks) {
   std::mt19937 random(3), other(4);
   BlockPool alone, disturbed;
   std::vector<std::int64_t> blocks, beside;
@@ -155,7 +155,7 @@ TEST(BlockPool, AllocationsOutsideAStepMoveNoBlockOfIt) {
             disturbed.reserved(Lane::kStep) + disturbed.reserved(Lane::kBeside));
 }
 
-TEST(BlockPool, AnySequenceKeepsBlocksDisjointAndAllPages) {
+TEST(BlockPool, BlocksStayDisjointAndKeepTheirPagesInAnySequence) {
   for (unsigned seed = 1; seed <= 5; ++seed) {
     std::mt19937 random(seed);
     CountedPages pages;

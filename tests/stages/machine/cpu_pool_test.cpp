@@ -43,7 +43,7 @@ std::int64_t resident(const CpuPool& pool) {
   return bytes;
 }
 
-TEST(CpuPool, TensorsUseItDuringItsLifetime) {
+TEST(CpuPool, TensorsUseThePoolDuringItsLifetime) {
   at::Tensor inside;
   {
     const CpuPool pool;
@@ -115,7 +115,7 @@ TEST(CpuPool, RefusalByTheSystemIsOutOfMemory) {
   EXPECT_EQ(torch::ones({64 * kMiB}, torch::kByte).numel(), 64 * kMiB);
 }
 
-TEST(CpuPool, ThreadsMayFreeBlocksOfOthers) {
+TEST(CpuPool, ThreadsMayFreeBlocksOfOtherThreads) {
   CpuPool pool;
   const CountingAllocator counter;
   std::mutex mutex;
@@ -149,7 +149,7 @@ TEST(CpuPool, ThreadsMayFreeBlocksOfOthers) {
   EXPECT_EQ(counter.live_bytes(), 0);
 }
 
-TEST(CpuPool, ThreadOutsideAStepMovesNoBlockOfIt) {
+TEST(CpuPool, ThreadOutsideAStepMovesNoneOfItsBlocks) {
   const CpuPool pool;
   const auto places = [&](bool is_disturbed) {
     std::vector<const void*> places;
@@ -186,8 +186,8 @@ TEST(CpuPool, ForkedChildHasACopy) {
 
 TEST(CpuPool, LimitedAddressSpaceIsShared) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer needs more address space than any limit allows";
-  const pid_t child =
-      fork();  // a limit of addresses cannot be below what a sanitizer or a thread takes later
+  const pid_t child = fork();  // a limit on the address space cannot be lower than what a sanitizer
+                               // or a thread needs later
   ASSERT_GE(child, 0);
   if (child == 0) {
     rlimit few{.rlim_cur = rlim_t{1} << 36, .rlim_max = rlim_t{1} << 36};
@@ -205,7 +205,7 @@ TEST(CpuPool, LimitedAddressSpaceIsShared) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-TEST(CpuPool, CountingAllocatorOnTopFindsAndLimitsIt) {
+TEST(CpuPool, CountingAllocatorOnTopFindsAndLimitsThePool) {
   CpuPool pool;
   CountingAllocator counter;
   EXPECT_EQ(counter.pool(), &pool);

@@ -44,7 +44,7 @@ TEST(DeviceError, OutOfMemoryIsDistinguishedFromOtherErrors) {
   EXPECT_FALSE(runs_out_of_memory([] { throw std::runtime_error("can't allocate memory"); }));
 }
 
-TEST(DeviceError, VagueLibraryErrorMeansOutOfMemoryIfNoneIsFree) {
+TEST(DeviceError, VagueLibraryErrorMeansOutOfMemoryIfNoMemoryIsFree) {
   const at::Device gpu(at::kCUDA, 0);
   std::optional<std::int64_t> free = 0;
   int asked = 0;

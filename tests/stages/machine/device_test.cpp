@@ -25,7 +25,7 @@ TEST(Device, MissingGpuIsExplained) {
                  "only cuda:0");
 }
 
-TEST(Device, OtherNamesAreRejected) {
+TEST(Device, UnknownNamesAreRejected) {
   for (const char* text :
        {"", "auto", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:999999999999", "mps"}) {
     EXPECT_REFUSED(choose_device(text, {2, ""}), kDeviceUnavailable, "/device/select", text);

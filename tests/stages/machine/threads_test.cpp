@@ -77,7 +77,7 @@ TEST(Threads, AutoIsOnePerPhysicalCoreWithinTheQuota) {
   EXPECT_EQ(auto_threads(0, std::nullopt, nullptr), 1);
 }
 
-TEST(Threads, VariableOfTheUserTakesPrecedence) {
+TEST(Threads, UserVariableTakesPrecedence) {
   EXPECT_EQ(auto_threads(8, 2.0, "3"), 3);
   EXPECT_EQ(auto_threads(8, 2.0, "all"), 2);
   EXPECT_EQ(auto_threads(8, 2.0, "0"), 2);

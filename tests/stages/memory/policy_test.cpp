@@ -85,7 +85,7 @@ TEST(MemoryPolicy, BudgetMayBeAShareOfTheDevice) {
   EXPECT_EQ(policy_of("{}")->budget_share, std::nullopt);
 }
 
-TEST(MemoryPolicy, AutoValuesAreOpenIfTheyMayBeChosen) {
+TEST(MemoryPolicy, AutoValuesLeaveAChoiceIfTheyMayBeChosen) {
   EXPECT_FALSE(policy_of("{}")->leaves_a_choice());
   EXPECT_FALSE(policy_of(R"({"allow": "bit"})")->leaves_a_choice())
       << "micro-batches do not keep every bit";
@@ -104,7 +104,7 @@ TEST(MemoryPolicy, RecomputedBatchNormUpdatesOnceOrTwice) {
       policy_of(R"({"recompute_batch_norm": "twice"})")->activation_checkpointing.updates_twice);
 }
 
-TEST(MemoryPolicy, EmptyCacheCountsInSeveralUnits) {
+TEST(MemoryPolicy, EmptyCacheIntervalHasSeveralUnits) {
   EXPECT_EQ(policy_of("{}")->empty_cache_every, EmptyCacheEvery());
   EXPECT_EQ(policy_of(R"({"empty_cache_every": 50})")->empty_cache_every,
             EmptyCacheEvery{.micro_batches = 50});

@@ -207,7 +207,7 @@ class ConvolutionsOfRecipe final : public runner::Stage {
 };
 const runner::StageKind kConvolutionsOfRecipe{"model.convolutions", ConvolutionsOfRecipe::create};
 
-/// The trainings of a foreach, then their evaluations, in the order of compile().
+/// The training nodes of a foreach, then their evaluations, in the order of compile().
 runner::Graph graph_of(const RandomRecipe& recipe, std::optional<std::string> budget) {
   Json memory = recipe.memory;
   if (budget) memory["budget"] = *budget;

@@ -1,5 +1,5 @@
-// Compares the memory that the nodes of a whole run use, by the counting allocator, with their
-// plans.
+// Compares the memory that the nodes of a whole run use, according to the counting allocator, with
+// their plans.
 
 #include <algorithm>
 #include <string>
@@ -51,7 +51,8 @@ class EnsembleStage final : public runner::Stage {
 };
 const runner::StageKind kEnsemble{"evaluate.ensemble", EnsembleStage::create};
 
-/// Five trainings of a foreach and their evaluations, grouped by stage, in the order of compile().
+/// Five training nodes of a foreach and their evaluations, grouped by stage, in the order of
+/// compile().
 runner::Graph five_items(const std::string& budget, bool as_ensemble) {
   runner::Graph graph{"test", 0, std::nullopt, "cpu", 1, {}};
   graph.nodes = {node("data", "data.noise"),

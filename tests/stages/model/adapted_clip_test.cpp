@@ -67,7 +67,7 @@ TEST(AdaptedClip, OnlyAdaptersAndClassHeadAreTrainedAndSaved) {
   for (const auto& [name, tensor] : weights(*network)) saved.push_back(name);
   EXPECT_THAT(saved, expected);
   EXPECT_EQ(network->base(),
-            "random, seed 7");  // the seed of the model's stage, not of the training
+            "random, seed 7");  // the seed of the model stage, not of the training stage
   EXPECT_THAT(network->notes, Contains(testing::StartsWith("trainable params: ")));
 }
 
@@ -123,7 +123,7 @@ class FirstAdapterTest : public testing::Test {
     save_adapter(folder(), network->lora(), names, base);
     return adapter_tensors(network->lora(), module_names(WeightLayout::kClip));
   }
-  /// Expects a model that starts from the saved adapter to have these numbers.
+  /// Expects a model that starts from the saved adapter to have these values.
   void expect_taken(Json lora, const NamedTensors& expected) const {
     lora["adapter"] = folder();
     const auto network = built(*adapted_clip(lora), 4);

@@ -76,7 +76,7 @@ TEST(AdapterConfigTest, RoundTripKeepsThePatternOrder) {
   EXPECT_EQ(parse_adapter_config(to_text(config)).options, config.options);
 }
 
-TEST(AdapterConfigTest, TextMatchesPeft) {
+TEST(AdapterConfigTest, WrittenTextMatchesPeft) {
   AdapterConfig config;
   config.options = {.rank = 8, .alpha = 16, .dropout = 0.1};
   config.options.targets = std::vector<std::string>{"q_proj"};

@@ -179,7 +179,7 @@ TEST_F(AdapterFolderTest, AllMismatchesAreListedAndNothingIsLoaded) {
   expect_same_tensors(one.lora, other.lora);
 }
 
-TEST_F(AdapterFolderTest, AdaptersWithAnotherRankOrScalingAreRejected) {
+TEST_F(AdapterFolderTest, AdaptersWithADifferentRankOrScalingAreRejected) {
   save_adapter(folder_, Adapted(5, 2).lora, clip_names, kBase);
   EXPECT_REFUSED(load_adapter(Adapted(5, 4).lora, read_adapter(folder_), clip_names),
                  kDamagedWeights, "/adapter", "'vision_model.encoder.layers.0.self_attn.q_proj'",

@@ -53,7 +53,7 @@ runner::Diagnostics refusal(const Model& model, const DatasetDescription& data) 
 
 TEST(ClipVision, DefaultsAreComplete) { EXPECT_TRUE(create("")); }
 
-TEST(ClipVision, DefaultsMatchB32OfTransformers) {
+TEST(ClipVision, DefaultsMatchTheB32ModelFromTransformers) {
   RecordingContext context;
   const auto made = std::static_pointer_cast<const ClipVision>(model("", context));
   DatasetDescription data = flowers(224, 224);

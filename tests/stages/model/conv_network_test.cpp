@@ -118,7 +118,7 @@ bool are_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& 
                             [](const at::Tensor& x, const at::Tensor& y) { return x.equal(y); });
 }
 
-TEST(ConvNetwork, BatchStatisticsAreUsedInEvalModeTooAndNeverCollected) {
+TEST(ConvNetwork, BatchStatisticsAreAlsoUsedInEvalModeAndNeverCollected) {
   const auto network = like(*conv4(8), BatchNormStatistics::kOfBatch);
   const torch::NoGradGuard no_graph;
   const auto before = copies(network->buffers());
@@ -129,7 +129,7 @@ TEST(ConvNetwork, BatchStatisticsAreUsedInEvalModeTooAndNeverCollected) {
   EXPECT_TRUE(are_equal(network->buffers(), before));
 }
 
-TEST(ConvNetwork, FixedStatisticsAreUsedInTrainingTooAndKeepImagesIndependent) {
+TEST(ConvNetwork, FixedStatisticsAreAlsoUsedInTrainingAndKeepImagesIndependent) {
   const auto network = like(*conv4(8), BatchNormStatistics::kFixed);
   const torch::NoGradGuard no_graph;
   const auto before = copies(network->buffers());

@@ -21,7 +21,7 @@ at::Tensor random(at::IntArrayRef shape, std::uint64_t seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(seed));
 }
 
-/// Creates a layer with random numbers; those of a normalization are positive.
+/// Creates a layer with random parameters; those of a normalization are positive.
 template <typename Layer, typename... Arguments>
 std::shared_ptr<Layer> layer(const Arguments&... arguments) {
   const auto made = std::make_shared<Layer>(arguments..., at::TensorOptions());

@@ -38,7 +38,7 @@ void walk(const torch::nn::Module& module, const std::string& prefix,
 }
 
 TEST(ConvolutionalBackbone, HasThePublishedSizes) {
-  // The counts of timm without its classifier of 1000 classes.
+  // timm's counts, without its classifier for 1000 classes.
   struct Published {
     const char* name;
     std::int64_t parameters, features, first_layers = 0;
@@ -177,7 +177,7 @@ std::shared_ptr<FeatureMaps> stepped(const ConvolutionalBackbone& backbone,
   return network;
 }
 
-TEST(ConvolutionalBackbone, RecomputedBlocksGiveTheSameGradientAndCollectOnce) {
+TEST(ConvolutionalBackbone, RecomputedBlocksGiveTheSameGradientAndCollectStatisticsOnce) {
   for (const auto& [name, backbone] : convolutional_architectures()) {
     const auto plain = stepped(backbone, std::nullopt), once = stepped(backbone, false);
     for (const auto& item : plain->named_parameters())

@@ -1,4 +1,4 @@
-// Compares the planned memory of trainings of convolutional classifiers with known numbers for
+// Compares the planned memory for training convolutional classifiers with known values for
 // SE-ResNeXt-50 and with the memory that small networks use.
 
 #include <gmock/gmock.h>
@@ -75,14 +75,14 @@ TEST(MemoryOfSeResNeXt, PlanOfTheOriginalTrainingMatchesMeasurements) {
   EXPECT_NEAR(planned(299, 64, /*recomputes=*/false), 15.0, 0.03 * 15);
 }
 
-TEST(MemoryOfSeResNeXt, PlanWithTheOriginalFlagsIsATenthOfThat) {
+TEST(MemoryOfSeResNeXt, PlanWithTheOriginalFlagsNeedsATenthOfTheMemory) {
   EXPECT_NEAR(planned(224, 8, /*recomputes=*/false), 1.4, 0.05 * 1.4);
 }
 
 // The saved inputs and the largest block need 3.5 GiB, including the 0.40. In the backward pass of
 // a block of the first stage, four more maps of its size exist: its recomputed output, the gradient
 // of that, and the two gradients that were added to it.
-TEST(MemoryOfSeResNeXt, PlanWithRecomputedBlocksNeedsAThird) {
+TEST(MemoryOfSeResNeXt, PlanWithRecomputedBlocksNeedsAThirdOfTheMemory) {
   const double map = 64.0 * 256 * 75 * 75 * 4 / kGiB;
   EXPECT_NEAR(planned(299, 64, /*recomputes=*/true), 3.5 + 4 * map, 0.04 * 3.5);
 }

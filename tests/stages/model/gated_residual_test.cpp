@@ -99,7 +99,7 @@ TEST(GatedResidualTest, GradientsDoNotDependOnTheThreadCount) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i].equal(expected[i])) << i;
 }
 
-// The gradient of the last block comes from a mean over pixels, so all pixels share one number.
+// The gradient of the last block comes from a mean over pixels, so all pixels share one value.
 TEST(GatedResidualTest, AcceptsAGradientExpandedOverAllPixels) {
   const Inputs of = inputs(2);
   const at::Tensor dy = torch::randn({2, 24, 1, 1}).expand_as(of[0]);

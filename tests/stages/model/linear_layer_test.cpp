@@ -101,7 +101,7 @@ TEST(LinearLayerTest, AdapterIsAddedWithItsGradients) {
   }
 }
 
-TEST(LinearLayerTest, AcceptsRowsWithGaps) {
+TEST(LinearLayerTest, AcceptsNonContiguousRows) {
   const at::Tensor all = noise({40, 50, 768}, 1, torch::kFloat).detach();
   const at::Tensor weight = noise({768, 768}, 2, torch::kFloat).detach();
   const auto close = [&](const at::Tensor& x) {

@@ -67,9 +67,10 @@ TEST(LoraAdapterTest, DropoutOnlyAffectsTheAdapterBranch) {
     h.backward(g);
   }
   const torch::NoGradGuard no_graph;
-  const DropoutMask mask{.seed = 7, .step = 2, .layer = 0, .probability = kProbability};
+  const DropoutMask mask{.seed = 7, .layer = 0, .probability = kProbability};
   const at::Tensor factors =
-      apply_dropout(mask, torch::ones({3, 5}, torch::kFloat64), torch::tensor({10, 11, 12}));
+      apply_dropout(mask, torch::ones({3, 5}, torch::kFloat64),
+                    {torch::tensor(std::int64_t{2}), torch::tensor({10, 11, 12})});
   ASSERT_TRUE(factors.eq(0).any().item<bool>());
   ASSERT_FALSE(factors.eq(0).all().item<bool>());
   const at::Tensor a = adapted.a(), b = adapted.b(), w = adapted.layer->weight,
@@ -129,7 +130,7 @@ TEST(LoraAdapterTest, WeightNamesStartWithTheLayerName) {
               testing::UnorderedElementsAre("weight", "bias", "lora_A.weight", "lora_B.weight"));
 }
 
-TEST(LoraAdapterTest, MergedLayerGivesTheSameWithoutTheAdapter) {
+TEST(LoraAdapterTest, MergedLayerGivesTheSameOutputWithoutTheAdapter) {
   const AdaptedLinear adapted(0);
   const at::Tensor x = numbers({3, 5}, 5);
   const at::Tensor expected = adapted.layer->forward(x).detach();
@@ -185,7 +186,7 @@ TEST(LoraAdapterTest, PatchEmbeddingMatchesALinearLayerOverPatches) {
   expect_close(layer->forward(pixels), expected);
 }
 
-TEST(LoraAdapterTest, ConvolutionUsesTheStepsOfTheLayer) {
+TEST(LoraAdapterTest, ConvolutionUsesTheStridesAndPaddingOfTheLayer) {
   const ConvolutionSteps steps{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}};
   const at::Tensor x = numbers({2, 3, 9, 9}, 1), weight = numbers({5, 3, 3, 3}, 2);
   const LoraAdapter adapter(weight, 2, kScaling, 0, steps);

@@ -48,7 +48,7 @@ TEST(LoraTargetsTest, ItemMatchesANameOrItsEndAfterADot) {
   EXPECT_THROW(chosen(targets(List{"_proj"}), two_blocks()), runner::StageError);
 }
 
-TEST(LoraTargetsTest, TextMatchesTheWholeName) {
+TEST(LoraTargetsTest, ExpressionMatchesTheWholeName) {
   EXPECT_THAT(
       chosen(targets(".*\\.layers\\.[02]\\.(self_attn\\.(q|k)_proj|mlp\\.fc1)"), two_blocks()),
       ElementsAre("encoder.layers.0.self_attn.q_proj", "encoder.layers.0.mlp.fc1"));
@@ -83,7 +83,7 @@ TEST(LoraTargetsTest, LayersAreNumbersAfterThePattern) {
   EXPECT_THROW(chosen(options, two_blocks()), runner::StageError);
 }
 
-TEST(LoraTargetsTest, NumberInSecondPositionNeedsAPatternAsInPeft) {
+TEST(LoraTargetsTest, LayerNumberInSecondPositionNeedsAPatternAsInPeft) {
   LoraOptions options = targets(List{"q_proj"});
   options.layers = {1};
   EXPECT_THROW(chosen(options, two_blocks("blocks.")), runner::StageError);

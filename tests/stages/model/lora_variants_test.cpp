@@ -68,8 +68,9 @@ at::Tensor forward_in_training(const Linear& layer, const at::Tensor& x) {
 }
 
 at::Tensor kept_factors() {
-  const DropoutMask mask{.seed = 7, .step = 2, .layer = 0, .probability = kDropped};
-  return apply_dropout(mask, torch::ones({3, 5}, torch::kFloat64), torch::tensor({10, 11, 12}));
+  const DropoutMask mask{.seed = 7, .layer = 0, .probability = kDropped};
+  return apply_dropout(mask, torch::ones({3, 5}, torch::kFloat64),
+                       {torch::tensor(std::int64_t{2}), torch::tensor({10, 11, 12})});
 }
 
 TEST(LoraVariants, DoraMatchesThePaperWithAConstantNorm) {
@@ -116,7 +117,7 @@ TEST(LoraVariants, PissaStartsWithTheBestApproximationOfTheWeight) {
   expect_near(start.start_b.norm(2, 0), (all.slice(0, 0, 2) / kScale).sqrt());
 }
 
-TEST(LoraVariants, MergedLayerGivesTheSame) {
+TEST(LoraVariants, MergedLayerGivesTheSameOutput) {
   for (const LoraVariant variant : {kDora, kPissa, kBoth}) {
     const MovedLinear moved(variant, 0);
     const at::Tensor x = drawn({3, 5}, 7), expected = moved.layer->forward(x).detach();
@@ -145,7 +146,7 @@ TEST(LoraVariants, DropoutMatchesPeft) {
   }
 }
 
-TEST(LoraVariants, DoraOfAPatchEmbeddingIsMerged) {
+TEST(LoraVariants, DoraOnAPatchEmbeddingIsMerged) {
   const auto layer = std::make_shared<PatchEmbedding>(2, 4, true, torch::kFloat64);
   const auto adapter =
       std::make_shared<LoraAdapter>(layer->weight, 3, kScale, 0, std::nullopt, kDora);
@@ -206,7 +207,7 @@ struct VariantTower {
   AttachedLora lora;
 };
 
-TEST(LoraVariants, PissaIsSavedAsPlainLoraOfTwiceTheRank) {
+TEST(LoraVariants, PissaIsSavedAsPlainLoraWithTwiceTheRank) {
   for (const bool dora : {false, true}) {
     const VariantTower one(options_of(dora, LoraInitialization::kPrincipal));
     const torch::NoGradGuard no_graph;
@@ -242,7 +243,7 @@ TEST(LoraVariants, MagnitudesHaveThePeftNameAndAreRequired) {
                  kDamagedWeights, "/adapter", "has magnitudes (DoRA)", "set dora: true");
 }
 
-TEST(LoraVariants, PissaIsRejectedForConvolutionsAndTooHighRanks) {
+TEST(LoraVariants, PissaIsRejectedForConvolutionsAndExcessiveRanks) {
   LoraOptions options = options_of(false, LoraInitialization::kPrincipal);
   const auto attach = [&] { attach_lora(*tiny_tower(), options, clip_names, 5); };
   options.rank = 1000;

@@ -17,7 +17,7 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 constexpr auto kByPixel = torch::MemoryFormat::ChannelsLast;
 
-/// Maps with some channels, a weight, a bias and running statistics; the numbers of a channel are
+/// Maps with some channels, a weight, a bias and running statistics; the values of a channel are
 /// close to `center`.
 struct Inputs {
   at::Tensor maps, weight, bias, running_mean, running_var;

@@ -308,8 +308,8 @@ TEST(Pretrained, IntegersWithoutAScaleAreRejected) {
                  "'layernorm.weight'", "Char");
 }
 
-/// The published training of cars saves its CLIP below "clip.", inside "module." if it ran on
-/// several GPUs, and its class head as "make_classifier".
+/// The published car training saves its CLIP below "clip.", inside "module." if it ran on several
+/// GPUs, and its class head as "make_classifier".
 TEST(Pretrained, CheckpointOfThePublishedTrainingIsLoaded) {
   ClipOptions shape{.projection_dim = 6, .class_count = 3};
   shape.image = small(true, false).tower;

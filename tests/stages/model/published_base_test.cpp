@@ -55,7 +55,7 @@ TEST_F(PublishedBaseTest, FileWithAnUnusualNameIsNotABase) {
   EXPECT_FALSE(base(path() + "/other.safetensors"));
 }
 
-TEST_F(PublishedBaseTest, AnotherLibraryOrFamilyIsNotABase) {
+TEST_F(PublishedBaseTest, FolderForAnotherLibraryOrFamilyIsNotABase) {
   save("model.safetensors", clip_);
   EXPECT_FALSE(base(path(), WeightLayout::kVit5Inner));
   EXPECT_FALSE(base(path(), WeightLayout::kTimmClip));

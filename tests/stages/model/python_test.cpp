@@ -22,7 +22,7 @@ using testing::ElementsAre;
 
 at::ScalarType weight_type = at::kFloat;
 
-/// Simulates a Python whose network is one linear layer of three inputs, `fc`.
+/// Simulates a Python with a network that is one linear layer with three inputs, `fc`.
 int play(const char* text) {
   const Json request = Json::parse(text);
   Json reply = Json::object();
@@ -137,7 +137,7 @@ TEST_F(HostedPython, AdapterIsSavedForPeftAndLoadedAgain) {
                                                                            "adapter in ")));
 }
 
-TEST_F(HostedPython, AdapterThatDoesNotFitIsRejectedInThePlan) {
+TEST_F(HostedPython, AdapterThatDoesNotFitIsRejectedDuringPlanning) {
   const TemporaryFolder folder;
   const auto trained = model(adapters_of_fc(2))->build(rows(), 1);
   dynamic_cast<HostedNetwork&>(*trained).save_adapter_to(folder / "adapter");

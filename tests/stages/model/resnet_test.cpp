@@ -107,7 +107,7 @@ TEST(ResNet, MatchesASequenceOfTorchLayers) {
             kRounding * evaluated.abs().max().item<double>());
 }
 
-TEST(ResNet, FetiPoolsEachSeventhOfItsLastMap) {
+TEST(ResNet, FetiPoolsItsLastMapToThePooledSize) {
   const ResNet network({.depth = 12, .stem = ResNetStem::kFeti, .width = 2, .pooled_size = 7},
                        at::kFloat);
   const ResNet whole({.depth = 12, .stem = ResNetStem::kFeti, .width = 2, .pooled_size = 14},

@@ -139,7 +139,7 @@ TEST(ResNetWeights, MissingBlocksAreReportedAndNothingIsLoaded) {
   EXPECT_EQ(places.report().taken, 0);
 }
 
-TEST(ResNetWeights, AnotherStemHasAnotherShape) {
+TEST(ResNetWeights, WeightsForAnotherStemHaveADifferentShape) {
   const ResNetPlaces places(*narrow(18, ResNetStem::kFeti), saved_by_torchvision(18));
   EXPECT_EQ(places.report().misfits(),
             "1 have a different shape: conv1.weight [2, 3, 7, 7] for [2, 3, 5, 5]");
@@ -156,7 +156,7 @@ TEST(ResNetWeights, BatchCountMayBeMissing) {
   EXPECT_EQ(network->named_buffers()["bn1.num_batches_tracked"].item<std::int64_t>(), 0);
 }
 
-TEST(ResNetWeights, AllAreMissingInAnotherModel) {
+TEST(ResNetWeights, AreAllMissingInAnotherModel) {
   const ResNetPlaces places(*narrow(12), {{"visual.conv1.weight", torch::ones({2})}});
   EXPECT_THAT(places.report().unused, ElementsAre("visual.conv1.weight"));
   EXPECT_THAT(places.report().wrong_shape, IsEmpty());

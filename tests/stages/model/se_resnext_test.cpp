@@ -29,7 +29,7 @@ DatasetDescription photographs(std::int64_t size = 32,
           .classes = std::move(grades)};
 }
 
-/// Data of a pair of five classes.
+/// Data for one pair of five classes.
 DatasetDescription pair_of_images() {
   DatasetDescription data = photographs(32, {"mild", "severe"});
   data.pair_of = 5;

@@ -70,7 +70,7 @@ TEST_F(TextHeadOf, NetworkOmitsTheTextTower) {
   EXPECT_EQ(weights(*network).size(), 2u);  // the head
 }
 
-TEST_F(TextHeadOf, FrozenFeaturesNeedNoTexts) {
+TEST_F(TextHeadOf, FrozenFeaturesNeedNoClassNames) {
   const auto model = model_of(kModelLinearProbe, options());
   DatasetDescription unnamed = clip_.images().describe();
   const at::Tensor named =

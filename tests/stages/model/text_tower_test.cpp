@@ -30,7 +30,7 @@ std::shared_ptr<TextTower> random_tower() {
   return tower;
 }
 
-TEST(TextTower, EndIsFoundByBothRules) {
+TEST(TextTower, EndTokenIsFoundByBothRules) {
   const at::Tensor texts = ids({{7, 1, 9, 9}, {7, 2, 3, 1}, {9, 9, 9, 9}});
   EXPECT_TRUE(end_places(texts, EndToken::kHighestId, 9)
                   .equal(torch::tensor(std::vector<std::int64_t>{2, 0, 0})));

@@ -80,7 +80,7 @@ TEST(TimmWeights, CountersMayBeMissing) {
   EXPECT_TRUE(report_of(without).fits());
 }
 
-TEST(TimmWeights, OtherNamesAreReported) {
+TEST(TimmWeights, UnknownNamesAreReported) {
   const auto rename = [](const std::string& from, const std::string& to) {
     return [=](const std::string& name) { return name == from ? to : name; };
   };

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A Python whose tokenizer returns the number of bytes of each text, `length` times.
+/// A Python with a tokenizer that returns the number of bytes of each text, `length` times.
 struct Tokenizing {
   std::int64_t length = 4;
   std::string fails_at = {};            ///< the request that fails
@@ -61,7 +61,7 @@ class HostedTokenizer : public testing::Test {
   }
 };
 
-TEST_F(HostedTokenizer, TextsAreTokenizedTogetherAndRowsAreNotTrimmed) {
+TEST_F(HostedTokenizer, TextsAreTokenizedTogetherAndTokenRowsAreNotTrimmed) {
   const TowerTokenizer tokenizer(options());
   EXPECT_EQ(tokenizer.length(), 4);
   const TokenizedTexts texts = tokenizer.tokenized({"a cat", "a dog!"}, std::nullopt);
@@ -80,7 +80,7 @@ TEST_F(HostedTokenizer, TokenBeyondTheEmbeddingsIsRejected) {
   tokenizer.check(/*known=*/5);  // the size of its vocabulary is unknown
 }
 
-TEST_F(HostedTokenizer, ErrorInPythonIsPlacedAtTheEntry) {
+TEST_F(HostedTokenizer, ErrorInPythonIsReportedAtTheEntry) {
   tokenizing.fails_at = "make_tokenizer";
   EXPECT_REFUSED(TowerTokenizer(options()), kStageFailed, "/model/towers/tokenizer/entry",
                  "KeyError: 'cat'");
@@ -94,7 +94,7 @@ TEST_F(HostedTokenizer, ErrorInPythonIsPlacedAtTheEntry) {
                  "/model/towers/tokenizer/entry", "KeyError: 'cat'");
 }
 
-TEST_F(HostedTokenizer, EmptyAndDamagedTextsDoNotReachPython) {
+TEST_F(HostedTokenizer, EmptyAndNonUtf8CaptionsDoNotReachPython) {
   const TowerTokenizer tokenizer(options());
   tokenizing.done.clear();
   EXPECT_REFUSED(tokenizer.tokenized({"a cat", " "}, std::nullopt), kBadAnnotations, "",

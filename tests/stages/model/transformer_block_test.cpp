@@ -105,7 +105,7 @@ TEST(TransformerBlock, FirstTokenAloneMatchesTheFullOutput) {
       for (std::size_t i = 0; i < alone.size(); ++i)
         EXPECT_TRUE(alone[i].allclose(of_all[i], 1e-10, 1e-10))
             << fused << " " << dropout << " " << i;
-      // Recomputation keeps the bits of the result.
+      // Recomputation gives the same result bit for bit.
       const ScopedActivationCheckpointing recomputed(*block, {.blocks = true});
       const auto again = first_token_and_gradients(*block, true);
       for (std::size_t i = 0; i < alone.size(); ++i)

@@ -121,7 +121,7 @@ TEST_F(HostedTowerPair, FactorIsClampedToItsLimit) {
   EXPECT_EQ(network->named_parameters()["scale"].item<double>(), 2);
 }
 
-TEST_F(HostedTowerPair, TextsArePaddedToTheContextOrTheLongest) {
+TEST_F(HostedTowerPair, CaptionsArePaddedToTheContextLengthOrTheLongestCaption) {
   const auto lengths = [](const Json& tokenizer) {
     const auto made = model({{"tokenizer", tokenizer}});
     return dynamic_cast<const ImageTextModel&>(*made).tokenized({"one", "two and three"}).lengths;

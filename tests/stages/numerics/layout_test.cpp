@@ -34,7 +34,7 @@ TEST(Layout, NamesMatchTheSchema) {
   EXPECT_EQ(name(kChannelsLast), "channels_last");
 }
 
-TEST(Layout, WeightsChangeLayoutAndKeepTheirValuesAndTensors) {
+TEST(Layout, WeightsChangeLayoutAndKeepTheirValuesAndIdentity) {
   const auto network = conv4();
   const at::Tensor weight = network->parameters()[4],
                    bias = network->parameters()[5];  // the bias of the second convolution
@@ -62,7 +62,7 @@ TEST(Layout, TensorsAlreadyInTheLayoutAreNotCopied) {
   EXPECT_EQ(network->parameters()[4].data_ptr(), moved);
 }
 
-TEST(Layout, OnlyImagesOfABatchChangeLayout) {
+TEST(Layout, OnlyImagesInABatchChangeLayout) {
   const at::Tensor images = torch::randn({2, 3, 4, 4}), labels = torch::zeros(2, at::kLong);
   Batch batch(
       {{"image", images}, {"label", labels}, {"mask", torch::ones({2, 3, 4, 4}, at::kBool)}}, 2);
@@ -97,7 +97,7 @@ TEST(Layout, ResultAndGradientAreEqual) {
   }
 }
 
-TEST(Layout, FilesDoNotDependOnItAndLoadingKeepsIt) {
+TEST(Layout, FilesDoNotDependOnTheLayoutAndLoadingKeepsIt) {
   const TemporaryFolder folder;
   const auto network = conv4();
   write_safetensors(folder / "plain.safetensors", weights(*network));
@@ -136,7 +136,7 @@ TEST(LayoutRule, FewConvolutionsBeforeATransformerDoNotCount) {
   EXPECT_EQ(choose_layout({}, at::kCPU, false), kContiguous);
 }
 
-TEST(LayoutRule, GpuUsesItOnlyOnTensorCores) {
+TEST(LayoutRule, GpuUsesChannelsLastOnlyOnTensorCores) {
   EXPECT_EQ(chosen_layout(*conv4(), at::kCUDA, /*reduced=*/false), kContiguous);
   EXPECT_EQ(chosen_layout(*conv4(), at::kCUDA, /*reduced=*/true), kChannelsLast);
 }

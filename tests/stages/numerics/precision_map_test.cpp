@@ -37,7 +37,7 @@ TEST(PrecisionMap, StarMatchesOneName) {
   EXPECT_EQ(precision_at(map, "tower.embeddings.patch"), kFp16);
 }
 
-TEST(PrecisionMap, NearestNameWinsInAnyOrder) {
+TEST(PrecisionMap, MostSpecificNameWinsInAnyOrder) {
   const std::vector<PrecisionRule> rules = {{"a", kFp32}, {"a.b", kBf16}, {"a.*.c", kFp16}};
   for (const PrecisionMap& map :
        {PrecisionMap(kFp32, rules), PrecisionMap(kFp32, {rules.rbegin(), rules.rend()})}) {
@@ -64,7 +64,7 @@ TEST(PrecisionMap, UsesThePrecisionOfAnyRule) {
   EXPECT_FALSE(PrecisionMap(kBf16, {{"head", kFp32}}).uses(kFp16));
 }
 
-TEST(PrecisionMap, PatternMatchesModulesOfItsDepthOnly) {
+TEST(PrecisionMap, PatternMatchesOnlyModulesAtItsDepth) {
   EXPECT_TRUE(names_module("a.*", "a.b"));
   EXPECT_FALSE(names_module("a.*", "a.b.c"));
   EXPECT_FALSE(names_module("a.*", "a"));

@@ -73,7 +73,7 @@ TEST(ScopedPrecision, FullPrecisionNeedsNoAutocastOnTheDevice) {
   EXPECT_EQ(current_precision(torch::kMeta), Precision::kFp32);
 }
 
-TEST(ScopedPrecision, LossIsInFloat32) {
+TEST(ScopedPrecision, LossIsComputedInFloat32) {
   const ScopedPrecision scope(Precision::kBf16, torch::kCPU);
   const at::Tensor logits = torch::ones({4, 3}).mm(torch::ones({3, 5}));
   ASSERT_EQ(logits.scalar_type(), torch::kBFloat16);

@@ -1,4 +1,4 @@
-// Runs random trainings with the budget that their plan needs: none runs out of memory.
+// Starts random training runs with the budget that their plans need: none runs out of memory.
 
 #include <cstdlib>
 #include <random>
@@ -64,7 +64,7 @@ std::int64_t planned_bytes(const TowerTraining& training, int threads) {
   return summarize(trace, 0, backend, {}).needed;
 }
 
-/// Tries 100 trainings with RETORT_DEEP=1; a larger value sets their number.
+/// Tries 100 training runs with RETORT_DEEP=1; a larger value sets their number.
 int trainings() {
   const char* const deep = std::getenv("RETORT_DEEP");
   if (!deep) return 40;

@@ -1,5 +1,5 @@
-// Compares the planned memory of trainings with what the counting allocator measures on the CPU and
-// what the pool reserves.
+// Compares the planned memory of training runs with what the counting allocator measures on the CPU
+// and what the pool reserves.
 
 #include <algorithm>
 #include <cstdint>
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Towers, AccuracyTest, testing::ValuesIn(cases()),
 
 // In towers this small, a kernel may use a larger part of the memory than in those that recipes
 // train (tests/stages/model/convolutional_memory_test.cpp).
-TEST(Accuracy, PlanIsLittleAboveTheCount) {
+TEST(Accuracy, PlanIsSlightlyAboveTheCount) {
   std::vector<double> above;
   for (const Case& one : cases()) {
     if (!is_half(one)) above.push_back(held(one).above());

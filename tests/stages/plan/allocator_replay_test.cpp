@@ -88,7 +88,7 @@ TEST(AllocatorReplay, BestFitIsUsed) {
   EXPECT_EQ(replay.reserved(), 54 * kMiB);
 }
 
-TEST(AllocatorReplay, UnusedSegmentsAreReturnedBeforeItFails) {
+TEST(AllocatorReplay, UnusedSegmentsAreReturnedBeforeAnAllocationFails) {
   AllocatorReplay replay({.limit = 40 * kMiB});
   replay.allocate(0, 30 * kMiB);
   replay.free(0);

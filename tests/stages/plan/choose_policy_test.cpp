@@ -100,7 +100,7 @@ TEST(ChoosePolicy, ChoosesOnlyWhatIsAllowed) {
   EXPECT_EQ(cut.plan.choice->exactness, "exact");
 }
 
-TEST(ChoosePolicy, MicroBatchOfTheRecipeIsKeptUnlessItIsAMaximum) {
+TEST(ChoosePolicy, MicroBatchOfTheRecipeIsKeptUnlessItIsOnlyAMaximum) {
   OpenPlanning planning;
   planning.policy.micro_batch = 8;
   EXPECT_EQ(planning.under(1000).policy.micro_batch, 8);
@@ -139,7 +139,7 @@ TEST(ChoosePolicy, WholeBatchLossIsOnlySplitInTwoPasses) {
   EXPECT_TRUE(planned.plan.fits());
 }
 
-TEST(ChoosePolicy, ConflictThatTwoPassesDoNotEndIsReported) {
+TEST(ChoosePolicy, ConflictThatTwoPassesDoNotResolveIsReported) {
   OpenPlanning planning;
   planning.step.mixes = true;  // so that two passes are impossible too
   planning.policy.cuda_graphs = true;
@@ -206,7 +206,7 @@ TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
   EXPECT_LE(sum / count, 1.05);
 }
 
-TEST(ChoosePolicy, ChosenPlanMatchesTheTraining) {
+TEST(ChoosePolicy, ChosenPlanMatchesTraining) {
   OpenPlanning planning;
   const std::int64_t whole = planning.whole(), least = planning.under(1000).plan.needed;
   for (const double share : {0.9, 0.5, 0.1}) {
@@ -218,7 +218,7 @@ TEST(ChoosePolicy, ChosenPlanMatchesTheTraining) {
   }
 }
 
-TEST(ChoosePolicy, PlansTheSmallestIfNothingFits) {
+TEST(ChoosePolicy, PlansTheSmallestPolicyIfNothingFits) {
   OpenPlanning planning;
   const PlannedStep planned = planning.under(1000);
   EXPECT_FALSE(planned.plan.fits());

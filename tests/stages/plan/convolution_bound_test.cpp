@@ -77,7 +77,7 @@ class RandomConvolutions {
   std::int64_t one_of(std::initializer_list<std::int64_t> choices) {
     return choices.begin()[engine_() % choices.size()];
   }
-  /// Returns equal sides, or another width in a third of the cases.
+  /// Returns equal sides or, in a third of the cases, different ones.
   Pair pair(std::initializer_list<std::int64_t> sides, std::initializer_list<std::int64_t> widths) {
     const std::int64_t side = one_of(sides);
     return {side, one_of({0, 0, 1}) > 0 ? one_of(widths) : side};
@@ -145,7 +145,7 @@ class Kernels {
   at::Tensor x_, weight_, dy_;
 };
 
-TEST(ConvolutionBound, NoKernelExceedsIt) {
+TEST(ConvolutionBound, NoKernelExceedsTheBound) {
   register_meta_kernels();
   const std::pair<const char*, std::function<void(const Kernels&)>> works[] = {
       {"result", [](const Kernels& kernels) { kernels.result(); }},

@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-TEST(MemoryBudget, IsTheSmallerOfTheTwo) {
+TEST(MemoryBudget, IsTheSmallerOfTheConfiguredAndAvailableMemory) {
   const std::int64_t all = MemoryMeter(c10::kCPU).available();
   MemoryPolicy policy;
   EXPECT_EQ(memory_budget(policy, c10::kCPU), all);

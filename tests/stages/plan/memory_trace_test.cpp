@@ -58,7 +58,7 @@ TEST_F(MemoryTraceTest, ViewsAreNotStorages) {
   EXPECT_THAT(bytes(trace), ElementsAre(128));
 }
 
-TEST_F(MemoryTraceTest, StorageMayOutliveIt) {
+TEST_F(MemoryTraceTest, StorageMayOutliveTheTrace) {
   at::Tensor left;
   {
     const MemoryTrace trace({});
@@ -69,7 +69,7 @@ TEST_F(MemoryTraceTest, StorageMayOutliveIt) {
   EXPECT_THAT(bytes(trace), IsEmpty());
 }
 
-TEST_F(MemoryTraceTest, OlderStorageMayDieWithinIt) {
+TEST_F(MemoryTraceTest, OlderStorageMayDieDuringTheTrace) {
   at::Tensor older = torch::empty({4}, kMetaFloat);
   MemoryTrace trace({});
   trace.own(older, Owner::kInput, "older");
@@ -153,7 +153,7 @@ TEST_F(MemoryTraceTest, OwnerCanBeSetAtAnyTime) {
 // In sigmoid(x W + b) V, the first product saves x for W's gradient, and the sigmoid saves its
 // result, which the second product saves too. The parameters are also saved, but are not
 // activations.
-TEST_F(MemoryTraceTest, SavedActivationsOfTwoLayersMatchByHand) {
+TEST_F(MemoryTraceTest, SavedActivationsOfTwoLayersMatchAHandCalculation) {
   MemoryTrace trace({});
   const auto parameter = [](at::IntArrayRef shape) {
     return torch::empty(shape, kMetaFloat).requires_grad_(true);
@@ -167,7 +167,7 @@ TEST_F(MemoryTraceTest, SavedActivationsOfTwoLayersMatchByHand) {
 }
 
 // Softmax saves its result, layer_norm its input and two statistics per row, gelu its input.
-TEST_F(MemoryTraceTest, SavedActivationsOfOtherLayersMatchByHand) {
+TEST_F(MemoryTraceTest, SavedActivationsOfOtherLayersMatchAHandCalculation) {
   const auto saved = [](const std::function<at::Tensor(const at::Tensor&)>& layer) {
     MemoryTrace trace({});
     const at::Tensor weight = torch::empty({8, 8}, kMetaFloat).requires_grad_(true);
@@ -256,7 +256,7 @@ TEST_F(MemoryTraceTest, CountsTheFlopsOfAProductAndItsGradients) {
   EXPECT_EQ(trace.flops(), 3 * 2560);
 }
 
-// The result has shape (2, 4, 6, 6), and each number is a sum of 3 · 3 · 3 products.
+// The result has shape (2, 4, 6, 6), and each element is a sum of 3 · 3 · 3 products.
 TEST_F(MemoryTraceTest, CountsTheFlopsOfAConvolutionAndItsGradients) {
   const MemoryTrace trace({});
   const at::Tensor x = torch::empty({2, 3, 8, 8}, kMetaFloat).requires_grad_(true),
@@ -279,7 +279,7 @@ TEST_F(MemoryTraceTest, CountsTheFlopsOfAttention) {
 }
 
 // Without a trace, CPUs use torch's plain implementation, which saves the attention weights.
-TEST_F(MemoryTraceTest, AttentionIsUnchangedOutsideOfIt) {
+TEST_F(MemoryTraceTest, AttentionIsUnchangedOutsideATrace) {
   const at::Tensor q = torch::empty({1, 2, 5, 4}, kMetaFloat).requires_grad_(true);
   EXPECT_EQ(torch::scaled_dot_product_attention(q, q, q).grad_fn()->name(), "UnsafeViewBackward0");
 }

@@ -73,7 +73,7 @@ TEST(PlanTerms, MemoryKeptByEarlierNodesIsAdded) {
   EXPECT_TRUE(plan.terms.empty());
 }
 
-TEST(PlanTerms, NoReadAheadWithoutWorkersOrOnAGpu) {
+TEST(PlanTerms, NothingIsReadAheadWithoutWorkersOrOnAGpu) {
   EXPECT_EQ(with_read_ahead({.workers = 0}, 10).needed, 1000);
   EXPECT_EQ(with_read_ahead({.workers = 3}, 10, at::kCUDA).terms.size(), 0u);
 }

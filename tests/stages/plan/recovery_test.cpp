@@ -70,7 +70,7 @@ TEST_F(RowsAtOnceTest, FittingSizeIsKeptForLaterBatches) {
   EXPECT_THAT(run(10, 20).sizes, ElementsAre(10));
 }
 
-TEST_F(RowsAtOnceTest, AreHalvedDownToOneThenTheErrorIsThrown) {
+TEST_F(RowsAtOnceTest, AreHalvedDownToOneBeforeTheErrorIsThrown) {
   const Tried tried = run(5, 0);
   EXPECT_THAT(tried.sizes, ElementsAre(5, 5, 3, 2, 1));
   EXPECT_EQ(tried.error, std::bad_alloc().what());
@@ -145,7 +145,7 @@ TEST(DoWithRetry, RepeatsTheWorkOnce) {
 
 const at::Device kGpu(at::kCUDA, 0);
 
-TEST(OtherDevices, FollowThePolicyInOrderWithoutItsOwn) {
+TEST(OtherDevices, FollowThePolicyOrderAndExcludeTheCurrentDevice) {
   MemoryPolicy policy;
   EXPECT_THAT(other_devices(policy, kGpu), IsEmpty());
   policy.recovery.on_oom = {OnOom::kReplan, OnOom::kGpu, OnOom::kCpu, OnOom::kStop};

@@ -46,7 +46,7 @@ struct Counted {
   double flops = 0;
 };
 
-TEST(Repetition, EqualPartsAreComputedTwiceAndTheLastOneToo) {
+TEST(Repetition, OnlyTwoEqualPartsAndTheLastOneAreComputed) {
   const Counted noted, all(Repeated::kComputed);
   EXPECT_EQ(noted.computed, 3);
   EXPECT_EQ(all.computed, 11);

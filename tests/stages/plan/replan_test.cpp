@@ -144,7 +144,7 @@ bool is_same_way(const MemoryPolicy& one, const MemoryPolicy& other) {
          one.activation_checkpointing == other.activation_checkpointing;
 }
 
-TEST(SearchAgain, ChoosesLikeAPlanForTheFreeMemory) {
+TEST(SearchAgain, ChoosesLikeAPlanThatFitsTheFreeMemory) {
   SearchingAgain training;
   const MemoryPolicy whole = training.whole();
   const std::int64_t free = training.needed(whole) * 6 / 10;

@@ -57,7 +57,7 @@ TEST(StepProfile, CoversThePeak) {
   }
 }
 
-TEST(StepProfile, EqualBlocksHoldAlmostTheSame) {
+TEST(StepProfile, EqualBlocksHoldAlmostTheSameMemory) {
   const StepProfile profile = profiled({}).profile;
   const BlockProfile &first = profile.blocks[0], &second = profile.blocks[1],
                      &last = profile.blocks[2];

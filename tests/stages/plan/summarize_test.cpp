@@ -77,7 +77,7 @@ TEST_F(SummarizeTest, InitialBytesMayBeThePeak) {
   EXPECT_EQ(plan.largest[0].bytes, 1000);
 }
 
-TEST_F(SummarizeTest, TenLargestAreSortedBySize) {
+TEST_F(SummarizeTest, TenLargestTensorsAreSortedBySize) {
   std::vector<at::Tensor> kept;
   for (std::int64_t size = 1; size <= 12; ++size) kept.push_back(bytes(size * 7));
   trace.own(kept[11].view({12, 7}), Owner::kBuffer, "last");
@@ -109,7 +109,7 @@ TEST_F(SummarizeTest, FlopsCountOnlyTheStep) {
   EXPECT_EQ(summarize(trace, first, {}, {}).flops, 2 * 2560);
 }
 
-TEST_F(SummarizeTest, GpuReservesMore) {
+TEST_F(SummarizeTest, GpuPlanReservesMoreThanItsLiveBytes) {
   const at::Tensor kept = bytes(100);
   const Backend backend{.device = at::kCUDA, .model = "NVIDIA L4"};
   const runner::MemoryPlan plan = summarize(trace, 0, backend, {});

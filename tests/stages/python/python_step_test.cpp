@@ -56,7 +56,7 @@ TEST(PythonStep, OutOfMemoryInPythonIsNotAFailureOfItsCode) {
   EXPECT_THROW(made.loss(), c10::OutOfMemoryError);
 }
 
-TEST(PythonStep, TensorsOfACallAreReleasedAfterIt) {
+TEST(PythonStep, TensorsOfACallAreReleasedAfterTheCall) {
   MadeStep made;
   made.loss();
   EXPECT_REFUSED(taken_from_python("batch:image"), kStageFailed, "", "'batch:image'");

@@ -12,10 +12,16 @@
 namespace stages {
 namespace {
 
-constexpr DropoutMask kMask{.seed = 0x123456789abcdef0, .step = 7, .layer = 3, .probability = 0.3};
+constexpr DropoutMask kMask{.seed = 0x123456789abcdef0, .layer = 3, .probability = 0.3};
+constexpr std::int64_t kStep = 7;
 
 at::Tensor ids(std::vector<std::int64_t> numbers) {
   return torch::tensor(numbers, here().dtype(torch::kLong));
+}
+
+/// The rows of samples at a step.
+DropoutRows rows_of(const at::Tensor& samples, std::int64_t step = kStep) {
+  return {torch::full({}, step, samples.options()), samples};
 }
 
 /// Follows the header's definition, one element at a time.
@@ -26,7 +32,7 @@ at::Tensor one_by_one(const DropoutMask& mask, const at::Tensor& x, const at::Te
     const auto sample = static_cast<std::uint32_t>(samples[row].item<std::int64_t>());
     for (std::int64_t element = 0; element < flat.size(1); ++element) {
       const std::int64_t drawn = mask.unit == DropoutUnit::kElement ? element : 0;
-      const PhiloxWords words = mask.words(sample, static_cast<std::uint32_t>(drawn / 4));
+      const PhiloxWords words = mask.words(kStep, sample, static_cast<std::uint32_t>(drawn / 4));
       if (words.word[drawn % 4] < mask.threshold()) continue;
       const double value = flat[row][element].item<double>();
       const double product = x.scalar_type() == torch::kDouble
@@ -47,7 +53,7 @@ TEST(ApplyDropout, EveryElementUsesItsOwnRandomWord) {
       for (const std::int64_t width : {1, 3, 4, 255, 256, 257}) {
         const at::Tensor x = torch::randn({3, width}, here()).to(type),
                          samples = ids({5, 0xFFFFFFFF, 0});
-        EXPECT_TRUE(apply_dropout(mask, x, samples).equal(one_by_one(mask, x, samples)))
+        EXPECT_TRUE(apply_dropout(mask, x, rows_of(samples)).equal(one_by_one(mask, x, samples)))
             << type << " " << width;
       }
     }
@@ -63,8 +69,8 @@ TEST(ApplyDropout, OperatorsMatchTheLoopBitForBit) {
          {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16}) {
       const at::Tensor x = torch::randn({4, 3, 111}, here()).to(type),
                        samples = ids({9, 1, 0xFFFFFFFF, 9});
-      const at::Tensor loop = apply_dropout(mask, x, samples);
-      EXPECT_TRUE(apply_dropout_by_operators(mask, x, samples).equal(loop)) << type;
+      const at::Tensor loop = apply_dropout(mask, x, rows_of(samples));
+      EXPECT_TRUE(apply_dropout_by_operators(mask, x, rows_of(samples)).equal(loop)) << type;
       EXPECT_EQ(loop.scalar_type(), type);
       EXPECT_TRUE(loop[0].ne(0).equal(loop[3].ne(0)));  // one sample, one mask
     }
@@ -73,24 +79,24 @@ TEST(ApplyDropout, OperatorsMatchTheLoopBitForBit) {
 
 TEST(ApplyDropout, EveryTypeDropsTheSameElements) {
   const at::Tensor x = torch::ones({2, 1000}, here().dtype(torch::kDouble)), samples = ids({4, 5});
-  const at::Tensor kept = apply_dropout(kMask, x, samples).ne(0);
+  const at::Tensor kept = apply_dropout(kMask, x, rows_of(samples)).ne(0);
   for (const at::ScalarType type : {torch::kFloat, torch::kHalf, torch::kBFloat16})
-    EXPECT_TRUE(apply_dropout(kMask, x.to(type), samples).ne(0).equal(kept)) << type;
+    EXPECT_TRUE(apply_dropout(kMask, x.to(type), rows_of(samples)).ne(0).equal(kept)) << type;
 }
 
 TEST(ApplyDropout, RowIsTheSameInAnyBatchAndLayout) {
   torch::manual_seed(3);
   const at::Tensor x = torch::randn({7, 5, 6, 11}, here()),
                    samples = torch::randperm(7, here().dtype(at::kLong)) + 100;
-  const at::Tensor whole = apply_dropout(kMask, x, samples);
-  EXPECT_TRUE(apply_dropout(kMask, x.narrow(0, 4, 3), samples.narrow(0, 4, 3))
+  const at::Tensor whole = apply_dropout(kMask, x, rows_of(samples));
+  EXPECT_TRUE(apply_dropout(kMask, x.narrow(0, 4, 3), rows_of(samples.narrow(0, 4, 3)))
                   .equal(whole.narrow(0, 4, 3)));
-  EXPECT_TRUE(
-      apply_dropout(kMask, x.contiguous(at::MemoryFormat::ChannelsLast), samples).equal(whole));
-  EXPECT_TRUE(apply_dropout(kMask, x.flip(0), samples.flip(0)).equal(whole.flip(0)));
+  EXPECT_TRUE(apply_dropout(kMask, x.contiguous(at::MemoryFormat::ChannelsLast), rows_of(samples))
+                  .equal(whole));
+  EXPECT_TRUE(apply_dropout(kMask, x.flip(0), rows_of(samples.flip(0))).equal(whole.flip(0)));
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  EXPECT_TRUE(apply_dropout(kMask, x, samples).equal(whole));
+  EXPECT_TRUE(apply_dropout(kMask, x, rows_of(samples)).equal(whole));
   at::set_num_threads(threads);
 }
 
@@ -107,28 +113,29 @@ TEST(ApplyDropout, RateIsTheProbability) {
   for (const double probability : {0.001, 0.1, 0.5, 0.9}) {
     DropoutMask mask = kMask;
     mask.probability = probability;
-    const at::Tensor y = apply_dropout(mask, x, samples);
+    const at::Tensor y = apply_dropout(mask, x, rows_of(samples));
     EXPECT_LT(std::abs(deviation(y, probability)), 4) << probability;
     EXPECT_EQ(y.max().item<float>(), static_cast<float>(1 / (1 - probability)));
     mask.unit = DropoutUnit::kSample;
-    EXPECT_LT(std::abs(deviation(apply_dropout(mask, x, samples).select(1, 0), probability)), 4)
+    EXPECT_LT(
+        std::abs(deviation(apply_dropout(mask, x, rows_of(samples)).select(1, 0), probability)), 4)
         << probability;
   }
 }
 
-TEST(ApplyDropout, MasksOfOtherSeedsStepsLayersAndSamplesAreIndependent) {
+TEST(ApplyDropout, MasksForDifferentSeedsStepsLayersAndSamplesAreIndependent) {
   const at::Tensor x = torch::ones({1, 1'000'000}, here()), samples = ids({1});
-  const auto dropped = [&](const DropoutMask& mask, const at::Tensor& sample) {
-    return apply_dropout(mask, x, sample).eq(0);
+  const auto dropped = [&](const DropoutMask& mask, const at::Tensor& sample,
+                           std::int64_t step = kStep) {
+    return apply_dropout(mask, x, rows_of(sample, step)).eq(0);
   };
   const at::Tensor first = dropped(kMask, samples);
-  DropoutMask seed = kMask, high_seed = kMask, step = kMask, layer = kMask;
+  DropoutMask seed = kMask, high_seed = kMask, layer = kMask;
   seed.seed ^= 1;
   high_seed.seed ^= std::uint64_t{1} << 40;
-  ++step.step;
   ++layer.layer;
   for (const at::Tensor& other :
-       {dropped(seed, samples), dropped(high_seed, samples), dropped(step, samples),
+       {dropped(seed, samples), dropped(high_seed, samples), dropped(kMask, samples, kStep + 1),
         dropped(layer, samples), dropped(kMask, ids({2}))}) {
     const at::Tensor both = first.logical_and(other).logical_not();  // zero if both drop it
     EXPECT_LT(std::abs(deviation(both.to(torch::kFloat), 0.09)), 4);
@@ -142,25 +149,26 @@ TEST(ApplyDropout, ProbabilitiesZeroAndOneAreExact) {
           .unsqueeze(0);
   DropoutMask mask = kMask;
   mask.probability = 0;
-  const at::Tensor none = apply_dropout(mask, x, ids({0}));
+  const at::Tensor none = apply_dropout(mask, x, rows_of(ids({0})));
   EXPECT_TRUE(none.isnan().equal(x.isnan()));
   EXPECT_TRUE(none.nan_to_num(3).equal(x.nan_to_num(3)));
   mask.probability = 1;
-  EXPECT_TRUE(apply_dropout(mask, x, ids({0})).equal(torch::zeros_like(x)));
-  EXPECT_TRUE(apply_dropout_by_operators(mask, x, ids({0})).equal(torch::zeros_like(x)));
+  EXPECT_TRUE(apply_dropout(mask, x, rows_of(ids({0}))).equal(torch::zeros_like(x)));
+  EXPECT_TRUE(apply_dropout_by_operators(mask, x, rows_of(ids({0}))).equal(torch::zeros_like(x)));
 }
 
 TEST(ApplyDropout, EmptyAndMetaInputsGiveOnlyAShape) {
-  EXPECT_EQ(apply_dropout(kMask, torch::ones({0, 3}, here()), ids({})).sizes(),
+  EXPECT_EQ(apply_dropout(kMask, torch::ones({0, 3}, here()), rows_of(ids({}))).sizes(),
             at::IntArrayRef({0, 3}));
   const at::Tensor meta = torch::ones({2, 3}, torch::kMeta);
-  EXPECT_TRUE(apply_dropout(kMask, meta, ids({1, 2}).to(torch::kMeta)).is_meta());
+  EXPECT_TRUE(apply_dropout(kMask, meta, rows_of(ids({1, 2}).to(torch::kMeta))).is_meta());
 }
 
 TEST(ApplyDropout, InvalidInputsAreRejected) {
-  const auto message = [](const at::Tensor& x, const at::Tensor& samples) -> std::string {
+  const auto message = [](const at::Tensor& x, const at::Tensor& samples,
+                          const at::Tensor& step = ids({kStep}).squeeze()) -> std::string {
     try {
-      apply_dropout(kMask, x, samples);
+      apply_dropout(kMask, x, {step, samples});
     } catch (const std::invalid_argument& error) {
       return error.what();
     }
@@ -172,7 +180,11 @@ TEST(ApplyDropout, InvalidInputsAreRejected) {
   EXPECT_EQ(message(torch::ones({1, 3}, here().dtype(torch::kInt)), ids({1})),
             "dropout: the input's type is Int");
   EXPECT_EQ(message(torch::ones({1, 3}, here()), torch::ones(1, here())),
-            "dropout: the samples are not int64 on the input's device");
+            "dropout: the samples or the step are not int64 on the input's device");
+  EXPECT_EQ(message(torch::ones({1, 3}, here()), ids({1}), torch::ones({}, here())),
+            "dropout: the samples or the step are not int64 on the input's device");
+  EXPECT_EQ(message(torch::ones({1, 3}, here()), ids({1}), ids({1, 2})),
+            "dropout: the step is not one number");
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ TEST(Dropout, SampleDropoutKeepsOrDropsWholeRows) {
   EXPECT_LT(dropped, 60);
 }
 
-TEST(Dropout, ProbabilityOfACallReplacesThatOfTheLayer) {
+TEST(Dropout, ProbabilityOfACallOverridesThatOfTheLayer) {
   Net net, never(0);
   const auto dropout = scope(net, {1});
   const auto none = scope(never, {1});
@@ -133,7 +133,7 @@ TEST(Dropout, ProbabilityOfACallReplacesThatOfTheLayer) {
   EXPECT_TRUE(never.first->forward(x, 0.4).is_same(x));
 }
 
-TEST(Dropout, FactorOfAllDependsOnlyOnTheStep) {
+TEST(Dropout, SharedFactorDependsOnlyOnTheStep) {
   Net net;
   const auto factor = [&](std::int64_t step, std::vector<std::int64_t> samples) {
     const auto dropout = scope(net, std::move(samples), {.seed = 11, .step = step});
@@ -291,6 +291,26 @@ TEST(DropoutNames, AllowRecomputationAfterTheScope) {
   }
   EXPECT_TRUE(net.second->forward(x).equal(other));
   EXPECT_FALSE(other.equal(before));
+}
+
+TEST(DropoutNames, TakeOverStepAndSamplesOfALaterScope) {
+  Net net;
+  const at::Tensor x = torch::ones({2, 50});
+  const auto forward = [&](const char* input) {
+    const ScopedInput rows(net, input);
+    return net.forward(x);
+  };
+  std::optional<DropoutNames> kept;
+  for (const std::int64_t step : {5, 6, 7}) {
+    const RowNames rows = {{"query", {4, step}}, {"", {step, 9}}};
+    const ScopedDropout dropout(net, {.seed = 11, .step = step}, rows);
+    const at::Tensor query = forward("query"), other = forward("other");
+    if (!kept) kept.emplace(net);
+    else kept->copy_from(DropoutNames(net));
+    const ScopedDropout again(*kept);
+    EXPECT_TRUE(forward("query").equal(query)) << step;
+    EXPECT_TRUE(forward("other").equal(other)) << step;
+  }
 }
 
 TEST(ScopedDropout, OuterScopeIsRestoredAfterAnException) {

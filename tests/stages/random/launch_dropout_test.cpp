@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
 #include "stages/random/apply_dropout.h"
@@ -35,9 +36,10 @@ class LaunchDropout : public testing::Test {
 using FloatTypes = testing::Types<float, double, at::Half, at::BFloat16>;
 TYPED_TEST_SUITE(LaunchDropout, FloatTypes);
 
-constexpr DropoutMask kMask{.seed = 0x123456789abcdef0, .step = 7, .layer = 3, .probability = 0.3};
+constexpr DropoutMask kMask{.seed = 0x123456789abcdef0, .layer = 3, .probability = 0.3};
+constexpr std::int64_t kStep = 7;
 
-/// Waves, with some numbers that become infinite when scaled.
+/// Waves, with some values that become infinite when scaled.
 template <typename T>
 std::vector<T> inputs(std::size_t count) {
   std::vector<T> x(count);
@@ -61,7 +63,7 @@ std::vector<T> looped(const DropoutMask& mask, std::vector<T> x,
   const auto width = static_cast<std::int64_t>(x.size()) / rows;
   const at::Tensor y = apply_dropout(
       mask, at::from_blob(x.data(), {rows, width}, c10::CppTypeToScalarType<T>::value),
-      at::from_blob(samples.data(), {rows}, at::kLong));
+      {at::full({}, kStep, at::kLong), at::from_blob(samples.data(), {rows}, at::kLong)});
   return {y.const_data_ptr<T>(), y.const_data_ptr<T>() + y.numel()};
 }
 
@@ -71,11 +73,12 @@ void expect_bits_of_loop(const DropoutMask& mask, std::int64_t rows, std::int64_
   const std::string name = std::to_string(rows) + " rows of " + std::to_string(width);
   const std::vector<T> values = inputs<T>(static_cast<std::size_t>(rows * width));
   const std::vector<T> expected = looped(mask, values, sample_numbers(rows));
-  const DeviceArray<std::int64_t> samples("samples", sample_numbers(rows));
+  const DeviceArray<std::int64_t> step("step", std::vector{kStep}),
+      samples("samples", sample_numbers(rows));
   const DeviceArray<T> x("x", values), y("y", values.size());
   const auto launch = [&](T* to) {
-    launch_dropout(mask, LaunchDropout<T>::kFloatType, x.data(), to, samples.data(), rows, width,
-                   nullptr);
+    launch_dropout(mask, LaunchDropout<T>::kFloatType, x.data(), to, step.data(), samples.data(),
+                   rows, width, nullptr);
   };
   const auto is_expected = [&](const DeviceArray<T>& actual) {
     return std::memcmp(actual.data(), expected.data(), expected.size() * sizeof(T)) == 0;
@@ -122,8 +125,9 @@ TYPED_TEST(LaunchDropout, RareAndFrequentDropsMatchTheLoop) {
 }
 
 TYPED_TEST(LaunchDropout, NoElementIsRejected) {
-  EXPECT_THROW(launch_dropout(kMask, this->kFloatType, nullptr, nullptr, nullptr, 0, 5, nullptr),
-               std::runtime_error);
+  EXPECT_THROW(
+      launch_dropout(kMask, this->kFloatType, nullptr, nullptr, nullptr, nullptr, 0, 5, nullptr),
+      std::runtime_error);
 }
 
 }  // namespace

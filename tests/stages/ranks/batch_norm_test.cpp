@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(Models, BatchNormOverRanks,
                          testing::Values("resnet50", "se_resnext", "densenet121",
                                          "efficientnet_b2"));
 
-/// Maps points of a plane to four numbers, in float64.
+/// Maps points of a plane to four values, in float64.
 class NormedPoints final : public torch::nn::Module {
  public:
   NormedPoints()
@@ -240,7 +240,8 @@ class RefusingAllocator final : public c10::Allocator {
   RefusingAllocator(const RefusingAllocator&) = delete;
   RefusingAllocator& operator=(const RefusingAllocator&) = delete;
 
-  /// The `nth` block of this thread, counted from 1; 0: none.
+  /// Refuses the `nth` block that this thread requests from now on; 1 is the next one, 0 refuses
+  /// none.
   static void refuse(int nth) { until_refusal = nth; }
   static bool will_refuse() { return until_refusal > 0; }
 

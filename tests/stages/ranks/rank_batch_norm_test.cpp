@@ -112,7 +112,7 @@ void expect_as_torch(const LayerOnMaps& layer, const Normalize& normalize, doubl
   };
   near(torch::cat({found[0].y, found[1].y}), expected.y, "the result");
   // The terms of dx may be much larger than dx itself, which is almost 0 if a channel has only two
-  // numbers, so the tolerance is relative to the terms.
+  // values, so the tolerance is relative to the terms.
   const auto largest = [](const at::Tensor& one) { return one.abs().max().item<double>(); };
   const at::Tensor variances =
       wide.maps.transpose(0, 1).flatten(1).var(1, /*unbiased=*/false) + kBatchNormEpsilon;
@@ -129,7 +129,7 @@ void expect_as_torch(const LayerOnMaps& layer, const Normalize& normalize, doubl
   }
 }
 
-/// Bounds the error of sums of `count` numbers of a type, and of results that are computed from
+/// Bounds the error of sums of `count` values of a type, and of results that are computed from
 /// them.
 double tolerance_of(const at::Tensor& maps) {
   const auto of_sum = static_cast<double>(maps.numel() / maps.size(1));
@@ -162,7 +162,7 @@ TEST(RankBatchNorm, KeepsTheLayoutOfMaps) {
                   .is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
-TEST(RankBatchNorm, FastKernelGivesTheSame) {
+TEST(RankBatchNorm, FastKernelGivesTheSameResult) {
   for (const std::vector<std::int64_t>& shape :
        {std::vector<std::int64_t>{5, 3, 4, 2}, {3, 200, 23, 9}, {4, 24, 1, 2}}) {
     LayerOnMaps layer(shape, torch::kFloat);

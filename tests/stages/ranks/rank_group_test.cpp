@@ -67,7 +67,7 @@ TEST(RankGroup, DoesNotKeepItsArguments) {
   });
 }
 
-TEST(RankGroup, RowsAreGatheredInTheOrderOfTheRanks) {
+TEST(RankGroup, RowsAreGatheredInRankOrder) {
   run_as_ranks(3, [](const runner::RankOfRun& own) {
     RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
     const auto gathered = group.gather(torch::full({2 - own.rank, 2}, own.rank, torch::kFloat));
@@ -128,7 +128,7 @@ TEST(RankGroup, OutOfMemoryBeforeASumReachesAll) {
   }
 }
 
-TEST(RankGroup, QuestionsAreAnsweredWhereverTheOthersWait) {
+TEST(RankGroup, QuestionsAreAnsweredAtAnyPointWhereOtherRanksWait) {
   run_as_ranks(3, [](const runner::RankOfRun& own) {
     RankGroup& group = dynamic_cast<RankGroup&>(*own.peers);
     std::vector<std::vector<std::int64_t>> seen;
@@ -201,9 +201,9 @@ TEST(Share, DividesABatchAmongRanks) {
         for (int rank = 0; rank < ranks; ++rank) {
           const Share share = share_of(units, in_group, rank, ranks);
           ASSERT_GT(share.units(), 0);
+          ASSERT_EQ(share.begin % in_group, 0) << "groups are not split";
           if (!share.counts) continue;
           ASSERT_EQ(share.begin, end) << units << " " << in_group << " " << rank << "/" << ranks;
-          ASSERT_EQ(share.begin % in_group, 0);
           end = share.end;
           if (end == units && units % in_group != 0) continue;
           most = std::max(most, share.units());

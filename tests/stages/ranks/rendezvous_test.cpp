@@ -2,6 +2,7 @@
 
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <latch>
@@ -39,8 +40,8 @@ class Rendezvous : public testing::Test {
   Json traits_ = {{"host", "here"}, {"libtorch", "2.11.0"}};
   std::chrono::seconds timeout_ = kCollectiveTimeout;
 
-  /// Returns the error of a rank of `size` in its meeting, or an empty string if it has met the
-  /// others and completed `then`.
+  /// Returns the error of one of `size` ranks at its rendezvous, or an empty string if it has met
+  /// the others and completed `then`.
   std::string come(int rank, int size, const runner::Meeting& meeting, const Json& traits,
                    const std::function<void(RankGroup&)>& then = {}) {
     try {
@@ -55,7 +56,7 @@ class Rendezvous : public testing::Test {
     }
   }
 
-  /// Runs all ranks of a meeting; `change` may make one of them differ.
+  /// Runs all ranks of a rendezvous; `change` may make one of them differ.
   std::vector<std::string> all(int size,
                                const std::function<void(int, runner::Meeting&, Json&)>& change = {},
                                const std::function<void(RankGroup&)>& then = {}) {
@@ -126,7 +127,9 @@ TEST_F(Rendezvous, RankNumberMustBeUnique) {
     group.wait_for_all();
   });
   EXPECT_EQ(others, std::vector<std::string>(2));
-  EXPECT_THAT(said, HasSubstr("rank 1 has already joined"));
+  EXPECT_THAT(said, AllOf(HasSubstr("rank 1 has already joined at 127.0.0.1:"),
+                          HasSubstr(" as process " + std::to_string(getpid()) + " on "),
+                          HasSubstr("or a process from an earlier start is still running")));
 }
 
 TEST_F(Rendezvous, RankFromAnotherJobIsRejected) {
@@ -141,7 +144,7 @@ TEST_F(Rendezvous, RankFromAnotherJobIsRejected) {
   EXPECT_THAT(said, AllOf(HasSubstr("'7'"), HasSubstr("'8'")));
 }
 
-/// A store as torchrun keeps it on its own port, which outlives the ranks.
+/// A store like the one that torchrun keeps on its own port, which outlives the ranks.
 class StoreOfLauncher {
  public:
   explicit StoreOfLauncher(runner::Meeting& meeting) {
@@ -151,10 +154,17 @@ class StoreOfLauncher {
     options.waitWorkers = false;
     store_ = c10::make_intrusive<c10d::TCPStore>(meeting.host, options);
     meeting.is_served = true;
+    prefix_ = "retort/" + meeting.job + "/";
   }
+  /// Leaves a value behind, as a rank of the meeting.
+  void set(const std::string& key, const std::string& value) const {
+    store_->set(prefix_ + key, std::vector<std::uint8_t>(value.begin(), value.end()));
+  }
+  void wait(const std::string& key) const { store_->wait({prefix_ + key}); }
 
  private:
   c10::intrusive_ptr<c10d::TCPStore> store_;
+  std::string prefix_;
 };
 
 TEST_F(Rendezvous, LateRankIsRejected) {
@@ -168,11 +178,43 @@ TEST_F(Rendezvous, LateRankIsRejected) {
   }
   for (std::thread& thread : early) thread.join();
   EXPECT_THAT(come(2, 3, meeting_, traits_),
-              AllOf(HasSubstr("rank 2 has lost contact with rank 0 at 127.0.0.1:"),
-                    HasSubstr("before all ranks had joined")));
+              testing::MatchesRegex("rank 2 joined too late: rank [01] waited 1 s for all 3 ranks "
+                                    "at 127.0.0.1:[0-9]+, and has exited"));
 }
 
-TEST_F(Rendezvous, LateRankFindsNobodyIfTheFirstHasExited) {
+TEST_F(Rendezvous, LaunchRunsASingleCommand) {
+  const StoreOfLauncher store(meeting_);
+  EXPECT_EQ(all(2), std::vector<std::string>(2));
+  for (const std::string& text : all(2))
+    EXPECT_THAT(text, testing::MatchesRegex("rank [01] has already joined at 127.0.0.1:[0-9]+ as "
+                                            "process [0-9]+ on .*: two processes have this RANK, "
+                                            "or an earlier command of this launch had it"));
+}
+
+TEST_F(Rendezvous, RankThatGaveUpBeforeTheLastOneJoinedIsNamed) {
+  const StoreOfLauncher store(meeting_);
+  meeting_.seconds = 1;
+  std::thread other([&] {
+    store.wait("seat-0");
+    store.set("gave-up", "rank 1 waited 1 s");
+    store.set("seat-1", "1");
+  });
+  EXPECT_THAT(come(0, 2, meeting_, traits_),
+              testing::MatchesRegex("not all ranks joined in time: rank 1 waited 1 s for all 2 "
+                                    "ranks at 127.0.0.1:[0-9]+, and has exited"));
+  other.join();
+}
+
+TEST_F(Rendezvous, RankThatStopsAfterItHasJoinedIsNamed) {
+  const StoreOfLauncher store(meeting_);
+  meeting_.seconds = 1;
+  store.set("seat-1", "1");
+  EXPECT_THAT(come(0, 2, meeting_, traits_),
+              testing::MatchesRegex("rank 1 joined at 127.0.0.1:[0-9]+, but did not respond within "
+                                    "1 s"));
+}
+
+TEST_F(Rendezvous, LateRankFindsNoOtherRankIfTheFirstHasExited) {
   meeting_.seconds = 1;
   EXPECT_THAT(come(0, 2, meeting_, traits_), HasSubstr("rank 1 of 2 did not reach"));
   EXPECT_THAT(come(1, 2, meeting_, traits_),
@@ -263,7 +305,7 @@ TEST_F(Rendezvous, OtherRanksLearnWhyARankEnded) {
   }
 }
 
-TEST_F(Rendezvous, RankThatDoesNotRespondIsNamed) {
+TEST_F(Rendezvous, RankThatDoesNotRespondIsReported) {
   for (const int silent : {0, 1, 2}) {
     meeting_.port = free_port();
     timeout_ = std::chrono::seconds(2);

@@ -12,7 +12,7 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 
-TEST(StateShard, LargestAreAssignedFirstAndRankZeroHasMost) {
+TEST(StateShard, LargestParametersAreAssignedFirstAndRankZeroHasTheMost) {
   EXPECT_THAT(owners_of({10, 70, 20, 30}, 2), ElementsAre(1, 0, 1, 1));
   EXPECT_THAT(owners_of({10, 60, 40, 30}, 2), ElementsAre(0, 0, 1, 1)) << "70 bytes each";
   EXPECT_THAT(owners_of({5, 5, 5}, 1), Each(0));

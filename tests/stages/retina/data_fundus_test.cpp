@@ -132,7 +132,7 @@ TEST_F(Fundus, EyesAndCopiesOfAPatientStayTogether) {
   folder_.add("data/0/img1.jpg", 100);
   const auto outputs = run({{"duplicates", "keep"}});
   EXPECT_THAT(context_.said,
-              Contains("patients: 30, identified by the names of 90 images; 61 names identify "
+              Contains("patients: 30, identified from the names of 90 images; 61 names identify "
                        "none; 30 images are copies of others, judging by the names"));
   std::map<std::string, std::set<std::string>> parts;
   for (const char* const port : {"train", "validation", "test"}) {
@@ -163,7 +163,7 @@ TEST_F(Fundus, PatternFindsPatients) {
     folder_.add("data/" + std::string(name), ++seed);
   const Json shares = {{"train", 0.5}, {"validation", 0}, {"test", 0.5}};
   run({{"patient", "^([a-z]+)-\\d"}, {"split", shares}});
-  EXPECT_THAT(context_.said, Contains("patients: 4, identified by the names of 5 images"));
+  EXPECT_THAT(context_.said, Contains("patients: 4, identified from the names of 5 images"));
   EXPECT_REFUSED(errors({{"patient", "("}}), kBadPattern, "/data/patient", "character 1");
   EXPECT_REFUSED(errors({{"patient", "(\\d{4})"}}), kBadPattern, "/data/patient", "0/anna-1.jpg");
   folder_.add("data/0/" + std::string(60, 'a') + "b.jpg", 99);

@@ -97,7 +97,7 @@ TEST(Ensemble, MissingAndRepeatedPairsAreReported) {
       "several for 'mild-severe'");
 }
 
-TEST(Ensemble, NetworkForOtherClassesIsRejected) {
+TEST(Ensemble, NetworkForDifferentClassesIsRejected) {
   EXPECT_REFUSED(refusal_of_ensemble({network(kOne, "mild", "awful")}), kLabelOutOfRange, "",
                  "'awful'");
   auto whole = std::make_shared<Checkpoint>();
@@ -105,7 +105,7 @@ TEST(Ensemble, NetworkForOtherClassesIsRejected) {
   EXPECT_REFUSED(refusal_of_ensemble({whole}), kLabelOutOfRange, "", "3 classes");
 }
 
-TEST(Ensemble, AccuracyComesFromTheValidation) {
+TEST(Ensemble, AccuracyComesFromValidation) {
   auto known = std::make_shared<Checkpoint>(*network(kOne, "mild", "severe"));
   known->validation = {{"accuracy", 0.75}};
   const Ensemble ensemble = make_ensemble(

@@ -109,7 +109,7 @@ TEST(Grading, StoredTemperatureCalibratesProbabilities) {
   EXPECT_LT(record.at("log_loss"), record.at("log_loss_uncalibrated"));
 }
 
-TEST(Grading, NetworkOfTwoClassesIsRejected) {
+TEST(Grading, NetworkWithTwoClassesIsRejected) {
   GradingRun run;
   run.network->pair_of = 3;
   EXPECT_REFUSED(run.refusal(), kOptionConflict, "", "a single logit");

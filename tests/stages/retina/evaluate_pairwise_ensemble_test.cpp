@@ -26,7 +26,8 @@ using nlohmann::json;
 using testing::Contains;
 using testing::HasSubstr;
 
-/// A network whose logit is one of the numbers of its "image". Counts how many of them are alive.
+/// A network that returns one of the values of its "image" as its logit. Counts how many such
+/// networks are alive.
 struct Column : torch::nn::Module {
   explicit Column(std::int64_t column) : column(column) { ++alive; }
   Column(const Column&) = delete;
@@ -88,7 +89,7 @@ struct EnsembleRun {
     return text.str();
   }
 
-  /// Data whose "image" is the outputs of the networks 0-1, 0-2 and 1-2.
+  /// Data with the outputs of the networks 0-1, 0-2 and 1-2 as its "image".
   std::shared_ptr<NumberRows> test = std::make_shared<NumberRows>(
       torch::tensor({{-3.0, -2.0, 1.0}, {2.0, 0.5, -1.0}, {-1.0, 2.0, 3.0}, {-1.0, 2.0, -1.0}},
                     at::kFloat),
@@ -145,7 +146,7 @@ TEST(PairwiseEnsemble, EachModelIsMeasuredSeparately) {
   EXPECT_EQ(run.context.values("evaluate/quadratic_kappa/1").size(), 1u);
 }
 
-TEST(PairwiseEnsemble, RemarkForAllNetworksIsReportedOnce) {
+TEST(PairwiseEnsemble, RemarkThatAppliesToAllNetworksIsReportedOnce) {
   EnsembleRun run;
   for (const auto& network : run.networks) network->transform = "resized to 8";
   run.run();
@@ -155,7 +156,7 @@ TEST(PairwiseEnsemble, RemarkForAllNetworksIsReportedOnce) {
   EXPECT_EQ(count, 1);
 }
 
-TEST(PairwiseEnsemble, OneNetworkIsInMemoryAtATime) {
+TEST(PairwiseEnsemble, OnlyOneNetworkIsInMemoryAtATime) {
   EnsembleRun run;
   run.run();
   EXPECT_EQ(Column::most, 1);
@@ -208,7 +209,7 @@ TEST(PairwiseEnsemble, RuleThatNeedsAccuraciesIsOmittedWithoutThem) {
   EXPECT_REFUSED(run.error(R"({"decide_by": "accuracy_weighted"})"), kOptionConflict, "/decide_by");
 }
 
-TEST(PairwiseEnsemble, IsRejectedBeforeTheRun) {
+TEST(PairwiseEnsemble, InvalidOptionsAreRejectedBeforeTheRun) {
   EnsembleRun run;
   PlanningContext planning;
   EXPECT_REFUSED(run.error(R"({"votes": ["seed_weighted"]})"), kOptionConflict, "/votes",

@@ -126,7 +126,7 @@ TEST_F(FundusListTest, UpToTenMissingImagesAreListed) {
                  "'train_images/m9.png' (train.csv, line 12) and 2 more");
 }
 
-TEST_F(FundusListTest, TableWithOtherColumnsOrWithoutRowsIsRejected) {
+TEST_F(FundusListTest, TableWithMissingColumnsOrWithoutRowsIsRejected) {
   write("train.csv", "id,level\na,1\n");
   EXPECT_ALL_REFUSED(errors(FundusLayout::kAptos2019),
                      {kBadAnnotations, "", {"line 1", "'id_code'", "'id', 'level'"}},

@@ -26,7 +26,7 @@ GradeCounts published() {
                  {0, 0, 0, 1, 1618}});
 }
 
-TEST(GradeCounts, PublishedMatrixHasItsKappaAndSpecificity) {
+TEST(GradeCounts, PublishedMatrixHasThePublishedKappaAndSpecificity) {
   EXPECT_EQ(published().samples(), 8095);
   EXPECT_NEAR(*quadratic_kappa(published()), 0.9883, 5e-5);
   EXPECT_NEAR(*quality_of_grade(published(), 2).specificity, 0.9585, 5e-5);
@@ -40,7 +40,7 @@ TEST(GradeCounts, PublishedMatrixHasItsKappaAndSpecificity) {
   }
 }
 
-TEST(GradeCounts, PublishedMatrixHasItsMeans) {
+TEST(GradeCounts, PublishedMatrixHasThePublishedMeans) {
   const NamedNumbers listed = grade_numbers(published(), {"0", "1", "2", "3", "4"}, 2);
   const std::map<std::string, double> numbers(listed.begin(), listed.end());
   EXPECT_NEAR(numbers.at("accuracy"), 0.9543, 5e-5);

@@ -52,14 +52,14 @@ TEST(GradeMetrics, IntervalsDependOnTheSeed) {
 
 // For a proportion, the percentiles of the draws are close to the quantiles of the binomial
 // distribution.
-TEST(GradeMetrics, AccuracyIntervalMatchesTheBinomialOne) {
+TEST(GradeMetrics, AccuracyIntervalMatchesTheBinomialInterval) {
   const Grading grading = grade(some_grades(400), {.bootstrap = 2000}, 3);
   const auto& [low, high] = grading.intervals.at("accuracy");
   EXPECT_NEAR(low, 0.8 - 1.96 * 0.02, 0.005);
   EXPECT_NEAR(high, 0.8 + 1.96 * 0.02, 0.005);
 }
 
-TEST(GradeMetrics, IntervalsNeedDraws) {
+TEST(GradeMetrics, IntervalsAreOmittedWithoutResampling) {
   const Grading grading = grade(some_grades(), {}, 7);
   EXPECT_TRUE(grading.intervals.empty());
   EXPECT_FALSE(to_json(grading, {}).contains("intervals"));

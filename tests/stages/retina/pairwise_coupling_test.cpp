@@ -23,7 +23,7 @@ TEST(PairwiseCoupling, ConsistentOpinionsRecoverTheirProbabilities) {
   for (std::size_t i = 0; i < p.size(); ++i) EXPECT_NEAR(coupled[i], p[i], 1e-10) << i;
 }
 
-// At the solution, the expected wins of every class equal its actual wins: the condition of the
+// At the solution, the expected wins of every class equal its actual wins: the condition for the
 // smallest distance.
 TEST(PairwiseCoupling, ExpectedWinsEqualActualWins) {
   const std::vector<PairOpinion> opinions = {{0, 1, 0.9},  {0, 2, 0.4},  {0, 3, 0.7},
@@ -51,7 +51,7 @@ TEST(PairwiseCoupling, TwoSetsOfNetworksAreAveraged) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(both[i], mean[i], 1e-10) << i;
 }
 
-TEST(PairwiseCoupling, ClassThatNeverWinsIsUnlikelyAndPossible) {
+TEST(PairwiseCoupling, ClassThatNeverWinsIsUnlikelyButPossible) {
   const std::vector<double> p = couple({{0, 1, 1}, {0, 2, 1}, {1, 2, 1}}, 3);
   EXPECT_GT(p[0], 0.999);
   EXPECT_GT(p[1], p[2]);

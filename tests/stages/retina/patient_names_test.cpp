@@ -15,7 +15,7 @@ std::string patient(const std::string& file) {
   return owner.is_patient ? owner.name : "none: " + owner.name;
 }
 
-TEST(PatientNames, NumberBeforeAnEyeIsThePatient) {
+TEST(PatientNames, NumberBeforeAnEyeIdentifiesThePatient) {
   for (const char* const name :
        {"17_left.jpeg",
         "17_right",
@@ -45,7 +45,7 @@ TEST(PatientNames, NumberBeforeAnEyeIsThePatient) {
   EXPECT_EQ(patient("0a17_left.png"), "0a17");
 }
 
-TEST(PatientNames, SimilarWordsAreNotEyes) {
+TEST(PatientNames, SimilarWordsDoNotCountAsEyes) {
   for (const char* const name : {"17_leftover.png", "_left.png", "fundus_left_001.png",
                                  "12_rot90.png", "12_lesion.png", "img12_method.png"})
     EXPECT_FALSE(PatientNames().of(name).is_patient) << name;
@@ -98,7 +98,7 @@ TEST(PatientNames, PatternMustBeValidAndHaveAGroup) {
   EXPECT_THROW(PatientNames("("), std::invalid_argument);
 }
 
-TEST(PatientNames, LongNamesAreFast) {
+TEST(PatientNames, LongNamesAreMatchedQuickly) {
   for (const std::string& piece : {"1", "a", "_", "1_", "_rot9", "rot_9_", "_aug1", "aug1_",
                                    "1_aug_1", "_original_", "-flip-"}) {
     std::string name;

@@ -54,20 +54,20 @@ TEST(DrawRetina, LesionsMakeEveryGradeDifferent) {
               draw_retina(grade - 1, 48, Random({7})).pixels);
 }
 
-TEST(LooksLikeRetina, DrawnRetinasDo) {
+TEST(LooksLikeRetina, AcceptsDrawnRetinas) {
   for (std::uint64_t i = 0; i < 50; ++i)
     EXPECT_TRUE(looks_like_retina(draw_retina(static_cast<std::int64_t>(i % 5), 80, Random({i}))))
         << i;
 }
 
-TEST(LooksLikeRetina, TruncatedDiscsDo) {
+TEST(LooksLikeRetina, AcceptsTruncatedDiscs) {
   const Image whole = draw_retina(2, 100, Random({3}));
   Image cut = Image::unset(100, 70);
   std::copy_n(whole.row(15), cut.pixels.size(), cut.pixels.begin());
   EXPECT_TRUE(looks_like_retina(cut));
 }
 
-TEST(LooksLikeRetina, OtherImagesDoNot) {
+TEST(LooksLikeRetina, RejectsOtherImages) {
   EXPECT_FALSE(looks_like_retina(picture(64, 48, 1)));
   EXPECT_FALSE(looks_like_retina(Image(64, 64)));
   Image blue = draw_retina(0, 64, Random({1})), square(64, 64);
@@ -79,7 +79,7 @@ TEST(LooksLikeRetina, OtherImagesDoNot) {
   EXPECT_FALSE(looks_like_retina(Image(1, 1)));
 }
 
-TEST(DrawRetina, HashIsCloseAfterReencodingAndFarForOtherImages) {
+TEST(DrawRetina, HashIsSimilarAfterReencodingAndDifferentForOtherImages) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     const Image image = draw_retina(static_cast<std::int64_t>(i % 5), 200, Random({i}));
     const Image small = resize(image, 120, 120, Interpolation::kBicubic);

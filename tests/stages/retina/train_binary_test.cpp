@@ -112,7 +112,7 @@ class Mislabeled final : public ForwardedDataset {
   }
 };
 
-TEST(Binary, AreaIsMeasuredOverTheWholeValidation) {
+TEST(Binary, AreaIsMeasuredOverTheWholeValidationPart) {
   BinaryRun run;
   const auto wrong = std::make_shared<Mislabeled>();
   run.measured_on = wrong;
@@ -149,7 +149,7 @@ TEST(Binary, ClassWeightsOfTheRecipeAreUsed) {
                  "2 numbers for 4 classes");
 }
 
-TEST(Binary, BalancedEpochsHaveEquallyManyOfBoth) {
+TEST(Binary, BalancedEpochsContainBothClassesEquallyOften) {
   BinaryRun run;
   for (std::int64_t i = 0; i < 40; ++i) run.train->relabeled[i] = i < 30 ? 1 : 3;
   run.run(R"({"epochs": 2, "batch_size": 8, "sampling": "balanced", "stop_at_accuracy": null})");
@@ -203,7 +203,7 @@ TEST(Binary, FocalLossIsRecordedUnderItsName) {
 }
 
 // A pair leaves only a few words in memory, however large its network is.
-TEST(Binary, TenPairsLeaveNoTensorBehind) {
+TEST(Binary, TenPairsLeaveNoTensorsInMemory) {
   const CountingAllocator counter;
   std::vector<std::shared_ptr<const Checkpoint>> checkpoints;
   std::vector<std::int64_t> after;

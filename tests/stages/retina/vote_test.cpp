@@ -40,7 +40,7 @@ TEST(Vote, MajorityCountsTheWinsOfEveryGrade) {
   EXPECT_EQ(by(VoteRule::kMajority, std::vector<double>(10, 0.1)).winner, 0);
 }
 
-TEST(Vote, ProbabilityAtTheThresholdIsAVoteForTheFirst) {
+TEST(Vote, ProbabilityAtTheThresholdIsAVoteForTheFirstClass) {
   EXPECT_EQ(by(VoteRule::kMajority, std::vector<double>(10, 0.5)).winner, 0);
   const std::vector<double> p(10, 0.6);
   EXPECT_EQ(vote(VoteRule::kMajority, five_grades(), p, 5, {.threshold = 0.6}).winner, 0);

@@ -6,7 +6,7 @@
 namespace stages {
 namespace {
 
-TEST(TensorMemory, TensorMayLoseItAndGetItBack) {
+TEST(TensorMemory, MemoryOfATensorCanBeRemovedAndRestored) {
   const at::Tensor tensor = torch::arange(6, torch::kFloat).view({2, 3}).clone();
   const at::Tensor before = tensor.clone(), same = tensor.detach();
   c10::DataPtr own = exchange_memory(tensor, part_of_memory(torch::zeros({24}, torch::kByte), 0));
@@ -52,7 +52,7 @@ TEST(TensorMemory, OnlyAWholeStorageIsFilled) {
   EXPECT_FALSE(fills_its_storage(torch::zeros({1}).expand({3})));
 }
 
-TEST(TensorMemory, TensorOfADryRunHasSome) {
+TEST(TensorMemory, TensorOfADryRunCountsAsHavingMemory) {
   const at::Tensor outline = torch::empty({3}, at::kMeta);
   EXPECT_TRUE(has_memory(outline));
   free_memory(outline);

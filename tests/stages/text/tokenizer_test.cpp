@@ -46,7 +46,7 @@ TEST_F(TinyTokenizer, EmptyTextHasOnlyStartAndEnd) {
   EXPECT_THAT(tokens(" \t\r\n\u2028 "), ElementsAre(515, 516));
 }
 
-TEST_F(TinyTokenizer, SpecialTokensInATextFollowTheCleaning) {
+TEST_F(TinyTokenizer, SpecialTokensAreRecognizedAfterCleaning) {
   EXPECT_THAT(tokens("a<|endoftext|><|startoftext|>a"), ElementsAre(515, 320, 516, 515, 320, 516));
   EXPECT_THAT(tokens("<start_of_text>").size(), 17);
   EXPECT_THAT(tokens("a<start_of_text> <end_of_text>a", TextCleaning::kOpenai),

@@ -1,5 +1,5 @@
-// Checks that gradients keep their bits if parts of the network are recomputed, however the batch
-// is split, and that less memory is needed.
+// Checks that gradients stay the same bit for bit if parts of the network are recomputed, however
+// the batch is split, and that less memory is needed.
 
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>

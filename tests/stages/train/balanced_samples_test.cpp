@@ -28,7 +28,7 @@ std::vector<std::int64_t> indices(const SampleOrder& order) {
   return all;
 }
 
-TEST(BalancedSamples, EpochHasEqualCountsOfClassesAndTheSameSize) {
+TEST(BalancedSamples, EpochHasEqualClassCountsAndTheSameSize) {
   const BalancedSamples samples(unbalanced());
   const std::vector<std::int64_t> labels = samples.labels();
   std::map<std::int64_t, int> drawn;
@@ -43,8 +43,8 @@ TEST(BalancedSamples, EpochHasEqualCountsOfClassesAndTheSameSize) {
     for (const auto& [label, count] : of_epoch)
       EXPECT_TRUE(count == 6 || count == 7) << label << " " << count;
   }
-  // 120 draws: 40 of each class. Within a class, no sample is drawn more than once more often than
-  // another.
+  // 120 draws: 40 of each class. Within a class, the numbers of draws of any two samples differ by
+  // at most one.
   std::map<std::int64_t, std::set<int>> counts;
   for (const auto& [index, count] : drawn)
     counts[labels[static_cast<std::size_t>(index)]].insert(count);

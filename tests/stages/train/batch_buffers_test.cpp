@@ -75,7 +75,7 @@ TEST(BatchBuffers, TensorsThatDoNotFitAreCopiedToNewMemory) {
     expect_equal(buffers.fill(given), given);
 }
 
-TEST(BatchBuffers, TensorsWithGapsArriveWithoutThem) {
+TEST(BatchBuffers, NonContiguousTensorsArriveContiguous) {
   NEEDS_GPU();
   BatchBuffers buffers(numbered(0), kGpu);
   const Batch given = numbered(0).with("image", torch::rand({4, 3, 10}).slice(2, 0, 10, 2));

@@ -50,7 +50,7 @@ TEST(DynamicMap, AscendsAndContainsZeroAndOne) {
   }
 }
 
-TEST(BlockQuantizer, EachNumberGetsTheNearestCode) {
+TEST(BlockQuantizer, EachValueGetsTheNearestCode) {
   const at::Tensor moment = torch::randn({3, 1000}) * torch::logspace(-6, 3, 1000);
   for (const bool is_signed : {true, false}) {
     const at::Tensor given = is_signed ? moment : moment.square();
@@ -67,7 +67,7 @@ TEST(BlockQuantizer, EachNumberGetsTheNearestCode) {
   }
 }
 
-TEST(BlockQuantizer, CodesChangeAtMidpointsWhereTheLowerIsUsed) {
+TEST(BlockQuantizer, MidpointsBetweenCodesGetTheLowerCode) {
   for (const bool is_signed : {true, false}) {
     const auto map = dynamic_map(is_signed);
     for (std::size_t code = 0; code + 1 < map.size(); ++code) {
@@ -100,7 +100,7 @@ TEST(BlockQuantizer, ZerosStayZeros) {
   }
 }
 
-TEST(BlockQuantizer, LayoutOfTheMomentDoesNotMatter) {
+TEST(BlockQuantizer, ResultDoesNotDependOnTheLayoutOfTheMoment) {
   const at::Tensor moment = torch::randn({5, 7, 3, 3}),
                    other = moment.contiguous(at::MemoryFormat::ChannelsLast);
   const Quantized stored = Quantized::of(moment, true);
@@ -119,7 +119,7 @@ TEST(BlockQuantizer, SkippedStepKeepsCodes) {
   EXPECT_TRUE(stored.codes.equal(Quantized::of(other, true).codes));
 }
 
-TEST(BlockQuantizer, ThreadsDoNotMatter) {
+TEST(BlockQuantizer, ResultDoesNotDependOnTheThreadCount) {
   const at::Tensor moment = torch::randn({100'000});
   const auto with = [&](int threads) {
     const ScopedThreads some(threads);

@@ -72,7 +72,7 @@ std::vector<std::string> names_of(const NamedTensors& tensors) {
   return names;
 }
 
-TEST(Shrunken, HasTheSameModulesAndFewNumbers) {
+TEST(Shrunken, HasTheSameModulesAndFewElements) {
   const DatasetDescription data = flowers(224);
   for (const auto& [name, model] : models()) {
     const Shrunken small = dynamic_cast<const ShrinkableModel&>(*model).shrunken(data);
@@ -119,7 +119,7 @@ TEST(Certify, RecomputedConvolutionalBlocksGiveTheSameGradient) {
   }
 }
 
-TEST(Certify, ModulesHaveTheirNamesInTheRecipe) {
+TEST(Certify, ModulesAreNamedAsInTheRecipe) {
   const auto model = models()[0].second;
   const ModelStep step(*model);
   MemoryPolicy policy;

@@ -115,7 +115,7 @@ class UnsteadyStep final : public TinyStep {
   }
 };
 
-TEST(CompareGradients, DifferentMaskInTheRecomputationFails) {
+TEST(CompareGradients, DifferentDropoutMaskDuringRecomputationFails) {
   Unsteady network(true, false);
   const Certificate certificate =
       compared(UnsteadyStep(), network, {.activation_checkpointing = kRecomputedBlocks});
@@ -123,7 +123,7 @@ TEST(CompareGradients, DifferentMaskInTheRecomputationFails) {
   EXPECT_GT(certificate.worst(), 1e-3);
 }
 
-TEST(CompareGradients, DifferingBufferFails) {
+TEST(CompareGradients, ChangedBufferFails) {
   Unsteady network(false, true);
   const Certificate certificate = compared(UnsteadyStep(), network, {.micro_batch = 4});
   EXPECT_LT(certificate.worst(), Certificate::kLimit);
@@ -190,7 +190,7 @@ TEST(Certify, FrozenParametersAreNotCompared) {
       "the pattern 'no_such' matches no parameter of the model");
 }
 
-TEST(Certify, GeneratorOfTorchIsUnchanged) {
+TEST(Certify, TorchGeneratorIsUnchanged) {
   torch::manual_seed(1);
   const at::Tensor before = at::detail::getDefaultCPUGenerator().get_state();
   certified({});
@@ -230,7 +230,7 @@ class UnlikeStep final : public TinyStep {
   mutable std::int64_t computed_ = 0;
 };
 
-TEST(CompareGradients, DifferingWeightsAreReported) {
+TEST(CompareGradients, DifferentWeightsAreReported) {
   Unlike network;
   const Certificate certificate = compared(UnlikeStep(), network, {.optimizer_in_backward = true});
   EXPECT_FALSE(certificate.holds());

@@ -39,7 +39,7 @@ TEST(ClassificationLoss, PairLossEqualsTheTwoClassLoss) {
               classification_loss_sum(two, truth, {}, weights).item<double>(), 1e-12);
 }
 
-TEST(ClassificationLoss, CrossEntropyKeepsItsBits) {
+TEST(ClassificationLoss, CrossEntropyGivesTheSameBits) {
   const at::Tensor logits = torch::randn({7, 4}, here()), truth = labels({0, 1, 2, 3, 0, 1, 2});
   EXPECT_TRUE(classification_loss_sum(logits, truth, {std::nullopt, 0.1})
                   .equal(cross_entropy_sum(logits, truth, 0.1)));
@@ -48,7 +48,7 @@ TEST(ClassificationLoss, CrossEntropyKeepsItsBits) {
                   .equal(mixed_cross_entropy_sum(logits, truth, partners, share, 0)));
 }
 
-TEST(ClassificationLoss, MixedLossIsTheWeightedSumOfBoth) {
+TEST(ClassificationLoss, MixedLossIsTheWeightedSumOfBothLosses) {
   const ClassificationLoss focal{FocalFactor{2, 2}, 0};
   const at::Tensor logits = torch::tensor({{0.3, -0.8, 1.2}}, here().dtype(at::kDouble));
   const double first = classification_loss_sum(logits, labels({0}), focal).item<double>(),

@@ -57,7 +57,7 @@ struct OptionRun {
 
 class ClassificationOption : public testing::TestWithParam<const char*> {};
 
-TEST_P(ClassificationOption, ChangesTheTraining) {
+TEST_P(ClassificationOption, AffectsTraining) {
   OptionRun with(GetParam()), without(R"("label_smoothing": 0)");
   with.run();
   without.run();
@@ -86,7 +86,7 @@ TEST_P(ClassificationOption, ResumingGivesTheSameBits) {
   }
 }
 
-TEST_P(ClassificationOption, MicroBatchesTrainTheSame) {
+TEST_P(ClassificationOption, MicroBatchesGiveTheSameResult) {
   OptionRun whole(GetParam()), parts(GetParam());
   whole.run();
   parts.policy->micro_batch = 3;
@@ -133,7 +133,7 @@ TEST(ClassWeights, EqualWeightsChangeNothing) {
               plain.context.values("train/epoch_loss").back(), 1e-6);
 }
 
-TEST(ClassWeights, BatchesOfZeroWeightTrainNothing) {
+TEST(ClassWeights, BatchesWithZeroWeightTrainNothing) {
   for (const char* options : {"", R"(, "label_smoothing": 0.1)", R"(, "loss": {"kind": "focal"})",
                               R"(, "label_smoothing": 0.1, "loss": {"kind": "focal"})"}) {
     OptionRun run(R"("class_weights": {"class1": 0, "class2": 0})" + std::string(options));

@@ -20,7 +20,7 @@ MeasuredFit fit_with(double strength) {
           .loss = std::log(strength)};
 }
 
-TEST(DividedFits, AllRanksGetTheResultsOfOne) {
+TEST(DividedFits, AllRanksGetTheResultsOfASingleRank) {
   const std::vector<MeasuredFit> whole = divided_fits(kStrengths, nullptr, fit_with);
   ASSERT_EQ(whole.size(), kStrengths.size());
   EXPECT_EQ(whole[2], fit_with(10));
@@ -31,7 +31,7 @@ TEST(DividedFits, AllRanksGetTheResultsOfOne) {
   }
 }
 
-TEST(DividedFits, EachIsMadeByOneRank) {
+TEST(DividedFits, EachFitIsComputedByOneRank) {
   std::array<std::vector<double>, 2> fitted;
   run_as_ranks(2, [&](const runner::RankOfRun& own) {
     divided_fits(kStrengths, group_of(own), [&](double strength) {

@@ -71,12 +71,12 @@ class EarlierWeightsFound : public testing::Test {
   std::shared_ptr<torch::nn::Module> network_;
 };
 
-TEST_F(EarlierWeightsFound, NothingIsFoundBeforeTheTraining) {
+TEST_F(EarlierWeightsFound, NothingIsFoundBeforeTraining) {
   context_.facts.trained.reset();
   EXPECT_FALSE(find_earlier_weights(before_.options, context_));
 }
 
-TEST_F(EarlierWeightsFound, AreTheFinalWeightsOfTheTraining) {
+TEST_F(EarlierWeightsFound, AreTheFinalWeightsOfTheTrainingRun) {
   const TrainingResult taken = take();
   EXPECT_EQ(taken.step, result_.step);
   EXPECT_EQ(taken.epoch, result_.epoch);
@@ -243,7 +243,7 @@ TEST_F(EarlierWeightsFound, MissingCheckpointIsAnError) {
   EXPECT_REFUSED(error(), kNoCheckpoint, "", (context_.node().folder / "none").string());
 }
 
-TEST_F(EarlierWeightsFound, BestNeedsAMeasurement) {
+TEST_F(EarlierWeightsFound, BestNeedsAMonitoredMetric) {
   TinyTraining unmeasured;
   unmeasured.validation = nullptr;
   unmeasured.run();

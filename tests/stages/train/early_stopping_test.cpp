@@ -80,7 +80,7 @@ TEST(EarlyStopping, InvalidStateIsRejected) {
     EXPECT_THROW(stopping.load_state(nlohmann::json::parse(text)), std::runtime_error) << text;
 }
 
-TEST(EarlyStopping, SmallImprovementsAreBestButDoNotResetTheWait) {
+TEST(EarlyStopping, SmallImprovementsBecomeTheBestButDoNotResetTheWait) {
   EarlyStopping accuracy(/*higher_is_better=*/true, 2, /*minimum_improvement=*/0.25);
   EXPECT_TRUE(accuracy.observe(1, 0.5));
   EXPECT_TRUE(accuracy.observe(2, 0.75));
@@ -100,7 +100,7 @@ TEST(EarlyStopping, SmallImprovementsAddUp) {
   EXPECT_TRUE(loss.exhausted());
 }
 
-TEST(EarlyStopping, OlderStateUsesItsBestForBoth) {
+TEST(EarlyStopping, OlderStateUsesItsBestValueForBothPurposes) {
   EarlyStopping stopping(/*higher_is_better=*/false, 2, /*minimum_improvement=*/0.25);
   stopping.load_state({{"best_epoch", 3}, {"best", 1.0}, {"waited", 1}});
   EXPECT_TRUE(stopping.observe(4, 0.9));

@@ -52,7 +52,7 @@ TEST(GradientHistogram, EveryValueIsCountedOnce) {
   EXPECT_TRUE(counts.equal(counts_of(many.flip({0})))) << "the order does not matter";
 }
 
-TEST(GradientHistogram, LayoutAndTypeDoNotMatter) {
+TEST(GradientHistogram, ResultDoesNotDependOnLayoutAndType) {
   const at::Tensor image = torch::randn({2, 3, 4, 5}).to(torch::kBFloat16);
   const at::Tensor counts = counts_of(image);
   EXPECT_TRUE(counts.equal(counts_of(image.to(at::MemoryFormat::ChannelsLast))));
@@ -75,7 +75,7 @@ std::vector<std::int64_t> steps_of(const std::string& parameter, const TinyTrain
   return steps;
 }
 
-TEST(GradientHistogram, RecordingEachGradientDoesNotChangeTheTraining) {
+TEST(GradientHistogram, RecordingGradientsDoesNotAffectTraining) {
   for (const auto& change : std::vector<std::function<void(TinyTraining&)>>{
            [](TinyTraining&) {}, [](TinyTraining& one) { one.options.gradient_clip_norm = 0.1; },
            [](TinyTraining& one) { one.options.gradient_clip_value = 0.01; },

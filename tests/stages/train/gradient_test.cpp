@@ -113,8 +113,9 @@ class MixingStep final : public TinyStep {
   const bool mixes_;
 };
 
-// BatchNorm does not support a single sample; micro-batches are still weighted by their samples.
-TEST(Gradient, LastSingleSampleIsNotAloneIfLayersMixSamples) {
+// BatchNorm does not support a single sample; micro-batches are still weighted by their numbers of
+// samples.
+TEST(Gradient, LastMicroBatchHasSeveralSamplesIfLayersMixSamples) {
   const Batch batch = ten_samples();
   DroppingNet net(Drops::kNothing);
   const at::Tensor whole = gradient_of(DroppingStep(), net, batch);

@@ -23,8 +23,10 @@ std::string sequence(const HalvingRetries::Options& options, std::string device 
 
 // The expected sequences were recorded from the published handler.
 TEST(HalvingRetries, DefaultsAllowTwoRetries) { EXPECT_EQ(sequence({128, 4, 3, 4}), "64 32 FAIL"); }
-TEST(HalvingRetries, FiveAllowFour) { EXPECT_EQ(sequence({128, 4, 5, 4}), "64 32 16 8 FAIL"); }
-TEST(HalvingRetries, SevenReachTheNextGpu) {
+TEST(HalvingRetries, LimitOfFiveAllowsFourRetries) {
+  EXPECT_EQ(sequence({128, 4, 5, 4}), "64 32 16 8 FAIL");
+}
+TEST(HalvingRetries, LimitOfSevenReachesTheNextGpu) {
   EXPECT_EQ(sequence({128, 4, 7, 4}), "64 32 16 8 4 cuda:0@128 FAIL");
 }
 TEST(HalvingRetries, SeveralGpusAreCycledAndTheCpuIsNeverReached) {

@@ -1,5 +1,5 @@
-// A batch that is shorter than the others counts by its samples: its gradient is divided by its own
-// size, and an epoch's loss weighs it by that size.
+// A batch that is shorter than the others counts according to its size: its gradient is divided by
+// that size, and an epoch's loss weighs it by that size.
 
 #include <numeric>
 #include <set>
@@ -41,7 +41,7 @@ TEST(LastBatch, GradientOfUnequalMicroBatchesMatchesTheBatch) {
   EXPECT_LT(distance(in_parts.flat_weights(), whole.flat_weights()), 1e-6);
 }
 
-TEST(LastBatch, LossOfAnEpochIsTheMeanOverItsSamples) {
+TEST(LastBatch, EpochLossIsTheMeanOverItsSamples) {
   TinyTraining training;
   training.options.epochs = 1;
   training.options.log_every = 1;
@@ -109,7 +109,7 @@ TEST(LastBatch, BatchWithOneReadableSampleIsAlsoOmitted) {
           "samples of a batch (BatchNorm): 1"));
 }
 
-TEST(LastBatch, DatasetOfOneSampleIsRejectedIfLayersMixSamples) {
+TEST(LastBatch, DatasetWithOneSampleIsRejectedIfLayersMixSamples) {
   TinyTraining training;
   training.train_data = std::make_shared<TinyDataset>(1);
   EXPECT_REFUSED(

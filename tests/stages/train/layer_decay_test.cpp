@@ -63,7 +63,7 @@ std::map<std::string, double> rates(const std::vector<ParameterGroup>& groups) {
   return result;
 }
 
-TEST(LayerDecay, EachLayerLearnsSlowerThanTheNext) {
+TEST(LayerDecay, EachLayerLearnsMoreSlowlyThanTheNext) {
   Tower network;
   const auto groups = groups_of_training(network, options_with(0.5));
   const auto found = rates(groups);
@@ -98,7 +98,7 @@ TEST(LayerDecay, MultipliesTheRatesOfParameterGroups) {
   EXPECT_FALSE(found.contains("head.weight")) << "frozen";
 }
 
-TEST(LayerDecay, GroupsAreUnchangedWithoutIt) {
+TEST(LayerDecay, GroupsAreUnchangedWithoutLayerDecay) {
   Tower network;
   for (const std::optional<double> none : {std::optional<double>(), std::optional(1.0)}) {
     const auto groups = groups_of_training(network, options_with(none));

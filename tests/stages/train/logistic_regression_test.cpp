@@ -138,7 +138,7 @@ TEST_F(LogisticRegression, ChosenStrengthHasTheBestRecordedAccuracy) {
   EXPECT_EQ(context_.values("search/accuracy").size(), all.size());
 }
 
-TEST_F(LogisticRegression, RanksGetTheBitsOfOne) {
+TEST_F(LogisticRegression, RanksGiveTheSameBitsAsASingleRank) {
   const OnRanks one = run_on(1);
   for (const int ranks : {2, 3}) {
     const OnRanks all = run_on(ranks);
@@ -164,14 +164,14 @@ TEST_F(LogisticRegression, OnlyTheFirstRankRecordsAndSaves) {
   EXPECT_TRUE(head(*all.results[1]).is_meta());
 }
 
-TEST_F(LogisticRegression, GivenStrengthLeavesTheOtherRanksNothingToDo) {
+TEST_F(LogisticRegression, OtherRanksDoNothingIfTheStrengthIsGiven) {
   const OnRanks all = run_on(2, {{"l2_strength", 1}});
   EXPECT_FALSE(all.contexts[0]->values("train/loss").empty());
   EXPECT_TRUE(std::filesystem::is_empty(all.contexts[1]->node().folder));
   EXPECT_THAT(all.contexts[1]->all_progress, IsEmpty());
 }
 
-TEST_F(LogisticRegression, RanksWithOtherDataAreRejected) {
+TEST_F(LogisticRegression, RanksWithDifferentDataAreRejected) {
   const auto theirs = features_of(91, 1);
   EXPECT_THROW(run_as_ranks(2,
                             [&](const runner::RankOfRun& own) {
@@ -263,7 +263,7 @@ TEST_F(LogisticRegression, EarlierWeightsReplaceTheFit) {
   EXPECT_EQ(context_.metrics.size(), metrics);
 }
 
-TEST_F(LogisticRegression, ReusedResultLeavesTheOtherRanksNothingToDo) {
+TEST_F(LogisticRegression, OtherRanksDoNothingIfTheResultIsReused) {
   const auto first = run();
   run_as_ranks(2, [&](const runner::RankOfRun& own) {
     RecordingContext& context = own.rank == 0 ? context_ : other_;

@@ -15,8 +15,8 @@ namespace {
 constexpr std::int64_t kBatch = 8, kSteps = 220, kWarm = 20;
 constexpr std::int64_t kBetweenSaves = 7, kBetweenFaults = 19;
 
-/// The memory in use when a step is reported: its gradients exist, but its weights are not written
-/// yet.
+/// The memory in use when a step is reported: its gradients exist, but its weights have not been
+/// written yet.
 struct Use {
   std::int64_t live = 0, reserved = 0;
 };
@@ -78,20 +78,20 @@ void expect_no_growth(const LongRun& one) {
   }
 }
 
-TEST(LongRun, DoesNotGrow) {
+TEST(LongRun, MemoryDoesNotGrow) {
   LongRun one;
   one.measure();
   expect_no_growth(one);
 }
 
-TEST(LongRun, DoesNotGrowInMicroBatches) {
+TEST(LongRun, MemoryDoesNotGrowInMicroBatches) {
   LongRun one;
   one.policy.micro_batch = 3;
   one.measure();
   expect_no_growth(one);
 }
 
-TEST(LongRun, DoesNotGrowWithTheOptimizerInTheBackwardPass) {
+TEST(LongRun, MemoryDoesNotGrowWithTheOptimizerInTheBackwardPass) {
   LongRun one;
   one.policy.optimizer_in_backward = true;
   one.refused_blocks = 1;  // a failure after a weight is written would end it

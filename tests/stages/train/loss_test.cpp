@@ -42,7 +42,7 @@ TEST(Loss, ClassWeightsMatchTorch) {
       -(2 * std::log(0.25) + 0.5 * std::log(0.75)), 1e-6);
 }
 
-TEST(Loss, SampleOfZeroWeightHasNoLossWithOrWithoutSmoothing) {
+TEST(Loss, SampleWithZeroWeightHasNoLossWithOrWithoutSmoothing) {
   const at::Tensor logits =
       torch::randn({3, 3}, at::detail::createCPUGenerator(3)).to(here().device()).requires_grad_();
   const at::Tensor weights = torch::tensor({0.0, 1.0, 2.0}, here());

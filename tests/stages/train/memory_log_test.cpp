@@ -102,7 +102,7 @@ TEST(MemoryLog, IsSilentWithoutACounter) {
   EXPECT_THAT(context.metrics, IsEmpty());
 }
 
-TEST(MemoryLog, CacheIsClearedByEachUnit) {
+TEST(MemoryLog, CacheIsClearedAtTheIntervalOfEachUnit) {
   const CountingAllocator counter;
   RecordingContext context;
   std::vector<std::string> cleared;
@@ -136,7 +136,7 @@ TEST(MemoryLog, CacheIsClearedByEachUnit) {
                                          testing::EndsWith(", cache cleared 1 times"))));
 }
 
-TEST(MemoryLog, CpuCacheIsItsPool) {
+TEST(MemoryLog, CpuCacheIsItsMemoryPool) {
   const CpuPool pool;
   const CountingAllocator counter;
   RecordingContext context;
@@ -159,7 +159,7 @@ TEST(MemoryLog, CpuWithoutAPoolHasNoCache) {
   EXPECT_THAT(context.said, ElementsAre(Not(HasSubstr("clear"))));
 }
 
-/// Keeps a part of every batch, where a test chooses.
+/// Keeps memory for every batch, in places that a test chooses.
 class LeakingStep final : public TinyStep {
  public:
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
@@ -196,11 +196,11 @@ std::vector<std::string> growth_said(bool keeps, bool buffer) {
   return lines;
 }
 
-TEST(MemoryLog, TrainingThatKeepsNothingDoesNotGrow) {
+TEST(MemoryLog, TrainingThatKeepsNothingIsNotReportedAsGrowing) {
   EXPECT_THAT(growth_said(false, false), IsEmpty());
 }
 
-TEST(MemoryLog, LeakOfATrainingStepHasOwnerOther) {
+TEST(MemoryLog, LeakInATrainingStepIsAttributedToOther) {
   // An epoch has four training batches and two validation batches.
   EXPECT_THAT(growth_said(true, false),
               ElementsAre("memory of owner 'other' grows by 23 KiB per epoch: something keeps "
@@ -224,7 +224,7 @@ struct Net : torch::nn::Module {
   at::Tensor weight, tied, mean;
 };
 
-TEST(OwnedTensors, EachMemoryHasOneOwner) {
+TEST(OwnedTensors, EachStorageHasOneOwner) {
   Net net;
   (net.weight * 2).sum().backward();
   const NamedTensors state = {{"weight.momentum", torch::zeros({3})}};

@@ -85,7 +85,7 @@ TEST(MultiLabel, MicroBatchesChangeOnlyRounding) {
   }
 }
 
-TEST(MultiLabel, PlanCountsTheRowsOfAValidation) {
+TEST(MultiLabel, PlanCountsTheValidationRows) {
   const auto needed = [](std::int64_t size) {
     MultiLabelRun training;
     training.validation = std::make_shared<LabelPoints>(size);
@@ -111,7 +111,7 @@ TEST(MultiLabel, SingleLabelDataIsRejected) {
   EXPECT_REFUSED(training.run(kShort), kOptionConflict, "", "one class per sample");
 }
 
-TEST(MultiLabel, OtherTrainingsRejectItsData) {
+TEST(MultiLabel, OtherTrainingKindsRejectItsData) {
   const MultiLabelRun training;
   RecordingContext context;
   EXPECT_REFUSED(stage_of(kTrainSupervised, "{}")->run(training.inputs(), context), kOptionConflict,
@@ -137,7 +137,7 @@ TEST(MultiLabel, UnlabeledValidationCannotMonitorPrecision) {
   training.run(kShort);  // the loss can be monitored
 }
 
-TEST(PositiveWeights, BalancedIsNegativesDividedByPositives) {
+TEST(PositiveWeights, BalancedWeightIsNegativesDividedByPositives) {
   const LabelPoints points(40);
   const auto counts = points.label_counts();
   const at::Tensor weights = positive_weights(BalancedWeights{}, points);
@@ -183,7 +183,7 @@ TEST(MultiLabelLoss, GradientsAreFiniteForCertainPredictions) {
   }
 }
 
-TEST(MultiLabel, CudaGraphsKeepTheBits) {
+TEST(MultiLabel, CudaGraphsGiveTheSameBits) {
   for (const char* loss :
        {R"("kind": "binary_cross_entropy", "pos_weight": [1, 2, 3])", R"("kind": "asymmetric")"})
     expect_same_bits_with_graphs<MultiLabelRun>(

@@ -79,7 +79,7 @@ TEST(OffloadedOptimizer, StateOfTheWrongFormChangesNothing) {
   EXPECT_TRUE(training.optimizer.state().at("matrix.mean").equal(before));
 }
 
-/// AdamW on the Meta device, with one parameter of 1000 numbers and ten of 100.
+/// AdamW on the Meta device, with one parameter of 1000 values and ten of 100.
 struct CountedOptimizer {
   explicit CountedOptimizer(bool offloads) : optimizer(adamw(0.1), parameters(), offloads) {}
 

@@ -225,7 +225,7 @@ TEST(Optimizer, StateSavedAfterASkippedFirstStepIsFresh) {
   EXPECT_FLOAT_EQ(after.state().at("x.momentum").item<float>(), 1.0F);  // not 0.5
 }
 
-TEST(Optimizer, UsesTheRatesOfItsOptionsByDefault) {
+TEST(Optimizer, UsesTheRatesInItsOptionsByDefault) {
   at::Tensor x = torch::zeros(1, here().requires_grad(true));
   Optimizer optimizer(SgdOptions{.learning_rate = 0.5}, {{"x", x}});
   x.mutable_grad() = torch::ones(1, here());
@@ -238,7 +238,7 @@ TEST(Optimizer, UsesTheRatesOfItsOptionsByDefault) {
   EXPECT_FLOAT_EQ(x.item<float>(), -1.0F);
 }
 
-TEST(Optimizer, ScheduledMomentumReplacesItsOwn) {
+TEST(Optimizer, ScheduledMomentumReplacesTheConfiguredOne) {
   at::Tensor x = torch::ones(1, here().requires_grad(true));
   Optimizer optimizer(kAdamW, {{"x", x}});
   x.mutable_grad() = torch::ones(1, here());

@@ -75,7 +75,7 @@ TEST(OrdinalLoss, CertainOutputsHaveFiniteGradients) {
   EXPECT_TRUE(outputs.grad().isfinite().all().item<bool>());
 }
 
-TEST(OrdinalLoss, NumbersInTheClassNamesGiveTheOrder) {
+TEST(OrdinalLoss, NumbersInTheClassNamesDetermineTheOrder) {
   for (const ClassNames& names :
        {ClassNames{"0", "1", "2"}, ClassNames{"1", "2"}, ClassNames{"00", "01", "02"},
         ClassNames{"0_none", "1 mild", "2-severe"}})
@@ -135,7 +135,7 @@ TEST(OrdinalLoss, ImportanceWeightsMustMatchTheOutputs) {
                  "/loss/importance_weights", "all 0");
 }
 
-TEST(OrdinalLoss, OneClassIsRejected) {
+TEST(OrdinalLoss, SingleClassIsRejected) {
   EXPECT_REFUSED(check_order(kCornLoss, data_with({"0"})), kOptionConflict, "/loss", "two or more");
 }
 

@@ -40,7 +40,7 @@ TEST(ParameterPattern, TwoStarsMatchAcrossDots) {
   EXPECT_TRUE(matches_parameter("a.c.d.e", "**.c.**"));
 }
 
-TEST(ParameterPattern, ManyStarsAreFast) {
+TEST(ParameterPattern, ManyStarsAreMatchedQuickly) {
   std::string pattern;
   for (int i = 0; i < 200; ++i) pattern += "**a*";
   EXPECT_FALSE(matches_parameter(std::string(1000, 'a') + "b", pattern + "c"));

@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// The pending steps of a training whose device runs ahead of the host.
+/// The pending steps of a training run with a device that runs ahead of the host.
 struct RunningAhead {
   explicit RunningAhead(std::int64_t log_every)
       : log(context,
@@ -85,7 +85,7 @@ TEST(PendingSteps, AreAtMostAHundred) {
   EXPECT_THAT(training.reported(), ElementsAre(1, 101, 201));
 }
 
-TEST(PendingSteps, FailureNamesItsStepAndUndoesFromThere) {
+TEST(PendingSteps, FailureReportsItsStepAndUndoesThatStepAndLaterOnes) {
   torch::nn::Linear network(1, 1);
   const StepSnapshot before(*network, at::kCPU);
   RunningAhead training(5);

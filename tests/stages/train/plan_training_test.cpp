@@ -232,7 +232,7 @@ TEST(PlanTraining, OptionsReportTheirSavings) {
   EXPECT_EQ(plan.options[1].bytes, 0);
 }
 
-TEST(PlanTraining, SplitThatChangesTheTrainingIsRejected) {
+TEST(PlanTraining, SplitThatChangesTrainingIsRejected) {
   TowerPlanning planning;
   planning.step.mixes = true;
   planning.policy.micro_batch = 4;

@@ -68,7 +68,7 @@ class PythonTraining : public testing::Test {
   RecordingContext context_;
 };
 
-TEST_F(PythonTraining, PerSampleLossTrainsLikeOurs) {
+TEST_F(PythonTraining, PerSampleLossTrainsLikeSupervisedTraining) {
   run();
   RecordingContext ours;
   stage_of(kTrainSupervised, R"({"epochs": 2, "batch_size": 8})")->run(inputs(), ours);
@@ -124,7 +124,7 @@ TEST_F(PythonTraining, CalibrationNeedsLogits) {
   EXPECT_REFUSED(run(more), kTooFewSamples, "/calibration", "validation data");
 }
 
-TEST_F(PythonTraining, EncodeRunsOurNetwork) {
+TEST_F(PythonTraining, EncodeRunsTheBuiltInNetwork) {
   python_.encode = [](const Tensors& batch) -> Tensors {
     auto [names, outputs] = run_encoded_network({"image"}, {batch.at("image") * 2});
     EXPECT_EQ(names, std::vector<std::string>{"logits"});
@@ -136,7 +136,7 @@ TEST_F(PythonTraining, EncodeRunsOurNetwork) {
 }
 
 TEST_F(PythonTraining, SamplesWithoutClassesCanBeTrained) {
-  /// Points, each with a number to estimate.
+  /// Points, each with a value to predict.
   class Estimated final : public Dataset {
    public:
     DatasetDescription describe() const override {

@@ -78,7 +78,7 @@ TEST(QuantizedOptimizer, FirstStepMatchesFullPrecision) {
 
 /// A parameter of several chunks gets the same update as its parts, which begin at block
 /// boundaries.
-TEST(QuantizedOptimizer, ChunksDoNotMatter) {
+TEST(QuantizedOptimizer, ResultDoesNotDependOnTheChunkSize) {
   const std::int64_t size = 600'000, half = 256 * 1000;
   at::Tensor x = torch::linspace(-1, 1, size, here()).requires_grad_(),
              a = x.detach().narrow(0, 0, half).clone().requires_grad_(),
@@ -95,7 +95,7 @@ TEST(QuantizedOptimizer, ChunksDoNotMatter) {
   EXPECT_EQ(whole.state().at("x.age").item<float>(), 3);
 }
 
-TEST(QuantizedOptimizer, LayoutDoesNotMatter) {
+TEST(QuantizedOptimizer, ResultDoesNotDependOnTheLayout) {
   at::Tensor x = torch::randn({300, 100, 3, 3}, here()).requires_grad_(),  // several chunks of rows
       y = x.detach().contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
   Optimizer one(adamw_8bit(0.1), {{"x", x}}), other(adamw_8bit(0.1), {{"x", y}});
@@ -170,7 +170,7 @@ TEST(QuantizedOptimizer, StateOfAnotherPrecisionIsRejected) {
   EXPECT_THROW(full.load_state(eight.state()), std::invalid_argument);
 }
 
-TEST(With8bitState, UnsupportedRulesReturnNothing) {
+TEST(With8bitState, ReturnsNulloptForUnsupportedOptimizers) {
   EXPECT_EQ(with_8bit_state(adamw(0.1)), OptimizerOptions(adamw_8bit(0.1)));
   EXPECT_EQ(with_8bit_state(adamw_8bit(0.1)), std::nullopt);
   EXPECT_EQ(with_8bit_state(SgdOptions{.learning_rate = 0.1}), std::nullopt);

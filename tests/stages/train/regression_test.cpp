@@ -48,7 +48,7 @@ struct RegressionRun {
 constexpr const char* kBrief =
     R"({"epochs": 2, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})";
 
-TEST(Regression, LearnsNumbersOfDifferentScales) {
+TEST(Regression, LearnsTargetsWithDifferentScales) {
   RegressionRun training;
   training.run(R"({"epochs": 40, "batch_size": 8, "optimizer": {"learning_rate": 0.05},
                    "monitor": "mae"})");
@@ -85,7 +85,7 @@ TEST(Regression, MicroBatchesChangeOnlyRounding) {
   }
 }
 
-TEST(Regression, PlanCountsTheRowsOfAValidation) {
+TEST(Regression, PlanCountsTheValidationRows) {
   const auto needed = [](std::int64_t size) {
     RegressionRun training;
     training.validation = std::make_shared<TargetPoints>(size);
@@ -112,7 +112,7 @@ TEST(Regression, ClassesAreRejected) {
   EXPECT_REFUSED(training.run(kBrief), kOptionConflict, "", "classes or labels");
 }
 
-TEST(Regression, OtherTrainingsRejectItsData) {
+TEST(Regression, OtherTrainingKindsRejectItsData) {
   const RegressionRun training;
   RecordingContext context;
   EXPECT_REFUSED(stage_of(kTrainSupervised, "{}")->run(training.inputs(), context), kOptionConflict,
@@ -139,7 +139,7 @@ TEST(Regression, UnknownTargetsCannotBeStandardized) {
   EXPECT_REFUSED(training.run(kBrief), kOptionConflict, "/standardize", "standardize: false");
 }
 
-TEST(Regression, ValidationDataWithOtherTargetsIsRejected) {
+TEST(Regression, ValidationDataWithDifferentTargetsIsRejected) {
   RegressionRun training;
   const auto points = std::make_shared<TargetPoints>(15);
   points->names = {"weight", "age"};
@@ -157,7 +157,7 @@ TEST(Regression, CutMixMixesTargetsByArea) {
   EXPECT_FALSE(mixed.tensors().contains("partner_label"));
 }
 
-TEST(Regression, CudaGraphsKeepTheBits) {
+TEST(Regression, CudaGraphsGiveTheSameBits) {
   for (const char* more : {R"("standardize": true)", R"("mixup": 0.4, "loss": {"kind": "huber"})"})
     expect_same_bits_with_graphs<RegressionRun>(
         R"({"epochs": 1, "batch_size": 8, "optimizer": {"learning_rate": 0.05}, )" +

@@ -219,6 +219,17 @@ TEST_F(RepeatedParts, PlanIsTheSameWithTheOptimizerInTheBackwardPass) {
   }
 }
 
+TEST_F(RepeatedParts, PlanOfShardedStateIsTheSame) {
+  context.facts.ranks.size = 2;
+  for (const Sharding sharding :
+       {Sharding::kOptimizer, Sharding::kGradients, Sharding::kParameters}) {
+    SCOPED_TRACE(static_cast<int>(sharding));
+    policy.sharding = sharding;
+    policy.activation_checkpointing = {.blocks = sharding == Sharding::kParameters};
+    expect_the_same();
+  }
+}
+
 TEST_F(RepeatedParts, ThreePartsAreComputed) {
   policy.micro_batch = 1;
   plan(Repeated::kNoted);

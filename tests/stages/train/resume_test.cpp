@@ -25,7 +25,7 @@ struct Outcome {
   std::vector<std::string> said;
 };
 
-/// The metrics without those of a GPU's memory, which depend on when the process started.
+/// The metrics without the GPU memory metrics, which depend on when the process started.
 std::vector<Metric> without_memory(std::vector<Metric> metrics) {
   std::erase_if(metrics, [](const Metric& one) { return std::get<0>(one).starts_with("memory/"); });
   return metrics;
@@ -224,7 +224,7 @@ TEST(Resume, CountOfBadValidationsIsRestored) {
   expect_the_same_when_stopped_at(stuck, {6, 9, 17, 22});
 }
 
-TEST(Resume, StopDuringAValidationRepeatsIt) {
+TEST(Resume, InterruptedValidationIsRepeated) {
   const Change small = [](TinyTraining& training) { training.options.batch_size = 4; };
   const Outcome whole = in_one_go(small);
   for (const std::int64_t batch : {1, 2, 3}) {

@@ -120,7 +120,7 @@ TEST(Schedule, OneCycleWithAOneStepRiseStartsAtTheTop) {
   EXPECT_EQ(rates_at(one_cycle(0.1), 1.0, {.step = 0, .steps = 10}).learning_rate, 1.0);
 }
 
-TEST(Schedule, WarmupLongerThanTheTrainingIsRejected) {
+TEST(Schedule, WarmupLongerThanTrainingIsRejected) {
   const WarmupCosineSchedule schedule{
       .warmup_steps = 100, .warmup_fraction = {}, .start_factor = 0, .min_learning_rate = 0};
   EXPECT_NO_THROW(check_length(schedule, 101));
@@ -128,7 +128,7 @@ TEST(Schedule, WarmupLongerThanTheTrainingIsRejected) {
                  "60");
 }
 
-TEST(Schedule, LinearWarmupLongerThanTheTrainingIsRejected) {
+TEST(Schedule, LinearWarmupLongerThanTrainingIsRejected) {
   EXPECT_NO_THROW(check_length(WarmupLinearSchedule{.warmup_steps = 9, .warmup_fraction = {}}, 10));
   EXPECT_THROW(check_length(WarmupLinearSchedule{.warmup_steps = 10, .warmup_fraction = {}}, 10),
                runner::StageError);
@@ -200,7 +200,7 @@ TEST(Schedule, EveryOptionIsRead) {
   EXPECT_TRUE(errors_of(R"({"kind": "plateau"})").empty());
 }
 
-TEST(Schedule, EveryWarmupMustEndBeforeTheTraining) {
+TEST(Schedule, EveryWarmupMustEndBeforeTrainingEnds) {
   const Schedule with_warmup[] = {
       WarmupConstantSchedule{.warmup_steps = 100, .warmup_fraction = {}},
       WarmupInverseSqrtSchedule{.warmup_steps = 100, .warmup_fraction = {}, .timescale = {}},

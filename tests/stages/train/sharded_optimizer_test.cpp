@@ -1,4 +1,4 @@
-// An optimizer whose state is sharded across ranks.
+// Tests of an optimizer with its state sharded across ranks.
 
 #include <map>
 #include <memory>
@@ -135,14 +135,14 @@ TEST(ShardedOptimizer, KnowsTheStateOfOtherRanks) {
   }
 }
 
-TEST(ShardedOptimizer, UnknownStateNamesHaveNoKeeper) {
+TEST(ShardedOptimizer, UnknownStateNamesHaveNoOwner) {
   const DividedOptimizer all(adamw(0.1), 2);
   for (const char* const name : {"matrix", "matrix.momentum", "other.mean", "matrix.average", ""})
     EXPECT_EQ(all[0].optimizer.keeper_of(name), std::nullopt) << name;
   EXPECT_EQ(ManyParameters(adamw(0.1), Way::kOnDevice).optimizer.keeper_of("matrix.mean"), 0);
 }
 
-TEST(ShardedOptimizer, ContinuesInAnyNumberOfRanks) {
+TEST(ShardedOptimizer, ContinuesOnAnyNumberOfRanks) {
   for (std::size_t rule = 0; rule < std::size(kEveryRule); ++rule) {
     ManyParameters whole(kEveryRule[rule], Way::kOnDevice);
     whole.run(0, 9);

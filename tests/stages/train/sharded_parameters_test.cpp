@@ -155,7 +155,7 @@ KeptParameters kept_parameters(const torch::nn::Module& network) {
   return kept;
 }
 
-TEST(ShardedParameters, EachIsKeptByItsOwnerOnly) {
+TEST(ShardedParameters, EachParameterIsKeptOnlyByItsOwner) {
   constexpr int kRanks = 3;
   std::vector<KeptParameters> kept(kRanks);
   const auto whole = tiny_tower();
@@ -189,7 +189,7 @@ TEST(ShardedParameters, EachIsKeptByItsOwnerOnly) {
     EXPECT_EQ(count, is_in_block(name) ? 1 : kRanks) << name;
 }
 
-TEST(ShardedParameters, BlocksHaveTheirValuesOnlyWhileTheyRun) {
+TEST(ShardedParameters, BlocksHoldTheirValuesOnlyWhileTheyRun) {
   run_as_ranks(2, [](const runner::RankOfRun& own) {
     const auto network = tiny_tower();
     const ShardedTowerStep step;
@@ -209,7 +209,7 @@ TEST(ShardedParameters, BlocksHaveTheirValuesOnlyWhileTheyRun) {
   });
 }
 
-TEST(ShardedParameters, RanksMayRunThemDifferentlyOften) {
+TEST(ShardedParameters, RanksMayRunBlocksDifferentNumbersOfTimes) {
   const auto whole = tiny_tower();
   const ShardedTowerStep step;
   const torch::NoGradGuard not_here;

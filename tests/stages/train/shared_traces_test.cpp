@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Trainings of one graph, planned one after another.
+/// Training nodes of one graph, planned one after another.
 struct SharedPlans {
   std::shared_ptr<Dataset> train = std::make_shared<TinyDataset>(42, 4),
                            validation = std::make_shared<TinyDataset>(20, 4);
@@ -42,7 +42,7 @@ struct SharedPlans {
     }
     return to_json(*in.planned).dump();
   }
-  /// Plans within the graph, and expects the same plan as for this training alone.
+  /// Plans within the graph, and expects the same plan as for this training node alone.
   void expect_plan(const Json& options) {
     PlanningContext alone;
     alone.facts = context.facts;
@@ -70,7 +70,7 @@ TEST(SharedTraces, PairsOfOneModelAreTracedOnce) {
   EXPECT_EQ(plans.count(), 2u);
 }
 
-TEST(SharedTraces, OtherStructuresAreTracedAgain) {
+TEST(SharedTraces, DifferentStructuresAreTracedSeparately) {
   SharedPlans plans;
   plans.expect_plan(pair_of(0, 1));
   plans.expect_plan(pair_of(0, 1, {{"batch_size", 4}}));

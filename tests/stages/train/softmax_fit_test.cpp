@@ -56,7 +56,7 @@ TEST(SoftmaxFit, LargerStrengthGivesSmallerWeights) {
   EXPECT_GT(norm(1), norm(100));
 }
 
-TEST(SoftmaxFit, StopsAfterTheMaximumOfIterations) {
+TEST(SoftmaxFit, StopsAtTheIterationLimit) {
   const Points points(60);
   const SoftmaxFit fit =
       fit_softmax(points.features, points.labels,
@@ -73,7 +73,7 @@ TEST(SoftmaxFit, RepeatsBitForBit) {
   EXPECT_TRUE(torch::equal(fit(), fit()));
 }
 
-TEST(SoftmaxFit, CallbackCanStopIt) {
+TEST(SoftmaxFit, CallbackCanStopTheFit) {
   const Points points(60);
   EXPECT_THROW(fit_softmax(points.features, points.labels, {.classes = 3},
                            [] { throw std::runtime_error("stop"); }),

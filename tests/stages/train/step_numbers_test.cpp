@@ -95,13 +95,11 @@ TEST(StepNumbers, DeviceAndHostAgreeOnFailure) {
   EXPECT_TRUE(fails(nan, 1, infinity, 1.0));
 }
 
-TEST(StepNumbers, OverflowIsNoFailure) {
+TEST(StepNumbers, OverflowIsNotAFailure) {
   EXPECT_FALSE(fails(0.5, 1, std::numeric_limits<double>::infinity(), 1.0));
 }
 
-TEST(StepNumbers, ScoreThatIsNotFiniteIsNoFailure) {
-  EXPECT_FALSE(fails(0.5, std::nan(""), 1, {}));
-}
+TEST(StepNumbers, NonFiniteScoreIsNotAFailure) { EXPECT_FALSE(fails(0.5, std::nan(""), 1, {})); }
 
 }  // namespace
 }  // namespace stages

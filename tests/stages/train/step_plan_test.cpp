@@ -101,7 +101,7 @@ TEST(StepPlan, RanksNeedLayersThatMixSamplesAcrossRanks) {
               testing::IsEmpty());
 }
 
-TEST(StepPlan, LayersThatMixSamplesNeedMoreThanOne) {
+TEST(StepPlan, LayersThatMixSamplesNeedMoreThanOneSample) {
   const SomeStep mixes(Coupling::kPerSample, true);
   EXPECT_REFUSED(refused_single(mixes, {}, 1), kOptionConflict, "/batch_size", "BatchNorm");
   EXPECT_REFUSED(refused_single(mixes, 1, 8), kOptionConflict, "/batch_size", "BatchNorm");
@@ -154,7 +154,7 @@ TEST(StepPlan, MicroBatchOfTheWholeBatchIsAllowed) {
   EXPECT_THAT(refusal(SomeStep(Coupling::kWholeBatch, true), 100, 64), testing::IsEmpty());
 }
 
-TEST(StepPlan, NumericsArePassedOn) {
+TEST(StepPlan, NumericOptionsArePassedOn) {
   const Numerics numerics{.precision = Precision::kBf16, .layout = Layout::kChannelsLast};
   EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, numerics, {}).numerics,
             numerics);

@@ -43,7 +43,7 @@ std::int64_t peak_under(std::optional<std::int64_t> micro_batch) {
   return counter.peak_bytes();
 }
 
-/// A training run whose budget fits only micro-batches.
+/// A training run with a budget that is only large enough for micro-batches.
 struct ShortOfMemory : SteadyTraining {
   ShortOfMemory() {
     policy.budget = peak_under(32);
@@ -193,7 +193,7 @@ class Recovering : public testing::Test {
   std::int64_t free_ = 0;
 };
 
-TEST_F(Recovering, ReturnsOnceOthersFreeTheirMemory) {
+TEST_F(Recovering, ReturnsToThePlanOnceOtherProcessesFreeMemory) {
   StepRecovery recovery = this->recovery();
   free_ = 600;
   EXPECT_EQ(fail_twice(recovery), 4);

@@ -137,7 +137,7 @@ TEST(StepsInBackward, SharedWeightIsUpdatedOnceWithItsWholeGradient) {
   EXPECT_FALSE(in_backward.execution.optimizer().state().contains("w3.age"));
 }
 
-TEST(StepsInBackward, GradientsDoNotExistTogether) {
+TEST(StepsInBackward, GradientsDoNotAllExistAtOnce) {
   constexpr std::int64_t kWidth = 512, kWeight = kWidth * kWidth * 4;  // one mebibyte
   const auto peak_of_second_step = [](const StepPlan& plan) {
     CountingAllocator counter;
@@ -226,7 +226,7 @@ TEST(StepsInBackward, TrainingIsEqualBitForBit) {
   EXPECT_EQ(other.context.values("validation/loss"), plain.context.values("validation/loss"));
 }
 
-TEST(StepsInBackward, BrokenSampleEndsTheTrainingAsUsual) {
+TEST(StepsInBackward, BrokenSampleEndsTrainingAsUsual) {
   const auto outcome = [](bool in_backward) {
     TinyTraining training;
     training.policy.optimizer_in_backward = in_backward;

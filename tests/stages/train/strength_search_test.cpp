@@ -29,7 +29,7 @@ std::vector<double> exponents_around(double peak, const StrengthRange& range = {
   return exponents;
 }
 
-TEST(StrengthSearch, HalvesTheIntervalAroundThePeakLikeClip) {
+TEST(StrengthSearch, HalvesTheIntervalAroundThePeakAsClipDoes) {
   const std::vector<double> expected = {-6, -4,   -2,   0,     2,     4,      6,     -3,
                                         -1, -2.5, -1.5, -2.25, -1.75, -2.125, -1.875};
   EXPECT_THAT(exponents_around(-2.05), testing::Pointwise(testing::DoubleNear(1e-12), expected));
@@ -50,7 +50,7 @@ TEST(StrengthSearch, IndependentStrengthsAreMeasuredInOneRound) {
   EXPECT_THAT(rounds, testing::ElementsAre(7, 1, 1, 1, 1));
 }
 
-TEST(StrengthSearch, StaysInTheRange) {
+TEST(StrengthSearch, StaysWithinTheRange) {
   EXPECT_THAT(exponents_around(9), testing::Each(testing::Le(6.0)));
   EXPECT_THAT(exponents_around(-9), testing::Each(testing::Ge(-6.0)));
 }

@@ -200,8 +200,8 @@ TEST(Supervised, LegacyModeHalvesTheBatchSizeAndRestarts) {
   EXPECT_THAT(
       supervised.context.said,
       testing::IsSupersetOf(
-          {"out of memory: batch_size 8 instead of 16, starting with the first epoch, retry 1",
-           "out of memory: batch_size 4 instead of 8, starting with the first epoch, retry 2"}));
+          {"out of memory: batch_size 8 instead of 16, restarting at the first epoch, retry 1",
+           "out of memory: batch_size 4 instead of 8, restarting at the first epoch, retry 2"}));
   EXPECT_EQ(supervised.context.steps("train/loss").back(), 8) << "30 samples, 4 at a time";
   EXPECT_EQ(supervised.context.resumed_at, 0) << "metrics of the failed attempts are dropped";
   ASSERT_EQ(supervised.context.recoveries.size(), 2);
@@ -377,7 +377,7 @@ std::string corn(const std::string& more) {
          more + "}";
 }
 
-TEST(Supervised, OrdinalHeadIsSavedAndLearns) {
+TEST(Supervised, OrdinalHeadLearnsAndIsSaved) {
   GradedRun supervised;
   const auto checkpoint = supervised.run(corn(R"("epochs": 40, "batch_size": 8)"));
   EXPECT_EQ(checkpoint->ordinal, OrdinalHead::kCorn);
@@ -426,7 +426,7 @@ TEST(Supervised, LabelOutsideTheClassesIsReported) {
   EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "'point4'", "label -100");
 }
 
-TEST(Supervised, ValidationOnOtherClassesIsRejectedBeforeTraining) {
+TEST(Supervised, ValidationOnDifferentClassesIsRejectedBeforeTraining) {
   SupervisedRun supervised;
   supervised.validation = std::make_shared<TinyDataset>(12, 4);
   EXPECT_REFUSED(supervised.run("{}"), kLabelOutOfRange, "", "'class3'");
@@ -450,7 +450,7 @@ TEST(Supervised, BatchIsNotSplitIfTheModelMixesSamples) {
                  "BatchNorm");
 }
 
-TEST(Supervised, CudaGraphsKeepTheBits) {
+TEST(Supervised, CudaGraphsGiveTheSameBits) {
   for (const char* more : {R"("mixup": 0.4)", R"("loss": {"kind": "focal"})"})
     expect_same_bits_with_graphs<SupervisedRun>(R"({"epochs": 1, "batch_size": 8, )" +
                                                 std::string(more) + "}");

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 
 constexpr WeightAverageOptions kEqual{.is_equal = true};
 
-/// A weight of one number, and a running statistic.
+/// A weight with one element, and a running statistic.
 struct Numbers : torch::nn::Module {
   Numbers()
       : weight(register_parameter("weight", torch::zeros(1))),
@@ -77,7 +77,7 @@ TEST(EqualAverage, DoesNotFollowTheSteps) {
   EXPECT_EQ(value(average.state(), "weight.average"), 0);
 }
 
-TEST(EqualAverage, ResultIsTheTrainedWeightsBeforeItsFirstEpoch) {
+TEST(EqualAverage, TrainedWeightsAreTheResultBeforeItsFirstEpoch) {
   Numbers network;
   WeightAverage average(network, kEqual);
   network.set(3);
@@ -223,7 +223,7 @@ TEST(Swa, StopDuringTheStatisticsPassResumesToTheSameResult) {
   EXPECT_TRUE(resumed.flat_weights().equal(whole.flat_weights()));
 }
 
-TEST(Swa, StatisticsPassDoesNotAffectTheTraining) {
+TEST(Swa, StatisticsPassDoesNotAffectTraining) {
   NormalizedTraining with, without;
   without.options.swa.reset();
   without.options.average.reset();
@@ -232,7 +232,7 @@ TEST(Swa, StatisticsPassDoesNotAffectTheTraining) {
   EXPECT_EQ(with.context.values("train/loss"), without.context.values("train/loss"));
 }
 
-TEST(Swa, AverageOverOtherEpochsIsRejected) {
+TEST(Swa, AverageOverDifferentEpochsIsRejected) {
   const SwaOptions swa{.start = 5, .learning_rate = {}};
   EXPECT_NO_THROW(check_averaged(swa, 0, 3, 2));
   EXPECT_NO_THROW(check_averaged(swa, 2, 7, 0));

@@ -114,7 +114,7 @@ TEST(TrainerNumerics, ModulesUseTheirPrecisionInTrainingAndValidation) {
   EXPECT_THAT(network.head->in, Each(at::kFloat));
 }
 
-TEST(TrainerNumerics, LossIsInFullPrecisionIfTheRestIs) {
+TEST(TrainerNumerics, LossIsInFullPrecisionIfEverythingElseIs) {
   OneTraining training = listening();
   training.policy.precision = {Precision::kFp32, {{"model.head", Precision::kBf16}}};
   ListeningNetwork network;
@@ -141,7 +141,7 @@ TEST(TrainerNumerics, UnknownModuleStopsBeforeTheFirstStep) {
   EXPECT_THAT(network.first->out, IsEmpty());
 }
 
-TEST(TrainerNumerics, Tf32AppliesOnlyDuringTheTraining) {
+TEST(TrainerNumerics, Tf32AppliesOnlyDuringTraining) {
   OneTraining training = listening();
   training.policy.tf32 = true;
   ListeningNetwork network;
@@ -154,7 +154,7 @@ TEST(TrainerNumerics, Tf32AppliesOnlyDuringTheTraining) {
   EXPECT_THAT(other.step.tf32, Each(false));
 }
 
-TEST(TrainerNumerics, LayoutFollowsTheRuleAndOnlyChangesRounding) {
+TEST(TrainerNumerics, LayoutFollowsTheRuleAndChangesOnlyRounding) {
   at::Tensor result[2];
   for (const bool plain : {true, false}) {
     OneTraining training = convolving();

@@ -59,7 +59,7 @@ TEST(Trainer, PrecisionChangesTheBits) {
   EXPECT_FALSE(full.flat_weights().equal(half.flat_weights()));
 }
 
-TEST(Trainer, MicroBatchesTrainTheSame) {
+TEST(Trainer, MicroBatchesGiveTheSameResult) {
   TinyTraining whole, cut;
   cut.policy.micro_batch = 3;
   whole.run();

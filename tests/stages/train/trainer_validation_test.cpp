@@ -105,7 +105,7 @@ TEST(TrainerValidation, PatienceCountsValidations) {
   EXPECT_EQ(training.context.values("train/epoch_loss").size(), 20U);
 }
 
-TEST(TrainerValidation, PlateauOfTheValidationLowersTheRate) {
+TEST(TrainerValidation, ValidationPlateauLowersTheRate) {
   ScriptedTraining training;
   training.options.epochs = 6;
   training.options.batch_size = 30;

@@ -76,7 +76,7 @@ TEST(TrainingLog, ProgressShowsSpeedAndTimeLeft) {
   EXPECT_EQ(progress.budget_bytes, 1000);
 }
 
-TEST(TrainingLog, StepsThatBecomeKnownAtOnceAreOneReport) {
+TEST(TrainingLog, StepsThatFinishTogetherAreReportedTogether) {
   RecordingContext context;
   double now = 100;
   TrainingLog log(context,
@@ -135,7 +135,7 @@ TEST(TrainingLog, EpochIsLoggedInOneLine) {
   EXPECT_THAT(context.values("validation/accuracy"), ElementsAre(0.5));
 }
 
-TEST(TrainingLog, EachOfSeveralTermsIsAMetric) {
+TEST(TrainingLog, EachLossTermIsAMetric) {
   RecordingContext context;
   TrainingLog log(context,
                   {.epochs = 1,

@@ -58,7 +58,7 @@ Reads reads_of(const runner::StageKind& kind, const std::string& options,
   return *reads;
 }
 
-TEST(TrainingView, OnlyTrainingReadsIt) {
+TEST(TrainingView, OnlyTrainingReadsTheTrainingView) {
   const Reads supervised =
       reads_of(kTrainSupervised, R"({"epochs": 1})", std::make_shared<TinyModel>());
   EXPECT_EQ(supervised.by_training, 48);

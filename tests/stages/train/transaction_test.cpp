@@ -302,17 +302,17 @@ TEST(Transaction, LargerNetworkIsReplayedBitForBit) {
   refuse_every_block({.batch_norm = false, .is_tower = true}, 2, 29);
 }
 
-TEST(Transaction, LastingFaultSplitsTheBatch) {
+TEST(Transaction, PersistentFaultSplitsTheBatch) {
   refuse_every_block_twice({.batch_norm = false, .is_double = true}, Allow::kNothing,
                            "micro_batch 4", /*bits=*/false);
 }
 
-TEST(Transaction, LastingFaultOfALargerNetworkSplitsTheBatch) {
+TEST(Transaction, PersistentFaultInALargerNetworkSplitsTheBatch) {
   refuse_every_block_twice({.batch_norm = false, .is_tower = true}, Allow::kExact, "micro_batch 4",
                            /*bits=*/false, 31);
 }
 
-TEST(Transaction, LastingFaultOfMixingLayersRecomputesBlocksBitForBit) {
+TEST(Transaction, PersistentFaultInMixingLayersRecomputesBlocksBitForBit) {
   refuse_every_block_twice({.batch_norm = true, .is_double = true}, Allow::kExact,
                            "the whole batch of 8, blocks recomputed", /*bits=*/true);
 }
@@ -374,7 +374,7 @@ TEST(Transaction, OtherErrorsSaveNothing) {
       std::filesystem::exists(training.context.node().folder / "checkpoints/step-00000001"));
 }
 
-TEST(Transaction, LastingFaultEndsTheReplays) {
+TEST(Transaction, PersistentFaultEndsTheReplays) {
   SpoiltTraining training({.batch_norm = false});
   training.policy.recovery.max_retries = 2;
   training.on_loss = [] { throw std::bad_alloc(); };

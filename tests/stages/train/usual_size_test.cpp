@@ -7,7 +7,7 @@
 namespace stages {
 namespace {
 
-TEST(UsualSize, FirstNumberMayBeLarge) {
+TEST(UsualSize, FirstValueMayBeLarge) {
   UsualSize usual(100);
   EXPECT_FALSE(usual.observe(1e29));
   EXPECT_FALSE(usual.usual());
@@ -15,7 +15,7 @@ TEST(UsualSize, FirstNumberMayBeLarge) {
   EXPECT_EQ(usual.usual(), 500);
 }
 
-TEST(UsualSize, SmallNumbersMayGrowAHundredfold) {
+TEST(UsualSize, SmallValuesMayGrowAHundredfold) {
   UsualSize usual(100);
   EXPECT_TRUE(usual.observe(1e-9));
   EXPECT_TRUE(usual.observe(99));
@@ -30,7 +30,7 @@ TEST(UsualSize, JumpIsDisproportionateAndIgnored) {
   EXPECT_FALSE(usual.observe(std::numeric_limits<double>::infinity()));
 }
 
-TEST(UsualSize, GrowthFromStepToStepIsNoticed) {
+TEST(UsualSize, GradualGrowthIsNoticed) {
   UsualSize usual(100);
   bool is_usual = true;
   for (double loss = 2; loss < 1e6; loss *= 3) is_usual &= usual.observe(loss);

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "stages/checkpoint/checkpoints.h"
+#include "stages/tensor/tensor_memory.h"
 #include "stages/weights/safetensors.h"
 #include "tests/support/refused.h"
 #include "tests/support/tiny_training.h"
@@ -56,6 +57,18 @@ TEST_F(WarmStart, AcceptsAFileACheckpointANodeOrARun) {
               HasSubstr("starts from the weights of '" + (checkpoints / best).string() + "'"));
 }
 
+TEST_F(WarmStart, WeightsOfOtherRanksAreNotRead) {
+  auto network = before_.step.model.build(before_.train_data->describe(), 99);
+  const at::Tensor elsewhere = network->parameters().front();
+  free_memory(elsewhere);
+  warm_start(*network, run(), context_);
+  EXPECT_FALSE(has_memory(elsewhere));
+  allocate_memory(elsewhere);
+  const torch::NoGradGuard no_graph;
+  elsewhere.copy_(before_.network->parameters().front());
+  EXPECT_TRUE(is_trained(*network));
+}
+
 TEST_F(WarmStart, ResumedTrainingKeepsItsOwnWeights) {
   context_.facts.resuming = true;
   EXPECT_TRUE(is_trained(*begun(run())));  // nothing has been saved yet
@@ -63,7 +76,7 @@ TEST_F(WarmStart, ResumedTrainingKeepsItsOwnWeights) {
   EXPECT_FALSE(is_trained(*begun(run())));
 }
 
-TEST_F(WarmStart, UsesTheBestIfAHigherMetricIsBetter) {
+TEST_F(WarmStart, UsesTheBestCheckpointIfAHigherMetricIsBetter) {
   const fs::path folder = run() / "accurate";
   Checkpoints saved(folder, {.keep_last = 2, .keep_best = 1, .higher_is_better = true});
   TrainingState state;

@@ -15,7 +15,7 @@
 namespace stages {
 namespace {
 
-/// A weight of one number, a frozen one, and statistics.
+/// A weight with one element, a frozen one, and statistics.
 struct Numbers : torch::nn::Module {
   Numbers()
       : weight(register_parameter("weight", torch::zeros(1, here()))),
@@ -60,7 +60,7 @@ TEST(WeightAverage, WarmsUp) {
   }
 }
 
-TEST(WeightAverage, ReplacesTheWeightsTemporarilyWithoutMemory) {
+TEST(WeightAverage, ReplacesTheWeightsTemporarilyWithoutExtraMemory) {
   Numbers network;
   WeightAverage average(network, {.decay = 0.9, .is_result = true});
   const torch::NoGradGuard no_graph;
@@ -99,7 +99,7 @@ TEST(WeightAverage, SavedStateIsRestored) {
   }
 }
 
-TEST(WeightAverage, DoesNotAffectTheTrainingUnlessItIsTheResult) {
+TEST(WeightAverage, DoesNotAffectTrainingUnlessItIsTheResult) {
   TinyTraining with, without;
   with.options.average = {.decay = 0.9, .is_result = false};
   with.run();
@@ -125,7 +125,7 @@ TEST(WeightAverage, IsValidatedSavedAndPassedOn) {
   }
 }
 
-TEST(WeightAverage, StopDuringAValidationSavesTheTrainedWeights) {
+TEST(WeightAverage, StopDuringValidationSavesTheTrainedWeights) {
   const auto average = [](TinyTraining& training) {
     training.options.average = {.decay = 0.9, .is_result = true};
   };

@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Simulates a Python whose network has the parameters "a", of odd size, and "b".
+/// Simulates a Python with a network that has the parameters "a", of odd size, and "b".
 int play(const char* text) {
   Json reply = Json::object();
   if (Json::parse(text)["do"] == "build") {
@@ -50,7 +50,7 @@ class WatchedNetwork : public testing::Test {
   }
   at::Tensor weight(const std::string& name) { return network_->named_parameters()[name]; }
 
-  /// Returns the error of a step, or "". The step changes one number of a parameter.
+  /// Returns the error of a step, or "". The step changes one value of a parameter.
   std::string change(WeightsWatch& watch, std::int64_t step, const std::string& name,
                      std::int64_t place) {
     const at::Tensor data = weight(name).variable_data().view({-1});
@@ -67,7 +67,7 @@ class WatchedNetwork : public testing::Test {
   std::shared_ptr<PythonNetwork> network_;
 };
 
-TEST_F(WatchedNetwork, ChangeOfAnyNumberIsNoticed) {
+TEST_F(WatchedNetwork, ChangeToAnyElementIsDetected) {
   for (const auto& [name, place] : {std::pair<const char*, int>{"a", 0}, {"a", 2}, {"b", 7}}) {
     WeightsWatch watch(*network_, "net");
     watch.remember(4);

@@ -16,7 +16,7 @@ NamedTensors two(double a, double b) {
   return tensors;
 }
 
-TEST(InterpolatedWeights, EndsAreExact) {
+TEST(InterpolatedWeights, EndpointsAreExact) {
   const NamedTensors from = two(0.1, 7), to = two(0.7, -3);
   for (const char* const name : {"a", "b"}) {
     EXPECT_TRUE(torch::equal(interpolated_weights(from, to, 0).at(name), from.at(name)));
@@ -24,7 +24,7 @@ TEST(InterpolatedWeights, EndsAreExact) {
   }
 }
 
-TEST(InterpolatedWeights, OneOverNAveragesN) {
+TEST(InterpolatedWeights, StepsOfOneOverNGiveTheMean) {
   NamedTensors mean = two(1, 10);
   mean = interpolated_weights(mean, two(3, 20), 1.0 / 2);
   mean = interpolated_weights(mean, two(8, 60), 1.0 / 3);
@@ -32,7 +32,7 @@ TEST(InterpolatedWeights, OneOverNAveragesN) {
   EXPECT_TRUE(torch::allclose(mean.at("b"), torch::full({1, 2}, 30.0)));
 }
 
-TEST(InterpolatedWeights, IntegersComeFromTheFirst) {
+TEST(InterpolatedWeights, IntegersComeFromTheFirstWeights) {
   EXPECT_EQ(interpolated_weights(two(3, 0), two(9, 0), 0.5).at("count").item<std::int64_t>(), 3);
 }
 

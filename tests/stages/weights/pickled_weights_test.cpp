@@ -18,7 +18,7 @@ std::string number(std::int64_t value) {
   return bytes;
 }
 
-/// Creates a tensor from a storage of 6 float32 numbers.
+/// Creates a tensor from a storage of 6 float32 values.
 std::string tensor(std::int64_t offset, const std::vector<std::int64_t>& sizes,
                    const std::vector<std::int64_t>& strides) {
   std::string code =
@@ -98,7 +98,7 @@ TEST(PickledWeights, ExpandedTensorsAreLimited) {
             "the tensor 'b' repeats values until it is far larger than the file");
 }
 
-TEST(PickledWeights, NamesAreThePathOfKeys) {
+TEST(PickledWeights, NamesAreKeyPaths) {
   EXPECT_EQ(names("}(U\1b" + kTensor + "U\1a}U\1c" + kTensor + "sU\1l]" + kTensor + "aK\7}U\1d" +
                   kTensor + "su"),
             "7.d a.c b l.0");
@@ -115,13 +115,13 @@ TEST(PickledWeights, ModelInACheckpointIsFound) {
   EXPECT_EQ(names("}U\5model}(U\nstate_dict" + state + other + "us"), "model.state_dict: w");
 }
 
-TEST(PickledWeights, OnlyTheNameOfAModelIsNotEnough) {
+TEST(PickledWeights, ModelNameAloneIsNotEnough) {
   EXPECT_EQ(names("}(U\5model}U\1aK\1sU\1w" + kTensor + "u"), "w");
   EXPECT_EQ(names("}(U\5modelNU\1w" + kTensor + "u"), "w");
   EXPECT_EQ(names("}U\5model" + kTensor + "s"), "model");
 }
 
-TEST(PickledWeights, SeveralModelsAreChosenAsInTimm) {
+TEST(PickledWeights, OneOfSeveralModelsIsChosenAsInTimm) {
   const std::string state = "}U\1w" + kTensor + "s";
   EXPECT_EQ(names("}(U\5model" + state + "U\nstate_dict" + state + "u"),
             "state_dict: w, not model");

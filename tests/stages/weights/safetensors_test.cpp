@@ -140,7 +140,7 @@ TEST_F(SafetensorsTest, EmptyFileMatchesTheReferenceWriter) {
   EXPECT_EQ(read_safetensors(file()).tensors.size(), 0);
 }
 
-TEST_F(SafetensorsTest, AdaptersOfPeftAreRewrittenByteForByte) {
+TEST_F(SafetensorsTest, PeftAdaptersAreRewrittenByteForByte) {
   const auto folder = shared_data("cases/parity/lora");
   RETORT_NEEDS_SHARED(folder);
   int compared = 0;
@@ -174,7 +174,7 @@ TEST_F(SafetensorsTest, DataMayBeUnaligned) {
   EXPECT_EQ(read_safetensors(file()).tensors.at("a").item<double>(), 1.0);
 }
 
-TEST_F(SafetensorsTest, FailureAtAnyPointLeavesTheOldFileAndNoPartialOne) {
+TEST_F(SafetensorsTest, FailureAtAnyPointLeavesTheOldFileAndNoPartialFile) {
   write_safetensors(file(), {{"a", torch::ones(1)}});
   const std::string before = bytes();
   for (const char* point : {"create:1", "write:1", "write:2", "sync:1", "rename:1"}) {

@@ -148,7 +148,7 @@ Json compared(const std::filesystem::path& file, const at::Tensor& first, const 
   return comparing->finish()["difference"];
 }
 
-TEST_F(DeterminismCheckTest, LargestDifferenceCoversAllNumbers) {
+TEST_F(DeterminismCheckTest, LargestDifferenceCoversAllElements) {
   const auto largest = [&](const at::Tensor& a, const at::Tensor& b) {
     return compared(folder_ / "one", a, b)["largest"].dump();
   };
@@ -179,7 +179,7 @@ TEST_F(DeterminismCheckTest, RunsOfDifferentLengthDiffer) {
   EXPECT_EQ(run(TinyStep(), true, 2)["difference"]["step"], 3);
 }
 
-TEST_F(DeterminismCheckTest, AnotherShapeIsADifferenceOfUnknownSize) {
+TEST_F(DeterminismCheckTest, DifferentShapeIsADifferenceOfUnknownSize) {
   EXPECT_EQ(compared(folder_ / "one", torch::ones({2, 3}), torch::ones({3, 2}))["largest"],
             nullptr);
   EXPECT_EQ(compared(folder_ / "one", torch::ones({2}), torch::ones({2}, torch::kLong))["largest"],

@@ -68,7 +68,7 @@ TEST(FeatureMapPicture, IsOverlaidInRed) {
   EXPECT_EQ(red.pixels[2], 51);
 }
 
-TEST(FeatureMapPicture, PartThatTheNetworkDidNotSeeIsDimmed) {
+TEST(FeatureMapPicture, AreaThatTheNetworkDidNotSeeIsDimmed) {
   const Image picture = activation_picture(gray_image(12, 6, {3, 0, 6, 6}), torch::zeros({2, 2}));
   for (int x = 0; x < 12; ++x) EXPECT_EQ(picture.row(2)[3 * x], x < 3 || x >= 9 ? 64 : 128) << x;
 }
@@ -89,7 +89,7 @@ TEST(FeatureMapPicture, MapIsInterpolatedBilinearly) {
   }
 }
 
-TEST(FeatureMapPicture, HotCellIsInItsPlaceInTheImage) {
+TEST(FeatureMapPicture, HotCellIsAtItsPlaceInTheImage) {
   at::Tensor map = torch::zeros({4, 8});
   map[1][5] = 1;
   // The network saw 160 x 40 pixels at (20, 30): a cell is 20 pixels wide and 10 high.

@@ -179,7 +179,7 @@ class PredictInBf16 : public Predict {
   }
 };
 
-TEST_F(PredictInBf16, UsesTheMemoryPolicyOfTheTraining) {
+TEST_F(PredictInBf16, UsesTheMemoryPolicyOfTheTrainingRun) {
   const at::Tensor image = test_->sample(0, 0)->at("image").unsqueeze(0).to(here().device());
   request_["paths"] = {path("photos/" + test_->sample_name(0))};
   predict();
@@ -192,7 +192,7 @@ TEST_F(PredictInBf16, UsesTheMemoryPolicyOfTheTraining) {
   EXPECT_GT(std::abs(predicted - probability(image, Precision::kFp32)), 1e-7);
 }
 
-TEST_F(Predict, ResultsAreTheSameForAnyBatchSizeAndInOrder) {
+TEST_F(Predict, ResultsAreInOrderAndTheSameForAnyBatchSize) {
   request_["batch_size"] = 1;
   predict();
   const std::vector<Json> one_by_one = items_;
@@ -225,13 +225,13 @@ TEST_F(Predict, NeedsNoTrainingDataAndWritesNoFiles) {
   EXPECT_THAT(said_, ElementsAre(HasSubstr("the weights after step ")));
 }
 
-TEST_F(Predict, UnreadableImageStopsIt) {
+TEST_F(Predict, UnreadableImageStopsPrediction) {
   std::ofstream(path("photos/c0/3.jpg")) << "broken";
   EXPECT_REFUSED(answer(), kUnsupportedImage, "", path("photos/c0/3.jpg"), "--skip-corrupt");
   EXPECT_THAT(files(), ElementsAre("c0/0.jpg", "c0/1.jpg", "c0/2.jpg"));  // the previous batch
 }
 
-TEST_F(Predict, SkippedImagesAreReportedInTheirPlace) {
+TEST_F(Predict, SkippedImagesAreReportedAtTheirPosition) {
   for (const char* name : {"c0/0.jpg", "c0/4.jpg", "c1/6.jpg", "c1/7.jpg"})
     std::ofstream(path("photos/") + name) << "broken";
   request_["skip_corrupt"] = true;
@@ -250,7 +250,7 @@ TEST_F(Predict, SkippedImagesAreReportedInTheirPlace) {
   }
 }
 
-TEST_F(Predict, OnlyUnreadableImagesAreAllReported) {
+TEST_F(Predict, AllImagesAreReportedIfNoneIsReadable) {
   fs::create_directories(pictures_ / "broken");
   for (const char* name : {"broken/a.jpg", "broken/b.jpg"}) std::ofstream(path(name)) << "broken";
   request_["skip_corrupt"] = true;

@@ -135,7 +135,7 @@ class WorkerTest : public testing::Test {
   std::vector<runner::Event> events_;
 };
 
-TEST_F(WorkerTest, NondeterministicOperationsFollowTheRecipe) {
+TEST_F(WorkerTest, NondeterministicOperationsAreHandledAsTheRecipeSpecifies) {
   const std::string go = this->go();
   testing::internal::CaptureStderr();
   EXPECT_EQ(serve(run_request("cpu", "3") + go), runner::ExitCode::kRunFailed);
@@ -180,7 +180,7 @@ TEST_F(WorkerTest, RunsAGraphAfterGo) {
   EXPECT_EQ(hello.versions["libtorch"], RETORT_LIBTORCH_VERSION);
 }
 
-TEST_F(WorkerTest, LogLevelFollowsTheRequest) {
+TEST_F(WorkerTest, LogLevelComesFromTheRequest) {
   Json request = Json::parse(run_request("cpu", "1"));
   const std::string go = "\n" + this->go();
   const auto logged = [&](const std::string& level) {
@@ -309,7 +309,7 @@ TEST_F(WorkerTest, InvalidRequestIsRejected) {
     EXPECT_THAT(told(), ElementsAre(start + one.second));
   }
   serve(run_request("cpu", "1") + "{\"go\":{}}\n");
-  EXPECT_THAT(told(), ElementsAre("ready", start + "no folder to go to"));
+  EXPECT_THAT(told(), ElementsAre("ready", start + "it has no folder for the run"));
 }
 
 TEST_F(WorkerTest, RequestWithoutALineEndIsRejected) {

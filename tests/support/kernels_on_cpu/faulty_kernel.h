@@ -19,6 +19,6 @@ enum class Mistake {
   kBlocksReadOneElement,
 };
 
-/// Writes each part of kReversed numbers of `x` to `y` in reverse order, by way of shared memory,
-/// in one block. Throws std::runtime_error with CUDA's message.
+/// Writes each part of kReversed values of `x` to `y` in reverse order, by way of shared memory, in
+/// one block. Throws std::runtime_error with CUDA's message.
 void reverse_blocks(const float* x, float* y, unsigned blocks, Mistake mistake);

@@ -19,10 +19,10 @@ namespace stand_in {
 
 inline constexpr c10::DeviceIndex kCards = 2;
 
-/// The allocator of all GPUs, by the rules of LibTorch's caching allocator: blocks of whole 512
-/// bytes, of one stream each, from segments of 2 MiB (small blocks), of 20 MiB, or of a large
-/// block's own size; the best fit, split and merged. If a limit is reached, unused segments are
-/// returned and the block is tried once more. Expandable segments are ordinary ones here.
+/// The allocator of all GPUs, which follows the rules of LibTorch's caching allocator: blocks of
+/// whole 512 bytes, of one stream each, from segments of 2 MiB (small blocks), of 20 MiB, or of a
+/// large block's own size; the best fit, split and merged. If a limit is reached, unused segments
+/// are returned and the block is tried once more. Expandable segments are ordinary ones here.
 class CardAllocator final : public c10::DeviceAllocator {
  public:
   using Tracker = std::function<void(const c10::CachingDeviceAllocator::TraceEntry&)>;
@@ -45,14 +45,14 @@ class CardAllocator final : public c10::DeviceAllocator {
   void set_share(double share, c10::DeviceIndex device);
   void track(Tracker tracker);
 
-  /// Refuses the `nth` block from now, counted from 1, once. 0: refuses none.
+  /// Refuses the `nth` block from now, once; 1 is the next block, 0 refuses none.
   void refuse(std::int64_t nth);
   std::int64_t blocks_allocated() const { return blocks_allocated_; }
 
   /// The bytes of each card, and how many of them a driver's context takes.
   static constexpr std::size_t kBytes = std::size_t{16} << 30, kContext = std::size_t{300} << 20;
 
-  /// Keeps the blocks that are allocated on a stream reserved, until it is let go.
+  /// Keeps the blocks that are allocated on a stream reserved, until it is released.
   void keep(c10::Stream stream);
   void let_go(c10::Stream stream);
   /// Returns the number of the stream on which the memory at an address was allocated, whether it

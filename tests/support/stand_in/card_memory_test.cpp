@@ -45,7 +45,7 @@ TEST(CardMemory, EmptyingTheCacheReturnsUnusedMemory) {
   EXPECT_EQ(reserved(), before + kLarge);
 }
 
-TEST(CardMemory, FreeMemoryIsThatOfItsCard) {
+TEST(CardMemory, FreeMemoryIsMeasuredPerCard) {
   const std::int64_t before = stages::device_memory(kCard).bytes;
   const at::Tensor there = at::empty({kLarge}, kOther);
   EXPECT_EQ(stages::device_memory(kCard).bytes, before);
@@ -72,7 +72,7 @@ TEST(CardMemory, BudgetIsALimitWhileItLives) {
   EXPECT_EQ(card_allocator().share(kCard.index()), before);
 }
 
-/// A training on a GPU that empties the cache after every step, or never.
+/// A training run on a GPU that empties the cache after every step, or never.
 stages::TinyTraining& trained(stages::TinyTraining& training, std::int64_t empties_every) {
   training.context.facts.device = test_device();
   training.policy.empty_cache_every.steps = empties_every;

@@ -74,14 +74,14 @@ TEST(CopiedAhead, PinnedBatchThatChangesTooEarlyIsDetected) {
               testing::ElementsAre(testing::HasSubstr("the host changed pinned memory")));
 }
 
-/// Learns from two numbers of each image, so that batches need most of the memory.
+/// Learns from two values of each image, so that batches need most of the memory.
 struct FewNumbers final : TinyStep {
   stages::NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     return model.forward(network, {{"image", part["image"].flatten(1).narrow(1, 0, 2)}});
   }
 };
 
-/// A training on images of one size, planned and counted.
+/// A training run on images of one size, planned and counted.
 struct Counted {
   explicit Counted(std::int64_t image_size) {
     const auto data = std::make_shared<NoiseImages>(3 * kBatchOfImages, image_size);

@@ -32,7 +32,8 @@ class HostViews {
   void record(const Kernel& kernel, const std::vector<at::Tensor>& results,
               const std::vector<at::Tensor>& on_gpu);
 
-  /// Gives the tensors whose views the kernel has resized the shapes and numbers of their views.
+  /// If the kernel has resized the views of tensors, gives the tensors the shapes and values of
+  /// their views.
   void take_over_resized();
 
  private:

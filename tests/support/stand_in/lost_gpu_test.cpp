@@ -1,4 +1,4 @@
-// Trainings on the stand-in whose GPU fails.
+// Training runs on the stand-in with a GPU that fails.
 
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -23,7 +23,7 @@ struct ScopedLoss {
   ScopedLoss& operator=(const ScopedLoss&) = delete;
 };
 
-/// A training of a network with a buffer, which a repeated step would restore.
+/// A training run of a network with a buffer, which a repeated step would restore.
 struct Trained : stages::TinyTraining {
   Trained() {
     network->register_buffer("spare", at::ones({4}));
@@ -32,7 +32,7 @@ struct Trained : stages::TinyTraining {
   }
 };
 
-TEST(LostGpu, EndsATrainingThatDoesNotUseItAgain) {
+TEST(LostGpu, EndsATrainingRunThatDoesNotUseItAgain) {
   const Counts before = counts();
   Trained().run();
   const std::int64_t launches = (counts() - before).launches;

@@ -1,4 +1,5 @@
-# The tests that run on the stand-in for a GPU: those of these files whose fixtures take their device from test_device(),
+# The tests that run on the stand-in for a GPU: those in these files with fixtures that take their device from
+# test_device(),
 set(rooms_of_stand_in "^(adapters|contrastive|evaluate|few_shot|gpu|retina|train|worker)/|^data/features_|^random/apply_dropout_")
 
 # but no file of
@@ -31,12 +32,12 @@ set(tests_on_the_cpu
     # a CPU's allocator counts or refuses blocks
     CovarianceLoss.DirectFormNeedsFourMatricesForAnyBatch
     CovarianceLoss.GramFormOfFlattenedEpisodeFeaturesIsSmall
-    MemoryLog.LeakOfATrainingStepHasOwnerOther
-    StepsInBackward.GradientsDoNotExistTogether
+    MemoryLog.LeakInATrainingStepIsAttributedToOther
+    StepsInBackward.GradientsDoNotAllExistAtOnce
     StepsInBackward.StepIsRepeatedUnlessAWeightIsWritten
     StepsInBackward.FailureBeforeTheFirstWriteCanBeUndone
     Transaction.FirstStepOfAmsgradAndUnfusedRulesIsReplayed
-    Transaction.LastingFaultSplitsTheBatch
+    Transaction.PersistentFaultSplitsTheBatch
     Transaction.LastingFaultOf*
     Transaction.LargerNetworkIsReplayedBitForBit
     Transaction.Replay*
@@ -46,8 +47,8 @@ set(tests_on_the_cpu
     Classification.MemoryPolicySetsHowTheNetworkRuns
     StepsInBackward.OffloadingReportsNoEffectOnACpu
     Trainer.SmokeRunHasTwoStepsAndTwoBatches
-    TrainerNumerics.LayoutFollowsTheRuleAndOnlyChangesRounding
-    # steps that a GPU reports one later
+    TrainerNumerics.LayoutFollowsTheRuleAndChangesOnlyRounding
+    # steps that a GPU reports one step later
     Resume.CheckpointFromAnotherTrainingIsRejected
     Resume.DamagedCheckpointIsSkippedAndReported
     Resume/EveryTraining.ContinuesToTheSameBits/without_validation

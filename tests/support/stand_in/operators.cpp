@@ -31,7 +31,7 @@ namespace {
 
 using c10::IValue;
 
-/// Operators whose results have sizes that depend on numbers, so that the host waits for them.
+/// Operators with results of sizes that depend on values, so that the host waits for them.
 constexpr std::array<std::string_view, 6> kWaits = {
     "aten::nonzero",    "aten::masked_select",      "aten::_unique2",
     "aten::unique_dim", "aten::unique_consecutive", "aten::bincount"};
@@ -40,8 +40,8 @@ constexpr std::array<std::string_view, 6> kWaits = {
 constexpr std::array<std::string_view, 4> kTakesHostIndices = {
     "aten::index", "aten::index_put_", "aten::_index_put_impl_", "aten::index_out"};
 
-/// The beginnings of the names of operators that take no number of the host, even without
-/// dimensions.
+/// Prefixes of the names of operators that accept no number from the host, not even as a tensor
+/// without dimensions.
 constexpr std::array<std::string_view, 5> kTakesNoNumber = {
     "aten::_fused_", "aten::_amp_", "aten::index_select", "aten::gather", "aten::scatter"};
 

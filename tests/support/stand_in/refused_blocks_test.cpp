@@ -1,4 +1,4 @@
-// Trainings on the stand-in in which the GPU refuses a block.
+// Training runs on the stand-in in which the GPU refuses a block.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 const at::Device kCard(test_device());
 
-/// A training of a few steps, any of which may be repeated.
+/// A training run of a few steps, any of which may be repeated.
 struct Repeatable : stages::TinyTraining {
   explicit Repeatable(const std::string& device) {
     context.facts.device = device;

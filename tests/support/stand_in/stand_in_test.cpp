@@ -135,7 +135,7 @@ TEST(StandIn, FreedMemoryIsNotUsed) {
   EXPECT_THAT(take_faults(), Contains(HasSubstr("memory that was freed")));
 }
 
-TEST(StandIn, NewMemoryHoldsNoNumbers) {
+TEST(StandIn, NewMemoryIsFilledWithNan) {
   ones();
   EXPECT_TRUE(at::empty({4}, kGpu).isnan().all().item<bool>());
 }

@@ -1,4 +1,4 @@
-// Counts the work that each step of a training requests from a GPU.
+// Counts the work that each step of a training run requests from a GPU.
 
 #include <functional>
 #include <string>
@@ -61,8 +61,8 @@ Counts of_training(const Variant& variant, std::int64_t steps) {
   return counts() - before;
 }
 
-/// The work of `kSteps` steps in the middle of a training: the difference between a longer and a
-/// shorter one.
+/// The work of `kSteps` steps in the middle of a training run: the difference between a longer and
+/// a shorter one.
 Counts of_steps(const Variant& variant) {
   const Counts shorter = of_training(variant, kSteps);
   return of_training(variant, 2 * kSteps) - shorter;
@@ -109,7 +109,7 @@ TEST(SteadyState, OffloadedStateIsCopiedFromAndToPinnedMemory) {
   EXPECT_EQ(steps.pageable_copies, 0);
 }
 
-TEST(SteadyState, BatchesAreCopiedWhileTheGpuComputesTheStepBefore) {
+TEST(SteadyState, BatchesAreCopiedWhileTheGpuComputesThePreviousStep) {
   constexpr std::int64_t kInputs = 2;
   for (const Variant& variant : variants())
     EXPECT_EQ(of_steps(variant).copies_ahead, kSteps * kInputs) << variant.name;

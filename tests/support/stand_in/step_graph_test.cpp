@@ -1,4 +1,4 @@
-// Trainings whose micro-batches are replayed from a CUDA graph.
+// Training runs with micro-batches that are replayed from a CUDA graph.
 
 #include "stages/train/step_graph.h"
 
@@ -19,40 +19,19 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/plan/gpu_backend.h"
+#include "stages/random/dropout.h"
 #include "stages/train/plan_training.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/refused.h"
 #include "tests/support/stand_in/card_allocator.h"
 #include "tests/support/stand_in/counts.h"
-#include "tests/support/tiny_training.h"
+#include "tests/support/stand_in/replayed_training.h"
 #include "tests/support/tower_planning.h"
 
 namespace stand_in {
 namespace {
 
 using stages::Precision;
-using testing::HasSubstr;
-
-/// Seven steps in an epoch, of which the last has only 6 samples.
-struct Replayed : stages::TinyTraining {
-  explicit Replayed(bool replays = true) {
-    context.facts.device = "cuda:0";
-    train_data = std::make_shared<TinyDataset>(54);
-    train_data->options.workers = validation->options.workers = 0;
-    options.epochs = 2;
-    options.log_every = 1;
-    policy.pointer = "/memory";
-    policy.cuda_graphs = replays;
-  }
-
-  std::int64_t recorded() const {
-    return std::ranges::count_if(context.said, [](const std::string& line) {
-      return line.find("recorded a CUDA graph") != std::string::npos;
-    });
-  }
-};
-
-using Change = std::function<void(Replayed&)>;
 
 const std::vector<std::pair<std::string, Change>>& variants() {
   static const std::vector<std::pair<std::string, Change>> all = {
@@ -77,7 +56,7 @@ const std::vector<std::pair<std::string, Change>>& variants() {
   return all;
 }
 
-TEST(StepGraphs, DoNotChangeABit) {
+TEST(StepGraphs, DoNotChangeAnyBits) {
   for (const auto& [name, change] : variants()) {
     Replayed replayed(true), computed(false);
     change(replayed);
@@ -98,7 +77,7 @@ at::Tensor weights_of(const torch::nn::Module& network) {
   return torch::cat(all);
 }
 
-TEST(StepGraphs, DoNotChangeABitOfATowerWithRecomputedBlocks) {
+TEST(StepGraphs, DoNotChangeAnyBitsOfATowerWithRecomputedBlocks) {
   for (const bool is_half : {false, true}) {
     std::vector<at::Tensor> weights;
     for (const bool replays : {true, false}) {
@@ -149,28 +128,14 @@ TEST(StepGraphs, RunningStatisticsAreUpdatedOnceInAStep) {
   EXPECT_TRUE(weights[0].equal(weights[1]));
 }
 
-/// The launches and waits of eight steps in the middle of a training.
-Counts of_steps(bool replays, const Change& change) {
-  const auto of_training = [&](std::int64_t steps) {
-    Replayed training(replays);
-    training.train_data = std::make_shared<TinyDataset>(steps * 8);
-    training.train_data->options.workers = 0;
-    training.validation = nullptr;
-    training.options.epochs = 1;
-    training.options.log_every = 1000;
-    change(training);
-    const Counts before = counts();
-    training.run();
-    return counts() - before;
-  };
-  const Counts shorter = of_training(8);
-  return of_training(16) - shorter;
-}
-
 TEST(StepGraphs, StepsHaveFewerLaunchesAndNoWait) {
   for (const auto& [name, change] : variants()) {
     if (name == "offloaded") continue;  // its copies wait
-    const Counts replayed = of_steps(true, change), computed = of_steps(false, change);
+    const auto run = [&, &change = change](Replayed& training) {
+      change(training);
+      training.run();
+    };
+    const Counts replayed = of_eight_steps(true, run), computed = of_eight_steps(false, run);
     EXPECT_LT(replayed.launches, computed.launches * 3 / 4) << name;
     EXPECT_EQ(replayed.waits, 0) << name;
     EXPECT_EQ(replayed.copies_to_gpu, computed.copies_to_gpu) << name;
@@ -246,7 +211,7 @@ TEST(StepGraphs, AreRecordedAgainIfAWeightHasMovedOrIsNoLongerTrained) {
   }
 }
 
-TEST(StepGraphs, OneThatIsNotRecordedChangesNothing) {
+TEST(StepGraphs, RunTooShortToRecordIsUnchanged) {
   Replayed shorter(true), computed(false);
   for (Replayed* one : {&shorter, &computed}) {
     one->train_data = std::make_shared<TinyDataset>(16);
@@ -285,7 +250,15 @@ TEST(StepGraphs, AreRefusedWithTheReason) {
                           {{kOptionConflict, "/memory/cuda_graphs", {"two_pass"}}}));
 }
 
-/// A network whose activations need far more memory than its weights.
+/// Dropout as a module of a torch::nn::Sequential.
+struct Dropping : torch::nn::Module {
+  explicit Dropping(double probability)
+      : dropout(register_module("dropout", std::make_shared<stages::Dropout>(probability))) {}
+  at::Tensor forward(const at::Tensor& x) { return dropout->forward(x); }
+  const std::shared_ptr<stages::Dropout> dropout;
+};
+
+/// A network whose activations need far more memory than its weights. Drops elements of its input.
 class WideModel final : public stages::Model {
  public:
   std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription&,
@@ -306,7 +279,7 @@ class WideModel final : public stages::Model {
  private:
   static std::shared_ptr<torch::nn::Module> make(at::Device device) {
     constexpr std::int64_t kWide = 1 << 17;
-    return torch::nn::Sequential(TinyLinear(2, kWide, device), torch::nn::Tanh(),
+    return torch::nn::Sequential(Dropping(0.1), TinyLinear(2, kWide, device), torch::nn::Tanh(),
                                  torch::nn::Sigmoid(), torch::nn::Tanh(),
                                  TinyLinear(kWide, 3, device))
         .ptr();
@@ -322,7 +295,7 @@ struct WideStep final : TinyStep {
   WideModel wide;
 };
 
-TEST(StepGraphs, PlanIncludesTheirMemory) {
+TEST(StepGraphs, PlanIncludesTheMemoryOfGraphs) {
   const at::Device card(at::kCUDA, 0);
   for (const std::int64_t micro_batch : {64, 24}) {
     Replayed training;
@@ -368,7 +341,7 @@ TEST(StepGraphs, PlanIncludesTheirMemory) {
   }
 }
 
-TEST(StepGraphs, PlanIsChosenWithTheirMemory) {
+TEST(StepGraphs, PlanIsChosenWithTheMemoryOfGraphs) {
   stages::TowerPlanning tower(3, {8192, 64}, 128);
   tower.context.facts.device = "cuda:0";
   tower.options.batch_size = 2048;

@@ -71,8 +71,8 @@ class Streams {
   void synchronize(c10::Stream stream);
   void synchronize(c10::Device device);
 
-  /// Makes a GPU fail at its `nth` launch from now, counted from 1, and at all uses that follow, as
-  /// after a fatal error of CUDA: they throw c10::AcceleratorError. 0: it works again.
+  /// Makes a GPU fail at its `nth` launch from now (1: the next one), and at all uses that follow,
+  /// as after a fatal error of CUDA: they throw c10::AcceleratorError. 0: it works again.
   void lose(c10::Device device, std::int64_t nth);
   /// Returns how many launches were attempted after that one.
   std::int64_t launches_after_loss() const;

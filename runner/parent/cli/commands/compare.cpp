@@ -20,10 +20,11 @@ struct CompareFlags {
   std::string sort;  ///< the column to sort by; empty: keep the given order
   std::string out;   ///< the folder for plots; empty: no plots
   bool paired = false;
-  std::int64_t seed = 0;  ///< for the bootstrap of a paired comparison
+  std::int64_t seed = 0;  ///< seed for the bootstrap of a paired comparison
 };
 
-/// The tests of a paired comparison: on episodes for few-shot models, else on single samples.
+/// The tests of a paired comparison: over episodes for few-shot models, otherwise over individual
+/// samples.
 struct PairedTests {
   std::vector<PairedDifference> episodes;
   std::vector<PairedClassifiers> samples;

@@ -24,8 +24,8 @@ std::vector<std::string> words_of(const std::string& key) {
   return words;
 }
 
-/// Returns an error that names the first part of `key` that does not exist in `recipe` and suggests
-/// the closest existing key.
+/// Returns an error that quotes the first part of `key` that does not exist in `recipe` and
+/// suggests the closest existing key.
 Diagnostic no_such_key(const Value& recipe, const std::string& key) {
   std::string found;
   for (const std::string& word : words_of(key)) {

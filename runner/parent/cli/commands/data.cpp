@@ -62,7 +62,7 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
   }
   if (flags.out.empty())
     return report(console, {misused("data make needs a folder to write to",
-                                    "name one that does not exist yet: --out DIR")});
+                                    "choose one that does not exist yet: --out DIR")});
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   const bool is_graded = std::ranges::count(kGradedData, flags.what) > 0;
@@ -89,8 +89,8 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
   return ExitCode::kDone;
 }
 
-/// True if `text` has at most `most_parts` parts separated by '/', each of letters, digits, '.',
-/// '_' and '-' and not starting with '.'.
+/// True if `text` has at most `most_parts` parts separated by '/'. Each part consists of letters,
+/// digits, '.', '_' and '-', and does not start with '.'.
 bool is_path(std::string_view text, std::size_t most_parts) {
   std::size_t parts = 0;
   while (true) {
@@ -127,7 +127,7 @@ Result<Json> request_for_dataset(const DataFlags& flags) {
     return misused("cannot fetch '" + flags.what + "'", near.empty() ? kForms : near);
   }
   if (!flags.files.empty())
-    return misused("--file is for models", "a dataset is fetched as a whole: leave it out");
+    return misused("--file is for models", "leave out --file: a dataset is fetched as a whole");
   return Json{{"protocol", kProtocolVersion}, {"request", "fetch_data"},
               {"what", flags.what},           {"root", flags.out.empty() ? "data" : flags.out},
               {"files", flags.from_files},    {"url", flags.url}};
@@ -263,7 +263,7 @@ bool says(const Value& options, std::string_view key, std::string_view word) {
   return value && value->says(word);
 }
 
-/// Returns which findings are tolerated by the node's options.
+/// Returns the findings that the node's options tolerate.
 SurveyTolerance tolerance_of(const Graph& graph, const std::string& id) {
   const auto node = std::ranges::find(graph.nodes, id, &Node::id);
   if (node == graph.nodes.end()) return {};

@@ -22,8 +22,8 @@ inline constexpr std::array<std::string_view, 2> kFetchableData = {"cub200", "fl
 
 /// Implements `retort data check`: a worker inspects the images of each data stage of a recipe,
 /// then a table and any problems are printed. Two images count as copies if their 256-bit hashes
-/// differ in at most `distance` bits. Data that would stop a run, and copies across splits, are
-/// errors, which determine the exit code.
+/// differ in at most `distance` bits. Data that would stop a run and copies across splits are
+/// errors; they determine the exit code.
 ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogFlags& log,
                     Console& console);
 

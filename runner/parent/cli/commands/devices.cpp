@@ -24,7 +24,7 @@ struct DevicesFlags {
 struct DeviceList {
   DeviceReading reading;
   VisibleDevices visible;
-  std::string why_none;  ///< why a run cannot use a GPU here; empty: it can
+  std::string why_none;  ///< why a run cannot use a GPU here; empty if it can
 };
 
 Result<DeviceList> list_devices(DeviceSource& source, const DeviceWorld& world) {
@@ -177,10 +177,12 @@ Invocation declare_devices() {
        .value = &flags->best,
        .summary =
            "Print the UUID of the GPU that `device: auto` would choose now, or cpu, and say why"});
-  verb.add({.name = "--need",
-            .value = &flags->need,
-            .summary = "Like --best, but only among GPUs with this much free memory: 12GiB, 8000MB",
-            .type = "SIZE"});
+  verb.add(
+      {.name = "--need",
+       .value = &flags->need,
+       .summary =
+           "Like --best, but only among GPUs with this much free memory, such as 12GiB or 8000MB",
+       .type = "SIZE"});
   verb.run = [flags](Console& console) { return show_devices(*flags, console); };
   return verb;
 }

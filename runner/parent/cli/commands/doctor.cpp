@@ -202,7 +202,7 @@ using Json = nlohmann::ordered_json;
 /// Runs the first `steps` steps of every training node of `graph` twice, one run after the other,
 /// and compares every tensor of every step. The runs write only below `scratch`.
 ///
-/// Returns the second answer, {"steps", "tensors", "difference"}, described in
+/// Returns the answer of the second run, {"steps", "tensors", "difference"}, described in
 /// stages/worker/determinism_check.h. Fails with kNothingCompared if the graph has no training
 /// nodes. Errors from the runs have pointers into the recipe but no source locations.
 Result<Json> check_determinism(const Graph& graph, std::int64_t steps, bool strict,
@@ -233,7 +233,7 @@ Result<Json> check_determinism(const Graph& graph, std::int64_t steps, bool stri
       {},
       "",
       "nothing was compared: the recipe '" + graph.recipe + "' does not train anything",
-      "name a recipe with a training stage"};
+      "choose a recipe with a training stage"};
 }
 
 std::string count_of(std::int64_t count, const std::string& thing) {

@@ -27,12 +27,12 @@ using Json = nlohmann::ordered_json;
 
 struct EmbedFlags {
   WeightsSource weights;
-  std::string
-      model;  ///< a CLIP model not trained by a run: a folder, or hf:ORG/NAME; empty: the run's
-  std::vector<std::string> paths;    ///< images and folders of images; also overrides
-  std::vector<std::string> queries;  ///< images to look for among them
+  std::string model;  ///< a CLIP model not trained by a run: a folder, or hf:ORG/NAME; empty: the
+                      ///< run's model
+  std::vector<std::string> paths;    ///< images and folders of images; may include overrides
+  std::vector<std::string> queries;  ///< images to find among them
   std::int64_t batch_size = 64, neighbors = 10;
-  std::string similarity = "0.95";  ///< minimum cosine of near-duplicates
+  std::string similarity = "0.95";  ///< minimum cosine similarity of near-duplicates
   std::string out;
   bool skip_corrupt = false;  ///< continue after an image that cannot be read
   LogFlags log;
@@ -42,7 +42,7 @@ Diagnostic embed_misused(std::string message, std::string help) {
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
-/// Returns the value of --similarity; nullopt if it is not a cosine.
+/// Returns the value of --similarity; nullopt if it is not between -1 and 1.
 std::optional<double> similarity_of(const EmbedFlags& flags) {
   const auto value = finite_number(flags.similarity);
   return value && *value >= -1 && *value <= 1 ? value : std::nullopt;
@@ -72,7 +72,7 @@ Result<EmbedFlags> checked_flags(EmbedFlags flags) {
                          "give a cosine similarity, such as 0.95");
   }
   if (flags.out.empty())
-    return embed_misused("no folder given for the embeddings", "name a new folder: --out DIR");
+    return embed_misused("no folder given for the embeddings", "choose a new folder: --out DIR");
   return flags;
 }
 

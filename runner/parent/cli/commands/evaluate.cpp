@@ -112,7 +112,7 @@ struct EvaluateFlags {
 };
 
 /// True if `change` can affect an evaluation. A change that affects only the last digits of
-/// training results cannot, nor can a changed input of a stage other than a data stage.
+/// training results cannot, nor can a change to the input of any stage but a data stage.
 bool bears_on_evaluation(const RecordChange& change, const Graph& graph) {
   if (change.weight != RecordChange::Weight::kWhole) return false;
   if (change.pointer.empty() || graph.python.has_entry(change.pointer)) return true;

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Options with the same description, and the kinds that have them.
+/// Options that share a description, and the kinds that have them.
 struct SameOptions {
   Option option;
   std::vector<std::string> stages, owners;

@@ -28,8 +28,8 @@ struct ExportFlags {
   bool merged = false, adapter = false, torchscript = false;  ///< what to export; none: merged
   std::string out;  ///< the folder to create; empty: one in export/ in the run's folder
   LogFlags log;
-  std::string names;         ///< for an adapter: the library whose module names to use;
-                             ///< empty: the library of the base model
+  std::string names;  ///< for an adapter: the library that defines the module names; empty: the
+                      ///< library of the base model
   bool head_inside = false;  ///< for an adapter: save the head in modules_to_save
   bool tensorboard = false;  ///< export the run or sweep instead of the network
   std::string mlflow;        ///< send the run to this server instead
@@ -41,7 +41,7 @@ std::optional<Hparams> options_of_trial(const std::filesystem::path& run) {
   return options.empty() ? std::nullopt : std::optional(std::move(options));
 }
 
-/// Writes a run, or a sweep with all its runs, as event files of TensorBoard.
+/// Writes a run, or a sweep with all its runs, as TensorBoard event files.
 ExitCode export_to_tensorboard(const ExportFlags& flags, Console& console) {
   const auto sweep = SweepJournal::read(flags.weights.run);
   const auto run = read_run(flags.weights.run);
@@ -155,9 +155,8 @@ Invocation declare_export() {
             .summary = "The whole network as a TorchScript program, from pixels to logits"});
   verb.add({.name = "--tensorboard",
             .value = &flags->tensorboard,
-            .summary =
-                "Not the network but the run, or a sweep with all its runs, as event files of "
-                "TensorBoard"});
+            .summary = "Export the run instead of the network, or a sweep with all its runs, as "
+                       "TensorBoard event files"});
   verb.add({.name = "--mlflow",
             .value = &flags->mlflow,
             .summary = "Instead of the network, send the run, or a sweep with all its runs, to the "

@@ -72,7 +72,7 @@ ExitCode init(const std::string& named, Console& console) {
                              "",
                              "'" + printable(named) + "' cannot be the name of a recipe",
                              "use letters, digits, '.', '_' and '-': other characters have a "
-                             "special meaning in a shell or for retort"}});
+                             "special meaning to a shell or to retort"}});
   const std::string file = recipe_file(named);
   const std::string text =
       starting_recipe((share_folder() / "schemas" / "editor" / "recipe.json").string(), file);

@@ -74,7 +74,7 @@ Diagnostics check_trains(const Graph& graph) {
        {},
        "",
        "no learning rate can be found: the recipe '" + graph.recipe + "' does not train anything",
-       "name a recipe with a training stage"}};
+       "choose a recipe with a training stage"}};
 }
 
 ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {

@@ -30,9 +30,9 @@ using Json = nlohmann::ordered_json;
 struct PlanFlags {
   NamedRecipe recipe;
   std::string budget;              ///< a size to check the recipe against, "8GiB"
-  std::string gpu;                 ///< a GPU that is not in this machine, "NVIDIA L4"
+  std::string gpu;                 ///< a GPU that this machine does not have, "NVIDIA L4"
   std::string only;                ///< plan only this node and the nodes that it needs; empty: all
-  std::string svg;                 ///< the file to draw the live bytes to
+  std::string svg;                 ///< the file for the drawing of live bytes
   bool detailed_exitcode = false;  ///< exit with 2 if something would run
   std::int64_t ranks = 0;
   ReuseFlags reuse;
@@ -45,7 +45,7 @@ struct PlannedRecipe {
   Diagnostics errors;  ///< errors in the answer, such as a plan that does not fit, in source order
 };
 
-/// Returns a warning if the GPU that the plan is for does not support runs.
+/// Returns a warning if the GPU that the plan is for cannot be used for runs.
 Diagnostics too_old(const PlanRequest& request) {
   const auto model = device_model(request.device_model);
   if (request.device_model.empty() || !model || (*model)->capability >= kOldestCapability)
@@ -243,7 +243,7 @@ ExitCode certify(const PlanFlags& flags, Console& console) {
                     {},
                     "",
                     "the recipe does not train anything, so there is no gradient to compare",
-                    "name a recipe with a training stage"}});
+                    "choose a recipe with a training stage"}});
   }
   const bool all_hold = std::ranges::all_of(certificates, &Certificate::holds);
   if (console.json) {
@@ -265,7 +265,7 @@ Invocation declare_plan() {
   verb.add_recipe(flags->recipe);
   verb.add({.name = "--budget",
             .value = &flags->budget,
-            .summary = "Check against this much memory: 8GiB, 512MiB, 8GB",
+            .summary = "Check against this much memory, such as 8GiB, 512MiB or 8GB",
             .type = "SIZE"});
   verb.add({.name = "--gpu",
             .value = &flags->gpu,

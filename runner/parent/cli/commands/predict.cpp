@@ -31,16 +31,16 @@ constexpr std::int64_t kTopClasses = 5;
 
 struct PredictFlags {
   WeightsSource weights;
-  std::string
-      model;  ///< a CLIP model not trained by a run: a folder, or hf:ORG/NAME; empty: the run's
-  std::vector<std::string> paths;  ///< images and folders of images; also overrides
+  std::string model;  ///< a CLIP model not trained by a run: a folder, or hf:ORG/NAME; empty: the
+                      ///< run's model
+  std::vector<std::string> paths;  ///< images and folders of images; may include overrides
   std::int64_t top = kTopClasses, batch_size = 64;
   std::string out;            ///< the file for the predictions; empty: standard output
   std::string flip = "none";  ///< mirrored copies to average over
   std::string support;        ///< examples of each class, for a few-shot model; empty: none
   std::vector<std::string>
-      labels;                 ///< texts to compare images with; empty: the classes seen in training
-  std::string explain;        ///< a folder for images that explain the predictions; empty: none
+      labels;           ///< captions to compare images with; empty: the classes seen in training
+  std::string explain;  ///< a folder for images that explain the predictions; empty: none
   bool skip_corrupt = false;  ///< continue after an image that cannot be read
   bool force = false;         ///< use examples even if the data has changed since training
   LogFlags log;
@@ -64,7 +64,7 @@ Result<PredictFlags> checked_flags(PredictFlags flags) {
   if (!source.run.empty() && read_run(source.run)) {
     return predict_misused(
         "both a run, '" + source.run + "', and --model '" + flags.model + "' are given",
-        "leave one of them out: each names the model to predict with");
+        "leave one of them out: each specifies the model to predict with");
   }
   for (const auto& [flag, value] : {std::pair("--checkpoint", &source.checkpoint),
                                     {"--weights", &source.weights},
@@ -105,7 +105,7 @@ struct OutputClosed : std::exception {};
 /// Sends `request` to the worker and writes the predictions as they arrive.
 Result<Json> ask(const WorkerCommand& worker, const Json& request, const PredictFlags& flags,
                  Console& console, PredictionOutput& output, const Value& recipe) {
-  // Results and a live line on one terminal would overwrite each other.
+  // Otherwise, results and a live line on the same terminal would overwrite each other.
   const bool shows_progress = !flags.out.empty() || !isatty(STDOUT_FILENO);
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
                           SecretTexts(recipe));
@@ -169,8 +169,8 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
   return failed > 0 ? ExitCode::kBadData : ExitCode::kDone;
 }
 
-/// If the request is for an ensemble, returns an error for each option that ensembles do not
-/// support.
+/// Returns an error for each option that ensembles do not support, if the request is for an
+/// ensemble.
 Diagnostics of_no_ensemble(const Json& request) {
   Diagnostics errors;
   for (const char* flag : {"support", "labels"}) {
@@ -179,12 +179,12 @@ Diagnostics of_no_ensemble(const Json& request) {
                       {},
                       "",
                       "--" + std::string(flag) + " does not work with an ensemble of networks",
-                      "leave it out, or name one of the training nodes: --node NODE"});
+                      "leave it out, or choose one of the training nodes: --node NODE"});
   }
   return errors;
 }
 
-/// If the request is for a model that predicts numbers, returns an error for --top.
+/// Returns an error for --top if the request is for a model that predicts values.
 Diagnostics of_no_classes(const PredictFlags& flags, const WeightsRequest& request) {
   const auto id = request.json.find("node");
   if (flags.top == kTopClasses || id == request.json.end()) return {};
@@ -194,7 +194,7 @@ Diagnostics of_no_classes(const PredictFlags& flags, const WeightsRequest& reque
       predict_misused("--top selects classes, but this model predicts numbers", "leave --top out")};
 }
 
-/// True if `path` is below `folder` when links are followed.
+/// True if `path` is below `folder` after links are resolved.
 bool lies_really_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
   std::error_code error;
   const auto below = std::filesystem::weakly_canonical(path, error)
@@ -237,7 +237,8 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
   auto request = prediction_request(flags, words.overrides, console.sources);
   if (!request) return report(console, request.errors());
   if (words.paths.empty())
-    return report(console, no_image);  // after errors in overrides, which may be mistyped images
+    return report(console, no_image);  // reported after errors in overrides, which may be mistyped
+                                       // image paths
   if (auto errors = of_no_classes(flags, *request); !errors.empty()) return report(console, errors);
   const Diagnostics changed = changed_support(flags, console);
   if (exit_code(changed) != ExitCode::kDone) return report(console, changed);

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ReportFlags {
-  std::string folder;  ///< of a run or a sweep
+  std::string folder;  ///< the folder of a run or a sweep
   std::string out;     ///< the file to write; empty: chosen by the verb; "-": standard output
   std::string format = "html";
 };

@@ -58,7 +58,7 @@ bool is_whole(const RecordedRun& run) {
   });
 }
 
-/// Adds a note to `errors` that explains why a run that was already started can break a rule.
+/// Adds a note to `errors` explaining why a run that was already started can break a rule.
 Diagnostics broken_by_record(Diagnostics errors) {
   for (Diagnostic& error : errors)
     error.notes.push_back({{},

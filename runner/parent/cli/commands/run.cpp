@@ -98,7 +98,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
       .hparams =
           prepared->recipe.has_tensorboard ? hparams_of_trial(prepared->recipe.run_dir) : Hparams(),
       .launched = *launched};
-  LateStorage late(disk());  // for a trial: the sweep flushes several trials together
+  LateStorage late(disk());  // for a trial: the sweep flushes the files of several trials together
   const bool is_late = std::getenv(kFlushedBySweep) != nullptr;
   RunSurroundings here = surroundings(console, *worker, next_gpu_for(use, console),
                                       is_late ? static_cast<Storage&>(late) : disk());

@@ -110,7 +110,7 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
                              {},
                              "",
                              "`retort runs reset` needs the node to reset",
-                             "name one: --node train.0-1; `retort runs status " + flags.run() +
+                             "choose one: --node train.0-1; `retort runs status " + flags.run() +
                                  "` lists them"}});
   }
   const auto known = known_run(flags.run(), console);
@@ -340,7 +340,7 @@ ExitCode tag_run(const RunsFlags& flags, Console& console) {
                              {},
                              "",
                              "--remove needs the tags to remove",
-                             "name them after the run"}});
+                             "list them after the run"}});
   }
   try {
     const auto after = tags.empty() ? read_tags(run->folder)

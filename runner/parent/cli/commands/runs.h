@@ -52,8 +52,9 @@ ExitCode rerun_run(const RerunFlags& flags, Console& console);
 
 /// Implements `retort runs reproduce RUN [overrides]`: reruns RUN without reusing any earlier
 /// results, and compares the new run with the recorded one. Returns kDone if they are identical, 2
-/// if every metric is within `tolerance` (a number as text), 3 if they differ, or the exit code of
-/// the error that stopped the run. kNoResults if the recorded run has no results to compare with.
+/// if every metric is within `tolerance` (a number as a string), 3 if they differ, or the exit code
+/// of the error that stopped the run. Fails with kNoResults if the recorded run has no results to
+/// compare with.
 ExitCode reproduce_run(RerunFlags flags, const std::string& tolerance, Console& console);
 
 }  // namespace runner

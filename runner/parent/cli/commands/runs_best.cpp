@@ -12,12 +12,12 @@
 namespace runner {
 namespace {
 
-/// How runs are ranked: the metric, and the runs that take part.
+/// How runs are ranked: by which metric, and which runs take part.
 struct Contest {
   std::string metric;
   std::string kind = {};    ///< the kind of the training stage; empty: any
   std::size_t others = 0;   ///< number of runs that are not compared
-  bool is_of_test = false;  ///< compared on test data, for lack of validation
+  bool is_of_test = false;  ///< compared on test data because there is no validation data
 };
 
 /// True if the run may be chosen as the best. Evaluations may not, since they have no weights;
@@ -28,8 +28,8 @@ bool may_win(const ListedRun& run, const RunsFlags& flags) {
 }
 
 /// Returns the metric monitored by most runs with the same kind of training. The kind matters
-/// because accuracy on episodes is not comparable with accuracy on classes. If no run monitors a
-/// metric, returns the main metric shared by most runs; nullopt if no run has any metrics.
+/// because accuracy over episodes cannot be compared with accuracy over classes. If no run monitors
+/// a metric, returns the main metric shared by most runs; nullopt if no run has any metrics.
 std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
   std::map<std::pair<std::string, std::string>, std::size_t> monitored;
   std::map<std::string, std::size_t> headlines;
@@ -105,7 +105,8 @@ ExitCode show_best_run(const RunsFlags& flags, Console& console) {
   if (!listing) return report(console, listing.errors());
   warn(console, warnings);
   const std::size_t at = listing->keys.size() - 1;
-  listing->keys[at].is_metric = true;  // largest first, even for a number from the recipe
+  listing->keys[at].is_metric = true;  // sorts the largest first, even if the key is a number from
+                                       // the recipe
   contest.metric = listing->keys[at].name;
   std::erase_if(listing->runs, [&](const ListedRun& run) {
     if (!may_win(run, flags) || run.values[at].empty()) return true;

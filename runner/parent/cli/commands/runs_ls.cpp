@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMuch = 200;  // reading this many runs takes noticeable time
+constexpr std::size_t kMuch = 200;  // reading this many runs takes a noticeable amount of time
 
 /// Converts "2026-01-31T12:00:00+0000" to "2026-01-31 12:00:00".
 std::string shown_time(std::string text) {
@@ -112,7 +112,7 @@ Diagnostic two_filters(const std::string& second) {
           {},
           "",
           "'" + second + "' is a second filter",
-          "join filters with & in one quoted word: 'accuracy>0.7 & model.kind=lora'"};
+          "join filters with & in one quoted argument: 'accuracy>0.7 & model.kind=lora'"};
 }
 
 }  // namespace

@@ -28,8 +28,7 @@ Diagnostic no_tolerance(const std::string& text) {
           {},
           "",
           "'" + text + "' is not a tolerance",
-          "give --tolerance a number of at least 0, such as 1e-3, the maximum relative difference "
-          "in metrics"};
+          "give the maximum relative difference in metrics, 0 or more: --tolerance 1e-3"};
 }
 
 Diagnostic not_finished(const RecordedRun& run) {

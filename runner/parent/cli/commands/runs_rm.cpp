@@ -16,8 +16,10 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kNamedRuns = 5;  // named in the message if there is no terminal to ask on
-constexpr int kAbove = 3;              // how far above its runs a folder may be, in levels
+constexpr std::size_t kNamedRuns = 5;  // maximum number of runs listed in the error if there is no
+                                       // terminal to ask on
+constexpr int kAbove = 3;  // maximum number of levels from a run up to a folder that has it in its
+                           // index
 
 /// Asks the user for confirmation on the terminal.
 bool is_confirmed(const std::vector<RemovableRun>& runs, std::uintmax_t bytes, Console& console) {
@@ -46,7 +48,7 @@ void forget_in_indexes(const std::vector<RemovableRun>& runs) {
       RunIndex index(root, run_index_folder(), ignored);
       if (!real_file_system().is_file(index.file()) || !ignored.empty()) continue;
       if (index.refresh().any()) index.save();
-    } catch (const std::runtime_error&) {  // `runs ls` reports what is wrong with it
+    } catch (const std::runtime_error&) {  // `runs ls` reports what is wrong with the index
     }
   }
 }

@@ -33,7 +33,7 @@ ExitCode serve(const ServeFlags& flags, Console& console) {
   }
   RunCatalog catalog(std::move(request), run_index_folder());
   if (const auto contents = catalog.refresh(); !contents) return report(console, contents.errors());
-  SignalWait wait;  // before any thread starts, so that all others leave signals to this one
+  SignalWait wait;  // before any thread starts, so that all other threads leave signals to this one
   const Site site(catalog, random_token(), opened->port());
   HttpServer server = *std::move(opened);  // destroyed before the site
   server.start([&site](const PageRequest& request) { return site.answer(request); });

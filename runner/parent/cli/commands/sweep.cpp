@@ -35,7 +35,7 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kShownDigits = 10;  // digits of a hash
+constexpr std::size_t kShownDigits = 10;  // number of hash digits shown
 
 /// Prints a line for each trial: its number, the beginning of its hash, its settings.
 void print_trials(const std::vector<PreparedTrial>& jobs, std::ostream& out) {
@@ -104,7 +104,8 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   const ExitCode code = (*launcher)->run(journal, trial_options(flags), surroundings);
   track_end_of_sweep(journal.folder(), code, console);
   if (console.json || (*launcher)->has_results()) print_results(journal, flags.metric, console);
-  // kBadRecipe means that no trial has the metric, so a resumed sweep would end the same way.
+  // kBadRecipe means that no trial records the metric, so a resumed sweep would end in the same
+  // way.
   if (journal.plan().is_asked && !console.is_quiet())
     console.err << "the sampler can continue with `retort sweep ask-tell resume "
                 << printable(journal.folder().string()) << "`\n";
@@ -114,7 +115,7 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   return code;
 }
 
-/// Plans the remaining trials again and returns how many of them run at once.
+/// Plans the remaining trials again and returns how many of them can run at once.
 Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const SweepFlags& flags,
                                             Console& console) {
   if (flags.slots.slots == 1 && !flags.slots.is_auto) return 1;
@@ -146,7 +147,7 @@ Result<std::string> metric_of_recorded(const std::filesystem::path& folder,
   for (const Trial& trial : trials) {
     const auto recipe =
         prepare_recorded(SweepLayout(folder).recipe(trial.number), {}, shipped_schemas(), sources);
-    if (recipe) nodes.insert(nodes_of_trial(recipe->graph));  // if not, this was already reported
+    if (recipe) nodes.insert(nodes_of_trial(recipe->graph));  // an error was already reported
   }
   return metric_of_trials(wanted, nodes, shipped_schemas());
 }
@@ -170,7 +171,7 @@ ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& fla
     return report(console, errors);
   warn(console, found);
   if (!is_auto)
-    slots = slots_of_resumed_sweep(*journal, flags, console);  // after the checks that need no
+    slots = slots_of_resumed_sweep(*journal, flags, console);  // runs after the checks that need no
                                                                // planning
   if (!slots) return report(console, slots.errors());
   const auto metric =
@@ -410,7 +411,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
     in_slots.slots.slots = fitted->slots;
     in_slots.metric = *metric;
     fitted->sweep = {};
-    malloc_trim(0);  // each trial is forked from this process and copies its memory
+    malloc_trim(0);  // each trial is a fork of this process and copies its memory
     return go_through(journal, in_slots, console);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});

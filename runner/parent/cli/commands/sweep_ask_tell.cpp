@@ -61,8 +61,8 @@ Json measured(const SweepJournal& journal, const Trial& trial, const std::string
   return told;
 }
 
-/// Prepares the recipe on which all trials are based. If the number of slots is auto, sets it in
-/// `flags`.
+/// Prepares the recipe on which all trials are based. If the number of slots is auto, replaces it
+/// in `flags`.
 Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas,
                                      SlotMemory& memory, Console& console) {
   const std::int64_t most = flags.slots.is_auto ? slots_for_threads(1) : flags.slots.slots;
@@ -149,7 +149,8 @@ class AskedSweep {
       return errors;
     std::error_code ignored;
     std::filesystem::remove(layout_.recipe(job.number),
-                            ignored);  // left by a process killed before it added the trial
+                            ignored);  // left behind by a process that was killed before it added
+                                       // the trial
     if (const Diagnostics errors = write_recipe(job, layout_, console_.sources); !errors.empty())
       return errors;
     std::vector<std::string> texts;

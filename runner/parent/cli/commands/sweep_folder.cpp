@@ -23,12 +23,13 @@ Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder, Console& 
   std::filesystem::current_path(journal->plan().folder,
                                 error);  // base of the recipes' relative paths
   if (error) {
-    return Diagnostic{ErrorCode::kMissingFolder,
-                      {},
-                      "",
-                      "the sweep was started in '" + journal->plan().folder.string() +
-                          "', which its relative paths refer to, but that folder does not exist",
-                      "restore that folder"};
+    return Diagnostic{
+        ErrorCode::kMissingFolder,
+        {},
+        "",
+        "the sweep was started in '" + journal->plan().folder.string() +
+            "', against which its relative paths are resolved, but that folder does not exist",
+        "restore that folder"};
   }
   return journal;
 }

@@ -34,7 +34,7 @@ Result<NamedCode> named_code(const std::string& word) {
   std::error_code error;
   std::string code = with_home(word);
   if (!fs::exists(code, error)) {
-    if (const auto entry = python_entry(code); entry)  // my_net.py:make, as in a recipe
+    if (const auto entry = python_entry(code); entry)  // my_net.py:make, as written in a recipe
       code = entry->file.empty() ? entry->module : entry->file;
   }
   const bool is_path = code.find('/') != code.npos || code.ends_with(".py");
@@ -43,11 +43,11 @@ Result<NamedCode> named_code(const std::string& word) {
   return Diagnostic{ErrorCode::kUsage,
                     {},
                     "",
-                    "'" + word + "' is neither a file or folder nor the name of a module",
-                    "name a file, a folder of Python files, or a module such as timm"};
+                    "'" + word + "' is neither a file or folder nor a module name",
+                    "give a file, a folder of Python files, or a module such as timm"};
 }
 
-/// The code that was trusted or is no longer trusted, as lines and as JSON.
+/// The code that is now trusted, or no longer trusted, as lines and as JSON.
 struct TrustReport {
   Json files = Json::array(), modules = Json::array();
   std::vector<std::string> lines = {};
@@ -69,7 +69,7 @@ Diagnostics trust_path(const fs::path& path, TrustedCode& code, TrustReport& rep
       is_folder ? python_files_below(path) : std::vector<fs::path>{path};
   if (files.empty())
     return {nothing_there("'" + path.string() + "' contains no Python files",
-                          "name a file, or a folder of files ending in .py")};
+                          "give a file, or a folder of files ending in .py")};
   for (const fs::path& one : files) {
     auto file = read_code(one);
     if (!file)

@@ -74,10 +74,10 @@ Result<WatchedFolder> look_at(const std::filesystem::path& folder,
                     {},
                     "",
                     "'" + folder.string() + "' contains neither a run nor a sweep",
-                    "name the folder that `retort run` or `retort sweep` printed"};
+                    "give the folder that `retort run` or `retort sweep` printed"};
 }
 
-/// Returns the state as a line or a table of at most `rows` lines; a wider table than `width`
+/// Returns the state as a line or a table of at most `rows` lines; a table wider than `width`
 /// wraps.
 std::string picture_of(const WatchedFolder& seen, std::size_t rows,
                        std::size_t width = std::numeric_limits<std::size_t>::max()) {
@@ -119,7 +119,7 @@ ExitCode watch(const WatchFlags& flags, Console& console) {
       console.out.flush();
     }
     if (seen->is_over) return ExitCode::kDone;
-    if (!console.out) return ExitCode::kDone;  // the reader is gone
+    if (!console.out) return ExitCode::kDone;  // the reader has closed the pipe
     if (const auto signal = wait(kBetweenLooks))
       return exit_code_of_stop(*signal, /*has_saved=*/false);
   }

@@ -93,7 +93,7 @@ std::string Outline::meant(const std::string& key) const {
 namespace {
 
 constexpr std::size_t kMaxOption =
-    64u << 10;  // number of bytes of an option's file to read to find its first sentence
+    64u << 10;  // maximum number of bytes read from an option's file to find its first sentence
 constexpr std::string_view kSeparators = ",[(";
 
 /// Returns the values in `list`, which precede the value being typed.
@@ -117,7 +117,8 @@ Candidates options_of(const std::string& group, const Outline& outline, const Fi
   return found;
 }
 
-/// Returns the values listed in the schema of `key`, or else values like its current one.
+/// Returns the values listed in the schema of `key`; if there are none, values similar to its
+/// current one.
 Candidates values_of(const std::string& key, bool in_list, std::string_view typed,
                      const Outline& outline, const FileSystem& files) {
   const KeyChoices choices = outline.choices(in_list ? key + ".0" : key);
@@ -125,7 +126,8 @@ Candidates values_of(const std::string& key, bool in_list, std::string_view type
   for (const auto& [value, description] : choices.choices) {
     found.push_back({value.text() ? element_text(value) : scalar_text(value), description});
   }
-  if (key.ends_with(".kind")) {  // any kind is valid, but one of the same family is most likely
+  if (key.ends_with(".kind")) {  // any kind is valid, but another one of the same family is most
+                                 // likely
     const std::string family = key.substr(0, key.find('.')) + ".";
     const auto is_own = [&family](const Candidate& kind) { return kind.text.starts_with(family); };
     if (std::ranges::any_of(found, is_own)) std::erase_if(found, std::not_fn(is_own));

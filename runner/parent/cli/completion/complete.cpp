@@ -21,7 +21,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kMaxRecipe =
-    64u << 10;  // number of bytes of a recipe's file to read to find its first sentence
+    64u << 10;  // maximum number of bytes read from a recipe's file to find its first sentence
 
 Candidates verbs() {
   Candidates found = {{"--help", "What retort does"},

@@ -95,7 +95,7 @@ TEST(CommandLine, OneFlagCanExcludeAnother) {
               testing::HasSubstr("--reuse excludes --no-reuse"));
 }
 
-TEST(CommandLine, DevicesIsShortForAnOverride) {
+TEST(CommandLine, DevicesFlagIsShorthandForAnOverride) {
   EXPECT_EQ(parsed({"run", "classify", "--devices", "2", "lr=1"}).recipe().overrides,
             (Words{"lr=1", "device.count=2"}));
   EXPECT_EQ(parsed({"plan", "--devices=3", "classify"}).recipe().overrides,
@@ -107,7 +107,7 @@ TEST(CommandLine, DevicesIsShortForAnOverride) {
   EXPECT_THAT(error_of({"run", "classify", "--devices", "0"}), testing::HasSubstr("--devices"));
 }
 
-TEST(CommandLine, DevicesCannotBeCombinedWithItsOverride) {
+TEST(CommandLine, DevicesFlagCannotBeCombinedWithItsOverride) {
   EXPECT_EQ(error_of({"run", "classify", "device.count=2", "--devices", "2"}),
             "E0501: --devices 2 is short for device.count=2, and 'device.count=2' is given too | "
             "leave one of them out");
@@ -117,7 +117,7 @@ TEST(CommandLine, DevicesCannotBeCombinedWithItsOverride) {
   }
 }
 
-TEST(CommandLine, LogLevelMustBeKnown) {
+TEST(CommandLine, UnknownLogLevelIsRejected) {
   EXPECT_EQ(parsed({"run", "classify"})["--log-level"], "");
   for (const std::string verb : {"run", "resume", "evaluate"}) {
     EXPECT_EQ(parsed({verb, "it", "--log-level", "debug"})["--log-level"], "debug");
@@ -227,7 +227,7 @@ TEST(CommandLine, PathWithAnEqualSignIsARecipe) {
   EXPECT_EQ(parsed({"run", file}).recipe().name, file);
 }
 
-TEST(CommandLine, UnknownVerbSuggestsNearest) {
+TEST(CommandLine, UnknownVerbSuggestsTheNearestVerb) {
   EXPECT_EQ(error_of({"rum"}), "E0502: unknown verb 'rum' | did you mean 'run'?");
   EXPECT_EQ(error_of({"frobnicate"}),
             "E0502: unknown verb 'frobnicate' | `retort --help` lists the verbs");
@@ -237,7 +237,7 @@ TEST(CommandLine, MissingVerbIsAUsageError) {
   EXPECT_EQ(error_of({}), "E0501: no verb given | `retort --help` lists the verbs");
 }
 
-TEST(CommandLine, UnknownFlagSuggestsNearest) {
+TEST(CommandLine, UnknownFlagSuggestsTheNearestFlag) {
   EXPECT_EQ(error_of({"run", "classify", "--smoek"}),
             "E0501: The following argument was not expected: --smoek | did you mean '--smoke'?");
 }
@@ -264,7 +264,7 @@ TEST(CommandLine, MissingRecipeShowsAnExample) {
             "E0501: no recipe given | give its name or file, as in `retort graph classify`");
 }
 
-TEST(CommandLine, FormatMustBeKnown) {
+TEST(CommandLine, UnknownFormatIsRejected) {
   EXPECT_THAT(error_of({"graph", "a", "--format", "png"}),
               testing::StartsWith("E0501: --format: png not in"));
 }

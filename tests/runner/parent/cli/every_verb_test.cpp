@@ -21,7 +21,7 @@ namespace {
 
 struct GoodLine {
   std::string verb, arguments;
-  std::string events = "";  ///< output of its worker before the last event, in shell words
+  std::string events = "";  ///< the worker's output before the last event, as shell words
 };
 
 void PrintTo(const GoodLine& line, std::ostream* out) { *out << "retort " << line.arguments; }
@@ -46,7 +46,7 @@ const std::string kSurvey =
 const std::string kLoss =
     R"({"event":"metric","node":"train","name":"train/epoch_loss","value":2.0,"step":4})";
 
-/// A recorded answer of a worker to `retort plan`.
+/// A worker's recorded answer to `retort plan`.
 std::string recorded_plan() {
   auto cases = read_cases(RETORT_SOURCE_DIR "/tests/cases/commands/plan.case");
   return nlohmann::ordered_json::parse(cases.front().sections["answer"]).dump();
@@ -250,7 +250,7 @@ TEST_P(EveryVerb, Succeeds) {
   EXPECT_NE(ended.out, "");
 }
 
-TEST_P(EveryVerb, EndsWith74IfItsResultsCannotBeWritten) {
+TEST_P(EveryVerb, ExitsWith74IfItsResultsCannotBeWritten) {
   const Ended ended = run(" >/dev/full");
   EXPECT_EQ(ended.exit, 74) << ended.err;
   EXPECT_THAT(ended.err,
@@ -258,7 +258,7 @@ TEST_P(EveryVerb, EndsWith74IfItsResultsCannotBeWritten) {
                   "error[E0802]: cannot write to standard output: No space left on device\n"));
 }
 
-TEST_P(EveryVerb, EndsWith74WithoutStandardOutput) {
+TEST_P(EveryVerb, ExitsWith74WithoutStandardOutput) {
   const Ended ended = run(" >&-");
   EXPECT_EQ(ended.exit, 74) << ended.err;
   EXPECT_THAT(
@@ -266,7 +266,7 @@ TEST_P(EveryVerb, EndsWith74WithoutStandardOutput) {
       testing::EndsWith("error[E0802]: cannot write to standard output: Bad file descriptor\n"));
 }
 
-TEST_P(EveryVerb, EndsBySigpipeIfItsReaderIsGone) {
+TEST_P(EveryVerb, IsTerminatedBySigpipeIfItsReaderIsGone) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);

@@ -20,7 +20,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 namespace fs = std::filesystem;
 
-/// An installation with the parts that host a worker, and an interpreter that plays a script.
+/// An installation with the parts that host a worker, and a stand-in for the interpreter that plays
+/// a script.
 class GraphWorkerTest : public testing::Test {
  protected:
   GraphWorkerTest() {
@@ -157,7 +158,7 @@ TEST_F(GraphWorkerTest, InterpreterOfTheRecipeIsUsed) {
   EXPECT_EQ(worker()->program, folder_ / "other/python");
 }
 
-TEST_F(GraphWorkerTest, ModuleNextToTheRecipeIsNotTheInstalledOne) {
+TEST_F(GraphWorkerTest, ModuleNextToTheRecipeShadowsTheInstalledOne) {
   use("model.code", "timm:create_model");
   ASSERT_TRUE(worker());
   const SourceText source{folder_ / "recipes/a.yaml", ""};

@@ -81,8 +81,8 @@ TEST_F(HomePaths, ShellSyntaxIsRejected) {
             "home folder");
 }
 
-/// The record of a run whose relative paths start at the folder "there", which is not the current
-/// folder of this program.
+/// The record of a run whose relative paths are resolved against the folder "there", which is not
+/// this program's working directory.
 class PrepareRecorded : public testing::Test {
  protected:
   PrepareRecorded() {
@@ -119,7 +119,7 @@ TEST_F(PrepareRecorded, ReadsTheWeightsInTheFolderOfTheRun) {
             "num_hidden_layers is 4, but 3 in the config.json next to the weights 'my_vit'");
 }
 
-TEST_F(PrepareRecorded, TypedPathsStartAtTheCurrentFolder) {
+TEST_F(PrepareRecorded, TypedPathsAreRelativeToTheCurrentFolder) {
   const auto moved = prepared({"model.backbone.weights=my_vit"});
   EXPECT_EQ(layers_of(moved), "12");
   EXPECT_EQ(describe(*at_key(moved->recipe.resolved, "model.backbone.weights")),

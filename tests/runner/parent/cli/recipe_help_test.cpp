@@ -81,7 +81,7 @@ Aliases:
   EXPECT_EQ(exit_, ExitCode::kDone);
 }
 
-TEST_F(RecipeHelp, ChoiceFollowsTheOverrides) {
+TEST_F(RecipeHelp, MarkedChoiceReflectsTheOverrides) {
   EXPECT_THAT(help({}), testing::HasSubstr(" rose*"));
   EXPECT_THAT(help({"data=lily", "broken="}), testing::HasSubstr(" lily*"));
 }

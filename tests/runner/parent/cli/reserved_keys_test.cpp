@@ -66,7 +66,7 @@ TEST_F(ReservedKeys, TrialFolderMayBeInTheSameFileAsTheSweepFolder) {
   EXPECT_EQ(run_folder_of_trial(recipe("r.yaml", false)).size(), 1u);
   EXPECT_EQ(run_folder_of_trial(recipe("override 1", true)).size(), 1u);
   EXPECT_EQ(run_folder_of_trial(recipe("override 1", true))[0].help,
-            "name the folder of the sweep, which contains all its trials: sweep.dir=a");
+            "set the sweep's folder, which contains all its trials: sweep.dir=a");
 }
 
 }  // namespace

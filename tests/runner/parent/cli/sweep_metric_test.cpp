@@ -25,7 +25,7 @@ std::string meant(const std::string& wanted, const TrialNodes& trials,
   return metric ? *metric : metric.errors().front().message + "; " + metric.errors().front().help;
 }
 
-TEST(SweepMetric, MetricOfSomeTrialIsAccepted) {
+TEST(SweepMetric, MetricOfAnyTrialIsAccepted) {
   for (const char* name :
        {"auto", "validation/loss", "validation/accuracy", "evaluate/top1", "evaluate/top5",
         "evaluate/log_loss", "train/learning_rate/head", "memory/peak"})
@@ -35,7 +35,7 @@ TEST(SweepMetric, MetricOfSomeTrialIsAccepted) {
   EXPECT_EQ(meant("train:validation/loss", kOneTraining), "validation/loss");
 }
 
-TEST(SweepMetric, MetricOfNoTrialIsRejectedWithAlternatives) {
+TEST(SweepMetric, MetricThatNoTrialHasIsRejectedWithAlternatives) {
   EXPECT_THAT(
       meant("foo", kOneTraining),
       StartsWith(
@@ -67,7 +67,7 @@ TEST(SweepMetric, TrialsAreComparedByTrainingMetricsWhileTheyTrain) {
               StartsWith("no trial can have the metric 'evaluate/top1' while it trains; "));
 }
 
-TEST(SweepMetric, DefaultIsTheMonitoredMetricOfTheOnlyTraining) {
+TEST(SweepMetric, DefaultIsTheMonitoredMetricOfTheOnlyTrainingStage) {
   const auto training = [](const std::string& id, const std::string& monitor) {
     return Node{.id = id, .options = from_json({{"monitor", monitor}})};
   };

@@ -114,7 +114,7 @@ TEST_F(BrokenRules, FoldsAreRejectedWithAPublishedValidationSet) {
       IsEmpty());
 }
 
-TEST_F(BrokenRules, AdaptersChooseLayersInOneWay) {
+TEST_F(BrokenRules, ContradictoryAdapterLayerOptionsAreRejected) {
   EXPECT_THAT(broken("model.lora", R"({"layers_pattern": "h"})"),
               ElementsAre("/model/layers_pattern: layers_pattern has no effect: layers is null"));
   EXPECT_THAT(
@@ -123,7 +123,7 @@ TEST_F(BrokenRules, AdaptersChooseLayersInOneWay) {
   EXPECT_THAT(broken("model.lora", R"({"layers": [1], "layers_pattern": "h"})"), IsEmpty());
 }
 
-TEST_F(BrokenRules, NewTrainingKindHasTheRulesOfTheShippedOne) {
+TEST_F(BrokenRules, NewTrainingKindFollowsTheRulesOfTheShippedOne) {
   std::ifstream file(RETORT_SOURCE_DIR "/scripts/templates/train.schema.json");
   const std::string text(std::istreambuf_iterator<char>(file), {});
   std::vector<SchemaFile> files(embedded_schemas().begin(), embedded_schemas().end());
@@ -204,7 +204,7 @@ const std::string kEpisodes =
     "data: {kind: data.few_shot, root: x}\nmodel: {kind: model.few_shot_transformer}\n" + kPolicy;
 
 /// Errors that a worker would report but that the recipe's text already shows.
-TEST_F(BrokenRules, ErrorsInTheTextNeedNoWorker) {
+TEST_F(BrokenRules, ErrorsVisibleInTheRecipeNeedNoWorker) {
   EXPECT_THAT(wrong_with(kPhotos + kVision +
                          "train: {kind: train.supervised, mixup: 0.2, class_weights: {a: 2}}"),
               ElementsAre("/train/class_weights: class_weights apply to samples of one class, but "
@@ -271,7 +271,7 @@ TEST_F(BrokenRules, ErrorsInTheTextNeedNoWorker) {
           "/memory/on_oom: 'stop' comes first in on_oom: the actions after it are never reached"));
 }
 
-TEST_F(BrokenRules, NodesOfOneForeachReportAMistakeOnce) {
+TEST_F(BrokenRules, NodesOfOneForeachReportAnErrorOnce) {
   Graph graph;
   const Node node = node_of("model.clip_vision", R"({"hidden_size": 770})", shipped());
   graph.nodes = {node, node};

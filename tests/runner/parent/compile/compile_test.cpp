@@ -65,7 +65,7 @@ const std::string kWhole =
     "model: {kind: model.net}\n"
     "evaluate: {kind: evaluate.test}\n";
 
-TEST_F(GraphTest, PortsAreWiredByTypeAndNameAndNodesSorted) {
+TEST_F(GraphTest, PortsAreWiredByTypeAndNameAndNodesAreSorted) {
   const Graph g = graph(kWhole);
   EXPECT_THAT(ids(g), ElementsAre("data", "model", "train", "evaluate"));
   EXPECT_THAT(edges(g),
@@ -82,7 +82,7 @@ TEST_F(GraphTest, RunOnlyKeepsOneNodeAndItsInputs) {
   EXPECT_EQ(refused.errors().front().help, "did you mean 'train'?");
 }
 
-TEST_F(GraphTest, OptionalPortNeedsAnOutputOfItsName) {
+TEST_F(GraphTest, OptionalPortIsWiredOnlyToAnOutputWithItsName) {
   const Graph g =
       graph("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\n");
   EXPECT_THAT(edges(g), ElementsAre("train.train<data.train", "train.model<model.model"));
@@ -163,7 +163,7 @@ const std::string kEnsemble =
     "train: {kind: train.fit, foreach: {pair: [[0, 1], [0, 2]]}, positive: \"${item.pair[1]}\"}\n"
     "vote: {kind: evaluate.vote}\n";
 
-TEST_F(GraphTest, ForeachMakesOneNodePerItemAndListPortsGatherThem) {
+TEST_F(GraphTest, ForeachCreatesANodePerItemAndListPortsGatherTheNodes) {
   const Graph g = graph(kEnsemble);
   EXPECT_THAT(ids(g),
               ElementsAre("data.0-1", "data.0-2", "model", "train.0-1", "train.0-2", "vote"));
@@ -175,7 +175,7 @@ TEST_F(GraphTest, ForeachMakesOneNodePerItemAndListPortsGatherThem) {
   EXPECT_EQ(to_json(g.nodes[4].options).dump(), R"({"positive":2})");
 }
 
-TEST_F(GraphTest, EvaluationInheritsTheForeachOfItsTraining) {
+TEST_F(GraphTest, EvaluationInheritsTheForeachOfItsTrainingStage) {
   const std::string rates =
       "data: {kind: data.two}\nmodel: {kind: model.net}\n"
       "train: {kind: train.fit, foreach: {rate: [1, 2]}, positive: \"${item.rate}\"}\n";
@@ -191,7 +191,8 @@ TEST_F(GraphTest, EvaluationInheritsTheForeachOfItsTraining) {
   EXPECT_THAT(
       ids(graph(two + "test: {kind: evaluate.test, inputs: {checkpoint: more.checkpoint}}\n")),
       testing::Contains("test"));
-  // A foreach of its own takes precedence, and a stage that gathers the nodes stays single.
+  // A stage's own foreach takes precedence, and a stage that gathers the nodes remains a single
+  // node.
   EXPECT_THAT(
       ids(graph(
           rates +
@@ -279,14 +280,14 @@ TEST_F(GraphTest, OnlyWithoutDataDropsDataStages) {
   EXPECT_THAT(edges(*part), ElementsAre("train.model<model.model"));
 }
 
-TEST_F(GraphTest, OnlyOfAnUnknownNodeSuggestsTheNearest) {
+TEST_F(GraphTest, OnlyWithAnUnknownNodeSuggestsTheNearest) {
   const auto part = only(graph(kWhole), "trian");
   ASSERT_FALSE(part);
   EXPECT_EQ(part.errors().front().message, "the graph has no node 'trian'");
   EXPECT_EQ(part.errors().front().help, "did you mean 'train'?");
 }
 
-TEST_F(GraphTest, TravelsAsJson) {
+TEST_F(GraphTest, SurvivesConversionToJsonAndBack) {
   const Graph g = graph(kEnsemble);
   EXPECT_EQ(to_json(graph_from_json(to_json(g))).dump(), to_json(g).dump());
 }

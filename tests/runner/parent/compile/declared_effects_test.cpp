@@ -61,7 +61,7 @@ bool is_said(const std::string& recipe, const DeclaredOption& option, const Effe
   const std::string reason = effect.why.substr(0, effect.why.find('{'));
   std::string pointer;
   for (const std::string& part : option.path) pointer = pointer_to(pointer, part);
-  std::string conditions;  // the others prevent the effect for another reason
+  std::string conditions;  // the other conditions prevent the effect for different reasons
   for (const Effect& one : effects_of(*option.schema)) conditions += one.when + " ";
   const bool depends_on_itself =
       std::regex_search(effect.when, std::regex("\\b" + option.path.back() + "\\b"));

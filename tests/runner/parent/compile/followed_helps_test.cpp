@@ -17,7 +17,8 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMostStates = 200;  // per recipe, in which a rule may be broken
+constexpr std::size_t kMostStates = 200;  // states per recipe that are searched for one that breaks
+                                          // a rule
 
 /// A rule of a schema, and the location of its mapping in a recipe.
 struct PlacedRule {
@@ -203,7 +204,7 @@ std::vector<std::filesystem::path> sources_of_programs() {
   return files;
 }
 
-TEST(FollowedHelps, OptionsNamedInTextsAreDeclared) {
+TEST(FollowedHelps, OptionsMentionedInMessagesAreDeclared) {
   static const std::regex kOption(
       R"((?:^|[^A-Za-z0-9_./-])((?:data|model|memory|train|evaluate|device|run|sweep)(?:\.[a-z_][a-z_0-9]*)+)(?:=|: |[^A-Za-z0-9_./(*]|$))");
   static const std::set<std::string> kFiles = {"jsonl", "json",        "yaml", "svg", "txt",
@@ -212,7 +213,7 @@ TEST(FollowedHelps, OptionsNamedInTextsAreDeclared) {
   std::size_t seen = 0;
   for (const auto& file : sources_of_programs()) {
     if (file.filename() == "error_code.cpp" || file.filename() == "recipe_errors.cpp")
-      continue;  // contain examples of mistakes
+      continue;  // these contain examples of mistakes
     for (const std::string& text : texts_of(file)) {
       if (text.find('.') == text.npos || text.find_first_of(" =") == text.npos)
         continue;  // a name, not a sentence

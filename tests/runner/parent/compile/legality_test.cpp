@@ -240,13 +240,13 @@ TEST_F(LegalityTest, BothReasonsAreReported) {
   EXPECT_EQ(errors("normed", ", micro_batch: 16", "pairs").size(), 2u);
 }
 
-TEST_F(LegalityTest, KindOfASubMappingDecides) {
+TEST_F(LegalityTest, KindOfASubMappingDecidesWhetherASplitIsLegal) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen"), IsEmpty());
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen, loss: {kind: contrast}"),
               ElementsAre(kCutsWhole));
 }
 
-TEST_F(LegalityTest, ValueOfAnOptionDecides) {
+TEST_F(LegalityTest, OptionValueDecidesWhetherASplitIsLegal) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen, terms: {negatives: batch}"),
               ElementsAre(kCutsWhole));
 }
@@ -266,7 +266,7 @@ TEST(Coupling, DependsOnKindAndOptions) {
   EXPECT_EQ(name(LossCoupling::kPerGroup), "per_group");
 }
 
-TEST(Coupling, OtherValuesInASchemaAreRejected) {
+TEST(Coupling, UnknownValuesInASchemaAreRejected) {
   for (const char* value :
        {R"("per_batch")", "1", "{}", R"({"a": "b"})", R"({"a": {"b": "per_group"}})"}) {
     const SchemaTexts texts = schema_texts({{"train/odd.schema.json", train("train.odd", value)}});
@@ -277,9 +277,9 @@ TEST(Coupling, OtherValuesInASchemaAreRejected) {
   }
 }
 
-/// Every shipped training declares the samples that its loss depends on; tests/stages compares this
-/// with the C++ code.
-TEST(Coupling, EveryShippedTrainingDeclaresIt) {
+/// Every shipped kind of training declares the samples that its loss depends on; tests/stages
+/// compares this with the C++ code.
+TEST(Coupling, EveryShippedTrainingKindDeclaresIt) {
   const auto set = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(set);
   for (const Kind& kind : set->kinds()) {

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using Json = nlohmann::ordered_json;
 
-/// Recipes whose relative paths start at a folder of their own.
+/// Recipes with relative paths that are resolved against a folder of their own.
 class MissingFilesTest : public testing::Test {
  protected:
   /// "E0621 /model/weights: …" of each error.

@@ -179,7 +179,7 @@ TEST(NoEffect, EachIdleOptionIsReportedWithTheReason) {
     EXPECT_THAT(idle(one.stages), Contains(one.said)) << one.stages;
 }
 
-TEST(NoEffect, OptionsWithoutValidationNameTheMissingData) {
+TEST(NoEffect, WarningsAboutValidationOptionsExplainWhyDataIsMissing) {
   const std::string birds = "data: {kind: data.cub200, root: x, validation: 0}\n" + kTower;
   EXPECT_THAT(
       idle(birds +
@@ -202,7 +202,7 @@ TEST(NoEffect, ValidationFractionHasNoEffectWithFolds) {
                   "images"));
 }
 
-TEST(NoEffect, PythonDataDeclareWhetherValidationExists) {
+TEST(NoEffect, PythonDataDeclaresWhetherValidationExists) {
   const auto stages = [](const std::string& parts) {
     return "data: {kind: data.python, entry: 'my_data.py:make', " + parts + "}\n" + kTower +
            "train: {kind: train.supervised, monitor: accuracy}\n";
@@ -230,7 +230,7 @@ TEST(NoEffect, ImageFoldersShowWhetherValidationExists) {
   EXPECT_THAT(idle(stages("train: 0.8, test: 0.2")), IsEmpty());
 }
 
-TEST(NoEffect, ConditionOnConsumersChecksEachOfThem) {
+TEST(NoEffect, ConditionOnConsumersChecksEachConsumer) {
   const std::string gram = "memory: {kind: memory.policy, loss_form: gram}\n";
   const std::string episodes =
       "data: {kind: data.few_shot, root: x}\n"
@@ -270,7 +270,7 @@ TEST(NoEffect, DefaultsAreReportedOnlyOnTheCommandLine) {
       ElementsAre("/data/clahe/clip_limit: 'clip_limit' has no effect: clahe.enabled is false"));
 }
 
-TEST(NoEffect, NodesOfAForeachReportItOnce) {
+TEST(NoEffect, ForeachNodesReportAnIdleOptionOnce) {
   EXPECT_EQ(idle("data: {kind: data.fundus, root: '${item.r}', foreach: {r: [a, b]}, clahe: "
                  "{clip_limit: 2}}\n")
                 .size(),

@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// The graph's remarks of a frozen network with these options of its backbone.
+/// The graph's remarks about a frozen network with these backbone options.
 std::vector<std::string> remarks(const std::string& backbone) {
   Sources sources;
   const auto prepared = prepare_text(

@@ -1,4 +1,4 @@
-// The rules between the options of a training.
+// The rules about training options that depend on each other.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST_F(TrainingRules, ScheduleMustFitTheOptimizer) {
                   "/train/schedule/base_momentum: base_momentum 0.96 is above max_momentum 0.95"));
 }
 
-TEST_F(TrainingRules, WarmUpIsSetExactlyOnce) {
+TEST_F(TrainingRules, WarmUpMustBeSetExactlyOnce) {
   for (const std::string kind : {"warmup_cosine", "warmup_linear"}) {
     const std::string begin = R"("schedule": {"kind": ")" + kind + '"';
     EXPECT_THAT(of_training(begin + R"(, "warmup_steps": 5, "warmup_fraction": 0.1})"),
@@ -115,7 +115,7 @@ TEST_F(TrainingRules, LayerDecayNeedsAScheduleWithoutAMinimum) {
                   "but the schedule's min_learning_rate is the same for all"));
 }
 
-TEST_F(TrainingRules, SwaIsTheOnlyAverageAndAveragesSomeEpochs) {
+TEST_F(TrainingRules, SwaMustBeTheOnlyAverageAndAverageSomeEpochs) {
   EXPECT_THAT(of_training(R"("swa": {})"), IsEmpty());
   EXPECT_THAT(of_training(R"("epochs": 4, "swa": {"start": 3})"), IsEmpty());
   EXPECT_THAT(of_training(R"("epochs": 4, "swa": {"start": 4})"),
@@ -129,7 +129,7 @@ TEST_F(TrainingRules, SwaIsTheOnlyAverageAndAveragesSomeEpochs) {
                           "last epochs are averaged"));
 }
 
-TEST_F(TrainingRules, GradientsHaveOneLimit) {
+TEST_F(TrainingRules, GradientsCanHaveOnlyOneLimit) {
   EXPECT_THAT(of_training(R"("gradient_clip_value": 0.5)"), IsEmpty());
   EXPECT_THAT(of_training(R"("adaptive_gradient_clip": {})"), IsEmpty());
   EXPECT_THAT(of_training(R"("gradient_clip_norm": 1, "gradient_clip_value": 0.5)"),
@@ -143,7 +143,7 @@ TEST_F(TrainingRules, GradientsHaveOneLimit) {
                           "adaptive_gradient_clip both limit the gradients"));
 }
 
-TEST_F(TrainingRules, GroupIsUnfrozenWithinTheTraining) {
+TEST_F(TrainingRules, GroupMustBeUnfrozenBeforeTrainingEnds) {
   const auto groups = [](const std::string& group) {
     return of_training(R"("epochs": 3, "parameter_groups": [{"match": "head", )" + group + "}]");
   };

@@ -70,7 +70,7 @@ struct Composed {
   Diagnostics errors = {};
 };
 
-/// Composes `command` among the files of a case.
+/// Composes `command` with the files of a case.
 std::unique_ptr<Composed> compose_case(const std::map<std::string, std::string>& sections,
                                        const std::vector<std::string>& command) {
   auto composed = std::make_unique<Composed>();

@@ -49,7 +49,7 @@ TEST(ComposeLeniently, OptionWithABrokenFileIsLeftOut) {
             "db:\n  size: 1\na: 1\n" + kRest);
 }
 
-TEST(ComposeLeniently, BrokenRecipeGivesNothing) {
+TEST(ComposeLeniently, BrokenRecipeYieldsNothing) {
   EXPECT_EQ(composed(files(), {"a=2"}), "nothing");
   MemoryFileSystem broken;
   broken.files = {{"recipes/main.yaml", "a: [\n"}};

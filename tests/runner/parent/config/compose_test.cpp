@@ -79,7 +79,7 @@ TEST_F(Composing, DocumentWithoutASchemaIsResolvedUnchecked) {
   EXPECT_EQ(messages(composer.validated(*composition).errors()), "wrong at /b\n");
 }
 
-TEST_F(Composing, OtherNameOfAKeyIsAccepted) {
+TEST_F(Composing, AlternativeKeyNameIsAccepted) {
   files.files = {{"recipes/a.yaml", "schema: 1\ndevice: {long_wait: 1, long_look: 2}\n"},
                  {"recipes/both.yaml", "schema: 1\ndevice: {long_wait: 1, wait: 3}\n"}};
   keys.names = {{"device", "long_wait", "wait"}, {"device", "long_look", "look"}};

@@ -32,7 +32,7 @@ class CompositionViews : public testing::Test {
   DefaultsList list;
 };
 
-TEST_F(CompositionViews, DefaultsAreATableInTheOrderOfMerging) {
+TEST_F(CompositionViews, DefaultsAreListedInMergeOrder) {
   EXPECT_EQ(defaults_text(list),
             "Config      Package   Parent      File\n"
             "model/base  net       model/tiny  recipes/model/base.yaml\n"

@@ -78,7 +78,7 @@ TEST_F(Interpolations, PartOfAnInterpolatedMappingIsCopiedAlone) {
   EXPECT_TRUE(resolve(text).found.empty());
 }
 
-TEST_F(Interpolations, LongTextsAreBounded) {
+TEST_F(Interpolations, LongStringsAreBounded) {
   std::string text = "big: " + std::string(500'000, 'x') + "\n";
   for (int i = 0; i < 10'000; ++i) text += "k" + std::to_string(i) + ": ${big}\n";
   EXPECT_EQ(first_error(text), ErrorCode::kAliasBomb);
@@ -99,7 +99,7 @@ TEST_F(Interpolations, CopiesAreCounted) {
   EXPECT_EQ(first_error(copies(110)), ErrorCode::kAliasBomb);
 }
 
-TEST_F(Interpolations, SecretsDoNotRepeatALongTextOften) {
+TEST_F(Interpolations, SecretsCannotMultiplyALongString) {
   variable_ = "x";
   std::string list = "[";
   for (int i = 0; i < 40'000; ++i) list += "1,";
@@ -118,7 +118,7 @@ TEST_F(Interpolations, RecordedResolutionResolvesToItself) {
   EXPECT_EQ(write_yaml(twice), write_yaml(once));
 }
 
-TEST_F(Interpolations, AliasesAreRecordedAsTheyAreRead) {
+TEST_F(Interpolations, AliasesAreRecordedAsWritten) {
   const Value once =
       resolve("vars: {a: 2}\naliases: {few: \"train.ways=${vars.a}\"}\nb: '\\${vars.a}'\n").value;
   const std::string written = write_yaml(as_unresolved(once));
@@ -134,7 +134,7 @@ TEST_F(Interpolations, ValuesNextToAnItemAreNotResolvedAgain) {
   EXPECT_EQ(*once.find("b")->text(), "${item.x}\\${y}");
 }
 
-TEST_F(Interpolations, MutuallyDecodedTextsTerminate) {
+TEST_F(Interpolations, MutuallyDecodedStringsTerminate) {
   variable_ = "[${oc.decode:${oc.env:A}},${oc.decode:${oc.env:A}}]";
   EXPECT_EQ(first_error("a: ${oc.decode:${oc.env:A}}"), ErrorCode::kNestingTooDeep);
   variable_ = "{a: '${oc.create:${oc.env:A}}', b: '${oc.create:${oc.env:A}}'}";

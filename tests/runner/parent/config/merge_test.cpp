@@ -23,13 +23,13 @@ TEST(Merge, LaterValueWins) {
             R"({"a":1,"b":{"c":4,"d":3},"e":5})");
 }
 
-TEST(Merge, MissingMarkDoesNotOverwriteAValue) {
+TEST(Merge, MissingMarkerDoesNotOverwriteAValue) {
   EXPECT_EQ(merged("{a: 1, b: [2], c: {d: 3}}", R"({a: "???", b: "???", c: "???"})"),
             R"({"a":1,"b":[2],"c":{"d":3}})");
   EXPECT_EQ(merged("{c: {d: 3}}", R"({c: {d: "???"}})"), R"({"c":{"d":3}})");
 }
 
-TEST(Merge, MissingMarkRemainsWithoutAValue) {
+TEST(Merge, MissingMarkerRemainsWithoutAValue) {
   EXPECT_EQ(merged("{a: null}", R"({a: "???", b: "???"})"), R"({"a":"???","b":"???"})");
   EXPECT_EQ(merged(R"({a: "???"})", "{a: 1}"), R"({"a":1})");
 }

@@ -261,7 +261,7 @@ TEST(Override, LastOfDuplicateKeysWins) {
   EXPECT_TRUE(same_data(*value_of("a={b:1,b:2}").find("b"), {std::int64_t{2}, {}}));
 }
 
-TEST(Override, TextsReadBackAsTheSameValue) {
+TEST(Override, WrittenStringsReadBackUnchanged) {
   for (const char* text : {"1", "a=b", "it's", "'\\", "a\\'b", "", " ", "true", "nan", "1_0", "#",
                            "a b", "[x]", "${a}", "\n", "\xc3\xa4"}) {
     const std::string written = element_text({std::string(text), {}});
@@ -274,7 +274,7 @@ TEST(Override, TextsReadBackAsTheSameValue) {
   EXPECT_EQ(override_text(override_of("a[0].b=TRUE")), "a.0.b=True");
 }
 
-TEST(Override, LaterEqualSignsAreTextButNotInFunctions) {
+TEST(Override, LaterEqualSignsAreLiteralExceptInFunctions) {
   EXPECT_EQ(
       value_of("url=http://h/p?x=1&y=2").text() ? *value_of("url=http://h/p?x=1&y=2").text() : "",
       "http://h/p?x=1&y=2");

@@ -194,7 +194,7 @@ TEST(Secrets, InterpolationIsShownButNotTheTextAroundIt) {
   }
 }
 
-TEST(SecretTexts, AreHiddenInPartsOfDerivedTexts) {
+TEST(SecretTexts, AreHiddenInPartsOfDerivedStrings) {
   const Value recipe{
       Value::List{{std::string("a hunter2 {name}"), {}, "a ${oc.env:MY_TOKEN} {name}"},
                   {std::string("7"), {}, "${oc.env:PIN_KEY,7}"},

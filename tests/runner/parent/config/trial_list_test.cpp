@@ -26,7 +26,7 @@ class TrialListTest : public testing::Test {
         {"data/cars.yaml", "{}"}};
   }
 
-  /// The jobs as texts, or the error messages.
+  /// The jobs as strings, or the error messages.
   std::vector<std::string> jobs(std::vector<std::string> overrides, std::uint64_t seed = 0) {
     return chosen(std::move(overrides), {.seed = seed, .samples = {}});
   }
@@ -134,7 +134,7 @@ TEST_F(TrialListTest, ShuffledOrderDependsOnTheSeed) {
   EXPECT_THAT(first, testing::UnorderedElementsAreArray(jobs({"a=range(0,9)"})));
 }
 
-TEST_F(TrialListTest, SamplesDrawAValueOfEachKeyAndRunWithEachSeed) {
+TEST_F(TrialListTest, EachSampleDrawsAValuePerKeyAndRunsWithEachSeed) {
   const auto samples = drawn(3, {"a=1,2,3", "b=0", "seed=7,8", "c=interval(0.5,2)"}, 5);
   ASSERT_THAT(samples, testing::SizeIs(6));
   for (std::size_t i = 0; i < 6; i += 2) {
@@ -167,7 +167,7 @@ TEST_F(TrialListTest, NoCombinationIsDrawnTwice) {
               ElementsAre("sweep.samples is 13, but there are only 12 combinations to draw from"));
 }
 
-TEST_F(TrialListTest, LogarithmsAreDrawnEvenly) {
+TEST_F(TrialListTest, LogarithmsAreDrawnUniformly) {
   const auto rates = drawn(1000, {"lr=tag(log,interval(0.0001,1))"});
   for (const double bound : {0.001, 0.01, 0.1}) {
     const auto below = std::ranges::count_if(rates, [&](const std::string& rate) {

@@ -23,7 +23,7 @@ std::string read(const std::string& text) {
   return out.str();
 }
 
-TEST(YamlReader, EmptyTextIsEmptyMapping) {
+TEST(YamlReader, EmptyInputIsAnEmptyMapping) {
   EXPECT_EQ(read(""), "{}");
   EXPECT_EQ(read("# nothing\n"), "{}");
 }
@@ -142,7 +142,7 @@ TEST(YamlReader, AliasesExpandToAtMostTenThousandValues) {
               testing::HasSubstr("error[E0106]: aliases expand to more than 10000 values"));
 }
 
-TEST(YamlReader, ValuesOfAFileAreCounted) {
+TEST(YamlReader, ValuesInAFileAreCounted) {
   const auto list = [](int count) {
     std::string text = "[";
     for (int i = 0; i < count; ++i) text += "1,";
@@ -152,7 +152,7 @@ TEST(YamlReader, ValuesOfAFileAreCounted) {
   EXPECT_THAT(read(list(100'000)), testing::HasSubstr("the file contains more than 100000 values"));
 }
 
-TEST(YamlReader, AliasesOfALongTextAreBounded) {
+TEST(YamlReader, AliasesOfALongStringAreBounded) {
   std::string text = "a: &a " + std::string(1u << 20, 'x') + "\n";
   for (int i = 0; i < 100; ++i) text += "b" + std::to_string(i) + ": *a\n";
   EXPECT_THAT(read(text),
@@ -161,7 +161,7 @@ TEST(YamlReader, AliasesOfALongTextAreBounded) {
 
 TEST(YamlReader, AliasInsideItsOwnValueIsRejected) {
   EXPECT_THAT(read("a: &a [*a]\n"),
-              testing::HasSubstr("the alias is inside the value that it names"));
+              testing::HasSubstr("the alias is inside the value that it stands for"));
 }
 
 TEST(YamlReader, InvalidUtf8IsReportedWithItsByte) {
@@ -212,7 +212,7 @@ TEST(YamlReader, IntegerBeyond64BitsKeepsItsDigits) {
   EXPECT_EQ((*value->list())[0].form, ScalarForm::kBigInteger);
 }
 
-TEST(YamlReader, IntegerOfTooManyDigitsIsRejected) {
+TEST(YamlReader, IntegerWithTooManyDigitsIsRejected) {
   EXPECT_THAT(
       read("a: 1" + std::string(5000, '0')),
       testing::StartsWith("a.yaml:1:4: error[E0109]: the integer has more than 4300 digits"));
@@ -246,7 +246,7 @@ TEST(YamlReader, NumbersInUnusualBasesCauseWarnings) {
   EXPECT_EQ(warnings("a: [0, 07, 0x10, 0b1, 1_0, 0.5, 1e3, '010', 12:60, 08]\n"), "");
 }
 
-TEST(YamlReader, WarningsOfOneFileAreBounded) {
+TEST(YamlReader, WarningsPerFileAreBounded) {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "- yes\n";
   Sources sources;
@@ -265,7 +265,7 @@ TEST(YamlReader, SyntaxErrorsSuggestARemedy) {
   EXPECT_THAT(read("a:\n\tb: 1\n"), testing::HasSubstr("indent with spaces, not with tabs"));
 }
 
-TEST(YamlReader, ErrorsOfOneFileAreBounded) {
+TEST(YamlReader, ErrorsPerFileAreBounded) {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "a: x\n";
   Sources sources;
@@ -294,7 +294,7 @@ TEST(YamlReader, SurvivesMutations) {
   }
 }
 
-TEST(YamlReader, EscapesBeyondAsciiAreUtf8) {
+TEST(YamlReader, EscapesBeyondAsciiBecomeUtf8) {
   const SourceText source{"a.yaml", "a: \"x\\N\\_\\L\\P\\x85é\""};
   const auto read = read_yaml(source);
   ASSERT_TRUE(read);

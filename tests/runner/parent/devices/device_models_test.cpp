@@ -87,7 +87,7 @@ TEST(DeviceModel, EveryGenerationSinceRtx20IsKnown) {
 
 TEST(DeviceModel, AmbiguousWordListsTheModels) {
   EXPECT_EQ(found("A100"),
-            "'A100' names several GPUs | name one of them: NVIDIA A100 40GB, NVIDIA A100 80GB");
+            "'A100' matches several GPUs | choose one of them: NVIDIA A100 40GB, NVIDIA A100 80GB");
 }
 
 TEST(DeviceModel, UnknownModelSuggestsTheNearest) {

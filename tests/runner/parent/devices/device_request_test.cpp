@@ -56,7 +56,7 @@ TEST(DeviceRequest, OnlyANumberedGpuHasAnIndex) {
   EXPECT_TRUE(request_in("{select: auto}").is_gpu());
 }
 
-TEST(DeviceRequest, FallsBackOnlyToNamedDevices) {
+TEST(DeviceRequest, FallsBackOnlyToSpecifiedDevices) {
   const DeviceRequest request = request_in("{select: cuda, fallback: [cpu]}");
   EXPECT_TRUE(request.may_fall_back_to("cpu"));
   EXPECT_FALSE(request.may_fall_back_to("gpu"));

@@ -251,10 +251,10 @@ TEST_F(TakeDeviceTest, NamedGpuWithRoomKeepsItsName) {
   EXPECT_EQ(taken->select, "cuda:1");
   EXPECT_EQ(taken->device->index, 1);
   EXPECT_FALSE(taken->is_only_visible) << "then it would be cuda:0";
-  EXPECT_EQ(taken->why, "the recipe names it");
+  EXPECT_EQ(taken->why, "the recipe specifies it");
 }
 
-TEST_F(TakeDeviceTest, InstancesAreTakenOneByOne) {
+TEST_F(TakeDeviceTest, MigInstancesAreTakenOneByOne) {
   for (int i = 0; i < 2; ++i) {
     DeviceFacts& instance = machine_.gpu(20, 20);
     instance.index = 0;
@@ -321,7 +321,7 @@ TEST_F(TakeForRanksTest, EachRankGetsItsOwnGpu) {
   EXPECT_THAT(taken(2), ElementsAre("GPU-cccccccc-0000", "GPU-aaaaaaaa-0000"));
 }
 
-TEST_F(TakeForRanksTest, ListedGpusAreTheOnesThatRanksTake) {
+TEST_F(TakeForRanksTest, RanksTakeTheListedGpus) {
   const auto listed = [&] {
     std::vector<std::string> uuids;
     const auto gpus = gpus_for_ranks(request_, machine_.world(locks()));

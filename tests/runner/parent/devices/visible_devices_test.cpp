@@ -71,7 +71,7 @@ TEST_F(VisibleDevicesTest, DevicesAfterAnInvalidEntryAreHidden) {
             "CUDA_VISIBLE_DEVICES='0,,1': an entry is empty, so CUDA sees only the GPUs before it");
   EXPECT_THAT(seen("2,2"), ElementsAre(2));
   EXPECT_EQ(remark_,
-            "CUDA_VISIBLE_DEVICES='2,2': '2' names a GPU for the second time, so CUDA sees only "
+            "CUDA_VISIBLE_DEVICES='2,2': '2' lists a GPU for the second time, so CUDA sees only "
             "the GPUs before it");
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(TrackingService, KeysOfOtherProgramsSuggestOurs) {
+TEST(TrackingService, KeysOfOtherProgramsSuggestRetortsKeys) {
   for (const char* key : {"wandb", "use_wandb", "trackio", "report_to", "tensorboard"})
     EXPECT_THAT(instead_of_tracking_service(key), HasSubstr("run.tensorboard=true")) << key;
   EXPECT_THAT(instead_of_tracking_service("wandb"), HasSubstr("`wandb sync"));

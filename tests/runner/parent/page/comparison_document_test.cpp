@@ -47,7 +47,7 @@ TEST(ComparisonDocument, MetricsAndCurvesAreSideBySide) {
   EXPECT_THAT(chart, testing::HasSubstr("class=\"thin color-2\" data-name=\"B: training\""));
 }
 
-TEST(ComparisonDocument, AliasesAreNoSettingsThatDiffer) {
+TEST(ComparisonDocument, AliasesDoNotCountAsDifferingSettings) {
   const auto with = [](const std::string& folder, const std::string& alias, std::int64_t epochs) {
     ComparedRun one = run(folder, 1, {});
     one.details.recipe = from_json(

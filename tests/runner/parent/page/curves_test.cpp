@@ -42,7 +42,7 @@ TEST(Thinned, KeepsEndsAndExtremesInOrder) {
   EXPECT_EQ(std::ranges::min(few, {}, &Point::y).y, 0);
 }
 
-TEST(Curves, OneChartForEachQuantity) {
+TEST(Curves, HaveOneChartForEachQuantity) {
   const std::vector<MetricLine> lines = {
       at(1, "train/loss", 2),          at(2, "train/loss", 1),
       at(1, "train/learning_rate", 3), at(2, "train/learning_rate", 4),
@@ -54,7 +54,7 @@ TEST(Curves, OneChartForEachQuantity) {
   const std::string loss = charts[0].svg();
   EXPECT_THAT(loss, HasSubstr(">loss of train[x]</title>"));
   EXPECT_THAT(loss,
-              HasSubstr("training: from 2 to 1; training, mean of the epoch: 1.5; validation: "
+              HasSubstr("training: from 2 to 1; training, mean over the epoch: 1.5; validation: "
                         "1.25</desc>"));
   EXPECT_THAT(loss, Not(HasSubstr("logarithmic")));
   EXPECT_THAT(charts[1].svg(), HasSubstr(">accuracy of "));
@@ -69,7 +69,7 @@ TEST(Curves, OneChartForEachQuantity) {
   EXPECT_EQ(times_in(charts[2].svg(), ">training</text>"), 0u);
 }
 
-TEST(Curves, SmallNumbersAreDescribedWithTheirDigits) {
+TEST(Curves, SmallNumbersKeepTheirDigitsInTheDescription) {
   const std::vector<MetricLine> lines = {at(1, "train/learning_rate", 4e-5),
                                          at(2, "train/learning_rate", 1.25e-6)};
   EXPECT_THAT(draw_curves("train", "train", lines).at(0).svg(),
@@ -99,7 +99,7 @@ TEST(Curves, OneStepMakesNoCurve) {
   EXPECT_THAT(draw_curves("train", "train", lines), IsEmpty());
 }
 
-TEST(Curves, SkippedStepsAreNoCurve) {
+TEST(Curves, SkippedStepsHaveNoCurve) {
   const std::vector<MetricLine> lines = {at(1, "train/epoch_skipped_steps", 2),
                                          at(2, "train/epoch_skipped_steps", 1)};
   EXPECT_THAT(draw_curves("train", "train", lines), IsEmpty());
@@ -113,14 +113,14 @@ TEST(MemoryChart, ShowsThePlannedPeak) {
   lines.push_back(at(2, "memory/peak_by_plan", 0.75));
   const std::vector<Drawing> charts = draw_memory("train", "train", lines);
   ASSERT_THAT(charts, SizeIs(1));
-  EXPECT_THAT(charts[0].svg(), HasSubstr(">planned peak of tensors, 4.0 MiB</text>"));
+  EXPECT_THAT(charts[0].svg(), HasSubstr(">planned peak of tensor memory, 4.0 MiB</text>"));
   EXPECT_THAT(charts[0].svg(), HasSubstr(">MiB</text>"));
   EXPECT_THAT(charts[0].svg(),
-              HasSubstr("maximum: 3.0 MiB; planned peak of tensors, 4.0 MiB</desc>"));
+              HasSubstr("maximum: 3.0 MiB; planned peak of tensor memory, 4.0 MiB</desc>"));
   EXPECT_THAT(draw_memory("other", "other", lines), IsEmpty());
 }
 
-TEST(MemoryChart, OneStepIsNoTimeline) {
+TEST(MemoryChart, OneStepMakesNoTimeline) {
   const std::vector<MetricLine> lines = {at(1, "memory/allocated", 1 << 20),
                                          at(1, "memory/peak", 3 << 20)};
   EXPECT_THAT(draw_memory("train", "train", lines), IsEmpty());

@@ -56,7 +56,7 @@ std::vector<ShownRectangle> boxes_in(const std::string& svg) {
   return boxes;
 }
 
-/// The corners of each line of a picture.
+/// The points of each line in a picture.
 std::vector<std::vector<Point>> lines_in(const std::string& svg) {
   static const std::regex line(R"re(<polyline class="axis" points="([^"]*)")re"),
       corner(R"re(([0-9.]+),([0-9.]+))re");

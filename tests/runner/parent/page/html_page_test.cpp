@@ -17,7 +17,7 @@ std::size_t occurrences(const std::string& text, const std::string& part) {
   return times;
 }
 
-TEST(HtmlPage, EscapesEveryText) {
+TEST(HtmlPage, EscapesAllText) {
   Document document{.title = kAttack, .blocks = {}};
   document.section(kAttack);
   document.say(kAttack);
@@ -109,7 +109,7 @@ TEST(HtmlPage, CaptionDoesNotRepeatTheHeading) {
   EXPECT_THAT(page, HasSubstr("<caption>Others</caption>"));
 }
 
-TEST(HtmlPage, FoldedBlocksAreOpenOnPaper) {
+TEST(HtmlPage, FoldedBlocksAreExpandedInPrint) {
   const std::string page = html_page({.title = "run", .blocks = {}});
   EXPECT_THAT(page, HasSubstr("details::details-content{display:block;content-visibility:visible"));
   EXPECT_THAT(page, HasSubstr("addEventListener('beforeprint'"));

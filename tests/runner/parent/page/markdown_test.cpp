@@ -17,7 +17,7 @@ TEST(Markdown, IsReadableAsText) {
             "|\n\n<details><summary>recipe</summary>\n\n```\nlr: 0.1\n```\n\n</details>\n");
 }
 
-TEST(Markdown, HeadingsOfPicturesAloneAreLeftOut) {
+TEST(Markdown, HeadingsOfSectionsWithOnlyPicturesAreLeftOut) {
   Document document{.title = "run", .blocks = {}};
   document.section("Results");
   document.say("Two classes.");

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
 
-/// The record of a run with a training and an evaluation, and its document.
+/// The record of a run with a training node and an evaluation, and its document.
 class RunDocumentTest : public testing::Test {
  protected:
   RunDocumentTest() {
@@ -65,7 +65,7 @@ class RunDocumentTest : public testing::Test {
   nlohmann::ordered_json summary_;
 };
 
-TEST_F(RunDocumentTest, RecipeNamesTheOriginsOfItsValues) {
+TEST_F(RunDocumentTest, RecipeShowsTheOriginsOfItsValues) {
   const std::string text = markdown(document());
   EXPECT_THAT(text, testing::ContainsRegex("\n  epochs: 2 +# override 'train.epochs=2'\n"));
   EXPECT_THAT(text, testing::ContainsRegex("\n  kind: evaluate.classification +# a.yaml:6\n"));
@@ -75,11 +75,11 @@ TEST_F(RunDocumentTest, EnvironmentIsATable) {
   EXPECT_THAT(rows("key"), Contains(ElementsAre("versions.libtorch", "2.11.0")));
 }
 
-TEST_F(RunDocumentTest, WithoutEventsThereIsNoTableOfThem) {
+TEST_F(RunDocumentTest, RunWithoutEventsHasNoEventTable) {
   EXPECT_THAT(markdown(document()), Not(HasSubstr("## Events")));
 }
 
-TEST_F(RunDocumentTest, RecoverySaysWhereAndHow) {
+TEST_F(RunDocumentTest, RecoveryIsDescribedWithItsCauseAndStep) {
   nlohmann::ordered_json one = {{"node", "train"},      {"cause", "out of memory"},
                                 {"phase", "backward"},  {"step", 3},
                                 {"tried", 64 << 10},    {"taken", 2 << 20},
@@ -148,7 +148,7 @@ TEST_F(RunDocumentTest, NodesOfAnEndedRunAreNotRunning) {
   }
 }
 
-TEST_F(RunDocumentTest, PlanIsShownWithItsOwners) {
+TEST_F(RunDocumentTest, PlanIsShownWithTheOwnersOfItsMemory) {
   write_plan("train");
   const std::string text = markdown(document());
   EXPECT_THAT(text, HasSubstr("## Memory plan\n\n### train\\[x\\]\n\nNeeds 1.25 GiB of 8.00 GiB "
@@ -157,7 +157,7 @@ TEST_F(RunDocumentTest, PlanIsShownWithItsOwners) {
   EXPECT_THAT(text, HasSubstr("| head.weight | (1000, 512) | float32 | parameter | 2.0 MiB |"));
 }
 
-TEST_F(RunDocumentTest, PlansOfManyTrainingsDoNotHideThatOfTheEvaluation) {
+TEST_F(RunDocumentTest, ManyTrainingPlansDoNotHideTheEvaluationPlan) {
   summary_["nodes"] = nlohmann::ordered_json::array();
   for (int i = 0; i < 12; ++i) {
     const std::string node = "train." + std::to_string(i);
@@ -173,7 +173,7 @@ TEST_F(RunDocumentTest, PlansOfManyTrainingsDoNotHideThatOfTheEvaluation) {
   EXPECT_THAT(text, HasSubstr("The plans of 2 other nodes are left out"));
 }
 
-TEST_F(RunDocumentTest, MetricsReadLikeTheSentenceAboveThem) {
+TEST_F(RunDocumentTest, MetricsAreFormattedAsInTheSentenceAboveThem) {
   write("nodes/evaluate/metrics.json",
         R"({"top1": 0.8, "top1_interval": {"low": 0.7, "high": 0.9}, "mean_per_class": 0.8,
       "log_loss": 0.5, "samples": 4, "smoke": false, "confusion_matrix": null, "per_class": []})");
@@ -213,7 +213,7 @@ TEST_F(RunDocumentTest, ExamplesAreImagesWithTheirPredictions) {
   EXPECT_THAT(markdown(shown), HasSubstr("Top-1 accuracy 75.0% (95% interval 30.0–95.0%)"));
 }
 
-TEST_F(RunDocumentTest, ExamplesOfEveryKindOfEvaluationHaveTheirOwnText) {
+TEST_F(RunDocumentTest, ExamplesOfEachEvaluationKindHaveTheirOwnCaptions) {
   write("nodes/evaluate/metrics.json", R"({"mae": 1.5, "smoke": false})");
   std::string list;
   const auto add = [&](const std::string& facts) {

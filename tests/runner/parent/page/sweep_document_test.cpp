@@ -42,10 +42,10 @@ std::string report(const std::string& metric, const std::vector<std::string>& va
 
 TEST(SweepDocument, ListsTheBestTrialsFirst) {
   const std::string text = report("validation/accuracy", {"0.25", "0.75", "0.5"});
-  EXPECT_THAT(text,
-              HasSubstr("| trials | 1 failed, 3 finished |\n| time of all trials | 0:04:00 |\n"
-                        "| best by validation/accuracy | trial 1 (train.lr=0.1 seed=2): "
-                        "0.7500 |\n"));
+  EXPECT_THAT(
+      text, HasSubstr("| trials | 1 failed, 3 finished |\n| total time of all trials | 0:04:00 |\n"
+                      "| best by validation/accuracy | trial 1 (train.lr=0.1 seed=2): "
+                      "0.7500 |\n"));
   EXPECT_THAT(text, HasSubstr("| 1 | finished | 0.7500 | 0.1 | 2 | 0:01:00 |\n"
                               "| 2 | finished | 0.5000 | 0.2 | 1 | 0:01:00 |\n"
                               "| 0 | finished | 0.2500 | 0.1 | 1 | 0:01:00 |\n"
@@ -58,7 +58,7 @@ TEST(SweepDocument, ListsTheBestTrialsFirst) {
   EXPECT_THAT(text, Not(HasSubstr("too optimistic")));
 }
 
-/// A sweep over a rate, a size and a seed, all of whose trials have finished.
+/// A sweep over a rate, a size and a seed; all its trials have finished.
 SweepResults results_of_two_keys() {
   SweepResults results;
   results.keys = {"train.lr", "train.batch_size", "seed"};
@@ -76,7 +76,7 @@ SweepResults results_of_two_keys() {
   return results;
 }
 
-TEST(SweepDocument, EffectsAreDrawnWithoutSeeds) {
+TEST(SweepDocument, EffectChartsOmitSeeds) {
   const Document document = sweep_document("s", plan_of_sweep(), results_of_two_keys());
   std::vector<std::string> charts;
   for (const Block& block : document.blocks)
@@ -114,13 +114,13 @@ TEST(SweepDocument, SmallestLossIsBest) {
               HasSubstr("| 0 | finished | 0.2500 | 0.1 | 1 | 0:01:00 |\n| 2 |"));
 }
 
-TEST(SweepDocument, WarnsIfTestDataDecide) {
+TEST(SweepDocument, WarnsIfTrialsAreComparedOnTestData) {
   EXPECT_THAT(report("evaluate/top1", {"0.25", "0.75", "0.5"}),
               HasSubstr("compared on test data, so evaluate/top1 of the best trial is too "
                         "optimistic"));
 }
 
-TEST(SweepDocument, WithoutResultsListsTheTrials) {
+TEST(SweepDocument, ListsTheTrialsIfThereAreNoResults) {
   EXPECT_THAT(report("validation/loss", {}), HasSubstr("| 0 | finished | 0.1 | 1 | 0:01:00 |\n"));
 }
 

@@ -62,7 +62,7 @@ TEST_F(AllowedCodeTest, UntrustedFileDoesNotRun) {
             "read it, then allow it: retort trust " + (folder_ / "my_net.py").string());
 }
 
-TEST_F(AllowedCodeTest, TrustedFileGoesToTheWorkerWithItsDigest) {
+TEST_F(AllowedCodeTest, TrustedFileIsSentToTheWorkerWithItsDigest) {
   folder_.write("my_net.py", "a = 1\n");
   trust("my_net.py");
   EXPECT_THAT(allow("my_net.py:make"), IsEmpty());

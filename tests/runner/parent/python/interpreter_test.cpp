@@ -52,7 +52,7 @@ TEST_F(InterpreterTest, EnvironmentWithoutInterpreterIsAnError) {
   EXPECT_THAT(found(), HasSubstr("error: the virtual environment '"));
 }
 
-TEST_F(InterpreterTest, Python3OfAnyFolderComesBeforePython) {
+TEST_F(InterpreterTest, Python3InAnyFolderComesBeforePython) {
   variables_ = {{"PATH", (folder_ / "one").string() + ":" + (folder_ / "two").string()}};
   const std::string python = make_program("one/python");
   EXPECT_EQ(found(), python);
@@ -60,7 +60,7 @@ TEST_F(InterpreterTest, Python3OfAnyFolderComesBeforePython) {
   EXPECT_EQ(found(), python3);
 }
 
-TEST_F(InterpreterTest, RelativeFolderOfPathIsNotSearched) {
+TEST_F(InterpreterTest, RelativeFolderInPathIsNotSearched) {
   make_program("python3");
   variables_ = {{"PATH", ":.:"}};
   EXPECT_EQ(found(),
@@ -82,13 +82,13 @@ TEST_F(InterpreterTest, PathIsRelativeToTheRecipesFolder) {
   EXPECT_EQ(found(python), python);
 }
 
-TEST_F(InterpreterTest, LinkOfAnEnvironmentIsNotFollowed) {
+TEST_F(InterpreterTest, LinkInAnEnvironmentIsNotFollowed) {
   fs::create_directories(folder_ / "venv/bin");
   fs::create_symlink(make_program("usr/python3"), folder_ / "venv/bin/python");
   EXPECT_EQ(found("venv/bin/python"), folder_ / "venv/bin/python");
 }
 
-TEST_F(InterpreterTest, WrongPathIsReportedAtItsLocation) {
+TEST_F(InterpreterTest, InvalidPathIsReportedAtItsLocation) {
   folder_.write("notes.txt", "");
   EXPECT_EQ(found("none"), "error: 'none' is not a Python interpreter: there is no such file");
   EXPECT_EQ(found("notes.txt"),

@@ -36,7 +36,7 @@ TEST(PythonEntry, NamesAnAttributeOfAFile) {
   }
 }
 
-TEST(PythonEntry, RejectsMalformedText) {
+TEST(PythonEntry, RejectsMalformedEntries) {
   const std::string no_parts = "it does not have the form module:name or file.py:name";
   for (const std::string text : {"", ":", "timm", "timm:", ":make"})
     EXPECT_EQ(refusal(text), "'" + text + "' does not refer to Python code: " + no_parts);

@@ -105,7 +105,7 @@ TEST_F(TrustedCodeTest, CannotBeSavedWithoutAFolder) {
   }
 }
 
-TEST_F(TrustedCodeTest, FileIsReadWithoutLinks) {
+TEST_F(TrustedCodeTest, FileBehindALinkIsReadAndResolved) {
   folder_.write("real/net.py", "x = 1\n");
   fs::create_symlink("real/net.py", folder_ / "net.py");
   const auto code = read_code(folder_ / "net.py");
@@ -116,7 +116,7 @@ TEST_F(TrustedCodeTest, FileIsReadWithoutLinks) {
   EXPECT_FALSE(read_code(folder_.path()));
 }
 
-TEST_F(TrustedCodeTest, PythonFilesOfAFolderAreAllBelowIt) {
+TEST_F(TrustedCodeTest, PythonFilesInSubfoldersAreFound) {
   for (const char* name : {"b.py", "a.txt", "deep/er/c.py", ".venv/d.py"}) folder_.write(name, "");
   fs::create_directory_symlink(folder_.path(), folder_ / "again");
   EXPECT_THAT(python_files_below(folder_.path()),

@@ -31,7 +31,7 @@ class TrustedHooksTest : public testing::Test {
   TrustedCode trusted_{std::filesystem::path()};
 };
 
-TEST_F(TrustedHooksTest, FileWithCommandsMustBeTrustedAsRead) {
+TEST_F(TrustedHooksTest, FileWithCommandsMustBeTrustedWithTheContentsThatWereRead) {
   folder_.write("a.yaml", "text");
   const Value recipe = read_from("a.yaml");
   auto errors = untrusted_hooks(recipe, {}, trusted_);

@@ -31,7 +31,7 @@ TEST(BestValidation, SmallestLossIsBest) {
               ElementsAre(Pair("validation/accuracy", 0.25), Pair("validation/loss", 1)));
 }
 
-TEST(BestValidation, LargestScoreIsBestAndTheFirstOfEqualOnes) {
+TEST(BestValidation, LargestScoreIsBestAndTheFirstOneWinsTies) {
   BestValidation best(monitor({{"monitor", "accuracy"}}));
   for (const std::int64_t step : {4, 8, 12}) {
     best.see("validation/loss", static_cast<double>(step), step);

@@ -55,7 +55,7 @@ class CheckpointOriginTest : public testing::Test {
   Graph graph_;
 };
 
-TEST_F(CheckpointOriginTest, OwnCheckpointsMatchTheRecordedRecipes) {
+TEST_F(CheckpointOriginTest, CheckpointsOfTheRunMatchItsRecordedRecipes) {
   save("train.a", "1", "h", 1);
   save("train.b", "1", "h", 2);
   EXPECT_THAT(foreign(), IsEmpty());

@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-TEST(EnvironmentRecord, KeepsOnlyVariablesOfTheAllowList) {
+TEST(EnvironmentRecord, KeepsOnlyVariablesOnTheAllowList) {
   const char* const environment[] = {"OMP_NUM_THREADS=2",
                                      "HOME=/elsewhere",
                                      "HF_TOKEN=hf_abc",

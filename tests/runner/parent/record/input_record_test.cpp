@@ -35,7 +35,7 @@ class InputRecord : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(InputRecord, CopiedOrTouchedFilesAreTheSame) {
+TEST_F(InputRecord, CopiedOrTouchedFilesCountAsUnchanged) {
   const ordered_json before = look();
   EXPECT_EQ(before["/data/root"]["files"], 2);
   EXPECT_EQ(before["/data/root"]["bytes"], 6);

@@ -10,7 +10,7 @@ namespace {
 
 using Progress = NodeState::Progress;
 
-/// Trainings of two class pairs, an evaluation of both, and another node without inputs.
+/// Training nodes for two class pairs, an evaluation of both, and another node without inputs.
 Graph two_pairs() {
   Graph graph;
   for (const char* id : {"data", "train.0-1", "train.0-2", "evaluate", "other"})
@@ -63,7 +63,7 @@ TEST_F(NodeStateTest, DamagedFilesCountAsMissing) {
   EXPECT_EQ(node_state(folder_.path(), "train").progress, Progress::kMissing);
 }
 
-TEST_F(NodeStateTest, DependentNodesComeAfterANode) {
+TEST_F(NodeStateTest, NodesAfterANodeAreItsDependents) {
   EXPECT_THAT(nodes_after(two_pairs(), "train.0-1"), testing::ElementsAre("evaluate"));
   EXPECT_THAT(nodes_after(two_pairs(), "data"), testing::ElementsAre("train.0-1", "evaluate"));
   EXPECT_TRUE(nodes_after(two_pairs(), "evaluate").empty());

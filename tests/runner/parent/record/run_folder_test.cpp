@@ -79,7 +79,7 @@ TEST_F(RunFolderTest, FileInTheWayCannotBecomeAFolder) {
               HasSubstr("E0801 /run/dir: cannot create"));
 }
 
-TEST_F(RunFolderTest, FullDiskAndFailingFolderNameTheOption) {
+TEST_F(RunFolderTest, FullDiskAndFailingFolderAreReportedAtTheOption) {
   FaultyStorage full(disk(), {Fault::Point::kFolder, 2, Fault::Action::kFull});
   EXPECT_EQ(only_error(create_run_folder("run", base_.path(), kNow, full)),
             "E0804 /run/dir: cannot write '" + (base_.path() / "run/.retort").string() +
@@ -131,7 +131,7 @@ TEST_F(RunFolderTest, SummaryOnAFullDiskKeepsTheOldOne) {
   EXPECT_FALSE(fs::exists(base_.path() / "run/summary.json.part"));
 }
 
-TEST_F(RunFolderTest, FullDiskNamesTheFile) {
+TEST_F(RunFolderTest, FullDiskErrorNamesTheFile) {
   WritingStorage storage(full_disk);
   try {
     RunFolder folder(made("run"), storage);
@@ -179,7 +179,7 @@ TEST_F(RunFolderTest, NewRunSurvivesAPowerCut) {
   }
 }
 
-TEST_F(RunFolderTest, GroupedRecordsAppearWithTheirCommit) {
+TEST_F(RunFolderTest, GroupedRecordsAppearOnCommit) {
   PowerCutStorage storage(base_.path());
   const fs::path path = *create_run_folder("run", base_.path(), kNow, storage);
   RunFolder folder(path, storage, {}, RunFolder::Records::kTogether);
@@ -270,7 +270,7 @@ TEST_F(RunFolderTest, ReopenedLogKeepsItsLimit) {
             "… the log has reached its limit of 60 B: later lines are dropped\n");
 }
 
-TEST_F(RunFolderTest, TrainingBeginsWithItsRecordedFirstEpoch) {
+TEST_F(RunFolderTest, TrainingStartTimeIncludesItsRecordedFirstEpoch) {
   const fs::path path = made("run");
   RunFolder folder(path);
   const std::vector<MetricLine> kept = {{{"train", "train/loss", 3, 1}, 6},

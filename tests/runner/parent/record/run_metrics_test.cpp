@@ -28,7 +28,7 @@ TEST(RunMetrics, ValidationMetricsBelongToTheKeptWeights) {
   EXPECT_EQ(metrics.trained_by, "train.supervised");
 }
 
-TEST(RunMetrics, MetricsOfSeveralNodesHaveTheirNodesName) {
+TEST(RunMetrics, MetricsOfSeveralNodesIncludeTheNodeName) {
   const RunMetrics metrics = metrics_of(R"({
     "metrics": {"b": {"validation/auc": {"value": 2}}, "a": {"validation/auc": {"value": 1}, "x": {"value": "nan"}}},
     "kept": {"a": {"kind": "train.binary", "monitor": "validation/auc"},
@@ -39,7 +39,7 @@ TEST(RunMetrics, MetricsOfSeveralNodesHaveTheirNodesName) {
   EXPECT_EQ(metrics.monitor, "") << "the metric is ambiguous";
 }
 
-TEST(RunMetrics, DamagedSummaryGivesTheReadableMetrics) {
+TEST(RunMetrics, ReadableMetricsOfADamagedSummaryAreReturned) {
   for (const char* damaged :
        {"null", "[]", R"({"metrics": [1]})", R"({"metrics": {"a": 1, "b": {"c": {}}}})",
         R"({"kept": {"a": 1}})", R"({"kept": {"a": {"metrics": {"b": null}, "monitor": 1}}})"}) {

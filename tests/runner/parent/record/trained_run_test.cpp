@@ -57,7 +57,7 @@ TEST_F(TrainedRun, FindsTheCheckpointsOfEveryTraining) {
   EXPECT_EQ(find("latest")->at("train").choice, Choice::kLatest);
 }
 
-TEST_F(TrainedRun, FolderNamesOneCheckpoint) {
+TEST_F(TrainedRun, FolderSelectsOneCheckpoint) {
   save("train");
   const std::string one = (saved("train") / "step-00000004").string();
   const auto found = find(one);
@@ -69,12 +69,13 @@ TEST_F(TrainedRun, FolderNamesOneCheckpoint) {
             "folder, such as " +
                 one);
   add("train.1", "train.supervised");
-  EXPECT_EQ(error(one),
-            "E0501 --checkpoint names a single checkpoint, but the run has several training nodes: "
-            "'train', 'train.1' | --checkpoint best and --checkpoint latest apply to all of them");
+  EXPECT_EQ(
+      error(one),
+      "E0501 --checkpoint selects a single checkpoint, but the run has several training nodes: "
+      "'train', 'train.1' | --checkpoint best and --checkpoint latest apply to all of them");
 }
 
-TEST_F(TrainedRun, RunWithoutCheckpointsSuggestsToResume) {
+TEST_F(TrainedRun, RunWithoutCheckpointsSuggestsResuming) {
   const std::string folder = folder_.path().string();
   EXPECT_EQ(error(), "E0808 there is no checkpoint of 'train' in the run '" + folder +
                          "' | train it first with `retort resume " + folder + "`");
@@ -112,7 +113,7 @@ TEST(ChosenTraining, IsTheOnlyOrTheNamedNode) {
             "E0501 the run has no training node 'model' | it has 'train'");
 }
 
-TEST_F(TrainedRun, HasWeightsIfEachOfItsTrainingsSavedSome) {
+TEST_F(TrainedRun, HasWeightsIfEachTrainingStageSavedSome) {
   const auto graph = [&](const std::string& nodes) {
     std::ofstream(folder_.path() / ".retort/graph.json") << "{\"nodes\": [" << nodes << "]}";
   };

@@ -44,7 +44,7 @@ TEST(TrainingHistory, ValidationWithinAnEpochIsNotRecorded) {
   EXPECT_EQ(history.to_json()["val_losses"].dump(), "[]");
 }
 
-TEST(TrainingHistory, NanLossIsWrittenAsText) {
+TEST(TrainingHistory, NanLossIsWrittenAsAString) {
   TrainingHistory history(0);
   history.see(metric("train/epoch_loss", NAN, 4), 1);
   EXPECT_EQ(history.to_json()["train_losses"].dump(), R"(["nan"])");

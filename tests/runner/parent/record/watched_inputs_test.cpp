@@ -27,14 +27,14 @@ class WatchedInputsTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(WatchedInputsTest, TouchedFilesAreTheSame) {
+TEST_F(WatchedInputsTest, TouchedFilesCountAsUnchanged) {
   const WatchedInputs inputs = watch();
   const fs::path file = folder_ / "photos/cat/1.jpg";
   fs::last_write_time(file, fs::last_write_time(file) + std::chrono::hours(1));
   EXPECT_TRUE(inputs.changes().empty());
 }
 
-TEST_F(WatchedInputsTest, ExchangedClassesAreDetected) {
+TEST_F(WatchedInputsTest, SwappedClassesAreDetected) {
   const WatchedInputs inputs = watch();
   fs::rename(folder_ / "photos/cat", folder_ / "photos/other");
   fs::rename(folder_ / "photos/dog", folder_ / "photos/cat");

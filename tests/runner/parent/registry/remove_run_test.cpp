@@ -38,7 +38,7 @@ class RemoveRun : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(RemoveRun, RemovesAllOwnFiles) {
+TEST_F(RemoveRun, RemovesAllFilesOfTheRun) {
   folder_.write("outputs/run/nodes/train/checkpoints/step-00000004/model.safetensors", "weights");
   folder_.write("outputs/run/analysis/x.svg", "");
   folder_.write("outputs/run/report.html", "");
@@ -104,14 +104,14 @@ TEST_F(RemoveRun, RejectsInvalidMarks) {
   EXPECT_THAT(refusal(folder_ / "outputs/run"), HasSubstr("has no record of a run"));
 }
 
-TEST_F(RemoveRun, RejectsARunAtWork) {
+TEST_F(RemoveRun, RejectsAnActiveRun) {
   const auto lock = RunLock::take(folder_ / "outputs/run");
   ASSERT_TRUE(lock);
   EXPECT_EQ(refusal(folder_ / "outputs/run"),
             "E0805 the run '" + (folder_ / "outputs/run").string() + "' is still running");
 }
 
-TEST_F(RemoveRun, PartlyRemovedRunCanBeRemovedAgain) {
+TEST_F(RemoveRun, PartiallyRemovedRunCanBeRemovedAgain) {
   int calls = 0;
   for (bool is_done = false; !is_done; ++calls) {
     write_run(folder_, "outputs/run");
@@ -130,7 +130,7 @@ TEST_F(RemoveRun, PartlyRemovedRunCanBeRemovedAgain) {
             8);  // each of the seven files and folders was once the first that could not be removed
 }
 
-TEST_F(RemoveRun, RestOfAKilledRemovalCanBeRemoved) {
+TEST_F(RemoveRun, LeftoversOfAKilledRemovalCanBeRemoved) {
   for (const char* left : {"outputs/first/.retort", "outputs/second"}) {
     fs::create_directories(folder_ / left);
     const fs::path run = (folder_ / left).parent_path().filename() == "outputs"

@@ -12,7 +12,7 @@ std::string line(const std::string& name, const std::string& value, int step) {
          std::to_string(step) + R"(, "time": 1.0})" + "\n";
 }
 
-TEST(RunCurves, ShowFirstAndLastValueAndASparkline) {
+TEST(RunCurves, ShowFirstAndLastValuesAndASparkline) {
   const TemporaryFolder folder;
   std::string lines = line("evaluate/top1", "0.5", 4) + line("memory/peak", "1", 1) +
                       line("memory/peak", "2", 2) + line("train/rate", "5", 1);

@@ -69,7 +69,7 @@ TEST(RunEntry, TimeOfAKilledRunEndsAtItsLastMetric) {
   EXPECT_EQ(read_entry(folder / "run").seconds, 12.5);
 }
 
-TEST(RunEntry, ListsAndFlagsAreTexts) {
+TEST(RunEntry, ListsAndFlagsBecomeStrings) {
   const TemporaryFolder folder;
   write_run(folder, "run");
   folder.write("run/.retort/recipe.yaml", "a: [1, 2]\nb: true\nc: null\nd: {}\ne: '3'\n");
@@ -79,7 +79,7 @@ TEST(RunEntry, ListsAndFlagsAreTexts) {
                           Pair("e", RunValue("3"))));
 }
 
-TEST(RunEntry, MetricsOfSeveralNodesHaveTheirNodesName) {
+TEST(RunEntry, MetricsOfSeveralNodesIncludeTheNodeName) {
   const TemporaryFolder folder;
   write_run(folder, "run");
   folder.write("run/summary.json",
@@ -88,7 +88,7 @@ TEST(RunEntry, MetricsOfSeveralNodesHaveTheirNodesName) {
               ElementsAre(Pair("a:loss", 1), Pair("b:loss", 2)));
 }
 
-TEST(RunEntry, HeadlinePrefersTheEvaluationToTheTraining) {
+TEST(RunEntry, HeadlinePrefersEvaluationOverTraining) {
   const TemporaryFolder folder;
   const auto headline = [&](const std::string& metrics) {
     write_run(folder, "run");
@@ -116,7 +116,7 @@ TEST(RunEntry, DamagedSummaryKeepsTheOtherFacts) {
   }
 }
 
-TEST(RunEntry, OddMetricsAreLeftOut) {
+TEST(RunEntry, MalformedMetricsAreLeftOut) {
   const TemporaryFolder folder;
   write_run(folder, "run");
   folder.write(
@@ -147,7 +147,7 @@ TEST(RunEntry, RunKilledBeforeItBeganIsIncomplete) {
   EXPECT_THAT(entry.settings, IsEmpty());
 }
 
-TEST(RunEntry, NumbersAreShownAsShortAsPossible) {
+TEST(RunEntry, NumbersAreShownInTheirShortestForm) {
   EXPECT_EQ(run_value_text(0.1), "0.1");
   EXPECT_EQ(run_value_text(64.0), "64");
   EXPECT_EQ(run_value_text(1e-5), "1e-05");

@@ -45,13 +45,13 @@ TEST(RunFilter, ComparesNumbersAsNumbers) {
   EXPECT_FALSE(takes("accuracy>0.75"));
   EXPECT_TRUE(takes("accuracy>=.75"));
   EXPECT_TRUE(takes("accuracy<=7.5e-1"));
-  EXPECT_TRUE(takes("epochs>9"));  // as texts "10" < "9"
+  EXPECT_TRUE(takes("epochs>9"));  // as strings, "10" < "9"
   EXPECT_FALSE(takes("epochs<9"));
   EXPECT_TRUE(takes("epochs==10.0"));
   EXPECT_TRUE(takes("epochs!=11"));
 }
 
-TEST(RunFilter, ComparesTextsAsTexts) {
+TEST(RunFilter, ComparesStringsAsStrings) {
   EXPECT_TRUE(takes("started>2026-01-30"));
   EXPECT_FALSE(takes("started<2026-01-31"));
   EXPECT_TRUE(takes("name='two words'"));
@@ -95,7 +95,7 @@ TEST(RunFilter, AnyOfSeveralTagsMatches) {
   EXPECT_TRUE(takes("tag!=new"));
 }
 
-TEST(RunFilter, EmptyTextMatchesEveryRun) {
+TEST(RunFilter, EmptyFilterMatchesEveryRun) {
   EXPECT_TRUE(takes(""));
   EXPECT_TRUE(takes("  "));
 }
@@ -105,7 +105,7 @@ TEST(RunFilter, ListsEachKeyOnce) {
   EXPECT_THAT(RunFilter::parse("a=1 & b.c<2 | a=3", sources)->keys(), ElementsAre("a", "b.c"));
 }
 
-TEST(RunFilter, ReportsTheColumnOfAMistake) {
+TEST(RunFilter, ReportsTheColumnOfAnError) {
   EXPECT_EQ(mistake("accuracy"), "9: expected =, !=, <, <=, > or >= after 'accuracy'");
   EXPECT_EQ(mistake("accuracy>"), "10: expected a value to compare 'accuracy' with");
   EXPECT_EQ(mistake("a=1 b=2"), "5: expected '&' or '|' between two comparisons");

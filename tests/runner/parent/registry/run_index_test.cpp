@@ -227,7 +227,7 @@ TEST_F(RunIndexTest, StoresNothingWithoutAFolder) {
   EXPECT_FALSE(fs::exists(folder_ / "indexes"));
 }
 
-TEST_F(RunIndexTest, FolderOfIndexesMayHaveAnyName) {
+TEST_F(RunIndexTest, IndexFolderMayHaveAnyName) {
   write("a");
   const fs::path odd = folder_ / "in? #x%41 dex";
   RunIndex(root(), odd, warnings_).save();

@@ -57,7 +57,7 @@ TEST_F(RunListingTest, ListsTheRunsThatMatchTheFilter) {
       IsEmpty());
 }
 
-TEST_F(RunListingTest, RunReadAgainIsAsInTheNextListing) {
+TEST_F(RunListingTest, RereadRunMatchesTheNextListing) {
   auto run = list("", {"evaluate/top1"})->runs[0];
   write_run(folder_, "outputs/a", "0.875", "model.lora", "failed");
   const RunEntry before = run.entry;
@@ -67,7 +67,7 @@ TEST_F(RunListingTest, RunReadAgainIsAsInTheNextListing) {
   EXPECT_EQ(run.headline, 0.875);
 }
 
-TEST_F(RunListingTest, SortsMetricsBestFirstAndOtherKeysUpward) {
+TEST_F(RunListingTest, SortsMetricsBestFirstAndOtherKeysAscending) {
   EXPECT_THAT(sorted("accuracy"), ElementsAre("b", "c", "a"));
   EXPECT_THAT(sorted("accuracy", true), ElementsAre("a", "c", "b"));
   EXPECT_THAT(sorted("model.kind"), ElementsAre("b", "a", "c"));
@@ -200,7 +200,7 @@ TEST_F(RunListingTest, IndexThatCannotBeStoredIsAWarning) {
   EXPECT_EQ(warnings_[0].severity, Severity::kWarning);
 }
 
-TEST_F(RunListingTest, IndexIsUsedAsItIsOnRequest) {
+TEST_F(RunListingTest, IndexIsUsedAsIsOnRequest) {
   EXPECT_THAT(names(list()), ElementsAre("a", "b", "c"));
   write_run(folder_, "outputs/d", "0.9", "model.lora");
   const auto indexed = list_runs({.folders = {folder_ / "outputs"}, .as_indexed = true},
@@ -209,7 +209,7 @@ TEST_F(RunListingTest, IndexIsUsedAsItIsOnRequest) {
   EXPECT_THAT(names(list()), ElementsAre("a", "b", "c", "d"));
 }
 
-TEST_F(RunListingTest, FolderNamedTwiceIsListedOnce) {
+TEST_F(RunListingTest, FolderGivenTwiceIsListedOnce) {
   const auto listing =
       list_runs({.folders = {folder_ / "outputs", folder_ / "outputs/"}}, "", warnings_);
   EXPECT_THAT(names(listing), ElementsAre("a", "b", "c"));

@@ -42,7 +42,7 @@ TEST_F(CaptionSimilarityTest, LabelsAreTheWordsThatDiffer) {
     EXPECT_THAT(svg, HasSubstr(text));
 }
 
-TEST_F(CaptionSimilarityTest, CaptionsKeepAWord) {
+TEST_F(CaptionSimilarityTest, EqualCaptionsKeepAWord) {
   const auto similarity =
       read(R"({"captions": ["a dog", "a dog"], "cosines": [[0.5, 0.1], [0.2, 0.75]]})");
   ASSERT_TRUE(similarity);
@@ -55,7 +55,7 @@ TEST_F(CaptionSimilarityTest, EqualCosinesAreDrawn) {
   EXPECT_THAT(draw_similarity(*similarity, "clip").svg(), HasSubstr("from 0.50 to 0.50"));
 }
 
-TEST_F(CaptionSimilarityTest, DamageIsNotRead) {
+TEST_F(CaptionSimilarityTest, DamagedFilesAreIgnored) {
   EXPECT_FALSE(read_similarity(folder_.path(), "retrieval"));
   for (const char* text :
        {"", "[]", "{", R"({"captions": ["a"]})", R"({"captions": [], "cosines": []})",

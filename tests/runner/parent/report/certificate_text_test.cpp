@@ -48,7 +48,7 @@ TEST(CertificateText, ChangedRunningMeanFails) {
                                       "bn.running_mean\n"));
 }
 
-TEST(CertificateText, RefusalFails) {
+TEST(CertificateText, RefusedCertificateFails) {
   EXPECT_EQ(certificate_text({.node = "train", .refused = "BatchNorm mixes samples"}),
             "FAIL  train: BatchNorm mixes samples\n");
   EXPECT_EQ(certificate_text({.node = "train"}), "FAIL  train: no gradient was compared\n");

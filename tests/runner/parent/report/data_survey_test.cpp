@@ -45,7 +45,7 @@ TEST(DataSurvey, TableHasAColumnForEachPart) {
   EXPECT_THAT(findings(clean_survey()), IsEmpty());
 }
 
-TEST(DataSurvey, PatientsAndNamesWithoutOneAreCounted) {
+TEST(DataSurvey, PatientsAndNamesWithoutAPatientAreCounted) {
   Json survey = clean_survey();
   survey["patients"] = 2;
   EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("; 2 patients\n"));

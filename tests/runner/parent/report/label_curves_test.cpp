@@ -74,7 +74,7 @@ TEST_F(LabelCurvesTest, DamageIsDescribed) {
   };
   EXPECT_EQ(with("/labels", -1), "curves.json' is damaged: it has a 'labels' that is not a count");
   EXPECT_EQ(with("/precision_recall/classes/0/recall", {0}),
-            "curves.json' is damaged: 'recall' and 'precision' are not a curve");
+            "curves.json' is damaged: 'recall' and 'precision' do not form a curve");
   EXPECT_EQ(with("/roc/classes/0/tpr/1", 2),
             "curves.json' is damaged: 'tpr' is not between 0 and 1");
   EXPECT_EQ(with("/roc/classes/0/class", "cat"),
@@ -110,7 +110,7 @@ TEST_F(LabelCurvesTest, LegendListsEachLabelWithItsMetrics) {
 }
 
 TEST_F(LabelCurvesTest, PrecisionIsDrawnInSteps) {
-  // The plot of precision by recall begins at (70, 56) and has sides of 330.
+  // The plot of precision against recall begins at (70, 56) and has sides of 330.
   EXPECT_THAT(draw_label_curves(*read(), "run").svg(),
               HasSubstr("<polyline class=\"line color-2\" points=\"70,56 70,221 400,221\"/>"));
 }

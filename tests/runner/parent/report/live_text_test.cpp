@@ -29,7 +29,7 @@ TEST(LiveText, LinesAreShortenedToTheTerminal) {
   EXPECT_EQ(out.str(), "one …\nab\n");
 }
 
-TEST(LiveText, NumbersAreNotCut) {
+TEST(LiveText, NumbersAreNotTruncated) {
   const std::string line = "train  epoch 1/8  step 10/160  loss 2.0761  ETA 0:01:02";
   for (std::size_t most = 1; most <= line.size(); ++most) {
     const std::string cut = cut_to_width(line, most);

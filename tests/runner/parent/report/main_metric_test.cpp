@@ -27,7 +27,7 @@ TEST(MainMetric, NamesWithoutANodeTakePrecedence) {
       << "its name merely has the same ending";
 }
 
-TEST(MainMetric, RunsAreChosenByAValidationIfThereIsOne) {
+TEST(MainMetric, RunsAreChosenByValidationIfAvailable) {
   const auto choosing = [](std::vector<std::string> names) { return choosing_metric(names); };
   EXPECT_EQ(choosing({"evaluate/top1", "validation/accuracy", "validation/loss"}),
             "validation/accuracy");

@@ -17,7 +17,7 @@ Comparison::Row row(const std::string& title, std::vector<double> episodes,
   return row;
 }
 
-/// 40 episodes of hard and easy ones; `gain` is added to every second.
+/// 40 episodes, from hard to easy ones; `gain` is added to every second one.
 std::vector<double> accuracies(double gain) {
   std::vector<double> all;
   for (int i = 0; i < 40; ++i) all.push_back(0.2 + 0.015 * i + (i % 2 == 0 ? gain : 0));

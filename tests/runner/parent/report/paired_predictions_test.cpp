@@ -12,8 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Adds samples of the class `label`. `counts`: samples that both classify correctly, only `run`,
-/// only `base`, neither.
+/// Adds samples of the class `label`. `counts` are the numbers of samples that are classified
+/// correctly by both, only by `run`, only by `base`, and by neither.
 void add(std::vector<RecordedPrediction>& run, std::vector<RecordedPrediction>& base,
          const std::string& label, std::initializer_list<int> counts) {
   int kind = 0;
@@ -70,7 +70,7 @@ TEST(PairedClassifiers, IntervalMatchesThePairedFormula) {
   EXPECT_EQ(one.mean_per_class->low, one.accuracy.low) << "there is one class";
 }
 
-TEST(PairedClassifiers, SmallClassesCountEquallyInTheMeanPerClass) {
+TEST(PairedClassifiers, SmallClassesCountEquallyInThePerClassMean) {
   std::vector<RecordedPrediction> run, base;
   add(run, base, "large", {90, 0, 10, 0});
   add(run, base, "small", {0, 5, 0, 5});

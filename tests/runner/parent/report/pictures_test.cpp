@@ -72,7 +72,7 @@ TEST(TrainingPicture, LeavesOutNonFiniteValues) {
   EXPECT_EQ(count(draw_training(history({NAN}, {}), "run").svg(), "<circle"), 0u);
 }
 
-TEST(TrainingPicture, OneEpochIsADot) {
+TEST(TrainingPicture, OneEpochIsDrawnAsADot) {
   EXPECT_EQ(count(draw_training(history({2}, {0.5}), "run").svg(), "<circle"), 3u);
 }
 
@@ -101,7 +101,7 @@ TEST(RocPicture, NamesEachCurveWithItsArea) {
   EXPECT_THAT(svg, HasSubstr("<polyline class=\"line color-1\" points=\"70,416 250,56 430,56\"/>"));
 }
 
-TEST(RocPicture, TwentyClassesDiffer) {
+TEST(RocPicture, TwentyClassesHaveDistinctStyles) {
   RecordedEvaluation one = evaluation(20);
   one.macro = {"", 0.875, {{0, 0}, {1, 1}}};
   for (int i = 0; i < 20; ++i)
@@ -139,7 +139,7 @@ double height_in(const std::string& svg) {
   return std::regex_search(svg, match, height) ? std::stod(match[1]) : 0;
 }
 
-TEST(Pictures, NeedNoMoreRoomThanTheirNames) {
+TEST(Pictures, TakeNoMoreRoomThanTheirNamesNeed) {
   RecordedEvaluation one = evaluation(3), other = evaluation(3);
   one.pairs = other.pairs = {{0, 1, 10, 0.75}};
   for (auto& shown : other.classes) shown.name = "a class with a long name";
@@ -152,7 +152,7 @@ TEST(Pictures, NeedNoMoreRoomThanTheirNames) {
   EXPECT_LT(height_in(draw_comparison(brief).svg()) + 50, height_in(draw_comparison(wordy).svg()));
 }
 
-TEST(Pictures, NameOfTheRunIsOnlyInAFile) {
+TEST(Pictures, RunNameAppearsOnlyInFiles) {
   RecordedEvaluation one = evaluation(2);
   one.calibration_error = 0.125;
   one.bins = {{0.5, 1, 4, 0.8, 0.75}};

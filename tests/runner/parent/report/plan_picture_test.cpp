@@ -53,7 +53,7 @@ TEST(PlanPicture, ShowsTheCurveAndNamesItsPhases) {
   EXPECT_THAT(svg, HasSubstr("fill-opacity=\"0.12\"><title>backward</title></rect>"));
 }
 
-TEST(PlanPicture, NamesNarrowPhasesToo) {
+TEST(PlanPicture, AlsoNamesNarrowPhases) {
   MemoryPlan plan = memory_plan();
   plan.curve.assign(100, 1 << 20);
   plan.phases = {{"forward", 0}, {"loss", 48}, {"backward", 50}, {"clip", 97}, {"optimizer", 99}};

@@ -92,7 +92,7 @@ TEST(PlanText, EmptySectionsAreLeftOut) {
       "evaluate on NVIDIA L4\n  needs 0 B; no budget is known\n  peak: live 0 B, reserved 0 B\n");
 }
 
-TEST(PlanText, UsesAsciiWithoutBlocks) {
+TEST(PlanText, UsesAsciiIfBlockCharactersAreUnavailable) {
   const std::string text = plan_text(memory_plan(), {.width = 80, .has_blocks = false});
   EXPECT_THAT(text, HasSubstr("    _-*@@+-_\n"));
 }

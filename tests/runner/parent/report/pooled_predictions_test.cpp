@@ -43,7 +43,7 @@ constexpr const char* kSecond =
     "6,c,c,true,1,c,b,a\n7,c,c,true,1,c,b,a\n8,c,a,false,1,a,c,b\n9,c,b,false,1,b,a,c\n"
     "10,a,b,false,1,b,a,c\n";
 
-TEST_F(PooledPredictions, MetricsAreOverAllTables) {
+TEST_F(PooledPredictions, MetricsAreComputedOverAllTables) {
   const std::vector<PredictionTable> tables = {table(kFirst), table(kSecond)};
   const PooledMetrics pooled = pooled_metrics(tables, {2}, 0);
   EXPECT_EQ(pooled.samples, 10);
@@ -129,7 +129,7 @@ TEST_F(PooledPredictions, MultipleLabelsAreMeasuredSeparatelyAndTogether) {
   for (const auto& [name, value] : expected) EXPECT_NEAR(found.at(name), value, 2e-15) << name;
 }
 
-TEST_F(PooledPredictions, NumbersHaveErrors) {
+TEST_F(PooledPredictions, NumericTargetsHaveErrorMetrics) {
   const std::vector<PredictionTable> tables = {
       table("name,target_age,prediction_age,residual_age,target_height,prediction_height\n"
             "1,1,1.5,-0.5,10,11\n2,2,2,0,20,18\n"),
@@ -187,7 +187,7 @@ TEST_F(PooledPredictions, AccuracyIntervalMatchesItsDistribution) {
   EXPECT_NEAR(top1.interval.high, 0.75 + 0.0424, 0.005);
 }
 
-TEST_F(PooledPredictions, GroupsAreDrawnAsAWhole) {
+TEST_F(PooledPredictions, GroupsAreResampledAsAWhole) {
   // Two groups, one of them entirely correct: each draw has an accuracy of 0, 1/2 or 1, so the
   // interval goes from 0 to 1. If samples were drawn one by one, 400 would stay close to 1/2.
   std::string text = "name,label,predicted,group\n";
@@ -214,7 +214,7 @@ TEST_F(PooledPredictions, DamagedTableIsReported) {
   for (const char* text :
        {"name,target,prediction\na,1,inf\n", "name,label,predicted,correct,p_a\n1,a,a,true,nan\n",
         "name,label,predicted,correct,p_a\n1,a,a,true,\n"})
-    EXPECT_REFUSED(errors(text), kDamagedRecord, "", "one of its numbers is not a number");
+    EXPECT_REFUSED(errors(text), kDamagedRecord, "", "one of its values is not a finite number");
 }
 
 TEST_F(PooledPredictions, MissingTableIsReported) {

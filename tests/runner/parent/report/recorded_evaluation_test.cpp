@@ -116,13 +116,14 @@ TEST_F(RecordedEvaluationTest, DamageIsReported) {
             "metrics.json' is damaged: it has a 'per_class' that is not a list");
   EXPECT_EQ(with("/per_class/0/class", 1),
             "metrics.json' is damaged: it has a 'class' that is not a string");
-  EXPECT_EQ(with("/confusion_matrix/0", {1, 2, 3}),
-            "metrics.json' is damaged: 'confusion_matrix' is not classes x classes");
+  EXPECT_EQ(
+      with("/confusion_matrix/0", {1, 2, 3}),
+      "metrics.json' is damaged: 'confusion_matrix' does not have the shape classes x classes");
   EXPECT_EQ(with("/confusion_matrix/0/1", 0.5),
             "metrics.json' is damaged: a cell of 'confusion_matrix' is not a count");
   metrics_ = metrics;
   curves_["roc"]["macro"]["tpr"] = {0};
-  EXPECT_EQ(damage(), "curves.json' is damaged: 'fpr' and 'tpr' are not a curve");
+  EXPECT_EQ(damage(), "curves.json' is damaged: 'fpr' and 'tpr' do not form a curve");
   curves_ = curves;
   curves_["calibration"] = 1;
   EXPECT_EQ(damage(), "curves.json' is damaged: its 'calibration' is not a JSON object");
@@ -140,7 +141,7 @@ TEST_F(RecordedEvaluationTest, EvaluationWithoutClassesIsNotDamaged) {
   }
 }
 
-TEST_F(RecordedEvaluationTest, TextThatIsNotJsonIsDamage) {
+TEST_F(RecordedEvaluationTest, NonJsonTextCountsAsDamage) {
   write("metrics.json", "{\"top1\": 0.");
   const auto result = read_evaluation(folder_.path(), "evaluate");
   ASSERT_FALSE(result);
@@ -150,8 +151,8 @@ TEST_F(RecordedEvaluationTest, TextThatIsNotJsonIsDamage) {
             "evaluate the run again with `retort evaluate " + folder_.path().string() + "`");
 }
 
-/// Each field of both files is removed or replaced by another type in turn: reading it is rejected
-/// or succeeds, but never crashes.
+/// Removes each field of both files in turn, or gives it another type: reading reports an error or
+/// succeeds, but never crashes.
 TEST_F(RecordedEvaluationTest, DamageDoesNotCrash) {
   const json metrics = metrics_, curves = curves_;
   const std::vector<json> others = {nullptr,        -1,     0.5,       1e300, "x", json::array(),

@@ -48,7 +48,7 @@ class ReproductionTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ReproductionTest, PlansTimesAndMemoryDoNotCount) {
+TEST_F(ReproductionTest, PlansTimesAndMemoryAreNotCompared) {
   const Reproduction found = compare();
   EXPECT_EQ(found.verdict, Verdict::kIdentical);
   EXPECT_EQ(found.metrics, 3u);
@@ -108,7 +108,7 @@ TEST_F(ReproductionTest, NanEqualsOnlyNan) {
   EXPECT_EQ(compare(1e9).verdict, Verdict::kDifferent);
 }
 
-TEST_F(ReproductionTest, FilesAreComparedWithoutMetrics) {
+TEST_F(ReproductionTest, FilesAreComparedEvenWithoutMetrics) {
   for (const char* run : {"before", "now"}) write_metrics(run, {});
   EXPECT_EQ(compare().verdict, Verdict::kIdentical);
   folder_.write("now/nodes/evaluate/predictions.csv", "a,c\n");

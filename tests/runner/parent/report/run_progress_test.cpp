@@ -37,7 +37,7 @@ TEST_F(RunProgressTest, UnlockedRunIsInterrupted) {
   EXPECT_EQ(now().silent_seconds, 0) << "it is not running";
 }
 
-TEST_F(RunProgressTest, MissingFolderHasNotBegun) {
+TEST_F(RunProgressTest, RunWithoutAFolderHasNotBegun) {
   const RunProgress run = run_progress(folder_ / "no");
   EXPECT_EQ(run.status, "");
   EXPECT_EQ(run.epoch, 0);
@@ -57,7 +57,7 @@ TEST_F(RunProgressTest, FirstEpochHasNoTimeYet) {
   EXPECT_FALSE(run.seconds_left);
 }
 
-TEST_F(RunProgressTest, TimeLeftFollowsFromTheEpochsSoFar) {
+TEST_F(RunProgressTest, TimeLeftIsEstimatedFromTheFinishedEpochs) {
   folder_.write("nodes/train/training_metrics.json", R"({"epoch_times": [4.0, 6.0]})");
   folder_.write("metrics.jsonl", metric("train/epoch_loss", 1, 20, 12) +
                                      metric("validation/accuracy", 0.5, 20, 12) +
@@ -89,7 +89,7 @@ TEST_F(RunProgressTest, OnlyTheEndOfALongFileIsRead) {
   EXPECT_EQ(run.step, 5);
 }
 
-TEST_F(RunProgressTest, SilenceIsSinceTheLastMeasurement) {
+TEST_F(RunProgressTest, SilenceIsMeasuredFromTheLastMetric) {
   folder_.write("metrics.jsonl", metric("train/loss", 2, 1, 3));
   std::filesystem::last_write_time(
       folder_ / "metrics.jsonl",

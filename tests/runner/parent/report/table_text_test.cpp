@@ -71,7 +71,7 @@ TEST(TableText, ShortenedWordsStayDistinct) {
   EXPECT_THAT(text, HasSubstr("evaluate/w…"));
 }
 
-TEST(TableText, LastColumnsFollowBelow) {
+TEST(TableText, ColumnsThatDoNotFitFollowBelow) {
   EXPECT_EQ(
       table_text({{"trial", "loss", "memory", "seconds"}, {"7", "0.5", "2.5 GiB", "12345"}}, 20),
       "trial  loss   memory\n"
@@ -85,7 +85,7 @@ TEST(TableText, NumberWiderThanTheTerminalIsNotCut) {
   EXPECT_THAT(table_text({{"n", "loss"}, {"1", "0.123456789"}}, 5), HasSubstr("0.123456789"));
 }
 
-TEST(TableText, EveryWidthTerminates) {
+TEST(TableText, LayoutTerminatesForEveryWidth) {
   for (std::size_t width = 0; width < 200; ++width)
     EXPECT_THAT(table_text(kTrials, width), Not(testing::IsEmpty()));
 }

@@ -95,7 +95,7 @@ std::string answering(const Json& plans) {
              Json{{"plans", plans}, {"certificates", Json::array()}, {"reuse", Json::array()}}});
 }
 
-TEST(PlannedNeed, IsTheLargestPlansNeed) {
+TEST(PlannedNeed, IsTheNeedOfTheLargestPlan) {
   const auto found =
       need({"hello", "read", answering(Json::array({to_json(memory_plan())})), "finished:0"});
   ASSERT_TRUE(found) << found.errors().front().message;
@@ -149,7 +149,7 @@ TEST(PlannedNeed, PredictionIsPlannedByAWorkerWithoutGpus) {
                          &said);
   ASSERT_TRUE(found) << found.errors().front().message;
   EXPECT_EQ(found->bytes, 5'000);
-  EXPECT_EQ(found->from, "the plan of the prediction");
+  EXPECT_EQ(found->from, "the plan for the prediction");
   EXPECT_THAT(said, testing::HasSubstr(R"("batch_size":64,"plan_for":"NVIDIA L4")"));
   EXPECT_THAT(said, testing::HasSubstr("CUDA_VISIBLE_DEVICES=''"));
 }

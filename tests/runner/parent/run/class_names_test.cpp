@@ -45,7 +45,7 @@ TEST(ClassNames, WeightsOfUnknownClassesAreReportedAtOnce) {
   EXPECT_THAT(unknown(folder, "kind: train.supervised, class_weights: {tulip: 2}"), IsEmpty());
 }
 
-TEST(ClassNames, ClassesMayBeInFoldersOfParts) {
+TEST(ClassNames, ClassesMayBeInPartFolders) {
   const TemporaryFolder folder;
   folder.write("photos/train/rose/1.jpg", "");
   folder.write("photos/test/rose/1.jpg", "");

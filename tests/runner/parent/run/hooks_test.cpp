@@ -49,7 +49,7 @@ class HooksTest : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(HooksTest, CommandIsNotARankOfTheRun) {
+TEST_F(HooksTest, CommandDoesNotInheritTheRank) {
   setenv("RANK", "0", /*overwrite=*/1);
   use({{"after_validation", {{"sh", "-c", "echo \"${RANK-none}\" >\"$0\"", folder_ / "said"}}}});
   measure("validation/loss", 0.5, 2);
@@ -84,7 +84,7 @@ TEST_F(HooksTest, LastValidationIsReportedBeforeTheEnd) {
   EXPECT_THAT(said(), testing::EndsWith("\na " + end + "b " + end));
 }
 
-TEST_F(HooksTest, OnlyTheCommandsOfTheEventRun) {
+TEST_F(HooksTest, OnlyTheCommandsForTheEventRun) {
   use({{"after_run", {telling("a")}}, {"on_failure", {telling("f")}}});
   hooks_->finish("on_failure", "/r", Json::object());
   EXPECT_THAT(said(), testing::StartsWith("f{"));
@@ -98,7 +98,7 @@ TEST_F(HooksTest, ValidationOfAReusedNodeIsNotReported) {
   EXPECT_FALSE(hooks_->tick());
 }
 
-TEST_F(HooksTest, ProgramIsNotAnOptionAndNanIsReported) {
+TEST_F(HooksTest, ProgramNameMayLookLikeAnOptionAndNanIsReported) {
   use({{"after_validation", {{"-x"}, telling()}}});
   measure("validation/loss", std::numeric_limits<double>::quiet_NaN(), 2);
   measure("train/loss", 2, 3);

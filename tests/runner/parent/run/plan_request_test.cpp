@@ -97,7 +97,7 @@ TEST(HoldAgainst, SmallerOfBudgetAndGpuApplies) {
   EXPECT_EQ(larger.budget->name, "NVIDIA L4");
 }
 
-TEST(HoldAgainst, BothMistakesAreReported) {
+TEST(HoldAgainst, BothErrorsAreReported) {
   PlanRequest request = request_with("auto");
   EXPECT_EQ(hold_against(request, "much", "L5").size(), 2u);
   EXPECT_EQ(hold_against(request, "0MiB", "").size(), 1u);

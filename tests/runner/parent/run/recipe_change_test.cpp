@@ -16,7 +16,7 @@ const SchemaSet& schemas() {
   return all;
 }
 
-/// The messages of `check` for the quick start and the quick start under `overrides`.
+/// The messages of `check` for the quick start without and with `overrides`.
 template <typename Check>
 std::vector<std::string> said(std::vector<std::string> overrides, const Check& check) {
   Sources sources;
@@ -36,14 +36,14 @@ std::vector<std::string> said(std::vector<std::string> overrides, const Check& c
   return result;
 }
 
-/// The messages about continuing a run under these overrides.
+/// The messages about continuing a run with these overrides.
 std::vector<std::string> said(std::vector<std::string> overrides, bool force = false) {
   return said(std::move(overrides), [&](const Value& before, const Value& after) {
     return check_change(before, after, force, schemas());
   });
 }
 
-/// The messages about evaluating a trained run under these overrides.
+/// The messages about evaluating a trained run with these overrides.
 std::vector<std::string> said_of_trained(std::vector<std::string> overrides) {
   return said(std::move(overrides), check_change_of_trained);
 }

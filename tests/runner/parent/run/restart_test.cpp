@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-/// A training under a memory policy, by default on a GPU.
+/// A training node with a memory policy, by default on a GPU.
 class RestartRuleTest : public testing::Test {
  protected:
   RestartRuleTest() {
@@ -88,7 +88,7 @@ TEST_F(RestartRuleTest, LostDeviceContinuesFromTheLastCheckpoint) {
   EXPECT_FALSE(restart->restarts.has_moved);
   EXPECT_EQ(restart->restarts.plans, 0);
   EXPECT_EQ(restart->line,
-            "the device 'cuda:0' failed: continues from the last checkpoint, restart 1");
+            "the device 'cuda:0' failed: continuing from the last checkpoint, restart 1");
   EXPECT_EQ(restart->recovery,
             (Recovery{.cause = "device lost", .from = "cuda:0", .to = "cuda:0"}));
   EXPECT_EQ(restart->node, "train");
@@ -101,7 +101,7 @@ TEST_F(RestartRuleTest, KilledWorkerContinuesFromTheLastCheckpoint) {
   const auto restart = rule.after(killed());
   ASSERT_TRUE(restart);
   EXPECT_EQ(restart->line,
-            "the worker was killed: continues from the last checkpoint, restart 1 of 3");
+            "the worker was killed: continuing from the last checkpoint, restart 1 of 3");
   EXPECT_EQ(restart->recovery.cause, "killed");
 }
 
@@ -144,7 +144,7 @@ TEST_F(RestartRuleTest, RunEndsWithoutAPolicy) {
   EXPECT_FALSE(rule.after(killed()));
 }
 
-TEST_F(RestartRuleTest, PolicyComesFromTheNodeAtWork) {
+TEST_F(RestartRuleTest, PolicyComesFromTheActiveNode) {
   Node other = graph_.nodes[0];
   other.id = other.stage = "none";
   other.options = Value{
@@ -162,7 +162,7 @@ TEST_F(RestartRuleTest, PolicyComesFromTheNodeAtWork) {
   EXPECT_FALSE(rule.after(killed()));
 }
 
-TEST_F(RestartRuleTest, LostDeviceWithoutProgressStops) {
+TEST_F(RestartRuleTest, LostDeviceWithoutProgressStopsTheRun) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 2);
   EXPECT_TRUE(rule.after(lost()));
@@ -172,7 +172,7 @@ TEST_F(RestartRuleTest, LostDeviceWithoutProgressStops) {
   EXPECT_FALSE(rule.after(lost()));
 }
 
-TEST_F(RestartRuleTest, ProgressIsASaveAFinishedNodeOrALaterStart) {
+TEST_F(RestartRuleTest, SaveFinishedNodeOrLaterStartCountsAsProgress) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule);
   EXPECT_TRUE(rule.after(lost()));
@@ -200,7 +200,7 @@ TEST_F(RestartRuleTest, CpuKillsWithoutProgressContinueWithTheNextPlan) {
     plans.push_back(restart->restarts.plans);
     if (i == 1)
       EXPECT_EQ(restart->line,
-                "the worker was killed: continues from the last checkpoint, in a way that needs "
+                "the worker was killed: continuing from the last checkpoint, in a way that needs "
                 "less memory, restart 2");
   }
   EXPECT_THAT(plans, testing::ElementsAre(0, 1, 2, 3));
@@ -208,7 +208,7 @@ TEST_F(RestartRuleTest, CpuKillsWithoutProgressContinueWithTheNextPlan) {
   EXPECT_EQ(rule.after(killed())->restarts.plans, 0) << "the checkpoint contains the plan";
 }
 
-TEST_F(RestartRuleTest, GpuKillsWithoutProgressStop) {
+TEST_F(RestartRuleTest, GpuKillsWithoutProgressStopTheRun) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule);
   EXPECT_TRUE(rule.after(killed()));
@@ -289,7 +289,7 @@ TEST_F(RestartRuleTest, GpusAreUsedBeforeTheCpu) {
   EXPECT_THAT(tos, testing::ElementsAre("GPU 1 (L4)", "GPU 2 (L4)", "cpu"));
 }
 
-TEST_F(RestartRuleTest, GpuIsNotSearchedIfTheRecipePutsTheCpuFirst) {
+TEST_F(RestartRuleTest, NoGpuIsSearchedForIfTheRecipePutsTheCpuFirst) {
   gpus_ = {1};
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 1);
@@ -298,7 +298,7 @@ TEST_F(RestartRuleTest, GpuIsNotSearchedIfTheRecipePutsTheCpuFirst) {
   EXPECT_EQ(gpus_.size(), 1);
 }
 
-TEST_F(RestartRuleTest, NodesErrorExplainsThatNoDeviceIsLeft) {
+TEST_F(RestartRuleTest, NodeErrorExplainsThatNoDeviceIsLeft) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 1);
   rule.see(stranded({"gpu"}));
@@ -342,7 +342,7 @@ TEST_F(RestartRuleTest, NodeStrandedOnTheCpuDoesNotReturnToIt) {
   EXPECT_FALSE(rule.after(needs_another()));
 }
 
-TEST_F(RestartRuleTest, EachDeviceCountsFromZero) {
+TEST_F(RestartRuleTest, RestartsAreCountedPerDevice) {
   allow("1", {"replan", "cpu", "stop"});
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 2);

@@ -138,7 +138,7 @@ TEST_F(RunRecordTest, TensorBoardGetsEveryMetricOnlyIfTheRecipeAsksForIt) {
       << "the same events, and the start of a session";
 }
 
-TEST_F(RunRecordTest, HistogramsAfterTheStepOfAResumptionAreDropped) {
+TEST_F(RunRecordTest, HistogramsAfterTheResumedStepAreDropped) {
   const auto histogram = [](int step) {
     return R"(line:{"event":"histogram","node":"data","name":"gradients/w","buckets":[[0,1,)" +
            std::to_string(step) + R"(]],"step":)" + std::to_string(step) + "}";

@@ -26,7 +26,7 @@ TEST_F(RunRestartTest, KilledWorkerIsReplaced) {
                         "again|" + metric("0.125", 2), kFinished, "finished:0"}),
             ExitCode::kDone);
   EXPECT_EQ(err_.str(),
-            "data: the worker was killed: continues from the last checkpoint, restart 1\n"
+            "data: the worker was killed: continuing from the last checkpoint, restart 1\n"
             "recovered once: 1 x killed (recoveries in summary.json)\n");
   const auto json = summary();
   EXPECT_EQ(json["status"], "finished");
@@ -38,7 +38,7 @@ TEST_F(RunRestartTest, KilledWorkerIsReplaced) {
       << "it was measured after the last save";
   EXPECT_THAT(folder_.read("run/metrics.jsonl"), HasSubstr("0.125"));
   EXPECT_THAT(folder_.read("run/log.txt"),
-              HasSubstr("data: the worker was killed: continues from the last checkpoint"));
+              HasSubstr("data: the worker was killed: continuing from the last checkpoint"));
 }
 
 TEST_F(RunRestartTest, ChangedInputsOrCheckpointsPreventARestart) {
@@ -85,7 +85,7 @@ TEST_F(RunRestartTest, WorkerWithALostDeviceIsReplaced) {
                         "new|exit:81", kFinished, "finished:0"}),
             ExitCode::kDone);
   EXPECT_EQ(err_.str(),
-            "data: the device 'cuda:0' failed: continues from the last checkpoint, restart 1\n"
+            "data: the device 'cuda:0' failed: continuing from the last checkpoint, restart 1\n"
             "recovered once: 1 x device lost (recoveries in summary.json)\n");
 }
 
@@ -177,7 +177,7 @@ TEST_F(RunRestartTest, StrandedRunReleasesItsGpuAndUsesAnother) {
   EXPECT_EQ(recoveries[0]["cause"], "out of memory");
 }
 
-TEST_F(RunRestartTest, GpuIsHeldWhileItsRunIsAtWork) {
+TEST_F(RunRestartTest, GpuIsHeldWhileItsRunIsActive) {
   const LockFolder locks = *LockFolder::open(folder_.path() / "locks");
   device_ = held_gpu(0, locks);
   int asked = 0;

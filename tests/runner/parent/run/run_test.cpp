@@ -51,7 +51,7 @@ TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
   EXPECT_EQ(environment["determinism"], "strict");
 }
 
-TEST_F(RunTest, EarlyInterruptedResumeShowsHowToContinue) {
+TEST_F(RunTest, ResumeInterruptedEarlyShowsHowToContinue) {
   resume_ = (folder_.path() / "run").string();
   EXPECT_EQ(run_script({"hello", "read", "finished:130"}), ExitCode::kInterrupted);
   EXPECT_EQ(err_.str(), "interrupted: continue with `retort resume " + resume_ + "`\n");
@@ -66,7 +66,7 @@ TEST_F(RunTest, MetricsAreOnTheDiskBeforeTheFlushIsConfirmed) {
   EXPECT_THAT(calls.flushed(), testing::Contains((folder_.path() / "run/metrics.jsonl").string()));
 }
 
-TEST_F(RunTest, RunAtWorkIsNotWrittenTo) {
+TEST_F(RunTest, ActiveRunIsNotWrittenTo) {
   const fs::path path = folder_.path() / "run";
   run_script({"hello", "read", "ready", "read", kStarted, "finished:0"});
   const auto worker = RunLock::join(path);
@@ -226,7 +226,7 @@ TEST_F(RunTest, FullDiskStopsTheRun) {
                             (folder_.path() / "run").string() + "\n");
 }
 
-TEST_F(RunTest, DiskThatFillsWithTheLastRecordIsNotSuccess) {
+TEST_F(RunTest, DiskThatFillsUpOnTheLastRecordIsNotSuccess) {
   write_ = [](int file, const char* data, std::size_t size) -> ssize_t {
     if (std::string_view(data, size).find("\"status\": \"finished\"") == std::string_view::npos)
       return ::write(file, data, size);
@@ -288,7 +288,7 @@ TEST_F(RunTest, LogOmitsLinesBelowItsLevel) {
   EXPECT_EQ(folder_.read("silent/log.txt"), "");
 }
 
-TEST_F(RunTest, LinesFromBeforeTheFolderKeepTheirTime) {
+TEST_F(RunTest, LinesLoggedBeforeTheFolderExistsKeepTheirTime) {
   auto now = std::chrono::steady_clock::time_point();
   clock_ = [&] { return now += std::chrono::seconds(1); };
   run_script(

@@ -69,8 +69,8 @@ TEST_F(SuperviseTest, WorkerLeadsItsOwnProcessGroup) {
 }
 
 TEST_F(SuperviseTest, WorkerInheritsOnlyItsOwnDescriptors) {
-  // Opens a descriptor above 3, which the worker uses, like a shell or a library that does not
-  // close it when it starts a program.
+  // Opens a descriptor above 3, the one that the worker uses, like a shell or a library that does
+  // not close its own when it starts a program.
   const Descriptor left_open(fcntl(STDIN_FILENO, F_DUPFD, 4));
   play({"hello", "descriptors", "finished:0"});
   EXPECT_THAT(said_, ElementsAre("0 1 2 3"));
@@ -106,7 +106,7 @@ TEST_F(SuperviseTest, InvalidEventStopsTheWorker) {
   EXPECT_EQ(only_error(play({"ready", "forever"})), start + "its first event is not a hello");
   EXPECT_EQ(only_error(play({"hello", "hello", "forever"})), start + "a second hello");
   EXPECT_EQ(only_error(play({"hello", "finished:0", "ready", "forever"})),
-            start + "an event after the last");
+            start + "an event after its last one");
   EXPECT_EQ(only_error(play({"hello", "long:17000000", "finished:0"})),
             start + "a line of more than 16 MiB");
 }
@@ -264,7 +264,7 @@ TEST_F(SuperviseTest, WorkThatFinishedDespiteASignalIsDone) {
   EXPECT_EQ(ending.exit, ExitCode::kDone);
 }
 
-TEST_F(SuperviseTest, ResizeOfTheTerminalIsReported) {
+TEST_F(SuperviseTest, TerminalResizeIsReported) {
   on_event_ = [&](const Event& event, WorkerProcess& worker) {
     if (std::holds_alternative<Ready>(event)) raise(SIGWINCH);
     worker.signal(SIGHUP);
@@ -273,7 +273,7 @@ TEST_F(SuperviseTest, ResizeOfTheTerminalIsReported) {
   EXPECT_EQ(resizes_, 1);
 }
 
-TEST_F(SuperviseTest, ExceptionOfAListenerStopsTheWorker) {
+TEST_F(SuperviseTest, ExceptionInAListenerStopsTheWorker) {
   on_event_ = [](const Event&, WorkerProcess&) { throw std::runtime_error("disk full"); };
   EXPECT_THROW(play({"hello", "read", "ready", "forever"}), std::runtime_error);
 }
@@ -414,7 +414,7 @@ TEST_F(SuperviseSeveralTest, EndOfOneWorkerMayStartAnother) {
   EXPECT_EQ(order_, "abc");
 }
 
-TEST_F(SuperviseSeveralTest, ExceptionOfAListenerStopsAll) {
+TEST_F(SuperviseSeveralTest, ExceptionInAListenerStopsAllWorkers) {
   std::string lock = testing::TempDir() + "worker-lock-XXXXXX";
   const int file = mkstemp(lock.data());
   {

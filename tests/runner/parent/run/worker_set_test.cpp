@@ -94,7 +94,7 @@ TEST(WorkerSet, ThreadsSleepUnlessTheUserSetsSpinning) {
   unsetenv("OMP_WAIT_POLICY");
 }
 
-TEST(WorkerSet, VariablesOfAWorkerReplaceOurs) {
+TEST(WorkerSet, WorkerVariablesReplaceInheritedOnes) {
   setenv("CUDA_VISIBLE_DEVICES", "0,1", 1);
   setenv("CUDA_VISIBLE_DEVICES_OF_OTHERS", "2", 1);
   const std::string all = "\n" + environment_of_a_worker({"CUDA_VISIBLE_DEVICES=GPU-1"});
@@ -144,7 +144,8 @@ TEST(WorkerSet, ProgramIsRunInsteadOfABodyIfThereIsAnotherThread) {
   WorkerSet workers;
   std::promise<void> end;
   std::thread other(
-      [ended = end.get_future()] { ended.wait(); });  // after the set: it would take its signals
+      [ended = end.get_future()] { ended.wait(); });  // started after the set, or it would receive
+                                                      // the set's signals
   const auto worker =
       workers.start({.program = "/bin/echo", .arguments = {"a program"}, .body = say_what_i_am});
   ASSERT_TRUE(worker) << worker.errors().at(0).message;

@@ -62,7 +62,7 @@ std::string complaints(const fs::path& form, const std::string& yaml) {
   return text;
 }
 
-TEST(EditorSchema, ShippedFormsMatchTheSchemas) {
+TEST(EditorSchema, ShippedEditorSchemasMatchTheSchemas) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
   std::size_t shipped = 0;
@@ -78,7 +78,7 @@ TEST(EditorSchema, ShippedFormsMatchTheSchemas) {
   }
 }
 
-TEST(EditorSchema, EveryShippedFileFitsTheFormInItsFirstLine) {
+TEST(EditorSchema, EveryShippedFileMatchesTheEditorSchemaInItsFirstLine) {
   const std::string start = "# yaml-language-server: $schema=";
   std::size_t files = 0;
   for (const char* folder : {"recipes", "experiments"}) {
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Text, EditorCases,
                          testing::ValuesIn(read_cases(kRoot / "tests/cases/editor/files.case")),
                          [](const auto& info) { return test_name(info.param); });
 
-TEST(EditorSchema, UnknownGroupSuggestsNearest) {
+TEST(EditorSchema, UnknownGroupSuggestsTheNearestGroup) {
   const SchemaSet schemas = small_schemas();
   const auto help = [&](const std::string& name) {
     return told(editor_schema(schemas, name).errors()).front();

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(KindReference, EveryFamilyIsASectionAndEveryKindATableOfOptions) {
+TEST(KindReference, EveryFamilyIsASectionAndEveryKindAnOptionTable) {
   const std::string text = kinds_markdown(small_schemas());
   EXPECT_THAT(
       text,

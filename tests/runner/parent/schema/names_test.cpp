@@ -49,12 +49,12 @@ Diagnostics faults_of_stage(const std::string& name) {
   return found;
 }
 
-TEST(Names, RunNamesAreFileNames) {
+TEST(Names, RunNamesMustBeFileNames) {
   for (const std::string& name : kGood) EXPECT_TRUE(faults_of_run(name).empty()) << name;
   for (const std::string& name : kBad) EXPECT_FALSE(faults_of_run(name).empty()) << name;
 }
 
-TEST(Names, StageNamesAreFileNames) {
+TEST(Names, StageNamesMustBeFileNames) {
   for (const std::string& name : kGood) EXPECT_TRUE(faults_of_stage(name).empty()) << name;
   for (const std::string& name : kBad) EXPECT_FALSE(faults_of_stage(name).empty()) << name;
 }

@@ -98,7 +98,7 @@ TEST(PublishedSchema, PublishedRecipeChoosesByKind) {
   EXPECT_TRUE((*published)["definitions"]["train.fit"]["properties"].contains("foreach"));
 }
 
-TEST(PublishedSchema, UnknownKindSuggestsNearest) {
+TEST(PublishedSchema, UnknownKindSuggestsTheNearestKind) {
   const SchemaSet schemas = small_schemas();
   const auto help = [&](const std::string& name) {
     const auto published = published_schema(schemas, name);

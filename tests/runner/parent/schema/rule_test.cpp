@@ -27,7 +27,7 @@ const Value* option(std::string_view path) {
 
 bool kept(std::string_view condition) { return holds(condition, option); }
 
-TEST(Rule, ComparesNumbersTextsBooleansAndNull) {
+TEST(Rule, ComparesNumbersStringsBooleansAndNull) {
   for (const char* condition :
        {"width == 770", "width != 12", "heads <= 12", "heads < 13", "heads >= 12", "width > heads",
         "optimizer.rate == 0.25", "sizes.auto == 'auto'", "on == true", "none == null",
@@ -88,7 +88,7 @@ TEST(Rule, MessageContainsValues) {
   EXPECT_EQ(filled_in("{open", option), "{open");
 }
 
-TEST(Rule, ItemsOfAListMustDifferByAKey) {
+TEST(Rule, ListItemsMustDifferInAKey) {
   const auto named = [](const char* name) {
     return Value{Value::Map{{"name", {}, name ? Value{name, {}} : Value{nullptr, {}}}}, {}};
   };

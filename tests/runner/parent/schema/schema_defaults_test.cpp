@@ -57,7 +57,7 @@ TEST(SchemaDefaults, DefaultNextToAReferenceTakesPrecedence) {
             R"({"a":2,"b":1})");
 }
 
-TEST(SchemaDefaults, OnlyTheMatchingAlternativeGivesDefaults) {
+TEST(SchemaDefaults, OnlyTheMatchingAlternativeProvidesDefaults) {
   constexpr auto kSchema = R"({"anyOf": [
       {"required": ["a"], "properties": {"a": {"const": 1}, "b": {"default": "of a"}}},
       {"properties": {"a": {"default": 1}, "c": {"default": "of c"}}}]})";
@@ -65,7 +65,7 @@ TEST(SchemaDefaults, OnlyTheMatchingAlternativeGivesDefaults) {
   EXPECT_EQ(completed(kSchema, "{}"), R"({"a":1,"c":"of c"})");
 }
 
-TEST(SchemaDefaults, AllPartsGiveTheirDefaults) {
+TEST(SchemaDefaults, AllPartsProvideTheirDefaults) {
   EXPECT_EQ(
       completed(
           R"({"allOf": [{"properties": {"a": {"default": 1}}}, {"properties": {"a": {"default": 3}, "b": {"default": 2}}}]})",
@@ -73,7 +73,7 @@ TEST(SchemaDefaults, AllPartsGiveTheirDefaults) {
       R"({"a":1,"b":2})");
 }
 
-TEST(SchemaDefaults, IntegralNumbersBecomeIntegersIfTheSchemaWantsThem) {
+TEST(SchemaDefaults, IntegralNumbersBecomeIntegersIfTheSchemaRequiresThem) {
   EXPECT_EQ(
       completed(
           R"({"properties": {"a": {"type": "integer"}, "b": {"type": "number"}, "c": {"const": 1},
@@ -90,7 +90,7 @@ TEST(SchemaDefaults, DefaultsAreNotFilledInOnErrors) {
   EXPECT_EQ(to_json(value).dump(), R"({"b":0})");
 }
 
-TEST(SchemaDefaults, RecipeIsCompleted) {
+TEST(SchemaDefaults, MissingKeysOfARecipeAreFilledIn) {
   SourceText source{"a.yaml", ""};
   const SchemaSet schemas = small_schemas();
   Value value = written(
@@ -185,7 +185,7 @@ Told told_of(const std::vector<std::string>& path) {
           keys.may_add(recipe, path)};
 }
 
-TEST(SchemaDeclared, KeysOfAnotherKindNameThatKind) {
+TEST(SchemaDeclared, KeysOfAnotherKindAreFoundWithThatKind) {
   EXPECT_THAT(told_of({"train", "optimizer", "betas"}).kinds, testing::ElementsAre("adam"));
   EXPECT_THAT(told_of({"other", "optimizer", "betas"}).kinds, testing::IsEmpty());
   EXPECT_THAT(
@@ -200,7 +200,7 @@ TEST(SchemaDeclared, ValuesMayBeAddedWhereTheSchemaAllowsThem) {
   EXPECT_FALSE(told_of({"train", "optimizer"}).may_add);  // a mapping
 }
 
-TEST(SchemaDeclared, DeviceHasTheNamesOfPublishedPrograms) {
+TEST(SchemaDeclared, DeviceKeysHaveThePublishedAlternativeNames) {
   std::vector<std::string> names;
   for (const OtherName& name : SchemaSet::open(embedded_schemas()).other_names())
     names.push_back(name.mapping + "." + name.other + " " + name.own);

@@ -11,7 +11,7 @@ using Json = SchemaReader::Json;
 
 std::string problem(const std::string& text) { return read_schema_json(text).problem; }
 
-TEST(SchemaJson, ValuesMatchThoseOfTheLibrary) {
+TEST(SchemaJson, ValuesMatchThoseReadByTheLibrary) {
   const std::string text =
       " [\"a\\u00e9\\uD83D\\uDE00\\\"\\\\\\/\\b\\f\\n\\r\\t é\", 0, -0, -12, 1.5e+3, 2E-2, "
       "0.5,\r\n\t"

@@ -17,7 +17,7 @@ std::vector<std::string> recipe(const std::string& entries) {
   return told(schemas.validate(value));
 }
 
-TEST(SchemaKinds, UnknownKindSuggestsNearestAndListsKinds) {
+TEST(SchemaKinds, UnknownKindSuggestsTheNearestAndListsKinds) {
   EXPECT_THAT(recipe(R"("train": {"kind": "train.fitt", "epoch": 1})"),
               ElementsAre("E0306 /train/kind: unknown kind 'train.fitt' (did you mean 'train.fit'? "
                           "kinds: train.fit)"));
@@ -64,7 +64,7 @@ TEST(SchemaKinds, MisspelledReservedKeySuggestsTheNearest) {
                   "other top-level mapping is a stage with a 'kind')"));
 }
 
-TEST(SchemaKinds, NameOfAStageMustBeAFileName) {
+TEST(SchemaKinds, StageNameMustBeAFileName) {
   EXPECT_THAT(recipe(R"("a b": {"kind": "train.fit"})"),
               ElementsAre("E0312 /a b: the key \"a b\" does not have the required form (At most "
                           "120 letters, digits, '.', '_' and '-', with no leading dot, because the "
@@ -85,7 +85,7 @@ TEST(SchemaKinds, CommonKeysAreAcceptedByEveryStage) {
                   "E0308 /train/foreach/a: expected at least 1 item, got an empty list"));
 }
 
-TEST(SchemaKinds, UnknownKeyOfAStageSuggestsCommonKeys) {
+TEST(SchemaKinds, UnknownStageKeySuggestsCommonKeys) {
   EXPECT_THAT(
       recipe(R"("train": {"kind": "train.fit", "for_each": {}})"),
       ElementsAre("E0301 /train/for_each: unknown key 'for_each' (did you mean 'foreach'?)"));
@@ -98,7 +98,7 @@ TEST(SchemaKinds, CommonKeysAreRejectedInSubMappings) {
                   "learning_rate, nesterov)"));
 }
 
-TEST(SchemaKinds, ForeachItemsPassUntilTheyAreFilledIn) {
+TEST(SchemaKinds, ForeachItemsAreAcceptedUntilTheyAreFilledIn) {
   EXPECT_THAT(
       recipe(R"("train": {"kind": "train.fit", "foreach": {"n": [1, 2]}, "epochs": "${item.n}",
                          "optimizer": {"kind": "${item.n}", "learning_rate": "1${item.n}"}})"),

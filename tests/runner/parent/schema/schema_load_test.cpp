@@ -62,13 +62,13 @@ TEST(SchemaLoad, CyclesAreRejected) {
   EXPECT_THAT(refused(R"({"$ref": "#"})"),
               ElementsAre(": schemas/a.schema.json: $ref refers to itself"));
   EXPECT_THAT(refused(R"({"allOf": [{"$ref": "#"}]})"),
-              ElementsAre(": schemas/a.schema.json: the schema refers to itself without end"));
+              ElementsAre(": schemas/a.schema.json: the schema refers to itself endlessly"));
   EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#", "default": {}}}})"),
-              ElementsAre(": schemas/a.schema.json: the schema refers to itself without end"));
+              ElementsAre(": schemas/a.schema.json: the schema refers to itself endlessly"));
   EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#"}}})"), IsEmpty());
 }
 
-TEST(SchemaLoad, OtherNamesOutsideARecipeAreRejected) {
+TEST(SchemaLoad, AlternativeNamesOutsideARecipeAreRejected) {
   constexpr auto kKey = R"({"properties": {"a": {"properties": {"b": {"x-other-names": ["c"]}}}}})";
   EXPECT_THAT(refused(kKey, "recipe.schema.json"), IsEmpty());
   EXPECT_THAT(refused(kKey), ElementsAre("/properties/a/properties/b/x-other-names: "
@@ -95,20 +95,20 @@ TEST(SchemaLoad, BrokenJsonIsRejected) {
               ElementsAre(": schemas/a.schema.json: a schema must be a mapping, true or false"));
 }
 
-TEST(SchemaLoad, IdIsTheFilesName) {
+TEST(SchemaLoad, IdMustBeTheFileName) {
   EXPECT_THAT(refused(R"({"$id": "b.schema.json"})"),
               ElementsAre("/$id: schemas/a.schema.json: $id must be 'a.schema.json'"));
   EXPECT_THAT(refused(R"({"$id": "a.schema.json"})"), IsEmpty());
 }
 
-TEST(SchemaLoad, FolderOfKindsWithoutFilesIsRejected) {
+TEST(SchemaLoad, KindFolderWithoutFilesIsRejected) {
   EXPECT_THAT(
       refused(R"({"x-kinds": "train/optimizer"})"),
       ElementsAre(
           "/x-kinds: schemas/a.schema.json: there is no schema in the folder 'train/optimizer'"));
 }
 
-TEST(SchemaLoad, TitleOfKindIsItsPath) {
+TEST(SchemaLoad, KindTitleIsItsPath) {
   EXPECT_THAT(said(SchemaSet::load(
                   schema_texts({{"train/fit.schema.json", R"({"title": "train.fat"})"}}).files)),
               ElementsAre("/title: schemas/train/fit.schema.json: the title must be 'train.fit'"));

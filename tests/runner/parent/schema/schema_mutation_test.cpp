@@ -55,7 +55,7 @@ TEST(SchemaMutation, DamagedSchemaIsRejectedOrWorks) {
   EXPECT_GT(refused, 20);
 }
 
-TEST(SchemaMutation, TextIsReadLikeTheLibrary) {
+TEST(SchemaMutation, TextIsReadAsByTheLibrary) {
   std::mt19937 random(5);
   int broken = 0;
   for (int round = 0; round < 300; ++round) {
@@ -71,7 +71,7 @@ TEST(SchemaMutation, TextIsReadLikeTheLibrary) {
   EXPECT_GT(broken, 50);
 }
 
-TEST(SchemaMutation, AnyValueIsRejectedOrCompletedOnce) {
+TEST(SchemaMutation, AnyValueIsRejectedOrFilledInOnce) {
   const SchemaSet schemas = small_schemas();
   const std::string recipe =
       R"({"schema": 1, "name": "a", "device": {"select": "cpu"}, "threads": 2, "data": {"kind": "data.folder", "root": "r"},
@@ -93,7 +93,7 @@ TEST(SchemaMutation, AnyValueIsRejectedOrCompletedOnce) {
   EXPECT_GT(valid, 20);
 }
 
-TEST(SchemaMutation, PathsOfAnyShapeAreDeclaredOrNot) {
+TEST(SchemaMutation, LookupAcceptsPathsOfAnyShape) {
   const SchemaSet schemas = small_schemas();
   SchemaGenerator generator(3);
   constexpr const char* kKeys[] = {"train",  "optimizer", "kind",   "seed",

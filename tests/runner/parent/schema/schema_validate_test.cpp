@@ -37,7 +37,7 @@ TEST(SchemaValidate, WrongTypeReportsTheFoundValue) {
               ElementsAre("E0302 : expected an integer, or null, got a list of 1"));
 }
 
-TEST(SchemaValidate, TooLargeIntegerIsNotReportedAsAString) {
+TEST(SchemaValidate, OversizedIntegerIsNotReportedAsAString) {
   EXPECT_THAT(checked(R"({"type": "integer", "minimum": 0})", "12345678901234567890"),
               ElementsAre("E0302 : expected an integer, got 12345678901234567890, which does not "
                           "fit in a signed 64-bit integer"));
@@ -61,7 +61,7 @@ TEST(SchemaValidate, WrongTypeSuggestsQuotes) {
               ElementsAre("E0302 : expected a string, got 10 (write it in quotes: \"10\")"));
 }
 
-TEST(SchemaValidate, NumberOutOfRangeNamesTheRangeAndTheUnit) {
+TEST(SchemaValidate, NumberOutOfRangeIsReportedWithRangeAndUnit) {
   EXPECT_THAT(checked(R"({"type": "number", "minimum": 1})", "0"),
               ElementsAre("E0303 : expected a number of at least 1, got 0"));
   EXPECT_THAT(
@@ -98,7 +98,7 @@ TEST(SchemaValidate, BoundsOfLargeIntegersAreExact) {
   EXPECT_THAT(checked(R"({"exclusiveMinimum": 9007199254740992})", "9007199254740993"), IsEmpty());
 }
 
-TEST(SchemaValidate, DisallowedValueSuggestsNearest) {
+TEST(SchemaValidate, DisallowedValueSuggestsTheNearest) {
   EXPECT_THAT(checked(R"({"enum": ["sgd", "adam", "adamw"]})", R"("sdg")"),
               ElementsAre("E0304 : 'sdg' is not one of: sgd, adam, adamw (did you mean 'sgd'?)"));
   EXPECT_THAT(checked(R"({"enum": [1, 2, null]})", "3"),
@@ -107,7 +107,7 @@ TEST(SchemaValidate, DisallowedValueSuggestsNearest) {
   EXPECT_THAT(checked(R"({"const": 1})", "1.0"), IsEmpty());
 }
 
-TEST(SchemaValidate, UnknownKeySuggestsNearestOrListsKnownKeys) {
+TEST(SchemaValidate, UnknownKeySuggestsTheNearestOrListsKnownKeys) {
   constexpr auto kSchema =
       R"({"properties": {"epochs": {}, "seed": {}}, "additionalProperties": false})";
   EXPECT_THAT(checked(kSchema, R"({"epoch": 1, "wholly": 2})"),
@@ -188,7 +188,7 @@ TEST(SchemaValidate, AlternativeOfTheSameTypeReportsItsOwnError) {
       ElementsAre("E0302 /1: expected a string, got 1 (write it in quotes: \"1\")"));
 }
 
-TEST(SchemaValidate, KeysOfAMappingAreNamedIfItIsOneOfTheForms) {
+TEST(SchemaValidate, KeysAreListedIfAMappingIsOneOfTheAlternatives) {
   const char* schema = R"({"oneOf": [{"type": "null"}, {"type": "object", "properties":
       {"magnitude": {"type": "integer"}, "layers": {"type": "integer"}}}]})";
   EXPECT_THAT(checked(schema, "9"),
@@ -201,7 +201,7 @@ TEST(SchemaValidate, KeysOfAMappingAreNamedIfItIsOneOfTheForms) {
                           "these keys: p)"));
 }
 
-TEST(SchemaValidate, SeveralMatchesOfOneOfAreRejected) {
+TEST(SchemaValidate, MultipleMatchesOfOneOfAreRejected) {
   EXPECT_THAT(checked(R"({"oneOf": [{"type": "integer"}, {"minimum": 2}]})", "3"),
               ElementsAre("E0310 : 3 matches several of the allowed forms"));
   EXPECT_THAT(checked(R"({"oneOf": [{"type": "integer"}, {"minimum": 2}]})", "1"), IsEmpty());
@@ -214,7 +214,7 @@ TEST(SchemaValidate, ForbiddenValuesAndKeysAreRejected) {
               ElementsAre("E0311 /a: key 'a' is not allowed here"));
 }
 
-TEST(SchemaValidate, OptionsThatExcludeEachOtherNameTheRule) {
+TEST(SchemaValidate, MutuallyExclusiveOptionsAreReportedWithTheRule) {
   const char* schema =
       R"({"allOf": [{"description": "Give a or b.", "not": {"required": ["a", "b"]}}]})";
   EXPECT_THAT(checked(schema, R"({"a": 1, "b": 2})"),
@@ -242,7 +242,7 @@ TEST(SchemaValidate, SecretsAreNotShown) {
   }
 }
 
-TEST(SchemaValidate, ErrorsAreInTheOrderOfTheText) {
+TEST(SchemaValidate, ErrorsAreInSourceOrder) {
   SourceText source{"a.yaml", ""};
   const SchemaSet schemas = small_schemas();
   Value recipe = written(R"({
@@ -264,7 +264,7 @@ TEST(SchemaValidate, ErrorsAreInTheOrderOfTheText) {
                   "13:9 E0302 /data/size: expected an integer, got 1.5"));
 }
 
-TEST(SchemaValidate, ErrorsOfSeveralTextsAreGroupedByText) {
+TEST(SchemaValidate, ErrorsInSeveralSourcesAreGroupedBySource) {
   SourceText first{"a.yaml", ""}, second{"override 1", ""};
   const SchemaFile file{"a.schema.json", R"({"additionalProperties": {"type": "null"}})"};
   const auto loaded = SchemaSet::load({&file, 1});

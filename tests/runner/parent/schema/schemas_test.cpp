@@ -101,7 +101,7 @@ TEST(Schemas, EveryKindIsClosedAndVersioned) {
 }
 
 /// Runs that differ only in their seed must be tested on the same images.
-TEST(Schemas, SplitDoesNotDependOnTheSeedOfARun) {
+TEST(Schemas, SplitDoesNotDependOnTheRunSeed) {
   std::size_t divided = 0;
   for (const SchemaFile& file : embedded_schemas()) {
     if (!file.path.starts_with("data/")) continue;
@@ -139,7 +139,7 @@ TEST(Schemas, TrainAndEvaluateKindsDeclareTheirMetrics) {
   }
 }
 
-TEST(DeclaredMetrics, StarMatchesAnyTextAndHashANumber) {
+TEST(DeclaredMetrics, StarMatchesAnyStringAndHashMatchesANumber) {
   const DeclaredMetric of_class{"evaluate/auc/*"}, ranked{"evaluate/top#"},
       plain{"validation/loss"};
   EXPECT_TRUE(of_class.covers("evaluate/auc/3"));

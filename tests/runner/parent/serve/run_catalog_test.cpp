@@ -14,12 +14,12 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-/// A catalog with a clock that a test can advance, and readings that a test can hold up.
+/// A catalog with a clock that a test can advance, and with reads that a test can hold up.
 class RunCatalogTest : public testing::Test {
  protected:
   ~RunCatalogTest() override { release(); }
 
-  /// Makes the next reading wait, before it reads any record, until release().
+  /// Makes the next read wait until release(), before it reads any record.
   void hold_next_reading() { is_held_ = true; }
   void release() {
     if (!std::exchange(is_released_, true)) release_.set_value();
@@ -88,11 +88,11 @@ TEST_F(RunCatalogTest, RequestAfterAPauseWaitsOnlyForRunsInProgress) {
   advance(3600s);
   EXPECT_THAT(states(), ElementsAre("ended finished", "killed interrupted"));
   release();
-  (void)catalog_.refresh();  // after the reading of the thread
+  (void)catalog_.refresh();  // after the thread's read
   EXPECT_THAT(states(), ElementsAre("ended finished", "killed interrupted", "new finished"));
 }
 
-TEST_F(RunCatalogTest, RunIsNotShownAsRunningWhileReadingsTakeLong) {
+TEST_F(RunCatalogTest, RunIsNotShownAsRunningDuringALongReading) {
   write("a", "running");
   const auto lock = RunLock::take(folder_ / "a");
   ASSERT_TRUE(lock);

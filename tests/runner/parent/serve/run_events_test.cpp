@@ -35,7 +35,7 @@ TEST(RunEvents, RunIsFollowedUntilItEnds) {
   EXPECT_EQ(next(), std::nullopt);
 }
 
-TEST(RunEvents, TextsStayOnTheirLine) {
+TEST(RunEvents, StringsCannotAddLines) {
   const TemporaryFolder folder;
   write_run(folder, "r", "0.5", "model.lora", "fin\\nevent: x");
   const std::string events = *run_events(folder / "r")();

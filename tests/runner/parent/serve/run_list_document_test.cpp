@@ -35,7 +35,7 @@ class RunList : public testing::Test {
   RunCatalog catalog_{{.folders = {folder_.path()}}, ""};
 };
 
-TEST_F(RunList, IsChosenByStateTextAndFilter) {
+TEST_F(RunList, IsSelectedByStateTextAndFilter) {
   write_run(folder_, "a", "0.5");
   write_run(folder_, "b", "0.9", "model.full");
   write_run(folder_, "c", "0.7", "model.lora", "failed");
@@ -71,7 +71,7 @@ TEST_F(RunList, HasAHundredRowsPerPage) {
                           std::pair("page 2 of 2", "")));
 }
 
-TEST_F(RunList, WrongFilterIsExplained) {
+TEST_F(RunList, InvalidFilterIsExplained) {
   write_run(folder_, "a");
   const Document document = list({{"text", "accuracy>"}});
   const auto* said = std::get_if<Paragraph>(&document.blocks[1]);
@@ -79,7 +79,7 @@ TEST_F(RunList, WrongFilterIsExplained) {
   EXPECT_EQ(said->text, "The filter is not valid: expected a value to compare 'accuracy' with");
 }
 
-TEST_F(RunList, ShowsMemoryAndTheCurveOfTheValidation) {
+TEST_F(RunList, ShowsMemoryAndTheValidationCurve) {
   write_run(folder_, "a");
   folder_.write("a/nodes/train/training_metrics.json",
                 R"({"train_losses": [3, 2, 1], "val_losses": [2, 1.5, 1], "val_accuracies": []})");

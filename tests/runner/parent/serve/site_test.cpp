@@ -90,7 +90,7 @@ TEST(Site, OnlyGetAndHeadAreAnswered) {
   }
 }
 
-TEST(Site, OnlyIdsOfTheListAreFound) {
+TEST(Site, OnlyListedIdsAreFound) {
   Served served;
   write_run(served.folder(), "r");
   served.folder().write("outside.txt", "outside");
@@ -109,7 +109,7 @@ TEST(Site, RunsBehindALinkAreNotListed) {
   EXPECT_THAT(served.get("/").body, HasSubstr("0 runs"));
 }
 
-TEST(Site, EveryReplyHasItsPolicy) {
+TEST(Site, EveryReplyHasAContentSecurityPolicy) {
   Served served;
   for (const char* path : {"/", "/run/none"}) {
     const PageReply reply = served.get(path);

@@ -105,7 +105,7 @@ TEST_F(PlotTest, FewPointsAreMarkedAndManyAreNot) {
   EXPECT_THAT(other.svg(), Not(HasSubstr("<circle")));
 }
 
-/// Where the rotated name of the y axis is, and what it says.
+/// The x position of the y axis's rotated name, and its text.
 std::pair<double, std::string> axis_name(const std::string& svg) {
   static const std::regex name(R"re(<text [^>]*x="([0-9.]+)"[^>]*rotate\(-90[^>]*>([^<]*)<)re");
   std::smatch match;
@@ -123,7 +123,7 @@ std::string plot_with(const std::vector<std::string>& labels, const std::string&
   return drawing.svg();
 }
 
-TEST(Plot, NameOfTheAxisIsNextToTheLongestLabel) {
+TEST(Plot, AxisNameIsNextToTheLongestLabel) {
   EXPECT_EQ(axis_name(plot_with({"0", "1"})).first, 70 - 46);
   const std::string svg = plot_with({"0", "0.123456"});
   // The frame is narrower, so that the name stays in the drawing.
@@ -135,7 +135,7 @@ TEST(Plot, NameOfTheAxisIsNextToTheLongestLabel) {
   EXPECT_GE(axis_name(svg).first, 12);
 }
 
-TEST(Plot, NameOfTheAxisFitsTheDrawing) {
+TEST(Plot, AxisNameFitsTheDrawing) {
   const std::string name(60, 'm');
   EXPECT_LT(columns(axis_name(plot_with({"0", "1"}, name)).second), 30u);
 }
@@ -150,7 +150,7 @@ TEST(Plot, SinglePointIsADot) {
   }
 }
 
-TEST(Legend, LinesLookLikeThoseOfThePlot) {
+TEST(Legend, LinesLookLikeThoseInThePlot) {
   Drawing drawing(300, 200, "a", "b");
   const std::vector<LegendEntry> entries = {{"one", 1, false, Stroke::kThin},
                                             {"two", 2, false, Stroke::kMarked},
@@ -165,7 +165,7 @@ TEST(Legend, LinesLookLikeThoseOfThePlot) {
   EXPECT_THAT(svg, HasSubstr("<polyline class=\"thin dash color-4\" points=\"0,61 22,61\"/>"));
 }
 
-TEST(Drawing, FooterIsInAFileAndNotInAPage) {
+TEST(Drawing, FooterAppearsInFilesButNotInPages) {
   Drawing drawing(30, 20, "a", "b");
   drawing.footer("<run>");
   const std::string svg = drawing.svg();

@@ -43,7 +43,7 @@ TEST_F(HeatMapTest, RowsAndColumnsMayHaveDifferentNames) {
   EXPECT_THAT(svg, HasSubstr("rotate(-45 113,104)\">column</text>"));
 }
 
-TEST(HeatMap, NamesNeedRoomForTheLongest) {
+TEST(HeatMap, LongerNamesNeedMoreRoom) {
   const std::vector<std::string> brief = {"a", "cat"}, mixed = {"a", "cat", "a dog with long ears"},
                                  endless = {std::string(100, 'x')};
   EXPECT_LT(HeatMap::room_left(brief), 40);
@@ -53,7 +53,7 @@ TEST(HeatMap, NamesNeedRoomForTheLongest) {
   EXPECT_LT(HeatMap::room_below(endless), 160);
 }
 
-TEST(HeatScale, NamesBothEndsAndWhatTheyMean) {
+TEST(HeatScale, LabelsBothEndsAndTheQuantity) {
   Drawing drawing(200, 200, "a", "b");
   draw_heat_scale(drawing, {10, 10}, 100, {"0.1", "0.9", "cosine"});
   for (const char* text : {">0.1</text>", ">0.9</text>", ">cosine</text>"})

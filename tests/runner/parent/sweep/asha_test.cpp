@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Returns, for trials that reach the first rung with these values, which of them stop.
+/// Returns which trials stop if they reach the first rung with these values.
 std::vector<bool> stopped(const std::vector<double>& values, bool is_smaller_better = false,
                           std::int64_t factor = 3) {
   Asha asha({.factor = factor, .last = {}}, is_smaller_better);
@@ -36,7 +36,7 @@ TEST(Asha, RungsGrowByTheFactorUpToTheLast) {
   EXPECT_EQ(endless.rung_at(std::numeric_limits<std::int64_t>::max()), std::nullopt);
 }
 
-TEST(Asha, BestOfEveryFactorContinue) {
+TEST(Asha, BestShareOfTheTrialsContinues) {
   EXPECT_THAT(stopped({0.5, 0.4, 0.6, 0.55, 0.7, 0.65}),
               ElementsAre(false, true, false, true, false, false));
   EXPECT_THAT(stopped({0.5, 0.4, 0.6, 0.55}, true), ElementsAre(false, false, true, true));

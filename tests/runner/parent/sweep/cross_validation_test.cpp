@@ -117,7 +117,7 @@ TEST_F(CrossValidationTest, SampleInTwoFoldsIsNotPooled) {
   EXPECT_EQ(found()[0].not_pooled, "'1' is in folds 0, 2, so the folds do not belong together");
 }
 
-TEST_F(CrossValidationTest, OneFoldOfEachIsNotACrossValidation) {
+TEST_F(CrossValidationTest, SameFoldFromSeveralTrialsIsNotACrossValidation) {
   add(1, "1,a,a\n", 1, "0.1");
   add(1, "1,a,a\n", 1, "0.2");
   EXPECT_THAT(found(), IsEmpty());

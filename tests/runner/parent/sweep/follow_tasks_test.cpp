@@ -264,7 +264,7 @@ TEST_F(FollowTasks, RefusalEndsTheSweepWithoutLosingTrials) {
   EXPECT_THAT(submitted_, ElementsAre("sweep-2: 0"));
 }
 
-TEST_F(FollowTasks, UnconfirmedSubmissionIsSearchedByItsName) {
+TEST_F(FollowTasks, UnconfirmedSubmissionIsLookedUpByName) {
   auto sweep = journal(1);
   refusal_ = ErrorCode::kClusterSilent;
   EXPECT_EQ(follow(sweep, {}), ExitCode::kDeviceUnavailable);

@@ -66,7 +66,7 @@ TEST_F(RunTask, RunsTheTrialOfItsIndex) {
   EXPECT_THAT(account(), ElementsAre("running 0", "finished 0"));
 }
 
-TEST_F(RunTask, LauncherStartsItOncePerRank) {
+TEST_F(RunTask, LauncherStartsTheTrialOncePerRank) {
   folder_.write("srun", "#!/bin/sh\nshift\nSAID=1 \"$@\" && \"$@\"\n");
   std::filesystem::permissions(folder_ / "srun", std::filesystem::perms::owner_all);
   const auto code = run("echo \"said $SAID\" >>calls; finish", "1", "",

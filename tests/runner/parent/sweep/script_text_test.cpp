@@ -15,7 +15,7 @@
 namespace runner {
 namespace {
 
-/// Texts with all characters that a shell, sbatch, YAML or Kubernetes may interpret.
+/// Strings with all characters that a shell, sbatch, YAML or Kubernetes may interpret.
 std::vector<std::string> tricky_texts() {
   std::vector<std::string> texts = {
       "",          "plain",        "it's",   "a b",          "\"",      "\\",   "\\\"",
@@ -54,7 +54,7 @@ std::string read_by_sbatch(std::string_view line) {
   return quote ? "unmatched" : argument;
 }
 
-/// The text to which Kubernetes expands a word of a `command` whose variables are not set.
+/// The string to which Kubernetes expands a word of a `command` if its variables are not set.
 std::string expanded_by_kubernetes(const std::string& text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -118,7 +118,7 @@ TEST(YamlWord, IsReadBackFromAYamlFlow) {
     EXPECT_EQ(read_from_yaml("a: [{b: " + yaml_word(text) + ", c: 1}]\n", "a.0.b"), text);
 }
 
-TEST(SlurmScript, TextsCannotAddLines) {
+TEST(SlurmScript, StringsCannotAddLines) {
   const std::string plain =
       slurm_script(slurm_settings("a"), {}, {.number = 1, .name = "a", .trials = {0}}, "/a", "/b");
   for (const std::string& text : tricky_texts()) {
@@ -140,7 +140,7 @@ TEST(SlurmScript, TextsCannotAddLines) {
   }
 }
 
-TEST(KubernetesManifest, TextsCannotAddKeys) {
+TEST(KubernetesManifest, StringsCannotAddKeys) {
   for (const std::string& text : tricky_texts()) {
     const nlohmann::ordered_json settings = {
         {"image", text}, {"program", text}, {"claim", text},       {"namespace", text},

@@ -55,7 +55,7 @@ TEST_F(SlotMemoryTest, ConcurrentTrialsMustFitTogether) {
   EXPECT_EQ(memory_.fitting(3), 1);
 }
 
-TEST_F(SlotMemoryTest, FittingNumberIsReportedWithItsBytes) {
+TEST_F(SlotMemoryTest, NumberOfTrialsThatFitIsReportedWithItsBytes) {
   for (int trial = 0; trial < 6; ++trial) add(static_cast<std::uint64_t>(trial), "need: 4");
   EXPECT_THAT(memory_.check(4), IsEmpty()) << "to the last byte";
   EXPECT_EQ(memory_.fitting(9), 4);
@@ -72,7 +72,7 @@ TEST_F(SlotMemoryTest, EndedTrialNeedsNoMemory) {
   EXPECT_EQ(memory_.fitting(2), 2) << "only the other trial has a plan";
 }
 
-TEST_F(SlotMemoryTest, TrialsThatDifferOnlyInSettingsIrrelevantToPlansShareOne) {
+TEST_F(SlotMemoryTest, TrialsThatDifferOnlyInSettingsIrrelevantToPlansShareAPlan) {
   add(0, "{seed: 1, name: a, run: {dir: a}, need: 1, train: {optimizer: {learning_rate: 0.1}}}");
   add(1, "{seed: 2, name: b, run: {dir: b}, need: 1, train: {optimizer: {learning_rate: 1}}}");
   EXPECT_EQ(plans_, 1);
@@ -84,7 +84,7 @@ TEST_F(SlotMemoryTest, TrialsThatDifferOnlyInSettingsIrrelevantToPlansShareOne) 
   EXPECT_EQ(plans_, 4) << "which is a different seed";
 }
 
-TEST_F(SlotMemoryTest, EachTrialNeedsItsOwnGpuUnlessARecipeNamesOne) {
+TEST_F(SlotMemoryTest, EachTrialNeedsItsOwnGpuUnlessARecipeSpecifiesOne) {
   for (std::uint64_t trial = 0; trial < 3; ++trial) add(trial, "{need: 12, device: cuda}");
   EXPECT_THAT(memory_.check(2), IsEmpty()) << "each has its own";
   EXPECT_EQ(memory_.text(2), "each on its own GPU");

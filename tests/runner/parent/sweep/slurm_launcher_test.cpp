@@ -37,7 +37,7 @@ nlohmann::ordered_json settings(
   return all;
 }
 
-TEST(SlurmScript, RequestsTheNeedsOfATask) {
+TEST(SlurmScript, RequestsTheResourcesOfATask) {
   EXPECT_EQ(
       slurm_script(settings({{"partition", "gpu"},
                              {"account", "vision"},
@@ -140,7 +140,7 @@ TEST_F(SlurmLauncherTest, SilentlyFailedTasksAreResubmitted) {
   EXPECT_EQ(run(), ExitCode::kDone);
 }
 
-TEST_F(SlurmLauncherTest, TasksMissingFromTheQueueAreSearchedWithSacct) {
+TEST_F(SlurmLauncherTest, TasksMissingFromTheQueueAreLookedUpWithSacct) {
   folder_.write("vanishes", "");
   slurm_.does("squeue", "exit 0");
   slurm_.does("sacct", "echo OUT_OF_MEMORY");

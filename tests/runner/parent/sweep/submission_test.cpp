@@ -71,7 +71,7 @@ TEST(Submission, DamagedSubmissionIsReported) {
   sweep.write("launch/1/submission.json", uneven);
   EXPECT_THAT(
       read_submissions(sweep.path()).errors().front().message,
-      HasSubstr("a submission has a 'attempts_before' that is not a list as long as trials"));
+      HasSubstr("a submission has a 'attempts_before' that is not a list as long as 'trials'"));
 }
 
 }  // namespace

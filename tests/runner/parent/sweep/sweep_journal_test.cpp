@@ -39,7 +39,7 @@ class SweepJournalTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(SweepJournalTest, ComparisonsReadBack) {
+TEST_F(SweepJournalTest, ComparisonsReadBackUnchanged) {
   SweepPlan plan = two_trials();
   plan.asha = {.metric = "loss", .first = 2, .factor = 4, .last = 9};
   plan.recipe_folder = "/recipes";
@@ -92,7 +92,7 @@ TEST_F(SweepJournalTest, UnflushedResultsAreDistrustedAfterAPowerCut) {
   EXPECT_EQ(SweepJournal::reopen(folder_.path())->trials()[1].state, TrialState::kFinished);
 }
 
-TEST_F(SweepJournalTest, EventsReadBack) {
+TEST_F(SweepJournalTest, EventsReadBackUnchanged) {
   {
     auto journal = SweepJournal::make(folder_.path(), two_trials());
     journal.started(1);
@@ -196,8 +196,8 @@ TEST_F(SweepJournalTest, DamagedJournalIsRejectedWithItsLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"[]", "line 2: a line is not a JSON object"},
       {"{}", "line 2: a line has no 'trial'"},
-      {R"({"trial":2,"state":"running"})", "line 2: a line does not name a trial"},
-      {R"({"trial":0,"state":"tired"})", "line 2: a line does not name a trial"},
+      {R"({"trial":2,"state":"running"})", "line 2: a line does not identify a trial"},
+      {R"({"trial":0,"state":"tired"})", "line 2: a line does not identify a trial"},
       {R"({"trial":-1,"state":"running"})", "line 2: a line has a 'trial' that is not a count"},
       {R"({"trial":0,"state":"failed"})", "line 2: a line has no 'exit'"},
   };

@@ -50,7 +50,7 @@ TEST_F(SweepResultsTest, LastRungOfAStoppedTrialCounts) {
   EXPECT_EQ(results("train/loss").best()->trial.number, 0u);
 }
 
-TEST_F(SweepResultsTest, TrialsAreComparedByAnAccuracy) {
+TEST_F(SweepResultsTest, TrialsAreComparedByAccuracy) {
   add("1", "0.1", 0.5, 2);
   add("1", "0.2", 0.75, 1);
   add("2", "0.1", 0.75, 3);
@@ -156,7 +156,7 @@ TEST_F(SweepResultsTest, MeansIncludeOnlyFinishedTrials) {
   EXPECT_DOUBLE_EQ(results().effects()[2].mean, 0.15);
 }
 
-TEST_F(SweepResultsTest, EffectOfAKeyIsTheMeanOverTheOthers) {
+TEST_F(SweepResultsTest, EffectOfAKeyIsTheMeanOverTheOtherKeys) {
   add("1", "0.1", 0.5, 2);
   add("1", "0.2", 0.7, 1);
   add("2", "0.1", 0.1, 3);
@@ -202,7 +202,7 @@ TEST_F(SweepResultsTest, RunsWithoutMetricsHaveNoBest) {
   EXPECT_EQ(results_text(none), "trial  state    memory  time\n    0  waiting  ~          –\n");
 }
 
-TEST_F(SweepResultsTest, MetricsOfTwoNodesHaveTheirNodesName) {
+TEST_F(SweepResultsTest, MetricsOfTwoNodesIncludeTheNodeName) {
   folder_.write(
       "0/summary.json",
       R"({"metrics": {"a": {"loss": {"value": 1.5, "step": 1}}, "b": {"loss": {"value": "nan", "step": 1}}}})");

@@ -46,7 +46,7 @@ TEST_F(SweepTensorBoard, TrialHasItsSettings) {
   EXPECT_THAT(hparams_of_trial(folder_ / "elsewhere"), IsEmpty());
 }
 
-TEST_F(SweepTensorBoard, ExperimentHasSweptOptionsAndMetrics) {
+TEST_F(SweepTensorBoard, ExperimentContainsSweptOptionsAndMetrics) {
   const HparamsExperiment experiment =
       experiment_of(folder_ / "sweep", plan(), read_results(folder_ / "sweep", plan()));
   EXPECT_EQ(experiment.name, "classify");
@@ -65,7 +65,7 @@ TEST_F(SweepTensorBoard, EachTrialWithMetricsHasAFolder) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out/1"));
 }
 
-TEST_F(SweepTensorBoard, FolderOfTheSweepHasTheExperimentOnlyIfTrialsHaveFiles) {
+TEST_F(SweepTensorBoard, SweepFolderHasTheExperimentOnlyIfTrialsHaveFiles) {
   const SweepResults results = read_results(folder_ / "sweep", plan());
   write_experiment(folder_ / "sweep", plan(), results);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "sweep/tensorboard"));

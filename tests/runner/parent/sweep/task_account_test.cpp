@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(TaskAccount, EventsReadBack) {
+TEST(TaskAccount, EventsReadBackUnchanged) {
   const TemporaryFolder folder;
   TaskAccount(folder / "0.jsonl").add({.place = "12_0 on node1"});
   TaskAccount(folder / "0.jsonl")

@@ -106,7 +106,7 @@ TEST(CoresOfTask, ComeFromTheLauncherOrTheRecipesThreads) {
       << "two ranks on each machine";
 }
 
-TEST(UndividedRanks, EveryMachineNeedsTheSameNumber) {
+TEST(UndividedRanks, EveryMachineNeedsTheSameNumberOfRanks) {
   const Value one = recipe("device: {count: 1}\n"), four = recipe("device: {count: 4}\n"),
               six = recipe("device: {count: 6}\n"), none = recipe("threads: 1\n");
   const auto found = [](const std::string& nodes, const std::vector<const Value*>& recipes) {
@@ -128,7 +128,7 @@ TEST(UndividedRanks, EveryMachineNeedsTheSameNumber) {
   EXPECT_EQ(found("1\nranks_per_node: 2", {&six}).size(), 1U);
 }
 
-TEST(SettleTask, GivesEveryTrialEnough) {
+TEST(SettleTask, EveryTrialGetsEnoughResources) {
   const Value two = recipe("threads: 2\ndevice: {select: cpu}\n"), six = recipe("threads: 6\n"),
               cuda = recipe("threads: 1\ndevice: {select: 'cuda:1'}\n"),
               any = recipe("threads: 1\ndevice: {select: auto}\n");

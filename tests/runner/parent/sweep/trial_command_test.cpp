@@ -21,7 +21,7 @@ TEST(TrialCommand, NewRunReplacesAFolderThatCannotBeContinued) {
   EXPECT_TRUE(std::filesystem::exists(folder / "3.attempt-1/half"));
 }
 
-TEST(LastLines, KeepsTheLastLinesOfPieces) {
+TEST(LastLines, KeepsTheLastLinesOfInputReceivedInPieces) {
   LastLines lines;
   for (int line = 0; line < 50; ++line) lines.add("line " + std::to_string(line) + "\n");
   lines.add("be");

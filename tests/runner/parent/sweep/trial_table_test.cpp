@@ -56,7 +56,7 @@ TEST(TrialTable, LongSweepShowsOnlyRunningAndFailedTrials) {
             "50 trials: 1 running, 1 failed, 47 waiting, 1 finished\n");
 }
 
-TEST(TrialTable, OnlyCountsAreShownWithoutRoom) {
+TEST(TrialTable, OnlyCountsAreShownIfThereIsNoRoom) {
   EXPECT_EQ(
       trials_text({trial(0, TrialState::kFinished), trial(1, TrialState::kRunning, kAtWork)}, 0),
       "2 trials: 1 running, 1 finished\n");
@@ -100,7 +100,7 @@ TEST(TrialTable, SilentRunIsMarked) {
   EXPECT_EQ(run_line({}), "not started");
 }
 
-TEST(TrialTable, RunStatusPrecedesTheJournal) {
+TEST(TrialTable, RunStatusTakesPrecedenceOverTheJournal) {
   EXPECT_EQ(trial(1, TrialState::kRunning, {.status = "finished"}).state(), "finished");
   EXPECT_TRUE(trial(1, TrialState::kRunning, {.status = "finished"}).is_over());
   EXPECT_EQ(trial(1, TrialState::kWaiting, {.status = "running"}).state(), "running");

@@ -23,7 +23,7 @@ std::string refusal(std::string_view text) {
   return "it was read";
 }
 
-TEST(Fault, IsReadFromItsText) {
+TEST(Fault, IsReadFromAString) {
   const Fault killed = fault_from("rename:2");
   EXPECT_EQ(killed.point, Fault::Point::kRename);
   EXPECT_EQ(killed.count, 2);
@@ -45,7 +45,7 @@ TEST(Fault, InvalidTextIsRejected) {
   }
 }
 
-TEST(Fault, MayNameItsProgram) {
+TEST(Fault, MayBeLimitedToAProgram) {
   EXPECT_EQ(fault_for("retort", "step:3")->count, 3);
   EXPECT_EQ(fault_for("retort-worker", "retort-worker/event:4:kill_both")->action,
             Fault::Action::kKillBoth);
@@ -58,7 +58,7 @@ TEST(Fault, AllocationCanOnlyFail) {
   EXPECT_EQ(refusal("alloc:9"), "RETORT_FAULT 'alloc:9': an allocation can only fail");
 }
 
-TEST(FaultyStorage, CountsPointsThatAreNotCalls) {
+TEST(FaultyStorage, CountsPointsThatAreNotSystemCalls) {
   FaultyStorage storage(disk(), fault_from("step:2:fail"));
   EXPECT_FALSE(storage.reach(Fault::Point::kStep));
   EXPECT_FALSE(storage.reach(Fault::Point::kEvent));

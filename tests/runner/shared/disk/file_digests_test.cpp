@@ -20,7 +20,8 @@ constexpr std::int64_t kLater = 4'000'000'000'000'000'000;  // in 2096
 class FileDigestsTest : public testing::Test {
  protected:
   fs::path cache() const { return folder_ / "cache"; }
-  /// The number of these files that are read for their digests, long after they were written.
+  /// Returns how many of these files are read to compute their digests, long after they were
+  /// written.
   std::int64_t count_read(const std::vector<std::string>& names) const {
     FileDigests digests(cache(), [] { return kLater; });
     for (const std::string& name : names)

@@ -82,7 +82,7 @@ class LeaseTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(LeaseTest, OneProcessHoldsItUntilReleased) {
+TEST_F(LeaseTest, OneProcessHoldsTheLeaseUntilItIsReleased) {
   {
     const auto mine = take();
     ASSERT_TRUE(mine.lease);
@@ -237,7 +237,7 @@ TEST_F(LeaseTest, FilesOfEarlierLeasesAreRemoved) {
   EXPECT_THAT(files(), testing::ElementsAre("lease.4", "lease.5"));
 }
 
-TEST_F(LeaseTest, HolderBeatsAndNoticesALostLease) {
+TEST_F(LeaseTest, HolderSendsHeartbeatsAndNoticesALostLease) {
   std::promise<std::string> lost;
   Lease::Options options{.beat = std::chrono::milliseconds(1)};
   options.on_lost = [&](const std::string& holder) { lost.set_value(holder); };
@@ -254,7 +254,7 @@ TEST_F(LeaseTest, HolderBeatsAndNoticesALostLease) {
   EXPECT_EQ(file_text(folder_ / "lease.2"), text) << "the lease of another process is not released";
 }
 
-TEST_F(LeaseTest, ForkedHolderNeitherBeatsNorReleases) {
+TEST_F(LeaseTest, ForkedHolderNeitherSendsHeartbeatsNorReleases) {
   const auto mine = Lease::take(folder_.path(), {.beat = std::chrono::hours(1)});
   ASSERT_TRUE(mine.lease);
   EXPECT_EQ(ParkedThread::count(), 1);

@@ -32,7 +32,7 @@ TEST(MakeFolders, NewNamesAreFlushedAndOldOnesAreNot) {
   EXPECT_EQ(calls.flushed().size(), 2u);
 }
 
-TEST(MakeFolders, FlushedFilesInThemSurviveAPowerCut) {
+TEST(MakeFolders, FlushedFilesInNewFoldersSurviveAPowerCut) {
   const TemporaryFolder folder, left;
   PowerCutStorage storage(folder.path());
   make_folders(folder / "a/b", storage);

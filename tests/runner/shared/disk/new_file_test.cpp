@@ -41,7 +41,7 @@ std::string failure_of_several(const fs::path& path) {
   return "it was written";
 }
 
-TEST(AtomicFile, ReplacesTheOldFileAndLeavesNoOther) {
+TEST(AtomicFile, ReplacesTheOldFileAndLeavesNoTemporaryFile) {
   const TemporaryFolder folder;
   folder.write("report.txt.part", "of a run that was killed");
   write_atomically(folder / "report.txt", "a longer first text");
@@ -76,7 +76,7 @@ TEST(AtomicFile, FailureAtAnyPointLeavesTheOldFile) {
   }
 }
 
-TEST(AtomicFile, FolderThatCannotBeFlushedIsAnErrorUnlessItNeverCan) {
+TEST(AtomicFile, FolderFlushFailureIsAnErrorUnlessFlushingIsUnsupported) {
   const TemporaryFolder folder;
   FaultyStorage failing(disk(), fault_from("sync:2:fail"));
   EXPECT_EQ(failure(folder / "a", failing),
@@ -175,7 +175,7 @@ TEST(AtomicFiles, PowerCutLeavesEachOldOrNewFile) {
   check();
 }
 
-TEST(AtomicFiles, LeaveNoNewFilesWithoutACommit) {
+TEST(AtomicFiles, LeaveNoFilesWithoutACommit) {
   const TemporaryFolder folder;
   folder.write("a", "old");
   {
@@ -209,7 +209,7 @@ TEST(AtomicFiles, FlushEachFolderOnce) {
       << "for each file: leftover, file, text, flush and name; then the folder";
 }
 
-TEST(NewFile, SyncedTextSurvivesAPowerCut) {
+TEST(NewFile, SyncedDataSurvivesAPowerCut) {
   const TemporaryFolder folder;
   PowerCutStorage storage(folder.path());
   NewFile file(folder / "a", storage);

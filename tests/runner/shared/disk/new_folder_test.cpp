@@ -131,7 +131,7 @@ std::optional<WriteError> failure_at(int count, const fs::path& place) {
   }
 }
 
-TEST(NewFolder, FailuresLeaveItCompleteOrAbsent) {
+TEST(NewFolder, FailuresLeaveTheFolderCompleteOrAbsent) {
   int failures = 0;
   for (int count = 1;; ++count) {
     const TemporaryFolder folder;

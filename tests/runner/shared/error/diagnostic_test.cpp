@@ -58,7 +58,7 @@ TEST(Diagnostic, LongLineIsShortenedAroundTheCaret) {
   EXPECT_THAT(text, testing::HasSubstr("x!\n"));
 }
 
-TEST(Diagnostic, SortsByTextThenLocation) {
+TEST(Diagnostic, SortsBySourceThenLocation) {
   Sources sources;
   const auto& first = sources.add("a", "");
   const auto& second = sources.add("b", "");

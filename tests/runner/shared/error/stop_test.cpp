@@ -7,13 +7,13 @@
 namespace runner {
 namespace {
 
-TEST(Stop, EndsWithTheSignalsCode) {
+TEST(Stop, ExitsWithTheSignalsCode) {
   EXPECT_EQ(exit_code_of_stop(SIGINT, /*has_saved=*/false), ExitCode::kInterrupted);
   EXPECT_EQ(exit_code_of_stop(SIGTERM, /*has_saved=*/false), ExitCode::kTerminated);
   EXPECT_EQ(exit_code_of_stop(SIGHUP, /*has_saved=*/false), ExitCode::kTerminated);
 }
 
-TEST(Stop, HasOneExitCodeAfterASave) {
+TEST(Stop, HasASingleExitCodeAfterASave) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP})
     EXPECT_EQ(exit_code_of_stop(signal, /*has_saved=*/true), ExitCode::kStoppedAfterSave) << signal;
 }

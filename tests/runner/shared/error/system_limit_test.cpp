@@ -35,7 +35,7 @@ TEST(Unexpected, SystemLimitIsNotABug) {
   EXPECT_EQ(unexpected(std::bad_alloc()).code, ErrorCode::kOutOfMemory);
 }
 
-TEST(Unexpected, FileIsReported) {
+TEST(Unexpected, FileSystemErrorReportsTheFile) {
   const std::filesystem::filesystem_error error("temp_directory_path", "/tmp/missing",
                                                 std::make_error_code(std::errc::not_a_directory));
   EXPECT_EQ(told(unexpected(error)),
@@ -49,7 +49,7 @@ TEST(Unexpected, KnownErrorsArePassedThrough) {
             "E0601: no folder 'a' | create it");
 }
 
-TEST(Unexpected, AnythingElseIsABug) {
+TEST(Unexpected, AnyOtherExceptionIsABug) {
   EXPECT_EQ(unexpected(std::runtime_error("a")).code, ErrorCode::kInternal);
   EXPECT_EQ(told_of_system(std::errc::invalid_argument),
             "E0901: fork: Invalid argument | this is a bug in Retort");

@@ -77,7 +77,7 @@ TEST(NodeKeys, DifferentPythonCodeChangesTheKey) {
             std::vector<std::string>{"the Python code of 'model' has changed"});
 }
 
-TEST_F(KeyOptions, TravelWithTheGraph) {
+TEST_F(KeyOptions, AreSentWithTheGraph) {
   const Graph graph = compiled("");
   const Graph back = graph_from_json(to_json(graph));
   EXPECT_EQ(key_of(back), key_of(graph));

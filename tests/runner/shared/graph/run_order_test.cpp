@@ -78,7 +78,7 @@ Node node(const std::string& id, std::vector<Edge> inputs) {
 
 // Each network is exported as soon as it is trained: exporting after the vote would keep all of
 // them.
-TEST_F(RunOrder, NodeThatFreesTheMostComesFirst) {
+TEST_F(RunOrder, NodeThatFreesTheMostMemoryComesFirst) {
   const auto checkpoint_of = [](std::size_t from) {
     return Edge{"checkpoint", from, "checkpoint", ArtifactType::kCheckpoint};
   };

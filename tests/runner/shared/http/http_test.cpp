@@ -58,7 +58,7 @@ TEST(Http, TokenStaysWithItsHost) {
   ASSERT_EQ(server.seen().size(), 2u);
   EXPECT_EQ(server.seen()[0].header("authorization"), "Bearer hf_secret");
   EXPECT_EQ(server.seen()[1].header("authorization"), "Bearer hf_secret");
-  ASSERT_EQ(other.seen().size(), 1u);  // another port is another host
+  ASSERT_EQ(other.seen().size(), 1u);  // a different port counts as a different host
   EXPECT_EQ(other.seen()[0].header("authorization"), "");
 }
 
@@ -92,7 +92,7 @@ TEST(Http, HttpsIsNotRedirectedToHttp) {
   EXPECT_FALSE(is_followed("http://a/b", "ftp://a/b"));
 }
 
-TEST(Http, CutConnectionIsATemporaryFailure) {
+TEST(Http, DroppedConnectionIsATemporaryFailure) {
   const HttpServer server(
       [](const SeenRequest&) { return ServedReply{.body = "0123456789", .cut_after = 4}; });
   EXPECT_EQ(http_failure({.url = server.url("/a")}),

@@ -19,7 +19,7 @@ std::string refusal(const char* text) {
   return "accepted";
 }
 
-TEST(CheckpointSource, TravelAsJson) {
+TEST(CheckpointSource, SurvivesJson) {
   for (const char* choice : {"kept", "best", "latest", "this"}) {
     const Json json = {{"train.0-1", {{"folder", "/a"}, {"choice", choice}}}};
     EXPECT_EQ(to_json(checkpoint_sources_from_json(json)).dump(), json.dump());

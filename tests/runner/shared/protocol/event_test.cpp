@@ -50,7 +50,7 @@ TEST(Event, EveryEventSurvivesTheRoundTrip) {
   EXPECT_EQ(index, std::variant_size_v<Event>);
 }
 
-TEST(Event, NonFiniteNumbersTravelAsStrings) {
+TEST(Event, NonFiniteNumbersAreSentAsStrings) {
   EXPECT_EQ(to_line(NodeMetric{"a", "b", INFINITY, 0}),
             R"({"event":"metric","node":"a","name":"b","value":"inf","step":0})");
   const Event back = event_from_line(to_line(NodeMetric{"a", "b", NAN, 0}));

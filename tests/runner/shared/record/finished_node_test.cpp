@@ -78,8 +78,8 @@ TEST_F(FinishedNodeTest, ReadsOlderRecordsWithoutDigests) {
   EXPECT_FALSE(read_finished(folder_.path()));
 }
 
-TEST_F(FinishedNodeTest, ReportsADamagedCheckpointThatIsNamed) {
-  fs::remove_all(folder_ / "checkpoints/step-00000001");  // no pointer names it
+TEST_F(FinishedNodeTest, ReportsADamagedCheckpointThatAPointerNames) {
+  fs::remove_all(folder_ / "checkpoints/step-00000001");  // no pointer refers to it
   EXPECT_EQ(missing(), "nothing");
   folder_.write("checkpoints/step-00000002/model.safetensors", "model.safetensorz");
   EXPECT_EQ(missing(), "the checkpoint '" + path("checkpoints/step-00000002") +
@@ -95,7 +95,7 @@ TEST_F(FinishedNodeTest, ReportsADamagedCheckpointThatIsNamed) {
 
 TEST_F(FinishedNodeTest, PointerMustNameACheckpoint) {
   folder_.write("checkpoints/latest", "step-00000x04\n");
-  EXPECT_EQ(missing(), "'" + path("checkpoints/latest") + "' does not name a checkpoint");
+  EXPECT_EQ(missing(), "'" + path("checkpoints/latest") + "' does not point to a checkpoint");
 }
 
 }  // namespace

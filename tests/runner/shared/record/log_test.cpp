@@ -51,7 +51,7 @@ TEST_F(LogTest, LinesBelowTheLevelAreDropped) {
     Log log = Log::to_receiver(
         kept, [&](const LogLine& line) { heard += std::string(name(line.level)) + " "; });
     for (const LogLevel level : kLevels) {
-      if (level == LogLevel::kOff) continue;  // no line has it
+      if (level == LogLevel::kOff) continue;  // no line has this level
       EXPECT_EQ(log.takes(level), level >= kept);
       log.write({.level = level, .text = "x"});
       if (level >= kept) expected += std::string(name(level)) + " ";
@@ -70,7 +70,7 @@ TEST_F(LogTest, ReceiverGetsTheUnchangedLine) {
   EXPECT_EQ(heard, "train|two\nlines|0.250000");
 }
 
-TEST_F(LogTest, FullLogReportsItOnceAndCountsDroppedLines) {
+TEST_F(LogTest, FullLogIsReportedOnceAndCountsDroppedLines) {
   Log log = log_to_file(LogLevel::kDebug, 60);
   for (int i = 0; i < 9; ++i)
     log.write({.level = i % 3 == 2 ? LogLevel::kWarn : LogLevel::kDebug, .text = "0123456"});
@@ -84,7 +84,7 @@ TEST_F(LogTest, FullLogReportsItOnceAndCountsDroppedLines) {
   EXPECT_EQ(text(), full + "… lines dropped: 4 of level debug, 3 of level warn\n");
 }
 
-TEST_F(LogTest, FlushOfALogWithRoomWritesNothing) {
+TEST_F(LogTest, FlushingALogThatIsNotFullWritesNothing) {
   Log log = log_to_file(LogLevel::kInfo);
   log.flush();
   EXPECT_EQ(text(), "");
@@ -113,7 +113,7 @@ TEST_F(LogTest, FlushReportsAFullDisk) {
   EXPECT_THROW(log.flush(), WriteError);
 }
 
-TEST_F(LogTest, ExceptionsOfTheReceiverReachTheWriter) {
+TEST_F(LogTest, ExceptionsInTheReceiverReachTheWriter) {
   Log log =
       Log::to_receiver(LogLevel::kInfo, [](const LogLine&) { throw std::out_of_range("far"); });
   EXPECT_THROW(log.write({.text = "x"}), std::out_of_range);

@@ -120,7 +120,7 @@ void expect_read_as_json(const std::string& line) {
       << line;
 }
 
-TEST(MetricLineTest, OddNumbersAreReadAsByAJsonParser) {
+TEST(MetricLineTest, UnusualNumbersAreReadAsByAJsonParser) {
   std::vector<std::string> numbers = {"", "1 ", " 1"};
   std::istringstream words(
       "0 1 -0 -0.0 -0e5 -7 0.1 1e5 1E-5 1e+5 2.5e-3 5e-324 1e-400 1e999 -1e999 "
@@ -136,7 +136,7 @@ TEST(MetricLineTest, OddNumbersAreReadAsByAJsonParser) {
   }
 }
 
-TEST(MetricLineTest, OddNamesAreReadAsByAJsonParser) {
+TEST(MetricLineTest, UnusualNamesAreReadAsByAJsonParser) {
   for (const char* name : {"", "a b", "~", "\x7f", "\xc3\xa4", "\xff", "\t", R"(\")", R"(\\)",
                            R"(\n)", R"(\u00e4)", R"(\q)", R"(")", R"(\)"}) {
     const std::string text = name;

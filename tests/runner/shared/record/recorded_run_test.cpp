@@ -84,7 +84,7 @@ TEST_F(RecordedRunTest, FolderWithoutARunIsRejected) {
   EXPECT_THAT(error(), HasSubstr("E0806 there is no folder '"));
 }
 
-TEST_F(RecordedRunTest, EarlyKilledRunIsDistinguishedFromADamagedOne) {
+TEST_F(RecordedRunTest, RunKilledEarlyIsDistinguishedFromADamagedOne) {
   write(".retort/run.json", R"({"schema": 1})");
   write(".retort/recipe.yaml", "schema: 1");
   EXPECT_THAT(error(), HasSubstr("was killed before it started: its record is incomplete"));

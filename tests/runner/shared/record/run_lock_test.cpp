@@ -28,7 +28,7 @@ TEST(RunLock, WorkerMayJoinButOthersCannotTakeIt) {
   EXPECT_TRUE(RunLock::take(folder.path()));
 }
 
-TEST(RunLock, CheckBetweenItsTwoStepsDoesNotPreventIt) {
+TEST(RunLock, ConcurrentCheckDoesNotPreventTakingTheLock) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / ".retort");
   WatchedCalls calls;
@@ -58,7 +58,7 @@ TEST(StatusNow, IsTheRecordedStatusWithoutALock) {
   EXPECT_EQ(status_now(folder.path(), "running"), "running");
 }
 
-TEST(StatusNow, RemoteRunFollowsItsHeartbeat) {
+TEST(StatusNow, RemoteRunStatusDependsOnItsHeartbeat) {
   const TemporaryFolder folder;
   const auto lease =
       folder.write(".retort/lease.1",

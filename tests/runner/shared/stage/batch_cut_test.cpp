@@ -20,7 +20,7 @@ TEST(BatchCut, LayersThatMixSamplesAreCutUnlessBetweenGroups) {
   EXPECT_FALSE(are_cut_layers(LossCoupling::kPerSample, /*mixes_samples=*/false));
 }
 
-TEST(BatchCut, LayersThatMixSamplesNeedTwo) {
+TEST(BatchCut, LayersThatMixSamplesNeedTwoSamples) {
   EXPECT_EQ(least_samples(LossCoupling::kPerSample, /*mixes_samples=*/true), 2);
   EXPECT_EQ(least_samples(LossCoupling::kWholeBatch, /*mixes_samples=*/true), 2);
   EXPECT_EQ(least_samples(LossCoupling::kPerGroup, /*mixes_samples=*/true), 1);

@@ -17,6 +17,8 @@ TEST(Certificate, HoldsBelowItsLimit) {
   EXPECT_EQ(one.worst(), 9e-13);
   one.parameters[0].relative_error = 1e-12;
   EXPECT_FALSE(one.holds());
+  one.limit = Certificate::kLimitOfNormed;
+  EXPECT_TRUE(one.holds());
 }
 
 TEST(Certificate, NanErrorIsNotEqual) {
@@ -37,7 +39,8 @@ TEST(Certificate, SurvivesJsonWithNonFiniteNumbers) {
                   .compared = "c",
                   .parameters = {{"a", 0}, {"b", 1e-15}},
                   .changed = {"x"},
-                  .refused = "no"};
+                  .refused = "no",
+                  .limit = 1e-9};
   one.parameters[0].relative_error = INFINITY;
   EXPECT_EQ(certificate_from_json(nlohmann::ordered_json::parse(to_json(one).dump())), one);
   one.parameters[0].relative_error = std::nan("");

@@ -7,7 +7,7 @@
 namespace runner {
 namespace {
 
-TEST(CheckpointName, IsTheStepInEightDigitsOrMore) {
+TEST(CheckpointName, IsTheStepWithAtLeastEightDigits) {
   EXPECT_EQ(to_text(CheckpointName{.step = 1234}), "step-00001234");
   EXPECT_EQ(to_text(CheckpointName{.step = 1234567890}), "step-1234567890");
   EXPECT_EQ(to_text(CheckpointName{.step = 0, .again = 2}), "step-00000000-2");
@@ -19,7 +19,7 @@ TEST(CheckpointName, IsReadBack) {
   }
 }
 
-TEST(CheckpointName, OtherTextsAreNotCheckpointNames) {
+TEST(CheckpointName, OtherStringsAreNotCheckpointNames) {
   for (const char* text :
        {"", "step-", "step-1", "step-0000001", "step-000000001", "step-00000001-",
         "step-00000001-0", "step-00000001-01", "step-00000001-1-1", "step-0000000-1",

@@ -46,7 +46,7 @@ TEST(Choice, WrongTypeOrMissingKeyIsReportedOnce) {
   }
 }
 
-TEST(Choice, FunctionThatReadsTheRestIsNullForAnUnknownWord) {
+TEST(Choice, UnknownWordHasNoFunctionToReadTheOtherOptions) {
   using ReadSize = std::int64_t (*)(ConfigReader&);
   const ReadSize read_size = [](ConfigReader& reader) {
     std::int64_t size = 0;

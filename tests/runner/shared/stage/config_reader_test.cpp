@@ -148,7 +148,7 @@ TEST(ConfigReader, IntegersAndNumbersConvertAsInJsonSchema) {
   EXPECT_EQ(inf, -INFINITY);
 }
 
-TEST(ConfigReader, CallersOwnErrorPointsAtItsKey) {
+TEST(ConfigReader, CallerErrorPointsAtItsKey) {
   Sources sources;
   const auto& text = sources.add("a.yaml", "root: x");
   const Value config{Value::Map{{"root", {&text, 1, 1}, {std::string("x"), {&text, 1, 7}}}},

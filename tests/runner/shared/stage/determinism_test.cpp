@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-TEST(Determinism, OperationIsReadFromLibTorchsMessage) {
+TEST(Determinism, OperationIsReadFromTheLibTorchMessage) {
   const std::string refusal =
       "put_ does not have a deterministic implementation, but you set "
       "'torch.use_deterministic_algorithms(True)'. You can turn off determinism just for this "

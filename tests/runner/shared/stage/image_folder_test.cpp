@@ -26,12 +26,12 @@ TEST_F(LeftoversTest, CountsFilesInClassFolders) {
       "4 files ignored: 1 .csv, 1 .gif, 1 .jpg, 1 .txt; 1 folder not searched; 1 hidden folder");
 }
 
-TEST_F(LeftoversTest, OnlyFoldersOfPartsAreSearched) {
+TEST_F(LeftoversTest, OnlyPartFoldersAreSearched) {
   add({"train/a/1.jpg", "train/a/x.txt", "train/y.txt", "test/a/.2.jpg", "elsewhere/z.txt"});
   EXPECT_EQ(find_leftovers(folder_.path()).counts.text(), "2 files ignored: 2 .txt; 1 hidden file");
 }
 
-TEST_F(LeftoversTest, MissingFolderHasNone) {
+TEST_F(LeftoversTest, MissingFolderHasNoLeftovers) {
   EXPECT_EQ(find_leftovers(folder_.path() / "gone").counts.text(), "");
 }
 

@@ -9,7 +9,7 @@
 namespace runner {
 namespace {
 
-/// memory_plan() as a choice of 1.25 GiB instead of 2 GiB.
+/// memory_plan() with a choice that needs 1.25 GiB instead of 2 GiB.
 MemoryPlan chosen_plan() {
   MemoryPlan plan = memory_plan();
   plan.traffic = 3e9;

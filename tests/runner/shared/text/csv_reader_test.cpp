@@ -18,7 +18,7 @@ TEST(CsvReader, ReadsWrittenFields) {
   EXPECT_THAT(all_lines(csv_line(fields) + csv_line({"x"})), ElementsAre(fields, ElementsAre("x")));
 }
 
-TEST(CsvReader, EndsWithTheText) {
+TEST(CsvReader, EndsAtTheEndOfTheText) {
   EXPECT_THAT(all_lines(""), ElementsAre());
   EXPECT_THAT(all_lines("a,b"), ElementsAre(ElementsAre("a", "b")));
   EXPECT_THAT(all_lines("a,b\r\nc,\r\n"), ElementsAre(ElementsAre("a", "b"), ElementsAre("c", "")));

@@ -5,7 +5,7 @@
 namespace runner {
 namespace {
 
-TEST(ImageNames, ExtensionDecidesInAnyCase) {
+TEST(ImageNames, ExtensionDecidesRegardlessOfCase) {
   for (const char* name : {"a.jpg", "a.JPEG", "b.c.PnG", "ä.webp"})
     EXPECT_TRUE(is_image_name(name)) << name;
   for (const char* name : {"", "jpg", ".jpg", ".a.jpg", "a.jpg.txt", "a.jp", "a.gif", "a."})

@@ -10,7 +10,7 @@ TEST(PercentEncoded, KeepsUnreservedCharacters) {
   EXPECT_EQ(percent_encoded("a b&c=d/\xC3\xA4"), "a%20b%26c%3Dd%2F%C3%A4");
 }
 
-TEST(PercentEncoded, KeepsSlashesOfAPathOnRequest) {
+TEST(PercentEncoded, KeepsSlashesInAPathOnRequest) {
   EXPECT_EQ(percent_encoded("org/a b", true), "org/a%20b");
 }
 

@@ -75,7 +75,7 @@ TEST(JsonFields, UnknownMemberIsRejectedIfAllAreListed) {
             "a thing has an unknown 'b'");
 }
 
-TEST(JsonFields, ListsHoldOnlyTextsOrOnlyIntegers) {
+TEST(JsonFields, ListsHoldOnlyStringsOrOnlyIntegers) {
   const nlohmann::json json = {{"words", {"a", "b"}}, {"sizes", {1, -2}}, {"mixed", {1, "a"}}};
   const JsonFields fields(json, "it");
   EXPECT_TRUE(fields.has("words"));

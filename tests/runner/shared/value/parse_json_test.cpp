@@ -48,7 +48,7 @@ TEST(ParseJson, DiscardsAFolder) {
   EXPECT_TRUE(parse_json(file).is_discarded());
 }
 
-TEST(NestsDeeper, CountsBracketsOutsideTexts) {
+TEST(NestsDeeper, CountsBracketsOutsideStrings) {
   EXPECT_FALSE(nests_deeper(R"(["[[", "\"[[", {"[[[": []}])", 3));
   EXPECT_TRUE(nests_deeper(R"(["[[", "\"[[", {"[[[": []}])", 2));
   EXPECT_FALSE(nests_deeper("[[]], [[]], ]]] [[", 2));

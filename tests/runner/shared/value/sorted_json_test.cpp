@@ -11,7 +11,7 @@ namespace {
 /// The text that identified recipes before sorted_json() existed: records contain its digests.
 std::string by_library(const Value& value) { return nlohmann::json(to_json(value)).dump(); }
 
-TEST(SortedJson, EqualsTheLibrarysTextWithSortedKeys) {
+TEST(SortedJson, EqualsTheLibrarysOutputWithSortedKeys) {
   const auto json = nlohmann::ordered_json::parse(
       R"({"b": {"z": null, "a": [], "é": {}}, "a\n\"\\": "t\u0001\u007f/é😀",
       "B": [true, false, -1, 9223372036854775807, 0.0, -0.0, 1.0, 1e-5, 1e22, 0.1, 123456789.125], "": [[1], {"x": 2}]})");

@@ -32,14 +32,14 @@ TEST(PretrainedConfig, FullClipHasItsTowerInASection) {
   EXPECT_EQ(config.num_hidden_layers, std::nullopt);
 }
 
-TEST(PretrainedConfig, MissingKeysHaveTheLibrarysDefaults) {
+TEST(PretrainedConfig, MissingKeysGetTheLibrarysDefaults) {
   EXPECT_EQ(read(R"({"model_type": "clip_vision_model"})").hidden_act, "quick_gelu");
   EXPECT_EQ(read(R"({"model_type": "clip_vision_model"})").layer_norm_eps, 1e-5);
   EXPECT_EQ(read(R"({"model_type": "vit"})").hidden_act, "gelu");
   EXPECT_EQ(read(R"({"model_type": "vit"})").layer_norm_eps, 1e-12);
 }
 
-TEST(PretrainedConfig, TimmNamesGiveTheShape) {
+TEST(PretrainedConfig, TimmModelNamesDetermineTheShape) {
   const auto vit = read(R"({"architecture": "vit_base_patch16_224.augreg2_in21k_ft_in1k"})");
   EXPECT_EQ(vit.kind, "vit");
   EXPECT_EQ(vit.hidden_size, 768);

@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// The data on which the quick start, trained on `trained_on`, is evaluated under `overrides`.
+/// The data on which the quick start, trained on `trained_on`, is evaluated with `overrides`.
 EvaluatedData taken(const std::string& trained_on, const std::vector<std::string>& overrides) {
   static const SchemaSet& schemas = shipped_schemas();
   Sources sources;

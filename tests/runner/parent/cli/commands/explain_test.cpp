@@ -49,7 +49,7 @@ TEST(Explain, RequiredOptionsAreMarked) {
             "train.precision: anything\n  Number format.\n  in train.fit\n");
 }
 
-TEST(Explain, RunSettingListsNoKind) {
+TEST(Explain, RunSettingIsExplainedWithoutAKind) {
   EXPECT_EQ(told_of("seed"),
             "seed: an integer of at least 0; default 0\n  The seed for all random choices.\n");
 }

@@ -57,7 +57,7 @@ TEST_F(RecipeHooks, TrustedRecipeStartsItsCommandsUntilItChanges) {
               HasSubstr("it has changed since you trusted it"));
 }
 
-TEST_F(RecipeHooks, RecordOfARunNeedsItsOwnTrust) {
+TEST_F(RecipeHooks, RecordedRecipeMustBeTrustedSeparately) {
   retort("trust a.yaml");
   retort("run a.yaml run.dir=r");
   EXPECT_TRUE(was_told());

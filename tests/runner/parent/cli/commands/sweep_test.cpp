@@ -52,7 +52,7 @@ TEST(PreparedSweep, SecretValuesAreNotShown) {
   }
 }
 
-TEST(PreparedSweep, RecipeZipsKeysWithoutGrammar) {
+TEST(PreparedSweep, RecipeCanZipKeysWithoutTheOverrideGrammar) {
   const auto sweep = swept({}, "rows: {zip: {vars.x: [1, 'a,b'], seed: [3, 4]}}");
   ASSERT_TRUE(sweep) << sweep.errors().front().message;
   ASSERT_EQ(sweep->jobs.size(), 2u);

@@ -71,7 +71,7 @@ TEST_F(Trust, CanBeRevokedForDeletedFiles) {
   EXPECT_EQ(trust("--list").out, "torchvision  (module)\ntransformers  (module)\n");
 }
 
-TEST_F(Trust, OneInvalidArgumentTrustsNothing) {
+TEST_F(Trust, NothingIsTrustedIfOneArgumentIsInvalid) {
   const Ended ended = trust("net.py none.py");
   EXPECT_EQ(ended.exit, 66);
   EXPECT_THAT(ended.err, HasSubstr("error[E0634]: 'none.py' does not exist or cannot be read"));

@@ -46,7 +46,7 @@ evaluate: {kind: evaluate.classification}
     for (const Candidate& candidate : complete(words)) texts.push_back(candidate.text);
     return texts;
   }
-  /// The completions of a run of petals with these words.
+  /// The completions after `retort run petals` and these words.
   std::vector<std::string> of_petals(std::vector<std::string> words) {
     words.insert(words.begin(), {"run", "petals"});
     return completed(words);
@@ -98,7 +98,7 @@ TEST_F(Complete, FlagsOfTheVerb) {
   EXPECT_THAT(texts({"validate", "--sm"}), IsEmpty());
 }
 
-TEST_F(Complete, FlagValueAfterBlankOrEqualSign) {
+TEST_F(Complete, FlagValueAfterASpaceOrEqualSign) {
   EXPECT_THAT(texts({"graph", "--format", "d"}), ElementsAre("dot"));
   EXPECT_THAT(texts({"graph", "--format=d"}), ElementsAre("--format=dot"));
 }
@@ -130,7 +130,7 @@ TEST_F(Complete, RecipeFilesAndFolders) {
   EXPECT_THAT(texts({"run", below + "da"}), ElementsAre(below + "data/"));
 }
 
-TEST_F(Complete, FoldersOnlyForAFolder) {
+TEST_F(Complete, OnlyFoldersForAFolderOption) {
   const std::string below = folder_.path().string() + "/recipes/";
   EXPECT_THAT(texts({"run", "--config-dir", below}),
               ElementsAre(below + "data/", below + "shape/", below + "train/"));
@@ -142,7 +142,7 @@ TEST_F(Complete, KeysOneLevelAtATime) {
   EXPECT_THAT(of_petals({"sce"}), IsEmpty());
 }
 
-TEST_F(Complete, KeysWithValueAndMeaning) {
+TEST_F(Complete, KeysWithValuesAndDescriptions) {
   EXPECT_EQ(description({"run", "petals", "train.ep"}, "train.epochs="),
             "[7] Passes over the training data.");
 }
@@ -264,7 +264,7 @@ TEST_F(Complete, NothingForAMissingRecipe) {
   EXPECT_THAT(completed({"run", "nosuch", "a"}), IsEmpty());
 }
 
-TEST_F(Complete, OddWordsWithoutThrowing) {
+TEST_F(Complete, UnusualWordsWithoutThrowing) {
   for (const char* word : {"=", "+", "++", "~", "+=", "a=b=", "data=[[", "data={", ".", "..",
                            "train..", "@", "data@", "data@x=", "\xff", "$(x)", "'", "--", "-"}) {
     EXPECT_NO_THROW(of_petals({word})) << word;

@@ -15,7 +15,7 @@ std::string replacement(std::string_view line, std::string_view text) {
   return shell_replacement(read(line), text);
 }
 
-TEST(ShellLine, FindsWordsAndTheOneAtTheCursor) {
+TEST(ShellLine, FindsTheWordsAndTheOneAtTheCursor) {
   EXPECT_THAT(read("retort run  a=1 b").words, ElementsAre("retort", "run", "a=1", "b"));
   EXPECT_THAT(read("retort run ").words, ElementsAre("retort", "run", ""));
   EXPECT_THAT(read("").words, ElementsAre(""));
