@@ -246,14 +246,14 @@ class Guest {
       process = store->get_to_str(holder);
     } catch (const c10::Error&) {  // it has exited before it could say which process it is
     }
-    return no_meeting("rank " + std::to_string(own_.rank) + " has already joined at " + where() +
-                          " as " + process + ": two processes have this RANK, or " +
-                          (meeting_.is_served ? "an earlier command of this launch had it"
-                                              : "a process from an earlier start is still running"),
-                      meeting_.is_served
-                          ? "give every process its own RANK, and start one `retort` command per "
-                            "launch"
-                          : "give every process its own RANK, and every start its own MASTER_PORT");
+    return no_meeting(
+        "rank " + std::to_string(own_.rank) + " has already joined at " + where() + " as " +
+            process + ": two processes have this RANK, or " +
+            (meeting_.is_served ? "an earlier command of this launch had it"
+                                : "a process from an earlier launch is still running"),
+        meeting_.is_served
+            ? "give every process its own RANK, and start one `retort` command per launch"
+            : "give every process its own RANK, and every launch its own MASTER_PORT");
   }
 
   runner::StageError missing(const std::vector<int>& ranks) const {

@@ -79,6 +79,13 @@ TEST_F(PixelsOfHostedModel, NetworkThatDoesNotSayIsAnError) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
+TEST_F(PixelsOfHostedModel, MalformedConfigSaysNothing) {
+  trust("my_net.py",
+        net("", "        self.pretrained_cfg = {'input_size': 20, 'mean': 0.5, 'std': (1, 1)}\n"));
+  EXPECT_THAT(train(kAuto).err, AllOf(HasSubstr("does not say for which image size"),
+                                      HasSubstr("does not say how its images are normalized")));
+}
+
 TEST_F(PixelsOfHostedModel, OnlyTrustedNetworkIsAsked) {
   folder_.write("unread.py", "open('ran', 'w')\n");
   const Ended run = train(std::string(kAuto) + "model.entry=unread.py:make");

@@ -19,7 +19,8 @@ def pixels_for(entry, function, arguments, make):
 
 
 def pixels_of_timm(config, arguments):
-    size = arguments.get("img_size", (config.get("input_size") or ())[-2:])
+    shape = config.get("input_size")
+    size = arguments.get("img_size", shape[-2:] if is_list(shape) else None)
     return known("pretrained_cfg of the network", size, config.get("mean"), config.get("std"))
 
 
@@ -60,12 +61,16 @@ def pixels_of_transformers(arguments):
 
 def known(source, size, mean, std):
     found = {"source": source}
-    sides = [size] if isinstance(size, int) else list(size or ())
+    sides = list(size) if is_list(size) else [size]
     if len(set(sides)) == 1 and isinstance(sides[0], int):
         found["image_size"] = sides[0]
-    if mean and std and len(mean) == 3 and len(std) == 3:
+    if is_list(mean) and is_list(std) and len(mean) == len(std) == 3:
         found["mean"], found["std"] = ([float(number) for number in numbers] for numbers in (mean, std))
     return found
+
+
+def is_list(value):
+    return isinstance(value, (list, tuple))
 
 
 def pretrained_of(network, arguments):

@@ -129,7 +129,7 @@ TEST_F(Rendezvous, RankNumberMustBeUnique) {
   EXPECT_EQ(others, std::vector<std::string>(2));
   EXPECT_THAT(said, AllOf(HasSubstr("rank 1 has already joined at 127.0.0.1:"),
                           HasSubstr(" as process " + std::to_string(getpid()) + " on "),
-                          HasSubstr("or a process from an earlier start is still running")));
+                          HasSubstr("or a process from an earlier launch is still running")));
 }
 
 TEST_F(Rendezvous, RankFromAnotherJobIsRejected) {
