@@ -27,7 +27,8 @@ std::vector<Claim> claims() {
       {3, "000, 001", "accumulating gradients does not change the training",
        &accumulation_is_equivalent},
       {4, "000, 001",
-       "an allocation of 2.35 GiB failed because of fragmentation and 105 images at once",
+       "an allocation of 2.35 GiB failed because of fragmentation and because 105 images were "
+       "processed at once",
        &batch_of_images_is_the_cause},
       {5, "000, 001, 002", "clearing the cache regularly removes fragmentation",
        &clearing_defragments},

@@ -12,7 +12,7 @@
 namespace oom_claims {
 namespace {
 
-/// Returns the bytes that dropout on a (256, 4096) tensor keeps for the backward pass.
+/// Returns how many bytes dropout on a (256, 4096) tensor keeps for the backward pass.
 std::int64_t kept(const std::function<at::Tensor(const at::Tensor&)>& drop) {
   return owned(recorded([&](stages::MemoryTrace& trace) {
                  const at::Tensor x = torch::empty({256, 4096}, at::kMeta).requires_grad_(true);

@@ -48,7 +48,7 @@ std::int64_t peak(const DryRun& run, std::size_t first);
 std::int64_t peak(const DryRun& run);
 /// Returns the peak of live bytes during one phase of the last step.
 std::int64_t peak_in(const DryRun& run, stages::StepPhase phase);
-/// Returns the bytes that belong to `owner` at the peak of the last step.
+/// Returns the number of bytes that belong to `owner` at the peak of the last step.
 std::int64_t owned_at_peak(const DryRun& run, stages::Owner owner);
 /// Returns the bytes allocated for `owner` in the last step; for parameters and optimizer state,
 /// all bytes that are live in it.

@@ -286,7 +286,7 @@ runner::Result<ImageList> list_cub200(const fs::path& root, bool boxes, bool all
         "",
         "CUB-200-2011 is not in '" + root.string() + "', which contains neither " + kImages +
             " nor a folder named " + kFolder,
-        "correct root; `retort data fetch cub200` downloads the dataset, `retort data "
+        "check root; `retort data fetch cub200` downloads the dataset, `retort data "
         "make cub200` creates a small dataset in the same format"};
   }
   Lister lister(*folder);

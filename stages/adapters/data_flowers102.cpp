@@ -214,7 +214,7 @@ runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts part
         "",
         "Oxford Flowers 102 is not in '" + root.string() +
             "', which contains neither a folder named jpg nor one named " + kPictures,
-        "correct root; `retort data fetch flowers102` downloads the dataset, `retort "
+        "check root; `retort data fetch flowers102` downloads the dataset, `retort "
         "data make flowers102` creates a small dataset in the same format"};
   }
   Annotations annotations(root, *folder == root ? "" : std::string(kPictures) + "/");

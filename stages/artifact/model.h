@@ -29,7 +29,7 @@ class Model : public runner::Artifact {
   runner::ArtifactType type() const final { return kType; }
 
   /// Returns a new network for `data`, float32 on the CPU, initialized from `seed` alone. Throws
-  /// runner::StageError if the model does not fit the data.
+  /// runner::StageError if the model does not match the data.
   virtual std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                                    std::uint64_t seed) const = 0;
   /// Returns the same network on the Meta device: the same modules, shapes, types and frozen

@@ -28,8 +28,8 @@ using runner::WriteError;
 constexpr const char *kAverage = "average", *kUnfinishedAverage = ".average.part",
                      *kOldAverage = ".average.old";
 
-/// True for leftovers of a killed save: unfinished folders, folders being removed and pointers
-/// being written.
+/// True for leftovers of an interrupted save: unfinished folders, folders being removed and
+/// pointers being written.
 bool is_leftover(const std::string& name) {
   return (name.starts_with(".step-") && (name.ends_with(".part") || name.ends_with(".old"))) ||
          name == "latest.part" || name == "best.part" || name == kUnfinishedAverage ||
@@ -100,8 +100,8 @@ std::optional<FoundCheckpoint> Checkpoints::load_latest(CheckpointPart part) con
   return load(kLatestCheckpoint, !list_checkpoints(folder_).empty(), part);
 }
 
-/// If a save was cut off, `best` may not point to the best checkpoint yet. If the checkpoint that
-/// `best` points to is damaged, the best one is unknown.
+/// After an interrupted save, `best` may not point to the best checkpoint yet. If the checkpoint
+/// that `best` points to is damaged, the best one is unknown.
 std::optional<FoundCheckpoint> Checkpoints::load_best(CheckpointPart part) const {
   if (auto average = load_average(part)) return average;
   const std::vector<Saved> all = saved();
@@ -152,7 +152,8 @@ Continuation Checkpoints::load_to_continue(const ContentsOf& contents_of) {
   return result;
 }
 
-/// Completes the last save if it was cut off, since a finished training run does not save again.
+/// Completes the last save if it was interrupted, since a finished training run does not save
+/// again.
 void Checkpoints::finish_save(const CheckpointName& latest, std::vector<std::string>& said) {
   const bool was_whole = said.empty();
   if (pointed_to(folder_ / kLatestCheckpoint) != latest) point(kLatestCheckpoint, latest);

@@ -71,8 +71,8 @@ class Checkpoints {
   void remove_average();
 
   /// Loads the best checkpoint or the average; returns nullopt if no metric has been measured. This
-  /// is the checkpoint that `best` points to, unless a save was cut off before it updated `best`.
-  /// Throws runner::StageError (kDamagedWeights) if it is damaged.
+  /// is the checkpoint that `best` points to, unless a save was interrupted before it updated
+  /// `best`. Throws runner::StageError (kDamagedWeights) if it is damaged.
   std::optional<FoundCheckpoint> load_best(CheckpointPart part = CheckpointPart::kAll) const;
 
   /// Loads the average or the checkpoint that `best` points to, regardless of whether a higher
@@ -82,8 +82,8 @@ class Checkpoints {
   /// Loads the checkpoint that `latest` points to or, if that is damaged, the newest intact one. If
   /// the checkpoint that `best` points to is damaged, loads the newest one before it, so that
   /// training reaches it again. Renames damaged checkpoints to damaged-step-00001234. Also
-  /// completes the cleanup of the last save, which may have been cut off. `contents_of` is as in
-  /// read_checkpoint().
+  /// completes the cleanup of the last save, which may have been interrupted. `contents_of` is as
+  /// in read_checkpoint().
   Continuation load_to_continue(const ContentsOf& contents_of = [](const std::string&) {
     return WeightContents::kNumbers;
   });

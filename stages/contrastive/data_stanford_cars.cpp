@@ -316,7 +316,7 @@ runner::Result<ImageList> list_stanford_cars(const fs::path& root, CarLabels lab
         "",
         "Stanford Cars is not in '" + root.string() + "', which contains neither a folder named " +
             kDevkit + " nor one named " + kCarsFolder + found_instead(root),
-        "correct root: it must contain cars_train, cars_test and devkit, with cars_meta.mat and "
+        "check root: it must contain cars_train, cars_test and devkit, with cars_meta.mat and "
         "cars_train_annos.mat in devkit; `retort data make stanford_cars` creates a small dataset "
         "in the same format"};
   }

@@ -130,7 +130,8 @@ class RetrievalEvaluation final : public runner::Stage {
     if (test.captions.empty()) {
       throw StageError(ErrorCode::kOptionConflict, "the test set has no captions")
           .with_help(
-              "set the data's caption option, such as 'data.caption=\"a photo of a {name}\"'");
+              "set the data stage's caption option, for example 'data.caption=\"a photo of a "
+              "{name}\"'");
     }
     const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
     text_model_of(*checkpoint);

@@ -183,7 +183,7 @@ class ZeroShotEvaluation final : public runner::Stage {
       throw StageError(ErrorCode::kOptionConflict,
                        "within_class compares captions, but the test set has none")
           .at("/within_class")
-          .with_help("set the data's caption option, or within_class: false");
+          .with_help("set the data stage's caption option, or within_class: false");
     }
     const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
     text_model_of(*checkpoint);

@@ -368,7 +368,9 @@ CaptionRows captions_of(const ImageTextModel& model, const Dataset& data, const 
   if (captions.empty()) {
     throw StageError(ErrorCode::kOptionConflict,
                      std::string("the ") + which + " data has no captions")
-        .with_help("set the data's caption option, such as 'data.caption=\"a photo of a {name}\"'");
+        .with_help(
+            "set the data stage's caption option, for example 'data.caption=\"a photo of a "
+            "{name}\"'");
   }
   return CaptionRows(model.tokenized(captions), options);
 }

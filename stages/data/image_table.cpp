@@ -127,7 +127,7 @@ class TableLister {
     std::error_code error;
     if (!fs::is_directory(table_.root, error))
       fail("/root", ErrorCode::kMissingFolder, "there is no folder '" + table_.root.string() + "'",
-           "correct root");
+           "check root");
     if (!fs::exists(table_.file, error))
       fail("/table", ErrorCode::kMissingAnnotations,
            "there is no file '" + table_.file.string() + "'", "correct the table's path");
@@ -390,7 +390,7 @@ class TableLister {
              " images are not in '" + table_.root.string() +
              "': " + runner::listed(missing, kNamedRows),
          "paths in '" + table_.file.string() +
-             "' are relative to root: correct root, or put the images there");
+             "' are relative to root: fix root, or move the images into that folder");
   }
 
   void fail(std::string pointer, ErrorCode code, std::string message, std::string help) {

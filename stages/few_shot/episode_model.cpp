@@ -107,7 +107,7 @@ std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, Fea
   if (report.fits()) return places;
   const bool is_other_stem = report.missing.empty() && report.wrong_shape.size() == 1;
   throw StageError(ErrorCode::kDamagedWeights, "the weights '" + *backbone.weights +
-                                                   "' do not fit " + backbone.name() + ": " +
+                                                   "' do not match " + backbone.name() + ": " +
                                                    report.misfits())
       .at("/weights")
       .in_stage(backbone.pointer)

@@ -58,7 +58,7 @@ MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network
                      std::int64_t height, std::int64_t width);
 
 /// Finds where the saved weights belong in `network`, which was created by the backbone. Throws
-/// runner::StageError if they do not fit.
+/// runner::StageError if they do not match.
 std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, FeatureMaps& network,
                                             const SavedWeights& saved);
 
@@ -99,7 +99,7 @@ class EpisodeModel : public Model, public ShrinkableModel {
   NamedTensors frozen_features(torch::nn::Module& network,
                                const NamedTensors& inputs) const override;
 
-  /// Throws like build() if the saved weights do not fit the backbone. Reads only their shapes.
+  /// Throws like build() if the saved weights do not match the backbone. Reads only their shapes.
   void check_weights() const;
 
  private:

@@ -93,8 +93,8 @@ class BlockPool {
   static constexpr std::int64_t kGrain = 64, kPage = 4096;
   static constexpr std::int64_t kSmall = 64 << 10;  ///< bytes of the largest small block
 
-  /// `addresses` is the total size of all arenas in bytes. `pages` is borrowed; null: compute
-  /// addresses only.
+  /// `addresses` is the total size of all arenas in bytes. `pages` is borrowed; if null, only
+  /// addresses are computed.
   explicit BlockPool(std::int64_t addresses = std::int64_t{1} << 60, Pages* pages = nullptr);
 
   /// Returns the address of a new block; nullopt if the limit is too low, or if pages or addresses

@@ -231,7 +231,7 @@ class Policy final : public runner::Stage {
       for (const std::string& line : apply_settings(policy_->allocator)) context.say(line);
     else if (!set.empty())
       context.detail("allocator: " + set +
-                     " has no effect on a CPU (0 B): it configures the GPU allocator");
+                     " has no effect on the CPU: it configures the GPU allocator");
     return {{"memory", policy_}};
   }
   bool uses_seed() const override { return false; }

@@ -42,22 +42,22 @@ struct ConvolutionSteps {
 /// A low-rank adapter (Hu et al. 2021, arXiv:2106.09685) for one layer: adds scaling ·
 /// B(A(drop(x))) to the layer's output for x. Children: lora_A, lora_B, and lora_dropout. For a
 /// linear layer, A has shape (rank, in) and B (out, rank). For a convolution, A is a convolution
-/// with the same kernel size and steps, of shape (rank, in, height, width), and B is a 1 x 1
-/// convolution, of shape (out, rank, 1, 1).
+/// with the same kernel size, stride, padding and dilation, of shape (rank, in, height, width), and
+/// B is a 1 x 1 convolution, of shape (out, rank, 1, 1).
 ///
 /// If there is a magnitude, it is a child called lora_magnitude_vector, of shape (out) or (1, out,
-/// 1, 1), and each output's weights are rescaled to that norm. As in the paper, no gradient flows
-/// through the norm of the weights. A principal adapter keeps the initial values of A and B as
-/// buffers and leaves the layer's weight unchanged: it adds scaling · (B·A - B₀·A₀), which is zero
-/// initially.
+/// 1, 1), and each output's weights are rescaled so that their L2 norm is the magnitude. As in the
+/// paper, no gradient flows through the norm of the weights. A principal adapter (PiSSA) keeps the
+/// initial values of A and B as buffers and leaves the layer's weight unchanged: it adds scaling ·
+/// (B·A - B₀·A₀), which is zero initially.
 ///
 /// The adapter's weights are on the layer's device, in the layer's type or float32, whichever is
 /// wider: adapters of a half-precision layer are trained in float32. All require gradients.
 class LoraAdapter : public torch::nn::Module {
  public:
-  /// Creates an adapter for a layer with the given weight. Convolutions use `steps`; the default is
-  /// a patch embedding's steps, which read each pixel once. Throws std::invalid_argument if the
-  /// rank is below 1.
+  /// Creates an adapter for a layer with the given weight. Convolutions use `steps`; by default, as
+  /// in a patch embedding, the stride is the kernel size and there is no padding. Throws
+  /// std::invalid_argument if the rank is below 1.
   LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, double scaling, double dropout,
               std::optional<ConvolutionSteps> steps = {}, LoraVariant variant = {});
 
@@ -126,7 +126,8 @@ class AdaptableLayer : public PrecisionModule {
   /// with other weights that are not merged. The adapter then has no effect and gets no gradient.
   /// Does nothing if there is no adapter or it is already merged.
   void merge();
-  /// Returns the steps of a convolution; nullopt for other layers and for patch embeddings.
+  /// Returns the stride, padding and dilation of a convolution; nullopt for other layers and for
+  /// patch embeddings.
   virtual std::optional<ConvolutionSteps> steps() const { return {}; }
 
   at::Tensor weight, bias;

@@ -54,7 +54,7 @@ void take_head(SavedAdapter& saved, const ModuleNames& names);
 /// options in `saved` must select exactly these adapters, with the same ranks and scalings. Each
 /// tensor of the adapters must be in `saved` with the same shape. `saved` may contain no other
 /// tensors, except those of CLIP's text tower. Returns notes on what was left out. Throws
-/// runner::StageError listing everything that does not fit; in that case nothing is changed.
+/// runner::StageError listing everything that does not match; in that case nothing is changed.
 std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapter& saved,
                                       const ModuleNames& names);
 

@@ -37,9 +37,9 @@ struct HeadWeights {
 };
 
 /// Loads the adapter in `folder` into `lora`, and a head next to it into `head`. The adapter may
-/// use any supported library's names. For a CLIP with both towers, an adapter of only one tower is
-/// also accepted. Returns notes on what was loaded. Throws runner::StageError at the `adapter`
-/// option if the adapter does not fit; in that case no adapter is changed.
+/// use any supported library's names. For a CLIP model with both towers, an adapter of only one
+/// tower is also accepted. Returns notes on what was loaded. Throws runner::StageError at the
+/// `adapter` option if the adapter does not match the network; in that case no adapter is changed.
 std::vector<std::string> begin_from(const std::string& folder, const torch::nn::Module& network,
                                     const AttachedLora& lora, const HeadWeights& head);
 

@@ -116,7 +116,7 @@ std::string escaped(const std::string& name) {
   return text;
 }
 
-/// Returns the modules that are saved as a whole.
+/// Returns the modules that are saved in full.
 std::set<std::string> saved_modules(const AttachedLora& lora) {
   std::set<std::string> modules;
   for (const LoraCompanion& companion : lora.companions) {
@@ -169,7 +169,7 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
   if (const auto missing = missing_modules(options.modules_to_save, modules); !missing.empty()) {
     throw StageError(ErrorCode::kOptionConflict, "no module is called '" + missing.front() + "'")
         .at("/modules_to_save")
-        .with_help("list names of modules to train as a whole, such as a head inside the backbone");
+        .with_help("list names of modules to train in full, such as a head inside the backbone");
   }
 
   const LoraVariant variant = {

@@ -81,7 +81,7 @@ SavedWeights shapes_of_weights(const BackboneConfig& backbone);
 std::string sha256_of_weights(const BackboneConfig& backbone);
 
 /// Parses the config next to the weights; nullopt if there is none. Throws if it does not describe
-/// a CLIP, ViT or DINOv2.
+/// a CLIP, ViT or DINOv2 model.
 std::optional<runner::PretrainedConfig> config_of_weights(
     const std::optional<nlohmann::json>& config, const BackboneConfig& backbone);
 

@@ -37,7 +37,7 @@ void check(const ConvolutionalClassifierConfig& config, const ResNetWeightsRepor
   const bool is_other_stem = report.missing.empty() && report.wrong_shape.size() == 1;
   refuse(
       config, ErrorCode::kDamagedWeights,
-      "the weights '" + *config.weights + "' do not fit " + config.name + ": " + report.misfits(),
+      "the weights '" + *config.weights + "' do not match " + config.name + ": " + report.misfits(),
       is_other_stem
           ? "set 'stem' to the weights' stem: imagenet begins with a 7 x 7 convolution, feti "
             "with 5 x 5"
@@ -56,7 +56,7 @@ void check(const ConvolutionalClassifierConfig& config, const TimmWeightsReport&
            "use timm's weights for " + config.name + ", or rename these");
   }
   refuse(config, ErrorCode::kDamagedWeights,
-         file + "do not fit " + config.name + ": " + report.misfits(),
+         file + "do not match " + config.name + ": " + report.misfits(),
          "use timm's weights for exactly this network: missing weights would be random");
 }
 

@@ -17,7 +17,7 @@ struct SavedWeights;
 class BackboneWeights {
  public:
   /// Uses only the names and shapes of `saved`. `backbone` must outlive this object; it may be on
-  /// the Meta device. Throws runner::StageError at the weights option if they do not fit.
+  /// the Meta device. Throws runner::StageError at the weights option if they do not match.
   BackboneWeights(const ConvolutionalClassifierConfig& config, FeatureMaps& backbone,
                   const SavedWeights& saved);
 

@@ -69,7 +69,7 @@ std::unique_ptr<PretrainedPlaces> Clip::places_in(torch::nn::Module& network) co
   const BackboneConfig& image = config_.image;
   const auto refuse = [&](const std::string& why, const std::string& help) {
     throw StageError(ErrorCode::kDamagedWeights,
-                     "the weights '" + *image.weights + "' do not fit the model: " + why)
+                     "the weights '" + *image.weights + "' do not match the model: " + why)
         .at("/weights")
         .in_stage(config_.pointer)
         .with_help(help);

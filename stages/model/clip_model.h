@@ -55,7 +55,7 @@ class Clip : public Model, public ImageTextModel, public ShrinkableModel {
   bool has_class_head() const override { return config_.has_class_head; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
-  /// Throws like build() if the saved weights do not fit. Reads only their shapes.
+  /// Throws like build() if the saved weights do not match the model. Reads only their shapes.
   void check_weights() const;
 
  private:

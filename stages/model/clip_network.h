@@ -152,7 +152,7 @@ class AdaptedClip : public ClipNetwork, public FrozenBase {
               const at::TensorOptions& options = {});
 
   /// Loads the adapter that `config` specifies, if any, and adds notes on options that have no
-  /// effect. Throws runner::StageError if the adapter does not fit.
+  /// effect. Throws runner::StageError if the adapter does not match the network.
   void begin(const ClipAdapterConfig& config);
   void freeze(std::string base) { FrozenBase::freeze(*this, std::move(base)); }
 
@@ -165,9 +165,9 @@ class AdaptedClip : public ClipNetwork, public FrozenBase {
   AttachedLora lora_;
 };
 
-/// Returns the weights of a CLIP with both towers under the names of transformers' CLIPModel, as in
-/// model.safetensors. The class head is not included, since CLIPModel has none. The network must
-/// have no adapters.
+/// Returns the weights of a CLIP model with both towers under the names of transformers' CLIPModel,
+/// as in model.safetensors. The class head is not included, since CLIPModel has none. The network
+/// must have no adapters.
 NamedTensors exported(const ClipNetwork& network);
 
 /// Returns the config.json from which transformers recreates that CLIPModel.

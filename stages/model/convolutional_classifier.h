@@ -81,7 +81,7 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
 
   const ConvolutionalClassifierConfig& config() const { return config_; }
-  /// Throws like build() if the saved weights do not fit the backbone. Reads only their shapes.
+  /// Throws like build() if the saved weights do not match the backbone. Reads only their shapes.
   void check_weights() const;
 
  private:

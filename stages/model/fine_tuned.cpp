@@ -96,7 +96,7 @@ void FineTuned::check_fit(const PretrainedReport& report) const {
   const std::string sizes = differing_sizes(backbone, sizes_of_weights(saved_->tensors));
   throw StageError(ErrorCode::kDamagedWeights,
                    "the weights '" + *backbone.weights +
-                       "' do not fit the backbone: " + (sizes.empty() ? report.misfits() : sizes))
+                       "' do not match the backbone: " + (sizes.empty() ? report.misfits() : sizes))
       .at("/weights")
       .in_stage(backbone.pointer)
       .with_help(

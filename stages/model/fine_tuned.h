@@ -103,7 +103,7 @@ class FineTuned : public Model, public ShrinkableModel {
   /// Reads "image" (n, 3, size, size), or "features" (n, width) instead, and returns {"logits",
   /// "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
-  /// Throws like build() if the saved weights do not fit the backbone. Reads only their shapes.
+  /// Throws like build() if the saved weights do not match the backbone. Reads only their shapes.
   void check_base() const;
   bool mixes_samples() const override { return false; }
   bool builds_in_shards() const override;
@@ -120,7 +120,7 @@ class FineTuned : public Model, public ShrinkableModel {
   std::shared_ptr<FineTunedClassifier> make(const DatasetDescription& data, std::uint64_t seed,
                                             at::Device device) const;
   void fill_base(FineTunedClassifier& network) const;
-  /// Finds where the saved weights belong in `network`. Throws if they do not fit.
+  /// Finds where the saved weights belong in `network`. Throws if they do not match.
   std::unique_ptr<PretrainedPlaces> places_in(torch::nn::Module& network) const;
   void check_fit(const PretrainedReport& report) const;
   /// Returns, on `device` (the CPU or Meta), the rows of a head that is initialized from texts;

@@ -27,7 +27,7 @@ class HostedNetwork : public PythonNetwork {
   const std::optional<AttachedLora>& lora() const { return lora_; }
   /// Loads the adapter in `folder`, in peft's format and with Python's names, into the attached
   /// adapters. Returns notes on what was loaded. Throws runner::StageError at the `adapter` option
-  /// if the adapter does not fit; in that case nothing is changed.
+  /// if the adapter does not match the network; in that case nothing is changed.
   std::vector<std::string> begin_from_adapter(const std::string& folder);
   /// Writes the adapters into `folder` in peft's format, with Python's names.
   void save_adapter_to(const std::filesystem::path& folder) const;

@@ -55,7 +55,7 @@ struct LoraOptions {
   LoraBias bias = LoraBias::kNone;
   LoraInitialization initialization = LoraInitialization::kKaiming;  ///< [init_lora_weights]
   std::vector<std::string> modules_to_save =
-      {};  ///< modules trained and saved as a whole, without an adapter
+      {};  ///< modules trained and saved in full, without an adapter
 
   bool operator==(const LoraOptions&) const = default;
 };

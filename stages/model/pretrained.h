@@ -100,7 +100,7 @@ class PretrainedPlaces {
 };
 
 /// Like PretrainedPlaces, but loads tensors that are already in memory. Loads nothing if any of
-/// them does not fit.
+/// them does not match.
 PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors& saved,
                                  PositionResize resize);
 

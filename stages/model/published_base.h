@@ -22,8 +22,8 @@ struct PublishedBase {
 std::optional<PublishedBase> published_base(const FineTunedClassifier& network,
                                             WeightLayout layout);
 
-/// Returns where transformers' CLIPModel can find the base weights of a CLIP with both towers;
-/// nullopt if it cannot.
+/// Returns where transformers' CLIPModel can find the base weights of a CLIP model with both
+/// towers; nullopt if it cannot.
 std::optional<PublishedBase> published_base(const AdaptedClip& network);
 
 }  // namespace stages

@@ -100,7 +100,7 @@ void TextHead::fill(TextEncoder& encoder) const {
       throw at_weights(
           backbone_, ErrorCode::kDamagedWeights,
           "the text tower in '" + *backbone_.weights +
-              "' does not fit the config.json and the tokenizer next to it: " + report.misfits(),
+              "' does not match the config.json and the tokenizer next to it: " + report.misfits(),
           "use the files that were published together");
   };
   PretrainedPlaces places(encoder, saved_->tensors, backbone_.position_resize);

@@ -109,7 +109,7 @@ Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module
   numerics.precision = rules_for(network, name, options.precision, options.pointer);
   numerics.tf32 = options.tf32;
   if (numerics.tf32 && device.is_cpu())
-    say("tf32 has no effect on a CPU: it computes float32 products in float32");
+    say("tf32 has no effect on the CPU: it computes float32 products in float32");
   choose_layout(numerics, options, network, device.type(), say);
   return numerics;
 }

@@ -55,8 +55,8 @@ class [[nodiscard]] PreparedNetwork {
 };
 
 /// While this object lives, a prepared network runs in eval mode, without an autograd graph and in
-/// its number formats. Weights must not change during that time. The destructor restores the mode
-/// of each module.
+/// its dtypes. Weights must not change during that time. The destructor restores the mode of each
+/// module.
 class [[nodiscard]] ScopedInference {
  public:
   explicit ScopedInference(const PreparedNetwork& network);

@@ -64,9 +64,9 @@ std::int64_t unfolded(const ConvolutionShape& shape) {
          (shape.is_copied() ? 0 : shape.in / shape.groups * shape.in_area());
 }
 
-/// Returns the number of image elements that a thread may keep for its result, including the border
-/// and split by stride. An image with one channel is stored once per kernel row, and so is each of
-/// its pixels.
+/// Returns an upper bound on the number of image elements that a thread buffers to compute its
+/// result, including padding and the space that the stride adds. For a single-channel image, oneDNN
+/// keeps one copy per kernel row and, within each copy, repeats every pixel once per kernel row.
 std::int64_t read_image(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0) return 0;
   const bool is_single = shape.in == shape.groups && !is_depthwise(shape);
@@ -82,7 +82,7 @@ std::int64_t read_image(const ConvolutionShape& shape) {
                        : of_tiles * in_blocks(shape, shape.in));
 }
 
-/// Returns the number of elements of the result's gradient that a thread may keep.
+/// Returns an upper bound on the number of elements of the result's gradient that a thread buffers.
 std::int64_t read_gradient(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0 && shape.stride == 1) return 0;
   const std::int64_t high = shape.dilation * shape.kernel_height / shape.stride + 1,

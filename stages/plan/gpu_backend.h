@@ -31,7 +31,7 @@ GpuContext gpu_context(std::string model);
 /// first use and keeps them; the trace keeps them as long as the result lives. Empty for a CPU.
 std::vector<at::Tensor> library_workspaces(MemoryTrace& trace);
 
-/// Returns the bytes that a CUDA graph reserves for itself if it repeats the work that the live
+/// Returns how many bytes a CUDA graph reserves for itself if it repeats the work that the live
 /// trace has recorded since its event `first_event`, on inputs of the sizes `inputs`; 0 without a
 /// trace.
 std::int64_t pool_of_graph(std::size_t first_event, const std::vector<std::int64_t>& inputs);

@@ -31,8 +31,8 @@ std::string_view time_model_version();
 /// The memory of a step while one block of the network runs, forward or backward.
 struct BlockProfile {
   std::string path;       ///< path of the module in the trace
-  std::int64_t held = 0;  ///< upper bound for the bytes that the block has saved at the end of the
-                          ///< forward pass of a part of the batch
+  std::int64_t held = 0;  ///< upper bound on the number of bytes that the block has saved at the
+                          ///< end of the forward pass of a part of the batch
   std::int64_t peak = 0;  ///< peak of all live bytes while the block runs
   StepWork forward;       ///< its forward passes that build a graph or save their input
 };
@@ -67,7 +67,7 @@ std::optional<std::vector<bool>> choose_blocks(
     const StepProfile& kept, const StepProfile& recomputed, std::int64_t bytes,
     const std::function<double(const StepWork&)>& seconds);
 
-/// Returns the bytes that a step needs if it recomputes `blocks`, according to the same
+/// Returns how many bytes a step needs if it recomputes `blocks`, according to the same
 /// calculation.
 std::int64_t bytes_needed(const StepProfile& kept, const StepProfile& recomputed,
                           const std::vector<bool>& blocks);

@@ -12,6 +12,12 @@ std::string reason_of(int rank) { return "reason-" + std::to_string(rank); }
 std::string heard_by(int rank) { return "heard-" + std::to_string(rank); }
 std::string presence_of(int rank) { return "present-" + std::to_string(rank); }
 
+/// Returns "rank 1: reason", or the reason if it begins with the rank.
+std::string said_by(int rank, const std::string& reason) {
+  const std::string who = "rank " + std::to_string(rank);
+  return reason.starts_with(who + " ") ? reason : who + ": " + reason;
+}
+
 /// How long an exiting rank waits for the other ranks to read the reason.
 constexpr auto kLastWord = std::chrono::seconds(2);
 
@@ -30,7 +36,7 @@ LostRanks look_for_others(c10d::Store& store, int own, int size, bool has_waited
     for (int rank = 0; rank < size; ++rank) {
       if (rank == own) continue;
       if (store.check({reason_of(rank)}))
-        found.reason = "rank " + std::to_string(rank) + ": " + store.get_to_str(reason_of(rank));
+        found.reason = said_by(rank, store.get_to_str(reason_of(rank)));
       awaited = has_waited ? rank : -1;
       while (has_waited && !store.check({presence_of(rank)})) {
         if (std::chrono::steady_clock::now() - begin > kRollCall) {

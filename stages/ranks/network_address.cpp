@@ -17,19 +17,28 @@ std::string numeric(const sockaddr* address, socklen_t size) {
   return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
 }
 
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+/// Returns the addresses of a host; null if there are none.
+Addresses addresses_of(const std::string& host) {
+  addrinfo request{};
+  request.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), "9", &request, &found) != 0) found = nullptr;
+  return {found, &freeaddrinfo};
+}
+
 }  // namespace
 
 bool is_loopback(const std::string& address) {
   return address.empty() || address.starts_with("127.") || address == "::1";
 }
 
+bool is_known_host(const std::string& host) { return addresses_of(host) != nullptr; }
+
 std::string interface_toward(const std::string& host) {
-  addrinfo request{};
-  request.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), "9", &request, &found) != 0) return {};
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  for (const addrinfo* one = found; one; one = one->ai_next) {
+  const Addresses found = addresses_of(host);
+  for (const addrinfo* one = found.get(); one; one = one->ai_next) {
     const runner::Descriptor socket(::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage own{};
     socklen_t size = sizeof own;

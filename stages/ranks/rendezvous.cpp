@@ -95,6 +95,7 @@ class Guest {
   /// Announces this rank, and waits until all other ranks have announced themselves.
   void take_seat(const Store& store) const {
     check_job(store);
+    check_size(store);
     refuse_incomplete(store, "rank " + std::to_string(own_.rank) + " joined too late");
     if (store->add(kSeat + std::to_string(own_.rank), 1) > 1) throw already_joined(store);
     store->set(kHolder + std::to_string(own_.rank), this_process());
@@ -197,6 +198,10 @@ class Guest {
     if (serves())
       return no_meeting("rank 0 cannot listen at " + address(meeting_) + ": " + first_line,
                         "set MASTER_ADDR to a name or an address of this machine");
+    if (!is_known_host(meeting_.host))
+      return no_meeting("rank " + std::to_string(own_.rank) + " cannot find rank 0's machine: '" +
+                            meeting_.host + "' has no known address",
+                        "set MASTER_ADDR to a name or an address of rank 0's machine");
     return no_meeting("rank " + std::to_string(own_.rank) + " did not find rank 0 at " +
                           address(meeting_) + " within " + std::to_string(meeting_.seconds) +
                           " s: " + first_line,
@@ -204,18 +209,33 @@ class Guest {
                       "the other ranks can reach rank 0's machine");
   }
 
-  void check_job(const Store& store) const {
-    if (meeting_.job.empty()) return;
-    const auto text = [](const std::string& value) {
+  /// Returns the value that the first rank has set for `key`; this rank sets `own` if it is the
+  /// first.
+  static std::string of_first(const Store& store, const std::string& key, const std::string& own) {
+    const auto bytes = [](const std::string& value) {
       return std::vector<std::uint8_t>(value.begin(), value.end());
     };
-    const std::vector<std::uint8_t> found = store->compareSet("job", text(""), text(meeting_.job));
-    const std::string first(found.begin(), found.end());
+    const std::vector<std::uint8_t> found = store->compareSet(key, bytes(""), bytes(own));
+    return {found.begin(), found.end()};
+  }
+
+  void check_job(const Store& store) const {
+    if (meeting_.job.empty()) return;
+    const std::string first = of_first(store, "job", meeting_.job);
     if (first != meeting_.job)
       throw no_meeting("the ranks at " + where() + " belong to another job, '" + first +
                            "', not to '" + meeting_.job + "'",
                        "set MASTER_ADDR to the machine of this job's rank 0, or use another "
                        "MASTER_PORT");
+  }
+
+  void check_size(const Store& store) const {
+    if (!meeting_.file.empty()) return;
+    const std::string own = std::to_string(own_.size), first = of_first(store, "size", own);
+    if (first != own)
+      throw no_meeting("rank " + std::to_string(own_.rank) + " was started as one of " + own +
+                           " ranks, but the first to join at " + where() + " as one of " + first,
+                       "start all ranks with the same WORLD_SIZE");
   }
 
   runner::StageError already_joined(const Store& store) const {
@@ -226,14 +246,14 @@ class Guest {
       process = store->get_to_str(holder);
     } catch (const c10::Error&) {  // it has exited before it could say which process it is
     }
-    return no_meeting("rank " + std::to_string(own_.rank) + " has already joined at " + where() +
-                          " as " + process + ": two processes have this RANK, or " +
-                          (meeting_.is_served ? "an earlier command of this launch had it"
-                                              : "a process from an earlier start is still running"),
-                      meeting_.is_served
-                          ? "give every process its own RANK, and start one `retort` command per "
-                            "launch"
-                          : "give every process its own RANK, and every start its own MASTER_PORT");
+    return no_meeting(
+        "rank " + std::to_string(own_.rank) + " has already joined at " + where() + " as " +
+            process + ": two processes have this RANK, or " +
+            (meeting_.is_served ? "an earlier command of this launch had it"
+                                : "a process from an earlier launch is still running"),
+        meeting_.is_served
+            ? "give every process its own RANK, and start one `retort` command per launch"
+            : "give every process its own RANK, and every launch its own MASTER_PORT");
   }
 
   runner::StageError missing(const std::vector<int>& ranks) const {

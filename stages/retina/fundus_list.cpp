@@ -378,10 +378,10 @@ runner::Result<ImageList> list_fundus(const fs::path& root, FundusLayout layout,
                                       const PatientNames& names) try {
   std::error_code error;
   if (!fs::is_directory(root, error))
-    return Diagnostics{
-        fundus_error(ErrorCode::kMissingFolder, "there is no folder '" + root.string() + "'",
-                     "correct root, or create a small dataset of synthetic images to "
-                     "try things out: `retort data make aptos_2019 --out DIR`")};
+    return Diagnostics{fundus_error(ErrorCode::kMissingFolder,
+                                    "there is no folder '" + root.string() + "'",
+                                    "check root, or create a small dataset of synthetic images to "
+                                    "try things out: `retort data make aptos_2019 --out DIR`")};
   GradeTables tables(root, allow_outside, names);
   switch (layout) {
     case FundusLayout::kClassFolders:

@@ -12,6 +12,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/suggest.h"
 #include "stages/artifact/model.h"
+#include "stages/tensor/device_constant.h"
 #include "stages/text/class_text.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/class_weights.h"
@@ -53,11 +54,8 @@ class BinaryStep final : public TrainingStep {
     return "binary " + structure_of(options_.loss, class_weights_.defined());
   }
 
-  std::string why_not_replayed() const override {
-    return class_weights_.defined() ? "class_weights divide the loss by the samples' weights, "
-                                      "which differ from batch to batch"
-                                    : "";
-  }
+  std::string why_not_replayed() const override { return {}; }
+  bool weighs_samples() const override { return class_weights_.defined(); }
 
   std::vector<std::string> notes() const override {
     const bool is_twice =
@@ -70,16 +68,15 @@ class BinaryStep final : public TrainingStep {
     return model_.forward(network, part.tensors());
   }
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
-    return {{options_.loss.name(),
-             pair_loss_sum(pair_logits(encoded), part["label"], options_.loss, class_weights_)}};
+    return {{options_.loss.name(), pair_loss_sum(pair_logits(encoded), part["label"], options_.loss,
+                                                 class_weights_.on(part.device()))}};
   }
   double weight(const Batch& batch) const override {
     const at::Tensor labels = batch["label"];
     if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
     constexpr double kLeast = 1e-30;  // if all samples of a batch have weight 0, its loss is 0
-    return std::max(
-        kLeast,
-        class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
+    const at::Tensor weights = class_weights_.on_host().index_select(0, labels.cpu());
+    return std::max(kLeast, weights.to(torch::kDouble).sum().item<double>());
   }
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
     return {{"accuracy", pair_logits(encoded).detach().gt(0).eq(part["label"]).sum()}};
@@ -103,7 +100,7 @@ class BinaryStep final : public TrainingStep {
  private:
   const Model& model_;
   const BinaryOptions options_;
-  const at::Tensor class_weights_;  // (2) float; undefined: all weights are 1
+  const DeviceConstant class_weights_;  // (2) float; undefined: all weights are 1
 };
 
 ClassChoice read_class(const runner::Value& value) {

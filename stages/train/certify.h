@@ -15,10 +15,10 @@ namespace stages {
 /// model is made as small as possible (Shrunken); data and weights are random, determined by the
 /// context's seed. The batch has five samples or, if a loss is computed over larger groups, one
 /// group and two more samples. If the policy splits the batch, each part has two samples or one
-/// group. Dropout is active, and frozen weights have no gradient. Number formats other than float64
-/// are not compared: they change what is trained and are used only on request. Nothing is modified,
-/// but weights are read if the model cannot be made small. If the policy is invalid for this
-/// training run, `refused` is set in the result.
+/// group. Dropout is active, and frozen weights have no gradient. Dtypes other than float64 are not
+/// compared: they change what is trained and are used only on request. Nothing is modified, but
+/// weights are read if the model cannot be made small. If the policy is invalid for this training
+/// run, `refused` is set in the result.
 runner::Certificate certify(const TrainingToPlan& training, runner::PlanContext& context);
 
 /// Compares gradients like certify(), for one network. The network must be in float64, on the CPU

@@ -70,11 +70,10 @@ std::string structure_of(const ClassificationLoss& loss, bool has_class_weights)
 }
 
 at::Tensor classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
-                                   const ClassificationLoss& loss,
-                                   const at::Tensor& class_weights) {
-  if (loss.ordinal) return ordinal_loss_sum(logits, labels, *loss.ordinal);
-  if (!loss.focal) return cross_entropy_sum(logits, labels, loss.label_smoothing, class_weights);
-  return losses(logits, labels, loss, class_weights).sum();
+                                   const ClassificationLoss& loss, const at::Tensor& weights) {
+  if (loss.ordinal) return ordinal_loss_sum(logits, labels, loss.ordinal->head, weights);
+  if (!loss.focal) return cross_entropy_sum(logits, labels, loss.label_smoothing, weights);
+  return losses(logits, labels, loss, weights).sum();
 }
 
 at::Tensor mixed_classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,

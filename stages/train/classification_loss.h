@@ -45,11 +45,11 @@ ClassificationLoss read_classification_loss(runner::ConfigReader& reader);
 std::string structure_of(const ClassificationLoss& loss, bool has_class_weights);
 
 /// Returns the loss of `logits` (n, classes) for `labels` (n) int64, summed over samples: a scalar
-/// with a graph. Focal loss requires at least two classes. `class_weights` is as in
-/// cross_entropy_sum(). An ordinal loss takes the outputs of its head and no class weights.
+/// with a graph. Focal loss requires at least two classes. `weights` are those of the classes, as
+/// in cross_entropy_sum(). An ordinal loss takes the outputs of its head, and their weights as in
+/// ordinal_loss_sum().
 at::Tensor classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
-                                   const ClassificationLoss& loss,
-                                   const at::Tensor& class_weights = {});
+                                   const ClassificationLoss& loss, const at::Tensor& weights = {});
 
 /// Returns the loss of a mixture of two labels, summed over samples: `share` (n) weights the loss
 /// for `labels`, and 1 - share the loss for `partners`.

@@ -50,7 +50,7 @@ nlohmann::json EarlyStopping::state() const {
 }
 
 void EarlyStopping::load_state(const nlohmann::json& state) {
-  const runner::JsonFields fields(state, "the early stopping's state");
+  const runner::JsonFields fields(state, "the early-stopping state");
   const auto epoch = [&](const char* name) {
     return fields.at(name).is_null() ? std::nullopt : std::optional(fields.count(name));
   };

@@ -129,7 +129,7 @@ void complete(const torch::nn::Module& network, GivenWeights& given, const fs::p
     refuse(ErrorCode::kOptionConflict,
            "the weights in '" + path.string() + "' were trained on different frozen weights: '" +
                given.base + "' there, '" + start->origin() + "' here",
-           "use that run's backbone with the same weights");
+           "use the backbone and frozen weights that these weights were trained on");
   }
   if (!start->origin().empty())
     context.say("the weights that the earlier run left frozen are taken from the backbone");

@@ -87,7 +87,9 @@ class Accumulation {
         share_(share_of_rank(ranks_.rank)),
         size_(size_in(share_)),
         mixes_over_ranks_(ranks_.size > 1 && mixes_batch(step)),
-        weight_(weight),
+        weight_{weight, step.weighs_samples()
+                            ? send_to(batch.device(), torch::tensor(weight, torch::kDouble))
+                            : at::Tensor()},
         numbers_(weight, step.scored(batch)) {}
 
   StepNumbers run() && {
@@ -374,7 +376,9 @@ class Accumulation {
   }
 
   at::Tensor scaled(const at::Tensor& loss) const {
-    const at::Tensor mean = loss / weight_;
+    const at::Tensor& divisor = weight_.on_device;
+    const at::Tensor mean =
+        divisor.defined() ? loss / divisor.to(loss.scalar_type()) : loss / weight_.on_host;
     return options_.scale ? mean * *options_.scale : mean;
   }
 
@@ -389,7 +393,7 @@ class Accumulation {
   const std::int64_t size_;  // units per micro-batch
   const bool mixes_over_ranks_;
   std::optional<JoinedStatistics> collected_;
-  const double weight_;
+  const StepGraph::Weight weight_;
   StepNumbers numbers_;
 };
 

@@ -23,7 +23,7 @@ std::vector<std::string> idle_options(const TrainerOptions& options, const Memor
                     " has no effect: there is only one rank, which keeps everything");
   if (policy.offloads_optimizer && !plan.offloads_optimizer)
     lines.emplace_back(
-        "offload: optimizer has no effect on a CPU (0 B): the optimizer state is in host memory "
+        "offload: optimizer has no effect on the CPU: the optimizer state is in host memory "
         "anyway");
   return lines;
 }

@@ -95,7 +95,7 @@ class RealSteps {
     return of_sizes(most, [this](std::int64_t size) { return run(size, parts()); });
   }
 
-  /// Returns the bytes that each additional unit of a split batch needs.
+  /// Returns how many bytes each additional unit of a split batch needs.
   std::int64_t per_unit_of_batch(const MeasuredWork& steps) {
     if (!is_cut_) return 0;
     std::int64_t more = 0;

@@ -129,7 +129,7 @@ class Optimizer {
   /// Replaces the current state with copies of what state() and state_elsewhere() returned, on any
   /// number of ranks. A parameter not named in `state` starts without state. State kept by another
   /// rank may be on the Meta device. Throws std::invalid_argument, and changes nothing, if `state`
-  /// does not fit this optimizer.
+  /// does not match this optimizer.
   void load_state(const NamedTensors& state);
 
  private:

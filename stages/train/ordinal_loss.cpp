@@ -133,16 +133,20 @@ void check_order(const OrdinalLoss& loss, const DatasetDescription& train) {
   check_importance(loss.importance_weights, classes.size());
 }
 
-at::Tensor ordinal_loss_sum(const at::Tensor& outputs, const at::Tensor& labels,
-                            const OrdinalLoss& loss) {
+at::Tensor importance_weights_of(const OrdinalLoss& loss) {
+  return loss.importance_weights.empty() ? at::Tensor()
+                                         : torch::tensor(loss.importance_weights, at::kDouble);
+}
+
+at::Tensor ordinal_loss_sum(const at::Tensor& outputs, const at::Tensor& labels, OrdinalHead head,
+                            const at::Tensor& importance) {
   const at::Tensor exact = outputs.to(at::promote_types(outputs.scalar_type(), at::kFloat));
   const auto options = exact.options().requires_grad(false);
   const at::Tensor rank = torch::arange(exact.size(1), labels.options());
   const at::Tensor label = labels.unsqueeze(1), above = label.gt(rank).to(options.dtype());
   std::optional<at::Tensor> weights;
-  if (loss.head == OrdinalHead::kCorn) weights = label.ge(rank).to(options.dtype());
-  else if (!loss.importance_weights.empty())
-    weights = torch::tensor(loss.importance_weights, at::kDouble).to(options);
+  if (head == OrdinalHead::kCorn) weights = label.ge(rank).to(options.dtype());
+  else if (importance.defined()) weights = importance.to(options);
   return at::binary_cross_entropy_with_logits(exact, above, weights, /*pos_weight=*/{},
                                               at::Reduction::Sum);
 }

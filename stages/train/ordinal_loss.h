@@ -36,12 +36,16 @@ OrdinalLoss read_corn(runner::ConfigReader& reader);
 /// their names begin with whole numbers that increase by 1.
 void check_order(const OrdinalLoss& loss, const DatasetDescription& train);
 
+/// Returns the importance weights as float64 on the CPU; undefined if all are 1.
+at::Tensor importance_weights_of(const OrdinalLoss& loss);
+
 /// Returns the loss of `outputs` (n, classes - 1) for `labels` (n) int64, summed over samples: a
 /// scalar with a graph. It is the binary cross-entropy of the outputs, where target k is 1 if the
-/// label is above k. CORAL weights the outputs; for CORN, output k counts only for labels of at
-/// least k. Divided by ordinal_weight(), it is coral-pytorch's coral_loss or corn_loss.
-at::Tensor ordinal_loss_sum(const at::Tensor& outputs, const at::Tensor& labels,
-                            const OrdinalLoss& loss);
+/// label is above k. CORAL weights the outputs by `importance` (classes - 1), if defined; for CORN,
+/// output k counts only for labels of at least k. Divided by ordinal_weight(), it is
+/// coral-pytorch's coral_loss or corn_loss.
+at::Tensor ordinal_loss_sum(const at::Tensor& outputs, const at::Tensor& labels, OrdinalHead head,
+                            const at::Tensor& importance = {});
 
 /// Returns the divisor for the loss of a whole batch: the number of samples for CORAL, and the
 /// number of outputs that count for CORN. `labels` are (n) int64 on the CPU.

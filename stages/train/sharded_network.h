@@ -17,8 +17,8 @@ bool is_built_in_shards(const Model& model, const MemoryPolicy& policy,
                         const runner::RankOfRun& ranks);
 
 /// Returns the result of `build`, which calls model.build() or model.outline() for `data`. If
-/// is_built_in_shards(), the network has only the parameters that the rank keeps in training, as in
-/// a ShardedParameters.
+/// is_built_in_shards(), the network contains only the parameters that this rank keeps in memory
+/// during training (see ShardedParameters).
 std::shared_ptr<torch::nn::Module> built_for_rank(
     const Model& model, const DatasetDescription& data, const TrainerOptions& options,
     const MemoryPolicy& policy, const runner::RankOfRun& ranks,

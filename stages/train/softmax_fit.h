@@ -40,8 +40,8 @@ SoftmaxFit fit_softmax(const at::Tensor& features, const at::Tensor& labels,
 /// Returns the share of rows for which the label has the highest logit.
 double accuracy_of(const SoftmaxFit& fit, const at::Tensor& features, const at::Tensor& labels);
 
-/// Returns an upper bound on the bytes that fit_softmax() and accuracy_of() allocate for `rows`
-/// rows, including the result but not the features and labels.
+/// Returns an upper bound on the number of bytes that fit_softmax() and accuracy_of() allocate for
+/// `rows` rows, including the result but not the features and labels.
 std::int64_t softmax_fit_bytes(std::int64_t rows, std::int64_t width, std::int64_t classes,
                                std::int64_t bytes_per_number);
 

@@ -85,6 +85,7 @@ void StepGraph::forget() {
   graph_.reset();
   part_.reset();
   dropout_.reset();
+  weight_ = {};
   row_.reset();
   pool_.reset();
   gradients_.clear();
@@ -92,10 +93,12 @@ void StepGraph::forget() {
 }
 
 /// True if the part is one that is or will be recorded.
-bool StepGraph::is_like_recorded(const Batch& part, double weight) const {
+bool StepGraph::is_like_recorded(const Batch& part, const Weight& weight) const {
   if (!replays() || part.units() != units_of_part()) return false;
   if (!part_) return is_whole_;
-  if (weight != weight_ || part.tensors().size() != part_->tensors().size()) return false;
+  const bool is_weighed =
+      weight.on_device.defined() ? is_whole_ : weight.on_host == weight_.on_host;
+  if (!is_weighed || part.tensors().size() != part_->tensors().size()) return false;
   return std::ranges::all_of(part.tensors(), [&](const auto& item) {
     const auto& [name, tensor] = item;
     if (!part_->tensors().contains(name)) return false;
@@ -105,7 +108,7 @@ bool StepGraph::is_like_recorded(const Batch& part, double weight) const {
   });
 }
 
-at::Tensor StepGraph::run(const Batch& part, double weight, StepNumbers& numbers,
+at::Tensor StepGraph::run(const Batch& part, const Weight& weight, StepNumbers& numbers,
                           const Compute& compute) {
   if (!is_like_recorded(part, weight)) {
     at::Tensor row = compute(part);
@@ -115,22 +118,25 @@ at::Tensor StepGraph::run(const Batch& part, double weight, StepNumbers& numbers
   if (device_.is_meta())
     return torch::empty({width_}, at::TensorOptions(torch::kDouble).device(device_));
   const torch::NoGradGuard no_graph;
-  load(part);
-  if (!graph_) record(weight, numbers, compute);
+  load(part, weight);
+  if (!graph_) record(numbers, compute);
   graph_->replay();
   numbers.set_names(names_);
   return row_.clone();
 }
 
-/// Copies what the graph reads to where it reads it: the part, and the step and the samples that
-/// the masks of dropout depend on. Those stay where the recorded part had them.
-void StepGraph::load(const Batch& part) {
+/// Copies what the graph reads to where it reads it: the part, the weight, and the step and the
+/// samples that the masks of dropout depend on. All but the part stay where they were when it was
+/// recorded.
+void StepGraph::load(const Batch& part, const Weight& weight) {
   const DropoutNames names(network_);
   if (!part_) {
     part_ = with_own_memory(part);
+    weight_ = weight;
     dropout_ = names;
   }
   for (const auto& [name, tensor] : part.tensors()) (*part_)[name].copy_(tensor);
+  if (weight_.on_device.defined()) weight_.on_device.copy_(weight.on_device);
   dropout_->copy_from(names);
 }
 
@@ -143,12 +149,11 @@ Batch StepGraph::with_own_memory(const Batch& part) {
   return own;
 }
 
-void StepGraph::record(double weight, StepNumbers& numbers, const Compute& compute) {
+void StepGraph::record(StepNumbers& numbers, const Compute& compute) {
   graph_ = gpu::capture(device_, [&] {
     const torch::AutoGradMode with_graph(true);
     row_ = compute(*part_);
   });
-  weight_ = weight;
   names_ = numbers.names();
   ++recorded_;
 }
@@ -189,7 +194,7 @@ void check_cuda_graphs(const MemoryPolicy& policy, const StepPlan& plan, const T
   if (const std::string why = step.why_not_replayed(); !why.empty()) refuse(policy, why);
   for (const auto& module : network.modules()) {
     if (dynamic_cast<const HostedModule*>(module.get()))
-      refuse(policy, "the network is Python code, which may do something else in each step");
+      refuse(policy, "the network is Python code, which may behave differently in each step");
   }
 }
 

@@ -28,8 +28,10 @@ namespace stages {
 /// result.
 ///
 ///   StepGraph graph(network, device);
-///   StepGraph::Step step(graph, plan, batch);  // one optimizer step
+///   StepGraph::Step step(graph, plan);          // one optimizer step
+///   graph.begin(batch);
 ///   graph.run(part, weight, numbers, compute);  // for each part of the batch
+///   graph.end();
 ///   step.end();
 ///
 /// The gradients stay in the same memory for as long as the graph does. They are attached to the
@@ -39,6 +41,13 @@ namespace stages {
 class StepGraph {
  public:
   static constexpr int kWarmUp = 2;
+  /// The weight of a whole batch, by which its loss is divided.
+  struct Weight {
+    double on_host = 0;
+    /// The same as a float64 scalar, if it depends on the numbers in the batch and not only on its
+    /// size; otherwise undefined.
+    at::Tensor on_device;
+  };
   /// Computes a part: adds to the gradients and returns a row of StepNumbers.
   using Compute = std::function<at::Tensor(const Batch& part)>;
 
@@ -49,7 +58,7 @@ class StepGraph {
   /// end(), the step has failed, and the graph and its memory are dropped.
   class [[nodiscard]] Step {
    public:
-    /// `graph` is borrowed; null: does nothing.
+    /// `graph` is borrowed; if null, the step does nothing.
     Step(StepGraph* graph, const StepPlan& plan) : graph_(graph) {
       if (graph_) graph_->plan_ = plan;
     }
@@ -67,9 +76,10 @@ class StepGraph {
   /// Begins the micro-batches of `batch`, which is on the device: attaches the gradients.
   void begin(const Batch& batch);
   /// Replays `part` if it is like the recorded one, and otherwise calls `compute`. `weight` is that
-  /// of the whole batch. Dropout is in a scope for the rows of the part. Returns the row that
-  /// `compute` returns.
-  at::Tensor run(const Batch& part, double weight, StepNumbers& numbers, const Compute& compute);
+  /// of the whole batch, and `compute` divides by the one on the device, if there is one. Dropout
+  /// is in a scope for the rows of the part. Returns the row that `compute` returns.
+  at::Tensor run(const Batch& part, const Weight& weight, StepNumbers& numbers,
+                 const Compute& compute);
   /// Ends the micro-batches: keeps their gradients for the next step.
   void end();
   /// Drops the graph and its memory; the next steps warm up again.
@@ -79,7 +89,7 @@ class StepGraph {
   bool replays() const { return warmed_up_ >= kWarmUp; }
   /// Returns how many times a graph was recorded.
   std::int64_t recorded() const { return recorded_; }
-  /// Returns, in a dry run, the bytes that the graph reserves for itself; 0 until the warm-up is
+  /// Returns, in a dry run, how many bytes the graph reserves for itself; 0 until the warm-up is
   /// over.
   std::int64_t pool_bytes() const { return pool_bytes_; }
 
@@ -88,10 +98,10 @@ class StepGraph {
   using Places = std::vector<std::pair<const void*, bool>>;
   Places places() const;
   std::int64_t units_of_part() const;
-  bool is_like_recorded(const Batch& part, double weight) const;
+  bool is_like_recorded(const Batch& part, const Weight& weight) const;
   Batch with_own_memory(const Batch& part);
-  void load(const Batch& part);
-  void record(double weight, StepNumbers& numbers, const Compute& compute);
+  void load(const Batch& part, const Weight& weight);
+  void record(StepNumbers& numbers, const Compute& compute);
   void begin_in_dry_run(const Batch& batch);
 
   torch::nn::Module& network_;
@@ -106,7 +116,7 @@ class StepGraph {
   std::optional<Batch> part_;            // what the graph reads
   std::optional<DropoutNames> dropout_;  // where it reads the names of the part's rows
   at::Tensor row_;                       // in the graph's memory
-  double weight_ = 0;
+  Weight weight_;
   StepNumbers::Names names_;
   std::int64_t recorded_ = 0;
   // In a dry run:

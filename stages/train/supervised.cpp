@@ -9,6 +9,7 @@
 #include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/ordinal_head.h"
+#include "stages/tensor/device_constant.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/calibration.h"
 #include "stages/train/class_weights.h"
@@ -39,7 +40,9 @@ class ClassificationStep final : public TrainingStep {
       : model_(model),
         classes_(classes),
         options_(options),
-        class_weights_(std::move(class_weights)) {}
+        class_weights_(std::move(class_weights)),
+        importance_weights_(options.loss.ordinal ? importance_weights_of(*options.loss.ordinal)
+                                                 : at::Tensor()) {}
 
   std::vector<LossTerm> terms() const override {
     return {{options_.loss.name(), Coupling::kPerSample}};
@@ -52,17 +55,9 @@ class ClassificationStep final : public TrainingStep {
     return "supervised " + structure_of(options_.loss, class_weights_.defined());
   }
 
-  std::string why_not_replayed() const override {
-    if (class_weights_.defined())
-      return "class_weights divide the loss by the samples' weights, which differ from batch to "
-             "batch";
-    if (!options_.loss.ordinal) return {};
-    if (options_.loss.head() == OrdinalHead::kCorn)
-      return "the loss 'corn' is divided by the number of outputs that count, which differs from "
-             "batch to batch";
-    return options_.loss.ordinal->importance_weights.empty()
-               ? ""
-               : "the loss 'coral' copies its importance_weights to the GPU in each step";
+  std::string why_not_replayed() const override { return {}; }
+  bool weighs_samples() const override {
+    return class_weights_.defined() || options_.loss.head() == OrdinalHead::kCorn;
   }
 
   std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
@@ -100,8 +95,9 @@ class ClassificationStep final : public TrainingStep {
                mixed_classification_loss_sum(logits, part["label"], part["partner_label"],
                                              part["share"], options_.loss)}};
     }
-    return {{options_.loss.name(),
-             classification_loss_sum(logits, part["label"], options_.loss, class_weights_)}};
+    const DeviceConstant& weights = options_.loss.ordinal ? importance_weights_ : class_weights_;
+    return {{options_.loss.name(), classification_loss_sum(logits, part["label"], options_.loss,
+                                                           weights.on(part.device()))}};
   }
   double weight(const Batch& batch) const override {
     const at::Tensor labels = batch["label"];
@@ -109,9 +105,8 @@ class ClassificationStep final : public TrainingStep {
       return ordinal_weight(labels.cpu(), classes_, options_.loss.head());
     if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
     constexpr double kLeast = 1e-30;  // avoids 0 / 0 if all samples of a batch have weight 0
-    return std::max(
-        kLeast,
-        class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
+    const at::Tensor weights = class_weights_.on_host().index_select(0, labels.cpu());
+    return std::max(kLeast, weights.to(torch::kDouble).sum().item<double>());
   }
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
     // For a mixture, the label with the larger share counts.
@@ -148,7 +143,8 @@ class ClassificationStep final : public TrainingStep {
   const Model& model_;
   const std::int64_t classes_;
   const ClassificationOptions options_;
-  const at::Tensor class_weights_;  // undefined: all weights are 1
+  const DeviceConstant class_weights_;       // undefined: all weights are 1
+  const DeviceConstant importance_weights_;  // of the outputs; undefined: all weights are 1
 };
 
 /// Throws if the classes have no known order, or if the model does not support the loss's head.

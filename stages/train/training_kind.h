@@ -164,10 +164,14 @@ class TrainingStep {
   /// Returns the reason why a CUDA graph cannot replay encode(), loss() and score(); empty if it
   /// can: their operations on parts with equal shapes do not depend on the values, none of them
   /// waits for the device or copies from or to the host, and weight() depends only on the number of
-  /// units.
+  /// units, unless weighs_samples() is true.
   virtual std::string why_not_replayed() const {
-    return "this kind of training may compute something different in each step";
+    return "this kind of training may behave differently in each step";
   }
+
+  /// True if weight() depends on the values in a batch. The loss is then divided by a number in the
+  /// device's memory, which a CUDA graph reads in each step.
+  virtual bool weighs_samples() const { return false; }
 };
 
 /// The training data and the validation data; `validation` may be null.
@@ -179,8 +183,8 @@ struct TrainingData {
 /// these functions.
 struct TrainingKind {
   /// Returns the data to train on instead of the input data: class-balanced samples, or episodes.
-  /// `seed` is the node's seed. Throws runner::StageError if the data is unsuitable. Null: trains
-  /// on the input data.
+  /// `seed` is the node's seed. Throws runner::StageError if the data is unsuitable. If null,
+  /// training uses the input data.
   std::function<TrainingData(TrainingData data, std::uint64_t seed)> draw = {};
   /// Creates the training step for a model that runs on such data; both outlive the step. Throws
   /// runner::StageError if the model or the data is unsuitable: the kind's checks belong here and

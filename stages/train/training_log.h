@@ -44,7 +44,7 @@ struct Means {
   double at(std::string_view name) const;
 };
 
-/// Measures samples per second over at most the latest sixteen steps, so that the number tracks
+/// Measures samples per second over the last 16 steps (or fewer), so that the rate follows recent
 /// changes.
 class Throughput {
  public:

@@ -33,7 +33,7 @@ struct ImageRequest {
 runner::Result<ImageRequest> open_image_request(const nlohmann::ordered_json& request,
                                                 const RequestContext& context);
 
-/// Returns the bytes that running `forward` on the images needs on a GPU named `device_model`, in
+/// Returns how many bytes running `forward` on the images needs on a GPU named `device_model`, in
 /// batches of `batch_size`; 0 if unknown, because Python code needs values that a dry run does not
 /// have.
 std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& images,

@@ -260,7 +260,7 @@ class Prediction {
   std::optional<ActivationFolder> maps_;  // nullopt: none are drawn
 };
 
-/// Returns the bytes that the prediction needs on a GPU named `device_model`; 0 if unknown.
+/// Returns how many bytes the prediction needs on a GPU named `device_model`; 0 if unknown.
 std::int64_t planned_prediction(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
                                 const AskedClasses& classes, std::int64_t batch_size,
                                 TestTimeFlip flip, const std::string& device_model) {

@@ -19,9 +19,9 @@ namespace stages {
 /// "message"} if it was skipped; then {"images", "failed"}, with "explain" also {"pictures"}, and
 /// "weights" as in export.h.
 ///
-/// If "plan_for" names a GPU, no prediction is made: → {"needed": the bytes that a prediction would
-/// need there, or 0 if unknown}. Apart from file names, memory use does not grow with the number of
-/// images.
+/// If "plan_for" names a GPU, no prediction is made: → {"needed": the number of bytes that a
+/// prediction would need there, or 0 if unknown}. Apart from file names, memory use does not grow
+/// with the number of images.
 runner::Result<nlohmann::ordered_json> answer_predict(const nlohmann::ordered_json& request,
                                                       const RequestContext& context);
 

@@ -13,7 +13,7 @@ namespace stages {
 /// The time that ranks take to sum a message on this machine when they train together.
 struct SumSpeed {
   std::int64_t bytes = 0;
-  double seconds = 0;  ///< the median over several sums
+  double seconds = 0;  ///< the median over several all-reduce operations
 };
 
 /// Measures how long `ranks` ranks take to sum a single number, one MiB and a bucket of gradients.

@@ -60,7 +60,7 @@ class FewShot(nn.Module):
             named[mine] = value
         missing, unknown = self.load_state_dict(named, strict=False)
         if unknown or any("running" not in name and "batches" not in name for name in missing):
-            sys.exit(f"episode_peer: the weights do not fit: {missing}, {unknown}")
+            sys.exit(f"episode_peer: the weights do not match: {missing}, {unknown}")
 
     def project(self, x):
         return self.attention_in(self.attention_norm(x)).unflatten(-1, (self.heads, -1))

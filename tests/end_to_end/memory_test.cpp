@@ -71,9 +71,9 @@ TEST_F(Memory, LegacyPolicyRunsAPlanThatDoesNotFit) {
   EXPECT_EQ(ended.exit, 1);
   EXPECT_THAT(ended.err,
               HasSubstr(": too much, but it runs anyway (memory.on_oom_policy: legacy)\n"));
-  EXPECT_THAT(ended.err, HasSubstr("train: out of memory: batch_size 4 instead of 8, starting with "
+  EXPECT_THAT(ended.err, HasSubstr("train: out of memory: batch_size 4 instead of 8, restarting at "
                                    "the first epoch, retry 1\n"));
-  EXPECT_THAT(ended.err, HasSubstr("train: out of memory: batch_size 2 instead of 4, starting with "
+  EXPECT_THAT(ended.err, HasSubstr("train: out of memory: batch_size 2 instead of 4, restarting at "
                                    "the first epoch, retry 2\n"));
 }
 

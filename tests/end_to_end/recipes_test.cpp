@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <vector>
 
@@ -17,86 +16,17 @@
 #include "tests/support/declared_metrics.h"
 #include "tests/support/label_table.h"
 #include "tests/support/program.h"
+#include "tests/support/shipped_recipes.h"
 #include "tests/support/small_clip.h"
 #include "tests/support/target_table.h"
 #include "tests/support/torch_python.h"
 
 namespace {
 
-/// Recipes that train on the published car listing; the other car recipes train on Stanford Cars.
-const std::vector<std::string> kOfListing = {"clip_cars_as_published", "clip_cars_head_first"};
-
-/// The recipes in a folder, such as "experiments", or the options of a group, such as
-/// "recipes/data".
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / folder)) {
-    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
-std::vector<std::string> shipped() {
-  std::vector<std::string> names = names_in("recipes"), presets = names_in("experiments");
-  std::ranges::move(presets, std::back_inserter(names));
-  std::ranges::sort(names);
-  return names;
-}
-
-/// True if the recipe trains a network for each class pair.
-bool has_pairs_of(const std::string& recipe) {
-  return recipe.starts_with("diabetic_retinopathy") && recipe != "diabetic_retinopathy_external" &&
-         recipe != "diabetic_retinopathy_ordinal" && recipe != "diabetic_retinopathy_timm";
-}
-
-bool is_of_python(const std::string& recipe) {
-  return recipe == "timm" || recipe == "torchvision" || recipe == "transformers" ||
-         recipe == "diabetic_retinopathy_timm";
-}
-
-/// False for the recipe that evaluates a frozen network without training.
-bool trains(const std::string& recipe) { return recipe != "few_shot_prototypes"; }
-
 std::vector<std::string> trained_presets() {
   std::vector<std::string> names = names_in("experiments");
-  std::erase_if(names, [](const std::string& name) { return !trains(name); });
+  std::erase_if(names, [](const std::string& name) { return !has_training(name); });
   return names;
-}
-
-/// For presets that initialize the head from captions, which a small backbone without weights
-/// cannot.
-std::string small_text_head(const std::string& recipe) {
-  const bool has_text_head =
-      recipe == "finetune_clip_full" || recipe == "clip_cars_text_classifier";
-  if (!has_text_head) return "";
-  return std::string(" model.head_start=uniform model.backbone.features=pooled ") +
-         (recipe == "clip_cars_text_classifier"
-              ? "'train.parameter_groups=[{match: [head], frozen: true}]' "
-              : "");
-}
-
-/// Options for a Python recipe; make_transformer_for() must have run.
-std::string small_in_python(const std::string& recipe) {
-  return std::string(recipe == "transformers" ? "name=vit " : "data.image_size=32 ") +
-         "python=" + torch_python().value_or("auto").string() + " ";
-}
-
-/// Saves a small network with transformers, for the recipe `transformers`.
-void make_transformer_for(const std::string& recipe, const std::filesystem::path& folder) {
-  if (recipe != "transformers" || !torch_python()) return;
-  std::ofstream(folder / "make.py") << R"(
-import json
-from transformers import ViTConfig, ViTForImageClassification
-sizes = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
-ViTForImageClassification(ViTConfig(**sizes, image_size=32, patch_size=8)).save_pretrained('vit')
-half = [0.5, 0.5, 0.5]
-with open('vit/preprocessor_config.json', 'w') as file:
-    json.dump({'size': {'height': 32, 'width': 32}, 'image_mean': half, 'image_std': half}, file)
-)";
-  const Ended made = run_shell(torch_python()->string() + " make.py && rm make.py", folder);
-  ASSERT_EQ(made.exit, 0) << made.err;
 }
 
 /// The folder where report_page_test.py opens the reports; empty: next to the runs.
@@ -107,90 +37,14 @@ std::string reports() {
 
 class ShippedRecipe : public testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q",
-               folder_.path());
-    ASSERT_EQ(made.exit, 0) << made.err;
-    if (GetParam().starts_with("fsct") || !trains(GetParam())) {
-      const Ended episodes =
-          retort("data make mini_imagenet --out mini --classes 12 --per-class 6 --size 32 -q",
-                 folder_.path());
-      ASSERT_EQ(episodes.exit, 0) << episodes.err;
-    }
-    if (std::ranges::count(kOfListing, GetParam())) {
-      const Ended listing = make_car_listing(folder_.path(), 3, 20);
-      ASSERT_EQ(listing.exit, 0) << listing.err;
-    } else if (GetParam().starts_with("clip_cars")) {
-      const Ended cars =
-          retort("data make stanford_cars --out cars --classes 3 --per-class 20 --size 32 -q",
-                 folder_.path());
-      ASSERT_EQ(cars.exit, 0) << cars.err;
-    }
-    if (is_of_retinas()) {
-      const Ended retinas = retort(
-          "data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
-      ASSERT_EQ(retinas.exit, 0) << retinas.err;
-    }
-    if (GetParam() == "classify_external") {
-      const Ended others = retort(
-          "data make image_folder --out others --classes 3 --per-class 5 --size 32 --seed 7 -q",
-          folder_.path());
-      ASSERT_EQ(others.exit, 0) << others.err;
-    }
-    make_transformer_for(GetParam(), folder_.path());
-    if (GetParam() == "multi_label") write_label_table(folder_ / "photos");
-    if (GetParam() == "regression") write_target_table(folder_ / "photos");
-    if (!GetParam().starts_with("finetune")) return;
-    const Ended flowers =
-        retort("data make flowers102 --out flowers --classes 3 --per-class 22 --size 32 -q",
-               folder_.path());
-    ASSERT_EQ(flowers.exit, 0) << flowers.err;
-  }
-  bool is_of_retinas() const { return GetParam().starts_with("diabetic_retinopathy"); }
-  std::string with_data() const {
-    if (is_of_python(GetParam()) && is_of_retinas()) {
-      return GetParam() + " data.root=retinas data.loader.workers=0 train.batch_size=8 " +
-             "name=resnet18 pretrained=false " + small_in_python(GetParam());
-    }
-    if (is_of_retinas()) {
-      return GetParam() +
-             " data.root=retinas data.image_size=32 data.loader.workers=0 model.weights=null "
-             "'model.layers=[1,1,1,1]' train.batch_size=8 memory.precision=fp32" +
-             (GetParam() == "diabetic_retinopathy_external" ? " external.root=retinas" : "");
-    }
-    if (is_of_python(GetParam()))
-      return GetParam() + " data.root=photos train.batch_size=4 " + small_in_python(GetParam());
-    if (GetParam() == "quickstart") return GetParam();  // makes its own data
-    if (GetParam().starts_with("finetune"))
-      return GetParam() + " data.root=flowers model/backbone=tiny data.image_size=28" +
-             small_text_head(GetParam());
-    if (!trains(GetParam()))
-      return GetParam() +
-             " data.root=mini model/backbone=tiny data.image_size=28 n_way=3 k_shot=2 n_query=3";
-    if (GetParam() == "clip_cars_text_classifier")
-      return GetParam() +
-             " data.root=cars model/backbone=tiny data.image_size=28 data.loader.drop_last=false" +
-             small_text_head(GetParam());
-    if (GetParam().starts_with("fsct"))
-      return GetParam() +
-             " backbone=Conv4 data.root=mini data.image_size=32 n_way=3 k_shot=2 n_query=3";
-    if (GetParam().starts_with("clip_cars"))
-      return GetParam() +
-             " data.root=" + (std::ranges::count(kOfListing, GetParam()) ? ". " : "cars ") +
-             "data.loader.drop_last=false " + kSmallClip +
-             (GetParam() == "clip_cars_flyp" ? " train.schedule.warmup_steps=5" : "");
-    const bool splits = GetParam().starts_with("classify");  // ten images per class
-    return GetParam() + " data.root=photos" +
-           (GetParam() == "classify_external" ? " external.root=others" : "") +
-           (splits ? " data.split.train=0.6 data.split.test=0.3" : "");
-  }
+  void SetUp() override { make_small_data(GetParam(), folder_.path()); }
+  std::string with_data() const { return in_small_form(GetParam()); }
   void expect_valid_and_drawn() const {
     const Ended validated = retort("validate " + with_data(), folder_.path());
     EXPECT_EQ(validated.exit, 0) << validated.err;
     const Ended drawn = retort("graph " + with_data(), folder_.path());
     EXPECT_EQ(drawn.exit, 0) << drawn.err;
-    EXPECT_THAT(drawn.out, testing::HasSubstr(trains(GetParam()) ? "train" : "evaluate"));
+    EXPECT_THAT(drawn.out, testing::HasSubstr(has_training(GetParam()) ? "train" : "evaluate"));
   }
   TemporaryFolder folder_;
 };
@@ -207,7 +61,7 @@ TEST_P(ShippedRun, IsValidCanBeDrawnAndRunsTwoSteps) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/summary.json"));
   const std::string train = has_pairs_of(GetParam()) ? "train.3-4" : "train";
   EXPECT_EQ(std::filesystem::exists(folder_ / ("run/nodes/" + train + "/checkpoints/latest")),
-            trains(GetParam()));
+            has_training(GetParam()));
   expect_declared_metrics_in(folder_ / "run");
   const std::string report = "report run -o '" + reports() + GetParam() + ".html'";
   EXPECT_EQ(retort(report, folder_.path()).exit, 0);
@@ -259,13 +113,13 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
     const std::string& recipe = GetParam();
     constexpr const char* kQuarters = "'data.split={train: 0.5, validation: 0.25, test: 0.25}' ";
     if (recipe == "quickstart") return "train.batch_size=48 ";  // 640 images
-    if (std::ranges::count(kOfListing, recipe)) {
+    if (is_of_listing(recipe)) {
       std::filesystem::create_directory(folder_ / "listing");
       EXPECT_EQ(make_car_listing(folder_ / "listing", 24, 12).exit, 0);
       return std::string("data.root=listing data.loader.drop_last=false train.batch_size=16 ") +
              kSmallClip;
     }
-    if (recipe.starts_with("diabetic_retinopathy")) {
+    if (is_of_retinas(recipe)) {
       const Ended made = retort(
           "data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
       EXPECT_EQ(made.exit, 0) << made.err;
@@ -460,8 +314,8 @@ std::vector<std::string> run_otherwise() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ShippedRecipe, testing::ValuesIn(run_otherwise()), name_of);
-INSTANTIATE_TEST_SUITE_P(All, ShippedRun, testing::ValuesIn(without(shipped(), run_otherwise())),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(All, ShippedRun,
+                         testing::ValuesIn(without(shipped_recipes(), run_otherwise())), name_of);
 INSTANTIATE_TEST_SUITE_P(DeepRest, ShippedRun, testing::ValuesIn(run_otherwise()), name_of);
 
 TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
@@ -479,7 +333,7 @@ TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
       if (option == "one_vs_one_of_each") more = " model=base_models";
       if (option == "soup") more = " 'train.runs=[a,b]'";
       if (option == "wise_ft") more = " 'train.runs=[a]'";
-      const bool validates = std::ranges::any_of(shipped(), [&](const std::string& recipe) {
+      const bool validates = std::ranges::any_of(shipped_recipes(), [&](const std::string& recipe) {
         const Ended ended = retort(
             "graph " + recipe + " data.root=photos " + group + "=" + option + more, folder.path());
         said += ended.err;

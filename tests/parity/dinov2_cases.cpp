@@ -12,7 +12,7 @@ namespace {
 
 using namespace stages;
 
-/// Returns values around 1 for scales and weights of norms, around 0 for all others.
+/// Returns values around 1 for layer scales and norm weights, and around 0 for everything else.
 NamedTensors weights_of(const nlohmann::json& shapes, std::uint64_t seed) {
   NamedTensors result;
   for (std::size_t number = 0; number < shapes.size(); ++number) {

@@ -49,7 +49,7 @@ struct RecordedNetwork {
   std::shared_ptr<torch::nn::Module> module;
   std::function<RecordedTensors(const Expectation& expected, const std::string& part)> outputs;
   std::optional<RecordedTower> tower = {};  ///< if it is one
-  bool has_text = false;                    ///< so all outputs of a CLIP are computed
+  bool has_text = false;                    ///< so all outputs of a CLIP model are computed
 };
 
 RecordedNetwork tower_of(const RecordedCase& recorded, at::ScalarType type) {
@@ -201,7 +201,7 @@ void expect_mistakes_show(const RecordedCase& recorded, const SavedAdapter& save
   }
 }
 
-/// Compares a case in `network`: its whole model, or the image tower of a CLIP.
+/// Compares a case in `network`: its whole model, or the image tower of a CLIP model.
 void compare_outputs_of(const RecordedNetwork& network, const RecordedCase& recorded,
                         const SavedAdapter& saved, Expectation& expected) {
   const bool is_whole = network.has_text || !is_of_clip(recorded);

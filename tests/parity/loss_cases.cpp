@@ -189,7 +189,8 @@ void compare_ordinal(const RecordedCase& recorded) {
       loss.importance_weights = variant.at("importance_weights").get<std::vector<double>>();
     const at::Tensor outputs = tensor_of(recorded.json.at("outputs")).requires_grad_();
     const at::Tensor mean =
-        ordinal_loss_sum(outputs, labels, loss) / ordinal_weight(labels, classes, loss.head);
+        ordinal_loss_sum(outputs, labels, loss.head, importance_weights_of(loss)) /
+        ordinal_weight(labels, classes, loss.head);
     mean.backward();
     expect_close(mean.item<double>(), variant.at("loss"), variant.dump());
     expect_close(outputs.grad(), tensor_of(variant.at("grad_outputs")), variant.dump());

@@ -35,7 +35,7 @@ class BrokenRules : public testing::Test {
     return node;
   }
 
-  /// "pointer: message" of each rule that the options break.
+  /// Returns "pointer: message" for each rule that the options break.
   static std::vector<std::string> broken(const std::string& kind, const std::string& options,
                                          bool has_validation = true,
                                          const SchemaSet& schemas = shipped()) {
@@ -57,7 +57,7 @@ class BrokenRules : public testing::Test {
     return broken("train.supervised", "{" + options + "}");
   }
 
-  /// "pointer: message" of each rule that training this model on these images breaks.
+  /// Returns "pointer: message" for each rule that training this model on these images breaks.
   static std::vector<std::string> of_sizes(const std::string& data, const std::string& model_kind,
                                            const std::string& model,
                                            const std::string& training_kind = "train.supervised",

@@ -66,7 +66,7 @@ class CaptionedImages final : public Dataset {
   const std::vector<std::string> classes_;
 };
 
-/// The options of a CLIP that computes quickly, without weights; every byte of a caption is a
+/// The options of a CLIP model that computes quickly, without weights; every byte of a caption is a
 /// token.
 inline constexpr const char* kTinyClip = R"({
   "projection_dim": 6,

@@ -46,7 +46,7 @@ class ListeningNetwork final : public stages::PrecisionModule {
     const stages::OwnPrecision own(*this);
     return head->forward(second->forward(first->forward(own(input))));
   }
-  /// The formats of the last outputs of first, second and head.
+  /// The dtypes of the most recent outputs of `first`, `second` and `head`.
   std::vector<at::ScalarType> formats() const {
     return {first->out.back(), second->out.back(), head->out.back()};
   }

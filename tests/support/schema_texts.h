@@ -27,7 +27,7 @@ inline SchemaTexts schema_texts(std::deque<std::pair<std::string, std::string>> 
   return result;
 }
 
-/// "pointer: message" of every error.
+/// Returns "pointer: message" for each error.
 inline std::vector<std::string> said(const runner::Diagnostics& errors) {
   std::vector<std::string> lines;
   for (const runner::Diagnostic& error : errors)
@@ -114,7 +114,7 @@ inline runner::Value written(const std::string& json) {
   return runner::from_json(nlohmann::ordered_json::parse(json));
 }
 
-/// "line:column pointer: message (help)" of every error, in order.
+/// Returns "line:column pointer: message (help)" for each error, in order.
 inline std::vector<std::string> told(const runner::Diagnostics& errors) {
   std::vector<std::string> lines;
   for (const runner::Diagnostic& error : errors) {

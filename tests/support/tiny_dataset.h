@@ -112,10 +112,10 @@ class TinyModel final : public stages::Model {
   }
   bool mixes_samples() const override { return mixes; }
   bool has_ordinal_head(stages::OrdinalHead head) const override {
-    return head == stages::OrdinalHead::kCorn;
+    return head == stages::OrdinalHead::kCorn || has_coral_head;
   }
 
-  bool mixes = false;
+  bool mixes = false, has_coral_head = false;
 
  private:
   static std::shared_ptr<torch::nn::Module> make(const stages::DatasetDescription& data,

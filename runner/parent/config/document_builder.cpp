@@ -85,7 +85,8 @@ Value::Map merged(std::vector<Value> sources, Value::Map own) {
 }
 
 /// Reads a scalar of a YAML file. `text` comes from yaml-cpp, with the tag "?" if it was unquoted
-/// and "!" if it was quoted. A tag that is unknown or does not fit is an error, added to `errors`.
+/// and "!" if it was quoted. A tag that is unknown or does not match the value is an error, added
+/// to `errors`.
 Value yaml_scalar(const Location& where, const std::string& tag, const std::string& text,
                   Diagnostics& errors) {
   if (tag == "!" || tag.empty() || tag == "tag:yaml.org,2002:str") return {text, where};

@@ -62,7 +62,7 @@ nlohmann::ordered_json provenance_json(std::string_view key, const Value* value,
                                        const std::vector<Write>& writes);
 
 /// A key that differs between two recipes; a side is absent if that recipe lacks the key. Mappings
-/// are compared value by value, lists as a whole.
+/// are compared value by value, and each list as a single value.
 struct Difference {
   std::string key;  ///< "train.optimizer.learning_rate"
   std::optional<Value> before, after;

@@ -95,14 +95,15 @@ struct DeviceModel {
   std::string_view source;        ///< URL of the source for the memory size
 };
 
-/// Returns all known models, by generation. LibTorch's CUDA 13 build needs Turing or later,
-/// kOldestCapability.
+/// Returns all known models, by generation. LibTorch's CUDA 13 build requires Turing or newer (see
+/// kOldestCapability).
 ///
-/// The memory is the "total capacity" in a report from that GPU. It is less than on the data sheet
-/// if error correction or the driver takes up part of it, and varies by a few hundred MiB between
-/// drivers. Without a report, it is the size on the data sheet in units of 10^9 bytes, which is
-/// less than what such GPUs report. If a model is sold with several sizes, the plain name means the
-/// smallest. Compute capabilities are from https://developer.nvidia.com/cuda-gpus.
+/// `memory` is the "total capacity" that the GPU reports, which is lower than the data sheet's
+/// figure if ECC or the driver reserves some of it, and varies by a few hundred MiB between
+/// drivers. If no report is available, it is the data sheet's figure in units of 10^9 bytes, which
+/// is less than what such GPUs report. If a model is sold with several memory sizes, the name
+/// without a suffix means the smallest. Compute capabilities are from
+/// https://developer.nvidia.com/cuda-gpus.
 std::span<const DeviceModel> device_models();
 
 inline constexpr int kOldestCapability = 75;

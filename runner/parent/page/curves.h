@@ -32,7 +32,7 @@ struct NamedMetrics {
 std::vector<Drawing> draw_compared_curves(const std::string& node, const std::string& title,
                                           std::span<const NamedMetrics> runs);
 
-/// Draws the bytes that a training node allocated and reserved over its steps, along with the peak
+/// Draws how many bytes a training node allocated and reserved over its steps, along with the peak
 /// predicted by its plan, if recorded. Empty if nothing was measured at two or more steps.
 std::vector<Drawing> draw_memory(const std::string& node, const std::string& title,
                                  std::span<const MetricLine> lines);

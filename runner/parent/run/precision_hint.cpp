@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kAmpere = 80;  // the first generation with bf16 and TF32
 
-/// True if `precision`, a format or a mapping from modules to formats, uses only fp32.
+/// True if `precision`, a dtype or a mapping from modules to dtypes, uses only fp32.
 bool is_fp32(const Value* precision) {
   if (!precision) return true;
   if (const auto* formats = precision->map())

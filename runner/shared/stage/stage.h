@@ -24,7 +24,7 @@ enum class ArtifactType { kDataset, kModel, kMemoryPolicy, kCheckpoint, kPredict
 std::string_view name(ArtifactType type);
 std::optional<ArtifactType> artifact_type(std::string_view name);
 
-/// The bytes that an artifact occupies while it exists.
+/// The memory that an artifact occupies while it exists, in bytes.
 struct HeldMemory {
   std::int64_t on_device = 0;  ///< bytes in the memory of the run's device
   std::int64_t on_host = 0;    ///< bytes in host memory, which is the device's memory if the device

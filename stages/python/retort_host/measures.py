@@ -39,7 +39,7 @@ class Measures:
         if not isinstance(values, collections.abc.Mapping) or not values:
             raise Refusal(
                 f"{entry} returned {'an empty mapping' if values == {} else type(values).__name__}, not metrics",
-                "return a dict of names and numbers, such as {'mae': 0.5}",
+                "return a dict that maps metric names to numbers, such as {'mae': 0.5}",
             )
         if len(values) > MOST:
             raise Refusal(f"{entry} returned {len(values)} metrics", f"return at most {MOST}")

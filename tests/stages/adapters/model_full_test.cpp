@@ -131,7 +131,7 @@ TEST(Full, ResNetWeightsAreReadByTorchvisionNames) {
     if (!name.starts_with("classifier.")) EXPECT_TRUE(tensor.equal(weights(*donor).at(name)));
   }
   EXPECT_REFUSED(full(resnet({{"weights", file}, {"depth", 18}})), kDamagedWeights,
-                 "/model/backbone/weights", "do not fit ResNet-18");
+                 "/model/backbone/weights", "do not match ResNet-18");
 }
 
 /// A checkpoint of a linear probe on `backbone`; all weights of its head are 2.

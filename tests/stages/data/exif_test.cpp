@@ -120,7 +120,7 @@ TEST(Exif, XmpIsUsedIfExifHasNoOrientation) {
   EXPECT_EQ(jpeg_orientation(with_segments({"Exif\0\0"s + exif(exif_block(true, 8))})), 8);
 }
 
-TEST(Exif, PngTextChunksAreReadAsByPillow) {
+TEST(Exif, ReadsPngTextChunksLikePillow) {
   using namespace std::string_literals;
   const auto with = [](const std::string& name, const std::string& data) {
     auto file = encode_png(4, 2, picture(4, 2).pixels.data());

@@ -90,7 +90,7 @@ class SeenImageTest : public testing::Test {
   DrawingFolder folder_;
 };
 
-TEST_F(SeenImageTest, EveryTransformKeepsTheSpotInItsPlace) {
+TEST_F(SeenImageTest, EveryTransformKeepsTheSpotInPlace) {
   const std::array<ResizeOptions, 5> kinds = {{
       {},
       {.crop_fraction = 0.875},

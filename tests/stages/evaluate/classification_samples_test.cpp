@@ -54,7 +54,7 @@ TEST_F(ClassificationSamples, AbsentClassesAreReportedAndNotMeasured) {
                                                         std::vector<std::int64_t>{1, 0, 0},
                                                         std::vector<std::string>{"tulip", "rose"}));
   EXPECT_THAT(context_.said, testing::Contains("1 of 3 classes is absent from the test set, and so "
-                                               "left out of all means over classes: 'daisy'"));
+                                               "excluded from all means over classes: 'daisy'"));
   const auto json = nlohmann::json::parse(contents(context_.node().folder / "metrics.json"));
   EXPECT_DOUBLE_EQ(json["top1"], 2 / 3.0);
   EXPECT_DOUBLE_EQ(json["macro"]["recall"], (1 + 0.5) / 2);

@@ -45,7 +45,7 @@ TEST_F(Classification, MemoryPolicySetsHowTheNetworkRuns) {
   EXPECT_THAT(model->tf32, testing::Each(true));
   EXPECT_THAT(
       context_.said,
-      testing::Contains("tf32 has no effect on a CPU: it computes float32 products in float32"));
+      testing::Contains("tf32 has no effect on the CPU: it computes float32 products in float32"));
   memory_ = nullptr;
   run(flowers());
   EXPECT_THAT(network->formats(), ElementsAre(at::kFloat, at::kFloat, at::kFloat));

@@ -140,8 +140,8 @@ TEST(MemoryPolicy, OptionsWithoutEffectOnACpuAreReported) {
   RecordingContext context;
   (*stage)->run(runner::Inputs({}), context);
   EXPECT_THAT(context.details,
-              testing::ElementsAre("allocator: expandable_segments:True has no effect on a CPU (0 "
-                                   "B): it configures the GPU allocator"));
+              testing::ElementsAre("allocator: expandable_segments:True has no effect on the CPU: "
+                                   "it configures the GPU allocator"));
 }
 
 TEST(MemoryPolicy, ZeroBudgetIsRejected) {

@@ -49,7 +49,7 @@ TEST(Numerics, OptionsWithoutEffectAreReported) {
   RecordingContext context;
   EXPECT_TRUE(choose_numerics(policy, ListeningNetwork(), "model", context).tf32);
   EXPECT_THAT(context.said,
-              ElementsAre("tf32 has no effect on a CPU: it computes float32 products in float32",
+              ElementsAre("tf32 has no effect on the CPU: it computes float32 products in float32",
                           "layout: channels_last has no effect: the network has no convolution"));
 }
 

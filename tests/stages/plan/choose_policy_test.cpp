@@ -46,7 +46,7 @@ struct OpenPlanning : TowerPlanning {
                           .policy = policy},
                          context);
   }
-  /// Returns the bytes that the whole batch needs at once.
+  /// Returns how many bytes the whole batch needs at once.
   std::int64_t whole() { return under(std::int64_t{1} << 40).plan.needed; }
 };
 
@@ -66,7 +66,7 @@ TEST(ChoosePolicy, WholeBatchIsChosenIfItFits) {
   EXPECT_FALSE(planned.policy.leaves_a_choice() && planned.policy.two_pass_is_open);
 }
 
-TEST(ChoosePolicy, WholeBatchHasTheAlternativesOfAWrittenPolicy) {
+TEST(ChoosePolicy, WholeBatchPlanListsSameAlternativesAsWrittenPolicy) {
   OpenPlanning open;
   TowerPlanning written;
   open.context.asked.wants_alternatives = written.context.asked.wants_alternatives = true;

@@ -155,7 +155,7 @@ TEST(SearchAgain, ChoosesLikeAPlanThatFitsTheFreeMemory) {
   EXPECT_FALSE(other->leaves_a_choice() && other->checkpointing_is_open) << "nothing is left open";
 }
 
-TEST(SearchAgain, ChoosesMuchLessMemoryIfMemoryWasFree) {
+TEST(SearchAgain, ChoosesAMuchSmallerPlanIfOutOfMemoryDespiteFreeMemory) {
   SearchingAgain training;
   const MemoryPolicy whole = training.whole();
   const auto other = training.replan()(whole, kPlenty);

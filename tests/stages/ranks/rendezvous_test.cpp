@@ -129,7 +129,7 @@ TEST_F(Rendezvous, RankNumberMustBeUnique) {
   EXPECT_EQ(others, std::vector<std::string>(2));
   EXPECT_THAT(said, AllOf(HasSubstr("rank 1 has already joined at 127.0.0.1:"),
                           HasSubstr(" as process " + std::to_string(getpid()) + " on "),
-                          HasSubstr("or a process from an earlier start is still running")));
+                          HasSubstr("or a process from an earlier launch is still running")));
 }
 
 TEST_F(Rendezvous, RankFromAnotherJobIsRejected) {
@@ -274,6 +274,24 @@ TEST_F(Rendezvous, UnreachableHostIsReported) {
                     HasSubstr("within 1 s")));
 }
 
+TEST_F(Rendezvous, UnknownHostIsReported) {
+  meeting_.seconds = 1;
+  meeting_.host = std::string(64, 'x');  // too long for a name, so no server is asked
+  EXPECT_EQ(come(1, 2, meeting_, traits_),
+            "rank 1 cannot find rank 0's machine: '" + meeting_.host + "' has no known address");
+}
+
+TEST_F(Rendezvous, RankWithAnotherWorldSizeIsRejected) {
+  std::string said;
+  const auto others = all(2, {}, [&](RankGroup& group) {
+    if (group.rank() == 1) said = come(2, 3, meeting_, traits_);
+    group.wait_for_all();
+  });
+  EXPECT_EQ(others, std::vector<std::string>(2));
+  EXPECT_THAT(said, testing::MatchesRegex("rank 2 was started as one of 3 ranks, but the first to "
+                                          "join at 127.0.0.1:[0-9]+ as one of 2"));
+}
+
 TEST_F(Rendezvous, StopEndsTheWait) {
   bool stops = false;
   const auto asked = [&] { return std::exchange(stops, true); };
@@ -300,7 +318,7 @@ TEST_F(Rendezvous, OtherRanksLearnWhyARankEnded) {
     for (int rank = 0; rank < 3; ++rank) {
       if (rank == ending) continue;
       EXPECT_THAT(said[static_cast<std::size_t>(rank)],
-                  HasSubstr("rank " + std::to_string(ending) + ": its data are gone"));
+                  HasSubstr("of the run: rank " + std::to_string(ending) + ": its data are gone"));
     }
   }
 }

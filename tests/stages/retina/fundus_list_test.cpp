@@ -81,7 +81,7 @@ TEST_F(FundusListTest, FolderWithoutGradesOrPartsIsRejected) {
   EXPECT_REFUSED(errors(FundusLayout::kClassFolders), kMissingFolder, "", "'train'", "0 to 4");
 }
 
-TEST_F(FundusListTest, ReadsAnAptosTableInItsOrder) {
+TEST_F(FundusListTest, ReadsAptosTableInRowOrder) {
   write("train.csv", "id_code,diagnosis\r\nb2, 4\nA1,0\n");
   write("train_images/b2.png", "");
   write("train_images/A1.png", "");

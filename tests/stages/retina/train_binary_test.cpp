@@ -21,6 +21,7 @@
 #include "tests/support/refused.h"
 #include "tests/support/stage_of.h"
 #include "tests/support/tiny_dataset.h"
+#include "tests/support/with_graphs.h"
 
 namespace stages {
 namespace {
@@ -217,6 +218,12 @@ TEST(Binary, TenPairsLeaveNoTensorsInMemory) {
     after.push_back(meter.in_use());
   }
   EXPECT_THAT(after, testing::Each(after.front()));
+}
+
+TEST(Binary, CudaGraphsGiveTheSameBits) {
+  for (const char* weights : {R"("none")", "[1, 3, 1, 0.5]"})
+    expect_same_bits_with_graphs<BinaryRun>(R"({"epochs": 3, "batch_size": 8, "class_weights": )" +
+                                            std::string(weights) + "}");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// train.contrastive with adapters on a CLIP: the tests of contrastive_test.cpp, which trains a
-// whole CLIP.
+// Tests train.contrastive on a CLIP model with adapters.
+// tests/stages/contrastive/train_contrastive_test.cpp tests full training.
 
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>

@@ -23,7 +23,7 @@ at::Tensor counts_of(const at::Tensor& tensor) {
   return counts;
 }
 
-TEST(GradientHistogram, ValuesAreInTheirBuckets) {
+TEST(GradientHistogram, ValuesAreCountedInTheRightBuckets) {
   const double fourth = std::exp2(0.25), smallest = std::exp2(-40);
   EXPECT_THAT(
       buckets_of(counts_of(torch::tensor({1.0F, 1.1F, 1.2F}))),

@@ -91,8 +91,8 @@ struct CountedOptimizer {
     }
     return named;
   }
-  /// Returns the peak bytes of a step beyond parameters, gradients and `live`, and the bytes that
-  /// remain.
+  /// Returns the peak bytes of a step beyond parameters, gradients and `live`, and the number of
+  /// bytes that remain.
   std::pair<std::int64_t, std::int64_t> step(const MemoryTrace& trace) {
     for (const at::Tensor& one : all) one.mutable_grad() = torch::empty_like(one);
     const std::size_t first = trace.events().size();

@@ -32,7 +32,8 @@ TEST(OrdinalLoss, CoralSumsOneDecisionPerThreshold) {
   const at::Tensor labels = torch::tensor({1, 3}, here());
   const double wanted = entropy(0.5, true) + entropy(-1, false) + entropy(2, false) +
                         entropy(1.5, true) + entropy(0.25, true) + entropy(-0.5, true);
-  EXPECT_NEAR(ordinal_loss_sum(three_outputs(), labels, kCoralLoss).item<double>(), wanted, 1e-14);
+  EXPECT_NEAR(ordinal_loss_sum(three_outputs(), labels, OrdinalHead::kCoral).item<double>(), wanted,
+              1e-14);
   EXPECT_EQ(ordinal_weight(labels, 4, OrdinalHead::kCoral), 2);
 }
 
@@ -42,14 +43,18 @@ TEST(OrdinalLoss, ImportanceWeightsApplyToOutputs) {
   loss.importance_weights = {2, 0, 1};
   const double wanted =
       2 * entropy(0.5, true) + entropy(2, false) + 2 * entropy(1.5, true) + entropy(-0.5, true);
-  EXPECT_NEAR(ordinal_loss_sum(three_outputs(), labels, loss).item<double>(), wanted, 1e-14);
+  EXPECT_NEAR(ordinal_loss_sum(three_outputs(), labels, loss.head,
+                               importance_weights_of(loss).to(labels.device()))
+                  .item<double>(),
+              wanted, 1e-14);
 }
 
 TEST(OrdinalLoss, CornTrainsEachOutputOnTheSamplesThatReachIt) {
   const at::Tensor labels = torch::tensor({1, 3}, here());
   const double wanted = entropy(0.5, true) + entropy(-1, false) + entropy(1.5, true) +
                         entropy(0.25, true) + entropy(-0.5, true);
-  EXPECT_NEAR(ordinal_loss_sum(three_outputs(), labels, kCornLoss).item<double>(), wanted, 1e-14);
+  EXPECT_NEAR(ordinal_loss_sum(three_outputs(), labels, OrdinalHead::kCorn).item<double>(), wanted,
+              1e-14);
   EXPECT_EQ(ordinal_weight(labels, 4, OrdinalHead::kCorn), 2 + 3);
 }
 
@@ -60,18 +65,18 @@ TEST(OrdinalLoss, MicroBatchesAddUpToTheBatch) {
   for (const OrdinalLoss& loss : {kCoralLoss, kCornLoss}) {
     double sum = 0, weight = 0;
     for (const auto& [begin, end] : {std::pair(0, 2), std::pair(2, 7)}) {
-      sum += ordinal_loss_sum(outputs.slice(0, begin, end), labels.slice(0, begin, end), loss)
+      sum += ordinal_loss_sum(outputs.slice(0, begin, end), labels.slice(0, begin, end), loss.head)
                  .item<double>();
       weight += ordinal_weight(labels.slice(0, begin, end), 4, loss.head);
     }
-    EXPECT_NEAR(sum, ordinal_loss_sum(outputs, labels, loss).item<double>(), 1e-13);
+    EXPECT_NEAR(sum, ordinal_loss_sum(outputs, labels, loss.head).item<double>(), 1e-13);
     EXPECT_EQ(weight, ordinal_weight(labels, 4, loss.head));
   }
 }
 
 TEST(OrdinalLoss, CertainOutputsHaveFiniteGradients) {
   const at::Tensor outputs = torch::full({1, 3}, 200.0F, here()).requires_grad_();
-  ordinal_loss_sum(outputs, torch::tensor({1}, here()), kCornLoss).backward();
+  ordinal_loss_sum(outputs, torch::tensor({1}, here()), OrdinalHead::kCorn).backward();
   EXPECT_TRUE(outputs.grad().isfinite().all().item<bool>());
 }
 

@@ -266,7 +266,7 @@ TEST(PlanTraining, SmallestBudgetApplies) {
   EXPECT_EQ(planning.plan().budget_from, "memory.budget");
 }
 
-/// Returns the bytes that the CPU's pool reserves in the training itself.
+/// Returns how many bytes the CPU's pool reserves in the training itself.
 std::int64_t reserved_by_training(const TowerPlanning& planning) {
   const CpuPool pool;
   const CountingAllocator counter;

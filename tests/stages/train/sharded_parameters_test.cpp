@@ -78,7 +78,8 @@ StepPlan plan_with(Sharding sharding, std::int64_t micro_batch = 0, bool two_pas
 
 /// What a rank has after three steps.
 struct ShardedResult {
-  at::Tensor weights, averages;
+  at::Tensor weights;
+  at::Tensor averages;  // that this rank keeps
 };
 
 ShardedResult trained_tower(const StepPlan& plan, const Prepare& prepare,
@@ -97,8 +98,10 @@ ShardedResult trained_tower(const StepPlan& plan, const Prepare& prepare,
   execution.join_parameters();
   ShardedResult result{.weights = in_a_row(network->parameters()), .averages = {}};
   std::vector<at::Tensor> averages;
-  for (const auto& [name, average] : execution.average()->state()) averages.push_back(average);
-  result.averages = in_a_row(own.size == 1 ? averages : std::vector<at::Tensor>());
+  for (const auto& [name, average] : execution.average()->state()) {
+    if (has_memory(average)) averages.push_back(average);
+  }
+  result.averages = in_a_row(averages);
   return result;
 }
 
@@ -279,6 +282,17 @@ TEST(ShardedParameters, OwnersKeepTheAverages) {
     for (const auto& [name, weight] : weights(*network)) averages.push_back(weight);
     EXPECT_LT(distance(in_a_row(averages), expected), 1e-12);
   });
+}
+
+TEST(ShardedParameters, RanksKeepTheAveragesOfOneRank) {
+  const at::Tensor expected = trained_tower({}, leave_as_it_is, {}).averages;
+  for (const int size : {2, 3, 4}) {
+    run_as_ranks(size, [&](const runner::RankOfRun& own) {
+      const at::Tensor averages =
+          trained_tower(plan_with(Sharding::kNone), leave_as_it_is, own).averages;
+      EXPECT_LT(distance(averages, expected), 1e-12) << size;
+    });
+  }
 }
 
 TEST(ShardedParameters, CertificateHolds) {

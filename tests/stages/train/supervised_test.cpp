@@ -450,23 +450,29 @@ TEST(Supervised, BatchIsNotSplitIfTheModelMixesSamples) {
                  "BatchNorm");
 }
 
+struct CutRun : SupervisedRun {
+  CutRun() { policy->micro_batch = 3; }
+};
+
+struct CoralRun : GradedRun {
+  CoralRun() { model->has_coral_head = true; }
+};
+
 TEST(Supervised, CudaGraphsGiveTheSameBits) {
-  for (const char* more : {R"("mixup": 0.4)", R"("loss": {"kind": "focal"})"})
-    expect_same_bits_with_graphs<SupervisedRun>(R"({"epochs": 1, "batch_size": 8, )" +
+  for (const char* more :
+       {R"("mixup": 0.4)", R"("loss": {"kind": "focal"})", R"("class_weights": [1, 4, 0.5])",
+        R"("class_weights": [1, 4, 0], "label_smoothing": 0.1)"})
+    expect_same_bits_with_graphs<SupervisedRun>(R"({"epochs": 3, "batch_size": 8, )" +
                                                 std::string(more) + "}");
+  expect_same_bits_with_graphs<CutRun>(
+      R"({"epochs": 3, "batch_size": 8, "class_weights": [1, 4, 0.5]})");
 }
 
-TEST(Supervised, CudaGraphsAreRefusedIfALossIsDividedByWeights) {
-  SupervisedRun weighted, corn;
-  for (SupervisedRun* one : {&weighted, &corn}) {
-    one->policy->pointer = "/memory";
-    one->policy->cuda_graphs = true;
-  }
-  corn.train->class_names = corn.validation->class_names = {"0", "1", "2"};
-  EXPECT_REFUSED(weighted.run(R"({"class_weights": [1, 2, 1]})"), kOptionConflict,
-                 "/memory/cuda_graphs", "class_weights");
-  EXPECT_REFUSED(corn.run(R"({"loss": {"kind": "corn"}})"), kOptionConflict, "/memory/cuda_graphs",
-                 "corn");
+TEST(Supervised, CudaGraphsGiveTheSameBitsForOrdinalLosses) {
+  expect_same_bits_with_graphs<GradedRun>(corn(R"("epochs": 3, "batch_size": 8)"));
+  expect_same_bits_with_graphs<CoralRun>(
+      R"({"loss": {"kind": "coral", "order": null, "importance_weights": [1, 3]}, "epochs": 3,
+          "batch_size": 8})");
 }
 
 }  // namespace

@@ -50,6 +50,17 @@ TEST(Graphs, BackwardPassIsRecordedWithTheForwardPass) {
   EXPECT_TRUE(replayed.equal(weight.grad().cpu()));
 }
 
+TEST(Graphs, CopiesAreMadeWhenTheyAreRecorded) {
+  const at::Tensor places = at::arange(3, at::device(kCard)),
+                   values = at::eye(3, at::device(kCard));
+  at::Tensor loss;
+  const auto graph = capture(kCard, [&] {
+    loss = at::nll_loss(values, places.clone(), {}, at::Reduction::Sum);  // checks its labels
+  });
+  graph->replay();
+  EXPECT_EQ(loss.cpu().item<float>(), -3);
+}
+
 TEST(Graphs, ReplayIsOneLaunch) {
   const at::Tensor x = numbers(2);
   const Counts before = counts();

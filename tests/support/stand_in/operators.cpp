@@ -265,9 +265,12 @@ at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   const bool from_pinned = is_pinned(from);
   if (Recording* const own = recording()) {
     if (to.is_cpu() || from.is_cpu()) refuse_while_recording("a copy from or to the host");
-    own->add([host_to = views.of(to, /*writes=*/true), host_from = views.of(from, false)] {
+    const auto copied = [host_to = views.of(to, /*writes=*/true),
+                         host_from = views.of(from, false)] {
       at::Tensor(host_to).copy_(host_from);
-    });
+    };
+    copied();
+    own->add(copied);
     return to;
   }
   if (to.is_cpu() || from.is_cpu())

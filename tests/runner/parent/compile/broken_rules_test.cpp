@@ -182,7 +182,7 @@ TEST_F(BrokenRules, AllocatorDividesOnlyFixedSizeSegments) {
                   "expandable_segments"));
 }
 
-/// "pointer: message" of each error of a recipe, including broken rules.
+/// Returns "pointer: message" for each error in a recipe, including broken rules.
 std::vector<std::string> wrong_with(const std::string& stages) {
   Sources sources;
   auto prepared = prepare_text("schema: 1\n" + stages, {}, shipped_schemas(), sources);

@@ -25,7 +25,7 @@ class GraphTest : public testing::Test {
     }
     return std::move(*result);
   }
-  /// "line:column: message | help" of each error.
+  /// Returns "line:column: message | help" for each error.
   std::vector<std::string> errors(const std::string& yaml) {
     const auto result = compiled(yaml);
     std::vector<std::string> lines;
@@ -36,7 +36,7 @@ class GraphTest : public testing::Test {
     }
     return lines;
   }
-  /// "node.input<node.output" of each edge.
+  /// Returns "node.input<node.output" for each edge.
   static std::vector<std::string> edges(const Graph& graph) {
     std::vector<std::string> lines;
     for (const Node& node : graph.nodes) {

@@ -43,7 +43,7 @@ void collect(const SchemaNode& schema, const DeclaredOption& at,
   }
 }
 
-/// "pointer: message" of each option without effect; nullopt if the recipe is invalid.
+/// Returns "pointer: message" for each option without effect; nullopt if the recipe is invalid.
 std::optional<Words> idle_in(const std::string& recipe, const Words& overrides) {
   Sources sources;
   const auto prepared = prepare_text("schema: 1\n" + recipe, overrides, shipped_schemas(), sources);

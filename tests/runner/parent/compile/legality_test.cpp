@@ -71,7 +71,7 @@ SchemaSet schemas() {
 
 class LegalityTest : public testing::Test {
  protected:
-  /// "pointer line:column: message" of every error of a recipe with these three stages.
+  /// Returns "pointer line:column: message" for each error in a recipe with these three stages.
   std::vector<std::string> errors(const std::string& model, const std::string& memory,
                                   const std::string& train) {
     const auto recipe =

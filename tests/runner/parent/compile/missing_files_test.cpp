@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 /// Recipes with relative paths that are resolved against a folder of their own.
 class MissingFilesTest : public testing::Test {
  protected:
-  /// "E0621 /model/weights: …" of each error.
+  /// Returns one line per error, such as "E0621 /model/weights: …".
   std::vector<std::string> missing(const std::string& stages) {
     Sources sources;
     auto prepared = prepare_text("schema: 1\n" + stages, {}, shipped_schemas(), sources);

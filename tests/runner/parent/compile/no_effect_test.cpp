@@ -13,7 +13,8 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// "pointer: message" of each option that has no effect, if the recipe has no other mistakes.
+/// Returns "pointer: message" for each option that has no effect, if the recipe has no other
+/// mistakes.
 std::vector<std::string> idle(const std::string& stages,
                               const std::vector<std::string>& overrides = {}) {
   Sources sources;

@@ -153,7 +153,7 @@ TEST_F(RunFolderTest, ShortWritesAreContinued) {
   EXPECT_EQ(base_.read("run/log.txt"), "     0.000  info   a line\n");
 }
 
-TEST_F(RunFolderTest, RecordDoesNotFollowALinkInItsPlace) {
+TEST_F(RunFolderTest, LinkInPlaceOfTheLogIsRejected) {
   const fs::path path = made("run");
   std::ofstream(base_.path() / "victim") << "precious";
   fs::create_symlink(base_.path() / "victim", path / "log.txt");

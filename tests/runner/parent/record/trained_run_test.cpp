@@ -86,7 +86,7 @@ TEST_F(TrainedRun, RunWithoutCheckpointsSuggestsResuming) {
 TEST_F(TrainedRun, EvaluationsAndUntrainedRunsHaveNoWeights) {
   source_ = "outputs/a";
   EXPECT_EQ(error(), "E0808 '" + folder_.path().string() +
-                         "' is an evaluation and has no weights of its own | name the run that it "
+                         "' is an evaluation and has no weights of its own | give the run that it "
                          "evaluated: outputs/a");
   source_.clear();
   graph_.nodes.erase(graph_.nodes.begin() + 2);

@@ -26,7 +26,7 @@ Json clean_survey() {
     "reduced": {"count": 0, "shown": []}})");
 }
 
-/// "error E0612 /data: …" of each finding.
+/// Returns one line per finding, such as "error E0612 /data: …".
 std::vector<std::string> findings(const Json& survey, const SurveyTolerance& tolerance = {}) {
   std::vector<std::string> lines;
   for (const Diagnostic& one : data_survey_findings(survey, tolerance))

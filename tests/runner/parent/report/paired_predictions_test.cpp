@@ -126,7 +126,7 @@ TEST_F(PairedRuns, SamplesArePairedByName) {
   EXPECT_THAT(paired_text(*pairs), HasSubstr("b against a          +50.00%   +0.00% to +100.00%"));
 }
 
-TEST_F(PairedRuns, LabelSetsAreComparedAsAWhole) {
+TEST_F(PairedRuns, WholeLabelSetsAreCompared) {
   Comparison comparison;
   comparison.multi_label = {
       row("a",

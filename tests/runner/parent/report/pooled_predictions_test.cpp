@@ -187,7 +187,7 @@ TEST_F(PooledPredictions, AccuracyIntervalMatchesItsDistribution) {
   EXPECT_NEAR(top1.interval.high, 0.75 + 0.0424, 0.005);
 }
 
-TEST_F(PooledPredictions, GroupsAreResampledAsAWhole) {
+TEST_F(PooledPredictions, WholeGroupsAreResampled) {
   // Two groups, one of them entirely correct: each draw has an accuracy of 0, 1/2 or 1, so the
   // interval goes from 0 to 1. If samples were drawn one by one, 400 would stay close to 1/2.
   std::string text = "name,label,predicted,group\n";

@@ -80,7 +80,7 @@ TEST(LaunchedRank, TorchrunVariablesAreRead) {
   EXPECT_EQ(own.meeting.seconds, 600);
   EXPECT_NE(right(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}})).meeting.job,
             own.meeting.job)
-      << "data that an earlier start left in the store belongs to another job";
+      << "data left in the store before a restart belongs to another job";
   EXPECT_FALSE(right(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", ""}})).meeting.is_served);
   EXPECT_EQ(right(with(kTorchrun, {{"RETORT_MEETING_SECONDS", "5"}})).meeting.seconds, 5);
 }

@@ -78,7 +78,7 @@ TEST(EditorSchema, ShippedEditorSchemasMatchTheSchemas) {
   }
 }
 
-TEST(EditorSchema, EveryShippedFileMatchesTheEditorSchemaInItsFirstLine) {
+TEST(EditorSchema, EveryShippedFileMatchesTheEditorSchemaNamedInItsFirstLine) {
   const std::string start = "# yaml-language-server: $schema=";
   std::size_t files = 0;
   for (const char* folder : {"recipes", "experiments"}) {

@@ -18,7 +18,7 @@ KeyChoices choices(const std::string& json, std::vector<std::string> path) {
   return small_schemas().choices(written(json), path);
 }
 
-/// "value" or "value: description" of every choice.
+/// Returns "value" or "value: description" for each choice.
 std::vector<std::string> listed(const KeyChoices& choices) {
   std::vector<std::string> lines;
   for (const auto& [value, description] : choices.choices)

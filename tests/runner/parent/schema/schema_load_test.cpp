@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// "pointer: message" of every error in one schema.
+/// Returns "pointer: message" for each error in one schema.
 std::vector<std::string> refused(std::string_view text, std::string_view path = "a.schema.json") {
   const SchemaFile file{path, text};
   return said(SchemaSet::load({&file, 1}));

@@ -48,7 +48,7 @@ TEST(Launcher, EditedFileIsChecked) {
             "");
   EXPECT_THAT(
       refusal_of(R"({"prefix": "a", "launcher": {"kind": "slurm", "partitoin": "gpu"}})"),
-      HasSubstr("does not name a launcher for the sweep's trials: unknown key 'partitoin'"));
+      HasSubstr("does not describe a launcher for the sweep's trials: unknown key 'partitoin'"));
   EXPECT_THAT(refusal_of(R"({"prefix": "a\n#SBATCH -w b", "launcher": {"kind": "slurm"}})"),
               HasSubstr("its 'prefix' may contain only lower-case letters, digits and '-'"));
   EXPECT_THAT(

@@ -120,7 +120,7 @@ void expect_read_as_json(const std::string& line) {
       << line;
 }
 
-TEST(MetricLineTest, UnusualNumbersAreReadAsByAJsonParser) {
+TEST(MetricLineTest, ReadsUnusualNumbersLikeAJsonParser) {
   std::vector<std::string> numbers = {"", "1 ", " 1"};
   std::istringstream words(
       "0 1 -0 -0.0 -0e5 -7 0.1 1e5 1E-5 1e+5 2.5e-3 5e-324 1e-400 1e999 -1e999 "
@@ -136,7 +136,7 @@ TEST(MetricLineTest, UnusualNumbersAreReadAsByAJsonParser) {
   }
 }
 
-TEST(MetricLineTest, UnusualNamesAreReadAsByAJsonParser) {
+TEST(MetricLineTest, ReadsUnusualNamesLikeAJsonParser) {
   for (const char* name : {"", "a b", "~", "\x7f", "\xc3\xa4", "\xff", "\t", R"(\")", R"(\\)",
                            R"(\n)", R"(\u00e4)", R"(\q)", R"(")", R"(\)"}) {
     const std::string text = name;
@@ -145,7 +145,7 @@ TEST(MetricLineTest, UnusualNamesAreReadAsByAJsonParser) {
   }
 }
 
-TEST(MetricLineTest, TruncatedAndExtendedLinesAreReadAsByAJsonParser) {
+TEST(MetricLineTest, ReadsTruncatedAndExtendedLinesLikeAJsonParser) {
   const std::string line = R"({"node":"a","name":"x","value":0.25,"step":31,"time":1.5e2})";
   EXPECT_NE(all_read_from(line), "none");
   for (std::size_t size = 1; size <= line.size(); ++size) expect_read_as_json(line.substr(0, size));
