@@ -136,6 +136,28 @@ TEST_F(PythonTraining, NetworkCanBeTrainedAndTestedAndCanPredict) {
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
 }
 
+TEST_F(PythonTraining, TrainedNetworkCanBeLoadedInPython) {
+  ASSERT_EQ(train("train.epochs=1").exit, 0);
+  folder_.write("load.py", R"(
+import retort, torch
+from safetensors.torch import load_file
+
+network = retort.Run("run").model()
+weights = dict(network.named_parameters())
+assert type(network).__name__ == "Net" and not network.training, network
+assert weights["head.weight"].shape == (3, 24) and weights["head.weight"].grad_fn is None
+exported = retort.Run("run").export("merged", out="merged")
+assert torch.equal(weights["head.weight"], load_file("merged/model.safetensors")["head.weight"])
+assert network(torch.zeros(2, 3, 16, 16)).shape == (2, 3)
+)");
+  const Ended loaded = run_shell(
+      "export RETORT_CACHE=$PWD/cache XDG_CONFIG_HOME=$PWD/config RETORT=" RETORT_BINARY_DIR
+      "/bin/retort PYTHONPATH=" RETORT_BINARY_DIR "/share/retort/python; " +
+          python_->string() + " load.py",
+      folder_.path());
+  EXPECT_EQ(loaded.exit, 0) << loaded.err;
+}
+
 TEST_F(PythonTraining, ResumedTrainingGivesTheSameWeights) {
   ASSERT_EQ(train("", "whole").exit, 0);
   ASSERT_NE(train("memory.max_retries=0", "run", "RETORT_FAULT=retort-worker/step:4:kill").exit, 0);

@@ -13,6 +13,7 @@ from .errors import DataError, Interrupted
 from .overrides import Override, rendered
 from .program import Answer, call, flags, number
 from .progress import progress_for
+from .python_network import has_python_network, load_network
 from .record import Confusion, MetricPoint, missing, read_confusion, read_history, read_predictions
 from .table import Table
 
@@ -205,17 +206,25 @@ class Run:
     def model(
         self, device: str = "cpu", *, checkpoint: Path | None = None, weights: str | None = None, node: str | None = None
     ) -> Any:
-        """Exports the network with `export("torchscript")` and loads it as a torch.nn.Module, from normalized pixels to logits.
+        """Returns the network as a torch.nn.Module, from normalized pixels to logits: the network itself if it was defined in
+        Python, and otherwise the program of `export("torchscript")`. Running a network's Python code in this process is up to
+        the caller, and needs its packages and safetensors.
 
-        Raises ModuleNotFoundError without torch. To train the layers further, load export("merged") with transformers or
-        timm.
+        Raises ModuleNotFoundError without torch. To train the layers of other networks further, load export("merged") with
+        transformers or timm.
         """
         try:
             torch = importlib.import_module("torch")
         except ImportError as error:
             raise ModuleNotFoundError("Run.model() needs torch: pip install torch", name="torch") from error
         with tempfile.TemporaryDirectory(prefix="retort-") as folder:
-            made = self.export("torchscript", out=os.path.join(folder, "model"), checkpoint=checkpoint, weights=weights, node=node)
+            is_python = has_python_network(self.recipe)
+            made = self.export(
+                "merged" if is_python else "torchscript",
+                out=os.path.join(folder, "model"), checkpoint=checkpoint, weights=weights, node=node,
+            )  # fmt: skip
+            if is_python:
+                return load_network(made.folder, self.folder, device)
             return torch.jit.load(str(made.folder / "model.pt"), map_location=device)
 
     def _shown(self) -> dict[str, Any]:
