@@ -181,7 +181,7 @@ TEST_F(ChangedRecord, CheckpointFromAnotherRunIsRejected) {
   for (const std::string& verb : verbs) {
     const Ended ended = retort(verb, folder_.path());
     EXPECT_EQ(ended.exit, 78) << verb;
-    EXPECT_THAT(ended.err, HasSubstr("name the checkpoint to use: --checkpoint FOLDER")) << verb;
+    EXPECT_THAT(ended.err, HasSubstr("specify the checkpoint to use: --checkpoint FOLDER")) << verb;
   }
   std::string best = file_text(folder_ / "other/nodes/train/checkpoints/latest");
   best.pop_back();

@@ -185,7 +185,7 @@ TEST_F(DeepHostedTowers, MismatchedTokenizerIsRejected) {
       HasSubstr("embeddings for 100 tokens"));
   const std::string more = refusal(towers_code({.tokens = 49408}));
   EXPECT_THAT(more, HasSubstr("embeddings for 49408 tokens, but the tokenizer without merges"));
-  EXPECT_THAT(more, HasSubstr("name the merges"));
+  EXPECT_THAT(more, HasSubstr("specify the merges"));
   EXPECT_THAT(refusal(towers_code(), "model.towers.tokenizer.context_length=20"),
               AllOf(HasSubstr("[/model/towers/text]"),
                     HasSubstr("it received int64 tokens of shape (1, 20)"),

@@ -224,7 +224,7 @@ TEST_F(ClassHeadOfTowers, OptionsThatNeedAClassHeadAreRejectedWithoutOne) {
   EXPECT_EQ(run.exit, 78) << run.err;
   EXPECT_THAT(run.err, AllOf(HasSubstr("model.towers.class_head does not name it"),
                              HasSubstr("but model.towers.class_head names none"),
-                             HasSubstr("name its class head in model.towers.class_head")));
+                             HasSubstr("specify its class head in model.towers.class_head")));
 }
 
 }  // namespace

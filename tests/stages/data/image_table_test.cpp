@@ -156,7 +156,7 @@ TEST_F(ImageTableStage, DuplicateTargetColumnIsRejected) {
   EXPECT_REFUSED(
       errors(listing(
           {{"label", nullptr}, {"target", "age"}, {"caption", nullptr}, {"minimum_per_class", 1}})),
-      kBadAnnotations, "/data/table", "names the column 'age' twice", "");
+      kBadAnnotations, "/data/table", "lists the column 'age' twice", "");
 }
 
 TEST_F(ImageTableStage, UnknownLabelIsRejectedWithItsLine) {

@@ -223,7 +223,7 @@ TEST(Vocabulary, TokenizerMustNotHaveMoreTokensThanTheNetwork) {
                  "/model/towers/tokenizer/merges", "build the network for 514 tokens");
   options.tokenizer.merges.reset();
   EXPECT_REFUSED(refusals_of([&] { check_vocabulary(600, 514, options); }), kOptionConflict,
-                 "/model/towers/tokenizer/merges", "name the merges");
+                 "/model/towers/tokenizer/merges", "specify the merges");
 }
 
 }  // namespace
