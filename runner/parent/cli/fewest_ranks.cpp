@@ -75,7 +75,7 @@ class FewestRanks {
   /// There is nothing to choose, so nothing is planned.
   Result<PreparedRecipe> only_one() {
     if (!console_.is_quiet())
-      console_.err << "device.count: auto becomes 1: there is only one device for all ranks"
+      console_.err << "device.count: auto is 1: there is only one device for all ranks"
                    << std::endl;
     return prepare_for(1);
   }
