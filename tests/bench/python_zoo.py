@@ -173,18 +173,19 @@ def replay(device, name):
         rule.zero_grad()
         torch.nn.functional.cross_entropy(network(x), labels).backward()
         rule.step()
-    state = {**dict(network.named_parameters()), **dict(network.named_buffers())}
-    save_file({key: tensor.detach().cpu().clone() for key, tensor in state.items()}, "python.safetensors")
+    state, saved = {**dict(network.named_parameters()), **dict(network.named_buffers())}, network.state_dict()
+    # The code may replace a buffer that is not saved, as convit does.
+    save_file({key: tensor.detach().cpu().clone() for key, tensor in state.items() if key in saved}, "python.safetensors")
 
 
 def same(ours, theirs):
-    """Returns whether both have the same tensors, bit for bit."""
-    return ours.keys() <= theirs.keys() and all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+    """Returns whether `ours` has all tensors of `theirs`, bit for bit."""
+    return all(name in ours and torch.equal(ours[name], tensor) for name, tensor in theirs.items())
 
 
 def distance(ours, theirs):
     """Returns the difference over all weights, relative to their norm."""
-    pairs = [(tensor.double(), theirs[name].double()) for name, tensor in ours.items() if tensor.is_floating_point()]
+    pairs = [(ours[name].double(), tensor.double()) for name, tensor in theirs.items() if tensor.is_floating_point()]
     apart = sum(float((one - other).square().sum()) for one, other in pairs)
     return (apart / sum(float(other.square().sum()) for _, other in pairs)) ** 0.5
 
