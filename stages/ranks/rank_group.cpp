@@ -294,9 +294,7 @@ std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
   try {
     own = work();
   } catch (const std::exception& error) {
-    if (lost_)
-      std::rethrow_exception(lost_);  // rethrows this rather than what Python code turned
-                                      // it into
+    if (lost_) std::rethrow_exception(lost_);  // not what Python code turned it into
     if (is_told_) throw_out_of_memory();
     if (!is_out_of_memory(error, device_)) throw;  // the other ranks notice that this rank exits
     out_of_memory = std::current_exception();

@@ -24,8 +24,8 @@ struct Certificate {
   /// Gradients with an error below this are considered equal in exact arithmetic. Equal gradients
   /// stay below 1e-14; different ones exceed 1e-3.
   static constexpr double kLimit = 1e-12;
-  /// The same for ranks whose layers normalize by the whole batch (BatchNorm): such layers divide
-  /// by standard deviations down to the root of 1e-5, one after another, which magnifies rounding.
+  /// The limit for ranks that normalize over the whole batch (BatchNorm). Each such layer divides
+  /// by a standard deviation, which may be as small as sqrt(1e-5), and so magnifies rounding errors.
   static constexpr double kLimitOfNormed = 1e-9;
 
   struct Parameter {
