@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/cli/chosen_pixels.h"
 #include "runner/parent/cli/graph_worker.h"
-#include "runner/parent/cli/settled_pixels.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/compile/compile.h"
 #include "runner/parent/devices/choose_device.h"
@@ -58,7 +58,7 @@ Result<TrialPeak> needed_by_trial(const Value& resolved, const SchemaSet& schema
   if (!recipe) return recipe.errors();
   auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
-  const auto pixels = settled_pixels(*recipe, *graph, log, console);
+  const auto pixels = chosen_pixels(*recipe, *graph, log, console);
   if (!pixels) return pixels.errors();
   if (!pixels->empty()) {
     for (const auto& [stage, option, value] : *pixels)

@@ -6,13 +6,13 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/cli/chosen_pixels.h"
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/fewest_ranks.h"
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/observed_run.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/scratch_folder.h"
-#include "runner/parent/cli/settled_pixels.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/report/table_text.h"
@@ -263,7 +263,7 @@ ExitCode check_determinism_of(const NamedRecipe& recipe, std::int64_t steps, con
                               Console& console) {
   const SchemaSet& schemas = shipped_schemas();
   NamedRecipe named = recipe;
-  auto prepared = prepare_settled(named, /*launched=*/std::nullopt, log, console);
+  auto prepared = prepare_with_pixels(named, /*launched=*/std::nullopt, log, console);
   if (!prepared) return report(console, prepared.errors());
   prepared = with_fewest_ranks(*std::move(prepared),
                                {.recipe = named, .log = log, .reuse = ReuseOptions::Which::kNone},

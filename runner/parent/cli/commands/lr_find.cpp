@@ -5,13 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/cli/chosen_pixels.h"
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/fewest_ranks.h"
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/observed_run.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/scratch_folder.h"
-#include "runner/parent/cli/settled_pixels.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/report/range_test_text.h"
@@ -82,7 +82,7 @@ ExitCode find_learning_rate(const LrFindFlags& flags, Console& console) {
   if (!range) return report(console, range.errors());
   const SchemaSet& schemas = shipped_schemas();
   NamedRecipe named = flags.recipe;
-  auto prepared = prepare_settled(named, /*launched=*/std::nullopt, flags.log, console);
+  auto prepared = prepare_with_pixels(named, /*launched=*/std::nullopt, flags.log, console);
   if (!prepared) return report(console, prepared.errors());
   if (const Diagnostics errors = check_trains(prepared->graph); !errors.empty())
     return report(console, errors);

@@ -3,12 +3,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/cli/chosen_pixels.h"
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/fewest_ranks.h"
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/reserved_keys.h"
-#include "runner/parent/cli/settled_pixels.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/devices/choose_device.h"
 #include "runner/parent/report/plan_text.h"
@@ -64,7 +64,7 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
                           bool certify) {
   const SchemaSet& schemas = shipped_schemas();
   NamedRecipe named = flags.recipe;
-  auto prepared = prepare_settled(named, /*launched=*/std::nullopt, flags.log, console);
+  auto prepared = prepare_with_pixels(named, /*launched=*/std::nullopt, flags.log, console);
   if (!prepared) return prepared.errors();
   if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
     return errors;

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/parent/cli/chosen_pixels.h"
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/commands/config.h"
 #include "runner/parent/cli/commands/sweep.h"
@@ -13,7 +14,6 @@
 #include "runner/parent/cli/launched.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/reserved_keys.h"
-#include "runner/parent/cli/settled_pixels.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/run/precision_hint.h"
 #include "runner/parent/sweep/run_trials.h"
@@ -52,7 +52,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
   Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
   NamedRecipe named = flags.recipe;
-  auto prepared = prepare_settled(named, *launched, flags.log, console);
+  auto prepared = prepare_with_pixels(named, *launched, flags.log, console);
   if (!prepared) return report(console, prepared.errors());
   if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
     return report(console, errors);

@@ -1,4 +1,4 @@
-#include "runner/parent/cli/settled_pixels.h"
+#include "runner/parent/cli/chosen_pixels.h"
 
 #include <algorithm>
 #include <utility>
@@ -78,7 +78,7 @@ Diagnostic disagreement(const PixelOption& option, const FromNetwork& one,
 
 }  // namespace
 
-std::string SettledPixels::override_text() const {
+std::string ChosenPixels::override_text() const {
   const Json json = to_json(value);
   return stage + "." + option + "=" +
          (json.is_object()
@@ -86,11 +86,11 @@ std::string SettledPixels::override_text() const {
               : json.dump());
 }
 
-Result<std::vector<SettledPixels>> settled_pixels(const Recipe& recipe, const Graph& graph,
-                                                  const LogFlags& log, Console& console) {
-  std::vector<SettledPixels> settled;
+Result<std::vector<ChosenPixels>> chosen_pixels(const Recipe& recipe, const Graph& graph,
+                                                const LogFlags& log, Console& console) {
+  std::vector<ChosenPixels> chosen;
   const std::vector<PixelOption> wanted = pixels_from_network(recipe.resolved);
-  if (wanted.empty()) return settled;
+  if (wanted.empty()) return chosen;
   const auto networks = ask_networks(graph, recipe.resolved, log, console);
   if (!networks) return networks.errors();
   Diagnostics errors;
@@ -103,25 +103,25 @@ Result<std::vector<SettledPixels>> settled_pixels(const Recipe& recipe, const Gr
     } else if (other != said.end()) {
       errors.push_back(disagreement(option, said.front(), *other));
     } else {
-      settled.push_back({option.stage, option.option, from_json(said.front().value)});
+      chosen.push_back({option.stage, option.option, from_json(said.front().value)});
       if (!console.is_quiet())
         console.err << option.option << ": auto is from " << printable(said.front().source) << ": "
-                    << settled.back().override_text() << std::endl;
+                    << chosen.back().override_text() << std::endl;
     }
   }
   if (!errors.empty()) return errors;
-  return settled;
+  return chosen;
 }
 
-Result<PreparedRecipe> prepare_settled(NamedRecipe& named,
-                                       const std::optional<LaunchedRank>& launched,
-                                       const LogFlags& log, Console& console) {
+Result<PreparedRecipe> prepare_with_pixels(NamedRecipe& named,
+                                           const std::optional<LaunchedRank>& launched,
+                                           const LogFlags& log, Console& console) {
   auto prepared = prepare_launched(launched, named, shipped_schemas(), console.sources);
   if (!prepared) return prepared;
-  const auto settled = settled_pixels(prepared->recipe, prepared->graph, log, console);
-  if (!settled) return settled.errors();
-  if (settled->empty()) return prepared;
-  for (const SettledPixels& one : *settled) named.overrides.push_back(one.override_text());
+  const auto chosen = chosen_pixels(prepared->recipe, prepared->graph, log, console);
+  if (!chosen) return chosen.errors();
+  if (chosen->empty()) return prepared;
+  for (const ChosenPixels& one : *chosen) named.overrides.push_back(one.override_text());
   return prepare_launched(launched, named, shipped_schemas(), console.sources);
 }
 

@@ -13,7 +13,7 @@
 namespace runner {
 
 /// The value of an option that a Python network determines (pixels_from_network()).
-struct SettledPixels {
+struct ChosenPixels {
   std::string stage, option;          ///< "data", "normalize"
   Value value;                        ///< the image size, or a mapping with mean and std
   std::string override_text() const;  ///< "data.normalize={mean: [0.5, …], std: [0.5, …]}"
@@ -22,13 +22,13 @@ struct SettledPixels {
 /// Asks the recipe's Python networks for the options that they determine, and says which values
 /// they have; starts no Python if there are none. Returns an error at an option that no network
 /// knows or about which networks disagree, and the errors of worker_for() and of the Python code.
-Result<std::vector<SettledPixels>> settled_pixels(const Recipe& recipe, const Graph& graph,
-                                                  const LogFlags& log, Console& console);
+Result<std::vector<ChosenPixels>> chosen_pixels(const Recipe& recipe, const Graph& graph,
+                                                const LogFlags& log, Console& console);
 
 /// Like prepare_launched(), but asks the recipe's Python networks for the options that they
 /// determine, as if the command line had set them: appends overrides with the values to `named`.
-Result<PreparedRecipe> prepare_settled(NamedRecipe& named,
-                                       const std::optional<LaunchedRank>& launched,
-                                       const LogFlags& log, Console& console);
+Result<PreparedRecipe> prepare_with_pixels(NamedRecipe& named,
+                                           const std::optional<LaunchedRank>& launched,
+                                           const LogFlags& log, Console& console);
 
 }  // namespace runner
