@@ -25,7 +25,8 @@ struct Certificate {
   /// stay below 1e-14; different ones exceed 1e-3.
   static constexpr double kLimit = 1e-12;
   /// The limit for ranks that normalize over the whole batch (BatchNorm). Each such layer divides
-  /// by a standard deviation, which may be as small as sqrt(1e-5), and so magnifies rounding errors.
+  /// by a standard deviation, which may be as small as sqrt(1e-5), and so magnifies rounding
+  /// errors.
   static constexpr double kLimitOfNormed = 1e-9;
 
   struct Parameter {
