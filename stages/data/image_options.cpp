@@ -92,6 +92,13 @@ void read_final_augment(ConfigReader& augment, FinalAugment& last) {
   }
 }
 
+/// Returns the section `key`; null if the recipe sets it to auto, as only data checks do, to which
+/// it does not matter.
+ConfigReader* section_or_auto(ConfigReader& reader, std::string_view key) {
+  const runner::Value* const value = reader.raw(key);
+  return value && value->says("auto") ? nullptr : &reader.section(key);
+}
+
 void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
   images.decode = runner::choice<Decode>(reader, "decode", kDecodes);
   images.on_corrupt = runner::choice<OnCorrupt>(reader, "on_corrupt", kOnCorrupt);
@@ -99,12 +106,13 @@ void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
   runner::read_or_auto(reader, "image_size", image_size);
   images.image_size = static_cast<int>(image_size.value_or(kUsualImageSize));
 
-  ConfigReader& resize = reader.section("resize");
-  images.resize.interpolation =
-      runner::choice<Interpolation>(resize, "interpolation", kInterpolations);
-  images.resize.crop_offset = runner::choice<CropOffset>(resize, "crop_offset", kCropOffsets);
-  images.resize.shape = runner::choice<ResizeShape>(resize, "shape", kResizeShapes);
-  resize.read("crop_fraction", images.resize.crop_fraction);
+  if (ConfigReader* resize = section_or_auto(reader, "resize")) {
+    images.resize.interpolation =
+        runner::choice<Interpolation>(*resize, "interpolation", kInterpolations);
+    images.resize.crop_offset = runner::choice<CropOffset>(*resize, "crop_offset", kCropOffsets);
+    images.resize.shape = runner::choice<ResizeShape>(*resize, "shape", kResizeShapes);
+    resize->read("crop_fraction", images.resize.crop_fraction);
+  }
 
   ConfigReader& augment = reader.section("augment");
   augment.read("horizontal_flip", images.augment.horizontal_flip);
@@ -125,11 +133,9 @@ void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
 
   read_final_augment(augment, images.augment.last);
 
-  const runner::Value* const normalize = reader.raw("normalize");
-  if (normalize && normalize->map()) {  // auto only where pixels are not normalized: in data checks
-    ConfigReader& section = reader.section("normalize");
-    read_three(section, "mean", images.mean);
-    read_three(section, "std", images.standard_deviation);
+  if (ConfigReader* normalize = section_or_auto(reader, "normalize")) {
+    read_three(*normalize, "mean", images.mean);
+    read_three(*normalize, "std", images.standard_deviation);
   }
 
   ConfigReader& loader = reader.section("loader");

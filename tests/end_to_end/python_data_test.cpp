@@ -106,6 +106,15 @@ class PythonData : public testing::Test {
     return trusted("run recipe.yaml python=" + torch_python()->string() + " run.dir=" + name + " " +
                    more);
   }
+  /// Replaces the recipe's model with a model.python that has these options.
+  void use_python_model(const std::string& options) {
+    std::string recipe = kDataRecipe;
+    recipe.replace(recipe.find("{model: tiny}, "), 15, "");
+    const auto model_at = recipe.find("model: {");
+    recipe.replace(model_at, recipe.find('\n', model_at) - model_at,
+                   "model: {kind: model.python, " + options + "}");
+    folder_.write("recipe.yaml", recipe);
+  }
   std::string log(const std::string& name) const { return folder_.read(name + "/log.txt"); }
 
   struct Result {
@@ -192,12 +201,7 @@ TEST_F(PythonData, PythonModelCanTrainOnPythonData) {
                 "def make(num_classes):\n"
                 "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(768, "
                 "num_classes))\n");
-  std::string recipe = kDataRecipe;
-  recipe.replace(recipe.find("{model: tiny}, "), 15, "");
-  const auto model_at = recipe.find("model: {");
-  recipe.replace(model_at, recipe.find('\n', model_at) - model_at,
-                 "model: {kind: model.python, entry: \"my_net.py:make\"}");
-  folder_.write("recipe.yaml", recipe);
+  use_python_model("entry: \"my_net.py:make\"");
   const Ended ended = run("run", "data.loader.workers=2");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_NE(result("run"), Result());
@@ -419,6 +423,29 @@ TEST_F(PythonData, HuggingFaceDatasetCanBeTrainedOn) {
   const Ended ended = run("run", "data.parts=null '+data.split={}' data.loader.workers=2");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(log("run"), AllOf(HasSubstr("3 classes"), Not(HasSubstr("without regard"))));
+}
+
+TEST_F(DeepPythonData, TimmNetworkLearnsFromAHuggingFaceImageFolder) {
+  for (const char* package : {"datasets", "timm"})
+    if (!torch_python_has(package)) GTEST_SKIP() << "this Python has no package '" << package << "'";
+  ASSERT_EQ(trusted("data make image_folder --out photos --classes 3 --per-class 30 -q").exit, 0);
+  folder_.write(
+      "my_data.py",
+      "import datasets\n"
+      "def resized(rows):\n"
+      "    return {'image': [image.convert('RGB').resize((32, 32)) for image in rows['image']], "
+      "'label': rows['label']}\n"
+      "def make():\n"
+      "    return datasets.load_dataset('imagefolder', data_dir='photos', split='train', "
+      "cache_dir='hugging').with_transform(resized)\n");
+  use_python_model("entry: \"timm:create_model\", arguments: {model_name: test_resnet}");
+  const Ended ended = run("run", "data.parts=null '+data.split={}' train.epochs=8 "
+                                 "train.optimizer.learning_rate=0.01 data.loader.workers=2");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(log("run"), HasSubstr("each sample has image float32 (3, 32, 32), label int64 ()"));
+  const json metrics = json::parse(folder_.read("run/nodes/evaluate/metrics.json"));
+  EXPECT_GT(metrics.at("top1").get<double>(), 0.6) << metrics;
+  EXPECT_EQ(trusted("resume run").exit, 0) << "a finished run";
 }
 
 }  // namespace

@@ -47,6 +47,8 @@ class Broken(torch.autograd.Function):
               HasSubstr("ValueError: no luck ("));
   EXPECT_THAT(failure(net("        raise SystemExit('leaving')\n")),
               HasSubstr("SystemExit: leaving"));
+  EXPECT_THAT(failure("import torch\ndef make(num_classes) return 1\n"),
+              AllOf(HasSubstr("SyntaxError: "), HasSubstr("/my_net.py:2) [/model/entry]")));
   EXPECT_THAT(
       failure(net("        sys.stdout.close(); sys.stderr.close(); " + raises, "", "import sys\n")),
       HasSubstr("ValueError: no luck ("));
@@ -215,6 +217,21 @@ def fail_once(network, x):
     EXPECT_EQ(resumed.exit, 0) << resumed.err;
     EXPECT_TRUE(weights("run") == weights("whole"));
   }
+}
+
+TEST_F(DeepHostedModel, CrashOfCompiledCodeShowsWherePythonWas) {
+  const std::string said = failure(
+      net("        if self.training and x.device.type == 'cpu':\n"
+          "            self.steps = getattr(self, 'steps', 0) + 1\n"
+          "            if self.steps == 5: ctypes.string_at(0)\n",
+          "", "import ctypes\n"));
+  EXPECT_THAT(said, AllOf(HasSubstr("the worker was killed by signal 11 (SIGSEGV)"),
+                          HasSubstr("help: the recipe's Python code, one of its packages or "
+                                    "Retort has crashed; -v or log.txt shows where Python was"),
+                          HasSubstr("`retort resume run`")));
+  EXPECT_THAT(file_text(folder_ / "run/log.txt"),
+              AllOf(HasSubstr("Fatal Python error: Segmentation fault"),
+                    ContainsRegex("my_net.py\", line [0-9]+ in forward")));
 }
 
 TEST_F(DeepHostedModel, PrintsThreadsAndForksDoNotDisturbTheRun) {

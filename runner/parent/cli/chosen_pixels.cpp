@@ -29,6 +29,22 @@ std::string list_text(const Json& numbers) {
   return text + "]";
 }
 
+/// Returns a section of options as in YAML, on one line.
+std::string section_text(const Json& section) {
+  std::string text;
+  for (const auto& [key, value] : section.items()) {
+    text += (text.empty() ? "{" : ", ") + key + ": ";
+    text += value.is_array()    ? list_text(value)
+            : value.is_string() ? value.get<std::string>()
+                                : value.dump();
+  }
+  return text + "}";
+}
+
+std::string value_text(const Json& value) {
+  return value.is_object() ? section_text(value) : value.dump();
+}
+
 /// Returns the worker's description of each Python network (stages/worker/network_pixels.h).
 Result<Json> ask_networks(Graph graph, const Value& recipe, const LogFlags& log, Console& console) {
   std::erase_if(graph.nodes, [](const Node& node) { return node.kind != "model.python"; });
@@ -49,41 +65,65 @@ std::vector<FromNetwork> said_about(const PixelOption& option, const Json& netwo
   std::vector<FromNetwork> said;
   for (const Json& network : networks) {
     const std::string node = network.value("node", ""), source = network.value("source", "");
-    if (option.option == "image_size") {
-      if (network.contains("image_size")) said.push_back({network["image_size"], node, source});
-    } else if (network.contains("mean") && network.contains("std")) {
-      said.push_back({{{"mean", network["mean"]}, {"std", network["std"]}}, node, source});
+    if (option.option == "normalize") {
+      if (network.contains("mean") && network.contains("std"))
+        said.push_back({{{"mean", network["mean"]}, {"std", network["std"]}}, node, source});
+    } else if (network.contains(option.option)) {
+      said.push_back({network[option.option], node, source});
     }
   }
   return said;
 }
 
 Diagnostic unknown(const PixelOption& option) {
-  const bool is_size = option.option == "image_size";
+  std::string what = "how its images are normalized",
+              such_as = '\'' + option.key() +
+                        "={mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}'";
+  if (option.option == "image_size") {
+    what = "for which image size it was made";
+    such_as = option.key() + "=224";
+  } else if (option.option == "resize") {
+    what = "how its images are resized";
+    such_as = '\'' + option.key() + "={interpolation: bicubic, crop_fraction: 0.875}'";
+  }
   return {ErrorCode::kOptionConflict, option.value->where, option.pointer(),
-          option.option + " is auto, but the network does not say " +
-              (is_size ? "for which image size it was made" : "how its images are normalized"),
-          is_size ? "set it, such as " + option.key() + "=224"
-                  : "set it, such as '" + option.key() +
-                        "={mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}'"};
+          option.option + " is auto, but the network does not say " + what,
+          "set it, such as " + such_as};
 }
 
 Diagnostic disagreement(const PixelOption& option, const FromNetwork& one,
                         const FromNetwork& other) {
   return {ErrorCode::kOptionConflict, option.value->where, option.pointer(),
-          option.option + " is auto, but the networks differ: it is " + one.value.dump() +
-              " for '" + one.node + "' and " + other.value.dump() + " for '" + other.node + "'",
+          option.option + " is auto, but the networks differ: it is " + value_text(one.value) +
+              " for '" + one.node + "' and " + value_text(other.value) + " for '" + other.node +
+              "'",
           "set " + option.key() + " to the value that all networks should use"};
+}
+
+/// Returns a warning for each network with steps that the chosen `resize` cannot express.
+Diagnostics lost_steps(const PixelOption& resize, const Json& networks) {
+  Diagnostics warnings;
+  for (const Json& network : networks) {
+    std::string list;
+    for (const Json& one : network.value("lost", Json::array()))
+      list += (list.empty() ? "" : ", ") + one.get<std::string>();
+    if (list.empty()) continue;
+    warnings.push_back({.code = ErrorCode::kOptionConflict,
+                        .where = resize.value->where,
+                        .pointer = resize.pointer(),
+                        .message = printable(network.value("source", "")) + " specifies " +
+                                   printable(list) + ", which resize cannot do",
+                        .help = "the network sees slightly different images than in its own "
+                                "library; accuracy may be lower than published",
+                        .severity = Severity::kWarning});
+  }
+  return warnings;
 }
 
 }  // namespace
 
 std::string ChosenPixels::override_text() const {
-  const Json json = to_json(value);
-  return stage + "." + option + "=" +
-         (json.is_object()
-              ? "{mean: " + list_text(json["mean"]) + ", std: " + list_text(json["std"]) + "}"
-              : json.dump());
+  return stage + "." + option + "=" + value_text(to_json(value));
 }
 
 Result<std::vector<ChosenPixels>> chosen_pixels(const Recipe& recipe, const Graph& graph,
@@ -107,6 +147,7 @@ Result<std::vector<ChosenPixels>> chosen_pixels(const Recipe& recipe, const Grap
       if (!console.is_quiet())
         console.err << option.option << ": auto is from " << printable(said.front().source) << ": "
                     << chosen.back().override_text() << std::endl;
+      if (option.option == "resize") warn(console, lost_steps(option, *networks));
     }
   }
   if (!errors.empty()) return errors;

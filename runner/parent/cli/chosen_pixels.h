@@ -15,7 +15,7 @@ namespace runner {
 /// The value of an option that a Python network determines (pixels_from_network()).
 struct ChosenPixels {
   std::string stage, option;          ///< "data", "normalize"
-  Value value;                        ///< the image size, or a mapping with mean and std
+  Value value;                        ///< the image size, or a mapping with the section's values
   std::string override_text() const;  ///< "data.normalize={mean: [0.5, …], std: [0.5, …]}"
 };
 

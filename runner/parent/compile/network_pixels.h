@@ -8,12 +8,12 @@
 
 namespace runner {
 
-/// An option of a data stage that a Python network determines: image_size or normalize, where a
-/// recipe with a model.python says auto. Such an option is known only once the network has been
-/// asked, so it stays auto in a composed recipe.
+/// An option of a data stage that a Python network determines: image_size, resize or normalize,
+/// where a recipe with a model.python says auto. Such an option is known only once the network has
+/// been asked, so it stays auto in a composed recipe.
 struct PixelOption {
   std::string stage;   ///< "data"
-  std::string option;  ///< "image_size" or "normalize"
+  std::string option;  ///< "image_size", "resize" or "normalize"
   const Value* value;  ///< borrowed from the recipe
   std::string key() const { return stage + "." + option; }
   std::string pointer() const { return pointer_to(pointer_to("", stage), option); }
@@ -25,7 +25,8 @@ bool has_python_network(const Value& recipe);
 /// Returns the options that a Python network determines, in the order of the recipe.
 std::vector<PixelOption> pixels_from_network(const Value& recipe);
 
-/// Returns an error for each normalize that is auto in a recipe without a Python network.
-Diagnostics unknown_normalization(const Value& recipe);
+/// Returns an error for each resize and normalize that is auto in a recipe without a Python
+/// network.
+Diagnostics undetermined_pixels(const Value& recipe);
 
 }  // namespace runner

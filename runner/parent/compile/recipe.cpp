@@ -262,7 +262,7 @@ Result<Recipe> make_recipe(Value valid, const SchemaSet& schemas, Sources* sourc
       !errors.empty())
     return errors;
   if (auto errors = expand_home(valid, schemas); !errors.empty()) return errors;
-  if (auto errors = unknown_normalization(valid); !errors.empty()) return errors;
+  if (auto errors = undetermined_pixels(valid); !errors.empty()) return errors;
   if (sources) {
     if (auto errors = fill_in_from_weights(valid, schemas, *sources, folder); !errors.empty())
       return errors;

@@ -28,7 +28,8 @@ template <typename... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
 /// Returns advice for signals that a program causes itself; empty for external signals.
-std::string advice_on(int number) {
+/// `is_hosted` is true if the worker runs in the user's Python.
+std::string advice_on(int number, bool is_hosted) {
   switch (number) {
     case SIGKILL:
       return "the operating system often does this when memory runs out (see `dmesg`): use a "
@@ -44,7 +45,9 @@ std::string advice_on(int number) {
     case SIGSEGV:
     case SIGSYS:
     case SIGTRAP:
-      return "this is a bug in Retort";
+      if (!is_hosted) return "this is a bug in Retort";
+      return "the recipe's Python code, one of its packages or Retort has crashed; -v or log.txt "
+             "shows where Python was";
     default:
       return "";
   }
@@ -233,11 +236,13 @@ class Supervision::Dialogue {
         error.help =
             "its libraries could not be loaded; in a virtual environment, run `pip install "
             "'" RETORT_TORCH_REQUIREMENT "'`";
+      else if (!interpreter_.empty())
+        error.help = "find out whether the recipe's Python code ends the process, as os._exit does";
       return error;
     }
     error.message = "the worker was killed by signal " + std::to_string(end_->signal) + " (" +
                     signal_name(end_->signal) + ")";
-    error.help = advice_on(end_->signal);
+    error.help = advice_on(end_->signal, !interpreter_.empty());
     return error;
   }
 

@@ -21,6 +21,12 @@ bool names_item(const Value& value);
 /// True if `mapping` is a stage with `foreach`.
 bool has_items(const SchemaNode& schema, const Value& mapping);
 
+/// True if `value` is a string that YAML reads without quotes anywhere, and not a secret.
+bool is_plain_word(const Value& value);
+
+/// True if every item of the list that `schema` describes is a list.
+bool is_list_of_lists(const SchemaNode& schema);
+
 /// The location that is being validated. Locations form a chain on the stack up to the root. The
 /// chain is turned into a JSON pointer only when an error is reported.
 struct ValidatorPlace {

@@ -47,6 +47,15 @@ std::string size_found(std::size_t size, std::string_view empty) {
   return size == 0 ? std::string(empty) : std::to_string(size);
 }
 
+/// Returns "write double brackets: [[echo, hi]]" for the list [echo, hi].
+std::string in_double_brackets(const Value::List& list) {
+  const bool is_plain = std::ranges::all_of(list, is_plain_word);
+  std::string words;
+  for (const Value& word : list)
+    if (is_plain) words += (words.empty() ? "" : ", ") + *word.text();
+  return "write double brackets: [[" + (words.empty() ? "…" : words) + "]]";
+}
+
 }  // namespace
 
 std::vector<std::string> known_keys(const SchemaNode& schema) {
@@ -71,6 +80,13 @@ void ValidatorPass::check_list(const Value& value, const SchemaNode& schema,
     const bool exactly = schema.max_items == schema.min_items;
     fail(ErrorCode::kBadLength, value.where, place.pointer(),
          (exactly ? "expected " : "expected at most ") + counted(*schema.max_items, "item") + got);
+  }
+  const auto could_be_list = [&](const Value& item) {
+    return item.list() || (place.items && names_item(item));
+  };
+  if (is_list_of_lists(schema) && !list.empty() && std::ranges::none_of(list, could_be_list)) {
+    return fail(ErrorCode::kWrongType, value.where, place.pointer(),
+                "expected a list of lists, got a single list", in_double_brackets(list));
   }
   for (std::size_t i = 0; i < list.size(); ++i) {
     const SchemaNode* item = i < schema.first_items.size() ? schema.first_items[i] : schema.items;

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <compare>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
 #include "runner/parent/schema/published_schema.h"
 #include "runner/parent/schema/validator.h"
@@ -64,7 +66,27 @@ std::string retyped(const Value& value, unsigned types) {
   return "";
 }
 
+/// Returns the suggestion to write a word as the only item of the list that `schema` requires; else
+/// empty.
+std::string in_brackets(const Value& value, const SchemaNode& schema) {
+  if (schema.types != kArrayType || !is_plain_word(value)) return "";
+  return is_list_of_lists(schema) ? "write it in double brackets: [[" + *value.text() + "]]"
+                                  : "write it in brackets: [" + *value.text() + "]";
+}
+
 }  // namespace
+
+bool is_plain_word(const Value& value) {
+  if (!value.text() || !value.secret_as.empty() || value.text()->empty()) return false;
+  return std::ranges::all_of(*value.text(), [](unsigned char c) {
+    return std::isalnum(c) ||
+           std::string_view("_./-").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+bool is_list_of_lists(const SchemaNode& schema) {
+  return schema.items && followed(*schema.items).types == kArrayType;
+}
 
 unsigned types_of(const Value& value) {
   constexpr unsigned kByIndex[] = {kNullType,   kBooleanType, kIntegerType | kNumberType,
@@ -121,8 +143,10 @@ bool ValidatorPass::check_type(const Value& value, const SchemaNode& schema,
   if (!(schema.types & types_of(value))) {
     const bool names_kind =
         value.text() && std::ranges::count(schema.kinds, *value.text(), &KindSchema::name);
-    return wrong(ErrorCode::kWrongType, type_phrase(schema.types),
-                 names_kind ? "write {kind: " + *value.text() + "}" : retyped(value, schema.types));
+    std::string help =
+        names_kind ? "write {kind: " + *value.text() + "}" : retyped(value, schema.types);
+    if (help.empty()) help = in_brackets(value, schema);
+    return wrong(ErrorCode::kWrongType, type_phrase(schema.types), help);
   }
   const auto* number = std::get_if<double>(&value.data);
   if (number && !std::isfinite(*number))

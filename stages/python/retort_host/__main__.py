@@ -4,6 +4,7 @@ retort starts this program: python3 retort_host/__main__.py --library libretort_
 """
 
 import ctypes
+import faulthandler
 import gc
 import json
 import os
@@ -63,6 +64,7 @@ def main():
     if torch.__version__.split("+")[0] != built:
         stop(f"{sys.executable} has torch {torch.__version__}, but this worker needs {built}: pip install torch=={built}")
 
+    faulthandler.enable()  # print where Python was if compiled code crashes
     say_where_backward_fails(torch)
     entries = Entries()
     networks = Networks(torch, entries)

@@ -14,8 +14,11 @@ are_printed = True  # False inside without_tracebacks()
 
 
 def last_line(error):
-    """Returns "TypeError: … (my_net.py:12)", with the last line outside torch and this package that was running."""
+    """Returns "TypeError: … (my_net.py:12)", with the last line outside torch and this package that was running, or the one that
+    Python could not parse."""
     said = traceback.format_exception_only(type(error), error)[-1].strip().splitlines()[0][:LONGEST]
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{said} ({error.filename}:{error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) != HERE]
     torch = sys.modules.get("torch")
     others = (os.path.dirname(torch.__file__) + os.sep, "<") if torch else ("<",)

@@ -2,12 +2,15 @@
 
 import sys
 
+from retort_host.resizing import resizing_of_timm, resizing_of_torchvision, resizing_of_transformers
+
 LOADING = ("cache_dir", "revision", "subfolder", "token", "local_files_only")  # arguments of transformers' from_pretrained
 
 
 def pixels_for(entry, function, arguments, make):
-    """Returns what is known of "image_size", "mean" and "std" for the network that function(**arguments) creates, and "source",
-    which says where they are from. `make` creates the network on the Meta device."""
+    """Returns what is known of "image_size", "mean", "std" and "resize" for the network that function(**arguments) creates;
+    "source", which says where they are from; and with "resize" also "lost" (resizing.py). `make` creates the network on the
+    Meta device."""
     library = entry.partition(":")[0].partition(".")[0]
     if library == "transformers":
         return pixels_of_transformers(arguments)
@@ -21,7 +24,7 @@ def pixels_for(entry, function, arguments, make):
 def pixels_of_timm(config, arguments):
     shape = config.get("input_size")
     size = arguments.get("img_size", shape[-2:] if is_list(shape) else None)
-    return known("pretrained_cfg of the network", size, config.get("mean"), config.get("std"))
+    return {**known("pretrained_cfg of the network", size, config.get("mean"), config.get("std")), **resizing_of_timm(config)}
 
 
 def pixels_of_torchvision(function, arguments, network):
@@ -34,7 +37,8 @@ def pixels_of_torchvision(function, arguments, network):
     weights = kinds.verify(weights) or kinds.DEFAULT
     preset = weights.transforms()
     size = getattr(network, "image_size", getattr(preset, "crop_size", None))  # that of a vision transformer is fixed
-    return known(f"torchvision's {weights}", size, getattr(preset, "mean", None), getattr(preset, "std", None))
+    return {**known(f"torchvision's {weights}", size, getattr(preset, "mean", None), getattr(preset, "std", None)),
+            **resizing_of_torchvision(preset)}
 
 
 def pixels_of_transformers(arguments):
@@ -56,7 +60,7 @@ def pixels_of_transformers(arguments):
     mean, std = config.get("image_mean"), config.get("image_std")
     if config.get("do_normalize") is False:
         mean, std = [0.0] * 3, [1.0] * 3
-    return known(f"preprocessor_config.json of {name}", size, mean, std)
+    return {**known(f"preprocessor_config.json of {name}", size, mean, std), **resizing_of_transformers(config)}
 
 
 def known(source, size, mean, std):

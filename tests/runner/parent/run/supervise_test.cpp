@@ -145,6 +145,19 @@ TEST_F(SuperviseTest, ExitWithoutFinishedIsADeath) {
   EXPECT_EQ(play({"exit:1"}).errors[0].help, "");
 }
 
+TEST_F(SuperviseTest, DeathInPythonIsNotCalledABugInRetort) {
+  is_hosted_ = true;
+  const Ending crashed = play({"hello", "read", "die:11"});
+  EXPECT_EQ(only_error(crashed), "E0704: the worker was killed by signal 11 (SIGSEGV)");
+  EXPECT_EQ(crashed.errors[0].help,
+            "the recipe's Python code, one of its packages or Retort has crashed; -v or log.txt "
+            "shows where Python was");
+  const Ending left = play({"hello", "read", "exit:0"});
+  EXPECT_EQ(only_error(left), "E0704: the worker exited with code 0 before it had finished");
+  EXPECT_EQ(left.errors[0].help,
+            "find out whether the recipe's Python code ends the process, as os._exit does");
+}
+
 TEST_F(SuperviseTest, MissingLibrariesSuggestPipInstall) {
   const Ending ending = play({"exit:127"});
   EXPECT_EQ(only_error(ending), "E0704: the worker exited with code 127 before it had finished");

@@ -37,6 +37,25 @@ TEST(SchemaValidate, WrongTypeReportsTheFoundValue) {
               ElementsAre("E0302 : expected an integer, or null, got a list of 1"));
 }
 
+TEST(SchemaValidate, ListWithoutItsBracketsSuggestsThem) {
+  const char* const commands = R"({"type": "array", "items": {"type": "array", "minItems": 1}})";
+  const std::string single = "E0302 : expected a list of lists, got a single list ";
+  EXPECT_THAT(checked(commands, R"(["echo", "hi"])"),
+              ElementsAre(single + "(write double brackets: [[echo, hi]])"));
+  EXPECT_THAT(checked(commands, R"(["echo", "a, b"])"),
+              ElementsAre(single + "(write double brackets: [[…]])"));
+  EXPECT_THAT(checked(commands, R"("echo")"),
+              ElementsAre("E0302 : expected a list, got the string \"echo\" (write it in double "
+                          "brackets: [[echo]])"));
+  EXPECT_THAT(checked(R"({"type": "array"})", R"("echo")"),
+              ElementsAre("E0302 : expected a list, got the string \"echo\" (write it in "
+                          "brackets: [echo])"));
+  EXPECT_THAT(checked(commands, R"([["echo"], "hi"])"),
+              ElementsAre("E0302 /1: expected a list, got the string \"hi\" (write it in "
+                          "brackets: [hi])"));
+  EXPECT_THAT(checked(commands, "[]"), IsEmpty());
+}
+
 TEST(SchemaValidate, OversizedIntegerIsNotReportedAsAString) {
   EXPECT_THAT(checked(R"({"type": "integer", "minimum": 0})", "12345678901234567890"),
               ElementsAre("E0302 : expected an integer, got 12345678901234567890, which does not "
