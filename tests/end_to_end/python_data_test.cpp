@@ -427,7 +427,8 @@ TEST_F(PythonData, HuggingFaceDatasetCanBeTrainedOn) {
 
 TEST_F(DeepPythonData, TimmNetworkLearnsFromAHuggingFaceImageFolder) {
   for (const char* package : {"datasets", "timm"})
-    if (!torch_python_has(package)) GTEST_SKIP() << "this Python has no package '" << package << "'";
+    if (!torch_python_has(package))
+      GTEST_SKIP() << "this Python has no package '" << package << "'";
   ASSERT_EQ(trusted("data make image_folder --out photos --classes 3 --per-class 30 -q").exit, 0);
   folder_.write(
       "my_data.py",
@@ -439,8 +440,9 @@ TEST_F(DeepPythonData, TimmNetworkLearnsFromAHuggingFaceImageFolder) {
       "    return datasets.load_dataset('imagefolder', data_dir='photos', split='train', "
       "cache_dir='hugging').with_transform(resized)\n");
   use_python_model("entry: \"timm:create_model\", arguments: {model_name: test_resnet}");
-  const Ended ended = run("run", "data.parts=null '+data.split={}' train.epochs=8 "
-                                 "train.optimizer.learning_rate=0.01 data.loader.workers=2");
+  const Ended ended = run("run",
+                          "data.parts=null '+data.split={}' train.epochs=8 "
+                          "train.optimizer.learning_rate=0.01 data.loader.workers=2");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(log("run"), HasSubstr("each sample has image float32 (3, 32, 32), label int64 ()"));
   const json metrics = json::parse(folder_.read("run/nodes/evaluate/metrics.json"));

@@ -220,11 +220,11 @@ def fail_once(network, x):
 }
 
 TEST_F(DeepHostedModel, CrashOfCompiledCodeShowsWherePythonWas) {
-  const std::string said = failure(
-      net("        if self.training and x.device.type == 'cpu':\n"
-          "            self.steps = getattr(self, 'steps', 0) + 1\n"
-          "            if self.steps == 5: ctypes.string_at(0)\n",
-          "", "import ctypes\n"));
+  const std::string said =
+      failure(net("        if self.training and x.device.type == 'cpu':\n"
+                  "            self.steps = getattr(self, 'steps', 0) + 1\n"
+                  "            if self.steps == 5: ctypes.string_at(0)\n",
+                  "", "import ctypes\n"));
   EXPECT_THAT(said, AllOf(HasSubstr("the worker was killed by signal 11 (SIGSEGV)"),
                           HasSubstr("help: the recipe's Python code, one of its packages or "
                                     "Retort has crashed; -v or log.txt shows where Python was"),
