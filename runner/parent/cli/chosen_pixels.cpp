@@ -41,7 +41,7 @@ std::string section_text(const Json& section) {
   return text + "}";
 }
 
-std::string value_text(const Json& value) {
+std::string pixels_text(const Json& value) {
   return value.is_object() ? section_text(value) : value.dump();
 }
 
@@ -94,8 +94,8 @@ Diagnostic unknown(const PixelOption& option) {
 Diagnostic disagreement(const PixelOption& option, const FromNetwork& one,
                         const FromNetwork& other) {
   return {ErrorCode::kOptionConflict, option.value->where, option.pointer(),
-          option.option + " is auto, but the networks differ: it is " + value_text(one.value) +
-              " for '" + one.node + "' and " + value_text(other.value) + " for '" + other.node +
+          option.option + " is auto, but the networks differ: it is " + pixels_text(one.value) +
+              " for '" + one.node + "' and " + pixels_text(other.value) + " for '" + other.node +
               "'",
           "set " + option.key() + " to the value that all networks should use"};
 }
@@ -123,7 +123,7 @@ Diagnostics lost_steps(const PixelOption& resize, const Json& networks) {
 }  // namespace
 
 std::string ChosenPixels::override_text() const {
-  return stage + "." + option + "=" + value_text(to_json(value));
+  return stage + "." + option + "=" + pixels_text(to_json(value));
 }
 
 Result<std::vector<ChosenPixels>> chosen_pixels(const Recipe& recipe, const Graph& graph,
