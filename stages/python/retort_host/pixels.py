@@ -2,7 +2,7 @@
 
 import sys
 
-from retort_host.resizing import resizing_of_timm, resizing_of_torchvision, resizing_of_transformers
+from retort_host.resizing import resizing_of_timm, resizing_of_torchvision, resizing_of_transformers, with_defaults
 
 LOADING = ("cache_dir", "revision", "subfolder", "token", "local_files_only")  # arguments of transformers' from_pretrained
 
@@ -53,6 +53,7 @@ def pixels_of_transformers(arguments):
             name, **{key: arguments[key] for key in LOADING if key in arguments})
     except OSError:  # there is none
         return {}
+    config = with_defaults(config)
     size = config.get("crop_size") if config.get("do_center_crop") else None
     size = size or config.get("size")
     if isinstance(size, dict):

@@ -4,6 +4,9 @@ import contextlib
 import math
 
 FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")  # by Pillow's numbers
+EXTRAS = ("do_pad", "do_thumbnail", "do_align_long_axis", "rescale_offset", "include_top")  # of transformers' image processors
+SETTINGS = ("size", "resample", "do_resize", "do_rescale", "rescale_factor", "default_to_square", "do_center_crop", "crop_size",
+            "crop_pct", "do_normalize", "image_mean", "image_std", *EXTRAS)
 TIMM_DEFAULTS = {"interpolation": "bicubic", "crop_pct": 0.875, "crop_mode": "center"}
 
 
@@ -39,26 +42,21 @@ def resizing_of_torchvision(preset):
 
 
 def resizing_of_transformers(config):
-    """Returns resizing() for a preprocessor_config.json; empty if it does not say."""
-    kind = str(config.get("image_processor_type") or config.get("feature_extractor_type"))
-
-    def setting(name):
-        return config[name] if name in config else default_of(kind, name)
-
-    size, number = setting("size"), setting("resample")
+    """Returns resizing() for a preprocessor_config.json with its defaults (with_defaults()); empty if it does not say."""
+    kind, size, number = kind_of(config), config.get("size"), config.get("resample")
     if not isinstance(size, (dict, int)) or number is None:
         return {}
     name = FILTERS[number] if isinstance(number, int) and 0 <= number < len(FILTERS) else f"resample {number}"
-    lost = [f"{key} false" for key in ("do_resize", "do_rescale") if setting(key) is False]
-    lost += [f"{key} true" for key in ("do_pad", "do_thumbnail", "do_align_long_axis") if setting(key)]
-    if is_number(factor := setting("rescale_factor")) and not math.isclose(factor, 1 / 255, rel_tol=1e-6):
+    lost = [f"{key} false" for key in ("do_resize", "do_rescale") if config.get(key) is False]
+    lost += [f"{key} true" for key in EXTRAS if config.get(key)]
+    if is_number(factor := config.get("rescale_factor")) and not math.isclose(factor, 1 / 255, rel_tol=1e-6):
         lost.append(f"rescale_factor {factor}")
     side = one_side(size)
     shortest = size.get("shortest_edge") if isinstance(size, dict) else None
-    if isinstance(size, int) and setting("default_to_square") is False:
+    if isinstance(size, int) and config.get("default_to_square") is False:
         shortest = size
-    crop = one_side(setting("crop_size")) if setting("do_center_crop") else None
-    if share := setting("crop_pct"):
+    crop = one_side(config.get("crop_size")) if config.get("do_center_crop") else None
+    if share := config.get("crop_pct"):
         large = shortest or side
         if kind.startswith("ConvNext"):
             if large >= 384:
@@ -98,13 +96,19 @@ def share_of(crop, shortest):
     return math.nextafter(crop / shortest, 0), []
 
 
-def default_of(kind, name):
-    """Returns the default of an attribute of an image processor of transformers; None if it has none."""
+def with_defaults(config):
+    """Returns a preprocessor_config.json, with the defaults of transformers' image processor where it is silent."""
     import transformers
 
-    with contextlib.suppress(ImportError, AttributeError):  # of a processor that needs another package, or that no longer exists
-        return getattr(getattr(transformers, kind.replace("FeatureExtractor", "ImageProcessor")), name, None)
-    return None
+    defaults = {}
+    with contextlib.suppress(ImportError, AttributeError):  # it needs another package, or does not exist
+        processor = getattr(transformers, kind_of(config).replace("FeatureExtractor", "ImageProcessor"))
+        defaults = {name: getattr(processor, name) for name in SETTINGS if getattr(processor, name, None) is not None}
+    return {**defaults, **config}
+
+
+def kind_of(config):
+    return str(config.get("image_processor_type") or config.get("feature_extractor_type"))
 
 
 def one_side(size):
