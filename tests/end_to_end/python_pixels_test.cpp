@@ -192,6 +192,51 @@ for file in files:
   }
 }
 
+TEST_F(DeepPixelsOfHostedModel, PixelsAreThoseOfTransformersInPillow) {
+  if (!torch_python_has("transformers"))
+    GTEST_SKIP() << "this Python has no package 'transformers'";
+  const Ended same = python("import sys; sys.path.insert(0, '" RETORT_SOURCE_DIR
+                            "/stages/python')\n"
+                            R"(
+import json, math, os
+import numpy
+from PIL import Image
+from transformers import AutoImageProcessor
+from retort_host.pixels import pixels_of_transformers
+
+generator = numpy.random.default_rng(0)
+images = [Image.fromarray(generator.integers(0, 256, (*size, 3)).astype("uint8")) for size in [(61, 44), (43, 77), (90, 90)]]
+
+def prepared(image, size, interpolation, crop_fraction, crop_offset, shape):
+    assert crop_offset == "floor"
+    side, (width, height) = math.floor(size / crop_fraction), image.size
+    shorter, longer = min(width, height), max(width, height)
+    resized = (side, side * longer // shorter) if width < height else (side * longer // shorter, side)
+    image = image.resize((size, size) if shape == "square" else resized, Image.Resampling[interpolation.upper()])
+    left, top = (image.width - size) // 2, (image.height - size) // 2
+    return numpy.asarray(image.crop((left, top, left + size, top + size)), "float32") / 255
+
+for kind, config in [
+        ("ViT", {"size": {"height": 48, "width": 48}}), ("ViT", {}), ("Siglip", {}), ("Beit", {}), ("Bit", {}),
+        ("CLIP", {"size": {"shortest_edge": 80}, "crop_size": {"height": 64, "width": 64}}),
+        ("ConvNext", {"size": {"shortest_edge": 40}, "crop_pct": 0.9}), ("ConvNext", {"size": {"shortest_edge": 384}}),
+        ("Levit", {"size": {"shortest_edge": 56}, "crop_size": {"height": 56, "width": 56}}),
+        ("PoolFormer", {"size": {"shortest_edge": 56}, "crop_size": {"height": 50, "width": 50}})]:
+    os.makedirs("images", exist_ok=True)
+    with open("images/preprocessor_config.json", "w") as file:
+        json.dump({"image_processor_type": kind + "ImageProcessor", "do_normalize": False, **config}, file)
+    said = pixels_of_transformers({"pretrained_model_name_or_path": "images"})
+    assert not said["lost"], (kind, said)
+    processor = AutoImageProcessor.from_pretrained("images", backend="pil")
+    for image in images:
+        theirs = processor(image, return_tensors="np")["pixel_values"][0].transpose(1, 2, 0)
+        ours = prepared(image, said["image_size"], **said["resize"])
+        assert ours.shape == theirs.shape, (kind, ours.shape, theirs.shape)
+        assert abs(ours - theirs).max() < 1e-6, (kind, said)
+)");
+  EXPECT_EQ(same.exit, 0) << same.err;
+}
+
 TEST_F(PixelsOfHostedModel, LibrariesSayHowTheirImagesArePrepared) {
   for (const char* package : {"timm", "torchvision", "transformers"})
     if (!torch_python_has(package))
