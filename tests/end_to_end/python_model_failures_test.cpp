@@ -228,6 +228,8 @@ TEST_F(DeepHostedModel, CrashOfCompiledCodeShowsWherePythonWas) {
   EXPECT_THAT(said, AllOf(HasSubstr("the worker was killed by signal 11 (SIGSEGV)"),
                           HasSubstr("help: the recipe's Python code, one of its packages or "
                                     "Retort has crashed; -v or log.txt shows where Python was"),
+                          ContainsRegex("note: it printed:   File \".*my_net.py\", line [0-9]+ in "
+                                        "forward"),
                           HasSubstr("`retort resume run`")));
   EXPECT_THAT(file_text(folder_ / "run/log.txt"),
               AllOf(HasSubstr("Fatal Python error: Segmentation fault"),

@@ -5,6 +5,7 @@ namespace {
 
 constexpr std::size_t kLongestLine = 64 << 10;
 constexpr std::size_t kLastLines = 5;
+constexpr std::string_view kCrash = "Fatal Python error: ";  // of Python's faulthandler
 
 }  // namespace
 
@@ -24,7 +25,11 @@ void WorkerOutput::take_rest() {
 
 void WorkerOutput::report(const std::string& line) {
   if (line.empty()) return;
-  last_lines_.push_back(line);
+  if (line.starts_with(kCrash)) {
+    last_lines_.clear();
+    has_crashed_ = true;
+  }
+  if (!has_crashed_ || last_lines_.size() < kLastLines) last_lines_.push_back(line);
   if (last_lines_.size() > kLastLines) last_lines_.pop_front();
   on_line_(line);
 }

@@ -9,7 +9,8 @@
 namespace runner {
 
 /// Splits a worker's output, which arrives in chunks, into lines. Keeps the last few lines, which
-/// may explain why a worker died.
+/// may explain why a worker died, or the first few of Python's report of a crash, which begins with
+/// the innermost call.
 class WorkerOutput {
  public:
   /// Calls `on_line` with each line, without its newline; skips empty lines.
@@ -27,6 +28,7 @@ class WorkerOutput {
   std::function<void(const std::string&)> on_line_;
   std::string text_;  // the start of an unfinished line
   std::deque<std::string> last_lines_;
+  bool has_crashed_ = false;  // Python has reported a crash
 };
 
 }  // namespace runner

@@ -37,5 +37,10 @@ TEST_F(WorkerOutputTest, LastFiveLinesAreKept) {
   EXPECT_THAT(output_.last_lines(), ElementsAre("3", "4", "5", "6", "7"));
 }
 
+TEST_F(WorkerOutputTest, FirstLinesOfPythonsCrashReportAreKept) {
+  output_.take("1\n2\n3\nFatal Python error: Aborted\n\n4\n5\n6\n7\n8\n9\n");
+  EXPECT_THAT(output_.last_lines(), ElementsAre("Fatal Python error: Aborted", "4", "5", "6", "7"));
+}
+
 }  // namespace
 }  // namespace runner
