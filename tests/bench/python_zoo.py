@@ -27,7 +27,6 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from timm.models import _registry as registry
 
-SMALL = ("tiny", "nano", "atto", "18", "small", "b0")
 RATE, MOMENTUM, SEED = 0.01, 0.9, 7
 
 NETWORK = '''
@@ -80,18 +79,30 @@ train:
 """
 
 
-def smallest():
-    """Family -> (architecture, side of its images)."""
+def numbers_of_weights(file):
+    """Returns architecture -> its number of weights. They are counted on the Meta device and kept in `file`."""
+    if not file.exists():
+        counts = {}
+        for name in timm.list_models():
+            try:
+                with torch.device("meta"):
+                    network = timm.create_model(name, num_classes=2)
+            except (NotImplementedError, RuntimeError):
+                continue  # computes with numbers when it is created
+            counts[name] = sum(weight.numel() for weight in network.parameters())
+        file.write_text(json.dumps(counts))
+    return json.loads(file.read_text())
+
+
+def smallest(out):
+    """Returns family -> (the architecture with the fewest weights, side of its images)."""
+    counts = numbers_of_weights(out / "weights.json")
     families = {}
-    for family in sorted(registry._module_to_models):
-        best = None
-        for name in sorted(registry._module_to_models[family]):
-            described = timm.models.get_pretrained_cfg(name)
-            side = described.input_size[-1] if described and described.input_size else 224
-            key = (not any(word in name for word in SMALL), side, len(name))
-            if best is None or key < best[0]:
-                best = (key, name, side)
-        families[family] = best[1:]
+    for family, names in sorted(registry._module_to_models.items()):
+        published = sorted(name for name in names if not name.startswith("test_"))  # those are for timm's own tests
+        name = min(published, key=lambda one: counts.get(one, float("inf")))
+        described = timm.models.get_pretrained_cfg(name)
+        families[family] = (name, described.input_size[-1] if described and described.input_size else 224)
     return families
 
 
@@ -267,7 +278,7 @@ def main():
     (out / "zoo_net.py").write_text(NETWORK)
     first, step = chosen.slice
     done = {result["family"] for result in results_in(out) if is_done(chosen, result)}
-    families = {family: one for family, one in smallest().items() if not chosen.only or family in chosen.only}
+    families = {family: one for family, one in smallest(out).items() if not chosen.only or family in chosen.only}
     wanted = {family: families[family] for family in list(families)[first - 1 :: step] if family not in done}
     for side in {side for _, side in wanted.values()}:
         write_photos(out / f"photos-{side}", side)
