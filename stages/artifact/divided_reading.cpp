@@ -15,8 +15,8 @@
 namespace stages {
 namespace {
 
-/// Room for the small rows of a batch. It is allocated once, so that no rank can run out of memory
-/// when they are exchanged.
+/// Memory for the small rows of a batch. It is allocated once, so that no rank can run out of
+/// memory when they are exchanged.
 constexpr std::size_t kRoom = std::size_t{32} << 10;
 using Room = std::vector<std::uint8_t>;
 

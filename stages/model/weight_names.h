@@ -43,8 +43,8 @@ std::optional<std::string> library_name(WeightLayout layout, std::string_view ou
 /// none.
 std::optional<std::string> our_name(WeightLayout layout, std::string_view theirs);
 
-/// Return the layout of the same model in memory since version 5 of transformers, and in files.
-/// Both return `layout` itself if that version renamed nothing.
+/// Given the layout of a model, return its layout in memory (since version 5 of transformers) or in
+/// files. Both return `layout` itself if that version renamed nothing.
 WeightLayout since_version_5(WeightLayout layout);
 WeightLayout in_files(WeightLayout layout);
 

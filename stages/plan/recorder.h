@@ -147,7 +147,7 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
 
   const Backend backend;
   const Repeated repeated;
-  mutable std::mutex mutex;  // storages may die on any thread
+  mutable std::mutex mutex;  // storages may be freed on any thread
   std::vector<TracedStorage> storages;
   std::vector<TraceEvent> events;
   double flops = 0;           // in addition to operations->flops()
@@ -179,7 +179,7 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   struct Sum {
     std::size_t part;
     std::optional<std::size_t> result = {};  // nullopt until it exists
-    std::size_t birth = 0;                   // event index of the result's birth
+    std::size_t birth = 0;                   // index of the event that allocated it
   };
 
   bool is_open_ = false;

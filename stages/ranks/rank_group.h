@@ -59,10 +59,11 @@ class RankGroup final : public runner::Peers {
   void wait_for_all() { largest(0); }
 
   /// Sets what the ranks do from now on, such as "step 3 of 'train'". If a rank does not respond,
-  /// the error says in what it last took part.
+  /// the error names the last of these in which it took part.
   void begin(std::string place) { place_ = std::move(place); }
 
-  /// Informs the other ranks why this rank is about to exit. Their kRankLost includes the reason.
+  /// Informs the other ranks why this rank is about to exit. Their kRankLost errors include the
+  /// reason.
   void say_why(const std::string& reason);
 
   // The tensors below are contiguous, on the CPU or on the GPU of use_gpu(). Only gather()

@@ -161,7 +161,7 @@ class Optimizer {
   /// Allocates the state of these slots, filled with zeros.
   void make_state(const std::vector<std::size_t>& slots);
   /// Allocates the state of these slots in host memory, in pieces no larger than the largest slot's
-  /// state, each of one group and type.
+  /// state, each for one group and one type.
   void make_pieces(const std::vector<std::size_t>& slots);
   void make_piece(std::vector<std::size_t> slots);
   /// Splits the pieces so that each slot has its own piece.

@@ -192,8 +192,8 @@ class PythonTrainingStep final : public TrainingStep {
         if (values.dim() == 1 && values.size(0) == part.units()) break;
         refuse(shape + " for " + std::to_string(part.units()) +
                    " samples, but with coupling: per_sample it must return one number per sample",
-               "use reduction='none' and reduce the other dimensions, as with .mean(1), or set "
-               "coupling: whole_batch if a sample's loss depends on others");
+               "use reduction='none' and reduce the other dimensions, for example with .mean(1), "
+               "or set coupling: whole_batch if a sample's loss depends on others");
         break;
       case Coupling::kPerGroup:
         if (values.dim() == 1 && values.size(0) == groups(part.units())) break;

@@ -220,7 +220,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
           std::move(histograms), std::move(present)};
 }
 
-/// True if the device runs behind the host, which does not wait to check each step.
+/// True if the host runs ahead of the device, without waiting to check each step.
 bool StepExecution::runs_ahead() const { return network_.device().is_cuda() || batches_; }
 
 /// Returns for each parameter whether it has a gradient, on this rank or on the one that owns it.
@@ -303,7 +303,7 @@ void check_sharded_parameters(const MemoryPolicy& policy, const torch::nn::Modul
   }
 }
 
-/// Throws if each rank would collect other running statistics than one process.
+/// Throws if the ranks would collect running statistics that differ from those of a single process.
 void check_statistics_of_groups(const TrainingStep& step, const torch::nn::Module& network,
                                 int ranks) {
   if (!is_over_groups(step) || !step.mixes_samples() ||

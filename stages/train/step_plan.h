@@ -108,8 +108,8 @@ class StepNumbers {
   /// Returns one micro-batch's row of sums for add(), computed from the results of
   /// TrainingStep::loss and TrainingStep::score.
   at::Tensor row(const NamedTensors& terms, const NamedTensors& scores);
-  /// The names of the numbers in a row, which row() sets. A row that was computed in another way
-  /// needs the names of one computed by row().
+  /// The names of the numbers in a row, which row() sets. A row that row() did not compute needs
+  /// the names of a row that it did.
   struct Names {
     std::vector<std::string> terms, scores;
   };

@@ -234,7 +234,7 @@ def tried(chosen, out, family, name, side):
 
 
 def write(path, result):
-    """Replaces the file in one step, so that an interrupted call does not leave half of it."""
+    """Replaces the file atomically, so that an interrupted call leaves no partial file."""
     path.with_suffix(".new").write_text(json.dumps(result, indent=1))
     path.with_suffix(".new").replace(path)
 
@@ -244,7 +244,7 @@ def results_in(out):
 
 
 def is_done(chosen, result):
-    """Returns whether a result from an earlier call answers what this one asks."""
+    """Returns whether a result from an earlier call covers what this call requests."""
     is_complete = chosen.planned or "fails" in result or "same as Python" in result
     return result["device"] == chosen.device and is_complete
 
@@ -255,10 +255,10 @@ def summarize(results):
     print(f"{len(through)} of {len(results)} families train, in {sum(one['seconds'] for one in results) / 60:.0f} minutes")
     if compared:
         exact, resumed = (sum(one[key] for one in compared) for key in ("same as Python", "same when resumed"))
-        print(f"of {len(compared)} compared, {exact} have the bits of Python, {resumed} the same bits when killed and resumed")
+        print(f"of {len(compared)} compared, {exact} are bit-identical to Python, {resumed} are bit-identical after being killed and resumed")
     for what in ("counted of planned", "tensors of planned") if through else ():
         shares = [one[what] for one in through]
-        print(f"{what}: median {statistics.median(shares):.4f}, least {min(shares):.4f}, most {max(shares):.4f}; "
+        print(f"{what}: median {statistics.median(shares):.4f}, minimum {min(shares):.4f}, maximum {max(shares):.4f}; "
               f"{sum(share > 1 for share in shares)} above 1")
     for one in results:
         if "fails" in one:
@@ -268,7 +268,7 @@ def summarize(results):
         if not one.get("same when resumed", True):
             print(f"{one['family']} ({one['architecture']}) differs when resumed")
         if one.get("counted of planned", 0) > 1:
-            print(f"{one['family']} ({one['architecture']}) needs {one['counted of planned']:.3f} of its plan")
+            print(f"{one['family']} ({one['architecture']}) needs {one['counted of planned']:.3f} times its planned memory")
 
 
 def main():

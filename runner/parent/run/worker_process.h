@@ -172,8 +172,8 @@ class WorkerSet {
   void remove(const WorkerProcess& worker);
 
   /// Waits up to `timeout` for the next event. Everything that a worker wrote before it died comes
-  /// before its WorkerExit; a busy worker does not delay the news of others. Ctrl-Z suspends the
-  /// workers and this process; `fg` resumes them all.
+  /// before its WorkerExit; a busy worker does not delay the other workers' news. Ctrl-Z suspends
+  /// the workers and this process; `fg` resumes them all.
   Occurrence next(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
  private:

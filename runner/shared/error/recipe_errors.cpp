@@ -77,8 +77,8 @@ constexpr auto kRecipeErrors = std::to_array<ErrorInfo>({
      "Write one item per line: a name, `group: option` or `override group: option`."},
     {kInterpolationUnknown, kRecipe, "an interpolation refers to a key that does not exist",
      "${...} refers to a key that does not exist.", "name: run_${modle.name}",
-     "Correct the name: it is relative to the top of the recipe or, with leading dots, to the "
-     "mapping that contains it."},
+     "Correct the name. It starts at the top of the recipe or, with leading dots, at the mapping "
+     "that contains the interpolation."},
     {kInterpolationCycle, kRecipe, "interpolations refer to each other in a cycle",
      "Values refer to each other in a cycle, so none of them can be resolved.", "a: ${b}\nb: ${a}",
      "Give one of them its own value."},
@@ -179,7 +179,7 @@ constexpr auto kRecipeErrors = std::to_array<ErrorInfo>({
      "Read the description of the option: retort explain KEY."},
     {kBadName, kRecipe, "a name that cannot be used as a file name",
      "Names of stages, runs and items are used as file names, but this name cannot be.",
-     "name: a/b", "Use letters, digits, '.', '_' and '-', at most 120, and no leading dot."},
+     "name: a/b", "Use at most 120 letters, digits, '.', '_' and '-', with no leading dot."},
     {kUnavailableKind, kRecipe, "a kind that this build cannot run",
      "The recipe is valid, but it uses a kind that this build of Retort does not include.",
      "memory: {precision: fp16}",

@@ -71,7 +71,7 @@ TEST_F(HostedTokenizer, TextsAreTokenizedTogetherAndTokenRowsAreNotTrimmed) {
   EXPECT_THAT(texts.cut, IsEmpty());
 }
 
-TEST_F(HostedTokenizer, TokenBeyondTheEmbeddingsIsRejected) {
+TEST_F(HostedTokenizer, TokenOutsideTheEmbeddingsIsRejected) {
   const TowerTokenizer tokenizer(options());
   EXPECT_EQ(tokenizer.tokenized({"a cat"}, 6).ids.size(0), 1);
   EXPECT_REFUSED(tokenizer.tokenized({"a", "a cat"}, 5), kOptionConflict,

@@ -32,7 +32,7 @@ namespace {
 
 constexpr auto kPixelByPixel = at::MemoryFormat::ChannelsLast;
 
-/// Cross-entropy of a model whose layers mix the samples of a batch.
+/// Cross-entropy of a model with layers that mix the samples of a batch.
 class NormedStep : public TinyStep {
  public:
   explicit NormedStep(const Model& model) : model_(model) {}
@@ -146,14 +146,14 @@ class NormedPairsStep final : public TinyStep {
 };
 
 // With twelve ranks and ten pairs, two ranks have none.
-TEST(BatchNormOfRanks, MatchesTheWholeBatchWithAWholeBatchLoss) {
+TEST(RanksWithBatchNorm, MatchesTheWholeBatchWithAWholeBatchLoss) {
   expect_equal_to_one_rank(
       ten_pairs(), {}, [] { return std::make_shared<NormedPoints>(); },
       [](NormedPoints&) { return NormedPairsStep(); });
 }
 
 // Each rank has one image, in channels_last.
-TEST(BatchNormOfRanks, RecomputedBlocksOfOneImageHaveTheSameBits) {
+TEST(RanksWithBatchNorm, RecomputedBlocksOfOneImageHaveTheSameBits) {
   const DatasetDescription data = {
       .size = 12,
       .tensors = {{"image", {3, 32, 32}, at::kFloat}, {"label", {}, at::kLong}},
@@ -311,7 +311,7 @@ AfterRefusal two_steps(int ranks, const Batch& batch, int short_rank, int block)
   return after;
 }
 
-TEST(BatchNormOfRanks, OutOfMemoryAnywhereInAStepIsRecoveredByAll) {
+TEST(RanksWithBatchNorm, OutOfMemoryAnywhereInAStepIsRecoveredByAll) {
   const RefusingAllocator refusing;
   constexpr int kStride = 3;
   // If three ranks share two samples, the share of the third rank does not count.

@@ -46,7 +46,7 @@ TEST(RankStatistics, CombinesTheMomentsOfAllCountedShares) {
   }
 }
 
-TEST(RankStatistics, SlopesOfAnUncountedShareAreZero) {
+TEST(RankStatistics, GradientSumsOfAnUncountedShareAreZero) {
   with_rows_of_three(/*last_counts=*/false,
                      [&](const RankStatistics& statistics, const at::Tensor& own,
                          const at::Tensor& all, int rank) {

@@ -37,7 +37,7 @@ TEST(StepSnapshot, RestoresBuffersAndGeneratorAndDropsGradients) {
   }
 }
 
-/// A BatchNorm layer whose running statistics change with every pass.
+/// A BatchNorm layer, which changes its running statistics in every pass.
 struct Normed {
   torch::nn::BatchNorm1d norm{2};
   Normed() { norm->to(at::Device(test_device())); }

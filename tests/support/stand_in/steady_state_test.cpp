@@ -120,7 +120,7 @@ TEST(SteadyState, OneCopyPerStepBringsItsMetricsToTheHost) {
     EXPECT_EQ(of_steps(variant).copies_to_host, kSteps) << variant.name;
 }
 
-/// Vectors whose loss is the sum of their products with an input.
+/// Vectors; the loss is the sum of their products with an input.
 struct ManyVectors : torch::nn::Module {
   explicit ManyVectors(int count) {
     for (int i = 0; i < count; ++i)
