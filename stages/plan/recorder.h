@@ -140,7 +140,8 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   };
   /// Returns the section since `begin`; nullopt if an older storage has died since.
   std::optional<Stretch> since(const Place& begin) const;
-  /// Appends a copy of a section, and returns storages for its survivors, in their order.
+  /// Appends a copy of a section, and returns the copy's storages for its survivors, in the
+  /// same order.
   std::vector<c10::Storage> note_again(const Stretch& stretch);
   /// Returns the index of a tensor's storage; nullopt if it is not part of this trace.
   std::optional<std::size_t> find(const at::Tensor& tensor) const;

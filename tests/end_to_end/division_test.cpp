@@ -145,7 +145,7 @@ TEST_F(RecordedSplit, RunThatTestsOnItsTrainingPartIsRejected) {
   EXPECT_EQ(validation.exit, 0) << validation.err;
 }
 
-TEST_F(RecordedSplit, RerunUsesTheSameDivision) {
+TEST_F(RecordedSplit, RerunUsesTheSameSplit) {
   ASSERT_EQ(train("a").exit, 0);
   add_photos();
   const Ended again = retort("runs rerun a run.dir=b --force", folder_.path());
@@ -154,7 +154,7 @@ TEST_F(RecordedSplit, RerunUsesTheSameDivision) {
   EXPECT_TRUE(weights("b") == weights("a"));
 }
 
-TEST_F(RecordedSplit, ResumedRunUsesTheSameDivision) {
+TEST_F(RecordedSplit, ResumedRunUsesTheSameSplit) {
   ASSERT_EQ(train("whole").exit, 0);
   EXPECT_NE(train("a", "retort-worker/step:3:kill_both").exit, 0);
   add_photos();

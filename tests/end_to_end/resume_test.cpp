@@ -150,14 +150,14 @@ class Resume : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Resume, SurvivesKillingTheWorkerAtSomePoints) {
+TEST_F(Resume, SurvivesKillingTheWorkerAtSampledPoints) {
   strike_every("retort-worker", "kill", 11, 167);
 }
-TEST_F(Resume, SurvivesKillingRetortAtSomePoints) { strike_every("retort", "kill", 14, 47); }
-TEST_F(Resume, SurvivesKillingBothAtSomePoints) {
+TEST_F(Resume, SurvivesKillingRetortAtSampledPoints) { strike_every("retort", "kill", 14, 47); }
+TEST_F(Resume, SurvivesKillingBothAtSampledPoints) {
   strike_every("retort-worker", "kill_both", 31, 193);
 }
-TEST_F(Resume, SurvivesAFullDiskAtSomePoints) { strike_every("retort-worker", "full", 23, 199); }
+TEST_F(Resume, SurvivesAFullDiskAtSampledPoints) { strike_every("retort-worker", "full", 23, 199); }
 
 /// The number of the allocation that fails in a run; the long tests try several.
 std::vector<int> failing_blocks() {

@@ -12,7 +12,7 @@ namespace {
 
 using enum ErrorCode;
 
-/// The rows for error numbers that start with 05 or higher.
+/// The rows for the error numbers from 0500 on.
 constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kUsage, ExitCode::kUsage, "the command line is not valid",
      "A flag or an argument on the command line is missing or unknown.",

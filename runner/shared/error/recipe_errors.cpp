@@ -183,7 +183,7 @@ constexpr auto kRecipeErrors = std::to_array<ErrorInfo>({
     {kUnavailableKind, kRecipe, "a kind that this build cannot run",
      "The recipe is valid, but it uses a kind that this build of Retort does not include.",
      "memory: {precision: fp16}",
-     "Leave it out, or use a build that includes it; retort stages lists the kinds."},
+     "Leave it out, or use a build that includes it; `retort stages` lists the kinds."},
     {kOptionConflict, kRecipe, "two options contradict each other",
      "Two options contradict each other, or an option contradicts the data.",
      "model: {image_size: 50, patch_size: 14}", "Change one of them; the message names both."},

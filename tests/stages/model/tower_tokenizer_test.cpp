@@ -19,7 +19,8 @@ using Json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A Python with a tokenizer that returns the number of bytes of each text, `length` times.
+/// A fake Python host. For each text, its tokenizer returns the number of bytes, repeated `length`
+/// times.
 struct Tokenizing {
   std::int64_t length = 4;
   std::string fails_at = {};            ///< the request that fails

@@ -59,7 +59,7 @@ class Streams {
   /// Begins a piece of work of an operator on the current stream of `device`. The number is 0 if
   /// the stream only records it.
   Work launch(c10::Device device, const std::string& operation);
-  /// Returns the latest work of a stream.
+  /// Returns the work most recently queued on a stream.
   Work latest(c10::Stream stream) const;
   /// The streams' events. `event` is null before its first recording.
   void record(void** event, c10::Stream stream);
