@@ -19,6 +19,7 @@
 #include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
 #include "stages/python/python_step.h"
+#include "stages/tensor/shape_text.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/calibration.h"
 #include "stages/train/class_weights.h"
@@ -39,10 +40,6 @@ struct PythonTrainingOptions {
   bool balances = false;
   DecisionFit calibration;
 };
-
-std::string shape_text(const at::Tensor& tensor) {
-  return nlohmann::json(tensor.sizes().vec()).dump();
-}
 
 /// A loss written in Python. The recipe declares how the loss couples samples. The plan relies on
 /// this declaration, and a certificate verifies it.
