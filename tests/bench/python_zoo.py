@@ -41,8 +41,9 @@ def make(name, num_classes):
     for module in network.modules():  # Retort uses its own dropout masks
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-        elif hasattr(module, "drop_prob"):
-            module.drop_prob = 0.0
+        for rate in ("drop_prob", "drop_rate"):
+            if isinstance(getattr(module, rate, None), float):
+                setattr(module, rate, 0.0)
     log = os.environ.get("ZOO_LOG")
 
     def keep(module, inputs):
