@@ -198,7 +198,7 @@ TEST(SteadyState, LaunchesOfAReplayedStepDoNotGrowWithTheNumberOfLayers) {
                                })}) {
     const std::int64_t launches = launches_of_layers(40, change);
     EXPECT_EQ(launches, launches_of_layers(4, change));
-    EXPECT_LE(launches, 8 * 40);
+    EXPECT_LE(launches, 8 * 34);
   }
 }
 
