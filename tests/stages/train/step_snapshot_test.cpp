@@ -122,11 +122,11 @@ TEST(StepSnapshot, RestoresBuffersWithAnyStrides) {
 TEST(StepSnapshot, BufferMayMoveBetweenSteps) {
   Normed one;
   StepSnapshot before(*one.norm, at::Device(test_device()));
-  one.norm->running_mean.set_data(torch::full({2}, 5, here()));
+  one.norm->running_mean.set_data(torch::full({2}, 5.0, here()));
   before.save();
   one.norm->running_mean.zero_();
   before.restore();
-  EXPECT_TRUE(one.mean().equal(torch::full({2}, 5, here())));
+  EXPECT_TRUE(one.mean().equal(torch::full({2}, 5.0, here())));
 }
 
 TEST(StepSnapshot, BuffersBeforeAFailedStepAreKeptWhenAnotherGrows) {
