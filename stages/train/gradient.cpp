@@ -336,7 +336,7 @@ class Accumulation {
     backward(measured.loss);
     // All ranks have computed the gradient of what the loss itself depends on; only the first rank
     // keeps it.
-    if (!is_first) network_.module().zero_grad();
+    if (!is_first) drop_gradients(network_.module());
     for (const auto& [name, leaf] : leaves) {
       if (leaf.grad().defined()) gradients.set(name, leaf.grad());
     }
@@ -409,6 +409,10 @@ void see_in_training(const TrainingStep& step, const PreparedNetwork& network, c
                      const StepPlan& plan, const StepKey& key, const runner::RankOfRun& ranks) {
   const AccumulationOptions options{.ranks = ranks};
   Accumulation(step, network, batch, /*weight=*/1, plan, key, options).see();
+}
+
+void drop_gradients(torch::nn::Module& network) {
+  for (at::Tensor& parameter : network.parameters()) parameter.mutable_grad().reset();
 }
 
 StepNumbers accumulate_over_ranks(GradientSum& sum, const std::vector<at::Tensor>& parameters,

@@ -59,6 +59,9 @@ StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork&
 void see_in_training(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                      const StepPlan& plan, const StepKey& key, const runner::RankOfRun& ranks = {});
 
+/// Leaves all parameters without a gradient. Unlike torch's zero_grad(), starts no operation.
+void drop_gradients(torch::nn::Module& network);
+
 /// Has each rank call `prepare` and then `accumulate`, which calls accumulate_gradient(), and sums
 /// the gradients of `parameters` and the numbers over all ranks. With sharded gradients, leave
 /// `parameters` empty. With several ranks, the numbers have a single part.

@@ -278,7 +278,7 @@ void StepExecution::commit(const Computed& computed) {
   is_half_written_ = false;
   if (scaler_) scaler_->update(*computed.overflow);
   if (average_) average_->update(computed.step);
-  network_.module().zero_grad();
+  drop_gradients(network_.module());
 }
 
 namespace {

@@ -126,8 +126,8 @@ class StepNumbers {
   /// otherwise 0.
   void set_scaling(const at::Tensor& scale, const at::Tensor& overflow);
 
-  /// Returns a float32 scalar on the device: 1 if refuse_not_finite() will throw for these numbers,
-  /// otherwise 0. The first `terms` numbers of a row are the terms of the loss; a dry run does not
+  /// Returns a boolean scalar on the device: true if refuse_not_finite() will throw for these
+  /// numbers. The first `terms` numbers of a row are the terms of the loss; a dry run does not
   /// know the names of parts that it does not repeat. Call this before fetch().
   at::Tensor failed(std::size_t terms) const;
   /// Starts the copy to the host. Call this once, after everything is set.
