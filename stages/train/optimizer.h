@@ -64,6 +64,8 @@ class Optimizer {
   /// only after a step that was the first for some parameters and might have been skipped. Returns
   /// the device memory that step() needs for offloaded state and for the rule; undefined if none.
   at::Tensor prepare();
+  /// True if prepare() would now allocate nothing.
+  bool is_prepared() const;
 
   /// Sets requires_grad for exactly the parameters trained in the 0-based `epoch`: those with a
   /// `wanted` name, in groups that are no longer frozen. A step does not change any other
@@ -159,6 +161,7 @@ class Optimizer {
   std::vector<StatePart> movable_parts(const Slot& slot) const;
   std::vector<BlockPart> movable_memory(const Slot& slot) const;
   /// Allocates the state of these slots, filled with zeros.
+  static bool needs_state(const Slot& slot);
   void make_state(const std::vector<std::size_t>& slots);
   /// Allocates the state of these slots in host memory, in pieces no larger than the largest slot's
   /// state, each of one group and type.
