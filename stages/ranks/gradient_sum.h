@@ -19,9 +19,9 @@ class RankGroup;
 ///   sum.over_ranks(parameters, [&] { return numbers_after_backward(); });
 ///
 /// The ranks exchange one message per step that says whether each has computed its part and, if
-/// they are small enough (RankGroup::most_along()), contains the small gradients. The others follow.
-/// In the first step, and again whenever the set changes on a rank, the ranks first agree on which
-/// parameters have gradients.
+/// they are small enough (RankGroup::most_along()), contains the small gradients. The others
+/// follow. In the first step, and again whenever the set changes on a rank, the ranks first agree
+/// on which parameters have gradients.
 class GradientSum {
  public:
   explicit GradientSum(const runner::RankOfRun& ranks) : ranks_(ranks) {}

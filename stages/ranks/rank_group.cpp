@@ -61,11 +61,7 @@ auto device_at(const std::string& address) {
 
 RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store,
                      const std::string& address, std::chrono::seconds timeout)
-    : rank_(rank),
-      size_(size),
-      timeout_(timeout),
-      store_(std::move(store)),
-      messages_(rank, size) {
+    : rank_(rank), size_(size), timeout_(timeout), store_(std::move(store)), messages_(rank, size) {
   store_->setTimeout(timeout);
   in_group([&] {
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);

@@ -107,7 +107,8 @@ class RankGroup final : public runner::Peers {
   std::int64_t most_along() const { return ShortMessages::most_bytes(size_); }
   /// Sends `bytes` bytes of along(rank()) to all ranks.
   void exchange_along(std::int64_t bytes);
-  /// Sets tensors that each rank has packed into along() to their sum, in rank order. Sends nothing.
+  /// Sets tensors that each rank has packed into along() to their sum, in rank order. Sends
+  /// nothing.
   void take_sum(const PackedTensors& tensors);
 
   /// How often this rank has sent something to others or waited for them so far.

@@ -144,20 +144,12 @@ bool Optimizer::freezes_groups() const {
   return std::ranges::any_of(frozen_epochs_, [](std::int64_t epochs) { return epochs > 0; });
 }
 
-bool Optimizer::needs_state(const Slot& slot) {
-  return slot.is_kept && !slot.ready && slot.parameter.grad().defined();
-}
-
-bool Optimizer::is_prepared() const {
-  return rule_bytes_ == 0 && pieces_.empty() && std::ranges::none_of(slots_, needs_state);
-}
-
 at::Tensor Optimizer::prepare() {
   const torch::NoGradGuard no_graph;
   decide_first_steps();
   std::vector<std::size_t> fresh;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (needs_state(slots_[i])) fresh.push_back(i);
+    if (slots_[i].needs_state()) fresh.push_back(i);
   }
   make_state(fresh);
   const auto largest =

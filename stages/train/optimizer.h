@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -65,7 +66,9 @@ class Optimizer {
   /// the device memory that step() needs for offloaded state and for the rule; undefined if none.
   at::Tensor prepare();
   /// True if prepare() would now allocate nothing.
-  bool is_prepared() const;
+  bool is_prepared() const {
+    return rule_bytes_ == 0 && pieces_.empty() && std::ranges::none_of(slots_, &Slot::needs_state);
+  }
 
   /// Sets requires_grad for exactly the parameters trained in the 0-based `epoch`: those with a
   /// `wanted` name, in groups that are no longer frozen. A step does not change any other
@@ -147,6 +150,7 @@ class Optimizer {
     bool undecided = false;            ///< the parameter is fresh only if first_skip_ is 1
     bool is_kept = true;               ///< this rank keeps the state
     std::size_t piece = 0;             ///< index of the piece with the state, if offloaded
+    bool needs_state() const { return is_kept && !ready && parameter.grad().defined(); }
   };
   /// A block of host memory that is copied as a whole: the state of some slots, one slot after
   /// another.
@@ -161,7 +165,6 @@ class Optimizer {
   std::vector<StatePart> movable_parts(const Slot& slot) const;
   std::vector<BlockPart> movable_memory(const Slot& slot) const;
   /// Allocates the state of these slots, filled with zeros.
-  static bool needs_state(const Slot& slot);
   void make_state(const std::vector<std::size_t>& slots);
   /// Allocates the state of these slots in host memory, in pieces no larger than the largest slot's
   /// state, each of one group and type.

@@ -169,10 +169,9 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     return own;
   };
   if (sharded_) sharded_->begin();
-  SummedNumbers summed =
-      accumulate_over_ranks(sum_, sharded_ ? std::vector<at::Tensor>() : optimizer_.parameters(),
-                            step_, plan_, prepare, accumulate,
-                            [&] { return is_rest_safe(key.step); });
+  SummedNumbers summed = accumulate_over_ranks(
+      sum_, sharded_ ? std::vector<at::Tensor>() : optimizer_.parameters(), step_, plan_, prepare,
+      accumulate, [&] { return is_rest_safe(key.step); });
   StepNumbers& numbers = summed.numbers;
   at::Tensor scratch;
   std::vector<bool> present;

@@ -24,8 +24,7 @@ TEST(GradientSum, AddsTheGradientsOfAllRanks) {
       parameters.push_back(torch::zeros({size, 2}, torch::kDouble).requires_grad_());
     parameters[0].mutable_grad() = torch::full({2, 2}, own.rank, torch::kDouble);
     if (own.rank == 1) parameters[1].mutable_grad() = torch::ones({3, 2}, torch::kDouble);
-    GradientSum(own).over_ranks(parameters, /*meets=*/false,
-                                [] { return GradientSum::OwnPart(); });
+    GradientSum(own).over_ranks(parameters, /*meets=*/false, [] { return GradientSum::OwnPart(); });
     EXPECT_TRUE(parameters[0].grad().equal(torch::full({2, 2}, 3, torch::kDouble)));
     EXPECT_TRUE(parameters[1].grad().equal(torch::ones({3, 2}, torch::kDouble)))
         << "one rank has it";
@@ -46,8 +45,7 @@ TEST(GradientSum, AcceptsLargeTensorsAndSeveralTypes) {
     }
     parameters.push_back(torch::zeros({4, 3}, torch::kFloat).requires_grad_());
     parameters.back().mutable_grad() = torch::full({3, 4}, own.rank + 1, torch::kFloat).t();
-    GradientSum(own).over_ranks(parameters, /*meets=*/false,
-                                [] { return GradientSum::OwnPart(); });
+    GradientSum(own).over_ranks(parameters, /*meets=*/false, [] { return GradientSum::OwnPart(); });
     for (const at::Tensor& parameter : parameters)
       EXPECT_TRUE(parameter.grad().eq(3).all().item<bool>()) << parameter.sizes();
   });
