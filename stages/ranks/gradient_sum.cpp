@@ -112,7 +112,7 @@ bool GradientSum::over_ranks(const std::vector<at::Tensor>& parameters, bool mee
     numbers = own.numbers;
     if (contents_of(parameters, numbers) != agreed_) return kContentsDiffer;
     divide();
-    pack();
+    if (!meets) pack();
     return own.is_rest_safe ? kRestIsSafe : kRestMayFail;
   };
   const std::int64_t state = group->largest_of(compute_own, meets ? 0 : along_);
@@ -126,9 +126,11 @@ bool GradientSum::over_ranks(const std::vector<at::Tensor>& parameters, bool mee
     });
     agreed_ = std::move(all);
     along_ = parts->along().bytes();
-    pack();
   }
-  if (meets || state == kContentsDiffer) group->exchange_along(along_);
+  if (meets || state == kContentsDiffer) {
+    pack();
+    group->exchange_along(along_);
+  }
   group->take_sum(parts->along());
   send_rest();
   return state == kRestIsSafe;
