@@ -75,12 +75,14 @@ Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& 
     sharded.emplace(parameters, shard, ranks);
     parameters.clear();
   }
-  StepNumbers numbers = accumulate_over_ranks(
-      sum, parameters, step, plan, [] {},
-      [&] {
-        return accumulate_gradient(step, prepared, own, step.weight(batch), plan, {seed, 1},
-                                   {.ranks = ranks, .sharded = sharded ? &*sharded : nullptr});
-      });
+  StepNumbers numbers =
+      accumulate_over_ranks(
+          sum, parameters, step, plan, [] {},
+          [&] {
+            return accumulate_gradient(step, prepared, own, step.weight(batch), plan, {seed, 1},
+                                       {.ranks = ranks, .sharded = sharded ? &*sharded : nullptr});
+          })
+          .numbers;
   if (sharded) together(ranks, [&] { sharded->finish(); });
   if (divided) divided->join();
   numbers.fetch();

@@ -76,6 +76,7 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
 }
 
 BatchBuffers& StepExecution::copy_ahead(const Batch& largest) {
+  sum_.stay_on_device();
   return batches_.emplace(arranged(largest), network_.device());
 }
 
@@ -168,16 +169,17 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     return own;
   };
   if (sharded_) sharded_->begin();
-  StepNumbers numbers =
-      accumulate_over_ranks(sum_, sharded_ ? std::vector<at::Tensor>() : optimizer_.parameters(),
-                            step_, plan_, prepare, accumulate);
+  SummedNumbers summed = accumulate_over_ranks(
+      sum_, sharded_ ? std::vector<at::Tensor>() : optimizer_.parameters(), step_, plan_, prepare,
+      accumulate, [&] { return is_rest_safe(key.step); });
+  StepNumbers& numbers = summed.numbers;
   at::Tensor scratch;
   std::vector<bool> present;
   std::vector<at::Tensor> gradients;
   std::optional<at::Tensor> overflow, divisor, skip;
   std::optional<Messages> updated;
   std::optional<GradientHistograms> histograms;
-  together(ranks(), [&] {
+  const auto finish = [&] {
     present = present_gradients();
     if (!plan_.optimizer_in_backward) scratch = optimizer_.prepare();
     gradients = optimizer_.gradients();
@@ -191,7 +193,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
       }
       numbers.set_scaling(scaler_->scale(), *overflow);
     }
-    if (histograms_every_ > 0 && (key.step - 1) % histograms_every_ == 0) {
+    if (counts_gradients(key.step)) {
       const ScopedPhase phase(StepPhase::kHistogram);
       histograms.emplace(optimizer_.named_parameters(), present, [this](const at::Tensor& counts) {
         if (are_gradients_elsewhere()) group_of(ranks())->sum_in_work(counts);
@@ -213,7 +215,9 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
       skip = overflow ? failed_.clamp_min(*overflow) : failed_.clone();
     }
     numbers.fetch();
-  });
+  };
+  if (summed.is_rest_safe) finish();
+  else together(ranks(), finish);
   replayed.end();
   return {std::move(numbers),    std::move(gradients), std::move(overflow), std::move(divisor),
           std::move(skip),       std::move(scratch),   std::move(updated),  key.step,
@@ -222,6 +226,17 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
 
 /// True if the host runs ahead of the device, without waiting to check each step.
 bool StepExecution::runs_ahead() const { return network_.device().is_cuda() || batches_; }
+
+bool StepExecution::counts_gradients(std::int64_t step) const {
+  return histograms_every_ > 0 && (step - 1) % histograms_every_ == 0;
+}
+
+/// True if a step allocates nothing once its gradients have been computed. Then the ranks need not
+/// wait for each other before they commit it.
+bool StepExecution::is_rest_safe(std::int64_t step) const {
+  return !runs_ahead() && shard_.is_whole() && !scaler_ && !counts_gradients(step) &&
+         !clip_.is_local() && !clip_.norm && optimizer_.is_prepared();
+}
 
 /// Returns for each parameter whether it has a gradient, on this rank or on the one that owns it.
 std::vector<bool> StepExecution::present_gradients() {

@@ -130,6 +130,8 @@ class StepExecution {
   std::vector<bool> present_gradients();
   at::Tensor norm_of_all(const std::vector<at::Tensor>& gradients) const;
   bool are_gradients_elsewhere() const;
+  bool counts_gradients(std::int64_t step) const;
+  bool is_rest_safe(std::int64_t step) const;
   bool runs_ahead() const;
   const runner::RankOfRun& ranks() const { return sum_.ranks(); }
 

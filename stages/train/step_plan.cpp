@@ -254,7 +254,7 @@ void StepNumbers::fetch() {
   has_scaling_ = scaling_.defined();
   if (has_norm_) all.push_back(std::exchange(norm_, {}));
   if (has_scaling_) all.push_back(std::exchange(scaling_, {}));
-  const at::Tensor values = torch::cat(all);
+  const at::Tensor values = all.size() == 1 ? all.front() : torch::cat(all);
   if (values.is_cpu() || values.is_meta()) {
     host_values_ = values;
     return;
