@@ -66,7 +66,7 @@ std::optional<AugmentPolicy> read_policy(ConfigReader& augment) {
       reader->read("alpha", policy.alpha);
       reader->read("all_ops", policy.all_ops);
     }
-    if (kind == Automatic::kAutoAugment) reader->raw("policy");  // only one exists so far
+    if (kind == Automatic::kAutoAugment) reader->raw("policy");  // there is only one policy
     policy.neighbors = runner::choice<Neighbors>(*reader, "interpolation", kNeighbors);
   }
   bool three = false;

@@ -325,7 +325,7 @@ TEST(Supervised, LabelSmoothingRaisesTheLossOfCertainPredictions) {
             plain.context.values("train/epoch_loss").back() + 0.2);
 }
 
-TEST(Supervised, BestEpochMayHaveTheHighestAccuracy) {
+TEST(Supervised, BestEpochCanBeChosenByAccuracy) {
   SupervisedRun supervised;
   const auto checkpoint = supervised.run(
       R"({"epochs": 6, "batch_size": 8, "monitor": "accuracy", "optimizer": {"learning_rate": 0.05}})");
@@ -364,7 +364,7 @@ TEST(Supervised, SensitivityNeedsTwoClasses) {
       kOptionConflict, "/calibration/sensitivity", "two classes");
 }
 
-/// Data whose classes are declared to be in ascending order.
+/// Data that declares its classes to be in ascending order.
 struct GradedRun : SupervisedRun {
   GradedRun() {
     for (const auto& part : {train, validation}) part->class_names = {"0", "1", "2"};
