@@ -17,7 +17,7 @@
 namespace runner {
 namespace {
 
-std::vector<std::string> words_of(const std::string& key) {
+std::vector<std::string> key_words(const std::string& key) {
   std::vector<std::string> words;
   std::istringstream stream(key);
   for (std::string word; std::getline(stream, word, '.');) words.push_back(word);
@@ -28,7 +28,7 @@ std::vector<std::string> words_of(const std::string& key) {
 /// suggests the closest existing key.
 Diagnostic no_such_key(const Value& recipe, const std::string& key) {
   std::string found;
-  for (const std::string& word : words_of(key)) {
+  for (const std::string& word : key_words(key)) {
     const std::string next = found.empty() ? word : found + "." + word;
     if (at_key(recipe, next)) {
       found = next;
@@ -50,7 +50,7 @@ Diagnostic no_such_key(const Value& recipe, const std::string& key) {
 ExitCode explain_key(const Composition& composition, const Value& shown, const std::string& key,
                      const SchemaSet& schemas, Console& console) {
   const std::vector<Write> found = writes(composition.layers, composition.overrides, key);
-  const std::optional<Value> fallback = schemas.declared(shown, words_of(key));
+  const std::optional<Value> fallback = schemas.declared(shown, key_words(key));
   const Value* value = at_key(shown, key);
   if (found.empty() && !fallback && !value) return report(console, {no_such_key(shown, key)});
   if (console.json)
